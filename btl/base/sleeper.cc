@@ -1,0 +1,146 @@
+// btl/base/sleeper.cc: libevent base, doorbell socket.
+#include "btl/base/sleeper.h"
+
+#include "btl/base/check.h"
+
+#include <event2/event.h>
+#include <event2/thread.h>
+#include <fcntl.h>
+#include <mutex>
+#include <sys/socket.h>
+#include <sys/un.h>
+#include <unistd.h>
+#include <unordered_map>
+
+namespace pomona {
+
+static int datagram_socket() {
+    int descriptor = socket(AF_UNIX, SOCK_DGRAM, 0);
+    if (descriptor < 0) return -1;
+    fcntl(descriptor, F_SETFD, FD_CLOEXEC);
+    fcntl(descriptor, F_SETFL, O_NONBLOCK);
+    return descriptor;
+}
+
+static bool set_path(sockaddr_un& address, const std::string& path) {
+    address = {};
+    address.sun_family = AF_UNIX;
+    if (path.size() >= sizeof address.sun_path) return false;
+    std::memcpy(address.sun_path, path.data(), path.size());
+    return true;
+}
+
+struct Sleeper::State {
+    event_base* base = nullptr;
+    int doorbell[2] = {-1, -1};  // [0] is read here; [1] rings it from inside
+    std::string path;
+    std::mutex mutex;  // guards watched: other threads may add sockets while one sleeps
+    std::unordered_map<int, event*> watched;
+    event* bell_event = nullptr;
+    event* timer_event = nullptr;
+
+    ~State() {
+        for (auto& [descriptor, each] : watched) event_free(each);
+        if (bell_event) event_free(bell_event);
+        if (timer_event) event_free(timer_event);
+        if (base) event_base_free(base);
+        for (int descriptor : doorbell)
+            if (descriptor >= 0) close(descriptor);
+        if (!path.empty()) unlink(path.c_str());
+    }
+
+    static void on_ready(int, short, void* self) {
+        event_base_loopbreak(static_cast<State*>(self)->base);
+    }
+    static void on_bell(int descriptor, short, void* self) {
+        char bytes[64];
+        while (recv(descriptor, bytes, sizeof bytes, 0) > 0) {}
+        event_base_loopbreak(static_cast<State*>(self)->base);
+    }
+};
+
+Sleeper::Sleeper(std::unique_ptr<State> state) : state_(std::move(state)) {}
+Sleeper::~Sleeper() = default;
+
+Result<std::unique_ptr<Sleeper>> Sleeper::make(const std::string& path) {
+    auto state = std::make_unique<State>();
+    if (path.empty()) {
+        if (socketpair(AF_UNIX, SOCK_DGRAM, 0, state->doorbell) != 0)
+            return os_error(Code::io, "Cannot make the doorbell sockets");
+        for (int descriptor : state->doorbell) {
+            fcntl(descriptor, F_SETFD, FD_CLOEXEC);
+            fcntl(descriptor, F_SETFL, O_NONBLOCK);
+        }
+    } else {
+        sockaddr_un address;
+        if (!set_path(address, path))
+            return Error{Code::invalid_argument,
+                         "The job directory's path is too long for a socket; set TMPDIR to a short one"};
+        state->doorbell[0] = datagram_socket();
+        state->doorbell[1] = datagram_socket();
+        if (state->doorbell[0] < 0 || state->doorbell[1] < 0 ||
+            bind(state->doorbell[0], reinterpret_cast<sockaddr*>(&address), sizeof address) != 0)
+            return os_error(Code::io, "Cannot make the doorbell socket in the job directory");
+        state->path = path;
+        if (connect(state->doorbell[1], reinterpret_cast<sockaddr*>(&address), sizeof address) != 0)
+            return os_error(Code::io, "Cannot connect to the own doorbell socket");
+    }
+    // Threads may add sockets while another sleeps; libevent then locks its base.
+    static const int threads_ready = evthread_use_pthreads();
+    if (threads_ready != 0) return Error{Code::io, "Cannot prepare libevent for threads"};
+    state->base = event_base_new();
+    if (!state->base) return Error{Code::io, "Cannot make libevent's event base"};
+    state->bell_event = event_new(state->base, state->doorbell[0], EV_READ | EV_PERSIST,
+                                  State::on_bell, state.get());
+    state->timer_event = evtimer_new(state->base, State::on_ready, state.get());
+    if (!state->bell_event || !state->timer_event || event_add(state->bell_event, nullptr) != 0)
+        return Error{Code::io, "Cannot watch the doorbell"};
+    return std::unique_ptr<Sleeper>(new Sleeper(std::move(state)));
+}
+
+Status Sleeper::watch(int descriptor, Watch watch) {
+    forget(descriptor);
+    std::lock_guard guard(state_->mutex);
+    short what = static_cast<short>((watch.read ? EV_READ : 0) | (watch.write ? EV_WRITE : 0));
+    event* made = event_new(state_->base, descriptor, static_cast<short>(what | EV_PERSIST),
+                            State::on_ready, state_.get());
+    if (!made || event_add(made, nullptr) != 0) return Error{Code::io, "Cannot watch a socket"};
+    state_->watched[descriptor] = made;
+    return {};
+}
+
+void Sleeper::forget(int descriptor) {
+    std::lock_guard guard(state_->mutex);
+    auto found = state_->watched.find(descriptor);
+    if (found == state_->watched.end()) return;
+    event_free(found->second);
+    state_->watched.erase(found);
+}
+
+void Sleeper::sleep(Nanoseconds longest) {
+    timeval time{static_cast<time_t>(longest / 1000000000), static_cast<suseconds_t>(longest % 1000000000 / 1000)};
+    event_add(state_->timer_event, &time);
+    event_base_loop(state_->base, EVLOOP_ONCE);
+    event_del(state_->timer_event);
+}
+
+void Sleeper::wake() {
+    char byte = 1;
+    // A full queue means that the sleeper has been rung already.
+    if (send(state_->doorbell[1], &byte, 1, 0) < 0) return;
+}
+
+Bell::Bell() : descriptor_(datagram_socket()) {}
+Bell::~Bell() {
+    if (descriptor_ >= 0) close(descriptor_);
+}
+
+void Bell::ring(const std::string& path) const {
+    sockaddr_un address;
+    if (descriptor_ < 0 || !set_path(address, path)) return;
+    char byte = 1;
+    if (sendto(descriptor_, &byte, 1, 0, reinterpret_cast<sockaddr*>(&address), sizeof address) < 0)
+        return;
+}
+
+}  // namespace pomona
