@@ -1,0 +1,174 @@
+// btl/shm/ring.h: a single-producer, single-consumer ring of frames in shared memory.
+// Idea: the sequence word stands in the slot, so a frame of up to 24 payload bytes crosses in one
+// 64-byte line and one of up to 80 in one 128-byte line. Longer payloads go to a byte ring beside
+// the slots, in the same order. The consumer publishes how far it has read only now and then; the
+// producer reads that only when the ring looks full.
+// A consumer about to sleep *arms* the next slot: it puts kArmed where the sequence number is
+// expected. The producer publishes by exchange, so it learns that the doorbell must be rung
+// without a fence or a flag to miss. (UCX arms its FIFO head in the same spirit, mm_ep.c.)
+#pragma once
+
+#include "btl/transport.h"
+
+#include <atomic>
+
+namespace pomona {
+
+inline constexpr size_t kLine = 128;  // Apple's cache line; a pair of lines on x86
+inline constexpr uint64_t kArmed = ~uint64_t{0};
+
+struct alignas(kLine) Slot {
+    // Number of the frame + 1 once it is there. Written by exchange (acq_rel) in RingWriter::publish,
+    // which publishes all other fields and the data area; pairs with the acquire in RingReader.
+    std::atomic<uint64_t> sequence;
+    FrameHeader header;
+    uint32_t length;
+    uint32_t reserved;
+    union {
+        std::byte inline_bytes[80];
+        uint64_t data_end;  // where the payload ends in the byte ring, counted from its beginning
+    };
+};
+static_assert(sizeof(Slot) == kLine);
+inline constexpr size_t kInlineMax = sizeof(Slot::inline_bytes);
+
+struct alignas(kLine) RingTail {
+    // How far the consumer has read. Release stores in RingReader::publish give slots and bytes
+    // back; they pair with the acquire loads in RingWriter::refresh.
+    std::atomic<uint64_t> slots;
+    std::atomic<uint64_t> data;
+};
+
+// Where a ring lies: tail, slots, bytes.
+struct RingMemory {
+    RingTail* tail;
+    Slot* slots;
+    std::byte* data;
+    uint32_t slot_count;  // power of two
+    uint64_t data_size;   // power of two
+
+    static size_t size(uint64_t slot_count, uint64_t data_size) {
+        return sizeof(RingTail) + slot_count * sizeof(Slot) + data_size;
+    }
+    static RingMemory at(std::byte* place, uint32_t slot_count, uint64_t data_size) {
+        std::byte* slots = place + sizeof(RingTail);
+        return {reinterpret_cast<RingTail*>(place), reinterpret_cast<Slot*>(slots),
+                slots + slot_count * sizeof(Slot), slot_count, data_size};
+    }
+};
+
+class RingWriter {
+public:
+    explicit RingWriter(RingMemory memory) : memory_(memory) {}
+
+    // A place for `length` payload bytes, or null when the ring is full. Write them, then publish.
+    std::byte* reserve(size_t length) {
+        if (next_ - tail_slots_ >= memory_.slot_count) {
+            refresh();
+            if (next_ - tail_slots_ >= memory_.slot_count) return nullptr;
+        }
+        Slot& slot = memory_.slots[next_ & (memory_.slot_count - 1)];
+        if (length <= kInlineMax) return slot.inline_bytes;
+        return reserve_data(length);
+    }
+
+    // True when the consumer sleeps and must be rung.
+    bool publish(const FrameHeader& header, size_t length) {
+        Slot& slot = memory_.slots[next_ & (memory_.slot_count - 1)];
+        slot.header = header;
+        slot.length = static_cast<uint32_t>(length);
+        if (length > kInlineMax) slot.data_end = data_end_ = reserved_end_;
+        ++next_;
+        return slot.sequence.exchange(next_, std::memory_order_acq_rel) == kArmed;
+    }
+
+private:
+    std::byte* reserve_data(size_t length) {
+        uint64_t mask = memory_.data_size - 1;
+        uint64_t start = data_end_;
+        // A payload does not wrap: skip the rest of the ring when it is too short.
+        if ((start & mask) + length > memory_.data_size) start = (start | mask) + 1;
+        uint64_t end = (start + length + 63) & ~uint64_t{63};
+        if (end - tail_data_ > memory_.data_size) {
+            refresh();
+            if (end - tail_data_ > memory_.data_size) return nullptr;
+        }
+        reserved_end_ = end;
+        return memory_.data + (start & mask);
+    }
+    void refresh() {
+        tail_slots_ = memory_.tail->slots.load(std::memory_order_acquire);
+        tail_data_ = memory_.tail->data.load(std::memory_order_acquire);
+    }
+
+    RingMemory memory_;
+    uint64_t next_ = 0;        // number of the next frame
+    uint64_t data_end_ = 0;    // end of the last published payload
+    uint64_t reserved_end_ = 0;
+    uint64_t tail_slots_ = 0;  // the consumer's tail as last seen
+    uint64_t tail_data_ = 0;
+};
+
+class RingReader {
+public:
+    explicit RingReader(RingMemory memory) : memory_(memory) {}
+
+    // The next frame, or null.
+    Slot* front() {
+        Slot& slot = memory_.slots[next_ & (memory_.slot_count - 1)];
+        return slot.sequence.load(std::memory_order_acquire) == next_ + 1 ? &slot : nullptr;
+    }
+    ConstBytes payload(const Slot& slot) const {
+        if (slot.length <= kInlineMax) return {slot.inline_bytes, slot.length};
+        uint64_t padded = (uint64_t{slot.length} + 63) & ~uint64_t{63};
+        return {memory_.data + ((slot.data_end - padded) & (memory_.data_size - 1)), slot.length};
+    }
+    // Is `slot` what an honest producer can have written? (The memory is shared.)
+    bool plausible(const Slot& slot) const {
+        if (slot.length <= kInlineMax) return true;
+        uint64_t padded = (uint64_t{slot.length} + 63) & ~uint64_t{63};
+        uint64_t start = (slot.data_end - padded) & (memory_.data_size - 1);
+        return padded <= memory_.data_size && start + slot.length <= memory_.data_size;
+    }
+    void pop(const Slot& slot) {
+        ++next_;
+        if (slot.length > kInlineMax) data_end_ = slot.data_end;
+        if ((next_ & 15) == 0 || data_end_ - published_data_ >= memory_.data_size / 8) publish();
+    }
+    // Found nothing: give back what was read, so that a writer waiting for room goes on.
+    void idle() {
+        if (data_end_ != published_data_) publish();
+    }
+
+    // Arms the next slot; false when a frame is there already.
+    bool arm() {
+        Slot& slot = memory_.slots[next_ & (memory_.slot_count - 1)];
+        idle_sequence_ = slot.sequence.load(std::memory_order_acquire);
+        if (idle_sequence_ == next_ + 1) return false;
+        // Failure means that a frame came in between.
+        return slot.sequence.compare_exchange_strong(idle_sequence_, kArmed,
+                                                     std::memory_order_acq_rel);
+    }
+    void disarm() {
+        Slot& slot = memory_.slots[next_ & (memory_.slot_count - 1)];
+        uint64_t armed = kArmed;
+        // Failure is fine: a frame has replaced the mark. Relaxed: nothing is published by this.
+        slot.sequence.compare_exchange_strong(armed, next_ + 1 - memory_.slot_count,
+                                              std::memory_order_relaxed);
+    }
+
+private:
+    void publish() {
+        memory_.tail->slots.store(next_, std::memory_order_release);
+        memory_.tail->data.store(data_end_, std::memory_order_release);
+        published_data_ = data_end_;
+    }
+
+    RingMemory memory_;
+    uint64_t next_ = 0;
+    uint64_t data_end_ = 0;
+    uint64_t published_data_ = 0;
+    uint64_t idle_sequence_ = 0;
+};
+
+}  // namespace pomona

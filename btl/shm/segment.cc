@@ -1,0 +1,75 @@
+// btl/shm/segment.cc: shm_open, ftruncate, mmap.
+#include "btl/shm/segment.h"
+
+#include <fcntl.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+#include <utility>
+
+namespace pomona {
+
+static Result<std::byte*> map(int descriptor, size_t size) {
+    void* data = mmap(nullptr, size, PROT_READ | PROT_WRITE, MAP_SHARED, descriptor, 0);
+    Error error = os_error(Code::out_of_memory, "Cannot map shared memory");
+    close(descriptor);
+    if (data == MAP_FAILED) return error;
+    return static_cast<std::byte*>(data);
+}
+
+Result<Segment> Segment::create(const std::string& name, size_t size) {
+    int descriptor = shm_open(name.c_str(), O_CREAT | O_EXCL | O_RDWR, 0600);
+    if (descriptor < 0 && errno == EEXIST) {
+        shm_unlink(name.c_str());
+        descriptor = shm_open(name.c_str(), O_CREAT | O_EXCL | O_RDWR, 0600);
+    }
+    if (descriptor < 0) return os_error(Code::out_of_memory, "Cannot make shared memory");
+    if (ftruncate(descriptor, static_cast<off_t>(size)) != 0) {
+        Error error = os_error(Code::out_of_memory, "Cannot size shared memory (is /dev/shm full?)");
+        close(descriptor);
+        shm_unlink(name.c_str());
+        return error;
+    }
+    auto data = map(descriptor, size);
+    if (!data.ok()) {
+        shm_unlink(name.c_str());
+        return data.error();
+    }
+    return Segment(*data, size, name);
+}
+
+Result<Segment> Segment::open(const std::string& name) {
+    int descriptor = shm_open(name.c_str(), O_RDWR, 0600);
+    if (descriptor < 0)
+        return os_error(errno == ENOENT ? Code::not_found : Code::io, "Cannot open shared memory");
+    struct stat status;
+    // A size of 0 is a segment between its maker's shm_open and ftruncate.
+    if (fstat(descriptor, &status) != 0 || status.st_size == 0) {
+        close(descriptor);
+        return Error{Code::not_found, "Shared memory is not sized yet"};
+    }
+    if (status.st_uid != geteuid()) {
+        close(descriptor);
+        return Error{Code::refused, "Shared memory belongs to another user"};
+    }
+    auto size = static_cast<size_t>(status.st_size);
+    return Segment(TRY(map(descriptor, size)), size, "");
+}
+
+Segment::Segment(Segment&& other) noexcept
+    : data_(std::exchange(other.data_, nullptr)), size_(std::exchange(other.size_, 0)),
+      owned_name_(std::exchange(other.owned_name_, {})) {}
+
+Segment& Segment::operator=(Segment&& other) noexcept {
+    std::swap(data_, other.data_);
+    std::swap(size_, other.size_);
+    std::swap(owned_name_, other.owned_name_);
+    return *this;
+}
+
+Segment::~Segment() {
+    if (data_) munmap(data_, size_);
+    if (!owned_name_.empty()) shm_unlink(owned_name_.c_str());
+}
+
+}  // namespace pomona

@@ -1,0 +1,37 @@
+// btl/shm/segment.h: a named piece of memory that several processes map.
+// POSIX shared memory on Linux and macOS alike; macOS allows 31 characters of name and one
+// ftruncate per object, which is all that is done here.
+#pragma once
+
+#include "btl/base/bytes.h"
+#include "btl/base/result.h"
+
+#include <string>
+
+namespace pomona {
+
+class Segment {
+public:
+    // Makes a new segment of `size` zero bytes, readable by this user only. A stale one of the
+    // same name (from a job that was killed) is replaced.
+    static Result<Segment> create(const std::string& name, size_t size);
+    // Maps an existing one whole. Error{not_found} when it is not there (yet).
+    static Result<Segment> open(const std::string& name);
+
+    Segment() = default;
+    Segment(Segment&& other) noexcept;
+    Segment& operator=(Segment&& other) noexcept;
+    ~Segment();  // unmaps; the creator also removes the name
+
+    std::byte* data() const { return data_; }
+    size_t size() const { return size_; }
+
+private:
+    Segment(std::byte* data, size_t size, std::string owned_name)
+        : data_(data), size_(size), owned_name_(std::move(owned_name)) {}
+    std::byte* data_ = nullptr;
+    size_t size_ = 0;
+    std::string owned_name_;  // empty when another process made it
+};
+
+}  // namespace pomona

@@ -1,0 +1,286 @@
+// btl/shm/shm.cc: the shared-memory Transport. Layout of a segment: one header, then a ring per
+// local rank, in order of local index (the own one stays untouched).
+#include "btl/shm/shm.h"
+
+#include "btl/base/check.h"
+#include "btl/base/log.h"
+#include "btl/base/sleeper.h"
+#include "btl/shm/ring.h"
+#include "btl/shm/segment.h"
+
+#include <cstring>
+#include <optional>
+#include <signal.h>
+#include <unistd.h>
+
+namespace pomona {
+namespace {
+
+constexpr uint64_t kMagic = 0x31616e6f6d6f70;  // "pomona1"
+constexpr int kLocalMax = 256;
+
+struct alignas(kLine) SegmentHeader {
+    std::atomic<uint64_t> magic;  // stored last, with release; a sender that reads it (acquire) may use the rest
+    uint32_t slot_count;
+    uint32_t local_size;
+    uint64_t data_size;
+    int64_t pid;
+    // One bit per local index: that rank writes to its ring here. Set once (release) after the
+    // writer has mapped the segment; read relaxed by poll: a late look only delays.
+    alignas(kLine) std::atomic<uint64_t> writers[kLocalMax / 64];
+    // 1 when the owner has closed: nothing will be read any more.
+    alignas(kLine) std::atomic<uint32_t> closed;
+};
+
+class ShmTransport;
+
+class ShmEndpoint final : public Endpoint {
+public:
+    ShmEndpoint(ShmTransport& transport, int index, const Params& params);
+    Push push(const FrameHeader& header, ConstBytes payload) override;
+    Push push_fill(const FrameHeader& header, size_t length, FillFunction fill,
+                   void* context) override;
+
+    bool died = false;
+
+private:
+    friend class ShmTransport;
+    // Maps the peer's segment; false while it is not there yet.
+    bool attach();
+    Push refuse();
+    void finish(const FrameHeader& header, size_t length);
+
+    ShmTransport& transport_;
+    int index_;
+    std::string bell_path_;
+    Segment segment_;
+    SegmentHeader* header_ = nullptr;
+    std::optional<RingWriter> writer_;
+    bool first_ = true;  // nothing sent yet: the receiver may not have armed this ring
+};
+
+size_t ring_stride(uint64_t slot_count, uint64_t data_size) {
+    return (RingMemory::size(slot_count, data_size) + 4095) & ~size_t{4095};
+}
+
+std::string segment_name(const std::string& tag, int index) {
+    return "/pomona-" + tag + "-" + std::to_string(index);
+}
+
+class ShmTransport final : public Transport {
+public:
+    ShmTransport(const Params& params, Counters& counters, ShmOptions options, Segment segment)
+        : params_(params), counters_(counters), options_(std::move(options)),
+          segment_(std::move(segment)) {
+        header_ = new (segment_.data()) SegmentHeader{};
+        header_->slot_count = static_cast<uint32_t>(params.shm_ring_slots);
+        header_->local_size = static_cast<uint32_t>(options_.ranks.size());
+        header_->data_size = params.shm_ring_bytes;
+        header_->pid = getpid();
+        for (size_t i = 0; i < options_.ranks.size(); ++i) readers_.emplace_back(inbound(i));
+        endpoints_.resize(options_.ranks.size());
+        header_->magic.store(kMagic, std::memory_order_release);
+    }
+    ~ShmTransport() override { header_->closed.store(1, std::memory_order_release); }
+
+    const char* name() const override { return "shm"; }
+    std::vector<std::byte> address() const override { return {}; }  // names follow from the job
+
+    Result<Endpoint*> connect(int peer, ConstBytes) override {
+        for (size_t i = 0; i < options_.ranks.size(); ++i) {
+            if (options_.ranks[i] != peer) continue;
+            if (!endpoints_[i])
+                endpoints_[i] = std::make_unique<ShmEndpoint>(*this, static_cast<int>(i), params_);
+            return endpoints_[i].get();
+        }
+        return Error{Code::unsupported, "Shared memory does not reach another machine", peer};
+    }
+
+    int poll(Sink& sink, int most) override {
+        int handed = 0;
+        for (int word = 0; word < kLocalMax / 64; ++word) {
+            if (static_cast<size_t>(word) * 64 >= readers_.size()) break;
+            uint64_t writers = header_->writers[word].load(std::memory_order_acquire);
+            for (; writers != 0; writers &= writers - 1) {
+                int index = word * 64 + __builtin_ctzll(writers);
+                handed += drain(sink, index, most);
+            }
+        }
+        if (!dead_.empty()) report_dead(sink);
+        return handed;
+    }
+
+    bool arm() override {
+        // Only rings in use are armed (and their pages touched): a writer that appears later rings
+        // the doorbell with its first frame in any case.
+        for (int index = 0; index < static_cast<int>(readers_.size()); ++index)
+            if (in_use(index) && !readers_[index].arm()) return disarm_all(), false;
+        return true;
+    }
+    void disarm() override {
+        disarm_all();
+        look_for_dead();
+    }
+
+private:
+    friend class ShmEndpoint;
+
+    RingMemory inbound(size_t index) {
+        size_t stride = ring_stride(params_.shm_ring_slots, params_.shm_ring_bytes);
+        return RingMemory::at(segment_.data() + sizeof(SegmentHeader) + index * stride,
+                              static_cast<uint32_t>(params_.shm_ring_slots), params_.shm_ring_bytes);
+    }
+
+    int drain(Sink& sink, int index, int most) {
+        RingReader& reader = readers_[index];
+        Slot* slot = reader.front();
+        if (!slot) {
+            reader.idle();
+            return 0;
+        }
+        int handed = 0;
+        int peer = options_.ranks[index];
+        do {
+            if (!reader.plausible(*slot)) {
+                sink.gone(peer, Error{Code::malformed, "Shared memory holds a damaged frame", peer});
+                header_->writers[index / 64].fetch_and(~(uint64_t{1} << index % 64));
+                return handed;
+            }
+            FrameHeader header = slot->header;
+            ConstBytes payload = reader.payload(*slot);
+            sink.arrive(peer, header, payload);
+            reader.pop(*slot);
+            ++handed;
+        } while (handed < most && (slot = reader.front()));
+        return handed;
+    }
+
+    bool in_use(int index) const {
+        return header_->writers[index / 64].load(std::memory_order_acquire) >> (index % 64) & 1;
+    }
+    void disarm_all() {
+        for (int index = 0; index < static_cast<int>(readers_.size()); ++index)
+            if (in_use(index)) readers_[index].disarm();
+    }
+
+    // A local process that is gone cannot say so; after each sleep a few are asked for.
+    void look_for_dead() {
+        for (auto& endpoint : endpoints_)
+            if (endpoint && endpoint->header_ && !endpoint->died &&
+                kill(static_cast<pid_t>(endpoint->header_->pid), 0) != 0 && errno == ESRCH) {
+                endpoint->died = true;
+                dead_.push_back(endpoint->index_);
+            }
+    }
+    void report_dead(Sink& sink) {
+        for (int index : dead_) {
+            if (readers_[index].front()) return;  // what it sent comes first
+            int peer = options_.ranks[index];
+            sink.gone(peer, Error{Code::peer_gone, "The process has ended", peer});
+        }
+        dead_.clear();
+    }
+
+    const Params& params_;
+    Counters& counters_;
+    ShmOptions options_;
+    Segment segment_;
+    SegmentHeader* header_;
+    std::vector<RingReader> readers_;                      // by local index
+    std::vector<std::unique_ptr<ShmEndpoint>> endpoints_;  // by local index
+    std::vector<int> dead_;
+    Bell bell_;
+};
+
+ShmEndpoint::ShmEndpoint(ShmTransport& transport, int index, const Params& params)
+    : transport_(transport), index_(index),
+      bell_path_(doorbell_path(transport.options_.directory, transport.options_.ranks[index])) {
+    caps_ = {kInlineMax, params.shm_eager_max, params.shm_fragment};
+    attach();
+}
+
+bool ShmEndpoint::attach() {
+    auto opened = Segment::open(segment_name(transport_.options_.job_tag, index_));
+    if (!opened.ok()) {
+        if (opened.error().code != Code::not_found && !died) {
+            died = true;
+            LOG(error, btl, "{}", opened.error().text());
+        }
+        return false;
+    }
+    auto* header = reinterpret_cast<SegmentHeader*>(opened->data());
+    if (opened->size() < sizeof(SegmentHeader) ||
+        header->magic.load(std::memory_order_acquire) != kMagic)
+        return false;
+    size_t stride = ring_stride(header->slot_count, header->data_size);
+    size_t mine = transport_.options_.index;
+    if (mine >= header->local_size || sizeof(SegmentHeader) + (mine + 1) * stride > opened->size())
+        return false;
+    segment_ = std::move(*opened);
+    header_ = header;
+    writer_.emplace(RingMemory::at(segment_.data() + sizeof(SegmentHeader) + mine * stride,
+                                   header->slot_count, header->data_size));
+    header->writers[mine / 64].fetch_or(uint64_t{1} << mine % 64, std::memory_order_release);
+    return true;
+}
+
+Push ShmEndpoint::refuse() {
+    if (died) return Push::gone;
+    count(transport_.counters_.shm_ring_full);
+    return Push::busy;
+}
+
+Push ShmEndpoint::push(const FrameHeader& header, ConstBytes payload) {
+    if (__builtin_expect(!writer_ && !attach(), 0)) return died ? Push::gone : Push::busy;
+    std::byte* place = writer_->reserve(payload.size());
+    if (__builtin_expect(!place, 0)) return refuse();
+    if (payload.size() == 8) std::memcpy(place, payload.data(), 8);
+    else if (!payload.empty()) std::memcpy(place, payload.data(), payload.size());
+    finish(header, payload.size());
+    return Push::sent;
+}
+
+Push ShmEndpoint::push_fill(const FrameHeader& header, size_t length, FillFunction fill,
+                            void* context) {
+    if (__builtin_expect(!writer_ && !attach(), 0)) return died ? Push::gone : Push::busy;
+    std::byte* place = writer_->reserve(length);
+    if (!place) return refuse();
+    fill(context, {place, length});
+    finish(header, length);
+    return Push::sent;
+}
+
+void ShmEndpoint::finish(const FrameHeader& header, size_t length) {
+    bool ring = writer_->publish(header, length);
+    if (__builtin_expect(ring || first_, 0)) {
+        first_ = false;
+        count(transport_.counters_.doorbells_rung);
+        transport_.bell_.ring(bell_path_);
+    }
+}
+
+}  // namespace
+
+std::string doorbell_path(const std::string& directory, int rank) {
+    return directory + "/bell-" + std::to_string(rank);
+}
+
+Result<std::unique_ptr<Transport>> make_shm_transport(const Params& params, Counters& counters,
+                                                      ShmOptions options) {
+    auto power_of_two = [](uint64_t value) { return value != 0 && (value & (value - 1)) == 0; };
+    if (!power_of_two(params.shm_ring_slots) || params.shm_ring_slots < 32 ||
+        !power_of_two(params.shm_ring_bytes) || params.shm_ring_bytes < 4096)
+        return Error{Code::invalid_argument,
+                     "shm_ring_slots and shm_ring_bytes must be powers of two, at least 32 and 4096"};
+    if (params.shm_fragment > params.shm_ring_bytes / 2 || params.shm_eager_max > params.shm_fragment)
+        return Error{Code::invalid_argument, "shm_eager_max <= shm_fragment <= shm_ring_bytes/2 must hold"};
+    if (options.ranks.size() > kLocalMax)
+        return Error{Code::unsupported, "More than 256 ranks on one machine"};
+    size_t size = sizeof(SegmentHeader) +
+                  options.ranks.size() * ring_stride(params.shm_ring_slots, params.shm_ring_bytes);
+    Segment segment = TRY(Segment::create(segment_name(options.job_tag, options.index), size));
+    return std::unique_ptr<Transport>(
+        new ShmTransport(params, counters, std::move(options), std::move(segment)));
+}
+
+}  // namespace pomona

@@ -1,0 +1,25 @@
+// btl/shm/shm.h: frames between ranks of one machine through shared memory.
+// Idea: every rank owns a segment with one inbound ring per local peer; a sender maps the
+// receiver's segment and writes. Rings cost no memory until they are used: pages are touched late.
+#pragma once
+
+#include "btl/base/counters.h"
+#include "btl/base/params.h"
+#include "btl/transport.h"
+
+namespace pomona {
+
+struct ShmOptions {
+    std::string job_tag;    // part of every segment's name: "/pomona-<tag>-<local index>"
+    std::string directory;  // where the doorbells stand: "<directory>/bell-<rank>"
+    int index = 0;          // own place among the local ranks
+    std::vector<int> ranks; // job ranks of the local ranks, by index
+};
+
+// The path of a rank's doorbell socket in the job's directory.
+std::string doorbell_path(const std::string& directory, int rank);
+
+Result<std::unique_ptr<Transport>> make_shm_transport(const Params& params, Counters& counters,
+                                                      ShmOptions options);
+
+}  // namespace pomona

@@ -1,0 +1,30 @@
+// mpi/object/attribute.h: values that users cache on communicators, datatypes and windows.
+// Idea: a keyval is a number in a table of callbacks; an object holds (keyval, value) pairs.
+#pragma once
+
+#include <map>
+#include <memory>
+
+namespace pomona {
+
+// The callbacks of one keyval; `copy` and `erase` are the user's function pointers, cast to void*
+// (their types differ by object kind; mpi/abi/attribute.cc calls them through the right one).
+struct Keyval {
+    enum class Holder { communicator, datatype, window };
+    int number = 0;
+    Holder holder = Holder::communicator;
+    void (*copy)() = nullptr;
+    void (*erase)() = nullptr;
+    void* extra_state = nullptr;
+    bool freed = false;  // MPI_X_free_keyval was called; lives on while attributes refer to it
+};
+
+struct Attributes {
+    struct Entry {
+        std::shared_ptr<Keyval> keyval;
+        void* value = nullptr;
+    };
+    std::map<int, Entry> entries;  // by keyval number, so that callbacks run in a fixed order
+};
+
+}  // namespace pomona

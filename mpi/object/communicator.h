@@ -1,0 +1,63 @@
+// mpi/object/communicator.h: a group, a context of its own for messages, and what users attach.
+// A context is a 64-bit number unique in the job: the job rank of the process that chose it and a
+// counter there. Its lowest bit tells collective traffic (1) from point to point (0).
+#pragma once
+
+#include "mpi/object/attribute.h"
+#include "mpi/object/errhandler.h"
+#include "mpi/object/group.h"
+#include "mpi/object/info.h"
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+namespace pomona {
+
+class Matcher;
+class Process;
+class Topology;         // mpi/topo
+struct Peer;
+struct BsendBuffer;     // mpi/p2p/bsend.h
+struct CollectiveState; // mpi/runtime/collectives.h: schedule cache, sequence numbers
+
+class Communicator final : public Object {
+public:
+    // `remote` is null for an intracommunicator. Contexts come from new_context().
+    Communicator(Process& process, uint64_t context, Ref<Group> local, Ref<Group> remote);
+    ~Communicator() override;
+
+    bool is_inter() const { return static_cast<bool>(remote_group); }
+    int rank() const { return rank_; }
+    int size() const { return size_; }                // of the local group
+    int remote_size() const { return static_cast<int>(peers.size()); }  // = size() for intra
+    uint64_t context() const { return context_; }
+    uint64_t collective_context() const { return context_ | 1; }
+
+    Process& process;
+    Ref<Group> group;
+    Ref<Group> remote_group;
+    // Whom a rank names in point to point: the remote group's processes (the own group's, intra).
+    std::vector<Peer*> peers;
+    Matcher* matcher = nullptr;  // of context(); owned by the engine
+
+    // Intercommunicators only: an intracommunicator over the local group, for internal use.
+    Ref<Communicator> local;
+
+    std::string name;
+    Ref<Errhandler> errhandler;  // null: the default, MPI_ERRORS_ARE_FATAL
+    Ref<Info> info;              // hints as set by the user
+    Attributes attributes;
+    std::shared_ptr<Topology> topology;
+    std::unique_ptr<BsendBuffer> bsend;
+    std::unique_ptr<CollectiveState> collective;
+    int sequence = 0;            // of collective operations started; keeps their messages apart
+
+private:
+    uint64_t context_;
+    int rank_ = -1;
+    int size_ = 0;
+};
+
+}  // namespace pomona

@@ -1,0 +1,215 @@
+// mpi/p2p/engine.h: moves messages: matching, eager and rendezvous, progress, waiting. The heart.
+// Idea: whoever waits polls. turn() looks at every transport once and moves what is queued; wait()
+// is the only function that blocks. One lock guards all of it, and only when threads share the
+// engine. Large messages ask first (rts), are told where to go (cts), and stream in fragments.
+#pragma once
+
+#include "btl/base/counters.h"
+#include "btl/base/params.h"
+#include "btl/base/sleeper.h"
+#include "btl/transport.h"
+#include "mpi/p2p/matcher.h"
+#include "mpi/p2p/operations.h"
+#include "mpi/p2p/turnstile.h"
+
+#include <functional>
+#include <memory>
+#include <unordered_map>
+#include <vector>
+
+namespace pomona {
+
+class Communicator;
+class Datatype;
+
+// A message as MPI describes it: `count` elements of `type` at `buffer`.
+struct Data {
+    void* buffer = nullptr;
+    MPI_Count count = 0;
+    const Datatype* type = nullptr;
+};
+
+// With whom: rank in the communicator's remote group (or MPI_ANY_SOURCE), tag (or MPI_ANY_TAG).
+struct Envelope {
+    int rank = 0;
+    int tag = 0;
+};
+
+// Finds a peer's way: connects a transport to it. Set by the runtime.
+using ConnectFunction = std::function<Result<Endpoint*>(int peer)>;
+
+class Engine final : public Sink {
+public:
+    Engine(const Params& params, Counters& counters, Clock& clock);
+    ~Engine() override;
+
+    // -- set-up, by mpi/runtime
+    void attach(int job_size, std::vector<Transport*> transports, Sleeper* sleeper,
+                ConnectFunction connect);
+    void detach();  // transports are about to go
+    // Several threads may call from now on; costs a lock per call.
+    void set_threaded() { threaded_ = true; }
+    bool threaded() const { return threaded_; }
+    // Ranks outnumber cores: yield at once, sleep early.
+    void set_crowded(bool crowded) { crowded_ = crowded; }
+    Peer& peer(int job_rank) { return *peers_[job_rank]; }
+
+    // -- point to point. Ranks and tags are checked by the caller; MPI_PROC_NULL does not get here.
+    // Blocking forms return when the buffer may be reused.
+    Outcome send(Communicator& comm, Data data, Envelope to, SendMode mode);
+    Outcome recv(Communicator& comm, Data data, Envelope from);
+    // Non-blocking forms return a started request with one reference for the caller.
+    P2pRequest* isend(Communicator& comm, Data data, Envelope to, SendMode mode);
+    P2pRequest* irecv(Communicator& comm, Data data, Envelope from);
+    // Persistent forms return an inactive request; start() starts it.
+    P2pRequest* send_init(Communicator& comm, Data data, Envelope to, SendMode mode);
+    P2pRequest* recv_init(Communicator& comm, Data data, Envelope from);
+    void start(P2pRequest& request);  // with the engine held
+    void cancel(P2pRequest& request); // with the engine held
+
+    // -- probing
+    bool iprobe(Communicator& comm, Envelope from, Outcome& outcome);
+    void probe(Communicator& comm, Envelope from, Outcome& outcome);
+    // Takes a message out of matching; null when there is none.
+    Message* improbe(Communicator& comm, Envelope from, Outcome& outcome);
+    Message* mprobe(Communicator& comm, Envelope from, Outcome& outcome);
+    P2pRequest* imrecv(Message* message, Data data);  // takes the message over
+    Outcome mrecv(Message* message, Data data);
+
+    // -- steps of collective schedules (mpi/p2p/carrier.cc); with the engine held
+    void send_step(Peer& to, uint64_t context, int source, int tag, ConstBytes data,
+                   coll::Completion& done);
+    void recv_step(uint64_t context, int source, int tag, Bytes data, coll::Completion& done);
+
+    // -- progress
+    // The only function that blocks: returns when `ready()` holds. `ready` is called with the
+    // engine held (when threaded) and must be quick.
+    template <class Ready> void wait_until(Ready ready) {
+        if (threaded_) return wait_shared(ready);
+        for (int idle = 0; !ready();) {
+            if (turn()) idle = 0;
+            else if (++idle < spins_before_clock_ && !crowded_) cpu_pause();
+            else idle = rest(idle, [](void* context) { return (*static_cast<Ready*>(context))(); }, &ready);
+        }
+        idle_since_ = 0;
+    }
+    void wait(Request& request) {
+        if (request.done()) return;
+        wait_until([&] { return request.done(); });
+    }
+    // One bounded look at everything; true when something moved. With the engine held.
+    bool turn();
+    // turn(), taking the engine if nobody has it; for MPI_Test and the like.
+    void test_turn();
+
+    // Completes a request of any kind: with the engine held.
+    void complete(Request& request);
+    // Calls the request's callback on the completer thread, or at once when it is complete. Takes
+    // over one reference.
+    void on_completion(Request& request, MPIX_Completion_function* function, void* context);
+    // Wakes whoever sleeps in wait_until, so that it looks at its condition again.
+    void notify();
+    // True while bytes wait to leave this process.
+    bool draining() const;
+    // The progress and completer thread.
+    void start_progress_thread();
+    void stop_progress_thread();
+
+    // Scoped hold of the engine: a branch when one thread only uses it.
+    class Hold {
+    public:
+        explicit Hold(Engine& engine) : engine_(engine) {
+            if (engine_.threaded_) engine_.lock_.post(), held_ = true;
+        }
+        ~Hold() {
+            if (held_) engine_.lock_.leave();
+        }
+        Hold(const Hold&) = delete;
+        Hold& operator=(const Hold&) = delete;
+
+    private:
+        Engine& engine_;
+        bool held_ = false;
+    };
+
+    Matcher& matcher(uint64_t context);
+    void drop_context(uint64_t context);
+
+    // -- Sink: called by the transports inside turn()
+    std::byte* place(int peer, const FrameHeader& header, size_t length) override;
+    void arrive(int peer, const FrameHeader& header, ConstBytes payload) override;
+    void gone(int peer, const Error& why) override;
+
+    const Params& params() const { return params_; }
+    Counters& counters() { return counters_; }
+
+private:
+    friend class P2pRequest;
+    using ReadyFunction = bool (*)(void*);
+    template <class Ready> void wait_shared(Ready ready) {
+        wait_shared([](void* context) { return (*static_cast<Ready*>(context))(); }, &ready);
+    }
+    void wait_shared(ReadyFunction ready, void* context);
+    int rest(int idle, ReadyFunction ready, void* context);
+    void sleep_armed(ReadyFunction ready, void* context);
+    void park(uint32_t generation);
+    void run_progress();
+    void run_callbacks();
+
+    P2pRequest* make(Communicator& comm, Data data, Envelope envelope);
+    void fill(P2pRequest& request, Communicator& comm, Data data, Envelope envelope);
+    void recycle(P2pRequest* request);
+    void begin_send(P2pRequest& send);
+    void begin_recv(P2pRequest& recv);
+    bool connect(Peer& peer);
+    Push push_message(Peer& peer, P2pRequest& send);
+    Push push_eager(Peer& peer, P2pRequest& send, Header header);
+    void push_control(Peer& peer, const Header& header);
+    bool drain(Peer& peer);
+    bool drain_streams(Peer& peer);
+    void queue(Peer& peer);
+    void sent(P2pRequest& send);
+    void finish_p2p(P2pRequest& request);
+    void fail(P2pRequest& request, int error, const char* reason);
+    void fail_peer(Peer& peer);
+
+    void arrive_message(Peer& peer, const Header& header, ConstBytes payload);
+    void arrive_cts(Peer& peer, const Header& header);
+    void arrive_data(Peer& peer, const Header& header, ConstBytes payload);
+    void deliver(P2pRequest& recv, Peer& peer, const Header& header, ConstBytes payload);
+    void deliver_kept(P2pRequest& recv, Message& message);
+    void protocol_error(Peer& peer, const char* what);
+
+    const Params& params_;
+    Counters& counters_;
+    Clock& clock_;
+    bool threaded_ = false;
+    bool crowded_ = false;
+    int spins_before_clock_ = 64;
+    Nanoseconds idle_since_ = 0;
+    Turnstile lock_;
+
+    std::vector<Transport*> transports_;
+    Sleeper* sleeper_ = nullptr;
+    ConnectFunction connect_;
+    std::vector<std::unique_ptr<Peer>> peers_;
+    std::vector<Peer*> queued_peers_;  // those with something waiting to be pushed
+
+    std::unordered_map<uint64_t, std::unique_ptr<Matcher>> matchers_;
+    uint64_t last_context_ = ~uint64_t{0};
+    Matcher* last_matcher_ = nullptr;
+    OperationTable<P2pRequest> operations_;
+    std::vector<P2pRequest*> pool_;
+
+    // Waiting with threads. `generation_` counts completions; parked threads wait on it (notify()
+    // publishes with release, park() reads with acquire).
+    std::atomic<uint32_t> generation_{0};
+    std::atomic<int> parked_{0};
+    bool sleeping_ = false;  // somebody sleeps in the Sleeper
+    std::atomic<int> user_waiters_{0};
+    struct ProgressThread;
+    std::unique_ptr<ProgressThread> progress_;
+    std::vector<Request*> callbacks_;  // completed, callback not yet called
+};
+
+}  // namespace pomona

@@ -1,0 +1,71 @@
+// mpi/p2p/header.h: the engine's 32-byte wire header and its parser.
+// Idea: one fixed layout for all kinds; what a field means depends on the kind (table below).
+//
+//   kind   context         source  tag  length             token
+//   eager  communicator    rank    tag  of the message     sender's operation when `sync`, else 0
+//   rts    communicator    rank    tag  of the message     sender's operation
+//   cts    receiver's op   -       -    bytes accepted     sender's operation
+//   data   receiver's op   -       -    of this piece      offset of this piece
+//   ack    -               -       -    -                  sender's operation (synchronous send)
+//
+// All integers little-endian. `rank` is the sender's rank in its local group.
+#pragma once
+
+#include "btl/transport.h"
+
+#include <optional>
+
+namespace pomona {
+
+enum class FrameKind : uint8_t { eager = 1, rts = 2, cts = 3, data = 4, ack = 5 };
+
+inline constexpr uint8_t kFlagSync = 1;
+inline constexpr uint64_t kLengthMax = (uint64_t{1} << 48) - 1;
+
+struct Header {
+    uint64_t context = 0;
+    int32_t source = 0;
+    int32_t tag = 0;
+    uint64_t length = 0;  // at most kLengthMax
+    FrameKind kind = FrameKind::eager;
+    uint8_t flags = 0;
+    uint64_t token = 0;
+
+    FrameHeader pack() const {
+        return {{context,
+                 static_cast<uint32_t>(source) | uint64_t{static_cast<uint32_t>(tag)} << 32,
+                 length | uint64_t{static_cast<uint8_t>(kind)} << 48 | uint64_t{flags} << 56,
+                 token}};
+    }
+};
+
+// The header of an arrived frame with `payload` bytes behind it, or none if no sender of ours can
+// have written it.
+inline std::optional<Header> parse(const FrameHeader& frame, size_t payload) {
+    Header out;
+    out.context = frame.word[0];
+    out.source = static_cast<int32_t>(frame.word[1]);
+    out.tag = static_cast<int32_t>(frame.word[1] >> 32);
+    out.length = frame.word[2] & kLengthMax;
+    out.kind = static_cast<FrameKind>(frame.word[2] >> 48 & 0xff);
+    out.flags = static_cast<uint8_t>(frame.word[2] >> 56);
+    out.token = frame.word[3];
+    switch (out.kind) {
+    case FrameKind::eager:
+        if (out.length != payload || out.source < 0) return std::nullopt;
+        return out;
+    case FrameKind::rts:
+        if (payload != 0 || out.source < 0) return std::nullopt;
+        return out;
+    case FrameKind::data:
+        if (out.length != payload) return std::nullopt;
+        return out;
+    case FrameKind::cts:
+    case FrameKind::ack:
+        if (payload != 0) return std::nullopt;
+        return out;
+    }
+    return std::nullopt;
+}
+
+}  // namespace pomona

@@ -1,0 +1,57 @@
+// mpi/p2p/p2p_request.h: one send or receive in the engine.
+#pragma once
+
+#include "btl/base/list.h"
+#include "coll/carrier.h"
+#include "mpi/p2p/peer.h"
+#include "mpi/p2p/request.h"
+
+namespace pomona {
+
+class Datatype;
+class Engine;
+
+enum class SendMode : uint8_t { standard, synchronous, ready, buffered };
+
+class P2pRequest final : public Request, public ListNode {
+public:
+    explicit P2pRequest(Communicator* comm) : Request(comm) {}
+
+    // What the user asked for.
+    bool is_send = false;
+    SendMode mode = SendMode::standard;
+    int rank = 0;                // destination, or source or MPI_ANY_SOURCE; rank in the remote group
+    int tag = 0;                 // or MPI_ANY_TAG
+    void* buffer = nullptr;      // a send only reads it
+    MPI_Count count = 0;
+    const Datatype* type = nullptr;
+    uint64_t context = 0;
+
+    // How far it is.
+    size_t bytes = 0;            // send: length of the message; receive: room for it
+    size_t accepted = 0;         // rendezvous: bytes that the receiver takes
+    size_t offset = 0;           // bytes pushed or arrived
+    uint64_t order = 0;          // receive: number of its posting, for matching in order
+    uint64_t token = 0;          // own entry in the engine's table of operations, 0 when none
+    uint64_t remote_token = 0;
+    Peer* peer = nullptr;
+    bool matched = false;
+    bool asked = false;          // send: the rts is out
+    bool active = false;         // between start and completion
+
+    // A step of a collective schedule instead of a user's request: called at completion.
+    coll::Completion* completion = nullptr;
+
+    Engine* engine = nullptr;    // where persistent requests start and pooled ones return to
+    std::byte* bounce = nullptr; // buffered send: the copy in the user's attached buffer (owned there)
+
+    int start() override;
+    void cancel() override;
+    int finish(MPI_Status*) override { return outcome_.error; }
+
+protected:
+    friend class Engine;
+    void recycle() override;
+};
+
+}  // namespace pomona

@@ -1,0 +1,65 @@
+// mpi/p2p/request.h: the state of one operation, from its start to the user's wait or test.
+// Idea: `done` is the one word a waiter looks at; everything else is written before it is set.
+// Kinds of requests are classes; what wait, test, start, cancel and free need is virtual.
+#pragma once
+
+#include "mpi/abi/mpi.h"
+#include "mpi/abi/mpix.h"
+#include "mpi/object/object.h"
+
+namespace pomona {
+
+class Communicator;
+
+// What MPI_Status tells, in the engine's own terms.
+struct Outcome {
+    int source = MPI_ANY_SOURCE;
+    int tag = MPI_ANY_TAG;
+    int error = MPI_SUCCESS;  // an error class
+    bool cancelled = false;
+    MPI_Count bytes = 0;
+    const char* reason = nullptr;  // a sentence for the error, static storage
+};
+
+class Request : public Object {
+public:
+    explicit Request(Communicator* comm) : Object(Kind::request), comm_(comm) {}
+
+    // Acquire: a thread that sees `done` also sees the outcome and the data; pairs with complete().
+    bool done() const { return done_.load(std::memory_order_acquire); }
+    // An inactive persistent request, or one whose end has been reported.
+    bool inactive() const { return inactive_; }
+    bool persistent() const { return persistent_; }
+    const Outcome& outcome() const { return outcome_; }
+    Communicator* comm() const { return comm_; }
+
+    // Starts a persistent request; called with the engine held. Returns an MPI error class.
+    virtual int start() { return MPI_ERR_REQUEST; }
+    // Asks for cancellation; called with the engine held.
+    virtual void cancel() {}
+    // Called by the thread that reports the end to the user, without the engine (generalized
+    // requests call the user's query function here). Returns an MPI error class.
+    virtual int finish(MPI_Status*) { return outcome_.error; }
+    // MPI_Request_free: the user gives the handle up; the operation itself goes on.
+    virtual void give_up() { release(); }
+    // Partitioned and matched requests say what they are.
+    virtual bool is_partitioned() const { return false; }
+    virtual bool is_generalized() const { return false; }
+
+    void set_inactive(bool inactive) { inactive_ = inactive; }
+
+    // Called once when the request completes (MPIX_Request_on_completion), by the engine's
+    // completer, outside the lock.
+    MPIX_Completion_function* callback_function = nullptr;
+    void* callback_context = nullptr;
+
+protected:
+    friend class Engine;
+    std::atomic<uint32_t> done_{0};
+    bool persistent_ = false;
+    bool inactive_ = false;
+    Outcome outcome_;
+    Communicator* comm_;
+};
+
+}  // namespace pomona
