@@ -40,7 +40,8 @@ public:
     int references() const { return references_.load(std::memory_order_relaxed); }
 
     Kind kind;
-    int fortran_index = 0;  // MPI_X_toint's number, given at the first call (>= 0x400)
+    uint16_t builtin_handle = 0;  // the value of a predefined handle, 0 for user objects
+    int fortran_index = 0;        // MPI_X_toint's number, given at the first call (>= 0x400)
 
 protected:
     // Called when nobody refers to the object; pools override it.

@@ -79,7 +79,8 @@ public:
     // -- steps of collective schedules (mpi/p2p/carrier.cc); with the engine held
     void send_step(Peer& to, uint64_t context, int source, int tag, ConstBytes data,
                    coll::Completion& done);
-    void recv_step(uint64_t context, int source, int tag, Bytes data, coll::Completion& done);
+    void recv_step(Peer& from, uint64_t context, int source, int tag, Bytes data,
+                   coll::Completion& done);
 
     // -- progress
     // The only function that blocks: returns when `ready()` holds. `ready` is called with the
@@ -87,7 +88,7 @@ public:
     template <class Ready> void wait_until(Ready ready) {
         if (threaded_) return wait_shared(ready);
         for (int idle = 0; !ready();) {
-            if (turn()) idle = 0;
+            if (turn()) idle = 0, idle_since_ = 0;
             else if (++idle < spins_before_clock_ && !crowded_) cpu_pause();
             else idle = rest(idle, [](void* context) { return (*static_cast<Ready*>(context))(); }, &ready);
         }
@@ -102,8 +103,15 @@ public:
     // turn(), taking the engine if nobody has it; for MPI_Test and the like.
     void test_turn();
 
+    // A request about to start keeps itself alive until complete(): with the engine held.
+    void hold_for_engine(Request& request) {
+        request.retain();
+        request.engine_refers_ = true;
+    }
     // Completes a request of any kind: with the engine held.
     void complete(Request& request);
+    // Request::release for holders of the engine.
+    void release_held(Request& request);
     // Calls the request's callback on the completer thread, or at once when it is complete. Takes
     // over one reference.
     void on_completion(Request& request, MPIX_Completion_function* function, void* context);

@@ -7,6 +7,7 @@
 //   cts    receiver's op   -       -    bytes accepted     sender's operation
 //   data   receiver's op   -       -    of this piece      offset of this piece
 //   ack    -               -       -    -                  sender's operation (synchronous send)
+//   hold, resume: no fields. "Ask before you send anything", and the end of that (back-pressure).
 //
 // All integers little-endian. `rank` is the sender's rank in its local group.
 #pragma once
@@ -17,7 +18,7 @@
 
 namespace pomona {
 
-enum class FrameKind : uint8_t { eager = 1, rts = 2, cts = 3, data = 4, ack = 5 };
+enum class FrameKind : uint8_t { eager = 1, rts = 2, cts = 3, data = 4, ack = 5, hold = 6, resume = 7 };
 
 inline constexpr uint8_t kFlagSync = 1;
 inline constexpr uint64_t kLengthMax = (uint64_t{1} << 48) - 1;
@@ -62,6 +63,8 @@ inline std::optional<Header> parse(const FrameHeader& frame, size_t payload) {
         return out;
     case FrameKind::cts:
     case FrameKind::ack:
+    case FrameKind::hold:
+    case FrameKind::resume:
         if (payload != 0) return std::nullopt;
         return out;
     }

@@ -11,7 +11,8 @@ namespace pomona {
 class Datatype;
 class Engine;
 
-enum class SendMode : uint8_t { standard, synchronous, ready, buffered };
+// Ready sends are standard ones; buffered sends are standard ones from the attached buffer.
+enum class SendMode : uint8_t { standard, synchronous };
 
 class P2pRequest final : public Request, public ListNode {
 public:
@@ -22,6 +23,7 @@ public:
     SendMode mode = SendMode::standard;
     int rank = 0;                // destination, or source or MPI_ANY_SOURCE; rank in the remote group
     int tag = 0;                 // or MPI_ANY_TAG
+    int source = 0;              // send: own rank, as the receiver sees it
     void* buffer = nullptr;      // a send only reads it
     MPI_Count count = 0;
     const Datatype* type = nullptr;
@@ -43,7 +45,6 @@ public:
     coll::Completion* completion = nullptr;
 
     Engine* engine = nullptr;    // where persistent requests start and pooled ones return to
-    std::byte* bounce = nullptr; // buffered send: the copy in the user's attached buffer (owned there)
 
     int start() override;
     void cancel() override;
@@ -52,6 +53,7 @@ public:
 protected:
     friend class Engine;
     void recycle() override;
+    void recycle_held() override;
 };
 
 }  // namespace pomona

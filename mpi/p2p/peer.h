@@ -15,7 +15,8 @@ struct Peer {
 
     const int rank;                 // in the job
     Endpoint* endpoint = nullptr;   // made at the first send
-    size_t eager_max = 0;           // above it a message asks first
+    size_t eager_limit = 0;         // messages of fewer bytes are sent without asking
+    size_t eager_limit_open = 0;    // eager_limit while the peer has not asked us to hold back
     bool gone = false;
     Error why{};                    // why it is gone
 
@@ -29,6 +30,7 @@ struct Peer {
 
     // Bytes of this peer's messages that wait here for their receive.
     size_t unexpected_bytes = 0;
+    bool held_back = false;         // has been told to ask first
 };
 
 }  // namespace pomona

@@ -55,7 +55,11 @@ public:
 
 protected:
     friend class Engine;
+    // recycle(), when the engine is held already.
+    virtual void recycle_held() { delete this; }
+
     std::atomic<uint32_t> done_{0};
+    bool engine_refers_ = false;  // the engine has a reference until completion
     bool persistent_ = false;
     bool inactive_ = false;
     Outcome outcome_;

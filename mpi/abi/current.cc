@@ -1,0 +1,31 @@
+// mpi/abi/current.cc: where the process pointer lives and how the first one is made.
+#include "mpi/abi/current.h"
+
+#include <cstdlib>
+
+#if defined(__APPLE__)
+#include <crt_externs.h>
+static char** environment() { return *_NSGetEnviron(); }
+#else
+extern char** environ;
+static char** environment() { return environ; }
+#endif
+
+namespace pomona {
+
+#if defined(POMONA_RANKS_AS_THREADS)
+thread_local Process* current_process = nullptr;
+Process& make_process() {
+    current_process = new Process(environment());
+    return *current_process;
+}
+#else
+Process* current_process = nullptr;
+// Lives until the process ends: MPI may be asked things after MPI_Finalize, from anywhere.
+Process& make_process() {
+    static Process* made = current_process = new Process(environment());
+    return *made;
+}
+#endif
+
+}  // namespace pomona

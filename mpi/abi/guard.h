@@ -1,0 +1,48 @@
+// mpi/abi/guard.h: the one place where errors become MPI error codes and reach error handlers.
+// Use in the body of an MPI function:
+//     Communicator* comm = resolve(comm_handle);
+//     REQUIRE(comm, nullptr, MPI_ERR_COMM, "comm is not a valid communicator");
+//     REQUIRE(count >= 0, comm, MPI_ERR_COUNT, "count is {}; it must not be negative", count);
+// The second argument is the communicator whose error handler is called (null: the one of
+// MPI_COMM_SELF, as the standard asks). The sentence is printed by MPI_ERRORS_ARE_FATAL and kept for
+// MPI_Error_string of the calling thread. An error code is its class; user-defined codes come from
+// MPI_Add_error_code.
+#pragma once
+
+#include "btl/base/format.h"
+#include "mpi/abi/handle.h"
+
+#include <string>
+
+namespace pomona {
+
+// Calls the error handler and returns the code. `function` is __func__ of the MPI function.
+int fail(const char* function, Communicator* comm, int code, const std::string& sentence);
+// The same for what has no communicator but an error handler of its own (sessions).
+int fail_with(const char* function, Errhandler* handler, void* handle, int code,
+              const std::string& sentence);
+// For an error of the library's own making (Result).
+int fail(const char* function, Communicator* comm, const Error& error);
+
+// The sentence of this thread's last error if its code was `code`, else "".
+std::string last_error_sentence(int code);
+// MPI_Send for "PMPI_Send_c".
+std::string mpi_name(const char* function);
+// The error class of a Result's code.
+int error_class_of(Code code);
+// "MPI_ERR_COMM: invalid communicator"; "" for unknown classes. Table in guard.cc.
+const char* error_class_text(int error_class);
+
+#define REQUIRE(condition, comm, code, ...)                                                \
+    do {                                                                                   \
+        if (__builtin_expect(!(condition), 0))                                             \
+            return ::pomona::fail(__func__, comm, code, ::pomona::format(__VA_ARGS__));    \
+    } while (0)
+
+// Every function that needs MPI to run begins with this; only MPI_Init and a few do not.
+#define REQUIRE_RUNNING()                                                                  \
+    REQUIRE(::pomona::process().state.load(std::memory_order_relaxed) ==                   \
+                ::pomona::Process::State::running,                                         \
+            nullptr, MPI_ERR_OTHER, "MPI is not running: call it after MPI_Init and before MPI_Finalize")
+
+}  // namespace pomona

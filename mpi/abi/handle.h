@@ -1,0 +1,59 @@
+// mpi/abi/handle.h: handles to objects and back.
+// Idea: a predefined handle is a number below 0x400 and indexes the process's table; any other is
+// the object's address, checked by its kind word. A wrong handle resolves to null.
+#pragma once
+
+#include "mpi/abi/current.h"
+#include "mpi/object/datatype.h"
+#include "mpi/object/errhandler.h"
+#include "mpi/object/group.h"
+#include "mpi/object/info.h"
+#include "mpi/object/operation.h"
+#include "mpi/p2p/matcher.h"
+
+namespace pomona {
+
+inline Object* resolve_any(const void* handle, Kind kind) {
+    auto bits = reinterpret_cast<uintptr_t>(handle);
+    Object* object;
+    if (bits < kBuiltinHandles) object = process().builtins[bits];
+    else if (bits < 4096 || (bits & 7) != 0) return nullptr;
+    else object = const_cast<Object*>(static_cast<const Object*>(handle));
+    return object && object->kind == kind ? object : nullptr;
+}
+
+// Null when the handle is MPI_X_NULL, freed, or of another kind.
+inline Communicator* resolve(MPI_Comm handle) {
+    return static_cast<Communicator*>(resolve_any(handle, Kind::communicator));
+}
+inline Group* resolve(MPI_Group handle) {
+    return static_cast<Group*>(resolve_any(handle, Kind::group));
+}
+inline Datatype* resolve(MPI_Datatype handle) {
+    return static_cast<Datatype*>(resolve_any(handle, Kind::datatype));
+}
+inline Operation* resolve(MPI_Op handle) {
+    return static_cast<Operation*>(resolve_any(handle, Kind::operation));
+}
+inline Info* resolve(MPI_Info handle) {
+    return static_cast<Info*>(resolve_any(handle, Kind::info));
+}
+inline Errhandler* resolve(MPI_Errhandler handle) {
+    return static_cast<Errhandler*>(resolve_any(handle, Kind::errhandler));
+}
+inline Request* resolve(MPI_Request handle) {
+    return static_cast<Request*>(resolve_any(handle, Kind::request));
+}
+inline Message* resolve(MPI_Message handle) {
+    return static_cast<Message*>(resolve_any(handle, Kind::message));
+}
+
+// An object's handle: its predefined number if it has one, else its address. `Object*` and not the
+// derived address, so that resolve_any's cast is right for every class.
+template <class Handle> Handle handle_of(const Object* object) {
+    return reinterpret_cast<Handle>(
+        object->builtin_handle ? static_cast<uintptr_t>(object->builtin_handle)
+                               : reinterpret_cast<uintptr_t>(object));
+}
+
+}  // namespace pomona

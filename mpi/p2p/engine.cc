@@ -1,0 +1,648 @@
+// mpi/p2p/engine.cc: sends, receives, probes and the frames they cause.
+// How messages travel: mpi/p2p/header.h. Waiting and threads: mpi/p2p/progress.cc.
+#include "mpi/p2p/engine.h"
+
+#include "btl/base/check.h"
+#include "btl/base/log.h"
+#include "mpi/object/communicator.h"
+#include "mpi/object/datatype.h"
+
+#include <cstring>
+
+namespace pomona {
+
+// ---- data in and out of user buffers
+
+static std::byte* address(const Data& data, size_t offset) {
+    return static_cast<std::byte*>(data.buffer) + data.type->true_lb() + offset;
+}
+
+static Data data_of(const P2pRequest& request) {
+    return {request.buffer, request.count, request.type};
+}
+
+static void unpack(const P2pRequest& recv, size_t offset, ConstBytes payload) {
+    if (payload.empty()) return;
+    if (!recv.type || recv.type->contiguous()) {
+        std::byte* target = recv.type ? address(data_of(recv), offset)
+                                      : static_cast<std::byte*>(recv.buffer) + offset;
+        std::memcpy(target, payload.data(), payload.size());
+        return;
+    }
+    recv.type->unpack(recv.buffer, recv.count, offset, payload);
+}
+
+// ---- set-up
+
+Engine::Engine(const Params& params, Counters& counters, Clock& clock)
+    : params_(params), counters_(counters), clock_(clock) {}
+Engine::~Engine() {
+    for (P2pRequest* each : pool_) delete each;
+}
+
+void Engine::attach(int job_size, std::vector<Transport*> transports, Sleeper* sleeper,
+                    ConnectFunction connect) {
+    transports_ = std::move(transports);
+    sleeper_ = sleeper;
+    connect_ = std::move(connect);
+    for (int rank = 0; rank < job_size; ++rank) peers_.push_back(std::make_unique<Peer>(rank));
+}
+
+void Engine::detach() {
+    transports_.clear();
+    sleeper_ = nullptr;
+    for (auto& peer : peers_) peer->endpoint = nullptr;
+}
+
+bool Engine::connect(Peer& peer) {
+    if (peer.gone) return false;
+    auto endpoint = connect_(peer.rank);
+    if (!endpoint.ok()) {
+        LOG(error, btl, "No way to reach rank {}: {}", peer.rank, endpoint.error().text());
+        peer.gone = true;
+        peer.why = endpoint.error();
+        return false;
+    }
+    peer.endpoint = *endpoint;
+    const Caps& caps = peer.endpoint->caps();
+    size_t limit = params_.eager_max ? params_.eager_max : caps.eager_max;
+    peer.eager_limit = peer.eager_limit_open = std::min(limit, caps.fragment_max) + 1;
+    return true;
+}
+
+Matcher& Engine::matcher(uint64_t context) {
+    if (context == last_context_) return *last_matcher_;
+    auto& slot = matchers_[context];
+    if (!slot) slot = std::make_unique<Matcher>();
+    last_context_ = context;
+    last_matcher_ = slot.get();
+    return *slot;
+}
+
+void Engine::drop_context(uint64_t context) {
+    auto found = matchers_.find(context);
+    if (found == matchers_.end() || found->second->posted_count() || found->second->message_count())
+        return;  // erroneous program (messages never received): keep, so that nothing dangles
+    if (last_context_ == context) last_context_ = ~uint64_t{0};
+    matchers_.erase(found);
+}
+
+// ---- requests
+
+P2pRequest* Engine::make(Communicator& comm, Data data, Envelope envelope) {
+    P2pRequest* request;
+    if (pool_.empty()) {
+        request = new P2pRequest(&comm);
+    } else {
+        request = pool_.back();
+        pool_.pop_back();
+    }
+    fill(*request, comm, data, envelope);
+    comm.retain();
+    if (data.type) const_cast<Datatype*>(data.type)->retain();
+    return request;
+}
+
+void Engine::fill(P2pRequest& request, Communicator& comm, Data data, Envelope envelope) {
+    request.engine = this;
+    request.comm_ = &comm;
+    request.context = comm.context();
+    request.source = comm.rank();
+    request.rank = envelope.rank;
+    request.tag = envelope.tag;
+    request.buffer = data.buffer;
+    request.count = data.count;
+    request.type = data.type;
+    request.bytes = static_cast<size_t>(data.count) * static_cast<size_t>(data.type->size());
+}
+
+// A request nobody refers to goes back to the pool, in its initial state.
+void Engine::recycle(P2pRequest* request) {
+    Communicator* comm = request->comm_;
+    const Datatype* type = request->type;
+    request->~P2pRequest();
+    new (request) P2pRequest(nullptr);
+    if (pool_.size() < 4096) pool_.push_back(request);
+    else delete request;
+    if (type) const_cast<Datatype*>(type)->release();
+    if (comm) comm->release();
+}
+
+void P2pRequest::recycle() {
+    Engine::Hold hold(*engine);
+    engine->recycle(this);
+}
+void P2pRequest::recycle_held() { engine->recycle(this); }
+
+int P2pRequest::start() {
+    engine->start(*this);
+    return MPI_SUCCESS;
+}
+
+void P2pRequest::cancel() { engine->cancel(*this); }
+
+// ---- sends
+
+Outcome Engine::send(Communicator& comm, Data data, Envelope to, SendMode mode) {
+    Peer& peer = *comm.peers[to.rank];
+    size_t bytes = static_cast<size_t>(data.count) * static_cast<size_t>(data.type->size());
+    {
+        Hold hold(*this);
+        // The whole of a small blocking send: no request is made.
+        if (mode != SendMode::synchronous && bytes < peer.eager_limit && peer.backlog.empty() &&
+            peer.endpoint && data.type->contiguous()) {
+            Header header{comm.context(), comm.rank(), to.tag, bytes, FrameKind::eager, 0, 0};
+            if (peer.endpoint->push(header.pack(), {address(data, 0), bytes}) == Push::sent) {
+                count(counters_.messages_sent);
+                count(counters_.bytes_sent, bytes);
+                return {};
+            }
+        }
+    }
+    P2pRequest request(&comm);
+    fill(request, comm, data, to);
+    request.is_send = true;
+    request.mode = mode;
+    {
+        Hold hold(*this);
+        begin_send(request);
+    }
+    wait(request);
+    return request.outcome();
+}
+
+P2pRequest* Engine::send_init(Communicator& comm, Data data, Envelope to, SendMode mode) {
+    Hold hold(*this);
+    P2pRequest* request = make(comm, data, to);
+    request->is_send = true;
+    request->mode = mode;
+    request->persistent_ = true;
+    request->inactive_ = true;
+    return request;
+}
+
+P2pRequest* Engine::isend(Communicator& comm, Data data, Envelope to, SendMode mode) {
+    Hold hold(*this);
+    P2pRequest* request = make(comm, data, to);
+    request->is_send = true;
+    request->mode = mode;
+    hold_for_engine(*request);
+    begin_send(*request);
+    return request;
+}
+
+void Engine::start(P2pRequest& request) {
+    request.done_.store(0, std::memory_order_relaxed);  // the caller holds the engine
+    request.inactive_ = false;
+    request.outcome_ = {};
+    request.offset = request.accepted = 0;
+    request.matched = request.asked = false;
+    hold_for_engine(request);
+    if (request.is_send) begin_send(request);
+    else begin_recv(request);
+}
+
+// Completes, or puts the send where drain() continues it.
+void Engine::begin_send(P2pRequest& send) {
+    if (!send.peer) send.peer = send.comm_->peers[send.rank];
+    Peer& peer = *send.peer;
+    send.active = true;
+    if (!peer.endpoint && !connect(peer)) {
+        fail(send, MPI_ERR_OTHER, "The destination cannot be reached");
+        return;
+    }
+    if (send.mode == SendMode::synchronous && !send.token) send.token = operations_.add(&send);
+    if (peer.backlog.empty() && peer.control.empty()) {
+        switch (push_message(peer, send)) {
+        case Push::sent: return;
+        case Push::busy: break;
+        case Push::gone: return fail_peer(peer), fail(send, MPI_ERR_PROC_ABORTED, "The destination has ended");
+        }
+    }
+    count(counters_.sends_deferred);
+    peer.backlog.push_back(&send);
+    queue(peer);
+}
+
+// Pushes a send's first frame: the message itself, or the question.
+Push Engine::push_message(Peer& peer, P2pRequest& send) {
+    Header header{send.context, send.source, send.tag, send.bytes, FrameKind::eager, 0, 0};
+    if (send.bytes < peer.eager_limit) return push_eager(peer, send, header);
+    if (!send.token) send.token = operations_.add(&send);
+    header.kind = FrameKind::rts;
+    header.token = send.token;
+    Push push = peer.endpoint->push(header.pack(), {});
+    if (push == Push::sent) {
+        send.asked = true;
+        count(counters_.messages_sent);
+        count(counters_.rendezvous_started);
+    }
+    return push;
+}
+
+Push Engine::push_eager(Peer& peer, P2pRequest& send, Header header) {
+    if (send.mode == SendMode::synchronous) {
+        header.flags = kFlagSync;
+        header.token = send.token;
+    }
+    Push push;
+    if (!send.type || send.type->contiguous()) {
+        const std::byte* from = send.type ? address(data_of(send), 0)
+                                          : static_cast<const std::byte*>(send.buffer);
+        push = peer.endpoint->push(header.pack(), {from, send.bytes});
+    } else {
+        push = peer.endpoint->push_fill(
+            header.pack(), send.bytes,
+            [](void* context, Bytes target) {
+                auto* request = static_cast<P2pRequest*>(context);
+                request->type->pack(request->buffer, request->count, 0, target);
+            },
+            &send);
+    }
+    if (push != Push::sent) return push;
+    count(counters_.messages_sent);
+    count(counters_.bytes_sent, send.bytes);
+    send.offset = send.bytes;
+    send.asked = true;
+    if (send.mode != SendMode::synchronous) sent(send);
+    return push;
+}
+
+// All bytes of a send have left.
+void Engine::sent(P2pRequest& send) {
+    send.outcome_.bytes = static_cast<MPI_Count>(send.offset);
+    finish_p2p(send);
+}
+
+void Engine::queue(Peer& peer) {
+    if (peer.queued) return;
+    peer.queued = true;
+    queued_peers_.push_back(&peer);
+    // Whoever sleeps does not know of this work.
+    if (sleeping_ && sleeper_) sleeper_->wake();
+}
+
+void Engine::push_control(Peer& peer, const Header& header) {
+    if (!peer.endpoint && !connect(peer)) return;
+    if (peer.control.empty()) {
+        Push push = peer.endpoint->push(header.pack(), {});
+        if (push == Push::sent) return;
+        if (push == Push::gone) return fail_peer(peer);
+    }
+    peer.control.push_back(header.pack());
+    queue(peer);
+}
+
+// Pushes what waits for one peer; true when something moved.
+bool Engine::drain(Peer& peer) {
+    bool moved = false;
+    while (!peer.control.empty()) {
+        Push push = peer.endpoint->push(peer.control.front(), {});
+        if (push == Push::busy) return moved;
+        if (push == Push::gone) return fail_peer(peer), true;
+        peer.control.pop_front();
+        moved = true;
+    }
+    while (P2pRequest* send = peer.backlog.front()) {
+        // Taken out first: completion may hand the request back to its owner.
+        List<P2pRequest>::remove(send);
+        Push push = push_message(peer, *send);
+        if (push != Push::sent) peer.backlog.push_front(send);
+        if (push == Push::busy) return moved;
+        if (push == Push::gone) return fail_peer(peer), true;
+        moved = true;
+    }
+    return drain_streams(peer) || moved;
+}
+
+bool Engine::drain_streams(Peer& peer) {
+    bool moved = false;
+    size_t fragment_max = peer.endpoint ? peer.endpoint->caps().fragment_max : 0;
+    while (P2pRequest* send = peer.streams.front()) {
+        size_t length = std::min(fragment_max, send->accepted - send->offset);
+        Header header{send->remote_token, 0, 0, length, FrameKind::data, 0, send->offset};
+        Push push;
+        if (!send->type || send->type->contiguous()) {
+            const std::byte* from = send->type
+                                        ? address(data_of(*send), send->offset)
+                                        : static_cast<const std::byte*>(send->buffer) + send->offset;
+            push = peer.endpoint->push(header.pack(), {from, length});
+        } else {
+            push = peer.endpoint->push_fill(
+                header.pack(), length,
+                [](void* context, Bytes target) {
+                    auto* request = static_cast<P2pRequest*>(context);
+                    request->type->pack(request->buffer, request->count, request->offset, target);
+                },
+                send);
+        }
+        if (push == Push::busy) return moved;
+        if (push == Push::gone) return fail_peer(peer), true;
+        moved = true;
+        send->offset += length;
+        count(counters_.bytes_sent, length);
+        List<P2pRequest>::remove(send);
+        if (send->offset == send->accepted) sent(*send);
+        else peer.streams.push_back(send);  // several large messages take turns
+    }
+    return moved;
+}
+
+// ---- receives
+
+Outcome Engine::recv(Communicator& comm, Data data, Envelope from) {
+    P2pRequest request(&comm);
+    fill(request, comm, data, from);
+    {
+        Hold hold(*this);
+        begin_recv(request);
+    }
+    wait(request);
+    return request.outcome();
+}
+
+P2pRequest* Engine::irecv(Communicator& comm, Data data, Envelope from) {
+    Hold hold(*this);
+    P2pRequest* request = make(comm, data, from);
+    hold_for_engine(*request);
+    begin_recv(*request);
+    return request;
+}
+
+P2pRequest* Engine::recv_init(Communicator& comm, Data data, Envelope from) {
+    Hold hold(*this);
+    P2pRequest* request = make(comm, data, from);
+    request->persistent_ = true;
+    request->inactive_ = true;
+    return request;
+}
+
+void Engine::begin_recv(P2pRequest& recv) {
+    recv.active = true;
+    Matcher& matching = recv.completion ? matcher(recv.context) : *recv.comm_->matcher;
+    if (Message* message = matching.find_message(recv.rank, recv.tag)) {
+        matching.take(*message);
+        deliver_kept(recv, *message);
+        message->release();
+        return;
+    }
+    const Peer* source = recv.completion  ? recv.peer
+                         : recv.rank >= 0 ? recv.comm_->peers[recv.rank]
+                                          : nullptr;
+    if (source && source->gone) {
+        fail(recv, MPI_ERR_PROC_ABORTED, "The source has ended");
+        return;
+    }
+    matching.post(recv);
+}
+
+void Engine::deliver_kept(P2pRequest& recv, Message& message) {
+    size_t length = message.header.kind == FrameKind::eager ? message.header.length : 0;
+    Peer& peer = *message.peer;
+    peer.unexpected_bytes -= length + sizeof(Message);
+    if (peer.held_back && peer.unexpected_bytes < params_.unexpected_max / 2) {
+        peer.held_back = false;
+        push_control(peer, {0, 0, 0, 0, FrameKind::resume, 0, 0});
+    }
+    deliver(recv, *message.peer, message.header, {message.bytes, length});
+}
+
+// A message and its receive have met.
+void Engine::deliver(P2pRequest& recv, Peer& peer, const Header& header, ConstBytes payload) {
+    recv.matched = true;
+    recv.peer = &peer;
+    recv.outcome_.source = header.source;
+    recv.outcome_.tag = header.tag;
+    size_t taken = std::min<size_t>(header.length, recv.bytes);
+    if (taken < header.length) {
+        recv.outcome_.error = MPI_ERR_TRUNCATE;
+        recv.outcome_.reason = "The message is longer than the receive buffer";
+    }
+    recv.outcome_.bytes = static_cast<MPI_Count>(taken);
+    if (header.kind == FrameKind::eager) {
+        unpack(recv, 0, payload.first(taken));
+        if (header.flags & kFlagSync)
+            push_control(peer, {0, 0, 0, 0, FrameKind::ack, 0, header.token});
+        finish_p2p(recv);
+        return;
+    }
+    recv.accepted = taken;
+    if (taken != 0) recv.token = operations_.add(&recv);
+    push_control(peer, {recv.token, 0, 0, taken, FrameKind::cts, 0, header.token});
+    if (taken == 0) finish_p2p(recv);
+}
+
+// ---- completion
+
+void Engine::finish_p2p(P2pRequest& request) {
+    if (request.token) {
+        operations_.remove(request.token);
+        request.token = 0;
+    }
+    request.active = false;
+    if (coll::Completion* completion = request.completion) {
+        // A step of a schedule: no user holds it.
+        int error = request.outcome_.error;
+        Error why{error == MPI_ERR_TRUNCATE ? Code::truncated : Code::peer_gone,
+                  request.outcome_.reason ? request.outcome_.reason : "", 
+                  request.peer ? request.peer->rank : -1};
+        request.completion = nullptr;
+        request.type = nullptr;
+        recycle(&request);
+        completion->function(completion, error == MPI_SUCCESS ? nullptr : &why);
+        return;
+    }
+    complete(request);
+}
+
+void Engine::fail(P2pRequest& request, int error, const char* reason) {
+    request.outcome_.error = error;
+    request.outcome_.reason = reason;
+    finish_p2p(request);
+}
+
+void Engine::cancel(P2pRequest& request) {
+    if (request.done() || !request.active || request.matched) return;
+    if (request.is_send) {
+        // Only what has not left can be taken back.
+        if (request.asked || !request.linked()) return;
+        List<P2pRequest>::remove(&request);
+    } else {
+        request.comm_->matcher->withdraw(request);
+    }
+    request.outcome_.cancelled = true;
+    finish_p2p(request);
+}
+
+// ---- steps of collective schedules
+
+void Engine::send_step(Peer& peer, uint64_t context, int source, int tag, ConstBytes data,
+                       coll::Completion& done) {
+    if (peer.endpoint && data.size() < peer.eager_limit && peer.backlog.empty()) {
+        Header header{context, source, tag, data.size(), FrameKind::eager, 0, 0};
+        if (peer.endpoint->push(header.pack(), data) == Push::sent) {
+            count(counters_.messages_sent);
+            count(counters_.bytes_sent, data.size());
+            done.function(&done, nullptr);
+            return;
+        }
+    }
+    P2pRequest* request = pool_.empty() ? new P2pRequest(nullptr) : pool_.back();
+    if (!pool_.empty()) pool_.pop_back();
+    request->engine = this;
+    request->is_send = true;
+    request->context = context;
+    request->tag = tag;
+    request->source = source;
+    request->peer = &peer;
+    request->buffer = const_cast<std::byte*>(data.data());
+    request->bytes = data.size();
+    request->completion = &done;
+    begin_send(*request);
+}
+
+void Engine::recv_step(Peer& peer, uint64_t context, int source, int tag, Bytes data,
+                       coll::Completion& done) {
+    P2pRequest* request = pool_.empty() ? new P2pRequest(nullptr) : pool_.back();
+    if (!pool_.empty()) pool_.pop_back();
+    request->engine = this;
+    request->context = context;
+    request->peer = &peer;
+    request->rank = source;
+    request->tag = tag;
+    request->buffer = data.data();
+    request->bytes = data.size();
+    request->completion = &done;
+    begin_recv(*request);
+}
+
+// ---- frames
+
+std::byte* Engine::place(int, const FrameHeader& frame, size_t length) {
+    auto header = parse(frame, length);
+    if (!header || header->kind != FrameKind::data) return nullptr;
+    P2pRequest* recv = operations_.find(header->context);
+    if (!recv || recv->is_send || header->token > recv->accepted ||
+        length > recv->accepted - header->token || (recv->type && !recv->type->contiguous()))
+        return nullptr;
+    return recv->type ? address(data_of(*recv), header->token)
+                      : static_cast<std::byte*>(recv->buffer) + header->token;
+}
+
+void Engine::arrive(int rank, const FrameHeader& frame, ConstBytes payload) {
+    Peer& peer = *peers_[rank];
+    auto header = parse(frame, payload.size());
+    if (!header) return protocol_error(peer, "A frame does not parse");
+    switch (header->kind) {
+    case FrameKind::eager:
+    case FrameKind::rts: return arrive_message(peer, *header, payload);
+    case FrameKind::cts: return arrive_cts(peer, *header);
+    case FrameKind::data: return arrive_data(peer, *header, payload);
+    case FrameKind::hold: peer.eager_limit = 0; return;
+    case FrameKind::resume: peer.eager_limit = peer.eager_limit_open; return;
+    case FrameKind::ack: {
+        P2pRequest* send = operations_.find(header->token);
+        if (!send || !send->is_send || send->peer != &peer)
+            return protocol_error(peer, "An acknowledgement names no send");
+        return sent(*send);
+    }
+    }
+}
+
+void Engine::arrive_message(Peer& peer, const Header& header, ConstBytes payload) {
+    count(counters_.messages_received);
+    count(counters_.bytes_received, payload.size());
+    Matcher& matching = matcher(header.context);
+    if (P2pRequest* recv = matching.take_posted(header.source, header.tag))
+        return deliver(*recv, peer, header, payload);
+    count(counters_.unexpected_messages);
+    auto* message = new Message;
+    message->header = header;
+    message->peer = &peer;
+    if (!payload.empty()) {
+        message->bytes = static_cast<std::byte*>(std::malloc(payload.size()));
+        if (!message->bytes) never("Out of memory for an unexpected message");
+        std::memcpy(message->bytes, payload.data(), payload.size());
+    }
+    matching.keep(*message);
+    peer.unexpected_bytes += payload.size() + sizeof(Message);
+    if (peer.unexpected_bytes > params_.unexpected_max && !peer.held_back) {
+        // Too much of it unread: from now on this peer asks before it sends anything.
+        peer.held_back = true;
+        push_control(peer, {0, 0, 0, 0, FrameKind::hold, 0, 0});
+    }
+}
+
+void Engine::arrive_cts(Peer& peer, const Header& header) {
+    P2pRequest* send = operations_.find(header.token);
+    if (!send || !send->is_send || send->peer != &peer || header.length > send->bytes)
+        return protocol_error(peer, "A go-ahead names no send");
+    send->remote_token = header.context;
+    send->accepted = header.length;
+    send->matched = true;
+    if (send->accepted == 0) return sent(*send);
+    peer.streams.push_back(send);
+    queue(peer);
+    if (peer.control.empty() && peer.backlog.empty()) drain_streams(peer);
+}
+
+void Engine::arrive_data(Peer& peer, const Header& header, ConstBytes payload) {
+    P2pRequest* recv = operations_.find(header.context);
+    if (!recv || recv->is_send || recv->peer != &peer || header.token > recv->accepted ||
+        payload.size() > recv->accepted - header.token || payload.empty())
+        return protocol_error(peer, "A fragment names no receive");
+    count(counters_.bytes_received, payload.size());
+    bool placed = (!recv->type || recv->type->contiguous()) &&
+                  payload.data() == (recv->type ? address(data_of(*recv), header.token)
+                                                : static_cast<std::byte*>(recv->buffer) + header.token);
+    if (!placed) unpack(*recv, header.token, payload);
+    recv->offset += payload.size();
+    if (recv->offset == recv->accepted) finish_p2p(*recv);
+}
+
+// ---- failure
+
+void Engine::protocol_error(Peer& peer, const char* what) {
+    LOG(error, mpi, "Rank {} sent what it must not: {}; its connection is given up", peer.rank, what);
+    gone(peer.rank, Error{Code::malformed, what, peer.rank});
+}
+
+void Engine::gone(int rank, const Error& why) {
+    Peer& peer = *peers_[rank];
+    if (peer.gone) return;
+    peer.why = why;
+    fail_peer(peer);
+}
+
+// Fails everything that can only end with this peer's help.
+void Engine::fail_peer(Peer& peer) {
+    peer.gone = true;
+    peer.control.clear();
+    const char* reason = peer.why.what[0] ? peer.why.what : "The other process has ended";
+    auto fail_list = [&](List<P2pRequest>& list) {
+        while (P2pRequest* send = list.pop_front()) fail(*send, MPI_ERR_PROC_ABORTED, reason);
+    };
+    fail_list(peer.backlog);
+    fail_list(peer.streams);
+    std::vector<P2pRequest*> lost;
+    operations_.each([&](P2pRequest& operation) {
+        if (operation.peer == &peer) lost.push_back(&operation);
+    });
+    for (P2pRequest* each : lost) fail(*each, MPI_ERR_PROC_ABORTED, reason);
+    // Posted receives that name this peer; those of any source go on waiting for the others.
+    for (auto& [context, matching] : matchers_) {
+        std::vector<P2pRequest*> posted;
+        matching->each_posted([&](P2pRequest& recv) {
+            bool names = recv.completion ? recv.peer == &peer
+                                         : recv.rank >= 0 && recv.comm_->peers[recv.rank] == &peer;
+            if (names) posted.push_back(&recv);
+        });
+        for (P2pRequest* each : posted) {
+            matching->withdraw(*each);
+            fail(*each, MPI_ERR_PROC_ABORTED, reason);
+        }
+    }
+    notify();
+}
+
+}  // namespace pomona

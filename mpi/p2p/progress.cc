@@ -1,0 +1,239 @@
+// mpi/p2p/progress.cc: turns, waiting, sleeping, completion and the progress thread.
+// Who polls: whoever waits. With several threads one polls (or sleeps in the Sleeper), the others
+// park on the count of completions; whoever stops polling wakes them so that one takes over.
+#include "btl/base/check.h"
+#include "mpi/p2p/engine.h"
+
+#include <sched.h>
+#include <thread>
+
+namespace pomona {
+
+static constexpr int kArrivalsMost = 64;                    // frames per transport and turn
+static constexpr Nanoseconds kSleepLongest = 100'000'000;   // then dead peers are looked for
+static constexpr Nanoseconds kSleepBlocked = 50'000;        // a full ring has no bell
+
+bool Engine::turn() {
+    bool moved = false;
+    for (Transport* transport : transports_) moved |= transport->poll(*this, kArrivalsMost) > 0;
+    if (!queued_peers_.empty()) {
+        // drain() may queue peers again; take the list first.
+        std::vector<Peer*> peers;
+        peers.swap(queued_peers_);
+        for (Peer* peer : peers) {
+            peer->queued = false;
+            if (!peer->endpoint || peer->gone) continue;
+            moved |= drain(*peer);
+            if (!peer->control.empty() || !peer->backlog.empty() || !peer->streams.empty()) {
+                if (!peer->queued) {
+                    peer->queued = true;
+                    queued_peers_.push_back(peer);
+                }
+            }
+        }
+    }
+    return moved;
+}
+
+void Engine::test_turn() {
+    if (!threaded_) {
+        turn();
+        return;
+    }
+    if (!lock_.poll()) return;
+    turn();
+    lock_.leave();
+    if (crowded_) std::this_thread::yield();
+}
+
+bool Engine::draining() const {
+    if (!queued_peers_.empty()) return true;
+    for (Transport* transport : transports_)
+        if (transport->pending()) return true;
+    return false;
+}
+
+// ---- completion
+
+void Engine::complete(Request& request) {
+    bool refers = request.engine_refers_;
+    request.engine_refers_ = false;
+    if (request.callback_function) {
+        callbacks_.push_back(&request);
+        request.retain();
+    }
+    // Release: publishes outcome and data to the waiter, who may destroy the request at once.
+    request.done_.store(1, std::memory_order_release);
+    if (refers) release_held(request);
+    if (threaded_) notify();
+}
+
+void Engine::release_held(Request& request) {
+    // acq_rel: the one who recycles sees all earlier writes.
+    if (request.references_.fetch_sub(1, std::memory_order_acq_rel) == 1) request.recycle_held();
+}
+
+void Engine::notify() {
+    if (!threaded_) return;
+    generation_.fetch_add(1, std::memory_order_release);
+    if (parked_.load(std::memory_order_acquire) > 0) generation_.notify_all();
+    if (sleeping_ && sleeper_) sleeper_->wake();
+}
+
+void Engine::on_completion(Request& request, MPIX_Completion_function* function, void* context) {
+    {
+        Hold hold(*this);
+        if (!request.done()) {
+            request.callback_function = function;
+            request.callback_context = context;
+            release_held(request);  // the engine's own reference keeps it until then
+            return;
+        }
+    }
+    MPI_Status status{};
+    int error = request.finish(&status);
+    function(context, error, &status);
+    request.release();
+}
+
+// ---- waiting with one thread
+
+// Nothing came for a while: yields, or sleeps when it has been long. Returns the new idle count.
+int Engine::rest(int idle, ReadyFunction ready, void* context) {
+    Nanoseconds now = clock_.now();
+    if (idle_since_ == 0) idle_since_ = now;
+    Nanoseconds spin = static_cast<Nanoseconds>(params_.spin_us) * 1000;
+    if (now - idle_since_ < spin) {
+        if (crowded_) sched_yield();
+        return crowded_ ? idle : spins_before_clock_;
+    }
+    sleep_armed(ready, context);
+    return spins_before_clock_ + 1;
+}
+
+// Arms all transports and sleeps unless something came in between.
+void Engine::sleep_armed(ReadyFunction ready, void* context) {
+    size_t armed = 0;
+    while (armed < transports_.size() && transports_[armed]->arm()) ++armed;
+    if (armed == transports_.size() && !ready(context) && sleeper_) {
+        count(counters_.sleeps);
+        sleeping_ = true;
+        bool blocked = !queued_peers_.empty();
+        bool held = threaded_;
+        if (held) lock_.leave();
+        sleeper_->sleep(blocked ? kSleepBlocked : kSleepLongest);
+        if (held) lock_.post();
+        sleeping_ = false;
+    }
+    for (size_t i = 0; i < armed; ++i) transports_[i]->disarm();
+}
+
+// ---- waiting with several threads
+
+void Engine::wait_shared(ReadyFunction ready, void* context) {
+    user_waiters_.fetch_add(1, std::memory_order_relaxed);
+    Nanoseconds idle_since = 0;
+    for (int idle = 0;;) {
+        if (lock_.poll()) {
+            bool done = ready(context);
+            bool moved = !done && turn();
+            if (!done && moved) done = ready(context);
+            lock_.leave();
+            if (done) break;
+            idle = moved ? 0 : idle + 1;
+        } else {
+            ++idle;
+        }
+        if (idle < spins_before_clock_) {
+            if (!crowded_) cpu_pause();
+            else if (idle > 0) sched_yield();
+            continue;
+        }
+        Nanoseconds now = clock_.now();
+        if (idle == spins_before_clock_ || idle_since == 0) idle_since = now;
+        if (now - idle_since < static_cast<Nanoseconds>(params_.spin_us) * 1000) {
+            sched_yield();
+            continue;
+        }
+        lock_.post();
+        // Acquire: pairs with notify(); a completion after this look changes the number.
+        uint32_t generation = generation_.load(std::memory_order_acquire);
+        if (!ready(context)) {
+            if (sleeping_) {
+                lock_.leave();
+                park(generation);
+                lock_.post();
+            } else {
+                sleep_armed(ready, context);
+            }
+        }
+        lock_.leave();
+        idle = 0;
+        idle_since = 0;
+    }
+    user_waiters_.fetch_sub(1, std::memory_order_relaxed);
+    // Others may be parked and rely on a poller: one of them takes over.
+    if (parked_.load(std::memory_order_acquire) > 0) {
+        generation_.fetch_add(1, std::memory_order_release);
+        generation_.notify_all();
+    }
+}
+
+void Engine::park(uint32_t generation) {
+    parked_.fetch_add(1, std::memory_order_acq_rel);
+    generation_.wait(generation, std::memory_order_acquire);
+    parked_.fetch_sub(1, std::memory_order_acq_rel);
+}
+
+// ---- progress and completer thread
+
+struct Engine::ProgressThread {
+    std::thread thread;
+    std::atomic<bool> stop{false};  // release by stop_progress_thread, acquire by the loop
+};
+
+void Engine::start_progress_thread() {
+    if (progress_) return;
+    threaded_ = true;
+    progress_ = std::make_unique<ProgressThread>();
+    progress_->thread = std::thread([this] { run_progress(); });
+}
+
+void Engine::stop_progress_thread() {
+    if (!progress_) return;
+    progress_->stop.store(true, std::memory_order_release);
+    {
+        Hold hold(*this);
+        notify();
+    }
+    progress_->thread.join();
+    progress_.reset();
+}
+
+void Engine::run_progress() {
+    ProgressThread& self = *progress_;
+    while (!self.stop.load(std::memory_order_acquire)) {
+        wait_until([&] {
+            return !callbacks_.empty() || self.stop.load(std::memory_order_acquire);
+        });
+        run_callbacks();
+    }
+    run_callbacks();
+}
+
+// Calls the users' functions, without the engine: they may call MPI, and may take their time.
+void Engine::run_callbacks() {
+    std::vector<Request*> ready;
+    {
+        Hold hold(*this);
+        ready.swap(callbacks_);
+    }
+    for (Request* request : ready) {
+        MPI_Status status{};
+        int error = request->finish(&status);
+        request->callback_function(request->callback_context, error, &status);
+        request->release();
+    }
+}
+
+}  // namespace pomona

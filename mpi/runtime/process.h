@@ -1,0 +1,82 @@
+// mpi/runtime/process.h: one rank's whole state, and the composition root that builds it.
+// Idea: nothing in Pomona is global but one pointer to this (mpi/abi/current.h), so that a rank can
+// be a process, a thread of a test, or a simulated one.
+#pragma once
+
+#include "btl/base/clock.h"
+#include "btl/base/counters.h"
+#include "btl/base/params.h"
+#include "btl/base/sleeper.h"
+#include "mpi/object/communicator.h"
+#include "mpi/p2p/engine.h"
+#include "pmix/wireup.h"
+
+#include <memory>
+#include <mutex>
+#include <thread>
+
+namespace pomona {
+
+// Predefined handles are small numbers; this is where their objects hang.
+inline constexpr size_t kBuiltinHandles = 0x400;
+
+class Process {
+public:
+    // Reads parameters; makes what exists before MPI_Init (predefined objects). Starts nothing.
+    explicit Process(const char* const* environment);
+    ~Process();
+
+    // Brings transports, engine and the world up. `thread_level` is the MPI constant wanted; the
+    // provided level is in this->thread_level afterwards. Ranks as threads pass their own wire-up.
+    Status start(int thread_level, std::unique_ptr<Wireup> wireup = nullptr);
+    // Completes what is in flight, says good-bye to the job, takes everything down.
+    Status finish();
+
+    enum class State { before, running, finished };
+    std::atomic<State> state{State::before};  // MPI_Initialized and MPI_Finalized may race: release/acquire
+    int thread_level = MPI_THREAD_SINGLE;
+    std::thread::id main_thread;
+
+    Params params;
+    Counters counters;
+    RealClock clock;
+    std::unique_ptr<Wireup> wireup;
+    const Job& job() const { return wireup->job(); }
+
+    std::unique_ptr<Sleeper> sleeper;
+    std::vector<std::unique_ptr<Transport>> transports;
+    Engine engine;
+
+    Communicator* world() { return world_.get(); }
+    Communicator* self() { return self_.get(); }
+
+    // A context number that no other communicator of the job has.
+    uint64_t new_context();
+
+    // Predefined objects by handle value: communicators, groups, error handlers, infos; datatypes
+    // and operations are shared by all processes of a program and hang here too.
+    Object* builtins[kBuiltinHandles] = {};
+
+    // Ends the job with `code`; does not return.
+    [[noreturn]] void abort(int code, const std::string& message);
+
+    std::mutex object_mutex;  // guards rarely used tables: keyvals, error codes, names
+
+    // State of single files of mpi/abi, made at first use (keyval table, error codes, ...).
+    struct Extension {
+        virtual ~Extension() = default;
+    };
+    // One slot per user; see mpi/runtime/extensions.h.
+    std::unique_ptr<Extension> extensions[16];
+
+private:
+    Status make_transports();
+    Result<Endpoint*> connect(int peer);
+    void make_world();
+
+    Ref<Communicator> world_;
+    Ref<Communicator> self_;
+    uint64_t next_context_ = 1;
+};
+
+}  // namespace pomona
