@@ -1,0 +1,134 @@
+"""Writes mpi.h from the tables: clean C89 and C++98, one declaration per function and PMPI twin."""
+import re
+
+from . import tables
+
+INTRODUCTION = """\
+/* mpi.h: the MPI-5.0 standard ABI, as Pomona offers it.
+ * Generated from mpi/abi/tables by mpi/abi/generate.py header; edit those, not this.
+ * A program compiled with this header runs with any MPI library of the standard ABI. */
+#ifndef MPI_H_INCLUDED
+#define MPI_H_INCLUDED
+
+#include <stdint.h>
+
+#if defined(__cplusplus)
+extern "C" {
+#endif
+"""
+
+ENDING = """
+#if defined(__cplusplus)
+}
+#endif
+
+#endif
+"""
+
+KIND_TITLES = {
+    "version": "Version", "op": "Operations", "comm": "Communicators", "group": "Groups",
+    "win": "Windows", "file": "Files", "session": "Sessions", "message": "Messages",
+    "info": "Info", "errhandler": "Error handlers", "request": "Requests",
+    "datatype": "Datatypes", "fortran_status_index": "The status as Fortran integers",
+    "error_class": "Error classes", "mpi_t_error_class": "Error classes of MPI_T",
+    "special_pointer": "Special addresses", "max_string": "Sizes of string buffers, with the final 0",
+    "assorted": "Buffered sends", "mode_bits": "Modes of files and assertions of windows",
+    "sentinel": "Special values of ranks, tags and results", "thread_level": "Levels of thread support",
+    "array_order": "Order of arrays", "darray_distribution": "Distributions of arrays",
+    "combiner": "Combiners of datatypes", "typeclass": "Classes for MPI_Type_match_size",
+    "compare_result": "Results of comparisons", "topology": "Topologies",
+    "split_type": "Types for MPI_Comm_split_type", "lock_type": "Locks",
+    "win_flavor": "Flavors of windows", "win_model": "Memory models of windows",
+    "seek": "Origins of MPI_File_seek", "file_offset_sentinel": "Displacement",
+    "attr_key": "Attributes of communicators", "win_attr_key": "Attributes of windows",
+    "predefined_callback": "Predefined callbacks: values to compare, not functions",
+    "mpi_t_handle": "MPI_T handles", "mpi_t_verbosity": "MPI_T verbosity",
+    "mpi_t_bind": "MPI_T objects that variables are bound to", "mpi_t_scope": "MPI_T scopes",
+    "mpi_t_pvar_class": "MPI_T classes of performance variables",
+}
+
+GROUP_TITLES = {
+    "abi": "ABI and handle conversion", "attr": "Attributes", "coll": "Collectives",
+    "comm": "Communicators", "datatype": "Datatypes", "errhan": "Errors", "group": "Groups",
+    "info": "Info", "init": "Start and end", "io": "Files", "misc": "Miscellaneous",
+    "mpi_t": "Tools", "op": "Operations", "part": "Partitioned point-to-point",
+    "pt2pt": "Point-to-point", "request": "Requests", "rma": "One-sided", "session": "Sessions",
+    "spawn": "Dynamic processes", "timer": "Timers", "topo": "Topologies",
+}
+
+
+def group_title(group):
+    return GROUP_TITLES[group]
+
+
+def pointer_left(text):
+    """`const void *buf` -> `const void* buf`, the project's style."""
+    return re.sub(r"\s*(\*+)\s*", r"\1 ", text).replace("* )", "*)").replace("* ,", "*,")
+
+
+def constant_text(row):
+    value = row["value"]
+    if row["ctype"] == "int":
+        return f"({value})" if value.startswith("-") else value
+    return f"(({row['ctype']}){value})"
+
+
+def emit_types(out):
+    out.append("/* Types */")
+    enumerators = [c for c in tables.constants() if c["kind"] in tables.ENUM_KINDS]
+    for row in tables.types():
+        name, kind, definition = row["name"], row["kind"], row["definition"]
+        if kind in ("integer", "handle", "alias"):
+            out.append(f"typedef {definition} {name};")
+        elif kind == "struct":
+            members = "\n".join(f"    {m.strip()};" for m in definition.split(";"))
+            out.append(f"typedef struct {name} {{\n{members}\n}} {name};")
+        elif kind == "enum":
+            members = ",\n".join(f"    {c['name']} = {c['value']}" for c in enumerators
+                                 if tables.ENUM_KINDS[c["kind"]] == name)
+            out.append(f"typedef enum {name} {{\n{members}\n}} {name};")
+        else:
+            result, params = definition.split(" (", 1)
+            out.append(wrap(f"typedef {result} {name}({pointer_left(params)};"))
+
+
+def emit_constants(out):
+    kind = None
+    for row in tables.constants():
+        if row["kind"] in tables.ENUM_KINDS:
+            continue
+        if row["kind"] != kind:
+            kind = row["kind"]
+            out.append(f"\n/* {KIND_TITLES[kind]} */")
+        out.append(f"#define {row['name']} {constant_text(row)}")
+
+
+def wrap(text):
+    """Breaks a long declaration, after commas only."""
+    words = text.replace(", ", ",\0").split("\0")
+    lines = [""]
+    for word in words:
+        candidate = f"{lines[-1]} {word}".strip() if len(lines) == 1 else f"{lines[-1]} {word}"
+        if len(candidate) > 98 and lines[-1]:
+            lines.append("        " + word)
+        else:
+            lines[-1] = candidate
+    return "\n".join(lines)
+
+
+def emit_functions(out):
+    functions = tables.functions()
+    for group in sorted({f.group for f in functions}):
+        members = [f for f in functions if f.group == group]
+        for prefix, what in (("", ""), ("P", ", profiling names")):
+            out.append(f"\n/* {GROUP_TITLES[group]}{what} */")
+            out.extend(wrap(f"{f.result} {prefix}{f.name}({pointer_left(f.prototype)});")
+                       for f in members)
+
+
+def generate():
+    out = [INTRODUCTION]
+    emit_types(out)
+    emit_constants(out)
+    emit_functions(out)
+    return "\n".join(out) + "\n" + ENDING

@@ -1,0 +1,178 @@
+// mpi/abi/guard.cc: from a wrong argument or a failed operation to the user's error handler.
+#include "mpi/abi/guard.h"
+
+#include "btl/base/log.h"
+
+#include <string_view>
+#include <unistd.h>
+
+namespace pomona {
+
+std::string mpi_name(const char* function) {
+    std::string_view name = function;
+    if (name.starts_with("PMPI")) name.remove_prefix(1);
+    if (name.ends_with("_c")) name.remove_suffix(2);
+    return std::string(name);
+}
+
+int error_class_of(Code code) {
+    switch (code) {
+    case Code::ok: return MPI_SUCCESS;
+    case Code::invalid_argument: return MPI_ERR_ARG;
+    case Code::out_of_memory: return MPI_ERR_NO_MEM;
+    case Code::not_found: return MPI_ERR_NAME;
+    case Code::unsupported: return MPI_ERR_UNSUPPORTED_OPERATION;
+    case Code::peer_gone: return MPI_ERR_PROC_ABORTED;
+    case Code::timed_out: return MPI_ERR_OTHER;
+    case Code::refused: return MPI_ERR_ACCESS;
+    case Code::truncated: return MPI_ERR_TRUNCATE;
+    case Code::malformed: return MPI_ERR_OTHER;
+    case Code::io: return MPI_ERR_OTHER;
+    case Code::internal: return MPI_ERR_INTERN;
+    }
+    return MPI_ERR_INTERN;
+}
+
+namespace {
+struct LastError {
+    int code = MPI_SUCCESS;
+    std::string sentence;
+};
+thread_local LastError last_error;
+
+[[noreturn]] void end_job(const std::string& function, Communicator* comm, int code,
+                          const std::string& sentence) {
+    Process& here = process();
+    std::string where = comm && !comm->name.empty() ? " on " + comm->name : "";
+    std::string message = format("{}{}: {} ({})", function, where, sentence, error_class_text(code));
+    LOG(error, mpi, "{}", message);
+    here.abort(code, message);
+}
+}  // namespace
+
+std::string last_error_sentence(int code) {
+    return last_error.code == code ? last_error.sentence : "";
+}
+
+int fail(const char* function, Communicator* comm, int code, const std::string& sentence) {
+    std::string name = mpi_name(function);
+    last_error = {code, name + ": " + sentence};
+    Process& here = process();
+    // Without a communicator the error belongs to MPI_COMM_SELF (MPI 5.0, section 9.3).
+    Communicator* owner = comm ? comm : here.self();
+    Errhandler* handler = owner ? owner->errhandler.get() : nullptr;
+    Errhandler::Action action = handler ? handler->action : Errhandler::Action::fatal;
+    switch (action) {
+    case Errhandler::Action::give_back: return code;
+    case Errhandler::Action::user_comm: {
+        auto handle = handle_of<MPI_Comm>(owner);
+        handler->comm_function(&handle, &code);
+        return code;
+    }
+    default: end_job(name, owner, code, sentence);
+    }
+}
+
+int fail(const char* function, Communicator* comm, const Error& error) {
+    return fail(function, comm, error_class_of(error.code), error.text());
+}
+
+int fail_with(const char* function, Errhandler* handler, void* handle, int code,
+              const std::string& sentence) {
+    std::string name = mpi_name(function);
+    last_error = {code, name + ": " + sentence};
+    Errhandler::Action action = handler ? handler->action : Errhandler::Action::fatal;
+    switch (action) {
+    case Errhandler::Action::give_back: return code;
+    case Errhandler::Action::user_session:
+        handler->session_function(static_cast<MPI_Session*>(handle), &code);
+        return code;
+    case Errhandler::Action::user_win:
+        handler->win_function(static_cast<MPI_Win*>(handle), &code);
+        return code;
+    case Errhandler::Action::user_file:
+        handler->file_function(static_cast<MPI_File*>(handle), &code);
+        return code;
+    default: end_job(name, nullptr, code, sentence);
+    }
+}
+
+// The standard's classes (MPI 5.0, section 9.4) in words.
+const char* error_class_text(int error_class) {
+    struct Text {
+        int error_class;
+        const char* text;
+    };
+    static const Text texts[] = {
+#define CLASS(name, words) {name, #name ": " words}
+        CLASS(MPI_SUCCESS, "no error"),
+        CLASS(MPI_ERR_BUFFER, "invalid buffer pointer"),
+        CLASS(MPI_ERR_COUNT, "invalid count argument"),
+        CLASS(MPI_ERR_TYPE, "invalid datatype argument"),
+        CLASS(MPI_ERR_TAG, "invalid tag argument"),
+        CLASS(MPI_ERR_COMM, "invalid communicator"),
+        CLASS(MPI_ERR_RANK, "invalid rank"),
+        CLASS(MPI_ERR_REQUEST, "invalid request"),
+        CLASS(MPI_ERR_ROOT, "invalid root"),
+        CLASS(MPI_ERR_GROUP, "invalid group"),
+        CLASS(MPI_ERR_OP, "invalid reduce operation"),
+        CLASS(MPI_ERR_TOPOLOGY, "invalid communicator topology"),
+        CLASS(MPI_ERR_DIMS, "invalid topology dimensions"),
+        CLASS(MPI_ERR_ARG, "invalid argument"),
+        CLASS(MPI_ERR_UNKNOWN, "unknown error"),
+        CLASS(MPI_ERR_TRUNCATE, "message truncated"),
+        CLASS(MPI_ERR_OTHER, "known error not in this list"),
+        CLASS(MPI_ERR_INTERN, "internal error of the library"),
+        CLASS(MPI_ERR_PENDING, "pending request"),
+        CLASS(MPI_ERR_IN_STATUS, "error code is in status"),
+        CLASS(MPI_ERR_ACCESS, "permission denied"),
+        CLASS(MPI_ERR_AMODE, "invalid access mode"),
+        CLASS(MPI_ERR_ASSERT, "invalid assertion"),
+        CLASS(MPI_ERR_BAD_FILE, "invalid file name"),
+        CLASS(MPI_ERR_BASE, "invalid base pointer"),
+        CLASS(MPI_ERR_CONVERSION, "error in a data conversion function"),
+        CLASS(MPI_ERR_DISP, "invalid displacement"),
+        CLASS(MPI_ERR_DUP_DATAREP, "data representation is already defined"),
+        CLASS(MPI_ERR_FILE_EXISTS, "file exists"),
+        CLASS(MPI_ERR_FILE_IN_USE, "file is in use"),
+        CLASS(MPI_ERR_FILE, "invalid file handle"),
+        CLASS(MPI_ERR_INFO_KEY, "invalid info key"),
+        CLASS(MPI_ERR_INFO_NOKEY, "info key is not defined"),
+        CLASS(MPI_ERR_INFO_VALUE, "invalid info value"),
+        CLASS(MPI_ERR_INFO, "invalid info object"),
+        CLASS(MPI_ERR_IO, "input or output failed"),
+        CLASS(MPI_ERR_KEYVAL, "invalid keyval"),
+        CLASS(MPI_ERR_LOCKTYPE, "invalid lock type"),
+        CLASS(MPI_ERR_NAME, "name is not published"),
+        CLASS(MPI_ERR_NO_MEM, "out of memory"),
+        CLASS(MPI_ERR_NOT_SAME, "arguments differ between processes"),
+        CLASS(MPI_ERR_NO_SPACE, "not enough space"),
+        CLASS(MPI_ERR_NO_SUCH_FILE, "no such file"),
+        CLASS(MPI_ERR_PORT, "invalid port name"),
+        CLASS(MPI_ERR_QUOTA, "quota exceeded"),
+        CLASS(MPI_ERR_READ_ONLY, "file or file system is read-only"),
+        CLASS(MPI_ERR_RMA_ATTACH, "memory cannot be attached"),
+        CLASS(MPI_ERR_RMA_CONFLICT, "conflicting accesses to a window"),
+        CLASS(MPI_ERR_RMA_RANGE, "target memory is outside the window"),
+        CLASS(MPI_ERR_RMA_SHARED, "memory cannot be shared"),
+        CLASS(MPI_ERR_RMA_SYNC, "wrong synchronisation of RMA calls"),
+        CLASS(MPI_ERR_SERVICE, "invalid service name"),
+        CLASS(MPI_ERR_SIZE, "invalid size"),
+        CLASS(MPI_ERR_SPAWN, "processes could not be spawned"),
+        CLASS(MPI_ERR_UNSUPPORTED_DATAREP, "data representation is not supported"),
+        CLASS(MPI_ERR_UNSUPPORTED_OPERATION, "operation is not supported"),
+        CLASS(MPI_ERR_WIN, "invalid window"),
+        CLASS(MPI_ERR_RMA_FLAVOR, "wrong flavor of window"),
+        CLASS(MPI_ERR_PROC_ABORTED, "a peer process has ended"),
+        CLASS(MPI_ERR_VALUE_TOO_LARGE, "value is too large to store"),
+        CLASS(MPI_ERR_SESSION, "invalid session"),
+        CLASS(MPI_ERR_ERRHANDLER, "invalid error handler"),
+        CLASS(MPI_ERR_ABI, "ABI of library and program do not fit"),
+#undef CLASS
+    };
+    for (const Text& each : texts)
+        if (each.error_class == error_class) return each.text;
+    return "";
+}
+
+}  // namespace pomona
