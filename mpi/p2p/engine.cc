@@ -452,7 +452,21 @@ void Engine::finish_p2p(P2pRequest& request) {
         completion->function(completion, error == MPI_SUCCESS ? nullptr : &why);
         return;
     }
+    if (Request* parent = request.parent) {
+        parent->part_done(*this, request);
+        recycle(&request);
+        return;
+    }
     complete(request);
+}
+
+P2pRequest* Engine::prepare(Communicator& comm, Data data, Envelope envelope) {
+    return make(comm, data, envelope);
+}
+
+void Engine::start_part(P2pRequest& part) {
+    if (part.is_send) begin_send(part);
+    else begin_recv(part);
 }
 
 void Engine::fail(P2pRequest& request, int error, const char* reason) {

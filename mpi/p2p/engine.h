@@ -66,6 +66,9 @@ public:
     P2pRequest* recv_init(Communicator& comm, Data data, Envelope from);
     void start(P2pRequest& request);  // with the engine held
     void cancel(P2pRequest& request); // with the engine held
+    // Parts of a compound request (request.parent); with the engine held.
+    P2pRequest* prepare(Communicator& comm, Data data, Envelope envelope);
+    void start_part(P2pRequest& part);
 
     // -- probing
     bool iprobe(Communicator& comm, Envelope from, Outcome& outcome);

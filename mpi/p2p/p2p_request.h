@@ -44,11 +44,13 @@ public:
     // A step of a collective schedule instead of a user's request: called at completion.
     coll::Completion* completion = nullptr;
 
+    // A part of a compound request, which is told at completion; no user holds this one.
+    Request* parent = nullptr;
+
     Engine* engine = nullptr;    // where persistent requests start and pooled ones return to
 
     int start() override;
     void cancel() override;
-    int finish(MPI_Status*) override { return outcome_.error; }
 
 protected:
     friend class Engine;

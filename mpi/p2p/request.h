@@ -10,6 +10,7 @@
 namespace pomona {
 
 class Communicator;
+class Engine;
 
 // What MPI_Status tells, in the engine's own terms.
 struct Outcome {
@@ -33,18 +34,18 @@ public:
     const Outcome& outcome() const { return outcome_; }
     Communicator* comm() const { return comm_; }
 
-    // Starts a persistent request; called with the engine held. Returns an MPI error class.
+    // Starts a persistent request, asks for cancellation: called with the engine held, unless the
+    // request takes it itself or calls a user's function. start() returns an MPI error class.
+    virtual bool calls_user() const { return false; }
     virtual int start() { return MPI_ERR_REQUEST; }
-    // Asks for cancellation; called with the engine held.
     virtual void cancel() {}
-    // Called by the thread that reports the end to the user, without the engine (generalized
-    // requests call the user's query function here). Returns an MPI error class.
-    virtual int finish(MPI_Status*) { return outcome_.error; }
+    // Called by the thread that reports the end to the user, without the engine: fills the status
+    // (all but MPI_ERROR; it may be MPI_STATUS_IGNORE). Returns an MPI error class.
+    virtual int finish(MPI_Status* status);
     // MPI_Request_free: the user gives the handle up; the operation itself goes on.
     virtual void give_up() { release(); }
-    // Partitioned and matched requests say what they are.
-    virtual bool is_partitioned() const { return false; }
-    virtual bool is_generalized() const { return false; }
+    // For compound requests: one of the parts is complete; with the engine held.
+    virtual void part_done(Engine&, Request&) {}
 
     void set_inactive(bool inactive) { inactive_ = inactive; }
 

@@ -8,6 +8,7 @@
 #include "btl/base/params.h"
 #include "btl/base/sleeper.h"
 #include "mpi/object/communicator.h"
+#include "mpi/p2p/bsend.h"
 #include "mpi/p2p/engine.h"
 #include "pmix/wireup.h"
 
@@ -59,6 +60,9 @@ public:
 
     // Ends the job with `code`; does not return.
     [[noreturn]] void abort(int code, const std::string& message);
+
+    std::unique_ptr<BsendBuffer> bsend;  // MPI_Buffer_attach; guarded by bsend_mutex
+    std::mutex bsend_mutex;
 
     std::mutex object_mutex;  // guards rarely used tables: keyvals, error codes, names
 

@@ -1,0 +1,63 @@
+// mpi/abi/p2p_arguments.h: checking and decoding of the arguments that all point-to-point calls have.
+#pragma once
+
+#include "mpi/abi/guard.h"
+#include "mpi/p2p/engine.h"
+
+#include <vector>
+
+namespace pomona {
+
+inline constexpr int kTagMax = 0x7fffffff;  // MPI_TAG_UB
+
+struct MessageArguments {
+    Communicator* comm = nullptr;
+    Data data;
+
+    Engine& engine() const { return comm->process.engine; }
+
+protected:
+    // 0, or the code that the MPI function returns.
+    int check_data(const char* function, const void* buffer, MPI_Count count, MPI_Datatype datatype,
+                   MPI_Comm comm_handle);
+};
+
+struct SendArguments : MessageArguments {
+    int check(const char* function, const void* buffer, MPI_Count count, MPI_Datatype datatype,
+              int dest, int tag, MPI_Comm comm_handle) {
+        if (int error = check_data(function, buffer, count, datatype, comm_handle)) return error;
+        if (__builtin_expect((static_cast<unsigned>(dest) < comm->peers.size() && tag >= 0) ||
+                                 dest == MPI_PROC_NULL, 1))
+            return MPI_SUCCESS;
+        return refuse(function, "dest", dest, tag);
+    }
+    int refuse(const char* function, const char* argument, int rank, int tag);
+};
+
+struct RecvArguments : MessageArguments {
+    int check(const char* function, const void* buffer, MPI_Count count, MPI_Datatype datatype,
+              int source, int tag, MPI_Comm comm_handle) {
+        if (int error = check_data(function, buffer, count, datatype, comm_handle)) return error;
+        return check_source(function, comm, source, tag);
+    }
+    static int check_source(const char* function, Communicator* comm, int source, int tag);
+};
+
+// The outcome of a receive from MPI_PROC_NULL.
+inline Outcome proc_null_outcome() {
+    Outcome outcome;
+    outcome.source = MPI_PROC_NULL;
+    return outcome;
+}
+
+// An operation's failure, through the error handler; names the peer.
+int fail_peer(const char* function, Communicator* comm, const Outcome& outcome, int rank);
+
+// A complete request with MPI_PROC_NULL; the persistent form may be started any number of times.
+Request* make_null_request(Communicator& comm);
+Request* make_null_persistent(Communicator& comm);
+// One request for a send and a receive; `kept` lives until both are complete.
+Request* start_exchange(Data send, Envelope to, Data recv, Envelope from, Communicator& comm,
+                        std::vector<std::byte> kept);
+
+}  // namespace pomona

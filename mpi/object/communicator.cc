@@ -1,0 +1,26 @@
+// mpi/object/communicator.cc: connects a group with its peers and contexts.
+#include "mpi/object/communicator.h"
+
+#include "mpi/p2p/bsend.h"
+#include "mpi/runtime/collectives.h"
+#include "mpi/runtime/process.h"
+
+namespace pomona {
+
+Communicator::Communicator(Process& process, uint64_t context, Ref<Group> local, Ref<Group> remote)
+    : Object(Kind::communicator), process(process), group(std::move(local)),
+      remote_group(std::move(remote)), context_(context) {
+    rank_ = group->rank();
+    size_ = group->size();
+    const Group& others = remote_group ? *remote_group : *group;
+    for (int member : others.members()) peers.push_back(&process.engine.peer(member));
+    matcher = &process.engine.matcher(context_);
+}
+
+// Released with the engine held (engine.h), or when nothing runs any more.
+Communicator::~Communicator() {
+    process.engine.drop_context(context_);
+    process.engine.drop_context(context_ | 1);
+}
+
+}  // namespace pomona

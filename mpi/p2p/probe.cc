@@ -1,0 +1,94 @@
+// mpi/p2p/probe.cc: looking at unexpected messages, and taking them out of matching.
+#include "mpi/object/communicator.h"
+#include "mpi/object/datatype.h"
+#include "mpi/p2p/engine.h"
+
+namespace pomona {
+
+static void describe(const Message& message, Outcome& outcome) {
+    outcome.source = message.header.source;
+    outcome.tag = message.header.tag;
+    outcome.bytes = static_cast<MPI_Count>(message.header.length);
+    outcome.error = MPI_SUCCESS;
+}
+
+bool Engine::iprobe(Communicator& comm, Envelope from, Outcome& outcome) {
+    Hold hold(*this);
+    Message* found = comm.matcher->find_message(from.rank, from.tag);
+    if (!found) {
+        turn();
+        found = comm.matcher->find_message(from.rank, from.tag);
+    }
+    if (found) describe(*found, outcome);
+    return found != nullptr;
+}
+
+// True when no message can come any more, because the source is gone.
+static bool hopeless(Communicator& comm, Envelope from, Outcome& outcome) {
+    if (from.rank < 0 || !comm.peers[from.rank]->gone) return false;
+    outcome.error = MPI_ERR_PROC_ABORTED;
+    outcome.reason = "The source has ended";
+    outcome.source = from.rank;
+    return true;
+}
+
+void Engine::probe(Communicator& comm, Envelope from, Outcome& outcome) {
+    wait_until([&] {
+        Message* found = comm.matcher->find_message(from.rank, from.tag);
+        if (found) describe(*found, outcome);
+        return found || hopeless(comm, from, outcome);
+    });
+}
+
+Message* Engine::improbe(Communicator& comm, Envelope from, Outcome& outcome) {
+    Hold hold(*this);
+    Message* found = comm.matcher->find_message(from.rank, from.tag);
+    if (!found) {
+        turn();
+        found = comm.matcher->find_message(from.rank, from.tag);
+    }
+    if (!found) return nullptr;
+    describe(*found, outcome);
+    comm.matcher->take(*found);
+    found->comm = &comm;
+    comm.retain();
+    return found;
+}
+
+Message* Engine::mprobe(Communicator& comm, Envelope from, Outcome& outcome) {
+    Message* taken = nullptr;
+    wait_until([&] {
+        Message* found = comm.matcher->find_message(from.rank, from.tag);
+        if (!found) return hopeless(comm, from, outcome);
+        describe(*found, outcome);
+        comm.matcher->take(*found);
+        taken = found;
+        return true;
+    });
+    if (!taken) return nullptr;
+    taken->comm = &comm;
+    comm.retain();
+    return taken;
+}
+
+P2pRequest* Engine::imrecv(Message* message, Data data) {
+    Hold hold(*this);
+    Communicator* comm = message->comm;
+    P2pRequest* request = make(*comm, data, {message->header.source, message->header.tag});
+    hold_for_engine(*request);
+    request->active = true;
+    deliver_kept(*request, *message);
+    message->release();
+    comm->release();
+    return request;
+}
+
+Outcome Engine::mrecv(Message* message, Data data) {
+    P2pRequest* request = imrecv(message, data);
+    wait(*request);
+    Outcome outcome = request->outcome();
+    request->release();
+    return outcome;
+}
+
+}  // namespace pomona

@@ -1,0 +1,176 @@
+// mpi/runtime/process.cc: builds a rank from its parts, in the order of their dependencies.
+#include "mpi/runtime/process.h"
+
+#include "btl/base/check.h"
+#include "btl/base/log.h"
+#include "btl/self.h"
+#include "btl/shm/shm.h"
+#include "btl/tcp/tcp.h"
+#include "mpi/object/datatype.h"
+#include "mpi/object/operation.h"
+#include "mpi/runtime/collectives.h"
+
+#include <cstdlib>
+#include <thread>
+#include <unistd.h>
+
+namespace pomona {
+
+static uintptr_t bits_of(const void* handle) { return reinterpret_cast<uintptr_t>(handle); }
+
+Process::Process(const char* const* environment)
+    : params(read_params(environment,
+                         [](const std::string& line) { LOG(warn, base, "{}", line); })),
+      engine(params, counters, clock) {
+    std::string unknown = set_log_levels(params.log);
+    if (!unknown.empty())
+        LOG(warn, base, "POMONA_LOG: \"{}\" is neither a level nor a scope", unknown);
+    auto install = [this](const void* handle, Object* object) {
+        object->builtin_handle = static_cast<uint16_t>(bits_of(handle));
+        builtins[bits_of(handle)] = object;
+    };
+    install(MPI_GROUP_EMPTY, new Group({}, -1));
+    install(MPI_ERRORS_ARE_FATAL, new Errhandler(Errhandler::Action::fatal));
+    install(MPI_ERRORS_ABORT, new Errhandler(Errhandler::Action::abort));
+    install(MPI_ERRORS_RETURN, new Errhandler(Errhandler::Action::give_back));
+    install(MPI_INFO_ENV, new Info);
+    install(MPI_MESSAGE_NO_PROC, new Message);
+    Datatype::each_predefined([&](MPI_Datatype handle, Datatype& type) {
+        builtins[bits_of(handle)] = &type;
+    });
+    Operation::each_predefined([&](MPI_Op handle, Operation& operation) {
+        builtins[bits_of(handle)] = &operation;
+    });
+}
+
+Process::~Process() {
+    for (const void* own : {static_cast<const void*>(MPI_GROUP_EMPTY),
+                            static_cast<const void*>(MPI_ERRORS_ARE_FATAL),
+                            static_cast<const void*>(MPI_ERRORS_ABORT),
+                            static_cast<const void*>(MPI_ERRORS_RETURN),
+                            static_cast<const void*>(MPI_INFO_ENV),
+                            static_cast<const void*>(MPI_MESSAGE_NO_PROC)})
+        builtins[bits_of(own)]->release();
+}
+
+Status Process::start(int wanted_level, std::unique_ptr<Wireup> given) {
+    wireup = given ? std::move(given) : TRY(Wireup::start());
+    const Job& here = job();
+    set_log_identity(format("{}@{}", here.rank, here.host));
+    thread_level = wanted_level;
+    main_thread = std::this_thread::get_id();
+    int cores = static_cast<int>(std::thread::hardware_concurrency());
+    engine.set_crowded(here.local_size > cores);
+    TRY(make_transports());
+    std::vector<Transport*> borrowed;
+    for (auto& transport : transports) borrowed.push_back(transport.get());
+    engine.attach(here.size, borrowed, sleeper.get(), [this](int peer) { return connect(peer); });
+    if (wanted_level == MPI_THREAD_MULTIPLE) engine.set_threaded();
+    make_world();
+    if (params.progress == "thread") {
+        thread_level = MPI_THREAD_MULTIPLE;
+        engine.start_progress_thread();
+    }
+    state.store(State::running, std::memory_order_release);
+    return {};
+}
+
+static bool lists(const std::string& words, const char* word) {
+    return ("," + words + ",").find("," + std::string(word) + ",") != std::string::npos;
+}
+
+// Transports in order of preference. Addresses that cannot be derived are published; the fence that
+// collects them is only paid when one was.
+Status Process::make_transports() {
+    const Job& here = job();
+    bool alone = here.size == 1;
+    sleeper = TRY(Sleeper::make(alone ? "" : doorbell_path(here.directory, here.rank)));
+    transports.push_back(make_self_transport(here.rank));
+    bool published = false;
+    bool all_local = here.local_size == here.size;
+    bool use_shm = lists(params.transports, "shm") && here.local_size > 1;
+    if (use_shm) {
+        ShmOptions options{here.tag, here.directory, 0, here.local_ranks};
+        for (size_t i = 0; i < here.local_ranks.size(); ++i)
+            if (here.local_ranks[i] == here.rank) options.index = static_cast<int>(i);
+        transports.push_back(TRY(make_shm_transport(params, counters, std::move(options))));
+    }
+    if (!alone && lists(params.transports, "tcp") && !(use_shm && all_local)) {
+        TcpOptions options{here.rank, here.size, here.secret, all_local, sleeper.get()};
+        auto tcp = TRY(make_tcp_transport(params, counters, std::move(options)));
+        TRY(wireup->publish("tcp", tcp->address()));
+        transports.push_back(std::move(tcp));
+        published = true;
+    }
+    if (published) TRY(wireup->fence());
+    return {};
+}
+
+Result<Endpoint*> Process::connect(int peer) {
+    Error last{Code::unsupported, "No transport in use reaches it; see the parameter transports", peer};
+    for (auto& transport : transports) {
+        std::vector<std::byte> address;
+        if (std::string_view(transport->name()) == "tcp") {
+            if (peer == job().rank) continue;
+            auto found = wireup->lookup(peer, "tcp");
+            if (!found.ok()) {
+                last = found.error();
+                continue;
+            }
+            address = std::move(*found);
+        }
+        auto endpoint = transport->connect(peer, address);
+        if (endpoint.ok()) return *endpoint;
+        if (endpoint.error().code != Code::unsupported) last = endpoint.error();
+    }
+    return last;
+}
+
+uint64_t Process::new_context() {
+    // 24 bits of rank, 39 of counter, and the lowest for collective traffic.
+    return static_cast<uint64_t>(job().rank) << 40 | next_context_++ << 1;
+}
+
+void Process::make_world() {
+    // The contexts of the predefined communicators are the same everywhere: counters that no rank
+    // gives out itself (rank 0xfffffe and the own rank's counter 0).
+    std::vector<int> everyone(job().size);
+    for (int rank = 0; rank < job().size; ++rank) everyone[rank] = rank;
+    Ref<Group> all(new Group(std::move(everyone), job().rank));
+    Ref<Group> alone(new Group({job().rank}, job().rank));
+    world_ = Ref(new Communicator(*this, uint64_t{0xfffffe} << 40, all, {}));
+    world_->name = "MPI_COMM_WORLD";
+    world_->builtin_handle = static_cast<uint16_t>(bits_of(MPI_COMM_WORLD));
+    self_ = Ref(new Communicator(*this, static_cast<uint64_t>(job().rank) << 40, alone, {}));
+    self_->name = "MPI_COMM_SELF";
+    self_->builtin_handle = static_cast<uint16_t>(bits_of(MPI_COMM_SELF));
+    builtins[bits_of(MPI_COMM_WORLD)] = world_.get();
+    builtins[bits_of(MPI_COMM_SELF)] = self_.get();
+}
+
+Status Process::finish() {
+    engine.stop_progress_thread();
+    // Everybody's messages have arrived before anybody's transports go.
+    Status status;
+    if (job().size > 1) {
+        run_barrier(*world_);
+        Nanoseconds deadline = clock.now() + 5'000'000'000;
+        engine.wait_until([&] { return !engine.draining() || clock.now() > deadline; });
+    }
+    builtins[bits_of(MPI_COMM_WORLD)] = builtins[bits_of(MPI_COMM_SELF)] = nullptr;
+    world_ = {};
+    self_ = {};
+    engine.detach();
+    transports.clear();
+    sleeper.reset();
+    status = wireup->finalize();
+    state.store(State::finished, std::memory_order_release);
+    return status;
+}
+
+void Process::abort(int code, const std::string& message) {
+    if (wireup) wireup->abort(code, message);
+    _exit(code == 0 ? 1 : code & 0xff ? code & 0xff : 1);
+}
+
+}  // namespace pomona
