@@ -1,0 +1,325 @@
+// backend.cc: groups, checks and the collectives of whole tensors; lists of tensors, point to point
+// and the rest stand in backend_lists.cc. See backend.h.
+#include "torch_glue/backend.h"
+
+#include "torch_glue/after.h"
+
+namespace pomona::glue {
+
+using c10d::OpType;
+
+namespace {
+
+std::mutex groups_mutex;
+std::weak_ptr<Group> first_group;  // under groups_mutex; parent of all others
+
+std::shared_ptr<Group> make_group(const ProcessGroupPomona::Setup& setup) {
+    auto group = std::make_shared<Group>();
+    group->name = setup.group_name;
+    group->backend_name = setup.backend_name;
+    group->rank = setup.rank;
+    group->size = setup.size;
+    return group;
+}
+
+[[noreturn]] void fail_group(const Group& group, const std::string& cause) {
+    C10_THROW_ERROR(DistBackendError, group.describe() + ": the group could not be made: " + cause);
+}
+
+void connect_first(const std::shared_ptr<Group>& group) {
+    const WorldInfo info = world_info();
+    if (info.size != group->size) {
+        fail_group(*group,
+                   "MPI's world has " + std::to_string(info.size) + " ranks, but world_size is " +
+                       std::to_string(group->size) +
+                       (info.size == 1 ? ". Was this process started without mpirun? Use "
+                                         "\"mpirun -n N python script.py\""
+                                       : ". Both come from mpirun -n; leave out rank and world_size"));
+    }
+    const int error = make_world_comm(group->rank, &group->comm);
+    if (error != MPI_SUCCESS) fail_group(*group, error_text(error));
+    std::lock_guard lock(groups_mutex);
+    first_group = group;
+}
+
+void connect_subgroup(const std::shared_ptr<Group>& group, const std::vector<int>& ranks) {
+    std::shared_ptr<Group> parent;
+    {
+        std::lock_guard lock(groups_mutex);
+        parent = first_group.lock();
+    }
+    // A default group of another backend (cpu:gloo and the like): the world itself is the parent.
+    const MPI_Comm parent_comm = parent ? parent->comm : MPI_COMM_WORLD;
+    const int error = make_sub_comm(parent_comm, ranks, group->name, &group->comm);
+    if (error != MPI_SUCCESS) fail_group(*group, error_text(error));
+}
+
+}  // namespace
+
+c10::intrusive_ptr<ProcessGroupPomona> ProcessGroupPomona::create(const Setup& setup) {
+    auto group = make_group(setup);
+    const std::string failure = start_mpi();
+    if (!failure.empty()) fail_group(*group, failure);
+    if (setup.ranks.empty()) connect_first(group);
+    else connect_subgroup(group, setup.ranks);
+    return c10::make_intrusive<ProcessGroupPomona>(group, setup.timeout);
+}
+
+ProcessGroupPomona::ProcessGroupPomona(std::shared_ptr<Group> group,
+                                       std::chrono::milliseconds timeout)
+    : Backend(group->rank, group->size), group_(std::move(group)), timeout_(timeout) {
+    init();
+}
+
+c10::intrusive_ptr<c10d::Backend::Options> ProcessGroupPomona::getBackendOptions() {
+    auto options = c10::make_intrusive<Options>(group_->backend_name, timeout_.load());
+    options->group_name = group_->name;
+    return options;
+}
+
+ProcessGroupPomona::WorkRef ProcessGroupPomona::start(OpType op, const char* title,
+                                                      std::chrono::milliseconds timeout,
+                                                      const Tensors& inputs) {
+    if (timeout < std::chrono::milliseconds(0)) timeout = timeout_.load();
+    // Point to point concerns two ranks only: it must not count, or the ranks' numbers would differ.
+    const uint64_t sequence = c10d::isP2POp(op) ? sequence_.load() : ++sequence_;
+    return c10::make_intrusive<GlueWork>(group_, op, title, sequence, timeout, inputs);
+}
+
+WorkPointer ProcessGroupPomona::launch(WorkRef work, bool async) {
+    work->launch(async || coalescing_);
+    if (coalescing_) coalesced_.push_back(work);
+    return work;
+}
+
+// ---- checks --------------------------------------------------------------------------------------
+
+std::string ProcessGroupPomona::where(const char* operation) const {
+    return group_->describe() + ": " + operation + ": ";
+}
+
+void ProcessGroupPomona::check_tensor(const at::Tensor& t, const char* operation) const {
+    TORCH_CHECK_VALUE(t.defined(), where(operation), "the tensor is undefined");
+    TORCH_CHECK_VALUE(t.layout() == at::kStrided, where(operation), "the tensor is ",
+                      t.layout() == at::kSparse ? "sparse" : "not strided",
+                      "; only all_reduce takes sparse tensors, others want .to_dense()");
+}
+
+const at::Tensor& ProcessGroupPomona::only(const Tensors& tensors, const char* operation) const {
+    TORCH_CHECK_VALUE(tensors.size() == 1, where(operation), "one tensor is expected, got ",
+                      tensors.size());
+    check_tensor(tensors[0], operation);
+    return tensors[0];
+}
+
+void ProcessGroupPomona::check_same(const at::Tensor& a, const at::Tensor& b,
+                                    const char* operation) const {
+    TORCH_CHECK_VALUE(a.scalar_type() == b.scalar_type(), where(operation),
+                      "input and output differ in dtype: ", a.scalar_type(), " and ",
+                      b.scalar_type());
+}
+
+void ProcessGroupPomona::check_list(const Tensors& list, const at::Tensor& like,
+                                    const char* operation) const {
+    TORCH_CHECK_VALUE(static_cast<int>(list.size()) == size_, where(operation),
+                      "the list must have one tensor for each of the ", size_, " ranks, but has ",
+                      list.size());
+    for (const at::Tensor& t : list) {
+        check_tensor(t, operation);
+        check_same(t, like, operation);
+    }
+}
+
+void ProcessGroupPomona::check_peer(int64_t rank, const char* operation, const char* role) const {
+    TORCH_CHECK_VALUE(rank >= 0 && rank < size_, where(operation), role, " ", rank,
+                      " is not a rank of the group");
+}
+
+void ProcessGroupPomona::check_tag(int tag, const char* operation) const {
+    TORCH_CHECK_VALUE(tag >= 0 && tag <= tag_max(), where(operation), "tag ", tag,
+                      " is out of range (0 to ", tag_max(), ")");
+}
+
+// ---- whole tensors -------------------------------------------------------------------------------
+
+WorkPointer ProcessGroupPomona::broadcast(Tensors& tensors, const c10d::BroadcastOptions& opts) {
+    const at::Tensor& tensor = only(tensors, "broadcast");
+    check_peer(opts.rootRank, "broadcast", "root");
+    auto work = start(OpType::BROADCAST, "mpi:broadcast", opts.timeout, tensors);
+    After after;
+    const at::Tensor host =
+        rank_ == opts.rootRank ? readable_on_host(tensor) : room_on_host(tensor);
+    if (rank_ != opts.rootRank) after.copy(host, tensor);
+    work->keep(host);
+    work->posted(MPI_Ibcast_c(address_of(host), bytes_of(host), MPI_BYTE,
+                              static_cast<int>(opts.rootRank), group_->comm, work->new_request()));
+    work->set_outputs(tensors);
+    after.install(*work);
+    return launch(work, opts.asyncOp);
+}
+
+void ProcessGroupPomona::add_allreduce(GlueWork& work, const at::Tensor& tensor,
+                                       const c10d::ReduceOp& op, After& after) {
+    const Reduction reduction = reduction_for(tensor.scalar_type(), op);
+    at::Tensor host = readable_on_host(tensor);
+    if (is_premultiplied(op)) host = readable_on_host(premultiplied(host, op));
+    if (reduction.average) after.divide(host, size_);
+    after.copy(host, tensor);
+    work.keep(host);
+    work.posted(MPI_Iallreduce_c(MPI_IN_PLACE, address_of(host), host.numel(), reduction.type,
+                                 reduction.op, group_->comm, work.new_request()));
+}
+
+WorkPointer ProcessGroupPomona::allreduce(Tensors& tensors, const c10d::AllreduceOptions& opts) {
+    if (tensors.size() == 1 && tensors[0].is_sparse()) return allreduce_sparse(tensors, opts);
+    const at::Tensor& tensor = only(tensors, "all_reduce");
+    auto work = start(OpType::ALLREDUCE, "mpi:all_reduce", opts.timeout, tensors);
+    After after;
+    add_allreduce(*work, tensor, opts.reduceOp, after);
+    work->set_outputs(tensors);
+    after.install(*work);
+    return launch(work, opts.asyncOp);
+}
+
+WorkPointer ProcessGroupPomona::allreduce_coalesced(Tensors& tensors,
+                                                    const c10d::AllreduceCoalescedOptions& opts) {
+    auto work =
+        start(OpType::ALLREDUCE_COALESCED, "mpi:all_reduce_coalesced", opts.timeout, tensors);
+    After after;
+    for (const at::Tensor& tensor : tensors) {
+        check_tensor(tensor, "all_reduce_coalesced");
+        add_allreduce(*work, tensor, opts.reduceOp, after);
+    }
+    work->set_outputs(tensors);
+    after.install(*work);
+    return launch(work, opts.asyncOp);
+}
+
+WorkPointer ProcessGroupPomona::reduce(Tensors& tensors, const c10d::ReduceOptions& opts) {
+    const at::Tensor& tensor = only(tensors, "reduce");
+    check_peer(opts.rootRank, "reduce", "root");
+    const Reduction reduction = reduction_for(tensor.scalar_type(), opts.reduceOp);
+    auto work = start(OpType::REDUCE, "mpi:reduce", opts.timeout, tensors);
+    After after;
+    at::Tensor host = readable_on_host(tensor);
+    if (is_premultiplied(opts.reduceOp)) host = readable_on_host(premultiplied(host, opts.reduceOp));
+    const bool root = rank_ == opts.rootRank;
+    if (root && reduction.average) after.divide(host, size_);
+    if (root) after.copy(host, tensor);
+    work->keep(host);
+    work->posted(MPI_Ireduce_c(root ? MPI_IN_PLACE : address_of(host), root ? address_of(host) : nullptr,
+                               host.numel(), reduction.type, reduction.op,
+                               static_cast<int>(opts.rootRank), group_->comm, work->new_request()));
+    work->set_outputs(tensors);
+    after.install(*work);
+    return launch(work, opts.asyncOp);
+}
+
+void ProcessGroupPomona::add_allgather(GlueWork& work, const at::Tensor& output,
+                                       const at::Tensor& input, After& after) {
+    const char* name = "all_gather_into_tensor";
+    check_tensor(output, name);
+    check_tensor(input, name);
+    check_same(output, input, name);
+    TORCH_CHECK_VALUE(output.numel() == input.numel() * size_, where(name),
+                      "the output must have world size times the input's elements: ", size_, " x ",
+                      input.numel(), ", not ", output.numel());
+    const at::Tensor target = room_on_host(output);
+    const at::Tensor source = readable_on_host(input);
+    after.copy(target, output);
+    work.keep(target);
+    work.keep(source);
+    char* mine = static_cast<char*>(address_of(target)) + rank_ * bytes_of(source);
+    const void* from = address_of(source) == mine ? MPI_IN_PLACE : address_of(source);
+    work.posted(MPI_Iallgather_c(from, bytes_of(source), MPI_BYTE, address_of(target),
+                                 bytes_of(source), MPI_BYTE, group_->comm, work.new_request()));
+}
+
+WorkPointer ProcessGroupPomona::_allgather_base(at::Tensor& output, at::Tensor& input,
+                                                const c10d::AllgatherOptions& opts) {
+    auto work = start(OpType::_ALLGATHER_BASE, "mpi:_all_gather_base", opts.timeout, {input});
+    After after;
+    add_allgather(*work, output, input, after);
+    work->set_outputs({output});
+    after.install(*work);
+    return launch(work, opts.asyncOp);
+}
+
+WorkPointer ProcessGroupPomona::allgather_into_tensor_coalesced(
+    Tensors& outputs, Tensors& inputs, const c10d::AllgatherOptions& opts) {
+    TORCH_CHECK_VALUE(outputs.size() == inputs.size(), where("all_gather_into_tensor_coalesced"),
+                      "there are ", outputs.size(), " outputs for ", inputs.size(), " inputs");
+    auto work = start(OpType::COALESCED, "mpi:all_gather_into_tensor_coalesced", opts.timeout, inputs);
+    After after;
+    for (size_t i = 0; i < inputs.size(); ++i) add_allgather(*work, outputs[i], inputs[i], after);
+    work->set_outputs(outputs);
+    after.install(*work);
+    return launch(work, opts.asyncOp);
+}
+
+void ProcessGroupPomona::add_reduce_scatter(GlueWork& work, const at::Tensor& output,
+                                            const at::Tensor& input, const c10d::ReduceOp& op,
+                                            After& after) {
+    const char* name = "reduce_scatter_tensor";
+    check_tensor(output, name);
+    check_tensor(input, name);
+    check_same(output, input, name);
+    TORCH_CHECK_VALUE(input.numel() == output.numel() * size_, where(name),
+                      "the input must have world size times the output's elements: ", size_, " x ",
+                      output.numel(), ", not ", input.numel());
+    const Reduction reduction = reduction_for(input.scalar_type(), op);
+    at::Tensor source = readable_on_host(input);
+    if (is_premultiplied(op)) source = readable_on_host(premultiplied(source, op));
+    at::Tensor target = room_on_host(output);
+    // An output inside the input (common for sharded gradients) must not be written while others read.
+    if (overlaps(target, source)) target = at::empty_like(target);
+    if (reduction.average) after.divide(target, size_);
+    after.copy(target, output);
+    work.keep(target);
+    work.keep(source);
+    work.posted(MPI_Ireduce_scatter_block_c(address_of(source), address_of(target), target.numel(),
+                                            reduction.type, reduction.op, group_->comm,
+                                            work.new_request()));
+}
+
+WorkPointer ProcessGroupPomona::_reduce_scatter_base(at::Tensor& output, at::Tensor& input,
+                                                     const c10d::ReduceScatterOptions& opts) {
+    auto work =
+        start(OpType::_REDUCE_SCATTER_BASE, "mpi:_reduce_scatter_base", opts.timeout, {input});
+    After after;
+    add_reduce_scatter(*work, output, input, opts.reduceOp, after);
+    work->set_outputs({output});
+    after.install(*work);
+    return launch(work, opts.asyncOp);
+}
+
+WorkPointer ProcessGroupPomona::reduce_scatter_tensor_coalesced(
+    Tensors& outputs, Tensors& inputs, const c10d::ReduceScatterOptions& opts) {
+    TORCH_CHECK_VALUE(outputs.size() == inputs.size(), where("reduce_scatter_tensor_coalesced"),
+                      "there are ", outputs.size(), " outputs for ", inputs.size(), " inputs");
+    auto work = start(OpType::REDUCE_SCATTER_TENSOR_COALESCED,
+                      "mpi:reduce_scatter_tensor_coalesced", opts.timeout, inputs);
+    After after;
+    for (size_t i = 0; i < inputs.size(); ++i)
+        add_reduce_scatter(*work, outputs[i], inputs[i], opts.reduceOp, after);
+    work->set_outputs(outputs);
+    after.install(*work);
+    return launch(work, opts.asyncOp);
+}
+
+WorkPointer ProcessGroupPomona::barrier(const c10d::BarrierOptions& opts) {
+    auto work = start(OpType::BARRIER, "mpi:barrier", opts.timeout, {});
+    work->posted(MPI_Ibarrier(group_->comm, work->new_request()));
+    return launch(work, opts.asyncOp);
+}
+
+c10d::ErrorType ProcessGroupPomona::getError() {
+    return group_->failed.load() ? c10d::ErrorType::COMM_ERROR : c10d::ErrorType::SUCCESS;
+}
+
+void ProcessGroupPomona::abort() {
+    group_->failed.store(true);
+    abort_group(*group_);
+}
+
+}  // namespace pomona::glue

@@ -1,0 +1,105 @@
+// backend.h: Pomona as a c10d backend, i.e. torch.distributed over MPI.
+// Idea: each call checks its tensors, picks the MPI_I..._c function and launches a GlueWork; nothing
+// blocks but the making of groups. Data that is only moved goes as bytes; lists of tensors are read
+// and written where they lie, through displacements.
+#pragma once
+
+#include <torch/csrc/distributed/c10d/Backend.hpp>
+
+#include "torch_glue/tensor.h"
+#include "torch_glue/work.h"
+
+namespace pomona::glue {
+
+class After;
+using Tensors = std::vector<at::Tensor>;
+using WorkPointer = c10::intrusive_ptr<c10d::Work>;
+
+class ProcessGroupPomona final : public c10d::Backend {
+public:
+    struct Setup {
+        std::string backend_name = "pomona";
+        std::string group_name;
+        int rank = 0;
+        int size = 1;
+        std::vector<int> ranks;  // in the first group; empty: the first group itself
+        std::chrono::milliseconds timeout = kBackendDefaultTimeout;
+    };
+    // Blocking; called by all members. Throws with the reason.
+    static c10::intrusive_ptr<ProcessGroupPomona> create(const Setup& setup);
+
+    ProcessGroupPomona(std::shared_ptr<Group> group, std::chrono::milliseconds timeout);
+
+    const std::string getBackendName() const override { return group_->backend_name; }
+    c10::intrusive_ptr<Options> getBackendOptions() override;
+    void setTimeout(std::chrono::milliseconds timeout) override { timeout_ = timeout; }
+
+    WorkPointer broadcast(Tensors&, const c10d::BroadcastOptions&) override;
+    WorkPointer allreduce(Tensors&, const c10d::AllreduceOptions&) override;
+    WorkPointer allreduce_sparse(Tensors&, const c10d::AllreduceOptions&) override;
+    WorkPointer allreduce_coalesced(Tensors&, const c10d::AllreduceCoalescedOptions&) override;
+    WorkPointer reduce(Tensors&, const c10d::ReduceOptions&) override;
+    WorkPointer allgather(std::vector<Tensors>&, Tensors&, const c10d::AllgatherOptions&) override;
+    WorkPointer _allgather_base(at::Tensor&, at::Tensor&, const c10d::AllgatherOptions&) override;
+    WorkPointer allgather_coalesced(std::vector<Tensors>&, Tensors&,
+                                    const c10d::AllgatherOptions&) override;
+    WorkPointer allgather_into_tensor_coalesced(Tensors&, Tensors&,
+                                                const c10d::AllgatherOptions&) override;
+    WorkPointer gather(std::vector<Tensors>&, Tensors&, const c10d::GatherOptions&) override;
+    WorkPointer scatter(Tensors&, std::vector<Tensors>&, const c10d::ScatterOptions&) override;
+    WorkPointer reduce_scatter(Tensors&, std::vector<Tensors>&,
+                               const c10d::ReduceScatterOptions&) override;
+    WorkPointer _reduce_scatter_base(at::Tensor&, at::Tensor&,
+                                     const c10d::ReduceScatterOptions&) override;
+    WorkPointer reduce_scatter_tensor_coalesced(Tensors&, Tensors&,
+                                                const c10d::ReduceScatterOptions&) override;
+    WorkPointer alltoall_base(at::Tensor&, at::Tensor&, std::vector<int64_t>&,
+                              std::vector<int64_t>&, const c10d::AllToAllOptions&) override;
+    WorkPointer alltoall(Tensors&, Tensors&, const c10d::AllToAllOptions&) override;
+    WorkPointer send(Tensors&, int peer, int tag) override;
+    WorkPointer recv(Tensors&, int peer, int tag) override;
+    WorkPointer recvAnysource(Tensors&, int tag) override;
+    WorkPointer barrier(const c10d::BarrierOptions&) override;
+    void monitoredBarrier(const c10d::BarrierOptions&, bool wait_all_ranks) override;
+
+    // Works started in between are waited for as one.
+    void startCoalescing() override;
+    WorkPointer endCoalescing() override;
+
+    void setSequenceNumberForGroup() override {}  // counted alike on all ranks from the start
+    uint64_t getSequenceNumberForGroup() override { return sequence_.load(); }
+
+    c10d::ErrorType getError() override;
+    void abort() override;
+    void shutdown() override {}  // the communicator goes with the last reference
+
+private:
+    using WorkRef = c10::intrusive_ptr<GlueWork>;
+
+    WorkRef start(c10d::OpType, const char* title, std::chrono::milliseconds timeout,
+                  const Tensors& inputs);
+    WorkPointer launch(WorkRef work, bool async);
+    WorkPointer receive(Tensors&, int source, int tag, c10d::OpType, const char* title);
+    // One tensor's part of an operation, added to a work; the coalesced forms add several.
+    void add_allreduce(GlueWork&, const at::Tensor&, const c10d::ReduceOp&, After&);
+    void add_allgather(GlueWork&, const at::Tensor& output, const at::Tensor& input, After&);
+    void add_reduce_scatter(GlueWork&, const at::Tensor& output, const at::Tensor& input,
+                            const c10d::ReduceOp&, After&);
+    void add_allgather_list(GlueWork&, const Tensors& outputs, const at::Tensor& input, After&);
+
+    const at::Tensor& only(const Tensors& tensors, const char* operation) const;
+    void check_tensor(const at::Tensor&, const char* operation) const;
+    void check_same(const at::Tensor&, const at::Tensor&, const char* operation) const;
+    void check_list(const Tensors&, const at::Tensor& like, const char* operation) const;
+    void check_peer(int64_t rank, const char* operation, const char* role) const;
+    void check_tag(int tag, const char* operation) const;
+    std::string where(const char* operation) const;
+
+    const std::shared_ptr<Group> group_;
+    std::atomic<std::chrono::milliseconds> timeout_;
+    std::atomic<uint64_t> sequence_{0};
+    bool coalescing_ = false;
+    std::vector<WorkPointer> coalesced_;
+};
+
+}  // namespace pomona::glue

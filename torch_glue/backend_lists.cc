@@ -1,0 +1,435 @@
+// backend_lists.cc: operations on lists of tensors, point to point, sparse sums, coalescing and the
+// monitored barrier. See backend.h.
+#include <ATen/core/List.h>
+
+#include "torch_glue/after.h"
+#include "torch_glue/backend.h"
+
+namespace pomona::glue {
+
+using c10d::OpType;
+
+namespace {
+
+// Several works as one.
+class CoalescedWork final : public c10d::Work {
+public:
+    explicit CoalescedWork(std::vector<WorkPointer> works)
+        : c10d::Work(-1, OpType::COALESCED), works_(std::move(works)) {}
+
+    bool isCompleted() override {
+        for (auto& work : works_)
+            if (!work->isCompleted()) return false;
+        return true;
+    }
+    bool isSuccess() const override {
+        for (const auto& work : works_)
+            if (!work->isSuccess()) return false;
+        return true;
+    }
+    std::exception_ptr exception() const override {
+        for (const auto& work : works_)
+            if (auto failure = work->exception()) return failure;
+        return nullptr;
+    }
+    bool wait(std::chrono::milliseconds timeout) override {
+        for (auto& work : works_) work->wait(timeout);
+        return true;
+    }
+    void synchronize() override { wait(kNoTimeout); }
+    std::vector<at::Tensor> result() override {
+        std::vector<at::Tensor> all;
+        for (auto& work : works_)
+            for (auto& tensor : work->result()) all.push_back(tensor);
+        return all;
+    }
+    c10::intrusive_ptr<c10::ivalue::Future> getFuture() override {
+        const auto type = c10::ListType::create(c10::TensorType::get());
+        c10::List<c10::intrusive_ptr<c10::ivalue::Future>> futures(c10::FutureType::create(type));
+        for (auto& work : works_) futures.push_back(work->getFuture());
+        return c10::collectAll(futures)->then(
+            [works = works_](c10::ivalue::Future& all) -> at::IValue {
+                all.value();  // throws the first error
+                std::vector<at::Tensor> tensors;
+                for (auto& work : works)
+                    for (auto& tensor : work->result()) tensors.push_back(tensor);
+                return tensors;
+            },
+            type);
+    }
+
+private:
+    std::vector<WorkPointer> works_;
+};
+
+// The rows that dimension 0 of `tensor` is split into, as bytes.
+std::pair<std::vector<MPI_Count>, std::vector<MPI_Aint>> split_bytes(
+    const at::Tensor& tensor, const std::vector<int64_t>& splits, int size) {
+    std::vector<MPI_Count> counts;
+    std::vector<MPI_Aint> offsets;
+    const int64_t rows = tensor.dim() > 0 ? tensor.size(0) : 1;
+    const MPI_Count row_bytes = rows > 0 ? bytes_of(tensor) / rows : 0;
+    MPI_Aint offset = 0;
+    for (int i = 0; i < size; ++i) {
+        const int64_t mine = splits.empty() ? rows / size : splits[static_cast<size_t>(i)];
+        counts.push_back(mine * row_bytes);
+        offsets.push_back(offset);
+        offset += static_cast<MPI_Aint>(mine * row_bytes);
+    }
+    return {std::move(counts), std::move(offsets)};
+}
+
+void keep_slots(GlueWork& work, Slots& slots) {
+    for (const at::Tensor& t : slots.host) work.keep(t);
+    work.keep_arrays(std::move(slots.counts), std::move(slots.offsets));
+}
+
+}  // namespace
+
+// ---- lists of tensors ----------------------------------------------------------------------------
+
+// Always the v-form: whether the outputs happen to lie in a row differs from rank to rank.
+void ProcessGroupPomona::add_allgather_list(GlueWork& work, const Tensors& outputs,
+                                            const at::Tensor& input, After& after) {
+    check_tensor(input, "all_gather");
+    check_list(outputs, input, "all_gather");
+    TORCH_CHECK_VALUE(outputs[static_cast<size_t>(rank_)].numel() == input.numel(),
+                      where("all_gather"), "output ", rank_, " has ",
+                      outputs[static_cast<size_t>(rank_)].numel(), " elements, the input ",
+                      input.numel());
+    Slots slots = slots_of(outputs, Direction::Out);
+    after.copies(slots, outputs);
+    const at::Tensor source = readable_on_host(input);
+    work.keep(source);
+    const void* own = slots.host[static_cast<size_t>(rank_)].data_ptr();
+    const bool in_place = source.numel() > 0 && source.data_ptr() == own;
+    void* base = slots.base;
+    keep_slots(work, slots);
+    const size_t arrays = work.array_count() - 1;
+    work.posted(MPI_Iallgatherv_c(in_place ? MPI_IN_PLACE : address_of(source), bytes_of(source),
+                                  MPI_BYTE, base, work.counts(arrays).data(),
+                                  work.offsets(arrays).data(), MPI_BYTE, group_->comm,
+                                  work.new_request()));
+}
+
+WorkPointer ProcessGroupPomona::allgather(std::vector<Tensors>& outputs, Tensors& inputs,
+                                          const c10d::AllgatherOptions& opts) {
+    TORCH_CHECK_VALUE(inputs.size() == 1 && outputs.size() == 1, where("all_gather"),
+                      "one input tensor and one list of outputs are expected");
+    auto work = start(OpType::ALLGATHER, "mpi:all_gather", opts.timeout, inputs);
+    After after;
+    add_allgather_list(*work, outputs[0], inputs[0], after);
+    work->set_outputs(outputs[0]);
+    after.install(*work);
+    return launch(work, opts.asyncOp);
+}
+
+WorkPointer ProcessGroupPomona::allgather_coalesced(std::vector<Tensors>& output_lists,
+                                                    Tensors& inputs,
+                                                    const c10d::AllgatherOptions& opts) {
+    // output_lists[rank][i] receives that rank's inputs[i].
+    TORCH_CHECK_VALUE(static_cast<int>(output_lists.size()) == size_, where("all_gather_coalesced"),
+                      "there must be one list of outputs for each of the ", size_, " ranks");
+    auto work = start(OpType::ALLGATHER_COALESCED, "mpi:all_gather_coalesced", opts.timeout, inputs);
+    After after;
+    Tensors all;
+    for (size_t i = 0; i < inputs.size(); ++i) {
+        Tensors outputs;
+        for (const Tensors& list : output_lists) {
+            TORCH_CHECK_VALUE(list.size() == inputs.size(), where("all_gather_coalesced"),
+                              "each list of outputs must be as long as the inputs");
+            outputs.push_back(list[i]);
+            all.push_back(list[i]);
+        }
+        add_allgather_list(*work, outputs, inputs[i], after);
+    }
+    work->set_outputs(std::move(all));
+    after.install(*work);
+    return launch(work, opts.asyncOp);
+}
+
+WorkPointer ProcessGroupPomona::gather(std::vector<Tensors>& outputs, Tensors& inputs,
+                                       const c10d::GatherOptions& opts) {
+    const at::Tensor& input = only(inputs, "gather");
+    check_peer(opts.rootRank, "gather", "root");
+    const bool root = rank_ == opts.rootRank;
+    TORCH_CHECK_VALUE(root ? outputs.size() == 1 : outputs.empty(), where("gather"),
+                      root ? "the root needs one list of outputs" : "only the root has outputs");
+    auto work = start(OpType::GATHER, "mpi:gather", opts.timeout, inputs);
+    After after;
+    const at::Tensor source = readable_on_host(input);
+    work->keep(source);
+    Slots slots;
+    if (root) {
+        check_list(outputs[0], input, "gather");
+        slots = slots_of(outputs[0], Direction::Out);
+        after.copies(slots, outputs[0]);
+        work->set_outputs(outputs[0]);
+    }
+    void* base = slots.base;
+    keep_slots(*work, slots);
+    work->posted(MPI_Igatherv_c(address_of(source), bytes_of(source), MPI_BYTE, base,
+                                work->counts(0).data(), work->offsets(0).data(), MPI_BYTE,
+                                static_cast<int>(opts.rootRank), group_->comm, work->new_request()));
+    after.install(*work);
+    return launch(work, opts.asyncOp);
+}
+
+WorkPointer ProcessGroupPomona::scatter(Tensors& outputs, std::vector<Tensors>& inputs,
+                                        const c10d::ScatterOptions& opts) {
+    const at::Tensor& output = only(outputs, "scatter");
+    check_peer(opts.rootRank, "scatter", "root");
+    const bool root = rank_ == opts.rootRank;
+    TORCH_CHECK_VALUE(root ? inputs.size() == 1 : inputs.empty(), where("scatter"),
+                      root ? "the root needs one list of inputs" : "only the root has inputs");
+    auto work = start(OpType::SCATTER, "mpi:scatter", opts.timeout, outputs);
+    After after;
+    const at::Tensor target = room_on_host(output);
+    after.copy(target, output);
+    work->keep(target);
+    Slots slots;
+    if (root) {
+        check_list(inputs[0], output, "scatter");
+        slots = slots_of(inputs[0], Direction::In);
+    }
+    void* base = slots.base;
+    keep_slots(*work, slots);
+    work->posted(MPI_Iscatterv_c(base, work->counts(0).data(), work->offsets(0).data(), MPI_BYTE,
+                                 address_of(target), bytes_of(target), MPI_BYTE,
+                                 static_cast<int>(opts.rootRank), group_->comm, work->new_request()));
+    work->set_outputs(outputs);
+    after.install(*work);
+    return launch(work, opts.asyncOp);
+}
+
+WorkPointer ProcessGroupPomona::reduce_scatter(Tensors& outputs, std::vector<Tensors>& inputs,
+                                               const c10d::ReduceScatterOptions& opts) {
+    const at::Tensor& output = only(outputs, "reduce_scatter");
+    TORCH_CHECK_VALUE(inputs.size() == 1, where("reduce_scatter"),
+                      "one list of inputs is expected");
+    check_list(inputs[0], output, "reduce_scatter");
+    TORCH_CHECK_VALUE(inputs[0][static_cast<size_t>(rank_)].numel() == output.numel(),
+                      where("reduce_scatter"), "input ", rank_, " and the output differ in size");
+    const Reduction reduction = reduction_for(output.scalar_type(), opts.reduceOp);
+    auto work = start(OpType::REDUCE_SCATTER, "mpi:reduce_scatter", opts.timeout, inputs[0]);
+    After after;
+    // MPI reduces one run of memory; sizes may differ from rank to rank, but all ranks know them.
+    Tensors flat;
+    std::vector<MPI_Count> counts;
+    for (const at::Tensor& t : inputs[0]) {
+        flat.push_back(readable_on_host(t).view({-1}));
+        counts.push_back(t.numel());
+    }
+    at::Tensor source = at::cat(flat);
+    if (is_premultiplied(opts.reduceOp)) source = premultiplied(source, opts.reduceOp).contiguous();
+    const at::Tensor target = room_on_host(output);
+    if (reduction.average) after.divide(target, size_);
+    after.copy(target, output);
+    work->keep(source);
+    work->keep(target);
+    work->keep_arrays(std::move(counts), {});
+    work->posted(MPI_Ireduce_scatter_c(address_of(source), address_of(target),
+                                       work->counts(0).data(), reduction.type, reduction.op,
+                                       group_->comm, work->new_request()));
+    work->set_outputs(outputs);
+    after.install(*work);
+    return launch(work, opts.asyncOp);
+}
+
+WorkPointer ProcessGroupPomona::alltoall_base(at::Tensor& output, at::Tensor& input,
+                                              std::vector<int64_t>& output_splits,
+                                              std::vector<int64_t>& input_splits,
+                                              const c10d::AllToAllOptions& opts) {
+    const char* name = "all_to_all_single";
+    check_tensor(output, name);
+    check_tensor(input, name);
+    check_same(output, input, name);
+    c10d::checkSplitSizes(input_splits, input, size_);
+    c10d::checkSplitSizes(output_splits, output, size_);
+    auto work = start(OpType::ALLTOALL_BASE, "mpi:all_to_all", opts.timeout, {input});
+    After after;
+    at::Tensor target = room_on_host(output);
+    const at::Tensor source = readable_on_host(input);
+    if (overlaps(target, source)) target = at::empty_like(target);
+    after.copy(target, output);
+    work->keep(target);
+    work->keep(source);
+    if (input_splits.empty() && output_splits.empty()) {
+        work->posted(MPI_Ialltoall_c(address_of(source), bytes_of(source) / size_, MPI_BYTE,
+                                     address_of(target), bytes_of(target) / size_, MPI_BYTE,
+                                     group_->comm, work->new_request()));
+    } else {
+        auto [in_counts, in_offsets] = split_bytes(source, input_splits, size_);
+        auto [out_counts, out_offsets] = split_bytes(target, output_splits, size_);
+        work->keep_arrays(std::move(in_counts), std::move(in_offsets));
+        work->keep_arrays(std::move(out_counts), std::move(out_offsets));
+        work->posted(MPI_Ialltoallv_c(address_of(source), work->counts(0).data(),
+                                      work->offsets(0).data(), MPI_BYTE, address_of(target),
+                                      work->counts(1).data(), work->offsets(1).data(), MPI_BYTE,
+                                      group_->comm, work->new_request()));
+    }
+    work->set_outputs({output});
+    after.install(*work);
+    return launch(work, opts.asyncOp);
+}
+
+WorkPointer ProcessGroupPomona::alltoall(Tensors& outputs, Tensors& inputs,
+                                         const c10d::AllToAllOptions& opts) {
+    TORCH_CHECK_VALUE(!inputs.empty(), where("all_to_all"), "the list of inputs is empty");
+    check_tensor(inputs[0], "all_to_all");
+    check_list(inputs, inputs[0], "all_to_all");
+    check_list(outputs, inputs[0], "all_to_all");
+    auto work = start(OpType::ALLTOALL, "mpi:all_to_all", opts.timeout, inputs);
+    After after;
+    Slots in = slots_of(inputs, Direction::In);
+    Slots out = slots_of(outputs, Direction::Out);
+    after.copies(out, outputs);
+    void* in_base = in.base;
+    void* out_base = out.base;
+    keep_slots(*work, in);
+    keep_slots(*work, out);
+    work->posted(MPI_Ialltoallv_c(in_base, work->counts(0).data(), work->offsets(0).data(), MPI_BYTE,
+                                  out_base, work->counts(1).data(), work->offsets(1).data(),
+                                  MPI_BYTE, group_->comm, work->new_request()));
+    work->set_outputs(outputs);
+    after.install(*work);
+    return launch(work, opts.asyncOp);
+}
+
+// ---- point to point ------------------------------------------------------------------------------
+
+WorkPointer ProcessGroupPomona::send(Tensors& tensors, int peer, int tag) {
+    const at::Tensor& tensor = only(tensors, "send");
+    check_peer(peer, "send", "destination");
+    check_tag(tag, "send");
+    auto work = start(OpType::SEND, "mpi:send", c10d::kUnsetTimeout, tensors);
+    const at::Tensor host = readable_on_host(tensor);
+    work->keep(host);
+    work->posted(MPI_Isend_c(address_of(host), bytes_of(host), MPI_BYTE, peer, tag, group_->comm,
+                             work->new_request()));
+    work->set_outputs(tensors);
+    return launch(work, true);
+}
+
+WorkPointer ProcessGroupPomona::recv(Tensors& tensors, int peer, int tag) {
+    check_peer(peer, "recv", "source");
+    return receive(tensors, peer, tag, OpType::RECV, "mpi:recv");
+}
+
+WorkPointer ProcessGroupPomona::recvAnysource(Tensors& tensors, int tag) {
+    return receive(tensors, MPI_ANY_SOURCE, tag, OpType::RECVANYSOURCE, "mpi:recvAnySource");
+}
+
+WorkPointer ProcessGroupPomona::receive(Tensors& tensors, int source, int tag, OpType op,
+                                        const char* title) {
+    const at::Tensor& tensor = only(tensors, "recv");
+    check_tag(tag, "recv");
+    auto work = start(op, title, c10d::kUnsetTimeout, tensors);
+    After after;
+    const at::Tensor host = room_on_host(tensor);
+    after.copy(host, tensor);
+    work->keep(host);
+    work->posted(MPI_Irecv_c(address_of(host), bytes_of(host), MPI_BYTE, source, tag, group_->comm,
+                             work->new_request()));
+    work->set_outputs(tensors);
+    after.install(*work);
+    return launch(work, true);
+}
+
+// ---- the rest ------------------------------------------------------------------------------------
+
+// Sum of sparse tensors (gradients of sparse embeddings): everybody gets all indices and values. Blocking:
+// the sizes must be known before the data can be asked for.
+WorkPointer ProcessGroupPomona::allreduce_sparse(Tensors& tensors,
+                                                 const c10d::AllreduceOptions& opts) {
+    const char* name = "all_reduce of a sparse tensor";
+    TORCH_CHECK_VALUE(tensors.size() == 1 && tensors[0].is_sparse(), where(name),
+                      "one sparse COO tensor is expected");
+    const auto kind = opts.reduceOp.op_;
+    TORCH_CHECK_VALUE(kind == c10d::ReduceOp::SUM || kind == c10d::ReduceOp::AVG, where(name),
+                      "only SUM and AVG are defined for sparse tensors");
+    at::Tensor mine = tensors[0].cpu().coalesce();
+    at::Tensor sizes = at::empty({size_}, at::kLong);
+    at::Tensor my_size = at::full({1}, mine._nnz(), at::kLong);
+    c10d::AllgatherOptions gather_opts;
+    gather_opts.timeout = opts.timeout;
+    gather_opts.asyncOp = false;
+    _allgather_base(sizes, my_size, gather_opts)->wait();
+
+    std::vector<Tensors> indices(1), values(1);
+    for (int i = 0; i < size_; ++i) {
+        const int64_t count = sizes[i].item<int64_t>();
+        std::vector<int64_t> shape = mine.values().sizes().vec();
+        shape[0] = count;
+        indices[0].push_back(at::empty({mine.sparse_dim(), count}, at::kLong));
+        values[0].push_back(at::empty(shape, mine.values().options()));
+    }
+    Tensors my_indices{mine.indices().contiguous()}, my_values{mine.values().contiguous()};
+    allgather(indices, my_indices, gather_opts)->wait();
+    allgather(values, my_values, gather_opts)->wait();
+
+    at::Tensor sum = at::sparse_coo_tensor(at::cat(indices[0], 1), at::cat(values[0], 0),
+                                           mine.sizes(), mine.options())
+                         .coalesce();
+    if (kind == c10d::ReduceOp::AVG) divide(sum.values(), size_);
+    {
+        at::AutoDispatchBelowADInplaceOrView guard;
+        tensors[0].copy_(sum);
+    }
+    auto work = start(OpType::_ALLREDUCE_SPARSE, "mpi:all_reduce_sparse", opts.timeout, tensors);
+    work->set_outputs(tensors);
+    work->launch(true);  // has no requests: complete
+    return work;
+}
+
+void ProcessGroupPomona::startCoalescing() {
+    coalesced_.clear();
+    coalescing_ = true;
+}
+
+WorkPointer ProcessGroupPomona::endCoalescing() {
+    coalescing_ = false;
+    return c10::make_intrusive<CoalescedWork>(std::move(coalesced_));
+}
+
+// Every rank reports to rank 0, which names those that do not, then lets all go.
+// Two tags at the top of the range are used, where no user's are expected.
+void ProcessGroupPomona::monitoredBarrier(const c10d::BarrierOptions& opts, bool wait_all_ranks) {
+    const auto timeout = opts.timeout < std::chrono::milliseconds(0) ? timeout_.load() : opts.timeout;
+    const auto deadline = Clock::now() + timeout;
+    const auto left = [&] {
+        auto rest = std::chrono::duration_cast<std::chrono::milliseconds>(deadline - Clock::now());
+        return std::max(rest, std::chrono::milliseconds(1));
+    };
+    const int report_tag = tag_max(), release_tag = tag_max() - 1;
+    Tensors word{at::zeros({1}, at::kByte)};
+    if (rank_ != 0) {
+        send(word, 0, report_tag)->wait(left());
+        Tensors released{at::zeros({1}, at::kByte)};
+        recv(released, 0, release_tag)->wait(left());
+        return;
+    }
+    std::vector<WorkPointer> reports;
+    for (int peer = 1; peer < size_; ++peer) {
+        Tensors buffer{at::zeros({1}, at::kByte)};
+        reports.push_back(recv(buffer, peer, report_tag));
+    }
+    std::string missing;
+    for (int peer = 1; peer < size_; ++peer) {
+        try {
+            reports[static_cast<size_t>(peer - 1)]->wait(left());
+        } catch (const c10::Error&) {
+            missing += (missing.empty() ? "" : ", ") + std::to_string(peer);
+            if (!wait_all_ranks) break;
+        }
+    }
+    if (!missing.empty()) {
+        give_up_finalize("a monitored barrier failed");
+        C10_THROW_ERROR(DistBackendError, where("monitored_barrier") + "Ranks " + missing +
+                                              " failed to pass within " +
+                                              std::to_string(timeout.count()) + " ms");
+    }
+    for (int peer = 1; peer < size_; ++peer) send(word, peer, release_tag)->wait(left());
+}
+
+}  // namespace pomona::glue

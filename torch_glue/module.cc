@@ -1,0 +1,74 @@
+// module.cc: the Python module pomona._glue: makes groups, tells about MPI, ends it.
+#include <torch/csrc/utils/pybind.h>
+
+#include <torch/csrc/distributed/c10d/Backend.hpp>
+
+#include "torch_glue/backend.h"
+
+namespace py = pybind11;
+using namespace pomona::glue;
+
+namespace {
+
+c10::intrusive_ptr<ProcessGroupPomona> create(const std::string& backend_name,
+                                              const std::string& group_name, int rank, int size,
+                                              const std::vector<int>& ranks, double timeout_seconds) {
+    ProcessGroupPomona::Setup setup;
+    setup.backend_name = backend_name;
+    setup.group_name = group_name;
+    setup.rank = rank;
+    setup.size = size;
+    setup.ranks = ranks;
+    setup.timeout = std::chrono::milliseconds(static_cast<int64_t>(timeout_seconds * 1000));
+    return ProcessGroupPomona::create(setup);
+}
+
+// Rank 0's text on all ranks of the world.
+std::string broadcast_text(std::string text) {
+    char buffer[1024] = {};
+    text.copy(buffer, sizeof buffer - 1);
+    const int error = broadcast_bytes(buffer, sizeof buffer);
+    TORCH_CHECK_WITH(DistBackendError, error == MPI_SUCCESS, "MPI_Bcast failed: ", error_text(error));
+    return buffer;
+}
+
+py::dict info() {
+    const WorldInfo world = world_info();
+    py::dict result;
+    result["rank"] = world.rank;
+    result["size"] = world.size;
+    result["local_rank"] = world.local_rank;
+    result["local_size"] = world.local_size;
+    result["library"] = world.library;
+    result["mpix"] = world.has_mpix;
+    return result;
+}
+
+// Python ends: no Future may run Python any more; after a failure MPI_Finalize would wait for ranks
+// that wait for us.
+void python_ends(bool failed) {
+    stop_futures();
+    if (failed) give_up_finalize("the program failed");
+}
+
+}  // namespace
+
+PYBIND11_MODULE(_glue, m) {
+    using release = py::call_guard<py::gil_scoped_release>;
+    py::module_::import("torch.distributed");  // registers c10d::Backend's Python type
+    py::class_<ProcessGroupPomona, c10d::Backend, c10::intrusive_ptr<ProcessGroupPomona>>(
+        m, "ProcessGroupPomona")
+        .def("_group_comm_error", [](ProcessGroupPomona& self) {
+            return self.getError() != c10d::ErrorType::SUCCESS;
+        });
+    m.def("create", &create, py::arg("backend_name"), py::arg("group_name"), py::arg("rank"),
+          py::arg("size"), py::arg("ranks"), py::arg("timeout"), release());
+    m.def("start_mpi", [] {
+        const std::string failure = start_mpi();
+        TORCH_CHECK_WITH(DistBackendError, failure.empty(), failure);
+    }, release());
+    m.def("mpi_running", &mpi_running);
+    m.def("world_info", &info);
+    m.def("broadcast_text", &broadcast_text, release());
+    m.def("python_ends", &python_ends, release());
+}

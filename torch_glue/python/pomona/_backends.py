@@ -1,0 +1,213 @@
+"""Registers "pomona" and "mpi" with torch.distributed, on stock wheels of torch.
+
+"pomona" is an ordinary registered backend. "mpi" is a name torch knows by itself: up to 2.13 it is built
+into `_new_process_group_helper` and looks for a class ProcessGroupMPI, which stock wheels lack, so we
+put ours there; from 2.14 it is a registered backend like others. Where torch was built with MPI of its
+own, "mpi" is left alone.
+"""
+
+import atexit
+import functools
+import inspect
+import os
+import socket
+import sys
+import threading
+import warnings
+from datetime import timedelta
+
+DEVICES = ["cpu", "cuda", "mps"]
+
+_context = threading.local()  # arguments of the group being made, for ProcessGroupMPI.create
+_state = {"registered": False, "glue": None}
+_lock = threading.Lock()
+
+
+def glue():
+    """The C++ extension, loaded at first use: `import torch` must stay fast."""
+    with _lock:
+        if _state["glue"] is None:
+            from . import _load
+
+            _state["glue"] = _load.load()
+            atexit.register(_python_ends)
+        return _state["glue"]
+
+
+def register():
+    import torch.distributed as dist
+
+    if _state["registered"] or not dist.is_available():
+        return
+    import torch.distributed.distributed_c10d as c10d
+
+    _state["registered"] = True
+    if "pomona" not in c10d.Backend.backend_list:
+        creator = functools.partial(_create_registered, "pomona")
+        c10d.Backend.register_backend("pomona", creator, extended_api=True, devices=DEVICES)
+    if _has_own_mpi(c10d):
+        return
+    if "_backend_type" in inspect.signature(c10d.Backend.register_backend).parameters:
+        _register_mpi(c10d)
+    else:
+        _install_mpi(dist, c10d)
+    _wrap_helper(c10d)
+
+
+def _has_own_mpi(c10d):
+    return getattr(c10d, "_MPI_AVAILABLE", False) and hasattr(c10d, "ProcessGroupMPI")
+
+
+def _register_mpi(c10d):
+    """torch 2.14 and later."""
+    creator = functools.partial(_create_registered, "mpi")
+    c10d.Backend.register_backend(
+        "mpi",
+        creator,
+        extended_api=True,
+        devices=DEVICES,
+        _backend_type=c10d.ProcessGroup.BackendType.MPI,
+    )
+
+
+class ProcessGroupMPI:
+    """Stands where torch looks for its own class of that name (up to 2.13)."""
+
+    @staticmethod
+    def create(ranks):
+        group = _context.group
+        return _create(
+            "mpi", group["name"], group["rank"], group["size"], list(ranks), group["timeout"]
+        )
+
+
+def _install_mpi(dist, c10d):
+    """torch up to 2.13."""
+    for module in (c10d, dist):
+        module.ProcessGroupMPI = ProcessGroupMPI
+    c10d._MPI_AVAILABLE = True
+    c10d.Backend.backend_capability["mpi"] = list(DEVICES)
+
+
+def _wrap_helper(c10d):
+    """Gives backend "mpi" what others get: its rank and size, a store and the timeout.
+
+    torch passes (-1, -1, Store()) for it, without which object collectives, mixed backends and timeouts fail.
+    """
+    original = c10d._new_process_group_helper
+    signature = inspect.signature(original)
+    wanted = ["group_size", "group_rank", "global_ranks_in_group", "backend", "store", "group_name"]
+    if list(signature.parameters)[:6] != wanted or "timeout" not in signature.parameters:
+        warnings.warn(
+            "pomona does not know this version of torch: init_process_group('mpi') may not work; "
+            "use backend 'pomona'",
+            stacklevel=2,
+        )
+        return
+
+    @functools.wraps(original)
+    def helper(*args, **kwargs):
+        call = signature.bind(*args, **kwargs)
+        values = call.arguments
+        backends = _backends_of(values["backend"])
+        if "mpi" in backends:
+            if values["group_rank"] == -1 and not values["global_ranks_in_group"]:
+                _default_group(values)
+            _context.group = {
+                "name": str(values["group_name"]),
+                "rank": values["group_rank"],
+                "size": values["group_size"],
+                "timeout": values.get("timeout"),
+            }
+        made = original(*call.args, **call.kwargs)
+        if ":" in str(values["backend"]):
+            _set_default_backend(c10d, made[0], backends)
+        return made
+
+    c10d._new_process_group_helper = helper
+
+
+def _backends_of(config):
+    """{"mpi"} of "mpi", {"gloo", "mpi"} of "cuda:gloo,cpu:mpi"."""
+    return [part.split(":")[-1].strip().lower() for part in str(config).split(",")]
+
+
+def _default_group(values):
+    """The rank and size torch leaves to MPI, and a store for what asks for one."""
+    extension = glue()
+    _start_mpi()
+    world = extension.world_info()
+    values["group_rank"], values["group_size"] = world["rank"], world["size"]
+    values["store"] = _make_store(world, values.get("timeout"))
+    for name, key in (
+        ("RANK", "rank"),
+        ("WORLD_SIZE", "size"),
+        ("LOCAL_RANK", "local_rank"),
+        ("LOCAL_WORLD_SIZE", "local_size"),
+    ):
+        os.environ.setdefault(name, str(world[key]))
+
+
+def _make_store(world, timeout):
+    """Rank 0 opens a TCPStore on a free port; MPI tells the others where."""
+    import torch.distributed as dist
+
+    if world["size"] == 1:
+        return dist.HashStore()
+    timeout = timeout or timedelta(minutes=5)
+    store, address = None, ""
+    if world["rank"] == 0:
+        one_host = world["local_size"] == world["size"]
+        host = os.environ.get("MASTER_ADDR") or ("127.0.0.1" if one_host else socket.gethostname())
+        store = dist.TCPStore(
+            host, 0, world["size"], is_master=True, wait_for_workers=False, timeout=timeout
+        )
+        address = f"{host} {store.port}"
+    address = glue().broadcast_text(address)
+    if store is None:
+        host, port = address.split()
+        store = dist.TCPStore(
+            host, int(port), world["size"], is_master=False, wait_for_workers=False, timeout=timeout
+        )
+    return store
+
+
+def _set_default_backend(c10d, group, backends):
+    """With any registered backend present, torch sets none for "cpu:x,cuda:y", and then fails at the end."""
+    if not isinstance(group, c10d.ProcessGroup) or c10d.Backend.NCCL in backends:
+        return
+    kind = c10d.Backend.backend_type_map.get(backends[0])
+    if kind is not None:
+        group._set_default_backend(kind)
+
+
+def _start_mpi():
+    """MPI_Init, and a plain word when this process was not started by an MPI launcher."""
+    extension = glue()
+    extension.start_mpi()
+    wanted = int(os.environ.get("WORLD_SIZE", "1"))
+    if extension.world_info()["size"] == 1 and wanted > 1:
+        raise RuntimeError(
+            f"WORLD_SIZE is {wanted}, but MPI's world has one rank: this process was not started by "
+            "mpirun. Start the program with: mpirun -n "
+            f"{wanted} {os.path.basename(sys.executable)} {' '.join(sys.argv)}"
+        )
+
+
+def _create_registered(backend_name, options, _pg_options=None):
+    """Creator of a registered backend (extended API)."""
+    size = options.group_size
+    ranks = [int(rank) for rank in options.global_ranks_in_group]
+    rank = options.group_rank
+    return _create(backend_name, options.group_id, rank, size, ranks, options.timeout)
+
+
+def _create(backend_name, group_name, rank, size, ranks, timeout):
+    _start_mpi()
+    seconds = timeout.total_seconds() if timeout is not None else 1800.0
+    return glue().create(backend_name, group_name, rank, size, ranks, seconds)
+
+
+def _python_ends():
+    failed = getattr(sys, "last_exc", None) is not None or getattr(sys, "last_type", None) is not None
+    _state["glue"].python_ends(failed)

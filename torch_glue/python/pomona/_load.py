@@ -1,0 +1,149 @@
+"""Loads the C++ extension for the torch that runs.
+
+c10d's classes change with every minor version of torch, so an extension fits one minor version. The
+package carries the one built at installation, and the sources: with another torch they are compiled
+once, at the first use, into the user's cache folder.
+"""
+
+import fcntl
+import hashlib
+import importlib.machinery
+import importlib.util
+import json
+import os
+import shlex
+import shutil
+import subprocess
+import sys
+import time
+from concurrent.futures import ThreadPoolExecutor
+
+from . import _build_flags
+
+FOLDER = os.path.dirname(os.path.abspath(__file__))
+SOURCES = os.path.join(FOLDER, "src")  # laid out as in the repository: torch_glue/, mpi/abi/
+
+
+def load():
+    import torch
+
+    built = _built_for()
+    if built and _minor(built) == _minor(torch.__version__):
+        from . import _glue
+
+        return _glue
+    return _load_file(_compiled(torch.__version__))
+
+
+def _minor(version):
+    return version.split("+")[0].split(".")[:2]
+
+
+def _built_for():
+    try:
+        with open(os.path.join(FOLDER, "_glue_built.json"), encoding="utf-8") as file:
+            return json.load(file)["torch"]
+    except (OSError, ValueError, KeyError):
+        return None
+
+
+def _load_file(path):
+    name = "pomona._glue"
+    loader = importlib.machinery.ExtensionFileLoader(name, path)
+    spec = importlib.util.spec_from_file_location(name, path, loader=loader)
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[name] = module
+    loader.exec_module(module)
+    return module
+
+
+def _source_files():
+    folder = os.path.join(SOURCES, "torch_glue")
+    if not os.path.isdir(folder):
+        raise RuntimeError(
+            "pomona's torch extension was not built for this version of torch, and its sources are not "
+            "in the package. Build again with -DPOMONA_PYTHON=" + sys.executable
+        )
+    return folder, sorted(name for name in os.listdir(folder) if name.endswith(".cc"))
+
+
+def _cache_folder(torch_version):
+    digest = hashlib.sha256()
+    folder, _ = _source_files()
+    for name in sorted(os.listdir(folder)):
+        with open(os.path.join(folder, name), "rb") as file:
+            digest.update(name.encode() + file.read())
+    digest.update(FOLDER.encode())  # the library's place is linked in
+    base = os.environ.get("POMONA_CACHE") or os.path.join(
+        os.environ.get("XDG_CACHE_HOME") or os.path.expanduser("~/.cache"), "pomona"
+    )
+    tag = f"glue-torch{torch_version}-{sys.implementation.cache_tag}-{digest.hexdigest()[:12]}"
+    return os.path.join(base, tag)
+
+
+def _compiled(torch_version):
+    cache = _cache_folder(torch_version)
+    target = os.path.join(cache, "_glue.so")
+    if os.path.exists(target):
+        return target
+    os.makedirs(cache, exist_ok=True)
+    with open(os.path.join(cache, "lock"), "w", encoding="utf-8") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)  # the first rank compiles, the others wait
+        if not os.path.exists(target):
+            print(
+                f"pomona: compiling the torch extension for torch {torch_version}, once "
+                f"(a minute or so) into {cache}",
+                file=sys.stderr,
+            )
+            start = time.time()
+            _compile(cache, target)
+            print(f"pomona: compiled in {time.time() - start:.0f} s", file=sys.stderr)
+    return target
+
+
+def _compiler():
+    for name in (os.environ.get("CXX"), "c++", "g++", "clang++"):
+        if name and shutil.which(shlex.split(name)[0]):
+            return shlex.split(name)
+    raise RuntimeError(
+        "pomona: no C++ compiler found to build the torch extension. Install one (apt install g++, or "
+        "xcode-select --install) or set CXX"
+    )
+
+
+def _run(command):
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    if done.returncode != 0:
+        raise RuntimeError(f"pomona: {shlex.join(command)} failed:\n{done.stderr[-4000:]}")
+
+
+def _compile(cache, target):
+    flags = _build_flags.flags()
+    compiler = _compiler()
+    includes = [f"-I{SOURCES}"]
+    for folder in [*flags["TORCH_INCLUDES"], flags["PYTHON_INCLUDE"]]:
+        includes += ["-isystem", folder]
+    options = ["-std=c++20", "-O2", "-fPIC", "-fvisibility=hidden", *includes]
+    folder, names = _source_files()
+
+    def one(name):
+        output = os.path.join(cache, name + ".o")
+        _run([*compiler, *options, "-c", os.path.join(folder, name), "-o", output])
+        return output
+
+    with ThreadPoolExecutor(max_workers=min(4, os.cpu_count() or 1)) as pool:
+        objects = list(pool.map(one, names))
+    library = os.path.join(FOLDER, "lib")
+    link = [f"-L{library}", f"-Wl,-rpath,{library}", "-lmpi_abi", f"-L{flags['TORCH_LIB_DIR']}"]
+    link += ["-ltorch_python", "-ltorch_cpu", "-ltorch", "-lc10"]
+    if sys.platform == "darwin":
+        link += ["-undefined", "dynamic_lookup"]
+    part = target + ".part"
+    _run([*compiler, "-shared", *objects, *link, "-o", part])
+    os.rename(part, target)
+    for name in objects:
+        os.unlink(name)
+
+
+if __name__ == "__main__":  # python -m pomona._load: compile ahead of the first use
+    print(load().__file__)

@@ -1,0 +1,385 @@
+// work.cc: see work.h.
+#include "torch_glue/work.h"
+
+#include <ATen/core/LegacyTypeDispatch.h>
+
+#include <condition_variable>
+#include <cstring>
+#include <thread>
+
+namespace pomona::glue {
+namespace {
+
+using namespace std::chrono_literals;
+
+// How long a waiting thread tests the requests itself. The first part without yielding: a small
+// all-reduce takes microseconds. After the second the wait is left to MPI's own thread, so that a rank
+// that waits long sleeps.
+constexpr auto kSpin = 30us;
+constexpr auto kYield = 2ms;
+
+std::atomic<bool> futures_stopped{false};
+
+std::exception_ptr backend_error(const std::string& text) {
+    return std::make_exception_ptr(
+        c10::DistBackendError({__func__, __FILE__, static_cast<uint32_t>(__LINE__)}, text));
+}
+
+std::string seconds_text(std::chrono::milliseconds time) {
+    if (time.count() % 1000 == 0) return std::to_string(time.count() / 1000) + " s";
+    return std::to_string(time.count()) + " ms";
+}
+
+}  // namespace
+
+// Fails armed works at their deadline. One thread, started with the first armed work; it sleeps until
+// the earliest deadline it knows of.
+class Watchdog {
+public:
+    static Watchdog& instance() {
+        static Watchdog* const watchdog = new Watchdog;  // outlives static destructors
+        return *watchdog;
+    }
+
+    void add(GlueWork* work) {
+        std::lock_guard lock(mutex_);
+        work->watch_next_ = first_;
+        work->watch_previous_ = nullptr;
+        if (first_) first_->watch_previous_ = work;
+        first_ = work;
+        work->watched_ = true;
+        if (!running_) {
+            running_ = true;
+            std::thread([this] { run(); }).detach();
+        }
+        if (work->deadline_ < wake_at_) wake_.notify_one();
+    }
+
+    void remove(GlueWork* work) {
+        std::lock_guard lock(mutex_);
+        if (!work->watched_) return;
+        work->watched_ = false;
+        if (work->watch_previous_) work->watch_previous_->watch_next_ = work->watch_next_;
+        else first_ = work->watch_next_;
+        if (work->watch_next_) work->watch_next_->watch_previous_ = work->watch_previous_;
+    }
+
+    template <class Predicate>
+    std::vector<c10::intrusive_ptr<GlueWork>> find(Predicate&& predicate) {
+        std::lock_guard lock(mutex_);
+        return find_locked(predicate);
+    }
+
+private:
+    // A watched work is armed, so MPI's callback holds a reference: copying one is safe.
+    template <class Predicate>
+    std::vector<c10::intrusive_ptr<GlueWork>> find_locked(Predicate&& predicate) {
+        std::vector<c10::intrusive_ptr<GlueWork>> found;
+        for (GlueWork* work = first_; work; work = work->watch_next_) {
+            if (predicate(*work))
+                found.push_back(c10::intrusive_ptr<GlueWork>::reclaim_copy(work));
+        }
+        return found;
+    }
+
+    void run() {
+        std::unique_lock lock(mutex_);
+        for (;;) {
+            const auto now = Clock::now();
+            auto late = find_locked([&](GlueWork& work) { return work.deadline_ <= now; });
+            if (!late.empty()) {
+                lock.unlock();
+                for (auto& work : late) work->expire();
+                late.clear();
+                lock.lock();
+                continue;
+            }
+            wake_at_ = now + 3600s;
+            for (GlueWork* work = first_; work; work = work->watch_next_)
+                wake_at_ = std::min(wake_at_, work->deadline_);
+            wake_.wait_until(lock, wake_at_);
+        }
+    }
+
+    std::mutex mutex_;
+    std::condition_variable wake_;
+    GlueWork* first_ = nullptr;
+    Clock::time_point wake_at_ = Clock::time_point::max();
+    bool running_ = false;
+};
+
+std::string Group::describe() const {
+    return "Rank " + std::to_string(rank) + " of " + std::to_string(size) + " in group " + name;
+}
+
+GlueWork::GlueWork(std::shared_ptr<Group> group, c10d::OpType op, const char* title,
+                   uint64_t sequence, std::chrono::milliseconds timeout,
+                   const std::vector<at::Tensor>& inputs)
+    : c10d::Work(group->rank, op, title,
+                 title ? std::optional<std::vector<at::Tensor>>(inputs) : std::nullopt),
+      group_(std::move(group)),
+      sequence_(sequence),
+      timeout_(timeout),
+      deadline_(Clock::now() + timeout) {}
+
+GlueWork::~GlueWork() {
+    if (phase_.load() != Phase::Driven) return;
+    bool active = false;
+    for (MPI_Request request : requests_) active |= request != MPI_REQUEST_NULL;
+    if (!active) return;
+    // Dropped without a wait: MPI still uses the tensors, and nobody is left to end the requests.
+    give_up_finalize("an operation was dropped before it was complete");
+    new std::vector<at::Tensor>(std::move(kept_));
+    new std::vector<at::Tensor>(std::move(outputs_));
+    new std::function<void()>(std::move(unpack_));
+    new auto(std::move(counts_));
+    new auto(std::move(offsets_));
+}
+
+MPI_Request* GlueWork::new_request() {
+    requests_.push_back(MPI_REQUEST_NULL);
+    return &requests_.back();
+}
+
+void GlueWork::posted(int error) {
+    if (error == MPI_SUCCESS) return;
+    requests_.pop_back();
+    C10_THROW_ERROR(DistBackendError, error_message(error_text(error)));
+}
+
+void GlueWork::keep_arrays(std::vector<MPI_Count> counts, std::vector<MPI_Aint> offsets) {
+    counts_.push_back(std::make_unique<std::vector<MPI_Count>>(std::move(counts)));
+    offsets_.push_back(std::make_unique<std::vector<MPI_Aint>>(std::move(offsets)));
+}
+
+void GlueWork::launch(bool async) {
+    // A synchronous caller waits next and tests the requests itself.
+    if (async && !test()) arm();
+}
+
+bool GlueWork::test() {
+    std::unique_lock lock(requests_mutex_);
+    if (phase_.load() != Phase::Driven) return done_.load(std::memory_order_acquire);
+    for (MPI_Request& request : requests_) {
+        if (request == MPI_REQUEST_NULL) continue;
+        int done = 0;
+        MPI_Status status;
+        status.MPI_SOURCE = -1;
+        const int error = MPI_Test(&request, &done, &status);
+        if (error != MPI_SUCCESS) {
+            mpi_error_.store(error);
+            request = MPI_REQUEST_NULL;
+        } else if (!done) {
+            return false;
+        } else if (opType_ == c10d::OpType::RECVANYSOURCE) {
+            source_.store(status.MPI_SOURCE);
+        }
+    }
+    phase_.store(Phase::Finished);
+    lock.unlock();
+    const int error = mpi_error_.load();
+    complete(error == MPI_SUCCESS ? std::string() : error_text(error));
+    return true;
+}
+
+void GlueWork::drive() {
+    const auto start = Clock::now();
+    for (;;) {
+        for (int i = 0; i < 16; ++i) {
+            if (test() || phase_.load() != Phase::Driven) return;
+        }
+        const auto passed = Clock::now() - start;
+        if (passed > kYield) return;
+        if (passed > kSpin) std::this_thread::yield();
+    }
+}
+
+void GlueWork::arm() {
+    std::unique_lock lock(requests_mutex_);
+    if (phase_.load() != Phase::Driven) return;
+    int count = 0;
+    for (MPI_Request request : requests_) count += request != MPI_REQUEST_NULL;
+    if (count == 0) {
+        lock.unlock();
+        test();
+        return;
+    }
+    remaining_.store(count);
+    phase_.store(Phase::Armed);
+    lock.unlock();
+
+    operation_started();
+    Watchdog::instance().add(this);
+    c10::raw::intrusive_ptr::incref(this);  // given back by the last callback
+    for (MPI_Request& request : requests_) {
+        if (request != MPI_REQUEST_NULL) on_completion(&request, completed_by_mpi, this);
+    }
+}
+
+void GlueWork::completed_by_mpi(void* context, int error, const MPI_Status* status) {
+    auto* work = static_cast<GlueWork*>(context);
+    if (error != MPI_SUCCESS) work->mpi_error_.store(error);
+    else if (work->opType_ == c10d::OpType::RECVANYSOURCE) work->source_.store(status->MPI_SOURCE);
+    if (work->remaining_.fetch_sub(1) != 1) return;
+    const int first_error = work->mpi_error_.load();
+    work->complete(first_error == MPI_SUCCESS ? std::string() : error_text(first_error));
+    operation_ended();
+    c10::intrusive_ptr<GlueWork>::reclaim(work);
+}
+
+void GlueWork::complete(const std::string& error) {
+    if (claimed_.exchange(true)) return;
+    if (phase_.load() == Phase::Armed) Watchdog::instance().remove(this);
+    std::exception_ptr failure;
+    if (!error.empty()) {
+        failure = backend_error(error_message(error));
+        group_->failed.store(true);
+    } else {
+        if (unpack_) {
+            try {
+                // Below autograd: as if MPI itself had written there.
+                at::AutoDispatchBelowADInplaceOrView guard;
+                unpack_();
+            } catch (...) {
+                failure = std::current_exception();
+            }
+            unpack_ = nullptr;
+        }
+        if (!on_device_) kept_.clear();
+    }
+    finish(failure);
+    done_.store(true, std::memory_order_release);
+    complete_future();
+}
+
+void GlueWork::complete_future() {
+    c10::intrusive_ptr<c10::ivalue::Future> future;
+    std::exception_ptr failure;
+    {
+        std::lock_guard lock(mutex_);
+        future = future_;
+        failure = exception_;
+    }
+    if (!future || future_claimed_.exchange(true) || futures_stopped.load()) return;
+    try {
+        if (failure) future->setError(failure);
+        else future->markCompleted(at::IValue(outputs_));
+    } catch (const std::exception& e) {
+        // A callback threw where no user code can catch it (a Python hook's error is in its own Future).
+        TORCH_WARN(group_->describe(), ": a callback of a Future failed: ", e.what());
+    }
+}
+
+void GlueWork::deliver() {
+    if (!on_device_) return;
+    std::lock_guard lock(deliver_mutex_);
+    if (!deliver_) return;
+    if (isSuccess()) {
+        at::AutoDispatchBelowADInplaceOrView guard;
+        deliver_();
+    }
+    deliver_ = nullptr;
+    kept_.clear();
+}
+
+bool GlueWork::isCompleted() {
+    if (!done_.load(std::memory_order_acquire) && !test()) return false;
+    deliver();
+    return true;
+}
+
+bool GlueWork::isSuccess() const {
+    std::lock_guard lock(mutex_);
+    return completed_ && !exception_;
+}
+
+std::exception_ptr GlueWork::exception() const {
+    std::lock_guard lock(mutex_);
+    return exception_;
+}
+
+int GlueWork::sourceRank() const { return source_.load(); }
+
+std::vector<at::Tensor> GlueWork::result() {
+    TORCH_CHECK(isCompleted(), error_message("result() was called before the operation was complete"));
+    return outputs_;
+}
+
+void GlueWork::synchronize() { wait(); }
+
+bool GlueWork::wait(std::chrono::milliseconds timeout) {
+    if (!done_.load(std::memory_order_acquire)) drive();
+    if (!done_.load(std::memory_order_acquire)) {
+        arm();
+        park(timeout);
+    }
+    deliver();
+    std::unique_lock lock(mutex_);
+    if (exception_) {
+        auto failure = exception_;
+        lock.unlock();
+        std::rethrow_exception(failure);
+    }
+    return true;
+}
+
+void GlueWork::park(std::chrono::milliseconds timeout) {
+    for (int i = 0; i < 20; ++i) {
+        if (done_.load(std::memory_order_acquire)) return;
+        std::this_thread::yield();
+    }
+    std::unique_lock lock(mutex_);
+    const auto finished = [this] { return completed_; };
+    if (timeout <= kNoTimeout) {
+        cv_.wait(lock, finished);  // the watchdog ends it at the deadline
+        return;
+    }
+    if (cv_.wait_for(lock, timeout, finished)) return;
+    lock.unlock();
+    // The operation itself stays under way: only this wait is over.
+    C10_THROW_ERROR(DistBackendError,
+                    error_message("Timed out after waiting " + seconds_text(timeout)));
+}
+
+void GlueWork::abort() { fail("aborted"); }
+
+void GlueWork::expire() {
+    give_up_finalize("an operation timed out");
+    complete("Timed out after " + seconds_text(timeout_) +
+             ". Some rank has not called the matching operation or is gone; a longer timeout can be "
+             "given to init_process_group(timeout=...)");
+}
+
+void GlueWork::fail(const std::string& text) {
+    give_up_finalize("an operation was aborted");
+    complete(text);
+}
+
+c10::intrusive_ptr<c10::ivalue::Future> GlueWork::getFuture() {
+    if (on_device_) wait();  // device memory is written on this thread only
+    {
+        std::lock_guard lock(mutex_);
+        if (!future_) {
+            future_ = c10::make_intrusive<c10::ivalue::Future>(
+                c10::ListType::create(c10::TensorType::get()));
+        }
+    }
+    if (done_.load(std::memory_order_acquire)) complete_future();
+    else arm();
+    return future_;
+}
+
+std::string GlueWork::error_message(const std::string& cause) const {
+    return group_->describe() + ": " + c10d::opTypeToString(opType_) + " (sequence " +
+           std::to_string(sequence_) + "): " + cause;
+}
+
+void abort_group(const Group& group) {
+    auto works = Watchdog::instance().find(
+        [&](GlueWork& work) { return work.group() == &group; });
+    for (auto& work : works) work->fail("The process group was aborted");
+}
+
+void stop_futures() { futures_stopped.store(true); }
+
+}  // namespace pomona::glue

@@ -1,0 +1,136 @@
+// work.h: one operation under way, as c10d sees it.
+// Idea: a Work owns MPI requests and is completed by exactly one of
+//   - the thread that waits, testing the requests itself (lowest latency: no other thread wakes), or
+//   - MPI's completion callback, once the Work is *armed*: at once for asynchronous operations, when
+//     somebody asks for the Future, or when waiting takes long. Armed works have a deadline, kept
+//     by one watchdog thread, since nothing else enforces timeouts for a third-party backend.
+// Tensors that MPI reads or writes are kept until MPI is done with them, timeouts or not.
+#pragma once
+
+#include <ATen/ATen.h>
+
+#include <atomic>
+#include <chrono>
+#include <functional>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <torch/csrc/distributed/c10d/Work.hpp>
+#include <vector>
+
+#include "torch_glue/world.h"
+
+namespace pomona::glue {
+
+using Clock = std::chrono::steady_clock;
+
+// A communicator and its names; freed when the backend and its last Work are gone.
+struct Group {
+    MPI_Comm comm = MPI_COMM_NULL;
+    int rank = 0;
+    int size = 1;
+    std::string name;          // c10d's group name
+    std::string backend_name;  // "mpi" or "pomona"
+    std::atomic<bool> failed{false};
+
+    Group() = default;
+    Group(const Group&) = delete;
+    Group& operator=(const Group&) = delete;
+    ~Group() { free_comm(&comm); }
+
+    std::string describe() const;  // "Rank 1 of 4 in group default_pg"
+};
+
+class GlueWork final : public c10d::Work {
+public:
+    GlueWork(std::shared_ptr<Group> group, c10d::OpType op, const char* title, uint64_t sequence,
+             std::chrono::milliseconds timeout, const std::vector<at::Tensor>& inputs);
+    ~GlueWork() override;
+
+    // Building, by the backend, before launch():
+    MPI_Request* new_request();
+    void posted(int error);                       // result of the MPI_I... call; throws on failure
+    void keep(at::Tensor tensor) { kept_.push_back(std::move(tensor)); }
+    void set_outputs(std::vector<at::Tensor> outputs) { outputs_ = std::move(outputs); }
+    // Runs once when MPI is done, on whatever thread sees it: unpack, divide.
+    void set_unpack(std::function<void()> unpack) { unpack_ = std::move(unpack); }
+    // Like unpack, but on a thread of the user's: copies to device memory, in its stream's order.
+    void set_deliver(std::function<void()> deliver) {
+        deliver_ = std::move(deliver);
+        on_device_ = true;
+    }
+    // Displacements and counts MPI reads until completion.
+    void keep_arrays(std::vector<MPI_Count> counts, std::vector<MPI_Aint> offsets);
+    const std::vector<MPI_Count>& counts(size_t i) const { return *counts_[i]; }
+    const std::vector<MPI_Aint>& offsets(size_t i) const { return *offsets_[i]; }
+    size_t array_count() const { return counts_.size(); }
+    void launch(bool async);
+
+    // c10d::Work
+    bool isCompleted() override;
+    bool isSuccess() const override;
+    std::exception_ptr exception() const override;
+    int sourceRank() const override;
+    std::vector<at::Tensor> result() override;
+    void synchronize() override;
+    bool wait(std::chrono::milliseconds timeout = kNoTimeout) override;
+    void abort() override;
+    c10::intrusive_ptr<c10::ivalue::Future> getFuture() override;
+    uint64_t getSequencenumber() const override { return sequence_; }
+
+    void expire();                       // by the watchdog
+    void fail(const std::string& text);  // by abort
+    const Group* group() const { return group_.get(); }
+
+private:
+    friend class Watchdog;
+    enum class Phase { Driven, Armed, Finished };
+
+    bool test();
+    void drive();
+    void arm();
+    void park(std::chrono::milliseconds timeout);
+    void complete(const std::string& error);
+    void complete_future();
+    void deliver();
+    std::string error_message(const std::string& cause) const;
+    static void completed_by_mpi(void* context, int error, const MPI_Status* status);
+
+    const std::shared_ptr<Group> group_;
+    const uint64_t sequence_;
+    const std::chrono::milliseconds timeout_;
+    Clock::time_point deadline_;
+
+    std::mutex requests_mutex_;  // requests_ and phase_ while Driven
+    std::vector<MPI_Request> requests_;
+    std::atomic<Phase> phase_{Phase::Driven};
+    std::atomic<int> remaining_{0};   // armed requests not yet complete
+    std::atomic<int> mpi_error_{MPI_SUCCESS};
+    std::atomic<int> source_{-1};
+
+    // done_ is stored after exception_ and the outputs are in place; pairs with loads in wait().
+    std::atomic<bool> done_{false};
+    std::atomic<bool> claimed_{false};
+    std::atomic<bool> future_claimed_{false};
+    c10::intrusive_ptr<c10::ivalue::Future> future_;  // under mutex_
+
+    std::vector<at::Tensor> outputs_;
+    std::vector<at::Tensor> kept_;
+    std::vector<std::unique_ptr<std::vector<MPI_Count>>> counts_;
+    std::vector<std::unique_ptr<std::vector<MPI_Aint>>> offsets_;
+    std::function<void()> unpack_;
+    bool on_device_ = false;
+    std::mutex deliver_mutex_;
+    std::function<void()> deliver_;  // under deliver_mutex_ after launch()
+
+    GlueWork* watch_next_ = nullptr;  // the watchdog's list
+    GlueWork* watch_previous_ = nullptr;
+    bool watched_ = false;
+};
+
+// Completes every armed operation of the group with an error.
+void abort_group(const Group& group);
+// After this no Future is completed any more: its callbacks may be Python, which is ending.
+void stop_futures();
+
+}  // namespace pomona::glue

@@ -1,0 +1,281 @@
+// world.cc: see world.h. MPI's start and end, and the stand-in for completion callbacks.
+#include "torch_glue/world.h"
+
+#include <unistd.h>
+
+#include <algorithm>
+#include <atomic>
+#include <chrono>
+#include <condition_variable>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <deque>
+#include <mutex>
+#include <thread>
+
+// Present in Pomona's library, absent (null) in others.
+extern "C" {
+MPI_Datatype MPIX_Type_bfloat16(void) __attribute__((weak));
+MPI_Datatype MPIX_Type_float16(void) __attribute__((weak));
+int MPIX_Request_on_completion(MPI_Request*, MPIX_Completion_function*, void*)
+    __attribute__((weak));
+}
+
+namespace pomona::glue {
+namespace {
+
+struct State {
+    std::mutex mutex;
+    bool started_here = false;
+    pid_t pid = 0;
+    std::atomic<const char*> given_up{nullptr};
+    // Pairs with the exit handler's loop; only the count itself is published.
+    std::atomic<int64_t> operations{0};
+};
+
+// Never destroyed: completion threads may outlive static destructors.
+State& state() {
+    static State* const instance = new State;
+    return *instance;
+}
+
+void finalize_at_exit(int status) {
+    State& s = state();
+    // A forked child (a data loader's worker) inherits this handler but not MPI.
+    if (!s.started_here || s.pid != getpid() || !mpi_running()) return;
+    if (status != 0 || s.given_up.load() != nullptr) return;
+    while (s.operations.load() > 0 && s.given_up.load() == nullptr)
+        std::this_thread::sleep_for(std::chrono::milliseconds(1));
+    if (s.given_up.load() == nullptr) MPI_Finalize();
+}
+
+#if defined(__APPLE__)
+void exit_handler() { finalize_at_exit(0); }  // no on_exit there: Python tells us of failures
+void register_exit_handler() { std::atexit(exit_handler); }
+#else
+void exit_handler(int status, void*) { finalize_at_exit(status); }
+void register_exit_handler() { on_exit(exit_handler, nullptr); }
+#endif
+
+// Stand-in for MPIX_Request_on_completion: one thread tests all requests, yields when nothing moves
+// and sleeps when nothing has moved for long. Costs latency and a part of a core; Pomona's own needs neither.
+class TestingThread {
+public:
+    static TestingThread& instance() {
+        static TestingThread* const thread = new TestingThread;
+        return *thread;
+    }
+
+    void add(MPI_Request request, MPIX_Completion_function* function, void* context) {
+        {
+            std::lock_guard lock(mutex_);
+            arrivals_.push_back({request, function, context});
+            if (!running_) {
+                running_ = true;
+                std::thread([this] { run(); }).detach();
+            }
+        }
+        wake_.notify_one();
+    }
+
+private:
+    struct Entry {
+        MPI_Request request;
+        MPIX_Completion_function* function;
+        void* context;
+    };
+
+    void run() {
+        std::vector<Entry> active;
+        int idle = 0;
+        for (;;) {
+            {
+                std::unique_lock lock(mutex_);
+                if (active.empty()) wake_.wait(lock, [this] { return !arrivals_.empty(); });
+                active.insert(active.end(), arrivals_.begin(), arrivals_.end());
+                arrivals_.clear();
+            }
+            idle = test(active) ? 0 : idle + 1;
+            if (idle > 2000) std::this_thread::sleep_for(std::chrono::microseconds(50));
+            else if (idle > 20) std::this_thread::yield();
+        }
+    }
+
+    static bool test(std::vector<Entry>& active) {
+        bool moved = false;
+        for (size_t i = 0; i < active.size();) {
+            int done = 0;
+            MPI_Status status;
+            std::memset(&status, 0, sizeof status);
+            int error = MPI_Test(&active[i].request, &done, &status);
+            if (error == MPI_SUCCESS && !done) {
+                ++i;
+                continue;
+            }
+            const Entry entry = active[i];
+            active.erase(active.begin() + static_cast<ptrdiff_t>(i));
+            entry.function(entry.context, error, &status);
+            moved = true;
+        }
+        return moved;
+    }
+
+    std::mutex mutex_;
+    std::condition_variable wake_;
+    std::deque<Entry> arrivals_;
+    bool running_ = false;
+};
+
+MPI_Datatype two_byte_type() {
+    static const MPI_Datatype type = [] {
+        MPI_Datatype made = MPI_DATATYPE_NULL;
+        MPI_Type_contiguous(2, MPI_BYTE, &made);
+        MPI_Type_commit(&made);
+        return made;
+    }();
+    return type;
+}
+
+// FNV-1a: the same on every rank and machine, which std::hash does not promise.
+uint32_t hash_name(const std::string& name) {
+    uint32_t hash = 2166136261u;
+    for (unsigned char c : name) hash = (hash ^ c) * 16777619u;
+    return hash;
+}
+
+}  // namespace
+
+bool mpi_running() {
+    int initialized = 0, finalized = 0;
+    MPI_Initialized(&initialized);
+    if (initialized) MPI_Finalized(&finalized);
+    return initialized && !finalized;
+}
+
+std::string start_mpi() {
+    State& s = state();
+    std::lock_guard lock(s.mutex);
+    int initialized = 0, finalized = 0;
+    MPI_Initialized(&initialized);
+    MPI_Finalized(&finalized);
+    if (finalized) return "MPI was finalized; a process can start MPI only once";
+    int provided = MPI_THREAD_SINGLE;
+    if (initialized) {
+        MPI_Query_thread(&provided);
+    } else {
+        int error = MPI_Init_thread(nullptr, nullptr, MPI_THREAD_MULTIPLE, &provided);
+        if (error != MPI_SUCCESS) return "MPI_Init_thread failed: " + error_text(error);
+        s.started_here = true;
+        s.pid = getpid();
+        // Errors come back to us, to be thrown with rank and operation, and do not abort the job.
+        MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN);
+        MPI_Comm_set_errhandler(MPI_COMM_SELF, MPI_ERRORS_RETURN);
+        register_exit_handler();
+    }
+    if (provided < MPI_THREAD_MULTIPLE) {
+        return "MPI runs without MPI_THREAD_MULTIPLE, which backend \"mpi\" needs, because "
+               "autograd's threads communicate too. Whoever called MPI_Init first (mpi4py?) must ask for it";
+    }
+    return {};
+}
+
+WorldInfo world_info() {
+    WorldInfo info;
+    MPI_Comm_rank(MPI_COMM_WORLD, &info.rank);
+    MPI_Comm_size(MPI_COMM_WORLD, &info.size);
+    MPI_Comm local = MPI_COMM_NULL;
+    if (MPI_Comm_split_type(MPI_COMM_WORLD, MPI_COMM_TYPE_SHARED, info.rank, MPI_INFO_NULL,
+                            &local) == MPI_SUCCESS) {
+        MPI_Comm_rank(local, &info.local_rank);
+        MPI_Comm_size(local, &info.local_size);
+        MPI_Comm_free(&local);
+    }
+    std::vector<char> text(MPI_MAX_LIBRARY_VERSION_STRING + 1, '\0');
+    int length = 0;
+    MPI_Get_library_version(text.data(), &length);
+    info.library = text.data();
+    info.library = info.library.substr(0, info.library.find('\n'));
+    info.has_mpix = MPIX_Request_on_completion != nullptr;
+    return info;
+}
+
+std::string error_text(int code) {
+    std::vector<char> text(MPI_MAX_ERROR_STRING + 1, '\0');
+    int length = 0;
+    if (MPI_Error_string(code, text.data(), &length) != MPI_SUCCESS)
+        return "MPI error " + std::to_string(code);
+    return text.data();
+}
+
+int broadcast_bytes(void* data, int bytes) {
+    return MPI_Bcast(data, bytes, MPI_BYTE, 0, MPI_COMM_WORLD);
+}
+
+void on_completion(MPI_Request* request, MPIX_Completion_function* function, void* context) {
+    if (MPIX_Request_on_completion == nullptr) {
+        TestingThread::instance().add(*request, function, context);
+        *request = MPI_REQUEST_NULL;
+        return;
+    }
+    int error = MPIX_Request_on_completion(request, function, context);
+    if (error != MPI_SUCCESS) {
+        MPI_Status status;
+        std::memset(&status, 0, sizeof status);
+        function(context, error, &status);
+    }
+}
+
+MPI_Datatype bfloat16_type() {
+    return MPIX_Type_bfloat16 ? MPIX_Type_bfloat16() : two_byte_type();
+}
+
+MPI_Datatype float16_type() {
+    return MPIX_Type_float16 ? MPIX_Type_float16() : two_byte_type();
+}
+
+void give_up_finalize(const char* why) { state().given_up.store(why); }
+const char* finalize_given_up() { return state().given_up.load(); }
+void operation_started() { state().operations.fetch_add(1); }
+void operation_ended() { state().operations.fetch_sub(1); }
+
+int make_world_comm(int group_rank, MPI_Comm* comm) {
+    // The key orders the new communicator by c10d's ranks, whatever the launcher's order is.
+    int error = MPI_Comm_split(MPI_COMM_WORLD, 0, group_rank, comm);
+    if (error == MPI_SUCCESS) MPI_Comm_set_errhandler(*comm, MPI_ERRORS_RETURN);
+    return error;
+}
+
+int make_sub_comm(MPI_Comm parent, const std::vector<int>& ranks, const std::string& name,
+                  MPI_Comm* comm) {
+    MPI_Group all = MPI_GROUP_NULL, some = MPI_GROUP_NULL;
+    int error = MPI_Comm_group(parent, &all);
+    if (error != MPI_SUCCESS) return error;
+    error = MPI_Group_incl(all, static_cast<int>(ranks.size()), ranks.data(), &some);
+    if (error == MPI_SUCCESS) {
+        const int tag = static_cast<int>(hash_name(name) % 32768u);  // the least MPI_TAG_UB allowed
+        error = MPI_Comm_create_group(parent, some, tag, comm);
+        MPI_Group_free(&some);
+    }
+    MPI_Group_free(&all);
+    if (error == MPI_SUCCESS) MPI_Comm_set_errhandler(*comm, MPI_ERRORS_RETURN);
+    return error;
+}
+
+void free_comm(MPI_Comm* comm) {
+    if (*comm != MPI_COMM_NULL && mpi_running() && finalize_given_up() == nullptr)
+        MPI_Comm_free(comm);
+    *comm = MPI_COMM_NULL;
+}
+
+int tag_max() {
+    static const int value = [] {
+        void* attribute = nullptr;
+        int found = 0;
+        MPI_Comm_get_attr(MPI_COMM_WORLD, MPI_TAG_UB, &attribute, &found);
+        return found ? *static_cast<int*>(attribute) : 32767;
+    }();
+    return value;
+}
+
+}  // namespace pomona::glue

@@ -1,0 +1,64 @@
+// world.h: MPI as the glue uses it: start, end, error texts and completion callbacks.
+// Idea: free of torch headers, so it compiles in a second and knows no tensor. Everything stands on
+// mpi.h; the two things MPI lacks (callbacks, 16-bit floats) come from Pomona's mpix.h when the
+// library under us exports them, else from a small stand-in, so that the same extension runs on any
+// library of the MPI-5.0 standard ABI and can be compared on them.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "mpi/abi/mpi.h"
+#include "mpi/abi/mpix.h"
+
+namespace pomona::glue {
+
+// Starts MPI with MPI_THREAD_MULTIPLE unless it runs already. Empty string, or what went wrong.
+std::string start_mpi();
+bool mpi_running();  // between MPI_Init and MPI_Finalize
+
+struct WorldInfo {
+    int rank = 0;
+    int size = 1;
+    int local_rank = 0;
+    int local_size = 1;
+    std::string library;   // first line of MPI_Get_library_version
+    bool has_mpix = false;  // callbacks come from the library itself
+};
+WorldInfo world_info();
+
+std::string error_text(int code);
+
+// Sends `bytes` of rank 0's `data` to all of MPI_COMM_WORLD (blocking; used once, at start).
+int broadcast_bytes(void* data, int bytes);
+
+// MPIX_Request_on_completion, or the stand-in: a thread that tests requests.
+void on_completion(MPI_Request* request, MPIX_Completion_function* function, void* context);
+
+// 16-bit floats. With mpix both are reducible with the predefined operations; without it they are
+// two-byte types, and `Float16Ops` must be made with combine functions of the caller.
+MPI_Datatype bfloat16_type();
+MPI_Datatype float16_type();
+
+// End of the process. MPI_Finalize is called by a C exit handler, only if we started MPI, the exit
+// status is 0 and no operation was given up: MPI_Finalize would wait for peers that wait for us.
+void give_up_finalize(const char* why);
+const char* finalize_given_up();
+
+// Unfinished operations that a completion callback will end; the exit handler waits for them.
+void operation_started();
+void operation_ended();
+
+// The communicator of the first group: the whole world, ordered by c10d's rank. Subgroups come from it.
+// Collective over the world. MPI error code.
+int make_world_comm(int group_rank, MPI_Comm* comm);
+// Members only; `ranks` count in `parent`. The tag tells apart groups made at the same time.
+int make_sub_comm(MPI_Comm parent, const std::vector<int>& ranks, const std::string& name,
+                  MPI_Comm* comm);
+void free_comm(MPI_Comm* comm);
+
+// Largest tag the library takes.
+int tag_max();
+
+}  // namespace pomona::glue
