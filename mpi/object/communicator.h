@@ -1,6 +1,6 @@
 // mpi/object/communicator.h: a group, a context of its own for messages, and what users attach.
-// A context is a 64-bit number unique in the job: the job rank of the process that chose it and a
-// counter there. Its lowest bit tells collective traffic (1) from point to point (0).
+// A context is a 64-bit number unique in the job (mpi/object/contexts.h). Its lowest bit tells
+// collective traffic (1) from point to point (0).
 #pragma once
 
 #include "mpi/object/attribute.h"
@@ -24,7 +24,7 @@ struct CollectiveState; // mpi/runtime/collectives.h: schedule cache, sequence n
 
 class Communicator final : public Object {
 public:
-    // `remote` is null for an intracommunicator. Contexts come from new_context().
+    // `remote` is null for an intracommunicator.
     Communicator(Process& process, uint64_t context, Ref<Group> local, Ref<Group> remote);
     ~Communicator() override;
 
@@ -53,6 +53,7 @@ public:
     std::unique_ptr<BsendBuffer> bsend;
     std::unique_ptr<CollectiveState> collective;
     int sequence = 0;            // of collective operations started; keeps their messages apart
+    uint64_t children = 0;       // communicators made from this one; names their contexts
 
 private:
     uint64_t context_;

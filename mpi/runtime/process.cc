@@ -6,6 +6,7 @@
 #include "btl/self.h"
 #include "btl/shm/shm.h"
 #include "btl/tcp/tcp.h"
+#include "mpi/object/contexts.h"
 #include "mpi/object/datatype.h"
 #include "mpi/object/operation.h"
 #include "mpi/runtime/collectives.h"
@@ -126,22 +127,20 @@ Result<Endpoint*> Process::connect(int peer) {
     return last;
 }
 
-uint64_t Process::new_context() {
-    // 24 bits of rank, 39 of counter, and the lowest for collective traffic.
-    return static_cast<uint64_t>(job().rank) << 40 | next_context_++ << 1;
+uint64_t Process::next_use(uint64_t name) {
+    std::lock_guard guard(object_mutex);
+    return context_uses_[name]++;
 }
 
 void Process::make_world() {
-    // The contexts of the predefined communicators are the same everywhere: counters that no rank
-    // gives out itself (rank 0xfffffe and the own rank's counter 0).
     std::vector<int> everyone(job().size);
     for (int rank = 0; rank < job().size; ++rank) everyone[rank] = rank;
     Ref<Group> all(new Group(std::move(everyone), job().rank));
     Ref<Group> alone(new Group({job().rank}, job().rank));
-    world_ = Ref(new Communicator(*this, uint64_t{0xfffffe} << 40, all, {}));
+    world_ = Ref(new Communicator(*this, child_context(1, 0), all, {}));
     world_->name = "MPI_COMM_WORLD";
     world_->builtin_handle = static_cast<uint16_t>(bits_of(MPI_COMM_WORLD));
-    self_ = Ref(new Communicator(*this, static_cast<uint64_t>(job().rank) << 40, alone, {}));
+    self_ = Ref(new Communicator(*this, child_context(2, static_cast<uint64_t>(job().rank)), alone, {}));
     self_->name = "MPI_COMM_SELF";
     self_->builtin_handle = static_cast<uint16_t>(bits_of(MPI_COMM_SELF));
     builtins[bits_of(MPI_COMM_WORLD)] = world_.get();

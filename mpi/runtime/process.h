@@ -51,8 +51,8 @@ public:
     Communicator* world() { return world_.get(); }
     Communicator* self() { return self_.get(); }
 
-    // A context number that no other communicator of the job has.
-    uint64_t new_context();
+    // How often a context has been asked for under this name; for communicators without a parent.
+    uint64_t next_use(uint64_t name);
 
     // Predefined objects by handle value: communicators, groups, error handlers, infos; datatypes
     // and operations are shared by all processes of a program and hang here too.
@@ -80,7 +80,7 @@ private:
 
     Ref<Communicator> world_;
     Ref<Communicator> self_;
-    uint64_t next_context_ = 1;
+    std::unordered_map<uint64_t, uint64_t> context_uses_;  // guarded by object_mutex
 };
 
 }  // namespace pomona

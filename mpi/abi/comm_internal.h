@@ -1,0 +1,34 @@
+// mpi/abi/comm_internal.h: what the files about communicators share.
+#pragma once
+
+#include "mpi/abi/guard.h"
+#include "mpi/object/contexts.h"
+
+namespace pomona {
+
+// Declares `name`, the communicator that handle `argument` means, or returns MPI_ERR_COMM.
+#define COMM_ARGUMENT(name, argument)                                                            \
+    REQUIRE_RUNNING();                                                                           \
+    Communicator* name = resolve(argument);                                                      \
+    REQUIRE(name, nullptr, MPI_ERR_COMM, #argument " is not a valid communicator")
+
+// A new communicator with the parent's error handler; one reference for the caller.
+Communicator* make_child(Communicator& parent, uint64_t context, Ref<Group> local, Ref<Group> remote);
+// The context of the parent's next child; called by all members in the same order.
+uint64_t next_child(Communicator& parent);
+
+// Calls the users' copy or delete functions (mpi/abi/attribute.cc); an MPI error class.
+int copy_attributes(Communicator& from, Communicator& to);
+int delete_attributes(Communicator& comm);
+
+// MPI_Comm_create on an intercommunicator (mpi/abi/intercomm.cc).
+int create_inter(const char* function, Communicator& owner, Group& members, uint64_t context,
+                 MPI_Comm* newcomm);
+// Both groups of an intercommunicator tell each other: everybody has `mine`, gets `theirs`.
+int exchange_between(Communicator& inter, const void* mine, size_t mine_bytes, void* theirs,
+                     size_t theirs_bytes);
+
+// A complete request with an empty status.
+Request* make_empty_request(Communicator& comm);
+
+}  // namespace pomona

@@ -1,0 +1,156 @@
+// mpi/abi/intercomm.cc: communicators between two groups (MPI 5.0, section 7.6).
+// Idea: the leaders (rank 0 of each group) talk over a communicator that both know, and tell their
+// groups over the intercommunicator's local intracommunicator.
+#include "mpi/abi/comm_internal.h"
+#include "mpi/abi/define.h"
+#include "mpi/runtime/collectives.h"
+
+#include <vector>
+
+using namespace pomona;
+
+namespace pomona {
+
+int exchange_between(Communicator& inter, const void* mine, size_t mine_bytes, void* theirs,
+                     size_t theirs_bytes) {
+    int error = MPI_SUCCESS;
+    if (inter.rank() == 0)
+        error = exchange_leaders(inter, 0, 0, mine, mine_bytes, theirs, theirs_bytes);
+    int told = run_bcast(*inter.local, theirs, theirs_bytes, 0);
+    return error ? error : told;
+}
+
+// Members are by job rank, so a group needs no translation on the other side.
+int create_inter(const char* function, Communicator& owner, Group& members, uint64_t context,
+                 MPI_Comm* newcomm) {
+    int mine = members.size(), theirs = 0;
+    if (exchange_between(owner, &mine, sizeof mine, &theirs, sizeof theirs))
+        return fail(function, &owner, MPI_ERR_OTHER, "the groups could not be exchanged");
+    std::vector<int> here = members.members(), there(static_cast<size_t>(theirs));
+    if (exchange_between(owner, here.data(), here.size() * sizeof(int), there.data(),
+                         there.size() * sizeof(int)))
+        return fail(function, &owner, MPI_ERR_OTHER, "the groups could not be exchanged");
+    uint64_t local_context = next_child(*owner.local);
+    if (members.rank() < 0 || theirs == 0) return MPI_SUCCESS;
+    Ref<Group> local = Ref<Group>::share(&members);
+    Ref<Group> remote(new Group(std::move(there), owner.process.job().rank));
+    Communicator* made = make_child(owner, context, local, remote);
+    made->local = Ref(make_child(*owner.local, local_context, local, {}));
+    *newcomm = handle_of<MPI_Comm>(made);
+    return MPI_SUCCESS;
+}
+
+}  // namespace pomona
+
+namespace {
+
+// What leaders tell each other first.
+struct Introduction {
+    int size;
+    int job_rank;      // of the leader
+    uint64_t context;  // proposed; the leader with the lower job rank decides
+};
+
+int create_between(const char* function, Communicator& local, int local_leader, Communicator* peer,
+                   int remote_leader, int tag, uint64_t proposed, MPI_Comm* newcomm) {
+    Introduction mine{local.size(), local.process.job().rank, proposed}, theirs{};
+    std::vector<int> there;
+    bool leader = local.rank() == local_leader;
+    int error = MPI_SUCCESS;
+    if (leader) error = exchange_leaders(*peer, remote_leader, tag, &mine, sizeof mine, &theirs, sizeof theirs);
+    if (leader && error) theirs.size = -1;
+    run_bcast(local, &mine, sizeof mine, local_leader);
+    run_bcast(local, &theirs, sizeof theirs, local_leader);
+    if (theirs.size < 0)
+        return fail(function, &local, error ? error : MPI_ERR_OTHER, "the leaders could not talk");
+    there.resize(static_cast<size_t>(theirs.size));
+    const std::vector<int>& here = local.group->members();
+    if (leader)
+        exchange_leaders(*peer, remote_leader, tag, here.data(), here.size() * sizeof(int),
+                         there.data(), there.size() * sizeof(int));
+    run_bcast(local, there.data(), there.size() * sizeof(int), local_leader);
+    for (int member : there)
+        if (local.group->find(member) >= 0)
+            return fail(function, &local, MPI_ERR_COMM, "the two groups are not disjoint");
+    uint64_t context = mine.job_rank < theirs.job_rank ? mine.context : theirs.context;
+    Ref<Group> remote(new Group(std::move(there), local.process.job().rank));
+    Communicator* made = make_child(local, context, local.group, remote);
+    made->local = Ref(make_child(local, next_child(local), local.group, {}));
+    *newcomm = handle_of<MPI_Comm>(made);
+    return MPI_SUCCESS;
+}
+
+}  // namespace
+
+POMONA_MPI(int, Intercomm_create, (MPI_Comm local_comm, int local_leader, MPI_Comm peer_comm,
+                                   int remote_leader, int tag, MPI_Comm* newintercomm)) {
+    COMM_ARGUMENT(local, local_comm);
+    REQUIRE(newintercomm, local, MPI_ERR_ARG, "newintercomm is a null pointer");
+    REQUIRE(!local->is_inter(), local, MPI_ERR_COMM, "local_comm must be an intracommunicator");
+    REQUIRE(local_leader >= 0 && local_leader < local->size(), local, MPI_ERR_RANK,
+            "local_leader is {}; local_comm has ranks 0 to {}", local_leader, local->size() - 1);
+    REQUIRE(tag >= 0, local, MPI_ERR_TAG, "tag is {}; it must not be negative", tag);
+    Communicator* peer = nullptr;
+    if (local->rank() == local_leader) {
+        peer = resolve(peer_comm);
+        REQUIRE(peer, local, MPI_ERR_COMM, "peer_comm is not a valid communicator");
+        REQUIRE(remote_leader >= 0 && remote_leader < peer->remote_size(), local, MPI_ERR_RANK,
+                "remote_leader is {}; peer_comm has ranks 0 to {}", remote_leader,
+                peer->remote_size() - 1);
+    }
+    // Unique: this leader's rank and how many intercommunicators it has proposed.
+    uint64_t name = combine(3, static_cast<uint64_t>(local->process.job().rank));
+    uint64_t proposed = child_context(name, local->process.next_use(name));
+    return create_between(__func__, *local, local_leader, peer, remote_leader, tag, proposed,
+                          newintercomm);
+}
+
+POMONA_MPI(int, Intercomm_merge, (MPI_Comm intercomm, int high, MPI_Comm* newintracomm)) {
+    COMM_ARGUMENT(inter, intercomm);
+    REQUIRE(inter->is_inter(), inter, MPI_ERR_COMM, "intercomm is not an intercommunicator");
+    REQUIRE(newintracomm, inter, MPI_ERR_ARG, "newintracomm is a null pointer");
+    int mine = high != 0, theirs = 0;
+    if (exchange_between(*inter, &mine, sizeof mine, &theirs, sizeof theirs))
+        return fail(__func__, inter, MPI_ERR_OTHER, "the other group could not be asked");
+    const std::vector<int>& here = inter->group->members();
+    const std::vector<int>& there = inter->remote_group->members();
+    // Both high or both low: the group whose first process has the lower job rank goes first.
+    bool first = mine != theirs ? !mine : here.front() < there.front();
+    std::vector<int> members = first ? here : there;
+    const std::vector<int>& rest = first ? there : here;
+    members.insert(members.end(), rest.begin(), rest.end());
+    Ref<Group> all(new Group(std::move(members), inter->process.job().rank));
+    *newintracomm = handle_of<MPI_Comm>(make_child(*inter, next_child(*inter), all, {}));
+    return MPI_SUCCESS;
+}
+
+POMONA_MPI(int, Intercomm_create_from_groups, (MPI_Group local_group, int local_leader,
+                                               MPI_Group remote_group, int remote_leader,
+                                               const char* stringtag, MPI_Info info,
+                                               MPI_Errhandler errhandler, MPI_Comm* newintercomm)) {
+    REQUIRE_RUNNING();
+    Group* local = resolve(local_group);
+    Group* remote = resolve(remote_group);
+    REQUIRE(local && remote, nullptr, MPI_ERR_GROUP, "local_group or remote_group is not valid");
+    REQUIRE(stringtag && newintercomm, nullptr, MPI_ERR_ARG, "stringtag or newintercomm is null");
+    REQUIRE(local_leader >= 0 && local_leader < local->size() && remote_leader >= 0 &&
+                remote_leader < remote->size(),
+            nullptr, MPI_ERR_RANK, "a leader is not a rank of its group");
+    REQUIRE(resolve(info) || info == MPI_INFO_NULL, nullptr, MPI_ERR_INFO, "info is not valid");
+    REQUIRE(local->rank() >= 0, nullptr, MPI_ERR_GROUP, "the caller is not in local_group");
+    // Everybody knows both groups, so the context follows from them, ordered alike on both sides.
+    bool first = local->member(0) < remote->member(0);
+    uint64_t name = hash_text(4, stringtag);
+    name = hash_members(hash_members(name, (first ? local : remote)->members()),
+                        (first ? remote : local)->members());
+    Process& here = process();
+    uint64_t context = child_context(name, here.next_use(name));
+    Engine::Hold hold(here.engine);
+    auto* made = new Communicator(here, context, Ref<Group>::share(local), Ref<Group>::share(remote));
+    uint64_t local_name = hash_members(combine(context, 1), local->members());
+    made->local = Ref(new Communicator(here, child_context(local_name, 0), made->group, {}));
+    made->errhandler = Ref<Errhandler>::share(resolve(errhandler));
+    made->local->errhandler = made->errhandler;
+    *newintercomm = handle_of<MPI_Comm>(made);
+    return MPI_SUCCESS;
+}
