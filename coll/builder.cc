@@ -1,0 +1,179 @@
+// coll/builder.cc: steps, hazards as an interval map per buffer, and flattening into a Schedule.
+#include "coll/builder.h"
+
+#include <algorithm>
+
+namespace pomona::coll {
+
+namespace {
+constexpr size_t kWhole = ~size_t{0} >> 1;
+}
+
+Builder::Builder(const Shape& shape, HazardRules rules)
+    : rules_(rules), input_{Buffer::input, 0, kWhole}, result_{Buffer::result, 0, kWhole},
+      sent_(shape.size, 0), received_(shape.size, 0), element_(shape.element) {
+    if (shape.in_place) input_ = result_;
+}
+
+Region Builder::input(size_t offset, size_t length) const { return input_.slice(offset, length); }
+Region Builder::result(size_t offset, size_t length) const { return result_.slice(offset, length); }
+
+Region Builder::scratch(size_t bytes) {
+    Region region{Buffer::scratch, scratch_bytes_, bytes};
+    scratch_bytes_ += (bytes + 63) / 64 * 64;
+    return region;
+}
+
+void Builder::send(int peer, Region source) {
+    if (source.length) add(StepKind::send, peer, source, {}, {});
+}
+
+void Builder::recv(int peer, Region target) {
+    if (target.length) add(StepKind::recv, peer, {}, {}, target);
+}
+
+void Builder::copy(Region source, Region target) {
+    check(source.length == target.length, source.length, target.length);
+    if (source.length && !(source == target)) add(StepKind::copy, -1, source, {}, target);
+}
+
+void Builder::reduce(Region left, Region right, Region target) {
+    check(left.length == target.length && right.length == target.length, left.length,
+          right.length, target.length);
+    if (target.length) add(StepKind::reduce, -1, left, right, target);
+}
+
+StepId Builder::signal(int peer) { return add(StepKind::send, peer, {}, {}, {}); }
+StepId Builder::await(int peer) { return add(StepKind::recv, peer, {}, {}, {}); }
+
+StepId Builder::gate(int number, Region written) {
+    StepId step = add(StepKind::gate, -1, {}, {}, written);
+    steps_[step].slot = number;
+    return step;
+}
+
+void Builder::after(StepId later, StepId earlier) {
+    check(earlier < later, earlier, later);
+    edges_.emplace_back(earlier, later);
+}
+
+StepId Builder::join() {
+    StepId step = add(StepKind::join, -1, {}, {}, {});
+    StepId first = last_join_ == kNobody ? 0 : last_join_ + 1;
+    for (StepId earlier = first; earlier < step; ++earlier) edges_.emplace_back(earlier, step);
+    return last_join_ = step;
+}
+
+std::vector<int> Builder::set_team(std::vector<int> ranks) {
+    std::swap(team_, ranks);
+    return ranks;
+}
+
+StepId Builder::add(StepKind kind, int peer, Region source, Region other, Region target) {
+    auto id = static_cast<StepId>(steps_.size());
+    Step step;
+    step.kind = kind;
+    step.source = source.buffer, step.source_offset = source.offset;
+    step.other = other.buffer, step.other_offset = other.offset;
+    step.target = target.buffer, step.target_offset = target.offset;
+    step.length = std::max(source.length, target.length);
+    if (peer >= 0) {
+        step.peer = team_.empty() ? peer : team_[peer];
+        auto& count = kind == StepKind::send ? sent_ : received_;
+        step.slot = rules_.order_slots || kind == StepKind::send ? count[step.peer]
+                                                                  : count[step.peer] ^ 1;
+        ++count[step.peer];
+    }
+    steps_.push_back(step);
+    found_.clear();
+    if (last_join_ != kNobody) found_.push_back(last_join_);
+    reads(id, source);
+    reads(id, other);
+    writes(id, target);
+    settle(id);
+    return id;
+}
+
+// Makes `at` a boundary; returns the first extent that begins at or after it.
+Builder::Extents::iterator Builder::split(Extents& extents, size_t at) {
+    auto next = extents.lower_bound(at);
+    if (next != extents.begin() && (next == extents.end() || next->first != at)) {
+        auto before = std::prev(next);
+        if (before->second.end > at) {
+            Extent rest = before->second;
+            before->second.end = at;
+            next = extents.emplace_hint(next, at, std::move(rest));
+        }
+    }
+    return next;
+}
+
+void Builder::reads(StepId step, Region region) {
+    if (!region.length) return;
+    Extents& extents = extents_[static_cast<int>(region.buffer)];
+    size_t begin = region.offset, end = begin + region.length;
+    auto it = split(extents, begin);
+    split(extents, end);
+    size_t at = begin;
+    it = extents.lower_bound(begin);
+    while (at < end) {
+        if (it == extents.end() || it->first > at) {  // a gap: nobody wrote it
+            size_t stop = it == extents.end() ? end : std::min(end, it->first);
+            it = extents.emplace_hint(it, at, Extent{stop, kNobody, {}});
+        }
+        if (rules_.read_after_write && (rules_.partial_overlap || it->first == begin))
+            depend(it->second.writer);
+        it->second.readers.push_back(step);
+        at = it->second.end;
+        ++it;
+    }
+}
+
+void Builder::writes(StepId step, Region region) {
+    if (!region.length) return;
+    Extents& extents = extents_[static_cast<int>(region.buffer)];
+    size_t begin = region.offset, end = begin + region.length;
+    split(extents, begin);
+    split(extents, end);
+    auto it = extents.lower_bound(begin);
+    while (it != extents.end() && it->first < end) {
+        if (rules_.partial_overlap || it->first == begin) {
+            if (rules_.write_after_write) depend(it->second.writer);
+            if (rules_.write_after_read)
+                for (StepId reader : it->second.readers) depend(reader);
+        }
+        it = extents.erase(it);
+    }
+    extents.emplace_hint(it, begin, Extent{end, step, {}});
+}
+
+void Builder::settle(StepId step) {
+    std::sort(found_.begin(), found_.end());
+    found_.erase(std::unique(found_.begin(), found_.end()), found_.end());
+    for (StepId earlier : found_)
+        if (earlier != step) edges_.emplace_back(earlier, step);
+}
+
+Schedule Builder::finish() {
+    Schedule schedule;
+    std::sort(edges_.begin(), edges_.end());
+    edges_.erase(std::unique(edges_.begin(), edges_.end()), edges_.end());
+    schedule.successors_.reserve(edges_.size());
+    size_t edge = 0;
+    for (StepId id = 0; id < steps_.size(); ++id) {
+        steps_[id].successors_begin = static_cast<uint32_t>(edge);
+        for (; edge < edges_.size() && edges_[edge].first == id; ++edge) {
+            schedule.successors_.push_back(edges_[edge].second);
+            ++steps_[edges_[edge].second].dependencies;
+        }
+        steps_[id].successors_end = static_cast<uint32_t>(edge);
+    }
+    for (StepId id = 0; id < steps_.size(); ++id)
+        if (!steps_[id].dependencies) schedule.roots_.push_back(id);
+    schedule.steps_ = std::move(steps_);
+    schedule.scratch_bytes_ = scratch_bytes_;
+    schedule.element_ = element_;
+    return schedule;
+}
+
+}  // namespace pomona::coll

@@ -1,0 +1,84 @@
+// coll/builder.h: straight-line algorithm code in, a Schedule out.
+// Idea: each call appends a step over regions. Per buffer the Builder remembers who wrote each byte
+// last and who read it since, and adds the edges read-after-write, write-after-write and
+// write-after-read. So any schedule computes what its steps would compute one after the other,
+// however messages are timed; and what does not touch the same bytes overlaps by itself.
+#pragma once
+
+#include "coll/schedule.h"
+#include "coll/shape.h"
+
+#include <map>
+#include <vector>
+
+namespace pomona::coll {
+
+// The dependency rules; tests switch single ones off to see that the tests notice.
+struct HazardRules {
+    bool read_after_write = true;
+    bool write_after_write = true;
+    bool write_after_read = true;
+    bool partial_overlap = true;   // false: only regions that begin alike conflict
+    bool order_slots = true;       // false: slots are given in the reverse order of calls
+};
+
+class Builder {
+public:
+    explicit Builder(const Shape& shape, HazardRules rules = {});
+
+    // -- regions. input() follows MPI_IN_PLACE: see alias_input().
+    Region input(size_t offset, size_t length) const;
+    Region result(size_t offset, size_t length) const;
+    Region scratch(size_t bytes);  // new memory, aligned to 64 bytes
+    // From now on input(0, ...) is this region: in place, or a part's input within a whole.
+    void alias_input(Region region) { input_ = region; }
+    void alias_result(Region region) { result_ = region; }
+
+    // -- steps. Empty regions make no step (both sides of a message know its length).
+    void send(int peer, Region source);
+    void recv(int peer, Region target);
+    void copy(Region source, Region target);  // nothing when they are the same
+    void reduce(Region left, Region right, Region target);  // left: from lower ranks; target may be either
+    // Messages without bytes. The returned steps can be ordered by after().
+    StepId signal(int peer);
+    StepId await(int peer);
+    StepId gate(int number, Region written);
+    void after(StepId later, StepId earlier);
+    StepId join();  // everything later waits for everything earlier
+
+    // Ranks of a part: peers are numbered within `ranks` until the returned one is set again.
+    std::vector<int> set_team(std::vector<int> ranks);
+
+    size_t element() const { return element_; }
+    Schedule finish();
+
+private:
+    struct Extent {
+        size_t end = 0;
+        StepId writer = kNobody;
+        std::vector<StepId> readers;
+    };
+    using Extents = std::map<size_t, Extent>;
+    static constexpr StepId kNobody = ~StepId{0};
+
+    StepId add(StepKind kind, int peer, Region source, Region other, Region target);
+    void reads(StepId step, Region region);
+    void writes(StepId step, Region region);
+    void depend(StepId step) { if (step != kNobody) found_.push_back(step); }
+    Extents::iterator split(Extents& extents, size_t at);
+    void settle(StepId step);
+
+    HazardRules rules_;
+    Region input_, result_;
+    std::vector<int> team_;
+    std::vector<int> sent_, received_;  // messages so far, by peer
+    size_t element_;
+    size_t scratch_bytes_ = 0;
+    StepId last_join_ = kNobody;
+    std::vector<Step> steps_;
+    std::vector<std::pair<StepId, StepId>> edges_;  // earlier, later
+    std::vector<StepId> found_;                     // of the step being added
+    Extents extents_[kBuffers];
+};
+
+}  // namespace pomona::coll

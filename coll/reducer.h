@@ -1,0 +1,35 @@
+// coll/reducer.h: the operation of a schedule's reduce steps, given when it is bound to buffers.
+// Idea: two functions behind one pointer, so that kernels of accel/, users' MPI_User_functions and
+// derived datatypes all fit. `left` comes from the lower ranks, always: order matters to
+// non-commutative operations, and to the bits of floating point.
+#pragma once
+
+#include "accel/kernel.h"
+
+#include <cstddef>
+
+namespace pomona::coll {
+
+struct Reducer {
+    // inout = left op inout; `left` and `inout` do not overlap.
+    void (*into)(const Reducer* self, void* inout, const void* left, size_t count) = nullptr;
+    // out = left op right; `out` may be `left`, or neither.
+    void (*to)(const Reducer* self, void* out, const void* left, const void* right,
+               size_t count) = nullptr;
+};
+
+// A predefined operation on a predefined type.
+struct KernelReducer : Reducer {
+    explicit KernelReducer(const ReduceKernel& kernel) : kernel(kernel) {
+        into = [](const Reducer* self, void* inout, const void* left, size_t count) {
+            static_cast<const KernelReducer*>(self)->kernel.into(inout, left, count);
+        };
+        to = [](const Reducer* self, void* out, const void* left, const void* right,
+                size_t count) {
+            static_cast<const KernelReducer*>(self)->kernel.to(out, left, right, count);
+        };
+    }
+    const ReduceKernel& kernel;
+};
+
+}  // namespace pomona::coll

@@ -1,0 +1,144 @@
+// coll/run.cc: the Runner's loop.
+#include "coll/run.h"
+
+#include <cstring>
+
+namespace pomona::coll {
+
+void Runner::prepare(const Schedule& schedule) {
+    check(!running_);
+    if (schedule_ == &schedule) return;
+    schedule_ = &schedule;
+    size_t steps = schedule.steps().size();
+    if (steps > steps_max_) {
+        open_.reset(new uint32_t[steps]);
+        ready_.reset(new StepId[steps]);
+        states_.reset(new State[steps]);
+        for (StepId id = 0; id < steps; ++id) {
+            states_[id].function = on_completion;
+            states_[id].runner = this;
+            states_[id].step = id;
+        }
+        steps_max_ = steps;
+    }
+    if (schedule.scratch_bytes() > scratch_max_) {
+        scratch_.reset(new std::byte[schedule.scratch_bytes() + 64]);
+        scratch_max_ = schedule.scratch_bytes();
+    }
+    if (scratch_) {
+        auto start = (reinterpret_cast<uintptr_t>(scratch_.get()) + 63) & ~uintptr_t{63};
+        bases_[static_cast<int>(Buffer::scratch)] = reinterpret_cast<std::byte*>(start);
+    }
+}
+
+void Runner::start(Carrier& carrier, const Binding& binding, Completion& done) {
+    check(schedule_ && !running_);
+    carrier_ = &carrier;
+    done_ = &done;
+    reducer_ = binding.reducer;
+    gate_ = binding.gate;
+    symbolic_ = binding.symbolic;
+    models_time_ = carrier.models_time();
+    bases_[static_cast<int>(Buffer::input)] =
+        static_cast<std::byte*>(const_cast<void*>(binding.input));
+    bases_[static_cast<int>(Buffer::result)] = static_cast<std::byte*>(binding.result);
+    auto steps = schedule_->steps();
+    for (size_t id = 0; id < steps.size(); ++id) open_[id] = steps[id].dependencies;
+    ready_head_ = ready_tail_ = 0;
+    for (StepId root : schedule_->roots()) ready_[ready_tail_++] = root;
+    failed_ = cancelled_ = false;
+    running_ = true;
+    drain();
+}
+
+void Runner::on_completion(Completion* self, const Error* error) {
+    auto* state = static_cast<State*>(self);
+    state->runner->complete(state->step, error);
+}
+
+void Runner::complete(StepId id, const Error* error) {
+    check(states_[id].active, id);
+    states_[id].active = false;
+    --active_;
+    if (error && !failed_) {
+        failed_ = true;
+        error_ = *error;
+    }
+    if (!failed_) release(schedule_->steps()[id]);
+    if (!draining_) drain();
+}
+
+// Its successors have one dependency less.
+inline void Runner::release(const Step& step) {
+    for (StepId next : schedule_->successors(step))
+        if (--open_[next] == 0) ready_[ready_tail_++] = next;
+}
+
+// Starts what is ready, until nothing is; ends the execution when nothing is under way either.
+void Runner::drain() {
+    draining_ = true;
+    while (ready_head_ != ready_tail_ && !failed_) {
+        StepId id = ready_[ready_head_++];
+        if (start_step(id)) release(schedule_->steps()[id]);
+    }
+    if (failed_ && !cancelled_) cancel_all();
+    draining_ = false;
+    if (active_) return;
+    running_ = false;
+    check(failed_ || ready_tail_ == schedule_->steps().size(), ready_tail_);
+    done_->function(done_, failed_ ? &error_ : nullptr);  // may destroy this Runner
+}
+
+bool Runner::start_step(StepId id) {
+    const Step& step = schedule_->steps()[id];
+    State& state = states_[id];
+    switch (step.kind) {
+    case StepKind::send:
+        state.active = true, ++active_;
+        carrier_->send(step.peer, step.slot,
+                       step.length ? ConstBytes{address(step.source, step.source_offset),
+                                                step.length} : ConstBytes{}, state);
+        return false;
+    case StepKind::recv:
+        state.active = true, ++active_;
+        carrier_->recv(step.peer, step.slot,
+                       step.length ? Bytes{address(step.target, step.target_offset),
+                                           step.length} : Bytes{}, state);
+        return false;
+    case StepKind::gate:
+        check(gate_ != nullptr);
+        state.active = true, ++active_;
+        gate_->wait(gate_, step.slot, state);
+        return false;
+    case StepKind::join:
+        return true;
+    default:
+        if (!symbolic_) run_local(step);
+        if (!models_time_) return true;
+        state.active = true, ++active_;
+        carrier_->compute(step.kind == StepKind::reduce, step.length, state);
+        return false;
+    }
+}
+
+void Runner::run_local(const Step& step) {
+    std::byte* source = address(step.source, step.source_offset);
+    std::byte* target = address(step.target, step.target_offset);
+    if (step.kind == StepKind::copy) {
+        std::memmove(target, source, step.length);
+        return;
+    }
+    std::byte* other = address(step.other, step.other_offset);
+    size_t count = step.length / schedule_->element();
+    if (target == other) reducer_->into(reducer_, target, source, count);
+    else reducer_->to(reducer_, target, source, other, count);
+}
+
+void Runner::cancel_all() {
+    cancelled_ = true;
+    auto steps = schedule_->steps();
+    for (StepId id = 0; id < steps.size(); ++id)
+        if (states_[id].active) carrier_->cancel(states_[id]);
+}
+
+}  // namespace pomona::coll

@@ -1,0 +1,79 @@
+// coll/run.h: executes a Schedule on a Carrier.
+// Idea: counters of open dependencies, a queue of ready steps, and one completion per step. Nothing
+// blocks and nothing is allocated once a Runner has run its schedule, so a persistent collective
+// keeps its Runner. Completions may arrive at once, later or nested; the caller holds the engine.
+#pragma once
+
+#include "coll/carrier.h"
+#include "coll/reducer.h"
+#include "coll/schedule.h"
+
+#include <memory>
+
+namespace pomona::coll {
+
+// What gate steps wait for.
+struct Gate {
+    void (*wait)(Gate* self, int number, Completion& done) = nullptr;
+};
+
+// Addresses for one execution. For in-place shapes see Shape::in_place.
+struct Binding {
+    const void* input = nullptr;
+    void* result = nullptr;
+    const Reducer* reducer = nullptr;
+    Gate* gate = nullptr;
+    bool symbolic = false;  // simulation without data: addresses are never followed
+};
+
+class Runner {
+public:
+    Runner() = default;
+    Runner(const Runner&) = delete;
+    Runner& operator=(const Runner&) = delete;
+
+    // Makes ready for `schedule`, which must outlive the executions. Allocates when it is not the
+    // one of last time.
+    void prepare(const Schedule& schedule);
+    // Starts; `done` is called once, with the first error if there was one, when no step is under
+    // way any more. It may be called inside start(), and may start the Runner again or destroy it.
+    void start(Carrier& carrier, const Binding& binding, Completion& done);
+    bool running() const { return running_; }
+
+private:
+    struct State : Completion {
+        Runner* runner = nullptr;
+        StepId step = 0;
+        bool active = false;
+    };
+
+    static void on_completion(Completion* self, const Error* error);
+    void complete(StepId step, const Error* error);
+    void release(const Step& step);
+    void drain();
+    bool start_step(StepId id);  // true: over already
+    void run_local(const Step& step);
+    void cancel_all();
+    std::byte* address(Buffer buffer, size_t offset) const {
+        return bases_[static_cast<int>(buffer)] + offset;
+    }
+
+    const Schedule* schedule_ = nullptr;
+    Carrier* carrier_ = nullptr;
+    Completion* done_ = nullptr;
+    const Reducer* reducer_ = nullptr;
+    Gate* gate_ = nullptr;
+    std::byte* bases_[kBuffers] = {};
+    std::unique_ptr<uint32_t[]> open_;    // dependencies not yet over, by step
+    std::unique_ptr<StepId[]> ready_;     // each step enters once
+    std::unique_ptr<State[]> states_;
+    std::unique_ptr<std::byte[]> scratch_;
+    size_t steps_max_ = 0, scratch_max_ = 0;
+    uint32_t ready_head_ = 0, ready_tail_ = 0;
+    uint32_t active_ = 0;
+    bool running_ = false, draining_ = false, failed_ = false, cancelled_ = false;
+    bool models_time_ = false, symbolic_ = false;
+    Error error_;
+};
+
+}  // namespace pomona::coll

@@ -1,0 +1,67 @@
+// coll/shape.h: what is asked of a collective, seen from one rank: who, how much, in which blocks.
+// Idea: a Shape holds everything that decides the schedule and nothing else (no addresses), so it
+// is the key of the schedule cache. Spans refer to the caller's memory; the cache keeps copies.
+#pragma once
+
+#include "btl/base/bytes.h"
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+
+namespace pomona::coll {
+
+enum class Collective : uint8_t {
+    barrier, bcast, reduce, allreduce, allgather, reduce_scatter, alltoall, gather, scatter, scan,
+    exscan, neighbor, count_
+};
+const char* collective_name(Collective collective);
+
+// Bytes of a user's buffer that belong to one rank.
+struct Block {
+    size_t offset = 0;
+    size_t length = 0;
+    bool operator==(const Block&) const = default;
+};
+
+// Which block spans a v-form sets (lengths and offsets in bytes; gaps between blocks are kept):
+//   allgather       result_blocks: all ranks'; the input is result_blocks[rank].length bytes
+//   reduce_scatter  input_blocks: all ranks', in order and without gaps; result: one's own length
+//   alltoall        input_blocks, result_blocks: one per peer
+//   gather          result_blocks at the root; elsewhere `count` says the input's length
+//   scatter         input_blocks at the root; elsewhere `count` says the result's length
+//   neighbor        input_blocks per destination, result_blocks per source
+struct Shape {
+    Collective collective = Collective::barrier;
+    int rank = 0;
+    int size = 1;
+    int root = 0;
+    size_t count = 0;        // elements of the vector; of one block where every rank has its own
+    size_t element = 1;      // bytes of an element
+    bool commutative = true; // of the operation
+    // MPI_IN_PLACE here. Input and result are then the same memory: bind both (at the root of a
+    // gather: the result; at the root of a scatter: the input).
+    bool in_place = false;
+    bool irregular = false;  // a v-form: equal on all ranks, whether or not a rank knows the blocks
+    std::span<const Block> input_blocks{};
+    std::span<const Block> result_blocks{};
+    std::span<const int> nodes{};         // the number of each rank's node; empty: not known
+    std::span<const int> sources{};       // neighbor collectives
+    std::span<const int> destinations{};
+
+    size_t bytes() const { return count * element; }
+    Block input_block(int r) const {
+        return input_blocks.empty() ? Block{r * bytes(), bytes()} : input_blocks[r];
+    }
+    Block result_block(int r) const {
+        return result_blocks.empty() ? Block{r * bytes(), bytes()} : result_blocks[r];
+    }
+};
+
+// The r-th of n nearly equal parts of `count` elements: the first ones are one longer.
+inline Block share_of(size_t count, int n, int r) {
+    size_t base = count / n, extra = count % n, index = r;
+    return {index * base + (index < extra ? index : extra), base + (index < extra ? 1 : 0)};
+}
+
+}  // namespace pomona::coll
