@@ -1,8 +1,10 @@
 #!/usr/bin/env python3
 """Writes everything that follows from the tables of the ABI (mpi/abi/tables).
 
-  generate.py header            -> mpi/abi/mpi.h               (kept in git)
-  generate.py header --check       compares instead of writing; exit code 1 when it is stale
+  generate.py header            mpi/abi/mpi.h, kept in git
+  generate.py docs              docs/functions.md, kept in git
+  generate.py build FOLDER      sources and export lists for the build, into FOLDER
+With --check, header and docs compare instead of writing; exit code 1 when one is stale.
 """
 import argparse
 import sys
@@ -12,11 +14,11 @@ sys.dont_write_bytecode = True
 HERE = Path(__file__).resolve().parent
 sys.path.insert(0, str(HERE))
 
-from generator import header  # noqa: E402
+from generator import docs, exports, header, missing, sources, wrappers  # noqa: E402
 
 
 def put(path, text, check=False):
-    """Writes `text` if it differs, so that nothing is rebuilt for nothing; or reports the difference."""
+    """Writes `text` if it differs, so that nothing is rebuilt for nothing; or reports it."""
     path = Path(path)
     if path.exists() and path.read_text() == text:
         return True
@@ -28,13 +30,32 @@ def put(path, text, check=False):
     return True
 
 
+def build(folder):
+    plan = sources.plan()
+    put(folder / "large_count.cc", wrappers.generate(plan))
+    put(folder / "missing.cc", missing.generate(plan))
+    put(folder / "weak_apple.cc", exports.weak_definitions())
+    put(folder / "exports.map", exports.version_script())
+    put(folder / "exports_apple.txt", exports.exported_symbols())
+    put(folder / "functions.inc", exports.inventory(plan))
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__,
                                      formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("what", choices=["header"])
+    parser.add_argument("what", choices=["header", "docs", "build"])
+    parser.add_argument("folder", nargs="?", type=Path)
     parser.add_argument("--check", action="store_true")
     options = parser.parse_args()
-    return 0 if put(HERE / "mpi.h", header.generate(), options.check) else 1
+    if options.what == "header":
+        return 0 if put(HERE / "mpi.h", header.generate(), options.check) else 1
+    if options.what == "docs":
+        page = sources.ROOT / "docs/functions.md"
+        return 0 if put(page, docs.generate(sources.plan()), options.check) else 1
+    if not options.folder:
+        parser.error("build needs a folder")
+    build(options.folder)
+    return 0
 
 
 if __name__ == "__main__":
