@@ -37,10 +37,8 @@ py::dict info() {
     py::dict result;
     result["rank"] = world.rank;
     result["size"] = world.size;
-    result["local_rank"] = world.local_rank;
-    result["local_size"] = world.local_size;
     result["library"] = world.library;
-    result["mpix"] = world.has_mpix;
+    result["mpix"] = has_mpix();
     return result;
 }
 
@@ -69,6 +67,10 @@ PYBIND11_MODULE(_glue, m) {
     }, release());
     m.def("mpi_running", &mpi_running);
     m.def("world_info", &info);
+    m.def("local_info", [] {
+        const LocalInfo local = local_info();
+        return std::make_pair(local.rank, local.size);
+    }, release());
     m.def("broadcast_text", &broadcast_text, release());
     m.def("python_ends", &python_ends, release());
 }

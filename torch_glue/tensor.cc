@@ -119,9 +119,8 @@ Reduction lookup(at::ScalarType dtype, ReduceOp::RedOpType kind) {
     }
     const MPI_Datatype type = floating_type(dtype);
     if (type == MPI_DATATYPE_NULL) return {};
-    static const bool has_mpix = world_info().has_mpix;
-    if (!has_mpix && dtype == at::kHalf) return {type, stand_in_op<at::Half>(op), average};
-    if (!has_mpix && dtype == at::kBFloat16) return {type, stand_in_op<at::BFloat16>(op), average};
+    if (!has_mpix() && dtype == at::kHalf) return {type, stand_in_op<at::Half>(op), average};
+    if (!has_mpix() && dtype == at::kBFloat16) return {type, stand_in_op<at::BFloat16>(op), average};
     return {type, op, average};
 }
 

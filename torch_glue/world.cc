@@ -184,19 +184,25 @@ WorldInfo world_info() {
     WorldInfo info;
     MPI_Comm_rank(MPI_COMM_WORLD, &info.rank);
     MPI_Comm_size(MPI_COMM_WORLD, &info.size);
-    MPI_Comm local = MPI_COMM_NULL;
-    if (MPI_Comm_split_type(MPI_COMM_WORLD, MPI_COMM_TYPE_SHARED, info.rank, MPI_INFO_NULL,
-                            &local) == MPI_SUCCESS) {
-        MPI_Comm_rank(local, &info.local_rank);
-        MPI_Comm_size(local, &info.local_size);
-        MPI_Comm_free(&local);
-    }
     std::vector<char> text(MPI_MAX_LIBRARY_VERSION_STRING + 1, '\0');
     int length = 0;
     MPI_Get_library_version(text.data(), &length);
     info.library = text.data();
     info.library = info.library.substr(0, info.library.find('\n'));
-    info.has_mpix = MPIX_Request_on_completion != nullptr;
+    return info;
+}
+
+bool has_mpix() { return MPIX_Request_on_completion != nullptr; }
+
+LocalInfo local_info() {
+    LocalInfo info;
+    MPI_Comm local = MPI_COMM_NULL;
+    if (MPI_Comm_split_type(MPI_COMM_WORLD, MPI_COMM_TYPE_SHARED, 0, MPI_INFO_NULL, &local) ==
+        MPI_SUCCESS) {
+        MPI_Comm_rank(local, &info.rank);
+        MPI_Comm_size(local, &info.size);
+        MPI_Comm_free(&local);
+    }
     return info;
 }
 
@@ -213,7 +219,7 @@ int broadcast_bytes(void* data, int bytes) {
 }
 
 void on_completion(MPI_Request* request, MPIX_Completion_function* function, void* context) {
-    if (MPIX_Request_on_completion == nullptr) {
+    if (!has_mpix()) {
         TestingThread::instance().add(*request, function, context);
         *request = MPI_REQUEST_NULL;
         return;

@@ -21,12 +21,17 @@ bool mpi_running();  // between MPI_Init and MPI_Finalize
 struct WorldInfo {
     int rank = 0;
     int size = 1;
-    int local_rank = 0;
-    int local_size = 1;
-    std::string library;   // first line of MPI_Get_library_version
-    bool has_mpix = false;  // callbacks come from the library itself
+    std::string library;  // first line of MPI_Get_library_version
 };
 WorldInfo world_info();
+bool has_mpix();  // callbacks and 16-bit floats come from the library itself
+
+// Place among the ranks of this machine. Collective over the world.
+struct LocalInfo {
+    int rank = 0;
+    int size = 1;
+};
+LocalInfo local_info();
 
 std::string error_text(int code);
 

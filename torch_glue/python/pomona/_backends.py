@@ -137,6 +137,7 @@ def _default_group(values):
     extension = glue()
     _start_mpi()
     world = extension.world_info()
+    world["local_rank"], world["local_size"] = extension.local_info()
     values["group_rank"], values["group_size"] = world["rank"], world["size"]
     values["store"] = _make_store(world, values.get("timeout"))
     for name, key in (
