@@ -170,7 +170,7 @@ POMONA_MPI(int, Sendrecv_replace_c, (void* buf, MPI_Count count, MPI_Datatype da
     if (int error = s.check(__func__, buf, count, datatype, dest, sendtag, comm)) return error;
     if (int error = r.check(__func__, buf, count, datatype, source, recvtag, comm)) return error;
     std::vector<std::byte> copy = packed(s.data);
-    s.data = {copy.data(), static_cast<MPI_Count>(copy.size()), &Datatype::byte()};
+    s.data = {copy.data(), static_cast<MPI_Count>(copy.size()), &Datatype::of(MPI_BYTE)};
     return exchange(__func__, s, dest, sendtag, r, source, recvtag, status);
 }
 
@@ -197,7 +197,7 @@ POMONA_MPI(int, Isendrecv_replace_c, (void* buf, MPI_Count count, MPI_Datatype d
     if (int error = r.check(__func__, buf, count, datatype, source, recvtag, comm)) return error;
     REQUIRE(request, s.comm, MPI_ERR_ARG, "request is null");
     std::vector<std::byte> copy = packed(s.data);
-    s.data = {copy.data(), static_cast<MPI_Count>(copy.size()), &Datatype::byte()};
+    s.data = {copy.data(), static_cast<MPI_Count>(copy.size()), &Datatype::of(MPI_BYTE)};
     *request = handle_of<MPI_Request>(
         start_exchange(s.data, {dest, sendtag}, r.data, {source, recvtag}, *s.comm, std::move(copy)));
     return MPI_SUCCESS;

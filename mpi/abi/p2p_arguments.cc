@@ -1,6 +1,8 @@
 // mpi/abi/p2p_arguments.cc: the sentences for wrong arguments, and small request classes.
 #include "mpi/abi/p2p_arguments.h"
 
+#include "mpi/abi/comm_internal.h"
+
 namespace pomona {
 
 int MessageArguments::check_data(const char* function, const void* buffer, MPI_Count count,
@@ -68,8 +70,9 @@ namespace {
 
 class NullRequest final : public Request {
 public:
-    NullRequest(Communicator& comm, bool persistent) : Request(&comm) {
-        outcome_ = proc_null_outcome();
+    NullRequest(Communicator& comm, bool persistent, Outcome outcome = proc_null_outcome())
+        : Request(&comm) {
+        outcome_ = outcome;
         persistent_ = inactive_ = persistent;
         done_.store(1, std::memory_order_relaxed);  // nobody else has seen it yet
     }
@@ -106,6 +109,7 @@ private:
 }  // namespace
 
 Request* make_null_request(Communicator& comm) { return new NullRequest(comm, false); }
+Request* make_empty_request(Communicator& comm) { return new NullRequest(comm, false, Outcome{}); }
 Request* make_null_persistent(Communicator& comm) { return new NullRequest(comm, true); }
 
 Request* start_exchange(Data send, Envelope to, Data recv, Envelope from, Communicator& comm,
@@ -130,7 +134,7 @@ Request* start_exchange(Data send, Envelope to, Data recv, Envelope from, Commun
     for (Request* part : parts)
         if (part) engine.start_part(*static_cast<P2pRequest*>(part));
     NullRequest none(comm, false);
-    if (!whole->receive) whole->receive = &none;
+    if (!whole->receive) whole->receive = &none;  // the outcome of MPI_PROC_NULL
     whole->part_done(engine, none);
     return whole;
 }

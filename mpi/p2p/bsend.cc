@@ -46,7 +46,7 @@ Status buffered_send(Engine& engine, BsendBuffer& buffer, Communicator& comm, Da
                      "MPI_BSEND_OVERHEAD each"};
     std::byte* copy = piece->own ? piece->own : static_cast<std::byte*>(buffer.base) + piece->offset;
     if (bytes) data.type->pack(data.buffer, data.count, 0, {copy, bytes});
-    Data packed{copy, static_cast<MPI_Count>(bytes), &Datatype::byte()};
+    Data packed{copy, static_cast<MPI_Count>(bytes), &Datatype::of(MPI_BYTE)};
     piece->request = engine.isend(comm, packed, to, SendMode::standard);
     return {};
 }

@@ -34,11 +34,6 @@ static void unpack(const P2pRequest& recv, size_t offset, ConstBytes payload) {
 
 // ---- set-up
 
-Engine::Engine(const Params& params, Counters& counters, Clock& clock)
-    : params_(params), counters_(counters), clock_(clock) {}
-Engine::~Engine() {
-    for (P2pRequest* each : pool_) delete each;
-}
 
 void Engine::attach(int job_size, std::vector<Transport*> transports, Sleeper* sleeper,
                     ConnectFunction connect) {

@@ -13,6 +13,17 @@ static constexpr int kArrivalsMost = 64;                    // frames per transp
 static constexpr Nanoseconds kSleepLongest = 100'000'000;   // then dead peers are looked for
 static constexpr Nanoseconds kSleepBlocked = 50'000;        // a full ring has no bell
 
+struct Engine::ProgressThread {
+    std::thread thread;
+    std::atomic<bool> stop{false};  // release by stop_progress_thread, acquire by the loop
+};
+
+Engine::Engine(const Params& params, Counters& counters, Clock& clock)
+    : params_(params), counters_(counters), clock_(clock) {}
+Engine::~Engine() {
+    for (P2pRequest* each : pool_) delete each;
+}
+
 bool Engine::turn() {
     bool moved = false;
     for (Transport* transport : transports_) moved |= transport->poll(*this, kArrivalsMost) > 0;
@@ -186,11 +197,6 @@ void Engine::park(uint32_t generation) {
 }
 
 // ---- progress and completer thread
-
-struct Engine::ProgressThread {
-    std::thread thread;
-    std::atomic<bool> stop{false};  // release by stop_progress_thread, acquire by the loop
-};
 
 void Engine::start_progress_thread() {
     if (progress_) return;

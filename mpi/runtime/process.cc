@@ -60,8 +60,7 @@ Status Process::start(int wanted_level, std::unique_ptr<Wireup> given) {
     set_log_identity(format("{}@{}", here.rank, here.host));
     thread_level = wanted_level;
     main_thread = std::this_thread::get_id();
-    int cores = static_cast<int>(std::thread::hardware_concurrency());
-    engine.set_crowded(here.local_size > cores);
+    engine.set_crowded(here.oversubscribed);
     TRY(make_transports());
     std::vector<Transport*> borrowed;
     for (auto& transport : transports) borrowed.push_back(transport.get());
@@ -91,13 +90,12 @@ Status Process::make_transports() {
     bool all_local = here.local_size == here.size;
     bool use_shm = lists(params.transports, "shm") && here.local_size > 1;
     if (use_shm) {
-        ShmOptions options{here.tag, here.directory, 0, here.local_ranks};
-        for (size_t i = 0; i < here.local_ranks.size(); ++i)
-            if (here.local_ranks[i] == here.rank) options.index = static_cast<int>(i);
+        ShmOptions options{here.tag, here.directory, here.local_rank, here.local_ranks};
         transports.push_back(TRY(make_shm_transport(params, counters, std::move(options))));
     }
     if (!alone && lists(params.transports, "tcp") && !(use_shm && all_local)) {
-        TcpOptions options{here.rank, here.size, here.secret, all_local, sleeper.get()};
+        // The job's name and directory hold random bits that only its ranks know.
+        TcpOptions options{here.rank, here.size, here.id + here.directory, all_local, sleeper.get()};
         auto tcp = TRY(make_tcp_transport(params, counters, std::move(options)));
         TRY(wireup->publish("tcp", tcp->address()));
         transports.push_back(std::move(tcp));

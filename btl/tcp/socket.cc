@@ -1,0 +1,153 @@
+// btl/tcp/socket.cc: system calls of a TCP socket. SIGPIPE is kept away by MSG_NOSIGNAL (Linux) and
+// SO_NOSIGPIPE (macOS).
+#include "btl/tcp/socket.h"
+
+#include <arpa/inet.h>
+#include <fcntl.h>
+#include <ifaddrs.h>
+#include <net/if.h>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
+#include <poll.h>
+#include <sys/socket.h>
+#include <sys/uio.h>
+#include <unistd.h>
+#include <utility>
+
+namespace pomona::tcp {
+
+#if defined(MSG_NOSIGNAL)
+static constexpr int kNoSignal = MSG_NOSIGNAL;
+#else
+static constexpr int kNoSignal = 0;
+#endif
+
+Socket::Socket(Socket&& other) noexcept : descriptor_(std::exchange(other.descriptor_, -1)) {}
+Socket& Socket::operator=(Socket&& other) noexcept {
+    std::swap(descriptor_, other.descriptor_);
+    return *this;
+}
+Socket::~Socket() { close(); }
+void Socket::close() {
+    if (descriptor_ >= 0) ::close(descriptor_);
+    descriptor_ = -1;
+}
+
+static void set_option(int descriptor, int level, int name, int value) {
+    // A refused option costs speed, not correctness.
+    if (setsockopt(descriptor, level, name, &value, sizeof value) != 0) return;
+}
+
+void Socket::prepare(uint64_t buffer_size) {
+    fcntl(descriptor_, F_SETFD, FD_CLOEXEC);
+    fcntl(descriptor_, F_SETFL, O_NONBLOCK);
+    set_option(descriptor_, IPPROTO_TCP, TCP_NODELAY, 1);
+#if defined(SO_NOSIGPIPE)
+    set_option(descriptor_, SOL_SOCKET, SO_NOSIGPIPE, 1);
+#endif
+    if (buffer_size != 0) {
+        set_option(descriptor_, SOL_SOCKET, SO_SNDBUF, static_cast<int>(buffer_size));
+        set_option(descriptor_, SOL_SOCKET, SO_RCVBUF, static_cast<int>(buffer_size));
+    }
+}
+
+static bool numeric(const std::string& host, uint16_t port, sockaddr_in& address) {
+    address = {};
+    address.sin_family = AF_INET;
+    address.sin_port = htons(port);
+    return inet_pton(AF_INET, host.c_str(), &address.sin_addr) == 1;
+}
+
+Result<Socket> Socket::listen(const std::string& host) {
+    sockaddr_in address;
+    if (!numeric(host, 0, address)) return Error{Code::invalid_argument, "Not a numeric IPv4 address"};
+    Socket made(socket(AF_INET, SOCK_STREAM, 0));
+    if (!made.open()) return os_error(Code::io, "Cannot make a TCP socket");
+    made.prepare(0);
+    if (bind(made.descriptor_, reinterpret_cast<sockaddr*>(&address), sizeof address) != 0 ||
+        ::listen(made.descriptor_, 256) != 0)
+        return os_error(Code::io, "Cannot listen for TCP connections");
+    return made;
+}
+
+Result<Socket> Socket::connect(const std::string& host, uint16_t port, uint64_t buffer_size) {
+    sockaddr_in address;
+    if (!numeric(host, port, address))
+        return Error{Code::invalid_argument, "Not a numeric IPv4 address"};
+    Socket made(socket(AF_INET, SOCK_STREAM, 0));
+    if (!made.open()) return os_error(Code::io, "Cannot make a TCP socket");
+    made.prepare(buffer_size);
+    if (::connect(made.descriptor_, reinterpret_cast<sockaddr*>(&address), sizeof address) != 0 &&
+        errno != EINPROGRESS && errno != EINTR)
+        return os_error(Code::refused, "Cannot connect");
+    return made;
+}
+
+uint16_t Socket::port() const {
+    sockaddr_in address{};
+    socklen_t length = sizeof address;
+    if (getsockname(descriptor_, reinterpret_cast<sockaddr*>(&address), &length) != 0) return 0;
+    return ntohs(address.sin_port);
+}
+
+Socket Socket::accept(uint64_t buffer_size) {
+    Socket made(::accept(descriptor_, nullptr, nullptr));
+    if (made.open()) made.prepare(buffer_size);
+    return made;
+}
+
+int Socket::finished() {
+    pollfd look{descriptor_, POLLOUT, 0};
+    if (poll(&look, 1, 0) <= 0) return 0;
+    int error = 0;
+    socklen_t length = sizeof error;
+    getsockopt(descriptor_, SOL_SOCKET, SO_ERROR, &error, &length);
+    if (error == 0) return 1;
+    errno = error;
+    return -1;
+}
+
+static ssize_t outcome(ssize_t moved) {
+    if (moved >= 0) return moved;
+    return errno == EAGAIN || errno == EWOULDBLOCK || errno == EINTR || errno == ENOBUFS ? 0 : -1;
+}
+
+ssize_t Socket::write(ConstBytes first, ConstBytes second) {
+    iovec pieces[2] = {{const_cast<std::byte*>(first.data()), first.size()},
+                       {const_cast<std::byte*>(second.data()), second.size()}};
+    msghdr message{};
+    message.msg_iov = pieces;
+    message.msg_iovlen = second.empty() ? 1 : 2;
+    return outcome(sendmsg(descriptor_, &message, kNoSignal | MSG_DONTWAIT));
+}
+
+ssize_t Socket::read(Bytes into) {
+    ssize_t moved = recv(descriptor_, into.data(), into.size(), MSG_DONTWAIT);
+    if (moved == 0 && !into.empty()) {
+        errno = 0;
+        return -1;
+    }
+    return outcome(moved);
+}
+
+static bool listed(const std::string& list, const std::string& word) {
+    return ("," + list + ",").find("," + word + ",") != std::string::npos;
+}
+
+std::vector<std::string> local_addresses(const std::string& wanted) {
+    std::vector<std::string> found;
+    ifaddrs* all = nullptr;
+    if (getifaddrs(&all) != 0) return found;
+    for (ifaddrs* each = all; each; each = each->ifa_next) {
+        if (!each->ifa_addr || each->ifa_addr->sa_family != AF_INET || !(each->ifa_flags & IFF_UP))
+            continue;
+        char text[INET_ADDRSTRLEN] = "";
+        inet_ntop(AF_INET, &reinterpret_cast<sockaddr_in*>(each->ifa_addr)->sin_addr, text, sizeof text);
+        bool named = listed(wanted, each->ifa_name) || listed(wanted, text);
+        if (wanted.empty() ? !(each->ifa_flags & IFF_LOOPBACK) : named) found.push_back(text);
+    }
+    freeifaddrs(all);
+    return found;
+}
+
+}  // namespace pomona::tcp

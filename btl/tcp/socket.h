@@ -1,0 +1,48 @@
+// btl/tcp/socket.h: a non-blocking TCP socket; what differs between Linux and macOS is in socket.cc.
+#pragma once
+
+#include "btl/base/bytes.h"
+#include "btl/base/result.h"
+
+#include <string>
+#include <vector>
+
+namespace pomona::tcp {
+
+class Socket {
+public:
+    Socket() = default;
+    explicit Socket(int descriptor) : descriptor_(descriptor) {}
+    Socket(Socket&& other) noexcept;
+    Socket& operator=(Socket&& other) noexcept;
+    ~Socket();
+
+    // A listener on a free port of `host` ("127.0.0.1", "0.0.0.0").
+    static Result<Socket> listen(const std::string& host);
+    // Begins to connect; finished() tells when it is.
+    static Result<Socket> connect(const std::string& host, uint16_t port, uint64_t buffer_size);
+
+    bool open() const { return descriptor_ >= 0; }
+    int descriptor() const { return descriptor_; }
+    void close();
+    uint16_t port() const;
+    // A connection that somebody made, or a closed Socket when there is none.
+    Socket accept(uint64_t buffer_size);
+    // 0 while connecting, 1 when connected, -1 (errno set) when it failed.
+    int finished();
+
+    // Bytes moved; 0 when the kernel has no room or no bytes now; -1 when the connection is over
+    // (errno 0: closed in order by the peer).
+    ssize_t write(ConstBytes first, ConstBytes second);
+    ssize_t read(Bytes into);
+
+private:
+    void prepare(uint64_t buffer_size);
+    int descriptor_ = -1;
+};
+
+// Numeric addresses of this machine's interfaces that are up, without loopback; `wanted` restricts
+// to names or addresses ("eth0,192.168.1.5"), empty takes all.
+std::vector<std::string> local_addresses(const std::string& wanted);
+
+}  // namespace pomona::tcp

@@ -1,0 +1,425 @@
+// btl/tcp/tcp.cc: the TCP Transport: listening, greeting, crossing connections, frames in and out.
+//
+// Crossing: when two ranks connect to each other at once, the connection made by the lower rank
+// stays. Nobody sends frames before the welcome, so nothing is lost with the other one.
+#include "btl/tcp/tcp.h"
+
+#include "btl/base/check.h"
+#include "btl/base/log.h"
+#include "btl/tcp/socket.h"
+#include "btl/tcp/wire.h"
+
+#include <algorithm>
+#include <unordered_map>
+
+namespace pomona {
+namespace {
+
+using tcp::Socket;
+
+constexpr size_t kReadBuffer = 64 << 10;
+constexpr int kPollsPerAccept = 256;  // the listener is looked at once in so many polls, and before sleep
+
+class TcpTransport;
+
+// One connection, from greeting to end.
+struct Connection {
+    Socket socket;
+    // Bytes read and not yet handed on.
+    std::vector<std::byte> in = std::vector<std::byte>(kReadBuffer);
+    size_t in_begin = 0, in_end = 0;
+    // A payload that is being read straight to its place (or to `gathered`).
+    bool in_payload = false;
+    tcp::FrameHead head{};
+    std::byte* target = nullptr;
+    size_t payload_done = 0;
+    std::vector<std::byte> gathered;
+    // Bytes accepted by push() that the kernel has not taken yet.
+    std::vector<std::byte> out;
+    size_t out_done = 0;
+
+    bool has_output() const { return out_done < out.size(); }
+    // Writes what waits; false when the connection is over.
+    bool flush() {
+        while (has_output()) {
+            ssize_t moved = socket.write(ConstBytes(out).subspan(out_done), {});
+            if (moved < 0) return false;
+            if (moved == 0) return true;
+            out_done += static_cast<size_t>(moved);
+        }
+        out.clear();
+        out_done = 0;
+        return true;
+    }
+};
+
+class TcpEndpoint final : public Endpoint {
+public:
+    TcpEndpoint(TcpTransport& transport, int peer, const Params& params)
+        : peer(peer), transport_(transport) {
+        caps_ = {0, params.tcp_eager_max, std::max(params.tcp_fragment, params.tcp_eager_max)};
+    }
+    Push push(const FrameHeader& header, ConstBytes payload) override;
+    Push push_fill(const FrameHeader& header, size_t length, FillFunction fill,
+                   void* context) override;
+
+    enum class State { idle, connecting, greeting, up, gone };
+    const int peer;
+    State state = State::idle;
+    bool initiator = false;          // this rank made the connection
+    tcp::Address address;
+    size_t next_host = 0;            // the address to try next
+    Nanoseconds deadline = 0;        // for the attempt to connect
+    Nanoseconds retry_at = 0;
+    std::unique_ptr<Connection> connection;
+    Error why{};                     // when gone
+    bool told = false;               // the sink has been told
+
+private:
+    TcpTransport& transport_;
+};
+
+class TcpTransport final : public Transport {
+public:
+    TcpTransport(const Params& params, Counters& counters, TcpOptions options, Socket listener)
+        : params_(params), counters_(counters), options_(std::move(options)),
+          listener_(std::move(listener)) {}
+    ~TcpTransport() override {
+        if (!options_.sleeper) return;
+        options_.sleeper->forget(listener_.descriptor());
+        for (auto& each : strangers_) options_.sleeper->forget(each->socket.descriptor());
+        for (auto& [peer, endpoint] : endpoints_)
+            if (endpoint->connection)
+                options_.sleeper->forget(endpoint->connection->socket.descriptor());
+    }
+    Status begin() { return watch(listener_.descriptor(), false); }
+
+    const char* name() const override { return "tcp"; }
+    std::vector<std::byte> address() const override {
+        tcp::Address own;
+        own.port = listener_.port();
+        if (options_.loopback_only) own.hosts = {"127.0.0.1"};
+        else own.hosts = tcp::local_addresses(params_.tcp_interfaces);
+        return tcp::write_address(own);
+    }
+
+    Result<Endpoint*> connect(int peer, ConstBytes address) override {
+        auto parsed = tcp::parse_address(address);
+        if (!parsed) return Error{Code::malformed, "A TCP address does not parse", peer};
+        TcpEndpoint& made = endpoint(peer);
+        made.address = std::move(*parsed);
+        if (made.state == TcpEndpoint::State::idle) start_connecting(made);
+        return static_cast<Endpoint*>(&made);
+    }
+
+    int poll(Sink& sink, int most) override {
+        int handed = 0;
+        if (++polls_ % kPollsPerAccept == 0 || !strangers_.empty()) accept_strangers();
+        for (size_t i = 0; i < active_.size(); ++i) handed += serve(*active_[i], sink, most);
+        std::erase_if(active_, [](TcpEndpoint* each) {
+            return each->state == TcpEndpoint::State::gone && each->told;
+        });
+        return handed;
+    }
+
+    // Sockets wake the Sleeper by themselves, level-triggered; only output must be watched for.
+    bool arm() override {
+        accept_strangers();
+        for (TcpEndpoint* each : active_) {
+            if (each->state == TcpEndpoint::State::idle || !each->connection) return false;
+            if (each->connection->has_output() || each->state == TcpEndpoint::State::connecting)
+                if (!watch(each->connection->socket.descriptor(), true).ok()) return false;
+        }
+        return true;
+    }
+    void disarm() override {
+        for (TcpEndpoint* each : active_)
+            if (each->connection && (each->connection->has_output() ||
+                                     each->state == TcpEndpoint::State::connecting))
+                if (!watch(each->connection->socket.descriptor(), false).ok()) return;
+    }
+    bool pending() const override {
+        return std::any_of(active_.begin(), active_.end(), [](const TcpEndpoint* each) {
+            return each->connection && each->connection->has_output();
+        });
+    }
+
+    void fail(TcpEndpoint& endpoint, Error why) {
+        if (endpoint.state == TcpEndpoint::State::gone) return;
+        endpoint.state = TcpEndpoint::State::gone;
+        endpoint.why = why;
+        drop(endpoint.connection);
+    }
+    Counters& counters() { return counters_; }
+
+private:
+    Status watch(int descriptor, bool write) {
+        if (!options_.sleeper) return {};
+        return options_.sleeper->watch(descriptor, {.read = true, .write = write});
+    }
+    void drop(std::unique_ptr<Connection>& connection) {
+        if (connection && options_.sleeper) options_.sleeper->forget(connection->socket.descriptor());
+        connection.reset();
+    }
+    TcpEndpoint& endpoint(int peer) {
+        auto& slot = endpoints_[peer];
+        if (!slot) slot = std::make_unique<TcpEndpoint>(*this, peer, params_);
+        return *slot;
+    }
+    void activate(TcpEndpoint& endpoint) {
+        if (std::find(active_.begin(), active_.end(), &endpoint) == active_.end())
+            active_.push_back(&endpoint);
+    }
+
+    // ---- making connections
+
+    void start_connecting(TcpEndpoint& endpoint) {
+        activate(endpoint);
+        Nanoseconds now = clock_.now();
+        if (endpoint.deadline == 0)
+            endpoint.deadline = now + static_cast<Nanoseconds>(params_.connect_timeout_ms) * 1000000;
+        const auto& hosts = endpoint.address.hosts;
+        const std::string& host = hosts[endpoint.next_host++ % hosts.size()];
+        auto socket = Socket::connect(host, endpoint.address.port, params_.tcp_socket_buffer);
+        if (!socket.ok()) return retry(endpoint, socket.error());
+        endpoint.connection = std::make_unique<Connection>();
+        endpoint.connection->socket = std::move(*socket);
+        endpoint.initiator = true;
+        endpoint.state = TcpEndpoint::State::connecting;
+        if (auto watched = watch(endpoint.connection->socket.descriptor(), false); !watched.ok())
+            fail(endpoint, watched.error());
+    }
+    void retry(TcpEndpoint& endpoint, Error why) {
+        drop(endpoint.connection);
+        endpoint.state = TcpEndpoint::State::idle;
+        Nanoseconds now = clock_.now();
+        why.peer = endpoint.peer;
+        if (now > endpoint.deadline) return fail(endpoint, why);
+        endpoint.retry_at = now + 20'000'000;
+    }
+
+    void accept_strangers() {
+        while (true) {
+            Socket socket = listener_.accept(params_.tcp_socket_buffer);
+            if (!socket.open()) break;
+            auto made = std::make_unique<Connection>();
+            made->socket = std::move(socket);
+            if (watch(made->socket.descriptor(), false).ok()) strangers_.push_back(std::move(made));
+        }
+        for (auto& stranger : strangers_) greet(stranger);
+        std::erase(strangers_, nullptr);
+    }
+
+    // Reads a stranger's greeting; lets it in, or closes.
+    void greet(std::unique_ptr<Connection>& stranger) {
+        Connection& c = *stranger;
+        ssize_t got = c.socket.read(Bytes(c.in).subspan(c.in_end, tcp::kGreetingSize - c.in_end));
+        if (got < 0) return drop(stranger);
+        c.in_end += static_cast<size_t>(got);
+        if (c.in_end < tcp::kGreetingSize) return;
+        auto greeting = tcp::parse_greeting(ConstBytes(c.in).first(c.in_end), options_.secret, options_.size);
+        if (!greeting || greeting->welcome || greeting->to != options_.rank) {
+            LOG(warn, btl, "A TCP connection from outside this job was refused");
+            return drop(stranger);
+        }
+        TcpEndpoint& peer = endpoint(greeting->from);
+        bool ours_stays = peer.connection && peer.initiator && options_.rank < greeting->from;
+        if (peer.state == TcpEndpoint::State::up || peer.state == TcpEndpoint::State::gone || ours_stays)
+            return drop(stranger);
+        drop(peer.connection);
+        c.in_begin = c.in_end = 0;
+        peer.connection = std::move(stranger);
+        peer.initiator = false;
+        peer.state = TcpEndpoint::State::up;
+        peer.connection->out =
+            tcp::write_greeting({true, options_.rank, peer.peer}, options_.secret);
+        if (!peer.connection->flush()) fail(peer, os_error(Code::peer_gone, "The connection broke"));
+        activate(peer);
+    }
+
+    // Moves an own attempt to connect on.
+    void advance(TcpEndpoint& peer) {
+        if (peer.state == TcpEndpoint::State::idle) {
+            if (clock_.now() >= peer.retry_at) start_connecting(peer);
+            return;
+        }
+        Connection& c = *peer.connection;
+        if (peer.state == TcpEndpoint::State::connecting) {
+            int finished = c.socket.finished();
+            if (finished == 0 && clock_.now() > peer.deadline)
+                return fail(peer, Error{Code::timed_out, "The connection took too long", peer.peer});
+            if (finished < 0) return retry(peer, os_error(Code::refused, "Cannot connect"));
+            if (finished == 0) return;
+            c.out = tcp::write_greeting({false, options_.rank, peer.peer}, options_.secret);
+            peer.state = TcpEndpoint::State::greeting;
+        }
+        if (!c.flush()) return retry(peer, os_error(Code::refused, "The connection broke"));
+        ssize_t got = c.socket.read(Bytes(c.in).subspan(c.in_end, tcp::kGreetingSize - c.in_end));
+        // Closed without a welcome: crossed with the peer's own connection, which will come.
+        if (got < 0) return retry(peer, os_error(Code::refused, "The connection was refused"));
+        c.in_end += static_cast<size_t>(got);
+        if (c.in_end < tcp::kGreetingSize) return;
+        auto welcome = tcp::parse_greeting(ConstBytes(c.in).first(c.in_end), options_.secret, options_.size);
+        if (!welcome || !welcome->welcome || welcome->from != peer.peer)
+            return fail(peer, Error{Code::refused, "Somebody else answered", peer.peer});
+        c.in_begin = c.in_end = 0;
+        peer.state = TcpEndpoint::State::up;
+    }
+
+    // ---- frames in
+
+    int serve(TcpEndpoint& peer, Sink& sink, int most) {
+        if (peer.state == TcpEndpoint::State::gone) {
+            if (!peer.told) {
+                peer.told = true;
+                sink.gone(peer.peer, peer.why);
+            }
+            return 0;
+        }
+        if (peer.state != TcpEndpoint::State::up) {
+            advance(peer);
+            return 0;
+        }
+        if (peer.connection->has_output() && !peer.connection->flush()) {
+            fail(peer, broken(peer));
+            return 0;
+        }
+        int handed = 0;
+        bool open = receive(peer, sink, most, handed);
+        if (!open) fail(peer, broken(peer));
+        return handed;
+    }
+    static Error broken(const TcpEndpoint& peer) {
+        return os_error(Code::peer_gone, "The TCP connection is closed", peer.peer);
+    }
+
+    // Reads and hands on; false when the connection is over.
+    bool receive(TcpEndpoint& peer, Sink& sink, int most, int& handed) {
+        Connection& c = *peer.connection;
+        while (handed < most) {
+            if (c.in_payload) {
+                size_t left = c.head.length - c.payload_done;
+                ssize_t got = c.socket.read({c.target + c.payload_done, left});
+                if (got < 0) return false;
+                if (got == 0) return true;
+                c.payload_done += static_cast<size_t>(got);
+                if (c.payload_done == c.head.length) finish_payload(peer, sink, handed);
+                continue;
+            }
+            ssize_t got = c.socket.read(Bytes(c.in).subspan(c.in_end));
+            if (got < 0) return false;
+            if (got == 0) return true;
+            c.in_end += static_cast<size_t>(got);
+            bool filled = c.in_end == c.in.size();
+            if (!parse_frames(peer, sink, handed)) return false;
+            if (!filled) return true;  // the kernel had no more
+        }
+        return true;
+    }
+
+    // Hands on the whole frames in the buffer; begins to place a longer one. False when it is no frame.
+    bool parse_frames(TcpEndpoint& peer, Sink& sink, int& handed) {
+        Connection& c = *peer.connection;
+        while (c.in_end - c.in_begin >= tcp::kFrameHead) {
+            std::memcpy(&c.head, c.in.data() + c.in_begin, tcp::kFrameHead);
+            if (c.head.length > peer.caps().fragment_max) return errno = EPROTO, false;
+            size_t there = c.in_end - c.in_begin - tcp::kFrameHead;
+            const std::byte* payload = c.in.data() + c.in_begin + tcp::kFrameHead;
+            if (there >= c.head.length) {
+                c.in_begin += tcp::kFrameHead + c.head.length;
+                ++handed;
+                sink.arrive(peer.peer, c.head.header, {payload, c.head.length});
+                continue;
+            }
+            // Short ones are worth waiting for in the buffer; long ones go straight to their place.
+            if (c.head.length + tcp::kFrameHead <= c.in.size() / 4) break;
+            c.target = sink.place(peer.peer, c.head.header, c.head.length);
+            if (!c.target) {
+                c.gathered.resize(c.head.length);
+                c.target = c.gathered.data();
+            }
+            std::memcpy(c.target, payload, there);
+            c.payload_done = there;
+            c.in_payload = true;
+            c.in_begin = c.in_end = 0;
+            return true;
+        }
+        std::memmove(c.in.data(), c.in.data() + c.in_begin, c.in_end - c.in_begin);
+        c.in_end -= c.in_begin;
+        c.in_begin = 0;
+        return true;
+    }
+
+    void finish_payload(TcpEndpoint& peer, Sink& sink, int& handed) {
+        Connection& c = *peer.connection;
+        c.in_payload = false;
+        ++handed;
+        sink.arrive(peer.peer, c.head.header, {c.target, c.head.length});
+        c.gathered.clear();
+    }
+
+    const Params& params_;
+    Counters& counters_;
+    TcpOptions options_;
+    Socket listener_;
+    RealClock clock_;
+    unsigned polls_ = 0;
+    std::unordered_map<int, std::unique_ptr<TcpEndpoint>> endpoints_;  // by peer
+    std::vector<TcpEndpoint*> active_;
+    std::vector<std::unique_ptr<Connection>> strangers_;  // accepted, not greeted yet
+};
+
+// ---- frames out
+
+Push TcpEndpoint::push(const FrameHeader& header, ConstBytes payload) {
+    if (state != State::up) return state == State::gone ? Push::gone : Push::busy;
+    Connection& c = *connection;
+    if (c.has_output()) {
+        if (!c.flush()) return transport_.fail(*this, os_error(Code::peer_gone, "The TCP connection is closed", peer)), Push::gone;
+        if (c.has_output()) return Push::busy;
+    }
+    tcp::FrameHead head{payload.size(), header};
+    ConstBytes head_bytes{reinterpret_cast<const std::byte*>(&head), sizeof head};
+    ssize_t moved = c.socket.write(head_bytes, payload);
+    if (moved < 0) {
+        transport_.fail(*this, os_error(Code::peer_gone, "The TCP connection is closed", peer));
+        return Push::gone;
+    }
+    auto done = static_cast<size_t>(moved);
+    if (done == sizeof head + payload.size()) return Push::sent;
+    if (done == 0) return Push::busy;
+    // The kernel took a part: the rest is ours to bring.
+    count(transport_.counters().tcp_write_blocked);
+    if (done < sizeof head) c.out.assign(head_bytes.begin() + moved, head_bytes.end());
+    size_t payload_done = done < sizeof head ? 0 : done - sizeof head;
+    c.out.insert(c.out.end(), payload.begin() + static_cast<ptrdiff_t>(payload_done), payload.end());
+    return Push::sent;
+}
+
+Push TcpEndpoint::push_fill(const FrameHeader& header, size_t length, FillFunction fill,
+                            void* context) {
+    if (state != State::up) return state == State::gone ? Push::gone : Push::busy;
+    Connection& c = *connection;
+    if (c.has_output() && c.flush() && c.has_output()) return Push::busy;
+    tcp::FrameHead head{length, header};
+    ConstBytes head_bytes{reinterpret_cast<const std::byte*>(&head), sizeof head};
+    c.out.assign(head_bytes.begin(), head_bytes.end());
+    c.out.resize(sizeof head + length);
+    c.out_done = 0;
+    fill(context, Bytes(c.out).subspan(sizeof head));
+    // A broken connection is reported by the next poll.
+    if (!c.flush()) transport_.fail(*this, os_error(Code::peer_gone, "The TCP connection is closed", peer));
+    return Push::sent;
+}
+
+}  // namespace
+
+Result<std::unique_ptr<Transport>> make_tcp_transport(const Params& params, Counters& counters,
+                                                      TcpOptions options) {
+    auto listener = TRY(Socket::listen(options.loopback_only ? "127.0.0.1" : "0.0.0.0"));
+    auto made = std::make_unique<TcpTransport>(params, counters, std::move(options), std::move(listener));
+    TRY(made->begin());
+    return std::unique_ptr<Transport>(std::move(made));
+}
+
+}  // namespace pomona

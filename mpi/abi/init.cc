@@ -1,0 +1,109 @@
+// mpi/abi/init.cc: starting and ending MPI (MPI 5.0, chapter 11): the world model and MPI_Abort.
+// Sessions (mpi/abi/session.cc) and the world share one running library: the first of them starts
+// it, the last one ends it.
+#include "mpi/abi/define.h"
+#include "mpi/abi/init_internal.h"
+#include "mpi/abi/guard.h"
+
+#include "btl/base/log.h"
+
+#include <algorithm>
+#include <cstring>
+#include <unistd.h>
+
+using namespace pomona;
+
+namespace pomona {
+
+Status acquire_library(int thread_level) {
+    Process& here = process();
+    {
+        std::lock_guard guard(here.object_mutex);
+        if (here.users++ > 0) return {};
+    }
+    return here.start(thread_level);
+}
+
+Status release_library() {
+    Process& here = process();
+    {
+        std::lock_guard guard(here.object_mutex);
+        if (--here.users > 0) return {};
+    }
+    return here.finish();
+}
+
+}  // namespace pomona
+
+namespace {
+
+using World = Process::State;
+
+int init(const char* function, int required, int* provided) {
+    Process& here = process();
+    REQUIRE(process().world_model.load() == World::before, nullptr, MPI_ERR_OTHER,
+            "MPI has been initialized before; it can be only once");
+    REQUIRE(required == MPI_THREAD_SINGLE || required == MPI_THREAD_FUNNELED ||
+                required == MPI_THREAD_SERIALIZED || required == MPI_THREAD_MULTIPLE,
+            nullptr, MPI_ERR_ARG, "required is {}, which is no thread level", required);
+    Status started = acquire_library(required);
+    if (!started.ok()) return fail(function, nullptr, started.error());
+    process().world_model.store(World::running, std::memory_order_release);
+    if (provided) *provided = here.thread_level;
+    return MPI_SUCCESS;
+}
+
+}  // namespace
+
+POMONA_MPI(int, Init, (int*, char***)) { return init(__func__, MPI_THREAD_SINGLE, nullptr); }
+
+POMONA_MPI(int, Init_thread, (int*, char***, int required, int* provided)) {
+    REQUIRE(provided, nullptr, MPI_ERR_ARG, "provided is a null pointer");
+    return init(__func__, required, provided);
+}
+
+POMONA_MPI(int, Finalize, (void)) {
+    REQUIRE(process().world_model.load() == World::running, nullptr, MPI_ERR_OTHER,
+            "MPI is not running: call it once, after MPI_Init");
+    // Attributes of MPI_COMM_SELF are deleted first, in reverse order of setting (section 11.2.4).
+    delete_attributes_of_self();
+    Status finished = release_library();
+    process().world_model.store(World::finished, std::memory_order_release);
+    if (finished.ok()) return MPI_SUCCESS;
+    LOG(warn, mpi, "MPI_Finalize: {}", finished.error().text());
+    return MPI_SUCCESS;
+}
+
+POMONA_MPI(int, Initialized, (int* flag)) {
+    REQUIRE(flag, nullptr, MPI_ERR_ARG, "flag is a null pointer");
+    *flag = process().world_model.load(std::memory_order_acquire) != World::before;
+    return MPI_SUCCESS;
+}
+
+POMONA_MPI(int, Finalized, (int* flag)) {
+    REQUIRE(flag, nullptr, MPI_ERR_ARG, "flag is a null pointer");
+    *flag = process().world_model.load(std::memory_order_acquire) == World::finished;
+    return MPI_SUCCESS;
+}
+
+POMONA_MPI(int, Query_thread, (int* provided)) {
+    REQUIRE_RUNNING();
+    REQUIRE(provided, nullptr, MPI_ERR_ARG, "provided is a null pointer");
+    *provided = process().thread_level;
+    return MPI_SUCCESS;
+}
+
+POMONA_MPI(int, Is_thread_main, (int* flag)) {
+    REQUIRE_RUNNING();
+    REQUIRE(flag, nullptr, MPI_ERR_ARG, "flag is a null pointer");
+    *flag = std::this_thread::get_id() == process().main_thread;
+    return MPI_SUCCESS;
+}
+
+POMONA_MPI(int, Abort, (MPI_Comm comm, int errorcode)) {
+    Process& here = process();
+    Communicator* owner = resolve(comm);
+    std::string message = format("MPI_Abort was called{} with code {}",
+                                 owner && !owner->name.empty() ? " on " + owner->name : "", errorcode);
+    here.abort(errorcode, message);
+}
