@@ -5,8 +5,8 @@
 //
 // Semantics. Integers wrap. min and max of floating point are the minimum and maximum of IEEE
 // 754-2019: a NaN operand gives a NaN, -0 < +0; so they commute and every rank gets one result.
-// 16-bit floats are widened to float; each sum or product is rounded once, to nearest even. Products
-// of complex numbers are (ac - bd) + (ad + bc)i, without C's recovery of infinities. Logical
+// 16-bit floats are widened to float; each sum or product is rounded once, to nearest even.
+// Products of complex numbers are (ac - bd) + (ad + bc)i, without C's recovery of infinities. Logical
 // operations take non-zero as true and give 1 or 0. minloc and maxloc: of equal values the lower
 // index; a NaN wins.
 #pragma once

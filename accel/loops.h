@@ -200,7 +200,8 @@ POMONA_INLINE void half_step(void* out, const void* a, const void* b, size_t i) 
 #elif defined(__ARM_FEATURE_FP16_VECTOR_ARITHMETIC)
 constexpr size_t half_lanes = 8;
 POMONA_INLINE float16x8_t load_half(const void* from, size_t i) {
-    return vreinterpretq_f16_u8(vld1q_u8(reinterpret_cast<const uint8_t*>(at16(from, i))));
+    uint8x16_t raw = vld1q_u8(reinterpret_cast<const uint8_t*>(at16(from, i)));
+    return vreinterpretq_f16_u8(raw);
 }
 template <class Op>
 POMONA_INLINE void half_step(void* out, const void* a, const void* b, size_t i) {
