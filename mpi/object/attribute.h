@@ -2,6 +2,7 @@
 // Idea: a keyval is a number in a table of callbacks; an object holds (keyval, value) pairs.
 #pragma once
 
+#include <cstdint>
 #include <map>
 #include <memory>
 
@@ -23,8 +24,10 @@ struct Attributes {
     struct Entry {
         std::shared_ptr<Keyval> keyval;
         void* value = nullptr;
+        uint64_t age = 0;  // when it was set; deletion goes backwards
     };
     std::map<int, Entry> entries;  // by keyval number, so that callbacks run in a fixed order
+    uint64_t ages = 0;
 };
 
 }  // namespace pomona
