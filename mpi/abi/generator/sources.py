@@ -9,7 +9,7 @@ from pathlib import Path
 from . import tables
 
 ROOT = Path(__file__).resolve().parent.parent.parent.parent
-DEFINITION = re.compile(r"^POMONA_MPI\(\s*([\w*]+)\s*,\s*(\w+)\s*,", re.MULTILINE)
+DEFINITION = re.compile(r"^(?:POMONA_MPI\(\s*[\w*]+\s*,\s*|NO_EVENTS\()(\w+)\s*,", re.MULTILINE)
 
 
 def written():
@@ -17,7 +17,7 @@ def written():
     found = {}
     for path in sorted((ROOT / "mpi").rglob("*.cc")):
         for match in DEFINITION.finditer(path.read_text()):
-            name = "MPI_" + match[2]
+            name = "MPI_" + match[1]
             where = path.relative_to(ROOT).as_posix()
             if name in found:
                 raise SystemExit(f"{name} is defined in {found[name]} and in {where}")
