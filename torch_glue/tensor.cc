@@ -103,6 +103,13 @@ Reduction boolean_reduction(ReduceOp::RedOpType op) {
     }
 }
 
+// torch's own division lacks these types.
+template <class T>
+void divide_elements(const at::Tensor& t, int64_t divisor) {
+    T* values = static_cast<T*>(t.data_ptr());
+    for (int64_t i = 0; i < t.numel(); ++i) values[i] /= static_cast<T>(divisor);
+}
+
 bool is_bitwise(MPI_Op op) { return op == MPI_BAND || op == MPI_BOR || op == MPI_BXOR; }
 
 Reduction lookup(at::ScalarType dtype, ReduceOp::RedOpType kind) {
@@ -161,6 +168,9 @@ void* address_of(const at::Tensor& t) {
 }
 
 void divide(const at::Tensor& t, int64_t divisor) {
+    if (t.scalar_type() == at::kUInt16) return divide_elements<uint16_t>(t, divisor);
+    if (t.scalar_type() == at::kUInt32) return divide_elements<uint32_t>(t, divisor);
+    if (t.scalar_type() == at::kUInt64) return divide_elements<uint64_t>(t, divisor);
     at::Tensor writable = t;
     if (at::isIntegralType(t.scalar_type(), /*includeBool=*/false))
         writable.div_(divisor, "trunc");

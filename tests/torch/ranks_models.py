@@ -1,0 +1,201 @@
+"""Runs on every rank: what is built on the operations. Each result is compared with one process."""
+
+import os
+import sys
+import tempfile
+import warnings
+
+import torch
+import torch.distributed as dist
+from torch import nn
+from torch.nn.parallel import DistributedDataParallel
+
+warnings.filterwarnings("ignore", category=FutureWarning)
+BACKEND = os.environ.get("TEST_BACKEND", "mpi")
+
+
+def make_model():
+    torch.manual_seed(0)
+    return nn.Sequential(nn.Linear(10, 64), nn.Tanh(), nn.Linear(64, 64), nn.Tanh(), nn.Linear(64, 4))
+
+
+def batch(step):
+    generator = torch.Generator().manual_seed(step)
+    return torch.randn(24, 10, generator=generator), torch.randn(24, 4, generator=generator)
+
+
+def train(network, parameters, rank, size, steps=5):
+    optimizer = torch.optim.SGD(parameters, lr=0.05)
+    for step in range(steps):
+        x, y = batch(step)
+        optimizer.zero_grad()
+        nn.functional.mse_loss(network(x[rank::size]), y[rank::size]).backward()
+        optimizer.step()
+
+
+def reference():
+    model = make_model()
+    train(model, model.parameters(), 0, 1)
+    return list(model.parameters())
+
+
+def close(actual, expected, what, tolerance=1e-5):
+    for a, e in zip(actual, expected):
+        difference = (a - e).abs().max().item()
+        assert difference <= tolerance, f"rank {dist.get_rank()}: {what}: weights differ by {difference}"
+
+
+def test_ddp(rank, size):
+    for options in ({}, {"bucket_cap_mb": 0.01}, {"gradient_as_bucket_view": True},
+                    {"static_graph": True}, {"find_unused_parameters": True}):
+        model = make_model()
+        network = DistributedDataParallel(model, **options)
+        train(network, model.parameters(), rank, size)
+        close(model.parameters(), reference(), f"DDP {options}")
+
+
+def test_ddp_hooks(rank, size):
+    from torch.distributed.algorithms.ddp_comm_hooks import default_hooks, powerSGD_hook
+
+    for name, tolerance in (("allreduce_hook", 1e-5), ("fp16_compress_hook", 1e-2),
+                            ("bf16_compress_hook", 3e-2)):
+        model = make_model()
+        network = DistributedDataParallel(model, bucket_cap_mb=0.01)
+        network.register_comm_hook(None, getattr(default_hooks, name))
+        train(network, model.parameters(), rank, size)
+        close(model.parameters(), reference(), name, tolerance)
+    model = make_model()
+    network = DistributedDataParallel(model)
+    state = powerSGD_hook.PowerSGDState(None, matrix_approximation_rank=64, start_powerSGD_iter=2)
+    network.register_comm_hook(state, powerSGD_hook.powerSGD_hook)
+    train(network, model.parameters(), rank, size, steps=6)
+    gathered = [torch.empty_like(model[0].weight) for _ in range(size)]
+    dist.all_gather(gathered, model[0].weight.detach())
+    for other in gathered:
+        close([other], gathered[:1], "PowerSGD: ranks differ", 0.0)
+    network = DistributedDataParallel(make_model())
+    network._register_builtin_comm_hook(dist.BuiltinCommHookType.FP16_COMPRESS)
+    train(network, network.parameters(), rank, size)
+    close(network.parameters(), reference(), "built-in fp16 hook", 1e-2)
+
+
+def test_ddp_extras(rank, size):
+    from torch.distributed.optim import ZeroRedundancyOptimizer
+
+    model = make_model()
+    network = DistributedDataParallel(model)
+    optimizer = ZeroRedundancyOptimizer(model.parameters(), torch.optim.SGD, lr=0.05)
+    for step in range(5):
+        x, y = batch(step)
+        optimizer.zero_grad()
+        nn.functional.mse_loss(network(x[rank::size]), y[rank::size]).backward()
+        optimizer.step()
+    close(model.parameters(), reference(), "ZeroRedundancyOptimizer")
+    # uneven inputs
+    network = DistributedDataParallel(make_model())
+    with network.join():
+        for step in range(2 + rank):
+            x, y = batch(step)
+            nn.functional.mse_loss(network(x), y).backward()
+    norm = nn.SyncBatchNorm.convert_sync_batchnorm(nn.BatchNorm1d(3))
+    assert norm is not None
+    embedding = nn.Embedding(20, 4, sparse=True)
+    with torch.no_grad():
+        embedding.weight.fill_(1.0)
+    network = DistributedDataParallel(embedding)
+    network(torch.tensor([rank, 19])).sum().backward()
+    gradient = embedding.weight.grad.to_dense()
+    assert torch.allclose(gradient[19], torch.ones(4)) and torch.allclose(gradient[rank], torch.ones(4) / size)
+
+
+def test_fsdp2(rank, size):
+    from torch.distributed.device_mesh import init_device_mesh
+    from torch.distributed.fsdp import fully_shard
+
+    mesh = init_device_mesh("cpu", (size,))
+    model = make_model()
+    for layer in model:
+        if isinstance(layer, nn.Linear):
+            fully_shard(layer, mesh=mesh)
+    fully_shard(model, mesh=mesh)
+    train(model, model.parameters(), rank, size)
+    close([p.full_tensor() for p in model.parameters()], reference(), "FSDP2")
+
+
+def test_device_mesh_and_dtensor(rank, size):
+    from torch.distributed.device_mesh import init_device_mesh
+    from torch.distributed.tensor import Replicate, Shard, distribute_tensor
+
+    rows = 2 if size % 2 == 0 else 1
+    mesh = init_device_mesh("cpu", (rows, size // rows), mesh_dim_names=("dp", "tp"))
+    x = torch.ones(1)
+    dist.all_reduce(x, group=mesh.get_group("tp"))
+    assert x.item() == size // rows
+    torch.manual_seed(0)
+    a, b = torch.randn(8, 12), torch.randn(12, 6)
+    tp = mesh["tp"]
+    product = distribute_tensor(a, tp, [Shard(1)]) @ distribute_tensor(b, tp, [Shard(0)])
+    assert torch.allclose(product.full_tensor(), a @ b, atol=1e-5)
+    moved = distribute_tensor(a, tp, [Shard(0)]).redistribute(tp, [Shard(1)]).redistribute(tp, [Replicate()])
+    assert torch.equal(moved.to_local(), a)
+
+
+def test_tensor_parallel(rank, size):
+    from torch.distributed.device_mesh import init_device_mesh
+    from torch.distributed.tensor.parallel import ColwiseParallel, RowwiseParallel, parallelize_module
+
+    mesh = init_device_mesh("cpu", (size,))
+    torch.manual_seed(0)
+    model = nn.Sequential(nn.Linear(6, 4 * size), nn.ReLU(), nn.Linear(4 * size, 6))
+    x = torch.randn(5, 6)
+    expected = model(x).detach()
+    parallel = parallelize_module(model, mesh, {"0": ColwiseParallel(), "2": RowwiseParallel()})
+    assert torch.allclose(parallel(x), expected, atol=1e-5)
+
+
+def test_checkpoint(rank, size):
+    import torch.distributed.checkpoint as checkpoint
+    from torch.distributed.device_mesh import init_device_mesh
+    from torch.distributed.tensor import Shard, distribute_tensor
+
+    box = [tempfile.mkdtemp() if rank == 0 else None]
+    dist.broadcast_object_list(box, src=0)
+    mesh = init_device_mesh("cpu", (size,))
+    values = torch.arange(40.0).view(10, 4)
+    checkpoint.save({"w": distribute_tensor(values, mesh, [Shard(0)])}, checkpoint_id=box[0])
+    loaded = {"w": distribute_tensor(torch.zeros(10, 4), mesh, [Shard(1)])}
+    checkpoint.load(loaded, checkpoint_id=box[0])
+    assert torch.equal(loaded["w"].full_tensor(), values)
+
+
+def test_data_loader_workers(rank, size):
+    """Forked workers inherit MPI's state and must leave it alone."""
+    data = torch.utils.data.TensorDataset(torch.arange(8.0))
+    seen = torch.cat([x for (x,) in torch.utils.data.DataLoader(data, batch_size=2, num_workers=1)])
+    assert seen.tolist() == list(range(8))
+    x = torch.ones(1)
+    dist.all_reduce(x)
+    assert x.item() == size
+
+
+def main():
+    torch.set_num_threads(1)
+    dist.init_process_group(BACKEND)
+    rank, size = dist.get_rank(), dist.get_world_size()
+    wanted = sys.argv[1:]
+    ran = 0
+    for name, function in list(globals().items()):
+        if name.startswith("test_") and (not wanted or name in wanted):
+            function(rank, size)
+            dist.barrier()
+            ran += 1
+            if rank == 0:
+                print("passed", name, flush=True)
+    assert ran > 0, "no such test"
+    if rank == 0:
+        print(f"all {ran} passed", flush=True)
+    dist.destroy_process_group()
+
+
+if __name__ == "__main__":
+    main()
