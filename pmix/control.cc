@@ -1,0 +1,60 @@
+// pmix/control.cc: framing of the job's socket.
+#include "pmix/control.h"
+
+#include <sys/socket.h>
+#include <sys/types.h>
+#include <unistd.h>
+
+namespace pomona {
+
+std::vector<std::byte> control_frame(ControlType type, const Writer& payload) {
+    Writer frame;
+    frame.put(static_cast<uint32_t>(payload.bytes().size() + 1));
+    frame.put(type);
+    frame.put_bytes(payload.bytes());
+    return frame.bytes();
+}
+
+void ControlParser::feed(ConstBytes bytes) {
+    if (start_ == pending_.size()) {
+        pending_.clear();
+        start_ = 0;
+    }
+    pending_.insert(pending_.end(), bytes.begin(), bytes.end());
+}
+
+std::optional<ControlFrame> ControlParser::next() {
+    if (malformed_) return std::nullopt;
+    Reader reader(ConstBytes(pending_).subspan(start_));
+    auto length = reader.get<uint32_t>();
+    if (reader.failed()) return std::nullopt;
+    if (length < 1 || length > kControlFrameMax) {
+        malformed_ = true;
+        return std::nullopt;
+    }
+    if (reader.left() < length) return std::nullopt;
+    ControlFrame frame;
+    frame.type = reader.get<ControlType>();
+    ConstBytes payload = reader.take(length - 1);
+    frame.payload.assign(payload.begin(), payload.end());
+    start_ += sizeof(uint32_t) + length;
+    return frame;
+}
+
+std::string control_socket_path(const std::string& directory) { return directory + "/mpirun.sock"; }
+
+int socket_peer_user(int descriptor) {
+#if defined(__linux__)
+    struct ucred peer{};
+    socklen_t length = sizeof peer;
+    if (getsockopt(descriptor, SOL_SOCKET, SO_PEERCRED, &peer, &length) != 0) return -1;
+    return static_cast<int>(peer.uid);
+#else
+    uid_t user = 0;
+    gid_t group = 0;
+    if (getpeereid(descriptor, &user, &group) != 0) return -1;
+    return static_cast<int>(user);
+#endif
+}
+
+}  // namespace pomona

@@ -1,0 +1,103 @@
+// pmix/job_directory.cc: see job_directory.h.
+// Only plain system calls, no allocation-heavy library: the watchdog runs this too.
+#include "pmix/job_directory.h"
+
+#include "btl/base/format.h"
+
+#include <cstdint>
+#include <cstdlib>
+#include <cstring>
+
+#include <dirent.h>
+#include <sys/mman.h>
+#include <sys/random.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+namespace pomona {
+
+namespace {
+std::string random_tag() {
+    uint64_t bits = 0;
+    if (getentropy(&bits, sizeof bits) != 0) bits = static_cast<uint64_t>(getpid()) * 0x9e3779b9u;
+    std::string out;
+    for (int i = 0; i < 8; ++i, bits >>= 5) out += "0123456789abcdefghijklmnopqrstuv"[bits & 31];
+    return out;
+}
+
+std::string path_for(std::string_view tag) {
+    return format("{}/pomona-{}-{}", temporary_directory(), getuid(), tag);
+}
+}  // namespace
+
+std::string temporary_directory() {
+    // 104 bytes for a socket's path on macOS, less "/pomona-<user>-<tag>/<name>".
+    const char* given = std::getenv("TMPDIR");
+    if (given && *given == '/' && std::strlen(given) <= 52) {
+        std::string out = given;
+        while (out.size() > 1 && out.back() == '/') out.pop_back();
+        if (access(out.c_str(), W_OK | X_OK) == 0) return out;
+    }
+    return "/tmp";
+}
+
+Result<JobDirectory> make_job_directory() {
+    for (int attempt = 0; attempt < 20; ++attempt) {
+        JobDirectory out;
+        out.tag = random_tag();
+        out.path = path_for(out.tag);
+        if (mkdir(out.path.c_str(), 0700) == 0) return out;
+        if (errno != EEXIST)
+            return os_error(Code::io, "The job's directory cannot be made in TMPDIR or /tmp");
+    }
+    return Error{Code::io, "No unused name for the job's directory", -1, EEXIST};
+}
+
+Result<std::string> share_job_directory(const std::string& tag) {
+    std::string path = path_for(tag);
+    if (mkdir(path.c_str(), 0700) != 0 && errno != EEXIST)
+        return os_error(Code::io, "The job's directory cannot be made in TMPDIR or /tmp");
+    struct stat status{};
+    if (lstat(path.c_str(), &status) != 0)
+        return os_error(Code::io, "The job's directory cannot be examined");
+    if (!S_ISDIR(status.st_mode) || status.st_uid != getuid() || (status.st_mode & 077))
+        return Error{Code::refused, "The job's directory belongs to someone else or is open to others"};
+    return path;
+}
+
+namespace {
+void remove_level(const std::string& path, int depth) {
+    if (DIR* directory = opendir(path.c_str())) {
+        while (dirent* entry = readdir(directory)) {
+            std::string_view name = entry->d_name;
+            if (name == "." || name == "..") continue;
+            std::string inner = path + "/" + entry->d_name;
+            if (unlink(inner.c_str()) != 0 && depth > 0) remove_level(inner, depth - 1);
+        }
+        closedir(directory);
+    }
+    rmdir(path.c_str());
+}
+}  // namespace
+
+void remove_job_directory(const std::string& path) {
+    if (path.find("/pomona-") != std::string::npos) remove_level(path, 1);
+}
+
+void remove_shared_memory(std::string_view tag, int local_size) {
+    if (tag.empty()) return;
+#if defined(__linux__)
+    (void)local_size;  // the names can be listed here
+    std::string prefix = format("pomona-{}-", tag);
+    DIR* directory = opendir("/dev/shm");
+    if (!directory) return;
+    while (dirent* entry = readdir(directory))
+        if (std::string_view(entry->d_name).starts_with(prefix))
+            shm_unlink(format("/{}", entry->d_name).c_str());
+    closedir(directory);
+#else
+    for (int i = 0; i < local_size; ++i) shm_unlink(format("/pomona-{}-{}", tag, i).c_str());
+#endif
+}
+
+}  // namespace pomona

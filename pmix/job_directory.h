@@ -1,0 +1,33 @@
+// pmix/job_directory.h: the private place of a job on one machine, and its removal.
+// Idea: <tmp>/pomona-<user>-<tag>, mode 0700, short enough for the path of a Unix socket (104
+// bytes on macOS). Whoever removes it also removes the job's named shared memory.
+#pragma once
+
+#include "btl/base/result.h"
+
+#include <string>
+#include <string_view>
+
+namespace pomona {
+
+struct JobDirectory {
+    std::string tag;   // 8 random letters and digits: also the job's id
+    std::string path;
+};
+// Makes a directory that did not exist.
+Result<JobDirectory> make_job_directory();
+
+// The directory of a job whose tag is known: made by whoever comes first. Refused when it belongs
+// to another user or others may enter.
+Result<std::string> share_job_directory(const std::string& tag);
+
+// Removes the directory and what is in it (sockets, files; one level of directories).
+void remove_job_directory(const std::string& path);
+
+// Removes /pomona-<tag>-* of this user.
+void remove_shared_memory(std::string_view tag, int local_size);
+
+// The directory for temporary files: TMPDIR when it is short enough, else /tmp.
+std::string temporary_directory();
+
+}  // namespace pomona
