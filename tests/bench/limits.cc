@@ -5,8 +5,9 @@
 // memcpy        one process copies between two buffers; the size is what is copied
 // shm-copy      two processes, a chunked copy in and out of shared memory at the same time
 // reduce        a[i] += b[i], floats, one process; bandwidth counts a's bytes, as allreduce does
-// tcp-latency   8 bytes and more over a TCP connection of two processes: half a round trip
-// tcp-stream    one way, writes of the given size
+// tcp-latency   8 bytes and more over a TCP connection of two processes that poll: half a round trip
+// tcp-sleep     the same with both asleep in recv, as programs that do not burn a core
+// tcp-stream    one way, 16 writes of the given size, then an answer
 // wake          a process asleep in a read of a socket: from the write to its return
 // spawn         fork, exec and end of an empty process
 // Every loop is timed like the MPI cases: batches of at least 20 us; p50 and p99 over batches.
@@ -248,19 +249,21 @@ void write_all(int socket, const char* data, size_t bytes) {
     }
 }
 
-bool read_all(int socket, char* data, size_t bytes) {
+// `flags`: 0 sleeps until data comes, MSG_DONTWAIT polls for it.
+bool read_all(int socket, char* data, size_t bytes, int flags = 0) {
     while (bytes) {
-        ssize_t done = recv(socket, data, bytes, 0);
+        ssize_t done = recv(socket, data, bytes, flags);
         if (done == 0) return false;
+        if (done < 0 && (errno == EAGAIN || errno == EWOULDBLOCK || errno == EINTR)) continue;
         if (done < 0) give_up("recv");
         data += done, bytes -= size_t(done);
     }
     return true;
 }
 
-// What the serving side does for one connection: requests of {bytes to read, bytes to answer}.
+// What the serving side is asked to do: so many times, read and answer so many bytes.
 struct Request {
-    uint64_t read, answer;
+    uint64_t rounds, read, answer, polls;
 };
 
 void serve(int socket) {
@@ -268,11 +271,11 @@ void serve(int socket) {
     Request request{};
     std::vector<char> data;
     while (read_all(socket, reinterpret_cast<char*>(&request), sizeof request)) {
-        uint64_t rounds = request.answer >> 32, answer = request.answer & 0xffffffff;
-        data.resize(std::max<size_t>(request.read, answer));
-        for (uint64_t i = 0; i < rounds; ++i) {
-            if (!read_all(socket, data.data(), request.read)) return;
-            write_all(socket, data.data(), answer);
+        data.resize(std::max<size_t>(request.read, request.answer));
+        for (uint64_t i = 0; i < request.rounds; ++i) {
+            int flags = request.polls ? MSG_DONTWAIT : 0;
+            if (!read_all(socket, data.data(), request.read, flags)) return;
+            write_all(socket, data.data(), request.answer);
         }
     }
     close(socket);
@@ -309,15 +312,16 @@ int connect_to(const std::string& address, uint16_t port) {
 }
 
 // Rounds come in requests of as many as a batch has, so that no request is inside a timing.
-Summary tcp_rounds(Limits& l, int socket, size_t bytes, size_t answer) {
+Summary tcp_rounds(Limits& l, int socket, size_t bytes, size_t answer, bool polls) {
     std::vector<char> out(bytes, 1), in(std::max<size_t>(answer, 1));
     auto rounds = [&](uint64_t count) {
-        Request request{bytes, count << 32 | answer};
+        Request request{count, bytes, answer, polls};
+        int flags = polls ? MSG_DONTWAIT : 0;
         write_all(socket, reinterpret_cast<char*>(&request), sizeof request);
         double start = now_us();
         for (uint64_t i = 0; i < count; ++i) {
             write_all(socket, out.data(), bytes);
-            if (!read_all(socket, in.data(), answer)) give_up("the other side closed");
+            if (!read_all(socket, in.data(), answer, flags)) give_up("the other side closed");
         }
         return (now_us() - start) / double(count);
     };
@@ -331,15 +335,19 @@ Summary tcp_rounds(Limits& l, int socket, size_t bytes, size_t answer) {
 }
 
 void tcp_with(Limits& l, int socket, const std::string& where) {
-    l.table.title("tcp-latency: " + where + ", half a round trip");
-    for (size_t bytes : sizes_of({8, 4096}, std::max(l.options.step, 8))) {
-        Summary time = tcp_rounds(l, socket, bytes, bytes);
-        halve(&time);
-        l.add("tcp-latency", bytes, true, time, -1);
+    for (bool polls : {true, false}) {
+        const char* name = polls ? "tcp-latency" : "tcp-sleep";
+        l.table.title(std::string(name) + ": " + where + ", half a round trip, " +
+                      (polls ? "both sides polling" : "both sides asleep in recv"));
+        for (size_t bytes : sizes_of({8, 4096}, std::max(l.options.step, 8))) {
+            Summary time = tcp_rounds(l, socket, bytes, bytes, polls);
+            halve(&time);
+            l.add(name, bytes, true, time, -1);
+        }
     }
     l.table.title("tcp-stream: " + where + ", 16 writes and a 4-byte answer");
     for (size_t bytes : sizes_of({65536, 4u << 20}, std::max(l.options.step, 4))) {
-        Summary time = tcp_rounds(l, socket, bytes * 16, 4);
+        Summary time = tcp_rounds(l, socket, bytes * 16, 4, false);
         l.add("tcp-stream", bytes, true, time, double(bytes * 16) / time.p50 * 1e-3);
     }
 }

@@ -1,0 +1,217 @@
+"""netns.py: two network namespaces stand for two hosts (`mpi-bench versus --net 1,10,40`).
+
+Idea: a veth pair joins them, a token bucket on both ends makes it a link of the asked rate. The
+launchers of MPICH and Open MPI believe in two hosts: in place of ssh they get a script that enters
+the namespace of the host named. Pomona's ranks are started into the namespaces directly, one
+program each ("mpirun ... : ..."). A bare TCP ping-pong and stream over the same link stand beside.
+Linux and root only; elsewhere this part says so and is left out.
+"""
+
+import contextlib
+import json
+import os
+import shutil
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+from compare import Goal
+
+SUBNET = "10.213.7"
+HZ = 250  # the token bucket is refilled at least this often: its size is at least rate / HZ
+
+
+def quiet(*command, check=True):
+    done = subprocess.run(command, capture_output=True, text=True)
+    if check and done.returncode != 0:
+        raise OSError(f"{' '.join(command)}: {(done.stderr or done.stdout).strip()}")
+    return done.returncode == 0
+
+
+class Link:
+    """The two namespaces; a context manager that takes them away again."""
+
+    def __init__(self, scratch):
+        tag = os.getpid() % 100000
+        self.spaces = [f"pomb{tag}a", f"pomb{tag}b"]
+        self.ends = [f"pv{tag}a", f"pv{tag}b"]
+        self.addresses = [f"{SUBNET}.1", f"{SUBNET}.2"]
+        self.agent = Path(scratch) / "agent.sh"
+
+    def __enter__(self):
+        try:
+            for space in self.spaces:
+                quiet("ip", "netns", "add", space)
+            quiet("ip", "link", "add", self.ends[0], "netns", self.spaces[0], "type", "veth",
+                  "peer", "name", self.ends[1], "netns", self.spaces[1])
+            for space, end, address in zip(self.spaces, self.ends, self.addresses):
+                quiet("ip", "-n", space, "addr", "add", f"{address}/24", "dev", end)
+                quiet("ip", "-n", space, "link", "set", end, "up")
+                quiet("ip", "-n", space, "link", "set", "lo", "up")
+        except OSError:
+            self.__exit__()
+            raise
+        self.write_agent()
+        return self
+
+    def __exit__(self, *_):
+        for space in self.spaces:
+            quiet("ip", "netns", "del", space, check=False)
+
+    def shape(self, gigabits):
+        burst = int(max(256 << 10, gigabits * 1e9 / 8 / HZ * 2))
+        for space, end in zip(self.spaces, self.ends):
+            quiet("tc", "-n", space, "qdisc", "replace", "dev", end, "root", "tbf", "rate",
+                  f"{gigabits}gbit", "burst", str(burst), "latency", "20ms")
+
+    def inside(self, side, command, hostname=True):
+        """The command that runs `command` in one namespace, with a host name of its own."""
+        enter = ["ip", "netns", "exec", self.spaces[side]]
+        if not hostname:
+            return enter + command
+        name = f"pomb-{'ab'[side]}"
+        return enter + ["unshare", "--uts", "sh", "-c", f'hostname {name}; exec "$@"', "sh",
+                        *command]
+
+    def write_agent(self):
+        """What the launchers call in place of ssh: [options] host command..."""
+        cases = "\n".join(f"    *{address}|pomb-{'ab'[side]}) space={self.spaces[side]} "
+                          f"name=pomb-{'ab'[side]};;"
+                          for side, address in enumerate(self.addresses))
+        self.agent.write_text(f"""#!/bin/sh
+# Runs the command in the network namespace that stands for the host.
+while [ $# -gt 0 ]; do
+  space=
+  case "$1" in
+{cases}
+  esac
+  shift
+  [ -n "$space" ] && break
+done
+[ -n "$space" ] || exit 255
+exec ip netns exec "$space" unshare --uts sh -c "hostname $name; $*"
+""")
+        self.agent.chmod(0o755)
+
+
+def usable(say):
+    if not sys.platform.startswith("linux") or os.geteuid() != 0:
+        say("--net needs Linux and root; the loopback groups show TCP here")
+        return False
+    missing = [tool for tool in ("ip", "tc", "unshare") if not shutil.which(tool)]
+    if missing:
+        say(f"--net needs {', '.join(missing)} (package iproute2)")
+    return not missing
+
+
+def environment_of(library, link):
+    env = library.environment("tcp")
+    if library.kind == "mpich":
+        env.pop("MPIR_CVAR_NOLOCAL", None)
+    if library.kind == "openmpi":
+        net = f"{SUBNET}.0/24"
+        for prefix in ("OMPI_MCA_", "PRTE_MCA_", "PMIX_MCA_"):
+            env[prefix + "oob_tcp_if_include"] = net
+        env.update({"OMPI_MCA_btl_tcp_if_include": net, "OMPI_MCA_pml": "ob1",
+                    "OMPI_MCA_btl": "tcp,self", "OMPI_MCA_plm_rsh_agent": str(link.agent),
+                    "PRTE_MCA_plm_ssh_agent": str(link.agent),
+                    "PRTE_MCA_prte_if_include": net})
+    return env
+
+
+def command_of(library, link, program):
+    """One rank in each namespace."""
+    hosts = ",".join(link.addresses)
+    if library.kind == "mpich":
+        launcher = [library.mpirun, "-bind-to", "none", "-launcher", "ssh", "-launcher-exec",
+                    str(link.agent), "-hosts", hosts, "-n", "2", "-ppn", "1"]
+        return link.inside(0, launcher + program)
+    if library.kind == "openmpi":
+        launcher = [library.mpirun, "--bind-to", "none", "-H", hosts, "--map-by", "node",
+                    "-n", "2"]
+        return link.inside(0, launcher + program)
+    ranks = [["-n", "1"] + link.inside(side, program, hostname=False) for side in (0, 1)]
+    return [library.mpirun, "--bind-to", "none"] + ranks[0] + [":"] + ranks[1]
+
+
+class Shaped:
+    """The groups of one link rate."""
+
+    def __init__(self, gigabits, Group):
+        def name(what):
+            return f"{what}, {gigabits:g} Gb/s link"
+        self.groups = [
+            Group(name("tcp latency"), "latency", "half round trip, us", sizes="8:4K",
+                  transport="tcp", limit=f"tcp-latency {gigabits:g}", tags=("net",)),
+            Group(name("tcp bandwidth"), "bandwidth", "GB/s", sizes="64K:4M", transport="tcp",
+                  metric="algorithm_gbs", less_is_better=False,
+                  limit=f"tcp-stream {gigabits:g}", tags=("net",)),
+            Group(name("tcp allreduce"), "allreduce", "us", sizes="1M:16M", transport="tcp",
+                  goal=Goal(None, 0.9), tags=("net",)),
+        ]
+
+
+class InNamespaces:
+    """Stands in for versus.Run's way to start a library, keeping all else."""
+
+    def __init__(self, run, link):
+        self.run, self.link = run, link
+
+    def __enter__(self):
+        self.kept = (self.run.command, self.run.environment)
+        self.run.command = lambda library, group, ranks, extra: command_of(
+            library, self.link, [library.program, group.case, *extra])
+        self.run.environment = lambda library, group: environment_of(library, self.link)
+        return self
+
+    def __exit__(self, *_):
+        self.run.command, self.run.environment = self.kept
+
+
+def bare_tcp(run, link, program, gigabits):
+    """The bare ping-pong and stream through this link, kept under the link's rate."""
+    report = Path(run.scratch) / "tcp.json"
+    server = subprocess.Popen(link.inside(1, [program, "limits", "--tcp-server",
+                                              link.addresses[1]]))
+    try:
+        client = link.inside(0, [program, "limits", "--tcp-client", link.addresses[1], "-t",
+                                 str(run.args.time), "--json", str(report)])
+        done = subprocess.run(client, capture_output=True, text=True, timeout=run.args.timeout)
+        if done.returncode != 0:
+            run.failures.append(f"bare TCP over the {gigabits:g} Gb/s link: {done.stderr[-300:]}")
+            return
+        for row in json.loads(report.read_text())["rows"]:
+            value = row.get("algorithm_gbs", row["p50_us"])
+            key = (f"{row['case']} {gigabits:g}", row["bytes"])
+            run.limits.setdefault(key, []).append(value)
+    finally:
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            server.wait(5)
+        if server.poll() is None:
+            server.kill()
+            server.wait()
+
+
+def measure(args, run, libraries, Group, say):
+    """Runs the repetitions on every link; returns the groups whose rows were recorded."""
+    if not args.net or not usable(say):
+        return []
+    out = []
+    try:
+        with Link(run.scratch) as link, InNamespaces(run, link):
+            for rate in map(float, args.net.split(",")):
+                link.shape(rate)
+                time.sleep(0.2)
+                shaped = Shaped(rate, Group)
+                for repetition in range(args.repeat):
+                    bare_tcp(run, link, libraries[0].program, rate)
+                    turn = repetition % len(libraries)
+                    for group in shaped.groups:
+                        for library in libraries[turn:] + libraries[:turn]:
+                            run.measure(library, group, repetition)
+                run.set_limits(shaped.groups)
+                out += shaped.groups
+    except OSError as error:
+        say(f"--net: {error}")
+    return out

@@ -1,0 +1,151 @@
+#!/usr/bin/env python3
+"""Tests of the Python half of mpi-bench: ratios and verdicts, tables, plots, finding libraries.
+
+Values are made up here, so every expectation can be worked out by hand.
+"""
+
+import json
+import subprocess
+import sys
+import tempfile
+import unittest
+from pathlib import Path
+
+BENCH = Path(__file__).resolve().parent.parent
+sys.path.insert(0, str(BENCH))
+import compare  # noqa: E402
+import peers  # noqa: E402
+import plot  # noqa: E402
+import versus  # noqa: E402
+from compare import Cell, Goal  # noqa: E402
+
+try:
+    import matplotlib  # noqa: F401
+    HAVE_MATPLOTLIB = True
+except ImportError:
+    HAVE_MATPLOTLIB = False
+
+
+def cell(less=True, **values):
+    return Cell("group", "8 B", 8, less, {name: list(v) for name, v in values.items()})
+
+
+class Ratios(unittest.TestCase):
+    def test_the_best_peer_is_the_one_with_the_best_median(self):
+        times = cell(mine=[1, 1, 1], slow=[3, 3, 3], quick=[2, 2, 9])
+        self.assertEqual(compare.best_peer(times, "mine"), "quick")
+        rates = cell(False, mine=[1, 1, 1], slow=[3, 3, 3], quick=[2, 2, 9])
+        self.assertEqual(compare.best_peer(rates, "mine"), "slow")
+
+    def test_ratios_pair_the_values_of_one_repetition(self):
+        # The machine became twice as slow for the second repetition: the ratio stays.
+        ratio = compare.ratio_of(cell(mine=[1, 2, 1], peer=[2, 4, 2]), "mine")
+        self.assertEqual((ratio.median, ratio.low, ratio.high), (0.5, 0.5, 0.5))
+
+    def test_missing_repetitions_are_left_out(self):
+        ratio = compare.ratio_of(cell(mine=[None, 2, 3], peer=[2, 4, None]), "mine")
+        self.assertEqual((ratio.median, ratio.low, ratio.high), (0.5, 0.5, 0.5))
+        self.assertIsNone(compare.ratio_of(cell(mine=[1, 1]), "mine"))
+        self.assertIsNone(compare.ratio_of(cell(peer=[1, 1]), "mine"))
+
+    def test_a_verdict_needs_the_whole_spread(self):
+        def verdict(less, mine):
+            return compare.ratio_of(cell(less, mine=mine, peer=[10, 10, 10]),
+                                    "mine").verdict(less)
+        self.assertEqual(verdict(True, [8, 9, 10]), "ahead")
+        self.assertEqual(verdict(True, [8, 9, 11]), "even")
+        self.assertEqual(verdict(True, [11, 12, 13]), "behind")
+        self.assertEqual(verdict(False, [11, 12, 13]), "ahead")
+        self.assertEqual(verdict(False, [8, 9, 9]), "behind")
+        self.assertEqual(verdict(False, [9, 10, 11]), "even")
+
+    def test_goals(self):
+        cells = [cell(mine=[0.5], peer=[1]), cell(mine=[0.98], peer=[1])]
+        result = compare.summarize(cells, "mine", Goal(0.8, 1.0))
+        self.assertAlmostEqual(result["mean"], 0.7)
+        self.assertEqual(result["worst"], 0.98)
+        self.assertTrue(result["reached"])
+        self.assertFalse(compare.summarize(cells, "mine", Goal(0.6, 1.0))["reached"])
+        self.assertFalse(compare.summarize(cells, "mine", Goal(0.8, 0.9))["reached"])
+        rates = [cell(False, mine=[3], peer=[2])]
+        self.assertTrue(compare.summarize(rates, "mine", Goal(1.5, 1.0))["reached"])
+        self.assertFalse(compare.summarize(rates, "mine", Goal(1.6, 1.0))["reached"])
+
+    def test_table_marks_where_the_candidate_is_behind(self):
+        lines = compare.table("title", [cell(mine=[3, 3], peer=[2, 2])], "mine", ["mine", "peer"])
+        self.assertTrue(any("< behind" in line and "1.50 [1.50 .. 1.50]" in line
+                            for line in lines), lines)
+
+
+class Values(unittest.TestCase):
+    ROW = {"p50_us": 4.0, "min_us": 2.0, "algorithm_gbs": 1.0, "extra": {"Mmsg/s": 3.0}}
+
+    def test_statistics(self):
+        self.assertEqual(versus.value_of(self.ROW, "p50_us"), 4)
+        self.assertEqual(versus.value_of(self.ROW, "p50_us", "min"), 2)
+        self.assertEqual(versus.value_of(self.ROW, "algorithm_gbs", "min"), 2)
+        self.assertEqual(versus.value_of(self.ROW, "extra:Mmsg/s"), 3)
+        self.assertEqual(versus.value_of(self.ROW, "extra:Mmsg/s", "min"), 6)
+
+
+class Names(unittest.TestCase):
+    def test_library_versions(self):
+        for line, name in (("MPICH Version:\t4.0.2", "MPICH 4.0.2"),
+                           ("MPICH Version:      5.0.2", "MPICH 5.0.2"),
+                           ("Open MPI v5.0.11, package: x", "Open MPI 5.0.11"),
+                           ("Pomona 0.1.0 (MPI 5.0)", "Pomona 0.1.0")):
+            self.assertEqual(peers.short_name(line), name)
+
+    def test_every_group_is_a_known_case(self):
+        for group in versus.all_groups():
+            self.assertIn(group.transport, ("shm", "tcp"))
+            self.assertTrue(group.tags, group.name)
+        names = [group.name for group in versus.all_groups()]
+        self.assertEqual(len(names), len(set(names)))
+
+    def test_an_unknown_candidate_is_refused(self):
+        with tempfile.TemporaryDirectory() as folder:
+            with self.assertRaises(peers.BuildError):
+                peers.find_candidate(folder, None)
+
+
+def results(library):
+    rows = [{"case": "allreduce", "bytes": 4 << (2 * i), "p50_us": 0.5 * 2 ** i, "p99_us": 1,
+             "min_us": 0.4, "algorithm_gbs": 1} for i in range(6)]
+    rows += [{"case": "bandwidth", "bytes": 1024, "p50_us": 9, "algorithm_gbs": 7.5},
+             {"case": "latency", "bytes": 0, "p50_us": 9}]
+    return {"schema": 1, "tool": "mpi-bench", "library": library, "ranks": 2, "rows": rows}
+
+
+class Plots(unittest.TestCase):
+    def test_results_of_two_libraries_share_a_plot(self):
+        plots = plot.merge([results("MPICH Version: 4.0.2"), results("Open MPI v4.1.4,")])
+        self.assertEqual(sorted(plots), ["allreduce, 2 ranks", "bandwidth, 2 ranks"])
+        lines = plots["allreduce, 2 ranks"]["lines"]
+        self.assertEqual(sorted(lines), ["MPICH 4.0.2", "Open MPI 4.1.4"])
+        self.assertEqual(lines["MPICH 4.0.2"][0], (4, 0.5))
+        self.assertEqual(len(lines["MPICH 4.0.2"]), 6)
+        self.assertEqual(plots["bandwidth, 2 ranks"]["lines"]["MPICH 4.0.2"], [(1024, 7.5)])
+
+    def test_foreign_documents_are_refused(self):
+        with self.assertRaises(ValueError):
+            plot.merge([{"schema": 2}])
+
+    @unittest.skipUnless(HAVE_MATPLOTLIB, "matplotlib is not installed")
+    def test_pictures_are_written(self):
+        with tempfile.TemporaryDirectory() as folder:
+            source = Path(folder) / "results.json"
+            source.write_text(json.dumps(results("MPICH Version: 4.0.2")))
+            for target in ("all.png", "each"):
+                subprocess.run([sys.executable, str(BENCH / "plot.py"), "-o",
+                                str(Path(folder) / target), str(source)], check=True,
+                               stdout=subprocess.DEVNULL)
+            made = sorted(str(p.relative_to(folder)) for p in Path(folder).rglob("*.png"))
+            self.assertEqual(made, ["all.png", "each/allreduce-2-ranks.png",
+                                    "each/bandwidth-2-ranks.png"])
+            for name in made:
+                self.assertEqual((Path(folder) / name).read_bytes()[:4], b"\x89PNG")
+
+
+if __name__ == "__main__":
+    unittest.main()
