@@ -56,6 +56,10 @@ public:
     const Datatype* uniform() const { return predefined() ? this : uniform_; }
     // Basic elements in one element (a pair like MPI_FLOAT_INT has two).
     MPI_Count basics() const { return basics_; }
+    // Alignment of the strictest basic type.
+    int alignment() const { return alignment_; }
+    // The two basic types of a predefined pair, else null.
+    const Datatype* pair(int index) const { return pair_[index]; }
     // Basic elements that begin and end within the first `bytes` of the packed stream of elements;
     // -1 if `bytes` ends within a basic element.
     MPI_Count count_basic(MPI_Count bytes) const;
@@ -124,9 +128,10 @@ public:
 
 private:
     Datatype() : Object(Kind::datatype) {}
-    friend struct Predefined;
-    friend struct Maker;
-    friend class Shape;
+    friend struct Predefined;     // datatype_predefined.cc
+    friend struct DatatypeMaker;  // datatype_create.h
+    void each_basic_of_one(std::byte* address, const Visit& visit) const;
+    MPI_Count count_basic_of_part(MPI_Count bytes) const;
 
     MPI_Count size_ = 0, lb_ = 0, ub_ = 0, true_lb_ = 0, true_ub_ = 0;
     bool contiguous_ = true;
@@ -136,7 +141,7 @@ private:
     std::optional<ElementType> element_;
     const Datatype* uniform_ = nullptr;
     MPI_Count basics_ = 0;
-    std::vector<MPI_Count> basic_sizes_;  // predefined pairs: sizes of the two
+    const Datatype* pair_[2] = {};  // of predefined pairs: the two basic types
     Layout layout_;
     Call made_by_;
 };

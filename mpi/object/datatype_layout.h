@@ -8,6 +8,7 @@
 #include "btl/base/bytes.h"
 #include "mpi/abi/mpi.h"
 
+#include <algorithm>
 #include <memory>
 #include <vector>
 
@@ -48,6 +49,9 @@ struct Layout {
     static Layout blocks(MPI_Count count, const MPI_Count* offsets, const MPI_Count* lengths,
                          MPI_Count unit);
 
+    // Where byte `position` of one element's packed stream lies, from the element's address.
+    MPI_Count locate(MPI_Count position) const;
+
     // Bytes [offset, offset + out.size()) of the packed stream of `count` elements, `extent` apart.
     void pack(const std::byte* base, MPI_Count count, MPI_Count extent, size_t offset,
               Bytes out) const;
@@ -59,5 +63,12 @@ struct LayoutPart {
     Layout layout;
     MPI_Count position = 0;  // in the packed stream
 };
+
+// The entry of runs or parts whose bytes include `position`; the last, which has none, for the end.
+template <class Entry> size_t find_position(const std::vector<Entry>& list, MPI_Count position) {
+    auto next = std::upper_bound(list.begin(), list.end(), position,
+                                 [](MPI_Count p, const Entry& e) { return p < e.position; });
+    return static_cast<size_t>(next - list.begin()) - 1;
+}
 
 }  // namespace pomona
