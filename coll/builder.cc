@@ -24,23 +24,27 @@ Region Builder::scratch(size_t bytes) {
     return region;
 }
 
-void Builder::send(int peer, Region source) {
-    if (source.length) add(StepKind::send, peer, source, {}, {});
+StepId Builder::send(int peer, Region source) {
+    if (!source.length) return kNoStep;
+    return add(StepKind::send, peer, source, {}, {});
 }
 
-void Builder::recv(int peer, Region target) {
-    if (target.length) add(StepKind::recv, peer, {}, {}, target);
+StepId Builder::recv(int peer, Region target) {
+    if (!target.length) return kNoStep;
+    return add(StepKind::recv, peer, {}, {}, target);
 }
 
-void Builder::copy(Region source, Region target) {
+StepId Builder::copy(Region source, Region target) {
     check(source.length == target.length, source.length, target.length);
-    if (source.length && !(source == target)) add(StepKind::copy, -1, source, {}, target);
+    if (!source.length || source == target) return kNoStep;
+    return add(StepKind::copy, -1, source, {}, target);
 }
 
-void Builder::reduce(Region left, Region right, Region target) {
+StepId Builder::reduce(Region left, Region right, Region target) {
     check(left.length == target.length && right.length == target.length, left.length,
           right.length, target.length);
-    if (target.length) add(StepKind::reduce, -1, left, right, target);
+    if (!target.length) return kNoStep;
+    return add(StepKind::reduce, -1, left, right, target);
 }
 
 StepId Builder::signal(int peer) { return add(StepKind::send, peer, {}, {}, {}); }
@@ -53,13 +57,14 @@ StepId Builder::gate(int number, Region written) {
 }
 
 void Builder::after(StepId later, StepId earlier) {
+    if (earlier == kNoStep || later == kNoStep) return;
     check(earlier < later, earlier, later);
     edges_.emplace_back(earlier, later);
 }
 
 StepId Builder::join() {
     StepId step = add(StepKind::join, -1, {}, {}, {});
-    StepId first = last_join_ == kNobody ? 0 : last_join_ + 1;
+    StepId first = last_join_ == kNoStep ? 0 : last_join_ + 1;
     for (StepId earlier = first; earlier < step; ++earlier) edges_.emplace_back(earlier, step);
     return last_join_ = step;
 }
@@ -86,7 +91,7 @@ StepId Builder::add(StepKind kind, int peer, Region source, Region other, Region
     }
     steps_.push_back(step);
     found_.clear();
-    if (last_join_ != kNobody) found_.push_back(last_join_);
+    if (last_join_ != kNoStep) found_.push_back(last_join_);
     reads(id, source);
     reads(id, other);
     writes(id, target);
@@ -119,7 +124,7 @@ void Builder::reads(StepId step, Region region) {
     while (at < end) {
         if (it == extents.end() || it->first > at) {  // a gap: nobody wrote it
             size_t stop = it == extents.end() ? end : std::min(end, it->first);
-            it = extents.emplace_hint(it, at, Extent{stop, kNobody, {}});
+            it = extents.emplace_hint(it, at, Extent{stop, kNoStep, {}});
         }
         if (rules_.read_after_write && (rules_.partial_overlap || it->first == begin))
             depend(it->second.writer);

@@ -22,6 +22,8 @@ struct HazardRules {
     bool order_slots = true;       // false: slots are given in the reverse order of calls
 };
 
+constexpr StepId kNoStep = ~StepId{0};
+
 class Builder {
 public:
     explicit Builder(const Shape& shape, HazardRules rules = {});
@@ -35,36 +37,37 @@ public:
     void alias_result(Region region) { result_ = region; }
 
     // -- steps. Empty regions make no step (both sides of a message know its length).
-    void send(int peer, Region source);
-    void recv(int peer, Region target);
-    void copy(Region source, Region target);  // nothing when they are the same
-    void reduce(Region left, Region right, Region target);  // left: from lower ranks; target may be either
+    StepId send(int peer, Region source);
+    StepId recv(int peer, Region target);
+    StepId copy(Region source, Region target);  // nothing when they are the same
+    // `left` comes from the lower ranks; `target` may be either of them, or neither.
+    StepId reduce(Region left, Region right, Region target);
     // Messages without bytes. The returned steps can be ordered by after().
     StepId signal(int peer);
     StepId await(int peer);
     StepId gate(int number, Region written);
-    void after(StepId later, StepId earlier);
+    void after(StepId later, StepId earlier);  // either may be kNoStep
     StepId join();  // everything later waits for everything earlier
 
     // Ranks of a part: peers are numbered within `ranks` until the returned one is set again.
     std::vector<int> set_team(std::vector<int> ranks);
 
     size_t element() const { return element_; }
+    size_t step_count() const { return steps_.size(); }
     Schedule finish();
 
 private:
     struct Extent {
         size_t end = 0;
-        StepId writer = kNobody;
+        StepId writer = kNoStep;
         std::vector<StepId> readers;
     };
     using Extents = std::map<size_t, Extent>;
-    static constexpr StepId kNobody = ~StepId{0};
 
     StepId add(StepKind kind, int peer, Region source, Region other, Region target);
     void reads(StepId step, Region region);
     void writes(StepId step, Region region);
-    void depend(StepId step) { if (step != kNobody) found_.push_back(step); }
+    void depend(StepId step) { if (step != kNoStep) found_.push_back(step); }
     Extents::iterator split(Extents& extents, size_t at);
     void settle(StepId step);
 
@@ -74,7 +77,7 @@ private:
     std::vector<int> sent_, received_;  // messages so far, by peer
     size_t element_;
     size_t scratch_bytes_ = 0;
-    StepId last_join_ = kNobody;
+    StepId last_join_ = kNoStep;
     std::vector<Step> steps_;
     std::vector<std::pair<StepId, StepId>> edges_;  // earlier, later
     std::vector<StepId> found_;                     // of the step being added

@@ -7,7 +7,6 @@ namespace pomona::coll {
 
 void Runner::prepare(const Schedule& schedule) {
     check(!running_);
-    if (schedule_ == &schedule) return;
     schedule_ = &schedule;
     size_t steps = schedule.steps().size();
     if (steps > steps_max_) {

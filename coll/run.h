@@ -32,8 +32,8 @@ public:
     Runner(const Runner&) = delete;
     Runner& operator=(const Runner&) = delete;
 
-    // Makes ready for `schedule`, which must outlive the executions. Allocates when it is not the
-    // one of last time.
+    // Makes ready for `schedule`, which must outlive the executions. Allocates only when it is larger
+    // than those before.
     void prepare(const Schedule& schedule);
     // Starts; `done` is called once, with the first error if there was one, when no step is under
     // way any more. It may be called inside start(), and may start the Runner again or destroy it.

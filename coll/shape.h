@@ -24,6 +24,8 @@ struct Block {
     bool operator==(const Block&) const = default;
 };
 
+// Buffers: bcast uses the result buffer at every rank, as the root's source too. Others read input
+// and write result, where MPI says that a rank has one.
 // Which block spans a v-form sets (lengths and offsets in bytes; gaps between blocks are kept):
 //   allgather       result_blocks: all ranks'; the input is result_blocks[rank].length bytes
 //   reduce_scatter  input_blocks: all ranks', in order and without gaps; result: one's own length

@@ -1,0 +1,98 @@
+// coll/algorithms/algorithms.h: every algorithm of the catalog, and the parts they share.
+// Idea: an algorithm is straight-line code over a Builder: blocks, peers, steps. It contains no
+// requests, polling or errors, and no order beyond that of its lines.
+#pragma once
+
+#include "coll/builder.h"
+#include "coll/options.h"
+
+#include <functional>
+
+namespace pomona::coll {
+
+using BuildFunction = void (*)(Builder& s, const Shape& shape, const Options& options);
+
+#define ALGORITHM(collective, name, legal, build, cost, citation) \
+    void build(Builder& s, const Shape& shape, const Options& options);
+#include "coll/catalog.def"
+#undef ALGORITHM
+
+// ---- arithmetic
+inline int mod(int a, int p) { return ((a % p) + p) % p; }
+inline bool is_power_of_two(int p) { return (p & (p - 1)) == 0; }
+inline int floor_log2(int p) {
+    int log = 0;
+    while (p >>= 1) ++log;
+    return log;
+}
+inline int ceil_log2(int p) { return floor_log2(p) + (is_power_of_two(p) ? 0 : 1); }
+inline int floor_power_of_two(int p) { return 1 << floor_log2(p); }
+
+// Byte block of share r of n of the shape's vector.
+Block share_bytes(const Shape& shape, int n, int r);
+// The same for a piece: share r of n of `block`, split at whole elements.
+Block share_of_block(Block block, size_t element, int n, int r);
+// Blocks of all ranks, for a shape whose results are gathered (allgather).
+std::vector<Block> result_blocks(const Shape& shape);
+std::vector<Block> input_blocks(const Shape& shape);
+std::vector<Block> vector_shares(const Shape& shape);  // share_bytes for each rank
+
+inline Region result(Builder& s, Block block) { return s.result(block.offset, block.length); }
+inline Region input(Builder& s, Block block) { return s.input(block.offset, block.length); }
+
+// ---- parts, used by several algorithms (each documented where it is defined)
+// Where the partial sum of `block` lands at `step` of a ring; `last`: it is one's own result.
+using Landing = std::function<Region(int step, int block, bool last)>;
+// Rank r ends with the whole reduction of blocks[(r + first) % p].
+void ring_reduce_scatter(Builder& s, const Shape& shape, const std::vector<Block>& blocks,
+                         int first, int segments, const Landing& landing);
+// Rank r begins with blocks[(r + first) % p] in result().
+void ring_allgather(Builder& s, const Shape& shape, const std::vector<Block>& blocks, int first,
+                    int segments);
+
+// Trees over ranks relative to the root: whom one's data comes from, whom it goes to.
+struct TreePlace {
+    int parent = -1;
+    std::vector<int> children;  // in the order of sending (largest subtree first)
+};
+TreePlace binomial_place(int rank, int size, int root);
+TreePlace kary_place(int rank, int size, int root, int radix);
+
+struct Fold {
+    Fold(int rank, int size);
+    int rank_of(int number) const;
+    int power, rest;
+    int number;  // among the power of two; -1: stepped out
+};
+
+// target = left op right where `mine` and `theirs` are ordered by the ranks they come from.
+inline void reduce_ordered(Builder& s, bool theirs_lower, Region mine, Region theirs,
+                           Region target) {
+    if (theirs_lower) s.reduce(theirs, mine, target);
+    else s.reduce(mine, theirs, target);
+}
+// acc = acc op next. The order is swapped where that is allowed: it spares users' functions a copy.
+inline void append(Builder& s, const Shape& shape, Region acc, Region next) {
+    if (shape.commutative) s.reduce(next, acc, acc);
+    else s.reduce(acc, next, acc);
+}
+
+// Places for arriving data: one per use while small, so that all receives are posted at the
+// start; else two in turn.
+class Landings {
+public:
+    Landings(Builder& s, size_t bytes) : s_(s), bytes_(bytes) {}
+    Region next() {
+        if (bytes_ <= kSmall || used_.size() < 2) used_.push_back(s_.scratch(bytes_));
+        return bytes_ <= kSmall ? used_.back() : used_[turn_++ % 2];
+    }
+
+private:
+    static constexpr size_t kSmall = 16384;
+    Builder& s_;
+    size_t bytes_;
+    size_t turn_ = 0;
+    std::vector<Region> used_;
+};
+
+}  // namespace pomona::coll

@@ -1,0 +1,61 @@
+// coll/algorithms/common.cc: arithmetic of blocks and trees that several algorithms share.
+#include "coll/algorithms/algorithms.h"
+
+namespace pomona::coll {
+
+Block share_of_block(Block block, size_t element, int n, int r) {
+    Block share = share_of(block.length / element, n, r);
+    return {block.offset + share.offset * element, share.length * element};
+}
+
+Block share_bytes(const Shape& shape, int n, int r) {
+    return share_of_block({0, shape.bytes()}, shape.element, n, r);
+}
+
+std::vector<Block> vector_shares(const Shape& shape) {
+    std::vector<Block> blocks;
+    for (int r = 0; r < shape.size; ++r) blocks.push_back(share_bytes(shape, shape.size, r));
+    return blocks;
+}
+
+std::vector<Block> result_blocks(const Shape& shape) {
+    std::vector<Block> blocks;
+    for (int r = 0; r < shape.size; ++r) blocks.push_back(shape.result_block(r));
+    return blocks;
+}
+
+std::vector<Block> input_blocks(const Shape& shape) {
+    std::vector<Block> blocks;
+    for (int r = 0; r < shape.size; ++r) blocks.push_back(shape.input_block(r));
+    return blocks;
+}
+
+TreePlace binomial_place(int rank, int size, int root) {
+    TreePlace place;
+    int relative = mod(rank - root, size), mask = 1;
+    while (mask < size && !(relative & mask)) mask <<= 1;
+    if (relative) place.parent = mod(rank - mask, size);
+    for (mask >>= 1; mask; mask >>= 1)
+        if (relative + mask < size) place.children.push_back((rank + mask) % size);
+    return place;
+}
+
+TreePlace kary_place(int rank, int size, int root, int radix) {
+    TreePlace place;
+    int relative = mod(rank - root, size);
+    if (relative) place.parent = ((relative - 1) / radix + root) % size;
+    for (int child = relative * radix + 1; child <= relative * radix + radix; ++child)
+        if (child < size) place.children.push_back((child + root) % size);
+    return place;
+}
+
+// Ranks beyond a power of two hand their data to a neighbour first: of the first 2 * rest ranks
+// the even ones step out, so that order is kept.
+Fold::Fold(int rank, int size) : power(floor_power_of_two(size)), rest(size - power) {
+    if (rank < 2 * rest) number = rank % 2 ? rank / 2 : -1;
+    else number = rank - rest;
+}
+
+int Fold::rank_of(int n) const { return n < rest ? 2 * n + 1 : n + rest; }
+
+}  // namespace pomona::coll

@@ -1,0 +1,128 @@
+// coll/algorithms/hierarchy.cc: two levels: ranks of one node, and one leader per node.
+// Idea: the slow links between nodes carry each vector once; the parts are the flat algorithms,
+// built for a team of ranks. Source: Karonis et al., IPDPS 2000; Graham, Shipman, EuroPVM/MPI 2008.
+#include "coll/algorithms/algorithms.h"
+
+#include <algorithm>
+
+namespace pomona::coll {
+
+namespace {
+
+struct Levels {
+    std::vector<int> members;  // of this rank's node
+    std::vector<int> leaders;  // the root's node is led by the root
+    int leader = 0;
+
+    explicit Levels(const Shape& shape) {
+        std::vector<int> seen;
+        for (int r = 0; r < shape.size; ++r) {
+            int node = shape.nodes[r];
+            if (node == shape.nodes[shape.rank]) members.push_back(r);
+            if (std::find(seen.begin(), seen.end(), node) != seen.end()) continue;
+            seen.push_back(node);
+            leaders.push_back(node == shape.nodes[shape.root] ? shape.root : r);
+        }
+        for (int l : leaders)
+            if (shape.nodes[l] == shape.nodes[shape.rank]) leader = l;
+    }
+};
+
+int position(const std::vector<int>& ranks, int rank) {
+    return static_cast<int>(std::find(ranks.begin(), ranks.end(), rank) - ranks.begin());
+}
+
+// The same collective among `team`, rooted at `root`.
+Shape part_of(const Shape& shape, const std::vector<int>& team, int root) {
+    Shape part = shape;
+    part.rank = position(team, shape.rank);
+    part.size = static_cast<int>(team.size());
+    part.root = position(team, root);
+    part.nodes = {};
+    return part;
+}
+
+void in_team(Builder& s, const std::vector<int>& team, BuildFunction build, const Shape& part,
+             const Options& options) {
+    auto outer = s.set_team(team);
+    build(s, part, options);
+    s.set_team(std::move(outer));
+}
+
+void allreduce_levels(Builder& s, const Shape& shape, BuildFunction across,
+                      const Options& options) {
+    Levels levels(shape);
+    Shape node = part_of(shape, levels.members, levels.leader);
+    in_team(s, levels.members, reduce_binomial, node, options);
+    if (shape.rank == levels.leader) {
+        s.alias_input(s.result(0, shape.bytes()));
+        Shape wide = part_of(shape, levels.leaders, levels.leaders[0]);
+        wide.in_place = true;
+        in_team(s, levels.leaders, across, wide, options);
+    }
+    in_team(s, levels.members, bcast_binomial, node, options);
+}
+
+}  // namespace
+
+// Idea: reduce to the node's leader, allreduce among leaders by recursive doubling, bcast.
+// Source: as above.     Cost: lg q (2 a1 + n (2 b1 + r)) + lg h (a + n (b + r))
+// Limits: commutative, several nodes with several ranks
+void allreduce_hierarchical(Builder& s, const Shape& shape, const Options& options) {
+    allreduce_levels(s, shape, allreduce_recursive_doubling, options);
+}
+
+// Idea: the same with Rabenseifner's algorithm among the leaders, for long vectors.
+// Source: as above.     Cost: lg q (2 a1 + n (2 b1 + r)) + 2 lg h a + (1-1/h) n (2 b + r)
+// Limits: as above
+void allreduce_hierarchical_halving(Builder& s, const Shape& shape, const Options& options) {
+    allreduce_levels(s, shape, allreduce_rabenseifner, options);
+}
+
+// Idea: the root sends to the leaders, each leader within its node.
+// Source: as above.     Cost: lg h (a + n b) + lg q (a1 + n b1)     Limits: several nodes
+void bcast_hierarchical(Builder& s, const Shape& shape, const Options& options) {
+    Levels levels(shape);
+    if (shape.rank == levels.leader)
+        in_team(s, levels.leaders, bcast_binomial,
+                part_of(shape, levels.leaders, shape.root), options);
+    in_team(s, levels.members, bcast_binomial, part_of(shape, levels.members, levels.leader),
+            options);
+}
+
+// Idea: reduce to the leaders, then among them to the root.
+// Source: as above.     Cost: lg h (a + n (b + r)) + lg q (a1 + n (b1 + r))
+// Limits: commutative, several nodes
+void reduce_hierarchical(Builder& s, const Shape& shape, const Options& options) {
+    Levels levels(shape);
+    Shape node = part_of(shape, levels.members, levels.leader);
+    Region total{};
+    if (shape.rank == levels.leader && shape.rank != shape.root)
+        s.alias_result(total = s.scratch(shape.bytes()));
+    in_team(s, levels.members, reduce_binomial, node, options);
+    if (shape.rank != levels.leader) return;
+    s.alias_input(s.result(0, shape.bytes()));
+    Shape wide = part_of(shape, levels.leaders, shape.root);
+    wide.in_place = true;
+    in_team(s, levels.leaders, reduce_binomial, wide, options);
+}
+
+// Idea: wait within the node, then among leaders, then tell the node.
+// Source: as above.     Cost: 2 lg q a1 + lg h a     Limits: several nodes
+void barrier_hierarchical(Builder& s, const Shape& shape, const Options& options) {
+    Levels levels(shape);
+    TreePlace place = binomial_place(position(levels.members, shape.rank),
+                                     static_cast<int>(levels.members.size()),
+                                     position(levels.members, levels.leader));
+    auto outer = s.set_team(levels.members);
+    for (int child : place.children) s.await(child);
+    if (!place.children.empty()) s.join();
+    if (place.parent >= 0) s.signal(place.parent), s.await(place.parent);
+    else in_team(s, levels.leaders, barrier_dissemination,
+                 part_of(shape, levels.leaders, levels.leaders[0]), options);
+    if (!place.children.empty()) s.join();
+    for (int child : place.children) s.signal(child);
+    s.set_team(std::move(outer));
+}
+
+}  // namespace pomona::coll

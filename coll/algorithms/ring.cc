@@ -1,0 +1,139 @@
+// coll/algorithms/ring.cc: rings: each rank receives from the left and sends to the right.
+//
+//   reduce-scatter, p = 4, block numbers sent at each step (rank r, first = 1):
+//     step 0:  r,  step 1: r-1,  step 2: r-2;  the block received is added to and sent on.
+#include "coll/algorithms/algorithms.h"
+
+namespace pomona::coll {
+
+// Idea: each block travels once around the ring, every rank adding its part.
+// Source: Patarasu, Yuan, JPDC 69(2):117-124, 2009.
+// Cost: (p-1)(a + n/p (b + r))     Limits: commutative
+void ring_reduce_scatter(Builder& s, const Shape& shape, const std::vector<Block>& blocks,
+                         int first, int segments, const Landing& landing) {
+    int p = shape.size, right = (shape.rank + 1) % p, left = mod(shape.rank - 1, p);
+    Region partial{};  // what is sent next: at first the input itself
+    for (int step = 0; step < p - 1; ++step) {
+        int out = mod(shape.rank + first - 1 - step, p), in = mod(out - 1, p);
+        Region sent = step ? partial : input(s, blocks[out]);
+        Region mine = input(s, blocks[in]);
+        Region land = landing(step, in, step == p - 2);
+        for (int segment = 0; segment < segments; ++segment) {
+            Block o = share_of_block({0, sent.length}, shape.element, segments, segment);
+            Block i = share_of_block({0, mine.length}, shape.element, segments, segment);
+            Region piece = land.slice(i.offset, i.length), own = mine.slice(i.offset, i.length);
+            s.recv(left, piece);
+            s.send(right, sent.slice(o.offset, o.length));
+            s.reduce(own, piece, piece);
+        }
+        partial = land;
+    }
+}
+
+// Idea: each block travels once around the ring, every rank keeping a copy.
+// Source: Thakur, Rabenseifner, Gropp, IJHPCA 19(1):49-66, 2005.
+// Cost: (p-1)(a + m b)     Limits: none
+void ring_allgather(Builder& s, const Shape& shape, const std::vector<Block>& blocks, int first,
+                    int segments) {
+    int p = shape.size, right = (shape.rank + 1) % p, left = mod(shape.rank - 1, p);
+    for (int step = 0; step < p - 1; ++step) {
+        int out = mod(shape.rank + first - step, p), in = mod(out - 1, p);
+        for (int segment = 0; segment < segments; ++segment) {
+            s.recv(left, result(s, share_of_block(blocks[in], shape.element, segments, segment)));
+            s.send(right, result(s, share_of_block(blocks[out], shape.element, segments, segment)));
+        }
+    }
+}
+
+// Idea: reduce-scatter around the ring, then allgather around it.
+// Source: Patarasu, Yuan, JPDC 69(2):117-124, 2009.
+// Cost: 2(p-1)(a + n/p b) + (p-1) n/p r     Limits: commutative
+void allreduce_ring(Builder& s, const Shape& shape, const Options& options) {
+    auto blocks = vector_shares(shape);
+    if (shape.size == 1) return void(s.copy(s.input(0, shape.bytes()), s.result(0, shape.bytes())));
+    Region space[2];
+    if (shape.in_place) space[0] = s.scratch(blocks[0].length), space[1] = s.scratch(blocks[0].length);
+    if (!shape.in_place) {
+        ring_reduce_scatter(s, shape, blocks, 1, options.segments,
+                            [&](int, int block, bool) { return result(s, blocks[block]); });
+    } else {
+        ring_reduce_scatter(s, shape, blocks, 1, options.segments, [&](int step, int block, bool) {
+            return space[step % 2].slice(0, blocks[block].length);
+        });
+        int own = (shape.rank + 1) % shape.size;
+        s.copy(space[shape.size % 2].slice(0, blocks[own].length), result(s, blocks[own]));
+    }
+    ring_allgather(s, shape, blocks, 1, options.segments);
+}
+
+// Idea: the ring's reduce-scatter, aimed so that each rank ends with its own block.
+// Source: as above.     Cost: (p-1)(a + m (b + r))     Limits: commutative
+void reduce_scatter_ring(Builder& s, const Shape& shape, const Options& options) {
+    auto blocks = input_blocks(shape);
+    Block own = blocks[shape.rank];
+    Region target = s.result(0, own.length);
+    if (shape.size == 1) return void(s.copy(input(s, own), target));
+    size_t longest = 0;
+    for (const Block& block : blocks) longest = std::max(longest, block.length);
+    Region space[2] = {s.scratch(longest), s.scratch(longest)};
+    Region last{};
+    ring_reduce_scatter(s, shape, blocks, 0, options.segments,
+                        [&](int step, int block, bool final) {
+                            Region land = final && !shape.in_place
+                                              ? target : space[step % 2].slice(0, blocks[block].length);
+                            return final ? last = land : land;
+                        });
+    s.copy(last, target);
+}
+
+// Idea: reduce-scatter around the ring, then every rank sends its block to the root.
+// Source: as above.     Cost: (p-1)(a + n/p (b + r)) + a + n b     Limits: commutative
+void reduce_ring(Builder& s, const Shape& shape, const Options& options) {
+    if (shape.size == 1) return void(s.copy(s.input(0, shape.bytes()), s.result(0, shape.bytes())));
+    auto blocks = vector_shares(shape);
+    bool at_root = shape.rank == shape.root;
+    Region space[2] = {s.scratch(blocks[0].length), s.scratch(blocks[0].length)};
+    ring_reduce_scatter(s, shape, blocks, 1, options.segments, [&](int step, int block, bool) {
+        return space[step % 2].slice(0, blocks[block].length);
+    });
+    int own = (shape.rank + 1) % shape.size;
+    Region mine = space[shape.size % 2].slice(0, blocks[own].length);
+    if (!at_root) return void(s.send(shape.root, mine));
+    for (int r = 0; r < shape.size; ++r)
+        if (r != shape.root) s.recv(r, result(s, blocks[(r + 1) % shape.size]));
+    s.copy(mine, result(s, blocks[own]));
+}
+
+// Idea: see ring_allgather.     Source: as there.     Cost: (p-1)(a + m b)     Limits: none
+void allgather_ring(Builder& s, const Shape& shape, const Options& options) {
+    auto blocks = result_blocks(shape);
+    Region own = result(s, blocks[shape.rank]);
+    if (!shape.in_place) s.copy(s.input(0, own.length), own);
+    ring_allgather(s, shape, blocks, 0, options.segments);
+}
+
+// Idea: pairs swap blocks with the neighbour on one side, then what they got with the other side:
+// two blocks a step, in half the steps of a ring.
+// Source: Chen, Zhang, Zhang, Yang, HPC Asia 2005.
+// Cost: p/2 a + (p-1) m b     Limits: even p, regular
+void allgather_neighbor_exchange(Builder& s, const Shape& shape, const Options&) {
+    int p = shape.size, r = shape.rank;
+    size_t m = shape.bytes();
+    if (!shape.in_place) s.copy(s.input(0, m), s.result(r * m, m));
+    bool even = r % 2 == 0;
+    int sides[2] = {even ? (r + 1) % p : mod(r - 1, p), even ? mod(r - 1, p) : (r + 1) % p};
+    s.recv(sides[0], s.result(sides[0] * m, m));
+    s.send(sides[0], s.result(r * m, m));
+    // From now on pairs of blocks move: each rank passes on the pair that it got last.
+    int pair = r / 2 * 2;
+    for (int step = 1; step < p / 2; ++step) {
+        int side = step % 2;
+        int distance = 2 * ((step + 1) / 2);
+        int theirs = mod(r / 2 * 2 + (even == (side == 1) ? -distance : distance), p);
+        s.recv(sides[side], s.result(theirs * m, 2 * m));
+        s.send(sides[side], s.result(pair * m, 2 * m));
+        pair = theirs;
+    }
+}
+
+}  // namespace pomona::coll

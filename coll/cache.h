@@ -1,0 +1,54 @@
+// coll/cache.h: the schedules a communicator used lately, by shape.
+// Idea: programs repeat few shapes, and replaying a schedule costs a hundredth of building it. The
+// one used last is compared first; beyond, a linear search over hashes. Not locked: the caller
+// holds its communicator's engine.
+#pragma once
+
+#include "coll/select.h"
+
+#include <array>
+#include <memory>
+#include <vector>
+
+namespace pomona::coll {
+
+// What select() needs beside a shape: fixed for a communicator's life.
+struct Policy {
+    Machine machine = Machine::shared_memory();
+    std::array<Choice, static_cast<size_t>(Collective::count_)> choices;
+    const Choice& choice(Collective collective) const {
+        return choices[static_cast<size_t>(collective)];
+    }
+};
+
+class ScheduleCache {
+public:
+    explicit ScheduleCache(size_t capacity = 64) : capacity_(capacity ? capacity : 1) {}
+
+    // The schedule for the shape, made if need be (then `built` is set). Shared, because it may
+    // be dropped from the cache while it runs.
+    std::shared_ptr<const Schedule> get(const Shape& shape, const Policy& policy,
+                                        bool* built = nullptr);
+    size_t size() const { return entries_.size(); }
+    void clear() { entries_.clear(); }
+
+private:
+    struct Entry {
+        uint64_t hash = 0;
+        Shape shape;                       // its spans refer to the vectors below
+        std::vector<Block> input_blocks, result_blocks;
+        std::vector<int> sources, destinations;
+        std::shared_ptr<const Schedule> schedule;
+        uint64_t used = 0;
+    };
+    static uint64_t hash_of(const Shape& shape);
+    static bool same(const Shape& a, const Shape& b);
+    Entry& place();
+
+    size_t capacity_;
+    uint64_t clock_ = 0;
+    size_t last_ = 0;
+    std::vector<std::unique_ptr<Entry>> entries_;
+};
+
+}  // namespace pomona::coll

@@ -1,0 +1,160 @@
+// coll/catalog.cc: catalog.def as a table, and the facts that its expressions speak of.
+#include "coll/catalog.h"
+
+#include "coll/algorithms/algorithms.h"
+
+#include <algorithm>
+#include <cstring>
+
+namespace pomona::coll {
+
+namespace {
+
+// Which letters an expression names; formulas with S or k are tried with several values.
+bool names_letter(const char* formula, char letter) {
+    auto is_word = [](char c) { return isalnum(static_cast<unsigned char>(c)) || c == '_'; };
+    for (const char* at = formula; (at = std::strchr(at, letter)); ++at)
+        if ((at == formula || !is_word(at[-1])) && !is_word(at[1])) return true;
+    return std::strstr(formula, "ring_reduce") && letter == 'S';
+}
+
+#define FACTS                                                                                     \
+    [[maybe_unused]] const auto& [p, lg, rest, down, lgdown, lgless, n, m, S, k, depth, a, o, b,  \
+                                  a1, b1, c, r, h, q, lgh, lgq, ring_reduce, root, commutative,   \
+                                  irregular, in_place, even, levels] = facts;
+
+const std::vector<Algorithm>& table() {
+    static const std::vector<Algorithm> rows = [] {
+        std::vector<Algorithm> made{
+#define ALGORITHM(collective, name, legal, build, cost, citation)                                 \
+    {Collective::collective, #name,                                                               \
+     [](const Facts& facts) -> bool { FACTS return legal; }, build,                               \
+     [](const Facts& facts) -> double { FACTS return cost; }, #legal, #cost, citation, #build,    \
+     false, false},
+#include "coll/catalog.def"
+#undef ALGORITHM
+        };
+        for (Algorithm& row : made) {
+            row.uses_segments = names_letter(row.formula, 'S');
+            row.uses_radix = names_letter(row.formula, 'k');
+        }
+        return made;
+    }();
+    return rows;
+}
+
+size_t total_bytes(std::span<const Block> blocks) {
+    size_t sum = 0;
+    for (const Block& block : blocks) sum += block.length;
+    return sum;
+}
+
+size_t longest(std::span<const Block> blocks) {
+    size_t bytes = 0;
+    for (const Block& block : blocks) bytes = std::max(bytes, block.length);
+    return bytes;
+}
+
+int tree_depth(int p, int radix) {
+    int depth = 0;
+    for (int last = p - 1; last > 0; last = (last - 1) / radix) ++depth;
+    return depth;
+}
+
+}  // namespace
+
+Facts::Facts(const Shape& shape, const Machine& machine, const Options& options) {
+    int size = shape.size;
+    p = size;
+    lg = ceil_log2(size);
+    rest = is_power_of_two(size) ? 0 : 1;
+    down = floor_power_of_two(size);
+    lgdown = floor_log2(size);
+    lgless = size > 2 ? ceil_log2(size - 1) : 0;
+    m = static_cast<double>(shape.bytes());
+    n = m;
+    bool per_rank = shape.collective == Collective::allgather ||
+                    shape.collective == Collective::reduce_scatter ||
+                    shape.collective == Collective::alltoall ||
+                    shape.collective == Collective::gather ||
+                    shape.collective == Collective::scatter;
+    if (per_rank) n = m * p;
+    // Only lengths that all ranks know may decide: those of allgather and reduce_scatter.
+    if (shape.irregular) {
+        bool known = shape.collective == Collective::allgather ||
+                     shape.collective == Collective::reduce_scatter;
+        auto blocks = shape.collective == Collective::allgather ? shape.result_blocks
+                                                                : shape.input_blocks;
+        n = known ? static_cast<double>(total_bytes(blocks)) : 0;
+        m = known ? static_cast<double>(longest(blocks)) : 0;
+    }
+    S = options.segments;
+    k = options.radix;
+    depth = tree_depth(size, options.radix);
+
+    int nodes = 1, fullest = size;
+    if (!shape.nodes.empty()) {
+        std::vector<int> sorted(shape.nodes.begin(), shape.nodes.end());
+        std::sort(sorted.begin(), sorted.end());
+        nodes = 0, fullest = 0;
+        for (size_t i = 0; i < sorted.size();) {
+            size_t j = i;
+            while (j < sorted.size() && sorted[j] == sorted[i]) ++j;
+            fullest = std::max(fullest, static_cast<int>(j - i));
+            ++nodes, i = j;
+        }
+    }
+    h = nodes, q = fullest;
+    lgh = ceil_log2(nodes), lgq = ceil_log2(fullest);
+    levels = nodes > 1 && fullest > 1;
+    const Link& link = nodes > 1 ? machine.far : machine.near;
+    a = link.message_ns(), o = link.overhead_ns, b = link.byte_ns;
+    a1 = machine.near.message_ns(), b1 = machine.near.byte_ns;
+    c = machine.copy_ns, r = machine.reduce_ns;
+
+    // Each step moves S pieces; a piece goes on when it has been added to.
+    double piece = n / p / S;
+    double step = std::max({S * (o + piece * b), S * piece * r, a + piece * (b + r)});
+    ring_reduce = (p - 2 > 0 ? p - 2 : 0) * step +
+                  (p > 1 ? a + piece * (b + r) + (S - 1) * std::max(o + piece * b, piece * r) : 0);
+    root = shape.root;
+    commutative = shape.commutative;
+    irregular = shape.irregular;
+    in_place = shape.in_place;
+    even = size % 2 == 0;
+}
+
+std::span<const Algorithm> catalog() { return table(); }
+
+std::span<const Algorithm> catalog_of(Collective collective) {
+    auto rows = catalog();
+    auto is = [&](const Algorithm& row) { return row.collective == collective; };
+    auto first = std::find_if(rows.begin(), rows.end(), is);
+    auto last = std::find_if_not(first, rows.end(), is);
+    return rows.subspan(first - rows.begin(), last - first);
+}
+
+const Algorithm* find_algorithm(Collective collective, std::string_view name) {
+    for (const Algorithm& row : catalog_of(collective))
+        if (name == row.name) return &row;
+    return nullptr;
+}
+
+Schedule build_schedule(const Algorithm& algorithm, const Shape& shape, const Options& options,
+                        HazardRules rules) {
+    Builder builder(shape, rules);
+    algorithm.build(builder, shape, options);
+    Schedule schedule = builder.finish();
+    schedule.set_algorithm(algorithm.name);
+    return schedule;
+}
+
+const char* collective_name(Collective collective) {
+    static const char* const names[] = {"barrier", "bcast", "reduce", "allreduce", "allgather",
+                                        "reduce_scatter", "alltoall", "gather", "scatter", "scan",
+                                        "exscan", "neighbor"};
+    static_assert(std::size(names) == static_cast<size_t>(Collective::count_));
+    return names[static_cast<size_t>(collective)];
+}
+
+}  // namespace pomona::coll

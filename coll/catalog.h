@@ -1,0 +1,46 @@
+// coll/catalog.h: the rows of catalog.def, and the facts their limits and formulas speak of.
+#pragma once
+
+#include "coll/cost.h"
+#include "coll/options.h"
+#include "coll/builder.h"
+
+#include <span>
+
+namespace pomona::coll {
+
+// One shape on one machine in the letters of catalog.def; numbers are doubles because formulas are.
+struct Facts {
+    Facts(const Shape& shape, const Machine& machine, const Options& options);
+
+    double p, lg, rest, down, lgdown, lgless;  // down: largest power of two up to p; lgless: of p-1
+    double n, m, S, k, depth;                  // depth of a k-ary tree
+    double a, o, b, a1, b1, c, r;
+    double h, q, lgh, lgq;
+    double ring_reduce;  // a ring's reduce-scatter with segments
+    int root;
+    bool commutative, irregular, in_place, even, levels;
+};
+
+struct Algorithm {
+    Collective collective;
+    const char* name;
+    bool (*legal)(const Facts&);
+    void (*build)(Builder&, const Shape&, const Options&);
+    double (*cost)(const Facts&);  // nanoseconds
+    const char* limits;            // the expressions as written
+    const char* formula;
+    const char* citation;
+    const char* builder;
+    bool uses_segments, uses_radix;
+};
+
+std::span<const Algorithm> catalog();
+std::span<const Algorithm> catalog_of(Collective collective);  // rows of one collective
+const Algorithm* find_algorithm(Collective collective, std::string_view name);
+
+// Builds one row's schedule; the row must be legal for the shape.
+Schedule build_schedule(const Algorithm& algorithm, const Shape& shape, const Options& options,
+                        HazardRules rules = {});
+
+}  // namespace pomona::coll

@@ -1,0 +1,112 @@
+// coll/select.cc: evaluating the catalog.
+#include "coll/select.h"
+
+#include "btl/base/format.h"
+#include "btl/base/params.h"
+
+#include <algorithm>
+
+namespace pomona::coll {
+
+namespace {
+
+constexpr int kSegmentsMax = 256;
+constexpr double kSegmentBytesMin = 4096;  // shorter ones cost more to handle than they hide
+
+// The best options of one row: formulas fall and then rise with S, so powers of two suffice.
+Plan best_of(const Algorithm& row, const Shape& shape, const Machine& machine,
+             const Options& start, bool try_segments) {
+    Plan best{&row, start, row.cost(Facts(shape, machine, start)), nullptr};
+    if (!try_segments || !row.uses_segments) return best;
+    Facts facts(shape, machine, start);
+    // A ring's blocks are cut, a tree's vector is.
+    double whole = std::string_view(row.formula).find("ring_reduce") == std::string_view::npos
+                       ? facts.n : facts.n / facts.p;
+    for (int segments = 2; segments <= kSegmentsMax; segments *= 2) {
+        if (whole / segments < kSegmentBytesMin) break;
+        Options options = start;
+        options.segments = segments;
+        double cost = row.cost(Facts(shape, machine, options));
+        if (cost < best.cost_ns) best = {&row, options, cost, nullptr};
+    }
+    return best;
+}
+
+}  // namespace
+
+Plan select(const Shape& shape, const Machine& machine, const Choice& choice) {
+    const Algorithm* wanted =
+        choice.algorithm.empty() ? nullptr : find_algorithm(shape.collective, choice.algorithm);
+    Facts facts(shape, machine, choice.options);
+    if (wanted && wanted->legal(facts))
+        return best_of(*wanted, shape, machine, choice.options, !choice.segments_given);
+    Plan best;
+    for (const Algorithm& row : catalog_of(shape.collective)) {
+        if (!row.legal(facts)) continue;
+        Plan plan = best_of(row, shape, machine, {}, true);
+        if (!best.algorithm || plan.cost_ns < best.cost_ns) best = plan;
+    }
+    check(best.algorithm != nullptr, static_cast<int>(shape.collective));
+    return best;
+}
+
+std::vector<Plan> rank_algorithms(const Shape& shape, const Machine& machine) {
+    std::vector<Plan> plans;
+    Facts facts(shape, machine, {});
+    for (const Algorithm& row : catalog_of(shape.collective)) {
+        if (row.legal(facts)) plans.push_back(best_of(row, shape, machine, {}, true));
+        else plans.push_back({&row, {}, 0, row.limits});
+    }
+    std::stable_sort(plans.begin(), plans.end(), [](const Plan& x, const Plan& y) {
+        if (!x.why_not != !y.why_not) return !x.why_not;
+        return x.cost_ns < y.cost_ns;
+    });
+    return plans;
+}
+
+std::string explain(const Shape& shape, const Machine& machine) {
+    std::string out = format("{} of {} bytes among {} ranks, by the measured costs of this machine:\n",
+                             collective_name(shape.collective), shape.bytes(), shape.size);
+    for (const Plan& plan : rank_algorithms(shape, machine)) {
+        const Algorithm& row = *plan.algorithm;
+        if (plan.why_not) {
+            out += format("             -  {:<20} not here: needs {}\n", row.name, plan.why_not);
+            continue;
+        }
+        std::string options = row.uses_segments ? format(":segments={}", plan.options.segments) : "";
+        out += format("  {:>9.2f} us  {:<30} {}\n", plan.cost_ns / 1000, row.name + options,
+                      row.formula);
+    }
+    return out;
+}
+
+Result<Choice> parse_choice_for(Collective collective, std::string_view text,
+                                std::string& problem) {
+    Choice choice = TRY(parse_choice(text, problem));
+    if (choice.algorithm.empty()) return choice;
+    const Algorithm* row = find_algorithm(collective, choice.algorithm);
+    if (!row) {
+        std::vector<std::string> names;
+        std::string list;
+        for (const Algorithm& each : catalog_of(collective)) {
+            names.emplace_back(each.name);
+            list += (list.empty() ? "" : ", ") + names.back();
+        }
+        std::string near = nearest_name(choice.algorithm, names);
+        problem = format("{} has no algorithm '{}'{}; there are auto, {}", collective_name(collective),
+                         choice.algorithm, near.empty() ? "" : format(" (did you mean {}?)", near),
+                         list);
+        return Error{Code::invalid_argument, "No such algorithm"};
+    }
+    if (choice.segments_given && !row->uses_segments) {
+        problem = format("The algorithm {} has no segments", row->name);
+        return Error{Code::invalid_argument, "No such option"};
+    }
+    if (choice.radix_given && !row->uses_radix) {
+        problem = format("The algorithm {} has no radix", row->name);
+        return Error{Code::invalid_argument, "No such option"};
+    }
+    return choice;
+}
+
+}  // namespace pomona::coll
