@@ -10,6 +10,7 @@
 
 #include "btl/transport.h"
 
+#include <array>
 #include <optional>
 
 namespace pomona::tcp {
@@ -34,8 +35,8 @@ struct FrameHead {
 static_assert(sizeof(FrameHead) == kFrameHead);
 
 // The secret, cut or padded to its size on the wire.
-inline std::vector<std::byte> pad_secret(std::string_view secret) {
-    std::vector<std::byte> out(kSecretSize);
+inline std::array<std::byte, kSecretSize> pad_secret(std::string_view secret) {
+    std::array<std::byte, kSecretSize> out{};
     std::memcpy(out.data(), secret.data(), std::min(secret.size(), kSecretSize));
     return out;
 }
@@ -62,7 +63,7 @@ inline std::optional<Greeting> parse_greeting(ConstBytes bytes, std::string_view
     ConstBytes theirs = in.take(kSecretSize);
     if (in.failed() || magic != kMagic || version != kVersion || answer > 1) return std::nullopt;
     // All bytes are looked at, so that the time taken tells nothing about the secret.
-    std::vector<std::byte> ours = pad_secret(secret);
+    auto ours = pad_secret(secret);
     unsigned difference = 0;
     for (size_t i = 0; i < kSecretSize; ++i)
         difference |= std::to_integer<unsigned>(ours[i] ^ theirs[i]);

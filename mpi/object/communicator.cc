@@ -2,7 +2,7 @@
 #include "mpi/object/communicator.h"
 
 #include "mpi/p2p/bsend.h"
-#include "mpi/runtime/collectives.h"
+#include "mpi/runtime/collective_state.h"
 #include "mpi/runtime/process.h"
 
 namespace pomona {

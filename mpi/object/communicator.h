@@ -20,7 +20,7 @@ class Process;
 class Topology;         // mpi/topo
 struct Peer;
 struct BsendBuffer;     // mpi/p2p/bsend.h
-struct CollectiveState; // mpi/runtime/collectives.h: schedule cache, sequence numbers
+struct CollectiveState; // mpi/runtime/collective_state.h: schedules and idle requests
 
 class Communicator final : public Object {
 public:

@@ -525,6 +525,21 @@ void Engine::recv_step(Peer& peer, uint64_t context, int source, int tag, Bytes 
     begin_recv(*request);
 }
 
+void Engine::cancel_step(uint64_t context, coll::Completion& done) {
+    P2pRequest* found = nullptr;
+    matcher(context).each_posted([&](P2pRequest& each) {
+        if (each.completion == &done) found = &each;
+    });
+    if (found) matcher(context).withdraw(*found);
+    for (size_t i = 0; !found && i < peers_.size(); ++i) {
+        List<P2pRequest>& backlog = peers_[i]->backlog;
+        for (P2pRequest* each = backlog.front(); each && !found; each = backlog.next(each))
+            if (each->completion == &done && !each->asked) found = each;
+        if (found) List<P2pRequest>::remove(found);
+    }
+    if (found) fail(*found, MPI_ERR_PROC_ABORTED, "Another part of the collective failed");
+}
+
 // ---- frames
 
 std::byte* Engine::place(int, const FrameHeader& frame, size_t length) {

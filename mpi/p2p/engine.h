@@ -85,6 +85,9 @@ public:
     void recv_step(Peer& from, uint64_t context, int source, int tag, Bytes data,
                    coll::Completion& done);
 
+    // Withdraws a step that is still posted or in a backlog; its completion is called with an error.
+    void cancel_step(uint64_t context, coll::Completion& done);
+
     // -- progress
     // The only function that blocks: returns when `ready()` holds. `ready` is called with the
     // engine held (when threaded) and must be quick.

@@ -1,0 +1,594 @@
+// mpi/abi/collective_plan.cc: checks and decodes collective calls. What a schedule works on:
+// bytes for data movement (element = 1), elements of the type for reductions.
+#include "mpi/abi/collective_plan.h"
+
+#include "mpi/runtime/collective_state.h"
+#include "mpi/runtime/inter_schedule.h"
+#include "mpi/topo/topology.h"
+
+namespace pomona {
+
+using coll::Collective;
+
+namespace {
+
+// Decoding of one call.
+struct Planner {
+    const char* f;
+    CollectivePlan& plan;
+    coll::Shape& shape = plan.shape;
+    Communicator* comm = nullptr;
+
+    int begin(MPI_Comm handle, Collective collective) {
+        if (process().state.load(std::memory_order_relaxed) != Process::State::running)
+            return fail(f, nullptr, MPI_ERR_OTHER,
+                        "MPI is not running: call it after MPI_Init and before MPI_Finalize");
+        comm = resolve(handle);
+        if (!comm) return fail(f, nullptr, MPI_ERR_COMM, "comm is not a valid communicator");
+        plan.comm = comm;
+        shape.collective = collective;
+        shape.rank = comm->rank();
+        shape.size = comm->size();
+        return MPI_SUCCESS;
+    }
+
+    bool inter() const { return comm->is_inter(); }
+    // Ranks that blocks are numbered by.
+    int partners() const { return comm->remote_size(); }
+
+    int root(int rank) {
+        shape.root = rank;
+        bool right = rank >= 0 && rank < comm->remote_size();
+        if (inter()) right = right || rank == MPI_ROOT || rank == MPI_PROC_NULL;
+        if (right) return MPI_SUCCESS;
+        return fail(f, comm, MPI_ERR_ROOT,
+                    format("root is {}; the communicator has ranks 0 to {}", rank, comm->remote_size() - 1));
+    }
+    // Does this process have the root's side of the data?
+    bool is_root() const { return inter() ? shape.root == MPI_ROOT : shape.root == comm->rank(); }
+    bool is_leaf() const { return inter() ? shape.root >= 0 : true; }
+
+    int type(MPI_Datatype handle, const char* name, Datatype*& out) {
+        out = resolve(handle);
+        if (!out) return fail(f, comm, MPI_ERR_TYPE, format("{} is not a valid datatype", name));
+        if (!out->committed)
+            return fail(f, comm, MPI_ERR_TYPE, format("{} is not committed; call MPI_Type_commit", name));
+        return MPI_SUCCESS;
+    }
+    int count(MPI_Count value, const char* name) {
+        if (value >= 0) return MPI_SUCCESS;
+        return fail(f, comm, MPI_ERR_COUNT, format("{} is {}; it must not be negative", name, value));
+    }
+    int buffer(const void* address, MPI_Count elements, const Datatype& type, const char* name) {
+        if (address == MPI_IN_PLACE)
+            return fail(f, comm, MPI_ERR_BUFFER, format("{} is MPI_IN_PLACE, which is not allowed here", name));
+        if (address || elements == 0 || type.size() == 0 || !type.predefined()) return MPI_SUCCESS;
+        return fail(f, comm, MPI_ERR_BUFFER, format("{} is a null pointer, with a count of {}", name, elements));
+    }
+    int distinct(const void* send, const void* recv, MPI_Count elements) {
+        if (send != recv || elements == 0 || !send) return MPI_SUCCESS;
+        return fail(f, comm, MPI_ERR_BUFFER,
+                    "sendbuf and recvbuf are the same; use MPI_IN_PLACE for that");
+    }
+    int no_in_place(const void* send) {
+        if (send != MPI_IN_PLACE || !inter()) return MPI_SUCCESS;
+        return fail(f, comm, MPI_ERR_BUFFER, "intercommunicators do not take MPI_IN_PLACE");
+    }
+
+    // ---- one buffer of one type
+
+    void bind_input(const void* address, MPI_Count elements, Datatype& type) {
+        auto bytes = static_cast<size_t>(elements * type.size());
+        if (type.contiguous(elements) || bytes == 0) {
+            plan.input = static_cast<const std::byte*>(address) + type.true_lb();
+            return;
+        }
+        plan.input_staging = bytes;
+        plan.input_pieces.push_back({const_cast<void*>(address), elements, &type, 0});
+    }
+    void bind_result(void* address, MPI_Count elements, Datatype& type) {
+        auto bytes = static_cast<size_t>(elements * type.size());
+        if (type.contiguous(elements) || bytes == 0) {
+            plan.result = static_cast<std::byte*>(address) + type.true_lb();
+            return;
+        }
+        plan.result_staging = bytes;
+        plan.result_pieces.push_back({address, elements, &type, 0});
+    }
+    int send_side(const SendSide& side, Datatype*& decoded) {
+        if (int e = count(side.count, "sendcount")) return e;
+        if (int e = type(side.type, "sendtype", decoded)) return e;
+        if (int e = buffer(side.buffer, side.count, *decoded, "sendbuf")) return e;
+        bind_input(side.buffer, side.count, *decoded);
+        shape.count = static_cast<size_t>(side.count * decoded->size());
+        return MPI_SUCCESS;
+    }
+    int recv_side(const RecvSide& side, MPI_Count times, Datatype*& decoded) {
+        if (int e = count(side.count, "recvcount")) return e;
+        if (int e = type(side.type, "recvtype", decoded)) return e;
+        if (int e = buffer(side.buffer, side.count, *decoded, "recvbuf")) return e;
+        bind_result(side.buffer, side.count * times, *decoded);
+        shape.count = static_cast<size_t>(side.count * decoded->size());
+        return MPI_SUCCESS;
+    }
+
+    // ---- blocks
+
+    struct Decoded {
+        MPI_Count count;
+        MPI_Aint offset;  // bytes from the buffer to element 0
+        Datatype* type;
+    };
+    int decode_blocks(Counts_c counts, Displs_c displs, MPI_Datatype type_handle,
+                      const MPI_Datatype* types, const char* side, int number,
+                      std::vector<Decoded>& out) {
+        if (number > 0 && (!counts || !displs || (!types && type_handle == MPI_DATATYPE_NULL)))
+            return fail(f, comm, MPI_ERR_ARG, format("{}counts, displs or types is a null pointer", side));
+        Datatype* common = nullptr;
+        if (!types && number > 0)
+            if (int e = type(type_handle, side[0] == 's' ? "sendtype" : "recvtype", common)) return e;
+        for (int i = 0; i < number; ++i) {
+            Datatype* each = common;
+            if (counts[i] < 0)
+                return fail(f, comm, MPI_ERR_COUNT, format("{}counts[{}] is {}", side, i, counts[i]));
+            if (types)
+                if (int e = type(types[i], side[0] == 's' ? "sendtypes" : "recvtypes", each)) return e;
+            out.push_back({counts[i], types ? displs[i] : displs[i] * each->extent(), each});
+        }
+        return MPI_SUCCESS;
+    }
+
+    // Where the blocks lie for the schedule: in place when all are contiguous, else packed.
+    // Returns whether they are packed; `base` is where offsets count from otherwise.
+    bool lay_out(const std::vector<Decoded>& blocks, std::vector<coll::Block>& out, MPI_Aint& base,
+                 std::vector<StagedPiece>& pieces, size_t& staging, void* buffer) {
+        bool direct = true;
+        base = PTRDIFF_MAX;
+        for (const Decoded& each : blocks) {
+            if (each.count * each.type->size() == 0) continue;
+            direct = direct && each.type->contiguous(each.count);
+            base = std::min(base, static_cast<MPI_Aint>(each.offset + each.type->true_lb()));
+        }
+        if (base == PTRDIFF_MAX) base = 0;
+        size_t packed = 0;
+        for (const Decoded& each : blocks) {
+            auto bytes = static_cast<size_t>(each.count * each.type->size());
+            size_t place = direct && bytes
+                               ? static_cast<size_t>(each.offset + each.type->true_lb() - base)
+                               : packed;
+            out.push_back({direct && !bytes ? 0 : place, bytes});
+            if (!direct && bytes)
+                pieces.push_back({static_cast<std::byte*>(buffer) + each.offset, each.count, each.type, packed});
+            packed += bytes;
+        }
+        if (!direct) staging = packed;
+        return !direct;
+    }
+    int check_blocks(const void* address, const std::vector<Decoded>& blocks, const char* name) {
+        for (const Decoded& each : blocks)
+            if (int e = buffer(address, each.count, *each.type, name)) return e;
+        return MPI_SUCCESS;
+    }
+    int send_blocks(const SendBlocks& side, int number) {
+        std::vector<Decoded> blocks;
+        if (int e = decode_blocks(side.counts, side.displs, side.type, side.types, "send", number, blocks))
+            return e;
+        if (int e = check_blocks(side.buffer, blocks, "sendbuf")) return e;
+        return bind_send_blocks(side.buffer, blocks);
+    }
+    int bind_send_blocks(const void* address, const std::vector<Decoded>& blocks) {
+        MPI_Aint base;
+        if (!lay_out(blocks, plan.input_blocks, base, plan.input_pieces, plan.input_staging,
+                     const_cast<void*>(address)))
+            plan.input = static_cast<const std::byte*>(address) + base;
+        shape.input_blocks = plan.input_blocks;
+        return MPI_SUCCESS;
+    }
+    int recv_blocks(const RecvBlocks& side, int number) {
+        std::vector<Decoded> blocks;
+        if (int e = decode_blocks(side.counts, side.displs, side.type, side.types, "recv", number, blocks))
+            return e;
+        if (int e = check_blocks(side.buffer, blocks, "recvbuf")) return e;
+        return bind_recv_blocks(side.buffer, blocks);
+    }
+    int bind_recv_blocks(void* address, const std::vector<Decoded>& blocks) {
+        MPI_Aint base;
+        if (!lay_out(blocks, plan.result_blocks, base, plan.result_pieces, plan.result_staging, address))
+            plan.result = static_cast<std::byte*>(address) + base;
+        shape.result_blocks = plan.result_blocks;
+        return MPI_SUCCESS;
+    }
+    // The result's memory is the input too.
+    void in_place_from_result() {
+        plan.input_pieces = plan.result_pieces;
+        plan.input = plan.result;
+        plan.one_buffer = true;
+        shape.in_place = true;
+    }
+    void in_place_from_input() {
+        plan.result = const_cast<void*>(plan.input);
+        plan.one_buffer = true;
+        shape.in_place = true;
+    }
+
+    // ---- reductions
+
+    int operation(MPI_Op handle, Datatype& type) {
+        plan.operation = resolve(handle);
+        if (!plan.operation) return fail(f, comm, MPI_ERR_OP, "op is not a valid operation");
+        Status allowed = plan.operation->check(type);
+        if (!allowed.ok()) return fail(f, comm, MPI_ERR_OP, allowed.error().what);
+        plan.type = &type;
+        shape.commutative = plan.operation->commutative();
+        bool direct = type.contiguous() || type.predefined();
+        shape.element = static_cast<size_t>(type.contiguous() ? type.size() : type.extent());
+        plan.raw = !direct;
+        if (type.extent() <= 0 && type.size() > 0)
+            return fail(f, comm, MPI_ERR_UNSUPPORTED_OPERATION,
+                        "reductions on a datatype whose extent is not positive");
+        return MPI_SUCCESS;
+    }
+    // Binds the two sides of a reduction: counts in elements; either buffer may be null (not used).
+    void bind_reduction(const void* send, MPI_Count send_count, void* recv, MPI_Count recv_count,
+                        bool in_place) {
+        Datatype& type = *plan.type;
+        if (!plan.raw) {
+            ptrdiff_t shift = type.contiguous() ? type.true_lb() : 0;
+            if (send) plan.input = static_cast<const std::byte*>(send) + shift;
+            if (recv) plan.result = static_cast<std::byte*>(recv) + shift;
+            if (in_place) {
+                plan.input = plan.result;
+                shape.in_place = true;
+            }
+            return;
+        }
+        const void* from = in_place ? recv : send;
+        auto stride = static_cast<size_t>(std::max(type.extent(), type.true_extent()));
+        if (from && send_count > 0) {
+            plan.input_staging = static_cast<size_t>(send_count) * stride;
+            plan.input_pieces.push_back({const_cast<void*>(from), send_count, &type, 0});
+        }
+        if (recv && recv_count > 0) {
+            plan.result_staging = static_cast<size_t>(recv_count) * stride;
+            plan.result_pieces.push_back({recv, recv_count, &type, 0});
+        }
+    }
+};
+
+#define PLAN(collective)                                              \
+    Planner p{f, plan};                                               \
+    if (int e = p.begin(comm, collective)) return e
+
+#define STEP(expression) \
+    if (int e = p.expression) return e
+
+}  // namespace
+
+int plan_barrier(const char* f, CollectivePlan& plan, MPI_Comm comm) {
+    PLAN(Collective::barrier);
+    return MPI_SUCCESS;
+}
+
+int plan_bcast(const char* f, CollectivePlan& plan, RecvSide data, int root, MPI_Comm comm) {
+    PLAN(Collective::bcast);
+    Datatype* type;
+    STEP(root(root));
+    STEP(count(data.count, "count"));
+    STEP(type(data.type, "datatype", type));
+    if (p.is_root() || p.is_leaf()) STEP(buffer(data.buffer, data.count, *type, "buffer"));
+    plan.shape.count = static_cast<size_t>(data.count * type->size());
+    // The root only reads, the others only write the same buffer.
+    if (p.is_root()) {
+        p.bind_input(data.buffer, data.count, *type);
+        plan.result = const_cast<void*>(plan.input);
+    } else {
+        p.bind_result(data.buffer, data.count, *type);
+        plan.input = plan.result;
+    }
+    plan.one_buffer = true;
+    return MPI_SUCCESS;
+}
+
+int plan_reduction(const char* f, CollectivePlan& plan, Collective collective, const void* send,
+                   RecvSide data, MPI_Op op, int root, MPI_Comm comm) {
+    PLAN(collective);
+    Datatype* type;
+    bool rooted = collective == Collective::reduce;
+    bool scanning = collective == Collective::scan || collective == Collective::exscan;
+    if (scanning && p.inter())
+        return fail(f, p.comm, MPI_ERR_COMM, "scans are not defined on intercommunicators");
+    if (rooted) STEP(root(root));
+    STEP(count(data.count, "count"));
+    STEP(type(data.type, "datatype", type));
+    STEP(operation(op, *type));
+    STEP(no_in_place(send));
+    bool sends = !p.inter() || !rooted || p.is_leaf();
+    bool receives = !rooted || p.is_root();
+    bool in_place = send == MPI_IN_PLACE && receives;
+    if (!in_place && sends) STEP(buffer(send, data.count, *type, "sendbuf"));
+    if (receives) STEP(buffer(data.buffer, data.count, *type, "recvbuf"));
+    if (receives && sends && !p.inter()) STEP(distinct(send, data.buffer, data.count));
+    plan.shape.count = static_cast<size_t>(data.count);
+    p.bind_reduction(in_place ? nullptr : send, data.count, receives ? data.buffer : nullptr,
+                     data.count, in_place);
+    return MPI_SUCCESS;
+}
+
+int plan_reduce_scatter(const char* f, CollectivePlan& plan, const void* send, RecvSide data,
+                        Counts_c counts, MPI_Op op, MPI_Comm comm) {
+    PLAN(Collective::reduce_scatter);
+    Datatype* type;
+    int size = p.comm->size();
+    if (!counts) STEP(count(data.count, "recvcount"));
+    STEP(type(data.type, "datatype", type));
+    STEP(operation(op, *type));
+    STEP(no_in_place(send));
+    MPI_Count total = 0, own = data.count;
+    size_t element = plan.shape.element;
+    for (int rank = 0; rank < size; ++rank) {
+        MPI_Count each = counts ? counts[rank] : data.count;
+        STEP(count(each, "recvcounts"));
+        plan.input_blocks.push_back({static_cast<size_t>(total) * element, static_cast<size_t>(each) * element});
+        if (rank == p.comm->rank()) own = each;
+        total += each;
+    }
+    plan.shape.irregular = counts != nullptr;
+    plan.shape.count = static_cast<size_t>(own);
+    if (counts || p.inter()) plan.shape.input_blocks = plan.input_blocks;
+    bool in_place = send == MPI_IN_PLACE;
+    if (!in_place) STEP(buffer(send, total, *type, "sendbuf"));
+    STEP(buffer(data.buffer, own, *type, "recvbuf"));
+    if (!p.inter()) STEP(distinct(send, data.buffer, own));
+    p.bind_reduction(in_place ? nullptr : send, total, data.buffer, own, in_place);
+    return MPI_SUCCESS;
+}
+
+int plan_gather(const char* f, CollectivePlan& plan, SendSide send, RecvSide recv, int root, MPI_Comm comm) {
+    PLAN(Collective::gather);
+    Datatype* type;
+    STEP(root(root));
+    STEP(no_in_place(send.buffer));
+    bool in_place = send.buffer == MPI_IN_PLACE && p.is_root();
+    if (p.is_root()) STEP(recv_side(recv, p.partners(), type));
+    if (in_place) p.in_place_from_result();
+    else if (!p.inter() || p.is_leaf()) STEP(send_side(send, type));
+    return MPI_SUCCESS;
+}
+
+int plan_gatherv(const char* f, CollectivePlan& plan, SendSide send, RecvBlocks recv, int root, MPI_Comm comm) {
+    PLAN(Collective::gather);
+    Datatype* type;
+    plan.shape.irregular = true;
+    STEP(root(root));
+    STEP(no_in_place(send.buffer));
+    bool in_place = send.buffer == MPI_IN_PLACE && p.is_root();
+    if (p.is_root()) STEP(recv_blocks(recv, p.partners()));
+    if (in_place) p.in_place_from_result();
+    else if (!p.inter() || p.is_leaf()) STEP(send_side(send, type));
+    if (in_place) plan.shape.count = plan.result_blocks[static_cast<size_t>(p.comm->rank())].length;
+    return MPI_SUCCESS;
+}
+
+int plan_scatter(const char* f, CollectivePlan& plan, SendSide send, RecvSide recv, int root, MPI_Comm comm) {
+    PLAN(Collective::scatter);
+    Datatype* type;
+    STEP(root(root));
+    STEP(no_in_place(recv.buffer));
+    bool in_place = recv.buffer == MPI_IN_PLACE && p.is_root();
+    if (!in_place && (!p.inter() || p.is_leaf())) STEP(recv_side(recv, 1, type));
+    if (p.is_root()) {
+        SendSide whole{send.buffer, send.count * p.partners(), send.type};
+        STEP(count(send.count, "sendcount"));
+        STEP(send_side(whole, type));
+        plan.shape.count = static_cast<size_t>(send.count * type->size());
+    }
+    if (in_place) p.in_place_from_input();
+    return MPI_SUCCESS;
+}
+
+int plan_scatterv(const char* f, CollectivePlan& plan, SendBlocks send, RecvSide recv, int root, MPI_Comm comm) {
+    PLAN(Collective::scatter);
+    Datatype* type;
+    plan.shape.irregular = true;
+    STEP(root(root));
+    STEP(no_in_place(recv.buffer));
+    bool in_place = recv.buffer == MPI_IN_PLACE && p.is_root();
+    if (!in_place && (!p.inter() || p.is_leaf())) STEP(recv_side(recv, 1, type));
+    if (p.is_root()) STEP(send_blocks(send, p.partners()));
+    if (in_place) {
+        p.in_place_from_input();
+        plan.shape.count = plan.input_blocks[static_cast<size_t>(p.comm->rank())].length;
+    }
+    return MPI_SUCCESS;
+}
+
+int plan_allgather(const char* f, CollectivePlan& plan, SendSide send, RecvSide recv, MPI_Comm comm) {
+    PLAN(Collective::allgather);
+    Datatype* type;
+    STEP(no_in_place(send.buffer));
+    STEP(recv_side(recv, p.partners(), type));
+    if (send.buffer == MPI_IN_PLACE) return p.in_place_from_result(), MPI_SUCCESS;
+    size_t theirs = plan.shape.count;
+    STEP(send_side(send, type));
+    if (p.inter()) {
+        // The groups' contributions may differ in length.
+        for (int rank = 0; rank < p.partners(); ++rank)
+            plan.result_blocks.push_back({static_cast<size_t>(rank) * theirs, theirs});
+        plan.shape.result_blocks = plan.result_blocks;
+    }
+    return MPI_SUCCESS;
+}
+
+int plan_allgatherv(const char* f, CollectivePlan& plan, SendSide send, RecvBlocks recv, MPI_Comm comm) {
+    PLAN(Collective::allgather);
+    Datatype* type;
+    plan.shape.irregular = true;
+    STEP(no_in_place(send.buffer));
+    STEP(recv_blocks(recv, p.partners()));
+    if (send.buffer == MPI_IN_PLACE) p.in_place_from_result();
+    else STEP(send_side(send, type));
+    if (!p.inter()) plan.shape.count = plan.result_blocks[static_cast<size_t>(p.comm->rank())].length;
+    return MPI_SUCCESS;
+}
+
+int plan_alltoall(const char* f, CollectivePlan& plan, SendSide send, RecvSide recv, MPI_Comm comm) {
+    PLAN(Collective::alltoall);
+    Datatype* type;
+    STEP(no_in_place(send.buffer));
+    STEP(recv_side(recv, p.partners(), type));
+    if (send.buffer == MPI_IN_PLACE) return p.in_place_from_result(), MPI_SUCCESS;
+    size_t theirs = plan.shape.count;
+    STEP(count(send.count, "sendcount"));
+    SendSide whole{send.buffer, send.count * p.partners(), send.type};
+    STEP(send_side(whole, type));
+    plan.shape.count = static_cast<size_t>(send.count * type->size());
+    if (p.inter() && theirs != plan.shape.count) {
+        for (int rank = 0; rank < p.partners(); ++rank)
+            plan.result_blocks.push_back({static_cast<size_t>(rank) * theirs, theirs});
+        plan.shape.result_blocks = plan.result_blocks;
+    }
+    return MPI_SUCCESS;
+}
+
+int plan_alltoallv(const char* f, CollectivePlan& plan, SendBlocks send, RecvBlocks recv, MPI_Comm comm) {
+    PLAN(Collective::alltoall);
+    plan.shape.irregular = true;
+    STEP(no_in_place(send.buffer));
+    STEP(recv_blocks(recv, p.partners()));
+    if (send.buffer != MPI_IN_PLACE) return p.send_blocks(send, p.partners());
+    p.in_place_from_result();
+    plan.input_blocks = plan.result_blocks;
+    plan.shape.input_blocks = plan.input_blocks;
+    return MPI_SUCCESS;
+}
+
+// ---- neighborhoods
+
+namespace {
+
+int neighbors(Planner& p, const Topology*& topology) {
+    topology = p.comm->topology.get();
+    if (!topology)
+        return fail(p.f, p.comm, MPI_ERR_TOPOLOGY, "the communicator has no topology");
+    return MPI_SUCCESS;
+}
+
+// The positions of the neighbors that exist, in the order in which messages are matched. In a
+// Cartesian grid what goes up arrives from below: with both neighbors the same process (dimension
+// of 1 or 2) the order of sends decides, so destinations go by pairs (up, down), sources (down, up).
+std::vector<int> present(const Topology& topology, const std::vector<int>& ranks, bool destinations) {
+    std::vector<int> order;
+    bool swap = destinations && topology.kind == MPI_CART;
+    for (int i = 0; i < static_cast<int>(ranks.size()); ++i) {
+        int position = swap ? i ^ 1 : i;
+        if (ranks[static_cast<size_t>(position)] != MPI_PROC_NULL) order.push_back(position);
+    }
+    return order;
+}
+
+void keep_present(Planner& p, const Topology& topology, std::vector<Planner::Decoded>& send,
+                  std::vector<Planner::Decoded>& recv) {
+    std::vector<Planner::Decoded> kept;
+    for (int position : present(topology, topology.destinations, true)) {
+        p.plan.destinations.push_back(topology.destinations[static_cast<size_t>(position)]);
+        kept.push_back(send[static_cast<size_t>(position)]);
+    }
+    send.swap(kept);
+    kept.clear();
+    for (int position : present(topology, topology.sources, false)) {
+        p.plan.sources.push_back(topology.sources[static_cast<size_t>(position)]);
+        kept.push_back(recv[static_cast<size_t>(position)]);
+    }
+    recv.swap(kept);
+    p.shape.destinations = p.plan.destinations;
+    p.shape.sources = p.plan.sources;
+    p.shape.irregular = true;
+}
+
+int bind_neighbors(Planner& p, const Topology& topology, const void* send_buffer,
+                   std::vector<Planner::Decoded>& send, void* recv_buffer,
+                   std::vector<Planner::Decoded>& recv) {
+    keep_present(p, topology, send, recv);
+    if (int e = p.check_blocks(send_buffer, send, "sendbuf")) return e;
+    if (int e = p.check_blocks(recv_buffer, recv, "recvbuf")) return e;
+    p.bind_send_blocks(send_buffer, send);
+    return p.bind_recv_blocks(recv_buffer, recv);
+}
+
+}  // namespace
+
+int plan_neighbor(const char* f, CollectivePlan& plan, SendSide send, RecvSide recv, bool gather, MPI_Comm comm) {
+    PLAN(Collective::neighbor);
+    const Topology* topology;
+    Datatype *send_type, *recv_type;
+    if (int e = neighbors(p, topology)) return e;
+    STEP(count(send.count, "sendcount"));
+    STEP(count(recv.count, "recvcount"));
+    STEP(type(send.type, "sendtype", send_type));
+    STEP(type(recv.type, "recvtype", recv_type));
+    std::vector<Planner::Decoded> out, in;
+    for (size_t i = 0; i < topology->destinations.size(); ++i)
+        out.push_back({send.count, gather ? 0 : static_cast<MPI_Aint>(i) * send.count * send_type->extent(), send_type});
+    for (size_t i = 0; i < topology->sources.size(); ++i)
+        in.push_back({recv.count, static_cast<MPI_Aint>(i) * recv.count * recv_type->extent(), recv_type});
+    return bind_neighbors(p, *topology, send.buffer, out, recv.buffer, in);
+}
+
+int plan_neighbor_gatherv(const char* f, CollectivePlan& plan, SendSide send, RecvBlocks recv, MPI_Comm comm) {
+    PLAN(Collective::neighbor);
+    const Topology* topology;
+    Datatype* send_type;
+    if (int e = neighbors(p, topology)) return e;
+    STEP(count(send.count, "sendcount"));
+    STEP(type(send.type, "sendtype", send_type));
+    std::vector<Planner::Decoded> out(topology->destinations.size(), {send.count, 0, send_type}), in;
+    STEP(decode_blocks(recv.counts, recv.displs, recv.type, recv.types, "recv",
+                       static_cast<int>(topology->sources.size()), in));
+    return bind_neighbors(p, *topology, send.buffer, out, recv.buffer, in);
+}
+
+int plan_neighbor_alltoallv(const char* f, CollectivePlan& plan, SendBlocks send, RecvBlocks recv, MPI_Comm comm) {
+    PLAN(Collective::neighbor);
+    const Topology* topology;
+    if (int e = neighbors(p, topology)) return e;
+    std::vector<Planner::Decoded> out, in;
+    STEP(decode_blocks(send.counts, send.displs, send.type, send.types, "send",
+                       static_cast<int>(topology->destinations.size()), out));
+    STEP(decode_blocks(recv.counts, recv.displs, recv.type, recv.types, "recv",
+                       static_cast<int>(topology->sources.size()), in));
+    return bind_neighbors(p, *topology, send.buffer, out, recv.buffer, in);
+}
+
+// ---- endings
+
+static void complete_plan(CollectivePlan& plan) {
+    if (plan.comm->is_inter() && plan.shape.collective != Collective::neighbor)
+        build_inter_schedule(plan);
+}
+
+int finish_blocking(const char* f, CollectivePlan& plan) {
+    complete_plan(plan);
+    Communicator* comm = plan.comm;
+    const char* reason = nullptr;
+    int error = run_collective(std::move(plan), &reason);
+    if (__builtin_expect(error == MPI_SUCCESS, 1)) return MPI_SUCCESS;
+    return fail(f, comm, error, reason ? reason : "The operation failed");
+}
+
+int finish_nonblocking(const char* f, CollectivePlan& plan, MPI_Request* request) {
+    if (!request) return fail(f, plan.comm, MPI_ERR_ARG, "request is a null pointer");
+    complete_plan(plan);
+    *request = handle_of<MPI_Request>(start_collective(std::move(plan), false));
+    return MPI_SUCCESS;
+}
+
+int finish_persistent(const char* f, CollectivePlan& plan, MPI_Info info, MPI_Request* request) {
+    if (!request) return fail(f, plan.comm, MPI_ERR_ARG, "request is a null pointer");
+    if (!resolve(info) && info != MPI_INFO_NULL)
+        return fail(f, plan.comm, MPI_ERR_INFO, "info is not a valid info object");
+    complete_plan(plan);
+    *request = handle_of<MPI_Request>(start_collective(std::move(plan), true));
+    return MPI_SUCCESS;
+}
+
+}  // namespace pomona

@@ -1,0 +1,66 @@
+// mpi/abi/collective_plan.h: from the arguments of a collective call to a CollectivePlan.
+// Idea: one function a collective checks and decodes; its blocking, non-blocking and persistent
+// forms share it. Each returns 0 or the code that the MPI function returns.
+#pragma once
+
+#include "mpi/abi/guard.h"
+#include "mpi/runtime/collective_request.h"
+
+namespace pomona {
+
+using Counts_c = const MPI_Count*;
+using Displs_c = const MPI_Aint*;
+
+struct SendSide {
+    const void* buffer;
+    MPI_Count count;
+    MPI_Datatype type;
+};
+struct RecvSide {
+    void* buffer;
+    MPI_Count count;
+    MPI_Datatype type;
+};
+// v- and w-forms: per rank; `types` only in w-forms (then displacements are bytes).
+struct SendBlocks {
+    const void* buffer;
+    Counts_c counts;
+    Displs_c displs;
+    MPI_Datatype type;
+    const MPI_Datatype* types;
+};
+struct RecvBlocks {
+    void* buffer;
+    Counts_c counts;
+    Displs_c displs;
+    MPI_Datatype type;
+    const MPI_Datatype* types;
+};
+
+int plan_barrier(const char* f, CollectivePlan& plan, MPI_Comm comm);
+int plan_bcast(const char* f, CollectivePlan& plan, RecvSide data, int root, MPI_Comm comm);
+// reduce (root >= 0 form), allreduce, scan, exscan: by `collective`.
+int plan_reduction(const char* f, CollectivePlan& plan, coll::Collective collective, const void* send,
+                   RecvSide data, MPI_Op op, int root, MPI_Comm comm);
+// `counts` null: the block form, `data.count` elements for everybody.
+int plan_reduce_scatter(const char* f, CollectivePlan& plan, const void* send, RecvSide data,
+                        Counts_c counts, MPI_Op op, MPI_Comm comm);
+int plan_gather(const char* f, CollectivePlan& plan, SendSide send, RecvSide recv, int root, MPI_Comm comm);
+int plan_gatherv(const char* f, CollectivePlan& plan, SendSide send, RecvBlocks recv, int root, MPI_Comm comm);
+int plan_scatter(const char* f, CollectivePlan& plan, SendSide send, RecvSide recv, int root, MPI_Comm comm);
+int plan_scatterv(const char* f, CollectivePlan& plan, SendBlocks send, RecvSide recv, int root, MPI_Comm comm);
+int plan_allgather(const char* f, CollectivePlan& plan, SendSide send, RecvSide recv, MPI_Comm comm);
+int plan_allgatherv(const char* f, CollectivePlan& plan, SendSide send, RecvBlocks recv, MPI_Comm comm);
+int plan_alltoall(const char* f, CollectivePlan& plan, SendSide send, RecvSide recv, MPI_Comm comm);
+int plan_alltoallv(const char* f, CollectivePlan& plan, SendBlocks send, RecvBlocks recv, MPI_Comm comm);
+// Neighborhood forms; `gather`: the same data to every destination.
+int plan_neighbor(const char* f, CollectivePlan& plan, SendSide send, RecvSide recv, bool gather, MPI_Comm comm);
+int plan_neighbor_gatherv(const char* f, CollectivePlan& plan, SendSide send, RecvBlocks recv, MPI_Comm comm);
+int plan_neighbor_alltoallv(const char* f, CollectivePlan& plan, SendBlocks send, RecvBlocks recv, MPI_Comm comm);
+
+// The three endings.
+int finish_blocking(const char* f, CollectivePlan& plan);
+int finish_nonblocking(const char* f, CollectivePlan& plan, MPI_Request* request);
+int finish_persistent(const char* f, CollectivePlan& plan, MPI_Info info, MPI_Request* request);
+
+}  // namespace pomona

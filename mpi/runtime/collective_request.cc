@@ -1,0 +1,254 @@
+// mpi/runtime/collective_request.cc: staging, start and end of collective requests.
+#include "mpi/runtime/collective_request.h"
+
+#include "btl/base/check.h"
+#include "mpi/runtime/collective_state.h"
+#include "mpi/runtime/collectives.h"
+
+#include <climits>
+#include <cstring>
+
+namespace pomona {
+
+// ---- reductions by Operation
+
+void CollectiveRequest::prepare(CollectivePlan&& plan, bool persistent) {
+    plan_ = std::move(plan);
+    comm_ = plan_.comm;
+    comm_->retain();
+    for (const auto& piece : plan_.input_pieces) piece.type->retain();
+    for (const auto& piece : plan_.result_pieces) piece.type->retain();
+    if (plan_.type) plan_.type->retain();
+    if (plan_.operation) {
+        plan_.operation->retain();
+        reducer_.operation = plan_.operation;
+        reducer_.type = plan_.type;
+        reducer_.kernel = plan_.operation->kernel(*plan_.type);
+        reducer_.into = [](const coll::Reducer* self, void* inout, const void* left, size_t count) {
+            auto& own = *static_cast<const OperationReducer*>(self);
+            if (own.kernel) own.kernel->into(inout, left, count);
+            else own.call(left, inout, count);
+        };
+        reducer_.to = [](const coll::Reducer* self, void* out, const void* left, const void* right,
+                         size_t count) {
+            auto& own = *static_cast<const OperationReducer*>(self);
+            if (own.kernel) return own.kernel->to(out, left, right, count);
+            // A user's function only works in place, on its right operand.
+            size_t bytes = count * static_cast<size_t>(own.type->extent());
+            if (out != left) {
+                if (out != right) std::memcpy(out, right, bytes);
+                own.call(left, out, count);
+                return;
+            }
+            std::vector<std::byte> copy(bytes);
+            std::memcpy(copy.data(), right, bytes);
+            own.call(left, copy.data(), count);
+            std::memcpy(out, copy.data(), bytes);
+        };
+    }
+    persistent_ = inactive_ = persistent;
+    number_ = comm_->sequence++;
+    carrier_.bind(*comm_, number_, persistent);
+    schedule_ = plan_.own_schedule ? plan_.own_schedule.get()
+                                   : &collective_state(*comm_).schedule(plan_.shape);
+    runner_.prepare(*schedule_);
+    input_staging_.resize(plan_.input_staging);
+    result_staging_.resize(plan_.result_staging);
+}
+
+void CollectiveRequest::drop_plan() {
+    for (const auto& piece : plan_.input_pieces) piece.type->release();
+    for (const auto& piece : plan_.result_pieces) piece.type->release();
+    if (plan_.type) plan_.type->release();
+    if (plan_.operation) plan_.operation->release();
+    plan_.input_pieces.clear();
+    plan_.result_pieces.clear();
+    plan_.operation = nullptr;
+    plan_.type = nullptr;
+}
+
+CollectiveRequest::~CollectiveRequest() { drop_plan(); }
+
+// ---- staging
+
+static std::byte* raw_base(std::vector<std::byte>& staging, const Datatype& type) {
+    return staging.data() - type.true_lb();
+}
+
+// Copies elements between two buffers of the same layout, touching only the type's own bytes.
+static void copy_elements(void* target, const void* source, MPI_Count count, const Datatype& type) {
+    std::vector<std::byte> packed(static_cast<size_t>(count * type.size()));
+    if (packed.empty()) return;
+    type.pack(source, count, 0, packed);
+    type.unpack(target, count, 0, packed);
+}
+
+void CollectiveRequest::stage_input() {
+    bool into_result = plan_.one_buffer && plan_.result_staging;
+    std::vector<std::byte>& staging = into_result ? result_staging_ : input_staging_;
+    for (const StagedPiece& piece : plan_.input_pieces) {
+        if (plan_.raw) {
+            copy_elements(raw_base(staging, *piece.type), piece.buffer, piece.count, *piece.type);
+            continue;
+        }
+        auto bytes = static_cast<size_t>(piece.count * piece.type->size());
+        if (bytes) piece.type->pack(piece.buffer, piece.count, 0, {staging.data() + piece.offset, bytes});
+    }
+}
+
+void CollectiveRequest::unstage_result() {
+    for (const StagedPiece& piece : plan_.result_pieces) {
+        if (plan_.raw) {
+            copy_elements(piece.buffer, raw_base(result_staging_, *piece.type), piece.count, *piece.type);
+            continue;
+        }
+        auto bytes = static_cast<size_t>(piece.count * piece.type->size());
+        if (bytes)
+            piece.type->unpack(piece.buffer, piece.count, 0,
+                               {result_staging_.data() + piece.offset, bytes});
+    }
+}
+
+// ---- start and end
+
+void CollectiveRequest::begin() {
+    done_.store(0, std::memory_order_relaxed);  // the caller holds the engine
+    inactive_ = false;
+    outcome_ = {};
+    outcome_.source = MPI_ANY_SOURCE;
+    comm_->process.engine.hold_for_engine(*this);
+    stage_input();
+    coll::Binding binding;
+    binding.input = plan_.input_staging ? input_staging_.data() : plan_.input;
+    binding.result = plan_.result_staging ? result_staging_.data() : plan_.result;
+    if (plan_.one_buffer && plan_.result_staging) binding.input = binding.result;
+    if (plan_.one_buffer && plan_.input_staging) binding.result = input_staging_.data();
+    binding.reducer = plan_.operation ? &reducer_ : nullptr;
+    function = ended;
+    runner_.start(carrier_, binding, *this);
+}
+
+int CollectiveRequest::start() {
+    begin();
+    return MPI_SUCCESS;
+}
+
+void CollectiveRequest::ended(coll::Completion* self, const Error* error) {
+    auto& request = *static_cast<CollectiveRequest*>(self);
+    if (error) {
+        request.outcome_.error =
+            error->code == Code::truncated ? MPI_ERR_TRUNCATE : MPI_ERR_PROC_ABORTED;
+        request.outcome_.reason = error->what[0] ? error->what : "A member of the communicator has ended";
+        request.outcome_.source = error->peer;
+    } else {
+        request.unstage_result();
+    }
+    request.comm_->process.engine.complete(request);
+}
+
+void CollectiveRequest::recycle() {
+    Engine::Hold hold(comm_->process.engine);
+    recycle_held();
+}
+
+// Back to the communicator's idle ones, with its memory; the last user of a communicator goes too.
+void CollectiveRequest::recycle_held() {
+    Communicator* comm = comm_;
+    drop_plan();
+    references_.store(1, std::memory_order_relaxed);  // nobody else refers to it
+    callback_function = nullptr;
+    auto& idle = collective_state(*comm).idle;
+    if (idle.size() < 32) idle.push_back(this);
+    else delete this;
+    comm->release();
+}
+
+// ---- for the ABI and for the library itself
+
+static CollectiveRequest* take_idle(Communicator& comm) {
+    auto& idle = collective_state(comm).idle;
+    if (idle.empty()) return new CollectiveRequest;
+    CollectiveRequest* request = idle.back();
+    idle.pop_back();
+    return request;
+}
+
+CollectiveRequest* start_collective(CollectivePlan&& plan, bool persistent) {
+    Communicator& comm = *plan.comm;
+    Engine::Hold hold(comm.process.engine);
+    CollectiveRequest* request = take_idle(comm);
+    request->prepare(std::move(plan), persistent);
+    if (!persistent) request->begin();
+    return request;
+}
+
+int run_collective(CollectivePlan&& plan, const char** reason) {
+    Engine& engine = plan.comm->process.engine;
+    CollectiveRequest* request = start_collective(std::move(plan), false);
+    engine.wait(*request);
+    int error = request->outcome().error;
+    *reason = request->outcome().reason;
+    request->release();
+    return error;
+}
+
+static int run_bytes(coll::Collective collective, Communicator& comm, size_t bytes, int root,
+                     const void* input, void* result, bool in_place) {
+    CollectivePlan plan;
+    plan.comm = &comm;
+    plan.shape.collective = collective;
+    plan.shape.rank = comm.rank();
+    plan.shape.size = comm.size();
+    plan.shape.root = root;
+    plan.shape.count = bytes;
+    plan.shape.in_place = in_place;
+    plan.input = input;
+    plan.result = result;
+    const char* reason;
+    return run_collective(std::move(plan), &reason);
+}
+
+int run_barrier(Communicator& comm) {
+    return run_bytes(coll::Collective::barrier, comm, 0, 0, nullptr, nullptr, false);
+}
+int run_bcast(Communicator& comm, void* data, size_t bytes, int root) {
+    if (bytes == 0) return MPI_SUCCESS;
+    return run_bytes(coll::Collective::bcast, comm, bytes, root, data, data, false);
+}
+int run_allgather(Communicator& comm, const void* mine, void* all, size_t bytes) {
+    return run_bytes(coll::Collective::allgather, comm, bytes, 0, mine, all, false);
+}
+
+namespace {
+struct StepWaiter : coll::Completion {
+    StepWaiter() {
+        function = [](coll::Completion* self, const Error* error) {
+            auto& own = *static_cast<StepWaiter*>(self);
+            own.over = true;
+            own.failed = error != nullptr;
+        };
+    }
+    bool over = false;
+    bool failed = false;
+};
+}  // namespace
+
+// Beside the collectives' own messages: tags below zero, which those never have.
+int exchange_leaders(Communicator& comm, int peer, int tag, const void* mine, size_t mine_bytes,
+                     void* theirs, size_t theirs_bytes) {
+    Engine& engine = comm.process.engine;
+    StepWaiter received, sent;
+    Peer& other = *comm.peers[peer];
+    int mark = tag | INT_MIN;
+    {
+        Engine::Hold hold(engine);
+        engine.recv_step(other, comm.collective_context(), peer, mark,
+                         {static_cast<std::byte*>(theirs), theirs_bytes}, received);
+        engine.send_step(other, comm.collective_context(), comm.rank(), mark,
+                         {static_cast<const std::byte*>(mine), mine_bytes}, sent);
+    }
+    engine.wait_until([&] { return received.over && sent.over; });
+    return received.failed || sent.failed ? MPI_ERR_PROC_ABORTED : MPI_SUCCESS;
+}
+
+}  // namespace pomona

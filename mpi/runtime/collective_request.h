@@ -1,0 +1,134 @@
+// mpi/runtime/collective_request.h: one collective operation as a request: a schedule, a runner on
+// the engine, and what derived datatypes need around it.
+// Idea: schedules move bytes. Contiguous user buffers are bound as they are; others are packed into
+// a staging buffer before the start and unpacked after the end. Reductions on types with gaps work
+// on a staging buffer laid out like the user's, so that users' functions see what they expect.
+#pragma once
+
+#include "btl/base/check.h"
+#include "coll/run.h"
+#include "coll/shape.h"
+#include "mpi/object/communicator.h"
+#include "mpi/object/datatype.h"
+#include "mpi/object/operation.h"
+#include "mpi/p2p/engine.h"
+#include "mpi/runtime/process.h"
+
+#include <memory>
+#include <vector>
+
+namespace pomona {
+
+// Messages of one collective on one communicator. Tags hold the operation's number and the slot.
+class EngineCarrier final : public coll::Carrier {
+public:
+    void bind(Communicator& comm, int number, bool persistent) {
+        comm_ = &comm;
+        base_ = (persistent ? 1 << 30 : 0) | (number & 0x1fff) << kSlotBits;
+    }
+    void send(int peer, int slot, ConstBytes data, coll::Completion& done) override {
+        engine().send_step(*comm_->peers[peer], comm_->collective_context(),
+                                          comm_->rank(), tag(slot), data, done);
+    }
+    void recv(int peer, int slot, Bytes data, coll::Completion& done) override {
+        engine().recv_step(*comm_->peers[peer], comm_->collective_context(), peer,
+                                          tag(slot), data, done);
+    }
+    void cancel(coll::Completion& done) override {
+        engine().cancel_step(comm_->collective_context(), done);
+    }
+
+private:
+    static constexpr int kSlotBits = 17;
+    int tag(int slot) const {
+        check(slot < 1 << kSlotBits, slot);
+        return base_ | slot;
+    }
+    Engine& engine() const { return comm_->process.engine; }
+
+    Communicator* comm_ = nullptr;
+    int base_ = 0;
+};
+
+// A user's buffer that is staged: `count` elements of `type` at `buffer`, at `offset` in the staging.
+struct StagedPiece {
+    void* buffer;
+    MPI_Count count;
+    Datatype* type;
+    size_t offset;
+};
+
+// Everything a collective call says, decoded. Spans of the shape point into the vectors here.
+struct CollectivePlan {
+    Communicator* comm = nullptr;
+    coll::Shape shape;
+    std::vector<coll::Block> input_blocks, result_blocks;
+    std::vector<int> sources, destinations;
+
+    // Addresses bound to the schedule, unless staged.
+    const void* input = nullptr;
+    void* result = nullptr;
+
+    // Staging; sizes in bytes, 0 when the side is bound directly.
+    size_t input_staging = 0, result_staging = 0;
+    std::vector<StagedPiece> input_pieces, result_pieces;
+    // Packed (data movement) or laid out as in the user's memory (reductions on types with gaps).
+    bool raw = false;
+    // Input and result are the same memory, staged or not.
+    bool one_buffer = false;
+
+    Operation* operation = nullptr;
+    Datatype* type = nullptr;  // of the reduction
+
+    // Intercommunicators: built for this call alone (mpi/runtime/inter_schedule.cc).
+    std::unique_ptr<coll::Schedule> own_schedule;
+};
+
+class CollectiveRequest final : public Request, private coll::Completion {
+public:
+    CollectiveRequest() : Request(nullptr) {}
+    ~CollectiveRequest() override;
+
+    // Takes the plan over and holds its objects; `persistent` requests start later, any number of times.
+    void prepare(CollectivePlan&& plan, bool persistent);
+    // Starts; with the engine held. The caller has a reference; the engine takes its own.
+    void begin();
+
+    int start() override;
+    void recycle() override;
+    void recycle_held() override;
+
+private:
+    struct OperationReducer : coll::Reducer {
+        const Operation* operation = nullptr;
+        const Datatype* type = nullptr;
+        const ReduceKernel* kernel = nullptr;
+        // A user's function expects addresses as MPI has them: before the true lower bound.
+        void call(const void* left, void* inout, size_t count) const {
+            auto shift = static_cast<ptrdiff_t>(type->true_lb());
+            operation->reduce(static_cast<const std::byte*>(left) - shift,
+                              static_cast<std::byte*>(inout) - shift,
+                              static_cast<MPI_Count>(count), *type);
+        }
+    };
+
+    static void ended(coll::Completion* self, const Error* error);
+    void stage_input();
+    void unstage_result();
+    void drop_plan();
+
+    CollectivePlan plan_;
+    const coll::Schedule* schedule_ = nullptr;
+    coll::Runner runner_;
+    EngineCarrier carrier_;
+    OperationReducer reducer_;
+    int number_ = 0;
+    std::vector<std::byte> input_staging_, result_staging_;
+};
+
+// Runs a plan to its end. An MPI error class; `reason` gets the sentence.
+int run_collective(CollectivePlan&& plan, const char** reason);
+// Starts (or, persistent, only prepares) a plan; the request has one reference for the caller.
+CollectiveRequest* start_collective(CollectivePlan&& plan, bool persistent);
+
+}  // namespace pomona
