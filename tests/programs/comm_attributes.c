@@ -138,9 +138,9 @@ static void on_types(void) {
     CHECK_OK(MPI_Type_set_name(t, "triple"));
     CHECK_OK(MPI_Type_get_name(t, name, &length));
     CHECK_STR("triple", name);
+    CHECK_OK(MPI_Type_free(&u));
     CHECK_OK(MPI_Type_free(&t));
     CHECK_EQ(2, type_deletes);
-    CHECK_OK(MPI_Type_free(&u));
     CHECK_OK(MPI_Type_free_keyval(&key));
     CHECK_EQ(MPI_KEYVAL_INVALID, key);
 }
