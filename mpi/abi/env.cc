@@ -3,11 +3,11 @@
 #include "mpi/abi/define.h"
 #include "mpi/abi/guard.h"
 #include "mpi/runtime/extensions.h"
+#include "mpi/runtime/hardware.h"
 
 #include <cstdlib>
 #include <cstring>
 #include <ctime>
-#include <hwloc.h>
 #include <unistd.h>
 
 #if !defined(POMONA_VERSION)
@@ -116,45 +116,11 @@ POMONA_MPI(MPI_Aint, Aint_diff, (MPI_Aint addr1, MPI_Aint addr2)) {
 
 // ---- hardware
 
-namespace {
-
-// "true" for each kind of hardware of which this process is bound to a single one.
-void describe_hardware(hwloc_topology_t topology, Info& info) {
-    struct Kind {
-        hwloc_obj_type_t type;
-        const char* name;
-    };
-    static const Kind kinds[] = {
-        {HWLOC_OBJ_MACHINE, "hwloc://Machine"}, {HWLOC_OBJ_PACKAGE, "hwloc://Package"},
-        {HWLOC_OBJ_NUMANODE, "hwloc://NUMANode"}, {HWLOC_OBJ_L3CACHE, "hwloc://L3Cache"},
-        {HWLOC_OBJ_L2CACHE, "hwloc://L2Cache"}, {HWLOC_OBJ_CORE, "hwloc://Core"},
-        {HWLOC_OBJ_PU, "hwloc://PU"}};
-    hwloc_bitmap_t bound = hwloc_bitmap_alloc();
-    if (hwloc_get_cpubind(topology, bound, HWLOC_CPUBIND_PROCESS) != 0)
-        hwloc_bitmap_copy(bound, hwloc_topology_get_complete_cpuset(topology));
-    for (const Kind& kind : kinds) {
-        bool single = false;
-        int count = hwloc_get_nbobjs_by_type(topology, kind.type);
-        for (int i = 0; i < count && !single; ++i) {
-            hwloc_obj_t object = hwloc_get_obj_by_type(topology, kind.type, i);
-            single = object->cpuset && hwloc_bitmap_isincluded(bound, object->cpuset);
-        }
-        if (count > 0) info.set(kind.name, single ? "true" : "false");
-    }
-    hwloc_bitmap_free(bound);
-}
-
-}  // namespace
-
 POMONA_MPI(int, Get_hw_resource_info, (MPI_Info* hw_info)) {
     RESULT(hw_info);
     auto* made = new Info;
     made->set("mpi://shared_memory", "true");
-    hwloc_topology_t topology;
-    if (hwloc_topology_init(&topology) == 0) {
-        if (hwloc_topology_load(topology) == 0) describe_hardware(topology, *made);
-        hwloc_topology_destroy(topology);
-    }
+    for (const auto& [kind, single] : describe_hardware()) made->set(kind, single);
     *hw_info = handle_of<MPI_Info>(made);
     return MPI_SUCCESS;
 }
