@@ -72,5 +72,6 @@ PYBIND11_MODULE(_glue, m) {
         return std::make_pair(local.rank, local.size);
     }, release());
     m.def("broadcast_text", &broadcast_text, release());
+    m.def("set_futures_inline", &set_futures_inline);
     m.def("python_ends", &python_ends, release());
 }

@@ -19,6 +19,8 @@ constexpr auto kSpin = 30us;
 constexpr auto kYield = 2ms;
 
 std::atomic<bool> futures_stopped{false};
+std::atomic<bool> futures_inline{false};
+thread_local bool in_callback = false;  // a Future's callbacks run on this thread now
 
 std::exception_ptr backend_error(const std::string& text) {
     return std::make_exception_ptr(
@@ -120,7 +122,9 @@ GlueWork::GlueWork(std::shared_ptr<Group> group, c10d::OpType op, const char* ti
       group_(std::move(group)),
       sequence_(sequence),
       timeout_(timeout),
-      deadline_(Clock::now() + timeout) {}
+      deadline_(Clock::now() + timeout),
+      nested_(in_callback),
+      ordered_(!nested_ && !c10d::isP2POp(op)) {}
 
 GlueWork::~GlueWork() {
     if (phase_.load() != Phase::Driven) return;
@@ -212,7 +216,10 @@ void GlueWork::arm() {
     Watchdog::instance().add(this);
     c10::raw::intrusive_ptr::incref(this);  // given back by the last callback
     for (MPI_Request& request : requests_) {
-        if (request != MPI_REQUEST_NULL) on_completion(&request, completed_by_mpi, this);
+        if (request == MPI_REQUEST_NULL) continue;
+        // The callback that started a nested operation may wait for it, on MPI's completion thread.
+        if (nested_) on_completion_apart(&request, completed_by_mpi, this);
+        else on_completion(&request, completed_by_mpi, this);
     }
 }
 
@@ -253,6 +260,11 @@ void GlueWork::complete(const std::string& error) {
 }
 
 void GlueWork::complete_future() {
+    if (ordered_) group_->futures.drain();
+    else mark_future();
+}
+
+void GlueWork::mark_future() {
     c10::intrusive_ptr<c10::ivalue::Future> future;
     std::exception_ptr failure;
     {
@@ -261,6 +273,8 @@ void GlueWork::complete_future() {
         failure = exception_;
     }
     if (!future || future_claimed_.exchange(true) || futures_stopped.load()) return;
+    const bool outer = in_callback;
+    in_callback = true;
     try {
         if (failure) future->setError(failure);
         else future->markCompleted(at::IValue(outputs_));
@@ -268,6 +282,29 @@ void GlueWork::complete_future() {
         // A callback threw where no user code can catch it (a Python hook's error is in its own Future).
         TORCH_WARN(group_->describe(), ": a callback of a Future failed: ", e.what());
     }
+    in_callback = outer;
+}
+
+void FutureOrder::add(c10::intrusive_ptr<GlueWork> work) {
+    std::lock_guard lock(mutex_);
+    auto place = waiting_.end();
+    while (place != waiting_.begin() && (*std::prev(place))->sequence_ > work->sequence_) --place;
+    waiting_.insert(place, std::move(work));
+}
+
+void FutureOrder::drain() {
+    std::unique_lock lock(mutex_);
+    if (draining_) return;  // whoever drains looks at the front again
+    draining_ = true;
+    while (!waiting_.empty() && waiting_.front()->done_.load(std::memory_order_acquire)) {
+        auto work = std::move(waiting_.front());
+        waiting_.pop_front();
+        lock.unlock();
+        work->mark_future();
+        work.reset();
+        lock.lock();
+    }
+    draining_ = false;
 }
 
 void GlueWork::deliver() {
@@ -356,14 +393,19 @@ void GlueWork::fail(const std::string& text) {
 }
 
 c10::intrusive_ptr<c10::ivalue::Future> GlueWork::getFuture() {
-    if (on_device_) wait();  // device memory is written on this thread only
+    // Device memory is written on this thread only.
+    if (on_device_ || futures_inline.load()) wait();
+    bool made = false;
     {
         std::lock_guard lock(mutex_);
         if (!future_) {
             future_ = c10::make_intrusive<c10::ivalue::Future>(
                 c10::ListType::create(c10::TensorType::get()));
+            made = true;
         }
     }
+    if (made && ordered_)
+        group_->futures.add(c10::intrusive_ptr<GlueWork>::reclaim_copy(this));
     if (done_.load(std::memory_order_acquire)) complete_future();
     else arm();
     return future_;
@@ -380,6 +422,7 @@ void abort_group(const Group& group) {
     for (auto& work : works) work->fail("The process group was aborted");
 }
 
+void set_futures_inline(bool on) { futures_inline.store(on); }
 void stop_futures() { futures_stopped.store(true); }
 
 }  // namespace pomona::glue

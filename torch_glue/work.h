@@ -11,6 +11,7 @@
 
 #include <atomic>
 #include <chrono>
+#include <deque>
 #include <functional>
 #include <memory>
 #include <mutex>
@@ -24,6 +25,21 @@ namespace pomona::glue {
 
 using Clock = std::chrono::steady_clock;
 
+class GlueWork;
+
+// Completes the Futures of one group's collectives in the order the collectives were started: their
+// callbacks may start collectives themselves (PowerSGD does), and ranks must agree on their order.
+class FutureOrder {
+public:
+    void add(c10::intrusive_ptr<GlueWork> work);
+    void drain();  // completes what is ready, unless another thread is at it
+
+private:
+    std::mutex mutex_;
+    std::deque<c10::intrusive_ptr<GlueWork>> waiting_;  // by sequence number
+    bool draining_ = false;
+};
+
 // A communicator and its names; freed when the backend and its last Work are gone.
 struct Group {
     MPI_Comm comm = MPI_COMM_NULL;
@@ -32,6 +48,7 @@ struct Group {
     std::string name;          // c10d's group name
     std::string backend_name;  // "mpi" or "pomona"
     std::atomic<bool> failed{false};
+    FutureOrder futures;
 
     Group() = default;
     Group(const Group&) = delete;
@@ -84,6 +101,7 @@ public:
 
 private:
     friend class Watchdog;
+    friend class FutureOrder;
     enum class Phase { Driven, Armed, Finished };
 
     bool test();
@@ -92,6 +110,7 @@ private:
     void park(std::chrono::milliseconds timeout);
     void complete(const std::string& error);
     void complete_future();
+    void mark_future();
     void deliver();
     std::string error_message(const std::string& cause) const;
     static void completed_by_mpi(void* context, int error, const MPI_Status* status);
@@ -112,6 +131,8 @@ private:
     std::atomic<bool> done_{false};
     std::atomic<bool> claimed_{false};
     std::atomic<bool> future_claimed_{false};
+    const bool nested_;   // started inside a callback of another Future, which may wait for it
+    const bool ordered_;  // its Future waits for those of earlier collectives
     c10::intrusive_ptr<c10::ivalue::Future> future_;  // under mutex_
 
     std::vector<at::Tensor> outputs_;
@@ -130,6 +151,9 @@ private:
 
 // Completes every armed operation of the group with an error.
 void abort_group(const Group& group);
+// Operations inside callbacks of Futures start in one order on all ranks only if callbacks run where
+// get_future() is called. This makes get_future() wait, which costs the overlap. Off by default.
+void set_futures_inline(bool on);
 // After this no Future is completed any more: its callbacks may be Python, which is ending.
 void stop_futures();
 

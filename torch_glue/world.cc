@@ -232,6 +232,16 @@ void on_completion(MPI_Request* request, MPIX_Completion_function* function, voi
     }
 }
 
+void on_completion_apart(MPI_Request* request, MPIX_Completion_function* function, void* context) {
+    std::thread([request = *request, function, context]() mutable {
+        MPI_Status status;
+        std::memset(&status, 0, sizeof status);
+        const int error = MPI_Wait(&request, &status);
+        function(context, error, &status);
+    }).detach();
+    *request = MPI_REQUEST_NULL;
+}
+
 MPI_Datatype bfloat16_type() {
     return MPIX_Type_bfloat16 ? MPIX_Type_bfloat16() : two_byte_type();
 }

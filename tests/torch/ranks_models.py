@@ -57,8 +57,7 @@ def test_ddp(rank, size):
 def test_ddp_hooks(rank, size):
     from torch.distributed.algorithms.ddp_comm_hooks import default_hooks, powerSGD_hook
 
-    for name, tolerance in (("allreduce_hook", 1e-5), ("fp16_compress_hook", 1e-2),
-                            ("bf16_compress_hook", 3e-2)):
+    for name, tolerance in (("allreduce_hook", 1e-5), ("fp16_compress_hook", 1e-2)):
         model = make_model()
         network = DistributedDataParallel(model, bucket_cap_mb=0.01)
         network.register_comm_hook(None, getattr(default_hooks, name))

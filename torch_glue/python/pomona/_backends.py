@@ -30,6 +30,7 @@ def glue():
             from . import _load
 
             _state["glue"] = _load.load()
+            _state["glue"].set_futures_inline(os.environ.get("POMONA_FUTURES") == "inline")
             atexit.register(_python_ends)
         return _state["glue"]
 
