@@ -29,8 +29,9 @@ bool has_f16c() {
 bool cpu_has(Isa isa) {
     __builtin_cpu_init();
     bool avx2 = __builtin_cpu_supports("avx2") && has_f16c();
-    bool avx512 = avx2 && __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
-                  __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512vl");
+    bool avx512 = avx2 && __builtin_cpu_supports("avx512f") &&
+                  __builtin_cpu_supports("avx512bw") && __builtin_cpu_supports("avx512dq") &&
+                  __builtin_cpu_supports("avx512vl");
     switch (isa) {
         case Isa::portable: return true;
         case Isa::avx2: return avx2;

@@ -1,4 +1,4 @@
-// accel/kernel.cc: the table of kernels for this CPU, and what can be told of operations and types.
+// accel/kernel.cc: the table of kernels for this CPU, and facts of operations and types.
 // Idea: a form's table is filled by the lesser forms first, then by its own; each form's table is
 // built when first asked for, so a rank holds one.
 #include "accel/kernel.h"
@@ -113,7 +113,7 @@ const ReduceKernel* find_kernel(ReduceOp op, ElementType type, Isa isa) {
 void reduce_many(const ReduceKernel& kernel, void* out, const void* const* in, int n,
                  size_t count) {
     size_t size = kernel.element_size;
-    if (n == 1 && out != in[0]) std::memcpy(out, in[0], count * size);
+    if (n == 1 && out != in[0] && count) std::memcpy(out, in[0], count * size);
     if (n <= 1) return;
     bool clobbers = false;  // the result stands on an array that is read later
     for (int k = 2; k < n; ++k) clobbers |= in[k] == out;

@@ -1,14 +1,14 @@
 // accel/kernel.h: reductions of arrays, as a table (operation, element type) -> functions.
 // Idea: every kernel is one loop out[i] = a[i] op b[i]; the best form for this CPU is chosen once,
-// and callers keep the ReduceKernel pointer. All forms of a kernel give the same bits (NaN payloads
-// of sum and prod aside), so ranks on unlike machines agree.
+// and callers keep the ReduceKernel pointer. All forms of a kernel give the same bits (payloads of
+// NaN from sum and prod aside), so ranks on unlike machines agree.
 //
 // Semantics. Integers wrap. min and max of floating point are the minimum and maximum of IEEE
 // 754-2019: a NaN operand gives a NaN, -0 < +0; so they commute and every rank gets one result.
 // 16-bit floats are widened to float; each sum or product is rounded once, to nearest even.
-// Products of complex numbers are (ac - bd) + (ad + bc)i, without C's recovery of infinities. Logical
-// operations take non-zero as true and give 1 or 0. minloc and maxloc: of equal values the lower
-// index; a NaN wins.
+// Products of complex numbers are (ac - bd) + (ad + bc)i, without C's recovery of infinities.
+// Logical operations take non-zero as true and give 1 or 0. minloc and maxloc: of equal values the
+// lower index; a NaN wins.
 #pragma once
 
 #include "accel/types.h"

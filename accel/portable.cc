@@ -73,10 +73,10 @@ struct Greater {
 };
 
 template <size_t bytes> void take_first(void* out, const void* a, const void*, size_t count) {
-    if (out != a) __builtin_memmove(out, a, count * bytes);
+    if (out != a && count) __builtin_memmove(out, a, count * bytes);
 }
 template <size_t bytes> void take_second(void* out, const void*, const void* b, size_t count) {
-    if (out != b) __builtin_memmove(out, b, count * bytes);
+    if (out != b && count) __builtin_memmove(out, b, count * bytes);
 }
 
 struct PortableFiller : Filler {

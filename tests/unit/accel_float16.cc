@@ -1,6 +1,7 @@
 // tests/unit/accel_float16.cc: the conversions of 16-bit floats.
 // Goal: exact widening of all 65,536 values; rounding to nearest even everywhere. Method: against
-// the definition in accel_reference.h, at every value, halfway between neighbours, and one step beside.
+// the definition in accel_reference.h, at every value, halfway between neighbours, and one step
+// beside.
 #include "accel/float16.h"
 
 #include "tests/unit/accel_reference.h"

@@ -192,7 +192,8 @@ TEST(Accel, allows_what_the_standard_allows) {
         };
         for (auto op : {ReduceOp::sum, ReduceOp::prod}) expect(integer || floating || complex, op);
         for (auto op : {ReduceOp::min, ReduceOp::max}) expect(integer || floating, op);
-        for (auto op : {ReduceOp::band, ReduceOp::bor, ReduceOp::bxor}) expect(integer || byte, op);
+        for (auto op : {ReduceOp::band, ReduceOp::bor, ReduceOp::bxor})
+            expect(integer || byte, op);
         for (auto op : {ReduceOp::land, ReduceOp::lor, ReduceOp::lxor})
             expect(integer || logical, op);
         for (auto op : {ReduceOp::minloc, ReduceOp::maxloc}) expect(pair, op);

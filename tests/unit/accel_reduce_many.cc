@@ -23,7 +23,7 @@ template <class T> void check(ReduceOp op, ElementType type, size_t count, int n
     for (auto& array : arrays) in.push_back(array.data());
     T* out = place < 0 ? apart.data() : arrays[static_cast<size_t>(place)].data();
     reduce_many(*kernel, out, in.data(), n, count);
-    EXPECT_EQ(std::memcmp(out, expected.data(), count * sizeof(T)), 0)
+    EXPECT_TRUE(count == 0 || std::memcmp(out, expected.data(), count * sizeof(T)) == 0)
         << op_name(op) << " " << type_name(type) << " count " << count << " n " << n << " place "
         << place;
 }

@@ -101,8 +101,8 @@ template <class T> T apply_real(ReduceOp op, T a, T b) {
     }
 }
 
-// Half: exact in double, rounded once. bfloat16: rounded to float first, as accel/ says; exact sums
-// of two bfloat16 may need more than double's digits.
+// Half: exact in double, rounded once. bfloat16: rounded to float first, as accel/ says; exact
+// sums of two bfloat16 may need more than double's digits.
 inline Float16 apply_half(ReduceOp op, Float16 a, Float16 b) {
     double x = decode(half_format, a.bits), y = decode(half_format, b.bits);
     return {encode(half_format, apply_real(op, x, y))};
