@@ -110,12 +110,12 @@ def table(title, cells, candidate, libraries, goal=None):
     limit = next((cell.limit_name for cell in cells if cell.limit is not None), None)
     lines = ["", title]
     lines.append(f"{'':>12}" + "".join(f"{n:>{width}}" for n in names)
-                 + (f"{limit:>13}" if limit else "") + "   ratio to the best peer")
+                 + (f"{limit:>16}" if limit else "") + "   ratio to the best peer")
     for cell in cells:
         line = f"{cell.label:>12}"
         line += "".join(f"{show(middle(cell.values.get(n, []))):>{width}}" for n in names)
         if limit:
-            line += f"{show(cell.limit):>13}"
+            line += f"{show(cell.limit):>16}"
         ratio = ratio_of(cell, candidate)
         if ratio:
             line += (f"   {ratio.median:5.2f} [{ratio.low:.2f} .. {ratio.high:.2f}]"

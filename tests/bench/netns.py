@@ -19,7 +19,15 @@ from pathlib import Path
 from compare import Goal
 
 SUBNET = "10.213.7"
-HZ = 250  # the token bucket is refilled at least this often: its size is at least rate / HZ
+BURST_SECONDS = 100e-6  # what the token bucket lets through at once, at the link's rate
+
+
+NAMES = ["pomb-a", "pomb-b"]  # the two hosts' names
+
+
+def core_of(side):
+    """Each side stays on a core of its own, where there are two."""
+    return str(side if (os.cpu_count() or 1) > 1 else 0)
 
 
 def quiet(*command, check=True):
@@ -60,24 +68,21 @@ class Link:
             quiet("ip", "netns", "del", space, check=False)
 
     def shape(self, gigabits):
-        burst = int(max(256 << 10, gigabits * 1e9 / 8 / HZ * 2))
+        burst = int(max(128 << 10, gigabits * 1e9 / 8 * BURST_SECONDS))
         for space, end in zip(self.spaces, self.ends):
             quiet("tc", "-n", space, "qdisc", "replace", "dev", end, "root", "tbf", "rate",
                   f"{gigabits}gbit", "burst", str(burst), "latency", "20ms")
 
-    def inside(self, side, command, hostname=True):
-        """The command that runs `command` in one namespace, with a host name of its own."""
-        enter = ["ip", "netns", "exec", self.spaces[side]]
-        if not hostname:
-            return enter + command
-        name = f"pomb-{'ab'[side]}"
-        return enter + ["unshare", "--uts", "sh", "-c", f'hostname {name}; exec "$@"', "sh",
-                        *command]
+    def inside(self, side, command):
+        """The command that runs `command` in one namespace, with a host name and core of its own."""
+        return ["ip", "netns", "exec", self.spaces[side], "taskset", "-c", core_of(side),
+                "unshare", "--uts", "sh", "-c", f'hostname {NAMES[side]}; exec "$@"', "sh",
+                *command]
 
     def write_agent(self):
         """What the launchers call in place of ssh: [options] host command..."""
-        cases = "\n".join(f"    *{address}|pomb-{'ab'[side]}) space={self.spaces[side]} "
-                          f"name=pomb-{'ab'[side]};;"
+        cases = "\n".join(f"    *{address}|{NAMES[side]}) space={self.spaces[side]} "
+                          f"name={NAMES[side]} core={core_of(side)};;"
                           for side, address in enumerate(self.addresses))
         self.agent.write_text(f"""#!/bin/sh
 # Runs the command in the network namespace that stands for the host.
@@ -90,7 +95,7 @@ while [ $# -gt 0 ]; do
   [ -n "$space" ] && break
 done
 [ -n "$space" ] || exit 255
-exec ip netns exec "$space" unshare --uts sh -c "hostname $name; $*"
+exec ip netns exec "$space" taskset -c "$core" unshare --uts sh -c "hostname $name; $*"
 """)
         self.agent.chmod(0o755)
 
@@ -99,9 +104,9 @@ def usable(say):
     if not sys.platform.startswith("linux") or os.geteuid() != 0:
         say("--net needs Linux and root; the loopback groups show TCP here")
         return False
-    missing = [tool for tool in ("ip", "tc", "unshare") if not shutil.which(tool)]
+    missing = [tool for tool in ("ip", "tc", "unshare", "taskset") if not shutil.which(tool)]
     if missing:
-        say(f"--net needs {', '.join(missing)} (package iproute2)")
+        say(f"--net needs {', '.join(missing)} (packages iproute2 and util-linux)")
     return not missing
 
 
@@ -131,7 +136,7 @@ def command_of(library, link, program):
         launcher = [library.mpirun, "--bind-to", "none", "-H", hosts, "--map-by", "node",
                     "-n", "2"]
         return link.inside(0, launcher + program)
-    ranks = [["-n", "1"] + link.inside(side, program, hostname=False) for side in (0, 1)]
+    ranks = [["-n", "1"] + link.inside(side, program) for side in (0, 1)]
     return [library.mpirun, "--bind-to", "none"] + ranks[0] + [":"] + ranks[1]
 
 
@@ -160,6 +165,7 @@ class InNamespaces:
 
     def __enter__(self):
         self.kept = (self.run.command, self.run.environment)
+        self.run.hosts = 2
         self.run.command = lambda library, group, ranks, extra: command_of(
             library, self.link, [library.program, group.case, *extra])
         self.run.environment = lambda library, group: environment_of(library, self.link)
@@ -167,6 +173,7 @@ class InNamespaces:
 
     def __exit__(self, *_):
         self.run.command, self.run.environment = self.kept
+        self.run.hosts = None
 
 
 def bare_tcp(run, link, program, gigabits):

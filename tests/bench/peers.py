@@ -167,9 +167,20 @@ def digest(*parts):
     return hashlib.sha256("\0".join(map(str, parts)).encode()).hexdigest()[:16]
 
 
-def compile_object(compiler, identity, source, headers, folder, tell):
-    text = source.read_text()
-    target = folder / f"{source.stem}-{digest(identity, FLAGS, text, headers)}.o"
+def included_by(source, seen=None):
+    """The file and all of ours that it includes, in order of their names."""
+    seen = seen if seen is not None else {source}
+    for name in re.findall(r'#include "([\w.]+)"', source.read_text()):
+        header = source.parent / name
+        if header not in seen and header.exists():
+            seen.add(header)
+            included_by(header, seen)
+    return sorted(seen)
+
+
+def compile_object(compiler, identity, source, folder, tell):
+    texts = [path.read_text() for path in included_by(source)]
+    target = folder / f"{source.stem}-{digest(identity, FLAGS, *texts)}.o"
     if target.exists():
         return target
     tell()
@@ -191,18 +202,21 @@ def build(library, say):
     if not library.mpicxx:
         raise BuildError(f"{library} has neither mpi-bench nor mpicxx")
     sources = source_folder()
-    headers = "".join(h.read_text() for h in sorted(sources.glob("*.h")))
     folder = cache_folder() / "objects"
     folder.mkdir(parents=True, exist_ok=True)
     identity = digest(*FLAGS, library.mpicxx, output_of([library.mpicxx, "-show"]),
                       Path(library.mpicxx).resolve().stat().st_mtime)
     plain = shutil.which("c++") or "g++"
-    objects = []
+    objects, told = [], []
+
+    def tell():
+        if not told:
+            say(f"compiling mpi-bench for {library}")
+        told.append(True)
     for source in sorted(sources.glob("*.cc")):
-        mpi = re.search(r'#include "(bench|values|bench_mpi)\.h"', source.read_text())
+        mpi = sources / "bench_mpi.h" in included_by(source)
         compiler, by = (library.mpicxx, identity) if mpi else (plain, "plain")
-        objects.append(compile_object(compiler, by, source, headers, folder,
-                                      lambda: say(f"compiling {source.name} for {library}")))
+        objects.append(compile_object(compiler, by, source, folder, tell))
     program = cache_folder() / "programs" / digest(identity, *objects) / "mpi-bench"
     if not program.exists():
         program.parent.mkdir(parents=True, exist_ok=True)

@@ -137,6 +137,7 @@ class Run:
         self.cells = {}       # (group name, label) -> Cell
         self.limits = {}      # (limit, bytes) -> [values]
         self.failures = []    # texts
+        self.hosts = None     # how many hosts a run must have found itself on
         self.load = [round(os.getloadavg()[0], 2)]  # before, and after each repetition
 
     def record(self, group, label, size, library, repetition, value, less=None):
@@ -189,7 +190,11 @@ class Run:
         if self.execute(library, group, ranks, extra) is None:
             return []
         try:
-            return json.loads(report.read_text())["rows"]
+            document = json.loads(report.read_text())
+            if self.hosts and len(document["hosts"]) != self.hosts:
+                return self.fail(library, group, f"ran on {document['hosts']}, not on "
+                                                 f"{self.hosts} hosts") or []
+            return document["rows"]
         except (OSError, ValueError, KeyError) as error:
             self.fail(library, group, f"no result: {error}")
             return []
@@ -490,4 +495,7 @@ def main():
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    try:
+        sys.exit(main())
+    except KeyboardInterrupt:
+        sys.exit(130)
