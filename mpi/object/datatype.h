@@ -115,8 +115,12 @@ public:
     static Made darray(const Distribution& distribution, Datatype& old);
     static Made resized(Datatype& old, MPI_Count lb, MPI_Count extent);
     static Made duplicate(Datatype& old);
-    // As `basic`, remembered as a Fortran 90 type; combiner MPI_COMBINER_F90_xxx.
-    static Ref<Datatype> fortran90(int combiner, std::vector<MPI_Count> arguments, Datatype& basic);
+    // As `basic`, remembered as a Fortran 90 type: combiner MPI_COMBINER_F90_xxx. The same arguments
+    // give the same object, which belongs to the library.
+    static Datatype& fortran90(int combiner, std::vector<MPI_Count> arguments, Datatype& basic);
+    // Another object of the same contents, without name and attributes, for
+    // MPI_Type_get_contents; a permanent type gives itself.
+    static Ref<Datatype> clone(Datatype& old);
     // For constructors of the _c form.
     void set_large() { made_by_.large = true; }
 

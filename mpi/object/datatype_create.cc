@@ -4,6 +4,9 @@
 
 #include "btl/base/check.h"
 
+#include <map>
+#include <mutex>
+
 namespace pomona {
 
 using Made = Datatype::Made;
@@ -214,13 +217,29 @@ Made Datatype::duplicate(Datatype& old) {
     return made;
 }
 
-Ref<Datatype> Datatype::fortran90(int combiner, std::vector<MPI_Count> arguments, Datatype& basic) {
-    Ref<Datatype> made = std::move(duplicate(basic)).value();  // cannot overflow
-    made->made_by_ = {.combiner = combiner, .derived = false, .large = false,
+Datatype& Datatype::fortran90(int combiner, std::vector<MPI_Count> arguments, Datatype& basic) {
+    static std::mutex mutex;
+    static auto& known = *new std::map<std::pair<int, std::vector<MPI_Count>>, Datatype*>;
+    std::lock_guard guard(mutex);
+    Datatype*& slot = known[{combiner, arguments}];
+    if (slot) return *slot;
+    auto made = duplicate(basic);
+    check(made.ok());
+    slot = made->detach();
+    slot->made_by_ = {.combiner = combiner, .derived = false, .large = false,
                       .arguments = std::move(arguments), .types = {}};
-    made->element_ = basic.element_;
-    made->committed = made->permanent = true;
-    return made;
+    slot->element_ = basic.element_;
+    slot->basics_ = 1;
+    slot->committed = slot->permanent = true;
+    return *slot;
+}
+
+Ref<Datatype> Datatype::clone(Datatype& old) {
+    if (old.permanent) return Ref<Datatype>::share(&old);
+    auto made = duplicate(old);
+    check(made.ok());
+    (*made)->made_by_ = old.made_by_;
+    return std::move(made).value();
 }
 
 }  // namespace pomona

@@ -1,0 +1,67 @@
+// mpi/abi/operation.cc: operations of reductions (MPI 5.0, section 6.9), and MPI_Reduce_local.
+#include "mpi/abi/type_arguments.h"
+
+using namespace pomona;
+
+namespace {
+
+template <class Function>
+int create(const char* function, Function* user_fn, int commute, MPI_Op* op) {
+    if (process().state.load(std::memory_order_relaxed) != Process::State::running)
+        return fail(function, nullptr, MPI_ERR_OTHER,
+                    "MPI is not running: call it after MPI_Init and before MPI_Finalize");
+    if (!user_fn) return fail(function, nullptr, MPI_ERR_ARG, "user_fn is a null pointer");
+    if (!op) return fail(function, nullptr, MPI_ERR_ARG, "op is a null pointer");
+    *op = handle_of<MPI_Op>(Operation::user(user_fn, commute != 0).detach());
+    return MPI_SUCCESS;
+}
+
+}  // namespace
+
+POMONA_MPI(int, Op_create, (MPI_User_function* user_fn, int commute, MPI_Op* op)) {
+    return create(__func__, user_fn, commute, op);
+}
+POMONA_MPI(int, Op_create_c, (MPI_User_function_c* user_fn, int commute, MPI_Op* op)) {
+    return create(__func__, user_fn, commute, op);
+}
+
+POMONA_MPI(int, Op_free, (MPI_Op* op)) {
+    REQUIRE_RUNNING();
+    POINTER_ARGUMENT(op);
+    Operation* operation = resolve(*op);
+    REQUIRE(operation, nullptr, MPI_ERR_OP, "op is not a valid operation");
+    REQUIRE(!operation->predefined(), nullptr, MPI_ERR_OP,
+            "op is predefined ({}); only operations of MPI_Op_create can be freed",
+            operation->name());
+    operation->release();
+    *op = MPI_OP_NULL;
+    return MPI_SUCCESS;
+}
+
+POMONA_MPI(int, Op_commutative, (MPI_Op op, int* commute)) {
+    Operation* operation = resolve(op);
+    REQUIRE(operation, nullptr, MPI_ERR_OP, "op is not a valid operation");
+    POINTER_ARGUMENT(commute);
+    *commute = operation->commutative();
+    return MPI_SUCCESS;
+}
+
+POMONA_MPI(int, Reduce_local_c, (const void* inbuf, void* inoutbuf, MPI_Count count,
+                                 MPI_Datatype datatype, MPI_Op op)) {
+    DATATYPE_ARGUMENT(type, datatype);
+    COMMITTED(type, datatype);
+    REQUIRE(count >= 0, nullptr, MPI_ERR_COUNT, "count is {}; it must not be negative", count);
+    Operation* operation = resolve(op);
+    REQUIRE(operation, nullptr, MPI_ERR_OP, "op is not a valid operation");
+    auto allowed = operation->check(*type);
+    REQUIRE(allowed.ok(), nullptr, MPI_ERR_OP, "{} on {}: {}", operation->name(),
+            type->name.empty() ? "a derived datatype" : type->name, allowed.error().what);
+    if (count == 0) return MPI_SUCCESS;
+    REQUIRE((inbuf && inoutbuf) || !type->predefined(), nullptr, MPI_ERR_BUFFER,
+            "inbuf or inoutbuf is a null pointer, with a count of {}", count);
+    REQUIRE(inbuf != MPI_IN_PLACE && inoutbuf != MPI_IN_PLACE, nullptr, MPI_ERR_BUFFER,
+            "inbuf or inoutbuf is MPI_IN_PLACE, which only collectives take");
+    REQUIRE(inbuf != inoutbuf, nullptr, MPI_ERR_BUFFER, "inbuf and inoutbuf are the same");
+    operation->reduce(inbuf, inoutbuf, count, *type);
+    return MPI_SUCCESS;
+}
