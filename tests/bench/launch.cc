@@ -17,7 +17,7 @@ namespace pomona::bench {
 
 namespace {
 
-const char* const kRankVariables[] = {"PMIX_RANK", "PMI_RANK", "OMPI_COMM_WORLD_RANK",
+const char* const kRankVariables[] = {"POMONA_JOB_RANK", "PMIX_RANK", "PMI_RANK", "OMPI_COMM_WORLD_RANK",
                                       "MPI_LOCALRANKID", "MV2_COMM_WORLD_RANK", "SLURM_PROCID"};
 
 std::string folder_of(const std::string& path) {
@@ -75,6 +75,7 @@ std::string find_script(const std::string& name) {
     std::string here = folder_of(program_path());
     std::vector<std::string> places = {here, here + "/../share/pomona/bench",
                                        here + "/../libexec/pomona"};
+    if (const char* given = std::getenv("MPI_BENCH_SCRIPTS")) places.insert(places.begin(), given);
 #if defined(MPI_BENCH_SOURCE_DIR)
     places.push_back(MPI_BENCH_SOURCE_DIR);
 #endif

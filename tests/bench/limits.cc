@@ -5,7 +5,7 @@
 // memcpy        one process copies between two buffers; the size is what is copied
 // shm-copy      two processes, a chunked copy in and out of shared memory at the same time
 // reduce        a[i] += b[i], floats, one process; bandwidth counts a's bytes, as allreduce does
-// tcp-latency   8 bytes and more over a TCP connection of two processes that poll: half a round trip
+// tcp-latency   over a TCP connection of two processes that poll: half a round trip
 // tcp-sleep     the same with both asleep in recv, as programs that do not burn a core
 // tcp-stream    one way, 16 writes of the given size, then an answer
 // wake          a process asleep in a read of a socket: from the write to its return

@@ -76,8 +76,8 @@ void print_cases() {
 // Fills the invocation; an exit code if there is nothing to run.
 std::optional<int> parse(int argc, char** argv, Invocation* out) {
     Options& o = out->options;
-    CLI::App app{"Measures an MPI library: latency, bandwidth, every collective, overlap, cost of a "
-                 "rank.\nWithout mpirun it starts itself under the mpirun beside it."};
+    CLI::App app{"Measures an MPI library: latency, bandwidth, every collective, overlap, cost "
+                 "of a rank.\nWithout mpirun it starts itself under the mpirun beside it."};
     app.add_option("case", o.cases, "cases or families; --list shows them (default: allreduce)");
     app.add_flag("--list", out->list, "list the cases");
     app.add_option("-n,--ranks", o.ranks, "ranks, when mpi-bench starts itself")
@@ -124,7 +124,7 @@ int launch_self(const Invocation& invocation, int argc, char** argv) {
         return complain("no mpirun found beside this program or in PATH; name one with --mpirun");
     std::string ranks = std::to_string(invocation.options.ranks);
     setenv("MPI_BENCH_RANKS", ranks.c_str(), 1);
-    if (isatty(2) && !invocation.options.quiet) setenv("MPI_BENCH_PROGRESS", "1", 1);
+    if (isatty(1) && !invocation.options.quiet) setenv("MPI_BENCH_PROGRESS", "1", 1);
     std::vector<std::string> command = {launcher, "-n", ranks, program_path()};
     command.insert(command.end(), argv + 1, argv + argc);
     return become(command);
@@ -180,7 +180,7 @@ bool write_outputs(const Invocation& invocation, const Setting& setting,
 
 int draw(const Invocation& invocation, const Setting& setting, const std::vector<Row>& rows) {
     std::string script = find_script("plot.py");
-    if (script.empty()) return complain("--plot: plot.py was not found beside this program");
+    if (script.empty()) return complain("--plot: plot.py was not found; MPI_BENCH_SCRIPTS may name its folder");
     char path[] = "/tmp/mpi-bench-XXXXXX";
     int file = mkstemp(path);
     if (file < 0 || !write_file(path, to_json(setting, invocation.options, rows)))
@@ -209,7 +209,7 @@ int measure(const Invocation& invocation, const std::vector<Case>& cases) {
                             ": this mpirun belongs to another MPI library; name the right one "
                             "with --mpirun");
         Progress progress(count_steps(probe, cases),
-                          !invocation.options.quiet && (shown || (isatty(2) && isatty(1))));
+                          !invocation.options.quiet && (shown || isatty(1)));
         Bench b(invocation.options, table, rows, progress);
         setting = describe(invocation, b);
         if (rank == 0) print_heading(setting);
@@ -243,7 +243,7 @@ int start(int argc, char** argv) {
     if (verb == "limits") return run_limits(argc - 1, argv + 1);
     if (verb == "versus") {
         std::string script = find_script("versus.py");
-        if (script.empty()) return complain("versus.py was not found beside this program");
+        if (script.empty()) return complain("versus.py was not found; MPI_BENCH_SCRIPTS may name its folder");
         const char* python = std::getenv("MPI_BENCH_PYTHON");
         std::vector<std::string> command = {python ? python : "python3", script, "--program",
                                             program_path()};

@@ -74,7 +74,7 @@ class Link:
                   f"{gigabits}gbit", "burst", str(burst), "latency", "20ms")
 
     def inside(self, side, command):
-        """The command that runs `command` in one namespace, with a host name and core of its own."""
+        """Runs `command` in one namespace, with a host name and a core of its own."""
         return ["ip", "netns", "exec", self.spaces[side], "taskset", "-c", core_of(side),
                 "unshare", "--uts", "sh", "-c", f'hostname {NAMES[side]}; exec "$@"', "sh",
                 *command]

@@ -92,7 +92,7 @@ def kind_of(mpirun):
 
 
 def short_name(version_line):
-    """'MPICH Version: 4.0.2' -> 'MPICH 4.0.2', 'Open MPI v5.0.8, package...' -> 'Open MPI 5.0.8'."""
+    """'MPICH Version: 4.0.2' -> 'MPICH 4.0.2', 'Open MPI v5.0.8, ...' -> 'Open MPI 5.0.8'."""
     for pattern, name in ((r"MPICH Version:\s*(\S+)", "MPICH"), (r"Open MPI v([\w.]+)", "Open MPI"),
                           (r"(?i)pomona\D*([\d.]*\d)", "Pomona")):
         found = re.search(pattern, version_line)

@@ -83,7 +83,7 @@ def size_label(value, _position=None):
 
 
 def draw_axes(axes, title, plot):
-    from matplotlib.ticker import FuncFormatter, LogLocator, ScalarFormatter
+    from matplotlib.ticker import FuncFormatter, LogLocator
     for i, (name, points) in enumerate(plot["lines"].items()):
         sizes, values = zip(*points)
         if name == "limit":
@@ -94,7 +94,11 @@ def draw_axes(axes, title, plot):
     axes.set_yscale("log")
     axes.xaxis.set_major_locator(LogLocator(base=4, numticks=14))
     axes.xaxis.set_major_formatter(FuncFormatter(size_label))
-    axes.yaxis.set_major_formatter(ScalarFormatter())
+    axes.yaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
+    low, high = axes.get_ylim()
+    few = high / low < 30  # less than two powers of ten: label the steps between, too
+    axes.yaxis.set_minor_formatter(FuncFormatter(
+        lambda value, _: f"{value:g}" if few and f"{value:e}"[0] in "235" else ""))
     axes.set_title(title, fontsize=10)
     axes.set_xlabel("message size, bytes")
     axes.set_ylabel(plot["unit"])

@@ -59,17 +59,17 @@ void Progress::step(const std::string& what) {
     if (!shown_ || steps_ == 0) return;
     const size_t width = 30;
     size_t filled = done_ * width / steps_;
-    std::fprintf(stderr, "\r[%s%s] %3zu%%  %-40s", std::string(filled, '#').c_str(),
+    std::fprintf(stdout, "\r[%s%s] %3zu%%  %-40s", std::string(filled, '#').c_str(),
                  std::string(width - filled, '.').c_str(), done_ * 100 / steps_, what.c_str());
-    std::fflush(stderr);
+    std::fflush(stdout);
     drawn_ = true;
     if (done_ < steps_) ++done_;
 }
 
 void Progress::clear() {
     if (!drawn_) return;
-    std::fprintf(stderr, "\r\033[K");
-    std::fflush(stderr);
+    std::fprintf(stdout, "\r\033[K");
+    std::fflush(stdout);
     drawn_ = false;
 }
 

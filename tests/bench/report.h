@@ -46,6 +46,7 @@ class Table {
     bool header_due_ = true;
 };
 
+// On stdout, as the table is: two streams that a launcher forwards would overtake each other.
 class Progress {
   public:
     Progress(size_t steps, bool shown) : steps_(steps), shown_(shown) {}

@@ -130,7 +130,7 @@ void pack_by_hand(const double* from, double* to, size_t blocks) {
 }
 
 void pack(Bench& b) {
-    b.title("pack: blocks of 8 doubles, stride 16; size of the packed data; ranks at the same time");
+    b.title("pack: blocks of 8 doubles, stride 16; the size is the packed data's");
     for (size_t bytes : b.sizes({1u << 10, 4u << 20})) {
         size_t blocks = std::max<size_t>(1, bytes / (kBlock * sizeof(double)));
         b.step("pack of " + show_size(bytes));

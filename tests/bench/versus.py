@@ -60,7 +60,8 @@ def all_groups():
         Group("shm latency", "latency", "half round trip, us", sizes="1:4K", limit="handover",
               goal=Goal(0.8, 1.0), tags=("shm",), quick=True),
         Group("shm bandwidth", "bandwidth", "GB/s", sizes="8K:4M", metric="algorithm_gbs",
-              less_is_better=False, limit="shm-copy", goal=Goal(1.5, 1.0), tags=("shm",), quick=True),
+              less_is_better=False, limit="shm-copy", goal=Goal(1.5, 1.0), tags=("shm",),
+              quick=True),
         Group("shm bidirectional bandwidth", "bibandwidth", "GB/s", sizes="8K:4M",
               metric="algorithm_gbs", less_is_better=False, goal=Goal(None, 1.0), tags=("shm",)),
         Group("shm message rate", "message-rate", "million a second, window 64", sizes="8:8",
@@ -379,7 +380,8 @@ def to_json(args, run, groups, libraries):
     out = {"schema": 1, "tool": "mpi-bench versus", "command": "mpi-bench versus "
            + " ".join(args.given), "machine": machine,
            "date": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()),
-           "repetitions": args.repeat, "statistic": args.statistic, "load": run.load, "seconds_per_size": args.time,
+           "repetitions": args.repeat, "statistic": args.statistic, "load": run.load,
+           "seconds_per_size": args.time,
            "candidate": libraries[0].name,
            "libraries": {p.name: {"version": p.version, "source": p.source} for p in libraries},
            "limits": [{"limit": name, "bytes": size, "values": values}
