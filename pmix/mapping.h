@@ -1,0 +1,23 @@
+// pmix/mapping.h: which cores a rank is bound to, by hwloc.
+// Idea: reading the topology costs about ten milliseconds, more than the rest of a start; so it is
+// read only when something was asked for that needs it.
+#pragma once
+
+#include "btl/base/result.h"
+#include "pmix/options.h"
+
+#include <string>
+#include <vector>
+
+namespace pomona {
+
+struct Binding {
+    std::vector<unsigned long> cpu_mask;  // empty: not bound
+    std::string text;                     // "core 1 (hardware threads 1,3)"
+};
+
+// One binding a rank of this machine, `count` of them. On macOS, which cannot bind, and where an
+// object type is missing, `note` says so and the bindings are empty or wider.
+Result<std::vector<Binding>> bind_ranks(int count, BindTo bind, MapBy map, std::string& note);
+
+}  // namespace pomona

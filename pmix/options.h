@@ -1,0 +1,60 @@
+// pmix/options.h: mpirun's command line.
+// Idea: the names users know from other launchers, each said once in options.cc with its help.
+// Several programs are separated by ':'; options before a program's name belong to that program
+// where that makes sense (-n, -x, --wdir), to the whole job otherwise.
+#pragma once
+
+#include "pmix/hosts.h"
+
+#include <string>
+#include <utility>
+#include <vector>
+
+namespace pomona {
+
+enum class BindTo { none, hwthread, core, socket, numa };
+enum class MapBy { slot, hwthread, core, socket, numa, node };
+enum class StdinTo { rank, all, none };
+
+using Variables = std::vector<std::pair<std::string, std::string>>;
+
+// One part of an MPMD command line.
+struct Program {
+    int count = 0;                      // ranks; 0 = not said
+    std::vector<std::string> command;   // program and arguments
+    std::string directory;
+    Variables exports;                  // -x NAME=VALUE, and NAME with this process's value
+};
+
+struct Options {
+    std::vector<Program> programs;
+    Variables sets;                     // --set NAME=VALUE
+    std::vector<HostSlots> hosts;       // --host and --hostfile; empty: this machine
+    BindTo bind = BindTo::none;
+    MapBy map = MapBy::slot;
+    StdinTo stdin_to = StdinTo::rank;
+    int stdin_rank = 0;
+    double timeout_seconds = 0;         // 0: none
+    std::string output_filename;
+    bool tag_output = false;
+    bool timestamp_output = false;
+    bool merge_stderr = false;
+    bool report_bindings = false;
+    bool display_map = false;
+    bool refuse_oversubscribe = false;
+    bool quiet = false;
+    bool verbose = false;
+    std::string pmix = "auto";          // auto, on, off: environment for other libraries' programs
+};
+
+struct ParsedCommandLine {
+    Options options;
+    int exit_code = -1;                 // not -1: print the text and leave with this code
+    std::string text;
+};
+
+// `arguments` without the name mpirun; `environment` answers -x NAME.
+ParsedCommandLine parse_command_line(const std::vector<std::string>& arguments,
+                                     const char* const* environment);
+
+}  // namespace pomona

@@ -1,0 +1,47 @@
+// pmix/pmix_server.h: a PMIx server for ranks that are programs of other MPI libraries.
+// Idea: our own ranks do not need it, and starting it costs more than the whole rest of a job. So
+// mpirun only listens: the environment names a port of ours, and the first connection there makes
+// the real server (libpmix), to which this and all later connections are passed on byte by byte.
+#pragma once
+
+#include "btl/base/result.h"
+#include "pmix/forward.h"
+
+#include <functional>
+#include <list>
+#include <memory>
+#include <string>
+#include <vector>
+
+namespace pomona {
+
+struct PmixJob {
+    std::string id;          // namespace
+    std::string directory;
+    std::string host;
+    int size = 1;
+    int slots = 1;
+};
+
+class PmixServer {
+public:
+    PmixServer(event_base* base, PmixJob job);
+    ~PmixServer();
+
+    // Listens; with `now` the real server is started at once, and a failure is told.
+    Status offer(bool now);
+    const std::string& reason() const { return reason_; }   // of the last failure
+
+    // What all ranks need to find us; PMIX_RANK is added for each.
+    void add_environment(std::vector<std::string>& environment) const;
+    void settle();   // takes the words of ranks that have just died
+
+    std::function<void(int rank, int code, const std::string& message)> on_abort;
+
+private:
+    struct State;
+    std::unique_ptr<State> state_;
+    std::string reason_;
+};
+
+}  // namespace pomona
