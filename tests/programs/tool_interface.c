@@ -38,8 +38,14 @@ static void control_variables(void) {
     }
     context("cvar that is not there");
     CHECK_EQ(MPI_T_ERR_INVALID_NAME, MPI_T_cvar_get_index("no such variable", &k));
-    CHECK_EQ(MPI_T_ERR_INVALID_INDEX,
-             MPI_T_cvar_get_info(n, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL));
+    if (!known_limit("MPICH")) { /* converts the type it did not set */
+        char name[8], text[8];
+        int one = 8, two = 8, verbosity, bind, scope;
+        MPI_Datatype type;
+        MPI_T_enum names;
+        CHECK_EQ(MPI_T_ERR_INVALID_INDEX, MPI_T_cvar_get_info(n, name, &one, &verbosity, &type,
+                                                              &names, text, &two, &bind, &scope));
+    }
 }
 
 static void performance_variables(void) {

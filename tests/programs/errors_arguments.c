@@ -1,0 +1,124 @@
+/* Goal: wrong arguments give the standard's error class and leave the library usable
+ * (MPI-5.0 section 9.4). Method: one call for each kind of mistake with MPI_ERRORS_RETURN; at the end a
+ * collective still works.
+ */
+#include "check.h"
+
+static int data[16], more[16];
+
+static void messages(MPI_Comm c) {
+    MPI_Request r = MPI_REQUEST_NULL;
+    MPI_Datatype loose;
+    int n = 0;
+    context("messages");
+    CHECK_CLASS(MPI_ERR_COMM, MPI_Send(data, 1, MPI_INT, 0, 0, MPI_COMM_NULL));
+    CHECK_CLASS(MPI_ERR_COUNT, MPI_Send(data, -1, MPI_INT, 0, 0, c));
+    CHECK_CLASS(MPI_ERR_TYPE, MPI_Send(data, 1, MPI_DATATYPE_NULL, 0, 0, c));
+    CHECK_CLASS(MPI_ERR_RANK, MPI_Send(data, 1, MPI_INT, check_size, 0, c));
+    CHECK_CLASS(MPI_ERR_RANK, MPI_Send(data, 1, MPI_INT, -9, 0, c));
+    CHECK_CLASS(MPI_ERR_RANK, MPI_Send(data, 1, MPI_INT, MPI_ANY_SOURCE, 0, c));
+    CHECK_CLASS(MPI_ERR_TAG, MPI_Send(data, 1, MPI_INT, 0, -9, c));
+    CHECK_CLASS(MPI_ERR_TAG, MPI_Send(data, 1, MPI_INT, 0, MPI_ANY_TAG, c));
+    CHECK_CLASS(MPI_ERR_BUFFER, MPI_Send(NULL, 1, MPI_INT, 0, 0, c));
+    CHECK_CLASS(MPI_ERR_COUNT, MPI_Isend(data, -1, MPI_INT, 0, 0, c, &r));
+    CHECK_CLASS(MPI_ERR_RANK, MPI_Irecv(data, 1, MPI_INT, check_size, 0, c, &r));
+    CHECK_CLASS(MPI_ERR_TAG, MPI_Irecv(data, 1, MPI_INT, 0, -9, c, &r));
+    CHECK_CLASS(MPI_ERR_BUFFER, MPI_Recv(NULL, 1, MPI_INT, 0, 0, c, MPI_STATUS_IGNORE));
+    CHECK_CLASS(MPI_ERR_RANK, MPI_Probe(check_size, 0, c, MPI_STATUS_IGNORE));
+    CHECK_CLASS(MPI_ERR_COMM, MPI_Iprobe(0, 0, MPI_COMM_NULL, &n, MPI_STATUS_IGNORE));
+    CHECK_CLASS(MPI_ERR_RANK, MPI_Send_init(data, 1, MPI_INT, check_size, 0, c, &r));
+    CHECK_CLASS(MPI_ERR_COUNT, MPI_Recv_init(data, -1, MPI_INT, 0, 0, c, &r));
+    CHECK_CLASS2(MPI_ERR_RANK, MPI_ERR_ARG,
+                 MPI_Sendrecv(data, 1, MPI_INT, check_size, 0, more, 1, MPI_INT, 0, 0, c,
+                              MPI_STATUS_IGNORE));
+    CHECK_OK(MPI_Type_contiguous(2, MPI_INT, &loose));
+    CHECK_CLASS(MPI_ERR_TYPE, MPI_Send(data, 1, loose, 0, 0, c));
+    CHECK_OK(MPI_Type_free(&loose));
+}
+
+static void requests(void) {
+    MPI_Request r = MPI_REQUEST_NULL, bad;
+    int value = 0, other = 0;
+    context("requests");
+    CHECK_CLASS(MPI_ERR_REQUEST, MPI_Start(&r));
+    CHECK_CLASS(MPI_ERR_REQUEST, MPI_Request_free(&r));
+    CHECK_CLASS(MPI_ERR_REQUEST, MPI_Cancel(&r));
+    CHECK_OK(MPI_Irecv(&value, 1, MPI_INT, check_rank, 9, MPI_COMM_WORLD, &bad));
+    CHECK_CLASS(MPI_ERR_REQUEST, MPI_Start(&bad));
+    CHECK_OK(MPI_Send(&other, 1, MPI_INT, check_rank, 9, MPI_COMM_WORLD));
+    CHECK_OK(MPI_Wait(&bad, MPI_STATUS_IGNORE));
+    CHECK_CLASS2(MPI_ERR_COUNT, MPI_ERR_ARG, MPI_Waitall(-1, &r, MPI_STATUSES_IGNORE));
+}
+
+static void collectives(MPI_Comm c) {
+    context("collectives");
+    CHECK_CLASS(MPI_ERR_COMM, MPI_Barrier(MPI_COMM_NULL));
+    CHECK_CLASS(MPI_ERR_ROOT, MPI_Bcast(data, 1, MPI_INT, check_size, c));
+    CHECK_CLASS(MPI_ERR_ROOT, MPI_Bcast(data, 1, MPI_INT, -1, c));
+    CHECK_CLASS(MPI_ERR_COUNT, MPI_Bcast(data, -1, MPI_INT, 0, c));
+    CHECK_CLASS(MPI_ERR_TYPE, MPI_Bcast(data, 1, MPI_DATATYPE_NULL, 0, c));
+    CHECK_CLASS(MPI_ERR_BUFFER, MPI_Bcast(NULL, 1, MPI_INT, 0, c));
+    CHECK_CLASS(MPI_ERR_OP, MPI_Allreduce(data, more, 1, MPI_INT, MPI_OP_NULL, c));
+    CHECK_CLASS(MPI_ERR_ROOT, MPI_Reduce(data, more, 1, MPI_INT, MPI_SUM, -7, c));
+    CHECK_CLASS(MPI_ERR_ROOT, MPI_Gather(data, 1, MPI_INT, more, 1, MPI_INT, check_size + 3, c));
+    CHECK_CLASS(MPI_ERR_TYPE, MPI_Alltoall(data, 1, MPI_INT, more, 1, MPI_DATATYPE_NULL, c));
+    if (known_limit("MPICH")) return; /* stops at an assertion */
+    CHECK_CLASS(MPI_ERR_COUNT, MPI_Allreduce(data, more, -4, MPI_INT, MPI_SUM, c));
+    CHECK_CLASS(MPI_ERR_COUNT, MPI_Scan(data, more, -1, MPI_INT, MPI_SUM, c));
+    CHECK_CLASS(MPI_ERR_COUNT, MPI_Allgather(data, -1, MPI_INT, more, 1, MPI_INT, c));
+    CHECK_CLASS(MPI_ERR_TYPE, MPI_Allreduce(data, more, 1, MPI_DATATYPE_NULL, MPI_SUM, c));
+    CHECK_CLASS(MPI_ERR_BUFFER, MPI_Allreduce(data, data, 1, MPI_INT, MPI_SUM, c));
+    CHECK_CLASS(MPI_ERR_OP, MPI_Allreduce(data, more, 1, MPI_DOUBLE, MPI_BAND, c));
+}
+
+static void objects(MPI_Comm c) {
+    MPI_Datatype t = MPI_DATATYPE_NULL;
+    MPI_Group g, h;
+    MPI_Comm out;
+    MPI_Info info = MPI_INFO_NULL;
+    MPI_Op op = MPI_SUM;
+    int n = 0, list[2] = {0, 0}, high[1] = {check_size}, key = MPI_KEYVAL_INVALID;
+    context("objects");
+    CHECK_CLASS(MPI_ERR_COMM, MPI_Comm_size(MPI_COMM_NULL, &n));
+    CHECK_CLASS(MPI_ERR_COMM, MPI_Comm_dup(MPI_COMM_NULL, &out));
+    CHECK_CLASS2(MPI_ERR_COMM, MPI_ERR_ARG, MPI_Comm_free(&(MPI_Comm){MPI_COMM_NULL}));
+    CHECK_CLASS(MPI_ERR_TYPE, MPI_Type_commit(&t));
+    CHECK_CLASS(MPI_ERR_TYPE, MPI_Type_free(&t));
+    CHECK_CLASS(MPI_ERR_COUNT, MPI_Type_contiguous(-1, MPI_INT, &t));
+    CHECK_CLASS(MPI_ERR_TYPE, MPI_Type_size(MPI_DATATYPE_NULL, &n));
+    t = MPI_INT;
+    CHECK_CLASS(MPI_ERR_TYPE, MPI_Type_free(&t));
+    CHECK_CLASS(MPI_ERR_GROUP, MPI_Group_size(MPI_GROUP_NULL, &n));
+    CHECK_OK(MPI_Comm_group(c, &g));
+    if (!known_limit("MPICH")) {
+        CHECK_CLASS(MPI_ERR_RANK, MPI_Group_incl(g, 2, list, &h));
+        CHECK_CLASS(MPI_ERR_ARG, MPI_Comm_split(c, -9, 0, &out));
+        CHECK_CLASS(MPI_ERR_COMM, MPI_Comm_remote_size(c, &n));
+    }
+    CHECK_CLASS(MPI_ERR_RANK, MPI_Group_incl(g, 1, high, &h));
+    CHECK_OK(MPI_Group_free(&g));
+    CHECK_CLASS2(MPI_ERR_INFO, MPI_ERR_ARG, MPI_Info_free(&info));
+    CHECK_CLASS(MPI_ERR_OP, MPI_Op_free(&op));
+    CHECK_CLASS(MPI_ERR_KEYVAL, MPI_Comm_free_keyval(&key));
+    CHECK_CLASS(MPI_ERR_KEYVAL, MPI_Comm_set_attr(c, MPI_KEYVAL_INVALID, NULL));
+    CHECK_CLASS(MPI_ERR_TOPOLOGY, MPI_Cartdim_get(c, &n));
+    CHECK_CLASS(MPI_ERR_TOPOLOGY, MPI_Graphdims_get(c, &n, &key));
+}
+
+int main(int argc, char** argv) {
+    MPI_Comm twin;
+    int one = 1, sum = 0;
+    start(&argc, &argv);
+    CHECK_OK(MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN));
+    CHECK_OK(MPI_Comm_set_errhandler(MPI_COMM_SELF, MPI_ERRORS_RETURN));
+    CHECK_OK(MPI_Comm_dup(MPI_COMM_WORLD, &twin));
+    messages(twin);
+    requests();
+    collectives(twin);
+    objects(twin);
+    context("still usable");
+    CHECK_OK(MPI_Allreduce(&one, &sum, 1, MPI_INT, MPI_SUM, twin));
+    CHECK_EQ(check_size, sum);
+    CHECK_OK(MPI_Comm_free(&twin));
+    return finish();
+}
