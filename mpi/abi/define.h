@@ -16,13 +16,16 @@
 #include "mpi/abi/mpix.h"
 #pragma GCC visibility pop
 
+// Said at the definition too: mpi.h may have been included before, by another header.
+#define POMONA_EXPORT __attribute__((visibility("default")))
+
 #if defined(__APPLE__)
-#define POMONA_MPI(type, name, params) extern "C" type PMPI_##name params
+#define POMONA_MPI(type, name, params) extern "C" POMONA_EXPORT type PMPI_##name params
 #else
-#define POMONA_MPI(type, name, params)                                             \
-    extern "C" type MPI_##name params __attribute__((weak, alias("PMPI_" #name))); \
-    extern "C" type PMPI_##name params
+#define POMONA_MPI(type, name, params)                                                           \
+    extern "C" POMONA_EXPORT type MPI_##name params __attribute__((weak, alias("PMPI_" #name))); \
+    extern "C" POMONA_EXPORT type PMPI_##name params
 #endif
 
 // Extensions have no profiling twin.
-#define POMONA_MPIX(type, name, params) extern "C" type MPIX_##name params
+#define POMONA_MPIX(type, name, params) extern "C" POMONA_EXPORT type MPIX_##name params

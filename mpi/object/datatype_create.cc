@@ -19,8 +19,11 @@ Error datatype_overflow() {
 // ---- DatatypeMaker
 
 Bounds DatatypeMaker::bounds_of(const Datatype& type) {
-    return {.lb = type.lb_, .ub = type.ub_, .true_lb = type.true_lb_, .true_ub = type.true_ub_,
-            .size = type.size_, .marked = type.explicit_bounds_};
+    // Unmarked bounds are those of the basic types; padding is added once, for the whole.
+    bool marked = type.explicit_bounds_;
+    return {.lb = marked ? type.lb_ : type.true_lb_, .ub = marked ? type.ub_ : type.true_ub_,
+            .true_lb = type.true_lb_, .true_ub = type.true_ub_, .size = type.size_,
+            .marked = marked};
 }
 
 DatatypeMaker& DatatypeMaker::call(int combiner, std::vector<MPI_Count> arguments) {

@@ -49,8 +49,8 @@ void CollectiveRequest::prepare(CollectivePlan&& plan, bool persistent) {
     persistent_ = inactive_ = persistent;
     number_ = comm_->sequence++;
     carrier_.bind(*comm_, number_, persistent);
-    schedule_ = plan_.own_schedule ? plan_.own_schedule.get()
-                                   : &collective_state(*comm_).schedule(plan_.shape);
+    schedule_ = plan_.own_schedule ? plan_.own_schedule
+                                   : collective_state(*comm_).schedule(plan_.shape);
     runner_.prepare(*schedule_);
     input_staging_.resize(plan_.input_staging);
     result_staging_.resize(plan_.result_staging);

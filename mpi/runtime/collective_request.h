@@ -81,7 +81,7 @@ struct CollectivePlan {
     Datatype* type = nullptr;  // of the reduction
 
     // Intercommunicators: built for this call alone (mpi/runtime/inter_schedule.cc).
-    std::unique_ptr<coll::Schedule> own_schedule;
+    std::shared_ptr<const coll::Schedule> own_schedule;
 };
 
 class CollectiveRequest final : public Request, private coll::Completion {
@@ -118,7 +118,7 @@ private:
     void drop_plan();
 
     CollectivePlan plan_;
-    const coll::Schedule* schedule_ = nullptr;
+    std::shared_ptr<const coll::Schedule> schedule_;
     coll::Runner runner_;
     EngineCarrier carrier_;
     OperationReducer reducer_;

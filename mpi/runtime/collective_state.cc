@@ -1,13 +1,62 @@
-// mpi/runtime/collective_state.cc: schedules by shape, per communicator.
+// mpi/runtime/collective_state.cc: schedules by shape, per communicator; choices from parameters.
 #include "mpi/runtime/collective_state.h"
 
-#include "mpi/runtime/collectives.h"
+#include "btl/base/log.h"
+
+#include <algorithm>
 
 namespace pomona {
 
-CollectiveState& collective_state(Communicator& comm) {
-    if (!comm.collective) comm.collective = std::make_unique<CollectiveState>(comm);
-    return *comm.collective;
+CollectiveState::CollectiveState(Communicator& comm)
+    : comm(comm), cache(comm.process.params.schedule_cache) {
+    const std::vector<int>& node_of = comm.process.job().node_of;
+    for (int member : comm.group->members()) nodes.push_back(node_of[static_cast<size_t>(member)]);
+    bool one = std::all_of(nodes.begin(), nodes.end(), [&](int node) { return node == nodes[0]; });
+    if (one) nodes.clear();
+}
+
+CollectiveState::~CollectiveState() {
+    for (CollectiveRequest* each : idle) delete each;
+}
+
+std::shared_ptr<const coll::Schedule> CollectiveState::schedule(coll::Shape& shape) {
+    shape.nodes = nodes;
+    bool built = false;
+    auto found = cache.get(shape, *comm.process.policy, &built);
+    Counters& counters = comm.process.counters;
+    count(built ? counters.schedules_built : counters.schedules_reused);
+    return found;
+}
+
+coll::Policy make_policy(const Params& params, bool shared_memory, bool several_nodes) {
+    using coll::Collective;
+    coll::Policy policy;
+    policy.machine = several_nodes   ? coll::Machine::cluster()
+                     : shared_memory ? coll::Machine::shared_memory()
+                                     : coll::Machine::tcp_loopback();
+    struct Row {
+        Collective collective;
+        const std::string& text;
+        const char* parameter;
+    };
+    const Row rows[] = {{Collective::allreduce, params.allreduce, "allreduce"},
+                        {Collective::bcast, params.bcast, "bcast"},
+                        {Collective::reduce, params.reduce, "reduce"},
+                        {Collective::allgather, params.allgather, "allgather"},
+                        {Collective::reduce_scatter, params.reduce_scatter, "reduce_scatter"},
+                        {Collective::alltoall, params.alltoall, "alltoall"},
+                        {Collective::barrier, params.barrier, "barrier"},
+                        {Collective::gather, params.gather, "gather"},
+                        {Collective::scatter, params.scatter, "scatter"},
+                        {Collective::scan, params.scan, "scan"},
+                        {Collective::exscan, params.scan, "scan"}};
+    for (const Row& row : rows) {
+        std::string problem;
+        auto choice = coll::parse_choice_for(row.collective, row.text, problem);
+        if (choice.ok()) policy.choices[static_cast<size_t>(row.collective)] = *choice;
+        else LOG(warn, coll, "{} is ignored: {}", param_variable(row.parameter), problem);
+    }
+    return policy;
 }
 
 }  // namespace pomona

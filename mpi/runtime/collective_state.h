@@ -15,13 +15,20 @@ struct CollectiveState {
     ~CollectiveState();
 
     // The schedule for a shape: cached, or chosen and built.
-    const coll::Schedule& schedule(const coll::Shape& shape);
+    std::shared_ptr<const coll::Schedule> schedule(coll::Shape& shape);
 
     Communicator& comm;
-    coll::Cache cache;
+    coll::ScheduleCache cache;
+    std::vector<int> nodes;                // by rank; empty when all are on one
     std::vector<CollectiveRequest*> idle;  // newest last
 };
 
-CollectiveState& collective_state(Communicator& comm);
+inline CollectiveState& collective_state(Communicator& comm) {
+    if (!comm.collective) comm.collective = std::make_unique<CollectiveState>(comm);
+    return *comm.collective;
+}
+
+// The machine's numbers and the users' choices of algorithms, from the parameters.
+coll::Policy make_policy(const Params& params, bool shared_memory, bool several_nodes);
 
 }  // namespace pomona

@@ -100,7 +100,7 @@ void build_inter_schedule(CollectivePlan& plan) {
     case Collective::alltoall: exchange_all(b, s, remote); break;
     default: never("A collective that intercommunicators do not have");
     }
-    plan.own_schedule = std::make_unique<coll::Schedule>(b.finish());
+    plan.own_schedule = std::make_shared<const coll::Schedule>(b.finish());
 }
 
 }  // namespace pomona

@@ -9,6 +9,7 @@
 #include "mpi/object/contexts.h"
 #include "mpi/object/datatype.h"
 #include "mpi/object/operation.h"
+#include "mpi/runtime/collective_state.h"
 #include "mpi/runtime/collectives.h"
 
 #include <cstdlib>
@@ -102,6 +103,7 @@ Status Process::make_transports() {
         published = true;
     }
     if (published) TRY(wireup->fence());
+    policy = std::make_unique<coll::Policy>(make_policy(params, use_shm || alone, !all_local));
     return {};
 }
 

@@ -18,6 +18,10 @@
 
 namespace pomona {
 
+namespace coll {
+struct Policy;
+}
+
 // Predefined handles are small numbers; this is where their objects hang.
 inline constexpr size_t kBuiltinHandles = 0x400;
 
@@ -49,6 +53,8 @@ public:
     std::unique_ptr<Sleeper> sleeper;
     std::vector<std::unique_ptr<Transport>> transports;
     Engine engine;
+
+    std::unique_ptr<coll::Policy> policy;  // which collective algorithms to take
 
     Communicator* world() { return world_.get(); }
     Communicator* self() { return self_.get(); }
