@@ -33,6 +33,10 @@ function(pomona_export_abi target)
     # table. Profiling tools replace MPI_ names, which the library never calls.
     target_link_options(${target} PRIVATE "LINKER:--version-script=${POMONA_ABI_FOLDER}/exports.map"
       "LINKER:-Bsymbolic-functions")
+    # Nothing may be left undefined; sanitizers' own names are, until the program is linked.
+    if(NOT POMONA_SANITIZE)
+      target_link_options(${target} PRIVATE "LINKER:-z,defs")
+    endif()
     set_property(TARGET ${target} APPEND PROPERTY LINK_DEPENDS ${POMONA_ABI_FOLDER}/exports.map)
   endif()
   add_dependencies(${target} pomona_abi_generated)
