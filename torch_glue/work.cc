@@ -18,7 +18,18 @@ using namespace std::chrono_literals;
 constexpr auto kSpin = 30us;
 constexpr auto kYield = 2ms;
 
-std::atomic<bool> futures_stopped{false};
+// Python is ending: a thread of ours that drops the last reference to a tensor would wait for the GIL
+// forever (or be ended inside it). From then on references are leaked; stop_futures() waits for the
+// threads that are past the check. Sequentially consistent: flag and count answer each other.
+std::atomic<bool> python_ended{false};
+std::atomic<int> threads_releasing{0};
+
+struct Releasing {
+    Releasing() { threads_releasing.fetch_add(1); }
+    ~Releasing() { threads_releasing.fetch_sub(1); }
+    bool allowed() const { return !python_ended.load(); }
+};
+
 std::atomic<bool> futures_inline{false};
 thread_local bool in_callback = false;  // a Future's callbacks run on this thread now
 
@@ -91,7 +102,11 @@ private:
             auto late = find_locked([&](GlueWork& work) { return work.deadline_ <= now; });
             if (!late.empty()) {
                 lock.unlock();
-                for (auto& work : late) work->expire();
+                Releasing releasing;
+                for (auto& work : late) {
+                    work->expire();
+                    if (!releasing.allowed()) work.release();
+                }
                 late.clear();
                 lock.lock();
                 continue;
@@ -225,13 +240,14 @@ void GlueWork::arm() {
 
 void GlueWork::completed_by_mpi(void* context, int error, const MPI_Status* status) {
     auto* work = static_cast<GlueWork*>(context);
+    Releasing releasing;
     if (error != MPI_SUCCESS) work->mpi_error_.store(error);
     else if (work->opType_ == c10d::OpType::RECVANYSOURCE) work->source_.store(status->MPI_SOURCE);
     if (work->remaining_.fetch_sub(1) != 1) return;
     const int first_error = work->mpi_error_.load();
     work->complete(first_error == MPI_SUCCESS ? std::string() : error_text(first_error));
+    if (releasing.allowed()) c10::intrusive_ptr<GlueWork>::reclaim(work);
     operation_ended();
-    c10::intrusive_ptr<GlueWork>::reclaim(work);
 }
 
 void GlueWork::complete(const std::string& error) {
@@ -250,9 +266,11 @@ void GlueWork::complete(const std::string& error) {
             } catch (...) {
                 failure = std::current_exception();
             }
-            unpack_ = nullptr;
         }
-        if (!on_device_) kept_.clear();
+        if (!python_ended.load()) {
+            unpack_ = nullptr;
+            if (!on_device_) kept_.clear();
+        }
     }
     finish(failure);
     done_.store(true, std::memory_order_release);
@@ -272,7 +290,7 @@ void GlueWork::mark_future() {
         future = future_;
         failure = exception_;
     }
-    if (!future || future_claimed_.exchange(true) || futures_stopped.load()) return;
+    if (!future || future_claimed_.exchange(true) || python_ended.load()) return;
     const bool outer = in_callback;
     in_callback = true;
     try {
@@ -423,6 +441,10 @@ void abort_group(const Group& group) {
 }
 
 void set_futures_inline(bool on) { futures_inline.store(on); }
-void stop_futures() { futures_stopped.store(true); }
+void stop_futures() {
+    python_ended.store(true);
+    const auto limit = Clock::now() + 5s;  // a callback may wait for what never comes
+    while (threads_releasing.load() > 0 && Clock::now() < limit) std::this_thread::sleep_for(100us);
+}
 
 }  // namespace pomona::glue

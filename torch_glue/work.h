@@ -154,7 +154,8 @@ void abort_group(const Group& group);
 // Operations inside callbacks of Futures start in one order on all ranks only if callbacks run where
 // get_future() is called. This makes get_future() wait, which costs the overlap. Off by default.
 void set_futures_inline(bool on);
-// After this no Future is completed any more: its callbacks may be Python, which is ending.
+// Python ends: after this no Future is completed (its callbacks may be Python) and no tensor freed by our
+// threads. To be called without the GIL.
 void stop_futures();
 
 }  // namespace pomona::glue

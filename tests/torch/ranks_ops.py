@@ -234,12 +234,12 @@ def test_point_to_point(rank, size):
         seen = set()
         for _ in range(size - 1):
             x = torch.empty(1)
-            source = dist.recv(x)
+            source = dist.recv(x, tag=5)
             assert x.item() == 100 + source, (x, source)
             seen.add(source)
         assert seen == set(range(1, size)), seen
     else:
-        dist.send(torch.tensor([100.0 + rank]), 0)
+        dist.send(torch.tensor([100.0 + rank]), 0, tag=5)
     ops = [dist.P2POp(dist.isend, sample(rank, torch.float32, 50), right)]
     out = torch.empty(50)
     ops.append(dist.P2POp(dist.irecv, out, left))

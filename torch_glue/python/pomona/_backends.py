@@ -53,6 +53,7 @@ def register():
     else:
         _install_mpi(dist, c10d)
     _wrap_helper(c10d)
+    _wrap_rendezvous(c10d)
 
 
 def _has_own_mpi(c10d):
@@ -148,6 +149,28 @@ def _default_group(values):
         ("LOCAL_WORLD_SIZE", "local_size"),
     ):
         os.environ.setdefault(name, str(world[key]))
+
+
+# Set by Open MPI's, MPICH's and PMIx's launchers, which do not set RANK as torch's do.
+LAUNCHER_VARIABLES = ("PMIX_RANK", "PMI_RANK", "OMPI_COMM_WORLD_RANK")
+
+
+def _wrap_rendezvous(c10d):
+    """Under a launcher that tells torch nothing (RANK, MASTER_ADDR, ...), MPI gives rank and store."""
+    original = c10d.rendezvous
+
+    @functools.wraps(original)
+    def rendezvous(url, rank=-1, world_size=-1, **kwargs):
+        told = rank != -1 or world_size != -1 or "RANK" in os.environ
+        if told or not str(url).startswith("env://"):
+            return original(url, rank, world_size, **kwargs)
+        if not any(name in os.environ for name in LAUNCHER_VARIABLES):
+            return original(url, rank, world_size, **kwargs)
+        values = {"timeout": kwargs.get("timeout")}
+        _default_group(values)
+        return iter([(values["store"], values["group_rank"], values["group_size"])])
+
+    c10d.rendezvous = rendezvous
 
 
 def _make_store(world, timeout):

@@ -1,0 +1,57 @@
+"""How the ranks are launched.
+
+POMONA_BUILD    build folder (default: build/release of the repository); gives bin/mpirun and python/pomona
+POMONA_MPIRUN   another launcher, e.g. "mpiexec.hydra"
+PYTHON          Python with torch (default: the one that runs pytest)
+"""
+
+import os
+import shlex
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+HERE = Path(__file__).resolve().parent
+ROOT = HERE.parent.parent
+BUILD = Path(os.environ.get("POMONA_BUILD", ROOT / "build" / "release"))
+PYTHON = os.environ.get("PYTHON", sys.executable)
+
+
+class Outcome:
+    def __init__(self, command, code, text):
+        self.command, self.code, self.text = command, code, text
+
+    def __str__(self):
+        return f"exit code {self.code} of: {shlex.join(self.command)}\n{self.text[-6000:]}"
+
+
+def launcher(ranks):
+    given = os.environ.get("POMONA_MPIRUN")
+    if given:
+        return [*shlex.split(given), "-n", str(ranks)]
+    return [str(BUILD / "bin" / "mpirun"), "--oversubscribe", "-n", str(ranks)]
+
+
+def launch(ranks, *program, timeout=120, env=None, prefix=None):
+    """Runs a Python program on `ranks` ranks; kills the job at the timeout, which is a failure."""
+    command = [*(launcher(ranks) if prefix is None else prefix), PYTHON, *map(str, program)]
+    environment = {**os.environ, "OMP_NUM_THREADS": "1", "PYTHONUNBUFFERED": "1", **(env or {})}
+    if (BUILD / "python" / "pomona").is_dir():
+        paths = [str(BUILD / "python"), environment.get("PYTHONPATH", "")]
+        environment["PYTHONPATH"] = os.pathsep.join(path for path in paths if path)
+    process = subprocess.Popen(
+        command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, env=environment
+    )
+    try:
+        text, _ = process.communicate(timeout=timeout)
+    except subprocess.TimeoutExpired:
+        process.terminate()
+        try:
+            text, _ = process.communicate(timeout=10)
+        except subprocess.TimeoutExpired:
+            process.kill()
+            text, _ = process.communicate()
+        pytest.fail(f"no end within {timeout} s: {shlex.join(command)}\n{text[-6000:]}")
+    return Outcome(command, process.returncode, text)

@@ -1,0 +1,149 @@
+"""Runs on every rank: one failure by name, e.g. `ranks_errors.py timeout`. Prints what it met.
+
+The runner checks the output and that the job ends in time, with the right exit code.
+"""
+
+import os
+import sys
+import time
+from datetime import timedelta
+
+import torch
+import torch.distributed as dist
+
+BACKEND = os.environ.get("TEST_BACKEND", "mpi")
+
+
+def expect(kind, words, function, *args, **kwargs):
+    try:
+        result = function(*args, **kwargs)
+        if hasattr(result, "wait"):
+            result.wait()
+    except kind as error:
+        text = str(error)
+        missing = [word for word in words if word not in text]
+        assert not missing, f"the message lacks {missing}: {text}"
+        return text
+    raise AssertionError(f"no {kind.__name__} from {function}")
+
+
+def timeout(rank, size):
+    """Rank 1 does not take part: rank 0 gets an error after the group's timeout."""
+    if rank == 0:
+        start = time.time()
+        text = expect(dist.DistBackendError, ["Rank 0 of", "ALLREDUCE", "Timed out after 1 s"],
+                      dist.all_reduce, torch.ones(3))
+        assert 0.9 < time.time() - start < 8, time.time() - start
+        print("met:", text.splitlines()[0], flush=True)
+    else:
+        time.sleep(4)
+
+
+def timeout_of_future(rank, size):
+    """Nobody waits for the work, only for its Future."""
+    if rank == 0:
+        future = dist.all_reduce(torch.ones(3), async_op=True).get_future()
+        expect(Exception, ["Timed out after 1 s"], future.wait)
+        print("met: Timed out in a Future", flush=True)
+    else:
+        time.sleep(4)
+
+
+def timeout_of_wait(rank, size):
+    """A wait with a timeout of its own: it ends, the operation goes on."""
+    x = torch.ones(3)
+    if rank == 0:
+        work = dist.all_reduce(x, async_op=True)
+        expect(dist.DistBackendError, ["Timed out after waiting 100 ms"], work.wait,
+               timedelta(milliseconds=100))
+        dist.send(torch.ones(1), 1)
+        work.wait()
+    else:
+        dist.recv(torch.ones(1), 0)
+        dist.all_reduce(x)
+    assert x.tolist() == [float(size)] * 3
+    print("met: wait timed out, operation complete", flush=True)
+
+
+def monitored_barrier(rank, size):
+    if rank == 0:
+        expect(Exception, ["monitored_barrier", "Ranks 1"], dist.group.WORLD.monitored_barrier,
+               timeout=timedelta(seconds=1))
+        print("met: monitored barrier named rank 1", flush=True)
+    else:
+        time.sleep(4)
+
+
+def arguments(rank, size):
+    """Wrong arguments: plain errors before anything is sent."""
+    half = torch.ones(2, dtype=torch.float8_e5m2)
+    expect(ValueError, ["SUM", "Float8_e5m2", "Convert"], dist.all_reduce, half)
+    expect(ValueError, ["BXOR", "Float"], dist.all_reduce, torch.ones(2), op=dist.ReduceOp.BXOR)
+    world = dist.group.WORLD
+    expect(ValueError, ["all_gather_into_tensor", "world size"], world._allgather_base,
+           torch.empty(size + 1), torch.empty(1))
+    expect(ValueError, ["list must have one tensor for each"], world.allgather,
+           [[torch.empty(1)] * (size + 1)], [torch.empty(1)])
+    expect(ValueError, ["differ in dtype"], world._reduce_scatter_base,
+           torch.empty(1), torch.empty(size, dtype=torch.float64))
+    expect(ValueError, ["tag", "out of range"], world.send, [torch.ones(1)], 0, -5)
+    expect(ValueError, ["source 99"], world.recv, [torch.ones(1)], 99, 0)
+    x = torch.ones(1)
+    dist.all_reduce(x)
+    assert x.item() == size
+    print("met: wrong arguments", flush=True)
+
+
+def abort(rank, size):
+    if rank == 0:
+        work = dist.all_reduce(torch.ones(3), async_op=True)
+        dist.group.WORLD._get_backend(torch.device("cpu")).abort()
+        expect(dist.DistBackendError, ["aborted"], work.wait)
+        print("met: aborted", flush=True)
+    else:
+        time.sleep(3)
+
+
+def exception(rank, size):
+    """An uncaught exception on one rank while the other waits: the job must end, not hang."""
+    if rank == 1:
+        raise RuntimeError("deliberate failure")
+    dist.all_reduce(torch.ones(3))
+
+
+def exit_code(rank, size):
+    if rank == 1:
+        sys.exit(7)
+    dist.all_reduce(torch.ones(3))
+
+
+def leave_without_destroy(rank, size):
+    x = torch.ones(3)
+    dist.all_reduce(x)
+    print("met: left", flush=True)
+
+
+def leave_pending(rank, size):
+    """A send nobody waited for is delivered though its rank ends first."""
+    if rank == 0:
+        dist.isend(torch.arange(1000000.0), 1)
+    else:
+        time.sleep(1)
+        x = torch.empty(1000000)
+        dist.recv(x, 0)
+        assert x[-1].item() == 999999
+        print("met: delivered", flush=True)
+
+
+def main():
+    name = sys.argv[1]
+    seconds = 1 if name in ("timeout", "timeout_of_future", "monitored_barrier") else 60
+    dist.init_process_group(BACKEND, timeout=timedelta(seconds=seconds))
+    rank, size = dist.get_rank(), dist.get_world_size()
+    globals()[name](rank, size)
+    if name in ("arguments", "timeout_of_wait"):
+        dist.destroy_process_group()
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,109 @@
+"""Backends "mpi" and "pomona" of torch.distributed, by launching ranks_*.py and looking at the outcome."""
+
+import json
+import os
+import time
+
+import pytest
+from conftest import HERE, ROOT, launch
+
+
+def passed(outcome):
+    assert outcome.code == 0 and "passed" in outcome.text, str(outcome)
+    assert "all " in outcome.text and "Traceback" not in outcome.text, str(outcome)
+
+
+@pytest.mark.parametrize("ranks", [1, 2, 3, 4])
+def test_operations(ranks):
+    passed(launch(ranks, HERE / "ranks_ops.py", timeout=300))
+
+
+def test_operations_of_registered_name():
+    """Backend "pomona" goes through torch's plugin path and an ordinary rendezvous."""
+    env = {"TEST_BACKEND": "pomona", "MASTER_ADDR": "127.0.0.1"}
+    program = "test_all_reduce", "test_groups", "test_async_and_futures", "test_objects_and_barriers"
+    passed(launch(2, HERE / "ranks_ops.py", *program, env=env))
+
+
+def test_operations_of_device_list():
+    env = {"TEST_BACKEND": "cpu:mpi"}
+    passed(launch(2, HERE / "ranks_ops.py", "test_broadcast", "test_groups", env=env))
+
+
+def test_debug_mode():
+    """TORCH_DISTRIBUTED_DEBUG=DETAIL wraps backends in one that checks arguments across ranks."""
+    env = {"TORCH_DISTRIBUTED_DEBUG": "DETAIL"}
+    passed(launch(2, HERE / "ranks_ops.py", "test_all_reduce", "test_all_gather", env=env))
+
+
+@pytest.mark.parametrize("ranks", [2, 4])
+def test_models(ranks):
+    passed(launch(ranks, HERE / "ranks_models.py", timeout=300))
+
+
+@pytest.mark.skipif(not os.environ.get("TEST_LARGE"), reason="needs 9 GB of memory: TEST_LARGE=1")
+def test_more_than_two_gigabytes():
+    passed(launch(2, HERE / "ranks_ops.py", "test_large", timeout=300))
+
+
+@pytest.mark.parametrize(
+    "name, times",
+    [
+        ("timeout", 1),
+        ("timeout_of_future", 1),
+        ("timeout_of_wait", 2),
+        ("monitored_barrier", 1),
+        ("arguments", 2),
+        ("abort", 1),
+        ("leave_without_destroy", 2),
+        ("leave_pending", 1),
+    ],
+)
+def test_errors(name, times):
+    outcome = launch(2, HERE / "ranks_errors.py", name, timeout=60)
+    assert outcome.text.count("met:") == times, str(outcome)
+    # After a timeout some rank leaves without MPI_Finalize, which a launcher may report as a failure.
+    given_up = name in ("timeout", "timeout_of_future", "monitored_barrier", "abort")
+    assert outcome.code == 0 or given_up, str(outcome)
+
+
+@pytest.mark.parametrize("name, words, code", [("exception", "deliberate failure", 1), ("exit_code", "", 7)])
+def test_failing_rank_ends_the_job(name, words, code):
+    start = time.time()
+    outcome = launch(2, HERE / "ranks_errors.py", name, timeout=60)
+    assert outcome.code == code and words in outcome.text, str(outcome)
+    assert time.time() - start < 30, str(outcome)
+
+
+def test_without_launcher():
+    """One process without mpirun is a world of one; WORLD_SIZE=2 without mpirun is said to be a mistake."""
+    passed(launch(1, HERE / "ranks_ops.py", "test_all_reduce", "test_groups", prefix=[]))
+    outcome = launch(1, HERE / "ranks_ops.py", prefix=[], env={"WORLD_SIZE": "2", "RANK": "0"})
+    assert outcome.code != 0 and "mpirun -n 2" in outcome.text, str(outcome)
+
+
+def test_autoload():
+    """`import torch` alone makes the backends available, and imports nothing heavy."""
+    code = (
+        "import sys, torch, torch.distributed as dist\n"
+        "assert dist.is_mpi_available() and 'pomona' in dist.Backend.backend_list\n"
+        "assert 'pomona._glue' not in sys.modules\n"
+        "dist.init_process_group('mpi'); x = torch.ones(2); dist.all_reduce(x)\n"
+        "sys.stdout.write(f'all {dist.get_world_size()} passed {x.tolist()}\\n')\n"
+    )
+    outcome = launch(2, "-c", code)
+    passed(outcome)
+    assert outcome.text.count("all 2 passed [2.0, 2.0]") == 2, str(outcome)
+
+
+def test_example(tmp_path):
+    """The DDP example arrives at one process's weights and above 95 % accuracy (asserted by --check)."""
+    example = ROOT / "examples" / "ddp_digits.py"
+    outcome = launch(2, example, "--check", "--quiet", "--out", tmp_path, timeout=200)
+    assert outcome.code == 0 and "check: " in outcome.text, str(outcome)
+    written = json.loads((tmp_path / "ddp_digits.json").read_text())
+    assert written["ranks"] == 2 and len(written["epochs"]) == 15
+    assert all(row["communication_seconds"] > 0 for row in written["epochs"])
+    assert written["epochs"][-1]["loss"] < written["epochs"][0]["loss"] / 10
+
+
