@@ -1,6 +1,6 @@
 /* tests/programs/check.h: the checks every conformance program uses.
  *
- * A program calls start() (or its own MPI_Init and begin()), any number of CHECK lines, and returns
+ * A program calls start() (or its own MPI_Init and begin_program()), any number of CHECK lines, and returns
  * finish(). A failed check prints file:line, rank, what was expected and what was found; finish()
  * adds the counts of all ranks up, prints "ok NAME checks=N" on rank 0 when all went well, and
  * returns the exit code. A program that checked nothing fails. Plain C11, so that any MPI's compiler
@@ -165,7 +165,7 @@ static inline void start_named(int* argc, char*** argv, const char* path) {
     begin_named(path);
 }
 
-#define begin() begin_named(__FILE__)
+#define begin_program() begin_named(__FILE__)
 #define start(argc, argv) start_named((argc), (argv), __FILE__)
 
 /* Ends the program: sums the counts of all ranks; the exit code for main to return. */

@@ -32,7 +32,7 @@ int main(int argc, char** argv) {
     int wanted = level_of(argc > 1 ? argv[1] : "multiple"), provided = -1, found = -1, i;
     pthread_t thread;
     if (MPI_Init_thread(&argc, &argv, wanted, &provided) != MPI_SUCCESS) return 1;
-    begin();
+    begin_program();
     CHECK(provided == MPI_THREAD_SINGLE || provided == MPI_THREAD_FUNNELED ||
           provided == MPI_THREAD_SERIALIZED || provided == MPI_THREAD_MULTIPLE);
     CHECK_OK(MPI_Query_thread(&found));

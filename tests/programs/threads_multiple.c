@@ -81,7 +81,7 @@ int main(int argc, char** argv) {
     pthread_t ids[threads];
     struct task tasks[threads];
     if (MPI_Init_thread(&argc, &argv, MPI_THREAD_MULTIPLE, &provided) != MPI_SUCCESS) return 1;
-    begin();
+    begin_program();
     if (provided < MPI_THREAD_MULTIPLE) return skip("no MPI_THREAD_MULTIPLE");
     CHECK_OK(MPI_Query_thread(&level));
     CHECK_EQ(MPI_THREAD_MULTIPLE, level);
