@@ -106,6 +106,12 @@ POMONA_MPI(int, Free_mem, (void* base)) {
     return MPI_SUCCESS;
 }
 
+POMONA_MPI(int, Get_address, (const void* location, MPI_Aint* address)) {
+    RESULT(address);
+    *address = reinterpret_cast<MPI_Aint>(location);
+    return MPI_SUCCESS;
+}
+
 POMONA_MPI(MPI_Aint, Aint_add, (MPI_Aint base, MPI_Aint disp)) {
     return static_cast<MPI_Aint>(static_cast<uintptr_t>(base) + static_cast<uintptr_t>(disp));
 }
