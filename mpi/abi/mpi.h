@@ -2811,13 +2811,13 @@ int MPI_Cart_sub(MPI_Comm comm, const int remain_dims[], MPI_Comm* newcomm);
 int MPI_Cartdim_get(MPI_Comm comm, int* ndims);
 int MPI_Dims_create(int nnodes, int ndims, int dims[]);
 int MPI_Dist_graph_create(MPI_Comm comm_old, int n, const int sources[], const int degrees[],
-        const int destinations[], const int weights[], MPI_Info info, int reorder,
+        const int destinations[], const int* weights, MPI_Info info, int reorder,
         MPI_Comm* comm_dist_graph);
 int MPI_Dist_graph_create_adjacent(MPI_Comm comm_old, int indegree, const int sources[],
-        const int sourceweights[], int outdegree, const int destinations[],
-        const int destweights[], MPI_Info info, int reorder, MPI_Comm* comm_dist_graph);
-int MPI_Dist_graph_neighbors(MPI_Comm comm, int maxindegree, int sources[], int sourceweights[],
-        int maxoutdegree, int destinations[], int destweights[]);
+        const int* sourceweights, int outdegree, const int destinations[], const int* destweights,
+        MPI_Info info, int reorder, MPI_Comm* comm_dist_graph);
+int MPI_Dist_graph_neighbors(MPI_Comm comm, int maxindegree, int sources[], int* sourceweights,
+        int maxoutdegree, int destinations[], int* destweights);
 int MPI_Dist_graph_neighbors_count(MPI_Comm comm, int* indegree, int* outdegree, int* weighted);
 int MPI_Get_hw_resource_info(MPI_Info* hw_info);
 int MPI_Graph_create(MPI_Comm comm_old, int nnodes, const int indx[], const int edges[],
@@ -2841,13 +2841,13 @@ int PMPI_Cart_sub(MPI_Comm comm, const int remain_dims[], MPI_Comm* newcomm);
 int PMPI_Cartdim_get(MPI_Comm comm, int* ndims);
 int PMPI_Dims_create(int nnodes, int ndims, int dims[]);
 int PMPI_Dist_graph_create(MPI_Comm comm_old, int n, const int sources[], const int degrees[],
-        const int destinations[], const int weights[], MPI_Info info, int reorder,
+        const int destinations[], const int* weights, MPI_Info info, int reorder,
         MPI_Comm* comm_dist_graph);
 int PMPI_Dist_graph_create_adjacent(MPI_Comm comm_old, int indegree, const int sources[],
-        const int sourceweights[], int outdegree, const int destinations[],
-        const int destweights[], MPI_Info info, int reorder, MPI_Comm* comm_dist_graph);
-int PMPI_Dist_graph_neighbors(MPI_Comm comm, int maxindegree, int sources[], int sourceweights[],
-        int maxoutdegree, int destinations[], int destweights[]);
+        const int* sourceweights, int outdegree, const int destinations[], const int* destweights,
+        MPI_Info info, int reorder, MPI_Comm* comm_dist_graph);
+int PMPI_Dist_graph_neighbors(MPI_Comm comm, int maxindegree, int sources[], int* sourceweights,
+        int maxoutdegree, int destinations[], int* destweights);
 int PMPI_Dist_graph_neighbors_count(MPI_Comm comm, int* indegree, int* outdegree, int* weighted);
 int PMPI_Get_hw_resource_info(MPI_Info* hw_info);
 int PMPI_Graph_create(MPI_Comm comm_old, int nnodes, const int indx[], const int edges[],

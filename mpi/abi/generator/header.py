@@ -116,13 +116,20 @@ def wrap(text):
     return "\n".join(lines)
 
 
+def prototype(function):
+    """The parameters; weights as pointers, since gcc takes `int weights[]` for an array and warns of
+    the special address MPI_UNWEIGHTED."""
+    text = re.sub(r"(\w+) (\w*weights)\[\]", r"\1* \2", function.prototype)
+    return pointer_left(text)
+
+
 def emit_functions(out):
     functions = tables.functions()
     for group in sorted({f.group for f in functions}):
         members = [f for f in functions if f.group == group]
         for prefix, what in (("", ""), ("P", ", profiling names")):
             out.append(f"\n/* {GROUP_TITLES[group]}{what} */")
-            out.extend(wrap(f"{f.result} {prefix}{f.name}({pointer_left(f.prototype)});")
+            out.extend(wrap(f"{f.result} {prefix}{f.name}({prototype(f)});")
                        for f in members)
 
 
