@@ -1,7 +1,7 @@
 // accel/accelerate.h: the functions of Apple's Accelerate framework that Pomona calls.
-// Idea: declared here, so that vdsp.cc compiles on any system; tests link a reference library of the
-// same names. Semantics as Apple documents them: strides in elements; vmin C = A <= B ? A : B, vmax
-// C = B <= A ? A : B (so a NaN in A is dropped); vImage rounds to nearest even.
+// Idea: declared here, so that vdsp.cc compiles on any system; tests link a reference library of
+// the same names. Semantics as Apple documents them: strides in elements; vmin C = A <= B ? A : B,
+// vmax C = B <= A ? A : B (so a NaN in A is dropped); vImage rounds to nearest even.
 #pragma once
 
 #include <cstddef>

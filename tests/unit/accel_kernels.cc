@@ -92,7 +92,8 @@ class EveryForm : public testing::TestWithParam<Form> {};
 INSTANTIATE_TEST_SUITE_P(accel, EveryForm, testing::ValuesIn(forms()), form_name);
 
 TEST_P(EveryForm, gives_the_reference_result) {
-    auto [isa, op] = GetParam();
+    Isa isa = GetParam().isa;
+    ReduceOp op = GetParam().op;
     int checked = 0;
     for (int t = 0; t < type_count; ++t) {
         auto type = static_cast<ElementType>(t);

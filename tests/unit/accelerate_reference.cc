@@ -1,6 +1,6 @@
 // tests/unit/accelerate_reference.cc: Accelerate's functions as Apple documents them, as loops.
-// Goal: accel/vdsp.cc runs without a Mac. A call that Accelerate would not accept ends the program:
-// misaligned or overlapping arrays, rows that do not fit, unknown flags.
+// Goal: accel/vdsp.cc runs without a Mac. A call that Accelerate would not accept ends the
+// program: misaligned or overlapping arrays, rows that do not fit, unknown flags.
 #include "accel/accelerate.h"
 
 #include "tests/unit/accel_reference.h"
