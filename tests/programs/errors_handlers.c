@@ -153,6 +153,7 @@ static void added(void) {
         CHECK_OK(MPI_Remove_error_string(new_class));
         CHECK_OK(MPI_Remove_error_class(new_class));
     }
+    CHECK_OK(MPI_Comm_set_errhandler(MPI_COMM_SELF, MPI_ERRORS_RETURN));
     CHECK(MPI_Remove_error_class(MPI_ERR_ARG) != MPI_SUCCESS);
 #endif
 }
