@@ -102,4 +102,7 @@ private:
     std::vector<WorkPointer> coalesced_;
 };
 
+// Makes torch call this backend for tensors on Apple's GPU. Once per process.
+void register_device_kernels();
+
 }  // namespace pomona::glue

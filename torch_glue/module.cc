@@ -61,6 +61,7 @@ PYBIND11_MODULE(_glue, m) {
         });
     m.def("create", &create, py::arg("backend_name"), py::arg("group_name"), py::arg("rank"),
           py::arg("size"), py::arg("ranks"), py::arg("timeout"), release());
+    m.def("register_device_kernels", &register_device_kernels);
     m.def("start_mpi", [] {
         const std::string failure = start_mpi();
         TORCH_CHECK_WITH(DistBackendError, failure.empty(), failure);

@@ -31,6 +31,7 @@ def glue():
 
             _state["glue"] = _load.load()
             _state["glue"].set_futures_inline(os.environ.get("POMONA_FUTURES") == "inline")
+            _state["glue"].register_device_kernels()
             atexit.register(_python_ends)
         return _state["glue"]
 
