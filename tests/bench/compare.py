@@ -43,10 +43,9 @@ class Ratio:
 
     def verdict(self, less_is_better):
         """'ahead' or 'behind' only where the whole spread says so."""
-        low, high = (self.low, self.high) if less_is_better else (1 / self.high, 1 / self.low)
-        if high <= 1.0:
-            return "ahead"
-        return "behind" if low > 1.0 else "even"
+        if less_is_better:
+            return "ahead" if self.high <= 1.0 else "behind" if self.low > 1.0 else "even"
+        return "ahead" if self.low >= 1.0 else "behind" if self.high < 1.0 else "even"
 
 
 def ratio_of(cell, candidate):

@@ -52,7 +52,7 @@ void memory(Bench& b) {
         // The buffers are touched before and given back after, so that they do not count.
         std::vector<char> in(most, 1), out(most, 0);
         for (int bytes = 1; bytes <= most; bytes *= 4)
-            MPI_Allreduce(in.data(), out.data(), bytes, MPI_CHAR, MPI_MAX, b.comm);
+            MPI_Allreduce(in.data(), out.data(), bytes, MPI_SIGNED_CHAR, MPI_MAX, b.comm);
         if (b.options.verify)
             b.require(std::all_of(out.begin(), out.end(), [](char c) { return c == 1; }),
                       "memory: allreduce of 1 MiB");

@@ -58,6 +58,7 @@ class Ratios(unittest.TestCase):
         self.assertEqual(verdict(False, [11, 12, 13]), "ahead")
         self.assertEqual(verdict(False, [8, 9, 9]), "behind")
         self.assertEqual(verdict(False, [9, 10, 11]), "even")
+        self.assertEqual(verdict(False, [0, 0, 0]), "behind")
 
     def test_goals(self):
         cells = [cell(mine=[0.5], peer=[1]), cell(mine=[0.98], peer=[1])]
