@@ -1,6 +1,6 @@
 // mpi/abi/attribute.cc: values cached on communicators, datatypes and windows (MPI 5.0, section
-// 7.7), with the deprecated names of MPI-1. There are no windows yet: keyvals for them can be made.
-// Idea: the callbacks of the three kinds differ in their first argument only, so one set of
+// 7.7), with the deprecated names of MPI-1. There are no windows yet: keyvals for them can be
+// made. Idea: the callbacks of the three kinds differ in their first argument only, so one set of
 // functions serves them all; `Owner` carries the handle and calls through the right type.
 #include "mpi/abi/attributes.h"
 
@@ -64,9 +64,11 @@ int call_copy(const Owner& from, const Keyval& keyval, void* value, void** copie
     }
     if (from.holder == Holder::communicator)
         return reinterpret_cast<MPI_Comm_copy_attr_function*>(keyval.copy)(
-            static_cast<MPI_Comm>(from.handle), keyval.number, keyval.extra_state, value, copied, flag);
+            static_cast<MPI_Comm>(from.handle), keyval.number, keyval.extra_state, value, copied,
+            flag);
     return reinterpret_cast<MPI_Type_copy_attr_function*>(keyval.copy)(
-        static_cast<MPI_Datatype>(from.handle), keyval.number, keyval.extra_state, value, copied, flag);
+        static_cast<MPI_Datatype>(from.handle), keyval.number, keyval.extra_state, value, copied,
+        flag);
 }
 
 int call_delete(const Owner& owner, const Keyval& keyval, void* value) {
@@ -134,7 +136,8 @@ int free_keyval(const char* function, Holder holder, int* number) {
     Keyvals& table = keyvals();
     auto keyval = table.find(*number, holder);
     if (!keyval)
-        return fail(function, nullptr, MPI_ERR_KEYVAL, format("keyval {} is not valid here", *number));
+        return fail(function, nullptr, MPI_ERR_KEYVAL,
+                    format("keyval {} is not valid here", *number));
     std::lock_guard guard(table.mutex);
     keyval->freed = true;
     table.known.erase(*number);
@@ -146,14 +149,17 @@ bool predefined_key(int number) { return number >= MPI_TAG_UB && number <= MPI_U
 
 int set_attribute(const char* function, const Owner& owner, int number, void* value) {
     if (owner.holder == Holder::communicator && predefined_key(number))
-        return fail(function, owner.comm, MPI_ERR_KEYVAL, "a predefined attribute cannot be changed");
+        return fail(function, owner.comm, MPI_ERR_KEYVAL,
+                    "a predefined attribute cannot be changed");
     auto keyval = keyvals().find(number, owner.holder);
     if (!keyval)
-        return fail(function, owner.comm, MPI_ERR_KEYVAL, format("keyval {} is not valid here", number));
+        return fail(function, owner.comm, MPI_ERR_KEYVAL,
+                    format("keyval {} is not valid here", number));
     auto old = owner.attributes.entries.find(number);
     if (old != owner.attributes.entries.end())
         if (int error = call_delete(owner, *old->second.keyval, old->second.value))
-            return fail(function, owner.comm, error, "the delete function of the old value refused");
+            return fail(function, owner.comm, error,
+                        "the delete function of the old value refused");
     put(owner.attributes, std::move(keyval), value);
     return MPI_SUCCESS;
 }
@@ -165,13 +171,15 @@ int get_attribute(const char* function, const Owner& owner, int number, void* va
     *flag = found != owner.attributes.entries.end();
     if (*flag) *static_cast<void**>(value) = found->second.value;
     else if (!keyvals().find(number, owner.holder))
-        return fail(function, owner.comm, MPI_ERR_KEYVAL, format("keyval {} is not valid here", number));
+        return fail(function, owner.comm, MPI_ERR_KEYVAL,
+                    format("keyval {} is not valid here", number));
     return MPI_SUCCESS;
 }
 
 int delete_attribute(const char* function, const Owner& owner, int number) {
     if (owner.holder == Holder::communicator && predefined_key(number))
-        return fail(function, owner.comm, MPI_ERR_KEYVAL, "a predefined attribute cannot be deleted");
+        return fail(function, owner.comm, MPI_ERR_KEYVAL,
+                    "a predefined attribute cannot be deleted");
     auto found = owner.attributes.entries.find(number);
     if (found == owner.attributes.entries.end())
         return fail(function, owner.comm, MPI_ERR_KEYVAL,
@@ -207,7 +215,9 @@ int copy_attributes(Communicator& from, Communicator& to) {
     return copy_all(owner_of(from), to.attributes);
 }
 int delete_attributes(Communicator& comm) { return delete_all(owner_of(comm)); }
-int copy_attributes(Datatype& from, Datatype& to) { return copy_all(owner_of(from), to.attributes); }
+int copy_attributes(Datatype& from, Datatype& to) {
+    return copy_all(owner_of(from), to.attributes);
+}
 int delete_attributes(Datatype& type) { return delete_all(owner_of(type)); }
 void delete_attributes_of_self() {
     if (Communicator* self = process().self()) delete_all(owner_of(*self));
@@ -224,7 +234,8 @@ void delete_attributes_of_self() {
 
 POMONA_MPI(int, Comm_create_keyval,
            (MPI_Comm_copy_attr_function* comm_copy_attr_fn,
-            MPI_Comm_delete_attr_function* comm_delete_attr_fn, int* comm_keyval, void* extra_state)) {
+            MPI_Comm_delete_attr_function* comm_delete_attr_fn, int* comm_keyval,
+            void* extra_state)) {
     return create_keyval(__func__, Holder::communicator, comm_copy_attr_fn, comm_delete_attr_fn,
                          comm_keyval, extra_state);
 }
@@ -252,8 +263,9 @@ POMONA_MPI(int, Comm_delete_attr, (MPI_Comm comm, int comm_keyval)) {
 
 // ---- the same under their names of MPI-1, deprecated in MPI-2.0
 
-POMONA_MPI(int, Keyval_create, (MPI_Copy_function* copy_fn, MPI_Delete_function* delete_fn, int* keyval,
-                                void* extra_state)) {
+POMONA_MPI(int, Keyval_create,
+           (MPI_Copy_function* copy_fn, MPI_Delete_function* delete_fn, int* keyval,
+            void* extra_state)) {
     return create_keyval(__func__, Holder::communicator, copy_fn, delete_fn, keyval, extra_state);
 }
 POMONA_MPI(int, Keyval_free, (int* keyval)) {
@@ -279,9 +291,10 @@ POMONA_MPI(int, Attr_delete, (MPI_Comm comm, int keyval)) {
 
 POMONA_MPI(int, Type_create_keyval,
            (MPI_Type_copy_attr_function* type_copy_attr_fn,
-            MPI_Type_delete_attr_function* type_delete_attr_fn, int* type_keyval, void* extra_state)) {
-    return create_keyval(__func__, Holder::datatype, type_copy_attr_fn, type_delete_attr_fn, type_keyval,
-                         extra_state);
+            MPI_Type_delete_attr_function* type_delete_attr_fn, int* type_keyval,
+            void* extra_state)) {
+    return create_keyval(__func__, Holder::datatype, type_copy_attr_fn, type_delete_attr_fn,
+                         type_keyval, extra_state);
 }
 POMONA_MPI(int, Type_free_keyval, (int* type_keyval)) {
     return free_keyval(__func__, Holder::datatype, type_keyval);
@@ -290,7 +303,8 @@ POMONA_MPI(int, Type_set_attr, (MPI_Datatype datatype, int type_keyval, void* at
     TYPE_OWNER();
     return set_attribute(__func__, owner_of(*owner), type_keyval, attribute_val);
 }
-POMONA_MPI(int, Type_get_attr, (MPI_Datatype datatype, int type_keyval, void* attribute_val, int* flag)) {
+POMONA_MPI(int, Type_get_attr,
+           (MPI_Datatype datatype, int type_keyval, void* attribute_val, int* flag)) {
     TYPE_OWNER();
     return get_attribute(__func__, owner_of(*owner), type_keyval, attribute_val, flag);
 }
@@ -303,9 +317,10 @@ POMONA_MPI(int, Type_delete_attr, (MPI_Datatype datatype, int type_keyval)) {
 
 POMONA_MPI(int, Win_create_keyval,
            (MPI_Win_copy_attr_function* win_copy_attr_fn,
-            MPI_Win_delete_attr_function* win_delete_attr_fn, int* win_keyval, void* extra_state)) {
-    return create_keyval(__func__, Holder::window, win_copy_attr_fn, win_delete_attr_fn, win_keyval,
-                         extra_state);
+            MPI_Win_delete_attr_function* win_delete_attr_fn, int* win_keyval,
+            void* extra_state)) {
+    return create_keyval(__func__, Holder::window, win_copy_attr_fn, win_delete_attr_fn,
+                         win_keyval, extra_state);
 }
 POMONA_MPI(int, Win_free_keyval, (int* win_keyval)) {
     return free_keyval(__func__, Holder::window, win_keyval);

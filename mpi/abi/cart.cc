@@ -73,8 +73,9 @@ POMONA_MPI(int, Dims_create, (int nnodes, int ndims, int dims[])) {
 
 // ---- making grids
 
-POMONA_MPI(int, Cart_create, (MPI_Comm comm_old, int ndims, const int dims[], const int periods[], int,
-                              MPI_Comm* comm_cart)) {
+POMONA_MPI(int, Cart_create,
+           (MPI_Comm comm_old, int ndims, const int dims[], const int periods[], int,
+            MPI_Comm* comm_cart)) {
     INTRA_ARGUMENT(owner, comm_old);
     RESULT_ARGUMENT(comm_cart);
     int error = MPI_SUCCESS;
@@ -99,8 +100,8 @@ POMONA_MPI(int, Cart_map, (MPI_Comm comm, int ndims, const int dims[], const int
     return MPI_SUCCESS;
 }
 
-// The processes that share my coordinates in the dimensions dropped. Everybody knows them: the parts
-// are disjoint, so one context serves them all.
+// The processes that share my coordinates in the dimensions dropped. Everybody knows them: the
+// parts are disjoint, so one context serves them all.
 POMONA_MPI(int, Cart_sub, (MPI_Comm comm, const int remain_dims[], MPI_Comm* newcomm)) {
     TOPOLOGY_ARGUMENT(MPI_CART, "Cartesian");
     RESULT_ARGUMENT(newcomm);
@@ -159,7 +160,8 @@ POMONA_MPI(int, Cart_rank, (MPI_Comm comm, const int coords[], int* rank)) {
     RESULT_ARGUMENT(rank);
     size_t ndims = topology->dims.size();
     REQUIRE(ndims == 0 || coords, owner, MPI_ERR_ARG, "coords is a null pointer");
-    int found = grid_rank(topology->dims, topology->periods, std::vector<int>(coords, coords + ndims));
+    int found =
+        grid_rank(topology->dims, topology->periods, std::vector<int>(coords, coords + ndims));
     REQUIRE(found >= 0, owner, MPI_ERR_ARG,
             "coords are outside the grid, in a dimension that is not periodic");
     *rank = found;
@@ -179,12 +181,14 @@ POMONA_MPI(int, Cart_coords, (MPI_Comm comm, int rank, int maxdims, int coords[]
     return MPI_SUCCESS;
 }
 
-POMONA_MPI(int, Cart_shift, (MPI_Comm comm, int direction, int disp, int* rank_source, int* rank_dest)) {
+POMONA_MPI(int, Cart_shift,
+           (MPI_Comm comm, int direction, int disp, int* rank_source, int* rank_dest)) {
     TOPOLOGY_ARGUMENT(MPI_CART, "Cartesian");
     RESULT_ARGUMENT(rank_source);
     RESULT_ARGUMENT(rank_dest);
-    REQUIRE(direction >= 0 && direction < static_cast<int>(topology->dims.size()), owner, MPI_ERR_ARG,
-            "direction is {}; the grid has {} dimensions", direction, topology->dims.size());
+    REQUIRE(direction >= 0 && direction < static_cast<int>(topology->dims.size()), owner,
+            MPI_ERR_ARG, "direction is {}; the grid has {} dimensions", direction,
+            topology->dims.size());
     *rank_source = grid_shifted(*topology, direction, -static_cast<long>(disp));
     *rank_dest = grid_shifted(*topology, direction, disp);
     return MPI_SUCCESS;

@@ -1,5 +1,5 @@
-// mpi/abi/env.cc: the environment: versions, names, time, memory, addresses, hardware, and what the
-// ABI says about itself (MPI 5.0, chapters 9, 11 and 20). Most of it works before MPI_Init.
+// mpi/abi/env.cc: the environment: versions, names, time, memory, addresses, hardware, and what
+// the ABI says about itself (MPI 5.0, chapters 9, 11 and 20). Most of it works before MPI_Init.
 #include "mpi/abi/define.h"
 #include "mpi/abi/guard.h"
 #include "mpi/runtime/extensions.h"
@@ -166,7 +166,8 @@ POMONA_MPI(int, Abi_set_fortran_info, (MPI_Info info)) {
         known.info->entries = told->entries;
     }
     guard.unlock();
-    REQUIRE(first, nullptr, MPI_ERR_ABI, "the Fortran types are set already; that is possible once");
+    REQUIRE(first, nullptr, MPI_ERR_ABI,
+            "the Fortran types are set already; that is possible once");
     return MPI_SUCCESS;
 }
 
@@ -183,9 +184,12 @@ POMONA_MPI(int, Abi_get_fortran_info, (MPI_Info* info)) {
     return MPI_SUCCESS;
 }
 
-POMONA_MPI(int, Abi_set_fortran_booleans, (int logical_size, void* logical_true, void* logical_false)) {
-    bool power = logical_size >= 1 && logical_size <= 16 && (logical_size & (logical_size - 1)) == 0;
-    REQUIRE(power, nullptr, MPI_ERR_ARG, "logical_size is {}; it must be 1, 2, 4, 8 or 16", logical_size);
+POMONA_MPI(int, Abi_set_fortran_booleans,
+           (int logical_size, void* logical_true, void* logical_false)) {
+    bool power =
+        logical_size >= 1 && logical_size <= 16 && (logical_size & (logical_size - 1)) == 0;
+    REQUIRE(power, nullptr, MPI_ERR_ARG, "logical_size is {}; it must be 1, 2, 4, 8 or 16",
+            logical_size);
     RESULT(logical_true);
     RESULT(logical_false);
     Fortran& known = fortran();
@@ -197,7 +201,8 @@ POMONA_MPI(int, Abi_set_fortran_booleans, (int logical_size, void* logical_true,
         std::memcpy(known.literal_false, logical_false, static_cast<size_t>(logical_size));
     }
     guard.unlock();
-    REQUIRE(first, nullptr, MPI_ERR_ABI, "the Fortran booleans are set already; that is possible once");
+    REQUIRE(first, nullptr, MPI_ERR_ABI,
+            "the Fortran booleans are set already; that is possible once");
     return MPI_SUCCESS;
 }
 

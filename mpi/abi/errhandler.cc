@@ -1,6 +1,6 @@
 // mpi/abi/errhandler.cc: error handlers of communicators, sessions, files and windows (MPI 5.0,
-// section 9.3). There are no files and windows yet: of files only the default handler, which belongs
-// to MPI_FILE_NULL, can be set, asked for and called.
+// section 9.3). There are no files and windows yet: of files only the default handler, which
+// belongs to MPI_FILE_NULL, can be set, asked for and called.
 #include "mpi/abi/errhandler.h"
 
 #include "mpi/abi/define.h"
@@ -29,7 +29,8 @@ bool fits(const Errhandler& handler, Action own) {
 template <class Function>
 int create(const char* function, Action action, Function* Errhandler::*place, Function* callback,
            MPI_Errhandler* result) {
-    if (!callback) return fail(function, nullptr, MPI_ERR_ARG, "the error handler function is null");
+    if (!callback)
+        return fail(function, nullptr, MPI_ERR_ARG, "the error handler function is null");
     if (!result) return fail(function, nullptr, MPI_ERR_ARG, "errhandler is a null pointer");
     auto* made = new Errhandler(action);
     made->*place = callback;
@@ -119,8 +120,8 @@ POMONA_MPI(int, Comm_get_errhandler, (MPI_Comm comm, MPI_Errhandler* errhandler)
 POMONA_MPI(int, Comm_call_errhandler, (MPI_Comm comm, int errorcode)) {
     Communicator* owner = resolve(comm);
     REQUIRE(owner, nullptr, MPI_ERR_COMM, "comm is not a valid communicator");
-    REQUIRE(is_error_code(errorcode), owner, MPI_ERR_ARG, "errorcode is {}, which is no error code",
-            errorcode);
+    REQUIRE(is_error_code(errorcode), owner, MPI_ERR_ARG,
+            "errorcode is {}, which is no error code", errorcode);
     fail(__func__, owner, errorcode, call_sentence(errorcode));
     return MPI_SUCCESS;
 }

@@ -37,7 +37,8 @@ const char* tool_error_text(int code) {
     switch (code) {
     case MPI_T_ERR_CANNOT_INIT: return "MPI_T_ERR_CANNOT_INIT: interface cannot be initialized";
     case MPI_T_ERR_NOT_ACCESSIBLE: return "MPI_T_ERR_NOT_ACCESSIBLE: not accessible";
-    case MPI_T_ERR_NOT_INITIALIZED: return "MPI_T_ERR_NOT_INITIALIZED: interface is not initialized";
+    case MPI_T_ERR_NOT_INITIALIZED:
+        return "MPI_T_ERR_NOT_INITIALIZED: interface is not initialized";
     case MPI_T_ERR_NOT_SUPPORTED: return "MPI_T_ERR_NOT_SUPPORTED: functionality is not supported";
     case MPI_T_ERR_MEMORY: return "MPI_T_ERR_MEMORY: out of memory";
     case MPI_T_ERR_INVALID: return "MPI_T_ERR_INVALID: invalid use or argument";
@@ -48,11 +49,14 @@ const char* tool_error_text(int code) {
     case MPI_T_ERR_INVALID_NAME: return "MPI_T_ERR_INVALID_NAME: no such name";
     case MPI_T_ERR_OUT_OF_HANDLES: return "MPI_T_ERR_OUT_OF_HANDLES: no handles are left";
     case MPI_T_ERR_OUT_OF_SESSIONS: return "MPI_T_ERR_OUT_OF_SESSIONS: no sessions are left";
-    case MPI_T_ERR_CVAR_SET_NOT_NOW: return "MPI_T_ERR_CVAR_SET_NOT_NOW: cannot be set at this moment";
+    case MPI_T_ERR_CVAR_SET_NOT_NOW:
+        return "MPI_T_ERR_CVAR_SET_NOT_NOW: cannot be set at this moment";
     case MPI_T_ERR_CVAR_SET_NEVER: return "MPI_T_ERR_CVAR_SET_NEVER: cannot be set";
     case MPI_T_ERR_PVAR_NO_WRITE: return "MPI_T_ERR_PVAR_NO_WRITE: cannot be written or reset";
-    case MPI_T_ERR_PVAR_NO_STARTSTOP: return "MPI_T_ERR_PVAR_NO_STARTSTOP: cannot be started or stopped";
-    case MPI_T_ERR_PVAR_NO_ATOMIC: return "MPI_T_ERR_PVAR_NO_ATOMIC: cannot be read and reset at once";
+    case MPI_T_ERR_PVAR_NO_STARTSTOP:
+        return "MPI_T_ERR_PVAR_NO_STARTSTOP: cannot be started or stopped";
+    case MPI_T_ERR_PVAR_NO_ATOMIC:
+        return "MPI_T_ERR_PVAR_NO_ATOMIC: cannot be read and reset at once";
     default: return "";
     }
 }
@@ -94,7 +98,8 @@ POMONA_MPI(int, Error_class, (int errorcode, int* errorclass)) {
     return MPI_SUCCESS;
 }
 
-// A predefined code is told with the sentence of this thread's last error, if that was of its class.
+// A predefined code is told with the sentence of this thread's last error, if that was of its
+// class.
 POMONA_MPI(int, Error_string, (int errorcode, char* string, int* resultlen)) {
     REQUIRE(string && resultlen, nullptr, MPI_ERR_ARG, "string or resultlen is a null pointer");
     std::string text = last_error_sentence(errorcode);
@@ -139,8 +144,8 @@ POMONA_MPI(int, Add_error_string, (int errorcode, const char* string)) {
             "string has {} characters; at most {} are possible", std::strlen(string),
             MPI_MAX_ERROR_STRING - 1);
     bool own = errorcode > MPI_ERR_LASTCODE && is_error_code(errorcode);
-    REQUIRE(own, nullptr, MPI_ERR_ARG, "errorcode is {}; it must come from MPI_Add_error_class or _code",
-            errorcode);
+    REQUIRE(own, nullptr, MPI_ERR_ARG,
+            "errorcode is {}; it must come from MPI_Add_error_class or _code", errorcode);
     ErrorCodes& table = codes();
     std::lock_guard guard(table.mutex);
     if (ErrorCodes::Entry* entry = table.find(errorcode)) entry->text = string;
@@ -186,6 +191,7 @@ POMONA_MPI(int, Remove_error_string, (int errorcode)) {
         removed = entry && !entry->text.empty();
         if (removed) entry->text.clear();
     }
-    REQUIRE(removed, nullptr, MPI_ERR_ARG, "error code {} has no string of the program's own", errorcode);
+    REQUIRE(removed, nullptr, MPI_ERR_ARG, "error code {} has no string of the program's own",
+            errorcode);
     return MPI_SUCCESS;
 }

@@ -16,13 +16,15 @@ namespace {
 int check_graph(const char* function, Communicator* owner, int nnodes, const int indx[],
                 const int edges[]) {
     if (nnodes < 0 || nnodes > owner->size())
-        return fail(function, owner, MPI_ERR_ARG,
-                    format("nnodes is {}; the communicator has {} processes", nnodes, owner->size()));
+        return fail(
+            function, owner, MPI_ERR_ARG,
+            format("nnodes is {}; the communicator has {} processes", nnodes, owner->size()));
     if (nnodes > 0 && (!indx || (indx[nnodes - 1] > 0 && !edges)))
         return fail(function, owner, MPI_ERR_ARG, "indx or edges is a null pointer");
     for (int i = 0; i < nnodes; ++i)
         if (indx[i] < (i == 0 ? 0 : indx[i - 1]))
-            return fail(function, owner, MPI_ERR_ARG, format("indx[{}] is {}; it must not decrease", i, indx[i]));
+            return fail(function, owner, MPI_ERR_ARG,
+                        format("indx[{}] is {}; it must not decrease", i, indx[i]));
     for (int i = 0; nnodes > 0 && i < indx[nnodes - 1]; ++i)
         if (edges[i] < 0 || edges[i] >= nnodes)
             return fail(function, owner, MPI_ERR_ARG,
@@ -38,8 +40,9 @@ std::pair<int, int> neighbor_range(const Topology& graph, int rank) {
 
 }  // namespace
 
-POMONA_MPI(int, Graph_create, (MPI_Comm comm_old, int nnodes, const int indx[], const int edges[], int,
-                               MPI_Comm* comm_graph)) {
+POMONA_MPI(int, Graph_create,
+           (MPI_Comm comm_old, int nnodes, const int indx[], const int edges[], int,
+            MPI_Comm* comm_graph)) {
     INTRA_ARGUMENT(owner, comm_old);
     RESULT_ARGUMENT(comm_graph);
     if (int error = check_graph(__func__, owner, nnodes, indx, edges)) return error;
@@ -82,7 +85,8 @@ POMONA_MPI(int, Graph_get, (MPI_Comm comm, int maxindex, int maxedges, int indx[
     REQUIRE((indx || maxindex == 0) && (edges || maxedges == 0), owner, MPI_ERR_ARG,
             "indx or edges is a null pointer");
     std::copy_n(topology->index.begin(), std::min<size_t>(topology->index.size(), maxindex), indx);
-    std::copy_n(topology->edges.begin(), std::min<size_t>(topology->edges.size(), maxedges), edges);
+    std::copy_n(topology->edges.begin(), std::min<size_t>(topology->edges.size(), maxedges),
+                edges);
     return MPI_SUCCESS;
 }
 
@@ -114,23 +118,28 @@ namespace {
 
 // Weights may be MPI_UNWEIGHTED on all processes, or MPI_WEIGHTS_EMPTY where there are none.
 bool has_weights(const int* weights) { return weights != MPI_UNWEIGHTED; }
-bool real_weights(const int* weights) { return has_weights(weights) && weights != MPI_WEIGHTS_EMPTY; }
+bool real_weights(const int* weights) {
+    return has_weights(weights) && weights != MPI_WEIGHTS_EMPTY;
+}
 
 int check_neighbors(const char* function, Communicator* owner, const char* name, int degree,
                     const int ranks[], const int weights[]) {
     if (degree < 0)
-        return fail(function, owner, MPI_ERR_ARG, format("the number of {} is {}; it must not be negative", name, degree));
+        return fail(function, owner, MPI_ERR_ARG,
+                    format("the number of {} is {}; it must not be negative", name, degree));
     if (degree > 0 && !ranks)
         return fail(function, owner, MPI_ERR_ARG, format("{} is a null pointer", name));
     if (degree > 0 && (!weights || weights == MPI_WEIGHTS_EMPTY))
-        return fail(function, owner, MPI_ERR_ARG, format("the weights of {} are a null pointer or MPI_WEIGHTS_EMPTY", name));
+        return fail(function, owner, MPI_ERR_ARG,
+                    format("the weights of {} are a null pointer or MPI_WEIGHTS_EMPTY", name));
     for (int i = 0; i < degree; ++i) {
         if (ranks[i] < 0 || ranks[i] >= owner->size())
             return fail(function, owner, MPI_ERR_RANK,
-                        format("{}[{}] is {}; the communicator has {} processes", name, i, ranks[i],
-                               owner->size()));
+                        format("{}[{}] is {}; the communicator has {} processes", name, i,
+                               ranks[i], owner->size()));
         if (real_weights(weights) && weights[i] < 0)
-            return fail(function, owner, MPI_ERR_ARG, format("weight {} of {} is negative", i, name));
+            return fail(function, owner, MPI_ERR_ARG,
+                        format("weight {} of {} is negative", i, name));
     }
     return MPI_SUCCESS;
 }
@@ -146,12 +155,13 @@ int gather_edges(Communicator& owner, MPI_Comm comm, const std::vector<Edge>& mi
     MPI_Count bytes = static_cast<MPI_Count>(mine.size() * sizeof(Edge));
     std::vector<MPI_Count> lengths(static_cast<size_t>(owner.size()));
     if (int error = run_allgather(owner, &bytes, lengths.data(), sizeof bytes))
-        return fail("MPI_Dist_graph_create", &owner, error, "a member of the communicator has ended");
+        return fail("MPI_Dist_graph_create", &owner, error,
+                    "a member of the communicator has ended");
     std::vector<MPI_Aint> places(lengths.size());
     std::exclusive_scan(lengths.begin(), lengths.end(), places.begin(), MPI_Aint{0});
     all.resize(static_cast<size_t>(places.back() + lengths.back()) / sizeof(Edge));
-    return PMPI_Allgatherv_c(mine.data(), bytes, MPI_BYTE, all.data(), lengths.data(), places.data(),
-                             MPI_BYTE, comm);
+    return PMPI_Allgatherv_c(mine.data(), bytes, MPI_BYTE, all.data(), lengths.data(),
+                             places.data(), MPI_BYTE, comm);
 }
 
 MPI_Comm make_distributed(Communicator& owner, std::shared_ptr<Topology> graph, Info* hints) {
@@ -178,7 +188,8 @@ POMONA_MPI(int, Dist_graph_create_adjacent,
                                     destweights))
         return error;
     Info* hints = resolve(info);
-    REQUIRE(hints || info == MPI_INFO_NULL, owner, MPI_ERR_INFO, "info is not a valid info object");
+    REQUIRE(hints || info == MPI_INFO_NULL, owner, MPI_ERR_INFO,
+            "info is not a valid info object");
     REQUIRE(has_weights(sourceweights) == has_weights(destweights), owner, MPI_ERR_ARG,
             "only one of sourceweights and destweights is MPI_UNWEIGHTED");
     auto graph = std::make_shared<Topology>();
@@ -199,21 +210,24 @@ POMONA_MPI(int, Dist_graph_create,
             MPI_Comm* comm_dist_graph)) {
     INTRA_ARGUMENT(owner, comm_old);
     RESULT_ARGUMENT(comm_dist_graph);
-    if (int error = check_neighbors(__func__, owner, "sources", n, sources, MPI_UNWEIGHTED)) return error;
+    if (int error = check_neighbors(__func__, owner, "sources", n, sources, MPI_UNWEIGHTED))
+        return error;
     REQUIRE(n == 0 || degrees, owner, MPI_ERR_ARG, "degrees is a null pointer");
     for (int i = 0; i < n; ++i)
-        REQUIRE(degrees[i] >= 0, owner, MPI_ERR_ARG, "degrees[{}] is {}; it must not be negative", i,
-                degrees[i]);
+        REQUIRE(degrees[i] >= 0, owner, MPI_ERR_ARG, "degrees[{}] is {}; it must not be negative",
+                i, degrees[i]);
     int total = std::accumulate(degrees, degrees + n, 0);
     if (int error = check_neighbors(__func__, owner, "destinations", total, destinations, weights))
         return error;
     Info* hints = resolve(info);
-    REQUIRE(hints || info == MPI_INFO_NULL, owner, MPI_ERR_INFO, "info is not a valid info object");
+    REQUIRE(hints || info == MPI_INFO_NULL, owner, MPI_ERR_INFO,
+            "info is not a valid info object");
 
     std::vector<Edge> mine, all;
     for (int i = 0, edge = 0; i < n; ++i)
         for (int j = 0; j < degrees[i]; ++j, ++edge)
-            mine.push_back({sources[i], destinations[edge], real_weights(weights) ? weights[edge] : 0});
+            mine.push_back(
+                {sources[i], destinations[edge], real_weights(weights) ? weights[edge] : 0});
     if (int error = gather_edges(*owner, comm_old, mine, all)) return error;
     auto graph = std::make_shared<Topology>();
     graph->weighted = has_weights(weights);
@@ -252,7 +266,8 @@ POMONA_MPI(int, Dist_graph_neighbors,
             maxoutdegree);
     auto give = [](const std::vector<int>& values, int most, int* place) {
         if (place != MPI_UNWEIGHTED && place != MPI_WEIGHTS_EMPTY && place)
-            std::copy_n(values.begin(), std::min<size_t>(values.size(), static_cast<size_t>(most)), place);
+            std::copy_n(values.begin(), std::min<size_t>(values.size(), static_cast<size_t>(most)),
+                        place);
     };
     give(topology->sources, maxindegree, sources);
     give(topology->destinations, maxoutdegree, destinations);

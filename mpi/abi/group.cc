@@ -19,11 +19,13 @@ int expand_ranges(const char* function, const Group& group, int n, int ranges[][
                   std::vector<int>& ranks) {
     for (int i = 0; i < n; ++i) {
         auto [first, last, stride] = std::tie(ranges[i][0], ranges[i][1], ranges[i][2]);
-        if (stride == 0) return fail(function, nullptr, MPI_ERR_ARG, format("the stride of range {} is 0", i));
+        if (stride == 0)
+            return fail(function, nullptr, MPI_ERR_ARG, format("the stride of range {} is 0", i));
         bool up = stride > 0;
         if (up ? first > last : first < last)
-            return fail(function, nullptr, MPI_ERR_ARG,
-                        format("range {} goes from {} to {} in steps of {}", i, first, last, stride));
+            return fail(
+                function, nullptr, MPI_ERR_ARG,
+                format("range {} goes from {} to {} in steps of {}", i, first, last, stride));
         if (first < 0 || first >= group.size())
             return fail(function, nullptr, MPI_ERR_RANK,
                         format("range {} begins at rank {}; the group has {} processes", i, first,

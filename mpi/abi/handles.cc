@@ -1,6 +1,6 @@
 // mpi/abi/handles.cc: handles as integers for Fortran and other languages (MPI 5.0, section 20).
-// Idea: a predefined handle's integer is its value; any other gets a number from 0x400 on, made when
-// asked for and kept by address, so that objects which reuse memory reuse numbers.
+// Idea: a predefined handle's integer is its value; any other gets a number from 0x400 on, made
+// when asked for and kept by address, so that objects which reuse memory reuse numbers.
 #include "mpi/abi/define.h"
 #include "mpi/abi/guard.h"
 #include "mpi/runtime/extensions.h"

@@ -1,5 +1,5 @@
-// mpi/abi/info.cc: info objects (MPI 5.0, chapter 10), also before MPI_Init and after MPI_Finalize.
-// MPI_INFO_ENV is filled at its first use; only what asks for it pays.
+// mpi/abi/info.cc: info objects (MPI 5.0, chapter 10), also before MPI_Init and after
+// MPI_Finalize. MPI_INFO_ENV is filled at its first use; only what asks for it pays.
 #include "mpi/abi/define.h"
 #include "mpi/abi/guard.h"
 
@@ -159,14 +159,16 @@ POMONA_MPI(int, Info_get_nthkey, (MPI_Info info, int n, char* key)) {
     INFO_ARGUMENT(info);
     REQUIRE(key, nullptr, MPI_ERR_ARG, "key is a null pointer");
     int count = static_cast<int>(info_object->entries.size());
-    REQUIRE(n >= 0 && n < count, nullptr, MPI_ERR_ARG, "n is {}; the info object has {} keys", n, count);
+    REQUIRE(n >= 0 && n < count, nullptr, MPI_ERR_ARG, "n is {}; the info object has {} keys", n,
+            count);
     const std::string& name = info_object->entries[n].first;
     std::memcpy(key, name.c_str(), name.size() + 1);
     return MPI_SUCCESS;
 }
 
 // *buflen is the size of `value` on entry and the size it needs, with the final 0, on return.
-POMONA_MPI(int, Info_get_string, (MPI_Info info, const char* key, int* buflen, char* value, int* flag)) {
+POMONA_MPI(int, Info_get_string,
+           (MPI_Info info, const char* key, int* buflen, char* value, int* flag)) {
     INFO_ARGUMENT(info);
     KEY_ARGUMENT();
     REQUIRE(buflen && flag, nullptr, MPI_ERR_ARG, "buflen or flag is a null pointer");
@@ -190,7 +192,8 @@ POMONA_MPI(int, Info_get, (MPI_Info info, const char* key, int valuelen, char* v
     INFO_ARGUMENT(info);
     KEY_ARGUMENT();
     REQUIRE(value && flag, nullptr, MPI_ERR_ARG, "value or flag is a null pointer");
-    REQUIRE(valuelen >= 0, nullptr, MPI_ERR_ARG, "valuelen is {}; it must not be negative", valuelen);
+    REQUIRE(valuelen >= 0, nullptr, MPI_ERR_ARG, "valuelen is {}; it must not be negative",
+            valuelen);
     const std::string* found = info_object->get(key);
     *flag = found != nullptr;
     if (!found) return MPI_SUCCESS;

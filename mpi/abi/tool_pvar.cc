@@ -82,7 +82,8 @@ POMONA_MPI(int, T_pvar_session_free, (MPI_T_pvar_session* session)) {
     if (!(session)->handles.count(handle)) return MPI_T_ERR_INVALID_HANDLE
 
 POMONA_MPI(int, T_pvar_handle_alloc,
-           (MPI_T_pvar_session session, int pvar_index, void*, MPI_T_pvar_handle* handle, int* count)) {
+           (MPI_T_pvar_session session, int pvar_index, void*, MPI_T_pvar_handle* handle,
+            int* count)) {
     TOOLS_LOCKED();
     SESSION_ARGUMENT(session);
     if (pvar_index < 0 || pvar_index >= pvar_count()) return MPI_T_ERR_INVALID_INDEX;
@@ -112,7 +113,8 @@ POMONA_MPI(int, T_pvar_read, (MPI_T_pvar_session session, MPI_T_pvar_handle hand
     return MPI_SUCCESS;
 }
 
-POMONA_MPI(int, T_pvar_readreset, (MPI_T_pvar_session session, MPI_T_pvar_handle handle, void* buf)) {
+POMONA_MPI(int, T_pvar_readreset,
+           (MPI_T_pvar_session session, MPI_T_pvar_handle handle, void* buf)) {
     TOOLS_LOCKED();
     HANDLE_ARGUMENT(session, handle);
     if (!buf) return MPI_T_ERR_INVALID;
@@ -134,7 +136,8 @@ POMONA_MPI(int, T_pvar_reset, (MPI_T_pvar_session session, MPI_T_pvar_handle han
     return MPI_SUCCESS;
 }
 
-POMONA_MPI(int, T_pvar_write, (MPI_T_pvar_session session, MPI_T_pvar_handle handle, const void* buf)) {
+POMONA_MPI(int, T_pvar_write,
+           (MPI_T_pvar_session session, MPI_T_pvar_handle handle, const void* buf)) {
     TOOLS_LOCKED();
     HANDLE_ARGUMENT(session, handle);
     if (!buf) return MPI_T_ERR_INVALID;

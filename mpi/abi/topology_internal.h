@@ -19,7 +19,8 @@ namespace pomona {
     REQUIRE(pointer, owner, MPI_ERR_ARG, #pointer " is a null pointer")
 
 // The first `count` members of a communicator as a child with a topology; MPI_COMM_NULL for the
-// others. Called by all members. The ranks stay as they are: `reorder` asks for nothing we know better.
+// others. Called by all members. The ranks stay as they are: `reorder` asks for nothing we know
+// better.
 MPI_Comm make_topology_comm(Communicator& owner, int count, std::shared_ptr<Topology> topology);
 
 }  // namespace pomona

@@ -7,7 +7,8 @@
 
 namespace pomona {
 
-static const char kSentence[] = "Pomona does not have this function yet; docs/functions.md lists those it has";
+static const char kSentence[] =
+    "Pomona does not have this function yet; docs/functions.md lists those it has";
 
 int unsupported(const char* function, MPI_Comm comm) {
     return fail(function, resolve(comm), MPI_ERR_UNSUPPORTED_OPERATION, kSentence);

@@ -14,7 +14,8 @@ std::vector<int> grid_coords(const std::vector<int>& dims, int rank) {
     return coords;
 }
 
-int grid_rank(const std::vector<int>& dims, const std::vector<int>& periods, std::vector<int> coords) {
+int grid_rank(const std::vector<int>& dims, const std::vector<int>& periods,
+              std::vector<int> coords) {
     int rank = 0;
     for (size_t i = 0; i < dims.size(); ++i) {
         if (periods[i]) coords[i] = (coords[i] % dims[i] + dims[i]) % dims[i];
@@ -34,8 +35,8 @@ int grid_shifted(const Topology& grid, int dimension, long distance) {
     return grid_rank(grid.dims, grid.periods, std::move(coords));
 }
 
-// Neighbours in the order of neighborhood collectives: per dimension, first the lower one, then the
-// higher one.
+// Neighbours in the order of neighborhood collectives: per dimension, first the lower one, then
+// the higher one.
 std::shared_ptr<Topology> make_grid(std::vector<int> dims, std::vector<int> periods, int rank) {
     auto grid = std::make_shared<Topology>();
     grid->kind = MPI_CART;
@@ -52,10 +53,10 @@ std::shared_ptr<Topology> make_grid(std::vector<int> dims, std::vector<int> peri
 
 namespace {
 
-// Searches the factorizations of a number into non-increasing factors for the one with the smallest
-// difference of the largest and the smallest; divisors are few, so all are tried that can be better.
-// The optimality asked for: Traff, Lubbe, "Specification guideline violations by MPI_Dims_create",
-// EuroMPI 2015.
+// Searches the factorizations of a number into non-increasing factors for the one with the
+// smallest difference of the largest and the smallest; divisors are few, so all are tried that can
+// be better. The optimality asked for: Traff, Lubbe, "Specification guideline violations by
+// MPI_Dims_create", EuroMPI 2015.
 struct Balancer {
     std::vector<int> divisors;  // ascending
     std::vector<int> current, best;
@@ -74,7 +75,6 @@ struct Balancer {
         for (int factor : divisors) {
             if (factor > limit) break;
             if (left % factor != 0 || power(factor, factors) < left) continue;
-            // The smallest factor to come is at most the mean of those left.
             current.push_back(factor);
             search(left / factor, factors - 1, factor);
             current.pop_back();

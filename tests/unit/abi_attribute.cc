@@ -27,13 +27,15 @@ int remember_type(MPI_Datatype, int keyval, void*, void*) {
 
 TEST_F(AttributeTest, duplicates_copy_as_the_keyval_says) {
     int copies = 0, dropped, shared, counted, flag;
-    EXPECT_OK(MPI_Comm_create_keyval(MPI_COMM_NULL_COPY_FN, MPI_COMM_NULL_DELETE_FN, &dropped, nullptr));
+    EXPECT_OK(
+        MPI_Comm_create_keyval(MPI_COMM_NULL_COPY_FN, MPI_COMM_NULL_DELETE_FN, &dropped, nullptr));
     EXPECT_OK(MPI_Comm_create_keyval(MPI_COMM_DUP_FN, MPI_COMM_NULL_DELETE_FN, &shared, nullptr));
     EXPECT_OK(MPI_Comm_create_keyval(copy_plus_one, remember, &counted, &copies));
     MPI_Comm comm, copy;
     EXPECT_OK(MPI_Comm_dup(MPI_COMM_WORLD, &comm));
     char memory[4];
-    for (int keyval : {dropped, shared, counted}) EXPECT_OK(MPI_Comm_set_attr(comm, keyval, memory));
+    for (int keyval : {dropped, shared, counted})
+        EXPECT_OK(MPI_Comm_set_attr(comm, keyval, memory));
     EXPECT_OK(MPI_Comm_dup(comm, &copy));
     char* value = nullptr;
     EXPECT_OK(MPI_Comm_get_attr(copy, dropped, &value, &flag));
@@ -106,13 +108,15 @@ TEST_F(AttributeTest, predefined_ones_can_be_read_only) {
     EXPECT_EQ(MPI_Comm_set_attr(MPI_COMM_WORLD, MPI_TAG_UB, value), MPI_ERR_KEYVAL);
     EXPECT_EQ(MPI_Comm_delete_attr(MPI_COMM_WORLD, MPI_TAG_UB), MPI_ERR_KEYVAL);
     EXPECT_EQ(MPI_Comm_set_attr(MPI_COMM_WORLD, 123456, value), MPI_ERR_KEYVAL);
-    EXPECT_EQ(MPI_Comm_get_attr(MPI_COMM_WORLD, MPI_KEYVAL_INVALID, &value, &flag), MPI_ERR_KEYVAL);
+    EXPECT_EQ(MPI_Comm_get_attr(MPI_COMM_WORLD, MPI_KEYVAL_INVALID, &value, &flag),
+              MPI_ERR_KEYVAL);
 }
 
 TEST_F(AttributeTest, datatypes_have_their_own) {
     int keyval, comm_keyval, flag;
     EXPECT_OK(MPI_Type_create_keyval(MPI_TYPE_DUP_FN, remember_type, &keyval, nullptr));
-    EXPECT_OK(MPI_Comm_create_keyval(MPI_COMM_DUP_FN, MPI_COMM_NULL_DELETE_FN, &comm_keyval, nullptr));
+    EXPECT_OK(
+        MPI_Comm_create_keyval(MPI_COMM_DUP_FN, MPI_COMM_NULL_DELETE_FN, &comm_keyval, nullptr));
     MPI_Datatype type, copy;
     EXPECT_OK(MPI_Type_contiguous(2, MPI_INT, &type));
     EXPECT_EQ(MPI_Type_set_attr(type, comm_keyval, nullptr), MPI_ERR_KEYVAL);

@@ -25,7 +25,8 @@ TEST_F(ToolTest, every_control_variable_can_be_found_and_read) {
     ASSERT_GT(count, 10);
     for (int i = 0; i < count; ++i) {
         char name[128], text[256], value[1024];
-        int name_length = sizeof name, text_length = sizeof text, verbosity, bind, scope, found = -1;
+        int name_length = sizeof name, text_length = sizeof text, verbosity, bind, scope,
+            found = -1;
         MPI_Datatype type;
         MPI_T_enum values;
         EXPECT_OK(MPI_T_cvar_get_info(i, name, &name_length, &verbosity, &type, &values, text,
@@ -68,7 +69,8 @@ TEST_F(ToolTest, names_are_cut_and_their_length_told) {
 
 TEST_F(ToolTest, counters_count) {
     int index = -1, elements = 0;
-    ASSERT_EQ(MPI_T_pvar_get_index("messages_sent", MPI_T_PVAR_CLASS_COUNTER, &index), MPI_SUCCESS);
+    ASSERT_EQ(MPI_T_pvar_get_index("messages_sent", MPI_T_PVAR_CLASS_COUNTER, &index),
+              MPI_SUCCESS);
     MPI_T_pvar_session session;
     MPI_T_pvar_handle handle;
     EXPECT_OK(MPI_T_pvar_session_create(&session));
@@ -78,7 +80,8 @@ TEST_F(ToolTest, counters_count) {
     EXPECT_OK(MPI_T_pvar_read(session, handle, &value));
     EXPECT_EQ(value, 0u);
     int sent = 1, got = 0;
-    MPI_Sendrecv(&sent, 1, MPI_INT, 0, 0, &got, 1, MPI_INT, 0, 0, MPI_COMM_SELF, MPI_STATUS_IGNORE);
+    MPI_Sendrecv(&sent, 1, MPI_INT, 0, 0, &got, 1, MPI_INT, 0, 0, MPI_COMM_SELF,
+                 MPI_STATUS_IGNORE);
     EXPECT_OK(MPI_T_pvar_readreset(session, handle, &value));
     EXPECT_EQ(value, 1u);
     EXPECT_OK(MPI_T_pvar_read(session, handle, &value));

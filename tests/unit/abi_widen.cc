@@ -70,9 +70,10 @@ TEST_F(WidenTest, vector_collectives_take_their_lengths_from_the_communicator) {
     got = 0;
     EXPECT_OK(MPI_Alltoallv(&sent, one, zero, MPI_INT, &got, one, zero, MPI_INT, MPI_COMM_SELF));
     EXPECT_EQ(got, 5);
-    EXPECT_OK(MPI_Alltoallv(MPI_IN_PLACE, nullptr, nullptr, MPI_DATATYPE_NULL, &got, one, zero, MPI_INT,
-                            MPI_COMM_SELF));
-    EXPECT_EQ(MPI_Allgatherv(&sent, 1, MPI_INT, &got, one, zero, MPI_INT, MPI_COMM_NULL), MPI_ERR_COMM);
+    EXPECT_OK(MPI_Alltoallv(MPI_IN_PLACE, nullptr, nullptr, MPI_DATATYPE_NULL, &got, one, zero,
+                            MPI_INT, MPI_COMM_SELF));
+    EXPECT_EQ(MPI_Allgatherv(&sent, 1, MPI_INT, &got, one, zero, MPI_INT, MPI_COMM_NULL),
+              MPI_ERR_COMM);
 }
 
 }  // namespace
