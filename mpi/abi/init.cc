@@ -8,6 +8,7 @@
 #include "btl/base/log.h"
 
 #include <algorithm>
+#include <cstdlib>
 #include <cstring>
 #include <unistd.h>
 
@@ -20,6 +21,9 @@ Status acquire_library(int thread_level) {
     {
         std::lock_guard guard(here.object_mutex);
         if (here.users++ > 0) return {};
+        if (here.state.load() == Process::State::running) return {};
+        if (here.state.load() == Process::State::finished)
+            return Error{Code::unsupported, "MPI cannot be started again after MPI_Finalize"};
     }
     return here.start(thread_level);
 }
@@ -30,7 +34,15 @@ Status release_library() {
         std::lock_guard guard(here.object_mutex);
         if (--here.users > 0) return {};
     }
-    return here.finish();
+    // Sessions may come and go; without a world the library stays up until the process ends.
+    if (here.world_model.load() == Process::State::running) return here.finish();
+    static const int registered = std::atexit([] {
+        Process& leaving = process();
+        if (leaving.users > 0 || leaving.state.load() != Process::State::running) return;
+        Status finished = leaving.finish();
+        if (!finished.ok()) LOG(warn, mpi, "At exit: {}", finished.error().text());
+    });
+    return registered == 0 ? Status{} : here.finish();
 }
 
 }  // namespace pomona

@@ -23,7 +23,7 @@ using namespace pomona;
 
 def length(f, param):
     kind = f.lengths[param.name]
-    if f.param(kind):
+    if kind != "root" and f.param(kind):
         return kind
     root = "root" if f.param("root") else "0"
     call = f"array_length(comm, Length::{kind}, {root})"
