@@ -5,7 +5,7 @@
 
 namespace pomona::coll {
 
-void Runner::prepare(const Schedule& schedule) {
+void Runner::prepare(const Schedule& schedule, bool symbolic) {
     check(!running_);
     schedule_ = &schedule;
     size_t steps = schedule.steps().size();
@@ -20,7 +20,7 @@ void Runner::prepare(const Schedule& schedule) {
         }
         steps_max_ = steps;
     }
-    if (schedule.scratch_bytes() > scratch_max_) {
+    if (!symbolic && schedule.scratch_bytes() > scratch_max_) {
         scratch_.reset(new std::byte[schedule.scratch_bytes() + 64]);
         scratch_max_ = schedule.scratch_bytes();
     }
@@ -48,6 +48,13 @@ void Runner::start(Carrier& carrier, const Binding& binding, Completion& done) {
     failed_ = cancelled_ = false;
     running_ = true;
     drain();
+}
+
+void Runner::fail(const Error& error) {
+    if (!running_ || failed_) return;
+    failed_ = true;
+    error_ = error;
+    if (!draining_) drain();
 }
 
 void Runner::on_completion(Completion* self, const Error* error) {

@@ -34,11 +34,14 @@ public:
 
     // Makes ready for `schedule`, which must outlive the executions. Allocates only when it is larger
     // than those before.
-    void prepare(const Schedule& schedule);
+    // `symbolic`: no scratch memory, see Binding.
+    void prepare(const Schedule& schedule, bool symbolic = false);
     // Starts; `done` is called once, with the first error if there was one, when no step is under
     // way any more. It may be called inside start(), and may start the Runner again or destroy it.
     void start(Carrier& carrier, const Binding& binding, Completion& done);
     bool running() const { return running_; }
+    // Ends the execution early with this error: starts no more steps and withdraws those under way.
+    void fail(const Error& error);
 
 private:
     struct State : Completion {

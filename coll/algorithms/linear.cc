@@ -84,9 +84,11 @@ void reduce_linear(Builder& s, const Shape& shape, const Options&) {
     for (int r = 0; r < shape.size; ++r)
         if (r != shape.root) s.recv(r, parts[r] = s.scratch(n));
     Region sum = parts[0], total = s.result(0, n);
+    // In place the result is also the root's part: nothing is written there before the last step.
     for (int r = 1; r < shape.size; ++r) {
-        s.reduce(sum, parts[r], total);
-        sum = total;
+        Region target = r == shape.size - 1 ? total : r == shape.root ? sum : parts[r];
+        s.reduce(sum, parts[r], target);
+        sum = target;
     }
     s.copy(sum, total);
 }

@@ -33,7 +33,7 @@ struct Halving {
 
     // Sums up; `sum` holds the total of `range` at the end.
     void reduce_scatter(Region mine, Region sum) {
-        Landings landings(s, (shape.bytes() / shape.element + 1) / 2 * shape.element);
+        Landings landings(s, at((fold.power + 1) / 2));  // the lower half is the longer one
         for (int mask = 1; mask < fold.power; mask <<= 1) {
             int partner = fold.number ^ mask;
             Range keep = half(range, fold.number & mask), give = half(range, !(fold.number & mask));

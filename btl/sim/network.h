@@ -1,0 +1,63 @@
+// btl/sim/network.h: how long messages take among simulated ranks, and what goes wrong.
+// Idea: LogGP with a port for each direction of a rank: a port carries one message at a time, both
+// directions at once. Faults change times; death cuts a rank off.
+// Source: Alexandrov, Ionescu, Schauser, Scheiman, "LogGP", SPAA 1995.
+#pragma once
+
+#include "btl/sim/world.h"
+
+#include <vector>
+
+namespace pomona::sim {
+
+struct LinkCost {
+    double latency_ns = 1000;
+    double overhead_ns = 100;
+    double byte_ns = 0.1;
+};
+
+struct Faults {
+    double jitter_ns = 0;      // each message is late by up to this; so messages overtake others
+    double reorder_chance = 0; // a message is late by up to 20 latencies more
+    int slow_rank = -1;        // its ports and its processor take slow_factor times as long
+    double slow_factor = 10;
+    int clogged_from = -1, clogged_to = -1;  // a path that holds all messages until clogged_until
+    Time clogged_until = 0;
+    int partition_below = 0;   // ranks below and the others do not hear each other until ...
+    Time partition_until = 0;
+    int dead_rank = -1;        // falls silent at dead_at
+    Time dead_at = 0;
+};
+
+class Network {
+public:
+    Network(World& world, int ranks, std::vector<int> nodes, LinkCost near, LinkCost far,
+            Faults faults);
+
+    struct Departure {
+        Time sent;  // the sender's port is free again, its buffer was read
+        Time head;  // the first byte reaches the receiver's port
+    };
+    Departure depart(int from, int to, size_t bytes);
+    // Called at `head`; when the message is wholly there and taken in by the receiver.
+    Time arrive(int from, int to, size_t bytes);
+    // Local work: when it is over, if the rank's processor begins it as soon as it is free.
+    Time compute(int rank, double work_ns);
+
+    bool dead(int rank) const { return rank == faults_.dead_rank && world_.now() >= faults_.dead_at; }
+    const Faults& faults() const { return faults_; }
+
+private:
+    const LinkCost& link(int from, int to) const {
+        return nodes_.empty() || nodes_[from] == nodes_[to] ? near_ : far_;
+    }
+    double slowness(int rank) const { return rank == faults_.slow_rank ? faults_.slow_factor : 1; }
+
+    World& world_;
+    std::vector<int> nodes_;
+    LinkCost near_, far_;
+    Faults faults_;
+    std::vector<Time> out_free_, in_free_, processor_free_;
+};
+
+}  // namespace pomona::sim

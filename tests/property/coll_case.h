@@ -1,0 +1,67 @@
+// tests/property/coll_case.h: one collective on one configuration: inputs, reference, run, compare.
+// Idea: everything follows from a Case, which prints as text; results are compared byte for byte,
+// gaps and guards included, with what sequential loops over all ranks' inputs give.
+#pragma once
+
+#include "coll/catalog.h"
+#include "tests/sim/schedule_world.h"
+
+#include <cstring>
+#include <string>
+#include <vector>
+
+namespace pomona::property {
+
+using coll::Block;
+using coll::Collective;
+
+// Operations that reveal mistakes: lost or doubled contributions, wrong order, changed order.
+enum class TestOp { sum_u64, matrix, sum_f32 };
+
+struct Case {
+    const coll::Algorithm* algorithm = nullptr;
+    coll::Options options;
+    int p = 1, root = 0;
+    size_t count = 1;
+    TestOp op = TestOp::sum_u64;
+    bool in_place = false, irregular = false;
+    int ranks_per_node = 0;  // 0: nodes are not known
+    uint64_t seed = 1;       // of the data and of the network
+    bool calm = false;
+    coll::HazardRules rules;
+};
+std::string text_of(const Case& c);
+
+struct Buffers {
+    std::vector<std::byte> input, result;
+};
+
+// All ranks' buffers and shapes of a case, and what result buffers must hold at the end.
+struct Setup {
+    explicit Setup(const Case& c);
+    coll::Shape shape(int rank) const;
+    coll::Binding binding(int rank);
+
+    Case c;
+    size_t element;
+    std::vector<Buffers> buffers;                // by rank
+    std::vector<std::vector<std::byte>> expected;
+    std::vector<std::vector<Block>> input_blocks, result_blocks;  // bytes, by rank (v-forms)
+    std::vector<std::vector<int>> sources, destinations;
+    std::vector<int> nodes;
+    coll::Reducer reducer;
+
+private:
+    void make_lengths();
+    void make_buffers();
+    void expect();
+};
+
+// "" when all ranks ended with what the reference says; else what is wrong and how to repeat it.
+std::string run_case(const Case& c, uint64_t* event_hash = nullptr,
+                     std::vector<std::vector<std::byte>>* results = nullptr);
+
+// The seed of this run: POMONA_SEED, or the test's own.
+uint64_t base_seed();
+
+}  // namespace pomona::property

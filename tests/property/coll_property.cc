@@ -1,0 +1,145 @@
+// tests/property/coll_property.cc: every algorithm of the catalog against the sequential reference.
+// Method: each test walks a grid of ranks, counts, roots and forms for every row, under a network
+// drawn from the seed (jitter, reordering, rendezvous, immediate completion, slow ranks).
+#include "tests/property/coll_case.h"
+
+#include <gtest/gtest.h>
+
+namespace pomona::property {
+namespace {
+
+std::vector<size_t> counts_for(int p) {
+    auto n = static_cast<size_t>(p);
+    return {0, 1, n - 1, n, n + 1, 7 * n + 3};
+}
+
+// Whether the row may be used for the case at all ranks.
+bool legal(const Case& c) {
+    Setup setup(c);
+    for (int r = 0; r < c.p; ++r) {
+        coll::Facts facts(setup.shape(r), coll::Machine::shared_memory(), c.options);
+        if (!c.algorithm->legal(facts)) return false;
+    }
+    return true;
+}
+
+class EveryAlgorithm : public ::testing::TestWithParam<const coll::Algorithm*> {
+protected:
+    // All forms of one configuration; counts how many were legal.
+    void walk(int p, size_t count, uint64_t seed) {
+        const coll::Algorithm& row = *GetParam();
+        Random random(seed);
+        bool has_op = row.collective != Collective::barrier;
+        for (bool in_place : {false, true})
+            for (bool irregular : {false, true})
+                for (TestOp op : {TestOp::sum_u64, TestOp::matrix}) {
+                    Case c;
+                    c.algorithm = &row;
+                    c.p = p, c.count = count, c.op = op;
+                    c.root = static_cast<int>(random.below(p));
+                    c.in_place = in_place, c.irregular = irregular;
+                    c.options.segments = row.uses_segments ? random.between(1, 4) : 1;
+                    c.options.radix = row.uses_radix ? random.between(1, 4) : 2;
+                    c.ranks_per_node = random.chance(0.5) || row.limits == std::string("levels")
+                                           ? random.between(2, 4) : 0;
+                    if (std::string(row.limits).find("levels") != std::string::npos)
+                        c.ranks_per_node = random.between(2, 4);
+                    c.seed = random.next();
+                    bool no_in_place = row.collective == Collective::bcast ||
+                                       row.collective == Collective::neighbor;
+                    bool no_lists = row.collective == Collective::bcast ||
+                                    row.collective == Collective::reduce ||
+                                    row.collective == Collective::allreduce ||
+                                    row.collective == Collective::scan ||
+                                    row.collective == Collective::exscan;
+                    if ((in_place && no_in_place) || (irregular && no_lists)) continue;
+                    if (!has_op && (in_place || irregular)) continue;
+                    if (!legal(c)) continue;
+                    ++walked_;
+                    std::string problem = run_case(c);
+                    ASSERT_EQ(problem, "");
+                }
+    }
+    int walked_ = 0;
+};
+
+TEST_P(EveryAlgorithm, small_and_odd_sizes) {
+    Random random(base_seed());
+    for (int p = 1; p <= 17; ++p)
+        for (size_t count : counts_for(p)) {
+            walk(p, count, random.next());
+            if (HasFatalFailure()) return;
+        }
+    EXPECT_GT(walked_, 0);
+}
+
+TEST_P(EveryAlgorithm, around_powers_of_two_and_primes) {
+    Random random(base_seed() ^ 2);
+    for (int p : {31, 32, 33, 37, 61})
+        for (size_t count : {size_t{1}, static_cast<size_t>(p) + 1, size_t{200}}) {
+            walk(p, count, random.next());
+            if (HasFatalFailure()) return;
+        }
+}
+
+TEST_P(EveryAlgorithm, long_vectors) {
+    Random random(base_seed() ^ 3);
+    for (int p : {2, 3, 4, 7, 8}) {
+        walk(p, 20011, random.next());
+        if (HasFatalFailure()) return;
+    }
+}
+
+// The bits of floating point sums do not depend on when messages arrive.
+TEST_P(EveryAlgorithm, float_sums_repeat_bitwise) {
+    const coll::Algorithm& row = *GetParam();
+    Random random(base_seed() ^ 4);
+    for (int p : {2, 3, 5, 8, 13}) {
+        Case c;
+        c.algorithm = &row;
+        c.p = p, c.count = 101, c.op = TestOp::sum_f32, c.seed = random.next();
+        if (std::string(row.limits).find("levels") != std::string::npos) c.ranks_per_node = 2;
+        if (!legal(c)) continue;
+        std::vector<std::vector<std::byte>> calm, stormy;
+        c.calm = true;
+        ASSERT_EQ(run_case(c, nullptr, &calm), "");
+        c.calm = false;
+        ASSERT_EQ(run_case(c, nullptr, &stormy), "");
+        ASSERT_EQ(calm, stormy) << text_of(c);
+        for (size_t r = 1; r < calm.size() && row.collective == Collective::allreduce; ++r) {
+            ASSERT_EQ(calm[r], calm[0]) << text_of(c);
+        }
+    }
+}
+
+// Goal: the simulator is a function of its seed. Method: two runs, one event hash.
+TEST_P(EveryAlgorithm, two_runs_are_one) {
+    Case c;
+    c.algorithm = GetParam();
+    c.p = 12, c.count = 50, c.seed = base_seed();
+    if (std::string(c.algorithm->limits).find("levels") != std::string::npos) c.ranks_per_node = 3;
+    if (!legal(c)) c.p = 16;
+    ASSERT_TRUE(legal(c)) << text_of(c);
+    uint64_t first = 0, second = 0, other = 0;
+    ASSERT_EQ(run_case(c, &first), "");
+    ASSERT_EQ(run_case(c, &second), "");
+    EXPECT_EQ(first, second);
+    c.seed ^= 99;
+    ASSERT_EQ(run_case(c, &other), "");
+    EXPECT_NE(first, other);
+}
+
+std::vector<const coll::Algorithm*> all_rows() {
+    std::vector<const coll::Algorithm*> rows;
+    for (const coll::Algorithm& row : coll::catalog()) rows.push_back(&row);
+    return rows;
+}
+
+INSTANTIATE_TEST_SUITE_P(catalog, EveryAlgorithm, ::testing::ValuesIn(all_rows()),
+                         [](const auto& info) {
+                             return std::string(collective_name(info.param->collective)) + "_" +
+                                    info.param->name;
+                         });
+
+}  // namespace
+}  // namespace pomona::property
