@@ -3,6 +3,7 @@
 #include "check.h"
 
 #include <cmath>
+#include <cstddef>
 #include <vector>
 
 struct Share {

@@ -160,6 +160,7 @@ static void added(void) {
 
 int main(int argc, char** argv) {
     start(&argc, &argv);
+    CHECK_OK(MPI_Comm_set_errhandler(MPI_COMM_SELF, MPI_ERRORS_RETURN));
     predefined_handlers();
     user_handler();
     class_strings();

@@ -26,7 +26,7 @@ from pathlib import Path
 HERE = Path(__file__).resolve().parent
 SKIP_CODE = 77
 FLAGS = ["-O1", "-g", "-Wall", "-Wextra", "-Werror", "-Wno-deprecated-declarations",
-         "-Wno-unknown-warning-option", "-Wno-stringop-overflow", "-pthread"]
+         "-Wno-unknown-warning-option", "-Wno-stringop-overflow", "-Wno-stringop-overread", "-pthread"]
 # Ending of the source file -> language flags (mpicc compiles C, mpicxx C++).
 LANGUAGES = {".c": ["-std=c11", "-D_GNU_SOURCE"], ".cc": ["-std=c++17"]}
 

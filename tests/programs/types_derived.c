@@ -79,9 +79,9 @@ static void vectors(void) {
     CHECK_OK(MPI_Type_vector(3, 2, -5, MPI_INT, &t));
     check_type(&t, -40, 48, "vector of negative stride");
     forget();
-    for (i = 0; i < 4; ++i) add_bytes(i * 13, 6);
-    CHECK_OK(MPI_Type_create_hvector(4, 3, 13, MPI_SHORT, &t));
-    check_type(&t, 0, 45, "hvector");
+    for (i = 0; i < 4; ++i) add_bytes(i * 14, 6);
+    CHECK_OK(MPI_Type_create_hvector(4, 3, 14, MPI_SHORT, &t));
+    check_type(&t, 0, 48, "hvector");
     forget();
     CHECK_OK(MPI_Type_contiguous(0, MPI_DOUBLE, &t));
     check_type(&t, 0, 0, "contiguous of nothing");
@@ -98,7 +98,9 @@ static void vectors(void) {
 
 static void indexed(void) {
     int lengths[] = {2, 0, 1, 3}, at[] = {7, 2, 0, 4};
-    MPI_Aint bytes[] = {50, 3, -9, 17};
+    /* Even, and even lengths: the standard rounds extents up to the alignment of the parts, which
+     * libraries do for structs only or for all constructors. */
+    MPI_Aint bytes[] = {50, 4, -10, 18};
     MPI_Datatype t;
     int i;
     forget();
@@ -108,7 +110,7 @@ static void indexed(void) {
     forget();
     for (i = 0; i < 4; ++i) add_bytes((int)bytes[i], lengths[i] * 2);
     CHECK_OK(MPI_Type_create_hindexed(4, lengths, bytes, MPI_SHORT, &t));
-    check_type(&t, -9, 63, "hindexed");
+    check_type(&t, -10, 64, "hindexed");
     forget();
     for (i = 0; i < 4; ++i) add_bytes(at[i] * 8, 16);
     CHECK_OK(MPI_Type_create_indexed_block(4, 2, at, MPI_DOUBLE, &t));
@@ -116,7 +118,7 @@ static void indexed(void) {
     forget();
     for (i = 0; i < 4; ++i) add_bytes((int)bytes[i], 3);
     CHECK_OK(MPI_Type_create_hindexed_block(4, 3, bytes, MPI_CHAR, &t));
-    check_type(&t, -9, 62, "hindexed_block");
+    check_type(&t, -10, 63, "hindexed_block");
 }
 
 struct mixed { char letter; double value; short numbers[3]; };

@@ -84,13 +84,6 @@ static MPI_Datatype wrap(MPI_Datatype inner, struct layout* l) {
         for (i = 0; i < n; ++i) {
             for (j = 0; j < lengths[i]; ++j) append(&out, l, far[i] + j * extent);
         }
-        /* A struct's extent is padded to the strictest basic type; resized fixes it here. */
-        {
-            MPI_Datatype fixed;
-            CHECK_OK(MPI_Type_create_resized(t, out.lb, out.ub - out.lb, &fixed));
-            CHECK_OK(MPI_Type_free(&t));
-            t = fixed;
-        }
     } else {
         MPI_Aint lb = l->lb - random_below(&state, 4), more = extent + 4 + random_below(&state, 9);
         CHECK_OK(MPI_Type_create_resized(inner, lb, more, &t));
@@ -98,13 +91,21 @@ static MPI_Datatype wrap(MPI_Datatype inner, struct layout* l) {
         out.lb = lb;
         out.ub = lb + more;
     }
+    /* The standard rounds extents up to the alignment of the parts, which libraries do for structs
+     * only or for all constructors; explicit bounds leave no doubt. */
+    if (kind != 5 && (out.ub - out.lb) % 8 != 0) {
+        MPI_Datatype fixed;
+        CHECK_OK(MPI_Type_create_resized(t, out.lb, out.ub - out.lb, &fixed));
+        CHECK_OK(MPI_Type_free(&t));
+        t = fixed;
+    }
     *l = out;
     return t;
 }
 
 static void one_type(uint64_t seed) {
     static struct layout l;
-    int depth, levels, count, size = -1, i, k, position = 0, low_count = -1;
+    int depth, levels, count, size = -1, i, k, position = 0, low_count = -1, overlap;
     long low = 0, high = 0, extent;
     MPI_Datatype t;
     MPI_Aint lb = 0, found_extent = 0;
@@ -152,6 +153,13 @@ static void one_type(uint64_t seed) {
     CHECK_OK(MPI_Pack(memory - low, count, t, packed, l.n * count, &position, MPI_COMM_SELF));
     CHECK_EQ(l.n * count, position);
     CHECK_MEM(expected, packed, (size_t)(l.n * count));
+    /* A type whose parts overlap may not be received into; the generator rarely makes one. */
+    overlap = 0;
+    for (k = 0; k < count; ++k) {
+        for (i = 0; i < l.n; ++i) overlap |= back[l.at[i] + k * extent - low]++;
+    }
+    memset(back, 0, bytes);
+    if (overlap) goto done;
     /* Sent as the type to the next rank (same seed, same memory) and received as the type. */
     CHECK_OK(MPI_Sendrecv(memory - low, count, t, (check_rank + 1) % check_size, 1, back - low,
                           count, t, (check_rank + check_size - 1) % check_size, 1, MPI_COMM_WORLD,
@@ -177,6 +185,7 @@ static void one_type(uint64_t seed) {
         }
         CHECK_EQ(l.n, i);
     }
+done:
     CHECK_OK(MPI_Type_free(&t));
     free(memory), free(back), free(packed), free(expected);
 }
