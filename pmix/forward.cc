@@ -218,7 +218,9 @@ void InputCopier::resume() { update(); }
 
 void InputCopier::read_some() {
     // A background process that reads its terminal is stopped: only read when we are in front.
-    if (isatty(0) && tcgetpgrp(0) != getpgrp()) {
+    // (-1: a terminal, but not the one that controls us.)
+    pid_t front = isatty(0) ? tcgetpgrp(0) : -1;
+    if (front >= 0 && front != getpgrp()) {
         event_del(readable_.get());
         return;
     }

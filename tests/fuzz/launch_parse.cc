@@ -1,0 +1,71 @@
+// tests/fuzz/launch_parse.cc: libFuzzer over everything the launcher parses: command lines,
+// hostfiles, host lists, node runs and frames of the job's socket. Any input must end in a value
+// or a mistake told, never in a crash; the first byte chooses the parser.
+#include "pmix/control.h"
+#include "pmix/hosts.h"
+#include "pmix/options.h"
+#include "pmix/origin.h"
+
+#include <cstdint>
+#include <cstdlib>
+#include <string_view>
+
+using namespace pomona;
+
+namespace {
+void must(bool holds) {
+    if (!holds) std::abort();
+}
+
+// Words separated by line ends.
+void command_line(std::string_view text) {
+    const char* environment[] = {"HOME=/home/a", nullptr};
+    std::vector<std::string> words;
+    while (!text.empty()) {
+        size_t end = std::min(text.find('\n'), text.size());
+        std::string word(text.substr(0, end));
+        text.remove_prefix(std::min(end + 1, text.size()));
+        // No reading of arbitrary files.
+        if (word.find("file") == word.npos) words.push_back(word);
+    }
+    auto parsed = parse_command_line(words, environment);
+    must(parsed.exit_code >= 0 ? !parsed.text.empty() : !parsed.options.programs.empty());
+    for (const Program& program : parsed.options.programs)
+        must(parsed.exit_code >= 0 || !program.command.empty());
+}
+
+void frames(ConstBytes bytes) {
+    ControlParser parser;
+    size_t taken = 0;
+    for (std::byte byte : bytes) {
+        parser.feed({&byte, 1});
+        while (auto frame = parser.next()) taken += frame->payload.size() + 5;
+    }
+    must(taken <= bytes.size());
+}
+}  // namespace
+
+extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
+    if (size == 0) return 0;
+    std::string_view text(reinterpret_cast<const char*>(data) + 1, size - 1);
+    switch (data[0]) {
+        case 'c': command_line(text); break;
+        case 'f': {
+            HostList list = parse_hostfile(text);
+            must(list.mistake.empty() != list.hosts.empty());
+            break;
+        }
+        case 'h': {
+            HostList list = parse_host_option(text);
+            must(list.mistake.empty() != list.hosts.empty());
+            break;
+        }
+        case 'n': {
+            auto nodes = parse_node_runs(text, 8);
+            must(!nodes.ok() || nodes.value().size() == 8);
+            break;
+        }
+        default: frames({reinterpret_cast<const std::byte*>(data) + 1, size - 1}); break;
+    }
+    return 0;
+}

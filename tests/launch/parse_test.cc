@@ -1,0 +1,189 @@
+// tests/launch/parse_test.cc: command lines, host lists and the environment, without processes.
+#include "pmix/control.h"
+#include "pmix/hosts.h"
+#include "pmix/options.h"
+#include "pmix/origin.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+namespace pomona {
+namespace {
+
+using testing::ElementsAre;
+using testing::HasSubstr;
+using Words = std::vector<std::string>;
+
+const char* const kEnvironment[] = {"HOME=/home/a", "EMPTY=", nullptr};
+
+ParsedCommandLine parse(const Words& words) { return parse_command_line(words, kEnvironment); }
+
+TEST(command_line, one_program_keeps_its_arguments) {
+    // Goal: everything after the program's name is the program's, also what looks like options.
+    auto parsed = parse({"-np", "4", "./a", "-n", "2", "--tag-output"});
+    ASSERT_EQ(parsed.exit_code, -1) << parsed.text;
+    ASSERT_EQ(parsed.options.programs.size(), 1u);
+    EXPECT_EQ(parsed.options.programs[0].count, 4);
+    EXPECT_THAT(parsed.options.programs[0].command, ElementsAre("./a", "-n", "2", "--tag-output"));
+    EXPECT_FALSE(parsed.options.tag_output);
+}
+
+TEST(command_line, forms_of_the_count) {
+    for (const Words& words : {Words{"-n", "3", "a"}, Words{"-n3", "a"}, Words{"-np", "3", "a"},
+                               Words{"--np", "3", "a"}, Words{"--np=3", "a"}, Words{"-c", "3", "a"}}) {
+        auto parsed = parse(words);
+        ASSERT_EQ(parsed.exit_code, -1) << parsed.text;
+        EXPECT_EQ(parsed.options.programs[0].count, 3) << words[0];
+    }
+}
+
+TEST(command_line, several_programs) {
+    auto parsed = parse({"-n", "1", "-x", "A=1", "a", "x", ":", "-n", "2", "--wdir", "/tmp", "b"});
+    ASSERT_EQ(parsed.exit_code, -1) << parsed.text;
+    ASSERT_EQ(parsed.options.programs.size(), 2u);
+    EXPECT_THAT(parsed.options.programs[0].exports, ElementsAre(std::pair<std::string, std::string>("A", "1")));
+    EXPECT_EQ(parsed.options.programs[1].directory, "/tmp");
+    EXPECT_TRUE(parsed.options.programs[1].exports.empty());
+}
+
+TEST(command_line, options_of_other_launchers) {
+    auto parsed = parse({"--allow-run-as-root", "--mca", "btl", "tcp,self", "-mca", "a", "b",
+                         "--oversubscribe", "-tag-output", "-bind-to", "core:overload-allowed",
+                         "--map-by", "socket", "-n", "2", "a"});
+    ASSERT_EQ(parsed.exit_code, -1) << parsed.text;
+    EXPECT_TRUE(parsed.options.tag_output);
+    EXPECT_EQ(parsed.options.bind, BindTo::core);
+    EXPECT_EQ(parsed.options.map, MapBy::socket);
+}
+
+TEST(command_line, exports_come_from_the_environment) {
+    auto parsed = parse({"-x", "HOME", "-x", "EMPTY", "-x", "B=x=y", "-n", "1", "a"});
+    ASSERT_EQ(parsed.exit_code, -1) << parsed.text;
+    EXPECT_THAT(parsed.options.programs[0].exports,
+                ElementsAre(std::pair<std::string, std::string>("HOME", "/home/a"),
+                            std::pair<std::string, std::string>("EMPTY", ""),
+                            std::pair<std::string, std::string>("B", "x=y")));
+}
+
+struct Mistake { Words words; const char* says; };
+class Mistakes : public testing::TestWithParam<Mistake> {};
+TEST_P(Mistakes, are_told_with_what_to_do) {
+    auto parsed = parse(GetParam().words);
+    EXPECT_EQ(parsed.exit_code, 2);
+    EXPECT_THAT(parsed.text, HasSubstr(GetParam().says));
+    EXPECT_THAT(parsed.text, testing::StartsWith("mpirun: "));
+}
+INSTANTIATE_TEST_SUITE_P(command_line, Mistakes, testing::Values(
+    Mistake{{}, "No program"}, Mistake{{"-n"}, "needs a value"}, Mistake{{"-n", "2"}, "No program"},
+    Mistake{{"-n", "0", "a"}, "range"}, Mistake{{"-n", "-3", "a"}, "range"},
+    Mistake{{"-n", "two", "a"}, "two"}, Mistake{{"--tag-outptu", "a"}, "did you mean --tag-output?"},
+    Mistake{{"--bind-to", "cor", "a"}, "did you mean core?"},
+    Mistake{{"--map-by", "sockets", "a"}, "did you mean socket?"},
+    Mistake{{"--set", "shm_ring_slot=3", "a"}, "did you mean shm_ring_slots?"},
+    Mistake{{"--set", "spin_us=often", "a"}, "spin_us"}, Mistake{{"--set", "spin_us", "a"}, "NAME=VALUE"},
+    Mistake{{"-x", "NOT_THERE", "a"}, "NOT_THERE"}, Mistake{{"-x", "=1", "a"}, "no name"},
+    Mistake{{"a", ":", "-n", "1", "b"}, "-n COUNT a"}, Mistake{{"-n", "1", "a", ":"}, "no program"},
+    Mistake{{"--stdin", "some", "a"}, "'all' or 'none'"}, Mistake{{"--timeout", "-1", "a"}, "range"},
+    Mistake{{"--hostfile", "/does/not/exist", "a"}, "No such file"},
+    Mistake{{"--host", "a:0", "a"}, "slots"}, Mistake{{"--mca", "a"}, "needs a value"}));
+
+TEST(command_line, help_and_version_end_well) {
+    EXPECT_EQ(parse({"--help"}).exit_code, 0);
+    EXPECT_THAT(parse({"-h"}).text, HasSubstr("--bind-to"));
+    EXPECT_THAT(parse({"--version"}).text, HasSubstr("Pomona"));
+}
+
+TEST(hosts, hostfile_forms) {
+    HostList list = parse_hostfile("# our hosts\n node1 slots=4 max_slots=8 # fast\nnode2:2\r\n\n"
+                                   "[fe80::1]:3\nfe80::2\nnode1 slots=1\n");
+    ASSERT_EQ(list.mistake, "");
+    EXPECT_THAT(list.hosts, ElementsAre(HostSlots{"node1", 5}, HostSlots{"node2", 2},
+                                        HostSlots{"fe80::1", 3}, HostSlots{"fe80::2", 0}));
+}
+
+TEST(hosts, mistakes_name_the_line) {
+    EXPECT_THAT(parse_hostfile("a\nb slot=4\n").mistake, HasSubstr("line 2: 'slot=4'"));
+    EXPECT_THAT(parse_hostfile("a slots=x").mistake, HasSubstr("'x' is not a number"));
+    EXPECT_THAT(parse_hostfile("-o evil").mistake, HasSubstr("not a host name"));
+    EXPECT_THAT(parse_hostfile("# nothing\n").mistake, HasSubstr("no host"));
+    EXPECT_THAT(parse_host_option("a,b:c").mistake, HasSubstr("'c'"));
+}
+
+TEST(hosts, this_host) {
+    for (const char* name : {"localhost", "127.0.0.1", "mac", "mac.lan", "mac.local", "::1"})
+        EXPECT_TRUE(is_this_host(name, "mac.lan")) << name;
+    for (const char* name : {"mac2", "mac.example.org", "10.0.0.1", "ma"})
+        EXPECT_FALSE(is_this_host(name, "mac.lan")) << name;
+}
+
+TEST(origin, our_mpirun) {
+    const char* environment[] = {"POMONA_JOB_ID=abc", "POMONA_JOB_RANK=3", "POMONA_JOB_SIZE=4",
+                                 "POMONA_JOB_NODES=0x2,1x2", "POMONA_JOB_DIR=/tmp/x", nullptr};
+    Started started = find_origin(environment);
+    EXPECT_EQ(started.origin, Origin::mpirun);
+    EXPECT_EQ(started.refusal, "");
+    EXPECT_EQ(started.job.local_rank, 1);
+    EXPECT_THAT(started.job.local_ranks, ElementsAre(2, 3));
+}
+
+TEST(origin, an_inner_launcher_wins) {
+    const char* environment[] = {"POMONA_JOB_ID=abc", "PMIX_NAMESPACE=other", nullptr};
+    EXPECT_EQ(find_origin(environment).origin, Origin::pmix);
+    const char* same[] = {"POMONA_JOB_ID=abc", "PMIX_NAMESPACE=abc", nullptr};
+    EXPECT_EQ(find_origin(same).origin, Origin::mpirun);
+    EXPECT_NE(find_origin(same).refusal, "");  // the rest is missing
+}
+
+TEST(origin, accidental_singletons_are_refused) {
+    const char* hydra[] = {"PMI_SIZE=2", "PMI_RANK=0", nullptr};
+    EXPECT_THAT(find_origin(hydra).refusal, HasSubstr("mpirun"));
+    const char* slurm[] = {"SLURM_STEP_ID=0", "SLURM_STEP_NUM_TASKS=4", nullptr};
+    EXPECT_THAT(find_origin(slurm).refusal, HasSubstr("--mpi=pmix"));
+    const char* alone[] = {"PMI_SIZE=1", "SLURM_NTASKS=4", nullptr};
+    EXPECT_EQ(find_origin(alone).refusal, "");
+}
+
+TEST(origin, node_runs_there_and_back) {
+    std::vector<int> nodes{0, 0, 1, 0, 2, 2, 2};
+    auto back = parse_node_runs(node_runs(nodes), nodes.size());
+    ASSERT_TRUE(back.ok());
+    EXPECT_EQ(*back, nodes);
+    for (const char* wrong : {"", "0x", "0x3", "0x8", "ax7", "0x-7", "0x7,", "0x3,1x5", "0x99999999999"})
+        EXPECT_EQ(parse_node_runs(wrong, 7).ok(), std::string_view(wrong) == "0x7,") << wrong;
+}
+
+TEST(control, frames_survive_any_cutting) {
+    // Goal: the parser yields the same frames however the stream is cut.
+    Writer payload;
+    payload.put_text("key");
+    payload.put_sized(bytes_of("value"));
+    std::vector<std::byte> stream;
+    for (ControlType type : {ControlType::publish, ControlType::fence, ControlType::value}) {
+        auto frame = control_frame(type, type == ControlType::fence ? Writer() : payload);
+        stream.insert(stream.end(), frame.begin(), frame.end());
+    }
+    for (size_t piece = 1; piece <= stream.size(); ++piece) {
+        ControlParser parser;
+        std::vector<ControlType> seen;
+        for (size_t at = 0; at < stream.size(); at += piece) {
+            parser.feed(ConstBytes(stream).subspan(at, std::min(piece, stream.size() - at)));
+            while (auto frame = parser.next()) seen.push_back(frame->type);
+        }
+        EXPECT_THAT(seen, ElementsAre(ControlType::publish, ControlType::fence, ControlType::value));
+        EXPECT_FALSE(parser.malformed());
+    }
+}
+
+TEST(control, a_frame_beyond_the_limit_is_malformed) {
+    for (uint32_t length : {0u, static_cast<uint32_t>(kControlFrameMax + 1), 0xffffffffu}) {
+        Writer writer;
+        writer.put(length);
+        ControlParser parser;
+        parser.feed(writer.bytes());
+        EXPECT_FALSE(parser.next().has_value());
+        EXPECT_TRUE(parser.malformed());
+    }
+}
+
+}  // namespace
+}  // namespace pomona

@@ -1,0 +1,498 @@
+# tests/launch/test_launch.py: mpirun as its users meet it: options, output, signals, failures, and
+# that nothing is left behind. Times are not tested, except that a dead rank ends the job within
+# two seconds. Needs POMONA_TEST_MPIRUN and POMONA_TEST_PROBE; ctest sets them.
+import glob
+import os
+import re
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+import unittest
+
+MPIRUN = os.environ["POMONA_TEST_MPIRUN"]
+PROBE = os.environ["POMONA_TEST_PROBE"]
+PYTHON = sys.executable
+DEADLINE = 2.0   # from a rank's death to mpirun's end
+PATIENCE = 30    # for what must not hang; never waited for when all is well
+
+
+def clean_environment(**changes):
+    env = {k: v for k, v in os.environ.items()
+           if not k.startswith(("PMIX_", "PMI_", "OMPI_", "POMONA_", "SLURM_"))
+           and k not in ("RANK", "WORLD_SIZE", "LOCAL_RANK", "MASTER_ADDR", "MASTER_PORT")}
+    env.update(changes)
+    return env
+
+
+def run(*words, input=None, env=None, cwd=None):
+    return subprocess.run([MPIRUN, *map(str, words)], input=input, capture_output=True, text=True,
+                          timeout=PATIENCE, env=env or clean_environment(), cwd=cwd,
+                          stdin=subprocess.DEVNULL if input is None else None)
+
+
+def alive(pid):
+    try:
+        with open(f"/proc/{pid}/stat") as file:
+            return file.read().rsplit(")", 1)[1].split()[0] != "Z"
+    except FileNotFoundError:
+        if os.path.isdir("/proc/self"):
+            return False
+    try:
+        os.kill(pid, 0)
+        return True
+    except ProcessLookupError:
+        return False
+
+
+def wait_until(condition, seconds=10.0):
+    end = time.monotonic() + seconds
+    while not condition():
+        if time.monotonic() > end:
+            return False
+        time.sleep(0.01)
+    return True
+
+
+class Running:
+    """A job of probes that has said "ready" on all ranks."""
+
+    def __init__(self, count, *words, options=(), **kinds):
+        self.process = subprocess.Popen(
+            [MPIRUN, "-n", str(count), *options, PROBE, *map(str, words)], stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=clean_environment(),
+            start_new_session=True, **kinds)
+        self.pids = []
+        for _ in range(count):
+            word, self.tag, self.directory, pid = self.process.stdout.readline().split()
+            assert word == "ready"
+            self.pids.append(int(pid))
+
+    def end(self):
+        out, err = self.process.communicate(timeout=PATIENCE)
+        return self.process.returncode, out, err
+
+    def leftovers(self):
+        left = [pid for pid in self.pids if alive(pid)]
+        left += glob.glob(f"/dev/shm/pomona-{self.tag}-*")
+        return left + ([self.directory] if os.path.exists(self.directory) else [])
+
+
+class Start(unittest.TestCase):
+    def test_ranks_know_who_they_are(self):
+        result = run("-n", 3, PROBE, "info")
+        self.assertEqual(result.returncode, 0, result.stderr)
+        lines = sorted(result.stdout.splitlines())
+        self.assertEqual(len(lines), 3)
+        for rank, line in enumerate(lines):
+            self.assertIn(f"rank={rank} size=3 local={rank}/3 origin=mpirun", line)
+            self.assertIn("all=value of 0,value of 1,value of 2", line)
+        directory = re.search(r"dir=(\S+)", lines[0])[1]
+        self.assertFalse(os.path.exists(directory))
+
+    def test_many_ranks_and_threads(self):
+        self.assertEqual(run("-n", 24, PROBE, "info").returncode, 0)
+        self.assertEqual(run("-n", 4, PROBE, "threads").returncode, 0)
+        self.assertEqual(run("-n", 4, PROBE, "fences", 200).returncode, 0)
+
+    def test_several_programs(self):
+        result = run("-n", 1, PROBE, "info", ":", "-n", 2, PROBE, "info")
+        self.assertEqual(result.returncode, 0, result.stderr)
+        apps = dict(re.findall(r"rank=(\d).* app=(\d)", result.stdout))
+        self.assertEqual(apps, {"0": "0", "1": "1", "2": "1"})
+
+    def test_two_programs_one_after_the_other_in_a_script(self):
+        result = run("-n", 2, "sh", "-c", f"{PROBE} info && {PROBE} info")
+        self.assertEqual(result.returncode, 0, result.stderr)
+        self.assertEqual(result.stdout.count("all=value of 0,value of 1"), 4)
+
+    def test_a_child_of_a_rank_cannot_take_its_place(self):
+        script = f"{PROBE} pause & sleep 0.3; {PROBE} info; code=$?; kill %1; exit $code"
+        result = run("-n", 1, "bash", "-c", "set -m; " + script)
+        self.assertNotEqual(result.returncode, 0)
+        self.assertIn("another process is that rank already", result.stderr)
+
+    def test_environment(self):
+        show = "import os,json;print(json.dumps(dict(os.environ)))"
+        env = clean_environment(PMIX_RANK="7", OMPI_COMM_WORLD_RANK="7", PMI_RANK="7", KEPT="yes",
+                                RANK="9", POMONA_JOB_ID="outer")
+        result = run("-n", 2, "-x", "GIVEN=a=b", "-x", "KEPT", "--set", "spin_us=7", PYTHON, "-c",
+                     show, env=env)
+        self.assertEqual(result.returncode, 0, result.stderr)
+        import json
+        seen = [json.loads(line) for line in result.stdout.splitlines()]
+        self.assertEqual({s["RANK"] for s in seen}, {"0", "1"})
+        for s in seen:
+            self.assertEqual((s["WORLD_SIZE"], s["LOCAL_WORLD_SIZE"]), ("2", "2"))
+            self.assertEqual(s["RANK"], s["LOCAL_RANK"])
+            self.assertEqual((s["GIVEN"], s["KEPT"], s["POMONA_SPIN_US"]), ("a=b", "yes", "7"))
+            self.assertNotIn("OMPI_COMM_WORLD_RANK", s)
+            self.assertNotIn("PMI_RANK", s)
+            self.assertNotEqual(s["POMONA_JOB_ID"], "outer")
+            self.assertEqual(s["MASTER_ADDR"], "127.0.0.1")
+        self.assertEqual(len({s["MASTER_PORT"] for s in seen}), 1)
+        self.assertGreater(int(seen[0]["MASTER_PORT"]), 1023)
+
+    def test_given_ranks_win_over_ours(self):
+        result = run("-n", 1, "-x", "MASTER_PORT=4711", "sh", "-c", "echo $MASTER_PORT")
+        self.assertEqual(result.stdout, "4711\n")
+
+    def test_working_directory_and_relative_program(self):
+        with tempfile.TemporaryDirectory() as directory:
+            path = os.path.join(directory, "hello")
+            with open(path, "w") as file:  # no first line: the shell runs it, as execvp would
+                file.write("echo from $PWD\n")
+            os.chmod(path, 0o755)
+            result = run("-n", 1, "--wdir", directory, "./hello")
+            self.assertEqual(result.stdout, f"from {directory}\n", result.stderr)
+
+    def test_default_count_is_the_number_of_cores(self):
+        result = run("echo", "x")
+        cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
+        self.assertEqual(result.stdout, "x\n" * cores)
+
+    def test_oversubscription(self):
+        cores = os.cpu_count()
+        result = run("-n", cores + 1, "sh", "-c", "echo $POMONA_OVERSUBSCRIBED")
+        self.assertEqual(result.stdout, "1\n" * (cores + 1))
+        result = run("-n", cores + 1, "--no-oversubscribe", "true")
+        self.assertEqual(result.returncode, 1)
+        self.assertIn("slots", result.stderr)
+
+    def test_hosts(self):
+        self.assertEqual(run("--host", "localhost:3", "echo", "x").stdout, "x\n" * 3)
+        result = run("-n", 2, "--host", "localhost,elsewhere.example", "true")
+        self.assertEqual(result.returncode, 1)
+        self.assertIn("elsewhere.example is another machine", result.stderr)
+        with tempfile.NamedTemporaryFile("w", suffix=".hosts") as file:
+            file.write("# here\nlocalhost slots=2\n")
+            file.flush()
+            self.assertEqual(run("--hostfile", file.name, "echo", "x").stdout, "x\n" * 2)
+
+    @unittest.skipUnless(hasattr(os, "sched_getaffinity"), "this system cannot bind")
+    def test_binding(self):
+        show = "import os;print(sorted(os.sched_getaffinity(0)))"
+        result = run("-n", 2, "--bind-to", "hwthread", "--report-bindings", PYTHON, "-c", show)
+        self.assertEqual(result.returncode, 0, result.stderr)
+        masks = sorted(result.stdout.splitlines())
+        cores = sorted(os.sched_getaffinity(0))
+        self.assertEqual(len(eval(masks[0])), 1)
+        self.assertIn("rank 0 on", result.stderr)
+        if len(cores) > 1:
+            self.assertNotEqual(masks[0], masks[1])
+        # A mask that we are confined to is respected.
+        confined = subprocess.run(
+            [PYTHON, "-c", f"import os;os.sched_setaffinity(0,{{{cores[-1]}}});"
+             f"os.execv({MPIRUN!r},[{MPIRUN!r},'-n','2','--bind-to','core',{PYTHON!r},'-c',{show!r}])"],
+            capture_output=True, text=True, timeout=PATIENCE, env=clean_environment())
+        self.assertEqual(confined.stdout, f"[{cores[-1]}]\n" * 2, confined.stderr)
+
+    def test_display_map(self):
+        result = run("-n", 2, "--display-map", "true")
+        self.assertIn("rank 1: true", result.stderr)
+
+
+class Streams(unittest.TestCase):
+    def test_lines_of_ranks_do_not_mix(self):
+        # Method: pieces of lines with pauses; every line must come out whole.
+        script = ("import os,sys,time\nr=os.environ['RANK']\nfor i in range(40):\n"
+                  " for part in ('<', r*50, '>'):\n  sys.stdout.write(part); sys.stdout.flush()\n"
+                  "  time.sleep(0.0005)\n print(flush=True)\n")
+        result = run("-n", 4, PYTHON, "-c", script)
+        self.assertEqual(result.returncode, 0, result.stderr)
+        want = sorted("<" + r * 50 + ">" for r in "0123" for _ in range(40))
+        self.assertEqual(sorted(result.stdout.splitlines()), want)
+
+    def test_a_last_line_without_its_end(self):
+        result = run("-n", 2, "printf", "abc")
+        self.assertEqual(result.stdout, "abc\nabc\n")
+        self.assertEqual(run("-n", 1, "printf", "abc").stdout, "abc")
+
+    def test_much_output(self):
+        script = "import sys;[print('x'*99) for _ in range(30000)]"
+        result = run("-n", 2, PYTHON, "-c", script)
+        self.assertEqual(len(result.stdout), 2 * 30000 * 100)
+
+    def test_stderr_stays_apart_or_is_merged(self):
+        result = run("-n", 1, "sh", "-c", "echo out; echo err >&2")
+        self.assertEqual((result.stdout, result.stderr), ("out\n", "err\n"))
+        result = run("-n", 1, "--merge-stderr-to-stdout", "sh", "-c", "echo out; echo err >&2")
+        self.assertEqual((result.stdout, result.stderr), ("out\nerr\n", ""))
+
+    def test_tags_and_times(self):
+        result = run("-n", 2, "--tag-output", "sh", "-c", "echo out; echo err >&2")
+        self.assertEqual(sorted(result.stdout.splitlines()), ["[0]<stdout>: out", "[1]<stdout>: out"])
+        self.assertIn("[1]<stderr>: err", result.stderr)
+        result = run("-n", 1, "--timestamp-output", "echo", "x")
+        self.assertRegex(result.stdout, r"^\d{4}-\d\d-\d\d \d\d:\d\d:\d\d\.\d{3} x\n$")
+
+    def test_output_files(self):
+        with tempfile.TemporaryDirectory() as directory:
+            base = os.path.join(directory, "log")
+            result = run("-n", 2, "--output-filename", base, "sh", "-c", "echo $RANK; echo e >&2")
+            self.assertEqual((result.stdout, result.stderr), ("", ""))
+            for name, text in (("1.out", "1\n"), ("0.err", "e\n")):
+                with open(f"{base}.{name}") as file:
+                    self.assertEqual(file.read(), text)
+
+    def test_stdin(self):
+        text = "line\n" * 1000
+        result = run("-n", 3, "sh", "-c", "cat | wc -l", input=text)
+        self.assertEqual(sorted(result.stdout.split()), ["0", "0", "1000"])
+        result = run("-n", 3, "--stdin", "all", "sh", "-c", "cat | wc -l", input=text)
+        self.assertEqual(result.stdout.split(), ["1000"] * 3)
+        result = run("-n", 3, "--stdin", "none", "sh", "-c", "cat | wc -l", input=text)
+        self.assertEqual(result.stdout.split(), ["0"] * 3)
+        result = run("-n", 2, "--stdin", "1", "sh", "-c", "echo $RANK $(cat | wc -l)", input=text)
+        self.assertEqual(sorted(result.stdout.splitlines()), ["0 0", "1 1000"])
+
+    def test_stdin_is_left_to_the_caller(self):
+        # Goal: a shell loop that reads the same input is not robbed by a rank that does not read.
+        script = f"while read line; do {MPIRUN} -n 2 true; echo got $line; done"
+        result = subprocess.run(["sh", "-c", script], input="1\n2\n3\n", capture_output=True,
+                                text=True, timeout=PATIENCE, env=clean_environment())
+        self.assertEqual(result.stdout, "got 1\ngot 2\ngot 3\n")
+
+    def test_a_reader_that_leaves(self):
+        result = subprocess.run(["sh", "-c", f"{MPIRUN} -n 2 yes | head -1"], capture_output=True,
+                                text=True, timeout=PATIENCE, env=clean_environment())
+        self.assertEqual((result.stdout, result.stderr), ("y\n", ""))
+
+    def test_terminal_shows_half_lines(self):
+        import pty
+        controller, terminal = pty.openpty()
+        process = subprocess.Popen([MPIRUN, "-n", "2", "sh", "-c",
+                                    "if test $RANK = 0; then printf 'name? '; read name; echo hi $name; fi"],
+                                   stdin=terminal, stdout=terminal, stderr=terminal,
+                                   env=clean_environment(), start_new_session=True)
+        os.close(terminal)
+        seen = b""
+        while b"name? " not in seen:
+            seen += os.read(controller, 1000)
+        os.write(controller, b"Ann\n")
+        try:
+            while b"hi Ann" not in seen:
+                seen += os.read(controller, 1000)
+        except OSError:
+            pass
+        process.wait(timeout=PATIENCE)
+        os.close(controller)
+        self.assertIn(b"hi Ann", seen)
+
+
+class Ends(unittest.TestCase):
+    def check_quick_end(self, job, begin, code, *texts):
+        got, out, err = job.end()
+        self.assertLess(time.monotonic() - begin, DEADLINE)
+        self.assertEqual(got, code, err)
+        for text in texts:
+            self.assertIn(text, err)
+        self.assertEqual(err.count("mpirun:"), 1, err)
+        self.assertTrue(wait_until(lambda: not job.leftovers(), 2), job.leftovers())
+
+    def test_exit_code_of_the_first_to_fail(self):
+        result = run("-n", 3, "sh", "-c", "test $RANK != 1 || exit 42")
+        self.assertEqual(result.returncode, 42)
+        self.assertRegex(result.stderr, r"rank 1 \(pid \d+, sh\) on \S+ exited with code 42")
+        self.assertEqual(run("-n", 3, PROBE, "exit", 9, 2).returncode, 9)
+
+    def test_others_may_still_say_why(self):
+        result = run("-n", 2, "sh", "-c", "test $RANK = 0 && exit 3; sleep 0.1; echo late; exit 4")
+        self.assertEqual((result.returncode, result.stdout), (3, "late\n"))
+
+    def test_killed_rank(self):
+        for number, text in ((signal.SIGKILL, "signal 9 (Killed"), (signal.SIGSEGV, "Segmentation fault"),
+                             (signal.SIGABRT, "Aborted")):
+            job = Running(3, "die", int(number), 1)
+            self.check_quick_end(job, time.monotonic(), 128 + number, "rank 1 (pid", text, " on ")
+
+    def test_rank_killed_from_outside(self):
+        job = Running(4, "spin")
+        begin = time.monotonic()
+        os.kill(job.pids[2], signal.SIGKILL)
+        self.check_quick_end(job, begin, 137, f"pid {job.pids[2]}", "signal 9")
+
+    def test_ranks_that_ignore_sigterm(self):
+        job = Running(3, "ignore")
+        begin = time.monotonic()
+        os.kill(job.pids[0], signal.SIGKILL)
+        self.check_quick_end(job, begin, 137, f"pid {job.pids[0]}")
+
+    def test_exit_without_finalize(self):
+        result = run("-n", 3, PROBE, "nofinalize", 0, 1)
+        self.assertEqual(result.returncode, 1)
+        self.assertIn("without calling MPI_Finalize", result.stderr)
+        self.assertIn("rank 1", result.stderr)
+
+    def test_exit_before_init_while_others_wait(self):
+        result = run("-n", 3, PROBE, "noinit", 2)
+        self.assertEqual(result.returncode, 1)
+        self.assertIn("rank 2", result.stderr)
+        self.assertIn("without calling MPI_Init", result.stderr)
+
+    def test_abort(self):
+        for code, want in ((5, 5), (0, 0), (256, 1), (300, 44)):
+            job = Running(3, "abort", code, 2)
+            self.check_quick_end(job, time.monotonic(), want, "rank 2 (pid", "MPI_Abort",
+                                 f"code {code}", "the test wants it")
+
+    def test_timeout(self):
+        begin = time.monotonic()
+        result = run("-n", 2, "--timeout", "0.3", "sleep", 60)
+        self.assertLess(time.monotonic() - begin, 0.3 + DEADLINE)
+        self.assertEqual(result.returncode, 124)
+        self.assertIn("still running: rank 0, 1", result.stderr)
+
+    def test_missing_programs(self):
+        for word, code, text in (("no-such-program", 127, "no program no-such-program in PATH"),
+                                 ("./no-such-file", 127, "no such file"),
+                                 (os.path.abspath(__file__), 126, "not an executable")):
+            result = run("-n", 2, word)
+            self.assertEqual(result.returncode, code, result.stderr)
+            self.assertIn(text, result.stderr)
+        result = run("-n", 2, "--wdir", "/no/such/place", "true")
+        self.assertIn("working directory /no/such/place", result.stderr)
+        self.assertNotEqual(result.returncode, 0)
+
+    def test_second_program_missing_kills_the_first(self):
+        result = run("-n", 2, "sleep", 60, ":", "-n", 1, "no-such-program")
+        self.assertEqual(result.returncode, 127)
+
+    def test_background_processes_of_ranks_go_too(self):
+        result = run("-n", 2, "sh", "-c", "sleep 60 & echo $!")
+        self.assertEqual(result.returncode, 0)
+        for pid in result.stdout.split():
+            self.assertTrue(wait_until(lambda: not alive(int(pid)), 2))
+
+
+class Signals(unittest.TestCase):
+    def test_forwarded(self):
+        for number in (signal.SIGUSR1, signal.SIGUSR2):
+            script = ("import signal,sys,time\n"
+                      f"signal.signal({int(number)},lambda *a: (print('caught'), sys.exit(0)))\n"
+                      "print('ready'); time.sleep(60)")
+            process = subprocess.Popen([MPIRUN, "-n", "2", PYTHON, "-c", script], text=True,
+                                       stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
+                                       env=clean_environment())
+            self.assertEqual([process.stdout.readline() for _ in range(2)], ["ready\n"] * 2)
+            process.send_signal(number)
+            out, _ = process.communicate(timeout=PATIENCE)
+            self.assertEqual((out, process.returncode), ("caught\n" * 2, 0))
+
+    def test_interrupt_terminate_hangup(self):
+        for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+            job = Running(2, "pause")
+            job.process.send_signal(number)
+            code, _, err = job.end()
+            self.assertEqual(code, 128 + number, err)
+            self.assertTrue(wait_until(lambda: not job.leftovers(), 2), job.leftovers())
+
+    def test_second_interrupt_kills(self):
+        job = Running(2, "ignore")
+        begin = time.monotonic()
+        job.process.send_signal(signal.SIGTERM)
+        time.sleep(0.1)
+        self.assertTrue(alive(job.pids[0]))
+        job.process.send_signal(signal.SIGTERM)
+        code, _, _ = job.end()
+        self.assertLess(time.monotonic() - begin, DEADLINE)
+        self.assertIn(code, (128 + signal.SIGTERM, 128 + signal.SIGKILL))
+        self.assertEqual(job.leftovers(), [])
+
+    @unittest.skipUnless(os.path.isdir("/proc/self"), "reads /proc")
+    def test_stop_and_continue(self):
+        def state(pid):
+            with open(f"/proc/{pid}/stat") as file:
+                return file.read().rsplit(")", 1)[1].split()[0]
+        job = Running(2, "pause")
+        job.process.send_signal(signal.SIGTSTP)
+        everyone = [*job.pids, job.process.pid]
+        self.assertTrue(wait_until(lambda: all(state(p) == "T" for p in everyone)))
+        job.process.send_signal(signal.SIGCONT)
+        self.assertTrue(wait_until(lambda: all(state(p) != "T" for p in everyone)))
+        job.process.send_signal(signal.SIGTERM)
+        self.assertEqual(job.end()[0], 143)
+
+    def test_sigkill_of_mpirun_leaves_nothing(self):
+        for words in (("pause",), ("spin",), ("ignore",)):
+            job = Running(3, *words)
+            self.assertTrue(glob.glob(f"/dev/shm/pomona-{job.tag}-*") or sys.platform == "darwin")
+            self.assertEqual(os.stat(job.directory).st_mode & 0o777, 0o700)
+            job.process.kill()
+            job.end()
+            self.assertTrue(wait_until(lambda: not job.leftovers(), DEADLINE), job.leftovers())
+
+    def test_sigkill_of_mpirun_kills_grandchildren(self):
+        process = subprocess.Popen([MPIRUN, "-n", "2", "sh", "-c", "sleep 60 & echo $!; wait"],
+                                   stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, text=True,
+                                   env=clean_environment())
+        pids = [int(process.stdout.readline()) for _ in range(2)]
+        time.sleep(0.2)  # the watchdog is made while the ranks start
+        process.kill()
+        process.communicate(timeout=PATIENCE)
+        self.assertTrue(wait_until(lambda: not any(map(alive, pids)), DEADLINE))
+
+
+class OtherLaunchers(unittest.TestCase):
+    def test_alone(self):
+        result = subprocess.run([PROBE, "info"], capture_output=True, text=True, timeout=PATIENCE,
+                                env=clean_environment())
+        self.assertEqual(result.returncode, 0, result.stderr)
+        self.assertIn("rank=0 size=1 local=0/1 origin=singleton", result.stdout)
+
+    def test_a_job_that_has_ended(self):
+        env = clean_environment(POMONA_JOB_ID="gone", POMONA_JOB_RANK="0", POMONA_JOB_SIZE="1",
+                                POMONA_JOB_NODES="0x1", POMONA_JOB_DIR="/tmp/pomona-gone")
+        result = subprocess.run([PROBE, "info"], capture_output=True, text=True, timeout=PATIENCE, env=env)
+        self.assertEqual(result.returncode, 77)
+        self.assertIn("unset the POMONA_JOB_ variables", result.stderr)
+
+    @unittest.skipUnless(shutil.which("mpirun.openmpi"), "Open MPI is not installed")
+    def test_under_open_mpi(self):
+        env = clean_environment(OMPI_MCA_rmaps_base_oversubscribe="1")
+        result = subprocess.run(["mpirun.openmpi", "--allow-run-as-root", "--oversubscribe", "-n", "3",
+                                 PROBE, "info"], capture_output=True, text=True, timeout=PATIENCE,
+                                env=env, stdin=subprocess.DEVNULL)
+        self.assertEqual(result.returncode, 0, result.stderr)
+        for rank in range(3):
+            self.assertIn(f"rank={rank} size=3 local={rank}/3 origin=PMIx", result.stdout)
+        self.assertEqual(result.stdout.count("all=value of 0,value of 1,value of 2"), 3)
+        directory = re.search(r"dir=(\S+)", result.stdout)[1]
+        self.assertFalse(os.path.exists(directory))
+
+    @unittest.skipUnless(shutil.which("mpirun.openmpi"), "Open MPI is not installed")
+    def test_under_open_mpi_started_by_a_rank_of_ours(self):
+        result = run("-n", 1, "mpirun.openmpi", "--allow-run-as-root", "--oversubscribe", "-n", "2",
+                     PROBE, "info")
+        self.assertEqual(result.returncode, 0, result.stderr)
+        self.assertEqual(result.stdout.count("size=2"), 2)
+        self.assertEqual(result.stdout.count("origin=PMIx"), 2)
+
+    @unittest.skipUnless(shutil.which("mpiexec.hydra"), "MPICH is not installed")
+    def test_under_hydra_it_refuses(self):
+        result = subprocess.run(["mpiexec.hydra", "-n", "2", PROBE, "info"], capture_output=True,
+                                text=True, timeout=PATIENCE, env=clean_environment(),
+                                stdin=subprocess.DEVNULL)
+        self.assertNotEqual(result.returncode, 0)
+        self.assertIn("start it with Pomona's mpirun", result.stderr)
+
+
+class CommandLine(unittest.TestCase):
+    # The parser's many cases stand in parse_test.cc; here, that they reach the user.
+    def test_mistakes(self):
+        result = run("--tag-outptu", "true")
+        self.assertEqual((result.returncode, result.stdout), (2, ""))
+        self.assertIn("did you mean --tag-output?", result.stderr)
+        self.assertEqual(run().returncode, 2)
+
+    def test_help_and_version(self):
+        result = run("--help")
+        self.assertEqual((result.returncode, result.stderr), (0, ""))
+        self.assertIn("Examples:", result.stdout)
+        self.assertIn("Pomona", run("--version").stdout)
+
+
+if __name__ == "__main__":
+    unittest.main(verbosity=1)
