@@ -176,7 +176,7 @@ class Run:
         except OSError as error:
             return self.fail(library, group, str(error))
         if done.returncode != 0:
-            lines = (done.stderr + done.stdout).strip().splitlines()
+            lines = (done.stderr.strip() or done.stdout.strip()).splitlines()
             return self.fail(library, group, f"exit code {done.returncode}: "
                                              f"{' '.join(lines[-3:])[-400:]}")
         return time.perf_counter() - start
