@@ -58,6 +58,7 @@ Message* Engine::improbe(Communicator& comm, Envelope from, Outcome& outcome) {
 Message* Engine::mprobe(Communicator& comm, Envelope from, Outcome& outcome) {
     Message* taken = nullptr;
     wait_until([&] {
+        if (taken) return true;  // asked again after it said yes
         Message* found = comm.matcher->find_message(from.rank, from.tag);
         if (!found) return hopeless(comm, from, outcome);
         describe(*found, outcome);
