@@ -24,7 +24,8 @@ bool names_letter(const char* formula, char letter) {
                                   irregular, in_place, even, levels] = facts;
 
 const std::vector<Algorithm>& table() {
-    static const std::vector<Algorithm> rows = [] {
+    // Never destroyed: MPI_Finalize may be called by an exit handler, after static destructors.
+    static const auto& rows = *new std::vector<Algorithm>([] {
         std::vector<Algorithm> made{
 #define ALGORITHM(collective, name, legal, build, cost, citation)                                 \
     {Collective::collective, #name,                                                               \
@@ -39,7 +40,7 @@ const std::vector<Algorithm>& table() {
             row.uses_radix = names_letter(row.formula, 'k');
         }
         return made;
-    }();
+    }());
     return rows;
 }
 
