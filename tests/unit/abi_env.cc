@@ -5,7 +5,7 @@
 #include <thread>
 
 // One test asks for more memory than there is, on purpose; AddressSanitizer reads this.
-extern "C" const char* __asan_default_options();
+extern "C" __attribute__((visibility("default"))) const char* __asan_default_options();
 extern "C" const char* __asan_default_options() { return "allocator_may_return_null=1"; }
 
 namespace {
