@@ -189,7 +189,7 @@ void RankStream::resume() {
     event_add(readable_.get(), nullptr);
 }
 
-InputCopier::InputCopier(event_base* base, std::vector<int> targets) : base_(base) {
+InputCopier::InputCopier(event_base* base, std::vector<int> targets) {
     for (int target : targets) {
         fcntl(target, F_SETFL, O_NONBLOCK);
         targets_.push_back({target, {}, nullptr});

@@ -96,7 +96,6 @@ private:
         std::string pending;
         EventPtr writable;
     };
-    event_base* base_;
     std::vector<Target> targets_;
     EventPtr readable_;
     EventPtr poller_;   // for regular files, which no event mechanism watches
