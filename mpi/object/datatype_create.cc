@@ -76,6 +76,7 @@ static Made regular(int combiner, std::vector<MPI_Count> arguments, Datatype& ol
                     MPI_Count count, MPI_Count block, MPI_Count stride_bytes) {
     DatatypeMaker maker;
     maker.call(combiner, std::move(arguments)).of(old);
+    if (count == 0) block = 0;  // its length does not matter then
     Bounds bounds = DatatypeMaker::bounds_of(old);
     bounds.repeat(block, old.extent());
     bounds.repeat(count, stride_bytes);

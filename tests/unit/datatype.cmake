@@ -1,2 +1,9 @@
 # Tests of datatypes and operations: mpi/object/datatype*, operation*, and their functions in mpi/abi.
-pomona_test(datatype_random property/datatype_random.cc LIBS pomona_mpi LABELS "property;datatype")
+pomona_test(datatype_random property/datatype_random.cc LIBS pomona_mpi LABELS property datatype)
+pomona_test(datatype_object unit/datatype_object.cc unit/datatype_operation.cc LIBS pomona_mpi
+            LABELS datatype)
+target_compile_definitions(datatype_object PRIVATE
+  POMONA_DATATYPES_CSV="${CMAKE_SOURCE_DIR}/mpi/abi/tables/datatypes.csv")
+if(TARGET mpi_abi)
+  pomona_test(datatype_abi unit/datatype_abi.cc LIBS mpi_abi LABELS datatype)
+endif()

@@ -1,0 +1,196 @@
+// tests/unit/datatype_object.cc: what random types seldom reach: limits, markers, very large and very
+// deep types, and the table of predefined ones.
+#include "mpi/object/datatype_external.h"
+
+#include <fstream>
+#include <gtest/gtest.h>
+#include <limits>
+#include <sstream>
+
+namespace pomona {
+namespace {
+
+constexpr MPI_Count kLargest = std::numeric_limits<MPI_Count>::max();
+
+Ref<Datatype> value(Datatype::Made made) {
+    EXPECT_TRUE(made.ok());
+    return std::move(made).value();
+}
+Datatype& of(MPI_Datatype handle) { return Datatype::of(handle); }
+
+// Goal: every predefined type has the size and extent of the ABI's table for this platform.
+TEST(datatype_object, predefined_types_match_the_abi_table) {
+    std::ifstream file(POMONA_DATATYPES_CSV);
+    ASSERT_TRUE(file) << POMONA_DATATYPES_CSV;
+    std::string line;
+    std::getline(file, line);
+    std::vector<std::string> head;
+    std::istringstream titles(line);
+    for (std::string title; std::getline(titles, title, ',');) head.push_back(title);
+    auto column = [&](const char* name) {
+        return static_cast<size_t>(std::find(head.begin(), head.end(), name) - head.begin());
+    };
+#if defined(__APPLE__)
+    size_t size = column("size_macos"), extent = column("extent_macos");
+#else
+    size_t size = column("size_linux"), extent = column("extent_linux");
+#endif
+    int seen = 0;
+    while (std::getline(file, line)) {
+        std::vector<std::string> fields;
+        bool quoted = false;
+        fields.emplace_back();
+        for (char c : line) {
+            if (c == '"') quoted = !quoted;
+            else if (c == ',' && !quoted) fields.emplace_back();
+            else fields.back() += c;
+        }
+        if (fields.size() <= extent || fields[size].empty()) continue;
+        auto handle = std::stoull(fields[column("value")], nullptr, 16);
+        SCOPED_TRACE(fields[0]);
+        const Datatype& type = of(reinterpret_cast<MPI_Datatype>(handle));
+        EXPECT_EQ(type.size(), std::stoll(fields[size]));
+        EXPECT_EQ(type.extent(), std::stoll(fields[extent]));
+        EXPECT_EQ(type.builtin_handle, handle);
+        EXPECT_TRUE(type.committed && type.permanent && type.predefined());
+        if (fields[column("alias_of")].empty()) {
+            EXPECT_EQ(type.name, fields[0]);
+        }
+        if (type.element()) {
+            EXPECT_EQ(static_cast<MPI_Count>(element_size(*type.element())), type.extent());
+        }
+        ++seen;
+    }
+    EXPECT_GE(seen, 70);
+}
+
+TEST(datatype_object, overflow_is_an_error) {
+    Datatype& byte = of(MPI_BYTE);
+    Datatype& real = of(MPI_DOUBLE);
+    EXPECT_TRUE(Datatype::contiguous(kLargest, byte).ok());
+    EXPECT_FALSE(Datatype::contiguous(kLargest, real).ok());
+    EXPECT_FALSE(Datatype::vector(3, 1, kLargest / 8, real).ok());
+    EXPECT_FALSE(Datatype::hvector(3, 1, kLargest - 100, real).ok());
+    MPI_Count blocks[] = {1, 1}, far[] = {std::numeric_limits<MPI_Count>::min(), kLargest - 8};
+    EXPECT_FALSE(Datatype::hindexed(blocks, far, real).ok());  // the extent overflows
+    MPI_Count sizes[] = {MPI_Count{1} << 31, MPI_Count{1} << 31};
+    MPI_Count ones[] = {1, 1}, zeros[] = {0, 0};
+    EXPECT_FALSE(Datatype::subarray(sizes, ones, zeros, MPI_ORDER_C, real).ok());
+    EXPECT_TRUE(Datatype::subarray(sizes, ones, zeros, MPI_ORDER_C, byte).ok());
+    EXPECT_FALSE(Datatype::resized(real, kLargest, 8).ok());
+    // Strides that nothing uses may be anything.
+    EXPECT_TRUE(Datatype::vector(1, 1, kLargest, real).ok());
+    EXPECT_TRUE(Datatype::vector(kLargest, 0, kLargest, real).ok());
+    EXPECT_TRUE(Datatype::hvector(0, kLargest, kLargest, real).ok());
+}
+
+TEST(datatype_object, bounds_set_by_hand_stick) {
+    auto wide = value(Datatype::resized(of(MPI_INT), -8, 24));
+    MPI_Count blocks[] = {1, 1}, offsets[] = {0, 100};
+    Datatype* types[] = {wide.get(), &of(MPI_DOUBLE)};
+    auto both = value(Datatype::structure(blocks, offsets, types));
+    EXPECT_EQ(both->lb(), -8);
+    EXPECT_EQ(both->ub(), 16);  // the double does not count
+    EXPECT_EQ(both->true_extent(), 108);
+    auto again = value(Datatype::contiguous(2, *both));
+    EXPECT_EQ(again->extent(), 48);
+    blocks[0] = 0;  // then the marks are not in the typemap
+    auto rest = value(Datatype::structure(blocks, offsets, types));
+    EXPECT_EQ(rest->lb(), 100);
+    EXPECT_EQ(rest->extent(), 8);
+}
+
+TEST(datatype_object, structs_end_like_those_of_c) {
+    struct C { double real; char letter; };
+    MPI_Count blocks[] = {1, 1}, offsets[] = {0, offsetof(C, letter)};
+    Datatype* types[] = {&of(MPI_DOUBLE), &of(MPI_CHAR)};
+    auto made = value(Datatype::structure(blocks, offsets, types));
+    EXPECT_EQ(made->size(), 9);
+    EXPECT_EQ(made->extent(), static_cast<MPI_Count>(sizeof(C)));
+    EXPECT_EQ(made->true_extent(), 9);
+}
+
+// Goal: an element's place in the stream is found without walking to it. Method: the last bytes of a
+// type with 2^40 blocks; a walk would not end.
+TEST(datatype_object, seeking_in_large_types_is_quick) {
+    auto column = value(Datatype::hvector(MPI_Count{1} << 40, 1, 0, of(MPI_INT)));
+    auto nested = value(Datatype::hvector(4, 1, 0, *column));
+    int number = 0x01020304;
+    std::byte out[6];
+    auto size = static_cast<size_t>(nested->size());
+    nested->pack(&number, 1, size - 6, out);
+    std::byte expected[6];
+    std::memcpy(expected, reinterpret_cast<std::byte*>(&number) + 2, 2);
+    std::memcpy(expected + 2, &number, 4);
+    EXPECT_EQ(std::memcmp(out, expected, 6), 0);
+}
+
+TEST(datatype_object, deep_nesting) {
+    Ref<Datatype> type = Ref<Datatype>::share(&of(MPI_INT));
+    for (int i = 0; i < 5000; ++i) {
+        switch (i % 3) {
+        case 0: type = value(Datatype::contiguous(1, *type)); break;
+        case 1: type = value(Datatype::resized(*type, 0, 4)); break;
+        default: type = value(Datatype::hvector(1, 1, 77, *type)); break;
+        }
+    }
+    EXPECT_TRUE(type->contiguous());
+    EXPECT_EQ(type->count_basic(4), 1);
+    EXPECT_EQ(type->uniform(), &of(MPI_INT));
+}
+
+TEST(datatype_object, layouts_are_simplified) {
+    // A matrix's full rows, a vector of touching blocks, and ascending indices are one block.
+    MPI_Count sizes[] = {10, 20}, rows[] = {3, 20}, at[] = {4, 0};
+    auto full = value(Datatype::subarray(sizes, rows, at, MPI_ORDER_C, of(MPI_FLOAT)));
+    EXPECT_EQ(full->layout().form, Layout::Form::block);
+    EXPECT_TRUE(full->contiguous(1));
+    EXPECT_FALSE(full->contiguous());
+    auto touching = value(Datatype::vector(5, 3, 3, of(MPI_FLOAT)));
+    EXPECT_TRUE(touching->contiguous());
+    MPI_Count every_third[] = {0, 3, 6, 9};
+    auto regular = value(Datatype::indexed_block(1, every_third, of(MPI_FLOAT)));
+    EXPECT_EQ(regular->layout().form, Layout::Form::loop);
+    auto dense = value(Datatype::contiguous(7, *value(Datatype::duplicate(of(MPI_2INT)))));
+    EXPECT_TRUE(dense->contiguous());
+    EXPECT_EQ(dense->uniform(), &of(MPI_2INT));
+    EXPECT_EQ(dense->basics(), 14);
+}
+
+TEST(datatype_object, fortran90_types_are_the_same_objects) {
+    Datatype& a = Datatype::fortran90(MPI_COMBINER_F90_REAL, {10, 20}, of(MPI_REAL8));
+    Datatype& b = Datatype::fortran90(MPI_COMBINER_F90_REAL, {10, 20}, of(MPI_REAL8));
+    Datatype& c = Datatype::fortran90(MPI_COMBINER_F90_REAL, {10, 21}, of(MPI_REAL8));
+    EXPECT_EQ(&a, &b);
+    EXPECT_NE(&a, &c);
+    EXPECT_TRUE(a.predefined() && a.permanent && a.committed);
+    EXPECT_EQ(a.element(), ElementType::f64);
+    EXPECT_EQ(a.contents().integers, (std::vector<int>{10, 20}));
+}
+
+// Known bytes: MPI 5.0, section 14.5.2, asks for big-endian IEEE numbers.
+TEST(datatype_object, external32_bytes) {
+    auto packed = [](MPI_Datatype type, const void* number) {
+        std::vector<std::byte> out(static_cast<size_t>(external_size(of(type))));
+        pack_external(number, 1, of(type), out.data());
+        std::string hex;
+        for (std::byte each : out) {
+            hex += "0123456789abcdef"[static_cast<int>(each) >> 4];
+            hex += "0123456789abcdef"[static_cast<int>(each) & 15];
+        }
+        return hex;
+    };
+    int i = 0x01020304;
+    long l = -2;
+    double d = 1.5;
+    long double q = -1.5;
+    EXPECT_EQ(packed(MPI_INT, &i), "01020304");
+    EXPECT_EQ(packed(MPI_LONG, &l), "fffffffe");
+    EXPECT_EQ(packed(MPI_DOUBLE, &d), "3ff8000000000000");
+    EXPECT_EQ(packed(MPI_LONG_DOUBLE, &q), "bfff8000000000000000000000000000");
+    EXPECT_EQ(external_size(of(MPI_LONG_DOUBLE_INT)), 20);
+    EXPECT_EQ(external_size(of(MPI_WCHAR)), 2);
+}
+
+}  // namespace
+}  // namespace pomona
