@@ -589,6 +589,7 @@ void Engine::arrive_message(Peer& peer, const Header& header, ConstBytes payload
         std::memcpy(message->bytes, payload.data(), payload.size());
     }
     matching.keep(*message);
+    notify();  // parked threads may be probing
     peer.unexpected_bytes += payload.size() + sizeof(Message);
     if (peer.unexpected_bytes > params_.unexpected_max && !peer.held_back) {
         // Too much of it unread: from now on this peer asks before it sends anything.
