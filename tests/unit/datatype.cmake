@@ -7,3 +7,4 @@ target_compile_definitions(datatype_object PRIVATE
 if(TARGET mpi_abi)
   pomona_test(datatype_abi unit/datatype_abi.cc LIBS mpi_abi LABELS datatype)
 endif()
+add_subdirectory(bench_datatype)
