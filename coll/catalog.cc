@@ -18,10 +18,12 @@ bool names_letter(const char* formula, char letter) {
     return std::strstr(formula, "ring_reduce") && letter == 'S';
 }
 
+double max(double x, double y) { return x > y ? x : y; }
+
 #define FACTS                                                                                     \
-    [[maybe_unused]] const auto& [p, lg, rest, down, lgdown, lgless, n, m, S, k, depth, a, o, b,  \
-                                  a1, b1, c, r, h, q, lgh, lgq, ring_reduce, root, commutative,   \
-                                  irregular, in_place, even, levels] = facts;
+    [[maybe_unused]] const auto& [p, lg, rest, down, lgdown, lgless, n, m, S, k, depth, batches,  \
+                                  a, o, b, a1, b1, c, r, h, q, lgh, lgq, ring_reduce, root,       \
+                                  commutative, irregular, in_place, even, levels] = facts;
 
 const std::vector<Algorithm>& table() {
     // Never destroyed: MPI_Finalize may be called by an exit handler, after static destructors.
@@ -92,6 +94,7 @@ Facts::Facts(const Shape& shape, const Machine& machine, const Options& options)
     S = options.segments;
     k = options.radix;
     depth = tree_depth(size, options.radix);
+    batches = (size - 1 + options.radix - 1) / options.radix;
 
     int nodes = 1, fullest = size;
     if (!shape.nodes.empty()) {

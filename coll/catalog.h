@@ -14,7 +14,7 @@ struct Facts {
     Facts(const Shape& shape, const Machine& machine, const Options& options);
 
     double p, lg, rest, down, lgdown, lgless;  // down: largest power of two up to p; lgless: of p-1
-    double n, m, S, k, depth;                  // depth of a k-ary tree
+    double n, m, S, k, depth, batches;         // depth of a k-ary tree
     double a, o, b, a1, b1, c, r;
     double h, q, lgh, lgq;
     double ring_reduce;  // a ring's reduce-scatter with segments

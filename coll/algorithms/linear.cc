@@ -125,7 +125,7 @@ void scan_linear(Builder& s, const Shape& shape, const Options&) {
     } else {
         s.copy(mine, total);
     }
-    if (shape.rank + 1 < shape.size) s.send(shape.rank + 1, total);
+    if (shape.rank + 1 < shape.size) s.send(shape.rank + 1, shape.rank ? total : mine);
 }
 
 // Idea: a chain: each rank keeps what it gets, and hands on with its own vector added.

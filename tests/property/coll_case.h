@@ -61,6 +61,10 @@ private:
 std::string run_case(const Case& c, uint64_t* event_hash = nullptr,
                      std::vector<std::vector<std::byte>>* results = nullptr);
 
+// A random straight-line program of messages, copies and reductions over few, overlapping regions
+// of a few ranks, against its execution one step after the other. "" or the problem.
+std::string run_random_program(uint64_t seed, coll::HazardRules rules = {});
+
 // The seed of this run: POMONA_SEED, or the test's own.
 uint64_t base_seed();
 

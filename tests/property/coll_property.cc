@@ -129,6 +129,11 @@ TEST_P(EveryAlgorithm, two_runs_are_one) {
     EXPECT_NE(first, other);
 }
 
+// The Builder's promise, without algorithms: any program ends as if executed step by step.
+TEST(RandomPrograms, end_as_if_executed_in_order) {
+    for (uint64_t i = 0; i < 2000; ++i) ASSERT_EQ(run_random_program(base_seed() + i), "");
+}
+
 std::vector<const coll::Algorithm*> all_rows() {
     std::vector<const coll::Algorithm*> rows;
     for (const coll::Algorithm& row : coll::catalog()) rows.push_back(&row);
