@@ -21,6 +21,8 @@ using Address = uintptr_t;  // wraps around as addresses do; strides may be nega
 constexpr MPI_Count kPortionBytes = 8192;  // of the stream, for copying by columns
 constexpr MPI_Count kColumnBytesMax = 64;  // longer blocks gain nothing from a long loop
 constexpr MPI_Count kColumnsMax = 64;
+constexpr MPI_Count kPrefetchStride = 256;  // bytes
+constexpr MPI_Count kPrefetchBlocks = 16;
 
 template <bool packing> inline void move(Address user, std::byte* stream, size_t length) {
     if constexpr (packing) std::memcpy(stream, reinterpret_cast<const void*>(user), length);
@@ -36,6 +38,18 @@ struct Strided {
 };
 
 template <bool packing, class Move> inline void each_block(Strided s, Move move_one) {
+    // Writes to lines of their own wait for each line; asking for them ahead measured 10 to 25 %
+    // (columns of matrices, faces of cubes). Reads gain nothing from it.
+    bool far = s.user_stride >= kPrefetchStride || s.user_stride <= -kPrefetchStride;
+    if (!packing && far) {
+        for (; s.count > kPrefetchBlocks; --s.count) {
+            Address ahead = s.user + static_cast<Address>(kPrefetchBlocks * s.user_stride);
+            __builtin_prefetch(reinterpret_cast<const void*>(ahead), 1);
+            move_one(s.user, s.stream);
+            s.user += static_cast<Address>(s.user_stride);
+            s.stream += s.stream_stride;
+        }
+    }
     for (; s.count >= 4; s.count -= 4) {
         for (int i = 0; i < 4; ++i) {
             move_one(s.user, s.stream);
