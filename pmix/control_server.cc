@@ -62,6 +62,11 @@ Status ControlServer::listen(const std::string& directory) {
     return {};
 }
 
+void ControlServer::set_phase(int rank, bool finalized) {
+    if (rank < 0 || rank >= size_) return;
+    ranks_[rank].phase = finalized ? Phase::finalized : Phase::joined;
+}
+
 bool ControlServer::fence_open() const { return arrived_ > 0; }
 
 void ControlServer::accept_all() {

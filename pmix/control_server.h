@@ -24,6 +24,7 @@ public:
     Status listen(const std::string& directory);
 
     Phase phase(int rank) const { return ranks_[rank].phase; }
+    void set_phase(int rank, bool finalized);   // told by another way than the socket
     bool waits_in_fence(int rank) const { return ranks_[rank].fences > fences_done_; }
     bool fence_open() const;                 // some rank waits
     void settle(int rank);                   // reads all that a dead rank has left behind

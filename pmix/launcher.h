@@ -48,6 +48,7 @@ private:
     bool connect_streams(Process& process, SpawnRequest& request, std::vector<int>& ours);
     bool open_output_files(Process& process, SpawnRequest& request, std::vector<int>& ours);
     int input_for(int rank, std::vector<int>& ours);
+    bool offer_pmix();
     void common_environment();
     std::vector<std::string> environment_of(const Process& process) const;
     void show_plan() const;

@@ -150,17 +150,25 @@ bool Launcher::prepare() {
     control_->on_abort = [this](int rank, int code, const std::string& message) {
         on_abort(rank, code, message);
     };
-    if (options_.pmix != "off") {
-        pmix_ = std::make_unique<PmixServer>(
-            base_, PmixJob{directory_.tag, directory_.path, host_, size_, slots_});
-        pmix_->on_abort = control_->on_abort;
-        Status offered = pmix_->offer(options_.pmix == "on");
-        if (!offered.ok()) {
-            if (options_.pmix == "on") return say(pmix_->reason()), false;
-            pmix_.reset();  // only programs of other libraries would have used it
-        }
-    }
+    if (options_.pmix != "off" && !offer_pmix()) return false;
     common_environment();
+    return true;
+}
+
+// For programs of other MPI libraries; only --pmix=on makes it a condition.
+bool Launcher::offer_pmix() {
+    PmixJob job{directory_.tag, directory_.path, host_, slots_, {}, {}};
+    for (const Process& process : processes_) {
+        job.program_of.push_back(process.program);
+        job.program_rank_of.push_back(process.program_rank);
+    }
+    pmix_ = std::make_unique<PmixServer>(base_, std::move(job));
+    pmix_->on_abort = control_->on_abort;
+    pmix_->on_phase = [this](int rank, bool finalized) { control_->set_phase(rank, finalized); };
+    pmix_->on_failure = [this](const std::string& text) { say(text); };
+    if (pmix_->offer(options_.pmix == "on").ok()) return true;
+    if (options_.pmix == "on") return say(pmix_->reason()), false;
+    pmix_.reset();
     return true;
 }
 
