@@ -12,4 +12,9 @@ enum class Module : uint8_t { portable, vdsp, metal, count_ };
 // portable kernels. Linked on macOS only (and into tests, with a reference library).
 const ReduceKernel* find_vdsp_kernel(ReduceOp op, ElementType type);
 
+// Apple's GPU, waiting for it. The device is opened at the first call; nullptr where there is none
+// or no kernel for the combination. What the GPU cannot reach or fails in is computed on the CPU.
+// A GPU may take subnormal floats as zero; all else has the portable kernels' bits.
+const ReduceKernel* find_metal_kernel(ReduceOp op, ElementType type);
+
 }  // namespace pomona

@@ -1,8 +1,8 @@
 // accel/reduce.metal: out[i] = a[i] op b[i] on the GPU, with the bits of the portable kernels.
 // Idea: each thread takes four neighbours as one vector, the threads after those the elements
 // before and behind the vectors; accel/metal_shape.h divides an array so. bfloat16 is computed on
-// its bits, so that every version of Metal has it. NaNs are told by their bits: fast arithmetic may
-// fold a != a. (A GPU may take subnormal floats as zero: accel/choose.h tries it before use.)
+// its bits, so that every version of Metal has it. NaNs are told by their bits: fast arithmetic
+// may fold a != a. (A GPU may take subnormal floats as zero: accel/choose.h tries it before use.)
 // The same text compiles as C++ through tests/metal/metal_stdlib, where it is tested.
 #include <metal_stdlib>
 using namespace metal;

@@ -1,7 +1,8 @@
 // accel/vdsp.cc: reductions through Apple's Accelerate framework: float, double, half precision.
 // Idea: sums and products are one call. vDSP's minimum and maximum drop a NaN of the first
 // operand, so they are called with the operands both ways round and merged like the portable
-// kernels' (same bits). Half precision is widened by vImage, block by block within the first-level cache.
+// kernels' (same bits). Half precision is widened by vImage, block by block within the first-level
+// cache.
 // Whether any of this beats the portable kernels, choose.cc measures on the machine.
 #include "accel/accelerate.h"
 #include "accel/fill.h"

@@ -1,7 +1,7 @@
 """tests/metal/mutants.py: seeded mistakes in accel/reduce.metal must be caught.
 
-Each mutant replaces one text by another. It is caught when its tests fail (tests/metal/run.cc), or,
-for a lost address space, when clang refuses it. The unchanged source must pass first.
+Each mutant replaces one text by another. It is caught when its tests fail (tests/metal/run.cc),
+or, for a lost address space, when clang refuses it. The unchanged source must pass first.
 Usage: mutants.py SOURCE_ROOT BUILD_FOLDER CXX RUN_OBJECT LIBRARY... (linked behind the object)
 """
 import pathlib
@@ -11,14 +11,15 @@ import sys
 
 MUTANTS = [
     ("a head too long", "single < shape.head ?", "single <= shape.head ?"),
-    ("no guard for threads beyond the end", "if (single >= shape.count - 4 * shape.vectors) return;",
-     ""),
+    ("no guard for threads beyond the end",
+     "if (single >= shape.count - 4 * shape.vectors) return;", ""),
     ("the guard one late", "single >= shape.count", "single > shape.count"),
     ("three of four", "k < 4; ++k", "k < 3; ++k"),
     ("vectors ignore the head", "uint at = shape.head + 4 * index;", "uint at = 4 * index;"),
     ("tail overlaps the vectors", "single + 4 * shape.vectors;", "single + 3 * shape.vectors;"),
     ("the first operand twice", "Op::of(first[at], second[at])", "Op::of(first[at], first[at])"),
-    ("vectors add the first operand twice", "Op::of(T(x[k]), T(y[k]))", "Op::of(T(x[k]), T(x[k]))"),
+    ("vectors take the first operand twice",
+     "Op::of(T(x[k]), T(y[k]))", "Op::of(T(x[k]), T(x[k]))"),
     ("start of b forgotten", "second = b + shape.b_start", "second = b + shape.a_start"),
     ("start of out forgotten", "to = out + shape.out_start", "to = out"),
     ("bfloat16 rounds half up", "0x7fff + ((bits >> 16) & 1)", "0x8000"),
@@ -33,7 +34,8 @@ MUTANTS = [
     ("max for min", "X(min, long, long, Min)", "X(min, long, long, Max)"),
     ("signed for unsigned", "static uint of(uint a, uint b) { return a < b ? a : b; }",
      "static uint of(uint a, uint b) { return int(a) < int(b) ? a : b; }"),
-    ("64 bits cut to 32", "as_type<long>(as_type<ulong>(a) + as_type<ulong>(b))", "int(a) + int(b)"),
+    ("64 bits cut to 32",
+     "as_type<long>(as_type<ulong>(a) + as_type<ulong>(b))", "int(a) + int(b)"),
     ("or for exclusive or", "return uchar(a ^ b)", "return uchar(a | b)"),
     ("half sums in the wrong op", "half(float(a) * float(b))", "half(float(a) + float(b))"),
     ("address space of the first operand lost", "device const T* first", "const T* first"),
