@@ -88,7 +88,11 @@ Result<std::unique_ptr<Sleeper>> Sleeper::make(const std::string& path) {
     // Threads may add sockets while another sleeps; libevent then locks its base.
     static const int threads_ready = evthread_use_pthreads();
     if (threads_ready != 0) return Error{Code::io, "Cannot prepare libevent for threads"};
-    state->base = event_base_new();
+    // Precise: the rests of 50 us before a full ring would otherwise last a millisecond and more.
+    event_config* config = event_config_new();
+    if (config) event_config_set_flag(config, EVENT_BASE_FLAG_PRECISE_TIMER);
+    state->base = config ? event_base_new_with_config(config) : nullptr;
+    if (config) event_config_free(config);
     if (!state->base) return Error{Code::io, "Cannot make libevent's event base"};
     state->bell_event = event_new(state->base, state->doorbell[0], EV_READ | EV_PERSIST,
                                   State::on_bell, state.get());
