@@ -53,8 +53,18 @@ Result<JobDirectory> make_job_directory() {
     return Error{Code::io, "No unused name for the job's directory", -1, EEXIST};
 }
 
-Result<std::string> share_job_directory(const std::string& tag) {
-    std::string path = path_for(tag);
+namespace {
+// Whether only we can enter it, and a socket's path in it stays short.
+bool is_private(const std::string& path) {
+    struct stat status{};
+    return !path.empty() && path.size() <= 60 && lstat(path.c_str(), &status) == 0 &&
+           S_ISDIR(status.st_mode) && status.st_uid == getuid() && !(status.st_mode & 022);
+}
+}  // namespace
+
+Result<std::string> share_job_directory(const std::string& tag, std::string_view session) {
+    std::string inner(session);
+    std::string path = is_private(inner) ? inner + "/pomona-" + tag : path_for(tag);
     if (mkdir(path.c_str(), 0700) != 0 && errno != EEXIST)
         return os_error(Code::io, "The job's directory cannot be made in TMPDIR or /tmp");
     struct stat status{};
@@ -81,7 +91,7 @@ void remove_level(const std::string& path, int depth) {
 }  // namespace
 
 void remove_job_directory(const std::string& path) {
-    if (path.find("/pomona-") != std::string::npos) remove_level(path, 1);
+    if (path.find("/pomona-") != std::string::npos) remove_level(path, 3);
 }
 
 void remove_shared_memory(std::string_view tag, int local_size) {

@@ -17,11 +17,12 @@ struct JobDirectory {
 // Makes a directory that did not exist.
 Result<JobDirectory> make_job_directory();
 
-// The directory of a job whose tag is known: made by whoever comes first. Refused when it belongs
-// to another user or others may enter.
-Result<std::string> share_job_directory(const std::string& tag);
+// The directory of a job whose tag is known: made by whoever comes first, in `session` (a private
+// directory of the launcher, which it removes) where that will do. Refused when it belongs to
+// another user or others may enter.
+Result<std::string> share_job_directory(const std::string& tag, std::string_view session);
 
-// Removes the directory and what is in it (sockets, files; one level of directories).
+// Removes the directory and what is in it (sockets, files, a few levels of directories).
 void remove_job_directory(const std::string& path);
 
 // Removes /pomona-<tag>-* of this user.

@@ -61,7 +61,7 @@ public:
         find_nodes();
         fill_local(job_);
         job_.oversubscribed = job_.local_size > machine_cores();
-        job_.directory = TRY(share_job_directory(job_.tag));
+        job_.directory = TRY(share_job_directory(job_.tag, session_directory()));
         return {};
     }
 
@@ -172,6 +172,14 @@ private:
         }
         std::free(value);
         return out;
+    }
+
+    // The launcher's own directory for this job, by key or, with Open MPI 4, by environment.
+    std::string session_directory() {
+        std::string out = text_of_key(PMIX_RANK_WILDCARD, PMIX_NSDIR);
+        if (!out.empty()) return out;
+        const char* given = std::getenv("PMIX_SERVER_TMPDIR");
+        return given ? given : "";
     }
 
     void find_nodes() {

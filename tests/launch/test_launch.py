@@ -463,6 +463,17 @@ class OtherLaunchers(unittest.TestCase):
         self.assertFalse(os.path.exists(directory))
 
     @unittest.skipUnless(shutil.which("mpirun.openmpi"), "Open MPI is not installed")
+    def test_a_death_under_open_mpi_leaves_nothing(self):
+        result = subprocess.run(["mpirun.openmpi", "--allow-run-as-root", "--oversubscribe", "-n", "2",
+                                 PROBE, "die", "9", "1"], capture_output=True, text=True,
+                                timeout=PATIENCE, env=clean_environment(), stdin=subprocess.DEVNULL)
+        self.assertNotEqual(result.returncode, 0)
+        tag, directory = re.search(r"ready (\S+) (\S+)", result.stdout).groups()
+        self.assertFalse(os.path.exists(directory), directory)
+        for path in glob.glob(f"/dev/shm/pomona-{tag}-*"):
+            os.unlink(path)  # the probe's; Open MPI cannot know of it
+
+    @unittest.skipUnless(shutil.which("mpirun.openmpi"), "Open MPI is not installed")
     def test_under_open_mpi_started_by_a_rank_of_ours(self):
         result = run("-n", 1, "mpirun.openmpi", "--allow-run-as-root", "--oversubscribe", "-n", "2",
                      PROBE, "info")
@@ -477,6 +488,49 @@ class OtherLaunchers(unittest.TestCase):
                                 stdin=subprocess.DEVNULL)
         self.assertNotEqual(result.returncode, 0)
         self.assertIn("start it with Pomona's mpirun", result.stderr)
+
+
+class PmixServer(unittest.TestCase):
+    """Programs that only know PMIx: probes that do not see our own variables."""
+    HIDDEN = ("env", "-u", "POMONA_JOB_ID", PROBE)
+
+    def test_exchange(self):
+        for count in (1, 4):
+            result = run("-n", count, *self.HIDDEN, "info")
+            self.assertEqual(result.returncode, 0, result.stderr)
+            want = ",".join(f"value of {rank}" for rank in range(count))
+            for rank in range(count):
+                self.assertIn(f"rank={rank} size={count} local={rank}/{count} origin=PMIx",
+                              result.stdout)
+            self.assertEqual(result.stdout.count(f"all={want}\n"), count)
+            directory = re.search(r"dir=(\S+)", result.stdout)[1]
+            self.assertFalse(os.path.exists(os.path.dirname(directory)))
+
+    def test_program_numbers(self):
+        result = run("-n", 1, *self.HIDDEN, "info", ":", "-n", 1, *self.HIDDEN, "info")
+        self.assertEqual(sorted(re.findall(r"rank=(\d).*app=(\d)", result.stdout)),
+                         [("0", "0"), ("1", "1")])
+
+    def test_threads_and_many_fences(self):
+        self.assertEqual(run("-n", 3, *self.HIDDEN, "threads").returncode, 0)
+        self.assertEqual(run("-n", 3, *self.HIDDEN, "fences", 50).returncode, 0)
+
+    def test_abort(self):
+        result = run("-n", 3, *self.HIDDEN, "abort", 5, 1)
+        self.assertEqual(result.returncode, 5)
+        self.assertIn("rank 1 (pid", result.stderr)
+        self.assertIn("MPI_Abort with code 5: the test wants it", result.stderr)
+
+    def test_exit_without_finalize_and_death(self):
+        result = run("-n", 3, *self.HIDDEN, "nofinalize", 0, 2)
+        self.assertEqual(result.returncode, 1)
+        self.assertIn("without calling MPI_Finalize", result.stderr)
+        self.assertEqual(run("-n", 3, *self.HIDDEN, "die", 9, 0).returncode, 137)
+
+    def test_off_and_on(self):
+        result = run("-n", 1, "--pmix", "off", "sh", "-c", "echo ${PMIX_NAMESPACE:-none}")
+        self.assertEqual(result.stdout, "none\n")
+        self.assertEqual(run("-n", 2, "--pmix", "on", *self.HIDDEN, "info").returncode, 0)
 
 
 class CommandLine(unittest.TestCase):
