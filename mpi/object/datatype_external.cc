@@ -4,9 +4,61 @@
 // double 16 (IEEE binary128).
 #include "mpi/object/datatype_external.h"
 
+#include <algorithm>
 #include <cfloat>
+#include <cmath>
 
 namespace pomona {
+
+// binary64 and binary128: sign, 11 or 15 bits of exponent, 52 or 112 of fraction.
+constexpr int kBias = 16383 - 1023;
+
+Quad quad_of_double(double value) {
+    uint64_t bits;
+    std::memcpy(&bits, &value, sizeof bits);
+    uint64_t sign = bits & uint64_t{1} << 63, fraction = bits << 12 >> 12;
+    int exponent = static_cast<int>(bits >> 52 & 0x7ff);
+    if (exponent == 0 && fraction == 0) return {0, sign};
+    if (exponent == 0) {  // denormal; normal in the wider format
+        int shift = __builtin_clzll(fraction) - 11;
+        fraction = fraction << shift << 12 >> 12;
+        exponent = 1 - shift;
+    }
+    auto wide = exponent == 0x7ff ? uint64_t{0x7fff} : static_cast<uint64_t>(exponent + kBias);
+    return {fraction << 60, sign | wide << 48 | fraction >> 4};
+}
+
+double double_of_quad(Quad quad) {
+    int exponent = static_cast<int>(quad.high >> 48 & 0x7fff);
+    uint64_t top = quad.high & 0xffffffffffff, sign = quad.high & uint64_t{1} << 63, bits;
+    if (exponent == 0x7fff) {
+        bits = uint64_t{0x7ff} << 52 | top << 4 | quad.low >> 60;
+        if (top || quad.low) bits |= uint64_t{1} << 51;  // stays a NaN, and quiet
+    } else if (exponent == 0) {
+        bits = 0;  // far below the smallest double
+    } else {
+        // 54 bits of fraction and a sticky one, as many as fit below a denormal's place; the one
+        // rounding is that of the conversion to double.
+        uint64_t mantissa = (uint64_t{1} << 48 | top) << 6 | quad.low >> 58;
+        bool sticky = quad.low << 6 != 0;
+        int scale = exponent - 16383 - 54, lost = std::min(60, -1074 - scale - 1);
+        if (lost > 0) {
+            sticky |= mantissa << (64 - lost) != 0;
+            mantissa >>= lost;
+            scale += lost;
+            // One bit below the last place is kept, and the sticky one below that.
+            bits = (mantissa >> 1) + ((mantissa & 1) && (sticky || (mantissa & 2)));
+        } else {
+            double value = std::ldexp(static_cast<double>(mantissa | sticky), scale);
+            std::memcpy(&bits, &value, sizeof bits);
+        }
+    }
+    bits |= sign;
+    double value;
+    std::memcpy(&value, &bits, sizeof value);
+    return value;
+}
+
 namespace {
 
 struct Number {
@@ -38,10 +90,6 @@ Number number_of(const Datatype& basic) {
     return n;
 }
 
-struct Quad {
-    uint64_t low, high;
-};
-
 #if POMONA_HAS_FLOAT128
 Quad to_quad(long double value) {
     Float128 wide = value;
@@ -55,51 +103,9 @@ long double from_quad(Quad quad) {
     return static_cast<long double>(wide);
 }
 #else
-// long double is double here. binary128: sign, 15 bits of exponent, 112 of fraction.
 static_assert(LDBL_MANT_DIG == DBL_MANT_DIG);
-constexpr int kBias = 16383 - 1023;
-
-Quad to_quad(long double value) {
-    double narrow = static_cast<double>(value);
-    uint64_t bits;
-    std::memcpy(&bits, &narrow, sizeof bits);
-    uint64_t sign = bits & uint64_t{1} << 63, fraction = bits << 12 >> 12;
-    int exponent = static_cast<int>(bits >> 52 & 0x7ff);
-    if (exponent == 0 && fraction != 0) {  // denormal: normal in the wider format
-        int shift = __builtin_clzll(fraction) - 11;
-        fraction = fraction << shift << 12 >> 12;
-        exponent = 1 - shift;
-    } else if (exponent == 0) {
-        return {0, sign};
-    }
-    uint64_t wide = bits << 1 >> 53 == 0x7ff ? 0x7fff : static_cast<uint64_t>(exponent + kBias);
-    return {fraction << 60, sign | wide << 48 | fraction >> 4};
-}
-
-long double from_quad(Quad quad) {
-    // Through sums of exact parts, so that rounding is the processor's.
-    bool negative = quad.high >> 63;
-    int exponent = static_cast<int>(quad.high >> 48 & 0x7fff);
-    uint64_t top = quad.high & 0xffffffffffff;
-    uint64_t bits;
-    if (exponent == 0x7fff) {
-        bits = uint64_t{0x7ff} << 52 | top << 4 | quad.low >> 60;
-        if ((top || quad.low) && (bits << 12) == 0) bits |= uint64_t{1} << 51;
-    } else if (exponent - kBias > 0x7fe) {
-        bits = uint64_t{0x7ff} << 52;
-    } else {
-        // 53 bits and a sticky one below.
-        uint64_t mantissa = (uint64_t{exponent != 0} << 48 | top) << 6 | quad.low >> 58;
-        mantissa |= (quad.low << 6) != 0;
-        int scale = exponent - 16383 - 54;
-        double narrow = __builtin_ldexp(static_cast<double>(mantissa), scale);
-        std::memcpy(&bits, &narrow, sizeof bits);
-    }
-    bits |= uint64_t{negative} << 63;
-    double narrow;
-    std::memcpy(&narrow, &bits, sizeof narrow);
-    return narrow;
-}
+Quad to_quad(long double value) { return quad_of_double(static_cast<double>(value)); }
+long double from_quad(Quad quad) { return double_of_quad(quad); }
 #endif
 
 void reversed(std::byte* to, const std::byte* from, size_t length) {

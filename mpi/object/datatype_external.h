@@ -13,4 +13,11 @@ MPI_Count external_size(const Datatype& type);
 void pack_external(const void* base, MPI_Count count, const Datatype& type, std::byte* out);
 void unpack_external(void* base, MPI_Count count, const Datatype& type, const std::byte* in);
 
+// IEEE binary128, for machines whose compilers lack it.
+struct Quad {
+    uint64_t low, high;
+};
+Quad quad_of_double(double value);
+double double_of_quad(Quad quad);
+
 }  // namespace pomona

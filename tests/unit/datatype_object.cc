@@ -1,7 +1,9 @@
 // tests/unit/datatype_object.cc: what random types seldom reach: limits, markers, very large and very
 // deep types, and the table of predefined ones.
+#include "btl/base/random.h"
 #include "mpi/object/datatype_external.h"
 
+#include <cmath>
 #include <fstream>
 #include <gtest/gtest.h>
 #include <limits>
@@ -191,6 +193,40 @@ TEST(datatype_object, external32_bytes) {
     EXPECT_EQ(external_size(of(MPI_LONG_DOUBLE_INT)), 20);
     EXPECT_EQ(external_size(of(MPI_WCHAR)), 2);
 }
+
+#if POMONA_HAS_FLOAT128
+// Goal: the conversions for machines without binary128 round as the compiler's do. Method: random
+// bit patterns, weighted towards denormals and limits, against __float128.
+TEST(datatype_object, binary128_conversions) {
+    Random random(128);
+    auto bits_of = [](auto value) {
+        uint64_t bits;
+        std::memcpy(&bits, &value, sizeof bits);
+        return bits;
+    };
+    for (int i = 0; i < 300000; ++i) {
+        uint64_t bits = random.next();
+        if (i % 3 == 0) bits &= 0x800fffffffffffff;
+        if (i % 3 == 1) bits &= random.next() & 0xffefffffffffffff;
+        double narrow;
+        std::memcpy(&narrow, &bits, sizeof narrow);
+        if (narrow != narrow) continue;
+        Quad quad = quad_of_double(narrow);
+        Float128 wide = narrow;
+        ASSERT_EQ(std::memcmp(&quad, &wide, sizeof quad), 0) << narrow;
+        ASSERT_EQ(bits_of(double_of_quad(quad)), bits);
+        // More bits than a double has, near the limits of its exponents too.
+        quad.low = i % 4 == 0 ? uint64_t{1} << random.below(64) : random.next();
+        uint64_t exponent = i % 2 ? 16383 - 1078 + random.below(60) : 16383 + 1018 + random.below(9);
+        quad.high = (quad.high & 0x8000ffffffffffff) | exponent << 48;
+        if (i % 5 == 0) quad.high &= ~uint64_t{0xffffffff}, quad.low = 0;
+        std::memcpy(&wide, &quad, sizeof quad);
+        ASSERT_EQ(bits_of(double_of_quad(quad)), bits_of(static_cast<double>(wide)))
+            << std::hex << quad.high << " " << quad.low;
+    }
+    EXPECT_TRUE(std::isnan(double_of_quad(quad_of_double(std::nan("")))));
+}
+#endif
 
 }  // namespace
 }  // namespace pomona
