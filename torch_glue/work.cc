@@ -12,10 +12,11 @@ namespace {
 
 using namespace std::chrono_literals;
 
-// How long a waiting thread tests the requests itself. The first part without yielding: a small
-// all-reduce takes microseconds. After the second the wait is left to MPI's own thread, so that a rank
-// that waits long sleeps.
-constexpr auto kSpin = 30us;
+// How long a waiting thread tests the requests itself. The first part without yielding: short, because
+// on a busy machine two ranks may share a core, where each microsecond of it delays the peer (30 us of it
+// made a small all-reduce 78 us there instead of 6). After the second part the wait is left to MPI's
+// own thread, so that a rank that waits long sleeps.
+constexpr auto kSpin = 3us;
 constexpr auto kYield = 2ms;
 
 // Python is ending: a thread of ours that drops the last reference to a tensor would wait for the GIL
