@@ -439,7 +439,7 @@ void Engine::finish_p2p(P2pRequest& request) {
         // A step of a schedule: no user holds it.
         int error = request.outcome_.error;
         Error why{error == MPI_ERR_TRUNCATE ? Code::truncated : Code::peer_gone,
-                  request.outcome_.reason ? request.outcome_.reason : "", 
+                  request.outcome_.reason ? request.outcome_.reason : "",
                   request.peer ? request.peer->rank : -1};
         request.completion = nullptr;
         request.type = nullptr;

@@ -1,0 +1,38 @@
+#!/usr/bin/env bash
+# examples/quickstart.sh: from a clone to a training step over Pomona. Installs what is missing
+# (saying what), builds, and runs: an MPI program over shared memory and over TCP, data-parallel
+# training on real data, and a benchmark. Results: .build/quickstart.
+. "$(dirname "$0")/../tests/setup.sh"
+install_packages
+make_venv
+mkdir -p "$(dirname "$POMONA_BUILD")"
+if [ ! -f "$POMONA_BUILD/build.ninja" ]; then build -DPOMONA_TESTS=OFF
+else find_cmake; say "Building in $POMONA_BUILD"; "$CMAKE" --build "$POMONA_BUILD" > /dev/null; fi
+out=$(dirname "$POMONA_BUILD")/quickstart
+mkdir -p "$out"
+bin=$POMONA_BUILD/bin
+export PYTHONPATH=$POMONA_BUILD/python
+
+say "1. An MPI program, compiled with our mpicc, on 4 ranks"
+"$bin/mpicc" -O2 -o "$out/ring" "$POMONA_ROOT/examples/ring.c"
+echo "over shared memory:"
+"$bin/mpirun" -n 4 "$out/ring"
+echo "over TCP:"
+"$bin/mpirun" -n 4 --set transports=self,tcp "$out/ring"
+
+say "2. DistributedDataParallel on handwritten digits, backend \"mpi\" on a stock PyTorch, 2 ranks"
+"$bin/mpirun" -n 2 "$POMONA_VENV/bin/python" "$POMONA_ROOT/examples/ddp_digits.py" --check --out "$out"
+
+say "3. mpi-bench allreduce"
+"$bin/mpirun" -n 2 "$bin/mpi-bench" allreduce --quick
+
+say "Done"
+cat <<END
+Results and plots are in $out. To go on in this shell:
+    export PATH=$bin:\$PATH PYTHONPATH=$POMONA_BUILD/python
+    mpicc -O2 program.c -o program && mpirun -n 4 ./program
+    mpirun -n 2 $POMONA_VENV/bin/python train.py      # dist.init_process_group("mpi")
+    mpi-bench versus --quick                          # beside other MPI libraries
+    pomona info, pomona params, pomona cost allreduce 1MiB
+README.md tells the rest.
+END
