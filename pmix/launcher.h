@@ -16,6 +16,8 @@
 #include <string>
 #include <vector>
 
+#include <sys/resource.h>
+
 namespace pomona {
 
 class PmixServer;
@@ -43,6 +45,7 @@ private:
     // Before the start.
     bool plan();
     bool prepare();
+    void raise_descriptor_limit();
     bool start_all();
     bool start_one(Process& process);
     bool connect_streams(Process& process, SpawnRequest& request, std::vector<int>& ours);
@@ -89,6 +92,7 @@ private:
     std::vector<Binding> bindings_;
     std::vector<std::string> common_;
     JobDirectory directory_;
+    rlimit descriptor_limit_{};
 
     event_base* base_ = nullptr;
     std::unique_ptr<Output> stdout_, stderr_;

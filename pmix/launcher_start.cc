@@ -15,6 +15,7 @@
 #include <arpa/inet.h>
 #include <fcntl.h>
 #include <netinet/in.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -128,6 +129,8 @@ bool Launcher::prepare() {
     base_ = event_base_new_with_config(config);
     event_config_free(config);
     if (!base_) return say("no event loop can be made"), false;
+    watch_signals();  // from here on a signal ends us in good order
+    raise_descriptor_limit();
     stdout_ = std::make_unique<Output>(base_, 1);
     stderr_ = std::make_unique<Output>(base_, 2);
     for (Output* output : {stdout_.get(), stderr_.get()})
@@ -206,8 +209,17 @@ std::vector<std::string> Launcher::environment_of(const Process& process) const 
     return out;
 }
 
+// Two pipes and a socket a rank; the ranks themselves get the old limit back (spawn.cc).
+void Launcher::raise_descriptor_limit() {
+    rlim_t needed = static_cast<rlim_t>(size_) * 3 + 64;
+    if (getrlimit(RLIMIT_NOFILE, &descriptor_limit_) != 0 || descriptor_limit_.rlim_cur >= needed)
+        return;
+    rlimit raised = descriptor_limit_;
+    raised.rlim_cur = std::min(needed, raised.rlim_max);
+    setrlimit(RLIMIT_NOFILE, &raised);
+}
+
 bool Launcher::start_all() {
-    watch_signals();
     for (Process& process : processes_)
         if (!start_one(process)) return false;
     std::vector<pid_t> groups;
@@ -235,6 +247,7 @@ bool Launcher::start_one(Process& process) {
     request.arguments = program.command;
     request.environment = environment_of(process);
     request.directory = program.directory;
+    request.descriptor_limit = descriptor_limit_;
     request.cpu_mask = bindings_[static_cast<size_t>(process.rank)].cpu_mask;
     request.path = find_program(program.command[0], program.directory, request.environment);
     if (request.path.empty()) {

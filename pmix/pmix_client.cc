@@ -86,7 +86,9 @@ public:
     Result<std::vector<std::byte>> lookup(int rank, std::string_view key) override {
         pmix_value_t* value = nullptr;
         pmix_proc_t whom = pmix_process(self_.nspace, static_cast<pmix_rank_t>(rank));
-        pmix_status_t status = pmix_.PMIx_Get(&whom, full_key(key).c_str(), nullptr, 0, &value);
+        // Fences collect: what the server does not have now will not come (it would wait 2 s).
+        pmix_info_t immediate = pmix_flag(PMIX_IMMEDIATE);
+        pmix_status_t status = pmix_.PMIx_Get(&whom, full_key(key).c_str(), &immediate, 1, &value);
         if (status != PMIX_SUCCESS)
             return pmix_error(pmix_, status, "Nothing was published under this key", rank);
         std::vector<std::byte> out;

@@ -31,6 +31,7 @@ struct Plan {
     int streams[3];
     const unsigned long* cpu_mask;
     size_t cpu_mask_bytes;
+    const rlimit* descriptor_limit;
     sigset_t signals;
     pid_t parent;
     // Written by the child.
@@ -59,6 +60,7 @@ void fail(Plan& plan, Step step, int report) {
     if (plan.cpu_mask_bytes) syscall(SYS_sched_setaffinity, 0, plan.cpu_mask_bytes, plan.cpu_mask);
 #endif
     setpgid(0, 0);
+    if (plan.descriptor_limit->rlim_cur > 0) setrlimit(RLIMIT_NOFILE, plan.descriptor_limit);
     for (int i = 0; i < 3; ++i) {
         // The streams lie above 2 (or are in place), so no dup2 overwrites one still needed.
         if (plan.streams[i] == i) fcntl(i, F_SETFD, 0);
@@ -132,7 +134,8 @@ Result<pid_t> spawn(const SpawnRequest& request) {
     Plan plan{request.path.c_str(), arguments.data(), environment.data(), shell_arguments.data(),
               request.directory.empty() ? nullptr : request.directory.c_str(),
               {request.input, request.output, request.error}, request.cpu_mask.data(),
-              request.cpu_mask.size() * sizeof(unsigned long), {}, getpid()};
+              request.cpu_mask.size() * sizeof(unsigned long), &request.descriptor_limit, {},
+              getpid()};
     // No signal may run one of our handlers in the child.
     sigset_t all;
     sigfillset(&all);

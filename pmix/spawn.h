@@ -9,6 +9,7 @@
 #include <string>
 #include <vector>
 
+#include <sys/resource.h>
 #include <sys/types.h>
 
 namespace pomona {
@@ -20,6 +21,7 @@ struct SpawnRequest {
     std::string directory;                  // empty: ours
     int input = -1, output = -1, error = -1;
     std::vector<unsigned long> cpu_mask;    // empty: not bound
+    rlimit descriptor_limit{};              // RLIMIT_NOFILE; zero: ours
 };
 
 // The process id; its process group has the same number. The Error's `what` says which step failed.
