@@ -1,0 +1,73 @@
+// tests/sim/describe_collectives.cc: writes docs/collectives.md from the catalog.
+// `describe_collectives FILE` writes it; `describe_collectives --check FILE` fails when it is stale.
+#include "coll/select.h"
+
+#include "btl/base/format.h"
+
+#include <cstdio>
+#include <cstring>
+#include <fstream>
+#include <sstream>
+
+using namespace pomona;
+using namespace pomona::coll;
+
+namespace {
+
+const char* const kHead =
+    "# Collective algorithms\n\n"
+    "Generated from `coll/catalog.def` by `describe_collectives`; do not edit.\n\n"
+    "Each collective operation is a schedule: steps (send, receive, copy, reduce) and their\n"
+    "dependencies, built by one of the algorithms below. The cheapest algorithm that the shape allows\n"
+    "is taken: the formula is evaluated with the machine's measured costs, and with several numbers of\n"
+    "segments where it has any. `POMONA_ALLREDUCE=ring:segments=4` (or `mpirun --set\n"
+    "allreduce=ring:segments=4`) takes one by name, and `pomona cost allreduce 1MiB` shows the ranking.\n"
+    "A name that does not fit a call (its limits do not hold) is passed over for that call.\n\n"
+    "Operations that do not commute are applied in rank order by every algorithm whose limits do not\n"
+    "say `commutative`. Results are bitwise repeatable: the order of operations is part of the\n"
+    "schedule and does not depend on when messages arrive.\n\n"
+    "Letters: `p` ranks; `lg` = log2 p rounded up, `down` the largest power of two up to p, `lgdown` its\n"
+    "logarithm, `lgless` that of p-1 rounded up, `rest` 1 unless p is a power of two; `n` bytes of the\n"
+    "whole vector, `m` of one rank's block; `a` = L + 2o one message's latency and `b` = G time per byte\n"
+    "(LogGP), `o` the overhead per message; `c` and `r` per byte copied and reduced; `S` segments, `k`\n"
+    "radix, `batches` = (p-1)/k rounded up, `depth` of a k-ary tree; `h` nodes of at most `q` ranks, `lgh`\n"
+    "and `lgq` their logarithms, `a1` and `b1` within a node, `levels`: several nodes with several ranks.\n"
+    "`ring_reduce` is the reduce-scatter of a ring with segments, (p-1)(a + n/p (b + r)) for one segment.\n\n"
+    "Sources in full: `docs/papers.md`. Simulated and formula times are held together by tests/sim.\n";
+
+std::string page() {
+    std::string out = kHead;
+    Collective last = Collective::count_;
+    for (const Algorithm& row : catalog()) {
+        if (row.collective != last) {
+            out += format("\n## {}\n\n| algorithm | options | limits | time | source |\n"
+                          "| --- | --- | --- | --- | --- |\n", collective_name(row.collective));
+            last = row.collective;
+        }
+        std::string options = row.uses_segments ? "segments" : "";
+        if (row.uses_radix) options += options.empty() ? "radix" : ", radix";
+        std::string limits = row.limits == std::string("true") ? "" : format("`{}`", row.limits);
+        for (size_t at = 0; (at = limits.find('|', at)) != limits.npos; at += 2) limits.insert(at, "\\");
+        out += format("| {} | {} | {} | `{}` | {} |\n", row.name, options, limits, row.formula,
+                      row.citation);
+    }
+    return out;
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+    if (argc == 2) {
+        std::ofstream(argv[1]) << page();
+        return 0;
+    }
+    if (argc != 3 || std::strcmp(argv[1], "--check")) {
+        std::fprintf(stderr, "usage: describe_collectives [--check] FILE\n");
+        return 2;
+    }
+    std::stringstream kept;
+    kept << std::ifstream(argv[2]).rdbuf();
+    if (kept.str() == page()) return 0;
+    std::fprintf(stderr, "%s is stale; run: %s %s\n", argv[2], argv[0], argv[2]);
+    return 1;
+}

@@ -1,0 +1,250 @@
+// tests/unit/coll_run.cc: the Runner: order, reuse, errors, cancelling; the cache and the selection.
+#include "coll/cache.h"
+#include "coll/run.h"
+#include "coll/select.h"
+
+#include <gtest/gtest.h>
+
+#include <cstring>
+
+namespace pomona::coll {
+namespace {
+
+// Keeps every operation until the test ends it.
+class ManualCarrier final : public Carrier {
+public:
+    struct Operation {
+        bool send;
+        int peer, slot;
+        size_t length;
+        Completion* done;
+    };
+    std::vector<Operation> operations;
+    int cancelled = 0;
+
+    void send(int peer, int slot, ConstBytes data, Completion& done) override {
+        operations.push_back({true, peer, slot, data.size(), &done});
+    }
+    void recv(int peer, int slot, Bytes data, Completion& done) override {
+        operations.push_back({false, peer, slot, data.size(), &done});
+    }
+    void cancel(Completion& done) override {
+        ++cancelled;
+        end(done, &kWithdrawn);
+    }
+    void end(Completion& done, const Error* error = nullptr) {
+        for (auto it = operations.begin(); it != operations.end(); ++it)
+            if (it->done == &done) {
+                operations.erase(it);
+                return done.function(&done, error);
+            }
+        FAIL() << "an operation ended twice";
+    }
+
+private:
+    const Error kWithdrawn{Code::internal, "Withdrawn", -1, 0};
+};
+
+struct Done : Completion {
+    Done() {
+        function = [](Completion* self, const Error* error) {
+            auto* done = static_cast<Done*>(self);
+            ++done->calls;
+            if (error) done->error = *error;
+        };
+    }
+    int calls = 0;
+    Error error{Code::ok, "", -1, 0};
+};
+
+Schedule three_receives() {
+    Shape shape{.rank = 0, .size = 4, .element = 1};
+    Builder s(shape);
+    for (int peer = 1; peer < 4; ++peer) s.recv(peer, s.result(8 * peer, 8));
+    s.send(1, s.result(8, 24));
+    return s.finish();
+}
+
+TEST(Runner, starts_what_is_ready_and_ends_once) {
+    Schedule schedule = three_receives();
+    ManualCarrier carrier;
+    Runner runner;
+    std::byte result[64];
+    for (int round = 1; round <= 3; ++round) {  // reused, as persistent collectives do
+        Done done;
+        runner.prepare(schedule);
+        runner.start(carrier, {.result = result}, done);
+        ASSERT_EQ(carrier.operations.size(), 3u);
+        while (carrier.operations.size() > 1) carrier.end(*carrier.operations.back().done);
+        carrier.end(*carrier.operations[0].done);
+        ASSERT_EQ(carrier.operations.size(), 1u);  // now the send, whose regions are all there
+        EXPECT_TRUE(carrier.operations[0].send);
+        EXPECT_EQ(done.calls, 0);
+        carrier.end(*carrier.operations[0].done);
+        EXPECT_EQ(done.calls, 1);
+        EXPECT_FALSE(runner.running());
+    }
+}
+
+TEST(Runner, cancels_the_rest_after_an_error_and_reports_the_first) {
+    Schedule schedule = three_receives();
+    ManualCarrier carrier;
+    Runner runner;
+    std::byte result[64];
+    Done done;
+    runner.prepare(schedule);
+    runner.start(carrier, {.result = result}, done);
+    Error gone{Code::peer_gone, "Connection closed", 2, 0};
+    carrier.end(*carrier.operations[1].done, &gone);
+    EXPECT_EQ(carrier.cancelled, 2);
+    EXPECT_TRUE(carrier.operations.empty());
+    EXPECT_EQ(done.calls, 1);
+    EXPECT_EQ(done.error.code, Code::peer_gone);
+    EXPECT_EQ(done.error.peer, 2);
+}
+
+TEST(Runner, can_be_ended_from_outside) {
+    Schedule schedule = three_receives();
+    ManualCarrier carrier;
+    Runner runner;
+    std::byte result[64];
+    Done done;
+    runner.prepare(schedule);
+    runner.start(carrier, {.result = result}, done);
+    runner.fail({Code::timed_out, "The job ends", -1, 0});
+    EXPECT_EQ(done.calls, 1);
+    EXPECT_EQ(done.error.code, Code::timed_out);
+    runner.fail({Code::timed_out, "The job ends", -1, 0});
+    EXPECT_EQ(done.calls, 1);
+}
+
+TEST(Runner, waits_for_gates) {
+    Shape shape{.rank = 0, .size = 2, .element = 1};
+    Builder s(shape);
+    s.gate(7, s.input(0, 8));
+    s.send(1, s.input(0, 8));
+    Schedule schedule = s.finish();
+    struct OneGate : Gate { Completion* done = nullptr; int number = 0; } gate;
+    gate.wait = [](Gate* self, int number, Completion& done) {
+        static_cast<OneGate*>(self)->done = &done;
+        static_cast<OneGate*>(self)->number = number;
+    };
+    ManualCarrier carrier;
+    Runner runner;
+    Done done;
+    std::byte input[8];
+    runner.prepare(schedule);
+    runner.start(carrier, {.input = input, .gate = &gate}, done);
+    EXPECT_EQ(gate.number, 7);
+    EXPECT_TRUE(carrier.operations.empty());
+    gate.done->function(gate.done, nullptr);
+    ASSERT_EQ(carrier.operations.size(), 1u);
+    carrier.end(*carrier.operations[0].done);
+    EXPECT_EQ(done.calls, 1);
+}
+
+TEST(Runner, does_nothing_at_once) {
+    Shape shape{.collective = Collective::barrier, .size = 1};
+    Schedule schedule = build_schedule(*find_algorithm(Collective::barrier, "dissemination"), shape, {});
+    ManualCarrier carrier;
+    Runner runner;
+    Done done;
+    runner.prepare(schedule);
+    runner.start(carrier, {}, done);
+    EXPECT_EQ(done.calls, 1);
+}
+
+TEST(Cache, keeps_by_shape_and_drops_the_oldest) {
+    ScheduleCache cache(2);
+    Policy policy;
+    Shape shape{.collective = Collective::allreduce, .size = 4, .count = 1, .element = 8};
+    bool built = false;
+    auto first = cache.get(shape, policy, &built);
+    EXPECT_TRUE(built);
+    EXPECT_EQ(cache.get(shape, policy, &built), first);
+    EXPECT_FALSE(built);
+    for (size_t count : {2u, 3u}) shape.count = count, cache.get(shape, policy, &built);
+    EXPECT_EQ(cache.size(), 2u);
+    shape.count = 3;
+    cache.get(shape, policy, &built);
+    EXPECT_FALSE(built);
+    shape.count = 1;
+    cache.get(shape, policy, &built);
+    EXPECT_TRUE(built);
+}
+
+TEST(Cache, tells_block_lists_apart) {
+    ScheduleCache cache;
+    Policy policy;
+    std::vector<Block> blocks{{0, 8}, {8, 8}}, others{{0, 8}, {16, 8}};
+    Shape shape{.collective = Collective::allgather, .size = 2, .element = 8, .irregular = true};
+    bool built = false;
+    shape.result_blocks = blocks;
+    cache.get(shape, policy);
+    shape.result_blocks = others;
+    cache.get(shape, policy, &built);
+    EXPECT_TRUE(built);
+    shape.result_blocks = blocks;
+    cache.get(shape, policy, &built);
+    EXPECT_FALSE(built);
+}
+
+TEST(Select, takes_short_ways_for_short_vectors_and_rings_for_long_ones) {
+    Machine machine = Machine::tcp_loopback();
+    Shape shape{.collective = Collective::allreduce, .size = 16, .count = 1, .element = 4};
+    Plan small = select(shape, machine);
+    shape.count = 64u << 20;
+    Plan large = select(shape, machine);
+    EXPECT_STRNE(small.algorithm->name, "ring");
+    EXPECT_LT(small.cost_ns, 1e6);
+    Facts facts(shape, machine, {});
+    EXPECT_LT(large.cost_ns, find_algorithm(Collective::allreduce, "recursive_doubling")->cost(facts) / 2);
+    // A row that is not legal is not taken, however cheap.
+    shape.commutative = false;
+    EXPECT_STRNE(select(shape, machine).algorithm->name, "ring");
+}
+
+TEST(Select, follows_the_user_where_that_is_legal) {
+    std::string problem;
+    auto choice = parse_choice_for(Collective::allreduce, "ring:segments=4", problem);
+    ASSERT_TRUE(choice.ok()) << problem;
+    Shape shape{.collective = Collective::allreduce, .size = 4, .count = 9, .element = 8};
+    Plan plan = select(shape, Machine::shared_memory(), *choice);
+    EXPECT_STREQ(plan.algorithm->name, "ring");
+    EXPECT_EQ(plan.options.segments, 4);
+    shape.commutative = false;
+    EXPECT_STRNE(select(shape, Machine::shared_memory(), *choice).algorithm->name, "ring");
+}
+
+TEST(Select, explains_every_row) {
+    Shape shape{.collective = Collective::allreduce, .size = 4, .count = 1 << 17, .element = 8};
+    std::string text = explain(shape, Machine::shared_memory());
+    for (const Algorithm& row : catalog_of(Collective::allreduce))
+        EXPECT_NE(text.find(row.name), std::string::npos) << text;
+    EXPECT_NE(text.find("not here: needs levels"), std::string::npos) << text;
+}
+
+TEST(Choice, is_read_and_refused_with_a_reason) {
+    std::string problem;
+    auto parsed = parse_choice("ring:segments=4,radix=3", problem);
+    ASSERT_TRUE(parsed.ok());
+    EXPECT_EQ(parsed->algorithm, "ring");
+    EXPECT_EQ(parsed->options.segments, 4);
+    EXPECT_EQ(parsed->options.radix, 3);
+    EXPECT_TRUE(parse_choice("", problem)->algorithm.empty());
+    EXPECT_TRUE(parse_choice("auto", problem)->algorithm.empty());
+    for (const char* bad : {"ring:", "ring:segments", "ring:segments=", "ring:segments=0", "Ring",
+                            "ring:segments=99999999999", "ring:segments=4x", "ring:colour=3", ":",
+                            "auto:segments=2", "ring:segments=1,", "a b"}) {
+        problem.clear();
+        EXPECT_FALSE(parse_choice(bad, problem).ok()) << bad;
+        EXPECT_FALSE(problem.empty()) << bad;
+    }
+    EXPECT_FALSE(parse_choice_for(Collective::allreduce, "rnig", problem).ok());
+    EXPECT_NE(problem.find("did you mean ring?"), std::string::npos) << problem;
+    EXPECT_FALSE(parse_choice_for(Collective::bcast, "binomial:segments=2", problem).ok());
+    EXPECT_NE(problem.find("has no segments"), std::string::npos) << problem;
+}
+
+}  // namespace
+}  // namespace pomona::coll
