@@ -48,7 +48,7 @@ class Ranks:
             start = time.perf_counter()
             call()
             once = time.perf_counter() - start
-        plan = self.torch.tensor([max(5, min(2000, seconds / max(once, 1e-6)))])
+        plan = self.torch.tensor([max(5.0, min(2000.0, seconds / max(once, 1e-6)))])
         self.dist.all_reduce(plan, op=self.dist.ReduceOp.MIN)
         samples = []
         for _ in range(int(plan.item())):
