@@ -8,6 +8,9 @@
 #include <cstring>
 
 namespace pomona {
+
+std::atomic<const KernelTable*> installed_kernels{nullptr};
+
 namespace {
 
 struct TypeFacts {
@@ -103,6 +106,9 @@ bool is_allowed(ReduceOp op, ElementType type) {
 
 const ReduceKernel* find_kernel(ReduceOp op, ElementType type) {
     static const KernelTable& table = table_of(best_isa());
+    // acquire: the rules behind an installed table are complete (install_choices releases).
+    if (auto* installed = installed_kernels.load(std::memory_order_acquire))
+        if (const ReduceKernel* kernel = find_in(*installed, op, type)) return kernel;
     return find_in(table, op, type);
 }
 

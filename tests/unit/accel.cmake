@@ -2,6 +2,8 @@
 pomona_test(accel_kernels unit/accel_kernels.cc unit/accel_float16.cc
             unit/accel_reduce_many.cc LIBS pomona_accel pomona_base LABELS accel)
 
+pomona_test(accel_choose unit/accel_choose.cc LIBS pomona_accel pomona_base LABELS accel)
+
 # The same tests as an Arm program under qemu; skipped where the cross compiler is missing.
 add_test(NAME accel_aarch64
          COMMAND ${CMAKE_SOURCE_DIR}/tests/cross/aarch64.sh ${CMAKE_BINARY_DIR}/aarch64)
