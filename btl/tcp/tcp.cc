@@ -375,7 +375,10 @@ Push TcpEndpoint::push(const FrameHeader& header, ConstBytes payload) {
     if (state != State::up) return state == State::gone ? Push::gone : Push::busy;
     Connection& c = *connection;
     if (c.has_output()) {
-        if (!c.flush()) return transport_.fail(*this, os_error(Code::peer_gone, "The TCP connection is closed", peer)), Push::gone;
+        if (!c.flush()) {
+            transport_.fail(*this, os_error(Code::peer_gone, "The TCP connection is closed", peer));
+            return Push::gone;
+        }
         if (c.has_output()) return Push::busy;
     }
     tcp::FrameHead head{payload.size(), header};
@@ -408,7 +411,8 @@ Push TcpEndpoint::push_fill(const FrameHeader& header, size_t length, FillFuncti
     c.out_done = 0;
     fill(context, Bytes(c.out).subspan(sizeof head));
     // A broken connection is reported by the next poll.
-    if (!c.flush()) transport_.fail(*this, os_error(Code::peer_gone, "The TCP connection is closed", peer));
+    if (!c.flush())
+        transport_.fail(*this, os_error(Code::peer_gone, "The TCP connection is closed", peer));
     return Push::sent;
 }
 

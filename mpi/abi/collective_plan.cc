@@ -528,7 +528,9 @@ int plan_neighbor(const char* f, CollectivePlan& plan, SendSide send, RecvSide r
     STEP(type(recv.type, "recvtype", recv_type));
     std::vector<Planner::Decoded> out, in;
     for (size_t i = 0; i < topology->destinations.size(); ++i)
-        out.push_back({send.count, gather ? 0 : static_cast<MPI_Aint>(i) * send.count * send_type->extent(), send_type});
+        out.push_back({send.count,
+                       gather ? 0 : static_cast<MPI_Aint>(i) * send.count * send_type->extent(),
+                       send_type});
     for (size_t i = 0; i < topology->sources.size(); ++i)
         in.push_back({recv.count, static_cast<MPI_Aint>(i) * recv.count * recv_type->extent(), recv_type});
     return bind_neighbors(p, *topology, send.buffer, out, recv.buffer, in);

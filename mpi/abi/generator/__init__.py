@@ -1,0 +1,1 @@
+"""generator: the parts of mpi/abi/generate.py."""

@@ -1,0 +1,147 @@
+// tests/unit/btl_base.cc: parameters, readers of wire formats, the engine's header and tables.
+#include "btl/base/bytes.h"
+#include "btl/base/params.h"
+#include "btl/base/random.h"
+#include "btl/tcp/wire.h"
+#include "mpi/p2p/header.h"
+#include "mpi/p2p/operations.h"
+
+#include <gtest/gtest.h>
+
+namespace pomona {
+namespace {
+
+struct Read {
+    Params params;
+    std::vector<std::string> complaints;
+};
+Read read(std::vector<const char*> environment) {
+    Read out;
+    environment.insert(environment.begin(), "HOME=/nowhere");
+    environment.push_back(nullptr);
+    out.params = read_params(environment.data(),
+                             [&](const std::string& line) { out.complaints.push_back(line); });
+    return out;
+}
+
+TEST(Params, environment_sets_values_with_units) {
+    Read got = read({"POMONA_EAGER_MAX=64K", "POMONA_CHECK_ARGUMENTS=no", "POMONA_ALLREDUCE=ring"});
+    EXPECT_TRUE(got.complaints.empty());
+    EXPECT_EQ(got.params.eager_max, 65536u);
+    EXPECT_FALSE(got.params.check_arguments);
+    EXPECT_EQ(got.params.allreduce, "ring");
+}
+
+TEST(Params, wrong_names_get_the_nearest_one) {
+    Read got = read({"POMONA_EAGER_MAXX=1"});
+    ASSERT_EQ(got.complaints.size(), 1u);
+    EXPECT_NE(got.complaints[0].find("did you mean eager_max"), std::string::npos) << got.complaints[0];
+}
+
+TEST(Params, wrong_values_are_told_and_ignored) {
+    for (const char* wrong : {"POMONA_EAGER_MAX=", "POMONA_EAGER_MAX=x", "POMONA_EAGER_MAX=1Q",
+                              "POMONA_EAGER_MAX=-1", "POMONA_EAGER_MAX=99999999999999999999",
+                              "POMONA_EAGER_MAX=9999999999G", "POMONA_CHECK_ARGUMENTS=maybe"}) {
+        Read got = read({wrong});
+        EXPECT_EQ(got.complaints.size(), 1u) << wrong;
+        EXPECT_EQ(got.params.eager_max, Params{}.eager_max) << wrong;
+    }
+}
+
+TEST(Params, every_row_of_the_table_reads_back_what_it_shows) {
+    for (const ParamInfo& info : param_table()) {
+        Params params;
+        std::string value = get_param(params, info.name);
+        EXPECT_TRUE(set_param(params, info.name, value).ok()) << info.name;
+        EXPECT_EQ(get_param(params, info.name), value);
+    }
+    Params params;
+    EXPECT_FALSE(set_param(params, "no_such", "1").ok());
+}
+
+TEST(Reader, never_reads_past_the_end) {
+    Writer out;
+    out.put(uint32_t{7});
+    out.put_text("abc");
+    Reader in(out.bytes());
+    EXPECT_EQ(in.get<uint32_t>(), 7u);
+    EXPECT_EQ(in.get_text(10), "abc");
+    EXPECT_FALSE(in.failed());
+    EXPECT_EQ(in.get<uint64_t>(), 0u);
+    EXPECT_TRUE(in.failed());
+    Reader small(ConstBytes(out.bytes()).subspan(4));
+    EXPECT_EQ(small.get_text(2), "");  // longer than allowed
+    EXPECT_TRUE(small.failed());
+}
+
+// Every header survives the way out and back; lengths that contradict the payload do not parse.
+TEST(Header, packs_and_parses) {
+    Random random(1);
+    for (int i = 0; i < 10000; ++i) {
+        Header header;
+        header.context = random.next();
+        header.source = static_cast<int32_t>(random.below(1 << 20));
+        header.tag = static_cast<int32_t>(random.next());
+        header.kind = static_cast<FrameKind>(1 + random.below(5));
+        bool carries = header.kind == FrameKind::eager || header.kind == FrameKind::data;
+        header.length = random.below(kLengthMax + 1);
+        header.flags = static_cast<uint8_t>(random.next());
+        header.token = random.next();
+        auto back = parse(header.pack(), carries ? header.length : 0);
+        ASSERT_TRUE(back);
+        EXPECT_EQ(back->context, header.context);
+        EXPECT_EQ(back->source, header.source);
+        EXPECT_EQ(back->tag, header.tag);
+        EXPECT_EQ(back->length, header.length);
+        EXPECT_EQ(back->kind, header.kind);
+        EXPECT_EQ(back->flags, header.flags);
+        EXPECT_EQ(back->token, header.token);
+        EXPECT_FALSE(parse(header.pack(), carries ? header.length + 1 : 1));
+    }
+    EXPECT_FALSE(parse(FrameHeader{{0, 0, 0, 0}}, 0)) << "kind 0";
+    EXPECT_FALSE(parse(FrameHeader{{0, 0, uint64_t{200} << 48, 0}}, 0)) << "unknown kind";
+}
+
+TEST(Greeting, takes_only_this_jobs_secret_and_ranks) {
+    auto bytes = tcp::write_greeting({false, 1, 0}, "right");
+    auto parsed = tcp::parse_greeting(bytes, "right", 2);
+    ASSERT_TRUE(parsed);
+    EXPECT_EQ(parsed->from, 1);
+    EXPECT_FALSE(tcp::parse_greeting(bytes, "wrong", 2));
+    EXPECT_FALSE(tcp::parse_greeting(bytes, "right", 1)) << "rank outside the job";
+    for (size_t length = 0; length < bytes.size(); ++length)
+        EXPECT_FALSE(tcp::parse_greeting(ConstBytes(bytes).first(length), "right", 2));
+    for (size_t flipped = 0; flipped < 8; ++flipped) {
+        auto damaged = bytes;
+        damaged[flipped] ^= std::byte{0x80};
+        EXPECT_FALSE(tcp::parse_greeting(damaged, "right", 2)) << flipped;
+    }
+}
+
+TEST(Address, round_trip_and_limits) {
+    tcp::Address address{4711, {"127.0.0.1", "10.0.0.7"}};
+    auto bytes = tcp::write_address(address);
+    auto parsed = tcp::parse_address(bytes);
+    ASSERT_TRUE(parsed);
+    EXPECT_EQ(parsed->hosts, address.hosts);
+    for (size_t length = 0; length < bytes.size(); ++length)
+        EXPECT_FALSE(tcp::parse_address(ConstBytes(bytes).first(length)));
+}
+
+TEST(OperationTable, numbers_are_not_used_again) {
+    OperationTable<int> table;
+    int a = 1, b = 2;
+    uint64_t first = table.add(&a);
+    EXPECT_EQ(table.find(first), &a);
+    table.remove(first);
+    EXPECT_EQ(table.find(first), nullptr);
+    uint64_t second = table.add(&b);
+    EXPECT_NE(second, first);
+    EXPECT_EQ(table.find(first), nullptr);
+    EXPECT_EQ(table.find(second), &b);
+    EXPECT_EQ(table.find(0), nullptr);
+    EXPECT_EQ(table.find(~uint64_t{0}), nullptr);
+}
+
+}  // namespace
+}  // namespace pomona
