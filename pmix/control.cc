@@ -41,7 +41,9 @@ std::optional<ControlFrame> ControlParser::next() {
     return frame;
 }
 
-std::string control_socket_path(const std::string& directory) { return directory + "/mpirun.sock"; }
+std::string control_socket_path(const std::string& directory) {
+    return directory + "/mpirun.sock";
+}
 
 int socket_peer_user(int descriptor) {
 #if defined(__linux__)

@@ -71,7 +71,8 @@ Result<std::string> share_job_directory(const std::string& tag, std::string_view
     if (lstat(path.c_str(), &status) != 0)
         return os_error(Code::io, "The job's directory cannot be examined");
     if (!S_ISDIR(status.st_mode) || status.st_uid != getuid() || (status.st_mode & 077))
-        return Error{Code::refused, "The job's directory belongs to someone else or is open to others"};
+        return Error{Code::refused, "The job's directory belongs to someone else or is open to "
+                                    "others"};
     return path;
 }
 

@@ -1,4 +1,4 @@
-// pmix/launcher.cc: what happens while a job runs and how it ends; launcher_start.cc has the start.
+// pmix/launcher.cc: what happens while a job runs and how it ends. The start: launcher_start.cc.
 #include "pmix/launcher.h"
 
 #include "btl/base/format.h"
@@ -101,8 +101,8 @@ void Launcher::on_signal(int signal) {
     kill_groups(signal);
     kill_groups(SIGCONT);  // a stopped process cannot die
     if (signal == SIGINT && stderr_->terminal())
-        remark(format("passed the interrupt on to {} process{}; once more kills them at once", size_,
-                      size_ == 1 ? "" : "es"));
+        remark(format("passed the interrupt on to {} process{}; once more kills them at once",
+                      size_, size_ == 1 ? "" : "es"));
     if (state_ == State::running) state_ = State::ending;
     kill_after(kInterruptGrace);
 }
@@ -157,8 +157,8 @@ void Launcher::judge(Process& process, int status) {
         say(format("{} exited with code {}{}; the job ends", who, code,
                    left_mpi ? " without calling MPI_Finalize" : ""));
     } else {
-        say(format("{} exited without calling MPI_Finalize after MPI_Init; the job ends with code 1",
-                   who));
+        say(format("{} exited without calling MPI_Finalize after MPI_Init; the job ends with "
+                   "code 1", who));
         code = 1;
     }
     control_->tell_gone(process.rank);
@@ -171,9 +171,9 @@ void Launcher::check_fence() {
     for (Process& process : processes_) {
         if (process.running || control_->waits_in_fence(process.rank)) continue;
         bool never = control_->phase(process.rank) == ControlServer::Phase::outside;
-        say(format("rank {} ({}) on {} exited {} while other ranks wait for it in MPI_Init or another "
-                   "collective call; the job ends with code 1", process.rank, process.name, host_,
-                   never ? "without calling MPI_Init" : "after MPI_Finalize"));
+        say(format("rank {} ({}) on {} exited {} while other ranks wait for it in MPI_Init or "
+                   "another collective call; the job ends with code 1", process.rank,
+                   process.name, host_, never ? "without calling MPI_Init" : "after MPI_Finalize"));
         return end_job(1, 0, SIGTERM);
     }
 }

@@ -88,9 +88,9 @@ bool Launcher::plan() {
     slots_ = 0;
     for (const HostSlots& host : options_.hosts) {
         if (!is_this_host(host.name, host_)) {
-            say(format("host {} is another machine than this one ({}); starting processes on other "
-                       "hosts is not there yet. Leave out --host and --hostfile, or name only this "
-                       "host", host.name, host_));
+            say(format("host {} is another machine than this one ({}); starting processes on "
+                       "other hosts is not there yet. Leave out --host and --hostfile, or name "
+                       "only this host", host.name, host_));
             return false;
         }
         slots_ += host.slots > 0 ? host.slots : cores;
@@ -108,12 +108,13 @@ bool Launcher::plan() {
         }
     oversubscribed_ = size_ > cores;
     if (options_.refuse_oversubscribe && size_ > slots_) {
-        say(format("{} processes were asked for and there are {} slots; use fewer (-n), or leave out "
-                   "--no-oversubscribe", size_, slots_));
+        say(format("{} processes were asked for and there are {} slots; use fewer (-n), or "
+                   "leave out --no-oversubscribe", size_, slots_));
         return false;
     }
     if (options_.stdin_to == StdinTo::rank && options_.stdin_rank >= size_) {
-        say(format("option --stdin names rank {}, and the job has {} processes", options_.stdin_rank,
+        say(format("option --stdin names rank {}, and the job has {} processes",
+                   options_.stdin_rank,
                    size_));
         return false;
     }
@@ -364,7 +365,8 @@ void Launcher::show_plan() const {
         const Binding& binding = bindings_[static_cast<size_t>(process.rank)];
         std::string where = binding.text.empty() ? "not bound" : "bound to " + binding.text;
         if (options_.display_map || options_.verbose)
-            say(format("rank {}: {} (pid {}), {}", process.rank, process.name, process.pid, where));
+            say(format("rank {}: {} (pid {}), {}", process.rank, process.name, process.pid,
+                       where));
         else
             say(format("rank {} on {}: {}", process.rank, host_, where));
     }

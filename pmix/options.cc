@@ -47,7 +47,8 @@ void add_options(CLI::App& app, Raw& raw, Options& options) {
     app.set_help_flag("-h,--help", "Show this text");
     app.add_flag("-V,--version", raw.version, "Show the version");
     auto* job = app.add_option_group("Processes");
-    job->add_option("-n,-c,--n,--np", raw.program.count, "Number of processes (default: one per core)")
+    job->add_option("-n,-c,--n,--np", raw.program.count,
+                    "Number of processes (default: one per core)")
         ->check(CLI::Range(1, kRanksMax))->type_name("COUNT");
     job->add_option("-H,--host", raw.hosts, "Hosts to use, with slots: a:2,b")->type_name("LIST");
     job->add_option("--hostfile,--machinefile", raw.hostfile,
@@ -56,7 +57,8 @@ void add_options(CLI::App& app, Raw& raw, Options& options) {
                   "More processes than cores are welcome (the default)");
     job->add_flag("--no-oversubscribe,--nooversubscribe", options.refuse_oversubscribe,
                   "Refuse to start more processes than there are slots or cores");
-    job->add_option("--map-by", raw.map, "Place ranks in turn on: slot hwthread core socket numa node")
+    job->add_option("--map-by", raw.map,
+                    "Place ranks in turn on: slot hwthread core socket numa node")
         ->type_name("WHAT");
     job->add_option("--bind-to", raw.bind,
                     "Bind each process to: none (default) hwthread core socket numa")
@@ -80,7 +82,8 @@ void add_options(CLI::App& app, Raw& raw, Options& options) {
     auto* output = app.add_option_group("Output");
     output->add_flag("--tag-output,--prepend-rank", options.tag_output,
                      "Begin each line with its rank and stream");
-    output->add_flag("--timestamp-output", options.timestamp_output, "Begin each line with the time");
+    output->add_flag("--timestamp-output", options.timestamp_output,
+                     "Begin each line with the time");
     output->add_flag("--merge-stderr-to-stdout", options.merge_stderr,
                      "Send standard error to standard output");
     output->add_option("--output-filename", options.output_filename,
@@ -90,7 +93,8 @@ void add_options(CLI::App& app, Raw& raw, Options& options) {
     output->add_flag("-v,--verbose", options.verbose, "Say what mpirun does");
 
     auto* rest = app.add_option_group("Other");
-    rest->add_option("--timeout", options.timeout_seconds, "End the job after this time (exit code 124)")
+    rest->add_option("--timeout", options.timeout_seconds,
+                     "End the job after this time (exit code 124)")
         ->check(CLI::Range(0.001, 1e9))->type_name("SECONDS");
     rest->add_option("--pmix", options.pmix,
                      "Offer a PMIx server to programs of other MPI libraries: auto, on or off")
@@ -99,7 +103,8 @@ void add_options(CLI::App& app, Raw& raw, Options& options) {
                      "Settings of Open MPI: accepted and ignored")
         ->type_name("NAME VALUE")->type_size(2)->expected(1)->multi_option_policy(
             CLI::MultiOptionPolicy::TakeAll);
-    rest->add_option("--prefix", raw.prefix, "Where Pomona is on other hosts; no effect on this one")
+    rest->add_option("--prefix", raw.prefix,
+                     "Where Pomona is on other hosts; no effect on this one")
         ->type_name("DIRECTORY");
     rest->add_flag("--allow-run-as-root", raw.root, "Accepted; Pomona does not mind");
     app.footer(kFooter);
@@ -125,8 +130,9 @@ int values_of(CLI::App& app, const std::string& token) {
 
 std::string unknown_option(CLI::App& app, const std::string& token) {
     std::vector<std::string> names;
+    auto any_option = [](const CLI::Option*) { return true; };
     for (const CLI::App* group : app.get_subcommands([](const CLI::App*) { return true; }))
-        for (const CLI::Option* option : group->get_options([](const CLI::Option*) { return true; }))
+        for (const CLI::Option* option : group->get_options(any_option))
             for (const std::string& name : option->get_lnames()) names.push_back(name);
     std::string bare = token.substr(token.find_first_not_of('-') == token.npos
                                         ? token.size() : token.find_first_not_of('-'));
@@ -229,8 +235,8 @@ template <class T> std::string choose(const char* option, const std::string& wor
     }
     std::string nearest = nearest_name(lower, names);
     return nearest.empty() ? format("Option {}: '{}' is none of:{}", option, word, all)
-                           : format("Option {}: '{}' is none of:{}; did you mean {}?", option, word,
-                                    all, nearest);
+                           : format("Option {}: '{}' is none of:{}; did you mean {}?", option,
+                                    word, all, nearest);
 }
 
 std::string read_placement(const Raw& raw, Options& options) {
@@ -304,7 +310,8 @@ std::string check_whole(Options& options) {
         return "No program to run is given";
     long total = 0;
     for (const Program& program : options.programs) {
-        if (program.command.empty()) return "A part of the command line between ':' has no program";
+        if (program.command.empty())
+            return "A part of the command line between ':' has no program";
         if (options.programs.size() > 1 && program.count == 0)
             return format("With several programs each needs its number of processes: -n COUNT {}",
                           program.command[0]);

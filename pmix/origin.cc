@@ -116,13 +116,15 @@ std::string accidental_singleton(const char* const* environment) {
         return value && *value > 1;
     };
     if (several("PMI_SIZE") || (variable(environment, "PMI_PORT") && several("PMI_UNIVERSE_SIZE")))
-        return "this process was started by a launcher of the PMI protocol (MPICH's mpiexec?), which "
-               "Pomona does not speak; start it with Pomona's mpirun";
+        return "this process was started by a launcher of the PMI protocol (MPICH's mpiexec?), "
+               "which Pomona does not speak; start it with Pomona's mpirun";
     if (variable(environment, "SLURM_STEP_ID") && several("SLURM_STEP_NUM_TASKS"))
-        return "srun started several processes without PMIx; use srun --mpi=pmix, or Pomona's mpirun";
+        return "srun started several processes without PMIx; use srun --mpi=pmix, or Pomona's "
+               "mpirun";
     if (variable(environment, "TORCHELASTIC_RUN_ID") && several("WORLD_SIZE"))
-        return "torchrun started this process and MPI cannot join it; start the script with Pomona's "
-               "mpirun (it sets RANK, WORLD_SIZE, LOCAL_RANK, MASTER_ADDR and MASTER_PORT as well)";
+        return "torchrun started this process and MPI cannot join it; start the script with "
+               "Pomona's mpirun (it sets RANK, WORLD_SIZE, LOCAL_RANK, MASTER_ADDR and "
+               "MASTER_PORT as well)";
     return {};
 }
 
@@ -152,7 +154,7 @@ Started find_origin(const char* const* environment) {
     Started out;
     auto id = variable(environment, "POMONA_JOB_ID");
     auto pmix_namespace = variable(environment, "PMIX_NAMESPACE");
-    // A foreign namespace within one of our jobs: another launcher was run by a rank; it is nearer.
+    // A foreign namespace within one of our jobs: a rank ran another launcher; it is nearer.
     if (id && (!pmix_namespace || *pmix_namespace == *id)) {
         out.origin = out.job.origin = Origin::mpirun;
         out.job.id = out.job.tag = *id;

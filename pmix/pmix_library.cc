@@ -16,7 +16,8 @@ namespace pomona {
 namespace {
 void* open_any(std::string& why) {
 #if defined(__APPLE__)
-    const char* names[] = {"libpmix.2.dylib", POMONA_PMIX_PATH, "/opt/homebrew/lib/libpmix.2.dylib"};
+    const char* names[] = {"libpmix.2.dylib", POMONA_PMIX_PATH,
+                           "/opt/homebrew/lib/libpmix.2.dylib"};
 #else
     const char* names[] = {"libpmix.so.2", POMONA_PMIX_PATH};
 #endif

@@ -1,6 +1,6 @@
 // pmix/pmix_server.cc: see pmix_server.h.
-// OpenPMIx calls back on its own thread; everything from there goes through a queue and a pipe into
-// mpirun's loop. The server is never finalized: PMIx_server_finalize crashes or hangs after
+// OpenPMIx calls back on its own thread; everything from there goes through a queue and a pipe
+// into mpirun's loop. The server is never finalized: PMIx_server_finalize crashes or hangs after
 // abnormal ends (seen with OpenPMIx 4.2.2 and 6.1), so mpirun simply exits.
 #include "pmix/pmix_server.h"
 
@@ -115,9 +115,15 @@ public:
             info.value.data.string = texts_.emplace_back(value).data();
         }
     }
-    void number(const char* key, uint32_t value) { add(key, PMIX_UINT32).value.data.uint32 = value; }
-    void small(const char* key, uint16_t value) { add(key, PMIX_UINT16).value.data.uint16 = value; }
-    void rank(const char* key, uint32_t value) { add(key, PMIX_PROC_RANK).value.data.rank = value; }
+    void number(const char* key, uint32_t value) {
+        add(key, PMIX_UINT32).value.data.uint32 = value;
+    }
+    void small(const char* key, uint16_t value) {
+        add(key, PMIX_UINT16).value.data.uint16 = value;
+    }
+    void rank(const char* key, uint32_t value) {
+        add(key, PMIX_PROC_RANK).value.data.rank = value;
+    }
     void flag(const char* key) { add(key, PMIX_BOOL).value.data.flag = true; }
     InfoList& array(const char* key) {
         InfoList& inner = inner_.emplace_back();
@@ -298,7 +304,8 @@ bool PmixServer::State::start() {
 
 bool PmixServer::State::init_library() {
     // Versions of the library append to the module: a larger, zeroed place stands for all.
-    module = static_cast<pmix_server_module_t*>(std::calloc(1, sizeof(pmix_server_module_t) + 512));
+    module = static_cast<pmix_server_module_t*>(
+        std::calloc(1, sizeof(pmix_server_module_t) + 512));
     module->client_connected2 = client_connected;
     module->client_finalized = client_finalized;
     module->abort = abort_job;

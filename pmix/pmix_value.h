@@ -1,6 +1,7 @@
 // pmix/pmix_value.h: PMIx keys, infos and values, built and read by hand.
 // Idea: launchers send one key with different integer types (Slurm an int where PRRTE sends a
-// uint32), and a successful string may be a null pointer: everything is converted, nothing assumed.
+// uint32), and a successful string may be a null pointer: everything is
+// converted, nothing assumed.
 #pragma once
 
 #include "pmix/pmix_library.h"

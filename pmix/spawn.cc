@@ -51,8 +51,8 @@ void fail(Plan& plan, Step step, int report) {
 
 // Async-signal-safe calls only; never returns.
 [[noreturn]] void child(Plan& plan, int report) {
-    for (int signal : {SIGINT, SIGTERM, SIGHUP, SIGUSR1, SIGUSR2, SIGTSTP, SIGCONT, SIGCHLD, SIGPIPE,
-                       SIGTTIN, SIGTTOU, SIGQUIT})
+    for (int signal : {SIGINT, SIGTERM, SIGHUP, SIGUSR1, SIGUSR2, SIGTSTP, SIGCONT, SIGCHLD,
+                       SIGPIPE, SIGTTIN, SIGTTOU, SIGQUIT})
         std::signal(signal, SIG_DFL);
 #if defined(__linux__)
     prctl(PR_SET_PDEATHSIG, SIGKILL);

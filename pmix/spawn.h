@@ -24,7 +24,7 @@ struct SpawnRequest {
     rlimit descriptor_limit{};              // RLIMIT_NOFILE; zero: ours
 };
 
-// The process id; its process group has the same number. The Error's `what` says which step failed.
+// The process id, which is its group's too. The Error's `what` says which step failed.
 Result<pid_t> spawn(const SpawnRequest& request);
 
 // The file that `name` means, searched in PATH of the environment the process will have; empty

@@ -31,7 +31,8 @@ struct Job {
     std::vector<int> node_of;          // node number of each rank; size entries
     std::vector<int> local_ranks;      // ranks on this node, ascending
     std::string host;                  // this node's name; need not resolve
-    std::string directory;             // private (0700) place for sockets; short; goes with the job
+    std::string directory;             // private (0700) place for sockets, short, gone with the
+                                       // job; empty for a singleton
     int app_number = 0;                // which part of an MPMD command line
     int universe_size = 1;             // slots of the job; at least size
     bool oversubscribed = false;       // more ranks on this node than cores: yield when waiting

@@ -13,6 +13,7 @@ namespace {
 using testing::ElementsAre;
 using testing::HasSubstr;
 using Words = std::vector<std::string>;
+using Variable = std::pair<std::string, std::string>;
 
 const char* const kEnvironment[] = {"HOME=/home/a", "EMPTY=", nullptr};
 
@@ -30,7 +31,8 @@ TEST(command_line, one_program_keeps_its_arguments) {
 
 TEST(command_line, forms_of_the_count) {
     for (const Words& words : {Words{"-n", "3", "a"}, Words{"-n3", "a"}, Words{"-np", "3", "a"},
-                               Words{"--np", "3", "a"}, Words{"--np=3", "a"}, Words{"-c", "3", "a"}}) {
+                               Words{"--np", "3", "a"}, Words{"--np=3", "a"},
+                               Words{"-c", "3", "a"}}) {
         auto parsed = parse(words);
         ASSERT_EQ(parsed.exit_code, -1) << parsed.text;
         EXPECT_EQ(parsed.options.programs[0].count, 3) << words[0];
@@ -41,7 +43,7 @@ TEST(command_line, several_programs) {
     auto parsed = parse({"-n", "1", "-x", "A=1", "a", "x", ":", "-n", "2", "--wdir", "/tmp", "b"});
     ASSERT_EQ(parsed.exit_code, -1) << parsed.text;
     ASSERT_EQ(parsed.options.programs.size(), 2u);
-    EXPECT_THAT(parsed.options.programs[0].exports, ElementsAre(std::pair<std::string, std::string>("A", "1")));
+    EXPECT_THAT(parsed.options.programs[0].exports, ElementsAre(Variable("A", "1")));
     EXPECT_EQ(parsed.options.programs[1].directory, "/tmp");
     EXPECT_TRUE(parsed.options.programs[1].exports.empty());
 }
@@ -60,9 +62,8 @@ TEST(command_line, exports_come_from_the_environment) {
     auto parsed = parse({"-x", "HOME", "-x", "EMPTY", "-x", "B=x=y", "-n", "1", "a"});
     ASSERT_EQ(parsed.exit_code, -1) << parsed.text;
     EXPECT_THAT(parsed.options.programs[0].exports,
-                ElementsAre(std::pair<std::string, std::string>("HOME", "/home/a"),
-                            std::pair<std::string, std::string>("EMPTY", ""),
-                            std::pair<std::string, std::string>("B", "x=y")));
+                ElementsAre(Variable("HOME", "/home/a"), Variable("EMPTY", ""),
+                            Variable("B", "x=y")));
 }
 
 struct Mistake { Words words; const char* says; };
@@ -74,16 +75,21 @@ TEST_P(Mistakes, are_told_with_what_to_do) {
     EXPECT_THAT(parsed.text, testing::StartsWith("mpirun: "));
 }
 INSTANTIATE_TEST_SUITE_P(command_line, Mistakes, testing::Values(
-    Mistake{{}, "No program"}, Mistake{{"-n"}, "needs a value"}, Mistake{{"-n", "2"}, "No program"},
+    Mistake{{}, "No program"}, Mistake{{"-n"}, "needs a value"},
+    Mistake{{"-n", "2"}, "No program"},
     Mistake{{"-n", "0", "a"}, "range"}, Mistake{{"-n", "-3", "a"}, "range"},
-    Mistake{{"-n", "two", "a"}, "two"}, Mistake{{"--tag-outptu", "a"}, "did you mean --tag-output?"},
+    Mistake{{"-n", "two", "a"}, "two"},
+    Mistake{{"--tag-outptu", "a"}, "did you mean --tag-output?"},
     Mistake{{"--bind-to", "cor", "a"}, "did you mean core?"},
     Mistake{{"--map-by", "sockets", "a"}, "did you mean socket?"},
     Mistake{{"--set", "shm_ring_slot=3", "a"}, "did you mean shm_ring_slots?"},
-    Mistake{{"--set", "spin_us=often", "a"}, "spin_us"}, Mistake{{"--set", "spin_us", "a"}, "NAME=VALUE"},
+    Mistake{{"--set", "spin_us=often", "a"}, "spin_us"},
+    Mistake{{"--set", "spin_us", "a"}, "NAME=VALUE"},
     Mistake{{"-x", "NOT_THERE", "a"}, "NOT_THERE"}, Mistake{{"-x", "=1", "a"}, "no name"},
-    Mistake{{"a", ":", "-n", "1", "b"}, "-n COUNT a"}, Mistake{{"-n", "1", "a", ":"}, "no program"},
-    Mistake{{"--stdin", "some", "a"}, "'all' or 'none'"}, Mistake{{"--timeout", "-1", "a"}, "range"},
+    Mistake{{"a", ":", "-n", "1", "b"}, "-n COUNT a"},
+    Mistake{{"-n", "1", "a", ":"}, "no program"},
+    Mistake{{"--stdin", "some", "a"}, "'all' or 'none'"},
+    Mistake{{"--timeout", "-1", "a"}, "range"},
     Mistake{{"--hostfile", "/does/not/exist", "a"}, "No such file"},
     Mistake{{"--host", "a:0", "a"}, "slots"}, Mistake{{"--mca", "a"}, "needs a value"}));
 
@@ -148,7 +154,8 @@ TEST(origin, node_runs_there_and_back) {
     auto back = parse_node_runs(node_runs(nodes), nodes.size());
     ASSERT_TRUE(back.ok());
     EXPECT_EQ(*back, nodes);
-    for (const char* wrong : {"", "0x", "0x3", "0x8", "ax7", "0x-7", "0x7,", "0x3,1x5", "0x99999999999"})
+    for (const char* wrong : {"", "0x", "0x3", "0x8", "ax7", "0x-7", "0x7,", "0x3,1x5",
+                              "0x99999999999"})
         EXPECT_EQ(parse_node_runs(wrong, 7).ok(), std::string_view(wrong) == "0x7,") << wrong;
 }
 
@@ -169,7 +176,8 @@ TEST(control, frames_survive_any_cutting) {
             parser.feed(ConstBytes(stream).subspan(at, std::min(piece, stream.size() - at)));
             while (auto frame = parser.next()) seen.push_back(frame->type);
         }
-        EXPECT_THAT(seen, ElementsAre(ControlType::publish, ControlType::fence, ControlType::value));
+        EXPECT_THAT(seen, ElementsAre(ControlType::publish, ControlType::fence,
+                                      ControlType::value));
         EXPECT_FALSE(parser.malformed());
     }
 }

@@ -1,6 +1,6 @@
 // tests/launch/probe.cc: a rank that joins its job and then does what the test asks for.
-// Idea: the launcher's tests need processes that join, exchange, die, hang or leave wrongly; no MPI
-// library is needed for that, only the wire-up client.
+// Idea: the launcher's tests need processes that join, exchange, die,
+// hang or leave wrongly; no MPI library is needed for that, only the wire-up client.
 #include "pmix/wireup.h"
 
 #include "btl/base/format.h"
@@ -51,7 +51,8 @@ int threads(Wireup& wireup) {
     std::vector<std::thread> workers;
     for (int t = 0; t < kThreads; ++t)
         workers.emplace_back([&, t] {
-            (void)wireup.publish(format("t{}", t), bytes_of(format("{}/{}", wireup.job().rank, t)));
+            (void)wireup.publish(format("t{}", t),
+                                 bytes_of(format("{}/{}", wireup.job().rank, t)));
         });
     for (std::thread& worker : workers) worker.join();
     if (!wireup.fence().ok()) return 2;
@@ -106,12 +107,16 @@ int main(int count, char** words) {
     if (what == "ignore") std::signal(SIGTERM, SIG_IGN);
     make_shared_memory(job);
     if (!wireup.fence().ok()) return 4;
-    std::printf("ready %s %s %d\n", job.tag.c_str(), job.directory.c_str(), static_cast<int>(getpid()));
+    std::printf("ready %s %s %d\n", job.tag.c_str(), job.directory.c_str(),
+                static_cast<int>(getpid()));
     std::fflush(stdout);
     if (!wireup.fence().ok()) return 4;  // all have said so before one of them does anything
     if (what == "nofinalize") return job.rank == who ? number : wireup.finalize().ok() ? 0 : 5;
     if (what == "abort" && job.rank == who) wireup.abort(number, "the test wants it");
-    if (what == "die" && job.rank == who) kill(getpid(), number);
+    if (what == "die" && job.rank == who) {
+        std::signal(number, SIG_DFL);  // sanitizers catch some
+        kill(getpid(), number);
+    }
     if (what == "spin")
         for (std::atomic<long> turns = 0;;) ++turns;
     if (what == "pause" || what == "ignore")
