@@ -1,0 +1,67 @@
+"""PyTorch's own distributed tests (shipped in its wheel) over Pomona; runs on every rank.
+
+    mkdir -p /tmp/suite/barrier /tmp/suite/test_dir
+    BACKEND=mpi WORLD_SIZE=3 TEMP_DIR=/tmp/suite mpirun -n 3 python tests/torch/pytorch_suite.py
+
+With ACTUAL=mpi BACKEND=gloo the tests that are meant for gloo run too, on backend "mpi".
+Needs the package expecttest. Rank 0 reports. Most tests ask for GPUs or NCCL and skip themselves.
+"""
+
+import io
+import os
+import sys
+import unittest
+import warnings
+from datetime import timedelta
+
+warnings.filterwarnings("ignore")
+import torch.distributed as dist  # noqa: E402
+from torch.testing._internal.common_utils import TestCase  # noqa: E402
+from torch.testing._internal.distributed import distributed_test as suite  # noqa: E402
+
+# Tests of other things than this backend; each with its reason.
+LEFT_OUT = {
+    "test_ddp_hook_parity_powerSGD": "starts collectives from callbacks of several buckets",
+}
+
+
+class TestPomona(TestCase, suite.DistributedTest._DistTestBase):
+    """The ranks exist already and share one group."""
+
+    def _callTestMethod(self, method):
+        try:
+            method()
+        except SystemExit as exit_:  # how its decorators skip: exit codes to a parent process
+            raise unittest.SkipTest(f"exit code {exit_.code}") from None
+
+    @property
+    def world_size(self):
+        return os.environ["WORLD_SIZE"]
+
+    @property
+    def rank(self):
+        return dist.get_rank()
+
+
+def main():
+    dist.init_process_group(os.environ.get("ACTUAL", os.environ["BACKEND"]), timeout=timedelta(seconds=60))
+    suite.Barrier.init()
+    names = sys.argv[1:] or unittest.defaultTestLoader.getTestCaseNames(TestPomona)
+    tests = unittest.TestSuite(TestPomona(name) for name in names if name not in LEFT_OUT)
+    text = sys.stderr if os.environ.get("VERBOSE") and dist.get_rank() == 0 else io.StringIO()
+    result = unittest.TextTestRunner(stream=text, verbosity=2).run(tests)
+    failed = [str(test) for test, _ in result.failures + result.errors]
+    gathered = [None] * dist.get_world_size()
+    dist.all_gather_object(gathered, failed)
+    if dist.get_rank() == 0:
+        for test, trace in result.failures + result.errors:
+            print(test, trace[-1500:], sep="\n")
+        ran = result.testsRun - len(result.skipped)
+        print(f"{ran} tests ran, {len(result.skipped)} skipped, failed: {sum(map(len, gathered))}")
+        for names in gathered:
+            print("\n".join(names))
+    sys.exit(1 if any(gathered) else 0)
+
+
+if __name__ == "__main__":
+    main()
