@@ -78,7 +78,8 @@ POMONA_MPI(int, Pack_c, (const void* inbuf, MPI_Count incount, MPI_Datatype data
                          MPI_Count outsize, MPI_Count* position, MPI_Comm comm)) {
     COMM_ARGUMENT();
     Packing p{__func__, owner};
-    if (int error = p.check(inbuf, incount, datatype, outbuf, outsize, position, false)) return error;
+    if (int error = p.check(inbuf, incount, datatype, outbuf, outsize, position, false))
+        return error;
     p.type->pack(inbuf, incount, 0, {p.packed, static_cast<size_t>(p.length)});
     *position += p.length;
     return MPI_SUCCESS;
@@ -88,7 +89,8 @@ POMONA_MPI(int, Unpack_c, (const void* inbuf, MPI_Count insize, MPI_Count* posit
                            MPI_Count outcount, MPI_Datatype datatype, MPI_Comm comm)) {
     COMM_ARGUMENT();
     Packing p{__func__, owner};
-    if (int error = p.check(outbuf, outcount, datatype, inbuf, insize, position, false)) return error;
+    if (int error = p.check(outbuf, outcount, datatype, inbuf, insize, position, false))
+        return error;
     p.type->unpack(outbuf, outcount, 0, {p.packed, static_cast<size_t>(p.length)});
     *position += p.length;
     return MPI_SUCCESS;
@@ -111,7 +113,8 @@ POMONA_MPI(int, Pack_external_c, (const char* datarep, const void* inbuf, MPI_Co
     REQUIRE_RUNNING();
     if (int error = check_representation(__func__, datarep)) return error;
     Packing p{__func__, nullptr};
-    if (int error = p.check(inbuf, incount, datatype, outbuf, outsize, position, true)) return error;
+    if (int error = p.check(inbuf, incount, datatype, outbuf, outsize, position, true))
+        return error;
     pack_external(inbuf, incount, *p.type, p.packed);
     *position += p.length;
     return MPI_SUCCESS;
@@ -123,14 +126,15 @@ POMONA_MPI(int, Unpack_external_c, (const char datarep[], const void* inbuf, MPI
     REQUIRE_RUNNING();
     if (int error = check_representation(__func__, datarep)) return error;
     Packing p{__func__, nullptr};
-    if (int error = p.check(outbuf, outcount, datatype, inbuf, insize, position, true)) return error;
+    if (int error = p.check(outbuf, outcount, datatype, inbuf, insize, position, true))
+        return error;
     unpack_external(outbuf, outcount, *p.type, p.packed);
     *position += p.length;
     return MPI_SUCCESS;
 }
 
-POMONA_MPI(int, Pack_external_size_c, (const char* datarep, MPI_Count incount, MPI_Datatype datatype,
-                                       MPI_Count* size)) {
+POMONA_MPI(int, Pack_external_size_c, (const char* datarep, MPI_Count incount,
+                                       MPI_Datatype datatype, MPI_Count* size)) {
     REQUIRE_RUNNING();
     if (int error = check_representation(__func__, datarep)) return error;
     POINTER_ARGUMENT(size);

@@ -141,8 +141,9 @@ int make_subarray(Construction c, int ndims, const T* sizes, const T* subsizes, 
         if (sizes[i] < 1 || subsizes[i] < 1 || subsizes[i] > sizes[i] || starts[i] < 0 ||
             starts[i] > sizes[i] - subsizes[i])
             return c.refuse(MPI_ERR_ARG,
-                            format("In dimension {} the subarray of {} elements from {} on does not "
-                                   "lie within the array of {}", i, subsizes[i], starts[i], sizes[i]));
+                            format("In dimension {} the subarray of {} elements from {} on does "
+                                   "not lie within the array of {}", i, subsizes[i], starts[i],
+                                   sizes[i]));
     return c.end(Datatype::subarray(widened(sizes, ndims), widened(subsizes, ndims),
                                     widened(starts, ndims), order, *c.old));
 }

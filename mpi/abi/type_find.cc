@@ -1,5 +1,6 @@
-// mpi/abi/type_find.cc: predefined datatypes found by their properties: by size, by Fortran's precision
-// and range, by value and index (MPI 5.0, sections 19.1.9 and 6.9.4), and those beyond the standard.
+// mpi/abi/type_find.cc: predefined datatypes found by their properties: by size, by Fortran's
+// precision and range, by value and index (MPI 5.0, sections 19.1.9 and 6.9.4), and those beyond
+// the standard.
 #include "mpi/abi/type_arguments.h"
 
 #include <cfloat>

@@ -1,4 +1,5 @@
-// mpi/object/datatype.cc: what a finished datatype tells: its basic elements, and the call that made it.
+// mpi/object/datatype.cc: what a finished datatype tells: its basic elements, and the call that
+// made it.
 #include "mpi/object/datatype.h"
 
 namespace pomona {

@@ -52,7 +52,8 @@ public:
     // and for derived types.
     std::optional<ElementType> element() const { return element_; }
     // The predefined type that this one consists of, if it is only one; it occurs
-    // size() / uniform()->size() times. A predefined type is its own, null for mixed and empty ones.
+    // size() / uniform()->size() times. A predefined type is its own, null for mixed and empty
+    // ones.
     const Datatype* uniform() const { return predefined() ? this : uniform_; }
     // Basic elements in one element (a pair like MPI_FLOAT_INT has two).
     MPI_Count basics() const { return basics_; }
@@ -63,7 +64,8 @@ public:
     // Basic elements that begin and end within the first `bytes` of the packed stream of elements;
     // -1 if `bytes` ends within a basic element.
     MPI_Count count_basic(MPI_Count bytes) const;
-    // Calls visit(basic, address) for each basic element of `count` elements, in stream order. Slow.
+    // Calls visit(basic, address) for each basic element of `count` elements, in stream order.
+    // Slow.
     using Visit = std::function<void(const Datatype& basic, std::byte* address)>;
     void each_basic(std::byte* base, MPI_Count count, const Visit& visit) const;
 
@@ -94,8 +96,8 @@ public:
     };
     Contents contents() const;
 
-    // ---- constructors. Offsets and strides called "bytes" are in bytes, others in extents of `old`.
-    // Arguments have been checked for sign and null; what can fail here is 64-bit overflow.
+    // ---- constructors. Offsets and strides called "bytes" are in bytes, others in extents of
+    // `old`. Arguments have been checked for sign and null; what can fail here is 64-bit overflow.
     using Made = Result<Ref<Datatype>>;
     static Made contiguous(MPI_Count count, Datatype& old);
     static Made vector(MPI_Count count, MPI_Count block, MPI_Count stride, Datatype& old);
@@ -115,8 +117,8 @@ public:
     static Made darray(const Distribution& distribution, Datatype& old);
     static Made resized(Datatype& old, MPI_Count lb, MPI_Count extent);
     static Made duplicate(Datatype& old);
-    // As `basic`, remembered as a Fortran 90 type: combiner MPI_COMBINER_F90_xxx. The same arguments
-    // give the same object, which belongs to the library.
+    // As `basic`, remembered as a Fortran 90 type: combiner MPI_COMBINER_F90_xxx. The same
+    // arguments give the same object, which belongs to the library.
     static Datatype& fortran90(int combiner, std::vector<MPI_Count> arguments, Datatype& basic);
     // Another object of the same contents, without name and attributes, for
     // MPI_Type_get_contents; a permanent type gives itself.

@@ -1,6 +1,7 @@
 // mpi/object/datatype_array.cc: parts of arrays: MPI_Type_create_subarray and _darray.
-// Idea: from the fastest dimension to the slowest, the layout so far is repeated along the dimension
-// at its stride, for the piece or pieces that are chosen there. The result spans the whole array.
+// Idea: from the fastest dimension to the slowest, the layout so far is repeated along the
+// dimension at its stride, for the piece or pieces that are chosen there. The result spans the
+// whole array.
 #include "mpi/object/datatype_create.h"
 
 namespace pomona {
@@ -18,8 +19,8 @@ struct Chosen {
     explicit Chosen(const Datatype& old)
         : bounds(DatatypeMaker::bounds_of(old)), layout(old.layout()), stride(old.extent()) {}
 
-    // `blocks` blocks of `length` from `start` on, `step` apart, then one of `rest`; all in elements
-    // of a dimension that has `whole`.
+    // `blocks` blocks of `length` from `start` on, `step` apart, then one of `rest`; all in
+    // elements of a dimension that has `whole`.
     bool choose(MPI_Count start, MPI_Count length, MPI_Count blocks, MPI_Count step, MPI_Count rest,
                 MPI_Count whole) {
         Bounds one = bounds, last = bounds;
@@ -81,7 +82,8 @@ Made Datatype::darray(const Distribution& to, Datatype& old) {
 
     std::vector<MPI_Count> place(dimensions);
     MPI_Count rank = to.rank;
-    for (size_t d = dimensions; d-- > 0; rank /= to.process_sizes[d]) place[d] = rank % to.process_sizes[d];
+    for (size_t d = dimensions; d-- > 0; rank /= to.process_sizes[d])
+        place[d] = rank % to.process_sizes[d];
 
     Chosen chosen(old);
     for (size_t step = 0; step < dimensions; ++step) {

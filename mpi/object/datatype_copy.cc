@@ -2,10 +2,9 @@
 // Idea: one kernel copies n blocks of equal length with a stride on either side, its length a
 // compile-time constant for what occurs often; all forms end there. Repetitions of a few short
 // blocks (arrays of structs) are copied column by column, in portions that stay in the first cache,
-// so that the kernel's loop is long. A fragment is a partial element, whole ones, a partial one; only
-// partial ones recurse, twice per level at most.
-// Both directions are one template: the user's side is an address (MPI_BOTTOM makes null plus an
-// offset right), the stream's side a pointer.
+// so that the kernel's loop is long. A fragment is a partial element, whole ones, a partial one;
+// only partial ones recurse, twice per level at most. Both directions are one template: the user's
+// side is an address (MPI_BOTTOM makes null plus an offset right), the stream's side a pointer.
 #include "mpi/object/datatype_layout.h"
 
 #include "btl/base/check.h"
@@ -319,7 +318,8 @@ void copy(const Layout& layout, Address base, MPI_Count count, MPI_Count extent,
 
 void Layout::pack(const std::byte* base, MPI_Count times, MPI_Count extent, size_t offset,
                   Bytes out) const {
-    copy<true>(*this, reinterpret_cast<Address>(base), times, extent, offset, out.data(), out.size());
+    copy<true>(*this, reinterpret_cast<Address>(base), times, extent, offset, out.data(),
+               out.size());
 }
 
 void Layout::unpack(std::byte* base, MPI_Count times, MPI_Count extent, size_t offset,

@@ -64,8 +64,9 @@ Made DatatypeMaker::finish(Bounds bounds, Layout layout) {
     const auto& call = made.made_by_;
     for (size_t k = 0; k < call.types.size() && made.size_ > 0; ++k) {
         const Datatype& old = *call.types[k];
-        if (call.combiner == MPI_COMBINER_STRUCT) made.basics_ += call.arguments[1 + k] * old.basics_;
-        else made.basics_ = made.size_ / old.size_ * old.basics_;
+        bool structure = call.combiner == MPI_COMBINER_STRUCT;
+        MPI_Count times = structure ? call.arguments[1 + k] : made.size_ / old.size_;
+        made.basics_ += times * old.basics_;
     }
     return std::move(type);
 }

@@ -9,8 +9,9 @@
 
 namespace pomona {
 
-// lb, ub, true bounds and size of a typemap. `marked`: lb and ub were set by MPI_Type_create_resized
-// somewhere inside; such bounds stick, and unmarked neighbours do not count (MPI 5.0, 5.1.6).
+// lb, ub, true bounds and size of a typemap. `marked`: lb and ub were set by
+// MPI_Type_create_resized somewhere inside; such bounds stick, and unmarked neighbours do not
+// count (MPI 5.0, 5.1.6).
 struct Bounds {
     MPI_Count lb = 0, ub = 0, true_lb = 0, true_ub = 0, size = 0;
     bool marked = false;

@@ -1,7 +1,7 @@
 // mpi/object/datatype_external.cc: external32, one basic element after the other.
 // Idea: every basic type is one or two numbers; a number is copied backwards, after its size has
-// been changed where the standard's size differs from ours: C's long is 4 bytes there, wchar_t 2, long
-// double 16 (IEEE binary128).
+// been changed where the standard's size differs from ours: C's long is 4 bytes there, wchar_t 2,
+// long double 16 (IEEE binary128).
 #include "mpi/object/datatype_external.h"
 
 #include <algorithm>

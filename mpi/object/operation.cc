@@ -39,7 +39,8 @@ Status Operation::check(const Datatype& type) const {
         return Error{Code::invalid_argument,
                      "a predefined operation takes predefined datatypes only; "
                      "for derived ones create an operation with MPI_Op_create"};
-    return Error{Code::invalid_argument, "the standard does not define the operation for the datatype"};
+    return Error{Code::invalid_argument,
+                 "the standard does not define the operation for the datatype"};
 }
 
 void Operation::reduce(const void* in, void* inout, MPI_Count count, const Datatype& type) const {

@@ -26,8 +26,8 @@ public:
     std::optional<ReduceOp> op() const { return op_; }
     const char* name() const { return name_; }
 
-    // Whether the standard allows the operation on the type (MPI 5.0, section 6.9.2); the error is of
-    // class MPI_ERR_OP. Uncommitted types are the caller's matter.
+    // Whether the standard allows the operation on the type (MPI 5.0, section 6.9.2); the error is
+    // of class MPI_ERR_OP. Uncommitted types are the caller's matter.
     Status check(const Datatype& type) const;
     // inout[i] = in[i] op inout[i]; `in` is the contribution of the lower ranks.
     void reduce(const void* in, void* inout, MPI_Count count, const Datatype& type) const;

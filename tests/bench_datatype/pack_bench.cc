@@ -1,6 +1,7 @@
-// tests/bench_datatype/pack_bench.cc: time of MPI_Pack and MPI_Unpack for common shapes, beside memcpy of
-// as many bytes. Plain MPI, so that the same source measures any library (versus.sh does).
-// Each figure is the median of repetitions; each result is verified against a loop over the shape.
+// tests/bench_datatype/pack_bench.cc: time of MPI_Pack and MPI_Unpack for common shapes, beside
+// memcpy of as many bytes. Plain MPI, so that the same source measures any library (versus.sh
+// does). Each figure is the median of repetitions; each result is verified against a loop over the
+// shape.
 #include <mpi.h>
 
 #include <algorithm>
@@ -142,7 +143,8 @@ bool right(const Shape& shape, std::vector<char>& from, std::vector<char>& packe
 
 int main(int argc, char** argv) {
     MPI_Init(&argc, &argv);
-    std::printf("%-34s %9s %10s %10s %10s\n", "shape", "bytes", "pack ns", "unpack ns", "memcpy ns");
+    std::printf("%-34s %9s %10s %10s %10s\n", "shape", "bytes", "pack ns", "unpack ns",
+                "memcpy ns");
     bool all_right = true;
     for (const Shape& shape : shapes()) {
         int size;

@@ -1,5 +1,5 @@
-// tests/property/datatype_generator.h: random nested datatypes, each built twice: by the library and as
-// a Model.
+// tests/property/datatype_generator.h: random nested datatypes, each built twice: by the library
+// and as a Model.
 #pragma once
 
 #include "btl/base/random.h"

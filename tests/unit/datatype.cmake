@@ -1,4 +1,5 @@
-# Tests of datatypes and operations: mpi/object/datatype*, operation*, and their functions in mpi/abi.
+# Tests of datatypes and operations: mpi/object/datatype*, operation*, and their functions in
+# mpi/abi.
 pomona_test(datatype_random property/datatype_random.cc LIBS pomona_mpi LABELS property datatype)
 pomona_test(datatype_object unit/datatype_object.cc unit/datatype_operation.cc LIBS pomona_mpi
             LABELS datatype)

@@ -182,8 +182,10 @@ TEST_F(DatatypeTest, pack_and_unpack) {
     EXPECT_OK(MPI_Pack_size(1, column, MPI_COMM_WORLD, &size));
     EXPECT_GE(size, 16);
     std::vector<char> buffer(2 * size);
-    EXPECT_OK(MPI_Pack(&matrix[0][2], 1, column, buffer.data(), 2 * size, &position, MPI_COMM_WORLD));
-    EXPECT_OK(MPI_Pack(&matrix[0][0], 1, column, buffer.data(), 2 * size, &position, MPI_COMM_WORLD));
+    EXPECT_OK(MPI_Pack(&matrix[0][2], 1, column, buffer.data(), 2 * size, &position,
+                       MPI_COMM_WORLD));
+    EXPECT_OK(MPI_Pack(&matrix[0][0], 1, column, buffer.data(), 2 * size, &position,
+                       MPI_COMM_WORLD));
     EXPECT_EQ(position, 32);
     position = 0;
     EXPECT_OK(MPI_Unpack(buffer.data(), 32, &position, &back[0][2], 1, column, MPI_COMM_WORLD));

@@ -1,5 +1,5 @@
-// tests/unit/datatype_object.cc: what random types seldom reach: limits, markers, very large and very
-// deep types, and the table of predefined ones.
+// tests/unit/datatype_object.cc: what random types seldom reach: limits, markers, very large and
+// very deep types, and the table of predefined ones.
 #include "btl/base/random.h"
 #include "mpi/object/datatype_external.h"
 
@@ -112,8 +112,8 @@ TEST(datatype_object, structs_end_like_those_of_c) {
     EXPECT_EQ(made->true_extent(), 9);
 }
 
-// Goal: an element's place in the stream is found without walking to it. Method: the last bytes of a
-// type with 2^40 blocks; a walk would not end.
+// Goal: an element's place in the stream is found without walking to it. Method: the last bytes of
+// a type with 2^40 blocks; a walk would not end.
 TEST(datatype_object, seeking_in_large_types_is_quick) {
     auto column = value(Datatype::hvector(MPI_Count{1} << 40, 1, 0, of(MPI_INT)));
     auto nested = value(Datatype::hvector(4, 1, 0, *column));
@@ -217,7 +217,7 @@ TEST(datatype_object, binary128_conversions) {
         ASSERT_EQ(bits_of(double_of_quad(quad)), bits);
         // More bits than a double has, near the limits of its exponents too.
         quad.low = i % 4 == 0 ? uint64_t{1} << random.below(64) : random.next();
-        uint64_t exponent = i % 2 ? 16383 - 1078 + random.below(60) : 16383 + 1018 + random.below(9);
+        uint64_t exponent = 16383 + (i % 2 ? random.below(60) - 1078 : random.below(9) + 1018);
         quad.high = (quad.high & 0x8000ffffffffffff) | exponent << 48;
         if (i % 5 == 0) quad.high &= ~uint64_t{0xffffffff}, quad.low = 0;
         std::memcpy(&wide, &quad, sizeof quad);
