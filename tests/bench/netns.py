@@ -200,17 +200,17 @@ def bare_tcp(run, link, program, gigabits):
             server.wait()
 
 
-def measure(args, run, libraries, Group, say):
-    """Runs the repetitions on every link; returns the groups whose rows were recorded."""
+def measure(args, run, libraries, Group, say, groups):
+    """Runs the repetitions on every link; adds the groups whose rows were recorded."""
     if not args.net or not usable(say):
-        return []
-    out = []
+        return
     try:
         with Link(run.scratch) as link, InNamespaces(run, link):
             for rate in map(float, args.net.split(",")):
                 link.shape(rate)
                 time.sleep(0.2)
                 shaped = Shaped(rate, Group)
+                groups += shaped.groups
                 for repetition in range(args.repeat):
                     bare_tcp(run, link, libraries[0].program, rate)
                     turn = repetition % len(libraries)
@@ -218,7 +218,5 @@ def measure(args, run, libraries, Group, say):
                         for library in libraries[turn:] + libraries[:turn]:
                             run.measure(library, group, repetition)
                 run.set_limits(shaped.groups)
-                out += shaped.groups
     except OSError as error:
         say(f"--net: {error}")
-    return out

@@ -60,20 +60,19 @@ def run_candidate(library, command, timeout):
     return (done.stderr + done.stdout)[-400:] if done.returncode != 0 else None
 
 
-def measure(args, run, libraries, Group, say):
-    """Runs the repetitions; returns the groups whose rows were recorded."""
+def measure(args, run, libraries, Group, say, groups):
+    """Runs the repetitions; adds the groups whose rows were recorded."""
     if not args.torch:
-        return []
+        return
     if peers.output_of([args.python, "-c", "import torch"], 120) is None:
         say(f"--torch: {args.python} has no torch; name one that has with --python")
-        return []
+        return
     candidate = libraries[0]
     report = Path(run.scratch) / "torch.json"
     sizes = "4,16384,4194304" if args.quick else "4,256,4096,16384,65536,262144,1048576,4194304"
     models = "small" if args.quick else "small,large"
     common = [args.python, str(SCRIPT), "--sizes", sizes, "-t", str(args.time),
               "--ddp-models", models, "--json", str(report)]
-    groups = {}
     for repetition in range(args.repeat):
         turns = [(Gloo, lambda c: run_gloo(c, args.timeout), GLOO)]
         if candidate.kind == "pomona":
@@ -86,15 +85,16 @@ def measure(args, run, libraries, Group, say):
                 continue
             for row in json.loads(report.read_text())["rows"]:
                 record(run, groups, Group, library, repetition, row, args.statistic)
-    return list(groups.values())
 
 
 def record(run, groups, Group, library, repetition, row, statistic):
     ddp = row["case"].startswith("ddp")
     name = "torch DDP, 2 ranks" if ddp else f"torch {row['case']}, 2 ranks"
-    if name not in groups:
+    group = next((g for g in groups if g.name == name), None)
+    if not group:
         goal = Goal(None, 0.35) if row["case"] == "all_reduce" else None
-        groups[name] = Group(name, row["case"], "us", goal=goal, tags=("torch",))
+        group = Group(name, row["case"], "us", goal=goal, tags=("torch",))
+        groups.append(group)
     size = 0 if ddp else row["bytes"]
     label = row["case"][4:] if ddp else f"{size} B"
-    run.record(groups[name], label, size, library, repetition, row[f"{statistic}_us"])
+    run.record(group, label, size, library, repetition, row[f"{statistic}_us"])

@@ -50,6 +50,7 @@ class Group:
         return f"{self.name} ({self.unit}; {better})"
 
 
+INTERRUPTED = "interrupted: the tables show what had been measured"
 COLLECTIVES = ("allreduce", "bcast", "allgather", "reduce_scatter", "reduce", "alltoall")
 GOAL_FOUR = ("allreduce", "bcast", "allgather", "reduce_scatter")
 
@@ -328,7 +329,7 @@ def run_all(args, libraries, groups, scratch):
         for repetition in range(args.repeat):
             repeat_once(run, progress, libraries, groups, repetition)
     except KeyboardInterrupt:
-        run.failures.append("interrupted: the tables show what had been measured")
+        run.failures.append(INTERRUPTED)
     progress.clear()
     run.set_limits(groups)
     return run
@@ -490,7 +491,11 @@ def main():
         run = run_all(args, libraries, groups, scratch)
         losses = report(run, groups, libraries)
         for part in (netns, torch_versus):
-            more = part.measure(args, run, libraries, Group, say)
+            more = []  # a part adds its groups here as it goes, so that an interruption loses none
+            try:
+                part.measure(args, run, libraries, Group, say, more)
+            except KeyboardInterrupt:
+                run.failures.append(INTERRUPTED)
             losses += report(run, more, libraries)
             groups += more
         return finish(args, run, groups, libraries, losses)

@@ -1,0 +1,76 @@
+#!/usr/bin/env python3
+"""instructions.py: a guard on the length of the short paths, in instructions, not in time.
+
+Goal: MPI_Send and MPI_Recv of 8 bytes and an 8-byte allreduce must not grow unnoticed; times are
+too noisy for that. Method: rank 1 of bench_paths runs under valgrind's callgrind, which counts only
+inside the function in question; the count of 50 calls is subtracted from that of 250, so that first
+calls (connections, schedules) do not show. Compared with the numbers kept in instructions.json;
+--update writes them anew.
+"""
+
+import argparse
+import json
+import os
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+KEPT = Path(__file__).resolve().parent / "instructions.json"
+PATHS = {"send": ["MPI_Send"], "recv": ["MPI_Recv"], "allreduce": ["MPI_Iallreduce", "MPI_Wait"]}
+FEW, MANY = 50, 250
+ALLOWED = 1.10  # other releases of one compiler differ by less
+SKIPPED = 77
+
+
+def collected(mpirun, program, path, times, folder):
+    # One function has two names; which of them callgrind goes by depends on the system.
+    counted = [f"--toggle-collect={prefix}{name}" for name in PATHS[path] for prefix in ("", "P")]
+    callgrind = ["valgrind", "--tool=callgrind", "-q", *counted,
+                 f"--callgrind-out-file={folder}/out.{path}.{times}"]
+    rank = [str(program), path, str(times), folder]
+    command = [str(mpirun), "-n", "1", *rank, ":", "-n", "1", *callgrind, *rank]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=300)
+    if done.returncode != 0:
+        sys.exit(f"instructions: {' '.join(command)}\n{done.stdout}{done.stderr}")
+    text = Path(f"{folder}/out.{path}.{times}").read_text()
+    return int(re.search(r"^(?:summary|totals):\s*(\d+)", text, re.M).group(1))
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
+    parser.add_argument("--mpirun", required=True)
+    parser.add_argument("--program", required=True, help="bench_paths")
+    parser.add_argument("--update", action="store_true", help="keep the numbers measured now")
+    args = parser.parse_args()
+    if not shutil.which("valgrind"):
+        print("instructions: valgrind is not installed, nothing was counted")
+        return SKIPPED
+    kept = json.loads(KEPT.read_text()) if KEPT.exists() else {}
+    grown, measured = [], {}
+    with tempfile.TemporaryDirectory() as folder:
+        for rank in (0, 1):
+            os.mkfifo(f"{folder}/rank{rank}")
+        for path, functions in PATHS.items():
+            function = " + ".join(functions)
+            few, many = (collected(args.mpirun, args.program, path, times, folder)
+                         for times in (FEW, MANY))
+            measured[function] = round((many - few) / (MANY - FEW), 1)
+            before = kept.get(function)
+            print(f"{function:<28}{measured[function]:>10} instructions a call, kept: {before}")
+            if measured[function] <= 0:
+                grown.append(f"{function}: nothing was counted")
+            elif before and measured[function] > before * ALLOWED:
+                grown.append(f"{function}: {before} -> {measured[function]}")
+    if args.update:
+        KEPT.write_text(json.dumps(measured, indent=1) + "\n")
+        return 0
+    if grown:
+        print("instructions: these paths became longer (see --update):\n  " + "\n  ".join(grown))
+    return 1 if grown else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,97 @@
+/* paths.c: one rank does one operation again and again with everything it needs already there.
+ * Goal: count the instructions of the short paths (instructions.py runs rank 1 under callgrind).
+ * Method: the ranks take turns by two named pipes, outside MPI: rank 1 begins when its peer's
+ * message lies in its ring, so that it never polls in vain and the count does not depend on time. */
+#define _POSIX_C_SOURCE 200809L
+#include <mpi.h>
+
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+static int to_peer, from_peer;
+
+static int open_pipe(const char* folder, int writer, int flags) {
+    char path[4096];
+    snprintf(path, sizeof path, "%s/rank%d", folder, writer);
+    return open(path, flags);
+}
+
+/* Both ends open for reading and writing, so that neither waits for the other. */
+static void open_pipes(const char* folder, int rank) {
+    to_peer = open_pipe(folder, rank, O_RDWR);
+    from_peer = open_pipe(folder, 1 - rank, O_RDWR);
+    if (to_peer < 0 || from_peer < 0) {
+        fprintf(stderr, "bench_paths: no pipes rank0 and rank1 in %s\n", folder);
+        MPI_Abort(MPI_COMM_WORLD, 2);
+    }
+}
+
+static void signal_peer(void) {
+    char byte = 1;
+    if (write(to_peer, &byte, 1) != 1) MPI_Abort(MPI_COMM_WORLD, 3);
+}
+
+static void await_peer(void) {
+    char byte;
+    if (read(from_peer, &byte, 1) != 1) MPI_Abort(MPI_COMM_WORLD, 3);
+}
+
+static void send_path(int rank) {
+    double value = 1;
+    if (rank == 1) {
+        MPI_Send(&value, 1, MPI_DOUBLE, 0, 1, MPI_COMM_WORLD);
+        await_peer();
+    } else {
+        MPI_Recv(&value, 1, MPI_DOUBLE, 1, 1, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
+        signal_peer();
+    }
+}
+
+static void recv_path(int rank) {
+    double value = 1;
+    if (rank == 1) {
+        await_peer();
+        MPI_Recv(&value, 1, MPI_DOUBLE, 0, 1, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
+        signal_peer();
+    } else {
+        MPI_Send(&value, 1, MPI_DOUBLE, 1, 1, MPI_COMM_WORLD);
+        signal_peer();
+        await_peer();
+    }
+}
+
+/* Non-blocking, because rank 0 must tell that it has begun; the schedule is the blocking one's. */
+static void allreduce_path(int rank) {
+    double value = 1, sum = 0;
+    MPI_Request request;
+    if (rank == 1) await_peer();
+    MPI_Iallreduce(&value, &sum, 1, MPI_DOUBLE, MPI_SUM, MPI_COMM_WORLD, &request);
+    if (rank == 0) signal_peer();
+    MPI_Wait(&request, MPI_STATUS_IGNORE);
+    if (sum != 2) MPI_Abort(MPI_COMM_WORLD, 3);
+    if (rank == 1) signal_peer();
+    else await_peer();
+}
+
+int main(int argc, char** argv) {
+    int rank, size, i, times = argc > 3 ? atoi(argv[2]) : 0;
+    const char* path = argc > 3 ? argv[1] : "";
+    MPI_Init(&argc, &argv);
+    MPI_Comm_rank(MPI_COMM_WORLD, &rank);
+    MPI_Comm_size(MPI_COMM_WORLD, &size);
+    if (size != 2 || times < 1) {
+        fprintf(stderr, "usage: mpirun -n 2 bench_paths send|recv|allreduce TIMES PIPE_FOLDER\n");
+        MPI_Abort(MPI_COMM_WORLD, 2);
+    }
+    open_pipes(argv[3], rank);
+    for (i = 0; i < times; ++i) {
+        if (!strcmp(path, "send")) send_path(rank);
+        else if (!strcmp(path, "recv")) recv_path(rank);
+        else allreduce_path(rank);
+    }
+    MPI_Finalize();
+    return 0;
+}
