@@ -7,6 +7,7 @@
 #include "btl/base/sleeper.h"
 #include "btl/self.h"
 #include "btl/shm/shm.h"
+#include "btl/sim/sim.h"
 #include "btl/tcp/tcp.h"
 
 #include <gtest/gtest.h>
@@ -41,6 +42,10 @@ struct World {
             Node node;
             node.sleeper = std::move(Sleeper::make(doorbell_path(directory, rank)).value());
             if (kind == "self") node.transport = make_self_transport(rank);
+            if (kind == "sim") {
+                if (!fabric) fabric = std::make_unique<sim::Fabric>(seed(), stormy(size));
+                node.transport = fabric->make_transport(rank);
+            }
             if (kind == "shm") {
                 auto made = make_shm_transport(params, counters, {tag, directory, rank, ranks});
                 EXPECT_TRUE(made.ok()) << made.error().text();
@@ -69,6 +74,14 @@ struct World {
         made.tcp_fragment = 262144;
         return made;
     }
+    static sim::FabricOptions stormy(int size) {
+        sim::FabricOptions options;
+        options.ranks = size;
+        options.faults.jitter_ns = 20000;
+        options.faults.reorder_chance = 0.2;
+        options.busy_chance = 0.1;
+        return options;
+    }
     Endpoint& endpoint(int from, int to) {
         auto made = nodes[static_cast<size_t>(from)].transport->connect(
             to, nodes[static_cast<size_t>(to)].transport->address());
@@ -79,6 +92,7 @@ struct World {
     Params params;
     Counters counters;
     std::string directory;
+    std::unique_ptr<sim::Fabric> fabric;  // of the simulated transports, which it outlives
     std::vector<Node> nodes;
 };
 
@@ -175,6 +189,7 @@ TEST_P(Contract, frames_arrive_whole_and_in_order) {
 // seconds each and run into the test's time limit.
 TEST_P(Contract, armed_receivers_wake) {
     if (std::string(GetParam()) == "self") GTEST_SKIP() << "a rank does not wait for itself";
+    if (std::string(GetParam()) == "sim") GTEST_SKIP() << "simulated ranks do not sleep";
     World world(GetParam(), 2);
     Endpoint& endpoint = world.endpoint(0, 1);
     constexpr uint64_t kFrames = 2000;
@@ -201,6 +216,7 @@ TEST_P(Contract, armed_receivers_wake) {
 // Goal: rule 7 and threads on both ends: every pair of three ranks, each rank a thread.
 TEST_P(Contract, ranks_as_threads) {
     if (std::string(GetParam()) == "self") GTEST_SKIP() << "one rank";
+    if (std::string(GetParam()) == "sim") GTEST_SKIP() << "takes turns: tests/sim/programs.cc";
     constexpr int kRanks = 3;
     constexpr uint64_t kFrames = 400;
     World world(GetParam(), kRanks);
@@ -258,7 +274,7 @@ TEST(TcpContract, a_closed_connection_is_told_once) {
     EXPECT_EQ(sinks[0].told[1], 1);
 }
 
-INSTANTIATE_TEST_SUITE_P(Transports, Contract, testing::Values("self", "shm", "tcp"),
+INSTANTIATE_TEST_SUITE_P(Transports, Contract, testing::Values("self", "shm", "tcp", "sim"),
                          [](const auto& info) { return std::string(info.param); });
 
 }  // namespace

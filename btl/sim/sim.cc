@@ -1,0 +1,211 @@
+// btl/sim/sim.cc: paths, inboxes and turns.
+#include "btl/sim/sim.h"
+
+#include "btl/base/check.h"
+
+#include <algorithm>
+
+namespace pomona::sim {
+
+class SimTransport final : public Transport {
+public:
+    SimTransport(Fabric& fabric, int rank) : fabric_(fabric), rank_(rank) {
+        for (int to = 0; to < fabric.options_.ranks; ++to)
+            endpoints_.push_back(std::make_unique<Way>(fabric, fabric.path(rank, to)));
+    }
+    const char* name() const override { return "sim"; }
+    std::vector<std::byte> address() const override { return {}; }
+    Result<Endpoint*> connect(int peer, ConstBytes) override {
+        return static_cast<Endpoint*>(endpoints_[static_cast<size_t>(peer)].get());
+    }
+    int poll(Sink& sink, int most) override { return fabric_.poll(rank_, sink, most); }
+    bool arm() override { return false; }  // a simulated rank never sleeps: poll() waits
+    void disarm() override {}
+
+private:
+    class Way final : public Endpoint {
+    public:
+        Way(Fabric& fabric, Fabric::Path& path) : fabric_(fabric), path_(path) {
+            caps_ = {64, fabric.options_.eager_max, fabric.options_.fragment_max};
+        }
+        Push push(const FrameHeader& header, ConstBytes payload) override {
+            return fabric_.push(path_, header, payload.size(), payload, nullptr, nullptr);
+        }
+        Push push_fill(const FrameHeader& header, size_t length, FillFunction fill,
+                       void* context) override {
+            return fabric_.push(path_, header, length, {}, fill, context);
+        }
+
+    private:
+        Fabric& fabric_;
+        Fabric::Path& path_;
+    };
+
+    Fabric& fabric_;
+    int rank_;
+    std::vector<std::unique_ptr<Way>> endpoints_;
+};
+
+Fabric::Fabric(uint64_t seed, FabricOptions options)
+    : options_(options), world_(seed),
+      network_(world_, options.ranks, options.nodes, options.near, options.far, options.faults),
+      inboxes_(static_cast<size_t>(options.ranks)),
+      lives_(static_cast<size_t>(options.ranks), Life::outside) {
+    for (int from = 0; from < options.ranks; ++from)
+        for (int to = 0; to < options.ranks; ++to)
+            paths_.push_back({this, from, to, {}, {}, 0, 0, false});
+}
+
+Fabric::~Fabric() = default;
+
+std::unique_ptr<Transport> Fabric::make_transport(int rank) {
+    return std::make_unique<SimTransport>(*this, rank);
+}
+
+// ---- frames
+
+Push Fabric::push(Path& path, const FrameHeader& header, size_t length, ConstBytes payload,
+                  FillFunction fill, void* context) {
+    check(length <= options_.fragment_max, length);
+    auto from = static_cast<size_t>(path.from), to = static_cast<size_t>(path.to);
+    if (path.told_gone || stuck_) return Push::gone;
+    bool full = path.flying.size() + path.landing.size() + path.unread >= options_.window;
+    if (full || world_.random().chance(options_.busy_chance)) {
+        // The rank will want to try again although nothing arrives for it.
+        world_.at(world_.now() + options_.near.latency_ns, [](void* context, uint64_t rank) {
+            static_cast<Fabric*>(context)->wake(static_cast<int>(rank));
+        }, this, from);
+        return Push::busy;
+    }
+    if (lives_[to] == Life::over) return Push::sent;  // nobody will read it
+    Frame frame{path.from, header, {payload.begin(), payload.end()}};
+    if (fill) {
+        frame.payload.resize(length);
+        fill(context, frame.payload);
+    }
+    Network::Departure departure =
+        network_.depart(path.from, path.to, length + sizeof(FrameHeader));
+    path.last_head = std::max(path.last_head, departure.head);  // frames of a path keep their order
+    path.flying.push_back(std::move(frame));
+    world_.at(path.last_head, [](void* context, uint64_t) {
+        auto* path = static_cast<Path*>(context);
+        path->fabric->head_reached(*path);
+    }, &path, header.word[0] ^ from << 40 ^ to << 20 ^ length);
+    return Push::sent;
+}
+
+void Fabric::head_reached(Path& path) {
+    size_t length = path.flying.front().payload.size() + sizeof(FrameHeader);
+    path.landing.push_back(std::move(path.flying.front()));
+    path.flying.pop_front();
+    Time over = network_.arrive(path.from, path.to, length);
+    world_.at(over, [](void* context, uint64_t) {
+        auto* path = static_cast<Path*>(context);
+        path->fabric->landed(*path);
+    }, &path, length);
+}
+
+void Fabric::landed(Path& path) {
+    inboxes_[static_cast<size_t>(path.to)].push_back(std::move(path.landing.front()));
+    path.landing.pop_front();
+    ++path.unread;
+    wake(path.to);
+}
+
+int Fabric::poll(int rank, Sink& sink, int most) {
+    auto& inbox = inboxes_[static_cast<size_t>(rank)];
+    if (inbox.empty()) {
+        if (threads_) {
+            std::unique_lock lock(mutex_);
+            pass_turn(rank, lock);
+        } else {
+            world_.step();
+        }
+    }
+    int handed = 0;
+    while (handed < most && !inbox.empty()) {
+        Frame frame = std::move(inbox.front());
+        inbox.pop_front();
+        ++handed;
+        if (frame.gone) {
+            Path& back = path(rank, frame.from);
+            if (std::exchange(back.told_gone, true)) continue;
+            sink.gone(frame.from, {Code::peer_gone, "The simulated rank is gone", frame.from, 0});
+            continue;
+        }
+        --path(frame.from, rank).unread;
+        size_t length = frame.payload.size();
+        std::byte* place = length ? sink.place(frame.from, frame.header, length) : nullptr;
+        if (place) std::copy(frame.payload.begin(), frame.payload.end(), place);
+        sink.arrive(frame.from, frame.header,
+                    place ? ConstBytes{place, length} : ConstBytes(frame.payload));
+    }
+    return handed;
+}
+
+// ---- turns
+
+void Fabric::wake(int rank) {
+    Life& life = lives_[static_cast<size_t>(rank)];
+    if (life == Life::idle) life = Life::running;
+}
+
+void Fabric::enter(int rank) {
+    std::unique_lock lock(mutex_);
+    threads_ = true;
+    lives_[static_cast<size_t>(rank)] = Life::running;
+    if (++entered_ == options_.ranks) turn_ = choose_next();
+    turned_.notify_all();
+    turned_.wait(lock, [&] { return turn_ == rank; });
+}
+
+void Fabric::leave(int rank, bool dead) {
+    std::unique_lock lock(mutex_);
+    lives_[static_cast<size_t>(rank)] = Life::over;
+    for (int peer = 0; peer < options_.ranks && dead; ++peer) {
+        // Behind what it had sent: on the same path.
+        Path& way = path(rank, peer);
+        way.flying.push_back({rank, {}, {}, true});
+        way.last_head = std::max(way.last_head, world_.now() + options_.near.latency_ns);
+        world_.at(way.last_head, [](void* context, uint64_t) {
+            auto* path = static_cast<Path*>(context);
+            path->fabric->head_reached(*path);
+        }, &way, 0xdead);
+    }
+    turn_ = choose_next();
+    turned_.notify_all();
+}
+
+// This rank has nothing to do until something arrives.
+void Fabric::pass_turn(int rank, std::unique_lock<std::mutex>& lock) {
+    lives_[static_cast<size_t>(rank)] = Life::idle;
+    turn_ = choose_next();
+    if (turn_ == rank) return;
+    turned_.notify_all();
+    turned_.wait(lock, [&] { return turn_ == rank; });
+}
+
+// A rank that has something to do, drawn from the seed; time passes until there is one. -1 when
+// all ranks are over.
+int Fabric::choose_next() {
+    for (;;) {
+        std::vector<int> running;
+        bool waiting = false;
+        for (int rank = 0; rank < options_.ranks; ++rank) {
+            if (lives_[static_cast<size_t>(rank)] == Life::running) running.push_back(rank);
+            waiting = waiting || lives_[static_cast<size_t>(rank)] == Life::idle;
+        }
+        if (!running.empty()) return running[world_.random().below(running.size())];
+        if (!waiting) return -1;
+        if (world_.step()) continue;
+        // A deadlock of the program: end it with errors rather than for ever.
+        stuck_ = true;
+        for (int rank = 0; rank < options_.ranks; ++rank) {
+            for (int peer = 0; peer < options_.ranks; ++peer)
+                inboxes_[static_cast<size_t>(rank)].push_back({peer, {}, {}, true});
+            wake(rank);
+        }
+    }
+}
+
+}  // namespace pomona::sim
