@@ -72,7 +72,7 @@ void install_choices(const Choices& choices, const std::vector<Candidate>& candi
 void uninstall_choices();  // for tests
 
 // All of it, at MPI_Init: does nothing where there are no modules. A missing file is no error.
-Status start_accel(std::string_view mode, const std::string& cache_path);
+Status start_accel(std::string_view mode, const char* const* environment);
 // $XDG_CACHE_HOME/pomona/accel, else ~/.cache/pomona/accel (~/Library/Caches on macOS); "" without
 // a home.
 std::string accel_cache_path(const char* const* environment);

@@ -5,6 +5,7 @@
 #include "accel/choose.h"
 #include "accel/table.h"
 
+#include <mutex>
 #include <utility>
 
 namespace pomona {
@@ -126,19 +127,22 @@ void uninstall_choices() {
     for (Rule& rule : rules) rule.count = 0;
 }
 
-Status start_accel(std::string_view mode, const std::string& cache_path) {
+Status start_accel(std::string_view mode, const char* const* environment) {
     const std::vector<Candidate>& candidates = accel_candidates();
     bool known = mode == "auto" || mode == "portable" || mode == "vdsp" || mode == "metal";
     if (!known)
         return Error{Code::invalid_argument, "accel must be auto, portable, vdsp or metal"};
     if (candidates.empty() || mode == "portable") return {};
-    Choices choices;
-    if (mode == "auto") {
-        Result<Choices> loaded = load_choices(cache_path);
-        if (!loaded) return {};  // not measured yet: the portable kernels serve
-        choices = std::move(loaded).value();
-    }
-    install_choices(choices, candidates, mode);
+    static std::once_flag once;  // ranks that are threads of one program share the kernels
+    std::call_once(once, [&] {
+        Choices choices;
+        if (mode == "auto") {
+            Result<Choices> loaded = load_choices(accel_cache_path(environment));
+            if (!loaded) return;  // not measured yet: the portable kernels serve
+            choices = std::move(loaded).value();
+        }
+        install_choices(choices, candidates, mode);
+    });
     return {};
 }
 

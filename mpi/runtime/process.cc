@@ -1,6 +1,7 @@
 // mpi/runtime/process.cc: builds a rank from its parts, in the order of their dependencies.
 #include "mpi/runtime/process.h"
 
+#include "accel/choose.h"
 #include "btl/base/check.h"
 #include "btl/base/log.h"
 #include "btl/self.h"
@@ -27,6 +28,8 @@ Process::Process(const char* const* environment)
     std::string unknown = set_log_levels(params.log);
     if (!unknown.empty())
         LOG(warn, base, "POMONA_LOG: \"{}\" is neither a level nor a scope", unknown);
+    Status accel = start_accel(params.accel, environment);
+    if (!accel) LOG(warn, accel, "{}; portable kernels serve", accel.error().text());
     auto install = [this](const void* handle, Object* object) {
         object->builtin_handle = static_cast<uint16_t>(bits_of(handle));
         builtins[bits_of(handle)] = object;

@@ -1,10 +1,12 @@
 // mpi/tools/pomona.cc: the command line `pomona`: what is installed, which parameters there are,
 // what collectives cost. The same tables that the library reads; also writes the generated pages of
 // docs/ (--markdown).
+#include "accel/choose.h"
 #include "btl/base/counters.h"
 #include "btl/base/format.h"
 #include "btl/base/params.h"
 #include "coll/select.h"
+#include "mpi/tools/accel_info.h"
 
 #include <CLI/CLI.hpp>
 
@@ -134,7 +136,11 @@ int main(int argc, char** argv) {
     CLI::App app{"Pomona: what is installed, its parameters, and what collectives cost"};
     app.require_subcommand(1);
     app.set_version_flag("--version", std::string("pomona ") + POMONA_VERSION);
-    app.add_subcommand("info", "version, build, transports, parameters in force");
+    CLI::App* info_command =
+        app.add_subcommand("info", "version, build, transports, parameters in force");
+    bool accel = false, again = false;
+    info_command->add_flag("--accel", accel, "what reduces here, and how fast (measured once)");
+    info_command->add_flag("--again", again, "with --accel: measure anew");
     bool markdown = false;
     CLI::App* params_command = app.add_subcommand("params", "every parameter with its meaning and value");
     params_command->add_flag("--markdown", markdown, "as docs/parameters.md");
@@ -149,7 +155,8 @@ int main(int argc, char** argv) {
     cost_command->add_option("--machine", options.machine, "whose numbers: shm, tcp or cluster")
         ->check(CLI::IsMember({"shm", "tcp", "cluster"}));
     CLI11_PARSE(app, argc, argv);
-    if (app.got_subcommand("info")) return info();
+    if (app.got_subcommand("info"))
+        return accel ? accel_info(accel_cache_path(environ), again) : info();
     if (app.got_subcommand("params")) return params(markdown);
     if (app.got_subcommand("counters")) return counters();
     return cost(options);

@@ -180,9 +180,10 @@ TEST(Choose, installed_kernels_pass_on_by_size) {
 }
 
 TEST(Choose, starts_with_any_known_mode) {
-    EXPECT_TRUE(start_accel("portable", "").ok());
-    EXPECT_TRUE(start_accel("auto", "/nonexistent/accel").ok());
-    EXPECT_EQ(start_accel("gpu", "").error().code, Code::invalid_argument);
+    const char* environment[] = {"XDG_CACHE_HOME=/nonexistent", nullptr};
+    EXPECT_TRUE(start_accel("portable", environment).ok());
+    EXPECT_TRUE(start_accel("auto", environment).ok());
+    EXPECT_EQ(start_accel("gpu", environment).error().code, Code::invalid_argument);
 }
 
 TEST(Choose, keeps_its_file_where_caches_belong) {
