@@ -24,7 +24,7 @@ say "2. DistributedDataParallel on handwritten digits, backend \"mpi\" on a stoc
 "$bin/mpirun" -n 2 "$POMONA_VENV/bin/python" "$POMONA_ROOT/examples/ddp_digits.py" --check --out "$out"
 
 say "3. mpi-bench allreduce"
-"$bin/mpirun" -n 2 "$bin/mpi-bench" allreduce --quick
+"$bin/mpirun" -n 2 "$bin/mpi-bench" allreduce --json "$out/allreduce.json" --plot "$out/allreduce.png"
 
 say "Done"
 cat <<END

@@ -126,7 +126,8 @@ public:
     bool arm() override {
         accept_strangers();
         for (TcpEndpoint* each : active_) {
-            if (each->state == TcpEndpoint::State::idle || !each->connection) return false;
+            bool untold = each->state == TcpEndpoint::State::gone;
+            if (each->state == TcpEndpoint::State::idle || untold || !each->connection) return false;
             if (each->connection->has_output() || each->state == TcpEndpoint::State::connecting)
                 if (!watch(each->connection->socket.descriptor(), true).ok()) return false;
         }
@@ -146,9 +147,10 @@ public:
 
     void fail(TcpEndpoint& endpoint, Error why) {
         if (endpoint.state == TcpEndpoint::State::gone) return;
+        // The connection object stays until serve() tells the sink: its owner may be on the stack,
+        // handing on a frame to which the engine answered.
         endpoint.state = TcpEndpoint::State::gone;
         endpoint.why = why;
-        drop(endpoint.connection);
     }
     Counters& counters() { return counters_; }
 
@@ -272,6 +274,7 @@ private:
         if (peer.state == TcpEndpoint::State::gone) {
             if (!peer.told) {
                 peer.told = true;
+                drop(peer.connection);
                 sink.gone(peer.peer, peer.why);
             }
             return 0;
@@ -296,7 +299,7 @@ private:
     // Reads and hands on; false when the connection is over.
     bool receive(TcpEndpoint& peer, Sink& sink, int most, int& handed) {
         Connection& c = *peer.connection;
-        while (handed < most) {
+        while (handed < most && peer.state == TcpEndpoint::State::up) {
             if (c.in_payload) {
                 size_t left = c.head.length - c.payload_done;
                 ssize_t got = c.socket.read({c.target + c.payload_done, left});
@@ -320,7 +323,7 @@ private:
     // Hands on the whole frames in the buffer; begins to place a longer one. False when it is no frame.
     bool parse_frames(TcpEndpoint& peer, Sink& sink, int& handed) {
         Connection& c = *peer.connection;
-        while (c.in_end - c.in_begin >= tcp::kFrameHead) {
+        while (c.in_end - c.in_begin >= tcp::kFrameHead && peer.state == TcpEndpoint::State::up) {
             std::memcpy(&c.head, c.in.data() + c.in_begin, tcp::kFrameHead);
             if (c.head.length > peer.caps().fragment_max) return errno = EPROTO, false;
             size_t there = c.in_end - c.in_begin - tcp::kFrameHead;

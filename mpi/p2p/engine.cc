@@ -206,6 +206,7 @@ void Engine::begin_send(P2pRequest& send) {
         fail(send, MPI_ERR_OTHER, "The destination cannot be reached");
         return;
     }
+    if (peer.gone) return fail(send, MPI_ERR_PROC_ABORTED, "The destination has ended");
     if (send.mode == SendMode::synchronous && !send.token) send.token = operations_.add(&send);
     if (peer.backlog.empty() && peer.control.empty()) {
         switch (push_message(peer, send)) {
@@ -639,6 +640,30 @@ void Engine::gone(int rank, const Error& why) {
     fail_peer(peer);
 }
 
+P2pRequest* Engine::operation_with(const Peer& peer) {
+    P2pRequest* found = nullptr;
+    operations_.each([&](P2pRequest& each) {
+        if (each.peer == &peer) found = &each;
+    });
+    return found;
+}
+
+// A posted receive that names this peer; those of any source go on waiting for the others.
+P2pRequest* Engine::take_posted_from(const Peer& peer) {
+    for (auto& [context, matching] : matchers_) {
+        P2pRequest* found = nullptr;
+        matching->each_posted([&](P2pRequest& recv) {
+            bool names = recv.completion ? recv.peer == &peer
+                                         : recv.rank >= 0 && recv.comm_->peers[recv.rank] == &peer;
+            if (names) found = &recv;
+        });
+        if (!found) continue;
+        matching->withdraw(*found);
+        return found;
+    }
+    return nullptr;
+}
+
 // Fails everything that can only end with this peer's help.
 void Engine::fail_peer(Peer& peer) {
     peer.gone = true;
@@ -649,24 +674,10 @@ void Engine::fail_peer(Peer& peer) {
     };
     fail_list(peer.backlog);
     fail_list(peer.streams);
-    std::vector<P2pRequest*> lost;
-    operations_.each([&](P2pRequest& operation) {
-        if (operation.peer == &peer) lost.push_back(&operation);
-    });
-    for (P2pRequest* each : lost) fail(*each, MPI_ERR_PROC_ABORTED, reason);
-    // Posted receives that name this peer; those of any source go on waiting for the others.
-    for (auto& [context, matching] : matchers_) {
-        std::vector<P2pRequest*> posted;
-        matching->each_posted([&](P2pRequest& recv) {
-            bool names = recv.completion ? recv.peer == &peer
-                                         : recv.rank >= 0 && recv.comm_->peers[recv.rank] == &peer;
-            if (names) posted.push_back(&recv);
-        });
-        for (P2pRequest* each : posted) {
-            matching->withdraw(*each);
-            fail(*each, MPI_ERR_PROC_ABORTED, reason);
-        }
-    }
+    // Failing one may end others (a schedule cancels its steps, a communicator goes), so the next one
+    // is looked for anew each time.
+    while (P2pRequest* lost = operation_with(peer)) fail(*lost, MPI_ERR_PROC_ABORTED, reason);
+    while (P2pRequest* posted = take_posted_from(peer)) fail(*posted, MPI_ERR_PROC_ABORTED, reason);
     notify();
 }
 

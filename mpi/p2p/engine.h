@@ -186,6 +186,8 @@ private:
     void finish_p2p(P2pRequest& request);
     void fail(P2pRequest& request, int error, const char* reason);
     void fail_peer(Peer& peer);
+    P2pRequest* operation_with(const Peer& peer);
+    P2pRequest* take_posted_from(const Peer& peer);
 
     void arrive_message(Peer& peer, const Header& header, ConstBytes payload);
     void arrive_cts(Peer& peer, const Header& header);
