@@ -1,13 +1,14 @@
 // mpi/abi/attribute.cc: values cached on communicators, datatypes and windows (MPI 5.0, section
-// 7.7), with the deprecated names of MPI-1. There are no windows yet: keyvals for them can be
-// made. Idea: the callbacks of the three kinds differ in their first argument only, so one set of
-// functions serves them all; `Owner` carries the handle and calls through the right type.
+// 7.7), with the deprecated names of MPI-1. Idea: the callbacks of the three kinds differ in their
+// first argument only, so one set of functions serves them all; `Owner` carries the handle and calls
+// through the right type.
 #include "mpi/abi/attributes.h"
 
 #include "mpi/abi/define.h"
 #include "mpi/abi/errhandler.h"
 #include "mpi/abi/guard.h"
 #include "mpi/abi/p2p_arguments.h"
+#include "mpi/abi/win_internal.h"
 #include "mpi/runtime/extensions.h"
 
 #include <algorithm>
@@ -41,18 +42,21 @@ struct Keyvals final : Process::Extension {
 
 Keyvals& keyvals() { return extension<Keyvals>(process()); }
 
-// One communicator or datatype with its attributes, seen alike.
+// One communicator, datatype or window with its attributes, seen alike.
 struct Owner {
     Attributes& attributes;
     Holder holder;
     void* handle;
-    Communicator* comm;  // whose error handler is used; null for datatypes
+    Communicator* comm;  // whose error handler is used; null for others
 };
 Owner owner_of(Communicator& comm) {
     return {comm.attributes, Holder::communicator, handle_of<MPI_Comm>(&comm), &comm};
 }
 Owner owner_of(Datatype& type) {
     return {type.attributes, Holder::datatype, handle_of<MPI_Datatype>(&type), nullptr};
+}
+Owner owner_of(Window& window) {
+    return {window.attributes, Holder::window, handle_of<MPI_Win>(&window), nullptr};
 }
 
 int call_copy(const Owner& from, const Keyval& keyval, void* value, void** copied, int* flag) {
@@ -76,6 +80,9 @@ int call_delete(const Owner& owner, const Keyval& keyval, void* value) {
     if (owner.holder == Holder::communicator)
         return reinterpret_cast<MPI_Comm_delete_attr_function*>(keyval.erase)(
             static_cast<MPI_Comm>(owner.handle), keyval.number, value, keyval.extra_state);
+    if (owner.holder == Holder::window)
+        return reinterpret_cast<MPI_Win_delete_attr_function*>(keyval.erase)(
+            static_cast<MPI_Win>(owner.handle), keyval.number, value, keyval.extra_state);
     return reinterpret_cast<MPI_Type_delete_attr_function*>(keyval.erase)(
         static_cast<MPI_Datatype>(owner.handle), keyval.number, value, keyval.extra_state);
 }
@@ -219,6 +226,7 @@ int copy_attributes(Datatype& from, Datatype& to) {
     return copy_all(owner_of(from), to.attributes);
 }
 int delete_attributes(Datatype& type) { return delete_all(owner_of(type)); }
+int delete_attributes(Window& window) { return delete_all(owner_of(window)); }
 void delete_attributes_of_self() {
     if (Communicator* self = process().self()) delete_all(owner_of(*self));
 }
@@ -313,7 +321,7 @@ POMONA_MPI(int, Type_delete_attr, (MPI_Datatype datatype, int type_keyval)) {
     return delete_attribute(__func__, owner_of(*owner), type_keyval);
 }
 
-// ---- windows: keyvals only
+// ---- windows. They are never copied, so copy functions are not called.
 
 POMONA_MPI(int, Win_create_keyval,
            (MPI_Win_copy_attr_function* win_copy_attr_fn,
@@ -324,4 +332,37 @@ POMONA_MPI(int, Win_create_keyval,
 }
 POMONA_MPI(int, Win_free_keyval, (int* win_keyval)) {
     return free_keyval(__func__, Holder::window, win_keyval);
+}
+static bool predefined_win_key(int number) {
+    return number >= MPI_WIN_BASE && number <= MPI_WIN_MODEL;
+}
+POMONA_MPI(int, Win_set_attr, (MPI_Win win, int win_keyval, void* attribute_val)) {
+    WIN_ARGUMENT();
+    WIN_REQUIRE(!predefined_win_key(win_keyval), MPI_ERR_KEYVAL,
+                "a predefined attribute cannot be changed");
+    return set_attribute(__func__, owner_of(*window), win_keyval, attribute_val);
+}
+// The base is the address itself; of the others the user gets the address of the value.
+POMONA_MPI(int, Win_get_attr, (MPI_Win win, int win_keyval, void* attribute_val, int* flag)) {
+    WIN_ARGUMENT();
+    if (!predefined_win_key(win_keyval))
+        return get_attribute(__func__, owner_of(*window), win_keyval, attribute_val, flag);
+    WIN_REQUIRE(attribute_val && flag, MPI_ERR_ARG, "attribute_val or flag is a null pointer");
+    void* value = nullptr;
+    switch (win_keyval) {
+    case MPI_WIN_BASE: value = window->base(); break;
+    case MPI_WIN_SIZE: value = &window->attribute_size; break;
+    case MPI_WIN_DISP_UNIT: value = &window->attribute_unit; break;
+    case MPI_WIN_CREATE_FLAVOR: value = &window->attribute_flavor; break;
+    case MPI_WIN_MODEL: value = &window->attribute_model; break;
+    }
+    *flag = 1;
+    *static_cast<void**>(attribute_val) = value;
+    return MPI_SUCCESS;
+}
+POMONA_MPI(int, Win_delete_attr, (MPI_Win win, int win_keyval)) {
+    WIN_ARGUMENT();
+    WIN_REQUIRE(!predefined_win_key(win_keyval), MPI_ERR_KEYVAL,
+                "a predefined attribute cannot be deleted");
+    return delete_attribute(__func__, owner_of(*window), win_keyval);
 }

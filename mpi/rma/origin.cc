@@ -1,0 +1,342 @@
+// mpi/rma/origin.cc: MPI_Put, MPI_Get, MPI_Accumulate and relatives where they are called.
+// Idea: the target's datatype becomes a list of blocks; memory that is mapped here is used at once,
+// other memory by commands of at most kRmaBlocksMax blocks. Data that is one block on both sides goes
+// whole and uncopied; the rest is cut into chunks, so that nobody needs a copy of it all.
+#include "mpi/rma/blocks.h"
+#include "mpi/rma/window.h"
+#include "mpi/runtime/process.h"
+
+#include <algorithm>
+#include <sched.h>
+
+namespace pomona {
+
+enum : int { kCommandTag = 0, kDataTag = 1, kFirstReplyTag = 2 };
+
+static constexpr size_t kChunkBytes = 256 * 1024;   // of data that is packed or accumulated
+static constexpr size_t kPendingMost = 16384;       // operations under way; then callers wait
+
+// ---- requests
+
+void RmaRequest::recycle() {
+    Engine::Hold hold(comm_->process.engine);
+    delete this;
+}
+
+void RmaRequest::part_over(Engine& engine, int error) {
+    if (error != MPI_SUCCESS) {
+        outcome_.error = error;
+        outcome_.reason = "The target has ended";
+    }
+    if (--parts_ == 0) engine.complete(*this);
+}
+
+// ---- one access
+
+// What an accumulation computes on; null for put and get, and for types that are only moved.
+static void describe_element(const RmaAccess& access, RmaCommand& command) {
+    if (access.kind == RmaKind::put || access.kind == RmaKind::get) return;
+    const Datatype& basic = *access.type->uniform();
+    command.unit = static_cast<uint32_t>(basic.size());
+    command.unit_true = command.unit;
+    if (!basic.element()) return;
+    command.element = static_cast<uint8_t>(*basic.element());
+    if (basic.contiguous()) return;
+    command.unit = static_cast<uint32_t>(basic.extent());
+    command.unit_true = static_cast<uint32_t>(basic.true_extent());
+}
+
+static bool gapped(const RmaCommand& command) { return command.unit != command.unit_true; }
+
+RmaError Window::access(const RmaAccess& access) {
+    if (!may_access(access.target))
+        return {MPI_ERR_RMA_SYNC, "no epoch is open to the target: call MPI_Win_fence, MPI_Win_lock "
+                                  "or MPI_Win_start first"};
+    RmaCommand command;
+    command.kind = access.kind;
+    command.op = access.op;
+    describe_element(access, command);
+    auto base = static_cast<uint64_t>(access.displacement);
+    if (flavor_ != MPI_WIN_FLAVOR_DYNAMIC)
+        base *= static_cast<uint64_t>(part(access.target).unit);
+    std::vector<RmaBlock> blocks;
+    if (gapped(command))
+        flatten_gapped(*access.type, access.count, *access.type->uniform(), base, blocks);
+    else flatten(*access.type, access.count, base, blocks);
+    Engine& here = engine();
+    if (!blocks.empty()) {
+        if (!in_range(access, command, blocks))
+            return {MPI_ERR_RMA_RANGE, "the target's memory does not reach that far"};
+        if (access.target == comm_->rank() || part(access.target).direct)
+            run_direct(access, command, blocks);
+        else
+            run_remote(access, command, blocks);
+    }
+    if (access.request) {
+        Engine::Hold hold(here);
+        here.hold_for_engine(*access.request);
+        access.request->part_over(here, MPI_SUCCESS);
+    }
+    return {};
+}
+
+// Of dynamic windows only the target knows, unless that is this process.
+bool Window::in_range(const RmaAccess& access, const RmaCommand& command,
+                      const std::vector<RmaBlock>& blocks) {
+    if (flavor_ == MPI_WIN_FLAVOR_DYNAMIC) {
+        if (access.target != comm_->rank()) return true;
+        Engine::Hold hold(engine());
+        return std::all_of(blocks.begin(), blocks.end(),
+                           [&](const RmaBlock& each) { return locate(command, each); });
+    }
+    auto size = static_cast<uint64_t>(part(access.target).size);
+    return std::all_of(blocks.begin(), blocks.end(), [&](const RmaBlock& each) {
+        uint64_t length = each.length - (command.unit - command.unit_true);
+        return each.offset <= size && length <= size - each.offset;
+    });
+}
+
+// ---- data between user buffers and streams. Streams of gapped elements are laid out in extents.
+
+static void load(const RmaAccess& access, const RmaCommand& command, size_t offset, Bytes out) {
+    if (!gapped(command)) return access.origin.type->pack(access.origin.buffer, access.origin.count,
+                                                          offset, out);
+    const Datatype& basic = *access.type->uniform();
+    size_t count = out.size() / command.unit;
+    std::vector<std::byte> packed(count * static_cast<size_t>(basic.size()));
+    access.origin.type->pack(access.origin.buffer, access.origin.count,
+                             offset / command.unit * static_cast<size_t>(basic.size()), packed);
+    std::fill(out.begin(), out.end(), std::byte{});
+    basic.unpack(out.data(), static_cast<MPI_Count>(count), 0, packed);
+}
+
+static void store(const Data& result, const Datatype* gapped_basic, size_t offset, ConstBytes in) {
+    if (!gapped_basic) return result.type->unpack(result.buffer, result.count, offset, in);
+    auto extent = static_cast<size_t>(gapped_basic->extent());
+    auto size = static_cast<size_t>(gapped_basic->size());
+    size_t count = in.size() / extent;
+    std::vector<std::byte> packed(count * size);
+    gapped_basic->pack(in.data(), static_cast<MPI_Count>(count), 0, packed);
+    result.type->unpack(result.buffer, result.count, offset / extent * size, packed);
+}
+
+// All data of a compare-and-swap: two elements.
+static std::vector<std::byte> swap_data(const RmaAccess& access, size_t unit) {
+    std::vector<std::byte> data(2 * unit);
+    std::memcpy(data.data(), access.compare, unit);
+    std::memcpy(data.data() + unit, access.origin.buffer, unit);
+    return data;
+}
+
+// ---- directly
+
+void SharedLock::take() {
+    for (int spins = 0; taken.exchange(1, std::memory_order_acquire) != 0; ++spins) {
+        if (spins < 1000) cpu_pause();
+        else sched_yield();
+    }
+}
+void SharedLock::give() { taken.store(0, std::memory_order_release); }
+
+void Window::run_direct(const RmaAccess& access, const RmaCommand& command,
+                        const std::vector<RmaBlock>& blocks) {
+    bool dynamic = flavor_ == MPI_WIN_FLAVOR_DYNAMIC;
+    std::byte* memory = dynamic ? nullptr : part(access.target).direct;
+    auto at = [&](const RmaBlock& block) {
+        return dynamic ? reinterpret_cast<std::byte*>(static_cast<uintptr_t>(block.offset))
+                       : memory + block.offset;
+    };
+    size_t offset = 0;
+    if (access.kind == RmaKind::put || access.kind == RmaKind::get) {
+        for (const RmaBlock& block : blocks) {
+            Bytes place{at(block), block.length};
+            if (access.kind == RmaKind::put) load(access, command, offset, place);
+            else store(access.result, nullptr, offset, place);
+            offset += block.length;
+        }
+        return;
+    }
+    size_t bytes = 0;
+    for (const RmaBlock& block : blocks) bytes += block.length;
+    std::vector<std::byte> data, old;
+    if (access.kind == RmaKind::compare_swap) {
+        data = swap_data(access, command.unit);
+    } else if (access.op != ReduceOp::no_op) {
+        data.resize(bytes);
+        load(access, command, 0, data);
+    }
+    if (access.kind != RmaKind::accumulate) old.resize(bytes);
+    {
+        // Of a shared window everybody works directly; of any other only this process, and agent.cc
+        // with the engine held.
+        Engine::Hold hold(engine());
+        SharedLock* lock = shared_ ? shared_lock(access.target) : nullptr;
+        if (lock) lock->take();
+        for (const RmaBlock& block : blocks) {
+            apply_command(command, at(block), block.length,
+                          data.empty() ? nullptr : data.data() + offset,
+                          old.empty() ? nullptr : old.data() + offset);
+            offset += block.length;
+        }
+        if (lock) lock->give();
+    }
+    if (!old.empty())
+        store(access.result, gapped(command) ? access.type->uniform() : nullptr, 0, old);
+}
+
+// ---- by commands
+
+void Window::run_remote(const RmaAccess& access, RmaCommand& command,
+                        const std::vector<RmaBlock>& blocks) {
+    if (pending_ > kPendingMost)
+        engine().wait_until([&] { return pending_ <= kPendingMost / 2; });
+    const Data& user = access.kind == RmaKind::get ? access.result : access.origin;
+    bool whole = blocks.size() == 1 && command.unit == 1 &&
+                 (access.kind == RmaKind::put || access.kind == RmaKind::get) &&
+                 user.type->contiguous(user.count);
+    size_t chunk_max = whole ? blocks[0].length : kChunkBytes / command.unit * command.unit;
+    size_t offset = 0;  // of the chunk, in the stream
+    auto flush_chunk = [&] {
+        if (command.blocks.empty()) return;
+        send_chunk(access, command, offset);
+        offset += command.bytes;
+        command.blocks.clear();
+        command.bytes = 0;
+    };
+    for (RmaBlock block : blocks) {
+        while (block.length > 0) {
+            uint64_t length = std::min<uint64_t>(block.length, chunk_max - command.bytes);
+            command.blocks.push_back({block.offset, length});
+            command.bytes += length;
+            block.offset += length;
+            block.length -= length;
+            if (command.bytes == chunk_max || command.blocks.size() == kRmaBlocksMax) flush_chunk();
+        }
+    }
+    flush_chunk();
+}
+
+void Window::send_chunk(const RmaAccess& access, RmaCommand& command, size_t offset) {
+    size_t length = command.data_bytes();
+    command.short_data = length > 0 && command.head_bytes() + length <= kRmaCommandMax;
+    Engine::Hold hold(engine());
+    Operation& operation = *take_operation(access.target, access.request);
+    const Datatype* basic = gapped(command) ? access.type->uniform() : nullptr;
+    operation.message.resize(command.head_bytes() + (command.short_data ? length : 0));
+    ConstBytes long_data;
+    if (access.kind == RmaKind::compare_swap) {
+        auto data = swap_data(access, command.unit);
+        std::memcpy(operation.message.data() + command.head_bytes(), data.data(), data.size());
+    } else if (command.short_data) {
+        load(access, command, offset, Bytes(operation.message).subspan(command.head_bytes()));
+    } else if (length > 0 && !basic && access.origin.type->contiguous(access.origin.count)) {
+        const auto* from = static_cast<const std::byte*>(access.origin.buffer);
+        long_data = {from + access.origin.type->true_lb() + offset, length};
+    } else if (length > 0) {
+        operation.staged.resize(length);
+        load(access, command, offset, operation.staged);
+        long_data = operation.staged;
+    }
+    Bytes answer;
+    if (size_t expected = command.reply_bytes()) {
+        const Data& result = access.result;
+        if (!basic && result.type->contiguous(result.count)) {
+            auto* to = static_cast<std::byte*>(result.buffer);
+            answer = {to + result.type->true_lb() + offset, expected};
+        } else {
+            operation.answer.resize(expected);
+            operation.type = Ref<Datatype>::share(const_cast<Datatype*>(result.type));
+            operation.result = result;
+            operation.offset = offset;
+            operation.gapped = basic;
+            answer = operation.answer;
+        }
+    }
+    targets_[static_cast<size_t>(access.target)].dirty = true;
+    launch(operation, command, long_data, answer);
+}
+
+// A synchronisation command; with the engine held.
+void Window::order(RmaKind kind, int target, bool exclusive) {
+    Operation& operation = *take_operation(target, nullptr);
+    RmaCommand command;
+    command.kind = kind;
+    command.exclusive = exclusive;
+    operation.message.resize(command.head_bytes());
+    Bytes answer;
+    if (command.reply_bytes())
+        answer = {reinterpret_cast<std::byte*>(&operation.status), sizeof operation.status};
+    launch(operation, command, {}, answer);
+}
+
+Window::Operation* Window::take_operation(int target, RmaRequest* request) {
+    Operation* operation;
+    if (idle_operations_.empty()) {
+        operation = new Operation;
+        for (Leg* leg : {&operation->command, &operation->data, &operation->reply}) {
+            leg->function = leg_over;
+            leg->operation = operation;
+        }
+        operation->window = this;
+    } else {
+        operation = idle_operations_.back();
+        idle_operations_.pop_back();
+    }
+    operation->target = target;
+    operation->request = request;
+    if (request) request->add_part();
+    ++pending_;
+    ++targets_[static_cast<size_t>(target)].pending;
+    return operation;
+}
+
+// The answer is expected before the question is asked; the last leg may end within this call.
+void Window::launch(Operation& operation, RmaCommand& command, ConstBytes long_data, Bytes answer) {
+    Peer& peer = *comm_->peers[static_cast<size_t>(operation.target)];
+    operation.legs = 2 + !long_data.empty() + !answer.empty();  // one is this call's own
+    if (!answer.empty()) {
+        command.reply_tag = next_reply_;
+        next_reply_ = next_reply_ == INT32_MAX ? int{kFirstReplyTag} : next_reply_ + 1;
+        engine().recv_step(peer, comm_->context(), operation.target, command.reply_tag, answer,
+                           operation.reply);
+    }
+    write_command(command, operation.message.data());
+    engine().send_step(peer, comm_->context(), comm_->rank(), kCommandTag, operation.message,
+                       operation.command);
+    if (!long_data.empty())
+        engine().send_step(peer, comm_->context(), comm_->rank(), kDataTag, long_data,
+                           operation.data);
+    if (--operation.legs == 0) operation_over(operation);
+}
+
+void Window::leg_over(coll::Completion* self, const Error* error) {
+    Operation& operation = *static_cast<Leg*>(self)->operation;
+    if (error) operation.failed = true;
+    if (--operation.legs == 0) operation.window->operation_over(operation);
+}
+
+void Window::operation_over(Operation& operation) {
+    if (operation.failed) error_ = {MPI_ERR_PROC_ABORTED, "the target has ended"};
+    else if (operation.status != 0)
+        error_ = {MPI_ERR_RMA_RANGE, "an earlier operation reached outside the target's memory"};
+    if (operation.type && !operation.failed)
+        store(operation.result, operation.gapped, operation.offset, operation.answer);
+    if (operation.request)
+        operation.request->part_over(engine(), operation.failed ? MPI_ERR_PROC_ABORTED : MPI_SUCCESS);
+    Target& target = targets_[static_cast<size_t>(operation.target)];
+    --pending_;
+    if (--target.pending == 0 || pending_ == kPendingMost / 2) engine().notify();
+    operation.type = {};
+    operation.gapped = nullptr;
+    operation.status = 0;
+    operation.failed = false;
+    if (idle_operations_.size() >= 256) {
+        delete &operation;
+        return;
+    }
+    if (operation.staged.capacity() > kRmaCommandMax) operation.staged = {};
+    if (operation.answer.capacity() > kRmaCommandMax) operation.answer = {};
+    idle_operations_.push_back(&operation);
+}
+
+}  // namespace pomona

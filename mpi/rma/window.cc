@@ -1,0 +1,423 @@
+// mpi/rma/window.cc: making and freeing windows, their memory, and the three kinds of epochs
+// (MPI 5.0, section 12.5).
+// Fence: flush what was sent, then a barrier. Post-start-complete-wait: counted messages. Locks: a
+// queue at the target (agent.cc); unlocking is flushing and giving back in one command.
+#include "mpi/rma/window.h"
+
+#include "mpi/object/contexts.h"
+#include "mpi/runtime/collectives.h"
+#include "mpi/runtime/process.h"
+
+#include <algorithm>
+#include <sys/statvfs.h>
+
+namespace pomona {
+
+// ---- memory
+
+// Whether the system has room for so much shared memory: going beyond ends a program by a signal
+// where memory is first touched. macOS has no such file system and no such limit.
+static bool shared_memory_has_room(size_t bytes) {
+#if defined(__APPLE__)
+    (void)bytes;
+    return true;
+#else
+    struct statvfs state;
+    if (statvfs("/dev/shm", &state) != 0) return true;
+    return bytes / state.f_frsize < state.f_bavail - state.f_bavail / 8;
+#endif
+}
+
+static size_t round_up(size_t value, size_t to) { return (value + to - 1) / to * to; }
+
+static constexpr size_t kPartAlignment = 128;  // a line of any processor Pomona runs on
+
+SharedLock* Window::shared_lock(int rank) {
+    return reinterpret_cast<SharedLock*>(segment_.data()) + rank;
+}
+
+// One segment for all: locks, then the parts by rank.
+int Window::share_memory(bool contiguous, const char** reason) {
+    size_t total = sizeof(SharedLock) * parts_.size();
+    std::vector<size_t> offsets;
+    for (const Part& each : parts_) {
+        offsets.push_back(total);
+        total += static_cast<size_t>(each.size);
+        if (!contiguous) total = round_up(total, kPartAlignment);
+    }
+    // At most 31 characters, for macOS.
+    char name[64];
+    std::snprintf(name, sizeof name, "/pomona-%s-w%08x", comm_->process.job().tag.c_str(),
+                  static_cast<unsigned>(mix(comm_->context()) >> 32));
+    int made = 1;
+    if (comm_->rank() == 0) {
+        made = shared_memory_has_room(total);
+        if (made) {
+            auto created = Segment::create(name, total);
+            if (created.ok()) segment_ = std::move(*created);
+            else made = 0;
+        }
+    }
+    if (int error = run_bcast(*comm_, &made, sizeof made, 0)) return error;
+    if (made && comm_->rank() != 0) {
+        auto opened = Segment::open(name);
+        if (opened.ok() && opened->size() >= total) segment_ = std::move(*opened);
+        else made = 0;
+    }
+    std::vector<int> all(parts_.size());
+    if (int error = run_allgather(*comm_, &made, all.data(), sizeof made)) return error;
+    if (std::find(all.begin(), all.end(), 0) != all.end()) {
+        segment_ = {};
+        *reason = "there is not enough shared memory, or it cannot be mapped (is /dev/shm full?)";
+        return MPI_ERR_NO_MEM;
+    }
+    for (size_t i = 0; i < parts_.size(); ++i) parts_[i].direct = segment_.data() + offsets[i];
+    base_ = parts_[static_cast<size_t>(comm_->rank())].direct;
+    shared_ = true;
+    return MPI_SUCCESS;
+}
+
+static bool on_one_node(const Communicator& comm) {
+    const Job& job = comm.process.job();
+    const auto& members = comm.group->members();
+    return std::all_of(members.begin(), members.end(), [&](int member) {
+        return job.node_of[static_cast<size_t>(member)] == job.node_of[static_cast<size_t>(job.rank)];
+    });
+}
+
+int Window::make_memory(const Options& options, const char** reason) {
+    bool one_node = on_one_node(*comm_);
+    switch (flavor_) {
+    case MPI_WIN_FLAVOR_CREATE: base_ = options.base; break;
+    case MPI_WIN_FLAVOR_DYNAMIC: return MPI_SUCCESS;
+    case MPI_WIN_FLAVOR_SHARED:
+        if (!one_node) {
+            *reason = "the members are on several nodes; split the communicator by "
+                      "MPI_COMM_TYPE_SHARED first";
+            return MPI_ERR_RMA_SHARED;
+        }
+        if (int error = share_memory(options.contiguous, reason)) return error;
+        break;
+    case MPI_WIN_FLAVOR_ALLOCATE: {
+        if (one_node && comm_->size() > 1) {
+            int error = share_memory(false, reason);
+            if (error == MPI_SUCCESS) break;
+            if (error != MPI_ERR_NO_MEM) return error;
+        }
+        own_memory_.reset(new (std::nothrow) std::byte[size_ + kPartAlignment]());
+        int failed = !own_memory_;
+        std::vector<int> all(parts_.size());
+        if (int error = run_allgather(*comm_, &failed, all.data(), sizeof failed)) return error;
+        if (std::find(all.begin(), all.end(), 1) != all.end()) {
+            *reason = "there is not enough memory";
+            return MPI_ERR_NO_MEM;
+        }
+        auto address = reinterpret_cast<uintptr_t>(own_memory_.get());
+        base_ = reinterpret_cast<void*>(round_up(address, kPartAlignment));
+        break;
+    }
+    }
+    memory_ = static_cast<std::byte*>(base_);
+    parts_[static_cast<size_t>(comm_->rank())].direct = memory_;
+    return MPI_SUCCESS;
+}
+
+// ---- making and freeing
+
+Window::Window(Ref<Communicator> comm)
+    : Object(Kind::window), comm_(std::move(comm)), engine_(comm_->process.engine) {}
+
+Window* Window::make(Ref<Communicator> comm, const Options& options, RmaError& why) {
+    auto* window = new Window(std::move(comm));
+    window->flavor_ = options.flavor;
+    window->size_ = static_cast<size_t>(options.size);
+    window->attribute_size = options.size;
+    window->attribute_unit = static_cast<int>(options.unit);
+    window->attribute_flavor = options.flavor;
+    Communicator& own = *window->comm_;
+    auto members = static_cast<size_t>(own.size());
+    int64_t mine[2] = {options.size, options.unit};
+    std::vector<int64_t> all(2 * members);
+    int error = run_allgather(own, mine, all.data(), sizeof mine);
+    window->parts_.resize(members);
+    window->targets_.resize(members);
+    for (size_t i = 0; i < members; ++i) {
+        window->parts_[i].size = all[2 * i];
+        window->parts_[i].unit = all[2 * i + 1];
+    }
+    if (error) why = {error, "a member of the communicator has ended"};
+    else if (int code = window->make_memory(options, &why.reason)) why.error = code;
+    if (!why) {
+        window->open_channels();
+        error = run_barrier(own);
+        if (error) why = {error, "a member of the communicator has ended"};
+    }
+    if (!why) return window;
+    window->close_channels();
+    window->release();
+    return nullptr;
+}
+
+RmaError Window::free() {
+    if (locked_all_ || started_ || posted_ ||
+        std::any_of(targets_.begin(), targets_.end(),
+                    [](const Target& each) { return each.lock != Lock::none; }))
+        return {MPI_ERR_RMA_SYNC, "an epoch is still open"};
+    RmaError result = flush_chosen(false, [](int) { return true; });
+    // Nobody sends a command after this.
+    int error = run_barrier(*comm_);
+    if (error && !result) result = {error, "a member of the communicator has ended"};
+    engine().wait_until([&] { return replies_ == 0; });
+    close_channels();
+    return result;
+}
+
+Window::~Window() {
+    Engine::Hold hold(engine());
+    for (Operation* each : idle_operations_) delete each;
+    comm_ = {};
+}
+
+RmaError Window::attach(void* base, MPI_Aint size) {
+    if (flavor_ != MPI_WIN_FLAVOR_DYNAMIC)
+        return {MPI_ERR_RMA_FLAVOR, "memory is attached to dynamic windows only"};
+    if (size == 0) return {};
+    Engine::Hold hold(engine());
+    auto address = reinterpret_cast<uintptr_t>(base);
+    auto after = attached_.lower_bound(address);
+    bool overlaps = after != attached_.end() && after->first - address < static_cast<size_t>(size);
+    if (after != attached_.begin()) {
+        auto before = std::prev(after);
+        overlaps |= address - before->first < before->second;
+    }
+    if (overlaps) return {MPI_ERR_RMA_ATTACH, "the memory overlaps what is attached already"};
+    attached_[address] = static_cast<size_t>(size);
+    return {};
+}
+
+RmaError Window::detach(const void* base) {
+    if (flavor_ != MPI_WIN_FLAVOR_DYNAMIC)
+        return {MPI_ERR_RMA_FLAVOR, "memory is detached from dynamic windows only"};
+    Engine::Hold hold(engine());
+    if (attached_.erase(reinterpret_cast<uintptr_t>(base)) == 0)
+        return {MPI_ERR_RMA_ATTACH, "no attached memory begins at base"};
+    return {};
+}
+
+// ---- flushing
+
+bool Window::may_access(int rank) const {
+    const Target& target = targets_[static_cast<size_t>(rank)];
+    return fence_open_ || locked_all_ || target.started || target.lock != Lock::none;
+}
+
+// Waits until operations to the chosen targets are over here and, unless `local`, over there.
+template <class Chosen> RmaError Window::flush_chosen(bool local, Chosen chosen) {
+    // Direct stores come before whatever tells others of them.
+    std::atomic_thread_fence(std::memory_order_seq_cst);
+    int members = comm_->size();
+    if (!local) {
+        Engine::Hold hold(engine());
+        for (int rank = 0; rank < members; ++rank) {
+            if (!chosen(rank) || !target(rank).dirty) continue;
+            target(rank).dirty = false;
+            order(RmaKind::flush, rank, false);
+        }
+    }
+    engine().wait_until([&] {
+        if (pending_ == 0) return true;
+        for (int rank = 0; rank < members; ++rank)
+            if (chosen(rank) && target(rank).pending > 0) return false;
+        return true;
+    });
+    return take_error();
+}
+
+RmaError Window::flush(int rank, bool local) {
+    if (!locked_all_ && target(rank).lock == Lock::none)
+        return {MPI_ERR_RMA_SYNC, "the target is not locked"};
+    return flush_chosen(local, [rank](int each) { return each == rank; });
+}
+
+RmaError Window::flush_all(bool local) {
+    bool locked = locked_all_ || std::any_of(targets_.begin(), targets_.end(), [](const Target& each) {
+        return each.lock != Lock::none;
+    });
+    if (!locked) return {MPI_ERR_RMA_SYNC, "no target is locked"};
+    return flush_chosen(local, [](int) { return true; });
+}
+
+// ---- fence
+
+RmaError Window::fence(int assert) {
+    if (locked_all_ || started_ || posted_)
+        return {MPI_ERR_RMA_SYNC, "an epoch of another kind is open"};
+    RmaError result = flush_chosen(false, [](int) { return true; });
+    int error = run_barrier(*comm_);
+    if (error && !result) result = {error, "a member of the window has ended"};
+    std::atomic_thread_fence(std::memory_order_seq_cst);
+    fence_open_ = (assert & MPI_MODE_NOSUCCEED) == 0;
+    return result;
+}
+
+// ---- locks
+
+RmaError Window::lock(int type, int rank, int assert) {
+    if (locked_all_ || target(rank).lock != Lock::none)
+        return {MPI_ERR_RMA_SYNC, "the target is locked already"};
+    if (started_) return {MPI_ERR_RMA_SYNC, "an epoch begun by MPI_Win_start is open"};
+    fence_open_ = false;
+    if (assert & MPI_MODE_NOCHECK) {
+        target(rank).lock = Lock::unchecked;
+        return {};
+    }
+    {
+        Engine::Hold hold(engine());
+        order(RmaKind::lock, rank, type == MPI_LOCK_EXCLUSIVE);
+    }
+    RmaError result = flush_chosen(true, [rank](int each) { return each == rank; });
+    if (!result) target(rank).lock = Lock::granted;
+    return result;
+}
+
+RmaError Window::lock_all(int assert) {
+    int members = comm_->size();
+    if (locked_all_ || started_) return {MPI_ERR_RMA_SYNC, "an epoch is open already"};
+    for (int rank = 0; rank < members; ++rank)
+        if (target(rank).lock != Lock::none)
+            return {MPI_ERR_RMA_SYNC, "one of the targets is locked already"};
+    fence_open_ = false;
+    bool checked = (assert & MPI_MODE_NOCHECK) == 0;
+    if (checked) {
+        Engine::Hold hold(engine());
+        for (int rank = 0; rank < members; ++rank) order(RmaKind::lock, rank, false);
+    }
+    RmaError result = flush_chosen(true, [](int) { return true; });
+    if (result) return result;
+    for (Target& each : targets_) each.lock = checked ? Lock::granted : Lock::unchecked;
+    locked_all_ = true;
+    return {};
+}
+
+// Gives back the locks of [first, last); the answers tell that everything before has been done.
+RmaError Window::end_locks(int first, int last) {
+    std::atomic_thread_fence(std::memory_order_seq_cst);
+    {
+        Engine::Hold hold(engine());
+        for (int rank = first; rank < last; ++rank) {
+            if (target(rank).lock == Lock::granted) order(RmaKind::unlock, rank, false);
+            else if (target(rank).dirty) order(RmaKind::flush, rank, false);
+            target(rank).dirty = false;
+            target(rank).lock = Lock::none;
+        }
+    }
+    return flush_chosen(true, [=](int each) { return each >= first && each < last; });
+}
+
+RmaError Window::unlock(int rank) {
+    if (locked_all_ || target(rank).lock == Lock::none)
+        return {MPI_ERR_RMA_SYNC, "the target is not locked by MPI_Win_lock"};
+    return end_locks(rank, rank + 1);
+}
+
+RmaError Window::unlock_all() {
+    if (!locked_all_) return {MPI_ERR_RMA_SYNC, "the window is not locked by MPI_Win_lock_all"};
+    locked_all_ = false;
+    return end_locks(0, comm_->size());
+}
+
+// ---- post, start, complete, wait
+
+// Ranks in the window of a group's members; -1 where there is none.
+static std::vector<int> ranks_of(const Group& group, const Communicator& comm) {
+    std::vector<int> ranks;
+    for (int member : group.members()) ranks.push_back(comm.group->find(member));
+    return ranks;
+}
+
+static constexpr RmaError kNotMember{MPI_ERR_GROUP, "group has members that are not in the window"};
+
+RmaError Window::post(const Group& group) {
+    if (posted_) return {MPI_ERR_RMA_SYNC, "an epoch begun by MPI_Win_post is open"};
+    std::vector<int> ranks = ranks_of(group, *comm_);
+    if (std::count(ranks.begin(), ranks.end(), -1)) return kNotMember;
+    std::atomic_thread_fence(std::memory_order_seq_cst);
+    fence_open_ = false;
+    posted_ = true;
+    Engine::Hold hold(engine());
+    for (int rank : ranks) {
+        channel(rank).exposed = true;
+        order(RmaKind::post, rank, false);
+    }
+    return {};
+}
+
+RmaError Window::start(const Group& group, int assert) {
+    if (started_ || locked_all_) return {MPI_ERR_RMA_SYNC, "an access epoch is open already"};
+    std::vector<int> ranks = ranks_of(group, *comm_);
+    if (std::count(ranks.begin(), ranks.end(), -1)) return kNotMember;
+    (void)assert;  // MPI_MODE_NOCHECK: the posts have come or are about to
+    engine().wait_until([&] {
+        return std::all_of(ranks.begin(), ranks.end(), [&](int rank) {
+            return channel(rank).posts > 0 || channel(rank).closed;
+        });
+    });
+    Engine::Hold hold(engine());
+    fence_open_ = false;
+    for (int rank : ranks) {
+        if (channel(rank).posts == 0) return {MPI_ERR_PROC_ABORTED, "a target has ended"};
+        --channel(rank).posts;
+        target(rank).started = true;
+    }
+    started_ = true;
+    return {};
+}
+
+RmaError Window::complete() {
+    if (!started_) return {MPI_ERR_RMA_SYNC, "MPI_Win_start was not called"};
+    std::atomic_thread_fence(std::memory_order_seq_cst);
+    std::vector<bool> chosen(targets_.size());
+    {
+        Engine::Hold hold(engine());
+        for (int rank = 0; rank < comm_->size(); ++rank) {
+            if (!target(rank).started) continue;
+            chosen[static_cast<size_t>(rank)] = true;
+            target(rank).started = false;
+            target(rank).dirty = false;  // what the target's wait tells there
+            order(RmaKind::complete, rank, false);
+        }
+    }
+    started_ = false;
+    return flush_chosen(true, [&](int rank) { return chosen[static_cast<size_t>(rank)]; });
+}
+
+bool Window::completes_are_in() {
+    return std::all_of(channels_.begin(), channels_.end(), [](const auto& each) {
+        return !each->exposed || each->completes > 0 || each->closed;
+    });
+}
+
+RmaError Window::wait(bool* over) {
+    if (!posted_) return {MPI_ERR_RMA_SYNC, "MPI_Win_post was not called"};
+    if (over) {
+        engine().test_turn();
+        Engine::Hold hold(engine());
+        *over = completes_are_in();
+        if (!*over) return {};
+    } else {
+        engine().wait_until([&] { return completes_are_in(); });
+    }
+    Engine::Hold hold(engine());
+    RmaError result;
+    for (auto& each : channels_) {
+        if (!each->exposed) continue;
+        each->exposed = false;
+        if (each->completes > 0) --each->completes;
+        else result = {MPI_ERR_PROC_ABORTED, "an origin has ended"};
+    }
+    posted_ = false;
+    std::atomic_thread_fence(std::memory_order_seq_cst);
+    return result;
+}
+
+}  // namespace pomona

@@ -1,0 +1,248 @@
+// mpi/rma/window.h: MPI windows: memory that other processes read and write.
+// Idea: each process is an agent for its memory: it always has a receive posted for every member's
+// next command and carries commands out in the order they come (agent.cc), inside whatever MPI call
+// polls. So commands of one origin never overtake each other, and "all my operations are done over
+// there" is one more command with an answer (flush). Memory that this process can address itself
+// (its own, or shared on one node) is used directly (origin.cc), under a lock per target for
+// accumulations. Synchronisation: window.cc. A target that is not in MPI calls answers nothing; give
+// it a progress thread (POMONA_PROGRESS=thread) if others must not wait for it.
+#pragma once
+
+#include "btl/shm/segment.h"
+#include "mpi/object/communicator.h"
+#include "mpi/object/datatype.h"
+#include "mpi/p2p/engine.h"
+#include "mpi/rma/command.h"
+
+#include <map>
+#include <memory>
+#include <vector>
+
+namespace pomona {
+
+// MPI_Rput and the like: complete when the operation is, at the origin.
+class RmaRequest final : public Request {
+public:
+    explicit RmaRequest(Communicator& comm) : Request(&comm) { comm.retain(); }
+    ~RmaRequest() override { comm_->release(); }  // with the engine held
+    void add_part() { ++parts_; }
+    void part_over(Engine& engine, int error);
+
+private:
+    void recycle() override;
+    int parts_ = 1;  // and the call that starts it
+};
+
+// One call's operation, decoded; ranks, types and operation have been checked.
+struct RmaAccess {
+    RmaKind kind = RmaKind::put;
+    ReduceOp op = ReduceOp::replace;
+    Data origin, result;            // result: of get, get_accumulate, compare_swap
+    const void* compare = nullptr;
+    int target = 0;
+    MPI_Aint displacement = 0;
+    MPI_Count count = 0;
+    const Datatype* type = nullptr;
+    RmaRequest* request = nullptr;
+};
+
+// What an operation on a window can end with: an MPI error class and a sentence.
+struct RmaError {
+    int error = MPI_SUCCESS;
+    const char* reason = "";
+    explicit operator bool() const { return error != MPI_SUCCESS; }
+};
+
+// The members' lock words in a shared window's segment.
+struct alignas(128) SharedLock {
+    // acquire on taking it, release on giving it back: publishes the accumulations before.
+    std::atomic<uint32_t> taken{0};
+    void take();
+    void give();
+};
+
+class Window final : public Object {
+public:
+    // What each member has told of its part.
+    struct Part {
+        int64_t size = 0;
+        int64_t unit = 1;
+        std::byte* direct = nullptr;  // where this process sees it, if it does
+    };
+    struct Options {
+        int flavor = MPI_WIN_FLAVOR_CREATE;
+        void* base = nullptr;
+        MPI_Aint size = 0;
+        MPI_Aint unit = 1;
+        bool contiguous = true;  // allocate_shared: parts touch each other
+    };
+
+    // Collective: `comm` is the window's own, taken over. Null after a failure, told in `why`.
+    static Window* make(Ref<Communicator> comm, const Options& options, RmaError& why);
+    // Collective: everybody has ended the use of it.
+    RmaError free();
+
+    Communicator& comm() { return *comm_; }
+    Engine& engine() { return engine_; }
+    const Part& part(int rank) const { return parts_[static_cast<size_t>(rank)]; }
+    int flavor() const { return flavor_; }
+    void* base() const { return base_; }
+
+    // ---- epochs
+    RmaError fence(int assert);
+    RmaError lock(int type, int rank, int assert);
+    RmaError unlock(int rank);
+    RmaError lock_all(int assert);
+    RmaError unlock_all();
+    RmaError flush(int rank, bool local);
+    RmaError flush_all(bool local);
+    RmaError post(const Group& group);
+    RmaError start(const Group& group, int assert);
+    RmaError complete();
+    // MPI_Win_wait; with `over`, MPI_Win_test.
+    RmaError wait(bool* over);
+    void sync() { std::atomic_thread_fence(std::memory_order_seq_cst); }
+
+    // ---- operations
+    RmaError access(const RmaAccess& access);
+
+    // ---- dynamic windows
+    RmaError attach(void* base, MPI_Aint size);
+    RmaError detach(const void* base);
+
+    std::string name;
+    Ref<Errhandler> errhandler;
+    Ref<Info> info;
+    Attributes attributes;
+    MPI_Aint attribute_size = 0;  // the attributes' values, whose addresses users get
+    int attribute_unit = 1, attribute_flavor = 0, attribute_model = MPI_WIN_UNIFIED;
+
+private:
+    // An operation under way: up to three messages. Reused.
+    struct Operation;
+    struct Leg : coll::Completion {
+        Operation* operation = nullptr;
+    };
+    struct Operation {
+        Leg command, data, reply;
+        Window* window = nullptr;
+        int legs = 0;
+        int target = 0;
+        bool failed = false;
+        RmaRequest* request = nullptr;
+        std::vector<std::byte> message;  // command with short data
+        std::vector<std::byte> staged;   // long data that had to be packed
+        std::vector<std::byte> answer;   // unless it goes straight to the user
+        uint64_t status = 0;             // the answer of synchronisation commands
+        Ref<Datatype> type;              // answers to unpack: into what
+        Data result;
+        size_t offset = 0;               // in the packed stream
+        const Datatype* gapped = nullptr;
+    };
+    enum class Lock : uint8_t { none, granted, unchecked };
+    // The other members, as this process uses them.
+    struct Target {
+        size_t pending = 0;  // operations that are not over
+        bool dirty = false;  // something was sent since the last flush
+        bool started = false;
+        Lock lock = Lock::none;
+    };
+
+    // The other members, as they use this process.
+    struct Channel : coll::Completion {
+        Window* window = nullptr;
+        int source = 0;
+        bool arrived = false, running = false, closed = false, awaits_data = false;
+        std::vector<std::byte> message;
+        std::vector<std::byte> long_data;
+        RmaCommand command;
+        ConstBytes data;
+        uint64_t status = 0;   // errors of this source's commands, told at its next flush
+        int posts = 0;         // MPI_Win_post there that no start here has met
+        int completes = 0;     // MPI_Win_complete there that no wait here has met
+        bool exposed = false;  // in the group of the own MPI_Win_post
+    };
+    struct Reply : coll::Completion {
+        Window* window = nullptr;
+        std::vector<std::byte> own;
+    };
+    struct Waiter {
+        int source;
+        int reply_tag;
+        bool exclusive;
+    };
+
+    explicit Window(Ref<Communicator> comm);
+    ~Window() override;
+
+    // window.cc
+    int make_memory(const Options& options, const char** reason);
+    int share_memory(bool contiguous, const char** reason);
+    SharedLock* shared_lock(int rank);
+    bool may_access(int target) const;
+    Target& target(int rank) { return targets_[static_cast<size_t>(rank)]; }
+    Channel& channel(int rank) { return *channels_[static_cast<size_t>(rank)]; }
+    template <class Chosen> RmaError flush_chosen(bool local, Chosen chosen);
+    RmaError end_locks(int first, int last);
+    bool completes_are_in();
+    RmaError take_error() { return std::exchange(error_, {}); }
+
+    // origin.cc
+    void order(RmaKind kind, int target, bool exclusive);
+    bool in_range(const RmaAccess& access, const RmaCommand& command,
+                  const std::vector<RmaBlock>& blocks);
+    void run_direct(const RmaAccess& access, const RmaCommand& command,
+                    const std::vector<RmaBlock>& blocks);
+    void run_remote(const RmaAccess& access, RmaCommand& command,
+                    const std::vector<RmaBlock>& blocks);
+    void send_chunk(const RmaAccess& access, RmaCommand& command, size_t offset);
+    Operation* take_operation(int target, RmaRequest* request);
+    void launch(Operation& operation, RmaCommand& command, ConstBytes long_data, Bytes answer);
+    static void leg_over(coll::Completion* self, const Error* error);
+    void operation_over(Operation& operation);
+
+    // agent.cc
+    void open_channels();
+    void close_channels();
+    static void channel_ready(coll::Completion* self, const Error* error);
+    void run(Channel& channel);
+    void step(Channel& channel);
+    void receive_command(Channel& channel);
+    bool receive_data(Channel& channel);
+    void execute(Channel& channel);
+    std::byte* locate(const RmaCommand& command, const RmaBlock& block);
+    void reply(int target, int tag, std::vector<std::byte>&& own, ConstBytes bytes);
+    void reply_status(int target, int tag, uint64_t status);
+    void lock_wanted(const Waiter& waiter);
+    void lock_given_back(int source);
+    void forget_source(int source);
+    void grant();
+    void malformed(Channel& channel, const char* what);
+
+    Ref<Communicator> comm_;
+    Engine& engine_;
+    int flavor_ = MPI_WIN_FLAVOR_CREATE;
+    void* base_ = nullptr;
+    std::byte* memory_ = nullptr;   // base_, for arithmetic; null of dynamic windows
+    size_t size_ = 0;
+    std::unique_ptr<std::byte[]> own_memory_;
+    Segment segment_;
+    bool shared_ = false;           // every part is mapped here
+    std::vector<Part> parts_;
+    std::map<uintptr_t, size_t> attached_;  // address -> size
+
+    std::vector<Target> targets_;
+    std::vector<Operation*> idle_operations_;
+    size_t pending_ = 0;
+    int next_reply_ = 2;
+    bool fence_open_ = false, locked_all_ = false, started_ = false, posted_ = false;
+    RmaError error_;
+
+    std::vector<std::unique_ptr<Channel>> channels_;
+    size_t replies_ = 0;
+    bool closing_ = false;
+    std::vector<Waiter> lock_waiters_;   // first come, first served
+    std::vector<std::pair<int, bool>> lock_holders_;  // source, exclusive
+};
+
+}  // namespace pomona
