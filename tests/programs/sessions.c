@@ -43,6 +43,7 @@ static int round_of(int number) {
     CHECK_EQ(1, flag);
     if (flag) CHECK_EQ(size, atoi(text));
     CHECK_OK(MPI_Info_free(&info));
+    CHECK_OK(MPI_Group_free(&world));
     CHECK(MPI_Group_from_session_pset(session, "no://such set", &world) != MPI_SUCCESS);
     CHECK_OK(MPI_Group_from_session_pset(session, "mpi://WORLD", &world));
     snprintf(tag, sizeof tag, "orchard %d", number);
