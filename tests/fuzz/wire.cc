@@ -1,0 +1,67 @@
+// tests/fuzz/wire.cc: libFuzzer over what a rank reads from others: frame headers, greetings,
+// addresses, parameters. Any input must end in a value or a refusal; what was accepted must survive
+// the way out and back. The first byte chooses the parser.
+#include "btl/base/params.h"
+#include "btl/tcp/wire.h"
+#include "mpi/p2p/header.h"
+
+#include <cstdint>
+#include <cstdlib>
+#include <cstring>
+
+using namespace pomona;
+
+static void must(bool holds) {
+    if (!holds) std::abort();
+}
+
+static void header(ConstBytes bytes) {
+    FrameHeader frame{};
+    std::memcpy(&frame, bytes.data(), std::min(bytes.size(), sizeof frame));
+    size_t payload = bytes.size() > sizeof frame ? bytes.size() - sizeof frame : 0;
+    auto parsed = parse(frame, payload);
+    if (!parsed) return;
+    must(parsed->length <= kLengthMax);
+    FrameHeader back = parsed->pack();
+    must(std::memcmp(&back, &frame, sizeof frame) == 0);
+}
+
+static void greeting(ConstBytes bytes) {
+    auto parsed = tcp::parse_greeting(bytes, "a secret", 8);
+    if (!parsed) return;
+    must(parsed->from >= 0 && parsed->from < 8 && parsed->to >= 0 && parsed->to < 8);
+    auto back = tcp::write_greeting(*parsed, "a secret");
+    must(std::memcmp(back.data(), bytes.data(), back.size()) == 0);
+}
+
+static void address(ConstBytes bytes) {
+    auto parsed = tcp::parse_address(bytes);
+    if (!parsed) return;
+    must(!parsed->hosts.empty() && parsed->hosts.size() <= tcp::kAddressesMax);
+    auto back = tcp::write_address(*parsed);
+    must(back.size() == bytes.size() && std::memcmp(back.data(), bytes.data(), back.size()) == 0);
+}
+
+static void parameter(ConstBytes bytes) {
+    std::string text(text_of(bytes));
+    size_t equals = text.find('=');
+    if (equals == text.npos) return;
+    Params params;
+    std::string name = text.substr(0, equals);
+    if (!set_param(params, name, text.substr(equals + 1)).ok()) return;
+    std::string shown = get_param(params, name);
+    Params again;
+    must(set_param(again, name, shown).ok() && get_param(again, name) == shown);
+}
+
+extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
+    if (size == 0) return 0;
+    ConstBytes rest{reinterpret_cast<const std::byte*>(data) + 1, size - 1};
+    switch (data[0] % 4) {
+    case 0: header(rest); break;
+    case 1: greeting(rest); break;
+    case 2: address(rest); break;
+    default: parameter(rest); break;
+    }
+    return 0;
+}
