@@ -1,7 +1,7 @@
 // after.h: what is left to do when MPI is done: divide for averages, copy out of staging memory.
-// Idea: collected while an operation is built, then split by who may do it: host memory is finished by
-// whatever thread sees the end, device memory only by a thread of the user's, in its stream's order.
-// Empty for a plain operation on flat CPU tensors, which then allocates nothing here.
+// Idea: collected while an operation is built, then split by who may do it: host memory is finished
+// by whatever thread sees the end, device memory only by a thread of the user's, in its stream's
+// order. Empty for a plain operation on flat CPU tensors, which then allocates nothing here.
 #pragma once
 
 #include "torch_glue/tensor.h"

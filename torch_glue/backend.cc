@@ -29,12 +29,12 @@ std::shared_ptr<Group> make_group(const ProcessGroupPomona::Setup& setup) {
 void connect_first(const std::shared_ptr<Group>& group) {
     const WorldInfo info = world_info();
     if (info.size != group->size) {
-        fail_group(*group,
-                   "MPI's world has " + std::to_string(info.size) + " ranks, but world_size is " +
-                       std::to_string(group->size) +
-                       (info.size == 1 ? ". Was this process started without mpirun? Use "
-                                         "\"mpirun -n N python script.py\""
-                                       : ". Both come from mpirun -n; leave out rank and world_size"));
+        fail_group(*group, "MPI's world has " + std::to_string(info.size) +
+                               " ranks, but world_size is " + std::to_string(group->size) +
+                               (info.size == 1
+                                    ? ". Was this process started without mpirun? Use "
+                                      "\"mpirun -n N python script.py\""
+                                    : ". Both come from mpirun -n; leave out rank and world_size"));
     }
     const int error = make_world_comm(group->rank, &group->comm);
     if (error != MPI_SUCCESS) fail_group(*group, error_text(error));
@@ -81,7 +81,8 @@ ProcessGroupPomona::WorkRef ProcessGroupPomona::start(OpType op, const char* tit
                                                       std::chrono::milliseconds timeout,
                                                       const Tensors& inputs) {
     if (timeout < std::chrono::milliseconds(0)) timeout = timeout_.load();
-    // Point to point concerns two ranks only: it must not count, or the ranks' numbers would differ.
+    // Point to point concerns two ranks only: it must not count, or the ranks' numbers would
+    // differ.
     const uint64_t sequence = c10d::isP2POp(op) ? sequence_.load() : ++sequence_;
     return c10::make_intrusive<GlueWork>(group_, op, title, sequence, timeout, inputs);
 }
@@ -92,7 +93,7 @@ WorkPointer ProcessGroupPomona::launch(WorkRef work, bool async) {
     return work;
 }
 
-// ---- checks --------------------------------------------------------------------------------------
+// ---- checks -----------------------------------------------------------------------------------
 
 std::string ProcessGroupPomona::where(const char* operation) const {
     return group_->describe() + ": " + operation + ": ";
@@ -140,7 +141,7 @@ void ProcessGroupPomona::check_tag(int tag, const char* operation) const {
                       " is out of range (0 to ", tag_max(), ")");
 }
 
-// ---- whole tensors -------------------------------------------------------------------------------
+// ---- whole tensors ----------------------------------------------------------------------------
 
 WorkPointer ProcessGroupPomona::broadcast(Tensors& tensors, const c10d::BroadcastOptions& opts) {
     const at::Tensor& tensor = only(tensors, "broadcast");
@@ -202,14 +203,16 @@ WorkPointer ProcessGroupPomona::reduce(Tensors& tensors, const c10d::ReduceOptio
     auto work = start(OpType::REDUCE, "mpi:reduce", opts.timeout, tensors);
     After after;
     at::Tensor host = readable_on_host(tensor);
-    if (is_premultiplied(opts.reduceOp)) host = readable_on_host(premultiplied(host, opts.reduceOp));
+    if (is_premultiplied(opts.reduceOp))
+        host = readable_on_host(premultiplied(host, opts.reduceOp));
     const bool root = rank_ == opts.rootRank;
     if (root && reduction.average) after.divide(host, size_);
     if (root) after.copy(host, tensor);
     work->keep(host);
-    work->posted(MPI_Ireduce_c(root ? MPI_IN_PLACE : address_of(host), root ? address_of(host) : nullptr,
-                               host.numel(), reduction.type, reduction.op,
-                               static_cast<int>(opts.rootRank), group_->comm, work->new_request()));
+    work->posted(MPI_Ireduce_c(root ? MPI_IN_PLACE : address_of(host),
+                               root ? address_of(host) : nullptr, host.numel(), reduction.type,
+                               reduction.op, static_cast<int>(opts.rootRank), group_->comm,
+                               work->new_request()));
     work->set_outputs(tensors);
     after.install(*work);
     return launch(work, opts.asyncOp);
@@ -249,7 +252,8 @@ WorkPointer ProcessGroupPomona::allgather_into_tensor_coalesced(
     Tensors& outputs, Tensors& inputs, const c10d::AllgatherOptions& opts) {
     TORCH_CHECK_VALUE(outputs.size() == inputs.size(), where("all_gather_into_tensor_coalesced"),
                       "there are ", outputs.size(), " outputs for ", inputs.size(), " inputs");
-    auto work = start(OpType::COALESCED, "mpi:all_gather_into_tensor_coalesced", opts.timeout, inputs);
+    auto work =
+        start(OpType::COALESCED, "mpi:all_gather_into_tensor_coalesced", opts.timeout, inputs);
     After after;
     for (size_t i = 0; i < inputs.size(); ++i) add_allgather(*work, outputs[i], inputs[i], after);
     work->set_outputs(outputs);
@@ -271,7 +275,8 @@ void ProcessGroupPomona::add_reduce_scatter(GlueWork& work, const at::Tensor& ou
     at::Tensor source = readable_on_host(input);
     if (is_premultiplied(op)) source = readable_on_host(premultiplied(source, op));
     at::Tensor target = room_on_host(output);
-    // An output inside the input (common for sharded gradients) must not be written while others read.
+    // An output inside the input (common for sharded gradients) must not be written while others
+    // read.
     if (overlaps(target, source)) target = at::empty_like(target);
     if (reduction.average) after.divide(target, size_);
     after.copy(target, output);

@@ -1,7 +1,7 @@
 // backend.h: Pomona as a c10d backend, i.e. torch.distributed over MPI.
-// Idea: each call checks its tensors, picks the MPI_I..._c function and launches a GlueWork; nothing
-// blocks but the making of groups. Data that is only moved goes as bytes; lists of tensors are read
-// and written where they lie, through displacements.
+// Idea: each call checks its tensors, picks the MPI_I..._c function and launches a GlueWork;
+// nothing blocks but the making of groups. Data that is only moved goes as bytes; lists of tensors
+// are read and written where they lie, through displacements.
 #pragma once
 
 #include <torch/csrc/distributed/c10d/Backend.hpp>

@@ -86,7 +86,7 @@ void keep_slots(GlueWork& work, Slots& slots) {
 
 }  // namespace
 
-// ---- lists of tensors ----------------------------------------------------------------------------
+// ---- lists of tensors -------------------------------------------------------------------------
 
 // Always the v-form: whether the outputs happen to lie in a row differs from rank to rank.
 void ProcessGroupPomona::add_allgather_list(GlueWork& work, const Tensors& outputs,
@@ -130,7 +130,8 @@ WorkPointer ProcessGroupPomona::allgather_coalesced(std::vector<Tensors>& output
     // output_lists[rank][i] receives that rank's inputs[i].
     TORCH_CHECK_VALUE(static_cast<int>(output_lists.size()) == size_, where("all_gather_coalesced"),
                       "there must be one list of outputs for each of the ", size_, " ranks");
-    auto work = start(OpType::ALLGATHER_COALESCED, "mpi:all_gather_coalesced", opts.timeout, inputs);
+    auto work =
+        start(OpType::ALLGATHER_COALESCED, "mpi:all_gather_coalesced", opts.timeout, inputs);
     After after;
     Tensors all;
     for (size_t i = 0; i < inputs.size(); ++i) {
@@ -170,7 +171,8 @@ WorkPointer ProcessGroupPomona::gather(std::vector<Tensors>& outputs, Tensors& i
     keep_slots(*work, slots);
     work->posted(MPI_Igatherv_c(address_of(source), bytes_of(source), MPI_BYTE, base,
                                 work->counts(0).data(), work->offsets(0).data(), MPI_BYTE,
-                                static_cast<int>(opts.rootRank), group_->comm, work->new_request()));
+                                static_cast<int>(opts.rootRank), group_->comm,
+                                work->new_request()));
     after.install(*work);
     return launch(work, opts.asyncOp);
 }
@@ -196,7 +198,8 @@ WorkPointer ProcessGroupPomona::scatter(Tensors& outputs, std::vector<Tensors>& 
     keep_slots(*work, slots);
     work->posted(MPI_Iscatterv_c(base, work->counts(0).data(), work->offsets(0).data(), MPI_BYTE,
                                  address_of(target), bytes_of(target), MPI_BYTE,
-                                 static_cast<int>(opts.rootRank), group_->comm, work->new_request()));
+                                 static_cast<int>(opts.rootRank), group_->comm,
+                                 work->new_request()));
     work->set_outputs(outputs);
     after.install(*work);
     return launch(work, opts.asyncOp);
@@ -288,15 +291,16 @@ WorkPointer ProcessGroupPomona::alltoall(Tensors& outputs, Tensors& inputs,
     void* out_base = out.base;
     keep_slots(*work, in);
     keep_slots(*work, out);
-    work->posted(MPI_Ialltoallv_c(in_base, work->counts(0).data(), work->offsets(0).data(), MPI_BYTE,
-                                  out_base, work->counts(1).data(), work->offsets(1).data(),
-                                  MPI_BYTE, group_->comm, work->new_request()));
+    work->posted(MPI_Ialltoallv_c(in_base, work->counts(0).data(), work->offsets(0).data(),
+                                  MPI_BYTE, out_base, work->counts(1).data(),
+                                  work->offsets(1).data(), MPI_BYTE, group_->comm,
+                                  work->new_request()));
     work->set_outputs(outputs);
     after.install(*work);
     return launch(work, opts.asyncOp);
 }
 
-// ---- point to point ------------------------------------------------------------------------------
+// ---- point to point ---------------------------------------------------------------------------
 
 WorkPointer ProcessGroupPomona::send(Tensors& tensors, int peer, int tag) {
     const at::Tensor& tensor = only(tensors, "send");
@@ -336,10 +340,10 @@ WorkPointer ProcessGroupPomona::receive(Tensors& tensors, int source, int tag, O
     return launch(work, true);
 }
 
-// ---- the rest ------------------------------------------------------------------------------------
+// ---- the rest ---------------------------------------------------------------------------------
 
-// Sum of sparse tensors (gradients of sparse embeddings): everybody gets all indices and values. Blocking:
-// the sizes must be known before the data can be asked for.
+// Sum of sparse tensors (gradients of sparse embeddings): everybody gets all indices and values.
+// Blocking: the sizes must be known before the data can be asked for.
 WorkPointer ProcessGroupPomona::allreduce_sparse(Tensors& tensors,
                                                  const c10d::AllreduceOptions& opts) {
     const char* name = "all_reduce of a sparse tensor";
@@ -395,7 +399,8 @@ WorkPointer ProcessGroupPomona::endCoalescing() {
 // Every rank reports to rank 0, which names those that do not, then lets all go.
 // Two tags at the top of the range are used, where no user's are expected.
 void ProcessGroupPomona::monitoredBarrier(const c10d::BarrierOptions& opts, bool wait_all_ranks) {
-    const auto timeout = opts.timeout < std::chrono::milliseconds(0) ? timeout_.load() : opts.timeout;
+    const auto timeout =
+        opts.timeout < std::chrono::milliseconds(0) ? timeout_.load() : opts.timeout;
     const auto deadline = Clock::now() + timeout;
     const auto left = [&] {
         auto rest = std::chrono::duration_cast<std::chrono::milliseconds>(deadline - Clock::now());

@@ -1,7 +1,7 @@
 // devices.cc: lets tensors on Apple's GPU (MPS) reach the backend.
-// Idea: torch registers its collectives for CPU and CUDA only. For MPS we register a kernel that goes on to
-// the CPU's, which does nothing but call the group's backend; ours copies device tensors through the
-// host, in the order of the caller's stream. Only where torch has no kernel of its own.
+// Idea: torch registers its collectives for CPU and CUDA only. For MPS we register a kernel that
+// goes on to the CPU's, which does nothing but call the group's backend; ours copies device tensors
+// through the host, in the order of the caller's stream. Only where torch has no kernel of its own.
 // Written without a Mac: it compiles and registers on Linux; it has not run on MPS tensors.
 #include <ATen/core/dispatch/Dispatcher.h>
 #include <torch/library.h>
@@ -14,7 +14,8 @@ namespace pomona::glue {
 namespace {
 
 c10::intrusive_ptr<c10d::ProcessGroup> group_among(const torch::jit::Stack& arguments) {
-    static const auto group_type = c10::getCustomClassType<c10::intrusive_ptr<c10d::ProcessGroup>>();
+    static const auto group_type =
+        c10::getCustomClassType<c10::intrusive_ptr<c10d::ProcessGroup>>();
     for (const c10::IValue& value : arguments) {
         if (value.isObject() && *value.type() == *group_type)
             return value.toCustomClass<c10d::ProcessGroup>();
@@ -25,11 +26,12 @@ c10::intrusive_ptr<c10d::ProcessGroup> group_among(const torch::jit::Stack& argu
 void through_cpu_kernel(const c10::OperatorHandle& op, c10::DispatchKeySet,
                         torch::jit::Stack* stack) {
     const auto group = group_among(*stack);
-    TORCH_CHECK(group && group->getBackend(c10::DeviceType::MPS).get() ==
-                             group->getBackend(c10::DeviceType::CPU).get(),
-                op.operator_name().name,
-                ": tensors on MPS need a process group with one backend for CPU and MPS; make it with "
-                "init_process_group(\"mpi\") or (\"pomona\"), not with a list of devices");
+    TORCH_CHECK(
+        group && group->getBackend(c10::DeviceType::MPS).get() ==
+                     group->getBackend(c10::DeviceType::CPU).get(),
+        op.operator_name().name,
+        ": tensors on MPS need a process group with one backend for CPU and MPS; make it with "
+        "init_process_group(\"mpi\") or (\"pomona\"), not with a list of devices");
     op.redispatchBoxed(c10::DispatchKeySet(c10::DispatchKey::CPU), stack);
 }
 

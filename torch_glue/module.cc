@@ -12,7 +12,8 @@ namespace {
 
 c10::intrusive_ptr<ProcessGroupPomona> create(const std::string& backend_name,
                                               const std::string& group_name, int rank, int size,
-                                              const std::vector<int>& ranks, double timeout_seconds) {
+                                              const std::vector<int>& ranks,
+                                              double timeout_seconds) {
     ProcessGroupPomona::Setup setup;
     setup.backend_name = backend_name;
     setup.group_name = group_name;
@@ -28,7 +29,8 @@ std::string broadcast_text(std::string text) {
     char buffer[1024] = {};
     text.copy(buffer, sizeof buffer - 1);
     const int error = broadcast_bytes(buffer, sizeof buffer);
-    TORCH_CHECK_WITH(DistBackendError, error == MPI_SUCCESS, "MPI_Bcast failed: ", error_text(error));
+    TORCH_CHECK_WITH(DistBackendError, error == MPI_SUCCESS,
+                     "MPI_Bcast failed: ", error_text(error));
     return buffer;
 }
 
@@ -56,22 +58,27 @@ PYBIND11_MODULE(_glue, m) {
     py::module_::import("torch.distributed");  // registers c10d::Backend's Python type
     py::class_<ProcessGroupPomona, c10d::Backend, c10::intrusive_ptr<ProcessGroupPomona>>(
         m, "ProcessGroupPomona")
-        .def("_group_comm_error", [](ProcessGroupPomona& self) {
-            return self.getError() != c10d::ErrorType::SUCCESS;
-        });
+        .def("_group_comm_error",
+             [](ProcessGroupPomona& self) { return self.getError() != c10d::ErrorType::SUCCESS; });
     m.def("create", &create, py::arg("backend_name"), py::arg("group_name"), py::arg("rank"),
           py::arg("size"), py::arg("ranks"), py::arg("timeout"), release());
     m.def("register_device_kernels", &register_device_kernels);
-    m.def("start_mpi", [] {
-        const std::string failure = start_mpi();
-        TORCH_CHECK_WITH(DistBackendError, failure.empty(), failure);
-    }, release());
+    m.def(
+        "start_mpi",
+        [] {
+            const std::string failure = start_mpi();
+            TORCH_CHECK_WITH(DistBackendError, failure.empty(), failure);
+        },
+        release());
     m.def("mpi_running", &mpi_running);
     m.def("world_info", &info);
-    m.def("local_info", [] {
-        const LocalInfo local = local_info();
-        return std::make_pair(local.rank, local.size);
-    }, release());
+    m.def(
+        "local_info",
+        [] {
+            const LocalInfo local = local_info();
+            return std::make_pair(local.rank, local.size);
+        },
+        release());
     m.def("broadcast_text", &broadcast_text, release());
     m.def("set_futures_inline", &set_futures_inline);
     m.def("python_ends", &python_ends, release());

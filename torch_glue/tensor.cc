@@ -89,7 +89,8 @@ const char* op_name(ReduceOp::RedOpType op) {
     return names[std::min<size_t>(op, 9)];
 }
 
-// Booleans are bytes of 0 and 1: sum and maximum are "or", product and minimum are "and", as torch has it.
+// Booleans are bytes of 0 and 1: sum and maximum are "or", product and minimum are "and", as torch
+// has it.
 Reduction boolean_reduction(ReduceOp::RedOpType op) {
     switch (op) {
         case ReduceOp::SUM:
@@ -122,12 +123,14 @@ Reduction lookup(at::ScalarType dtype, ReduceOp::RedOpType kind) {
     if (is_bitwise(op)) return {};
     if (dtype == at::kComplexFloat || dtype == at::kComplexDouble) {
         if (op != MPI_SUM && op != MPI_PROD) return {};
-        return {dtype == at::kComplexFloat ? MPI_C_FLOAT_COMPLEX : MPI_C_DOUBLE_COMPLEX, op, average};
+        return {dtype == at::kComplexFloat ? MPI_C_FLOAT_COMPLEX : MPI_C_DOUBLE_COMPLEX, op,
+                average};
     }
     const MPI_Datatype type = floating_type(dtype);
     if (type == MPI_DATATYPE_NULL) return {};
     if (!has_mpix() && dtype == at::kHalf) return {type, stand_in_op<at::Half>(op), average};
-    if (!has_mpix() && dtype == at::kBFloat16) return {type, stand_in_op<at::BFloat16>(op), average};
+    if (!has_mpix() && dtype == at::kBFloat16)
+        return {type, stand_in_op<at::BFloat16>(op), average};
     return {type, op, average};
 }
 
@@ -135,17 +138,18 @@ Reduction lookup(at::ScalarType dtype, ReduceOp::RedOpType kind) {
 
 Reduction reduction_for(at::ScalarType dtype, const ReduceOp& op) {
     const Reduction found = lookup(dtype, op.op_);
-    TORCH_CHECK_VALUE(found.op != MPI_OP_NULL, "Reduction ", op_name(op.op_), " of ",
-                      at::toString(dtype),
-                      " is not defined for backends \"mpi\" and \"pomona\". Convert the tensor first, "
-                      "e.g. to float32 (8-bit floats, quantised types) or int32 (bitwise operations).");
+    TORCH_CHECK_VALUE(
+        found.op != MPI_OP_NULL, "Reduction ", op_name(op.op_), " of ", at::toString(dtype),
+        " is not defined for backends \"mpi\" and \"pomona\". Convert the tensor first, "
+        "e.g. to float32 (8-bit floats, quantised types) or int32 (bitwise operations).");
     return found;
 }
 
 at::Tensor premultiplied(const at::Tensor& tensor, const ReduceOp& op) {
     const auto* extra = dynamic_cast<c10d::NCCLPreMulSumSupplement*>(op.supplement_.get());
-    TORCH_CHECK_VALUE(extra != nullptr, "PREMUL_SUM needs its factor: make the operation with "
-                                        "torch.distributed._make_nccl_premul_sum(factor).");
+    TORCH_CHECK_VALUE(extra != nullptr,
+                      "PREMUL_SUM needs its factor: make the operation with "
+                      "torch.distributed._make_nccl_premul_sum(factor).");
     if (extra->tensor_factor.defined())
         return tensor.mul(extra->tensor_factor.to(tensor.device(), tensor.scalar_type()));
     return tensor.mul(extra->double_factor);
@@ -172,10 +176,8 @@ void divide(const at::Tensor& t, int64_t divisor) {
     if (t.scalar_type() == at::kUInt32) return divide_elements<uint32_t>(t, divisor);
     if (t.scalar_type() == at::kUInt64) return divide_elements<uint64_t>(t, divisor);
     at::Tensor writable = t;
-    if (at::isIntegralType(t.scalar_type(), /*includeBool=*/false))
-        writable.div_(divisor, "trunc");
-    else
-        writable.div_(divisor);
+    if (at::isIntegralType(t.scalar_type(), /*includeBool=*/false)) writable.div_(divisor, "trunc");
+    else writable.div_(divisor);
 }
 
 Slots slots_of(const std::vector<at::Tensor>& tensors, Direction direction) {

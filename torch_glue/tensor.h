@@ -1,6 +1,7 @@
 // tensor.h: how tensors look to MPI: datatypes, operations, buffers.
 // Idea: what is only moved goes as bytes, so every dtype works, fp8 and quantised ones too; only
-// reductions need a datatype. A contiguous CPU tensor is used where it lies; anything else is copied.
+// reductions need a datatype. A contiguous CPU tensor is used where it lies; anything else is
+// copied.
 #pragma once
 
 #include <ATen/ATen.h>
@@ -19,7 +20,8 @@ struct Reduction {
     bool average = false;  // divide by the group's size afterwards
 };
 
-// The MPI type and operation for (dtype, reduce op). Throws c10::ValueError naming both if MPI has none.
+// The MPI type and operation for (dtype, reduce op). Throws c10::ValueError naming both if MPI has
+// none.
 Reduction reduction_for(at::ScalarType dtype, const c10d::ReduceOp& op);
 
 // The factor of PREMUL_SUM applied: a new tensor.
@@ -43,8 +45,8 @@ inline MPI_Count bytes_of(const at::Tensor& t) { return static_cast<MPI_Count>(t
 void divide(const at::Tensor& t, int64_t divisor);  // for averages; integers round towards zero
 
 // A list of tensors as one MPI buffer with counts and displacements in bytes, without a copy:
-// displacements count from the lowest address. Tensors that are not flat on the host are replaced by
-// flat ones; `staged` says whether any was.
+// displacements count from the lowest address. Tensors that are not flat on the host are replaced
+// by flat ones; `staged` says whether any was.
 struct Slots {
     void* base = nullptr;
     std::vector<MPI_Count> counts;

@@ -12,16 +12,16 @@ namespace {
 
 using namespace std::chrono_literals;
 
-// How long a waiting thread tests the requests itself. The first part without yielding: short, because
-// on a busy machine two ranks may share a core, where each microsecond of it delays the peer (30 us of it
-// made a small all-reduce 78 us there instead of 6). After the second part the wait is left to MPI's
-// own thread, so that a rank that waits long sleeps.
+// How long a waiting thread tests the requests itself. The first part without yielding: short,
+// because on a busy machine two ranks may share a core, where each microsecond of it delays the
+// peer (30 us of it made a small all-reduce 78 us there instead of 6). After the second part the
+// wait is left to MPI's own thread, so that a rank that waits long sleeps.
 constexpr auto kSpin = 3us;
 constexpr auto kYield = 2ms;
 
-// Python is ending: a thread of ours that drops the last reference to a tensor would wait for the GIL
-// forever (or be ended inside it). From then on references are leaked; stop_futures() waits for the
-// threads that are past the check. Sequentially consistent: flag and count answer each other.
+// Python is ending: a thread of ours that drops the last reference to a tensor would wait for the
+// GIL forever (or be ended inside it). From then on references are leaked; stop_futures() waits for
+// the threads that are past the check. Sequentially consistent: flag and count answer each other.
 std::atomic<bool> python_ended{false};
 std::atomic<int> threads_releasing{0};
 
@@ -46,8 +46,8 @@ std::string seconds_text(std::chrono::milliseconds time) {
 
 }  // namespace
 
-// Fails armed works at their deadline. One thread, started with the first armed work; it sleeps until
-// the earliest deadline it knows of.
+// Fails armed works at their deadline. One thread, started with the first armed work; it sleeps
+// until the earliest deadline it knows of.
 class Watchdog {
 public:
     static Watchdog& instance() {
@@ -90,8 +90,7 @@ private:
     std::vector<c10::intrusive_ptr<GlueWork>> find_locked(Predicate&& predicate) {
         std::vector<c10::intrusive_ptr<GlueWork>> found;
         for (GlueWork* work = first_; work; work = work->watch_next_) {
-            if (predicate(*work))
-                found.push_back(c10::intrusive_ptr<GlueWork>::reclaim_copy(work));
+            if (predicate(*work)) found.push_back(c10::intrusive_ptr<GlueWork>::reclaim_copy(work));
         }
         return found;
     }
@@ -298,7 +297,8 @@ void GlueWork::mark_future() {
         if (failure) future->setError(failure);
         else future->markCompleted(at::IValue(outputs_));
     } catch (const std::exception& e) {
-        // A callback threw where no user code can catch it (a Python hook's error is in its own Future).
+        // A callback threw where no user code can catch it (a Python hook's error is in its own
+        // Future).
         TORCH_WARN(group_->describe(), ": a callback of a Future failed: ", e.what());
     }
     in_callback = outer;
@@ -357,7 +357,8 @@ std::exception_ptr GlueWork::exception() const {
 int GlueWork::sourceRank() const { return source_.load(); }
 
 std::vector<at::Tensor> GlueWork::result() {
-    TORCH_CHECK(isCompleted(), error_message("result() was called before the operation was complete"));
+    TORCH_CHECK(isCompleted(),
+                error_message("result() was called before the operation was complete"));
     return outputs_;
 }
 
@@ -401,9 +402,10 @@ void GlueWork::abort() { fail("aborted"); }
 
 void GlueWork::expire() {
     give_up_finalize("an operation timed out");
-    complete("Timed out after " + seconds_text(timeout_) +
-             ". Some rank has not called the matching operation or is gone; a longer timeout can be "
-             "given to init_process_group(timeout=...)");
+    complete(
+        "Timed out after " + seconds_text(timeout_) +
+        ". Some rank has not called the matching operation or is gone; a longer timeout can be "
+        "given to init_process_group(timeout=...)");
 }
 
 void GlueWork::fail(const std::string& text) {
@@ -423,8 +425,7 @@ c10::intrusive_ptr<c10::ivalue::Future> GlueWork::getFuture() {
             made = true;
         }
     }
-    if (made && ordered_)
-        group_->futures.add(c10::intrusive_ptr<GlueWork>::reclaim_copy(this));
+    if (made && ordered_) group_->futures.add(c10::intrusive_ptr<GlueWork>::reclaim_copy(this));
     if (done_.load(std::memory_order_acquire)) complete_future();
     else arm();
     return future_;
@@ -436,8 +437,7 @@ std::string GlueWork::error_message(const std::string& cause) const {
 }
 
 void abort_group(const Group& group) {
-    auto works = Watchdog::instance().find(
-        [&](GlueWork& work) { return work.group() == &group; });
+    auto works = Watchdog::instance().find([&](GlueWork& work) { return work.group() == &group; });
     for (auto& work : works) work->fail("The process group was aborted");
 }
 

@@ -1,7 +1,9 @@
 // work.h: one operation under way, as c10d sees it.
 // Idea: a Work owns MPI requests and is completed by exactly one of
-//   - the thread that waits, testing the requests itself (lowest latency: no other thread wakes), or
-//   - MPI's completion callback, once the Work is *armed*: at once for asynchronous operations, when
+//   - the thread that waits, testing the requests itself (lowest latency: no other thread wakes),
+//   or
+//   - MPI's completion callback, once the Work is *armed*: at once for asynchronous operations,
+//   when
 //     somebody asks for the Future, or when waiting takes long. Armed works have a deadline, kept
 //     by one watchdog thread, since nothing else enforces timeouts for a third-party backend.
 // Tensors that MPI reads or writes are kept until MPI is done with them, timeouts or not.
@@ -66,7 +68,7 @@ public:
 
     // Building, by the backend, before launch():
     MPI_Request* new_request();
-    void posted(int error);                       // result of the MPI_I... call; throws on failure
+    void posted(int error);  // result of the MPI_I... call; throws on failure
     void keep(at::Tensor tensor) { kept_.push_back(std::move(tensor)); }
     void set_outputs(std::vector<at::Tensor> outputs) { outputs_ = std::move(outputs); }
     // Runs once when MPI is done, on whatever thread sees it: unpack, divide.
@@ -123,7 +125,7 @@ private:
     std::mutex requests_mutex_;  // requests_ and phase_ while Driven
     std::vector<MPI_Request> requests_;
     std::atomic<Phase> phase_{Phase::Driven};
-    std::atomic<int> remaining_{0};   // armed requests not yet complete
+    std::atomic<int> remaining_{0};  // armed requests not yet complete
     std::atomic<int> mpi_error_{MPI_SUCCESS};
     std::atomic<int> source_{-1};
 
@@ -151,11 +153,12 @@ private:
 
 // Completes every armed operation of the group with an error.
 void abort_group(const Group& group);
-// Operations inside callbacks of Futures start in one order on all ranks only if callbacks run where
-// get_future() is called. This makes get_future() wait, which costs the overlap. Off by default.
+// Operations inside callbacks of Futures start in one order on all ranks only if callbacks run
+// where get_future() is called. This makes get_future() wait, which costs the overlap. Off by
+// default.
 void set_futures_inline(bool on);
-// Python ends: after this no Future is completed (its callbacks may be Python) and no tensor freed by our
-// threads. To be called without the GIL.
+// Python ends: after this no Future is completed (its callbacks may be Python) and no tensor freed
+// by our threads. To be called without the GIL.
 void stop_futures();
 
 }  // namespace pomona::glue

@@ -59,7 +59,8 @@ void register_exit_handler() { on_exit(exit_handler, nullptr); }
 #endif
 
 // Stand-in for MPIX_Request_on_completion: one thread tests all requests, yields when nothing moves
-// and sleeps when nothing has moved for long. Costs latency and a part of a core; Pomona's own needs neither.
+// and sleeps when nothing has moved for long. Costs latency and a part of a core; Pomona's own
+// needs neither.
 class TestingThread {
 public:
     static TestingThread& instance() {
@@ -175,7 +176,8 @@ std::string start_mpi() {
     }
     if (provided < MPI_THREAD_MULTIPLE) {
         return "MPI runs without MPI_THREAD_MULTIPLE, which backend \"mpi\" needs, because "
-               "autograd's threads communicate too. Whoever called MPI_Init first (mpi4py?) must ask for it";
+               "autograd's threads communicate too. Whoever called MPI_Init first (mpi4py?) must "
+               "ask for it";
     }
     return {};
 }
@@ -242,13 +244,9 @@ void on_completion_apart(MPI_Request* request, MPIX_Completion_function* functio
     *request = MPI_REQUEST_NULL;
 }
 
-MPI_Datatype bfloat16_type() {
-    return MPIX_Type_bfloat16 ? MPIX_Type_bfloat16() : two_byte_type();
-}
+MPI_Datatype bfloat16_type() { return MPIX_Type_bfloat16 ? MPIX_Type_bfloat16() : two_byte_type(); }
 
-MPI_Datatype float16_type() {
-    return MPIX_Type_float16 ? MPIX_Type_float16() : two_byte_type();
-}
+MPI_Datatype float16_type() { return MPIX_Type_float16 ? MPIX_Type_float16() : two_byte_type(); }
 
 void give_up_finalize(const char* why) { state().given_up.store(why); }
 const char* finalize_given_up() { return state().given_up.load(); }

@@ -58,8 +58,8 @@ const char* finalize_given_up();
 void operation_started();
 void operation_ended();
 
-// The communicator of the first group: the whole world, ordered by c10d's rank. Subgroups come from it.
-// Collective over the world. MPI error code.
+// The communicator of the first group: the whole world, ordered by c10d's rank. Subgroups come from
+// it. Collective over the world. MPI error code.
 int make_world_comm(int group_rank, MPI_Comm* comm);
 // Members only; `ranks` count in `parent`. The tag tells apart groups made at the same time.
 int make_sub_comm(MPI_Comm parent, const std::vector<int>& ranks, const std::string& name,

@@ -49,10 +49,9 @@ def register():
         c10d.Backend.register_backend("pomona", creator, extended_api=True, devices=DEVICES)
     if _has_own_mpi(c10d):
         return
+    _install_mpi(dist, c10d)
     if "_backend_type" in inspect.signature(c10d.Backend.register_backend).parameters:
         _register_mpi(c10d)
-    else:
-        _install_mpi(dist, c10d)
     _wrap_helper(c10d)
     _wrap_rendezvous(c10d)
 
@@ -85,7 +84,7 @@ class ProcessGroupMPI:
 
 
 def _install_mpi(dist, c10d):
-    """torch up to 2.13."""
+    """What torch up to 2.13 creates the backend by, and is_mpi_available() asks in every version."""
     for module in (c10d, dist):
         module.ProcessGroupMPI = ProcessGroupMPI
     c10d._MPI_AVAILABLE = True
