@@ -145,6 +145,10 @@ void ControlServer::hello(Connection& connection, Reader& reader) {
     (void)reader.get<int32_t>();  // the process, for a debugger's eye
     if (reader.failed() || rank < 0 || rank >= size_)
         return refuse(connection, "its hello does not parse");
+    // A program before this one may have said good-bye in bytes that nobody has read yet.
+    if (ranks_[rank].connection) read_some(*ranks_[rank].connection);
+    if (ranks_[rank].connection && ranks_[rank].phase == Phase::finalized)
+        drop(*ranks_[rank].connection);
     if (ranks_[rank].connection)
         return refuse(connection, "another process is that rank already; a program started by a "
                                   "rank must not call MPI_Init itself");
