@@ -74,9 +74,9 @@ static void long_accumulations(MPI_Win win, long* memory, int offset) {
     int i, round, bad = 0;
     context("long accumulations");
     for (i = 0; i < n; ++i) out[i] = i, memory[offset + i] = 0;
+    CHECK_OK(MPI_Win_lock_all(0, win));
     CHECK_OK(MPI_Win_sync(win));
     CHECK_OK(MPI_Barrier(MPI_COMM_WORLD));
-    CHECK_OK(MPI_Win_lock_all(MPI_MODE_NOCHECK, win));
     for (round = 0; round < 3; ++round) {
         CHECK_OK(MPI_Get_accumulate(out, n, MPI_LONG, old, n, MPI_LONG, 0, offset, n, MPI_LONG,
                                     MPI_SUM, win));
