@@ -12,6 +12,7 @@ out=$(dirname "$POMONA_BUILD")/quickstart
 mkdir -p "$out"
 bin=$POMONA_BUILD/bin
 export PYTHONPATH=$POMONA_BUILD/python
+export PATH=$POMONA_VENV/bin:$PATH   # plots are drawn by its matplotlib
 
 say "1. An MPI program, compiled with our mpicc, on 4 ranks"
 "$bin/mpicc" -O2 -o "$out/ring" "$POMONA_ROOT/examples/ring.c"
