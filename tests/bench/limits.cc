@@ -63,6 +63,7 @@ void pause_cpu() {
 
 struct Limits {
     Options options;
+    SizeRange range;
     std::vector<Row> rows;
     Table table{stdout};
 
@@ -346,7 +347,8 @@ void tcp_with(Limits& l, int socket, const std::string& where) {
         }
     }
     l.table.title("tcp-stream: " + where + ", 16 writes and a 4-byte answer");
-    for (size_t bytes : sizes_of({65536, 4u << 20}, std::max(l.options.step, 4))) {
+    SizeRange streamed{65536, std::clamp<size_t>(l.range.last, 65536, 4u << 20)};
+    for (size_t bytes : sizes_of(streamed, std::max(l.options.step, 4))) {
         Summary time = tcp_rounds(l, socket, bytes * 16, 4, false);
         l.add("tcp-stream", bytes, true, time, double(bytes * 16) / time.p50 * 1e-3);
     }
@@ -426,6 +428,7 @@ int run_limits(int argc, char** argv) {
     CLI11_PARSE(app, argc, argv);
     auto range = parse_range(sizes);
     if (!range) return std::fprintf(stderr, "mpi-bench limits: --sizes is not min:max\n"), 2;
+    limits.range = *range;
     std::signal(SIGPIPE, SIG_IGN);
     if (!server.empty()) return serve_at(server, port);
     auto wanted = [&](const char* name) {
