@@ -100,14 +100,15 @@ std::string machine_key() {
 std::string choices_text(const Choices& choices) {
     std::string text = std::string(first_line) + "\nmachine " + choices.machine + "\n";
     for (const Choice& row : choices.rows) {
-        text += format("{} {}", op_name(row.op), type_name(row.type));
+        text += pomona::format("{} {}", op_name(row.op), type_name(row.type));
         for (const ChoicePoint& point : row.points) {
-            text += format(" {}:{}:", point.bytes, module_name(point.best));
+            text += pomona::format(" {}:{}:", point.bytes, module_name(point.best));
             for (size_t m = 0; m < point.ns.size(); ++m)
-                text += format("{}{}", m ? "," : "", point.ns[m]);
+                text += pomona::format("{}{}", m ? "," : "", point.ns[m]);
         }
         for (size_t m = 0; m < row.differs.size(); ++m)
-            if (row.differs[m]) text += format(" differs={}", module_name(static_cast<Module>(m)));
+            if (row.differs[m])
+                text += std::string(" differs=") + module_name(static_cast<Module>(m));
         text += "\n";
     }
     return text;
@@ -131,7 +132,7 @@ Result<Choices> parse_choices(std::string_view text) {
 Status save_choices(const Choices& choices, const std::string& path) {
     for (size_t slash = path.find('/', 1); slash != path.npos; slash = path.find('/', slash + 1))
         mkdir(path.substr(0, slash).c_str(), 0755);  // what fails here fails in fopen
-    std::string beside = format("{}.{}", path, getpid());
+    std::string beside = pomona::format("{}.{}", path, getpid());
     std::FILE* file = std::fopen(beside.c_str(), "w");
     if (!file) return os_error(Code::io, "Cannot write the file of measured reductions");
     std::string text = choices_text(choices);

@@ -5,6 +5,7 @@ or, for a lost address space, when clang refuses it. The unchanged source must p
 Usage: mutants.py SOURCE_ROOT BUILD_FOLDER CXX RUN_OBJECT LIBRARY... (linked behind the object)
 """
 import pathlib
+import platform
 import shutil
 import subprocess
 import sys
@@ -48,11 +49,12 @@ MUTANTS = [
 
 def space_check(root, source):
     """True: clean; False: refused; None: no clang new enough to say."""
-    for clang in ("clang++-19", "clang++-18", "clang++-17", "clang++-16"):
+    x86 = ["-mavx512fp16"] if platform.machine() in ("x86_64", "AMD64") else []
+    for clang in ("clang++", "clang++-19", "clang++-18", "clang++-17", "clang++-16"):
         if shutil.which(clang):
             done = subprocess.run(
-                [clang, "-std=c++20", "-fsyntax-only", "-x", "c++", "-DPOMONA_ADDRESS_SPACES",
-                 f"-I{root}/tests/metal", "-Wno-unknown-attributes", str(source)],
+                [clang, *x86, "-std=c++20", "-fsyntax-only", "-x", "c++",
+                 "-DPOMONA_ADDRESS_SPACES", f"-I{root}/tests/metal", "-Wno-unknown-attributes", str(source)],
                 capture_output=True, text=True)
             return done.returncode == 0
     return None

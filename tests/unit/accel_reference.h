@@ -57,8 +57,10 @@ template <class T> inline constexpr bool is_real = std::is_floating_point_v<T> |
 
 template <class T> struct PairTraits : std::false_type {};
 template <class T, class I> struct PairTraits<ValueIndex<T, I>> : std::true_type {};
+// Complex numbers that this compiler computes with, not only moves.
 template <class T> struct ComplexTraits : std::false_type {};
-template <class T> struct ComplexTraits<Complex<T>> : std::true_type {};
+template <class T> struct ComplexTraits<Complex<T>>
+    : std::bool_constant<is_real<T> || std::is_same_v<T, Float16>> {};
 
 template <class T> bool negative(T x) {
     return __builtin_signbit(static_cast<long double>(x)) != 0;
