@@ -1,7 +1,8 @@
 // pmix/options.cc: see options.h.
 // Idea: CLI11 holds the table of options and their help; before it parses, a scan finds where the
 // options end and the program begins, and turns the one-dash long names that other launchers
-// taught people (-np, -host) into two-dash ones.
+// taught people (-np, -host) into two-dash ones. (format is qualified: CLI11 brings in <format>
+// where the standard library has it, and calls with std::string arguments would find both.)
 #include "pmix/options.h"
 
 #include "btl/base/format.h"
@@ -137,9 +138,9 @@ std::string unknown_option(CLI::App& app, const std::string& token) {
     std::string bare = token.substr(token.find_first_not_of('-') == token.npos
                                         ? token.size() : token.find_first_not_of('-'));
     std::string nearest = nearest_name(bare.substr(0, bare.find('=')), names);
-    return format("There is no option {}{}", token,
-                  nearest.empty() ? std::string("; mpirun --help lists them")
-                                  : format("; did you mean --{}?", nearest));
+    return pomona::format("There is no option {}{}", token,
+                          nearest.empty() ? std::string("; mpirun --help lists them")
+                                          : pomona::format("; did you mean --{}?", nearest));
 }
 
 // The options of one part, in CLI11's order (reversed), and the program after them.
@@ -155,7 +156,7 @@ std::string split_program(CLI::App& app, const std::vector<std::string>& tokens,
         int values = values_of(app, token);
         if (values < 0) return unknown_option(app, tokens[i]);
         if (i + values >= tokens.size() + (values == 0))
-            return format("Option {} needs a value", tokens[i]);
+            return pomona::format("Option {} needs a value", tokens[i]);
         given.push_back(token);
         for (++i; values > 0; --values, ++i) given.push_back(tokens[i]);
     }
@@ -169,16 +170,16 @@ std::string assign(const std::vector<std::string>& words, const char* option, Va
         size_t equals = word.find('=');
         std::string name = word.substr(0, equals);
         if (name.empty() || name.find('\0') != name.npos)
-            return format("Option {}: '{}' has no name before the '='", option, word);
+            return pomona::format("Option {}: '{}' has no name before the '='", option, word);
         if (equals != word.npos) {
             out.emplace_back(name, word.substr(equals + 1));
         } else if (!environment) {
-            return format("Option {} needs NAME=VALUE, not '{}'", option, word);
+            return pomona::format("Option {} needs NAME=VALUE, not '{}'", option, word);
         } else if (auto value = variable(environment, name)) {
             out.emplace_back(name, std::string(*value));
         } else {
-            return format("Option {} {}: there is no such variable in the environment; "
-                          "give {}=VALUE", option, name, name);
+            return pomona::format("Option {} {}: there is no such variable in the environment; "
+                                  "give {}=VALUE", option, name, name);
         }
     }
     return {};
@@ -190,16 +191,18 @@ std::string read_hosts(const Raw& raw, Options& options) {
     };
     if (!raw.hosts.empty()) {
         HostList list = parse_host_option(raw.hosts);
-        if (!list.mistake.empty()) return format("Option --host {}: {}", raw.hosts, list.mistake);
+        if (!list.mistake.empty())
+            return pomona::format("Option --host {}: {}", raw.hosts, list.mistake);
         add(list);
     }
     if (!raw.hostfile.empty()) {
         std::ifstream file(raw.hostfile);
         std::stringstream text;
         if (!file || !(text << file.rdbuf()))
-            return format("Hostfile {} cannot be read: {}", raw.hostfile, os_text(errno));
+            return pomona::format("Hostfile {} cannot be read: {}", raw.hostfile, os_text(errno));
         HostList list = parse_hostfile(text.str());
-        if (!list.mistake.empty()) return format("Hostfile {}: {}", raw.hostfile, list.mistake);
+        if (!list.mistake.empty())
+            return pomona::format("Hostfile {}: {}", raw.hostfile, list.mistake);
         add(list);
     }
     return {};
@@ -212,7 +215,8 @@ std::string read_stdin(const std::string& text, Options& options) {
                                         : StdinTo::rank;
     if (options.stdin_to != StdinTo::rank) return {};
     bool digits = text.size() < 8 && text.find_first_not_of("0123456789") == text.npos;
-    if (!digits) return format("Option --stdin: '{}' is not a rank, 'all' or 'none'", text);
+    if (!digits)
+        return pomona::format("Option --stdin: '{}' is not a rank, 'all' or 'none'", text);
     options.stdin_rank = std::stoi(text);
     return {};
 }
@@ -234,9 +238,9 @@ template <class T> std::string choose(const char* option, const std::string& wor
         all += " " + name;
     }
     std::string nearest = nearest_name(lower, names);
-    return nearest.empty() ? format("Option {}: '{}' is none of:{}", option, word, all)
-                           : format("Option {}: '{}' is none of:{}; did you mean {}?", option,
-                                    word, all, nearest);
+    return nearest.empty() ? pomona::format("Option {}: '{}' is none of:{}", option, word, all)
+                           : pomona::format("Option {}: '{}' is none of:{}; did you mean {}?",
+                                            option, word, all, nearest);
 }
 
 std::string read_placement(const Raw& raw, Options& options) {
@@ -296,11 +300,11 @@ std::string check_sets(const Variables& sets) {
         Status status = set_param(params, name, value);
         if (status.ok()) continue;
         if (status.error().code != Code::not_found)
-            return format("Option --set {}={}: {}", name, value, status.error().text());
+            return pomona::format("Option --set {}={}: {}", name, value, status.error().text());
         std::string nearest = nearest_name(name, names);
-        return format("Option --set: there is no parameter {}{}", name,
-                      nearest.empty() ? std::string("; pomona params lists them")
-                                      : format("; did you mean {}?", nearest));
+        return pomona::format("Option --set: there is no parameter {}{}", name,
+                              nearest.empty() ? std::string("; pomona params lists them")
+                                              : pomona::format("; did you mean {}?", nearest));
     }
     return {};
 }
@@ -313,11 +317,12 @@ std::string check_whole(Options& options) {
         if (program.command.empty())
             return "A part of the command line between ':' has no program";
         if (options.programs.size() > 1 && program.count == 0)
-            return format("With several programs each needs its number of processes: -n COUNT {}",
-                          program.command[0]);
+            return pomona::format("With several programs each needs its number of processes: "
+                                  "-n COUNT {}", program.command[0]);
         total += program.count;
     }
-    if (total > kRanksMax) return format("More than {} processes are not supported", kRanksMax);
+    if (total > kRanksMax)
+        return pomona::format("More than {} processes are not supported", kRanksMax);
     return check_sets(options.sets);
 }
 
@@ -339,7 +344,7 @@ ParsedCommandLine parse_command_line(const std::vector<std::string>& arguments,
     if (mistake.empty() && out.exit_code < 0) mistake = check_whole(out.options);
     if (!mistake.empty()) {
         out.exit_code = 2;
-        out.text = format("mpirun: {}.\n", mistake);
+        out.text = pomona::format("mpirun: {}.\n", mistake);
         if (out.text.ends_with("?.\n")) out.text.erase(out.text.size() - 2, 1);
     }
     return out;

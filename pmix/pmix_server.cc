@@ -154,7 +154,7 @@ private:
     }
     std::vector<pmix_info_t> infos_;
     std::deque<std::string> texts_;
-    std::deque<InfoList> inner_;
+    std::list<InfoList> inner_;   // a list may hold what is not complete yet
     std::deque<pmix_data_array_t> data_;
     std::vector<std::pair<std::string, InfoList*>> arrays_;
 };
