@@ -6,6 +6,7 @@
 #include "mpi/abi/status.h"
 
 #include <algorithm>
+#include <utility>
 
 using namespace pomona;
 
@@ -19,6 +20,38 @@ int Request::finish(MPI_Status* status) {
 namespace {
 
 Engine& engine() { return process().engine; }
+
+// A generalized request (MPI 5.0, section 13.2).
+class GeneralizedRequest final : public Request {
+public:
+    GeneralizedRequest(MPI_Grequest_query_function* query, MPI_Grequest_free_function* free,
+                       MPI_Grequest_cancel_function* cancel, void* state)
+        : Request(nullptr), query_(query), free_(free), cancel_(cancel), state_(state) {}
+    ~GeneralizedRequest() override {
+        free_now();
+    }
+    // Once, by whoever completes the request or drops the last reference.
+    int free_now() {
+        auto* function = std::exchange(free_, nullptr);
+        return function ? function(state_) : MPI_SUCCESS;
+    }
+    int finish(MPI_Status* status) override {
+        MPI_Status own{};
+        MPI_Status* target = status == MPI_STATUS_IGNORE ? &own : status;
+        set_empty_status(target);
+        return query_ ? query_(state_, target) : MPI_SUCCESS;
+    }
+    bool calls_user() const override { return true; }
+    void cancel() override {
+        if (cancel_) cancel_(state_, done());
+    }
+
+private:
+    MPI_Grequest_query_function* query_;
+    MPI_Grequest_free_function* free_;
+    MPI_Grequest_cancel_function* cancel_;
+    void* state_;
+};
 
 // Takes the end of a complete request to the user: fills the status, deactivates a persistent
 // request, frees another and its handle. Returns the operation's error class; *comm is whose error
@@ -37,6 +70,12 @@ int report(MPI_Request* handle, Request* request, MPI_Status* status, Outcome* o
             Engine::Hold hold(engine());
             if ((*comm)->references() == 1) *comm = nullptr;
         }
+        // An error of the user's free function is the completing call's too.
+        if (!*comm && request->calls_user())
+            if (auto* generalized = dynamic_cast<GeneralizedRequest*>(request)) {
+                int freed = generalized->free_now();
+                if (error == MPI_SUCCESS) error = freed;
+            }
         request->release();
     }
     return error;
@@ -394,36 +433,6 @@ POMONA_MPIX(int, Request_on_completion, (MPI_Request* request, MPIX_Completion_f
 }
 
 // ---- generalized requests (MPI 5.0, section 13.2)
-
-namespace {
-
-class GeneralizedRequest final : public Request {
-public:
-    GeneralizedRequest(MPI_Grequest_query_function* query, MPI_Grequest_free_function* free,
-                       MPI_Grequest_cancel_function* cancel, void* state)
-        : Request(nullptr), query_(query), free_(free), cancel_(cancel), state_(state) {}
-    ~GeneralizedRequest() override {
-        if (free_) free_(state_);
-    }
-    int finish(MPI_Status* status) override {
-        MPI_Status own{};
-        MPI_Status* target = status == MPI_STATUS_IGNORE ? &own : status;
-        set_empty_status(target);
-        return query_ ? query_(state_, target) : MPI_SUCCESS;
-    }
-    bool calls_user() const override { return true; }
-    void cancel() override {
-        if (cancel_) cancel_(state_, done());
-    }
-
-private:
-    MPI_Grequest_query_function* query_;
-    MPI_Grequest_free_function* free_;
-    MPI_Grequest_cancel_function* cancel_;
-    void* state_;
-};
-
-}  // namespace
 
 POMONA_MPI(int, Grequest_start, (MPI_Grequest_query_function* query_fn,
                                  MPI_Grequest_free_function* free_fn,

@@ -42,7 +42,10 @@ inline void set_status(MPI_Status* status, const Outcome& outcome) {
     set_status_cancelled(status, outcome.cancelled);
     set_status_elements(status, -1);
 }
-// The standard's empty status.
-inline void set_empty_status(MPI_Status* status) { set_status(status, Outcome{}); }
+// The standard's empty status, whose MPI_ERROR is MPI_SUCCESS (MPI 5.0, section 3.7.3).
+inline void set_empty_status(MPI_Status* status) {
+    set_status(status, Outcome{});
+    if (status != MPI_STATUS_IGNORE) status->MPI_ERROR = MPI_SUCCESS;
+}
 
 }  // namespace pomona

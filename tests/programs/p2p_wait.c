@@ -49,6 +49,7 @@ static void null_requests(void) {
     memset(&s, 0x5a, sizeof s);
     CHECK_OK(MPI_Wait(&none[0], &s));
     check_empty(&s);
+    CHECK_EQ(MPI_SUCCESS, s.MPI_ERROR);
     CHECK_OK(MPI_Test(&none[0], &flag, &s));
     CHECK_EQ(1, flag);
     check_empty(&s);

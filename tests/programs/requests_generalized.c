@@ -27,6 +27,35 @@ static int on_cancel(void* extra, int complete) {
     return MPI_SUCCESS;
 }
 
+static int fail_query(void* extra, MPI_Status* status) {
+    on_query(extra, status);
+    return MPI_ERR_BUFFER;
+}
+
+static int fail_free(void* extra) {
+    on_free(extra);
+    return MPI_ERR_NO_MEM;
+}
+
+/* What the callbacks return is what the completing call returns. */
+static void callback_errors(void) {
+    MPI_Request r;
+    MPI_Status s;
+    int extra = 5, flag = 0;
+    context("errors of the callbacks");
+    CHECK_OK(MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN));
+    CHECK_OK(MPI_Comm_set_errhandler(MPI_COMM_SELF, MPI_ERRORS_RETURN));
+    frees = 0;
+    CHECK_OK(MPI_Grequest_start(fail_query, on_free, on_cancel, &extra, &r));
+    CHECK_OK(MPI_Grequest_complete(r));
+    CHECK_CLASS(MPI_ERR_BUFFER, MPI_Wait(&r, &s));
+    if (r != MPI_REQUEST_NULL) MPI_Request_free(&r);
+    CHECK_OK(MPI_Grequest_start(on_query, fail_free, on_cancel, &extra, &r));
+    CHECK_OK(MPI_Grequest_complete(r));
+    CHECK_CLASS(MPI_ERR_NO_MEM, MPI_Test(&r, &flag, &s));
+    CHECK_EQ(2, frees);
+}
+
 int main(int argc, char** argv) {
     MPI_Request r, mixed[2];
     MPI_Status s, both[2];
@@ -75,5 +104,6 @@ int main(int argc, char** argv) {
         CHECK_OK(MPI_Grequest_complete(keep));
         CHECK_EQ(4, frees);
     }
+    callback_errors();
     return finish();
 }
