@@ -46,13 +46,17 @@ def run_gloo(command, timeout):
     return next((text[-400:] for rank, text in zip(ranks, said) if rank.returncode != 0), None)
 
 
-def run_candidate(library, command, timeout):
+def candidate_environment(library):
     env = library.environment("shm")
     built = Path(library.mpirun).resolve().parent.parent / "python"
     if (built / "pomona").is_dir():  # a build tree
         env["PYTHONPATH"] = os.pathsep.join(filter(None, [str(built), env.get("PYTHONPATH")]))
+    return env
+
+
+def run_candidate(library, command, timeout):
     try:
-        done = subprocess.run(library.launch(2) + command, env=env,
+        done = subprocess.run(library.launch(2) + command, env=candidate_environment(library),
                               capture_output=True, text=True, timeout=timeout,
                               stdin=subprocess.DEVNULL)
     except subprocess.TimeoutExpired:
@@ -68,6 +72,12 @@ def measure(args, run, libraries, Group, say, groups):
         say(f"--torch: {args.python} has no torch; name one that has with --python")
         return
     candidate = libraries[0]
+    probe = subprocess.run([args.python, "-c", "import importlib.util as u, sys; "
+                            "sys.exit(u.find_spec('pomona') is None)"],
+                           env=candidate_environment(candidate), check=False)
+    if candidate.kind == "pomona" and probe.returncode != 0:
+        say(f"--torch: {args.python} has no package pomona: install it with pip, or set PYTHONPATH")
+        return
     report = Path(run.scratch) / "torch.json"
     sizes = "4,16384,4194304" if args.quick else "4,256,4096,16384,65536,262144,1048576,4194304"
     models = "small" if args.quick else "small,large"
