@@ -51,6 +51,7 @@ public:
     const Job& job() const { return wireup->job(); }
 
     std::unique_ptr<Sleeper> sleeper;
+    // Filled before start() (simulated ranks): these serve, and no others are made.
     std::vector<std::unique_ptr<Transport>> transports;
     Engine engine;
 
