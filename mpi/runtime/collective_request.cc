@@ -12,15 +12,21 @@ namespace pomona {
 
 // ---- reductions by Operation
 
+// Could the operation outlive the user's handle? Predefined objects stay, and counting references to
+// them would cost a locked instruction each.
+static bool outlives(const Communicator& comm) { return !comm.builtin_handle; }
+static bool outlives(const Datatype& type) { return !type.predefined(); }
+static bool outlives(const Operation& operation) { return !operation.predefined(); }
+
 void CollectiveRequest::prepare(CollectivePlan&& plan, bool persistent) {
     plan_ = std::move(plan);
     comm_ = plan_.comm;
-    comm_->retain();
+    if (outlives(*comm_)) comm_->retain();
     for (const auto& piece : plan_.input_pieces) piece.type->retain();
     for (const auto& piece : plan_.result_pieces) piece.type->retain();
-    if (plan_.type) plan_.type->retain();
+    if (plan_.type && outlives(*plan_.type)) plan_.type->retain();
     if (plan_.operation) {
-        plan_.operation->retain();
+        if (outlives(*plan_.operation)) plan_.operation->retain();
         reducer_.operation = plan_.operation;
         reducer_.type = plan_.type;
         reducer_.kernel = plan_.operation->kernel(*plan_.type);
@@ -59,8 +65,8 @@ void CollectiveRequest::prepare(CollectivePlan&& plan, bool persistent) {
 void CollectiveRequest::drop_plan() {
     for (const auto& piece : plan_.input_pieces) piece.type->release();
     for (const auto& piece : plan_.result_pieces) piece.type->release();
-    if (plan_.type) plan_.type->release();
-    if (plan_.operation) plan_.operation->release();
+    if (plan_.type && outlives(*plan_.type)) plan_.type->release();
+    if (plan_.operation && outlives(*plan_.operation)) plan_.operation->release();
     plan_.input_pieces.clear();
     plan_.result_pieces.clear();
     plan_.operation = nullptr;
@@ -160,7 +166,7 @@ void CollectiveRequest::recycle_held() {
     auto& idle = collective_state(*comm).idle;
     if (idle.size() < 32) idle.push_back(this);
     else delete this;
-    comm->release();
+    if (outlives(*comm)) comm->release();
 }
 
 // ---- for the ABI and for the library itself
