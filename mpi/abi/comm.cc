@@ -104,6 +104,11 @@ POMONA_MPI(int, Comm_set_name, (MPI_Comm comm, const char* comm_name)) {
 }
 
 POMONA_MPI(int, Comm_get_name, (MPI_Comm comm, char* comm_name, int* resultlen)) {
+    if (comm == MPI_COMM_NULL && comm_name && resultlen) {  // named too (MPI 5.0, section 7.8)
+        std::strcpy(comm_name, "MPI_COMM_NULL");
+        *resultlen = static_cast<int>(std::strlen(comm_name));
+        return MPI_SUCCESS;
+    }
     COMM_ARGUMENT(owner, comm);
     REQUIRE(comm_name && resultlen, owner, MPI_ERR_ARG, "comm_name or resultlen is a null pointer");
     std::memcpy(comm_name, owner->name.c_str(), owner->name.size() + 1);

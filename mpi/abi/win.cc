@@ -6,6 +6,7 @@
 #include "mpi/abi/win_internal.h"
 
 #include <climits>
+#include <cstring>
 
 using namespace pomona;
 
@@ -165,6 +166,11 @@ POMONA_MPI(int, Win_set_name, (MPI_Win win, const char* win_name)) {
 }
 
 POMONA_MPI(int, Win_get_name, (MPI_Win win, char* win_name, int* resultlen)) {
+    if (win == MPI_WIN_NULL && win_name && resultlen) {  // named too (MPI 5.0, section 7.8)
+        std::strcpy(win_name, "MPI_WIN_NULL");
+        *resultlen = static_cast<int>(std::strlen(win_name));
+        return MPI_SUCCESS;
+    }
     WIN_ARGUMENT();
     WIN_REQUIRE(win_name && resultlen, MPI_ERR_ARG, "win_name or resultlen is a null pointer");
     std::memcpy(win_name, window->name.c_str(), window->name.size() + 1);
