@@ -28,8 +28,8 @@ bool ScheduleCache::same(const Shape& a, const Shape& b) {
 uint64_t ScheduleCache::hash_of(const Shape& shape) {
     uint64_t hash = static_cast<uint64_t>(shape.collective) << 56;
     mix(hash, shape.count);
-    mix(hash, shape.element << 34 ^ static_cast<uint64_t>(shape.root) << 3 ^ shape.commutative << 2 ^
-                  shape.in_place << 1 ^ shape.irregular);
+    uint64_t flags = shape.commutative << 2 | shape.in_place << 1 | static_cast<int>(shape.irregular);
+    mix(hash, shape.element << 34 ^ static_cast<uint64_t>(shape.root) << 3 ^ flags);
     for (auto blocks : {shape.input_blocks, shape.result_blocks})
         for (const Block& block : blocks) mix(hash, block.offset * 31 + block.length);
     for (int rank : shape.sources) mix(hash, static_cast<uint64_t>(rank) + 1);

@@ -32,8 +32,8 @@ public:
     Runner(const Runner&) = delete;
     Runner& operator=(const Runner&) = delete;
 
-    // Makes ready for `schedule`, which must outlive the executions. Allocates only when it is larger
-    // than those before.
+    // Makes ready for `schedule`, which must outlive the executions. Allocates only when it is
+    // larger than those before.
     // `symbolic`: no scratch memory, see Binding.
     void prepare(const Schedule& schedule, bool symbolic = false);
     // Starts; `done` is called once, with the first error if there was one, when no step is under

@@ -65,15 +65,16 @@ std::vector<Plan> rank_algorithms(const Shape& shape, const Machine& machine) {
 }
 
 std::string explain(const Shape& shape, const Machine& machine) {
-    std::string out = format("{} of {} bytes among {} ranks, by the measured costs of this machine:\n",
-                             collective_name(shape.collective), shape.bytes(), shape.size);
+    std::string out = format("{} of {} bytes among {} ranks, by the measured costs of this machine:"
+                             "\n", collective_name(shape.collective), shape.bytes(), shape.size);
     for (const Plan& plan : rank_algorithms(shape, machine)) {
         const Algorithm& row = *plan.algorithm;
         if (plan.why_not) {
             out += format("             -  {:<20} not here: needs {}\n", row.name, plan.why_not);
             continue;
         }
-        std::string options = row.uses_segments ? format(":segments={}", plan.options.segments) : "";
+        std::string options;
+        if (row.uses_segments) options = format(":segments={}", plan.options.segments);
         out += format("  {:>9.2f} us  {:<30} {}\n", plan.cost_ns / 1000, row.name + options,
                       row.formula);
     }
@@ -93,8 +94,8 @@ Result<Choice> parse_choice_for(Collective collective, std::string_view text,
             list += (list.empty() ? "" : ", ") + names.back();
         }
         std::string near = nearest_name(choice.algorithm, names);
-        problem = format("{} has no algorithm '{}'{}; there are auto, {}", collective_name(collective),
-                         choice.algorithm, near.empty() ? "" : format(" (did you mean {}?)", near),
+        problem = format("{} has no algorithm '{}'{}; there are auto, {}",
+                         collective_name(collective), choice.algorithm, near.empty() ? "" : format(" (did you mean {}?)", near),
                          list);
         return Error{Code::invalid_argument, "No such algorithm"};
     }

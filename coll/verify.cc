@@ -129,8 +129,8 @@ private:
                                                             schedules_[rank].steps()[id]));
                         !met_[pair.send.rank][pair.send.step] ||
                         !met_[pair.recv.rank][pair.recv.step])
-                        return format("Deadlock: rank {} step {} waits for rank {} for ever", rank, id,
-                                      schedules_[rank].steps()[id].peer);
+                        return format("Deadlock: rank {} step {} waits for rank {} for ever", rank,
+                                      id, schedules_[rank].steps()[id].peer);
         return "Deadlock: steps wait for one another";
     }
 

@@ -30,8 +30,8 @@ Network::Departure Network::depart(int from, int to, size_t bytes) {
 Time Network::arrive(int from, int to, size_t bytes) {
     const LinkCost& cost = link(from, to);
     Time start = std::max(world_.now(), in_free_[to]);
-    Time done = start + slowness(to) * (cost.byte_ns * static_cast<double>(bytes) + cost.overhead_ns);
-    return in_free_[to] = done;
+    double work = cost.byte_ns * static_cast<double>(bytes) + cost.overhead_ns;
+    return in_free_[to] = start + slowness(to) * work;
 }
 
 Time Network::compute(int rank, double work_ns) {

@@ -44,7 +44,9 @@ public:
     // Local work: when it is over, if the rank's processor begins it as soon as it is free.
     Time compute(int rank, double work_ns);
 
-    bool dead(int rank) const { return rank == faults_.dead_rank && world_.now() >= faults_.dead_at; }
+    bool dead(int rank) const {
+        return rank == faults_.dead_rank && world_.now() >= faults_.dead_at;
+    }
     const Faults& faults() const { return faults_; }
 
 private:

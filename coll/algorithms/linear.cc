@@ -148,7 +148,8 @@ void neighbor_linear(Builder& s, const Shape& shape, const Options&) {
     for (size_t i = 0; i < shape.sources.size(); ++i)
         if (shape.sources[i] >= 0) s.recv(shape.sources[i], result(s, shape.result_blocks[i]));
     for (size_t i = 0; i < shape.destinations.size(); ++i)
-        if (shape.destinations[i] >= 0) s.send(shape.destinations[i], input(s, shape.input_blocks[i]));
+        if (shape.destinations[i] >= 0)
+            s.send(shape.destinations[i], input(s, shape.input_blocks[i]));
 }
 
 }  // namespace pomona::coll

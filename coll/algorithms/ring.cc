@@ -52,7 +52,8 @@ void allreduce_ring(Builder& s, const Shape& shape, const Options& options) {
     auto blocks = vector_shares(shape);
     if (shape.size == 1) return void(s.copy(s.input(0, shape.bytes()), s.result(0, shape.bytes())));
     Region space[2];
-    if (shape.in_place) space[0] = s.scratch(blocks[0].length), space[1] = s.scratch(blocks[0].length);
+    if (shape.in_place)
+        for (Region& each : space) each = s.scratch(blocks[0].length);
     if (!shape.in_place) {
         ring_reduce_scatter(s, shape, blocks, 1, options.segments,
                             [&](int, int block, bool) { return result(s, blocks[block]); });
@@ -79,8 +80,8 @@ void reduce_scatter_ring(Builder& s, const Shape& shape, const Options& options)
     Region last{};
     ring_reduce_scatter(s, shape, blocks, 0, options.segments,
                         [&](int step, int block, bool final) {
-                            Region land = final && !shape.in_place
-                                              ? target : space[step % 2].slice(0, blocks[block].length);
+                            Region land = space[step % 2].slice(0, blocks[block].length);
+                            if (final && !shape.in_place) land = target;
                             return final ? last = land : land;
                         });
     s.copy(last, target);

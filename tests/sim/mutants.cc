@@ -1,7 +1,7 @@
 // tests/sim/mutants.cc: seeded bugs in the dependency rules that the property tests must catch.
 // Reason: in a calm network most schedules come out right without most of their edges; a suite that
-// notices nothing when a rule is missing proves nothing. Method: each mutant runs a small version of
-// the property tests in a child process, which must end with a failure; the rules as they are, not.
+// notices nothing when a rule is missing proves nothing. Method: each mutant runs a small version
+// of the property tests in a child process, which must end with a failure; the rules as they are, not.
 #include "tests/property/coll_case.h"
 
 #include <gtest/gtest.h>
@@ -73,7 +73,8 @@ TEST(Mutants, the_rules_as_they_are_survive) {
 }
 
 TEST(Mutants, no_read_after_write) {
-    int rows = rows_caught({.read_after_write = false}), programs = programs_caught({.read_after_write = false});
+    coll::HazardRules rules{.read_after_write = false};
+    int rows = rows_caught(rules), programs = programs_caught(rules);
     std::printf("caught in %d rows of the catalog and %d of 100 random programs\n", rows, programs);
     EXPECT_GE(rows, 25);
     EXPECT_GE(programs, 10);
@@ -81,28 +82,32 @@ TEST(Mutants, no_read_after_write) {
 
 // In the catalog every write is read before the next one, so programs must show it.
 TEST(Mutants, no_write_after_write) {
-    int rows = rows_caught({.write_after_write = false}), programs = programs_caught({.write_after_write = false});
+    coll::HazardRules rules{.write_after_write = false};
+    int rows = rows_caught(rules), programs = programs_caught(rules);
     std::printf("caught in %d rows of the catalog and %d of 100 random programs\n", rows, programs);
     EXPECT_GE(rows, 0);
     EXPECT_GE(programs, 10);
 }
 
 TEST(Mutants, no_write_after_read) {
-    int rows = rows_caught({.write_after_read = false}), programs = programs_caught({.write_after_read = false});
+    coll::HazardRules rules{.write_after_read = false};
+    int rows = rows_caught(rules), programs = programs_caught(rules);
     std::printf("caught in %d rows of the catalog and %d of 100 random programs\n", rows, programs);
     EXPECT_GE(rows, 5);
     EXPECT_GE(programs, 10);
 }
 
 TEST(Mutants, overlaps_must_be_exact) {
-    int rows = rows_caught({.partial_overlap = false}), programs = programs_caught({.partial_overlap = false});
+    coll::HazardRules rules{.partial_overlap = false};
+    int rows = rows_caught(rules), programs = programs_caught(rules);
     std::printf("caught in %d rows of the catalog and %d of 100 random programs\n", rows, programs);
     EXPECT_GE(rows, 5);
     EXPECT_GE(programs, 10);
 }
 
 TEST(Mutants, slots_in_the_wrong_order) {
-    int rows = rows_caught({.order_slots = false}), programs = programs_caught({.order_slots = false});
+    coll::HazardRules rules{.order_slots = false};
+    int rows = rows_caught(rules), programs = programs_caught(rules);
     std::printf("caught in %d rows of the catalog and %d of 100 random programs\n", rows, programs);
     EXPECT_GE(rows, 5);
     EXPECT_GE(programs, 10);
