@@ -115,7 +115,8 @@ bool reserved(std::string_view variable) {
     for (std::string_view prefix : {"POMONA_JOB_", "POMONA_TEST_", "POMONA_GLUE_"})
         if (variable.starts_with(prefix)) return true;
     for (std::string_view name : {"POMONA_CONFIG", "POMONA_SEED", "POMONA_MPIRUN", "POMONA_PYTHON",
-                                  "POMONA_BUILD", "POMONA_VENV", "POMONA_HOME", "POMONA_TRACE", "POMONA_OVERSUBSCRIBED"})
+                                  "POMONA_BUILD", "POMONA_VENV", "POMONA_HOME", "POMONA_TRACE",
+                                  "POMONA_OVERSUBSCRIBED"})
         if (variable == name) return true;
     return false;
 }
