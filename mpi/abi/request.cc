@@ -42,9 +42,8 @@ public:
         return query_ ? query_(state_, target) : MPI_SUCCESS;
     }
     bool calls_user() const override { return true; }
-    void cancel() override {
-        if (cancel_) cancel_(state_, done());
-    }
+    void cancel() override { cancel_now(); }
+    int cancel_now() { return cancel_ ? cancel_(state_, done()) : MPI_SUCCESS; }
 
 private:
     MPI_Grequest_query_function* query_;
@@ -392,6 +391,12 @@ POMONA_MPI(int, Cancel, (MPI_Request* request)) {
     Request* cancelled = resolve(*request);
     REQUIRE(cancelled, nullptr, MPI_ERR_REQUEST, "request is not a valid request");
     if (cancelled->inactive()) return MPI_SUCCESS;
+    // The user's function says what MPI_Cancel returns.
+    if (auto* generalized = cancelled->calls_user() ? dynamic_cast<GeneralizedRequest*>(cancelled)
+                                                    : nullptr) {
+        int error = generalized->cancel_now();
+        return error == MPI_SUCCESS ? error : fail(__func__, nullptr, error, "the cancel function failed");
+    }
     if (cancelled->calls_user()) return cancelled->cancel(), MPI_SUCCESS;
     Engine::Hold hold(engine());
     cancelled->cancel();

@@ -37,6 +37,11 @@ static int fail_free(void* extra) {
     return MPI_ERR_NO_MEM;
 }
 
+static int fail_cancel(void* extra, int complete) {
+    on_cancel(extra, complete);
+    return MPI_ERR_OTHER;
+}
+
 /* What the callbacks return is what the completing call returns. */
 static void callback_errors(void) {
     MPI_Request r;
@@ -54,6 +59,11 @@ static void callback_errors(void) {
     CHECK_OK(MPI_Grequest_complete(r));
     CHECK_CLASS(MPI_ERR_NO_MEM, MPI_Test(&r, &flag, &s));
     CHECK_EQ(2, frees);
+    CHECK_OK(MPI_Grequest_start(on_query, on_free, fail_cancel, &extra, &r));
+    CHECK_CLASS(MPI_ERR_OTHER, MPI_Cancel(&r));
+    CHECK_OK(MPI_Grequest_complete(r));
+    CHECK_OK(MPI_Wait(&r, &s));
+    CHECK_EQ(3, frees);
 }
 
 int main(int argc, char** argv) {
