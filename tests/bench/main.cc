@@ -180,7 +180,8 @@ bool write_outputs(const Invocation& invocation, const Setting& setting,
 
 int draw(const Invocation& invocation, const Setting& setting, const std::vector<Row>& rows) {
     std::string script = find_script("plot.py");
-    if (script.empty()) return complain("--plot: plot.py was not found; MPI_BENCH_SCRIPTS may name its folder");
+    if (script.empty())
+        return complain("--plot: no plot.py found; MPI_BENCH_SCRIPTS may name its folder");
     char path[] = "/tmp/mpi-bench-XXXXXX";
     int file = mkstemp(path);
     if (file < 0 || !write_file(path, to_json(setting, invocation.options, rows)))
@@ -243,7 +244,8 @@ int start(int argc, char** argv) {
     if (verb == "limits") return run_limits(argc - 1, argv + 1);
     if (verb == "versus") {
         std::string script = find_script("versus.py");
-        if (script.empty()) return complain("versus.py was not found; MPI_BENCH_SCRIPTS may name its folder");
+        if (script.empty())
+            return complain("no versus.py found; MPI_BENCH_SCRIPTS may name its folder");
         const char* python = std::getenv("MPI_BENCH_PYTHON");
         std::vector<std::string> command = {python ? python : "python3", script, "--program",
                                             program_path()};

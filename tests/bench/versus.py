@@ -241,7 +241,8 @@ class Run:
             self.failures.append(f"limits: {done.stderr.strip()[-400:]}")
             return
         for row in json.loads(report.read_text())["rows"]:
-            value = row.get("algorithm_gbs", row["p50_us"])
+            metric = "algorithm_gbs" if "algorithm_gbs" in row else "p50_us"
+            value = value_of(row, metric, self.args.statistic)
             self.limits.setdefault((row["case"], row.get("bytes", 0)), []).append(value)
 
     def set_limits(self, groups):
@@ -491,6 +492,8 @@ def main():
         run = run_all(args, libraries, groups, scratch)
         losses = report(run, groups, libraries)
         for part in (netns, torch_versus):
+            if INTERRUPTED in run.failures:
+                break
             more = []  # a part adds its groups here as it goes, so that an interruption loses none
             try:
                 part.measure(args, run, libraries, Group, say, more)

@@ -1,7 +1,7 @@
 /* paths.c: one rank does one operation again and again with everything it needs already there.
  * Goal: count the instructions of the short paths (instructions.py runs rank 1 under callgrind).
  * Method: the ranks take turns by two named pipes, outside MPI: rank 1 begins when its peer's
- * message lies in its ring, so that it never polls in vain and the count does not depend on time. */
+ * message lies in its ring, so that it never polls in vain and no count depends on time. */
 #define _POSIX_C_SOURCE 200809L
 #include <mpi.h>
 
