@@ -18,8 +18,8 @@ struct Machine {
     double copy_ns = 0.05;    // per byte, in one core
     double reduce_ns = 0.08;  // per byte of result
 
-    // Defaults, measured on a 2-core x86-64 Linux machine: 8-byte half round trip and bandwidth
-    // of large messages through MPI_Send and MPI_Recv; replaced by measured values where known.
+    // Defaults are estimates for a small x86-64 Linux machine, not fitted to measurements; choices
+    // near a crossover may be wrong on yours. Parameters override any of them.
     static Machine shared_memory() { return {{60, 35, 0.08}, {60, 35, 0.08}, 0.05, 0.08}; }
     static Machine tcp_loopback() { return {{3000, 1500, 0.25}, {3000, 1500, 0.25}, 0.05, 0.08}; }
     static Machine cluster() { return {{60, 35, 0.08}, {15000, 2500, 0.9}, 0.05, 0.08}; }

@@ -65,7 +65,7 @@ std::vector<Plan> rank_algorithms(const Shape& shape, const Machine& machine) {
 }
 
 std::string explain(const Shape& shape, const Machine& machine) {
-    std::string out = format("{} of {} bytes among {} ranks, by the measured costs of this machine:"
+    std::string out = format("{} of {} bytes among {} ranks, by estimated costs of its links:"
                              "\n", collective_name(shape.collective), shape.bytes(), shape.size);
     for (const Plan& plan : rank_algorithms(shape, machine)) {
         const Algorithm& row = *plan.algorithm;

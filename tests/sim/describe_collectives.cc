@@ -19,7 +19,7 @@ const char* const kHead =
     "Generated from `coll/catalog.def` by `describe_collectives`; do not edit.\n\n"
     "Each collective operation is a schedule: steps (send, receive, copy, reduce) and their\n"
     "dependencies, built by one of the algorithms below. The cheapest algorithm that the shape allows\n"
-    "is taken: the formula is evaluated with the machine's measured costs, and with several numbers of\n"
+    "is taken: the formula is evaluated with estimates of the machine's costs, and with several numbers of\n"
     "segments where it has any. `POMONA_ALLREDUCE=ring:segments=4` (or `mpirun --set\n"
     "allreduce=ring:segments=4`) takes one by name, and `pomona cost allreduce 1MiB` shows the ranking.\n"
     "A name that does not fit a call (its limits do not hold) is passed over for that call.\n\n"
