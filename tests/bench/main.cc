@@ -125,7 +125,14 @@ int launch_self(const Invocation& invocation, int argc, char** argv) {
     std::string ranks = std::to_string(invocation.options.ranks);
     setenv("MPI_BENCH_RANKS", ranks.c_str(), 1);
     if (isatty(1) && !invocation.options.quiet) setenv("MPI_BENCH_PROGRESS", "1", 1);
-    std::vector<std::string> command = {launcher, "-n", ranks, program_path()};
+    std::vector<std::string> command = {launcher};
+#if defined(__linux__)
+    // Each rank on a core of its own: unbound, two ranks that wake each other may share one. All
+    // launchers spell this alike; macOS binds no process.
+    if (invocation.options.ranks <= describe_machine().cores)
+        command.insert(command.end(), {"--bind-to", "core"});
+#endif
+    command.insert(command.end(), {"-n", ranks, program_path()});
     command.insert(command.end(), argv + 1, argv + argc);
     return become(command);
 }
