@@ -39,7 +39,3 @@ def mpicxx():
 
 def pomona():
     _run("pomona")
-
-
-def mpi_bench():
-    _run("mpi-bench")
