@@ -3,9 +3,9 @@
 // 64-byte line and one of up to 80 in one 128-byte line. Longer payloads go to a byte ring beside
 // the slots, in the same order. The consumer publishes how far it has read only now and then; the
 // producer reads that only when the ring looks full.
-// A consumer about to sleep *arms* the next slot: it puts kArmed where the sequence number is
-// expected. The producer publishes by exchange, so it learns that the doorbell must be rung
-// without a fence or a flag to miss. (UCX arms its FIFO head in the same spirit, mm_ep.c.)
+// Publishing is one plain store where the consumer, before it sleeps, can make the producer's stores
+// visible (btl/base/asymmetric.h); otherwise an exchange, so that the look at the consumer's `armed`
+// word after it cannot come first.
 #pragma once
 
 #include "btl/transport.h"
@@ -15,10 +15,9 @@
 namespace pomona {
 
 inline constexpr size_t kLine = 128;  // Apple's cache line; a pair of lines on x86
-inline constexpr uint64_t kArmed = ~uint64_t{0};
 
 struct alignas(kLine) Slot {
-    // Number of the frame + 1 once it is there. Written by exchange (acq_rel) in RingWriter::publish,
+    // Number of the frame + 1 once it is there. Written (release or stronger) by RingWriter::publish,
     // which publishes all other fields and the data area; pairs with the acquire in RingReader.
     std::atomic<uint64_t> sequence;
     FrameHeader header;
@@ -72,14 +71,15 @@ public:
         return reserve_data(length);
     }
 
-    // True when the consumer sleeps and must be rung.
-    bool publish(const FrameHeader& header, size_t length) {
+    // `plain`: the consumer fences for us before it sleeps.
+    void publish(const FrameHeader& header, size_t length, bool plain) {
         Slot& slot = memory_.slots[next_ & (memory_.slot_count - 1)];
         slot.header = header;
         slot.length = static_cast<uint32_t>(length);
         if (length > kInlineMax) slot.data_end = data_end_ = reserved_end_;
         ++next_;
-        return slot.sequence.exchange(next_, std::memory_order_acq_rel) == kArmed;
+        if (plain) slot.sequence.store(next_, std::memory_order_release);
+        else slot.sequence.exchange(next_, std::memory_order_seq_cst);
     }
 
 private:
@@ -140,21 +140,10 @@ public:
         if (data_end_ != published_data_) publish();
     }
 
-    // Arms the next slot; false when a frame is there already.
-    bool arm() {
-        Slot& slot = memory_.slots[next_ & (memory_.slot_count - 1)];
-        idle_sequence_ = slot.sequence.load(std::memory_order_acquire);
-        if (idle_sequence_ == next_ + 1) return false;
-        // Failure means that a frame came in between.
-        return slot.sequence.compare_exchange_strong(idle_sequence_, kArmed,
-                                                     std::memory_order_acq_rel);
-    }
-    void disarm() {
-        Slot& slot = memory_.slots[next_ & (memory_.slot_count - 1)];
-        uint64_t armed = kArmed;
-        // Failure is fine: a frame has replaced the mark. Relaxed: nothing is published by this.
-        slot.sequence.compare_exchange_strong(armed, next_ + 1 - memory_.slot_count,
-                                              std::memory_order_relaxed);
+    // front() for a consumer about to sleep: ordered after its store to `armed`.
+    bool empty() const {
+        const Slot& slot = memory_.slots[next_ & (memory_.slot_count - 1)];
+        return slot.sequence.load(std::memory_order_seq_cst) != next_ + 1;
     }
 
 private:
@@ -168,7 +157,6 @@ private:
     uint64_t next_ = 0;
     uint64_t data_end_ = 0;
     uint64_t published_data_ = 0;
-    uint64_t idle_sequence_ = 0;
 };
 
 }  // namespace pomona

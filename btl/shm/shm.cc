@@ -2,6 +2,7 @@
 // local rank, in order of local index (the own one stays untouched).
 #include "btl/shm/shm.h"
 
+#include "btl/base/asymmetric.h"
 #include "btl/base/check.h"
 #include "btl/base/log.h"
 #include "btl/base/sleeper.h"
@@ -25,9 +26,13 @@ struct alignas(kLine) SegmentHeader {
     uint32_t local_size;
     uint64_t data_size;
     int64_t pid;
-    // One bit per local index: that rank writes to its ring here. Set once (release) after the
-    // writer has mapped the segment; read relaxed by poll: a late look only delays.
+    uint32_t fences;  // 1: the owner fences for its senders before it sleeps
+    // One bit per local index: that rank writes to its ring here. Set once (seq_cst) after the
+    // writer has mapped the segment; a late look by poll only delays.
     alignas(kLine) std::atomic<uint64_t> writers[kLocalMax / 64];
+    // 1 while the owner sleeps or is about to: whoever has published a frame rings its doorbell.
+    // Store and look are seq_cst on both sides, or fenced by the owner.
+    alignas(kLine) std::atomic<uint32_t> armed;
     // 1 when the owner has closed: nothing will be read any more.
     alignas(kLine) std::atomic<uint32_t> closed;
 };
@@ -56,7 +61,7 @@ private:
     Segment segment_;
     SegmentHeader* header_ = nullptr;
     std::optional<RingWriter> writer_;
-    bool first_ = true;  // nothing sent yet: the receiver may not have armed this ring
+    bool plain_ = false;  // the receiver fences for us
 };
 
 size_t ring_stride(uint64_t slot_count, uint64_t data_size) {
@@ -77,6 +82,7 @@ public:
         header_->local_size = static_cast<uint32_t>(options_.ranks.size());
         header_->data_size = params.shm_ring_bytes;
         header_->pid = getpid();
+        header_->fences = asymmetric_fence_available();
         for (size_t i = 0; i < options_.ranks.size(); ++i) readers_.emplace_back(inbound(i));
         endpoints_.resize(options_.ranks.size());
         header_->magic.store(kMagic, std::memory_order_release);
@@ -111,14 +117,17 @@ public:
     }
 
     bool arm() override {
-        // Only rings in use are armed (and their pages touched): a writer that appears later rings
-        // the doorbell with its first frame in any case.
+        header_->armed.store(1, std::memory_order_seq_cst);
+        if (header_->fences) asymmetric_fence();
         for (int index = 0; index < static_cast<int>(readers_.size()); ++index)
-            if (in_use(index) && !readers_[index].arm()) return disarm_all(), false;
+            if (in_use(index) && !readers_[index].empty()) {
+                header_->armed.store(0, std::memory_order_relaxed);
+                return false;
+            }
         return true;
     }
     void disarm() override {
-        disarm_all();
+        header_->armed.store(0, std::memory_order_relaxed);  // a needless ring does no harm
         look_for_dead();
     }
 
@@ -156,11 +165,7 @@ private:
     }
 
     bool in_use(int index) const {
-        return header_->writers[index / 64].load(std::memory_order_acquire) >> (index % 64) & 1;
-    }
-    void disarm_all() {
-        for (int index = 0; index < static_cast<int>(readers_.size()); ++index)
-            if (in_use(index)) readers_[index].disarm();
+        return header_->writers[index / 64].load(std::memory_order_seq_cst) >> (index % 64) & 1;
     }
 
     // A local process that is gone cannot say so; after each sleep a few are asked for.
@@ -220,7 +225,8 @@ bool ShmEndpoint::attach() {
     header_ = header;
     writer_.emplace(RingMemory::at(segment_.data() + sizeof(SegmentHeader) + mine * stride,
                                    header->slot_count, header->data_size));
-    header->writers[mine / 64].fetch_or(uint64_t{1} << mine % 64, std::memory_order_release);
+    plain_ = header->fences && asymmetric_fence_available();
+    header->writers[mine / 64].fetch_or(uint64_t{1} << mine % 64, std::memory_order_seq_cst);
     return true;
 }
 
@@ -251,9 +257,10 @@ Push ShmEndpoint::push_fill(const FrameHeader& header, size_t length, FillFuncti
 }
 
 void ShmEndpoint::finish(const FrameHeader& header, size_t length) {
-    bool ring = writer_->publish(header, length);
-    if (__builtin_expect(ring || first_, 0)) {
-        first_ = false;
+    writer_->publish(header, length, plain_);
+    if (__builtin_expect(header_->armed.load(std::memory_order_seq_cst), 0)) {
+        // One of those who see it rings.
+        if (!header_->armed.exchange(0, std::memory_order_acq_rel)) return;
         count(transport_.counters_.doorbells_rung);
         transport_.bell_.ring(bell_path_);
     }
