@@ -87,11 +87,16 @@ public:
     bool arrived(int partition) const {
         if (done() || !peer_) return true;
         if (!hello_known_) return false;
-        size_t each = bytes_ / static_cast<size_t>(partitions);
-        size_t first = each * static_cast<size_t>(partition), last = first + each;
         for (size_t i = 0; i < over_.size(); ++i)
-            if (!over_[i] && offset_of(i) < last && first < offset_of(i) + piece_bytes_) return false;
+            if (!over_[i] && overlaps(i, static_cast<size_t>(partition))) return false;
         return true;
+    }
+    // Whether the sender's piece reaches into the receiver's partition; where there are no bytes, both
+    // sides share the empty message by their numbers.
+    bool overlaps(size_t index, size_t partition) const {
+        size_t each = bytes_ / static_cast<size_t>(partitions), piece = piece_bytes_;
+        if (piece == 0) piece = static_cast<size_t>(partitions), each = over_.size();
+        return index * piece < (partition + 1) * each && partition * each < (index + 1) * piece;
     }
 
     Engine& engine() const { return comm_->process.engine; }
