@@ -55,14 +55,16 @@ RmaError Window::access(const RmaAccess& access) {
     RmaCommand command;
     command.kind = access.kind;
     command.op = access.op;
-    describe_element(access, command);
+    // What is empty may be of any type, also of one without elements.
+    bool empty = access.count == 0 || access.type->size() == 0;
+    if (!empty) describe_element(access, command);
     auto base = static_cast<uint64_t>(access.displacement);
     if (flavor_ != MPI_WIN_FLAVOR_DYNAMIC)
         base *= static_cast<uint64_t>(part(access.target).unit);
     std::vector<RmaBlock> blocks;
     if (gapped(command))
         flatten_gapped(*access.type, access.count, *access.type->uniform(), base, blocks);
-    else flatten(*access.type, access.count, base, blocks);
+    else if (!empty) flatten(*access.type, access.count, base, blocks);
     Engine& here = engine();
     if (!blocks.empty()) {
         if (!in_range(access, command, blocks))

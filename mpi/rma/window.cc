@@ -383,7 +383,11 @@ RmaError Window::complete() {
             if (!target(rank).started) continue;
             chosen[static_cast<size_t>(rank)] = true;
             target(rank).started = false;
-            target(rank).dirty = false;  // what the target's wait tells there
+            // Only the target of a dynamic window knows what was out of range: it is asked. Of other
+            // windows the order of commands is enough.
+            if (target(rank).dirty && flavor_ == MPI_WIN_FLAVOR_DYNAMIC)
+                order(RmaKind::flush, rank, false);
+            target(rank).dirty = false;
             order(RmaKind::complete, rank, false);
         }
     }

@@ -1,5 +1,5 @@
 /* Goal: kinds of windows and what hangs on them: shared and dynamic memory, attributes, names, hints,
- * error handlers, pairs with gaps, wrong calls. Method: each feature's smallest use with known result.
+ * error handlers, pairs with gaps, wrong calls, empty operations. Method: each feature's smallest use with known result.
  */
 #include "check.h"
 
@@ -47,6 +47,79 @@ static void dynamic(void) {
     CHECK_EQ(check_rank + 50, got);
     CHECK_OK(MPI_Win_detach(win, memory));
     CHECK_OK(MPI_Win_free(&win));
+}
+
+/* What is out of range is told where the epoch ends, of every kind of epoch. */
+static void dynamic_range(void) {
+    MPI_Win win;
+    MPI_Group world, peers;
+    static int memory[10];
+    int value = 3, peer = (check_rank + 1) % check_size;
+    int from = (check_rank + check_size - 1) % check_size;
+    MPI_Aint address, theirs[64];
+    if (known_limit("MPICH") || known_limit("Open MPI")) return; /* they do not look */
+    context("dynamic, out of range");
+    CHECK_OK(MPI_Win_create_dynamic(MPI_INFO_NULL, MPI_COMM_WORLD, &win));
+    CHECK_OK(MPI_Win_set_errhandler(win, MPI_ERRORS_RETURN));
+    CHECK_OK(MPI_Win_attach(win, memory, sizeof memory));
+    CHECK_OK(MPI_Get_address(memory + 10, &address)); /* just behind */
+    CHECK_OK(MPI_Allgather(&address, 1, MPI_AINT, theirs, 1, MPI_AINT, MPI_COMM_WORLD));
+    CHECK_OK(MPI_Win_get_group(win, &world));
+    if (check_size > 1) {
+        CHECK_OK(MPI_Group_incl(world, 1, &from, &peers));
+        CHECK_OK(MPI_Win_post(peers, 0, win));
+        CHECK_OK(MPI_Group_free(&peers));
+        CHECK_OK(MPI_Group_incl(world, 1, &peer, &peers));
+        CHECK_OK(MPI_Win_start(peers, 0, win));
+        CHECK_OK(MPI_Put(&value, 1, MPI_INT, peer, theirs[peer], 1, MPI_INT, win));
+        CHECK_CLASS(MPI_ERR_RMA_RANGE, MPI_Win_complete(win));
+        CHECK_OK(MPI_Win_wait(win));
+        CHECK_OK(MPI_Group_free(&peers));
+        CHECK_OK(MPI_Win_lock(MPI_LOCK_SHARED, peer, 0, win));
+        CHECK_OK(MPI_Put(&value, 1, MPI_INT, peer, theirs[peer], 1, MPI_INT, win));
+        CHECK_CLASS(MPI_ERR_RMA_RANGE, MPI_Win_unlock(peer, win));
+        CHECK_OK(MPI_Win_fence(0, win));
+        CHECK_OK(MPI_Put(&value, 1, MPI_INT, peer, theirs[peer], 1, MPI_INT, win));
+        CHECK_CLASS(MPI_ERR_RMA_RANGE, MPI_Win_fence(0, win));
+        CHECK_OK(MPI_Win_fence(0, win)); /* told once */
+    }
+    CHECK_OK(MPI_Group_free(&world));
+    CHECK_OK(MPI_Win_detach(win, memory));
+    CHECK_OK(MPI_Win_free(&win));
+}
+
+/* Zero elements of any type with any predefined operation move nothing and are no mistake. */
+static void empty_operations(void) {
+    MPI_Win win;
+    MPI_Datatype nothing, mixed, parts[2] = {MPI_INT, MPI_DOUBLE};
+    MPI_Aint places[2] = {0, 8};
+    MPI_Request request;
+    int memory[4] = {1, 2, 3, 4}, lengths[2] = {1, 1};
+    char some = 7;
+    context("empty operations");
+    CHECK_OK(MPI_Type_contiguous(0, MPI_BYTE, &nothing));
+    CHECK_OK(MPI_Type_commit(&nothing));
+    CHECK_OK(MPI_Type_create_struct(2, lengths, places, parts, &mixed));
+    CHECK_OK(MPI_Type_commit(&mixed));
+    CHECK_OK(MPI_Win_create(memory, sizeof memory, 1, MPI_INFO_NULL, MPI_COMM_WORLD, &win));
+    CHECK_OK(MPI_Win_set_errhandler(win, MPI_ERRORS_RETURN));
+    CHECK_OK(MPI_Win_fence(0, win));
+    CHECK_OK(MPI_Get_accumulate(NULL, 0, MPI_BYTE, NULL, 0, MPI_BYTE, 0, 0, 0, MPI_BYTE, MPI_SUM, win));
+    CHECK_OK(MPI_Accumulate(NULL, 0, MPI_BYTE, 0, 0, 0, MPI_BYTE, MPI_SUM, win));
+    CHECK_OK(MPI_Accumulate(&some, 1, nothing, 0, 0, 1, nothing, MPI_MAX, win));
+    CHECK_OK(MPI_Accumulate(NULL, 0, mixed, 0, 0, 0, mixed, MPI_SUM, win));
+    CHECK_OK(MPI_Put(NULL, 0, MPI_INT, 0, 0, 0, MPI_DOUBLE, win));
+    CHECK_OK(MPI_Win_fence(0, win));
+    CHECK_OK(MPI_Win_lock(MPI_LOCK_SHARED, 0, 0, win));
+    CHECK_OK(MPI_Rget_accumulate(NULL, 0, MPI_BYTE, NULL, 0, MPI_BYTE, 0, 0, 0, MPI_BYTE, MPI_SUM,
+                                 win, &request));
+    CHECK_OK(MPI_Wait(&request, MPI_STATUS_IGNORE));
+    CHECK_OK(MPI_Win_unlock(0, win));
+    CHECK_EQ(1, memory[0]);
+    CHECK_EQ(7, some);
+    CHECK_OK(MPI_Win_free(&win));
+    CHECK_OK(MPI_Type_free(&nothing));
+    CHECK_OK(MPI_Type_free(&mixed));
 }
 
 static int deleted = 0;
@@ -149,7 +222,9 @@ int main(int argc, char** argv) {
     start(&argc, &argv);
     shared();
     dynamic();
+    dynamic_range();
     attributes();
+    empty_operations();
     pairs();
     return finish();
 }
