@@ -6,6 +6,8 @@
 #include "mpi/runtime/process.h"
 
 #include <algorithm>
+#include <new>
+#include <stdexcept>
 
 namespace pomona {
 
@@ -75,12 +77,24 @@ void Window::step(Channel& channel) {
     }
     channel.awaits_data = false;
     execute(channel);
-    receive_command(channel);
+    if (!channel.closed) receive_command(channel);
 }
 
 void Window::receive_command(Channel& channel) {
     engine().recv_step(*comm_->peers[static_cast<size_t>(channel.source)], comm_->context(),
                        channel.source, kCommandTag, channel.message, channel);
+}
+
+// Resizes; false when there is no memory for what another process claims to send or want.
+static bool fits(std::vector<std::byte>& bytes, size_t length) {
+    try {
+        bytes.resize(length);
+        return true;
+    } catch (const std::bad_alloc&) {
+        return false;
+    } catch (const std::length_error&) {
+        return false;
+    }
 }
 
 // Long data goes straight to its place if that is one block, else it is kept until it is complete.
@@ -91,8 +105,7 @@ bool Window::receive_data(Channel& channel) {
     if (command.kind == RmaKind::put && command.blocks.size() == 1)
         place = locate(command, command.blocks[0]);
     if (!place) {
-        if (length > channel.long_data.max_size()) return false;
-        channel.long_data.resize(length);
+        if (!fits(channel.long_data, length)) return false;
         place = channel.long_data.data();
     }
     channel.data = {place, length};
@@ -153,7 +166,8 @@ void Window::execute(Channel& channel) {
         if (std::byte* target = locate(command, command.blocks[0]))
             return reply(channel.source, command.reply_tag, {}, {target, answer});
     }
-    std::vector<std::byte> old(answer);
+    std::vector<std::byte> old;
+    if (!fits(old, answer)) return malformed(channel, "A window command wants too much");
     size_t at = 0;
     for (const RmaBlock& block : command.blocks) {
         std::byte* target = locate(command, block);

@@ -78,6 +78,8 @@ bool parse_command(ConstBytes message, RmaCommand& out, ConstBytes& data) {
         sum += block.length;  // at most 128 * 2^48
     }
     if (sum != out.bytes) return false;
+    // Only what is one block on both sides comes whole.
+    if (sum > kRmaChunkBytes && (whole_units || count != 1)) return false;
     if (out.kind == RmaKind::compare_swap && (count != 1 || out.bytes != out.unit)) return false;
     data = out.short_data ? in.take(out.data_bytes()) : ConstBytes{};
     return !in.failed();

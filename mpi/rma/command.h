@@ -21,6 +21,7 @@ enum class RmaKind : uint8_t {
 
 inline constexpr size_t kRmaCommandMax = 4096;  // bytes of a command with its short data
 inline constexpr size_t kRmaBlocksMax = 128;
+inline constexpr size_t kRmaChunkBytes = 256 * 1024;  // of data that is packed or accumulated
 inline constexpr size_t kRmaHeadBytes = 36;
 inline constexpr uint8_t kRmaNoElement = 0xff;  // a type that is only moved (replace, no_op)
 

@@ -7,13 +7,11 @@
 #include "mpi/runtime/process.h"
 
 #include <algorithm>
-#include <sched.h>
 
 namespace pomona {
 
 enum : int { kCommandTag = 0, kDataTag = 1, kFirstReplyTag = 2 };
 
-static constexpr size_t kChunkBytes = 256 * 1024;   // of data that is packed or accumulated
 static constexpr size_t kPendingMost = 16384;       // operations under way; then callers wait
 
 // ---- requests
@@ -132,14 +130,6 @@ static std::vector<std::byte> swap_data(const RmaAccess& access, size_t unit) {
 
 // ---- directly
 
-void SharedLock::take() {
-    for (int spins = 0; taken.exchange(1, std::memory_order_acquire) != 0; ++spins) {
-        if (spins < 1000) cpu_pause();
-        else sched_yield();
-    }
-}
-void SharedLock::give() { taken.store(0, std::memory_order_release); }
-
 void Window::run_direct(const RmaAccess& access, const RmaCommand& command,
                         const std::vector<RmaBlock>& blocks) {
     bool dynamic = flavor_ == MPI_WIN_FLAVOR_DYNAMIC;
@@ -173,7 +163,7 @@ void Window::run_direct(const RmaAccess& access, const RmaCommand& command,
         // with the engine held.
         Engine::Hold hold(engine());
         SharedLock* lock = shared_ ? shared_lock(access.target) : nullptr;
-        if (lock) lock->take();
+        if (lock) lock->take(process_id_);
         for (const RmaBlock& block : blocks) {
             apply_command(command, at(block), block.length,
                           data.empty() ? nullptr : data.data() + offset,
@@ -196,7 +186,7 @@ void Window::run_remote(const RmaAccess& access, RmaCommand& command,
     bool whole = blocks.size() == 1 && command.unit == 1 &&
                  (access.kind == RmaKind::put || access.kind == RmaKind::get) &&
                  user.type->contiguous(user.count);
-    size_t chunk_max = whole ? blocks[0].length : kChunkBytes / command.unit * command.unit;
+    size_t chunk_max = whole ? blocks[0].length : kRmaChunkBytes / command.unit * command.unit;
     size_t offset = 0;  // of the chunk, in the stream
     auto flush_chunk = [&] {
         if (command.blocks.empty()) return;

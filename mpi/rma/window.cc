@@ -10,6 +10,7 @@
 
 #include <algorithm>
 #include <sys/statvfs.h>
+#include <unistd.h>
 
 namespace pomona {
 
@@ -74,6 +75,7 @@ int Window::share_memory(bool contiguous, const char** reason) {
     for (size_t i = 0; i < parts_.size(); ++i) parts_[i].direct = segment_.data() + offsets[i];
     base_ = parts_[static_cast<size_t>(comm_->rank())].direct;
     shared_ = true;
+    process_id_ = getpid();
     return MPI_SUCCESS;
 }
 

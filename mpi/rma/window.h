@@ -13,6 +13,7 @@
 #include "mpi/object/datatype.h"
 #include "mpi/p2p/engine.h"
 #include "mpi/rma/command.h"
+#include "mpi/rma/shared_lock.h"
 
 #include <map>
 #include <memory>
@@ -51,14 +52,6 @@ struct RmaError {
     int error = MPI_SUCCESS;
     const char* reason = "";
     explicit operator bool() const { return error != MPI_SUCCESS; }
-};
-
-// The members' lock words in a shared window's segment.
-struct alignas(128) SharedLock {
-    // acquire on taking it, release on giving it back: publishes the accumulations before.
-    std::atomic<uint32_t> taken{0};
-    void take();
-    void give();
 };
 
 class Window final : public Object {
@@ -228,6 +221,7 @@ private:
     std::unique_ptr<std::byte[]> own_memory_;
     Segment segment_;
     bool shared_ = false;           // every part is mapped here
+    int32_t process_id_ = 0;        // the own one, if shared_
     std::vector<Part> parts_;
     std::map<uintptr_t, size_t> attached_;  // address -> size
 

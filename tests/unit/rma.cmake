@@ -1,0 +1,2 @@
+# Unit tests of mpi/rma.
+pomona_test(rma_lock unit/rma_lock.cc LIBS pomona_mpi LABELS rma)
