@@ -53,6 +53,9 @@ public:
     // and is valid only during the call.
     virtual void arrive(int peer, const FrameHeader& header, ConstBytes payload) = 0;
     virtual void gone(int peer, const Error& why) = 0;
+    // Set inside arrive() when what was waited for is there: poll() may then leave further frames
+    // where they are, which is cheaper than keeping them in the engine.
+    bool enough = false;
 };
 
 // Writes `target.size()` bytes of payload, for data that has to be gathered anyway.

@@ -102,14 +102,20 @@ public:
         return Error{Code::unsupported, "Shared memory does not reach another machine", peer};
     }
 
+    // Begins behind the peer that was served last, so that none is passed over for ever.
     int poll(Sink& sink, int most) override {
         int handed = 0;
-        for (int word = 0; word < kLocalMax / 64; ++word) {
-            if (static_cast<size_t>(word) * 64 >= readers_.size()) break;
+        int words = static_cast<int>(readers_.size() + 63) / 64;
+        for (int i = 0; i <= words && !sink.enough; ++i) {
+            int word = (first_ / 64 + i) % words;
             uint64_t writers = header_->writers[word].load(std::memory_order_acquire);
-            for (; writers != 0; writers &= writers - 1) {
+            uint64_t from_first = ~uint64_t{0} << first_ % 64;
+            if (i == 0) writers &= from_first;
+            if (i == words) writers &= ~from_first;
+            for (; writers != 0 && !sink.enough; writers &= writers - 1) {
                 int index = word * 64 + __builtin_ctzll(writers);
                 handed += drain(sink, index, most);
+                if (sink.enough) first_ = (index + 1) % (words * 64);
             }
         }
         if (!dead_.empty()) report_dead(sink);
@@ -160,7 +166,7 @@ private:
             sink.arrive(peer, header, payload);
             reader.pop(*slot);
             ++handed;
-        } while (handed < most && (slot = reader.front()));
+        } while (handed < most && !sink.enough && (slot = reader.front()));
         return handed;
     }
 
@@ -194,6 +200,7 @@ private:
     std::vector<RingReader> readers_;                      // by local index
     std::vector<std::unique_ptr<ShmEndpoint>> endpoints_;  // by local index
     std::vector<int> dead_;
+    int first_ = 0;  // where the next poll begins
     Bell bell_;
 };
 

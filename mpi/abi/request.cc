@@ -277,8 +277,9 @@ POMONA_MPI(int, Waitall, (int count, MPI_Request array_of_requests[], MPI_Status
     REQUIRE_RUNNING();
     std::vector<Request*> requests;
     if (int error = decode(__func__, count, array_of_requests, requests)) return error;
-    for (Request* each : requests)
-        if (each) engine().wait(*each);
+    // The last one first: with messages in order, all the others are then complete too.
+    for (size_t i = requests.size(); i-- > 0;)
+        if (requests[i]) engine().wait(*requests[i]);
     return report_all(__func__, array_of_requests, requests, array_of_statuses);
 }
 

@@ -25,6 +25,11 @@ enum class Kind : uint32_t {
     file = 0x9c0a0b4b
 };
 
+// Whether several threads may touch objects of this process: reference counts are then changed by
+// locked instructions, which cost ten times as much. Set (Engine) before the second thread comes,
+// and never taken back.
+inline std::atomic<bool> objects_shared{false};
+
 class Object {
 public:
     explicit Object(Kind kind) : kind(kind) {}
@@ -32,10 +37,14 @@ public:
     Object& operator=(const Object&) = delete;
     virtual ~Object() { kind = Kind::none; }
 
-    void retain() { references_.fetch_add(1, std::memory_order_relaxed); }
-    // Releases one reference; the last one deletes. acq_rel: the deleter sees all earlier writes.
+    void retain() {
+        if (objects_shared.load(std::memory_order_relaxed))
+            references_.fetch_add(1, std::memory_order_relaxed);
+        else references_.store(references() + 1, std::memory_order_relaxed);
+    }
+    // Releases one reference; the last one deletes.
     void release() {
-        if (references_.fetch_sub(1, std::memory_order_acq_rel) == 1) recycle();
+        if (drop_reference()) recycle();
     }
     int references() const { return references_.load(std::memory_order_relaxed); }
 
@@ -46,6 +55,14 @@ public:
 protected:
     // Called when nobody refers to the object; pools override it.
     virtual void recycle() { delete this; }
+    // Releases one reference; true when it was the last. acq_rel: the deleter sees all earlier writes.
+    bool drop_reference() {
+        if (objects_shared.load(std::memory_order_relaxed))
+            return references_.fetch_sub(1, std::memory_order_acq_rel) == 1;
+        int left = references() - 1;
+        references_.store(left, std::memory_order_relaxed);
+        return left == 0;
+    }
     std::atomic<int> references_{1};
 };
 

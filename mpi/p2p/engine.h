@@ -48,7 +48,10 @@ public:
                 ConnectFunction connect);
     void detach();  // transports are about to go
     // Several threads may call from now on; costs a lock per call.
-    void set_threaded() { threaded_ = true; }
+    void set_threaded() {
+        objects_shared.store(true, std::memory_order_relaxed);  // before the second thread starts
+        threaded_ = true;
+    }
     bool threaded() const { return threaded_; }
     // Ranks outnumber cores: yield at once, sleep early.
     void set_crowded(bool crowded) { crowded_ = crowded; }
@@ -102,7 +105,9 @@ public:
     }
     void wait(Request& request) {
         if (request.done()) return;
+        if (!threaded_) awaited_ = &request;
         wait_until([&] { return request.done(); });
+        awaited_ = nullptr;
     }
     // One bounded look at everything; true when something moved. With the engine held.
     bool turn();
@@ -215,6 +220,7 @@ private:
     uint64_t last_context_ = ~uint64_t{0};
     Matcher* last_matcher_ = nullptr;
     OperationTable<P2pRequest> operations_;
+    const Request* awaited_ = nullptr;  // by the only thread: its completion ends the turn
     std::vector<P2pRequest*> pool_;
 
     // Waiting with threads. `generation_` counts completions; parked threads wait on it (notify()

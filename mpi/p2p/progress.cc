@@ -26,7 +26,11 @@ Engine::~Engine() {
 
 bool Engine::turn() {
     bool moved = false;
-    for (Transport* transport : transports_) moved |= transport->poll(*this, kArrivalsMost) > 0;
+    enough = false;
+    for (Transport* transport : transports_) {
+        moved |= transport->poll(*this, kArrivalsMost) > 0;
+        if (enough) break;
+    }
     if (!queued_peers_.empty()) {
         // drain() may queue peers again; take the list first.
         std::vector<Peer*> peers;
@@ -69,6 +73,7 @@ bool Engine::draining() const {
 void Engine::complete(Request& request) {
     bool refers = request.engine_refers_;
     request.engine_refers_ = false;
+    if (&request == awaited_) enough = true;
     if (request.callback_function) {
         callbacks_.push_back(&request);
         request.retain();
@@ -80,8 +85,7 @@ void Engine::complete(Request& request) {
 }
 
 void Engine::release_held(Request& request) {
-    // acq_rel: the one who recycles sees all earlier writes.
-    if (request.references_.fetch_sub(1, std::memory_order_acq_rel) == 1) request.recycle_held();
+    if (request.drop_reference()) request.recycle_held();
 }
 
 void Engine::notify() {
@@ -200,7 +204,7 @@ void Engine::park(uint32_t generation) {
 
 void Engine::start_progress_thread() {
     if (progress_) return;
-    threaded_ = true;
+    set_threaded();
     progress_ = std::make_unique<ProgressThread>();
     progress_->thread = std::thread([this] { run_progress(); });
 }
