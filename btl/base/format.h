@@ -12,9 +12,14 @@ namespace pomona {
 
 std::string format_args(fmt::string_view pattern, fmt::format_args args);
 
-template <class... Args> std::string format(fmt::format_string<Args...> pattern, Args&&... args) {
-    return format_args(pattern, fmt::make_format_args(args...));
-}
+// An object, not a function: std::format is then not found beside it through the arguments' types.
+struct Format {
+    template <class... Args>
+    std::string operator()(fmt::format_string<Args...> pattern, Args&&... args) const {
+        return format_args(pattern, fmt::make_format_args(args...));
+    }
+};
+inline constexpr Format format;
 
 // "Connection refused" for ECONNREFUSED; thread-safe strerror.
 std::string os_text(int os_errno);

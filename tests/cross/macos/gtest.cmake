@@ -1,0 +1,18 @@
+# GTestConfig.cmake for macOS builds on Linux: GoogleTest from Debian's sources, compiled with them.
+if(TARGET GTest::gtest)
+  return()
+endif()
+set(googletest /usr/src/googletest)
+function(pomona_googletest name source folder)
+  add_library(${name} STATIC EXCLUDE_FROM_ALL ${googletest}/${folder}/src/${source}.cc)
+  target_include_directories(${name} SYSTEM PUBLIC ${googletest}/googletest/include
+    ${googletest}/googlemock/include)
+  target_include_directories(${name} SYSTEM PRIVATE ${googletest}/${folder})
+  target_compile_options(${name} PRIVATE -w)
+  add_library(GTest::${name} ALIAS ${name})
+endfunction()
+pomona_googletest(gtest gtest-all googletest)
+pomona_googletest(gmock gmock-all googlemock)
+target_link_libraries(gmock PUBLIC gtest)
+pomona_googletest(gtest_main gtest_main googletest)
+target_link_libraries(gtest_main PUBLIC gtest)

@@ -1,0 +1,32 @@
+# tests/cross/macos/toolchain.cmake: arm64 macOS 14 from Linux: clang, ld64.lld and the folder that
+# sdk.py makes, given as POMONA_MACOS.
+list(APPEND CMAKE_TRY_COMPILE_PLATFORM_VARIABLES POMONA_MACOS)
+set(CMAKE_SYSTEM_NAME Darwin)
+set(CMAKE_SYSTEM_VERSION 23)  # macOS 14
+set(CMAKE_SYSTEM_PROCESSOR arm64)
+set(llvm /usr/lib/llvm-19)
+set(CMAKE_C_COMPILER ${llvm}/bin/clang)
+set(CMAKE_CXX_COMPILER ${llvm}/bin/clang++)
+set(CMAKE_C_COMPILER_TARGET arm64-apple-macos14.0)
+set(CMAKE_CXX_COMPILER_TARGET arm64-apple-macos14.0)
+set(CMAKE_OSX_SYSROOT ${POMONA_MACOS}/sdk)
+foreach(tool AR RANLIB NM STRIP OBJDUMP)
+  string(TOLOWER ${tool} lower)
+  set(CMAKE_${tool} ${llvm}/bin/llvm-${lower})
+endforeach()
+set(CMAKE_INSTALL_NAME_TOOL ${llvm}/bin/llvm-install-name-tool)
+set(CMAKE_OTOOL /usr/bin/llvm-otool-19)
+set(CMAKE_CXX_FLAGS_INIT
+  "-nostdinc++ -isystem ${POMONA_MACOS}/cxx -isystem ${llvm}/include/c++/v1 -Wunguarded-availability")
+set(CMAKE_C_FLAGS_INIT "-Wunguarded-availability")
+foreach(kind EXE SHARED MODULE)
+  set(CMAKE_${kind}_LINKER_FLAGS_INIT "-fuse-ld=lld")
+endforeach()
+# Programs come from this system, everything else from the folder.
+set(CMAKE_FIND_ROOT_PATH ${POMONA_MACOS}/prefix ${POMONA_MACOS}/sdk)
+set(CMAKE_FIND_ROOT_PATH_MODE_PROGRAM NEVER)
+set(CMAKE_FIND_ROOT_PATH_MODE_LIBRARY ONLY)
+set(CMAKE_FIND_ROOT_PATH_MODE_INCLUDE ONLY)
+set(CMAKE_FIND_ROOT_PATH_MODE_PACKAGE ONLY)
+set(CMAKE_PREFIX_PATH ${POMONA_MACOS}/prefix)
+set(ENV{PKG_CONFIG_LIBDIR} ${POMONA_MACOS}/prefix/lib/pkgconfig)
