@@ -1,23 +1,16 @@
-// mpi/abi/errhandler.cc: error handlers of communicators, sessions, files and windows (MPI 5.0,
-// section 9.3). There are no files and windows yet: of files only the default handler, which
-// belongs to MPI_FILE_NULL, can be set, asked for and called.
+// mpi/abi/errhandler.cc: error handlers as objects, and those of communicators and sessions (MPI 5.0,
+// section 9.3). Those of windows: win.cc; of files: file_defaults.cc.
 #include "mpi/abi/errhandler.h"
 
 #include "mpi/abi/define.h"
 #include "mpi/abi/guard.h"
 #include "mpi/abi/session.h"
-#include "mpi/runtime/extensions.h"
 
 using namespace pomona;
 
 namespace pomona {
 
 namespace {
-struct FileDefaults final : Process::Extension {
-    static constexpr Slot slot = Slot::file_defaults;
-    Ref<Errhandler> errhandler;
-};
-
 using Action = Errhandler::Action;
 
 // Predefined handlers fit every object, others the kind they were made for.
@@ -51,12 +44,6 @@ std::string call_sentence(int code) {
     return format("the program reported error code {}{}{}", code, text.empty() ? "" : ", ", text);
 }
 }  // namespace
-
-Ref<Errhandler> file_errhandler() {
-    FileDefaults& defaults = extension<FileDefaults>(process());
-    return defaults.errhandler ? defaults.errhandler
-                               : Ref<Errhandler>::share(resolve(MPI_ERRORS_RETURN));
-}
 
 }  // namespace pomona
 
@@ -156,42 +143,5 @@ POMONA_MPI(int, Session_call_errhandler, (MPI_Session session, int errorcode)) {
         return fail_with(__func__, owner->errhandler.get(), &session, MPI_ERR_ARG,
                          "errorcode is not an error code");
     fail_with(__func__, owner->errhandler.get(), &session, errorcode, call_sentence(errorcode));
-    return MPI_SUCCESS;
-}
-
-// ---- files: only the default for all files yet
-
-namespace {
-int fail_file(const char* function, MPI_File file, int code, const char* sentence) {
-    return fail_with(function, file_errhandler().get(), &file, code, sentence);
-}
-}  // namespace
-
-POMONA_MPI(int, File_set_errhandler, (MPI_File file, MPI_Errhandler errhandler)) {
-    if (file != MPI_FILE_NULL)
-        return fail_file(__func__, file, MPI_ERR_FILE, "file is not a valid file");
-    Errhandler* handler = resolve(errhandler);
-    if (!handler || !fits(*handler, Action::user_file))
-        return fail_file(__func__, file, MPI_ERR_ERRHANDLER,
-                         "errhandler is not a valid error handler of files");
-    extension<FileDefaults>(process()).errhandler = Ref<Errhandler>::share(handler);
-    return MPI_SUCCESS;
-}
-
-POMONA_MPI(int, File_get_errhandler, (MPI_File file, MPI_Errhandler* errhandler)) {
-    if (file != MPI_FILE_NULL)
-        return fail_file(__func__, file, MPI_ERR_FILE, "file is not a valid file");
-    if (!errhandler)
-        return fail_file(__func__, file, MPI_ERR_ARG, "errhandler is a null pointer");
-    *errhandler = share(file_errhandler(), MPI_ERRORS_RETURN);
-    return MPI_SUCCESS;
-}
-
-POMONA_MPI(int, File_call_errhandler, (MPI_File file, int errorcode)) {
-    if (file != MPI_FILE_NULL)
-        return fail_file(__func__, file, MPI_ERR_FILE, "file is not a valid file");
-    if (!is_error_code(errorcode))
-        return fail_file(__func__, file, MPI_ERR_ARG, "errorcode is not an error code");
-    fail_with(__func__, file_errhandler().get(), &file, errorcode, call_sentence(errorcode));
     return MPI_SUCCESS;
 }

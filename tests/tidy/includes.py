@@ -20,7 +20,7 @@ ALLOWED = {
     "mpi/p2p": ["btl", "accel", "coll", "mpi/object", "mpi/p2p", "mpi/abi/mpi.h", "mpi/abi/mpix.h"],
     "mpi/topo": ["btl/base", "mpi/object", "mpi/topo", "mpi/abi/mpi.h", "mpi/runtime"],
     "mpi/rma": ["btl", "accel", "mpi/object", "mpi/p2p", "mpi/rma", "mpi/runtime", "mpi/abi/mpi.h"],
-    "mpi/io": ["btl", "mpi/object", "mpi/p2p", "mpi/io", "mpi/runtime", "mpi/abi/mpi.h"],
+    "mpi/io": ["btl", "mpi/object", "mpi/p2p", "mpi/rma", "mpi/io", "mpi/runtime", "mpi/abi/mpi.h"],
     "mpi/runtime": ["btl", "accel", "coll", "pmix", "mpi"],
     "mpi/abi": ["btl", "accel", "coll", "pmix", "mpi"],
     "mpi/tools": ["btl/base", "accel", "coll", "mpi"],
