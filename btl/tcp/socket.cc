@@ -58,12 +58,12 @@ static bool numeric(const std::string& host, uint16_t port, sockaddr_in& address
     return inet_pton(AF_INET, host.c_str(), &address.sin_addr) == 1;
 }
 
-Result<Socket> Socket::listen(const std::string& host) {
+Result<Socket> Socket::listen(const std::string& host, uint64_t buffer_size) {
     sockaddr_in address;
     if (!numeric(host, 0, address)) return Error{Code::invalid_argument, "Not a numeric IPv4 address"};
     Socket made(socket(AF_INET, SOCK_STREAM, 0));
     if (!made.open()) return os_error(Code::io, "Cannot make a TCP socket");
-    made.prepare(0);
+    made.prepare(buffer_size);  // before listen: shrunk later, windows stick (man 7 tcp)
     if (bind(made.descriptor_, reinterpret_cast<sockaddr*>(&address), sizeof address) != 0 ||
         ::listen(made.descriptor_, 256) != 0)
         return os_error(Code::io, "Cannot listen for TCP connections");
@@ -90,9 +90,9 @@ uint16_t Socket::port() const {
     return ntohs(address.sin_port);
 }
 
-Socket Socket::accept(uint64_t buffer_size) {
+Socket Socket::accept() {
     Socket made(::accept(descriptor_, nullptr, nullptr));
-    if (made.open()) made.prepare(buffer_size);
+    if (made.open()) made.prepare(0);
     return made;
 }
 

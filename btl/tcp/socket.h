@@ -17,8 +17,8 @@ public:
     Socket& operator=(Socket&& other) noexcept;
     ~Socket();
 
-    // A listener on a free port of `host` ("127.0.0.1", "0.0.0.0").
-    static Result<Socket> listen(const std::string& host);
+    // A listener on a free port of `host` ("127.0.0.1", "0.0.0.0"); what it accepts has its buffers.
+    static Result<Socket> listen(const std::string& host, uint64_t buffer_size);
     // Begins to connect; finished() tells when it is.
     static Result<Socket> connect(const std::string& host, uint16_t port, uint64_t buffer_size);
 
@@ -27,7 +27,7 @@ public:
     void close();
     uint16_t port() const;
     // A connection that somebody made, or a closed Socket when there is none.
-    Socket accept(uint64_t buffer_size);
+    Socket accept();
     // 0 while connecting, 1 when connected, -1 (errno set) when it failed.
     int finished();
 

@@ -202,7 +202,7 @@ private:
 
     void accept_strangers() {
         while (true) {
-            Socket socket = listener_.accept(params_.tcp_socket_buffer);
+            Socket socket = listener_.accept();
             if (!socket.open()) break;
             auto made = std::make_unique<Connection>();
             made->socket = std::move(socket);
@@ -423,7 +423,8 @@ Push TcpEndpoint::push_fill(const FrameHeader& header, size_t length, FillFuncti
 
 Result<std::unique_ptr<Transport>> make_tcp_transport(const Params& params, Counters& counters,
                                                       TcpOptions options) {
-    auto listener = TRY(Socket::listen(options.loopback_only ? "127.0.0.1" : "0.0.0.0"));
+    auto listener = TRY(Socket::listen(options.loopback_only ? "127.0.0.1" : "0.0.0.0",
+                                       params.tcp_socket_buffer));
     auto made = std::make_unique<TcpTransport>(params, counters, std::move(options), std::move(listener));
     TRY(made->begin());
     return std::unique_ptr<Transport>(std::move(made));
