@@ -4,38 +4,67 @@
 #include "mpi/abi/define.h"
 
 using namespace pomona;
+using coll::Collective;
+
+// What plan_... refuses or treats apart; a known call then takes the long way.
+static bool usable(const void* buffer) { return buffer && buffer != MPI_IN_PLACE; }
+static bool usable(const void* send, const void* recv) {
+    return usable(recv) && send && send != recv;
+}
+// In place, the result is the input.
+static const void* source(const void* send, const void* recv) {
+    return send == MPI_IN_PLACE ? recv : send;
+}
 
 POMONA_MPI(int, Barrier, (MPI_Comm comm)) {
+    CallKey key{};
+    BlockingCall call(__func__, comm, key);
+    if (call.known())
+        return call.run(nullptr, nullptr);
     CollectivePlan plan;
     if (int error = plan_barrier(__func__, plan, comm))
         return error;
-    return finish_blocking(__func__, plan);
+    return call.finish(plan);
 }
 
 POMONA_MPI(int, Bcast_c, (void* buffer, MPI_Count count, MPI_Datatype datatype, int root, MPI_Comm
                           comm)) {
+    CallKey key{.collective = Collective::bcast, .root = root, .recv_count = count, .recv_type = datatype};
+    BlockingCall call(__func__, comm, key);
+    if (call.known() && usable(buffer))
+        return call.run(buffer, buffer);
     CollectivePlan plan;
     if (int error = plan_bcast(__func__, plan, {buffer, count, datatype}, root, comm))
         return error;
-    return finish_blocking(__func__, plan);
+    return call.finish(plan);
 }
 
 POMONA_MPI(int, Reduce_c, (const void* sendbuf, void* recvbuf, MPI_Count count, MPI_Datatype
                            datatype, MPI_Op op, int root, MPI_Comm comm)) {
+    CallKey key{.collective = Collective::reduce, .in_place = sendbuf == MPI_IN_PLACE, .root = root,
+                .recv_count = count, .recv_type = datatype, .op = op};
+    BlockingCall call(__func__, comm, key);
+    if (call.known() && (call.at(root) ? usable(sendbuf, recvbuf) : usable(sendbuf)))
+        return call.run(source(sendbuf, recvbuf), call.at(root) ? recvbuf : nullptr);
     CollectivePlan plan;
     if (int error = plan_reduction(__func__, plan, coll::Collective::reduce, sendbuf, {recvbuf,
                     count, datatype}, op, root, comm))
         return error;
-    return finish_blocking(__func__, plan);
+    return call.finish(plan);
 }
 
 POMONA_MPI(int, Allreduce_c, (const void* sendbuf, void* recvbuf, MPI_Count count, MPI_Datatype
                               datatype, MPI_Op op, MPI_Comm comm)) {
+    CallKey key{.collective = Collective::allreduce, .in_place = sendbuf == MPI_IN_PLACE,
+                .recv_count = count, .recv_type = datatype, .op = op};
+    BlockingCall call(__func__, comm, key);
+    if (call.known() && usable(sendbuf, recvbuf))
+        return call.run(source(sendbuf, recvbuf), recvbuf);
     CollectivePlan plan;
     if (int error = plan_reduction(__func__, plan, coll::Collective::allreduce, sendbuf, {recvbuf,
                     count, datatype}, op, 0, comm))
         return error;
-    return finish_blocking(__func__, plan);
+    return call.finish(plan);
 }
 
 POMONA_MPI(int, Scan_c, (const void* sendbuf, void* recvbuf, MPI_Count count, MPI_Datatype
@@ -68,11 +97,16 @@ POMONA_MPI(int, Reduce_scatter_c, (const void* sendbuf, void* recvbuf, const MPI
 
 POMONA_MPI(int, Reduce_scatter_block_c, (const void* sendbuf, void* recvbuf, MPI_Count recvcount,
                                          MPI_Datatype datatype, MPI_Op op, MPI_Comm comm)) {
+    CallKey key{.collective = Collective::reduce_scatter, .in_place = sendbuf == MPI_IN_PLACE,
+                .recv_count = recvcount, .recv_type = datatype, .op = op};
+    BlockingCall call(__func__, comm, key);
+    if (call.known() && usable(sendbuf, recvbuf))
+        return call.run(source(sendbuf, recvbuf), recvbuf);
     CollectivePlan plan;
     if (int error = plan_reduce_scatter(__func__, plan, sendbuf, {recvbuf, recvcount, datatype},
                     nullptr, op, comm))
         return error;
-    return finish_blocking(__func__, plan);
+    return call.finish(plan);
 }
 
 POMONA_MPI(int, Gather_c, (const void* sendbuf, MPI_Count sendcount, MPI_Datatype sendtype, void*
@@ -118,11 +152,17 @@ POMONA_MPI(int, Scatterv_c, (const void* sendbuf, const MPI_Count sendcounts[], 
 POMONA_MPI(int, Allgather_c, (const void* sendbuf, MPI_Count sendcount, MPI_Datatype sendtype,
                               void* recvbuf, MPI_Count recvcount, MPI_Datatype recvtype, MPI_Comm
                               comm)) {
+    CallKey key{.collective = Collective::allgather, .in_place = sendbuf == MPI_IN_PLACE,
+                .send_count = sendcount, .recv_count = recvcount, .send_type = sendtype,
+                .recv_type = recvtype};
+    BlockingCall call(__func__, comm, key);
+    if (call.known() && usable(sendbuf, recvbuf))
+        return call.run(source(sendbuf, recvbuf), recvbuf);
     CollectivePlan plan;
     if (int error = plan_allgather(__func__, plan, {sendbuf, sendcount, sendtype}, {recvbuf,
                     recvcount, recvtype}, comm))
         return error;
-    return finish_blocking(__func__, plan);
+    return call.finish(plan);
 }
 
 POMONA_MPI(int, Allgatherv_c, (const void* sendbuf, MPI_Count sendcount, MPI_Datatype sendtype,
@@ -138,11 +178,17 @@ POMONA_MPI(int, Allgatherv_c, (const void* sendbuf, MPI_Count sendcount, MPI_Dat
 POMONA_MPI(int, Alltoall_c, (const void* sendbuf, MPI_Count sendcount, MPI_Datatype sendtype,
                              void* recvbuf, MPI_Count recvcount, MPI_Datatype recvtype, MPI_Comm
                              comm)) {
+    CallKey key{.collective = Collective::alltoall, .in_place = sendbuf == MPI_IN_PLACE,
+                .send_count = sendcount, .recv_count = recvcount, .send_type = sendtype,
+                .recv_type = recvtype};
+    BlockingCall call(__func__, comm, key);
+    if (call.known() && usable(sendbuf, recvbuf))
+        return call.run(source(sendbuf, recvbuf), recvbuf);
     CollectivePlan plan;
     if (int error = plan_alltoall(__func__, plan, {sendbuf, sendcount, sendtype}, {recvbuf,
                     recvcount, recvtype}, comm))
         return error;
-    return finish_blocking(__func__, plan);
+    return call.finish(plan);
 }
 
 POMONA_MPI(int, Alltoallv_c, (const void* sendbuf, const MPI_Count sendcounts[], const MPI_Aint

@@ -580,6 +580,25 @@ int finish_blocking(const char* f, CollectivePlan& plan) {
     return fail(f, comm, error, reason ? reason : "The operation failed");
 }
 
+int BlockingCall::run(const void* input, void* result) {
+    const char* reason = nullptr;
+    int error = run_repeated(*std::exchange(call_, nullptr), input, result, &reason);
+    if (__builtin_expect(error == MPI_SUCCESS, 1)) return MPI_SUCCESS;
+    return fail(f_, comm_, error, reason ? reason : "The operation failed");
+}
+
+void BlockingCall::give_back() {
+    Engine::Hold hold(comm_->process.engine);
+    call_->running = false;
+}
+
+int BlockingCall::finish(CollectivePlan& plan) {
+    const void* input = plan.input;
+    void* result = plan.result;
+    if (!call_) call_ = keep_repeated(plan, key_);
+    return call_ ? run(input, result) : finish_blocking(f_, plan);
+}
+
 int finish_nonblocking(const char* f, CollectivePlan& plan, MPI_Request* request) {
     if (!request) return fail(f, plan.comm, MPI_ERR_ARG, "request is a null pointer");
     complete_plan(plan);

@@ -5,6 +5,7 @@
 
 #include "mpi/abi/guard.h"
 #include "mpi/runtime/collective_request.h"
+#include "mpi/runtime/repeated_call.h"
 
 namespace pomona {
 
@@ -57,6 +58,36 @@ int plan_alltoallv(const char* f, CollectivePlan& plan, SendBlocks send, RecvBlo
 int plan_neighbor(const char* f, CollectivePlan& plan, SendSide send, RecvSide recv, bool gather, MPI_Comm comm);
 int plan_neighbor_gatherv(const char* f, CollectivePlan& plan, SendSide send, RecvBlocks recv, MPI_Comm comm);
 int plan_neighbor_alltoallv(const char* f, CollectivePlan& plan, SendBlocks send, RecvBlocks recv, MPI_Comm comm);
+
+// A blocking call that may have been made before with the same key (mpi/runtime/repeated_call.h).
+// Use: when it is known() and the buffers pass the checks that depend on addresses, run() it; else
+// plan, and finish().
+class BlockingCall {
+public:
+    BlockingCall(const char* f, MPI_Comm comm, const CallKey& key) : f_(f), key_(key) {
+        if (process().state.load(std::memory_order_relaxed) != Process::State::running) return;
+        comm_ = resolve(comm);
+        if (comm_ && !comm_->is_inter()) call_ = find_repeated(*comm_, key);
+    }
+    ~BlockingCall() {
+        if (call_) give_back();  // known, but not run
+    }
+    BlockingCall(const BlockingCall&) = delete;
+    BlockingCall& operator=(const BlockingCall&) = delete;
+
+    bool known() const { return call_ != nullptr; }
+    bool at(int root) const { return comm_->rank() == root; }
+    int run(const void* input, void* result);
+    int finish(CollectivePlan& plan);
+
+private:
+    void give_back();
+
+    const char* f_;
+    const CallKey& key_;
+    Communicator* comm_ = nullptr;
+    RepeatedCall* call_ = nullptr;
+};
 
 // The three endings.
 int finish_blocking(const char* f, CollectivePlan& plan);

@@ -27,30 +27,7 @@ void CollectiveRequest::prepare(CollectivePlan&& plan, bool persistent) {
     if (plan_.type && outlives(*plan_.type)) plan_.type->retain();
     if (plan_.operation) {
         if (outlives(*plan_.operation)) plan_.operation->retain();
-        reducer_.operation = plan_.operation;
-        reducer_.type = plan_.type;
-        reducer_.kernel = plan_.operation->kernel(*plan_.type);
-        reducer_.into = [](const coll::Reducer* self, void* inout, const void* left, size_t count) {
-            auto& own = *static_cast<const OperationReducer*>(self);
-            if (own.kernel) own.kernel->into(inout, left, count);
-            else own.call(left, inout, count);
-        };
-        reducer_.to = [](const coll::Reducer* self, void* out, const void* left, const void* right,
-                         size_t count) {
-            auto& own = *static_cast<const OperationReducer*>(self);
-            if (own.kernel) return own.kernel->to(out, left, right, count);
-            // A user's function only works in place, on its right operand.
-            size_t bytes = count * static_cast<size_t>(own.type->extent());
-            if (out != left) {
-                if (out != right) std::memcpy(out, right, bytes);
-                own.call(left, out, count);
-                return;
-            }
-            std::vector<std::byte> copy(bytes);
-            std::memcpy(copy.data(), right, bytes);
-            own.call(left, copy.data(), count);
-            std::memcpy(out, copy.data(), bytes);
-        };
+        set_operation();
     }
     persistent_ = inactive_ = persistent;
     number_ = comm_->sequence++;
@@ -60,6 +37,55 @@ void CollectiveRequest::prepare(CollectivePlan&& plan, bool persistent) {
     runner_.prepare(*schedule_);
     input_staging_.resize(plan_.input_staging);
     result_staging_.resize(plan_.result_staging);
+}
+
+void CollectiveRequest::set_operation() {
+    reducer_.operation = plan_.operation;
+    reducer_.type = plan_.type;
+    reducer_.kernel = plan_.operation->kernel(*plan_.type);
+    reducer_.into = [](const coll::Reducer* self, void* inout, const void* left, size_t count) {
+        auto& own = *static_cast<const OperationReducer*>(self);
+        if (own.kernel) own.kernel->into(inout, left, count);
+        else own.call(left, inout, count);
+    };
+    reducer_.to = [](const coll::Reducer* self, void* out, const void* left, const void* right,
+                     size_t count) {
+        auto& own = *static_cast<const OperationReducer*>(self);
+        if (own.kernel) return own.kernel->to(out, left, right, count);
+        // A user's function only works in place, on its right operand.
+        size_t bytes = count * static_cast<size_t>(own.type->extent());
+        if (out != left) {
+            if (out != right) std::memcpy(out, right, bytes);
+            own.call(left, out, count);
+            return;
+        }
+        std::vector<std::byte> copy(bytes);
+        std::memcpy(copy.data(), right, bytes);
+        own.call(left, copy.data(), count);
+        std::memcpy(out, copy.data(), bytes);
+    };
+}
+
+void CollectiveRequest::prepare_repeated(CollectivePlan&& plan) {
+    plan_ = std::move(plan);
+    comm_ = plan_.comm;
+    if (plan_.operation) set_operation();
+    schedule_ = collective_state(*comm_).schedule(plan_.shape);
+    runner_.prepare(*schedule_);
+    function = ended;
+}
+
+void CollectiveRequest::begin_repeated(const void* input, void* result) {
+    done_.store(0, std::memory_order_relaxed);  // the caller holds the engine
+    outcome_.error = MPI_SUCCESS;
+    outcome_.reason = nullptr;
+    number_ = comm_->sequence++;
+    carrier_.bind(*comm_, number_, false);
+    coll::Binding binding;
+    binding.input = input;
+    binding.result = result;
+    binding.reducer = plan_.operation ? &reducer_ : nullptr;
+    runner_.start(carrier_, binding, *this);
 }
 
 void CollectiveRequest::drop_plan() {

@@ -93,6 +93,10 @@ public:
     void prepare(CollectivePlan&& plan, bool persistent);
     // Starts; with the engine held. The caller has a reference; the engine takes its own.
     void begin();
+    // The same for a request that belongs to the communicator and holds no objects
+    // (mpi/runtime/repeated_call.h).
+    void prepare_repeated(CollectivePlan&& plan);
+    void begin_repeated(const void* input, void* result);
 
     int start() override;
     void recycle() override;
@@ -113,6 +117,7 @@ private:
     };
 
     static void ended(coll::Completion* self, const Error* error);
+    void set_operation();
     void stage_input();
     void unstage_result();
     void drop_plan();

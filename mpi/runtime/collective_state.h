@@ -1,9 +1,10 @@
 // mpi/runtime/collective_state.h: what a communicator keeps for its collectives: schedules already
-// built, and requests whose runners have their memory already.
+// built, calls to repeat, and requests whose runners have their memory already.
 #pragma once
 
 #include "coll/cache.h"
 #include "mpi/runtime/collective_request.h"
+#include "mpi/runtime/repeated_call.h"
 
 #include <unordered_map>
 #include <vector>
@@ -21,6 +22,7 @@ struct CollectiveState {
     coll::ScheduleCache cache;
     std::vector<int> nodes;                // by rank; empty when all are on one
     std::vector<CollectiveRequest*> idle;  // newest last
+    RepeatedCalls repeated;
 };
 
 inline CollectiveState& collective_state(Communicator& comm) {

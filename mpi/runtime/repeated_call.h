@@ -1,0 +1,49 @@
+// mpi/runtime/repeated_call.h: blocking collectives called again with the same arguments.
+// Idea: programs repeat their collectives with other buffers at most. Checking, decoding, choosing
+// and preparing then give what they gave before, so a communicator keeps prepared requests by the
+// arguments, and a small blocking call only binds its buffers and runs. Kept are calls within one
+// group, on predefined types and operations (their handles are numbers that never change meaning),
+// of at most kRepeatedBytes, so that what is kept stays small.
+#pragma once
+
+#include "mpi/runtime/collective_request.h"
+
+#include <array>
+
+namespace pomona {
+
+inline constexpr size_t kRepeatedBytes = 64 << 10;
+
+// All arguments but the communicator and the addresses. Handles as the user gave them.
+struct CallKey {
+    coll::Collective collective = coll::Collective::barrier;
+    bool in_place = false;
+    int root = 0;
+    MPI_Count send_count = 0, recv_count = 0;
+    MPI_Datatype send_type = MPI_DATATYPE_NULL, recv_type = MPI_DATATYPE_NULL;
+    MPI_Op op = MPI_OP_NULL;
+
+    bool operator==(const CallKey&) const = default;
+    size_t slot() const {
+        return (static_cast<size_t>(collective) * 5 + static_cast<size_t>(send_count) +
+                static_cast<size_t>(recv_count) * 3 + static_cast<size_t>(root)) % 16;
+    }
+};
+
+struct RepeatedCall {
+    CallKey key;
+    std::unique_ptr<CollectiveRequest> request;  // null: nothing kept
+    bool running = false;
+};
+
+using RepeatedCalls = std::array<RepeatedCall, 16>;  // by CallKey::slot()
+
+// The prepared call for these arguments, or null.
+RepeatedCall* find_repeated(Communicator& comm, const CallKey& key);
+// Keeps the plan as prepared call; null (and an untouched plan) when it is not one of those kept.
+RepeatedCall* keep_repeated(CollectivePlan& plan, const CallKey& key);
+// Runs it to its end. An MPI error class; `reason` gets the sentence. `input` and `result` as in
+// CollectivePlan.
+int run_repeated(RepeatedCall& call, const void* input, void* result, const char** reason);
+
+}  // namespace pomona
