@@ -69,6 +69,18 @@ public:
     // and only when the result is `sent`.
     virtual Push push_fill(const FrameHeader& header, size_t length, FillFunction fill,
                            void* context) = 0;
+    // For long payloads that the caller keeps unchanged until all of it is gone: may take the header
+    // and only a part, `taken` bytes (rule 2 otherwise). The caller then brings the rest by
+    // push_rest() calls, as often as needed; every other push says `busy` until then. A transport
+    // that always takes the whole has nothing to do.
+    virtual Push push_part(const FrameHeader& header, ConstBytes payload, size_t& taken) {
+        taken = payload.size();
+        return push(header, payload);
+    }
+    virtual Push push_rest(ConstBytes rest, size_t& taken) {
+        (void)rest, (void)taken;
+        return Push::gone;
+    }
     const Caps& caps() const { return caps_; }
 
 protected:

@@ -6,6 +6,7 @@
 
 #include "btl/base/check.h"
 #include "btl/base/log.h"
+#include "btl/tcp/interfaces.h"
 #include "btl/tcp/socket.h"
 #include "btl/tcp/wire.h"
 
@@ -37,8 +38,10 @@ struct Connection {
     // Bytes accepted by push() that the kernel has not taken yet.
     std::vector<std::byte> out;
     size_t out_done = 0;
+    size_t rest = 0;  // of a payload that push_part() began: push_rest() brings it
 
     bool has_output() const { return out_done < out.size(); }
+    bool blocked() const { return has_output() || rest != 0; }  // the kernel had no room
     // Writes what waits; false when the connection is over.
     bool flush() {
         while (has_output()) {
@@ -62,6 +65,8 @@ public:
     Push push(const FrameHeader& header, ConstBytes payload) override;
     Push push_fill(const FrameHeader& header, size_t length, FillFunction fill,
                    void* context) override;
+    Push push_part(const FrameHeader& header, ConstBytes payload, size_t& taken) override;
+    Push push_rest(ConstBytes rest, size_t& taken) override;
 
     enum class State { idle, connecting, greeting, up, gone };
     const int peer;
@@ -76,6 +81,8 @@ public:
     bool told = false;               // the sink has been told
 
 private:
+    bool can_push(Push& why_not);
+    Push broken();
     TcpTransport& transport_;
 };
 
@@ -128,20 +135,20 @@ public:
         for (TcpEndpoint* each : active_) {
             bool untold = each->state == TcpEndpoint::State::gone;
             if (each->state == TcpEndpoint::State::idle || untold || !each->connection) return false;
-            if (each->connection->has_output() || each->state == TcpEndpoint::State::connecting)
+            if (each->connection->blocked() || each->state == TcpEndpoint::State::connecting)
                 if (!watch(each->connection->socket.descriptor(), true).ok()) return false;
         }
         return true;
     }
     void disarm() override {
         for (TcpEndpoint* each : active_)
-            if (each->connection && (each->connection->has_output() ||
+            if (each->connection && (each->connection->blocked() ||
                                      each->state == TcpEndpoint::State::connecting))
                 if (!watch(each->connection->socket.descriptor(), false).ok()) return;
     }
     bool pending() const override {
         return std::any_of(active_.begin(), active_.end(), [](const TcpEndpoint* each) {
-            return each->connection && each->connection->has_output();
+            return each->connection && each->connection->blocked();
         });
     }
 
@@ -374,23 +381,31 @@ private:
 
 // ---- frames out
 
-Push TcpEndpoint::push(const FrameHeader& header, ConstBytes payload) {
-    if (state != State::up) return state == State::gone ? Push::gone : Push::busy;
-    Connection& c = *connection;
-    if (c.has_output()) {
-        if (!c.flush()) {
-            transport_.fail(*this, os_error(Code::peer_gone, "The TCP connection is closed", peer));
-            return Push::gone;
-        }
-        if (c.has_output()) return Push::busy;
+Push TcpEndpoint::broken() {
+    transport_.fail(*this, os_error(Code::peer_gone, "The TCP connection is closed", peer));
+    return Push::gone;
+}
+
+// Is the connection up and everything before out?
+bool TcpEndpoint::can_push(Push& why_not) {
+    if (state != State::up) {
+        why_not = state == State::gone ? Push::gone : Push::busy;
+        return false;
     }
+    Connection& c = *connection;
+    why_not = Push::busy;
+    if (c.has_output() && !c.flush()) why_not = broken();
+    return why_not == Push::busy && !c.has_output() && c.rest == 0;
+}
+
+Push TcpEndpoint::push(const FrameHeader& header, ConstBytes payload) {
+    Push why_not;
+    if (!can_push(why_not)) return why_not;
+    Connection& c = *connection;
     tcp::FrameHead head{payload.size(), header};
     ConstBytes head_bytes{reinterpret_cast<const std::byte*>(&head), sizeof head};
     ssize_t moved = c.socket.write(head_bytes, payload);
-    if (moved < 0) {
-        transport_.fail(*this, os_error(Code::peer_gone, "The TCP connection is closed", peer));
-        return Push::gone;
-    }
+    if (moved < 0) return broken();
     auto done = static_cast<size_t>(moved);
     if (done == sizeof head + payload.size()) return Push::sent;
     if (done == 0) return Push::busy;
@@ -402,11 +417,47 @@ Push TcpEndpoint::push(const FrameHeader& header, ConstBytes payload) {
     return Push::sent;
 }
 
+Push TcpEndpoint::push_part(const FrameHeader& header, ConstBytes payload, size_t& taken) {
+    Push why_not;
+    if (!can_push(why_not)) return why_not;
+    Connection& c = *connection;
+    tcp::FrameHead head{payload.size(), header};
+    ConstBytes head_bytes{reinterpret_cast<const std::byte*>(&head), sizeof head};
+    ssize_t moved = c.socket.write(head_bytes, payload);
+    if (moved < 0) return broken();
+    auto done = static_cast<size_t>(moved);
+    if (done == 0) return Push::busy;
+    if (done < sizeof head) {
+        c.out.assign(head_bytes.begin() + moved, head_bytes.end());
+        done = sizeof head;
+    }
+    taken = done - sizeof head;
+    c.rest = payload.size() - taken;
+    if (c.rest) count(transport_.counters().tcp_write_blocked);
+    return Push::sent;
+}
+
+Push TcpEndpoint::push_rest(ConstBytes rest, size_t& taken) {
+    if (state != State::up) return Push::gone;
+    Connection& c = *connection;
+    check(rest.size() == c.rest, rest.size(), c.rest);
+    if (c.has_output()) {
+        if (!c.flush()) return broken();
+        if (c.has_output()) return Push::busy;
+    }
+    ssize_t moved = c.socket.write(rest, {});
+    if (moved < 0) return broken();
+    if (moved == 0) return Push::busy;
+    taken = static_cast<size_t>(moved);
+    c.rest -= taken;
+    return Push::sent;
+}
+
 Push TcpEndpoint::push_fill(const FrameHeader& header, size_t length, FillFunction fill,
                             void* context) {
-    if (state != State::up) return state == State::gone ? Push::gone : Push::busy;
+    Push why_not;
+    if (!can_push(why_not)) return why_not;
     Connection& c = *connection;
-    if (c.has_output() && c.flush() && c.has_output()) return Push::busy;
     tcp::FrameHead head{length, header};
     ConstBytes head_bytes{reinterpret_cast<const std::byte*>(&head), sizeof head};
     c.out.assign(head_bytes.begin(), head_bytes.end());

@@ -190,7 +190,7 @@ void Engine::start(P2pRequest& request) {
     request.done_.store(0, std::memory_order_relaxed);  // the caller holds the engine
     request.inactive_ = false;
     request.outcome_ = {};
-    request.offset = request.accepted = 0;
+    request.offset = request.accepted = request.rest = 0;
     request.matched = request.asked = false;
     hold_for_engine(request);
     if (request.is_send) begin_send(request);
@@ -292,6 +292,11 @@ void Engine::push_control(Peer& peer, const Header& header) {
 // Pushes what waits for one peer; true when something moved.
 bool Engine::drain(Peer& peer) {
     bool moved = false;
+    // A fragment under way lets nothing else pass.
+    if (P2pRequest* send = peer.streams.front(); send && send->rest) {
+        moved = drain_streams(peer);
+        if (peer.gone || (peer.streams.front() && peer.streams.front()->rest)) return moved;
+    }
     while (!peer.control.empty()) {
         Push push = peer.endpoint->push(peer.control.front(), {});
         if (push == Push::busy) return moved;
@@ -311,35 +316,50 @@ bool Engine::drain(Peer& peer) {
     return drain_streams(peer) || moved;
 }
 
+// Pushes the next piece of a stream, or more of the one under way; `taken`: its bytes that left.
+Push Engine::push_piece(Peer& peer, P2pRequest& send, size_t& taken) {
+    size_t fragment_max = peer.endpoint ? peer.endpoint->caps().fragment_max : 0;
+    size_t length = send.rest ? send.rest : std::min(fragment_max, send.accepted - send.offset);
+    if (send.type && !send.type->contiguous()) {
+        Header header{send.remote_token, 0, 0, length, FrameKind::data, 0, send.offset};
+        taken = length;
+        return peer.endpoint->push_fill(
+            header.pack(), length,
+            [](void* context, Bytes target) {
+                auto* request = static_cast<P2pRequest*>(context);
+                request->type->pack(request->buffer, request->count, request->offset, target);
+            },
+            &send);
+    }
+    const std::byte* base = send.type ? address(data_of(send), 0)
+                                      : static_cast<const std::byte*>(send.buffer);
+    ConstBytes piece{base + send.offset, length};
+    if (send.rest) {
+        Push push = peer.endpoint->push_rest(piece, taken);
+        if (push == Push::sent) send.rest -= taken;
+        return push;
+    }
+    Header header{send.remote_token, 0, 0, length, FrameKind::data, 0, send.offset};
+    Push push = peer.endpoint->push_part(header.pack(), piece, taken);
+    if (push == Push::sent) send.rest = length - taken;
+    return push;
+}
+
 bool Engine::drain_streams(Peer& peer) {
     bool moved = false;
-    size_t fragment_max = peer.endpoint ? peer.endpoint->caps().fragment_max : 0;
     while (P2pRequest* send = peer.streams.front()) {
-        size_t length = std::min(fragment_max, send->accepted - send->offset);
-        Header header{send->remote_token, 0, 0, length, FrameKind::data, 0, send->offset};
-        Push push;
-        if (!send->type || send->type->contiguous()) {
-            const std::byte* from = send->type
-                                        ? address(data_of(*send), send->offset)
-                                        : static_cast<const std::byte*>(send->buffer) + send->offset;
-            push = peer.endpoint->push(header.pack(), {from, length});
-        } else {
-            push = peer.endpoint->push_fill(
-                header.pack(), length,
-                [](void* context, Bytes target) {
-                    auto* request = static_cast<P2pRequest*>(context);
-                    request->type->pack(request->buffer, request->count, request->offset, target);
-                },
-                send);
-        }
+        size_t taken = 0;
+        Push push = push_piece(peer, *send, taken);
         if (push == Push::busy) return moved;
         if (push == Push::gone) return fail_peer(peer), true;
         moved = true;
-        send->offset += length;
-        count(counters_.bytes_sent, length);
+        send->offset += taken;
+        count(counters_.bytes_sent, taken);
+        if (send->rest) return moved;  // nothing else can be pushed to this peer now
+        // One large message after the other; small ones and control frames pass between fragments.
+        if (send->offset < send->accepted) continue;
         List<P2pRequest>::remove(send);
-        if (send->offset == send->accepted) sent(*send);
-        else peer.streams.push_back(send);  // several large messages take turns
+        sent(*send);
     }
     return moved;
 }

@@ -186,6 +186,7 @@ private:
     void push_control(Peer& peer, const Header& header);
     bool drain(Peer& peer);
     bool drain_streams(Peer& peer);
+    Push push_piece(Peer& peer, P2pRequest& send, size_t& taken);
     void queue(Peer& peer);
     void sent(P2pRequest& send);
     void finish_p2p(P2pRequest& request);

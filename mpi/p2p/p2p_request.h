@@ -33,6 +33,7 @@ public:
     size_t bytes = 0;            // send: length of the message; receive: room for it
     size_t accepted = 0;         // rendezvous: bytes that the receiver takes
     size_t offset = 0;           // bytes pushed or arrived
+    size_t rest = 0;             // send: of a fragment that the transport has begun to take
     uint64_t order = 0;          // receive: number of its posting, for matching in order
     uint64_t token = 0;          // own entry in the engine's table of operations, 0 when none
     uint64_t remote_token = 0;

@@ -2,6 +2,7 @@
 // Who polls: whoever waits. With several threads one polls (or sleeps in the Sleeper), the others
 // park on the count of completions; whoever stops polling wakes them so that one takes over.
 #include "btl/base/check.h"
+#include "btl/base/thread_role.h"
 #include "mpi/p2p/engine.h"
 
 #include <sched.h>
@@ -221,6 +222,7 @@ void Engine::stop_progress_thread() {
 }
 
 void Engine::run_progress() {
+    become_progress_thread();
     ProgressThread& self = *progress_;
     while (!self.stop.load(std::memory_order_acquire)) {
         wait_until([&] {

@@ -184,6 +184,46 @@ TEST_P(Contract, frames_arrive_whole_and_in_order) {
     }
 }
 
+// Goal: push_part: a long payload goes in as many pieces as the transport likes and arrives whole; until
+// then every other push says busy. Method: one rank sends parts, with frames of its own tried between.
+TEST_P(Contract, parts_arrive_whole) {
+    bool alone = std::string(GetParam()) == "self";
+    World world(GetParam(), alone ? 1 : 2);
+    Endpoint& endpoint = world.endpoint(0, alone ? 0 : 1);
+    Checker sinks[2];
+    size_t pieces = 0;
+    constexpr uint64_t kFrames = 60;
+    uint64_t number = 0;
+    auto poll = [&] {
+        for (size_t rank = 0; rank < world.nodes.size(); ++rank)
+            world.nodes[rank].transport->poll(sinks[rank], 16);
+    };
+    while (number < kFrames) {
+        size_t length = endpoint.caps().fragment_max - number * 16;
+        auto payload = payload_of(number, length);
+        size_t done = 0;
+        Push push = endpoint.push_part(header_of(number, length), payload, done);
+        ASSERT_NE(push, Push::gone);
+        for (long turns = 0; push == Push::sent && done < length; ++turns) {
+            ASSERT_LT(turns, 5'000'000);
+            EXPECT_FALSE(try_push(endpoint, 1000, 8, turns % 2));
+            size_t taken = 0;
+            if (endpoint.push_rest(ConstBytes(payload).subspan(done), taken) == Push::sent)
+                done += taken, ++pieces;
+            poll();
+        }
+        if (push == Push::sent) ++number;
+        // Some are sent without looking at what arrives, so that the way runs full.
+        if (push == Push::busy || number % 30 == 0) poll();
+    }
+    Checker& receiver = sinks[alone ? 0 : 1];
+    for (long turns = 0; receiver.arrived < kFrames && turns < 5'000'000; ++turns) poll();
+    EXPECT_EQ(receiver.arrived, kFrames);
+    if (std::string(GetParam()) == "tcp") {
+        EXPECT_GT(pieces, 0u);  // else nothing was tested
+    }
+}
+
 // Goal: rule 5: a sleeping receiver wakes for every frame. Method: a sender thread with random
 // pauses, a receiver that arms and sleeps long whenever nothing is there; a lost wake-up would cost
 // seconds each and run into the test's time limit.
