@@ -4,6 +4,18 @@
 
 namespace pomona {
 
+// Types that only this one refers to go one after the other: chains may be longer than the stack.
+Datatype::~Datatype() {
+    std::vector<Ref<Datatype>> going = std::move(made_by_.types);
+    while (!going.empty()) {
+        Ref<Datatype> next = std::move(going.back());
+        going.pop_back();
+        if (next->references() > 1) continue;
+        for (Ref<Datatype>& inner : next->made_by_.types) going.push_back(std::move(inner));
+        next->made_by_.types.clear();
+    }
+}
+
 // ---- basic elements
 
 MPI_Count Datatype::count_basic(MPI_Count bytes) const {
@@ -15,6 +27,10 @@ MPI_Count Datatype::count_basic(MPI_Count bytes) const {
 // 0 <= bytes < size_.
 MPI_Count Datatype::count_basic_of_part(MPI_Count bytes) const {
     if (bytes == 0) return 0;
+    if (const Datatype* inner = wrapped()) {
+        while (const Datatype* next = inner->wrapped()) inner = next;
+        return inner->count_basic_of_part(bytes);
+    }
     if (predefined()) return pair_[0] && bytes == pair_[0]->size_ ? 1 : -1;
     if (made_by_.combiner != MPI_COMBINER_STRUCT) return made_by_.types[0]->count_basic(bytes);
     MPI_Count count = 0;
@@ -43,6 +59,11 @@ void Datatype::each_basic_of_one(std::byte* address, const Visit& visit) const {
         return reinterpret_cast<std::byte*>(reinterpret_cast<uintptr_t>(from) +
                                             static_cast<uintptr_t>(offset));
     };
+    if (const Datatype* inner = wrapped()) {
+        while (const Datatype* next = inner->wrapped()) inner = next;
+        return inner->each_basic_of_one(at(address, layout_.locate(0) - inner->layout_.locate(0)),
+                                        visit);
+    }
     if (predefined()) {
         if (!pair_[0]) return visit(*this, address);
         visit(*pair_[0], address);

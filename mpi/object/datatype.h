@@ -132,8 +132,18 @@ public:
     static Datatype& bfloat16();
     static Datatype& float16();
 
+    // Levels of types within types, of which some functions recurse; more are refused.
+    static constexpr int kLevelsMax = 2000;
+    // Where this type is but another name or place of the one inside (dup, resized), that one, which
+    // is no level of its own; else null.
+    const Datatype* wrapped() const {
+        bool one = made_by_.types.size() == 1 && made_by_.types[0]->size_ == size_ && size_ > 0;
+        return one ? &*made_by_.types[0] : nullptr;
+    }
+
 private:
     Datatype() : Object(Kind::datatype) {}
+    ~Datatype() override;
     friend struct Predefined;     // datatype_predefined.cc
     friend struct DatatypeMaker;  // datatype_create.h
     void each_basic_of_one(std::byte* address, const Visit& visit) const;
@@ -147,6 +157,7 @@ private:
     std::optional<ElementType> element_;
     const Datatype* uniform_ = nullptr;
     MPI_Count basics_ = 0;
+    int levels_ = 0;
     const Datatype* pair_[2] = {};  // of predefined pairs: the two basic types
     Layout layout_;
     Call made_by_;

@@ -68,6 +68,10 @@ Made DatatypeMaker::finish(Bounds bounds, Layout layout) {
         MPI_Count times = structure ? call.arguments[1 + k] : made.size_ / old.size_;
         made.basics_ += times * old.basics_;
     }
+    for (const Ref<Datatype>& old : call.types) made.levels_ = std::max(made.levels_, old->levels_);
+    if (!made.wrapped()) ++made.levels_;
+    if (made.levels_ > Datatype::kLevelsMax)
+        return Error{Code::unsupported, "The datatype is nested deeper than 2000 levels"};
     return std::move(type);
 }
 

@@ -150,6 +150,10 @@ MPI_Count external_basic(const Datatype& basic) {
 
 MPI_Count external_size(const Datatype& type) {
     if (type.size() == 0) return 0;
+    if (const Datatype* inner = type.wrapped()) {
+        while (const Datatype* next = inner->wrapped()) inner = next;
+        return external_size(*inner);
+    }
     if (type.pair(0)) return external_basic(*type.pair(0)) + external_basic(*type.pair(1));
     if (type.predefined()) return external_basic(type);
     const auto& call = type.made_by();

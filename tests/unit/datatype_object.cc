@@ -228,5 +228,33 @@ TEST(datatype_object, binary128_conversions) {
 }
 #endif
 
+// Goal: a long chain of types that each hold the one before works and goes without deep recursion.
+TEST(datatype_object, long_chains_work_and_are_freed) {
+    Ref<Datatype> chain = value(Datatype::contiguous(2, of(MPI_INT)));
+    for (int i = 0; i < 200000; ++i) chain = value(Datatype::duplicate(*chain));
+    EXPECT_EQ(chain->size(), 8);
+    EXPECT_EQ(chain->count_basic(8), 2);
+    EXPECT_EQ(external_size(*chain), 8);
+    int numbers[2] = {1, 2}, sum = 0;
+    chain->each_basic(reinterpret_cast<std::byte*>(numbers), 1,
+                      [&](const Datatype&, std::byte* at) { sum += *reinterpret_cast<int*>(at); });
+    EXPECT_EQ(sum, 3);
+}
+
+// Goal: true nesting has a limit that is told, not a stack that ends the program.
+TEST(datatype_object, nesting_has_a_limit) {
+    Ref<Datatype> nested = Ref<Datatype>::share(&of(MPI_INT));
+    int levels = 0;
+    for (; levels < 5000; ++levels) {
+        MPI_Count ones[2] = {1, 1}, places[2] = {0, nested->size()};
+        Datatype* types[2] = {&*nested, &of(MPI_INT)};
+        auto made = Datatype::structure(ones, places, types);
+        if (!made.ok()) break;
+        nested = std::move(made).value();
+    }
+    EXPECT_EQ(levels, Datatype::kLevelsMax);
+    EXPECT_EQ(external_size(*nested), 4 * (levels + 1));
+}
+
 }  // namespace
 }  // namespace pomona
