@@ -2,6 +2,7 @@
 #define FMT_HEADER_ONLY 1
 #include <fmt/format.h>
 
+#include "btl/base/advice.h"
 #include "btl/base/format.h"
 #include "btl/base/result.h"
 
@@ -26,6 +27,8 @@ std::string Error::text() const {
     std::string out = what;
     if (peer >= 0) out += format(": rank {}", peer);
     if (os_errno != 0) out += format(": {} (errno {})", os_text(os_errno), os_errno);
+    std::string_view advice = network_advice(network_fault(os_errno));
+    if (!advice.empty()) out += format(". {}", advice);
     return out;
 }
 

@@ -4,8 +4,6 @@
 
 #include <arpa/inet.h>
 #include <fcntl.h>
-#include <ifaddrs.h>
-#include <net/if.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
 #include <poll.h>
@@ -128,26 +126,6 @@ ssize_t Socket::read(Bytes into) {
         return -1;
     }
     return outcome(moved);
-}
-
-static bool listed(const std::string& list, const std::string& word) {
-    return ("," + list + ",").find("," + word + ",") != std::string::npos;
-}
-
-std::vector<std::string> local_addresses(const std::string& wanted) {
-    std::vector<std::string> found;
-    ifaddrs* all = nullptr;
-    if (getifaddrs(&all) != 0) return found;
-    for (ifaddrs* each = all; each; each = each->ifa_next) {
-        if (!each->ifa_addr || each->ifa_addr->sa_family != AF_INET || !(each->ifa_flags & IFF_UP))
-            continue;
-        char text[INET_ADDRSTRLEN] = "";
-        inet_ntop(AF_INET, &reinterpret_cast<sockaddr_in*>(each->ifa_addr)->sin_addr, text, sizeof text);
-        bool named = listed(wanted, each->ifa_name) || listed(wanted, text);
-        if (wanted.empty() ? !(each->ifa_flags & IFF_LOOPBACK) : named) found.push_back(text);
-    }
-    freeifaddrs(all);
-    return found;
 }
 
 }  // namespace pomona::tcp

@@ -41,8 +41,4 @@ private:
     int descriptor_ = -1;
 };
 
-// Numeric addresses of this machine's interfaces that are up, without loopback; `wanted` restricts
-// to names or addresses ("eth0,192.168.1.5"), empty takes all.
-std::vector<std::string> local_addresses(const std::string& wanted);
-
 }  // namespace pomona::tcp

@@ -1,0 +1,12 @@
+// btl/base/thread_role.h: tells the system what a thread of ours is for.
+// Linux: its name, as seen in top and gdb. macOS: its name, and the quality-of-service class that
+// lets it run on performance cores: a thread that nobody classed may be put on an efficiency core
+// while ranks wait for it; cores cannot be chosen there.
+#pragma once
+
+namespace pomona {
+
+// For the calling thread. Failure costs speed, not correctness, and is ignored.
+void become_progress_thread();
+
+}  // namespace pomona

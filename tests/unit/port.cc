@@ -1,0 +1,96 @@
+// tests/unit/port.cc: what differs between Linux and macOS by rule alone.
+// Goal: macOS's rules hold without a Mac. Method: names and addresses as a Mac shows them go through
+// the functions that decide.
+#include "btl/base/advice.h"
+#include "btl/base/result.h"
+#include "btl/base/thread_role.h"
+#include "btl/tcp/interfaces.h"
+
+#include <gtest/gtest.h>
+
+#include <cerrno>
+#include <thread>
+
+#include <pthread.h>
+
+using namespace pomona;
+using namespace pomona::tcp;
+
+using Addresses = std::vector<std::string>;
+
+// A MacBook with Wi-Fi, a Thunderbolt cable, a VPN, AirDrop and a virtual machine.
+static const std::vector<Interface> mac = {
+    {"lo0", "127.0.0.1", true, true},         {"en0", "192.168.1.20", true, false},
+    {"utun4", "100.101.102.103", true, false}, {"awdl0", "169.254.7.1", true, false},
+    {"bridge100", "192.168.64.1", true, false}, {"bridge0", "169.254.31.9", true, false},
+    {"en5", "10.0.0.5", false, false}};
+
+TEST(interfaces, macos_takes_thunderbolt_first_and_nothing_that_leads_elsewhere) {
+    EXPECT_EQ(choose_addresses(mac, "", System::macos), (Addresses{"169.254.31.9", "192.168.1.20"}));
+}
+
+TEST(interfaces, named_ones_are_taken_whatever_they_are) {
+    EXPECT_EQ(choose_addresses(mac, "utun4", System::macos), Addresses{"100.101.102.103"});
+    EXPECT_EQ(choose_addresses(mac, "192.168.1.20,lo0", System::macos),
+              (Addresses{"127.0.0.1", "192.168.1.20"}));
+    EXPECT_EQ(choose_addresses(mac, "en5", System::macos), Addresses{});  // it is down
+}
+
+TEST(interfaces, kinds_on_macos) {
+    auto kind = [](const char* name) { return interface_kind(name, false, System::macos); };
+    EXPECT_EQ(kind("bridge0"), InterfaceKind::thunderbolt_bridge);
+    EXPECT_EQ(kind("bridge1"), InterfaceKind::thunderbolt_bridge);
+    EXPECT_EQ(kind("bridge100"), InterfaceKind::virtual_machine);
+    EXPECT_EQ(kind("en12"), InterfaceKind::network);
+    EXPECT_EQ(kind("utun0"), InterfaceKind::tunnel);
+    EXPECT_EQ(kind("llw0"), InterfaceKind::peer_to_peer);
+    EXPECT_EQ(kind("anpi1"), InterfaceKind::peer_to_peer);
+    EXPECT_EQ(interface_kind("lo0", true, System::macos), InterfaceKind::loopback);
+}
+
+TEST(interfaces, kinds_on_linux) {
+    auto kind = [](const char* name) { return interface_kind(name, false, System::linux_kernel); };
+    EXPECT_EQ(kind("eth0"), InterfaceKind::network);
+    EXPECT_EQ(kind("enp0s31f6"), InterfaceKind::network);
+    EXPECT_EQ(kind("bridge0"), InterfaceKind::network);  // a user's own bridge
+    EXPECT_EQ(kind("thunderbolt0"), InterfaceKind::thunderbolt_bridge);
+    EXPECT_EQ(kind("docker0"), InterfaceKind::virtual_machine);
+    EXPECT_EQ(kind("br-0123456789ab"), InterfaceKind::virtual_machine);
+    EXPECT_EQ(kind("veth12ab"), InterfaceKind::virtual_machine);
+    EXPECT_EQ(kind("tailscale0"), InterfaceKind::tunnel);
+    EXPECT_EQ(kind("wg0"), InterfaceKind::tunnel);
+}
+
+TEST(interfaces, this_machine_has_a_loopback) {
+    bool found = false;
+    for (const Interface& each : list_interfaces())
+        found |= each.loopback && each.up && each.address == "127.0.0.1";
+    EXPECT_TRUE(found);
+    EXPECT_EQ(local_addresses("127.0.0.1"), Addresses{"127.0.0.1"});
+}
+
+TEST(advice, no_route_on_macos_names_the_permission) {
+    std::string_view text = network_advice(NetworkFault::unreachable, System::macos);
+    EXPECT_NE(text.find("Local Network"), text.npos);
+    EXPECT_EQ(network_advice(NetworkFault::unreachable, System::linux_kernel).find("Local Network"),
+              text.npos);
+    EXPECT_NE(network_advice(NetworkFault::timed_out, System::macos).find("Firewall"), text.npos);
+    EXPECT_EQ(network_advice(NetworkFault::none, System::macos), "");
+}
+
+TEST(advice, errors_of_the_network_carry_it) {
+    Error error{Code::refused, "Cannot connect", 3, EHOSTUNREACH};
+    std::string_view advice = network_advice(NetworkFault::unreachable);
+    EXPECT_NE(error.text().find(advice), std::string::npos) << error.text();
+    Error other{Code::io, "Cannot read", -1, EIO};
+    EXPECT_EQ(other.text().find(". "), std::string::npos) << other.text();
+}
+
+TEST(thread_role, progress_threads_are_named) {
+    char name[64] = "";
+    std::thread([&] {
+        become_progress_thread();
+        pthread_getname_np(pthread_self(), name, sizeof name);
+    }).join();
+    EXPECT_STREQ(name, "pomona-progress");
+}
