@@ -65,8 +65,7 @@ bool Engine::connect(Peer& peer) {
     return true;
 }
 
-Matcher& Engine::matcher(uint64_t context) {
-    if (context == last_context_) return *last_matcher_;
+Matcher& Engine::find_matcher(uint64_t context) {
     auto& slot = matchers_[context];
     if (!slot) slot = std::make_unique<Matcher>();
     last_context_ = context;
@@ -84,14 +83,16 @@ void Engine::drop_context(uint64_t context) {
 
 // ---- requests
 
+P2pRequest* Engine::take() {
+    if (pool_.empty()) return new P2pRequest(nullptr);
+    P2pRequest* request = pool_.back();
+    pool_.pop_back();
+    request->leave_pool();
+    return request;
+}
+
 P2pRequest* Engine::make(Communicator& comm, Data data, Envelope envelope) {
-    P2pRequest* request;
-    if (pool_.empty()) {
-        request = new P2pRequest(&comm);
-    } else {
-        request = pool_.back();
-        pool_.pop_back();
-    }
+    P2pRequest* request = take();
     fill(*request, comm, data, envelope);
     comm.retain();
     if (data.type) const_cast<Datatype*>(data.type)->retain();
@@ -111,12 +112,11 @@ void Engine::fill(P2pRequest& request, Communicator& comm, Data data, Envelope e
     request.bytes = static_cast<size_t>(data.count) * static_cast<size_t>(data.type->size());
 }
 
-// A request nobody refers to goes back to the pool, in its initial state.
+// A request nobody refers to goes back to the pool.
 void Engine::recycle(P2pRequest* request) {
     Communicator* comm = request->comm_;
     const Datatype* type = request->type;
-    request->~P2pRequest();
-    new (request) P2pRequest(nullptr);
+    request->enter_pool();
     if (pool_.size() < 4096) pool_.push_back(request);
     else delete request;
     if (type) const_cast<Datatype*>(type)->release();
@@ -458,15 +458,16 @@ void Engine::finish_p2p(P2pRequest& request) {
     request.active = false;
     if (coll::Completion* completion = request.completion) {
         // A step of a schedule: no user holds it.
-        int error = request.outcome_.error;
-        Error why{error == MPI_ERR_TRUNCATE ? Code::truncated : Code::peer_gone,
+        request.completion = nullptr;
+        if (__builtin_expect(request.outcome_.error == MPI_SUCCESS, 1)) {
+            recycle(&request);
+            return completion->function(completion, nullptr);
+        }
+        Error why{request.outcome_.error == MPI_ERR_TRUNCATE ? Code::truncated : Code::peer_gone,
                   request.outcome_.reason ? request.outcome_.reason : "",
                   request.peer ? request.peer->rank : -1};
-        request.completion = nullptr;
-        request.type = nullptr;
         recycle(&request);
-        completion->function(completion, error == MPI_SUCCESS ? nullptr : &why);
-        return;
+        return completion->function(completion, &why);
     }
     if (Request* parent = request.parent) {
         parent->part_done(*this, request);
@@ -517,8 +518,7 @@ void Engine::send_step(Peer& peer, uint64_t context, int source, int tag, ConstB
             return;
         }
     }
-    P2pRequest* request = pool_.empty() ? new P2pRequest(nullptr) : pool_.back();
-    if (!pool_.empty()) pool_.pop_back();
+    P2pRequest* request = take();
     request->engine = this;
     request->is_send = true;
     request->context = context;
@@ -533,8 +533,7 @@ void Engine::send_step(Peer& peer, uint64_t context, int source, int tag, ConstB
 
 void Engine::recv_step(Peer& peer, uint64_t context, int source, int tag, Bytes data,
                        coll::Completion& done) {
-    P2pRequest* request = pool_.empty() ? new P2pRequest(nullptr) : pool_.back();
-    if (!pool_.empty()) pool_.pop_back();
+    P2pRequest* request = take();
     request->engine = this;
     request->context = context;
     request->peer = &peer;
@@ -574,27 +573,7 @@ std::byte* Engine::place(int, const FrameHeader& frame, size_t length) {
                       : static_cast<std::byte*>(recv->buffer) + header->token;
 }
 
-void Engine::arrive(int rank, const FrameHeader& frame, ConstBytes payload) {
-    Peer& peer = *peers_[rank];
-    auto header = parse(frame, payload.size());
-    if (!header) return protocol_error(peer, "A frame does not parse");
-    switch (header->kind) {
-    case FrameKind::eager:
-    case FrameKind::rts: return arrive_message(peer, *header, payload);
-    case FrameKind::cts: return arrive_cts(peer, *header);
-    case FrameKind::data: return arrive_data(peer, *header, payload);
-    case FrameKind::hold: peer.eager_limit = 0; return;
-    case FrameKind::resume: peer.eager_limit = peer.eager_limit_open; return;
-    case FrameKind::ack: {
-        P2pRequest* send = operations_.find(header->token);
-        if (!send || !send->is_send || send->peer != &peer)
-            return protocol_error(peer, "An acknowledgement names no send");
-        return sent(*send);
-    }
-    }
-}
-
-void Engine::arrive_message(Peer& peer, const Header& header, ConstBytes payload) {
+inline void Engine::arrive_message(Peer& peer, const Header& header, ConstBytes payload) {
     count(counters_.messages_received);
     count(counters_.bytes_received, payload.size());
     Matcher& matching = matcher(header.context);
@@ -616,6 +595,26 @@ void Engine::arrive_message(Peer& peer, const Header& header, ConstBytes payload
         // Too much of it unread: from now on this peer asks before it sends anything.
         peer.held_back = true;
         push_control(peer, {0, 0, 0, 0, FrameKind::hold, 0, 0});
+    }
+}
+
+void Engine::arrive(int rank, const FrameHeader& frame, ConstBytes payload) {
+    Peer& peer = *peers_[rank];
+    auto header = parse(frame, payload.size());
+    if (!header) return protocol_error(peer, "A frame does not parse");
+    switch (header->kind) {
+    case FrameKind::eager:
+    case FrameKind::rts: return arrive_message(peer, *header, payload);
+    case FrameKind::cts: return arrive_cts(peer, *header);
+    case FrameKind::data: return arrive_data(peer, *header, payload);
+    case FrameKind::hold: peer.eager_limit = 0; return;
+    case FrameKind::resume: peer.eager_limit = peer.eager_limit_open; return;
+    case FrameKind::ack: {
+        P2pRequest* send = operations_.find(header->token);
+        if (!send || !send->is_send || send->peer != &peer)
+            return protocol_error(peer, "An acknowledgement names no send");
+        return sent(*send);
+    }
     }
 }
 

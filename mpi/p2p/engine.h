@@ -151,7 +151,9 @@ public:
         bool held_ = false;
     };
 
-    Matcher& matcher(uint64_t context);
+    Matcher& matcher(uint64_t context) {
+        return context == last_context_ ? *last_matcher_ : find_matcher(context);
+    }
     void drop_context(uint64_t context);
 
     // -- Sink: called by the transports inside turn()
@@ -175,6 +177,8 @@ private:
     void run_progress();
     void run_callbacks();
 
+    Matcher& find_matcher(uint64_t context);
+    P2pRequest* take();
     P2pRequest* make(Communicator& comm, Data data, Envelope envelope);
     void fill(P2pRequest& request, Communicator& comm, Data data, Envelope envelope);
     void recycle(P2pRequest* request);

@@ -57,6 +57,24 @@ protected:
     friend class Engine;
     void recycle() override;
     void recycle_held() override;
+    // A pooled request is no request until it is taken: its handle no longer resolves.
+    void enter_pool() {
+        kind = Kind::none;
+        comm_ = nullptr;
+        type = nullptr;
+    }
+    // What whoever takes it (Engine::fill, send_step, recv_step) does not set.
+    void leave_pool() {
+        kind = Kind::request;
+        reset();
+        is_send = matched = asked = active = false;
+        mode = SendMode::standard;
+        accepted = offset = rest = 0;
+        token = remote_token = 0;
+        peer = nullptr;
+        completion = nullptr;
+        parent = nullptr;
+    }
 };
 
 }  // namespace pomona

@@ -58,6 +58,16 @@ protected:
     friend class Engine;
     // recycle(), when the engine is held already.
     virtual void recycle_held() { delete this; }
+    // Back to the state of a new one, for pools.
+    void reset() {
+        references_.store(1, std::memory_order_relaxed);  // nobody else refers to it
+        done_.store(0, std::memory_order_relaxed);
+        fortran_index = 0;
+        callback_function = nullptr;
+        callback_context = nullptr;
+        engine_refers_ = persistent_ = inactive_ = false;
+        outcome_ = {};
+    }
 
     std::atomic<uint32_t> done_{0};
     bool engine_refers_ = false;  // the engine has a reference until completion
