@@ -214,7 +214,7 @@ POMONA_MPI(int, File_get_type_extent_c, (MPI_File fh, MPI_Datatype datatype, MPI
     Datatype* type = resolve(datatype);
     FILE_REQUIRE(type, MPI_ERR_TYPE, "datatype is not a valid datatype");
     FILE_REQUIRE(extent, MPI_ERR_ARG, "extent is a null pointer");
-    *extent = type->extent();
+    *extent = file->view().file_extent(*type);
     return MPI_SUCCESS;
 }
 

@@ -56,7 +56,7 @@ void FileCall::decode(Where place, MPI_Offset offset, const void* buffer, MPI_Co
     if (!fault) fault = check_memory(buffer, count, type);
     if (!fault && place == Where::offset && offset < 0)
         fault = {MPI_ERR_ARG, format("offset is {}; it must not be negative", offset)};
-    if (!fault && __builtin_mul_overflow(count, type->size(), &access.length))
+    if (!fault && __builtin_mul_overflow(count, view.stream_size(*type), &access.length))
         fault = {MPI_ERR_COUNT, format("count is {}, which is more than a file can hold", count)};
     if (!fault && access.length % view.etype_size() != 0)
         fault = {MPI_ERR_IO, format("{} bytes are no whole number of the view's etypes, which have {}",

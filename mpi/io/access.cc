@@ -3,7 +3,7 @@
 // for all of them and their holes ("data sieving": Thakur, Gropp, Lusk, "Data sieving and collective
 // I/O in ROMIO", Frontiers 1999), when that is estimated to be quicker. Writing does not sieve: it
 // would write holes back that somebody else may have changed meanwhile.
-#include "mpi/io/file.h"
+#include "mpi/io/external.h"
 
 #include "btl/base/format.h"
 
@@ -149,13 +149,21 @@ IoError File::transfer_stream(const Transfer& access, MPI_Offset& done) {
     return {};
 }
 
-IoError File::transfer(const Transfer& access, MPI_Count& bytes) {
-    bytes = 0;
+IoError File::transfer(Transfer access, MPI_Count& bytes) {
+    if (!view_.external()) return transfer_bytes(access, bytes);
+    ExternalTransfer converted(access);
+    IoError error = transfer_bytes(access, bytes);
+    converted.finish(bytes);
+    return error;
+}
+
+IoError File::transfer_bytes(const Transfer& access, MPI_Offset& done) {
+    done = 0;
     if (access.length == 0) return {};
     if (!view_.covers(access.position, access.length))
         return {MPI_ERR_ARG, format("the access of {} bytes at position {} of the view of \"{}\" leads "
                                     "outside of it", access.length, access.position, name_)};
-    if (!atomic_) return transfer_stream(access, bytes);
+    if (!atomic_) return transfer_stream(access, done);
     // All of it under one lock: what others see of it is nothing or everything.
     MPI_Offset start = 0, length = 0;
     if (view_.ordered()) {
@@ -163,7 +171,7 @@ IoError File::transfer(const Transfer& access, MPI_Count& bytes) {
         length = view_.locate(access.position + access.length - 1) + 1 - start;
     }
     if (int failed = posix_.lock(start, length, access.write)) return io_failure("Cannot lock", failed);
-    IoError error = transfer_stream(access, bytes);
+    IoError error = transfer_stream(access, done);
     int failed = posix_.unlock(start, length);
     return error ? error : io_failure("Cannot unlock", failed);
 }

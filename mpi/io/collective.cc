@@ -5,7 +5,7 @@
 // part in windows of cb_buffer_size bytes. In every round each member tells each aggregator which
 // segments of the window it has, with the data when writing; the aggregator transfers what is
 // contiguous in single calls. Members that touch separate pieces, or long ones, go on their own.
-#include "mpi/io/file.h"
+#include "mpi/io/external.h"
 
 #include "btl/base/format.h"
 #include "mpi/runtime/collectives.h"
@@ -329,9 +329,17 @@ void TwoPhase::read_window() {
 
 // ---- collective accesses
 
-IoError File::transfer_all(const Transfer& access, const IoError& own_fault, MPI_Count& bytes) {
-    bytes = 0;
-    if (comm_->size() == 1) return own_fault ? own_fault : transfer(access, bytes);
+IoError File::transfer_all(Transfer access, const IoError& own_fault, MPI_Count& bytes) {
+    if (!view_.external()) return transfer_bytes_all(access, own_fault, bytes);
+    ExternalTransfer converted(access);
+    IoError error = transfer_bytes_all(access, own_fault, bytes);
+    converted.finish(bytes);
+    return error;
+}
+
+IoError File::transfer_bytes_all(const Transfer& access, const IoError& own_fault, MPI_Offset& done) {
+    done = 0;
+    if (comm_->size() == 1) return own_fault ? own_fault : transfer_bytes(access, done);
     IoError error = own_fault;
     if (!error && !view_.covers(access.position, access.length))
         error = {MPI_ERR_ARG, format("the access of {} bytes at position {} of the view of \"{}\" leads "
@@ -355,10 +363,10 @@ IoError File::transfer_all(const Transfer& access, const IoError& own_fault, MPI
             return {offers[rank].error, format("rank {} called it with wrong arguments", rank)};
     bool together = !atomic_ && pays(offers);
     if (together) {
-        error = TwoPhase(*this, access, offers).run(bytes);
-        if (access.write && !error) bytes = access.length;
+        error = TwoPhase(*this, access, offers).run(done);
+        if (access.write && !error) done = access.length;
     } else {
-        error = transfer(access, bytes);
+        error = transfer_bytes(access, done);
     }
     return agree(error);
 }

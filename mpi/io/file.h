@@ -76,9 +76,9 @@ public:
     IoError seek_shared(MPI_Offset offset, int whence);  // collective
 
     // ---- data; `bytes` tells how many bytes of the memory's type were transferred
-    IoError transfer(const Transfer& access, MPI_Count& bytes);
+    IoError transfer(Transfer access, MPI_Count& bytes);
     // Collective; a member whose arguments were wrong takes part with `own_fault`.
-    IoError transfer_all(const Transfer& access, const IoError& own_fault, MPI_Count& bytes);
+    IoError transfer_all(Transfer access, const IoError& own_fault, MPI_Count& bytes);
     // The same at the shared pointer, by rank; access.position is set here.
     IoError transfer_ordered(Transfer access, const IoError& own_fault, MPI_Count& bytes);
 
@@ -100,7 +100,11 @@ private:
     IoError shared_update(bool replace, MPI_Offset value, MPI_Offset& before);
     IoError io_failure(const char* doing, int os_errno) const;
 
+    // collective.cc
+    IoError transfer_bytes_all(const Transfer& access, const IoError& own_fault, MPI_Offset& done);
+
     // access.cc
+    IoError transfer_bytes(const Transfer& access, MPI_Offset& done);
     IoError transfer_stream(const Transfer& access, MPI_Offset& done);
     IoError write_stream(MPI_Offset position, const std::byte* from, MPI_Offset length);
     IoError read_stream(MPI_Offset position, std::byte* to, MPI_Offset length, MPI_Offset& done);

@@ -2,6 +2,8 @@
 #include "mpi/io/view.h"
 
 #include "btl/base/format.h"
+#include "mpi/io/external.h"
+#include "mpi/object/datatype_external.h"
 
 namespace pomona {
 
@@ -82,13 +84,21 @@ IoError View::make(MPI_Offset displacement, Datatype& etype, Datatype& filetype,
                    const std::string& datarep, bool writable, View& out) {
     if (displacement < 0)
         return {MPI_ERR_DISP, format("disp is {}; it must not be negative", displacement)};
-    if (datarep != "native" && datarep != "internal")
+    bool external = datarep == "external32";
+    if (datarep != "native" && datarep != "internal" && !external)
         return {MPI_ERR_UNSUPPORTED_DATAREP,
-                format("datarep is \"{}\"; Pomona has \"native\" and \"internal\"", datarep)};
+                format("datarep is \"{}\"; Pomona has \"native\", \"internal\" and \"external32\"",
+                       datarep)};
     if (etype.size() == 0) return wrong_type("etype has no data");
-    if (filetype.size() % etype.size() != 0)
-        return wrong_type("filetype does not consist of whole etypes");
-    const Layout& layout = filetype.layout();
+    Ref<Datatype> stored = Ref<Datatype>::share(&filetype);
+    if (external) {
+        auto made = external_form(filetype);
+        if (!made.ok()) return {MPI_ERR_TYPE, made.error().what};
+        stored = std::move(made).value();
+    }
+    const Layout& layout = stored->layout();
+    MPI_Count etype_size = external ? external_size(etype) : etype.size();
+    if (layout.size % etype_size != 0) return wrong_type("filetype does not consist of whole etypes");
     Shape shape = shape_of(layout);
     if (layout.size > 0) {
         if (shape.first < 0) return wrong_type("filetype has negative displacements");
@@ -96,7 +106,7 @@ IoError View::make(MPI_Offset displacement, Datatype& etype, Datatype& filetype,
         if (writable && !shape.disjoint)
             return wrong_type("filetype overlaps itself; such files can be opened with "
                               "MPI_MODE_RDONLY only");
-        if (filetype.extent() <= 0) return wrong_type("filetype has no extent");
+        if (stored->extent() <= 0) return wrong_type("filetype has no extent");
     }
     out = View();
     out.displacement_ = displacement;
@@ -104,12 +114,23 @@ IoError View::make(MPI_Offset displacement, Datatype& etype, Datatype& filetype,
     out.filetype_ = Ref<Datatype>::share(&filetype);
     out.datarep_ = datarep;
     out.layout_ = layout;
-    out.extent_ = filetype.extent();
-    out.etype_size_ = etype.size();
+    out.external_ = external;
+    out.extent_ = stored->extent();
+    out.etype_size_ = etype_size;
     out.mean_block_ = shape.blocks ? layout.size / shape.blocks : 0;
-    out.contiguous_ = filetype.contiguous() && layout.size > 0;
+    out.contiguous_ = stored->contiguous() && layout.size > 0;
     out.ordered_ = shape.disjoint && shape.end - shape.first <= out.extent_;
     return {};
+}
+
+MPI_Count View::stream_size(const Datatype& type) const {
+    return external_ ? external_size(type) : type.size();
+}
+
+MPI_Count View::file_extent(Datatype& type) const {
+    if (!external_) return type.extent();
+    auto made = external_form(type);
+    return made.ok() ? (*made)->extent() : type.extent();
 }
 
 bool View::covers(MPI_Offset position, MPI_Offset length) const {

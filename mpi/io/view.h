@@ -65,8 +65,11 @@ public:
     const std::string& datarep() const { return datarep_; }
     // Files hold big-endian data of standard sizes.
     bool external() const { return external_; }
-    // Bytes of an etype in the stream.
+    // Bytes of one element of a type in the stream.
+    MPI_Count stream_size(const Datatype& type) const;
     MPI_Count etype_size() const { return etype_size_; }
+    // The extent of a type as it lies in the file.
+    MPI_Count file_extent(Datatype& type) const;
     // Bytes that one filetype adds to the stream; 0: the view is empty.
     MPI_Count filetype_size() const { return layout_.size; }
     // Offsets grow with positions.
@@ -113,7 +116,6 @@ public:
 private:
     MPI_Offset displacement_ = 0;
     Ref<Datatype> etype_, filetype_;
-    Ref<Datatype> stored_;  // the filetype as it lies in the file
     std::string datarep_ = "native";
     bool external_ = false;
     Layout layout_;
