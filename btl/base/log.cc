@@ -12,8 +12,9 @@ static const char* const level_names[] = {"error", "warn", "info", "debug"};
 static const char* const scope_names[] = {"base", "btl", "accel", "coll", "pmix", "mpi", "torch"};
 static constexpr int scope_count = static_cast<int>(LogScope::count_);
 
-LogLevel log_levels[scope_count] = {LogLevel::warn, LogLevel::warn, LogLevel::warn, LogLevel::warn,
-                                    LogLevel::warn, LogLevel::warn, LogLevel::warn};
+std::atomic<LogLevel> log_levels[scope_count] = {
+    LogLevel::warn, LogLevel::warn, LogLevel::warn, LogLevel::warn,
+    LogLevel::warn, LogLevel::warn, LogLevel::warn};
 
 static std::mutex identity_mutex;
 static std::string identity_text;
@@ -35,12 +36,13 @@ std::string set_log_levels(std::string_view specification) {
         int level = find_name(level_names, 4, level_word);
         if (level < 0) return std::string(word);
         if (equals == word.npos) {
-            for (LogLevel& each : log_levels) each = static_cast<LogLevel>(level);
+            for (auto& each : log_levels)
+                each.store(static_cast<LogLevel>(level), std::memory_order_relaxed);
             continue;
         }
         int scope = find_name(scope_names, scope_count, word.substr(0, equals));
         if (scope < 0) return std::string(word);
-        log_levels[scope] = static_cast<LogLevel>(level);
+        log_levels[scope].store(static_cast<LogLevel>(level), std::memory_order_relaxed);
     }
     return "";
 }

@@ -6,6 +6,7 @@
 
 #include "btl/base/format.h"
 
+#include <atomic>
 #include <string>
 #include <string_view>
 
@@ -14,7 +15,8 @@ namespace pomona {
 enum class LogLevel : int { error, warn, info, debug };
 enum class LogScope : int { base, btl, accel, coll, pmix, mpi, torch, count_ };
 
-extern LogLevel log_levels[static_cast<int>(LogScope::count_)];
+// Relaxed: set at start; ranks that are threads of one program may set and read at once.
+extern std::atomic<LogLevel> log_levels[static_cast<int>(LogScope::count_)];
 
 // Parses "warn,btl=debug"; returns the first word that is neither a level nor a scope, or "".
 std::string set_log_levels(std::string_view specification);
@@ -29,8 +31,8 @@ long log_warning_count();
 
 #define LOG(level, scope, ...)                                                              \
     do {                                                                                    \
-        if (::pomona::log_levels[static_cast<int>(::pomona::LogScope::scope)] >=            \
-            ::pomona::LogLevel::level)                                                      \
+        if (::pomona::log_levels[static_cast<int>(::pomona::LogScope::scope)].load(         \
+                std::memory_order_relaxed) >= ::pomona::LogLevel::level)                    \
             ::pomona::write_log_line(::pomona::LogLevel::level, #scope,                     \
                                      ::pomona::format(__VA_ARGS__));                        \
     } while (0)

@@ -77,7 +77,8 @@ public:
     ShmTransport(const Params& params, Counters& counters, ShmOptions options, Segment segment)
         : params_(params), counters_(counters), options_(std::move(options)),
           segment_(std::move(segment)) {
-        header_ = new (segment_.data()) SegmentHeader{};
+        // Fresh memory is zero. No constructor may run: a peer may be looking at `magic` already.
+        header_ = reinterpret_cast<SegmentHeader*>(segment_.data());
         header_->slot_count = static_cast<uint32_t>(params.shm_ring_slots);
         header_->local_size = static_cast<uint32_t>(options_.ranks.size());
         header_->data_size = params.shm_ring_bytes;
