@@ -64,9 +64,9 @@ std::vector<Plan> rank_algorithms(const Shape& shape, const Machine& machine) {
     return plans;
 }
 
-std::string explain(const Shape& shape, const Machine& machine) {
-    std::string out = format("{} of {} bytes among {} ranks, by estimated costs of its links:"
-                             "\n", collective_name(shape.collective), shape.bytes(), shape.size);
+std::string explain(const Shape& shape, const Machine& machine, std::string_view source) {
+    std::string out = format("{} of {} bytes among {} ranks, costs of links: {}\n",
+                             collective_name(shape.collective), shape.bytes(), shape.size, source);
     for (const Plan& plan : rank_algorithms(shape, machine)) {
         const Algorithm& row = *plan.algorithm;
         if (plan.why_not) {

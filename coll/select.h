@@ -22,8 +22,10 @@ Plan select(const Shape& shape, const Machine& machine, const Choice& choice = {
 
 // All rows, the cheapest first and those that are not legal last.
 std::vector<Plan> rank_algorithms(const Shape& shape, const Machine& machine);
-// The ranking as a table for people: `pomona cost allreduce 1MiB`.
-std::string explain(const Shape& shape, const Machine& machine);
+// The ranking as a table for people: `pomona cost allreduce 1MiB`. `source`: where the machine's
+// costs come from.
+std::string explain(const Shape& shape, const Machine& machine,
+                    std::string_view source = "built-in estimates");
 
 // Reads an override for one collective: checks the name and which options it has.
 Result<Choice> parse_choice_for(Collective collective, std::string_view text,

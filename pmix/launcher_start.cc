@@ -4,6 +4,8 @@
 #include "pmix/launcher.h"
 
 #include "btl/base/format.h"
+#include "btl/base/kept_file.h"
+#include "btl/base/links_file.h"
 #include "btl/base/params.h"
 #include "pmix/origin.h"
 #include "pmix/pmix_server.h"
@@ -154,6 +156,9 @@ bool Launcher::prepare() {
     control_->on_abort = [this](int rank, int code, const std::string& message) {
         on_abort(rank, code, message);
     };
+    control_->services.on_spawn = [this](int rank, std::vector<Program> programs) {
+        return spawn_world(rank, std::move(programs));
+    };
     if (options_.pmix != "off" && !offer_pmix()) return false;
     common_environment();
     return true;
@@ -182,6 +187,7 @@ void Launcher::common_environment() {
     for (const char* const* entry = environment_; entry && *entry; ++entry)
         if (!inherited_from_launcher(*entry, nested)) common_.emplace_back(*entry);
     for (const auto& [name, value] : options_.sets) set(common_, param_variable(name), value);
+    hand_links();
     common_.push_back("POMONA_JOB_ID=" + directory_.tag);
     common_.push_back("POMONA_JOB_DIR=" + directory_.path);
     common_.push_back("POMONA_JOB_HOST=" + host_);
@@ -198,6 +204,24 @@ void Launcher::common_environment() {
     if (pmix_) pmix_->add_environment(common_);
 }
 
+// The costs of links as measured on this machine, unless the user said some: ranks do not read the
+// file, so that all choose alike. Without a file, or with one of another machine, estimates serve.
+void Launcher::hand_links() {
+    std::vector<const char*> entries;
+    for (const std::string& entry : common_) entries.push_back(entry.c_str());
+    entries.push_back(nullptr);
+    if (!read_params(entries.data(), [](const std::string&) {}).links.empty()) return;
+    std::string path = cache_path(environment_, "links");
+    if (path.empty()) return;
+    auto kept = load_links(path);
+    if (kept.ok()) return set(common_, param_variable("links"), kept->text);
+    if (kept.error().code == Code::malformed)
+        remark(format("{} is ignored: it does not parse; pomona tune writes it anew", path));
+    else if (options_.verbose)
+        say(format("costs of links are estimates: {}; pomona tune measures them",
+                   kept.error().text()));
+}
+
 std::vector<std::string> Launcher::environment_of(const Process& process) const {
     std::vector<std::string> out = common_;
     out.push_back(format("POMONA_JOB_RANK={}", process.rank));
@@ -205,6 +229,7 @@ std::vector<std::string> Launcher::environment_of(const Process& process) const 
     out.push_back(format("RANK={}", process.rank));
     out.push_back(format("LOCAL_RANK={}", process.rank));
     if (pmix_) out.push_back(format("PMIX_RANK={}", process.rank));
+    if (process.world_size) spawned_environment(process, out);
     const Program& program = options_.programs[static_cast<size_t>(process.program)];
     for (const auto& [name, value] : program.exports) set(out, name, value);
     return out;
@@ -313,7 +338,7 @@ RankStream* Launcher::make_stream(int descriptor, Output& output, const Process&
 
 // Descriptors in `ours` are closed after the start.
 bool Launcher::connect_streams(Process& process, SpawnRequest& request, std::vector<int>& ours) {
-    request.input = input_for(process.rank, ours);
+    request.input = input_for(process.world_size ? -1 : process.rank, ours);
     if (request.input < 0) return false;
     if (!options_.output_filename.empty()) return open_output_files(process, request, ours);
     int read_end = -1;
@@ -344,7 +369,7 @@ bool Launcher::open_output_files(Process& process, SpawnRequest& request, std::v
 // Files and pipes go to the one reader as they are, so that nothing is read that it does not want;
 // a terminal is copied, since it belongs to mpirun's process group.
 int Launcher::input_for(int rank, std::vector<int>& ours) {
-    bool reads = options_.stdin_to == StdinTo::all ||
+    bool reads = (options_.stdin_to == StdinTo::all && rank >= 0) ||
                  (options_.stdin_to == StdinTo::rank && options_.stdin_rank == rank);
     if (reads && options_.stdin_to == StdinTo::rank && !isatty(0)) return 0;
     int read_end = -1, write_end = -1;

@@ -9,8 +9,8 @@ namespace pomona {
 
 CollectiveState::CollectiveState(Communicator& comm)
     : comm(comm), cache(comm.process.params.schedule_cache) {
-    const std::vector<int>& node_of = comm.process.job().node_of;
-    for (int member : comm.group->members()) nodes.push_back(node_of[static_cast<size_t>(member)]);
+    const Job& job = comm.process.job();
+    for (int member : comm.group->members()) nodes.push_back(job.node(member));
     bool one = std::all_of(nodes.begin(), nodes.end(), [&](int node) { return node == nodes[0]; });
     if (one) nodes.clear();
 }
@@ -31,9 +31,11 @@ std::shared_ptr<const coll::Schedule> CollectiveState::schedule(coll::Shape& sha
 coll::Policy make_policy(const Params& params, bool shared_memory, bool several_nodes) {
     using coll::Collective;
     coll::Policy policy;
-    policy.machine = several_nodes   ? coll::Machine::cluster()
-                     : shared_memory ? coll::Machine::shared_memory()
-                                     : coll::Machine::tcp_loopback();
+    std::string problem;
+    auto links = coll::parse_links(params.links, problem);
+    if (!links.ok()) LOG(warn, coll, "{} is ignored: {}", param_variable("links"), problem);
+    policy.machine = coll::Machine::of(links.ok() ? *links : coll::Links(), shared_memory,
+                                       several_nodes);
     struct Row {
         Collective collective;
         const std::string& text;

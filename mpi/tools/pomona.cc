@@ -4,9 +4,12 @@
 #include "accel/choose.h"
 #include "btl/base/counters.h"
 #include "btl/base/format.h"
+#include "btl/base/kept_file.h"
+#include "btl/base/links_file.h"
 #include "btl/base/params.h"
 #include "coll/select.h"
 #include "mpi/tools/accel_info.h"
+#include "mpi/tools/tune.h"
 
 #include <CLI/CLI.hpp>
 
@@ -97,7 +100,28 @@ struct CostOptions {
     int ranks = 2;
     int ranks_per_node = 0;
     std::string machine = "shm";
+    std::string links;
 };
+
+// Whose costs count, as for the ranks of mpirun: given ones, then measured ones, then estimates.
+static coll::Links current_links(const std::string& option, std::string& source) {
+    std::string text = option.empty() ? current_params().links : option;
+    source = text == "built-in" ? "built-in estimates" : "given";
+    if (text.empty()) {
+        auto kept = load_links(cache_path(environ, "links"));
+        if (!kept.ok() && kept.error().code == Code::malformed)
+            std::fprintf(stderr, "pomona cost: %s\n", kept.error().text().c_str());
+        if (kept.ok()) text = kept->text;
+        source = kept.ok() ? format("measured on this machine on {}", kept->date)
+                           : "built-in estimates";
+    }
+    std::string problem;
+    auto links = coll::parse_links(text, problem);
+    if (links.ok()) return *links;
+    std::fprintf(stderr, "pomona cost: links=%s is ignored: %s\n", text.c_str(), problem.c_str());
+    source = "built-in estimates";
+    return {};
+}
 
 static int cost(const CostOptions& options) {
     coll::Shape shape;
@@ -118,9 +142,9 @@ static int cost(const CostOptions& options) {
         std::fprintf(stderr, "pomona cost: %s is no size; try 8, 64K or 1MiB\n", options.size.c_str());
         return 2;
     }
-    coll::Machine machine = options.machine == "tcp"       ? coll::Machine::tcp_loopback()
-                            : options.machine == "cluster" ? coll::Machine::cluster()
-                                                           : coll::Machine::shared_memory();
+    std::string source;
+    coll::Machine machine = coll::Machine::of(current_links(options.links, source),
+                                              options.machine != "tcp", options.machine == "cluster");
     shape.size = options.ranks;
     shape.element = 4;
     shape.count = (scratch.eager_max + 3) / 4;
@@ -128,7 +152,7 @@ static int cost(const CostOptions& options) {
     if (options.ranks_per_node > 0)
         for (int rank = 0; rank < options.ranks; ++rank) nodes.push_back(rank / options.ranks_per_node);
     shape.nodes = nodes;
-    print(coll::explain(shape, machine));
+    print(coll::explain(shape, machine, source));
     return 0;
 }
 
@@ -154,10 +178,20 @@ int main(int argc, char** argv) {
     cost_command->add_option("--ranks-per-node", options.ranks_per_node, "ranks on each machine; 0: all on one");
     cost_command->add_option("--machine", options.machine, "whose numbers: shm, tcp or cluster")
         ->check(CLI::IsMember({"shm", "tcp", "cluster"}));
+    cost_command->add_option("--links", options.links, "costs to reckon with, as the parameter links");
+    TuneOptions tuning;
+    bool rank = false;
+    CLI::App* tune_command =
+        app.add_subcommand("tune", "measures the costs of this machine's links, for all jobs to come");
+    tune_command->add_flag("--json", tuning.json, "print as JSON");
+    tune_command->add_flag("--dry-run", tuning.dry_run, "measure and print, keep nothing");
+    tune_command->add_flag("--once", tuning.once, "nothing to do when this machine was measured before");
+    tune_command->add_flag("--rank", rank)->group("");  // under its own mpirun
     CLI11_PARSE(app, argc, argv);
     if (app.got_subcommand("info"))
         return accel ? accel_info(accel_cache_path(environ), again) : info();
     if (app.got_subcommand("params")) return params(markdown);
     if (app.got_subcommand("counters")) return counters();
+    if (app.got_subcommand("tune")) return rank ? tune_rank() : tune(tuning, cache_path(environ, "links"));
     return cost(options);
 }

@@ -1,0 +1,27 @@
+// btl/base/kept_file.h: figures measured on this machine, kept for later runs in small text files of
+// the user's cache folder. Each names the machine it holds for: a home folder may be shared by many.
+#pragma once
+
+#include "btl/base/result.h"
+
+#include <string>
+#include <string_view>
+
+namespace pomona {
+
+// The processor as the system names it: "Apple M2 Pro".
+std::string processor_name();
+
+// ~/.cache/pomona/NAME (~/Library/Caches/pomona/NAME on macOS; $XDG_CACHE_HOME comes before both);
+// "" where the environment names no home.
+std::string cache_path(const char* const* environment, std::string_view name);
+
+// Makes the folders above; written beside and renamed: a reader sees the old file or the new one.
+Status write_kept(const std::string& path, std::string_view text);
+// Up to a mebibyte of it; what is longer was not written by us.
+Result<std::string> read_kept(const std::string& path);
+
+// The piece of `text` up to `end`, which is removed with it.
+std::string_view take_piece(std::string_view& text, char end);
+
+}  // namespace pomona

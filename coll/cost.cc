@@ -1,0 +1,96 @@
+// coll/cost.cc: costs of links as text; bytes from users and files, so it is fuzzed (tests/fuzz).
+#include "coll/cost.h"
+
+#include "btl/base/format.h"
+#include "btl/base/kept_file.h"
+
+namespace pomona::coll {
+
+namespace {
+
+constexpr double number_max = 1e9;  // a second of latency
+
+// Digits with at most one point between them, the same in every locale. (std::from_chars of
+// doubles is not in every C++ library yet.)
+bool read_number(std::string_view text, double& value) {
+    double scale = 0;
+    bool digit = false;
+    value = 0;
+    if (text.size() > 24) return false;
+    for (char c : text) {
+        if (c == '.' && scale == 0 && digit) {
+            scale = 1;
+            continue;
+        }
+        if (c < '0' || c > '9') return false;
+        digit = true;
+        value = value * 10 + (c - '0');
+        scale *= 10;
+    }
+    if (scale > 0) value /= scale;
+    return digit && text.back() != '.' && value <= number_max;
+}
+
+bool read_link(std::string_view text, Link& link) {
+    bool good = read_number(take_piece(text, ':'), link.latency_ns);
+    good = good && read_number(take_piece(text, ':'), link.overhead_ns);
+    return good && read_number(text, link.byte_ns) && link.message_ns() > 0;
+}
+
+std::string show(double value) {
+    std::string text = format("{:.5f}", value);
+    text.resize(text.find_last_not_of('0') + 1);
+    if (text.back() == '.') text.pop_back();
+    return text;
+}
+
+std::string show(const Link& link) {
+    return format("{}:{}:{}", show(link.latency_ns), show(link.overhead_ns), show(link.byte_ns));
+}
+
+Error bad(std::string& problem, std::string text) {
+    problem = std::move(text);
+    return Error{Code::invalid_argument, "Costs of links cannot be read"};
+}
+
+}  // namespace
+
+Result<Links> parse_links(std::string_view text, std::string& problem) {
+    Links links;
+    if (text.empty() || text == "built-in") return links;
+    struct Row {
+        std::string_view name;
+        Link* link;
+        double* number;
+        bool given = false;
+    };
+    Row rows[] = {{"shm", &links.shm, nullptr}, {"tcp", &links.tcp, nullptr},
+                  {"net", &links.net, nullptr}, {"copy", nullptr, &links.copy_ns},
+                  {"reduce", nullptr, &links.reduce_ns}};
+    bool more = true;
+    while (more) {
+        more = text.find(',') != text.npos;
+        std::string_view item = take_piece(text, ','), value = item;
+        std::string_view name = take_piece(value, '=');
+        Row* row = nullptr;
+        for (Row& each : rows)
+            if (each.name == name) row = &each;
+        if (!row) return bad(problem, "Costs of links are named shm, tcp, net, copy and reduce, as "
+                                      "in shm=60:35:0.08,copy=0.05");
+        if (row->given) return bad(problem, format("{} stands twice", name));
+        row->given = true;
+        if (row->link && !read_link(value, *row->link))
+            return bad(problem, format("{} takes L:o:G, nanoseconds of latency and of overhead and "
+                                       "nanoseconds per byte, as in 60:35:0.08", name));
+        if (row->number && !read_number(value, *row->number))
+            return bad(problem, format("{} takes nanoseconds per byte, as in 0.05", name));
+    }
+    return links;
+}
+
+std::string links_text(const Links& links) {
+    return format("shm={},tcp={},net={},copy={},reduce={}", show(links.shm), show(links.tcp),
+                  show(links.net), show(links.copy_ns), show(links.reduce_ns));
+}
+
+}  // namespace pomona::coll

@@ -1,0 +1,185 @@
+// mpi/tools/tune.cc: starts the measurement once per transport, fits, prints and keeps.
+#include "mpi/tools/tune.h"
+
+#include "btl/base/format.h"
+#include "btl/base/kept_file.h"
+#include "btl/base/links_file.h"
+
+#include <cerrno>
+#include <cmath>
+#include <cstdio>
+#include <cstring>
+#include <ctime>
+#include <fcntl.h>
+#include <spawn.h>
+#include <sys/wait.h>
+#include <unistd.h>
+#if defined(__APPLE__)
+#include <mach-o/dyld.h>
+#endif
+
+extern char** environ;
+
+namespace pomona {
+
+std::string program_path() {
+    char path[4096] = "";
+#if defined(__APPLE__)
+    uint32_t size = sizeof path;
+    return _NSGetExecutablePath(path, &size) == 0 ? path : "";
+#else
+    ssize_t length = readlink("/proc/self/exe", path, sizeof path - 1);
+    return length > 0 ? std::string(path, static_cast<size_t>(length)) : "";
+#endif
+}
+
+namespace {
+
+void print(const std::string& text) { std::fputs(text.c_str(), stdout); }
+
+void complain(const std::string& text) { std::fprintf(stderr, "pomona tune: %s\n", text.c_str()); }
+
+struct Reading {
+    const char* transport;
+    LinkMeasurement measured;
+    coll::Link link;
+};
+
+// What the command prints; empty when it fails, which it explains itself.
+std::string output_of(const std::vector<std::string>& command) {
+    int ends[2];
+    if (pipe(ends) != 0) return complain(os_text(errno)), "";
+    for (int end : ends) fcntl(end, F_SETFD, FD_CLOEXEC);
+    posix_spawn_file_actions_t actions;
+    posix_spawn_file_actions_init(&actions);
+    posix_spawn_file_actions_adddup2(&actions, ends[1], 1);
+    std::vector<char*> words;
+    for (const std::string& word : command) words.push_back(const_cast<char*>(word.c_str()));
+    words.push_back(nullptr);
+    pid_t child = -1;
+    int failed = posix_spawn(&child, words[0], &actions, nullptr, words.data(), environ);
+    posix_spawn_file_actions_destroy(&actions);
+    close(ends[1]);
+    std::string out;
+    if (failed) {
+        complain(pomona::format("{} cannot be started: {}", command[0], os_text(failed)));
+    } else {
+        char part[4096];
+        for (ssize_t got; (got = read(ends[0], part, sizeof part)) != 0;) {
+            if (got > 0) out.append(part, static_cast<size_t>(got));
+            else if (errno != EINTR) break;
+        }
+        int status = 0;
+        while (waitpid(child, &status, 0) < 0 && errno == EINTR) {}
+        if (status != 0) out.clear();
+    }
+    close(ends[0]);
+    return out;
+}
+
+bool measure(Reading& reading) {
+    std::string program = program_path();
+    std::vector<std::string> command{program.substr(0, program.rfind('/')) + "/mpirun", "-q", "-n",
+                                     "2"};
+#if defined(__linux__)
+    // Two ranks that wake each other may share a core when they are not bound. macOS binds none.
+    if (sysconf(_SC_NPROCESSORS_ONLN) > 1)
+        command.insert(command.end(), {"--bind-to", "core"});
+#endif
+    command.insert(command.end(), {"--pmix", "off", "--set", "links=built-in", "--set",
+                                   pomona::format("transports=self,{}", reading.transport), program,
+                                   "tune", "--rank"});
+    if (parse_measurement(output_of(command), reading.measured)) {
+        reading.link = fit_link(reading.measured.points, reading.measured.gap_ns);
+        return true;
+    }
+    complain(pomona::format("The links of transport {} could not be measured", reading.transport));
+    return false;
+}
+
+std::string size_name(size_t bytes) {
+    if (bytes < 1024) return pomona::format("{} B", bytes);
+    return bytes < (1 << 20) ? pomona::format("{} KiB", bytes >> 10)
+                             : pomona::format("{} MiB", bytes >> 20);
+}
+
+double model_ns(const coll::Link& link, size_t bytes) {
+    return link.message_ns() + static_cast<double>(bytes) * link.byte_ns;
+}
+
+void print_tables(const std::vector<Reading>& readings, const coll::Links& links) {
+    for (const Reading& each : readings) {
+        print(pomona::format("{}: half a round trip between 2 ranks, and the line L + 2o + n G\n"
+                             "  {:>8}  {:>12}  {:>12}  {:>5}\n", each.transport, "size",
+                             "measured us", "model us", "ratio"));
+        for (const LinkPoint& point : each.measured.points) {
+            double model = model_ns(each.link, point.bytes);
+            print(pomona::format("  {:>8}  {:>12.3f}  {:>12.3f}  {:>5.2f}\n", size_name(point.bytes),
+                                 point.ns / 1000, model / 1000, model / point.ns));
+        }
+        print(pomona::format("  L = {:.0f} ns, o = {:.0f} ns (a stream of 8-byte messages: {:.0f} ns "
+                             "each), G = {:.4f} ns per byte\n", each.link.latency_ns,
+                             each.link.overhead_ns, each.measured.gap_ns, each.link.byte_ns));
+    }
+    const LinkMeasurement& local = readings[0].measured;
+    print(pomona::format("copy: {:.4f} ns per byte in the cache (taken), {:.4f} in memory\n"
+                         "reduce (sum of floats): {:.4f} in the cache (taken), {:.4f} in memory\n",
+                         local.copy_near, local.copy_far, local.reduce_near, local.reduce_far));
+    print(pomona::format("links={}\n", coll::links_text(links)));
+}
+
+void print_json(const std::vector<Reading>& readings, const KeptLinks& kept) {
+    std::string machine = kept.machine;
+    std::erase_if(machine, [](char c) { return c == '"' || c == '\\'; });
+    print(pomona::format("{{\n \"machine\": \"{}\",\n \"date\": \"{}\",\n \"links\": \"{}\",\n"
+                         " \"transports\": [\n", machine, kept.date, kept.text));
+    for (const Reading& each : readings) {
+        print(pomona::format("  {{\"transport\": \"{}\", \"L_ns\": {:.2f}, \"o_ns\": {:.2f}, "
+                             "\"G_ns\": {:.5f}, \"gap_ns\": {:.2f}, \"sizes\": [\n", each.transport,
+                             each.link.latency_ns, each.link.overhead_ns, each.link.byte_ns,
+                             each.measured.gap_ns));
+        for (const LinkPoint& point : each.measured.points)
+            print(pomona::format("   {{\"bytes\": {}, \"measured_ns\": {:.2f}, \"model_ns\": {:.2f}}}"
+                                 "{}\n", point.bytes, point.ns, model_ns(each.link, point.bytes),
+                                 &point == &each.measured.points.back() ? "" : ","));
+        print(&each == &readings.back() ? "  ]}\n" : "  ]},\n");
+    }
+    const LinkMeasurement& local = readings[0].measured;
+    print(pomona::format(" ],\n \"ns_per_byte\": {{\"copy_cache\": {:.5f}, \"copy_memory\": {:.5f}, "
+                         "\"reduce_cache\": {:.5f}, \"reduce_memory\": {:.5f}}}\n}}\n",
+                         local.copy_near, local.copy_far, local.reduce_near, local.reduce_far));
+}
+
+std::string today() {
+    std::time_t now = std::time(nullptr);
+    std::tm day{};
+    localtime_r(&now, &day);
+    char text[16];
+    std::strftime(text, sizeof text, "%Y-%m-%d", &day);
+    return text;
+}
+
+}  // namespace
+
+int tune(const TuneOptions& options, const std::string& path) {
+    if (options.once && !path.empty() && load_links(path).ok()) return 0;
+    std::vector<Reading> readings{{"shm", {}, {}}, {"tcp", {}, {}}};
+    for (Reading& each : readings)
+        if (!measure(each)) return 1;
+    coll::Links links;
+    links.shm = readings[0].link, links.tcp = readings[1].link;
+    links.copy_ns = readings[0].measured.copy_near;
+    links.reduce_ns = readings[0].measured.reduce_near;
+    KeptLinks kept{links_machine(), today(), coll::links_text(links)};
+    if (options.json) print_json(readings, kept);
+    else print_tables(readings, links);
+    if (options.dry_run) return 0;
+    if (path.empty()) return complain("There is no home directory to keep the figures in"), 1;
+    Status written = write_kept(path, links_file_text(kept));
+    if (!written) return complain(pomona::format("{} ({})", written.error().text(), path)), 1;
+    if (!options.json)
+        print(pomona::format("kept in {}; mpirun hands them to all ranks from now on\n", path));
+    return 0;
+}
+
+}  // namespace pomona

@@ -1,0 +1,46 @@
+// mpi/tools/tune.h: `pomona tune`: measures the links of this machine, fits coll/cost.h's numbers to
+// them and keeps these for mpirun (btl/base/links_file.h).
+#pragma once
+
+#include "coll/cost.h"
+
+#include <cstddef>
+#include <string>
+#include <vector>
+
+namespace pomona {
+
+// One size of message: half of a round trip.
+struct LinkPoint {
+    size_t bytes = 0;
+    double ns = 0;
+};
+
+// The link whose message_ns() + n G has the least sum of squared relative errors, so that short
+// messages count as much as long ones. `gap_ns`, the time from message to message in a stream,
+// stands for o, but for no more than half of the line's start.
+coll::Link fit_link(const std::vector<LinkPoint>& points, double gap_ns);
+
+// What the two ranks found, as lines of words and numbers; false when a line is none of ours.
+struct LinkMeasurement {
+    std::vector<LinkPoint> points;
+    double gap_ns = 0;
+    // Nanoseconds per byte, in arrays that stay in the second-level cache and in longer ones.
+    double copy_near = 0, copy_far = 0, reduce_near = 0, reduce_far = 0;
+};
+std::string measurement_text(const LinkMeasurement& measured);
+bool parse_measurement(std::string_view text, LinkMeasurement& measured);
+
+struct TuneOptions {
+    bool json = false;
+    bool dry_run = false;  // measure and print, keep nothing
+    bool once = false;     // nothing to do where figures of this machine are kept
+};
+int tune(const TuneOptions& options, const std::string& path);
+
+// The part of one of the two ranks that tune() starts under mpirun: `pomona tune --rank`.
+int tune_rank();
+
+std::string program_path();  // of this process
+
+}  // namespace pomona

@@ -1,0 +1,62 @@
+// mpi/tools/tune_fit.cc: from times to L, o and G.
+// Idea: with y = a + n G and weights 1/y the relative errors are minimized, a linear problem in
+// two unknowns. Where its solution is negative the nearest line that makes sense is taken.
+#include "mpi/tools/tune.h"
+
+#include "btl/base/format.h"
+#include "btl/base/kept_file.h"
+
+#include <algorithm>
+#include <cstdio>
+
+namespace pomona {
+
+coll::Link fit_link(const std::vector<LinkPoint>& points, double gap_ns) {
+    // Sums of u = 1/y and v = n/y: minimize the sum of (a u + G v - 1)^2.
+    double uu = 0, uv = 0, vv = 0, u1 = 0, v1 = 0;
+    for (const LinkPoint& point : points) {
+        double u = 1 / std::max(point.ns, 1.0), v = static_cast<double>(point.bytes) * u;
+        uu += u * u, uv += u * v, vv += v * v, u1 += u, v1 += v;
+    }
+    double determinant = uu * vv - uv * uv;
+    double start = uu > 0 ? u1 / uu : 1, slope = 0;
+    if (determinant > 1e-9 * uu * vv) {
+        start = (u1 * vv - v1 * uv) / determinant;
+        slope = (v1 * uu - u1 * uv) / determinant;
+        if (slope < 0) start = u1 / uu, slope = 0;
+        if (start < 1) start = 1, slope = std::max((v1 - uv) / vv, 0.0);
+    }
+    double overhead = std::clamp(gap_ns, 0.0, start / 2);
+    return {start - 2 * overhead, overhead, slope};
+}
+
+std::string measurement_text(const LinkMeasurement& measured) {
+    std::string text;
+    for (const LinkPoint& point : measured.points)
+        text += pomona::format("half {} {:.3f}\n", point.bytes, point.ns);
+    text += pomona::format("gap {:.3f}\n", measured.gap_ns);
+    text += pomona::format("copy {:.6f} {:.6f}\n", measured.copy_near, measured.copy_far);
+    text += pomona::format("reduce {:.6f} {:.6f}\n", measured.reduce_near, measured.reduce_far);
+    return text + "end\n";
+}
+
+bool parse_measurement(std::string_view text, LinkMeasurement& measured) {
+    while (!text.empty()) {
+        std::string line(take_piece(text, '\n'));
+        if (line == "end") return text.empty() && !measured.points.empty();
+        double one = 0, two = 0;
+        if (std::sscanf(line.c_str(), "half %lf %lf", &one, &two) == 2 && one >= 0)
+            measured.points.push_back({static_cast<size_t>(one), two});
+        else if (std::sscanf(line.c_str(), "gap %lf", &one) == 1)
+            measured.gap_ns = one;
+        else if (std::sscanf(line.c_str(), "copy %lf %lf", &one, &two) == 2)
+            measured.copy_near = one, measured.copy_far = two;
+        else if (std::sscanf(line.c_str(), "reduce %lf %lf", &one, &two) == 2)
+            measured.reduce_near = one, measured.reduce_far = two;
+        else
+            return false;
+    }
+    return false;
+}
+
+}  // namespace pomona

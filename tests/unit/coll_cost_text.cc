@@ -1,0 +1,187 @@
+// tests/unit/coll_cost_text.cc: costs of links as text, as the kept file and as a fitted line; what
+// depends on them. Nothing is timed.
+#include "btl/base/format.h"
+#include "btl/base/kept_file.h"
+#include "btl/base/links_file.h"
+#include "btl/base/random.h"
+#include "coll/select.h"
+#include "mpi/tools/tune.h"
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <unistd.h>
+
+namespace pomona {
+namespace {
+
+using coll::Link;
+using coll::Links;
+
+Links parsed(std::string_view text) {
+    std::string problem;
+    auto links = coll::parse_links(text, problem);
+    EXPECT_TRUE(links.ok()) << text << ": " << problem;
+    return links.ok() ? *links : Links();
+}
+
+TEST(LinksText, names_what_it_changes) {
+    Links built_in;
+    EXPECT_EQ(parsed(""), built_in);
+    EXPECT_EQ(parsed("built-in"), built_in);
+    Links some = parsed("tcp=4000:900.5:0.25,copy=0.04");
+    EXPECT_EQ(some.tcp, (Link{4000, 900.5, 0.25}));
+    EXPECT_EQ(some.copy_ns, 0.04);
+    EXPECT_EQ(some.shm, built_in.shm);
+    EXPECT_EQ(some.net, built_in.net);
+    EXPECT_EQ(some.reduce_ns, built_in.reduce_ns);
+    EXPECT_EQ(parsed("net=0:0.5:0").net, (Link{0, 0.5, 0}));
+}
+
+TEST(LinksText, comes_back_as_it_was_written) {
+    EXPECT_EQ(parsed(coll::links_text({})), Links());
+    Random random(11);
+    auto number = [&](double unit) { return static_cast<double>(random.below(1 << 26)) / unit; };
+    for (int i = 0; i < 1000; ++i) {
+        Links links;
+        for (Link* link : {&links.shm, &links.tcp, &links.net})
+            *link = {number(100), number(10) + 1, number(100000)};
+        links.copy_ns = number(100000), links.reduce_ns = number(100000);
+        EXPECT_EQ(parsed(coll::links_text(links)), links) << coll::links_text(links);
+    }
+}
+
+TEST(LinksText, says_what_is_wrong) {
+    for (const char* text :
+         {"shm", "shm=", "shm=1", "shm=1:2", "shm=1:2:3:4", "shm=1:2:x", "shm=-1:2:3", "shm=1:2:.5",
+          "shm=1:2:3.", "shm=1:2:3.4.5", "shm=1e3:2:3", "shm=nan:2:3", "shm=inf:1:1", "shm=0:0:1",
+          "shm=1:2:3,", ",shm=1:2:3", "shm=1:2:3,shm=1:2:3", "shm=1:2:3 ,copy=1", "SHM=1:2:3",
+          "copy=", "copy=1:2", "copy=0x1", "reduce=99999999999", "copy=1,reduce", "colour=3", "=",
+          "built-in,copy=1", "reduce=1111111111111111111111111111111111111111"}) {
+        std::string problem;
+        auto links = coll::parse_links(text, problem);
+        EXPECT_FALSE(links.ok()) << text;
+        EXPECT_FALSE(problem.empty()) << text;
+    }
+}
+
+TEST(LinksText, says_which_links_a_communicator_has) {
+    Links links = parsed("shm=1:1:1,tcp=2:2:2,net=3:3:3,copy=4,reduce=5");
+    coll::Machine one = coll::Machine::of(links, true, false);
+    coll::Machine loopback = coll::Machine::of(links, false, false);
+    coll::Machine many = coll::Machine::of(links, true, true);
+    EXPECT_EQ(one.near, links.shm);
+    EXPECT_EQ(one.far, links.shm);
+    EXPECT_EQ(loopback.near, links.tcp);
+    EXPECT_EQ(many.near, links.shm);
+    EXPECT_EQ(many.far, links.net);
+    EXPECT_EQ(one.copy_ns, 4);
+    EXPECT_EQ(one.reduce_ns, 5);
+}
+
+// Goal: measured costs decide. Method: the same call where latency is dear, and where bytes are.
+TEST(LinksText, decides_which_algorithm_serves) {
+    coll::Shape shape{.collective = coll::Collective::allreduce, .size = 16, .count = 16384,
+                      .element = 4};
+    auto chosen = [&](const char* text) {
+        return std::string(
+            coll::select(shape, coll::Machine::of(parsed(text), true, false)).algorithm->name);
+    };
+    std::string dear_latency = chosen("shm=10000000:10000000:0.001");
+    std::string dear_bytes = chosen("shm=1:1:1000");
+    EXPECT_NE(dear_latency, dear_bytes);
+}
+
+TEST(LinksFile, keeps_links_of_this_machine_only) {
+    KeptLinks kept{links_machine(), "2026-01-31", coll::links_text({})};
+    auto again = parse_links_file(links_file_text(kept));
+    ASSERT_TRUE(again.ok());
+    EXPECT_EQ(again->machine, kept.machine);
+    EXPECT_EQ(again->date, kept.date);
+    EXPECT_EQ(again->text, kept.text);
+
+    char folder[] = "/tmp/pomona-links-XXXXXX";
+    ASSERT_NE(mkdtemp(folder), nullptr);
+    std::string path = std::string(folder) + "/a/links";
+    EXPECT_EQ(load_links(path).error().code, Code::not_found);
+    ASSERT_TRUE(write_kept(path, links_file_text(kept)).ok());
+    EXPECT_TRUE(load_links(path).ok());
+    kept.machine += " of somebody else";
+    ASSERT_TRUE(write_kept(path, links_file_text(kept)).ok());
+    EXPECT_EQ(load_links(path).error().code, Code::not_found);
+    ASSERT_TRUE(write_kept(path, "pomona-links 2\n").ok());
+    EXPECT_EQ(load_links(path).error().code, Code::malformed);
+    EXPECT_FALSE(write_kept("/dev/null/links", "x").ok());
+    unlink(path.c_str());
+    rmdir((std::string(folder) + "/a").c_str());
+    rmdir(folder);
+}
+
+TEST(LinksFile, refuses_what_is_none) {
+    for (const char* text :
+         {"", "pomona-links 1", "pomona-links 1\n", "pomona-links 1\nmachine x\n",
+          "pomona-links 1\nmachine x\ndate y\n", "pomona-links 1\nmachine \ndate y\nz\n",
+          "pomona-links 1\ndate y\nmachine x\nz\n", "pomona-links 1\nmachine x\ndate y\nz\nmore\n",
+          "pomona-links 1\nmachine x\ndate y\nz\r\n", "pomona-links 1\nmachine x\ndate y\nz\x7f\n"})
+        EXPECT_FALSE(parse_links_file(text).ok()) << text;
+    EXPECT_FALSE(parse_links_file("pomona-links 1\nmachine x\ndate y\n" +
+                                  std::string(600, 'z') + "\n").ok());
+}
+
+TEST(LinksFit, finds_the_line_behind_its_points) {
+    std::vector<LinkPoint> points;
+    for (size_t bytes = 8; bytes <= (4 << 20); bytes *= 4)
+        points.push_back({bytes, 250 + 0.125 * static_cast<double>(bytes)});
+    Link link = fit_link(points, 40);
+    EXPECT_NEAR(link.overhead_ns, 40, 1e-6);
+    EXPECT_NEAR(link.message_ns(), 250, 1e-6);
+    EXPECT_NEAR(link.byte_ns, 0.125, 1e-9);
+    // A stream that is slower than a single message: L does not go below 0, the line stays.
+    link = fit_link(points, 1000);
+    EXPECT_NEAR(link.overhead_ns, 125, 1e-6);
+    EXPECT_NEAR(link.latency_ns, 0, 1e-6);
+    EXPECT_NEAR(link.byte_ns, 0.125, 1e-9);
+}
+
+// Goal: both ends count. Method: points off the line by the same factor in both directions; the fit
+// by least squares of times alone would leave the short ones to chance.
+TEST(LinksFit, weighs_short_messages_like_long_ones) {
+    std::vector<LinkPoint> points;
+    double sign = 1;
+    for (size_t bytes = 8; bytes <= (4 << 20); bytes *= 2, sign = -sign)
+        points.push_back({bytes, (1 + 0.1 * sign) * (500 + 0.2 * static_cast<double>(bytes))});
+    Link link = fit_link(points, 100);
+    EXPECT_NEAR(link.message_ns(), 500, 50);
+    EXPECT_NEAR(link.byte_ns, 0.2, 0.02);
+}
+
+TEST(LinksFit, makes_sense_of_any_points) {
+    for (std::vector<LinkPoint> points :
+         {std::vector<LinkPoint>{}, {{8, 100}}, {{8, 100}, {8, 100}}, {{8, 5000}, {1 << 20, 100}},
+          {{8, 0}, {64, 0}}, {{64, 1}, {1 << 20, 9e9}}}) {
+        Link link = fit_link(points, 70);
+        EXPECT_GT(link.message_ns(), 0);
+        EXPECT_GE(link.latency_ns, 0);
+        EXPECT_GE(link.byte_ns, 0);
+        EXPECT_TRUE(std::isfinite(link.message_ns() + link.byte_ns));
+    }
+}
+
+TEST(LinksFit, reads_what_a_rank_found) {
+    LinkMeasurement measured{{{8, 100.5}, {4096, 900}}, 33.25, 0.04, 0.1, 0.05, 0.2}, again;
+    std::string text = measurement_text(measured);
+    ASSERT_TRUE(parse_measurement(text, again));
+    ASSERT_EQ(again.points.size(), 2u);
+    EXPECT_EQ(again.points[1].bytes, 4096u);
+    EXPECT_EQ(again.points[0].ns, 100.5);
+    EXPECT_EQ(again.gap_ns, 33.25);
+    EXPECT_EQ(again.reduce_far, 0.2);
+    for (const std::string& bad : {std::string(), std::string("end\n"), text + "end\n",
+                                   "warning\n" + text, text.substr(0, text.size() - 4)}) {
+        LinkMeasurement none;
+        EXPECT_FALSE(parse_measurement(bad, none)) << bad;
+    }
+}
+
+}  // namespace
+}  // namespace pomona
