@@ -1,5 +1,5 @@
 // mpi/tools/pomona.cc: the command line `pomona`: what is installed, which parameters there are,
-// what collectives cost. The same tables that the library reads; also writes the generated pages of
+// what collectives cost, what ails the machine. The same tables that the library reads; also writes the generated pages of
 // docs/ (--markdown).
 #include "accel/choose.h"
 #include "btl/base/counters.h"
@@ -10,6 +10,7 @@
 #include "coll/select.h"
 #include "mpi/tools/accel_info.h"
 #include "mpi/tools/tune.h"
+#include "mpi/tools/doctor.h"
 
 #include <CLI/CLI.hpp>
 
@@ -165,6 +166,10 @@ int main(int argc, char** argv) {
     bool accel = false, again = false;
     info_command->add_flag("--accel", accel, "what reduces here, and how fast (measured once)");
     info_command->add_flag("--again", again, "with --accel: measure anew");
+    bool json = false;
+    CLI::App* doctor_command =
+        app.add_subcommand("doctor", "what on this machine stands in the way, and the mend");
+    doctor_command->add_flag("--json", json, "for programs");
     bool markdown = false;
     CLI::App* params_command = app.add_subcommand("params", "every parameter with its meaning and value");
     params_command->add_flag("--markdown", markdown, "as docs/parameters.md");
@@ -190,6 +195,7 @@ int main(int argc, char** argv) {
     CLI11_PARSE(app, argc, argv);
     if (app.got_subcommand("info"))
         return accel ? accel_info(accel_cache_path(environ), again) : info();
+    if (app.got_subcommand("doctor")) return doctor::command(json);
     if (app.got_subcommand("params")) return params(markdown);
     if (app.got_subcommand("counters")) return counters();
     if (app.got_subcommand("tune")) return rank ? tune_rank() : tune(tuning, cache_path(environ, "links"));

@@ -1,2 +1,5 @@
 # Unit tests of what differs between Linux and macOS, and of `pomona doctor`.
+find_package(nlohmann_json REQUIRED)
 pomona_test(port ${CMAKE_CURRENT_SOURCE_DIR}/unit/port.cc LIBS pomona_btl LABELS port)
+pomona_test(doctor ${CMAKE_CURRENT_SOURCE_DIR}/unit/doctor.cc LIBS pomona_doctor
+            nlohmann_json::nlohmann_json LABELS port)

@@ -1,0 +1,65 @@
+// mpi/tools/doctor.h: `pomona doctor`: what on this machine stands in Pomona's way, and the mend.
+// Idea: a check is a pure function from what the machine says (Probes) to a Finding. Probes are an
+// interface, so that macOS's checks run on Linux over recorded answers, and broken machines can be
+// played. Nothing is changed on the machine; a mend is a command or a setting to name.
+#pragma once
+
+#include "btl/base/system.h"
+#include "btl/tcp/interfaces.h"
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+namespace pomona::doctor {
+
+enum class State { good, hint, bad };  // hint: works, but slower or not everywhere
+
+struct Finding {
+    std::string check;  // "shared memory"
+    State state = State::good;
+    std::string text;   // what was seen
+    std::string mend;   // what to do; "" when good
+};
+
+class Probes {
+public:
+    virtual ~Probes() = default;
+    virtual System system() const = 0;
+    virtual std::string read(const std::string& path) const = 0;     // a file; "" if there is none
+    virtual std::string run(const std::string& command) const = 0;   // output; "" when it fails
+    virtual std::string variable(const std::string& name) const = 0;
+    virtual int64_t free_bytes(const std::string& folder) const = 0; // -1: there is no such place
+    virtual uint64_t descriptors_max() const = 0;
+    virtual int cores() const = 0;
+    virtual int usable_cores() const = 0;
+    virtual std::string temporary_folder() const = 0;   // the one that jobs use
+    virtual std::vector<tcp::Interface> interfaces() const = 0;
+    virtual std::string host_name() const = 0;
+    virtual bool resolves(const std::string& name) const = 0;
+    // Try the thing itself: "" when it works, else why not.
+    virtual std::string try_shared_memory() const = 0;
+    virtual std::string try_loopback() const = 0;
+    virtual std::string try_hwloc() const = 0;
+    virtual std::string try_pmix() const = 0;
+    virtual std::string try_metal() const = 0;
+    // What jobs that ended badly have left: folders and shared memory.
+    virtual std::vector<std::string> leftovers() const = 0;
+};
+
+Probes& real_probes();
+
+std::vector<Finding> common_checks(const Probes& probes);
+std::vector<Finding> linux_checks(const Probes& probes);
+std::vector<Finding> macos_checks(const Probes& probes);
+
+// All that apply to probes.system().
+std::vector<Finding> examine(const Probes& probes);
+
+std::string as_text(const std::vector<Finding>& findings);
+std::string as_json(const std::vector<Finding>& findings);
+
+// The command. The exit code: 1 when something is bad.
+int command(bool json);
+
+}  // namespace pomona::doctor

@@ -1,0 +1,272 @@
+// tests/unit/doctor.cc: `pomona doctor` on machines that are played.
+// Goal: each ailment is seen, with its mend, and a healthy machine has none; for macOS too, on Linux.
+// Method: Probes whose answers are set by the test; those of a Mac follow the commands' manual pages.
+#include "mpi/tools/doctor.h"
+
+#include <gtest/gtest.h>
+#include <nlohmann/json.hpp>
+
+#include <map>
+
+#include <sys/stat.h>
+#include <unistd.h>
+#include <utime.h>
+
+using namespace pomona;
+using namespace pomona::doctor;
+
+namespace {
+
+struct Machine : Probes {
+    System kind = System::linux_kernel;
+    std::map<std::string, std::string> files, outputs, variables, failures;
+    std::map<std::string, int64_t> room = {{"/dev/shm", int64_t{4} << 30}, {"/tmp", int64_t{4} << 30}};
+    uint64_t descriptors = 65536;
+    int all_cores = 8, own_cores = 8;
+    std::vector<tcp::Interface> network = {{"lo", "127.0.0.1", true, true},
+                                           {"eth0", "10.1.2.3", true, false}};
+    bool name_resolves = true;
+    std::vector<std::string> left;
+
+    static std::string get(const std::map<std::string, std::string>& map, const std::string& key) {
+        auto found = map.find(key);
+        return found == map.end() ? "" : found->second;
+    }
+    System system() const override { return kind; }
+    std::string read(const std::string& path) const override { return get(files, path); }
+    // By the start of the command.
+    std::string run(const std::string& command) const override {
+        for (const auto& [start, output] : outputs)
+            if (command.starts_with(start)) return output;
+        return "";
+    }
+    std::string variable(const std::string& name) const override { return get(variables, name); }
+    int64_t free_bytes(const std::string& folder) const override {
+        auto found = room.find(folder);
+        return found == room.end() ? -1 : found->second;
+    }
+    uint64_t descriptors_max() const override { return descriptors; }
+    int cores() const override { return all_cores; }
+    int usable_cores() const override { return own_cores; }
+    std::string temporary_folder() const override { return "/tmp"; }
+    std::vector<tcp::Interface> interfaces() const override { return network; }
+    std::string host_name() const override { return "orchard"; }
+    bool resolves(const std::string&) const override { return name_resolves; }
+    std::string try_shared_memory() const override { return get(failures, "shared memory"); }
+    std::string try_loopback() const override { return get(failures, "loopback"); }
+    std::string try_hwloc() const override { return get(failures, "hwloc"); }
+    std::string try_pmix() const override { return get(failures, "PMIx"); }
+    std::string try_metal() const override { return get(failures, "Metal"); }
+    std::vector<std::string> leftovers() const override { return left; }
+
+    Finding find(const std::string& check) const {
+        for (const Finding& each : examine(*this))
+            if (each.check == check) return each;
+        return {"missing", State::bad, "", ""};
+    }
+    int count(State state) const {
+        int n = 0;
+        for (const Finding& each : examine(*this)) n += each.state == state;
+        return n;
+    }
+};
+
+Machine healthy_linux() {
+    Machine machine;
+    machine.outputs = {{"python3", "3.12.4\n2.13.0\n"}};
+    machine.files = {{"/proc/sys/kernel/yama/ptrace_scope", "1\n"}};
+    return machine;
+}
+
+Machine healthy_mac() {
+    Machine machine = healthy_linux();
+    machine.kind = System::macos;
+    machine.network = {{"lo0", "127.0.0.1", true, true},
+                       {"en0", "192.168.1.20", true, false},
+                       {"bridge0", "10.0.7.1", true, false}};
+    machine.outputs["sw_vers"] = "15.5\n";
+    machine.outputs["sysctl -in sysctl.proc_translated"] = "0\n";
+    machine.outputs["sysctl -in hw.perflevel0.physicalcpu"] = "8\n";
+    machine.outputs["sysctl -in hw.perflevel1.physicalcpu"] = "2\n";
+    machine.outputs["ifconfig bridge0"] =
+        "bridge0: flags=8863<UP,BROADCAST,SMART,RUNNING,SIMPLEX,MULTICAST> mtu 1500\n"
+        "\tinet 10.0.7.1 netmask 0xffffff00 broadcast 10.0.7.255\n\tmember: en1 flags=3<LEARNING>\n"
+        "\tmedia: <unknown type>\n\tstatus: active\n";
+    machine.outputs["/usr/libexec/ApplicationFirewall/socketfilterfw --getglobalstate"] =
+        "Firewall is disabled. (State = 0)\n";
+    machine.variables = {{"TERM_PROGRAM", "Apple_Terminal"}};
+    return machine;
+}
+
+void expect(const Machine& machine, const char* check, State state, const char* words) {
+    Finding found = machine.find(check);
+    EXPECT_EQ(found.check, check);
+    EXPECT_EQ(static_cast<int>(found.state), static_cast<int>(state)) << check << ": " << found.text;
+    EXPECT_NE((found.text + found.mend).find(words), std::string::npos)
+        << found.text << " -> " << found.mend;
+    EXPECT_EQ(found.mend.empty(), state == State::good) << check;
+}
+
+}  // namespace
+
+TEST(doctor, healthy_machines_have_no_findings) {
+    for (const Machine& machine : {healthy_linux(), healthy_mac()}) {
+        EXPECT_EQ(machine.count(State::bad), 0) << as_text(examine(machine));
+        EXPECT_EQ(machine.count(State::hint), 0) << as_text(examine(machine));
+        EXPECT_GE(machine.count(State::good), 14);
+    }
+}
+
+TEST(doctor, what_does_not_work_is_bad_or_a_hint) {
+    Machine machine = healthy_linux();
+    machine.failures = {{"shared memory", "Cannot make shared memory"}, {"loopback", "Cannot connect"},
+                        {"hwloc", "cannot be opened"}, {"PMIx", "cannot be opened"}};
+    expect(machine, "shared memory", State::bad, "/dev/shm");
+    expect(machine, "loopback", State::bad, "127.0.0.1");
+    expect(machine, "hwloc", State::hint, "apt install libhwloc15");
+    expect(machine, "PMIx", State::hint, "apt install libpmix2");
+    machine.kind = System::macos;
+    expect(machine, "hwloc", State::hint, "brew install hwloc");
+}
+
+TEST(doctor, limits_of_the_machine) {
+    Machine machine = healthy_linux();
+    machine.own_cores = 2;
+    machine.descriptors = 256;
+    machine.room = {{"/dev/shm", int64_t{64} << 20}, {"/tmp", int64_t{1} << 20}};
+    machine.name_resolves = false;
+    machine.left = {"/tmp/pomona-0-abcdefgh"};
+    machine.files["/proc/sys/kernel/yama/ptrace_scope"] = "3\n";
+    expect(machine, "cores", State::hint, "2 of 8");
+    expect(machine, "open files", State::hint, "ulimit -n");
+    expect(machine, "/dev/shm", State::hint, "64 MiB");
+    expect(machine, "temporary files", State::bad, "1 MiB left");
+    expect(machine, "host name", State::hint, "orchard does not resolve");
+    expect(machine, "leftovers", State::hint, "rm -r /tmp/pomona-0-abcdefgh");
+    expect(machine, "debugging", State::hint, "ptrace_scope is 3");
+    machine.room["/dev/shm"] = int64_t{8} << 20;
+    expect(machine, "/dev/shm", State::bad, "remount");
+    machine.room.erase("/dev/shm");
+    expect(machine, "/dev/shm", State::bad, "mount -t tmpfs");
+}
+
+TEST(doctor, places_named_by_variables) {
+    Machine machine = healthy_linux();
+    machine.variables["TMPDIR"] = "/" + std::string(80, 'x');
+    expect(machine, "temporary files", State::hint, "too long");
+    machine.variables["TMPDIR"] = "/nowhere/";
+    expect(machine, "temporary files", State::hint, "cannot be written");
+    machine.variables["TMPDIR"] = "/tmp//";
+    expect(machine, "temporary files", State::good, "/tmp");
+    machine.variables["POMONA_TCP_INTERFACES"] = "eth7";
+    expect(machine, "network", State::bad, "POMONA_TCP_INTERFACES");
+    machine.variables["LD_LIBRARY_PATH"] = "/a:/opt/mpi/lib";
+    machine.outputs["test -e '/opt/mpi/lib/libmpi_abi.so.1'"] = "yes\n";
+    expect(machine, "library path", State::hint, "/opt/mpi/lib/libmpi_abi.so.1");
+}
+
+TEST(doctor, python_and_torch) {
+    Machine machine = healthy_linux();
+    expect(machine, "Python", State::good, "3.12.4 with torch 2.13.0");
+    machine.outputs = {{"python3", "3.12.4\n2.9.1+cpu\n"}};
+    expect(machine, "Python", State::bad, "2.10");
+    machine.outputs = {{"python3", "3.12.4\n"}};
+    expect(machine, "Python", State::hint, "pip install");
+    machine.outputs.clear();
+    expect(machine, "Python", State::hint, "no python3");
+}
+
+TEST(doctor, macos_system) {
+    Machine machine = healthy_mac();
+    expect(machine, "performance cores", State::good, "8, and 2 efficiency cores");
+    machine.outputs["sw_vers"] = "13.6.1\n";
+    machine.outputs["sysctl -in sysctl.proc_translated"] = "1\n";
+    machine.failures["Metal"] = "This machine has no GPU for Metal";
+    machine.variables["DYLD_LIBRARY_PATH"] = "/opt/x";
+    machine.outputs["pmset -g"] = "System-wide power settings:\nCurrently in use:\n sleep                10\n";
+    expect(machine, "macOS", State::bad, "14");
+    expect(machine, "processor", State::bad, "Rosetta");
+    expect(machine, "Metal", State::hint, "no GPU");
+    expect(machine, "loader", State::hint, "@rpath");
+    expect(machine, "sleep", State::hint, "caffeinate");
+    machine.outputs["pmset -g"] = " standby 1\n sleep                1 (sleep prevented by caffeinate)\n";
+    expect(machine, "sleep", State::good, "");
+}
+
+TEST(doctor, macos_thunderbolt) {
+    Machine machine = healthy_mac();
+    expect(machine, "Thunderbolt", State::good, "MTU 1500");
+    expect(machine, "network", State::good, "bridge0 10.0.7.1 (Thunderbolt), en0");
+    machine.network.pop_back();
+    expect(machine, "Thunderbolt", State::hint, "no address");
+    machine.outputs["ifconfig bridge0"] = "bridge0: flags=8863<UP> mtu 1500\n\tstatus: inactive\n";
+    expect(machine, "Thunderbolt", State::hint, "no cable");
+    machine.outputs.erase("ifconfig bridge0");
+    expect(machine, "Thunderbolt", State::hint, "no Thunderbolt Bridge");
+}
+
+TEST(doctor, macos_firewall) {
+    const std::string tool = "/usr/libexec/ApplicationFirewall/socketfilterfw ";
+    Machine machine = healthy_mac();
+    machine.outputs[tool + "--getglobalstate"] = "Firewall is enabled. (State = 1)\n";
+    machine.outputs[tool + "--getblockall"] = "Firewall has block all state set to disabled.\n";
+    expect(machine, "firewall", State::hint, "Allow");
+    machine.outputs[tool + "--getblockall"] = "Firewall has block all state set to enabled.\n";
+    expect(machine, "firewall", State::bad, "blocks all");
+    machine.outputs.erase(tool + "--getblockall");
+    machine.outputs[tool + "--getglobalstate"] =
+        "Firewall is blocking all non-essential incoming connections. (State = 2)\n";
+    expect(machine, "firewall", State::bad, "blocks all");
+}
+
+TEST(doctor, macos_local_network_permission) {
+    Machine machine = healthy_mac();
+    expect(machine, "local network", State::good, "Terminal");
+    machine.variables["TERM_PROGRAM"] = "vscode";
+    expect(machine, "local network", State::hint, "vscode");
+    machine.variables = {{"TERM_PROGRAM", "Apple_Terminal"}, {"TMUX", "/tmp/tmux"}};
+    expect(machine, "local network", State::hint, "tmux");
+    machine.variables = {{"SSH_CONNECTION", "1 2 3 4"}};
+    expect(machine, "local network", State::good, "ssh");
+    machine.variables = {{"TERM_PROGRAM", "vscode"}};
+    machine.outputs["sw_vers"] = "14.7\n";
+    expect(machine, "local network", State::good, "before macOS 15");
+}
+
+TEST(doctor, json_says_the_same) {
+    Machine machine = healthy_linux();
+    machine.failures["loopback"] = "a \"quoted\" cause \xff";
+    auto findings = examine(machine);
+    auto parsed = nlohmann::json::parse(as_json(findings));
+    ASSERT_EQ(parsed.size(), findings.size());
+    for (size_t i = 0; i < findings.size(); ++i) {
+        EXPECT_EQ(parsed[i]["check"], findings[i].check);
+        EXPECT_EQ(parsed[i]["mend"], findings[i].mend);
+    }
+    EXPECT_EQ(parsed[2]["state"], "bad");
+    EXPECT_NE(as_text(findings).find("checks: 1 bad, 0 hints"), std::string::npos);
+}
+
+// This machine itself: what jobs need must work where the tests run; and a stale folder is found.
+TEST(doctor, this_machine) {
+    Probes& probes = real_probes();
+    EXPECT_EQ(probes.try_shared_memory(), "");
+    EXPECT_EQ(probes.try_loopback(), "");
+    EXPECT_GE(probes.cores(), probes.usable_cores());
+    EXPECT_EQ(probes.run("echo word"), "word\n");
+    EXPECT_EQ(probes.run("false"), "");
+    std::string folder = probes.temporary_folder() + "/pomona-" + std::to_string(getuid()) +
+                         "-doctortest" + std::to_string(getpid());
+    ASSERT_EQ(mkdir(folder.c_str(), 0700), 0);
+    auto listed = [&] {
+        for (const std::string& each : probes.leftovers())
+            if (each == folder) return true;
+        return false;
+    };
+    EXPECT_FALSE(listed());  // it may be a job that starts
+    utimbuf old{1000000000, 1000000000};
+    ASSERT_EQ(utime(folder.c_str(), &old), 0);
+    EXPECT_TRUE(listed());
+    rmdir(folder.c_str());
+    EXPECT_FALSE(listed());
+}
