@@ -3,7 +3,7 @@
 #   tests/run.sh                 everything that runs in minutes
 #   tests/run.sh --slow          long fuzzing, big simulations, sanitizers too
 #   tests/run.sh -R pattern      only tests whose name matches (any ctest option)
-#   tests/run.sh --report FILE   also writes one file with machine, versions and results to send
+#   tests/run.sh --report FILE   also writes one file to send: machine, versions, doctor, results
 . "$(dirname "$0")/setup.sh"
 slow=no
 report=
@@ -18,6 +18,17 @@ while [ $# -gt 0 ]; do
     shift
 done
 
+if [ -n "$report" ]; then
+    . "$POMONA_ROOT/tests/report.sh"
+    ended() {
+        local status=$?
+        write_report "$POMONA_ROOT" "$POMONA_BUILD" $status "$report"
+        say "The report is in $report: read it before you send it, it names the machine's addresses"
+    }
+    trap ended EXIT  # a run that fails early needs it most
+    rm -f "$POMONA_BUILD/tests.log"
+fi
+
 install_packages tests
 make_venv
 mkdir -p "$(dirname "$POMONA_BUILD")"
@@ -30,15 +41,5 @@ status=0
     ${arguments[@]+"${arguments[@]}"} 2>&1 | tee "$log" || status=$?
 if [ $slow = yes ]; then
     "$POMONA_ROOT/tests/slow.sh" || status=$?
-fi
-if [ -n "$report" ]; then
-    {
-        commit=$(git -C "$POMONA_ROOT" rev-parse --short HEAD 2> /dev/null)
-        echo "Pomona test report, $(date -u +%Y-%m-%dT%H:%M:%SZ), commit $commit"
-        uname -a
-        "$POMONA_BUILD/bin/pomona" info
-        cat "$log"
-    } > "$report"
-    say "The report is in $report"
 fi
 exit $status
