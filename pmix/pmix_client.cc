@@ -8,6 +8,7 @@
 #include "pmix/origin.h"
 #include "pmix/pmix_value.h"
 
+#include <algorithm>
 #include <charconv>
 #include <cstdlib>
 #include <mutex>
@@ -17,6 +18,8 @@
 namespace pomona {
 
 namespace {
+
+constexpr int64_t kRanksMax = 1 << 24;  // more is a mistake of the server
 
 std::mutex death_mutex;
 std::function<void(int)> death_function;  // PMIx handlers carry no context of ours
@@ -49,12 +52,12 @@ public:
         job_.tag = tag_of(format("{}/{}", getuid(), job_.id));
         job_.rank = static_cast<int>(self_.rank);
         auto size = number_of(PMIX_RANK_WILDCARD, PMIX_JOB_SIZE);
-        if (!size || *size < 1 || *size <= job_.rank)
+        if (job_.rank < 0 || !size || *size <= job_.rank || *size > kRanksMax)
             return Error{Code::malformed, "The PMIx server does not tell the size of the job"};
         job_.size = static_cast<int>(*size);
         job_.universe_size = static_cast<int>(
-            number_of(PMIX_RANK_WILDCARD, PMIX_UNIV_SIZE).value_or(job_.size));
-        job_.universe_size = std::max(job_.universe_size, job_.size);
+            std::clamp<int64_t>(number_of(PMIX_RANK_WILDCARD, PMIX_UNIV_SIZE).value_or(job_.size),
+                                job_.size, kRanksMax));
         job_.app_number = static_cast<int>(number_of(self_.rank, PMIX_APPNUM).value_or(0));
         job_.host = text_of_key(self_.rank, PMIX_HOSTNAME);
         if (job_.host.empty()) job_.host = host_name();
@@ -93,12 +96,11 @@ public:
             return pmix_error(pmix_, status, "Nothing was published under this key", rank);
         std::vector<std::byte> out;
         bool right = value && value->type == PMIX_BYTE_OBJECT;
-        if (right) {
+        if (right && value->data.bo.bytes) {
             auto* bytes = reinterpret_cast<const std::byte*>(value->data.bo.bytes);
             out.assign(bytes, bytes + value->data.bo.size);
-            std::free(value->data.bo.bytes);
         }
-        std::free(value);
+        free_pmix_value(value);
         if (!right) return Error{Code::malformed, "A published value has the wrong type", rank};
         return out;
     }
@@ -161,18 +163,15 @@ private:
         pmix_value_t* value = get(rank, key);
         if (!value) return std::nullopt;
         auto out = pmix_number(*value);
-        std::free(value);
+        free_pmix_value(value);
         return out;
     }
     std::string text_of_key(pmix_rank_t rank, const char* key) {
         pmix_value_t* value = get(rank, key);
         if (!value) return {};
         std::string out;
-        if (value->type == PMIX_STRING && value->data.string) {
-            out = value->data.string;
-            std::free(value->data.string);
-        }
-        std::free(value);
+        if (value->type == PMIX_STRING && value->data.string) out = value->data.string;
+        free_pmix_value(value);
         return out;
     }
 
@@ -201,6 +200,7 @@ private:
             int rank = -1;
             auto parsed = std::from_chars(at, end, rank);
             if (parsed.ec == std::errc{} && rank >= 0 && rank < job_.size) job_.node_of[rank] = 0;
+            if (parsed.ptr == end) break;
             at = parsed.ptr + 1;
         }
     }
@@ -213,9 +213,10 @@ private:
             if (std::string_view(info[i].key) == PMIX_EVENT_AFFECTED_PROC &&
                 info[i].value.type == PMIX_PROC && info[i].value.data.proc)
                 rank = static_cast<int>(info[i].value.data.proc->rank);
+        // Ranks above the largest int are PMIx's words for several: -1 to us.
         {
             std::lock_guard lock(death_mutex);
-            if (death_function) death_function(rank);
+            if (death_function) death_function(std::max(rank, -1));
         }
         if (done) done(PMIX_EVENT_ACTION_COMPLETE, nullptr, 0, nullptr, nullptr, done_data);
     }
@@ -237,7 +238,11 @@ Result<std::unique_ptr<Wireup>> start_under_pmix() {
             "install it (Debian: libpmix2, Homebrew: pmix)", why);
         return library.error();
     }
-    auto wireup = std::make_unique<PmixWireup>(**library);
+    return start_under_pmix(**library);
+}
+
+Result<std::unique_ptr<Wireup>> start_under_pmix(const PmixLibrary& library) {
+    auto wireup = std::make_unique<PmixWireup>(library);
     TRY(wireup->join());
     return std::unique_ptr<Wireup>(std::move(wireup));
 }

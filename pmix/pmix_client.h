@@ -6,6 +6,10 @@
 
 namespace pomona {
 
+struct PmixLibrary;
+
 Result<std::unique_ptr<Wireup>> start_under_pmix();
+// With these functions for PMIx (its fuzzer has its own).
+Result<std::unique_ptr<Wireup>> start_under_pmix(const PmixLibrary& library);
 
 }  // namespace pomona

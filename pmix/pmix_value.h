@@ -7,6 +7,7 @@
 #include "pmix/pmix_library.h"
 
 #include <cstdint>
+#include <cstdlib>
 #include <cstring>
 #include <optional>
 #include <string_view>
@@ -54,6 +55,15 @@ inline std::optional<int64_t> pmix_number(const pmix_value_t& value) {
         case PMIX_BOOL: return value.data.flag;
         default: return std::nullopt;
     }
+}
+
+// A value from PMIx_Get and what it points to, whatever type the server chose. (The library's own
+// function for it changed its name between versions.)
+inline void free_pmix_value(pmix_value_t* value) {
+    if (!value) return;
+    if (value->type == PMIX_STRING) std::free(value->data.string);
+    if (value->type == PMIX_BYTE_OBJECT) std::free(value->data.bo.bytes);
+    std::free(value);
 }
 
 }  // namespace pomona
