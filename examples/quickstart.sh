@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # examples/quickstart.sh: from a clone to a training step over Pomona. Installs what is missing
-# (saying what), builds, and runs: an MPI program over shared memory and over TCP, data-parallel
-# training on real data, and a benchmark. Results: .build/quickstart.
+# (saying what), builds, measures what messages cost here, and runs: an MPI program over shared memory
+# and over TCP, data-parallel training on real data, and a benchmark. Results: .build/quickstart.
 . "$(dirname "$0")/../tests/setup.sh"
 install_packages
 make_venv
@@ -13,6 +13,9 @@ mkdir -p "$out"
 bin=$POMONA_BUILD/bin
 export PYTHONPATH=$POMONA_BUILD/python
 export PATH=$POMONA_VENV/bin:$PATH   # plots are drawn by its matplotlib
+
+say "0. What messages cost on this machine: measured once, for all jobs to come (pomona tune repeats it)"
+"$bin/pomona" tune --once || echo "Built-in estimates serve instead."
 
 say "1. An MPI program, compiled with our mpicc, on 4 ranks"
 "$bin/mpicc" -O2 -o "$out/ring" "$POMONA_ROOT/examples/ring.c"

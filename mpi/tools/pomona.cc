@@ -191,6 +191,8 @@ int main(int argc, char** argv) {
     tune_command->add_flag("--json", tuning.json, "print as JSON");
     tune_command->add_flag("--dry-run", tuning.dry_run, "measure and print, keep nothing");
     tune_command->add_flag("--once", tuning.once, "nothing to do when this machine was measured before");
+    bool machine = false;
+    tune_command->add_flag("--machine", machine, "only print the name that this machine's figures carry");
     tune_command->add_flag("--rank", rank)->group("");  // under its own mpirun
     CLI11_PARSE(app, argc, argv);
     if (app.got_subcommand("info"))
@@ -198,6 +200,7 @@ int main(int argc, char** argv) {
     if (app.got_subcommand("doctor")) return doctor::command(json);
     if (app.got_subcommand("params")) return params(markdown);
     if (app.got_subcommand("counters")) return counters();
+    if (machine) return print(links_machine() + "\n"), 0;
     if (app.got_subcommand("tune")) return rank ? tune_rank() : tune(tuning, cache_path(environ, "links"));
     return cost(options);
 }

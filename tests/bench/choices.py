@@ -1,0 +1,150 @@
+#!/usr/bin/env python3
+"""tests/bench/choices.py: is the algorithm that the library takes by itself about the fastest one?
+
+Runs mpi-bench with every algorithm of a collective forced in turn, and with none forced, in interleaved
+repetitions, and holds the time of the choice against the best one's. Run by hand on a quiet machine:
+
+    tests/bench/choices.py --bin build/bin --json docs/bench/choices.json
+
+A time is the median of the repetitions' medians (--statistic min: the least of all samples, for a machine
+that others use too). Runs of the algorithm that is chosen anyway count as runs of the choice.
+"""
+import argparse
+import json
+import os
+import re
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+COLLECTIVES = ["allreduce", "bcast", "allgather", "reduce_scatter", "alltoall"]
+SIZES = [8, 1 << 10, 16 << 10, 256 << 10, 4 << 20]
+ROW = re.compile(r"^\s*([0-9.]+) us\s+(\w+)(?::segments=(\d+))?")
+
+
+def show(size):
+    for unit, name in ((1 << 20, "MiB"), (1 << 10, "KiB")):
+        if size >= unit:
+            return f"{size // unit} {name}"
+    return f"{size} B"
+
+
+def output_of(command):
+    done = subprocess.run(command, capture_output=True, text=True, timeout=300)
+    if done.returncode:
+        raise RuntimeError(f"{' '.join(command)} ended with {done.returncode}:\n{done.stderr}")
+    return done.stdout
+
+
+class Choices:
+    def __init__(self, args):
+        self.args = args
+        self.times = {}  # (ranks, collective, size, algorithm): a time of each repetition, in us
+
+    def prices(self, ranks, collective, size):
+        """The algorithms that may serve, the cheapest first, as (name, microseconds)."""
+        # pomona cost takes a block where every rank has its own; mpi-bench the whole vector.
+        block = size // ranks if collective == "reduce_scatter" else size
+        words = [f"{self.args.bin}/pomona", "cost", collective, str(block), "-n", str(ranks),
+                 "--machine", self.args.transport]
+        if self.args.links:
+            words += ["--links", self.args.links]
+        rows = [ROW.match(line) for line in output_of(words).splitlines()]
+        return [(row[2], float(row[1])) for row in rows if row]
+
+    def run(self, ranks, collective, algorithm):
+        words = [f"{self.args.bin}/mpirun", "-n", str(ranks), "--set",
+                 f"transports=self,{self.args.transport}", "--set", f"{collective}={algorithm}"]
+        if self.args.links:
+            words += ["--set", f"links={self.args.links}"]
+        if sys.platform == "linux" and ranks <= os.cpu_count():
+            words += ["--bind-to", "core"]
+        for sizes, step in ((f"{SIZES[0]}:{SIZES[1]}", "128"), (f"{SIZES[2]}:{SIZES[4]}", "16")):
+            with tempfile.NamedTemporaryFile(suffix=".json") as file:
+                output_of(words + [f"{self.args.bin}/mpi-bench", collective, "-s", sizes, "--step",
+                                   step, "-t", str(self.args.time), "-q", "--json", file.name])
+                results = json.loads(Path(file.name).read_text())["rows"]
+            for row in results:
+                key = "min_us" if self.args.statistic == "min" else "p50_us"
+                self.times.setdefault((ranks, collective, row["bytes"], algorithm), []).append(row[key])
+
+    def repeat(self):
+        jobs = []
+        for ranks in self.args.ranks:
+            for collective in self.args.collectives:
+                names = {name for size in SIZES for name, _ in self.prices(ranks, collective, size)}
+                jobs += [(ranks, collective, name) for name in ["auto", *sorted(names)]]
+        for repetition in range(self.args.repeat):
+            turn = repetition * 5 % len(jobs)
+            for number, job in enumerate(jobs[turn:] + jobs[:turn]):
+                print(f"\r{repetition + 1}/{self.args.repeat}: {number + 1}/{len(jobs)} ", end="",
+                      file=sys.stderr, flush=True)
+                self.run(*job)
+        print("\r" + " " * 30 + "\r", end="", file=sys.stderr)
+
+    def rows(self):
+        middle = min if self.args.statistic == "min" else statistics.median
+        out = []
+        for ranks in self.args.ranks:
+            for collective in self.args.collectives:
+                for size in SIZES:
+                    prices = self.prices(ranks, collective, size)
+                    choice = prices[0][0]
+                    pooled = {name: list(self.times.get((ranks, collective, size, name), []))
+                              for name, _ in prices}
+                    pooled[choice] += self.times[(ranks, collective, size, "auto")]
+                    taken = {name: middle(values) for name, values in pooled.items() if values}
+                    best = min(taken, key=taken.get)
+                    out.append({"ranks": ranks, "collective": collective, "bytes": size,
+                                "choice": choice, "best": best, "ratio": taken[choice] / taken[best],
+                                "us": taken, "model_us": dict(prices)})
+        return out
+
+
+def parse():
+    parser = argparse.ArgumentParser(description=__doc__,
+                                     formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--bin", default="build/bin", help="folder of mpirun, mpi-bench and pomona")
+    parser.add_argument("-n", "--ranks", type=int, nargs="+", default=[2, 4])
+    parser.add_argument("--collectives", nargs="+", default=COLLECTIVES, choices=COLLECTIVES)
+    parser.add_argument("--transport", default="shm", choices=["shm", "tcp"])
+    parser.add_argument("--links", default="", help="costs to choose by, as the parameter links")
+    parser.add_argument("-r", "--repeat", type=int, default=5)
+    parser.add_argument("-t", "--time", type=float, default=0.02, help="seconds per size and run")
+    parser.add_argument("--statistic", choices=["p50", "min"], default="p50")
+    parser.add_argument("--limit", type=float, default=1.25, help="ratio that is good enough")
+    parser.add_argument("--json", help="write everything to this file")
+    return parser.parse_args()
+
+
+def main():
+    args = parse()
+    choices = Choices(args)
+    load = [round(os.getloadavg()[0], 2)]
+    choices.repeat()
+    load.append(round(os.getloadavg()[0], 2))
+    rows = choices.rows()
+    print(f"{'ranks':>5} {'collective':<15}{'size':>8}  {'choice':<20}{'us':>10}  {'best':<20}"
+          f"{'us':>10}{'ratio':>7}")
+    for row in rows:
+        mark = "  <-" if row["ratio"] > args.limit else ""
+        print(f"{row['ranks']:>5} {row['collective']:<15}{show(row['bytes']):>8}  {row['choice']:<20}"
+              f"{row['us'][row['choice']]:>10.2f}  {row['best']:<20}{row['us'][row['best']]:>10.2f}"
+              f"{row['ratio']:>7.2f}{mark}")
+    good = sum(row["ratio"] <= args.limit for row in rows)
+    print(f"{good} of {len(rows)} choices are within {args.limit} of the best")
+    if args.json:
+        document = {"schema": 1, "tool": "choices", "date": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()),
+                    "command": "tests/bench/choices.py " + " ".join(sys.argv[1:]),
+                    "cores": os.cpu_count(), "load": load, "statistic": args.statistic,
+                    "repetitions": args.repeat, "transport": args.transport, "links": args.links,
+                    "good": good, "rows": rows}
+        Path(args.json).write_text(json.dumps(document, indent=1) + "\n")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

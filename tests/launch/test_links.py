@@ -1,0 +1,140 @@
+# tests/launch/test_links.py: the costs of links on their way from the file of `pomona tune` through
+# mpirun to the ranks, and which of several sources counts. No figure here was measured: the file is
+# written by hand. Needs POMONA_TEST_MPIRUN and POMONA_TEST_POMONA; ctest sets them.
+import json
+import os
+import re
+import subprocess
+import tempfile
+import unittest
+
+MPIRUN = os.environ["POMONA_TEST_MPIRUN"]
+POMONA = os.environ["POMONA_TEST_POMONA"]
+DEAR_LATENCY = "shm=9000000:9000000:0.001,tcp=9000000:9000000:0.001,copy=0.01,reduce=0.01"
+DEAR_BYTES = "shm=1:1:1000,tcp=1:1:1000,copy=0.01,reduce=0.01"
+
+
+class Links(unittest.TestCase):
+    def setUp(self):
+        self.folder = tempfile.TemporaryDirectory()
+        self.addCleanup(self.folder.cleanup)
+        self.file = os.path.join(self.folder.name, "pomona", "links")
+        self.environment = {k: v for k, v in os.environ.items() if not k.startswith("POMONA_")}
+        self.environment.update(XDG_CACHE_HOME=self.folder.name, POMONA_CONFIG="/dev/null")
+
+    def run_it(self, *words, **changes):
+        return subprocess.run([*words], capture_output=True, text=True, timeout=60,
+                              env={**self.environment, **changes}, stdin=subprocess.DEVNULL)
+
+    def machine(self):
+        """This machine's name, as the doubt over a foreign file shows it."""
+        done = self.run_it(POMONA, "tune", "--machine")
+        self.assertEqual(done.returncode, 0, done.stderr)
+        return done.stdout.strip()
+
+    def keep(self, links, machine=None):
+        os.makedirs(os.path.dirname(self.file), exist_ok=True)
+        with open(self.file, "w") as file:
+            file.write(f"pomona-links 1\nmachine {machine or self.machine()}\n"
+                       f"date 2026-01-31\n{links}\n")
+
+    def links_of_ranks(self, *options, **changes):
+        """What `pomona info` says in each of two ranks: the parameter as a rank reads it."""
+        done = self.run_it(MPIRUN, "-n", "2", *options, POMONA, "info", **changes)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.said = done.stderr
+        found = re.findall(r"^ *links = (.*)$", done.stdout, re.M)
+        return found, done.stdout.count("parameters that differ")
+
+    def head(self, *words, **changes):
+        done = self.run_it(POMONA, "cost", "allreduce", "64K", "-n", "16", *words, **changes)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        lines = done.stdout.splitlines()
+        return lines[0], re.match(r" *[0-9.]+ us +(\w+)", lines[1])[1], done.stderr
+
+    def test_mpirun_hands_the_measured_ones_to_all_ranks(self):
+        self.keep(DEAR_BYTES)
+        self.assertEqual(self.links_of_ranks(), ([DEAR_BYTES] * 2, 2))
+        self.assertEqual(self.said, "")
+
+    def test_without_a_file_there_is_nothing_to_hand_on(self):
+        self.assertEqual(self.links_of_ranks(), ([], 2))
+        self.assertFalse(os.path.exists(self.file))
+
+    def test_what_the_user_says_comes_first(self):
+        self.keep(DEAR_BYTES)
+        self.assertEqual(self.links_of_ranks("--set", "links=built-in")[0], ["built-in"] * 2)
+        self.assertEqual(self.links_of_ranks(POMONA_LINKS=DEAR_LATENCY)[0], [DEAR_LATENCY] * 2)
+        config = os.path.join(self.folder.name, "config")
+        with open(config, "w") as file:
+            file.write("links = shm=1:2:3\n")
+        self.assertEqual(self.links_of_ranks(POMONA_CONFIG=config)[0], ["shm=1:2:3"] * 2)
+        self.assertEqual(self.links_of_ranks("--set", "links=")[0], [DEAR_BYTES] * 2)
+
+    def test_the_file_of_another_machine_is_not_taken(self):
+        self.keep(DEAR_BYTES, machine="Some other processor, 8 hardware threads, Linux x86_64")
+        self.assertEqual(self.links_of_ranks(), ([], 2))
+        self.assertIn("built-in estimates", self.head()[0])
+        self.assertEqual(self.said, "")
+        self.links_of_ranks("--verbose")
+        self.assertIn("measured on another machine", self.said)
+
+    def test_a_damaged_file_is_told_of_and_ignored(self):
+        self.keep(DEAR_BYTES)
+        with open(self.file, "a") as file:
+            file.write("more\n")
+        self.assertEqual(self.links_of_ranks(), ([], 2))
+        self.assertIn(f"{self.file} is ignored", self.said)
+        self.assertIn("does not parse", self.head()[2])
+
+    def test_no_cache_folder_is_no_error(self):
+        for changes in ({"XDG_CACHE_HOME": "/dev/null"}, {"XDG_CACHE_HOME": "", "HOME": ""},
+                        {"XDG_CACHE_HOME": "/proc/1/nowhere"}):
+            self.assertEqual(self.links_of_ranks(**changes), ([], 2))
+            self.assertEqual(self.said, "")
+
+    def test_malformed_costs_are_told_of_and_ignored(self):
+        head, _, said = self.head("--links", "shm=1:2")
+        self.assertIn("built-in estimates", head)
+        self.assertIn("shm takes L:o:G", said)
+
+    def test_cost_says_whose_costs_it_reckons_with(self):
+        self.assertIn("costs of links: built-in estimates", self.head()[0])
+        self.keep(DEAR_LATENCY)
+        head, by_latency, _ = self.head()
+        self.assertIn("measured on this machine on 2026-01-31", head)
+        head, by_bytes, _ = self.head("--links", DEAR_BYTES)
+        self.assertIn("costs of links: given", head)
+        self.assertNotEqual(by_latency, by_bytes)
+        self.assertEqual(self.head(POMONA_LINKS=DEAR_BYTES)[1], by_bytes)
+
+    def test_tune_measures_fits_and_keeps(self):
+        # Goal: the whole way. Method: shape of the output alone; figures are the machine's matter.
+        done = self.run_it(POMONA, "tune", "--dry-run", "--json")
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertFalse(os.path.exists(self.file))
+        found = json.loads(done.stdout)
+        self.assertEqual([each["transport"] for each in found["transports"]], ["shm", "tcp"])
+        for each in found["transports"]:
+            self.assertGreater(each["G_ns"], 0)
+            self.assertGreater(each["L_ns"] + 2 * each["o_ns"], 0)
+            self.assertEqual((each["sizes"][0]["bytes"], each["sizes"][-1]["bytes"]), (8, 4 << 20))
+        done = self.run_it(POMONA, "tune")
+        self.assertEqual(done.returncode, 0, done.stderr)
+        links = re.search(r"^links=(.*)$", done.stdout, re.M)[1]
+        self.assertEqual(self.links_of_ranks()[0], [links] * 2)
+        self.assertIn("measured on this machine", self.head()[0])
+        before = os.stat(self.file)
+        done = self.run_it(POMONA, "tune", "--once")
+        self.assertEqual((done.returncode, done.stdout), (0, ""), done.stderr)
+        self.assertEqual(os.stat(self.file).st_ino, before.st_ino)
+
+    def test_tune_says_when_it_cannot_keep_them(self):
+        done = self.run_it(POMONA, "tune", XDG_CACHE_HOME="/dev/null")
+        self.assertEqual(done.returncode, 1)
+        self.assertIn("Cannot write the file of measured figures", done.stderr)
+        self.assertIn("links=shm=", done.stdout)
+
+
+if __name__ == "__main__":
+    unittest.main()
