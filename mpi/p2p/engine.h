@@ -105,7 +105,8 @@ public:
     }
     void wait(Request& request) {
         if (request.done()) return;
-        if (!threaded_) awaited_ = &request;
+        if (threaded_) return wait_shared([&] { return request.done(); });
+        awaited_ = &request;
         wait_until([&] { return request.done(); });
         awaited_ = nullptr;
     }
