@@ -116,7 +116,8 @@ bool reserved(std::string_view variable) {
         if (variable.starts_with(prefix)) return true;
     for (std::string_view name : {"POMONA_CONFIG", "POMONA_SEED", "POMONA_MPIRUN", "POMONA_PYTHON",
                                   "POMONA_BUILD", "POMONA_VENV", "POMONA_HOME", "POMONA_TRACE",
-                                  "POMONA_OVERSUBSCRIBED"})
+                                  "POMONA_OVERSUBSCRIBED", "POMONA_CC", "POMONA_CXX",
+                                  "POMONA_JOBS", "POMONA_FUZZ_SECONDS"})
         if (variable == name) return true;
     return false;
 }

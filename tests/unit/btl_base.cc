@@ -38,6 +38,12 @@ TEST(Params, wrong_names_get_the_nearest_one) {
     EXPECT_NE(got.complaints[0].find("did you mean eager_max"), std::string::npos) << got.complaints[0];
 }
 
+// Variables of the compiler wrappers and of the scripts are not taken for parameters.
+TEST(Params, other_variables_of_pomona_are_no_mistakes) {
+    Read got = read({"POMONA_CC=clang", "POMONA_CXX=clang++", "POMONA_SEED=1", "POMONA_FUZZ_SECONDS=5"});
+    EXPECT_TRUE(got.complaints.empty()) << got.complaints[0];
+}
+
 TEST(Params, wrong_values_are_told_and_ignored) {
     for (const char* wrong : {"POMONA_EAGER_MAX=", "POMONA_EAGER_MAX=x", "POMONA_EAGER_MAX=1Q",
                               "POMONA_EAGER_MAX=-1", "POMONA_EAGER_MAX=99999999999999999999",
