@@ -1,33 +1,77 @@
 #!/usr/bin/env bash
-# tests/slow.sh: the tiers that take long: sanitizers over unit, property and simulation tests, ranks
-# as threads under the thread sanitizer, and fuzzing (POMONA_FUZZ_SECONDS each, default 60).
-# Called by `tests/run.sh --slow`; builds beside the release tree.
+# tests/slow.sh: the tiers that take long: unit, property and simulation tests and MPI programs under the
+# address and undefined-behaviour sanitizers; ranks as threads, and threads of ranks, under the thread
+# sanitizer; and fuzzing (POMONA_FUZZ_SECONDS each, default 60) where clang++ is installed.
+# Called by `tests/run.sh --slow`; builds beside the release tree. POMONA_JOBS: jobs at a time.
+#   tests/slow.sh                   all tiers
+#   tests/slow.sh address thread    only these (address, thread, fuzz)
 . "$(dirname "$0")/setup.sh"
 find_cmake
 builds=$(dirname "$POMONA_BUILD")
-jobs=$(getconf _NPROCESSORS_ONLN)
+mkdir -p "$builds"
+jobs=${POMONA_JOBS:-$(getconf _NPROCESSORS_ONLN)}
+tiers=${*:-address thread fuzz}
 status=0
-for kind in address,undefined thread; do
-    tree=$builds/${kind%%,*}
+
+configure() {  # tree, options...
+    local tree=$1
+    shift
+    "$CMAKE" -S "$POMONA_ROOT" -B "$tree" -G Ninja -DCMAKE_BUILD_TYPE=RelWithDebInfo \
+        -DPOMONA_PYTHON="$POMONA_VENV/bin/python" "$@" > "$tree.log" 2>&1 ||
+        { tail -n 30 "$tree.log"; fail "CMake failed; the whole output is in $tree.log"; }
+}
+
+build_tree() {  # tree, targets...
+    local tree=$1 targets=()
+    shift
+    for target; do targets+=(--target "$target"); done
+    "$CMAKE" --build "$tree" -j "$jobs" ${targets[@]+"${targets[@]}"} > "$tree.build.log" 2>&1 || {
+        grep -E -A8 'error|FAILED' "$tree.build.log" | head -n 60
+        fail "The build failed; the whole output is in $tree.build.log"
+    }
+}
+
+sanitized() {  # sanitizers, ctest options...
+    local kind=$1 tree=$builds/${1%%,*} begin=$SECONDS
+    shift
     say "Sanitizer: $kind"
-    "$CMAKE" -S "$POMONA_ROOT" -B "$tree" -G Ninja -DCMAKE_BUILD_TYPE=RelWithDebInfo \
-        -DPOMONA_SANITIZE="$kind" > "$tree.log" 2>&1 || fail "CMake failed; see $tree.log"
-    "$CMAKE" --build "$tree" -j "$jobs" > "$tree.build.log" 2>&1 || fail "The build failed; see $tree.build.log"
-    "$CTEST" --test-dir "$tree" --output-on-failure -j "$jobs" -L 'unit|fuzz' || status=$?
-done
-if command -v clang++ > /dev/null; then
-    tree=$builds/fuzz
-    say "Fuzzing, ${POMONA_FUZZ_SECONDS:-60} s each"
-    "$CMAKE" -S "$POMONA_ROOT" -B "$tree" -G Ninja -DCMAKE_BUILD_TYPE=RelWithDebInfo \
-        -DCMAKE_C_COMPILER=clang -DCMAKE_CXX_COMPILER=clang++ -DPOMONA_FUZZ=ON \
-        -DPOMONA_SANITIZE=address,undefined > "$tree.log" 2>&1 || fail "CMake failed; see $tree.log"
+    configure "$tree" -DPOMONA_SANITIZE="$kind"
+    build_tree "$tree"
+    say "Built in $((SECONDS - begin)) s; testing"
+    begin=$SECONDS
+    # Programs are compiled for the sanitizer too: its runtime must come first.
+    POMONA_CC="${CC:-cc} -fsanitize=$kind -g" POMONA_CXX="${CXX:-c++} -fsanitize=$kind -g" \
+        ASAN_OPTIONS=detect_leaks=0 UBSAN_OPTIONS=print_stacktrace=1:halt_on_error=1 \
+        TSAN_OPTIONS="suppressions=$POMONA_ROOT/tests/threads/tsan.supp" \
+        "$CTEST" --test-dir "$tree" --output-on-failure -j "$jobs" "$@" || status=$?
+    say "Tested in $((SECONDS - begin)) s"
+}
+
+fuzz() {
+    local tree=$builds/fuzz seconds=${POMONA_FUZZ_SECONDS:-60} source name
+    command -v clang++ > /dev/null || { say "No clang++: no fuzzing"; return; }
+    say "Fuzzing, $seconds s each"
+    configure "$tree" -DCMAKE_C_COMPILER=clang -DCMAKE_CXX_COMPILER=clang++ -DPOMONA_FUZZ=ON \
+        -DPOMONA_SANITIZE=address,undefined
     for source in "$POMONA_ROOT"/tests/fuzz/corpus/*/; do
         name=$(basename "$source")
-        "$CMAKE" --build "$tree" -j "$jobs" --target "fuzz_$name" > "$tree.build.log" 2>&1 ||
-            fail "The build failed; see $tree.build.log"
+        build_tree "$tree" "fuzz_$name"
         mkdir -p "$tree/found/$name"
-        "$(find "$tree" -name "fuzz_$name" -type f)" -max_total_time="${POMONA_FUZZ_SECONDS:-60}" \
-            -print_final_stats=0 "$tree/found/$name" "$source" || status=$?
+        say "fuzz_$name"
+        # What is new goes to found/; what crashes is left in the tree.
+        (cd "$tree" && "$(find . -name "fuzz_$name" -type f)" -max_total_time="$seconds" \
+            -rss_limit_mb=2048 -timeout=20 -verbosity=0 "found/$name" "$source") || status=$?
     done
-fi
+}
+
+for tier in $tiers; do
+    case $tier in
+    address) sanitized address,undefined -L 'unit|fuzz|programs' ;;
+    # Without threads of their own, and slow: kernels and datatypes.
+    thread) sanitized thread -L 'unit|fuzz|threads' -E 'accel_kernels|datatype_random' ;;
+    fuzz) fuzz ;;
+    *) fail "There is no tier $tier; address, thread and fuzz are" ;;
+    esac
+done
+[ $status = 0 ] && say "All of it passed" || say "Something failed, see above"
 exit $status
