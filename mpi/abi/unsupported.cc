@@ -21,7 +21,7 @@ int unsupported(const char* function, MPI_Session session) {
                      kSentence);
 }
 
-// There are no open files: the handler of MPI_FILE_NULL answers, by default MPI_ERRORS_RETURN.
+// The handler of MPI_FILE_NULL answers, by default MPI_ERRORS_RETURN.
 int unsupported(const char* function, MPI_File) {
     MPI_File none = MPI_FILE_NULL;
     return fail_with(function, file_errhandler().get(), &none, MPI_ERR_UNSUPPORTED_OPERATION,

@@ -18,7 +18,7 @@ struct Hints {
     // All keys with the values in use.
     Ref<Info> told() const;
 
-    size_t cb_buffer_size = size_t{4} << 20;  // bytes that an aggregator handles at a time
+    size_t cb_buffer_size = size_t{16} << 20;  // bytes that an aggregator handles at a time
     int cb_nodes = 0;                         // aggregators; 0: chosen by the number of ranks
     size_t ind_rd_buffer_size = size_t{4} << 20;  // bytes that one sieving read may span
     When collective_read = When::automatic;   // two-phase reads and writes

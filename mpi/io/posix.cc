@@ -45,7 +45,7 @@ int io_error_class(int os_errno) {
 // What to do about it.
 static const char* advice(int os_errno) {
     switch (os_errno) {
-    case ENOENT: return "check the path, or add MPI_MODE_CREATE";
+    case ENOENT: return "check the path and its folder, or add MPI_MODE_CREATE";
     case EACCES:
     case EPERM: return "check the permissions of the file and of its folder";
     case EEXIST: return "choose another name, or open without MPI_MODE_EXCL";

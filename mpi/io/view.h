@@ -65,7 +65,7 @@ public:
     const std::string& datarep() const { return datarep_; }
     // Files hold big-endian data of standard sizes.
     bool external() const { return external_; }
-    // Bytes of one element of a type in the stream.
+    // Bytes of one element of a type in the stream, and of an etype.
     MPI_Count stream_size(const Datatype& type) const;
     MPI_Count etype_size() const { return etype_size_; }
     // The extent of a type as it lies in the file.
@@ -104,11 +104,13 @@ public:
             size = bytes;
             return going;
         };
-        for (MPI_Offset at = position, end = position + length; at < end && going;) {
-            MPI_Offset tile = at / layout_.size, first = at % layout_.size;
-            MPI_Offset last = std::min(layout_.size, first + end - at);
-            each_block(layout_, displacement_ + tile * extent_, first, last, merge);
-            at += last - first;
+        MPI_Offset first = position % layout_.size;
+        for (MPI_Offset base = displacement_ + position / layout_.size * extent_; length > 0 && going;
+             base += extent_) {
+            MPI_Offset last = std::min(layout_.size, first + length);
+            each_block(layout_, base, first, last, merge);
+            length -= last - first;
+            first = 0;
         }
         if (going) visit(start, size);
     }
