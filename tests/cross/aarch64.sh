@@ -1,8 +1,9 @@
 #!/usr/bin/env bash
-# tests/cross/aarch64.sh: the kernels' unit tests as an Arm program under qemu-user.
-# Compiles with g++ for aarch64 (static), then runs with 16 KiB pages as macOS has them: once on
-# a CPU with half-precision and bfloat16 instructions, once with half only, once with neither. Proves
-# results, not speed. Needs g++-aarch64-linux-gnu, qemu-user and the sources of GoogleTest.
+# tests/cross/aarch64.sh: tests of kernels and wire code as Arm programs under qemu-user.
+# Compiles with g++ for aarch64 (static), then runs with 16 KiB pages as macOS has them. Kernels: once on
+# a CPU with half-precision and bfloat16 instructions, once with half only, once with neither. Wire
+# code: frames, addresses, parameters, rings and packed datatypes, with the mutated inputs of
+# tests/fuzz. Proves results, not speed, nor the weak order of memory. Needs g++-aarch64-linux-gnu, qemu-user and the sources of GoogleTest.
 # Usage: tests/cross/aarch64.sh [build folder]
 set -euo pipefail
 root=$(cd "$(dirname "$0")/../.." && pwd)
@@ -17,24 +18,46 @@ done
 
 mkdir -p "$build"
 launcher=$(command -v ccache || true)
-common=(-std=c++20 -O3 -Wall -Wextra -Werror -ffp-contract=off -I"$root")
-objects=()
-compile() {  # source flags...
-    local source=$1 object="$build/$(basename "$1").o"
+common=(-std=c++20 -Wall -Wextra -Werror -ffp-contract=off -I"$root")
+compile() {  # source flags...: prints the object
+    local source=$1 object
+    object=$build/$(basename "$(dirname "$source")")_$(basename "$source").o
     shift
-    $launcher "$cxx" "${common[@]}" "$@" -c "$source" -o "$object"
-    objects+=("$object")
+    $launcher "$cxx" "${common[@]}" "$@" -c "$source" -o "$object" >&2
+    echo "$object"
 }
-for name in kernel isa portable avx2 avx512 avx512_fp16; do compile "$root/accel/$name.cc"; done
-compile "$root/accel/neon_fp16.cc" -march=armv8.2-a+fp16
-compile "$root/accel/neon_bf16.cc" -march=armv8.2-a+fp16+bf16
+several() {  # flags -- sources...
+    local flags=() source
+    while [ "$1" != -- ]; do flags+=("$1"); shift; done
+    shift
+    for source; do compile "$source" "${flags[@]}"; done
+}
+library() {  # name objects...
+    rm -f "$build/$1"
+    "${cxx%g++}ar" qc "$build/$1" "${@:2}"
+}
 gtest=(-I"$googletest/googletest/include" -I"$googletest/googletest")
-for name in accel_kernels accel_float16 accel_reduce_many; do
-    compile "$root/tests/unit/$name.cc" "${gtest[@]}"
+mapfile -t objects < <(several -O0 -w "${gtest[@]}" -- "$googletest"/googletest/src/gtest-all.cc \
+    "$googletest"/googletest/src/gtest_main.cc)
+library libgtest.a "${objects[@]}"
+cd "$root"
+mapfile -t objects < <(several -O3 -- accel/{kernel,isa,portable,avx2,avx512,avx512_fp16}.cc
+    compile accel/neon_fp16.cc -O3 -march=armv8.2-a+fp16
+    compile accel/neon_bf16.cc -O3 -march=armv8.2-a+fp16+bf16)
+library libaccel.a "${objects[@]}"
+mapfile -t objects < <(several -O3 "${gtest[@]}" -- tests/unit/accel_{kernels,float16,reduce_many}.cc)
+"$cxx" -static -o "$build/accel_kernels" "${objects[@]}" "$build/libaccel.a" "$build/libgtest.a" -lpthread
+
+mapfile -t objects < <(several -O1 -- btl/base/{advice,check,counters,format,log,params}.cc \
+    btl/tcp/interfaces.cc mpi/object/datatype*.cc)
+library libwire.a "${objects[@]}"
+wire=("$build/libwire.a" "$build/libaccel.a")
+mapfile -t objects < <(several -O1 "${gtest[@]}" -- tests/unit/btl_base.cc tests/property/datatype_random.cc)
+"$cxx" -static -o "$build/wire" "${objects[@]}" "${wire[@]}" "$build/libgtest.a" -lpthread
+replay=$(compile tests/fuzz/replay.cc -O1)
+for name in wire shm_ring; do
+    "$cxx" -static -o "$build/replay_$name" "$replay" "$(compile tests/fuzz/$name.cc -O1)" "${wire[@]}"
 done
-compile "$googletest/googletest/src/gtest-all.cc" "${gtest[@]}" -w
-compile "$googletest/googletest/src/gtest_main.cc" "${gtest[@]}" -w
-"$cxx" -static -o "$build/accel_kernels" "${objects[@]}" -lpthread
 
 # The forms a CPU must be seen to have: a test of the wrong form would prove nothing.
 run() {  # cpu expected-form forbidden-form
@@ -48,3 +71,8 @@ run() {  # cpu expected-form forbidden-form
 run max neon_bf16 ""
 run neoverse-n1 neon_fp16 neon_bf16
 run cortex-a57 portable neon_fp16
+
+echo "aarch64 wire code:"
+emulator=("$qemu" -cpu neoverse-n1 -p 16384)
+"${emulator[@]}" "$build/wire" --gtest_brief=1
+for name in wire shm_ring; do "${emulator[@]}" "$build/replay_$name" tests/fuzz/corpus/$name 20000; done
