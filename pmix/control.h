@@ -23,7 +23,9 @@ enum class ControlType : uint8_t {
     fence_done,
     value,       // found u8, value
     gone,        // rank i32 has died
-    refused      // reason: the hello was not accepted
+    refused,     // reason: the hello was not accepted
+    request,     // Service u8, its words (services.h); answered by answer
+    answer       // Code u8, the service's words
 };
 
 constexpr size_t kControlFrameMax = 64u << 20;

@@ -7,6 +7,7 @@
 #include "btl/base/check.h"
 #include "btl/base/log.h"
 #include "pmix/control.h"
+#include "pmix/services.h"
 
 #include <atomic>
 #include <mutex>
@@ -75,6 +76,21 @@ public:
         if (reader.failed()) return Error{Code::malformed, "The answer of mpirun does not parse"};
         if (!found) return Error{Code::not_found, "Nothing was published under this key", rank, 0};
         return std::vector<std::byte>(value.begin(), value.end());
+    }
+
+    Result<std::vector<std::byte>> request(Service service, ConstBytes question) override {
+        std::lock_guard lock(question_);
+        Writer writer;
+        writer.put(service);
+        writer.put_bytes(question);
+        queue(ControlType::request, writer);
+        ControlFrame answer = TRY(ask(ControlType::answer));
+        if (answer.payload.empty())
+            return Error{Code::malformed, "The answer of mpirun does not parse"};
+        auto code = static_cast<Code>(answer.payload[0]);
+        if (code != Code::ok) return Error{code, refusal_of(service)};
+        answer.payload.erase(answer.payload.begin());
+        return std::move(answer.payload);
     }
 
     [[noreturn]] void abort(int code, std::string_view message) override {

@@ -26,7 +26,19 @@ int accept_one(int listener) {
 }  // namespace
 
 ControlServer::ControlServer(event_base* base, int size)
-    : base_(base), ranks_(static_cast<size_t>(size)), size_(size) {}
+    : base_(base) {
+    add_world(size);
+}
+
+int ControlServer::add_world(int count) {
+    int first = size_;
+    size_ += count;
+    ranks_.resize(static_cast<size_t>(size_));
+    for (int rank = first; rank < size_; ++rank)
+        ranks_[static_cast<size_t>(rank)].world = worlds_.size();
+    worlds_.push_back({first, count});
+    return first;
+}
 
 ControlServer::~ControlServer() {
     for (Connection& connection : connections_) {
@@ -66,8 +78,6 @@ void ControlServer::set_phase(int rank, bool finalized) {
     if (rank < 0 || rank >= size_) return;
     ranks_[rank].phase = finalized ? Phase::finalized : Phase::joined;
 }
-
-bool ControlServer::fence_open() const { return arrived_ > 0; }
 
 void ControlServer::accept_all() {
     for (int descriptor; (descriptor = accept_one(listener_)) >= 0;) {
@@ -127,6 +137,9 @@ void ControlServer::handle(Connection& connection, const ControlFrame& frame) {
             rank.published[key].assign(value.begin(), value.end());
             return;
         }
+        case ControlType::request:
+            return send(connection, control_frame(ControlType::answer,
+                                                  services.answer(connection.rank, reader)));
         case ControlType::fence: return fence(connection);
         case ControlType::lookup: return lookup(connection, reader);
         case ControlType::finalized: rank.phase = Phase::finalized; return;
@@ -171,12 +184,13 @@ void ControlServer::lookup(Connection& connection, Reader& reader) {
 
 void ControlServer::fence(Connection& connection) {
     ++ranks_[connection.rank].fences;
-    if (++arrived_ < size_) return;
-    arrived_ = 0;
-    ++fences_done_;
+    World& world = world_of(connection.rank);
+    if (++world.arrived < world.count) return;
+    world.arrived = 0;
+    ++world.fences_done;
     std::vector<std::byte> done = control_frame(ControlType::fence_done);
-    for (Rank& rank : ranks_)
-        if (rank.connection) send(*rank.connection, done);
+    for (int rank = world.first; rank < world.first + world.count; ++rank)
+        if (Connection* member = ranks_[static_cast<size_t>(rank)].connection) send(*member, done);
 }
 
 void ControlServer::send(Connection& connection, const std::vector<std::byte>& frame) {

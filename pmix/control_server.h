@@ -5,6 +5,7 @@
 
 #include "pmix/control.h"
 #include "pmix/forward.h"
+#include "pmix/services.h"
 
 #include <functional>
 #include <list>
@@ -25,12 +26,15 @@ public:
 
     Phase phase(int rank) const { return ranks_[rank].phase; }
     void set_phase(int rank, bool finalized);   // told by another way than the socket
-    bool waits_in_fence(int rank) const { return ranks_[rank].fences > fences_done_; }
-    bool fence_open() const;                 // some rank waits
+    bool waits_in_fence(int rank) const { return ranks_[rank].fences > world_of(rank).fences_done; }
+    bool fence_open(int rank) const { return world_of(rank).arrived > 0; }  // some of its world wait
+    // A further world of `count` ranks, which follow those known; its first rank.
+    int add_world(int count);
     void settle(int rank);                   // reads all that a dead rank has left behind
     void tell_gone(int rank);                // to all that are connected
 
     std::function<void(int rank, int code, const std::string& message)> on_abort;
+    Services services;
 
 private:
     struct Connection {
@@ -46,8 +50,20 @@ private:
         Phase phase = Phase::outside;
         Connection* connection = nullptr;
         long fences = 0;
+        size_t world = 0;
         std::map<std::string, std::vector<std::byte>> published;
     };
+
+    // The processes of one MPI_COMM_WORLD.
+    struct World {
+        int first = 0, count = 0;
+        int arrived = 0;             // ranks in the fence being collected
+        long fences_done = 0;
+    };
+    World& world_of(int rank) { return worlds_[ranks_[static_cast<size_t>(rank)].world]; }
+    const World& world_of(int rank) const {
+        return worlds_[ranks_[static_cast<size_t>(rank)].world];
+    }
 
     void accept_all();
     void read_some(Connection& connection);
@@ -64,9 +80,8 @@ private:
     int listener_ = -1;
     EventPtr acceptable_;
     std::vector<Rank> ranks_;
-    int size_;
-    int arrived_ = 0;            // ranks in the fence being collected
-    long fences_done_ = 0;
+    std::vector<World> worlds_;
+    int size_ = 0;
     std::list<Connection> connections_;
     std::string path_;
 };

@@ -167,9 +167,10 @@ void Launcher::judge(Process& process, int status) {
 
 // A rank that has gone can never enter the barrier in which others wait.
 void Launcher::check_fence() {
-    if (running_ == 0 || !control_->fence_open()) return;
+    if (running_ == 0) return;
     for (Process& process : processes_) {
         if (process.running || control_->waits_in_fence(process.rank)) continue;
+        if (!control_->fence_open(process.rank) && !left_parent_waiting(process)) continue;
         bool never = control_->phase(process.rank) == ControlServer::Phase::outside;
         say(format("rank {} ({}) on {} exited {} while other ranks wait for it in MPI_Init or "
                    "another collective call; the job ends with code 1", process.rank,

@@ -35,6 +35,9 @@ private:
         int rank = 0;
         int program = 0;
         int program_rank = 0;       // among those of its program
+        int first = 0;              // of its world, if it was spawned (world_size not 0)
+        int world_size = 0;
+        int parent = -1;            // who spawned it
         pid_t pid = -1;
         bool running = false;
         std::string name;           // what it executes
@@ -68,6 +71,11 @@ private:
     void check_fence();
     void on_abort(int rank, int code, const std::string& message);
     void on_timeout();
+
+    // Worlds that ranks ask for (launcher_spawn.cc).
+    Result<int> spawn_world(int parent, std::vector<Program> programs);
+    void spawned_environment(const Process& process, std::vector<std::string>& out) const;
+    bool left_parent_waiting(const Process& process) const;
 
     // The end.
     enum class State { running, ending, killing, done };

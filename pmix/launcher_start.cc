@@ -156,6 +156,9 @@ bool Launcher::prepare() {
     control_->on_abort = [this](int rank, int code, const std::string& message) {
         on_abort(rank, code, message);
     };
+    control_->services.on_spawn = [this](int rank, std::vector<Program> programs) {
+        return spawn_world(rank, std::move(programs));
+    };
     if (options_.pmix != "off" && !offer_pmix()) return false;
     common_environment();
     return true;
@@ -226,6 +229,7 @@ std::vector<std::string> Launcher::environment_of(const Process& process) const 
     out.push_back(format("RANK={}", process.rank));
     out.push_back(format("LOCAL_RANK={}", process.rank));
     if (pmix_) out.push_back(format("PMIX_RANK={}", process.rank));
+    if (process.world_size) spawned_environment(process, out);
     const Program& program = options_.programs[static_cast<size_t>(process.program)];
     for (const auto& [name, value] : program.exports) set(out, name, value);
     return out;
@@ -334,7 +338,7 @@ RankStream* Launcher::make_stream(int descriptor, Output& output, const Process&
 
 // Descriptors in `ours` are closed after the start.
 bool Launcher::connect_streams(Process& process, SpawnRequest& request, std::vector<int>& ours) {
-    request.input = input_for(process.rank, ours);
+    request.input = input_for(process.world_size ? -1 : process.rank, ours);
     if (request.input < 0) return false;
     if (!options_.output_filename.empty()) return open_output_files(process, request, ours);
     int read_end = -1;
@@ -365,7 +369,7 @@ bool Launcher::open_output_files(Process& process, SpawnRequest& request, std::v
 // Files and pipes go to the one reader as they are, so that nothing is read that it does not want;
 // a terminal is copied, since it belongs to mpirun's process group.
 int Launcher::input_for(int rank, std::vector<int>& ours) {
-    bool reads = options_.stdin_to == StdinTo::all ||
+    bool reads = (options_.stdin_to == StdinTo::all && rank >= 0) ||
                  (options_.stdin_to == StdinTo::rank && options_.stdin_rank == rank);
     if (reads && options_.stdin_to == StdinTo::rank && !isatty(0)) return 0;
     int read_end = -1, write_end = -1;

@@ -84,7 +84,7 @@ std::string tag_of(std::string_view id) {
 
 void fill_local(Job& job) {
     job.local_ranks.clear();
-    for (int rank = 0; rank < job.size; ++rank) {
+    for (int rank = job.first; rank < job.size; ++rank) {
         if (job.node_of[rank] != job.node_of[job.rank]) continue;
         if (rank == job.rank) job.local_rank = static_cast<int>(job.local_ranks.size());
         job.local_ranks.push_back(rank);
@@ -138,6 +138,8 @@ bool read_job(const char* const* environment, Job& job) {
     if (!nodes.ok()) return false;
     job.rank = *rank;
     job.size = *size;
+    job.first = number(variable(environment, "POMONA_JOB_FIRST"), 0, *rank).value_or(0);
+    job.parent = number(variable(environment, "POMONA_JOB_PARENT"), 0, job.first).value_or(-1);
     job.node_of = std::move(*nodes);
     job.directory = *directory;
     job.host = std::string(variable(environment, "POMONA_JOB_HOST").value_or("localhost"));

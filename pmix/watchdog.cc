@@ -56,6 +56,10 @@ void close_all_but(int kept) {
         if (count < 0 && errno == EINTR) continue;
         if (count != sizeof word) break;  // mpirun is dead
         if (word == kDone) _exit(0);
+        if (word < kDone) {
+            groups.push_back(-word);
+            continue;
+        }
         groups.erase(std::remove(groups.begin(), groups.end(), word), groups.end());
     }
     for (pid_t group : groups) kill(-group, SIGKILL);
@@ -88,6 +92,12 @@ bool Watchdog::start(const std::vector<pid_t>& groups, const std::string& tag,
     close(pipe_);
     pipe_ = -1;
     return false;
+}
+
+// Process groups have numbers above 1: a negative word means one more.
+void Watchdog::add(pid_t group) {
+    pid_t word = -group;
+    if (pipe_ >= 0) (void)!write(pipe_, &word, sizeof word);
 }
 
 void Watchdog::forget(pid_t group) {

@@ -21,6 +21,8 @@ public:
     // Forks it; the groups are those started so far. False if the system refuses.
     bool start(const std::vector<pid_t>& groups, const std::string& tag,
                const std::string& directory, int local_size);
+    // A group more.
+    void add(pid_t group);
     // A group is no more: its number may be used again by someone else.
     void forget(pid_t group);
     // Everything is cleaned up: it leaves without doing anything.

@@ -62,6 +62,10 @@ private:
 
 }  // namespace
 
+Result<std::vector<std::byte>> Wireup::request(Service, ConstBytes) {
+    return Error{Code::unsupported, "Spawning, ports and names need Pomona's mpirun"};
+}
+
 Result<std::unique_ptr<Wireup>> Wireup::start() {
     Started started = find_origin(process_environment());
     if (!started.refusal.empty()) {

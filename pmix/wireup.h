@@ -17,12 +17,16 @@
 namespace pomona {
 
 enum class Origin { singleton, mpirun, pmix };
+enum class Service : uint8_t;  // pmix/services.h
 std::string_view origin_name(Origin origin);
 
 struct Job {
     Origin origin = Origin::singleton;
     int rank = 0;
+    int first = 0;                     // the world is the ranks first .. size-1; those before it
+                                       // belong to worlds that were there when it was spawned
     int size = 1;
+    int parent = -1;                   // the rank that spawned this world, if one did
     int local_rank = 0;                // position in local_ranks
     int local_size = 1;
     std::string id;                    // unique name of the job (PMIx: the namespace)
@@ -36,6 +40,12 @@ struct Job {
     int app_number = 0;                // which part of an MPMD command line
     int universe_size = 1;             // slots of the job; at least size
     bool oversubscribed = false;       // more ranks on this node than cores: yield when waiting
+
+    int world_size() const { return size - first; }
+    // Processes that were spawned later run where mpirun does: node 0.
+    int node(int of_rank) const {
+        return of_rank < size ? node_of[static_cast<size_t>(of_rank)] : 0;
+    }
 };
 
 class Wireup {
@@ -54,6 +64,8 @@ public:
     virtual Status fence() = 0;
     // What `rank` published under `key`; not_found when it did not.
     virtual Result<std::vector<std::byte>> lookup(int rank, std::string_view key) = 0;
+    // What our mpirun does for ranks that run already; others do not.
+    virtual Result<std::vector<std::byte>> request(Service service, ConstBytes question);
     // Collective without exchange of data.
     virtual Status barrier() { return fence(); }
 

@@ -236,6 +236,7 @@ private:
         if (peer.state == TcpEndpoint::State::up || peer.state == TcpEndpoint::State::gone || ours_stays)
             return drop(stranger);
         drop(peer.connection);
+        if (options_.on_peer) options_.on_peer(greeting->from);
         c.in_begin = c.in_end = 0;
         peer.connection = std::move(stranger);
         peer.initiator = false;

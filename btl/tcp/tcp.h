@@ -9,6 +9,8 @@
 #include "btl/base/sleeper.h"
 #include "btl/transport.h"
 
+#include <functional>
+
 namespace pomona {
 
 struct TcpOptions {
@@ -17,6 +19,7 @@ struct TcpOptions {
     std::string secret;         // known to the ranks of this job only; greetings carry it
     bool loopback_only = true;  // all ranks are on this machine: listen on 127.0.0.1 alone
     Sleeper* sleeper = nullptr; // borrowed
+    std::function<void(int)> on_peer;  // a rank has connected, before its first frame
 };
 
 Result<std::unique_ptr<Transport>> make_tcp_transport(const Params& params, Counters& counters,

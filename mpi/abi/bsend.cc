@@ -1,7 +1,8 @@
-// mpi/abi/bsend.cc: buffered sends and the buffers attached for them (MPI 5.0, section 3.6).
-// A communicator's own buffer (MPI 4.1) goes before the process's.
+// mpi/abi/bsend.cc: buffered sends (MPI 5.0, section 3.6). Their buffers: mpi/abi/buffer.cc.
+// A communicator's own buffer goes before that of its session, and that before the process's.
 #include "mpi/abi/define.h"
 #include "mpi/abi/p2p_arguments.h"
+#include "mpi/abi/session.h"
 
 #include <mutex>
 
@@ -13,7 +14,10 @@ int run_bsend(const char* function, const SendArguments& a, int dest, int tag) {
     if (dest == MPI_PROC_NULL) return MPI_SUCCESS;
     Process& here = a.comm->process;
     std::lock_guard guard(here.bsend_mutex);
-    BsendBuffer* buffer = a.comm->bsend ? a.comm->bsend.get() : here.bsend.get();
+    auto* session = static_cast<Session*>(a.comm->session.get());
+    BsendBuffer* buffer = a.comm->bsend               ? a.comm->bsend.get()
+                          : session && session->bsend ? session->bsend.get()
+                                                      : here.bsend.get();
     if (!buffer)
         return fail(function, a.comm, MPI_ERR_BUFFER,
                     "no buffer is attached; call MPI_Buffer_attach first");
@@ -48,36 +52,6 @@ private:
     int tag_;
 };
 
-int attach(const char* function, Communicator* comm, std::unique_ptr<BsendBuffer>& place,
-           void* buffer, MPI_Count size) {
-    std::lock_guard guard(process().bsend_mutex);
-    if (place) return fail(function, comm, MPI_ERR_BUFFER, "a buffer is attached already");
-    if (size < 0) return fail(function, comm, MPI_ERR_ARG, format("size is {}", size));
-    if (!buffer && size > 0) return fail(function, comm, MPI_ERR_BUFFER, "buffer is a null pointer");
-    place = std::make_unique<BsendBuffer>();
-    place->automatic = buffer == MPI_BUFFER_AUTOMATIC;
-    place->base = buffer;
-    place->size = size;
-    return MPI_SUCCESS;
-}
-
-int detach(const char* function, Communicator* comm, std::unique_ptr<BsendBuffer>& place,
-           void* buffer_address, MPI_Count* size) {
-    std::lock_guard guard(process().bsend_mutex);
-    if (!buffer_address || !size)
-        return fail(function, comm, MPI_ERR_ARG, "buffer_addr or size is a null pointer");
-    void* base = nullptr;
-    *size = 0;
-    if (place) {
-        flush(process().engine, *place);
-        base = place->base;
-        *size = place->automatic ? 0 : place->size;
-        place.reset();
-    }
-    std::memcpy(buffer_address, &base, sizeof base);
-    return MPI_SUCCESS;
-}
-
 }  // namespace
 
 POMONA_MPI(int, Bsend_c, (const void* buf, MPI_Count count, MPI_Datatype datatype, int dest, int tag,
@@ -103,54 +77,5 @@ POMONA_MPI(int, Bsend_init_c, (const void* buf, MPI_Count count, MPI_Datatype da
     if (int error = a.check(__func__, buf, count, datatype, dest, tag, comm)) return error;
     REQUIRE(request, a.comm, MPI_ERR_ARG, "request is a null pointer");
     *request = handle_of<MPI_Request>(new BsendRequest(a, dest, tag));
-    return MPI_SUCCESS;
-}
-
-POMONA_MPI(int, Buffer_attach_c, (void* buffer, MPI_Count size)) {
-    REQUIRE_RUNNING();
-    return attach(__func__, nullptr, process().bsend, buffer, size);
-}
-POMONA_MPI(int, Buffer_detach_c, (void* buffer_addr, MPI_Count* size)) {
-    REQUIRE_RUNNING();
-    return detach(__func__, nullptr, process().bsend, buffer_addr, size);
-}
-POMONA_MPI(int, Buffer_flush, (void)) {
-    REQUIRE_RUNNING();
-    std::lock_guard guard(process().bsend_mutex);
-    if (process().bsend) flush(process().engine, *process().bsend);
-    return MPI_SUCCESS;
-}
-// Complete at once: flushing waits only for this process's own sends to leave.
-POMONA_MPI(int, Buffer_iflush, (MPI_Request* request)) {
-    REQUIRE(request, nullptr, MPI_ERR_ARG, "request is a null pointer");
-    if (int error = PMPI_Buffer_flush()) return error;
-    *request = handle_of<MPI_Request>(make_null_request(*process().self()));
-    return MPI_SUCCESS;
-}
-
-#define OWNER()                                  \
-    REQUIRE_RUNNING();                           \
-    Communicator* owner = resolve(comm);         \
-    REQUIRE(owner, nullptr, MPI_ERR_COMM, "comm is not a valid communicator")
-
-POMONA_MPI(int, Comm_attach_buffer_c, (MPI_Comm comm, void* buffer, MPI_Count size)) {
-    OWNER();
-    return attach(__func__, owner, owner->bsend, buffer, size);
-}
-POMONA_MPI(int, Comm_detach_buffer_c, (MPI_Comm comm, void* buffer_addr, MPI_Count* size)) {
-    OWNER();
-    return detach(__func__, owner, owner->bsend, buffer_addr, size);
-}
-POMONA_MPI(int, Comm_flush_buffer, (MPI_Comm comm)) {
-    OWNER();
-    std::lock_guard guard(process().bsend_mutex);
-    if (owner->bsend) flush(process().engine, *owner->bsend);
-    return MPI_SUCCESS;
-}
-POMONA_MPI(int, Comm_iflush_buffer, (MPI_Comm comm, MPI_Request* request)) {
-    OWNER();
-    REQUIRE(request, owner, MPI_ERR_ARG, "request is a null pointer");
-    if (int error = PMPI_Comm_flush_buffer(comm)) return error;
-    *request = handle_of<MPI_Request>(make_null_request(*owner));
     return MPI_SUCCESS;
 }

@@ -1,6 +1,7 @@
 // mpi/abi/comm.cc: communicators: queries, duplication, creation, splitting, freeing (MPI 5.0,
 // chapter 7). Context numbers are computed, not agreed on (mpi/object/contexts.h), so duplication
 // needs no message at all. Intercommunicators: mpi/abi/intercomm.cc.
+#include "btl/base/log.h"
 #include "mpi/abi/comm_internal.h"
 #include "mpi/abi/define.h"
 #include "mpi/abi/p2p_arguments.h"
@@ -18,6 +19,7 @@ Communicator* make_child(Communicator& parent, uint64_t context, Ref<Group> loca
     Engine::Hold hold(parent.process.engine);
     auto* made = new Communicator(parent.process, context, std::move(local), std::move(remote));
     made->errhandler = parent.errhandler;
+    made->session = parent.session;
     return made;
 }
 
@@ -341,6 +343,7 @@ static int free_comm(const char* function, MPI_Comm* comm) {
     if (int error = delete_attributes(*owner))
         return fail(function, owner, error, "an attribute's delete function refused");
     if (owner->bsend) flush(owner->process.engine, *owner->bsend);
+    forget_parent(*owner);
     *comm = MPI_COMM_NULL;
     Engine::Hold hold(owner->process.engine);
     owner->release();
@@ -359,6 +362,10 @@ POMONA_MPI(int, Comm_disconnect, (MPI_Comm* comm)) {
     REQUIRE(comm, nullptr, MPI_ERR_COMM, "comm is a null pointer");
     Communicator* owner = resolve(*comm);
     REQUIRE(owner, nullptr, MPI_ERR_COMM, "comm is not a valid communicator");
-    if (!owner->is_inter()) run_barrier(*owner);
+    Communicator& mine = owner->is_inter() ? *owner->local : *owner;
+    int error = run_barrier(mine), word = 0, theirs = 0;
+    if (owner->is_inter() && !error)
+        error = exchange_between(*owner, &word, sizeof word, &theirs, sizeof theirs);
+    if (error) LOG(warn, mpi, "MPI_Comm_disconnect: a process of the communicator has ended");
     return free_comm(__func__, comm);
 }

@@ -75,12 +75,6 @@ POMONA_MPI(double, Wtick, (void)) {
 POMONA_MPI(int, Pcontrol, (const int, ...)) { return MPI_SUCCESS; }
 
 // Nobody was started by MPI_Comm_spawn, which Pomona does not have.
-POMONA_MPI(int, Comm_get_parent, (MPI_Comm* parent)) {
-    RESULT(parent);
-    *parent = MPI_COMM_NULL;
-    return MPI_SUCCESS;
-}
-
 // ---- memory and addresses
 
 POMONA_MPI(int, Alloc_mem, (MPI_Aint size, MPI_Info info, void* baseptr)) {

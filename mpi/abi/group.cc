@@ -9,9 +9,12 @@ using namespace pomona;
 
 namespace {
 
-MPI_Group make_group(std::vector<int> members) {
+// A group made from `origin`, which may be from a session.
+MPI_Group make_group(std::vector<int> members, const Group& origin) {
     if (members.empty()) return MPI_GROUP_EMPTY;
-    return handle_of<MPI_Group>(new Group(std::move(members), process().job().rank));
+    auto* made = new Group(std::move(members), process().job().rank);
+    made->session = origin.session;
+    return handle_of<MPI_Group>(made);
 }
 
 // The ranks that triplets (first, last, stride) name, or the MPI error class.
@@ -55,7 +58,7 @@ int include(const char* function, const Group& group, const std::vector<int>& ra
     if (int error = check_ranks(function, group, ranks)) return error;
     std::vector<int> members;
     for (int rank : ranks) members.push_back(group.member(rank));
-    *newgroup = make_group(std::move(members));
+    *newgroup = make_group(std::move(members), group);
     return MPI_SUCCESS;
 }
 
@@ -67,7 +70,7 @@ int exclude(const char* function, const Group& group, const std::vector<int>& ra
     std::vector<int> members;
     for (int rank = 0; rank < group.size(); ++rank)
         if (!out[rank]) members.push_back(group.member(rank));
-    *newgroup = make_group(std::move(members));
+    *newgroup = make_group(std::move(members), group);
     return MPI_SUCCESS;
 }
 
@@ -134,7 +137,7 @@ POMONA_MPI(int, Group_union, (MPI_Group group1, MPI_Group group2, MPI_Group* new
     std::vector<int> members = first->members();
     for (int member : second->members())
         if (first->find(member) < 0) members.push_back(member);
-    *newgroup = make_group(std::move(members));
+    *newgroup = make_group(std::move(members), first->session ? *first : *second);
     return MPI_SUCCESS;
 }
 
@@ -145,7 +148,7 @@ POMONA_MPI(int, Group_intersection, (MPI_Group group1, MPI_Group group2, MPI_Gro
     std::vector<int> members;
     for (int member : first->members())
         if (second->find(member) >= 0) members.push_back(member);
-    *newgroup = make_group(std::move(members));
+    *newgroup = make_group(std::move(members), first->session ? *first : *second);
     return MPI_SUCCESS;
 }
 
@@ -156,7 +159,7 @@ POMONA_MPI(int, Group_difference, (MPI_Group group1, MPI_Group group2, MPI_Group
     std::vector<int> members;
     for (int member : first->members())
         if (second->find(member) < 0) members.push_back(member);
-    *newgroup = make_group(std::move(members));
+    *newgroup = make_group(std::move(members), first->session ? *first : *second);
     return MPI_SUCCESS;
 }
 

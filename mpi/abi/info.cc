@@ -50,8 +50,8 @@ void fill_environment(Info& info, const std::vector<std::string>& words) {
     set("argv", arguments);
     Process& here = process();
     if (here.wireup) {
-        set("maxprocs", std::to_string(here.job().size));
-        set("soft", std::to_string(here.job().size));
+        set("maxprocs", std::to_string(here.job().world_size()));
+        set("soft", std::to_string(here.job().world_size()));
         set("host", here.job().host);
         set("thread_level", thread_level_name(here.thread_level));
     }

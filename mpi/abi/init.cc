@@ -3,7 +3,7 @@
 // it, the last one ends it.
 #include "mpi/abi/define.h"
 #include "mpi/abi/init_internal.h"
-#include "mpi/abi/guard.h"
+#include "mpi/abi/comm_internal.h"
 
 #include "btl/base/log.h"
 
@@ -61,6 +61,7 @@ int init(const char* function, int required, int* provided) {
     Status started = acquire_library(required);
     if (!started.ok()) return fail(function, nullptr, started.error());
     process().world_model.store(World::running, std::memory_order_release);
+    if (int error = meet_parent(function)) return error;
     if (provided) *provided = here.thread_level;
     return MPI_SUCCESS;
 }

@@ -82,6 +82,31 @@ int create_between(const char* function, Communicator& local, int local_leader, 
 
 }  // namespace
 
+namespace pomona {
+
+int join_worlds(const char* function, Communicator& local, int root, int partner, uint64_t meeting,
+                MPI_Comm* newcomm) {
+    Process& here = local.process;
+    int me = here.job().rank;
+    Ref<Communicator> roots;
+    if (local.rank() == root) {
+        Ref<Group> both(new Group({std::min(me, partner), std::max(me, partner)}, me));
+        Engine::Hold hold(here.engine);
+        uint64_t context = child_context(hash_text(6, "meeting"), meeting);
+        roots = Ref(new Communicator(here, context, both, {}));
+        roots->errhandler = local.errhandler;
+    }
+    uint64_t name = combine(3, static_cast<uint64_t>(me));
+    uint64_t proposed = child_context(name, here.next_use(name));
+    int error = create_between(function, local, root, roots.get(), me < partner ? 1 : 0, 0, proposed,
+                               newcomm);
+    Engine::Hold hold(here.engine);
+    roots = {};
+    return error;
+}
+
+}  // namespace pomona
+
 POMONA_MPI(int, Intercomm_create, (MPI_Comm local_comm, int local_leader, MPI_Comm peer_comm,
                                    int remote_leader, int tag, MPI_Comm* newintercomm)) {
     COMM_ARGUMENT(local, local_comm);

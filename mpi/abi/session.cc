@@ -1,5 +1,6 @@
 // mpi/abi/session.cc: sessions (MPI 5.0, section 11.3): processes sets, groups and communicators
 // made without MPI_COMM_WORLD. Two sets exist: mpi://WORLD and mpi://SELF.
+#include "mpi/abi/buffer.h"
 #include "mpi/abi/comm_internal.h"
 #include "mpi/abi/define.h"
 #include "mpi/abi/init_internal.h"
@@ -13,17 +14,16 @@ namespace pomona {
 Session* resolve(MPI_Session handle) {
     return static_cast<Session*>(resolve_any(handle, Kind::session));
 }
+
+int session_fail(const char* function, Session* session, int code, const std::string& sentence) {
+    auto handle = handle_of<MPI_Session>(session);
+    return fail_with(function, session->errhandler.get(), &handle, code, sentence);
+}
 }  // namespace pomona
 
 namespace {
 
 const char* const kSets[] = {"mpi://WORLD", "mpi://SELF"};
-
-// Fails through the session's own error handler.
-int session_fail(const char* function, Session* session, int code, const std::string& sentence) {
-    auto handle = handle_of<MPI_Session>(session);
-    return fail_with(function, session->errhandler.get(), &handle, code, sentence);
-}
 
 #define SESSION_ARGUMENT(name)                                                             \
     REQUIRE_RUNNING();                                                                     \
@@ -57,6 +57,7 @@ POMONA_MPI(int, Session_finalize, (MPI_Session* session_handle)) {
     MPI_Session session = *session_handle;
     SESSION_ARGUMENT(owner);
     *session_handle = MPI_SESSION_NULL;
+    detach_buffer(owner->bsend);
     owner->release();
     Status finished = release_library();
     return finished.ok() ? MPI_SUCCESS : fail(__func__, nullptr, finished.error());
@@ -114,7 +115,7 @@ POMONA_MPI(int, Session_get_pset_info, (MPI_Session session, const char* pset_na
     if (set < 0 || !info)
         return session_fail(__func__, owner, MPI_ERR_ARG, "pset_name is no process set of this session");
     auto* made = new Info;
-    made->set("mpi_size", std::to_string(set == 0 ? process().job().size : 1));
+    made->set("mpi_size", std::to_string(set == 0 ? process().job().world_size() : 1));
     *info = handle_of<MPI_Info>(made);
     return MPI_SUCCESS;
 }
@@ -126,7 +127,9 @@ POMONA_MPI(int, Group_from_session_pset, (MPI_Session session, const char* pset_
     if (set < 0 || !newgroup)
         return session_fail(__func__, owner, MPI_ERR_ARG, "pset_name is no process set of this session");
     Communicator* all = set == 0 ? process().world() : process().self();
-    *newgroup = handle_of<MPI_Group>(Ref(all->group).detach());
+    auto* made = new Group(all->group->members(), process().job().rank);
+    made->session = Ref<Object>::share(owner);
+    *newgroup = handle_of<MPI_Group>(made);
     return MPI_SUCCESS;
 }
 
@@ -146,6 +149,7 @@ POMONA_MPI(int, Comm_create_from_group, (MPI_Group group, const char* stringtag,
     Engine::Hold hold(here.engine);
     auto* made = new Communicator(here, context, Ref<Group>::share(members), {});
     made->errhandler = Ref<Errhandler>::share(resolve(errhandler));
+    made->session = members->session;
     *newcomm = handle_of<MPI_Comm>(made);
     return MPI_SUCCESS;
 }

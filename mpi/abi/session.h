@@ -2,6 +2,10 @@
 #pragma once
 
 #include "mpi/object/errhandler.h"
+#include "mpi/p2p/bsend.h"
+
+#include <memory>
+#include <string>
 
 namespace pomona {
 
@@ -9,8 +13,11 @@ class Session final : public Object {
 public:
     Session() : Object(Kind::session) {}
     Ref<Errhandler> errhandler;
+    std::unique_ptr<BsendBuffer> bsend;  // guarded by Process::bsend_mutex
 };
 
+// Fails through the session's own error handler.
+int session_fail(const char* function, Session* session, int code, const std::string& sentence);
 // Null when the handle is none.
 Session* resolve(MPI_Session handle);
 

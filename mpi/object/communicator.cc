@@ -13,7 +13,7 @@ Communicator::Communicator(Process& process, uint64_t context, Ref<Group> local,
     rank_ = group->rank();
     size_ = group->size();
     const Group& others = remote_group ? *remote_group : *group;
-    for (int member : others.members()) peers.push_back(&process.engine.peer(member));
+    for (int member : others.members()) peers.push_back(&process.peer(member));
     matcher = &process.engine.matcher(context_);
 }
 

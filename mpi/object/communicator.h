@@ -51,6 +51,7 @@ public:
     Attributes attributes;
     std::shared_ptr<Topology> topology;
     std::unique_ptr<BsendBuffer> bsend;
+    Ref<Object> session;         // it comes from, if from one
     std::unique_ptr<CollectiveState> collective;
     int sequence = 0;            // of collective operations started; keeps their messages apart
     uint64_t children = 0;       // communicators made from this one; names their contexts

@@ -23,6 +23,9 @@ private:
     std::vector<int> members_;
     std::vector<std::pair<int, int>> index_;  // (job rank, rank), sorted; empty for the identity
     int rank_ = -1;
+
+public:
+    Ref<Object> session;  // it comes from, if from one
 };
 
 }  // namespace pomona

@@ -47,6 +47,11 @@ public:
     void attach(int job_size, std::vector<Transport*> transports, Sleeper* sleeper,
                 ConnectFunction connect);
     void detach();  // transports are about to go
+    // Processes spawned later: peers below job_size exist, another transport is polled. With the
+    // engine held.
+    void grow(int job_size);
+    void add(Transport* transport) { transports_.push_back(transport); }
+    int known_peers() const { return static_cast<int>(peers_.size()); }
     // Several threads may call from now on; costs a lock per call.
     void set_threaded() {
         objects_shared.store(true, std::memory_order_relaxed);  // before the second thread starts

@@ -25,6 +25,11 @@ Engine::~Engine() {
     for (P2pRequest* each : pool_) delete each;
 }
 
+void Engine::grow(int job_size) {
+    for (int rank = known_peers(); rank < job_size; ++rank)
+        peers_.push_back(std::make_unique<Peer>(rank));
+}
+
 bool Engine::turn() {
     bool moved = false;
     enough = false;

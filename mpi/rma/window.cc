@@ -83,7 +83,7 @@ static bool on_one_node(const Communicator& comm) {
     const Job& job = comm.process.job();
     const auto& members = comm.group->members();
     return std::all_of(members.begin(), members.end(), [&](int member) {
-        return job.node_of[static_cast<size_t>(member)] == job.node_of[static_cast<size_t>(job.rank)];
+        return job.node(member) == job.node(job.rank);
     });
 }
 

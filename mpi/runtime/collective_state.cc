@@ -9,8 +9,8 @@ namespace pomona {
 
 CollectiveState::CollectiveState(Communicator& comm)
     : comm(comm), cache(comm.process.params.schedule_cache) {
-    const std::vector<int>& node_of = comm.process.job().node_of;
-    for (int member : comm.group->members()) nodes.push_back(node_of[static_cast<size_t>(member)]);
+    const Job& job = comm.process.job();
+    for (int member : comm.group->members()) nodes.push_back(job.node(member));
     bool one = std::all_of(nodes.begin(), nodes.end(), [&](int node) { return node == nodes[0]; });
     if (one) nodes.clear();
 }

@@ -19,6 +19,8 @@
 
 namespace pomona {
 
+static constexpr int kRanksMost = 1 << 24;  // of a job with all that it spawns
+
 static uintptr_t bits_of(const void* handle) { return reinterpret_cast<uintptr_t>(handle); }
 
 Process::Process(const char* const* environment)
@@ -87,32 +89,74 @@ static bool lists(const std::string& words, const char* word) {
 // collects them is only paid when one was.
 Status Process::make_transports() {
     const Job& here = job();
-    bool alone = here.size == 1;
+    bool alone = here.world_size() == 1 && here.parent < 0;
     bool given = !transports.empty();
     sleeper = TRY(Sleeper::make(alone || given ? "" : doorbell_path(here.directory, here.rank)));
     if (given) {
-        policy = std::make_unique<coll::Policy>(make_policy(params, true, here.local_size != here.size));
+        bool several_nodes = here.local_size != here.world_size();
+        policy = std::make_unique<coll::Policy>(make_policy(params, true, several_nodes));
         return {};
     }
     transports.push_back(make_self_transport(here.rank));
-    bool published = false;
-    bool all_local = here.local_size == here.size;
+    bool all_local = here.local_size == here.world_size();
     bool use_shm = lists(params.transports, "shm") && here.local_size > 1;
     if (use_shm) {
-        ShmOptions options{here.tag, here.directory, here.local_rank, here.local_ranks};
+        std::string tag = here.first ? format("{}-{}", here.tag, here.first) : here.tag;
+        ShmOptions options{tag, here.directory, here.local_rank, here.local_ranks};
         transports.push_back(TRY(make_shm_transport(params, counters, std::move(options))));
     }
-    if (!alone && lists(params.transports, "tcp") && !(use_shm && all_local)) {
-        // The job's name and directory hold random bits that only its ranks know.
-        TcpOptions options{here.rank, here.size, here.id + here.directory, all_local, sleeper.get()};
-        auto tcp = TRY(make_tcp_transport(params, counters, std::move(options)));
-        TRY(wireup->publish("tcp", tcp->address()));
-        transports.push_back(std::move(tcp));
-        published = true;
+    if (here.parent >= 0 || (!alone && lists(params.transports, "tcp") && !(use_shm && all_local))) {
+        TRY(make_tcp());
+        TRY(wireup->fence());
     }
-    if (published) TRY(wireup->fence());
     policy = std::make_unique<coll::Policy>(make_policy(params, use_shm || alone, !all_local));
     return {};
+}
+
+Status Process::make_tcp() {
+    const Job& here = job();
+    if (!lists(params.transports, "tcp"))
+        return Error{Code::unsupported, "Spawned processes are reached by TCP; see the parameter "
+                                        "transports"};
+    // Worlds may be spawned later, with ranks above ours.
+    int limit = here.origin == Origin::mpirun ? kRanksMost : here.size;
+    auto met = [this](int rank) { engine.grow(rank + 1); };
+    // The job's name and directory hold random bits that only its ranks know.
+    TcpOptions options{here.rank, limit, here.id + here.directory,
+                       here.local_size == here.world_size(), sleeper.get(), met};
+    auto tcp = TRY(make_tcp_transport(params, counters, std::move(options)));
+    TRY(wireup->publish("tcp", tcp->address()));
+    transports.push_back(std::move(tcp));
+    return {};
+}
+
+Status Process::open_tcp() {
+    for (auto& transport : transports)
+        if (std::string_view(transport->name()) == "tcp") return {};
+    TRY(make_tcp());
+    engine.add(transports.back().get());
+    // The answer comes after what was published.
+    TRY(wireup->lookup(job().rank, "tcp"));
+    return {};
+}
+
+void Process::meet(int rank) {
+    Status open = open_tcp();
+    if (!open.ok()) LOG(error, mpi, "Rank {} cannot be reached: {}", rank, open.error().text());
+    engine.grow(rank + 1);
+}
+
+// Processes of other worlds may still be on the way to where they publish theirs.
+Result<std::vector<std::byte>> Process::find_tcp(int peer) {
+    bool other_world = peer < job().first || peer >= job().size;
+    Nanoseconds deadline = clock.now() + static_cast<Nanoseconds>(params.connect_timeout_ms) * 1000000;
+    for (;;) {
+        auto found = wireup->lookup(peer, "tcp");
+        if (found.ok() || !other_world || found.error().code != Code::not_found ||
+            clock.now() > deadline)
+            return found;
+        usleep(1000);
+    }
 }
 
 Result<Endpoint*> Process::connect(int peer) {
@@ -121,7 +165,7 @@ Result<Endpoint*> Process::connect(int peer) {
         std::vector<std::byte> address;
         if (std::string_view(transport->name()) == "tcp") {
             if (peer == job().rank) continue;
-            auto found = wireup->lookup(peer, "tcp");
+            auto found = find_tcp(peer);
             if (!found.ok()) {
                 last = found.error();
                 continue;
@@ -141,11 +185,11 @@ uint64_t Process::next_use(uint64_t name) {
 }
 
 void Process::make_world() {
-    std::vector<int> everyone(job().size);
-    for (int rank = 0; rank < job().size; ++rank) everyone[rank] = rank;
+    std::vector<int> everyone;
+    for (int rank = job().first; rank < job().size; ++rank) everyone.push_back(rank);
     Ref<Group> all(new Group(std::move(everyone), job().rank));
     Ref<Group> alone(new Group({job().rank}, job().rank));
-    world_ = Ref(new Communicator(*this, child_context(1, 0), all, {}));
+    world_ = Ref(new Communicator(*this, child_context(1, static_cast<uint64_t>(job().first)), all, {}));
     world_->name = "MPI_COMM_WORLD";
     world_->builtin_handle = static_cast<uint16_t>(bits_of(MPI_COMM_WORLD));
     self_ = Ref(new Communicator(*this, child_context(2, static_cast<uint64_t>(job().rank)), alone, {}));
@@ -159,8 +203,8 @@ Status Process::finish() {
     engine.stop_progress_thread();
     // Everybody's messages have arrived before anybody's transports go.
     Status status;
-    if (job().size > 1) {
-        run_barrier(*world_);
+    if (engine.known_peers() > 1) {
+        if (job().world_size() > 1) run_barrier(*world_);
         Nanoseconds deadline = clock.now() + 5'000'000'000;
         engine.wait_until([&] { return !engine.draining() || clock.now() > deadline; });
     }

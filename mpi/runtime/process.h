@@ -57,6 +57,15 @@ public:
 
     std::unique_ptr<coll::Policy> policy;  // which collective algorithms to take
 
+    // A process by its rank in the job, also one that was spawned after this one. With the engine
+    // held.
+    Peer& peer(int rank) {
+        if (rank >= engine.known_peers()) meet(rank);
+        return engine.peer(rank);
+    }
+    // Can be reached from now on by processes outside its world.
+    Status open_tcp();
+
     Communicator* world() { return world_.get(); }
     Communicator* self() { return self_.get(); }
 
@@ -84,6 +93,9 @@ public:
 
 private:
     Status make_transports();
+    Status make_tcp();
+    void meet(int rank);
+    Result<std::vector<std::byte>> find_tcp(int peer);
     Result<Endpoint*> connect(int peer);
     void make_world();
 
