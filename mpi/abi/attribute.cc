@@ -36,7 +36,12 @@ struct Keyvals final : Process::Extension {
     std::shared_ptr<Keyval> find(int number, Holder holder) {
         std::lock_guard guard(mutex);
         auto found = known.find(number);
-        return found != known.end() && found->second->holder == holder ? found->second : nullptr;
+        if (found == known.end() || found->second->holder != holder) return nullptr;
+        if (found->second->freed && found->second.use_count() == 1) {
+            known.erase(found);  // the last attribute has gone since
+            return nullptr;
+        }
+        return found->second;
     }
 };
 
@@ -147,7 +152,9 @@ int free_keyval(const char* function, Holder holder, int* number) {
                     format("keyval {} is not valid here", *number));
     std::lock_guard guard(table.mutex);
     keyval->freed = true;
-    table.known.erase(*number);
+    // While attributes use it (two references are the table's and ours), its number stays good: other
+    // copies of it may be freed too.
+    if (keyval.use_count() == 2) table.known.erase(*number);
     *number = MPI_KEYVAL_INVALID;
     return MPI_SUCCESS;
 }
@@ -159,7 +166,7 @@ int set_attribute(const char* function, const Owner& owner, int number, void* va
         return fail(function, owner.comm, MPI_ERR_KEYVAL,
                     "a predefined attribute cannot be changed");
     auto keyval = keyvals().find(number, owner.holder);
-    if (!keyval)
+    if (!keyval || keyval->freed)
         return fail(function, owner.comm, MPI_ERR_KEYVAL,
                     format("keyval {} is not valid here", number));
     auto old = owner.attributes.entries.find(number);

@@ -54,8 +54,8 @@ std::shared_ptr<Topology> make_grid(std::vector<int> dims, std::vector<int> peri
 namespace {
 
 // Searches the factorizations of a number into non-increasing factors for the one with the
-// smallest difference of the largest and the smallest; divisors are few, so all are tried that can
-// be better. The optimality asked for: Traff, Lubbe, "Specification guideline violations by
+// smallest difference of the largest and the smallest, then of the second and the smallest, and so
+// on; divisors are few, so all are tried that can be better. The optimality asked for: Traff, Lubbe, "Specification guideline violations by
 // MPI_Dims_create", EuroMPI 2015.
 struct Balancer {
     std::vector<int> divisors;  // ascending
@@ -66,7 +66,7 @@ struct Balancer {
         if (factors == 1) {
             if (left > limit) return;
             long spread = (current.empty() ? left : current.front()) - left;
-            if (spread >= best_spread) return;
+            if (spread > best_spread || (spread == best_spread && !closer(left))) return;
             best_spread = spread;
             best = current;
             best.push_back(static_cast<int>(left));
@@ -80,6 +80,14 @@ struct Balancer {
             current.pop_back();
             if (best_spread <= 1) return;
         }
+    }
+    // Of two factorizations with one spread: is the current one, with `last`, the more even?
+    bool closer(long last) const {
+        for (size_t i = 0; i < current.size(); ++i) {
+            long mine = current[i] - last, theirs = best[i] - best.back();
+            if (mine != theirs) return mine < theirs;
+        }
+        return false;
     }
     static long power(long base, size_t exponent) {
         long result = 1;

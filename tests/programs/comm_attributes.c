@@ -99,6 +99,19 @@ static void predefined_callbacks(void) {
     CHECK(MPI_Comm_delete_attr(a, stubborn) != MPI_SUCCESS);
     CHECK(MPI_Comm_free(&a) != MPI_SUCCESS);
     CHECK(MPI_Comm_delete_attr(MPI_COMM_SELF, MPI_TAG_UB) != MPI_SUCCESS);
+    /* A keyval in use may be freed again by another copy of its number. */
+    {
+        int key = MPI_KEYVAL_INVALID, copy;
+        MPI_Comm own;
+        context("keyval freed twice");
+        CHECK_OK(MPI_Comm_dup(MPI_COMM_SELF, &own));
+        CHECK_OK(MPI_Comm_create_keyval(MPI_COMM_NULL_COPY_FN, MPI_COMM_NULL_DELETE_FN, &key, NULL));
+        copy = key;
+        CHECK_OK(MPI_Comm_set_attr(own, key, &extra));
+        CHECK_OK(MPI_Comm_free_keyval(&key));
+        CHECK_OK(MPI_Comm_free_keyval(&copy));
+        CHECK_OK(MPI_Comm_free(&own));
+    }
     CHECK_OK(MPI_Comm_free_keyval(&dup_key));
     CHECK_OK(MPI_Comm_free_keyval(&null_key));
 }

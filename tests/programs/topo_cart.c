@@ -30,6 +30,12 @@ static void dims_create(void) {
         CHECK_OK(MPI_Dims_create(6, 2, two));
         CHECK_EQ(3, two[0]);
         CHECK_EQ(2, two[1]);
+        /* Equal spreads: 20 x 18 x 14 is less even than 21 x 16 x 15. */
+        fixed[0] = fixed[1] = fixed[2] = 0;
+        CHECK_OK(MPI_Dims_create(5040, 3, fixed));
+        CHECK_EQ(21, fixed[0]);
+        CHECK_EQ(16, fixed[1]);
+        CHECK_EQ(15, fixed[2]);
         fixed[0] = 5, fixed[1] = 0, fixed[2] = 0;
         CHECK(MPI_Dims_create(12, 3, fixed) != MPI_SUCCESS);
     }
