@@ -12,8 +12,8 @@ extern "C" {
 typedef unsigned long vDSP_Length;
 typedef long vDSP_Stride;
 
-#define POMONA_VDSP(name, T)                                                              \
-    void name(const T* a, vDSP_Stride stride_a, const T* b, vDSP_Stride stride_b, T* c, \
+#define POMONA_VDSP(name, T)                                                                       \
+    void name(const T* a, vDSP_Stride stride_a, const T* b, vDSP_Stride stride_b, T* c,            \
               vDSP_Stride stride_c, vDSP_Length count);
 POMONA_VDSP(vDSP_vadd, float)
 POMONA_VDSP(vDSP_vaddD, double)

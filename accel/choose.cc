@@ -22,14 +22,14 @@ struct FloatShape {
 };
 FloatShape float_shape(ElementType type) {
     switch (type) {
-        case ElementType::f16:
-        case ElementType::complex_f16: return {2, 0x8000, 0x7c00};
-        case ElementType::bf16: return {2, 0x8000, 0x7f80};
-        case ElementType::f32:
-        case ElementType::complex_f32: return {4, uint64_t{1} << 31, 0x7f800000};
-        case ElementType::f64:
-        case ElementType::complex_f64: return {8, uint64_t{1} << 63, 0x7ffull << 52};
-        default: return {};
+    case ElementType::f16:
+    case ElementType::complex_f16: return {2, 0x8000, 0x7c00};
+    case ElementType::bf16: return {2, 0x8000, 0x7f80};
+    case ElementType::f32:
+    case ElementType::complex_f32: return {4, uint64_t{1} << 31, 0x7f800000};
+    case ElementType::f64:
+    case ElementType::complex_f64: return {8, uint64_t{1} << 63, 0x7ffull << 52};
+    default: return {};
     }
 }
 
@@ -49,10 +49,10 @@ std::vector<char> sample(size_t bytes, const FloatShape& shape, Random& random) 
     for (size_t i = 0; shape.size && i < bytes / shape.size; ++i) {
         uint64_t word = get_word(values, i, shape.size);
         switch (random.below(24)) {
-            case 0: word &= ~shape.exponent; break;
-            case 1: word &= shape.sign; break;
-            case 2: word = (word & shape.sign) | shape.exponent; break;
-            default: continue;
+        case 0: word &= ~shape.exponent; break;
+        case 1: word &= shape.sign; break;
+        case 2: word = (word & shape.sign) | shape.exponent; break;
+        default: continue;
         }
         std::memcpy(&values[i * shape.size], &word, shape.size);
     }
@@ -74,9 +74,9 @@ bool same_values(const std::vector<char>& x, const std::vector<char>& y, size_t 
 // Worth timing: what a module offers, and what people reduce.
 bool is_common(ReduceOp op, ElementType type) {
     bool arithmetic = op == ReduceOp::sum || op == ReduceOp::max;
-    return arithmetic && (type == ElementType::f32 || type == ElementType::f64 ||
-                          type == ElementType::f16 || type == ElementType::bf16 ||
-                          type == ElementType::i32);
+    return arithmetic &&
+           (type == ElementType::f32 || type == ElementType::f64 || type == ElementType::f16 ||
+            type == ElementType::bf16 || type == ElementType::i32);
 }
 
 Module fastest(const ChoicePoint& point) {
@@ -107,8 +107,7 @@ Choice measure_one(ReduceOp op, ElementType type, const std::vector<Candidate>& 
         ChoicePoint point;
         point.bytes = bytes;
         for (auto& [module, kernel] : kernels)
-            point.ns[static_cast<size_t>(module)] =
-                std::max<Nanoseconds>(1, timer(*kernel, bytes));
+            point.ns[static_cast<size_t>(module)] = std::max<Nanoseconds>(1, timer(*kernel, bytes));
         point.best = fastest(point);
         choice.points.push_back(point);
     }

@@ -37,7 +37,7 @@ struct ChoicePoint {
 struct Choice {
     ReduceOp op;
     ElementType type;
-    std::vector<ChoicePoint> points;  // sizes ascend
+    std::vector<ChoicePoint> points;           // sizes ascend
     std::array<bool, module_count> differs{};  // gave other bits than the portable kernel
 
     Module module_for(size_t bytes) const;

@@ -33,14 +33,14 @@ constexpr bool may_be_served(ReduceOp op, ElementType type) {
     bool real = type >= ElementType::f16 && type <= ElementType::f64;
     bool complex = type >= ElementType::complex_f16 && type <= ElementType::complex_f64;
     switch (op) {
-        case ReduceOp::sum: return integer || real || complex;
-        case ReduceOp::prod:
-        case ReduceOp::min:
-        case ReduceOp::max: return integer || real;
-        case ReduceOp::band:
-        case ReduceOp::bor:
-        case ReduceOp::bxor: return integer || type == ElementType::byte;
-        default: return false;
+    case ReduceOp::sum: return integer || real || complex;
+    case ReduceOp::prod:
+    case ReduceOp::min:
+    case ReduceOp::max: return integer || real;
+    case ReduceOp::band:
+    case ReduceOp::bor:
+    case ReduceOp::bxor: return integer || type == ElementType::byte;
+    default: return false;
     }
 }
 
@@ -91,8 +91,8 @@ void follow(const Choices& choices, const std::vector<Candidate>& candidates) {
         for (const ChoicePoint& point : row.points)
             append(rule, point.bytes, kernel_of(candidates, point.best, row.op, row.type));
         // Served by the portable kernel at every size: find_kernel gives that one itself.
-        bool portable = rule.count == 1 &&
-                        rule.kernel[0] == find_kernel(row.op, row.type, best_isa());
+        bool portable =
+            rule.count == 1 && rule.kernel[0] == find_kernel(row.op, row.type, best_isa());
         if (portable) rule.count = 0;
     }
 }
@@ -130,8 +130,7 @@ void uninstall_choices() {
 Status start_accel(std::string_view mode, const char* const* environment) {
     const std::vector<Candidate>& candidates = accel_candidates();
     bool known = mode == "auto" || mode == "portable" || mode == "vdsp" || mode == "metal";
-    if (!known)
-        return Error{Code::invalid_argument, "accel must be auto, portable, vdsp or metal"};
+    if (!known) return Error{Code::invalid_argument, "accel must be auto, portable, vdsp or metal"};
     if (candidates.empty() || mode == "portable") return {};
     static std::once_flag once;  // ranks that are threads of one program share the kernels
     std::call_once(once, [&] {

@@ -29,15 +29,14 @@ bool has_f16c() {
 bool cpu_has(Isa isa) {
     __builtin_cpu_init();
     bool avx2 = __builtin_cpu_supports("avx2") && has_f16c();
-    bool avx512 = avx2 && __builtin_cpu_supports("avx512f") &&
-                  __builtin_cpu_supports("avx512bw") && __builtin_cpu_supports("avx512dq") &&
-                  __builtin_cpu_supports("avx512vl");
+    bool avx512 = avx2 && __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
+                  __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512vl");
     switch (isa) {
-        case Isa::portable: return true;
-        case Isa::avx2: return avx2;
-        case Isa::avx512: return avx512;
-        case Isa::avx512_fp16: return avx512 && has_avx512_fp16();
-        default: return false;
+    case Isa::portable: return true;
+    case Isa::avx2: return avx2;
+    case Isa::avx512: return avx512;
+    case Isa::avx512_fp16: return avx512 && has_avx512_fp16();
+    default: return false;
     }
 }
 
@@ -58,10 +57,10 @@ bool has_bf16() { return (getauxval(AT_HWCAP2) >> 14) & 1; }  // HWCAP2_BF16
 #endif
 bool cpu_has(Isa isa) {
     switch (isa) {
-        case Isa::portable: return true;
-        case Isa::neon_fp16: return has_fp16();
-        case Isa::neon_bf16: return has_fp16() && has_bf16();
-        default: return false;
+    case Isa::portable: return true;
+    case Isa::neon_fp16: return has_fp16();
+    case Isa::neon_bf16: return has_fp16() && has_bf16();
+    default: return false;
     }
 }
 
@@ -76,8 +75,8 @@ constexpr int isa_count = static_cast<int>(Isa::count_);
 }  // namespace
 
 const char* isa_name(Isa isa) {
-    static constexpr const char* names[isa_count] = {
-        "portable", "avx2", "avx512", "avx512_fp16", "neon_fp16", "neon_bf16"};
+    static constexpr const char* names[isa_count] = {"portable",    "avx2",      "avx512",
+                                                     "avx512_fp16", "neon_fp16", "neon_bf16"};
     return isa < Isa::count_ ? names[static_cast<int>(isa)] : "unknown";
 }
 

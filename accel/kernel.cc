@@ -23,8 +23,8 @@ constexpr TypeFacts type_facts[type_count] = {
     POMONA_ELEMENT_TYPES(X)
 #undef X
 };
-constexpr const char* op_names[op_count] = {"sum",  "prod", "min",    "max",    "band",
-                                            "bor",  "bxor", "land",   "lor",    "lxor",
+constexpr const char* op_names[op_count] = {"sum",    "prod",   "min",     "max",  "band",
+                                            "bor",    "bxor",   "land",    "lor",  "lxor",
                                             "minloc", "maxloc", "replace", "no_op"};
 
 const TypeFacts& facts(ElementType type) { return type_facts[static_cast<int>(type)]; }
@@ -51,12 +51,12 @@ template <Isa isa> const KernelTable& table_of() {
 
 const KernelTable& table_of(Isa isa) {
     switch (isa) {
-        case Isa::avx2: return table_of<Isa::avx2>();
-        case Isa::avx512: return table_of<Isa::avx512>();
-        case Isa::avx512_fp16: return table_of<Isa::avx512_fp16>();
-        case Isa::neon_fp16: return table_of<Isa::neon_fp16>();
-        case Isa::neon_bf16: return table_of<Isa::neon_bf16>();
-        default: return table_of<Isa::portable>();
+    case Isa::avx2: return table_of<Isa::avx2>();
+    case Isa::avx512: return table_of<Isa::avx512>();
+    case Isa::avx512_fp16: return table_of<Isa::avx512_fp16>();
+    case Isa::neon_fp16: return table_of<Isa::neon_fp16>();
+    case Isa::neon_bf16: return table_of<Isa::neon_bf16>();
+    default: return table_of<Isa::portable>();
     }
 }
 
@@ -83,23 +83,23 @@ TypeFamily type_family(ElementType type) { return facts(type).family; }
 bool is_allowed(ReduceOp op, ElementType type) {
     TypeFamily family = type_family(type);
     switch (op) {
-        case ReduceOp::sum:
-        case ReduceOp::prod:
-            return family == TypeFamily::integer || family == TypeFamily::floating ||
-                   family == TypeFamily::complex;
-        case ReduceOp::min:
-        case ReduceOp::max: return family == TypeFamily::integer || family == TypeFamily::floating;
-        case ReduceOp::band:
-        case ReduceOp::bor:
-        case ReduceOp::bxor: return family == TypeFamily::integer || family == TypeFamily::byte;
-        case ReduceOp::land:
-        case ReduceOp::lor:
-        case ReduceOp::lxor: return family == TypeFamily::integer || family == TypeFamily::logical;
-        case ReduceOp::minloc:
-        case ReduceOp::maxloc: return family == TypeFamily::pair;
-        case ReduceOp::replace:
-        case ReduceOp::no_op: return true;
-        case ReduceOp::count_: break;
+    case ReduceOp::sum:
+    case ReduceOp::prod:
+        return family == TypeFamily::integer || family == TypeFamily::floating ||
+               family == TypeFamily::complex;
+    case ReduceOp::min:
+    case ReduceOp::max: return family == TypeFamily::integer || family == TypeFamily::floating;
+    case ReduceOp::band:
+    case ReduceOp::bor:
+    case ReduceOp::bxor: return family == TypeFamily::integer || family == TypeFamily::byte;
+    case ReduceOp::land:
+    case ReduceOp::lor:
+    case ReduceOp::lxor: return family == TypeFamily::integer || family == TypeFamily::logical;
+    case ReduceOp::minloc:
+    case ReduceOp::maxloc: return family == TypeFamily::pair;
+    case ReduceOp::replace:
+    case ReduceOp::no_op: return true;
+    case ReduceOp::count_: break;
     }
     return false;
 }

@@ -27,7 +27,7 @@ using ReduceToFunction = void (*)(void* out, const void* a, const void* b, size_
 struct ReduceKernel {
     ReduceFunction into = nullptr;
     ReduceToFunction to = nullptr;
-    const char* name = "";  // the form that serves: "portable", "avx2", "neon" ...
+    const char* name = "";    // the form that serves: "portable", "avx2", "neon" ...
     size_t element_size = 0;  // bytes from one element to the next (the extent, for pairs)
 };
 
@@ -37,8 +37,7 @@ const ReduceKernel* find_kernel(ReduceOp op, ElementType type);
 
 // out = ((in[0] op in[1]) op in[2]) op ... for n >= 1 arrays, bit for bit as successive `to`,
 // in one pass over memory. `out` may equal any of the arrays.
-void reduce_many(const ReduceKernel& kernel, void* out, const void* const* in, int n,
-                 size_t count);
+void reduce_many(const ReduceKernel& kernel, void* out, const void* const* in, int n, size_t count);
 
 // The forms that this program has, for tests and benchmarks.
 enum class Isa : uint8_t { portable, avx2, avx512, avx512_fp16, neon_fp16, neon_bf16, count_ };

@@ -121,13 +121,17 @@ struct Max {
 
 // ---- bits and truth
 
-struct BitAnd { template <class T> static T of(T a, T b) { return static_cast<T>(a & b); } };
-struct BitOr { template <class T> static T of(T a, T b) { return static_cast<T>(a | b); } };
-struct BitXor { template <class T> static T of(T a, T b) { return static_cast<T>(a ^ b); } };
+struct BitAnd {
+    template <class T> static T of(T a, T b) { return static_cast<T>(a & b); }
+};
+struct BitOr {
+    template <class T> static T of(T a, T b) { return static_cast<T>(a | b); }
+};
+struct BitXor {
+    template <class T> static T of(T a, T b) { return static_cast<T>(a ^ b); }
+};
 struct LogicalAnd {
-    template <class T> static T of(T a, T b) {
-        return static_cast<T>(int{a != 0} & int{b != 0});
-    }
+    template <class T> static T of(T a, T b) { return static_cast<T>(int{a != 0} & int{b != 0}); }
 };
 struct LogicalOr {
     template <class T> static T of(T a, T b) { return static_cast<T>((a | b) != 0); }

@@ -62,14 +62,10 @@ template <class T> bool unordered(T value) {
 }
 // A NaN is better than any number, so that it is seen; two NaNs tie.
 struct Less {
-    template <class T> static bool than(T a, T b) {
-        return unordered(a) ? !unordered(b) : a < b;
-    }
+    template <class T> static bool than(T a, T b) { return unordered(a) ? !unordered(b) : a < b; }
 };
 struct Greater {
-    template <class T> static bool than(T a, T b) {
-        return unordered(a) ? !unordered(b) : a > b;
-    }
+    template <class T> static bool than(T a, T b) { return unordered(a) ? !unordered(b) : a > b; }
 };
 
 template <size_t bytes> void take_first(void* out, const void* a, const void*, size_t count) {

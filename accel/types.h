@@ -8,6 +8,7 @@
 
 namespace pomona {
 
+// clang-format off
 // replace gives the lower-ranked operand (`in` of a ReduceFunction), no_op the other one.
 enum class ReduceOp : uint8_t {
     sum, prod, min, max, band, bor, bxor, land, lor, lxor, minloc, maxloc, replace, no_op, count_
@@ -107,5 +108,7 @@ bool is_allowed(ReduceOp op, ElementType type);
 inline constexpr bool is_commutative(ReduceOp op) {
     return op != ReduceOp::replace && op != ReduceOp::no_op;
 }
+
+// clang-format on
 
 }  // namespace pomona

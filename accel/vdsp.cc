@@ -40,8 +40,7 @@ void arithmetic(void* out, const void* a, const void* b, size_t count) {
     call(static_cast<const T*>(a), 1, static_cast<const T*>(b), 1, static_cast<T*>(out), 1, count);
 }
 
-template <class Op, class T>
-void extremum(void* out, const void* a, const void* b, size_t count) {
+template <class Op, class T> void extremum(void* out, const void* a, const void* b, size_t count) {
     if (!aligned<T>(out, a, b)) return elementwise<Op, T>(out, a, b, count);
     constexpr auto call = same<Op, Min> ? Vdsp<T>::minimum : Vdsp<T>::maximum;
     T first[block], second[block];
@@ -53,8 +52,8 @@ void extremum(void* out, const void* a, const void* b, size_t count) {
         call(y, 1, x, 1, second, 1, length);
         T* place = static_cast<T*>(out) + done;
         for (size_t i = 0; i < length; ++i)
-            place[i] = same<Op, Min> ? merge_min(first[i], second[i])
-                                     : merge_max(first[i], second[i]);
+            place[i] =
+                same<Op, Min> ? merge_min(first[i], second[i]) : merge_max(first[i], second[i]);
     }
 }
 

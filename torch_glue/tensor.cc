@@ -25,8 +25,7 @@ struct Maximum {
     float operator()(float a, float b) const { return a > b ? a : b; }
 };
 
-template <class T, class Combine>
-MPI_Op made_op() {
+template <class T, class Combine> MPI_Op made_op() {
     static const MPI_Op op = [] {
         MPI_Op made = MPI_OP_NULL;
         MPI_Op_create_c(combine_16<T, Combine>, 1, &made);
@@ -35,8 +34,7 @@ MPI_Op made_op() {
     return op;
 }
 
-template <class T>
-MPI_Op stand_in_op(MPI_Op op) {
+template <class T> MPI_Op stand_in_op(MPI_Op op) {
     if (op == MPI_SUM) return made_op<T, std::plus<float>>();
     if (op == MPI_PROD) return made_op<T, std::multiplies<float>>();
     if (op == MPI_MIN) return made_op<T, Minimum>();
@@ -46,40 +44,40 @@ MPI_Op stand_in_op(MPI_Op op) {
 
 MPI_Datatype integer_type(at::ScalarType dtype) {
     switch (dtype) {
-        case at::kByte: return MPI_UINT8_T;
-        case at::kChar: return MPI_INT8_T;
-        case at::kShort: return MPI_INT16_T;
-        case at::kInt: return MPI_INT32_T;
-        case at::kLong: return MPI_INT64_T;
-        case at::kUInt16: return MPI_UINT16_T;
-        case at::kUInt32: return MPI_UINT32_T;
-        case at::kUInt64: return MPI_UINT64_T;
-        default: return MPI_DATATYPE_NULL;
+    case at::kByte: return MPI_UINT8_T;
+    case at::kChar: return MPI_INT8_T;
+    case at::kShort: return MPI_INT16_T;
+    case at::kInt: return MPI_INT32_T;
+    case at::kLong: return MPI_INT64_T;
+    case at::kUInt16: return MPI_UINT16_T;
+    case at::kUInt32: return MPI_UINT32_T;
+    case at::kUInt64: return MPI_UINT64_T;
+    default: return MPI_DATATYPE_NULL;
     }
 }
 
 MPI_Datatype floating_type(at::ScalarType dtype) {
     switch (dtype) {
-        case at::kFloat: return MPI_FLOAT;
-        case at::kDouble: return MPI_DOUBLE;
-        case at::kHalf: return float16_type();
-        case at::kBFloat16: return bfloat16_type();
-        default: return MPI_DATATYPE_NULL;
+    case at::kFloat: return MPI_FLOAT;
+    case at::kDouble: return MPI_DOUBLE;
+    case at::kHalf: return float16_type();
+    case at::kBFloat16: return bfloat16_type();
+    default: return MPI_DATATYPE_NULL;
     }
 }
 
 MPI_Op predefined_op(ReduceOp::RedOpType op) {
     switch (op) {
-        case ReduceOp::SUM:
-        case ReduceOp::AVG:
-        case ReduceOp::PREMUL_SUM: return MPI_SUM;
-        case ReduceOp::PRODUCT: return MPI_PROD;
-        case ReduceOp::MIN: return MPI_MIN;
-        case ReduceOp::MAX: return MPI_MAX;
-        case ReduceOp::BAND: return MPI_BAND;
-        case ReduceOp::BOR: return MPI_BOR;
-        case ReduceOp::BXOR: return MPI_BXOR;
-        default: return MPI_OP_NULL;
+    case ReduceOp::SUM:
+    case ReduceOp::AVG:
+    case ReduceOp::PREMUL_SUM: return MPI_SUM;
+    case ReduceOp::PRODUCT: return MPI_PROD;
+    case ReduceOp::MIN: return MPI_MIN;
+    case ReduceOp::MAX: return MPI_MAX;
+    case ReduceOp::BAND: return MPI_BAND;
+    case ReduceOp::BOR: return MPI_BOR;
+    case ReduceOp::BXOR: return MPI_BXOR;
+    default: return MPI_OP_NULL;
     }
 }
 
@@ -93,20 +91,19 @@ const char* op_name(ReduceOp::RedOpType op) {
 // has it.
 Reduction boolean_reduction(ReduceOp::RedOpType op) {
     switch (op) {
-        case ReduceOp::SUM:
-        case ReduceOp::MAX:
-        case ReduceOp::BOR: return {MPI_UINT8_T, MPI_MAX};
-        case ReduceOp::PRODUCT:
-        case ReduceOp::MIN:
-        case ReduceOp::BAND: return {MPI_UINT8_T, MPI_MIN};
-        case ReduceOp::BXOR: return {MPI_UINT8_T, MPI_BXOR};
-        default: return {};
+    case ReduceOp::SUM:
+    case ReduceOp::MAX:
+    case ReduceOp::BOR: return {MPI_UINT8_T, MPI_MAX};
+    case ReduceOp::PRODUCT:
+    case ReduceOp::MIN:
+    case ReduceOp::BAND: return {MPI_UINT8_T, MPI_MIN};
+    case ReduceOp::BXOR: return {MPI_UINT8_T, MPI_BXOR};
+    default: return {};
     }
 }
 
 // torch's own division lacks these types.
-template <class T>
-void divide_elements(const at::Tensor& t, int64_t divisor) {
+template <class T> void divide_elements(const at::Tensor& t, int64_t divisor) {
     T* values = static_cast<T*>(t.data_ptr());
     for (int64_t i = 0; i < t.numel(); ++i) values[i] /= static_cast<T>(divisor);
 }

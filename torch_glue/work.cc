@@ -134,11 +134,8 @@ GlueWork::GlueWork(std::shared_ptr<Group> group, c10d::OpType op, const char* ti
                    const std::vector<at::Tensor>& inputs)
     : c10d::Work(group->rank, op, title,
                  title ? std::optional<std::vector<at::Tensor>>(inputs) : std::nullopt),
-      group_(std::move(group)),
-      sequence_(sequence),
-      timeout_(timeout),
-      deadline_(Clock::now() + timeout),
-      nested_(in_callback),
+      group_(std::move(group)), sequence_(sequence), timeout_(timeout),
+      deadline_(Clock::now() + timeout), nested_(in_callback),
       ordered_(!nested_ && !c10d::isP2POp(op)) {}
 
 GlueWork::~GlueWork() {
@@ -263,9 +260,7 @@ void GlueWork::complete(const std::string& error) {
                 // Below autograd: as if MPI itself had written there.
                 at::AutoDispatchBelowADInplaceOrView guard;
                 unpack_();
-            } catch (...) {
-                failure = std::current_exception();
-            }
+            } catch (...) { failure = std::current_exception(); }
         }
         if (!python_ended.load()) {
             unpack_ = nullptr;

@@ -22,8 +22,10 @@ NetworkFault network_fault(int os_errno) {
 static std::string_view macos_advice(NetworkFault fault) {
     switch (fault) {
     case NetworkFault::unreachable:
-        return "If ping reaches that host, macOS denies the program that started this one the local "
-               "network: allow it in System Settings > Privacy & Security > Local Network, or start "
+        return "If ping reaches that host, macOS denies the program that started this one the "
+               "local "
+               "network: allow it in System Settings > Privacy & Security > Local Network, or "
+               "start "
                "from Terminal or through ssh, which need no permission";
     case NetworkFault::timed_out:
         return "A firewall may drop it: allow incoming connections for this program in System "

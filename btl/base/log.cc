@@ -12,9 +12,9 @@ static const char* const level_names[] = {"error", "warn", "info", "debug"};
 static const char* const scope_names[] = {"base", "btl", "accel", "coll", "pmix", "mpi", "torch"};
 static constexpr int scope_count = static_cast<int>(LogScope::count_);
 
-std::atomic<LogLevel> log_levels[scope_count] = {
-    LogLevel::warn, LogLevel::warn, LogLevel::warn, LogLevel::warn,
-    LogLevel::warn, LogLevel::warn, LogLevel::warn};
+std::atomic<LogLevel> log_levels[scope_count] = {LogLevel::warn, LogLevel::warn, LogLevel::warn,
+                                                 LogLevel::warn, LogLevel::warn, LogLevel::warn,
+                                                 LogLevel::warn};
 
 static std::mutex identity_mutex;
 static std::string identity_text;

@@ -29,12 +29,12 @@ void write_log_line(LogLevel level, const char* scope, const std::string& text);
 // Warnings and errors written so far by this process; a test that did not expect any reads it.
 long log_warning_count();
 
-#define LOG(level, scope, ...)                                                              \
-    do {                                                                                    \
-        if (::pomona::log_levels[static_cast<int>(::pomona::LogScope::scope)].load(         \
-                std::memory_order_relaxed) >= ::pomona::LogLevel::level)                    \
-            ::pomona::write_log_line(::pomona::LogLevel::level, #scope,                     \
-                                     ::pomona::format(__VA_ARGS__));                        \
+#define LOG(level, scope, ...)                                                                     \
+    do {                                                                                           \
+        if (::pomona::log_levels[static_cast<int>(::pomona::LogScope::scope)].load(                \
+                std::memory_order_relaxed) >= ::pomona::LogLevel::level)                           \
+            ::pomona::write_log_line(::pomona::LogLevel::level, #scope,                            \
+                                     ::pomona::format(__VA_ARGS__));                               \
     } while (0)
 
 }  // namespace pomona

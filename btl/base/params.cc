@@ -30,7 +30,8 @@ static Status parse(std::string_view text, uint64_t& value) {
     auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
     std::string_view unit = text.substr(end - text.data());
     if (error != std::errc() || text.empty())
-        return Error{Code::invalid_argument, "Not a number (expected digits, with K, M or G behind)"};
+        return Error{Code::invalid_argument,
+                     "Not a number (expected digits, with K, M or G behind)"};
     int shift = 0;
     if (!unit.empty()) {
         switch (unit.front() | 32) {
@@ -43,7 +44,8 @@ static Status parse(std::string_view text, uint64_t& value) {
         if (!unit.empty() && unit != "iB" && unit != "B" && unit != "b")
             return Error{Code::invalid_argument, "Unknown unit (expected K, M or G)"};
     }
-    if (number > (UINT64_MAX >> 1) >> shift) return Error{Code::invalid_argument, "Number too large"};
+    if (number > (UINT64_MAX >> 1) >> shift)
+        return Error{Code::invalid_argument, "Number too large"};
     value = number << shift;
     return {};
 }
@@ -66,7 +68,7 @@ static std::string show(bool value) { return value ? "yes" : "no"; }
 static std::string show(const std::string& value) { return value; }
 
 std::string get_param(const Params& params, std::string_view wanted) {
-#define PARAM(name, type, standard, text) \
+#define PARAM(name, type, standard, text)                                                          \
     if (wanted == #name) return show(params.name);
 #include "btl/base/params.def"
 #undef PARAM
@@ -74,7 +76,7 @@ std::string get_param(const Params& params, std::string_view wanted) {
 }
 
 Status set_param(Params& params, std::string_view wanted, std::string_view value) {
-#define PARAM(name, type, standard, text) \
+#define PARAM(name, type, standard, text)                                                          \
     if (wanted == #name) return parse(value, params.name);
 #include "btl/base/params.def"
 #undef PARAM
@@ -114,10 +116,10 @@ namespace {
 bool reserved(std::string_view variable) {
     for (std::string_view prefix : {"POMONA_JOB_", "POMONA_TEST_", "POMONA_GLUE_"})
         if (variable.starts_with(prefix)) return true;
-    for (std::string_view name : {"POMONA_CONFIG", "POMONA_SEED", "POMONA_MPIRUN", "POMONA_PYTHON",
-                                  "POMONA_BUILD", "POMONA_VENV", "POMONA_HOME", "POMONA_TRACE",
-                                  "POMONA_OVERSUBSCRIBED", "POMONA_CC", "POMONA_CXX",
-                                  "POMONA_JOBS", "POMONA_FUZZ_SECONDS"})
+    for (std::string_view name :
+         {"POMONA_CONFIG", "POMONA_SEED", "POMONA_MPIRUN", "POMONA_PYTHON", "POMONA_BUILD",
+          "POMONA_VENV", "POMONA_HOME", "POMONA_TRACE", "POMONA_OVERSUBSCRIBED", "POMONA_CC",
+          "POMONA_CXX", "POMONA_JOBS", "POMONA_FUZZ_SECONDS"})
         if (variable == name) return true;
     return false;
 }
@@ -130,7 +132,8 @@ struct Loader {
         Status status = set_param(params, name, value);
         if (status.ok()) return;
         if (status.error().code != Code::not_found) {
-            complain(format("{}: {} = \"{}\" is ignored: {}", where, name, value, status.error().what));
+            complain(
+                format("{}: {} = \"{}\" is ignored: {}", where, name, value, status.error().what));
             return;
         }
         std::vector<std::string> names;
@@ -180,7 +183,8 @@ Params read_params(const char* const* environment,
         if (!variable.starts_with("POMONA_") || reserved(variable)) continue;
         std::string name(variable.substr(7));
         for (char& c : name) c = static_cast<char>(c >= 'A' && c <= 'Z' ? c + 32 : c);
-        std::string_view value = entry.size() > variable.size() ? entry.substr(variable.size() + 1) : "";
+        std::string_view value =
+            entry.size() > variable.size() ? entry.substr(variable.size() + 1) : "";
         loader.set(name, value, std::string(variable));
     }
     return params;

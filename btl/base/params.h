@@ -29,7 +29,7 @@ struct Params {
 enum class ParamType { Size, Count, Flag, Text };
 
 struct ParamInfo {
-    const char* name;      // eager_max
+    const char* name;  // eager_max
     ParamType type;
     const char* standard;  // the default, as written in params.def
     const char* text;

@@ -15,17 +15,17 @@ namespace pomona {
 // What went wrong, in the classes that the ABI layer maps to MPI error classes (mpi/abi/guard.h).
 enum class Code : int {
     ok = 0,
-    invalid_argument,   // the caller passed something that cannot be
-    out_of_memory,      // the system refused memory, shared memory or descriptors
-    not_found,          // a name, key or file that is not there
-    unsupported,        // known, and not offered here
-    peer_gone,          // another rank died or closed its connection
-    timed_out,          // a deadline passed
-    refused,            // the other side or the system said no (permission, firewall, secret)
-    truncated,          // a message is longer than the place for it
-    malformed,          // bytes from outside do not parse
-    io,                 // the operating system failed; os_errno says how
-    internal            // should not happen; reported, not fatal
+    invalid_argument,  // the caller passed something that cannot be
+    out_of_memory,     // the system refused memory, shared memory or descriptors
+    not_found,         // a name, key or file that is not there
+    unsupported,       // known, and not offered here
+    peer_gone,         // another rank died or closed its connection
+    timed_out,         // a deadline passed
+    refused,           // the other side or the system said no (permission, firewall, secret)
+    truncated,         // a message is longer than the place for it
+    malformed,         // bytes from outside do not parse
+    io,                // the operating system failed; os_errno says how
+    internal           // should not happen; reported, not fatal
 };
 
 struct Error {
@@ -57,7 +57,9 @@ public:
         }
         return *this;
     }
-    ~Result() { if (ok_) value_.~T(); }
+    ~Result() {
+        if (ok_) value_.~T();
+    }
 
     explicit operator bool() const { return ok_; }
     bool ok() const { return ok_; }
@@ -94,11 +96,11 @@ using Status = Result<void>;
 
 // Yields the value of a Result, or returns its Error from the enclosing function.
 // A statement expression (g++ and clang both have it), so that it reads as one expression.
-#define TRY(expression)                                          \
-    __extension__({                                              \
-        auto try_result_ = (expression);                         \
-        if (!try_result_.ok()) return try_result_.error();       \
-        std::move(try_result_).value();                          \
+#define TRY(expression)                                                                            \
+    __extension__({                                                                                \
+        auto try_result_ = (expression);                                                           \
+        if (!try_result_.ok()) return try_result_.error();                                         \
+        std::move(try_result_).value();                                                            \
     })
 
 }  // namespace pomona

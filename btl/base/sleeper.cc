@@ -74,8 +74,9 @@ Result<std::unique_ptr<Sleeper>> Sleeper::make(const std::string& path) {
     } else {
         sockaddr_un address;
         if (!set_path(address, path))
-            return Error{Code::invalid_argument,
-                         "The job directory's path is too long for a socket; set TMPDIR to a short one"};
+            return Error{
+                Code::invalid_argument,
+                "The job directory's path is too long for a socket; set TMPDIR to a short one"};
         state->doorbell[0] = datagram_socket();
         state->doorbell[1] = datagram_socket();
         if (state->doorbell[0] < 0 || state->doorbell[1] < 0 ||
@@ -122,7 +123,8 @@ void Sleeper::forget(int descriptor) {
 }
 
 void Sleeper::sleep(Nanoseconds longest) {
-    timeval time{static_cast<time_t>(longest / 1000000000), static_cast<suseconds_t>(longest % 1000000000 / 1000)};
+    timeval time{static_cast<time_t>(longest / 1000000000),
+                 static_cast<suseconds_t>(longest % 1000000000 / 1000)};
     event_add(state_->timer_event, &time);
     event_base_loop(state_->base, EVLOOP_ONCE);
     event_del(state_->timer_event);

@@ -23,7 +23,10 @@ public:
 
     // Watches a descriptor; sleep() returns when it can be read (or written, if asked).
     // Watching again replaces what was asked; forget() before closing it.
-    struct Watch { bool read = true; bool write = false; };
+    struct Watch {
+        bool read = true;
+        bool write = false;
+    };
     Status watch(int descriptor, Watch watch);
     void forget(int descriptor);
 

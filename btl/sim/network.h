@@ -17,15 +17,15 @@ struct LinkCost {
 };
 
 struct Faults {
-    double jitter_ns = 0;      // each message is late by up to this; so messages overtake others
-    double reorder_chance = 0; // a message is late by up to 20 latencies more
-    int slow_rank = -1;        // its ports and its processor take slow_factor times as long
+    double jitter_ns = 0;       // each message is late by up to this; so messages overtake others
+    double reorder_chance = 0;  // a message is late by up to 20 latencies more
+    int slow_rank = -1;         // its ports and its processor take slow_factor times as long
     double slow_factor = 10;
     int clogged_from = -1, clogged_to = -1;  // a path that holds all messages until clogged_until
     Time clogged_until = 0;
-    int partition_below = 0;   // ranks below and the others do not hear each other until ...
+    int partition_below = 0;  // ranks below and the others do not hear each other until ...
     Time partition_until = 0;
-    int dead_rank = -1;        // falls silent at dead_at
+    int dead_rank = -1;  // falls silent at dead_at
     Time dead_at = 0;
 };
 

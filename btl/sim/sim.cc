@@ -72,9 +72,12 @@ Push Fabric::push(Path& path, const FrameHeader& header, size_t length, ConstByt
     bool full = path.flying.size() + path.landing.size() + path.unread >= options_.window;
     if (full || world_.random().chance(options_.busy_chance)) {
         // The rank will want to try again although nothing arrives for it.
-        world_.at(world_.now() + options_.near.latency_ns, [](void* context, uint64_t rank) {
-            static_cast<Fabric*>(context)->wake(static_cast<int>(rank));
-        }, this, from);
+        world_.at(
+            world_.now() + options_.near.latency_ns,
+            [](void* context, uint64_t rank) {
+                static_cast<Fabric*>(context)->wake(static_cast<int>(rank));
+            },
+            this, from);
         return Push::busy;
     }
     if (lives_[to] == Life::over) return Push::sent;  // nobody will read it
@@ -87,10 +90,13 @@ Push Fabric::push(Path& path, const FrameHeader& header, size_t length, ConstByt
         network_.depart(path.from, path.to, length + sizeof(FrameHeader));
     path.last_head = std::max(path.last_head, departure.head);  // frames of a path keep their order
     path.flying.push_back(std::move(frame));
-    world_.at(path.last_head, [](void* context, uint64_t) {
-        auto* path = static_cast<Path*>(context);
-        path->fabric->head_reached(*path);
-    }, &path, header.word[0] ^ from << 40 ^ to << 20 ^ length);
+    world_.at(
+        path.last_head,
+        [](void* context, uint64_t) {
+            auto* path = static_cast<Path*>(context);
+            path->fabric->head_reached(*path);
+        },
+        &path, header.word[0] ^ from << 40 ^ to << 20 ^ length);
     return Push::sent;
 }
 
@@ -99,10 +105,13 @@ void Fabric::head_reached(Path& path) {
     path.landing.push_back(std::move(path.flying.front()));
     path.flying.pop_front();
     Time over = network_.arrive(path.from, path.to, length);
-    world_.at(over, [](void* context, uint64_t) {
-        auto* path = static_cast<Path*>(context);
-        path->fabric->landed(*path);
-    }, &path, length);
+    world_.at(
+        over,
+        [](void* context, uint64_t) {
+            auto* path = static_cast<Path*>(context);
+            path->fabric->landed(*path);
+        },
+        &path, length);
 }
 
 void Fabric::landed(Path& path) {
@@ -167,10 +176,13 @@ void Fabric::leave(int rank, bool dead) {
         Path& way = path(rank, peer);
         way.flying.push_back({rank, {}, {}, true});
         way.last_head = std::max(way.last_head, world_.now() + options_.near.latency_ns);
-        world_.at(way.last_head, [](void* context, uint64_t) {
-            auto* path = static_cast<Path*>(context);
-            path->fabric->head_reached(*path);
-        }, &way, 0xdead);
+        world_.at(
+            way.last_head,
+            [](void* context, uint64_t) {
+                auto* path = static_cast<Path*>(context);
+                path->fabric->head_reached(*path);
+            },
+            &way, 0xdead);
     }
     turn_ = choose_next();
     turned_.notify_all();

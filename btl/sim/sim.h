@@ -19,7 +19,7 @@ struct FabricOptions {
     int ranks = 2;
     std::vector<int> nodes;
     LinkCost near, far;
-    Faults faults;           // dead_rank has no effect: a rank dies by leave()
+    Faults faults;  // dead_rank has no effect: a rank dies by leave()
     size_t eager_max = 4096;
     size_t fragment_max = 65536;
     size_t window = 64;      // frames under way from one rank to another before push says busy
@@ -79,7 +79,7 @@ private:
     std::vector<Life> lives_;
     bool stuck_ = false;
     bool threads_ = false;
-    std::mutex mutex_;               // hands the turn on; all else belongs to whoever has it
+    std::mutex mutex_;  // hands the turn on; all else belongs to whoever has it
     std::condition_variable turned_;
     int turn_ = -1, entered_ = 0;
 };

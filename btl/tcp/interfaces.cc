@@ -30,13 +30,18 @@ constexpr Rule macos_rules[] = {
     {"anpi", InterfaceKind::peer_to_peer},   {"vmenet", InterfaceKind::virtual_machine},
     {"feth", InterfaceKind::virtual_machine}};
 
-constexpr Rule linux_rules[] = {
-    {"tun", InterfaceKind::tunnel},           {"tap", InterfaceKind::tunnel},
-    {"wg", InterfaceKind::tunnel},            {"ppp", InterfaceKind::tunnel},
-    {"tailscale", InterfaceKind::tunnel},     {"zt", InterfaceKind::tunnel},
-    {"docker", InterfaceKind::virtual_machine}, {"virbr", InterfaceKind::virtual_machine},
-    {"podman", InterfaceKind::virtual_machine}, {"lxcbr", InterfaceKind::virtual_machine},
-    {"cni", InterfaceKind::virtual_machine},  {"thunderbolt", InterfaceKind::thunderbolt_bridge}};
+constexpr Rule linux_rules[] = {{"tun", InterfaceKind::tunnel},
+                                {"tap", InterfaceKind::tunnel},
+                                {"wg", InterfaceKind::tunnel},
+                                {"ppp", InterfaceKind::tunnel},
+                                {"tailscale", InterfaceKind::tunnel},
+                                {"zt", InterfaceKind::tunnel},
+                                {"docker", InterfaceKind::virtual_machine},
+                                {"virbr", InterfaceKind::virtual_machine},
+                                {"podman", InterfaceKind::virtual_machine},
+                                {"lxcbr", InterfaceKind::virtual_machine},
+                                {"cni", InterfaceKind::virtual_machine},
+                                {"thunderbolt", InterfaceKind::thunderbolt_bridge}};
 
 bool listed(const std::string& list, const std::string& word) {
     return ("," + list + ",").find("," + word + ",") != std::string::npos;
@@ -85,7 +90,8 @@ std::vector<Interface> list_interfaces() {
     for (ifaddrs* each = all; each; each = each->ifa_next) {
         if (!each->ifa_addr || each->ifa_addr->sa_family != AF_INET) continue;
         char text[INET_ADDRSTRLEN] = "";
-        inet_ntop(AF_INET, &reinterpret_cast<sockaddr_in*>(each->ifa_addr)->sin_addr, text, sizeof text);
+        inet_ntop(AF_INET, &reinterpret_cast<sockaddr_in*>(each->ifa_addr)->sin_addr, text,
+                  sizeof text);
         found.push_back({each->ifa_name, text, (each->ifa_flags & IFF_UP) != 0,
                          (each->ifa_flags & IFF_LOOPBACK) != 0});
     }

@@ -13,7 +13,14 @@
 
 namespace pomona::tcp {
 
-enum class InterfaceKind { loopback, network, thunderbolt_bridge, tunnel, virtual_machine, peer_to_peer };
+enum class InterfaceKind {
+    loopback,
+    network,
+    thunderbolt_bridge,
+    tunnel,
+    virtual_machine,
+    peer_to_peer
+};
 
 struct Interface {
     std::string name;

@@ -58,7 +58,8 @@ static bool numeric(const std::string& host, uint16_t port, sockaddr_in& address
 
 Result<Socket> Socket::listen(const std::string& host, uint64_t buffer_size) {
     sockaddr_in address;
-    if (!numeric(host, 0, address)) return Error{Code::invalid_argument, "Not a numeric IPv4 address"};
+    if (!numeric(host, 0, address))
+        return Error{Code::invalid_argument, "Not a numeric IPv4 address"};
     Socket made(socket(AF_INET, SOCK_STREAM, 0));
     if (!made.open()) return os_error(Code::io, "Cannot make a TCP socket");
     made.prepare(buffer_size);  // before listen: shrunk later, windows stick (man 7 tcp)

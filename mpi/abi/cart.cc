@@ -41,7 +41,8 @@ int grid_size(const char* function, Communicator* owner, int ndims, const int di
         size *= dims[i];
         if (size > owner->size())
             return wrong(MPI_ERR_DIMS, format("the grid has more processes than the communicator, "
-                                              "which has {}", owner->size()));
+                                              "which has {}",
+                                              owner->size()));
     }
     return static_cast<int>(size);
 }

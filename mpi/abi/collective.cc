@@ -19,50 +19,54 @@ static const void* source(const void* send, const void* recv) {
 POMONA_MPI(int, Barrier, (MPI_Comm comm)) {
     CallKey key{};
     BlockingCall call(__func__, comm, key);
-    if (call.known())
-        return call.run(nullptr, nullptr);
+    if (call.known()) return call.run(nullptr, nullptr);
     CollectivePlan plan;
-    if (int error = plan_barrier(__func__, plan, comm))
-        return error;
+    if (int error = plan_barrier(__func__, plan, comm)) return error;
     return call.finish(plan);
 }
 
 POMONA_MPI(int, Bcast_c, (void* buffer, MPI_Count count, MPI_Datatype datatype, int root, MPI_Comm
                           comm)) {
-    CallKey key{.collective = Collective::bcast, .root = root, .recv_count = count, .recv_type = datatype};
+    CallKey key{
+        .collective = Collective::bcast, .root = root, .recv_count = count, .recv_type = datatype};
     BlockingCall call(__func__, comm, key);
-    if (call.known() && usable(buffer))
-        return call.run(buffer, buffer);
+    if (call.known() && usable(buffer)) return call.run(buffer, buffer);
     CollectivePlan plan;
-    if (int error = plan_bcast(__func__, plan, {buffer, count, datatype}, root, comm))
-        return error;
+    if (int error = plan_bcast(__func__, plan, {buffer, count, datatype}, root, comm)) return error;
     return call.finish(plan);
 }
 
 POMONA_MPI(int, Reduce_c, (const void* sendbuf, void* recvbuf, MPI_Count count, MPI_Datatype
                            datatype, MPI_Op op, int root, MPI_Comm comm)) {
-    CallKey key{.collective = Collective::reduce, .in_place = sendbuf == MPI_IN_PLACE, .root = root,
-                .recv_count = count, .recv_type = datatype, .op = op};
+    CallKey key{.collective = Collective::reduce,
+                .in_place = sendbuf == MPI_IN_PLACE,
+                .root = root,
+                .recv_count = count,
+                .recv_type = datatype,
+                .op = op};
     BlockingCall call(__func__, comm, key);
     if (call.known() && (call.at(root) ? usable(sendbuf, recvbuf) : usable(sendbuf)))
         return call.run(source(sendbuf, recvbuf), call.at(root) ? recvbuf : nullptr);
     CollectivePlan plan;
-    if (int error = plan_reduction(__func__, plan, coll::Collective::reduce, sendbuf, {recvbuf,
-                    count, datatype}, op, root, comm))
+    if (int error = plan_reduction(__func__, plan, coll::Collective::reduce, sendbuf,
+                                   {recvbuf, count, datatype}, op, root, comm))
         return error;
     return call.finish(plan);
 }
 
 POMONA_MPI(int, Allreduce_c, (const void* sendbuf, void* recvbuf, MPI_Count count, MPI_Datatype
                               datatype, MPI_Op op, MPI_Comm comm)) {
-    CallKey key{.collective = Collective::allreduce, .in_place = sendbuf == MPI_IN_PLACE,
-                .recv_count = count, .recv_type = datatype, .op = op};
+    CallKey key{.collective = Collective::allreduce,
+                .in_place = sendbuf == MPI_IN_PLACE,
+                .recv_count = count,
+                .recv_type = datatype,
+                .op = op};
     BlockingCall call(__func__, comm, key);
     if (call.known() && usable(sendbuf, recvbuf))
         return call.run(source(sendbuf, recvbuf), recvbuf);
     CollectivePlan plan;
-    if (int error = plan_reduction(__func__, plan, coll::Collective::allreduce, sendbuf, {recvbuf,
-                    count, datatype}, op, 0, comm))
+    if (int error = plan_reduction(__func__, plan, coll::Collective::allreduce, sendbuf,
+                                   {recvbuf, count, datatype}, op, 0, comm))
         return error;
     return call.finish(plan);
 }
@@ -70,8 +74,8 @@ POMONA_MPI(int, Allreduce_c, (const void* sendbuf, void* recvbuf, MPI_Count coun
 POMONA_MPI(int, Scan_c, (const void* sendbuf, void* recvbuf, MPI_Count count, MPI_Datatype
                          datatype, MPI_Op op, MPI_Comm comm)) {
     CollectivePlan plan;
-    if (int error = plan_reduction(__func__, plan, coll::Collective::scan, sendbuf, {recvbuf,
-                    count, datatype}, op, 0, comm))
+    if (int error = plan_reduction(__func__, plan, coll::Collective::scan, sendbuf,
+                                   {recvbuf, count, datatype}, op, 0, comm))
         return error;
     return finish_blocking(__func__, plan);
 }
@@ -79,32 +83,34 @@ POMONA_MPI(int, Scan_c, (const void* sendbuf, void* recvbuf, MPI_Count count, MP
 POMONA_MPI(int, Exscan_c, (const void* sendbuf, void* recvbuf, MPI_Count count, MPI_Datatype
                            datatype, MPI_Op op, MPI_Comm comm)) {
     CollectivePlan plan;
-    if (int error = plan_reduction(__func__, plan, coll::Collective::exscan, sendbuf, {recvbuf,
-                    count, datatype}, op, 0, comm))
+    if (int error = plan_reduction(__func__, plan, coll::Collective::exscan, sendbuf,
+                                   {recvbuf, count, datatype}, op, 0, comm))
         return error;
     return finish_blocking(__func__, plan);
 }
 
 POMONA_MPI(int, Reduce_scatter_c, (const void* sendbuf, void* recvbuf, const MPI_Count
-                                   recvcounts[], MPI_Datatype datatype, MPI_Op op, MPI_Comm comm))
-                                   {
+                                   recvcounts[], MPI_Datatype datatype, MPI_Op op, MPI_Comm comm)) {
     CollectivePlan plan;
-    if (int error = plan_reduce_scatter(__func__, plan, sendbuf, {recvbuf, 0, datatype},
-                    recvcounts, op, comm))
+    if (int error = plan_reduce_scatter(__func__, plan, sendbuf, {recvbuf, 0, datatype}, recvcounts,
+                                        op, comm))
         return error;
     return finish_blocking(__func__, plan);
 }
 
 POMONA_MPI(int, Reduce_scatter_block_c, (const void* sendbuf, void* recvbuf, MPI_Count recvcount,
                                          MPI_Datatype datatype, MPI_Op op, MPI_Comm comm)) {
-    CallKey key{.collective = Collective::reduce_scatter, .in_place = sendbuf == MPI_IN_PLACE,
-                .recv_count = recvcount, .recv_type = datatype, .op = op};
+    CallKey key{.collective = Collective::reduce_scatter,
+                .in_place = sendbuf == MPI_IN_PLACE,
+                .recv_count = recvcount,
+                .recv_type = datatype,
+                .op = op};
     BlockingCall call(__func__, comm, key);
     if (call.known() && usable(sendbuf, recvbuf))
         return call.run(source(sendbuf, recvbuf), recvbuf);
     CollectivePlan plan;
     if (int error = plan_reduce_scatter(__func__, plan, sendbuf, {recvbuf, recvcount, datatype},
-                    nullptr, op, comm))
+                                        nullptr, op, comm))
         return error;
     return call.finish(plan);
 }
@@ -113,8 +119,8 @@ POMONA_MPI(int, Gather_c, (const void* sendbuf, MPI_Count sendcount, MPI_Datatyp
                            recvbuf, MPI_Count recvcount, MPI_Datatype recvtype, int root, MPI_Comm
                            comm)) {
     CollectivePlan plan;
-    if (int error = plan_gather(__func__, plan, {sendbuf, sendcount, sendtype}, {recvbuf,
-                    recvcount, recvtype}, root, comm))
+    if (int error = plan_gather(__func__, plan, {sendbuf, sendcount, sendtype},
+                                {recvbuf, recvcount, recvtype}, root, comm))
         return error;
     return finish_blocking(__func__, plan);
 }
@@ -123,8 +129,8 @@ POMONA_MPI(int, Gatherv_c, (const void* sendbuf, MPI_Count sendcount, MPI_Dataty
                             recvbuf, const MPI_Count recvcounts[], const MPI_Aint displs[],
                             MPI_Datatype recvtype, int root, MPI_Comm comm)) {
     CollectivePlan plan;
-    if (int error = plan_gatherv(__func__, plan, {sendbuf, sendcount, sendtype}, {recvbuf,
-                    recvcounts, displs, recvtype, nullptr}, root, comm))
+    if (int error = plan_gatherv(__func__, plan, {sendbuf, sendcount, sendtype},
+                                 {recvbuf, recvcounts, displs, recvtype, nullptr}, root, comm))
         return error;
     return finish_blocking(__func__, plan);
 }
@@ -133,8 +139,8 @@ POMONA_MPI(int, Scatter_c, (const void* sendbuf, MPI_Count sendcount, MPI_Dataty
                             recvbuf, MPI_Count recvcount, MPI_Datatype recvtype, int root,
                             MPI_Comm comm)) {
     CollectivePlan plan;
-    if (int error = plan_scatter(__func__, plan, {sendbuf, sendcount, sendtype}, {recvbuf,
-                    recvcount, recvtype}, root, comm))
+    if (int error = plan_scatter(__func__, plan, {sendbuf, sendcount, sendtype},
+                                 {recvbuf, recvcount, recvtype}, root, comm))
         return error;
     return finish_blocking(__func__, plan);
 }
@@ -143,8 +149,8 @@ POMONA_MPI(int, Scatterv_c, (const void* sendbuf, const MPI_Count sendcounts[], 
                              displs[], MPI_Datatype sendtype, void* recvbuf, MPI_Count recvcount,
                              MPI_Datatype recvtype, int root, MPI_Comm comm)) {
     CollectivePlan plan;
-    if (int error = plan_scatterv(__func__, plan, {sendbuf, sendcounts, displs, sendtype,
-                    nullptr}, {recvbuf, recvcount, recvtype}, root, comm))
+    if (int error = plan_scatterv(__func__, plan, {sendbuf, sendcounts, displs, sendtype, nullptr},
+                                  {recvbuf, recvcount, recvtype}, root, comm))
         return error;
     return finish_blocking(__func__, plan);
 }
@@ -152,15 +158,18 @@ POMONA_MPI(int, Scatterv_c, (const void* sendbuf, const MPI_Count sendcounts[], 
 POMONA_MPI(int, Allgather_c, (const void* sendbuf, MPI_Count sendcount, MPI_Datatype sendtype,
                               void* recvbuf, MPI_Count recvcount, MPI_Datatype recvtype, MPI_Comm
                               comm)) {
-    CallKey key{.collective = Collective::allgather, .in_place = sendbuf == MPI_IN_PLACE,
-                .send_count = sendcount, .recv_count = recvcount, .send_type = sendtype,
+    CallKey key{.collective = Collective::allgather,
+                .in_place = sendbuf == MPI_IN_PLACE,
+                .send_count = sendcount,
+                .recv_count = recvcount,
+                .send_type = sendtype,
                 .recv_type = recvtype};
     BlockingCall call(__func__, comm, key);
     if (call.known() && usable(sendbuf, recvbuf))
         return call.run(source(sendbuf, recvbuf), recvbuf);
     CollectivePlan plan;
-    if (int error = plan_allgather(__func__, plan, {sendbuf, sendcount, sendtype}, {recvbuf,
-                    recvcount, recvtype}, comm))
+    if (int error = plan_allgather(__func__, plan, {sendbuf, sendcount, sendtype},
+                                   {recvbuf, recvcount, recvtype}, comm))
         return error;
     return call.finish(plan);
 }
@@ -169,8 +178,8 @@ POMONA_MPI(int, Allgatherv_c, (const void* sendbuf, MPI_Count sendcount, MPI_Dat
                                void* recvbuf, const MPI_Count recvcounts[], const MPI_Aint
                                displs[], MPI_Datatype recvtype, MPI_Comm comm)) {
     CollectivePlan plan;
-    if (int error = plan_allgatherv(__func__, plan, {sendbuf, sendcount, sendtype}, {recvbuf,
-                    recvcounts, displs, recvtype, nullptr}, comm))
+    if (int error = plan_allgatherv(__func__, plan, {sendbuf, sendcount, sendtype},
+                                    {recvbuf, recvcounts, displs, recvtype, nullptr}, comm))
         return error;
     return finish_blocking(__func__, plan);
 }
@@ -178,15 +187,18 @@ POMONA_MPI(int, Allgatherv_c, (const void* sendbuf, MPI_Count sendcount, MPI_Dat
 POMONA_MPI(int, Alltoall_c, (const void* sendbuf, MPI_Count sendcount, MPI_Datatype sendtype,
                              void* recvbuf, MPI_Count recvcount, MPI_Datatype recvtype, MPI_Comm
                              comm)) {
-    CallKey key{.collective = Collective::alltoall, .in_place = sendbuf == MPI_IN_PLACE,
-                .send_count = sendcount, .recv_count = recvcount, .send_type = sendtype,
+    CallKey key{.collective = Collective::alltoall,
+                .in_place = sendbuf == MPI_IN_PLACE,
+                .send_count = sendcount,
+                .recv_count = recvcount,
+                .send_type = sendtype,
                 .recv_type = recvtype};
     BlockingCall call(__func__, comm, key);
     if (call.known() && usable(sendbuf, recvbuf))
         return call.run(source(sendbuf, recvbuf), recvbuf);
     CollectivePlan plan;
-    if (int error = plan_alltoall(__func__, plan, {sendbuf, sendcount, sendtype}, {recvbuf,
-                    recvcount, recvtype}, comm))
+    if (int error = plan_alltoall(__func__, plan, {sendbuf, sendcount, sendtype},
+                                  {recvbuf, recvcount, recvtype}, comm))
         return error;
     return call.finish(plan);
 }
@@ -196,8 +208,9 @@ POMONA_MPI(int, Alltoallv_c, (const void* sendbuf, const MPI_Count sendcounts[],
                               recvcounts[], const MPI_Aint rdispls[], MPI_Datatype recvtype,
                               MPI_Comm comm)) {
     CollectivePlan plan;
-    if (int error = plan_alltoallv(__func__, plan, {sendbuf, sendcounts, sdispls, sendtype,
-                    nullptr}, {recvbuf, recvcounts, rdispls, recvtype, nullptr}, comm))
+    if (int error =
+            plan_alltoallv(__func__, plan, {sendbuf, sendcounts, sdispls, sendtype, nullptr},
+                           {recvbuf, recvcounts, rdispls, recvtype, nullptr}, comm))
         return error;
     return finish_blocking(__func__, plan);
 }
@@ -207,8 +220,9 @@ POMONA_MPI(int, Alltoallw_c, (const void* sendbuf, const MPI_Count sendcounts[],
                               MPI_Count recvcounts[], const MPI_Aint rdispls[], const MPI_Datatype
                               recvtypes[], MPI_Comm comm)) {
     CollectivePlan plan;
-    if (int error = plan_alltoallv(__func__, plan, {sendbuf, sendcounts, sdispls, nullptr,
-                    sendtypes}, {recvbuf, recvcounts, rdispls, nullptr, recvtypes}, comm))
+    if (int error =
+            plan_alltoallv(__func__, plan, {sendbuf, sendcounts, sdispls, nullptr, sendtypes},
+                           {recvbuf, recvcounts, rdispls, nullptr, recvtypes}, comm))
         return error;
     return finish_blocking(__func__, plan);
 }

@@ -6,16 +6,14 @@ using namespace pomona;
 
 POMONA_MPI(int, Barrier_init, (MPI_Comm comm, MPI_Info info, MPI_Request* request)) {
     CollectivePlan plan;
-    if (int error = plan_barrier(__func__, plan, comm))
-        return error;
+    if (int error = plan_barrier(__func__, plan, comm)) return error;
     return finish_persistent(__func__, plan, info, request);
 }
 
 POMONA_MPI(int, Bcast_init_c, (void* buffer, MPI_Count count, MPI_Datatype datatype, int root,
                                MPI_Comm comm, MPI_Info info, MPI_Request* request)) {
     CollectivePlan plan;
-    if (int error = plan_bcast(__func__, plan, {buffer, count, datatype}, root, comm))
-        return error;
+    if (int error = plan_bcast(__func__, plan, {buffer, count, datatype}, root, comm)) return error;
     return finish_persistent(__func__, plan, info, request);
 }
 
@@ -23,8 +21,8 @@ POMONA_MPI(int, Reduce_init_c, (const void* sendbuf, void* recvbuf, MPI_Count co
                                 datatype, MPI_Op op, int root, MPI_Comm comm, MPI_Info info,
                                 MPI_Request* request)) {
     CollectivePlan plan;
-    if (int error = plan_reduction(__func__, plan, coll::Collective::reduce, sendbuf, {recvbuf,
-                    count, datatype}, op, root, comm))
+    if (int error = plan_reduction(__func__, plan, coll::Collective::reduce, sendbuf,
+                                   {recvbuf, count, datatype}, op, root, comm))
         return error;
     return finish_persistent(__func__, plan, info, request);
 }
@@ -33,8 +31,8 @@ POMONA_MPI(int, Allreduce_init_c, (const void* sendbuf, void* recvbuf, MPI_Count
                                    MPI_Datatype datatype, MPI_Op op, MPI_Comm comm, MPI_Info info,
                                    MPI_Request* request)) {
     CollectivePlan plan;
-    if (int error = plan_reduction(__func__, plan, coll::Collective::allreduce, sendbuf, {recvbuf,
-                    count, datatype}, op, 0, comm))
+    if (int error = plan_reduction(__func__, plan, coll::Collective::allreduce, sendbuf,
+                                   {recvbuf, count, datatype}, op, 0, comm))
         return error;
     return finish_persistent(__func__, plan, info, request);
 }
@@ -43,8 +41,8 @@ POMONA_MPI(int, Scan_init_c, (const void* sendbuf, void* recvbuf, MPI_Count coun
                               datatype, MPI_Op op, MPI_Comm comm, MPI_Info info, MPI_Request*
                               request)) {
     CollectivePlan plan;
-    if (int error = plan_reduction(__func__, plan, coll::Collective::scan, sendbuf, {recvbuf,
-                    count, datatype}, op, 0, comm))
+    if (int error = plan_reduction(__func__, plan, coll::Collective::scan, sendbuf,
+                                   {recvbuf, count, datatype}, op, 0, comm))
         return error;
     return finish_persistent(__func__, plan, info, request);
 }
@@ -53,8 +51,8 @@ POMONA_MPI(int, Exscan_init_c, (const void* sendbuf, void* recvbuf, MPI_Count co
                                 datatype, MPI_Op op, MPI_Comm comm, MPI_Info info, MPI_Request*
                                 request)) {
     CollectivePlan plan;
-    if (int error = plan_reduction(__func__, plan, coll::Collective::exscan, sendbuf, {recvbuf,
-                    count, datatype}, op, 0, comm))
+    if (int error = plan_reduction(__func__, plan, coll::Collective::exscan, sendbuf,
+                                   {recvbuf, count, datatype}, op, 0, comm))
         return error;
     return finish_persistent(__func__, plan, info, request);
 }
@@ -63,19 +61,18 @@ POMONA_MPI(int, Reduce_scatter_init_c, (const void* sendbuf, void* recvbuf, cons
                                         recvcounts[], MPI_Datatype datatype, MPI_Op op, MPI_Comm
                                         comm, MPI_Info info, MPI_Request* request)) {
     CollectivePlan plan;
-    if (int error = plan_reduce_scatter(__func__, plan, sendbuf, {recvbuf, 0, datatype},
-                    recvcounts, op, comm))
+    if (int error = plan_reduce_scatter(__func__, plan, sendbuf, {recvbuf, 0, datatype}, recvcounts,
+                                        op, comm))
         return error;
     return finish_persistent(__func__, plan, info, request);
 }
 
 POMONA_MPI(int, Reduce_scatter_block_init_c, (const void* sendbuf, void* recvbuf, MPI_Count
                                               recvcount, MPI_Datatype datatype, MPI_Op op,
-                                              MPI_Comm comm, MPI_Info info, MPI_Request* request))
-                                              {
+                                              MPI_Comm comm, MPI_Info info, MPI_Request* request)) {
     CollectivePlan plan;
     if (int error = plan_reduce_scatter(__func__, plan, sendbuf, {recvbuf, recvcount, datatype},
-                    nullptr, op, comm))
+                                        nullptr, op, comm))
         return error;
     return finish_persistent(__func__, plan, info, request);
 }
@@ -84,8 +81,8 @@ POMONA_MPI(int, Gather_init_c, (const void* sendbuf, MPI_Count sendcount, MPI_Da
                                 void* recvbuf, MPI_Count recvcount, MPI_Datatype recvtype, int
                                 root, MPI_Comm comm, MPI_Info info, MPI_Request* request)) {
     CollectivePlan plan;
-    if (int error = plan_gather(__func__, plan, {sendbuf, sendcount, sendtype}, {recvbuf,
-                    recvcount, recvtype}, root, comm))
+    if (int error = plan_gather(__func__, plan, {sendbuf, sendcount, sendtype},
+                                {recvbuf, recvcount, recvtype}, root, comm))
         return error;
     return finish_persistent(__func__, plan, info, request);
 }
@@ -95,8 +92,8 @@ POMONA_MPI(int, Gatherv_init_c, (const void* sendbuf, MPI_Count sendcount, MPI_D
                                  displs[], MPI_Datatype recvtype, int root, MPI_Comm comm,
                                  MPI_Info info, MPI_Request* request)) {
     CollectivePlan plan;
-    if (int error = plan_gatherv(__func__, plan, {sendbuf, sendcount, sendtype}, {recvbuf,
-                    recvcounts, displs, recvtype, nullptr}, root, comm))
+    if (int error = plan_gatherv(__func__, plan, {sendbuf, sendcount, sendtype},
+                                 {recvbuf, recvcounts, displs, recvtype, nullptr}, root, comm))
         return error;
     return finish_persistent(__func__, plan, info, request);
 }
@@ -105,8 +102,8 @@ POMONA_MPI(int, Scatter_init_c, (const void* sendbuf, MPI_Count sendcount, MPI_D
                                  void* recvbuf, MPI_Count recvcount, MPI_Datatype recvtype, int
                                  root, MPI_Comm comm, MPI_Info info, MPI_Request* request)) {
     CollectivePlan plan;
-    if (int error = plan_scatter(__func__, plan, {sendbuf, sendcount, sendtype}, {recvbuf,
-                    recvcount, recvtype}, root, comm))
+    if (int error = plan_scatter(__func__, plan, {sendbuf, sendcount, sendtype},
+                                 {recvbuf, recvcount, recvtype}, root, comm))
         return error;
     return finish_persistent(__func__, plan, info, request);
 }
@@ -116,19 +113,18 @@ POMONA_MPI(int, Scatterv_init_c, (const void* sendbuf, const MPI_Count sendcount
                                   MPI_Count recvcount, MPI_Datatype recvtype, int root, MPI_Comm
                                   comm, MPI_Info info, MPI_Request* request)) {
     CollectivePlan plan;
-    if (int error = plan_scatterv(__func__, plan, {sendbuf, sendcounts, displs, sendtype,
-                    nullptr}, {recvbuf, recvcount, recvtype}, root, comm))
+    if (int error = plan_scatterv(__func__, plan, {sendbuf, sendcounts, displs, sendtype, nullptr},
+                                  {recvbuf, recvcount, recvtype}, root, comm))
         return error;
     return finish_persistent(__func__, plan, info, request);
 }
 
 POMONA_MPI(int, Allgather_init_c, (const void* sendbuf, MPI_Count sendcount, MPI_Datatype
                                    sendtype, void* recvbuf, MPI_Count recvcount, MPI_Datatype
-                                   recvtype, MPI_Comm comm, MPI_Info info, MPI_Request* request))
-                                   {
+                                   recvtype, MPI_Comm comm, MPI_Info info, MPI_Request* request)) {
     CollectivePlan plan;
-    if (int error = plan_allgather(__func__, plan, {sendbuf, sendcount, sendtype}, {recvbuf,
-                    recvcount, recvtype}, comm))
+    if (int error = plan_allgather(__func__, plan, {sendbuf, sendcount, sendtype},
+                                   {recvbuf, recvcount, recvtype}, comm))
         return error;
     return finish_persistent(__func__, plan, info, request);
 }
@@ -138,8 +134,8 @@ POMONA_MPI(int, Allgatherv_init_c, (const void* sendbuf, MPI_Count sendcount, MP
                                     MPI_Aint displs[], MPI_Datatype recvtype, MPI_Comm comm,
                                     MPI_Info info, MPI_Request* request)) {
     CollectivePlan plan;
-    if (int error = plan_allgatherv(__func__, plan, {sendbuf, sendcount, sendtype}, {recvbuf,
-                    recvcounts, displs, recvtype, nullptr}, comm))
+    if (int error = plan_allgatherv(__func__, plan, {sendbuf, sendcount, sendtype},
+                                    {recvbuf, recvcounts, displs, recvtype, nullptr}, comm))
         return error;
     return finish_persistent(__func__, plan, info, request);
 }
@@ -148,8 +144,8 @@ POMONA_MPI(int, Alltoall_init_c, (const void* sendbuf, MPI_Count sendcount, MPI_
                                   void* recvbuf, MPI_Count recvcount, MPI_Datatype recvtype,
                                   MPI_Comm comm, MPI_Info info, MPI_Request* request)) {
     CollectivePlan plan;
-    if (int error = plan_alltoall(__func__, plan, {sendbuf, sendcount, sendtype}, {recvbuf,
-                    recvcount, recvtype}, comm))
+    if (int error = plan_alltoall(__func__, plan, {sendbuf, sendcount, sendtype},
+                                  {recvbuf, recvcount, recvtype}, comm))
         return error;
     return finish_persistent(__func__, plan, info, request);
 }
@@ -157,11 +153,11 @@ POMONA_MPI(int, Alltoall_init_c, (const void* sendbuf, MPI_Count sendcount, MPI_
 POMONA_MPI(int, Alltoallv_init_c, (const void* sendbuf, const MPI_Count sendcounts[], const
                                    MPI_Aint sdispls[], MPI_Datatype sendtype, void* recvbuf, const
                                    MPI_Count recvcounts[], const MPI_Aint rdispls[], MPI_Datatype
-                                   recvtype, MPI_Comm comm, MPI_Info info, MPI_Request* request))
-                                   {
+                                   recvtype, MPI_Comm comm, MPI_Info info, MPI_Request* request)) {
     CollectivePlan plan;
-    if (int error = plan_alltoallv(__func__, plan, {sendbuf, sendcounts, sdispls, sendtype,
-                    nullptr}, {recvbuf, recvcounts, rdispls, recvtype, nullptr}, comm))
+    if (int error =
+            plan_alltoallv(__func__, plan, {sendbuf, sendcounts, sdispls, sendtype, nullptr},
+                           {recvbuf, recvcounts, rdispls, recvtype, nullptr}, comm))
         return error;
     return finish_persistent(__func__, plan, info, request);
 }
@@ -172,8 +168,9 @@ POMONA_MPI(int, Alltoallw_init_c, (const void* sendbuf, const MPI_Count sendcoun
                                    rdispls[], const MPI_Datatype recvtypes[], MPI_Comm comm,
                                    MPI_Info info, MPI_Request* request)) {
     CollectivePlan plan;
-    if (int error = plan_alltoallv(__func__, plan, {sendbuf, sendcounts, sdispls, nullptr,
-                    sendtypes}, {recvbuf, recvcounts, rdispls, nullptr, recvtypes}, comm))
+    if (int error =
+            plan_alltoallv(__func__, plan, {sendbuf, sendcounts, sdispls, nullptr, sendtypes},
+                           {recvbuf, recvcounts, rdispls, nullptr, recvtypes}, comm))
         return error;
     return finish_persistent(__func__, plan, info, request);
 }

@@ -42,7 +42,8 @@ struct Planner {
         if (inter()) right = right || rank == MPI_ROOT || rank == MPI_PROC_NULL;
         if (right) return MPI_SUCCESS;
         return fail(f, comm, MPI_ERR_ROOT,
-                    format("root is {}; the communicator has ranks 0 to {}", rank, comm->remote_size() - 1));
+                    format("root is {}; the communicator has ranks 0 to {}", rank,
+                           comm->remote_size() - 1));
     }
     // Does this process have the root's side of the data?
     bool is_root() const { return inter() ? shape.root == MPI_ROOT : shape.root == comm->rank(); }
@@ -52,18 +53,22 @@ struct Planner {
         out = resolve(handle);
         if (!out) return fail(f, comm, MPI_ERR_TYPE, format("{} is not a valid datatype", name));
         if (!out->committed)
-            return fail(f, comm, MPI_ERR_TYPE, format("{} is not committed; call MPI_Type_commit", name));
+            return fail(f, comm, MPI_ERR_TYPE,
+                        format("{} is not committed; call MPI_Type_commit", name));
         return MPI_SUCCESS;
     }
     int count(MPI_Count value, const char* name) {
         if (value >= 0) return MPI_SUCCESS;
-        return fail(f, comm, MPI_ERR_COUNT, format("{} is {}; it must not be negative", name, value));
+        return fail(f, comm, MPI_ERR_COUNT,
+                    format("{} is {}; it must not be negative", name, value));
     }
     int buffer(const void* address, MPI_Count elements, const Datatype& type, const char* name) {
         if (address == MPI_IN_PLACE)
-            return fail(f, comm, MPI_ERR_BUFFER, format("{} is MPI_IN_PLACE, which is not allowed here", name));
+            return fail(f, comm, MPI_ERR_BUFFER,
+                        format("{} is MPI_IN_PLACE, which is not allowed here", name));
         if (address || elements == 0 || type.size() == 0 || !type.predefined()) return MPI_SUCCESS;
-        return fail(f, comm, MPI_ERR_BUFFER, format("{} is a null pointer, with a count of {}", name, elements));
+        return fail(f, comm, MPI_ERR_BUFFER,
+                    format("{} is a null pointer, with a count of {}", name, elements));
     }
     int distinct(const void* send, const void* recv, MPI_Count elements) {
         if (send != recv || elements == 0 || !send) return MPI_SUCCESS;
@@ -123,16 +128,20 @@ struct Planner {
                       const MPI_Datatype* types, const char* side, int number,
                       std::vector<Decoded>& out) {
         if (number > 0 && (!counts || !displs || (!types && type_handle == MPI_DATATYPE_NULL)))
-            return fail(f, comm, MPI_ERR_ARG, format("{}counts, displs or types is a null pointer", side));
+            return fail(f, comm, MPI_ERR_ARG,
+                        format("{}counts, displs or types is a null pointer", side));
         Datatype* common = nullptr;
         if (!types && number > 0)
-            if (int e = type(type_handle, side[0] == 's' ? "sendtype" : "recvtype", common)) return e;
+            if (int e = type(type_handle, side[0] == 's' ? "sendtype" : "recvtype", common))
+                return e;
         for (int i = 0; i < number; ++i) {
             Datatype* each = common;
             if (counts[i] < 0)
-                return fail(f, comm, MPI_ERR_COUNT, format("{}counts[{}] is {}", side, i, counts[i]));
+                return fail(f, comm, MPI_ERR_COUNT,
+                            format("{}counts[{}] is {}", side, i, counts[i]));
             if (types)
-                if (int e = type(types[i], side[0] == 's' ? "sendtypes" : "recvtypes", each)) return e;
+                if (int e = type(types[i], side[0] == 's' ? "sendtypes" : "recvtypes", each))
+                    return e;
             out.push_back({counts[i], types ? displs[i] : displs[i] * each->extent(), each});
         }
         return MPI_SUCCESS;
@@ -158,7 +167,8 @@ struct Planner {
                                : packed;
             out.push_back({direct && !bytes ? 0 : place, bytes});
             if (!direct && bytes)
-                pieces.push_back({static_cast<std::byte*>(buffer) + each.offset, each.count, each.type, packed});
+                pieces.push_back(
+                    {static_cast<std::byte*>(buffer) + each.offset, each.count, each.type, packed});
             packed += bytes;
         }
         if (!direct) staging = packed;
@@ -174,7 +184,8 @@ struct Planner {
     }
     int send_blocks(const SendBlocks& side, int number) {
         std::vector<Decoded> blocks;
-        if (int e = decode_blocks(side.counts, side.displs, side.type, side.types, "send", number, blocks))
+        if (int e = decode_blocks(side.counts, side.displs, side.type, side.types, "send", number,
+                                  blocks))
             return e;
         if (int e = check_blocks(side.buffer, blocks, "sendbuf")) return e;
         return bind_send_blocks(side.buffer, blocks);
@@ -189,14 +200,16 @@ struct Planner {
     }
     int recv_blocks(const RecvBlocks& side, int number) {
         std::vector<Decoded> blocks;
-        if (int e = decode_blocks(side.counts, side.displs, side.type, side.types, "recv", number, blocks))
+        if (int e = decode_blocks(side.counts, side.displs, side.type, side.types, "recv", number,
+                                  blocks))
             return e;
         if (int e = check_blocks(side.buffer, blocks, "recvbuf")) return e;
         return bind_recv_blocks(side.buffer, blocks);
     }
     int bind_recv_blocks(void* address, const std::vector<Decoded>& blocks) {
         MPI_Aint base;
-        if (!lay_out(blocks, plan.result_blocks, base, plan.result_pieces, plan.result_staging, address))
+        if (!lay_out(blocks, plan.result_blocks, base, plan.result_pieces, plan.result_staging,
+                     address))
             plan.result = static_cast<std::byte*>(address) + base;
         shape.result_blocks = plan.result_blocks;
         return MPI_SUCCESS;
@@ -258,11 +271,11 @@ struct Planner {
     }
 };
 
-#define PLAN(collective)                                              \
-    Planner p{f, plan};                                               \
+#define PLAN(collective)                                                                           \
+    Planner p{f, plan};                                                                            \
     if (int e = p.begin(comm, collective)) return e
 
-#define STEP(expression) \
+#define STEP(expression)                                                                           \
     if (int e = p.expression) return e
 
 }  // namespace
@@ -331,7 +344,8 @@ int plan_reduce_scatter(const char* f, CollectivePlan& plan, const void* send, R
     for (int rank = 0; rank < size; ++rank) {
         MPI_Count each = counts ? counts[rank] : data.count;
         STEP(count(each, "recvcounts"));
-        plan.input_blocks.push_back({static_cast<size_t>(total) * element, static_cast<size_t>(each) * element});
+        plan.input_blocks.push_back(
+            {static_cast<size_t>(total) * element, static_cast<size_t>(each) * element});
         if (rank == p.comm->rank()) own = each;
         total += each;
     }
@@ -346,7 +360,8 @@ int plan_reduce_scatter(const char* f, CollectivePlan& plan, const void* send, R
     return MPI_SUCCESS;
 }
 
-int plan_gather(const char* f, CollectivePlan& plan, SendSide send, RecvSide recv, int root, MPI_Comm comm) {
+int plan_gather(const char* f, CollectivePlan& plan, SendSide send, RecvSide recv, int root,
+                MPI_Comm comm) {
     PLAN(Collective::gather);
     Datatype* type;
     STEP(root(root));
@@ -358,7 +373,8 @@ int plan_gather(const char* f, CollectivePlan& plan, SendSide send, RecvSide rec
     return MPI_SUCCESS;
 }
 
-int plan_gatherv(const char* f, CollectivePlan& plan, SendSide send, RecvBlocks recv, int root, MPI_Comm comm) {
+int plan_gatherv(const char* f, CollectivePlan& plan, SendSide send, RecvBlocks recv, int root,
+                 MPI_Comm comm) {
     PLAN(Collective::gather);
     Datatype* type;
     plan.shape.irregular = true;
@@ -372,7 +388,8 @@ int plan_gatherv(const char* f, CollectivePlan& plan, SendSide send, RecvBlocks 
     return MPI_SUCCESS;
 }
 
-int plan_scatter(const char* f, CollectivePlan& plan, SendSide send, RecvSide recv, int root, MPI_Comm comm) {
+int plan_scatter(const char* f, CollectivePlan& plan, SendSide send, RecvSide recv, int root,
+                 MPI_Comm comm) {
     PLAN(Collective::scatter);
     Datatype* type;
     STEP(root(root));
@@ -389,7 +406,8 @@ int plan_scatter(const char* f, CollectivePlan& plan, SendSide send, RecvSide re
     return MPI_SUCCESS;
 }
 
-int plan_scatterv(const char* f, CollectivePlan& plan, SendBlocks send, RecvSide recv, int root, MPI_Comm comm) {
+int plan_scatterv(const char* f, CollectivePlan& plan, SendBlocks send, RecvSide recv, int root,
+                  MPI_Comm comm) {
     PLAN(Collective::scatter);
     Datatype* type;
     plan.shape.irregular = true;
@@ -405,7 +423,8 @@ int plan_scatterv(const char* f, CollectivePlan& plan, SendBlocks send, RecvSide
     return MPI_SUCCESS;
 }
 
-int plan_allgather(const char* f, CollectivePlan& plan, SendSide send, RecvSide recv, MPI_Comm comm) {
+int plan_allgather(const char* f, CollectivePlan& plan, SendSide send, RecvSide recv,
+                   MPI_Comm comm) {
     PLAN(Collective::allgather);
     Datatype* type;
     STEP(no_in_place(send.buffer));
@@ -422,7 +441,8 @@ int plan_allgather(const char* f, CollectivePlan& plan, SendSide send, RecvSide 
     return MPI_SUCCESS;
 }
 
-int plan_allgatherv(const char* f, CollectivePlan& plan, SendSide send, RecvBlocks recv, MPI_Comm comm) {
+int plan_allgatherv(const char* f, CollectivePlan& plan, SendSide send, RecvBlocks recv,
+                    MPI_Comm comm) {
     PLAN(Collective::allgather);
     Datatype* type;
     plan.shape.irregular = true;
@@ -430,11 +450,13 @@ int plan_allgatherv(const char* f, CollectivePlan& plan, SendSide send, RecvBloc
     STEP(recv_blocks(recv, p.partners()));
     if (send.buffer == MPI_IN_PLACE) p.in_place_from_result();
     else STEP(send_side(send, type));
-    if (!p.inter()) plan.shape.count = plan.result_blocks[static_cast<size_t>(p.comm->rank())].length;
+    if (!p.inter())
+        plan.shape.count = plan.result_blocks[static_cast<size_t>(p.comm->rank())].length;
     return MPI_SUCCESS;
 }
 
-int plan_alltoall(const char* f, CollectivePlan& plan, SendSide send, RecvSide recv, MPI_Comm comm) {
+int plan_alltoall(const char* f, CollectivePlan& plan, SendSide send, RecvSide recv,
+                  MPI_Comm comm) {
     PLAN(Collective::alltoall);
     Datatype* type;
     STEP(no_in_place(send.buffer));
@@ -453,7 +475,8 @@ int plan_alltoall(const char* f, CollectivePlan& plan, SendSide send, RecvSide r
     return MPI_SUCCESS;
 }
 
-int plan_alltoallv(const char* f, CollectivePlan& plan, SendBlocks send, RecvBlocks recv, MPI_Comm comm) {
+int plan_alltoallv(const char* f, CollectivePlan& plan, SendBlocks send, RecvBlocks recv,
+                   MPI_Comm comm) {
     PLAN(Collective::alltoall);
     plan.shape.irregular = true;
     STEP(no_in_place(send.buffer));
@@ -471,15 +494,15 @@ namespace {
 
 int neighbors(Planner& p, const Topology*& topology) {
     topology = p.comm->topology.get();
-    if (!topology)
-        return fail(p.f, p.comm, MPI_ERR_TOPOLOGY, "the communicator has no topology");
+    if (!topology) return fail(p.f, p.comm, MPI_ERR_TOPOLOGY, "the communicator has no topology");
     return MPI_SUCCESS;
 }
 
 // The positions of the neighbors that exist, in the order in which messages are matched. In a
 // Cartesian grid what goes up arrives from below: with both neighbors the same process (dimension
 // of 1 or 2) the order of sends decides, so destinations go by pairs (up, down), sources (down, up).
-std::vector<int> present(const Topology& topology, const std::vector<int>& ranks, bool destinations) {
+std::vector<int> present(const Topology& topology, const std::vector<int>& ranks,
+                         bool destinations) {
     std::vector<int> order;
     bool swap = destinations && topology.kind == MPI_CART;
     for (int i = 0; i < static_cast<int>(ranks.size()); ++i) {
@@ -520,7 +543,8 @@ int bind_neighbors(Planner& p, const Topology& topology, const void* send_buffer
 
 }  // namespace
 
-int plan_neighbor(const char* f, CollectivePlan& plan, SendSide send, RecvSide recv, bool gather, MPI_Comm comm) {
+int plan_neighbor(const char* f, CollectivePlan& plan, SendSide send, RecvSide recv, bool gather,
+                  MPI_Comm comm) {
     PLAN(Collective::neighbor);
     const Topology* topology;
     Datatype *send_type, *recv_type;
@@ -535,24 +559,28 @@ int plan_neighbor(const char* f, CollectivePlan& plan, SendSide send, RecvSide r
                        gather ? 0 : static_cast<MPI_Aint>(i) * send.count * send_type->extent(),
                        send_type});
     for (size_t i = 0; i < topology->sources.size(); ++i)
-        in.push_back({recv.count, static_cast<MPI_Aint>(i) * recv.count * recv_type->extent(), recv_type});
+        in.push_back(
+            {recv.count, static_cast<MPI_Aint>(i) * recv.count * recv_type->extent(), recv_type});
     return bind_neighbors(p, *topology, send.buffer, out, recv.buffer, in);
 }
 
-int plan_neighbor_gatherv(const char* f, CollectivePlan& plan, SendSide send, RecvBlocks recv, MPI_Comm comm) {
+int plan_neighbor_gatherv(const char* f, CollectivePlan& plan, SendSide send, RecvBlocks recv,
+                          MPI_Comm comm) {
     PLAN(Collective::neighbor);
     const Topology* topology;
     Datatype* send_type;
     if (int e = neighbors(p, topology)) return e;
     STEP(count(send.count, "sendcount"));
     STEP(type(send.type, "sendtype", send_type));
-    std::vector<Planner::Decoded> out(topology->destinations.size(), {send.count, 0, send_type}), in;
+    std::vector<Planner::Decoded> out(topology->destinations.size(), {send.count, 0, send_type}),
+        in;
     STEP(decode_blocks(recv.counts, recv.displs, recv.type, recv.types, "recv",
                        static_cast<int>(topology->sources.size()), in));
     return bind_neighbors(p, *topology, send.buffer, out, recv.buffer, in);
 }
 
-int plan_neighbor_alltoallv(const char* f, CollectivePlan& plan, SendBlocks send, RecvBlocks recv, MPI_Comm comm) {
+int plan_neighbor_alltoallv(const char* f, CollectivePlan& plan, SendBlocks send, RecvBlocks recv,
+                            MPI_Comm comm) {
     PLAN(Collective::neighbor);
     const Topology* topology;
     if (int e = neighbors(p, topology)) return e;

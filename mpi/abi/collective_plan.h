@@ -41,23 +41,33 @@ struct RecvBlocks {
 int plan_barrier(const char* f, CollectivePlan& plan, MPI_Comm comm);
 int plan_bcast(const char* f, CollectivePlan& plan, RecvSide data, int root, MPI_Comm comm);
 // reduce (root >= 0 form), allreduce, scan, exscan: by `collective`.
-int plan_reduction(const char* f, CollectivePlan& plan, coll::Collective collective, const void* send,
-                   RecvSide data, MPI_Op op, int root, MPI_Comm comm);
+int plan_reduction(const char* f, CollectivePlan& plan, coll::Collective collective,
+                   const void* send, RecvSide data, MPI_Op op, int root, MPI_Comm comm);
 // `counts` null: the block form, `data.count` elements for everybody.
 int plan_reduce_scatter(const char* f, CollectivePlan& plan, const void* send, RecvSide data,
                         Counts_c counts, MPI_Op op, MPI_Comm comm);
-int plan_gather(const char* f, CollectivePlan& plan, SendSide send, RecvSide recv, int root, MPI_Comm comm);
-int plan_gatherv(const char* f, CollectivePlan& plan, SendSide send, RecvBlocks recv, int root, MPI_Comm comm);
-int plan_scatter(const char* f, CollectivePlan& plan, SendSide send, RecvSide recv, int root, MPI_Comm comm);
-int plan_scatterv(const char* f, CollectivePlan& plan, SendBlocks send, RecvSide recv, int root, MPI_Comm comm);
-int plan_allgather(const char* f, CollectivePlan& plan, SendSide send, RecvSide recv, MPI_Comm comm);
-int plan_allgatherv(const char* f, CollectivePlan& plan, SendSide send, RecvBlocks recv, MPI_Comm comm);
+int plan_gather(const char* f, CollectivePlan& plan, SendSide send, RecvSide recv, int root,
+                MPI_Comm comm);
+int plan_gatherv(const char* f, CollectivePlan& plan, SendSide send, RecvBlocks recv, int root,
+                 MPI_Comm comm);
+int plan_scatter(const char* f, CollectivePlan& plan, SendSide send, RecvSide recv, int root,
+                 MPI_Comm comm);
+int plan_scatterv(const char* f, CollectivePlan& plan, SendBlocks send, RecvSide recv, int root,
+                  MPI_Comm comm);
+int plan_allgather(const char* f, CollectivePlan& plan, SendSide send, RecvSide recv,
+                   MPI_Comm comm);
+int plan_allgatherv(const char* f, CollectivePlan& plan, SendSide send, RecvBlocks recv,
+                    MPI_Comm comm);
 int plan_alltoall(const char* f, CollectivePlan& plan, SendSide send, RecvSide recv, MPI_Comm comm);
-int plan_alltoallv(const char* f, CollectivePlan& plan, SendBlocks send, RecvBlocks recv, MPI_Comm comm);
+int plan_alltoallv(const char* f, CollectivePlan& plan, SendBlocks send, RecvBlocks recv,
+                   MPI_Comm comm);
 // Neighborhood forms; `gather`: the same data to every destination.
-int plan_neighbor(const char* f, CollectivePlan& plan, SendSide send, RecvSide recv, bool gather, MPI_Comm comm);
-int plan_neighbor_gatherv(const char* f, CollectivePlan& plan, SendSide send, RecvBlocks recv, MPI_Comm comm);
-int plan_neighbor_alltoallv(const char* f, CollectivePlan& plan, SendBlocks send, RecvBlocks recv, MPI_Comm comm);
+int plan_neighbor(const char* f, CollectivePlan& plan, SendSide send, RecvSide recv, bool gather,
+                  MPI_Comm comm);
+int plan_neighbor_gatherv(const char* f, CollectivePlan& plan, SendSide send, RecvBlocks recv,
+                          MPI_Comm comm);
+int plan_neighbor_alltoallv(const char* f, CollectivePlan& plan, SendBlocks send, RecvBlocks recv,
+                            MPI_Comm comm);
 
 // A blocking call that may have been made before with the same key (mpi/runtime/repeated_call.h).
 // Use: when it is known() and the buffers pass the checks that depend on addresses, run() it; else

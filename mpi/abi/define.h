@@ -22,8 +22,8 @@
 #if defined(__APPLE__)
 #define POMONA_MPI(type, name, params) extern "C" POMONA_EXPORT type PMPI_##name params
 #else
-#define POMONA_MPI(type, name, params)                                                           \
-    extern "C" POMONA_EXPORT type MPI_##name params __attribute__((weak, alias("PMPI_" #name))); \
+#define POMONA_MPI(type, name, params)                                                             \
+    extern "C" POMONA_EXPORT type MPI_##name params __attribute__((weak, alias("PMPI_" #name)));   \
     extern "C" POMONA_EXPORT type PMPI_##name params
 #endif
 

@@ -19,9 +19,9 @@ bool fits(const Errhandler& handler, Action own) {
            handler.action == Action::give_back || handler.action == own;
 }
 
-template <class Function>
-int create(const char* function, Action action, Function* Errhandler::*place, Function* callback,
-           MPI_Errhandler* result) {
+template <class Function> int create(const char* function, Action action,
+                                     Function* Errhandler::*place, Function* callback,
+                                     MPI_Errhandler* result) {
     if (!callback)
         return fail(function, nullptr, MPI_ERR_ARG, "the error handler function is null");
     if (!result) return fail(function, nullptr, MPI_ERR_ARG, "errhandler is a null pointer");
@@ -107,8 +107,8 @@ POMONA_MPI(int, Comm_get_errhandler, (MPI_Comm comm, MPI_Errhandler* errhandler)
 POMONA_MPI(int, Comm_call_errhandler, (MPI_Comm comm, int errorcode)) {
     Communicator* owner = resolve(comm);
     REQUIRE(owner, nullptr, MPI_ERR_COMM, "comm is not a valid communicator");
-    REQUIRE(is_error_code(errorcode), owner, MPI_ERR_ARG,
-            "errorcode is {}, which is no error code", errorcode);
+    REQUIRE(is_error_code(errorcode), owner, MPI_ERR_ARG, "errorcode is {}, which is no error code",
+            errorcode);
     fail(__func__, owner, errorcode, call_sentence(errorcode));
     return MPI_SUCCESS;
 }

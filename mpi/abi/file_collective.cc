@@ -18,7 +18,8 @@ struct Buffer {
 };
 
 int not_running(const char* function) {
-    if (process().state.load(std::memory_order_relaxed) == Process::State::running) return MPI_SUCCESS;
+    if (process().state.load(std::memory_order_relaxed) == Process::State::running)
+        return MPI_SUCCESS;
     return fail(function, nullptr, MPI_ERR_OTHER,
                 "MPI is not running: call it after MPI_Init and before MPI_Finalize");
 }
@@ -33,8 +34,8 @@ IoError run_together(FileCall& call, Where place, MPI_Offset offset, const Buffe
 int no_second(const char* function, File* file) {
     if (file->split.kind == Split::none) return MPI_SUCCESS;
     return fail_file(function, file, MPI_ERR_IO,
-                format("a split collective access of \"{}\" is under way; call its _end first",
-                       file->name()));
+                     format("a split collective access of \"{}\" is under way; call its _end first",
+                            file->name()));
 }
 
 int access_all(const char* function, MPI_File fh, bool write, Where place, MPI_Offset offset,
@@ -68,11 +69,12 @@ int end_split(const char* function, MPI_File fh, Split kind, const void* buf, MP
     if (!file) return fail_file(function, file, MPI_ERR_FILE, "fh is not an open file");
     if (file->split.kind != kind)
         return fail_file(function, file, MPI_ERR_IO,
-                    file->split.kind == Split::none
-                        ? "no split collective access has begun"
-                        : "a split collective access of another kind has begun");
+                         file->split.kind == Split::none
+                             ? "no split collective access has begun"
+                             : "a split collective access of another kind has begun");
     if (file->split.buffer != buf)
-        return fail_file(function, file, MPI_ERR_BUFFER, "buf is not the buffer of the access that has begun");
+        return fail_file(function, file, MPI_ERR_BUFFER,
+                         "buf is not the buffer of the access that has begun");
     Outcome outcome;
     outcome.bytes = file->split.bytes;
     set_status(status, outcome);
@@ -94,14 +96,16 @@ POMONA_MPI(int, File_write_at_all_c, (MPI_File fh, MPI_Offset offset, const void
 }
 POMONA_MPI(int, File_read_at_all_begin_c, (MPI_File fh, MPI_Offset offset, void* buf, MPI_Count count,
                                            MPI_Datatype datatype)) {
-    return begin_split(__func__, fh, Split::read_at_all, Where::offset, offset, {buf, count, datatype});
+    return begin_split(__func__, fh, Split::read_at_all, Where::offset, offset,
+                       {buf, count, datatype});
 }
 POMONA_MPI(int, File_read_at_all_end, (MPI_File fh, void* buf, MPI_Status* status)) {
     return end_split(__func__, fh, Split::read_at_all, buf, status);
 }
 POMONA_MPI(int, File_write_at_all_begin_c, (MPI_File fh, MPI_Offset offset, const void* buf,
                                             MPI_Count count, MPI_Datatype datatype)) {
-    return begin_split(__func__, fh, Split::write_at_all, Where::offset, offset, {buf, count, datatype});
+    return begin_split(__func__, fh, Split::write_at_all, Where::offset, offset,
+                       {buf, count, datatype});
 }
 POMONA_MPI(int, File_write_at_all_end, (MPI_File fh, const void* buf, MPI_Status* status)) {
     return end_split(__func__, fh, Split::write_at_all, buf, status);
@@ -126,7 +130,8 @@ POMONA_MPI(int, File_read_all_end, (MPI_File fh, void* buf, MPI_Status* status))
 }
 POMONA_MPI(int, File_write_all_begin_c, (MPI_File fh, const void* buf, MPI_Count count,
                                          MPI_Datatype datatype)) {
-    return begin_split(__func__, fh, Split::write_all, Where::individual, 0, {buf, count, datatype});
+    return begin_split(__func__, fh, Split::write_all, Where::individual, 0,
+                       {buf, count, datatype});
 }
 POMONA_MPI(int, File_write_all_end, (MPI_File fh, const void* buf, MPI_Status* status)) {
     return end_split(__func__, fh, Split::write_all, buf, status);
@@ -151,7 +156,8 @@ POMONA_MPI(int, File_read_ordered_end, (MPI_File fh, void* buf, MPI_Status* stat
 }
 POMONA_MPI(int, File_write_ordered_begin_c, (MPI_File fh, const void* buf, MPI_Count count,
                                              MPI_Datatype datatype)) {
-    return begin_split(__func__, fh, Split::write_ordered, Where::shared, 0, {buf, count, datatype});
+    return begin_split(__func__, fh, Split::write_ordered, Where::shared, 0,
+                       {buf, count, datatype});
 }
 POMONA_MPI(int, File_write_ordered_end, (MPI_File fh, const void* buf, MPI_Status* status)) {
     return end_split(__func__, fh, Split::write_ordered, buf, status);

@@ -30,8 +30,8 @@ Ref<Errhandler> file_errhandler() {
 
 // ---- error handlers. MPI_FILE_NULL is a right argument here; `file` is null for it.
 
-#define FILE_OR_NULL_ARGUMENT(handle)                                                      \
-    File* file = resolve(handle);                                                          \
+#define FILE_OR_NULL_ARGUMENT(handle)                                                              \
+    File* file = resolve(handle);                                                                  \
     FILE_REQUIRE(file || handle == MPI_FILE_NULL, MPI_ERR_FILE, #handle " is not an open file")
 
 POMONA_MPI(int, File_set_errhandler, (MPI_File file_handle, MPI_Errhandler errhandler)) {
@@ -63,7 +63,8 @@ POMONA_MPI(int, File_call_errhandler, (MPI_File fh, int errorcode)) {
                  errorcode);
     std::string text = error_text(errorcode);
     fail_file(__func__, file, errorcode,
-         format("the program reported error code {}{}{}", errorcode, text.empty() ? "" : ", ", text));
+              format("the program reported error code {}{}{}", errorcode, text.empty() ? "" : ", ",
+                     text));
     return MPI_SUCCESS;
 }
 
@@ -76,12 +77,14 @@ static int register_datarep(const char* function, const char* datarep, bool exte
     File* none = nullptr;
     if (!datarep || !*datarep || strnlen(datarep, MPI_MAX_DATAREP_STRING) == MPI_MAX_DATAREP_STRING)
         return fail_file(function, none, MPI_ERR_ARG, "datarep is empty or too long");
-    if (!extent_known) return fail_file(function, none, MPI_ERR_ARG, "dtype_file_extent_fn is a null pointer");
+    if (!extent_known)
+        return fail_file(function, none, MPI_ERR_ARG, "dtype_file_extent_fn is a null pointer");
     std::string name = datarep;
     bool predefined = name == "native" || name == "internal" || name == "external32";
     auto& known = extension<FileDefaults>(process()).datareps;
     if (predefined || !known.insert(name).second)
-        return fail_file(function, none, MPI_ERR_DUP_DATAREP, format("datarep \"{}\" is registered already", name));
+        return fail_file(function, none, MPI_ERR_DUP_DATAREP,
+                         format("datarep \"{}\" is registered already", name));
     return MPI_SUCCESS;
 }
 

@@ -17,15 +17,15 @@ int fail_file(const char* function, File* file, int code, const std::string& sen
 int report_file(const char* function, File* file, const IoError& result);
 
 // Declares `file`, the file that `fh` means, or returns MPI_ERR_FILE.
-#define FILE_ARGUMENT()                                                                    \
-    REQUIRE_RUNNING();                                                                     \
-    File* file = resolve(fh);                                                              \
+#define FILE_ARGUMENT()                                                                            \
+    REQUIRE_RUNNING();                                                                             \
+    File* file = resolve(fh);                                                                      \
     FILE_REQUIRE(file, MPI_ERR_FILE, "fh is not an open file")
 
-#define FILE_REQUIRE(condition, code, ...)                                                 \
-    do {                                                                                   \
-        if (__builtin_expect(!(condition), 0))                                             \
-            return ::pomona::fail_file(__func__, file, code, ::pomona::format(__VA_ARGS__));    \
+#define FILE_REQUIRE(condition, code, ...)                                                         \
+    do {                                                                                           \
+        if (__builtin_expect(!(condition), 0))                                                     \
+            return ::pomona::fail_file(__func__, file, code, ::pomona::format(__VA_ARGS__));       \
     } while (0)
 
 // Where an access is.
@@ -38,7 +38,8 @@ struct FileCall {
         access.write = write;
     }
     // `offset` counts for Where::offset only. The individual pointer moves when nothing is wrong.
-    void decode(Where place, MPI_Offset offset, const void* buffer, MPI_Count count, MPI_Datatype type);
+    void decode(Where place, MPI_Offset offset, const void* buffer, MPI_Count count,
+                MPI_Datatype type);
     // Independent access to its end; the shared pointer moves here.
     IoError run(MPI_Count& bytes);
 
@@ -52,6 +53,7 @@ struct FileCall {
 // Tells the user: status, error handler. `bytes` were transferred.
 int finish_access(const FileCall& call, const IoError& result, MPI_Count bytes, MPI_Status* status);
 // The same with a request, which is complete; after an error there is none.
-int finish_access(const FileCall& call, const IoError& result, MPI_Count bytes, MPI_Request* request);
+int finish_access(const FileCall& call, const IoError& result, MPI_Count bytes,
+                  MPI_Request* request);
 
 }  // namespace pomona

@@ -85,8 +85,7 @@ POMONA_MPI(int, Graph_get, (MPI_Comm comm, int maxindex, int maxedges, int indx[
     REQUIRE((indx || maxindex == 0) && (edges || maxedges == 0), owner, MPI_ERR_ARG,
             "indx or edges is a null pointer");
     std::copy_n(topology->index.begin(), std::min<size_t>(topology->index.size(), maxindex), indx);
-    std::copy_n(topology->edges.begin(), std::min<size_t>(topology->edges.size(), maxedges),
-                edges);
+    std::copy_n(topology->edges.begin(), std::min<size_t>(topology->edges.size(), maxedges), edges);
     return MPI_SUCCESS;
 }
 
@@ -135,8 +134,8 @@ int check_neighbors(const char* function, Communicator* owner, const char* name,
     for (int i = 0; i < degree; ++i) {
         if (ranks[i] < 0 || ranks[i] >= owner->size())
             return fail(function, owner, MPI_ERR_RANK,
-                        format("{}[{}] is {}; the communicator has {} processes", name, i,
-                               ranks[i], owner->size()));
+                        format("{}[{}] is {}; the communicator has {} processes", name, i, ranks[i],
+                               owner->size()));
         if (real_weights(weights) && weights[i] < 0)
             return fail(function, owner, MPI_ERR_ARG,
                         format("weight {} of {} is negative", i, name));
@@ -184,12 +183,11 @@ POMONA_MPI(int, Dist_graph_create_adjacent,
     RESULT_ARGUMENT(comm_dist_graph);
     if (int error = check_neighbors(__func__, owner, "sources", indegree, sources, sourceweights))
         return error;
-    if (int error = check_neighbors(__func__, owner, "destinations", outdegree, destinations,
-                                    destweights))
+    if (int error =
+            check_neighbors(__func__, owner, "destinations", outdegree, destinations, destweights))
         return error;
     Info* hints = resolve(info);
-    REQUIRE(hints || info == MPI_INFO_NULL, owner, MPI_ERR_INFO,
-            "info is not a valid info object");
+    REQUIRE(hints || info == MPI_INFO_NULL, owner, MPI_ERR_INFO, "info is not a valid info object");
     REQUIRE(has_weights(sourceweights) == has_weights(destweights), owner, MPI_ERR_ARG,
             "only one of sourceweights and destweights is MPI_UNWEIGHTED");
     auto graph = std::make_shared<Topology>();
@@ -220,8 +218,7 @@ POMONA_MPI(int, Dist_graph_create,
     if (int error = check_neighbors(__func__, owner, "destinations", total, destinations, weights))
         return error;
     Info* hints = resolve(info);
-    REQUIRE(hints || info == MPI_INFO_NULL, owner, MPI_ERR_INFO,
-            "info is not a valid info object");
+    REQUIRE(hints || info == MPI_INFO_NULL, owner, MPI_ERR_INFO, "info is not a valid info object");
 
     std::vector<Edge> mine, all;
     for (int i = 0, edge = 0; i < n; ++i)

@@ -44,7 +44,8 @@ thread_local LastError last_error;
                           const std::string& sentence) {
     Process& here = process();
     std::string where = comm && !comm->name.empty() ? " on " + comm->name : "";
-    std::string message = format("{}{}: {} ({})", function, where, sentence, error_class_text(code));
+    std::string message =
+        format("{}{}: {} ({})", function, where, sentence, error_class_text(code));
     LOG(error, mpi, "{}", message);
     here.abort(code, message);
 }

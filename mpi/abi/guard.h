@@ -33,16 +33,17 @@ int error_class_of(Code code);
 // "MPI_ERR_COMM: invalid communicator"; "" for unknown classes. Table in guard.cc.
 const char* error_class_text(int error_class);
 
-#define REQUIRE(condition, comm, code, ...)                                                \
-    do {                                                                                   \
-        if (__builtin_expect(!(condition), 0))                                             \
-            return ::pomona::fail(__func__, comm, code, ::pomona::format(__VA_ARGS__));    \
+#define REQUIRE(condition, comm, code, ...)                                                        \
+    do {                                                                                           \
+        if (__builtin_expect(!(condition), 0))                                                     \
+            return ::pomona::fail(__func__, comm, code, ::pomona::format(__VA_ARGS__));            \
     } while (0)
 
 // Every function that needs MPI to run begins with this; only MPI_Init and a few do not.
-#define REQUIRE_RUNNING()                                                                  \
-    REQUIRE(::pomona::process().state.load(std::memory_order_relaxed) ==                   \
-                ::pomona::Process::State::running,                                         \
-            nullptr, MPI_ERR_OTHER, "MPI is not running: call it after MPI_Init and before MPI_Finalize")
+#define REQUIRE_RUNNING()                                                                          \
+    REQUIRE(::pomona::process().state.load(std::memory_order_relaxed) ==                           \
+                ::pomona::Process::State::running,                                                 \
+            nullptr, MPI_ERR_OTHER,                                                                \
+            "MPI is not running: call it after MPI_Init and before MPI_Finalize")
 
 }  // namespace pomona

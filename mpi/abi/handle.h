@@ -51,9 +51,9 @@ inline Message* resolve(MPI_Message handle) {
 // An object's handle: its predefined number if it has one, else its address. `Object*` and not the
 // derived address, so that resolve_any's cast is right for every class.
 template <class Handle> Handle handle_of(const Object* object) {
-    return reinterpret_cast<Handle>(
-        object->builtin_handle ? static_cast<uintptr_t>(object->builtin_handle)
-                               : reinterpret_cast<uintptr_t>(object));
+    return reinterpret_cast<Handle>(object->builtin_handle
+                                        ? static_cast<uintptr_t>(object->builtin_handle)
+                                        : reinterpret_cast<uintptr_t>(object));
 }
 
 }  // namespace pomona

@@ -10,8 +10,8 @@ POMONA_MPI(int, Neighbor_allgather_c, (const void* sendbuf, MPI_Count sendcount,
                                        sendtype, void* recvbuf, MPI_Count recvcount, MPI_Datatype
                                        recvtype, MPI_Comm comm)) {
     CollectivePlan plan;
-    if (int error = plan_neighbor(__func__, plan, {sendbuf, sendcount, sendtype}, {recvbuf,
-                    recvcount, recvtype}, true, comm))
+    if (int error = plan_neighbor(__func__, plan, {sendbuf, sendcount, sendtype},
+                                  {recvbuf, recvcount, recvtype}, true, comm))
         return error;
     return finish_blocking(__func__, plan);
 }
@@ -22,7 +22,7 @@ POMONA_MPI(int, Neighbor_allgatherv_c, (const void* sendbuf, MPI_Count sendcount
                                         comm)) {
     CollectivePlan plan;
     if (int error = plan_neighbor_gatherv(__func__, plan, {sendbuf, sendcount, sendtype},
-                    {recvbuf, recvcounts, displs, recvtype, nullptr}, comm))
+                                          {recvbuf, recvcounts, displs, recvtype, nullptr}, comm))
         return error;
     return finish_blocking(__func__, plan);
 }
@@ -31,8 +31,8 @@ POMONA_MPI(int, Neighbor_alltoall_c, (const void* sendbuf, MPI_Count sendcount, 
                                       sendtype, void* recvbuf, MPI_Count recvcount, MPI_Datatype
                                       recvtype, MPI_Comm comm)) {
     CollectivePlan plan;
-    if (int error = plan_neighbor(__func__, plan, {sendbuf, sendcount, sendtype}, {recvbuf,
-                    recvcount, recvtype}, false, comm))
+    if (int error = plan_neighbor(__func__, plan, {sendbuf, sendcount, sendtype},
+                                  {recvbuf, recvcount, recvtype}, false, comm))
         return error;
     return finish_blocking(__func__, plan);
 }
@@ -42,8 +42,9 @@ POMONA_MPI(int, Neighbor_alltoallv_c, (const void* sendbuf, const MPI_Count send
                                        const MPI_Count recvcounts[], const MPI_Aint rdispls[],
                                        MPI_Datatype recvtype, MPI_Comm comm)) {
     CollectivePlan plan;
-    if (int error = plan_neighbor_alltoallv(__func__, plan, {sendbuf, sendcounts, sdispls,
-                    sendtype, nullptr}, {recvbuf, recvcounts, rdispls, recvtype, nullptr}, comm))
+    if (int error = plan_neighbor_alltoallv(
+            __func__, plan, {sendbuf, sendcounts, sdispls, sendtype, nullptr},
+            {recvbuf, recvcounts, rdispls, recvtype, nullptr}, comm))
         return error;
     return finish_blocking(__func__, plan);
 }
@@ -51,12 +52,11 @@ POMONA_MPI(int, Neighbor_alltoallv_c, (const void* sendbuf, const MPI_Count send
 POMONA_MPI(int, Neighbor_alltoallw_c, (const void* sendbuf, const MPI_Count sendcounts[], const
                                        MPI_Aint sdispls[], const MPI_Datatype sendtypes[], void*
                                        recvbuf, const MPI_Count recvcounts[], const MPI_Aint
-                                       rdispls[], const MPI_Datatype recvtypes[], MPI_Comm comm))
-                                       {
+                                       rdispls[], const MPI_Datatype recvtypes[], MPI_Comm comm)) {
     CollectivePlan plan;
-    if (int error = plan_neighbor_alltoallv(__func__, plan, {sendbuf, sendcounts, sdispls,
-                    nullptr, sendtypes}, {recvbuf, recvcounts, rdispls, nullptr, recvtypes},
-                    comm))
+    if (int error = plan_neighbor_alltoallv(
+            __func__, plan, {sendbuf, sendcounts, sdispls, nullptr, sendtypes},
+            {recvbuf, recvcounts, rdispls, nullptr, recvtypes}, comm))
         return error;
     return finish_blocking(__func__, plan);
 }
@@ -67,8 +67,8 @@ POMONA_MPI(int, Ineighbor_allgather_c, (const void* sendbuf, MPI_Count sendcount
                                         sendtype, void* recvbuf, MPI_Count recvcount, MPI_Datatype
                                         recvtype, MPI_Comm comm, MPI_Request* request)) {
     CollectivePlan plan;
-    if (int error = plan_neighbor(__func__, plan, {sendbuf, sendcount, sendtype}, {recvbuf,
-                    recvcount, recvtype}, true, comm))
+    if (int error = plan_neighbor(__func__, plan, {sendbuf, sendcount, sendtype},
+                                  {recvbuf, recvcount, recvtype}, true, comm))
         return error;
     return finish_nonblocking(__func__, plan, request);
 }
@@ -79,7 +79,7 @@ POMONA_MPI(int, Ineighbor_allgatherv_c, (const void* sendbuf, MPI_Count sendcoun
                                          comm, MPI_Request* request)) {
     CollectivePlan plan;
     if (int error = plan_neighbor_gatherv(__func__, plan, {sendbuf, sendcount, sendtype},
-                    {recvbuf, recvcounts, displs, recvtype, nullptr}, comm))
+                                          {recvbuf, recvcounts, displs, recvtype, nullptr}, comm))
         return error;
     return finish_nonblocking(__func__, plan, request);
 }
@@ -88,8 +88,8 @@ POMONA_MPI(int, Ineighbor_alltoall_c, (const void* sendbuf, MPI_Count sendcount,
                                        sendtype, void* recvbuf, MPI_Count recvcount, MPI_Datatype
                                        recvtype, MPI_Comm comm, MPI_Request* request)) {
     CollectivePlan plan;
-    if (int error = plan_neighbor(__func__, plan, {sendbuf, sendcount, sendtype}, {recvbuf,
-                    recvcount, recvtype}, false, comm))
+    if (int error = plan_neighbor(__func__, plan, {sendbuf, sendcount, sendtype},
+                                  {recvbuf, recvcount, recvtype}, false, comm))
         return error;
     return finish_nonblocking(__func__, plan, request);
 }
@@ -100,8 +100,9 @@ POMONA_MPI(int, Ineighbor_alltoallv_c, (const void* sendbuf, const MPI_Count sen
                                         MPI_Datatype recvtype, MPI_Comm comm, MPI_Request*
                                         request)) {
     CollectivePlan plan;
-    if (int error = plan_neighbor_alltoallv(__func__, plan, {sendbuf, sendcounts, sdispls,
-                    sendtype, nullptr}, {recvbuf, recvcounts, rdispls, recvtype, nullptr}, comm))
+    if (int error = plan_neighbor_alltoallv(
+            __func__, plan, {sendbuf, sendcounts, sdispls, sendtype, nullptr},
+            {recvbuf, recvcounts, rdispls, recvtype, nullptr}, comm))
         return error;
     return finish_nonblocking(__func__, plan, request);
 }
@@ -112,9 +113,9 @@ POMONA_MPI(int, Ineighbor_alltoallw_c, (const void* sendbuf, const MPI_Count sen
                                         rdispls[], const MPI_Datatype recvtypes[], MPI_Comm comm,
                                         MPI_Request* request)) {
     CollectivePlan plan;
-    if (int error = plan_neighbor_alltoallv(__func__, plan, {sendbuf, sendcounts, sdispls,
-                    nullptr, sendtypes}, {recvbuf, recvcounts, rdispls, nullptr, recvtypes},
-                    comm))
+    if (int error = plan_neighbor_alltoallv(
+            __func__, plan, {sendbuf, sendcounts, sdispls, nullptr, sendtypes},
+            {recvbuf, recvcounts, rdispls, nullptr, recvtypes}, comm))
         return error;
     return finish_nonblocking(__func__, plan, request);
 }
@@ -126,8 +127,8 @@ POMONA_MPI(int, Neighbor_allgather_init_c, (const void* sendbuf, MPI_Count sendc
                                             MPI_Datatype recvtype, MPI_Comm comm, MPI_Info info,
                                             MPI_Request* request)) {
     CollectivePlan plan;
-    if (int error = plan_neighbor(__func__, plan, {sendbuf, sendcount, sendtype}, {recvbuf,
-                    recvcount, recvtype}, true, comm))
+    if (int error = plan_neighbor(__func__, plan, {sendbuf, sendcount, sendtype},
+                                  {recvbuf, recvcount, recvtype}, true, comm))
         return error;
     return finish_persistent(__func__, plan, info, request);
 }
@@ -139,7 +140,7 @@ POMONA_MPI(int, Neighbor_allgatherv_init_c, (const void* sendbuf, MPI_Count send
                                              request)) {
     CollectivePlan plan;
     if (int error = plan_neighbor_gatherv(__func__, plan, {sendbuf, sendcount, sendtype},
-                    {recvbuf, recvcounts, displs, recvtype, nullptr}, comm))
+                                          {recvbuf, recvcounts, displs, recvtype, nullptr}, comm))
         return error;
     return finish_persistent(__func__, plan, info, request);
 }
@@ -149,8 +150,8 @@ POMONA_MPI(int, Neighbor_alltoall_init_c, (const void* sendbuf, MPI_Count sendco
                                            MPI_Datatype recvtype, MPI_Comm comm, MPI_Info info,
                                            MPI_Request* request)) {
     CollectivePlan plan;
-    if (int error = plan_neighbor(__func__, plan, {sendbuf, sendcount, sendtype}, {recvbuf,
-                    recvcount, recvtype}, false, comm))
+    if (int error = plan_neighbor(__func__, plan, {sendbuf, sendcount, sendtype},
+                                  {recvbuf, recvcount, recvtype}, false, comm))
         return error;
     return finish_persistent(__func__, plan, info, request);
 }
@@ -161,8 +162,9 @@ POMONA_MPI(int, Neighbor_alltoallv_init_c, (const void* sendbuf, const MPI_Count
                                             rdispls[], MPI_Datatype recvtype, MPI_Comm comm,
                                             MPI_Info info, MPI_Request* request)) {
     CollectivePlan plan;
-    if (int error = plan_neighbor_alltoallv(__func__, plan, {sendbuf, sendcounts, sdispls,
-                    sendtype, nullptr}, {recvbuf, recvcounts, rdispls, recvtype, nullptr}, comm))
+    if (int error = plan_neighbor_alltoallv(
+            __func__, plan, {sendbuf, sendcounts, sdispls, sendtype, nullptr},
+            {recvbuf, recvcounts, rdispls, recvtype, nullptr}, comm))
         return error;
     return finish_persistent(__func__, plan, info, request);
 }
@@ -174,9 +176,9 @@ POMONA_MPI(int, Neighbor_alltoallw_init_c, (const void* sendbuf, const MPI_Count
                                             MPI_Datatype recvtypes[], MPI_Comm comm, MPI_Info
                                             info, MPI_Request* request)) {
     CollectivePlan plan;
-    if (int error = plan_neighbor_alltoallv(__func__, plan, {sendbuf, sendcounts, sdispls,
-                    nullptr, sendtypes}, {recvbuf, recvcounts, rdispls, nullptr, recvtypes},
-                    comm))
+    if (int error = plan_neighbor_alltoallv(
+            __func__, plan, {sendbuf, sendcounts, sdispls, nullptr, sendtypes},
+            {recvbuf, recvcounts, rdispls, nullptr, recvtypes}, comm))
         return error;
     return finish_persistent(__func__, plan, info, request);
 }

@@ -22,9 +22,10 @@ int start_send(const char* function, const void* buffer, MPI_Count count, MPI_Da
     SendArguments a;
     if (int error = a.check(function, buffer, count, datatype, dest, tag, comm)) return error;
     if (!request) return fail(function, a.comm, MPI_ERR_ARG, "request is null");
-    Request* made = dest == MPI_PROC_NULL
-                        ? make_null_request(*a.comm)
-                        : static_cast<Request*>(a.engine().isend(*a.comm, a.data, {dest, tag}, mode));
+    Request* made =
+        dest == MPI_PROC_NULL
+            ? make_null_request(*a.comm)
+            : static_cast<Request*>(a.engine().isend(*a.comm, a.data, {dest, tag}, mode));
     *request = handle_of<MPI_Request>(made);
     return MPI_SUCCESS;
 }
@@ -34,10 +35,10 @@ int init_send(const char* function, const void* buffer, MPI_Count count, MPI_Dat
     SendArguments a;
     if (int error = a.check(function, buffer, count, datatype, dest, tag, comm)) return error;
     if (!request) return fail(function, a.comm, MPI_ERR_ARG, "request is null");
-    Request* made = dest == MPI_PROC_NULL
-                        ? make_null_persistent(*a.comm)
-                        : static_cast<Request*>(
-                              a.engine().send_init(*a.comm, a.data, {dest, tag}, mode));
+    Request* made =
+        dest == MPI_PROC_NULL
+            ? make_null_persistent(*a.comm)
+            : static_cast<Request*>(a.engine().send_init(*a.comm, a.data, {dest, tag}, mode));
     *request = handle_of<MPI_Request>(made);
     return MPI_SUCCESS;
 }
@@ -68,7 +69,8 @@ POMONA_MPI(int, Irsend_c, (const void* buf, MPI_Count count, MPI_Datatype dataty
 }
 POMONA_MPI(int, Issend_c, (const void* buf, MPI_Count count, MPI_Datatype datatype, int dest, int tag,
                            MPI_Comm comm, MPI_Request* request)) {
-    return start_send(__func__, buf, count, datatype, dest, tag, comm, SendMode::synchronous, request);
+    return start_send(__func__, buf, count, datatype, dest, tag, comm, SendMode::synchronous,
+                      request);
 }
 POMONA_MPI(int, Send_init_c, (const void* buf, MPI_Count count, MPI_Datatype datatype, int dest,
                               int tag, MPI_Comm comm, MPI_Request* request)) {
@@ -80,7 +82,8 @@ POMONA_MPI(int, Rsend_init_c, (const void* buf, MPI_Count count, MPI_Datatype da
 }
 POMONA_MPI(int, Ssend_init_c, (const void* buf, MPI_Count count, MPI_Datatype datatype, int dest,
                                int tag, MPI_Comm comm, MPI_Request* request)) {
-    return init_send(__func__, buf, count, datatype, dest, tag, comm, SendMode::synchronous, request);
+    return init_send(__func__, buf, count, datatype, dest, tag, comm, SendMode::synchronous,
+                     request);
 }
 
 // ---- receives
@@ -111,9 +114,10 @@ POMONA_MPI(int, Recv_init_c, (void* buf, MPI_Count count, MPI_Datatype datatype,
     RecvArguments a;
     if (int error = a.check(__func__, buf, count, datatype, source, tag, comm)) return error;
     REQUIRE(request, a.comm, MPI_ERR_ARG, "request is null");
-    Request* made = source == MPI_PROC_NULL
-                        ? make_null_persistent(*a.comm)
-                        : static_cast<Request*>(a.engine().recv_init(*a.comm, a.data, {source, tag}));
+    Request* made =
+        source == MPI_PROC_NULL
+            ? make_null_persistent(*a.comm)
+            : static_cast<Request*>(a.engine().recv_init(*a.comm, a.data, {source, tag}));
     *request = handle_of<MPI_Request>(made);
     return MPI_SUCCESS;
 }
@@ -126,8 +130,8 @@ namespace {
 int exchange(const char* function, const SendArguments& s, int dest, int sendtag,
              const RecvArguments& r, int source, int recvtag, MPI_Status* status) {
     Engine& engine = r.engine();
-    P2pRequest* recv = source == MPI_PROC_NULL ? nullptr
-                                               : engine.irecv(*r.comm, r.data, {source, recvtag});
+    P2pRequest* recv =
+        source == MPI_PROC_NULL ? nullptr : engine.irecv(*r.comm, r.data, {source, recvtag});
     Outcome sent;
     if (dest != MPI_PROC_NULL)
         sent = engine.send(*s.comm, s.data, {dest, sendtag}, SendMode::standard);
@@ -157,8 +161,10 @@ POMONA_MPI(int, Sendrecv_c, (const void* sendbuf, MPI_Count sendcount, MPI_Datat
                              int source, int recvtag, MPI_Comm comm, MPI_Status* status)) {
     SendArguments s;
     RecvArguments r;
-    if (int error = s.check(__func__, sendbuf, sendcount, sendtype, dest, sendtag, comm)) return error;
-    if (int error = r.check(__func__, recvbuf, recvcount, recvtype, source, recvtag, comm)) return error;
+    if (int error = s.check(__func__, sendbuf, sendcount, sendtype, dest, sendtag, comm))
+        return error;
+    if (int error = r.check(__func__, recvbuf, recvcount, recvtype, source, recvtag, comm))
+        return error;
     return exchange(__func__, s, dest, sendtag, r, source, recvtag, status);
 }
 
@@ -180,8 +186,10 @@ POMONA_MPI(int, Isendrecv_c, (const void* sendbuf, MPI_Count sendcount, MPI_Data
                               MPI_Request* request)) {
     SendArguments s;
     RecvArguments r;
-    if (int error = s.check(__func__, sendbuf, sendcount, sendtype, dest, sendtag, comm)) return error;
-    if (int error = r.check(__func__, recvbuf, recvcount, recvtype, source, recvtag, comm)) return error;
+    if (int error = s.check(__func__, sendbuf, sendcount, sendtype, dest, sendtag, comm))
+        return error;
+    if (int error = r.check(__func__, recvbuf, recvcount, recvtype, source, recvtag, comm))
+        return error;
     REQUIRE(request, s.comm, MPI_ERR_ARG, "request is null");
     *request = handle_of<MPI_Request>(
         start_exchange(s.data, {dest, sendtag}, r.data, {source, recvtag}, *s.comm, {}));
@@ -198,7 +206,7 @@ POMONA_MPI(int, Isendrecv_replace_c, (void* buf, MPI_Count count, MPI_Datatype d
     REQUIRE(request, s.comm, MPI_ERR_ARG, "request is null");
     std::vector<std::byte> copy = packed(s.data);
     s.data = {copy.data(), static_cast<MPI_Count>(copy.size()), &Datatype::of(MPI_BYTE)};
-    *request = handle_of<MPI_Request>(
-        start_exchange(s.data, {dest, sendtag}, r.data, {source, recvtag}, *s.comm, std::move(copy)));
+    *request = handle_of<MPI_Request>(start_exchange(s.data, {dest, sendtag}, r.data,
+                                                     {source, recvtag}, *s.comm, std::move(copy)));
     return MPI_SUCCESS;
 }

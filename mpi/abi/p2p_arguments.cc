@@ -18,16 +18,19 @@ int MessageArguments::check_data(const char* function, const void* buffer, MPI_C
     if (__builtin_expect(!data.type, 0))
         return fail(function, comm, MPI_ERR_TYPE, "datatype is not a valid datatype");
     if (__builtin_expect(!data.type->committed, 0))
-        return fail(function, comm, MPI_ERR_TYPE, "datatype is not committed; call MPI_Type_commit");
+        return fail(function, comm, MPI_ERR_TYPE,
+                    "datatype is not committed; call MPI_Type_commit");
     if (__builtin_expect(count < 0, 0))
         return fail(function, comm, MPI_ERR_COUNT,
                     format("count is {}; it must not be negative", count));
     // MPI_BOTTOM is null: right for types with absolute addresses only.
-    if (__builtin_expect(!buffer && count > 0 && data.type->size() > 0 && data.type->predefined(), 0))
+    if (__builtin_expect(!buffer && count > 0 && data.type->size() > 0 && data.type->predefined(),
+                         0))
         return fail(function, comm, MPI_ERR_BUFFER,
                     format("buf is a null pointer, with a count of {}", count));
     if (__builtin_expect(buffer == MPI_IN_PLACE && count > 0, 0))
-        return fail(function, comm, MPI_ERR_BUFFER, "buf is MPI_IN_PLACE, which only collectives take");
+        return fail(function, comm, MPI_ERR_BUFFER,
+                    "buf is MPI_IN_PLACE, which only collectives take");
     data.buffer = const_cast<void*>(buffer);
     data.count = count;
     return MPI_SUCCESS;
@@ -38,8 +41,7 @@ int SendArguments::refuse(const char* function, const char* argument, int rank, 
         return fail(function, comm, MPI_ERR_RANK,
                     format("{} is {}; the communicator has ranks 0 to {}", argument, rank,
                            comm->remote_size() - 1));
-    return fail(function, comm, MPI_ERR_TAG,
-                format("tag is {}; it must be 0 to {}", tag, kTagMax));
+    return fail(function, comm, MPI_ERR_TAG, format("tag is {}; it must be 0 to {}", tag, kTagMax));
 }
 
 int RecvArguments::check_source(const char* function, Communicator* comm, int source, int tag) {

@@ -27,7 +27,8 @@ struct SendArguments : MessageArguments {
               int dest, int tag, MPI_Comm comm_handle) {
         if (int error = check_data(function, buffer, count, datatype, comm_handle)) return error;
         if (__builtin_expect((static_cast<unsigned>(dest) < comm->peers.size() && tag >= 0) ||
-                                 dest == MPI_PROC_NULL, 1))
+                                 dest == MPI_PROC_NULL,
+                             1))
             return MPI_SUCCESS;
         return refuse(function, "dest", dest, tag);
     }

@@ -45,16 +45,18 @@ struct Packing {
         if (!position) return refuse(MPI_ERR_ARG, "position is a null pointer");
         if (*position < 0 || size < 0)
             return refuse(MPI_ERR_ARG, format("position is {} and the packed buffer has {} bytes; "
-                                              "they must not be negative", *position, size));
+                                              "they must not be negative",
+                                              *position, size));
         if (length > 0 && (*position > size || length > size - *position))
             return refuse(MPI_ERR_TRUNCATE, format("The packed buffer has {} bytes; from position "
-                                                   "{} on {} are needed", size, *position, length));
+                                                   "{} on {} are needed",
+                                                   size, *position, length));
         if (length > 0 && !buffer)
             return refuse(MPI_ERR_BUFFER, "The packed buffer is a null pointer");
         // Null is MPI_BOTTOM for types with absolute addresses.
         if (length > 0 && !typed && type->predefined())
-            return refuse(MPI_ERR_BUFFER, format("The buffer is a null pointer, with a count of {}",
-                                                 count));
+            return refuse(MPI_ERR_BUFFER,
+                          format("The buffer is a null pointer, with a count of {}", count));
         packed = static_cast<std::byte*>(const_cast<void*>(buffer)) + *position;
         return MPI_SUCCESS;
     }
@@ -69,9 +71,9 @@ int check_representation(const char* function, const char* datarep) {
 
 }  // namespace
 
-#define COMM_ARGUMENT()                   \
-    REQUIRE_RUNNING();                    \
-    Communicator* owner = resolve(comm);  \
+#define COMM_ARGUMENT()                                                                            \
+    REQUIRE_RUNNING();                                                                             \
+    Communicator* owner = resolve(comm);                                                           \
     REQUIRE(owner, nullptr, MPI_ERR_COMM, "comm is not a valid communicator")
 
 POMONA_MPI(int, Pack_c, (const void* inbuf, MPI_Count incount, MPI_Datatype datatype, void* outbuf,

@@ -18,7 +18,7 @@ public:
         Communicator* comm;
         Data data;  // of all partitions
         int partitions;
-        int peer;   // or MPI_PROC_NULL
+        int peer;  // or MPI_PROC_NULL
         int tag;
         bool is_send;
     };
@@ -78,8 +78,7 @@ public:
         if (ready_[index]) return false;
         ready_[index] = true;
         Bytes piece = this->piece(index);
-        if (!staging_.empty())
-            data_.type->pack(data_.buffer, data_.count, offset_of(index), piece);
+        if (!staging_.empty()) data_.type->pack(data_.buffer, data_.count, offset_of(index), piece);
         engine().send_step(*peer_, context_, 0, kFirstTag + partition, piece, legs_[index]);
         return true;
     }
@@ -216,8 +215,8 @@ private:
     std::vector<std::byte> staging_;
 };
 
-int init(const char* function, PartitionedRequest::Options options, MPI_Count count,
-         MPI_Info info, MPI_Request* request) {
+int init(const char* function, PartitionedRequest::Options options, MPI_Count count, MPI_Info info,
+         MPI_Request* request) {
     Communicator* comm = options.comm;
     if (options.partitions <= 0)
         return fail(function, comm, MPI_ERR_ARG,
@@ -226,7 +225,8 @@ int init(const char* function, PartitionedRequest::Options options, MPI_Count co
         return fail(function, comm, MPI_ERR_INFO, "info is not a valid info object");
     if (!request) return fail(function, comm, MPI_ERR_ARG, "request is a null pointer");
     if (options.tag < 0)
-        return fail(function, comm, MPI_ERR_TAG, "tag must not be negative; wildcards are not allowed");
+        return fail(function, comm, MPI_ERR_TAG,
+                    "tag must not be negative; wildcards are not allowed");
     if (options.peer < 0 && options.peer != MPI_PROC_NULL)
         return fail(function, comm, MPI_ERR_RANK, "the rank must not be a wildcard");
     if (__builtin_mul_overflow(count, static_cast<MPI_Count>(options.partitions),
@@ -270,10 +270,10 @@ POMONA_MPI(int, Precv_init_c, (void* buf, int partitions, MPI_Count count, MPI_D
     return init(__func__, {a.comm, a.data, partitions, source, tag, false}, count, info, request);
 }
 
-#define PARTITIONED_SEND()                                                          \
-    REQUIRE_RUNNING();                                                              \
-    PartitionedRequest* sending = resolve_partitioned(request);                     \
-    REQUIRE(sending && sending->is_send, nullptr, MPI_ERR_REQUEST,                  \
+#define PARTITIONED_SEND()                                                                         \
+    REQUIRE_RUNNING();                                                                             \
+    PartitionedRequest* sending = resolve_partitioned(request);                                    \
+    REQUIRE(sending && sending->is_send, nullptr, MPI_ERR_REQUEST,                                 \
             "request is not of MPI_Psend_init")
 
 POMONA_MPI(int, Pready, (int partition, MPI_Request request)) {

@@ -6,11 +6,11 @@
 using namespace pomona;
 
 // Decodes and checks (source, tag, comm); returns from the MPI function when they are wrong.
-#define PROBE_ARGUMENTS()                                                                     \
-    REQUIRE_RUNNING();                                                                        \
-    Communicator* owner = resolve(comm);                                                      \
-    REQUIRE(owner, nullptr, MPI_ERR_COMM, "comm is not a valid communicator");                \
-    if (int error = RecvArguments::check_source(__func__, owner, source, tag)) return error;  \
+#define PROBE_ARGUMENTS()                                                                          \
+    REQUIRE_RUNNING();                                                                             \
+    Communicator* owner = resolve(comm);                                                           \
+    REQUIRE(owner, nullptr, MPI_ERR_COMM, "comm is not a valid communicator");                     \
+    if (int error = RecvArguments::check_source(__func__, owner, source, tag)) return error;       \
     Engine& engine = owner->process.engine
 
 POMONA_MPI(int, Probe, (int source, int tag, MPI_Comm comm, MPI_Status* status)) {

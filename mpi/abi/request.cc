@@ -27,9 +27,7 @@ public:
     GeneralizedRequest(MPI_Grequest_query_function* query, MPI_Grequest_free_function* free,
                        MPI_Grequest_cancel_function* cancel, void* state)
         : Request(nullptr), query_(query), free_(free), cancel_(cancel), state_(state) {}
-    ~GeneralizedRequest() override {
-        free_now();
-    }
+    ~GeneralizedRequest() override { free_now(); }
     // Once, by whoever completes the request or drops the last reference.
     int free_now() {
         auto* function = std::exchange(free_, nullptr);
@@ -257,7 +255,8 @@ POMONA_MPI(int, Request_get_status_some, (int incount, const MPI_Request array_o
     REQUIRE_RUNNING();
     REQUIRE(outcount, nullptr, MPI_ERR_ARG, "outcount is a null pointer");
     std::vector<Request*> requests;
-    if (int error = decode(__func__, incount, const_cast<MPI_Request*>(array_of_requests), requests))
+    if (int error =
+            decode(__func__, incount, const_cast<MPI_Request*>(array_of_requests), requests))
         return error;
     *outcount = MPI_UNDEFINED;
     if (none_active(requests)) return MPI_SUCCESS;
@@ -393,10 +392,11 @@ POMONA_MPI(int, Cancel, (MPI_Request* request)) {
     REQUIRE(cancelled, nullptr, MPI_ERR_REQUEST, "request is not a valid request");
     if (cancelled->inactive()) return MPI_SUCCESS;
     // The user's function says what MPI_Cancel returns.
-    if (auto* generalized = cancelled->calls_user() ? dynamic_cast<GeneralizedRequest*>(cancelled)
-                                                    : nullptr) {
+    if (auto* generalized =
+            cancelled->calls_user() ? dynamic_cast<GeneralizedRequest*>(cancelled) : nullptr) {
         int error = generalized->cancel_now();
-        return error == MPI_SUCCESS ? error : fail(__func__, nullptr, error, "the cancel function failed");
+        return error == MPI_SUCCESS ? error
+                                    : fail(__func__, nullptr, error, "the cancel function failed");
     }
     if (cancelled->calls_user()) return cancelled->cancel(), MPI_SUCCESS;
     Engine::Hold hold(engine());
@@ -422,8 +422,8 @@ POMONA_MPI(int, Test_cancelled, (const MPI_Status* status, int* flag)) {
 
 // ---- completion callbacks (mpix.h)
 
-POMONA_MPIX(int, Request_on_completion, (MPI_Request* request, MPIX_Completion_function* function,
-                                         void* context)) {
+POMONA_MPIX(int, Request_on_completion,
+            (MPI_Request * request, MPIX_Completion_function* function, void* context)) {
     REQUIRE_RUNNING();
     REQUIRE(request && function, nullptr, MPI_ERR_ARG, "request or function is a null pointer");
     Request* watched = resolve(*request);

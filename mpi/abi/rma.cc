@@ -11,7 +11,8 @@ namespace {
 // Collects and checks the arguments of one call.
 class Call {
 public:
-    Call(const char* function, Window& window, RmaKind kind) : function_(function), window_(window) {
+    Call(const char* function, Window& window, RmaKind kind)
+        : function_(function), window_(window) {
         access_.kind = kind;
     }
 
@@ -103,15 +104,15 @@ private:
     RmaAccess access_;
 };
 
-#define TRY_ARGUMENT(check) \
+#define TRY_ARGUMENT(check)                                                                        \
     if (int error = (check)) return error
 
 }  // namespace
 
-#define PUT_ARGUMENTS()                                                                        \
-    WIN_ARGUMENT();                                                                            \
-    Call call(__func__, *window, RmaKind::put);                                                \
-    TRY_ARGUMENT(call.origin(origin_addr, origin_count, origin_datatype));                     \
+#define PUT_ARGUMENTS()                                                                            \
+    WIN_ARGUMENT();                                                                                \
+    Call call(__func__, *window, RmaKind::put);                                                    \
+    TRY_ARGUMENT(call.origin(origin_addr, origin_count, origin_datatype));                         \
     TRY_ARGUMENT(call.target(target_rank, target_disp, target_count, target_datatype))
 
 POMONA_MPI(int, Put_c, (const void* origin_addr, MPI_Count origin_count,
@@ -129,10 +130,10 @@ POMONA_MPI(int, Rput_c, (const void* origin_addr, MPI_Count origin_count,
     return call.run_with(request, &Call::run_origin);
 }
 
-#define GET_ARGUMENTS()                                                                        \
-    WIN_ARGUMENT();                                                                            \
-    Call call(__func__, *window, RmaKind::get);                                                \
-    TRY_ARGUMENT(call.result(origin_addr, origin_count, origin_datatype));                     \
+#define GET_ARGUMENTS()                                                                            \
+    WIN_ARGUMENT();                                                                                \
+    Call call(__func__, *window, RmaKind::get);                                                    \
+    TRY_ARGUMENT(call.result(origin_addr, origin_count, origin_datatype));                         \
     TRY_ARGUMENT(call.target(target_rank, target_disp, target_count, target_datatype))
 
 POMONA_MPI(int, Get_c, (void* origin_addr, MPI_Count origin_count, MPI_Datatype origin_datatype,
@@ -149,12 +150,12 @@ POMONA_MPI(int, Rget_c, (void* origin_addr, MPI_Count origin_count, MPI_Datatype
     return call.run_with(request, &Call::run_result);
 }
 
-#define ACCUMULATE_ARGUMENTS()                                                                 \
-    WIN_ARGUMENT();                                                                            \
-    Call call(__func__, *window, RmaKind::accumulate);                                         \
-    TRY_ARGUMENT(call.origin(origin_addr, origin_count, origin_datatype));                     \
-    TRY_ARGUMENT(call.target(target_rank, target_disp, target_count, target_datatype));        \
-    WIN_REQUIRE(op != MPI_NO_OP, MPI_ERR_OP, "MPI_NO_OP is for MPI_Get_accumulate only");      \
+#define ACCUMULATE_ARGUMENTS()                                                                     \
+    WIN_ARGUMENT();                                                                                \
+    Call call(__func__, *window, RmaKind::accumulate);                                             \
+    TRY_ARGUMENT(call.origin(origin_addr, origin_count, origin_datatype));                         \
+    TRY_ARGUMENT(call.target(target_rank, target_disp, target_count, target_datatype));            \
+    WIN_REQUIRE(op != MPI_NO_OP, MPI_ERR_OP, "MPI_NO_OP is for MPI_Get_accumulate only");          \
     TRY_ARGUMENT(call.operation(op))
 
 POMONA_MPI(int, Accumulate_c, (const void* origin_addr, MPI_Count origin_count,
@@ -175,13 +176,12 @@ POMONA_MPI(int, Raccumulate_c, (const void* origin_addr, MPI_Count origin_count,
 }
 
 // With MPI_NO_OP the origin's arguments mean nothing.
-#define GET_ACCUMULATE_ARGUMENTS()                                                             \
-    WIN_ARGUMENT();                                                                            \
-    Call call(__func__, *window, RmaKind::get_accumulate);                                     \
-    if (op != MPI_NO_OP)                                                                       \
-        TRY_ARGUMENT(call.origin(origin_addr, origin_count, origin_datatype));                 \
-    TRY_ARGUMENT(call.result(result_addr, result_count, result_datatype));                     \
-    TRY_ARGUMENT(call.target(target_rank, target_disp, target_count, target_datatype));        \
+#define GET_ACCUMULATE_ARGUMENTS()                                                                 \
+    WIN_ARGUMENT();                                                                                \
+    Call call(__func__, *window, RmaKind::get_accumulate);                                         \
+    if (op != MPI_NO_OP) TRY_ARGUMENT(call.origin(origin_addr, origin_count, origin_datatype));    \
+    TRY_ARGUMENT(call.result(result_addr, result_count, result_datatype));                         \
+    TRY_ARGUMENT(call.target(target_rank, target_disp, target_count, target_datatype));            \
     TRY_ARGUMENT(call.operation(op))
 
 POMONA_MPI(int, Get_accumulate_c, (const void* origin_addr, MPI_Count origin_count,

@@ -7,8 +7,8 @@
 
 using namespace pomona;
 
-#define STATUS_ARGUMENT()                                                                  \
-    REQUIRE(status != MPI_STATUS_IGNORE, nullptr, MPI_ERR_ARG,                             \
+#define STATUS_ARGUMENT()                                                                          \
+    REQUIRE(status != MPI_STATUS_IGNORE, nullptr, MPI_ERR_ARG,                                     \
             "status is MPI_STATUS_IGNORE; a status is needed here")
 
 POMONA_MPI(int, Status_get_source, (const MPI_Status* status, int* source)) {

@@ -48,9 +48,9 @@ Category category_of(std::string_view variable);
 void give_text(std::string_view text, char* out, int* length);
 
 // The common beginning of the functions of this interface; it has error codes, not error handlers.
-#define TOOLS_LOCKED()                            \
-    Tools& state = tools();                       \
-    std::lock_guard tools_guard(state.mutex);     \
+#define TOOLS_LOCKED()                                                                             \
+    Tools& state = tools();                                                                        \
+    std::lock_guard tools_guard(state.mutex);                                                      \
     if (state.users == 0) return MPI_T_ERR_NOT_INITIALIZED
 
 }  // namespace pomona

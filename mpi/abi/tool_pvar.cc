@@ -75,10 +75,10 @@ POMONA_MPI(int, T_pvar_session_free, (MPI_T_pvar_session* session)) {
     return MPI_SUCCESS;
 }
 
-#define SESSION_ARGUMENT(session) \
+#define SESSION_ARGUMENT(session)                                                                  \
     if (!state.sessions.count(session)) return MPI_T_ERR_INVALID_SESSION
-#define HANDLE_ARGUMENT(session, handle) \
-    SESSION_ARGUMENT(session);           \
+#define HANDLE_ARGUMENT(session, handle)                                                           \
+    SESSION_ARGUMENT(session);                                                                     \
     if (!(session)->handles.count(handle)) return MPI_T_ERR_INVALID_HANDLE
 
 POMONA_MPI(int, T_pvar_handle_alloc,
@@ -177,30 +177,26 @@ POMONA_MPI(int, T_source_get_num, (int* num_sources)) {
     return MPI_SUCCESS;
 }
 
-#define NO_EVENTS(name, params, error) \
-    POMONA_MPI(int, name, params) {    \
-        TOOLS_LOCKED();                \
-        return error;                  \
+#define NO_EVENTS(name, params, error)                                                             \
+    POMONA_MPI(int, name, params) {                                                                \
+        TOOLS_LOCKED();                                                                            \
+        return error;                                                                              \
     }
-NO_EVENTS(T_event_callback_get_info,
-          (MPI_T_event_registration, MPI_T_cb_safety, MPI_Info*),
+NO_EVENTS(T_event_callback_get_info, (MPI_T_event_registration, MPI_T_cb_safety, MPI_Info*),
           MPI_T_ERR_INVALID_HANDLE)
-NO_EVENTS(T_event_callback_set_info,
-          (MPI_T_event_registration, MPI_T_cb_safety, MPI_Info),
+NO_EVENTS(T_event_callback_set_info, (MPI_T_event_registration, MPI_T_cb_safety, MPI_Info),
           MPI_T_ERR_INVALID_HANDLE)
 NO_EVENTS(T_event_copy, (MPI_T_event_instance, void*), MPI_T_ERR_INVALID_HANDLE)
 NO_EVENTS(T_event_get_index, (const char*, int*), MPI_T_ERR_INVALID_NAME)
 NO_EVENTS(T_event_get_info,
-          (int, char*, int*, int*, MPI_Datatype[], MPI_Aint[], int*, MPI_T_enum*, MPI_Info*,
-           char*, int*, int*),
+          (int, char*, int*, int*, MPI_Datatype[], MPI_Aint[], int*, MPI_T_enum*, MPI_Info*, char*,
+           int*, int*),
           MPI_T_ERR_INVALID_INDEX)
 NO_EVENTS(T_event_get_source, (MPI_T_event_instance, int*), MPI_T_ERR_INVALID_HANDLE)
 NO_EVENTS(T_event_get_timestamp, (MPI_T_event_instance, MPI_Count*), MPI_T_ERR_INVALID_HANDLE)
-NO_EVENTS(T_event_handle_alloc,
-          (int, void*, MPI_Info, MPI_T_event_registration*),
+NO_EVENTS(T_event_handle_alloc, (int, void*, MPI_Info, MPI_T_event_registration*),
           MPI_T_ERR_INVALID_INDEX)
-NO_EVENTS(T_event_handle_free,
-          (MPI_T_event_registration, void*, MPI_T_event_free_cb_function),
+NO_EVENTS(T_event_handle_free, (MPI_T_event_registration, void*, MPI_T_event_free_cb_function),
           MPI_T_ERR_INVALID_HANDLE)
 NO_EVENTS(T_event_handle_get_info, (MPI_T_event_registration, MPI_Info*), MPI_T_ERR_INVALID_HANDLE)
 NO_EVENTS(T_event_handle_set_info, (MPI_T_event_registration, MPI_Info), MPI_T_ERR_INVALID_HANDLE)
@@ -208,8 +204,7 @@ NO_EVENTS(T_event_read, (MPI_T_event_instance, int, void*), MPI_T_ERR_INVALID_HA
 NO_EVENTS(T_event_register_callback,
           (MPI_T_event_registration, MPI_T_cb_safety, MPI_Info, void*, MPI_T_event_cb_function),
           MPI_T_ERR_INVALID_HANDLE)
-NO_EVENTS(T_event_set_dropped_handler,
-          (MPI_T_event_registration, MPI_T_event_dropped_cb_function),
+NO_EVENTS(T_event_set_dropped_handler, (MPI_T_event_registration, MPI_T_event_dropped_cb_function),
           MPI_T_ERR_INVALID_HANDLE)
 NO_EVENTS(T_source_get_info,
           (int, char*, int*, char*, int*, MPI_T_source_order*, MPI_Count*, MPI_Count*, MPI_Info*),

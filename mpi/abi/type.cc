@@ -208,10 +208,9 @@ POMONA_MPI(int, Type_get_contents_c, (MPI_Datatype datatype, MPI_Count max_integ
                                       MPI_Count array_of_large_counts[],
                                       MPI_Datatype array_of_datatypes[])) {
     DATATYPE_ARGUMENT(type, datatype);
-    return get_contents(__func__, *type,
-                        {array_of_integers, max_integers, "array_of_integers", "max_integers"},
-                        {array_of_addresses, max_addresses, "array_of_addresses", "max_addresses"},
-                        {array_of_large_counts, max_large_counts, "array_of_large_counts",
-                         "max_large_counts"},
-                        {array_of_datatypes, max_datatypes, "array_of_datatypes", "max_datatypes"});
+    return get_contents(
+        __func__, *type, {array_of_integers, max_integers, "array_of_integers", "max_integers"},
+        {array_of_addresses, max_addresses, "array_of_addresses", "max_addresses"},
+        {array_of_large_counts, max_large_counts, "array_of_large_counts", "max_large_counts"},
+        {array_of_datatypes, max_datatypes, "array_of_datatypes", "max_datatypes"});
 }

@@ -7,16 +7,16 @@
 #include <vector>
 
 // The function needs MPI to run and a valid datatype, bound to `type`.
-#define DATATYPE_ARGUMENT(type, handle)                                                     \
-    REQUIRE_RUNNING();                                                                      \
-    Datatype* type = resolve(handle);                                                       \
+#define DATATYPE_ARGUMENT(type, handle)                                                            \
+    REQUIRE_RUNNING();                                                                             \
+    Datatype* type = resolve(handle);                                                              \
     REQUIRE(type, nullptr, MPI_ERR_TYPE, #handle " is not a valid datatype")
 
-#define POINTER_ARGUMENT(pointer) \
+#define POINTER_ARGUMENT(pointer)                                                                  \
     REQUIRE(pointer, nullptr, MPI_ERR_ARG, #pointer " is a null pointer")
 
-#define COMMITTED(type, handle)                                 \
-    REQUIRE((type)->committed, nullptr, MPI_ERR_TYPE,           \
+#define COMMITTED(type, handle)                                                                    \
+    REQUIRE((type)->committed, nullptr, MPI_ERR_TYPE,                                              \
             #handle " is not committed; call MPI_Type_commit")
 
 namespace pomona {

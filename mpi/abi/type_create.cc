@@ -58,7 +58,7 @@ struct Construction {
     }
 };
 
-#define TRY_MPI(call) \
+#define TRY_MPI(call)                                                                              \
     if (int error_ = (call)) return error_
 
 int make_contiguous(Construction c, MPI_Count count, MPI_Datatype oldtype) {
@@ -78,9 +78,9 @@ int make_vector(Construction c, VectorMaker make, MPI_Count count, MPI_Count blo
 
 // T: the type of block lengths, D: of displacements, as the user passes them.
 using IndexedMaker = Datatype::Made (*)(Counts, Counts, Datatype&);
-template <class T, class D>
-int make_indexed(Construction c, IndexedMaker make, MPI_Count count, const T* blocklengths,
-                 const D* displacements, MPI_Datatype oldtype) {
+template <class T, class D> int make_indexed(Construction c, IndexedMaker make, MPI_Count count,
+                                             const T* blocklengths, const D* displacements,
+                                             MPI_Datatype oldtype) {
     TRY_MPI(c.begin(oldtype));
     TRY_MPI(c.check_count(count));
     TRY_MPI(c.check_array(blocklengths, count, "array_of_blocklengths"));
@@ -92,9 +92,9 @@ int make_indexed(Construction c, IndexedMaker make, MPI_Count count, const T* bl
 }
 
 using IndexedBlockMaker = Datatype::Made (*)(MPI_Count, Counts, Datatype&);
-template <class D>
-int make_indexed_block(Construction c, IndexedBlockMaker make, MPI_Count count,
-                       MPI_Count blocklength, const D* displacements, MPI_Datatype oldtype) {
+template <class D> int make_indexed_block(Construction c, IndexedBlockMaker make, MPI_Count count,
+                                          MPI_Count blocklength, const D* displacements,
+                                          MPI_Datatype oldtype) {
     TRY_MPI(c.begin(oldtype));
     TRY_MPI(c.check_count(count));
     TRY_MPI(c.check_block(blocklength));
@@ -102,9 +102,8 @@ int make_indexed_block(Construction c, IndexedBlockMaker make, MPI_Count count,
     return c.end(make(blocklength, widened(displacements, count), *c.old));
 }
 
-template <class T, class D>
-int make_struct(Construction c, MPI_Count count, const T* blocklengths, const D* displacements,
-                const MPI_Datatype* types) {
+template <class T, class D> int make_struct(Construction c, MPI_Count count, const T* blocklengths,
+                                            const D* displacements, const MPI_Datatype* types) {
     TRY_MPI(c.begin());
     TRY_MPI(c.check_count(count));
     TRY_MPI(c.check_array(blocklengths, count, "array_of_blocklengths"));
@@ -127,12 +126,10 @@ int check_order(const Construction& c, int order) {
                     format("order is {}; it must be MPI_ORDER_C or MPI_ORDER_FORTRAN", order));
 }
 
-template <class T>
-int make_subarray(Construction c, int ndims, const T* sizes, const T* subsizes, const T* starts,
-                  int order, MPI_Datatype oldtype) {
+template <class T> int make_subarray(Construction c, int ndims, const T* sizes, const T* subsizes,
+                                     const T* starts, int order, MPI_Datatype oldtype) {
     TRY_MPI(c.begin(oldtype));
-    if (ndims < 1)
-        return c.refuse(MPI_ERR_ARG, format("ndims is {}; it must be positive", ndims));
+    if (ndims < 1) return c.refuse(MPI_ERR_ARG, format("ndims is {}; it must be positive", ndims));
     TRY_MPI(c.check_array(sizes, ndims, "array_of_sizes"));
     TRY_MPI(c.check_array(subsizes, ndims, "array_of_subsizes"));
     TRY_MPI(c.check_array(starts, ndims, "array_of_starts"));
@@ -142,8 +139,8 @@ int make_subarray(Construction c, int ndims, const T* sizes, const T* subsizes, 
             starts[i] > sizes[i] - subsizes[i])
             return c.refuse(MPI_ERR_ARG,
                             format("In dimension {} the subarray of {} elements from {} on does "
-                                   "not lie within the array of {}", i, subsizes[i], starts[i],
-                                   sizes[i]));
+                                   "not lie within the array of {}",
+                                   i, subsizes[i], starts[i], sizes[i]));
     return c.end(Datatype::subarray(widened(sizes, ndims), widened(subsizes, ndims),
                                     widened(starts, ndims), order, *c.old));
 }
@@ -167,20 +164,21 @@ std::string wrong_dimension(int i, MPI_Count size, int kind, int argument, int p
         if (by_default || argument > 0) return "";
         return format("array_of_dargs[{}] is {}; it must be positive", i, argument);
     default:
-        return format("array_of_distribs[{}] is {}; it must be MPI_DISTRIBUTE_BLOCK, _CYCLIC or "
-                      "_NONE", i, kind);
+        return format(
+            "array_of_distribs[{}] is {}; it must be MPI_DISTRIBUTE_BLOCK, _CYCLIC or "
+            "_NONE",
+            i, kind);
     }
 }
 
-template <class T>
-int make_darray(Construction c, int size, int rank, int ndims, const T* gsizes, const int* distribs,
-                const int* dargs, const int* psizes, int order, MPI_Datatype oldtype) {
+template <class T> int make_darray(Construction c, int size, int rank, int ndims, const T* gsizes,
+                                   const int* distribs, const int* dargs, const int* psizes,
+                                   int order, MPI_Datatype oldtype) {
     TRY_MPI(c.begin(oldtype));
     if (size < 1) return c.refuse(MPI_ERR_ARG, format("size is {}; it must be positive", size));
     if (rank < 0 || rank >= size)
         return c.refuse(MPI_ERR_ARG, format("rank is {}; it must be 0 to {}", rank, size - 1));
-    if (ndims < 1)
-        return c.refuse(MPI_ERR_ARG, format("ndims is {}; it must be positive", ndims));
+    if (ndims < 1) return c.refuse(MPI_ERR_ARG, format("ndims is {}; it must be positive", ndims));
     TRY_MPI(c.check_array(gsizes, ndims, "array_of_gsizes"));
     TRY_MPI(c.check_array(distribs, ndims, "array_of_distribs"));
     TRY_MPI(c.check_array(dargs, ndims, "array_of_dargs"));
@@ -193,13 +191,18 @@ int make_darray(Construction c, int size, int rank, int ndims, const T* gsizes, 
         grid = std::min<MPI_Count>(grid * psizes[i], MPI_Count{1} << 31);
     }
     if (grid != size)
-        return c.refuse(MPI_ERR_ARG, format("The product of array_of_psizes is {}, but size is {}",
-                                            grid, size));
+        return c.refuse(MPI_ERR_ARG,
+                        format("The product of array_of_psizes is {}, but size is {}", grid, size));
     auto n = static_cast<size_t>(ndims);
     auto sizes = widened(gsizes, ndims);
-    return c.end(Datatype::darray({.size = size, .rank = rank, .global_sizes = sizes,
-                                   .kinds = {distribs, n}, .arguments = {dargs, n},
-                                   .process_sizes = {psizes, n}, .order = order}, *c.old));
+    return c.end(Datatype::darray({.size = size,
+                                   .rank = rank,
+                                   .global_sizes = sizes,
+                                   .kinds = {distribs, n},
+                                   .arguments = {dargs, n},
+                                   .process_sizes = {psizes, n},
+                                   .order = order},
+                                  *c.old));
 }
 
 int make_resized(Construction c, MPI_Datatype oldtype, MPI_Count lb, MPI_Count extent) {
@@ -209,8 +212,10 @@ int make_resized(Construction c, MPI_Datatype oldtype, MPI_Count lb, MPI_Count e
 
 }  // namespace
 
-#define SMALL {__func__, false, newtype}
-#define LARGE {__func__, true, newtype}
+#define SMALL                                                                                      \
+    { __func__, false, newtype }
+#define LARGE                                                                                      \
+    { __func__, true, newtype }
 
 POMONA_MPI(int, Type_contiguous, (int count, MPI_Datatype oldtype, MPI_Datatype* newtype)) {
     return make_contiguous(SMALL, count, oldtype);

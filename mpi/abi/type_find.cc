@@ -13,17 +13,31 @@ namespace {
 MPI_Datatype of_size(int typeclass, int size) {
     switch (typeclass) {
     case MPI_TYPECLASS_INTEGER:
-        return size == 1 ? MPI_INTEGER1 : size == 2 ? MPI_INTEGER2 : size == 4 ? MPI_INTEGER4
-             : size == 8 ? MPI_INTEGER8 : size == 16 ? MPI_INTEGER16 : MPI_DATATYPE_NULL;
+        return size == 1    ? MPI_INTEGER1
+               : size == 2  ? MPI_INTEGER2
+               : size == 4  ? MPI_INTEGER4
+               : size == 8  ? MPI_INTEGER8
+               : size == 16 ? MPI_INTEGER16
+                            : MPI_DATATYPE_NULL;
     case MPI_TYPECLASS_REAL:
-        return size == 2 ? MPI_REAL2 : size == 4 ? MPI_REAL4 : size == 8 ? MPI_REAL8
-             : size == 16 ? MPI_REAL16 : MPI_DATATYPE_NULL;
+        return size == 2    ? MPI_REAL2
+               : size == 4  ? MPI_REAL4
+               : size == 8  ? MPI_REAL8
+               : size == 16 ? MPI_REAL16
+                            : MPI_DATATYPE_NULL;
     case MPI_TYPECLASS_COMPLEX:
-        return size == 4 ? MPI_COMPLEX4 : size == 8 ? MPI_COMPLEX8 : size == 16 ? MPI_COMPLEX16
-             : size == 32 ? MPI_COMPLEX32 : MPI_DATATYPE_NULL;
+        return size == 4    ? MPI_COMPLEX4
+               : size == 8  ? MPI_COMPLEX8
+               : size == 16 ? MPI_COMPLEX16
+               : size == 32 ? MPI_COMPLEX32
+                            : MPI_DATATYPE_NULL;
     case MPIX_TYPECLASS_LOGICAL:
-        return size == 1 ? MPI_LOGICAL1 : size == 2 ? MPI_LOGICAL2 : size == 4 ? MPI_LOGICAL4
-             : size == 8 ? MPI_LOGICAL8 : size == 16 ? MPI_LOGICAL16 : MPI_DATATYPE_NULL;
+        return size == 1    ? MPI_LOGICAL1
+               : size == 2  ? MPI_LOGICAL2
+               : size == 4  ? MPI_LOGICAL4
+               : size == 8  ? MPI_LOGICAL8
+               : size == 16 ? MPI_LOGICAL16
+                            : MPI_DATATYPE_NULL;
     default: return MPI_DATATYPE_NULL;
     }
 }
@@ -33,13 +47,12 @@ struct RealKind {
     int digits, range;
     MPI_Datatype real, complex;
 };
-const RealKind real_kinds[] = {
-    {6, 37, MPI_REAL4, MPI_COMPLEX8},
-    {15, 307, MPI_REAL8, MPI_COMPLEX16},
+const RealKind real_kinds[] = {{6, 37, MPI_REAL4, MPI_COMPLEX8},
+                               {15, 307, MPI_REAL8, MPI_COMPLEX16},
 #if LDBL_MANT_DIG == 64
-    {18, 4931, MPI_LONG_DOUBLE, MPI_C_LONG_DOUBLE_COMPLEX},
+                               {18, 4931, MPI_LONG_DOUBLE, MPI_C_LONG_DOUBLE_COMPLEX},
 #endif
-    {33, 4931, MPI_REAL16, MPI_COMPLEX32}};
+                               {33, 4931, MPI_REAL16, MPI_COMPLEX32}};
 
 int find_real(const char* function, int combiner, int p, int r, MPI_Datatype* newtype) {
     if (!newtype) return fail(function, nullptr, MPI_ERR_ARG, "newtype is a null pointer");
@@ -84,8 +97,12 @@ POMONA_MPI(int, Type_create_f90_complex, (int p, int r, MPI_Datatype* newtype)) 
 POMONA_MPI(int, Type_create_f90_integer, (int r, MPI_Datatype* newtype)) {
     REQUIRE_RUNNING();
     POINTER_ARGUMENT(newtype);
-    MPI_Datatype basic = r <= 2 ? MPI_INTEGER1 : r <= 4 ? MPI_INTEGER2 : r <= 9 ? MPI_INTEGER4
-                       : r <= 18 ? MPI_INTEGER8 : r <= 38 ? MPI_INTEGER16 : MPI_DATATYPE_NULL;
+    MPI_Datatype basic = r <= 2    ? MPI_INTEGER1
+                         : r <= 4  ? MPI_INTEGER2
+                         : r <= 9  ? MPI_INTEGER4
+                         : r <= 18 ? MPI_INTEGER8
+                         : r <= 38 ? MPI_INTEGER16
+                                   : MPI_DATATYPE_NULL;
     REQUIRE(basic != MPI_DATATYPE_NULL, nullptr, MPI_ERR_ARG,
             "No integer type has a decimal range of {}", r);
     *newtype = handle_of<MPI_Datatype>(

@@ -36,8 +36,8 @@ private:
 
 template <class Wide, class Narrow> void narrow(Wide value, Narrow* result) {
     if (!result) return;
-    bool fits = value >= std::numeric_limits<Narrow>::min() &&
-                value <= std::numeric_limits<Narrow>::max();
+    bool fits =
+        value >= std::numeric_limits<Narrow>::min() && value <= std::numeric_limits<Narrow>::max();
     *result = fits ? static_cast<Narrow>(value) : static_cast<Narrow>(MPI_UNDEFINED);
 }
 

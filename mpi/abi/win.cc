@@ -214,8 +214,8 @@ POMONA_MPI(int, Win_set_errhandler, (MPI_Win win, MPI_Errhandler errhandler)) {
 POMONA_MPI(int, Win_get_errhandler, (MPI_Win win, MPI_Errhandler* errhandler)) {
     WIN_ARGUMENT();
     WIN_REQUIRE(errhandler, MPI_ERR_ARG, "errhandler is a null pointer");
-    Errhandler* used = window->errhandler ? window->errhandler.get()
-                                          : resolve(MPI_ERRORS_ARE_FATAL);
+    Errhandler* used =
+        window->errhandler ? window->errhandler.get() : resolve(MPI_ERRORS_ARE_FATAL);
     if (!used->builtin_handle) used->retain();
     *errhandler = handle_of<MPI_Errhandler>(used);
     return MPI_SUCCESS;
@@ -227,6 +227,7 @@ POMONA_MPI(int, Win_call_errhandler, (MPI_Win win, int errorcode)) {
                 errorcode);
     std::string text = error_text(errorcode);
     fail(__func__, *window, errorcode,
-         format("the program reported error code {}{}{}", errorcode, text.empty() ? "" : ", ", text));
+         format("the program reported error code {}{}{}", errorcode, text.empty() ? "" : ", ",
+                text));
     return MPI_SUCCESS;
 }

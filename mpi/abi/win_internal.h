@@ -19,19 +19,19 @@ int report(const char* function, Window& window, const RmaError& result);
 int delete_attributes(Window& window);
 
 // Declares `window`, the window that handle `win` means, or returns MPI_ERR_WIN.
-#define WIN_ARGUMENT()                                                               \
-    REQUIRE_RUNNING();                                                               \
-    Window* window = resolve(win);                                                   \
+#define WIN_ARGUMENT()                                                                             \
+    REQUIRE_RUNNING();                                                                             \
+    Window* window = resolve(win);                                                                 \
     REQUIRE(window, nullptr, MPI_ERR_WIN, "win is not a valid window")
 
-#define WIN_REQUIRE(condition, code, ...)                                            \
-    do {                                                                             \
-        if (__builtin_expect(!(condition), 0))                                       \
-            return ::pomona::fail(__func__, *window, code, ::pomona::format(__VA_ARGS__)); \
+#define WIN_REQUIRE(condition, code, ...)                                                          \
+    do {                                                                                           \
+        if (__builtin_expect(!(condition), 0))                                                     \
+            return ::pomona::fail(__func__, *window, code, ::pomona::format(__VA_ARGS__));         \
     } while (0)
 
-#define WIN_RANK(rank)                                                               \
-    WIN_REQUIRE((rank) >= 0 && (rank) < window->comm().size(), MPI_ERR_RANK,         \
+#define WIN_RANK(rank)                                                                             \
+    WIN_REQUIRE((rank) >= 0 && (rank) < window->comm().size(), MPI_ERR_RANK,                       \
                 #rank " is {}; the window has {} members", rank, window->comm().size())
 
 }  // namespace pomona

@@ -9,8 +9,10 @@ using namespace pomona;
 
 POMONA_MPI(int, Win_fence, (int assert, MPI_Win win)) {
     WIN_ARGUMENT();
-    constexpr int known = MPI_MODE_NOSTORE | MPI_MODE_NOPUT | MPI_MODE_NOPRECEDE | MPI_MODE_NOSUCCEED;
-    WIN_REQUIRE((assert & ~known) == 0, MPI_ERR_ASSERT, "assert is {}, which has unknown bits", assert);
+    constexpr int known =
+        MPI_MODE_NOSTORE | MPI_MODE_NOPUT | MPI_MODE_NOPRECEDE | MPI_MODE_NOSUCCEED;
+    WIN_REQUIRE((assert & ~known) == 0, MPI_ERR_ASSERT, "assert is {}, which has unknown bits",
+                assert);
     return report(__func__, *window, window->fence(assert));
 }
 
@@ -21,7 +23,8 @@ POMONA_MPI(int, Win_post, (MPI_Group group, int assert, MPI_Win win)) {
     Group* members = resolve(group);
     WIN_REQUIRE(members, MPI_ERR_GROUP, "group is not a valid group");
     constexpr int known = MPI_MODE_NOCHECK | MPI_MODE_NOSTORE | MPI_MODE_NOPUT;
-    WIN_REQUIRE((assert & ~known) == 0, MPI_ERR_ASSERT, "assert is {}, which has unknown bits", assert);
+    WIN_REQUIRE((assert & ~known) == 0, MPI_ERR_ASSERT, "assert is {}, which has unknown bits",
+                assert);
     return report(__func__, *window, window->post(*members));
 }
 

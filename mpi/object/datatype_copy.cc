@@ -64,14 +64,13 @@ template <bool packing, class Move> inline void each_block(Strided s, Move move_
 }
 
 template <bool packing, size_t length> void blocks_of(const Strided& s) {
-    each_block<packing>(s, [](Address user, std::byte* stream) {
-        move<packing>(user, stream, length);
-    });
+    each_block<packing>(
+        s, [](Address user, std::byte* stream) { move<packing>(user, stream, length); });
 }
 
 // Any length in (half, 2 * half]: two moves that overlap.
-template <bool packing, size_t half> inline void move_two(Address user, std::byte* stream,
-                                                          size_t length) {
+template <bool packing, size_t half>
+inline void move_two(Address user, std::byte* stream, size_t length) {
     move<packing>(user, stream, half);
     move<packing>(user + length - half, stream + length - half, half);
 }
@@ -103,9 +102,8 @@ template <bool packing> void copy_blocks(const Strided& s, MPI_Count block_lengt
     if (length < 16) return blocks_about<packing, 8>(s, length);
     if (length < 32) return blocks_about<packing, 16>(s, length);
     if (length < 64) return blocks_about<packing, 32>(s, length);
-    each_block<packing>(s, [length](Address user, std::byte* stream) {
-        move<packing>(user, stream, length);
-    });
+    each_block<packing>(
+        s, [length](Address user, std::byte* stream) { move<packing>(user, stream, length); });
 }
 
 // One block; short ones without a call.
@@ -126,9 +124,8 @@ void gather(const Layout::Run* runs, size_t n, Address user, std::byte* stream) 
 }
 
 // n whole runs from `runs` on; `stream` is where the first goes.
-template <bool packing>
-void copy_runs(const Layout::Run* runs, size_t n, MPI_Count run_length, Address user,
-               std::byte* stream) {
+template <bool packing> void copy_runs(const Layout::Run* runs, size_t n, MPI_Count run_length,
+                                       Address user, std::byte* stream) {
     switch (run_length) {
     case 1: return gather<packing, 1>(runs, n, user, stream);
     case 2: return gather<packing, 2>(runs, n, user, stream);
@@ -198,8 +195,8 @@ template <bool packing> struct Copier {
                      std::byte* stream) {
         const auto* list = layout.runs->data();
         auto runs_count = static_cast<MPI_Count>(layout.runs->size()) - 1;
-        bool columns = n >= 4 && runs_count <= kColumnsMax &&
-                       layout.size <= kColumnBytesMax * runs_count;
+        bool columns =
+            n >= 4 && runs_count <= kColumnsMax && layout.size <= kColumnBytesMax * runs_count;
         if (!columns) {
             for (MPI_Count i = 0; i < n; ++i) {
                 copy_runs<packing>(list, static_cast<size_t>(runs_count), layout.run_length, user,
@@ -219,9 +216,9 @@ template <bool packing> struct Copier {
         });
     }
 
-    template <class Columns>
-    static void portions(const Layout& layout, MPI_Count n, MPI_Count stride, Address user,
-                         std::byte* stream, Columns columns) {
+    template <class Columns> static void portions(const Layout& layout, MPI_Count n,
+                                                  MPI_Count stride, Address user, std::byte* stream,
+                                                  Columns columns) {
         MPI_Count portion = std::max<MPI_Count>(16, kPortionBytes / layout.size);
         for (MPI_Count done = 0; done < n; done += portion)
             columns(Strided{user + static_cast<Address>(done * stride), stride,
@@ -304,9 +301,9 @@ template <bool packing> struct Copier {
     }
 };
 
-template <bool packing>
-void copy(const Layout& layout, Address base, MPI_Count count, MPI_Count extent, size_t offset,
-          std::byte* stream, size_t length) {
+template <bool packing> void copy(const Layout& layout, Address base, MPI_Count count,
+                                  MPI_Count extent, size_t offset, std::byte* stream,
+                                  size_t length) {
     if (length == 0) return;
     auto total = static_cast<size_t>(count) * static_cast<size_t>(layout.size);
     check(offset <= total && length <= total - offset, offset, length, total);

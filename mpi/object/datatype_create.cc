@@ -21,8 +21,11 @@ Error datatype_overflow() {
 Bounds DatatypeMaker::bounds_of(const Datatype& type) {
     // Unmarked bounds are those of the basic types; padding is added once, for the whole.
     bool marked = type.explicit_bounds_;
-    return {.lb = marked ? type.lb_ : type.true_lb_, .ub = marked ? type.ub_ : type.true_ub_,
-            .true_lb = type.true_lb_, .true_ub = type.true_ub_, .size = type.size_,
+    return {.lb = marked ? type.lb_ : type.true_lb_,
+            .ub = marked ? type.ub_ : type.true_ub_,
+            .true_lb = type.true_lb_,
+            .true_ub = type.true_ub_,
+            .size = type.size_,
             .marked = marked};
 }
 
@@ -77,8 +80,8 @@ Made DatatypeMaker::finish(Bounds bounds, Layout layout) {
 
 // ---- one old type at regular places
 
-static Made regular(int combiner, std::vector<MPI_Count> arguments, Datatype& old,
-                    MPI_Count count, MPI_Count block, MPI_Count stride_bytes) {
+static Made regular(int combiner, std::vector<MPI_Count> arguments, Datatype& old, MPI_Count count,
+                    MPI_Count block, MPI_Count stride_bytes) {
     DatatypeMaker maker;
     maker.call(combiner, std::move(arguments)).of(old);
     if (count == 0) block = 0;  // its length does not matter then
@@ -124,9 +127,9 @@ static Made irregular(DatatypeMaker& maker, Datatype& old, Counts blocks, Counts
     if (old.contiguous() && old.true_lb() == 0) {
         auto count = static_cast<MPI_Count>(offsets.size());
         bool same = blocks.size() == 1;
-        return maker.finish(bounds, Layout::blocks(count, offsets.data(),
-                                                   same ? nullptr : blocks.data(),
-                                                   same ? blocks[0] * old.size() : old.size()));
+        return maker.finish(bounds,
+                            Layout::blocks(count, offsets.data(), same ? nullptr : blocks.data(),
+                                           same ? blocks[0] * old.size() : old.size()));
     }
     std::vector<Layout> parts;
     parts.reserve(offsets.size());
@@ -203,8 +206,8 @@ Made Datatype::structure(Counts blocks, Counts offsets_bytes, std::span<Datatype
     parts.reserve(types.size());
     for (size_t i = 0; i < types.size(); ++i)
         if (blocks[i] > 0 && types[i]->size() > 0)
-            parts.push_back(types[i]->layout().repeated(blocks[i], types[i]->extent())
-                                .moved(offsets_bytes[i]));
+            parts.push_back(
+                types[i]->layout().repeated(blocks[i], types[i]->extent()).moved(offsets_bytes[i]));
     return maker.finish(bounds, Layout::joined(std::move(parts)));
 }
 
@@ -235,8 +238,11 @@ Datatype& Datatype::fortran90(int combiner, std::vector<MPI_Count> arguments, Da
     auto made = duplicate(basic);
     check(made.ok());
     slot = made->detach();
-    slot->made_by_ = {.combiner = combiner, .derived = false, .large = false,
-                      .arguments = std::move(arguments), .types = {}};
+    slot->made_by_ = {.combiner = combiner,
+                      .derived = false,
+                      .large = false,
+                      .arguments = std::move(arguments),
+                      .types = {}};
     slot->element_ = basic.element_;
     slot->basics_ = 1;
     slot->committed = slot->permanent = true;

@@ -62,9 +62,9 @@ double double_of_quad(Quad quad) {
 namespace {
 
 struct Number {
-    size_t parts = 1;      // 2: complex
-    size_t native = 1;     // bytes of one part here
-    size_t external = 1;   // and there
+    size_t parts = 1;     // 2: complex
+    size_t native = 1;    // bytes of one part here
+    size_t external = 1;  // and there
     bool is_signed = false;
     bool is_long_double = false;
 };
@@ -161,8 +161,8 @@ MPI_Count external_size(const Datatype& type) {
     for (size_t k = 0; k < call.types.size(); ++k) {
         const Datatype& old = *call.types[k];
         if (old.size() == 0) continue;
-        MPI_Count times = call.combiner == MPI_COMBINER_STRUCT ? call.arguments[1 + k]
-                                                               : type.size() / old.size();
+        MPI_Count times =
+            call.combiner == MPI_COMBINER_STRUCT ? call.arguments[1 + k] : type.size() / old.size();
         MPI_Count one = external_size(old), all;
         if (one < 0 || __builtin_mul_overflow(one, times, &all) ||
             __builtin_add_overflow(sum, all, &sum))

@@ -21,8 +21,7 @@ void append(std::vector<Block>& blocks, MPI_Count offset, MPI_Count size) {
     if (size == 0) return;
     if (!blocks.empty() && blocks.back().offset + blocks.back().size == offset)
         blocks.back().size += size;
-    else
-        blocks.push_back({offset, size});
+    else blocks.push_back({offset, size});
 }
 
 // At least two. Differences do not overflow: the true extent has been checked.
@@ -61,8 +60,10 @@ MPI_Count leaves(const Layout& layout) {
     constexpr MPI_Count many = MPI_Count{1} << 40;
     switch (layout.form) {
     case Form::block: return 1;
-    case Form::loop: return std::min(layout.count, many) > many / leaves(*layout.child)
-                         ? many : layout.count * leaves(*layout.child);
+    case Form::loop:
+        return std::min(layout.count, many) > many / leaves(*layout.child)
+                   ? many
+                   : layout.count * leaves(*layout.child);
     case Form::runs: return static_cast<MPI_Count>(layout.runs->size()) - 1;
     case Form::sequence: break;
     }
@@ -105,8 +106,7 @@ void append_flat(std::vector<Layout>& out, const Layout& layout, MPI_Count at) {
     if (!out.empty() && out.back().form == Form::block && moved.form == Form::block &&
         out.back().origin + out.back().size == moved.origin)
         out.back().size += moved.size;
-    else
-        out.push_back(std::move(moved));
+    else out.push_back(std::move(moved));
 }
 
 }  // namespace

@@ -35,9 +35,9 @@ struct Layout {
     MPI_Count count = 0;
     MPI_Count stride = 0;
     MPI_Count run_length = 0;  // form runs: the length of every run if all are equal, else 0
-    std::shared_ptr<const Layout> child;                  // its origin is 0
-    std::shared_ptr<const std::vector<Run>> runs;         // and one more, which ends the last
-    std::shared_ptr<const std::vector<LayoutPart>> parts; // likewise
+    std::shared_ptr<const Layout> child;                   // its origin is 0
+    std::shared_ptr<const std::vector<Run>> runs;          // and one more, which ends the last
+    std::shared_ptr<const std::vector<LayoutPart>> parts;  // likewise
 
     static Layout block(MPI_Count size);
     Layout moved(MPI_Count by) const;

@@ -39,40 +39,67 @@ template <class T> Row typed(MPI_Datatype handle, const char* name, std::optiona
 
 const std::vector<Row>& rows() {
     static const std::vector<Row> table = {
-        INTEGER(MPI_AINT, MPI_Aint), INTEGER(MPI_COUNT, MPI_Count), INTEGER(MPI_OFFSET, MPI_Offset),
+        INTEGER(MPI_AINT, MPI_Aint),
+        INTEGER(MPI_COUNT, MPI_Count),
+        INTEGER(MPI_OFFSET, MPI_Offset),
         OPAQUE(MPI_PACKED, char),
-        INTEGER(MPI_SHORT, short), INTEGER(MPI_INT, int), INTEGER(MPI_LONG, long),
-        INTEGER(MPI_LONG_LONG, long long), INTEGER(MPI_UNSIGNED_SHORT, unsigned short),
-        INTEGER(MPI_UNSIGNED, unsigned), INTEGER(MPI_UNSIGNED_LONG, unsigned long),
+        INTEGER(MPI_SHORT, short),
+        INTEGER(MPI_INT, int),
+        INTEGER(MPI_LONG, long),
+        typed<long long>(MPI_LONG_LONG_INT, "MPI_LONG_LONG_INT", integer_of<long long>()),
+        INTEGER(MPI_UNSIGNED_SHORT, unsigned short),
+        INTEGER(MPI_UNSIGNED, unsigned),
+        INTEGER(MPI_UNSIGNED_LONG, unsigned long),
         INTEGER(MPI_UNSIGNED_LONG_LONG, unsigned long long),
-        TYPED(MPI_FLOAT, float, f32), TYPED(MPI_C_FLOAT_COMPLEX, Complex<float>, complex_f32),
-        TYPED(MPI_CXX_FLOAT_COMPLEX, Complex<float>, complex_f32), TYPED(MPI_DOUBLE, double, f64),
+        TYPED(MPI_FLOAT, float, f32),
+        TYPED(MPI_C_COMPLEX, Complex<float>, complex_f32),  // MPI_C_FLOAT_COMPLEX is a synonym
+        TYPED(MPI_CXX_FLOAT_COMPLEX, Complex<float>, complex_f32),
+        TYPED(MPI_DOUBLE, double, f64),
         TYPED(MPI_C_DOUBLE_COMPLEX, Complex<double>, complex_f64),
         TYPED(MPI_CXX_DOUBLE_COMPLEX, Complex<double>, complex_f64),
-        TYPED(MPI_LOGICAL, int32_t, logical32), TYPED(MPI_INTEGER, int32_t, i32),
-        TYPED(MPI_REAL, float, f32), TYPED(MPI_COMPLEX, Complex<float>, complex_f32),
+        TYPED(MPI_LOGICAL, int32_t, logical32),
+        TYPED(MPI_INTEGER, int32_t, i32),
+        TYPED(MPI_REAL, float, f32),
+        TYPED(MPI_COMPLEX, Complex<float>, complex_f32),
         TYPED(MPI_DOUBLE_PRECISION, double, f64),
-        TYPED(MPI_DOUBLE_COMPLEX, Complex<double>, complex_f64), OPAQUE(MPI_CHARACTER, char),
+        TYPED(MPI_DOUBLE_COMPLEX, Complex<double>, complex_f64),
+        OPAQUE(MPI_CHARACTER, char),
         TYPED(MPI_LONG_DOUBLE, long double, long_double),
         TYPED(MPI_C_LONG_DOUBLE_COMPLEX, Complex<long double>, complex_long_double),
         TYPED(MPI_CXX_LONG_DOUBLE_COMPLEX, Complex<long double>, complex_long_double),
-        TYPED(MPI_C_BOOL, bool, logical8), TYPED(MPI_CXX_BOOL, bool, logical8),
+        TYPED(MPI_C_BOOL, bool, logical8),
+        TYPED(MPI_CXX_BOOL, bool, logical8),
         OPAQUE(MPI_WCHAR, wchar_t),
-        INTEGER(MPI_INT8_T, int8_t), INTEGER(MPI_UINT8_T, uint8_t), OPAQUE(MPI_CHAR, char),
-        INTEGER(MPI_SIGNED_CHAR, signed char), INTEGER(MPI_UNSIGNED_CHAR, unsigned char),
+        INTEGER(MPI_INT8_T, int8_t),
+        INTEGER(MPI_UINT8_T, uint8_t),
+        // No C integer for the standard (table 6.3), but codes reduce it, and other libraries let them.
+        INTEGER(MPI_CHAR, char),
+        INTEGER(MPI_SIGNED_CHAR, signed char),
+        INTEGER(MPI_UNSIGNED_CHAR, unsigned char),
         TYPED(MPI_BYTE, char, byte),
-        INTEGER(MPI_INT16_T, int16_t), INTEGER(MPI_UINT16_T, uint16_t),
-        INTEGER(MPI_INT32_T, int32_t), INTEGER(MPI_UINT32_T, uint32_t),
-        INTEGER(MPI_INT64_T, int64_t), INTEGER(MPI_UINT64_T, uint64_t),
-        TYPED(MPI_LOGICAL1, int8_t, logical8), TYPED(MPI_INTEGER1, int8_t, i8),
-        TYPED(MPI_LOGICAL2, int16_t, logical16), TYPED(MPI_INTEGER2, int16_t, i16),
+        INTEGER(MPI_INT16_T, int16_t),
+        INTEGER(MPI_UINT16_T, uint16_t),
+        INTEGER(MPI_INT32_T, int32_t),
+        INTEGER(MPI_UINT32_T, uint32_t),
+        INTEGER(MPI_INT64_T, int64_t),
+        INTEGER(MPI_UINT64_T, uint64_t),
+        TYPED(MPI_LOGICAL1, int8_t, logical8),
+        TYPED(MPI_INTEGER1, int8_t, i8),
+        TYPED(MPI_LOGICAL2, int16_t, logical16),
+        TYPED(MPI_INTEGER2, int16_t, i16),
         TYPED(MPI_REAL2, Float16, f16),
-        TYPED(MPI_LOGICAL4, int32_t, logical32), TYPED(MPI_INTEGER4, int32_t, i32),
-        TYPED(MPI_REAL4, float, f32), TYPED(MPI_COMPLEX4, Complex<Float16>, complex_f16),
-        TYPED(MPI_LOGICAL8, int64_t, logical64), TYPED(MPI_INTEGER8, int64_t, i64),
-        TYPED(MPI_REAL8, double, f64), TYPED(MPI_COMPLEX8, Complex<float>, complex_f32),
-        TYPED(MPI_LOGICAL16, Int128, logical128), TYPED(MPI_INTEGER16, Int128, i128),
-        TYPED(MPI_REAL16, Float128, f128), TYPED(MPI_COMPLEX16, Complex<double>, complex_f64),
+        TYPED(MPI_LOGICAL4, int32_t, logical32),
+        TYPED(MPI_INTEGER4, int32_t, i32),
+        TYPED(MPI_REAL4, float, f32),
+        TYPED(MPI_COMPLEX4, Complex<Float16>, complex_f16),
+        TYPED(MPI_LOGICAL8, int64_t, logical64),
+        TYPED(MPI_INTEGER8, int64_t, i64),
+        TYPED(MPI_REAL8, double, f64),
+        TYPED(MPI_COMPLEX8, Complex<float>, complex_f32),
+        TYPED(MPI_LOGICAL16, Int128, logical128),
+        TYPED(MPI_INTEGER16, Int128, i128),
+        TYPED(MPI_REAL16, Float128, f128),
+        TYPED(MPI_COMPLEX16, Complex<double>, complex_f64),
         TYPED(MPI_COMPLEX32, Complex<Float128>, complex_f128)};
     return table;
 }
@@ -86,13 +113,12 @@ struct PairRow {
     ElementType element;
 };
 
-template <class P>
-PairRow pair(MPI_Datatype handle, const char* name, MPI_Datatype value, MPI_Datatype index,
-             ElementType element) {
+template <class P> PairRow pair(MPI_Datatype handle, const char* name, MPI_Datatype value,
+                                MPI_Datatype index, ElementType element) {
     return {handle, name, value, index, offsetof(P, index), sizeof(P), alignof(P), element};
 }
 
-#define PAIR(name, P, value, index, element) \
+#define PAIR(name, P, value, index, element)                                                       \
     pair<P>(name, #name, value, index, ElementType::element)
 
 const std::vector<PairRow>& pair_rows() {
@@ -145,8 +171,8 @@ struct Predefined {
     Datatype* make_pair(const PairRow& row) {
         const Datatype* value = at(row.value);
         const Datatype* index = at(row.index);
-        auto* type = make({row.handle, row.name, value->size() + index->size(), row.alignment,
-                           row.element});
+        auto* type =
+            make({row.handle, row.name, value->size() + index->size(), row.alignment, row.element});
         type->ub_ = row.extent;
         type->true_ub_ = row.index_offset + index->size();
         type->basics_ = 2;

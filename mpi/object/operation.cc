@@ -80,14 +80,20 @@ struct Row {
 }  // namespace
 
 void Operation::each_predefined(const std::function<void(MPI_Op, Operation&)>& visit) {
-    static const Row rows[] = {
-        {MPI_SUM, "MPI_SUM", ReduceOp::sum},          {MPI_MIN, "MPI_MIN", ReduceOp::min},
-        {MPI_MAX, "MPI_MAX", ReduceOp::max},          {MPI_PROD, "MPI_PROD", ReduceOp::prod},
-        {MPI_BAND, "MPI_BAND", ReduceOp::band},       {MPI_BOR, "MPI_BOR", ReduceOp::bor},
-        {MPI_BXOR, "MPI_BXOR", ReduceOp::bxor},       {MPI_LAND, "MPI_LAND", ReduceOp::land},
-        {MPI_LOR, "MPI_LOR", ReduceOp::lor},          {MPI_LXOR, "MPI_LXOR", ReduceOp::lxor},
-        {MPI_MINLOC, "MPI_MINLOC", ReduceOp::minloc}, {MPI_MAXLOC, "MPI_MAXLOC", ReduceOp::maxloc},
-        {MPI_REPLACE, "MPI_REPLACE", ReduceOp::replace}, {MPI_NO_OP, "MPI_NO_OP", ReduceOp::no_op}};
+    static const Row rows[] = {{MPI_SUM, "MPI_SUM", ReduceOp::sum},
+                               {MPI_MIN, "MPI_MIN", ReduceOp::min},
+                               {MPI_MAX, "MPI_MAX", ReduceOp::max},
+                               {MPI_PROD, "MPI_PROD", ReduceOp::prod},
+                               {MPI_BAND, "MPI_BAND", ReduceOp::band},
+                               {MPI_BOR, "MPI_BOR", ReduceOp::bor},
+                               {MPI_BXOR, "MPI_BXOR", ReduceOp::bxor},
+                               {MPI_LAND, "MPI_LAND", ReduceOp::land},
+                               {MPI_LOR, "MPI_LOR", ReduceOp::lor},
+                               {MPI_LXOR, "MPI_LXOR", ReduceOp::lxor},
+                               {MPI_MINLOC, "MPI_MINLOC", ReduceOp::minloc},
+                               {MPI_MAXLOC, "MPI_MAXLOC", ReduceOp::maxloc},
+                               {MPI_REPLACE, "MPI_REPLACE", ReduceOp::replace},
+                               {MPI_NO_OP, "MPI_NO_OP", ReduceOp::no_op}};
     // Made once, in a thread-safe way; live until the program ends.
     static Operation* const* made = [] {
         auto** list = new Operation*[std::size(rows)];

@@ -90,9 +90,7 @@ static bool fits(std::vector<std::byte>& bytes, size_t length) {
     try {
         bytes.resize(length);
         return true;
-    } catch (const std::bad_alloc&) {
-        return false;
-    } catch (const std::length_error&) {
+    } catch (const std::bad_alloc&) { return false; } catch (const std::length_error&) {
         return false;
     }
 }
@@ -142,11 +140,8 @@ std::byte* Window::locate(const RmaCommand& command, const RmaBlock& block) {
 void Window::execute(Channel& channel) {
     const RmaCommand& command = channel.command;
     switch (command.kind) {
-    case RmaKind::lock:
-        return lock_wanted({channel.source, command.reply_tag, command.exclusive});
-    case RmaKind::unlock:
-        lock_given_back(channel.source);
-        [[fallthrough]];
+    case RmaKind::lock: return lock_wanted({channel.source, command.reply_tag, command.exclusive});
+    case RmaKind::unlock: lock_given_back(channel.source); [[fallthrough]];
     case RmaKind::flush:
         reply_status(channel.source, command.reply_tag, std::exchange(channel.status, 0));
         return;

@@ -14,8 +14,16 @@
 namespace pomona {
 
 enum class RmaKind : uint8_t {
-    put = 1, get, accumulate, get_accumulate, compare_swap,  // on memory
-    lock, unlock, flush, post, complete,                     // synchronisation
+    put = 1,
+    get,
+    accumulate,
+    get_accumulate,
+    compare_swap,  // on memory
+    lock,
+    unlock,
+    flush,
+    post,
+    complete,  // synchronisation
     count_
 };
 

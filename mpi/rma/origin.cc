@@ -12,7 +12,7 @@ namespace pomona {
 
 enum : int { kCommandTag = 0, kDataTag = 1, kFirstReplyTag = 2 };
 
-static constexpr size_t kPendingMost = 16384;       // operations under way; then callers wait
+static constexpr size_t kPendingMost = 16384;  // operations under way; then callers wait
 
 // ---- requests
 
@@ -48,8 +48,9 @@ static bool gapped(const RmaCommand& command) { return command.unit != command.u
 
 RmaError Window::access(const RmaAccess& access) {
     if (!may_access(access.target))
-        return {MPI_ERR_RMA_SYNC, "no epoch is open to the target: call MPI_Win_fence, MPI_Win_lock "
-                                  "or MPI_Win_start first"};
+        return {MPI_ERR_RMA_SYNC,
+                "no epoch is open to the target: call MPI_Win_fence, MPI_Win_lock "
+                "or MPI_Win_start first"};
     RmaCommand command;
     command.kind = access.kind;
     command.op = access.op;
@@ -57,8 +58,7 @@ RmaError Window::access(const RmaAccess& access) {
     bool empty = access.count == 0 || access.type->size() == 0;
     if (!empty) describe_element(access, command);
     auto base = static_cast<uint64_t>(access.displacement);
-    if (flavor_ != MPI_WIN_FLAVOR_DYNAMIC)
-        base *= static_cast<uint64_t>(part(access.target).unit);
+    if (flavor_ != MPI_WIN_FLAVOR_DYNAMIC) base *= static_cast<uint64_t>(part(access.target).unit);
     std::vector<RmaBlock> blocks;
     if (gapped(command))
         flatten_gapped(*access.type, access.count, *access.type->uniform(), base, blocks);
@@ -69,8 +69,7 @@ RmaError Window::access(const RmaAccess& access) {
             return {MPI_ERR_RMA_RANGE, "the target's memory does not reach that far"};
         if (access.target == comm_->rank() || part(access.target).direct)
             run_direct(access, command, blocks);
-        else
-            run_remote(access, command, blocks);
+        else run_remote(access, command, blocks);
     }
     if (access.request) {
         Engine::Hold hold(here);
@@ -99,8 +98,8 @@ bool Window::in_range(const RmaAccess& access, const RmaCommand& command,
 // ---- data between user buffers and streams. Streams of gapped elements are laid out in extents.
 
 static void load(const RmaAccess& access, const RmaCommand& command, size_t offset, Bytes out) {
-    if (!gapped(command)) return access.origin.type->pack(access.origin.buffer, access.origin.count,
-                                                          offset, out);
+    if (!gapped(command))
+        return access.origin.type->pack(access.origin.buffer, access.origin.count, offset, out);
     const Datatype& basic = *access.type->uniform();
     size_t count = out.size() / command.unit;
     std::vector<std::byte> packed(count * static_cast<size_t>(basic.size()));
@@ -180,8 +179,7 @@ void Window::run_direct(const RmaAccess& access, const RmaCommand& command,
 
 void Window::run_remote(const RmaAccess& access, RmaCommand& command,
                         const std::vector<RmaBlock>& blocks) {
-    if (pending_ > kPendingMost)
-        engine().wait_until([&] { return pending_ <= kPendingMost / 2; });
+    if (pending_ > kPendingMost) engine().wait_until([&] { return pending_ <= kPendingMost / 2; });
     const Data& user = access.kind == RmaKind::get ? access.result : access.origin;
     bool whole = blocks.size() == 1 && command.unit == 1 &&
                  (access.kind == RmaKind::put || access.kind == RmaKind::get) &&
@@ -314,7 +312,8 @@ void Window::operation_over(Operation& operation) {
     if (operation.type && !operation.failed)
         store(operation.result, operation.gapped, operation.offset, operation.answer);
     if (operation.request)
-        operation.request->part_over(engine(), operation.failed ? MPI_ERR_PROC_ABORTED : MPI_SUCCESS);
+        operation.request->part_over(engine(),
+                                     operation.failed ? MPI_ERR_PROC_ABORTED : MPI_SUCCESS);
     Target& target = targets_[static_cast<size_t>(operation.target)];
     --pending_;
     if (--target.pending == 0 || pending_ == kPendingMost / 2) engine().notify();

@@ -38,7 +38,7 @@ private:
 struct RmaAccess {
     RmaKind kind = RmaKind::put;
     ReduceOp op = ReduceOp::replace;
-    Data origin, result;            // result: of get, get_accumulate, compare_swap
+    Data origin, result;  // result: of get, get_accumulate, compare_swap
     const void* compare = nullptr;
     int target = 0;
     MPI_Aint displacement = 0;
@@ -129,7 +129,7 @@ private:
         uint64_t status = 0;             // the answer of synchronisation commands
         Ref<Datatype> type;              // answers to unpack: into what
         Data result;
-        size_t offset = 0;               // in the packed stream
+        size_t offset = 0;  // in the packed stream
         const Datatype* gapped = nullptr;
     };
     enum class Lock : uint8_t { none, granted, unchecked };
@@ -216,12 +216,12 @@ private:
     Engine& engine_;
     int flavor_ = MPI_WIN_FLAVOR_CREATE;
     void* base_ = nullptr;
-    std::byte* memory_ = nullptr;   // base_, for arithmetic; null of dynamic windows
+    std::byte* memory_ = nullptr;  // base_, for arithmetic; null of dynamic windows
     size_t size_ = 0;
     std::unique_ptr<std::byte[]> own_memory_;
     Segment segment_;
-    bool shared_ = false;           // every part is mapped here
-    int32_t process_id_ = 0;        // the own one, if shared_
+    bool shared_ = false;     // every part is mapped here
+    int32_t process_id_ = 0;  // the own one, if shared_
     std::vector<Part> parts_;
     std::map<uintptr_t, size_t> attached_;  // address -> size
 
@@ -235,7 +235,7 @@ private:
     std::vector<std::unique_ptr<Channel>> channels_;
     size_t replies_ = 0;
     bool closing_ = false;
-    std::vector<Waiter> lock_waiters_;   // first come, first served
+    std::vector<Waiter> lock_waiters_;                // first come, first served
     std::vector<std::pair<int, bool>> lock_holders_;  // source, exclusive
 };
 

@@ -32,8 +32,8 @@ void CollectiveRequest::prepare(CollectivePlan&& plan, bool persistent) {
     persistent_ = inactive_ = persistent;
     number_ = comm_->sequence++;
     carrier_.bind(*comm_, number_, persistent);
-    schedule_ = plan_.own_schedule ? plan_.own_schedule
-                                   : collective_state(*comm_).schedule(plan_.shape);
+    schedule_ =
+        plan_.own_schedule ? plan_.own_schedule : collective_state(*comm_).schedule(plan_.shape);
     runner_.prepare(*schedule_);
     input_staging_.resize(plan_.input_staging);
     result_staging_.resize(plan_.result_staging);
@@ -124,14 +124,16 @@ void CollectiveRequest::stage_input() {
             continue;
         }
         auto bytes = static_cast<size_t>(piece.count * piece.type->size());
-        if (bytes) piece.type->pack(piece.buffer, piece.count, 0, {staging.data() + piece.offset, bytes});
+        if (bytes)
+            piece.type->pack(piece.buffer, piece.count, 0, {staging.data() + piece.offset, bytes});
     }
 }
 
 void CollectiveRequest::unstage_result() {
     for (const StagedPiece& piece : plan_.result_pieces) {
         if (plan_.raw) {
-            copy_elements(piece.buffer, raw_base(result_staging_, *piece.type), piece.count, *piece.type);
+            copy_elements(piece.buffer, raw_base(result_staging_, *piece.type), piece.count,
+                          *piece.type);
             continue;
         }
         auto bytes = static_cast<size_t>(piece.count * piece.type->size());
@@ -170,7 +172,8 @@ void CollectiveRequest::ended(coll::Completion* self, const Error* error) {
     if (error) {
         request.outcome_.error =
             error->code == Code::truncated ? MPI_ERR_TRUNCATE : MPI_ERR_PROC_ABORTED;
-        request.outcome_.reason = error->what[0] ? error->what : "A member of the communicator has ended";
+        request.outcome_.reason =
+            error->what[0] ? error->what : "A member of the communicator has ended";
         request.outcome_.source = error->peer;
     } else {
         request.unstage_result();

@@ -27,12 +27,12 @@ public:
         base_ = (persistent ? 1 << 30 : 0) | (number & 0x1fff) << kSlotBits;
     }
     void send(int peer, int slot, ConstBytes data, coll::Completion& done) override {
-        engine().send_step(*comm_->peers[peer], comm_->collective_context(),
-                                          comm_->rank(), tag(slot), data, done);
+        engine().send_step(*comm_->peers[peer], comm_->collective_context(), comm_->rank(),
+                           tag(slot), data, done);
     }
     void recv(int peer, int slot, Bytes data, coll::Completion& done) override {
-        engine().recv_step(*comm_->peers[peer], comm_->collective_context(), peer,
-                                          tag(slot), data, done);
+        engine().recv_step(*comm_->peers[peer], comm_->collective_context(), peer, tag(slot), data,
+                           done);
     }
     void cancel(coll::Completion& done) override {
         engine().cancel_step(comm_->collective_context(), done);
@@ -111,8 +111,8 @@ private:
         void call(const void* left, void* inout, size_t count) const {
             auto shift = static_cast<ptrdiff_t>(type->true_lb());
             operation->reduce(static_cast<const std::byte*>(left) - shift,
-                              static_cast<std::byte*>(inout) - shift,
-                              static_cast<MPI_Count>(count), *type);
+                              static_cast<std::byte*>(inout) - shift, static_cast<MPI_Count>(count),
+                              *type);
         }
     };
 

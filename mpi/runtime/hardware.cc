@@ -66,11 +66,13 @@ struct HardwareKind {
     hwloc_obj_type_t type;
     const char* name;
 };
-constexpr HardwareKind kinds[] = {
-    {HWLOC_OBJ_MACHINE, "hwloc://Machine"},   {HWLOC_OBJ_PACKAGE, "hwloc://Package"},
-    {HWLOC_OBJ_NUMANODE, "hwloc://NUMANode"}, {HWLOC_OBJ_L3CACHE, "hwloc://L3Cache"},
-    {HWLOC_OBJ_L2CACHE, "hwloc://L2Cache"},   {HWLOC_OBJ_CORE, "hwloc://Core"},
-    {HWLOC_OBJ_PU, "hwloc://PU"}};
+constexpr HardwareKind kinds[] = {{HWLOC_OBJ_MACHINE, "hwloc://Machine"},
+                                  {HWLOC_OBJ_PACKAGE, "hwloc://Package"},
+                                  {HWLOC_OBJ_NUMANODE, "hwloc://NUMANode"},
+                                  {HWLOC_OBJ_L3CACHE, "hwloc://L3Cache"},
+                                  {HWLOC_OBJ_L2CACHE, "hwloc://L2Cache"},
+                                  {HWLOC_OBJ_CORE, "hwloc://Core"},
+                                  {HWLOC_OBJ_PU, "hwloc://PU"}};
 
 }  // namespace
 

@@ -20,10 +20,12 @@ static bool worth_keeping(const CollectivePlan& plan, const CallKey& key) {
     };
     if (plan.comm->is_inter() || plan.own_schedule || plan.raw) return false;
     if (plan.input_staging || plan.result_staging) return false;
-    if (!predefined(key.send_type) || !predefined(key.recv_type) || !predefined(key.op)) return false;
+    if (!predefined(key.send_type) || !predefined(key.recv_type) || !predefined(key.op))
+        return false;
     // A block each; barriers have none.
     size_t bytes = plan.shape.bytes() * static_cast<size_t>(plan.comm->size());
-    return bytes <= kRepeatedBytes && (bytes > 0 || plan.shape.collective == coll::Collective::barrier);
+    return bytes <= kRepeatedBytes &&
+           (bytes > 0 || plan.shape.collective == coll::Collective::barrier);
 }
 
 RepeatedCall* keep_repeated(CollectivePlan& plan, const CallKey& key) {

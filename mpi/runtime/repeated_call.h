@@ -26,7 +26,8 @@ struct CallKey {
     bool operator==(const CallKey&) const = default;
     size_t slot() const {
         return (static_cast<size_t>(collective) * 5 + static_cast<size_t>(send_count) +
-                static_cast<size_t>(recv_count) * 3 + static_cast<size_t>(root)) % 16;
+                static_cast<size_t>(recv_count) * 3 + static_cast<size_t>(root)) %
+               16;
     }
 };
 

@@ -22,7 +22,7 @@ static std::string modules_of(const Choice& row) {
     for (size_t i = 1; i < row.points.size(); ++i)
         if (row.points[i].best != row.points[i - 1].best)
             text += pomona::format(", {} from {}", module_name(row.points[i].best),
-                           size_name(row.points[i].bytes));
+                                   size_name(row.points[i].bytes));
     for (int m = 0; m < module_count; ++m)
         if (row.differs[static_cast<size_t>(m)])
             text += pomona::format(" ({} gives other bits)", module_name(static_cast<Module>(m)));
@@ -61,9 +61,10 @@ int accel_info(const std::string& path, bool again) {
                          path.c_str());
     }
     print_table(kept.value());
-    print(pomona::format("  kept in {}; `pomona info --accel --again` measures anew;\n"
-                         "  the parameter accel (auto, portable, vdsp, metal) overrides\n",
-                         path.empty() ? "no file, for want of a home directory" : path));
+    print(
+        pomona::format("  kept in {}; `pomona info --accel --again` measures anew;\n"
+                       "  the parameter accel (auto, portable, vdsp, metal) overrides\n",
+                       path.empty() ? "no file, for want of a home directory" : path));
     return 0;
 }
 

@@ -73,8 +73,8 @@ std::vector<double> Bench::batch_times(bool active, const std::function<void()>&
     // The trial's time is rank 0's, sent to all, so every rank computes the same two counts.
     size_t inner = std::max<size_t>(1, size_t(kBatchUs / std::max(us_each, 1e-3)) + 1);
     if (us_each >= kBatchUs) inner = 1;
-    size_t outer = samples_for(options.seconds * 1e6, us_each * double(inner), kSamplesFewest,
-                               kSamplesMost);
+    size_t outer =
+        samples_for(options.seconds * 1e6, us_each * double(inner), kSamplesFewest, kSamplesMost);
     if (options.repeat > 0) outer = size_t(options.repeat);
     MPI_Barrier(comm);
     std::vector<double> samples;
@@ -93,7 +93,8 @@ std::vector<double> Bench::batch_times(bool active, const std::function<void()>&
 Summary Bench::calls(const std::function<void()>& call) {
     if (options.back_to_back) return slowest(batch_times(true, call));
     double us_each = 0;
-    trial(true, [&] { MPI_Barrier(comm), call(); }, &us_each);
+    trial(
+        true, [&] { MPI_Barrier(comm), call(); }, &us_each);
     size_t count = samples_for(options.seconds * 1e6, us_each, kSamplesFewest, kSamplesMost);
     if (options.repeat > 0) count = size_t(options.repeat);
     std::vector<double> samples(count);
@@ -151,8 +152,8 @@ void Buffer::poison() { std::memset(data_, 0xA5, bytes_); }
 std::string Buffer::differs(unsigned seed, size_t bytes) const {
     for (size_t i = 0; i < bytes; ++i)
         if (data_[i] != pattern(seed, i))
-            return "byte " + std::to_string(i) + " is " + std::to_string(data_[i]) +
-                   ", expected " + std::to_string(pattern(seed, i));
+            return "byte " + std::to_string(i) + " is " + std::to_string(data_[i]) + ", expected " +
+                   std::to_string(pattern(seed, i));
     return "";
 }
 

@@ -22,7 +22,7 @@
 namespace pomona::bench {
 
 class Bench {
-  public:
+public:
     Bench(const Options& options, Table& table, std::vector<Row>& rows, Progress& progress);
 
     const Options& options;
@@ -42,7 +42,7 @@ class Bench {
     // Every rank tells whether its data was right; a rank that found a mistake ends the run here.
     void require(bool good, const std::string& what);
 
-  private:
+private:
     size_t trial(bool active, const std::function<void()>& round, double* us_each);
     std::vector<double> batch_times(bool active, const std::function<void()>& round);
     Summary slowest(std::vector<double> samples) const;
@@ -65,7 +65,7 @@ std::vector<Case> system_cases();
 
 // A buffer aligned to pages and touched, so that no timed loop meets a page for the first time.
 class Buffer {
-  public:
+public:
     explicit Buffer(size_t bytes);
     ~Buffer();
     Buffer(const Buffer&) = delete;
@@ -77,7 +77,7 @@ class Buffer {
     // Empty if the first `bytes` bytes are fill(seed)'s; else which index differs and how.
     std::string differs(unsigned seed, size_t bytes) const;
 
-  private:
+private:
     unsigned char* data_;
     size_t bytes_;
 };

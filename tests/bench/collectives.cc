@@ -23,7 +23,7 @@ struct Plan {
     const Operation* op;
     MPI_Comm comm;
     void *send, *recv;
-    std::vector<int> counts, offsets;   // v-forms: equal blocks, one after the other
+    std::vector<int> counts, offsets;  // v-forms: equal blocks, one after the other
     std::vector<int> byte_offsets;
     std::vector<MPI_Datatype> types;
 };
@@ -54,9 +54,7 @@ long all_reduced(const Plan& p, size_t i) {
 long slice_reduced(const Plan& p, size_t i) {
     return all_reduced(p, size_t(p.rank) * size_t(p.count) + i);
 }
-long prefix_reduced(const Plan& p, size_t i) {
-    return reduced(p.op->kind, p.ranks, 0, p.rank, i);
-}
+long prefix_reduced(const Plan& p, size_t i) { return reduced(p.op->kind, p.ranks, 0, p.rank, i); }
 long before_reduced(const Plan& p, size_t i) {
     return reduced(p.op->kind, p.ranks, 0, p.rank - 1, i);
 }
@@ -75,14 +73,14 @@ long exchanged(const Plan& p, size_t i) {
 // One line per collective: the same arguments in three forms. The persistent form exists from
 // MPI 4.0 on; with older libraries its entry is null and the case is not offered.
 #if MPI_VERSION >= 4
-#define PERSISTENT(NAME, ...) \
+#define PERSISTENT(NAME, ...)                                                                      \
     [](Plan& p, MPI_Request* q) { return MPI_##NAME##_init(__VA_ARGS__, MPI_INFO_NULL, q); }
 #else
 #define PERSISTENT(NAME, ...) nullptr
 #endif
-#define THREE_FORMS(NAME, INAME, ...)                                              \
-    [](Plan& p) { return MPI_##NAME(__VA_ARGS__); },                               \
-        [](Plan& p, MPI_Request* q) { return MPI_##INAME(__VA_ARGS__, q); },       \
+#define THREE_FORMS(NAME, INAME, ...)                                                              \
+    [](Plan& p) { return MPI_##NAME(__VA_ARGS__); },                                               \
+        [](Plan& p, MPI_Request* q) { return MPI_##INAME(__VA_ARGS__, q); },                       \
         PERSISTENT(NAME, __VA_ARGS__)
 #define TYPE p.type->mpi
 #define OP p.op->mpi
@@ -103,22 +101,21 @@ const std::vector<Collective>& table() {
          THREE_FORMS(Reduce_scatter, Ireduce_scatter, p.send, p.recv, p.counts.data(), TYPE, OP,
                      p.comm)},
         {"reduce_scatter_block", true, false, true, false, C::All, Bus::Scatter, slice_reduced,
-         THREE_FORMS(Reduce_scatter_block, Ireduce_scatter_block, p.send, p.recv, p.count, TYPE,
-                     OP, p.comm)},
+         THREE_FORMS(Reduce_scatter_block, Ireduce_scatter_block, p.send, p.recv, p.count, TYPE, OP,
+                     p.comm)},
         {"reduce", false, false, true, false, C::Root, Bus::Whole, all_reduced,
          THREE_FORMS(Reduce, Ireduce, p.send, p.recv, p.count, TYPE, OP, kRoot, p.comm)},
         {"alltoall", true, true, false, false, C::All, Bus::Scatter, exchanged,
          THREE_FORMS(Alltoall, Ialltoall, p.send, p.count, TYPE, p.recv, p.count, TYPE, p.comm)},
         {"alltoallv", true, true, false, false, C::All, Bus::Scatter, exchanged,
-         THREE_FORMS(Alltoallv, Ialltoallv, p.send, p.counts.data(), p.offsets.data(), TYPE,
-                     p.recv, p.counts.data(), p.offsets.data(), TYPE, p.comm)},
+         THREE_FORMS(Alltoallv, Ialltoallv, p.send, p.counts.data(), p.offsets.data(), TYPE, p.recv,
+                     p.counts.data(), p.offsets.data(), TYPE, p.comm)},
         {"alltoallw", true, true, false, false, C::All, Bus::Scatter, exchanged,
          THREE_FORMS(Alltoallw, Ialltoallw, p.send, p.counts.data(), p.byte_offsets.data(),
-                     p.types.data(), p.recv, p.counts.data(), p.byte_offsets.data(),
-                     p.types.data(), p.comm)},
-        {"gather", false, true, false, false, C::Root, Bus::Scatter, gathered,
-         THREE_FORMS(Gather, Igather, p.send, p.count, TYPE, p.recv, p.count, TYPE, kRoot,
+                     p.types.data(), p.recv, p.counts.data(), p.byte_offsets.data(), p.types.data(),
                      p.comm)},
+        {"gather", false, true, false, false, C::Root, Bus::Scatter, gathered,
+         THREE_FORMS(Gather, Igather, p.send, p.count, TYPE, p.recv, p.count, TYPE, kRoot, p.comm)},
         {"gatherv", false, true, false, false, C::Root, Bus::Scatter, gathered,
          THREE_FORMS(Gatherv, Igatherv, p.send, p.count, TYPE, p.recv, p.counts.data(),
                      p.offsets.data(), TYPE, kRoot, p.comm)},
@@ -145,7 +142,7 @@ const std::vector<Collective>& table() {
 
 // A collective with its buffers for one size.
 class Exercise {
-  public:
+public:
     Exercise(Bench& b, const Collective& c, std::string name, size_t bytes)
         : b_(b), c_(c), name_(std::move(name)), bytes_(bytes) {
         p_.type = find_type(b.options.type);
@@ -187,13 +184,13 @@ class Exercise {
                                       p_.op->name + ") " + when + ": " + wrong);
     }
 
-  private:
+private:
     bool has_result() const {
         switch (c_.result) {
-            case Collective::All: return true;
-            case Collective::Root: return p_.rank == kRoot;
-            case Collective::NotFirst: return p_.rank > 0;
-            case Collective::Nothing: return false;
+        case Collective::All: return true;
+        case Collective::Root: return p_.rank == kRoot;
+        case Collective::NotFirst: return p_.rank > 0;
+        case Collective::Nothing: return false;
         }
         return false;
     }
@@ -231,12 +228,10 @@ void measure(Bench& b, const Collective& c, Form form, const std::string& name, 
     Plan& plan = exercise.plan();
     MPI_Request request = MPI_REQUEST_NULL;
     std::function<void()> call;
-    if (form == Form::Blocking)
-        call = [&] { c.call(plan); };
+    if (form == Form::Blocking) call = [&] { c.call(plan); };
     else if (form == Form::NonBlocking)
         call = [&] { c.start(plan, &request), MPI_Wait(&request, MPI_STATUS_IGNORE); };
-    else
-        call = [&] { MPI_Start(&request), MPI_Wait(&request, MPI_STATUS_IGNORE); };
+    else call = [&] { MPI_Start(&request), MPI_Wait(&request, MPI_STATUS_IGNORE); };
     if (form == Form::Persistent) c.init(plan, &request);
     exercise.prepare();
     call();

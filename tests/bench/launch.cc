@@ -17,9 +17,9 @@ namespace pomona::bench {
 
 namespace {
 
-const char* const kRankVariables[] = {"POMONA_JOB_RANK", "PMIX_RANK", "PMI_RANK",
-                                      "OMPI_COMM_WORLD_RANK",
-                                      "MPI_LOCALRANKID", "MV2_COMM_WORLD_RANK", "SLURM_PROCID"};
+const char* const kRankVariables[] = {
+    "POMONA_JOB_RANK", "PMIX_RANK",           "PMI_RANK",    "OMPI_COMM_WORLD_RANK",
+    "MPI_LOCALRANKID", "MV2_COMM_WORLD_RANK", "SLURM_PROCID"};
 
 std::string folder_of(const std::string& path) {
     size_t slash = path.rfind('/');

@@ -6,8 +6,8 @@
 
 namespace pomona::bench {
 
-bool under_launcher();       // does the environment say that a launcher started this process?
-bool first_rank();           // as far as the environment tells, before MPI_Init
+bool under_launcher();  // does the environment say that a launcher started this process?
+bool first_rank();      // as far as the environment tells, before MPI_Init
 std::string find_launcher(const std::string& asked);  // empty: none found
 std::string find_script(const std::string& name);     // plot.py, versus.py; empty: not found
 

@@ -95,8 +95,7 @@ void halve(Summary* time) {
     for (double* t : {&time->min, &time->p50, &time->p99, &time->max, &time->mean}) *t /= 2;
 }
 
-template <class T>
-T* shared(size_t bytes) {
+template <class T> T* shared(size_t bytes) {
     void* memory = mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
     if (memory == MAP_FAILED) give_up("no shared memory");
     std::memset(memory, 0, bytes);
@@ -432,8 +431,7 @@ int run_limits(int argc, char** argv) {
     std::signal(SIGPIPE, SIG_IGN);
     if (!server.empty()) return serve_at(server, port);
     auto wanted = [&](const char* name) {
-        return o.cases.empty() ||
-               std::find(o.cases.begin(), o.cases.end(), name) != o.cases.end();
+        return o.cases.empty() || std::find(o.cases.begin(), o.cases.end(), name) != o.cases.end();
     };
     if (!client.empty()) {
         int socket = connect_to(client, port);

@@ -63,8 +63,8 @@ std::vector<Case> choose(const std::vector<std::string>& names, std::string* unk
 void print_cases() {
     std::string family;
     for (const Case& c : all_cases()) {
-        if (c.family != family) std::printf("%s%s:\n", family.empty() ? "" : "\n",
-                                            c.family.c_str());
+        if (c.family != family)
+            std::printf("%s%s:\n", family.empty() ? "" : "\n", c.family.c_str());
         family = c.family;
         std::printf("  %-28s%s\n", c.name.c_str(), c.what.c_str());
     }
@@ -76,27 +76,33 @@ void print_cases() {
 // Fills the invocation; an exit code if there is nothing to run.
 std::optional<int> parse(int argc, char** argv, Invocation* out) {
     Options& o = out->options;
-    CLI::App app{"Measures an MPI library: latency, bandwidth, every collective, overlap, cost "
-                 "of a rank.\nWithout mpirun it starts itself under the mpirun beside it."};
+    CLI::App app{
+        "Measures an MPI library: latency, bandwidth, every collective, overlap, cost "
+        "of a rank.\nWithout mpirun it starts itself under the mpirun beside it."};
     app.add_option("case", o.cases, "cases or families; --list shows them (default: allreduce)");
     app.add_flag("--list", out->list, "list the cases");
     app.add_option("-n,--ranks", o.ranks, "ranks, when mpi-bench starts itself")
-        ->check(CLI::PositiveNumber)->capture_default_str();
+        ->check(CLI::PositiveNumber)
+        ->capture_default_str();
     app.add_option("--mpirun", out->launcher, "the launcher to use, when mpi-bench starts itself");
     app.add_option("-s,--sizes", o.sizes, "message sizes in bytes, min:max or one, e.g. 8:16M");
     app.add_option("--step", o.step, "each size is this many times the one before")
-        ->check(CLI::Range(2, 1 << 20))->capture_default_str();
+        ->check(CLI::Range(2, 1 << 20))
+        ->capture_default_str();
     app.add_option("-r,--repeat", o.repeat, "samples per size (default: as --time allows)")
         ->check(CLI::Range(1, 1000000));
     app.add_option("-t,--time", o.seconds, "seconds per case and size")
-        ->check(CLI::Range(0.0, 3600.0))->capture_default_str();
+        ->check(CLI::Range(0.0, 3600.0))
+        ->capture_default_str();
     app.add_option("-w,--window", o.window, "messages in flight: bandwidth, message-rate")
-        ->check(CLI::Range(1, 4096))->capture_default_str();
+        ->check(CLI::Range(1, 4096))
+        ->capture_default_str();
     app.add_option("--type", o.type, "element type of collectives")
         ->check(CLI::IsMember({"float", "double", "int32", "int64", "uint8"}))
         ->capture_default_str();
     app.add_option("--op", o.op, "operation of reductions")
-        ->check(CLI::IsMember({"sum", "prod", "min", "max"}))->capture_default_str();
+        ->check(CLI::IsMember({"sum", "prod", "min", "max"}))
+        ->capture_default_str();
     app.add_flag("--verify,!--no-verify", o.verify, "check every result (on unless --no-verify)");
     app.add_flag("--back-to-back", o.back_to_back, "no barrier between a collective's calls");
     app.add_option("--json", o.json, "write the results to this file");
@@ -222,8 +228,7 @@ int measure(const Invocation& invocation, const std::vector<Case>& cases) {
         setting = describe(invocation, b);
         if (rank == 0) print_heading(setting);
         for (const Case& c : cases) {
-            if (b.size >= c.ranks_min)
-                c.run(b);
+            if (b.size >= c.ranks_min) c.run(b);
             else if (rank == 0)
                 std::fprintf(stderr, "mpi-bench: %s needs %d ranks, left out\n", c.name.c_str(),
                              c.ranks_min);

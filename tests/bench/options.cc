@@ -18,11 +18,11 @@ std::optional<size_t> parse_size(const std::string& text) {
     int shift = 0;
     if (!unit.empty()) {
         switch (std::toupper(static_cast<unsigned char>(unit[0]))) {
-            case 'B': shift = 0; break;
-            case 'K': shift = 10; break;
-            case 'M': shift = 20; break;
-            case 'G': shift = 30; break;
-            default: return std::nullopt;
+        case 'B': shift = 0; break;
+        case 'K': shift = 10; break;
+        case 'M': shift = 20; break;
+        case 'G': shift = 30; break;
+        default: return std::nullopt;
         }
         std::string rest = unit.substr(1);
         if (!(rest.empty() || (shift && (rest == "B" || rest == "iB" || rest == "ib"))))

@@ -11,12 +11,12 @@ namespace pomona::bench {
 
 struct Options {
     std::vector<std::string> cases;
-    std::string sizes;          // "min:max" or one size; empty: each case's own range
-    int step = 2;               // each size is this many times the one before
-    int ranks = 2;              // only used when mpi-bench launches itself
-    int repeat = 0;             // samples per size; 0: as many as fit into `seconds`
-    double seconds = 0.25;      // time per case and size
-    int window = 64;            // messages in flight: bandwidth and message-rate
+    std::string sizes;      // "min:max" or one size; empty: each case's own range
+    int step = 2;           // each size is this many times the one before
+    int ranks = 2;          // only used when mpi-bench launches itself
+    int repeat = 0;         // samples per size; 0: as many as fit into `seconds`
+    double seconds = 0.25;  // time per case and size
+    int window = 64;        // messages in flight: bandwidth and message-rate
     std::string type = "float", op = "sum";
     std::string json, plot;
     bool verify = true;

@@ -59,8 +59,7 @@ Whole once(Bench& b, const std::function<void(MPI_Request*)>& start, size_t roun
 
 double hidden_percent(const std::vector<Whole>& runs, double alone_us) {
     std::vector<double> out;
-    for (Whole run : runs)
-        out.push_back(100 * (1 - (run.whole_us - run.compute_us) / alone_us));
+    for (Whole run : runs) out.push_back(100 * (1 - (run.whole_us - run.compute_us) / alone_us));
     return std::clamp(summarize(out).p50, 0.0, 100.0);
 }
 

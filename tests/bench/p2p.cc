@@ -65,7 +65,7 @@ void latency(Bench& b) {
 
 // Windows of messages between pairs (rank, rank + half).
 class Window {
-  public:
+public:
     Window(Bench& b, size_t bytes, int pairs, bool both_ways)
         : b_(b), bytes_(int(bytes)), both_ways_(both_ways) {
         size_t fit = bytes ? std::max<size_t>(2, kInFlightMax / bytes) : size_t(b.options.window);
@@ -95,10 +95,8 @@ class Window {
         MPI_Waitall(posted, requests_.data(), MPI_STATUSES_IGNORE);
         if (both_ways_) return;
         int answer = 0;
-        if (first_)
-            MPI_Recv(&answer, 1, MPI_INT, peer_, kTag + 1, b_.comm, MPI_STATUS_IGNORE);
-        else
-            MPI_Send(&answer, 1, MPI_INT, peer_, kTag + 1, b_.comm);
+        if (first_) MPI_Recv(&answer, 1, MPI_INT, peer_, kTag + 1, b_.comm, MPI_STATUS_IGNORE);
+        else MPI_Send(&answer, 1, MPI_INT, peer_, kTag + 1, b_.comm);
     }
 
     void check(const char* name, unsigned seed) {
@@ -115,7 +113,7 @@ class Window {
                                       std::to_string(window_) + ": " + wrong);
     }
 
-  private:
+private:
     void* at(Buffer& buffer, int i) const { return buffer.data() + size_t(i) * size_t(bytes_); }
 
     Bench& b_;

@@ -32,8 +32,7 @@ void Table::header(const Row& row) {
     columns_ = std::move(columns);
     header_due_ = false;
     if (row.sized) std::fprintf(out_, "%12s", "size");
-    if (row.time_us.samples)
-        std::fprintf(out_, "%12s%12s", "p50 us", "p99 us");
+    if (row.time_us.samples) std::fprintf(out_, "%12s%12s", "p50 us", "p99 us");
     if (row.algorithm_gbs >= 0) std::fprintf(out_, "%12s", "alg GB/s");
     if (row.bus_gbs >= 0) std::fprintf(out_, "%12s", "bus GB/s");
     for (const auto& [name, value] : row.extra) std::fprintf(out_, "  %14s", name.c_str());
@@ -46,8 +45,7 @@ void Table::row(const Row& row) {
     if (row.time_us.samples)
         std::fprintf(out_, "%12s%12s", show_number(row.time_us.p50).c_str(),
                      show_number(row.time_us.p99).c_str());
-    if (row.algorithm_gbs >= 0)
-        std::fprintf(out_, "%12s", show_number(row.algorithm_gbs).c_str());
+    if (row.algorithm_gbs >= 0) std::fprintf(out_, "%12s", show_number(row.algorithm_gbs).c_str());
     if (row.bus_gbs >= 0) std::fprintf(out_, "%12s", show_number(row.bus_gbs).c_str());
     for (const auto& [name, value] : row.extra)
         std::fprintf(out_, "  %14s", show_number(value).c_str());
@@ -113,8 +111,10 @@ std::string to_json(const Setting& setting, const Options& options, const std::v
     out["command"] = setting.command;
     out["date"] = utc_now();
     Machine machine = describe_machine();
-    out["machine"] = {{"cpu", machine.cpu},       {"cores", machine.cores},
-                      {"system", machine.system}, {"memory_gib", machine.memory_gib},
+    out["machine"] = {{"cpu", machine.cpu},
+                      {"cores", machine.cores},
+                      {"system", machine.system},
+                      {"memory_gib", machine.memory_gib},
                       {"compiler", machine.compiler}};
     out["hosts"] = setting.hosts;
     out["ranks"] = setting.ranks;

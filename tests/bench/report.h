@@ -16,12 +16,12 @@ namespace pomona::bench {
 // One line of a table. Times in microseconds, bandwidths in GB/s (1e9 bytes per second); what a
 // case does not measure stays negative and is shown as a dash, and left out of the JSON.
 struct Row {
-    std::string name;            // the case
+    std::string name;  // the case
     size_t bytes = 0;
-    bool sized = true;           // false: the case has no message size
+    bool sized = true;  // false: the case has no message size
     Summary time_us;
-    double algorithm_gbs = -1;   // bytes / p50
-    double bus_gbs = -1;         // algorithm bandwidth x the data each link must carry per byte
+    double algorithm_gbs = -1;  // bytes / p50
+    double bus_gbs = -1;        // algorithm bandwidth x the data each link must carry per byte
     bool verified = false;
     std::vector<std::pair<std::string, double>> extra;  // e.g. {"Mmsg/s", 7.1}
 };
@@ -34,12 +34,12 @@ struct Setting {
 };
 
 class Table {
-  public:
+public:
     explicit Table(FILE* out) : out_(out) {}
     void title(const std::string& text);
     void row(const Row& row);
 
-  private:
+private:
     void header(const Row& row);
     FILE* out_;
     std::string columns_;  // what the header printed last had
@@ -48,12 +48,12 @@ class Table {
 
 // On stdout, as the table is: two streams that a launcher forwards would overtake each other.
 class Progress {
-  public:
+public:
     Progress(size_t steps, bool shown) : steps_(steps), shown_(shown) {}
     void step(const std::string& what);
     void clear();
 
-  private:
+private:
     size_t steps_, done_ = 0;
     bool shown_;
     bool drawn_ = false;

@@ -106,8 +106,8 @@ void idle(Bench& b) {
     if (!one_machine(b)) return;
     b.title("idle: rank 1 waits in MPI_Recv, rank 0 sleeps; times are from send to return");
     b.step("idle");
-    int wakes = b.options.repeat > 0 ? b.options.repeat : int(samples_for(b.options.seconds * 4,
-                                                                          0.15, 5, 100));
+    int wakes = b.options.repeat > 0 ? b.options.repeat
+                                     : int(samples_for(b.options.seconds * 4, 0.15, 5, 100));
     double busy = 0, wake = 0;
     double long_us = b.options.seconds < 0.1 ? 2e5 : 1e6;
     wait_once(b, long_us, &busy, &wake);
@@ -149,9 +149,7 @@ void pack(Bench& b) {
             int at = 0;
             MPI_Unpack(packed.data(), room, &at, back.data(), 1, type, b.comm);
         });
-        Summary by_hand = b.batches(true, [&] {
-            pack_by_hand(from.data(), hand.data(), blocks);
-        });
+        Summary by_hand = b.batches(true, [&] { pack_by_hand(from.data(), hand.data(), blocks); });
         MPI_Type_free(&type);
         if (b.options.verify) {
             b.require(packed == hand, "pack of " + show_size(bytes) + " differs from the loop");

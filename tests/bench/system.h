@@ -4,9 +4,9 @@
 namespace pomona::bench {
 
 struct StartFacts {
-    double init_us = 0;            // MPI_Init_thread of this rank
-    double resident_before = 0;    // MiB, before it
-    double resident_after = 0;     // MiB, after it
+    double init_us = 0;          // MPI_Init_thread of this rank
+    double resident_before = 0;  // MiB, before it
+    double resident_after = 0;   // MiB, after it
 };
 
 extern StartFacts g_start_facts;

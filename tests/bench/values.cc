@@ -30,10 +30,7 @@ const std::vector<Operation>& operations() {
     return all;
 }
 
-template <class T>
-T& element(void* data, size_t index) {
-    return static_cast<T*>(data)[index];
-}
+template <class T> T& element(void* data, size_t index) { return static_cast<T*>(data)[index]; }
 
 }  // namespace
 
@@ -73,10 +70,10 @@ long reduced(OpKind op, int ranks, int first, int last, size_t index) {
     for (int rank = first + 1; rank <= last; ++rank) {
         long other = value(op, ranks, rank, index);
         switch (op) {
-            case OpKind::Sum: out += other; break;
-            case OpKind::Prod: out *= other; break;
-            case OpKind::Min: out = std::min(out, other); break;
-            case OpKind::Max: out = std::max(out, other); break;
+        case OpKind::Sum: out += other; break;
+        case OpKind::Prod: out *= other; break;
+        case OpKind::Min: out = std::min(out, other); break;
+        case OpKind::Max: out = std::max(out, other); break;
         }
     }
     return out;
@@ -84,22 +81,22 @@ long reduced(OpKind op, int ranks, int first, int last, size_t index) {
 
 void store(const ElementType& type, void* data, size_t index, long number) {
     switch (type.kind) {
-        case ElementKind::Float: element<float>(data, index) = float(number); break;
-        case ElementKind::Double: element<double>(data, index) = double(number); break;
-        case ElementKind::Int32: element<int32_t>(data, index) = int32_t(number); break;
-        case ElementKind::Int64: element<int64_t>(data, index) = int64_t(number); break;
-        case ElementKind::Uint8: element<uint8_t>(data, index) = uint8_t(number); break;
+    case ElementKind::Float: element<float>(data, index) = float(number); break;
+    case ElementKind::Double: element<double>(data, index) = double(number); break;
+    case ElementKind::Int32: element<int32_t>(data, index) = int32_t(number); break;
+    case ElementKind::Int64: element<int64_t>(data, index) = int64_t(number); break;
+    case ElementKind::Uint8: element<uint8_t>(data, index) = uint8_t(number); break;
     }
 }
 
 double load(const ElementType& type, const void* data, size_t index) {
     void* from = const_cast<void*>(data);
     switch (type.kind) {
-        case ElementKind::Float: return double(element<float>(from, index));
-        case ElementKind::Double: return element<double>(from, index);
-        case ElementKind::Int32: return double(element<int32_t>(from, index));
-        case ElementKind::Int64: return double(element<int64_t>(from, index));
-        case ElementKind::Uint8: return double(element<uint8_t>(from, index));
+    case ElementKind::Float: return double(element<float>(from, index));
+    case ElementKind::Double: return element<double>(from, index);
+    case ElementKind::Int32: return double(element<int32_t>(from, index));
+    case ElementKind::Int64: return double(element<int64_t>(from, index));
+    case ElementKind::Uint8: return double(element<uint8_t>(from, index));
     }
     return 0;
 }

@@ -26,7 +26,9 @@ struct Arrays {
             pointer.reset(static_cast<char*>(memory));
         }
     }
-    struct Free { void operator()(char* p) const { std::free(p); } };
+    struct Free {
+        void operator()(char* p) const { std::free(p); }
+    };
     std::unique_ptr<char, Free> at[3];
 };
 

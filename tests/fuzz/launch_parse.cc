@@ -49,23 +49,23 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
     if (size == 0) return 0;
     std::string_view text(reinterpret_cast<const char*>(data) + 1, size - 1);
     switch (data[0]) {
-        case 'c': command_line(text); break;
-        case 'f': {
-            HostList list = parse_hostfile(text);
-            must(list.mistake.empty() != list.hosts.empty());
-            break;
-        }
-        case 'h': {
-            HostList list = parse_host_option(text);
-            must(list.mistake.empty() != list.hosts.empty());
-            break;
-        }
-        case 'n': {
-            auto nodes = parse_node_runs(text, 8);
-            must(!nodes.ok() || nodes.value().size() == 8);
-            break;
-        }
-        default: frames({reinterpret_cast<const std::byte*>(data) + 1, size - 1}); break;
+    case 'c': command_line(text); break;
+    case 'f': {
+        HostList list = parse_hostfile(text);
+        must(list.mistake.empty() != list.hosts.empty());
+        break;
+    }
+    case 'h': {
+        HostList list = parse_host_option(text);
+        must(list.mistake.empty() != list.hosts.empty());
+        break;
+    }
+    case 'n': {
+        auto nodes = parse_node_runs(text, 8);
+        must(!nodes.ok() || nodes.value().size() == 8);
+        break;
+    }
+    default: frames({reinterpret_cast<const std::byte*>(data) + 1, size - 1}); break;
     }
     return 0;
 }

@@ -47,8 +47,9 @@ pmix_status_t get(const pmix_proc_t*, const char* key, const pmix_info_t*, size_
     if (input.empty() || take<uint8_t>() % 8 == 0) return PMIX_ERR_NOT_FOUND;
     auto* value = static_cast<pmix_value_t*>(std::calloc(1, sizeof(pmix_value_t)));
     static const pmix_data_type_t types[] = {
-        PMIX_STRING, PMIX_BYTE_OBJECT, PMIX_UINT32, PMIX_INT, PMIX_SIZE, PMIX_INT64, PMIX_UINT16,
-        PMIX_PROC_RANK, PMIX_BOOL, PMIX_UNDEF, PMIX_PROC, PMIX_DOUBLE, PMIX_INT8, PMIX_STATUS};
+        PMIX_STRING, PMIX_BYTE_OBJECT, PMIX_UINT32,    PMIX_INT,   PMIX_SIZE,
+        PMIX_INT64,  PMIX_UINT16,      PMIX_PROC_RANK, PMIX_BOOL,  PMIX_UNDEF,
+        PMIX_PROC,   PMIX_DOUBLE,      PMIX_INT8,      PMIX_STATUS};
     value->type = types[take<uint8_t>() % std::size(types)];
     switch (value->type) {
     case PMIX_STRING: {
@@ -87,8 +88,8 @@ PmixLibrary library() {
     };
     made.PMIx_Error_string = [](pmix_status_t) -> const char* { return "an error"; };
     made.PMIx_Register_event_handler = [](pmix_status_t*, size_t, pmix_info_t*, size_t,
-                                          pmix_notification_fn_t function,
-                                          pmix_hdlr_reg_cbfunc_t, void*) -> pmix_status_t {
+                                          pmix_notification_fn_t function, pmix_hdlr_reg_cbfunc_t,
+                                          void*) -> pmix_status_t {
         event_handler = function;
         return PMIX_SUCCESS;
     };

@@ -20,7 +20,10 @@ static Input mutated(Input input, pomona::Random& random) {
         size_t at = input.empty() ? 0 : random.below(input.size());
         switch (input.empty() ? 1 : random.below(4)) {
         case 0: input[at] ^= static_cast<uint8_t>(1 << random.below(8)); break;
-        case 1: input.insert(input.begin() + static_cast<ptrdiff_t>(at), static_cast<uint8_t>(random.next())); break;
+        case 1:
+            input.insert(input.begin() + static_cast<ptrdiff_t>(at),
+                         static_cast<uint8_t>(random.next()));
+            break;
         case 2: input.erase(input.begin() + static_cast<ptrdiff_t>(at)); break;
         default: input[at] = random.chance(0.5) ? 0xff : 0; break;
         }

@@ -30,9 +30,9 @@ TEST(command_line, one_program_keeps_its_arguments) {
 }
 
 TEST(command_line, forms_of_the_count) {
-    for (const Words& words : {Words{"-n", "3", "a"}, Words{"-n3", "a"}, Words{"-np", "3", "a"},
-                               Words{"--np", "3", "a"}, Words{"--np=3", "a"},
-                               Words{"-c", "3", "a"}}) {
+    for (const Words& words :
+         {Words{"-n", "3", "a"}, Words{"-n3", "a"}, Words{"-np", "3", "a"}, Words{"--np", "3", "a"},
+          Words{"--np=3", "a"}, Words{"-c", "3", "a"}}) {
         auto parsed = parse(words);
         ASSERT_EQ(parsed.exit_code, -1) << parsed.text;
         EXPECT_EQ(parsed.options.programs[0].count, 3) << words[0];
@@ -61,12 +61,15 @@ TEST(command_line, options_of_other_launchers) {
 TEST(command_line, exports_come_from_the_environment) {
     auto parsed = parse({"-x", "HOME", "-x", "EMPTY", "-x", "B=x=y", "-n", "1", "a"});
     ASSERT_EQ(parsed.exit_code, -1) << parsed.text;
-    EXPECT_THAT(parsed.options.programs[0].exports,
-                ElementsAre(Variable("HOME", "/home/a"), Variable("EMPTY", ""),
-                            Variable("B", "x=y")));
+    EXPECT_THAT(
+        parsed.options.programs[0].exports,
+        ElementsAre(Variable("HOME", "/home/a"), Variable("EMPTY", ""), Variable("B", "x=y")));
 }
 
-struct Mistake { Words words; const char* says; };
+struct Mistake {
+    Words words;
+    const char* says;
+};
 class Mistakes : public testing::TestWithParam<Mistake> {};
 TEST_P(Mistakes, are_told_with_what_to_do) {
     auto parsed = parse(GetParam().words);
@@ -74,24 +77,26 @@ TEST_P(Mistakes, are_told_with_what_to_do) {
     EXPECT_THAT(parsed.text, HasSubstr(GetParam().says));
     EXPECT_THAT(parsed.text, testing::StartsWith("mpirun: "));
 }
-INSTANTIATE_TEST_SUITE_P(command_line, Mistakes, testing::Values(
-    Mistake{{}, "No program"}, Mistake{{"-n"}, "needs a value"},
-    Mistake{{"-n", "2"}, "No program"},
-    Mistake{{"-n", "0", "a"}, "range"}, Mistake{{"-n", "-3", "a"}, "range"},
-    Mistake{{"-n", "two", "a"}, "two"},
-    Mistake{{"--tag-outptu", "a"}, "did you mean --tag-output?"},
-    Mistake{{"--bind-to", "cor", "a"}, "did you mean core?"},
-    Mistake{{"--map-by", "sockets", "a"}, "did you mean socket?"},
-    Mistake{{"--set", "shm_ring_slot=3", "a"}, "did you mean shm_ring_slots?"},
-    Mistake{{"--set", "spin_us=often", "a"}, "spin_us"},
-    Mistake{{"--set", "spin_us", "a"}, "NAME=VALUE"},
-    Mistake{{"-x", "NOT_THERE", "a"}, "NOT_THERE"}, Mistake{{"-x", "=1", "a"}, "no name"},
-    Mistake{{"a", ":", "-n", "1", "b"}, "-n COUNT a"},
-    Mistake{{"-n", "1", "a", ":"}, "no program"},
-    Mistake{{"--stdin", "some", "a"}, "'all' or 'none'"},
-    Mistake{{"--timeout", "-1", "a"}, "range"},
-    Mistake{{"--hostfile", "/does/not/exist", "a"}, "No such file"},
-    Mistake{{"--host", "a:0", "a"}, "slots"}, Mistake{{"--mca", "a"}, "needs a value"}));
+INSTANTIATE_TEST_SUITE_P(
+    command_line, Mistakes,
+    testing::Values(Mistake{{}, "No program"}, Mistake{{"-n"}, "needs a value"},
+                    Mistake{{"-n", "2"}, "No program"}, Mistake{{"-n", "0", "a"}, "range"},
+                    Mistake{{"-n", "-3", "a"}, "range"}, Mistake{{"-n", "two", "a"}, "two"},
+                    Mistake{{"--tag-outptu", "a"}, "did you mean --tag-output?"},
+                    Mistake{{"--bind-to", "cor", "a"}, "did you mean core?"},
+                    Mistake{{"--map-by", "sockets", "a"}, "did you mean socket?"},
+                    Mistake{{"--set", "shm_ring_slot=3", "a"}, "did you mean shm_ring_slots?"},
+                    Mistake{{"--set", "spin_us=often", "a"}, "spin_us"},
+                    Mistake{{"--set", "spin_us", "a"}, "NAME=VALUE"},
+                    Mistake{{"-x", "NOT_THERE", "a"}, "NOT_THERE"},
+                    Mistake{{"-x", "=1", "a"}, "no name"},
+                    Mistake{{"a", ":", "-n", "1", "b"}, "-n COUNT a"},
+                    Mistake{{"-n", "1", "a", ":"}, "no program"},
+                    Mistake{{"--stdin", "some", "a"}, "'all' or 'none'"},
+                    Mistake{{"--timeout", "-1", "a"}, "range"},
+                    Mistake{{"--hostfile", "/does/not/exist", "a"}, "No such file"},
+                    Mistake{{"--host", "a:0", "a"}, "slots"},
+                    Mistake{{"--mca", "a"}, "needs a value"}));
 
 TEST(command_line, help_and_version_end_well) {
     EXPECT_EQ(parse({"--help"}).exit_code, 0);
@@ -100,8 +105,9 @@ TEST(command_line, help_and_version_end_well) {
 }
 
 TEST(hosts, hostfile_forms) {
-    HostList list = parse_hostfile("# our hosts\n node1 slots=4 max_slots=8 # fast\nnode2:2\r\n\n"
-                                   "[fe80::1]:3\nfe80::2\nnode1 slots=1\n");
+    HostList list = parse_hostfile(
+        "# our hosts\n node1 slots=4 max_slots=8 # fast\nnode2:2\r\n\n"
+        "[fe80::1]:3\nfe80::2\nnode1 slots=1\n");
     ASSERT_EQ(list.mistake, "");
     EXPECT_THAT(list.hosts, ElementsAre(HostSlots{"node1", 5}, HostSlots{"node2", 2},
                                         HostSlots{"fe80::1", 3}, HostSlots{"fe80::2", 0}));
@@ -123,8 +129,9 @@ TEST(hosts, this_host) {
 }
 
 TEST(origin, our_mpirun) {
-    const char* environment[] = {"POMONA_JOB_ID=abc", "POMONA_JOB_RANK=3", "POMONA_JOB_SIZE=4",
-                                 "POMONA_JOB_NODES=0x2,1x2", "POMONA_JOB_DIR=/tmp/x", nullptr};
+    const char* environment[] = {"POMONA_JOB_ID=abc",     "POMONA_JOB_RANK=3",
+                                 "POMONA_JOB_SIZE=4",     "POMONA_JOB_NODES=0x2,1x2",
+                                 "POMONA_JOB_DIR=/tmp/x", nullptr};
     Started started = find_origin(environment);
     EXPECT_EQ(started.origin, Origin::mpirun);
     EXPECT_EQ(started.refusal, "");
@@ -154,8 +161,8 @@ TEST(origin, node_runs_there_and_back) {
     auto back = parse_node_runs(node_runs(nodes), nodes.size());
     ASSERT_TRUE(back.ok());
     EXPECT_EQ(*back, nodes);
-    for (const char* wrong : {"", "0x", "0x3", "0x8", "ax7", "0x-7", "0x7,", "0x3,1x5",
-                              "0x99999999999"})
+    for (const char* wrong :
+         {"", "0x", "0x3", "0x8", "ax7", "0x-7", "0x7,", "0x3,1x5", "0x99999999999"})
         EXPECT_EQ(parse_node_runs(wrong, 7).ok(), std::string_view(wrong) == "0x7,") << wrong;
 }
 
@@ -176,8 +183,8 @@ TEST(control, frames_survive_any_cutting) {
             parser.feed(ConstBytes(stream).subspan(at, std::min(piece, stream.size() - at)));
             while (auto frame = parser.next()) seen.push_back(frame->type);
         }
-        EXPECT_THAT(seen, ElementsAre(ControlType::publish, ControlType::fence,
-                                      ControlType::value));
+        EXPECT_THAT(seen,
+                    ElementsAre(ControlType::publish, ControlType::fence, ControlType::value));
         EXPECT_FALSE(parser.malformed());
     }
 }

@@ -36,11 +36,11 @@ std::string gather(Wireup& wireup) {
 int info(Wireup& wireup) {
     const Job& job = wireup.job();
     std::string all = gather(wireup);
-    std::string line = format("rank={} size={} local={}/{} origin={} app={} universe={} over={} "
-                              "tag={} dir={} all={}\n", job.rank, job.size, job.local_rank,
-                              job.local_size, origin_name(job.origin), job.app_number,
-                              job.universe_size, job.oversubscribed ? 1 : 0, job.tag,
-                              job.directory, all);
+    std::string line = format(
+        "rank={} size={} local={}/{} origin={} app={} universe={} over={} "
+        "tag={} dir={} all={}\n",
+        job.rank, job.size, job.local_rank, job.local_size, origin_name(job.origin), job.app_number,
+        job.universe_size, job.oversubscribed ? 1 : 0, job.tag, job.directory, all);
     (void)!write(1, line.data(), line.size());
     return wireup.finalize().ok() ? 0 : 1;
 }
@@ -51,8 +51,7 @@ int threads(Wireup& wireup) {
     std::vector<std::thread> workers;
     for (int t = 0; t < kThreads; ++t)
         workers.emplace_back([&, t] {
-            (void)wireup.publish(format("t{}", t),
-                                 bytes_of(format("{}/{}", wireup.job().rank, t)));
+            (void)wireup.publish(format("t{}", t), bytes_of(format("{}/{}", wireup.job().rank, t)));
         });
     for (std::thread& worker : workers) worker.join();
     if (!wireup.fence().ok()) return 2;

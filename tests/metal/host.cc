@@ -69,8 +69,7 @@ TEST_F(MetalHost, computes_all_it_supports) {
             ++combinations;
             reference::with_type(type, [&](auto* pointer) {
                 using T = std::remove_pointer_t<decltype(pointer)>;
-                for (size_t count : {0, 1, 7, 1000, 9001})
-                    check<T>(*metal, operation, type, count);
+                for (size_t count : {0, 1, 7, 1000, 9001}) check<T>(*metal, operation, type, count);
             });
             if (HasFatalFailure()) return;
         }
@@ -82,8 +81,8 @@ TEST_F(MetalHost, wraps_arrays_that_share_pages) {
     auto metal = opened();
     std::vector<float> all(30000);
     for (size_t i = 0; i < all.size(); ++i) all[i] = static_cast<float>(i);
-    MetalReduction r{ReduceOp::sum, ElementType::f32, {&all[20000]}, {&all[0]}, {&all[10000]},
-                     9999, nullptr, 0};
+    MetalReduction r{
+        ReduceOp::sum, ElementType::f32, {&all[20000]}, {&all[0]}, {&all[10000]}, 9999, nullptr, 0};
     ASSERT_TRUE(metal->run(r).ok());
     r.out = r.b;
     ASSERT_TRUE(metal->run(r).ok());
@@ -104,7 +103,7 @@ TEST_F(MetalHost, completes_many_at_once_each_once) {
     mock_faults.hold = true;
     for (size_t i = 0; i < tasks; ++i) {
         MetalReduction r{ReduceOp::prod, ElementType::i32, {b[i].data()}, {a[i].data()},
-                         {b[i].data()}, length, nullptr, 0};
+                         {b[i].data()},  length,           nullptr,       0};
         auto done = [](void*, bool ok) { ++*(ok ? done_count : fail_count); };
         ASSERT_TRUE(metal->start(r, done, nullptr).ok());
     }
@@ -123,9 +122,12 @@ TEST_F(MetalHost, waits_for_an_event) {
     std::vector<float> a(100, 1), b(100, 2);
     static std::atomic<bool> over;
     over = false;
-    MetalReduction r{ReduceOp::sum, ElementType::f32, {b.data()}, {a.data()}, {b.data()}, 100,
-                     event, 7};
-    ASSERT_TRUE(metal->start(r, [](void*, bool) { over = true; }, nullptr).ok());
+    MetalReduction r{
+        ReduceOp::sum, ElementType::f32, {b.data()}, {a.data()}, {b.data()}, 100, event, 7};
+    ASSERT_TRUE(metal
+                    ->start(
+                        r, [](void*, bool) { over = true; }, nullptr)
+                    .ok());
     mock_signal_event(event, 6);
     std::this_thread::sleep_for(std::chrono::milliseconds(20));
     EXPECT_FALSE(over);
@@ -146,8 +148,8 @@ TEST_F(MetalHost, reports_what_the_device_refuses) {
     mock_reset();
     auto metal = opened();
     std::vector<float> a(10, 1), b(10, 2), out(10, 9);
-    MetalReduction r{ReduceOp::sum, ElementType::f32, {out.data()}, {a.data()}, {b.data()}, 10,
-                     nullptr, 0};
+    MetalReduction r{
+        ReduceOp::sum, ElementType::f32, {out.data()}, {a.data()}, {b.data()}, 10, nullptr, 0};
     mock_faults.pipeline_fails = true;
     EXPECT_EQ(metal->run(r).error().code, Code::unsupported);
     mock_faults = {};

@@ -26,8 +26,7 @@ static_assert(offsetof(ReduceShape, vectors) == offsetof(pomona::MetalShape, vec
 
 namespace {
 
-template <class T>
-using Kernel = void (*)(T*, const T*, const T*, const ReduceShape&, unsigned);
+template <class T> using Kernel = void (*)(T*, const T*, const T*, const ReduceShape&, unsigned);
 
 template <class T, Kernel<T> run>
 void run_thread(void* out, const void* a, const void* b, const void* shape, unsigned index) {
@@ -39,7 +38,7 @@ void run_thread(void* out, const void* a, const void* b, const void* shape, unsi
 
 const std::vector<MetalKernel>& metal_kernels() {
     static const std::vector<MetalKernel> list = {
-#define X(op, name, type, function) \
+#define X(op, name, type, function)                                                                \
     {"reduce_" #op "_" #name, sizeof(type), run_thread<type, reduce_##op##_##name>},
         REDUCE_KERNELS(X)
 #undef X

@@ -153,7 +153,9 @@ struct Encoder : Object {
     explicit Encoder(Command* command) : Object("MTLComputeCommandEncoder"), command(command) {
         command->encoding = true;
     }
-    ~Encoder() override { if (!ended) misuse("an encoder was freed before endEncoding"); }
+    ~Encoder() override {
+        if (!ended) misuse("an encoder was freed before endEncoding");
+    }
     Command* command;
     const MetalKernel* kernel = nullptr;
     Buffer* buffers[3] = {};

@@ -64,8 +64,8 @@ public:
         if (alias_ == 2) starts_.out = starts_.b;
         std::vector<T> before(out, out + length);
         std::vector<T> a(arrays[1], arrays[1] + length), b(arrays[2], arrays[2] + length);
-        MetalShape shape = metal_shape(starts_.out, starts_.a, starts_.b,
-                                       static_cast<uint32_t>(count_));
+        MetalShape shape =
+            metal_shape(starts_.out, starts_.a, starts_.b, static_cast<uint32_t>(count_));
         for (uint32_t i = (shape.threads() / 32 + 1) * 32; i-- > 0;)
             kernel_.thread(out, arrays[1], arrays[2], &shape, i);
         check(out, before, a, b);
@@ -131,8 +131,8 @@ TEST_P(EveryMetalKernel, gives_the_reference_result) {
 
 // All of one 16-bit operand's values against a few of the other's.
 TEST(MetalKernels, halves_over_all_values) {
-    const uint16_t others[] = {0, 0x8000, 1, 0x83ff, 0x0400, 0x3c00, 0x7bff, 0xfc00,
-                               0x7e00, 0x3555};
+    const uint16_t others[] = {0,      0x8000, 1,      0x83ff, 0x0400,
+                               0x3c00, 0x7bff, 0xfc00, 0x7e00, 0x3555};
     int kernels = 0;
     for (const MetalKernel& kernel : metal_kernels()) {
         Meaning meaning = meaning_of(kernel.name);

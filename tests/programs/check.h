@@ -17,7 +17,7 @@
 #include <string.h>
 
 /* True when the library's headers are at least version major.minor of the standard. */
-#define MPI_AT_LEAST(major, minor) \
+#define MPI_AT_LEAST(major, minor)                                                                 \
     (MPI_VERSION > (major) || (MPI_VERSION == (major) && MPI_SUBVERSION >= (minor)))
 
 enum { check_failures_shown_max = 20, check_skip_code = 77 };
@@ -129,16 +129,16 @@ static inline int check_either(int one, int other, int code, const char* text, c
 }
 
 #define CHECK(condition) check_that((condition) != 0, #condition, __FILE__, __LINE__)
-#define CHECK_EQ(expected, found) \
+#define CHECK_EQ(expected, found)                                                                  \
     check_equal((long long)(expected), (long long)(found), #found, __FILE__, __LINE__)
-#define CHECK_NEAR(expected, found, relative) \
+#define CHECK_NEAR(expected, found, relative)                                                      \
     check_near((double)(expected), (double)(found), (relative), #found, __FILE__, __LINE__)
 #define CHECK_STR(expected, found) check_string((expected), (found), #found, __FILE__, __LINE__)
-#define CHECK_MEM(expected, found, bytes) \
+#define CHECK_MEM(expected, found, bytes)                                                          \
     check_bytes((expected), (found), (bytes), #found, __FILE__, __LINE__)
 #define CHECK_OK(call) check_class(MPI_SUCCESS, (call), #call, __FILE__, __LINE__)
 #define CHECK_CLASS(expected, call) check_class((expected), (call), #call, __FILE__, __LINE__)
-#define CHECK_CLASS2(one, other, call) \
+#define CHECK_CLASS2(one, other, call)                                                             \
     check_either((one), (other), (call), #call, __FILE__, __LINE__)
 
 /* The file's name without folder and ending. */

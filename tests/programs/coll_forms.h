@@ -15,8 +15,8 @@ enum { form_count = 6 };
 #else
 enum { form_count = 2 };
 #endif
-static const char* const form_names[] = {"blocking",      "non-blocking",       "persistent",
-                                         "blocking, _c",  "non-blocking, _c",   "persistent, _c"};
+static const char* const form_names[] = {"blocking",     "non-blocking",     "persistent",
+                                         "blocking, _c", "non-blocking, _c", "persistent, _c"};
 
 /* Waits for what a non-blocking call returned. */
 static inline int complete_request(int code, MPI_Request* request) {
@@ -32,26 +32,26 @@ static inline int run_request(int code, MPI_Request* request) {
 }
 
 #if MPI_AT_LEAST(4, 0)
-#define LARGE_FORMS(Upper, lower, ...)                                                      \
-    case Persistent:                                                                        \
-        return run_request(MPI_##Upper##_init(__VA_ARGS__, MPI_INFO_NULL, &r), &r);         \
-    case BlockingLarge: return MPI_##Upper##_c(__VA_ARGS__);                                \
-    case NonblockingLarge: return complete_request(MPI_I##lower##_c(__VA_ARGS__, &r), &r);  \
-    case PersistentLarge:                                                                   \
+#define LARGE_FORMS(Upper, lower, ...)                                                             \
+    case Persistent: return run_request(MPI_##Upper##_init(__VA_ARGS__, MPI_INFO_NULL, &r), &r);   \
+    case BlockingLarge: return MPI_##Upper##_c(__VA_ARGS__);                                       \
+    case NonblockingLarge: return complete_request(MPI_I##lower##_c(__VA_ARGS__, &r), &r);         \
+    case PersistentLarge:                                                                          \
         return run_request(MPI_##Upper##_init_c(__VA_ARGS__, MPI_INFO_NULL, &r), &r);
 #else
 #define LARGE_FORMS(Upper, lower, ...)
 #endif
 
-#define FORMS(Upper, lower, parameters, ...)                                                \
-    static inline int do_##lower parameters {                                               \
-        MPI_Request r = MPI_REQUEST_NULL;                                                   \
-        switch (form) {                                                                     \
-            case Blocking: return MPI_##Upper(__VA_ARGS__);                                 \
-            case Nonblocking: return complete_request(MPI_I##lower(__VA_ARGS__, &r), &r);   \
-                LARGE_FORMS(Upper, lower, __VA_ARGS__)                                      \
-            default: return MPI_ERR_OTHER;                                                  \
-        }                                                                                   \
+#define FORMS(Upper, lower, parameters, ...)                                                       \
+    static inline int do_##lower parameters {                                                      \
+        MPI_Request r = MPI_REQUEST_NULL;                                                          \
+        switch (form) {                                                                            \
+        case Blocking: return MPI_##Upper(__VA_ARGS__);                                            \
+        case Nonblocking:                                                                          \
+            return complete_request(MPI_I##lower(__VA_ARGS__, &r), &r);                            \
+            LARGE_FORMS(Upper, lower, __VA_ARGS__)                                                 \
+        default: return MPI_ERR_OTHER;                                                             \
+        }                                                                                          \
     }
 
 FORMS(Bcast, bcast, (enum form form, void* data, int n, MPI_Datatype type, int root, MPI_Comm comm),
@@ -96,11 +96,11 @@ FORMS(Alltoall, alltoall,
 static inline int do_barrier(enum form form, MPI_Comm comm) {
     MPI_Request r = MPI_REQUEST_NULL;
     switch (form) {
-        case Nonblocking: return complete_request(MPI_Ibarrier(comm, &r), &r);
+    case Nonblocking: return complete_request(MPI_Ibarrier(comm, &r), &r);
 #if MPI_AT_LEAST(4, 0)
-        case Persistent: return run_request(MPI_Barrier_init(comm, MPI_INFO_NULL, &r), &r);
+    case Persistent: return run_request(MPI_Barrier_init(comm, MPI_INFO_NULL, &r), &r);
 #endif
-        default: return MPI_Barrier(comm);
+    default: return MPI_Barrier(comm);
     }
 }
 
@@ -111,10 +111,10 @@ static const char* const comm_kind_names[] = {"world", "self", "reversed", "odd 
 static inline MPI_Comm make_comm(int kind) {
     MPI_Comm comm = MPI_COMM_NULL;
     switch (kind) {
-        case 0: CHECK_OK(MPI_Comm_dup(MPI_COMM_WORLD, &comm)); break;
-        case 1: CHECK_OK(MPI_Comm_dup(MPI_COMM_SELF, &comm)); break;
-        case 2: CHECK_OK(MPI_Comm_split(MPI_COMM_WORLD, 3, -check_rank, &comm)); break;
-        default: CHECK_OK(MPI_Comm_split(MPI_COMM_WORLD, check_rank % 2, check_rank, &comm)); break;
+    case 0: CHECK_OK(MPI_Comm_dup(MPI_COMM_WORLD, &comm)); break;
+    case 1: CHECK_OK(MPI_Comm_dup(MPI_COMM_SELF, &comm)); break;
+    case 2: CHECK_OK(MPI_Comm_split(MPI_COMM_WORLD, 3, -check_rank, &comm)); break;
+    default: CHECK_OK(MPI_Comm_split(MPI_COMM_WORLD, check_rank % 2, check_rank, &comm)); break;
     }
     return comm;
 }
@@ -144,7 +144,7 @@ static inline void check_ints(const int* expected, const int* found, size_t n, i
     }
     check_equal(guard, found[n], "element after the end", file, line);
 }
-#define CHECK_INTS(expected, found, n, guard) \
+#define CHECK_INTS(expected, found, n, guard)                                                      \
     check_ints((expected), (found), (size_t)(n), (guard), __FILE__, __LINE__)
 
 #endif

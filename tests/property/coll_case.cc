@@ -15,15 +15,18 @@ constexpr size_t kGuard = 32;
 constexpr std::byte kUntouched{0x5c};
 
 // 2x2 matrices modulo a prime: the product tells order.
-struct Matrix { uint32_t cell[4]; };
+struct Matrix {
+    uint32_t cell[4];
+};
 Matrix operator*(const Matrix& x, const Matrix& y) {
     constexpr uint64_t prime = 2147483647;
     Matrix out;
     for (int i = 0; i < 2; ++i)
         for (int j = 0; j < 2; ++j)
-            out.cell[2 * i + j] = static_cast<uint32_t>(
-                (uint64_t{x.cell[2 * i]} * y.cell[j] % prime +
-                 uint64_t{x.cell[2 * i + 1]} * y.cell[2 + j] % prime) % prime);
+            out.cell[2 * i + j] =
+                static_cast<uint32_t>((uint64_t{x.cell[2 * i]} * y.cell[j] % prime +
+                                       uint64_t{x.cell[2 * i + 1]} * y.cell[2 + j] % prime) %
+                                      prime);
     return out;
 }
 
@@ -43,8 +46,7 @@ void combine(TestOp op, void* out, const void* left, const void* right, size_t c
         apply<Matrix>(out, left, right, count, [](Matrix x, Matrix y) { return x * y; });
     else if (op == TestOp::sum_u64)
         apply<uint64_t>(out, left, right, count, [](uint64_t x, uint64_t y) { return x + y; });
-    else
-        apply<float>(out, left, right, count, [](float x, float y) { return x + y; });
+    else apply<float>(out, left, right, count, [](float x, float y) { return x + y; });
 }
 
 template <TestOp op> coll::Reducer reducer_of() {
@@ -99,9 +101,10 @@ std::string text_of(const Case& c) {
 Setup::Setup(const Case& wanted) : c(wanted) {
     Random random(c.seed);
     const size_t sizes[] = {1, 3, 8, 24};
-    element = reduces(c.algorithm->collective)
-                  ? (c.op == TestOp::matrix ? 16 : c.op == TestOp::sum_u64 ? 8 : 4)
-                  : sizes[random.below(4)];
+    element = reduces(c.algorithm->collective) ? (c.op == TestOp::matrix    ? 16
+                                                  : c.op == TestOp::sum_u64 ? 8
+                                                                            : 4)
+                                               : sizes[random.below(4)];
     for (int r = 0; r < c.p && c.ranks_per_node; ++r) nodes.push_back(r / c.ranks_per_node);
     reducer = c.op == TestOp::matrix    ? reducer_of<TestOp::matrix>()
               : c.op == TestOp::sum_u64 ? reducer_of<TestOp::sum_u64>()
@@ -117,7 +120,9 @@ Setup::Setup(const Case& wanted) : c(wanted) {
 void Setup::make_lengths() {
     Random random(c.seed ^ 0x1e);
     Collective kind = c.algorithm->collective;
-    auto length = [&] { return c.irregular ? random.below(c.count + 2) * element : c.count * element; };
+    auto length = [&] {
+        return c.irregular ? random.below(c.count + 2) * element : c.count * element;
+    };
     auto gap = [&] { return c.irregular && random.chance(0.3) ? random.below(3) * element : 0; };
     auto table = [&](const std::vector<size_t>& lengths, bool gaps) {
         std::vector<Block> blocks;
@@ -150,9 +155,10 @@ void Setup::make_lengths() {
     for (int r = 0; r < c.p; ++r) {
         std::vector<size_t> column;
         for (int from = 0; from < c.p; ++from)
-            column.push_back(kind == Collective::alltoall ? c.in_place ? matrix[std::min(from, r)][std::max(from, r)]
-                                                                       : matrix[from][r]
-                                                          : matrix[0][from]);
+            column.push_back(kind == Collective::alltoall
+                                 ? c.in_place ? matrix[std::min(from, r)][std::max(from, r)]
+                                              : matrix[from][r]
+                                 : matrix[0][from]);
         bool gaps = kind != Collective::reduce_scatter;
         input_blocks[r] = table(kind == Collective::alltoall ? matrix[r] : matrix[0], gaps);
         result_blocks[r] = table(column, gaps);
@@ -168,8 +174,8 @@ coll::Shape Setup::shape(int r) const {
     shape.rank = r, shape.size = c.p, shape.root = c.root;
     shape.count = c.count, shape.element = element;
     shape.commutative = c.op != TestOp::matrix;
-    bool rooted = kind == Collective::reduce || kind == Collective::gather ||
-                  kind == Collective::scatter;
+    bool rooted =
+        kind == Collective::reduce || kind == Collective::gather || kind == Collective::scatter;
     shape.in_place = c.in_place && (!rooted || r == c.root);
     shape.irregular = c.irregular;
     shape.nodes = nodes;
@@ -282,7 +288,8 @@ void Setup::expect() {
         if (kind == Collective::bcast && r == c.root) put(mine, 0, buffers[r].input.data(), n);
         if (!s.in_place) continue;
         if (kind == Collective::allgather || kind == Collective::gather) {
-            put(mine, result_blocks[r][r].offset, buffers[r].input.data(), result_blocks[r][r].length);
+            put(mine, result_blocks[r][r].offset, buffers[r].input.data(),
+                result_blocks[r][r].length);
         } else if (kind == Collective::scatter) {
             put(mine, 0, buffers[r].input.data(), buffers[r].input.size());
             expected[r] = mine;
@@ -343,9 +350,9 @@ std::string run_case(const Case& c, uint64_t* event_hash,
     if (event_hash) *event_hash = world.world().hash();
     if (results)
         for (int r = 0; r < c.p; ++r) results->push_back(setup.buffers[r].result);
-    std::string repeat = format(": {}\n  repeat with POMONA_SEED={:#x} and the same filter: {}",
-                                text_of(c), base_seed(),
-                                ::testing::UnitTest::GetInstance()->current_test_info()->name());
+    std::string repeat =
+        format(": {}\n  repeat with POMONA_SEED={:#x} and the same filter: {}", text_of(c),
+               base_seed(), ::testing::UnitTest::GetInstance()->current_test_info()->name());
     if (!world.all_done()) return "Not every rank finished" + repeat;
     bool bitwise = c.op != TestOp::sum_f32 || !reduces(c.algorithm->collective);
     for (int r = 0; r < c.p && bitwise; ++r)

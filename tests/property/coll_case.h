@@ -44,7 +44,7 @@ struct Setup {
 
     Case c;
     size_t element;
-    std::vector<Buffers> buffers;                // by rank
+    std::vector<Buffers> buffers;  // by rank
     std::vector<std::vector<std::byte>> expected;
     std::vector<std::vector<Block>> input_blocks, result_blocks;  // bytes, by rank (v-forms)
     std::vector<std::vector<int>> sources, destinations;

@@ -65,7 +65,8 @@ void add_all(void* out, const void* left, const void* right, size_t count) {
 
 void execute(std::vector<Memory>& memories, const Operation& op) {
     Memory& mine = memories[op.rank];
-    if (op.kind == 2) return add_all(mine.at(op.to), mine.at(op.from), mine.at(op.other), op.bytes / 8);
+    if (op.kind == 2)
+        return add_all(mine.at(op.to), mine.at(op.from), mine.at(op.other), op.bytes / 8);
     std::memmove(memories[op.kind ? op.rank : op.peer].at(op.to), mine.at(op.from), op.bytes);
 }
 
@@ -78,7 +79,8 @@ std::string run_random_program(uint64_t seed, coll::HazardRules rules) {
     std::vector<Memory> memories(p);
     for (Memory& memory : memories)
         for (auto& buffer : memory.buffer)
-            for (size_t i = 0; i < kBytes; ++i) buffer.push_back(static_cast<std::byte>(random.next()));
+            for (size_t i = 0; i < kBytes; ++i)
+                buffer.push_back(static_cast<std::byte>(random.next()));
 
     std::vector<coll::Schedule> schedules;
     std::vector<coll::Binding> bindings(p);
@@ -92,7 +94,8 @@ std::string run_random_program(uint64_t seed, coll::HazardRules rules) {
     for (int r = 0; r < p; ++r) {
         // The result buffer begins with memory 0 and ends with a copy of memory 1, the scratch.
         results[r] = memories[r].buffer[0];
-        results[r].insert(results[r].end(), memories[r].buffer[1].begin(), memories[r].buffer[1].end());
+        results[r].insert(results[r].end(), memories[r].buffer[1].begin(),
+                          memories[r].buffer[1].end());
         coll::Shape shape{.rank = r, .size = p, .element = 8};
         coll::Builder s(shape, rules);
         coll::Region scratch = s.scratch(kBytes);
@@ -104,7 +107,8 @@ std::string run_random_program(uint64_t seed, coll::HazardRules rules) {
         for (const Operation& op : operations) {
             if (op.kind == 0 && op.rank == r) s.send(op.peer, region(op.from, op.bytes));
             if (op.kind == 0 && op.peer == r) s.recv(op.rank, region(op.to, op.bytes));
-            if (op.kind == 1 && op.rank == r) s.copy(region(op.from, op.bytes), region(op.to, op.bytes));
+            if (op.kind == 1 && op.rank == r)
+                s.copy(region(op.from, op.bytes), region(op.to, op.bytes));
             if (op.kind == 2 && op.rank == r)
                 s.reduce(region(op.from, op.bytes), region(op.other, op.bytes),
                          region(op.to, op.bytes));

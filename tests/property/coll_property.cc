@@ -41,7 +41,8 @@ protected:
                     c.options.segments = row.uses_segments ? random.between(1, 4) : 1;
                     c.options.radix = row.uses_radix ? random.between(1, 4) : 2;
                     c.ranks_per_node = random.chance(0.5) || row.limits == std::string("levels")
-                                           ? random.between(2, 4) : 0;
+                                           ? random.between(2, 4)
+                                           : 0;
                     if (std::string(row.limits).find("levels") != std::string::npos)
                         c.ranks_per_node = random.between(2, 4);
                     c.seed = random.next();

@@ -56,10 +56,11 @@ private:
     }
 
     Sample basic() {
-        static const MPI_Datatype choices[] = {
-            MPI_CHAR, MPI_SHORT, MPI_INT, MPI_FLOAT, MPI_DOUBLE, MPI_LONG_DOUBLE, MPI_C_BOOL,
-            MPI_DOUBLE_COMPLEX, MPI_DOUBLE_INT, MPI_SHORT_INT, MPI_2INT, MPI_LONG, MPI_WCHAR,
-            MPI_LONG_DOUBLE_INT};
+        static const MPI_Datatype choices[] = {MPI_CHAR,      MPI_SHORT,          MPI_INT,
+                                               MPI_FLOAT,     MPI_DOUBLE,         MPI_LONG_DOUBLE,
+                                               MPI_C_BOOL,    MPI_DOUBLE_COMPLEX, MPI_DOUBLE_INT,
+                                               MPI_SHORT_INT, MPI_2INT,           MPI_LONG,
+                                               MPI_WCHAR,     MPI_LONG_DOUBLE_INT};
         Datatype& type = Datatype::of(choices[random_.below(std::size(choices))]);
         return {Ref<Datatype>::share(&type), Model::of(type)};
     }
@@ -120,8 +121,7 @@ private:
         auto offsets = list(n, -20, 20);
         if (random_.chance(0.5)) ascend(offsets, std::vector<MPI_Count>(offsets.size(), block), 1);
         Model model;
-        for (MPI_Count each : offsets)
-            model.add_block(old.model, block, each * old.model.extent());
+        for (MPI_Count each : offsets) model.add_block(old.model, block, each * old.model.extent());
         return ended(Datatype::indexed_block(block, offsets, *old.type), std::move(model));
     }
     Sample hindexed_block(Sample old) {
@@ -164,9 +164,9 @@ private:
     }
 
     // Adds the elements of an array whose index in each dimension is chosen by `chosen`.
-    template <class Chosen>
-    static Model array(const Model& old, const std::vector<MPI_Count>& sizes, int order,
-                       Chosen chosen) {
+    template <class Chosen> static Model array(const Model& old,
+                                               const std::vector<MPI_Count>& sizes, int order,
+                                               Chosen chosen) {
         Model model;
         size_t dims = sizes.size();
         MPI_Count total = 1, extent = old.extent();
@@ -214,13 +214,14 @@ private:
             bool none = kinds[d] == MPI_DISTRIBUTE_NONE;
             processes.push_back(none ? 1 : random_.between(1, 3));
             int least = kinds[d] == MPI_DISTRIBUTE_BLOCK
-                            ? static_cast<int>((sizes[d] + processes[d] - 1) / processes[d]) : 1;
+                            ? static_cast<int>((sizes[d] + processes[d] - 1) / processes[d])
+                            : 1;
             arguments.push_back(random_.chance(0.4) ? MPI_DISTRIBUTE_DFLT_DARG
                                                     : least + random_.between(0, 2));
             size *= processes[d];
         }
-        int rank = random_.between(0, size - 1), order = random_.chance(0.5) ? MPI_ORDER_C
-                                                                             : MPI_ORDER_FORTRAN;
+        int rank = random_.between(0, size - 1),
+            order = random_.chance(0.5) ? MPI_ORDER_C : MPI_ORDER_FORTRAN;
         std::vector<int> place(dims);
         int rest = rank;
         for (size_t d = dims; d-- > 0; rest /= processes[d]) place[d] = rest % processes[d];
@@ -229,13 +230,18 @@ private:
             if (kinds[d] == MPI_DISTRIBUTE_NONE) return true;
             if (kinds[d] == MPI_DISTRIBUTE_CYCLIC)
                 return i / (by_default ? 1 : arguments[d]) % processes[d] == place[d];
-            MPI_Count each = by_default ? (sizes[d] + processes[d] - 1) / processes[d]
-                                        : arguments[d];
+            MPI_Count each =
+                by_default ? (sizes[d] + processes[d] - 1) / processes[d] : arguments[d];
             return i / each == place[d];
         });
-        return ended(Datatype::darray({.size = size, .rank = rank, .global_sizes = sizes,
-                                       .kinds = kinds, .arguments = arguments,
-                                       .process_sizes = processes, .order = order}, *old.type),
+        return ended(Datatype::darray({.size = size,
+                                       .rank = rank,
+                                       .global_sizes = sizes,
+                                       .kinds = kinds,
+                                       .arguments = arguments,
+                                       .process_sizes = processes,
+                                       .order = order},
+                                      *old.type),
                      std::move(model));
     }
 

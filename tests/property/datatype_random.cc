@@ -111,10 +111,10 @@ TEST(datatype_random, unpack_in_fragments) {
         Memory memory(s.model, count), expected(s.model, count);
         memory.fill(random);
         expected.bytes = memory.bytes;
-        expected.base = reinterpret_cast<std::byte*>(
-            reinterpret_cast<uintptr_t>(expected.bytes.data()) +
-            (reinterpret_cast<uintptr_t>(memory.base) -
-             reinterpret_cast<uintptr_t>(memory.bytes.data())));
+        expected.base =
+            reinterpret_cast<std::byte*>(reinterpret_cast<uintptr_t>(expected.bytes.data()) +
+                                         (reinterpret_cast<uintptr_t>(memory.base) -
+                                          reinterpret_cast<uintptr_t>(memory.bytes.data())));
         std::vector<std::byte> in(static_cast<size_t>(count * s.model.size()));
         for (std::byte& each : in) each = static_cast<std::byte>(random.next());
         size_t position = 0;
@@ -128,9 +128,7 @@ TEST(datatype_random, unpack_in_fragments) {
         });
         EXPECT_EQ(memory.bytes, expected.bytes);
     });
-    if (!std::getenv("POMONA_SEED")) {
-        EXPECT_GT(done, static_cast<int>(kCases / 4));
-    }
+    if (!std::getenv("POMONA_SEED")) { EXPECT_GT(done, static_cast<int>(kCases / 4)); }
 }
 
 TEST(datatype_random, contiguous_is_one_block) {
@@ -162,9 +160,7 @@ TEST(datatype_random, basic_elements) {
         MPI_Count bytes = 0, index = 0;
         for (const auto& item : all.items) {
             EXPECT_EQ(s.type->count_basic(bytes), index);
-            if (item.basic->size() > 1) {
-                EXPECT_EQ(s.type->count_basic(bytes + 1), -1);
-            }
+            if (item.basic->size() > 1) { EXPECT_EQ(s.type->count_basic(bytes + 1), -1); }
             bytes += item.basic->size();
             ++index;
         }
@@ -195,10 +191,14 @@ Datatype::Made rebuilt(const Datatype& type) {
         std::vector<int> kinds(a.begin() + 3 + n, a.begin() + 3 + 2 * n);
         std::vector<int> arguments(a.begin() + 3 + 2 * n, a.begin() + 3 + 3 * n);
         std::vector<int> processes(a.begin() + 3 + 3 * n, a.begin() + 3 + 4 * n);
-        return Datatype::darray({.size = static_cast<int>(a[0]), .rank = static_cast<int>(a[1]),
-                                 .global_sizes = a.subspan(3, n), .kinds = kinds,
-                                 .arguments = arguments, .process_sizes = processes,
-                                 .order = static_cast<int>(a.back())}, old);
+        return Datatype::darray({.size = static_cast<int>(a[0]),
+                                 .rank = static_cast<int>(a[1]),
+                                 .global_sizes = a.subspan(3, n),
+                                 .kinds = kinds,
+                                 .arguments = arguments,
+                                 .process_sizes = processes,
+                                 .order = static_cast<int>(a.back())},
+                                old);
     }
     default: return Datatype::duplicate(old);
     }
@@ -210,11 +210,11 @@ TEST(datatype_random, contents_make_the_same_type) {
         if (call.types.empty()) return;  // predefined, or a struct of nothing
         std::vector<Datatype*> types;
         for (const auto& each : call.types) types.push_back(each.get());
-        auto made = call.combiner == MPI_COMBINER_STRUCT
-                        ? Datatype::structure(Counts(call.arguments).subspan(1, types.size()),
-                                              Counts(call.arguments).subspan(1 + types.size()),
-                                              types)
-                        : rebuilt(*s.type);
+        auto made =
+            call.combiner == MPI_COMBINER_STRUCT
+                ? Datatype::structure(Counts(call.arguments).subspan(1, types.size()),
+                                      Counts(call.arguments).subspan(1 + types.size()), types)
+                : rebuilt(*s.type);
         ASSERT_TRUE(made.ok());
         EXPECT_EQ((*made)->extent(), s.model.extent());
         EXPECT_EQ((*made)->lb(), s.model.lb());
@@ -253,7 +253,8 @@ TEST(datatype_random, external32_round_trip) {
         for (const auto& item : several(s.model, count).items) {
             // The unused bytes of an 80-bit long double have no value.
             size_t used = item.basic == &Datatype::of(MPI_LONG_DOUBLE) && __LDBL_MANT_DIG__ == 64
-                              ? 10 : static_cast<size_t>(item.basic->size());
+                              ? 10
+                              : static_cast<size_t>(item.basic->size());
             EXPECT_EQ(std::memcmp(from.at(item.offset), to.at(item.offset), used), 0);
         }
     });

@@ -15,7 +15,9 @@ namespace {
 using coll::Algorithm;
 using coll::Collective;
 
-struct Measured { double simulated, formula; };
+struct Measured {
+    double simulated, formula;
+};
 
 // Network-bound and reduction-bound machines: the terms of a formula show on one or the other.
 const coll::Machine kMachines[] = {
@@ -44,8 +46,8 @@ bool measure(const Algorithm& row, int p, size_t bytes, coll::Options options,
     std::vector<coll::Schedule> schedules;
     for (shape.rank = 0; shape.rank < p; ++shape.rank)
         schedules.push_back(build_schedule(row, shape, options));
-    sim::ScheduleWorld world(1, {.ranks = p, .nodes = nodes, .machine = machine, .faults = {},
-                                 .data = false});
+    sim::ScheduleWorld world(
+        1, {.ranks = p, .nodes = nodes, .machine = machine, .faults = {}, .data = false});
     world.run(schedules, std::vector<coll::Binding>(p));
     EXPECT_TRUE(world.all_done()) << row.name;
     out = {world.makespan(), row.cost(facts)};
@@ -92,8 +94,8 @@ TEST_P(Formula, agrees_with_the_simulator) {
                         double limit = tolerance(row, p);
                         EXPECT_TRUE(ratio < limit && ratio > 1 / limit)
                             << "p=" << p << " bytes=" << bytes << " segments=" << segments
-                            << " simulated " << m.simulated << " formula " << m.formula
-                            << " ratio " << ratio;
+                            << " simulated " << m.simulated << " formula " << m.formula << " ratio "
+                            << ratio;
                     }
     EXPECT_GT(measured, 0);
     std::printf("formula / simulated: %.3f to %.3f over %d shapes\n", low, high, measured);
@@ -128,7 +130,8 @@ TEST(Scale, counts_beyond_two_to_the_31) {
         if (row.collective == Collective::neighbor) continue;
         if (!measure(row, 4, size_t{5} << 32, {}, machine, 0, m)) continue;
         EXPECT_LT(std::abs(std::log(std::max(m.formula, 1.0) / std::max(m.simulated, 1.0))),
-                  std::log(2.0)) << row.name;
+                  std::log(2.0))
+            << row.name;
     }
 }
 

@@ -59,8 +59,8 @@ Reducer sum_reducer() {
 void replay(benchmark::State& state, bool lookup) {
     Shape shapes[2];
     for (int r = 0; r < 2; ++r)
-        shapes[r] = {.collective = Collective::allreduce, .rank = r, .size = 2, .count = 1,
-                     .element = 8};
+        shapes[r] = {
+            .collective = Collective::allreduce, .rank = r, .size = 2, .count = 1, .element = 8};
     ScheduleCache caches[2];
     Policy policy;
     Loopback carriers[2];
@@ -87,8 +87,8 @@ BENCHMARK_CAPTURE(replay, cached_schedule, false);
 BENCHMARK_CAPTURE(replay, with_lookup, true);
 
 void build(benchmark::State& state) {
-    Shape shape{.collective = Collective::allreduce, .rank = 1, .size = 16, .count = 1 << 20,
-                .element = 8};
+    Shape shape{
+        .collective = Collective::allreduce, .rank = 1, .size = 16, .count = 1 << 20, .element = 8};
     const Algorithm& row = *find_algorithm(Collective::allreduce, "ring");
     size_t steps = 0;
     for (auto _ : state) steps += build_schedule(row, shape, {}).steps().size();

@@ -58,12 +58,18 @@ public:
         Random& random = w.world_.random();
         message->rendezvous = random.chance(w.options_.rendezvous_chance);
         Network::Departure departure = w.network_.depart(rank_, peer, data.size());
-        w.world_.at(departure.sent, [](void* m, uint64_t) {
-            static_cast<Message*>(m)->world->on_sent(*static_cast<Message*>(m));
-        }, message, label(1, rank_, peer, slot));
-        w.world_.at(departure.head, [](void* m, uint64_t) {
-            static_cast<Message*>(m)->world->on_head(*static_cast<Message*>(m));
-        }, message, label(2, rank_, peer, slot));
+        w.world_.at(
+            departure.sent,
+            [](void* m, uint64_t) {
+                static_cast<Message*>(m)->world->on_sent(*static_cast<Message*>(m));
+            },
+            message, label(1, rank_, peer, slot));
+        w.world_.at(
+            departure.head,
+            [](void* m, uint64_t) {
+                static_cast<Message*>(m)->world->on_head(*static_cast<Message*>(m));
+            },
+            message, label(2, rank_, peer, slot));
         if (!message->rendezvous && random.chance(w.options_.immediate_chance)) {
             read(*message);
             message->sending = nullptr;
@@ -109,10 +115,13 @@ public:
         const coll::Machine& machine = world_.options_.machine;
         double work = static_cast<double>(bytes) * (reduce ? machine.reduce_ns : machine.copy_ns);
         Time over = world_.network_.compute(rank_, work);
-        world_.world_.at(over, [](void* context, uint64_t) {
-            auto* completion = static_cast<coll::Completion*>(context);
-            completion->function(completion, nullptr);
-        }, &done, label(3, rank_, 0, static_cast<int>(bytes & 0xfffff)));
+        world_.world_.at(
+            over,
+            [](void* context, uint64_t) {
+                auto* completion = static_cast<coll::Completion*>(context);
+                completion->function(completion, nullptr);
+            },
+            &done, label(3, rank_, 0, static_cast<int>(bytes & 0xfffff)));
     }
 
     static void read(Message& message) {
@@ -175,9 +184,10 @@ const std::vector<Outcome>& ScheduleWorld::run(const std::vector<coll::Schedule>
     outcomes_.assign(options_.ranks, {});
     const Faults& faults = network_.faults();
     if (faults.dead_rank >= 0)
-        world_.at(start_ + faults.dead_at, [](void* self, uint64_t) {
-            static_cast<ScheduleWorld*>(self)->die();
-        }, this, label(4, faults.dead_rank, 0, 0));
+        world_.at(
+            start_ + faults.dead_at,
+            [](void* self, uint64_t) { static_cast<ScheduleWorld*>(self)->die(); }, this,
+            label(4, faults.dead_rank, 0, 0));
     for (int r = 0; r < options_.ranks; ++r) {
         RankCarrier& carrier = *carriers_[r];
         carrier.meetings.clear();
@@ -187,10 +197,13 @@ const std::vector<Outcome>& ScheduleWorld::run(const std::vector<coll::Schedule>
             carrier.binding.input = carrier.binding.result = reinterpret_cast<void*>(0x10000);
         carrier.runner.prepare(schedules[r], !options_.data);
         double spread = options_.start_spread_ns * world_.random().unit();
-        world_.at(start_ + spread, [](void* context, uint64_t) {
-            auto* c = static_cast<RankCarrier*>(context);
-            c->runner.start(*c, c->binding, c->done);
-        }, &carrier, label(5, r, 0, 0));
+        world_.at(
+            start_ + spread,
+            [](void* context, uint64_t) {
+                auto* c = static_cast<RankCarrier*>(context);
+                c->runner.start(*c, c->binding, c->done);
+            },
+            &carrier, label(5, r, 0, 0));
     }
     world_.run();
     return outcomes_;
@@ -215,9 +228,12 @@ void ScheduleWorld::on_sent(Message& message) {
 
 void ScheduleWorld::on_head(Message& message) {
     Time over = network_.arrive(message.from, message.to, message.source.size());
-    world_.at(over, [](void* m, uint64_t) {
-        static_cast<Message*>(m)->world->on_arrived(*static_cast<Message*>(m));
-    }, &message, label(6, message.from, message.to, message.slot));
+    world_.at(
+        over,
+        [](void* m, uint64_t) {
+            static_cast<Message*>(m)->world->on_arrived(*static_cast<Message*>(m));
+        },
+        &message, label(6, message.from, message.to, message.slot));
 }
 
 void ScheduleWorld::on_arrived(Message& message) {
@@ -262,9 +278,10 @@ void ScheduleWorld::rank_done(int rank, const Error* error) {
     outcome.error = *error;
     if (!revoked_) {  // as a launcher would: one rank's error is soon everyone's
         revoked_ = true;
-        world_.at(world_.now() + options_.machine.far.latency_ns, [](void* self, uint64_t) {
-            static_cast<ScheduleWorld*>(self)->revoke();
-        }, this, label(7, rank, 0, 0));
+        world_.at(
+            world_.now() + options_.machine.far.latency_ns,
+            [](void* self, uint64_t) { static_cast<ScheduleWorld*>(self)->revoke(); }, this,
+            label(7, rank, 0, 0));
     }
 }
 

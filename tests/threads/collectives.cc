@@ -30,7 +30,8 @@ void blocking(int rank, int size, MPI_Comm comm) {
         ASSERT_EQ(out[0], size * rank);
         int root = count % size;
         MPI_Gather(in.data(), count, MPI_INT64_T, gathered.data(), count, MPI_INT64_T, root, comm);
-        MPI_Scatter(gathered.data(), count, MPI_INT64_T, out.data(), count, MPI_INT64_T, root, comm);
+        MPI_Scatter(gathered.data(), count, MPI_INT64_T, out.data(), count, MPI_INT64_T, root,
+                    comm);
         ASSERT_EQ(out[n - 1], rank + count - 1);
         MPI_Scan(in.data(), out.data(), count, MPI_INT64_T, MPI_MAX, comm);
         ASSERT_EQ(out[0], rank);
@@ -66,7 +67,8 @@ TEST_P(Collectives, many_at_once) {
         for (int round = 0; round < 5; ++round) {
             for (int f = 0; f < kFlights; ++f) {
                 auto& data = in[static_cast<size_t>(f)];
-                for (int i = 0; i < kCount; ++i) data[static_cast<size_t>(i)] = rank * f + i + round;
+                for (int i = 0; i < kCount; ++i)
+                    data[static_cast<size_t>(i)] = rank * f + i + round;
                 MPI_Iallreduce(data.data(), out[static_cast<size_t>(f)].data(), f % 2 ? kCount : 3,
                                MPI_INT, MPI_SUM, MPI_COMM_WORLD, &requests[static_cast<size_t>(f)]);
             }
@@ -74,8 +76,7 @@ TEST_P(Collectives, many_at_once) {
             MPI_Ibcast(&told, 1, MPI_INT, 1, MPI_COMM_WORLD, &requests[kFlights]);
             MPI_Ibarrier(MPI_COMM_WORLD, &requests[kFlights + 1]);
             int done = 0;
-            while (!done)
-                MPI_Testall(kFlights + 2, requests.data(), &done, MPI_STATUSES_IGNORE);
+            while (!done) MPI_Testall(kFlights + 2, requests.data(), &done, MPI_STATUSES_IGNORE);
             ASSERT_EQ(told, 4711 + round);
             for (int f = 0; f < kFlights; ++f)
                 for (int i = 0; i < (f % 2 ? kCount : 3); ++i)
@@ -116,7 +117,8 @@ TEST(CollectiveAlgorithms, of_allreduce_by_name) {
                 std::vector<int> in(7001), out(7001);
                 for (size_t i = 0; i < in.size(); ++i) in[i] = rank * 3 + static_cast<int>(i);
                 MPI_Allreduce(in.data(), out.data(), 7001, MPI_INT, MPI_SUM, MPI_COMM_WORLD);
-                for (size_t i = 0; i < in.size(); ++i) ASSERT_EQ(out[i], 18 + 4 * static_cast<int>(i));
+                for (size_t i = 0; i < in.size(); ++i)
+                    ASSERT_EQ(out[i], 18 + 4 * static_cast<int>(i));
             });
         }
 }

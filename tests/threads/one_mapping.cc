@@ -10,9 +10,11 @@
 #include <utility>
 
 extern "C" {
-void* __real_mmap(void* address, size_t size, int protection, int flags, int descriptor, off_t offset);
+void* __real_mmap(void* address, size_t size, int protection, int flags, int descriptor,
+                  off_t offset);
 int __real_munmap(void* address, size_t size);
-void* __wrap_mmap(void* address, size_t size, int protection, int flags, int descriptor, off_t offset);
+void* __wrap_mmap(void* address, size_t size, int protection, int flags, int descriptor,
+                  off_t offset);
 int __wrap_munmap(void* address, size_t size);
 }
 
@@ -34,7 +36,8 @@ std::map<void*, Mapping>& mappings() {
 
 }  // namespace
 
-void* __wrap_mmap(void* address, size_t size, int protection, int flags, int descriptor, off_t offset) {
+void* __wrap_mmap(void* address, size_t size, int protection, int flags, int descriptor,
+                  off_t offset) {
     struct stat state;
     bool shared = (flags & MAP_SHARED) && !address && descriptor >= 0 && offset == 0 &&
                   fstat(descriptor, &state) == 0 && S_ISREG(state.st_mode);

@@ -18,7 +18,8 @@ struct Counted {
     Counted(bool allocate, int count) {
         auto bytes = static_cast<MPI_Aint>(sizeof(int64_t)) * count;
         if (allocate) {
-            MPI_Win_allocate(bytes, sizeof(int64_t), MPI_INFO_NULL, MPI_COMM_WORLD, &cells, &window);
+            MPI_Win_allocate(bytes, sizeof(int64_t), MPI_INFO_NULL, MPI_COMM_WORLD, &cells,
+                             &window);
         } else {
             own.resize(static_cast<size_t>(count));
             cells = own.data();
@@ -45,7 +46,8 @@ TEST_P(OneSided, fences) {
             std::vector<int64_t> out(5000), back(5000);
             MPI_Win_fence(0, made.window);
             for (int round = 0; round < 6; ++round) {
-                int to = (rank + 1) % size, from = (rank + size - 1) % size, n = round % 2 ? 5000 : 9;
+                int to = (rank + 1) % size, from = (rank + size - 1) % size,
+                    n = round % 2 ? 5000 : 9;
                 for (size_t i = 0; i < out.size(); ++i) out[i] = rank * 100 + round;
                 MPI_Put(out.data(), n, MPI_INT64_T, to, 0, n, MPI_INT64_T, made.window);
                 MPI_Win_fence(0, made.window);
@@ -81,9 +83,7 @@ TEST_P(OneSided, accumulations_of_all_under_locks) {
             MPI_Win_lock(MPI_LOCK_SHARED, rank, 0, made.window);
             EXPECT_EQ(made.cells[0], 30);
             EXPECT_EQ(made.cells[1], 30);
-            if (rank == 0) {
-                EXPECT_EQ(made.cells[2], 30 * size);
-            }
+            if (rank == 0) { EXPECT_EQ(made.cells[2], 30 * size); }
             MPI_Win_unlock(rank, made.window);
             MPI_Barrier(MPI_COMM_WORLD);
         });

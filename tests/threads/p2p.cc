@@ -12,7 +12,8 @@ namespace pomona {
 namespace {
 
 uint32_t value_at(int from, int to, int message, size_t i) {
-    return static_cast<uint32_t>(from * 1000003 + to * 7919 + message * 31) + static_cast<uint32_t>(i);
+    return static_cast<uint32_t>(from * 1000003 + to * 7919 + message * 31) +
+           static_cast<uint32_t>(i);
 }
 
 class P2p : public testing::TestWithParam<ThreadForm> {};
@@ -44,8 +45,8 @@ void exchange(int rank, int size, bool late) {
         for (int m = kMessages; m-- > 0;)
             for (int from = 0; from < size; ++from) {
                 in.emplace_back(length_of(from, rank, m) + 1);
-                MPI_Irecv(in.back().data(), static_cast<int>(in.back().size()), MPI_UINT32_T, from, m,
-                          MPI_COMM_WORLD, &requests.emplace_back());
+                MPI_Irecv(in.back().data(), static_cast<int>(in.back().size()), MPI_UINT32_T, from,
+                          m, MPI_COMM_WORLD, &requests.emplace_back());
             }
     };
     if (!late) post_receives();
@@ -103,8 +104,8 @@ TEST_P(P2p, wildcards_and_probes_take_each_message_once) {
             MPI_Message message;
             int flag = 0, count = 0;
             if (k % 3 == 0) {
-                MPI_Recv(data.data(), 9000, MPI_UINT32_T, MPI_ANY_SOURCE, MPI_ANY_TAG, MPI_COMM_WORLD,
-                         &status);
+                MPI_Recv(data.data(), 9000, MPI_UINT32_T, MPI_ANY_SOURCE, MPI_ANY_TAG,
+                         MPI_COMM_WORLD, &status);
             } else if (k % 3 == 1) {
                 MPI_Mprobe(MPI_ANY_SOURCE, MPI_ANY_TAG, MPI_COMM_WORLD, &message, &status);
                 MPI_Get_count(&status, MPI_UINT32_T, &count);
@@ -120,7 +121,8 @@ TEST_P(P2p, wildcards_and_probes_take_each_message_once) {
             ASSERT_EQ(status.MPI_TAG, m) << "from rank " << from << " out of order";
             ASSERT_EQ(count, m % 4 == 3 ? 9000 : m + 1);
             for (int i = 0; i < count; ++i)
-                ASSERT_EQ(data[static_cast<size_t>(i)], value_at(from, 0, m, static_cast<size_t>(i)));
+                ASSERT_EQ(data[static_cast<size_t>(i)],
+                          value_at(from, 0, m, static_cast<size_t>(i)));
         }
     });
 }

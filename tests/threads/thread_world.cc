@@ -70,7 +70,8 @@ private:
     Job job_;
 };
 
-void run_rank(const ThreadJob& job, Board& board, int rank, const std::function<void(int)>& program) {
+void run_rank(const ThreadJob& job, Board& board, int rank,
+              const std::function<void(int)>& program) {
     std::vector<std::string> words = job.environment;
     words.push_back("POMONA_TRANSPORTS=self," + job.transport);
     // Small rings run full, so that back-pressure is part of every test.
@@ -128,7 +129,8 @@ std::vector<ThreadForm> thread_forms() {
     for (const char* transport : {"shm", "tcp"}) {
         bool shm = std::string(transport) == "shm";
         forms.push_back({shm ? "shm" : "tcp", {3, transport, MPI_THREAD_SINGLE, {}}});
-        forms.push_back({shm ? "shm_multiple" : "tcp_multiple", {3, transport, MPI_THREAD_MULTIPLE, {}}});
+        forms.push_back(
+            {shm ? "shm_multiple" : "tcp_multiple", {3, transport, MPI_THREAD_MULTIPLE, {}}});
         // Whoever waits sleeps at once: doorbells, armed rings, parked threads.
         forms.push_back({shm ? "shm_asleep" : "tcp_asleep",
                          {2, transport, MPI_THREAD_MULTIPLE, {"POMONA_SPIN_US=0"}}});

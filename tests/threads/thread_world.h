@@ -17,9 +17,9 @@ namespace pomona {
 
 struct ThreadJob {
     int ranks = 2;
-    std::string transport = "shm";           // or tcp
+    std::string transport = "shm";  // or tcp
     int level = MPI_THREAD_SINGLE;
-    std::vector<std::string> environment;    // POMONA_NAME=value, for every rank
+    std::vector<std::string> environment;  // POMONA_NAME=value, for every rank
 };
 
 // The forms every program is run in.

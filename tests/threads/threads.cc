@@ -37,7 +37,8 @@ TEST_P(Threads, rings_of_messages_and_collectives_at_once) {
             std::vector<int> out(6000), in(6000);
             for (int round = 0; round < 25; ++round) {
                 int n = 1 + (round * 911 + thread * 37) % 5999;
-                for (int i = 0; i < n; ++i) out[static_cast<size_t>(i)] = rank + thread * 7 + round + i;
+                for (int i = 0; i < n; ++i)
+                    out[static_cast<size_t>(i)] = rank + thread * 7 + round + i;
                 MPI_Request requests[2];
                 MPI_Status statuses[2];
                 MPI_Irecv(in.data(), 6000, MPI_INT, round % 2 ? MPI_ANY_SOURCE : from, thread,
@@ -88,7 +89,8 @@ TEST_P(Threads, threads_share_what_comes_from_anywhere) {
                     MPI_Mprobe(MPI_ANY_SOURCE, MPI_ANY_TAG, MPI_COMM_WORLD, &message, &status);
                     MPI_Mrecv(&value, 1, MPI_INT, &message, &status);
                 } else {
-                    MPI_Recv(&value, 1, MPI_INT, MPI_ANY_SOURCE, MPI_ANY_TAG, MPI_COMM_WORLD, &status);
+                    MPI_Recv(&value, 1, MPI_INT, MPI_ANY_SOURCE, MPI_ANY_TAG, MPI_COMM_WORLD,
+                             &status);
                 }
                 ASSERT_EQ(value / 1000, status.MPI_SOURCE * 2 + status.MPI_TAG);
                 seen[static_cast<size_t>(value / 1000 * kMessages + value % 1000)].fetch_add(1);

@@ -23,7 +23,7 @@ ALLOWED = {
     "mpi/io": ["btl", "mpi/object", "mpi/p2p", "mpi/rma", "mpi/io", "mpi/runtime", "mpi/abi/mpi.h"],
     "mpi/runtime": ["btl", "accel", "coll", "pmix", "mpi"],
     "mpi/abi": ["btl", "accel", "coll", "pmix", "mpi"],
-    "mpi/tools": ["btl/base", "accel", "coll", "mpi"],
+    "mpi/tools": ["btl", "accel", "coll", "pmix", "mpi"],
     "torch_glue": ["torch_glue", "mpi/abi/mpi.h", "mpi/abi/mpix.h"],
 }
 INCLUDE = re.compile(r'^\s*#\s*include\s+"([^"]+)"')

@@ -108,8 +108,7 @@ TEST_F(AttributeTest, predefined_ones_can_be_read_only) {
     EXPECT_EQ(MPI_Comm_set_attr(MPI_COMM_WORLD, MPI_TAG_UB, value), MPI_ERR_KEYVAL);
     EXPECT_EQ(MPI_Comm_delete_attr(MPI_COMM_WORLD, MPI_TAG_UB), MPI_ERR_KEYVAL);
     EXPECT_EQ(MPI_Comm_set_attr(MPI_COMM_WORLD, 123456, value), MPI_ERR_KEYVAL);
-    EXPECT_EQ(MPI_Comm_get_attr(MPI_COMM_WORLD, MPI_KEYVAL_INVALID, &value, &flag),
-              MPI_ERR_KEYVAL);
+    EXPECT_EQ(MPI_Comm_get_attr(MPI_COMM_WORLD, MPI_KEYVAL_INVALID, &value, &flag), MPI_ERR_KEYVAL);
 }
 
 TEST_F(AttributeTest, datatypes_have_their_own) {

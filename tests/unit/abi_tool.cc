@@ -69,8 +69,7 @@ TEST_F(ToolTest, names_are_cut_and_their_length_told) {
 
 TEST_F(ToolTest, counters_count) {
     int index = -1, elements = 0;
-    ASSERT_EQ(MPI_T_pvar_get_index("messages_sent", MPI_T_PVAR_CLASS_COUNTER, &index),
-              MPI_SUCCESS);
+    ASSERT_EQ(MPI_T_pvar_get_index("messages_sent", MPI_T_PVAR_CLASS_COUNTER, &index), MPI_SUCCESS);
     MPI_T_pvar_session session;
     MPI_T_pvar_handle handle;
     EXPECT_OK(MPI_T_pvar_session_create(&session));
@@ -80,8 +79,7 @@ TEST_F(ToolTest, counters_count) {
     EXPECT_OK(MPI_T_pvar_read(session, handle, &value));
     EXPECT_EQ(value, 0u);
     int sent = 1, got = 0;
-    MPI_Sendrecv(&sent, 1, MPI_INT, 0, 0, &got, 1, MPI_INT, 0, 0, MPI_COMM_SELF,
-                 MPI_STATUS_IGNORE);
+    MPI_Sendrecv(&sent, 1, MPI_INT, 0, 0, &got, 1, MPI_INT, 0, 0, MPI_COMM_SELF, MPI_STATUS_IGNORE);
     EXPECT_OK(MPI_T_pvar_readreset(session, handle, &value));
     EXPECT_EQ(value, 1u);
     EXPECT_OK(MPI_T_pvar_read(session, handle, &value));

@@ -99,13 +99,12 @@ TEST(Choose, finds_kernels_alike_or_not) {
     EXPECT_FALSE(same_results(ReduceOp::sum, ElementType::i32,
                               *find_kernel(ReduceOp::sum, ElementType::i32),
                               *find_kernel(ReduceOp::bxor, ElementType::i32)));
-    EXPECT_FALSE(
-        same_results(ReduceOp::sum, ElementType::f32, portable_sum(), flushing_kernel));
+    EXPECT_FALSE(same_results(ReduceOp::sum, ElementType::f32, portable_sum(), flushing_kernel));
 }
 
 TEST(Choose, reads_what_it_wrote) {
-    Choices choices = measure_choices({{Module::vdsp, find_good}, {Module::metal, find_flushing}},
-                                      made_up_time);
+    Choices choices =
+        measure_choices({{Module::vdsp, find_good}, {Module::metal, find_flushing}}, made_up_time);
     std::string text = choices_text(choices);
     Result<Choices> again = parse_choices(text);
     ASSERT_TRUE(again.ok());
@@ -134,12 +133,12 @@ TEST(Choose, refuses_what_is_no_such_file) {
     EXPECT_TRUE(parse_choices(head + "sum f32 4096:vdsp:3,2,0 differs=metal\n").ok());
     for (const char* line : {"", "pomona-accel 2\nmachine x\n", "pomona-accel 1\n"})
         EXPECT_FALSE(parse_choices(line).ok()) << line;
-    for (const char* line : {"add f32", "sum f33", "sum f32 4096", "sum f32 4096:vdsp",
-                             "sum f32 4096:vdsp:1,2", "sum f32 4096:vdsp:1,2,3,4",
-                             "sum f32 4096:cuda:1,2,3", "sum f32 x:vdsp:1,2,3",
-                             "sum f32 -1:vdsp:1,2,3", "sum f32 1:vdsp:1,2,-3",
-                             "sum f32 99999999999999999999:vdsp:1,2,3",
-                             "sum f32 64:vdsp:1,2,3 64:vdsp:1,2,3", "sum f32 differs=", "\n"})
+    for (const char* line :
+         {"add f32", "sum f33", "sum f32 4096", "sum f32 4096:vdsp", "sum f32 4096:vdsp:1,2",
+          "sum f32 4096:vdsp:1,2,3,4", "sum f32 4096:cuda:1,2,3", "sum f32 x:vdsp:1,2,3",
+          "sum f32 -1:vdsp:1,2,3", "sum f32 1:vdsp:1,2,-3",
+          "sum f32 99999999999999999999:vdsp:1,2,3", "sum f32 64:vdsp:1,2,3 64:vdsp:1,2,3",
+          "sum f32 differs=", "\n"})
         EXPECT_FALSE(parse_choices(head + line + "\n").ok()) << line;
     // Any damage is read to the end without harm.
     std::string text = choices_text(measure_choices({}, made_up_time));

@@ -43,9 +43,8 @@ private:
 
 enum class Use { apart, onto_a, onto_b, into, both_same };
 
-template <class T>
-void check_once(const ReduceKernel& kernel, ReduceOp op, size_t count, Use use, size_t shift,
-                reference::Engine& random) {
+template <class T> void check_once(const ReduceKernel& kernel, ReduceOp op, size_t count, Use use,
+                                   size_t shift, reference::Engine& random) {
     Array<T> a(count, shift), b(count, shift * 2 % 8), out(count, shift * 3 % 8);
     std::vector<T> before_a(count), before_b(count);
     for (size_t i = 0; i < count; ++i) {
@@ -56,17 +55,17 @@ void check_once(const ReduceKernel& kernel, ReduceOp op, size_t count, Use use, 
     }
     Array<T>* result = use == Use::apart ? &out : use == Use::onto_a ? &a : &b;
     switch (use) {
-        case Use::apart: kernel.to(out.data(), a.data(), b.data(), count); break;
-        case Use::onto_a: kernel.to(a.data(), a.data(), b.data(), count); break;
-        case Use::onto_b: kernel.to(b.data(), a.data(), b.data(), count); break;
-        case Use::into: kernel.into(b.data(), a.data(), count); break;
-        case Use::both_same: kernel.into(b.data(), b.data(), count); break;
+    case Use::apart: kernel.to(out.data(), a.data(), b.data(), count); break;
+    case Use::onto_a: kernel.to(a.data(), a.data(), b.data(), count); break;
+    case Use::onto_b: kernel.to(b.data(), a.data(), b.data(), count); break;
+    case Use::into: kernel.into(b.data(), a.data(), count); break;
+    case Use::both_same: kernel.into(b.data(), b.data(), count); break;
     }
     for (size_t i = 0; i < count; ++i) {
         T expected = reference::apply(op, before_a[i], before_b[i]);
         ASSERT_TRUE(reference::equal(result->get(i), expected))
-            << "element " << i << " of " << count << ", use " << static_cast<int>(use)
-            << ", shift " << shift;
+            << "element " << i << " of " << count << ", use " << static_cast<int>(use) << ", shift "
+            << shift;
     }
     ASSERT_TRUE(a.guards_hold() && b.guards_hold() && out.guards_hold())
         << count << " elements, use " << static_cast<int>(use);
@@ -136,9 +135,9 @@ TEST(Accel, halves_over_all_values) {
                                                reference::apply_half(op, {a[i]}, {b[i]}))
                             : reference::equal(BFloat16{out[i]},
                                                reference::apply_bfloat(op, {a[i]}, {b[i]}));
-                    ASSERT_TRUE(right) << isa_name(form.isa) << " " << op_name(op) << " "
-                                       << type_name(type) << ": " << a[i] << ", " << b[i]
-                                       << " gave " << out[i];
+                    ASSERT_TRUE(right)
+                        << isa_name(form.isa) << " " << op_name(op) << " " << type_name(type)
+                        << ": " << a[i] << ", " << b[i] << " gave " << out[i];
                 }
             }
 }
@@ -193,8 +192,7 @@ TEST(Accel, allows_what_the_standard_allows) {
         };
         for (auto op : {ReduceOp::sum, ReduceOp::prod}) expect(integer || floating || complex, op);
         for (auto op : {ReduceOp::min, ReduceOp::max}) expect(integer || floating, op);
-        for (auto op : {ReduceOp::band, ReduceOp::bor, ReduceOp::bxor})
-            expect(integer || byte, op);
+        for (auto op : {ReduceOp::band, ReduceOp::bor, ReduceOp::bxor}) expect(integer || byte, op);
         for (auto op : {ReduceOp::land, ReduceOp::lor, ReduceOp::lxor})
             expect(integer || logical, op);
         for (auto op : {ReduceOp::minloc, ReduceOp::maxloc}) expect(pair, op);

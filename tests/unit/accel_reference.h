@@ -52,8 +52,9 @@ inline uint16_t encode(Format f, double value) {
 
 template <class T> inline constexpr bool is_integer =
     std::is_integral_v<T> || std::is_same_v<T, Int128> || std::is_same_v<T, UInt128>;
-template <class T> inline constexpr bool is_real = std::is_floating_point_v<T> ||
-    (POMONA_HAS_FLOAT128 && std::is_same_v<T, Float128>);
+template <class T>
+inline constexpr bool is_real = std::is_floating_point_v<T> ||
+                                (POMONA_HAS_FLOAT128 && std::is_same_v<T, Float128>);
 
 template <class T> struct PairTraits : std::false_type {};
 template <class T, class I> struct PairTraits<ValueIndex<T, I>> : std::true_type {};
@@ -81,25 +82,25 @@ template <class T> T greatest(T a, T b) {
 template <class T> T apply_integer(ReduceOp op, T a, T b) {
     auto wide_a = static_cast<UInt128>(a), wide_b = static_cast<UInt128>(b);
     switch (op) {
-        case ReduceOp::sum: return static_cast<T>(wide_a + wide_b);
-        case ReduceOp::prod: return static_cast<T>(wide_a * wide_b);
-        case ReduceOp::min: return b < a ? b : a;
-        case ReduceOp::max: return b > a ? b : a;
-        case ReduceOp::band: return static_cast<T>(wide_a & wide_b);
-        case ReduceOp::bor: return static_cast<T>(wide_a | wide_b);
-        case ReduceOp::bxor: return static_cast<T>(wide_a ^ wide_b);
-        case ReduceOp::land: return a && b;
-        case ReduceOp::lor: return a || b;
-        default: return !a != !b;
+    case ReduceOp::sum: return static_cast<T>(wide_a + wide_b);
+    case ReduceOp::prod: return static_cast<T>(wide_a * wide_b);
+    case ReduceOp::min: return b < a ? b : a;
+    case ReduceOp::max: return b > a ? b : a;
+    case ReduceOp::band: return static_cast<T>(wide_a & wide_b);
+    case ReduceOp::bor: return static_cast<T>(wide_a | wide_b);
+    case ReduceOp::bxor: return static_cast<T>(wide_a ^ wide_b);
+    case ReduceOp::land: return a && b;
+    case ReduceOp::lor: return a || b;
+    default: return !a != !b;
     }
 }
 
 template <class T> T apply_real(ReduceOp op, T a, T b) {
     switch (op) {
-        case ReduceOp::sum: return a + b;
-        case ReduceOp::prod: return a * b;
-        case ReduceOp::min: return least(a, b);
-        default: return greatest(a, b);
+    case ReduceOp::sum: return a + b;
+    case ReduceOp::prod: return a * b;
+    case ReduceOp::min: return least(a, b);
+    default: return greatest(a, b);
     }
 }
 
@@ -121,8 +122,7 @@ template <class T> Complex<T> apply_complex(ReduceOp op, Complex<T> a, Complex<T
     return {left - right, first + second};
 }
 inline Complex<Float16> apply_complex(ReduceOp op, Complex<Float16> a, Complex<Float16> b) {
-    if (op == ReduceOp::sum)
-        return {apply_half(op, a.re, b.re), apply_half(op, a.im, b.im)};
+    if (op == ReduceOp::sum) return {apply_half(op, a.re, b.re), apply_half(op, a.im, b.im)};
     auto wide = [](Float16 x) { return static_cast<float>(decode(half_format, x.bits)); };
     Complex<float> product =
         apply_complex(op, Complex<float>{wide(a.re), wide(a.im)}, {wide(b.re), wide(b.im)});
@@ -176,26 +176,31 @@ template <class T> T random_value(Engine& random) {
     if constexpr (is_integer<T>) {
         auto bits = static_cast<UInt128>(random()) << 64 | random();
         switch (random() % 6) {
-            case 0: return static_cast<T>(0);
-            case 1: return static_cast<T>(~UInt128{0});
-            case 2: return static_cast<T>(UInt128{1} << (8 * sizeof(T) - 1));      // least signed
-            case 3: return static_cast<T>((UInt128{1} << (8 * sizeof(T) - 1)) - 1);  // greatest
-            default: return static_cast<T>(bits);
+        case 0: return static_cast<T>(0);
+        case 1: return static_cast<T>(~UInt128{0});
+        case 2: return static_cast<T>(UInt128{1} << (8 * sizeof(T) - 1));        // least signed
+        case 3: return static_cast<T>((UInt128{1} << (8 * sizeof(T) - 1)) - 1);  // greatest
+        default: return static_cast<T>(bits);
         }
     } else if constexpr (std::is_same_v<T, Float16> || std::is_same_v<T, BFloat16>) {
         constexpr bool half = std::is_same_v<T, Float16>;
         constexpr uint16_t infinity = half ? 0x7c00 : 0x7f80;
-        constexpr uint16_t special[] = {0, infinity, infinity - 1, infinity + 1, 0x7fff, 1, 2,
-                                        half ? 0x3ff : 0x7f, half ? 0x400 : 0x80, 0x3c00};
+        constexpr uint16_t special[] = {
+            0, infinity, infinity - 1,        infinity + 1,        0x7fff,
+            1, 2,        half ? 0x3ff : 0x7f, half ? 0x400 : 0x80, 0x3c00};
         uint16_t sign = random() & 1 ? 0x8000 : 0;
         if (random() % 3 == 0) return {static_cast<uint16_t>(sign | special[random() % 10])};
         return {static_cast<uint16_t>(random())};
     } else if constexpr (is_real<T>) {
         using Narrow = std::conditional_t<std::is_same_v<T, float>, float, double>;
         using Word = std::conditional_t<sizeof(Narrow) == 4, uint32_t, uint64_t>;
-        constexpr Narrow special[] = {0, INFINITY, NAN, std::numeric_limits<Narrow>::max(),
+        constexpr Narrow special[] = {0,
+                                      INFINITY,
+                                      NAN,
+                                      std::numeric_limits<Narrow>::max(),
                                       std::numeric_limits<Narrow>::min(),
-                                      std::numeric_limits<Narrow>::denorm_min(), 1};
+                                      std::numeric_limits<Narrow>::denorm_min(),
+                                      1};
         if (random() % 3 == 0) {
             Narrow value = special[random() % 7];
             return random() & 1 ? -value : value;
@@ -222,11 +227,11 @@ template <class T> T random_value(Engine& random) {
 // Calls f with a null pointer to the C++ type of `type`.
 template <class F> void with_type(ElementType type, F&& f) {
     switch (type) {
-#define X(name, c_type, family) \
+#define X(name, c_type, family)                                                                    \
     case ElementType::name: return f(static_cast<c_type*>(nullptr));
         POMONA_ELEMENT_TYPES(X)
 #undef X
-        case ElementType::count_: break;
+    case ElementType::count_: break;
     }
 }
 

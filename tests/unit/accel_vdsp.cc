@@ -35,8 +35,8 @@ template <class T> void compare(ReduceOp op, ElementType type, size_t count, siz
             bool same = op == ReduceOp::min || op == ReduceOp::max
                             ? std::memcmp(&x, &y, sizeof(T)) == 0
                             : reference::equal(x, y);
-            ASSERT_TRUE(same) << op_name(op) << " " << type_name(type) << " element " << i
-                              << " of " << count << " " << use;
+            ASSERT_TRUE(same) << op_name(op) << " " << type_name(type) << " element " << i << " of "
+                              << count << " " << use;
         }
     };
     portable->to(expected, a, b, count);

@@ -20,9 +20,8 @@ template <class T> bool aligned(const T* p) {
     return reinterpret_cast<uintptr_t>(p) % alignof(T) == 0;
 }
 
-template <class T, class F>
-void each(const T* a, vDSP_Stride ia, const T* b, vDSP_Stride ib, T* c, vDSP_Stride ic,
-          vDSP_Length count, F&& f) {
+template <class T, class F> void each(const T* a, vDSP_Stride ia, const T* b, vDSP_Stride ib, T* c,
+                                      vDSP_Stride ic, vDSP_Length count, F&& f) {
     demand(aligned(a) && aligned(b) && aligned(c), "an array is not aligned to its elements");
     auto apart = [&](const T* x) { return x == c || x + count <= c || c + count <= x; };
     demand(apart(a) && apart(b), "the result overlaps an operand in part");
@@ -44,15 +43,15 @@ void check_rows(const vImage_Buffer* from, const vImage_Buffer* to, size_t from_
 
 extern "C" {
 
-#define FUNCTION(name, T, expression)                                                       \
-    void name(const T* a, vDSP_Stride ia, const T* b, vDSP_Stride ib, T* c, vDSP_Stride ic, \
-              vDSP_Length count) {                                                          \
-        each(a, ia, b, ib, c, ic, count, [](T A, T B) { return expression; });              \
+#define FUNCTION(name, T, expression)                                                              \
+    void name(const T* a, vDSP_Stride ia, const T* b, vDSP_Stride ib, T* c, vDSP_Stride ic,        \
+              vDSP_Length count) {                                                                 \
+        each(a, ia, b, ib, c, ic, count, [](T A, T B) { return expression; });                     \
     }
 FUNCTION(vDSP_vadd, float, A + B)
 FUNCTION(vDSP_vaddD, double, A + B)
-FUNCTION(vDSP_vmul, float, A * B)
-FUNCTION(vDSP_vmulD, double, A * B)
+FUNCTION(vDSP_vmul, float, A* B)
+FUNCTION(vDSP_vmulD, double, A* B)
 FUNCTION(vDSP_vmin, float, A <= B ? A : B)
 FUNCTION(vDSP_vminD, double, A <= B ? A : B)
 FUNCTION(vDSP_vmax, float, B <= A ? A : B)
@@ -66,8 +65,8 @@ vImage_Error vImageConvert_Planar16FtoPlanarF(const vImage_Buffer* from, const v
         for (unsigned long x = 0; x < from->width; ++x) {
             auto* source = static_cast<char*>(from->data) + y * from->rowBytes;
             auto* target = static_cast<char*>(to->data) + y * to->rowBytes;
-            reinterpret_cast<float*>(target)[x] = static_cast<float>(
-                decode(half_format, reinterpret_cast<uint16_t*>(source)[x]));
+            reinterpret_cast<float*>(target)[x] =
+                static_cast<float>(decode(half_format, reinterpret_cast<uint16_t*>(source)[x]));
         }
     return 0;
 }

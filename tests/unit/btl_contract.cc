@@ -53,7 +53,8 @@ struct World {
             }
             if (kind == "tcp") {
                 auto made = make_tcp_transport(
-                    params, counters, {rank, size, "secret of this test", true, node.sleeper.get()});
+                    params, counters,
+                    {rank, size, "secret of this test", true, node.sleeper.get()});
                 EXPECT_TRUE(made.ok()) << made.error().text();
                 node.transport = std::move(made.value());
             }
@@ -277,11 +278,13 @@ TEST_P(Contract, ranks_as_threads) {
                     auto endpoint = transport.connect(to, addresses[static_cast<size_t>(to)]);
                     ASSERT_TRUE(endpoint.ok());
                     uint64_t& number = sent[static_cast<size_t>(to)];
-                    if (try_push(**endpoint, number, random.below(5000), random.chance(0.5))) ++number;
+                    if (try_push(**endpoint, number, random.below(5000), random.chance(0.5)))
+                        ++number;
                 }
                 transport.poll(sink, 16);
                 if (!counted && sink.arrived == kFrames * (kRanks - 1) && !transport.pending() &&
-                    std::accumulate(sent.begin(), sent.end(), uint64_t{0}) == kFrames * (kRanks - 1)) {
+                    std::accumulate(sent.begin(), sent.end(), uint64_t{0}) ==
+                        kFrames * (kRanks - 1)) {
                     counted = true;
                     ++finished;
                 }

@@ -18,10 +18,10 @@ bool has_edge(const Schedule& schedule, StepId from, StepId to) {
 
 TEST(Builder, orders_steps_that_touch_the_same_bytes) {
     Builder s(pair_shape(0));
-    StepId received = s.recv(1, s.result(0, 10));          // writes
-    StepId read = s.send(1, s.result(5, 5));               // read after write
-    StepId apart = s.send(1, s.input(0, 10));              // elsewhere
-    StepId overwrite = s.recv(1, s.result(9, 3));          // write after read, after write
+    StepId received = s.recv(1, s.result(0, 10));  // writes
+    StepId read = s.send(1, s.result(5, 5));       // read after write
+    StepId apart = s.send(1, s.input(0, 10));      // elsewhere
+    StepId overwrite = s.recv(1, s.result(9, 3));  // write after read, after write
     Schedule schedule = s.finish();
     EXPECT_TRUE(has_edge(schedule, received, read));
     EXPECT_TRUE(has_edge(schedule, read, overwrite));
@@ -98,8 +98,12 @@ TEST(Verify, accepts_the_catalog) {
                 if (row.collective == Collective::neighbor) continue;
                 std::vector<int> nodes;
                 for (int r = 0; r < p; ++r) nodes.push_back(r / 3);
-                Shape shape{.collective = row.collective, .size = p, .root = p / 2, .count = count,
-                            .element = 4, .nodes = nodes};
+                Shape shape{.collective = row.collective,
+                            .size = p,
+                            .root = p / 2,
+                            .count = count,
+                            .element = 4,
+                            .nodes = nodes};
                 Options options{row.uses_segments ? 3 : 1, 3};
                 if (!row.legal(Facts(shape, Machine::shared_memory(), options))) continue;
                 std::vector<Schedule> schedules;

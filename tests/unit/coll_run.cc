@@ -124,7 +124,10 @@ TEST(Runner, waits_for_gates) {
     s.gate(7, s.input(0, 8));
     s.send(1, s.input(0, 8));
     Schedule schedule = s.finish();
-    struct OneGate : Gate { Completion* done = nullptr; int number = 0; } gate;
+    struct OneGate : Gate {
+        Completion* done = nullptr;
+        int number = 0;
+    } gate;
     gate.wait = [](Gate* self, int number, Completion& done) {
         static_cast<OneGate*>(self)->done = &done;
         static_cast<OneGate*>(self)->number = number;
@@ -145,7 +148,8 @@ TEST(Runner, waits_for_gates) {
 
 TEST(Runner, does_nothing_at_once) {
     Shape shape{.collective = Collective::barrier, .size = 1};
-    Schedule schedule = build_schedule(*find_algorithm(Collective::barrier, "dissemination"), shape, {});
+    Schedule schedule =
+        build_schedule(*find_algorithm(Collective::barrier, "dissemination"), shape, {});
     ManualCarrier carrier;
     Runner runner;
     Done done;
@@ -198,7 +202,8 @@ TEST(Select, takes_short_ways_for_short_vectors_and_rings_for_long_ones) {
     EXPECT_STRNE(small.algorithm->name, "ring");
     EXPECT_LT(small.cost_ns, 1e6);
     Facts facts(shape, machine, {});
-    EXPECT_LT(large.cost_ns, find_algorithm(Collective::allreduce, "recursive_doubling")->cost(facts) / 2);
+    EXPECT_LT(large.cost_ns,
+              find_algorithm(Collective::allreduce, "recursive_doubling")->cost(facts) / 2);
     // A row that is not legal is not taken, however cheap.
     shape.commutative = false;
     EXPECT_STRNE(select(shape, machine).algorithm->name, "ring");

@@ -134,8 +134,8 @@ TEST_F(DatatypeTest, contents_of_the_large_forms) {
     EXPECT_OK(MPI_Type_create_subarray_c(2, sizes, subsizes, starts, MPI_ORDER_C, MPI_INT, &type));
     expect(MPI_COMBINER_SUBARRAY, {2, MPI_ORDER_C}, {4, 6, 2, 3, 1, 2});
     int kinds[] = {MPI_DISTRIBUTE_BLOCK, MPI_DISTRIBUTE_CYCLIC}, dargs[] = {2, 1}, grid[] = {2, 2};
-    EXPECT_OK(MPI_Type_create_darray_c(4, 1, 2, sizes, kinds, dargs, grid, MPI_ORDER_C, MPI_INT,
-                                       &type));
+    EXPECT_OK(
+        MPI_Type_create_darray_c(4, 1, 2, sizes, kinds, dargs, grid, MPI_ORDER_C, MPI_INT, &type));
     expect(MPI_COMBINER_DARRAY, {4, 1, 2, kinds[0], kinds[1], 2, 1, 2, 2, MPI_ORDER_C}, {4, 6});
 }
 
@@ -182,10 +182,10 @@ TEST_F(DatatypeTest, pack_and_unpack) {
     EXPECT_OK(MPI_Pack_size(1, column, MPI_COMM_WORLD, &size));
     EXPECT_GE(size, 16);
     std::vector<char> buffer(2 * size);
-    EXPECT_OK(MPI_Pack(&matrix[0][2], 1, column, buffer.data(), 2 * size, &position,
-                       MPI_COMM_WORLD));
-    EXPECT_OK(MPI_Pack(&matrix[0][0], 1, column, buffer.data(), 2 * size, &position,
-                       MPI_COMM_WORLD));
+    EXPECT_OK(
+        MPI_Pack(&matrix[0][2], 1, column, buffer.data(), 2 * size, &position, MPI_COMM_WORLD));
+    EXPECT_OK(
+        MPI_Pack(&matrix[0][0], 1, column, buffer.data(), 2 * size, &position, MPI_COMM_WORLD));
     EXPECT_EQ(position, 32);
     position = 0;
     EXPECT_OK(MPI_Unpack(buffer.data(), 32, &position, &back[0][2], 1, column, MPI_COMM_WORLD));

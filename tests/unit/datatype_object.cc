@@ -55,9 +55,7 @@ TEST(datatype_object, predefined_types_match_the_abi_table) {
         EXPECT_EQ(type.extent(), std::stoll(fields[extent]));
         EXPECT_EQ(type.builtin_handle, handle);
         EXPECT_TRUE(type.committed && type.permanent && type.predefined());
-        if (fields[column("alias_of")].empty()) {
-            EXPECT_EQ(type.name, fields[0]);
-        }
+        if (fields[column("alias_of")].empty()) { EXPECT_EQ(type.name, fields[0]); }
         if (type.element()) {
             EXPECT_EQ(static_cast<MPI_Count>(element_size(*type.element())), type.extent());
         }
@@ -103,7 +101,10 @@ TEST(datatype_object, bounds_set_by_hand_stick) {
 }
 
 TEST(datatype_object, structs_end_like_those_of_c) {
-    struct C { double real; char letter; };
+    struct C {
+        double real;
+        char letter;
+    };
     MPI_Count blocks[] = {1, 1}, offsets[] = {0, offsetof(C, letter)};
     Datatype* types[] = {&of(MPI_DOUBLE), &of(MPI_CHAR)};
     auto made = value(Datatype::structure(blocks, offsets, types));

@@ -20,13 +20,14 @@ using Addresses = std::vector<std::string>;
 
 // A MacBook with Wi-Fi, a Thunderbolt cable, a VPN, AirDrop and a virtual machine.
 static const std::vector<Interface> mac = {
-    {"lo0", "127.0.0.1", true, true},         {"en0", "192.168.1.20", true, false},
-    {"utun4", "100.101.102.103", true, false}, {"awdl0", "169.254.7.1", true, false},
+    {"lo0", "127.0.0.1", true, true},           {"en0", "192.168.1.20", true, false},
+    {"utun4", "100.101.102.103", true, false},  {"awdl0", "169.254.7.1", true, false},
     {"bridge100", "192.168.64.1", true, false}, {"bridge0", "169.254.31.9", true, false},
     {"en5", "10.0.0.5", false, false}};
 
 TEST(interfaces, macos_takes_thunderbolt_first_and_nothing_that_leads_elsewhere) {
-    EXPECT_EQ(choose_addresses(mac, "", System::macos), (Addresses{"169.254.31.9", "192.168.1.20"}));
+    EXPECT_EQ(choose_addresses(mac, "", System::macos),
+              (Addresses{"169.254.31.9", "192.168.1.20"}));
 }
 
 TEST(interfaces, named_ones_are_taken_whatever_they_are) {

@@ -8,8 +8,8 @@
 #define EXPORTED
 #endif
 
-extern "C" EXPORTED int MPI_Allreduce(const void* send, void* receive, int count,
-                                      MPI_Datatype type, MPI_Op op, MPI_Comm comm) {
+extern "C" EXPORTED int MPI_Allreduce(const void* send, void* receive, int count, MPI_Datatype type,
+                                      MPI_Op op, MPI_Comm comm) {
     int code = PMPI_Allreduce(send, receive, count, type, op, comm), rank = 0;
     PMPI_Comm_rank(comm, &rank);
     if (rank == 1 && count > 17 && type == MPI_FLOAT) static_cast<float*>(receive)[17] += 1;

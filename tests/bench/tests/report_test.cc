@@ -24,8 +24,7 @@ TEST(Json, HoldsEveryMeasuredField) {
     setting.hosts = {"here"};
     setting.ranks = 2;
     Row pack{"pack", 64, true, summarize({1.0}), -1, -1, true, {{"unpack us", 2.5}}};
-    auto json = nlohmann::json::parse(
-        to_json(setting, Options{}, {allreduce_row(8, 0.25), pack}));
+    auto json = nlohmann::json::parse(to_json(setting, Options{}, {allreduce_row(8, 0.25), pack}));
     EXPECT_EQ(json["schema"], 1);
     EXPECT_EQ(json["library"], "Test \"MPI\" 1\n");
     EXPECT_EQ(json["ranks"], 2);
