@@ -16,6 +16,10 @@ constexpr const char* kInertKeys[] = {
     "nb_proc", "num_io_nodes", "striping_factor", "striping_unit", "ind_wr_buffer_size",
     "romio_no_indep_rw", "romio_ds_write"};
 
+bool is_inert(const std::string& key) {
+    return std::find(std::begin(kInertKeys), std::end(kInertKeys), key) != std::end(kInertKeys);
+}
+
 // False, and no change, unless `text` is a number of the range.
 bool read_number(const std::string& text, unsigned long long least, unsigned long long most, int base,
                  unsigned long long& out) {
@@ -67,11 +71,8 @@ void Hints::take(const Info* given) {
             read_when(value, collective_write);
         } else if (key == "romio_ds_read") {
             read_when(value, sieving_read);
-        } else if (std::find(std::begin(kInertKeys), std::end(kInertKeys), key) != std::end(kInertKeys)) {
-            auto same = std::find_if(kept_.begin(), kept_.end(),
-                                     [&](const auto& entry) { return entry.first == key; });
-            if (same == kept_.end()) kept_.emplace_back(key, value);
-            else same->second = value;
+        } else if (is_inert(key)) {
+            kept_.set(key, value);
         }
     }
 }
@@ -86,7 +87,7 @@ Ref<Info> Hints::told() const {
     info->set("romio_ds_read", text_of(sieving_read));
     info->set("file_perm", format("{:o}", permissions));
     info->set("filename", filename);
-    for (const auto& [key, value] : kept_) info->set(key, value);
+    for (const auto& [key, value] : kept_.entries) info->set(key, value);
     return info;
 }
 

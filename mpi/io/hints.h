@@ -30,7 +30,7 @@ struct Hints {
 
 private:
     // Keys that change nothing here, as the user set them.
-    std::vector<std::pair<std::string, std::string>> kept_;
+    Info kept_;
 };
 
 }  // namespace pomona

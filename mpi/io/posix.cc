@@ -183,10 +183,13 @@ static int set_lock(int descriptor, short type, MPI_Offset offset, MPI_Offset le
     range.l_whence = SEEK_SET;
     range.l_start = offset;
     range.l_len = length;
-    int result;
-    do result = fcntl(descriptor, kLockCommand, &range);
-    while (result != 0 && errno == EINTR);
-    return result == 0 ? 0 : errno;
+    int command = kLockCommand;
+    for (;;) {
+        if (fcntl(descriptor, command, &range) == 0) return 0;
+        // A file system may know the process's locks only.
+        if (command != F_SETLKW && (errno == EINVAL || errno == ENOTSUP)) command = F_SETLKW;
+        else if (errno != EINTR) return errno;
+    }
 }
 
 int PosixFile::lock(MPI_Offset offset, MPI_Offset length, bool exclusive) const {
