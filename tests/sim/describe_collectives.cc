@@ -18,57 +18,83 @@ const char* const kHead =
     "# Collective algorithms\n\n"
     "Generated from `coll/catalog.def` by `describe_collectives`; do not edit.\n\n"
     "Each collective operation is a schedule: steps (send, receive, copy, reduce) and their\n"
-    "dependencies, built by one of the algorithms below. The cheapest algorithm that the shape allows\n"
-    "is taken: the formula is evaluated with the costs of links (below), and with several numbers of\n"
+    "dependencies, built by one of the algorithms below. The cheapest algorithm that the shape "
+    "allows\n"
+    "is taken: the formula is evaluated with the costs of links (below), and with several numbers "
+    "of\n"
     "segments where it has any. `POMONA_ALLREDUCE=ring:segments=4` (or `mpirun --set\n"
-    "allreduce=ring:segments=4`) takes one by name, and `pomona cost allreduce 1MiB` shows the ranking.\n"
+    "allreduce=ring:segments=4`) takes one by name, and `pomona cost allreduce 1MiB` shows the "
+    "ranking.\n"
     "A name that does not fit a call (its limits do not hold) is passed over for that call.\n\n"
-    "Operations that do not commute are applied in rank order by every algorithm whose limits do not\n"
+    "Operations that do not commute are applied in rank order by every algorithm whose limits do "
+    "not\n"
     "say `commutative`. Results are bitwise repeatable: the order of operations is part of the\n"
     "schedule and does not depend on when messages arrive.\n\n"
     "## Costs of links\n"
     "\n"
-    "For each kind of link L, o and G of the LogGP model, in ns and ns per byte, and the ns per byte copied\n"
+    "For each kind of link L, o and G of the LogGP model, in ns and ns per byte, and the ns per "
+    "byte copied\n"
     "and reduced in one core. The first of these that is there counts:\n"
     "\n"
-    "1. the parameter `links`, as in `mpirun --set links=shm=60:35:0.08,tcp=3000:1500:0.25,copy=0.05`: L:o:G of\n"
-    "   `shm`, `tcp` (the loopback) and `net` (between machines), `copy`, `reduce`; what is not named keeps its\n"
+    "1. the parameter `links`, as in `mpirun --set "
+    "links=shm=60:35:0.08,tcp=3000:1500:0.25,copy=0.05`: L:o:G of\n"
+    "   `shm`, `tcp` (the loopback) and `net` (between machines), `copy`, `reduce`; what is not "
+    "named keeps its\n"
     "   built-in value, and `links=built-in` names nothing;\n"
     "2. what `pomona tune` measured on this machine, in `~/.cache/pomona/links` (macOS:\n"
-    "   `~/Library/Caches/pomona/links`; `XDG_CACHE_HOME` comes before both). mpirun reads it once and hands it\n"
-    "   to all ranks as the parameter, so that all choose alike. A file of another machine is passed over;\n"
-    "3. the built-in estimates of `coll/cost.h`; always under other launchers, unless the parameter is set.\n"
+    "   `~/Library/Caches/pomona/links`; `XDG_CACHE_HOME` comes before both). mpirun reads it once "
+    "and hands it\n"
+    "   to all ranks as the parameter, so that all choose alike. A file of another machine is "
+    "passed over;\n"
+    "3. the built-in estimates of `coll/cost.h`; always under other launchers, unless the "
+    "parameter is set.\n"
     "\n"
-    "`pomona tune` takes about three seconds. Two ranks measure through MPI calls, over shared memory and\n"
-    "over TCP, half of a round trip for 8 B to 4 MiB (medians of interleaved rounds), the time per message in\n"
-    "streams of 64, and one core's copy and sum in its cache. The line L + 2o + n G is fitted to the round trips\n"
-    "by least squares of relative errors, so that both ends count; the table that is printed shows how well it\n"
-    "does at each size. o is the stream's time per message, at most half of the line's start, and L the rest.\n"
-    "`net` is not measured. `pomona cost allreduce 1MiB` says in its first line whose costs it reckons with.\n"
+    "`pomona tune` takes about three seconds. Two ranks measure through MPI calls, over shared "
+    "memory and\n"
+    "over TCP, half of a round trip for 8 B to 4 MiB (medians of interleaved rounds), the time per "
+    "message in\n"
+    "streams of 64, and one core's copy and sum in its cache. The line L + 2o + n G is fitted to "
+    "the round trips\n"
+    "by least squares of relative errors, so that both ends count; the table that is printed shows "
+    "how well it\n"
+    "does at each size. o is the stream's time per message, at most half of the line's start, and "
+    "L the rest.\n"
+    "`net` is not measured. `pomona cost allreduce 1MiB` says in its first line whose costs it "
+    "reckons with.\n"
     "\n"
     "## Letters\n\n"
     "`p` ranks; `lg` = log2 p rounded up, `down` the largest power of two up to p, `lgdown` its\n"
-    "logarithm, `lgless` that of p-1 rounded up, `rest` 1 unless p is a power of two; `n` bytes of the\n"
-    "whole vector, `m` of one rank's block; `a` = L + 2o one message's latency and `b` = G time per byte\n"
-    "(LogGP), `o` the overhead per message; `c` and `r` per byte copied and reduced; `S` segments, `k`\n"
-    "radix, `batches` = (p-1)/k rounded up, `depth` of a k-ary tree; `h` nodes of at most `q` ranks, `lgh`\n"
-    "and `lgq` their logarithms, `a1` and `b1` within a node, `levels`: several nodes with several ranks.\n"
-    "`ring_reduce` is the reduce-scatter of a ring with segments, (p-1)(a + n/p (b + r)) for one segment.\n\n"
-    "Sources in full: `docs/papers.md`. Simulated and formula times are held together by tests/sim.\n";
+    "logarithm, `lgless` that of p-1 rounded up, `rest` 1 unless p is a power of two; `n` bytes of "
+    "the\n"
+    "whole vector, `m` of one rank's block; `a` = L + 2o one message's latency and `b` = G time "
+    "per byte\n"
+    "(LogGP), `o` the overhead per message; `c` and `r` per byte copied and reduced; `S` segments, "
+    "`k`\n"
+    "radix, `batches` = (p-1)/k rounded up, `depth` of a k-ary tree; `h` nodes of at most `q` "
+    "ranks, `lgh`\n"
+    "and `lgq` their logarithms, `a1` and `b1` within a node, `levels`: several nodes with several "
+    "ranks.\n"
+    "`ring_reduce` is the reduce-scatter of a ring with segments, (p-1)(a + n/p (b + r)) for one "
+    "segment.\n\n"
+    "Sources in full: `docs/papers.md`. Simulated and formula times are held together by "
+    "tests/sim.\n";
 
 std::string page() {
     std::string out = kHead;
     Collective last = Collective::count_;
     for (const Algorithm& row : catalog()) {
         if (row.collective != last) {
-            out += format("\n## {}\n\n| algorithm | options | limits | time | source |\n"
-                          "| --- | --- | --- | --- | --- |\n", collective_name(row.collective));
+            out += format(
+                "\n## {}\n\n| algorithm | options | limits | time | source |\n"
+                "| --- | --- | --- | --- | --- |\n",
+                collective_name(row.collective));
             last = row.collective;
         }
         std::string options = row.uses_segments ? "segments" : "";
         if (row.uses_radix) options += options.empty() ? "radix" : ", radix";
         std::string limits = row.limits == std::string("true") ? "" : format("`{}`", row.limits);
-        for (size_t at = 0; (at = limits.find('|', at)) != limits.npos; at += 2) limits.insert(at, "\\");
+        for (size_t at = 0; (at = limits.find('|', at)) != limits.npos; at += 2)
+            limits.insert(at, "\\");
         out += format("| {} | {} | {} | `{}` | {} |\n", row.name, options, limits, row.formula,
                       row.citation);
     }

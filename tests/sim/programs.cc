@@ -1,114 +1,13 @@
 // tests/sim/programs.cc: MPI programs on simulated ranks: the whole library, a virtual network.
-// Method: ranks are threads that take turns (btl/sim/sim.h); each has its own Process over the sim
-// transport. Networks are drawn from the seed; every value received is checked by its program.
-#include "btl/base/format.h"
-#include "btl/sim/sim.h"
-#include "mpi/abi/current.h"
-#include "mpi/abi/mpi.h"
+// Networks are drawn from the seed (program_world.h); every value received is checked by its program.
+#include "tests/sim/program_world.h"
 
 #include <gtest/gtest.h>
 
-#include <cstdlib>
-#include <functional>
 #include <numeric>
-#include <thread>
 
 namespace pomona {
 namespace {
-
-uint64_t base_seed() {
-    const char* text = std::getenv("POMONA_SEED");
-    return text ? std::strtoull(text, nullptr, 0) : 0x5eed;
-}
-
-// The job as a simulated rank sees it; nothing has to be published.
-class SimWireup final : public Wireup {
-public:
-    SimWireup(int rank, int size, const std::vector<int>& nodes) {
-        job_.rank = rank, job_.size = size;
-        job_.id = job_.tag = "sim";
-        job_.node_of = nodes;
-        for (int r = 0; r < size; ++r)
-            if (nodes[static_cast<size_t>(r)] == nodes[static_cast<size_t>(rank)]) {
-                if (r == rank) job_.local_rank = static_cast<int>(job_.local_ranks.size());
-                job_.local_ranks.push_back(r);
-            }
-        job_.local_size = static_cast<int>(job_.local_ranks.size());
-        job_.host = format("node{}", nodes[static_cast<size_t>(rank)]);
-        job_.universe_size = size;
-    }
-    const Job& job() const override { return job_; }
-    Status publish(std::string_view, ConstBytes) override { return {}; }
-    Status fence() override { return {}; }
-    Result<std::vector<std::byte>> lookup(int, std::string_view) override {
-        return Error{Code::not_found, "Nothing is published here"};
-    }
-    [[noreturn]] void abort(int code, std::string_view message) override {
-        std::fprintf(stderr, "rank %d aborts: %.*s\n", job_.rank, static_cast<int>(message.size()),
-                     message.data());
-        std::_Exit(code ? code : 1);
-    }
-    void on_peer_death(std::function<void(int)>) override {}
-    Status finalize() override { return {}; }
-
-private:
-    Job job_;
-};
-
-struct RunOptions {
-    sim::FabricOptions fabric;
-    int dies = -1;  // this rank leaves without MPI_Finalize
-};
-
-struct RunResult {
-    uint64_t hash = 0;
-    sim::Time time = 0;
-    bool stuck = false;
-};
-
-// Runs `program(rank)` on all ranks, between MPI_Init and MPI_Finalize.
-RunResult run(uint64_t seed, RunOptions options, const std::function<void(int)>& program) {
-    int size = options.fabric.ranks;
-    if (options.fabric.nodes.empty()) options.fabric.nodes.assign(static_cast<size_t>(size), 0);
-    sim::Fabric fabric(seed, options.fabric);
-    std::vector<std::thread> threads;
-    for (int rank = 0; rank < size; ++rank)
-        threads.emplace_back([&, rank] {
-            fabric.enter(rank);
-            const char* const environment[] = {"POMONA_LOG=error", nullptr};
-            auto own = std::make_unique<Process>(environment);
-            current_process = own.get();
-            own->transports.push_back(fabric.make_transport(rank));
-            auto wireup = std::make_unique<SimWireup>(rank, size, options.fabric.nodes);
-            EXPECT_TRUE(own->start(MPI_THREAD_SINGLE, std::move(wireup)).ok());
-            EXPECT_EQ(MPI_Init(nullptr, nullptr), MPI_SUCCESS);
-            program(rank);
-            bool dead = rank == options.dies;
-            if (options.dies < 0) MPI_Finalize();
-            fabric.leave(rank, dead);
-            current_process = nullptr;
-            // A rank that did not finalize keeps requests that refer to it: let it be.
-            if (options.dies >= 0) (void)own.release();
-        });
-    for (std::thread& thread : threads) thread.join();
-    return {fabric.world().hash(), fabric.world().now(), fabric.stuck()};
-}
-
-sim::FabricOptions random_network(Random& random, int ranks) {
-    sim::FabricOptions options;
-    options.ranks = ranks;
-    int per_node = random.between(1, ranks);
-    for (int r = 0; r < ranks; ++r) options.nodes.push_back(r / per_node);
-    options.near = {200, 50, 0.05};
-    options.far = {5000, 500, 0.5};
-    options.faults.jitter_ns = random.chance(0.5) ? 2e4 * random.unit() : 0;
-    options.faults.reorder_chance = random.chance(0.5) ? 0.2 : 0;
-    if (random.chance(0.3)) options.faults.slow_rank = static_cast<int>(random.below(ranks));
-    options.busy_chance = random.chance(0.5) ? 0.2 : 0;
-    options.window = 2 + random.below(64);
-    options.eager_max = 64 + random.below(8192);
-    return options;
-}
 
 uint32_t value_at(int from, int to, int message, size_t i) {
     return static_cast<uint32_t>(from * 1000003 + to * 7919 + message * 31 + static_cast<int>(i));
@@ -129,8 +28,8 @@ void exchange(uint64_t seed, int rank, int size) {
         for (int m = kMessages; m-- > 0;)
             for (int from = 0; from < size; ++from) {
                 in.emplace_back(length_of(from, rank, m) + 1);
-                MPI_Irecv(in.back().data(), static_cast<int>(in.back().size()), MPI_UINT32_T, from, m,
-                          MPI_COMM_WORLD, &requests.emplace_back());
+                MPI_Irecv(in.back().data(), static_cast<int>(in.back().size()), MPI_UINT32_T, from,
+                          m, MPI_COMM_WORLD, &requests.emplace_back());
             }
     };
     bool late = Random(seed + static_cast<uint64_t>(rank)).chance(0.5);
@@ -139,8 +38,8 @@ void exchange(uint64_t seed, int rank, int size) {
         for (int to = 0; to < size; ++to) {
             auto& data = out.emplace_back(length_of(rank, to, m));
             for (size_t i = 0; i < data.size(); ++i) data[i] = value_at(rank, to, m, i);
-            MPI_Isend(data.data(), static_cast<int>(data.size()), MPI_UINT32_T, to, m, MPI_COMM_WORLD,
-                      &requests.emplace_back());
+            MPI_Isend(data.data(), static_cast<int>(data.size()), MPI_UINT32_T, to, m,
+                      MPI_COMM_WORLD, &requests.emplace_back());
         }
     if (late) post_receives();
     std::vector<MPI_Status> statuses(requests.size());
@@ -176,13 +75,16 @@ void collectives(int rank, int size) {
         std::vector<int64_t> in(n), out(n);
         for (size_t i = 0; i < n; ++i) in[i] = rank + static_cast<int64_t>(i);
         MPI_Request request;
-        MPI_Iallreduce(in.data(), out.data(), count, MPI_INT64_T, MPI_SUM, MPI_COMM_WORLD, &request);
+        MPI_Iallreduce(in.data(), out.data(), count, MPI_INT64_T, MPI_SUM, MPI_COMM_WORLD,
+                       &request);
         std::vector<int64_t> all(n * static_cast<size_t>(size));
-        MPI_Allgather(in.data(), count, MPI_INT64_T, all.data(), count, MPI_INT64_T, MPI_COMM_WORLD);
+        MPI_Allgather(in.data(), count, MPI_INT64_T, all.data(), count, MPI_INT64_T,
+                      MPI_COMM_WORLD);
         MPI_Wait(&request, MPI_STATUS_IGNORE);
         for (size_t i = 0; i < n; ++i)
             ASSERT_EQ(out[i], size * (size - 1) / 2 + size * static_cast<int64_t>(i));
-        for (int r = 0; r < size; ++r) ASSERT_EQ(all[n * static_cast<size_t>(r) + n - 1], r + count - 1);
+        for (int r = 0; r < size; ++r)
+            ASSERT_EQ(all[n * static_cast<size_t>(r) + n - 1], r + count - 1);
         MPI_Bcast(in.data(), count, MPI_INT64_T, size - 1, MPI_COMM_WORLD);
         ASSERT_EQ(in[0], size - 1);
     }
@@ -245,7 +147,8 @@ TEST(Programs, a_dead_rank_gives_the_others_errors) {
             MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN);
             std::vector<int> in(20000, rank), out(20000);
             for (int call = 0; rank != dies || call < calls; ++call) {
-                int error = MPI_Allreduce(in.data(), out.data(), 20000, MPI_INT, MPI_SUM, MPI_COMM_WORLD);
+                int error =
+                    MPI_Allreduce(in.data(), out.data(), 20000, MPI_INT, MPI_SUM, MPI_COMM_WORLD);
                 if (error == MPI_SUCCESS) continue;
                 ++errors[static_cast<size_t>(rank)];
                 break;
