@@ -6,6 +6,8 @@
 
 #include "accel/modules.h"
 #include "accel/objc.h"
+#include "coll/builder.h"
+#include "coll/gates.h"
 #include "tests/metal/mock.h"
 #include "tests/unit/accel_reference.h"
 
@@ -137,6 +139,57 @@ TEST_F(MetalHost, waits_for_an_event) {
     EXPECT_TRUE(over);
     EXPECT_EQ(b[99], 7.0f);
     objc::send<void>(event, "release");
+}
+
+// A schedule waits for two halves that the GPU makes, and copies each when it is there: the path of a
+// collective whose input a device still computes.
+TEST_F(MetalHost, opens_the_gates_of_a_schedule) {
+    auto metal = opened();
+    constexpr size_t half = 4096, bytes = half * sizeof(float);
+    std::vector<float> a(2 * half, 1), b(2 * half, 2), input(2 * half), result(2 * half);
+    coll::Shape shape{.size = 1, .count = 2 * bytes, .element = 1};
+    coll::Builder s(shape);
+    for (int part = 0; part < 2; ++part) {
+        size_t offset = static_cast<size_t>(part) * bytes;
+        s.gate(part, s.input(offset, bytes));
+        s.copy(s.input(offset, bytes), s.result(offset, bytes));
+    }
+    coll::Schedule schedule = s.finish();
+    std::atomic<int> woken{0};
+    auto wake = [](void* count) { ++*static_cast<std::atomic<int>*>(count); };
+    coll::Gates gates(2, wake, &woken);
+    coll::Gates::Opener openers[2] = {{&gates, 0}, {&gates, 1}};
+    struct Done : coll::Completion {
+        int calls = 0;
+        bool ok = false;
+    } done;
+    done.function = [](coll::Completion* self, const Error* error) {
+        ++static_cast<Done*>(self)->calls;
+        static_cast<Done*>(self)->ok = !error;
+    };
+    struct NoCarrier : coll::Carrier {
+        void send(int, int, ConstBytes, coll::Completion&) override { std::abort(); }
+        void recv(int, int, Bytes, coll::Completion&) override { std::abort(); }
+    } carrier;
+    mock_faults.hold = true;
+    for (size_t part = 0; part < 2; ++part) {
+        size_t at = part * half;
+        MetalReduction r{ReduceOp::sum, ElementType::f32, {&input[at]}, {&a[at]}, {&b[at]}, half,
+                         nullptr, 0};
+        ASSERT_TRUE(metal->start(r, coll::Gates::Opener::done, &openers[part]).ok());
+    }
+    coll::Runner runner;
+    runner.prepare(schedule);
+    runner.start(carrier, {.input = input.data(), .result = result.data(), .gate = &gates}, done);
+    EXPECT_EQ(gates.poll(), 0) << "opened before the device ran it";
+    mock_let_go();
+    while (woken < 2) std::this_thread::yield();
+    EXPECT_EQ(done.calls, 0) << "completed on the device's thread";
+    EXPECT_EQ(gates.poll(), 2);
+    EXPECT_EQ(done.calls, 1);
+    EXPECT_TRUE(done.ok);
+    for (float value : result) ASSERT_EQ(value, 3.0f);
+    metal.reset();
 }
 
 TEST_F(MetalHost, reports_what_the_device_refuses) {

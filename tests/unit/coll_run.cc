@@ -1,11 +1,14 @@
 // tests/unit/coll_run.cc: the Runner: order, reuse, errors, cancelling; the cache and the selection.
 #include "coll/cache.h"
+#include "coll/gates.h"
 #include "coll/run.h"
 #include "coll/select.h"
 
 #include <gtest/gtest.h>
 
+#include <atomic>
 #include <cstring>
+#include <thread>
 
 namespace pomona::coll {
 namespace {
@@ -144,6 +147,58 @@ TEST(Runner, waits_for_gates) {
     ASSERT_EQ(carrier.operations.size(), 1u);
     carrier.end(*carrier.operations[0].done);
     EXPECT_EQ(done.calls, 1);
+}
+
+// Gates opened by other threads: only poll() completes, on the engine's thread; an early one is kept.
+TEST(Gates, open_from_other_threads_and_complete_in_the_turn) {
+    Shape shape{.rank = 0, .size = 2, .element = 1};
+    Builder s(shape);
+    s.gate(0, s.input(0, 8));
+    s.gate(1, s.input(8, 8));
+    s.send(1, s.input(0, 8));
+    s.send(1, s.input(8, 8));
+    Schedule schedule = s.finish();
+    std::atomic<int> woken{0};
+    Gates gates(2, [](void* count) { ++*static_cast<std::atomic<int>*>(count); }, &woken);
+    ManualCarrier carrier;
+    Runner runner;
+    Done done;
+    std::byte input[16];
+    runner.prepare(schedule);
+    std::thread([&] { gates.open(1, true); }).join();  // before anybody waits for it
+    runner.start(carrier, {.input = input, .gate = &gates}, done);
+    ASSERT_EQ(carrier.operations.size(), 1u);
+    Gates::Opener opener{&gates, 0};
+    std::thread([&] { Gates::Opener::done(&opener, true); }).join();
+    EXPECT_EQ(woken, 2);
+    EXPECT_EQ(carrier.operations.size(), 1u);  // not on the other's thread
+    EXPECT_EQ(gates.poll(), 1);
+    EXPECT_EQ(gates.poll(), 0);
+    ASSERT_EQ(carrier.operations.size(), 2u);
+    carrier.end(*carrier.operations[1].done);
+    carrier.end(*carrier.operations[0].done);
+    EXPECT_EQ(done.calls, 1);
+    EXPECT_EQ(done.error.code, Code::ok);
+}
+
+TEST(Gates, a_failure_ends_the_schedule) {
+    Shape shape{.rank = 0, .size = 2, .element = 1};
+    Builder s(shape);
+    s.gate(0, s.input(0, 8));
+    s.send(1, s.input(0, 8));
+    Schedule schedule = s.finish();
+    Gates gates(1, nullptr, nullptr);
+    ManualCarrier carrier;
+    Runner runner;
+    Done done;
+    std::byte input[8];
+    runner.prepare(schedule);
+    runner.start(carrier, {.input = input, .gate = &gates}, done);
+    gates.open(0, false);
+    EXPECT_EQ(gates.poll(), 1);
+    EXPECT_EQ(done.calls, 1);
+    EXPECT_EQ(done.error.code, Code::io);
+    EXPECT_TRUE(carrier.operations.empty());
 }
 
 TEST(Runner, does_nothing_at_once) {
