@@ -1,7 +1,8 @@
 /* tests/kill/victim.c: all ranks repeat one operation without end; rank 1 kills itself in the middle.
- * Goal: nobody hangs. Method: argument 1 names the operation; every rank prints "alive" once it is
- * under way; rank 1 raises SIGKILL after some rounds. With "return" as argument 2 the others have
- * MPI_ERRORS_RETURN and end by MPI_Abort at the first error they see. */
+ * Goal: nobody hangs. Method: argument 1 names the operation (without arguments: lists them); every
+ * rank tells its process, and "alive" once it is under way; rank 1 raises SIGKILL after some rounds.
+ * Argument 2: "fatal"; "return": the others have MPI_ERRORS_RETURN and end by MPI_Abort at the first
+ * error they see; "live": nobody kills itself (the launcher is killed from outside). */
 #include <mpi.h>
 #include <signal.h>
 #include <stdio.h>
@@ -10,89 +11,385 @@
 #include <unistd.h>
 
 #define COUNT 50000
+#define WORLD MPI_COMM_WORLD
+#define TRY(call) \
+    do { \
+        int error_ = (call); \
+        if (error_) return error_; \
+    } while (0)
 
-static int rank, size;
-static double *in, *out;
+static int rank, size, left, right;
+static double *in, *out, *cells;
+static MPI_Comm twin, inter = MPI_COMM_NULL;
+static MPI_Win window = MPI_WIN_NULL;
+static MPI_Request persistent[2] = {MPI_REQUEST_NULL, MPI_REQUEST_NULL};
 
-static int one_round(const char *op) {
-    int left = (rank + size - 1) % size, right = (rank + 1) % size, n = COUNT / size;
+static int alive(void) {
+    if (printf("alive %d\n", rank) < 0) return 1;
+    return fflush(stdout);
+}
+
+/* ---- point to point */
+
+static int sendrecv(void) {
+    return MPI_Sendrecv(in, 10, MPI_DOUBLE, right, 0, out, 10, MPI_DOUBLE, left, 0, WORLD,
+                        MPI_STATUS_IGNORE);
+}
+static int rendezvous(void) {
+    return MPI_Sendrecv(in, COUNT, MPI_DOUBLE, right, 0, out, COUNT, MPI_DOUBLE, left, 0, WORLD,
+                        MPI_STATUS_IGNORE);
+}
+static int ssend(void) {
+    MPI_Request request;
+    TRY(MPI_Irecv(out, 10, MPI_DOUBLE, left, 0, WORLD, &request));
+    TRY(MPI_Ssend(in, 10, MPI_DOUBLE, right, 0, WORLD));
+    return MPI_Wait(&request, MPI_STATUS_IGNORE);
+}
+static int bsend(void) {
+    static char *room;
+    if (!room) {
+        room = malloc(1 << 20);
+        TRY(MPI_Buffer_attach(room, 1 << 20));
+    }
+    TRY(MPI_Bsend(in, 1000, MPI_DOUBLE, right, 0, WORLD));
+    return MPI_Recv(out, 1000, MPI_DOUBLE, left, 0, WORLD, MPI_STATUS_IGNORE);
+}
+/* Only sends, to the one that dies, which never receives: the flood is held back, then in vain. */
+static int flood(void) {
+    MPI_Request request;
+    if (rank == 1) return usleep(1000);
+    TRY(MPI_Isend(in, 1000, MPI_DOUBLE, 1, 0, WORLD, &request));
+    return MPI_Wait(&request, MPI_STATUS_IGNORE);
+}
+static int any_source(void) {
+    TRY(MPI_Send(in, 1, MPI_DOUBLE, right, 0, WORLD));
+    return MPI_Recv(out, 1, MPI_DOUBLE, MPI_ANY_SOURCE, MPI_ANY_TAG, WORLD, MPI_STATUS_IGNORE);
+}
+static int probe(void) {
+    MPI_Status status;
+    TRY(MPI_Send(in, 1, MPI_DOUBLE, right, 0, WORLD));
+    TRY(MPI_Probe(left, 0, WORLD, &status));
+    return MPI_Recv(out, 1, MPI_DOUBLE, left, 0, WORLD, &status);
+}
+static int iprobe(void) {
+    int flag = 0;
+    MPI_Status status;
+    TRY(MPI_Send(in, 1, MPI_DOUBLE, right, 0, WORLD));
+    while (!flag) TRY(MPI_Iprobe(MPI_ANY_SOURCE, MPI_ANY_TAG, WORLD, &flag, &status));
+    return MPI_Recv(out, 1, MPI_DOUBLE, left, 0, WORLD, &status);
+}
+static int mprobe(void) {
+    MPI_Message message;
+    MPI_Request request;
+    TRY(MPI_Isend(in, 5000, MPI_DOUBLE, right, 0, WORLD, &request));
+    TRY(MPI_Mprobe(left, 0, WORLD, &message, MPI_STATUS_IGNORE));
+    TRY(MPI_Mrecv(out, 5000, MPI_DOUBLE, &message, MPI_STATUS_IGNORE));
+    return MPI_Wait(&request, MPI_STATUS_IGNORE);
+}
+
+/* ---- forms of waiting, for a receive and a send */
+
+static int pair(MPI_Request *requests) {
+    TRY(MPI_Irecv(out, 3000, MPI_DOUBLE, left, 0, WORLD, &requests[0]));
+    return MPI_Isend(in, 3000, MPI_DOUBLE, right, 0, WORLD, &requests[1]);
+}
+static int waitall(void) {
     MPI_Request requests[2];
-    if (!strcmp(op, "sendrecv"))
-        return MPI_Sendrecv(in, 10, MPI_DOUBLE, right, 0, out, 10, MPI_DOUBLE, left, 0, MPI_COMM_WORLD,
-                            MPI_STATUS_IGNORE);
-    if (!strcmp(op, "rendezvous"))
-        return MPI_Sendrecv(in, COUNT, MPI_DOUBLE, right, 0, out, COUNT, MPI_DOUBLE, left, 0,
-                            MPI_COMM_WORLD, MPI_STATUS_IGNORE);
-    if (!strcmp(op, "ssend")) {
-        int error = MPI_Irecv(out, 10, MPI_DOUBLE, left, 0, MPI_COMM_WORLD, requests);
-        if (!error) error = MPI_Ssend(in, 10, MPI_DOUBLE, right, 0, MPI_COMM_WORLD);
-        return error ? error : MPI_Wait(requests, MPI_STATUS_IGNORE);
+    TRY(pair(requests));
+    return MPI_Waitall(2, requests, MPI_STATUSES_IGNORE);
+}
+static int waitany(void) {
+    MPI_Request requests[2];
+    int index;
+    TRY(pair(requests));
+    TRY(MPI_Waitany(2, requests, &index, MPI_STATUS_IGNORE));
+    return MPI_Waitany(2, requests, &index, MPI_STATUS_IGNORE);
+}
+static int waitsome(void) {
+    MPI_Request requests[2];
+    int over = 0, count, indices[2];
+    TRY(pair(requests));
+    for (; over < 2; over += count)
+        TRY(MPI_Waitsome(2, requests, &count, indices, MPI_STATUSES_IGNORE));
+    return MPI_SUCCESS;
+}
+static int test(void) {
+    MPI_Request requests[2];
+    int flag = 0;
+    TRY(pair(requests));
+    while (!flag) TRY(MPI_Test(&requests[0], &flag, MPI_STATUS_IGNORE));
+    return MPI_Wait(&requests[1], MPI_STATUS_IGNORE);
+}
+static int testall(void) {
+    MPI_Request requests[2];
+    int flag = 0;
+    TRY(pair(requests));
+    while (!flag) TRY(MPI_Testall(2, requests, &flag, MPI_STATUSES_IGNORE));
+    return MPI_SUCCESS;
+}
+static int persistent_p2p(void) {
+    if (persistent[0] == MPI_REQUEST_NULL) {
+        TRY(MPI_Recv_init(out, 3000, MPI_DOUBLE, left, 0, WORLD, &persistent[0]));
+        TRY(MPI_Send_init(in, 3000, MPI_DOUBLE, right, 0, WORLD, &persistent[1]));
     }
-    if (!strcmp(op, "any_source")) {
-        int error = MPI_Send(in, 1, MPI_DOUBLE, right, 0, MPI_COMM_WORLD);
-        return error ? error : MPI_Recv(out, 1, MPI_DOUBLE, MPI_ANY_SOURCE, MPI_ANY_TAG, MPI_COMM_WORLD,
-                                        MPI_STATUS_IGNORE);
+    TRY(MPI_Startall(2, persistent));
+    return MPI_Waitall(2, persistent, MPI_STATUSES_IGNORE);
+}
+static int partitioned(void) {
+    int part;
+    if (persistent[0] == MPI_REQUEST_NULL) {
+        TRY(MPI_Precv_init(out, 4, 500, MPI_DOUBLE, left, 0, WORLD, MPI_INFO_NULL, &persistent[0]));
+        TRY(MPI_Psend_init(in, 4, 500, MPI_DOUBLE, right, 0, WORLD, MPI_INFO_NULL, &persistent[1]));
     }
-    if (!strcmp(op, "probe")) {
-        MPI_Status status;
-        int error = MPI_Send(in, 1, MPI_DOUBLE, right, 0, MPI_COMM_WORLD);
-        if (!error) error = MPI_Probe(left, 0, MPI_COMM_WORLD, &status);
-        return error ? error : MPI_Recv(out, 1, MPI_DOUBLE, left, 0, MPI_COMM_WORLD, &status);
+    TRY(MPI_Startall(2, persistent));
+    for (part = 0; part < 4; ++part) TRY(MPI_Pready(part, persistent[1]));
+    return MPI_Waitall(2, persistent, MPI_STATUSES_IGNORE);
+}
+
+/* ---- collectives */
+
+static int barrier(void) { return MPI_Barrier(WORLD); }
+static int bcast(void) { return MPI_Bcast(out, COUNT, MPI_DOUBLE, 1, WORLD); }
+static int reduce(void) { return MPI_Reduce(in, out, COUNT, MPI_DOUBLE, MPI_SUM, 0, WORLD); }
+static int allreduce(void) { return MPI_Allreduce(in, out, COUNT, MPI_DOUBLE, MPI_SUM, WORLD); }
+static int allreduce_small(void) { return MPI_Allreduce(in, out, 1, MPI_DOUBLE, MPI_SUM, WORLD); }
+static int gather(void) {
+    int n = COUNT / size;
+    return MPI_Gather(in, n, MPI_DOUBLE, out, n, MPI_DOUBLE, 2, WORLD);
+}
+static int scatter(void) {
+    int n = COUNT / size;
+    return MPI_Scatter(in, n, MPI_DOUBLE, out, n, MPI_DOUBLE, 1, WORLD);
+}
+static int allgather(void) {
+    int n = COUNT / size;
+    return MPI_Allgather(in, n, MPI_DOUBLE, out, n, MPI_DOUBLE, WORLD);
+}
+static int alltoall(void) {
+    int n = COUNT / size;
+    return MPI_Alltoall(in, n, MPI_DOUBLE, out, n, MPI_DOUBLE, WORLD);
+}
+static int reduce_scatter(void) {
+    return MPI_Reduce_scatter_block(in, out, COUNT / size, MPI_DOUBLE, MPI_SUM, WORLD);
+}
+static int scan(void) { return MPI_Scan(in, out, COUNT, MPI_DOUBLE, MPI_SUM, WORLD); }
+static int exscan(void) { return MPI_Exscan(in, out, COUNT, MPI_DOUBLE, MPI_SUM, WORLD); }
+static int iallreduce(void) {
+    MPI_Request request;
+    TRY(MPI_Iallreduce(in, out, COUNT, MPI_DOUBLE, MPI_SUM, WORLD, &request));
+    return MPI_Wait(&request, MPI_STATUS_IGNORE);
+}
+static int ibarrier_test(void) {
+    MPI_Request request;
+    int flag = 0;
+    TRY(MPI_Ibarrier(WORLD, &request));
+    while (!flag) TRY(MPI_Test(&request, &flag, MPI_STATUS_IGNORE));
+    return MPI_SUCCESS;
+}
+static int several(void) {
+    MPI_Request requests[3];
+    int n = COUNT / size;
+    TRY(MPI_Ibcast(out, 100, MPI_DOUBLE, 1, WORLD, &requests[0]));
+    TRY(MPI_Ialltoall(in, n, MPI_DOUBLE, out + 100, n - 100, MPI_DOUBLE, WORLD, &requests[1]));
+    TRY(MPI_Ireduce(in, cells, 10, MPI_DOUBLE, MPI_SUM, 0, WORLD, &requests[2]));
+    return MPI_Waitall(3, requests, MPI_STATUSES_IGNORE);
+}
+static int persistent_allreduce(void) {
+    if (persistent[0] == MPI_REQUEST_NULL)
+        TRY(MPI_Allreduce_init(in, out, COUNT, MPI_DOUBLE, MPI_SUM, WORLD, MPI_INFO_NULL,
+                               &persistent[0]));
+    TRY(MPI_Start(&persistent[0]));
+    return MPI_Wait(&persistent[0], MPI_STATUS_IGNORE);
+}
+static int neighbors(void) {
+    static MPI_Comm ring = MPI_COMM_NULL;
+    int periodic = 1;
+    if (ring == MPI_COMM_NULL) TRY(MPI_Cart_create(WORLD, 1, &size, &periodic, 0, &ring));
+    return MPI_Neighbor_allgather(in, 2000, MPI_DOUBLE, out, 2000, MPI_DOUBLE, ring);
+}
+
+/* ---- communicators: the world with nobody's part missing, and two groups that talk */
+
+static int split(void) {
+    MPI_Comm made;
+    TRY(MPI_Comm_split(WORLD, rank % 2, rank, &made));
+    return MPI_Comm_free(&made);
+}
+static int comm_dup(void) {
+    MPI_Comm made;
+    TRY(MPI_Comm_dup(WORLD, &made));
+    TRY(MPI_Barrier(made));
+    return MPI_Comm_free(&made);
+}
+static int make_inter(void) {
+    MPI_Comm half;
+    if (inter != MPI_COMM_NULL) return MPI_SUCCESS;
+    TRY(MPI_Comm_split(WORLD, rank == 1, rank, &half));
+    return MPI_Intercomm_create(half, 0, WORLD, rank == 1 ? 0 : 1, 9, &inter);
+}
+static int inter_barrier(void) {
+    TRY(make_inter());
+    return MPI_Barrier(inter);
+}
+static int inter_allreduce(void) {
+    TRY(make_inter());
+    return MPI_Allreduce(in, out, 5000, MPI_DOUBLE, MPI_SUM, inter);
+}
+static int inter_sendrecv(void) {
+    TRY(make_inter());
+    if (rank == 2) return usleep(1000);
+    return MPI_Sendrecv(in, 5000, MPI_DOUBLE, 0, 0, out, 5000, MPI_DOUBLE, 0, 0, inter,
+                        MPI_STATUS_IGNORE);
+}
+
+/* ---- windows, over own memory (commands to the target) and allocated ones (shared on one node) */
+
+static int make_window(int allocated) {
+    if (window != MPI_WIN_NULL) return MPI_SUCCESS;
+    if (allocated)
+        TRY(MPI_Win_allocate(COUNT * sizeof(double), sizeof(double), MPI_INFO_NULL, WORLD, &cells,
+                             &window));
+    else
+        TRY(MPI_Win_create(cells, COUNT * sizeof(double), sizeof(double), MPI_INFO_NULL, WORLD, &window));
+    return MPI_Win_set_errhandler(window, twin == MPI_COMM_NULL ? MPI_ERRORS_ARE_FATAL
+                                                                 : MPI_ERRORS_RETURN);
+}
+static int fence_put(int allocated) {
+    TRY(make_window(allocated));
+    TRY(MPI_Win_fence(0, window));
+    TRY(MPI_Put(in, 5000, MPI_DOUBLE, right, 0, 5000, MPI_DOUBLE, window));
+    return MPI_Win_fence(0, window);
+}
+static int rma_fence(void) { return fence_put(0); }
+static int rma_fence_allocated(void) { return fence_put(1); }
+static int lock_add(int allocated, int type) {
+    TRY(make_window(allocated));
+    TRY(MPI_Win_lock(type, 1, 0, window));
+    TRY(MPI_Accumulate(in, 100, MPI_DOUBLE, 1, 0, 100, MPI_DOUBLE, MPI_SUM, window));
+    TRY(MPI_Get(out, 100, MPI_DOUBLE, 1, 200, 100, MPI_DOUBLE, window));
+    TRY(MPI_Win_flush(1, window));
+    return MPI_Win_unlock(1, window);
+}
+static int rma_lock(void) { return lock_add(0, MPI_LOCK_EXCLUSIVE); }
+static int rma_lock_shared(void) { return lock_add(0, MPI_LOCK_SHARED); }
+static int rma_lock_allocated(void) { return lock_add(1, MPI_LOCK_EXCLUSIVE); }
+/* Rank 1 dies holding the lock of rank 0 that the others want. */
+static int rma_holder(void) {
+    static int round;
+    TRY(make_window(0));
+    TRY(MPI_Win_lock(MPI_LOCK_EXCLUSIVE, 0, 0, window));
+    TRY(MPI_Put(in, 1, MPI_DOUBLE, 0, 0, 1, MPI_DOUBLE, window));
+    if (rank == 1 && ++round == 60) raise(SIGKILL);
+    return MPI_Win_unlock(0, window);
+}
+static int rma_get(void) {
+    MPI_Request request;
+    static int open;
+    TRY(make_window(0));
+    if (!open) TRY(MPI_Win_lock_all(0, window));
+    open = 1;
+    TRY(MPI_Rget(out, 5000, MPI_DOUBLE, right, 0, 5000, MPI_DOUBLE, window, &request));
+    return MPI_Wait(&request, MPI_STATUS_IGNORE);
+}
+static int rma_pscw(void) {
+    static MPI_Group before = MPI_GROUP_NULL, after = MPI_GROUP_NULL;
+    TRY(make_window(0));
+    if (before == MPI_GROUP_NULL) {
+        MPI_Group all;
+        TRY(MPI_Comm_group(WORLD, &all));
+        TRY(MPI_Group_incl(all, 1, &left, &before));
+        TRY(MPI_Group_incl(all, 1, &right, &after));
     }
-    if (!strcmp(op, "waitany")) {
-        int index, error;
-        MPI_Irecv(out, 1, MPI_DOUBLE, left, 0, MPI_COMM_WORLD, &requests[0]);
-        MPI_Isend(in, 1, MPI_DOUBLE, right, 0, MPI_COMM_WORLD, &requests[1]);
-        error = MPI_Waitany(2, requests, &index, MPI_STATUS_IGNORE);
-        return error ? error : MPI_Waitany(2, requests, &index, MPI_STATUS_IGNORE);
+    TRY(MPI_Win_post(before, 0, window));
+    TRY(MPI_Win_start(after, 0, window));
+    TRY(MPI_Put(in, 5000, MPI_DOUBLE, right, 0, 5000, MPI_DOUBLE, window));
+    TRY(MPI_Win_complete(window));
+    return MPI_Win_wait(window);
+}
+static int rma_make(void) {
+    double *memory;
+    MPI_Win made;
+    TRY(MPI_Win_allocate(1 << 16, 1, MPI_INFO_NULL, WORLD, &memory, &made));
+    return MPI_Win_free(&made);
+}
+
+static int compute(void) { return usleep(1000); }
+
+/* Before MPI_Init and in MPI_Finalize: each rank has its part in main(). */
+static int init(void) { return MPI_SUCCESS; }
+static int finalize(void) { return MPI_SUCCESS; }
+
+#define OPERATION(name) {#name, name}
+static const struct { const char *name; int (*round)(void); } operations[] = {
+    OPERATION(sendrecv), OPERATION(rendezvous), OPERATION(ssend), OPERATION(bsend), OPERATION(flood),
+    OPERATION(any_source), OPERATION(probe), OPERATION(iprobe), OPERATION(mprobe),
+    OPERATION(waitall), OPERATION(waitany), OPERATION(waitsome), OPERATION(test), OPERATION(testall),
+    OPERATION(persistent_p2p), OPERATION(partitioned),
+    OPERATION(barrier), OPERATION(bcast), OPERATION(reduce), OPERATION(allreduce),
+    OPERATION(allreduce_small), OPERATION(gather), OPERATION(scatter), OPERATION(allgather),
+    OPERATION(alltoall), OPERATION(reduce_scatter), OPERATION(scan), OPERATION(exscan),
+    OPERATION(iallreduce), OPERATION(ibarrier_test), OPERATION(several),
+    OPERATION(persistent_allreduce), OPERATION(neighbors),
+    OPERATION(split), OPERATION(comm_dup),
+    OPERATION(inter_barrier), OPERATION(inter_allreduce), OPERATION(inter_sendrecv),
+    OPERATION(rma_fence), OPERATION(rma_fence_allocated), OPERATION(rma_lock),
+    OPERATION(rma_lock_shared), OPERATION(rma_lock_allocated), OPERATION(rma_holder),
+    OPERATION(rma_get), OPERATION(rma_pscw), OPERATION(rma_make),
+    OPERATION(compute), OPERATION(init), OPERATION(finalize)};
+enum { operation_count = sizeof operations / sizeof *operations };
+
+static void begin(const char *how, int early) {
+    const char *id = getenv("POMONA_JOB_ID"), *place = getenv("POMONA_JOB_RANK");
+    rank = place ? atoi(place) : 0;
+    printf("process %d job %s\n", (int)getpid(), id ? id : "?");
+    fflush(stdout);
+    if (early) {
+        alive();
+        usleep(200000);
+        if (rank == 1) raise(SIGKILL);
     }
-    if (!strcmp(op, "barrier")) return MPI_Barrier(MPI_COMM_WORLD);
-    if (!strcmp(op, "bcast")) return MPI_Bcast(out, COUNT, MPI_DOUBLE, 1, MPI_COMM_WORLD);
-    if (!strcmp(op, "reduce"))
-        return MPI_Reduce(in, out, COUNT, MPI_DOUBLE, MPI_SUM, 0, MPI_COMM_WORLD);
-    if (!strcmp(op, "allreduce"))
-        return MPI_Allreduce(in, out, COUNT, MPI_DOUBLE, MPI_SUM, MPI_COMM_WORLD);
-    if (!strcmp(op, "allgather"))
-        return MPI_Allgather(in, n, MPI_DOUBLE, out, n, MPI_DOUBLE, MPI_COMM_WORLD);
-    if (!strcmp(op, "alltoall"))
-        return MPI_Alltoall(in, n, MPI_DOUBLE, out, n, MPI_DOUBLE, MPI_COMM_WORLD);
-    if (!strcmp(op, "scan"))
-        return MPI_Scan(in, out, COUNT, MPI_DOUBLE, MPI_SUM, MPI_COMM_WORLD);
-    if (!strcmp(op, "iallreduce")) {
-        int error = MPI_Iallreduce(in, out, COUNT, MPI_DOUBLE, MPI_SUM, MPI_COMM_WORLD, requests);
-        return error ? error : MPI_Wait(requests, MPI_STATUS_IGNORE);
+    MPI_Init(NULL, NULL);
+    MPI_Comm_rank(WORLD, &rank);
+    MPI_Comm_size(WORLD, &size);
+    left = (rank + size - 1) % size;
+    right = (rank + 1) % size;
+    twin = MPI_COMM_NULL;
+    if (strcmp(how, "fatal") != 0) {
+        MPI_Comm_set_errhandler(WORLD, MPI_ERRORS_RETURN);
+        twin = WORLD;
     }
-    if (!strcmp(op, "split")) {
-        MPI_Comm made;
-        int error = MPI_Comm_split(MPI_COMM_WORLD, rank % 2, rank, &made);
-        return error ? error : MPI_Comm_free(&made);
-    }
-    if (!strcmp(op, "compute")) return usleep(1000), MPI_SUCCESS;
-    fprintf(stderr, "unknown operation %s\n", op);
-    exit(2);
+    in = calloc(COUNT, sizeof *in);
+    out = calloc(COUNT, sizeof *out);
+    cells = calloc(COUNT, sizeof *cells);
 }
 
 int main(int argc, char **argv) {
+    const char *how = argc > 2 ? argv[2] : "fatal";
+    int (*one_round)(void) = NULL;
+    int i, error = 0;
     long round;
-    const char *op = argc > 1 ? argv[1] : "allreduce";
-    MPI_Init(&argc, &argv);
-    MPI_Comm_rank(MPI_COMM_WORLD, &rank);
-    MPI_Comm_size(MPI_COMM_WORLD, &size);
-    if (argc > 2 && !strcmp(argv[2], "return"))
-        MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN);
-    in = calloc(COUNT, sizeof *in);
-    out = calloc(COUNT, sizeof *out);
-    for (round = 0;; ++round) {
-        int error;
-        if (round == 20) {
-            printf("alive %d\n", rank);
-            fflush(stdout);
-        }
-        if (round == 100 && rank == 1) raise(SIGKILL);
-        error = one_round(op);
-        if (error) {
-            fprintf(stderr, "rank %d saw error %d\n", rank, error);
-            MPI_Abort(MPI_COMM_WORLD, 3);
-        }
+    for (i = 0; i < operation_count; ++i) {
+        if (argc < 2) puts(operations[i].name);
+        else if (!strcmp(argv[1], operations[i].name)) one_round = operations[i].round;
     }
+    if (argc < 2) return 0;
+    if (!one_round) return fprintf(stderr, "unknown operation %s\n", argv[1]), 2;
+    begin(how, one_round == init);
+    if (one_round == init) one_round = barrier;
+    for (round = 0; !error; ++round) {
+        if (round == 20 && strcmp(argv[1], "init") != 0) {
+            alive();
+            MPI_Barrier(WORLD); /* nobody dies before all have told */
+        }
+        if (one_round == finalize && round > 20) break;
+        if (round == 100 && rank == 1 && strcmp(how, "live") != 0) raise(SIGKILL);
+        error = one_round();
+    }
+    if (!error) { /* finalize: rank 1 never gets there */
+        if (rank != 1) MPI_Finalize();
+        else usleep(300000), raise(SIGKILL);
+        return 0;
+    }
+    fprintf(stderr, "rank %d saw error %d\n", rank, error);
+    MPI_Abort(WORLD, 3);
 }
