@@ -7,6 +7,7 @@
 #include "btl/base/kept_file.h"
 #include "btl/base/links_file.h"
 #include "btl/base/params.h"
+#include "pmix/cores.h"
 #include "pmix/origin.h"
 #include "pmix/pmix_server.h"
 
@@ -98,8 +99,11 @@ bool Launcher::plan() {
         slots_ += host.slots > 0 ? host.slots : cores;
     }
     if (slots_ == 0) slots_ = cores;
-    if (options_.programs.size() == 1 && options_.programs[0].count == 0)
-        options_.programs[0].count = slots_;
+    if (options_.programs.size() == 1 && options_.programs[0].count == 0) {
+        // A rank on a slow core would hold up the others.
+        int fast = options_.hosts.empty() ? performance_processors() : 0;
+        options_.programs[0].count = fast > 0 ? std::min(fast, slots_) : slots_;
+    }
     for (size_t p = 0; p < options_.programs.size(); ++p)
         for (int i = 0; i < options_.programs[p].count; ++i) {
             Process& process = processes_.emplace_back();
