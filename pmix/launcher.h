@@ -57,6 +57,7 @@ private:
     bool offer_pmix();
     void common_environment();
     void hand_links();
+    std::string measured_links() const;
     std::vector<std::string> environment_of(const Process& process) const;
     void show_plan() const;
     void explain_missing(const Process& process, const Error& error) const;

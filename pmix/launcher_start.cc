@@ -210,20 +210,30 @@ void Launcher::common_environment() {
 
 // The costs of links as measured on this machine, unless the user said some: ranks do not read the
 // file, so that all choose alike. Without a file, or with one of another machine, estimates serve.
+// How many ranks share a core is said here too, as ranks cannot tell for all others.
 void Launcher::hand_links() {
     std::vector<const char*> entries;
     for (const std::string& entry : common_) entries.push_back(entry.c_str());
     entries.push_back(nullptr);
     if (!read_params(entries.data(), [](const std::string&) {}).links.empty()) return;
+    std::string links = measured_links();
+    if (oversubscribed_)
+        links += format("{}crowd={:.2f}", links.empty() ? "" : ",",
+                        static_cast<double>(size_) / usable_cores());
+    if (!links.empty()) set(common_, param_variable("links"), links);
+}
+
+std::string Launcher::measured_links() const {
     std::string path = cache_path(environment_, "links");
-    if (path.empty()) return;
+    if (path.empty()) return "";
     auto kept = load_links(path);
-    if (kept.ok()) return set(common_, param_variable("links"), kept->text);
+    if (kept.ok()) return kept->text;
     if (kept.error().code == Code::malformed)
         remark(format("{} is ignored: it does not parse; pomona tune writes it anew", path));
     else if (options_.verbose)
         say(format("costs of links are estimates: {}; pomona tune measures them",
                    kept.error().text()));
+    return "";
 }
 
 std::vector<std::string> Launcher::environment_of(const Process& process) const {

@@ -14,6 +14,7 @@
 
 #include <CLI/CLI.hpp>
 
+#include <algorithm>
 #include <cstdio>
 #include <cstdlib>
 #include <sys/utsname.h>
@@ -144,8 +145,14 @@ static int cost(const CostOptions& options) {
         return 2;
     }
     std::string source;
-    coll::Machine machine = coll::Machine::of(current_links(options.links, source),
-                                              options.machine != "tcp", options.machine == "cluster");
+    coll::Links links = current_links(options.links, source);
+    int cores = std::max(1, static_cast<int>(std::thread::hardware_concurrency()));
+    if (source != "given" && options.machine != "cluster" && options.ranks > cores) {
+        links.crowd = static_cast<double>(options.ranks) / cores;  // as mpirun would say it
+        source += format(", {:.2g} ranks a core", links.crowd);
+    }
+    coll::Machine machine =
+        coll::Machine::of(links, options.machine != "tcp", options.machine == "cluster");
     shape.size = options.ranks;
     shape.element = 4;
     shape.count = (scratch.eager_max + 3) / 4;

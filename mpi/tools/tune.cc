@@ -5,12 +5,14 @@
 #include "btl/base/kept_file.h"
 #include "btl/base/links_file.h"
 
+#include <algorithm>
 #include <cerrno>
 #include <cmath>
 #include <cstdio>
 #include <cstring>
 #include <ctime>
 #include <fcntl.h>
+#include <sched.h>
 #include <spawn.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -40,7 +42,9 @@ void print(const std::string& text) { std::fputs(text.c_str(), stdout); }
 void complain(const std::string& text) { std::fprintf(stderr, "pomona tune: %s\n", text.c_str()); }
 
 struct Reading {
+    const char* name;
     const char* transport;
+    bool one_core;  // both ranks share it: what a turn costs
     LinkMeasurement measured;
     coll::Link link;
 };
@@ -77,23 +81,41 @@ std::string output_of(const std::vector<std::string>& command) {
     return out;
 }
 
+// From here on this process, and what it starts, may use one core or (false) those of the start.
+// False where the system has no such thing (macOS).
+bool use_one_core(bool one) {
+#if defined(__linux__)
+    static cpu_set_t all;
+    static bool known = sched_getaffinity(0, sizeof all, &all) == 0;
+    cpu_set_t set = all;
+    for (int cpu = 0, kept = 0; one && cpu < CPU_SETSIZE; ++cpu)
+        if (CPU_ISSET(cpu, &set) && kept++) CPU_CLR(cpu, &set);
+    return known && sched_setaffinity(0, sizeof set, &set) == 0;
+#else
+    return !one;
+#endif
+}
+
 bool measure(Reading& reading) {
     std::string program = program_path();
     std::vector<std::string> command{program.substr(0, program.rfind('/')) + "/mpirun", "-q", "-n",
                                      "2"};
 #if defined(__linux__)
     // Two ranks that wake each other may share a core when they are not bound. macOS binds none.
-    if (sysconf(_SC_NPROCESSORS_ONLN) > 1)
+    if (!reading.one_core && sysconf(_SC_NPROCESSORS_ONLN) > 1)
         command.insert(command.end(), {"--bind-to", "core"});
 #endif
     command.insert(command.end(), {"--pmix", "off", "--set", "links=built-in", "--set",
                                    pomona::format("transports=self,{}", reading.transport), program,
                                    "tune", "--rank"});
-    if (parse_measurement(output_of(command), reading.measured)) {
+    if (!use_one_core(reading.one_core)) return false;
+    std::string found = output_of(command);
+    use_one_core(false);
+    if (parse_measurement(found, reading.measured)) {
         reading.link = fit_link(reading.measured.points, reading.measured.gap_ns);
         return true;
     }
-    complain(pomona::format("The links of transport {} could not be measured", reading.transport));
+    complain(pomona::format("The links of {} could not be measured", reading.name));
     return false;
 }
 
@@ -109,45 +131,63 @@ double model_ns(const coll::Link& link, size_t bytes) {
 
 void print_tables(const std::vector<Reading>& readings, const coll::Links& links) {
     for (const Reading& each : readings) {
-        print(pomona::format("{}: half a round trip between 2 ranks, and the line L + 2o + n G\n"
-                             "  {:>8}  {:>12}  {:>12}  {:>5}\n", each.transport, "size",
-                             "measured us", "model us", "ratio"));
+        print(
+            pomona::format("{}: half a round trip between 2 ranks, and the line L + 2o + n G\n"
+                           "  {:>8}  {:>12}  {:>12}  {:>5}\n",
+                           each.name, "size", "measured us", "model us", "ratio"));
         for (const LinkPoint& point : each.measured.points) {
             double model = model_ns(each.link, point.bytes);
-            print(pomona::format("  {:>8}  {:>12.3f}  {:>12.3f}  {:>5.2f}\n", size_name(point.bytes),
-                                 point.ns / 1000, model / 1000, model / point.ns));
+            print(pomona::format("  {:>8}  {:>12.3f}  {:>12.3f}  {:>5.2f}\n",
+                                 size_name(point.bytes), point.ns / 1000, model / 1000,
+                                 model / point.ns));
         }
-        print(pomona::format("  L = {:.0f} ns, o = {:.0f} ns (a stream of 8-byte messages: {:.0f} ns "
-                             "each), G = {:.4f} ns per byte\n", each.link.latency_ns,
-                             each.link.overhead_ns, each.measured.gap_ns, each.link.byte_ns));
+        print(pomona::format(
+            "  L = {:.0f} ns, o = {:.0f} ns (a stream of 8-byte messages: {:.0f} ns "
+            "each), G = {:.4f} ns per byte\n",
+            each.link.latency_ns, each.link.overhead_ns, each.measured.gap_ns, each.link.byte_ns));
     }
     const LinkMeasurement& local = readings[0].measured;
-    print(pomona::format("copy: {:.4f} ns per byte in the cache (taken), {:.4f} in memory\n"
-                         "reduce (sum of floats): {:.4f} in the cache (taken), {:.4f} in memory\n",
-                         local.copy_near, local.copy_far, local.reduce_near, local.reduce_far));
+    double load = 0;
+    if (getloadavg(&load, 1) == 1 && load > 0.5 * sysconf(_SC_NPROCESSORS_ONLN))
+        complain(pomona::format(
+            "This machine is busy (load {:.1f}): figures may be too high; measure again "
+            "when it rests",
+            load));
+    print(
+        pomona::format("copy: {:.4f} ns per byte in the cache (taken), {:.4f} in memory\n"
+                       "reduce (sum of floats): {:.4f} in the cache (taken), {:.4f} in memory\n",
+                       local.copy_near, local.copy_far, local.reduce_near, local.reduce_far));
+    print(pomona::format("switch: {:.0f} ns until a receiver's turn, where ranks share a core{}\n",
+                         links.switch_ns, readings.size() < 3 ? " (an estimate)" : ""));
     print(pomona::format("links={}\n", coll::links_text(links)));
 }
 
 void print_json(const std::vector<Reading>& readings, const KeptLinks& kept) {
     std::string machine = kept.machine;
     std::erase_if(machine, [](char c) { return c == '"' || c == '\\'; });
-    print(pomona::format("{{\n \"machine\": \"{}\",\n \"date\": \"{}\",\n \"links\": \"{}\",\n"
-                         " \"transports\": [\n", machine, kept.date, kept.text));
+    print(
+        pomona::format("{{\n \"machine\": \"{}\",\n \"date\": \"{}\",\n \"links\": \"{}\",\n"
+                       " \"links_measured\": [\n",
+                       machine, kept.date, kept.text));
     for (const Reading& each : readings) {
-        print(pomona::format("  {{\"transport\": \"{}\", \"L_ns\": {:.2f}, \"o_ns\": {:.2f}, "
-                             "\"G_ns\": {:.5f}, \"gap_ns\": {:.2f}, \"sizes\": [\n", each.transport,
-                             each.link.latency_ns, each.link.overhead_ns, each.link.byte_ns,
-                             each.measured.gap_ns));
+        print(
+            pomona::format("  {{\"link\": \"{}\", \"L_ns\": {:.2f}, \"o_ns\": {:.2f}, "
+                           "\"G_ns\": {:.5f}, \"gap_ns\": {:.2f}, \"sizes\": [\n",
+                           each.name, each.link.latency_ns, each.link.overhead_ns,
+                           each.link.byte_ns, each.measured.gap_ns));
         for (const LinkPoint& point : each.measured.points)
-            print(pomona::format("   {{\"bytes\": {}, \"measured_ns\": {:.2f}, \"model_ns\": {:.2f}}}"
-                                 "{}\n", point.bytes, point.ns, model_ns(each.link, point.bytes),
-                                 &point == &each.measured.points.back() ? "" : ","));
+            print(
+                pomona::format("   {{\"bytes\": {}, \"measured_ns\": {:.2f}, \"model_ns\": {:.2f}}}"
+                               "{}\n",
+                               point.bytes, point.ns, model_ns(each.link, point.bytes),
+                               &point == &each.measured.points.back() ? "" : ","));
         print(&each == &readings.back() ? "  ]}\n" : "  ]},\n");
     }
     const LinkMeasurement& local = readings[0].measured;
-    print(pomona::format(" ],\n \"ns_per_byte\": {{\"copy_cache\": {:.5f}, \"copy_memory\": {:.5f}, "
-                         "\"reduce_cache\": {:.5f}, \"reduce_memory\": {:.5f}}}\n}}\n",
-                         local.copy_near, local.copy_far, local.reduce_near, local.reduce_far));
+    print(
+        pomona::format(" ],\n \"ns_per_byte\": {{\"copy_cache\": {:.5f}, \"copy_memory\": {:.5f}, "
+                       "\"reduce_cache\": {:.5f}, \"reduce_memory\": {:.5f}}}\n}}\n",
+                       local.copy_near, local.copy_far, local.reduce_near, local.reduce_far));
 }
 
 std::string today() {
@@ -163,10 +203,16 @@ std::string today() {
 
 int tune(const TuneOptions& options, const std::string& path) {
     if (options.once && !path.empty() && load_links(path).ok()) return 0;
-    std::vector<Reading> readings{{"shm", {}, {}}, {"tcp", {}, {}}};
+    std::vector<Reading> readings{{"shm", "shm", false, {}, {}}, {"tcp", "tcp", false, {}, {}}};
     for (Reading& each : readings)
         if (!measure(each)) return 1;
     coll::Links links;
+    Reading shared{"shm on one core", "shm", true, {}, {}};
+    if (use_one_core(true) && use_one_core(false) && measure(shared)) {
+        links.switch_ns =
+            std::max(shared.measured.points[0].ns - readings[0].measured.points[0].ns, 0.0);
+        readings.push_back(shared);
+    }
     links.shm = readings[0].link, links.tcp = readings[1].link;
     links.copy_ns = readings[0].measured.copy_near;
     links.reduce_ns = readings[0].measured.reduce_near;

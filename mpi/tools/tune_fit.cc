@@ -47,14 +47,12 @@ bool parse_measurement(std::string_view text, LinkMeasurement& measured) {
         double one = 0, two = 0;
         if (std::sscanf(line.c_str(), "half %lf %lf", &one, &two) == 2 && one >= 0)
             measured.points.push_back({static_cast<size_t>(one), two});
-        else if (std::sscanf(line.c_str(), "gap %lf", &one) == 1)
-            measured.gap_ns = one;
+        else if (std::sscanf(line.c_str(), "gap %lf", &one) == 1) measured.gap_ns = one;
         else if (std::sscanf(line.c_str(), "copy %lf %lf", &one, &two) == 2)
             measured.copy_near = one, measured.copy_far = two;
         else if (std::sscanf(line.c_str(), "reduce %lf %lf", &one, &two) == 2)
             measured.reduce_near = one, measured.reduce_far = two;
-        else
-            return false;
+        else return false;
     }
     return false;
 }

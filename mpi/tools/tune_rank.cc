@@ -17,11 +17,11 @@ namespace pomona {
 
 namespace {
 
-constexpr size_t sizes[] = {8, 64, 256, 1 << 10, 4 << 10, 16 << 10, 64 << 10, 256 << 10, 1 << 20,
-                            4 << 20};
+constexpr size_t sizes[] = {8,        64,       256,       1 << 10, 4 << 10,
+                            16 << 10, 64 << 10, 256 << 10, 1 << 20, 4 << 20};
 constexpr int window = 64;
 constexpr int rounds_min = 5, rounds_max = 200;
-constexpr Nanoseconds budget_ns = 700'000'000;
+constexpr Nanoseconds budget_ns = 500'000'000;
 constexpr size_t near_bytes = 64 << 10;  // two such arrays fit any second-level cache of today
 constexpr size_t far_bytes = 16 << 20;
 
@@ -128,8 +128,7 @@ private:
         for (int i = 0; i < window; ++i)
             if (rank_ == 0)
                 mpi_.isend(here_.get() + i * 8, 8, MPI_CHAR, 1, 2, MPI_COMM_WORLD, &requests[i]);
-            else
-                mpi_.irecv(here_.get() + i * 8, 8, MPI_CHAR, 0, 2, MPI_COMM_WORLD, &requests[i]);
+            else mpi_.irecv(here_.get() + i * 8, 8, MPI_CHAR, 0, 2, MPI_COMM_WORLD, &requests[i]);
         mpi_.waitall(window, requests, MPI_STATUSES_IGNORE);
         char answer = 0;
         if (rank_ == 0) mpi_.recv(&answer, 1, MPI_CHAR, 1, 2, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
@@ -145,8 +144,7 @@ private:
                 if (reduce)
                     mpi_.reduce_local(here_.get(), there_.get(), static_cast<int>(bytes / 4),
                                       MPI_FLOAT, MPI_SUM);
-                else
-                    std::memcpy(there_.get(), here_.get(), bytes);
+                else std::memcpy(there_.get(), here_.get(), bytes);
                 asm volatile("" ::: "memory");  // the copy is not left out
             }
             samples.push_back(static_cast<double>(clock_.now() - start) / calls);

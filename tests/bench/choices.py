@@ -95,8 +95,10 @@ class Choices:
                     choice = prices[0][0]
                     pooled = {name: list(self.times.get((ranks, collective, size, name), []))
                               for name, _ in prices}
-                    pooled[choice] += self.times[(ranks, collective, size, "auto")]
+                    pooled[choice] += self.times.get((ranks, collective, size, "auto"), [])
                     taken = {name: middle(values) for name, values in pooled.items() if values}
+                    if choice not in taken:
+                        continue  # fewer bytes than ranks
                     best = min(taken, key=taken.get)
                     out.append({"ranks": ranks, "collective": collective, "bytes": size,
                                 "choice": choice, "best": best, "ratio": taken[choice] / taken[best],

@@ -30,38 +30,30 @@ const char* const kHead =
     "not\n"
     "say `commutative`. Results are bitwise repeatable: the order of operations is part of the\n"
     "schedule and does not depend on when messages arrive.\n\n"
-    "## Costs of links\n"
-    "\n"
-    "For each kind of link L, o and G of the LogGP model, in ns and ns per byte, and the ns per "
-    "byte copied\n"
-    "and reduced in one core. The first of these that is there counts:\n"
-    "\n"
-    "1. the parameter `links`, as in `mpirun --set "
-    "links=shm=60:35:0.08,tcp=3000:1500:0.25,copy=0.05`: L:o:G of\n"
-    "   `shm`, `tcp` (the loopback) and `net` (between machines), `copy`, `reduce`; what is not "
-    "named keeps its\n"
-    "   built-in value, and `links=built-in` names nothing;\n"
-    "2. what `pomona tune` measured on this machine, in `~/.cache/pomona/links` (macOS:\n"
-    "   `~/Library/Caches/pomona/links`; `XDG_CACHE_HOME` comes before both). mpirun reads it once "
-    "and hands it\n"
-    "   to all ranks as the parameter, so that all choose alike. A file of another machine is "
-    "passed over;\n"
-    "3. the built-in estimates of `coll/cost.h`; always under other launchers, unless the "
-    "parameter is set.\n"
-    "\n"
-    "`pomona tune` takes about three seconds. Two ranks measure through MPI calls, over shared "
-    "memory and\n"
-    "over TCP, half of a round trip for 8 B to 4 MiB (medians of interleaved rounds), the time per "
-    "message in\n"
-    "streams of 64, and one core's copy and sum in its cache. The line L + 2o + n G is fitted to "
-    "the round trips\n"
-    "by least squares of relative errors, so that both ends count; the table that is printed shows "
-    "how well it\n"
-    "does at each size. o is the stream's time per message, at most half of the line's start, and "
-    "L the rest.\n"
-    "`net` is not measured. `pomona cost allreduce 1MiB` says in its first line whose costs it "
-    "reckons with.\n"
-    "\n"
+    R"(## Costs of links
+
+For each kind of link L, o and G of the LogGP model, in ns and ns per byte, and the ns per byte copied
+and reduced in one core. The first of these that is there counts:
+
+1. the parameter `links`, as in `mpirun --set links=shm=60:35:0.08,tcp=3000:1500:0.25,copy=0.05`: L:o:G of
+   `shm`, `tcp` (the loopback) and `net` (between machines), `copy`, `reduce`, `switch` and `crowd` (below);
+   what is not named keeps its built-in value, and `links=built-in` names nothing;
+2. what `pomona tune` measured on this machine, in `~/.cache/pomona/links` (macOS:
+   `~/Library/Caches/pomona/links`; `XDG_CACHE_HOME` comes before both). mpirun reads it once and hands it
+   to all ranks as the parameter, so that all choose alike. A file of another machine is passed over;
+3. the built-in estimates of `coll/cost.h`; always under other launchers, unless the parameter is set.
+
+`pomona tune` takes about three seconds. Two ranks measure through MPI calls, over shared memory and
+over TCP, half of a round trip for 8 B to 4 MiB (medians of interleaved rounds), the time per message in
+streams of 64, and one core's copy and sum in its cache. The line L + 2o + n G is fitted to the round trips
+by least squares of relative errors, so that both ends count; the table that is printed shows how well it
+does at each size. o is the stream's time per message, at most half of the line's start, and L the rest.
+Where ranks outnumber cores, mpirun adds `crowd=k`, k ranks a core: overhead, copies and reductions then
+take k times as long and a message waits `switch` ns for its receiver's turn, which is measured (on Linux)
+as what a round trip takes longer when both ranks share one core. `net` is not measured. `pomona cost
+allreduce 1MiB` says in its first line whose costs it reckons with.
+
+)"
     "## Letters\n\n"
     "`p` ranks; `lg` = log2 p rounded up, `down` the largest power of two up to p, `lgdown` its\n"
     "logarithm, `lgless` that of p-1 rounded up, `rest` 1 unless p is a power of two; `n` bytes of "

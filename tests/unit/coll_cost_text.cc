@@ -47,17 +47,40 @@ TEST(LinksText, comes_back_as_it_was_written) {
         for (Link* link : {&links.shm, &links.tcp, &links.net})
             *link = {number(100), number(10) + 1, number(100000)};
         links.copy_ns = number(100000), links.reduce_ns = number(100000);
+        links.switch_ns = number(10), links.crowd = number(100000);
         EXPECT_EQ(parsed(coll::links_text(links)), links) << coll::links_text(links);
     }
 }
 
 TEST(LinksText, says_what_is_wrong) {
-    for (const char* text :
-         {"shm", "shm=", "shm=1", "shm=1:2", "shm=1:2:3:4", "shm=1:2:x", "shm=-1:2:3", "shm=1:2:.5",
-          "shm=1:2:3.", "shm=1:2:3.4.5", "shm=1e3:2:3", "shm=nan:2:3", "shm=inf:1:1", "shm=0:0:1",
-          "shm=1:2:3,", ",shm=1:2:3", "shm=1:2:3,shm=1:2:3", "shm=1:2:3 ,copy=1", "SHM=1:2:3",
-          "copy=", "copy=1:2", "copy=0x1", "reduce=99999999999", "copy=1,reduce", "colour=3", "=",
-          "built-in,copy=1", "reduce=1111111111111111111111111111111111111111"}) {
+    for (const char* text : {"shm",
+                             "shm=",
+                             "shm=1",
+                             "shm=1:2",
+                             "shm=1:2:3:4",
+                             "shm=1:2:x",
+                             "shm=-1:2:3",
+                             "shm=1:2:.5",
+                             "shm=1:2:3.",
+                             "shm=1:2:3.4.5",
+                             "shm=1e3:2:3",
+                             "shm=nan:2:3",
+                             "shm=inf:1:1",
+                             "shm=0:0:1",
+                             "shm=1:2:3,",
+                             ",shm=1:2:3",
+                             "shm=1:2:3,shm=1:2:3",
+                             "shm=1:2:3 ,copy=1",
+                             "SHM=1:2:3",
+                             "copy=",
+                             "copy=1:2",
+                             "copy=0x1",
+                             "reduce=99999999999",
+                             "copy=1,reduce",
+                             "colour=3",
+                             "=",
+                             "built-in,copy=1",
+                             "reduce=1111111111111111111111111111111111111111"}) {
         std::string problem;
         auto links = coll::parse_links(text, problem);
         EXPECT_FALSE(links.ok()) << text;
@@ -79,10 +102,22 @@ TEST(LinksText, says_which_links_a_communicator_has) {
     EXPECT_EQ(one.reduce_ns, 5);
 }
 
+// Two ranks a core: half the speed, and every message waits for a turn; links between machines stay.
+TEST(LinksText, tells_of_crowded_cores) {
+    Links links = parsed("shm=1:10:100,net=3:3:3,copy=4,reduce=5,switch=1000,crowd=2");
+    coll::Machine crowded = coll::Machine::of(links, true, true);
+    EXPECT_EQ(crowded.near, (Link{1001, 20, 200}));
+    EXPECT_EQ(crowded.far, links.net);
+    EXPECT_EQ(crowded.copy_ns, 8);
+    EXPECT_EQ(crowded.reduce_ns, 10);
+    links.crowd = 0.5;  // more cores than ranks speed nothing up
+    EXPECT_EQ(coll::Machine::of(links, true, false).near, links.shm);
+}
+
 // Goal: measured costs decide. Method: the same call where latency is dear, and where bytes are.
 TEST(LinksText, decides_which_algorithm_serves) {
-    coll::Shape shape{.collective = coll::Collective::allreduce, .size = 16, .count = 16384,
-                      .element = 4};
+    coll::Shape shape{
+        .collective = coll::Collective::allreduce, .size = 16, .count = 16384, .element = 4};
     auto chosen = [&](const char* text) {
         return std::string(
             coll::select(shape, coll::Machine::of(parsed(text), true, false)).algorithm->name);
@@ -124,8 +159,9 @@ TEST(LinksFile, refuses_what_is_none) {
           "pomona-links 1\ndate y\nmachine x\nz\n", "pomona-links 1\nmachine x\ndate y\nz\nmore\n",
           "pomona-links 1\nmachine x\ndate y\nz\r\n", "pomona-links 1\nmachine x\ndate y\nz\x7f\n"})
         EXPECT_FALSE(parse_links_file(text).ok()) << text;
-    EXPECT_FALSE(parse_links_file("pomona-links 1\nmachine x\ndate y\n" +
-                                  std::string(600, 'z') + "\n").ok());
+    EXPECT_FALSE(
+        parse_links_file("pomona-links 1\nmachine x\ndate y\n" + std::string(600, 'z') + "\n")
+            .ok());
 }
 
 TEST(LinksFit, finds_the_line_behind_its_points) {
@@ -156,9 +192,12 @@ TEST(LinksFit, weighs_short_messages_like_long_ones) {
 }
 
 TEST(LinksFit, makes_sense_of_any_points) {
-    for (std::vector<LinkPoint> points :
-         {std::vector<LinkPoint>{}, {{8, 100}}, {{8, 100}, {8, 100}}, {{8, 5000}, {1 << 20, 100}},
-          {{8, 0}, {64, 0}}, {{64, 1}, {1 << 20, 9e9}}}) {
+    for (std::vector<LinkPoint> points : {std::vector<LinkPoint>{},
+                                          {{8, 100}},
+                                          {{8, 100}, {8, 100}},
+                                          {{8, 5000}, {1 << 20, 100}},
+                                          {{8, 0}, {64, 0}},
+                                          {{64, 1}, {1 << 20, 9e9}}}) {
         Link link = fit_link(points, 70);
         EXPECT_GT(link.message_ns(), 0);
         EXPECT_GE(link.latency_ns, 0);
