@@ -9,6 +9,8 @@
 #include <cstring>
 
 #include <dirent.h>
+#include <fcntl.h>
+#include <sys/file.h>
 #include <sys/mman.h>
 #include <sys/random.h>
 #include <sys/stat.h>
@@ -24,6 +26,8 @@ std::string random_tag() {
     for (int i = 0; i < 8; ++i, bits >>= 5) out += "0123456789abcdefghijklmnopqrstuv"[bits & 31];
     return out;
 }
+
+constexpr int kLocalMost = 256;  // ranks on one machine (btl/shm)
 
 std::string path_for(std::string_view tag) {
     return format("{}/pomona-{}-{}", temporary_directory(), getuid(), tag);
@@ -51,6 +55,52 @@ Result<JobDirectory> make_job_directory() {
             return os_error(Code::io, "The job's directory cannot be made in TMPDIR or /tmp");
     }
     return Error{Code::io, "No unused name for the job's directory", -1, EEXIST};
+}
+
+namespace {
+std::string lock_of(const std::string& directory) { return directory + "/lock"; }
+}  // namespace
+
+// Locked before it has its name, so that nobody finds it free.
+Status hold_job_directory(const std::string& path) {
+    std::string unnamed = path + "/lock.new";
+    int descriptor = open(unnamed.c_str(), O_CREAT | O_EXCL | O_RDWR, 0600);
+    if (descriptor < 0) return os_error(Code::io, "No file can be made in the job's directory");
+    fcntl(descriptor, F_SETFD, FD_CLOEXEC);
+    // On file systems without locks the directory is never swept.
+    if (flock(descriptor, LOCK_EX | LOCK_NB) == 0 &&
+        rename(unnamed.c_str(), lock_of(path).c_str()) == 0)
+        return {};  // the system closes the descriptor when we end
+    close(descriptor);
+    unlink(unnamed.c_str());
+    return {};
+}
+
+int sweep_job_directories() {
+    std::string place = temporary_directory();
+    std::string prefix = format("pomona-{}-", getuid());
+    DIR* directory = opendir(place.c_str());
+    if (!directory) return 0;
+    int removed = 0;
+    while (dirent* entry = readdir(directory)) {
+        std::string_view name = entry->d_name;
+        if (!name.starts_with(prefix)) continue;
+        std::string path = format("{}/{}", place, name);
+        struct stat status{};
+        if (lstat(path.c_str(), &status) != 0 || !S_ISDIR(status.st_mode) ||
+            status.st_uid != getuid())
+            continue;
+        int descriptor = open(lock_of(path).c_str(), O_RDWR | O_NOFOLLOW | O_CLOEXEC);
+        if (descriptor < 0) continue;  // of another launcher, or just being made
+        if (flock(descriptor, LOCK_EX | LOCK_NB) == 0) {
+            remove_shared_memory(name.substr(prefix.size()), kLocalMost);
+            remove_job_directory(path);
+            ++removed;
+        }
+        close(descriptor);
+    }
+    closedir(directory);
+    return removed;
 }
 
 namespace {

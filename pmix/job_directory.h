@@ -17,6 +17,14 @@ struct JobDirectory {
 // Makes a directory that did not exist.
 Result<JobDirectory> make_job_directory();
 
+// Tells that the job's launcher lives: a lock on a file in its directory, held until this process
+// ends. The watchdog and the ranks do not inherit it.
+Status hold_job_directory(const std::string& path);
+
+// Removes what launchers of this user have left that were killed together with their watchdog: the
+// directories whose lock nobody holds, and their shared memory. The number of jobs.
+int sweep_job_directories();
+
 // The directory of a job whose tag is known: made by whoever comes first, in `session` (a private
 // directory of the launcher, which it removes) where that will do. Refused when it belongs to
 // another user or others may enter.

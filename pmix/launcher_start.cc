@@ -151,9 +151,13 @@ bool Launcher::prepare() {
     if (!bindings.ok()) return say(bindings.error().text()), false;
     bindings_ = std::move(*bindings);
     if (!note.empty()) remark(note);
+    if (int swept = sweep_job_directories(); swept > 0 && options_.verbose)
+        say(format("removed what {} killed job{} had left", swept, swept == 1 ? "" : "s"));
     auto directory = make_job_directory();
     if (!directory.ok()) return say(directory.error().text()), false;
     directory_ = *directory;
+    if (Status held = hold_job_directory(directory_.path); !held.ok())
+        return say(held.error().text()), false;
     control_ = std::make_unique<ControlServer>(base_, size_);
     Status listening = control_->listen(directory_.path);
     if (!listening.ok()) return say(listening.error().text()), false;

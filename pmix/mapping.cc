@@ -2,13 +2,19 @@
 #include "pmix/mapping.h"
 
 #include "btl/base/format.h"
+#include "pmix/origin.h"
 
 #include <algorithm>
+#include <cstdio>
 #include <cstdlib>
+#include <fstream>
 #include <map>
 #include <memory>
 
 #include <hwloc.h>
+#if defined(__linux__)
+#include <sched.h>
+#endif
 
 namespace pomona {
 
@@ -102,11 +108,71 @@ Binding binding_to(hwloc_obj_t object, hwloc_const_bitmap_t allowed) {
     return out;
 }
 
+// The hardware threads we may run on, by core; none where processes cannot be bound.
+std::vector<std::vector<int>> usable_threads() {
+    std::vector<std::vector<int>> cores;
+#if defined(__linux__)
+    cpu_set_t allowed;
+    if (sched_getaffinity(0, sizeof allowed, &allowed) != 0) return cores;
+    for (int i = 0; i < CPU_SETSIZE; ++i) {
+        if (!CPU_ISSET(i, &allowed)) continue;
+        std::ifstream file(format("/sys/devices/system/cpu/cpu{}/topology/thread_siblings_list", i));
+        std::string list;
+        std::vector<int> core;
+        if (std::getline(file, list))
+            for (int thread : parse_cpu_list(list))
+                if (thread < CPU_SETSIZE && CPU_ISSET(thread, &allowed)) core.push_back(thread);
+        if (core.empty()) core = {i};
+        for (int thread : core) CPU_CLR(thread, &allowed);
+        cores.push_back(std::move(core));
+    }
+#endif
+    return cores;
+}
+
 }  // namespace
+
+std::vector<int> parse_cpu_list(const std::string& text) {
+    std::vector<int> out;
+    for (size_t at = 0; at < text.size();) {
+        int first = 0, last = 0, taken = 0;
+        if (std::sscanf(text.c_str() + at, "%d-%d%n", &first, &last, &taken) < 2)
+            if (std::sscanf(text.c_str() + at, "%d%n", &first, &taken) == 1) last = first;
+        if (taken <= 0 || first < 0 || last < first || last >= 1 << 20) return {};
+        for (int i = first; i <= last; ++i) out.push_back(i);
+        at += static_cast<size_t>(taken);
+        if (at < text.size() && text[at] != ',') return {};
+        ++at;
+    }
+    return out;
+}
+
+std::vector<Binding> share_cores(int count, const std::vector<std::vector<int>>& cores) {
+    std::vector<Binding> out(static_cast<size_t>(count));
+    auto ranks = static_cast<size_t>(count);
+    if (ranks < 2 || ranks > cores.size()) return out;
+    constexpr size_t kBits = 8 * sizeof(unsigned long);
+    for (size_t rank = 0; rank < ranks; ++rank) {
+        Binding& binding = out[rank];
+        std::vector<int> threads;
+        for (size_t c = rank * cores.size() / ranks; c < (rank + 1) * cores.size() / ranks; ++c)
+            threads.insert(threads.end(), cores[c].begin(), cores[c].end());
+        std::sort(threads.begin(), threads.end());
+        binding.cpu_mask.resize(static_cast<size_t>(threads.back()) / kBits + 1);
+        for (int thread : threads) {
+            auto bit = static_cast<size_t>(thread);
+            binding.cpu_mask[bit / kBits] |= 1ul << bit % kBits;
+            binding.text += format("{}{}", binding.text.empty() ? "processors " : ",", thread);
+        }
+    }
+    return out;
+}
 
 Result<std::vector<Binding>> bind_ranks(int count, BindTo bind, MapBy map, std::string& note) {
     std::vector<Binding> out(static_cast<size_t>(count));
     if (bind == BindTo::none) return out;
+    if (bind == BindTo::share && map == MapBy::slot) return share_cores(count, usable_threads());
+    if (bind == BindTo::share && count > usable_cores()) return out;
     Topology topology = TRY(load_topology());
     const hwloc_topology_support* support = hwloc_topology_get_support(topology.get());
     if (!support->cpubind->set_thisproc_cpubind) {

@@ -62,7 +62,8 @@ void add_options(CLI::App& app, Raw& raw, Options& options) {
                     "Place ranks in turn on: slot hwthread core socket numa node")
         ->type_name("WHAT");
     job->add_option("--bind-to", raw.bind,
-                    "Bind each process to: none (default) hwthread core socket numa")
+                    "Bind each process to: none hwthread core socket numa (default: to cores of its "
+                    "own, if there are enough)")
         ->type_name("WHAT");
     job->add_flag("--report-bindings", options.report_bindings, "Say where each process is bound");
     job->add_flag("--display-map", options.display_map, "Show which rank runs where and what");

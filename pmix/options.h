@@ -12,7 +12,8 @@
 
 namespace pomona {
 
-enum class BindTo { none, hwthread, core, socket, numa };
+// share: each rank gets cores of its own, as many as there are for each, if there are enough.
+enum class BindTo { share, none, hwthread, core, socket, numa };
 enum class MapBy { slot, hwthread, core, socket, numa, node };
 enum class StdinTo { rank, all, none };
 
@@ -30,7 +31,7 @@ struct Options {
     std::vector<Program> programs;
     Variables sets;                     // --set NAME=VALUE
     std::vector<HostSlots> hosts;       // --host and --hostfile; empty: this machine
-    BindTo bind = BindTo::none;
+    BindTo bind = BindTo::share;
     MapBy map = MapBy::slot;
     StdinTo stdin_to = StdinTo::rank;
     int stdin_rank = 0;

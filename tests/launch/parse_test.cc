@@ -1,8 +1,10 @@
 // tests/launch/parse_test.cc: command lines, host lists and the environment, without processes.
 #include "pmix/control.h"
 #include "pmix/hosts.h"
+#include "pmix/mapping.h"
 #include "pmix/options.h"
 #include "pmix/origin.h"
+#include "pmix/services.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -198,6 +200,107 @@ TEST(control, a_frame_beyond_the_limit_is_malformed) {
         EXPECT_FALSE(parser.next().has_value());
         EXPECT_TRUE(parser.malformed());
     }
+}
+
+TEST(mapping, lists_of_processors) {
+    EXPECT_THAT(parse_cpu_list("0-3,8"), ElementsAre(0, 1, 2, 3, 8));
+    EXPECT_THAT(parse_cpu_list("5"), ElementsAre(5));
+    for (const char* wrong : {"", "x", "3-1", "1;2", "1-", "-4", "0-99999999"})
+        EXPECT_TRUE(parse_cpu_list(wrong).empty()) << wrong;
+}
+
+TEST(mapping, ranks_get_equal_shares_of_the_cores) {
+    // Four cores of two hardware threads each, numbered as many machines do.
+    std::vector<std::vector<int>> cores{{0, 4}, {1, 5}, {2, 6}, {3, 7}};
+    auto masks = [&](int count) {
+        std::vector<unsigned long> out;
+        for (const Binding& each : share_cores(count, cores))
+            out.push_back(each.cpu_mask.empty() ? 0 : each.cpu_mask[0]);
+        return out;
+    };
+    EXPECT_THAT(masks(1), ElementsAre(0));
+    EXPECT_THAT(masks(2), ElementsAre(0x33, 0xcc));
+    EXPECT_THAT(masks(3), ElementsAre(0x11, 0x22, 0xcc));
+    EXPECT_THAT(masks(4), ElementsAre(0x11, 0x22, 0x44, 0x88));
+    EXPECT_THAT(masks(5), ElementsAre(0, 0, 0, 0, 0));
+    EXPECT_EQ(share_cores(2, cores)[0].text, "processors 0,1,4,5");
+    // Beyond one word of the mask.
+    auto wide = share_cores(2, {{1}, {130}});
+    ASSERT_EQ(wide[1].cpu_mask.size(), 3u);
+    EXPECT_EQ(wide[1].cpu_mask[2], 4u);
+}
+
+// ---- services
+
+Writer ask(Services& services, int rank, Service service, const Writer& words) {
+    Writer request;
+    request.put(service);
+    request.put_bytes(words.bytes());
+    Reader reader(request.bytes());
+    return services.answer(rank, reader);
+}
+Writer text(const char* one, const char* other = nullptr) {
+    Writer out;
+    out.put_text(one);
+    if (other) out.put_text(other);
+    return out;
+}
+Code code_of(const Writer& answer) { return static_cast<Code>(answer.bytes()[0]); }
+
+TEST(services, names_are_kept_once) {
+    Services services;
+    EXPECT_EQ(code_of(ask(services, 0, Service::find_name, text("a"))), Code::not_found);
+    EXPECT_EQ(code_of(ask(services, 0, Service::publish, text("a", "port"))), Code::ok);
+    EXPECT_EQ(code_of(ask(services, 1, Service::publish, text("a", "other"))), Code::refused);
+    Writer found = ask(services, 1, Service::find_name, text("a"));
+    EXPECT_EQ(code_of(found), Code::ok);
+    Reader reader(ConstBytes(found.bytes()).subspan(1));
+    EXPECT_EQ(reader.get_text(100), "port");
+    EXPECT_EQ(code_of(ask(services, 0, Service::unpublish, text("a"))), Code::ok);
+    EXPECT_EQ(code_of(ask(services, 0, Service::unpublish, text("a"))), Code::not_found);
+}
+
+TEST(services, two_sides_of_a_port_meet_in_order) {
+    Services services;
+    auto come = [&](int rank, uint8_t side) {
+        Writer words = text("p");
+        words.put(side);
+        Writer answer = ask(services, rank, Service::meet, words);
+        Writer ticket;
+        ticket.put_bytes(ConstBytes(answer.bytes()).subspan(1));
+        return ticket;
+    };
+    auto partner = [&](const Writer& ticket) {
+        Writer answer = ask(services, 0, Service::met, ticket);
+        Reader reader(ConstBytes(answer.bytes()).subspan(1));
+        int rank = reader.get<int32_t>();
+        return std::pair(rank, reader.get<uint64_t>());
+    };
+    EXPECT_EQ(code_of(ask(services, 0, Service::open_port, text("p"))), Code::ok);
+    Writer first = come(5, 1), second = come(6, 1);
+    EXPECT_EQ(partner(first).first, -1);
+    Writer server = come(0, 0), again = come(0, 0);
+    EXPECT_EQ(partner(server), std::pair(5, partner(first).second));
+    EXPECT_EQ(partner(again).first, 6);
+    EXPECT_EQ(partner(second).first, 0);
+}
+
+TEST(services, what_does_not_parse_is_refused) {
+    Services services;
+    services.on_spawn = [](int, std::vector<Program>) -> Result<int> { return 3; };
+    Program program;
+    program.count = 2;
+    program.command = {"a", "b"};
+    std::vector<std::byte> good = write_spawn({program});
+    for (size_t length = 0; length < good.size(); ++length) {
+        Writer words;
+        words.put_bytes(ConstBytes(good).first(length));
+        EXPECT_EQ(code_of(ask(services, 0, Service::spawn, words)), Code::malformed) << length;
+    }
+    Writer words;
+    words.put_bytes(good);
+    EXPECT_EQ(code_of(ask(services, 0, Service::spawn, words)), Code::ok);
+    EXPECT_EQ(code_of(ask(services, 0, Service::count_, text("a"))), Code::malformed);
 }
 
 }  // namespace
