@@ -174,8 +174,8 @@ TEST_F(MetalHost, opens_the_gates_of_a_schedule) {
     mock_faults.hold = true;
     for (size_t part = 0; part < 2; ++part) {
         size_t at = part * half;
-        MetalReduction r{ReduceOp::sum, ElementType::f32, {&input[at]}, {&a[at]}, {&b[at]}, half,
-                         nullptr, 0};
+        MetalReduction r{
+            ReduceOp::sum, ElementType::f32, {&input[at]}, {&a[at]}, {&b[at]}, half, nullptr, 0};
         ASSERT_TRUE(metal->start(r, coll::Gates::Opener::done, &openers[part]).ok());
     }
     coll::Runner runner;

@@ -159,7 +159,8 @@ TEST(Gates, open_from_other_threads_and_complete_in_the_turn) {
     s.send(1, s.input(8, 8));
     Schedule schedule = s.finish();
     std::atomic<int> woken{0};
-    Gates gates(2, [](void* count) { ++*static_cast<std::atomic<int>*>(count); }, &woken);
+    Gates gates(
+        2, [](void* count) { ++*static_cast<std::atomic<int>*>(count); }, &woken);
     ManualCarrier carrier;
     Runner runner;
     Done done;
