@@ -4,6 +4,7 @@
 Goal: every MPI_ name is weak and every PMPI_ name strong (profiling tools rely on it), the MPIX_
 names are there, and nothing else is. Method: the output of nm against the tables.
 """
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -26,7 +27,8 @@ def elf(library):
 
 
 def mach_o(library):
-    lines = subprocess.run(["nm", "-gUm", library], check=True, text=True,
+    nm = os.environ.get("NM", "nm")  # another system's files need another nm
+    lines = subprocess.run([nm, "-gUm", library], check=True, text=True,
                            stdout=subprocess.PIPE).stdout.splitlines()
     return {line.split()[-1].removeprefix("_"): "weak" if " weak " in line else "strong"
             for line in lines if " external " in line}

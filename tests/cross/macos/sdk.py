@@ -29,8 +29,6 @@ LIBRARIES = {
     "objc": ("sdk/usr/lib/libobjc.tbd", "/usr/lib/libobjc.A.dylib"),
     "Accelerate": ("sdk/System/Library/Frameworks/Accelerate.framework/Accelerate.tbd",
                    "/System/Library/Frameworks/Accelerate.framework/Versions/A/Accelerate"),
-    "Foundation": ("sdk/System/Library/Frameworks/Foundation.framework/Foundation.tbd",
-                   "/System/Library/Frameworks/Foundation.framework/Versions/C/Foundation"),
     "hwloc": ("prefix/lib/libhwloc.tbd", "/opt/homebrew/opt/hwloc/lib/libhwloc.15.dylib"),
     "event_core": ("prefix/lib/libevent_core.tbd",
                    "/opt/homebrew/opt/libevent/lib/libevent_core-2.1.7.dylib"),
@@ -44,6 +42,13 @@ def fail(text):
     """77: what ctest takes as skipped."""
     print(f"skipped: {text}")
     sys.exit(77)
+
+
+def put(path, data):
+    """Writes a file unless it is there already: a new date would mean a new build."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    if not path.exists() or path.read_bytes() != data:
+        path.write_bytes(data)
 
 
 def download(requirement, into, *options):
@@ -62,17 +67,15 @@ def unpack(wheel, wanted):
         for name in archive.namelist():
             target = None if name.endswith("/") else wanted(name)
             if target is not None:
-                target.parent.mkdir(parents=True, exist_ok=True)
-                target.write_bytes(archive.read(name))
+                put(target, archive.read(name))
 
 
 def write_stub(path, install_name, symbols):
     """A text-based library: what the linker needs to know of a dynamic one."""
-    path.parent.mkdir(parents=True, exist_ok=True)
     names = ", ".join(f"'{name}'" for name in sorted(symbols))
-    path.write_text("--- !tapi-tbd\ntbd-version: 4\ntargets: [ arm64-macos ]\n"
-                    f"install-name: '{install_name}'\nexports:\n"
-                    f"  - targets: [ arm64-macos ]\n    symbols: [ {names} ]\n...\n")
+    put(path, ("--- !tapi-tbd\ntbd-version: 4\ntargets: [ arm64-macos ]\n"
+               f"install-name: '{install_name}'\nexports:\n"
+               f"  - targets: [ arm64-macos ]\n    symbols: [ {names} ]\n...\n").encode())
 
 
 def system(folder):
@@ -87,16 +90,15 @@ def system(folder):
         for headers in ("include/any-macos-any/", "include/any-darwin-any/"):
             if rest.startswith(headers):
                 return sdk / "usr/include" / rest.removeprefix(headers)
-        return sdk / "usr/lib/libSystem.tbd" if rest == "darwin/libSystem.tbd" else None
+        return folder / "download/libSystem.tbd" if rest == "darwin/libSystem.tbd" else None
 
     unpack(download(ZIGLANG, folder / "download/zig"), place)
-    # Architectures that clang-19 has not heard of.
-    stub = sdk / "usr/lib/libSystem.tbd"
-    stub.write_text(re.sub(r",\s*arm64e\.\w+-\w+", "", stub.read_text()))
+    # Architectures that clang-19 has not heard of go; libm and others are libSystem's old names.
+    stub = re.sub(r",\s*arm64e\.\w+-\w+", "", (folder / "download/libSystem.tbd").read_text())
+    for name in ("libSystem", "libm", "libpthread", "libdl"):
+        put(sdk / f"usr/lib/{name}.tbd", stub.encode())
     version = {"MinimalDisplayName": "26.1", "Version": "26.1", "MaximumDeploymentTarget": "26.1.99"}
     (sdk / "SDKSettings.json").write_text(json.dumps(version))
-    for name in ("libm", "libpthread", "libdl"):  # parts of libSystem under their old names
-        shutil.copy(sdk / "usr/lib/libSystem.tbd", sdk / f"usr/lib/{name}.tbd")
 
 
 def libcxx(folder):
@@ -112,9 +114,8 @@ def libcxx(folder):
     write_stub(folder / "sdk/usr/lib/libc++.tbd", "/usr/lib/libc++.1.dylib", names)
     # Debian's configuration switches off what each macOS version lacks; that is wanted here.
     site = (LIBCXX_HEADERS / "__config_site").read_text().splitlines()
-    (folder / "cxx").mkdir(exist_ok=True)
-    (folder / "cxx/__config_site").write_text(
-        "\n".join(line for line in site if "NO_VENDOR_AVAILABILITY" not in line) + "\n")
+    wanted = [line for line in site if "NO_VENDOR_AVAILABILITY" not in line]
+    put(folder / "cxx/__config_site", ("\n".join(wanted) + "\n").encode())
 
 
 def stubs(folder):
@@ -138,15 +139,18 @@ def prefix(folder):
     system_include = pathlib.Path("/usr/include")
     multiarch = system_include / (sysconfig.get_config_var("MULTIARCH") or "x86_64-linux-gnu")
     for source in (system_include / "hwloc", multiarch / "hwloc", system_include / "event2",
-                   multiarch / "event2", system_include / "fmt", system_include / "nlohmann",
-                   system_include / "CLI"):
+                   multiarch / "event2", system_include / "nlohmann", system_include / "CLI"):
         if source.exists():
             shutil.copytree(source, include / source.name, dirs_exist_ok=True)
-    shutil.copy(system_include / "hwloc.h", include)
+    shutil.copy2(system_include / "hwloc.h", include)
+    # torch carries the newer fmt that Homebrew has, too.
+    newer = folder / "torch/torch/include/fmt"
+    shutil.rmtree(include / "fmt", ignore_errors=True)
+    shutil.copytree(newer if newer.exists() else system_include / "fmt", include / "fmt")
     pmix = pathlib.Path(subprocess.run(["pkg-config", "--variable=includedir", "pmix"], check=True,
                                        capture_output=True, text=True).stdout.strip())
     for header in pmix.glob("pmix*.h"):
-        shutil.copy(header, include)
+        shutil.copy2(header, include)
     packages = prefix / "lib/pkgconfig"
     packages.mkdir(parents=True, exist_ok=True)
     for name, library, version in (("hwloc", "hwloc", "2.11.0"), ("pmix", "pmix", "5.0.0"),
@@ -159,15 +163,16 @@ def prefix(folder):
                          ("CLI11", "CLI11::CLI11"), ("fmt", "fmt::fmt")):
         config = prefix / "lib/cmake" / name / f"{name}Config.cmake"
         config.parent.mkdir(parents=True, exist_ok=True)
-        config.write_text(f"add_library({target} INTERFACE IMPORTED)\nset_target_properties({target} "
-                          f'PROPERTIES INTERFACE_INCLUDE_DIRECTORIES "{include}")\n')
+        config.write_text(f"if(NOT TARGET {target})\n  add_library({target} INTERFACE IMPORTED)\n"
+                          f"  set_target_properties({target} PROPERTIES "
+                          f'INTERFACE_INCLUDE_DIRECTORIES "{include}")\nendif()\n')
     config = prefix / "lib/cmake/GTest/GTestConfig.cmake"
     config.parent.mkdir(parents=True, exist_ok=True)
     shutil.copy(HERE / "gtest.cmake", config)
 
 
 def torch(folder, version):
-    """The real wheel, unpacked; and a Python that answers for it (torch_glue/CMakeLists.txt)."""
+    """The real wheel, unpacked."""
     python = f"{sys.version_info[0]}.{sys.version_info[1]}"
     wheel = download(f"torch=={version}", folder / f"download/torch-{version}-{python}",
                      "--only-binary=:all:", "--platform", TORCH_PLATFORM, "--python-version", python)
@@ -178,9 +183,12 @@ def torch(folder, version):
         return home / name if keep else None
 
     unpack(wheel, place)
-    # torch carries the newer fmt that Homebrew has; Debian's was the other one tried.
-    shutil.rmtree(folder / "prefix/include/fmt")
-    shutil.copytree(home / "torch/include/fmt", folder / "prefix/include/fmt")
+    prefix(folder)  # once more, with torch's fmt
+
+
+def torch_answers(folder, version):
+    """A Python that answers for the wheel (torch_glue/CMakeLists.txt); the folder may have moved."""
+    home, python = folder / "torch", f"{sys.version_info[0]}.{sys.version_info[1]}"
     answer = {"TORCH_INCLUDES": f"{home}/torch/include;{home}/torch/include/torch/csrc/api/include",
               "TORCH_LIB_DIR": f"{home}/torch/lib", "TORCH_VERSION": version,
               "PYTHON_INCLUDE": sysconfig.get_path("include"),
@@ -210,6 +218,8 @@ def main():
     if arguments.torch and not (torch_stamp.exists() and torch_stamp.read_text() == arguments.torch):
         torch(folder, arguments.torch)
         torch_stamp.write_text(arguments.torch)
+    if arguments.torch:
+        torch_answers(folder, arguments.torch)
 
 
 if __name__ == "__main__":

@@ -1,0 +1,57 @@
+#!/usr/bin/env bash
+# tests/cross/macos.sh: builds Pomona for arm64 macOS 14 on Linux and checks the result.
+# Compiles with -Werror and links against stubs that name what may be used (macos/sdk.py); checks
+# versions, install names, exported and undefined symbols and signatures (macos/check.py). Without
+# optimization, which would only cost time. Nothing built here has run: see docs/macos.md for what
+# that leaves open.
+# Usage: tests/cross/macos.sh [--all] [build folder]
+#   without --all: the library and the command-line programs; with it: all tests and the torch
+#   extension too, against PyTorch's own macOS package. Needs clang-19, lld-19, llvm-19,
+#   libc++-19-dev, libc++abi-19-dev, libgtest-dev, and network at the first run. 77: skipped.
+set -euo pipefail
+root=$(cd "$(dirname "$0")/../.." && pwd)
+here=$root/tests/cross/macos
+all=no
+if [ "${1-}" = --all ]; then all=yes; shift; fi
+build=${1:-$root/.build/macos}
+llvm=/usr/lib/llvm-19/bin
+for need in "$llvm/clang++" "$llvm/ld64.lld" "$llvm/llvm-nm" "$llvm/llvm-install-name-tool"; do
+    [ -x "$need" ] || { echo "skipped: $need is not installed"; exit 77; }
+done
+[ -d /usr/src/googletest ] || { echo "skipped: no sources in /usr/src/googletest"; exit 77; }
+
+torch=$(sed -n 's/^TORCH_VERSION=//p' "$root/tests/setup.sh")
+python=${PYTHON:-python3}
+options=(-DPOMONA_PYTHON=)
+if [ $all = yes ]; then
+    "$python" "$here/sdk.py" "$build/kit" --torch "$torch"
+    options=(-DPOMONA_PYTHON="$build/kit/python")
+else
+    "$python" "$here/sdk.py" "$build/kit"
+fi
+# The check finds faults: a library that has them all.
+"$llvm/clang" -target arm64-apple-macos13 -isysroot "$build/kit/sdk" -fuse-ld=lld -dynamiclib \
+    -install_name /wrong/libmpi_abi.1.dylib -undefined dynamic_lookup -Wl,-no_adhoc_codesign \
+    "$here/faulty.c" -o "$build/libmpi_abi_faulty.dylib"
+faults=$("$python" "$here/check.py" "$build/libmpi_abi_faulty.dylib" || true)
+for fault in "minimum version \['13.0'\]" "is not signed" "install name" "no weak definitions" \
+    "needs _no_library_has_this" "does not import it weakly" "MPI_Recv is not exported"; do
+    grep -q "$fault" <<< "$faults" || { echo "check.py does not see: $fault"; exit 1; }
+done
+
+${CMAKE:-cmake} -S "$root" -B "$build/tree" -G Ninja -DCMAKE_BUILD_TYPE=Debug \
+    -DCMAKE_C_FLAGS_DEBUG=-O0 -DCMAKE_CXX_FLAGS_DEBUG=-O0 -DCMAKE_TOOLCHAIN_FILE="$here/toolchain.cmake" -DPOMONA_MACOS="$build/kit" \
+    "${options[@]}" > "$build/cmake.log" 2>&1 || { tail -n 30 "$build/cmake.log"; exit 1; }
+targets=(mpi_abi mpirun pomona mpi-bench)
+[ $all = no ] || targets=(all)
+${NINJA:-ninja} -C "$build/tree" -k 0 ${POMONA_JOBS:+-j$POMONA_JOBS} "${targets[@]}" \
+    > "$build/build.log" 2>&1 ||
+    { grep -E -A8 'error:|FAILED' "$build/build.log" | head -n 80; exit 1; }
+
+list=("$build"/tree/lib/*.dylib "$build"/tree/bin/*)
+if [ $all = yes ]; then
+    while IFS= read -r file; do list+=("$file"); done < <(find "$build/tree" \
+        -type f \( -perm -u+x -o -name '*.so' \) ! -path '*/CMakeFiles/*' ! -path '*/bin/*' \
+        ! -path "*/tree/lib/*")
+fi
+"$python" "$here/check.py" "${list[@]}"
