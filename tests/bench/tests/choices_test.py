@@ -1,0 +1,49 @@
+#!/usr/bin/env python3
+"""Tests of what choices.py makes of its times, which are made up here."""
+import sys
+import unittest
+from pathlib import Path
+from types import SimpleNamespace
+
+sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
+import choices  # noqa: E402
+
+
+def made_up(statistic, prices, times):
+    args = SimpleNamespace(ranks=[2], collectives=["bcast"], statistic=statistic)
+    one = choices.Choices(args)
+    one.prices = lambda ranks, collective, size: prices
+    one.times = {(2, "bcast", 8, name): values for name, values in times.items()}
+    return one.rows()
+
+
+class Rows(unittest.TestCase):
+    PRICES = [("chain", 1.0), ("tree", 2.0), ("ring", 3.0)]
+    TIMES = {"auto": [9, 11, 10], "chain": [30, 31, 4], "tree": [5, 100, 5], "ring": [50, 40, 60]}
+
+    def test_the_choice_is_the_cheapest_and_its_own_runs_count_for_it(self):
+        row, = made_up("p50", self.PRICES, self.TIMES)
+        self.assertEqual((row["choice"], row["best"]), ("chain", "tree"))
+        self.assertEqual(row["us"], {"chain": 10.5, "tree": 5, "ring": 50})  # 9 11 10 30 31 4
+        self.assertEqual(row["ratio"], 2.1)
+        self.assertEqual(row["model_us"], {"chain": 1.0, "tree": 2.0, "ring": 3.0})
+
+    def test_least_times(self):
+        row, = made_up("min", self.PRICES, self.TIMES)
+        self.assertEqual((row["best"], row["ratio"]), ("chain", 1.0))
+
+    def test_sizes_that_were_not_run_are_left_out(self):
+        self.assertEqual(made_up("p50", self.PRICES, {}), [])
+
+    def test_prices_are_read_from_the_table_of_pomona_cost(self):
+        lines = ["allreduce of 8 bytes among 4 ranks, costs of links: given",
+                 "       1.24 us  ring:segments=16               ring_reduce + ...",
+                 "       2.00 us  linear                         a + n * b",
+                 "             -  hierarchical         not here: needs levels"]
+        found = [choices.ROW.match(line) for line in lines]
+        self.assertEqual([row and (row[2], row[1]) for row in found],
+                         [None, ("ring", "1.24"), ("linear", "2.00"), None])
+
+
+if __name__ == "__main__":
+    unittest.main()
