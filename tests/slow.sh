@@ -6,6 +6,7 @@
 #   tests/slow.sh                   all tiers
 #   tests/slow.sh address thread    only these (address, thread, fuzz)
 . "$(dirname "$0")/setup.sh"
+[ -x "$POMONA_VENV/bin/python" ] || make_venv
 find_cmake
 builds=$(dirname "$POMONA_BUILD")
 mkdir -p "$builds"
