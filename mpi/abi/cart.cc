@@ -79,6 +79,7 @@ POMONA_MPI(int, Cart_create,
             MPI_Comm* comm_cart)) {
     INTRA_ARGUMENT(owner, comm_old);
     RESULT_ARGUMENT(comm_cart);
+    *comm_cart = MPI_COMM_NULL;
     int error = MPI_SUCCESS;
     int size = grid_size(__func__, owner, ndims, dims, periods, error);
     if (size < 0) return error;

@@ -75,6 +75,25 @@ struct Planner {
         return fail(f, comm, MPI_ERR_BUFFER,
                     "sendbuf and recvbuf are the same; use MPI_IN_PLACE for that");
     }
+    // The own block is in both buffers: at `offset` in the one that has everybody's blocks.
+    int apart(const void* own, const void* all, size_t offset, size_t bytes) {
+        bool staged = plan.input_staging || plan.result_staging;
+        if (bytes == 0 || staged || inter() || !own || !all) return MPI_SUCCESS;
+        return distinct(own, static_cast<const std::byte*>(all) + offset, 1);
+    }
+    static size_t total(const std::vector<coll::Block>& blocks) {
+        size_t bytes = 0;
+        for (const coll::Block& each : blocks) bytes += each.length;
+        return bytes;
+    }
+    int result_apart() {
+        coll::Block own = shape.result_block(comm->rank());
+        return apart(plan.input, plan.result, own.offset, own.length);
+    }
+    int input_apart() {
+        coll::Block own = shape.input_block(comm->rank());
+        return apart(plan.result, plan.input, own.offset, own.length);
+    }
     int no_in_place(const void* send) {
         if (send != MPI_IN_PLACE || !inter()) return MPI_SUCCESS;
         return fail(f, comm, MPI_ERR_BUFFER, "intercommunicators do not take MPI_IN_PLACE");
@@ -370,6 +389,7 @@ int plan_gather(const char* f, CollectivePlan& plan, SendSide send, RecvSide rec
     if (p.is_root()) STEP(recv_side(recv, p.partners(), type));
     if (in_place) p.in_place_from_result();
     else if (!p.inter() || p.is_leaf()) STEP(send_side(send, type));
+    if (p.is_root() && !in_place) STEP(result_apart());
     return MPI_SUCCESS;
 }
 
@@ -384,6 +404,7 @@ int plan_gatherv(const char* f, CollectivePlan& plan, SendSide send, RecvBlocks 
     if (p.is_root()) STEP(recv_blocks(recv, p.partners()));
     if (in_place) p.in_place_from_result();
     else if (!p.inter() || p.is_leaf()) STEP(send_side(send, type));
+    if (p.is_root() && !in_place) STEP(result_apart());
     if (in_place) plan.shape.count = plan.result_blocks[static_cast<size_t>(p.comm->rank())].length;
     return MPI_SUCCESS;
 }
@@ -402,6 +423,7 @@ int plan_scatter(const char* f, CollectivePlan& plan, SendSide send, RecvSide re
         STEP(send_side(whole, type));
         plan.shape.count = static_cast<size_t>(send.count * type->size());
     }
+    if (p.is_root() && !in_place) STEP(input_apart());
     if (in_place) p.in_place_from_input();
     return MPI_SUCCESS;
 }
@@ -416,6 +438,7 @@ int plan_scatterv(const char* f, CollectivePlan& plan, SendBlocks send, RecvSide
     bool in_place = recv.buffer == MPI_IN_PLACE && p.is_root();
     if (!in_place && (!p.inter() || p.is_leaf())) STEP(recv_side(recv, 1, type));
     if (p.is_root()) STEP(send_blocks(send, p.partners()));
+    if (p.is_root() && !in_place) STEP(input_apart());
     if (in_place) {
         p.in_place_from_input();
         plan.shape.count = plan.input_blocks[static_cast<size_t>(p.comm->rank())].length;
@@ -432,6 +455,7 @@ int plan_allgather(const char* f, CollectivePlan& plan, SendSide send, RecvSide 
     if (send.buffer == MPI_IN_PLACE) return p.in_place_from_result(), MPI_SUCCESS;
     size_t theirs = plan.shape.count;
     STEP(send_side(send, type));
+    STEP(result_apart());
     if (p.inter()) {
         // The groups' contributions may differ in length.
         for (int rank = 0; rank < p.partners(); ++rank)
@@ -450,6 +474,7 @@ int plan_allgatherv(const char* f, CollectivePlan& plan, SendSide send, RecvBloc
     STEP(recv_blocks(recv, p.partners()));
     if (send.buffer == MPI_IN_PLACE) p.in_place_from_result();
     else STEP(send_side(send, type));
+    if (send.buffer != MPI_IN_PLACE) STEP(result_apart());
     if (!p.inter())
         plan.shape.count = plan.result_blocks[static_cast<size_t>(p.comm->rank())].length;
     return MPI_SUCCESS;
@@ -467,6 +492,7 @@ int plan_alltoall(const char* f, CollectivePlan& plan, SendSide send, RecvSide r
     SendSide whole{send.buffer, send.count * p.partners(), send.type};
     STEP(send_side(whole, type));
     plan.shape.count = static_cast<size_t>(send.count * type->size());
+    STEP(apart(plan.input, plan.result, 0, plan.shape.count));
     if (p.inter() && theirs != plan.shape.count) {
         for (int rank = 0; rank < p.partners(); ++rank)
             plan.result_blocks.push_back({static_cast<size_t>(rank) * theirs, theirs});
@@ -481,7 +507,10 @@ int plan_alltoallv(const char* f, CollectivePlan& plan, SendBlocks send, RecvBlo
     plan.shape.irregular = true;
     STEP(no_in_place(send.buffer));
     STEP(recv_blocks(recv, p.partners()));
-    if (send.buffer != MPI_IN_PLACE) return p.send_blocks(send, p.partners());
+    if (send.buffer != MPI_IN_PLACE) {
+        if (int e = p.send_blocks(send, p.partners())) return e;
+        return p.apart(send.buffer, recv.buffer, 0, p.total(plan.result_blocks));
+    }
     p.in_place_from_result();
     plan.input_blocks = plan.result_blocks;
     plan.shape.input_blocks = plan.input_blocks;

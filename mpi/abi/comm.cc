@@ -5,6 +5,7 @@
 #include "mpi/abi/comm_internal.h"
 #include "mpi/abi/define.h"
 #include "mpi/abi/p2p_arguments.h"
+#include "mpi/object/hints.h"
 #include "mpi/runtime/collectives.h"
 
 #include <algorithm>
@@ -15,7 +16,8 @@ using namespace pomona;
 namespace pomona {
 
 // A child inherits its parent's error handler (MPI 5.0, section 9.3).
-Communicator* make_child(Communicator& parent, uint64_t context, Ref<Group> local, Ref<Group> remote) {
+Communicator* make_child(Communicator& parent, uint64_t context, Ref<Group> local,
+                         Ref<Group> remote) {
     Engine::Hold hold(parent.process.engine);
     auto* made = new Communicator(parent.process, context, std::move(local), std::move(remote));
     made->errhandler = parent.errhandler;
@@ -23,7 +25,9 @@ Communicator* make_child(Communicator& parent, uint64_t context, Ref<Group> loca
     return made;
 }
 
-uint64_t next_child(Communicator& parent) { return child_context(parent.context(), ++parent.children); }
+uint64_t next_child(Communicator& parent) {
+    return child_context(parent.context(), ++parent.children);
+}
 
 }  // namespace pomona
 
@@ -122,9 +126,7 @@ POMONA_MPI(int, Comm_set_info, (MPI_Comm comm, MPI_Info info)) {
     COMM_ARGUMENT(owner, comm);
     Info* hints = resolve(info);
     REQUIRE(hints || info == MPI_INFO_NULL, owner, MPI_ERR_INFO, "info is not a valid info object");
-    if (!owner->info) owner->info = Ref(new Info);
-    if (hints)
-        for (const auto& [key, value] : hints->entries) owner->info->set(key, value);
+    if (hints) take_hints(kCommHints, *hints, owner->info);
     return MPI_SUCCESS;
 }
 
@@ -141,6 +143,7 @@ POMONA_MPI(int, Comm_get_info, (MPI_Comm comm, MPI_Info* info_used)) {
 
 // The copy of a communicator. `with_info`: hints of the original go along.
 static int duplicate(const char* function, Communicator* owner, bool with_info, MPI_Comm* newcomm) {
+    *newcomm = MPI_COMM_NULL;
     uint64_t context = next_child(*owner);
     Ref made(make_child(*owner, context, owner->group, owner->remote_group));
     if (owner->is_inter())
@@ -160,15 +163,15 @@ static int duplicate(const char* function, Communicator* owner, bool with_info, 
     return MPI_SUCCESS;
 }
 
-static int duplicate_with(const char* function, Communicator* owner, MPI_Info info, MPI_Comm* newcomm) {
+static int duplicate_with(const char* function, Communicator* owner, MPI_Info info,
+                          MPI_Comm* newcomm) {
     Info* hints = resolve(info);
     if (!hints && info != MPI_INFO_NULL)
         return fail(function, owner, MPI_ERR_INFO, "info is not a valid info object");
     if (int error = duplicate(function, owner, false, newcomm)) return error;
     if (hints) {
         Communicator* made = resolve(*newcomm);
-        made->info = Ref(new Info);
-        made->info->entries = hints->entries;
+        take_hints(kCommHints, *hints, made->info);
     }
     return MPI_SUCCESS;
 }
@@ -237,8 +240,8 @@ POMONA_MPI(int, Comm_create_group, (MPI_Comm comm, MPI_Group group, int tag, MPI
             "group has members that are not in comm");
     *newcomm = MPI_COMM_NULL;
     if (members->rank() < 0) return MPI_SUCCESS;
-    uint64_t name = hash_members(combine(owner->context(), static_cast<uint64_t>(tag)),
-                                 members->members());
+    uint64_t name =
+        hash_members(combine(owner->context(), static_cast<uint64_t>(tag)), members->members());
     uint64_t context = child_context(name, owner->process.next_use(name));
     *newcomm = handle_of<MPI_Comm>(make_child(*owner, context, Ref<Group>::share(members), {}));
     return MPI_SUCCESS;
@@ -254,7 +257,8 @@ struct ColorKey {
 };
 
 // The group of those with color `mine.color`, ordered by key, then rank.
-Ref<Group> group_of(const Group& all, const std::vector<ColorKey>& wishes, int color, int my_job_rank) {
+Ref<Group> group_of(const Group& all, const std::vector<ColorKey>& wishes, int color,
+                    int my_job_rank) {
     std::vector<std::pair<int, int>> chosen;  // key, rank
     for (int rank = 0; rank < all.size(); ++rank)
         if (wishes[rank].color == color) chosen.emplace_back(wishes[rank].key, rank);

@@ -61,6 +61,7 @@ POMONA_MPI(int, File_open, (MPI_Comm comm, const char* filename, int amode, MPI_
     Ref own(make_child(*owner, next_child(*owner), owner->group, {}));
     if (int error = report_file(__func__, nullptr, File::open(std::move(own), filename, amode, hints, file)))
         return error;
+    if (!file) return MPI_SUCCESS;  // the error handler has said so
     file->errhandler = file_errhandler();
     *fh = handle_of<MPI_File>(file);
     return MPI_SUCCESS;

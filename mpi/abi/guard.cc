@@ -69,8 +69,10 @@ int fail(const char* function, Communicator* comm, int code, const std::string& 
     case Errhandler::Action::give_back: return code;
     case Errhandler::Action::user_comm: {
         auto handle = handle_of<MPI_Comm>(owner);
-        handler->comm_function(&handle, &code);
-        return code;
+        int shown = code;
+        handler->comm_function(&handle, &shown);
+        // The handler may change the code; an error it stays, since the function cannot go on.
+        return shown == MPI_SUCCESS ? code : shown;
     }
     default: end_job(name, owner, code, sentence);
     }

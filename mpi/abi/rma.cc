@@ -224,8 +224,13 @@ POMONA_MPI(int, Compare_and_swap, (const void* origin_addr, const void* compare_
     TRY_ARGUMENT(call.result(result_addr, 1, datatype));
     TRY_ARGUMENT(call.target(target_rank, target_disp, 1, datatype));
     Datatype* type = resolve(datatype);
-    WIN_REQUIRE(type->predefined() && type->contiguous(), MPI_ERR_TYPE,
-                "datatype must be a predefined integer, logical or byte");
+    bool comparable = false;
+    if (type->predefined() && type->element()) {
+        TypeFamily family = type_family(*type->element());
+        comparable = family == TypeFamily::integer || family == TypeFamily::logical ||
+                     family == TypeFamily::byte;
+    }
+    WIN_REQUIRE(comparable, MPI_ERR_TYPE, "datatype must be a predefined integer, logical or byte");
     WIN_REQUIRE(origin_addr && compare_addr && result_addr, MPI_ERR_ARG,
                 "origin_addr, compare_addr or result_addr is a null pointer");
     call.compare(compare_addr);

@@ -7,6 +7,7 @@
 #include "mpi/abi/session.h"
 
 #include <cstring>
+#include <strings.h>
 
 using namespace pomona;
 
@@ -25,9 +26,9 @@ namespace {
 
 const char* const kSets[] = {"mpi://WORLD", "mpi://SELF"};
 
-#define SESSION_ARGUMENT(name)                                                             \
-    REQUIRE_RUNNING();                                                                     \
-    Session* name = resolve(session);                                                      \
+#define SESSION_ARGUMENT(name)                                                                     \
+    REQUIRE_RUNNING();                                                                             \
+    Session* name = resolve(session);                                                              \
     REQUIRE(name, nullptr, MPI_ERR_SESSION, "session is not a valid session")
 
 }  // namespace
@@ -105,7 +106,7 @@ POMONA_MPI(int, Session_get_nth_pset, (MPI_Session session, MPI_Info, int n, int
 // The number of the set `name`, or -1.
 static int find_set(const char* name) {
     for (int i = 0; name && i < static_cast<int>(std::size(kSets)); ++i)
-        if (std::strcmp(name, kSets[i]) == 0) return i;
+        if (strcasecmp(name, kSets[i]) == 0) return i;  // URIs: RFC 3986, section 6.2.2.1
     return -1;
 }
 
@@ -113,7 +114,8 @@ POMONA_MPI(int, Session_get_pset_info, (MPI_Session session, const char* pset_na
     SESSION_ARGUMENT(owner);
     int set = find_set(pset_name);
     if (set < 0 || !info)
-        return session_fail(__func__, owner, MPI_ERR_ARG, "pset_name is no process set of this session");
+        return session_fail(__func__, owner, MPI_ERR_ARG,
+                            "pset_name is no process set of this session");
     auto* made = new Info;
     made->set("mpi_size", std::to_string(set == 0 ? process().job().world_size() : 1));
     *info = handle_of<MPI_Info>(made);
@@ -125,7 +127,8 @@ POMONA_MPI(int, Group_from_session_pset, (MPI_Session session, const char* pset_
     SESSION_ARGUMENT(owner);
     int set = find_set(pset_name);
     if (set < 0 || !newgroup)
-        return session_fail(__func__, owner, MPI_ERR_ARG, "pset_name is no process set of this session");
+        return session_fail(__func__, owner, MPI_ERR_ARG,
+                            "pset_name is no process set of this session");
     Communicator* all = set == 0 ? process().world() : process().self();
     auto* made = new Group(all->group->members(), process().job().rank);
     made->session = Ref<Object>::share(owner);

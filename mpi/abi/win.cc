@@ -4,6 +4,7 @@
 #include "mpi/abi/define.h"
 #include "mpi/abi/errhandler.h"
 #include "mpi/abi/win_internal.h"
+#include "mpi/object/hints.h"
 
 #include <climits>
 #include <cstring>
@@ -53,10 +54,10 @@ static int create(const char* function, MPI_Comm comm, MPI_Info info, Window::Op
     RmaError why;
     Window* made = Window::make(std::move(own), options, why);
     if (!made) return fail(function, owner, why.error, why.reason);
-    if (hints) {
-        made->info = Ref(new Info);
-        made->info->entries = hints->entries;
-    }
+    made->info = Ref(new Info);
+    for (const Hint& each : kWinHints)
+        if (*each.usual) made->info->set(each.key, each.usual);
+    if (hints) take_hints(kWinHints, *hints, made->info);
     *win = handle_of<MPI_Win>(made);
     return MPI_SUCCESS;
 }
@@ -151,7 +152,7 @@ POMONA_MPI(int, Win_shared_query_c, (MPI_Win win, int rank, MPI_Aint* size, MPI_
     WIN_REQUIRE(window->flavor() != MPI_WIN_FLAVOR_DYNAMIC, MPI_ERR_RMA_FLAVOR,
                 "the window is dynamic; its memory is not known here");
     // MPI 5.0 allows the question on every window: memory that is not shared has size 0.
-    void* base = part.direct;
+    void* base = part.size ? part.direct : nullptr;
     *size = base ? part.size : 0;
     *disp_unit = base ? part.unit : 0;
     std::memcpy(baseptr, &base, sizeof base);
@@ -182,9 +183,7 @@ POMONA_MPI(int, Win_set_info, (MPI_Win win, MPI_Info info)) {
     WIN_ARGUMENT();
     Info* hints = resolve(info);
     WIN_REQUIRE(hints || info == MPI_INFO_NULL, MPI_ERR_INFO, "info is not a valid info object");
-    if (!window->info) window->info = Ref(new Info);
-    if (hints)
-        for (const auto& [key, value] : hints->entries) window->info->set(key, value);
+    if (hints) take_hints(kWinHints, *hints, window->info);
     return MPI_SUCCESS;
 }
 

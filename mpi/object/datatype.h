@@ -48,7 +48,7 @@ public:
     const Layout& layout() const { return layout_; }
 
     // ---- signature
-    // What reductions of a predefined type compute on; none for MPI_CHAR, MPI_PACKED and the like,
+    // What reductions of a predefined type compute on; none for MPI_WCHAR, MPI_PACKED and the like,
     // and for derived types.
     std::optional<ElementType> element() const { return element_; }
     // The predefined type that this one consists of, if it is only one; it occurs

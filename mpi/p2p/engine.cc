@@ -212,7 +212,8 @@ void Engine::begin_send(P2pRequest& send) {
         switch (push_message(peer, send)) {
         case Push::sent: return;
         case Push::busy: break;
-        case Push::gone: return fail_peer(peer), fail(send, MPI_ERR_PROC_ABORTED, "The destination has ended");
+        case Push::gone:
+            return fail_peer(peer), fail(send, MPI_ERR_PROC_ABORTED, "The destination has ended");
         }
     }
     count(counters_.sends_deferred);
@@ -243,8 +244,8 @@ Push Engine::push_eager(Peer& peer, P2pRequest& send, Header header) {
     }
     Push push;
     if (!send.type || send.type->contiguous()) {
-        const std::byte* from = send.type ? address(data_of(send), 0)
-                                          : static_cast<const std::byte*>(send.buffer);
+        const std::byte* from =
+            send.type ? address(data_of(send), 0) : static_cast<const std::byte*>(send.buffer);
         push = peer.endpoint->push(header.pack(), {from, send.bytes});
     } else {
         push = peer.endpoint->push_fill(
@@ -331,8 +332,8 @@ Push Engine::push_piece(Peer& peer, P2pRequest& send, size_t& taken) {
             },
             &send);
     }
-    const std::byte* base = send.type ? address(data_of(send), 0)
-                                      : static_cast<const std::byte*>(send.buffer);
+    const std::byte* base =
+        send.type ? address(data_of(send), 0) : static_cast<const std::byte*>(send.buffer);
     ConstBytes piece{base + send.offset, length};
     if (send.rest) {
         Push push = peer.endpoint->push_rest(piece, taken);
@@ -434,6 +435,10 @@ void Engine::deliver(P2pRequest& recv, Peer& peer, const Header& header, ConstBy
         recv.outcome_.error = MPI_ERR_TRUNCATE;
         recv.outcome_.reason = "The message is longer than the receive buffer";
     }
+    if (recv.exact && header.length < recv.bytes) {
+        recv.outcome_.error = MPI_ERR_TRUNCATE;
+        recv.outcome_.reason = "A member gave another count or datatype to this collective";
+    }
     recv.outcome_.bytes = static_cast<MPI_Count>(taken);
     if (header.kind == FrameKind::eager) {
         unpack(recv, 0, payload.first(taken));
@@ -532,8 +537,9 @@ void Engine::send_step(Peer& peer, uint64_t context, int source, int tag, ConstB
 }
 
 void Engine::recv_step(Peer& peer, uint64_t context, int source, int tag, Bytes data,
-                       coll::Completion& done) {
+                       coll::Completion& done, bool exact) {
     P2pRequest* request = take();
+    request->exact = exact;
     request->engine = this;
     request->context = context;
     request->peer = &peer;
@@ -637,9 +643,10 @@ void Engine::arrive_data(Peer& peer, const Header& header, ConstBytes payload) {
         payload.size() > recv->accepted - header.token || payload.empty())
         return protocol_error(peer, "A fragment names no receive");
     count(counters_.bytes_received, payload.size());
-    bool placed = (!recv->type || recv->type->contiguous()) &&
-                  payload.data() == (recv->type ? address(data_of(*recv), header.token)
-                                                : static_cast<std::byte*>(recv->buffer) + header.token);
+    bool placed =
+        (!recv->type || recv->type->contiguous()) &&
+        payload.data() == (recv->type ? address(data_of(*recv), header.token)
+                                      : static_cast<std::byte*>(recv->buffer) + header.token);
     if (!placed) unpack(*recv, header.token, payload);
     recv->offset += payload.size();
     if (recv->offset == recv->accepted) finish_p2p(*recv);
@@ -648,7 +655,8 @@ void Engine::arrive_data(Peer& peer, const Header& header, ConstBytes payload) {
 // ---- failure
 
 void Engine::protocol_error(Peer& peer, const char* what) {
-    LOG(error, mpi, "Rank {} sent what it must not: {}; its connection is given up", peer.rank, what);
+    LOG(error, mpi, "Rank {} sent what it must not: {}; its connection is given up", peer.rank,
+        what);
     gone(peer.rank, Error{Code::malformed, what, peer.rank});
 }
 

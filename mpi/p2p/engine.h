@@ -72,8 +72,8 @@ public:
     // Persistent forms return an inactive request; start() starts it.
     P2pRequest* send_init(Communicator& comm, Data data, Envelope to, SendMode mode);
     P2pRequest* recv_init(Communicator& comm, Data data, Envelope from);
-    void start(P2pRequest& request);  // with the engine held
-    void cancel(P2pRequest& request); // with the engine held
+    void start(P2pRequest& request);   // with the engine held
+    void cancel(P2pRequest& request);  // with the engine held
     // Parts of a compound request (request.parent); with the engine held.
     P2pRequest* prepare(Communicator& comm, Data data, Envelope envelope);
     void start_part(P2pRequest& part);
@@ -90,8 +90,9 @@ public:
     // -- steps of collective schedules (mpi/p2p/carrier.cc); with the engine held
     void send_step(Peer& to, uint64_t context, int source, int tag, ConstBytes data,
                    coll::Completion& done);
+    // `exact`: a shorter message is an error; both sides of a schedule's message know its length.
     void recv_step(Peer& from, uint64_t context, int source, int tag, Bytes data,
-                   coll::Completion& done);
+                   coll::Completion& done, bool exact = false);
 
     // Withdraws a step that is still posted or in a backlog; its completion is called with an error.
     void cancel_step(uint64_t context, coll::Completion& done);
@@ -104,7 +105,9 @@ public:
         for (int idle = 0; !ready();) {
             if (turn()) idle = 0, idle_since_ = 0;
             else if (++idle < spins_before_clock_ && !crowded_) cpu_pause();
-            else idle = rest(idle, [](void* context) { return (*static_cast<Ready*>(context))(); }, &ready);
+            else
+                idle = rest(
+                    idle, [](void* context) { return (*static_cast<Ready*>(context))(); }, &ready);
         }
         idle_since_ = 0;
     }

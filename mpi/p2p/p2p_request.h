@@ -21,26 +21,27 @@ public:
     // What the user asked for.
     bool is_send = false;
     SendMode mode = SendMode::standard;
-    int rank = 0;                // destination, or source or MPI_ANY_SOURCE; rank in the remote group
-    int tag = 0;                 // or MPI_ANY_TAG
-    int source = 0;              // send: own rank, as the receiver sees it
-    void* buffer = nullptr;      // a send only reads it
+    int rank = 0;            // destination, or source or MPI_ANY_SOURCE; rank in the remote group
+    int tag = 0;             // or MPI_ANY_TAG
+    int source = 0;          // send: own rank, as the receiver sees it
+    void* buffer = nullptr;  // a send only reads it
     MPI_Count count = 0;
     const Datatype* type = nullptr;
     uint64_t context = 0;
 
     // How far it is.
-    size_t bytes = 0;            // send: length of the message; receive: room for it
-    size_t accepted = 0;         // rendezvous: bytes that the receiver takes
-    size_t offset = 0;           // bytes pushed or arrived
-    size_t rest = 0;             // send: of a fragment that the transport has begun to take
-    uint64_t order = 0;          // receive: number of its posting, for matching in order
-    uint64_t token = 0;          // own entry in the engine's table of operations, 0 when none
+    size_t bytes = 0;     // send: length of the message; receive: room for it
+    size_t accepted = 0;  // rendezvous: bytes that the receiver takes
+    size_t offset = 0;    // bytes pushed or arrived
+    size_t rest = 0;      // send: of a fragment that the transport has begun to take
+    uint64_t order = 0;   // receive: number of its posting, for matching in order
+    uint64_t token = 0;   // own entry in the engine's table of operations, 0 when none
     uint64_t remote_token = 0;
     Peer* peer = nullptr;
     bool matched = false;
-    bool asked = false;          // send: the rts is out
-    bool active = false;         // between start and completion
+    bool asked = false;   // send: the rts is out
+    bool exact = false;   // a step's receive: a shorter message is an error
+    bool active = false;  // between start and completion
 
     // A step of a collective schedule instead of a user's request: called at completion.
     coll::Completion* completion = nullptr;
@@ -48,7 +49,7 @@ public:
     // A part of a compound request, which is told at completion; no user holds this one.
     Request* parent = nullptr;
 
-    Engine* engine = nullptr;    // where persistent requests start and pooled ones return to
+    Engine* engine = nullptr;  // where persistent requests start and pooled ones return to
 
     int start() override;
     void cancel() override;
@@ -67,7 +68,7 @@ protected:
     void leave_pool() {
         kind = Kind::request;
         reset();
-        is_send = matched = asked = active = false;
+        is_send = matched = asked = exact = active = false;
         mode = SendMode::standard;
         accepted = offset = rest = 0;
         token = remote_token = 0;

@@ -129,12 +129,18 @@ std::byte* Window::locate(const RmaCommand& command, const RmaBlock& block) {
         if (block.offset > size_ || length > size_ - block.offset) return nullptr;
         return memory_ + block.offset;
     }
-    auto after = attached_.upper_bound(static_cast<uintptr_t>(block.offset));
+    auto place = static_cast<uintptr_t>(block.offset);
+    auto after = attached_.upper_bound(place);
     if (after == attached_.begin()) return nullptr;
     auto [address, size] = *std::prev(after);
-    uint64_t within = block.offset - address;
-    if (within > size || length > size - within) return nullptr;
-    return reinterpret_cast<std::byte*>(static_cast<uintptr_t>(block.offset));
+    uint64_t within = place - address;
+    if (within > size) return nullptr;
+    // Pieces of memory that were attached side by side count as one.
+    uint64_t there = size - within;
+    for (; there < length && after != attached_.end() && after->first == place + there; ++after)
+        there += after->second;
+    if (length > there) return nullptr;
+    return reinterpret_cast<std::byte*>(place);
 }
 
 void Window::execute(Channel& channel) {

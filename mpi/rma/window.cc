@@ -82,9 +82,8 @@ int Window::share_memory(bool contiguous, const char** reason) {
 static bool on_one_node(const Communicator& comm) {
     const Job& job = comm.process.job();
     const auto& members = comm.group->members();
-    return std::all_of(members.begin(), members.end(), [&](int member) {
-        return job.node(member) == job.node(job.rank);
-    });
+    return std::all_of(members.begin(), members.end(),
+                       [&](int member) { return job.node(member) == job.node(job.rank); });
 }
 
 int Window::make_memory(const Options& options, const char** reason) {
@@ -94,14 +93,15 @@ int Window::make_memory(const Options& options, const char** reason) {
     case MPI_WIN_FLAVOR_DYNAMIC: return MPI_SUCCESS;
     case MPI_WIN_FLAVOR_SHARED:
         if (!one_node) {
-            *reason = "the members are on several nodes; split the communicator by "
-                      "MPI_COMM_TYPE_SHARED first";
+            *reason =
+                "the members are on several nodes; split the communicator by "
+                "MPI_COMM_TYPE_SHARED first";
             return MPI_ERR_RMA_SHARED;
         }
         if (int error = share_memory(options.contiguous, reason)) return error;
         break;
     case MPI_WIN_FLAVOR_ALLOCATE: {
-        if (one_node && comm_->size() > 1) {
+        if (one_node && comm_->size() > 1 && comm_->process.params.rma_shared) {
             int error = share_memory(false, reason);
             if (error == MPI_SUCCESS) break;
             if (error != MPI_ERR_NO_MEM) return error;
@@ -226,6 +226,8 @@ template <class Chosen> RmaError Window::flush_chosen(bool local, Chosen chosen)
             order(RmaKind::flush, rank, false);
         }
     }
+    // A program may poll memory by flushes that have nothing to wait for: others' commands come in.
+    engine().test_turn();
     engine().wait_until([&] {
         if (pending_ == 0) return true;
         for (int rank = 0; rank < members; ++rank)
@@ -242,9 +244,9 @@ RmaError Window::flush(int rank, bool local) {
 }
 
 RmaError Window::flush_all(bool local) {
-    bool locked = locked_all_ || std::any_of(targets_.begin(), targets_.end(), [](const Target& each) {
-        return each.lock != Lock::none;
-    });
+    bool locked =
+        locked_all_ || std::any_of(targets_.begin(), targets_.end(),
+                                   [](const Target& each) { return each.lock != Lock::none; });
     if (!locked) return {MPI_ERR_RMA_SYNC, "no target is locked"};
     return flush_chosen(local, [](int) { return true; });
 }
@@ -258,7 +260,7 @@ RmaError Window::fence(int assert) {
     int error = run_barrier(*comm_);
     if (error && !result) result = {error, "a member of the window has ended"};
     std::atomic_thread_fence(std::memory_order_seq_cst);
-    fence_open_ = (assert & MPI_MODE_NOSUCCEED) == 0;
+    fence_open_ = (assert& MPI_MODE_NOSUCCEED) == 0;
     return result;
 }
 
@@ -289,7 +291,7 @@ RmaError Window::lock_all(int assert) {
         if (target(rank).lock != Lock::none)
             return {MPI_ERR_RMA_SYNC, "one of the targets is locked already"};
     fence_open_ = false;
-    bool checked = (assert & MPI_MODE_NOCHECK) == 0;
+    bool checked = (assert& MPI_MODE_NOCHECK) == 0;
     if (checked) {
         Engine::Hold hold(engine());
         for (int rank = 0; rank < members; ++rank) order(RmaKind::lock, rank, false);
@@ -390,11 +392,16 @@ RmaError Window::complete() {
             if (target(rank).dirty && flavor_ == MPI_WIN_FLAVOR_DYNAMIC)
                 order(RmaKind::flush, rank, false);
             target(rank).dirty = false;
-            order(RmaKind::complete, rank, false);
         }
     }
     started_ = false;
-    return flush_chosen(true, [&](int rank) { return chosen[static_cast<size_t>(rank)]; });
+    // What was asked for must be here before the target may change its memory again.
+    RmaError result =
+        flush_chosen(true, [&](int rank) { return chosen[static_cast<size_t>(rank)]; });
+    Engine::Hold hold(engine());
+    for (int rank = 0; rank < comm_->size(); ++rank)
+        if (chosen[static_cast<size_t>(rank)]) order(RmaKind::complete, rank, false);
+    return result;
 }
 
 bool Window::completes_are_in() {

@@ -32,7 +32,7 @@ public:
     }
     void recv(int peer, int slot, Bytes data, coll::Completion& done) override {
         engine().recv_step(*comm_->peers[peer], comm_->collective_context(), peer, tag(slot), data,
-                           done);
+                           done, true);
     }
     void cancel(coll::Completion& done) override {
         engine().cancel_step(comm_->collective_context(), done);

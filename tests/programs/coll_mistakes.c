@@ -1,0 +1,122 @@
+/* Goal: mistakes in collectives and what follows is told, never a hang (MPI-5.0 sections 6.1, 7.4.4, 8.5):
+ * one buffer for both sides, different lengths, and results after errors. Method: each mistake on all
+ * ranks at once, with MPI_ERRORS_RETURN; the error class is compared.
+ */
+#include "check.h"
+
+/* The own block must not be in both buffers. Every rank makes the mistake, so nobody waits. */
+static void one_buffer(MPI_Comm comm) {
+    int all[64] = {0}, counts[16], displs[16], i;
+    for (i = 0; i < check_size; ++i) counts[i] = 2, displs[i] = 2 * i;
+    context("one buffer");
+    CHECK_EQ(MPI_ERR_BUFFER,
+             class_of(MPI_Allgather(all + 2 * check_rank, 2, MPI_INT, all, 2, MPI_INT, comm)));
+    CHECK_EQ(MPI_ERR_BUFFER, class_of(MPI_Allgatherv(all + 2 * check_rank, 2, MPI_INT, all, counts,
+                                                     displs, MPI_INT, comm)));
+    CHECK_EQ(MPI_ERR_BUFFER, class_of(MPI_Alltoall(all, 2, MPI_INT, all, 2, MPI_INT, comm)));
+    CHECK_EQ(MPI_ERR_BUFFER, class_of(MPI_Alltoallv(all, counts, displs, MPI_INT, all, counts,
+                                                    displs, MPI_INT, comm)));
+    CHECK_EQ(MPI_ERR_BUFFER, class_of(MPI_Allreduce(all, all, 2, MPI_INT, MPI_SUM, comm)));
+    /* Rooted ones on a communicator of this rank alone, where everybody is the root. */
+    CHECK_OK(MPI_Comm_set_errhandler(MPI_COMM_SELF, MPI_ERRORS_RETURN));
+    CHECK_EQ(MPI_ERR_BUFFER,
+             class_of(MPI_Gather(all, 2, MPI_INT, all, 2, MPI_INT, 0, MPI_COMM_SELF)));
+    CHECK_EQ(MPI_ERR_BUFFER, class_of(MPI_Gatherv(all, 2, MPI_INT, all, counts, displs, MPI_INT, 0,
+                                                  MPI_COMM_SELF)));
+    CHECK_EQ(MPI_ERR_BUFFER,
+             class_of(MPI_Scatter(all, 2, MPI_INT, all, 2, MPI_INT, 0, MPI_COMM_SELF)));
+    CHECK_EQ(MPI_ERR_BUFFER, class_of(MPI_Scatterv(all, counts, displs, MPI_INT, all, 2, MPI_INT, 0,
+                                                   MPI_COMM_SELF)));
+}
+
+/* The others' counts differ from the root's: they are told, both ways round. */
+static void lengths(MPI_Comm comm) {
+    int data[10] = {0}, error;
+    context("the root sends less");
+    error = MPI_Bcast(data, check_rank == 0 ? 1 : 10, MPI_INT, 0, comm);
+    if (check_rank != 0) CHECK(error != MPI_SUCCESS);
+    CHECK_OK(MPI_Barrier(comm));
+    context("the root sends more");
+    error = MPI_Bcast(data, check_rank == 0 ? 10 : 1, MPI_INT, 0, comm);
+    if (check_rank != 0) CHECK(error != MPI_SUCCESS);
+    CHECK_OK(MPI_Barrier(comm));
+}
+
+static int refuse(MPI_Comm comm, int key, void* extra, void* in, void* out, int* flag) {
+    (void)comm, (void)key, (void)extra, (void)in, (void)out;
+    *flag = 0;
+    return MPI_ERR_OTHER;
+}
+
+static void null_after_errors(MPI_Comm comm) {
+    MPI_Comm own, made = comm;
+    int key = MPI_KEYVAL_INVALID, dims[1], periods[1] = {0};
+    context("no communicator after an error");
+    CHECK_OK(MPI_Comm_dup(comm, &own));
+    CHECK_OK(MPI_Comm_create_keyval(refuse, MPI_COMM_NULL_DELETE_FN, &key, NULL));
+    CHECK_OK(MPI_Comm_set_attr(own, key, NULL));
+    CHECK(MPI_Comm_dup(own, &made) != MPI_SUCCESS);
+    CHECK(made == MPI_COMM_NULL);
+    CHECK_OK(MPI_Comm_free_keyval(&key));
+    CHECK_OK(MPI_Comm_free(&own));
+    dims[0] = check_size + 1;
+    made = comm;
+    CHECK(MPI_Cart_create(comm, 1, dims, periods, 0, &made) != MPI_SUCCESS);
+    CHECK(made == MPI_COMM_NULL);
+}
+
+static int calls = 0;
+static void forgive(MPI_Comm* comm, int* code, ...) {
+    (void)comm;
+    ++calls;
+    *code = MPI_SUCCESS;
+}
+
+/* A handler that calls the error none: the function still must not go on with wrong arguments. */
+static void forgiving_handler(MPI_Comm comm) {
+    MPI_Errhandler handler;
+    int value = 1;
+    context("a forgiving error handler");
+    CHECK_OK(MPI_Comm_create_errhandler(forgive, &handler));
+    CHECK_OK(MPI_Comm_set_errhandler(comm, handler));
+    MPI_Send(&value, -1, MPI_INT, 0, 0, comm);
+    MPI_Bcast(&value, 1, MPI_DATATYPE_NULL, 0, comm);
+    MPI_Allreduce(&value, &value, 1, MPI_INT, MPI_OP_NULL, comm);
+    CHECK_EQ(3, calls);
+    CHECK_OK(MPI_Comm_set_errhandler(comm, MPI_ERRORS_RETURN));
+    CHECK_OK(MPI_Errhandler_free(&handler));
+}
+
+static void hints(MPI_Comm comm) {
+    MPI_Info info, used;
+    char value[MPI_MAX_INFO_VAL + 1] = "";
+    int flag = 1, length = sizeof value;
+    context("hints");
+    CHECK_OK(MPI_Info_create(&info));
+    CHECK_OK(MPI_Info_set(info, "pomona_no_such_hint", "true"));
+    CHECK_OK(MPI_Info_set(info, "mpi_assert_no_any_tag", "true"));
+    CHECK_OK(MPI_Comm_set_info(comm, info));
+    CHECK_OK(MPI_Info_free(&info));
+    CHECK_OK(MPI_Comm_get_info(comm, &used));
+    CHECK_OK(MPI_Info_get_string(used, "pomona_no_such_hint", &length, value, &flag));
+    CHECK(!flag);
+    CHECK_OK(MPI_Info_free(&used));
+}
+
+int main(int argc, char** argv) {
+    MPI_Comm comm;
+    char letters[2] = {1, 2}, sum[2] = {0, 0};
+    start(&argc, &argv);
+    CHECK_OK(MPI_Comm_dup(MPI_COMM_WORLD, &comm));
+    CHECK_OK(MPI_Comm_set_errhandler(comm, MPI_ERRORS_RETURN));
+    one_buffer(comm);
+    lengths(comm);
+    null_after_errors(comm);
+    forgiving_handler(comm);
+    hints(comm);
+    context("sum of MPI_CHAR");
+    CHECK_OK(MPI_Allreduce(letters, sum, 2, MPI_CHAR, MPI_SUM, comm));
+    CHECK(sum[0] == check_size && sum[1] == 2 * check_size);
+    CHECK_OK(MPI_Comm_free(&comm));
+    return finish();
+}
