@@ -29,7 +29,8 @@ IoError check_memory(const void* buffer, MPI_Count count, const Datatype* type) 
     if (!buffer && count > 0 && type->size() > 0 && type->predefined())
         return {MPI_ERR_BUFFER, format("buf is a null pointer, with a count of {}", count)};
     if (buffer == MPI_IN_PLACE && count > 0)
-        return {MPI_ERR_BUFFER, "buf is MPI_IN_PLACE, which only collectives of communicators take"};
+        return {MPI_ERR_BUFFER,
+                "buf is MPI_IN_PLACE, which only collectives of communicators take"};
     return {};
 }
 
@@ -41,7 +42,8 @@ IoError check_access(File& file, bool write, Where place) {
         return {MPI_ERR_ACCESS, format("\"{}\" was opened with MPI_MODE_WRONLY", file.name())};
     if (place != Where::shared && file.sequential())
         return {MPI_ERR_UNSUPPORTED_OPERATION,
-                format("\"{}\" was opened with MPI_MODE_SEQUENTIAL; use the shared pointer", file.name())};
+                format("\"{}\" was opened with MPI_MODE_SEQUENTIAL; use the shared pointer",
+                       file.name())};
     return {};
 }
 
@@ -59,15 +61,17 @@ void FileCall::decode(Where place, MPI_Offset offset, const void* buffer, MPI_Co
     if (!fault && __builtin_mul_overflow(count, view.stream_size(*type), &access.length))
         fault = {MPI_ERR_COUNT, format("count is {}, which is more than a file can hold", count)};
     if (!fault && access.length % view.etype_size() != 0)
-        fault = {MPI_ERR_IO, format("{} bytes are no whole number of the view's etypes, which have {}",
-                                    access.length, view.etype_size())};
+        fault = {MPI_ERR_IO,
+                 format("{} bytes are no whole number of the view's etypes, which have {}",
+                        access.length, view.etype_size())};
     if (fault) {
         access.length = 0;
         return;
     }
     access.memory = {const_cast<void*>(buffer), count, type};
     if (place == Where::individual) offset = file->advance(access.length / view.etype_size());
-    if (place != Where::shared && __builtin_mul_overflow(offset, view.etype_size(), &access.position))
+    if (place != Where::shared &&
+        __builtin_mul_overflow(offset, view.etype_size(), &access.position))
         fault = {MPI_ERR_ARG, format("offset {} lies outside of what a file can hold", offset)};
 }
 
@@ -82,14 +86,16 @@ IoError FileCall::run(MPI_Count& bytes) {
     return file->transfer(access, bytes);
 }
 
-int finish_access(const FileCall& call, const IoError& result, MPI_Count bytes, MPI_Status* status) {
+int finish_access(const FileCall& call, const IoError& result, MPI_Count bytes,
+                  MPI_Status* status) {
     Outcome outcome;
     outcome.bytes = bytes;
     set_status(status, outcome);
     return report_file(call.function, call.file, result);
 }
 
-int finish_access(const FileCall& call, const IoError& result, MPI_Count bytes, MPI_Request* request) {
+int finish_access(const FileCall& call, const IoError& result, MPI_Count bytes,
+                  MPI_Request* request) {
     *request = MPI_REQUEST_NULL;
     if (!result) *request = handle_of<MPI_Request>(new DoneRequest(bytes));
     return report_file(call.function, call.file, result);
@@ -98,9 +104,9 @@ int finish_access(const FileCall& call, const IoError& result, MPI_Count bytes, 
 }  // namespace pomona
 
 // One function for every form; `end` is a status or a request.
-template <class End>
-static int access_alone(const char* function, MPI_File fh, bool write, Where place, MPI_Offset offset,
-                        const void* buf, MPI_Count count, MPI_Datatype datatype, End* end) {
+template <class End> static int access_alone(const char* function, MPI_File fh, bool write,
+                                             Where place, MPI_Offset offset, const void* buf,
+                                             MPI_Count count, MPI_Datatype datatype, End* end) {
     REQUIRE(process().state.load(std::memory_order_relaxed) == Process::State::running, nullptr,
             MPI_ERR_OTHER, "MPI is not running: call it after MPI_Init and before MPI_Finalize");
     File* file = resolve(fh);

@@ -17,10 +17,13 @@ struct Buffer {
     MPI_Datatype type;
 };
 
-int not_running(const char* function) {
-    if (process().state.load(std::memory_order_relaxed) == Process::State::running)
-        return MPI_SUCCESS;
-    return fail(function, nullptr, MPI_ERR_OTHER,
+// Errors of a call without a file.
+bool running() {
+    return process().state.load(std::memory_order_relaxed) == Process::State::running;
+}
+int fail_early(const char* function) {
+    if (running()) return fail_file(function, nullptr, MPI_ERR_FILE, "fh is not an open file");
+    return fail(function, static_cast<Communicator*>(nullptr), MPI_ERR_OTHER,
                 "MPI is not running: call it after MPI_Init and before MPI_Finalize");
 }
 
@@ -31,8 +34,8 @@ IoError run_together(FileCall& call, Where place, MPI_Offset offset, const Buffe
                                   : call.file->transfer_all(call.access, call.fault, bytes);
 }
 
-int no_second(const char* function, File* file) {
-    if (file->split.kind == Split::none) return MPI_SUCCESS;
+bool busy(const File& file) { return file.split.kind != Split::none; }
+int fail_busy(const char* function, File* file) {
     return fail_file(function, file, MPI_ERR_IO,
                      format("a split collective access of \"{}\" is under way; call its _end first",
                             file->name()));
@@ -40,10 +43,9 @@ int no_second(const char* function, File* file) {
 
 int access_all(const char* function, MPI_File fh, bool write, Where place, MPI_Offset offset,
                Buffer buffer, MPI_Status* status) {
-    if (int error = not_running(function)) return error;
-    File* file = resolve(fh);
-    if (!file) return fail_file(function, file, MPI_ERR_FILE, "fh is not an open file");
-    if (int error = no_second(function, file)) return error;
+    File* file = running() ? resolve(fh) : nullptr;
+    if (!file) return fail_early(function);
+    if (busy(*file)) return fail_busy(function, file);
     FileCall call(function, file, write);
     MPI_Count bytes = 0;
     IoError result = run_together(call, place, offset, buffer, bytes);
@@ -52,10 +54,9 @@ int access_all(const char* function, MPI_File fh, bool write, Where place, MPI_O
 
 int begin_split(const char* function, MPI_File fh, Split kind, Where place, MPI_Offset offset,
                 Buffer buffer) {
-    if (int error = not_running(function)) return error;
-    File* file = resolve(fh);
-    if (!file) return fail_file(function, file, MPI_ERR_FILE, "fh is not an open file");
-    if (int error = no_second(function, file)) return error;
+    File* file = running() ? resolve(fh) : nullptr;
+    if (!file) return fail_early(function);
+    if (busy(*file)) return fail_busy(function, file);
     FileCall call(function, file, kind >= Split::write_at_all);
     MPI_Count bytes = 0;
     IoError result = run_together(call, place, offset, buffer, bytes);
@@ -64,9 +65,8 @@ int begin_split(const char* function, MPI_File fh, Split kind, Where place, MPI_
 }
 
 int end_split(const char* function, MPI_File fh, Split kind, const void* buf, MPI_Status* status) {
-    if (int error = not_running(function)) return error;
-    File* file = resolve(fh);
-    if (!file) return fail_file(function, file, MPI_ERR_FILE, "fh is not an open file");
+    File* file = running() ? resolve(fh) : nullptr;
+    if (!file) return fail_early(function);
     if (file->split.kind != kind)
         return fail_file(function, file, MPI_ERR_IO,
                          file->split.kind == Split::none

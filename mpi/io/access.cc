@@ -32,7 +32,8 @@ public:
 
     // False: the end of the file or an error.
     bool add(MPI_Offset offset, MPI_Offset length) {
-        bool apart = !batch_.empty() && (offset < end_ || offset + length - batch_[0].offset > span_max());
+        bool apart =
+            !batch_.empty() && (offset < end_ || offset + length - batch_[0].offset > span_max());
         if (apart && !flush()) return false;
         batch_.push_back({offset, length});
         end_ = offset + length;
@@ -53,15 +54,16 @@ private:
     bool pays() const {
         if (hints_.sieving_read != Hints::When::automatic)
             return hints_.sieving_read == Hints::When::always && batch_.size() > 1 && within();
-        return within() && end_ - batch_[0].offset <
-                               static_cast<MPI_Offset>(batch_.size() - 1) * kCallBytes;
+        return within() &&
+               end_ - batch_[0].offset < static_cast<MPI_Offset>(batch_.size() - 1) * kCallBytes;
     }
     bool within() const { return end_ - batch_[0].offset <= span_max(); }
 
     bool read_each() {
         for (const Segment& each : batch_) {
             size_t got = 0;
-            failed_ = file_.read_at(to_ + done_, static_cast<size_t>(each.length), each.offset, got);
+            failed_ =
+                file_.read_at(to_ + done_, static_cast<size_t>(each.length), each.offset, got);
             done_ += static_cast<MPI_Offset>(got);
             if (failed_ || static_cast<MPI_Offset>(got) < each.length) return false;
         }
@@ -74,10 +76,12 @@ private:
         size_t got = 0;
         failed_ = file_.read_at(buffer_.get(), span, start, got);
         for (const Segment& each : batch_) {
-            MPI_Offset left = std::max<MPI_Offset>(static_cast<MPI_Offset>(got) - (each.offset - start), 0);
+            MPI_Offset left =
+                std::max<MPI_Offset>(static_cast<MPI_Offset>(got) - (each.offset - start), 0);
             MPI_Offset length = std::min(each.length, left);
             if (length > 0)
-                std::memcpy(to_ + done_, buffer_.get() + (each.offset - start), static_cast<size_t>(length));
+                std::memcpy(to_ + done_, buffer_.get() + (each.offset - start),
+                            static_cast<size_t>(length));
             done_ += length;
             if (length < each.length) return false;
         }
@@ -124,7 +128,10 @@ IoError File::transfer_stream(const Transfer& access, MPI_Offset& done) {
     const Datatype& type = *access.memory.type;
     done = 0;
     if (type.contiguous(access.memory.count)) {
-        auto* memory = static_cast<std::byte*>(access.memory.buffer) + type.true_lb();
+        // By integers: MPI_BOTTOM is null, and its types hold absolute addresses.
+        auto* memory =
+            reinterpret_cast<std::byte*>(reinterpret_cast<uintptr_t>(access.memory.buffer) +
+                                         static_cast<uintptr_t>(type.true_lb()));
         if (!access.write) return read_stream(access.position, memory, access.length, done);
         IoError error = write_stream(access.position, memory, access.length);
         if (!error) done = access.length;
@@ -133,9 +140,11 @@ IoError File::transfer_stream(const Transfer& access, MPI_Offset& done) {
     auto portion = static_cast<size_t>(std::min(access.length, kPackBytes));
     std::unique_ptr<std::byte[]> buffer(new std::byte[portion]);
     while (done < access.length) {
-        MPI_Offset length = std::min(access.length - done, static_cast<MPI_Offset>(portion)), moved = length;
+        MPI_Offset length = std::min(access.length - done, static_cast<MPI_Offset>(portion)),
+                   moved = length;
         Bytes bytes(buffer.get(), static_cast<size_t>(length));
-        if (access.write) type.pack(access.memory.buffer, access.memory.count, static_cast<size_t>(done), bytes);
+        if (access.write)
+            type.pack(access.memory.buffer, access.memory.count, static_cast<size_t>(done), bytes);
         IoError error = access.write
                             ? write_stream(access.position + done, buffer.get(), length)
                             : read_stream(access.position + done, buffer.get(), length, moved);
@@ -161,8 +170,10 @@ IoError File::transfer_bytes(const Transfer& access, MPI_Offset& done) {
     done = 0;
     if (access.length == 0) return {};
     if (!view_.covers(access.position, access.length))
-        return {MPI_ERR_ARG, format("the access of {} bytes at position {} of the view of \"{}\" leads "
-                                    "outside of it", access.length, access.position, name_)};
+        return {MPI_ERR_ARG,
+                format("the access of {} bytes at position {} of the view of \"{}\" leads "
+                       "outside of it",
+                       access.length, access.position, name_)};
     if (!atomic_) return transfer_stream(access, done);
     // All of it under one lock: what others see of it is nothing or everything.
     MPI_Offset start = 0, length = 0;
@@ -170,7 +181,8 @@ IoError File::transfer_bytes(const Transfer& access, MPI_Offset& done) {
         start = view_.locate(access.position);
         length = view_.locate(access.position + access.length - 1) + 1 - start;
     }
-    if (int failed = posix_.lock(start, length, access.write)) return io_failure("Cannot lock", failed);
+    if (int failed = posix_.lock(start, length, access.write))
+        return io_failure("Cannot lock", failed);
     IoError error = transfer_stream(access, done);
     int failed = posix_.unlock(start, length);
     return error ? error : io_failure("Cannot unlock", failed);

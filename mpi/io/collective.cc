@@ -19,27 +19,32 @@ IoError File::transfer_all(Transfer access, const IoError& own_fault, MPI_Count&
     return error;
 }
 
-IoError File::transfer_bytes_all(const Transfer& access, const IoError& own_fault, MPI_Offset& done) {
+IoError File::transfer_bytes_all(const Transfer& access, const IoError& own_fault,
+                                 MPI_Offset& done) {
     done = 0;
     if (comm_->size() == 1) return own_fault ? own_fault : transfer_bytes(access, done);
     IoError error = own_fault;
     if (!error && !view_.covers(access.position, access.length))
-        error = {MPI_ERR_ARG, format("the access of {} bytes at position {} of the view of \"{}\" leads "
-                                     "outside of it", access.length, access.position, name_)};
+        error = {MPI_ERR_ARG,
+                 format("the access of {} bytes at position {} of the view of \"{}\" leads "
+                        "outside of it",
+                        access.length, access.position, name_)};
     Offer mine;
     mine.error = error.error;
     mine.ordered = view_.ordered();
     mine.buffer_size = static_cast<int64_t>(hints_.cb_buffer_size);
-    mine.nodes = hints_.cb_nodes;
+    mine.nodes = hints_.aggregators(comm_->size());
     mine.when = access.write ? hints_.collective_write : hints_.collective_read;
     if (!error && access.length > 0) {
         mine.start = view_.locate(access.position);
         mine.end = view_.locate(access.position + access.length - 1) + 1;
         mine.length = access.length;
-        mine.mean_block = view_.contiguous() ? access.length : std::min(access.length, view_.mean_block());
+        mine.mean_block =
+            view_.contiguous() ? access.length : std::min(access.length, view_.mean_block());
     }
     std::vector<Offer> offers(static_cast<size_t>(comm_->size()));
-    if (int gone = run_allgather(*comm_, &mine, offers.data(), sizeof mine)) return {gone, kMemberGone};
+    if (int gone = run_allgather(*comm_, &mine, offers.data(), sizeof mine))
+        return {gone, kMemberGone};
     if (error) return error;
     for (size_t rank = 0; rank < offers.size(); ++rank)
         if (offers[rank].error)
@@ -60,7 +65,8 @@ IoError File::transfer_ordered(Transfer access, const IoError& own_fault, MPI_Co
     };
     Told mine{own_fault.error, access.length / view_.etype_size()};
     std::vector<Told> all(static_cast<size_t>(comm_->size()));
-    if (int gone = run_allgather(*comm_, &mine, all.data(), sizeof mine)) return {gone, kMemberGone};
+    if (int gone = run_allgather(*comm_, &mine, all.data(), sizeof mine))
+        return {gone, kMemberGone};
     MPI_Offset before = 0, total = 0;
     bool faulty = false;
     for (size_t rank = 0; rank < all.size(); ++rank) {

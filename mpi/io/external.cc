@@ -57,11 +57,14 @@ Datatype::Made external_form(Datatype& type) {
         return Datatype::indexed(piece(call, 1, a[0]), piece(call, 1 + a[0], a[0]), *old);
     case MPI_COMBINER_HINDEXED:
         return Datatype::hindexed(piece(call, 1, a[0]), piece(call, 1 + a[0], a[0]), *old);
-    case MPI_COMBINER_INDEXED_BLOCK: return Datatype::indexed_block(a[1], piece(call, 2, a[0]), *old);
-    case MPI_COMBINER_HINDEXED_BLOCK: return Datatype::hindexed_block(a[1], piece(call, 2, a[0]), *old);
+    case MPI_COMBINER_INDEXED_BLOCK:
+        return Datatype::indexed_block(a[1], piece(call, 2, a[0]), *old);
+    case MPI_COMBINER_HINDEXED_BLOCK:
+        return Datatype::hindexed_block(a[1], piece(call, 2, a[0]), *old);
     case MPI_COMBINER_SUBARRAY:
         return Datatype::subarray(piece(call, 1, a[0]), piece(call, 1 + a[0], a[0]),
-                                  piece(call, 1 + 2 * a[0], a[0]), static_cast<int>(a.back()), *old);
+                                  piece(call, 1 + 2 * a[0], a[0]), static_cast<int>(a.back()),
+                                  *old);
     case MPI_COMBINER_DARRAY: return external_darray(call, *old);
     case MPI_COMBINER_RESIZED: return Datatype::resized(*old, a[0], a[1]);
     default: return old;  // a duplicate, or a Fortran 90 type
@@ -72,21 +75,23 @@ ExternalTransfer::ExternalTransfer(Transfer& access)
     : user_(access.memory), write_(access.write),
       element_(user_.type ? static_cast<size_t>(external_size(*user_.type)) : 0),
       buffer_(static_cast<size_t>(access.length)) {
-    if (write_ && access.length > 0) pack_external(user_.buffer, user_.count, *user_.type, buffer_.data());
+    if (write_ && access.length > 0)
+        pack_external(user_.buffer, user_.count, *user_.type, buffer_.data());
     access.memory = {buffer_.data(), access.length, &Datatype::of(MPI_BYTE)};
 }
 
 void ExternalTransfer::finish(MPI_Count& bytes) {
     if (element_ == 0) return;
-    size_t arrived = static_cast<size_t>(bytes), whole = arrived / element_, rest = arrived % element_;
+    size_t arrived = static_cast<size_t>(bytes), whole = arrived / element_,
+           rest = arrived % element_;
     auto count = static_cast<MPI_Count>(whole);
     if (!write_) {
         unpack_external(user_.buffer, count, *user_.type, buffer_.data());
         if (rest) {
             // The rest of the element that the end of the file cuts stays what it was.
-            auto* last = reinterpret_cast<std::byte*>(
-                reinterpret_cast<uintptr_t>(user_.buffer) +
-                static_cast<uintptr_t>(count * user_.type->extent()));
+            auto* last =
+                reinterpret_cast<std::byte*>(reinterpret_cast<uintptr_t>(user_.buffer) +
+                                             static_cast<uintptr_t>(count * user_.type->extent()));
             std::vector<std::byte> element(element_);
             pack_external(last, 1, *user_.type, element.data());
             std::memcpy(element.data(), buffer_.data() + whole * element_, rest);

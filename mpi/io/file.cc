@@ -46,11 +46,13 @@ IoError File::agree(const IoError& mine) {
 
 IoError File::same_everywhere(MPI_Offset value, const char* what) {
     std::vector<MPI_Offset> all(static_cast<size_t>(comm_->size()));
-    if (int error = run_allgather(*comm_, &value, all.data(), sizeof value)) return {error, kMemberGone};
+    if (int error = run_allgather(*comm_, &value, all.data(), sizeof value))
+        return {error, kMemberGone};
     for (size_t rank = 0; rank < all.size(); ++rank)
         if (all[rank] != all[0])
             return {MPI_ERR_NOT_SAME, format("{} must be the same on all ranks; rank 0 has {} and "
-                                             "rank {} has {}", what, all[0], rank, all[rank])};
+                                             "rank {} has {}",
+                                             what, all[0], rank, all[rank])};
     return {};
 }
 
@@ -104,7 +106,9 @@ IoError File::start_pointers() {
                             .size = root ? static_cast<MPI_Aint>(sizeof end) : 0,
                             .unit = sizeof end},
                            why);
-    if (!window_) return {why.error, format("Cannot make the shared pointer of \"{}\": {}", name_, why.reason)};
+    if (!window_)
+        return {why.error,
+                format("Cannot make the shared pointer of \"{}\": {}", name_, why.reason)};
     if (RmaError error = window_->lock_all(MPI_MODE_NOCHECK)) return {error.error, error.reason};
     MPI_Offset before;
     if (root)
@@ -156,24 +160,26 @@ IoError File::set_view(MPI_Offset displacement, Datatype* etype, Datatype* filet
         // Where the shared pointer is, in bytes, after everybody's last use of it.
         MPI_Offset shared = 0;
         if (!sequential())
-            error = {MPI_ERR_DISP, "MPI_DISPLACEMENT_CURRENT needs a file opened with MPI_MODE_SEQUENTIAL"};
+            error = {MPI_ERR_DISP,
+                     "MPI_DISPLACEMENT_CURRENT needs a file opened with MPI_MODE_SEQUENTIAL"};
         else if (int gone = comm_->size() > 1 ? run_barrier(*comm_) : MPI_SUCCESS)
             error = {gone, kMemberGone};
         else if (!(error = shared_position(shared)))
             displacement = view_.locate(shared * view_.etype_size());
     } else if (!error && sequential()) {
-        error = {MPI_ERR_UNSUPPORTED_OPERATION,
-                 "the file was opened with MPI_MODE_SEQUENTIAL: disp must be MPI_DISPLACEMENT_CURRENT"};
+        error = {
+            MPI_ERR_UNSUPPORTED_OPERATION,
+            "the file was opened with MPI_MODE_SEQUENTIAL: disp must be MPI_DISPLACEMENT_CURRENT"};
     }
     if (!error) error = View::make(displacement, *etype, *filetype, datarep, writable(), made);
     if (comm_->size() > 1) {
         struct Told {
             int64_t error, etype_size, datarep;
         };
-        Told mine{error.error, made.etype_size(),
-                  static_cast<int64_t>(hash_text(0, datarep) >> 1)};
+        Told mine{error.error, made.etype_size(), static_cast<int64_t>(hash_text(0, datarep) >> 1)};
         std::vector<Told> all(static_cast<size_t>(comm_->size()));
-        if (int gone = run_allgather(*comm_, &mine, all.data(), sizeof mine)) return {gone, kMemberGone};
+        if (int gone = run_allgather(*comm_, &mine, all.data(), sizeof mine))
+            return {gone, kMemberGone};
         for (size_t rank = 0; rank < all.size() && !error; ++rank) {
             if (all[rank].error)
                 error = {static_cast<int>(all[rank].error),
@@ -181,7 +187,8 @@ IoError File::set_view(MPI_Offset displacement, Datatype* etype, Datatype* filet
         }
         for (const Told& each : all)
             if (!error && (each.etype_size != all[0].etype_size || each.datarep != all[0].datarep))
-                error = {MPI_ERR_NOT_SAME, "the etype's extent and datarep must be the same on all ranks"};
+                error = {MPI_ERR_NOT_SAME,
+                         "the etype's extent and datarep must be the same on all ranks"};
     }
     if (error) return error;
     {
@@ -259,8 +266,10 @@ IoError File::target_of(MPI_Offset offset, int whence, MPI_Offset now, MPI_Offse
     if (whence == MPI_SEEK_END)
         if (IoError error = end_position(base)) return error;
     if (__builtin_add_overflow(base, offset, &etypes) || etypes < 0)
-        return {MPI_ERR_ARG, format("offset {} from {} leads before the beginning of the view or too "
-                                    "far", offset, base)};
+        return {MPI_ERR_ARG,
+                format("offset {} from {} leads before the beginning of the view or too "
+                       "far",
+                       offset, base)};
     return {};
 }
 
@@ -291,7 +300,8 @@ IoError File::shared_update(bool replace, MPI_Offset value, MPI_Offset& before) 
     RmaError error = window_->access(access);
     if (!error) error = window_->flush(0, false);
     if (!error) return {};
-    return {error.error, format("Cannot reach the shared pointer of \"{}\": {}", name_, error.reason)};
+    return {error.error,
+            format("Cannot reach the shared pointer of \"{}\": {}", name_, error.reason)};
 }
 
 IoError File::shared_position(MPI_Offset& etypes) { return shared_update(false, 0, etypes); }

@@ -31,7 +31,15 @@ struct Transfer {
 
 // What a split collective leaves between its begin and its end.
 struct SplitAccess {
-    enum class Kind { none, read_at_all, read_all, read_ordered, write_at_all, write_all, write_ordered };
+    enum class Kind {
+        none,
+        read_at_all,
+        read_all,
+        read_ordered,
+        write_at_all,
+        write_all,
+        write_ordered
+    };
     Kind kind = Kind::none;
     const void* buffer = nullptr;
     MPI_Count bytes = 0;
@@ -40,8 +48,8 @@ struct SplitAccess {
 class File final : public Object {
 public:
     // Collective: `comm` is the file's own, taken over. The result is the same at all members.
-    static IoError open(Ref<Communicator> comm, const std::string& name, int amode, const Info* given,
-                        File*& out);
+    static IoError open(Ref<Communicator> comm, const std::string& name, int amode,
+                        const Info* given, File*& out);
     // Collective. The handle is of no use afterwards, whatever the result.
     IoError close();
     ~File() override;
@@ -64,7 +72,7 @@ public:
     IoError set_atomicity(bool atomic);
     bool atomic() const { return atomic_; }
     void set_info(const Info* given) { hints_.take(given); }
-    Ref<Info> info() const { return hints_.told(); }
+    Ref<Info> info() const { return hints_.told(comm_->size()); }
 
     // ---- pointers, in etypes
     MPI_Offset position();
@@ -117,9 +125,9 @@ private:
     Hints hints_;
     bool atomic_ = false;
     std::mutex mutex_;
-    MPI_Offset pointer_ = 0;        // the individual one, in etypes; by mutex_
-    Window* window_ = nullptr;      // holds the shared pointer at rank 0
-    MPI_Offset shared_alone_ = 0;   // the shared pointer of a file with one member; by mutex_
+    MPI_Offset pointer_ = 0;       // the individual one, in etypes; by mutex_
+    Window* window_ = nullptr;     // holds the shared pointer at rank 0
+    MPI_Offset shared_alone_ = 0;  // the shared pointer of a file with one member; by mutex_
 };
 
 }  // namespace pomona

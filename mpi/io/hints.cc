@@ -12,17 +12,17 @@ namespace pomona {
 namespace {
 
 constexpr const char* kInertKeys[] = {
-    "access_style", "cb_block_size", "chunked", "chunked_item", "chunked_size", "io_node_list",
-    "nb_proc", "num_io_nodes", "striping_factor", "striping_unit", "ind_wr_buffer_size",
-    "romio_no_indep_rw", "romio_ds_write"};
+    "access_style",       "cb_block_size",     "chunked",       "chunked_item",    "chunked_size",
+    "io_node_list",       "nb_proc",           "num_io_nodes",  "striping_factor", "striping_unit",
+    "ind_wr_buffer_size", "romio_no_indep_rw", "romio_ds_write"};
 
 bool is_inert(const std::string& key) {
     return std::find(std::begin(kInertKeys), std::end(kInertKeys), key) != std::end(kInertKeys);
 }
 
 // False, and no change, unless `text` is a number of the range.
-bool read_number(const std::string& text, unsigned long long least, unsigned long long most, int base,
-                 unsigned long long& out) {
+bool read_number(const std::string& text, unsigned long long least, unsigned long long most,
+                 int base, unsigned long long& out) {
     char* end = nullptr;
     errno = 0;
     unsigned long long value = std::strtoull(text.c_str(), &end, base);
@@ -61,7 +61,8 @@ void Hints::take(const Info* given) {
         } else if (key == "ind_rd_buffer_size") {
             if (read_number(value, 4096, kBufferMax, 10, number)) ind_rd_buffer_size = number;
         } else if (key == "file_perm") {
-            if (read_number(value, 0, 07777, 8, number)) permissions = static_cast<unsigned>(number);
+            if (read_number(value, 0, 07777, 8, number))
+                permissions = static_cast<unsigned>(number);
         } else if (key == "collective_buffering") {
             read_when(value, collective_read);
             read_when(value, collective_write);
@@ -77,10 +78,10 @@ void Hints::take(const Info* given) {
     }
 }
 
-Ref<Info> Hints::told() const {
+Ref<Info> Hints::told(int members) const {
     Ref<Info> info(new Info);
     info->set("cb_buffer_size", format("{}", cb_buffer_size));
-    info->set("cb_nodes", format("{}", cb_nodes));
+    info->set("cb_nodes", format("{}", aggregators(members)));
     info->set("ind_rd_buffer_size", format("{}", ind_rd_buffer_size));
     info->set("romio_cb_read", text_of(collective_read));
     info->set("romio_cb_write", text_of(collective_write));

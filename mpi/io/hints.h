@@ -6,25 +6,31 @@
 
 #include "mpi/object/info.h"
 
+#include <algorithm>
 #include <cstddef>
 
 namespace pomona {
+
+inline constexpr int kAggregatorsMax = 8;  // unless cb_nodes says more
 
 struct Hints {
     enum class When { automatic, always, never };
 
     // Takes over what `given` says of known keys; null: nothing.
     void take(const Info* given);
-    // All keys with the values in use.
-    Ref<Info> told() const;
+    // All keys with the values in use by a file of so many members.
+    Ref<Info> told(int members) const;
+    int aggregators(int members) const {
+        return std::min(cb_nodes ? cb_nodes : kAggregatorsMax, members);
+    }
 
-    size_t cb_buffer_size = size_t{16} << 20;  // bytes that an aggregator handles at a time
-    int cb_nodes = 0;                         // aggregators; 0: chosen by the number of ranks
+    size_t cb_buffer_size = size_t{16} << 20;     // bytes that an aggregator handles at a time
+    int cb_nodes = 0;                             // aggregators; 0: chosen by the number of ranks
     size_t ind_rd_buffer_size = size_t{4} << 20;  // bytes that one sieving read may span
-    When collective_read = When::automatic;   // two-phase reads and writes
+    When collective_read = When::automatic;       // two-phase reads and writes
     When collective_write = When::automatic;
     When sieving_read = When::automatic;
-    unsigned permissions = 0666;              // of a file that is created
+    unsigned permissions = 0666;  // of a file that is created
 
     std::string filename;
 

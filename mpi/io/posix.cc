@@ -96,9 +96,9 @@ int PosixFile::close() {
 
 int PosixFile::read_at(void* to, size_t length, MPI_Offset offset, size_t& done) const {
     for (done = 0; done < length;) {
-        ssize_t got = pread(descriptor_, static_cast<std::byte*>(to) + done,
-                            std::min(length - done, kCallBytesMax),
-                            offset + static_cast<MPI_Offset>(done));
+        ssize_t got =
+            pread(descriptor_, static_cast<std::byte*>(to) + done,
+                  std::min(length - done, kCallBytesMax), offset + static_cast<MPI_Offset>(done));
         if (got == 0) return 0;
         if (got > 0) done += static_cast<size_t>(got);
         else if (errno != EINTR) return errno;
@@ -108,9 +108,9 @@ int PosixFile::read_at(void* to, size_t length, MPI_Offset offset, size_t& done)
 
 int PosixFile::write_at(const void* from, size_t length, MPI_Offset offset, size_t& done) const {
     for (done = 0; done < length;) {
-        ssize_t put = pwrite(descriptor_, static_cast<const std::byte*>(from) + done,
-                             std::min(length - done, kCallBytesMax),
-                             offset + static_cast<MPI_Offset>(done));
+        ssize_t put =
+            pwrite(descriptor_, static_cast<const std::byte*>(from) + done,
+                   std::min(length - done, kCallBytesMax), offset + static_cast<MPI_Offset>(done));
         if (put > 0) done += static_cast<size_t>(put);
         else if (put == 0) return ENOSPC;
         else if (errno != EINTR) return errno;
@@ -144,7 +144,8 @@ int PosixFile::preallocate(MPI_Offset bytes) const {
     store.fst_posmode = F_PEOFPOSMODE;
     store.fst_length = bytes - now;
     // It is a wish: a file system that cannot preallocate still has the right size afterwards.
-    if (bytes > now && fcntl(descriptor_, F_PREALLOCATE, &store) != 0 && errno == ENOSPC) return ENOSPC;
+    if (bytes > now && fcntl(descriptor_, F_PREALLOCATE, &store) != 0 && errno == ENOSPC)
+        return ENOSPC;
     return bytes > now ? truncate(bytes) : 0;
 #else
     if (bytes == 0) return 0;

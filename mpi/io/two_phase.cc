@@ -22,7 +22,6 @@ namespace {
 
 constexpr MPI_Offset kDomainAlignment = 64 << 10;  // two aggregators share no page and no stripe
 constexpr MPI_Offset kLongBlock = 4 << 10;         // blocks that are moved as quickly one by one
-constexpr int kAggregatorsMax = 8;                 // unless cb_nodes says more
 constexpr MPI_Offset kSievedMost = 4;  // reading so much more than wanted is quicker than asking
 constexpr size_t kHeadBytes = 2 * sizeof(int64_t);
 
@@ -30,7 +29,8 @@ enum Tag { tag_request = 1, tag_reply };
 
 // Do members reach into each other's ranges?
 bool interleaved(std::vector<Offer> offers) {
-    std::sort(offers.begin(), offers.end(), [](const Offer& a, const Offer& b) { return a.start < b.start; });
+    std::sort(offers.begin(), offers.end(),
+              [](const Offer& a, const Offer& b) { return a.start < b.start; });
     MPI_Offset end = INT64_MIN;
     for (const Offer& each : offers) {
         if (each.start == each.end) continue;
@@ -76,8 +76,8 @@ class TwoPhase::Messages {
 public:
     explicit Messages(Communicator& comm) : comm_(comm), engine_(comm.process.engine) {}
     void send(int rank, int tag, const std::byte* from, size_t bytes) {
-        requests_.push_back(engine_.isend(comm_, data(const_cast<std::byte*>(from), bytes), {rank, tag},
-                                          SendMode::standard));
+        requests_.push_back(engine_.isend(comm_, data(const_cast<std::byte*>(from), bytes),
+                                          {rank, tag}, SendMode::standard));
     }
     void recv(int rank, int tag, std::byte* to, size_t bytes) {
         requests_.push_back(engine_.irecv(comm_, data(to, bytes), {rank, tag}));
@@ -123,7 +123,7 @@ TwoPhase::TwoPhase(File& file, const Transfer& access, const std::vector<Offer>&
         last_ = std::max(last_, each.end);
     }
     first_ -= first_ % kDomainAlignment;
-    spread_ = std::min(offers[0].nodes ? offers[0].nodes : kAggregatorsMax, members_);
+    spread_ = offers[0].nodes;
     domain_ = (last_ - first_ + spread_ - 1) / spread_;
     domain_ = (domain_ + kDomainAlignment - 1) / kDomainAlignment * kDomainAlignment;
     window_bytes_ = std::min<MPI_Offset>(domain_, offers[0].buffer_size);
@@ -204,7 +204,8 @@ IoError TwoPhase::round(int64_t number, MPI_Offset& done) {
         bool good = true;
         for (int rank = 0; rank < members_; ++rank) {
             Wish& wish = wishes_[static_cast<size_t>(rank)];
-            wish.message = rank == me ? own->message.data() : requests.take(rank, tag_request, wish.received);
+            wish.message =
+                rank == me ? own->message.data() : requests.take(rank, tag_request, wish.received);
             good = good && wish.message;
         }
         if (!requests.wait() || !good) return messages.wait(), gone;
@@ -215,14 +216,16 @@ IoError TwoPhase::round(int64_t number, MPI_Offset& done) {
         for (int rank = 0; rank < members_ && !access_.write; ++rank) {
             Wish& wish = wishes_[static_cast<size_t>(rank)];
             if (rank != me && wish.bytes)
-                messages.send(rank, tag_reply, wish.reply.data(), sizeof(int64_t) + static_cast<size_t>(wish.bytes));
+                messages.send(rank, tag_reply, wish.reply.data(),
+                              sizeof(int64_t) + static_cast<size_t>(wish.bytes));
         }
     }
     if (!messages.wait()) return gone;
     if (access_.write) return {};
     for (Part& part : parts_) {
         if (part.empty || !part.length) continue;
-        const std::byte* reply = part.rank == me ? wishes_[static_cast<size_t>(me)].reply.data() : part.reply.data();
+        const std::byte* reply =
+            part.rank == me ? wishes_[static_cast<size_t>(me)].reply.data() : part.reply.data();
         int64_t valid;
         std::memcpy(&valid, reply, sizeof valid);
         if (valid)
@@ -244,8 +247,8 @@ void TwoPhase::take_wish(Wish& wish, const std::byte* message) {
     if (wish.count == 0) return;
     const Segment& first = wish.segments()[0];
     const Segment& last = wish.segments()[wish.count - 1];
-    check(first.offset >= window_of(mine_, 0).first && last.offset + last.length <= last_, first.offset,
-          last.offset);
+    check(first.offset >= window_of(mine_, 0).first && last.offset + last.length <= last_,
+          first.offset, last.offset);
 }
 
 // What members [first, last) touch of the window, in one piece where it touches, by offset.
@@ -255,7 +258,8 @@ std::vector<TwoPhase::Segment> TwoPhase::united(size_t first, size_t last) const
         if (wish.count == 0) return {};
         return {wish.segments(), wish.segments() + wish.count};
     }
-    std::vector<Segment> left = united(first, (first + last) / 2), right = united((first + last) / 2, last), out;
+    std::vector<Segment> left = united(first, (first + last) / 2),
+                         right = united((first + last) / 2, last), out;
     out.reserve(left.size() + right.size());
     for (size_t i = 0, j = 0; i < left.size() || j < right.size();) {
         bool take_left = j == right.size() || (i < left.size() && left[i].offset < right[j].offset);
@@ -263,8 +267,7 @@ std::vector<TwoPhase::Segment> TwoPhase::united(size_t first, size_t last) const
         MPI_Offset end = out.empty() ? 0 : out.back().offset + out.back().length;
         if (!out.empty() && next.offset <= end)
             out.back().length = std::max(end, next.offset + next.length) - out.back().offset;
-        else
-            out.push_back(next);
+        else out.push_back(next);
     }
     return out;
 }

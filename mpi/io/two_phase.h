@@ -66,7 +66,9 @@ private:
         const Segment* segments() const {
             return reinterpret_cast<const Segment*>(message + 2 * sizeof(int64_t));
         }
-        const std::byte* data() const { return message + 2 * sizeof(int64_t) + count * sizeof(Segment); }
+        const std::byte* data() const {
+            return message + 2 * sizeof(int64_t) + count * sizeof(Segment);
+        }
     };
     class Messages;
 

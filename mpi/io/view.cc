@@ -98,14 +98,16 @@ IoError View::make(MPI_Offset displacement, Datatype& etype, Datatype& filetype,
     }
     const Layout& layout = stored->layout();
     MPI_Count etype_size = external ? external_size(etype) : etype.size();
-    if (layout.size % etype_size != 0) return wrong_type("filetype does not consist of whole etypes");
+    if (layout.size % etype_size != 0)
+        return wrong_type("filetype does not consist of whole etypes");
     Shape shape = shape_of(layout);
     if (layout.size > 0) {
         if (shape.first < 0) return wrong_type("filetype has negative displacements");
         if (!shape.rising) return wrong_type("filetype has displacements that decrease");
         if (writable && !shape.disjoint)
-            return wrong_type("filetype overlaps itself; such files can be opened with "
-                              "MPI_MODE_RDONLY only");
+            return wrong_type(
+                "filetype overlaps itself; such files can be opened with "
+                "MPI_MODE_RDONLY only");
         if (stored->extent() <= 0) return wrong_type("filetype has no extent");
     }
     out = View();
@@ -145,7 +147,8 @@ bool View::covers(MPI_Offset position, MPI_Offset length) const {
 
 MPI_Offset View::locate(MPI_Offset position) const {
     if (layout_.size == 0) return displacement_;
-    return displacement_ + position / layout_.size * extent_ + layout_.locate(position % layout_.size);
+    return displacement_ + position / layout_.size * extent_ +
+           layout_.locate(position % layout_.size);
 }
 
 // Binary search: first for the tile, then within it. Positions stay far below overflow, as tiles

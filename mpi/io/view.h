@@ -22,16 +22,19 @@ bool each_block(const Layout& layout, MPI_Count base, MPI_Count from, MPI_Count 
     case Layout::Form::loop: {
         MPI_Count one = layout.child->size;
         for (MPI_Count i = from / one; i * one < to; ++i)
-            if (!each_block(*layout.child, base + i * layout.stride, std::max<MPI_Count>(from - i * one, 0),
-                            std::min(to - i * one, one), visit))
+            if (!each_block(*layout.child, base + i * layout.stride,
+                            std::max<MPI_Count>(from - i * one, 0), std::min(to - i * one, one),
+                            visit))
                 return false;
         return true;
     }
     case Layout::Form::runs: {
         const auto& runs = *layout.runs;
         for (size_t i = find_position(runs, from); runs[i].position < to; ++i) {
-            MPI_Count first = std::max(from, runs[i].position), last = std::min(to, runs[i + 1].position);
-            if (!visit(base + runs[i].offset + first - runs[i].position, last - first)) return false;
+            MPI_Count first = std::max(from, runs[i].position),
+                      last = std::min(to, runs[i + 1].position);
+            if (!visit(base + runs[i].offset + first - runs[i].position, last - first))
+                return false;
             if (last == to) break;
         }
         return true;
@@ -105,8 +108,8 @@ public:
             return going;
         };
         MPI_Offset first = position % layout_.size;
-        for (MPI_Offset base = displacement_ + position / layout_.size * extent_; length > 0 && going;
-             base += extent_) {
+        for (MPI_Offset base = displacement_ + position / layout_.size * extent_;
+             length > 0 && going; base += extent_) {
             MPI_Offset last = std::min(layout_.size, first + length);
             each_block(layout_, base, first, last, merge);
             length -= last - first;
