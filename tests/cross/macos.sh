@@ -40,11 +40,11 @@ for fault in "minimum version \['13.0'\]" "is not signed" "install name" "no wea
 done
 
 ${CMAKE:-cmake} -S "$root" -B "$build/tree" -G Ninja -DCMAKE_BUILD_TYPE=Debug \
-    -DCMAKE_C_FLAGS_DEBUG=-O0 -DCMAKE_CXX_FLAGS_DEBUG=-O0 -DCMAKE_TOOLCHAIN_FILE="$here/toolchain.cmake" -DPOMONA_MACOS="$build/kit" \
-    "${options[@]}" > "$build/cmake.log" 2>&1 || { tail -n 30 "$build/cmake.log"; exit 1; }
-targets=(mpi_abi mpirun pomona mpi-bench)
+    -DCMAKE_C_FLAGS_DEBUG=-O0 -DCMAKE_CXX_FLAGS_DEBUG=-O0 -DPOMONA_MACOS="$build/kit" \
+    -DCMAKE_TOOLCHAIN_FILE="$here/toolchain.cmake" "${options[@]}" > "$build/cmake.log" 2>&1 || { tail -n 30 "$build/cmake.log"; exit 1; }
+targets=(mpi_abi mpirun pomona)
 [ $all = no ] || targets=(all)
-${NINJA:-ninja} -C "$build/tree" -k 0 ${POMONA_JOBS:+-j$POMONA_JOBS} "${targets[@]}" \
+${NINJA:-ninja} -C "$build/tree" -k 0 -j "${POMONA_JOBS:-$(getconf _NPROCESSORS_ONLN)}" "${targets[@]}" \
     > "$build/build.log" 2>&1 ||
     { grep -E -A8 'error:|FAILED' "$build/build.log" | head -n 80; exit 1; }
 

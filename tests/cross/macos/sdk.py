@@ -116,6 +116,17 @@ def libcxx(folder):
     site = (LIBCXX_HEADERS / "__config_site").read_text().splitlines()
     wanted = [line for line in site if "NO_VENDOR_AVAILABILITY" not in line]
     put(folder / "cxx/__config_site", ("\n".join(wanted) + "\n").encode())
+    # Newer math.h leaves these two to the compiler's float.h, which has them from clang 20 on.
+    put(folder / "cxx/float.h", FLOAT_H)
+
+
+FLOAT_H = b"""#pragma once
+#include_next <float.h>
+#if !defined(INFINITY)
+#define INFINITY (__builtin_inff())
+#define NAN (__builtin_nanf(""))
+#endif
+"""
 
 
 def stubs(folder):
