@@ -1,10 +1,13 @@
 # tests/functions.cmake: how tests are declared.
 find_package(GTest REQUIRED)
+# A failed test says how to repeat it.
+add_library(pomona_test_repeat OBJECT ${CMAKE_CURRENT_LIST_DIR}/repeat.cc)
+target_link_libraries(pomona_test_repeat PRIVATE pomona_options GTest::gtest)
 # pomona_test(name sources... LIBS libraries... [LABELS labels...] [TIMEOUT seconds]): a GoogleTest
 # program, one ctest entry.
 function(pomona_test name)
   cmake_parse_arguments(ARG "" "TIMEOUT" "LIBS;LABELS" ${ARGN})
-  add_executable(${name} ${ARG_UNPARSED_ARGUMENTS})
+  add_executable(${name} ${ARG_UNPARSED_ARGUMENTS} $<TARGET_OBJECTS:pomona_test_repeat>)
   target_link_libraries(${name} PRIVATE pomona_options ${ARG_LIBS} GTest::gtest GTest::gmock GTest::gtest_main)
   set_target_properties(${name} PROPERTIES RUNTIME_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/tests)
   add_test(NAME ${name} COMMAND ${name})
