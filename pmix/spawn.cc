@@ -26,7 +26,7 @@ struct Plan {
     const char* path;
     char* const* arguments;
     char* const* environment;
-    char* const* shell_arguments;   // for a script without a first line of its own
+    char* const* shell_arguments;  // for a script without a first line of its own
     const char* directory;
     int streams[3];
     const unsigned long* cpu_mask;
@@ -110,14 +110,14 @@ std::vector<char*> pointers(const std::vector<std::string>& words) {
 
 const char* text_of_step(Step step) {
     switch (step) {
-        case Step::directory: return "The working directory cannot be entered";
-        case Step::streams: return "The standard streams cannot be connected";
-        default: return "The program cannot be executed";
+    case Step::directory: return "The working directory cannot be entered";
+    case Step::streams: return "The standard streams cannot be connected";
+    default: return "The program cannot be executed";
     }
 }
 
 bool is_executable(const std::string& path) {
-    struct stat status{};
+    struct stat status {};
     return access(path.c_str(), X_OK) == 0 && stat(path.c_str(), &status) == 0 &&
            S_ISREG(status.st_mode);
 }
@@ -131,10 +131,16 @@ Result<pid_t> spawn(const SpawnRequest& request) {
     std::vector<char*> shell_arguments = arguments;
     shell_arguments.insert(shell_arguments.begin(), shell.data());
     shell_arguments[1] = const_cast<char*>(request.path.c_str());
-    Plan plan{request.path.c_str(), arguments.data(), environment.data(), shell_arguments.data(),
+    Plan plan{request.path.c_str(),
+              arguments.data(),
+              environment.data(),
+              shell_arguments.data(),
               request.directory.empty() ? nullptr : request.directory.c_str(),
-              {request.input, request.output, request.error}, request.cpu_mask.data(),
-              request.cpu_mask.size() * sizeof(unsigned long), &request.descriptor_limit, {},
+              {request.input, request.output, request.error},
+              request.cpu_mask.data(),
+              request.cpu_mask.size() * sizeof(unsigned long),
+              &request.descriptor_limit,
+              {},
               getpid()};
     // No signal may run one of our handlers in the child.
     sigset_t all;
@@ -167,9 +173,12 @@ std::string find_program(const std::string& name, const std::string& directory,
         std::string candidate(colon == 0 ? std::string_view(".") : path.substr(0, colon));
         candidate += "/" + name;
         if (is_executable(in_directory(candidate))) return candidate;
-        if (colon == path.size()) return {};
+        if (colon == path.size()) break;
         path.remove_prefix(colon + 1);
     }
+    // As with other launchers, the working directory comes last.
+    std::string here = "./" + name;
+    return is_executable(in_directory(here)) ? here : "";
 }
 
 }  // namespace pomona

@@ -15,20 +15,20 @@
 namespace pomona {
 
 struct SpawnRequest {
-    std::string path;                       // what to execute
-    std::vector<std::string> arguments;     // from argv[0]
-    std::vector<std::string> environment;   // NAME=VALUE
-    std::string directory;                  // empty: ours
+    std::string path;                      // what to execute
+    std::vector<std::string> arguments;    // from argv[0]
+    std::vector<std::string> environment;  // NAME=VALUE
+    std::string directory;                 // empty: ours
     int input = -1, output = -1, error = -1;
-    std::vector<unsigned long> cpu_mask;    // empty: not bound
-    rlimit descriptor_limit{};              // RLIMIT_NOFILE; zero: ours
+    std::vector<unsigned long> cpu_mask;  // empty: not bound
+    rlimit descriptor_limit{};            // RLIMIT_NOFILE; zero: ours
 };
 
 // The process id, which is its group's too. The Error's `what` says which step failed.
 Result<pid_t> spawn(const SpawnRequest& request);
 
-// The file that `name` means, searched in PATH of the environment the process will have; empty
-// if there is none.
+// The file that `name` means, searched in PATH of the environment the process will have and then in
+// its working directory; empty if there is none.
 std::string find_program(const std::string& name, const std::string& directory,
                          const std::vector<std::string>& environment);
 

@@ -5,10 +5,10 @@
 
 #if defined(__APPLE__)
 #include <crt_externs.h>
-static char** environment() { return *_NSGetEnviron(); }
+char** pomona::environment() { return *_NSGetEnviron(); }
 #else
 extern char** environ;
-static char** environment() { return environ; }
+char** pomona::environment() { return environ; }
 #endif
 
 namespace pomona {

@@ -13,6 +13,8 @@ extern thread_local Process* current_process;
 extern Process* current_process;
 #endif
 
+char** environment();  // NAME=VALUE, ended by a null pointer
+
 // The calling rank; made at the first call. Never null.
 Process& make_process();
 inline Process& process() {

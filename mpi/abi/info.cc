@@ -2,6 +2,7 @@
 // MPI_Finalize. MPI_INFO_ENV is filled at its first use; only what asks for it pays.
 #include "mpi/abi/define.h"
 #include "mpi/abi/guard.h"
+#include "pmix/origin.h"
 
 #include <cstring>
 #include <fstream>
@@ -48,13 +49,13 @@ void fill_environment(Info& info, const std::vector<std::string>& words) {
     for (size_t i = 1; i < words.size(); ++i) arguments += (i > 1 ? " " : "") + words[i];
     if (!words.empty()) set("command", words[0]);
     set("argv", arguments);
+    // Before MPI_Init, what mpirun left in the environment tells the same.
     Process& here = process();
-    if (here.wireup) {
-        set("maxprocs", std::to_string(here.job().world_size()));
-        set("soft", std::to_string(here.job().world_size()));
-        set("host", here.job().host);
-        set("thread_level", thread_level_name(here.thread_level));
-    }
+    Job job = here.wireup ? here.job() : find_origin(environment()).job;
+    set("maxprocs", std::to_string(job.world_size()));
+    set("soft", std::to_string(job.world_size()));
+    set("host", job.host);
+    set("thread_level", thread_level_name(here.thread_level));
     utsname machine{};
     if (uname(&machine) == 0) set("arch", machine.machine);
     char directory[4096];
@@ -75,21 +76,21 @@ int check_key(const char* function, const char* key) {
     size_t length = std::strlen(key);
     if (length == 0) return fail(function, nullptr, MPI_ERR_INFO_KEY, "key is empty");
     if (length >= MPI_MAX_INFO_KEY)
-        return fail(function, nullptr, MPI_ERR_INFO_KEY,
-                    format("key has {} characters; at most {} are possible", length,
-                           MPI_MAX_INFO_KEY - 1));
+        return fail(
+            function, nullptr, MPI_ERR_INFO_KEY,
+            format("key has {} characters; at most {} are possible", length, MPI_MAX_INFO_KEY - 1));
     return MPI_SUCCESS;
 }
 
 }  // namespace
 
-#define INFO_ARGUMENT(name)                       \
-    Info* name##_object = find_info(name);        \
+#define INFO_ARGUMENT(name)                                                                        \
+    Info* name##_object = find_info(name);                                                         \
     REQUIRE(name##_object, nullptr, MPI_ERR_INFO, #name " is not a valid info object")
-#define WRITABLE_INFO_ARGUMENT(name)              \
-    INFO_ARGUMENT(name);                          \
+#define WRITABLE_INFO_ARGUMENT(name)                                                               \
+    INFO_ARGUMENT(name);                                                                           \
     REQUIRE(name != MPI_INFO_ENV, nullptr, MPI_ERR_INFO, "MPI_INFO_ENV cannot be changed")
-#define KEY_ARGUMENT() \
+#define KEY_ARGUMENT()                                                                             \
     if (int key_error = check_key(__func__, key)) return key_error
 
 POMONA_MPI(int, Info_create, (MPI_Info* info)) {

@@ -8,6 +8,9 @@
 #include "mpi/runtime/extensions.h"
 #include "pmix/services.h"
 
+#include <sstream>
+#include <unistd.h>
+
 using namespace pomona;
 
 namespace {
@@ -30,6 +33,18 @@ struct Announcement {
     }
 };
 
+// The info key "path": folders, separated by colons, that are looked through first.
+void search(const std::string& folders, Program& out) {
+    if (out.command[0].find('/') != std::string::npos) return;
+    std::istringstream list(folders);
+    for (std::string folder; std::getline(list, folder, ':');) {
+        std::string candidate = folder + "/" + out.command[0];
+        if (access(candidate.c_str(), X_OK) != 0) continue;
+        out.command[0] = candidate;
+        return;
+    }
+}
+
 // One program from a call's arguments; says what is wrong with it.
 std::string read_program(const char* command, char** arguments, int maxprocs, MPI_Info info,
                          Program& out) {
@@ -42,6 +57,7 @@ std::string read_program(const char* command, char** arguments, int maxprocs, MP
     for (; arguments && *arguments; ++arguments) out.command.push_back(*arguments);
     if (const std::string* directory = hints ? hints->get("wdir") : nullptr)
         out.directory = *directory;
+    if (const std::string* folders = hints ? hints->get("path") : nullptr) search(*folders, out);
     return {};
 }
 
@@ -64,7 +80,8 @@ int spawn(const char* function, Communicator& owner, int root, Announcement& tol
         return fail(function, &owner, MPI_ERR_PROC_ABORTED, "a member of comm has ended");
     if (codes != MPI_ERRCODES_IGNORE) std::fill_n(codes, told.count, told.error);
     if (told.error) return fail(function, &owner, told.error, told.reason);
-    return join_worlds(function, owner, root, told.first, static_cast<uint64_t>(told.first), intercomm);
+    return join_worlds(function, owner, root, told.first, static_cast<uint64_t>(told.first),
+                       intercomm);
 }
 
 }  // namespace
@@ -91,13 +108,13 @@ void forget_parent(Communicator& comm) {
 
 }  // namespace pomona
 
-#define SPAWN_ARGUMENTS()                                                                        \
-    COMM_ARGUMENT(owner, comm);                                                                  \
-    REQUIRE(!owner->is_inter(), owner, MPI_ERR_COMM, "comm must be an intracommunicator");       \
-    REQUIRE(root >= 0 && root < owner->size(), owner, MPI_ERR_ROOT,                              \
-            "root is {}; comm has ranks 0 to {}", root, owner->size() - 1);                      \
-    REQUIRE(intercomm, owner, MPI_ERR_ARG, "intercomm is a null pointer");                       \
-    *intercomm = MPI_COMM_NULL;                                                                  \
+#define SPAWN_ARGUMENTS()                                                                          \
+    COMM_ARGUMENT(owner, comm);                                                                    \
+    REQUIRE(!owner->is_inter(), owner, MPI_ERR_COMM, "comm must be an intracommunicator");         \
+    REQUIRE(root >= 0 && root < owner->size(), owner, MPI_ERR_ROOT,                                \
+            "root is {}; comm has ranks 0 to {}", root, owner->size() - 1);                        \
+    REQUIRE(intercomm, owner, MPI_ERR_ARG, "intercomm is a null pointer");                         \
+    *intercomm = MPI_COMM_NULL;                                                                    \
     Announcement told
 
 POMONA_MPI(int, Comm_spawn, (const char* command, char* argv[], int maxprocs, MPI_Info info, int root,
@@ -122,10 +139,9 @@ POMONA_MPI(int, Comm_spawn_multiple,
         bool whole = count > 0 && array_of_commands && array_of_maxprocs && array_of_info;
         std::string wrong = whole ? "" : "count is not positive, or an array is a null pointer";
         for (int i = 0; i < count && wrong.empty(); ++i)
-            wrong = read_program(array_of_commands[i],
-                                 array_of_argv == MPI_ARGVS_NULL ? nullptr : array_of_argv[i],
-                                 array_of_maxprocs[i], array_of_info[i],
-                                 programs[static_cast<size_t>(i)]);
+            wrong = read_program(
+                array_of_commands[i], array_of_argv == MPI_ARGVS_NULL ? nullptr : array_of_argv[i],
+                array_of_maxprocs[i], array_of_info[i], programs[static_cast<size_t>(i)]);
         if (wrong.empty()) ask_for(owner->process, programs, told);
         else told.refuse(MPI_ERR_ARG, wrong);
     }

@@ -35,7 +35,19 @@ int main(int argc, char** argv) {
     char key[MPI_MAX_INFO_KEY], text[64], long_value[MPI_MAX_INFO_VAL];
     char long_key[MPI_MAX_INFO_KEY];
     int count = -1, flag = -1, i;
+#if MPI_AT_LEAST(4, 0)
+    /* Before MPI_Init the same is known as afterwards. */
+    MPI_Info early;
+    char processes[16] = "";
+    int length = sizeof processes, known = 0;
+    MPI_Info_create_env(argc, argv, &early);
+    MPI_Info_get_string(early, "maxprocs", &length, processes, &known);
+    MPI_Info_free(&early);
+#endif
     start(&argc, &argv);
+#if MPI_AT_LEAST(4, 0)
+    if (known) CHECK_EQ(check_size, atoi(processes));
+#endif
     CHECK_OK(MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN));
     CHECK_OK(MPI_Comm_set_errhandler(MPI_COMM_SELF, MPI_ERRORS_RETURN));
     CHECK_OK(MPI_Info_create(&info));

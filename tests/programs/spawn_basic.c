@@ -16,7 +16,8 @@ static void talk(MPI_Comm inter, int high) {
     CHECK_OK(MPI_Comm_remote_size(inter, &theirs));
     for (i = 0; i < n; ++i) out[i] = i + mine;
     for (i = 0; i < theirs; ++i) {
-        CHECK_OK(MPI_Sendrecv(out, n, MPI_INT, i, mine, in, n, MPI_INT, i, i, inter, MPI_STATUS_IGNORE));
+        CHECK_OK(
+            MPI_Sendrecv(out, n, MPI_INT, i, mine, in, n, MPI_INT, i, i, inter, MPI_STATUS_IGNORE));
         CHECK_EQ(i, in[0]);
         CHECK_EQ(n - 1 + i, in[n - 1]);
     }
@@ -91,10 +92,19 @@ static void multiple(void) {
     MPI_Comm inter;
     context("two programs");
     commands[0] = commands[1] = self;
+    /* The second by its name alone, looked for in a folder that the info names. */
+    if (strrchr(self, '/')) {
+        static char folder[4096];
+        snprintf(folder, sizeof folder, "/nowhere:%.*s", (int)(strrchr(self, '/') - self), self);
+        commands[1] = strrchr(self, '/') + 1;
+        CHECK_OK(MPI_Info_create(&infos[1]));
+        CHECK_OK(MPI_Info_set(infos[1], "path", folder));
+    }
     arguments[0] = one, arguments[1] = two;
-    CHECK_OK(MPI_Comm_spawn_multiple(2, commands, arguments, counts, infos, 0, MPI_COMM_WORLD, &inter,
-                                     codes));
+    CHECK_OK(MPI_Comm_spawn_multiple(2, commands, arguments, counts, infos, 0, MPI_COMM_WORLD,
+                                     &inter, codes));
     CHECK_EQ(MPI_SUCCESS, codes[2]);
+    if (infos[1] != MPI_INFO_NULL) CHECK_OK(MPI_Info_free(&infos[1]));
     CHECK_OK(MPI_Gather(NULL, 0, MPI_INT, numbers, 1, MPI_INT,
                         check_rank == 0 ? MPI_ROOT : MPI_PROC_NULL, inter));
     if (check_rank == 0) {
@@ -128,14 +138,14 @@ static void errors(void) {
     int codes[2] = {0, 0};
     context("errors");
     CHECK_OK(MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN));
-    CHECK_CLASS(MPI_ERR_SPAWN, MPI_Comm_spawn("/no/such/program", MPI_ARGV_NULL, 2, MPI_INFO_NULL, 0,
-                                              MPI_COMM_WORLD, &inter, codes));
+    CHECK_CLASS(MPI_ERR_SPAWN, MPI_Comm_spawn("/no/such/program", MPI_ARGV_NULL, 2, MPI_INFO_NULL,
+                                              0, MPI_COMM_WORLD, &inter, codes));
     CHECK_EQ(MPI_ERR_SPAWN, class_of(codes[1]));
     CHECK(inter == MPI_COMM_NULL);
     CHECK_CLASS(MPI_ERR_ROOT, MPI_Comm_spawn(self, MPI_ARGV_NULL, 1, MPI_INFO_NULL, check_size,
                                              MPI_COMM_WORLD, &inter, MPI_ERRCODES_IGNORE));
-    CHECK_CLASS(MPI_ERR_ARG, MPI_Comm_spawn(self, MPI_ARGV_NULL, -1, MPI_INFO_NULL, 0, MPI_COMM_WORLD,
-                                            &inter, MPI_ERRCODES_IGNORE));
+    CHECK_CLASS(MPI_ERR_ARG, MPI_Comm_spawn(self, MPI_ARGV_NULL, -1, MPI_INFO_NULL, 0,
+                                            MPI_COMM_WORLD, &inter, MPI_ERRCODES_IGNORE));
 }
 
 int main(int argc, char** argv) {
