@@ -36,8 +36,8 @@ Id create_device() {
 #if defined(__APPLE__)
     void* metal = dlopen("/System/Library/Frameworks/Metal.framework/Metal", RTLD_LAZY);
     using Create = Id (*)();
-    auto create = metal ? reinterpret_cast<Create>(dlsym(metal, "MTLCreateSystemDefaultDevice"))
-                        : nullptr;
+    auto create =
+        metal ? reinterpret_cast<Create>(dlsym(metal, "MTLCreateSystemDefaultDevice")) : nullptr;
     return create ? create() : nullptr;
 #else
     return MTLCreateSystemDefaultDevice();
@@ -58,38 +58,38 @@ struct KernelName {
 
 KernelName arithmetic_name(ElementType type) {
     switch (type) {
-        case ElementType::f32: return {"float", 1, 4};
-        case ElementType::f16: return {"half", 1, 2};
-        case ElementType::bf16: return {"bfloat", 1, 2};
-        case ElementType::i32:
-        case ElementType::u32: return {"int", 1, 4};
-        case ElementType::i64:
-        case ElementType::u64: return {"long", 1, 8};
-        default: return {};
+    case ElementType::f32: return {"float", 1, 4};
+    case ElementType::f16: return {"half", 1, 2};
+    case ElementType::bf16: return {"bfloat", 1, 2};
+    case ElementType::i32:
+    case ElementType::u32: return {"int", 1, 4};
+    case ElementType::i64:
+    case ElementType::u64: return {"long", 1, 8};
+    default: return {};
     }
 }
 
 KernelName kernel_name(ReduceOp op, ElementType type) {
     if (!is_allowed(op, type)) return {};
     switch (op) {
-        case ReduceOp::sum:
-            if (type == ElementType::complex_f32) return {"float", 2, 4};
-            if (type == ElementType::complex_f16) return {"half", 2, 2};
-            return arithmetic_name(type);
-        case ReduceOp::prod: return arithmetic_name(type);
-        case ReduceOp::min:
-        case ReduceOp::max:
-            if (type == ElementType::u32) return {"uint", 1, 4};
-            if (type == ElementType::u64) return {"ulong", 1, 8};
-            return arithmetic_name(type);
-        case ReduceOp::band:
-        case ReduceOp::bor:
-        case ReduceOp::bxor: {
-            size_t bytes = element_size(type);
-            if (bytes < 4) return {"uchar", bytes, 1};
-            return {"uint", bytes / 4, 4};
-        }
-        default: return {};
+    case ReduceOp::sum:
+        if (type == ElementType::complex_f32) return {"float", 2, 4};
+        if (type == ElementType::complex_f16) return {"half", 2, 2};
+        return arithmetic_name(type);
+    case ReduceOp::prod: return arithmetic_name(type);
+    case ReduceOp::min:
+    case ReduceOp::max:
+        if (type == ElementType::u32) return {"uint", 1, 4};
+        if (type == ElementType::u64) return {"ulong", 1, 8};
+        return arithmetic_name(type);
+    case ReduceOp::band:
+    case ReduceOp::bor:
+    case ReduceOp::bxor: {
+        size_t bytes = element_size(type);
+        if (bytes < 4) return {"uchar", bytes, 1};
+        return {"uint", bytes / 4, 4};
+    }
+    default: return {};
     }
 }
 
@@ -207,8 +207,8 @@ private:
         Owned options(send<Id>(send<Id>(objc_getClass("MTLCompileOptions"), "alloc"), "init"));
         // Sums must round as the CPU's do.
         send<void>(options.get(), "setFastMathEnabled:", false);
-        return Owned(send<Id>(device_.get(), "newLibraryWithSource:options:error:",
-                              string_of(text), options.get(), error));
+        return Owned(send<Id>(device_.get(), "newLibraryWithSource:options:error:", string_of(text),
+                              options.get(), error));
     }
 
     Owned load(const char* path, Id* error) {
@@ -224,8 +224,8 @@ private:
         Owned function(send<Id>(library_.get(), "newFunctionWithName:", string_of(full.c_str())));
         if (!function) return Error{Code::unsupported, "The Metal library lacks a kernel"};
         Id error = nullptr;
-        kept = Owned(send<Id>(device_.get(), "newComputePipelineStateWithFunction:error:",
-                              function.get(), &error));
+        kept = Owned(send<Id>(
+            device_.get(), "newComputePipelineStateWithFunction:error:", function.get(), &error));
         if (kept) return kept.get();
         log_error("Metal makes no pipeline of a reduction kernel", error);
         return Error{Code::unsupported, "Metal makes no pipeline of a reduction kernel"};
@@ -252,10 +252,10 @@ private:
         }
         for (Range& range : work.ranges) {
             constexpr unsigned long shared = 0;  // MTLResourceStorageModeShared
-            range.buffer = Owned(send<Id>(
-                device_.get(), "newBufferWithBytesNoCopy:length:options:deallocator:",
-                reinterpret_cast<void*>(range.begin),
-                static_cast<unsigned long>(range.end - range.begin), shared, Id(nullptr)));
+            range.buffer = Owned(
+                send<Id>(device_.get(), "newBufferWithBytesNoCopy:length:options:deallocator:",
+                         reinterpret_cast<void*>(range.begin),
+                         static_cast<unsigned long>(range.end - range.begin), shared, Id(nullptr)));
             if (!range.buffer) return Error{Code::unsupported, "Metal cannot reach this memory"};
         }
         return {};
@@ -283,8 +283,7 @@ private:
         Place b = TRY(place_of(work, r.b, name.size));
         Id command = send<Id>(queue_.get(), "commandBuffer");
         if (!command) return Error{Code::out_of_memory, "Metal gives no command buffer"};
-        if (r.event)
-            send<void>(command, "encodeWaitForEvent:value:", r.event, r.event_value);
+        if (r.event) send<void>(command, "encodeWaitForEvent:value:", r.event, r.event_value);
         Id encoder = send<Id>(command, "computeCommandEncoder");
         if (!encoder) return Error{Code::out_of_memory, "Metal gives no encoder"};
         send<void>(encoder, "setComputePipelineState:", pipeline);
@@ -298,8 +297,9 @@ private:
                 metal_shape(out.start + done, a.start + done, b.start + done, length);
             send<void>(encoder, "setBytes:length:atIndex:", static_cast<const void*>(&shape),
                        static_cast<unsigned long>(sizeof shape), 3ul);
-            send<void>(encoder, "dispatchThreads:threadsPerThreadgroup:",
-                       Size{shape.threads(), 1, 1}, Size{std::min(group, 256ul), 1, 1});
+            send<void>(encoder,
+                       "dispatchThreads:threadsPerThreadgroup:", Size{shape.threads(), 1, 1},
+                       Size{std::min(group, 256ul), 1, 1});
         }
         send<void>(encoder, "endEncoding");
         send<void>(command, "addCompletedHandler:", static_cast<Id>(&work.block));

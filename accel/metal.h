@@ -23,7 +23,7 @@ struct MetalReduction {
     ElementType type;
     MetalOperand out, a, b;  // out[i] = a[i] op b[i]; out may be a or b
     size_t count = 0;
-    void* event = nullptr;   // id<MTLSharedEvent>: start when it has reached `event_value`
+    void* event = nullptr;  // id<MTLSharedEvent>: start when it has reached `event_value`
     uint64_t event_value = 0;
 };
 

@@ -22,7 +22,7 @@ Metal* device() {
 
 template <ReduceOp op, ElementType type>
 void to(void* out, const void* a, const void* b, size_t count) {
-    MetalReduction reduction{op, type, {out}, {const_cast<void*>(a)}, {const_cast<void*>(b)},
+    MetalReduction reduction{op,    type,    {out}, {const_cast<void*>(a)}, {const_cast<void*>(b)},
                              count, nullptr, 0};
     Status status = device()->run(reduction);
     if (status) return;
@@ -33,8 +33,7 @@ void to(void* out, const void* a, const void* b, size_t count) {
     find_kernel(op, type, best_isa())->to(out, a, b, count);
 }
 
-template <ReduceOp op, ElementType type>
-void into(void* inout, const void* in, size_t count) {
+template <ReduceOp op, ElementType type> void into(void* inout, const void* in, size_t count) {
     to<op, type>(inout, in, inout, count);
 }
 
@@ -46,8 +45,7 @@ template <int index> void enter(KernelTable& table) {
                                                              element_size(type)};
 }
 
-template <int... indices>
-KernelTable make_table(std::integer_sequence<int, indices...>) {
+template <int... indices> KernelTable make_table(std::integer_sequence<int, indices...>) {
     KernelTable table;
     int each[] = {(enter<indices>(table), 0)...};  // clang folds at most 256 expressions
     static_cast<void>(each);

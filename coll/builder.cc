@@ -41,8 +41,8 @@ StepId Builder::copy(Region source, Region target) {
 }
 
 StepId Builder::reduce(Region left, Region right, Region target) {
-    check(left.length == target.length && right.length == target.length, left.length,
-          right.length, target.length);
+    check(left.length == target.length && right.length == target.length, left.length, right.length,
+          target.length);
     if (!target.length) return kNoStep;
     return add(StepKind::reduce, -1, left, right, target);
 }
@@ -85,8 +85,8 @@ StepId Builder::add(StepKind kind, int peer, Region source, Region other, Region
     if (peer >= 0) {
         step.peer = team_.empty() ? peer : team_[peer];
         auto& count = kind == StepKind::send ? sent_ : received_;
-        step.slot = rules_.order_slots || kind == StepKind::send ? count[step.peer]
-                                                                  : count[step.peer] ^ 1;
+        step.slot =
+            rules_.order_slots || kind == StepKind::send ? count[step.peer] : count[step.peer] ^ 1;
         ++count[step.peer];
     }
     steps_.push_back(step);

@@ -18,8 +18,8 @@ struct HazardRules {
     bool read_after_write = true;
     bool write_after_write = true;
     bool write_after_read = true;
-    bool partial_overlap = true;   // false: only regions that begin alike conflict
-    bool order_slots = true;       // false: slots are given in the reverse order of calls
+    bool partial_overlap = true;  // false: only regions that begin alike conflict
+    bool order_slots = true;      // false: slots are given in the reverse order of calls
 };
 
 constexpr StepId kNoStep = ~StepId{0};
@@ -47,7 +47,7 @@ public:
     StepId await(int peer);
     StepId gate(int number, Region written);
     void after(StepId later, StepId earlier);  // either may be kNoStep
-    StepId join();  // everything later waits for everything earlier
+    StepId join();                             // everything later waits for everything earlier
 
     // Ranks of a part: peers are numbered within `ranks` until the returned one is set again.
     std::vector<int> set_team(std::vector<int> ranks);
@@ -67,7 +67,9 @@ private:
     StepId add(StepKind kind, int peer, Region source, Region other, Region target);
     void reads(StepId step, Region region);
     void writes(StepId step, Region region);
-    void depend(StepId step) { if (step != kNoStep) found_.push_back(step); }
+    void depend(StepId step) {
+        if (step != kNoStep) found_.push_back(step);
+    }
     Extents::iterator split(Extents& extents, size_t at);
     void settle(StepId step);
 

@@ -28,7 +28,8 @@ bool ScheduleCache::same(const Shape& a, const Shape& b) {
 uint64_t ScheduleCache::hash_of(const Shape& shape) {
     uint64_t hash = static_cast<uint64_t>(shape.collective) << 56;
     mix(hash, shape.count);
-    uint64_t flags = shape.commutative << 2 | shape.in_place << 1 | static_cast<int>(shape.irregular);
+    uint64_t flags =
+        shape.commutative << 2 | shape.in_place << 1 | static_cast<int>(shape.irregular);
     mix(hash, shape.element << 34 ^ static_cast<uint64_t>(shape.root) << 3 ^ flags);
     for (auto blocks : {shape.input_blocks, shape.result_blocks})
         for (const Block& block : blocks) mix(hash, block.offset * 31 + block.length);
@@ -52,8 +53,8 @@ std::shared_ptr<const Schedule> ScheduleCache::get(const Shape& shape, const Pol
     }
     if (built) *built = true;
     Plan plan = select(shape, policy.machine, policy.choice(shape.collective));
-    auto schedule = std::make_shared<const Schedule>(
-        build_schedule(*plan.algorithm, shape, plan.options));
+    auto schedule =
+        std::make_shared<const Schedule>(build_schedule(*plan.algorithm, shape, plan.options));
     Entry& entry = place();
     entry.hash = hash;
     entry.input_blocks = copy_of(shape.input_blocks);

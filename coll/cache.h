@@ -35,7 +35,7 @@ public:
 private:
     struct Entry {
         uint64_t hash = 0;
-        Shape shape;                       // its spans refer to the vectors below
+        Shape shape;  // its spans refer to the vectors below
         std::vector<Block> input_blocks, result_blocks;
         std::vector<int> sources, destinations;
         std::shared_ptr<const Schedule> schedule;

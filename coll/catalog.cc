@@ -20,20 +20,27 @@ bool names_letter(const char* formula, char letter) {
 
 double max(double x, double y) { return x > y ? x : y; }
 
-#define FACTS                                                                                     \
-    [[maybe_unused]] const auto& [p, lg, rest, down, lgdown, lgless, n, m, S, k, depth, batches,  \
-                                  a, o, b, a1, b1, c, r, h, q, lgh, lgq, ring_reduce, root,       \
+#define FACTS                                                                                      \
+    [[maybe_unused]] const auto& [p, lg, rest, down, lgdown, lgless, n, m, S, k, depth, batches,   \
+                                  a, o, b, a1, b1, c, r, h, q, lgh, lgq, ring_reduce, root,        \
                                   commutative, irregular, in_place, even, levels] = facts;
 
 const std::vector<Algorithm>& table() {
     // Never destroyed: MPI_Finalize may be called by an exit handler, after static destructors.
     static const auto& rows = *new std::vector<Algorithm>([] {
         std::vector<Algorithm> made{
-#define ALGORITHM(collective, name, legal, build, cost, citation)                                 \
-    {Collective::collective, #name,                                                               \
-     [](const Facts& facts) -> bool { FACTS return legal; }, build,                               \
-     [](const Facts& facts) -> double { FACTS return cost; }, #legal, #cost, citation, #build,    \
-     false, false},
+#define ALGORITHM(collective, name, legal, build, cost, citation)                                  \
+    {Collective::collective,                                                                       \
+     #name,                                                                                        \
+     [](const Facts& facts) -> bool { FACTS return legal; },                                       \
+     build,                                                                                        \
+     [](const Facts& facts) -> double { FACTS return cost; },                                      \
+     #legal,                                                                                       \
+     #cost,                                                                                        \
+     citation,                                                                                     \
+     #build,                                                                                       \
+     false,                                                                                        \
+     false},
 #include "coll/catalog.def"
 #undef ALGORITHM
         };
@@ -86,8 +93,8 @@ Facts::Facts(const Shape& shape, const Machine& machine, const Options& options)
     if (shape.irregular) {
         bool known = shape.collective == Collective::allgather ||
                      shape.collective == Collective::reduce_scatter;
-        auto blocks = shape.collective == Collective::allgather ? shape.result_blocks
-                                                                : shape.input_blocks;
+        auto blocks =
+            shape.collective == Collective::allgather ? shape.result_blocks : shape.input_blocks;
         n = known ? static_cast<double>(total_bytes(blocks)) : 0;
         m = known ? static_cast<double>(longest(blocks)) : 0;
     }
@@ -154,9 +161,9 @@ Schedule build_schedule(const Algorithm& algorithm, const Shape& shape, const Op
 }
 
 const char* collective_name(Collective collective) {
-    static const char* const names[] = {"barrier", "bcast", "reduce", "allreduce", "allgather",
-                                        "reduce_scatter", "alltoall", "gather", "scatter", "scan",
-                                        "exscan", "neighbor"};
+    static const char* const names[] = {"barrier",   "bcast",          "reduce",   "allreduce",
+                                        "allgather", "reduce_scatter", "alltoall", "gather",
+                                        "scatter",   "scan",           "exscan",   "neighbor"};
     static_assert(std::size(names) == static_cast<size_t>(Collective::count_));
     return names[static_cast<size_t>(collective)];
 }

@@ -30,7 +30,8 @@ public:
     void open(int number, bool ok) {
         Entry& entry = at(number);
         // Release: publishes the device's data; pairs with acquire in outcome_of().
-        State before = entry.state.exchange(ok ? State::open : State::failed, std::memory_order_acq_rel);
+        State before =
+            entry.state.exchange(ok ? State::open : State::failed, std::memory_order_acq_rel);
         check(before == State::closed, number);
         // Release, after the state: whoever sees the number sees the state.
         opened_.fetch_add(1, std::memory_order_release);

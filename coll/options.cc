@@ -31,8 +31,9 @@ Result<Choice> parse_choice(std::string_view text, std::string& problem) {
     std::string_view name = text.substr(0, colon);
     if (name.empty() && colon == text.npos) return choice;
     if (!is_name(name))
-        return bad(problem, "An algorithm is named in small letters, digits and '_', "
-                            "with options as in ring:segments=4");
+        return bad(problem,
+                   "An algorithm is named in small letters, digits and '_', "
+                   "with options as in ring:segments=4");
     if (name != "auto") choice.algorithm = name;
     if (colon == text.npos) return choice;
     if (name == "auto") return bad(problem, "auto takes no options");

@@ -24,8 +24,7 @@ struct KernelReducer : Reducer {
         into = [](const Reducer* self, void* inout, const void* left, size_t count) {
             static_cast<const KernelReducer*>(self)->kernel.into(inout, left, count);
         };
-        to = [](const Reducer* self, void* out, const void* left, const void* right,
-                size_t count) {
+        to = [](const Reducer* self, void* out, const void* left, const void* right, size_t count) {
             static_cast<const KernelReducer*>(self)->kernel.to(out, left, right, count);
         };
     }

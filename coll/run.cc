@@ -102,22 +102,24 @@ bool Runner::start_step(StepId id) {
     case StepKind::send:
         state.active = true, ++active_;
         carrier_->send(step.peer, step.slot,
-                       step.length ? ConstBytes{address(step.source, step.source_offset),
-                                                step.length} : ConstBytes{}, state);
+                       step.length
+                           ? ConstBytes{address(step.source, step.source_offset), step.length}
+                           : ConstBytes{},
+                       state);
         return false;
     case StepKind::recv:
         state.active = true, ++active_;
         carrier_->recv(step.peer, step.slot,
-                       step.length ? Bytes{address(step.target, step.target_offset),
-                                           step.length} : Bytes{}, state);
+                       step.length ? Bytes{address(step.target, step.target_offset), step.length}
+                                   : Bytes{},
+                       state);
         return false;
     case StepKind::gate:
         check(gate_ != nullptr);
         state.active = true, ++active_;
         gate_->wait(gate_, step.slot, state);
         return false;
-    case StepKind::join:
-        return true;
+    case StepKind::join: return true;
     default:
         if (!symbolic_) run_local(step);
         if (!models_time_) return true;

@@ -67,8 +67,8 @@ private:
     const Reducer* reducer_ = nullptr;
     Gate* gate_ = nullptr;
     std::byte* bases_[kBuffers] = {};
-    std::unique_ptr<uint32_t[]> open_;    // dependencies not yet over, by step
-    std::unique_ptr<StepId[]> ready_;     // each step enters once
+    std::unique_ptr<uint32_t[]> open_;  // dependencies not yet over, by step
+    std::unique_ptr<StepId[]> ready_;   // each step enters once
     std::unique_ptr<State[]> states_;
     std::unique_ptr<std::byte[]> scratch_;
     size_t steps_max_ = 0, scratch_max_ = 0;

@@ -42,12 +42,12 @@ using StepId = uint32_t;
 struct Step {
     StepKind kind = StepKind::join;
     Buffer source = Buffer::none, other = Buffer::none, target = Buffer::none;
-    uint32_t dependencies = 0;     // steps that must be over before
+    uint32_t dependencies = 0;  // steps that must be over before
     int32_t peer = -1;
-    int32_t slot = 0;              // of the gate: its number
-    size_t length = 0;             // bytes
+    int32_t slot = 0;   // of the gate: its number
+    size_t length = 0;  // bytes
     size_t source_offset = 0, other_offset = 0, target_offset = 0;
-    uint32_t successors_begin = 0; // into Schedule::successors
+    uint32_t successors_begin = 0;  // into Schedule::successors
     uint32_t successors_end = 0;
 };
 static_assert(sizeof(Step) == 56);

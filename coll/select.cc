@@ -14,14 +14,15 @@ constexpr int kSegmentsMax = 256;
 constexpr double kSegmentBytesMin = 4096;  // shorter ones cost more to handle than they hide
 
 // The best options of one row: formulas fall and then rise with S, so powers of two suffice.
-Plan best_of(const Algorithm& row, const Shape& shape, const Machine& machine,
-             const Options& start, bool try_segments) {
+Plan best_of(const Algorithm& row, const Shape& shape, const Machine& machine, const Options& start,
+             bool try_segments) {
     Plan best{&row, start, row.cost(Facts(shape, machine, start)), nullptr};
     if (!try_segments || !row.uses_segments) return best;
     Facts facts(shape, machine, start);
     // A ring's blocks are cut, a tree's vector is.
     double whole = std::string_view(row.formula).find("ring_reduce") == std::string_view::npos
-                       ? facts.n : facts.n / facts.p;
+                       ? facts.n
+                       : facts.n / facts.p;
     for (int segments = 2; segments <= kSegmentsMax; segments *= 2) {
         if (whole / segments < kSegmentBytesMin) break;
         Options options = start;
@@ -94,9 +95,9 @@ Result<Choice> parse_choice_for(Collective collective, std::string_view text,
             list += (list.empty() ? "" : ", ") + names.back();
         }
         std::string near = nearest_name(choice.algorithm, names);
-        problem = format("{} has no algorithm '{}'{}; there are auto, {}",
-                         collective_name(collective), choice.algorithm, near.empty() ? "" : format(" (did you mean {}?)", near),
-                         list);
+        problem =
+            format("{} has no algorithm '{}'{}; there are auto, {}", collective_name(collective),
+                   choice.algorithm, near.empty() ? "" : format(" (did you mean {}?)", near), list);
         return Error{Code::invalid_argument, "No such algorithm"};
     }
     if (choice.segments_given && !row->uses_segments) {

@@ -28,7 +28,6 @@ std::string explain(const Shape& shape, const Machine& machine,
                     std::string_view source = "built-in estimates");
 
 // Reads an override for one collective: checks the name and which options it has.
-Result<Choice> parse_choice_for(Collective collective, std::string_view text,
-                                std::string& problem);
+Result<Choice> parse_choice_for(Collective collective, std::string_view text, std::string& problem);
 
 }  // namespace pomona::coll

@@ -12,8 +12,19 @@
 namespace pomona::coll {
 
 enum class Collective : uint8_t {
-    barrier, bcast, reduce, allreduce, allgather, reduce_scatter, alltoall, gather, scatter, scan,
-    exscan, neighbor, count_
+    barrier,
+    bcast,
+    reduce,
+    allreduce,
+    allgather,
+    reduce_scatter,
+    alltoall,
+    gather,
+    scatter,
+    scan,
+    exscan,
+    neighbor,
+    count_
 };
 const char* collective_name(Collective collective);
 
@@ -38,17 +49,17 @@ struct Shape {
     int rank = 0;
     int size = 1;
     int root = 0;
-    size_t count = 0;        // elements of the vector; of one block where every rank has its own
-    size_t element = 1;      // bytes of an element
-    bool commutative = true; // of the operation
+    size_t count = 0;         // elements of the vector; of one block where every rank has its own
+    size_t element = 1;       // bytes of an element
+    bool commutative = true;  // of the operation
     // MPI_IN_PLACE here. Input and result are then the same memory: bind both (at the root of a
     // gather: the result; at the root of a scatter: the input).
     bool in_place = false;
     bool irregular = false;  // a v-form: equal on all ranks, whether or not a rank knows the blocks
     std::span<const Block> input_blocks{};
     std::span<const Block> result_blocks{};
-    std::span<const int> nodes{};         // the number of each rank's node; empty: not known
-    std::span<const int> sources{};       // neighbor collectives
+    std::span<const int> nodes{};    // the number of each rank's node; empty: not known
+    std::span<const int> sources{};  // neighbor collectives
     std::span<const int> destinations{};
 
     size_t bytes() const { return count * element; }

@@ -15,7 +15,9 @@ struct Place {
     StepId step = 0;
 };
 
-struct Pair { Place send, recv; };
+struct Pair {
+    Place send, recv;
+};
 
 struct Key {
     int from, to, slot;
@@ -125,8 +127,8 @@ private:
         for (size_t rank = 0; rank < schedules_.size(); ++rank)
             for (StepId id = 0; id < open_[rank].size(); ++id)
                 if (open_[rank][id] == 0 && met_[rank][id])
-                    if (const Pair& pair = pairs_.at(key_of(static_cast<int>(rank),
-                                                            schedules_[rank].steps()[id]));
+                    if (const Pair& pair =
+                            pairs_.at(key_of(static_cast<int>(rank), schedules_[rank].steps()[id]));
                         !met_[pair.send.rank][pair.send.step] ||
                         !met_[pair.recv.rank][pair.recv.step])
                         return format("Deadlock: rank {} step {} waits for rank {} for ever", rank,

@@ -10,10 +10,10 @@
 namespace pomona::coll {
 
 struct Verdict {
-    std::string problem;    // "" when the schedules fit together
+    std::string problem;  // "" when the schedules fit together
     uint64_t messages = 0;
-    uint64_t bytes = 0;     // sent by all ranks together
-    int rounds = 0;         // messages on the longest chain of steps
+    uint64_t bytes = 0;  // sent by all ranks together
+    int rounds = 0;      // messages on the longest chain of steps
     bool ok() const { return problem.empty(); }
 };
 

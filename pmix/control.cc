@@ -41,13 +41,11 @@ std::optional<ControlFrame> ControlParser::next() {
     return frame;
 }
 
-std::string control_socket_path(const std::string& directory) {
-    return directory + "/mpirun.sock";
-}
+std::string control_socket_path(const std::string& directory) { return directory + "/mpirun.sock"; }
 
 int socket_peer_user(int descriptor) {
 #if defined(__linux__)
-    struct ucred peer{};
+    struct ucred peer {};
     socklen_t length = sizeof peer;
     if (getsockopt(descriptor, SOL_SOCKET, SO_PEERCRED, &peer, &length) != 0) return -1;
     return static_cast<int>(peer.uid);

@@ -14,18 +14,18 @@
 namespace pomona {
 
 enum class ControlType : uint8_t {
-    hello = 1,   // rank i32, process i32: this process is that rank now (no answer)
-    publish,     // key, value (no answer)
-    fence,       // answered by fence_done when all ranks have sent it
-    lookup,      // rank i32, key; answered by value
-    finalized,   // the rank leaves in good order (no answer)
-    abort,       // code i32, message: end the job
+    hello = 1,  // rank i32, process i32: this process is that rank now (no answer)
+    publish,    // key, value (no answer)
+    fence,      // answered by fence_done when all ranks have sent it
+    lookup,     // rank i32, key; answered by value
+    finalized,  // the rank leaves in good order (no answer)
+    abort,      // code i32, message: end the job
     fence_done,
-    value,       // found u8, value
-    gone,        // rank i32 has died
-    refused,     // reason: the hello was not accepted
-    request,     // Service u8, its words (services.h); answered by answer
-    answer       // Code u8, the service's words
+    value,    // found u8, value
+    gone,     // rank i32 has died
+    refused,  // reason: the hello was not accepted
+    request,  // Service u8, its words (services.h); answered by answer
+    answer    // Code u8, the service's words
 };
 
 constexpr size_t kControlFrameMax = 64u << 20;

@@ -191,8 +191,8 @@ private:
 
     Job job_;
     int descriptor_;
-    std::mutex question_;             // held from a question to its answer
-    std::mutex writing_;              // held while frames are queued or sent
+    std::mutex question_;  // held from a question to its answer
+    std::mutex writing_;   // held while frames are queued or sent
     std::vector<std::byte> out_;
     ControlParser parser_;
     std::function<void(int)> on_death_;
@@ -221,8 +221,10 @@ Result<std::unique_ptr<Wireup>> start_under_mpirun(Job job) {
 #endif
     if (connect(descriptor, reinterpret_cast<sockaddr*>(&address), sizeof address) != 0) {
         Error error = os_error(Code::refused, "mpirun does not answer on the job's socket");
-        LOG(error, pmix, "rank {}: mpirun does not answer at {}: {}; if the job has ended, "
-            "unset the POMONA_JOB_ variables", job.rank, path, os_text(error.os_errno));
+        LOG(error, pmix,
+            "rank {}: mpirun does not answer at {}: {}; if the job has ended, "
+            "unset the POMONA_JOB_ variables",
+            job.rank, path, os_text(error.os_errno));
         close(descriptor);
         return error;
     }

@@ -25,10 +25,7 @@ int accept_one(int listener) {
 }
 }  // namespace
 
-ControlServer::ControlServer(event_base* base, int size)
-    : base_(base) {
-    add_world(size);
-}
+ControlServer::ControlServer(event_base* base, int size) : base_(base) { add_world(size); }
 
 int ControlServer::add_world(int count) {
     int first = size_;
@@ -56,8 +53,9 @@ Status ControlServer::listen(const std::string& directory) {
     address.sun_family = AF_UNIX;
     path_ = control_socket_path(directory);
     if (path_.size() >= sizeof address.sun_path)
-        return Error{Code::invalid_argument, "The path of the job's socket is too long; set a "
-                                             "shorter TMPDIR"};
+        return Error{Code::invalid_argument,
+                     "The path of the job's socket is too long; set a "
+                     "shorter TMPDIR"};
     path_.copy(address.sun_path, path_.size());
     listener_ = socket(AF_UNIX, SOCK_STREAM, 0);
     if (listener_ < 0) return os_error(Code::io, "No socket for the job");
@@ -66,10 +64,9 @@ Status ControlServer::listen(const std::string& directory) {
     if (bind(listener_, reinterpret_cast<sockaddr*>(&address), sizeof address) != 0 ||
         ::listen(listener_, 1024) != 0)
         return os_error(Code::io, "The job's socket cannot be made");
-    acceptable_.reset(event_new(base_, listener_, EV_READ | EV_PERSIST,
-                                [](int, short, void* self) {
-                                    static_cast<ControlServer*>(self)->accept_all();
-                                }, this));
+    acceptable_.reset(event_new(
+        base_, listener_, EV_READ | EV_PERSIST,
+        [](int, short, void* self) { static_cast<ControlServer*>(self)->accept_all(); }, this));
     event_add(acceptable_.get(), nullptr);
     return {};
 }
@@ -130,26 +127,26 @@ void ControlServer::handle(Connection& connection, const ControlFrame& frame) {
     if (connection.rank < 0) return drop(connection);
     Rank& rank = ranks_[connection.rank];
     switch (frame.type) {
-        case ControlType::publish: {
-            std::string key = reader.get_text(kControlKeyMax);
-            ConstBytes value = reader.get_sized(kControlFrameMax);
-            if (reader.failed()) return drop(connection);
-            rank.published[key].assign(value.begin(), value.end());
-            return;
-        }
-        case ControlType::request:
-            return send(connection, control_frame(ControlType::answer,
-                                                  services.answer(connection.rank, reader)));
-        case ControlType::fence: return fence(connection);
-        case ControlType::lookup: return lookup(connection, reader);
-        case ControlType::finalized: rank.phase = Phase::finalized; return;
-        case ControlType::abort: {
-            int code = reader.get<int32_t>();
-            std::string message = reader.get_text(kControlTextMax);
-            if (on_abort) on_abort(connection.rank, code, message);
-            return;
-        }
-        default: return drop(connection);
+    case ControlType::publish: {
+        std::string key = reader.get_text(kControlKeyMax);
+        ConstBytes value = reader.get_sized(kControlFrameMax);
+        if (reader.failed()) return drop(connection);
+        rank.published[key].assign(value.begin(), value.end());
+        return;
+    }
+    case ControlType::request:
+        return send(connection,
+                    control_frame(ControlType::answer, services.answer(connection.rank, reader)));
+    case ControlType::fence: return fence(connection);
+    case ControlType::lookup: return lookup(connection, reader);
+    case ControlType::finalized: rank.phase = Phase::finalized; return;
+    case ControlType::abort: {
+        int code = reader.get<int32_t>();
+        std::string message = reader.get_text(kControlTextMax);
+        if (on_abort) on_abort(connection.rank, code, message);
+        return;
+    }
+    default: return drop(connection);
     }
 }
 
@@ -163,8 +160,9 @@ void ControlServer::hello(Connection& connection, Reader& reader) {
     if (ranks_[rank].connection && ranks_[rank].phase == Phase::finalized)
         drop(*ranks_[rank].connection);
     if (ranks_[rank].connection)
-        return refuse(connection, "another process is that rank already; a program started by a "
-                                  "rank must not call MPI_Init itself");
+        return refuse(connection,
+                      "another process is that rank already; a program started by a "
+                      "rank must not call MPI_Init itself");
     connection.rank = rank;
     ranks_[rank].connection = &connection;
     ranks_[rank].phase = Phase::joined;

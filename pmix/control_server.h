@@ -17,7 +17,7 @@ namespace pomona {
 
 class ControlServer {
 public:
-    enum class Phase { outside, joined, finalized };   // of a rank, as MPI sees it
+    enum class Phase { outside, joined, finalized };  // of a rank, as MPI sees it
 
     ControlServer(event_base* base, int size);
     ~ControlServer();
@@ -25,13 +25,15 @@ public:
     Status listen(const std::string& directory);
 
     Phase phase(int rank) const { return ranks_[rank].phase; }
-    void set_phase(int rank, bool finalized);   // told by another way than the socket
+    void set_phase(int rank, bool finalized);  // told by another way than the socket
     bool waits_in_fence(int rank) const { return ranks_[rank].fences > world_of(rank).fences_done; }
-    bool fence_open(int rank) const { return world_of(rank).arrived > 0; }  // some of its world wait
+    bool fence_open(int rank) const {
+        return world_of(rank).arrived > 0;
+    }  // some of its world wait
     // A further world of `count` ranks, which follow those known; its first rank.
     int add_world(int count);
-    void settle(int rank);                   // reads all that a dead rank has left behind
-    void tell_gone(int rank);                // to all that are connected
+    void settle(int rank);     // reads all that a dead rank has left behind
+    void tell_gone(int rank);  // to all that are connected
 
     std::function<void(int rank, int code, const std::string& message)> on_abort;
     Services services;
@@ -57,7 +59,7 @@ private:
     // The processes of one MPI_COMM_WORLD.
     struct World {
         int first = 0, count = 0;
-        int arrived = 0;             // ranks in the fence being collected
+        int arrived = 0;  // ranks in the fence being collected
         long fences_done = 0;
     };
     World& world_of(int rank) { return worlds_[ranks_[static_cast<size_t>(rank)].world]; }

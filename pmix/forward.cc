@@ -19,7 +19,7 @@ namespace {
 // A writable pipe takes this much without blocking; the descriptor is shared with whoever started
 // us, so it must not be made non-blocking.
 constexpr size_t kPieceMax = 4096;
-constexpr size_t kLineMax = 1u << 20;      // a longer line is cut
+constexpr size_t kLineMax = 1u << 20;  // a longer line is cut
 constexpr timeval kPartialDelay{0, 100000};
 
 EventPtr make_event(event_base* base, int descriptor, short what, event_callback_fn function,
@@ -42,14 +42,14 @@ std::string time_now() {
 }  // namespace
 
 Output::Output(event_base* base, int descriptor) : descriptor_(descriptor) {
-    struct stat status{};
+    struct stat status {};
     regular_file_ = fstat(descriptor, &status) == 0 && S_ISREG(status.st_mode);
     broken_ = fcntl(descriptor, F_GETFD) < 0;  // started with the stream closed
     terminal_ = isatty(descriptor) == 1;
     if (!regular_file_ && !broken_)
-        writable_ = make_event(base, descriptor, EV_WRITE,
-                               [](int, short, void* self) { static_cast<Output*>(self)->flush(); },
-                               this);
+        writable_ = make_event(
+            base, descriptor, EV_WRITE,
+            [](int, short, void* self) { static_cast<Output*>(self)->flush(); }, this);
 }
 
 void Output::write(std::string_view text, const void* writer) {
@@ -90,10 +90,9 @@ void Output::flush() {
 RankStream::RankStream(event_base* base, int descriptor, Output& output, ForwardOptions options)
     : base_(base), descriptor_(descriptor), output_(output), options_(std::move(options)) {
     fcntl(descriptor, F_SETFL, O_NONBLOCK);
-    readable_ = make_event(base, descriptor, EV_READ | EV_PERSIST,
-                           [](int, short, void* self) {
-                               static_cast<RankStream*>(self)->read_some();
-                           }, this);
+    readable_ = make_event(
+        base, descriptor, EV_READ | EV_PERSIST,
+        [](int, short, void* self) { static_cast<RankStream*>(self)->read_some(); }, this);
     event_add(readable_.get(), nullptr);
 }
 
@@ -138,9 +137,10 @@ void RankStream::take(std::string_view bytes) {
     }
     if (!line_.empty() && output_.terminal()) {
         if (!partial_timer_)
-            partial_timer_ = make_event(base_, -1, EV_TIMEOUT, [](int, short, void* self) {
-                static_cast<RankStream*>(self)->flush_partial();
-            }, this);
+            partial_timer_ = make_event(
+                base_, -1, EV_TIMEOUT,
+                [](int, short, void* self) { static_cast<RankStream*>(self)->flush_partial(); },
+                this);
         timeval delay = kPartialDelay;
         event_add(partial_timer_.get(), &delay);
     }
@@ -195,12 +195,14 @@ InputCopier::InputCopier(event_base* base, std::vector<int> targets) {
         targets_.push_back({target, {}, nullptr});
     }
     for (size_t i = 0; i < targets_.size(); ++i)
-        targets_[i].writable = make_event(base, targets_[i].descriptor, EV_WRITE | EV_PERSIST,
-                                          [](int, short, void* self) {
-            auto* copier = static_cast<InputCopier*>(self);
-            for (size_t k = 0; k < copier->targets_.size(); ++k) copier->send(k);
-            copier->update();
-        }, this);
+        targets_[i].writable = make_event(
+            base, targets_[i].descriptor, EV_WRITE | EV_PERSIST,
+            [](int, short, void* self) {
+                auto* copier = static_cast<InputCopier*>(self);
+                for (size_t k = 0; k < copier->targets_.size(); ++k) copier->send(k);
+                copier->update();
+            },
+            this);
     auto read = [](int, short, void* self) { static_cast<InputCopier*>(self)->read_some(); };
     readable_ = make_event(base, 0, EV_READ | EV_PERSIST, read, this);
     poller_ = make_event(base, -1, EV_TIMEOUT, read, this);

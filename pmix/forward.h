@@ -15,7 +15,9 @@
 
 namespace pomona {
 
-struct EventFree { void operator()(event* e) const { event_free(e); } };
+struct EventFree {
+    void operator()(event* e) const { event_free(e); }
+};
 using EventPtr = std::unique_ptr<event, EventFree>;
 
 // One of mpirun's own output streams.
@@ -27,10 +29,10 @@ public:
     void write(std::string_view text, const void* writer);
     bool congested() const { return pending_.size() - sent_ > (1u << 20); }
     bool idle() const { return pending_.size() == sent_; }
-    bool broken() const { return broken_; }   // the reader is gone
+    bool broken() const { return broken_; }  // the reader is gone
     bool terminal() const { return terminal_; }
 
-    std::function<void()> on_relief;   // no longer congested, or broken
+    std::function<void()> on_relief;  // no longer congested, or broken
 
 private:
     void flush();
@@ -45,9 +47,9 @@ private:
 };
 
 struct ForwardOptions {
-    std::string tag;        // "[3]<stdout>: " or empty
+    std::string tag;  // "[3]<stdout>: " or empty
     bool timestamp = false;
-    bool raw = false;       // the only writer: bytes pass as they come
+    bool raw = false;  // the only writer: bytes pass as they come
 };
 
 // One output stream of one rank.
@@ -98,7 +100,7 @@ private:
     };
     std::vector<Target> targets_;
     EventPtr readable_;
-    EventPtr poller_;   // for regular files, which no event mechanism watches
+    EventPtr poller_;  // for regular files, which no event mechanism watches
     bool ended_ = false;
 };
 

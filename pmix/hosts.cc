@@ -87,8 +87,7 @@ HostList parse_hostfile(std::string_view text) {
                 mistake = format("'{}' is unknown here; use 'name slots=4' or 'name:4'", words[i]);
             else if (!parse_slots(value, slots))
                 mistake = format("'{}' is not a number of slots", value);
-            else if (name == "slots")
-                host.slots = slots;
+            else if (name == "slots") host.slots = slots;
         }
         if (!mistake.empty()) return {{}, format("line {}: {}", number, mistake)};
         add_host(out.hosts, host);

@@ -11,7 +11,7 @@ namespace pomona {
 
 struct HostSlots {
     std::string name;
-    int slots = 0;   // 0: not said
+    int slots = 0;  // 0: not said
     bool operator==(const HostSlots&) const = default;
 };
 

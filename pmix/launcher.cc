@@ -142,8 +142,8 @@ void Launcher::judge(Process& process, int status) {
         if (!exit_code_known_) exit_code_ = code, exit_code_known_ = true;
         return;
     }
-    std::string who = format("rank {} (pid {}, {}) on {}", process.rank, process.pid, process.name,
-                             host_);
+    std::string who =
+        format("rank {} (pid {}, {}) on {}", process.rank, process.pid, process.name, host_);
     if (signal == SIGPIPE && stdout_->broken()) {
         // Our reader has gone (mpirun ... | head): nothing to complain of.
     } else if (signal) {
@@ -157,8 +157,10 @@ void Launcher::judge(Process& process, int status) {
         say(format("{} exited with code {}{}; the job ends", who, code,
                    left_mpi ? " without calling MPI_Finalize" : ""));
     } else {
-        say(format("{} exited without calling MPI_Finalize after MPI_Init; the job ends with "
-                   "code 1", who));
+        say(
+            format("{} exited without calling MPI_Finalize after MPI_Init; the job ends with "
+                   "code 1",
+                   who));
         code = 1;
     }
     control_->tell_gone(process.rank);
@@ -172,9 +174,11 @@ void Launcher::check_fence() {
         if (process.running || control_->waits_in_fence(process.rank)) continue;
         if (!control_->fence_open(process.rank) && !left_parent_waiting(process)) continue;
         bool never = control_->phase(process.rank) == ControlServer::Phase::outside;
-        say(format("rank {} ({}) on {} exited {} while other ranks wait for it in MPI_Init or "
-                   "another collective call; the job ends with code 1", process.rank,
-                   process.name, host_, never ? "without calling MPI_Init" : "after MPI_Finalize"));
+        say(
+            format("rank {} ({}) on {} exited {} while other ranks wait for it in MPI_Init or "
+                   "another collective call; the job ends with code 1",
+                   process.rank, process.name, host_,
+                   never ? "without calling MPI_Init" : "after MPI_Finalize"));
         return end_job(1, 0, SIGTERM);
     }
 }
@@ -183,8 +187,8 @@ void Launcher::on_abort(int rank, int code, const std::string& message) {
     if (state_ != State::running) return;
     say(format("rank {} (pid {}, {}) on {} called MPI_Abort with code {}{}{}", rank,
                processes_[static_cast<size_t>(rank)].pid,
-               processes_[static_cast<size_t>(rank)].name, host_, code,
-               message.empty() ? "" : ": ", message));
+               processes_[static_cast<size_t>(rank)].name, host_, code, message.empty() ? "" : ": ",
+               message));
     int low = code & 255;
     end_job(low || code == 0 ? low : 1, 0, SIGTERM);
 }
@@ -261,8 +265,8 @@ void Launcher::finish_if_done() {
         }
     if (open) return;
     // A reader of ours that is merely slow gets all of it; a second Ctrl-C ends that too.
-    bool unwritten = !(stdout_->idle() || stdout_->broken()) ||
-                     !(stderr_->idle() || stderr_->broken());
+    bool unwritten =
+        !(stdout_->idle() || stdout_->broken()) || !(stderr_->idle() || stderr_->broken());
     if (unwritten && state_ != State::killing) {
         timeval delay = time_of(0.005);
         event_add(drain_timer_.get(), &delay);

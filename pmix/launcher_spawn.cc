@@ -15,15 +15,19 @@ Result<int> Launcher::spawn_world(int parent, std::vector<Program> programs) {
     int count = 0;
     for (const Program& program : programs) count += program.count;
     if (options_.refuse_oversubscribe && running_ + count > slots_) {
-        remark(format("rank {} asked for {} processes more; {} run on {} slots, and "
-                      "--no-oversubscribe was given", parent, count, running_, slots_));
+        remark(
+            format("rank {} asked for {} processes more; {} run on {} slots, and "
+                   "--no-oversubscribe was given",
+                   parent, count, running_, slots_));
         return Error{Code::refused, "No slots are left"};
     }
     for (const Program& program : programs)
         if (find_program(program.command[0], program.directory, common_).empty()) {
-            remark(format("rank {} asked for the program {}, which is not there or cannot be "
-                          "executed{}", parent, program.command[0],
-                          program.directory.empty() ? "" : " in " + program.directory));
+            remark(
+                format("rank {} asked for the program {}, which is not there or cannot be "
+                       "executed{}",
+                       parent, program.command[0],
+                       program.directory.empty() ? "" : " in " + program.directory));
             return Error{Code::not_found, "There is no such program"};
         }
     int first = control_->add_world(count);
@@ -65,10 +69,10 @@ void Launcher::spawned_environment(const Process& process, std::vector<std::stri
             break;
         }
     auto replaced = [](const std::string& entry) {
-        for (const char* name : {"PMIX_", "POMONA_JOB_RANK=", "POMONA_JOB_APP=", "POMONA_JOB_SIZE=",
-                                 "POMONA_JOB_UNIVERSE=", "POMONA_JOB_NODES=",
-                                 "POMONA_OVERSUBSCRIBED=", "RANK=", "LOCAL_RANK=", "WORLD_SIZE=",
-                                 "LOCAL_WORLD_SIZE="})
+        for (const char* name :
+             {"PMIX_", "POMONA_JOB_RANK=", "POMONA_JOB_APP=", "POMONA_JOB_SIZE=",
+              "POMONA_JOB_UNIVERSE=", "POMONA_JOB_NODES=", "POMONA_OVERSUBSCRIBED=", "RANK=",
+              "LOCAL_RANK=", "WORLD_SIZE=", "LOCAL_WORLD_SIZE="})
             if (entry.starts_with(name)) return true;
         return false;
     };
@@ -80,7 +84,8 @@ void Launcher::spawned_environment(const Process& process, std::vector<std::stri
     out.push_back(format("POMONA_JOB_SIZE={}", size));
     out.push_back(format("POMONA_JOB_UNIVERSE={}", std::max(slots_, size)));
     out.push_back(format("POMONA_JOB_NODES=0x{}", size));
-    out.push_back(format("POMONA_OVERSUBSCRIBED={}", running_ + process.world_size > usable_cores() ? 1 : 0));
+    out.push_back(
+        format("POMONA_OVERSUBSCRIBED={}", running_ + process.world_size > usable_cores() ? 1 : 0));
     out.push_back(format("RANK={}", rank));
     out.push_back(format("LOCAL_RANK={}", rank));
     out.push_back(format("WORLD_SIZE={}", process.world_size));

@@ -15,9 +15,9 @@ namespace pomona {
 
 std::string_view origin_name(Origin origin) {
     switch (origin) {
-        case Origin::mpirun: return "mpirun";
-        case Origin::pmix: return "PMIx";
-        case Origin::singleton: break;
+    case Origin::mpirun: return "mpirun";
+    case Origin::pmix: return "PMIx";
+    case Origin::singleton: break;
     }
     return "singleton";
 }
@@ -161,8 +161,9 @@ Started find_origin(const char* const* environment) {
         out.origin = out.job.origin = Origin::mpirun;
         out.job.id = out.job.tag = *id;
         if (!read_job(environment, out.job))
-            out.refusal = "the POMONA_JOB_ variables set by mpirun are damaged; were they changed "
-                          "by a wrapper script?";
+            out.refusal =
+                "the POMONA_JOB_ variables set by mpirun are damaged; were they changed "
+                "by a wrapper script?";
         return out;
     }
     if (pmix_namespace) {

@@ -23,8 +23,8 @@ std::string tag_of(std::string_view id);
 
 struct Started {
     Origin origin = Origin::singleton;
-    Job job;                  // filled for mpirun and singleton; PMIx answers the rest
-    std::string refusal;      // why this process must not go on; empty if it may
+    Job job;              // filled for mpirun and singleton; PMIx answers the rest
+    std::string refusal;  // why this process must not go on; empty if it may
 };
 Started find_origin(const char* const* environment);
 

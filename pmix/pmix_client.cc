@@ -27,10 +27,10 @@ std::function<void(int)> death_function;  // PMIx handlers carry no context of o
 Error pmix_error(const PmixLibrary& pmix, pmix_status_t status, const char* what, int peer = -1) {
     LOG(info, pmix, "{}: {} ({})", what, pmix.PMIx_Error_string(status), status);
     switch (status) {
-        case PMIX_ERR_NOT_FOUND: return {Code::not_found, what, peer, 0};
-        case PMIX_ERR_TIMEOUT: return {Code::timed_out, what, peer, 0};
-        case PMIX_ERR_UNREACH: return {Code::refused, what, peer, 0};
-        default: return {Code::io, what, peer, 0};
+    case PMIX_ERR_NOT_FOUND: return {Code::not_found, what, peer, 0};
+    case PMIX_ERR_TIMEOUT: return {Code::timed_out, what, peer, 0};
+    case PMIX_ERR_UNREACH: return {Code::refused, what, peer, 0};
+    default: return {Code::io, what, peer, 0};
     }
 }
 
@@ -42,7 +42,8 @@ public:
         std::memset(&self_, 0, sizeof self_);
         pmix_status_t status = pmix_.PMIx_Init(&self_, nullptr, 0);
         if (status != PMIX_SUCCESS) {
-            LOG(error, pmix, "the PMIx server named in the environment does not answer: {}; start "
+            LOG(error, pmix,
+                "the PMIx server named in the environment does not answer: {}; start "
                 "the program with Pomona's mpirun, or unset PMIX_NAMESPACE to run it alone",
                 pmix_.PMIx_Error_string(status));
             return pmix_error(pmix_, status, "PMIx_Init failed");
@@ -234,8 +235,10 @@ Result<std::unique_ptr<Wireup>> start_under_pmix() {
     std::string why;
     auto library = PmixLibrary::open(why);
     if (!library.ok()) {
-        LOG(error, pmix, "this process was started through PMIx, and OpenPMIx cannot be used: {}; "
-            "install it (Debian: libpmix2, Homebrew: pmix)", why);
+        LOG(error, pmix,
+            "this process was started through PMIx, and OpenPMIx cannot be used: {}; "
+            "install it (Debian: libpmix2, Homebrew: pmix)",
+            why);
         return library.error();
     }
     return start_under_pmix(**library);

@@ -40,8 +40,8 @@ Result<const PmixLibrary*> PmixLibrary::open(std::string& why) {
     void* handle = open_any(why);
     if (!handle) return Error{Code::not_found, "OpenPMIx (libpmix.so.2) cannot be opened"};
     const char* missing = nullptr;
-#define POMONA_PMIX_LOAD(name)                                                     \
-    library.name = reinterpret_cast<decltype(&::name)>(dlsym(handle, #name));      \
+#define POMONA_PMIX_LOAD(name)                                                                     \
+    library.name = reinterpret_cast<decltype(&::name)>(dlsym(handle, #name));                      \
     if (!library.name) missing = #name;
     POMONA_PMIX_FUNCTIONS(POMONA_PMIX_LOAD)
 #undef POMONA_PMIX_LOAD

@@ -39,7 +39,7 @@ struct Notice {
 struct Mailbox {
     std::mutex mutex;
     std::deque<Notice> notices;
-    int bell = -1;   // write end of a pipe
+    int bell = -1;  // write end of a pipe
 
     void post(Notice notice) {
         std::lock_guard lock(mutex);
@@ -52,7 +52,7 @@ struct Mailbox {
 pmix_status_t client_connected(const pmix_proc_t* process, void*, pmix_info_t*, size_t,
                                pmix_op_cbfunc_t, void*) {
     mailbox.post({Notice::Kind::joined, static_cast<int>(process->rank), 0, {}});
-    return PMIX_OPERATION_SUCCEEDED;   // done: the answer function is not called
+    return PMIX_OPERATION_SUCCEEDED;  // done: the answer function is not called
 }
 
 pmix_status_t client_finalized(const pmix_proc_t* process, void*, pmix_op_cbfunc_t, void*) {
@@ -62,8 +62,8 @@ pmix_status_t client_finalized(const pmix_proc_t* process, void*, pmix_op_cbfunc
 
 pmix_status_t abort_job(const pmix_proc_t* process, void*, int status, const char message[],
                         pmix_proc_t*, size_t, pmix_op_cbfunc_t, void*) {
-    mailbox.post({Notice::Kind::abort, static_cast<int>(process->rank), status,
-                  message ? message : ""});
+    mailbox.post(
+        {Notice::Kind::abort, static_cast<int>(process->rank), status, message ? message : ""});
     return PMIX_OPERATION_SUCCEEDED;
 }
 
@@ -118,12 +118,8 @@ public:
     void number(const char* key, uint32_t value) {
         add(key, PMIX_UINT32).value.data.uint32 = value;
     }
-    void small(const char* key, uint16_t value) {
-        add(key, PMIX_UINT16).value.data.uint16 = value;
-    }
-    void rank(const char* key, uint32_t value) {
-        add(key, PMIX_PROC_RANK).value.data.rank = value;
-    }
+    void small(const char* key, uint16_t value) { add(key, PMIX_UINT16).value.data.uint16 = value; }
+    void rank(const char* key, uint32_t value) { add(key, PMIX_PROC_RANK).value.data.rank = value; }
     void flag(const char* key) { add(key, PMIX_BOOL).value.data.flag = true; }
     InfoList& array(const char* key) {
         InfoList& inner = inner_.emplace_back();
@@ -154,7 +150,7 @@ private:
     }
     std::vector<pmix_info_t> infos_;
     std::deque<std::string> texts_;
-    std::list<InfoList> inner_;   // a list may hold what is not complete yet
+    std::list<InfoList> inner_;  // a list may hold what is not complete yet
     std::deque<pmix_data_array_t> data_;
     std::vector<std::pair<std::string, InfoList*>> arrays_;
 };
@@ -201,7 +197,7 @@ struct PmixServer::State {
     bool tried = false;
     EventPtr acceptable, rung;
     std::list<Passage> passages;
-    pmix_server_module_t* module = nullptr;   // the library keeps the pointer
+    pmix_server_module_t* module = nullptr;  // the library keeps the pointer
 
     std::string server_name() const { return job.id + "-server"; }
 
@@ -237,10 +233,9 @@ Status PmixServer::offer(bool now) {
         s.reason = format("no port for the PMIx server: {}", os_text(errno));
         return Error{Code::io, "No port for the PMIx server"};
     }
-    s.acceptable.reset(event_new(s.base, s.listener, EV_READ | EV_PERSIST,
-                                 [](int, short, void* self) {
-                                     static_cast<State*>(self)->accept_all();
-                                 }, &s));
+    s.acceptable.reset(event_new(
+        s.base, s.listener, EV_READ | EV_PERSIST,
+        [](int, short, void* self) { static_cast<State*>(self)->accept_all(); }, &s));
     event_add(s.acceptable.get(), nullptr);
     if (now && !s.start()) return Error{Code::io, "The PMIx server cannot be started"};
     return {};
@@ -295,17 +290,16 @@ bool PmixServer::State::start() {
         fcntl(end, F_SETFL, O_NONBLOCK);
     }
     mailbox.bell = bell[1];
-    rung.reset(event_new(base, bell[0], EV_READ | EV_PERSIST, [](int, short, void* self) {
-        static_cast<State*>(self)->take_notices();
-    }, this));
+    rung.reset(event_new(
+        base, bell[0], EV_READ | EV_PERSIST,
+        [](int, short, void* self) { static_cast<State*>(self)->take_notices(); }, this));
     event_add(rung.get(), nullptr);
     return init_library() && register_job() && find_port();
 }
 
 bool PmixServer::State::init_library() {
     // Versions of the library append to the module: a larger, zeroed place stands for all.
-    module = static_cast<pmix_server_module_t*>(
-        std::calloc(1, sizeof(pmix_server_module_t) + 512));
+    module = static_cast<pmix_server_module_t*>(std::calloc(1, sizeof(pmix_server_module_t) + 512));
     module->client_connected2 = client_connected;
     module->client_finalized = client_finalized;
     module->abort = abort_job;
@@ -418,8 +412,7 @@ void PmixServer::State::pass_on(int descriptor) {
     address.sin_port = htons(static_cast<uint16_t>(server_port));
     address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
     // The server's thread accepts; a connection to a listening loopback port does not wait.
-    if (server < 0 ||
-        connect(server, reinterpret_cast<sockaddr*>(&address), sizeof address) != 0) {
+    if (server < 0 || connect(server, reinterpret_cast<sockaddr*>(&address), sizeof address) != 0) {
         if (server >= 0) close(server);
         close(descriptor);
         return;

@@ -16,11 +16,11 @@
 namespace pomona {
 
 struct PmixJob {
-    std::string id;              // namespace
+    std::string id;  // namespace
     std::string directory;
     std::string host;
     int slots = 1;
-    std::vector<int> program_of;       // of each rank
+    std::vector<int> program_of;  // of each rank
     std::vector<int> program_rank_of;
 };
 
@@ -31,7 +31,7 @@ public:
 
     // Listens; with `now` the real server is started at once, and a failure is told.
     Status offer(bool now);
-    const std::string& reason() const;   // of the last failure
+    const std::string& reason() const;  // of the last failure
 
     // What all ranks need to find us; PMIX_RANK is added for each.
     void add_environment(std::vector<std::string>& environment) const;
@@ -41,7 +41,7 @@ public:
 
     std::function<void(int rank, bool finalized)> on_phase;
     std::function<void(int rank, int code, const std::string& message)> on_abort;
-    std::function<void(const std::string& text)> on_failure;   // the server cannot be started
+    std::function<void(const std::string& text)> on_failure;  // the server cannot be started
 
 private:
     struct State;

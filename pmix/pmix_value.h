@@ -38,22 +38,22 @@ inline pmix_info_t pmix_flag(std::string_view key, bool on = true) {
 
 inline std::optional<int64_t> pmix_number(const pmix_value_t& value) {
     switch (value.type) {
-        case PMIX_SIZE: return static_cast<int64_t>(value.data.size);
-        case PMIX_INT: return value.data.integer;
-        case PMIX_INT8: return value.data.int8;
-        case PMIX_INT16: return value.data.int16;
-        case PMIX_INT32: return value.data.int32;
-        case PMIX_INT64: return value.data.int64;
-        case PMIX_UINT: return value.data.uint;
-        case PMIX_UINT8: return value.data.uint8;
-        case PMIX_UINT16: return value.data.uint16;
-        case PMIX_UINT32: return value.data.uint32;
-        case PMIX_UINT64: return static_cast<int64_t>(value.data.uint64);
-        case PMIX_PID: return value.data.pid;
-        case PMIX_PROC_RANK: return value.data.rank;
-        case PMIX_STATUS: return value.data.status;
-        case PMIX_BOOL: return value.data.flag;
-        default: return std::nullopt;
+    case PMIX_SIZE: return static_cast<int64_t>(value.data.size);
+    case PMIX_INT: return value.data.integer;
+    case PMIX_INT8: return value.data.int8;
+    case PMIX_INT16: return value.data.int16;
+    case PMIX_INT32: return value.data.int32;
+    case PMIX_INT64: return value.data.int64;
+    case PMIX_UINT: return value.data.uint;
+    case PMIX_UINT8: return value.data.uint8;
+    case PMIX_UINT16: return value.data.uint16;
+    case PMIX_UINT32: return value.data.uint32;
+    case PMIX_UINT64: return static_cast<int64_t>(value.data.uint64);
+    case PMIX_PID: return value.data.pid;
+    case PMIX_PROC_RANK: return value.data.rank;
+    case PMIX_STATUS: return value.data.status;
+    case PMIX_BOOL: return value.data.flag;
+    default: return std::nullopt;
     }
 }
 

@@ -73,9 +73,9 @@ Result<std::unique_ptr<Wireup>> Wireup::start() {
         return Error{Code::refused, "This process cannot join a job"};
     }
     switch (started.origin) {
-        case Origin::mpirun: return start_under_mpirun(std::move(started.job));
-        case Origin::pmix: return start_under_pmix();
-        case Origin::singleton: break;
+    case Origin::mpirun: return start_under_mpirun(std::move(started.job));
+    case Origin::pmix: return start_under_pmix();
+    case Origin::singleton: break;
     }
     return std::unique_ptr<Wireup>(std::make_unique<SingletonWireup>(std::move(started.job)));
 }

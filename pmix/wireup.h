@@ -23,23 +23,23 @@ std::string_view origin_name(Origin origin);
 struct Job {
     Origin origin = Origin::singleton;
     int rank = 0;
-    int first = 0;                     // the world is the ranks first .. size-1; those before it
-                                       // belong to worlds that were there when it was spawned
+    int first = 0;  // the world is the ranks first .. size-1; those before it
+                    // belong to worlds that were there when it was spawned
     int size = 1;
-    int parent = -1;                   // the rank that spawned this world, if one did
-    int local_rank = 0;                // position in local_ranks
+    int parent = -1;     // the rank that spawned this world, if one did
+    int local_rank = 0;  // position in local_ranks
     int local_size = 1;
-    std::string id;                    // unique name of the job (PMIx: the namespace)
-    std::string tag;                   // at most 12 letters and digits made from id: for names
-                                       // of shared memory, /pomona-<tag>-<local rank>
-    std::vector<int> node_of;          // node number of each rank; size entries
-    std::vector<int> local_ranks;      // ranks on this node, ascending
-    std::string host;                  // this node's name; need not resolve
-    std::string directory;             // private (0700) place for sockets, short, gone with the
-                                       // job; empty for a singleton
-    int app_number = 0;                // which part of an MPMD command line
-    int universe_size = 1;             // slots of the job; at least size
-    bool oversubscribed = false;       // more ranks on this node than cores: yield when waiting
+    std::string id;                // unique name of the job (PMIx: the namespace)
+    std::string tag;               // at most 12 letters and digits made from id: for names
+                                   // of shared memory, /pomona-<tag>-<local rank>
+    std::vector<int> node_of;      // node number of each rank; size entries
+    std::vector<int> local_ranks;  // ranks on this node, ascending
+    std::string host;              // this node's name; need not resolve
+    std::string directory;         // private (0700) place for sockets, short, gone with the
+                                   // job; empty for a singleton
+    int app_number = 0;            // which part of an MPMD command line
+    int universe_size = 1;         // slots of the job; at least size
+    bool oversubscribed = false;   // more ranks on this node than cores: yield when waiting
 
     int world_size() const { return size - first; }
     // Processes that were spawned later run where mpirun does: node 0.

@@ -102,8 +102,8 @@ private:
     }
 
     RingMemory memory_;
-    uint64_t next_ = 0;        // number of the next frame
-    uint64_t data_end_ = 0;    // end of the last published payload
+    uint64_t next_ = 0;      // number of the next frame
+    uint64_t data_end_ = 0;  // end of the last published payload
     uint64_t reserved_end_ = 0;
     uint64_t tail_slots_ = 0;  // the consumer's tail as last seen
     uint64_t tail_data_ = 0;

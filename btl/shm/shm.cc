@@ -21,7 +21,8 @@ constexpr uint64_t kMagic = 0x31616e6f6d6f70;  // "pomona1"
 constexpr int kLocalMax = 256;
 
 struct alignas(kLine) SegmentHeader {
-    std::atomic<uint64_t> magic;  // stored last, with release; a sender that reads it (acquire) may use the rest
+    std::atomic<uint64_t>
+        magic;  // stored last, with release; a sender that reads it (acquire) may use the rest
     uint32_t slot_count;
     uint32_t local_size;
     uint64_t data_size;
@@ -144,7 +145,8 @@ private:
     RingMemory inbound(size_t index) {
         size_t stride = ring_stride(params_.shm_ring_slots, params_.shm_ring_bytes);
         return RingMemory::at(segment_.data() + sizeof(SegmentHeader) + index * stride,
-                              static_cast<uint32_t>(params_.shm_ring_slots), params_.shm_ring_bytes);
+                              static_cast<uint32_t>(params_.shm_ring_slots),
+                              params_.shm_ring_bytes);
     }
 
     int drain(Sink& sink, int index, int most) {
@@ -158,7 +160,8 @@ private:
         int peer = options_.ranks[index];
         do {
             if (!reader.plausible(*slot)) {
-                sink.gone(peer, Error{Code::malformed, "Shared memory holds a damaged frame", peer});
+                sink.gone(peer,
+                          Error{Code::malformed, "Shared memory holds a damaged frame", peer});
                 header_->writers[index / 64].fetch_and(~(uint64_t{1} << index % 64));
                 return handed;
             }
@@ -285,10 +288,13 @@ Result<std::unique_ptr<Transport>> make_shm_transport(const Params& params, Coun
     auto power_of_two = [](uint64_t value) { return value != 0 && (value & (value - 1)) == 0; };
     if (!power_of_two(params.shm_ring_slots) || params.shm_ring_slots < 32 ||
         !power_of_two(params.shm_ring_bytes) || params.shm_ring_bytes < 4096)
+        return Error{
+            Code::invalid_argument,
+            "shm_ring_slots and shm_ring_bytes must be powers of two, at least 32 and 4096"};
+    if (params.shm_fragment > params.shm_ring_bytes / 2 ||
+        params.shm_eager_max > params.shm_fragment)
         return Error{Code::invalid_argument,
-                     "shm_ring_slots and shm_ring_bytes must be powers of two, at least 32 and 4096"};
-    if (params.shm_fragment > params.shm_ring_bytes / 2 || params.shm_eager_max > params.shm_fragment)
-        return Error{Code::invalid_argument, "shm_eager_max <= shm_fragment <= shm_ring_bytes/2 must hold"};
+                     "shm_eager_max <= shm_fragment <= shm_ring_bytes/2 must hold"};
     if (options.ranks.size() > kLocalMax)
         return Error{Code::unsupported, "More than 256 ranks on one machine"};
     size_t size = sizeof(SegmentHeader) +

@@ -19,7 +19,8 @@ namespace {
 using tcp::Socket;
 
 constexpr size_t kReadBuffer = 64 << 10;
-constexpr int kPollsPerAccept = 256;  // the listener is looked at once in so many polls, and before sleep
+constexpr int kPollsPerAccept =
+    256;  // the listener is looked at once in so many polls, and before sleep
 
 class TcpTransport;
 
@@ -71,14 +72,14 @@ public:
     enum class State { idle, connecting, greeting, up, gone };
     const int peer;
     State state = State::idle;
-    bool initiator = false;          // this rank made the connection
+    bool initiator = false;  // this rank made the connection
     tcp::Address address;
-    size_t next_host = 0;            // the address to try next
-    Nanoseconds deadline = 0;        // for the attempt to connect
+    size_t next_host = 0;      // the address to try next
+    Nanoseconds deadline = 0;  // for the attempt to connect
     Nanoseconds retry_at = 0;
     std::unique_ptr<Connection> connection;
-    Error why{};                     // when gone
-    bool told = false;               // the sink has been told
+    Error why{};        // when gone
+    bool told = false;  // the sink has been told
 
 private:
     bool can_push(Push& why_not);
@@ -134,7 +135,8 @@ public:
         accept_strangers();
         for (TcpEndpoint* each : active_) {
             bool untold = each->state == TcpEndpoint::State::gone;
-            if (each->state == TcpEndpoint::State::idle || untold || !each->connection) return false;
+            if (each->state == TcpEndpoint::State::idle || untold || !each->connection)
+                return false;
             if (each->connection->blocked() || each->state == TcpEndpoint::State::connecting)
                 if (!watch(each->connection->socket.descriptor(), true).ok()) return false;
         }
@@ -142,8 +144,8 @@ public:
     }
     void disarm() override {
         for (TcpEndpoint* each : active_)
-            if (each->connection && (each->connection->blocked() ||
-                                     each->state == TcpEndpoint::State::connecting))
+            if (each->connection &&
+                (each->connection->blocked() || each->state == TcpEndpoint::State::connecting))
                 if (!watch(each->connection->socket.descriptor(), false).ok()) return;
     }
     bool pending() const override {
@@ -167,7 +169,8 @@ private:
         return options_.sleeper->watch(descriptor, {.read = true, .write = write});
     }
     void drop(std::unique_ptr<Connection>& connection) {
-        if (connection && options_.sleeper) options_.sleeper->forget(connection->socket.descriptor());
+        if (connection && options_.sleeper)
+            options_.sleeper->forget(connection->socket.descriptor());
         connection.reset();
     }
     TcpEndpoint& endpoint(int peer) {
@@ -186,7 +189,8 @@ private:
         activate(endpoint);
         Nanoseconds now = clock_.now();
         if (endpoint.deadline == 0)
-            endpoint.deadline = now + static_cast<Nanoseconds>(params_.connect_timeout_ms) * 1000000;
+            endpoint.deadline =
+                now + static_cast<Nanoseconds>(params_.connect_timeout_ms) * 1000000;
         const auto& hosts = endpoint.address.hosts;
         const std::string& host = hosts[endpoint.next_host++ % hosts.size()];
         auto socket = Socket::connect(host, endpoint.address.port, params_.tcp_socket_buffer);
@@ -226,14 +230,16 @@ private:
         if (got < 0) return drop(stranger);
         c.in_end += static_cast<size_t>(got);
         if (c.in_end < tcp::kGreetingSize) return;
-        auto greeting = tcp::parse_greeting(ConstBytes(c.in).first(c.in_end), options_.secret, options_.size);
+        auto greeting =
+            tcp::parse_greeting(ConstBytes(c.in).first(c.in_end), options_.secret, options_.size);
         if (!greeting || greeting->welcome || greeting->to != options_.rank) {
             LOG(warn, btl, "A TCP connection from outside this job was refused");
             return drop(stranger);
         }
         TcpEndpoint& peer = endpoint(greeting->from);
         bool ours_stays = peer.connection && peer.initiator && options_.rank < greeting->from;
-        if (peer.state == TcpEndpoint::State::up || peer.state == TcpEndpoint::State::gone || ours_stays)
+        if (peer.state == TcpEndpoint::State::up || peer.state == TcpEndpoint::State::gone ||
+            ours_stays)
             return drop(stranger);
         drop(peer.connection);
         if (options_.on_peer) options_.on_peer(greeting->from);
@@ -243,7 +249,8 @@ private:
         peer.state = TcpEndpoint::State::up;
         peer.connection->out =
             tcp::write_greeting({true, options_.rank, peer.peer}, options_.secret);
-        if (!peer.connection->flush()) fail(peer, os_error(Code::peer_gone, "The connection broke"));
+        if (!peer.connection->flush())
+            fail(peer, os_error(Code::peer_gone, "The connection broke"));
         activate(peer);
     }
 
@@ -257,7 +264,8 @@ private:
         if (peer.state == TcpEndpoint::State::connecting) {
             int finished = c.socket.finished();
             if (finished == 0 && clock_.now() > peer.deadline)
-                return fail(peer, Error{Code::timed_out, "The connection took too long", peer.peer});
+                return fail(peer,
+                            Error{Code::timed_out, "The connection took too long", peer.peer});
             if (finished < 0) return retry(peer, os_error(Code::refused, "Cannot connect"));
             if (finished == 0) return;
             c.out = tcp::write_greeting({false, options_.rank, peer.peer}, options_.secret);
@@ -269,7 +277,8 @@ private:
         if (got < 0) return retry(peer, os_error(Code::refused, "The connection was refused"));
         c.in_end += static_cast<size_t>(got);
         if (c.in_end < tcp::kGreetingSize) return;
-        auto welcome = tcp::parse_greeting(ConstBytes(c.in).first(c.in_end), options_.secret, options_.size);
+        auto welcome =
+            tcp::parse_greeting(ConstBytes(c.in).first(c.in_end), options_.secret, options_.size);
         if (!welcome || !welcome->welcome || welcome->from != peer.peer)
             return fail(peer, Error{Code::refused, "Somebody else answered", peer.peer});
         c.in_begin = c.in_end = 0;
@@ -414,7 +423,8 @@ Push TcpEndpoint::push(const FrameHeader& header, ConstBytes payload) {
     count(transport_.counters().tcp_write_blocked);
     if (done < sizeof head) c.out.assign(head_bytes.begin() + moved, head_bytes.end());
     size_t payload_done = done < sizeof head ? 0 : done - sizeof head;
-    c.out.insert(c.out.end(), payload.begin() + static_cast<ptrdiff_t>(payload_done), payload.end());
+    c.out.insert(c.out.end(), payload.begin() + static_cast<ptrdiff_t>(payload_done),
+                 payload.end());
     return Push::sent;
 }
 
@@ -475,9 +485,10 @@ Push TcpEndpoint::push_fill(const FrameHeader& header, size_t length, FillFuncti
 
 Result<std::unique_ptr<Transport>> make_tcp_transport(const Params& params, Counters& counters,
                                                       TcpOptions options) {
-    auto listener = TRY(Socket::listen(options.loopback_only ? "127.0.0.1" : "0.0.0.0",
-                                       params.tcp_socket_buffer));
-    auto made = std::make_unique<TcpTransport>(params, counters, std::move(options), std::move(listener));
+    auto listener = TRY(
+        Socket::listen(options.loopback_only ? "127.0.0.1" : "0.0.0.0", params.tcp_socket_buffer));
+    auto made =
+        std::make_unique<TcpTransport>(params, counters, std::move(options), std::move(listener));
     TRY(made->begin());
     return std::unique_ptr<Transport>(std::move(made));
 }

@@ -84,8 +84,8 @@ void allreduce_hierarchical_halving(Builder& s, const Shape& shape, const Option
 void bcast_hierarchical(Builder& s, const Shape& shape, const Options& options) {
     Levels levels(shape);
     if (shape.rank == levels.leader)
-        in_team(s, levels.leaders, bcast_binomial,
-                part_of(shape, levels.leaders, shape.root), options);
+        in_team(s, levels.leaders, bcast_binomial, part_of(shape, levels.leaders, shape.root),
+                options);
     in_team(s, levels.members, bcast_binomial, part_of(shape, levels.members, levels.leader),
             options);
 }
@@ -118,8 +118,9 @@ void barrier_hierarchical(Builder& s, const Shape& shape, const Options& options
     for (int child : place.children) s.await(child);
     if (!place.children.empty()) s.join();
     if (place.parent >= 0) s.signal(place.parent), s.await(place.parent);
-    else in_team(s, levels.leaders, barrier_dissemination,
-                 part_of(shape, levels.leaders, levels.leaders[0]), options);
+    else
+        in_team(s, levels.leaders, barrier_dissemination,
+                part_of(shape, levels.leaders, levels.leaders[0]), options);
     if (!place.children.empty()) s.join();
     for (int child : place.children) s.signal(child);
     s.set_team(std::move(outer));

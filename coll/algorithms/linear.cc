@@ -11,15 +11,13 @@ namespace pomona::coll {
 void bcast_linear(Builder& s, const Shape& shape, const Options&) {
     Region data = s.result(0, shape.bytes());
     if (shape.rank != shape.root) return void(s.recv(shape.root, data));
-    for (int step = 1; step < shape.size; ++step)
-        s.send((shape.rank + step) % shape.size, data);
+    for (int step = 1; step < shape.size; ++step) s.send((shape.rank + step) % shape.size, data);
 }
 
 // Idea: the root receives all.     Source: as above.
 // Cost: a + (p-1) m b + (p-2) o     Limits: none
 void gather_linear(Builder& s, const Shape& shape, const Options&) {
-    if (shape.rank != shape.root)
-        return void(s.send(shape.root, s.input(0, shape.bytes())));
+    if (shape.rank != shape.root) return void(s.send(shape.root, s.input(0, shape.bytes())));
     for (int r = 0; r < shape.size; ++r)
         if (r != shape.root) s.recv(r, result(s, shape.result_block(r)));
     Region own = result(s, shape.result_block(shape.root));
@@ -29,8 +27,7 @@ void gather_linear(Builder& s, const Shape& shape, const Options&) {
 // Idea: the root sends each its block.     Source: as above.
 // Cost: a + (p-1) m b + (p-2) o     Limits: none
 void scatter_linear(Builder& s, const Shape& shape, const Options&) {
-    if (shape.rank != shape.root)
-        return void(s.recv(shape.root, s.result(0, shape.bytes())));
+    if (shape.rank != shape.root) return void(s.recv(shape.root, s.result(0, shape.bytes())));
     for (int r = 0; r < shape.size; ++r)
         if (r != shape.root) s.send(r, input(s, shape.input_block(r)));
     Block own = shape.input_block(shape.root);

@@ -49,10 +49,8 @@ void alltoall_linear(Builder& s, const Shape& shape, const Options&) {
     auto out = result_blocks(shape);
     copy_input_aside(s, shape, out);
     int p = shape.size, r = shape.rank;
-    for (int step = 1; step < p; ++step)
-        s.recv(mod(r - step, p), result(s, out[mod(r - step, p)]));
-    for (int step = 1; step < p; ++step)
-        s.send((r + step) % p, input(s, in[(r + step) % p]));
+    for (int step = 1; step < p; ++step) s.recv(mod(r - step, p), result(s, out[mod(r - step, p)]));
+    for (int step = 1; step < p; ++step) s.send((r + step) % p, input(s, in[(r + step) % p]));
     s.copy(input(s, in[r]), result(s, out[r]));
 }
 

@@ -7,7 +7,9 @@ namespace pomona::coll {
 
 namespace {
 
-struct Range { int low, high; };  // of shares
+struct Range {
+    int low, high;
+};  // of shares
 
 struct Halving {
     Builder& s;

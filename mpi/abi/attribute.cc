@@ -126,9 +126,9 @@ int delete_all(const Owner& owner) {
     return MPI_SUCCESS;
 }
 
-template <class Copy, class Delete>
-int create_keyval(const char* function, Holder holder, Copy* copy, Delete* erase, int* result,
-                  void* extra_state) {
+template <class Copy, class Delete> int create_keyval(const char* function, Holder holder,
+                                                      Copy* copy, Delete* erase, int* result,
+                                                      void* extra_state) {
     if (!result) return fail(function, nullptr, MPI_ERR_ARG, "keyval is a null pointer");
     Keyvals& table = keyvals();
     std::lock_guard guard(table.mutex);
@@ -242,9 +242,9 @@ void delete_attributes_of_self() {
 
 // ---- communicators
 
-#define COMM_OWNER()                             \
-    REQUIRE_RUNNING();                           \
-    Communicator* owner = resolve(comm);         \
+#define COMM_OWNER()                                                                               \
+    REQUIRE_RUNNING();                                                                             \
+    Communicator* owner = resolve(comm);                                                           \
     REQUIRE(owner, nullptr, MPI_ERR_COMM, "comm is not a valid communicator")
 
 POMONA_MPI(int, Comm_create_keyval,
@@ -300,8 +300,8 @@ POMONA_MPI(int, Attr_delete, (MPI_Comm comm, int keyval)) {
 
 // ---- datatypes
 
-#define TYPE_OWNER()                             \
-    Datatype* owner = resolve(datatype);         \
+#define TYPE_OWNER()                                                                               \
+    Datatype* owner = resolve(datatype);                                                           \
     REQUIRE(owner, nullptr, MPI_ERR_TYPE, "datatype is not a valid datatype")
 
 POMONA_MPI(int, Type_create_keyval,
@@ -334,8 +334,8 @@ POMONA_MPI(int, Win_create_keyval,
            (MPI_Win_copy_attr_function* win_copy_attr_fn,
             MPI_Win_delete_attr_function* win_delete_attr_fn, int* win_keyval,
             void* extra_state)) {
-    return create_keyval(__func__, Holder::window, win_copy_attr_fn, win_delete_attr_fn,
-                         win_keyval, extra_state);
+    return create_keyval(__func__, Holder::window, win_copy_attr_fn, win_delete_attr_fn, win_keyval,
+                         extra_state);
 }
 POMONA_MPI(int, Win_free_keyval, (int* win_keyval)) {
     return free_keyval(__func__, Holder::window, win_keyval);

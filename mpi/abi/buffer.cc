@@ -85,18 +85,18 @@ int iflush_buffer(const char* function, Owner owner, MPI_Request* request) {
 
 }  // namespace
 
-#define PROCESS_OWNER()  \
-    REQUIRE_RUNNING();   \
+#define PROCESS_OWNER()                                                                            \
+    REQUIRE_RUNNING();                                                                             \
     Owner owner { process().bsend }
-#define COMM_OWNER()                                                                \
-    REQUIRE_RUNNING();                                                              \
-    Communicator* found = resolve(comm);                                            \
-    REQUIRE(found, nullptr, MPI_ERR_COMM, "comm is not a valid communicator");      \
+#define COMM_OWNER()                                                                               \
+    REQUIRE_RUNNING();                                                                             \
+    Communicator* found = resolve(comm);                                                           \
+    REQUIRE(found, nullptr, MPI_ERR_COMM, "comm is not a valid communicator");                     \
     Owner owner { found->bsend, found }
-#define SESSION_OWNER()                                                             \
-    REQUIRE_RUNNING();                                                              \
-    Session* found = resolve(session);                                              \
-    REQUIRE(found, nullptr, MPI_ERR_SESSION, "session is not a valid session");     \
+#define SESSION_OWNER()                                                                            \
+    REQUIRE_RUNNING();                                                                             \
+    Session* found = resolve(session);                                                             \
+    REQUIRE(found, nullptr, MPI_ERR_SESSION, "session is not a valid session");                    \
     Owner owner { found->bsend, nullptr, found }
 
 POMONA_MPI(int, Buffer_attach_c, (void* buffer, MPI_Count size)) {

@@ -7,13 +7,14 @@
 namespace pomona {
 
 // Declares `name`, the communicator that handle `argument` means, or returns MPI_ERR_COMM.
-#define COMM_ARGUMENT(name, argument)                                                            \
-    REQUIRE_RUNNING();                                                                           \
-    Communicator* name = resolve(argument);                                                      \
+#define COMM_ARGUMENT(name, argument)                                                              \
+    REQUIRE_RUNNING();                                                                             \
+    Communicator* name = resolve(argument);                                                        \
     REQUIRE(name, nullptr, MPI_ERR_COMM, #argument " is not a valid communicator")
 
 // A new communicator with the parent's error handler; one reference for the caller.
-Communicator* make_child(Communicator& parent, uint64_t context, Ref<Group> local, Ref<Group> remote);
+Communicator* make_child(Communicator& parent, uint64_t context, Ref<Group> local,
+                         Ref<Group> remote);
 // The context of the parent's next child; called by all members in the same order.
 uint64_t next_child(Communicator& parent);
 

@@ -76,13 +76,13 @@ int exclude(const char* function, const Group& group, const std::vector<int>& ra
 
 }  // namespace
 
-#define GROUP_ARGUMENT(name, argument)     \
-    REQUIRE_RUNNING();                     \
-    Group* name = resolve(argument);       \
+#define GROUP_ARGUMENT(name, argument)                                                             \
+    REQUIRE_RUNNING();                                                                             \
+    Group* name = resolve(argument);                                                               \
     REQUIRE(name, nullptr, MPI_ERR_GROUP, #argument " is not a valid group")
 #define RESULT_ARGUMENT(name) REQUIRE(name, nullptr, MPI_ERR_ARG, #name " is a null pointer")
-#define LIST_ARGUMENT(list)                                                                    \
-    REQUIRE(n >= 0, nullptr, MPI_ERR_ARG, "n is {}; it must not be negative", n);              \
+#define LIST_ARGUMENT(list)                                                                        \
+    REQUIRE(n >= 0, nullptr, MPI_ERR_ARG, "n is {}; it must not be negative", n);                  \
     REQUIRE(n == 0 || list, nullptr, MPI_ERR_ARG, #list " is a null pointer")
 
 POMONA_MPI(int, Group_size, (MPI_Group group, int* size)) {

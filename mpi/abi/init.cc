@@ -116,7 +116,8 @@ POMONA_MPI(int, Is_thread_main, (int* flag)) {
 POMONA_MPI(int, Abort, (MPI_Comm comm, int errorcode)) {
     Process& here = process();
     Communicator* owner = resolve(comm);
-    std::string message = format("MPI_Abort was called{} with code {}",
-                                 owner && !owner->name.empty() ? " on " + owner->name : "", errorcode);
+    std::string message =
+        format("MPI_Abort was called{} with code {}",
+               owner && !owner->name.empty() ? " on " + owner->name : "", errorcode);
     here.abort(errorcode, message);
 }

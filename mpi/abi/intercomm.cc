@@ -57,7 +57,9 @@ int create_between(const char* function, Communicator& local, int local_leader, 
     std::vector<int> there;
     bool leader = local.rank() == local_leader;
     int error = MPI_SUCCESS;
-    if (leader) error = exchange_leaders(*peer, remote_leader, tag, &mine, sizeof mine, &theirs, sizeof theirs);
+    if (leader)
+        error =
+            exchange_leaders(*peer, remote_leader, tag, &mine, sizeof mine, &theirs, sizeof theirs);
     if (leader && error) theirs.size = -1;
     run_bcast(local, &mine, sizeof mine, local_leader);
     run_bcast(local, &theirs, sizeof theirs, local_leader);
@@ -98,8 +100,8 @@ int join_worlds(const char* function, Communicator& local, int root, int partner
     }
     uint64_t name = combine(3, static_cast<uint64_t>(me));
     uint64_t proposed = child_context(name, here.next_use(name));
-    int error = create_between(function, local, root, roots.get(), me < partner ? 1 : 0, 0, proposed,
-                               newcomm);
+    int error = create_between(function, local, root, roots.get(), me < partner ? 1 : 0, 0,
+                               proposed, newcomm);
     Engine::Hold hold(here.engine);
     roots = {};
     return error;
@@ -171,7 +173,8 @@ POMONA_MPI(int, Intercomm_create_from_groups, (MPI_Group local_group, int local_
     Process& here = process();
     uint64_t context = child_context(name, here.next_use(name));
     Engine::Hold hold(here.engine);
-    auto* made = new Communicator(here, context, Ref<Group>::share(local), Ref<Group>::share(remote));
+    auto* made =
+        new Communicator(here, context, Ref<Group>::share(local), Ref<Group>::share(remote));
     uint64_t local_name = hash_members(combine(context, 1), local->members());
     made->local = Ref(new Communicator(here, child_context(local_name, 0), made->group, {}));
     made->errhandler = Ref<Errhandler>::share(resolve(errhandler));

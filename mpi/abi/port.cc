@@ -17,7 +17,8 @@ namespace {
 
 enum class Side : uint8_t { accepts, connects };
 
-Result<std::vector<std::byte>> request(Service service, std::initializer_list<std::string_view> texts) {
+Result<std::vector<std::byte>> request(Service service,
+                                       std::initializer_list<std::string_view> texts) {
     Writer words;
     for (std::string_view text : texts) words.put_text(text);
     return process().wireup->request(service, words.bytes());
@@ -51,7 +52,8 @@ void wait_for_partner(Process& here, const Writer& ticket, Partner& out) {
         Reader reader(*answer);
         out.rank = reader.get<int32_t>();
         out.meeting = reader.get<uint64_t>();
-        if (reader.failed()) return out.refuse(MPI_ERR_OTHER, "the answer of mpirun does not parse");
+        if (reader.failed())
+            return out.refuse(MPI_ERR_OTHER, "the answer of mpirun does not parse");
         for (int i = 0; i < 10 && out.rank < 0; ++i) {
             here.engine.test_turn();
             usleep(100);
@@ -68,7 +70,8 @@ void find_partner(Process& here, const char* port, Side side, Partner& out) {
     words.put(side);
     auto answer = here.wireup->request(Service::meet, words.bytes());
     if (!answer.ok()) {
-        bool unknown = answer.error().code == Code::not_found || answer.error().code == Code::malformed;
+        bool unknown =
+            answer.error().code == Code::not_found || answer.error().code == Code::malformed;
         return out.refuse(unknown ? MPI_ERR_PORT : MPI_ERR_OTHER, answer.error().text());
     }
     Writer ticket;
@@ -160,7 +163,8 @@ POMONA_MPI(int, Comm_join, (int fd, MPI_Comm* intercomm)) {
             MPI_ERR_OTHER, "the other end of the socket cannot be reached: {}", os_text(errno));
     bool same = std::memcmp(mine.job, theirs.job, sizeof mine.job) == 0;
     // What cannot be joined gives MPI_COMM_NULL (section 11.10.6).
-    if (!same || mine.rank == theirs.rank || here.job().origin != Origin::mpirun) return MPI_SUCCESS;
+    if (!same || mine.rank == theirs.rank || here.job().origin != Origin::mpirun)
+        return MPI_SUCCESS;
     Status open = here.open_tcp();
     if (!open.ok()) return fail(__func__, nullptr, open.error());
     auto low = static_cast<uint64_t>(std::min(mine.rank, theirs.rank));
@@ -174,7 +178,8 @@ POMONA_MPI(int, Publish_name, (const char* service_name, MPI_Info, const char* p
     REQUIRE_RUNNING();
     REQUIRE(service_name && port_name, nullptr, MPI_ERR_ARG, "service_name or port_name is null");
     auto published = request(Service::publish, {service_name, port_name});
-    return published.ok() ? MPI_SUCCESS : fail_request(__func__, published.error(), MPI_ERR_SERVICE);
+    return published.ok() ? MPI_SUCCESS
+                          : fail_request(__func__, published.error(), MPI_ERR_SERVICE);
 }
 
 POMONA_MPI(int, Unpublish_name, (const char* service_name, MPI_Info, const char* port_name)) {

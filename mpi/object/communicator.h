@@ -17,10 +17,10 @@ namespace pomona {
 
 class Matcher;
 class Process;
-class Topology;         // mpi/topo
+class Topology;  // mpi/topo
 struct Peer;
-struct BsendBuffer;     // mpi/p2p/bsend.h
-struct CollectiveState; // mpi/runtime/collective_state.h: schedules and idle requests
+struct BsendBuffer;      // mpi/p2p/bsend.h
+struct CollectiveState;  // mpi/runtime/collective_state.h: schedules and idle requests
 
 class Communicator final : public Object {
 public:
@@ -30,7 +30,7 @@ public:
 
     bool is_inter() const { return static_cast<bool>(remote_group); }
     int rank() const { return rank_; }
-    int size() const { return size_; }                // of the local group
+    int size() const { return size_; }                                  // of the local group
     int remote_size() const { return static_cast<int>(peers.size()); }  // = size() for intra
     uint64_t context() const { return context_; }
     uint64_t collective_context() const { return context_ | 1; }
@@ -51,10 +51,10 @@ public:
     Attributes attributes;
     std::shared_ptr<Topology> topology;
     std::unique_ptr<BsendBuffer> bsend;
-    Ref<Object> session;         // it comes from, if from one
+    Ref<Object> session;  // it comes from, if from one
     std::unique_ptr<CollectiveState> collective;
-    int sequence = 0;            // of collective operations started; keeps their messages apart
-    uint64_t children = 0;       // communicators made from this one; names their contexts
+    int sequence = 0;       // of collective operations started; keeps their messages apart
+    uint64_t children = 0;  // communicators made from this one; names their contexts
 
 private:
     uint64_t context_;

@@ -26,7 +26,8 @@ void BsendBuffer::reclaim() {
 
 BsendBuffer::Piece* BsendBuffer::take(size_t length) {
     reclaim();
-    if (automatic) return &pieces.emplace_back(Piece{0, length, nullptr, new std::byte[length + 1]});
+    if (automatic)
+        return &pieces.emplace_back(Piece{0, length, nullptr, new std::byte[length + 1]});
     // Each message counts with the standard's overhead, so that the user's sums come out.
     size_t need = length + MPI_BSEND_OVERHEAD;
     size_t offset = 0;
@@ -37,14 +38,16 @@ BsendBuffer::Piece* BsendBuffer::take(size_t length) {
     return &*pieces.insert(place, Piece{offset, need, nullptr, nullptr});
 }
 
-Status buffered_send(Engine& engine, BsendBuffer& buffer, Communicator& comm, Data data, Envelope to) {
+Status buffered_send(Engine& engine, BsendBuffer& buffer, Communicator& comm, Data data,
+                     Envelope to) {
     size_t bytes = static_cast<size_t>(data.count) * static_cast<size_t>(data.type->size());
     BsendBuffer::Piece* piece = buffer.take(bytes);
     if (!piece)
         return Error{Code::out_of_memory,
                      "The attached buffer is full; attach one of the messages' sizes plus "
                      "MPI_BSEND_OVERHEAD each"};
-    std::byte* copy = piece->own ? piece->own : static_cast<std::byte*>(buffer.base) + piece->offset;
+    std::byte* copy =
+        piece->own ? piece->own : static_cast<std::byte*>(buffer.base) + piece->offset;
     if (bytes) data.type->pack(data.buffer, data.count, 0, {copy, bytes});
     Data packed{copy, static_cast<MPI_Count>(bytes), &Datatype::of(MPI_BYTE)};
     piece->request = engine.isend(comm, packed, to, SendMode::standard);

@@ -32,7 +32,8 @@ struct BsendBuffer {
 };
 
 // Packs and starts a buffered send. Error{out_of_memory} when it does not fit.
-Status buffered_send(Engine& engine, BsendBuffer& buffer, Communicator& comm, Data data, Envelope to);
+Status buffered_send(Engine& engine, BsendBuffer& buffer, Communicator& comm, Data data,
+                     Envelope to);
 // Waits until everything in the buffer has been sent.
 void flush(Engine& engine, BsendBuffer& buffer);
 

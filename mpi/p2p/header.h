@@ -18,7 +18,15 @@
 
 namespace pomona {
 
-enum class FrameKind : uint8_t { eager = 1, rts = 2, cts = 3, data = 4, ack = 5, hold = 6, resume = 7 };
+enum class FrameKind : uint8_t {
+    eager = 1,
+    rts = 2,
+    cts = 3,
+    data = 4,
+    ack = 5,
+    hold = 6,
+    resume = 7
+};
 
 inline constexpr uint8_t kFlagSync = 1;
 inline constexpr uint64_t kLengthMax = (uint64_t{1} << 48) - 1;
@@ -33,10 +41,9 @@ struct Header {
     uint64_t token = 0;
 
     FrameHeader pack() const {
-        return {{context,
-                 static_cast<uint32_t>(source) | uint64_t{static_cast<uint32_t>(tag)} << 32,
-                 length | uint64_t{static_cast<uint8_t>(kind)} << 48 | uint64_t{flags} << 56,
-                 token}};
+        return {
+            {context, static_cast<uint32_t>(source) | uint64_t{static_cast<uint32_t>(tag)} << 32,
+             length | uint64_t{static_cast<uint8_t>(kind)} << 48 | uint64_t{flags} << 56, token}};
     }
 };
 

@@ -25,7 +25,7 @@ public:
 
     Header header;
     Peer* peer = nullptr;
-    std::byte* bytes = nullptr;  // eager payload, malloc'ed; null when empty or announced only
+    std::byte* bytes = nullptr;    // eager payload, malloc'ed; null when empty or announced only
     Communicator* comm = nullptr;  // set by mprobe, for errors of the later mrecv
 };
 

@@ -13,12 +13,12 @@ class P2pRequest;
 struct Peer {
     explicit Peer(int rank) : rank(rank) {}
 
-    const int rank;                 // in the job
-    Endpoint* endpoint = nullptr;   // made at the first send
-    size_t eager_limit = 0;         // messages of fewer bytes are sent without asking
-    size_t eager_limit_open = 0;    // eager_limit while the peer has not asked us to hold back
+    const int rank;                // in the job
+    Endpoint* endpoint = nullptr;  // made at the first send
+    size_t eager_limit = 0;        // messages of fewer bytes are sent without asking
+    size_t eager_limit_open = 0;   // eager_limit while the peer has not asked us to hold back
     bool gone = false;
-    Error why{};                    // why it is gone
+    Error why{};  // why it is gone
 
     // What could not be pushed yet, in this order of precedence. Frames of `control` (cts, ack) carry
     // no matching order; `backlog` keeps the order of sends; `streams` are large sends whose
@@ -26,11 +26,11 @@ struct Peer {
     std::deque<FrameHeader> control;
     List<P2pRequest> backlog;
     List<P2pRequest> streams;
-    bool queued = false;            // in Engine's list of peers with something waiting
+    bool queued = false;  // in Engine's list of peers with something waiting
 
     // Bytes of this peer's messages that wait here for their receive.
     size_t unexpected_bytes = 0;
-    bool held_back = false;         // has been told to ask first
+    bool held_back = false;  // has been told to ask first
 };
 
 }  // namespace pomona

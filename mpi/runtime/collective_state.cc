@@ -34,8 +34,8 @@ coll::Policy make_policy(const Params& params, bool shared_memory, bool several_
     std::string problem;
     auto links = coll::parse_links(params.links, problem);
     if (!links.ok()) LOG(warn, coll, "{} is ignored: {}", param_variable("links"), problem);
-    policy.machine = coll::Machine::of(links.ok() ? *links : coll::Links(), shared_memory,
-                                       several_nodes);
+    policy.machine =
+        coll::Machine::of(links.ok() ? *links : coll::Links(), shared_memory, several_nodes);
     struct Row {
         Collective collective;
         const std::string& text;

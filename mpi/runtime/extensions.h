@@ -6,7 +6,16 @@
 
 namespace pomona {
 
-enum class Slot { error_codes, keyvals, handle_numbers, file_defaults, fortran, tools, parent, count_ };
+enum class Slot {
+    error_codes,
+    keyvals,
+    handle_numbers,
+    file_defaults,
+    fortran,
+    tools,
+    parent,
+    count_
+};
 static_assert(static_cast<size_t>(Slot::count_) <= 16);
 
 template <class T> T& extension(Process& process) {

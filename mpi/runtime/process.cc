@@ -24,8 +24,8 @@ static constexpr int kRanksMost = 1 << 24;  // of a job with all that it spawns
 static uintptr_t bits_of(const void* handle) { return reinterpret_cast<uintptr_t>(handle); }
 
 Process::Process(const char* const* environment)
-    : params(read_params(environment,
-                         [](const std::string& line) { LOG(warn, base, "{}", line); })),
+    : params(
+          read_params(environment, [](const std::string& line) { LOG(warn, base, "{}", line); })),
       engine(params, counters, clock) {
     std::string unknown = set_log_levels(params.log);
     if (!unknown.empty())
@@ -42,21 +42,17 @@ Process::Process(const char* const* environment)
     install(MPI_ERRORS_RETURN, new Errhandler(Errhandler::Action::give_back));
     install(MPI_INFO_ENV, new Info);
     install(MPI_MESSAGE_NO_PROC, new Message);
-    Datatype::each_predefined([&](MPI_Datatype handle, Datatype& type) {
-        builtins[bits_of(handle)] = &type;
-    });
-    Operation::each_predefined([&](MPI_Op handle, Operation& operation) {
-        builtins[bits_of(handle)] = &operation;
-    });
+    Datatype::each_predefined(
+        [&](MPI_Datatype handle, Datatype& type) { builtins[bits_of(handle)] = &type; });
+    Operation::each_predefined(
+        [&](MPI_Op handle, Operation& operation) { builtins[bits_of(handle)] = &operation; });
 }
 
 Process::~Process() {
-    for (const void* own : {static_cast<const void*>(MPI_GROUP_EMPTY),
-                            static_cast<const void*>(MPI_ERRORS_ARE_FATAL),
-                            static_cast<const void*>(MPI_ERRORS_ABORT),
-                            static_cast<const void*>(MPI_ERRORS_RETURN),
-                            static_cast<const void*>(MPI_INFO_ENV),
-                            static_cast<const void*>(MPI_MESSAGE_NO_PROC)})
+    for (const void* own :
+         {static_cast<const void*>(MPI_GROUP_EMPTY), static_cast<const void*>(MPI_ERRORS_ARE_FATAL),
+          static_cast<const void*>(MPI_ERRORS_ABORT), static_cast<const void*>(MPI_ERRORS_RETURN),
+          static_cast<const void*>(MPI_INFO_ENV), static_cast<const void*>(MPI_MESSAGE_NO_PROC)})
         builtins[bits_of(own)]->release();
 }
 
@@ -105,7 +101,8 @@ Status Process::make_transports() {
         ShmOptions options{tag, here.directory, here.local_rank, here.local_ranks};
         transports.push_back(TRY(make_shm_transport(params, counters, std::move(options))));
     }
-    if (here.parent >= 0 || (!alone && lists(params.transports, "tcp") && !(use_shm && all_local))) {
+    if (here.parent >= 0 ||
+        (!alone && lists(params.transports, "tcp") && !(use_shm && all_local))) {
         TRY(make_tcp());
         TRY(wireup->fence());
     }
@@ -116,14 +113,16 @@ Status Process::make_transports() {
 Status Process::make_tcp() {
     const Job& here = job();
     if (!lists(params.transports, "tcp"))
-        return Error{Code::unsupported, "Spawned processes are reached by TCP; see the parameter "
-                                        "transports"};
+        return Error{Code::unsupported,
+                     "Spawned processes are reached by TCP; see the parameter "
+                     "transports"};
     // Worlds may be spawned later, with ranks above ours.
     int limit = here.origin == Origin::mpirun ? kRanksMost : here.size;
     auto met = [this](int rank) { engine.grow(rank + 1); };
     // The job's name and directory hold random bits that only its ranks know.
-    TcpOptions options{here.rank, limit, here.id + here.directory,
-                       here.local_size == here.world_size(), sleeper.get(), met};
+    TcpOptions options{
+        here.rank,     limit, here.id + here.directory, here.local_size == here.world_size(),
+        sleeper.get(), met};
     auto tcp = TRY(make_tcp_transport(params, counters, std::move(options)));
     TRY(wireup->publish("tcp", tcp->address()));
     transports.push_back(std::move(tcp));
@@ -149,7 +148,8 @@ void Process::meet(int rank) {
 // Processes of other worlds may still be on the way to where they publish theirs.
 Result<std::vector<std::byte>> Process::find_tcp(int peer) {
     bool other_world = peer < job().first || peer >= job().size;
-    Nanoseconds deadline = clock.now() + static_cast<Nanoseconds>(params.connect_timeout_ms) * 1000000;
+    Nanoseconds deadline =
+        clock.now() + static_cast<Nanoseconds>(params.connect_timeout_ms) * 1000000;
     for (;;) {
         auto found = wireup->lookup(peer, "tcp");
         if (found.ok() || !other_world || found.error().code != Code::not_found ||
@@ -160,7 +160,8 @@ Result<std::vector<std::byte>> Process::find_tcp(int peer) {
 }
 
 Result<Endpoint*> Process::connect(int peer) {
-    Error last{Code::unsupported, "No transport in use reaches it; see the parameter transports", peer};
+    Error last{Code::unsupported, "No transport in use reaches it; see the parameter transports",
+               peer};
     for (auto& transport : transports) {
         std::vector<std::byte> address;
         if (std::string_view(transport->name()) == "tcp") {
@@ -189,10 +190,12 @@ void Process::make_world() {
     for (int rank = job().first; rank < job().size; ++rank) everyone.push_back(rank);
     Ref<Group> all(new Group(std::move(everyone), job().rank));
     Ref<Group> alone(new Group({job().rank}, job().rank));
-    world_ = Ref(new Communicator(*this, child_context(1, static_cast<uint64_t>(job().first)), all, {}));
+    world_ =
+        Ref(new Communicator(*this, child_context(1, static_cast<uint64_t>(job().first)), all, {}));
     world_->name = "MPI_COMM_WORLD";
     world_->builtin_handle = static_cast<uint16_t>(bits_of(MPI_COMM_WORLD));
-    self_ = Ref(new Communicator(*this, child_context(2, static_cast<uint64_t>(job().rank)), alone, {}));
+    self_ = Ref(
+        new Communicator(*this, child_context(2, static_cast<uint64_t>(job().rank)), alone, {}));
     self_->name = "MPI_COMM_SELF";
     self_->builtin_handle = static_cast<uint16_t>(bits_of(MPI_COMM_SELF));
     builtins[bits_of(MPI_COMM_WORLD)] = world_.get();

@@ -38,7 +38,7 @@ public:
     Status finish();
 
     enum class State { before, running, finished };
-    std::atomic<State> state{State::before};        // the library; asked from any thread: release/acquire
+    std::atomic<State> state{State::before};  // the library; asked from any thread: release/acquire
     std::atomic<State> world_model{State::before};  // between MPI_Init and MPI_Finalize; the same
     int users = 0;                                  // world model and sessions; by object_mutex
     int thread_level = MPI_THREAD_SINGLE;

@@ -47,14 +47,16 @@ Finding temporary(const Probes& probes) {
     while (given.size() > 1 && given.back() == '/') given.pop_back();
     int64_t room = probes.free_bytes(used);
     if (room >= 0 && room < (int64_t{64} << 20))
-        return {"temporary files", State::bad, pomona::format("{} has {} MiB left", used, room >> 20),
+        return {"temporary files", State::bad,
+                pomona::format("{} has {} MiB left", used, room >> 20),
                 "make room there, or set TMPDIR to a short path with room"};
     if (!given.empty() && given != used)
         return {"temporary files", State::hint,
                 pomona::format("TMPDIR is {}, but jobs use {}", given, used),
-                given.size() > 52 ? "TMPDIR is too long for the paths of sockets; a shorter one would "
-                                    "be used"
-                                  : "TMPDIR cannot be written to"};
+                given.size() > 52
+                    ? "TMPDIR is too long for the paths of sockets; a shorter one would "
+                      "be used"
+                    : "TMPDIR cannot be written to"};
     return good("temporary files", used);
 }
 
@@ -98,9 +100,11 @@ Finding leftovers(const Probes& probes) {
 
 // "3.12.4\n2.13.0" from the first python3.
 Finding python(const Probes& probes) {
-    std::string answer = probes.run("python3 -c \"import sys, importlib.metadata as m; "
-                                    "print(sys.version.split()[0]); print(m.version('torch'))\"");
-    if (answer.empty()) answer = probes.run("python3 -c \"import sys; print(sys.version.split()[0])\"");
+    std::string answer = probes.run(
+        "python3 -c \"import sys, importlib.metadata as m; "
+        "print(sys.version.split()[0]); print(m.version('torch'))\"");
+    if (answer.empty())
+        answer = probes.run("python3 -c \"import sys; print(sys.version.split()[0])\"");
     size_t end = answer.find('\n');
     std::string version = answer.substr(0, end);
     std::string torch = end == answer.npos ? "" : answer.substr(end + 1);
@@ -142,9 +146,10 @@ std::vector<Finding> common_checks(const Probes& probes) {
     out.push_back(tried("hwloc", probes.try_hwloc(), "opens", State::hint,
                         macos ? "ranks run without it: brew install hwloc"
                               : "ranks run without it, unbound: apt install libhwloc15"));
-    out.push_back(tried("PMIx", probes.try_pmix(), "opens", State::hint,
-                        macos ? "only other launchers (prterun, srun) need it: brew install pmix"
-                              : "only other launchers (prterun, srun) need it: apt install libpmix2"));
+    out.push_back(
+        tried("PMIx", probes.try_pmix(), "opens", State::hint,
+              macos ? "only other launchers (prterun, srun) need it: brew install pmix"
+                    : "only other launchers (prterun, srun) need it: apt install libpmix2"));
     out.push_back(python(probes));
     return out;
 }

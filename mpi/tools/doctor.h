@@ -18,22 +18,22 @@ enum class State { good, hint, bad };  // hint: works, but slower or not everywh
 struct Finding {
     std::string check;  // "shared memory"
     State state = State::good;
-    std::string text;   // what was seen
-    std::string mend;   // what to do; "" when good
+    std::string text;  // what was seen
+    std::string mend;  // what to do; "" when good
 };
 
 class Probes {
 public:
     virtual ~Probes() = default;
     virtual System system() const = 0;
-    virtual std::string read(const std::string& path) const = 0;     // a file; "" if there is none
-    virtual std::string run(const std::string& command) const = 0;   // output; "" when it fails
+    virtual std::string read(const std::string& path) const = 0;    // a file; "" if there is none
+    virtual std::string run(const std::string& command) const = 0;  // output; "" when it fails
     virtual std::string variable(const std::string& name) const = 0;
-    virtual int64_t free_bytes(const std::string& folder) const = 0; // -1: there is no such place
+    virtual int64_t free_bytes(const std::string& folder) const = 0;  // -1: there is no such place
     virtual uint64_t descriptors_max() const = 0;
     virtual int cores() const = 0;
     virtual int usable_cores() const = 0;
-    virtual std::string temporary_folder() const = 0;   // the one that jobs use
+    virtual std::string temporary_folder() const = 0;  // the one that jobs use
     virtual std::vector<tcp::Interface> interfaces() const = 0;
     virtual std::string host_name() const = 0;
     virtual bool resolves(const std::string& name) const = 0;

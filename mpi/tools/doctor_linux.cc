@@ -13,8 +13,7 @@ namespace {
 // A rank's rings take about 1 MiB a peer on the machine; containers often have 64 MiB in all.
 Finding shared_memory_room(const Probes& probes) {
     int64_t room = probes.free_bytes("/dev/shm");
-    if (room < 0)
-        return {"/dev/shm", State::bad, "is not there", "mount -t tmpfs tmpfs /dev/shm"};
+    if (room < 0) return {"/dev/shm", State::bad, "is not there", "mount -t tmpfs tmpfs /dev/shm"};
     std::string text = pomona::format("{} MiB left", room >> 20);
     if (room < (int64_t{16} << 20))
         return {"/dev/shm", State::bad, text,

@@ -14,10 +14,13 @@ namespace {
 
 int number(const std::string& text) { return std::atoi(text.c_str()); }
 
-struct Version { int major = 0, minor = 0; };
+struct Version {
+    int major = 0, minor = 0;
+};
 Version version(const Probes& probes) {
     Version out;
-    (void)std::sscanf(probes.run("sw_vers -productVersion").c_str(), "%d.%d", &out.major, &out.minor);
+    (void)std::sscanf(probes.run("sw_vers -productVersion").c_str(), "%d.%d", &out.major,
+                      &out.minor);
     return out;
 }
 
@@ -69,9 +72,10 @@ Finding thunderbolt(const Probes& probes) {
         return {"Thunderbolt", State::hint, "a cable is in, but bridge0 has no address",
                 "System Settings > Network > Thunderbolt Bridge: configure IPv4, by hand with one "
                 "address of a private network a Mac (10.0.7.1, 10.0.7.2, ...)"};
-    return {"Thunderbolt", State::hint, bridge ? "no cable is in" : "there is no Thunderbolt Bridge",
-            "only a cluster by cable needs it (docs/macos.md); add it in System Settings > Network > "
-            "... > Manage Virtual Interfaces"};
+    return {
+        "Thunderbolt", State::hint, bridge ? "no cable is in" : "there is no Thunderbolt Bridge",
+        "only a cluster by cable needs it (docs/macos.md); add it in System Settings > Network > "
+        "... > Manage Virtual Interfaces"};
 }
 
 Finding firewall(const Probes& probes) {
@@ -83,12 +87,14 @@ Finding firewall(const Probes& probes) {
     if (state.empty()) return {"firewall", State::good, "unknown", ""};
     if (state.find("State = 2") != state.npos || all.find("enabled") != all.npos ||
         all.find("set to block all") != all.npos)
-        return {"firewall", State::bad, "blocks all incoming connections",
-                "other Macs cannot reach ranks here: System Settings > Network > Firewall > Options, "
-                "switch \"Block all incoming connections\" off"};
-    return {"firewall", State::hint, "on",
-            "jobs over several Macs: answer its question with Allow, or System Settings > Network > "
-            "Firewall > Options, add the program that ranks run (python3, your binary)"};
+        return {
+            "firewall", State::bad, "blocks all incoming connections",
+            "other Macs cannot reach ranks here: System Settings > Network > Firewall > Options, "
+            "switch \"Block all incoming connections\" off"};
+    return {
+        "firewall", State::hint, "on",
+        "jobs over several Macs: answer its question with Allow, or System Settings > Network > "
+        "Firewall > Options, add the program that ranks run (python3, your binary)"};
 }
 
 // Terminal and ssh sessions are exempt; programs that other applications start need the permission.
@@ -109,7 +115,8 @@ Finding local_network(const Probes& probes) {
 }
 
 Finding loader_paths(const Probes& probes) {
-    for (const char* name : {"DYLD_LIBRARY_PATH", "DYLD_FALLBACK_LIBRARY_PATH", "DYLD_INSERT_LIBRARIES"})
+    for (const char* name :
+         {"DYLD_LIBRARY_PATH", "DYLD_FALLBACK_LIBRARY_PATH", "DYLD_INSERT_LIBRARIES"})
         if (!probes.variable(name).empty())
             return {"loader", State::hint, pomona::format("{} is set", name),
                     "macOS drops it in programs under /usr and /bin (System Integrity Protection), "
@@ -121,7 +128,8 @@ Finding loader_paths(const Probes& probes) {
 Finding metal(const Probes& probes) {
     std::string failure = probes.try_metal();
     if (failure.empty()) return {"Metal", State::good, "a GPU accepts the reduction kernels", ""};
-    return {"Metal", State::hint, failure, "reductions stay on the CPU; `pomona info --accel` shows which"};
+    return {"Metal", State::hint, failure,
+            "reductions stay on the CPU; `pomona info --accel` shows which"};
 }
 
 // Power Nap and App Nap apart, a sleeping Mac ends jobs over the network.

@@ -20,7 +20,8 @@ namespace {
 struct Machine : Probes {
     System kind = System::linux_kernel;
     std::map<std::string, std::string> files, outputs, variables, failures;
-    std::map<std::string, int64_t> room = {{"/dev/shm", int64_t{4} << 30}, {"/tmp", int64_t{4} << 30}};
+    std::map<std::string, int64_t> room = {{"/dev/shm", int64_t{4} << 30},
+                                           {"/tmp", int64_t{4} << 30}};
     uint64_t descriptors = 65536;
     int all_cores = 8, own_cores = 8;
     std::vector<tcp::Interface> network = {{"lo", "127.0.0.1", true, true},
@@ -101,7 +102,8 @@ Machine healthy_mac() {
 void expect(const Machine& machine, const char* check, State state, const char* words) {
     Finding found = machine.find(check);
     EXPECT_EQ(found.check, check);
-    EXPECT_EQ(static_cast<int>(found.state), static_cast<int>(state)) << check << ": " << found.text;
+    EXPECT_EQ(static_cast<int>(found.state), static_cast<int>(state))
+        << check << ": " << found.text;
     EXPECT_NE((found.text + found.mend).find(words), std::string::npos)
         << found.text << " -> " << found.mend;
     EXPECT_EQ(found.mend.empty(), state == State::good) << check;
@@ -119,8 +121,10 @@ TEST(doctor, healthy_machines_have_no_findings) {
 
 TEST(doctor, what_does_not_work_is_bad_or_a_hint) {
     Machine machine = healthy_linux();
-    machine.failures = {{"shared memory", "Cannot make shared memory"}, {"loopback", "Cannot connect"},
-                        {"hwloc", "cannot be opened"}, {"PMIx", "cannot be opened"}};
+    machine.failures = {{"shared memory", "Cannot make shared memory"},
+                        {"loopback", "Cannot connect"},
+                        {"hwloc", "cannot be opened"},
+                        {"PMIx", "cannot be opened"}};
     expect(machine, "shared memory", State::bad, "/dev/shm");
     expect(machine, "loopback", State::bad, "127.0.0.1");
     expect(machine, "hwloc", State::hint, "apt install libhwloc15");
@@ -183,13 +187,15 @@ TEST(doctor, macos_system) {
     machine.outputs["sysctl -in sysctl.proc_translated"] = "1\n";
     machine.failures["Metal"] = "This machine has no GPU for Metal";
     machine.variables["DYLD_LIBRARY_PATH"] = "/opt/x";
-    machine.outputs["pmset -g"] = "System-wide power settings:\nCurrently in use:\n sleep                10\n";
+    machine.outputs["pmset -g"] =
+        "System-wide power settings:\nCurrently in use:\n sleep                10\n";
     expect(machine, "macOS", State::bad, "14");
     expect(machine, "processor", State::bad, "Rosetta");
     expect(machine, "Metal", State::hint, "no GPU");
     expect(machine, "loader", State::hint, "@rpath");
     expect(machine, "sleep", State::hint, "caffeinate");
-    machine.outputs["pmset -g"] = " standby 1\n sleep                1 (sleep prevented by caffeinate)\n";
+    machine.outputs["pmset -g"] =
+        " standby 1\n sleep                1 (sleep prevented by caffeinate)\n";
     expect(machine, "sleep", State::good, "");
 }
 
