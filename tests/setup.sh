@@ -48,6 +48,8 @@ install_packages() {  # with "tests": also what only the tests need
             libfmt-dev nlohmann-json3-dev libcli11-dev python3 python3-dev python3-venv
         if [ "${1-}" = tests ]; then
             apt_install libgtest-dev libgmock-dev libbenchmark-dev openmpi-bin iproute2 procps gdb clang
+            # The check of the sources' form; skipped where this version is not to be had.
+            if apt-cache show clang-format-14 > /dev/null 2>&1; then apt_install clang-format-14; fi
             # The kernels' arm64 forms, under qemu.
             if [ "$(dpkg --print-architecture)" = amd64 ]; then
                 apt_install g++-aarch64-linux-gnu qemu-user googletest
