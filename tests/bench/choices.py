@@ -101,8 +101,10 @@ class Choices:
                         continue  # fewer bytes than ranks
                     best = min(taken, key=taken.get)
                     out.append({"ranks": ranks, "collective": collective, "bytes": size,
-                                "choice": choice, "best": best, "ratio": taken[choice] / taken[best],
-                                "us": taken, "model_us": dict(prices)})
+                                "choice": choice, "best": best,
+                                "ratio": round(taken[choice] / taken[best], 3),
+                                "us": {name: round(us, 3) for name, us in taken.items()},
+                                "model_us": dict(prices)})
         return out
 
 
