@@ -54,8 +54,8 @@ std::shared_ptr<Topology> make_grid(std::vector<int> dims, std::vector<int> peri
 namespace {
 
 // Searches the factorizations of a number into non-increasing factors for the one with the
-// smallest difference of the largest and the smallest, then of the second and the smallest, and so
-// on; divisors are few, so all are tried that can be better. The optimality asked for: Traff, Lubbe, "Specification guideline violations by
+// smallest difference of the largest and the smallest; among equals, the one with the greatest small
+// factors. Divisors are few, so all are tried that can be better. The optimality asked for: Traff, Lubbe, "Specification guideline violations by
 // MPI_Dims_create", EuroMPI 2015.
 struct Balancer {
     std::vector<int> divisors;  // ascending
@@ -81,12 +81,12 @@ struct Balancer {
             if (best_spread <= 1) return;
         }
     }
-    // Of two factorizations with one spread: is the current one, with `last`, the more even?
+    // Of two factorizations with one spread: does the current one, with `last`, have the greater
+    // smallest factor, then the greater second smallest, and so on?
     bool closer(long last) const {
-        for (size_t i = 0; i < current.size(); ++i) {
-            long mine = current[i] - last, theirs = best[i] - best.back();
-            if (mine != theirs) return mine < theirs;
-        }
+        if (last != best.back()) return last > best.back();
+        for (size_t i = current.size(); i-- > 0;)
+            if (current[i] != best[i]) return current[i] > best[i];
         return false;
     }
     static long power(long base, size_t exponent) {

@@ -30,7 +30,7 @@ static void dims_create(void) {
         CHECK_OK(MPI_Dims_create(6, 2, two));
         CHECK_EQ(3, two[0]);
         CHECK_EQ(2, two[1]);
-        /* Equal spreads: 20 x 18 x 14 is less even than 21 x 16 x 15. */
+        /* Of equal spreads (20 x 18 x 14 too) the one with the greatest small factors. */
         fixed[0] = fixed[1] = fixed[2] = 0;
         CHECK_OK(MPI_Dims_create(5040, 3, fixed));
         CHECK_EQ(21, fixed[0]);
