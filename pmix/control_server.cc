@@ -152,7 +152,7 @@ void ControlServer::handle(Connection& connection, const ControlFrame& frame) {
 
 void ControlServer::hello(Connection& connection, Reader& reader) {
     int rank = reader.get<int32_t>();
-    (void)reader.get<int32_t>();  // the process, for a debugger's eye
+    (void)reader.get<int32_t>();                        // the process, for a debugger's eye
     if (connection.rank >= 0) return drop(connection);  // one connection is one rank
     if (reader.failed() || rank < 0 || rank >= size_)
         return refuse(connection, "its hello does not parse");
