@@ -25,10 +25,10 @@ Read read(std::vector<const char*> environment) {
 }
 
 TEST(Params, environment_sets_values_with_units) {
-    Read got = read({"POMONA_EAGER_MAX=64K", "POMONA_CHECK_ARGUMENTS=no", "POMONA_ALLREDUCE=ring"});
+    Read got = read({"POMONA_EAGER_MAX=64K", "POMONA_RMA_SHARED=no", "POMONA_ALLREDUCE=ring"});
     EXPECT_TRUE(got.complaints.empty());
     EXPECT_EQ(got.params.eager_max, 65536u);
-    EXPECT_FALSE(got.params.check_arguments);
+    EXPECT_FALSE(got.params.rma_shared);
     EXPECT_EQ(got.params.allreduce, "ring");
 }
 
@@ -47,7 +47,7 @@ TEST(Params, other_variables_of_pomona_are_no_mistakes) {
 TEST(Params, wrong_values_are_told_and_ignored) {
     for (const char* wrong : {"POMONA_EAGER_MAX=", "POMONA_EAGER_MAX=x", "POMONA_EAGER_MAX=1Q",
                               "POMONA_EAGER_MAX=-1", "POMONA_EAGER_MAX=99999999999999999999",
-                              "POMONA_EAGER_MAX=9999999999G", "POMONA_CHECK_ARGUMENTS=maybe"}) {
+                              "POMONA_EAGER_MAX=9999999999G", "POMONA_RMA_SHARED=maybe"}) {
         Read got = read({wrong});
         EXPECT_EQ(got.complaints.size(), 1u) << wrong;
         EXPECT_EQ(got.params.eager_max, Params{}.eager_max) << wrong;
