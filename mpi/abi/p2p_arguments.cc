@@ -5,8 +5,8 @@
 
 namespace pomona {
 
-int MessageArguments::check_data(const char* function, const void* buffer, MPI_Count count,
-                                 MPI_Datatype datatype, MPI_Comm comm_handle) {
+int MessageArguments::check_closely(const char* function, const void* buffer, MPI_Count count,
+                                    MPI_Datatype datatype, MPI_Comm comm_handle) {
     Process& here = process();
     if (__builtin_expect(here.state.load(std::memory_order_relaxed) != Process::State::running, 0))
         return fail(function, nullptr, MPI_ERR_OTHER,

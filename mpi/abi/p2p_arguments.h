@@ -17,9 +17,20 @@ struct MessageArguments {
     Engine& engine() const { return comm->process.engine; }
 
 protected:
-    // 0, or the code that the MPI function returns.
+    // 0, or the code that the MPI function returns. Here what right calls need; the sentences for
+    // wrong ones, and the rare right ones (MPI_BOTTOM), are in check_closely().
     int check_data(const char* function, const void* buffer, MPI_Count count, MPI_Datatype datatype,
-                   MPI_Comm comm_handle);
+                   MPI_Comm comm_handle) {
+        comm = resolve(comm_handle);
+        data = {const_cast<void*>(buffer), count, resolve(datatype)};
+        bool right = process().state.load(std::memory_order_relaxed) == Process::State::running &&
+                     comm && data.type && data.type->committed && count >= 0 && buffer &&
+                     buffer != MPI_IN_PLACE;
+        if (__builtin_expect(right, 1)) return MPI_SUCCESS;
+        return check_closely(function, buffer, count, datatype, comm_handle);
+    }
+    int check_closely(const char* function, const void* buffer, MPI_Count count,
+                      MPI_Datatype datatype, MPI_Comm comm_handle);
 };
 
 struct SendArguments : MessageArguments {
@@ -39,6 +50,8 @@ struct RecvArguments : MessageArguments {
     int check(const char* function, const void* buffer, MPI_Count count, MPI_Datatype datatype,
               int source, int tag, MPI_Comm comm_handle) {
         if (int error = check_data(function, buffer, count, datatype, comm_handle)) return error;
+        if (__builtin_expect(static_cast<unsigned>(source) < comm->peers.size() && tag >= 0, 1))
+            return MPI_SUCCESS;
         return check_source(function, comm, source, tag);
     }
     static int check_source(const char* function, Communicator* comm, int source, int tag);
