@@ -64,10 +64,10 @@ Result<Links> parse_links(std::string_view text, std::string& problem) {
         double* number;
         bool given = false;
     };
-    Row rows[] = {{"shm", &links.shm, nullptr}, {"tcp", &links.tcp, nullptr},
-                  {"net", &links.net, nullptr}, {"copy", nullptr, &links.copy_ns},
-                  {"reduce", nullptr, &links.reduce_ns},
-                  {"switch", nullptr, &links.switch_ns}, {"crowd", nullptr, &links.crowd}};
+    Row rows[] = {{"shm", &links.shm, nullptr},          {"tcp", &links.tcp, nullptr},
+                  {"net", &links.net, nullptr},          {"copy", nullptr, &links.copy_ns},
+                  {"reduce", nullptr, &links.reduce_ns}, {"switch", nullptr, &links.switch_ns},
+                  {"crowd", nullptr, &links.crowd}};
     bool more = true;
     while (more) {
         more = text.find(',') != text.npos;
@@ -76,13 +76,16 @@ Result<Links> parse_links(std::string_view text, std::string& problem) {
         Row* row = nullptr;
         for (Row& each : rows)
             if (each.name == name) row = &each;
-        if (!row) return bad(problem, "Costs of links are named shm, tcp, net, copy, reduce, switch "
-                                      "and crowd, as in shm=60:35:0.08,copy=0.05");
+        if (!row)
+            return bad(problem,
+                       "Costs of links are named shm, tcp, net, copy, reduce, switch "
+                       "and crowd, as in shm=60:35:0.08,copy=0.05");
         if (row->given) return bad(problem, format("{} stands twice", name));
         row->given = true;
         if (row->link && !read_link(value, *row->link))
             return bad(problem, format("{} takes L:o:G, nanoseconds of latency and of overhead and "
-                                       "nanoseconds per byte, as in 60:35:0.08", name));
+                                       "nanoseconds per byte, as in 60:35:0.08",
+                                       name));
         if (row->number && !read_number(value, *row->number))
             return bad(problem, format("{} takes a number such as 0.05, without a sign", name));
     }
@@ -90,9 +93,9 @@ Result<Links> parse_links(std::string_view text, std::string& problem) {
 }
 
 std::string links_text(const Links& links) {
-    std::string text = format("shm={},tcp={},net={},copy={},reduce={},switch={}", show(links.shm),
-                              show(links.tcp), show(links.net), show(links.copy_ns),
-                              show(links.reduce_ns), show(links.switch_ns));
+    std::string text =
+        format("shm={},tcp={},net={},copy={},reduce={},switch={}", show(links.shm), show(links.tcp),
+               show(links.net), show(links.copy_ns), show(links.reduce_ns), show(links.switch_ns));
     return links.crowd == 1 ? text : text + format(",crowd={}", show(links.crowd));
 }
 

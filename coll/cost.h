@@ -23,13 +23,13 @@ struct Link {
 // The built-in values were fitted by `pomona tune --dry-run` (medians of eight runs) on a busy virtual
 // machine with 2 cores of a Xeon at 2.1 GHz; those between machines are estimates for 10 GBit/s.
 struct Links {
-    Link shm{0, 131, 0.112};       // between ranks of one machine, through shared memory
-    Link tcp{0, 1980, 0.238};      // between ranks of one machine, through its loopback
-    Link net{15000, 2500, 0.9};    // between machines
-    double copy_ns = 0.0194;       // per byte, in one core
-    double reduce_ns = 0.0245;     // per byte of result
-    double switch_ns = 600;        // from a message's arrival to its receiver's turn on a shared core
-    double crowd = 1;              // ranks per core, where that is more than 1
+    Link shm{0, 131, 0.112};     // between ranks of one machine, through shared memory
+    Link tcp{0, 1980, 0.238};    // between ranks of one machine, through its loopback
+    Link net{15000, 2500, 0.9};  // between machines
+    double copy_ns = 0.0194;     // per byte, in one core
+    double reduce_ns = 0.0245;   // per byte of result
+    double switch_ns = 600;      // from a message's arrival to its receiver's turn on a shared core
+    double crowd = 1;            // ranks per core, where that is more than 1
     bool operator==(const Links&) const = default;
 };
 
@@ -40,8 +40,8 @@ std::string links_text(const Links& links);
 
 // What a formula sees: the links between the ranks of one communicator.
 struct Machine {
-    Link near;  // between ranks of one node
-    Link far;   // between nodes
+    Link near;                // between ranks of one node
+    Link far;                 // between nodes
     double copy_ns = 0.05;    // per byte, in one core
     double reduce_ns = 0.08;  // per byte of result
 

@@ -86,7 +86,7 @@ int sweep_job_directories() {
         std::string_view name = entry->d_name;
         if (!name.starts_with(prefix)) continue;
         std::string path = format("{}/{}", place, name);
-        struct stat status{};
+        struct stat status {};
         if (lstat(path.c_str(), &status) != 0 || !S_ISDIR(status.st_mode) ||
             status.st_uid != getuid())
             continue;
@@ -106,7 +106,7 @@ int sweep_job_directories() {
 namespace {
 // Whether only we can enter it, and a socket's path in it stays short.
 bool is_private(const std::string& path) {
-    struct stat status{};
+    struct stat status {};
     return !path.empty() && path.size() <= 60 && lstat(path.c_str(), &status) == 0 &&
            S_ISDIR(status.st_mode) && status.st_uid == getuid() && !(status.st_mode & 022);
 }
@@ -117,12 +117,13 @@ Result<std::string> share_job_directory(const std::string& tag, std::string_view
     std::string path = is_private(inner) ? inner + "/pomona-" + tag : path_for(tag);
     if (mkdir(path.c_str(), 0700) != 0 && errno != EEXIST)
         return os_error(Code::io, "The job's directory cannot be made in TMPDIR or /tmp");
-    struct stat status{};
+    struct stat status {};
     if (lstat(path.c_str(), &status) != 0)
         return os_error(Code::io, "The job's directory cannot be examined");
     if (!S_ISDIR(status.st_mode) || status.st_uid != getuid() || (status.st_mode & 077))
-        return Error{Code::refused, "The job's directory belongs to someone else or is open to "
-                                    "others"};
+        return Error{Code::refused,
+                     "The job's directory belongs to someone else or is open to "
+                     "others"};
     return path;
 }
 

@@ -11,7 +11,7 @@
 namespace pomona {
 
 struct JobDirectory {
-    std::string tag;   // 8 random letters and digits: also the job's id
+    std::string tag;  // 8 random letters and digits: also the job's id
     std::string path;
 };
 // Makes a directory that did not exist.

@@ -34,16 +34,18 @@ private:
     struct Process {
         int rank = 0;
         int program = 0;
-        int program_rank = 0;       // among those of its program
-        int first = 0;              // of its world, if it was spawned (world_size not 0)
+        int program_rank = 0;  // among those of its program
+        int first = 0;         // of its world, if it was spawned (world_size not 0)
         int world_size = 0;
-        int parent = -1;            // who spawned it
+        int parent = -1;  // who spawned it
         pid_t pid = -1;
         bool running = false;
-        std::string name;           // what it executes
+        std::string name;  // what it executes
         std::unique_ptr<RankStream> output, error;
     };
-    struct SignalEvent { EventPtr event; };
+    struct SignalEvent {
+        EventPtr event;
+    };
 
     // Before the start.
     bool plan();
@@ -118,7 +120,7 @@ private:
     int exit_code_ = 0;
     bool exit_code_known_ = false;
     int running_ = 0;
-    int forwarded_signal_ = 0;     // the last one passed on to the ranks
+    int forwarded_signal_ = 0;  // the last one passed on to the ranks
     int interrupts_ = 0;
     bool drained_ = false;
 };

@@ -91,9 +91,11 @@ bool Launcher::plan() {
     slots_ = 0;
     for (const HostSlots& host : options_.hosts) {
         if (!is_this_host(host.name, host_)) {
-            say(format("host {} is another machine than this one ({}); starting processes on "
+            say(
+                format("host {} is another machine than this one ({}); starting processes on "
                        "other hosts is not there yet. Leave out --host and --hostfile, or name "
-                       "only this host", host.name, host_));
+                       "only this host",
+                       host.name, host_));
             return false;
         }
         slots_ += host.slots > 0 ? host.slots : cores;
@@ -114,14 +116,15 @@ bool Launcher::plan() {
         }
     oversubscribed_ = size_ > cores;
     if (options_.refuse_oversubscribe && size_ > slots_) {
-        say(format("{} processes were asked for and there are {} slots; use fewer (-n), or "
-                   "leave out --no-oversubscribe", size_, slots_));
+        say(
+            format("{} processes were asked for and there are {} slots; use fewer (-n), or "
+                   "leave out --no-oversubscribe",
+                   size_, slots_));
         return false;
     }
     if (options_.stdin_to == StdinTo::rank && options_.stdin_rank >= size_) {
         say(format("option --stdin names rank {}, and the job has {} processes",
-                   options_.stdin_rank,
-                   size_));
+                   options_.stdin_rank, size_));
         return false;
     }
     return true;
@@ -272,9 +275,8 @@ bool Launcher::start_all() {
         remark("no watchdog process could be started; should mpirun be killed, files may remain");
     if (!input_targets_.empty()) input_ = std::make_unique<InputCopier>(base_, input_targets_);
     if (options_.timeout_seconds > 0) {
-        timeout_timer_ = timer([](int, short, void* self) {
-            static_cast<Launcher*>(self)->on_timeout();
-        });
+        timeout_timer_ =
+            timer([](int, short, void* self) { static_cast<Launcher*>(self)->on_timeout(); });
         timeval delay{};
         delay.tv_sec = static_cast<time_t>(options_.timeout_seconds);
         delay.tv_usec = static_cast<suseconds_t>(
@@ -408,10 +410,8 @@ void Launcher::show_plan() const {
         const Binding& binding = bindings_[static_cast<size_t>(process.rank)];
         std::string where = binding.text.empty() ? "not bound" : "bound to " + binding.text;
         if (options_.display_map || options_.verbose)
-            say(format("rank {}: {} (pid {}), {}", process.rank, process.name, process.pid,
-                       where));
-        else
-            say(format("rank {} on {}: {}", process.rank, host_, where));
+            say(format("rank {}: {} (pid {}), {}", process.rank, process.name, process.pid, where));
+        else say(format("rank {} on {}: {}", process.rank, host_, where));
     }
 }
 

@@ -20,26 +20,30 @@ namespace pomona {
 
 namespace {
 
-struct TopologyFree { void operator()(hwloc_topology* t) const { hwloc_topology_destroy(t); } };
+struct TopologyFree {
+    void operator()(hwloc_topology* t) const { hwloc_topology_destroy(t); }
+};
 using Topology = std::unique_ptr<hwloc_topology, TopologyFree>;
-struct BitmapFree { void operator()(hwloc_bitmap_s* b) const { hwloc_bitmap_free(b); } };
+struct BitmapFree {
+    void operator()(hwloc_bitmap_s* b) const { hwloc_bitmap_free(b); }
+};
 using Bitmap = std::unique_ptr<hwloc_bitmap_s, BitmapFree>;
 
 hwloc_obj_type_t type_of(BindTo bind) {
     switch (bind) {
-        case BindTo::hwthread: return HWLOC_OBJ_PU;
-        case BindTo::socket: return HWLOC_OBJ_PACKAGE;
-        case BindTo::numa: return HWLOC_OBJ_NUMANODE;
-        default: return HWLOC_OBJ_CORE;
+    case BindTo::hwthread: return HWLOC_OBJ_PU;
+    case BindTo::socket: return HWLOC_OBJ_PACKAGE;
+    case BindTo::numa: return HWLOC_OBJ_NUMANODE;
+    default: return HWLOC_OBJ_CORE;
     }
 }
 
 const char* name_of(hwloc_obj_type_t type) {
     switch (type) {
-        case HWLOC_OBJ_PU: return "hardware thread";
-        case HWLOC_OBJ_PACKAGE: return "socket";
-        case HWLOC_OBJ_NUMANODE: return "NUMA node";
-        default: return "core";
+    case HWLOC_OBJ_PU: return "hardware thread";
+    case HWLOC_OBJ_PACKAGE: return "socket";
+    case HWLOC_OBJ_NUMANODE: return "NUMA node";
+    default: return "core";
     }
 }
 
@@ -116,7 +120,8 @@ std::vector<std::vector<int>> usable_threads() {
     if (sched_getaffinity(0, sizeof allowed, &allowed) != 0) return cores;
     for (int i = 0; i < CPU_SETSIZE; ++i) {
         if (!CPU_ISSET(i, &allowed)) continue;
-        std::ifstream file(format("/sys/devices/system/cpu/cpu{}/topology/thread_siblings_list", i));
+        std::ifstream file(
+            format("/sys/devices/system/cpu/cpu{}/topology/thread_siblings_list", i));
         std::string list;
         std::vector<int> core;
         if (std::getline(file, list))

@@ -50,10 +50,12 @@ void add_options(CLI::App& app, Raw& raw, Options& options) {
     auto* job = app.add_option_group("Processes");
     job->add_option("-n,-c,--n,--np", raw.program.count,
                     "Number of processes (default: one per core)")
-        ->check(CLI::Range(1, kRanksMax))->type_name("COUNT");
+        ->check(CLI::Range(1, kRanksMax))
+        ->type_name("COUNT");
     job->add_option("-H,--host", raw.hosts, "Hosts to use, with slots: a:2,b")->type_name("LIST");
     job->add_option("--hostfile,--machinefile", raw.hostfile,
-                    "File of hosts, lines of 'name slots=4' or 'name:4'")->type_name("FILE");
+                    "File of hosts, lines of 'name slots=4' or 'name:4'")
+        ->type_name("FILE");
     job->add_flag("--oversubscribe", raw.oversubscribe,
                   "More processes than cores are welcome (the default)");
     job->add_flag("--no-oversubscribe,--nooversubscribe", options.refuse_oversubscribe,
@@ -61,24 +63,28 @@ void add_options(CLI::App& app, Raw& raw, Options& options) {
     job->add_option("--map-by", raw.map,
                     "Place ranks in turn on: slot hwthread core socket numa node")
         ->type_name("WHAT");
-    job->add_option("--bind-to", raw.bind,
-                    "Bind each process to: none hwthread core socket numa (default: to cores of its "
-                    "own, if there are enough)")
+    job->add_option(
+           "--bind-to", raw.bind,
+           "Bind each process to: none hwthread core socket numa (default: to cores of its "
+           "own, if there are enough)")
         ->type_name("WHAT");
     job->add_flag("--report-bindings", options.report_bindings, "Say where each process is bound");
     job->add_flag("--display-map", options.display_map, "Show which rank runs where and what");
 
     auto* surroundings = app.add_option_group("Surroundings of the processes");
     surroundings->add_option("-x", raw.exports, "Set an environment variable, or pass one on")
-        ->type_name("NAME[=VALUE]")->expected(1)->multi_option_policy(
-            CLI::MultiOptionPolicy::TakeAll);
+        ->type_name("NAME[=VALUE]")
+        ->expected(1)
+        ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll);
     surroundings->add_option("--set", raw.sets, "Set a parameter of Pomona (see: pomona params)")
-        ->type_name("NAME=VALUE")->expected(1)->multi_option_policy(
-            CLI::MultiOptionPolicy::TakeAll);
+        ->type_name("NAME=VALUE")
+        ->expected(1)
+        ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll);
     surroundings->add_option("--wdir,--wd,--chdir", raw.program.directory, "Working directory")
         ->type_name("DIRECTORY");
-    surroundings->add_option("--stdin", raw.stdin_to,
-                             "Who reads standard input: a rank (default 0), all or none")
+    surroundings
+        ->add_option("--stdin", raw.stdin_to,
+                     "Who reads standard input: a rank (default 0), all or none")
         ->type_name("WHO");
 
     auto* output = app.add_option_group("Output");
@@ -88,8 +94,9 @@ void add_options(CLI::App& app, Raw& raw, Options& options) {
                      "Begin each line with the time");
     output->add_flag("--merge-stderr-to-stdout", options.merge_stderr,
                      "Send standard error to standard output");
-    output->add_option("--output-filename", options.output_filename,
-                       "Write to files NAME.<rank>.out and NAME.<rank>.err instead")
+    output
+        ->add_option("--output-filename", options.output_filename,
+                     "Write to files NAME.<rank>.out and NAME.<rank>.err instead")
         ->type_name("NAME");
     output->add_flag("-q,--quiet", options.quiet, "Only say what goes wrong in the programs");
     output->add_flag("-v,--verbose", options.verbose, "Say what mpirun does");
@@ -97,14 +104,18 @@ void add_options(CLI::App& app, Raw& raw, Options& options) {
     auto* rest = app.add_option_group("Other");
     rest->add_option("--timeout", options.timeout_seconds,
                      "End the job after this time (exit code 124)")
-        ->check(CLI::Range(0.001, 1e9))->type_name("SECONDS");
+        ->check(CLI::Range(0.001, 1e9))
+        ->type_name("SECONDS");
     rest->add_option("--pmix", options.pmix,
                      "Offer a PMIx server to programs of other MPI libraries: auto, on or off")
-        ->check(CLI::IsMember({"auto", "on", "off"}).description(""))->type_name("WHEN");
+        ->check(CLI::IsMember({"auto", "on", "off"}).description(""))
+        ->type_name("WHEN");
     rest->add_option("--mca,--gmca,--omca,--prtemca,--pmixmca", raw.ignored,
                      "Settings of Open MPI: accepted and ignored")
-        ->type_name("NAME VALUE")->type_size(2)->expected(1)->multi_option_policy(
-            CLI::MultiOptionPolicy::TakeAll);
+        ->type_name("NAME VALUE")
+        ->type_size(2)
+        ->expected(1)
+        ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll);
     rest->add_option("--prefix", raw.prefix,
                      "Where Pomona is on other hosts; no effect on this one")
         ->type_name("DIRECTORY");
@@ -136,8 +147,8 @@ std::string unknown_option(CLI::App& app, const std::string& token) {
     for (const CLI::App* group : app.get_subcommands([](const CLI::App*) { return true; }))
         for (const CLI::Option* option : group->get_options(any_option))
             for (const std::string& name : option->get_lnames()) names.push_back(name);
-    std::string bare = token.substr(token.find_first_not_of('-') == token.npos
-                                        ? token.size() : token.find_first_not_of('-'));
+    std::string bare = token.substr(
+        token.find_first_not_of('-') == token.npos ? token.size() : token.find_first_not_of('-'));
     std::string nearest = nearest_name(bare.substr(0, bare.find('=')), names);
     return pomona::format("There is no option {}{}", token,
                           nearest.empty() ? std::string("; mpirun --help lists them")
@@ -179,8 +190,10 @@ std::string assign(const std::vector<std::string>& words, const char* option, Va
         } else if (auto value = variable(environment, name)) {
             out.emplace_back(name, std::string(*value));
         } else {
-            return pomona::format("Option {} {}: there is no such variable in the environment; "
-                                  "give {}=VALUE", option, name, name);
+            return pomona::format(
+                "Option {} {}: there is no such variable in the environment; "
+                "give {}=VALUE",
+                option, name, name);
         }
     }
     return {};
@@ -216,8 +229,7 @@ std::string read_stdin(const std::string& text, Options& options) {
                                         : StdinTo::rank;
     if (options.stdin_to != StdinTo::rank) return {};
     bool digits = text.size() < 8 && text.find_first_not_of("0123456789") == text.npos;
-    if (!digits)
-        return pomona::format("Option --stdin: '{}' is not a rank, 'all' or 'none'", text);
+    if (!digits) return pomona::format("Option --stdin: '{}' is not a rank, 'all' or 'none'", text);
     options.stdin_rank = std::stoi(text);
     return {};
 }
@@ -245,12 +257,13 @@ template <class T> std::string choose(const char* option, const std::string& wor
 }
 
 std::string read_placement(const Raw& raw, Options& options) {
-    static const std::map<std::string, MapBy> maps{{"slot", MapBy::slot}, {"core", MapBy::core},
-        {"hwthread", MapBy::hwthread}, {"socket", MapBy::socket}, {"package", MapBy::socket},
-        {"numa", MapBy::numa}, {"node", MapBy::node}};
-    static const std::map<std::string, BindTo> binds{{"none", BindTo::none},
-        {"core", BindTo::core}, {"hwthread", BindTo::hwthread}, {"socket", BindTo::socket},
-        {"package", BindTo::socket}, {"numa", BindTo::numa}};
+    static const std::map<std::string, MapBy> maps{
+        {"slot", MapBy::slot},     {"core", MapBy::core},      {"hwthread", MapBy::hwthread},
+        {"socket", MapBy::socket}, {"package", MapBy::socket}, {"numa", MapBy::numa},
+        {"node", MapBy::node}};
+    static const std::map<std::string, BindTo> binds{
+        {"none", BindTo::none},     {"core", BindTo::core},      {"hwthread", BindTo::hwthread},
+        {"socket", BindTo::socket}, {"package", BindTo::socket}, {"numa", BindTo::numa}};
     std::string mistake = choose("--map-by", raw.map, maps, options.map);
     return mistake.empty() ? choose("--bind-to", raw.bind, binds, options.bind) : mistake;
 }
@@ -315,11 +328,12 @@ std::string check_whole(Options& options) {
         return "No program to run is given";
     long total = 0;
     for (const Program& program : options.programs) {
-        if (program.command.empty())
-            return "A part of the command line between ':' has no program";
+        if (program.command.empty()) return "A part of the command line between ':' has no program";
         if (options.programs.size() > 1 && program.count == 0)
-            return pomona::format("With several programs each needs its number of processes: "
-                                  "-n COUNT {}", program.command[0]);
+            return pomona::format(
+                "With several programs each needs its number of processes: "
+                "-n COUNT {}",
+                program.command[0]);
         total += program.count;
     }
     if (total > kRanksMax)

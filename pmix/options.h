@@ -21,21 +21,21 @@ using Variables = std::vector<std::pair<std::string, std::string>>;
 
 // One part of an MPMD command line.
 struct Program {
-    int count = 0;                      // ranks; 0 = not said
-    std::vector<std::string> command;   // program and arguments
+    int count = 0;                     // ranks; 0 = not said
+    std::vector<std::string> command;  // program and arguments
     std::string directory;
-    Variables exports;                  // -x NAME=VALUE, and NAME with this process's value
+    Variables exports;  // -x NAME=VALUE, and NAME with this process's value
 };
 
 struct Options {
     std::vector<Program> programs;
-    Variables sets;                     // --set NAME=VALUE
-    std::vector<HostSlots> hosts;       // --host and --hostfile; empty: this machine
+    Variables sets;                // --set NAME=VALUE
+    std::vector<HostSlots> hosts;  // --host and --hostfile; empty: this machine
     BindTo bind = BindTo::share;
     MapBy map = MapBy::slot;
     StdinTo stdin_to = StdinTo::rank;
     int stdin_rank = 0;
-    double timeout_seconds = 0;         // 0: none
+    double timeout_seconds = 0;  // 0: none
     std::string output_filename;
     bool tag_output = false;
     bool timestamp_output = false;
@@ -45,12 +45,12 @@ struct Options {
     bool refuse_oversubscribe = false;
     bool quiet = false;
     bool verbose = false;
-    std::string pmix = "auto";          // auto, on, off: environment for other libraries' programs
+    std::string pmix = "auto";  // auto, on, off: environment for other libraries' programs
 };
 
 struct ParsedCommandLine {
     Options options;
-    int exit_code = -1;                 // not -1: print the text and leave with this code
+    int exit_code = -1;  // not -1: print the text and leave with this code
     std::string text;
 };
 

@@ -27,9 +27,10 @@ Result<Segment> Segment::create(const std::string& name, size_t size) {
     }
     if (descriptor < 0) return os_error(Code::out_of_memory, "Cannot make shared memory");
     if (ftruncate(descriptor, static_cast<off_t>(size)) != 0) {
-        Error error = os_error(Code::out_of_memory, this_system == System::macos
-                                                        ? "Cannot size shared memory"
-                                                        : "Cannot size shared memory (is /dev/shm full?)");
+        Error error =
+            os_error(Code::out_of_memory, this_system == System::macos
+                                              ? "Cannot size shared memory"
+                                              : "Cannot size shared memory (is /dev/shm full?)");
         close(descriptor);
         shm_unlink(name.c_str());
         return error;

@@ -36,7 +36,8 @@ static const char* wrong_amode(int amode) {
     if (amode & ~known) return "has unknown bits";
     int ways = ((amode & MPI_MODE_RDONLY) != 0) + ((amode & MPI_MODE_RDWR) != 0) +
                ((amode & MPI_MODE_WRONLY) != 0);
-    if (ways != 1) return "must have exactly one of MPI_MODE_RDONLY, MPI_MODE_RDWR and MPI_MODE_WRONLY";
+    if (ways != 1)
+        return "must have exactly one of MPI_MODE_RDONLY, MPI_MODE_RDWR and MPI_MODE_WRONLY";
     if ((amode & MPI_MODE_RDONLY) && (amode & (MPI_MODE_CREATE | MPI_MODE_EXCL)))
         return "has MPI_MODE_RDONLY together with MPI_MODE_CREATE or MPI_MODE_EXCL";
     if ((amode & MPI_MODE_RDWR) && (amode & MPI_MODE_SEQUENTIAL))
@@ -59,7 +60,8 @@ POMONA_MPI(int, File_open, (MPI_Comm comm, const char* filename, int amode, MPI_
     const char* wrong = wrong_amode(amode);
     FILE_REQUIRE(!*wrong, MPI_ERR_AMODE, "amode {}", wrong);
     Ref own(make_child(*owner, next_child(*owner), owner->group, {}));
-    if (int error = report_file(__func__, nullptr, File::open(std::move(own), filename, amode, hints, file)))
+    if (int error = report_file(__func__, nullptr,
+                                File::open(std::move(own), filename, amode, hints, file)))
         return error;
     if (!file) return MPI_SUCCESS;  // the error handler has said so
     file->errhandler = file_errhandler();
@@ -83,14 +85,16 @@ POMONA_MPI(int, File_delete, (const char* filename, MPI_Info info)) {
     REQUIRE_RUNNING();
     File* file = nullptr;
     FILE_REQUIRE(filename && *filename, MPI_ERR_BAD_FILE, "filename is empty");
-    FILE_REQUIRE(resolve(info) || info == MPI_INFO_NULL, MPI_ERR_INFO, "info is not a valid info object");
+    FILE_REQUIRE(resolve(info) || info == MPI_INFO_NULL, MPI_ERR_INFO,
+                 "info is not a valid info object");
     if (unlink(filename) == 0) return MPI_SUCCESS;
     int failed = errno;
     struct stat state;
     if (stat(filename, &state) == 0 && S_ISDIR(state.st_mode)) failed = EISDIR;
     if (failed == ENOENT)
-        return fail_file(__func__, file, MPI_ERR_NO_SUCH_FILE,
-                    format("Cannot delete \"{}\": {}; check the path", filename, os_text(failed)));
+        return fail_file(
+            __func__, file, MPI_ERR_NO_SUCH_FILE,
+            format("Cannot delete \"{}\": {}; check the path", filename, os_text(failed)));
     return report_file(__func__, file, io_error("Cannot delete", filename, failed));
 }
 
@@ -99,14 +103,16 @@ POMONA_MPI(int, File_delete, (const char* filename, MPI_Info info)) {
 POMONA_MPI(int, File_set_size, (MPI_File fh, MPI_Offset size)) {
     FILE_ARGUMENT();
     FILE_REQUIRE(size >= 0, MPI_ERR_ARG, "size is {}; it must not be negative", size);
-    FILE_REQUIRE(file->writable(), MPI_ERR_READ_ONLY, "\"{}\" was opened with MPI_MODE_RDONLY", file->name());
+    FILE_REQUIRE(file->writable(), MPI_ERR_READ_ONLY, "\"{}\" was opened with MPI_MODE_RDONLY",
+                 file->name());
     return report_file(__func__, file, file->set_size(size));
 }
 
 POMONA_MPI(int, File_preallocate, (MPI_File fh, MPI_Offset size)) {
     FILE_ARGUMENT();
     FILE_REQUIRE(size >= 0, MPI_ERR_ARG, "size is {}; it must not be negative", size);
-    FILE_REQUIRE(file->writable(), MPI_ERR_READ_ONLY, "\"{}\" was opened with MPI_MODE_RDONLY", file->name());
+    FILE_REQUIRE(file->writable(), MPI_ERR_READ_ONLY, "\"{}\" was opened with MPI_MODE_RDONLY",
+                 file->name());
     FILE_REQUIRE(!file->sequential(), MPI_ERR_UNSUPPORTED_OPERATION,
                  "\"{}\" was opened with MPI_MODE_SEQUENTIAL", file->name());
     return report_file(__func__, file, file->preallocate(size));
@@ -173,10 +179,12 @@ static IoError check_view(Datatype* etype, Datatype* filetype, const char* datar
     if (!etype) return {MPI_ERR_TYPE, "etype is not a valid datatype"};
     if (!filetype) return {MPI_ERR_TYPE, "filetype is not a valid datatype"};
     if (!etype->committed) return {MPI_ERR_TYPE, "etype is not committed; call MPI_Type_commit"};
-    if (!filetype->committed) return {MPI_ERR_TYPE, "filetype is not committed; call MPI_Type_commit"};
+    if (!filetype->committed)
+        return {MPI_ERR_TYPE, "filetype is not committed; call MPI_Type_commit"};
     if (!datarep || strnlen(datarep, MPI_MAX_DATAREP_STRING) == MPI_MAX_DATAREP_STRING)
         return {MPI_ERR_ARG, "datarep is a null pointer or too long"};
-    if (info != MPI_INFO_NULL && !resolve(info)) return {MPI_ERR_INFO, "info is not a valid info object"};
+    if (info != MPI_INFO_NULL && !resolve(info))
+        return {MPI_ERR_INFO, "info is not a valid info object"};
     return {};
 }
 
@@ -186,8 +194,9 @@ POMONA_MPI(int, File_set_view, (MPI_File fh, MPI_Offset disp, MPI_Datatype etype
     Datatype* elementary = resolve(etype);
     Datatype* pattern = resolve(filetype);
     IoError fault = check_view(elementary, pattern, datarep, info);
-    return report_file(__func__, file, file->set_view(disp, elementary, pattern, datarep ? datarep : "",
-                                                 resolve(info), fault));
+    return report_file(
+        __func__, file,
+        file->set_view(disp, elementary, pattern, datarep ? datarep : "", resolve(info), fault));
 }
 
 // A handle of the user's own: a predefined type itself, else a committed copy.
@@ -236,13 +245,15 @@ POMONA_MPI(int, File_get_byte_offset, (MPI_File fh, MPI_Offset offset, MPI_Offse
 
 // ---- pointers
 
-#define FILE_NOT_SEQUENTIAL()                                                                   \
-    FILE_REQUIRE(!file->sequential(), MPI_ERR_UNSUPPORTED_OPERATION,                            \
-                 "\"{}\" was opened with MPI_MODE_SEQUENTIAL, which has no positions", file->name())
+#define FILE_NOT_SEQUENTIAL()                                                                      \
+    FILE_REQUIRE(!file->sequential(), MPI_ERR_UNSUPPORTED_OPERATION,                               \
+                 "\"{}\" was opened with MPI_MODE_SEQUENTIAL, which has no positions",             \
+                 file->name())
 
-#define FILE_WHENCE()                                                                           \
-    FILE_REQUIRE(whence == MPI_SEEK_SET || whence == MPI_SEEK_CUR || whence == MPI_SEEK_END,    \
-                 MPI_ERR_ARG, "whence is {}, which is none of MPI_SEEK_SET, _CUR and _END", whence)
+#define FILE_WHENCE()                                                                              \
+    FILE_REQUIRE(whence == MPI_SEEK_SET || whence == MPI_SEEK_CUR || whence == MPI_SEEK_END,       \
+                 MPI_ERR_ARG, "whence is {}, which is none of MPI_SEEK_SET, _CUR and _END",        \
+                 whence)
 
 POMONA_MPI(int, File_seek, (MPI_File fh, MPI_Offset offset, int whence)) {
     FILE_ARGUMENT();

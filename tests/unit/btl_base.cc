@@ -35,12 +35,14 @@ TEST(Params, environment_sets_values_with_units) {
 TEST(Params, wrong_names_get_the_nearest_one) {
     Read got = read({"POMONA_EAGER_MAXX=1"});
     ASSERT_EQ(got.complaints.size(), 1u);
-    EXPECT_NE(got.complaints[0].find("did you mean eager_max"), std::string::npos) << got.complaints[0];
+    EXPECT_NE(got.complaints[0].find("did you mean eager_max"), std::string::npos)
+        << got.complaints[0];
 }
 
 // Variables of the compiler wrappers and of the scripts are not taken for parameters.
 TEST(Params, other_variables_of_pomona_are_no_mistakes) {
-    Read got = read({"POMONA_CC=clang", "POMONA_CXX=clang++", "POMONA_SEED=1", "POMONA_FUZZ_SECONDS=5"});
+    Read got =
+        read({"POMONA_CC=clang", "POMONA_CXX=clang++", "POMONA_SEED=1", "POMONA_FUZZ_SECONDS=5"});
     EXPECT_TRUE(got.complaints.empty()) << got.complaints[0];
 }
 
