@@ -17,13 +17,13 @@
 
 namespace pomona {
 
-#define POMONA_PMIX_FUNCTIONS(F)                                                                   \
-    F(PMIx_Init)                                                                                   \
-    F(PMIx_Finalize)                                                                               \
-    F(PMIx_Put) F(PMIx_Commit) F(PMIx_Fence) F(PMIx_Get) F(PMIx_Abort)                             \
-        F(PMIx_Register_event_handler) F(PMIx_Error_string) F(PMIx_Get_version)                    \
-            F(PMIx_server_init) F(PMIx_server_register_nspace) F(PMIx_server_register_client)      \
-                F(PMIx_server_setup_fork) F(PMIx_generate_regex) F(PMIx_generate_ppn)
+// clang-format off
+#define POMONA_PMIX_FUNCTIONS(F)                                                               \
+    F(PMIx_Init) F(PMIx_Finalize) F(PMIx_Put) F(PMIx_Commit) F(PMIx_Fence) F(PMIx_Get)         \
+    F(PMIx_Abort) F(PMIx_Register_event_handler) F(PMIx_Error_string) F(PMIx_Get_version)      \
+    F(PMIx_server_init) F(PMIx_server_register_nspace) F(PMIx_server_register_client)          \
+    F(PMIx_server_setup_fork) F(PMIx_generate_regex) F(PMIx_generate_ppn)
+// clang-format on
 
 struct PmixLibrary {
 #define POMONA_PMIX_MEMBER(name) decltype(&::name) name = nullptr;
