@@ -106,7 +106,8 @@ Status Process::make_transports() {
         TRY(make_tcp());
         TRY(wireup->fence());
     }
-    policy = std::make_unique<coll::Policy>(make_policy(params, use_shm || alone, !all_local));
+    policy = std::make_unique<coll::Policy>(
+        make_policy(params, lists(params.transports, "shm"), !all_local));
     return {};
 }
 
