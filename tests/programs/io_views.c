@@ -126,7 +126,7 @@ static void holes(void) {
     MPI_File f = open_new(name, sizeof name);
     MPI_Datatype pattern, resized, etype, found;
     MPI_Offset at = -1, disp = -1;
-    MPI_Aint extent = -1;
+    MPI_Aint extent = -1, lb = -1;
     MPI_Status s;
     int blocks[2] = {1, 1}, places[2] = {1, 3}, values[50], back[20], i, k, count, ni, na, nd, combiner;
     context("holes");
@@ -143,7 +143,8 @@ static void holes(void) {
     CHECK_EQ(8, disp);
     CHECK(etype == MPI_INT);
     CHECK_STR("native", datarep);
-    CHECK_OK(MPI_Type_get_extent(found, &at, &extent));
+    CHECK_OK(MPI_Type_get_extent(found, &lb, &extent));
+    CHECK_EQ(0, lb);
     CHECK_EQ(20, extent);
     CHECK_OK(MPI_Type_get_envelope(found, &ni, &na, &nd, &combiner));
     CHECK(combiner != MPI_COMBINER_NAMED);
