@@ -195,8 +195,11 @@ bool Launcher::offer_pmix() {
 // What all ranks have in common.
 void Launcher::common_environment() {
     bool nested = variable(environment_, "POMONA_JOB_ID").has_value();
+    bool handed = variable(environment_, "POMONA_JOB_LINKS").has_value();  // by an outer mpirun
     for (const char* const* entry = environment_; entry && *entry; ++entry)
-        if (!inherited_from_launcher(*entry, nested)) common_.emplace_back(*entry);
+        if (!inherited_from_launcher(*entry, nested) &&
+            !(handed && std::string_view(*entry).starts_with("POMONA_LINKS=")))
+            common_.emplace_back(*entry);
     for (const auto& [name, value] : options_.sets) set(common_, param_variable(name), value);
     hand_links();
     common_.push_back("POMONA_JOB_ID=" + directory_.tag);
@@ -227,7 +230,9 @@ void Launcher::hand_links() {
     if (oversubscribed_)
         links += format("{}crowd={:.2f}", links.empty() ? "" : ",",
                         static_cast<double>(size_) / usable_cores());
-    if (!links.empty()) set(common_, param_variable("links"), links);
+    if (links.empty()) return;
+    set(common_, param_variable("links"), links);
+    common_.push_back("POMONA_JOB_LINKS=handed");  // not said by the user
 }
 
 std::string Launcher::measured_links() const {

@@ -75,6 +75,14 @@ class Links(unittest.TestCase):
         done = self.run_it(*words[:3], "--set", f"links={DEAR_BYTES}", *words[3:], preexec_fn=alone)
         self.assertEqual(done.stdout.count(f" links = {DEAR_BYTES}\n"), ranks, done.stdout)
 
+    def test_what_an_outer_mpirun_handed_on_is_not_what_the_user_says(self):
+        self.keep(DEAR_BYTES)
+        inner = ["env", "XDG_CACHE_HOME=/dev/null", MPIRUN, "-n", "1", POMONA, "info"]
+        done = self.run_it(MPIRUN, "-n", "1", *inner)
+        self.assertEqual((done.returncode, done.stdout.count("links =")), (0, 0), done.stdout)
+        done = self.run_it(MPIRUN, "-n", "1", "--set", "links=built-in", *inner)
+        self.assertEqual(done.stdout.count("links = built-in"), 1, done.stdout + done.stderr)
+
     def test_without_a_file_there_is_nothing_to_hand_on(self):
         self.assertEqual(self.links_of_ranks(), ([], 2))
         self.assertFalse(os.path.exists(self.file))
