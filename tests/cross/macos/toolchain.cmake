@@ -10,6 +10,8 @@ set(CMAKE_C_COMPILER ${llvm}/bin/clang)
 set(CMAKE_CXX_COMPILER ${llvm}/bin/clang++)
 set(CMAKE_C_COMPILER_TARGET arm64-apple-macos14.0)
 set(CMAKE_CXX_COMPILER_TARGET arm64-apple-macos14.0)
+# CMake asks the running system whether dyld knows rpaths; here the answer is given.
+set(CMAKE_USER_MAKE_RULES_OVERRIDE ${CMAKE_CURRENT_LIST_DIR}/rpath.cmake)
 set(CMAKE_OSX_SYSROOT ${POMONA_MACOS}/sdk)
 foreach(tool AR RANLIB NM STRIP OBJDUMP)
   string(TOLOWER ${tool} lower)
