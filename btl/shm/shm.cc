@@ -9,6 +9,7 @@
 #include "btl/shm/ring.h"
 #include "btl/shm/segment.h"
 
+#include <bit>
 #include <cstring>
 #include <optional>
 #include <signal.h>
@@ -228,14 +229,19 @@ bool ShmEndpoint::attach() {
     if (opened->size() < sizeof(SegmentHeader) ||
         header->magic.load(std::memory_order_acquire) != kMagic)
         return false;
-    size_t stride = ring_stride(header->slot_count, header->data_size);
+    // Read once: the memory is the peer's too.
+    uint32_t slot_count = header->slot_count;
+    uint64_t data_size = header->data_size;
     size_t mine = transport_.options_.index;
-    if (mine >= header->local_size || sizeof(SegmentHeader) + (mine + 1) * stride > opened->size())
-        return false;
+    bool sane = std::has_single_bit(slot_count) && std::has_single_bit(data_size) &&
+                slot_count <= opened->size() / sizeof(Slot) && data_size <= opened->size() &&
+                mine < header->local_size;
+    size_t stride = ring_stride(slot_count, data_size);
+    if (!sane || sizeof(SegmentHeader) + (mine + 1) * stride > opened->size()) return false;
     segment_ = std::move(*opened);
     header_ = header;
     writer_.emplace(RingMemory::at(segment_.data() + sizeof(SegmentHeader) + mine * stride,
-                                   header->slot_count, header->data_size));
+                                   slot_count, data_size));
     plain_ = header->fences && asymmetric_fence_available();
     header->writers[mine / 64].fetch_or(uint64_t{1} << mine % 64, std::memory_order_seq_cst);
     return true;
