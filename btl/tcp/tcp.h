@@ -15,11 +15,11 @@ namespace pomona {
 
 struct TcpOptions {
     int rank = 0;
-    int size = 1;                      // of the job; a greeting from elsewhere is refused
-    std::string secret;                // known to the ranks of this job only; greetings carry it
-    bool loopback_only = true;         // all ranks are on this machine: listen on 127.0.0.1 alone
-    Sleeper* sleeper = nullptr;        // borrowed
-    std::function<void(int)> on_peer;  // a rank has connected, before its first frame
+    int size = 1;                        // of the job; a greeting from elsewhere is refused
+    std::string secret;                  // known to the ranks of this job only; greetings carry it
+    bool loopback_only = true;           // all ranks are on this machine: listen on 127.0.0.1 alone
+    Sleeper* sleeper = nullptr;          // borrowed
+    std::function<void(int)> on_peer{};  // a rank has connected, before its first frame
 };
 
 Result<std::unique_ptr<Transport>> make_tcp_transport(const Params& params, Counters& counters,
