@@ -54,6 +54,10 @@ install_packages() {  # with "tests": also what only the tests need
             if [ "$(dpkg --print-architecture)" = amd64 ]; then
                 apt_install g++-aarch64-linux-gnu qemu-user googletest
             fi
+            # The build for macOS; systems without this clang skip it.
+            if apt-cache show clang-19 > /dev/null 2>&1; then
+                apt_install clang-19 lld-19 llvm-19 libc++-19-dev libc++abi-19-dev googletest
+            fi
         fi ;;
     Darwin)
         command -v brew > /dev/null || fail "Homebrew is missing; see https://brew.sh"
