@@ -32,7 +32,11 @@ Result<int> Launcher::spawn_world(int parent, std::vector<Program> programs) {
         }
     int first = control_->add_world(count);
     std::vector<Process*> made;
+    // As the parent was told by -x, so that parameters are the same on both sides.
+    size_t asking = static_cast<size_t>(processes_[static_cast<size_t>(parent)].program);
+    Variables exports = options_.programs[asking].exports;
     for (Program& program : programs) {
+        program.exports = exports;
         for (int i = 0; i < program.count; ++i) {
             Process& process = processes_.emplace_back();
             process.rank = size_++;
