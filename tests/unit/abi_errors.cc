@@ -107,13 +107,4 @@ TEST_F(ErrorTest, users_add_and_remove_their_own) {
     EXPECT_EQ(MPI_Remove_error_class(MPI_ERR_RANK), MPI_ERR_ARG);
 }
 
-TEST_F(ErrorTest, missing_functions_say_so) {
-    MPI_File file;
-    EXPECT_EQ(MPI_File_open(MPI_COMM_SELF, "x", MPI_MODE_RDONLY, MPI_INFO_NULL, &file),
-              MPI_ERR_UNSUPPORTED_OPERATION);
-    std::string text = text_of(MPI_ERR_UNSUPPORTED_OPERATION);
-    EXPECT_NE(text.find("MPI_File_open"), std::string::npos) << text;
-    EXPECT_EQ(MPI_File_sync(MPI_FILE_NULL), MPI_ERR_UNSUPPORTED_OPERATION);
-}
-
 }  // namespace

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Checks every Objective-C call of accel/ against selectors.txt: selectors.py SOURCE_ROOT.
+"""Checks every Objective-C call of accel/ against selectors.txt: check_selectors.py SOURCE_ROOT.
 
 Goal: a mistyped selector, a wrong result type or a missing argument is found where no Metal is (the
 compiler sees strings and casts only). Method: each send<Result>(receiver, "selector", arguments...) is
