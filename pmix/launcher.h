@@ -69,6 +69,7 @@ private:
     void on_signal(int signal);
     void stop_ourselves();
     void reap();
+    bool another_was_killed(pid_t aborting);
     void on_exit(Process& process, int status);
     void judge(Process& process, int status);
     void check_fence();
