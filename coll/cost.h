@@ -21,7 +21,8 @@ struct Link {
 };
 
 // The built-in values were fitted by `pomona tune --dry-run` (medians of eight runs) on a busy virtual
-// machine with 2 cores of a Xeon at 2.1 GHz; those between machines are estimates for 10 GBit/s.
+// machine with 2 cores of a Xeon at 2.1 GHz. Not fitted: `switch_ns`, from separate runs on one core;
+// those between machines, estimates for 10 GBit/s.
 struct Links {
     Link shm{0, 131, 0.112};     // between ranks of one machine, through shared memory
     Link tcp{0, 1980, 0.238};    // between ranks of one machine, through its loopback
