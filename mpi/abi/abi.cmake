@@ -1,16 +1,16 @@
 # mpi/abi/abi.cmake: runs the generator of the ABI at build time.
-# Afterwards: POMONA_ABI_SOURCES (to compile into the library), POMONA_ABI_FOLDER (functions.inc,
+# Afterwards: POMONA_ABI_SOURCES (to compile into the library), POMONA_ABI_FOLDER (the
 # export lists), and pomona_export_abi(target) which limits what a shared library exports.
 find_package(Python3 REQUIRED COMPONENTS Interpreter)
 set(abi_dir ${CMAKE_CURRENT_LIST_DIR})
 set(POMONA_ABI_FOLDER ${CMAKE_BINARY_DIR}/generated/abi)
 file(GLOB_RECURSE abi_inputs CONFIGURE_DEPENDS ${abi_dir}/../*.cc ${abi_dir}/tables/*.csv
      ${abi_dir}/generator/*.py)
-set(POMONA_ABI_SOURCES ${POMONA_ABI_FOLDER}/large_count.cc ${POMONA_ABI_FOLDER}/missing.cc)
+set(POMONA_ABI_SOURCES ${POMONA_ABI_FOLDER}/large_count.cc)
 if(APPLE)
   list(APPEND POMONA_ABI_SOURCES ${POMONA_ABI_FOLDER}/weak_apple.cc)
 endif()
-set(abi_outputs large_count.cc missing.cc weak_apple.cc exports.map exports_apple.txt functions.inc)
+set(abi_outputs large_count.cc weak_apple.cc exports.map exports_apple.txt)
 list(TRANSFORM abi_outputs PREPEND ${POMONA_ABI_FOLDER}/)
 # The stamp is the output and the files are by-products: those that stay the same are not rebuilt.
 add_custom_command(
@@ -19,7 +19,7 @@ add_custom_command(
   COMMAND ${Python3_EXECUTABLE} ${abi_dir}/generate.py build ${POMONA_ABI_FOLDER}
   COMMAND ${CMAKE_COMMAND} -E touch ${POMONA_ABI_FOLDER}/stamp
   DEPENDS ${abi_inputs} ${abi_dir}/generate.py ${abi_dir}/mpix.h
-  COMMENT "Generating the int forms, missing functions and export lists of the ABI"
+  COMMENT "Generating the int forms and export lists of the ABI"
   VERBATIM)
 add_custom_target(pomona_abi_generated DEPENDS ${POMONA_ABI_FOLDER}/stamp)
 

@@ -14,7 +14,7 @@ sys.dont_write_bytecode = True
 HERE = Path(__file__).resolve().parent
 sys.path.insert(0, str(HERE))
 
-from generator import docs, exports, header, missing, sources, wrappers  # noqa: E402
+from generator import docs, exports, header, sources, wrappers  # noqa: E402
 
 
 def put(path, text, check=False):
@@ -31,13 +31,10 @@ def put(path, text, check=False):
 
 
 def build(folder):
-    plan = sources.plan()
-    put(folder / "large_count.cc", wrappers.generate(plan))
-    put(folder / "missing.cc", missing.generate(plan))
+    put(folder / "large_count.cc", wrappers.generate(sources.plan()))
     put(folder / "weak_apple.cc", exports.weak_definitions())
     put(folder / "exports.map", exports.version_script())
     put(folder / "exports_apple.txt", exports.exported_symbols())
-    put(folder / "functions.inc", exports.inventory(plan))
 
 
 def main():
@@ -51,7 +48,7 @@ def main():
         return 0 if put(HERE / "mpi.h", header.generate(), options.check) else 1
     if options.what == "docs":
         page = sources.ROOT / "docs/functions.md"
-        return 0 if put(page, docs.generate(sources.plan()), options.check) else 1
+        return 0 if put(page, docs.generate(), options.check) else 1
     if not options.folder:
         parser.error("build needs a folder")
     build(options.folder)

@@ -5,6 +5,9 @@
 
 #include <gtest/gtest.h>
 
+#include <optional>
+#include <set>
+
 namespace pomona::property {
 namespace {
 
@@ -25,8 +28,8 @@ bool legal(const Case& c) {
 
 class EveryAlgorithm : public ::testing::TestWithParam<const coll::Algorithm*> {
 protected:
-    // All forms of one configuration; counts how many were legal.
-    void walk(int p, size_t count, uint64_t seed) {
+    // All forms of one configuration; counts how many were legal. The root is drawn unless given.
+    void walk(int p, size_t count, uint64_t seed, std::optional<int> root = {}) {
         const coll::Algorithm& row = *GetParam();
         Random random(seed);
         bool has_op = row.collective != Collective::barrier;
@@ -36,7 +39,7 @@ protected:
                     Case c;
                     c.algorithm = &row;
                     c.p = p, c.count = count, c.op = op;
-                    c.root = static_cast<int>(random.below(p));
+                    c.root = root ? *root : static_cast<int>(random.below(p));
                     c.in_place = in_place, c.irregular = irregular;
                     c.options.segments = row.uses_segments ? random.between(1, 4) : 1;
                     c.options.radix = row.uses_radix ? random.between(1, 4) : 2;
@@ -71,6 +74,27 @@ TEST_P(EveryAlgorithm, small_and_odd_sizes) {
             walk(p, count, random.next());
             if (HasFatalFailure()) return;
         }
+    EXPECT_GT(walked_, 0);
+}
+
+// Every root of few ranks; of more the first, the last, the middle and two drawn ones.
+TEST_P(EveryAlgorithm, roots) {
+    Collective kind = GetParam()->collective;
+    if (kind != Collective::bcast && kind != Collective::reduce && kind != Collective::gather &&
+        kind != Collective::scatter)
+        return;
+    Random random(base_seed() ^ 5);
+    for (int p : {1, 2, 3, 4, 5, 6, 7, 8, 12, 13, 16, 17, 32, 33}) {
+        std::set<int> roots;
+        for (int r = 0; r < p && p <= 5; ++r) roots.insert(r);
+        roots.insert({0, p / 2, p - 1, static_cast<int>(random.below(p)),
+                      static_cast<int>(random.below(p))});
+        for (int root : roots)
+            for (size_t count : {size_t{1}, static_cast<size_t>(p) + 1}) {
+                walk(p, count, random.next(), root);
+                if (HasFatalFailure()) return;
+            }
+    }
     EXPECT_GT(walked_, 0);
 }
 

@@ -1,4 +1,4 @@
-"""Writes what the linker and macOS need: export lists and weak MPI_ names; and functions.inc."""
+"""Writes what the linker and macOS need: export lists and weak MPI_ names."""
 import re
 
 from . import sources, tables
@@ -36,9 +36,3 @@ def weak_definitions():
         out.append(f"__attribute__((weak)) {f.result} {f.name}({pointer_left(f.prototype)}) "
                    f"{{ return {call}; }}")
     return "\n".join(out + ["}", ""])
-
-
-def inventory(plan):
-    """MPI_FUNCTION(name, group, implemented) lines, for `pomona info`."""
-    return "".join(f'MPI_FUNCTION("{f.name}", "{f.group}", {str(plan[f.name] != "missing").lower()})\n'
-                   for f in tables.functions())

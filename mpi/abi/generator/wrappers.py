@@ -8,7 +8,7 @@ the column "lengths" of functions.csv: the name of a parameter, or
   indegree, outdegree    the neighbours of the communicator's topology
 Output integers come back narrowed; one that does not fit becomes MPI_UNDEFINED.
 """
-from . import sources, tables
+from . import tables
 from .header import pointer_left
 
 INTRODUCTION = """\
@@ -65,9 +65,3 @@ def generate(plan):
     out = [INTRODUCTION]
     out += [wrapper(f, functions[f.large]) for f in functions.values() if plan[f.name] == "widened"]
     return "\n".join(out) + "\n"
-
-
-def generate_all():
-    """All pairs that can be widened, whether or not the large form exists yet; for tests."""
-    return generate({f.name: "widened" if f.large and sources.widenable(f) else "missing"
-                     for f in tables.functions()})
