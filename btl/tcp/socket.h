@@ -34,7 +34,7 @@ public:
     // Bytes moved; 0 when the kernel has no room or no bytes now; -1 when the connection is over
     // (errno 0: closed in order by the peer).
     ssize_t write(ConstBytes first, ConstBytes second);
-    ssize_t read(Bytes into);
+    ssize_t read(Bytes first, Bytes second);
 
 private:
     void prepare(uint64_t buffer_size);

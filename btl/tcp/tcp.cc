@@ -6,9 +6,8 @@
 
 #include "btl/base/check.h"
 #include "btl/base/log.h"
+#include "btl/tcp/connection.h"
 #include "btl/tcp/interfaces.h"
-#include "btl/tcp/socket.h"
-#include "btl/tcp/wire.h"
 
 #include <algorithm>
 #include <unordered_map>
@@ -16,46 +15,13 @@
 namespace pomona {
 namespace {
 
+using tcp::Connection;
 using tcp::Socket;
 
-constexpr size_t kReadBuffer = 64 << 10;
-constexpr int kPollsPerAccept =
-    256;  // the listener is looked at once in so many polls, and before sleep
+// The listener is looked at once in so many polls, and before sleep.
+constexpr int kPollsPerAccept = 256;
 
 class TcpTransport;
-
-// One connection, from greeting to end.
-struct Connection {
-    Socket socket;
-    // Bytes read and not yet handed on.
-    std::vector<std::byte> in = std::vector<std::byte>(kReadBuffer);
-    size_t in_begin = 0, in_end = 0;
-    // A payload that is being read straight to its place (or to `gathered`).
-    bool in_payload = false;
-    tcp::FrameHead head{};
-    std::byte* target = nullptr;
-    size_t payload_done = 0;
-    std::vector<std::byte> gathered;
-    // Bytes accepted by push() that the kernel has not taken yet.
-    std::vector<std::byte> out;
-    size_t out_done = 0;
-    size_t rest = 0;  // of a payload that push_part() began: push_rest() brings it
-
-    bool has_output() const { return out_done < out.size(); }
-    bool blocked() const { return has_output() || rest != 0; }  // the kernel had no room
-    // Writes what waits; false when the connection is over.
-    bool flush() {
-        while (has_output()) {
-            ssize_t moved = socket.write(ConstBytes(out).subspan(out_done), {});
-            if (moved < 0) return false;
-            if (moved == 0) return true;
-            out_done += static_cast<size_t>(moved);
-        }
-        out.clear();
-        out_done = 0;
-        return true;
-    }
-};
 
 class TcpEndpoint final : public Endpoint {
 public:
@@ -121,13 +87,14 @@ public:
     }
 
     int poll(Sink& sink, int most) override {
-        int handed = 0;
         if (++polls_ % kPollsPerAccept == 0 || !strangers_.empty()) accept_strangers();
-        for (size_t i = 0; i < active_.size(); ++i) handed += serve(*active_[i], sink, most);
+        int moved = 0;
+        for (size_t i = 0; i < active_.size() && !sink.enough; ++i)
+            moved += serve(*active_[i], sink, most);
         std::erase_if(active_, [](TcpEndpoint* each) {
             return each->state == TcpEndpoint::State::gone && each->told;
         });
-        return handed;
+        return moved;
     }
 
     // Sockets wake the Sleeper by themselves, level-triggered; only output must be watched for.
@@ -195,8 +162,7 @@ private:
         const std::string& host = hosts[endpoint.next_host++ % hosts.size()];
         auto socket = Socket::connect(host, endpoint.address.port, params_.tcp_socket_buffer);
         if (!socket.ok()) return retry(endpoint, socket.error());
-        endpoint.connection = std::make_unique<Connection>();
-        endpoint.connection->socket = std::move(*socket);
+        endpoint.connection = std::make_unique<Connection>(std::move(*socket));
         endpoint.initiator = true;
         endpoint.state = TcpEndpoint::State::connecting;
         if (auto watched = watch(endpoint.connection->socket.descriptor(), false); !watched.ok())
@@ -215,8 +181,7 @@ private:
         while (true) {
             Socket socket = listener_.accept();
             if (!socket.open()) break;
-            auto made = std::make_unique<Connection>();
-            made->socket = std::move(socket);
+            auto made = std::make_unique<Connection>(std::move(socket));
             if (watch(made->socket.descriptor(), false).ok()) strangers_.push_back(std::move(made));
         }
         for (auto& stranger : strangers_) greet(stranger);
@@ -226,12 +191,12 @@ private:
     // Reads a stranger's greeting; lets it in, or closes.
     void greet(std::unique_ptr<Connection>& stranger) {
         Connection& c = *stranger;
-        ssize_t got = c.socket.read(Bytes(c.in).subspan(c.in_end, tcp::kGreetingSize - c.in_end));
+        bool more = false;
+        ssize_t got = c.read_in(tcp::kGreetingSize - c.in_end, more);
         if (got < 0) return drop(stranger);
-        c.in_end += static_cast<size_t>(got);
         if (c.in_end < tcp::kGreetingSize) return;
         auto greeting =
-            tcp::parse_greeting(ConstBytes(c.in).first(c.in_end), options_.secret, options_.size);
+            tcp::parse_greeting({c.in.data(), c.in_end}, options_.secret, options_.size);
         if (!greeting || greeting->welcome || greeting->to != options_.rank) {
             LOG(warn, btl, "A TCP connection from outside this job was refused");
             return drop(stranger);
@@ -247,8 +212,8 @@ private:
         peer.connection = std::move(stranger);
         peer.initiator = false;
         peer.state = TcpEndpoint::State::up;
-        peer.connection->out =
-            tcp::write_greeting({true, options_.rank, peer.peer}, options_.secret);
+        peer.connection->queue(
+            tcp::write_greeting({true, options_.rank, peer.peer}, options_.secret));
         if (!peer.connection->flush())
             fail(peer, os_error(Code::peer_gone, "The connection broke"));
         activate(peer);
@@ -268,17 +233,16 @@ private:
                             Error{Code::timed_out, "The connection took too long", peer.peer});
             if (finished < 0) return retry(peer, os_error(Code::refused, "Cannot connect"));
             if (finished == 0) return;
-            c.out = tcp::write_greeting({false, options_.rank, peer.peer}, options_.secret);
+            c.queue(tcp::write_greeting({false, options_.rank, peer.peer}, options_.secret));
             peer.state = TcpEndpoint::State::greeting;
         }
         if (!c.flush()) return retry(peer, os_error(Code::refused, "The connection broke"));
-        ssize_t got = c.socket.read(Bytes(c.in).subspan(c.in_end, tcp::kGreetingSize - c.in_end));
+        bool more = false;
+        ssize_t got = c.read_in(tcp::kGreetingSize - c.in_end, more);
         // Closed without a welcome: crossed with the peer's own connection, which will come.
         if (got < 0) return retry(peer, os_error(Code::refused, "The connection was refused"));
-        c.in_end += static_cast<size_t>(got);
         if (c.in_end < tcp::kGreetingSize) return;
-        auto welcome =
-            tcp::parse_greeting(ConstBytes(c.in).first(c.in_end), options_.secret, options_.size);
+        auto welcome = tcp::parse_greeting({c.in.data(), c.in_end}, options_.secret, options_.size);
         if (!welcome || !welcome->welcome || welcome->from != peer.peer)
             return fail(peer, Error{Code::refused, "Somebody else answered", peer.peer});
         c.in_begin = c.in_end = 0;
@@ -287,6 +251,7 @@ private:
 
     // ---- frames in
 
+    // The number of frames handed on; at least 1 when bytes arrived.
     int serve(TcpEndpoint& peer, Sink& sink, int most) {
         if (peer.state == TcpEndpoint::State::gone) {
             if (!peer.told) {
@@ -305,38 +270,28 @@ private:
             return 0;
         }
         int handed = 0;
-        bool open = receive(peer, sink, most, handed);
-        if (!open) fail(peer, broken(peer));
-        return handed;
+        bool moved = false;
+        if (!receive(peer, sink, most, handed, moved)) fail(peer, broken(peer));
+        return std::max<int>(handed, moved);
     }
     static Error broken(const TcpEndpoint& peer) {
         return os_error(Code::peer_gone, "The TCP connection is closed", peer.peer);
     }
 
     // Reads and hands on; false when the connection is over.
-    bool receive(TcpEndpoint& peer, Sink& sink, int most, int& handed) {
+    bool receive(TcpEndpoint& peer, Sink& sink, int most, int& handed, bool& moved) {
         Connection& c = *peer.connection;
         while (handed < most && peer.state == TcpEndpoint::State::up) {
-            if (c.in_payload) {
-                size_t left = c.head.length - c.payload_done;
-                ssize_t got = c.socket.read({c.target + c.payload_done, left});
-                if (got < 0) return false;
-                if (got == 0) return true;
-                c.payload_done += static_cast<size_t>(got);
-                if (c.payload_done == c.head.length) finish_payload(peer, sink, handed);
-                continue;
-            }
-            ssize_t got = c.socket.read(Bytes(c.in).subspan(c.in_end));
-            if (got < 0) return false;
-            if (got == 0) return true;
-            c.in_end += static_cast<size_t>(got);
-            bool filled = c.in_end == c.in.size();
-            if (!parse_frames(peer, sink, handed)) return false;
-            if (!filled) return true;  // the kernel had no more
+            bool more = false;  // the kernel may have more
+            ssize_t got = c.in_payload ? c.read_payload(more) : c.read_in(tcp::kReadMost, more);
+            if (got <= 0) return got == 0;
+            moved = true;
+            if (c.in_payload && c.payload_done == c.head.length) finish_payload(peer, sink, handed);
+            if (!c.in_payload && !parse_frames(peer, sink, handed)) return false;
+            if (!more || sink.enough) return true;
         }
         return true;
     }
-
     // Hands on the whole frames in the buffer; begins to place a longer one. False when it is no frame.
     bool parse_frames(TcpEndpoint& peer, Sink& sink, int& handed) {
         Connection& c = *peer.connection;
@@ -352,10 +307,10 @@ private:
                 continue;
             }
             // Short ones are worth waiting for in the buffer; long ones go straight to their place.
-            if (c.head.length + tcp::kFrameHead <= c.in.size() / 4) break;
+            if (c.head.length <= tcp::kWaitMax) break;
             c.target = sink.place(peer.peer, c.head.header, c.head.length);
             if (!c.target) {
-                c.gathered.resize(c.head.length);
+                c.gathered.reserve(c.head.length);
                 c.target = c.gathered.data();
             }
             std::memcpy(c.target, payload, there);
@@ -364,9 +319,7 @@ private:
             c.in_begin = c.in_end = 0;
             return true;
         }
-        std::memmove(c.in.data(), c.in.data() + c.in_begin, c.in_end - c.in_begin);
-        c.in_end -= c.in_begin;
-        c.in_begin = 0;
+        c.close_ranks();
         return true;
     }
 
@@ -375,7 +328,6 @@ private:
         c.in_payload = false;
         ++handed;
         sink.arrive(peer.peer, c.head.header, {c.target, c.head.length});
-        c.gathered.clear();
     }
 
     const Params& params_;
@@ -409,23 +361,14 @@ bool TcpEndpoint::can_push(Push& why_not) {
 }
 
 Push TcpEndpoint::push(const FrameHeader& header, ConstBytes payload) {
-    Push why_not;
-    if (!can_push(why_not)) return why_not;
-    Connection& c = *connection;
-    tcp::FrameHead head{payload.size(), header};
-    ConstBytes head_bytes{reinterpret_cast<const std::byte*>(&head), sizeof head};
-    ssize_t moved = c.socket.write(head_bytes, payload);
-    if (moved < 0) return broken();
-    auto done = static_cast<size_t>(moved);
-    if (done == sizeof head + payload.size()) return Push::sent;
-    if (done == 0) return Push::busy;
-    // The kernel took a part: the rest is ours to bring.
-    count(transport_.counters().tcp_write_blocked);
-    if (done < sizeof head) c.out.assign(head_bytes.begin() + moved, head_bytes.end());
-    size_t payload_done = done < sizeof head ? 0 : done - sizeof head;
-    c.out.insert(c.out.end(), payload.begin() + static_cast<ptrdiff_t>(payload_done),
-                 payload.end());
-    return Push::sent;
+    size_t taken = 0;
+    Push done = push_part(header, payload, taken);
+    if (done == Push::sent && taken < payload.size()) {
+        // The kernel took a part: the rest is ours to bring.
+        connection->queue(payload.subspan(taken));
+        connection->rest = 0;
+    }
+    return done;
 }
 
 Push TcpEndpoint::push_part(const FrameHeader& header, ConstBytes payload, size_t& taken) {
@@ -433,18 +376,17 @@ Push TcpEndpoint::push_part(const FrameHeader& header, ConstBytes payload, size_
     if (!can_push(why_not)) return why_not;
     Connection& c = *connection;
     tcp::FrameHead head{payload.size(), header};
-    ConstBytes head_bytes{reinterpret_cast<const std::byte*>(&head), sizeof head};
-    ssize_t moved = c.socket.write(head_bytes, payload);
+    ssize_t moved = c.write_frame(head, payload);
     if (moved < 0) return broken();
+    if (moved == 0) return Push::busy;
     auto done = static_cast<size_t>(moved);
-    if (done == 0) return Push::busy;
     if (done < sizeof head) {
-        c.out.assign(head_bytes.begin() + moved, head_bytes.end());
+        c.queue({reinterpret_cast<const std::byte*>(&head) + done, sizeof head - done});
         done = sizeof head;
     }
     taken = done - sizeof head;
     c.rest = payload.size() - taken;
-    if (c.rest) count(transport_.counters().tcp_write_blocked);
+    if (c.rest != 0) count(transport_.counters().tcp_write_blocked);
     return Push::sent;
 }
 
@@ -469,12 +411,10 @@ Push TcpEndpoint::push_fill(const FrameHeader& header, size_t length, FillFuncti
     Push why_not;
     if (!can_push(why_not)) return why_not;
     Connection& c = *connection;
+    Bytes frame = c.add_output(tcp::kFrameHead + length);
     tcp::FrameHead head{length, header};
-    ConstBytes head_bytes{reinterpret_cast<const std::byte*>(&head), sizeof head};
-    c.out.assign(head_bytes.begin(), head_bytes.end());
-    c.out.resize(sizeof head + length);
-    c.out_done = 0;
-    fill(context, Bytes(c.out).subspan(sizeof head));
+    std::memcpy(frame.data(), &head, sizeof head);
+    fill(context, frame.subspan(sizeof head));
     // A broken connection is reported by the next poll.
     if (!c.flush())
         transport_.fail(*this, os_error(Code::peer_gone, "The TCP connection is closed", peer));
