@@ -53,13 +53,24 @@ template <int index> void into(void* inout, const void* in, size_t count) {
     rule.of(count * rule.kernel[0]->element_size).into(inout, in, count);
 }
 
+template <int index> Status begin(void* out, const void* a, const void* b, size_t count,
+                                  ReduceDone done, void* context) {
+    const Rule& rule = rules[index];
+    const ReduceKernel& kernel = rule.of(count * rule.kernel[0]->element_size);
+    if (!kernel.begin) return Error{Code::unsupported, "At this size nothing but the CPU serves"};
+    return kernel.begin(out, a, b, count, done, context);
+}
+
 template <int index> void enter(KernelTable& table) {
     constexpr auto op = static_cast<ReduceOp>(index / type_count);
     constexpr auto type = static_cast<ElementType>(index % type_count);
     if constexpr (may_be_served(op, type)) {
-        if (rules[index].count > 0)
-            table.kernels[index / type_count][index % type_count] = {
-                into<index>, to<index>, "chosen by size", element_size(type)};
+        const Rule& rule = rules[index];
+        if (rule.count == 0) return;
+        ReduceKernel kernel{into<index>, to<index>, "chosen by size", element_size(type)};
+        for (int i = 0; i < rule.count; ++i)
+            if (rule.kernel[i]->begin) kernel.begin = begin<index>;
+        table.kernels[index / type_count][index % type_count] = kernel;
     }
 }
 

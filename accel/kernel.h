@@ -12,6 +12,7 @@
 #pragma once
 
 #include "accel/types.h"
+#include "btl/base/result.h"
 
 #include <cstddef>
 #include <cstdint>
@@ -24,11 +25,19 @@ using ReduceFunction = void (*)(void* inout, const void* in, size_t count);
 // out[i] = a[i] op b[i]; `out` may equal a or b (or both); no other overlap.
 using ReduceToFunction = void (*)(void* out, const void* a, const void* b, size_t count);
 
+// A device: starts the same, and calls `done` once when it is over (or has failed), on a thread of
+// its own. Until then nobody touches the three arrays. On a failure `out` holds anything.
+// Code::unsupported: not for the device, nothing was started.
+using ReduceDone = void (*)(void* context, bool ok);
+using ReduceBegin = Status (*)(void* out, const void* a, const void* b, size_t count,
+                               ReduceDone done, void* context);
+
 struct ReduceKernel {
     ReduceFunction into = nullptr;
     ReduceToFunction to = nullptr;
-    const char* name = "";    // the form that serves: "portable", "avx2", "neon" ...
-    size_t element_size = 0;  // bytes from one element to the next (the extent, for pairs)
+    const char* name = "";        // the form that serves: "portable", "avx2", "neon" ...
+    size_t element_size = 0;      // bytes from one element to the next (the extent, for pairs)
+    ReduceBegin begin = nullptr;  // of those that need not wait (a GPU), for some sizes at least
 };
 
 // The kernel of this CPU; nullptr where the standard does not allow the combination (MPI 5.0,

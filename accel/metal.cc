@@ -153,7 +153,7 @@ struct Place {
 void log_error(const char* what, Id error) {
     Id text = error ? send<Id>(error, "localizedDescription") : nullptr;
     const char* words = text ? send<const char*>(text, "UTF8String") : "no reason given";
-    LOG(warn, accel, "{}: {}; reductions stay on the CPU", what, words);
+    LOG(warn, accel, "{}: {}", what, words);
 }
 
 Id string_of(const char* text) {
@@ -179,7 +179,7 @@ public:
         const char* source = options.source ? options.source : metal_source;
         library_ = options.metallib ? load(options.metallib, &error) : compile(source, &error);
         if (library_) return {};
-        log_error("Metal does not accept the reduction kernels", error);
+        log_error("Metal does not accept the reduction kernels, which stay on the CPU", error);
         return Error{Code::unsupported, "Metal does not accept the reduction kernels"};
     }
 
@@ -227,7 +227,7 @@ private:
         kept = Owned(send<Id>(
             device_.get(), "newComputePipelineStateWithFunction:error:", function.get(), &error));
         if (kept) return kept.get();
-        log_error("Metal makes no pipeline of a reduction kernel", error);
+        log_error("Metal makes no pipeline of a reduction kernel, which stays on the CPU", error);
         return Error{Code::unsupported, "Metal makes no pipeline of a reduction kernel"};
     }
 

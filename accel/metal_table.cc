@@ -1,4 +1,5 @@
-// accel/metal_table.cc: the GPU as a form of the table of kernels: functions that wait for it.
+// accel/metal_table.cc: the GPU as a form of the table of kernels: functions that wait for it, and
+// one that does not.
 // Idea: one function per (operation, type), made by a template, since a ReduceFunction has no
 // context.
 #include "accel/metal.h"
@@ -20,11 +21,14 @@ Metal* device() {
     return opened;
 }
 
+MetalReduction reduction_of(ReduceOp op, ElementType type, void* out, const void* a, const void* b,
+                            size_t count) {
+    return {op, type, {out}, {const_cast<void*>(a)}, {const_cast<void*>(b)}, count, nullptr, 0};
+}
+
 template <ReduceOp op, ElementType type>
 void to(void* out, const void* a, const void* b, size_t count) {
-    MetalReduction reduction{op,    type,    {out}, {const_cast<void*>(a)}, {const_cast<void*>(b)},
-                             count, nullptr, 0};
-    Status status = device()->run(reduction);
+    Status status = device()->run(reduction_of(op, type, out, a, b, count));
     if (status) return;
     // A GPU that failed midway may have overwritten an operand: no result is better than a wrong
     // one.
@@ -37,12 +41,18 @@ template <ReduceOp op, ElementType type> void into(void* inout, const void* in, 
     to<op, type>(inout, in, inout, count);
 }
 
+template <ReduceOp op, ElementType type> Status begin(void* out, const void* a, const void* b,
+                                                      size_t count, ReduceDone done,
+                                                      void* context) {
+    return device()->start(reduction_of(op, type, out, a, b, count), done, context);
+}
+
 template <int index> void enter(KernelTable& table) {
     constexpr auto op = static_cast<ReduceOp>(index / type_count);
     constexpr auto type = static_cast<ElementType>(index % type_count);
     if (!Metal::supports(op, type)) return;
     table.kernels[index / type_count][index % type_count] = {into<op, type>, to<op, type>, "metal",
-                                                             element_size(type)};
+                                                             element_size(type), begin<op, type>};
 }
 
 template <int... indices> KernelTable make_table(std::integer_sequence<int, indices...>) {

@@ -6,7 +6,9 @@
 //
 // Rules: the k-th message from a to b has slot k on both sides; messages of one (peer, slot) never
 // overlap. A completion is called exactly once, either inside send()/recv() or later from the
-// engine's turn, possibly nested inside another completion. Lengths of both sides are equal.
+// engine's turn, possibly nested inside another completion. Lengths of both sides are equal, with
+// one exception: an empty message in place of data says that the data is lost, and its receive
+// completes with Code::data_lost.
 #pragma once
 
 #include "btl/base/bytes.h"

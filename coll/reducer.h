@@ -5,6 +5,7 @@
 #pragma once
 
 #include "accel/kernel.h"
+#include "coll/carrier.h"
 
 #include <cstddef>
 
@@ -16,6 +17,11 @@ struct Reducer {
     // out = left op right; `out` may be `left`, or neither.
     void (*to)(const Reducer* self, void* out, const void* left, const void* right,
                size_t count) = nullptr;
+    // Optional, for devices: starts out = left op right, where `out` may be either; `done` is called
+    // later, with the engine held (coll/gates.h), and not inside begin(). False: nothing was begun,
+    // one of the above shall do it.
+    bool (*begin)(const Reducer* self, void* out, const void* left, const void* right, size_t count,
+                  Completion& done) = nullptr;
 };
 
 // A predefined operation on a predefined type.

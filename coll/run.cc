@@ -45,15 +45,16 @@ void Runner::start(Carrier& carrier, const Binding& binding, Completion& done) {
     for (size_t id = 0; id < steps.size(); ++id) open_[id] = steps[id].dependencies;
     ready_head_ = ready_tail_ = 0;
     for (StepId root : schedule_->roots()) ready_[ready_tail_++] = root;
-    failed_ = cancelled_ = false;
+    failed_ = cancelled_ = spreading_ = false;
     running_ = true;
     drain();
 }
 
 void Runner::fail(const Error& error) {
-    if (!running_ || failed_) return;
+    if (!running_ || cancelled_) return;
+    if (!failed_) error_ = error;
     failed_ = true;
-    error_ = error;
+    spreading_ = false;
     if (!draining_) drain();
 }
 
@@ -66,12 +67,25 @@ void Runner::complete(StepId id, const Error* error) {
     check(states_[id].active, id);
     states_[id].active = false;
     --active_;
-    if (error && !failed_) {
-        failed_ = true;
-        error_ = *error;
-    }
-    if (!failed_) release(schedule_->steps()[id]);
+    if (error) note(schedule_->steps()[id], *error);
+    if (!failed_ || spreading_) release(schedule_->steps()[id]);
     if (!draining_) drain();
+}
+
+// A step has failed. A device's reduction is made up for here while both operands are whole. Data
+// that is lost, here or at another rank, leaves the messages in order: see spread(). After any
+// other error messages may never come.
+void Runner::note(const Step& step, const Error& error) {
+    bool lost = error.code == Code::data_lost;
+    if (lost && step.kind == StepKind::reduce && !failed_) {
+        const std::byte* target = address(step.target, step.target_offset);
+        if (target != address(step.source, step.source_offset) &&
+            target != address(step.other, step.other_offset))
+            return run_local(step);
+    }
+    if (!failed_) error_ = error;
+    spreading_ = lost && (spreading_ || !failed_);
+    failed_ = true;
 }
 
 // Its successors have one dependency less.
@@ -87,7 +101,10 @@ void Runner::drain() {
         StepId id = ready_[ready_head_++];
         if (start_step(id)) release(schedule_->steps()[id]);
     }
-    if (failed_ && !cancelled_) cancel_all();
+    if (failed_) {
+        if (spreading_) spread();
+        if (!spreading_ && !cancelled_) cancel_all();
+    }
     draining_ = false;
     if (active_) return;
     running_ = false;
@@ -120,6 +137,9 @@ bool Runner::start_step(StepId id) {
         gate_->wait(gate_, step.slot, state);
         return false;
     case StepKind::join: return true;
+    case StepKind::reduce:
+        if (!symbolic_ && reducer_->begin && hand_over(step, state)) return false;
+        [[fallthrough]];
     default:
         if (!symbolic_) run_local(step);
         if (!models_time_) return true;
@@ -140,6 +160,37 @@ void Runner::run_local(const Step& step) {
     size_t count = step.length / schedule_->element();
     if (target == other) reducer_->into(reducer_, target, source, count);
     else reducer_->to(reducer_, target, source, other, count);
+}
+
+// A reduction that completes later: the step is a gate that the device opens.
+bool Runner::hand_over(const Step& step, State& state) {
+    state.active = true, ++active_;
+    if (reducer_->begin(reducer_, address(step.target, step.target_offset),
+                        address(step.source, step.source_offset),
+                        address(step.other, step.other_offset), step.length / schedule_->element(),
+                        state))
+        return true;
+    state.active = false, --active_;
+    return false;
+}
+
+// Goes through the rest of the schedule without its data: sends are empty, by which the receiver
+// knows; receives take what peers send anyway; nothing is computed. So every rank that depends on
+// the lost data gets an error, the others get their results, and nobody waits for ever.
+void Runner::spread() {
+    while (ready_head_ != ready_tail_ && spreading_) {
+        StepId id = ready_[ready_head_++];
+        const Step& step = schedule_->steps()[id];
+        bool over = step.kind == StepKind::copy || step.kind == StepKind::reduce;
+        if (step.kind == StepKind::send) {
+            State& state = states_[id];
+            state.active = true, ++active_;
+            carrier_->send(step.peer, step.slot, {}, state);
+        } else if (!over) {
+            over = start_step(id);
+        }
+        if (over) release(step);
+    }
 }
 
 void Runner::cancel_all() {

@@ -2,6 +2,8 @@
 // Idea: counters of open dependencies, a queue of ready steps, and one completion per step. Nothing
 // blocks and nothing is allocated once a Runner has run its schedule, so a persistent collective
 // keeps its Runner. Completions may arrive at once, later or nested; the caller holds the engine.
+// Failures are of two kinds. A broken connection ends the execution: what is under way is withdrawn.
+// Lost data (a device failed in a reduction) does not: see spread() in run.cc.
 #pragma once
 
 #include "coll/carrier.h"
@@ -52,10 +54,13 @@ private:
 
     static void on_completion(Completion* self, const Error* error);
     void complete(StepId step, const Error* error);
+    void note(const Step& step, const Error& error);
     void release(const Step& step);
     void drain();
     bool start_step(StepId id);  // true: over already
+    bool hand_over(const Step& step, State& state);
     void run_local(const Step& step);
+    void spread();
     void cancel_all();
     std::byte* address(Buffer buffer, size_t offset) const {
         return bases_[static_cast<int>(buffer)] + offset;
@@ -75,6 +80,7 @@ private:
     uint32_t ready_head_ = 0, ready_tail_ = 0;
     uint32_t active_ = 0;
     bool running_ = false, draining_ = false, failed_ = false, cancelled_ = false;
+    bool spreading_ = false;  // failed, and its messages go on to tell the others
     bool models_time_ = false, symbolic_ = false;
     Error error_;
 };

@@ -25,6 +25,7 @@ enum class Code : int {
     truncated,         // a message is longer than the place for it
     malformed,         // bytes from outside do not parse
     io,                // the operating system failed; os_errno says how
+    data_lost,         // a device failed in its part, here or at another rank
     internal           // should not happen; reported, not fatal
 };
 

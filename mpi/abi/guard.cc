@@ -28,6 +28,7 @@ int error_class_of(Code code) {
     case Code::truncated: return MPI_ERR_TRUNCATE;
     case Code::malformed: return MPI_ERR_OTHER;
     case Code::io: return MPI_ERR_OTHER;
+    case Code::data_lost: return MPI_ERR_OTHER;
     case Code::internal: return MPI_ERR_INTERN;
     }
     return MPI_ERR_INTERN;

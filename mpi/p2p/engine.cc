@@ -436,8 +436,11 @@ void Engine::deliver(P2pRequest& recv, Peer& peer, const Header& header, ConstBy
         recv.outcome_.reason = "The message is longer than the receive buffer";
     }
     if (recv.exact && header.length < recv.bytes) {
-        recv.outcome_.error = MPI_ERR_TRUNCATE;
-        recv.outcome_.reason = "A member gave another count or datatype to this collective";
+        bool lost = header.length == 0;  // see coll/carrier.h
+        recv.outcome_.error = lost ? MPI_ERR_OTHER : MPI_ERR_TRUNCATE;
+        recv.outcome_.reason = lost ? "A member failed in its part of this collective, or gave the "
+                                      "count 0"
+                                    : "A member gave another count or datatype to this collective";
     }
     recv.outcome_.bytes = static_cast<MPI_Count>(taken);
     if (header.kind == FrameKind::eager) {
@@ -468,7 +471,11 @@ void Engine::finish_p2p(P2pRequest& request) {
             recycle(&request);
             return completion->function(completion, nullptr);
         }
-        Error why{request.outcome_.error == MPI_ERR_TRUNCATE ? Code::truncated : Code::peer_gone,
+        int error = request.outcome_.error;
+        bool lost = error == MPI_ERR_OTHER && !request.is_send;  // see deliver()
+        Error why{error == MPI_ERR_TRUNCATE ? Code::truncated
+                  : lost                    ? Code::data_lost
+                                            : Code::peer_gone,
                   request.outcome_.reason ? request.outcome_.reason : "",
                   request.peer ? request.peer->rank : -1};
         recycle(&request);

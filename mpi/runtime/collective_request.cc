@@ -64,6 +64,22 @@ void CollectiveRequest::set_operation() {
         own.call(left, copy.data(), count);
         std::memcpy(out, copy.data(), bytes);
     };
+    reducer_.begin = nullptr;
+    if (reducer_.kernel && reducer_.kernel->begin) {
+        reducer_.gates = &comm_->process.device_gates();
+        reducer_.begin = begin_on_device;
+    }
+}
+
+bool CollectiveRequest::begin_on_device(const coll::Reducer* self, void* out, const void* left,
+                                        const void* right, size_t count, coll::Completion& done) {
+    auto& own = *static_cast<const OperationReducer*>(self);
+    int gate = own.gates->make();
+    Status begun =
+        own.kernel->begin(out, left, right, count, coll::Gates::opened, own.gates->opener(gate));
+    if (begun) own.gates->wait_for(gate, done);
+    else own.gates->drop(gate);
+    return begun.ok();
 }
 
 void CollectiveRequest::prepare_repeated(CollectivePlan&& plan) {
@@ -170,8 +186,9 @@ int CollectiveRequest::start() {
 void CollectiveRequest::ended(coll::Completion* self, const Error* error) {
     auto& request = *static_cast<CollectiveRequest*>(self);
     if (error) {
-        request.outcome_.error =
-            error->code == Code::truncated ? MPI_ERR_TRUNCATE : MPI_ERR_PROC_ABORTED;
+        request.outcome_.error = error->code == Code::truncated   ? MPI_ERR_TRUNCATE
+                                 : error->code == Code::data_lost ? MPI_ERR_OTHER
+                                                                  : MPI_ERR_PROC_ABORTED;
         request.outcome_.reason =
             error->what[0] ? error->what : "A member of the communicator has ended";
         request.outcome_.source = error->peer;

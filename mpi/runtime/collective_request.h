@@ -6,6 +6,7 @@
 #pragma once
 
 #include "btl/base/check.h"
+#include "coll/gates.h"
 #include "coll/run.h"
 #include "coll/shape.h"
 #include "mpi/object/communicator.h"
@@ -107,6 +108,7 @@ private:
         const Operation* operation = nullptr;
         const Datatype* type = nullptr;
         const ReduceKernel* kernel = nullptr;
+        coll::Gates* gates = nullptr;  // of a kernel for a device
         // A user's function expects addresses as MPI has them: before the true lower bound.
         void call(const void* left, void* inout, size_t count) const {
             auto shift = static_cast<ptrdiff_t>(type->true_lb());
@@ -117,6 +119,8 @@ private:
     };
 
     static void ended(coll::Completion* self, const Error* error);
+    static bool begin_on_device(const coll::Reducer* self, void* out, const void* left,
+                                const void* right, size_t count, coll::Completion& done);
     void set_operation();
     void stage_input();
     void unstage_result();

@@ -12,6 +12,7 @@
 #include "mpi/object/operation.h"
 #include "mpi/runtime/collective_state.h"
 #include "mpi/runtime/collectives.h"
+#include "mpi/runtime/devices.h"
 
 #include <cstdlib>
 #include <thread>
@@ -160,6 +161,16 @@ Result<std::vector<std::byte>> Process::find_tcp(int peer) {
     }
 }
 
+coll::Gates& Process::device_gates() {
+    if (device_gates_) return *device_gates_;
+    auto devices = std::make_unique<Devices>(*sleeper);
+    device_gates_ = &devices->gates;
+    transports.push_back(std::move(devices));
+    engine.add(transports.back().get());
+    engine.notify();  // whoever sleeps has not armed it
+    return *device_gates_;
+}
+
 Result<Endpoint*> Process::connect(int peer) {
     Error last{Code::unsupported, "No transport in use reaches it; see the parameter transports",
                peer};
@@ -217,6 +228,7 @@ Status Process::finish() {
     self_ = {};
     engine.detach();
     transports.clear();
+    device_gates_ = nullptr;
     sleeper.reset();
     status = wireup->finalize();
     state.store(State::finished, std::memory_order_release);

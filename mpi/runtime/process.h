@@ -19,6 +19,7 @@
 namespace pomona {
 
 namespace coll {
+class Gates;
 struct Policy;
 }
 
@@ -66,6 +67,9 @@ public:
     // Can be reached from now on by processes outside its world.
     Status open_tcp();
 
+    // Gates that devices open; the engine polls them from the first use on. With the engine held.
+    coll::Gates& device_gates();
+
     Communicator* world() { return world_.get(); }
     Communicator* self() { return self_.get(); }
 
@@ -101,6 +105,7 @@ private:
 
     Ref<Communicator> world_;
     Ref<Communicator> self_;
+    coll::Gates* device_gates_ = nullptr;                  // of one of the transports
     std::unordered_map<uint64_t, uint64_t> context_uses_;  // guarded by object_mutex
 };
 

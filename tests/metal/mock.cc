@@ -45,6 +45,7 @@ std::recursive_mutex& mutex = *new std::recursive_mutex;
 std::condition_variable_any& changed = *new std::condition_variable_any;
 std::set<Object*>& live = *new std::set<Object*>;
 bool released_to_go = false;
+int commands = 0;
 size_t dispatches = 0;
 thread_local std::vector<std::vector<Object*>> pools;
 
@@ -164,22 +165,29 @@ struct Encoder : Object {
 };
 
 void execute(Command* command) {
+    bool fails = mock_faults.execution_fails;
+    unsigned delay = 0;
     {
         std::unique_lock lock(mutex);
+        int number = commands++;
+        fails |= number == mock_faults.failing_command;
+        if (mock_faults.delay_us)
+            delay = static_cast<unsigned>(number) * 7919 % mock_faults.delay_us;
         changed.wait(lock, [&] {
             bool held = mock_faults.hold && !released_to_go;
             return !held && (!command->event || command->event->value >= command->event_value);
         });
     }
+    if (delay) std::this_thread::sleep_for(std::chrono::microseconds(delay));
     for (const Dispatch& d : command->work) {
-        if (mock_faults.execution_fails) break;
+        if (fails) break;
         for (unsigned long i = d.threads; i-- > 0;)
             d.kernel->thread(d.buffers[0]->bytes, d.buffers[1]->bytes, d.buffers[2]->bytes,
                              d.shape.data(), static_cast<unsigned>(i));
         std::lock_guard lock(mutex);
         ++dispatches;
     }
-    command->status = mock_faults.execution_fails ? 5 : 4;
+    command->status = fails ? 5 : 4;
     for (Block* block : command->handlers) {
         block->invoke(block, command);
         demand(block->flags == 1 << 28, "a block went before Metal was done with it");
@@ -384,6 +392,7 @@ void mock_reset() {
     mock_faults = {};
     released_to_go = false;
     dispatches = 0;
+    commands = 0;
 }
 void mock_let_go() {
     std::lock_guard lock(mutex);

@@ -7,7 +7,7 @@
 // Objects that have not been released, autoreleased ones included.
 size_t mock_live_objects();
 
-// Faults to inject; all false after mock_reset().
+// Faults to inject; none after mock_reset().
 struct MockFaults {
     bool no_device = false;
     bool library_fails = false;
@@ -15,6 +15,8 @@ struct MockFaults {
     bool memory_unreachable = false;  // newBufferWithBytesNoCopy gives nil
     bool execution_fails = false;     // the command buffer ends with an error
     bool hold = false;                // commands wait until mock_let_go()
+    int failing_command = -1;         // this one, counted from mock_reset(), ends with an error
+    unsigned delay_us = 0;            // commands take up to so long
 };
 extern MockFaults mock_faults;
 void mock_reset();

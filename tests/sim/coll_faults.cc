@@ -5,13 +5,70 @@
 
 #include <gtest/gtest.h>
 
+#include <cstring>
+#include <deque>
+
 namespace pomona::property {
 namespace {
+
+// A device that reduces later than asked, in virtual time, and may fail in one of its reductions.
+struct Device : coll::Reducer {
+    explicit Device(const coll::Reducer& cpu) : Reducer(cpu), cpu(&cpu) {
+        begin = [](const coll::Reducer* self, void* out, const void* left, const void* right,
+                   size_t count, coll::Completion& done) {
+            return const_cast<Device*>(static_cast<const Device*>(self))
+                ->start({nullptr, out, left, right, count, &done});
+        };
+    }
+    struct Work {
+        Device* device;
+        void* out;
+        const void *left, *right;
+        size_t count;
+        coll::Completion* done;
+    };
+    bool start(Work work) {
+        if (refuses > 0 && started % refuses == 0) return ++started, false;
+        work.device = this;
+        works.push_back(work);
+        world->at(
+            world->now() + 3e4 * world->random().unit(),
+            [](void* context, uint64_t) {
+                auto& own = *static_cast<Work*>(context);
+                own.device->end(own);
+            },
+            &works.back(), static_cast<uint64_t>(started));
+        ++started;
+        return true;
+    }
+    void end(const Work& work) {
+        bool in_place = work.out == work.left || work.out == work.right;
+        if (ended++ == fails_at) {
+            lost = in_place;
+            std::memset(work.out, 0xa5, work.count * element);
+            Error error{Code::data_lost, "The simulated device failed", -1, 0};
+            return work.done->function(work.done, &error);
+        }
+        if (work.out == work.right) cpu->into(cpu, work.out, work.left, work.count);
+        else cpu->to(cpu, work.out, work.left, work.right, work.count);
+        work.done->function(work.done, nullptr);
+    }
+
+    const coll::Reducer* cpu;
+    sim::World* world = nullptr;
+    std::deque<Work> works;
+    size_t element = 8;
+    int started = 0, ended = 0;
+    int refuses = 0;    // every so many-th
+    int fails_at = -1;  // which of its reductions
+    bool lost = false;  // failed, and an operand was overwritten
+};
 
 class Faulty : public ::testing::TestWithParam<const coll::Algorithm*> {
 protected:
     // Runs the row on p ranks; the outcome of each, and whether its result is right.
-    void run(int p, sim::Faults faults, uint64_t seed, double rendezvous = 0.3) {
+    void run(int p, sim::Faults faults, uint64_t seed, double rendezvous = 0.3,
+             int failing_device = -1) {
         Case c;
         c.algorithm = GetParam();
         c.p = p, c.count = 33, c.seed = seed;
@@ -34,7 +91,16 @@ protected:
         options.nodes = setup.nodes;
         options.faults = faults;
         options.rendezvous_chance = rendezvous;
+        options.revokes = !with_devices_;
         sim::ScheduleWorld world(seed, options);
+        devices_.assign(with_devices_ ? static_cast<size_t>(p) : 0, Device(setup.reducer));
+        for (int r = 0; r < p && with_devices_; ++r) {
+            Device& device = devices_[static_cast<size_t>(r)];
+            device.world = &world.world();
+            device.refuses = r % 3 ? 0 : 4;
+            if (r == failing_device) device.fails_at = static_cast<int>(seed % 3);
+            bindings[static_cast<size_t>(r)].reducer = &device;
+        }
         outcomes_ = world.run(schedules, bindings);
         time_ = world.makespan();
         right_.clear();
@@ -42,6 +108,8 @@ protected:
             right_.push_back(std::equal(setup.expected[r].begin(), setup.expected[r].end(),
                                         setup.buffers[r].result.begin()));
     }
+    bool with_devices_ = false;
+    std::vector<Device> devices_;
     bool legal_ = false;
     sim::Time time_ = 0;
     std::vector<sim::Outcome> outcomes_;
@@ -93,6 +161,44 @@ TEST_P(Faulty, a_dead_rank_ends_the_others) {
         }
     }
     EXPECT_GT(failed, 0);
+}
+
+// Reductions by devices that take their time end right; when one fails, nobody hangs, who is told of
+// success has the right result, and where no operand was lost there is no error at all.
+TEST_P(Faulty, devices_reduce_and_one_fails) {
+    Random random(base_seed() ^ 0xde71ce);
+    with_devices_ = true;
+    int lost = 0, told = 0, reduced = 0, runs = 0;
+    for (int round = 0; round < 40; ++round) {
+        int p = random.between(2, 12);
+        sim::Faults faults;
+        faults.jitter_ns = 2e4 * random.unit();
+        int failing = round % 4 == 0 ? -1 : static_cast<int>(random.below(p));
+        run(p, faults, random.next(), random.unit(), failing);
+        if (!legal_) continue;
+        ++runs;
+        bool any_lost = false;
+        for (const Device& device : devices_) any_lost |= device.lost, reduced += device.ended;
+        lost += any_lost;
+        for (int r = 0; r < p; ++r) {
+            ASSERT_EQ(outcomes_[r].completions, 1)
+                << "rank " << r << " of " << p << " POMONA_SEED=" << base_seed();
+            if (!outcomes_[r].error) {
+                ASSERT_TRUE(right_[r]) << "rank " << r << " POMONA_SEED=" << base_seed();
+                ASSERT_FALSE(devices_[r].lost);
+                continue;
+            }
+            ++told;
+            ASSERT_TRUE(any_lost) << "rank " << r << " POMONA_SEED=" << base_seed();
+            ASSERT_EQ(outcomes_[r].error->code, Code::data_lost);
+        }
+    }
+    EXPECT_GE(told, lost);
+    coll::Collective kind = GetParam()->collective;
+    bool reduces = kind == coll::Collective::reduce || kind == coll::Collective::allreduce ||
+                   kind == coll::Collective::reduce_scatter || kind == coll::Collective::scan ||
+                   kind == coll::Collective::exscan;
+    EXPECT_EQ(reduced > 0, reduces && runs > 0) << "no reduction went to a device";
 }
 
 std::vector<const coll::Algorithm*> all_rows() {

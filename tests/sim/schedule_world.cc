@@ -10,6 +10,7 @@ namespace pomona::sim {
 
 namespace {
 const Error kGone{Code::peer_gone, "The simulated peer died", -1, 0};
+const Error kLost{Code::data_lost, "A simulated peer lost its data", -1, 0};
 const Error kCancelled{Code::internal, "Withdrawn", -1, 0};
 
 uint64_t label(int kind, int from, int to, int slot) {
@@ -80,8 +81,8 @@ public:
     void recv(int peer, int slot, Bytes data, coll::Completion& receiving) override {
         ScheduleWorld& w = world_;
         if (w.network_.dead(rank_)) return;
-        if (w.options_.data)  // whoever reads too early or writes too late will notice
-            std::memset(data.data(), 0xa5, data.size());
+        // Whoever reads too early or writes too late will notice.
+        if (w.options_.data && !data.empty()) std::memset(data.data(), 0xa5, data.size());
         Meeting& meeting = meetings[key(peer, slot)];
         check(!meeting.receiving, rank_, peer, slot);
         meeting.target = data;
@@ -256,8 +257,9 @@ void ScheduleWorld::on_arrived(Message& message) {
 }
 
 void ScheduleWorld::deliver(Message& message, Meeting meeting) {
-    check(message.source.size() == meeting.target.size(), message.from, message.to, message.slot,
-          message.source.size(), meeting.target.size());
+    bool lost = message.source.empty() && !meeting.target.empty();
+    check(lost || message.source.size() == meeting.target.size(), message.from, message.to,
+          message.slot, message.source.size(), meeting.target.size());
     RankCarrier::read(message);
     if (options_.data && !message.payload.empty())
         std::memcpy(meeting.target.data(), message.payload.data(), message.payload.size());
@@ -265,7 +267,7 @@ void ScheduleWorld::deliver(Message& message, Meeting meeting) {
     coll::Completion* sending = std::exchange(message.sending, nullptr);
     recycle(&message);
     if (sending) sending->function(sending, nullptr);
-    meeting.receiving->function(meeting.receiving, nullptr);
+    meeting.receiving->function(meeting.receiving, lost ? &kLost : nullptr);
 }
 
 void ScheduleWorld::rank_done(int rank, const Error* error) {
@@ -276,7 +278,7 @@ void ScheduleWorld::rank_done(int rank, const Error* error) {
     if (outcome.time > makespan_) makespan_ = outcome.time;
     if (!error) return;
     outcome.error = *error;
-    if (!revoked_) {  // as a launcher would: one rank's error is soon everyone's
+    if (options_.revokes && !revoked_) {
         revoked_ = true;
         world_.at(
             world_.now() + options_.machine.far.latency_ns,

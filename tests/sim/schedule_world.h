@@ -21,6 +21,7 @@ struct ScheduleOptions {
     Faults faults;
     double rendezvous_chance = 0;  // a send is over only when the receiver has it
     double immediate_chance = 0;   // a send is over at once
+    bool revokes = true;           // one rank's error is soon everyone's, as a launcher would
     bool data = true;              // false: no bytes move, buffers need not exist
     double start_spread_ns = 0;    // ranks enter the collective within this time
 };
