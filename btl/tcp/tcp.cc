@@ -10,7 +10,9 @@
 #include "btl/tcp/interfaces.h"
 
 #include <algorithm>
+#include <poll.h>
 #include <unordered_map>
+#include <utility>
 
 namespace pomona {
 namespace {
@@ -20,6 +22,13 @@ using tcp::Socket;
 
 // The listener is looked at once in so many polls, and before sleep.
 constexpr int kPollsPerAccept = 256;
+// So many connections are read from without asking; of more, the kernel is asked which have bytes.
+constexpr size_t kAskEach = 3;
+
+// Interfaces that the user names are taken: ranks of one machine may live in network namespaces.
+bool loopback_only(const TcpOptions& options, const Params& params) {
+    return options.loopback_only && params.tcp_interfaces.empty();
+}
 
 class TcpTransport;
 
@@ -44,8 +53,9 @@ public:
     Nanoseconds deadline = 0;  // for the attempt to connect
     Nanoseconds retry_at = 0;
     std::unique_ptr<Connection> connection;
-    Error why{};        // when gone
-    bool told = false;  // the sink has been told
+    Error why{};          // when gone
+    bool told = false;    // the sink has been told
+    bool silent = false;  // look() found no bytes
 
 private:
     bool can_push(Push& why_not);
@@ -72,7 +82,7 @@ public:
     std::vector<std::byte> address() const override {
         tcp::Address own;
         own.port = listener_.port();
-        if (options_.loopback_only) own.hosts = {"127.0.0.1"};
+        if (loopback_only(options_, params_)) own.hosts = {"127.0.0.1"};
         else own.hosts = tcp::local_addresses(params_.tcp_interfaces);
         return tcp::write_address(own);
     }
@@ -89,8 +99,12 @@ public:
     int poll(Sink& sink, int most) override {
         if (++polls_ % kPollsPerAccept == 0 || !strangers_.empty()) accept_strangers();
         int moved = 0;
-        for (size_t i = 0; i < active_.size() && !sink.enough; ++i)
-            moved += serve(*active_[i], sink, most);
+        size_t number = active_.size();  // those that the sink adds come next time
+        if (number > kAskEach) look();
+        for (size_t i = 0; i < number && !sink.enough; ++i) {
+            TcpEndpoint& each = *active_[(polls_ + i) % number];  // nobody is always the last
+            if (!std::exchange(each.silent, false)) moved += serve(each, sink, most);
+        }
         std::erase_if(active_, [](TcpEndpoint* each) {
             return each->state == TcpEndpoint::State::gone && each->told;
         });
@@ -251,6 +265,17 @@ private:
 
     // ---- frames in
 
+    // Finds out in one system call which connections need not be read from.
+    void look() {
+        looks_.clear();
+        for (TcpEndpoint* each : active_) {
+            bool quiet = each->state == TcpEndpoint::State::up && !each->connection->has_output();
+            looks_.push_back({quiet ? each->connection->socket.descriptor() : -1, POLLIN, 0});
+        }
+        if (::poll(looks_.data(), static_cast<nfds_t>(looks_.size()), 0) < 0) return;
+        for (size_t i = 0; i < looks_.size(); ++i)
+            active_[i]->silent = looks_[i].fd >= 0 && looks_[i].revents == 0;
+    }
     // The number of frames handed on; at least 1 when bytes arrived.
     int serve(TcpEndpoint& peer, Sink& sink, int most) {
         if (peer.state == TcpEndpoint::State::gone) {
@@ -338,6 +363,7 @@ private:
     unsigned polls_ = 0;
     std::unordered_map<int, std::unique_ptr<TcpEndpoint>> endpoints_;  // by peer
     std::vector<TcpEndpoint*> active_;
+    std::vector<pollfd> looks_;
     std::vector<std::unique_ptr<Connection>> strangers_;  // accepted, not greeted yet
 };
 
@@ -425,8 +451,8 @@ Push TcpEndpoint::push_fill(const FrameHeader& header, size_t length, FillFuncti
 
 Result<std::unique_ptr<Transport>> make_tcp_transport(const Params& params, Counters& counters,
                                                       TcpOptions options) {
-    auto listener = TRY(
-        Socket::listen(options.loopback_only ? "127.0.0.1" : "0.0.0.0", params.tcp_socket_buffer));
+    auto listener = TRY(Socket::listen(loopback_only(options, params) ? "127.0.0.1" : "0.0.0.0",
+                                       params.tcp_socket_buffer));
     auto made =
         std::make_unique<TcpTransport>(params, counters, std::move(options), std::move(listener));
     TRY(made->begin());

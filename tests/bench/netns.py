@@ -112,6 +112,8 @@ def usable(say):
 
 def environment_of(library, link):
     env = library.environment("tcp")
+    if library.kind == "pomona":  # its launcher knows of one host only
+        env["POMONA_TCP_INTERFACES"] = ",".join(link.addresses)
     if library.kind == "mpich":
         env.pop("MPIR_CVAR_NOLOCAL", None)
     if library.kind == "openmpi":
