@@ -3,6 +3,7 @@
 #include "pmix/job_directory.h"
 
 #include "btl/base/format.h"
+#include "btl/base/shared_names.h"
 
 #include <cstdint>
 #include <cstdlib>
@@ -134,6 +135,8 @@ void remove_level(const std::string& path, int depth) {
             std::string_view name = entry->d_name;
             if (name == "." || name == "..") continue;
             std::string inner = path + "/" + entry->d_name;
+            if (std::string shared = shared_name_of(name); !shared.empty())
+                shm_unlink(shared.c_str());
             if (unlink(inner.c_str()) != 0 && depth > 0) remove_level(inner, depth - 1);
         }
         closedir(directory);

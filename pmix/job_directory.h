@@ -30,7 +30,8 @@ int sweep_job_directories();
 // another user or others may enter.
 Result<std::string> share_job_directory(const std::string& tag, std::string_view session);
 
-// Removes the directory and what is in it (sockets, files, a few levels of directories).
+// Removes the directory and what is in it (sockets, files, a few levels of directories), and the
+// shared memory that files in it tell of (btl/base/shared_names.h).
 void remove_job_directory(const std::string& path);
 
 // Removes /pomona-<tag>-* of this user.

@@ -1,6 +1,7 @@
 // btl/shm/segment.cc: shm_open, ftruncate, mmap.
 #include "btl/shm/segment.h"
 
+#include "btl/base/shared_names.h"
 #include "btl/base/system.h"
 
 #include <fcntl.h>
@@ -19,28 +20,39 @@ static Result<std::byte*> map(int descriptor, size_t size) {
     return static_cast<std::byte*>(data);
 }
 
-Result<Segment> Segment::create(const std::string& name, size_t size) {
+// A job whose directory takes no file is one that leaves its memory behind when it is killed.
+static std::string leave_note(const std::string& directory, const std::string& name) {
+    if (directory.empty()) return {};
+    std::string note = shared_note(directory, name);
+    int descriptor = open(note.c_str(), O_CREAT | O_WRONLY | O_CLOEXEC, 0600);
+    if (descriptor < 0) return {};
+    close(descriptor);
+    return note;
+}
+
+Result<Segment> Segment::create(const std::string& name, size_t size,
+                                const std::string& directory) {
+    Segment made(nullptr, size, name, leave_note(directory, name));  // removes both on failure
     int descriptor = shm_open(name.c_str(), O_CREAT | O_EXCL | O_RDWR, 0600);
     if (descriptor < 0 && errno == EEXIST) {
         shm_unlink(name.c_str());
         descriptor = shm_open(name.c_str(), O_CREAT | O_EXCL | O_RDWR, 0600);
     }
-    if (descriptor < 0) return os_error(Code::out_of_memory, "Cannot make shared memory");
+    if (descriptor < 0) {
+        Error error = os_error(Code::out_of_memory, "Cannot make shared memory");
+        made.owned_name_.clear();  // another's
+        return error;
+    }
     if (ftruncate(descriptor, static_cast<off_t>(size)) != 0) {
         Error error =
             os_error(Code::out_of_memory, this_system == System::macos
                                               ? "Cannot size shared memory"
                                               : "Cannot size shared memory (is /dev/shm full?)");
         close(descriptor);
-        shm_unlink(name.c_str());
         return error;
     }
-    auto data = map(descriptor, size);
-    if (!data.ok()) {
-        shm_unlink(name.c_str());
-        return data.error();
-    }
-    return Segment(*data, size, name);
+    made.data_ = TRY(map(descriptor, size));
+    return made;
 }
 
 Result<Segment> Segment::open(const std::string& name) {
@@ -58,23 +70,31 @@ Result<Segment> Segment::open(const std::string& name) {
         return Error{Code::refused, "Shared memory belongs to another user"};
     }
     auto size = static_cast<size_t>(status.st_size);
-    return Segment(TRY(map(descriptor, size)), size, "");
+    return Segment(TRY(map(descriptor, size)), size, "", "");
 }
 
 Segment::Segment(Segment&& other) noexcept
     : data_(std::exchange(other.data_, nullptr)), size_(std::exchange(other.size_, 0)),
-      owned_name_(std::exchange(other.owned_name_, {})) {}
+      owned_name_(std::exchange(other.owned_name_, {})), note_(std::exchange(other.note_, {})) {}
 
 Segment& Segment::operator=(Segment&& other) noexcept {
     std::swap(data_, other.data_);
     std::swap(size_, other.size_);
     std::swap(owned_name_, other.owned_name_);
+    std::swap(note_, other.note_);
     return *this;
 }
 
 Segment::~Segment() {
     if (data_) munmap(data_, size_);
+    unlink();
+}
+
+void Segment::unlink() {
     if (!owned_name_.empty()) shm_unlink(owned_name_.c_str());
+    if (!note_.empty()) ::unlink(note_.c_str());  // after the memory's name
+    owned_name_.clear();
+    note_.clear();
 }
 
 }  // namespace pomona

@@ -13,8 +13,10 @@ namespace pomona {
 class Segment {
 public:
     // Makes a new segment of `size` zero bytes, readable by this user only. A stale one of the
-    // same name (from a job that was killed) is replaced.
-    static Result<Segment> create(const std::string& name, size_t size);
+    // same name (from a job that was killed) is replaced. While the name stands, a file in
+    // `directory`, the job's, tells of it (btl/base/shared_names.h).
+    static Result<Segment> create(const std::string& name, size_t size,
+                                  const std::string& directory = {});
     // Maps an existing one whole. Error{not_found} when it is not there (yet).
     static Result<Segment> open(const std::string& name);
 
@@ -23,15 +25,19 @@ public:
     Segment& operator=(Segment&& other) noexcept;
     ~Segment();  // unmaps; the creator also removes the name
 
+    // Removes the name: all who need the segment have opened it.
+    void unlink();
+
     std::byte* data() const { return data_; }
     size_t size() const { return size_; }
 
 private:
-    Segment(std::byte* data, size_t size, std::string owned_name)
-        : data_(data), size_(size), owned_name_(std::move(owned_name)) {}
+    Segment(std::byte* data, size_t size, std::string owned_name, std::string note)
+        : data_(data), size_(size), owned_name_(std::move(owned_name)), note_(std::move(note)) {}
     std::byte* data_ = nullptr;
     size_t size_ = 0;
-    std::string owned_name_;  // empty when another process made it
+    std::string owned_name_;  // empty when another process made it, or unlinked
+    std::string note_;        // the file that tells of it
 };
 
 }  // namespace pomona

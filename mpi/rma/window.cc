@@ -54,7 +54,7 @@ int Window::share_memory(bool contiguous, const char** reason) {
     if (comm_->rank() == 0) {
         made = shared_memory_has_room(total);
         if (made) {
-            auto created = Segment::create(name, total);
+            auto created = Segment::create(name, total, comm_->process.job().directory);
             if (created.ok()) segment_ = std::move(*created);
             else made = 0;
         }
@@ -72,6 +72,7 @@ int Window::share_memory(bool contiguous, const char** reason) {
         *reason = "there is not enough shared memory, or it cannot be mapped (is /dev/shm full?)";
         return MPI_ERR_NO_MEM;
     }
+    segment_.unlink();  // all have it: nothing is left behind, however they end
     for (size_t i = 0; i < parts_.size(); ++i) parts_[i].direct = segment_.data() + offsets[i];
     base_ = parts_[static_cast<size_t>(comm_->rank())].direct;
     shared_ = true;

@@ -227,8 +227,12 @@ class Leftovers(unittest.TestCase):
             for tag in ("swept000", "locked00"):
                 open(os.path.join(names[tag], "lock"), "w").close()
             open(os.path.join(names["swept000"], "mpirun.sock"), "w").close()
+            # A name that only a file in the directory tells of, as where names cannot be listed.
+            told = f"/dev/shm/pomona-told-{os.getpid()}"
+            open(os.path.join(names["swept000"], "shm." + os.path.basename(told)), "w").close()
             if os.path.isdir("/dev/shm"):
                 open(shared, "w").close()
+                open(told, "w").close()
             with open(os.path.join(names["locked00"], "lock")) as held:
                 fcntl.flock(held, fcntl.LOCK_EX)
                 result = run("-n", 1, "--verbose", "true", env=clean_environment(TMPDIR=place))
@@ -236,6 +240,7 @@ class Leftovers(unittest.TestCase):
                 self.assertEqual(sorted(os.listdir(place)),
                                  sorted(os.path.basename(names[t]) for t in ("locked00", "nolock00")))
             self.assertFalse(os.path.exists(shared))
+            self.assertFalse(os.path.exists(told))
             self.assertIn("removed what 1 killed job had left", result.stderr)
 
     def test_a_living_job_is_not_swept(self):

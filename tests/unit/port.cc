@@ -3,7 +3,9 @@
 // the functions that decide.
 #include "btl/base/advice.h"
 #include "btl/base/result.h"
+#include "btl/base/shared_names.h"
 #include "btl/base/thread_role.h"
+#include "btl/shm/segment.h"
 #include "btl/tcp/interfaces.h"
 
 #include <gtest/gtest.h>
@@ -11,7 +13,9 @@
 #include <cerrno>
 #include <thread>
 
+#include <cstdlib>
 #include <pthread.h>
+#include <unistd.h>
 
 using namespace pomona;
 using namespace pomona::tcp;
@@ -94,4 +98,31 @@ TEST(thread_role, progress_threads_are_named) {
         pthread_getname_np(pthread_self(), name, sizeof name);
     }).join();
     EXPECT_STREQ(name, "pomona-progress");
+}
+
+// A name stands as short as it may, and a file tells of it as long as it stands.
+TEST(shared_memory, is_told_of_in_the_job_directory_while_it_has_a_name) {
+    char directory[] = "/tmp/pomona-names-XXXXXX";
+    ASSERT_NE(mkdtemp(directory), nullptr);
+    std::string name = "/pomona-" + std::to_string(getpid()) + "-w1";
+    std::string note = shared_note(directory, name);
+    EXPECT_EQ(shared_name_of(note.substr(note.rfind('/') + 1)), name);
+    for (const char* other : {"lock", "shm.", "shm.other", "bell-0"})
+        EXPECT_EQ(shared_name_of(other), "") << other;
+    {
+        auto made = Segment::create(name, 4096, directory);
+        ASSERT_TRUE(made.ok()) << made.error().text();
+        EXPECT_EQ(access(note.c_str(), F_OK), 0);
+        auto opened = Segment::open(name);
+        ASSERT_TRUE(opened.ok());
+        made->unlink();
+        EXPECT_NE(access(note.c_str(), F_OK), 0);
+        EXPECT_EQ(Segment::open(name).error().code, Code::not_found);
+        made->data()[7] = std::byte{42};
+        EXPECT_EQ(opened->data()[7], std::byte{42}) << "the memory went with its name";
+        auto again = Segment::create(name, 4096, directory);
+        ASSERT_TRUE(again.ok());
+    }
+    EXPECT_EQ(Segment::open(name).error().code, Code::not_found);
+    EXPECT_EQ(rmdir(directory), 0) << "a note was left behind";
 }
