@@ -9,6 +9,7 @@
 #include <cstdlib>
 #include <cstring>
 #include <string>
+#include <fcntl.h>
 #include <sys/socket.h>
 #include <sys/un.h>
 #include <unistd.h>
@@ -41,7 +42,8 @@ int connect_to(const std::string& directory) {
     sockaddr_un address{};
     address.sun_family = AF_UNIX;
     control_socket_path(directory).copy(address.sun_path, sizeof address.sun_path - 1);
-    int descriptor = socket(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK, 0);
+    int descriptor = socket(AF_UNIX, SOCK_STREAM, 0);
+    must(descriptor >= 0 && fcntl(descriptor, F_SETFL, O_NONBLOCK) == 0);
     must(connect(descriptor, reinterpret_cast<sockaddr*>(&address), sizeof address) == 0);
     return descriptor;
 }

@@ -103,10 +103,10 @@ public:
             meetings.erase(it);
             return done.function(&done, &kCancelled);
         }
-        for (Message& message : world_.message_store_) {
-            if (message.sending != &done) continue;
-            read(message);
-            message.sending = nullptr;
+        for (auto& message : world_.message_store_) {
+            if (message->sending != &done) continue;
+            read(*message);
+            message->sending = nullptr;
             return done.function(&done, &kCancelled);
         }
     }
@@ -163,7 +163,10 @@ ScheduleWorld::ScheduleWorld(uint64_t seed, ScheduleOptions options)
 ScheduleWorld::~ScheduleWorld() = default;
 
 ScheduleWorld::Message* ScheduleWorld::make_message() {
-    if (free_messages_.empty()) free_messages_.push_back(&message_store_.emplace_back());
+    if (free_messages_.empty()) {
+        message_store_.push_back(std::make_unique<Message>());
+        free_messages_.push_back(message_store_.back().get());
+    }
     Message* message = free_messages_.back();
     free_messages_.pop_back();
     message->world = this;

@@ -7,7 +7,6 @@
 #include "coll/cost.h"
 #include "coll/run.h"
 
-#include <deque>
 #include <memory>
 #include <optional>
 #include <vector>
@@ -72,7 +71,7 @@ private:
     uint64_t messages_ = 0;
     bool revoked_ = false;
     std::vector<Message*> free_messages_;
-    std::deque<Message> message_store_;
+    std::vector<std::unique_ptr<Message>> message_store_;
 };
 
 }  // namespace pomona::sim
