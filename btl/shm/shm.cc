@@ -305,8 +305,8 @@ Result<std::unique_ptr<Transport>> make_shm_transport(const Params& params, Coun
         return Error{Code::unsupported, "More than 256 ranks on one machine"};
     size_t size = sizeof(SegmentHeader) +
                   options.ranks.size() * ring_stride(params.shm_ring_slots, params.shm_ring_bytes);
-    Segment segment = TRY(Segment::create(segment_name(options.job_tag, options.index), size,
-                                          options.directory));
+    Segment segment =
+        TRY(Segment::create(segment_name(options.job_tag, options.index), size, options.directory));
     return std::unique_ptr<Transport>(
         new ShmTransport(params, counters, std::move(options), std::move(segment)));
 }
