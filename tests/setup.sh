@@ -46,8 +46,17 @@ install_packages() {  # with "tests": also what only the tests need
             fail "This script knows apt (Debian, Ubuntu) and Homebrew; tests/setup.sh lists the packages"
         apt_install build-essential cmake ninja-build pkg-config ccache libhwloc-dev libevent-dev libpmix-dev \
             libfmt-dev nlohmann-json3-dev libcli11-dev python3 python3-dev python3-venv
+        # Ubuntu 22.04's own g++ is 11.
+        if [ -z "${CXX-}" ] && [ "$(g++ -dumpversion | cut -d. -f1)" -lt 12 ]; then
+            apt_install g++-12
+            export CC=gcc-12 CXX=g++-12
+        fi
         if [ "${1-}" = tests ]; then
             apt_install libgtest-dev libgmock-dev libbenchmark-dev openmpi-bin iproute2 procps gdb clang
+            # The fuzzers' runtime, where it is a package of its own.
+            local runtime
+            runtime=libclang-rt-$(clang -dumpversion | cut -d. -f1)-dev
+            if apt-cache show "$runtime" > /dev/null 2>&1; then apt_install "$runtime"; fi
             # The check of the sources' form; skipped where this version is not to be had.
             if apt-cache show clang-format-14 > /dev/null 2>&1; then apt_install clang-format-14; fi
             # The kernels' arm64 forms, under qemu.
