@@ -81,6 +81,14 @@ public:
         (void)rest, (void)taken;
         return Push::gone;
     }
+    // Can this process read the peer's memory? Asked once there is a peer; tried, not guessed.
+    virtual bool pulls() { return false; }
+    // Reads target.size() bytes at `address` in the peer's address space, where pulls(). False when
+    // it cannot be done: then part of the target may have been written.
+    virtual bool pull(uint64_t address, Bytes target) {
+        (void)address, (void)target;
+        return false;
+    }
     const Caps& caps() const { return caps_; }
 
 protected:

@@ -6,6 +6,7 @@
 #include "btl/base/check.h"
 #include "btl/base/log.h"
 #include "btl/base/sleeper.h"
+#include "btl/shm/other_process.h"
 #include "btl/shm/ring.h"
 #include "btl/shm/segment.h"
 
@@ -29,6 +30,9 @@ struct alignas(kLine) SegmentHeader {
     uint64_t data_size;
     int64_t pid;
     uint32_t fences;  // 1: the owner fences for its senders before it sleeps
+    // Where this header lies in the owner's address space; whoever finds the magic number there can
+    // read the owner's memory.
+    uint64_t own_address;
     // One bit per local index: that rank writes to its ring here. Set once (seq_cst) after the
     // writer has mapped the segment; a late look by poll only delays.
     alignas(kLine) std::atomic<uint64_t> writers[kLocalMax / 64];
@@ -47,6 +51,11 @@ public:
     Push push(const FrameHeader& header, ConstBytes payload) override;
     Push push_fill(const FrameHeader& header, size_t length, FillFunction fill,
                    void* context) override;
+    bool pulls() override { return pulls_; }
+    bool pull(uint64_t address, Bytes target) override {
+        pulls_ = pulls_ && read_process(header_->pid, address, target);
+        return pulls_;
+    }
 
     bool died = false;
 
@@ -54,6 +63,7 @@ private:
     friend class ShmTransport;
     // Maps the peer's segment; false while it is not there yet.
     bool attach();
+    bool try_pulling();
     Push refuse();
     void finish(const FrameHeader& header, size_t length);
 
@@ -64,6 +74,7 @@ private:
     SegmentHeader* header_ = nullptr;
     std::optional<RingWriter> writer_;
     bool plain_ = false;  // the receiver fences for us
+    bool pulls_ = false;  // its memory can be read
 };
 
 size_t ring_stride(uint64_t slot_count, uint64_t data_size) {
@@ -86,6 +97,8 @@ public:
         header_->data_size = params.shm_ring_bytes;
         header_->pid = getpid();
         header_->fences = asymmetric_fence_available();
+        header_->own_address = reinterpret_cast<uint64_t>(header_);
+        if (params.shm_pull_min) allow_reading_by_siblings();
         for (size_t i = 0; i < options_.ranks.size(); ++i) readers_.emplace_back(inbound(i));
         endpoints_.resize(options_.ranks.size());
         header_->magic.store(kMagic, std::memory_order_release);
@@ -243,8 +256,19 @@ bool ShmEndpoint::attach() {
     writer_.emplace(RingMemory::at(segment_.data() + sizeof(SegmentHeader) + mine * stride,
                                    slot_count, data_size));
     plain_ = header->fences && asymmetric_fence_available();
+    if (try_pulling())
+        caps_.eager_max = std::min<size_t>(caps_.eager_max, transport_.params_.shm_pull_min - 1);
     header->writers[mine / 64].fetch_or(uint64_t{1} << mine % 64, std::memory_order_seq_cst);
     return true;
+}
+
+bool ShmEndpoint::try_pulling() {
+    if (!transport_.params_.shm_pull_min) return false;
+    uint64_t magic = 0;
+    uint64_t address = header_->own_address + offsetof(SegmentHeader, magic);
+    return pulls_ = read_process(header_->pid, address,
+                                 {reinterpret_cast<std::byte*>(&magic), sizeof(magic)}) &&
+                    magic == kMagic;
 }
 
 Push ShmEndpoint::refuse() {

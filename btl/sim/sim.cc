@@ -4,6 +4,7 @@
 #include "btl/base/check.h"
 
 #include <algorithm>
+#include <cstring>
 
 namespace pomona::sim {
 
@@ -35,6 +36,10 @@ private:
                        void* context) override {
             return fabric_.push(path_, header, length, {}, fill, context);
         }
+        bool pulls() override { return fabric_.options_.pulls; }
+        bool pull(uint64_t address, Bytes target) override {
+            return fabric_.pull(path_, address, target);
+        }
 
     private:
         Fabric& fabric_;
@@ -49,7 +54,7 @@ private:
 Fabric::Fabric(uint64_t seed, FabricOptions options)
     : options_(options), world_(seed),
       network_(world_, options.ranks, options.nodes, options.near, options.far, options.faults),
-      inboxes_(static_cast<size_t>(options.ranks)),
+      inboxes_(static_cast<size_t>(options.ranks)), retry_at_(static_cast<size_t>(options.ranks)),
       lives_(static_cast<size_t>(options.ranks), Life::outside) {
     for (int from = 0; from < options.ranks; ++from)
         for (int to = 0; to < options.ranks; ++to)
@@ -64,6 +69,30 @@ std::unique_ptr<Transport> Fabric::make_transport(int rank) {
 
 // ---- frames
 
+// `path`: to the peer. The memory of a rank that is over is no more.
+bool Fabric::pull(const Path& path, uint64_t address, Bytes target) {
+    if (lives_[static_cast<size_t>(path.to)] == Life::over || stuck_) return false;
+    if (world_.random().chance(options_.pull_failure_chance)) {
+        std::memset(target.data(), 0x55, target.size() / 2);
+        return false;
+    }
+    std::memcpy(target.data(), reinterpret_cast<const void*>(address), target.size());
+    return true;
+}
+
+// The rank will want to try again although nothing arrives for it. Once for all its paths: else each
+// of several full ones would make an event at every turn, and time would hardly pass.
+void Fabric::wake_later(size_t rank) {
+    if (retry_at_[rank] > world_.now()) return;
+    retry_at_[rank] = world_.now() + options_.near.latency_ns;
+    world_.at(
+        retry_at_[rank],
+        [](void* context, uint64_t rank) {
+            static_cast<Fabric*>(context)->wake(static_cast<int>(rank));
+        },
+        this, rank);
+}
+
 Push Fabric::push(Path& path, const FrameHeader& header, size_t length, ConstBytes payload,
                   FillFunction fill, void* context) {
     check(length <= options_.fragment_max, length);
@@ -71,13 +100,7 @@ Push Fabric::push(Path& path, const FrameHeader& header, size_t length, ConstByt
     if (path.told_gone || stuck_) return Push::gone;
     bool full = path.flying.size() + path.landing.size() + path.unread >= options_.window;
     if (full || world_.random().chance(options_.busy_chance)) {
-        // The rank will want to try again although nothing arrives for it.
-        world_.at(
-            world_.now() + options_.near.latency_ns,
-            [](void* context, uint64_t rank) {
-                static_cast<Fabric*>(context)->wake(static_cast<int>(rank));
-            },
-            this, from);
+        wake_later(from);
         return Push::busy;
     }
     if (lives_[to] == Life::over) return Push::sent;  // nobody will read it

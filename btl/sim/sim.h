@@ -24,6 +24,8 @@ struct FabricOptions {
     size_t fragment_max = 65536;
     size_t window = 64;      // frames under way from one rank to another before push says busy
     double busy_chance = 0;  // a push is refused without a reason, as full rings do
+    bool pulls = false;      // ranks can read one another's memory
+    double pull_failure_chance = 0;  // how often that fails, with half of it written
 };
 
 // What the transports of one job share.
@@ -64,9 +66,11 @@ private:
     Path& path(int from, int to) { return paths_[static_cast<size_t>(from * options_.ranks + to)]; }
     Push push(Path& path, const FrameHeader& header, size_t length, ConstBytes payload,
               FillFunction fill, void* context);
+    bool pull(const Path& path, uint64_t address, Bytes target);
     int poll(int rank, Sink& sink, int most);
     void head_reached(Path& path);
     void landed(Path& path);
+    void wake_later(size_t rank);
     void wake(int rank);
     void pass_turn(int rank, std::unique_lock<std::mutex>& lock);
     int choose_next();
@@ -76,6 +80,7 @@ private:
     Network network_;
     std::vector<Path> paths_;
     std::vector<std::deque<Frame>> inboxes_;
+    std::vector<Time> retry_at_;  // when a rank with a full path looks again, by rank
     std::vector<Life> lives_;
     bool stuck_ = false;
     bool threads_ = false;

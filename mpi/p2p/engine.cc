@@ -1,39 +1,22 @@
 // mpi/p2p/engine.cc: sends, receives, probes and the frames they cause.
-// How messages travel: mpi/p2p/header.h. Waiting and threads: mpi/p2p/progress.cc.
+// How messages travel: mpi/p2p/header.h. Large ones: mpi/p2p/large.cc. Waiting and threads:
+// mpi/p2p/progress.cc.
 #include "mpi/p2p/engine.h"
 
 #include "btl/base/check.h"
 #include "btl/base/log.h"
 #include "mpi/object/communicator.h"
-#include "mpi/object/datatype.h"
+#include "mpi/p2p/user_buffer.h"
 
 #include <cstring>
 
 namespace pomona {
 
-// ---- data in and out of user buffers
-
-static std::byte* address(const Data& data, size_t offset) {
-    return static_cast<std::byte*>(data.buffer) + data.type->true_lb() + offset;
-}
-
-static Data data_of(const P2pRequest& request) {
-    return {request.buffer, request.count, request.type};
-}
-
-static void unpack(const P2pRequest& recv, size_t offset, ConstBytes payload) {
-    if (payload.empty()) return;
-    if (!recv.type || recv.type->contiguous()) {
-        std::byte* target = recv.type ? address(data_of(recv), offset)
-                                      : static_cast<std::byte*>(recv.buffer) + offset;
-        std::memcpy(target, payload.data(), payload.size());
-        return;
-    }
-    recv.type->unpack(recv.buffer, recv.count, offset, payload);
+static std::byte* start_of(const Data& data) {
+    return static_cast<std::byte*>(data.buffer) + data.type->true_lb();
 }
 
 // ---- set-up
-
 
 void Engine::attach(int job_size, std::vector<Transport*> transports, Sleeper* sleeper,
                     ConnectFunction connect) {
@@ -147,7 +130,7 @@ Outcome Engine::send(Communicator& comm, Data data, Envelope to, SendMode mode) 
         if (mode != SendMode::synchronous && bytes < peer.eager_limit && peer.backlog.empty() &&
             peer.endpoint && data.type->contiguous()) {
             Header header{comm.context(), comm.rank(), to.tag, bytes, FrameKind::eager, 0, 0};
-            if (peer.endpoint->push(header.pack(), {address(data, 0), bytes}) == Push::sent) {
+            if (peer.endpoint->push(header.pack(), {start_of(data), bytes}) == Push::sent) {
                 count(counters_.messages_sent);
                 count(counters_.bytes_sent, bytes);
                 return {};
@@ -225,16 +208,7 @@ void Engine::begin_send(P2pRequest& send) {
 Push Engine::push_message(Peer& peer, P2pRequest& send) {
     Header header{send.context, send.source, send.tag, send.bytes, FrameKind::eager, 0, 0};
     if (send.bytes < peer.eager_limit) return push_eager(peer, send, header);
-    if (!send.token) send.token = operations_.add(&send);
-    header.kind = FrameKind::rts;
-    header.token = send.token;
-    Push push = peer.endpoint->push(header.pack(), {});
-    if (push == Push::sent) {
-        send.asked = true;
-        count(counters_.messages_sent);
-        count(counters_.rendezvous_started);
-    }
-    return push;
+    return push_question(peer, send);
 }
 
 Push Engine::push_eager(Peer& peer, P2pRequest& send, Header header) {
@@ -243,10 +217,8 @@ Push Engine::push_eager(Peer& peer, P2pRequest& send, Header header) {
         header.token = send.token;
     }
     Push push;
-    if (!send.type || send.type->contiguous()) {
-        const std::byte* from =
-            send.type ? address(data_of(send), 0) : static_cast<const std::byte*>(send.buffer);
-        push = peer.endpoint->push(header.pack(), {from, send.bytes});
+    if (is_plain(send)) {
+        push = peer.endpoint->push(header.pack(), {byte_at(send, 0), send.bytes});
     } else {
         push = peer.endpoint->push_fill(
             header.pack(), send.bytes,
@@ -293,9 +265,10 @@ void Engine::push_control(Peer& peer, const Header& header) {
 // Pushes what waits for one peer; true when something moved.
 bool Engine::drain(Peer& peer) {
     bool moved = false;
+    if (!peer.pulls.empty()) moved = drain_pulls(peer);
     // A fragment under way lets nothing else pass.
     if (P2pRequest* send = peer.streams.front(); send && send->rest) {
-        moved = drain_streams(peer);
+        moved |= drain_streams(peer);
         if (peer.gone || (peer.streams.front() && peer.streams.front()->rest)) return moved;
     }
     while (!peer.control.empty()) {
@@ -315,54 +288,6 @@ bool Engine::drain(Peer& peer) {
         moved = true;
     }
     return drain_streams(peer) || moved;
-}
-
-// Pushes the next piece of a stream, or more of the one under way; `taken`: its bytes that left.
-Push Engine::push_piece(Peer& peer, P2pRequest& send, size_t& taken) {
-    size_t fragment_max = peer.endpoint ? peer.endpoint->caps().fragment_max : 0;
-    size_t length = send.rest ? send.rest : std::min(fragment_max, send.accepted - send.offset);
-    if (send.type && !send.type->contiguous()) {
-        Header header{send.remote_token, 0, 0, length, FrameKind::data, 0, send.offset};
-        taken = length;
-        return peer.endpoint->push_fill(
-            header.pack(), length,
-            [](void* context, Bytes target) {
-                auto* request = static_cast<P2pRequest*>(context);
-                request->type->pack(request->buffer, request->count, request->offset, target);
-            },
-            &send);
-    }
-    const std::byte* base =
-        send.type ? address(data_of(send), 0) : static_cast<const std::byte*>(send.buffer);
-    ConstBytes piece{base + send.offset, length};
-    if (send.rest) {
-        Push push = peer.endpoint->push_rest(piece, taken);
-        if (push == Push::sent) send.rest -= taken;
-        return push;
-    }
-    Header header{send.remote_token, 0, 0, length, FrameKind::data, 0, send.offset};
-    Push push = peer.endpoint->push_part(header.pack(), piece, taken);
-    if (push == Push::sent) send.rest = length - taken;
-    return push;
-}
-
-bool Engine::drain_streams(Peer& peer) {
-    bool moved = false;
-    while (P2pRequest* send = peer.streams.front()) {
-        size_t taken = 0;
-        Push push = push_piece(peer, *send, taken);
-        if (push == Push::busy) return moved;
-        if (push == Push::gone) return fail_peer(peer), true;
-        moved = true;
-        send->offset += taken;
-        count(counters_.bytes_sent, taken);
-        if (send->rest) return moved;  // nothing else can be pushed to this peer now
-        // One large message after the other; small ones and control frames pass between fragments.
-        if (send->offset < send->accepted) continue;
-        List<P2pRequest>::remove(send);
-        sent(*send);
-    }
-    return moved;
 }
 
 // ---- receives
@@ -414,14 +339,13 @@ void Engine::begin_recv(P2pRequest& recv) {
 }
 
 void Engine::deliver_kept(P2pRequest& recv, Message& message) {
-    size_t length = message.header.kind == FrameKind::eager ? message.header.length : 0;
     Peer& peer = *message.peer;
-    peer.unexpected_bytes -= length + sizeof(Message);
+    peer.unexpected_bytes -= message.length + sizeof(Message);
     if (peer.held_back && peer.unexpected_bytes < params_.unexpected_max / 2) {
         peer.held_back = false;
         push_control(peer, {0, 0, 0, 0, FrameKind::resume, 0, 0});
     }
-    deliver(recv, *message.peer, message.header, {message.bytes, length});
+    deliver(recv, *message.peer, message.header, {message.bytes, message.length});
 }
 
 // A message and its receive have met.
@@ -451,9 +375,7 @@ void Engine::deliver(P2pRequest& recv, Peer& peer, const Header& header, ConstBy
         return;
     }
     recv.accepted = taken;
-    if (taken != 0) recv.token = operations_.add(&recv);
-    push_control(peer, {recv.token, 0, 0, taken, FrameKind::cts, 0, header.token});
-    if (taken == 0) finish_p2p(recv);
+    answer(recv, peer, header, payload);
 }
 
 // ---- completion
@@ -575,17 +497,6 @@ void Engine::cancel_step(uint64_t context, coll::Completion& done) {
 
 // ---- frames
 
-std::byte* Engine::place(int, const FrameHeader& frame, size_t length) {
-    auto header = parse(frame, length);
-    if (!header || header->kind != FrameKind::data) return nullptr;
-    P2pRequest* recv = operations_.find(header->context);
-    if (!recv || recv->is_send || header->token > recv->accepted ||
-        length > recv->accepted - header->token || (recv->type && !recv->type->contiguous()))
-        return nullptr;
-    return recv->type ? address(data_of(*recv), header->token)
-                      : static_cast<std::byte*>(recv->buffer) + header->token;
-}
-
 inline void Engine::arrive_message(Peer& peer, const Header& header, ConstBytes payload) {
     count(counters_.messages_received);
     count(counters_.bytes_received, payload.size());
@@ -597,6 +508,7 @@ inline void Engine::arrive_message(Peer& peer, const Header& header, ConstBytes 
     message->header = header;
     message->peer = &peer;
     if (!payload.empty()) {
+        message->length = payload.size();
         message->bytes = static_cast<std::byte*>(std::malloc(payload.size()));
         if (!message->bytes) never("Out of memory for an unexpected message");
         std::memcpy(message->bytes, payload.data(), payload.size());
@@ -620,6 +532,7 @@ void Engine::arrive(int rank, const FrameHeader& frame, ConstBytes payload) {
     case FrameKind::rts: return arrive_message(peer, *header, payload);
     case FrameKind::cts: return arrive_cts(peer, *header);
     case FrameKind::data: return arrive_data(peer, *header, payload);
+    case FrameKind::pulled: return arrive_pulled(peer, *header);
     case FrameKind::hold: peer.eager_limit = 0; return;
     case FrameKind::resume: peer.eager_limit = peer.eager_limit_open; return;
     case FrameKind::ack: {
@@ -629,34 +542,6 @@ void Engine::arrive(int rank, const FrameHeader& frame, ConstBytes payload) {
         return sent(*send);
     }
     }
-}
-
-void Engine::arrive_cts(Peer& peer, const Header& header) {
-    P2pRequest* send = operations_.find(header.token);
-    if (!send || !send->is_send || send->peer != &peer || header.length > send->bytes)
-        return protocol_error(peer, "A go-ahead names no send");
-    send->remote_token = header.context;
-    send->accepted = header.length;
-    send->matched = true;
-    if (send->accepted == 0) return sent(*send);
-    peer.streams.push_back(send);
-    queue(peer);
-    if (peer.control.empty() && peer.backlog.empty()) drain_streams(peer);
-}
-
-void Engine::arrive_data(Peer& peer, const Header& header, ConstBytes payload) {
-    P2pRequest* recv = operations_.find(header.context);
-    if (!recv || recv->is_send || recv->peer != &peer || header.token > recv->accepted ||
-        payload.size() > recv->accepted - header.token || payload.empty())
-        return protocol_error(peer, "A fragment names no receive");
-    count(counters_.bytes_received, payload.size());
-    bool placed =
-        (!recv->type || recv->type->contiguous()) &&
-        payload.data() == (recv->type ? address(data_of(*recv), header.token)
-                                      : static_cast<std::byte*>(recv->buffer) + header.token);
-    if (!placed) unpack(*recv, header.token, payload);
-    recv->offset += payload.size();
-    if (recv->offset == recv->accepted) finish_p2p(*recv);
 }
 
 // ---- failure
@@ -708,6 +593,7 @@ void Engine::fail_peer(Peer& peer) {
     };
     fail_list(peer.backlog);
     fail_list(peer.streams);
+    fail_list(peer.pulls);
     // Failing one may end others (a schedule cancels its steps, a communicator goes), so the next one
     // is looked for anew each time.
     while (P2pRequest* lost = operation_with(peer)) fail(*lost, MPI_ERR_PROC_ABORTED, reason);

@@ -1,7 +1,8 @@
 // mpi/p2p/engine.h: moves messages: matching, eager and rendezvous, progress, waiting. The heart.
 // Idea: whoever waits polls. turn() looks at every transport once and moves what is queued; wait()
 // is the only function that blocks. One lock guards all of it, and only when threads share the
-// engine. Large messages ask first (rts), are told where to go (cts), and stream in fragments.
+// engine. Large messages ask first (rts); they are told where to go (cts) and stream in fragments, or
+// the receiver reads them from the sender's memory and says so (pulled).
 #pragma once
 
 #include "btl/base/counters.h"
@@ -196,8 +197,10 @@ private:
     bool connect(Peer& peer);
     Push push_message(Peer& peer, P2pRequest& send);
     Push push_eager(Peer& peer, P2pRequest& send, Header header);
+    Push push_question(Peer& peer, P2pRequest& send);
     void push_control(Peer& peer, const Header& header);
     bool drain(Peer& peer);
+    bool drain_pulls(Peer& peer);
     bool drain_streams(Peer& peer);
     Push push_piece(Peer& peer, P2pRequest& send, size_t& taken);
     void queue(Peer& peer);
@@ -211,6 +214,10 @@ private:
     void arrive_message(Peer& peer, const Header& header, ConstBytes payload);
     void arrive_cts(Peer& peer, const Header& header);
     void arrive_data(Peer& peer, const Header& header, ConstBytes payload);
+    void arrive_pulled(Peer& peer, const Header& header);
+    void answer(P2pRequest& recv, Peer& peer, const Header& header, ConstBytes where);
+    void accept(P2pRequest& recv, Peer& peer);
+    void measure(Peer& peer, const P2pRequest& recv, bool pulled);
     void deliver(P2pRequest& recv, Peer& peer, const Header& header, ConstBytes payload);
     void deliver_kept(P2pRequest& recv, Message& message);
     void protocol_error(Peer& peer, const char* what);

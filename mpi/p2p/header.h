@@ -4,9 +4,11 @@
 //   kind   context         source  tag  length             token
 //   eager  communicator    rank    tag  of the message     sender's operation when `sync`, else 0
 //   rts    communicator    rank    tag  of the message     sender's operation
+//          payload: none, or 8 bytes: where the data lies in the sender's memory
 //   cts    receiver's op   -       -    bytes accepted     sender's operation
 //   data   receiver's op   -       -    of this piece      offset of this piece
 //   ack    -               -       -    -                  sender's operation (synchronous send)
+//   pulled -               -       -    bytes read         sender's operation
 //   hold, resume: no fields. "Ask before you send anything", and the end of that (back-pressure).
 //
 // All integers little-endian. `rank` is the sender's rank in its local group.
@@ -25,7 +27,8 @@ enum class FrameKind : uint8_t {
     data = 4,
     ack = 5,
     hold = 6,
-    resume = 7
+    resume = 7,
+    pulled = 8
 };
 
 inline constexpr uint8_t kFlagSync = 1;
@@ -63,7 +66,7 @@ inline std::optional<Header> parse(const FrameHeader& frame, size_t payload) {
         if (out.length != payload || out.source < 0) return std::nullopt;
         return out;
     case FrameKind::rts:
-        if (payload != 0 || out.source < 0) return std::nullopt;
+        if ((payload != 0 && payload != sizeof(uint64_t)) || out.source < 0) return std::nullopt;
         return out;
     case FrameKind::data:
         if (out.length != payload) return std::nullopt;
@@ -72,6 +75,7 @@ inline std::optional<Header> parse(const FrameHeader& frame, size_t payload) {
     case FrameKind::ack:
     case FrameKind::hold:
     case FrameKind::resume:
+    case FrameKind::pulled:
         if (payload != 0) return std::nullopt;
         return out;
     }

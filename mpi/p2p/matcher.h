@@ -25,7 +25,9 @@ public:
 
     Header header;
     Peer* peer = nullptr;
-    std::byte* bytes = nullptr;    // eager payload, malloc'ed; null when empty or announced only
+    std::byte* bytes =
+        nullptr;        // payload, malloc'ed: of an eager message, or where a large one lies
+    size_t length = 0;  // of `bytes`
     Communicator* comm = nullptr;  // set by mprobe, for errors of the later mrecv
 };
 

@@ -37,6 +37,9 @@ public:
     uint64_t order = 0;   // receive: number of its posting, for matching in order
     uint64_t token = 0;   // own entry in the engine's table of operations, 0 when none
     uint64_t remote_token = 0;
+    uint64_t remote_address = 0;  // receive in Peer::pulls: where the data lies in the sender
+    Nanoseconds answered = 0;     // receive, if measured: when its message was answered
+    bool measured = false;        // receive: CopyChoice wants to know how long it takes
     Peer* peer = nullptr;
     bool matched = false;
     bool asked = false;   // send: the rts is out
@@ -68,7 +71,7 @@ protected:
     void leave_pool() {
         kind = Kind::request;
         reset();
-        is_send = matched = asked = exact = active = false;
+        is_send = matched = asked = exact = active = measured = false;
         mode = SendMode::standard;
         accepted = offset = rest = 0;
         token = remote_token = 0;

@@ -3,6 +3,7 @@
 
 #include "btl/base/list.h"
 #include "btl/transport.h"
+#include "mpi/p2p/copy_choice.h"
 
 #include <deque>
 
@@ -26,7 +27,11 @@ struct Peer {
     std::deque<FrameHeader> control;
     List<P2pRequest> backlog;
     List<P2pRequest> streams;
-    bool queued = false;  // in Engine's list of peers with something waiting
+    // Receives whose data is being read from this peer's memory, one after the other.
+    List<P2pRequest> pulls;
+    CopyChoice copy_choice;
+    Nanoseconds large_finished = 0;  // when the last measured message from here was over
+    bool queued = false;             // in Engine's list of peers with something waiting
 
     // Bytes of this peer's messages that wait here for their receive.
     size_t unexpected_bytes = 0;

@@ -45,7 +45,8 @@ bool Engine::turn() {
             peer->queued = false;
             if (!peer->endpoint || peer->gone) continue;
             moved |= drain(*peer);
-            if (!peer->control.empty() || !peer->backlog.empty() || !peer->streams.empty()) {
+            if (!peer->control.empty() || !peer->backlog.empty() || !peer->streams.empty() ||
+                !peer->pulls.empty()) {
                 if (!peer->queued) {
                     peer->queued = true;
                     queued_peers_.push_back(peer);

@@ -90,6 +90,8 @@ sim::FabricOptions random_network(Random& random, int ranks) {
     options.faults.reorder_chance = random.chance(0.5) ? 0.2 : 0;
     if (random.chance(0.3)) options.faults.slow_rank = static_cast<int>(random.below(ranks));
     options.busy_chance = random.chance(0.5) ? 0.2 : 0;
+    options.pulls = random.chance(0.5);
+    options.pull_failure_chance = random.chance(0.3) ? 0.2 : 0;
     options.window = 2 + random.below(64);
     options.eager_max = 64 + random.below(8192);
     return options;

@@ -6,6 +6,7 @@
 #include "btl/base/random.h"
 #include "btl/base/sleeper.h"
 #include "btl/self.h"
+#include "btl/shm/other_process.h"
 #include "btl/shm/shm.h"
 #include "btl/sim/sim.h"
 #include "btl/tcp/tcp.h"
@@ -14,6 +15,7 @@
 
 #include <cstdlib>
 #include <numeric>
+#include <sys/wait.h>
 #include <thread>
 #include <unistd.h>
 
@@ -78,6 +80,7 @@ struct World {
     static sim::FabricOptions stormy(int size) {
         sim::FabricOptions options;
         options.ranks = size;
+        options.pulls = true;
         options.faults.jitter_ns = 20000;
         options.faults.reorder_chance = 0.2;
         options.busy_chance = 0.1;
@@ -291,6 +294,59 @@ TEST_P(Contract, ranks_as_threads) {
             }
         });
     for (std::thread& thread : threads) thread.join();
+}
+
+// Goal: pull() reads what is there, or says that it cannot. Method: both ranks of this process.
+TEST_P(Contract, pulls_read_the_peer) {
+    bool alone = std::string(GetParam()) == "self";
+    World world(GetParam(), alone ? 1 : 2);
+    Endpoint& endpoint = world.endpoint(0, alone ? 0 : 1);
+    auto source = payload_of(7, 300'000);
+    std::vector<std::byte> target(source.size());
+    auto address = reinterpret_cast<uint64_t>(source.data());
+    bool read = endpoint.pull(address, target);
+    EXPECT_EQ(read, endpoint.pulls());
+    if (read) { EXPECT_EQ(target, source); }
+    bool local = std::string(GetParam()) == "shm" || std::string(GetParam()) == "sim";
+    EXPECT_EQ(read, local);
+}
+
+// Goal: another process's memory is read, what is not there is not, nor a process that is gone.
+// Method: a child that changes its copy of a buffer, says so, and stays until it has been read.
+TEST(OtherProcess, is_read_or_refused) {
+#if !defined(__linux__)
+    GTEST_SKIP() << "this system has no such call";
+#endif
+    auto data = payload_of(1, 1'000'000);
+    int said[2], over[2];
+    ASSERT_EQ(pipe(said), 0);
+    ASSERT_EQ(pipe(over), 0);
+    pid_t child = fork();
+    if (child == 0) {
+        allow_reading_by_siblings();
+        for (std::byte& each : data) each = ~each;
+        char byte = 0;
+        bool good = write(said[1], &byte, 1) == 1 && read(over[0], &byte, 1) == 1;
+        _exit(good ? 0 : 1);
+    }
+    char byte = 0;
+    ASSERT_EQ(read(said[0], &byte, 1), 1);
+    auto address = reinterpret_cast<uint64_t>(data.data());
+    std::vector<std::byte> target(data.size());
+    if (read_process(child, address, target)) {
+        for (std::byte& each : target) each = ~each;
+        EXPECT_EQ(target, data);
+    } else {
+        EXPECT_NE(geteuid(), 0u) << "root may read its children";
+    }
+    EXPECT_FALSE(read_process(child, 4096, target)) << "nothing is mapped there";
+    EXPECT_FALSE(read_process(child, ~uint64_t{0} - 4095, target));
+    EXPECT_EQ(write(over[1], &byte, 1), 1);
+    int status = 1;
+    EXPECT_EQ(waitpid(child, &status, 0), child);
+    EXPECT_EQ(status, 0);
+    EXPECT_FALSE(read_process(child, address, target)) << "the process is gone";
+    for (int end : {said[0], said[1], over[0], over[1]}) close(end);
 }
 
 // Goal: rule 6 for connections. Method: one end goes away; the other is told once, then refuses.

@@ -1,0 +1,56 @@
+// mpi/p2p/copy_choice.h: one copy or two for large messages between processes of one machine.
+// Idea: reading the sender's memory saves a copy, but only the receiver's core works, page by page;
+// through the ring both cores copy at once. Which is faster depends on the machine, on the length
+// and on whether the data is still in the sender's cache, so it is measured in use: a receiver keeps
+// the cost per byte of both ways by length, takes the cheaper one and now and then tries the other.
+#pragma once
+
+#include "btl/base/clock.h"
+
+#include <array>
+#include <bit>
+#include <cstddef>
+#include <cstdint>
+
+namespace pomona {
+
+class CopyChoice {
+public:
+    // Shorter ones are read: through the ring they would cost a question and an answer as well.
+    static constexpr size_t kMeasuredMin = 128 << 10;
+
+    // Should the next message of so many bytes be read from the sender's memory?
+    bool pull(size_t bytes) {
+        if (bytes < kMeasuredMin) return true;
+        Class& it = class_of(bytes);
+        uint32_t turn = it.messages++;
+        if (turn < 2 * kFirst) return turn < kFirst;
+        bool better = it.pulled <= it.streamed;
+        return turn % kRetry == 0 ? !better : better;
+    }
+    // `bytes`: at least kMeasuredMin.
+    void took(bool pulled, size_t bytes, Nanoseconds time) {
+        if (time <= 0) return;
+        float cost = static_cast<float>(time) / static_cast<float>(bytes);
+        Class& it = class_of(bytes);
+        float& known = pulled ? it.pulled : it.streamed;
+        // One that was interrupted must not decide for long: what is quicker counts at once.
+        known = known == 0 || cost < known ? cost : known + (cost - known) / 8;
+    }
+
+private:
+    static constexpr uint32_t kFirst = 4;   // messages tried each way first
+    static constexpr uint32_t kRetry = 64;  // then one in so many goes the other way
+    struct Class {
+        uint32_t messages = 0;
+        float pulled = 0, streamed = 0;  // nanoseconds per byte
+    };
+    // By powers of two from kMeasuredMin.
+    Class& class_of(size_t bytes) {
+        auto above = static_cast<size_t>(std::bit_width(bytes / kMeasuredMin)) - 1;
+        return classes_[above < classes_.size() ? above : classes_.size() - 1];
+    }
+    std::array<Class, 8> classes_{};
+};
+
+}  // namespace pomona

@@ -1,0 +1,187 @@
+// mpi/p2p/large.cc: messages that ask first (rendezvous): streams of fragments, and reading straight
+// from the sender's memory where the system lets the receiver do that (Endpoint::pull).
+// Idea: the rts of plain data says where it lies. The receiver answers `cts` (send it) or, having
+// read it, `pulled`; whenever reading fails it falls back to `cts`.
+#include "btl/base/check.h"
+#include "mpi/p2p/engine.h"
+#include "mpi/p2p/user_buffer.h"
+
+#include <algorithm>
+
+namespace pomona {
+
+// Read at a time: the engine looks at everything else in between.
+static constexpr size_t kPullPiece = 512 << 10;
+
+// ---- the sender's side
+
+// The question; says where plain data lies.
+Push Engine::push_question(Peer& peer, P2pRequest& send) {
+    if (!send.token) send.token = operations_.add(&send);
+    Header header{send.context, send.source, send.tag, send.bytes, FrameKind::rts, 0, send.token};
+    auto address = reinterpret_cast<uint64_t>(is_plain(send) ? byte_at(send, 0) : nullptr);
+    ConstBytes where{reinterpret_cast<const std::byte*>(&address), sizeof(address)};
+    bool readable = peer.endpoint->pulls() && address != 0;
+    Push push = peer.endpoint->push(header.pack(), readable ? where : ConstBytes{});
+    if (push == Push::sent) {
+        send.asked = true;
+        count(counters_.messages_sent);
+        count(counters_.rendezvous_started);
+    }
+    return push;
+}
+
+void Engine::arrive_cts(Peer& peer, const Header& header) {
+    P2pRequest* send = operations_.find(header.token);
+    if (!send || !send->is_send || send->peer != &peer || header.length > send->bytes)
+        return protocol_error(peer, "A go-ahead names no send");
+    send->remote_token = header.context;
+    send->accepted = header.length;
+    send->matched = true;
+    if (send->accepted == 0) return sent(*send);
+    peer.streams.push_back(send);
+    queue(peer);
+    if (peer.control.empty() && peer.backlog.empty()) drain_streams(peer);
+}
+
+// The receiver has read all it wants.
+void Engine::arrive_pulled(Peer& peer, const Header& header) {
+    P2pRequest* send = operations_.find(header.token);
+    if (!send || !send->is_send || send->peer != &peer || header.length > send->bytes)
+        return protocol_error(peer, "A message that was read names no send");
+    send->offset = send->accepted = header.length;
+    count(counters_.bytes_sent, header.length);
+    sent(*send);
+}
+
+// Pushes the next piece of a stream, or more of the one under way; `taken`: its bytes that left.
+Push Engine::push_piece(Peer& peer, P2pRequest& send, size_t& taken) {
+    size_t fragment_max = peer.endpoint ? peer.endpoint->caps().fragment_max : 0;
+    size_t length = send.rest ? send.rest : std::min(fragment_max, send.accepted - send.offset);
+    if (!is_plain(send)) {
+        Header header{send.remote_token, 0, 0, length, FrameKind::data, 0, send.offset};
+        taken = length;
+        return peer.endpoint->push_fill(
+            header.pack(), length,
+            [](void* context, Bytes target) {
+                auto* request = static_cast<P2pRequest*>(context);
+                request->type->pack(request->buffer, request->count, request->offset, target);
+            },
+            &send);
+    }
+    ConstBytes piece{byte_at(send, send.offset), length};
+    if (send.rest) {
+        Push push = peer.endpoint->push_rest(piece, taken);
+        if (push == Push::sent) send.rest -= taken;
+        return push;
+    }
+    Header header{send.remote_token, 0, 0, length, FrameKind::data, 0, send.offset};
+    Push push = peer.endpoint->push_part(header.pack(), piece, taken);
+    if (push == Push::sent) send.rest = length - taken;
+    return push;
+}
+
+bool Engine::drain_streams(Peer& peer) {
+    bool moved = false;
+    while (P2pRequest* send = peer.streams.front()) {
+        size_t taken = 0;
+        Push push = push_piece(peer, *send, taken);
+        if (push == Push::busy) return moved;
+        if (push == Push::gone) return fail_peer(peer), true;
+        moved = true;
+        send->offset += taken;
+        count(counters_.bytes_sent, taken);
+        if (send->rest) return moved;  // nothing else can be pushed to this peer now
+        // One large message after the other; small ones and control frames pass between fragments.
+        if (send->offset < send->accepted) continue;
+        List<P2pRequest>::remove(send);
+        sent(*send);
+    }
+    return moved;
+}
+
+// ---- the receiver's side
+
+// Answers the question of a message whose receive is there.
+void Engine::answer(P2pRequest& recv, Peer& peer, const Header& header, ConstBytes where) {
+    recv.remote_token = header.token;
+    if (where.size() == sizeof(recv.remote_address) && recv.accepted != 0 && is_plain(recv) &&
+        (peer.endpoint || connect(peer)) && peer.endpoint->pulls()) {
+        recv.measured = recv.accepted >= CopyChoice::kMeasuredMin;
+        if (recv.measured) recv.answered = clock_.now();
+        if (peer.copy_choice.pull(recv.accepted)) {
+            std::memcpy(&recv.remote_address, where.data(), sizeof(recv.remote_address));
+            peer.pulls.push_back(&recv);
+            if (peer.pulls.front() == &recv) drain_pulls(peer);
+            if (!peer.pulls.empty()) queue(peer);
+            return;
+        }
+    }
+    accept(recv, peer);
+}
+
+// Asks for the bytes.
+void Engine::accept(P2pRequest& recv, Peer& peer) {
+    if (recv.accepted != 0) recv.token = operations_.add(&recv);
+    push_control(peer, {recv.token, 0, 0, recv.accepted, FrameKind::cts, 0, recv.remote_token});
+    if (recv.accepted == 0) finish_p2p(recv);
+}
+
+// Reads a piece of the first message to be read; true when something moved.
+bool Engine::drain_pulls(Peer& peer) {
+    P2pRequest* recv = peer.pulls.front();
+    if (!recv) return false;
+    size_t length = std::min(kPullPiece, recv->accepted - recv->offset);
+    if (!peer.endpoint->pull(recv->remote_address + recv->offset,
+                             {byte_at(*recv, recv->offset), length})) {
+        // The system forbids it, or the peer is gone, which will be told otherwise.
+        while ((recv = peer.pulls.pop_front())) {
+            recv->offset = 0;
+            accept(*recv, peer);
+        }
+        return true;
+    }
+    recv->offset += length;
+    count(counters_.bytes_received, length);
+    if (recv->offset < recv->accepted) return true;
+    count(counters_.messages_pulled);
+    if (recv->measured) measure(peer, *recv, true);
+    List<P2pRequest>::remove(recv);
+    push_control(peer, {0, 0, 0, recv->accepted, FrameKind::pulled, 0, recv->remote_token});
+    finish_p2p(*recv);
+    return true;
+}
+
+// What the message took by itself: since it was answered, or the one before it was over.
+void Engine::measure(Peer& peer, const P2pRequest& recv, bool pulled) {
+    Nanoseconds now = clock_.now();
+    Nanoseconds begin = std::max(recv.answered, peer.large_finished);
+    peer.copy_choice.took(pulled, recv.accepted, now - begin);
+    peer.large_finished = now;
+}
+
+std::byte* Engine::place(int, const FrameHeader& frame, size_t length) {
+    auto header = parse(frame, length);
+    if (!header || header->kind != FrameKind::data) return nullptr;
+    P2pRequest* recv = operations_.find(header->context);
+    if (!recv || recv->is_send || header->token > recv->accepted ||
+        length > recv->accepted - header->token || !is_plain(*recv))
+        return nullptr;
+    return byte_at(*recv, header->token);
+}
+
+void Engine::arrive_data(Peer& peer, const Header& header, ConstBytes payload) {
+    P2pRequest* recv = operations_.find(header.context);
+    if (!recv || recv->is_send || recv->peer != &peer || header.token > recv->accepted ||
+        payload.size() > recv->accepted - header.token || payload.empty())
+        return protocol_error(peer, "A fragment names no receive");
+    count(counters_.bytes_received, payload.size());
+    bool placed = is_plain(*recv) && payload.data() == byte_at(*recv, header.token);
+    if (!placed) unpack(*recv, header.token, payload);
+    recv->offset += payload.size();
+    if (recv->offset < recv->accepted) return;
+    if (recv->measured) measure(peer, *recv, false);
+    finish_p2p(*recv);
+}
+
+}  // namespace pomona
