@@ -325,7 +325,8 @@ Summary tcp_rounds(Limits& l, int socket, size_t bytes, size_t answer, bool poll
         }
         return (now_us() - start) / double(count);
     };
-    double each = std::max(rounds(20), rounds(20));
+    uint64_t trial = bytes >= 1u << 20 ? 1 : 20;  // of MiBs, a slow link takes seconds
+    double each = std::max(rounds(trial), rounds(trial));
     uint64_t inner = each < 20 ? uint64_t(20 / each) + 1 : 1;
     size_t outer = samples_for(l.options.seconds * 1e6, each * double(inner), 5, 20000);
     if (l.options.repeat > 0) outer = size_t(l.options.repeat);

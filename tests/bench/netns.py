@@ -186,7 +186,13 @@ def bare_tcp(run, link, program, gigabits):
     try:
         client = link.inside(0, [program, "limits", "--tcp-client", link.addresses[1], "-t",
                                  str(run.args.time), "--json", str(report)])
-        done = subprocess.run(client, capture_output=True, text=True, timeout=run.args.timeout)
+        try:
+            done = subprocess.run(client, capture_output=True, text=True,
+                                  timeout=run.args.timeout)
+        except subprocess.TimeoutExpired:
+            run.failures.append(f"bare TCP over the {gigabits:g} Gb/s link: no end within "
+                                f"{run.args.timeout} s")
+            return
         if done.returncode != 0:
             run.failures.append(f"bare TCP over the {gigabits:g} Gb/s link: {done.stderr[-300:]}")
             return
