@@ -22,8 +22,12 @@ double max(double x, double y) { return x > y ? x : y; }
 
 #define FACTS                                                                                      \
     [[maybe_unused]] const auto& [p, lg, rest, down, lgdown, lgless, n, m, S, k, depth, batches,   \
-                                  a, o, b, a1, b1, c, r, h, q, lgh, lgq, ring_reduce, root,        \
-                                  commutative, irregular, in_place, even, levels] = facts;
+                                  a, o, b, a1, b1, c, r, f, w, h, q, lgh, lgq, ring_reduce, root,  \
+                                  commutative, irregular, in_place, even, levels, overlaps] =      \
+        facts;                                                                                     \
+    [[maybe_unused]] const auto both = [&](double x, double y) {                                   \
+        return overlaps ? max(x, y) : x + y;                                                       \
+    };
 
 const std::vector<Algorithm>& table() {
     // Never destroyed: MPI_Finalize may be called by an exit handler, after static destructors.
@@ -63,6 +67,10 @@ size_t longest(std::span<const Block> blocks) {
     size_t bytes = 0;
     for (const Block& block : blocks) bytes = std::max(bytes, block.length);
     return bytes;
+}
+
+double with_distance(double near_cost, double times, double bytes) {
+    return near_cost * (1 + (times - 1) * distance_from_cache(bytes));
 }
 
 int tree_depth(int p, int radix) {
@@ -121,13 +129,22 @@ Facts::Facts(const Shape& shape, const Machine& machine, const Options& options)
     const Link& link = nodes > 1 ? machine.far : machine.near;
     a = link.message_ns(), o = link.overhead_ns, b = link.byte_ns;
     a1 = machine.near.message_ns(), b1 = machine.near.byte_ns;
-    c = machine.copy_ns, r = machine.reduce_ns;
+    // What is moved comes from all of the vector; what is worked on, from its segments.
+    overlaps = machine.overlaps;
+    b = with_distance(b, machine.byte_far, n);
+    c = with_distance(machine.copy_ns, machine.copy_far, n / S);
+    r = with_distance(machine.reduce_ns, machine.reduce_far, n / S);
+    f = machine.fresh_ns * (1 - distance_from_cache(n));
+    w = overlaps ? 1 : 1 + 0.5 * distance_from_cache(n);  // bandwidth both ways, 2 MiB: 1.3 to 1.5
+    if (n / S >= kAskBytes) a += machine.ask_ns, o += machine.ask_ns;
 
     // Each step moves S pieces; a piece goes on when it has been added to.
-    double piece = n / p / S;
-    double step = std::max({S * (o + piece * b), S * piece * r, a + piece * (b + r)});
-    ring_reduce = (p - 2 > 0 ? p - 2 : 0) * step +
-                  (p > 1 ? a + piece * (b + r) + (S - 1) * std::max(o + piece * b, piece * r) : 0);
+    auto both = [&](double x, double y) { return overlaps ? std::max(x, y) : x + y; };
+    double piece = n / p / S, first = w * b, again = w * b + f;
+    double step = std::max(S * both(o + piece * again, piece * r), a + piece * (again + r));
+    ring_reduce =
+        (p - 2 > 0 ? p - 2 : 0) * step +
+        (p > 1 ? a + piece * (first + r) + (S - 1) * both(o + piece * first, piece * r) : 0);
     root = shape.root;
     commutative = shape.commutative;
     irregular = shape.irregular;

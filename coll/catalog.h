@@ -16,10 +16,13 @@ struct Facts {
     double p, lg, rest, down, lgdown, lgless;  // down: largest power of two up to p; lgless: of p-1
     double n, m, S, k, depth, batches;         // depth of a k-ary tree
     double a, o, b, a1, b1, c, r;
+    double f;  // more per byte that its sender has just made or received
+    double w;  // times longer per byte while all ranks move data through the same memory
     double h, q, lgh, lgq;
     double ring_reduce;  // a ring's reduce-scatter with segments
     int root;
     bool commutative, irregular, in_place, even, levels;
+    bool overlaps;  // a transfer and a computation, see both() in catalog.cc
 };
 
 struct Algorithm {

@@ -4,6 +4,9 @@
 #include "btl/base/format.h"
 #include "btl/base/kept_file.h"
 
+#include <algorithm>
+#include <cmath>
+
 namespace pomona::coll {
 
 namespace {
@@ -55,6 +58,11 @@ Error bad(std::string& problem, std::string text) {
 
 }  // namespace
 
+double distance_from_cache(double bytes) {
+    constexpr double near = 512 << 10, far = 4 << 20;
+    return std::clamp(std::log2(std::max(bytes, near) / near) / std::log2(far / near), 0.0, 1.0);
+}
+
 Result<Links> parse_links(std::string_view text, std::string& problem) {
     Links links;
     if (text.empty() || text == "built-in") return links;
@@ -64,9 +72,17 @@ Result<Links> parse_links(std::string_view text, std::string& problem) {
         double* number;
         bool given = false;
     };
-    Row rows[] = {{"shm", &links.shm, nullptr},          {"tcp", &links.tcp, nullptr},
-                  {"net", &links.net, nullptr},          {"copy", nullptr, &links.copy_ns},
-                  {"reduce", nullptr, &links.reduce_ns}, {"switch", nullptr, &links.switch_ns},
+    Row rows[] = {{"shm", &links.shm, nullptr},
+                  {"tcp", &links.tcp, nullptr},
+                  {"net", &links.net, nullptr},
+                  {"copy", nullptr, &links.copy_ns},
+                  {"reduce", nullptr, &links.reduce_ns},
+                  {"switch", nullptr, &links.switch_ns},
+                  {"ask", nullptr, &links.ask_ns},
+                  {"fresh", nullptr, &links.fresh_ns},
+                  {"byte_far", nullptr, &links.byte_far_ns},
+                  {"copy_far", nullptr, &links.copy_far_ns},
+                  {"reduce_far", nullptr, &links.reduce_far_ns},
                   {"crowd", nullptr, &links.crowd}};
     bool more = true;
     while (more) {
@@ -78,8 +94,8 @@ Result<Links> parse_links(std::string_view text, std::string& problem) {
             if (each.name == name) row = &each;
         if (!row)
             return bad(problem,
-                       "Costs of links are named shm, tcp, net, copy, reduce, switch "
-                       "and crowd, as in shm=60:35:0.08,copy=0.05");
+                       "Costs of links are named shm, tcp, net, copy, reduce, switch, ask, fresh, "
+                       "byte_far, copy_far, reduce_far and crowd, as in shm=60:35:0.08,copy=0.05");
         if (row->given) return bad(problem, format("{} stands twice", name));
         row->given = true;
         if (row->link && !read_link(value, *row->link))
@@ -96,6 +112,9 @@ std::string links_text(const Links& links) {
     std::string text =
         format("shm={},tcp={},net={},copy={},reduce={},switch={}", show(links.shm), show(links.tcp),
                show(links.net), show(links.copy_ns), show(links.reduce_ns), show(links.switch_ns));
+    text += format(",ask={},fresh={},byte_far={},copy_far={},reduce_far={}", show(links.ask_ns),
+                   show(links.fresh_ns), show(links.byte_far_ns), show(links.copy_far_ns),
+                   show(links.reduce_far_ns));
     return links.crowd == 1 ? text : text + format(",crowd={}", show(links.crowd));
 }
 

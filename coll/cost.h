@@ -20,21 +20,35 @@ struct Link {
     bool operator==(const Link&) const = default;
 };
 
-// The built-in values were fitted by `pomona tune --dry-run` (medians of eight runs) on a busy virtual
-// machine with 2 cores of a Xeon at 2.1 GHz. Not fitted: `switch_ns`, from separate runs on one core;
-// those between machines, estimates for 10 GBit/s.
+// The built-in values were fitted by `pomona tune --dry-run` (medians of several runs) on a virtual
+// machine with 2 cores of a Xeon at 2.1 GHz. Not fitted: those between machines, estimates for
+// 10 GBit/s.
 struct Links {
-    Link shm{0, 131, 0.112};     // between ranks of one machine, through shared memory
-    Link tcp{0, 1980, 0.238};    // between ranks of one machine, through its loopback
+    Link shm{0, 125, 0.038};     // between ranks of one machine, through shared memory
+    Link tcp{0, 1900, 0.142};    // between ranks of one machine, through its loopback
     Link net{15000, 2500, 0.9};  // between machines
-    double copy_ns = 0.0194;     // per byte, in one core
-    double reduce_ns = 0.0245;   // per byte of result
-    double switch_ns = 600;      // from a message's arrival to its receiver's turn on a shared core
-    double crowd = 1;            // ranks per core, where that is more than 1
+    double copy_ns = 0.0192;     // per byte, in one core
+    double reduce_ns = 0.0215;   // per byte of result
+    // Of shm: what a message above the eager limit costs more, and a byte that its sender has just
+    // made or received itself (it comes out of that core's cache).
+    double ask_ns = 1200;
+    double fresh_ns = 0.068;
+    // Per byte where data does not fit the caches; 0: the same as above.
+    double byte_far_ns = 0.079;  // of shm
+    double copy_far_ns = 0.07;
+    double reduce_far_ns = 0.068;
+    double switch_ns = 600;  // from a message's arrival to its receiver's turn on a shared core
+    double crowd = 1;        // ranks per core, where that is more than 1
     bool operator==(const Links&) const = default;
 };
 
-// "shm=L:o:G,tcp=L:o:G,net=L:o:G,copy=c,reduce=r,switch=s,crowd=k" in ns and ns per byte. What is not
+// About where messages begin to ask first: transports have limits of their own.
+inline constexpr double kAskBytes = 16 << 10;
+
+// How far from the caches so many bytes are: 0 in them, 1 in memory, in between by the logarithm.
+double distance_from_cache(double bytes);
+
+// "shm=L:o:G,tcp=L:o:G,net=L:o:G,copy=c,...,crowd=k" (names: cost.cc) in ns and ns per byte. What is not
 // named keeps its built-in value; "" and "built-in" name nothing. `problem` gets a sentence for people.
 Result<Links> parse_links(std::string_view text, std::string& problem);
 std::string links_text(const Links& links);
@@ -45,20 +59,36 @@ struct Machine {
     Link far;                 // between nodes
     double copy_ns = 0.05;    // per byte, in one core
     double reduce_ns = 0.08;  // per byte of result
+    // As in Links, for near links; the far ones as multiples of the costs in the cache.
+    double ask_ns = 0, fresh_ns = 0;
+    double byte_far = 1, copy_far = 1, reduce_far = 1;
+    // Bytes move while a core computes. Within a machine a core moves them.
+    bool overlaps = true;
 
     // Where ranks share cores, all that a core does takes as many times longer, and a message waits
     // for its receiver's turn.
     static Machine of(const Links& links, bool shared_memory, bool several_nodes) {
-        Link near = shared_memory ? links.shm : links.tcp;
+        Machine machine;
         double share = links.crowd > 1 ? links.crowd : 1;
-        near.latency_ns += share > 1 ? links.switch_ns : 0;
-        near.overhead_ns *= share, near.byte_ns *= share;
-        return {near, several_nodes ? links.net : near, links.copy_ns * share,
-                links.reduce_ns * share};
+        machine.near = shared_memory ? links.shm : links.tcp;
+        machine.near.latency_ns += share > 1 ? links.switch_ns : 0;
+        machine.near.overhead_ns *= share, machine.near.byte_ns *= share;
+        machine.far = several_nodes ? links.net : machine.near;
+        machine.copy_ns = links.copy_ns * share, machine.reduce_ns = links.reduce_ns * share;
+        machine.overlaps = several_nodes;
+        if (several_nodes || !shared_memory) return machine;
+        machine.ask_ns = links.ask_ns * share, machine.fresh_ns = links.fresh_ns * share;
+        machine.byte_far = times(links.byte_far_ns, links.shm.byte_ns);
+        machine.copy_far = times(links.copy_far_ns, links.copy_ns);
+        machine.reduce_far = times(links.reduce_far_ns, links.reduce_ns);
+        return machine;
     }
     static Machine shared_memory() { return of({}, true, false); }
     static Machine tcp_loopback() { return of({}, false, false); }
     static Machine cluster() { return of({}, true, true); }
+
+private:
+    static double times(double far, double near) { return far > near && near > 0 ? far / near : 1; }
 };
 
 }  // namespace pomona::coll

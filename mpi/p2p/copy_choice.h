@@ -16,8 +16,7 @@ namespace pomona {
 
 class CopyChoice {
 public:
-    // Shorter ones are read: through the ring they would cost a question and an answer as well.
-    static constexpr size_t kMeasuredMin = 128 << 10;
+    static constexpr size_t kMeasuredMin = 16 << 10;  // shorter ones are read without ado
 
     // Should the next message of so many bytes be read from the sender's memory?
     bool pull(size_t bytes) {
@@ -50,7 +49,7 @@ private:
         auto above = static_cast<size_t>(std::bit_width(bytes / kMeasuredMin)) - 1;
         return classes_[above < classes_.size() ? above : classes_.size() - 1];
     }
-    std::array<Class, 8> classes_{};
+    std::array<Class, 11> classes_{};
 };
 
 }  // namespace pomona

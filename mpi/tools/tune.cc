@@ -12,6 +12,7 @@
 #include <cstring>
 #include <ctime>
 #include <fcntl.h>
+#include <optional>
 #include <sched.h>
 #include <spawn.h>
 #include <sys/wait.h>
@@ -47,6 +48,7 @@ struct Reading {
     bool one_core;  // both ranks share it: what a turn costs
     LinkMeasurement measured;
     coll::Link link;
+    std::optional<coll::Links> shared;  // shared memory: what was fitted, beside `link`
 };
 
 // What the command prints; empty when it fails, which it explains itself.
@@ -113,6 +115,10 @@ bool measure(Reading& reading) {
     use_one_core(false);
     if (parse_measurement(found, reading.measured)) {
         reading.link = fit_link(reading.measured.points, reading.measured.gap_ns);
+        if (std::string_view(reading.transport) == "shm") {
+            fit_shared_memory(reading.measured, reading.shared.emplace());
+            reading.link = reading.shared->shm;
+        }
         return true;
     }
     complain(pomona::format("The links of {} could not be measured", reading.name));
@@ -125,18 +131,19 @@ std::string size_name(size_t bytes) {
                              : pomona::format("{} MiB", bytes >> 20);
 }
 
-double model_ns(const coll::Link& link, size_t bytes) {
-    return link.message_ns() + static_cast<double>(bytes) * link.byte_ns;
+double model_ns(const Reading& reading, size_t bytes) {
+    if (reading.shared) return shared_memory_ns(*reading.shared, bytes);
+    return reading.link.message_ns() + static_cast<double>(bytes) * reading.link.byte_ns;
 }
 
 void print_tables(const std::vector<Reading>& readings, const coll::Links& links) {
     for (const Reading& each : readings) {
         print(
-            pomona::format("{}: half a round trip between 2 ranks, and the line L + 2o + n G\n"
+            pomona::format("{}: half a round trip between 2 ranks, and the model of it\n"
                            "  {:>8}  {:>12}  {:>12}  {:>5}\n",
                            each.name, "size", "measured us", "model us", "ratio"));
         for (const LinkPoint& point : each.measured.points) {
-            double model = model_ns(each.link, point.bytes);
+            double model = model_ns(each, point.bytes);
             print(pomona::format("  {:>8}  {:>12.3f}  {:>12.3f}  {:>5.2f}\n",
                                  size_name(point.bytes), point.ns / 1000, model / 1000,
                                  model / point.ns));
@@ -145,6 +152,11 @@ void print_tables(const std::vector<Reading>& readings, const coll::Links& links
             "  L = {:.0f} ns, o = {:.0f} ns (a stream of 8-byte messages: {:.0f} ns "
             "each), G = {:.4f} ns per byte\n",
             each.link.latency_ns, each.link.overhead_ns, each.measured.gap_ns, each.link.byte_ns));
+        if (each.shared)
+            print(pomona::format(
+                "  more: {:.0f} ns to ask first, {:.4f} per byte just written, "
+                "{:.4f} in all per byte in memory\n",
+                each.shared->ask_ns, each.shared->fresh_ns, each.shared->byte_far_ns));
     }
     const LinkMeasurement& local = readings[0].measured;
     double load = 0;
@@ -154,8 +166,8 @@ void print_tables(const std::vector<Reading>& readings, const coll::Links& links
             "when it rests",
             load));
     print(
-        pomona::format("copy: {:.4f} ns per byte in the cache (taken), {:.4f} in memory\n"
-                       "reduce (sum of floats): {:.4f} in the cache (taken), {:.4f} in memory\n",
+        pomona::format("copy: {:.4f} ns per byte in the cache, {:.4f} in memory\n"
+                       "reduce (sum of floats): {:.4f} in the cache, {:.4f} in memory\n",
                        local.copy_near, local.copy_far, local.reduce_near, local.reduce_far));
     print(pomona::format("switch: {:.0f} ns until a receiver's turn, where ranks share a core{}\n",
                          links.switch_ns, readings.size() < 3 ? " (an estimate)" : ""));
@@ -179,7 +191,7 @@ void print_json(const std::vector<Reading>& readings, const KeptLinks& kept) {
             print(
                 pomona::format("   {{\"bytes\": {}, \"measured_ns\": {:.2f}, \"model_ns\": {:.2f}}}"
                                "{}\n",
-                               point.bytes, point.ns, model_ns(each.link, point.bytes),
+                               point.bytes, point.ns, model_ns(each, point.bytes),
                                &point == &each.measured.points.back() ? "" : ","));
         print(&each == &readings.back() ? "  ]}\n" : "  ]},\n");
     }
@@ -203,19 +215,23 @@ std::string today() {
 
 int tune(const TuneOptions& options, const std::string& path) {
     if (options.once && !path.empty() && load_links(path).ok()) return 0;
-    std::vector<Reading> readings{{"shm", "shm", false, {}, {}}, {"tcp", "tcp", false, {}, {}}};
+    std::vector<Reading> readings{{"shm", "shm", false, {}, {}, {}},
+                                  {"tcp", "tcp", false, {}, {}, {}}};
     for (Reading& each : readings)
         if (!measure(each)) return 1;
     coll::Links links;
-    Reading shared{"shm on one core", "shm", true, {}, {}};
+    Reading shared{"shm on one core", "shm", true, {}, {}, {}};
     if (use_one_core(true) && use_one_core(false) && measure(shared)) {
         links.switch_ns =
             std::max(shared.measured.points[0].ns - readings[0].measured.points[0].ns, 0.0);
         readings.push_back(shared);
     }
-    links.shm = readings[0].link, links.tcp = readings[1].link;
+    fit_shared_memory(readings[0].measured, links);
+    links.tcp = readings[1].link;
     links.copy_ns = readings[0].measured.copy_near;
+    links.copy_far_ns = readings[0].measured.copy_far;
     links.reduce_ns = readings[0].measured.reduce_near;
+    links.reduce_far_ns = readings[0].measured.reduce_far;
     KeptLinks kept{links_machine(), today(), coll::links_text(links)};
     if (options.json) print_json(readings, kept);
     else print_tables(readings, links);

@@ -21,10 +21,18 @@ struct LinkPoint {
 // stands for o, but for no more than half of the line's start.
 coll::Link fit_link(const std::vector<LinkPoint>& points, double gap_ns);
 
+struct LinkMeasurement;
+// The same for shared memory, whose line has a step where messages ask first and bends where data
+// leaves the caches: sets shm, ask_ns, fresh_ns and byte_far_ns.
+void fit_shared_memory(const LinkMeasurement& measured, coll::Links& links);
+// Of a message of so many bytes, as fitted there.
+double shared_memory_ns(const coll::Links& links, size_t bytes);
+
 // What the two ranks found, as lines of words and numbers; false when a line is none of ours.
 struct LinkMeasurement {
     std::vector<LinkPoint> points;
     double gap_ns = 0;
+    double fresh_ns = 0;  // per byte of data that its sender has just made, more than of other data
     // Nanoseconds per byte, in arrays that stay in the second-level cache and in longer ones.
     double copy_near = 0, copy_far = 0, reduce_near = 0, reduce_far = 0;
 };

@@ -30,11 +30,35 @@ coll::Link fit_link(const std::vector<LinkPoint>& points, double gap_ns) {
     return {start - 2 * overhead, overhead, slope};
 }
 
+void fit_shared_memory(const LinkMeasurement& measured, coll::Links& links) {
+    auto at = [&](size_t bytes) {
+        for (const LinkPoint& point : measured.points)
+            if (point.bytes >= bytes) return point.ns;
+        return measured.points.back().ns;
+    };
+    constexpr double kib = 1024;
+    double start = std::max(at(64), 1.0);
+    double slope = std::max((at(256 << 10) - at(64 << 10)) / (192 * kib), 1e-3);
+    double overhead = std::clamp(measured.gap_ns, 0.0, start / 2);
+    links.shm = {start - 2 * overhead, overhead, slope};
+    links.ask_ns = std::max(at(64 << 10) - start - 64 * kib * slope, 0.0);
+    links.fresh_ns = std::max(measured.fresh_ns, 0.0);
+    links.byte_far_ns = std::max((at(4 << 20) - at(1 << 20)) / (3 * kib * kib), slope);
+}
+
+double shared_memory_ns(const coll::Links& links, size_t bytes) {
+    auto length = static_cast<double>(bytes);
+    double away = coll::distance_from_cache(length);
+    double byte = links.shm.byte_ns + (links.byte_far_ns - links.shm.byte_ns) * away;
+    return links.shm.message_ns() + (length >= coll::kAskBytes ? links.ask_ns : 0) + length * byte;
+}
+
 std::string measurement_text(const LinkMeasurement& measured) {
     std::string text;
     for (const LinkPoint& point : measured.points)
         text += pomona::format("half {} {:.3f}\n", point.bytes, point.ns);
     text += pomona::format("gap {:.3f}\n", measured.gap_ns);
+    text += pomona::format("fresh {:.6f}\n", measured.fresh_ns);
     text += pomona::format("copy {:.6f} {:.6f}\n", measured.copy_near, measured.copy_far);
     text += pomona::format("reduce {:.6f} {:.6f}\n", measured.reduce_near, measured.reduce_far);
     return text + "end\n";
@@ -48,6 +72,7 @@ bool parse_measurement(std::string_view text, LinkMeasurement& measured) {
         if (std::sscanf(line.c_str(), "half %lf %lf", &one, &two) == 2 && one >= 0)
             measured.points.push_back({static_cast<size_t>(one), two});
         else if (std::sscanf(line.c_str(), "gap %lf", &one) == 1) measured.gap_ns = one;
+        else if (std::sscanf(line.c_str(), "fresh %lf", &one) == 1) measured.fresh_ns = one;
         else if (std::sscanf(line.c_str(), "copy %lf %lf", &one, &two) == 2)
             measured.copy_near = one, measured.copy_far = two;
         else if (std::sscanf(line.c_str(), "reduce %lf %lf", &one, &two) == 2)

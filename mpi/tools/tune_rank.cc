@@ -22,6 +22,7 @@ constexpr size_t sizes[] = {8,        64,       256,       1 << 10, 4 << 10,
 constexpr int window = 64;
 constexpr int rounds_min = 5, rounds_max = 200;
 constexpr Nanoseconds budget_ns = 500'000'000;
+constexpr int fresh_bytes = 128 << 10;
 constexpr size_t near_bytes = 64 << 10;  // two such arrays fit any second-level cache of today
 constexpr size_t far_bytes = 16 << 20;
 
@@ -93,6 +94,7 @@ public:
             else mpi_.recv(&more, 1, MPI_CHAR, 0, 0, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
         }
         LinkMeasurement out;
+        out.fresh_ns = fresh();
         if (rank_ != 0) return out;
         for (size_t i = 0; i < std::size(sizes); ++i)
             out.points.push_back({sizes[i], median(halves_[i])});
@@ -106,7 +108,8 @@ public:
 private:
     void round() {
         for (size_t i = 0; i < std::size(sizes); ++i) {
-            int trips = sizes[i] <= 4096 ? 20 : sizes[i] <= (64 << 10) ? 5 : 1;
+            int trips = sizes[i] <= 4096 ? 20 : sizes[i] <= (256 << 10) ? 5 : 1;
+            ping(static_cast<int>(sizes[i]));  // the sizes before have emptied the caches
             Nanoseconds start = clock_.now();
             for (int trip = 0; trip < trips; ++trip) ping(static_cast<int>(sizes[i]));
             halves_[i].push_back(static_cast<double>(clock_.now() - start) / (2 * trips));
@@ -133,6 +136,27 @@ private:
         char answer = 0;
         if (rank_ == 0) mpi_.recv(&answer, 1, MPI_CHAR, 1, 2, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
         else mpi_.send(&answer, 1, MPI_CHAR, 0, 2, MPI_COMM_WORLD);
+    }
+
+    // What a byte costs more when rank 1 has written it just before it sends it.
+    double fresh() {
+        std::vector<double> samples[2];
+        char word = 0;
+        for (int sample = 0; sample < 42; ++sample) {
+            if (rank_ == 1) {
+                if (sample % 2) std::memset(here_.get(), sample, fresh_bytes);
+                mpi_.send(&word, 1, MPI_CHAR, 0, 3, MPI_COMM_WORLD);
+                mpi_.recv(&word, 1, MPI_CHAR, 0, 3, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
+                mpi_.send(here_.get(), fresh_bytes, MPI_CHAR, 0, 3, MPI_COMM_WORLD);
+                continue;
+            }
+            mpi_.recv(&word, 1, MPI_CHAR, 1, 3, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
+            Nanoseconds start = clock_.now();
+            mpi_.send(&word, 1, MPI_CHAR, 1, 3, MPI_COMM_WORLD);
+            mpi_.recv(there_.get(), fresh_bytes, MPI_CHAR, 1, 3, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
+            samples[sample % 2].push_back(static_cast<double>(clock_.now() - start));
+        }
+        return rank_ ? 0 : (median(samples[1]) - median(samples[0])) / fresh_bytes;
     }
 
     double per_byte(size_t bytes, bool reduce) {

@@ -36,7 +36,9 @@ For each kind of link L, o and G of the LogGP model, in ns and ns per byte, and 
 and reduced in one core. The first of these that is there counts:
 
 1. the parameter `links`, as in `mpirun --set links=shm=60:35:0.08,tcp=3000:1500:0.25,copy=0.05`: L:o:G of
-   `shm`, `tcp` (the loopback) and `net` (between machines), `copy`, `reduce`, `switch` and `crowd` (below);
+   `shm`, `tcp` (the loopback) and `net` (between machines), `copy`, `reduce`, `switch` and `crowd` (below), and
+   of shared memory `ask` (ns more for a message from 16 KiB on, which asks first), `fresh` (ns per byte more for
+   what its sender has just made) and `byte_far`, `copy_far`, `reduce_far` (per byte where data leaves the caches);
    what is not named keeps its built-in value, and `links=built-in` names nothing;
 2. what `pomona tune` measured on this machine, in `~/.cache/pomona/links` (macOS:
    `~/Library/Caches/pomona/links`; `XDG_CACHE_HOME` comes before both). mpirun reads it once and hands it
@@ -45,9 +47,10 @@ and reduced in one core. The first of these that is there counts:
 
 `pomona tune` takes about three seconds. Two ranks measure through MPI calls, over shared memory and
 over TCP, half of a round trip for 8 B to 4 MiB (medians of interleaved rounds), the time per message in
-streams of 64, and one core's copy and sum in its cache. The line L + 2o + n G is fitted to the round trips
-by least squares of relative errors, so that both ends count; the table that is printed shows how well it
-does at each size. o is the stream's time per message, at most half of the line's start, and L the rest.
+streams of 64, messages written just before, and one core's copy and sum in its cache and in memory. For TCP the
+line L + 2o + n G is fitted to the round trips by least squares of relative errors, so that both ends count; for
+shared memory it has a step at 16 KiB and bends between 512 KiB and 4 MiB. The table that is printed shows how
+well that does at each size. o is the stream's time per message, at most half of the line's start, and L the rest.
 Where ranks outnumber cores, mpirun adds `crowd=k`, k ranks a core: overhead, copies and reductions then
 take k times as long and a message waits `switch` ns for its receiver's turn, which is measured (on Linux)
 as what a round trip takes longer when both ranks share one core. `net` is not measured. `pomona cost
@@ -60,8 +63,10 @@ allreduce 1MiB` says in its first line whose costs it reckons with.
     "the\n"
     "whole vector, `m` of one rank's block; `a` = L + 2o one message's latency and `b` = G time "
     "per byte\n"
-    "(LogGP), `o` the overhead per message; `c` and `r` per byte copied and reduced; `S` segments, "
-    "`k`\n"
+    "(LogGP), `o` the overhead per message; `c` and `r` per byte copied and reduced, `f` more per\n"
+    "byte that its sender has just made or received, `w` times longer while all ranks move data through\n"
+    "one memory (1 in the caches); `both(x, y)` for a transfer and a computation: the\n"
+    "greater where they overlap (between machines), else the sum; `S` segments, `k`\n"
     "radix, `batches` = (p-1)/k rounded up, `depth` of a k-ary tree; `h` nodes of at most `q` "
     "ranks, `lgh`\n"
     "and `lgq` their logarithms, `a1` and `b1` within a node, `levels`: several nodes with several "

@@ -48,6 +48,9 @@ TEST(LinksText, comes_back_as_it_was_written) {
             *link = {number(100), number(10) + 1, number(100000)};
         links.copy_ns = number(100000), links.reduce_ns = number(100000);
         links.switch_ns = number(10), links.crowd = number(100000);
+        links.ask_ns = number(10), links.fresh_ns = number(100000);
+        links.byte_far_ns = number(100000);
+        links.copy_far_ns = number(100000), links.reduce_far_ns = number(100000);
         EXPECT_EQ(parsed(coll::links_text(links)), links) << coll::links_text(links);
     }
 }
@@ -112,6 +115,67 @@ TEST(LinksText, tells_of_crowded_cores) {
     EXPECT_EQ(crowded.reduce_ns, 10);
     links.crowd = 0.5;  // more cores than ranks speed nothing up
     EXPECT_EQ(coll::Machine::of(links, true, false).near, links.shm);
+}
+
+// Shared memory of one machine has its step and its bend; other links are lines.
+TEST(LinksText, tells_of_large_messages) {
+    Links links =
+        parsed("shm=0:50:0.5,copy=1,reduce=2,ask=7,fresh=3,byte_far=1,copy_far=4,reduce_far=1");
+    coll::Machine one = coll::Machine::of(links, true, false);
+    EXPECT_EQ(one.ask_ns, 7);
+    EXPECT_EQ(one.fresh_ns, 3);
+    EXPECT_EQ(one.byte_far, 2);
+    EXPECT_EQ(one.copy_far, 4);
+    EXPECT_EQ(one.reduce_far, 1) << "memory is not quicker than the cache";
+    EXPECT_FALSE(one.overlaps);
+    for (coll::Machine line :
+         {coll::Machine::of(links, false, false), coll::Machine::of(links, true, true)}) {
+        EXPECT_EQ(line.ask_ns, 0);
+        EXPECT_EQ(line.fresh_ns, 0);
+        EXPECT_EQ(line.byte_far, 1);
+    }
+    coll::Shape shape{.collective = coll::Collective::allreduce, .size = 2, .count = 8192};
+    EXPECT_EQ(coll::Facts(shape, one, {}).a, 100);
+    EXPECT_EQ(coll::Facts(shape, one, {}).f, 3);
+    shape.count = 16384;
+    EXPECT_EQ(coll::Facts(shape, one, {}).a, 107);
+    EXPECT_EQ(coll::Facts(shape, one, {}).b, 0.5);
+    shape.count = 8 << 20;
+    EXPECT_EQ(coll::Facts(shape, one, {}).b, 1);
+    EXPECT_EQ(coll::Facts(shape, one, {}).c, 4);
+    EXPECT_EQ(coll::Facts(shape, one, {}).f, 0);
+}
+
+// Goal: the fitted step and bend give back what was measured.
+TEST(SharedMemoryFit, meets_its_points) {
+    LinkMeasurement measured;
+    measured.gap_ns = 100, measured.fresh_ns = 0.05;
+    for (size_t bytes : {8u, 64u, 256u, 1024u, 4096u}) measured.points.push_back({bytes, 300});
+    auto large = [](double bytes) { return 1000 + bytes * 0.03; };
+    for (size_t bytes : {16u << 10, 64u << 10, 256u << 10})
+        measured.points.push_back({bytes, large(static_cast<double>(bytes))});
+    measured.points.push_back({1 << 20, 60000});
+    measured.points.push_back({4 << 20, 60000 + 0.08 * (3 << 20)});
+    Links links;
+    fit_shared_memory(measured, links);
+    EXPECT_NEAR(links.shm.message_ns(), 300, 1e-6);
+    EXPECT_NEAR(links.shm.byte_ns, 0.03, 1e-6);
+    EXPECT_NEAR(links.ask_ns, 700, 1e-6);
+    EXPECT_NEAR(links.byte_far_ns, 0.08, 1e-6);
+    EXPECT_EQ(links.fresh_ns, 0.05);
+    EXPECT_NEAR(shared_memory_ns(links, 64 << 10), large(64 << 10), 1e-3);
+    EXPECT_NEAR(shared_memory_ns(links, 8), 300, 1);
+    LinkMeasurement again;
+    EXPECT_TRUE(parse_measurement(measurement_text(measured), again));
+    EXPECT_EQ(again.fresh_ns, 0.05);
+    // Nonsense measured on a busy machine makes no nonsense of costs.
+    for (LinkPoint& point : measured.points) point.ns = 5000;
+    measured.fresh_ns = -1;
+    fit_shared_memory(measured, links);
+    EXPECT_GT(links.shm.byte_ns, 0);
+    EXPECT_GE(links.ask_ns, 0);
+    EXPECT_EQ(links.fresh_ns, 0);
+    EXPECT_GE(links.byte_far_ns, links.shm.byte_ns);
 }
 
 // Goal: measured costs decide. Method: the same call where latency is dear, and where bytes are.
@@ -207,13 +271,14 @@ TEST(LinksFit, makes_sense_of_any_points) {
 }
 
 TEST(LinksFit, reads_what_a_rank_found) {
-    LinkMeasurement measured{{{8, 100.5}, {4096, 900}}, 33.25, 0.04, 0.1, 0.05, 0.2}, again;
+    LinkMeasurement measured{{{8, 100.5}, {4096, 900}}, 33.25, 0.06, 0.04, 0.1, 0.05, 0.2}, again;
     std::string text = measurement_text(measured);
     ASSERT_TRUE(parse_measurement(text, again));
     ASSERT_EQ(again.points.size(), 2u);
     EXPECT_EQ(again.points[1].bytes, 4096u);
     EXPECT_EQ(again.points[0].ns, 100.5);
     EXPECT_EQ(again.gap_ns, 33.25);
+    EXPECT_EQ(again.fresh_ns, 0.06);
     EXPECT_EQ(again.reduce_far, 0.2);
     for (const std::string& bad : {std::string(), std::string("end\n"), text + "end\n",
                                    "warning\n" + text, text.substr(0, text.size() - 4)}) {
