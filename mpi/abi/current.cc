@@ -14,7 +14,7 @@ char** pomona::environment() { return environ; }
 namespace pomona {
 
 #if defined(POMONA_RANKS_AS_THREADS)
-thread_local Process* current_process = nullptr;
+constinit thread_local Process* current_process = nullptr;
 Process& make_process() {
     objects_shared.store(true, std::memory_order_relaxed);  // predefined ones, by all ranks
     current_process = new Process(environment());

@@ -8,7 +8,8 @@
 namespace pomona {
 
 #if defined(POMONA_RANKS_AS_THREADS)
-extern thread_local Process* current_process;
+// constinit: read without the compiler's check for initialisers of other files.
+extern constinit thread_local Process* current_process;
 #else
 extern Process* current_process;
 #endif
