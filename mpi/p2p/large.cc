@@ -92,10 +92,13 @@ bool Engine::drain_streams(Peer& peer) {
         send->offset += taken;
         count(counters_.bytes_sent, taken);
         if (send->rest) return moved;  // nothing else can be pushed to this peer now
-        // One large message after the other; small ones and control frames pass between fragments.
-        if (send->offset < send->accepted) continue;
-        List<P2pRequest>::remove(send);
-        sent(*send);
+        // One large message after the other.
+        if (send->offset == send->accepted) {
+            List<P2pRequest>::remove(send);
+            sent(*send);
+        }
+        // Small ones and answers pass between fragments: drain() pushes them, and comes back.
+        if (!peer.control.empty() || !peer.backlog.empty()) return moved;
     }
     return moved;
 }

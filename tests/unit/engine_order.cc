@@ -1,0 +1,120 @@
+// tests/unit/engine_order.cc: what passes what on the way to one peer.
+// Goal: while a large message streams, answers and small messages go between its fragments, not
+// behind its end. Method: a transport that takes half of every fragment and keeps a list of what was
+// pushed; the test plays the peer.
+#include "coll/carrier.h"
+#include "mpi/p2p/engine.h"
+
+#include <gtest/gtest.h>
+
+namespace pomona {
+
+// Stands in the library of the ABI, which is not linked here; nobody calls it.
+int Request::finish(MPI_Status*) { return MPI_ERR_INTERN; }
+
+namespace {
+
+constexpr size_t kFragment = 1000;
+
+// Takes half of a fragment at first and the rest at the next turn, as a socket that runs full.
+struct HalfEndpoint final : Endpoint {
+    HalfEndpoint() { caps_ = {0, 100, kFragment}; }
+    Push push(const FrameHeader& header, ConstBytes payload) override {
+        if (rest != 0) return Push::busy;
+        auto parsed = parse(header, payload.size());
+        EXPECT_TRUE(parsed.has_value());
+        if (parsed) pushed.push_back(*parsed);
+        return Push::sent;
+    }
+    Push push_fill(const FrameHeader&, size_t, FillFunction, void*) override {
+        ADD_FAILURE() << "nothing here has to be gathered";
+        return Push::gone;
+    }
+    Push push_part(const FrameHeader& header, ConstBytes payload, size_t& taken) override {
+        if (push(header, payload) == Push::busy) return Push::busy;
+        taken = payload.size() / 2;
+        rest = payload.size() - taken;
+        return Push::sent;
+    }
+    Push push_rest(ConstBytes bytes, size_t& taken) override {
+        EXPECT_EQ(bytes.size(), rest);
+        taken = std::exchange(rest, 0);
+        return Push::sent;
+    }
+    size_t rest = 0;
+    std::vector<Header> pushed;
+};
+
+struct HalfTransport final : Transport {
+    const char* name() const override { return "half"; }
+    std::vector<std::byte> address() const override { return {}; }
+    Result<Endpoint*> connect(int, ConstBytes) override {
+        return static_cast<Endpoint*>(&endpoint);
+    }
+    int poll(Sink&, int) override { return 0; }
+    bool arm() override { return false; }
+    void disarm() override {}
+    HalfEndpoint endpoint;
+};
+
+struct Done : coll::Completion {
+    Done() {
+        function = [](Completion* self, const Error*) { static_cast<Done*>(self)->yes = true; };
+    }
+    bool yes = false;
+};
+
+struct Stream {
+    Stream() : engine(params, counters, clock) {
+        engine.attach(2, {&transport}, nullptr, [this](int) { return transport.connect(1, {}); });
+        // A large message asks; the peer says yes.
+        engine.send_step(engine.peer(1), 5, 0, 1, large, large_done);
+        EXPECT_EQ(pushed().at(0).kind, FrameKind::rts);
+        arrive({77, 0, 0, large.size(), FrameKind::cts, 0, pushed().at(0).token});
+        EXPECT_EQ(pushed().back().kind, FrameKind::data);
+        EXPECT_NE(transport.endpoint.rest, 0u);
+    }
+    void arrive(const Header& header) { engine.arrive(1, header.pack(), {}); }
+    std::vector<Header>& pushed() { return transport.endpoint.pushed; }
+    // Fragments of the stream that were begun before the first frame of another `kind`.
+    long fragments_before(FrameKind kind) {
+        for (int turn = 0; turn < 100; ++turn) engine.turn();
+        EXPECT_TRUE(large_done.yes);
+        auto found = std::find_if(pushed().begin() + 1, pushed().end(),
+                                  [&](const Header& each) { return each.kind == kind; });
+        EXPECT_NE(found, pushed().end());
+        return std::count_if(pushed().begin(), found,
+                             [](const Header& each) { return each.kind == FrameKind::data; });
+    }
+
+    Params params;
+    Counters counters;
+    RealClock clock;
+    HalfTransport transport;
+    std::vector<std::byte> large = std::vector<std::byte>(20 * kFragment);
+    Done large_done;
+    Engine engine;
+};
+
+TEST(EngineOrder, small_messages_pass_between_fragments) {
+    Stream stream;
+    std::vector<std::byte> small(8);
+    Done done;
+    stream.engine.send_step(stream.engine.peer(1), 5, 0, 2, small, done);
+    EXPECT_EQ(stream.fragments_before(FrameKind::eager), 1);
+    EXPECT_TRUE(done.yes);
+}
+
+// Two ranks that stream to each other: the answer to the other's question must not wait for the end of
+// the own stream, or the link is used one way at a time.
+TEST(EngineOrder, answers_pass_between_fragments) {
+    Stream stream;
+    std::vector<std::byte> room(20 * kFragment);
+    Done done;
+    stream.engine.recv_step(stream.engine.peer(1), 5, 1, 3, room, done);
+    stream.arrive({5, 1, 3, room.size(), FrameKind::rts, 0, 99});
+    EXPECT_EQ(stream.fragments_before(FrameKind::cts), 1);
+}
+
+}  // namespace
+}  // namespace pomona
