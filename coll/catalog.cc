@@ -137,6 +137,7 @@ Facts::Facts(const Shape& shape, const Machine& machine, const Options& options)
     f = machine.fresh_ns * (1 - distance_from_cache(n));
     w = overlaps ? 1 : 1 + 0.5 * distance_from_cache(n);  // bandwidth both ways, 2 MiB: 1.3 to 1.5
     if (n / S >= kAskBytes) a += machine.ask_ns, o += machine.ask_ns;
+    else if (machine.byte_eager_ns > 0) b = machine.byte_eager_ns;
 
     // Each step moves S pieces; a piece goes on when it has been added to.
     auto both = [&](double x, double y) { return overlaps ? std::max(x, y) : x + y; };

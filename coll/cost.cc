@@ -80,6 +80,7 @@ Result<Links> parse_links(std::string_view text, std::string& problem) {
                   {"switch", nullptr, &links.switch_ns},
                   {"ask", nullptr, &links.ask_ns},
                   {"fresh", nullptr, &links.fresh_ns},
+                  {"byte_eager", nullptr, &links.byte_eager_ns},
                   {"byte_far", nullptr, &links.byte_far_ns},
                   {"copy_far", nullptr, &links.copy_far_ns},
                   {"reduce_far", nullptr, &links.reduce_far_ns},
@@ -93,9 +94,10 @@ Result<Links> parse_links(std::string_view text, std::string& problem) {
         for (Row& each : rows)
             if (each.name == name) row = &each;
         if (!row)
-            return bad(problem,
-                       "Costs of links are named shm, tcp, net, copy, reduce, switch, ask, fresh, "
-                       "byte_far, copy_far, reduce_far and crowd, as in shm=60:35:0.08,copy=0.05");
+            return bad(
+                problem,
+                "Costs of links are named shm, tcp, net, copy, reduce, switch, ask, fresh, "
+                "byte_eager, byte_far, copy_far, reduce_far and crowd, as in shm=60:35:0.08,copy=0.05");
         if (row->given) return bad(problem, format("{} stands twice", name));
         row->given = true;
         if (row->link && !read_link(value, *row->link))
@@ -112,9 +114,9 @@ std::string links_text(const Links& links) {
     std::string text =
         format("shm={},tcp={},net={},copy={},reduce={},switch={}", show(links.shm), show(links.tcp),
                show(links.net), show(links.copy_ns), show(links.reduce_ns), show(links.switch_ns));
-    text += format(",ask={},fresh={},byte_far={},copy_far={},reduce_far={}", show(links.ask_ns),
-                   show(links.fresh_ns), show(links.byte_far_ns), show(links.copy_far_ns),
-                   show(links.reduce_far_ns));
+    text += format(",ask={},fresh={},byte_eager={},byte_far={},copy_far={},reduce_far={}",
+                   show(links.ask_ns), show(links.fresh_ns), show(links.byte_eager_ns),
+                   show(links.byte_far_ns), show(links.copy_far_ns), show(links.reduce_far_ns));
     return links.crowd == 1 ? text : text + format(",crowd={}", show(links.crowd));
 }
 

@@ -33,6 +33,8 @@ struct Links {
     // made or received itself (it comes out of that core's cache).
     double ask_ns = 1200;
     double fresh_ns = 0.068;
+    // Per byte of messages below that limit, which are copied twice, one after the other; 0: as above.
+    double byte_eager_ns = 0.18;
     // Per byte where data does not fit the caches; 0: the same as above.
     double byte_far_ns = 0.079;  // of shm
     double copy_far_ns = 0.07;
@@ -60,7 +62,7 @@ struct Machine {
     double copy_ns = 0.05;    // per byte, in one core
     double reduce_ns = 0.08;  // per byte of result
     // As in Links, for near links; the far ones as multiples of the costs in the cache.
-    double ask_ns = 0, fresh_ns = 0;
+    double ask_ns = 0, fresh_ns = 0, byte_eager_ns = 0;
     double byte_far = 1, copy_far = 1, reduce_far = 1;
     // Bytes move while a core computes. Within a machine a core moves them.
     bool overlaps = true;
@@ -78,6 +80,7 @@ struct Machine {
         machine.overlaps = several_nodes;
         if (several_nodes || !shared_memory) return machine;
         machine.ask_ns = links.ask_ns * share, machine.fresh_ns = links.fresh_ns * share;
+        machine.byte_eager_ns = links.byte_eager_ns * share;
         machine.byte_far = times(links.byte_far_ns, links.shm.byte_ns);
         machine.copy_far = times(links.copy_far_ns, links.copy_ns);
         machine.reduce_far = times(links.reduce_far_ns, links.reduce_ns);

@@ -23,9 +23,10 @@ public:
         if (bytes < kMeasuredMin) return true;
         Class& it = class_of(bytes);
         uint32_t turn = it.messages++;
-        if (turn < 2 * kFirst) return turn < kFirst;
+        if (turn < 3) return turn < 2;  // the very first touches memory for the first time
         bool better = it.pulled <= it.streamed;
-        return turn % kRetry == 0 ? !better : better;
+        bool retry = turn < kRetry ? turn >= 8 && std::has_single_bit(turn) : turn % kRetry == 0;
+        return retry ? !better : better;
     }
     // `bytes`: at least kMeasuredMin.
     void took(bool pulled, size_t bytes, Nanoseconds time) {
@@ -38,8 +39,7 @@ public:
     }
 
 private:
-    static constexpr uint32_t kFirst = 4;   // messages tried each way first
-    static constexpr uint32_t kRetry = 64;  // then one in so many goes the other way
+    static constexpr uint32_t kRetry = 64;  // one in so many goes the other way; more at first
     struct Class {
         uint32_t messages = 0;
         float pulled = 0, streamed = 0;  // nanoseconds per byte

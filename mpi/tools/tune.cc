@@ -153,10 +153,11 @@ void print_tables(const std::vector<Reading>& readings, const coll::Links& links
             "each), G = {:.4f} ns per byte\n",
             each.link.latency_ns, each.link.overhead_ns, each.measured.gap_ns, each.link.byte_ns));
         if (each.shared)
-            print(pomona::format(
-                "  more: {:.0f} ns to ask first, {:.4f} per byte just written, "
-                "{:.4f} in all per byte in memory\n",
-                each.shared->ask_ns, each.shared->fresh_ns, each.shared->byte_far_ns));
+            print(
+                pomona::format("  from 16 KiB on {:.0f} ns more to ask first, {:.4f} more per byte "
+                               "just written; G below that {:.4f}, in memory {:.4f}\n",
+                               each.shared->ask_ns, each.shared->fresh_ns,
+                               each.shared->byte_eager_ns, each.shared->byte_far_ns));
     }
     const LinkMeasurement& local = readings[0].measured;
     double load = 0;

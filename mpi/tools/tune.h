@@ -23,7 +23,7 @@ coll::Link fit_link(const std::vector<LinkPoint>& points, double gap_ns);
 
 struct LinkMeasurement;
 // The same for shared memory, whose line has a step where messages ask first and bends where data
-// leaves the caches: sets shm, ask_ns, fresh_ns and byte_far_ns.
+// leaves the caches: sets shm, ask_ns, fresh_ns, byte_eager_ns and byte_far_ns.
 void fit_shared_memory(const LinkMeasurement& measured, coll::Links& links);
 // Of a message of so many bytes, as fitted there.
 double shared_memory_ns(const coll::Links& links, size_t bytes);

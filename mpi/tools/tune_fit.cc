@@ -43,14 +43,16 @@ void fit_shared_memory(const LinkMeasurement& measured, coll::Links& links) {
     links.shm = {start - 2 * overhead, overhead, slope};
     links.ask_ns = std::max(at(64 << 10) - start - 64 * kib * slope, 0.0);
     links.fresh_ns = std::max(measured.fresh_ns, 0.0);
+    links.byte_eager_ns = std::max((at(4 << 10) - start) / (4 * kib), slope);
     links.byte_far_ns = std::max((at(4 << 20) - at(1 << 20)) / (3 * kib * kib), slope);
 }
 
 double shared_memory_ns(const coll::Links& links, size_t bytes) {
     auto length = static_cast<double>(bytes);
+    if (length < coll::kAskBytes) return links.shm.message_ns() + length * links.byte_eager_ns;
     double away = coll::distance_from_cache(length);
     double byte = links.shm.byte_ns + (links.byte_far_ns - links.shm.byte_ns) * away;
-    return links.shm.message_ns() + (length >= coll::kAskBytes ? links.ask_ns : 0) + length * byte;
+    return links.shm.message_ns() + links.ask_ns + length * byte;
 }
 
 std::string measurement_text(const LinkMeasurement& measured) {

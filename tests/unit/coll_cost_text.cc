@@ -49,7 +49,7 @@ TEST(LinksText, comes_back_as_it_was_written) {
         links.copy_ns = number(100000), links.reduce_ns = number(100000);
         links.switch_ns = number(10), links.crowd = number(100000);
         links.ask_ns = number(10), links.fresh_ns = number(100000);
-        links.byte_far_ns = number(100000);
+        links.byte_far_ns = number(100000), links.byte_eager_ns = number(100000);
         links.copy_far_ns = number(100000), links.reduce_far_ns = number(100000);
         EXPECT_EQ(parsed(coll::links_text(links)), links) << coll::links_text(links);
     }
@@ -119,8 +119,8 @@ TEST(LinksText, tells_of_crowded_cores) {
 
 // Shared memory of one machine has its step and its bend; other links are lines.
 TEST(LinksText, tells_of_large_messages) {
-    Links links =
-        parsed("shm=0:50:0.5,copy=1,reduce=2,ask=7,fresh=3,byte_far=1,copy_far=4,reduce_far=1");
+    Links links = parsed(
+        "shm=0:50:0.5,copy=1,reduce=2,ask=7,fresh=3,byte_eager=0.75,byte_far=1,copy_far=4,reduce_far=1");
     coll::Machine one = coll::Machine::of(links, true, false);
     EXPECT_EQ(one.ask_ns, 7);
     EXPECT_EQ(one.fresh_ns, 3);
@@ -136,6 +136,7 @@ TEST(LinksText, tells_of_large_messages) {
     }
     coll::Shape shape{.collective = coll::Collective::allreduce, .size = 2, .count = 8192};
     EXPECT_EQ(coll::Facts(shape, one, {}).a, 100);
+    EXPECT_EQ(coll::Facts(shape, one, {}).b, 0.75);
     EXPECT_EQ(coll::Facts(shape, one, {}).f, 3);
     shape.count = 16384;
     EXPECT_EQ(coll::Facts(shape, one, {}).a, 107);
@@ -151,6 +152,7 @@ TEST(SharedMemoryFit, meets_its_points) {
     LinkMeasurement measured;
     measured.gap_ns = 100, measured.fresh_ns = 0.05;
     for (size_t bytes : {8u, 64u, 256u, 1024u, 4096u}) measured.points.push_back({bytes, 300});
+    measured.points.back().ns = 300 + 4096 * 0.2;
     auto large = [](double bytes) { return 1000 + bytes * 0.03; };
     for (size_t bytes : {16u << 10, 64u << 10, 256u << 10})
         measured.points.push_back({bytes, large(static_cast<double>(bytes))});
@@ -162,9 +164,10 @@ TEST(SharedMemoryFit, meets_its_points) {
     EXPECT_NEAR(links.shm.byte_ns, 0.03, 1e-6);
     EXPECT_NEAR(links.ask_ns, 700, 1e-6);
     EXPECT_NEAR(links.byte_far_ns, 0.08, 1e-6);
+    EXPECT_NEAR(links.byte_eager_ns, 0.2, 1e-6);
     EXPECT_EQ(links.fresh_ns, 0.05);
     EXPECT_NEAR(shared_memory_ns(links, 64 << 10), large(64 << 10), 1e-3);
-    EXPECT_NEAR(shared_memory_ns(links, 8), 300, 1);
+    EXPECT_NEAR(shared_memory_ns(links, 8), 300, 2);
     LinkMeasurement again;
     EXPECT_TRUE(parse_measurement(measurement_text(measured), again));
     EXPECT_EQ(again.fresh_ns, 0.05);
