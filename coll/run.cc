@@ -73,10 +73,11 @@ void Runner::complete(StepId id, const Error* error) {
 }
 
 // A step has failed. A device's reduction is made up for here while both operands are whole. Data
-// that is lost, here or at another rank, leaves the messages in order: see spread(). After any
-// other error messages may never come.
+// that is lost, here or at another rank, leaves the messages in order, as does a message of another
+// length (a member that gave another count): see spread(). After any other error messages may never
+// come.
 void Runner::note(const Step& step, const Error& error) {
-    bool lost = error.code == Code::data_lost;
+    bool lost = error.code == Code::data_lost || error.code == Code::truncated;
     if (lost && step.kind == StepKind::reduce && !failed_) {
         const std::byte* target = address(step.target, step.target_offset);
         if (target != address(step.source, step.source_offset) &&

@@ -106,6 +106,30 @@ TEST(Runner, cancels_the_rest_after_an_error_and_reports_the_first) {
     EXPECT_EQ(done.error.peer, 2);
 }
 
+// A member that gave another count: who is told passes on that there is no data, and nobody waits.
+TEST(Runner, a_truncated_message_leaves_the_others_in_order) {
+    Schedule schedule = three_receives();
+    ManualCarrier carrier;
+    Runner runner;
+    std::byte result[64];
+    Done done;
+    Error truncated{Code::truncated, "longer", 1, 0};
+    runner.prepare(schedule);
+    runner.start(carrier, {.result = result}, done);
+    carrier.end(*carrier.operations[0].done, &truncated);
+    for (int left = 2; left > 0; --left) {
+        ASSERT_EQ(carrier.operations.size(), static_cast<size_t>(left));
+        carrier.end(*carrier.operations[0].done);
+    }
+    EXPECT_EQ(carrier.cancelled, 0);
+    ASSERT_EQ(carrier.operations.size(), 1u);
+    EXPECT_TRUE(carrier.operations[0].send);
+    EXPECT_EQ(carrier.operations[0].length, 0u);
+    carrier.end(*carrier.operations[0].done);
+    EXPECT_EQ(done.calls, 1);
+    EXPECT_EQ(done.error.code, Code::truncated);
+}
+
 TEST(Runner, can_be_ended_from_outside) {
     Schedule schedule = three_receives();
     ManualCarrier carrier;
