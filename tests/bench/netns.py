@@ -154,7 +154,7 @@ class Shaped:
             Group(name("tcp bandwidth"), "bandwidth", "GB/s", sizes="64K:4M", transport="tcp",
                   metric="algorithm_gbs", less_is_better=False,
                   limit=f"tcp-stream {gigabits:g}", tags=("net",)),
-            Group(name("tcp allreduce"), "allreduce", "us", sizes="1M:16M", transport="tcp",
+            Group(name("tcp allreduce"), "allreduce", "us", sizes="1M:64M", transport="tcp",
                   goal=Goal(None, 0.9), tags=("net",)),
         ]
 
