@@ -53,6 +53,8 @@ install_packages() {  # with "tests": also what only the tests need
         fi
         if [ "${1-}" = tests ]; then
             apt_install libgtest-dev libgmock-dev libbenchmark-dev openmpi-bin iproute2 procps gdb clang
+            # Counted instructions are compared with those of this system's compiler.
+            if grep -qs '^VERSION_CODENAME=bookworm' /etc/os-release; then apt_install valgrind; fi
             # The fuzzers' runtime, where it is a package of its own.
             local runtime
             runtime=libclang-rt-$(clang -dumpversion | cut -d. -f1)-dev
