@@ -24,6 +24,10 @@ public:
     // Copy `host` to `target` unless they are the same memory.
     void copy(const at::Tensor& host, const at::Tensor& target) {
         if (host.is_same(target)) return;
+        if (is_shared_on_host(host, target)) {
+            in_place_on_device_ = true;
+            return;
+        }
         auto& list = target.device().is_cpu() ? host_copies_ : device_copies_;
         list.push_back({host, target});
     }
@@ -40,7 +44,7 @@ public:
                 copy_all(copies);
             });
         }
-        if (!device_copies_.empty())
+        if (in_place_on_device_ || !device_copies_.empty())
             work.set_deliver([copies = std::move(device_copies_)] { copy_all(copies); });
     }
 
@@ -53,6 +57,7 @@ private:
     std::vector<std::pair<at::Tensor, int64_t>> divisions_;
     Copies host_copies_;
     Copies device_copies_;
+    bool in_place_on_device_ = false;  // the end concerns the user's stream, without a copy
 };
 
 }  // namespace pomona::glue

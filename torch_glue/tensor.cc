@@ -154,11 +154,13 @@ at::Tensor premultiplied(const at::Tensor& tensor, const ReduceOp& op) {
 
 at::Tensor readable_on_host(const at::Tensor& t) {
     if (is_flat_on_host(t)) return t;
+    if (at::Tensor shared = shared_on_host(t); shared.defined()) return shared;
     return t.resolve_conj().resolve_neg().to(at::kCPU).contiguous();
 }
 
 at::Tensor room_on_host(const at::Tensor& t) {
     if (is_flat_on_host(t)) return t;
+    if (at::Tensor shared = shared_on_host(t); shared.defined()) return shared;
     return at::empty(t.sizes(), t.options().device(at::kCPU).memory_format(std::nullopt));
 }
 

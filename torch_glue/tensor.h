@@ -1,7 +1,7 @@
 // tensor.h: how tensors look to MPI: datatypes, operations, buffers.
 // Idea: what is only moved goes as bytes, so every dtype works, fp8 and quantised ones too; only
-// reductions need a datatype. A contiguous CPU tensor is used where it lies; anything else is
-// copied.
+// reductions need a datatype. A contiguous tensor in memory that the CPU reaches is used where it
+// lies; anything else is copied.
 #pragma once
 
 #include <ATen/ATen.h>
@@ -35,8 +35,14 @@ inline bool is_flat_on_host(const at::Tensor& t) {
     return t.device().is_cpu() && t.is_contiguous() && !t.is_conj() && !t.is_neg();
 }
 
-at::Tensor readable_on_host(const at::Tensor& t);  // the tensor itself or a flat copy
-at::Tensor room_on_host(const at::Tensor& t);      // the tensor itself or flat memory of its size
+at::Tensor readable_on_host(const at::Tensor& t);  // the tensor's own memory or a flat copy
+at::Tensor room_on_host(const at::Tensor& t);  // the tensor's own memory or flat memory of its size
+
+// A flat MPS tensor's memory as a tensor on the CPU, with the GPU's work on it done; undefined where
+// the CPU does not reach it. (devices.cc)
+at::Tensor shared_on_host(const at::Tensor& t);
+// Is `host` such a tensor of `t`'s memory?
+bool is_shared_on_host(const at::Tensor& host, const at::Tensor& t);
 
 // An address MPI accepts: empty tensors have none of their own.
 void* address_of(const at::Tensor& t);

@@ -5,7 +5,7 @@ import os
 import time
 
 import pytest
-from conftest import HERE, ROOT, launch
+from conftest import BUILD, HERE, ROOT, launch
 
 
 def passed(outcome):
@@ -23,6 +23,14 @@ def test_operations_of_registered_name():
     env = {"TEST_BACKEND": "pomona", "MASTER_ADDR": "127.0.0.1"}
     program = "test_all_reduce", "test_groups", "test_async_and_futures", "test_objects_and_barriers"
     passed(launch(2, HERE / "ranks_ops.py", *program, env=env))
+
+
+@pytest.mark.skipif(not (BUILD / "tests" / "python").is_dir(), reason="there is no fake_mps here")
+@pytest.mark.parametrize("private", ["", "1"])
+def test_operations_on_mps(private):
+    paths = [str(BUILD / "tests" / "python"), os.environ.get("PYTHONPATH", "")]
+    env = {"FAKE_MPS_PRIVATE": private, "PYTHONPATH": os.pathsep.join(p for p in paths if p)}
+    passed(launch(2, HERE / "ranks_mps.py", env=env))
 
 
 def test_operations_of_device_list():

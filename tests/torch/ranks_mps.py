@@ -1,0 +1,95 @@
+"""Runs on every rank: collectives on MPS tensors, with a stand-in for torch's MPS (fake_mps.cc).
+
+Goal: flat tensors in memory that the CPU shares are used where they lie, after the GPU's work on them
+is done; private and strided ones go through copies, and give the same. FAKE_MPS_PRIVATE=1: all are private.
+"""
+
+import os
+
+import fake_mps  # before anything asks for MPS
+import torch
+import torch.distributed as dist
+
+PRIVATE = bool(os.environ.get("FAKE_MPS_PRIVATE"))
+
+
+def value(rank, size):
+    return torch.arange(size, dtype=torch.int32) % 100 + rank
+
+
+def total(world, size):
+    return sum(value(r, size) for r in range(world))
+
+
+def test_all_reduce(rank, world):
+    """The buffer itself, a part of it with an offset, work of the GPU not yet done."""
+    for size in (1, 17, 50000):
+        tensor = fake_mps.to(value(rank, size))
+        dist.all_reduce(tensor)
+        assert torch.equal(fake_mps.values(tensor), total(world, size))
+        tensor = fake_mps.to(value(rank, size + 3))
+        middle = fake_mps.part(tensor, 2, size)
+        fake_mps.add_later(middle, 5)
+        dist.all_reduce(middle)
+        want = value(rank, size + 3)
+        want[2 : size + 2] = sum(value(r, size + 3)[2 : size + 2] + 5 for r in range(world))
+        assert torch.equal(fake_mps.values(tensor), want)
+
+
+def test_others(rank, world):
+    tensor = fake_mps.to(value(rank, 100))
+    dist.broadcast(tensor, 1)
+    assert torch.equal(fake_mps.values(tensor), value(1, 100))
+    out = fake_mps.to(torch.zeros(100 * world, dtype=torch.int32))
+    fake_mps.add_later(out, 7)  # must not come after the result
+    dist.all_gather_into_tensor(out, fake_mps.to(value(rank, 100)))
+    assert torch.equal(fake_mps.values(out), torch.cat([value(r, 100) for r in range(world)]))
+    part = fake_mps.to(torch.zeros(50, dtype=torch.int32))
+    dist.reduce_scatter_tensor(part, fake_mps.to(value(rank, 50 * world)))
+    assert torch.equal(fake_mps.values(part), total(world, 50 * world)[50 * rank : 50 * rank + 50])
+    inside = fake_mps.to(value(rank, 50 * world))  # the output inside the input
+    dist.reduce_scatter_tensor(fake_mps.part(inside, 50 * rank, 50), inside)
+    want = value(rank, 50 * world)
+    want[50 * rank : 50 * rank + 50] = total(world, 50 * world)[50 * rank : 50 * rank + 50]
+    assert torch.equal(fake_mps.values(inside), want)
+    outs = [fake_mps.to(torch.zeros(9, dtype=torch.int32)) for _ in range(world)]
+    dist.all_gather(outs, fake_mps.to(value(rank, 9)))
+    for r in range(world):
+        assert torch.equal(fake_mps.values(outs[r]), value(r, 9))
+    tensor = fake_mps.to(value(rank, 20))
+    if rank == 0:
+        dist.send(tensor, 1)
+    elif rank == 1:
+        dist.recv(tensor, 0)
+    assert torch.equal(fake_mps.values(tensor), value(0 if rank == 1 else rank, 20))
+
+
+def test_async(rank, world):
+    tensors = [fake_mps.to(value(rank, 3000)) for _ in range(4)]
+    works = [dist.all_reduce(t, async_op=True) for t in tensors]
+    futures = [work.get_future() for work in works]
+    for work, future, tensor in zip(works, futures, tensors):
+        work.wait()
+        assert future.done()
+        assert torch.equal(fake_mps.values(tensor), total(world, 3000))
+
+
+def main():
+    fake_mps.set_private(PRIVATE)
+    dist.init_process_group("mpi")
+    rank, world = dist.get_rank(), dist.get_world_size()
+    start = fake_mps.to(torch.zeros(4, dtype=torch.int32))
+    dist.all_reduce(start)  # the trial of shared memory copies
+    before = fake_mps.copies()
+    for test in (test_all_reduce, test_others, test_async):
+        test(rank, world)
+    # A reduce-scatter into its own input needs one copy.
+    copies = fake_mps.copies() - before
+    assert copies > 20 if PRIVATE else copies == 1, copies
+    del start
+    assert fake_mps.live() == 0, fake_mps.live()
+    dist.destroy_process_group()
+    print(f"rank {rank}: all passed")
+
+
+main()
