@@ -104,7 +104,8 @@ def library(path):
 
 def check(path, rules):
     faults = [*form(path, rules), *undefined(path, rules)]
-    if path.name.startswith("libmpi_abi"):
+    # The stub library of tests/abi is by design less.
+    if path.name.startswith("libmpi_abi") and path.parent.name != "stub":
         faults += library(path)
     return faults
 
