@@ -25,8 +25,9 @@ double max(double x, double y) { return x > y ? x : y; }
                                   a, o, b, a1, b1, c, r, f, w, h, q, lgh, lgq, ring_reduce, root,  \
                                   commutative, irregular, in_place, even, levels, overlaps] =      \
         facts;                                                                                     \
-    [[maybe_unused]] const auto both = [&](double x, double y) {                                   \
-        return overlaps ? max(x, y) : x + y;                                                       \
+    /* Not the bindings: clang 14 does not let a lambda capture them. */                           \
+    [[maybe_unused]] const auto both = [&facts](double x, double y) {                              \
+        return facts.overlaps ? max(x, y) : x + y;                                                 \
     };
 
 const std::vector<Algorithm>& table() {
