@@ -105,7 +105,7 @@ public:
     // connection may still be coming up while frames are already accepted (or refused as busy).
     // Error{unsupported} when this transport cannot reach the peer.
     virtual Result<Endpoint*> connect(int peer, ConstBytes address) = 0;
-    // The number of frames handed to the sink.
+    // The number of frames handed to the sink; above 0 too when only a part of one arrived.
     virtual int poll(Sink& sink, int most) = 0;
     virtual bool arm() = 0;
     virtual void disarm() = 0;
