@@ -97,6 +97,10 @@ void Engine::fill(P2pRequest& request, Communicator& comm, Data data, Envelope e
 
 // A request nobody refers to goes back to the pool.
 void Engine::recycle(P2pRequest* request) {
+    if (request == sent_request_.get()) {  // a program that completes a handle's copies
+        request->references_.store(1, std::memory_order_relaxed);
+        return;
+    }
     Communicator* comm = request->comm_;
     const Datatype* type = request->type;
     request->enter_pool();
@@ -121,21 +125,37 @@ void P2pRequest::cancel() { engine->cancel(*this); }
 
 // ---- sends
 
-Outcome Engine::send(Communicator& comm, Data data, Envelope to, SendMode mode) {
+// The whole of most small sends: no request is made. False when it takes more.
+inline bool Engine::send_at_once(Communicator& comm, const Data& data, Envelope to, SendMode mode) {
     Peer& peer = *comm.peers[to.rank];
     size_t bytes = static_cast<size_t>(data.count) * static_cast<size_t>(data.type->size());
+    if (mode == SendMode::synchronous || bytes >= peer.eager_limit || !peer.backlog.empty() ||
+        !peer.endpoint || !data.type->contiguous())
+        return false;
+    Header header{comm.context(), comm.rank(), to.tag, bytes, FrameKind::eager, 0, 0};
+    if (peer.endpoint->push(header.pack(), {start_of(data), bytes}) != Push::sent) return false;
+    count(counters_.messages_sent);
+    count(counters_.bytes_sent, bytes);
+    return true;
+}
+
+// What non-blocking sends return that were over at once: one request for all of them, as it says
+// nothing of any.
+P2pRequest* Engine::sent_request() {
+    if (!sent_request_) {
+        sent_request_ = std::make_unique<P2pRequest>(nullptr);
+        sent_request_->engine = this;
+        sent_request_->is_send = true;
+        sent_request_->done_.store(1, std::memory_order_relaxed);  // never anything else
+    }
+    sent_request_->retain();
+    return sent_request_.get();
+}
+
+Outcome Engine::send(Communicator& comm, Data data, Envelope to, SendMode mode) {
     {
         Hold hold(*this);
-        // The whole of a small blocking send: no request is made.
-        if (mode != SendMode::synchronous && bytes < peer.eager_limit && peer.backlog.empty() &&
-            peer.endpoint && data.type->contiguous()) {
-            Header header{comm.context(), comm.rank(), to.tag, bytes, FrameKind::eager, 0, 0};
-            if (peer.endpoint->push(header.pack(), {start_of(data), bytes}) == Push::sent) {
-                count(counters_.messages_sent);
-                count(counters_.bytes_sent, bytes);
-                return {};
-            }
-        }
+        if (send_at_once(comm, data, to, mode)) return {};
     }
     P2pRequest request(&comm);
     fill(request, comm, data, to);
@@ -161,6 +181,7 @@ P2pRequest* Engine::send_init(Communicator& comm, Data data, Envelope to, SendMo
 
 P2pRequest* Engine::isend(Communicator& comm, Data data, Envelope to, SendMode mode) {
     Hold hold(*this);
+    if (send_at_once(comm, data, to, mode)) return sent_request();
     P2pRequest* request = make(comm, data, to);
     request->is_send = true;
     request->mode = mode;

@@ -192,6 +192,8 @@ private:
     P2pRequest* make(Communicator& comm, Data data, Envelope envelope);
     void fill(P2pRequest& request, Communicator& comm, Data data, Envelope envelope);
     void recycle(P2pRequest* request);
+    bool send_at_once(Communicator& comm, const Data& data, Envelope to, SendMode mode);
+    P2pRequest* sent_request();
     void begin_send(P2pRequest& send);
     void begin_recv(P2pRequest& recv);
     bool connect(Peer& peer);
@@ -243,6 +245,7 @@ private:
     OperationTable<P2pRequest> operations_;
     const Request* awaited_ = nullptr;  // by the only thread: its completion ends the turn
     std::vector<P2pRequest*> pool_;
+    std::unique_ptr<P2pRequest> sent_request_;  // see sent_request()
 
     // Waiting with threads. `generation_` counts completions; parked threads wait on it (notify()
     // publishes with release, park() reads with acquire).

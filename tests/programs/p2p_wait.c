@@ -220,6 +220,49 @@ static void free_active(void) {
     free(in);
 }
 
+/* Sends that are over at once may share a request: each handle is completed, freed, cancelled or asked
+ * for by itself, in any order, with what the standard says of a send's status. */
+static void many_small_sends(void) {
+    enum { many = 40 };
+    MPI_Request sends[many], receives[many];
+    MPI_Status statuses[many];
+    int out[many], in[many], indices[many], i, count = -1, flag = -1, index = -1, left;
+    context("many small sends");
+    for (i = 0; i < many; ++i) {
+        out[i] = i * 3 + check_rank, in[i] = -1;
+        CHECK_OK(MPI_Irecv(&in[i], 1, MPI_INT, check_rank, i, MPI_COMM_WORLD, &receives[i]));
+    }
+    for (i = 0; i < many; ++i) {
+        CHECK_OK(MPI_Isend(&out[i], 1, MPI_INT, check_rank, i, MPI_COMM_WORLD, &sends[i]));
+        CHECK(sends[i] != MPI_REQUEST_NULL);
+    }
+    CHECK_OK(MPI_Request_free(&sends[0]));
+    CHECK_OK(MPI_Wait(&sends[1], &statuses[1]));
+    CHECK_OK(MPI_Test_cancelled(&statuses[1], &flag));
+    CHECK_EQ(0, flag);
+    for (flag = 0; !flag;) CHECK_OK(MPI_Test(&sends[2], &flag, MPI_STATUS_IGNORE));
+    CHECK(sends[1] == MPI_REQUEST_NULL);
+    CHECK(sends[2] == MPI_REQUEST_NULL);
+    CHECK(sends[3] != MPI_REQUEST_NULL);
+    CHECK_OK(MPI_Request_get_status(sends[3], &flag, MPI_STATUS_IGNORE));
+    CHECK_OK(MPI_Cancel(&sends[4]));
+    CHECK_OK(MPI_Wait(&sends[4], MPI_STATUS_IGNORE));
+    for (left = many - 4; left > 0; left -= count) {
+        CHECK_OK(MPI_Waitsome(many, sends, &count, indices, MPI_STATUSES_IGNORE));
+        CHECK(count > 0 && count <= left);
+        if (count <= 0) break;
+        for (i = 0; i < count; ++i) CHECK(sends[indices[i]] == MPI_REQUEST_NULL);
+    }
+    CHECK_OK(MPI_Waitany(many, sends, &index, MPI_STATUS_IGNORE));
+    CHECK_EQ(MPI_UNDEFINED, index);
+    /* The one that was asked to be cancelled may have been. */
+    for (i = 0; i < many; ++i)
+        if (i == 4) CHECK_OK(MPI_Cancel(&receives[i]));
+    CHECK_OK(MPI_Waitall(many, receives, statuses));
+    for (i = 0; i < many; ++i)
+        if (i != 4) CHECK_EQ(out[i], in[i]);
+}
+
 int main(int argc, char** argv) {
     start(&argc, &argv);
     null_requests();
@@ -229,5 +272,6 @@ int main(int argc, char** argv) {
     all_forms();
     get_status();
     free_active();
+    many_small_sends();
     return finish();
 }

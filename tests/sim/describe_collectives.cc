@@ -38,7 +38,8 @@ and reduced in one core. The first of these that is there counts:
 1. the parameter `links`, as in `mpirun --set links=shm=60:35:0.08,tcp=3000:1500:0.25,copy=0.05`: L:o:G of
    `shm`, `tcp` (the loopback) and `net` (between machines), `copy`, `reduce`, `switch` and `crowd` (below), and
    of shared memory `ask` (ns more for a message from 16 KiB on, which asks first), `fresh` (ns per byte more for
-   what its sender has just made) and `byte_eager`, `byte_far`, `copy_far`, `reduce_far` (per byte below 16 KiB, and where data leaves the caches);
+   what its sender has just made) and `byte_eager`, `byte_far`, `copy_far`, `reduce_far` (per byte
+   below 16 KiB, and where data leaves the caches);
    what is not named keeps its built-in value, and `links=built-in` names nothing;
 2. what `pomona tune` measured on this machine, in `~/.cache/pomona/links` (macOS:
    `~/Library/Caches/pomona/links`; `XDG_CACHE_HOME` comes before both). mpirun reads it once and hands it

@@ -50,6 +50,19 @@ static void send_path(int rank) {
     }
 }
 
+static void isend_path(int rank) {
+    double value = 1;
+    MPI_Request request;
+    if (rank == 1) {
+        MPI_Isend(&value, 1, MPI_DOUBLE, 0, 1, MPI_COMM_WORLD, &request);
+        MPI_Wait(&request, MPI_STATUS_IGNORE);
+        await_peer();
+    } else {
+        MPI_Recv(&value, 1, MPI_DOUBLE, 1, 1, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
+        signal_peer();
+    }
+}
+
 static void recv_path(int rank) {
     double value = 1;
     if (rank == 1) {
@@ -61,6 +74,16 @@ static void recv_path(int rank) {
         signal_peer();
         await_peer();
     }
+}
+
+/* A blocking collective, called again with the same arguments. */
+static void bcast_path(int rank) {
+    double value = rank == 0 ? 3 : 0;
+    if (rank == 1) await_peer();
+    MPI_Bcast(&value, 1, MPI_DOUBLE, 0, MPI_COMM_WORLD);
+    if (value != 3) MPI_Abort(MPI_COMM_WORLD, 3);
+    signal_peer();
+    if (rank == 0) await_peer();
 }
 
 /* Non-blocking, because rank 0 must tell that it has begun; the schedule is the blocking one's. */
@@ -83,13 +106,16 @@ int main(int argc, char** argv) {
     MPI_Comm_rank(MPI_COMM_WORLD, &rank);
     MPI_Comm_size(MPI_COMM_WORLD, &size);
     if (size != 2 || times < 1) {
-        fprintf(stderr, "usage: mpirun -n 2 bench_paths send|recv|allreduce TIMES PIPE_FOLDER\n");
+        fprintf(stderr,
+                "usage: mpirun -n 2 bench_paths send|isend|recv|bcast|allreduce TIMES FOLDER\n");
         MPI_Abort(MPI_COMM_WORLD, 2);
     }
     open_pipes(argv[3], rank);
     for (i = 0; i < times; ++i) {
         if (!strcmp(path, "send")) send_path(rank);
+        else if (!strcmp(path, "isend")) isend_path(rank);
         else if (!strcmp(path, "recv")) recv_path(rank);
+        else if (!strcmp(path, "bcast")) bcast_path(rank);
         else allreduce_path(rank);
     }
     MPI_Finalize();
