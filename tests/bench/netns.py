@@ -110,10 +110,12 @@ def usable(say):
     return not missing
 
 
-def environment_of(library, link):
+def environment_of(library, link, case):
     env = library.environment("tcp")
     if library.kind == "pomona":  # its launcher knows of one host only
         env["POMONA_TCP_INTERFACES"] = ",".join(link.addresses)
+        if case == "overlap":
+            env["POMONA_PROGRESS"] = "thread"
     if library.kind == "mpich":
         env.pop("MPIR_CVAR_NOLOCAL", None)
     if library.kind == "openmpi":
@@ -156,6 +158,9 @@ class Shaped:
                   limit=f"tcp-stream {gigabits:g}", tags=("net",)),
             Group(name("tcp allreduce"), "allreduce", "us", sizes="1M:64M", transport="tcp",
                   goal=Goal(None, 0.9), tags=("net",)),
+            Group(name("overlap of iallreduce"), "overlap", "percent hidden, no calls meanwhile",
+                  sizes="4M:4M", transport="tcp", metric="extra:hidden %", less_is_better=False,
+                  tags=("net",)),
         ]
 
 
@@ -170,7 +175,8 @@ class InNamespaces:
         self.run.hosts = 2
         self.run.command = lambda library, group, ranks, extra: command_of(
             library, self.link, [library.program, group.case, *extra])
-        self.run.environment = lambda library, group: environment_of(library, self.link)
+        self.run.environment = lambda library, group: environment_of(
+            library, self.link, group.case)
         return self
 
     def __exit__(self, *_):
