@@ -3,6 +3,8 @@
 // through the ring both cores copy at once. Which is faster depends on the machine, on the length
 // and on whether the data is still in the sender's cache, so it is measured in use: a receiver keeps
 // the cost per byte of both ways by length, takes the cheaper one and now and then tries the other.
+// Where messages go both ways at once no core is free to help: there the work of both cores counts,
+// reading once against writing and reading, each taken from what this process does itself.
 #pragma once
 
 #include "btl/base/clock.h"
@@ -18,32 +20,40 @@ class CopyChoice {
 public:
     static constexpr size_t kMeasuredMin = 16 << 10;  // shorter ones are read without ado
 
-    // Should the next message of so many bytes be read from the sender's memory?
-    bool pull(size_t bytes) {
+    // Should the next message of so many bytes be read from the sender's memory? `both_ways`: while
+    // a large message of ours goes to that process.
+    bool pull(size_t bytes, bool both_ways) {
         if (bytes < kMeasuredMin) return true;
         Class& it = class_of(bytes);
-        uint32_t turn = it.messages++;
+        uint32_t& messages = both_ways ? it.messages_both : it.messages;
+        uint32_t turn = messages++;
         if (turn < 3) return turn < 2;  // the very first touches memory for the first time
-        bool better = it.pulled <= it.streamed;
+        bool better = both_ways ? it.read <= 2 * it.pushed || it.pushed == 0
+                                : it.pulled <= it.streamed || it.streamed == 0;
         bool retry = turn < kRetry ? turn >= 8 && std::has_single_bit(turn) : turn % kRetry == 0;
         return retry ? !better : better;
     }
-    // `bytes`: at least kMeasuredMin.
+    // One way: how long a message took. `bytes`: at least kMeasuredMin, here and below.
     void took(bool pulled, size_t bytes, Nanoseconds time) {
-        if (time <= 0) return;
-        float cost = static_cast<float>(time) / static_cast<float>(bytes);
         Class& it = class_of(bytes);
-        float& known = pulled ? it.pulled : it.streamed;
-        // One that was interrupted must not decide for long: what is quicker counts at once.
-        known = known == 0 || cost < known ? cost : known + (cost - known) / 8;
+        learn(pulled ? it.pulled : it.streamed, bytes, time);
     }
+    // The work of reading a message from the sender's memory, and of writing one into the ring.
+    void read(size_t bytes, Nanoseconds work) { learn(class_of(bytes).read, bytes, work); }
+    void pushed(size_t bytes, Nanoseconds work) { learn(class_of(bytes).pushed, bytes, work); }
 
 private:
     static constexpr uint32_t kRetry = 64;  // one in so many goes the other way; more at first
     struct Class {
-        uint32_t messages = 0;
-        float pulled = 0, streamed = 0;  // nanoseconds per byte
+        uint32_t messages = 0, messages_both = 0;
+        float pulled = 0, streamed = 0, read = 0, pushed = 0;  // nanoseconds per byte; 0: not known
     };
+    static void learn(float& known, size_t bytes, Nanoseconds time) {
+        if (time <= 0) return;
+        float cost = static_cast<float>(time) / static_cast<float>(bytes);
+        // One that was interrupted must not decide for long: what is quicker counts at once.
+        known = known == 0 || cost < known ? cost : known + (cost - known) / 8;
+    }
     // By powers of two from kMeasuredMin.
     Class& class_of(size_t bytes) {
         auto above = static_cast<size_t>(std::bit_width(bytes / kMeasuredMin)) - 1;

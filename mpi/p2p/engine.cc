@@ -196,6 +196,7 @@ void Engine::start(P2pRequest& request) {
     request.outcome_ = {};
     request.offset = request.accepted = request.rest = 0;
     request.matched = request.asked = false;
+    request.work = 0;
     hold_for_engine(request);
     if (request.is_send) begin_send(request);
     else begin_recv(request);
@@ -405,6 +406,10 @@ void Engine::finish_p2p(P2pRequest& request) {
     if (request.token) {
         operations_.remove(request.token);
         request.token = 0;
+        if (request.outgoing) {
+            request.outgoing = false;
+            --request.peer->large_outgoing;
+        }
     }
     request.active = false;
     if (coll::Completion* completion = request.completion) {

@@ -24,7 +24,8 @@ Push Engine::push_question(Peer& peer, P2pRequest& send) {
     bool readable = peer.endpoint->pulls() && address != 0;
     Push push = peer.endpoint->push(header.pack(), readable ? where : ConstBytes{});
     if (push == Push::sent) {
-        send.asked = true;
+        send.asked = send.outgoing = true;
+        ++peer.large_outgoing;
         count(counters_.messages_sent);
         count(counters_.rendezvous_started);
     }
@@ -85,7 +86,10 @@ bool Engine::drain_streams(Peer& peer) {
     bool moved = false;
     while (P2pRequest* send = peer.streams.front()) {
         size_t taken = 0;
+        bool measured = send->accepted >= CopyChoice::kMeasuredMin && peer.endpoint->pulls();
+        Nanoseconds begin = measured ? clock_.now() : 0;
         Push push = push_piece(peer, *send, taken);
+        if (measured && push == Push::sent) send->work += clock_.now() - begin;
         if (push == Push::busy) return moved;
         if (push == Push::gone) return fail_peer(peer), true;
         moved = true;
@@ -94,6 +98,7 @@ bool Engine::drain_streams(Peer& peer) {
         if (send->rest) return moved;  // nothing else can be pushed to this peer now
         // One large message after the other.
         if (send->offset == send->accepted) {
+            if (measured) peer.copy_choice.pushed(send->accepted, send->work);
             List<P2pRequest>::remove(send);
             sent(*send);
         }
@@ -110,9 +115,10 @@ void Engine::answer(P2pRequest& recv, Peer& peer, const Header& header, ConstByt
     recv.remote_token = header.token;
     if (where.size() == sizeof(recv.remote_address) && recv.accepted != 0 && is_plain(recv) &&
         (peer.endpoint || connect(peer)) && peer.endpoint->pulls()) {
-        recv.measured = recv.accepted >= CopyChoice::kMeasuredMin;
+        bool both_ways = peer.large_outgoing > 0;
+        recv.measured = recv.accepted >= CopyChoice::kMeasuredMin && !both_ways;
         if (recv.measured) recv.answered = clock_.now();
-        if (peer.copy_choice.pull(recv.accepted)) {
+        if (peer.copy_choice.pull(recv.accepted, both_ways)) {
             std::memcpy(&recv.remote_address, where.data(), sizeof(recv.remote_address));
             peer.pulls.push_back(&recv);
             if (peer.pulls.front() == &recv) drain_pulls(peer);
@@ -135,6 +141,8 @@ bool Engine::drain_pulls(Peer& peer) {
     P2pRequest* recv = peer.pulls.front();
     if (!recv) return false;
     size_t length = std::min(kPullPiece, recv->accepted - recv->offset);
+    bool timed = recv->accepted >= CopyChoice::kMeasuredMin;
+    Nanoseconds begin = timed ? clock_.now() : 0;
     if (!peer.endpoint->pull(recv->remote_address + recv->offset,
                              {byte_at(*recv, recv->offset), length})) {
         // The system forbids it, or the peer is gone, which will be told otherwise.
@@ -144,10 +152,12 @@ bool Engine::drain_pulls(Peer& peer) {
         }
         return true;
     }
+    if (timed) recv->work += clock_.now() - begin;
     recv->offset += length;
     count(counters_.bytes_received, length);
     if (recv->offset < recv->accepted) return true;
     count(counters_.messages_pulled);
+    if (timed) peer.copy_choice.read(recv->accepted, recv->work);
     if (recv->measured) measure(peer, *recv, true);
     List<P2pRequest>::remove(recv);
     push_control(peer, {0, 0, 0, recv->accepted, FrameKind::pulled, 0, recv->remote_token});

@@ -39,7 +39,9 @@ public:
     uint64_t remote_token = 0;
     uint64_t remote_address = 0;  // receive in Peer::pulls: where the data lies in the sender
     Nanoseconds answered = 0;     // receive, if measured: when its message was answered
+    Nanoseconds work = 0;         // rendezvous: of this process's core, reading or pushing it
     bool measured = false;        // receive: CopyChoice wants to know how long it takes
+    bool outgoing = false;        // send: counted in Peer::large_outgoing
     Peer* peer = nullptr;
     bool matched = false;
     bool asked = false;   // send: the rts is out
@@ -71,10 +73,11 @@ protected:
     void leave_pool() {
         kind = Kind::request;
         reset();
-        is_send = matched = asked = exact = active = measured = false;
+        is_send = matched = asked = exact = active = measured = outgoing = false;
         mode = SendMode::standard;
         accepted = offset = rest = 0;
         token = remote_token = 0;
+        work = 0;
         peer = nullptr;
         completion = nullptr;
         parent = nullptr;

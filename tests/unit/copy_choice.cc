@@ -1,0 +1,84 @@
+// tests/unit/copy_choice.cc: which way large messages take, by what was measured.
+#include "mpi/p2p/copy_choice.h"
+
+#include <gtest/gtest.h>
+
+namespace pomona {
+namespace {
+
+constexpr size_t kBytes = 1 << 20;
+
+// Of the messages after the first trials: how many were read?
+int pulls_of(CopyChoice& choice, bool both_ways, int messages = 640) {
+    for (int i = 0; i < 3; ++i) choice.pull(kBytes, both_ways);
+    int pulls = 0;
+    for (int i = 0; i < messages; ++i) pulls += choice.pull(kBytes, both_ways);
+    return pulls;
+}
+
+TEST(CopyChoice, ShortMessagesAreRead) {
+    CopyChoice choice;
+    choice.took(true, CopyChoice::kMeasuredMin, 1000);
+    EXPECT_TRUE(choice.pull(CopyChoice::kMeasuredMin - 1, false));
+    EXPECT_TRUE(choice.pull(0, true));
+}
+
+TEST(CopyChoice, BothAreTriedFirst) {
+    for (bool both_ways : {false, true}) {
+        CopyChoice choice;
+        EXPECT_TRUE(choice.pull(kBytes, both_ways));
+        EXPECT_TRUE(choice.pull(kBytes, both_ways));
+        EXPECT_FALSE(choice.pull(kBytes, both_ways));
+    }
+}
+
+TEST(CopyChoice, OneWayTheQuickerIsTakenAndTheOtherTriedNowAndThen) {
+    CopyChoice choice;
+    choice.took(true, kBytes, 90'000);
+    choice.took(false, kBytes, 60'000);
+    int pulls = pulls_of(choice, false);
+    EXPECT_GT(pulls, 0);
+    EXPECT_LT(pulls, 30);
+}
+
+// A core that writes into the ring cannot read from it at the same time.
+TEST(CopyChoice, BothWaysTheWorkOfBothCoresCounts) {
+    CopyChoice choice;
+    choice.took(true, kBytes, 90'000);  // as above: one way, the ring is quicker
+    choice.took(false, kBytes, 60'000);
+    choice.read(kBytes, 90'000);
+    choice.pushed(kBytes, 60'000);
+    EXPECT_GT(pulls_of(choice, true), 610);
+    choice.pushed(kBytes, 40'000);  // now two copies are less work than one reading
+    EXPECT_LT(pulls_of(choice, true), 30);
+}
+
+TEST(CopyChoice, SizesAreJudgedByThemselves) {
+    CopyChoice choice;
+    for (size_t bytes : {kBytes, kBytes / 16}) {
+        bool large = bytes == kBytes;
+        choice.took(true, bytes, static_cast<Nanoseconds>(bytes) * (large ? 2 : 1));
+        choice.took(false, bytes, static_cast<Nanoseconds>(bytes) * (large ? 1 : 2));
+        for (int i = 0; i < 3; ++i) choice.pull(bytes, false);
+        EXPECT_EQ(choice.pull(bytes, false), !large);
+    }
+}
+
+TEST(CopyChoice, AnInterruptionDoesNotDecideForLong) {
+    CopyChoice choice;
+    choice.took(true, kBytes, 100'000'000);
+    choice.took(false, kBytes, 60'000);
+    choice.took(true, kBytes, 50'000);
+    EXPECT_GT(pulls_of(choice, false), 610);
+}
+
+// A clock that does not move (the simulator's, between events) tells nothing.
+TEST(CopyChoice, WithoutTimesMessagesAreRead) {
+    CopyChoice choice;
+    choice.took(false, kBytes, 0);
+    EXPECT_GT(pulls_of(choice, false), 610);
+    EXPECT_GT(pulls_of(choice, true), 610);
+}
+
+}  // namespace
+}  // namespace pomona
