@@ -3,6 +3,8 @@
 #include "mpi/abi/collective_plan.h"
 #include "mpi/abi/define.h"
 
+#include <algorithm>
+
 using namespace pomona;
 using coll::Collective;
 
@@ -89,8 +91,37 @@ POMONA_MPI(int, Exscan_c, (const void* sendbuf, void* recvbuf, MPI_Count count, 
     return finish_blocking(__func__, plan);
 }
 
+// Blocks of one size: the call can be known.
+static int reduce_scatter_block(const char* function, const void* sendbuf, void* recvbuf,
+                                MPI_Count recvcount, MPI_Datatype datatype, MPI_Op op,
+                                MPI_Comm comm) {
+    CallKey key{.collective = Collective::reduce_scatter,
+                .in_place = sendbuf == MPI_IN_PLACE,
+                .recv_count = recvcount,
+                .recv_type = datatype,
+                .op = op};
+    BlockingCall call(function, comm, key);
+    if (call.known() && usable(sendbuf, recvbuf))
+        return call.run(source(sendbuf, recvbuf), recvbuf);
+    CollectivePlan plan;
+    if (int error = plan_reduce_scatter(function, plan, sendbuf, {recvbuf, recvcount, datatype},
+                                        nullptr, op, comm))
+        return error;
+    return call.finish(plan);
+}
+
+// The counts are the same on all ranks, so all come to one answer.
+static bool all_equal(const MPI_Count counts[], MPI_Comm handle) {
+    Communicator* comm = resolve(handle);
+    if (!comm || comm->is_inter() || !counts || counts[0] < 0) return false;
+    return std::all_of(counts, counts + comm->size(),
+                       [&](MPI_Count each) { return each == counts[0]; });
+}
+
 POMONA_MPI(int, Reduce_scatter_c, (const void* sendbuf, void* recvbuf, const MPI_Count
                                    recvcounts[], MPI_Datatype datatype, MPI_Op op, MPI_Comm comm)) {
+    if (all_equal(recvcounts, comm))
+        return reduce_scatter_block(__func__, sendbuf, recvbuf, recvcounts[0], datatype, op, comm);
     CollectivePlan plan;
     if (int error = plan_reduce_scatter(__func__, plan, sendbuf, {recvbuf, 0, datatype}, recvcounts,
                                         op, comm))
@@ -100,19 +131,7 @@ POMONA_MPI(int, Reduce_scatter_c, (const void* sendbuf, void* recvbuf, const MPI
 
 POMONA_MPI(int, Reduce_scatter_block_c, (const void* sendbuf, void* recvbuf, MPI_Count recvcount,
                                          MPI_Datatype datatype, MPI_Op op, MPI_Comm comm)) {
-    CallKey key{.collective = Collective::reduce_scatter,
-                .in_place = sendbuf == MPI_IN_PLACE,
-                .recv_count = recvcount,
-                .recv_type = datatype,
-                .op = op};
-    BlockingCall call(__func__, comm, key);
-    if (call.known() && usable(sendbuf, recvbuf))
-        return call.run(source(sendbuf, recvbuf), recvbuf);
-    CollectivePlan plan;
-    if (int error = plan_reduce_scatter(__func__, plan, sendbuf, {recvbuf, recvcount, datatype},
-                                        nullptr, op, comm))
-        return error;
-    return call.finish(plan);
+    return reduce_scatter_block(__func__, sendbuf, recvbuf, recvcount, datatype, op, comm);
 }
 
 POMONA_MPI(int, Gather_c, (const void* sendbuf, MPI_Count sendcount, MPI_Datatype sendtype, void*

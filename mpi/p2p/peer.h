@@ -30,7 +30,7 @@ struct Peer {
     // Receives whose data is being read from this peer's memory, one after the other.
     List<P2pRequest> pulls;
     CopyChoice copy_choice;
-    uint32_t large_outgoing = 0;  // sends to it that have asked and are not over
+    uint32_t large_outgoing = 0;     // sends to it that have asked and are not over
     Nanoseconds large_finished = 0;  // when the last measured message from here was over
     bool queued = false;             // in Engine's list of peers with something waiting
 
