@@ -49,7 +49,7 @@ TEST(CopyChoice, BothWaysTheWorkOfBothCoresCounts) {
     choice.read(kBytes, 90'000);
     choice.pushed(kBytes, 60'000);
     EXPECT_GT(pulls_of(choice, true), 610);
-    choice.pushed(kBytes, 40'000);  // now two copies are less work than one reading
+    choice.pushed(kBytes, 25'000);  // now two copies are less work than one reading
     EXPECT_LT(pulls_of(choice, true), 30);
 }
 
