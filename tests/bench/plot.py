@@ -4,7 +4,8 @@
     plot.py -o FOLDER results.json [more.json ...]     one PNG per case
     plot.py -o FILE.png results.json [more.json ...]   one picture of all cases
 
-Several files of mpi-bench are laid over each other by the library they name.
+Several files of mpi-bench are laid over each other by the library they name; of several files of
+versus, the first that has a case gives it.
 """
 
 import argparse
@@ -66,6 +67,8 @@ def merge(documents):
     plots = {}
     for document in documents:
         for title, plot in series_of(document).items():
+            if title in plots and document["tool"] == "mpi-bench versus":
+                continue
             into = plots.setdefault(title, {"unit": plot["unit"], "lines": {}})
             for name, points in plot["lines"].items():
                 into["lines"].setdefault(name, []).extend(points)
@@ -145,6 +148,8 @@ def save(figure, path):
 def main():
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("-o", "--output", required=True, help="a PNG file, or a folder")
+    parser.add_argument("--only", metavar="PART", action="append",
+                        help="only cases with this in their title; may be given again")
     parser.add_argument("json", nargs="+", help="files written with --json")
     args = parser.parse_args()
     sys.path.insert(0, str(Path(__file__).resolve().parent))
@@ -152,8 +157,10 @@ def main():
         plots = merge([json.loads(Path(name).read_text()) for name in args.json])
     except (OSError, ValueError, KeyError) as error:
         return f"plot: {error}"
+    if args.only:
+        plots = {title: plot for part in args.only for title, plot in plots.items() if part in title}
     if not plots:
-        return "plot: nothing to draw: the results have no message sizes"
+        return "plot: nothing to draw: no results with message sizes, or none of those asked for"
     try:
         made = draw(plots, args.output)
     except ImportError as error:

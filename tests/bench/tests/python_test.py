@@ -16,6 +16,7 @@ sys.path.insert(0, str(BENCH))
 import compare  # noqa: E402
 import peers  # noqa: E402
 import plot  # noqa: E402
+import summary  # noqa: E402
 import versus  # noqa: E402
 from compare import Cell, Goal  # noqa: E402
 
@@ -116,6 +117,42 @@ def results(library):
     rows += [{"case": "bandwidth", "bytes": 1024, "p50_us": 9, "algorithm_gbs": 7.5},
              {"case": "latency", "bytes": 0, "p50_us": 9}]
     return {"schema": 1, "tool": "mpi-bench", "library": library, "ranks": 2, "rows": rows}
+
+
+class Summary(unittest.TestCase):
+    def document(self, goal, less=True):
+        rows = [{"label": f"{n} B", "bytes": n, "values": {"mine": [v, v], "other": [1.0, 1.0]}}
+                for n, v in ((8, 0.5), (16, 0.8))]
+        group = {"name": "latency", "less_is_better": less, "goal": goal, "rows": rows}
+        return {"schema": 1, "tool": "mpi-bench versus", "candidate": "mine", "date": "2026-01-02T",
+                "libraries": {"mine": {}, "other": {}}, "machine":
+                {"cpu": "C", "cores": 2, "system": "S"}, "command": "c", "repetitions": 2,
+                "groups": [group]}
+
+    def test_a_line_tells_mean_worst_and_goal(self):
+        text = summary.table([self.document({"mean": 0.7, "worst": 1.0})])
+        self.assertIn("| latency ↓ | 8 B to 16 B | 0.63 | 0.80 at 16 B | mean ≤ 0.7, all ≤ 1 | "
+                      "reached |", text)
+        text = summary.table([self.document({"mean": 0.7, "worst": 0.6}, less=False)])
+        self.assertIn("| 0.50 at 8 B | mean ≥ 0.7, all ≥ 0.6 | missed |", text)
+
+    def test_the_first_file_with_a_group_counts(self):
+        first, second = (self.document({"mean": mean, "worst": 1}) for mean in (0.7, 0.1))
+        self.assertNotIn("missed", summary.table([first, second]))
+
+    def test_groups_without_a_goal_are_left_out(self):
+        self.assertNotIn("latency", summary.table([self.document(None)]))
+
+    def test_a_stale_page_is_found(self):
+        part = summary.table([self.document(None)])
+        page = summary.placed(f"a\n{summary.BEGIN}\nold\n{summary.END}\nb", part)
+        self.assertEqual(page, f"a\n{summary.BEGIN}\n{part}\n{summary.END}\nb")
+        with self.assertRaises(ValueError):
+            summary.placed("no marks", part)
+
+    def test_commands_are_kept_without_folders(self):
+        asked = versus.as_asked(["--program", "/x/mpi-bench", "--quick", "--json", "/tmp/r.json"])
+        self.assertEqual(asked, ["--quick", "--json", "r.json"])
 
 
 class Plots(unittest.TestCase):
