@@ -3,6 +3,7 @@
 // park on the count of completions; whoever stops polling wakes them so that one takes over.
 #include "btl/base/check.h"
 #include "btl/base/thread_role.h"
+#include "btl/base/word_wait.h"
 #include "mpi/p2p/engine.h"
 
 #include <sched.h>
@@ -99,7 +100,7 @@ void Engine::release_held(Request& request) {
 void Engine::notify() {
     if (!threaded_) return;
     generation_.fetch_add(1, std::memory_order_release);
-    if (parked_.load(std::memory_order_acquire) > 0) generation_.notify_all();
+    if (parked_.load(std::memory_order_acquire) > 0) WordWait::system().wake_all(generation_);
     if (sleeping_ && sleeper_) sleeper_->wake();
 }
 
@@ -198,13 +199,13 @@ void Engine::wait_shared(ReadyFunction ready, void* context) {
     // Others may be parked and rely on a poller: one of them takes over.
     if (parked_.load(std::memory_order_acquire) > 0) {
         generation_.fetch_add(1, std::memory_order_release);
-        generation_.notify_all();
+        WordWait::system().wake_all(generation_);
     }
 }
 
 void Engine::park(uint32_t generation) {
     parked_.fetch_add(1, std::memory_order_acq_rel);
-    generation_.wait(generation, std::memory_order_acquire);
+    WordWait::system().wait(generation_, generation);
     parked_.fetch_sub(1, std::memory_order_acq_rel);
 }
 

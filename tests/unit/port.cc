@@ -5,6 +5,7 @@
 #include "btl/base/result.h"
 #include "btl/base/shared_names.h"
 #include "btl/base/thread_role.h"
+#include "btl/base/word_wait.h"
 #include "btl/shm/segment.h"
 #include "btl/tcp/interfaces.h"
 
@@ -125,4 +126,83 @@ TEST(shared_memory, is_told_of_in_the_job_directory_while_it_has_a_name) {
     }
     EXPECT_EQ(Segment::open(name).error().code, Code::not_found);
     EXPECT_EQ(rmdir(directory), 0) << "a note was left behind";
+}
+
+// ---- waiting for a word: macOS's call played by one with its documented behaviour
+
+static std::atomic<int> waits_begun, wakes_begun;
+
+static int wait_as_macos(void* address, uint64_t value, size_t size, uint32_t flags) {
+    EXPECT_EQ(size, 4u);
+    EXPECT_EQ(flags, 0u);
+    auto& word = *static_cast<std::atomic<uint32_t>*>(address);
+    ++waits_begun;
+    for (;;) {
+        int seen = wakes_begun.load();
+        if (word.load() != value) return 0;
+        wakes_begun.wait(seen);  // only the matching call wakes
+    }
+}
+static int wake_as_macos(void*, size_t size, uint32_t) {
+    EXPECT_EQ(size, 4u);
+    ++wakes_begun;
+    wakes_begun.notify_all();
+    return 0;
+}
+static int refuse(void*, uint64_t, size_t, uint32_t) {
+    ++waits_begun;
+    errno = EINVAL;
+    return -1;
+}
+static int interrupt(void*, uint64_t, size_t, uint32_t) {
+    errno = EINTR;
+    return -1;
+}
+
+// Three threads wait until the word is 1; true when all of them saw it.
+static bool all_wake(WordWait& waits) {
+    std::atomic<uint32_t> word{0};
+    std::atomic<int> awake{0};
+    std::vector<std::thread> threads;
+    for (int i = 0; i < 3; ++i)
+        threads.emplace_back([&] {
+            while (word.load() == 0) waits.wait(word, 0);
+            ++awake;
+        });
+    word = 1;
+    waits.wake_all(word);
+    for (auto& thread : threads) thread.join();
+    return awake == 3;
+}
+
+TEST(word_wait, every_way_wakes_all) {
+    WordWait none(nullptr, nullptr), half(wait_as_macos, nullptr);
+    EXPECT_TRUE(all_wake(none));
+    EXPECT_TRUE(all_wake(half));
+    EXPECT_TRUE(all_wake(WordWait::system()));
+    WordWait macos(wait_as_macos, wake_as_macos);
+    EXPECT_TRUE(all_wake(macos));
+    EXPECT_FALSE(macos.refused());
+}
+
+TEST(word_wait, a_kernel_that_refuses_is_asked_once_and_nobody_is_left_waiting) {
+    waits_begun = 0;
+    WordWait waits(refuse, wake_as_macos);
+    std::atomic<uint32_t> word{0};
+    std::thread sleeper([&] {
+        while (word.load() == 0) waits.wait(word, 0);
+    });
+    while (!waits.refused()) std::this_thread::yield();
+    word = 1;
+    waits.wake_all(word);
+    sleeper.join();
+    waits.wait(word, 0);  // has changed: returns
+    EXPECT_EQ(waits_begun, 1);
+}
+
+TEST(word_wait, an_interruption_is_an_early_return) {
+    WordWait waits(interrupt, wake_as_macos);
+    std::atomic<uint32_t> word{0};
+    waits.wait(word, 0);
+    EXPECT_FALSE(waits.refused());
 }
