@@ -5,6 +5,7 @@
 #include "pmix/origin.h"
 #include "pmix/pmix_server.h"
 
+#include <algorithm>
 #include <csignal>
 #include <cstring>
 
@@ -113,21 +114,45 @@ void Launcher::stop_ourselves() {
     raise(SIGSTOP);
 }
 
-void Launcher::reap() {
+// Adds those that have ended since the last look.
+void Launcher::collect_ended(std::vector<Ended>& ended) {
     int status = 0;
     for (pid_t pid; (pid = waitpid(-1, &status, WNOHANG)) > 0;)
-        for (Process& process : processes_)
-            if (process.pid == pid && process.running) on_exit(process, status);
-    finish_if_done();
+        for (Process& process : processes_) {
+            if (process.pid != pid || !process.running) continue;
+            process.running = false;
+            --running_;
+            control_->settle(process.rank);  // its last words came before its death
+            if (pmix_) pmix_->settle();
+            ended.push_back({&process, status});
+        }
 }
 
-void Launcher::on_exit(Process& process, int status) {
-    process.running = false;
-    --running_;
-    control_->settle(process.rank);  // its last words came before its death
-    if (pmix_) pmix_->settle();
-    judge(process, status);
-    if (state_ == State::running) check_fence();
+// The system tells of the dead in any order, and ranks give up when they see that another has gone:
+// whoever was killed comes first, then whoever left without a word, then those who ended with a code.
+int Launcher::suspicion(const Ended& each) const {
+    if (WIFSIGNALED(each.status)) return 0;
+    if (WEXITSTATUS(each.status) != 0) return 2;
+    return control_->phase(each.process->rank) == ControlServer::Phase::joined ? 1 : 3;
+}
+
+void Launcher::reap() {
+    std::vector<Ended> ended;
+    collect_ended(ended);
+    auto before = [&](const Ended& a, const Ended& b) { return suspicion(a) < suspicion(b); };
+    // A process closes its connections before the system tells of its end.
+    for (int wait_ms = 0; wait_ms < 5 && state_ == State::running && running_ > 0; ++wait_ms) {
+        auto first = std::min_element(ended.begin(), ended.end(), before);
+        if (first == ended.end() || suspicion(*first) != 2) break;
+        usleep(1000);
+        collect_ended(ended);
+    }
+    std::stable_sort(ended.begin(), ended.end(), before);
+    for (const Ended& each : ended) {
+        judge(*each.process, each.status);
+        if (state_ == State::running) check_fence();
+    }
+    finish_if_done();
 }
 
 // The first process that fails gives the exit code and one message; those that die because we end

@@ -68,9 +68,14 @@ private:
     void watch_signals();
     void on_signal(int signal);
     void stop_ourselves();
+    struct Ended {
+        Process* process;
+        int status;  // of waitpid
+    };
     void reap();
+    void collect_ended(std::vector<Ended>& ended);
+    int suspicion(const Ended& each) const;
     bool another_was_killed(pid_t aborting);
-    void on_exit(Process& process, int status);
     void judge(Process& process, int status);
     void check_fence();
     void on_abort(int rank, int code, const std::string& message);

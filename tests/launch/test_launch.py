@@ -388,6 +388,29 @@ class Ends(unittest.TestCase):
         self.assertIn("without calling MPI_Finalize", result.stderr)
         self.assertIn("rank 1", result.stderr)
 
+    def test_the_killed_one_is_named_though_another_ended_with_a_code(self):
+        # All end while mpirun is stopped, so that it sees them at once, the lowest rank first.
+        with tempfile.TemporaryDirectory() as folder:
+            wait = f"touch {folder}/$RANK; until [ -e {folder}/go ]; do sleep 0.01; done; "
+            process = subprocess.Popen(
+                [MPIRUN, "-n", "1", "sh", "-c", wait + "exit 5", ":", "-n", "1", "sh", "-c",
+                 wait + f"touch {folder}/done; kill -9 $$"], text=True, stderr=subprocess.PIPE)
+            self.until(lambda: len(os.listdir(folder)) == 2)
+            process.send_signal(signal.SIGSTOP)
+            open(f"{folder}/go", "w").close()
+            self.until(lambda: os.path.exists(f"{folder}/done"))
+            time.sleep(0.2)
+            process.send_signal(signal.SIGCONT)
+            errors = process.communicate(timeout=10)[1]
+            self.assertEqual(process.returncode, 137, errors)
+            self.assertIn("rank 1", errors)
+
+    def until(self, condition):
+        end = time.monotonic() + 10
+        while not condition():
+            self.assertLess(time.monotonic(), end)
+            time.sleep(0.01)
+
     def test_exit_before_init_while_others_wait(self):
         result = run("-n", 3, PROBE, "noinit", 2)
         self.assertEqual(result.returncode, 1)
