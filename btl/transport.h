@@ -95,6 +95,8 @@ protected:
     Caps caps_;
 };
 
+class BoardSpace;  // btl/board.h
+
 class Transport {
 public:
     virtual ~Transport() = default;
@@ -111,6 +113,8 @@ public:
     virtual void disarm() = 0;
     // True when bytes accepted by push() still wait in this process (finalize drains them).
     virtual bool pending() const { return false; }
+    // Memory that the peers it reaches see, where there is any; owned by the transport.
+    virtual BoardSpace* boards() { return nullptr; }
 };
 
 }  // namespace pomona

@@ -50,6 +50,23 @@ StepId Builder::reduce(Region left, Region right, Region target) {
 StepId Builder::signal(int peer) { return add(StepKind::send, peer, {}, {}, {}); }
 StepId Builder::await(int peer) { return add(StepKind::recv, peer, {}, {}, {}); }
 
+StepId Builder::post(Region source) {
+    if (!source.length) return kNoStep;
+    return add(StepKind::post, -1, source, {}, {});
+}
+
+StepId Builder::look(int peer, size_t offset, size_t total, Region target) {
+    check(offset + target.length <= total, offset, target.length, total);
+    if (!target.length) return kNoStep;
+    StepId step = add(StepKind::look, peer, {}, {}, target);
+    steps_[step].source_offset = offset;
+    steps_[step].other_offset = total;
+    return step;
+}
+
+StepId Builder::post_mark() { return add(StepKind::post, -1, {}, {}, {}); }
+StepId Builder::look_mark(int peer) { return add(StepKind::look, peer, {}, {}, {}); }
+
 StepId Builder::gate(int number, Region written) {
     StepId step = add(StepKind::gate, -1, {}, {}, written);
     steps_[step].slot = number;
@@ -82,8 +99,8 @@ StepId Builder::add(StepKind kind, int peer, Region source, Region other, Region
     step.other = other.buffer, step.other_offset = other.offset;
     step.target = target.buffer, step.target_offset = target.offset;
     step.length = std::max(source.length, target.length);
-    if (peer >= 0) {
-        step.peer = team_.empty() ? peer : team_[peer];
+    if (peer >= 0) step.peer = team_.empty() ? peer : team_[peer];
+    if (kind == StepKind::send || kind == StepKind::recv) {
         auto& count = kind == StepKind::send ? sent_ : received_;
         step.slot =
             rules_.order_slots || kind == StepKind::send ? count[step.peer] : count[step.peer] ^ 1;
@@ -175,6 +192,8 @@ Schedule Builder::finish() {
     }
     for (StepId id = 0; id < steps_.size(); ++id)
         if (!steps_[id].dependencies) schedule.roots_.push_back(id);
+    for (const Step& step : steps_)
+        schedule.uses_board_ |= step.kind == StepKind::post || step.kind == StepKind::look;
     schedule.steps_ = std::move(steps_);
     schedule.scratch_bytes_ = scratch_bytes_;
     schedule.element_ = element_;

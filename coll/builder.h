@@ -22,8 +22,6 @@ struct HazardRules {
     bool order_slots = true;      // false: slots are given in the reverse order of calls
 };
 
-constexpr StepId kNoStep = ~StepId{0};
-
 class Builder {
 public:
     explicit Builder(const Shape& shape, HazardRules rules = {});
@@ -45,6 +43,14 @@ public:
     // Messages without bytes. The returned steps can be ordered by after().
     StepId signal(int peer);
     StepId await(int peer);
+    // The board: memory that all ranks see (shapes with `board`). A rank posts once at most, up to
+    // kPostBytes; others look at parts of that. Both sides know the post's whole length, `total`;
+    // nothing is posted when it is 0.
+    StepId post(Region source);
+    StepId look(int peer, size_t offset, size_t total, Region target);
+    // Posts without bytes.
+    StepId post_mark();
+    StepId look_mark(int peer);
     StepId gate(int number, Region written);
     void after(StepId later, StepId earlier);  // either may be kNoStep
     StepId join();                             // everything later waits for everything earlier

@@ -20,17 +20,18 @@ void mix(uint64_t& hash, uint64_t value) {
 bool ScheduleCache::same(const Shape& a, const Shape& b) {
     return a.collective == b.collective && a.count == b.count && a.element == b.element &&
            a.root == b.root && a.commutative == b.commutative && a.in_place == b.in_place &&
-           a.irregular == b.irregular && a.rank == b.rank && a.size == b.size &&
-           equal(a.input_blocks, b.input_blocks) && equal(a.result_blocks, b.result_blocks) &&
-           equal(a.sources, b.sources) && equal(a.destinations, b.destinations);
+           a.irregular == b.irregular && a.board == b.board && a.rank == b.rank &&
+           a.size == b.size && equal(a.input_blocks, b.input_blocks) &&
+           equal(a.result_blocks, b.result_blocks) && equal(a.sources, b.sources) &&
+           equal(a.destinations, b.destinations);
 }
 
 uint64_t ScheduleCache::hash_of(const Shape& shape) {
     uint64_t hash = static_cast<uint64_t>(shape.collective) << 56;
     mix(hash, shape.count);
-    uint64_t flags =
-        shape.commutative << 2 | shape.in_place << 1 | static_cast<int>(shape.irregular);
-    mix(hash, shape.element << 34 ^ static_cast<uint64_t>(shape.root) << 3 ^ flags);
+    uint64_t flags = shape.board << 3 | shape.commutative << 2 | shape.in_place << 1 |
+                     static_cast<int>(shape.irregular);
+    mix(hash, shape.element << 34 ^ static_cast<uint64_t>(shape.root) << 4 ^ flags);
     for (auto blocks : {shape.input_blocks, shape.result_blocks})
         for (const Block& block : blocks) mix(hash, block.offset * 31 + block.length);
     for (int rank : shape.sources) mix(hash, static_cast<uint64_t>(rank) + 1);

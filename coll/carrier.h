@@ -21,6 +21,8 @@ struct Completion {
     void (*function)(Completion* self, const Error* error) = nullptr;
 };
 
+inline constexpr size_t kPostBytes = 4096;  // the longest post
+
 class Carrier {
 public:
     virtual ~Carrier() = default;
@@ -34,11 +36,17 @@ public:
     // the operation to run to its end.
     virtual void cancel(Completion& done) { (void)done; }
 
-    // Memory that the ranks of one node share (steps of intra-node schedules): the part that `peer`
-    // owns, `bytes` long; null when there is none.
-    virtual std::byte* node_memory(int peer, size_t bytes) {
-        (void)peer, (void)bytes;
-        return nullptr;
+    // The board, for schedules of shapes with one. A rank posts once at most in an execution, others
+    // look at it or not. post() is over when the data may change again; look() when `target` has the
+    // bytes from `offset` of the peer's post, which is `total` long. A post of another length
+    // completes a look with Code::truncated, an empty one in place of data with Code::data_lost.
+    virtual void post(ConstBytes data, Completion& done) {
+        (void)data;
+        done.function(&done, &kNoBoard);
+    }
+    virtual void look(int peer, size_t offset, size_t total, Bytes target, Completion& done) {
+        (void)peer, (void)offset, (void)total, (void)target;
+        done.function(&done, &kNoBoard);
     }
 
     // For simulated time. A carrier that models it returns true, and is then told of every local
@@ -49,6 +57,9 @@ public:
         (void)reduce, (void)bytes;
         done.function(&done, nullptr);
     }
+
+private:
+    static constexpr Error kNoBoard{Code::internal, "This carrier has no board", -1, 0};
 };
 
 }  // namespace pomona::coll

@@ -22,9 +22,9 @@ double max(double x, double y) { return x > y ? x : y; }
 
 #define FACTS                                                                                      \
     [[maybe_unused]] const auto& [p, lg, rest, down, lgdown, lgless, n, m, S, k, depth, batches,   \
-                                  a, o, b, a1, b1, c, r, f, w, h, q, lgh, lgq, ring_reduce, root,  \
-                                  commutative, irregular, in_place, even, levels, overlaps] =      \
-        facts;                                                                                     \
+                                  a, o, b, a1, b1, c, r, f, w, h, q, lgh, lgq, l, u, ring_reduce,  \
+                                  root, commutative, irregular, in_place, even, levels, board,     \
+                                  overlaps] = facts;                                               \
     /* Not the bindings: clang 14 does not let a lambda capture them. */                           \
     [[maybe_unused]] const auto both = [&facts](double x, double y) {                              \
         return facts.overlaps ? max(x, y) : x + y;                                                 \
@@ -130,6 +130,8 @@ Facts::Facts(const Shape& shape, const Machine& machine, const Options& options)
     const Link& link = nodes > 1 ? machine.far : machine.near;
     a = link.message_ns(), o = link.overhead_ns, b = link.byte_ns;
     a1 = machine.near.message_ns(), b1 = machine.near.byte_ns;
+    board = shape.board && size > 1;
+    l = machine.near.latency_ns, u = machine.near.overhead_ns / 2;
     // What is moved comes from all of the vector; what is worked on, from its segments.
     overlaps = machine.overlaps;
     b = with_distance(b, machine.byte_far, n);

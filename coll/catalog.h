@@ -19,9 +19,10 @@ struct Facts {
     double f;  // more per byte that its sender has just made or received
     double w;  // times longer per byte while all ranks move data through the same memory
     double h, q, lgh, lgq;
+    double l, u;         // the board: until a post is seen, and what a post or a look takes
     double ring_reduce;  // a ring's reduce-scatter with segments
     int root;
-    bool commutative, irregular, in_place, even, levels;
+    bool commutative, irregular, in_place, even, levels, board;
     bool overlaps;  // a transfer and a computation, see both() in catalog.cc
 };
 

@@ -137,6 +137,20 @@ bool Runner::start_step(StepId id) {
         state.active = true, ++active_;
         gate_->wait(gate_, step.slot, state);
         return false;
+    case StepKind::post:
+        state.active = true, ++active_;
+        carrier_->post(step.length
+                           ? ConstBytes{address(step.source, step.source_offset), step.length}
+                           : ConstBytes{},
+                       state);
+        return false;
+    case StepKind::look:
+        state.active = true, ++active_;
+        carrier_->look(step.peer, step.source_offset, step.other_offset,
+                       step.length ? Bytes{address(step.target, step.target_offset), step.length}
+                                   : Bytes{},
+                       state);
+        return false;
     case StepKind::join: return true;
     case StepKind::reduce:
         if (!symbolic_ && reducer_->begin && hand_over(step, state)) return false;
@@ -175,7 +189,7 @@ bool Runner::hand_over(const Step& step, State& state) {
     return false;
 }
 
-// Goes through the rest of the schedule without its data: sends are empty, by which the receiver
+// Goes through the rest of the schedule without its data: sends and posts are empty, by which the receiver
 // knows; receives take what peers send anyway; nothing is computed. So every rank that depends on
 // the lost data gets an error, the others get their results, and nobody waits for ever.
 void Runner::spread() {
@@ -183,10 +197,11 @@ void Runner::spread() {
         StepId id = ready_[ready_head_++];
         const Step& step = schedule_->steps()[id];
         bool over = step.kind == StepKind::copy || step.kind == StepKind::reduce;
-        if (step.kind == StepKind::send) {
+        if (step.kind == StepKind::send || step.kind == StepKind::post) {
             State& state = states_[id];
             state.active = true, ++active_;
-            carrier_->send(step.peer, step.slot, {}, state);
+            if (step.kind == StepKind::send) carrier_->send(step.peer, step.slot, {}, state);
+            else carrier_->post({}, state);
         } else if (!over) {
             over = start_step(id);
         }

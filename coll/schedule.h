@@ -19,7 +19,9 @@ enum class StepKind : uint8_t {
     copy,    // source -> target
     reduce,  // source op other -> target; source comes from the lower ranks
     gate,    // waits for an outside event, e.g. a GPU's data
-    join     // nothing; orders other steps
+    join,    // nothing; orders other steps
+    post,    // source -> one's own place on the board, for every rank to see; once a schedule
+    look     // part of a peer's post -> target, when it is there
 };
 
 enum class Buffer : uint8_t { input, result, scratch, none };
@@ -38,6 +40,7 @@ struct Region {
 };
 
 using StepId = uint32_t;
+constexpr StepId kNoStep = ~StepId{0};
 
 struct Step {
     StepKind kind = StepKind::join;
@@ -46,6 +49,7 @@ struct Step {
     int32_t peer = -1;
     int32_t slot = 0;   // of the gate: its number
     size_t length = 0;  // bytes
+    // Of a look: source_offset within the peer's post, which is other_offset bytes long.
     size_t source_offset = 0, other_offset = 0, target_offset = 0;
     uint32_t successors_begin = 0;  // into Schedule::successors
     uint32_t successors_end = 0;
@@ -62,6 +66,7 @@ public:
     std::span<const StepId> roots() const { return roots_; }
     size_t scratch_bytes() const { return scratch_bytes_; }
     size_t element() const { return element_; }
+    bool uses_board() const { return uses_board_; }
     size_t edge_count() const { return successors_.size(); }
     const char* algorithm() const { return algorithm_; }
     void set_algorithm(const char* name) { algorithm_ = name; }  // static storage
@@ -73,6 +78,7 @@ private:
     std::vector<StepId> roots_;
     size_t scratch_bytes_ = 0;
     size_t element_ = 1;
+    bool uses_board_ = false;
     const char* algorithm_ = "";
 };
 

@@ -1,4 +1,4 @@
-// coll/verify.cc: matching by (from, to, slot), then execution in abstract rounds.
+// coll/verify.cc: matching by (from, to, slot) and of looks to posts, then execution in abstract rounds.
 #include "coll/verify.h"
 
 #include "btl/base/format.h"
@@ -74,11 +74,45 @@ std::string match(std::span<const Schedule> schedules, Pairs& pairs, Verdict& ve
     return "";
 }
 
-// Executes everything abstractly: a message is over when both its sides are ready.
+// A rank's post and the looks at it that wait for it.
+struct Posted {
+    StepId step = kNoStep;
+    bool there = false;
+    std::vector<Place> looking;
+};
+
+// One post a rank at most; every look finds one of the length it expects.
+std::string match_board(std::span<const Schedule> schedules, std::vector<Posted>& posts) {
+    posts.resize(schedules.size());
+    for (int rank = 0; rank < static_cast<int>(schedules.size()); ++rank) {
+        auto steps = schedules[rank].steps();
+        for (StepId id = 0; id < steps.size(); ++id) {
+            if (steps[id].kind != StepKind::post) continue;
+            if (posts[rank].step != kNoStep) return format("Rank {} posts twice", rank);
+            posts[rank].step = id;
+        }
+    }
+    for (int rank = 0; rank < static_cast<int>(schedules.size()); ++rank)
+        for (const Step& look : schedules[rank].steps()) {
+            if (look.kind != StepKind::look) continue;
+            bool other = look.peer >= 0 && look.peer < static_cast<int>(schedules.size()) &&
+                         look.peer != rank && posts[look.peer].step != kNoStep;
+            if (!other) return format("Rank {} looks for a post of rank {}", rank, look.peer);
+            size_t posted = schedules[look.peer].steps()[posts[look.peer].step].length;
+            if (posted != look.other_offset || look.source_offset + look.length > posted)
+                return format("Rank {} looks at bytes {} to {} of rank {}'s post of {}, not {}",
+                              rank, look.source_offset, look.source_offset + look.length, look.peer,
+                              look.other_offset, posted);
+        }
+    return "";
+}
+
+// Executes everything abstractly: a message is over when both its sides are ready, a look when it and
+// the post are.
 class Execution {
 public:
-    Execution(std::span<const Schedule> schedules, Pairs& pairs)
-        : schedules_(schedules), pairs_(pairs) {
+    Execution(std::span<const Schedule> schedules, Pairs& pairs, std::vector<Posted>& posts)
+        : schedules_(schedules), pairs_(pairs), posts_(posts) {
         for (const Schedule& schedule : schedules) {
             std::vector<uint32_t> open;
             for (const Step& step : schedule.steps()) open.push_back(step.dependencies);
@@ -112,6 +146,11 @@ public:
 private:
     void ready(Place place) {
         const Step& step = schedules_[place.rank].steps()[place.step];
+        if (step.kind == StepKind::post) return posted(place);
+        if (step.kind == StepKind::look) {
+            Posted& post = posts_[step.peer];
+            return post.there ? seen(place) : post.looking.push_back(place);
+        }
         if (!is_message(step)) return over_.push_back(place);
         met_[place.rank][place.step] = true;
         Pair& pair = pairs_.at(key_of(place.rank, step));
@@ -123,7 +162,23 @@ private:
         over_.push_back(pair.recv);
     }
 
+    void posted(Place place) {
+        posts_[place.rank].there = true;
+        over_.push_back(place);
+        for (Place looking : posts_[place.rank].looking) seen(looking);
+    }
+    void seen(Place place) {
+        const Step& look = schedules_[place.rank].steps()[place.step];
+        int& depth = depth_[place.rank][place.step];
+        depth = 1 + std::max(depth, depth_[look.peer][posts_[look.peer].step]);
+        over_.push_back(place);
+    }
+
     std::string stuck() const {
+        for (const Posted& post : posts_)
+            if (!post.there && !post.looking.empty())
+                return format("Deadlock: rank {} step {} waits for rank {}'s post for ever",
+                              post.looking[0].rank, post.looking[0].step, &post - posts_.data());
         for (size_t rank = 0; rank < schedules_.size(); ++rank)
             for (StepId id = 0; id < open_[rank].size(); ++id)
                 if (open_[rank][id] == 0 && met_[rank][id])
@@ -138,6 +193,7 @@ private:
 
     std::span<const Schedule> schedules_;
     Pairs& pairs_;
+    std::vector<Posted>& posts_;
     std::vector<std::vector<uint32_t>> open_;
     std::vector<std::vector<int>> depth_;
     std::vector<std::vector<bool>> met_;
@@ -150,8 +206,11 @@ private:
 Verdict verify(std::span<const Schedule> schedules) {
     Verdict verdict;
     Pairs pairs;
+    std::vector<Posted> posts;
     verdict.problem = match(schedules, pairs, verdict);
-    if (verdict.problem.empty()) verdict.problem = Execution(schedules, pairs).run(verdict.rounds);
+    if (verdict.problem.empty()) verdict.problem = match_board(schedules, posts);
+    if (verdict.problem.empty())
+        verdict.problem = Execution(schedules, pairs, posts).run(verdict.rounds);
     return verdict;
 }
 

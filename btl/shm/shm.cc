@@ -1,11 +1,12 @@
 // btl/shm/shm.cc: the shared-memory Transport. Layout of a segment: one header, then a ring per
-// local rank, in order of local index (the own one stays untouched).
+// local rank, in order of local index (the own one stays untouched), then the owner's boards.
 #include "btl/shm/shm.h"
 
 #include "btl/base/asymmetric.h"
 #include "btl/base/check.h"
 #include "btl/base/log.h"
 #include "btl/base/sleeper.h"
+#include "btl/board.h"
 #include "btl/shm/other_process.h"
 #include "btl/shm/ring.h"
 #include "btl/shm/segment.h"
@@ -65,6 +66,7 @@ private:
     bool attach();
     bool try_pulling();
     Push refuse();
+    void wake();
     void finish(const FrameHeader& header, size_t length);
 
     ShmTransport& transport_;
@@ -75,7 +77,17 @@ private:
     std::optional<RingWriter> writer_;
     bool plain_ = false;  // the receiver fences for us
     bool pulls_ = false;  // its memory can be read
+    std::byte* boards_ = nullptr;
 };
+
+// Where the boards begin, and a segment's whole size.
+size_t boards_offset(size_t local_size, size_t stride) {
+    size_t end = sizeof(SegmentHeader) + local_size * stride;
+    return (end + alignof(BoardStrip) - 1) / alignof(BoardStrip) * alignof(BoardStrip);
+}
+size_t segment_size(size_t local_size, size_t stride) {
+    return boards_offset(local_size, stride) + kBoardStrips * sizeof(BoardStrip);
+}
 
 size_t ring_stride(uint64_t slot_count, uint64_t data_size) {
     return (RingMemory::size(slot_count, data_size) + 4095) & ~size_t{4095};
@@ -85,7 +97,7 @@ std::string segment_name(const std::string& tag, int index) {
     return "/pomona-" + tag + "-" + std::to_string(index);
 }
 
-class ShmTransport final : public Transport {
+class ShmTransport final : public Transport, private BoardSpace {
 public:
     ShmTransport(const Params& params, Counters& counters, ShmOptions options, Segment segment)
         : params_(params), counters_(counters), options_(std::move(options)),
@@ -148,6 +160,8 @@ public:
             }
         return true;
     }
+    BoardSpace* boards() override { return this; }
+
     void disarm() override {
         header_->armed.store(0, std::memory_order_relaxed);  // a needless ring does no harm
         look_for_dead();
@@ -155,6 +169,27 @@ public:
 
 private:
     friend class ShmEndpoint;
+
+    // -- BoardSpace
+    BoardStrip* own() override {
+        size_t stride = ring_stride(params_.shm_ring_slots, params_.shm_ring_bytes);
+        return reinterpret_cast<BoardStrip*>(segment_.data() +
+                                             boards_offset(options_.ranks.size(), stride));
+    }
+    BoardStrip* of(int peer) override {
+        ShmEndpoint* endpoint = attached(peer);
+        return endpoint ? reinterpret_cast<BoardStrip*>(endpoint->boards_) : nullptr;
+    }
+    const std::atomic<uint32_t>& armed(int peer) override { return attached(peer)->header_->armed; }
+    void wake(int peer) override { attached(peer)->wake(); }
+    bool fences(int peer) override { return attached(peer)->plain_; }
+    ShmEndpoint* attached(int peer) {
+        if (!connect(peer, {}).ok()) return nullptr;
+        for (auto& endpoint : endpoints_)
+            if (endpoint && options_.ranks[endpoint->index_] == peer)
+                return endpoint->writer_ || endpoint->attach() ? endpoint.get() : nullptr;
+        return nullptr;
+    }
 
     RingMemory inbound(size_t index) {
         size_t stride = ring_stride(params_.shm_ring_slots, params_.shm_ring_bytes);
@@ -245,14 +280,17 @@ bool ShmEndpoint::attach() {
     // Read once: the memory is the peer's too.
     uint32_t slot_count = header->slot_count;
     uint64_t data_size = header->data_size;
+    uint32_t local_size = header->local_size;
     size_t mine = transport_.options_.index;
     bool sane = std::has_single_bit(slot_count) && std::has_single_bit(data_size) &&
                 slot_count <= opened->size() / sizeof(Slot) && data_size <= opened->size() &&
-                mine < header->local_size;
+                mine < local_size;
     size_t stride = ring_stride(slot_count, data_size);
-    if (!sane || sizeof(SegmentHeader) + (mine + 1) * stride > opened->size()) return false;
+    if (!sane || local_size > kLocalMax || segment_size(local_size, stride) > opened->size())
+        return false;
     segment_ = std::move(*opened);
     header_ = header;
+    boards_ = segment_.data() + boards_offset(local_size, stride);
     writer_.emplace(RingMemory::at(segment_.data() + sizeof(SegmentHeader) + mine * stride,
                                    slot_count, data_size));
     plain_ = header->fences && asymmetric_fence_available();
@@ -299,12 +337,14 @@ Push ShmEndpoint::push_fill(const FrameHeader& header, size_t length, FillFuncti
 
 void ShmEndpoint::finish(const FrameHeader& header, size_t length) {
     writer_->publish(header, length, plain_);
-    if (__builtin_expect(header_->armed.load(std::memory_order_seq_cst), 0)) {
-        // One of those who see it rings.
-        if (!header_->armed.exchange(0, std::memory_order_acq_rel)) return;
-        count(transport_.counters_.doorbells_rung);
-        transport_.bell_.ring(bell_path_);
-    }
+    if (__builtin_expect(header_->armed.load(std::memory_order_seq_cst), 0)) wake();
+}
+
+// One of those who see `armed` rings.
+void ShmEndpoint::wake() {
+    if (!header_->armed.exchange(0, std::memory_order_acq_rel)) return;
+    count(transport_.counters_.doorbells_rung);
+    transport_.bell_.ring(bell_path_);
 }
 
 }  // namespace
@@ -327,8 +367,8 @@ Result<std::unique_ptr<Transport>> make_shm_transport(const Params& params, Coun
                      "shm_eager_max <= shm_fragment <= shm_ring_bytes/2 must hold"};
     if (options.ranks.size() > kLocalMax)
         return Error{Code::unsupported, "More than 256 ranks on one machine"};
-    size_t size = sizeof(SegmentHeader) +
-                  options.ranks.size() * ring_stride(params.shm_ring_slots, params.shm_ring_bytes);
+    size_t size = segment_size(options.ranks.size(),
+                               ring_stride(params.shm_ring_slots, params.shm_ring_bytes));
     Segment segment =
         TRY(Segment::create(segment_name(options.job_tag, options.index), size, options.directory));
     return std::unique_ptr<Transport>(

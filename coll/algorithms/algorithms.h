@@ -77,6 +77,10 @@ inline void append(Builder& s, const Shape& shape, Region acc, Region next) {
     else s.reduce(acc, next, acc);
 }
 
+// target = parts[0] op parts[1] op ..., in this order. parts[own] is only read; the others, scratch,
+// take partial sums. `target` may be parts[own]'s memory: it is written last.
+void add_up(Builder& s, const std::vector<Region>& parts, int own, Region target);
+
 // Places for arriving data: one per use while small, so that all receives are posted at the
 // start; else two in turn.
 class Landings {

@@ -30,6 +30,17 @@ std::vector<Block> input_blocks(const Shape& shape) {
     return blocks;
 }
 
+void add_up(Builder& s, const std::vector<Region>& parts, int own, Region target) {
+    Region sum = parts[0];
+    for (int r = 1; r < static_cast<int>(parts.size()); ++r) {
+        bool last = r + 1 == static_cast<int>(parts.size());
+        Region into = last ? target : r == own ? sum : parts[r];
+        s.reduce(sum, parts[r], into);
+        sum = into;
+    }
+    s.copy(sum, target);
+}
+
 TreePlace binomial_place(int rank, int size, int root) {
     TreePlace place;
     int relative = mod(rank - root, size), mask = 1;

@@ -60,15 +60,7 @@ void allreduce_linear(Builder& s, const Shape& shape, const Options&) {
         s.recv(from, parts[from]);
     }
     for (int step = 1; step < p; ++step) s.send((r + step) % p, own);
-    // The partial result piles up in the latest part: `into`, and one copy (fused) at the end.
-    Region sum = parts[0];
-    for (int from = 1; from < p; ++from) {
-        bool last = from == p - 1;
-        Region target = last ? total : from == r ? sum : parts[from];
-        s.reduce(sum, parts[from], target);
-        sum = target;
-    }
-    s.copy(sum, total);
+    add_up(s, parts, r, total);
 }
 
 // Idea: the root receives all vectors and adds them up in rank order.
@@ -80,14 +72,7 @@ void reduce_linear(Builder& s, const Shape& shape, const Options&) {
     std::vector<Region> parts(shape.size, own);
     for (int r = 0; r < shape.size; ++r)
         if (r != shape.root) s.recv(r, parts[r] = s.scratch(n));
-    Region sum = parts[0], total = s.result(0, n);
-    // In place the result is also the root's part: nothing is written there before the last step.
-    for (int r = 1; r < shape.size; ++r) {
-        Region target = r == shape.size - 1 ? total : r == shape.root ? sum : parts[r];
-        s.reduce(sum, parts[r], target);
-        sum = target;
-    }
-    s.copy(sum, total);
+    add_up(s, parts, shape.root, s.result(0, n));
 }
 
 // Idea: everyone sends everyone its block of the input; each adds up in rank order.

@@ -628,8 +628,27 @@ static void complete_plan(CollectivePlan& plan) {
         build_inter_schedule(plan);
 }
 
+// The board is made in the first blocking call that is small enough for it, that all members make
+// alike, and in which none goes on before all have come: a root's bcast must not begin to wait.
+static void prepare_board(const CollectivePlan& plan) {
+    if (plan.comm->is_inter() || plan.shape.irregular || plan.shape.bytes() > coll::kPostBytes)
+        return;
+    switch (plan.shape.collective) {
+    case Collective::allreduce:
+    case Collective::allgather:
+    case Collective::reduce_scatter:
+    case Collective::alltoall:
+        if (plan.shape.bytes() == 0) return;
+        break;
+    case Collective::barrier: break;
+    default: return;
+    }
+    collective_state(*plan.comm).make_board();
+}
+
 int finish_blocking(const char* f, CollectivePlan& plan) {
     complete_plan(plan);
+    prepare_board(plan);
     Communicator* comm = plan.comm;
     const char* reason = nullptr;
     int error = run_collective(std::move(plan), &reason);
@@ -652,7 +671,10 @@ void BlockingCall::give_back() {
 int BlockingCall::finish(CollectivePlan& plan) {
     const void* input = plan.input;
     void* result = plan.result;
-    if (!call_) call_ = keep_repeated(plan, key_);
+    if (!call_) {
+        prepare_board(plan);
+        call_ = keep_repeated(plan, key_);
+    }
     return call_ ? run(input, result) : finish_blocking(f_, plan);
 }
 

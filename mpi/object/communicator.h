@@ -53,7 +53,7 @@ public:
     std::unique_ptr<BsendBuffer> bsend;
     Ref<Object> session;  // it comes from, if from one
     std::unique_ptr<CollectiveState> collective;
-    int sequence = 0;       // of collective operations started; keeps their messages apart
+    uint64_t sequence = 0;  // of collective operations started; keeps their messages apart
     uint64_t children = 0;  // communicators made from this one; names their contexts
 
 private:

@@ -42,6 +42,11 @@ Status buffered_send(Engine& engine, BsendBuffer& buffer, Communicator& comm, Da
                      Envelope to) {
     size_t bytes = static_cast<size_t>(data.count) * static_cast<size_t>(data.type->size());
     BsendBuffer::Piece* piece = buffer.take(bytes);
+    if (!piece) {
+        // What has been received may not be known here yet.
+        engine.catch_up();
+        piece = buffer.take(bytes);
+    }
     if (!piece)
         return Error{Code::out_of_memory,
                      "The attached buffer is full; attach one of the messages' sizes plus "

@@ -9,6 +9,7 @@
 #include "btl/base/params.h"
 #include "btl/base/sleeper.h"
 #include "btl/transport.h"
+#include "mpi/p2p/board.h"
 #include "mpi/p2p/matcher.h"
 #include "mpi/p2p/operations.h"
 #include "mpi/p2p/turnstile.h"
@@ -95,8 +96,16 @@ public:
     void recv_step(Peer& from, uint64_t context, int source, int tag, Bytes data,
                    coll::Completion& done, bool exact = false);
 
+    // Tags of collectives: of all but persistent ones by the communicator's number of the operation.
+    static constexpr int kCollectiveSlotBits = 17;
+    static int collective_tag(uint64_t number, int slot) {
+        return static_cast<int>(number & 0x1fff) << kCollectiveSlotBits | slot;
+    }
     // Withdraws a step that is still posted or in a backlog; its completion is called with an error.
     void cancel_step(uint64_t context, coll::Completion& done);
+
+    // Small collectives over shared memory; polled by turn().
+    Boards boards;
 
     // -- progress
     // The only function that blocks: returns when `ready()` holds. `ready` is called with the
@@ -121,6 +130,8 @@ public:
     }
     // One bounded look at everything; true when something moved. With the engine held.
     bool turn();
+    // Takes in all that has arrived.
+    void catch_up();
     // turn(), taking the engine if nobody has it; for MPI_Test and the like.
     void test_turn();
 
@@ -182,6 +193,7 @@ private:
     }
     void wait_shared(ReadyFunction ready, void* context);
     int rest(int idle, ReadyFunction ready, void* context);
+    void end_mistake();
     void sleep_armed(ReadyFunction ready, void* context);
     void park(uint32_t generation);
     void run_progress();

@@ -104,6 +104,15 @@ public:
         walk(wildcards_);
     }
 
+    // The first message kept that `wanted` says yes to, or null.
+    template <class Wanted> Message* find_kept(Wanted wanted) {
+        for (MessageInOrder* each = arrivals_.front(); each; each = arrivals_.next(each)) {
+            auto* message = static_cast<Message*>(each);
+            if (wanted(*message)) return message;
+        }
+        return nullptr;
+    }
+
 private:
     static constexpr int kBuckets = 16;
     static unsigned hash(int source, int tag) {

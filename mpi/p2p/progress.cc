@@ -34,6 +34,10 @@ void Engine::grow(int job_size) {
 bool Engine::turn() {
     bool moved = false;
     enough = false;
+    if (boards.waiting()) {
+        moved = boards.poll();
+        if (enough) return true;
+    }
     for (Transport* transport : transports_) {
         moved |= transport->poll(*this, kArrivalsMost) > 0;
         if (enough) break;
@@ -68,6 +72,12 @@ void Engine::test_turn() {
     turn();
     lock_.leave();
     if (crowded_) std::this_thread::yield();
+}
+
+void Engine::catch_up() {
+    constexpr int kTurnsMost = 1000;  // peers may send for ever
+    Hold hold(*this);
+    for (int i = 0; i < kTurnsMost && turn(); ++i) {}
 }
 
 bool Engine::draining() const {
@@ -135,14 +145,38 @@ int Engine::rest(int idle, ReadyFunction ready, void* context) {
     return spins_before_clock_ + 1;
 }
 
+// Ends a collective in which members do not meet (Boards::find_mistake): what others have asked for in it
+// is received with no room, so that they need not wait for an answer.
+void Engine::end_mistake() {
+    Boards::Mistake mistake = boards.find_mistake();
+    if (!mistake.runner) return;
+    static coll::Completion nobody{[](coll::Completion*, const Error*) {}};
+    Matcher& matching = matcher(mistake.context);
+    int number = collective_tag(mistake.number, 0) >> kCollectiveSlotBits;
+    auto is_of_it = [&](const Message& message) {
+        return message.header.tag >> kCollectiveSlotBits == number;
+    };
+    while (Message* message = matching.find_kept(is_of_it))
+        recv_step(*message->peer, mistake.context, message->header.source, message->header.tag, {},
+                  nobody);
+    mistake.runner->fail(Boards::kOtherLength);
+}
+
 // Arms all transports and sleeps unless something came in between.
 void Engine::sleep_armed(ReadyFunction ready, void* context) {
     size_t armed = 0;
     while (armed < transports_.size() && transports_[armed]->arm()) ++armed;
-    if (armed == transports_.size() && !ready(context) && sleeper_) {
+    bool seen = false;
+    end_mistake();
+    if (boards.waiting() && armed == transports_.size()) {
+        // Pairs with whoever posts and then looks whether we are armed.
+        std::atomic_thread_fence(std::memory_order_seq_cst);
+        seen = boards.poll();
+    }
+    if (armed == transports_.size() && !seen && !ready(context) && sleeper_) {
         count(counters_.sleeps);
         sleeping_ = true;
-        bool blocked = !queued_peers_.empty();
+        bool blocked = !queued_peers_.empty() || boards.posting();
         bool held = threaded_;
         if (held) lock_.leave();
         sleeper_->sleep(blocked ? kSleepBlocked : kSleepLongest);

@@ -31,9 +31,14 @@ void CollectiveRequest::prepare(CollectivePlan&& plan, bool persistent) {
     }
     persistent_ = inactive_ = persistent;
     number_ = comm_->sequence++;
-    carrier_.bind(*comm_, number_, persistent);
+    // Persistent operations may start in any order, which posts may not.
+    Board* board =
+        persistent || plan_.own_schedule ? nullptr : collective_state(*comm_).board.get();
+    plan_.shape.board = board != nullptr;
     schedule_ =
         plan_.own_schedule ? plan_.own_schedule : collective_state(*comm_).schedule(plan_.shape);
+    board_ = board;
+    carrier_.bind(*comm_, number_, persistent, board_);
     runner_.prepare(*schedule_);
     input_staging_.resize(plan_.input_staging);
     result_staging_.resize(plan_.result_staging);
@@ -86,6 +91,8 @@ void CollectiveRequest::prepare_repeated(CollectivePlan&& plan) {
     plan_ = std::move(plan);
     comm_ = plan_.comm;
     if (plan_.operation) set_operation();
+    board_ = collective_state(*comm_).board.get();
+    plan_.shape.board = board_ != nullptr;
     schedule_ = collective_state(*comm_).schedule(plan_.shape);
     runner_.prepare(*schedule_);
     function = ended;
@@ -96,7 +103,8 @@ void CollectiveRequest::begin_repeated(const void* input, void* result) {
     outcome_.error = MPI_SUCCESS;
     outcome_.reason = nullptr;
     number_ = comm_->sequence++;
-    carrier_.bind(*comm_, number_, false);
+    carrier_.bind(*comm_, number_, false, board_);
+    if (board_) board_->begin(number_, runner_, schedule_->uses_board());
     coll::Binding binding;
     binding.input = input;
     binding.result = result;
@@ -168,6 +176,7 @@ void CollectiveRequest::begin() {
     outcome_.source = MPI_ANY_SOURCE;
     comm_->process.engine.hold_for_engine(*this);
     stage_input();
+    if (board_) board_->begin(number_, runner_, schedule_->uses_board());
     coll::Binding binding;
     binding.input = plan_.input_staging ? input_staging_.data() : plan_.input;
     binding.result = plan_.result_staging ? result_staging_.data() : plan_.result;
@@ -185,6 +194,7 @@ int CollectiveRequest::start() {
 
 void CollectiveRequest::ended(coll::Completion* self, const Error* error) {
     auto& request = *static_cast<CollectiveRequest*>(self);
+    if (request.board_) request.board_->end(request.number_);
     if (error) {
         request.outcome_.error = error->code == Code::truncated   ? MPI_ERR_TRUNCATE
                                  : error->code == Code::data_lost ? MPI_ERR_OTHER

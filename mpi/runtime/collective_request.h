@@ -23,9 +23,12 @@ namespace pomona {
 // Messages of one collective on one communicator. Tags hold the operation's number and the slot.
 class EngineCarrier final : public coll::Carrier {
 public:
-    void bind(Communicator& comm, int number, bool persistent) {
+    // `board`: null where there is none, for schedules that do without.
+    void bind(Communicator& comm, uint64_t number, bool persistent, Board* board) {
         comm_ = &comm;
-        base_ = (persistent ? 1 << 30 : 0) | (number & 0x1fff) << kSlotBits;
+        number_ = number;
+        board_ = board;
+        base_ = (persistent ? 1 << 30 : 0) | Engine::collective_tag(number, 0);
     }
     void send(int peer, int slot, ConstBytes data, coll::Completion& done) override {
         engine().send_step(*comm_->peers[peer], comm_->collective_context(), comm_->rank(),
@@ -35,19 +38,28 @@ public:
         engine().recv_step(*comm_->peers[peer], comm_->collective_context(), peer, tag(slot), data,
                            done, true);
     }
+    void post(ConstBytes data, coll::Completion& done) override {
+        count(engine().counters().board_posts);
+        board_->post(number_, data, done);
+    }
+    void look(int peer, size_t offset, size_t total, Bytes target,
+              coll::Completion& done) override {
+        board_->look(number_, peer, offset, total, target, done);
+    }
     void cancel(coll::Completion& done) override {
-        engine().cancel_step(comm_->collective_context(), done);
+        if (!engine().boards.cancel(done)) engine().cancel_step(comm_->collective_context(), done);
     }
 
 private:
-    static constexpr int kSlotBits = 17;
     int tag(int slot) const {
-        check(slot < 1 << kSlotBits, slot);
+        check(slot < 1 << Engine::kCollectiveSlotBits, slot);
         return base_ | slot;
     }
     Engine& engine() const { return comm_->process.engine; }
 
     Communicator* comm_ = nullptr;
+    Board* board_ = nullptr;
+    uint64_t number_ = 0;
     int base_ = 0;
 };
 
@@ -131,7 +143,8 @@ private:
     coll::Runner runner_;
     EngineCarrier carrier_;
     OperationReducer reducer_;
-    int number_ = 0;
+    uint64_t number_ = 0;
+    Board* board_ = nullptr;
     std::vector<std::byte> input_staging_, result_staging_;
 };
 

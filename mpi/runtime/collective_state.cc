@@ -2,6 +2,7 @@
 #include "mpi/runtime/collective_state.h"
 
 #include "btl/base/log.h"
+#include "mpi/runtime/collectives.h"
 
 #include <algorithm>
 
@@ -17,6 +18,48 @@ CollectiveState::CollectiveState(Communicator& comm)
 
 CollectiveState::~CollectiveState() {
     for (CollectiveRequest* each : idle) delete each;
+}
+
+// Everyone claims a strip, where it has any, and tells its number; when all have, everyone maps the
+// others' memory and tells whether that went well. So all come to the same answer, which none could
+// alone: what reaches whom differs from rank to rank.
+void CollectiveState::make_board() {
+    if (board_made_) return;
+    board_made_ = true;
+    Process& process = comm.process;
+    auto size = static_cast<uint64_t>(comm.size());
+    if (size < 2 || size > process.params.shm_board) return;
+    uint64_t context = comm.collective_context();
+    std::vector<int> strips(size);
+    int own = -1;
+    {
+        Engine::Hold hold(process.engine);
+        own = process.engine.boards.claim(context);
+    }
+    bool all = run_allgather(comm, &own, strips.data(), sizeof(int)) == MPI_SUCCESS &&
+               *std::min_element(strips.begin(), strips.end()) >= 0;
+    std::unique_ptr<Board> made;
+    if (all) {
+        Engine::Hold hold(process.engine);
+        made = process.engine.boards.open(context, comm.rank(), comm.peers, strips);
+    }
+    int good = made != nullptr;
+    std::vector<int> answers(size);
+    bool agreed = run_allgather(comm, &good, answers.data(), sizeof(int)) == MPI_SUCCESS &&
+                  *std::min_element(answers.begin(), answers.end()) == 1;
+    Engine::Hold hold(process.engine);
+    if (agreed) {
+        board = std::move(made);
+        // Those kept before go by messages at some ranks, and would be made anew at others.
+        for (RepeatedCall& call : repeated) {
+            check(!call.running);
+            call.request.reset();
+        }
+    } else if (made) {
+        made.reset();
+    } else if (own >= 0) {
+        process.engine.boards.disclaim(own);
+    }
 }
 
 std::shared_ptr<const coll::Schedule> CollectiveState::schedule(coll::Shape& shape) {

@@ -15,6 +15,10 @@ struct CollectiveState {
     explicit CollectiveState(Communicator& comm);
     ~CollectiveState();
 
+    // Makes the board where all members can have one; a collective operation, which all members call
+    // between the same two of theirs. Only the first call does something.
+    void make_board();
+
     // The schedule for a shape: cached, or chosen and built.
     std::shared_ptr<const coll::Schedule> schedule(coll::Shape& shape);
 
@@ -23,6 +27,10 @@ struct CollectiveState {
     std::vector<int> nodes;                // by rank; empty when all are on one
     std::vector<CollectiveRequest*> idle;  // newest last
     RepeatedCalls repeated;
+    std::unique_ptr<Board> board;  // null: small collectives go by messages
+
+private:
+    bool board_made_ = false;
 };
 
 inline CollectiveState& collective_state(Communicator& comm) {

@@ -68,6 +68,8 @@ Status Process::start(int wanted_level, std::unique_ptr<Wireup> given) {
     std::vector<Transport*> borrowed;
     for (auto& transport : transports) borrowed.push_back(transport.get());
     engine.attach(here.size, borrowed, sleeper.get(), [this](int peer) { return connect(peer); });
+    for (Transport* each : borrowed)
+        if (BoardSpace* space = each->boards()) engine.boards.attach(space);
     if (wanted_level == MPI_THREAD_MULTIPLE) engine.set_threaded();
     make_world();
     if (params.progress == "thread") {
@@ -226,6 +228,7 @@ Status Process::finish() {
     builtins[bits_of(MPI_COMM_WORLD)] = builtins[bits_of(MPI_COMM_SELF)] = nullptr;
     world_ = {};
     self_ = {};
+    engine.boards.attach(nullptr);
     engine.detach();
     transports.clear();
     device_gates_ = nullptr;

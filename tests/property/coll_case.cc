@@ -177,6 +177,7 @@ coll::Shape Setup::shape(int r) const {
     bool rooted =
         kind == Collective::reduce || kind == Collective::gather || kind == Collective::scatter;
     shape.in_place = c.in_place && (!rooted || r == c.root);
+    shape.board = true;
     shape.irregular = c.irregular;
     shape.nodes = nodes;
     shape.sources = sources[r], shape.destinations = destinations[r];

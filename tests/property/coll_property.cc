@@ -141,7 +141,7 @@ TEST_P(EveryAlgorithm, float_sums_repeat_bitwise) {
 TEST_P(EveryAlgorithm, two_runs_are_one) {
     Case c;
     c.algorithm = GetParam();
-    c.p = 12, c.count = 50, c.seed = base_seed();
+    c.p = 12, c.count = 40, c.seed = base_seed();
     if (std::string(c.algorithm->limits).find("levels") != std::string::npos) c.ranks_per_node = 3;
     if (!legal(c)) c.p = 16;
     ASSERT_TRUE(legal(c)) << text_of(c);

@@ -146,6 +146,7 @@ TEST_P(Faulty, a_dead_rank_ends_the_others) {
         sim::Faults faults;
         faults.dead_rank = static_cast<int>(random.below(p));
         faults.dead_at = 2e4 * random.unit() * random.unit();
+        if (round % 3 == 0) faults.dead_at = 0;  // before it has posted anything
         faults.jitter_ns = 1e3 * random.unit();
         run(p, faults, random.next(), random.unit());
         if (!legal_) continue;

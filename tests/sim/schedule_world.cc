@@ -34,6 +34,26 @@ struct ScheduleWorld::Meeting {
     coll::Completion* receiving = nullptr;
 };
 
+// A look at a post; it is in Post::looking until the post is seen.
+struct Look {
+    int rank = 0;
+    size_t offset = 0, total = 0;
+    Bytes target;
+    coll::Completion* done = nullptr;
+    ConstBytes source;
+    bool lost = false;
+};
+
+struct ScheduleWorld::Post {
+    ScheduleWorld* world = nullptr;
+    int rank = 0;
+    bool made = false, visible = false;
+    size_t length = 0;
+    std::vector<std::byte> bytes;
+    std::vector<std::unique_ptr<Look>> looks;  // all of this execution
+    std::vector<Look*> waiting;
+};
+
 class ScheduleWorld::RankCarrier final : public coll::Carrier {
 public:
     struct Done : coll::Completion {
@@ -97,7 +117,75 @@ public:
         }
     }
 
+    // Shown after the time that writing takes and the latency.
+    void post(ConstBytes data, coll::Completion& posting) override {
+        ScheduleWorld& w = world_;
+        if (w.network_.dead(rank_)) return;
+        check(!board.made, rank_);
+        board.made = true;
+        board.length = data.size();
+        if (w.options_.data) board.bytes.assign(data.begin(), data.end());
+        const coll::Machine& machine = w.options_.machine;
+        double work = machine.near.overhead_ns / 2;
+        work += static_cast<double>(data.size()) * machine.copy_ns;
+        Time over = w.network_.compute(rank_, work);
+        w.world_.at(
+            over,
+            [](void* context, uint64_t) {
+                auto* completion = static_cast<coll::Completion*>(context);
+                completion->function(completion, nullptr);
+            },
+            &posting, label(8, rank_, 0, 0));
+        double late = w.options_.faults.jitter_ns * w.world_.random().unit();
+        w.world_.at(
+            over + machine.near.latency_ns + late,
+            [](void* context, uint64_t) {
+                auto& post = *static_cast<Post*>(context);
+                post.world->seen(post);
+            },
+            &board, label(9, rank_, 0, 0));
+    }
+
+    void look(int peer, size_t offset, size_t total, Bytes target,
+              coll::Completion& looking) override {
+        ScheduleWorld& w = world_;
+        if (w.network_.dead(rank_)) return;
+        if (w.options_.data && !target.empty()) std::memset(target.data(), 0xa5, target.size());
+        Post& post = w.carriers_[peer]->board;
+        if (!post.made && w.network_.dead(peer)) return looking.function(&looking, &kGone);
+        post.looks.push_back(
+            std::make_unique<Look>(Look{rank_, offset, total, target, &looking, {}, false}));
+        if (post.visible) w.carriers_[rank_]->take(post, *post.looks.back());
+        else post.waiting.push_back(post.looks.back().get());
+    }
+
+    // Looking takes time too, one look after the other.
+    void take(Post& post, Look& look) {
+        ScheduleWorld& w = world_;
+        look.lost = post.length == 0 && look.total > 0;
+        check(look.lost || post.length == look.total, rank_, post.rank, post.length, look.total);
+        if (w.options_.data && !look.lost)
+            look.source = ConstBytes(post.bytes).subspan(look.offset, look.target.size());
+        const coll::Link& near = w.options_.machine.near;
+        double work = static_cast<double>(look.target.size()) * near.byte_ns;
+        w.world_.at(
+            w.network_.compute(rank_, near.overhead_ns / 2 + work),
+            [](void* context, uint64_t) {
+                auto& over = *static_cast<Look*>(context);
+                if (!over.source.empty())
+                    std::memcpy(over.target.data(), over.source.data(), over.source.size());
+                over.done->function(over.done, over.lost ? &kLost : nullptr);
+            },
+            &look, label(10, rank_, post.rank, 0));
+    }
+
     void cancel(coll::Completion& done) override {
+        for (auto& carrier : world_.carriers_)
+            for (Look* look : carrier->board.waiting) {
+                if (look->done != &done) continue;
+                std::erase(carrier->board.waiting, look);
+                return done.function(&done, &kCancelled);
+            }
         for (auto it = meetings.begin(); it != meetings.end(); ++it) {
             if (it->second.receiving != &done) continue;
             meetings.erase(it);
@@ -136,6 +224,7 @@ public:
     }
 
     std::unordered_map<uint64_t, Meeting> meetings;
+    Post board;
     coll::Runner runner;
     coll::Binding binding;
     Done done;
@@ -195,6 +284,9 @@ const std::vector<Outcome>& ScheduleWorld::run(const std::vector<coll::Schedule>
     for (int r = 0; r < options_.ranks; ++r) {
         RankCarrier& carrier = *carriers_[r];
         carrier.meetings.clear();
+        carrier.board = {};
+        carrier.board.world = this;
+        carrier.board.rank = r;
         carrier.binding = bindings[r];
         carrier.binding.symbolic = !options_.data;
         if (!options_.data)  // never followed
@@ -273,6 +365,14 @@ void ScheduleWorld::deliver(Message& message, Meeting meeting) {
     meeting.receiving->function(meeting.receiving, lost ? &kLost : nullptr);
 }
 
+void ScheduleWorld::seen(Post& post) {
+    post.visible = true;
+    std::vector<Look*> waiting;
+    waiting.swap(post.waiting);
+    for (Look* look : waiting)
+        if (!network_.dead(look->rank)) carriers_[look->rank]->take(post, *look);
+}
+
 void ScheduleWorld::rank_done(int rank, const Error* error) {
     Outcome& outcome = outcomes_[rank];
     outcome.done = true;
@@ -290,7 +390,7 @@ void ScheduleWorld::rank_done(int rank, const Error* error) {
     }
 }
 
-// Receives from the dead fail; what it sent is still delivered.
+// Receives from the dead fail, and looks for what it has not posted; what it sent is still delivered.
 void ScheduleWorld::die() {
     int dead = network_.faults().dead_rank;
     for (int r = 0; r < options_.ranks; ++r) {
@@ -305,6 +405,11 @@ void ScheduleWorld::die() {
         // The first error makes the Runner withdraw the others, which are not here any more.
         for (coll::Completion* receiving : failed) receiving->function(receiving, &kGone);
     }
+    Post& post = carriers_[dead]->board;
+    if (post.made) return;
+    std::vector<Look*> waiting;
+    waiting.swap(post.waiting);
+    for (Look* look : waiting) look->done->function(look->done, &kGone);
 }
 
 void ScheduleWorld::revoke() {

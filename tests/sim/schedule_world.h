@@ -51,6 +51,7 @@ private:
     class RankCarrier;
     struct Message;
     struct Meeting;  // of a send and a receive
+    struct Post;     // on the board
 
     Message* make_message();
     void recycle(Message* message);
@@ -58,6 +59,7 @@ private:
     void on_head(Message& message);
     void on_arrived(Message& message);
     void deliver(Message& message, Meeting meeting);
+    void seen(Post& post);
     void rank_done(int rank, const Error* error);
     void die();
     void revoke();

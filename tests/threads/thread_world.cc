@@ -1,4 +1,4 @@
-// tests/threads/thread_world.cc: the board in place of a launcher, and one Process for each thread.
+// tests/threads/thread_world.cc: the exchange in place of a launcher, and one Process for each thread.
 #include "tests/threads/thread_world.h"
 
 #include "btl/base/format.h"
@@ -13,7 +13,7 @@
 namespace pomona {
 namespace {
 
-struct Board {
+struct Exchange {
     std::mutex mutex;
     std::condition_variable changed;
     std::map<std::pair<int, std::string>, std::vector<std::byte>> values;
@@ -24,37 +24,37 @@ struct Board {
 
 class ThreadWireup final : public Wireup {
 public:
-    ThreadWireup(Board& board, int rank) : board_(board) {
+    ThreadWireup(Exchange& exchange, int rank) : exchange_(exchange) {
         job_.rank = job_.local_rank = rank;
-        job_.size = job_.local_size = job_.universe_size = board.size;
-        job_.id = job_.tag = board.tag;
-        job_.directory = board.directory;
-        job_.node_of.assign(static_cast<size_t>(board.size), 0);
-        for (int r = 0; r < board.size; ++r) job_.local_ranks.push_back(r);
+        job_.size = job_.local_size = job_.universe_size = exchange.size;
+        job_.id = job_.tag = exchange.tag;
+        job_.directory = exchange.directory;
+        job_.node_of.assign(static_cast<size_t>(exchange.size), 0);
+        for (int r = 0; r < exchange.size; ++r) job_.local_ranks.push_back(r);
         job_.host = "threads";
         job_.oversubscribed = true;
     }
     const Job& job() const override { return job_; }
     Status publish(std::string_view key, ConstBytes value) override {
-        std::lock_guard guard(board_.mutex);
-        board_.values[{job_.rank, std::string(key)}] = {value.begin(), value.end()};
+        std::lock_guard guard(exchange_.mutex);
+        exchange_.values[{job_.rank, std::string(key)}] = {value.begin(), value.end()};
         return {};
     }
     Status fence() override {
-        std::unique_lock lock(board_.mutex);
-        uint64_t mine = board_.fences;
-        if (++board_.inside == board_.size) {
-            board_.inside = 0;
-            ++board_.fences;
-            board_.changed.notify_all();
+        std::unique_lock lock(exchange_.mutex);
+        uint64_t mine = exchange_.fences;
+        if (++exchange_.inside == exchange_.size) {
+            exchange_.inside = 0;
+            ++exchange_.fences;
+            exchange_.changed.notify_all();
         }
-        board_.changed.wait(lock, [&] { return board_.fences != mine; });
+        exchange_.changed.wait(lock, [&] { return exchange_.fences != mine; });
         return {};
     }
     Result<std::vector<std::byte>> lookup(int rank, std::string_view key) override {
-        std::lock_guard guard(board_.mutex);
-        auto found = board_.values.find({rank, std::string(key)});
-        if (found == board_.values.end()) return Error{Code::not_found, "Not published", rank};
+        std::lock_guard guard(exchange_.mutex);
+        auto found = exchange_.values.find({rank, std::string(key)});
+        if (found == exchange_.values.end()) return Error{Code::not_found, "Not published", rank};
         return found->second;
     }
     [[noreturn]] void abort(int code, std::string_view message) override {
@@ -66,11 +66,11 @@ public:
     Status finalize() override { return {}; }
 
 private:
-    Board& board_;
+    Exchange& exchange_;
     Job job_;
 };
 
-void run_rank(const ThreadJob& job, Board& board, int rank,
+void run_rank(const ThreadJob& job, Exchange& exchange, int rank,
               const std::function<void(int)>& program) {
     std::vector<std::string> words = job.environment;
     words.push_back("POMONA_TRANSPORTS=self," + job.transport);
@@ -85,7 +85,7 @@ void run_rank(const ThreadJob& job, Board& board, int rank,
     environment.push_back(nullptr);
     Process own(environment.data());
     current_process = &own;
-    Status started = own.start(job.level, std::make_unique<ThreadWireup>(board, rank));
+    Status started = own.start(job.level, std::make_unique<ThreadWireup>(exchange, rank));
     if (!started.ok()) {
         std::fprintf(stderr, "rank %d: %s\n", rank, started.error().text().c_str());
         std::abort();  // the others would wait for it
@@ -103,15 +103,15 @@ void run_rank(const ThreadJob& job, Board& board, int rank,
 void run_threads(const ThreadJob& job, const std::function<void(int)>& program) {
     static std::atomic<int> jobs{0};
     objects_shared.store(true, std::memory_order_relaxed);  // predefined objects, by all ranks
-    Board board;
-    board.size = job.ranks;
-    board.tag = format("t{}x{}", getpid(), jobs.fetch_add(1));
+    Exchange exchange;
+    exchange.size = job.ranks;
+    exchange.tag = format("t{}x{}", getpid(), jobs.fetch_add(1));
     char pattern[] = "/tmp/pomona-threads-XXXXXX";
     ASSERT_NE(mkdtemp(pattern), nullptr);
-    board.directory = pattern;
+    exchange.directory = pattern;
     std::vector<std::thread> threads;
     for (int rank = 0; rank < job.ranks; ++rank)
-        threads.emplace_back([&, rank] { run_rank(job, board, rank, program); });
+        threads.emplace_back([&, rank] { run_rank(job, exchange, rank, program); });
     for (std::thread& thread : threads) thread.join();
     EXPECT_EQ(rmdir(pattern), 0) << pattern << " was left behind, or something in it";
 }

@@ -1,0 +1,264 @@
+// mpi/p2p/board.cc: posting, looking, waiting for both, and whose strips are whose.
+#include "mpi/p2p/board.h"
+
+#include "btl/base/check.h"
+
+#include <algorithm>
+#include <cstring>
+#include <utility>
+
+namespace pomona {
+
+static_assert(kBoardBytes == coll::kPostBytes);
+
+namespace {
+const Error kLost{Code::data_lost, "A member of the communicator lost its data", -1, 0};
+const Error kGone{Code::peer_gone, "The other process has ended", -1, 0};
+const Error kCancelled{Code::internal, "Another part of the collective failed", -1, 0};
+
+enum class Seen { not_yet, yes, lost, other_length };
+
+Seen take(BoardStrip& strip, uint64_t number, size_t offset, size_t total, Bytes target) {
+    BoardCell& cell = strip.cell(number);
+    if (cell.sequence.load(std::memory_order_acquire) != number + 1) return Seen::not_yet;
+    if (cell.length != total) return cell.length ? Seen::other_length : Seen::lost;
+    if (target.size() == 8) std::memcpy(target.data(), strip.place(number, total) + offset, 8);
+    else if (!target.empty())
+        std::memcpy(target.data(), strip.place(number, total) + offset, target.size());
+    return Seen::yes;
+}
+
+const Error* error_of(Seen seen) {
+    return seen == Seen::lost           ? &kLost
+           : seen == Seen::other_length ? &Boards::kOtherLength
+                                        : nullptr;
+}
+}  // namespace
+
+const Error Boards::kOtherLength{Code::truncated,
+                                 "A member of the communicator gave another length", -1, 0};
+
+// ---- strips
+
+bool Boards::Strip::free() const {
+    return !taken && std::all_of(readers.begin(), readers.end(), [&](BoardStrip* reader) {
+        return reader->context.load(std::memory_order_acquire) != context ||
+               reader->done.load(std::memory_order_acquire) >= next;
+    });
+}
+
+int Boards::claim(uint64_t context) {
+    if (!space_) return -1;
+    strips_.resize(kBoardStrips);
+    auto found =
+        std::find_if(strips_.begin(), strips_.end(), [](auto& each) { return each.free(); });
+    if (found == strips_.end()) return -1;
+    *found = {.taken = true, .context = 0, .next = 0, .readers = {}};
+    auto index = static_cast<int>(found - strips_.begin());
+    BoardStrip& strip = space_->own()[index];
+    for (BoardCell& cell : strip.cells) cell.sequence.store(0, std::memory_order_relaxed);
+    for (auto& way : strip.ways) way.store(0, std::memory_order_relaxed);
+    strip.done.store(0, std::memory_order_relaxed);
+    strip.context.store(context, std::memory_order_release);
+    return index;
+}
+
+std::unique_ptr<Board> Boards::open(uint64_t context, int rank, const std::vector<Peer*>& members,
+                                    const std::vector<int>& strips) {
+    std::vector<Board::Member> found;
+    bool fenced = true;
+    for (int r = 0; r < static_cast<int>(members.size()); ++r) {
+        int job_rank = members[r]->rank;
+        BoardStrip* theirs = r == rank ? space_->own() : space_->of(job_rank);
+        if (!theirs) return nullptr;
+        BoardStrip* strip = theirs + strips[r];
+        check(strip->context.load(std::memory_order_acquire) == context, r, strips[r]);
+        found.push_back({strip, members[r], r == rank ? nullptr : &space_->armed(job_rank)});
+        if (r != rank) fenced = fenced && space_->fences(job_rank);
+    }
+    return std::unique_ptr<Board>(
+        new Board(*this, context, rank, strips[rank], std::move(found), fenced));
+}
+
+Board::Board(Boards& boards, uint64_t context, int rank, int own, std::vector<Member> members,
+             bool fenced)
+    : boards_(boards), context_(context), rank_(rank), own_(own), members_(std::move(members)),
+      strip_(members_[rank].strip), fenced_(fenced) {
+    boards.open_.push_back(this);
+}
+
+Board::~Board() {
+    std::erase(boards_.open_, this);
+    if (!boards_.available()) return;  // the memory is gone
+    Boards::Strip& own = boards_.strips_[own_];
+    own = {.taken = false, .context = context_, .next = next_, .readers = {}};
+    for (int r = 0; r < static_cast<int>(members_.size()); ++r)
+        if (r != rank_) own.readers.push_back(members_[r].strip);
+    strip_->context.store(0, std::memory_order_release);
+}
+
+// ---- one collective
+
+void Board::publish_done() {
+    uint64_t done = outstanding_.empty() ? next_ : outstanding_.front().number;
+    if (done == done_) return;
+    done_ = done;
+    // Release: what was read of others' posts is read. Pairs with has_room() of the writers.
+    strip_->done.store(done, std::memory_order_release);
+}
+
+void Board::begin(uint64_t number, coll::Runner& runner, bool uses_board) {
+    check(number >= next_, number, next_);
+    next_ = number + 1;
+    outstanding_.push_back({number, &runner, uses_board});
+    strip_->ways[number % kBoardCells].store(outstanding_.back().way(), std::memory_order_relaxed);
+    publish_done();  // also of numbers between
+}
+
+void Board::end(uint64_t number) {
+    auto found = std::find_if(outstanding_.begin(), outstanding_.end(),
+                              [&](const Begun& each) { return each.number == number; });
+    check(found != outstanding_.end(), number);
+    outstanding_.erase(found);
+    publish_done();
+}
+
+bool Board::has_room(uint64_t number) {
+    if (number < room_) return true;
+    uint64_t least = ~uint64_t{0} - kBoardCells;
+    for (const Member& member : members_)
+        if (member.armed)
+            least = std::min(least, member.strip->done.load(std::memory_order_acquire));
+    room_ = least + kBoardCells;
+    return number < room_;
+}
+
+void Board::write(uint64_t number, ConstBytes data) {
+    check(data.size() <= kBoardBytes, data.size());
+    BoardCell& cell = strip_->cell(number);
+    if (data.size() == 8) std::memcpy(cell.bytes, data.data(), 8);
+    else if (!data.empty())
+        std::memcpy(strip_->place(number, data.size()), data.data(), data.size());
+    cell.length = data.size();
+    // Publishes the post; pairs with take(). See btl/shm/ring.h for the exchange.
+    if (fenced_) cell.sequence.store(number + 1, std::memory_order_release);
+    else cell.sequence.exchange(number + 1, std::memory_order_seq_cst);
+    for (const Member& member : members_)
+        if (member.armed && __builtin_expect(member.armed->load(std::memory_order_seq_cst), 0))
+            boards_.space_->wake(member.peer->rank);
+}
+
+const Peer* Board::gone_member() const {
+    for (const Member& member : members_)
+        if (member.peer->gone) return member.peer;
+    return nullptr;
+}
+
+void Board::post(uint64_t number, ConstBytes data, coll::Completion& done) {
+    if (__builtin_expect(has_room(number), 1)) {
+        write(number, data);
+        return done.function(&done, nullptr);
+    }
+    if (gone_member()) return done.function(&done, &kGone);
+    boards_.waits_.push_back(
+        {this, true, -1, number, 0, 0, const_cast<std::byte*>(data.data()), data.size(), &done});
+}
+
+void Board::look(uint64_t number, int peer, size_t offset, size_t total, Bytes target,
+                 coll::Completion& done) {
+    const Member& member = members_[peer];
+    Seen seen = take(*member.strip, number, offset, total, target);
+    if (seen != Seen::not_yet) return done.function(&done, error_of(seen));
+    if (member.peer->gone) return done.function(&done, &kGone);
+    boards_.waits_.push_back(
+        {this, false, peer, number, offset, total, target.data(), target.size(), &done});
+}
+
+// ---- waiting
+
+bool Boards::attempt(const Wait& wait, const Error*& error) {
+    Board& board = *wait.board;
+    if (wait.posts) {
+        if (!board.has_room(wait.number)) return false;
+        board.write(wait.number, {wait.bytes, wait.length});
+        return true;
+    }
+    Seen seen = take(*board.members_[wait.peer].strip, wait.number, wait.offset, wait.total,
+                     {wait.bytes, wait.length});
+    error = error_of(seen);
+    return seen != Seen::not_yet;
+}
+
+void Boards::drop(size_t index) {
+    waits_[index] = waits_.back();
+    waits_.pop_back();
+}
+
+// A completion may add to the list, and take from it.
+bool Boards::poll() {
+    bool moved = false;
+    for (size_t i = 0; i < waits_.size();) {
+        Wait wait = waits_[i];
+        const Error* error = nullptr;
+        if (!attempt(wait, error)) {
+            ++i;
+            continue;
+        }
+        drop(i);
+        moved = true;
+        wait.done->function(wait.done, error);
+    }
+    return moved;
+}
+
+bool Boards::posting() const {
+    return std::any_of(waits_.begin(), waits_.end(), [](const Wait& wait) { return wait.posts; });
+}
+
+bool Boards::cancel(coll::Completion& done) {
+    for (size_t i = 0; i < waits_.size(); ++i) {
+        if (waits_[i].done != &done) continue;
+        drop(i);
+        done.function(&done, &kCancelled);
+        return true;
+    }
+    return false;
+}
+
+void Boards::fail(const Peer& peer) {
+    if (waits_.empty()) return;
+    poll();  // what it had posted counts
+    for (size_t i = 0; i < waits_.size();) {
+        Wait wait = waits_[i];
+        bool needs = wait.posts ? wait.board->gone_member() != nullptr
+                                : wait.board->members_[wait.peer].peer == &peer;
+        if (!needs) {
+            ++i;
+            continue;
+        }
+        drop(i);
+        wait.done->function(wait.done, &kGone);
+        i = 0;  // anything may have changed
+    }
+}
+
+bool Board::disputed(const Begun& begun) const {
+    uint64_t other_way = begun.way() ^ 1;
+    return std::any_of(members_.begin(), members_.end(), [&](const Member& member) {
+        auto& way = member.strip->ways[begun.number % kBoardCells];
+        return way.load(std::memory_order_relaxed) == other_way;
+    });
+}
+
+Boards::Mistake Boards::find_mistake() {
+    for (Board* board : open_)
+        for (Board::Begun& begun : board->outstanding_) {
+            if (!board->disputed(begun)) continue;
+            // Once more later: what the others send in this operation shall be here then.
+            if (std::exchange(begun.suspected, true))
+                return {begun.runner, board->context_, begun.number};
+        }
+    return {};
+}
+
+}  // namespace pomona
