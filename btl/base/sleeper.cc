@@ -1,7 +1,8 @@
-// btl/base/sleeper.cc: libevent base, doorbell socket.
+// btl/base/sleeper.cc: libevent base, doorbell socket, word.
 #include "btl/base/sleeper.h"
 
 #include "btl/base/check.h"
+#include "btl/base/word_wait.h"
 
 #include <event2/event.h>
 #include <event2/thread.h>
@@ -38,6 +39,11 @@ struct Sleeper::State {
     std::unordered_map<int, event*> watched;
     event* bell_event = nullptr;
     event* timer_event = nullptr;
+    std::atomic<std::atomic<uint32_t>*> word{nullptr};
+    // By the word, until the next sleep. Written by the sleeping thread, read by those that wake it.
+    std::atomic<bool> by_word{false};
+    // wake() was called since the last sleep. Release there, acquire in sleep(): what was done before.
+    std::atomic<bool> rung{false};
 
     ~State() {
         for (auto& [descriptor, each] : watched) event_free(each);
@@ -111,6 +117,7 @@ Status Sleeper::watch(int descriptor, Watch watch) {
                             State::on_ready, state_.get());
     if (!made || event_add(made, nullptr) != 0) return Error{Code::io, "Cannot watch a socket"};
     state_->watched[descriptor] = made;
+    if (state_->by_word.load()) wake();  // who sleeps on the word does not see the socket
     return {};
 }
 
@@ -122,15 +129,39 @@ void Sleeper::forget(int descriptor) {
     state_->watched.erase(found);
 }
 
+void Sleeper::set_word(std::atomic<uint32_t>* word) { state_->word.store(word); }
+
+Sleeper::Way Sleeper::way() {
+    std::lock_guard guard(state_->mutex);
+    bool by_word = state_->word.load() && state_->watched.empty() && WordWait::system().shares();
+    state_->by_word.store(by_word);
+    return by_word ? word : bell;
+}
+
 void Sleeper::sleep(Nanoseconds longest) {
+    if (state_->rung.exchange(false, std::memory_order_acq_rel)) return;
+    if (state_->by_word.load()) {
+        // Whoever wakes has set it to something else before.
+        WordWait::system().wait_shared(*state_->word.load(), word, longest);
+        state_->rung.exchange(false, std::memory_order_acq_rel);  // it is awake and looks
+        return;
+    }
     timeval time{static_cast<time_t>(longest / 1000000000),
                  static_cast<suseconds_t>(longest % 1000000000 / 1000)};
     event_add(state_->timer_event, &time);
     event_base_loop(state_->base, EVLOOP_ONCE);
     event_del(state_->timer_event);
+    state_->rung.exchange(false, std::memory_order_acq_rel);
 }
 
 void Sleeper::wake() {
+    state_->rung.store(true, std::memory_order_release);
+    std::atomic<uint32_t>* shared = state_->word.load();
+    if (shared && state_->by_word.load()) {
+        if (shared->exchange(awake) == word) WordWait::system().wake_shared(*shared);
+        // Else it was woken already, or has not armed yet, and then sees `rung`.
+        return;
+    }
     char byte = 1;
     // A full queue means that the sleeper has been rung already.
     if (send(state_->doorbell[1], &byte, 1, 0) < 0) return;

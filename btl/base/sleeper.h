@@ -1,6 +1,7 @@
 // btl/base/sleeper.h: the only place where Pomona sleeps.
 // Idea: one libevent base (epoll, kqueue) over the sockets a rank watches plus its doorbell, a
-// datagram socket that another process rings when it puts work into shared memory. Waiting code
+// datagram socket that another process rings when it puts work into shared memory. A rank that
+// watches no sockets sleeps on a word of that memory instead, which wakes it sooner. Waiting code
 // spins first; it comes here after arming every transport (transport.h).
 #pragma once
 
@@ -8,6 +9,7 @@
 #include "btl/base/clock.h"
 #include "btl/base/result.h"
 
+#include <atomic>
 #include <functional>
 #include <memory>
 #include <string>
@@ -30,11 +32,18 @@ public:
     Status watch(int descriptor, Watch watch);
     void forget(int descriptor);
 
+    // How others wake this rank until it has slept next: `bell`, or by setting the word to 0 and waking
+    // who waits for it. What a transport stores in its word when it arms.
+    enum Way : uint32_t { awake = 0, bell = 1, word = 2 };
+    Way way();
+    // The word, in memory shared with the other processes; null: none (any more).
+    void set_word(std::atomic<uint32_t>* word);
+
     // Sleeps until a descriptor is ready, the doorbell rings, or the time is over. Returns at once
     // if the doorbell rang since the last sleep.
     void sleep(Nanoseconds longest);
 
-    // Rings this process's own doorbell; from any thread.
+    // Wakes this process's sleeper, or the next sleep returns at once; from any thread.
     void wake();
 
 private:

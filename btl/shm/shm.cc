@@ -6,6 +6,7 @@
 #include "btl/base/check.h"
 #include "btl/base/log.h"
 #include "btl/base/sleeper.h"
+#include "btl/base/word_wait.h"
 #include "btl/board.h"
 #include "btl/shm/other_process.h"
 #include "btl/shm/ring.h"
@@ -37,8 +38,9 @@ struct alignas(kLine) SegmentHeader {
     // One bit per local index: that rank writes to its ring here. Set once (seq_cst) after the
     // writer has mapped the segment; a late look by poll only delays.
     alignas(kLine) std::atomic<uint64_t> writers[kLocalMax / 64];
-    // 1 while the owner sleeps or is about to: whoever has published a frame rings its doorbell.
-    // Store and look are seq_cst on both sides, or fenced by the owner.
+    // Sleeper::Way: how the owner, which sleeps or is about to, wants to be woken by whoever has
+    // published a frame or a post; 0 while it is awake. Store and look are seq_cst on both sides, or
+    // fenced by the owner.
     alignas(kLine) std::atomic<uint32_t> armed;
     // 1 when the owner has closed: nothing will be read any more.
     alignas(kLine) std::atomic<uint32_t> closed;
@@ -113,9 +115,13 @@ public:
         if (params.shm_pull_min) allow_reading_by_siblings();
         for (size_t i = 0; i < options_.ranks.size(); ++i) readers_.emplace_back(inbound(i));
         endpoints_.resize(options_.ranks.size());
+        if (options_.sleeper) options_.sleeper->set_word(&header_->armed);
         header_->magic.store(kMagic, std::memory_order_release);
     }
-    ~ShmTransport() override { header_->closed.store(1, std::memory_order_release); }
+    ~ShmTransport() override {
+        if (options_.sleeper) options_.sleeper->set_word(nullptr);
+        header_->closed.store(1, std::memory_order_release);
+    }
 
     const char* name() const override { return "shm"; }
     std::vector<std::byte> address() const override { return {}; }  // names follow from the job
@@ -151,7 +157,8 @@ public:
     }
 
     bool arm() override {
-        header_->armed.store(1, std::memory_order_seq_cst);
+        uint32_t way = options_.sleeper ? options_.sleeper->way() : Sleeper::bell;
+        header_->armed.store(way, std::memory_order_seq_cst);
         if (header_->fences) asymmetric_fence();
         for (int index = 0; index < static_cast<int>(readers_.size()); ++index)
             if (in_use(index) && !readers_[index].empty()) {
@@ -163,7 +170,10 @@ public:
     BoardSpace* boards() override { return this; }
 
     void disarm() override {
-        header_->armed.store(0, std::memory_order_relaxed);  // a needless ring does no harm
+        // A needless ring does no harm.
+        bool woken = header_->armed.exchange(0, std::memory_order_relaxed) == Sleeper::awake;
+        // Whom a live one has woken has better to do first, most times.
+        if (woken && ++woken_ % kWokenMost != 0) return;
         look_for_dead();
     }
 
@@ -254,6 +264,8 @@ private:
     std::vector<std::unique_ptr<ShmEndpoint>> endpoints_;  // by local index
     std::vector<int> dead_;
     int first_ = 0;  // where the next poll begins
+    uint32_t woken_ = 0;
+    static constexpr uint32_t kWokenMost = 8;
     Bell bell_;
 };
 
@@ -342,9 +354,11 @@ void ShmEndpoint::finish(const FrameHeader& header, size_t length) {
 
 // One of those who see `armed` rings.
 void ShmEndpoint::wake() {
-    if (!header_->armed.exchange(0, std::memory_order_acq_rel)) return;
+    uint32_t way = header_->armed.exchange(Sleeper::awake, std::memory_order_acq_rel);
+    if (way == Sleeper::awake) return;
     count(transport_.counters_.doorbells_rung);
-    transport_.bell_.ring(bell_path_);
+    if (way == Sleeper::word) WordWait::system().wake_shared(header_->armed);
+    else transport_.bell_.ring(bell_path_);
 }
 
 }  // namespace

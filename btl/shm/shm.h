@@ -9,11 +9,14 @@
 
 namespace pomona {
 
+class Sleeper;
+
 struct ShmOptions {
-    std::string job_tag;     // part of every segment's name: "/pomona-<tag>-<local index>"
-    std::string directory;   // where the doorbells stand: "<directory>/bell-<rank>"
-    int index = 0;           // own place among the local ranks
-    std::vector<int> ranks;  // job ranks of the local ranks, by index
+    std::string job_tag;         // part of every segment's name: "/pomona-<tag>-<local index>"
+    std::string directory;       // where the doorbells stand: "<directory>/bell-<rank>"
+    int index = 0;               // own place among the local ranks
+    std::vector<int> ranks;      // job ranks of the local ranks, by index
+    Sleeper* sleeper = nullptr;  // borrowed; null: woken by the doorbell
 };
 
 // The path of a rank's doorbell socket in the job's directory.

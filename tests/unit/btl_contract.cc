@@ -48,8 +48,10 @@ struct World {
                 if (!fabric) fabric = std::make_unique<sim::Fabric>(seed(), stormy(size));
                 node.transport = fabric->make_transport(rank);
             }
-            if (kind == "shm") {
-                auto made = make_shm_transport(params, counters, {tag, directory, rank, ranks});
+            if (kind == "shm" || kind == "shm_bell") {
+                Sleeper* sleeper = kind == "shm" ? node.sleeper.get() : nullptr;
+                auto made =
+                    make_shm_transport(params, counters, {tag, directory, rank, ranks, sleeper});
                 EXPECT_TRUE(made.ok()) << made.error().text();
                 node.transport = std::move(made.value());
             }
@@ -307,7 +309,7 @@ TEST_P(Contract, pulls_read_the_peer) {
     bool read = endpoint.pull(address, target);
     EXPECT_EQ(read, endpoint.pulls());
     if (read) { EXPECT_EQ(target, source); }
-    bool local = std::string(GetParam()) == "shm" || std::string(GetParam()) == "sim";
+    bool local = std::string(GetParam()).starts_with("shm") || std::string(GetParam()) == "sim";
     EXPECT_EQ(read, local);
 }
 
@@ -373,7 +375,8 @@ TEST(TcpContract, a_closed_connection_is_told_once) {
     EXPECT_EQ(sinks[0].told[1], 1);
 }
 
-INSTANTIATE_TEST_SUITE_P(Transports, Contract, testing::Values("self", "shm", "tcp", "sim"),
+INSTANTIATE_TEST_SUITE_P(Transports, Contract,
+                         testing::Values("self", "shm", "shm_bell", "tcp", "sim"),
                          [](const auto& info) { return std::string(info.param); });
 
 }  // namespace

@@ -4,6 +4,7 @@
 #include "btl/base/advice.h"
 #include "btl/base/result.h"
 #include "btl/base/shared_names.h"
+#include "btl/base/sleeper.h"
 #include "btl/base/thread_role.h"
 #include "btl/base/word_wait.h"
 #include "btl/shm/segment.h"
@@ -183,6 +184,107 @@ TEST(word_wait, every_way_wakes_all) {
     WordWait macos(wait_as_macos, wake_as_macos);
     EXPECT_TRUE(all_wake(macos));
     EXPECT_FALSE(macos.refused());
+}
+
+// macOS's timed call, played with the futex that this process shares with itself.
+static int timed_as_macos(void* address, uint64_t value, size_t size, uint32_t flags,
+                          uint32_t clock, uint64_t timeout_ns) {
+    EXPECT_EQ(size, 4u);
+    EXPECT_EQ(flags, 1u);
+    EXPECT_EQ(clock, 32u);
+    WordWait linux_way(nullptr, nullptr);
+    linux_way.wait_shared(*static_cast<std::atomic<uint32_t>*>(address),
+                          static_cast<uint32_t>(value), static_cast<Nanoseconds>(timeout_ns));
+    return 0;
+}
+static int wake_shared_as_macos(void* address, size_t, uint32_t flags) {
+    WordWait linux_way(nullptr, nullptr);
+    if (flags == 1) linux_way.wake_shared(*static_cast<std::atomic<uint32_t>*>(address));
+    return 0;
+}
+
+#if defined(__linux__)
+// Two mappings of one piece of memory stand for two processes.
+TEST(word_wait, words_wake_across_mappings) {
+    std::string name = "/pomona-word-" + std::to_string(getpid());
+    auto here = Segment::create(name, 4096);
+    auto there = Segment::open(name);
+    ASSERT_TRUE(here.ok() && there.ok());
+    auto& mine = *reinterpret_cast<std::atomic<uint32_t>*>(here->data());
+    auto& theirs = *reinterpret_cast<std::atomic<uint32_t>*>(there->data());
+    WordWait macos(wait_as_macos, wake_shared_as_macos, timed_as_macos);
+    for (WordWait* waits : {&WordWait::system(), &macos}) {
+        ASSERT_TRUE(waits->shares());
+        mine = 2;
+        std::atomic<bool> over{false};
+        std::thread sleeper([&] {
+            while (mine == 2) waits->wait_shared(mine, 2, 20'000'000'000);
+            over = true;
+        });
+        theirs = 0;
+        waits->wake_shared(theirs);
+        sleeper.join();
+        EXPECT_TRUE(over);
+        waits->wait_shared(mine, 2, 20'000'000'000);  // has changed: returns
+        waits->wait_shared(mine, 0, 1'000'000);       // the time is over
+    }
+}
+#endif
+
+TEST(word_wait, a_kernel_that_refuses_shared_words_is_asked_once) {
+    auto refuse_timed = [](void*, uint64_t, size_t, uint32_t, uint32_t, uint64_t) {
+        ++waits_begun;
+        errno = EINVAL;
+        return -1;
+    };
+    waits_begun = 0;
+    WordWait waits(wait_as_macos, wake_as_macos, refuse_timed);
+    std::atomic<uint32_t> word{2};
+    EXPECT_TRUE(waits.shares());
+    waits.wait_shared(word, 2, 1'000'000);
+    EXPECT_FALSE(waits.shares());
+    waits.wait_shared(word, 2, 1'000'000);
+    EXPECT_EQ(waits_begun, 1);
+    WordWait before_14_4(nullptr, wake_as_macos, nullptr);
+    before_14_4.wait_shared(word, 1, 1'000'000);  // has changed, or there is no such call
+}
+
+// Goal: whichever way a rank sleeps, a wake before or in the sleep ends it.
+TEST(sleeper, wakes_by_word_and_by_bell_and_none_is_lost) {
+    auto made = Sleeper::make("");
+    ASSERT_TRUE(made.ok());
+    Sleeper& sleeper = **made;
+    std::atomic<uint32_t> word{0};
+    int pipes[2];
+    ASSERT_EQ(pipe(pipes), 0);
+    for (bool by_word : {true, false, true}) {
+        sleeper.set_word(&word);
+        if (by_word) sleeper.forget(pipes[0]);
+        else ASSERT_TRUE(sleeper.watch(pipes[0], {}).ok());
+        EXPECT_EQ(sleeper.way(), by_word ? Sleeper::word : Sleeper::bell);
+        for (int round = 0; round < 200; ++round) {
+            std::atomic<bool> told{false};
+            std::thread waker([&] {
+                if (round % 2) std::this_thread::yield();
+                told = true;
+                sleeper.wake();
+            });
+            while (!told) {
+                word = sleeper.way();
+                if (!told) sleeper.sleep(20'000'000'000);
+                word = Sleeper::awake;
+            }
+            waker.join();
+        }
+    }
+    // A socket that is watched meanwhile ends the sleep on the word.
+    sleeper.forget(pipes[0]);
+    word = sleeper.way();
+    std::thread watcher([&] { EXPECT_TRUE(sleeper.watch(pipes[0], {}).ok()); });
+    sleeper.sleep(20'000'000'000);
+    watcher.join();
+    EXPECT_EQ(sleeper.way(), Sleeper::bell);
+    for (int each : pipes) close(each);
 }
 
 TEST(word_wait, a_kernel_that_refuses_is_asked_once_and_nobody_is_left_waiting) {
