@@ -101,8 +101,7 @@ Status Process::make_transports() {
     bool use_shm = lists(params.transports, "shm") && here.local_size > 1;
     if (use_shm) {
         std::string tag = here.first ? format("{}-{}", here.tag, here.first) : here.tag;
-        ShmOptions options{tag, here.directory, here.local_rank, here.local_ranks,
-                           sleeper.get()};
+        ShmOptions options{tag, here.directory, here.local_rank, here.local_ranks, sleeper.get()};
         transports.push_back(TRY(make_shm_transport(params, counters, std::move(options))));
     }
     if (here.parent >= 0 ||
