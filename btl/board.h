@@ -11,10 +11,11 @@
 
 namespace pomona {
 
-inline constexpr int kBoardCells = 16;
+inline constexpr int kBoardCells = 64;
 inline constexpr int kBoardStrips = 32;      // of a rank
 inline constexpr size_t kBoardBytes = 4096;  // of a post
 inline constexpr size_t kBoardInline = 112;  // of a post that stays in one line
+inline constexpr size_t kBoardShift = 320;  // so that cells do not meet in the same sets of a cache
 
 struct alignas(128) BoardCell {
     // Number of the post + 1. The writer stores it with release or stronger, which publishes length and
@@ -36,7 +37,7 @@ struct alignas(4096) BoardStrip {
     // for it. Members that disagree would wait for ever; looked at before sleeping.
     std::atomic<uint64_t> ways[kBoardCells];
     BoardCell cells[kBoardCells];
-    alignas(4096) std::byte long_bytes[kBoardCells][kBoardBytes];
+    alignas(4096) std::byte long_bytes[kBoardCells][kBoardBytes + kBoardShift];
 
     BoardCell& cell(uint64_t number) { return cells[number % kBoardCells]; }
     std::byte* place(uint64_t number, size_t length) {

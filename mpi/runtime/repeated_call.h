@@ -13,6 +13,7 @@
 namespace pomona {
 
 inline constexpr size_t kRepeatedBytes = 64 << 10;
+inline constexpr size_t kRepeatedSlots = 32;
 
 // All arguments but the communicator and the addresses. Handles as the user gave them.
 struct CallKey {
@@ -24,10 +25,13 @@ struct CallKey {
     MPI_Op op = MPI_OP_NULL;
 
     bool operator==(const CallKey&) const = default;
+    // Barriers stand between everything: nothing shares their slot.
     size_t slot() const {
-        return (static_cast<size_t>(collective) * 5 + static_cast<size_t>(send_count) +
-                static_cast<size_t>(recv_count) * 3 + static_cast<size_t>(root)) %
-               16;
+        if (collective == coll::Collective::barrier) return 0;
+        uint64_t mixed = static_cast<uint64_t>(collective) * 31 +
+                         static_cast<uint64_t>(send_count) * 7 +
+                         static_cast<uint64_t>(recv_count) * 13 + static_cast<uint64_t>(root) * 3;
+        return 1 + (mixed * 0x9e3779b97f4a7c15u >> 32) % (kRepeatedSlots - 1);
     }
 };
 
@@ -37,7 +41,7 @@ struct RepeatedCall {
     bool running = false;
 };
 
-using RepeatedCalls = std::array<RepeatedCall, 16>;  // by CallKey::slot()
+using RepeatedCalls = std::array<RepeatedCall, kRepeatedSlots>;  // by CallKey::slot()
 
 // The prepared call for these arguments, or null.
 RepeatedCall* find_repeated(Communicator& comm, const CallKey& key);
