@@ -12,11 +12,9 @@ namespace pomona {
 static_assert(kBoardBytes == coll::kPostBytes);
 
 namespace {
-const Error kLost{Code::data_lost, "A member of the communicator lost its data", -1, 0};
-const Error kGone{Code::peer_gone, "The other process has ended", -1, 0};
-const Error kCancelled{Code::internal, "Another part of the collective failed", -1, 0};
+using Seen = Boards::Seen;
 
-enum class Seen { not_yet, yes, lost, other_length };
+const Error kCancelled{Code::internal, "Another part of the collective failed", -1, 0};
 
 Seen take(BoardStrip& strip, uint64_t number, size_t offset, size_t total, Bytes target) {
     BoardCell& cell = strip.cell(number);
@@ -28,15 +26,21 @@ Seen take(BoardStrip& strip, uint64_t number, size_t offset, size_t total, Bytes
     return Seen::yes;
 }
 
-const Error* error_of(Seen seen) {
-    return seen == Seen::lost           ? &kLost
-           : seen == Seen::other_length ? &Boards::kOtherLength
-                                        : nullptr;
+Error lost_by(const Peer& peer) {
+    return {Code::data_lost, "A member of the communicator lost its data", peer.rank};
+}
+Error other_length_of(const Peer& peer) {
+    return {Code::truncated, "A member of the communicator gave another length", peer.rank};
+}
+Error gone(const Peer& peer) { return {Code::peer_gone, "The other process has ended", peer.rank}; }
+
+// Ends a look that has seen something.
+void finish(coll::Completion& done, Seen seen, const Peer& peer) {
+    if (__builtin_expect(seen == Seen::yes, 1)) return done.function(&done, nullptr);
+    Error error = seen == Seen::lost ? lost_by(peer) : other_length_of(peer);
+    done.function(&done, &error);
 }
 }  // namespace
-
-const Error Boards::kOtherLength{Code::truncated,
-                                 "A member of the communicator gave another length", -1, 0};
 
 // ---- strips
 
@@ -159,7 +163,10 @@ void Board::post(uint64_t number, ConstBytes data, coll::Completion& done) {
         write(number, data);
         return done.function(&done, nullptr);
     }
-    if (gone_member()) return done.function(&done, &kGone);
+    if (const Peer* lost = gone_member()) {
+        Error error = gone(*lost);
+        return done.function(&done, &error);
+    }
     boards_.waits_.push_back(
         {this, true, -1, number, 0, 0, const_cast<std::byte*>(data.data()), data.size(), &done});
 }
@@ -168,25 +175,28 @@ void Board::look(uint64_t number, int peer, size_t offset, size_t total, Bytes t
                  coll::Completion& done) {
     const Member& member = members_[peer];
     Seen seen = take(*member.strip, number, offset, total, target);
-    if (seen != Seen::not_yet) return done.function(&done, error_of(seen));
-    if (member.peer->gone) return done.function(&done, &kGone);
+    if (seen != Seen::not_yet) return finish(done, seen, *member.peer);
+    if (member.peer->gone) {
+        Error error = gone(*member.peer);
+        return done.function(&done, &error);
+    }
     boards_.waits_.push_back(
         {this, false, peer, number, offset, total, target.data(), target.size(), &done});
 }
 
 // ---- waiting
 
-bool Boards::attempt(const Wait& wait, const Error*& error) {
+// True when it is over; `done` is not told yet.
+bool Boards::attempt(const Wait& wait, Seen& seen) {
     Board& board = *wait.board;
-    if (wait.posts) {
-        if (!board.has_room(wait.number)) return false;
-        board.write(wait.number, {wait.bytes, wait.length});
-        return true;
+    if (!wait.posts) {
+        seen = take(*board.members_[wait.peer].strip, wait.number, wait.offset, wait.total,
+                    {wait.bytes, wait.length});
+        return seen != Seen::not_yet;
     }
-    Seen seen = take(*board.members_[wait.peer].strip, wait.number, wait.offset, wait.total,
-                     {wait.bytes, wait.length});
-    error = error_of(seen);
-    return seen != Seen::not_yet;
+    if (!board.has_room(wait.number)) return false;
+    board.write(wait.number, {wait.bytes, wait.length});
+    return true;
 }
 
 void Boards::drop(size_t index) {
@@ -199,14 +209,15 @@ bool Boards::poll() {
     bool moved = false;
     for (size_t i = 0; i < waits_.size();) {
         Wait wait = waits_[i];
-        const Error* error = nullptr;
-        if (!attempt(wait, error)) {
+        Seen seen = Seen::yes;
+        if (!attempt(wait, seen)) {
             ++i;
             continue;
         }
         drop(i);
         moved = true;
-        wait.done->function(wait.done, error);
+        if (wait.posts) wait.done->function(wait.done, nullptr);
+        else finish(*wait.done, seen, *wait.board->members_[wait.peer].peer);
     }
     return moved;
 }
@@ -225,38 +236,41 @@ bool Boards::cancel(coll::Completion& done) {
     return false;
 }
 
-void Boards::fail(const Peer& peer) {
+void Boards::fail_gone() {
     if (waits_.empty()) return;
     poll();  // what it had posted counts
     for (size_t i = 0; i < waits_.size();) {
         Wait wait = waits_[i];
-        bool needs = wait.posts ? wait.board->gone_member() != nullptr
-                                : wait.board->members_[wait.peer].peer == &peer;
-        if (!needs) {
+        const Peer* lost =
+            wait.posts ? wait.board->gone_member() : wait.board->members_[wait.peer].peer;
+        if (!lost || !lost->gone) {
             ++i;
             continue;
         }
         drop(i);
-        wait.done->function(wait.done, &kGone);
+        Error error = gone(*lost);
+        wait.done->function(wait.done, &error);
         i = 0;  // anything may have changed
     }
 }
 
-bool Board::disputed(const Begun& begun) const {
+const Peer* Board::dissenter(const Begun& begun) const {
     uint64_t other_way = begun.way() ^ 1;
-    return std::any_of(members_.begin(), members_.end(), [&](const Member& member) {
+    for (const Member& member : members_) {
         auto& way = member.strip->ways[begun.number % kBoardCells];
-        return way.load(std::memory_order_relaxed) == other_way;
-    });
+        if (way.load(std::memory_order_relaxed) == other_way) return member.peer;
+    }
+    return nullptr;
 }
 
 Boards::Mistake Boards::find_mistake() {
     for (Board* board : open_)
         for (Board::Begun& begun : board->outstanding_) {
-            if (!board->disputed(begun)) continue;
+            const Peer* peer = board->dissenter(begun);
+            if (!peer) continue;
             // Once more later: what the others send in this operation shall be here then.
             if (std::exchange(begun.suspected, true))
-                return {begun.runner, board->context_, begun.number};
+                return {begun.runner, board->context_, begun.number, other_length_of(*peer)};
         }
     return {};
 }

@@ -38,16 +38,19 @@ public:
     bool posting() const;
     // Withdraws a post or look that waits; false when there is none of this completion.
     bool cancel(coll::Completion& done);
-    // Fails what can only end with this peer's help.
-    void fail(const Peer& peer);
+    // Fails what can only end with the help of peers that are gone.
+    void fail_gone();
     // Members that give different lengths may not meet: one uses the board, the other messages. Such a
     // collective, the second time it is seen; asked before sleeping. Null runner: none.
     struct Mistake {
         coll::Runner* runner = nullptr;
         uint64_t context = 0, number = 0;
+        Error why{};
     };
     Mistake find_mistake();
-    static const Error kOtherLength;
+
+    // What a look finds in a peer's cell.
+    enum class Seen { not_yet, yes, lost, other_length };
 
 private:
     friend class Board;
@@ -68,7 +71,7 @@ private:
         std::vector<BoardStrip*> readers;  // the other members' strips
         bool free() const;
     };
-    bool attempt(const Wait& wait, const Error*& error);
+    bool attempt(const Wait& wait, Seen& seen);
     void drop(size_t index);
 
     BoardSpace* space_ = nullptr;
@@ -125,7 +128,8 @@ private:
         bool suspected = false;
         uint64_t way() const { return (number + 1) << 1 | uses_board; }
     };
-    bool disputed(const Begun& begun) const;
+    // A member that goes the other way; or null.
+    const Peer* dissenter(const Begun& begun) const;
     std::vector<Begun> outstanding_;  // begun and not ended, ascending
 };
 

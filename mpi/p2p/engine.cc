@@ -624,7 +624,7 @@ void Engine::fail_peer(Peer& peer) {
     // is looked for anew each time.
     while (P2pRequest* lost = operation_with(peer)) fail(*lost, MPI_ERR_PROC_ABORTED, reason);
     while (P2pRequest* posted = take_posted_from(peer)) fail(*posted, MPI_ERR_PROC_ABORTED, reason);
-    boards.fail(peer);
+    boards.fail_gone();
     notify();
 }
 

@@ -48,10 +48,12 @@ struct Done : coll::Completion {
             auto& own = *static_cast<Done*>(self);
             ++own.calls;
             own.code = error ? error->code : Code::ok;
+            own.peer = error ? error->peer : -1;
         };
     }
     int calls = 0;
     Code code = Code::ok;
+    int peer = -1;
 };
 
 // One rank: its Boards, and the peers as it sees them.
@@ -223,6 +225,7 @@ TEST(Board, tells_of_lost_data_and_of_other_lengths) {
     EXPECT_EQ(lost.code, Code::data_lost);
     world.board(1).look(0, 2, 0, 16, target, shorter);
     EXPECT_EQ(shorter.code, Code::truncated);
+    EXPECT_EQ(shorter.peer, 2);
     EXPECT_EQ(posted.calls, 2);
 }
 
@@ -237,11 +240,12 @@ TEST(Board, the_dead_fail_what_needs_them_and_no_more) {
     world.board(0).look(6, 2, 0, 8, target, alive);
     world.board(1).post(5, data, posted);  // its last deed
     world.rank[0]->peers[1]->gone = true;
-    world.rank[0]->boards.fail(*world.rank[0]->peers[1]);
+    world.rank[0]->boards.fail_gone();
     EXPECT_EQ(before.calls, 1);
     EXPECT_EQ(before.code, Code::ok);
     EXPECT_EQ(dead.calls, 1);
     EXPECT_EQ(dead.code, Code::peer_gone);
+    EXPECT_EQ(dead.peer, 1);
     EXPECT_EQ(alive.calls, 0);
     world.board(0).look(6, 1, 0, 8, target, later);
     EXPECT_EQ(later.code, Code::peer_gone);
@@ -258,7 +262,7 @@ TEST(Board, the_dead_fail_what_needs_them_and_no_more) {
     world.board(0).post(6 + kBoardCells, data, known);
     EXPECT_EQ(known.calls, 0);
     world.rank[0]->peers[1]->gone = true;
-    world.rank[0]->boards.fail(*world.rank[0]->peers[1]);
+    world.rank[0]->boards.fail_gone();
     EXPECT_EQ(known.code, Code::peer_gone);
 }
 
@@ -296,7 +300,8 @@ TEST(Board, tells_of_collectives_that_do_not_meet) {
         EXPECT_EQ(mistake.runner, agree ? nullptr : &looking);
         if (!agree) {
             EXPECT_EQ(mistake.number, 4u);
-            mistake.runner->fail(Boards::kOtherLength);
+            EXPECT_EQ(mistake.why.peer, 0);
+            mistake.runner->fail(mistake.why);
             EXPECT_EQ(over.calls, 1);
             EXPECT_EQ(over.code, Code::truncated);
         }
