@@ -168,6 +168,8 @@ static int cost(const CostOptions& options) {
         for (int rank = 0; rank < options.ranks; ++rank)
             nodes.push_back(rank / options.ranks_per_node);
     shape.nodes = nodes;
+    shape.board = options.machine == "shm" && nodes.empty() &&
+                  static_cast<uint64_t>(options.ranks) <= current_params().shm_board;
     print(coll::explain(shape, machine, source));
     return 0;
 }

@@ -105,6 +105,14 @@ class Links(unittest.TestCase):
         self.links_of_ranks("--verbose")
         self.assertIn("measured on another machine", self.said)
 
+    def test_costs_tell_of_boards_where_ranks_have_them(self):
+        def first(*words, **changes):
+            done = self.run_it(POMONA, "cost", "allreduce", "8", "-n", "2", *words, **changes)
+            return re.match(r" *[0-9.]+ us +(\w+)", done.stdout.splitlines()[1])[1]
+        self.assertEqual(first(), "board")
+        self.assertNotEqual(first(POMONA_SHM_BOARD="0"), "board")
+        self.assertNotEqual(first("--machine", "tcp"), "board")
+
     def test_a_damaged_file_is_told_of_and_ignored(self):
         self.keep(DEAR_BYTES)
         with open(self.file, "a") as file:

@@ -351,6 +351,24 @@ TEST(Select, follows_the_user_where_that_is_legal) {
     EXPECT_STRNE(select(shape, Machine::shared_memory(), *choice).algorithm->name, "ring");
 }
 
+// Small ones go over the board where there is one, the more so where ranks share cores.
+TEST(Select, takes_the_board_for_small_collectives) {
+    Links crowded;
+    crowded.crowd = 4;
+    for (Machine machine : {Machine::shared_memory(), Machine::of(crowded, true, false)})
+        for (Collective collective : {Collective::barrier, Collective::allreduce,
+                                      Collective::allgather, Collective::bcast}) {
+            Shape shape{.collective = collective, .size = 8, .count = 2, .element = 8};
+            EXPECT_STRNE(select(shape, machine).algorithm->name, "board");
+            shape.board = true;
+            EXPECT_STREQ(select(shape, machine).algorithm->name, "board");
+            shape.count = 1000;  // 8000 bytes
+            if (collective != Collective::barrier) {
+                EXPECT_STRNE(select(shape, machine).algorithm->name, "board");
+            }
+        }
+}
+
 TEST(Select, explains_every_row) {
     Shape shape{.collective = Collective::allreduce, .size = 4, .count = 1 << 17, .element = 8};
     std::string text = explain(shape, Machine::shared_memory());
