@@ -186,6 +186,7 @@ TEST(word_wait, every_way_wakes_all) {
     EXPECT_FALSE(macos.refused());
 }
 
+#if defined(__linux__)
 // macOS's timed call, played with the futex that this process shares with itself.
 static int timed_as_macos(void* address, uint64_t value, size_t size, uint32_t flags,
                           uint32_t clock, uint64_t timeout_ns) {
@@ -203,7 +204,6 @@ static int wake_shared_as_macos(void* address, size_t, uint32_t flags) {
     return 0;
 }
 
-#if defined(__linux__)
 // Two mappings of one piece of memory stand for two processes.
 TEST(word_wait, words_wake_across_mappings) {
     std::string name = "/pomona-word-" + std::to_string(getpid());
