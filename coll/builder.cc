@@ -11,7 +11,7 @@ constexpr size_t kWhole = ~size_t{0} >> 1;
 
 Builder::Builder(const Shape& shape, HazardRules rules)
     : rules_(rules), input_{Buffer::input, 0, kWhole}, result_{Buffer::result, 0, kWhole},
-      sent_(shape.size, 0), received_(shape.size, 0), element_(shape.element) {
+      sent_(shape.size, 0), received_(shape.size, 0), rank_(shape.rank), element_(shape.element) {
     if (shape.in_place) input_ = result_;
 }
 
@@ -67,6 +67,51 @@ StepId Builder::look(int peer, size_t offset, size_t total, Region target) {
 StepId Builder::post_mark() { return add(StepKind::post, -1, {}, {}, {}); }
 StepId Builder::look_mark(int peer) { return add(StepKind::look, peer, {}, {}, {}); }
 
+Region Builder::chunk(int rank, int index, size_t length) const {
+    check(index >= 0 && index < 1 << kChunkIndexBits && length <= kPieceBytes, index, length);
+    return {Buffer::chunks, chunk_offset(team_.empty() ? rank : team_[rank], index), length};
+}
+
+// `rank` within the shape, not the team.
+StepId Builder::add_chunk_step(StepKind kind, int rank, int index, Region read, Region written,
+                               size_t total) {
+    check(total && (!chunk_total_ || chunk_total_ == total), total, chunk_total_);
+    chunk_total_ = total;
+    StepId step = add(kind, -1, read, {}, written);
+    steps_[step].peer = rank;
+    steps_[step].slot = index;
+    steps_[step].other_offset = total;
+    StepId& before =
+        last_of_lane_.try_emplace(std::pair{rank, index % chunk_lanes_}, kNoStep).first->second;
+    if (kind != StepKind::show) after(step, before);
+    if (kind != StepKind::room) before = step;
+    return step;
+}
+
+StepId Builder::room(int index, size_t length, size_t total) {
+    Region own{Buffer::chunks, chunk_offset(rank_, index), length};
+    return add_chunk_step(StepKind::room, rank_, index, {}, own, total);
+}
+
+StepId Builder::show(int index, size_t length, size_t total) {
+    Region own{Buffer::chunks, chunk_offset(rank_, index), length};
+    return add_chunk_step(StepKind::show, rank_, index, own, {}, total);
+}
+
+StepId Builder::see(int peer, int index, size_t length, size_t total) {
+    Region theirs = chunk(peer, index, length);
+    return add_chunk_step(StepKind::see, chunk_rank(theirs.offset), index, {}, theirs, total);
+}
+
+StepId Builder::pass(int index) {
+    StepId step = add(StepKind::pass, -1, {}, {}, {});
+    steps_[step].slot = index;
+    for (StepId reader : chunk_readers_) after(step, reader);
+    chunk_readers_.clear();
+    after(step, last_pass_);
+    return last_pass_ = step;
+}
+
 StepId Builder::gate(int number, Region written) {
     StepId step = add(StepKind::gate, -1, {}, {}, written);
     steps_[step].slot = number;
@@ -107,6 +152,8 @@ StepId Builder::add(StepKind kind, int peer, Region source, Region other, Region
         ++count[step.peer];
     }
     steps_.push_back(step);
+    bool reads_chunk = source.buffer == Buffer::chunks || other.buffer == Buffer::chunks;
+    if (reads_chunk && kind != StepKind::show) chunk_readers_.push_back(id);
     found_.clear();
     if (last_join_ != kNoStep) found_.push_back(last_join_);
     reads(id, source);
@@ -192,8 +239,14 @@ Schedule Builder::finish() {
     }
     for (StepId id = 0; id < steps_.size(); ++id)
         if (!steps_[id].dependencies) schedule.roots_.push_back(id);
-    for (const Step& step : steps_)
-        schedule.uses_board_ |= step.kind == StepKind::post || step.kind == StepKind::look;
+    for (const Step& step : steps_) {
+        schedule.uses_board_ |= of_board(step.kind);
+        schedule.chunk_count_ += step.kind == StepKind::room;
+        if (step.kind == StepKind::pass)
+            schedule.chunk_span_ =
+                std::max(schedule.chunk_span_, static_cast<size_t>(step.slot) + 1);
+    }
+    schedule.chunk_total_ = chunk_total_;
     schedule.steps_ = std::move(steps_);
     schedule.scratch_bytes_ = scratch_bytes_;
     schedule.element_ = element_;

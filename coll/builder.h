@@ -51,6 +51,18 @@ public:
     // Posts without bytes.
     StepId post_mark();
     StepId look_mark(int peer);
+    // Chunks (shapes with `board`): memory of one rank that all ranks read, kPieceBytes each, numbered
+    // from 0 in the order in which their owner shows them; gaps are allowed. The owner asks for room,
+    // writes and shows; another sees before it reads. Every rank passes every index, in order, when it
+    // is done with it and those before: what it has not passed is not used again. `total` is the length
+    // of the whole vector, the same at all ranks and in all of the schedule.
+    Region chunk(int rank, int index, size_t length) const;
+    StepId room(int index, size_t length, size_t total);
+    StepId show(int index, size_t length, size_t total);
+    StepId see(int peer, int index, size_t length, size_t total);
+    StepId pass(int index);
+    // Chunks of index i and i + lanes wait for each other's turn, others do not. At first 1.
+    void set_chunk_lanes(int lanes) { chunk_lanes_ = lanes; }
     StepId gate(int number, Region written);
     void after(StepId later, StepId earlier);  // either may be kNoStep
     StepId join();                             // everything later waits for everything earlier
@@ -73,6 +85,8 @@ private:
     StepId add(StepKind kind, int peer, Region source, Region other, Region target);
     void reads(StepId step, Region region);
     void writes(StepId step, Region region);
+    StepId add_chunk_step(StepKind kind, int rank, int index, Region read, Region written,
+                          size_t total);
     void depend(StepId step) {
         if (step != kNoStep) found_.push_back(step);
     }
@@ -83,6 +97,12 @@ private:
     Region input_, result_;
     std::vector<int> team_;
     std::vector<int> sent_, received_;  // messages so far, by peer
+    const int rank_;
+    std::map<std::pair<int, int>, StepId> last_of_lane_;  // seen or shown, by rank and lane
+    StepId last_pass_ = kNoStep;
+    std::vector<StepId> chunk_readers_;  // since the last pass
+    size_t chunk_total_ = 0;
+    int chunk_lanes_ = 1;
     size_t element_;
     size_t scratch_bytes_ = 0;
     StepId last_join_ = kNoStep;

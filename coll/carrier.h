@@ -13,6 +13,7 @@
 
 #include "btl/base/bytes.h"
 #include "btl/base/result.h"
+#include "coll/schedule.h"
 
 namespace pomona::coll {
 
@@ -49,12 +50,31 @@ public:
         done.function(&done, &kNoBoard);
     }
 
+    // Chunks, for the same schedules: any number of them a rank, numbered within the execution and shown
+    // in this order. Chunk `index` has room when every rank has passed chunk index - kChunksAhead.
+    // see() is over when the peer has shown its chunk; with Code::truncated when it is a piece of a
+    // vector of another length than `total`, with Code::data_lost when it was shown as lost.
+    virtual void room(int index, size_t bytes, Completion& done) {
+        (void)index, (void)bytes;
+        done.function(&done, &kNoBoard);
+    }
+    virtual void see(int peer, int index, size_t total, Completion& done) {
+        (void)peer, (void)index, (void)total;
+        done.function(&done, &kNoBoard);
+    }
+    virtual void show(int index, size_t total, bool lost) { (void)index, (void)total, (void)lost; }
+    virtual void pass(int index) { (void)index; }
+    // Where a rank's chunk is.
+    virtual std::byte* chunk(int rank, int index) {
+        (void)rank, (void)index;
+        return nullptr;
+    }
+
     // For simulated time. A carrier that models it returns true, and is then told of every local
     // step; the step is over when its completion is called.
     virtual bool models_time() const { return false; }
-    // `reduce`: a reduction, else a copy.
-    virtual void compute(bool reduce, size_t bytes, Completion& done) {
-        (void)reduce, (void)bytes;
+    virtual void compute(const Step& step, Completion& done) {
+        (void)step;
         done.function(&done, nullptr);
     }
 

@@ -2,6 +2,7 @@
 #include "coll/catalog.h"
 
 #include "coll/algorithms/algorithms.h"
+#include "coll/carrier.h"
 
 #include <algorithm>
 #include <cstring>
@@ -22,9 +23,9 @@ double max(double x, double y) { return x > y ? x : y; }
 
 #define FACTS                                                                                      \
     [[maybe_unused]] const auto& [p, lg, rest, down, lgdown, lgless, n, m, S, k, depth, batches,   \
-                                  a, o, b, a1, b1, c, r, f, w, h, q, lgh, lgq, l, u, ring_reduce,  \
-                                  root, commutative, irregular, in_place, even, levels, board,     \
-                                  overlaps] = facts;                                               \
+                                  a, o, b, a1, b1, c, r, f, w, h, q, lgh, lgq, l, u, T, g, x,      \
+                                  ring_reduce, root, commutative, irregular, in_place, even,       \
+                                  levels, board, chunks, overlaps] = facts;                        \
     /* Not the bindings: clang 14 does not let a lambda capture them. */                           \
     [[maybe_unused]] const auto both = [&facts](double x, double y) {                              \
         return facts.overlaps ? max(x, y) : x + y;                                                 \
@@ -132,6 +133,11 @@ Facts::Facts(const Shape& shape, const Machine& machine, const Options& options)
     a1 = machine.near.message_ns(), b1 = machine.near.byte_ns;
     board = shape.board && size > 1;
     l = machine.near.latency_ns, u = machine.near.overhead_ns / 2;
+    // Chunks: a part for each rank is at least an element; longer vectors make long schedules.
+    chunks = board && n > 0 && n <= 256 << 20 && size <= 64 &&
+             shape.element * static_cast<size_t>(size) <= kPieceBytes;
+    g = b, x = machine.reduce_ns;
+    T = chunks ? static_cast<double>(chunk_pieces(shape).count) : 1;
     // What is moved comes from all of the vector; what is worked on, from its segments.
     overlaps = machine.overlaps;
     b = with_distance(b, machine.byte_far, n);

@@ -20,9 +20,11 @@ struct Facts {
     double w;  // times longer per byte while all ranks move data through the same memory
     double h, q, lgh, lgq;
     double l, u;         // the board: until a post is seen, and what a post or a look takes
+    double T;            // pieces of what goes through chunks, see chunk_pieces()
+    double g, x;         // per byte of another's chunk, and per byte that is reduced in the caches
     double ring_reduce;  // a ring's reduce-scatter with segments
     int root;
-    bool commutative, irregular, in_place, even, levels, board;
+    bool commutative, irregular, in_place, even, levels, board, chunks;
     bool overlaps;  // a transfer and a computation, see both() in catalog.cc
 };
 

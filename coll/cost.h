@@ -79,7 +79,9 @@ struct Machine {
         machine.copy_ns = links.copy_ns * share, machine.reduce_ns = links.reduce_ns * share;
         machine.overlaps = several_nodes;
         if (several_nodes || !shared_memory) return machine;
-        machine.ask_ns = links.ask_ns * share, machine.fresh_ns = links.fresh_ns * share;
+        // Who asks waits for the other's turn, and for its own again, with the answer and the end.
+        machine.ask_ns = links.ask_ns * share + (share > 1 ? 4 * links.switch_ns : 0);
+        machine.fresh_ns = links.fresh_ns * share;
         machine.byte_eager_ns = links.byte_eager_ns * share;
         machine.byte_far = times(links.byte_far_ns, links.shm.byte_ns);
         machine.copy_far = times(links.copy_far_ns, links.copy_ns);

@@ -75,9 +75,10 @@ void Runner::complete(StepId id, const Error* error) {
 // A step has failed. A device's reduction is made up for here while both operands are whole. Data
 // that is lost, here or at another rank, leaves the messages in order, as does a message of another
 // length (a member that gave another count): see spread(). After any other error messages may never
-// come.
+// come, nor more chunks of a vector of another length.
 void Runner::note(const Step& step, const Error& error) {
-    bool lost = error.code == Code::data_lost || error.code == Code::truncated;
+    bool lost =
+        error.code == Code::data_lost || (error.code == Code::truncated && !of_chunks(step.kind));
     if (lost && step.kind == StepKind::reduce && !failed_) {
         const std::byte* target = address(step.target, step.target_offset);
         if (target != address(step.source, step.source_offset) &&
@@ -151,6 +152,16 @@ bool Runner::start_step(StepId id) {
                                    : Bytes{},
                        state);
         return false;
+    case StepKind::room:
+        state.active = true, ++active_;
+        carrier_->room(step.slot, step.length, state);
+        return false;
+    case StepKind::see:
+        state.active = true, ++active_;
+        carrier_->see(step.peer, step.slot, step.other_offset, state);
+        return false;
+    case StepKind::show: carrier_->show(step.slot, step.other_offset, failed_); return true;
+    case StepKind::pass: carrier_->pass(step.slot); return true;
     case StepKind::join: return true;
     case StepKind::reduce:
         if (!symbolic_ && reducer_->begin && hand_over(step, state)) return false;
@@ -159,7 +170,7 @@ bool Runner::start_step(StepId id) {
         if (!symbolic_) run_local(step);
         if (!models_time_) return true;
         state.active = true, ++active_;
-        carrier_->compute(step.kind == StepKind::reduce, step.length, state);
+        carrier_->compute(step, state);
         return false;
     }
 }
@@ -190,7 +201,7 @@ bool Runner::hand_over(const Step& step, State& state) {
 }
 
 // Goes through the rest of the schedule without its data: sends and posts are empty, by which the receiver
-// knows; receives take what peers send anyway; nothing is computed. So every rank that depends on
+// knows, and chunks are shown as lost; receives take what peers send anyway; nothing is computed. So every rank that depends on
 // the lost data gets an error, the others get their results, and nobody waits for ever.
 void Runner::spread() {
     while (ready_head_ != ready_tail_ && spreading_) {

@@ -63,6 +63,8 @@ private:
     void spread();
     void cancel_all();
     std::byte* address(Buffer buffer, size_t offset) const {
+        if (__builtin_expect(buffer == Buffer::chunks, 0))
+            return carrier_->chunk(chunk_rank(offset), chunk_index(offset)) + within_chunk(offset);
         return bases_[static_cast<int>(buffer)] + offset;
     }
 

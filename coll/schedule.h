@@ -21,11 +21,35 @@ enum class StepKind : uint8_t {
     gate,    // waits for an outside event, e.g. a GPU's data
     join,    // nothing; orders other steps
     post,    // source -> one's own place on the board, for every rank to see; once a schedule
-    look     // part of a peer's post -> target, when it is there
+    look,    // part of a peer's post -> target, when it is there
+    // Chunks: pieces of memory that other steps write and read, see Builder.
+    room,  // waits until one's own chunk may be written
+    show,  // lets others read it
+    see,   // waits until a peer's chunk is shown
+    pass   // one is done with all chunks up to this one, one's own and others'
 };
+constexpr bool of_board(StepKind kind) { return kind >= StepKind::post; }
+constexpr bool of_chunks(StepKind kind) { return kind >= StepKind::room; }
 
-enum class Buffer : uint8_t { input, result, scratch, none };
-constexpr int kBuffers = 3;
+enum class Buffer : uint8_t { input, result, scratch, chunks, none };
+constexpr int kBuffers = 4;
+
+// Offsets in Buffer::chunks: whose chunk, which of its chunks in this schedule, and where in that.
+inline constexpr int kChunkBits = 17, kChunkIndexBits = 20;
+inline constexpr size_t kPieceBytes = 1 << kChunkBits;  // the longest chunk
+inline constexpr int kChunksAhead =
+    8;  // chunk i + 8 of a rank has room when all have passed chunk i
+inline size_t chunk_offset(int rank, int index) {
+    return (static_cast<size_t>(rank) << kChunkIndexBits | static_cast<size_t>(index))
+           << kChunkBits;
+}
+inline int chunk_rank(size_t offset) {
+    return static_cast<int>(offset >> (kChunkBits + kChunkIndexBits));
+}
+inline int chunk_index(size_t offset) {
+    return static_cast<int>(offset >> kChunkBits & ((size_t{1} << kChunkIndexBits) - 1));
+}
+inline size_t within_chunk(size_t offset) { return offset & ((size_t{1} << kChunkBits) - 1); }
 
 struct Region {
     Buffer buffer = Buffer::none;
@@ -47,9 +71,10 @@ struct Step {
     Buffer source = Buffer::none, other = Buffer::none, target = Buffer::none;
     uint32_t dependencies = 0;  // steps that must be over before
     int32_t peer = -1;
-    int32_t slot = 0;   // of the gate: its number
+    int32_t slot = 0;   // of a message; of a gate: its number; of a chunk: its index
     size_t length = 0;  // bytes
-    // Of a look: source_offset within the peer's post, which is other_offset bytes long.
+    // Of a look: source_offset within the peer's post, which is other_offset bytes long. Of steps of
+    // chunks: other_offset is the length of the whole vector, length that of the chunk.
     size_t source_offset = 0, other_offset = 0, target_offset = 0;
     uint32_t successors_begin = 0;  // into Schedule::successors
     uint32_t successors_end = 0;
@@ -67,6 +92,13 @@ public:
     size_t scratch_bytes() const { return scratch_bytes_; }
     size_t element() const { return element_; }
     bool uses_board() const { return uses_board_; }
+    // Of the chunks that this rank shows; and the length of the vector that they are pieces of, the same
+    // at all ranks: 0 when nobody shows any.
+    size_t chunk_count() const { return chunk_count_; }
+    size_t chunk_total() const { return chunk_total_; }
+    size_t chunk_span() const {
+        return chunk_span_;
+    }  // above the last index, the same at all ranks
     size_t edge_count() const { return successors_.size(); }
     const char* algorithm() const { return algorithm_; }
     void set_algorithm(const char* name) { algorithm_ = name; }  // static storage
@@ -79,6 +111,7 @@ private:
     size_t scratch_bytes_ = 0;
     size_t element_ = 1;
     bool uses_board_ = false;
+    size_t chunk_count_ = 0, chunk_total_ = 0, chunk_span_ = 0;
     const char* algorithm_ = "";
 };
 

@@ -2,6 +2,7 @@
 #include "coll/verify.h"
 
 #include "btl/base/format.h"
+#include "coll/carrier.h"
 
 #include <algorithm>
 #include <unordered_map>
@@ -107,12 +108,73 @@ std::string match_board(std::span<const Schedule> schedules, std::vector<Posted>
     return "";
 }
 
-// Executes everything abstractly: a message is over when both its sides are ready, a look when it and
-// the post are.
+// A rank's chunks: each index is shown once at most, in room asked for; those who see it find it, of the
+// same length and of a vector of the same length.
+struct Chunks {
+    struct One {
+        StepId room = kNoStep, show = kNoStep;
+        bool there = false;
+        std::vector<Place> seeing;
+    };
+    std::unordered_map<int, One> ones;                           // by index
+    std::vector<int> used = std::vector<int>(kChunksAhead, -1);  // by place
+    int passed = -1;
+    bool passes = false;  // else it reads nothing, and nobody waits for it
+};
+
+std::string match_chunks(std::span<const Schedule> schedules, std::vector<Chunks>& chunks) {
+    chunks.resize(schedules.size());
+    size_t total = 0;
+    for (int rank = 0; rank < static_cast<int>(schedules.size()); ++rank) {
+        auto steps = schedules[rank].steps();
+        int last = -1;
+        for (StepId id = 0; id < steps.size(); ++id) {
+            const Step& step = steps[id];
+            if (!of_chunks(step.kind)) continue;
+            if (step.kind == StepKind::pass) {
+                if (step.slot <= last)
+                    return format("Rank {} passes chunk {} after {}", rank, step.slot, last);
+                last = step.slot, chunks[rank].passes = true;
+                continue;
+            }
+            if (total && step.other_offset != total)
+                return format("Rank {} step {}: a chunk of {} bytes in all, not {}", rank, id,
+                              step.other_offset, total);
+            total = step.other_offset;
+            if (step.kind == StepKind::see) continue;
+            Chunks::One& one = chunks[rank].ones[step.slot];
+            StepId& place = step.kind == StepKind::room ? one.room : one.show;
+            if (place != kNoStep) return format("Rank {} uses chunk {} twice", rank, step.slot);
+            place = id;
+        }
+        for (const auto& [index, one] : chunks[rank].ones)
+            if (one.room == kNoStep || one.show == kNoStep ||
+                steps[one.room].length != steps[one.show].length)
+                return format("Rank {} has no room for chunk {}, or does not show it", rank, index);
+    }
+    for (int rank = 0; rank < static_cast<int>(schedules.size()); ++rank)
+        for (const Step& step : schedules[rank].steps()) {
+            if (step.kind != StepKind::see) continue;
+            bool other = step.peer >= 0 && step.peer < static_cast<int>(schedules.size()) &&
+                         step.peer != rank && chunks[step.peer].ones.contains(step.slot);
+            if (!other)
+                return format("Rank {} waits for chunk {} of rank {}", rank, step.slot, step.peer);
+            const Chunks::One& one = chunks[step.peer].ones[step.slot];
+            size_t shown = schedules[step.peer].steps()[one.show].length;
+            if (shown != step.length)
+                return format("Rank {} sees {} bytes of rank {}'s chunk {}, which are {}", rank,
+                              step.length, step.peer, step.slot, shown);
+        }
+    return "";
+}
+
+// Executes everything abstractly: a message is over when both its sides are ready, a look or a see when it
+// and what it waits for are, a room when all have passed what stands there.
 class Execution {
 public:
-    Execution(std::span<const Schedule> schedules, Pairs& pairs, std::vector<Posted>& posts)
-        : schedules_(schedules), pairs_(pairs), posts_(posts) {
+    Execution(std::span<const Schedule> schedules, Pairs& pairs, std::vector<Posted>& posts,
+              std::vector<Chunks>& chunks)
+        : schedules_(schedules), pairs_(pairs), posts_(posts), chunks_(chunks) {
         for (const Schedule& schedule : schedules) {
             std::vector<uint32_t> open;
             for (const Step& step : schedule.steps()) open.push_back(step.dependencies);
@@ -151,6 +213,24 @@ private:
             Posted& post = posts_[step.peer];
             return post.there ? seen(place) : post.looking.push_back(place);
         }
+        if (step.kind == StepKind::room) return rooms_.push_back(place), grant_rooms();
+        if (step.kind == StepKind::pass) {
+            chunks_[place.rank].passed = step.slot;
+            over_.push_back(place);
+            return grant_rooms();
+        }
+        if (step.kind == StepKind::show) {
+            Chunks::One& one = chunks_[place.rank].ones[step.slot];
+            one.there = true;
+            over_.push_back(place);
+            for (Place seeing : one.seeing) seen_chunk(seeing, place);
+            return;
+        }
+        if (step.kind == StepKind::see) {
+            Chunks::One& one = chunks_[step.peer].ones[step.slot];
+            return one.there ? seen_chunk(place, {step.peer, one.show})
+                             : one.seeing.push_back(place);
+        }
         if (!is_message(step)) return over_.push_back(place);
         met_[place.rank][place.step] = true;
         Pair& pair = pairs_.at(key_of(place.rank, step));
@@ -174,7 +254,33 @@ private:
         over_.push_back(place);
     }
 
+    void seen_chunk(Place place, Place show) {
+        int& depth = depth_[place.rank][place.step];
+        depth = 1 + std::max(depth, depth_[show.rank][show.step]);
+        over_.push_back(place);
+    }
+    void grant_rooms() {
+        std::erase_if(rooms_, [&](Place place) {
+            int index = schedules_[place.rank].steps()[place.step].slot;
+            int& used = chunks_[place.rank].used[index % kChunksAhead];
+            for (const Chunks& each : chunks_)
+                if (each.passes && each.passed < used) return false;
+            used = index;
+            over_.push_back(place);
+            return true;
+        });
+    }
+
     std::string stuck() const {
+        if (!rooms_.empty())
+            return format("Deadlock: rank {} step {} waits for room for ever", rooms_[0].rank,
+                          rooms_[0].step);
+        for (const Chunks& chunks : chunks_)
+            for (const auto& [index, one] : chunks.ones)
+                if (!one.there && !one.seeing.empty())
+                    return format("Deadlock: rank {} step {} waits for rank {}'s chunk {} for ever",
+                                  one.seeing[0].rank, one.seeing[0].step, &chunks - chunks_.data(),
+                                  index);
         for (const Posted& post : posts_)
             if (!post.there && !post.looking.empty())
                 return format("Deadlock: rank {} step {} waits for rank {}'s post for ever",
@@ -194,6 +300,8 @@ private:
     std::span<const Schedule> schedules_;
     Pairs& pairs_;
     std::vector<Posted>& posts_;
+    std::vector<Chunks>& chunks_;
+    std::vector<Place> rooms_;  // waiting
     std::vector<std::vector<uint32_t>> open_;
     std::vector<std::vector<int>> depth_;
     std::vector<std::vector<bool>> met_;
@@ -209,8 +317,10 @@ Verdict verify(std::span<const Schedule> schedules) {
     std::vector<Posted> posts;
     verdict.problem = match(schedules, pairs, verdict);
     if (verdict.problem.empty()) verdict.problem = match_board(schedules, posts);
+    std::vector<Chunks> chunks;
+    if (verdict.problem.empty()) verdict.problem = match_chunks(schedules, chunks);
     if (verdict.problem.empty())
-        verdict.problem = Execution(schedules, pairs, posts).run(verdict.rounds);
+        verdict.problem = Execution(schedules, pairs, posts, chunks).run(verdict.rounds);
     return verdict;
 }
 

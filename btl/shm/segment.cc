@@ -73,6 +73,20 @@ Result<Segment> Segment::open(const std::string& name) {
     return Segment(TRY(map(descriptor, size)), size, "", "");
 }
 
+// Linux 5.14 tells instead of ending the process; before, and on macOS, where the memory is swappable,
+// it is taken when it is touched.
+Status provide_memory([[maybe_unused]] std::byte* bytes, [[maybe_unused]] size_t length) {
+#if defined(__linux__)
+    constexpr int populate_for_writing = 23;  // MADV_POPULATE_WRITE, newer than some headers
+    auto begin = reinterpret_cast<uintptr_t>(bytes) & ~uintptr_t{4095};
+    size_t whole = reinterpret_cast<uintptr_t>(bytes) + length - begin;
+    if (madvise(reinterpret_cast<void*>(begin), whole, populate_for_writing) != 0 &&
+        errno != EINVAL)
+        return os_error(Code::out_of_memory, "Shared memory is full (enlarge /dev/shm)");
+#endif
+    return {};
+}
+
 Segment::Segment(Segment&& other) noexcept
     : data_(std::exchange(other.data_, nullptr)), size_(std::exchange(other.size_, 0)),
       owned_name_(std::exchange(other.owned_name_, {})), note_(std::exchange(other.note_, {})) {}

@@ -40,4 +40,7 @@ private:
     std::string note_;        // the file that tells of it
 };
 
+// Makes sure that there is memory behind part of a segment that is to be written.
+Status provide_memory(std::byte* bytes, size_t length);
+
 }  // namespace pomona

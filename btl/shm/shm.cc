@@ -193,6 +193,9 @@ private:
     const std::atomic<uint32_t>& armed(int peer) override { return attached(peer)->header_->armed; }
     void wake(int peer) override { attached(peer)->wake(); }
     bool fences(int peer) override { return attached(peer)->plain_; }
+    Status provide(std::byte* bytes, size_t length) override {
+        return provide_memory(bytes, length);
+    }
     ShmEndpoint* attached(int peer) {
         if (!connect(peer, {}).ok()) return nullptr;
         for (auto& endpoint : endpoints_)

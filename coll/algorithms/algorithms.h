@@ -17,6 +17,13 @@ using BuildFunction = void (*)(Builder& s, const Shape& shape, const Options& op
 #include "coll/catalog.def"
 #undef ALGORITHM
 
+// How chunks.cc cuts what a collective moves: each piece `bytes` long but the last, and how many. Of
+// reduce_scatter and alltoall: a block's pieces, of which a chunk has one for each rank.
+struct Pieces {
+    size_t bytes, count;
+};
+Pieces chunk_pieces(const Shape& shape);
+
 // ---- arithmetic
 inline int mod(int a, int p) { return ((a % p) + p) % p; }
 inline bool is_power_of_two(int p) { return (p & (p - 1)) == 0; }

@@ -628,11 +628,10 @@ static void complete_plan(CollectivePlan& plan) {
         build_inter_schedule(plan);
 }
 
-// The board is made in the first blocking call that is small enough for it, that all members make
-// alike, and in which none goes on before all have come: a root's bcast must not begin to wait.
+// The board is made in the first blocking call that all members make alike and in which none goes on
+// before all have come: a root's bcast must not begin to wait.
 static void prepare_board(const CollectivePlan& plan) {
-    if (plan.comm->is_inter() || plan.shape.irregular || plan.shape.bytes() > coll::kPostBytes)
-        return;
+    if (plan.comm->is_inter() || plan.shape.irregular) return;
     switch (plan.shape.collective) {
     case Collective::allreduce:
     case Collective::allgather:

@@ -10,6 +10,8 @@
 namespace pomona {
 
 static_assert(kBoardBytes == coll::kPostBytes);
+static_assert(kChunkBytes == coll::kPieceBytes && kChunkBytes == 1 << coll::kChunkBits);
+static_assert(kBoardChunks == coll::kChunksAhead && kPositionBits == coll::kChunkIndexBits);
 
 namespace {
 using Seen = Boards::Seen;
@@ -26,11 +28,21 @@ Seen take(BoardStrip& strip, uint64_t number, size_t offset, size_t total, Bytes
     return Seen::yes;
 }
 
+Seen look_for(BoardStrip& strip, BoardChunk chunk, size_t total) {
+    ChunkCell& cell = strip.chunk_cells[chunk.place];
+    if (cell.shown.load(std::memory_order_acquire) != chunk.position() + 1) return Seen::not_yet;
+    if (cell.total != total) return cell.total ? Seen::other_length : Seen::lost;
+    return Seen::yes;
+}
+
 Error lost_by(const Peer& peer) {
     return {Code::data_lost, "A member of the communicator lost its data", peer.rank};
 }
 Error other_length_of(const Peer& peer) {
     return {Code::truncated, "A member of the communicator gave another length", peer.rank};
+}
+Error failed_at(const Peer& peer) {
+    return {Code::data_lost, "A member of the communicator failed in this operation", peer.rank};
 }
 Error gone(const Peer& peer) { return {Code::peer_gone, "The other process has ended", peer.rank}; }
 
@@ -47,7 +59,7 @@ void finish(coll::Completion& done, Seen seen, const Peer& peer) {
 bool Boards::Strip::free() const {
     return !taken && std::all_of(readers.begin(), readers.end(), [&](BoardStrip* reader) {
         return reader->context.load(std::memory_order_acquire) != context ||
-               reader->done.load(std::memory_order_acquire) >= next;
+               reader->done.load(std::memory_order_acquire) >= board_position(next, 0);
     });
 }
 
@@ -61,7 +73,8 @@ int Boards::claim(uint64_t context) {
     auto index = static_cast<int>(found - strips_.begin());
     BoardStrip& strip = space_->own()[index];
     for (BoardCell& cell : strip.cells) cell.sequence.store(0, std::memory_order_relaxed);
-    for (auto& way : strip.ways) way.store(0, std::memory_order_relaxed);
+    for (ChunkCell& cell : strip.chunk_cells) cell.shown.store(0, std::memory_order_relaxed);
+    for (auto& way : strip.ways) way.number.store(0, std::memory_order_relaxed);
     strip.done.store(0, std::memory_order_relaxed);
     strip.context.store(context, std::memory_order_release);
     return index;
@@ -104,37 +117,54 @@ Board::~Board() {
 // ---- one collective
 
 void Board::publish_done() {
-    uint64_t done = outstanding_.empty() ? next_ : outstanding_.front().number;
+    uint64_t done = outstanding_.empty()
+                        ? board_position(next_, 0)
+                        : board_position(outstanding_.front().number, outstanding_.front().passed);
     if (done == done_) return;
     done_ = done;
-    // Release: what was read of others' posts is read. Pairs with has_room() of the writers.
+    // Release: what was read of others' posts is read. Pairs with all_done() of the writers.
     strip_->done.store(done, std::memory_order_release);
 }
 
-void Board::begin(uint64_t number, coll::Runner& runner, bool uses_board) {
+void Board::begin(uint64_t number, coll::Runner& runner, BoardUse use) {
     check(number >= next_, number, next_);
     next_ = number + 1;
-    outstanding_.push_back({number, &runner, uses_board});
-    strip_->ways[number % kBoardCells].store(outstanding_.back().way(), std::memory_order_relaxed);
+    outstanding_.push_back({number, &runner, use.way, use.chunks});
+    auto& way = strip_->ways[number % kBoardCells];
+    way.way.store(outstanding_.back().way, std::memory_order_relaxed);
+    way.number.store(number + 1, std::memory_order_release);
     publish_done();  // also of numbers between
 }
 
-void Board::end(uint64_t number) {
-    auto found = std::find_if(outstanding_.begin(), outstanding_.end(),
-                              [&](const Begun& each) { return each.number == number; });
-    check(found != outstanding_.end(), number);
-    outstanding_.erase(found);
+Board::Begun* Board::find(uint64_t number) {
+    for (Begun& each : outstanding_)
+        if (each.number == number) return &each;
+    return nullptr;
+}
+
+void Board::end(uint64_t number, bool failed) {
+    Begun* begun = find(number);
+    check(begun != nullptr, number);
+    // Others that have got what they need may be 64 collectives further, but none can wait for this one.
+    auto& way = strip_->ways[number % kBoardCells];
+    if (__builtin_expect(failed, 0) && begun->way > kPosts.way &&
+        way.number.load(std::memory_order_relaxed) == number + 1)
+        way.way.store(kFailed.way, std::memory_order_release);
+    outstanding_.erase(outstanding_.begin() + (begun - outstanding_.data()));
     publish_done();
 }
 
-bool Board::has_room(uint64_t number) {
-    if (number < room_) return true;
-    uint64_t least = ~uint64_t{0} - kBoardCells;
+bool Board::all_done(uint64_t position) {
+    if (__builtin_expect(position <= room_, 1)) return true;
+    uint64_t least = ~uint64_t{0};
     for (const Member& member : members_)
-        if (member.armed)
-            least = std::min(least, member.strip->done.load(std::memory_order_acquire));
-    room_ = least + kBoardCells;
-    return number < room_;
+        least = std::min(least, member.strip->done.load(std::memory_order_acquire));
+    room_ = least;
+    return position <= room_;
+}
+
+bool Board::has_room(uint64_t number) {
+    return number < kBoardCells || all_done(board_position(number - kBoardCells + 1, 0));
 }
 
 void Board::write(uint64_t number, ConstBytes data) {
@@ -147,6 +177,10 @@ void Board::write(uint64_t number, ConstBytes data) {
     // Publishes the post; pairs with take(). See btl/shm/ring.h for the exchange.
     if (fenced_) cell.sequence.store(number + 1, std::memory_order_release);
     else cell.sequence.exchange(number + 1, std::memory_order_seq_cst);
+    ring();
+}
+
+inline void Board::ring() {
     for (const Member& member : members_)
         if (member.armed && __builtin_expect(member.armed->load(std::memory_order_seq_cst), 0))
             boards_.space_->wake(member.peer->rank);
@@ -167,8 +201,8 @@ void Board::post(uint64_t number, ConstBytes data, coll::Completion& done) {
         Error error = gone(*lost);
         return done.function(&done, &error);
     }
-    boards_.waits_.push_back(
-        {this, true, -1, number, 0, 0, const_cast<std::byte*>(data.data()), data.size(), &done});
+    boards_.waits_.push_back({this, Boards::Kind::post, -1, number, 0, 0,
+                              const_cast<std::byte*>(data.data()), data.size(), &done});
 }
 
 void Board::look(uint64_t number, int peer, size_t offset, size_t total, Bytes target,
@@ -180,19 +214,85 @@ void Board::look(uint64_t number, int peer, size_t offset, size_t total, Bytes t
         Error error = gone(*member.peer);
         return done.function(&done, &error);
     }
+    boards_.waits_.push_back({this, Boards::Kind::look, peer, number, offset, total, target.data(),
+                              target.size(), &done});
+}
+
+// ---- chunks
+
+// Collectives use chunks in the order of their numbers: a later one that took a chunk which an earlier
+// one needs again would wait for that one's end, which waits for it.
+bool Board::has_room(BoardChunk chunk) {
+    for (const Begun& earlier : outstanding_) {
+        if (earlier.number == chunk.number) break;
+        if (earlier.chunks_left) return false;
+    }
+    return all_done(used_[chunk.place]);
+}
+
+void Board::use(BoardChunk chunk, size_t bytes, coll::Completion& done) {
+    used_[chunk.place] = chunk.position() + 1;
+    --find(chunk.number)->chunks_left;
+    if (__builtin_expect(bytes > provided_[chunk.place], 0)) {
+        if (Status there = boards_.space_->provide(strip_->chunks[chunk.place], bytes); !there)
+            return done.function(&done, &there.error());
+        provided_[chunk.place] = bytes;
+    }
+    done.function(&done, nullptr);
+}
+
+void Board::room(BoardChunk chunk, size_t bytes, coll::Completion& done) {
+    if (has_room(chunk)) return use(chunk, bytes, done);
+    if (const Peer* lost = gone_member()) {
+        Error error = gone(*lost);
+        return done.function(&done, &error);
+    }
     boards_.waits_.push_back(
-        {this, false, peer, number, offset, total, target.data(), target.size(), &done});
+        {this, Boards::Kind::room, -1, chunk.number, 0, 0, nullptr, bytes, &done, chunk});
+}
+
+void Board::show(BoardChunk chunk, size_t total) {
+    ChunkCell& cell = strip_->chunk_cells[chunk.place];
+    cell.total = total;
+    // As in write().
+    if (fenced_) cell.shown.store(chunk.position() + 1, std::memory_order_release);
+    else cell.shown.exchange(chunk.position() + 1, std::memory_order_seq_cst);
+    ring();
+}
+
+// A member that has gone may have been needed by another, which then shows nothing more.
+void Board::see(int peer, BoardChunk chunk, size_t total, coll::Completion& done) {
+    const Member& member = members_[peer];
+    Seen seen = look_for(*member.strip, chunk, total);
+    if (seen != Seen::not_yet) return finish(done, seen, *member.peer);
+    if (const Peer* lost = gone_member()) {
+        Error error = gone(*lost);
+        return done.function(&done, &error);
+    }
+    boards_.waits_.push_back(
+        {this, Boards::Kind::see, peer, chunk.number, 0, total, nullptr, 0, &done, chunk});
+}
+
+void Board::pass(BoardChunk chunk) {
+    find(chunk.number)->passed = chunk.index + 1;
+    publish_done();
 }
 
 // ---- waiting
 
-// True when it is over; `done` is not told yet.
+// True when it is over, or can go on at least; `done` is not told yet.
 bool Boards::attempt(const Wait& wait, Seen& seen) {
     Board& board = *wait.board;
-    if (!wait.posts) {
+    switch (wait.kind) {
+    case Kind::look:
         seen = take(*board.members_[wait.peer].strip, wait.number, wait.offset, wait.total,
                     {wait.bytes, wait.length});
         return seen != Seen::not_yet;
+    case Kind::see:
+        seen = look_for(*board.members_[wait.peer].strip, wait.chunk, wait.total);
+        return seen != Seen::not_yet;
+    case Kind::room: return board.has_room(wait.chunk);
+    case Kind::post: break;
     }
     if (!board.has_room(wait.number)) return false;
     board.write(wait.number, {wait.bytes, wait.length});
@@ -216,14 +316,16 @@ bool Boards::poll() {
         }
         drop(i);
         moved = true;
-        if (wait.posts) wait.done->function(wait.done, nullptr);
+        if (wait.kind == Kind::room) wait.board->use(wait.chunk, wait.length, *wait.done);
+        else if (wait.kind == Kind::post) wait.done->function(wait.done, nullptr);
         else finish(*wait.done, seen, *wait.board->members_[wait.peer].peer);
     }
     return moved;
 }
 
 bool Boards::posting() const {
-    return std::any_of(waits_.begin(), waits_.end(), [](const Wait& wait) { return wait.posts; });
+    return std::any_of(waits_.begin(), waits_.end(),
+                       [](const Wait& wait) { return wait.for_room(); });
 }
 
 bool Boards::cancel(coll::Completion& done) {
@@ -241,8 +343,8 @@ void Boards::fail_gone() {
     poll();  // what it had posted counts
     for (size_t i = 0; i < waits_.size();) {
         Wait wait = waits_[i];
-        const Peer* lost =
-            wait.posts ? wait.board->gone_member() : wait.board->members_[wait.peer].peer;
+        const Peer* lost = wait.kind == Kind::look ? wait.board->members_[wait.peer].peer
+                                                   : wait.board->gone_member();
         if (!lost || !lost->gone) {
             ++i;
             continue;
@@ -254,23 +356,26 @@ void Boards::fail_gone() {
     }
 }
 
-const Peer* Board::dissenter(const Begun& begun) const {
-    uint64_t other_way = begun.way() ^ 1;
+bool Board::dissents(const Begun& begun, Error& why) const {
     for (const Member& member : members_) {
         auto& way = member.strip->ways[begun.number % kBoardCells];
-        if (way.load(std::memory_order_relaxed) == other_way) return member.peer;
+        if (way.number.load(std::memory_order_acquire) != begun.number + 1) continue;
+        uint64_t theirs = way.way.load(std::memory_order_acquire);
+        if (theirs == begun.way) continue;
+        why = theirs == kFailed.way ? failed_at(*member.peer) : other_length_of(*member.peer);
+        return true;
     }
-    return nullptr;
+    return false;
 }
 
 Boards::Mistake Boards::find_mistake() {
     for (Board* board : open_)
         for (Board::Begun& begun : board->outstanding_) {
-            const Peer* peer = board->dissenter(begun);
-            if (!peer) continue;
+            Error why;
+            if (!board->dissents(begun, why)) continue;
             // Once more later: what the others send in this operation shall be here then.
             if (std::exchange(begun.suspected, true))
-                return {begun.runner, board->context_, begun.number, other_length_of(*peer)};
+                return {begun.runner, board->context_, begun.number, why};
         }
     return {};
 }

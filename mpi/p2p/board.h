@@ -1,5 +1,6 @@
-// mpi/p2p/board.h: the boards of communicators whose ranks share memory, for small collectives.
-// Idea: post and look are two stores and two loads (btl/board.h), without matching and requests. What
+// mpi/p2p/board.h: the boards of communicators whose ranks share memory, for their collectives.
+// Idea: post and look are two stores and two loads (btl/board.h), without matching and requests; so are
+// showing a chunk and seeing one, with the data copied or reduced where it lies. What
 // cannot be done at once waits in one list that Engine::turn() goes through. All with the engine held.
 #pragma once
 
@@ -34,14 +35,15 @@ public:
     // Ends what has become possible; true when something has.
     bool poll();
     bool waiting() const { return !waits_.empty(); }
-    // A post waits for room, of which no bell tells.
+    // A post or a chunk waits for room, of which no bell tells.
     bool posting() const;
-    // Withdraws a post or look that waits; false when there is none of this completion.
+    // Withdraws what waits; false when there is nothing of this completion.
     bool cancel(coll::Completion& done);
     // Fails what can only end with the help of peers that are gone.
     void fail_gone();
-    // Members that give different lengths may not meet: one uses the board, the other messages. Such a
-    // collective, the second time it is seen; asked before sleeping. Null runner: none.
+    // Members that give different lengths may not meet: one uses the board, the other messages. Nor does
+    // one come that has failed. Such a collective, the second time it is seen; asked before sleeping.
+    // Null runner: none.
     struct Mistake {
         coll::Runner* runner = nullptr;
         uint64_t context = 0, number = 0;
@@ -54,15 +56,19 @@ public:
 
 private:
     friend class Board;
+    enum class Kind : uint8_t { post, look, room, see };
     struct Wait {
         Board* board;
-        bool posts;
-        int peer;  // looked at
+        Kind kind;
+        int peer;  // looked at, or seen
         uint64_t number;
-        size_t offset, total;
+        size_t offset, total;  // of a look
         std::byte* bytes;
         size_t length;
         coll::Completion* done;
+        BoardChunk chunk{0, 0, 0};
+        // For as long as some member has not come or is not done; else a certain one has not shown.
+        bool for_room() const { return kind == Kind::post || kind == Kind::room; }
     };
     // A strip is free when the communicator has ended and nobody reads its last posts any more.
     struct Strip {
@@ -80,6 +86,13 @@ private:
     std::vector<Board*> open_;
 };
 
+// How a rank goes about a collective: the way that it tells the others, which should agree, and how many
+// chunks it shows.
+struct BoardUse {
+    uint64_t way;
+    size_t chunks = 0;
+};
+
 // Of a communicator. Collectives are numbered alike at all ranks; they begin in the order of their
 // numbers, whether or not they use the board, and may end in another.
 class Board {
@@ -88,14 +101,28 @@ public:
     Board(const Board&) = delete;
     Board& operator=(const Board&) = delete;
 
+    static constexpr BoardUse kMessages{0}, kPosts{1}, kFailed{3};
+    static BoardUse use_of(const coll::Schedule& schedule) {
+        if (!schedule.uses_board()) return kMessages;
+        if (!schedule.chunk_total()) return kPosts;
+        return {(schedule.chunk_total() << 2) + 2, schedule.chunk_count()};
+    }
     // Around each collective but persistent ones: tells the others how far this rank is, and by which
-    // way it goes.
-    void begin(uint64_t number, coll::Runner& runner, bool uses_board);
-    void end(uint64_t number);
+    // way it goes. One that fails is told as failed, so that none waits for it.
+    void begin(uint64_t number, coll::Runner& runner, BoardUse use);
+    void end(uint64_t number, bool failed = false);
     // As coll::Carrier has them, in the collective of that number.
     void post(uint64_t number, ConstBytes data, coll::Completion& done);
     void look(uint64_t number, int peer, size_t offset, size_t total, Bytes target,
               coll::Completion& done);
+
+    void room(BoardChunk chunk, size_t bytes, coll::Completion& done);
+    void see(int peer, BoardChunk chunk, size_t total, coll::Completion& done);
+    void show(BoardChunk chunk, size_t total);  // 0: lost
+    void pass(BoardChunk chunk);
+    std::byte* memory(int rank, BoardChunk chunk) const {
+        return members_[rank].strip->chunks[chunk.place];
+    }
 
 private:
     friend class Boards;
@@ -106,8 +133,14 @@ private:
     };
     Board(Boards& boards, uint64_t context, int rank, int own, std::vector<Member> members,
           bool fenced);
+    // Of the members' done positions; whether the least of them is at or above one.
+    bool all_done(uint64_t position);
     bool has_room(uint64_t number);
+    bool has_room(BoardChunk chunk);
+    // Takes the chunk: what all are done with may be overwritten.
+    void use(BoardChunk chunk, size_t bytes, coll::Completion& done);
     void write(uint64_t number, ConstBytes data);
+    void ring();  // wakes members that sleep
     void publish_done();
     const Peer* gone_member() const;
 
@@ -118,18 +151,24 @@ private:
     const std::vector<Member> members_;  // by rank
     BoardStrip* const strip_;            // the own one
     const bool fenced_;  // all others make our plain stores visible before they sleep
-    uint64_t room_ = 0;  // posts of lower numbers have a free cell
+    uint64_t room_ = 0;  // all are done with lower positions
     uint64_t next_ = 0;  // above the last number begun
     uint64_t done_ = 0;  // as published
+    // Of each of one's own chunks: above the position that it was used for last, and how much of its
+    // memory is known to be there.
+    uint64_t used_[kBoardChunks] = {};
+    size_t provided_[kBoardChunks] = {};
     struct Begun {
         uint64_t number;
         coll::Runner* runner;
-        bool uses_board;
+        uint64_t way;
+        size_t chunks_left;   // not yet asked room for
+        uint64_t passed = 0;  // chunks of lower index
         bool suspected = false;
-        uint64_t way() const { return (number + 1) << 1 | uses_board; }
     };
-    // A member that goes the other way; or null.
-    const Peer* dissenter(const Begun& begun) const;
+    Begun* find(uint64_t number);
+    // A member goes another way, or has failed.
+    bool dissents(const Begun& begun, Error& why) const;
     std::vector<Begun> outstanding_;  // begun and not ended, ascending
 };
 

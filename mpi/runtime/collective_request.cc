@@ -38,7 +38,7 @@ void CollectiveRequest::prepare(CollectivePlan&& plan, bool persistent) {
     schedule_ =
         plan_.own_schedule ? plan_.own_schedule : collective_state(*comm_).schedule(plan_.shape);
     board_ = board;
-    carrier_.bind(*comm_, number_, persistent, board_);
+    carrier_.bind(*comm_, number_, persistent, board_, *schedule_);
     runner_.prepare(*schedule_);
     input_staging_.resize(plan_.input_staging);
     result_staging_.resize(plan_.result_staging);
@@ -103,8 +103,8 @@ void CollectiveRequest::begin_repeated(const void* input, void* result) {
     outcome_.error = MPI_SUCCESS;
     outcome_.reason = nullptr;
     number_ = comm_->sequence++;
-    carrier_.bind(*comm_, number_, false, board_);
-    if (board_) board_->begin(number_, runner_, schedule_->uses_board());
+    carrier_.bind(*comm_, number_, false, board_, *schedule_);
+    if (board_) board_->begin(number_, runner_, Board::use_of(*schedule_));
     coll::Binding binding;
     binding.input = input;
     binding.result = result;
@@ -176,7 +176,7 @@ void CollectiveRequest::begin() {
     outcome_.source = MPI_ANY_SOURCE;
     comm_->process.engine.hold_for_engine(*this);
     stage_input();
-    if (board_) board_->begin(number_, runner_, schedule_->uses_board());
+    if (board_) board_->begin(number_, runner_, Board::use_of(*schedule_));
     coll::Binding binding;
     binding.input = plan_.input_staging ? input_staging_.data() : plan_.input;
     binding.result = plan_.result_staging ? result_staging_.data() : plan_.result;
@@ -194,11 +194,12 @@ int CollectiveRequest::start() {
 
 void CollectiveRequest::ended(coll::Completion* self, const Error* error) {
     auto& request = *static_cast<CollectiveRequest*>(self);
-    if (request.board_) request.board_->end(request.number_);
+    if (request.board_) request.board_->end(request.number_, error != nullptr);
     if (error) {
-        request.outcome_.error = error->code == Code::truncated   ? MPI_ERR_TRUNCATE
-                                 : error->code == Code::data_lost ? MPI_ERR_OTHER
-                                                                  : MPI_ERR_PROC_ABORTED;
+        request.outcome_.error = error->code == Code::truncated       ? MPI_ERR_TRUNCATE
+                                 : error->code == Code::data_lost     ? MPI_ERR_OTHER
+                                 : error->code == Code::out_of_memory ? MPI_ERR_NO_MEM
+                                                                      : MPI_ERR_PROC_ABORTED;
         request.outcome_.reason =
             error->what[0] ? error->what : "A member of the communicator has ended";
         request.outcome_.source = error->peer;

@@ -24,10 +24,12 @@ namespace pomona {
 class EngineCarrier final : public coll::Carrier {
 public:
     // `board`: null where there is none, for schedules that do without.
-    void bind(Communicator& comm, uint64_t number, bool persistent, Board* board) {
+    void bind(Communicator& comm, uint64_t number, bool persistent, Board* board,
+              const coll::Schedule& schedule) {
         comm_ = &comm;
         number_ = number;
         board_ = board;
+        span_ = schedule.chunk_span();
         base_ = (persistent ? 1 << 30 : 0) | Engine::collective_tag(number, 0);
     }
     void send(int peer, int slot, ConstBytes data, coll::Completion& done) override {
@@ -46,6 +48,18 @@ public:
               coll::Completion& done) override {
         board_->look(number_, peer, offset, total, target, done);
     }
+    void room(int index, size_t bytes, coll::Completion& done) override {
+        board_->room(chunk_of(index), bytes, done);
+    }
+    void see(int peer, int index, size_t total, coll::Completion& done) override {
+        board_->see(peer, chunk_of(index), total, done);
+    }
+    void show(int index, size_t total, bool lost) override {
+        count(engine().counters().board_chunks);
+        board_->show(chunk_of(index), lost ? 0 : total);
+    }
+    void pass(int index) override { board_->pass(chunk_of(index)); }
+    std::byte* chunk(int rank, int index) override { return board_->memory(rank, chunk_of(index)); }
     void cancel(coll::Completion& done) override {
         if (!engine().boards.cancel(done)) engine().cancel_step(comm_->collective_context(), done);
     }
@@ -55,11 +69,13 @@ private:
         check(slot < 1 << Engine::kCollectiveSlotBits, slot);
         return base_ | slot;
     }
+    BoardChunk chunk_of(int index) const { return {number_, index, span_}; }
     Engine& engine() const { return comm_->process.engine; }
 
     Communicator* comm_ = nullptr;
     Board* board_ = nullptr;
     uint64_t number_ = 0;
+    size_t span_ = 0;  // of chunks
     int base_ = 0;
 };
 

@@ -3,6 +3,8 @@
 
 #include "btl/base/check.h"
 
+#include <algorithm>
+#include <climits>
 #include <cstring>
 #include <unordered_map>
 
@@ -52,6 +54,24 @@ struct ScheduleWorld::Post {
     std::vector<std::byte> bytes;
     std::vector<std::unique_ptr<Look>> looks;  // all of this execution
     std::vector<Look*> waiting;
+};
+
+// What a rank shows and passes. Memory is used again as in the library, and spoilt before.
+struct ScheduleWorld::Chunks {
+    struct Seer {
+        int rank;
+        int index;
+        coll::Completion* done;
+    };
+    ScheduleWorld* world = nullptr;
+    int rank = 0;
+    std::vector<std::byte> memory;
+    int shown[coll::kChunksAhead];  // the index that stands in each place; -1: none yet
+    int used[coll::kChunksAhead];   // taken for writing
+    bool lost[coll::kChunksAhead];
+    int passed = -1;
+    std::vector<Seer> seers;  // waiting for this rank's chunks
+    std::vector<Seer> rooms;  // this rank's waits for room
 };
 
 class ScheduleWorld::RankCarrier final : public coll::Carrier {
@@ -179,7 +199,71 @@ public:
             &look, label(10, rank_, post.rank, 0));
     }
 
+    // Room, when every rank has passed what stood there.
+    void room(int index, size_t bytes, coll::Completion& done) override {
+        if (world_.network_.dead(rank_)) return;
+        check(bytes <= coll::kPieceBytes, bytes);
+        chunks.rooms.push_back({rank_, index, &done});
+        world_.grant_rooms();
+        if (world_.someone_died()) world_.fail_chunk_waits();
+    }
+    bool take_room(int index) {
+        int place = index % coll::kChunksAhead;
+        for (auto& carrier : world_.carriers_)
+            if (carrier->chunks.passed < chunks.used[place]) return false;
+        chunks.used[place] = index;
+        if (world_.options_.data) std::memset(chunk(rank_, index), 0xa5, coll::kPieceBytes);
+        return true;
+    }
+    void show(int index, size_t, bool lost) override {
+        ScheduleWorld& w = world_;
+        if (w.network_.dead(rank_)) return;
+        const coll::Link& near = w.options_.machine.near;
+        chunks.lost[index % coll::kChunksAhead] = lost;
+        double late = w.options_.faults.jitter_ns * w.world_.random().unit();
+        w.world_.at(
+            w.network_.compute(rank_, near.overhead_ns / 2) + near.latency_ns + late,
+            [](void* context, uint64_t argument) {
+                auto& chunks = *static_cast<Chunks*>(context);
+                chunks.world->shown(chunks, static_cast<int>(argument & 0xfffff));
+            },
+            &chunks, label(11, rank_, 0, index));
+    }
+    void see(int peer, int index, size_t, coll::Completion& done) override {
+        ScheduleWorld& w = world_;
+        if (w.network_.dead(rank_)) return;
+        Chunks& theirs = w.carriers_[peer]->chunks;
+        Chunks::Seer seer{rank_, index, &done};
+        if (theirs.shown[index % coll::kChunksAhead] == index) take(theirs, seer);
+        else if (w.someone_died()) done.function(&done, &kGone);
+        else theirs.seers.push_back(seer);
+    }
+    void take(Chunks& theirs, const Chunks::Seer& seer) {
+        ScheduleWorld& w = world_;
+        bool lost = theirs.lost[seer.index % coll::kChunksAhead];
+        w.world_.at(
+            w.network_.compute(rank_, w.options_.machine.near.overhead_ns / 2),
+            [](void* context, uint64_t argument) {
+                auto* completion = static_cast<coll::Completion*>(context);
+                completion->function(completion, argument & 1 ? &kLost : nullptr);
+            },
+            seer.done, label(12, rank_, theirs.rank, lost));
+    }
+    void pass(int index) override {
+        check(index > chunks.passed, rank_, index, chunks.passed);
+        chunks.passed = index;
+        world_.grant_rooms();
+    }
+    std::byte* chunk(int rank, int index) override {
+        return world_.carriers_[rank]->chunks.memory.data() +
+               static_cast<size_t>(index % coll::kChunksAhead) * coll::kPieceBytes;
+    }
+
     void cancel(coll::Completion& done) override {
+        auto is = [&](const Chunks::Seer& seer) { return seer.done == &done; };
+        for (auto& carrier : world_.carriers_)
+            if (std::erase_if(carrier->chunks.seers, is) + std::erase_if(carrier->chunks.rooms, is))
+                return done.function(&done, &kCancelled);
         for (auto& carrier : world_.carriers_)
             for (Look* look : carrier->board.waiting) {
                 if (look->done != &done) continue;
@@ -200,17 +284,26 @@ public:
     }
 
     bool models_time() const override { return true; }
-    void compute(bool reduce, size_t bytes, coll::Completion& done) override {
+    void compute(const coll::Step& step, coll::Completion& done) override {
         const coll::Machine& machine = world_.options_.machine;
-        double work = static_cast<double>(bytes) * (reduce ? machine.reduce_ns : machine.copy_ns);
-        Time over = world_.network_.compute(rank_, work);
+        auto bytes = static_cast<double>(step.length);
+        bool reduce = step.kind == coll::StepKind::reduce;
+        // What others have shown comes out of their caches.
+        auto theirs = [&](coll::Buffer buffer, size_t offset) {
+            return buffer == coll::Buffer::chunks && coll::chunk_rank(offset) != rank_;
+        };
+        int seen = theirs(step.source, step.source_offset) + theirs(step.other, step.other_offset);
+        double per_byte = seen * machine.near.byte_ns;
+        if (reduce) per_byte += machine.reduce_ns;
+        else per_byte = std::max(per_byte, machine.copy_ns);
+        Time over = world_.network_.compute(rank_, bytes * per_byte);
         world_.world_.at(
             over,
             [](void* context, uint64_t) {
                 auto* completion = static_cast<coll::Completion*>(context);
                 completion->function(completion, nullptr);
             },
-            &done, label(3, rank_, 0, static_cast<int>(bytes & 0xfffff)));
+            &done, label(3, rank_, 0, static_cast<int>(step.length & 0xfffff)));
     }
 
     static void read(Message& message) {
@@ -225,6 +318,7 @@ public:
 
     std::unordered_map<uint64_t, Meeting> meetings;
     Post board;
+    Chunks chunks;
     coll::Runner runner;
     coll::Binding binding;
     Done done;
@@ -287,6 +381,23 @@ const std::vector<Outcome>& ScheduleWorld::run(const std::vector<coll::Schedule>
         carrier.board = {};
         carrier.board.world = this;
         carrier.board.rank = r;
+        carrier.chunks.seers.clear();
+        carrier.chunks.rooms.clear();
+        carrier.chunks.world = this;
+        carrier.chunks.rank = r;
+        // A rank that reads nothing need not pass anything.
+        auto steps = schedules[r].steps();
+        carrier.chunks.passed =
+            std::any_of(steps.begin(), steps.end(),
+                        [](const coll::Step& step) { return step.kind == coll::StepKind::pass; })
+                ? -1
+                : INT_MAX;
+        for (int place = 0; place < coll::kChunksAhead; ++place) {
+            carrier.chunks.shown[place] = carrier.chunks.used[place] = -1;
+            carrier.chunks.lost[place] = false;
+        }
+        if (options_.data && schedules[r].chunk_count())
+            carrier.chunks.memory.resize(coll::kChunksAhead * coll::kPieceBytes);
         carrier.binding = bindings[r];
         carrier.binding.symbolic = !options_.data;
         if (!options_.data)  // never followed
@@ -373,6 +484,47 @@ void ScheduleWorld::seen(Post& post) {
         if (!network_.dead(look->rank)) carriers_[look->rank]->take(post, *look);
 }
 
+void ScheduleWorld::shown(Chunks& chunks, int index) {
+    chunks.shown[index % coll::kChunksAhead] = index;
+    std::vector<Chunks::Seer> now;
+    std::erase_if(chunks.seers, [&](const Chunks::Seer& seer) {
+        if (seer.index == index) now.push_back(seer);
+        return seer.index == index;
+    });
+    for (const Chunks::Seer& seer : now)
+        if (!network_.dead(seer.rank)) carriers_[seer.rank]->take(chunks, seer);
+}
+
+void ScheduleWorld::grant_rooms() {
+    for (auto& carrier : carriers_)
+        for (size_t i = 0; i < carrier->chunks.rooms.size();) {
+            Chunks::Seer wait = carrier->chunks.rooms[i];
+            if (network_.dead(wait.rank) || !carrier->take_room(wait.index)) {
+                ++i;
+                continue;
+            }
+            carrier->chunks.rooms.erase(carrier->chunks.rooms.begin() + static_cast<long>(i));
+            wait.done->function(wait.done, nullptr);
+            i = 0;  // anything may have changed
+        }
+}
+
+bool ScheduleWorld::someone_died() const {
+    int dead = network_.faults().dead_rank;
+    return dead >= 0 && network_.dead(dead);
+}
+
+// As in the library: whoever waits may wait for one who waits for the dead.
+void ScheduleWorld::fail_chunk_waits() {
+    for (auto& carrier : carriers_)
+        for (auto* waits : {&carrier->chunks.seers, &carrier->chunks.rooms})
+            while (!waits->empty()) {
+                Chunks::Seer wait = waits->back();
+                waits->pop_back();
+                if (!network_.dead(wait.rank)) wait.done->function(wait.done, &kGone);
+            }
+}
+
 void ScheduleWorld::rank_done(int rank, const Error* error) {
     Outcome& outcome = outcomes_[rank];
     outcome.done = true;
@@ -405,6 +557,7 @@ void ScheduleWorld::die() {
         // The first error makes the Runner withdraw the others, which are not here any more.
         for (coll::Completion* receiving : failed) receiving->function(receiving, &kGone);
     }
+    fail_chunk_waits();
     Post& post = carriers_[dead]->board;
     if (post.made) return;
     std::vector<Look*> waiting;

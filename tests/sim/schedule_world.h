@@ -52,6 +52,7 @@ private:
     struct Message;
     struct Meeting;  // of a send and a receive
     struct Post;     // on the board
+    struct Chunks;   // of one rank
 
     Message* make_message();
     void recycle(Message* message);
@@ -60,6 +61,10 @@ private:
     void on_arrived(Message& message);
     void deliver(Message& message, Meeting meeting);
     void seen(Post& post);
+    void shown(Chunks& chunks, int index);
+    void grant_rooms();
+    bool someone_died() const;
+    void fail_chunk_waits();
     void rank_done(int rank, const Error* error);
     void die();
     void revoke();

@@ -1,12 +1,8 @@
 // tests/unit/board.cc: boards of small collectives: posts, looks, waiting, room, death, strips.
-// Method: the ranks' strips are plain memory of this process, and each rank's Boards is driven by hand,
-// in a drawn order, or by a thread of its own.
+// Method: ranks in one process (board_world.h). Of chunks: board_chunks.cc.
 #include "btl/base/random.h"
 #include "coll/builder.h"
-#include "mpi/p2p/board.h"
-#include "mpi/p2p/request.h"
-
-#include <gtest/gtest.h>
+#include "tests/unit/board_world.h"
 
 #include <thread>
 
@@ -16,78 +12,6 @@ namespace pomona {
 int Request::finish(MPI_Status*) { return MPI_ERR_INTERN; }
 
 namespace {
-
-// All ranks' strips, as mapped by each.
-struct Memory {
-    explicit Memory(int ranks) : strips(static_cast<size_t>(ranks) * kBoardStrips), armed(ranks) {}
-    std::vector<BoardStrip> strips;
-    std::vector<std::atomic<uint32_t>> armed;
-};
-
-struct Space final : BoardSpace {
-    Space(Memory& memory, int rank) : memory(memory), rank(rank) {}
-    BoardStrip* own() override { return of(rank); }
-    BoardStrip* of(int peer) override {
-        if (peer == out_of_reach) return nullptr;
-        return memory.strips.data() + static_cast<size_t>(peer) * kBoardStrips;
-    }
-    const std::atomic<uint32_t>& armed(int peer) override { return memory.armed[peer]; }
-    void wake(int peer) override {
-        woken.push_back(peer);
-        memory.armed[peer] = 0;
-    }
-    bool fences(int) override { return false; }
-    Memory& memory;
-    int rank, out_of_reach = -1;
-    std::vector<int> woken;
-};
-
-struct Done : coll::Completion {
-    Done() {
-        function = [](coll::Completion* self, const Error* error) {
-            auto& own = *static_cast<Done*>(self);
-            ++own.calls;
-            own.code = error ? error->code : Code::ok;
-            own.peer = error ? error->peer : -1;
-        };
-    }
-    int calls = 0;
-    Code code = Code::ok;
-    int peer = -1;
-};
-
-// One rank: its Boards, and the peers as it sees them.
-struct Rank {
-    Rank(Memory& memory, int rank, int ranks) : space(memory, rank), rank(rank) {
-        boards.attach(&space);
-        for (int r = 0; r < ranks; ++r) {
-            peers.push_back(std::make_unique<Peer>(r));
-            members.push_back(peers.back().get());
-        }
-    }
-    Space space;
-    int rank;
-    std::vector<std::unique_ptr<Peer>> peers;
-    std::vector<Peer*> members;
-    Boards boards;  // outlives the board
-    std::unique_ptr<Board> board;
-};
-
-struct World {
-    explicit World(int ranks) : memory(ranks) {
-        for (int r = 0; r < ranks; ++r) rank.push_back(std::make_unique<Rank>(memory, r, ranks));
-        open(77);
-    }
-    void open(uint64_t context) {
-        std::vector<int> strips;
-        for (auto& each : rank) strips.push_back(each->boards.claim(context));
-        for (auto& each : rank)
-            each->board = each->boards.open(context, each->rank, each->members, strips);
-    }
-    Board& board(int r) { return *rank[r]->board; }
-    Memory memory;
-    std::vector<std::unique_ptr<Rank>> rank;
-};
 
 std::vector<std::byte> bytes_of(int rank, uint64_t number, size_t length) {
     std::vector<std::byte> bytes(length);
@@ -105,7 +29,7 @@ struct Operation {
     Operation(Board& board, uint64_t number, int rank, bool posts,
               const std::vector<int>& looked_at, size_t length)
         : board(board), number(number), data(bytes_of(rank, number, length)) {
-        board.begin(number, idle, true);
+        board.begin(number, idle, Board::kPosts);
         if (posts) expected = 1, board.post(number, data, done);
         for (int from : looked_at) {
             seen.emplace_back(length / 2 + length % 2);
@@ -190,21 +114,21 @@ TEST(Board, a_post_waits_until_every_reader_is_done_with_its_cell) {
     std::byte data[8] = {};
     Done done;
     for (uint64_t number = 0; number <= kBoardCells; ++number) {
-        world.board(0).begin(number, idle, true);
+        world.board(0).begin(number, idle, Board::kPosts);
         world.board(0).post(number, data, done);
         if (number < kBoardCells) world.board(0).end(number);
     }
     EXPECT_EQ(done.calls, kBoardCells);
     EXPECT_TRUE(world.rank[0]->boards.posting());
     auto finish = [&](int r, uint64_t number) {
-        world.board(r).begin(number, idle, true);
+        world.board(r).begin(number, idle, Board::kPosts);
         world.board(r).end(number);
         world.rank[0]->boards.poll();
     };
     finish(1, 0);
     EXPECT_EQ(done.calls, kBoardCells);
     // The second of two that are under way ends first: the first still needs its cell.
-    world.board(2).begin(0, idle, true);
+    world.board(2).begin(0, idle, Board::kPosts);
     finish(2, 1);
     EXPECT_EQ(done.calls, kBoardCells);
     world.board(2).end(0);
@@ -217,7 +141,7 @@ TEST(Board, tells_of_lost_data_and_of_other_lengths) {
     World world(3);
     std::byte data[8] = {}, target[8];
     Done posted, lost, shorter;
-    for (int r = 0; r < 3; ++r) world.board(r).begin(0, idle, true);
+    for (int r = 0; r < 3; ++r) world.board(r).begin(0, idle, Board::kPosts);
     world.board(1).look(0, 0, 0, 8, target, lost);  // waits
     world.board(0).post(0, {}, posted);
     world.board(2).post(0, data, posted);
@@ -234,7 +158,7 @@ TEST(Board, the_dead_fail_what_needs_them_and_no_more) {
     std::byte data[8] = {}, target[8];
     Done posted, dead, alive, before, later;
     for (int r = 0; r < 3; ++r)
-        world.board(r).begin(5, idle, true), world.board(r).begin(6, idle, true);
+        world.board(r).begin(5, idle, Board::kPosts), world.board(r).begin(6, idle, Board::kPosts);
     world.board(0).look(5, 1, 0, 8, target, before);
     world.board(0).look(6, 1, 0, 8, target, dead);
     world.board(0).look(6, 2, 0, 8, target, alive);
@@ -255,7 +179,7 @@ TEST(Board, the_dead_fail_what_needs_them_and_no_more) {
     // A post that waits for the dead to read fails, at once or when the death is known.
     Done full, known;
     for (uint64_t number = 7; number <= 6 + kBoardCells; ++number)
-        world.board(0).begin(number, idle, true);
+        world.board(0).begin(number, idle, Board::kPosts);
     world.board(0).post(5 + kBoardCells, data, full);
     EXPECT_EQ(full.code, Code::peer_gone);
     world.rank[0]->peers[1]->gone = false;
@@ -292,9 +216,9 @@ TEST(Board, tells_of_collectives_that_do_not_meet) {
         std::byte target[8];
         Done over;
         looking.prepare(schedule);
-        world.board(1).begin(4, looking, true);
+        world.board(1).begin(4, looking, Board::kPosts);
         looking.start(carrier, {.result = target}, over);
-        world.board(0).begin(4, idle, agree);
+        world.board(0).begin(4, idle, agree ? Board::kPosts : Board::kMessages);
         EXPECT_EQ(world.rank[1]->boards.find_mistake().runner, nullptr);  // at first sight
         Boards::Mistake mistake = world.rank[1]->boards.find_mistake();
         EXPECT_EQ(mistake.runner, agree ? nullptr : &looking);
@@ -314,7 +238,7 @@ TEST(Board, cancels_what_waits) {
     World world(2);
     std::byte target[8];
     Done waiting, never;
-    world.board(0).begin(0, idle, true);
+    world.board(0).begin(0, idle, Board::kPosts);
     world.board(0).look(0, 1, 0, 8, target, waiting);
     EXPECT_FALSE(world.rank[0]->boards.cancel(never));
     EXPECT_TRUE(world.rank[0]->boards.cancel(waiting));
@@ -327,7 +251,7 @@ TEST(Board, wakes_sleepers) {
     World world(3);
     world.memory.armed[2] = 1;
     Done done;
-    world.board(0).begin(0, idle, true);
+    world.board(0).begin(0, idle, Board::kPosts);
     world.board(0).post(0, {}, done);
     EXPECT_EQ(world.rank[0]->space.woken, std::vector<int>{2});
 }
@@ -340,12 +264,12 @@ TEST(Board, strips_are_used_again_when_everyone_has_read) {
     EXPECT_EQ(one.boards.claim(99), -1);
     std::byte data[8] = {}, target[8];
     Done done;
-    world.board(0).begin(0, idle, true);
+    world.board(0).begin(0, idle, Board::kPosts);
     world.board(0).post(0, data, done);
     world.board(0).end(0);
     one.board.reset();
     EXPECT_EQ(one.boards.claim(99), -1);  // rank 1 has not looked
-    world.board(1).begin(0, idle, true);
+    world.board(1).begin(0, idle, Board::kPosts);
     world.board(1).look(0, 0, 0, 8, target, done);
     EXPECT_EQ(done.calls, 2);
     EXPECT_EQ(one.boards.claim(98), -1);
@@ -356,21 +280,21 @@ TEST(Board, strips_are_used_again_when_everyone_has_read) {
 
 TEST(Board, strips_are_free_when_the_other_members_have_ended_too) {
     World world(2);
-    for (int r : {0, 1}) world.board(r).begin(3, idle, true);  // no end: as after an error
+    for (int r : {0, 1}) world.board(r).begin(3, idle, Board::kPosts);  // no end: as after an error
     for (int r : {0, 1}) world.rank[r]->board.reset();
     for (int i = 0; i < kBoardStrips; ++i) EXPECT_GE(world.rank[0]->boards.claim(1000 + i), 0);
     // Posts of the communicator before are not taken for those of the next.
     World again(2);
     std::byte data[8] = {}, target[8];
     Done done, early;
-    again.board(0).begin(0, idle, true);
+    again.board(0).begin(0, idle, Board::kPosts);
     again.board(0).post(0, data, done);
     again.board(0).end(0);
-    again.board(1).begin(0, idle, true);
+    again.board(1).begin(0, idle, Board::kPosts);
     again.board(1).end(0);
     for (int r : {0, 1}) again.rank[r]->board.reset();
     again.open(78);
-    again.board(1).begin(0, idle, true);
+    again.board(1).begin(0, idle, Board::kPosts);
     again.board(1).look(0, 0, 0, 8, target, early);
     EXPECT_EQ(early.calls, 0);
     again.rank[1]->boards.cancel(early);

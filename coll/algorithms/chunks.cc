@@ -1,0 +1,234 @@
+// coll/algorithms/chunks.cc: large collectives of ranks that share memory, through chunks of it.
+// Idea: every rank copies its data once into chunks that all see, piece by piece; each adds up its own
+// slice of a piece straight from the others' chunks and shows the sum; results are copied out once. A
+// few chunks are in flight, so that ranks copy and add at the same time and all of it stays in the
+// caches. Sums are added up in rank order, one rank each: the same bits everywhere.
+// Source: Graham, Shipman, "MPI Support for Multi-core Architectures: Optimized Shared Memory
+// Collectives", EuroPVM/MPI 2008; costs in the letters of catalog.def.
+#include "coll/algorithms/algorithms.h"
+#include "coll/carrier.h"
+
+#include <algorithm>
+
+namespace pomona::coll {
+
+namespace {
+
+// The i-th piece of a block; empty behind its end.
+Block piece_of(Block block, size_t piece, size_t i) {
+    size_t from = std::min(i * piece, block.length);
+    return {block.offset + from, std::min(piece, block.length - from)};
+}
+
+// target = parts[0] op parts[1] op ..., in this order. Only parts[0] may be the target's memory.
+void add_up_into(Builder& s, const std::vector<Region>& parts, Region target) {
+    Region sum = parts[0];
+    for (size_t r = 1; r < parts.size(); ++r) {
+        s.reduce(sum, parts[r], target);
+        sum = target;
+    }
+}
+
+// The reductions of whole vectors: piece i stands in chunk 2i, the sum of a rank's slice in 2i + 1.
+void reduce_pieces(Builder& s, const Shape& shape, bool wanted) {
+    size_t n = shape.bytes();
+    Pieces pieces = chunk_pieces(shape);
+    s.set_chunk_lanes(2);
+    for (size_t i = 0; i < pieces.count; ++i) {
+        Block whole = piece_of({0, n}, pieces.bytes, i);
+        auto slice = [&](int r) {
+            return share_of_block({0, whole.length}, shape.element, shape.size, r);
+        };
+        int shown = static_cast<int>(2 * i), sums = shown + 1;
+        Block own = slice(shape.rank);
+        size_t end = own.offset + own.length;
+        Region mine = input(s, whole), chunk = s.chunk(shape.rank, shown, whole.length);
+        s.room(shown, whole.length, n);
+        s.copy(mine.slice(0, own.offset), chunk.slice(0, own.offset));  // one's own nobody needs
+        s.copy(mine.slice(end, whole.length - end), chunk.slice(end, whole.length - end));
+        s.show(shown, whole.length, n);
+
+        Region out = wanted ? result(s, whole) : Region{};
+        if (own.length) {
+            std::vector<Region> parts(shape.size);
+            for (int step = 0; step < shape.size; ++step) {
+                int r = (shape.rank + step) % shape.size;
+                if (r != shape.rank) s.see(r, shown, whole.length, n);
+                Region theirs = r == shape.rank ? mine : s.chunk(r, shown, whole.length);
+                parts[r] = theirs.slice(own.offset, own.length);
+            }
+            Region sum = s.chunk(shape.rank, sums, own.length);
+            s.room(sums, own.length, n);
+            add_up_into(s, parts, sum);
+            s.show(sums, own.length, n);
+            if (wanted) s.copy(sum, out.slice(own.offset, own.length));
+        }
+        s.pass(shown);
+        for (int step = 1; wanted && step < shape.size; ++step) {
+            int r = (shape.rank + step) % shape.size;
+            Block theirs = slice(r);
+            if (!theirs.length) continue;
+            s.see(r, sums, theirs.length, n);
+            s.copy(s.chunk(r, sums, theirs.length), out.slice(theirs.offset, theirs.length));
+        }
+        s.pass(sums);
+    }
+}
+
+}  // namespace
+
+Pieces chunk_pieces(const Shape& shape) {
+    bool sums = shape.collective == Collective::allreduce || shape.collective == Collective::reduce;
+    bool blocks =
+        shape.collective == Collective::reduce_scatter || shape.collective == Collective::alltoall;
+    size_t length = shape.bytes();
+    if (shape.irregular) {
+        length = 0;
+        auto lengths =
+            shape.collective == Collective::allgather ? shape.result_blocks : shape.input_blocks;
+        for (Block block : lengths) length = std::max(length, block.length);
+    }
+    // Of a chunk that has a part for each rank, the part.
+    size_t parts = blocks ? static_cast<size_t>(shape.size) : 1;
+    constexpr size_t least = 32 << 10, count_least = 4, count_most = 1024;
+    size_t chunk = sums ? 32 << 10 : blocks && shape.size > 8 ? kPieceBytes : 64 << 10;
+    while (chunk > least && length / (chunk / parts) < count_least) chunk /= 2;  // to overlap
+    while (chunk < kPieceBytes && length / (chunk / parts) > count_most) chunk *= 2;
+    size_t bytes = std::max(chunk / parts / shape.element, size_t{1}) * shape.element;
+    return {bytes, (length + bytes - 1) / bytes};
+}
+
+// Idea: the root shows piece by piece, the others take each.
+// Source: as above.     Cost: l + (T+1) u + n/T c + n max(g, c)     Limits: ranks that share a board
+void bcast_chunks(Builder& s, const Shape& shape, const Options&) {
+    size_t n = shape.bytes();
+    Pieces pieces = chunk_pieces(shape);
+    for (size_t i = 0; i < pieces.count; ++i) {
+        Region data = result(s, piece_of({0, n}, pieces.bytes, i));
+        int index = static_cast<int>(i);
+        Region chunk = s.chunk(shape.root, index, data.length);
+        if (shape.rank == shape.root) {
+            s.room(index, data.length, n);
+            s.copy(data, chunk);
+            s.show(index, data.length, n);
+        } else {
+            s.see(shape.root, index, data.length, n);
+            s.copy(chunk, data);
+        }
+        s.pass(index);
+    }
+}
+
+// Idea: each rank adds up a slice of every piece; the root takes the sums.
+// Source: as above.     Cost: 2 (l + p T u) + n c + (p-1)/p n (x + g + max(g, c))     Limits: as above
+void reduce_chunks(Builder& s, const Shape& shape, const Options&) {
+    reduce_pieces(s, shape, shape.rank == shape.root);
+}
+
+// Idea: each rank adds up a slice of every piece; all take the sums.
+// Source: as above.     Cost: 2 (l + p T u) + n c + (p-1)/p n (x + g + max(g, c))     Limits: as above
+void allreduce_chunks(Builder& s, const Shape& shape, const Options&) {
+    reduce_pieces(s, shape, true);
+}
+
+// Idea: everyone shows pieces of all blocks and adds up those of its own block.
+// Source: as above.     Cost: l + p T u + (p-1) m (c + r + g)     Limits: as above
+void reduce_scatter_chunks(Builder& s, const Shape& shape, const Options&) {
+    auto blocks = input_blocks(shape);
+    size_t n = blocks.back().offset + blocks.back().length;
+    Pieces pieces = chunk_pieces(shape);
+    size_t chunk = pieces.bytes * static_cast<size_t>(shape.size);
+    // In place the result may begin amid one's own block.
+    Region aside = shape.in_place ? s.scratch(pieces.bytes) : Region{};
+    for (size_t i = 0; i < pieces.count; ++i) {
+        int index = static_cast<int>(i);
+        auto part = [&](int of, int r, size_t length) {
+            return s.chunk(of, index, chunk).slice(r * pieces.bytes, length);
+        };
+        s.room(index, chunk, n);
+        for (int step = 1; step < shape.size; ++step) {
+            int r = (shape.rank + step) % shape.size;
+            Block theirs = piece_of(blocks[r], pieces.bytes, i);
+            s.copy(input(s, theirs), part(shape.rank, r, theirs.length));
+        }
+        s.show(index, chunk, n);
+        Block own = piece_of(blocks[shape.rank], pieces.bytes, i);
+        if (own.length) {
+            std::vector<Region> parts(shape.size);
+            for (int step = 0; step < shape.size; ++step) {
+                int r = (shape.rank + step) % shape.size;
+                if (r != shape.rank) s.see(r, index, chunk, n);
+                parts[r] = r == shape.rank ? input(s, own) : part(r, shape.rank, own.length);
+            }
+            Region out = s.result(i * pieces.bytes, own.length);
+            Region sum = shape.in_place ? aside.slice(0, own.length) : out;
+            add_up_into(s, parts, sum);
+            s.copy(sum, out);
+        }
+        s.pass(index);
+    }
+}
+
+// Idea: everyone shows its block piece by piece and takes the others' pieces.
+// Source: as above.     Cost: l + p T u + 2 m c + (p-1) m max(g, c)     Limits: as above
+void allgather_chunks(Builder& s, const Shape& shape, const Options&) {
+    auto blocks = result_blocks(shape);
+    size_t n = 0;
+    for (Block block : blocks) n += block.length;
+    Pieces pieces = chunk_pieces(shape);
+    Block own = blocks[shape.rank];
+    Region mine = shape.in_place ? result(s, own) : s.input(0, own.length);
+    for (size_t i = 0; i < pieces.count; ++i) {
+        int index = static_cast<int>(i);
+        Block piece = piece_of({0, own.length}, pieces.bytes, i);
+        if (piece.length) {
+            Region source = mine.slice(piece.offset, piece.length);
+            s.room(index, piece.length, n);
+            s.copy(source, s.chunk(shape.rank, index, piece.length));
+            StepId shown = s.show(index, piece.length, n);
+            // Later, as others wait for the chunk.
+            s.after(s.copy(source, result(s, own).slice(piece.offset, piece.length)), shown);
+        }
+        for (int step = 1; step < shape.size; ++step) {
+            int r = (shape.rank + step) % shape.size;
+            Block theirs = piece_of(blocks[r], pieces.bytes, i);
+            if (!theirs.length) continue;
+            s.see(r, index, theirs.length, n);
+            s.copy(s.chunk(r, index, theirs.length), result(s, theirs));
+        }
+        s.pass(index);
+    }
+}
+
+// Idea: everyone shows pieces of all its blocks and takes those for itself.
+// Source: as above.     Cost: l + p T u + n c + (p-1) m max(g, c)     Limits: as above
+void alltoall_chunks(Builder& s, const Shape& shape, const Options&) {
+    size_t n = shape.bytes() * static_cast<size_t>(shape.size);
+    Pieces pieces = chunk_pieces(shape);
+    size_t chunk = pieces.bytes * static_cast<size_t>(shape.size);
+    for (size_t i = 0; i < pieces.count; ++i) {
+        int index = static_cast<int>(i);
+        auto part = [&](int of, int r, size_t length) {
+            return s.chunk(of, index, chunk).slice(r * pieces.bytes, length);
+        };
+        s.room(index, chunk, n);
+        for (int step = 1; step < shape.size; ++step) {
+            int r = (shape.rank + step) % shape.size;
+            Region theirs = input(s, piece_of(shape.input_block(r), pieces.bytes, i));
+            s.copy(theirs, part(shape.rank, r, theirs.length));
+        }
+        StepId shown = s.show(index, chunk, n);
+        Region kept = input(s, piece_of(shape.input_block(shape.rank), pieces.bytes, i));
+        Region own = result(s, piece_of(shape.result_block(shape.rank), pieces.bytes, i));
+        s.after(s.copy(kept, own), shown);
+        for (int step = 1; step < shape.size; ++step) {
+            int r = (shape.rank + step) % shape.size;
+            Region theirs = result(s, piece_of(shape.result_block(r), pieces.bytes, i));
+            s.see(r, index, chunk, n);
+            s.copy(part(r, shape.rank, theirs.length), theirs);
+        }
+        s.pass(index);
+    }
+}
+
+}  // namespace pomona::coll
