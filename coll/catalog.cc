@@ -24,8 +24,9 @@ double max(double x, double y) { return x > y ? x : y; }
 #define FACTS                                                                                      \
     [[maybe_unused]] const auto& [p, lg, rest, down, lgdown, lgless, n, m, S, k, depth, batches,   \
                                   a, o, b, a1, b1, c, r, f, w, h, q, lgh, lgq, l, u, T, g, x,      \
-                                  ring_reduce, root, commutative, irregular, in_place, even,       \
-                                  levels, board, chunks, overlaps] = facts;                        \
+                                  chunk_reduce, chunk_bcast, ring_reduce, root, commutative,       \
+                                  irregular, in_place, even, levels, board, chunks, shared,        \
+                                  overlaps] = facts;                                               \
     /* Not the bindings: clang 14 does not let a lambda capture them. */                           \
     [[maybe_unused]] const auto both = [&facts](double x, double y) {                              \
         return facts.overlaps ? max(x, y) : x + y;                                                 \
@@ -130,14 +131,16 @@ Facts::Facts(const Shape& shape, const Machine& machine, const Options& options)
     levels = nodes > 1 && fullest > 1;
     const Link& link = nodes > 1 ? machine.far : machine.near;
     a = link.message_ns(), o = link.overhead_ns, b = link.byte_ns;
-    a1 = machine.near.message_ns(), b1 = machine.near.byte_ns;
-    board = shape.board && size > 1;
+    a1 = machine.near.message_ns() + (n >= kAskBytes ? machine.near_ask_ns : 0);
+    b1 = machine.near.byte_ns;
+    board = shape.board && size > 1 && nodes == 1;
     l = machine.near.latency_ns, u = machine.near.overhead_ns / 2;
     // Chunks: a part for each rank is at least an element; longer vectors make long schedules.
-    chunks = board && n > 0 && n <= 256 << 20 && size <= 64 &&
-             shape.element * static_cast<size_t>(size) <= kPieceBytes;
-    g = b, x = machine.reduce_ns;
-    T = chunks ? static_cast<double>(chunk_pieces(shape).count) : 1;
+    bool fits = shape.board && n > 0 && n <= 256 << 20 && size <= 64 &&
+                shape.element * static_cast<size_t>(size) <= kPieceBytes;
+    chunks = board && fits, shared = levels && fits;
+    g = machine.near.byte_ns, x = machine.reduce_ns;
+    T = fits ? static_cast<double>(chunk_pieces(shape).count) : 1;
     // What is moved comes from all of the vector; what is worked on, from its segments.
     overlaps = machine.overlaps;
     b = with_distance(b, machine.byte_far, n);
@@ -147,6 +150,10 @@ Facts::Facts(const Shape& shape, const Machine& machine, const Options& options)
     w = overlaps ? 1 : 1 + 0.5 * distance_from_cache(n);  // bandwidth both ways, 2 MiB: 1.3 to 1.5
     if (n / S >= kAskBytes) a += machine.ask_ns, o += machine.ask_ns;
     else if (machine.byte_eager_ns > 0) b = machine.byte_eager_ns;
+
+    double out = std::max(g, c);
+    chunk_reduce = 2 * (l + (q + 1) * T * u) + n * c + (q - 1) / q * n * (x + g + out);
+    chunk_bcast = l + (T + 2) * u + n / T * c + n * out;
 
     // Each step moves S pieces; a piece goes on when it has been added to.
     auto both = [&](double x, double y) { return overlaps ? std::max(x, y) : x + y; };

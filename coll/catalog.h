@@ -19,12 +19,17 @@ struct Facts {
     double f;  // more per byte that its sender has just made or received
     double w;  // times longer per byte while all ranks move data through the same memory
     double h, q, lgh, lgq;
-    double l, u;         // the board: until a post is seen, and what a post or a look takes
-    double T;            // pieces of what goes through chunks, see chunk_pieces()
-    double g, x;         // per byte of another's chunk, and per byte that is reduced in the caches
+    double l, u;  // the board: until a post is seen, and what a post or a look takes
+    double T;     // pieces of what goes through chunks, see chunk_pieces()
+    double g, x;  // per byte of another's chunk, and per byte that is reduced in the caches
+    // One node's part in a reduction through chunks, and in a bcast.
+    double chunk_reduce, chunk_bcast;
     double ring_reduce;  // a ring's reduce-scatter with segments
     int root;
-    bool commutative, irregular, in_place, even, levels, board, chunks;
+    bool commutative, irregular, in_place, even, levels;
+    // All ranks share a board; what is moved can go through chunks of it; the same of each node's ranks,
+    // of several nodes.
+    bool board, chunks, shared;
     bool overlaps;  // a transfer and a computation, see both() in catalog.cc
 };
 

@@ -63,6 +63,7 @@ struct Machine {
     double reduce_ns = 0.08;  // per byte of result
     // As in Links, for near links; the far ones as multiples of the costs in the cache.
     double ask_ns = 0, fresh_ns = 0, byte_eager_ns = 0;
+    double near_ask_ns = 0;  // of a near link beside far ones
     double byte_far = 1, copy_far = 1, reduce_far = 1;
     // Bytes move while a core computes. Within a machine a core moves them.
     bool overlaps = true;
@@ -78,6 +79,7 @@ struct Machine {
         machine.far = several_nodes ? links.net : machine.near;
         machine.copy_ns = links.copy_ns * share, machine.reduce_ns = links.reduce_ns * share;
         machine.overlaps = several_nodes;
+        machine.near_ask_ns = links.ask_ns * share;
         if (several_nodes || !shared_memory) return machine;
         // Who asks waits for the other's turn, and for its own again, with the answer and the end.
         machine.ask_ns = links.ask_ns * share + (share > 1 ? 4 * links.switch_ns : 0);

@@ -2,6 +2,7 @@
 #include "coll/run.h"
 
 #include <cstring>
+#include <utility>
 
 namespace pomona::coll {
 
@@ -45,7 +46,7 @@ void Runner::start(Carrier& carrier, const Binding& binding, Completion& done) {
     for (size_t id = 0; id < steps.size(); ++id) open_[id] = steps[id].dependencies;
     ready_head_ = ready_tail_ = 0;
     for (StepId root : schedule_->roots()) ready_[ready_tail_++] = root;
-    failed_ = cancelled_ = spreading_ = false;
+    failed_ = cancelled_ = spreading_ = off_board_ = false;
     running_ = true;
     drain();
 }
@@ -56,6 +57,24 @@ void Runner::fail(const Error& error) {
     failed_ = true;
     spreading_ = false;
     if (!draining_) drain();
+}
+
+void Runner::fail_and_tell(const Error& error) {
+    if (!running_ || cancelled_ || off_board_) return;
+    if (!failed_) error_ = error;
+    failed_ = spreading_ = true;
+    leave_board();
+    if (!draining_) drain();
+}
+
+// Nobody shows, sees or waits for room any more.
+void Runner::leave_board() {
+    off_board_ = true;
+    bool outer = std::exchange(draining_, true);  // the completions do not end the execution
+    auto steps = schedule_->steps();
+    for (StepId id = 0; id < steps.size(); ++id)
+        if (of_board(steps[id].kind) && states_[id].active) carrier_->cancel(states_[id]);
+    draining_ = outer;
 }
 
 void Runner::on_completion(Completion* self, const Error* error) {
@@ -74,11 +93,14 @@ void Runner::complete(StepId id, const Error* error) {
 
 // A step has failed. A device's reduction is made up for here while both operands are whole. Data
 // that is lost, here or at another rank, leaves the messages in order, as does a message of another
-// length (a member that gave another count): see spread(). After any other error messages may never
-// come, nor more chunks of a vector of another length.
+// length (a member that gave another count): see spread(). Chunks of a vector of another length do not
+// all come, nor those of one that finds no memory: they are left. After any other error messages may
+// never come either.
 void Runner::note(const Step& step, const Error& error) {
-    bool lost =
-        error.code == Code::data_lost || (error.code == Code::truncated && !of_chunks(step.kind));
+    if (off_board_ && of_board(step.kind)) return;  // withdrawn
+    bool leaves = of_chunks(step.kind) &&
+                  (error.code == Code::truncated || error.code == Code::out_of_memory);
+    bool lost = error.code == Code::data_lost || error.code == Code::truncated || leaves;
     if (lost && step.kind == StepKind::reduce && !failed_) {
         const std::byte* target = address(step.target, step.target_offset);
         if (target != address(step.source, step.source_offset) &&
@@ -88,6 +110,7 @@ void Runner::note(const Step& step, const Error& error) {
     if (!failed_) error_ = error;
     spreading_ = lost && (spreading_ || !failed_);
     failed_ = true;
+    if (spreading_ && leaves) leave_board();
 }
 
 // Its successors have one dependency less.
@@ -207,8 +230,9 @@ void Runner::spread() {
     while (ready_head_ != ready_tail_ && spreading_) {
         StepId id = ready_[ready_head_++];
         const Step& step = schedule_->steps()[id];
-        bool over = step.kind == StepKind::copy || step.kind == StepKind::reduce;
-        if (step.kind == StepKind::send || step.kind == StepKind::post) {
+        bool over = step.kind == StepKind::copy || step.kind == StepKind::reduce ||
+                    (off_board_ && of_board(step.kind));
+        if (!over && (step.kind == StepKind::send || step.kind == StepKind::post)) {
             State& state = states_[id];
             state.active = true, ++active_;
             if (step.kind == StepKind::send) carrier_->send(step.peer, step.slot, {}, state);

@@ -44,6 +44,9 @@ public:
     bool running() const { return running_; }
     // Ends the execution early with this error: starts no more steps and withdraws those under way.
     void fail(const Error& error);
+    // The same where others have failed with whom this rank shares memory: it waits for nothing there any
+    // more, and tells by its messages those that wait for them.
+    void fail_and_tell(const Error& error);
 
 private:
     struct State : Completion {
@@ -61,6 +64,7 @@ private:
     bool hand_over(const Step& step, State& state);
     void run_local(const Step& step);
     void spread();
+    void leave_board();
     void cancel_all();
     std::byte* address(Buffer buffer, size_t offset) const {
         if (__builtin_expect(buffer == Buffer::chunks, 0))
@@ -83,6 +87,7 @@ private:
     uint32_t active_ = 0;
     bool running_ = false, draining_ = false, failed_ = false, cancelled_ = false;
     bool spreading_ = false;  // failed, and its messages go on to tell the others
+    bool off_board_ = false;  // spreading, by messages alone
     bool models_time_ = false, symbolic_ = false;
     Error error_;
 };

@@ -55,7 +55,7 @@ struct Shape {
     // MPI_IN_PLACE here. Input and result are then the same memory: bind both (at the root of a
     // gather: the result; at the root of a scatter: the input).
     bool in_place = false;
-    bool board = false;      // all ranks share memory, and the carriers have boards
+    bool board = false;      // the ranks of a node share memory, and the carriers have boards
     bool irregular = false;  // a v-form: equal on all ranks, whether or not a rank knows the blocks
     std::span<const Block> input_blocks{};
     std::span<const Block> result_blocks{};

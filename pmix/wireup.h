@@ -31,7 +31,7 @@ struct Job {
     int local_size = 1;
     std::string id;                // unique name of the job (PMIx: the namespace)
     std::string tag;               // at most 12 letters and digits made from id: for names
-                                   // of shared memory, /pomona-<tag>-<local rank>
+                                   // of shared memory, /pomona-<tag>-<rank>
     std::vector<int> node_of;      // node number of each rank; size entries
     std::vector<int> local_ranks;  // ranks on this node, ascending
     std::string host;              // this node's name; need not resolve

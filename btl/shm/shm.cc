@@ -95,8 +95,8 @@ size_t ring_stride(uint64_t slot_count, uint64_t data_size) {
     return (RingMemory::size(slot_count, data_size) + 4095) & ~size_t{4095};
 }
 
-std::string segment_name(const std::string& tag, int index) {
-    return "/pomona-" + tag + "-" + std::to_string(index);
+std::string segment_name(const std::string& tag, int rank) {
+    return "/pomona-" + tag + "-" + std::to_string(rank);
 }
 
 class ShmTransport final : public Transport, private BoardSpace {
@@ -280,7 +280,8 @@ ShmEndpoint::ShmEndpoint(ShmTransport& transport, int index, const Params& param
 }
 
 bool ShmEndpoint::attach() {
-    auto opened = Segment::open(segment_name(transport_.options_.job_tag, index_));
+    auto opened =
+        Segment::open(segment_name(transport_.options_.job_tag, transport_.options_.ranks[index_]));
     if (!opened.ok()) {
         if (opened.error().code != Code::not_found && !died) {
             died = true;
@@ -386,8 +387,8 @@ Result<std::unique_ptr<Transport>> make_shm_transport(const Params& params, Coun
         return Error{Code::unsupported, "More than 256 ranks on one machine"};
     size_t size = segment_size(options.ranks.size(),
                                ring_stride(params.shm_ring_slots, params.shm_ring_bytes));
-    Segment segment =
-        TRY(Segment::create(segment_name(options.job_tag, options.index), size, options.directory));
+    Segment segment = TRY(Segment::create(
+        segment_name(options.job_tag, options.ranks[options.index]), size, options.directory));
     return std::unique_ptr<Transport>(
         new ShmTransport(params, counters, std::move(options), std::move(segment)));
 }

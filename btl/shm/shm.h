@@ -12,7 +12,7 @@ namespace pomona {
 class Sleeper;
 
 struct ShmOptions {
-    std::string job_tag;         // part of every segment's name: "/pomona-<tag>-<local index>"
+    std::string job_tag;         // part of every segment's name: "/pomona-<tag>-<rank>"
     std::string directory;       // where the doorbells stand: "<directory>/bell-<rank>"
     int index = 0;               // own place among the local ranks
     std::vector<int> ranks;      // job ranks of the local ranks, by index

@@ -23,6 +23,9 @@ struct Pieces {
     size_t bytes, count;
 };
 Pieces chunk_pieces(const Shape& shape);
+// Parts of these (chunks.cc), for a team whose ranks share memory.
+void reduce_pieces(Builder& s, const Shape& shape, Pieces pieces, bool wanted);
+void bcast_pieces(Builder& s, const Shape& shape, Pieces pieces, int first);
 
 // ---- arithmetic
 inline int mod(int a, int p) { return ((a % p) + p) % p; }

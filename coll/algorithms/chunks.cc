@@ -29,10 +29,13 @@ void add_up_into(Builder& s, const std::vector<Region>& parts, Region target) {
     }
 }
 
-// The reductions of whole vectors: piece i stands in chunk 2i, the sum of a rank's slice in 2i + 1.
-void reduce_pieces(Builder& s, const Shape& shape, bool wanted) {
+}  // namespace
+
+// The vectors of `team` are reduced: piece i stands in chunk 2i, the sum of a rank's slice in 2i + 1. Those
+// for whom they are `wanted` take the sums into result(). Shape and pieces: of the team.
+void reduce_pieces(Builder& s, const Shape& shape, Pieces pieces, bool wanted) {
     size_t n = shape.bytes();
-    Pieces pieces = chunk_pieces(shape);
+    if (shape.size == 1) return void(s.copy(s.input(0, n), s.result(0, n)));
     s.set_chunk_lanes(2);
     for (size_t i = 0; i < pieces.count; ++i) {
         Block whole = piece_of({0, n}, pieces.bytes, i);
@@ -75,7 +78,26 @@ void reduce_pieces(Builder& s, const Shape& shape, bool wanted) {
     }
 }
 
-}  // namespace
+// The root of `team` shows result() in chunks from `first` on, the others take it.
+void bcast_pieces(Builder& s, const Shape& shape, Pieces pieces, int first) {
+    size_t n = shape.bytes();
+    if (shape.size == 1) return;
+    s.set_chunk_lanes(1);
+    for (size_t i = 0; i < pieces.count; ++i) {
+        Region data = result(s, piece_of({0, n}, pieces.bytes, i));
+        int index = first + static_cast<int>(i);
+        Region chunk = s.chunk(shape.root, index, data.length);
+        if (shape.rank == shape.root) {
+            s.room(index, data.length, n);
+            s.copy(data, chunk);
+            s.show(index, data.length, n);
+        } else {
+            s.see(shape.root, index, data.length, n);
+            s.copy(chunk, data);
+        }
+        s.pass(index);
+    }
+}
 
 Pieces chunk_pieces(const Shape& shape) {
     bool sums = shape.collective == Collective::allreduce || shape.collective == Collective::reduce;
@@ -99,40 +121,25 @@ Pieces chunk_pieces(const Shape& shape) {
 }
 
 // Idea: the root shows piece by piece, the others take each.
-// Source: as above.     Cost: l + (T+1) u + n/T c + n max(g, c)     Limits: ranks that share a board
+// Source: as above.     Cost: l + (T+2) u + n/T c + n max(g, c)     Limits: ranks that share a board
 void bcast_chunks(Builder& s, const Shape& shape, const Options&) {
-    size_t n = shape.bytes();
-    Pieces pieces = chunk_pieces(shape);
-    for (size_t i = 0; i < pieces.count; ++i) {
-        Region data = result(s, piece_of({0, n}, pieces.bytes, i));
-        int index = static_cast<int>(i);
-        Region chunk = s.chunk(shape.root, index, data.length);
-        if (shape.rank == shape.root) {
-            s.room(index, data.length, n);
-            s.copy(data, chunk);
-            s.show(index, data.length, n);
-        } else {
-            s.see(shape.root, index, data.length, n);
-            s.copy(chunk, data);
-        }
-        s.pass(index);
-    }
+    bcast_pieces(s, shape, chunk_pieces(shape), 0);
 }
 
 // Idea: each rank adds up a slice of every piece; the root takes the sums.
-// Source: as above.     Cost: 2 (l + p T u) + n c + (p-1)/p n (x + g + max(g, c))     Limits: as above
+// Source: as above.     Cost: 2 (l + (p+1) T u) + n c + (p-1)/p n (x + g + max(g, c))     Limits: as above
 void reduce_chunks(Builder& s, const Shape& shape, const Options&) {
-    reduce_pieces(s, shape, shape.rank == shape.root);
+    reduce_pieces(s, shape, chunk_pieces(shape), shape.rank == shape.root);
 }
 
 // Idea: each rank adds up a slice of every piece; all take the sums.
-// Source: as above.     Cost: 2 (l + p T u) + n c + (p-1)/p n (x + g + max(g, c))     Limits: as above
+// Source: as above.     Cost: 2 (l + (p+1) T u) + n c + (p-1)/p n (x + g + max(g, c))     Limits: as above
 void allreduce_chunks(Builder& s, const Shape& shape, const Options&) {
-    reduce_pieces(s, shape, true);
+    reduce_pieces(s, shape, chunk_pieces(shape), true);
 }
 
 // Idea: everyone shows pieces of all blocks and adds up those of its own block.
-// Source: as above.     Cost: l + p T u + (p-1) m (c + r + g)     Limits: as above
+// Source: as above.     Cost: l + (p+1) T u + (p-1) m (c + r + g)     Limits: as above
 void reduce_scatter_chunks(Builder& s, const Shape& shape, const Options&) {
     auto blocks = input_blocks(shape);
     size_t n = blocks.back().offset + blocks.back().length;
@@ -170,7 +177,7 @@ void reduce_scatter_chunks(Builder& s, const Shape& shape, const Options&) {
 }
 
 // Idea: everyone shows its block piece by piece and takes the others' pieces.
-// Source: as above.     Cost: l + p T u + 2 m c + (p-1) m max(g, c)     Limits: as above
+// Source: as above.     Cost: l + (p+1) T u + 2 m c + (p-1) m max(g, c)     Limits: as above
 void allgather_chunks(Builder& s, const Shape& shape, const Options&) {
     auto blocks = result_blocks(shape);
     size_t n = 0;
@@ -201,7 +208,7 @@ void allgather_chunks(Builder& s, const Shape& shape, const Options&) {
 }
 
 // Idea: everyone shows pieces of all its blocks and takes those for itself.
-// Source: as above.     Cost: l + p T u + n c + (p-1) m max(g, c)     Limits: as above
+// Source: as above.     Cost: l + (p+1) T u + n c + (p-1) m max(g, c)     Limits: as above
 void alltoall_chunks(Builder& s, const Shape& shape, const Options&) {
     size_t n = shape.bytes() * static_cast<size_t>(shape.size);
     Pieces pieces = chunk_pieces(shape);

@@ -49,6 +49,25 @@ void in_team(Builder& s, const std::vector<int>& team, BuildFunction build, cons
     s.set_team(std::move(outer));
 }
 
+void allreduce_shared(Builder& s, const Shape& shape, BuildFunction across,
+                      const Options& options) {
+    Levels levels(shape);
+    Shape node = part_of(shape, levels.members, levels.leader);
+    Pieces pieces = chunk_pieces(shape);
+    auto outer = s.set_team(levels.members);
+    reduce_pieces(s, node, pieces, shape.rank == levels.leader);
+    s.set_team(std::move(outer));
+    if (shape.rank == levels.leader) {
+        s.alias_input(s.result(0, shape.bytes()));
+        Shape wide = part_of(shape, levels.leaders, levels.leaders[0]);
+        wide.in_place = true;
+        in_team(s, levels.leaders, across, wide, options);
+    }
+    outer = s.set_team(levels.members);
+    bcast_pieces(s, node, pieces, static_cast<int>(2 * pieces.count));
+    s.set_team(std::move(outer));
+}
+
 void allreduce_levels(Builder& s, const Shape& shape, BuildFunction across,
                       const Options& options) {
     Levels levels(shape);
@@ -79,6 +98,21 @@ void allreduce_hierarchical_halving(Builder& s, const Shape& shape, const Option
     allreduce_levels(s, shape, allreduce_rabenseifner, options);
 }
 
+// Idea: allreduce_hierarchical with the node's part through chunks of shared memory.
+// Source: as above.     Cost: 3 l + ((2 q + 3) T + 2) u + n (2 c + max(g, c)) + (q-1)/q n (x + g + max(g, c))
+//                             + lg h (a + n (b + r))
+// Limits: as above, ranks of a node share a board
+void allreduce_hierarchical_chunks(Builder& s, const Shape& shape, const Options& options) {
+    allreduce_shared(s, shape, allreduce_recursive_doubling, options);
+}
+
+// Idea: the same with Rabenseifner's algorithm among the leaders.
+// Source: as above.     Cost: as above, with 2 lg h a + (1-1/h) n (2 b + r) among the leaders
+// Limits: as above
+void allreduce_hierarchical_chunks_halving(Builder& s, const Shape& shape, const Options& options) {
+    allreduce_shared(s, shape, allreduce_rabenseifner, options);
+}
+
 // Idea: the root sends to the leaders, each leader within its node.
 // Source: as above.     Cost: lg h (a + n b) + lg q (a1 + n b1)     Limits: several nodes
 void bcast_hierarchical(Builder& s, const Shape& shape, const Options& options) {
@@ -88,6 +122,19 @@ void bcast_hierarchical(Builder& s, const Shape& shape, const Options& options) 
                 options);
     in_team(s, levels.members, bcast_binomial, part_of(shape, levels.members, levels.leader),
             options);
+}
+
+// Idea: the same with the node's part through chunks of shared memory.
+// Source: as above.     Cost: lg h (a + n b) + l + (T+2) u + n/T c + n max(g, c)
+// Limits: several nodes, ranks of a node share a board
+void bcast_hierarchical_chunks(Builder& s, const Shape& shape, const Options& options) {
+    Levels levels(shape);
+    if (shape.rank == levels.leader)
+        in_team(s, levels.leaders, bcast_binomial, part_of(shape, levels.leaders, shape.root),
+                options);
+    auto outer = s.set_team(levels.members);
+    bcast_pieces(s, part_of(shape, levels.members, levels.leader), chunk_pieces(shape), 0);
+    s.set_team(std::move(outer));
 }
 
 // Idea: reduce to the leaders, then among them to the root.
@@ -100,6 +147,24 @@ void reduce_hierarchical(Builder& s, const Shape& shape, const Options& options)
     if (shape.rank == levels.leader && shape.rank != shape.root)
         s.alias_result(total = s.scratch(shape.bytes()));
     in_team(s, levels.members, reduce_binomial, node, options);
+    if (shape.rank != levels.leader) return;
+    s.alias_input(s.result(0, shape.bytes()));
+    Shape wide = part_of(shape, levels.leaders, shape.root);
+    wide.in_place = true;
+    in_team(s, levels.leaders, reduce_binomial, wide, options);
+}
+
+// Idea: the same with the node's part through chunks of shared memory.
+// Source: as above.     Cost: 2 (l + (q+1) T u) + n c + (q-1)/q n (x + g + max(g, c)) + lg h (a + n (b + r))
+// Limits: as above, ranks of a node share a board
+void reduce_hierarchical_chunks(Builder& s, const Shape& shape, const Options& options) {
+    Levels levels(shape);
+    Shape node = part_of(shape, levels.members, levels.leader);
+    if (shape.rank == levels.leader && shape.rank != shape.root)
+        s.alias_result(s.scratch(shape.bytes()));
+    auto outer = s.set_team(levels.members);
+    reduce_pieces(s, node, chunk_pieces(shape), shape.rank == levels.leader);
+    s.set_team(std::move(outer));
     if (shape.rank != levels.leader) return;
     s.alias_input(s.result(0, shape.bytes()));
     Shape wide = part_of(shape, levels.leaders, shape.root);

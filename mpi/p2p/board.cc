@@ -56,6 +56,13 @@ void finish(coll::Completion& done, Seen seen, const Peer& peer) {
 
 // ---- strips
 
+std::vector<BoardStrip*> Board::strips_of(const std::vector<Member>& members) {
+    std::vector<BoardStrip*> strips;
+    for (const Member& member : members)
+        if (member.strip) strips.push_back(member.strip);
+    return strips;
+}
+
 bool Boards::Strip::free() const {
     return !taken && std::all_of(readers.begin(), readers.end(), [&](BoardStrip* reader) {
         return reader->context.load(std::memory_order_acquire) != context ||
@@ -85,6 +92,10 @@ std::unique_ptr<Board> Boards::open(uint64_t context, int rank, const std::vecto
     std::vector<Board::Member> found;
     bool fenced = true;
     for (int r = 0; r < static_cast<int>(members.size()); ++r) {
+        if (strips[r] < 0) {
+            found.push_back({nullptr, members[r], nullptr});
+            continue;
+        }
         int job_rank = members[r]->rank;
         BoardStrip* theirs = r == rank ? space_->own() : space_->of(job_rank);
         if (!theirs) return nullptr;
@@ -100,7 +111,7 @@ std::unique_ptr<Board> Boards::open(uint64_t context, int rank, const std::vecto
 Board::Board(Boards& boards, uint64_t context, int rank, int own, std::vector<Member> members,
              bool fenced)
     : boards_(boards), context_(context), rank_(rank), own_(own), members_(std::move(members)),
-      strip_(members_[rank].strip), fenced_(fenced) {
+      strips_(strips_of(members_)), strip_(members_[rank].strip), fenced_(fenced) {
     boards.open_.push_back(this);
 }
 
@@ -109,8 +120,8 @@ Board::~Board() {
     if (!boards_.available()) return;  // the memory is gone
     Boards::Strip& own = boards_.strips_[own_];
     own = {.taken = false, .context = context_, .next = next_, .readers = {}};
-    for (int r = 0; r < static_cast<int>(members_.size()); ++r)
-        if (r != rank_) own.readers.push_back(members_[r].strip);
+    for (BoardStrip* strip : strips_)
+        if (strip != strip_) own.readers.push_back(strip);
     strip_->context.store(0, std::memory_order_release);
 }
 
@@ -157,8 +168,8 @@ void Board::end(uint64_t number, bool failed) {
 bool Board::all_done(uint64_t position) {
     if (__builtin_expect(position <= room_, 1)) return true;
     uint64_t least = ~uint64_t{0};
-    for (const Member& member : members_)
-        least = std::min(least, member.strip->done.load(std::memory_order_acquire));
+    for (BoardStrip* strip : strips_)
+        least = std::min(least, strip->done.load(std::memory_order_acquire));
     room_ = least;
     return position <= room_;
 }
@@ -358,6 +369,7 @@ void Boards::fail_gone() {
 
 bool Board::dissents(const Begun& begun, Error& why) const {
     for (const Member& member : members_) {
+        if (!member.strip) continue;
         auto& way = member.strip->ways[begun.number % kBoardCells];
         if (way.number.load(std::memory_order_acquire) != begun.number + 1) continue;
         uint64_t theirs = way.way.load(std::memory_order_acquire);
@@ -375,7 +387,8 @@ Boards::Mistake Boards::find_mistake() {
             if (!board->dissents(begun, why)) continue;
             // Once more later: what the others send in this operation shall be here then.
             if (std::exchange(begun.suspected, true))
-                return {begun.runner, board->context_, begun.number, why};
+                return {begun.runner, board->context_, begun.number, why,
+                        begun.way > Board::kFailed.way};
         }
     return {};
 }

@@ -1,4 +1,5 @@
-// mpi/p2p/board.h: the boards of communicators whose ranks share memory, for their collectives.
+// mpi/p2p/board.h: the boards of communicators, for collectives of ranks that share memory: all of a
+// communicator's, or those of each node.
 // Idea: post and look are two stores and two loads (btl/board.h), without matching and requests; so are
 // showing a chunk and seeing one, with the data copied or reduced where it lies. What
 // cannot be done at once waits in one list that Engine::turn() goes through. All with the engine held.
@@ -25,8 +26,8 @@ public:
 
     // A strip of one's own for a communicator; -1: all are taken.
     int claim(uint64_t context);
-    // The board over the members' strips (`strips` by rank, as claimed by each); null when the memory of
-    // one cannot be reached.
+    // The board over the members' strips (`strips` by rank, as claimed by each; -1: of another node); null
+    // when the memory of one cannot be reached.
     std::unique_ptr<Board> open(uint64_t context, int rank, const std::vector<Peer*>& members,
                                 const std::vector<int>& strips);
     // Gives a strip back of which no board came.
@@ -48,6 +49,7 @@ public:
         coll::Runner* runner = nullptr;
         uint64_t context = 0, number = 0;
         Error why{};
+        bool tells = false;  // goes by chunks: Runner::fail_and_tell()
     };
     Mistake find_mistake();
 
@@ -127,12 +129,13 @@ public:
 private:
     friend class Boards;
     struct Member {
-        BoardStrip* strip;
+        BoardStrip* strip;  // null: of another node
         const Peer* peer;
-        const std::atomic<uint32_t>* armed;  // null: oneself
+        const std::atomic<uint32_t>* armed;  // null: oneself, or of another node
     };
     Board(Boards& boards, uint64_t context, int rank, int own, std::vector<Member> members,
           bool fenced);
+    static std::vector<BoardStrip*> strips_of(const std::vector<Member>& members);
     // Of the members' done positions; whether the least of them is at or above one.
     bool all_done(uint64_t position);
     bool has_room(uint64_t number);
@@ -147,9 +150,10 @@ private:
     Boards& boards_;
     const uint64_t context_;
     const int rank_;
-    const int own_;                      // index of the own strip
-    const std::vector<Member> members_;  // by rank
-    BoardStrip* const strip_;            // the own one
+    const int own_;                          // index of the own strip
+    const std::vector<Member> members_;      // by rank
+    const std::vector<BoardStrip*> strips_;  // of this node, the own one too
+    BoardStrip* const strip_;                // the own one
     const bool fenced_;  // all others make our plain stores visible before they sleep
     uint64_t room_ = 0;  // all are done with lower positions
     uint64_t next_ = 0;  // above the last number begun

@@ -159,7 +159,8 @@ void Engine::end_mistake() {
     while (Message* message = matching.find_kept(is_of_it))
         recv_step(*message->peer, mistake.context, message->header.source, message->header.tag, {},
                   nobody);
-    mistake.runner->fail(mistake.why);
+    if (mistake.tells) mistake.runner->fail_and_tell(mistake.why);
+    else mistake.runner->fail(mistake.why);
 }
 
 // Arms all transports and sleeps unless something came in between.

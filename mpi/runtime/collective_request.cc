@@ -32,12 +32,11 @@ void CollectiveRequest::prepare(CollectivePlan&& plan, bool persistent) {
     persistent_ = inactive_ = persistent;
     number_ = comm_->sequence++;
     // Persistent operations may start in any order, which posts may not.
-    Board* board =
-        persistent || plan_.own_schedule ? nullptr : collective_state(*comm_).board.get();
-    plan_.shape.board = board != nullptr;
-    schedule_ =
-        plan_.own_schedule ? plan_.own_schedule : collective_state(*comm_).schedule(plan_.shape);
-    board_ = board;
+    CollectiveState& state = collective_state(*comm_);
+    bool by_messages = persistent || plan_.own_schedule;
+    plan_.shape.board = state.has_boards && !by_messages;
+    schedule_ = plan_.own_schedule ? plan_.own_schedule : state.schedule(plan_.shape);
+    board_ = by_messages ? nullptr : state.board.get();
     carrier_.bind(*comm_, number_, persistent, board_, *schedule_);
     runner_.prepare(*schedule_);
     input_staging_.resize(plan_.input_staging);
@@ -91,9 +90,10 @@ void CollectiveRequest::prepare_repeated(CollectivePlan&& plan) {
     plan_ = std::move(plan);
     comm_ = plan_.comm;
     if (plan_.operation) set_operation();
-    board_ = collective_state(*comm_).board.get();
-    plan_.shape.board = board_ != nullptr;
-    schedule_ = collective_state(*comm_).schedule(plan_.shape);
+    CollectiveState& state = collective_state(*comm_);
+    board_ = state.board.get();
+    plan_.shape.board = state.has_boards;
+    schedule_ = state.schedule(plan_.shape);
     runner_.prepare(*schedule_);
     function = ended;
 }

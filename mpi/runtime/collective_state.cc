@@ -29,26 +29,40 @@ void CollectiveState::make_board() {
     Process& process = comm.process;
     auto size = static_cast<uint64_t>(comm.size());
     if (size < 2 || size > process.params.shm_board) return;
+    std::vector<int> sorted = nodes;
+    std::sort(sorted.begin(), sorted.end());
+    bool meet = std::adjacent_find(sorted.begin(), sorted.end()) != sorted.end();
+    if (!nodes.empty() && !meet) return;  // nobody shares a node
     uint64_t context = comm.collective_context();
+    // Of other nodes' members there is nothing to see, and a member alone on its node needs no board.
+    auto apart = [&](size_t r) {
+        return !nodes.empty() && nodes[r] != nodes[static_cast<size_t>(comm.rank())];
+    };
+    bool alone =
+        std::count(nodes.begin(), nodes.end(), nodes.empty() ? 0 : nodes[comm.rank()]) == 1;
     std::vector<int> strips(size);
     int own = -1;
-    {
+    if (!alone) {
         Engine::Hold hold(process.engine);
         own = process.engine.boards.claim(context);
     }
-    bool all = run_allgather(comm, &own, strips.data(), sizeof(int)) == MPI_SUCCESS &&
+    int told = alone ? 0 : own;
+    bool all = run_allgather(comm, &told, strips.data(), sizeof(int)) == MPI_SUCCESS &&
                *std::min_element(strips.begin(), strips.end()) >= 0;
     std::unique_ptr<Board> made;
-    if (all) {
+    if (all && !alone) {
+        for (size_t r = 0; r < size; ++r)
+            if (apart(r)) strips[r] = -1;
         Engine::Hold hold(process.engine);
         made = process.engine.boards.open(context, comm.rank(), comm.peers, strips);
     }
-    int good = made != nullptr;
+    int good = made != nullptr || (all && alone);
     std::vector<int> answers(size);
     bool agreed = run_allgather(comm, &good, answers.data(), sizeof(int)) == MPI_SUCCESS &&
                   *std::min_element(answers.begin(), answers.end()) == 1;
     Engine::Hold hold(process.engine);
     if (agreed) {
+        has_boards = true;
         board = std::move(made);
         // Those kept before go by messages at some ranks, and would be made anew at others.
         for (RepeatedCall& call : repeated) {

@@ -27,7 +27,9 @@ struct CollectiveState {
     std::vector<int> nodes;                // by rank; empty when all are on one
     std::vector<CollectiveRequest*> idle;  // newest last
     RepeatedCalls repeated;
-    std::unique_ptr<Board> board;  // null: small collectives go by messages
+    // All members that share a node with another have boards; else all collectives go by messages.
+    bool has_boards = false;
+    std::unique_ptr<Board> board;  // null without, and of a member that is alone on its node
 
 private:
     bool board_made_ = false;

@@ -168,7 +168,7 @@ static int cost(const CostOptions& options) {
         for (int rank = 0; rank < options.ranks; ++rank)
             nodes.push_back(rank / options.ranks_per_node);
     shape.nodes = nodes;
-    shape.board = options.machine == "shm" && nodes.empty() &&
+    shape.board = options.machine != "tcp" &&
                   static_cast<uint64_t>(options.ranks) <= current_params().shm_board;
     print(coll::explain(shape, machine, source));
     return 0;

@@ -4,9 +4,9 @@
 // - Every measurement warms up first, and the number of samples follows from a trial on rank 0.
 // - Ping-pong and windows: batches of at least 20 us, timed on rank 0, so that reading the clock
 //   (about 20 ns) does not show; a sample is a batch's mean. p50 and p99 are over batches.
-// - Collectives: barrier, clock, call, clock, on every rank; a sample is the maximum over ranks of
-//   one call's time, as the OSU benchmarks take it. --back-to-back leaves the barriers out and
-//   times batches of calls, as IMB does.
+// - Collectives: the ranks line up by messages, clock, call, clock, on every rank; a sample is the
+//   maximum over ranks of one call's time. --back-to-back leaves the line-up out and times batches
+//   of calls, as IMB does.
 // - Results are checked before and after the timed loop on poisoned buffers; the first wrong
 //   element ends the run with its rank, size and index.
 #pragma once
@@ -45,6 +45,7 @@ public:
 private:
     size_t trial(bool active, const std::function<void()>& round, double* us_each);
     std::vector<double> batch_times(bool active, const std::function<void()>& round);
+    void line_up() const;
     Summary slowest(std::vector<double> samples) const;
     Table& table_;
     std::vector<Row>& rows_;

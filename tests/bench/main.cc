@@ -104,7 +104,8 @@ std::optional<int> parse(int argc, char** argv, Invocation* out) {
         ->check(CLI::IsMember({"sum", "prod", "min", "max"}))
         ->capture_default_str();
     app.add_flag("--verify,!--no-verify", o.verify, "check every result (on unless --no-verify)");
-    app.add_flag("--back-to-back", o.back_to_back, "no barrier between a collective's calls");
+    app.add_flag("--back-to-back", o.back_to_back,
+                 "a collective's calls one after the other, ranks not lined up");
     app.add_option("--json", o.json, "write the results to this file");
     app.add_option("--plot", o.plot, "draw the results into this PNG file or folder");
     app.add_flag("-q,--quiet", o.quiet, "no progress bar");

@@ -5,6 +5,7 @@
  * boards were used where nothing forbids it.
  */
 #include "check.h"
+#include "counter.h"
 
 #include <unistd.h>
 
@@ -14,26 +15,6 @@ enum { kinds = sizeof counts / sizeof *counts };
 
 static void slow(int round) {
     if (round % (3 * check_size) == check_rank) usleep(300);
-}
-
-static MPI_T_pvar_session session;
-static MPI_T_pvar_handle handle;
-
-static void count_posts(void) {
-    int provided, index, count;
-    CHECK_OK(MPI_T_init_thread(MPI_THREAD_SINGLE, &provided));
-    CHECK_OK(MPI_T_pvar_get_index("board_posts", MPI_T_PVAR_CLASS_COUNTER, &index));
-    CHECK_OK(MPI_T_pvar_session_create(&session));
-    CHECK_OK(MPI_T_pvar_handle_alloc(session, index, NULL, &handle, &count));
-}
-
-static unsigned long long posts(void) {
-    unsigned long long value = 0;
-    CHECK_OK(MPI_T_pvar_read(session, handle, &value));
-    CHECK_OK(MPI_T_pvar_handle_free(session, &handle));
-    CHECK_OK(MPI_T_pvar_session_free(&session));
-    CHECK_OK(MPI_T_finalize());
-    return value;
 }
 
 /* Roots run ahead of the others, beyond the cells of a board; no call in between holds them back. */
@@ -159,16 +140,17 @@ static void lengths(void) {
 int main(int argc, char** argv) {
     unsigned long long posted;
     start(&argc, &argv);
-    count_posts();
+    counter_start("board_posts");
     ahead(MPI_COMM_WORLD); /* before and after there is a board */
     CHECK_OK(MPI_Barrier(MPI_COMM_WORLD));
     ahead(MPI_COMM_WORLD);
     every_kind(MPI_COMM_WORLD);
     under_way(MPI_COMM_WORLD);
     communicators();
-    posted = posts();
+    posted = counter_end();
     if (check_size > 1 && !getenv("POMONA_TRANSPORTS") && !getenv("POMONA_SHM_BOARD")) {
-        CHECK(posted > 1000);
+        int one = one_machine();
+        CHECK(posted > 1000 || !one);
         lengths();
     }
     return finish();

@@ -44,6 +44,8 @@ def parse_arguments():
     p.add_argument("--timeout-factor", type=float, default=1.0, help="multiply all timeouts")
     p.add_argument("--big", action="store_true", help="run programs that need much memory too")
     p.add_argument("--list", action="store_true", help="list the programs and stop")
+    p.add_argument("--through", default="", metavar="COMMAND",
+                   help="starts every rank's program, which follows it as arguments")
     p.add_argument("--env", action="append", default=[], metavar="NAME=VALUE")
     return p.parse_args()
 
@@ -163,7 +165,8 @@ def run_program(row, options, folder, environment):
     checks, notes, skips = 0, [], 0
     ranks_list = (options.ranks or row["ranks"]).split()
     for ranks in ranks_list:
-        command = shlex.split(options.mpirun) + ["-n", ranks, str(target)] + row["args"].split()
+        command = shlex.split(options.mpirun) + ["-n", ranks] + shlex.split(options.through)
+        command += [str(target)] + row["args"].split()
         code, text = run_command(command, float(row["timeout"]) * options.timeout_factor,
                                  environment)
         if code == SKIP_CODE or re.search(rf"^skip {re.escape(row['name'])}", text, re.M):

@@ -43,10 +43,11 @@ protected:
                     c.in_place = in_place, c.irregular = irregular;
                     c.options.segments = row.uses_segments ? random.between(1, 4) : 1;
                     c.options.radix = row.uses_radix ? random.between(1, 4) : 2;
-                    c.ranks_per_node = random.chance(0.5) || row.limits == std::string("levels")
-                                           ? random.between(2, 4)
-                                           : 0;
-                    if (std::string(row.limits).find("levels") != std::string::npos)
+                    c.ranks_per_node =
+                        random.chance(0.5) || std::string_view(row.name).starts_with("hierarchical")
+                            ? random.between(2, 4)
+                            : 0;
+                    if (std::string_view(row.name).starts_with("hierarchical"))
                         c.ranks_per_node = random.between(2, 4);
                     c.seed = random.next();
                     bool no_in_place = row.collective == Collective::bcast ||
@@ -123,7 +124,7 @@ TEST_P(EveryAlgorithm, float_sums_repeat_bitwise) {
         Case c;
         c.algorithm = &row;
         c.p = p, c.count = 101, c.op = TestOp::sum_f32, c.seed = random.next();
-        if (std::string(row.limits).find("levels") != std::string::npos) c.ranks_per_node = 2;
+        if (std::string_view(row.name).starts_with("hierarchical")) c.ranks_per_node = 2;
         if (!legal(c)) continue;
         std::vector<std::vector<std::byte>> calm, stormy;
         c.calm = true;
@@ -142,7 +143,7 @@ TEST_P(EveryAlgorithm, two_runs_are_one) {
     Case c;
     c.algorithm = GetParam();
     c.p = 12, c.count = 40, c.seed = base_seed();
-    if (std::string(c.algorithm->limits).find("levels") != std::string::npos) c.ranks_per_node = 3;
+    if (std::string_view(c.algorithm->name).starts_with("hierarchical")) c.ranks_per_node = 3;
     if (!legal(c)) c.p = 16;
     ASSERT_TRUE(legal(c)) << text_of(c);
     uint64_t first = 0, second = 0, other = 0;

@@ -73,8 +73,7 @@ protected:
         c.algorithm = GetParam();
         c.p = p, c.count = 33, c.seed = seed;
         c.root = static_cast<int>(seed % p);
-        c.ranks_per_node =
-            std::string(c.algorithm->limits).find("levels") != std::string::npos ? 3 : 0;
+        c.ranks_per_node = std::string_view(c.algorithm->name).starts_with("hierarchical") ? 3 : 0;
         c.options.segments = c.algorithm->uses_segments ? 2 : 1;
         property::Setup setup(c);
         legal_ = c.algorithm->legal(

@@ -62,10 +62,11 @@ struct ScheduleWorld::Chunks {
         int rank;
         int index;
         coll::Completion* done;
+        size_t bytes = 0;  // of room
     };
     ScheduleWorld* world = nullptr;
     int rank = 0;
-    std::vector<std::byte> memory;
+    std::unique_ptr<std::byte[]> memory;
     int shown[coll::kChunksAhead];  // the index that stands in each place; -1: none yet
     int used[coll::kChunksAhead];   // taken for writing
     bool lost[coll::kChunksAhead];
@@ -171,6 +172,7 @@ public:
         ScheduleWorld& w = world_;
         if (w.network_.dead(rank_)) return;
         if (w.options_.data && !target.empty()) std::memset(target.data(), 0xa5, target.size());
+        check(w.near(rank_, peer), rank_, peer);
         Post& post = w.carriers_[peer]->board;
         if (!post.made && w.network_.dead(peer)) return looking.function(&looking, &kGone);
         post.looks.push_back(
@@ -203,16 +205,17 @@ public:
     void room(int index, size_t bytes, coll::Completion& done) override {
         if (world_.network_.dead(rank_)) return;
         check(bytes <= coll::kPieceBytes, bytes);
-        chunks.rooms.push_back({rank_, index, &done});
+        chunks.rooms.push_back({rank_, index, &done, bytes});
         world_.grant_rooms();
         if (world_.someone_died()) world_.fail_chunk_waits();
     }
-    bool take_room(int index) {
+    bool take_room(int index, size_t bytes) {
         int place = index % coll::kChunksAhead;
         for (auto& carrier : world_.carriers_)
-            if (carrier->chunks.passed < chunks.used[place]) return false;
+            if (world_.near(rank_, carrier->rank_) && carrier->chunks.passed < chunks.used[place])
+                return false;
         chunks.used[place] = index;
-        if (world_.options_.data) std::memset(chunk(rank_, index), 0xa5, coll::kPieceBytes);
+        if (world_.options_.data) std::memset(chunk(rank_, index), 0xa5, bytes);
         return true;
     }
     void show(int index, size_t, bool lost) override {
@@ -222,7 +225,7 @@ public:
         chunks.lost[index % coll::kChunksAhead] = lost;
         double late = w.options_.faults.jitter_ns * w.world_.random().unit();
         w.world_.at(
-            w.network_.compute(rank_, near.overhead_ns / 2) + near.latency_ns + late,
+            w.network_.compute(rank_, near.overhead_ns) + near.latency_ns + late,
             [](void* context, uint64_t argument) {
                 auto& chunks = *static_cast<Chunks*>(context);
                 chunks.world->shown(chunks, static_cast<int>(argument & 0xfffff));
@@ -232,6 +235,7 @@ public:
     void see(int peer, int index, size_t, coll::Completion& done) override {
         ScheduleWorld& w = world_;
         if (w.network_.dead(rank_)) return;
+        check(w.near(rank_, peer), rank_, peer);
         Chunks& theirs = w.carriers_[peer]->chunks;
         Chunks::Seer seer{rank_, index, &done};
         if (theirs.shown[index % coll::kChunksAhead] == index) take(theirs, seer);
@@ -255,7 +259,7 @@ public:
         world_.grant_rooms();
     }
     std::byte* chunk(int rank, int index) override {
-        return world_.carriers_[rank]->chunks.memory.data() +
+        return world_.carriers_[rank]->chunks.memory.get() +
                static_cast<size_t>(index % coll::kChunksAhead) * coll::kPieceBytes;
     }
 
@@ -396,8 +400,8 @@ const std::vector<Outcome>& ScheduleWorld::run(const std::vector<coll::Schedule>
             carrier.chunks.shown[place] = carrier.chunks.used[place] = -1;
             carrier.chunks.lost[place] = false;
         }
-        if (options_.data && schedules[r].chunk_count())
-            carrier.chunks.memory.resize(coll::kChunksAhead * coll::kPieceBytes);
+        if (options_.data && schedules[r].chunk_count() && !carrier.chunks.memory)
+            carrier.chunks.memory.reset(new std::byte[coll::kChunksAhead * coll::kPieceBytes]);
         carrier.binding = bindings[r];
         carrier.binding.symbolic = !options_.data;
         if (!options_.data)  // never followed
@@ -499,7 +503,7 @@ void ScheduleWorld::grant_rooms() {
     for (auto& carrier : carriers_)
         for (size_t i = 0; i < carrier->chunks.rooms.size();) {
             Chunks::Seer wait = carrier->chunks.rooms[i];
-            if (network_.dead(wait.rank) || !carrier->take_room(wait.index)) {
+            if (network_.dead(wait.rank) || !carrier->take_room(wait.index, wait.bytes)) {
                 ++i;
                 continue;
             }

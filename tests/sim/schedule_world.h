@@ -64,6 +64,10 @@ private:
     void shown(Chunks& chunks, int index);
     void grant_rooms();
     bool someone_died() const;
+    // Ranks of one node, who share memory.
+    bool near(int a, int b) const {
+        return options_.nodes.empty() || options_.nodes[a] == options_.nodes[b];
+    }
     void fail_chunk_waits();
     void rank_done(int rank, const Error* error);
     void die();

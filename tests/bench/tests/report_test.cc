@@ -28,7 +28,7 @@ TEST(Json, HoldsEveryMeasuredField) {
     EXPECT_EQ(json["schema"], 1);
     EXPECT_EQ(json["library"], "Test \"MPI\" 1\n");
     EXPECT_EQ(json["ranks"], 2);
-    EXPECT_EQ(json["loop"], "barrier");
+    EXPECT_EQ(json["loop"], "lined up");
     EXPECT_GT(json["machine"]["cores"], 0);
     ASSERT_EQ(json["rows"].size(), 2u);
     const auto& first = json["rows"][0];
