@@ -23,8 +23,8 @@ double max(double x, double y) { return x > y ? x : y; }
 
 #define FACTS                                                                                      \
     [[maybe_unused]] const auto& [p, lg, rest, down, lgdown, lgless, n, m, S, k, depth, batches,   \
-                                  a, o, b, a1, b1, c, r, f, w, h, q, lgh, lgq, l, u, T, g, x,      \
-                                  chunk_reduce, chunk_bcast, ring_reduce, root, commutative,       \
+                                  a, o, b, a1, b1, c, r, f, w, h, q, lgh, lgq, l, u, T, t, y, g,   \
+                                  x, chunk_reduce, chunk_bcast, ring_reduce, root, commutative,    \
                                   irregular, in_place, even, levels, board, chunks, shared,        \
                                   overlaps] = facts;                                               \
     /* Not the bindings: clang 14 does not let a lambda capture them. */                           \
@@ -139,6 +139,7 @@ Facts::Facts(const Shape& shape, const Machine& machine, const Options& options)
     bool fits = shape.board && n > 0 && n <= 256 << 20 && size <= 64 &&
                 shape.element * static_cast<size_t>(size) <= kPieceBytes;
     chunks = board && fits, shared = levels && fits;
+    y = kSeeOverheads * machine.near.overhead_ns;
     g = machine.near.byte_ns, x = machine.reduce_ns;
     T = fits ? static_cast<double>(chunk_pieces(shape).count) : 1;
     // What is moved comes from all of the vector; what is worked on, from its segments.
@@ -147,13 +148,15 @@ Facts::Facts(const Shape& shape, const Machine& machine, const Options& options)
     c = with_distance(machine.copy_ns, machine.copy_far, n / S);
     r = with_distance(machine.reduce_ns, machine.reduce_far, n / S);
     f = machine.fresh_ns * (1 - distance_from_cache(n));
-    w = overlaps ? 1 : 1 + 0.5 * distance_from_cache(n);  // bandwidth both ways, 2 MiB: 1.3 to 1.5
-    if (n / S >= kAskBytes) a += machine.ask_ns, o += machine.ask_ns;
+    w = overlaps ? 1 : 2 - 0.5 * distance_from_cache(n);  // one copy by each core at once, 2 ranks
+    if (n / S >= kAskBytes) a += machine.ask_ns, o += machine.ask_ns, b *= machine.ask_times;
     else if (machine.byte_eager_ns > 0) b = machine.byte_eager_ns;
 
+    double alone = std::min(T, kPiecesAlone);
+    t = alone * y + (T - alone) * kSeeOverlapped * machine.near.overhead_ns;
     double out = std::max(g, c);
-    chunk_reduce = 2 * (l + (q + 1) * T * u) + n * c + (q - 1) / q * n * (x + g + out);
-    chunk_bcast = l + (T + 2) * u + n / T * c + n * out;
+    chunk_reduce = 2 * (l + (q + 1) * t) + n * c + (q - 1) / q * n * (x + g + out);
+    chunk_bcast = l + t + 2 * y + n / T * c + n * (out + f / 2);
 
     // Each step moves S pieces; a piece goes on when it has been added to.
     auto both = [&](double x, double y) { return overlaps ? std::max(x, y) : x + y; };

@@ -21,6 +21,8 @@ struct Facts {
     double h, q, lgh, lgq;
     double l, u;  // the board: until a post is seen, and what a post or a look takes
     double T;     // pieces of what goes through chunks, see chunk_pieces()
+    double t;     // to see all of them, where several are under way
+    double y;     // to see a chunk; to show one takes twice that
     double g, x;  // per byte of another's chunk, and per byte that is reduced in the caches
     // One node's part in a reduction through chunks, and in a bcast.
     double chunk_reduce, chunk_bcast;

@@ -47,6 +47,13 @@ struct Links {
 // About where messages begin to ask first: transports have limits of their own.
 inline constexpr double kAskBytes = 16 << 10;
 
+// Of steps of chunks, in overheads of a message: fitted to allreduce, reduce_scatter and bcast of 16 KiB
+// with 2 ranks, where the model was last compared with times (docs/bench/choices.json).
+inline constexpr double kSeeOverheads = 4;
+// Later pieces' hand-overs happen while others are worked on.
+inline constexpr double kPiecesAlone = 4;
+inline constexpr double kSeeOverlapped = 1;
+
 // How far from the caches so many bytes are: 0 in them, 1 in memory, in between by the logarithm.
 double distance_from_cache(double bytes);
 
@@ -64,6 +71,7 @@ struct Machine {
     // As in Links, for near links; the far ones as multiples of the costs in the cache.
     double ask_ns = 0, fresh_ns = 0, byte_eager_ns = 0;
     double near_ask_ns = 0;  // of a near link beside far ones
+    double ask_times = 1;    // longer per byte, above kAskBytes
     double byte_far = 1, copy_far = 1, reduce_far = 1;
     // Bytes move while a core computes. Within a machine a core moves them.
     bool overlaps = true;
@@ -79,10 +87,13 @@ struct Machine {
         machine.far = several_nodes ? links.net : machine.near;
         machine.copy_ns = links.copy_ns * share, machine.reduce_ns = links.reduce_ns * share;
         machine.overlaps = several_nodes;
-        machine.near_ask_ns = links.ask_ns * share;
+        // Measured between ranks that wait for each other; here each has work of its own meanwhile.
+        machine.near_ask_ns = 1.75 * links.ask_ns * share;
         if (several_nodes || !shared_memory) return machine;
         // Who asks waits for the other's turn, and for its own again, with the answer and the end.
-        machine.ask_ns = links.ask_ns * share + (share > 1 ? 4 * links.switch_ns : 0);
+        machine.ask_ns = machine.near_ask_ns + (share > 1 ? 4 * links.switch_ns : 0);
+        // Whoever waits polls in between, and takes turns from those who copy.
+        if (share > 1) machine.ask_times = 1.75;
         machine.fresh_ns = links.fresh_ns * share;
         machine.byte_eager_ns = links.byte_eager_ns * share;
         machine.byte_far = times(links.byte_far_ns, links.shm.byte_ns);

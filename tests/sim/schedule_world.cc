@@ -225,7 +225,7 @@ public:
         chunks.lost[index % coll::kChunksAhead] = lost;
         double late = w.options_.faults.jitter_ns * w.world_.random().unit();
         w.world_.at(
-            w.network_.compute(rank_, near.overhead_ns) + near.latency_ns + late,
+            w.network_.compute(rank_, 2 * see_ns(index)) + near.latency_ns + late,
             [](void* context, uint64_t argument) {
                 auto& chunks = *static_cast<Chunks*>(context);
                 chunks.world->shown(chunks, static_cast<int>(argument & 0xfffff));
@@ -242,11 +242,15 @@ public:
         else if (w.someone_died()) done.function(&done, &kGone);
         else theirs.seers.push_back(seer);
     }
+    double see_ns(int index) const {
+        return world_.options_.machine.near.overhead_ns *
+               (index < coll::kPiecesAlone ? coll::kSeeOverheads : coll::kSeeOverlapped);
+    }
     void take(Chunks& theirs, const Chunks::Seer& seer) {
         ScheduleWorld& w = world_;
         bool lost = theirs.lost[seer.index % coll::kChunksAhead];
         w.world_.at(
-            w.network_.compute(rank_, w.options_.machine.near.overhead_ns / 2),
+            w.network_.compute(rank_, see_ns(seer.index)),
             [](void* context, uint64_t argument) {
                 auto* completion = static_cast<coll::Completion*>(context);
                 completion->function(completion, argument & 1 ? &kLost : nullptr);
