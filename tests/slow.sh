@@ -73,7 +73,7 @@ for tier in $tiers; do
     case $tier in
     address) sanitized address,undefined all -L 'unit|fuzz|programs' ;;
     # What has threads; other programs have nothing to show here.
-    thread) sanitized thread tests -R '^(threads_|btl_|board$|coll_run$|port$|sim_programs$)' ;;
+    thread) sanitized thread tests -R '^(threads_|btl_|board$|board_chunks$|coll_run$|port$|sim_programs$)' ;;
     fuzz) fuzz ;;
     *) fail "There is no tier $tier; address, thread and fuzz are" ;;
     esac

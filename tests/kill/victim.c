@@ -150,6 +150,11 @@ static int partitioned(void) {
 
 static int barrier(void) { return MPI_Barrier(WORLD); }
 static int bcast(void) { return MPI_Bcast(out, COUNT, MPI_DOUBLE, 1, WORLD); }
+/* The same once there is a board: through chunks. */
+static int bcast_chunks(void) {
+    TRY(MPI_Barrier(WORLD));
+    return bcast();
+}
 static int reduce(void) { return MPI_Reduce(in, out, COUNT, MPI_DOUBLE, MPI_SUM, 0, WORLD); }
 static int allreduce(void) { return MPI_Allreduce(in, out, COUNT, MPI_DOUBLE, MPI_SUM, WORLD); }
 static int allreduce_small(void) { return MPI_Allreduce(in, out, 1, MPI_DOUBLE, MPI_SUM, WORLD); }
@@ -325,7 +330,7 @@ static const struct { const char *name; int (*round)(void); } operations[] = {
     OPERATION(any_source), OPERATION(probe), OPERATION(iprobe), OPERATION(mprobe),
     OPERATION(waitall), OPERATION(waitany), OPERATION(waitsome), OPERATION(test), OPERATION(testall),
     OPERATION(persistent_p2p), OPERATION(partitioned),
-    OPERATION(barrier), OPERATION(bcast), OPERATION(reduce), OPERATION(allreduce),
+    OPERATION(barrier), OPERATION(bcast), OPERATION(bcast_chunks), OPERATION(reduce), OPERATION(allreduce),
     OPERATION(allreduce_small), OPERATION(gather), OPERATION(scatter), OPERATION(allgather),
     OPERATION(alltoall), OPERATION(reduce_scatter), OPERATION(scan), OPERATION(exscan),
     OPERATION(iallreduce), OPERATION(ibarrier_test), OPERATION(several),
