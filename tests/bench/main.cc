@@ -104,6 +104,7 @@ std::optional<int> parse(int argc, char** argv, Invocation* out) {
         ->check(CLI::IsMember({"sum", "prod", "min", "max"}))
         ->capture_default_str();
     app.add_flag("--verify,!--no-verify", o.verify, "check every result (on unless --no-verify)");
+    app.add_flag("--fresh", o.fresh, "a collective's data is written anew before each call");
     app.add_flag("--back-to-back", o.back_to_back,
                  "a collective's calls one after the other, ranks not lined up");
     app.add_option("--json", o.json, "write the results to this file");

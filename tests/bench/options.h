@@ -20,6 +20,7 @@ struct Options {
     std::string type = "float", op = "sum";
     std::string json, plot;
     bool verify = true;
+    bool fresh = false;         // collectives: data is written before each call
     bool back_to_back = false;  // collectives: no barrier between calls
     bool quiet = false;
 };

@@ -122,6 +122,7 @@ std::string to_json(const Setting& setting, const Options& options, const std::v
     out["op"] = setting.op;
     out["timer_ns"] = setting.timer_ns;
     out["seconds_per_size"] = options.seconds;
+    out["fresh"] = options.fresh;
     out["loop"] = options.back_to_back ? "back-to-back" : "lined up";
     out["rows"] = nlohmann::ordered_json::array();
     for (const Row& row : rows) out["rows"].push_back(row_json(row));
