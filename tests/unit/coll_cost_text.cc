@@ -120,9 +120,10 @@ TEST(LinksText, tells_of_crowded_cores) {
 // Shared memory of one machine has its step and its bend; other links are lines.
 TEST(LinksText, tells_of_large_messages) {
     Links links = parsed(
-        "shm=0:50:0.5,copy=1,reduce=2,ask=7,fresh=3,byte_eager=0.75,byte_far=1,copy_far=4,reduce_far=1");
+        "shm=0:50:0.5,copy=1,reduce=2,ask=8,fresh=3,byte_eager=0.75,byte_far=1,copy_far=4,reduce_far=1");
     coll::Machine one = coll::Machine::of(links, true, false);
-    EXPECT_EQ(one.ask_ns, 7);
+    EXPECT_EQ(one.ask_ns, 14);  // ranks are busy meanwhile
+    EXPECT_EQ(one.ask_times, 1);
     EXPECT_EQ(one.fresh_ns, 3);
     EXPECT_EQ(one.byte_far, 2);
     EXPECT_EQ(one.copy_far, 4);
@@ -139,12 +140,17 @@ TEST(LinksText, tells_of_large_messages) {
     EXPECT_EQ(coll::Facts(shape, one, {}).b, 0.75);
     EXPECT_EQ(coll::Facts(shape, one, {}).f, 3);
     shape.count = 16384;
-    EXPECT_EQ(coll::Facts(shape, one, {}).a, 107);
+    EXPECT_EQ(coll::Facts(shape, one, {}).a, 114);
     EXPECT_EQ(coll::Facts(shape, one, {}).b, 0.5);
     shape.count = 8 << 20;
     EXPECT_EQ(coll::Facts(shape, one, {}).b, 1);
     EXPECT_EQ(coll::Facts(shape, one, {}).c, 4);
     EXPECT_EQ(coll::Facts(shape, one, {}).f, 0);
+    // Where ranks share cores, who asks waits for turns, and copies are interrupted.
+    links.crowd = 2, links.switch_ns = 100;
+    coll::Machine crowded = coll::Machine::of(links, true, false);
+    EXPECT_EQ(crowded.ask_ns, 28 + 400);
+    EXPECT_EQ(crowded.ask_times, 1.75);
 }
 
 // Goal: the fitted step and bend give back what was measured.
