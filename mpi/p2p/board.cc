@@ -110,7 +110,7 @@ std::unique_ptr<Board> Boards::open(uint64_t context, int rank, const std::vecto
 
 Board::Board(Boards& boards, uint64_t context, int rank, int own, std::vector<Member> members,
              bool fenced)
-    : boards_(boards), context_(context), rank_(rank), own_(own), members_(std::move(members)),
+    : boards_(boards), context_(context), own_(own), members_(std::move(members)),
       strips_(strips_of(members_)), strip_(members_[rank].strip), fenced_(fenced) {
     boards.open_.push_back(this);
 }

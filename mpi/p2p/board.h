@@ -149,7 +149,6 @@ private:
 
     Boards& boards_;
     const uint64_t context_;
-    const int rank_;
     const int own_;                          // index of the own strip
     const std::vector<Member> members_;      // by rank
     const std::vector<BoardStrip*> strips_;  // of this node, the own one too
