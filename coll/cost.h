@@ -47,8 +47,8 @@ struct Links {
 // About where messages begin to ask first: transports have limits of their own.
 inline constexpr double kAskBytes = 16 << 10;
 
-// Of steps of chunks, in overheads of a message: fitted to allreduce, reduce_scatter and bcast of 16 KiB
-// with 2 ranks, where the model was last compared with times (docs/bench/choices.json).
+// Of steps of chunks, in overheads of a message: fitted by hand to allreduce, reduce_scatter and bcast of
+// 16 KiB with 2 ranks on the machine of the built-in values.
 inline constexpr double kSeeOverheads = 4;
 // Later pieces' hand-overs happen while others are worked on.
 inline constexpr double kPiecesAlone = 4;
