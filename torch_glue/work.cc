@@ -1,4 +1,6 @@
 // work.cc: see work.h.
+#include <Python.h>  // first, as it asks
+
 #include "torch_glue/work.h"
 
 #include <ATen/core/LegacyTypeDispatch.h>
@@ -29,6 +31,23 @@ struct Releasing {
     Releasing() { threads_releasing.fetch_add(1); }
     ~Releasing() { threads_releasing.fetch_sub(1); }
     bool allowed() const { return !python_ended.load(); }
+};
+
+// torch calls some functions of a Work with the GIL held (get_future). Who waits there for MPI's thread
+// leaves it meanwhile: that thread may be dropping a tensor, for which it needs the GIL.
+class WithoutGil {
+public:
+    WithoutGil() {
+        if (!python_ended.load() && PyGILState_Check()) state_ = PyEval_SaveThread();
+    }
+    ~WithoutGil() {
+        if (state_) PyEval_RestoreThread(state_);
+    }
+    WithoutGil(const WithoutGil&) = delete;
+    WithoutGil& operator=(const WithoutGil&) = delete;
+
+private:
+    PyThreadState* state_ = nullptr;
 };
 
 std::atomic<bool> futures_inline{false};
@@ -323,14 +342,17 @@ void FutureOrder::drain() {
 
 void GlueWork::deliver() {
     if (!on_device_) return;
+    // Dropped after the lock, since that may need the GIL, which another who comes here may hold.
+    std::function<void()> delivered;
+    std::vector<at::Tensor> kept;
     std::lock_guard lock(deliver_mutex_);
     if (!deliver_) return;
     if (isSuccess()) {
         at::AutoDispatchBelowADInplaceOrView guard;
         deliver_();
     }
-    deliver_ = nullptr;
-    kept_.clear();
+    delivered.swap(deliver_);
+    kept.swap(kept_);
 }
 
 bool GlueWork::isCompleted() {
@@ -360,10 +382,13 @@ std::vector<at::Tensor> GlueWork::result() {
 void GlueWork::synchronize() { wait(); }
 
 bool GlueWork::wait(std::chrono::milliseconds timeout) {
-    if (!done_.load(std::memory_order_acquire)) drive();
     if (!done_.load(std::memory_order_acquire)) {
-        arm();
-        park(timeout);
+        WithoutGil without;
+        drive();
+        if (!done_.load(std::memory_order_acquire)) {
+            arm();
+            park(timeout);
+        }
     }
     deliver();
     std::unique_lock lock(mutex_);

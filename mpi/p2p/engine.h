@@ -12,6 +12,7 @@
 #include "mpi/p2p/board.h"
 #include "mpi/p2p/matcher.h"
 #include "mpi/p2p/operations.h"
+#include "mpi/p2p/parking.h"
 #include "mpi/p2p/turnstile.h"
 
 #include <functional>
@@ -195,7 +196,6 @@ private:
     int rest(int idle, ReadyFunction ready, void* context);
     void end_mistake();
     void sleep_armed(ReadyFunction ready, void* context);
-    void park(uint32_t generation);
     void run_progress();
     void run_callbacks();
 
@@ -259,12 +259,8 @@ private:
     std::vector<P2pRequest*> pool_;
     std::unique_ptr<P2pRequest> sent_request_;  // see sent_request()
 
-    // Waiting with threads. `generation_` counts completions; parked threads wait on it (notify()
-    // publishes with release, park() reads with acquire).
-    std::atomic<uint32_t> generation_{0};
-    std::atomic<int> parked_{0};
+    Parking parking_;        // of threads that wait while another polls
     bool sleeping_ = false;  // somebody sleeps in the Sleeper
-    std::atomic<int> user_waiters_{0};
     struct ProgressThread;
     std::unique_ptr<ProgressThread> progress_;
     std::vector<Request*> callbacks_;  // completed, callback not yet called

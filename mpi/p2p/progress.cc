@@ -1,9 +1,8 @@
 // mpi/p2p/progress.cc: turns, waiting, sleeping, completion and the progress thread.
 // Who polls: whoever waits. With several threads one polls (or sleeps in the Sleeper), the others
-// park on the count of completions; whoever stops polling wakes them so that one takes over.
+// park (parking.h); whoever stops polling wakes them so that one takes over.
 #include "btl/base/check.h"
 #include "btl/base/thread_role.h"
-#include "btl/base/word_wait.h"
 #include "mpi/p2p/engine.h"
 
 #include <sched.h>
@@ -109,8 +108,7 @@ void Engine::release_held(Request& request) {
 
 void Engine::notify() {
     if (!threaded_) return;
-    generation_.fetch_add(1, std::memory_order_release);
-    if (parked_.load(std::memory_order_acquire) > 0) WordWait::system().wake_all(generation_);
+    parking_.notify();
     if (sleeping_ && sleeper_) sleeper_->wake();
 }
 
@@ -190,7 +188,6 @@ void Engine::sleep_armed(ReadyFunction ready, void* context) {
 // ---- waiting with several threads
 
 void Engine::wait_shared(ReadyFunction ready, void* context) {
-    user_waiters_.fetch_add(1, std::memory_order_relaxed);
     Nanoseconds idle_since = 0;
     for (int idle = 0;;) {
         if (lock_.poll()) {
@@ -215,12 +212,12 @@ void Engine::wait_shared(ReadyFunction ready, void* context) {
             continue;
         }
         lock_.post();
-        // Acquire: pairs with notify(); a completion after this look changes the number.
-        uint32_t generation = generation_.load(std::memory_order_acquire);
+        uint32_t seen = parking_.events();
         if (!ready(context)) {
             if (sleeping_) {
+                parking_.announce();
                 lock_.leave();
-                park(generation);
+                parking_.wait(seen);
                 lock_.post();
             } else {
                 sleep_armed(ready, context);
@@ -230,18 +227,7 @@ void Engine::wait_shared(ReadyFunction ready, void* context) {
         idle = 0;
         idle_since = 0;
     }
-    user_waiters_.fetch_sub(1, std::memory_order_relaxed);
-    // Others may be parked and rely on a poller: one of them takes over.
-    if (parked_.load(std::memory_order_acquire) > 0) {
-        generation_.fetch_add(1, std::memory_order_release);
-        WordWait::system().wake_all(generation_);
-    }
-}
-
-void Engine::park(uint32_t generation) {
-    parked_.fetch_add(1, std::memory_order_acq_rel);
-    WordWait::system().wait(generation_, generation);
-    parked_.fetch_sub(1, std::memory_order_acq_rel);
+    parking_.hand_over();
 }
 
 // ---- progress and completer thread
