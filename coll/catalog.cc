@@ -23,8 +23,8 @@ double max(double x, double y) { return x > y ? x : y; }
 
 #define FACTS                                                                                      \
     [[maybe_unused]] const auto& [p, lg, rest, down, lgdown, lgless, n, m, S, k, depth, batches,   \
-                                  a, o, b, a1, b1, c, r, f, w, h, q, lgh, lgq, l, u, T, t, y, g,   \
-                                  x, chunk_reduce, chunk_bcast, ring_reduce, root, commutative,    \
+                                  a, o, b, a1, b1, c, r, f, w, z, h, q, lgh, lgq, l, u, T, t, y,   \
+                                  g, x, chunk_reduce, chunk_bcast, ring_reduce, root, commutative, \
                                   irregular, in_place, even, levels, board, chunks, shared,        \
                                   overlaps] = facts;                                               \
     /* Not the bindings: clang 14 does not let a lambda capture them. */                           \
@@ -149,6 +149,7 @@ Facts::Facts(const Shape& shape, const Machine& machine, const Options& options)
     r = with_distance(machine.reduce_ns, machine.reduce_far, n / S);
     f = machine.fresh_ns * (1 - distance_from_cache(n));
     w = overlaps ? 1 : 2 - 0.5 * distance_from_cache(n);  // one copy by each core at once, 2 ranks
+    z = shape.in_place && nodes == 1 ? with_distance(machine.copy_ns, machine.copy_far, n) * n : 0;
     if (n / S >= kAskBytes) a += machine.ask_ns, o += machine.ask_ns, b *= machine.ask_times;
     else if (machine.byte_eager_ns > 0) b = machine.byte_eager_ns;
 

@@ -18,6 +18,7 @@ struct Facts {
     double a, o, b, a1, b1, c, r;
     double f;  // more per byte that its sender has just made or received
     double w;  // times longer per byte while all ranks move data through the same memory
+    double z;  // where the input lies in the result: messages land aside first, near links only
     double h, q, lgh, lgq;
     double l, u;  // the board: until a post is seen, and what a post or a look takes
     double T;     // pieces of what goes through chunks, see chunk_pieces()

@@ -253,11 +253,17 @@ const char* finalize_given_up() { return state().given_up.load(); }
 void operation_started() { state().operations.fetch_add(1); }
 void operation_ended() { state().operations.fetch_sub(1); }
 
+// The barrier is a group's only blocking collective: libraries that prepare shared memory in the first
+// one (ours does) could not in the non-blocking ones that follow.
+static int finish_comm(int error, MPI_Comm* comm) {
+    if (error != MPI_SUCCESS || *comm == MPI_COMM_NULL) return error;
+    MPI_Comm_set_errhandler(*comm, MPI_ERRORS_RETURN);
+    return MPI_Barrier(*comm);
+}
+
 int make_world_comm(int group_rank, MPI_Comm* comm) {
     // The key orders the new communicator by c10d's ranks, whatever the launcher's order is.
-    int error = MPI_Comm_split(MPI_COMM_WORLD, 0, group_rank, comm);
-    if (error == MPI_SUCCESS) MPI_Comm_set_errhandler(*comm, MPI_ERRORS_RETURN);
-    return error;
+    return finish_comm(MPI_Comm_split(MPI_COMM_WORLD, 0, group_rank, comm), comm);
 }
 
 int make_sub_comm(MPI_Comm parent, const std::vector<int>& ranks, const std::string& name,
@@ -272,8 +278,7 @@ int make_sub_comm(MPI_Comm parent, const std::vector<int>& ranks, const std::str
         MPI_Group_free(&some);
     }
     MPI_Group_free(&all);
-    if (error == MPI_SUCCESS) MPI_Comm_set_errhandler(*comm, MPI_ERRORS_RETURN);
-    return error;
+    return finish_comm(error, comm);
 }
 
 void free_comm(MPI_Comm* comm) {

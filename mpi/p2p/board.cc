@@ -39,7 +39,10 @@ Error lost_by(const Peer& peer) {
     return {Code::data_lost, "A member of the communicator lost its data", peer.rank};
 }
 Error other_length_of(const Peer& peer) {
-    return {Code::truncated, "A member of the communicator gave another length", peer.rank};
+    return {
+        Code::truncated,
+        "A member of the communicator gave another length, or MPI_IN_PLACE where others did not",
+        peer.rank};
 }
 Error failed_at(const Peer& peer) {
     return {Code::data_lost, "A member of the communicator failed in this operation", peer.rank};

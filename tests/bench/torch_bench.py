@@ -3,8 +3,9 @@
 
 Method: as mpi-bench: before each call all ranks meet (in an all_reduce of one element), a sample is
 the greatest time of the ranks for one call, the result is checked before and after timing. A DDP
-step is timed with and without gradient exchange (no_sync); the difference is the communication that
-the backward pass did not hide. Ranks come from the launcher's RANK and WORLD_SIZE, or from mpirun.
+step is timed in turns with one that is the same but for the exchange (its communication hook gives
+each bucket back at once); the difference is the communication that the backward pass did not hide.
+Ranks come from the launcher's RANK and WORLD_SIZE, or from mpirun.
 """
 
 import argparse
@@ -41,24 +42,25 @@ class Ranks:
     def meet(self):
         self.dist.all_reduce(self.meeting)
 
-    def timed(self, call, seconds):
-        """Microseconds of each call, the maximum over the ranks."""
+    def once(self, call):
+        self.meet()
+        start = time.perf_counter()
+        call()
+        return time.perf_counter() - start
+
+    def timed_in_turns(self, calls, seconds):
+        """For each of the calls the microseconds of all its samples, the maximum over the ranks."""
         for _ in range(3):
-            self.meet()
-            start = time.perf_counter()
-            call()
-            once = time.perf_counter() - start
-        plan = self.torch.tensor([max(5.0, min(2000.0, seconds / max(once, 1e-6)))])
+            once = sum(self.once(call) for call in calls)
+        plan = self.torch.tensor([max(5.0, min(2000.0, len(calls) * seconds / max(once, 1e-6)))])
         self.dist.all_reduce(plan, op=self.dist.ReduceOp.MIN)
-        samples = []
-        for _ in range(int(plan.item())):
-            self.meet()
-            start = time.perf_counter()
-            call()
-            samples.append((time.perf_counter() - start) * 1e6)
+        samples = [[self.once(call) * 1e6 for call in calls] for _ in range(int(plan.item()))]
         slowest = self.torch.tensor(samples, dtype=self.torch.float64)
         self.dist.all_reduce(slowest, op=self.dist.ReduceOp.MAX)
-        return slowest.tolist()
+        return slowest.T.tolist()
+
+    def timed(self, call, seconds):
+        return self.timed_in_turns([call], seconds)[0]
 
 
 def require(good, what):
@@ -120,32 +122,40 @@ def ddp_rows(ranks, name, seconds):
     """A training step, and what of it is communication not hidden behind the backward pass."""
     torch = ranks.torch
     from torch.nn.parallel import DistributedDataParallel
-    torch.manual_seed(1)
     width = {"small": 128, "large": 4096}[name]
-    layers = [torch.nn.Linear(64, width), torch.nn.ReLU()]
-    for _ in range(3 if name == "large" else 1):  # 3 x 4096 x 4096: about 50 million parameters
-        layers += [torch.nn.Linear(width, width), torch.nn.ReLU()]
-    model = DistributedDataParallel(torch.nn.Sequential(*layers, torch.nn.Linear(width, 10)))
-    optimizer = torch.optim.SGD(model.parameters(), lr=1e-3)
     torch.manual_seed(2 + ranks.rank)
     inputs, labels = torch.randn(32, 64), torch.randint(0, 10, (32,))
 
-    def step():
-        optimizer.zero_grad()
-        torch.nn.functional.cross_entropy(model(inputs), labels).backward()
-        optimizer.step()
+    def given_back(_, bucket):
+        future = torch.futures.Future()
+        future.set_result(bucket.buffer())
+        return future
 
-    def alone():
-        with model.no_sync():
-            step()
-    whole = ranks.timed(step, seconds * 5)
+    def step_of(exchanges):
+        torch.manual_seed(1)
+        layers = [torch.nn.Linear(64, width), torch.nn.ReLU()]
+        for _ in range(3 if name == "large" else 1):  # 3 x 4096 x 4096: about 50 million parameters
+            layers += [torch.nn.Linear(width, width), torch.nn.ReLU()]
+        model = DistributedDataParallel(torch.nn.Sequential(*layers, torch.nn.Linear(width, 10)))
+        if not exchanges:
+            model.register_comm_hook(None, given_back)
+        optimizer = torch.optim.SGD(model.parameters(), lr=1e-3)
+
+        def step():
+            optimizer.zero_grad()
+            torch.nn.functional.cross_entropy(model(inputs), labels).backward()
+            optimizer.step()
+        return model, step
+
+    model, step = step_of(True)
+    _, silent = step_of(False)
+    whole, rest = ranks.timed_in_turns([step, silent], seconds * 5)
     check = torch.cat([p.detach().flatten() for p in model.parameters()])
     least = check.clone()
     ranks.dist.all_reduce(least, op=ranks.dist.ReduceOp.MIN)
     require(torch.equal(check, least), f"DDP {name}: the ranks' weights differ")
-    rest = ranks.timed(alone, seconds * 5)
     size = sum(p.numel() for p in model.parameters()) * 4
-    communication = max(0.0, statistics.median(whole) - statistics.median(rest))
+    communication = max(0.0, statistics.median(w - r for w, r in zip(whole, rest)))
     return [row_of(f"ddp step, {name}", size, whole),
             row_of(f"ddp communication, {name}", size, [communication])]
 

@@ -4,6 +4,8 @@
  */
 #include "check.h"
 
+#include <stdlib.h>
+
 /* The own block must not be in both buffers. Every rank makes the mistake, so nobody waits. */
 static void one_buffer(MPI_Comm comm) {
     int all[64] = {0}, counts[16], displs[16], i;
@@ -40,6 +42,23 @@ static void lengths(MPI_Comm comm) {
     error = MPI_Bcast(data, check_rank == 0 ? 10 : 1, MPI_INT, 0, comm);
     if (check_rank != 0) CHECK(error != MPI_SUCCESS);
     CHECK_OK(MPI_Barrier(comm));
+}
+
+/* MPI_IN_PLACE at one rank only is a mistake: right sums all the same, or an error, at every rank. */
+static void place_of_one(MPI_Comm comm) {
+    for (int count = 100; count <= 4000000; count *= 40) {
+        int* in = malloc(count * sizeof(int));
+        int* out = malloc(count * sizeof(int));
+        context("MPI_IN_PLACE at rank 0 only, %d ints", count);
+        for (int i = 0; i < count; ++i) in[i] = out[i] = check_rank + i % 7;
+        int error = MPI_Allreduce(check_rank == 0 ? MPI_IN_PLACE : in, out, count, MPI_INT, MPI_SUM, comm);
+        int sum = check_size * (check_size - 1) / 2, wrong = 0;
+        for (int i = 0; i < count; ++i) wrong += out[i] != sum + i % 7 * check_size;
+        CHECK(error != MPI_SUCCESS || wrong == 0);
+        CHECK_OK(MPI_Barrier(comm));
+        free(in);
+        free(out);
+    }
 }
 
 static int refuse(MPI_Comm comm, int key, void* extra, void* in, void* out, int* flag) {
@@ -111,6 +130,7 @@ int main(int argc, char** argv) {
     CHECK_OK(MPI_Comm_set_errhandler(comm, MPI_ERRORS_RETURN));
     one_buffer(comm);
     lengths(comm);
+    place_of_one(comm);
     null_after_errors(comm);
     forgiving_handler(comm);
     hints(comm);

@@ -25,6 +25,11 @@ def test_operations_of_registered_name():
     passed(launch(2, HERE / "ranks_ops.py", *program, env=env))
 
 
+@pytest.mark.skipif("POMONA_MPIRUN" in os.environ, reason="counts what Pomona's library does")
+def test_shared_memory():
+    passed(launch(2, HERE / "ranks_shared.py"))
+
+
 FAKE_MPS = (BUILD / "tests" / "python").is_dir()
 
 
