@@ -29,6 +29,32 @@ void add_up_into(Builder& s, const std::vector<Region>& parts, Region target) {
     }
 }
 
+// Chunks that have a part for each rank: for all of their pieces, those of `blocks`.
+struct Parts {
+    Builder& s;
+    const Shape& shape;
+    const std::vector<Block>& blocks;  // of the input
+    size_t total;                      // bytes of the vector
+    Pieces pieces = chunk_pieces(shape);
+    size_t chunk = pieces.bytes * static_cast<size_t>(shape.size);
+
+    // The part for rank `r` in the i-th chunk of rank `of`.
+    Region part(int of, size_t i, int r, size_t length) const {
+        return s.chunk(of, static_cast<int>(i), chunk).slice(r * pieces.bytes, length);
+    }
+    // Fills the i-th chunk, but for one's own part, and shows it.
+    StepId show(size_t i) const {
+        auto index = static_cast<int>(i);
+        s.room(index, chunk, total);
+        for (int step = 1; step < shape.size; ++step) {
+            int r = (shape.rank + step) % shape.size;
+            Block theirs = piece_of(blocks[r], pieces.bytes, i);
+            s.copy(input(s, theirs), part(shape.rank, i, r, theirs.length));
+        }
+        return s.show(index, chunk, total);
+    }
+};
+
 }  // namespace
 
 // The vectors of `team` are reduced: piece i stands in chunk 2i, the sum of a rank's slice in 2i + 1. Those
@@ -142,34 +168,24 @@ void allreduce_chunks(Builder& s, const Shape& shape, const Options&) {
 // Source: as above.     Cost: l + (p+1) t + (p-1) m (c + r + g)     Limits: as above
 void reduce_scatter_chunks(Builder& s, const Shape& shape, const Options&) {
     auto blocks = input_blocks(shape);
-    size_t n = blocks.back().offset + blocks.back().length;
-    Pieces pieces = chunk_pieces(shape);
-    size_t chunk = pieces.bytes * static_cast<size_t>(shape.size);
+    Parts parts{s, shape, blocks, blocks.back().offset + blocks.back().length};
     // In place the result may begin amid one's own block.
-    Region aside = shape.in_place ? s.scratch(pieces.bytes) : Region{};
-    for (size_t i = 0; i < pieces.count; ++i) {
+    Region aside = shape.in_place ? s.scratch(parts.pieces.bytes) : Region{};
+    for (size_t i = 0; i < parts.pieces.count; ++i) {
         int index = static_cast<int>(i);
-        auto part = [&](int of, int r, size_t length) {
-            return s.chunk(of, index, chunk).slice(r * pieces.bytes, length);
-        };
-        s.room(index, chunk, n);
-        for (int step = 1; step < shape.size; ++step) {
-            int r = (shape.rank + step) % shape.size;
-            Block theirs = piece_of(blocks[r], pieces.bytes, i);
-            s.copy(input(s, theirs), part(shape.rank, r, theirs.length));
-        }
-        s.show(index, chunk, n);
-        Block own = piece_of(blocks[shape.rank], pieces.bytes, i);
+        parts.show(i);
+        Block own = piece_of(blocks[shape.rank], parts.pieces.bytes, i);
         if (own.length) {
-            std::vector<Region> parts(shape.size);
+            std::vector<Region> added(shape.size);
             for (int step = 0; step < shape.size; ++step) {
                 int r = (shape.rank + step) % shape.size;
-                if (r != shape.rank) s.see(r, index, chunk, n);
-                parts[r] = r == shape.rank ? input(s, own) : part(r, shape.rank, own.length);
+                if (r != shape.rank) s.see(r, index, parts.chunk, parts.total);
+                added[r] =
+                    r == shape.rank ? input(s, own) : parts.part(r, i, shape.rank, own.length);
             }
-            Region out = s.result(i * pieces.bytes, own.length);
+            Region out = s.result(i * parts.pieces.bytes, own.length);
             Region sum = shape.in_place ? aside.slice(0, own.length) : out;
-            add_up_into(s, parts, sum);
+            add_up_into(s, added, sum);
             s.copy(sum, out);
         }
         s.pass(index);
@@ -210,29 +226,19 @@ void allgather_chunks(Builder& s, const Shape& shape, const Options&) {
 // Idea: everyone shows pieces of all its blocks and takes those for itself.
 // Source: as above.     Cost: l + (p+1) t + n c + (p-1) m (max(g, c) + f/2)     Limits: as above
 void alltoall_chunks(Builder& s, const Shape& shape, const Options&) {
-    size_t n = shape.bytes() * static_cast<size_t>(shape.size);
-    Pieces pieces = chunk_pieces(shape);
-    size_t chunk = pieces.bytes * static_cast<size_t>(shape.size);
-    for (size_t i = 0; i < pieces.count; ++i) {
+    auto blocks = input_blocks(shape);
+    Parts parts{s, shape, blocks, shape.bytes() * static_cast<size_t>(shape.size)};
+    for (size_t i = 0; i < parts.pieces.count; ++i) {
         int index = static_cast<int>(i);
-        auto part = [&](int of, int r, size_t length) {
-            return s.chunk(of, index, chunk).slice(r * pieces.bytes, length);
-        };
-        s.room(index, chunk, n);
-        for (int step = 1; step < shape.size; ++step) {
-            int r = (shape.rank + step) % shape.size;
-            Region theirs = input(s, piece_of(shape.input_block(r), pieces.bytes, i));
-            s.copy(theirs, part(shape.rank, r, theirs.length));
-        }
-        StepId shown = s.show(index, chunk, n);
-        Region kept = input(s, piece_of(shape.input_block(shape.rank), pieces.bytes, i));
-        Region own = result(s, piece_of(shape.result_block(shape.rank), pieces.bytes, i));
+        StepId shown = parts.show(i);
+        Region kept = input(s, piece_of(blocks[shape.rank], parts.pieces.bytes, i));
+        Region own = result(s, piece_of(shape.result_block(shape.rank), parts.pieces.bytes, i));
         s.after(s.copy(kept, own), shown);
         for (int step = 1; step < shape.size; ++step) {
             int r = (shape.rank + step) % shape.size;
-            Region theirs = result(s, piece_of(shape.result_block(r), pieces.bytes, i));
-            s.see(r, index, chunk, n);
-            s.copy(part(r, shape.rank, theirs.length), theirs);
+            Region theirs = result(s, piece_of(shape.result_block(r), parts.pieces.bytes, i));
+            s.see(r, index, parts.chunk, parts.total);
+            s.copy(parts.part(r, i, shape.rank, theirs.length), theirs);
         }
         s.pass(index);
     }

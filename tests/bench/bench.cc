@@ -100,7 +100,8 @@ void Bench::line_up() const {
                      (rank + size - distance) % size, 0, comm, MPI_STATUS_IGNORE);
 }
 
-Summary Bench::calls(const std::function<void()>& call, const std::function<void()>& prepare) {
+Summary Bench::calls(const std::function<void()>& call, const std::function<void()>& prepare,
+                     bool always) {
     if (options.back_to_back) return slowest(batch_times(true, call));
     double us_each = 0;
     trial(
@@ -109,7 +110,7 @@ Summary Bench::calls(const std::function<void()>& call, const std::function<void
     if (options.repeat > 0) count = size_t(options.repeat);
     std::vector<double> samples(count);
     for (double& sample : samples) {
-        if (options.fresh && prepare) prepare();
+        if ((always || options.fresh) && prepare) prepare();
         line_up();
         double start = now_us();
         call();

@@ -37,8 +37,9 @@ public:
     // Runs `round` on the ranks with `active`, in batches timed on rank 0; microseconds a round.
     Summary batches(bool active, const std::function<void()>& round);
     // Runs `call` on all ranks; microseconds a call, the maximum over the ranks.
-    // With --fresh, `prepare` is run before each.
-    Summary calls(const std::function<void()>& call, const std::function<void()>& prepare = {});
+    // With --fresh or `always`, `prepare` is run before each.
+    Summary calls(const std::function<void()>& call, const std::function<void()>& prepare = {},
+                  bool always = false);
 
     // Every rank tells whether its data was right; a rank that found a mistake ends the run here.
     void require(bool good, const std::string& what);

@@ -8,6 +8,7 @@
 // by the share every rank's link must carry at least (2(p-1)/p allreduce, (p-1)/p the scattering
 // and gathering ones, 1 the others), as nccl-tests define it, so that it compares with a link.
 #include <algorithm>
+#include <cstring>
 #include <memory>
 
 #include "bench.h"
@@ -36,9 +37,9 @@ using Expect = long (*)(const Plan&, size_t index);
 
 struct Collective {
     const char* name;
-    bool send_all, recv_all;  // this buffer holds a block per rank (else one block)
-    bool vector_size;         // the size is that of all blocks together
-    bool in_recv;             // the input stands in the receive buffer (bcast)
+    bool send_all, recv_all;               // this buffer holds a block per rank (else one block)
+    bool vector_size;                      // the size is that of all blocks together
+    enum { Sent, OfRoot, InPlace } input;  // OfRoot, InPlace: it stands in the receive buffer
     enum { All, Root, NotFirst, Nothing } result;
     Bus bus;
     Expect expect;
@@ -88,48 +89,50 @@ long exchanged(const Plan& p, size_t i) {
 const std::vector<Collective>& table() {
     using C = Collective;
     static const std::vector<Collective> all = {
-        {"allreduce", false, false, true, false, C::All, Bus::Allreduce, all_reduced,
+        {"allreduce", false, false, true, C::Sent, C::All, Bus::Allreduce, all_reduced,
          THREE_FORMS(Allreduce, Iallreduce, p.send, p.recv, p.count, TYPE, OP, p.comm)},
-        {"bcast", false, false, true, true, C::All, Bus::Whole, of_root,
+        {"allreduce_in_place", false, false, true, C::InPlace, C::All, Bus::Allreduce, all_reduced,
+         THREE_FORMS(Allreduce, Iallreduce, MPI_IN_PLACE, p.recv, p.count, TYPE, OP, p.comm)},
+        {"bcast", false, false, true, C::OfRoot, C::All, Bus::Whole, of_root,
          THREE_FORMS(Bcast, Ibcast, p.recv, p.count, TYPE, kRoot, p.comm)},
-        {"allgather", false, true, false, false, C::All, Bus::Scatter, gathered,
+        {"allgather", false, true, false, C::Sent, C::All, Bus::Scatter, gathered,
          THREE_FORMS(Allgather, Iallgather, p.send, p.count, TYPE, p.recv, p.count, TYPE, p.comm)},
-        {"allgatherv", false, true, false, false, C::All, Bus::Scatter, gathered,
+        {"allgatherv", false, true, false, C::Sent, C::All, Bus::Scatter, gathered,
          THREE_FORMS(Allgatherv, Iallgatherv, p.send, p.count, TYPE, p.recv, p.counts.data(),
                      p.offsets.data(), TYPE, p.comm)},
-        {"reduce_scatter", true, false, true, false, C::All, Bus::Scatter, slice_reduced,
+        {"reduce_scatter", true, false, true, C::Sent, C::All, Bus::Scatter, slice_reduced,
          THREE_FORMS(Reduce_scatter, Ireduce_scatter, p.send, p.recv, p.counts.data(), TYPE, OP,
                      p.comm)},
-        {"reduce_scatter_block", true, false, true, false, C::All, Bus::Scatter, slice_reduced,
+        {"reduce_scatter_block", true, false, true, C::Sent, C::All, Bus::Scatter, slice_reduced,
          THREE_FORMS(Reduce_scatter_block, Ireduce_scatter_block, p.send, p.recv, p.count, TYPE, OP,
                      p.comm)},
-        {"reduce", false, false, true, false, C::Root, Bus::Whole, all_reduced,
+        {"reduce", false, false, true, C::Sent, C::Root, Bus::Whole, all_reduced,
          THREE_FORMS(Reduce, Ireduce, p.send, p.recv, p.count, TYPE, OP, kRoot, p.comm)},
-        {"alltoall", true, true, false, false, C::All, Bus::Scatter, exchanged,
+        {"alltoall", true, true, false, C::Sent, C::All, Bus::Scatter, exchanged,
          THREE_FORMS(Alltoall, Ialltoall, p.send, p.count, TYPE, p.recv, p.count, TYPE, p.comm)},
-        {"alltoallv", true, true, false, false, C::All, Bus::Scatter, exchanged,
+        {"alltoallv", true, true, false, C::Sent, C::All, Bus::Scatter, exchanged,
          THREE_FORMS(Alltoallv, Ialltoallv, p.send, p.counts.data(), p.offsets.data(), TYPE, p.recv,
                      p.counts.data(), p.offsets.data(), TYPE, p.comm)},
-        {"alltoallw", true, true, false, false, C::All, Bus::Scatter, exchanged,
+        {"alltoallw", true, true, false, C::Sent, C::All, Bus::Scatter, exchanged,
          THREE_FORMS(Alltoallw, Ialltoallw, p.send, p.counts.data(), p.byte_offsets.data(),
                      p.types.data(), p.recv, p.counts.data(), p.byte_offsets.data(), p.types.data(),
                      p.comm)},
-        {"gather", false, true, false, false, C::Root, Bus::Scatter, gathered,
+        {"gather", false, true, false, C::Sent, C::Root, Bus::Scatter, gathered,
          THREE_FORMS(Gather, Igather, p.send, p.count, TYPE, p.recv, p.count, TYPE, kRoot, p.comm)},
-        {"gatherv", false, true, false, false, C::Root, Bus::Scatter, gathered,
+        {"gatherv", false, true, false, C::Sent, C::Root, Bus::Scatter, gathered,
          THREE_FORMS(Gatherv, Igatherv, p.send, p.count, TYPE, p.recv, p.counts.data(),
                      p.offsets.data(), TYPE, kRoot, p.comm)},
-        {"scatter", true, false, false, false, C::All, Bus::Scatter, scattered,
+        {"scatter", true, false, false, C::Sent, C::All, Bus::Scatter, scattered,
          THREE_FORMS(Scatter, Iscatter, p.send, p.count, TYPE, p.recv, p.count, TYPE, kRoot,
                      p.comm)},
-        {"scatterv", true, false, false, false, C::All, Bus::Scatter, scattered,
+        {"scatterv", true, false, false, C::Sent, C::All, Bus::Scatter, scattered,
          THREE_FORMS(Scatterv, Iscatterv, p.send, p.counts.data(), p.offsets.data(), TYPE, p.recv,
                      p.count, TYPE, kRoot, p.comm)},
-        {"scan", false, false, true, false, C::All, Bus::Whole, prefix_reduced,
+        {"scan", false, false, true, C::Sent, C::All, Bus::Whole, prefix_reduced,
          THREE_FORMS(Scan, Iscan, p.send, p.recv, p.count, TYPE, OP, p.comm)},
-        {"exscan", false, false, true, false, C::NotFirst, Bus::Whole, before_reduced,
+        {"exscan", false, false, true, C::Sent, C::NotFirst, Bus::Whole, before_reduced,
          THREE_FORMS(Exscan, Iexscan, p.send, p.recv, p.count, TYPE, OP, p.comm)},
-        {"barrier", false, false, true, false, C::Nothing, Bus::Whole, of_root,
+        {"barrier", false, false, true, C::Sent, C::Nothing, Bus::Whole, of_root,
          [](Plan& p) { return MPI_Barrier(p.comm); },
          [](Plan& p, MPI_Request* q) { return MPI_Ibarrier(p.comm, q); },
          PERSISTENT(Barrier, p.comm)},
@@ -170,18 +173,23 @@ public:
     Plan& plan() { return p_; }
     size_t bytes() const { return std::max(send_count_, recv_count_) * p_.type->bytes; }
 
+    bool in_place() const { return c_.input == Collective::InPlace; }
+
     void prepare() {
-        recv_->poison();
-        if (!c_.in_recv || p_.rank != kRoot) return;
+        if (in_place()) std::memcpy(p_.recv, p_.send, recv_count_ * p_.type->bytes);
+        else recv_->poison();
+        if (c_.input != Collective::OfRoot || p_.rank != kRoot) return;
         for (size_t i = 0; i < recv_count_; ++i)
             store(*p_.type, p_.recv, i, value(p_.op->kind, p_.ranks, kRoot, i));
     }
 
     // The same data, as if just computed.
     void write_again() {
-        auto* data = static_cast<char*>(c_.in_recv ? p_.recv : p_.send);
-        if (c_.in_recv && p_.rank != kRoot) return;
-        again_.assign(data, data + (c_.in_recv ? recv_count_ : send_count_) * p_.type->bytes);
+        if (in_place()) return prepare();
+        bool of_root = c_.input == Collective::OfRoot;
+        auto* data = static_cast<char*>(of_root ? p_.recv : p_.send);
+        if (of_root && p_.rank != kRoot) return;
+        again_.assign(data, data + (of_root ? recv_count_ : send_count_) * p_.type->bytes);
         std::copy(again_.begin(), again_.end(), data);
     }
 
@@ -246,7 +254,10 @@ void measure(Bench& b, const Collective& c, Form form, const std::string& name, 
     call();
     exercise.check("before timing");
     exercise.prepare();
-    Summary time = b.calls(call, [&] { exercise.write_again(); });
+    // In place each call takes what the one before has left, unless it is written anew.
+    Summary time = b.calls(
+        call, [&] { exercise.write_again(); }, exercise.in_place());
+    if (exercise.in_place()) exercise.prepare(), call();
     exercise.check("after timing");
     if (form == Form::Persistent) MPI_Request_free(&request);
     Row row{name, bytes, c.result != Collective::Nothing, time, -1, -1, false, {}};
