@@ -79,6 +79,11 @@ def all_groups():
         shm.append(Group(f"{case}, 2 ranks", case, "us", sizes="4:16M", goal=goal,
                          limit="reduce" if case == "allreduce" else None,
                          tags=("shm", "collectives"), quick=case in ("allreduce", "bcast")))
+    # A program's data is new; what is sent again unchanged lies in the reader's cache still.
+    for case in ("bcast", "allgather"):
+        shm.append(Group(f"{case} of fresh data, 2 ranks", case, "us", sizes="4:16M",
+                         goal=Goal(0.65, 1.0), tags=("shm", "collectives", "fresh"),
+                         options=["--fresh"]))
     shm.append(Group("allreduce in place, 2 ranks", "allreduce_in_place", "us", sizes="4:16M",
                      goal=Goal(None, 1.0), tags=("shm", "collectives")))
     shm.append(Group("barrier, 2 ranks", "barrier", "us", goal=Goal(None, 1.0),
