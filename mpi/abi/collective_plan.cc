@@ -645,21 +645,30 @@ static void prepare_board(const CollectivePlan& plan) {
     collective_state(*plan.comm).make_board();
 }
 
+// Errors of steps know the other rank by its number in the job.
+static int fail_member(const char* f, Communicator* comm, const Outcome& failed) {
+    std::string sentence = failed.reason ? failed.reason : "The operation failed";
+    if (failed.source >= 0)
+        sentence +=
+            format(" (rank {}, the member is rank {} of the job)", comm->rank(), failed.source);
+    return fail(f, comm, failed.error, sentence);
+}
+
 int finish_blocking(const char* f, CollectivePlan& plan) {
     complete_plan(plan);
     prepare_board(plan);
     Communicator* comm = plan.comm;
-    const char* reason = nullptr;
-    int error = run_collective(std::move(plan), &reason);
+    Outcome failed;
+    int error = run_collective(std::move(plan), failed);
     if (__builtin_expect(error == MPI_SUCCESS, 1)) return MPI_SUCCESS;
-    return fail(f, comm, error, reason ? reason : "The operation failed");
+    return fail_member(f, comm, failed);
 }
 
 int BlockingCall::run(const void* input, void* result) {
-    const char* reason = nullptr;
-    int error = run_repeated(*std::exchange(call_, nullptr), input, result, &reason);
+    Outcome failed;
+    int error = run_repeated(*std::exchange(call_, nullptr), input, result, failed);
     if (__builtin_expect(error == MPI_SUCCESS, 1)) return MPI_SUCCESS;
-    return fail(f_, comm_, error, reason ? reason : "The operation failed");
+    return fail_member(f_, comm_, failed);
 }
 
 void BlockingCall::give_back() {

@@ -245,12 +245,12 @@ CollectiveRequest* start_collective(CollectivePlan&& plan, bool persistent) {
     return request;
 }
 
-int run_collective(CollectivePlan&& plan, const char** reason) {
+int run_collective(CollectivePlan&& plan, Outcome& failed) {
     Engine& engine = plan.comm->process.engine;
     CollectiveRequest* request = start_collective(std::move(plan), false);
     engine.wait(*request);
     int error = request->outcome().error;
-    *reason = request->outcome().reason;
+    if (error != MPI_SUCCESS) failed = request->outcome();
     request->release();
     return error;
 }
@@ -267,8 +267,8 @@ static int run_bytes(coll::Collective collective, Communicator& comm, size_t byt
     plan.shape.in_place = in_place;
     plan.input = input;
     plan.result = result;
-    const char* reason;
-    return run_collective(std::move(plan), &reason);
+    Outcome failed;
+    return run_collective(std::move(plan), failed);
 }
 
 int run_barrier(Communicator& comm) {

@@ -164,8 +164,8 @@ private:
     std::vector<std::byte> input_staging_, result_staging_;
 };
 
-// Runs a plan to its end. An MPI error class; `reason` gets the sentence.
-int run_collective(CollectivePlan&& plan, const char** reason);
+// Runs a plan to its end. An MPI error class, with all that is known of it in `failed`.
+int run_collective(CollectivePlan&& plan, Outcome& failed);
 // Starts (or, persistent, only prepares) a plan; the request has one reference for the caller.
 CollectiveRequest* start_collective(CollectivePlan&& plan, bool persistent);
 

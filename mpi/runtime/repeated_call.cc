@@ -40,7 +40,7 @@ RepeatedCall* keep_repeated(CollectivePlan& plan, const CallKey& key) {
     return &call;
 }
 
-int run_repeated(RepeatedCall& call, const void* input, void* result, const char** reason) {
+int run_repeated(RepeatedCall& call, const void* input, void* result, Outcome& failed) {
     CollectiveRequest& request = *call.request;
     Engine& engine = request.comm()->process.engine;
     {
@@ -49,7 +49,7 @@ int run_repeated(RepeatedCall& call, const void* input, void* result, const char
     }
     engine.wait(request);
     int error = request.outcome().error;
-    *reason = request.outcome().reason;
+    if (__builtin_expect(error != MPI_SUCCESS, 0)) failed = request.outcome();
     Engine::Hold hold(engine);
     call.running = false;
     return error;
