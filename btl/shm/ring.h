@@ -6,10 +6,14 @@
 // Publishing is one plain store where the consumer, before it sleeps, can make the producer's stores
 // visible (btl/base/asymmetric.h); otherwise an exchange, so that the look at the consumer's `armed`
 // word after it cannot come first.
+// The producer asks for the ring's memory before it is written to for the first time: where the system
+// has no more, touching it would end the process.
 #pragma once
 
+#include "btl/shm/segment.h"
 #include "btl/transport.h"
 
+#include <algorithm>
 #include <atomic>
 
 namespace pomona {
@@ -60,6 +64,15 @@ class RingWriter {
 public:
     explicit RingWriter(RingMemory memory) : memory_(memory) {}
 
+    // To be called once, before all else: takes the slots' memory.
+    Status provide_slots() {
+        return provide_memory(
+            reinterpret_cast<std::byte*>(memory_.tail),
+            static_cast<size_t>(memory_.data - reinterpret_cast<std::byte*>(memory_.tail)));
+    }
+    // Why reserve() will find no place any more, if so.
+    const Status& lost() const { return lost_; }
+
     // A place for `length` payload bytes, or null when the ring is full. Write them, then publish.
     std::byte* reserve(size_t length) {
         if (next_ - tail_slots_ >= memory_.slot_count) {
@@ -93,8 +106,18 @@ private:
             refresh();
             if (end - tail_data_ > memory_.data_size) return nullptr;
         }
+        if (__builtin_expect((start & mask) + length > provided_, 0) &&
+            !provide((start & mask) + length))
+            return nullptr;
         reserved_end_ = end;
         return memory_.data + (start & mask);
+    }
+    bool provide(uint64_t end) {
+        constexpr uint64_t step = 64 << 10;
+        end = std::min((end + step - 1) / step * step, memory_.data_size);
+        lost_ = provide_memory(memory_.data + provided_, end - provided_);
+        if (lost_) provided_ = end;
+        return lost_.ok();
     }
     void refresh() {
         tail_slots_ = memory_.tail->slots.load(std::memory_order_acquire);
@@ -107,6 +130,8 @@ private:
     uint64_t reserved_end_ = 0;
     uint64_t tail_slots_ = 0;  // the consumer's tail as last seen
     uint64_t tail_data_ = 0;
+    uint64_t provided_ = 0;  // bytes of the data area that are there
+    Status lost_;
 };
 
 class RingReader {

@@ -82,7 +82,7 @@ Status provide_memory([[maybe_unused]] std::byte* bytes, [[maybe_unused]] size_t
     size_t whole = reinterpret_cast<uintptr_t>(bytes) + length - begin;
     if (madvise(reinterpret_cast<void*>(begin), whole, populate_for_writing) != 0 &&
         errno != EINVAL)
-        return os_error(Code::out_of_memory, "Shared memory is full (enlarge /dev/shm)");
+        return Error{Code::out_of_memory, "Shared memory is full (enlarge /dev/shm)"};
 #endif
     return {};
 }

@@ -44,6 +44,8 @@ struct alignas(kLine) SegmentHeader {
     alignas(kLine) std::atomic<uint32_t> armed;
     // 1 when the owner has closed: nothing will be read any more.
     alignas(kLine) std::atomic<uint32_t> closed;
+    // One bit per local index: that rank has found no memory for its ring here, and sends nothing more.
+    std::atomic<uint64_t> lost[kLocalMax / 64];
 };
 
 class ShmTransport;
@@ -67,6 +69,7 @@ private:
     // Maps the peer's segment; false while it is not there yet.
     bool attach();
     bool try_pulling();
+    void lose(const Error& why);
     Push refuse();
     void wake();
     void finish(const FrameHeader& header, size_t length);
@@ -79,6 +82,7 @@ private:
     std::optional<RingWriter> writer_;
     bool plain_ = false;  // the receiver fences for us
     bool pulls_ = false;  // its memory can be read
+    bool lost_ = false;   // no memory for our ring
     std::byte* boards_ = nullptr;
 };
 
@@ -242,18 +246,26 @@ private:
 
     // A local process that is gone cannot say so; after each sleep a few are asked for.
     void look_for_dead() {
+        for (size_t i = 0; i < readers_.size(); ++i) {
+            uint64_t bit = uint64_t{1} << i % 64;
+            if (!(header_->lost[i / 64].load(std::memory_order_acquire) & bit)) continue;
+            header_->lost[i / 64].fetch_and(~bit);
+            dead_.push_back({static_cast<int>(i),
+                             {Code::out_of_memory,
+                              "The other rank found no shared memory (enlarge /dev/shm)"}});
+        }
         for (auto& endpoint : endpoints_)
             if (endpoint && endpoint->header_ && !endpoint->died &&
                 kill(static_cast<pid_t>(endpoint->header_->pid), 0) != 0 && errno == ESRCH) {
                 endpoint->died = true;
-                dead_.push_back(endpoint->index_);
+                dead_.push_back({endpoint->index_, {Code::peer_gone, "The process has ended"}});
             }
     }
     void report_dead(Sink& sink) {
-        for (int index : dead_) {
-            if (readers_[index].front()) return;  // what it sent comes first
-            int peer = options_.ranks[index];
-            sink.gone(peer, Error{Code::peer_gone, "The process has ended", peer});
+        for (auto& [index, why] : dead_) {
+            if (in_use(index) && readers_[index].front()) return;  // what it sent comes first
+            why.peer = options_.ranks[index];
+            sink.gone(why.peer, why);
         }
         dead_.clear();
     }
@@ -265,8 +277,8 @@ private:
     SegmentHeader* header_;
     std::vector<RingReader> readers_;                      // by local index
     std::vector<std::unique_ptr<ShmEndpoint>> endpoints_;  // by local index
-    std::vector<int> dead_;
-    int first_ = 0;  // where the next poll begins
+    std::vector<std::pair<int, Error>> dead_;              // local index
+    int first_ = 0;                                        // where the next poll begins
     uint32_t woken_ = 0;
     static constexpr uint32_t kWokenMost = 8;
     Bell bell_;
@@ -280,6 +292,7 @@ ShmEndpoint::ShmEndpoint(ShmTransport& transport, int index, const Params& param
 }
 
 bool ShmEndpoint::attach() {
+    if (lost_) return false;
     auto opened =
         Segment::open(segment_name(transport_.options_.job_tag, transport_.options_.ranks[index_]));
     if (!opened.ok()) {
@@ -309,6 +322,10 @@ bool ShmEndpoint::attach() {
     boards_ = segment_.data() + boards_offset(local_size, stride);
     writer_.emplace(RingMemory::at(segment_.data() + sizeof(SegmentHeader) + mine * stride,
                                    slot_count, data_size));
+    if (Status there = writer_->provide_slots(); !there) {
+        writer_.reset();
+        return lose(there.error()), false;
+    }
     plain_ = header->fences && asymmetric_fence_available();
     if (try_pulling())
         caps_.eager_max = std::min<size_t>(caps_.eager_max, transport_.params_.shm_pull_min - 1);
@@ -325,8 +342,22 @@ bool ShmEndpoint::try_pulling() {
                     magic == kMagic;
 }
 
+// Told by the next poll, which fails all that waits for the peer; there after the next sleep.
+void ShmEndpoint::lose(const Error& why) {
+    lost_ = true;
+    transport_.dead_.push_back({index_, why});
+    size_t mine = transport_.options_.index;
+    header_->lost[mine / 64].fetch_or(uint64_t{1} << mine % 64, std::memory_order_seq_cst);
+    wake();
+}
+
 Push ShmEndpoint::refuse() {
     if (died) return Push::gone;
+    if (lost_) return Push::busy;
+    if (!writer_->lost()) {
+        lose(writer_->lost().error());
+        return Push::busy;
+    }
     count(transport_.counters_.shm_ring_full);
     return Push::busy;
 }
@@ -389,6 +420,7 @@ Result<std::unique_ptr<Transport>> make_shm_transport(const Params& params, Coun
                                ring_stride(params.shm_ring_slots, params.shm_ring_bytes));
     Segment segment = TRY(Segment::create(
         segment_name(options.job_tag, options.ranks[options.index]), size, options.directory));
+    TRY(provide_memory(segment.data(), sizeof(SegmentHeader)));
     return std::unique_ptr<Transport>(
         new ShmTransport(params, counters, std::move(options), std::move(segment)));
 }

@@ -82,6 +82,9 @@ int Boards::claim(uint64_t context) {
     *found = {.taken = true, .context = 0, .next = 0, .readers = {}};
     auto index = static_cast<int>(found - strips_.begin());
     BoardStrip& strip = space_->own()[index];
+    auto* begin = reinterpret_cast<std::byte*>(&strip);
+    auto cells = static_cast<size_t>(&strip.long_bytes[0][0] - begin);
+    if (!space_->provide(begin, cells)) return found->taken = false, -1;
     for (BoardCell& cell : strip.cells) cell.sequence.store(0, std::memory_order_relaxed);
     for (ChunkCell& cell : strip.chunk_cells) cell.shown.store(0, std::memory_order_relaxed);
     for (auto& way : strip.ways) way.number.store(0, std::memory_order_relaxed);
@@ -206,7 +209,22 @@ const Peer* Board::gone_member() const {
     return nullptr;
 }
 
+// All but the shortest posts have places of their own, whose memory is taken a few at a time.
+Status Board::provide_post(uint64_t number) {
+    constexpr size_t step = 8;
+    static_assert(kBoardCells % step == 0);
+    while (posts_provided_ <= number % kBoardCells) {
+        auto* next = strip_->long_bytes[posts_provided_];
+        TRY(boards_.space_->provide(next, step * sizeof(strip_->long_bytes[0])));
+        posts_provided_ += step;
+    }
+    return {};
+}
+
 void Board::post(uint64_t number, ConstBytes data, coll::Completion& done) {
+    if (data.size() > kBoardInline && posts_provided_ < kBoardCells)
+        if (Status there = provide_post(number); !there)
+            return done.function(&done, &there.error());
     if (__builtin_expect(has_room(number), 1)) {
         write(number, data);
         return done.function(&done, nullptr);

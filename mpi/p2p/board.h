@@ -142,6 +142,7 @@ private:
     bool has_room(BoardChunk chunk);
     // Takes the chunk: what all are done with may be overwritten.
     void use(BoardChunk chunk, size_t bytes, coll::Completion& done);
+    Status provide_post(uint64_t number);
     void write(uint64_t number, ConstBytes data);
     void ring();  // wakes members that sleep
     void publish_done();
@@ -161,6 +162,7 @@ private:
     // memory is known to be there.
     uint64_t used_[kBoardChunks] = {};
     size_t provided_[kBoardChunks] = {};
+    size_t posts_provided_ = 0;  // likewise of the places of long posts
     struct Begun {
         uint64_t number;
         coll::Runner* runner;

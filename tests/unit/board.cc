@@ -333,5 +333,27 @@ TEST(Board, threads_exchange) {
     for (std::thread& thread : threads) thread.join();
 }
 
+// Short posts lie in the cells, whose memory was there when the board was made.
+TEST(Board, lack_of_memory_is_an_error) {
+    World world(2);
+    Rank& own = *world.rank[0];
+    own.space.full = true;
+    std::vector<std::byte> data(kBoardBytes);
+    Done shorter, longer, again;
+    for (uint64_t number = 0; number < 3; ++number) own.board->begin(number, idle, Board::kPosts);
+    own.board->post(0, {data.data(), kBoardInline}, shorter);
+    EXPECT_EQ(shorter.calls, 1);
+    EXPECT_EQ(shorter.code, Code::ok);
+    own.board->post(1, data, longer);
+    EXPECT_EQ(longer.calls, 1);
+    EXPECT_EQ(longer.code, Code::out_of_memory);
+    EXPECT_EQ(own.boards.claim(78), -1);
+    own.space.full = false;
+    own.board->post(2, data, again);
+    EXPECT_EQ(again.code, Code::ok);
+    EXPECT_GE(own.boards.claim(78), 0);
+    for (uint64_t number = 0; number < 3; ++number) own.board->end(number);
+}
+
 }  // namespace
 }  // namespace pomona
