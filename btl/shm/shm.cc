@@ -17,6 +17,7 @@
 #include <optional>
 #include <signal.h>
 #include <unistd.h>
+#include <utility>
 
 namespace pomona {
 namespace {
@@ -262,12 +263,13 @@ private:
             }
     }
     void report_dead(Sink& sink) {
-        for (auto& [index, why] : dead_) {
-            if (in_use(index) && readers_[index].front()) return;  // what it sent comes first
+        // Telling of one may find others.
+        for (auto& [index, why] : std::exchange(dead_, {})) {
             why.peer = options_.ranks[index];
-            sink.gone(why.peer, why);
+            bool sent = in_use(index) && readers_[index].front();  // what it sent comes first
+            if (sent) dead_.push_back({index, why});
+            else sink.gone(why.peer, why);
         }
-        dead_.clear();
     }
 
     const Params& params_;

@@ -16,16 +16,17 @@ public:
     // To be read before the condition that the thread waits for.
     uint32_t events() const { return events_.load(std::memory_order_acquire); }
     // With the engine held, before wait().
-    void announce() { parked_.fetch_add(1, std::memory_order_relaxed); }  // the lock publishes it
+    void announce() { parked_.fetch_add(1, std::memory_order_seq_cst); }
     // With the engine left: returns once there was an event after those seen; may do so early.
     void wait(uint32_t seen) {
         WordWait::system().wait(events_, seen);
         parked_.fetch_sub(1, std::memory_order_relaxed);
     }
-    // Something changed that others may wait for.
+    // Something changed that others may wait for. Told with the engine held, or after it was left: then
+    // either the other's look at the events sees this one, or this look the other.
     void notify() {
-        events_.fetch_add(1, std::memory_order_release);
-        if (parked_.load(std::memory_order_acquire) > 0) WordWait::system().wake_all(events_);
+        events_.fetch_add(1, std::memory_order_seq_cst);
+        if (parked_.load(std::memory_order_seq_cst) > 0) WordWait::system().wake_all(events_);
     }
     // The caller has stopped polling, which it did with the engine held: one of the others takes over.
     void hand_over() {
