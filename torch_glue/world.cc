@@ -253,12 +253,9 @@ const char* finalize_given_up() { return state().given_up.load(); }
 void operation_started() { state().operations.fetch_add(1); }
 void operation_ended() { state().operations.fetch_sub(1); }
 
-// The barrier is a group's only blocking collective: libraries that prepare shared memory in the first
-// one (ours does) could not in the non-blocking ones that follow.
 static int finish_comm(int error, MPI_Comm* comm) {
     if (error != MPI_SUCCESS || *comm == MPI_COMM_NULL) return error;
-    MPI_Comm_set_errhandler(*comm, MPI_ERRORS_RETURN);
-    return MPI_Barrier(*comm);
+    return MPI_Comm_set_errhandler(*comm, MPI_ERRORS_RETURN);
 }
 
 int make_world_comm(int group_rank, MPI_Comm* comm) {

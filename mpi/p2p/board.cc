@@ -73,9 +73,11 @@ bool Boards::Strip::free() const {
     });
 }
 
-int Boards::claim(uint64_t context) {
+int Boards::claim(uint64_t context, int most) {
     if (!space_) return -1;
     strips_.resize(kBoardStrips);
+    if (std::count_if(strips_.begin(), strips_.end(), [](auto& each) { return each.taken; }) >= most)
+        return -1;
     auto found =
         std::find_if(strips_.begin(), strips_.end(), [](auto& each) { return each.free(); });
     if (found == strips_.end()) return -1;
@@ -143,10 +145,10 @@ void Board::publish_done() {
     strip_->done.store(done, std::memory_order_release);
 }
 
-void Board::begin(uint64_t number, coll::Runner& runner, BoardUse use) {
+void Board::begin(uint64_t number, coll::Runner& runner, BoardUse use, CollectiveMark mark) {
     check(number >= next_, number, next_);
     next_ = number + 1;
-    outstanding_.push_back({number, &runner, use.way, use.chunks});
+    outstanding_.push_back({number, &runner, mark, use.way, use.chunks});
     auto& way = strip_->ways[number % kBoardCells];
     way.way.store(outstanding_.back().way, std::memory_order_relaxed);
     way.number.store(number + 1, std::memory_order_release);
@@ -408,8 +410,7 @@ Boards::Mistake Boards::find_mistake() {
             if (!board->dissents(begun, why)) continue;
             // Once more later: what the others send in this operation shall be here then.
             if (std::exchange(begun.suspected, true))
-                return {begun.runner, board->context_, begun.number, why,
-                        begun.way > Board::kFailed.way};
+                return {begun.runner, begun.mark, why, begun.way > Board::kFailed.way};
         }
     return {};
 }

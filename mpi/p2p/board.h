@@ -17,6 +17,12 @@ namespace pomona {
 
 class Board;
 
+// What the messages of one collective have in common: their context, and their tags above the slot.
+struct CollectiveMark {
+    uint64_t context = 0;
+    int tag = 0;
+};
+
 // Of a process: which of its strips are taken, and what waits.
 class Boards {
 public:
@@ -24,8 +30,8 @@ public:
     void attach(BoardSpace* space) { space_ = space; }
     bool available() const { return space_ != nullptr; }
 
-    // A strip of one's own for a communicator; -1: all are taken.
-    int claim(uint64_t context);
+    // A strip of one's own for a communicator (or for another that `context` names); -1: `most` are taken.
+    int claim(uint64_t context, int most = kBoardStrips);
     // The board over the members' strips (`strips` by rank, as claimed by each; -1: of another node); null
     // when the memory of one cannot be reached.
     std::unique_ptr<Board> open(uint64_t context, int rank, const std::vector<Peer*>& members,
@@ -47,7 +53,7 @@ public:
     // Null runner: none.
     struct Mistake {
         coll::Runner* runner = nullptr;
-        uint64_t context = 0, number = 0;
+        CollectiveMark mark{};
         Error why{};
         bool tells = false;  // goes by chunks: Runner::fail_and_tell()
     };
@@ -95,8 +101,9 @@ struct BoardUse {
     size_t chunks = 0;
 };
 
-// Of a communicator. Collectives are numbered alike at all ranks; they begin in the order of their
-// numbers, whether or not they use the board, and may end in another.
+// Of a communicator, for all its collectives but persistent ones; or of one persistent collective, whose
+// starts are its collectives. They are numbered alike at all ranks, begin in the order of their numbers,
+// whether or not they use the board, and may end in another.
 class Board {
 public:
     ~Board();
@@ -109,9 +116,9 @@ public:
         if (!schedule.chunk_total()) return kPosts;
         return {(schedule.chunk_total() << 2) + 2, schedule.chunk_count()};
     }
-    // Around each collective but persistent ones: tells the others how far this rank is, and by which
-    // way it goes. One that fails is told as failed, so that none waits for it.
-    void begin(uint64_t number, coll::Runner& runner, BoardUse use);
+    // Around each collective: tells the others how far this rank is, and by which way it goes. One that
+    // fails is told as failed, so that none waits for it.
+    void begin(uint64_t number, coll::Runner& runner, BoardUse use, CollectiveMark mark = {});
     void end(uint64_t number, bool failed = false);
     // As coll::Carrier has them, in the collective of that number.
     void post(uint64_t number, ConstBytes data, coll::Completion& done);
@@ -166,6 +173,7 @@ private:
     struct Begun {
         uint64_t number;
         coll::Runner* runner;
+        CollectiveMark mark;
         uint64_t way;
         size_t chunks_left;   // not yet asked room for
         uint64_t passed = 0;  // chunks of lower index

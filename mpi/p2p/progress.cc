@@ -149,13 +149,13 @@ void Engine::end_mistake() {
     Boards::Mistake mistake = boards.find_mistake();
     if (!mistake.runner) return;
     static coll::Completion nobody{[](coll::Completion*, const Error*) {}};
-    Matcher& matching = matcher(mistake.context);
-    int number = collective_tag(mistake.number, 0) >> kCollectiveSlotBits;
+    uint64_t context = mistake.mark.context;
+    Matcher& matching = matcher(context);
     auto is_of_it = [&](const Message& message) {
-        return message.header.tag >> kCollectiveSlotBits == number;
+        return message.header.tag >> kCollectiveSlotBits == mistake.mark.tag >> kCollectiveSlotBits;
     };
     while (Message* message = matching.find_kept(is_of_it))
-        recv_step(*message->peer, mistake.context, message->header.source, message->header.tag, {},
+        recv_step(*message->peer, context, message->header.source, message->header.tag, {},
                   nobody);
     if (mistake.tells) mistake.runner->fail_and_tell(mistake.why);
     else mistake.runner->fail(mistake.why);

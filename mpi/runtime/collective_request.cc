@@ -2,6 +2,7 @@
 #include "mpi/runtime/collective_request.h"
 
 #include "btl/base/check.h"
+#include "mpi/object/contexts.h"
 #include "mpi/runtime/collective_state.h"
 #include "mpi/runtime/collectives.h"
 
@@ -18,7 +19,7 @@ static bool outlives(const Communicator& comm) { return !comm.builtin_handle; }
 static bool outlives(const Datatype& type) { return !type.predefined(); }
 static bool outlives(const Operation& operation) { return !operation.predefined(); }
 
-void CollectiveRequest::prepare(CollectivePlan&& plan, bool persistent) {
+void CollectiveRequest::take(CollectivePlan&& plan) {
     plan_ = std::move(plan);
     comm_ = plan_.comm;
     if (outlives(*comm_)) comm_->retain();
@@ -29,18 +30,40 @@ void CollectiveRequest::prepare(CollectivePlan&& plan, bool persistent) {
         if (outlives(*plan_.operation)) plan_.operation->retain();
         set_operation();
     }
-    persistent_ = inactive_ = persistent;
     number_ = comm_->sequence++;
-    // Persistent operations may start in any order, which posts may not.
-    CollectiveState& state = collective_state(*comm_);
-    bool by_messages = persistent || plan_.own_schedule;
-    plan_.shape.board = state.has_boards && !by_messages;
-    schedule_ = plan_.own_schedule ? plan_.own_schedule : state.schedule(plan_.shape);
-    board_ = by_messages ? nullptr : state.board.get();
-    carrier_.bind(*comm_, number_, persistent, board_, *schedule_);
-    runner_.prepare(*schedule_);
     input_staging_.resize(plan_.input_staging);
     result_staging_.resize(plan_.result_staging);
+}
+
+void CollectiveRequest::choose(bool has_boards, Board* board) {
+    board_ = board;
+    plan_.shape.board = has_boards;
+    schedule_ =
+        plan_.own_schedule ? plan_.own_schedule : collective_state(*comm_).schedule(plan_.shape);
+    runner_.prepare(*schedule_);
+}
+
+// Half of the strips are left for communicators.
+void CollectiveRequest::make_persistent() {
+    persistent_ = inactive_ = true;
+    starts_ = 0;
+    started_early_ = false;
+    if (!plan_.own_schedule && !plan_.shape.irregular)
+        making_ = BoardMaking::prepare(*comm_, combine(comm_->collective_context(), number_), *this,
+                                       kBoardStrips / 2);
+    if (making_) making_->start();
+    else choose(false, nullptr);
+}
+
+void CollectiveRequest::board_made(bool agreed, std::unique_ptr<Board> made) {
+    making_ = nullptr;
+    own_board_ = std::move(made);
+    choose(agreed, own_board_.get());
+    if (std::exchange(started_early_, false)) run();
+}
+
+void CollectiveRequest::leave_making() {
+    if (BoardMaking* making = std::exchange(making_, nullptr)) making->forget_owner();
 }
 
 void CollectiveRequest::set_operation() {
@@ -91,10 +114,7 @@ void CollectiveRequest::prepare_repeated(CollectivePlan&& plan) {
     comm_ = plan_.comm;
     if (plan_.operation) set_operation();
     CollectiveState& state = collective_state(*comm_);
-    board_ = state.board.get();
-    plan_.shape.board = state.has_boards;
-    schedule_ = state.schedule(plan_.shape);
-    runner_.prepare(*schedule_);
+    choose(state.has_boards, state.board.get());
     function = ended;
 }
 
@@ -103,8 +123,8 @@ void CollectiveRequest::begin_repeated(const void* input, void* result) {
     outcome_.error = MPI_SUCCESS;
     outcome_.reason = nullptr;
     number_ = comm_->sequence++;
-    carrier_.bind(*comm_, number_, false, board_, *schedule_);
-    if (board_) board_->begin(number_, runner_, Board::use_of(*schedule_));
+    carrier_.bind(*comm_, {number_, false, number_}, board_, *schedule_);
+    carrier_.begin(runner_, *schedule_);
     coll::Binding binding;
     binding.input = input;
     binding.result = result;
@@ -123,7 +143,10 @@ void CollectiveRequest::drop_plan() {
     plan_.type = nullptr;
 }
 
-CollectiveRequest::~CollectiveRequest() { drop_plan(); }
+CollectiveRequest::~CollectiveRequest() {
+    leave_making();
+    drop_plan();
+}
 
 // ---- staging
 
@@ -169,14 +192,19 @@ void CollectiveRequest::unstage_result() {
 
 // ---- start and end
 
-void CollectiveRequest::begin() {
+void CollectiveRequest::activate() {
     done_.store(0, std::memory_order_relaxed);  // the caller holds the engine
     inactive_ = false;
     outcome_ = {};
     outcome_.source = MPI_ANY_SOURCE;
     comm_->process.engine.hold_for_engine(*this);
+}
+
+void CollectiveRequest::run() {
     stage_input();
-    if (board_) board_->begin(number_, runner_, Board::use_of(*schedule_));
+    carrier_.bind(*comm_, {number_, persistent_, persistent_ ? starts_++ : number_}, board_,
+                  *schedule_);
+    carrier_.begin(runner_, *schedule_);
     coll::Binding binding;
     binding.input = plan_.input_staging ? input_staging_.data() : plan_.input;
     binding.result = plan_.result_staging ? result_staging_.data() : plan_.result;
@@ -188,13 +216,15 @@ void CollectiveRequest::begin() {
 }
 
 int CollectiveRequest::start() {
-    begin();
+    activate();
+    if (making_) started_early_ = true;
+    else run();
     return MPI_SUCCESS;
 }
 
 void CollectiveRequest::ended(coll::Completion* self, const Error* error) {
     auto& request = *static_cast<CollectiveRequest*>(self);
-    if (request.board_) request.board_->end(request.number_, error != nullptr);
+    request.carrier_.end(error != nullptr);
     if (error) {
         request.outcome_.error = error->code == Code::truncated       ? MPI_ERR_TRUNCATE
                                  : error->code == Code::data_lost     ? MPI_ERR_OTHER
@@ -217,6 +247,9 @@ void CollectiveRequest::recycle() {
 // Back to the communicator's idle ones, with its memory; the last user of a communicator goes too.
 void CollectiveRequest::recycle_held() {
     Communicator* comm = comm_;
+    leave_making();
+    own_board_ = nullptr;
+    persistent_ = false;
     drop_plan();
     references_.store(1, std::memory_order_relaxed);  // nobody else refers to it
     callback_function = nullptr;
@@ -240,8 +273,12 @@ CollectiveRequest* start_collective(CollectivePlan&& plan, bool persistent) {
     Communicator& comm = *plan.comm;
     Engine::Hold hold(comm.process.engine);
     CollectiveRequest* request = take_idle(comm);
-    request->prepare(std::move(plan), persistent);
-    if (!persistent) request->begin();
+    request->take(std::move(plan));
+    if (persistent) return request->make_persistent(), request;
+    request->activate();
+    CollectiveState& state = collective_state(comm);
+    if (state.making) state.postponed.push_back(request);
+    else request->launch(state.has_boards, state.board.get());
     return request;
 }
 

@@ -5,79 +5,18 @@
 // on a staging buffer laid out like the user's, so that users' functions see what they expect.
 #pragma once
 
-#include "btl/base/check.h"
 #include "coll/gates.h"
 #include "coll/run.h"
 #include "coll/shape.h"
-#include "mpi/object/communicator.h"
 #include "mpi/object/datatype.h"
 #include "mpi/object/operation.h"
-#include "mpi/p2p/engine.h"
-#include "mpi/runtime/process.h"
+#include "mpi/runtime/board_making.h"
+#include "mpi/runtime/collective_carrier.h"
 
 #include <memory>
 #include <vector>
 
 namespace pomona {
-
-// Messages of one collective on one communicator. Tags hold the operation's number and the slot.
-class EngineCarrier final : public coll::Carrier {
-public:
-    // `board`: null where there is none, for schedules that do without.
-    void bind(Communicator& comm, uint64_t number, bool persistent, Board* board,
-              const coll::Schedule& schedule) {
-        comm_ = &comm;
-        number_ = number;
-        board_ = board;
-        span_ = schedule.chunk_span();
-        base_ = (persistent ? 1 << 30 : 0) | Engine::collective_tag(number, 0);
-    }
-    void send(int peer, int slot, ConstBytes data, coll::Completion& done) override {
-        engine().send_step(*comm_->peers[peer], comm_->collective_context(), comm_->rank(),
-                           tag(slot), data, done);
-    }
-    void recv(int peer, int slot, Bytes data, coll::Completion& done) override {
-        engine().recv_step(*comm_->peers[peer], comm_->collective_context(), peer, tag(slot), data,
-                           done, true);
-    }
-    void post(ConstBytes data, coll::Completion& done) override {
-        count(engine().counters().board_posts);
-        board_->post(number_, data, done);
-    }
-    void look(int peer, size_t offset, size_t total, Bytes target,
-              coll::Completion& done) override {
-        board_->look(number_, peer, offset, total, target, done);
-    }
-    void room(int index, size_t bytes, coll::Completion& done) override {
-        board_->room(chunk_of(index), bytes, done);
-    }
-    void see(int peer, int index, size_t total, coll::Completion& done) override {
-        board_->see(peer, chunk_of(index), total, done);
-    }
-    void show(int index, size_t total, bool lost) override {
-        count(engine().counters().board_chunks);
-        board_->show(chunk_of(index), lost ? 0 : total);
-    }
-    void pass(int index) override { board_->pass(chunk_of(index)); }
-    std::byte* chunk(int rank, int index) override { return board_->memory(rank, chunk_of(index)); }
-    void cancel(coll::Completion& done) override {
-        if (!engine().boards.cancel(done)) engine().cancel_step(comm_->collective_context(), done);
-    }
-
-private:
-    int tag(int slot) const {
-        check(slot < 1 << Engine::kCollectiveSlotBits, slot);
-        return base_ | slot;
-    }
-    BoardChunk chunk_of(int index) const { return {number_, index, span_}; }
-    Engine& engine() const { return comm_->process.engine; }
-
-    Communicator* comm_ = nullptr;
-    Board* board_ = nullptr;
-    uint64_t number_ = 0;
-    size_t span_ = 0;  // of chunks
-    int base_ = 0;
-};
 
 // A user's buffer that is staged: `count` elements of `type` at `buffer`, at `offset` in the staging.
 struct StagedPiece {
@@ -113,15 +52,23 @@ struct CollectivePlan {
     std::shared_ptr<const coll::Schedule> own_schedule;
 };
 
-class CollectiveRequest final : public Request, private coll::Completion {
+class CollectiveRequest final : public Request, private coll::Completion, private BoardOwner {
 public:
     CollectiveRequest() : Request(nullptr) {}
     ~CollectiveRequest() override;
 
-    // Takes the plan over and holds its objects; `persistent` requests start later, any number of times.
-    void prepare(CollectivePlan&& plan, bool persistent);
-    // Starts; with the engine held. The caller has a reference; the engine takes its own.
-    void begin();
+    // Takes the plan over and holds its objects, and gives the operation its number. All with the engine
+    // held.
+    void take(CollectivePlan&& plan);
+    // Chooses the schedule and starts it.
+    void launch(bool has_boards, Board* board) {
+        choose(has_boards, board);
+        run();
+    }
+    // Starts later, any number of times.
+    void make_persistent();
+    // Under way from now on; the engine takes a reference of its own.
+    void activate();
     // The same for a request that belongs to the communicator and holds no objects
     // (mpi/runtime/repeated_call.h).
     void prepare_repeated(CollectivePlan&& plan);
@@ -146,6 +93,10 @@ private:
         }
     };
 
+    void choose(bool has_boards, Board* board);
+    void run();
+    void board_made(bool agreed, std::unique_ptr<Board> made) override;
+    void leave_making();
     static void ended(coll::Completion* self, const Error* error);
     static bool begin_on_device(const coll::Reducer* self, void* out, const void* left,
                                 const void* right, size_t count, coll::Completion& done);
@@ -161,6 +112,12 @@ private:
     OperationReducer reducer_;
     uint64_t number_ = 0;
     Board* board_ = nullptr;
+    // Of persistent ones. Members may start theirs in different orders, which one board for all of them
+    // does not allow: each has its own, while there are strips.
+    std::unique_ptr<Board> own_board_;
+    BoardMaking* making_ = nullptr;
+    bool started_early_ = false;  // while the board was being made
+    uint64_t starts_ = 0;
     std::vector<std::byte> input_staging_, result_staging_;
 };
 

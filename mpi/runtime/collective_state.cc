@@ -2,7 +2,6 @@
 #include "mpi/runtime/collective_state.h"
 
 #include "btl/base/log.h"
-#include "mpi/runtime/collectives.h"
 
 #include <algorithm>
 
@@ -20,60 +19,27 @@ CollectiveState::~CollectiveState() {
     for (CollectiveRequest* each : idle) delete each;
 }
 
-// Everyone claims a strip, where it has any, and tells its number; when all have, everyone maps the
-// others' memory and tells whether that went well. So all come to the same answer, which none could
-// alone: what reaches whom differs from rank to rank.
 void CollectiveState::make_board() {
-    if (board_made_) return;
-    board_made_ = true;
-    Process& process = comm.process;
-    auto size = static_cast<uint64_t>(comm.size());
-    if (size < 2 || size > process.params.shm_board) return;
-    std::vector<int> sorted = nodes;
-    std::sort(sorted.begin(), sorted.end());
-    bool meet = std::adjacent_find(sorted.begin(), sorted.end()) != sorted.end();
-    if (!nodes.empty() && !meet) return;  // nobody shares a node
-    uint64_t context = comm.collective_context();
-    // Of other nodes' members there is nothing to see, and a member alone on its node needs no board.
-    auto apart = [&](size_t r) {
-        return !nodes.empty() && nodes[r] != nodes[static_cast<size_t>(comm.rank())];
-    };
-    bool alone =
-        std::count(nodes.begin(), nodes.end(), nodes.empty() ? 0 : nodes[comm.rank()]) == 1;
-    std::vector<int> strips(size);
-    int own = -1;
-    if (!alone) {
-        Engine::Hold hold(process.engine);
-        own = process.engine.boards.claim(context);
+    if (board_begun_) return;
+    board_begun_ = true;
+    making = BoardMaking::prepare(comm, comm.collective_context(), *this);
+    if (!making) return;
+    for (RepeatedCall& call : repeated) {
+        // Made anew when all know: some members would call it before that, others after.
+        check(!call.running);
+        call.request.reset();
     }
-    int told = alone ? 0 : own;
-    bool all = run_allgather(comm, &told, strips.data(), sizeof(int)) == MPI_SUCCESS &&
-               *std::min_element(strips.begin(), strips.end()) >= 0;
-    std::unique_ptr<Board> made;
-    if (all && !alone) {
-        for (size_t r = 0; r < size; ++r)
-            if (apart(r)) strips[r] = -1;
-        Engine::Hold hold(process.engine);
-        made = process.engine.boards.open(context, comm.rank(), comm.peers, strips);
-    }
-    int good = made != nullptr || (all && alone);
-    std::vector<int> answers(size);
-    bool agreed = run_allgather(comm, &good, answers.data(), sizeof(int)) == MPI_SUCCESS &&
-                  *std::min_element(answers.begin(), answers.end()) == 1;
-    Engine::Hold hold(process.engine);
-    if (agreed) {
-        has_boards = true;
-        board = std::move(made);
-        // Those kept before go by messages at some ranks, and would be made anew at others.
-        for (RepeatedCall& call : repeated) {
-            check(!call.running);
-            call.request.reset();
-        }
-    } else if (made) {
-        made.reset();
-    } else if (own >= 0) {
-        process.engine.boards.disclaim(own);
-    }
+    making->start();
+}
+
+void CollectiveState::board_made(bool agreed, std::unique_ptr<Board> made) {
+    making = nullptr;
+    has_boards = agreed;
+    board = std::move(made);
+    std::vector<CollectiveRequest*> waiting;
+    waiting.swap(postponed);
+    for (CollectiveRequest* each : waiting) each->launch(has_boards, board.get());
+    comm.process.engine.notify();
 }
 
 std::shared_ptr<const coll::Schedule> CollectiveState::schedule(coll::Shape& shape) {

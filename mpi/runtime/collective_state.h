@@ -11,13 +11,14 @@
 
 namespace pomona {
 
-struct CollectiveState {
+struct CollectiveState final : BoardOwner {
     explicit CollectiveState(Communicator& comm);
     ~CollectiveState();
 
-    // Makes the board where all members can have one; a collective operation, which all members call
-    // between the same two of theirs. Only the first call does something.
+    // Begins to make the board where all members can have one; a collective operation, which all members
+    // call between the same two of theirs. Only the first call does something. With the engine held.
     void make_board();
+    void board_made(bool agreed, std::unique_ptr<Board> made) override;
 
     // The schedule for a shape: cached, or chosen and built.
     std::shared_ptr<const coll::Schedule> schedule(coll::Shape& shape);
@@ -27,12 +28,16 @@ struct CollectiveState {
     std::vector<int> nodes;                // by rank; empty when all are on one
     std::vector<CollectiveRequest*> idle;  // newest last
     RepeatedCalls repeated;
+    // While the board is being made, which collectives wait for: some members might know already, others
+    // not.
+    BoardMaking* making = nullptr;
+    std::vector<CollectiveRequest*> postponed;  // in their order
     // All members that share a node with another have boards; else all collectives go by messages.
     bool has_boards = false;
     std::unique_ptr<Board> board;  // null without, and of a member that is alone on its node
 
 private:
-    bool board_made_ = false;
+    bool board_begun_ = false;
 };
 
 inline CollectiveState& collective_state(Communicator& comm) {

@@ -223,7 +223,9 @@ Status Process::finish() {
     if (engine.known_peers() > 1) {
         if (job().world_size() > 1) run_barrier(*world_);
         Nanoseconds deadline = clock.now() + 5'000'000'000;
-        engine.wait_until([&] { return !engine.draining() || clock.now() > deadline; });
+        engine.wait_until([&] {
+            return (!engine.draining() && boards_in_making == 0) || clock.now() > deadline;
+        });
     }
     builtins[bits_of(MPI_COMM_WORLD)] = builtins[bits_of(MPI_COMM_SELF)] = nullptr;
     world_ = {};

@@ -67,6 +67,8 @@ public:
     // Can be reached from now on by processes outside its world.
     Status open_tcp();
 
+    int boards_in_making = 0;  // with the engine held
+
     // Gates that devices open; the engine polls them from the first use on. With the engine held.
     coll::Gates& device_gates();
 

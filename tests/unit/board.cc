@@ -216,14 +216,15 @@ TEST(Board, tells_of_collectives_that_do_not_meet) {
         std::byte target[8];
         Done over;
         looking.prepare(schedule);
-        world.board(1).begin(4, looking, Board::kPosts);
+        world.board(1).begin(4, looking, Board::kPosts, {77, 4});
         looking.start(carrier, {.result = target}, over);
         world.board(0).begin(4, idle, agree ? Board::kPosts : Board::kMessages);
         EXPECT_EQ(world.rank[1]->boards.find_mistake().runner, nullptr);  // at first sight
         Boards::Mistake mistake = world.rank[1]->boards.find_mistake();
         EXPECT_EQ(mistake.runner, agree ? nullptr : &looking);
         if (!agree) {
-            EXPECT_EQ(mistake.number, 4u);
+            EXPECT_EQ(mistake.mark.context, 77u);
+            EXPECT_EQ(mistake.mark.tag, 4);
             EXPECT_EQ(mistake.why.peer, 0);
             mistake.runner->fail(mistake.why);
             EXPECT_EQ(over.calls, 1);

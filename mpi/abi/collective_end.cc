@@ -1,0 +1,103 @@
+// mpi/abi/collective_end.cc: what happens to a collective call once it is decoded: run, started, or kept to
+// be started. And when a communicator's board is made.
+#include "mpi/abi/collective_plan.h"
+#include "mpi/runtime/collective_state.h"
+#include "mpi/runtime/inter_schedule.h"
+
+#include <utility>
+
+namespace pomona {
+
+using coll::Collective;
+
+static void complete_plan(CollectivePlan& plan) {
+    if (plan.comm->is_inter() && plan.shape.collective != Collective::neighbor)
+        build_inter_schedule(plan);
+}
+
+// The board is made in the first operation that all members call alike and that none ends before all have
+// come: a root's bcast must not begin to wait.
+static bool makes_board(const CollectivePlan& plan) {
+    if (plan.comm->is_inter() || plan.shape.irregular) return false;
+    switch (plan.shape.collective) {
+    case Collective::allreduce:
+    case Collective::allgather:
+    case Collective::reduce_scatter:
+    case Collective::alltoall: return plan.shape.bytes() != 0;
+    case Collective::barrier: return true;
+    default: return false;
+    }
+}
+
+static void make_board(const CollectivePlan& plan) {
+    if (!makes_board(plan)) return;
+    Engine::Hold hold(plan.comm->process.engine);
+    collective_state(*plan.comm).make_board();
+}
+
+// Until all members know whether there is one; of use to what is kept for calls to come.
+static void await_board(const CollectivePlan& plan) {
+    make_board(plan);
+    CollectiveState& state = collective_state(*plan.comm);
+    plan.comm->process.engine.wait_until([&] { return state.making == nullptr; });
+}
+
+// Errors of steps know the other rank by its number in the job.
+static int fail_member(const char* f, Communicator* comm, const Outcome& failed) {
+    std::string sentence = failed.reason ? failed.reason : "The operation failed";
+    if (failed.source >= 0)
+        sentence +=
+            format(" (rank {}, the member is rank {} of the job)", comm->rank(), failed.source);
+    return fail(f, comm, failed.error, sentence);
+}
+
+int finish_blocking(const char* f, CollectivePlan& plan) {
+    complete_plan(plan);
+    make_board(plan);
+    Communicator* comm = plan.comm;
+    Outcome failed;
+    int error = run_collective(std::move(plan), failed);
+    if (__builtin_expect(error == MPI_SUCCESS, 1)) return MPI_SUCCESS;
+    return fail_member(f, comm, failed);
+}
+
+int BlockingCall::run(const void* input, void* result) {
+    Outcome failed;
+    int error = run_repeated(*std::exchange(call_, nullptr), input, result, failed);
+    if (__builtin_expect(error == MPI_SUCCESS, 1)) return MPI_SUCCESS;
+    return fail_member(f_, comm_, failed);
+}
+
+void BlockingCall::give_back() {
+    Engine::Hold hold(comm_->process.engine);
+    call_->running = false;
+}
+
+int BlockingCall::finish(CollectivePlan& plan) {
+    const void* input = plan.input;
+    void* result = plan.result;
+    if (!call_) {
+        await_board(plan);
+        call_ = keep_repeated(plan, key_);
+    }
+    return call_ ? run(input, result) : finish_blocking(f_, plan);
+}
+
+int finish_nonblocking(const char* f, CollectivePlan& plan, MPI_Request* request) {
+    if (!request) return fail(f, plan.comm, MPI_ERR_ARG, "request is a null pointer");
+    complete_plan(plan);
+    make_board(plan);
+    *request = handle_of<MPI_Request>(start_collective(std::move(plan), false));
+    return MPI_SUCCESS;
+}
+
+int finish_persistent(const char* f, CollectivePlan& plan, MPI_Info info, MPI_Request* request) {
+    if (!request) return fail(f, plan.comm, MPI_ERR_ARG, "request is a null pointer");
+    if (!resolve(info) && info != MPI_INFO_NULL)
+        return fail(f, plan.comm, MPI_ERR_INFO, "info is not a valid info object");
+    complete_plan(plan);
+    *request = handle_of<MPI_Request>(start_collective(std::move(plan), true));
+    return MPI_SUCCESS;
+}
+
+}  // namespace pomona

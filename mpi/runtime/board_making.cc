@@ -1,0 +1,86 @@
+// mpi/runtime/board_making.cc: see board_making.h.
+#include "mpi/runtime/board_making.h"
+
+#include "mpi/runtime/collective_state.h"
+
+#include <algorithm>
+#include <utility>
+
+namespace pomona {
+
+// Does a member share a node with another? Nodes are by rank; empty: all are on one.
+static bool some_meet(std::vector<int> nodes) {
+    if (nodes.empty()) return true;
+    std::sort(nodes.begin(), nodes.end());
+    return std::adjacent_find(nodes.begin(), nodes.end()) != nodes.end();
+}
+
+BoardMaking* BoardMaking::prepare(Communicator& comm, uint64_t name, BoardOwner& owner,
+                                  int strips_most) {
+    auto size = static_cast<uint64_t>(comm.size());
+    if (size < 2 || size > comm.process.params.shm_board) return nullptr;
+    if (!some_meet(collective_state(comm).nodes)) return nullptr;
+    return new BoardMaking(comm, name, owner, strips_most);
+}
+
+BoardMaking::BoardMaking(Communicator& comm, uint64_t name, BoardOwner& owner, int strips_most)
+    : comm_(comm), name_(name), owner_(&owner), number_(comm.sequence),
+      theirs_(static_cast<size_t>(comm.size())) {
+    comm.sequence += 2;
+    comm.retain();
+    ++comm.process.boards_in_making;
+    const std::vector<int>& nodes = collective_state(comm).nodes;
+    alone_ = !nodes.empty() && std::count(nodes.begin(), nodes.end(), nodes[comm.rank()]) == 1;
+    if (!alone_) strip_ = comm.process.engine.boards.claim(name, strips_most);
+    function = told;
+}
+
+BoardMaking::~BoardMaking() {
+    --comm_.process.boards_in_making;
+    comm_.release();
+}
+
+void BoardMaking::tell(int mine) {
+    mine_ = mine;
+    coll::Shape shape;
+    shape.collective = coll::Collective::allgather;
+    shape.rank = comm_.rank();
+    shape.size = comm_.size();
+    shape.count = sizeof mine_;
+    schedule_ = collective_state(comm_).schedule(shape);
+    carrier_.bind(comm_, {number_++}, nullptr, *schedule_);
+    runner_.prepare(*schedule_);
+    coll::Binding binding;
+    binding.input = &mine_;
+    binding.result = theirs_.data();
+    runner_.start(carrier_, binding, *this);
+}
+
+void BoardMaking::told(coll::Completion* self, const Error* error) {
+    auto& making = *static_cast<BoardMaking*>(self);
+    int least = *std::min_element(making.theirs_.begin(), making.theirs_.end());
+    if (making.opened_) return making.end(!error && least == 1);
+    making.opened_ = true;
+    if (!error && least >= 0) making.open();
+    making.tell(!error && least >= 0 && (making.board_ || making.alone_));
+}
+
+// Of other nodes' members there is nothing to see, and a member alone on its node needs no board.
+void BoardMaking::open() {
+    if (alone_) return;
+    const std::vector<int>& nodes = collective_state(comm_).nodes;
+    std::vector<int> strips = theirs_;
+    for (size_t r = 0; r < nodes.size(); ++r)
+        if (nodes[r] != nodes[static_cast<size_t>(comm_.rank())]) strips[r] = -1;
+    board_ = comm_.process.engine.boards.open(name_, comm_.rank(), comm_.peers, strips);
+    if (board_) strip_ = -1;  // the board's now
+}
+
+void BoardMaking::end(bool agreed) {
+    if (strip_ >= 0) comm_.process.engine.boards.disclaim(strip_);
+    if (!agreed) board_ = nullptr;
+    if (BoardOwner* owner = owner_) owner->board_made(agreed, std::move(board_));
+    delete this;
+}
+
+}  // namespace pomona

@@ -1,0 +1,89 @@
+// mpi/runtime/collective_carrier.h: what schedules need of the world, by the engine: messages of one
+// collective on one communicator, and its posts and chunks on a board.
+#pragma once
+
+#include "btl/base/check.h"
+#include "coll/run.h"
+#include "mpi/object/communicator.h"
+#include "mpi/p2p/engine.h"
+#include "mpi/runtime/process.h"
+
+namespace pomona {
+
+// By what one collective is told from others: its number among the communicator's, for its messages, and
+// its number on the board.
+struct CollectiveNumbers {
+    uint64_t messages;
+    bool persistent = false;  // the same number at every start
+    uint64_t board = 0;
+};
+
+// Tags hold the operation's number and the slot.
+class EngineCarrier final : public coll::Carrier {
+public:
+    // `board`: null where there is none, for schedules that do without.
+    void bind(Communicator& comm, CollectiveNumbers numbers, Board* board,
+              const coll::Schedule& schedule) {
+        comm_ = &comm;
+        board_ = board;
+        on_board_ = numbers.board;
+        span_ = schedule.chunk_span();
+        base_ = (numbers.persistent ? 1 << 30 : 0) | Engine::collective_tag(numbers.messages, 0);
+    }
+    // Around an execution, where there is a board.
+    void begin(coll::Runner& runner, const coll::Schedule& schedule) {
+        if (board_)
+            board_->begin(on_board_, runner, Board::use_of(schedule),
+                          {comm_->collective_context(), base_});
+    }
+    void end(bool failed) {
+        if (board_) board_->end(on_board_, failed);
+    }
+    void send(int peer, int slot, ConstBytes data, coll::Completion& done) override {
+        engine().send_step(*comm_->peers[peer], comm_->collective_context(), comm_->rank(),
+                           tag(slot), data, done);
+    }
+    void recv(int peer, int slot, Bytes data, coll::Completion& done) override {
+        engine().recv_step(*comm_->peers[peer], comm_->collective_context(), peer, tag(slot), data,
+                           done, true);
+    }
+    void post(ConstBytes data, coll::Completion& done) override {
+        count(engine().counters().board_posts);
+        board_->post(on_board_, data, done);
+    }
+    void look(int peer, size_t offset, size_t total, Bytes target,
+              coll::Completion& done) override {
+        board_->look(on_board_, peer, offset, total, target, done);
+    }
+    void room(int index, size_t bytes, coll::Completion& done) override {
+        board_->room(chunk_of(index), bytes, done);
+    }
+    void see(int peer, int index, size_t total, coll::Completion& done) override {
+        board_->see(peer, chunk_of(index), total, done);
+    }
+    void show(int index, size_t total, bool lost) override {
+        count(engine().counters().board_chunks);
+        board_->show(chunk_of(index), lost ? 0 : total);
+    }
+    void pass(int index) override { board_->pass(chunk_of(index)); }
+    std::byte* chunk(int rank, int index) override { return board_->memory(rank, chunk_of(index)); }
+    void cancel(coll::Completion& done) override {
+        if (!engine().boards.cancel(done)) engine().cancel_step(comm_->collective_context(), done);
+    }
+
+private:
+    int tag(int slot) const {
+        check(slot < 1 << Engine::kCollectiveSlotBits, slot);
+        return base_ | slot;
+    }
+    BoardChunk chunk_of(int index) const { return {on_board_, index, span_}; }
+    Engine& engine() const { return comm_->process.engine; }
+
+    Communicator* comm_ = nullptr;
+    Board* board_ = nullptr;
+    uint64_t on_board_ = 0;  // number there
+    size_t span_ = 0;  // of chunks
+    int base_ = 0;
+};
+
+}  // namespace pomona
