@@ -76,7 +76,8 @@ bool Boards::Strip::free() const {
 int Boards::claim(uint64_t context, int most) {
     if (!space_) return -1;
     strips_.resize(kBoardStrips);
-    if (std::count_if(strips_.begin(), strips_.end(), [](auto& each) { return each.taken; }) >= most)
+    if (std::count_if(strips_.begin(), strips_.end(), [](auto& each) { return each.taken; }) >=
+        most)
         return -1;
     auto found =
         std::find_if(strips_.begin(), strips_.end(), [](auto& each) { return each.free(); });

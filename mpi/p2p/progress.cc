@@ -155,8 +155,7 @@ void Engine::end_mistake() {
         return message.header.tag >> kCollectiveSlotBits == mistake.mark.tag >> kCollectiveSlotBits;
     };
     while (Message* message = matching.find_kept(is_of_it))
-        recv_step(*message->peer, context, message->header.source, message->header.tag, {},
-                  nobody);
+        recv_step(*message->peer, context, message->header.source, message->header.tag, {}, nobody);
     if (mistake.tells) mistake.runner->fail_and_tell(mistake.why);
     else mistake.runner->fail(mistake.why);
 }

@@ -82,7 +82,7 @@ private:
     Communicator* comm_ = nullptr;
     Board* board_ = nullptr;
     uint64_t on_board_ = 0;  // number there
-    size_t span_ = 0;  // of chunks
+    size_t span_ = 0;        // of chunks
     int base_ = 0;
 };
 
