@@ -148,16 +148,19 @@ Facts::Facts(const Shape& shape, const Machine& machine, const Options& options)
     c = with_distance(machine.copy_ns, machine.copy_far, n / S);
     r = with_distance(machine.reduce_ns, machine.reduce_far, n / S);
     f = machine.fresh_ns * (1 - distance_from_cache(n));
-    w = overlaps ? 1 : 2 - 0.5 * distance_from_cache(n);  // one copy by each core at once, 2 ranks
+    // One copy by each core at once, 2 ranks; messages that do not ask are copied in, then out.
+    bool asks = n / S >= kAskBytes;
+    w = overlaps || !asks ? 1 : 2 - 0.5 * distance_from_cache(n);
     z = shape.in_place && nodes == 1 ? with_distance(machine.copy_ns, machine.copy_far, n) * n : 0;
-    if (n / S >= kAskBytes) a += machine.ask_ns, o += machine.ask_ns, b *= machine.ask_times;
+    if (asks) a += machine.ask_ns, o += machine.ask_ns, b *= machine.ask_times;
     else if (machine.byte_eager_ns > 0) b = machine.byte_eager_ns;
 
-    double alone = std::min(T, kPiecesAlone);
-    t = alone * y + (T - alone) * kSeeOverlapped * machine.near.overhead_ns;
+    double next = std::min(T - 1, kPiecesNext);
+    t = machine.near.overhead_ns *
+        (kSeeFirst + next * kSeeNext + (T - 1 - next) * kSeeOverlapped);
     double out = std::max(g, c);
     chunk_reduce = 2 * (l + (q + 1) * t) + n * c + (q - 1) / q * n * (x + g + out);
-    chunk_bcast = l + t + 2 * y + n / T * c + n * (out + f / 2);
+    chunk_bcast = l + t + 3 * y + n / T * c + n * (out + f / 2);
 
     // Each step moves S pieces; a piece goes on when it has been added to.
     auto both = [&](double x, double y) { return overlaps ? std::max(x, y) : x + y; };

@@ -47,12 +47,12 @@ struct Links {
 // About where messages begin to ask first: transports have limits of their own.
 inline constexpr double kAskBytes = 16 << 10;
 
-// Of steps of chunks, in overheads of a message: fitted by hand to allreduce, reduce_scatter and bcast of
-// 16 KiB with 2 ranks on the machine of the built-in values.
+// Of steps of chunks, in overheads of a message: fitted by hand to allreduce, reduce and bcast of 8 to
+// 128 KiB with 2 ranks on the machine of the built-in values, halfway between data written anew and kept.
 inline constexpr double kSeeOverheads = 4;
-// Later pieces' hand-overs happen while others are worked on.
-inline constexpr double kPiecesAlone = 4;
-inline constexpr double kSeeOverlapped = 1;
+// A piece by itself overlaps nothing, the next few little; later ones' hand-overs happen while others are
+// worked on.
+inline constexpr double kSeeFirst = 6, kSeeNext = 2, kPiecesNext = 3, kSeeOverlapped = 1;
 
 // How far from the caches so many bytes are: 0 in them, 1 in memory, in between by the logarithm.
 double distance_from_cache(double bytes);

@@ -147,7 +147,7 @@ Pieces chunk_pieces(const Shape& shape) {
 }
 
 // Idea: the root shows piece by piece, the others take each.
-// Source: as above.     Cost: l + t + 2 y + n/T c + n (max(g, c) + f/2)     Limits: ranks that share a board
+// Source: as above.     Cost: l + t + 3 y + n/T c + n (max(g, c) + f/2)     Limits: ranks that share a board
 void bcast_chunks(Builder& s, const Shape& shape, const Options&) {
     bcast_pieces(s, shape, chunk_pieces(shape), 0);
 }

@@ -244,7 +244,9 @@ public:
     }
     double see_ns(int index) const {
         return world_.options_.machine.near.overhead_ns *
-               (index < coll::kPiecesAlone ? coll::kSeeOverheads : coll::kSeeOverlapped);
+               (index == 0                  ? coll::kSeeFirst
+                : index <= coll::kPiecesNext ? coll::kSeeNext
+                                             : coll::kSeeOverlapped);
     }
     void take(Chunks& theirs, const Chunks::Seer& seer) {
         ScheduleWorld& w = world_;
