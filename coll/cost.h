@@ -52,7 +52,7 @@ inline constexpr double kAskBytes = 16 << 10;
 inline constexpr double kSeeOverheads = 4;
 // A piece by itself overlaps nothing, the next few little; later ones' hand-overs happen while others are
 // worked on.
-inline constexpr double kSeeFirst = 6, kSeeNext = 2, kPiecesNext = 3, kSeeOverlapped = 1;
+inline constexpr double kSeeFirst = 5, kSeeNext = 2, kPiecesNext = 3, kSeeOverlapped = 1;
 
 // How far from the caches so many bytes are: 0 in them, 1 in memory, in between by the logarithm.
 double distance_from_cache(double bytes);

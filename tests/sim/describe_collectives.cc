@@ -79,7 +79,7 @@ allreduce 1MiB` says in its first line whose costs it reckons with.
     "`l` = L until a post is seen by who waits for it, `u` = o/2 for a post or a look at one.\n"
     "`chunks`: the same, where longer data goes in `T` pieces of 32 to 128 KiB through 8 chunks of each\n"
     "rank's memory (up to 64 ranks and 256 MiB); `y` = 4 o to see one and 3 y to show one,\n"
-    "`t` to see all, 6 o for the first, 2 o for three more and o for the others; `g` a byte of another's chunk,\n"
+    "`t` to see all, 5 o for the first, 2 o for three more and o for the others; `g` a byte of another's chunk,\n"
     "`x` one that is reduced in the caches; `out` = max(g, c); `shared`: the ranks of each of several nodes do so.\n"
     "`chunk_reduce` = 2 (l + (q+1) t) + n c + (q-1)/q n (x + g + out) is a node's part in a reduction,\n"
     "`chunk_bcast` = l + t + 3 y + n/T c + n (out + f/2) in a bcast.\n"
