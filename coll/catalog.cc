@@ -156,8 +156,7 @@ Facts::Facts(const Shape& shape, const Machine& machine, const Options& options)
     else if (machine.byte_eager_ns > 0) b = machine.byte_eager_ns;
 
     double next = std::min(T - 1, kPiecesNext);
-    t = machine.near.overhead_ns *
-        (kSeeFirst + next * kSeeNext + (T - 1 - next) * kSeeOverlapped);
+    t = machine.near.overhead_ns * (kSeeFirst + next * kSeeNext + (T - 1 - next) * kSeeOverlapped);
     double out = std::max(g, c);
     chunk_reduce = 2 * (l + (q + 1) * t) + n * c + (q - 1) / q * n * (x + g + out);
     chunk_bcast = l + t + 3 * y + n / T * c + n * (out + f / 2);

@@ -4,6 +4,7 @@
 #include "btl/base/check.h"
 #include "btl/base/word_wait.h"
 
+#include <algorithm>
 #include <event2/event.h>
 #include <event2/thread.h>
 #include <fcntl.h>
@@ -42,6 +43,7 @@ struct Sleeper::State {
     std::atomic<std::atomic<uint32_t>*> word{nullptr};
     // By the word, until the next sleep. Written by the sleeping thread, read by those that wake it.
     std::atomic<bool> by_word{false};
+    bool fired = false;  // in this sleep: by the bell or a socket
     // wake() was called since the last sleep. Release there, acquire in sleep(): what was done before.
     std::atomic<bool> rung{false};
 
@@ -55,13 +57,33 @@ struct Sleeper::State {
         if (!path.empty()) unlink(path.c_str());
     }
 
-    static void on_ready(int, short, void* self) {
+    static void on_time(int, short, void* self) {
         event_base_loopbreak(static_cast<State*>(self)->base);
     }
-    static void on_bell(int descriptor, short, void* self) {
+    static void on_ready(int, short, void* self) {
+        static_cast<State*>(self)->fired = true;
+        event_base_loopbreak(static_cast<State*>(self)->base);
+    }
+    static void on_bell(int descriptor, short what, void* self) {
         char bytes[64];
         while (recv(descriptor, bytes, sizeof bytes, 0) > 0) {}
-        event_base_loopbreak(static_cast<State*>(self)->base);
+        on_ready(descriptor, what, self);
+    }
+    // Until it is woken, or the time is over.
+    bool wait_on_word(Nanoseconds longest) {
+        // Whoever wakes has set it to something else before.
+        std::atomic<uint32_t>& shared = *word.load();
+        WordWait::system().wait_shared(shared, Way::word, longest);
+        return shared.load() != Way::word || rung.load();
+    }
+    bool wait_for_events(Nanoseconds longest) {
+        timeval time{static_cast<time_t>(longest / 1000000000),
+                     static_cast<suseconds_t>(longest % 1000000000 / 1000)};
+        fired = false;
+        event_add(timer_event, &time);
+        event_base_loop(base, EVLOOP_ONCE);
+        event_del(timer_event);
+        return fired;
     }
 };
 
@@ -103,7 +125,7 @@ Result<std::unique_ptr<Sleeper>> Sleeper::make(const std::string& path) {
     if (!state->base) return Error{Code::io, "Cannot make libevent's event base"};
     state->bell_event = event_new(state->base, state->doorbell[0], EV_READ | EV_PERSIST,
                                   State::on_bell, state.get());
-    state->timer_event = evtimer_new(state->base, State::on_ready, state.get());
+    state->timer_event = evtimer_new(state->base, State::on_time, state.get());
     if (!state->bell_event || !state->timer_event || event_add(state->bell_event, nullptr) != 0)
         return Error{Code::io, "Cannot watch the doorbell"};
     return std::unique_ptr<Sleeper>(new Sleeper(std::move(state)));
@@ -138,20 +160,16 @@ Sleeper::Way Sleeper::way() {
     return by_word ? word : bell;
 }
 
-void Sleeper::sleep(Nanoseconds longest) {
-    if (state_->rung.exchange(false, std::memory_order_acq_rel)) return;
-    if (state_->by_word.load()) {
-        // Whoever wakes has set it to something else before.
-        WordWait::system().wait_shared(*state_->word.load(), word, longest);
-        state_->rung.exchange(false, std::memory_order_acq_rel);  // it is awake and looks
-        return;
+bool Sleeper::sleep(Nanoseconds longest, Nanoseconds nap) {
+    if (state_->rung.exchange(false, std::memory_order_acq_rel)) return true;
+    bool by_word = state_->by_word.load(), woken = false;
+    for (Nanoseconds left = longest; left > 0 && !woken;) {
+        Nanoseconds next = nap > 0 ? std::min(nap, left) : left;
+        woken = by_word ? state_->wait_on_word(next) : state_->wait_for_events(next);
+        left -= next;
     }
-    timeval time{static_cast<time_t>(longest / 1000000000),
-                 static_cast<suseconds_t>(longest % 1000000000 / 1000)};
-    event_add(state_->timer_event, &time);
-    event_base_loop(state_->base, EVLOOP_ONCE);
-    event_del(state_->timer_event);
-    state_->rung.exchange(false, std::memory_order_acq_rel);
+    state_->rung.exchange(false, std::memory_order_acq_rel);  // it is awake and looks
+    return woken;
 }
 
 void Sleeper::wake() {

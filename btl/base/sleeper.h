@@ -39,9 +39,11 @@ public:
     // The word, in memory shared with the other processes; null: none (any more).
     void set_word(std::atomic<uint32_t>* word);
 
-    // Sleeps until a descriptor is ready, the doorbell rings, or the time is over. Returns at once
-    // if the doorbell rang since the last sleep.
-    void sleep(Nanoseconds longest);
+    // Sleeps until a descriptor is ready, the doorbell rings, or the time is over, which returns false.
+    // Returns at once if the doorbell rang since the last sleep. `nap`: wakes for a moment each so often,
+    // since a core that has rested for long, and what of its caches others have taken, is slow to return;
+    // 0: never.
+    bool sleep(Nanoseconds longest, Nanoseconds nap = 0);
 
     // Wakes this process's sleeper, or the next sleep returns at once; from any thread.
     void wake();

@@ -259,8 +259,9 @@ private:
     std::vector<P2pRequest*> pool_;
     std::unique_ptr<P2pRequest> sent_request_;  // see sent_request()
 
-    Parking parking_;        // of threads that wait while another polls
-    bool sleeping_ = false;  // somebody sleeps in the Sleeper
+    Parking parking_;         // of threads that wait while another polls
+    bool sleeping_ = false;   // somebody sleeps in the Sleeper
+    int sleeps_in_vain_ = 0;  // by nobody woken, one after the other; of whoever sleeps
     struct ProgressThread;
     std::unique_ptr<ProgressThread> progress_;
     std::vector<Request*> callbacks_;  // completed, callback not yet called

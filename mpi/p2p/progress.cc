@@ -13,6 +13,7 @@ namespace pomona {
 static constexpr int kArrivalsMost = 64;                   // frames per transport and turn
 static constexpr Nanoseconds kSleepLongest = 100'000'000;  // then dead peers are looked for
 static constexpr Nanoseconds kSleepBlocked = 50'000;       // a full ring has no bell
+static constexpr int kSleepsWithNaps = 100;                // one after the other: 10 s
 
 struct Engine::ProgressThread {
     std::thread thread;
@@ -177,7 +178,10 @@ void Engine::sleep_armed(ReadyFunction ready, void* context) {
         bool blocked = !queued_peers_.empty() || boards.posting();
         bool held = threaded_;
         if (held) lock_.leave();
-        sleeper_->sleep(blocked ? kSleepBlocked : kSleepLongest);
+        Nanoseconds nap = static_cast<Nanoseconds>(params_.nap_us) * 1000;
+        if (crowded_ || sleeps_in_vain_ >= kSleepsWithNaps) nap = 0;
+        bool woken = sleeper_->sleep(blocked ? kSleepBlocked : kSleepLongest, nap);
+        sleeps_in_vain_ = woken ? 0 : sleeps_in_vain_ + 1;
         if (held) lock_.post();
         sleeping_ = false;
     }

@@ -243,10 +243,10 @@ public:
         else theirs.seers.push_back(seer);
     }
     double see_ns(int index) const {
-        return world_.options_.machine.near.overhead_ns *
-               (index == 0                  ? coll::kSeeFirst
-                : index <= coll::kPiecesNext ? coll::kSeeNext
-                                             : coll::kSeeOverlapped);
+        return world_.options_.machine.near.overhead_ns * (index == 0 ? coll::kSeeFirst
+                                                           : index <= coll::kPiecesNext
+                                                               ? coll::kSeeNext
+                                                               : coll::kSeeOverlapped);
     }
     void take(Chunks& theirs, const Chunks::Seer& seer) {
         ScheduleWorld& w = world_;

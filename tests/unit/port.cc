@@ -271,11 +271,19 @@ TEST(sleeper, wakes_by_word_and_by_bell_and_none_is_lost) {
             });
             while (!told) {
                 word = sleeper.way();
-                if (!told) sleeper.sleep(20'000'000'000);
+                if (!told) { EXPECT_TRUE(sleeper.sleep(20'000'000'000, round % 3 * 10'000)); }
                 word = Sleeper::awake;
             }
             waker.join();
         }
+        // Nobody wakes it. Timers and threads may be late, not early.
+        word = sleeper.way();
+        while (sleeper.sleep(1)) word = sleeper.way();  // rung before the last round's sleep
+        RealClock clock;
+        Nanoseconds begin = clock.now();
+        EXPECT_FALSE(sleeper.sleep(3'000'000, 700'000));
+        EXPECT_GE(clock.now() - begin, 2'900'000);
+        word = Sleeper::awake;
     }
     // A socket that is watched meanwhile ends the sleep on the word.
     sleeper.forget(pipes[0]);
