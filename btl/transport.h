@@ -16,6 +16,7 @@
 //     ends that state; poll() works in both states.
 //  6. When a peer dies or its connection breaks, Sink::gone(peer) is called once, from poll(), after
 //     all frames that had arrived from it; later push() to it returns `gone`.
+//     So for a peer that the engine gave up (Endpoint::abandon), of which nothing more arrives.
 //  7. A transport never starts threads and keeps no global state: two ranks may live in one process.
 #pragma once
 
@@ -89,6 +90,16 @@ public:
         (void)address, (void)target;
         return false;
     }
+    // Further ways to the same peer, numbered from 0 in the order in which they came up; null when
+    // there are no more (yet). For frames that need no order: each keeps rule 1 by itself only, and
+    // rule 2 but for `gone`: one that breaks says `busy` until poll() tells of the peer.
+    virtual Endpoint* lane(size_t number) {
+        (void)number;
+        return nullptr;
+    }
+    // The peer has sent what it must not: nothing more is read from it, not even the rest of a payload
+    // that has its place.
+    virtual void abandon(const Error& why) { (void)why; }
     const Caps& caps() const { return caps_; }
 
 protected:

@@ -1,7 +1,8 @@
 // btl/tcp/tcp.h: frames between ranks through TCP connections.
 // Idea: one connection a pair, made at the first send, used both ways. push() writes straight to
 // the socket when nothing waits; what the kernel does not take is queued. Large payloads are read
-// straight into the place that the sink names.
+// straight into the place that the sink names. Where tcp_streams asks for more connections, whoever
+// made the first one makes them once that is up; both ends use them as lanes (Endpoint::lane).
 #pragma once
 
 #include "btl/base/counters.h"
