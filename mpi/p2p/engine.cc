@@ -29,7 +29,10 @@ void Engine::attach(int job_size, std::vector<Transport*> transports, Sleeper* s
 void Engine::detach() {
     transports_.clear();
     sleeper_ = nullptr;
-    for (auto& peer : peers_) peer->endpoint = nullptr;
+    for (auto& peer : peers_) {
+        peer->endpoint = nullptr;
+        peer->lanes.clear();
+    }
 }
 
 bool Engine::connect(Peer& peer) {
@@ -286,12 +289,19 @@ void Engine::push_control(Peer& peer, const Header& header) {
 
 // Pushes what waits for one peer; true when something moved.
 bool Engine::drain(Peer& peer) {
+    bool moved = drain_first(peer);
+    if (!peer.streams.empty()) moved |= drain_lanes(peer);
+    return moved;
+}
+
+// What goes by the first connection: all but a part of the streams.
+bool Engine::drain_first(Peer& peer) {
     bool moved = false;
     if (!peer.pulls.empty()) moved = drain_pulls(peer);
     // A fragment under way lets nothing else pass.
-    if (P2pRequest* send = peer.streams.front(); send && send->rest) {
-        moved |= drain_streams(peer);
-        if (peer.gone || (peer.streams.front() && peer.streams.front()->rest)) return moved;
+    if (peer.piece.send) {
+        moved |= drain_streams(peer, *peer.endpoint, peer.piece);
+        if (peer.gone || peer.piece.send) return moved;
     }
     while (!peer.control.empty()) {
         Push push = peer.endpoint->push(peer.control.front(), {});
@@ -309,7 +319,7 @@ bool Engine::drain(Peer& peer) {
         if (push == Push::gone) return fail_peer(peer), true;
         moved = true;
     }
-    return drain_streams(peer) || moved;
+    return drain_streams(peer, *peer.endpoint, peer.piece) || moved;
 }
 
 // ---- receives
@@ -575,7 +585,10 @@ void Engine::arrive(int rank, const FrameHeader& frame, ConstBytes payload) {
 void Engine::protocol_error(Peer& peer, const char* what) {
     LOG(error, mpi, "Rank {} sent what it must not: {}; its connection is given up", peer.rank,
         what);
-    gone(peer.rank, Error{Code::malformed, what, peer.rank});
+    Error why{Code::malformed, what, peer.rank};
+    // Bytes may be under way to places that are not ours any more once its receives have failed.
+    if (peer.endpoint) peer.endpoint->abandon(why);
+    gone(peer.rank, why);
 }
 
 void Engine::gone(int rank, const Error& why) {
@@ -613,6 +626,8 @@ P2pRequest* Engine::take_posted_from(const Peer& peer) {
 void Engine::fail_peer(Peer& peer) {
     peer.gone = true;
     peer.control.clear();
+    peer.piece = {};
+    for (Lane& lane : peer.lanes) lane.piece = {};
     const char* reason = peer.why.what[0] ? peer.why.what : "The other process has ended";
     auto fail_list = [&](List<P2pRequest>& list) {
         while (P2pRequest* send = list.pop_front()) fail(*send, MPI_ERR_PROC_ABORTED, reason);

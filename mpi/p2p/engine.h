@@ -215,8 +215,11 @@ private:
     void push_control(Peer& peer, const Header& header);
     bool drain(Peer& peer);
     bool drain_pulls(Peer& peer);
-    bool drain_streams(Peer& peer);
-    Push push_piece(Peer& peer, P2pRequest& send, size_t& taken);
+    bool drain_first(Peer& peer);
+    bool drain_lanes(Peer& peer);
+    bool drain_streams(Peer& peer, Endpoint& endpoint, Piece& piece);
+    Push push_piece(const Peer& peer, Endpoint& endpoint, P2pRequest& send, Piece& piece,
+                    size_t& taken);
     void queue(Peer& peer);
     void sent(P2pRequest& send);
     void finish_p2p(P2pRequest& request);

@@ -12,6 +12,8 @@ namespace pomona {
 
 // Read at a time: the engine looks at everything else in between.
 static constexpr size_t kPullPiece = 512 << 10;
+// Of a message that several connections share: shorter pieces cost more than they spread.
+static constexpr size_t kSharedPieceMin = 64 << 10;
 
 // ---- the sender's side
 
@@ -42,7 +44,9 @@ void Engine::arrive_cts(Peer& peer, const Header& header) {
     if (send->accepted == 0) return sent(*send);
     peer.streams.push_back(send);
     queue(peer);
-    if (peer.control.empty() && peer.backlog.empty()) drain_streams(peer);
+    if (peer.control.empty() && peer.backlog.empty())
+        drain_streams(peer, *peer.endpoint, peer.piece);
+    if (!peer.streams.empty()) drain_lanes(peer);
 }
 
 // The receiver has read all it wants.
@@ -55,14 +59,35 @@ void Engine::arrive_pulled(Peer& peer, const Header& header) {
     sent(*send);
 }
 
+// How long the next piece is. With several connections the pieces get shorter towards the end, so that
+// all are done at about the same time.
+static size_t next_piece(const Peer& peer, const Endpoint& endpoint, const P2pRequest& send) {
+    size_t left = send.accepted - send.offset;
+    if (!peer.lanes.empty() && left > 2 * kSharedPieceMin)
+        left = std::max(kSharedPieceMin, left / (peer.lanes.size() + 1));
+    return std::min(endpoint.caps().fragment_max, left);
+}
+
 // Pushes the next piece of a stream, or more of the one under way; `taken`: its bytes that left.
-Push Engine::push_piece(Peer& peer, P2pRequest& send, size_t& taken) {
-    size_t fragment_max = peer.endpoint ? peer.endpoint->caps().fragment_max : 0;
-    size_t length = send.rest ? send.rest : std::min(fragment_max, send.accepted - send.offset);
-    if (!is_plain(send)) {
-        Header header{send.remote_token, 0, 0, length, FrameKind::data, 0, send.offset};
+Push Engine::push_piece(const Peer& peer, Endpoint& endpoint, P2pRequest& send, Piece& piece,
+                        size_t& taken) {
+    if (piece.send) {
+        Push push = endpoint.push_rest({byte_at(send, piece.offset), piece.rest}, taken);
+        if (push != Push::sent) return push;
+        piece.offset += taken;
+        piece.rest -= taken;
+        send.rest -= taken;
+        if (piece.rest == 0) piece.send = nullptr;
+        return push;
+    }
+    size_t length = next_piece(peer, endpoint, send);
+    Header header{send.remote_token, 0, 0, length, FrameKind::data, 0, send.offset};
+    Push push;
+    if (is_plain(send)) {
+        push = endpoint.push_part(header.pack(), {byte_at(send, send.offset), length}, taken);
+    } else {
         taken = length;
-        return peer.endpoint->push_fill(
+        push = endpoint.push_fill(
             header.pack(), length,
             [](void* context, Bytes target) {
                 auto* request = static_cast<P2pRequest*>(context);
@@ -70,41 +95,53 @@ Push Engine::push_piece(Peer& peer, P2pRequest& send, size_t& taken) {
             },
             &send);
     }
-    ConstBytes piece{byte_at(send, send.offset), length};
-    if (send.rest) {
-        Push push = peer.endpoint->push_rest(piece, taken);
-        if (push == Push::sent) send.rest -= taken;
-        return push;
+    if (push != Push::sent) return push;
+    if (taken < length) {
+        piece = {&send, send.offset + taken, length - taken};
+        send.rest += piece.rest;
     }
-    Header header{send.remote_token, 0, 0, length, FrameKind::data, 0, send.offset};
-    Push push = peer.endpoint->push_part(header.pack(), piece, taken);
-    if (push == Push::sent) send.rest = length - taken;
+    send.offset += length;
     return push;
 }
 
-bool Engine::drain_streams(Peer& peer) {
+// Pushes streams by one connection until it takes no more.
+bool Engine::drain_streams(Peer& peer, Endpoint& endpoint, Piece& piece) {
     bool moved = false;
-    while (P2pRequest* send = peer.streams.front()) {
+    for (;;) {
+        P2pRequest* send = piece.send;
+        // Those before have left but for pieces under way.
+        if (!send)
+            for (send = peer.streams.front(); send && send->offset == send->accepted;)
+                send = peer.streams.next(send);
+        if (!send) return moved;
         size_t taken = 0;
-        bool measured = send->accepted >= CopyChoice::kMeasuredMin && peer.endpoint->pulls();
+        bool measured = send->accepted >= CopyChoice::kMeasuredMin && endpoint.pulls();
         Nanoseconds begin = measured ? clock_.now() : 0;
-        Push push = push_piece(peer, *send, taken);
+        Push push = push_piece(peer, endpoint, *send, piece, taken);
         if (measured && push == Push::sent) send->work += clock_.now() - begin;
         if (push == Push::busy) return moved;
         if (push == Push::gone) return fail_peer(peer), true;
         moved = true;
-        send->offset += taken;
         count(counters_.bytes_sent, taken);
-        if (send->rest) return moved;  // nothing else can be pushed to this peer now
+        if (&piece != &peer.piece) count(counters_.lane_bytes, taken);
+        if (piece.send) return moved;  // nothing else can be pushed here now
         // One large message after the other.
-        if (send->offset == send->accepted) {
+        if (send->offset == send->accepted && send->rest == 0) {
             if (measured) peer.copy_choice.pushed(send->accepted, send->work);
             List<P2pRequest>::remove(send);
             sent(*send);
+            if (peer.gone) return true;
         }
         // Small ones and answers pass between fragments: drain() pushes them, and comes back.
-        if (!peer.control.empty() || !peer.backlog.empty()) return moved;
+        if (&piece == &peer.piece && (!peer.control.empty() || !peer.backlog.empty())) return moved;
     }
+}
+
+bool Engine::drain_lanes(Peer& peer) {
+    while (Endpoint* more = peer.endpoint->lane(peer.lanes.size())) peer.lanes.push_back({more});
+    bool moved = false;
+    for (size_t i = 0; i < peer.lanes.size() && !peer.gone; ++i)
+        moved |= drain_streams(peer, *peer.lanes[i].endpoint, peer.lanes[i].piece);
     return moved;
 }
 
@@ -173,13 +210,14 @@ void Engine::measure(Peer& peer, const P2pRequest& recv, bool pulled) {
     peer.large_finished = now;
 }
 
-std::byte* Engine::place(int, const FrameHeader& frame, size_t length) {
+std::byte* Engine::place(int rank, const FrameHeader& frame, size_t length) {
     auto header = parse(frame, length);
     if (!header || header->kind != FrameKind::data) return nullptr;
     P2pRequest* recv = operations_.find(header->context);
-    if (!recv || recv->is_send || header->token > recv->accepted ||
-        length > recv->accepted - header->token || !is_plain(*recv))
+    if (!recv || recv->is_send || recv->peer != peers_[rank].get() ||
+        header->token > recv->accepted || length > recv->accepted - header->token || !is_plain(*recv))
         return nullptr;
+    recv->rest += length;
     return byte_at(*recv, header->token);
 }
 
@@ -190,9 +228,12 @@ void Engine::arrive_data(Peer& peer, const Header& header, ConstBytes payload) {
         return protocol_error(peer, "A fragment names no receive");
     count(counters_.bytes_received, payload.size());
     bool placed = is_plain(*recv) && payload.data() == byte_at(*recv, header.token);
-    if (!placed) unpack(*recv, header.token, payload);
+    if (placed) recv->rest -= std::min(recv->rest, payload.size());
+    else unpack(*recv, header.token, payload);
     recv->offset += payload.size();
     if (recv->offset < recv->accepted) return;
+    // Fragments that overlap: some of them are still being read to where nothing must be written then.
+    if (recv->rest != 0) return protocol_error(peer, "Fragments overlap");
     if (recv->measured) measure(peer, *recv, false);
     finish_p2p(*recv);
 }

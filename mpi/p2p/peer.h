@@ -6,10 +6,24 @@
 #include "mpi/p2p/copy_choice.h"
 
 #include <deque>
+#include <vector>
 
 namespace pomona {
 
 class P2pRequest;
+
+// A piece of a large send that a connection has begun to take.
+struct Piece {
+    P2pRequest* send = nullptr;  // null: none
+    size_t offset = 0;           // in the message, of what is left of it
+    size_t rest = 0;             // so much is left
+};
+
+// One of a peer's further connections.
+struct Lane {
+    Endpoint* endpoint;
+    Piece piece{};
+};
 
 struct Peer {
     explicit Peer(int rank) : rank(rank) {}
@@ -23,10 +37,13 @@ struct Peer {
 
     // What could not be pushed yet, in this order of precedence. Frames of `control` (cts, ack) carry
     // no matching order; `backlog` keeps the order of sends; `streams` are large sends whose
-    // receiver has said yes, taking turns.
+    // receiver has said yes, one after the other: the next piece goes to whichever of `endpoint` and
+    // `lanes` takes it, so that connections of unequal speed share by their speed.
     std::deque<FrameHeader> control;
     List<P2pRequest> backlog;
     List<P2pRequest> streams;
+    Piece piece{};            // that `endpoint` has begun to take: nothing else passes there
+    std::vector<Lane> lanes;  // those that large messages have found so far
     // Receives whose data is being read from this peer's memory, one after the other.
     List<P2pRequest> pulls;
     CopyChoice copy_choice;
