@@ -30,6 +30,7 @@ static void greeting(ConstBytes bytes) {
     auto parsed = tcp::parse_greeting(bytes, "a secret", 8);
     if (!parsed) return;
     must(parsed->from >= 0 && parsed->from < 8 && parsed->to >= 0 && parsed->to < 8);
+    must(parsed->lane >= 0 && parsed->lane < tcp::kLanesMost);
     auto back = tcp::write_greeting(*parsed, "a secret");
     must(std::memcmp(back.data(), bytes.data(), back.size()) == 0);
 }

@@ -124,6 +124,13 @@ TEST(Greeting, takes_only_this_jobs_secret_and_ranks) {
         damaged[flipped] ^= std::byte{0x80};
         EXPECT_FALSE(tcp::parse_greeting(damaged, "right", 2)) << flipped;
     }
+    auto lane_of = [](int lane) {
+        auto greeting = tcp::parse_greeting(tcp::write_greeting({true, 1, 0, lane}, ""), "", 2);
+        return greeting ? greeting->lane : -1;
+    };
+    EXPECT_EQ(lane_of(0), 0);
+    EXPECT_EQ(lane_of(tcp::kLanesMost - 1), tcp::kLanesMost - 1);
+    EXPECT_EQ(lane_of(tcp::kLanesMost), -1) << "more connections than there may be";
 }
 
 TEST(Address, round_trip_and_limits) {
