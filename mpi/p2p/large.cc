@@ -104,7 +104,7 @@ Push Engine::push_piece(const Peer& peer, Endpoint& endpoint, P2pRequest& send, 
     return push;
 }
 
-// Pushes streams by one connection until it takes no more.
+// Pushes streams by one connection until it takes no more, or one piece where there are several.
 bool Engine::drain_streams(Peer& peer, Endpoint& endpoint, Piece& piece) {
     bool moved = false;
     for (;;) {
@@ -133,7 +133,9 @@ bool Engine::drain_streams(Peer& peer, Endpoint& endpoint, Piece& piece) {
             if (peer.gone) return true;
         }
         // Small ones and answers pass between fragments: drain() pushes them, and comes back.
-        if (&piece == &peer.piece && (!peer.control.empty() || !peer.backlog.empty())) return moved;
+        if (!peer.control.empty() || !peer.backlog.empty()) return moved;
+        // Connections take turns, or one whose buffers are large would take a message alone.
+        if (!peer.lanes.empty()) return moved;
     }
 }
 

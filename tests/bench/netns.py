@@ -1,6 +1,7 @@
-"""netns.py: two network namespaces stand for two hosts (`mpi-bench versus --net 1,10,40`).
+"""netns.py: two network namespaces stand for two hosts (`mpi-bench versus --net 1,10,40,10x2`).
 
-Idea: a veth pair joins them, a token bucket on both ends makes it a link of the asked rate. The
+Idea: a veth pair joins them, a token bucket on both ends makes it a link of the asked rate; 10x2 are two
+such links side by side, by each of which Pomona has a TCP stream (POMONA_TCP_STREAMS). The
 launchers of MPICH and Open MPI believe in two hosts: in place of ssh they get a script that enters
 the namespace of the host named. Pomona's ranks are started into the namespaces directly, one
 program each ("mpirun ... : ..."). A bare TCP ping-pong and stream over the same link stand beside.
@@ -18,7 +19,7 @@ from pathlib import Path
 
 from compare import Goal
 
-SUBNET = "10.213.7"
+SUBNETS = ["10.213.7", "10.213.8", "10.213.9", "10.213.10"]  # one a cable
 BURST_SECONDS = 100e-6  # what the token bucket lets through at once, at the link's rate
 
 
@@ -40,23 +41,27 @@ def quiet(*command, check=True):
 class Link:
     """The two namespaces; a context manager that takes them away again."""
 
-    def __init__(self, scratch):
+    def __init__(self, scratch, cables=1):
         tag = os.getpid() % 100000
         self.spaces = [f"pomb{tag}a", f"pomb{tag}b"]
         self.ends = [f"pv{tag}a", f"pv{tag}b"]
-        self.addresses = [f"{SUBNET}.1", f"{SUBNET}.2"]
+        self.subnets = SUBNETS[:cables]
+        self.addresses = [f"{SUBNETS[0]}.1", f"{SUBNETS[0]}.2"]
+        self.cables = 1  # in use
         self.agent = Path(scratch) / "agent.sh"
 
     def __enter__(self):
         try:
             for space in self.spaces:
                 quiet("ip", "netns", "add", space)
-            quiet("ip", "link", "add", self.ends[0], "netns", self.spaces[0], "type", "veth",
-                  "peer", "name", self.ends[1], "netns", self.spaces[1])
-            for space, end, address in zip(self.spaces, self.ends, self.addresses):
-                quiet("ip", "-n", space, "addr", "add", f"{address}/24", "dev", end)
-                quiet("ip", "-n", space, "link", "set", end, "up")
-                quiet("ip", "-n", space, "link", "set", "lo", "up")
+            for cable, subnet in enumerate(self.subnets):
+                ends = [f"{end}{cable}" for end in self.ends]
+                quiet("ip", "link", "add", ends[0], "netns", self.spaces[0], "type", "veth",
+                      "peer", "name", ends[1], "netns", self.spaces[1])
+                for side, (space, end) in enumerate(zip(self.spaces, ends)):
+                    quiet("ip", "-n", space, "addr", "add", f"{subnet}.{side + 1}/24", "dev", end)
+                    quiet("ip", "-n", space, "link", "set", end, "up")
+                    quiet("ip", "-n", space, "link", "set", "lo", "up")
         except OSError:
             self.__exit__()
             raise
@@ -67,11 +72,13 @@ class Link:
         for space in self.spaces:
             quiet("ip", "netns", "del", space, check=False)
 
-    def shape(self, gigabits):
+    def shape(self, gigabits, cables=1):
+        self.cables = cables
         burst = int(max(128 << 10, gigabits * 1e9 / 8 * BURST_SECONDS))
         for space, end in zip(self.spaces, self.ends):
-            quiet("tc", "-n", space, "qdisc", "replace", "dev", end, "root", "tbf", "rate",
-                  f"{gigabits}gbit", "burst", str(burst), "latency", "20ms")
+            for cable in range(cables):
+                quiet("tc", "-n", space, "qdisc", "replace", "dev", f"{end}{cable}", "root", "tbf",
+                      "rate", f"{gigabits}gbit", "burst", str(burst), "latency", "20ms")
 
     def inside(self, side, command):
         """Runs `command` in one namespace, with a host name and a core of its own."""
@@ -113,13 +120,15 @@ def usable(say):
 def environment_of(library, link, case):
     env = library.environment("tcp")
     if library.kind == "pomona":  # its launcher knows of one host only
-        env["POMONA_TCP_INTERFACES"] = ",".join(link.addresses)
+        env["POMONA_TCP_INTERFACES"] = ",".join(f"{subnet}.{side}" for side in (1, 2)
+                                                for subnet in link.subnets[:link.cables])
+        env.setdefault("POMONA_TCP_STREAMS", str(link.cables))
         if case == "overlap":
             env["POMONA_PROGRESS"] = "thread"
     if library.kind == "mpich":
         env.pop("MPIR_CVAR_NOLOCAL", None)
     if library.kind == "openmpi":
-        net = f"{SUBNET}.0/24"
+        net = ",".join(f"{subnet}.0/24" for subnet in link.subnets[:link.cables])
         for prefix in ("OMPI_MCA_", "PRTE_MCA_", "PMIX_MCA_"):
             env[prefix + "oob_tcp_if_include"] = net
         env.update({"OMPI_MCA_btl_tcp_if_include": net, "OMPI_MCA_pml": "ob1",
@@ -145,17 +154,18 @@ def command_of(library, link, program):
 
 
 class Shaped:
-    """The groups of one link rate."""
+    """The groups of one link rate, or of several such links side by side."""
 
-    def __init__(self, gigabits, Group):
+    def __init__(self, gigabits, Group, cables=1):
         def name(what):
-            return f"{what}, {gigabits:g} Gb/s link"
+            return (f"{what}, {gigabits:g} Gb/s link" if cables == 1
+                    else f"{what}, {cables} links of {gigabits:g} Gb/s")
         self.groups = [
             Group(name("tcp latency"), "latency", "half round trip, us", sizes="8:4K",
                   transport="tcp", limit=f"tcp-latency {gigabits:g}", tags=("net",)),
             Group(name("tcp bandwidth"), "bandwidth", "GB/s", sizes="64K:4M", transport="tcp",
                   metric="algorithm_gbs", less_is_better=False,
-                  limit=f"tcp-stream {gigabits:g}", tags=("net",)),
+                  limit=f"tcp-stream {gigabits:g}" if cables == 1 else None, tags=("net",)),
             Group(name("tcp allreduce"), "allreduce", "us", sizes="1M:64M", transport="tcp",
                   goal=Goal(None, 0.9), tags=("net",)),
             Group(name("overlap of iallreduce"), "overlap", "percent hidden, no calls meanwhile",
@@ -214,16 +224,27 @@ def bare_tcp(run, link, program, gigabits):
             server.wait()
 
 
+def parse_links(text):
+    """Rate in Gb/s and number of links: "10", "10x2"."""
+    rate, _, cables = text.partition("x")
+    number = int(cables or 1)
+    if not 1 <= number <= len(SUBNETS):
+        raise ValueError(f"--net {text}: 1 to {len(SUBNETS)} links")
+    return float(rate), number
+
+
 def measure(args, run, libraries, Group, say, groups):
     """Runs the repetitions on every link; adds the groups whose rows were recorded."""
     if not args.net or not usable(say):
         return
     try:
-        with Link(run.scratch) as link, InNamespaces(run, link):
-            for rate in map(float, args.net.split(",")):
-                link.shape(rate)
+        links = [parse_links(text) for text in args.net.split(",")]
+        most = max(cables for _, cables in links)
+        with Link(run.scratch, most) as link, InNamespaces(run, link):
+            for rate, cables in links:
+                link.shape(rate, cables)
                 time.sleep(0.2)
-                shaped = Shaped(rate, Group)
+                shaped = Shaped(rate, Group, cables)
                 groups += shaped.groups
                 for repetition in range(args.repeat):
                     bare_tcp(run, link, libraries[0].program, rate)

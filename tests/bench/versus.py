@@ -470,7 +470,7 @@ def parse():
     parser.add_argument("--step", type=int, help="factor between sizes (default 4; --quick 16)")
     parser.add_argument("--timeout", type=float, default=120, help="seconds one run may take")
     parser.add_argument("--net", metavar="GBITS", help="also TCP between two network namespaces "
-                        "shaped to these rates, e.g. 1,10,40 (Linux, root)")
+                        "shaped to these rates, e.g. 1,10,40; 10x2: two links (Linux, root)")
     parser.add_argument("--torch", action="store_true", help="also torch.distributed against gloo")
     parser.add_argument("--python", default=sys.executable, help="the Python that has torch")
     parser.add_argument("--json", help="write everything to this file")

@@ -22,7 +22,10 @@ import time
 
 RANKS = 3
 DEADLINE = 2 + float(os.environ.get("POMONA_TEST_SLACK", "8"))
-TRANSPORTS = {"shm": [], "tcp": ["--set", "transports=self,tcp"]}
+TRANSPORTS = {"shm": [], "tcp": ["--set", "transports=self,tcp"],
+              "streams": ["--set", "transports=self,tcp", "--set", "tcp_streams=3"]}
+# By several connections: what is large enough to be under way on all of them.
+BY_STREAMS = ["rendezvous", "bcast", "allreduce", "iallreduce", "several", "rma_get"]
 # Killed from outside: what leaves traces (rings, windows) and what does not.
 LAUNCHER_KILLED = ["compute", "sendrecv", "rendezvous", "iallreduce", "rma_lock_allocated", "rma_make"]
 
@@ -98,9 +101,12 @@ def run(command, how):
 def cases(program):
     operations = subprocess.run([program], check=True, capture_output=True, text=True).stdout.split()
     for transport in TRANSPORTS:
+        streams = transport == "streams"
         for how in ("fatal", "return"):
-            yield from ((operation, transport, how) for operation in operations)
-        yield from ((operation, transport, "live") for operation in LAUNCHER_KILLED)
+            yield from ((operation, transport, how)
+                        for operation in (BY_STREAMS if streams else operations))
+        if not streams:
+            yield from ((operation, transport, "live") for operation in LAUNCHER_KILLED)
 
 
 def main(mpicc, mpirun, *patterns):

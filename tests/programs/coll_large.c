@@ -2,6 +2,7 @@
  * sums are exact; every element compared; sizes that no power of two divides.
  */
 #include "coll_forms.h"
+#include "counter.h"
 
 static int rank, size;
 
@@ -61,11 +62,13 @@ static void one(enum form f, int n) {
 int main(int argc, char** argv) {
     int f;
     start(&argc, &argv);
+    if (lanes_asked()) counter_start("lane_bytes");
     rank = check_rank;
     size = check_size;
     for (f = 0; f < form_count; ++f) {
         one((enum form)f, 65537);
         one((enum form)f, 400003);
     }
+    if (lanes_asked()) CHECK(counter_end() > 1000000);
     return finish();
 }

@@ -215,7 +215,6 @@ TEST(EngineLanes, go_on_without_the_first) {
 TEST(EngineLanes, failing_forgets_what_is_under_way) {
     Stream stream(2);
     Engine& engine = stream.engine;
-    engine.turn();
     ASSERT_NE(stream.transport.endpoint.rest, 0u);
     ASSERT_NE(lane_of(stream, 0).rest, 0u);
     ASSERT_NE(lane_of(stream, 1).rest, 0u);
