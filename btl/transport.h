@@ -62,6 +62,12 @@ public:
 // Writes `target.size()` bytes of payload, for data that has to be gathered anyway.
 using FillFunction = void (*)(void* context, Bytes target);
 
+// How quick a way is, as far as is known, and how much it still has to do.
+struct Pace {
+    double rate = 0;    // bytes a nanosecond while there were some; 0: not known
+    size_t queued = 0;  // bytes pushed that have not reached the peer
+};
+
 class Endpoint {
 public:
     virtual ~Endpoint() = default;
@@ -97,6 +103,8 @@ public:
         (void)number;
         return nullptr;
     }
+    // Asked before pushes, for sharing among lanes.
+    virtual Pace pace() { return {}; }
     // The peer has sent what it must not: nothing more is read from it, not even the rest of a payload
     // that has its place.
     virtual void abandon(const Error& why) { (void)why; }

@@ -23,6 +23,10 @@ inline constexpr size_t kReadBuffer = kReadMost + kWaitMax + kFrameHead;
 inline constexpr size_t kReadPiece = 64 << 10;
 // What is read behind the end of a long payload: the next head, or a small frame or two.
 inline constexpr size_t kReadBehind = 256;
+// What a connection's rate is taken from: so many bytes, or what came in so long a time.
+inline constexpr uint64_t kPaceBytes = 256 << 10;
+inline constexpr Nanoseconds kPaceTime = 5'000'000;
+inline constexpr Nanoseconds kPaceInterval = 1'000'000;
 inline constexpr size_t kSendCopyMax =
     2048;  // a copy of so much is cheaper than a list for the kernel
 
@@ -61,6 +65,14 @@ struct Connection {
     Room out;
     size_t out_begin = 0, out_end = 0;
     size_t rest = 0;  // of a payload that push_part() began: push_rest() brings it
+    // For pace(): bytes written so far; when it was asked last and how many had arrived then; and of the
+    // intervals since the rate was set.
+    uint64_t written = 0;
+    Nanoseconds asked = 0;
+    uint64_t arrived = 0, busy_bytes = 0;
+    Nanoseconds busy_time = 0;
+    double rate = 0;
+    bool paced = false;  // it was asked, and there is more to learn without new pushes
 
     explicit Connection(Socket connected) : socket(std::move(connected)) {
         in.reserve(kReadBuffer);
@@ -85,6 +97,7 @@ struct Connection {
             if (moved < 0) return false;
             if (moved == 0) return true;
             out_begin += static_cast<size_t>(moved);
+            written += static_cast<size_t>(moved);
         }
         out_begin = out_end = 0;
         return true;
@@ -97,6 +110,26 @@ struct Connection {
         std::memcpy(whole, &frame, sizeof frame);
         if (!payload.empty()) std::memcpy(whole + sizeof frame, payload.data(), payload.size());
         return socket.write({whole, sizeof frame + payload.size()}, {});
+    }
+
+    // An interval counts if it is short, so that the kernel had something to send all the time.
+    Pace pace(Nanoseconds now) {
+        size_t queued = socket.unacknowledged();
+        uint64_t there = written - std::min<uint64_t>(written, queued);
+        if (queued != 0 && now - asked < kPaceInterval) {
+            busy_bytes += there - std::min(there, arrived);
+            busy_time += now - asked;
+        }
+        asked = now;
+        arrived = there;
+        paced = queued != 0;
+        if (busy_bytes >= kPaceBytes || busy_time >= kPaceTime) {
+            double latest = static_cast<double>(busy_bytes) / static_cast<double>(busy_time);
+            rate = rate == 0 ? latest : (rate + latest) / 2;
+            busy_bytes = 0;
+            busy_time = 0;
+        }
+        return {rate, queued};
     }
 
     // Reads `most` bytes into the buffer, at the most; what Socket::read returns. `more`: the

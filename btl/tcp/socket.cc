@@ -7,10 +7,14 @@
 #include <netinet/in.h>
 #include <netinet/tcp.h>
 #include <poll.h>
+#include <sys/ioctl.h>
 #include <sys/socket.h>
 #include <sys/uio.h>
 #include <unistd.h>
 #include <utility>
+#if defined(__linux__)
+#include <linux/sockios.h>
+#endif
 
 namespace pomona::tcp {
 
@@ -111,6 +115,17 @@ int Socket::finished() {
     if (error == 0) return 1;
     errno = error;
     return -1;
+}
+
+size_t Socket::unacknowledged() const {
+    int bytes = 0;
+#if defined(SIOCOUTQ)  // Linux
+    if (ioctl(descriptor_, SIOCOUTQ, &bytes) != 0) return 0;
+#elif defined(SO_NWRITE)  // macOS
+    socklen_t length = sizeof bytes;
+    if (getsockopt(descriptor_, SOL_SOCKET, SO_NWRITE, &bytes, &length) != 0) return 0;
+#endif
+    return bytes > 0 ? static_cast<size_t>(bytes) : 0;
 }
 
 static ssize_t outcome(ssize_t moved) {

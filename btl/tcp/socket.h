@@ -35,6 +35,8 @@ public:
     // (errno 0: closed in order by the peer).
     ssize_t write(ConstBytes first, ConstBytes second);
     ssize_t read(Bytes first, Bytes second);
+    // Bytes written that the peer's system has not acknowledged; 0 where this system does not tell.
+    size_t unacknowledged() const;
 
 private:
     void prepare(uint64_t buffer_size);

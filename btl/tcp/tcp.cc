@@ -34,10 +34,9 @@ constexpr Nanoseconds kLastWords = 500'000'000;
 
 // Which of the connections to a peer has ended.
 constexpr const char* kClosed[tcp::kLanesMost] = {
-    "The TCP connection is closed",   "The 2nd TCP stream is closed",
-    "The 3rd TCP stream is closed",   "The 4th TCP stream is closed",
-    "The 5th TCP stream is closed",   "The 6th TCP stream is closed",
-    "The 7th TCP stream is closed",   "The 8th TCP stream is closed"};
+    "The TCP connection is closed", "The 2nd TCP stream is closed", "The 3rd TCP stream is closed",
+    "The 4th TCP stream is closed", "The 5th TCP stream is closed", "The 6th TCP stream is closed",
+    "The 7th TCP stream is closed", "The 8th TCP stream is closed"};
 
 // Interfaces that the user names are taken: ranks of one machine may live in network namespaces.
 bool loopback_only(const TcpOptions& options, const Params& params) {
@@ -62,6 +61,7 @@ public:
     Endpoint* lane(size_t number) override {
         return number < lanes_up.size() ? lanes_up[number] : nullptr;
     }
+    Pace pace() override;
     void abandon(const Error& why) override;
 
     enum class State {
@@ -80,8 +80,8 @@ public:
     State state = State::idle;
     bool initiator = false;  // this rank made the connection
     tcp::Address address;
-    size_t next_host = 0;      // the address to try next
-    Nanoseconds deadline = 0;  // for the attempts to connect
+    size_t next_host = 0;           // the address to try next
+    Nanoseconds deadline = 0;       // for the attempts to connect
     Nanoseconds attempt_until = 0;  // then the next address has its turn
     Nanoseconds retry_at = 0;
     std::unique_ptr<Connection> connection;
@@ -202,6 +202,7 @@ public:
         if (!readable) ended.state = TcpEndpoint::State::over;
     }
     Counters& counters() { return counters_; }
+    Clock& clock() { return clock_; }
 
 private:
     static void stop_pushing(TcpEndpoint& endpoint) {
@@ -372,7 +373,8 @@ private:
     void look() {
         looks_.clear();
         for (TcpEndpoint* each : active_) {
-            bool quiet = each->state == TcpEndpoint::State::up && !each->connection->has_output();
+            bool quiet = each->state == TcpEndpoint::State::up && !each->connection->has_output() &&
+                         !each->connection->paced;
             looks_.push_back({quiet ? each->connection->socket.descriptor() : -1, POLLIN, 0});
         }
         if (::poll(looks_.data(), static_cast<nfds_t>(looks_.size()), 0) < 0) return;
@@ -385,6 +387,8 @@ private:
         if (peer.state == TcpEndpoint::State::up && peer.connection->has_output() &&
             !peer.connection->flush())
             end(peer, broken(peer), true);
+        if (peer.state == TcpEndpoint::State::up && peer.connection->paced)
+            peer.connection->pace(clock_.now());
         int handed = 0;
         bool moved = false;
         if (peer.reads() && !receive(peer, sink, most, handed, moved)) {
@@ -488,6 +492,11 @@ Push TcpEndpoint::broken() {
     return refusal();
 }
 
+Pace TcpEndpoint::pace() {
+    if (state != State::up) return {};
+    return connection->pace(transport_.clock().now());
+}
+
 void TcpEndpoint::abandon(const Error& why) { transport_.fail(first, why); }
 
 // Is the connection up and everything before out?
@@ -522,6 +531,7 @@ Push TcpEndpoint::push_part(const FrameHeader& header, ConstBytes payload, size_
     if (moved < 0) return broken();
     if (moved == 0) return Push::busy;
     auto done = static_cast<size_t>(moved);
+    c.written += done;
     if (done < sizeof head) {
         c.queue({reinterpret_cast<const std::byte*>(&head) + done, sizeof head - done});
         done = sizeof head;
@@ -544,6 +554,7 @@ Push TcpEndpoint::push_rest(ConstBytes rest, size_t& taken) {
     if (moved < 0) return broken();
     if (moved == 0) return Push::busy;
     taken = static_cast<size_t>(moved);
+    c.written += taken;
     c.rest -= taken;
     return Push::sent;
 }

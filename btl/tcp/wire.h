@@ -66,8 +66,7 @@ inline std::optional<Greeting> parse_greeting(ConstBytes bytes, std::string_view
     auto from = in.get<uint32_t>();
     auto to = in.get<uint32_t>();
     ConstBytes theirs = in.take(kSecretSize);
-    if (in.failed() || magic != kMagic || version != kVersion || answer > 1 ||
-        lane >= kLanesMost)
+    if (in.failed() || magic != kMagic || version != kVersion || answer > 1 || lane >= kLanesMost)
         return std::nullopt;
     // All bytes are looked at, so that the time taken tells nothing about the secret.
     auto ours = pad_secret(secret);

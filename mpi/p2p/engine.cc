@@ -289,8 +289,11 @@ void Engine::push_control(Peer& peer, const Header& header) {
 
 // Pushes what waits for one peer; true when something moved.
 bool Engine::drain(Peer& peer) {
+    if (!peer.streams.empty()) look_at_lanes(peer);
     bool moved = drain_first(peer);
-    if (!peer.streams.empty()) moved |= drain_lanes(peer);
+    for (size_t i = 0; i < peer.lanes.size() && !peer.streams.empty(); ++i)
+        moved |=
+            drain_streams(peer, *peer.lanes[i].endpoint, peer.lanes[i].piece, peer.lanes[i].pace);
     return moved;
 }
 
@@ -300,7 +303,7 @@ bool Engine::drain_first(Peer& peer) {
     if (!peer.pulls.empty()) moved = drain_pulls(peer);
     // A fragment under way lets nothing else pass.
     if (peer.piece.send) {
-        moved |= drain_streams(peer, *peer.endpoint, peer.piece);
+        moved |= drain_streams(peer, *peer.endpoint, peer.piece, peer.pace);
         if (peer.gone || peer.piece.send) return moved;
     }
     while (!peer.control.empty()) {
@@ -319,7 +322,7 @@ bool Engine::drain_first(Peer& peer) {
         if (push == Push::gone) return fail_peer(peer), true;
         moved = true;
     }
-    return drain_streams(peer, *peer.endpoint, peer.piece) || moved;
+    return drain_streams(peer, *peer.endpoint, peer.piece, peer.pace) || moved;
 }
 
 // ---- receives

@@ -216,10 +216,10 @@ private:
     bool drain(Peer& peer);
     bool drain_pulls(Peer& peer);
     bool drain_first(Peer& peer);
-    bool drain_lanes(Peer& peer);
-    bool drain_streams(Peer& peer, Endpoint& endpoint, Piece& piece);
-    Push push_piece(const Peer& peer, Endpoint& endpoint, P2pRequest& send, Piece& piece,
-                    size_t& taken);
+    static void look_at_lanes(Peer& peer);
+    bool drain_streams(Peer& peer, Endpoint& endpoint, Piece& piece, const Pace& pace);
+    Push push_piece(const Peer& peer, Endpoint& endpoint, const Pace& pace, P2pRequest& send,
+                    Piece& piece, size_t& taken);
     void queue(Peer& peer);
     void sent(P2pRequest& send);
     void finish_p2p(P2pRequest& request);

@@ -44,9 +44,9 @@ void Engine::arrive_cts(Peer& peer, const Header& header) {
     if (send->accepted == 0) return sent(*send);
     peer.streams.push_back(send);
     queue(peer);
-    if (peer.control.empty() && peer.backlog.empty())
-        drain_streams(peer, *peer.endpoint, peer.piece);
-    if (!peer.streams.empty()) drain_lanes(peer);
+    // With lanes the turn goes on with drain(), which looks at them first.
+    if (peer.control.empty() && peer.backlog.empty() && peer.lanes.empty())
+        drain_streams(peer, *peer.endpoint, peer.piece, peer.pace);
 }
 
 // The receiver has read all it wants.
@@ -59,18 +59,47 @@ void Engine::arrive_pulled(Peer& peer, const Header& header) {
     sent(*send);
 }
 
-// How long the next piece is. With several connections the pieces get shorter towards the end, so that
-// all are done at about the same time.
-static size_t next_piece(const Peer& peer, const Endpoint& endpoint, const P2pRequest& send) {
+// Which connections to the peer there are, how quick, and how much they can share.
+void Engine::look_at_lanes(Peer& peer) {
+    while (Endpoint* more = peer.endpoint->lane(peer.lanes.size())) peer.lanes.push_back({more});
+    if (peer.lanes.empty()) return;
+    peer.pace = peer.endpoint->pace();
+    for (Lane& lane : peer.lanes) lane.pace = lane.endpoint->pace();
+    peer.unbegun = 0;
+    for (P2pRequest* send = peer.streams.front(); send; send = peer.streams.next(send))
+        peer.unbegun += send->accepted - send->offset;
+}
+
+// How long the next piece for a connection is; 0: it is better left to the others. With several
+// connections the pieces get shorter towards the end, so that all are done at about the same time, and a
+// slow one takes nothing that another would be done with before, and with all the rest.
+static size_t next_piece(const Peer& peer, const Endpoint& endpoint, const Pace& own,
+                         const P2pRequest& send) {
     size_t left = send.accepted - send.offset;
-    if (!peer.lanes.empty() && left > 2 * kSharedPieceMin)
-        left = std::max(kSharedPieceMin, left / (peer.lanes.size() + 1));
-    return std::min(endpoint.caps().fragment_max, left);
+    size_t length = std::min(endpoint.caps().fragment_max, left);
+    if (peer.lanes.empty()) return length;
+    double all = peer.pace.rate;
+    bool known = all != 0;
+    for (const Lane& lane : peer.lanes) {
+        all += lane.pace.rate;
+        known &= lane.pace.rate != 0;
+    }
+    double share = known ? own.rate / all : 1.0 / static_cast<double>(peer.lanes.size() + 1);
+    auto part = static_cast<size_t>(static_cast<double>(left) * share);
+    if (left > 2 * kSharedPieceMin) length = std::min(length, std::max(kSharedPieceMin, part));
+    if (!known) return length;
+    auto end = [](const Pace& pace, size_t bytes) {
+        return static_cast<double>(pace.queued + bytes) / pace.rate;
+    };
+    double mine = end(own, length);
+    bool late = end(peer.pace, peer.unbegun) < mine;
+    for (const Lane& lane : peer.lanes) late |= end(lane.pace, peer.unbegun) < mine;
+    return late ? 0 : length;
 }
 
 // Pushes the next piece of a stream, or more of the one under way; `taken`: its bytes that left.
-Push Engine::push_piece(const Peer& peer, Endpoint& endpoint, P2pRequest& send, Piece& piece,
-                        size_t& taken) {
+Push Engine::push_piece(const Peer& peer, Endpoint& endpoint, const Pace& pace, P2pRequest& send,
+                        Piece& piece, size_t& taken) {
     if (piece.send) {
         Push push = endpoint.push_rest({byte_at(send, piece.offset), piece.rest}, taken);
         if (push != Push::sent) return push;
@@ -80,7 +109,8 @@ Push Engine::push_piece(const Peer& peer, Endpoint& endpoint, P2pRequest& send, 
         if (piece.rest == 0) piece.send = nullptr;
         return push;
     }
-    size_t length = next_piece(peer, endpoint, send);
+    size_t length = next_piece(peer, endpoint, pace, send);
+    if (length == 0) return Push::busy;
     Header header{send.remote_token, 0, 0, length, FrameKind::data, 0, send.offset};
     Push push;
     if (is_plain(send)) {
@@ -105,7 +135,7 @@ Push Engine::push_piece(const Peer& peer, Endpoint& endpoint, P2pRequest& send, 
 }
 
 // Pushes streams by one connection until it takes no more, or one piece where there are several.
-bool Engine::drain_streams(Peer& peer, Endpoint& endpoint, Piece& piece) {
+bool Engine::drain_streams(Peer& peer, Endpoint& endpoint, Piece& piece, const Pace& pace) {
     bool moved = false;
     for (;;) {
         P2pRequest* send = piece.send;
@@ -117,7 +147,7 @@ bool Engine::drain_streams(Peer& peer, Endpoint& endpoint, Piece& piece) {
         size_t taken = 0;
         bool measured = send->accepted >= CopyChoice::kMeasuredMin && endpoint.pulls();
         Nanoseconds begin = measured ? clock_.now() : 0;
-        Push push = push_piece(peer, endpoint, *send, piece, taken);
+        Push push = push_piece(peer, endpoint, pace, *send, piece, taken);
         if (measured && push == Push::sent) send->work += clock_.now() - begin;
         if (push == Push::busy) return moved;
         if (push == Push::gone) return fail_peer(peer), true;
@@ -137,14 +167,6 @@ bool Engine::drain_streams(Peer& peer, Endpoint& endpoint, Piece& piece) {
         // Connections take turns, or one whose buffers are large would take a message alone.
         if (!peer.lanes.empty()) return moved;
     }
-}
-
-bool Engine::drain_lanes(Peer& peer) {
-    while (Endpoint* more = peer.endpoint->lane(peer.lanes.size())) peer.lanes.push_back({more});
-    bool moved = false;
-    for (size_t i = 0; i < peer.lanes.size() && !peer.gone; ++i)
-        moved |= drain_streams(peer, *peer.lanes[i].endpoint, peer.lanes[i].piece);
-    return moved;
 }
 
 // ---- the receiver's side
@@ -217,7 +239,8 @@ std::byte* Engine::place(int rank, const FrameHeader& frame, size_t length) {
     if (!header || header->kind != FrameKind::data) return nullptr;
     P2pRequest* recv = operations_.find(header->context);
     if (!recv || recv->is_send || recv->peer != peers_[rank].get() ||
-        header->token > recv->accepted || length > recv->accepted - header->token || !is_plain(*recv))
+        header->token > recv->accepted || length > recv->accepted - header->token ||
+        !is_plain(*recv))
         return nullptr;
     recv->rest += length;
     return byte_at(*recv, header->token);

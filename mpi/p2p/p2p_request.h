@@ -33,9 +33,10 @@ public:
     size_t bytes = 0;     // send: length of the message; receive: room for it
     size_t accepted = 0;  // rendezvous: bytes that the receiver takes
     size_t offset = 0;    // send: bytes in pieces pushed or begun; receive: bytes that arrived
-    size_t rest = 0;      // of pieces under way: send: not taken yet; receive: being read to their place
-    uint64_t order = 0;   // receive: number of its posting, for matching in order
-    uint64_t token = 0;   // own entry in the engine's table of operations, 0 when none
+    size_t rest =
+        0;  // of pieces under way: send: not taken yet; receive: being read to their place
+    uint64_t order = 0;  // receive: number of its posting, for matching in order
+    uint64_t token = 0;  // own entry in the engine's table of operations, 0 when none
     uint64_t remote_token = 0;
     uint64_t remote_address = 0;  // receive in Peer::pulls: where the data lies in the sender
     Nanoseconds answered = 0;     // receive, if measured: when its message was answered

@@ -23,6 +23,7 @@ struct Piece {
 struct Lane {
     Endpoint* endpoint;
     Piece piece{};
+    Pace pace{};
 };
 
 struct Peer {
@@ -37,13 +38,14 @@ struct Peer {
 
     // What could not be pushed yet, in this order of precedence. Frames of `control` (cts, ack) carry
     // no matching order; `backlog` keeps the order of sends; `streams` are large sends whose
-    // receiver has said yes, one after the other: the next piece goes to whichever of `endpoint` and
-    // `lanes` takes it, so that connections of unequal speed share by their speed.
+    // receiver has said yes, one after the other; their pieces are shared by `endpoint` and `lanes`.
     std::deque<FrameHeader> control;
     List<P2pRequest> backlog;
     List<P2pRequest> streams;
     Piece piece{};            // that `endpoint` has begun to take: nothing else passes there
     std::vector<Lane> lanes;  // those that large messages have found so far
+    Pace pace{};              // of `endpoint`, where there are lanes
+    size_t unbegun = 0;       // bytes of `streams` not in any piece, when paces were asked
     // Receives whose data is being read from this peer's memory, one after the other.
     List<P2pRequest> pulls;
     CopyChoice copy_choice;

@@ -89,8 +89,8 @@ struct Job {
             ranks.push_back(std::make_unique<Rank>(params, counters, rank, size));
     }
     Endpoint& endpoint(size_t from, size_t to) {
-        auto made = ranks[from]->transport->connect(static_cast<int>(to),
-                                                    ranks[to]->transport->address());
+        auto made =
+            ranks[from]->transport->connect(static_cast<int>(to), ranks[to]->transport->address());
         EXPECT_TRUE(made.ok());
         return **made;
     }
@@ -331,7 +331,8 @@ private:
 
 // Rank 1 of three is a transport; the test is the others.
 struct OneRank {
-    explicit OneRank(uint64_t streams = 1) : params(params_of(streams)), rank(params, counters, 1, 3) {}
+    explicit OneRank(uint64_t streams = 1)
+        : params(params_of(streams)), rank(params, counters, 1, 3) {}
     template <class Condition> bool until(Condition holds) {
         for (int turn = 0; turn < 20'000; ++turn) {
             if (holds()) return true;
@@ -462,7 +463,8 @@ TEST(Lanes, an_abandoned_peer_is_not_read) {
     one.ways[1]->write(ConstBytes(payload).first(kLength / 2));
     auto& room = one.rank.sink.placed[{0, 1}];
     EXPECT_TRUE(one.until([&] {
-        return !room.empty() && std::equal(room.begin(), room.begin() + kLength / 2, payload.begin());
+        return !room.empty() &&
+               std::equal(room.begin(), room.begin() + kLength / 2, payload.begin());
     }));
     one.ways[1]->write(ConstBytes(payload).subspan(kLength / 2));
     auto endpoint = one.rank.transport->connect(0, tcp::write_address({1, {"127.0.0.1"}}));

@@ -136,7 +136,9 @@ TEST(EngineOrder, answers_pass_between_fragments) {
 
 // ---- several connections
 
-HalfEndpoint& lane_of(Stream& stream, size_t number) { return *stream.transport.endpoint.lanes[number]; }
+HalfEndpoint& lane_of(Stream& stream, size_t number) {
+    return *stream.transport.endpoint.lanes[number];
+}
 
 // All fragments, by their offsets, leave no gap and do not overlap.
 void expect_whole(Stream& stream) {
@@ -173,6 +175,8 @@ TEST(EngineLanes, share_a_message) {
 // The memory is the user's again only when the last piece has left; the next message does not wait.
 TEST(EngineLanes, a_send_ends_with_its_last_piece) {
     Stream stream(1);
+    stream.engine.turn();
+    EXPECT_NE(lane_of(stream, 0).rest, 0u);
     lane_of(stream, 0).full = true;  // with half of a piece
     std::vector<std::byte> next(5 * kFragment);
     Done next_done;
@@ -215,6 +219,7 @@ TEST(EngineLanes, go_on_without_the_first) {
 TEST(EngineLanes, failing_forgets_what_is_under_way) {
     Stream stream(2);
     Engine& engine = stream.engine;
+    engine.turn();
     ASSERT_NE(stream.transport.endpoint.rest, 0u);
     ASSERT_NE(lane_of(stream, 0).rest, 0u);
     ASSERT_NE(lane_of(stream, 1).rest, 0u);
