@@ -185,6 +185,33 @@ TEST(Lanes, each_has_its_own_speed) {
     EXPECT_FALSE(job.ranks[0]->transport->pending());
 }
 
+// What waits in the kernel is known, and how quickly it goes once it goes.
+TEST(Lanes, tell_their_pace) {
+#if !defined(__linux__) && !defined(__APPLE__)
+    GTEST_SKIP() << "this system does not tell";
+#endif
+    Job job(2);
+    Endpoint& endpoint = job.endpoint(0, 1);
+    ASSERT_TRUE(job.up(endpoint, job.endpoint(1, 0)));
+    Endpoint& lane = *endpoint.lane(0);
+    EXPECT_EQ(lane.pace().rate, 0);
+    EXPECT_EQ(lane.pace().queued, 0u);
+    constexpr size_t kLength = 400'000;
+    uint64_t number = 0;
+    EXPECT_TRUE(job.until([&] {
+        // Nobody reads until the kernel is full.
+        auto push = [&] {
+            auto payload = payload_of(1, number, kLength);
+            return lane.push(header_of(1, number, kLength), payload) == Push::sent;
+        };
+        while (push()) ++number;
+        EXPECT_GT(lane.pace().queued, 0u);
+        return lane.pace().rate > 0;
+    }));
+    EXPECT_TRUE(job.until([&] { return job.ranks[1]->sink.arrived == number; }));
+    EXPECT_TRUE(job.until([&] { return lane.pace().queued == 0; }));
+}
+
 // Both connect at once, in any order of turns: in the end the same connections at both ends.
 TEST(Lanes, crossing_connections_leave_one_set) {
     for (uint64_t seed = 0; seed < 60; ++seed) {

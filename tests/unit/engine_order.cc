@@ -3,6 +3,7 @@
 // behind its end. By several connections every byte leaves once, none waits for another, and failing
 // forgets what is under way. Method: a transport that takes half of every fragment and keeps a list of
 // what was pushed; the test plays the peer.
+#include "btl/base/random.h"
 #include "coll/carrier.h"
 #include "mpi/p2p/engine.h"
 
@@ -49,7 +50,9 @@ struct HalfEndpoint final : Endpoint {
     Endpoint* lane(size_t number) override {
         return number < lanes.size() ? lanes[number].get() : nullptr;
     }
+    Pace pace() override { return paced; }
     void abandon(const Error&) override { abandoned = true; }
+    Pace paced{};
     size_t rest = 0;
     bool full = false;  // takes nothing now
     bool abandoned = false;
@@ -212,6 +215,47 @@ TEST(EngineLanes, go_on_without_the_first) {
     EXPECT_TRUE(done.yes);
     EXPECT_TRUE(stream.large_done.yes);
     expect_whole(stream);
+}
+
+// The number of pieces that the first connection and a lane take of a message, by their paces.
+std::pair<size_t, size_t> shares(Pace first, Pace lane) {
+    Stream stream(1);
+    stream.transport.endpoint.paced = first;
+    lane_of(stream, 0).paced = lane;
+    for (int turn = 0; turn < 100; ++turn) stream.engine.turn();
+    EXPECT_TRUE(stream.large_done.yes);
+    expect_whole(stream);
+    return {stream.pushed().size() - 1, lane_of(stream, 0).pushed.size()};
+}
+
+TEST(EngineLanes, slow_ones_do_not_hold_up) {
+    EXPECT_EQ(shares({1, 0}, {0.001, 0}).second, 0u) << "the first is through with all before";
+    // Or with what stands before the next piece. One piece is begun before paces are asked.
+    EXPECT_EQ(shares({1, 1'000'000}, {0.1, 0}).first, 1u);
+    EXPECT_GT(shares({1, 0}, {1, 0}).second, 5u);
+    EXPECT_GT(shares({1, 0}, {0.5, 0}).second, 5u) << "in time before all the rest";
+    EXPECT_GT(shares({1, 0}, {0, 0}).second, 5u) << "not known yet";
+}
+
+// Whatever the paces: somebody takes the next piece.
+TEST(EngineLanes, somebody_always_goes_on) {
+    Random random(4);
+    auto any = [&] {
+        double rate = random.chance(0.2) ? 0 : static_cast<double>(1 + random.below(1000)) / 100;
+        return Pace{rate,
+                    random.chance(0.3) ? 0 : random.below(random.chance(0.5) ? 1000 : 1000000)};
+    };
+    for (int round = 0; round < 2000; ++round) {
+        Stream stream(1 + random.below(4));
+        for (int turn = 0; turn < 60 && !stream.large_done.yes; ++turn) {
+            stream.transport.endpoint.paced = any();
+            for (auto& lane : stream.transport.endpoint.lanes) lane->paced = any();
+            size_t before = stream.counters.bytes_sent.load();
+            stream.engine.turn();
+            ASSERT_GT(stream.counters.bytes_sent.load(), before) << "round " << round;
+        }
+        ASSERT_TRUE(stream.large_done.yes);
+    }
 }
 
 // The peer goes while pieces are under way on all connections: the send fails, and
