@@ -123,7 +123,7 @@ struct Connection {
         asked = now;
         arrived = there;
         paced = queued != 0;
-        if (busy_bytes >= kPaceBytes || busy_time >= kPaceTime) {
+        if (busy_time > 0 && (busy_bytes >= kPaceBytes || busy_time >= kPaceTime)) {
             double latest = static_cast<double>(busy_bytes) / static_cast<double>(busy_time);
             rate = rate == 0 ? latest : (rate + latest) / 2;
             busy_bytes = 0;

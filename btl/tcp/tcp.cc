@@ -361,8 +361,10 @@ private:
         if (c.in_end < tcp::kGreetingSize) return;
         auto welcome = tcp::parse_greeting({c.in.data(), c.in_end}, options_.secret, options_.size);
         if (!welcome || !welcome->welcome || welcome->from != peer.peer ||
-            welcome->lane != peer.number)
-            return fail(peer, Error{Code::refused, "Somebody else answered", peer.peer});
+            welcome->lane != peer.number) {
+            Error why{Code::refused, "Somebody else answered", peer.peer};
+            return peer.number == 0 ? fail(peer, why) : retry(peer, why);
+        }
         come_up(peer);
         if (peer.number == 0) make_lanes(peer);
     }
