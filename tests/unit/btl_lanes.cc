@@ -196,20 +196,20 @@ TEST(Lanes, tell_their_pace) {
     Endpoint& lane = *endpoint.lane(0);
     EXPECT_EQ(lane.pace().rate, 0);
     EXPECT_EQ(lane.pace().queued, 0u);
-    constexpr size_t kLength = 400'000;
+    constexpr size_t kLength = 1000;
     uint64_t number = 0;
-    EXPECT_TRUE(job.until([&] {
-        // Nobody reads until the kernel is full.
-        auto push = [&] {
-            auto payload = payload_of(1, number, kLength);
-            return lane.push(header_of(1, number, kLength), payload) == Push::sent;
-        };
-        while (push()) ++number;
+    auto push = [&] {
+        auto payload = payload_of(1, number, kLength);
+        return lane.push(header_of(1, number, kLength), payload) == Push::sent;
+    };
+    // More than once: only what goes in short intervals is counted.
+    for (int round = 0; round < 50 && lane.pace().rate == 0; ++round) {
+        while (push()) ++number;  // nobody reads until the kernel is full
         EXPECT_GT(lane.pace().queued, 0u);
-        return lane.pace().rate > 0;
-    }));
-    EXPECT_TRUE(job.until([&] { return job.ranks[1]->sink.arrived == number; }));
-    EXPECT_TRUE(job.until([&] { return lane.pace().queued == 0; }));
+        EXPECT_TRUE(job.until([&] { return job.ranks[1]->sink.arrived == number; }));
+        EXPECT_TRUE(job.until([&] { return lane.pace().queued == 0; }));
+    }
+    EXPECT_GT(lane.pace().rate, 0);
 }
 
 // Both connect at once, in any order of turns: in the end the same connections at both ends.
