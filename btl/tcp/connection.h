@@ -27,6 +27,8 @@ inline constexpr size_t kReadBehind = 256;
 inline constexpr uint64_t kPaceBytes = 256 << 10;
 inline constexpr Nanoseconds kPaceTime = 5'000'000;
 inline constexpr Nanoseconds kPaceInterval = 1'000'000;
+// A connection that was idle for so long is tried again: others may have been given all for a bad rate.
+inline constexpr Nanoseconds kPaceKept = 1'000'000'000;
 inline constexpr size_t kSendCopyMax =
     2048;  // a copy of so much is cheaper than a list for the kernel
 
@@ -65,10 +67,10 @@ struct Connection {
     Room out;
     size_t out_begin = 0, out_end = 0;
     size_t rest = 0;  // of a payload that push_part() began: push_rest() brings it
-    // For pace(): bytes written so far; when it was asked last and how many had arrived then; and of the
+    // For pace(): bytes written so far; when it was asked last, and then was busy, and how many had arrived; and of the
     // intervals since the rate was set.
     uint64_t written = 0;
-    Nanoseconds asked = 0;
+    Nanoseconds asked = 0, used = 0;
     uint64_t arrived = 0, busy_bytes = 0;
     Nanoseconds busy_time = 0;
     double rate = 0;
@@ -116,6 +118,8 @@ struct Connection {
     Pace pace(Nanoseconds now) {
         size_t queued = socket.unacknowledged();
         uint64_t there = written - std::min<uint64_t>(written, queued);
+        if (queued != 0 || there != arrived) used = now;
+        else if (now - used > kPaceKept) rate = 0;
         if (queued != 0 && now - asked < kPaceInterval) {
             busy_bytes += there - std::min(there, arrived);
             busy_time += now - asked;

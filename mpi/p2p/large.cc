@@ -45,7 +45,7 @@ void Engine::arrive_cts(Peer& peer, const Header& header) {
     peer.streams.push_back(send);
     queue(peer);
     // With lanes the turn goes on with drain(), which looks at them first.
-    if (peer.control.empty() && peer.backlog.empty() && peer.lanes.empty())
+    if (peer.control.empty() && peer.backlog.empty() && !peer.endpoint->lane(0))
         drain_streams(peer, *peer.endpoint, peer.piece, peer.pace);
 }
 
