@@ -44,9 +44,9 @@ void Engine::arrive_cts(Peer& peer, const Header& header) {
     if (send->accepted == 0) return sent(*send);
     peer.streams.push_back(send);
     queue(peer);
-    // With lanes the turn goes on with drain(), which looks at them first.
-    if (peer.control.empty() && peer.backlog.empty() && !peer.endpoint->lane(0))
-        drain_streams(peer, *peer.endpoint, peer.piece, peer.pace);
+    if (!peer.control.empty() || !peer.backlog.empty()) return;
+    look_at_lanes(peer);  // or the first connection might take everything
+    drain_streams(peer, *peer.endpoint, peer.piece, peer.pace);
 }
 
 // The receiver has read all it wants.
