@@ -13,6 +13,7 @@
 #include "mpi/p2p/matcher.h"
 #include "mpi/p2p/operations.h"
 #include "mpi/p2p/parking.h"
+#include "mpi/p2p/spin_limit.h"
 #include "mpi/p2p/turnstile.h"
 
 #include <functional>
@@ -262,8 +263,9 @@ private:
     std::vector<P2pRequest*> pool_;
     std::unique_ptr<P2pRequest> sent_request_;  // see sent_request()
 
-    Parking parking_;         // of threads that wait while another polls
-    bool sleeping_ = false;   // somebody sleeps in the Sleeper
+    Parking parking_;        // of threads that wait while another polls
+    bool sleeping_ = false;  // somebody sleeps in the Sleeper
+    SpinLimit spin_limit_;
     int sleeps_in_vain_ = 0;  // by nobody woken, one after the other; of whoever sleeps
     struct ProgressThread;
     std::unique_ptr<ProgressThread> progress_;

@@ -21,7 +21,8 @@ struct Engine::ProgressThread {
 };
 
 Engine::Engine(const Params& params, Counters& counters, Clock& clock)
-    : params_(params), counters_(counters), clock_(clock) {}
+    : params_(params), counters_(counters), clock_(clock),
+      spin_limit_(static_cast<Nanoseconds>(params.spin_us) * 1000) {}
 Engine::~Engine() {
     for (P2pRequest* each : pool_) delete each;
 }
@@ -135,8 +136,7 @@ void Engine::on_completion(Request& request, MPIX_Completion_function* function,
 int Engine::rest(int idle, ReadyFunction ready, void* context) {
     Nanoseconds now = clock_.now();
     if (idle_since_ == 0) idle_since_ = now;
-    Nanoseconds spin = static_cast<Nanoseconds>(params_.spin_us) * 1000;
-    if (now - idle_since_ < spin) {
+    if (now - idle_since_ < spin_limit_.now()) {
         if (crowded_) sched_yield();
         return crowded_ ? idle : spins_before_clock_;
     }
@@ -180,7 +180,9 @@ void Engine::sleep_armed(ReadyFunction ready, void* context) {
         if (held) lock_.leave();
         Nanoseconds nap = static_cast<Nanoseconds>(params_.nap_us) * 1000;
         if (crowded_ || sleeps_in_vain_ >= kSleepsWithNaps) nap = 0;
+        Nanoseconds begin = clock_.now();
         bool woken = sleeper_->sleep(blocked ? kSleepBlocked : kSleepLongest, nap);
+        spin_limit_.slept(clock_.now() - begin, woken);
         sleeps_in_vain_ = woken ? 0 : sleeps_in_vain_ + 1;
         if (held) lock_.post();
         sleeping_ = false;
@@ -210,7 +212,7 @@ void Engine::wait_shared(ReadyFunction ready, void* context) {
         }
         Nanoseconds now = clock_.now();
         if (idle == spins_before_clock_ || idle_since == 0) idle_since = now;
-        if (now - idle_since < static_cast<Nanoseconds>(params_.spin_us) * 1000) {
+        if (now - idle_since < spin_limit_.now()) {
             sched_yield();
             continue;
         }
