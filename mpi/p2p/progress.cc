@@ -182,9 +182,9 @@ void Engine::sleep_armed(ReadyFunction ready, void* context) {
         if (crowded_ || sleeps_in_vain_ >= kSleepsWithNaps) nap = 0;
         Nanoseconds begin = clock_.now();
         bool woken = sleeper_->sleep(blocked ? kSleepBlocked : kSleepLongest, nap);
+        if (held) lock_.post();
         spin_limit_.slept(clock_.now() - begin, woken);
         sleeps_in_vain_ = woken ? 0 : sleeps_in_vain_ + 1;
-        if (held) lock_.post();
         sleeping_ = false;
     }
     for (size_t i = 0; i < armed; ++i) transports_[i]->disarm();
@@ -194,8 +194,10 @@ void Engine::sleep_armed(ReadyFunction ready, void* context) {
 
 void Engine::wait_shared(ReadyFunction ready, void* context) {
     Nanoseconds idle_since = 0;
+    Nanoseconds spin = static_cast<Nanoseconds>(params_.spin_us) * 1000;
     for (int idle = 0;;) {
         if (lock_.poll()) {
+            spin = spin_limit_.now();
             bool done = ready(context);
             bool moved = !done && turn();
             if (!done && moved) done = ready(context);
@@ -212,7 +214,7 @@ void Engine::wait_shared(ReadyFunction ready, void* context) {
         }
         Nanoseconds now = clock_.now();
         if (idle == spins_before_clock_ || idle_since == 0) idle_since = now;
-        if (now - idle_since < spin_limit_.now()) {
+        if (now - idle_since < spin) {
             sched_yield();
             continue;
         }
