@@ -2,6 +2,7 @@
 #include "btl/base/sleeper.h"
 
 #include "btl/base/check.h"
+#include "btl/base/nap_pace.h"
 #include "btl/base/word_wait.h"
 
 #include <algorithm>
@@ -11,6 +12,7 @@
 #include <mutex>
 #include <sys/socket.h>
 #include <sys/un.h>
+#include <time.h>
 #include <unistd.h>
 #include <unordered_map>
 
@@ -32,6 +34,13 @@ static bool set_path(sockaddr_un& address, const std::string& path) {
     return true;
 }
 
+// Processor time of this thread.
+static Nanoseconds own_time() {
+    timespec time{};
+    clock_gettime(CLOCK_THREAD_CPUTIME_ID, &time);
+    return static_cast<Nanoseconds>(time.tv_sec) * 1'000'000'000 + time.tv_nsec;
+}
+
 struct Sleeper::State {
     event_base* base = nullptr;
     int doorbell[2] = {-1, -1};  // [0] is read here; [1] rings it from inside
@@ -44,6 +53,7 @@ struct Sleeper::State {
     // By the word, until the next sleep. Written by the sleeping thread, read by those that wake it.
     std::atomic<bool> by_word{false};
     bool fired = false;  // in this sleep: by the bell or a socket
+    NapPace nap_pace;    // of the thread that sleeps
     // wake() was called since the last sleep. Release there, acquire in sleep(): what was done before.
     std::atomic<bool> rung{false};
 
@@ -163,10 +173,15 @@ Sleeper::Way Sleeper::way() {
 bool Sleeper::sleep(Nanoseconds longest, Nanoseconds nap) {
     if (state_->rung.exchange(false, std::memory_order_acq_rel)) return true;
     bool by_word = state_->by_word.load(), woken = false;
+    Nanoseconds begin = nap > 0 ? own_time() : 0;
     for (Nanoseconds left = longest; left > 0 && !woken;) {
-        Nanoseconds next = nap > 0 ? std::min(nap, left) : left;
+        Nanoseconds next = nap > 0 ? std::min(state_->nap_pace.next(nap), left) : left;
         woken = by_word ? state_->wait_on_word(next) : state_->wait_for_events(next);
         left -= next;
+        if (nap == 0 || woken) continue;
+        Nanoseconds now = own_time();
+        state_->nap_pace.took(now - begin);
+        begin = now;
     }
     state_->rung.exchange(false, std::memory_order_acq_rel);  // it is awake and looks
     return woken;

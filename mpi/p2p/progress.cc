@@ -182,8 +182,9 @@ void Engine::sleep_armed(ReadyFunction ready, void* context) {
         if (crowded_ || sleeps_in_vain_ >= kSleepsWithNaps) nap = 0;
         Nanoseconds begin = clock_.now();
         bool woken = sleeper_->sleep(blocked ? kSleepBlocked : kSleepLongest, nap);
+        Nanoseconds slept = clock_.now() - begin;
         if (held) lock_.post();
-        spin_limit_.slept(clock_.now() - begin, woken);
+        spin_limit_.slept(slept, woken);
         sleeps_in_vain_ = woken ? 0 : sleeps_in_vain_ + 1;
         sleeping_ = false;
     }

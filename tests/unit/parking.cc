@@ -2,7 +2,6 @@
 // Goal: no thread is left parked without a poller. Method: the order that loses a wake-up, step by step,
 // and threads that take turns as pollers in drawn moments, as the engine's do.
 #include "mpi/p2p/parking.h"
-#include "mpi/p2p/spin_limit.h"
 
 #include <chrono>
 #include <future>
@@ -95,23 +94,3 @@ TEST(Parking, one_of_the_parked_takes_over) {
 
 }  // namespace
 }  // namespace pomona
-
-// Goal: ranks that wake each other do not go on doing so. Method: sleeps as they follow each other.
-TEST(spin_limit, short_sleeps_raise_it_and_long_ones_end_that) {
-    pomona::SpinLimit limit(50'000);
-    EXPECT_EQ(limit.now(), 50'000);
-    limit.slept(60'000, true);
-    EXPECT_EQ(limit.now(), 200'000);
-    for (int i = 0; i < 5; ++i) limit.slept(60'000, true);
-    EXPECT_EQ(limit.now(), pomona::SpinLimit::kLongest);
-    limit.slept(50'000, false);  // nobody woke it
-    EXPECT_EQ(limit.now(), 50'000);
-    limit.slept(60'000, true);
-    limit.slept(pomona::SpinLimit::kShortSleep + 1, true);
-    EXPECT_EQ(limit.now(), 50'000);
-    pomona::SpinLimit never(0), longer(5'000'000);
-    never.slept(1'000, true);
-    EXPECT_EQ(never.now(), 0);
-    longer.slept(1'000, true);
-    EXPECT_EQ(longer.now(), 5'000'000);
-}
