@@ -73,19 +73,30 @@ Result<Segment> Segment::open(const std::string& name) {
     return Segment(TRY(map(descriptor, size)), size, "", "");
 }
 
+void Segment::want_huge_pages() const {
+#if defined(__linux__) && defined(MADV_HUGEPAGE)
+    madvise(data_, size_, MADV_HUGEPAGE);
+#endif
+}
+
 // Linux 5.14 tells instead of ending the process; before, and on macOS, where the memory is swappable,
 // it is taken when it is touched.
-Status provide_memory([[maybe_unused]] std::byte* bytes, [[maybe_unused]] size_t length) {
+static Status populate([[maybe_unused]] const std::byte* bytes, [[maybe_unused]] size_t length,
+                       [[maybe_unused]] int advice) {
 #if defined(__linux__)
-    constexpr int populate_for_writing = 23;  // MADV_POPULATE_WRITE, newer than some headers
     auto begin = reinterpret_cast<uintptr_t>(bytes) & ~uintptr_t{4095};
     size_t whole = reinterpret_cast<uintptr_t>(bytes) + length - begin;
-    if (madvise(reinterpret_cast<void*>(begin), whole, populate_for_writing) != 0 &&
-        errno != EINVAL)
+    if (madvise(reinterpret_cast<void*>(begin), whole, advice) != 0 && errno != EINVAL)
         return Error{Code::out_of_memory, "Shared memory is full (enlarge /dev/shm)"};
 #endif
     return {};
 }
+
+// The numbers of MADV_POPULATE_READ and _WRITE, which are newer than some headers.
+Status provide_for_reading(const std::byte* bytes, size_t length) {
+    return populate(bytes, length, 22);
+}
+Status provide_memory(std::byte* bytes, size_t length) { return populate(bytes, length, 23); }
 
 Segment::Segment(Segment&& other) noexcept
     : data_(std::exchange(other.data_, nullptr)), size_(std::exchange(other.size_, 0)),

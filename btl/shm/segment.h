@@ -28,6 +28,10 @@ public:
     // Removes the name: all who need the segment have opened it.
     void unlink();
 
+    // To be called before it is first touched: asks for huge pages, where the system may give some
+    // (Linux, /dev/shm mounted with huge=advise). Where it gives none, nothing changes.
+    void want_huge_pages() const;
+
     std::byte* data() const { return data_; }
     size_t size() const { return size_; }
 
@@ -42,5 +46,8 @@ private:
 
 // Makes sure that there is memory behind part of a segment that is to be written.
 Status provide_memory(std::byte* bytes, size_t length);
+// The same for part of another's segment that its maker may not have written to yet: a look would take
+// memory for it too.
+Status provide_for_reading(const std::byte* bytes, size_t length);
 
 }  // namespace pomona

@@ -141,23 +141,13 @@ public:
         return Error{Code::unsupported, "Shared memory does not reach another machine", peer};
     }
 
-    // Begins behind the peer that was served last, so that none is passed over for ever.
     int poll(Sink& sink, int most) override {
         int handed = 0;
-        int words = static_cast<int>(readers_.size() + 63) / 64;
-        for (int i = 0; i <= words && !sink.enough; ++i) {
-            int word = (first_ / 64 + i) % words;
-            uint64_t writers = header_->writers[word].load(std::memory_order_acquire);
-            uint64_t from_first = ~uint64_t{0} << first_ % 64;
-            if (i == 0) writers &= from_first;
-            if (i == words) writers &= ~from_first;
-            for (; writers != 0 && !sink.enough; writers &= writers - 1) {
-                int index = word * 64 + __builtin_ctzll(writers);
-                handed += drain(sink, index, most);
-                if (sink.enough) first_ = (index + 1) % (words * 64);
-            }
-        }
-        if (!dead_.empty()) report_dead(sink);
+        uint64_t writers = header_->writers[0].load(std::memory_order_acquire);
+        bool one = readers_.size() <= 64 && writers != 0 && (writers & (writers - 1)) == 0;
+        if (one) handed = drain(sink, __builtin_ctzll(writers), most);
+        else handed = poll_many(sink, most);
+        if (__builtin_expect(!dead_.empty(), 0)) report_dead(sink);
         return handed;
     }
 
@@ -216,6 +206,24 @@ private:
                               params_.shm_ring_bytes);
     }
 
+    // Begins behind the peer that was served last, so that none is passed over for ever.
+    int poll_many(Sink& sink, int most) {
+        int handed = 0;
+        int words = static_cast<int>(readers_.size() + 63) / 64;
+        for (int i = 0; i <= words && !sink.enough; ++i) {
+            int word = (first_ / 64 + i) % words;
+            uint64_t writers = header_->writers[word].load(std::memory_order_acquire);
+            uint64_t from_first = ~uint64_t{0} << first_ % 64;
+            if (i == 0) writers &= from_first;
+            if (i == words) writers &= ~from_first;
+            for (; writers != 0 && !sink.enough; writers &= writers - 1) {
+                int index = word * 64 + __builtin_ctzll(writers);
+                handed += drain(sink, index, most);
+                if (sink.enough) first_ = (index + 1) % (words * 64);
+            }
+        }
+        return handed;
+    }
     int drain(Sink& sink, int index, int most) {
         RingReader& reader = readers_[index];
         Slot* slot = reader.front();
@@ -306,6 +314,7 @@ bool ShmEndpoint::attach() {
     }
     auto* header = reinterpret_cast<SegmentHeader*>(opened->data());
     if (opened->size() < sizeof(SegmentHeader) ||
+        !provide_for_reading(opened->data(), sizeof(SegmentHeader)).ok() ||
         header->magic.load(std::memory_order_acquire) != kMagic)
         return false;
     // Read once: the memory is the peer's too.
@@ -320,6 +329,7 @@ bool ShmEndpoint::attach() {
     if (!sane || local_size > kLocalMax || segment_size(local_size, stride) > opened->size())
         return false;
     segment_ = std::move(*opened);
+    if (transport_.params_.shm_huge_pages) segment_.want_huge_pages();
     header_ = header;
     boards_ = segment_.data() + boards_offset(local_size, stride);
     writer_.emplace(RingMemory::at(segment_.data() + sizeof(SegmentHeader) + mine * stride,
@@ -422,6 +432,7 @@ Result<std::unique_ptr<Transport>> make_shm_transport(const Params& params, Coun
                                ring_stride(params.shm_ring_slots, params.shm_ring_bytes));
     Segment segment = TRY(Segment::create(
         segment_name(options.job_tag, options.ranks[options.index]), size, options.directory));
+    if (params.shm_huge_pages) segment.want_huge_pages();
     TRY(provide_memory(segment.data(), sizeof(SegmentHeader)));
     return std::unique_ptr<Transport>(
         new ShmTransport(params, counters, std::move(options), std::move(segment)));
