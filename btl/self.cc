@@ -40,7 +40,12 @@ public:
         return Push::sent;
     }
 
-    int poll(Sink& sink, int most) override {
+    int poll(Sink& sink, int most) override { return queue_.empty() ? 0 : hand_out(sink, most); }
+    bool arm() override { return queue_.empty(); }
+    void disarm() override {}
+
+private:
+    int hand_out(Sink& sink, int most) {
         int handed = 0;
         while (handed < most && !queue_.empty()) {
             Frame frame = std::move(queue_.front());
@@ -51,10 +56,7 @@ public:
         }
         return handed;
     }
-    bool arm() override { return queue_.empty(); }
-    void disarm() override {}
 
-private:
     int rank_;
     size_t queued_ = 0;
     std::deque<Frame> queue_;

@@ -78,7 +78,18 @@ int report(MPI_Request* handle, Request* request, MPI_Status* status, Outcome* o
     return error;
 }
 
+// The whole of report() for most requests that went well.
+inline bool report_plain(MPI_Request* handle, Request* request, MPI_Status* status) {
+    if (!request->plain() || request->persistent() || request->outcome().error != MPI_SUCCESS)
+        return false;
+    set_status(status, request->outcome());
+    *handle = MPI_REQUEST_NULL;
+    request->release();
+    return true;
+}
+
 int report_one(const char* function, MPI_Request* handle, Request* request, MPI_Status* status) {
+    if (report_plain(handle, request, status)) return MPI_SUCCESS;
     Outcome outcome;
     Communicator* comm = nullptr;
     int error = report(handle, request, status, &outcome, &comm);
@@ -114,25 +125,27 @@ int report_all(const char* function, MPI_Request* handles, std::vector<Request*>
                MPI_Status* statuses) {
     Outcome first_failed;
     Communicator* failed_comm = nullptr;
-    bool failed = false;
-    std::vector<int> errors(requests.size(), MPI_SUCCESS);
+    std::vector<int> errors;  // empty: none
     for (size_t i = 0; i < requests.size(); ++i) {
         MPI_Status* status = status_at(statuses, static_cast<int>(i));
         if (!requests[i]) {
             set_empty_status(status);
             continue;
         }
+        if (report_plain(&handles[i], requests[i], status)) continue;
         Outcome outcome;
         Communicator* comm = nullptr;
-        errors[i] = report(&handles[i], requests[i], status, &outcome, &comm);
-        if (errors[i] != MPI_SUCCESS && !failed) {
-            failed = true;
+        int error = report(&handles[i], requests[i], status, &outcome, &comm);
+        if (error == MPI_SUCCESS) continue;
+        if (errors.empty()) {
+            errors.assign(requests.size(), MPI_SUCCESS);
             first_failed = outcome;
-            first_failed.error = errors[i];
+            first_failed.error = error;
             failed_comm = comm;
         }
+        errors[i] = error;
     }
-    if (!failed) return MPI_SUCCESS;
+    if (errors.empty()) return MPI_SUCCESS;
     if (statuses != MPI_STATUSES_IGNORE)
         for (size_t i = 0; i < requests.size(); ++i) statuses[i].MPI_ERROR = errors[i];
     return fail(function, failed_comm ? failed_comm : process().world(), MPI_ERR_IN_STATUS,

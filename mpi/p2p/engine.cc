@@ -16,6 +16,10 @@ static std::byte* start_of(const Data& data) {
     return static_cast<std::byte*>(data.buffer) + data.type->true_lb();
 }
 
+static const char* why_gone(const Peer& peer) {
+    return peer.why.what[0] ? peer.why.what : "The other process has ended";
+}
+
 // ---- set-up
 
 void Engine::attach(int job_size, std::vector<Transport*> transports, Sleeper* sleeper,
@@ -214,14 +218,13 @@ void Engine::begin_send(P2pRequest& send) {
         fail(send, MPI_ERR_OTHER, "The destination cannot be reached");
         return;
     }
-    if (peer.gone) return fail(send, MPI_ERR_PROC_ABORTED, "The destination has ended");
+    if (peer.gone) return fail(send, MPI_ERR_PROC_ABORTED, why_gone(peer));
     if (send.mode == SendMode::synchronous && !send.token) send.token = operations_.add(&send);
     if (peer.backlog.empty() && peer.control.empty()) {
         switch (push_message(peer, send)) {
         case Push::sent: return;
         case Push::busy: break;
-        case Push::gone:
-            return fail_peer(peer), fail(send, MPI_ERR_PROC_ABORTED, "The destination has ended");
+        case Push::gone: return fail_peer(peer), fail(send, MPI_ERR_PROC_ABORTED, why_gone(peer));
         }
     }
     count(counters_.sends_deferred);
@@ -327,7 +330,47 @@ bool Engine::drain_first(Peer& peer) {
 
 // ---- receives
 
+static inline void copy_short(std::byte* to, ConstBytes payload) {
+    if (payload.size() == 8) std::memcpy(to, payload.data(), 8);
+    else if (!payload.empty()) std::memcpy(to, payload.data(), payload.size());
+}
+
+inline bool Engine::recv_expected(Communicator& comm, const Data& data, Envelope from,
+                                  Outcome& outcome) {
+    constexpr size_t kMost = 8 << 10;
+    size_t room = static_cast<size_t>(data.count) * static_cast<size_t>(data.type->size());
+    Matcher& matching = *comm.matcher;
+    if (threaded_ || room > kMost || !data.type->contiguous() || matching.posted_count() != 0 ||
+        matching.message_count() != 0 || (from.rank >= 0 && comm.peers[from.rank]->gone))
+        return false;
+    Expected expected{comm.context(), from.rank, from.tag, start_of(data), room, false, false, {}};
+    expected_ = &expected;
+    wait_until([&] { return expected.over; });
+    outcome = expected.outcome;
+    return expected.met;
+}
+
+// Is it what is waited for? What cannot be taken at once is kept as unexpected, where recv() finds it.
+inline bool Engine::meets_expected(const Header& header, ConstBytes payload) {
+    Expected& it = *expected_;
+    if (header.context != it.context ||
+        (header.source != it.source && it.source != MPI_ANY_SOURCE) ||
+        (header.tag != it.tag && it.tag != MPI_ANY_TAG))
+        return false;
+    leave_expected();
+    if (header.kind != FrameKind::eager || header.flags || payload.size() > it.room) return false;
+    count(counters_.messages_received);
+    count(counters_.bytes_received, payload.size());
+    copy_short(it.to, payload);
+    it.outcome.source = header.source;
+    it.outcome.tag = header.tag;
+    it.outcome.bytes = static_cast<MPI_Count>(payload.size());
+    return it.met = true;
+}
+
 Outcome Engine::recv(Communicator& comm, Data data, Envelope from) {
+    Outcome outcome;
+    if (recv_expected(comm, data, from, outcome)) return outcome;
     P2pRequest request(&comm);
     fill(request, comm, data, from);
     {
@@ -341,6 +384,7 @@ Outcome Engine::recv(Communicator& comm, Data data, Envelope from) {
 P2pRequest* Engine::irecv(Communicator& comm, Data data, Envelope from) {
     Hold hold(*this);
     P2pRequest* request = make(comm, data, from);
+    request->simple = data.type->contiguous();
     hold_for_engine(*request);
     begin_recv(*request);
     return request;
@@ -367,7 +411,7 @@ void Engine::begin_recv(P2pRequest& recv) {
                          : recv.rank >= 0 ? recv.comm_->peers[recv.rank]
                                           : nullptr;
     if (source && source->gone) {
-        fail(recv, MPI_ERR_PROC_ABORTED, "The source has ended");
+        fail(recv, MPI_ERR_PROC_ABORTED, why_gone(*source));
         return;
     }
     matching.post(recv);
@@ -381,6 +425,20 @@ void Engine::deliver_kept(P2pRequest& recv, Message& message) {
         push_control(peer, {0, 0, 0, 0, FrameKind::resume, 0, 0});
     }
     deliver(recv, *message.peer, message.header, {message.bytes, message.length});
+}
+
+// The whole of deliver() for most receives of users: a short message, one run of bytes.
+inline void Engine::deliver_short(P2pRequest& recv, const Header& header, ConstBytes payload) {
+    copy_short(byte_at(recv, 0), payload);
+    recv.outcome_.source = header.source;
+    recv.outcome_.tag = header.tag;
+    recv.outcome_.bytes = static_cast<MPI_Count>(payload.size());
+    recv.active = false;
+    if (threaded_ || recv.callback_function) return complete(recv);
+    if (&recv == awaited_) enough = true;
+    recv.engine_refers_ = false;
+    recv.done_.store(1, std::memory_order_release);
+    release_held(recv);
 }
 
 // A message and its receive have met.
@@ -540,8 +598,12 @@ inline void Engine::arrive_message(Peer& peer, const Header& header, ConstBytes 
     count(counters_.messages_received);
     count(counters_.bytes_received, payload.size());
     Matcher& matching = matcher(header.context);
-    if (P2pRequest* recv = matching.take_posted(header.source, header.tag))
+    if (P2pRequest* recv = matching.take_posted(header.source, header.tag)) {
+        if (recv->simple && header.kind == FrameKind::eager && !header.flags &&
+            payload.size() <= recv->bytes)
+            return deliver_short(*recv, header, payload);
         return deliver(*recv, peer, header, payload);
+    }
     count(counters_.unexpected_messages);
     auto* message = new Message;
     message->header = header;
@@ -568,7 +630,9 @@ void Engine::arrive(int rank, const FrameHeader& frame, ConstBytes payload) {
     if (!header) return protocol_error(peer, "A frame does not parse");
     switch (header->kind) {
     case FrameKind::eager:
-    case FrameKind::rts: return arrive_message(peer, *header, payload);
+    case FrameKind::rts:
+        if (expected_ && meets_expected(*header, payload)) return;
+        return arrive_message(peer, *header, payload);
     case FrameKind::cts: return arrive_cts(peer, *header);
     case FrameKind::data: return arrive_data(peer, *header, payload);
     case FrameKind::pulled: return arrive_pulled(peer, *header);
@@ -631,10 +695,11 @@ void Engine::fail_peer(Peer& peer) {
     peer.control.clear();
     peer.piece = {};
     for (Lane& lane : peer.lanes) lane.piece = {};
-    const char* reason = peer.why.what[0] ? peer.why.what : "The other process has ended";
+    const char* reason = why_gone(peer);
     auto fail_list = [&](List<P2pRequest>& list) {
         while (P2pRequest* send = list.pop_front()) fail(*send, MPI_ERR_PROC_ABORTED, reason);
     };
+    leave_expected();
     fail_list(peer.backlog);
     fail_list(peer.streams);
     fail_list(peer.pulls);

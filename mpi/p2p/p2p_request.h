@@ -16,7 +16,7 @@ enum class SendMode : uint8_t { standard, synchronous };
 
 class P2pRequest final : public Request, public ListNode {
 public:
-    explicit P2pRequest(Communicator* comm) : Request(comm) {}
+    explicit P2pRequest(Communicator* comm) : Request(comm) { plain_ = true; }
 
     // What the user asked for.
     bool is_send = false;
@@ -47,6 +47,7 @@ public:
     bool matched = false;
     bool asked = false;   // send: the rts is out
     bool exact = false;   // a step's receive: a shorter message is an error
+    bool simple = false;  // a user's receive of one run of bytes
     bool active = false;  // between start and completion
 
     // A step of a collective schedule instead of a user's request: called at completion.
@@ -74,7 +75,7 @@ protected:
     void leave_pool() {
         kind = Kind::request;
         reset();
-        is_send = matched = asked = exact = active = measured = outgoing = false;
+        is_send = matched = asked = exact = simple = active = measured = outgoing = false;
         mode = SendMode::standard;
         accepted = offset = rest = 0;
         token = remote_token = 0;

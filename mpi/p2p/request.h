@@ -31,6 +31,8 @@ public:
     // An inactive persistent request, or one whose end has been reported.
     bool inactive() const { return inactive_; }
     bool persistent() const { return persistent_; }
+    // Ending it for the user is telling the outcome, and no more.
+    bool plain() const { return plain_; }
     const Outcome& outcome() const { return outcome_; }
     Communicator* comm() const { return comm_; }
 
@@ -70,6 +72,7 @@ protected:
     }
 
     std::atomic<uint32_t> done_{0};
+    bool plain_ = false;
     bool engine_refers_ = false;  // the engine has a reference until completion
     bool persistent_ = false;
     bool inactive_ = false;

@@ -76,6 +76,27 @@ static void recv_path(int rank) {
     }
 }
 
+/* Receives that are posted before their messages come; WINDOW of them count as one call. */
+enum { WINDOW = 16 };
+static void window_path(int rank) {
+    double values[WINDOW] = {0};
+    MPI_Request requests[WINDOW];
+    int i;
+    if (rank == 1) {
+        for (i = 0; i < WINDOW; ++i)
+            MPI_Irecv(&values[i], 1, MPI_DOUBLE, 0, 1, MPI_COMM_WORLD, &requests[i]);
+        signal_peer();
+        await_peer();
+        MPI_Waitall(WINDOW, requests, MPI_STATUSES_IGNORE);
+        if (values[WINDOW - 1] != 5) MPI_Abort(MPI_COMM_WORLD, 3);
+    } else {
+        double value = 5;
+        await_peer();
+        for (i = 0; i < WINDOW; ++i) MPI_Send(&value, 1, MPI_DOUBLE, 1, 1, MPI_COMM_WORLD);
+        signal_peer();
+    }
+}
+
 /* A blocking collective, called again with the same arguments. */
 static void bcast_path(int rank) {
     double value = rank == 0 ? 3 : 0;
@@ -107,7 +128,7 @@ int main(int argc, char** argv) {
     MPI_Comm_size(MPI_COMM_WORLD, &size);
     if (size != 2 || times < 1) {
         fprintf(stderr,
-                "usage: mpirun -n 2 bench_paths send|isend|recv|bcast|allreduce TIMES FOLDER\n");
+                "usage: mpirun -n 2 bench_paths send|isend|recv|window|bcast|allreduce TIMES FOLDER\n");
         MPI_Abort(MPI_COMM_WORLD, 2);
     }
     open_pipes(argv[3], rank);
@@ -116,6 +137,7 @@ int main(int argc, char** argv) {
         if (!strcmp(path, "send")) send_path(rank);
         else if (!strcmp(path, "isend")) isend_path(rank);
         else if (!strcmp(path, "recv")) recv_path(rank);
+        else if (!strcmp(path, "window")) window_path(rank);
         else if (!strcmp(path, "bcast")) bcast_path(rank);
         else allreduce_path(rank);
     }
