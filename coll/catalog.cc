@@ -24,9 +24,9 @@ double max(double x, double y) { return x > y ? x : y; }
 #define FACTS                                                                                      \
     [[maybe_unused]] const auto& [p, lg, rest, down, lgdown, lgless, n, m, S, k, depth, batches,   \
                                   a, o, b, a1, b1, c, r, f, w, z, h, q, lgh, lgq, l, u, T, t, y,   \
-                                  g, x, chunk_reduce, chunk_bcast, ring_reduce, root, commutative, \
-                                  irregular, in_place, even, levels, board, chunks, shared,        \
-                                  overlaps] = facts;                                               \
+                                  g, x, e, chunk_reduce, chunk_bcast, ring_reduce, root,           \
+                                  commutative, irregular, in_place, even, levels, board, chunks,   \
+                                  shared, overlaps] = facts;                                       \
     /* Not the bindings: clang 14 does not let a lambda capture them. */                           \
     [[maybe_unused]] const auto both = [&facts](double x, double y) {                              \
         return facts.overlaps ? max(x, y) : x + y;                                                 \
@@ -72,8 +72,12 @@ size_t longest(std::span<const Block> blocks) {
     return bytes;
 }
 
+double between(double near, double far, double bytes) {
+    return near + (far - near) * distance_from_cache(bytes);
+}
+
 double with_distance(double near_cost, double times, double bytes) {
-    return near_cost * (1 + (times - 1) * distance_from_cache(bytes));
+    return near_cost * between(1, times, bytes);
 }
 
 int tree_depth(int p, int radix) {
@@ -139,7 +143,8 @@ Facts::Facts(const Shape& shape, const Machine& machine, const Options& options)
     bool fits = shape.board && n > 0 && n <= 256 << 20 && size <= 64 &&
                 shape.element * static_cast<size_t>(size) <= kPieceBytes;
     chunks = board && fits, shared = levels && fits;
-    y = kSeeOverheads * machine.near.overhead_ns;
+    double hand = machine.hand * machine.near.overhead_ns;
+    y = kSeeOverheads * hand;
     g = machine.near.byte_ns, x = machine.reduce_ns;
     T = fits ? static_cast<double>(chunk_pieces(shape).count) : 1;
     // What is moved comes from all of the vector; what is worked on, from its segments.
@@ -150,16 +155,17 @@ Facts::Facts(const Shape& shape, const Machine& machine, const Options& options)
     f = machine.fresh_ns * (1 - distance_from_cache(n));
     // One copy by each core at once, 2 ranks; messages that do not ask are copied in, then out.
     bool asks = n / S >= kAskBytes;
-    w = overlaps || !asks ? 1 : 2 - 0.5 * distance_from_cache(n);
+    w = overlaps || !asks ? 1 : between(machine.both, machine.both_far, n);
+    e = between(machine.chunk, machine.chunk_far, n);
     z = shape.in_place && nodes == 1 ? with_distance(machine.copy_ns, machine.copy_far, n) * n : 0;
     if (asks) a += machine.ask_ns, o += machine.ask_ns, b *= machine.ask_times;
     else if (machine.byte_eager_ns > 0) b = machine.byte_eager_ns;
 
     double next = std::min(T - 1, kPiecesNext);
-    t = machine.near.overhead_ns * (kSeeFirst + next * kSeeNext + (T - 1 - next) * kSeeOverlapped);
+    t = hand * (kSeeFirst + next * kSeeNext + (T - 1 - next) * kSeeOverlapped);
     double out = std::max(g, c);
-    chunk_reduce = 2 * (l + (q + 1) * t) + n * c + (q - 1) / q * n * (x + g + out);
-    chunk_bcast = l + t + 3 * y + n / T * c + n * (out + f / 2);
+    chunk_reduce = 2 * (l + (q + 1) * t) + e * (n * c + (q - 1) / q * n * (x + g + out));
+    chunk_bcast = l + t + 3 * y + e * (n / T * c + n * (out + f / 2));
 
     // Each step moves S pieces; a piece goes on when it has been added to.
     auto both = [&](double x, double y) { return overlaps ? std::max(x, y) : x + y; };

@@ -39,6 +39,11 @@ struct Links {
     double byte_far_ns = 0.079;  // of shm
     double copy_far_ns = 0.07;
     double reduce_far_ns = 0.068;
+    // Times longer per byte while both of two ranks send at once, in the caches and in memory.
+    double both = 2, both_far = 1.5;
+    // What goes through chunks, in what its copies and sums take by themselves; and handing one over, in
+    // what kSeeOverheads and the others below say.
+    double chunk = 1, chunk_far = 1, hand = 1;
     double switch_ns = 600;  // from a message's arrival to its receiver's turn on a shared core
     double crowd = 1;        // ranks per core, where that is more than 1
     bool operator==(const Links&) const = default;
@@ -73,6 +78,7 @@ struct Machine {
     double near_ask_ns = 0;  // of a near link beside far ones
     double ask_times = 1;    // longer per byte, above kAskBytes
     double byte_far = 1, copy_far = 1, reduce_far = 1;
+    double both = 2, both_far = 1.5, chunk = 1, chunk_far = 1, hand = 1;  // as in Links
     // Bytes move while a core computes. Within a machine a core moves them.
     bool overlaps = true;
 
@@ -87,6 +93,9 @@ struct Machine {
         machine.far = several_nodes ? links.net : machine.near;
         machine.copy_ns = links.copy_ns * share, machine.reduce_ns = links.reduce_ns * share;
         machine.overlaps = several_nodes;
+        machine.both = links.both, machine.both_far = links.both_far;
+        machine.chunk = links.chunk, machine.chunk_far = links.chunk_far;
+        machine.hand = links.hand;
         // Measured between ranks that wait for each other; here each has work of its own meanwhile.
         machine.near_ask_ns = 1.75 * links.ask_ns * share;
         if (several_nodes || !shared_memory) return machine;

@@ -21,9 +21,12 @@ struct LinkPoint {
 // stands for o, but for no more than half of the line's start.
 coll::Link fit_link(const std::vector<LinkPoint>& points, double gap_ns);
 
+// One chunk; what stays in the caches; and what does not.
+inline constexpr size_t kTuneShort = 16 << 10, kTuneNear = 256 << 10, kTuneFar = 16 << 20;
+
 struct LinkMeasurement;
 // The same for shared memory, whose line has a step where messages ask first and bends where data
-// leaves the caches: sets shm, ask_ns, fresh_ns, byte_eager_ns and byte_far_ns.
+// leaves the caches, and what one core does by itself: sets all of `links` but tcp, net and crowd.
 void fit_shared_memory(const LinkMeasurement& measured, coll::Links& links);
 // Of a message of so many bytes, as fitted there.
 double shared_memory_ns(const coll::Links& links, size_t bytes);
@@ -35,6 +38,9 @@ struct LinkMeasurement {
     double fresh_ns = 0;  // per byte of data that its sender has just made, more than of other data
     // Nanoseconds per byte, in arrays that stay in the second-level cache and in longer ones.
     double copy_near = 0, copy_far = 0, reduce_near = 0, reduce_far = 0;
+    // Nanoseconds that a message takes while another comes, and an allreduce in place through chunks, of
+    // kTuneNear and kTuneFar bytes; the latter of kTuneShort too.
+    double both_near = 0, both_far = 0, chunks_short = 0, chunks_near = 0, chunks_far = 0;
 };
 std::string measurement_text(const LinkMeasurement& measured);
 bool parse_measurement(std::string_view text, LinkMeasurement& measured);

@@ -5,6 +5,7 @@
 
 #include "btl/base/format.h"
 #include "btl/base/kept_file.h"
+#include "coll/catalog.h"
 
 #include <algorithm>
 #include <cstdio>
@@ -30,6 +31,44 @@ coll::Link fit_link(const std::vector<LinkPoint>& points, double gap_ns) {
     return {start - 2 * overhead, overhead, slope};
 }
 
+namespace {
+
+// What an allreduce in place through chunks takes: links.hand times the handing over of chunks and
+// links.chunk times its bytes, beside the rest.
+struct ChunkParts {
+    double rest, handing, bytes;
+    ChunkParts(coll::Links links, size_t length) {
+        coll::Shape shape{.collective = coll::Collective::allreduce,
+                          .size = 2,
+                          .count = length / sizeof(float),
+                          .element = sizeof(float),
+                          .in_place = true,
+                          .board = true};
+        auto reckoned = [&](double hand, double chunk) {
+            links.hand = hand, links.chunk = links.chunk_far = chunk;
+            return coll::Facts(shape, coll::Machine::of(links, true, false), {}).chunk_reduce;
+        };
+        rest = reckoned(0, 0);
+        handing = reckoned(1, 0) - rest, bytes = reckoned(0, 1) - rest;
+    }
+};
+
+void fit_chunks(const LinkMeasurement& measured, coll::Links& links) {
+    ChunkParts one(links, kTuneShort), near(links, kTuneNear), far(links, kTuneFar);
+    // Two lengths, two unknowns; what disturbed the machine must not make one of them negative.
+    double one_ns = measured.chunks_short - one.rest, near_ns = measured.chunks_near - near.rest;
+    double both = one.handing * near.bytes - near.handing * one.bytes;
+    if (both <= 0) return;
+    links.hand = std::clamp((one_ns * near.bytes - near_ns * one.bytes) / both, 0.1, 4.0);
+    auto times = [&](const ChunkParts& parts, double ns) {
+        return std::clamp((ns - parts.rest - links.hand * parts.handing) / parts.bytes, 0.25, 4.0);
+    };
+    links.chunk = times(near, measured.chunks_near);
+    links.chunk_far = times(far, measured.chunks_far);
+}
+
+}  // namespace
+
 void fit_shared_memory(const LinkMeasurement& measured, coll::Links& links) {
     auto at = [&](size_t bytes) {
         for (const LinkPoint& point : measured.points)
@@ -44,7 +83,15 @@ void fit_shared_memory(const LinkMeasurement& measured, coll::Links& links) {
     links.ask_ns = std::max(at(64 << 10) - start - 64 * kib * slope, 0.0);
     links.fresh_ns = std::max(measured.fresh_ns, 0.0);
     links.byte_eager_ns = std::max((at(4 << 10) - start) / (4 * kib), slope);
-    links.byte_far_ns = std::max((at(4 << 20) - at(1 << 20)) / (3 * kib * kib), slope);
+    double far = static_cast<double>(kTuneFar);
+    links.byte_far_ns = std::max((at(kTuneFar) - start - links.ask_ns) / far, slope);
+    links.copy_ns = measured.copy_near, links.copy_far_ns = measured.copy_far;
+    links.reduce_ns = measured.reduce_near, links.reduce_far_ns = measured.reduce_far;
+    // Neither way takes less than alone, nor much more than one after the other.
+    auto times = [](double time, double alone) { return std::clamp(time / alone, 1.0, 3.0); };
+    links.both = times(measured.both_near, at(kTuneNear));
+    links.both_far = times(measured.both_far, at(kTuneFar));
+    fit_chunks(measured, links);
 }
 
 double shared_memory_ns(const coll::Links& links, size_t bytes) {
@@ -63,6 +110,9 @@ std::string measurement_text(const LinkMeasurement& measured) {
     text += pomona::format("fresh {:.6f}\n", measured.fresh_ns);
     text += pomona::format("copy {:.6f} {:.6f}\n", measured.copy_near, measured.copy_far);
     text += pomona::format("reduce {:.6f} {:.6f}\n", measured.reduce_near, measured.reduce_far);
+    text += pomona::format("both {:.1f} {:.1f}\n", measured.both_near, measured.both_far);
+    text += pomona::format("chunks {:.1f} {:.1f} {:.1f}\n", measured.chunks_short,
+                           measured.chunks_near, measured.chunks_far);
     return text + "end\n";
 }
 
@@ -70,7 +120,7 @@ bool parse_measurement(std::string_view text, LinkMeasurement& measured) {
     while (!text.empty()) {
         std::string line(take_piece(text, '\n'));
         if (line == "end") return text.empty() && !measured.points.empty();
-        double one = 0, two = 0;
+        double one = 0, two = 0, three = 0;
         if (std::sscanf(line.c_str(), "half %lf %lf", &one, &two) == 2 && one >= 0)
             measured.points.push_back({static_cast<size_t>(one), two});
         else if (std::sscanf(line.c_str(), "gap %lf", &one) == 1) measured.gap_ns = one;
@@ -79,6 +129,10 @@ bool parse_measurement(std::string_view text, LinkMeasurement& measured) {
             measured.copy_near = one, measured.copy_far = two;
         else if (std::sscanf(line.c_str(), "reduce %lf %lf", &one, &two) == 2)
             measured.reduce_near = one, measured.reduce_far = two;
+        else if (std::sscanf(line.c_str(), "both %lf %lf", &one, &two) == 2)
+            measured.both_near = one, measured.both_far = two;
+        else if (std::sscanf(line.c_str(), "chunks %lf %lf %lf", &one, &two, &three) == 3)
+            measured.chunks_short = one, measured.chunks_near = two, measured.chunks_far = three;
         else return false;
     }
     return false;

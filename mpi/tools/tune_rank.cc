@@ -17,14 +17,13 @@ namespace pomona {
 
 namespace {
 
-constexpr size_t sizes[] = {8,        64,       256,       1 << 10, 4 << 10,
-                            16 << 10, 64 << 10, 256 << 10, 1 << 20, 4 << 20};
+constexpr size_t sizes[] = {8,        64,        256,     1 << 10, 4 << 10, 16 << 10,
+                            64 << 10, 256 << 10, 1 << 20, 4 << 20, kTuneFar};
 constexpr int window = 64;
 constexpr int rounds_min = 5, rounds_max = 200;
 constexpr Nanoseconds budget_ns = 500'000'000;
 constexpr int fresh_bytes = 128 << 10;
-constexpr size_t near_bytes = 64 << 10;  // two such arrays fit any second-level cache of today
-constexpr size_t far_bytes = 16 << 20;
+constexpr size_t copy_bytes = 64 << 10;  // two such arrays fit any second-level cache of today
 
 struct Mpi {
     decltype(&MPI_Init) init = nullptr;
@@ -37,6 +36,7 @@ struct Mpi {
     decltype(&MPI_Irecv) irecv = nullptr;
     decltype(&MPI_Waitall) waitall = nullptr;
     decltype(&MPI_Reduce_local) reduce_local = nullptr;
+    decltype(&MPI_Allreduce) allreduce = nullptr;
 
     bool open() {
 #if defined(__APPLE__)
@@ -60,7 +60,7 @@ struct Mpi {
         find(init, "MPI_Init"), find(finalize, "MPI_Finalize"), find(rank, "MPI_Comm_rank");
         find(size, "MPI_Comm_size"), find(send, "MPI_Send"), find(recv, "MPI_Recv");
         find(isend, "MPI_Isend"), find(irecv, "MPI_Irecv"), find(waitall, "MPI_Waitall");
-        find(reduce_local, "MPI_Reduce_local");
+        find(reduce_local, "MPI_Reduce_local"), find(allreduce, "MPI_Allreduce");
         if (!all) std::fprintf(stderr, "pomona tune: %s lacks a function\n", path.c_str());
         return all;
     }
@@ -76,8 +76,8 @@ class Session {
 public:
     Session(const Mpi& mpi, int rank) : mpi_(mpi), rank_(rank) {
         for (auto* each : {&here_, &there_}) {
-            each->reset(new char[far_bytes]);
-            std::memset(each->get(), 1, far_bytes);
+            each->reset(new char[kTuneFar]);
+            std::memset(each->get(), 1, kTuneFar);
         }
     }
 
@@ -86,6 +86,8 @@ public:
         round();  // connections, caches
         for (auto& each : halves_) each.clear();
         windows_.clear();
+        shorts_.clear();
+        for (Distance& each : distances_) each.clear();
         char more = 1;
         for (int done = 0; more; ++done) {
             round();
@@ -100,8 +102,12 @@ public:
             out.points.push_back({sizes[i], median(halves_[i])});
         // A window is its messages one after the other, the last one's way, and the answer's.
         out.gap_ns = std::max((median(windows_) - 2 * out.points[0].ns) / (window - 1), 1.0);
-        out.copy_near = per_byte(near_bytes, false), out.copy_far = per_byte(far_bytes, false);
-        out.reduce_near = per_byte(near_bytes, true), out.reduce_far = per_byte(far_bytes, true);
+        auto& [near, far] = distances_;
+        out.copy_near = median(near.copies), out.copy_far = median(far.copies);
+        out.reduce_near = median(near.sums), out.reduce_far = median(far.sums);
+        out.both_near = median(near.exchanges), out.both_far = median(far.exchanges);
+        out.chunks_short = median(shorts_);
+        out.chunks_near = median(near.chunks), out.chunks_far = median(far.chunks);
         return out;
     }
 
@@ -117,6 +123,52 @@ private:
         Nanoseconds start = clock_.now();
         stream();
         windows_.push_back(static_cast<double>(clock_.now() - start));
+        shorts_.push_back(timed(5, [&] { allreduce(kTuneShort); }));
+        at_distance(distances_[0], kTuneNear, copy_bytes, 5);
+        at_distance(distances_[1], kTuneFar, kTuneFar, 1);
+    }
+
+    struct Distance {
+        std::vector<double> exchanges, chunks;  // nanoseconds
+        std::vector<double> copies, sums;       // nanoseconds per byte
+        void clear() { exchanges.clear(), chunks.clear(), copies.clear(), sums.clear(); }
+    };
+    // Nanoseconds per call; the first of several does not count.
+    double timed(int calls, auto&& work) {
+        if (calls > 1) work();
+        Nanoseconds start = clock_.now();
+        for (int i = 0; i < calls; ++i) work();
+        return static_cast<double>(clock_.now() - start) / calls;
+    }
+    // The same at both ranks; `local`: what one core works on.
+    void at_distance(Distance& to, size_t bytes, size_t local, int calls) {
+        to.exchanges.push_back(timed(calls, [&] { exchange(static_cast<int>(bytes)); }));
+        to.chunks.push_back(timed(calls, [&] { allreduce(bytes); }));
+        auto length = static_cast<double>(local);
+        to.copies.push_back(timed(calls,
+                                  [&] {
+                                      std::memcpy(there_.get(), here_.get(), local);
+                                      asm volatile("" ::: "memory");  // the copy is not left out
+                                  }) /
+                            length);
+        to.sums.push_back(timed(calls,
+                                [&] {
+                                    mpi_.reduce_local(here_.get(), there_.get(), floats(local),
+                                                      MPI_FLOAT, MPI_SUM);
+                                }) /
+                          length);
+    }
+
+    static int floats(size_t length) { return static_cast<int>(length / sizeof(float)); }
+    void allreduce(size_t bytes) {
+        mpi_.allreduce(MPI_IN_PLACE, there_.get(), floats(bytes), MPI_FLOAT, MPI_SUM,
+                       MPI_COMM_WORLD);
+    }
+    void exchange(int bytes) {
+        MPI_Request requests[2];
+        mpi_.irecv(there_.get(), bytes, MPI_CHAR, 1 - rank_, 4, MPI_COMM_WORLD, &requests[0]);
+        mpi_.isend(here_.get(), bytes, MPI_CHAR, 1 - rank_, 4, MPI_COMM_WORLD, &requests[1]);
+        mpi_.waitall(2, requests, MPI_STATUSES_IGNORE);
     }
 
     void ping(int bytes) {
@@ -159,28 +211,12 @@ private:
         return rank_ ? 0 : (median(samples[1]) - median(samples[0])) / fresh_bytes;
     }
 
-    double per_byte(size_t bytes, bool reduce) {
-        std::vector<double> samples;
-        int calls = bytes == near_bytes ? 8 : 1;
-        for (int sample = 0; sample < (calls > 1 ? 41 : 7); ++sample) {
-            Nanoseconds start = clock_.now();
-            for (int i = 0; i < calls; ++i) {
-                if (reduce)
-                    mpi_.reduce_local(here_.get(), there_.get(), static_cast<int>(bytes / 4),
-                                      MPI_FLOAT, MPI_SUM);
-                else std::memcpy(there_.get(), here_.get(), bytes);
-                asm volatile("" ::: "memory");  // the copy is not left out
-            }
-            samples.push_back(static_cast<double>(clock_.now() - start) / calls);
-        }
-        return median(samples) / static_cast<double>(bytes);
-    }
-
     const Mpi& mpi_;
     int rank_;
     RealClock clock_;
     std::unique_ptr<char[]> here_, there_;
-    std::vector<double> halves_[std::size(sizes)], windows_;
+    std::vector<double> halves_[std::size(sizes)], windows_, shorts_;
+    Distance distances_[2];  // kTuneNear and kTuneFar
 };
 
 }  // namespace

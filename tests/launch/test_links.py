@@ -153,7 +153,7 @@ class Links(unittest.TestCase):
         for each in measured:
             self.assertGreater(each["G_ns"], 0)
             self.assertGreater(each["L_ns"] + 2 * each["o_ns"], 0)
-            self.assertEqual((each["sizes"][0]["bytes"], each["sizes"][-1]["bytes"]), (8, 4 << 20))
+            self.assertEqual((each["sizes"][0]["bytes"], each["sizes"][-1]["bytes"]), (8, 16 << 20))
         done = self.run_it(POMONA, "tune")
         self.assertEqual(done.returncode, 0, done.stderr)
         links = re.search(r"^links=(.*)$", done.stdout, re.M)[1]

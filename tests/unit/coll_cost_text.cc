@@ -51,6 +51,8 @@ TEST(LinksText, comes_back_as_it_was_written) {
         links.ask_ns = number(10), links.fresh_ns = number(100000);
         links.byte_far_ns = number(100000), links.byte_eager_ns = number(100000);
         links.copy_far_ns = number(100000), links.reduce_far_ns = number(100000);
+        links.both = number(100000), links.both_far = number(100000);
+        links.chunk = number(100000), links.chunk_far = number(100000), links.hand = number(100000);
         EXPECT_EQ(parsed(coll::links_text(links)), links) << coll::links_text(links);
     }
 }
@@ -163,7 +165,12 @@ TEST(SharedMemoryFit, meets_its_points) {
     for (size_t bytes : {16u << 10, 64u << 10, 256u << 10})
         measured.points.push_back({bytes, large(static_cast<double>(bytes))});
     measured.points.push_back({1 << 20, 60000});
-    measured.points.push_back({4 << 20, 60000 + 0.08 * (3 << 20)});
+    measured.points.push_back({4 << 20, 300000});
+    measured.points.push_back({16 << 20, 1000 + 0.08 * (16 << 20)});
+    measured.copy_near = 0.02, measured.copy_far = 0.07;
+    measured.reduce_near = 0.03, measured.reduce_far = 0.06;
+    measured.both_near = 1.5 * large(256 << 10),
+    measured.both_far = 1.25 * measured.points.back().ns;
     Links links;
     fit_shared_memory(measured, links);
     EXPECT_NEAR(links.shm.message_ns(), 300, 1e-6);
@@ -172,6 +179,12 @@ TEST(SharedMemoryFit, meets_its_points) {
     EXPECT_NEAR(links.byte_far_ns, 0.08, 1e-6);
     EXPECT_NEAR(links.byte_eager_ns, 0.2, 1e-6);
     EXPECT_EQ(links.fresh_ns, 0.05);
+    EXPECT_EQ(links.copy_ns, 0.02);
+    EXPECT_EQ(links.copy_far_ns, 0.07);
+    EXPECT_EQ(links.reduce_ns, 0.03);
+    EXPECT_EQ(links.reduce_far_ns, 0.06);
+    EXPECT_NEAR(links.both, 1.5, 1e-6);
+    EXPECT_NEAR(links.both_far, 1.25, 1e-6);
     EXPECT_NEAR(shared_memory_ns(links, 64 << 10), large(64 << 10), 1e-3);
     EXPECT_NEAR(shared_memory_ns(links, 8), 300, 2);
     LinkMeasurement again;
@@ -179,12 +192,73 @@ TEST(SharedMemoryFit, meets_its_points) {
     EXPECT_EQ(again.fresh_ns, 0.05);
     // Nonsense measured on a busy machine makes no nonsense of costs.
     for (LinkPoint& point : measured.points) point.ns = 5000;
-    measured.fresh_ns = -1;
+    measured.fresh_ns = -1, measured.both_near = 0, measured.both_far = 1e12;
     fit_shared_memory(measured, links);
     EXPECT_GT(links.shm.byte_ns, 0);
     EXPECT_GE(links.ask_ns, 0);
     EXPECT_EQ(links.fresh_ns, 0);
     EXPECT_GE(links.byte_far_ns, links.shm.byte_ns);
+    EXPECT_EQ(links.both, 1);
+    EXPECT_LE(links.both_far, 3);
+}
+
+// Goal: what the chunks' formula says with the fitted costs is what was measured. Method: costs are made
+// up, the formula says what would be measured with them, and the fit has to find them again.
+TEST(SharedMemoryFit, finds_what_chunks_take) {
+    LinkMeasurement measured;
+    measured.gap_ns = 50, measured.copy_near = 0.01, measured.copy_far = 0.06;
+    measured.reduce_near = 0.02, measured.reduce_far = 0.07;
+    for (size_t bytes = 8; bytes <= kTuneFar; bytes *= 2)
+        measured.points.push_back({bytes, 200 + 0.03 * static_cast<double>(bytes)});
+    Links made_up;
+    fit_shared_memory(measured, made_up);
+    made_up.hand = 0.4, made_up.chunk = 1.25, made_up.chunk_far = 0.6;
+    auto takes = [](const Links& links, size_t bytes) {
+        coll::Shape shape{.collective = coll::Collective::allreduce,
+                          .size = 2,
+                          .count = bytes / 4,
+                          .element = 4,
+                          .in_place = true,
+                          .board = true};
+        return coll::find_algorithm(shape.collective, "chunks")
+            ->cost(coll::Facts(shape, coll::Machine::of(links, true, false), {}));
+    };
+    measured.chunks_short = takes(made_up, kTuneShort);
+    measured.chunks_near = takes(made_up, kTuneNear);
+    measured.chunks_far = takes(made_up, kTuneFar);
+    Links found;
+    fit_shared_memory(measured, found);
+    EXPECT_NEAR(found.hand, 0.4, 1e-6);
+    EXPECT_NEAR(found.chunk, 1.25, 1e-6);
+    EXPECT_NEAR(found.chunk_far, 0.6, 1e-6);
+    // Nothing measured, or nonsense: a cost that can be reckoned with.
+    for (double ns : {0.0, 1.0, 1e12}) {
+        measured.chunks_short = ns, measured.chunks_near = 1, measured.chunks_far = ns;
+        fit_shared_memory(measured, found);
+        for (double times : {found.hand, found.chunk, found.chunk_far})
+            EXPECT_TRUE(times >= 0.1 && times <= 4) << times;
+    }
+}
+
+// Goal: costs of chunks and of both ways decide. Method: the same call, one of them dear.
+TEST(SharedMemoryFit, decides_between_chunks_and_messages) {
+    coll::Shape shape{.collective = coll::Collective::allreduce,
+                      .size = 2,
+                      .count = 4 << 20,
+                      .element = 4,
+                      .in_place = true,
+                      .board = true};
+    auto chosen = [&](const char* text) {
+        return std::string(
+            coll::select(shape, coll::Machine::of(parsed(text), true, false)).algorithm->name);
+    };
+    EXPECT_EQ(chosen("chunk_far=0.3"), "chunks");
+    EXPECT_NE(chosen("chunk_far=4"), "chunks");
+    EXPECT_EQ(chosen("both_far=3,chunk_far=1.3"), "chunks");
+    EXPECT_NE(chosen("both_far=1,chunk_far=1.3"), "chunks");
+    shape.count = 4096;
+    EXPECT_EQ(chosen("hand=0.1"), "chunks");
+    EXPECT_NE(chosen("hand=4"), "chunks");
 }
 
 // Goal: measured costs decide. Method: the same call where latency is dear, and where bytes are.
@@ -280,7 +354,9 @@ TEST(LinksFit, makes_sense_of_any_points) {
 }
 
 TEST(LinksFit, reads_what_a_rank_found) {
-    LinkMeasurement measured{{{8, 100.5}, {4096, 900}}, 33.25, 0.06, 0.04, 0.1, 0.05, 0.2}, again;
+    LinkMeasurement measured{
+        {{8, 100.5}, {4096, 900}}, 33.25, 0.06, 0.04, 0.1, 0.05, 0.2, 7, 800, 500, 9000, 12000.5},
+        again;
     std::string text = measurement_text(measured);
     ASSERT_TRUE(parse_measurement(text, again));
     ASSERT_EQ(again.points.size(), 2u);
@@ -289,6 +365,9 @@ TEST(LinksFit, reads_what_a_rank_found) {
     EXPECT_EQ(again.gap_ns, 33.25);
     EXPECT_EQ(again.fresh_ns, 0.06);
     EXPECT_EQ(again.reduce_far, 0.2);
+    EXPECT_EQ(again.both_far, 800);
+    EXPECT_EQ(again.chunks_short, 500);
+    EXPECT_EQ(again.chunks_far, 12000.5);
     for (const std::string& bad : {std::string(), std::string("end\n"), text + "end\n",
                                    "warning\n" + text, text.substr(0, text.size() - 4)}) {
         LinkMeasurement none;
