@@ -4,8 +4,8 @@
 Method: the same mpi-bench source is compiled against every library (kept in a cache folder). All
 measurements are repeated several times; within a repetition every library runs the same case one
 after the other, in an order that turns with the repetition, so that the machine's drift meets all
-alike. Ratios are taken within a repetition against the best peer, shown with their least and
-greatest value. Hardware limits are measured in the same repetitions. Each result is verified by
+alike; a run beside which a bare cache line took much longer than usual is taken again (handover.py).
+Ratios are taken within a repetition against the best peer, shown with their least and greatest value. Hardware limits are measured in the same repetitions. Each result is verified by
 mpi-bench; a library that fails a case is shown with a dash and named at the end.
 """
 
@@ -24,6 +24,7 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parent))
 import compare  # noqa: E402
+import handover  # noqa: E402
 import netns  # noqa: E402
 import peers  # noqa: E402
 import torch_versus  # noqa: E402
@@ -151,6 +152,8 @@ class Run:
         self.cells = {}       # (group name, label) -> Cell
         self.limits = {}      # (limit, bytes) -> [values]
         self.failures = []    # texts
+        self.handover = handover.Handover(libraries[0].program, Path(scratch) / "handover.json",
+                                          args.tries)
         self.hosts = None     # how many hosts a run must have found itself on
         self.load = [round(os.getloadavg()[0], 2)]  # before, and after each repetition
 
@@ -195,6 +198,9 @@ class Run:
         return time.perf_counter() - start
 
     def bench(self, library, group, ranks):
+        return self.handover.guard(lambda: self.bench_once(library, group, ranks))
+
+    def bench_once(self, library, group, ranks):
         """The rows of one run of mpi-bench, or nothing after noting the failure."""
         report = Path(self.scratch) / "run.json"
         report.unlink(missing_ok=True)
@@ -370,6 +376,11 @@ def print_limits(run):
         unit = "GB/s" if rate else "us"
         print(f"  {name:<16}{peers_size(size) if size else '':>10}"
               f"{compare.show(compare.middle(values)):>10} {unit}")
+    beside = run.handover.summary()
+    if beside:
+        print(f"  A handover beside every run: {beside['least_us']:.3f} to {beside['most_us']:.3f} us, "
+              f"mostly {beside['usual_us']:.3f}; {beside['runs_again']} runs were taken again, "
+              f"{beside['runs_odd']} kept though it was {handover.ODD_TIMES} times as long to the last")
 
 
 def report(run, groups, libraries):
@@ -398,7 +409,7 @@ def to_json(args, run, groups, libraries):
            "date": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()),
            "repetitions": args.repeat, "statistic": args.statistic, "load": run.load,
            "seconds_per_size": args.time,
-           "candidate": libraries[0].name,
+           "handover": run.handover.summary(), "candidate": libraries[0].name,
            "libraries": {p.name: {"version": p.version, "source": "folder given"
                                   if os.sep in p.source else p.source} for p in libraries},
            "limits": [{"limit": name, "bytes": size, "values": values}
@@ -468,6 +479,8 @@ def parse():
     parser.add_argument("--statistic", choices=("p50", "min"), default="p50", help="what stands "
                         "for a run: its median, or on a busy machine its quickest sample")
     parser.add_argument("--step", type=int, help="factor between sizes (default 4; --quick 16)")
+    parser.add_argument("--tries", type=int, default=4, help="runs of one measurement at most, while "
+                        "the machine is not as usual (default 4; 1: take all as they come)")
     parser.add_argument("--timeout", type=float, default=120, help="seconds one run may take")
     parser.add_argument("--net", metavar="GBITS", help="also TCP between two network namespaces "
                         "shaped to these rates, e.g. 1,10,40; 10x2: two links (Linux, root)")

@@ -14,6 +14,7 @@ from pathlib import Path
 BENCH = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(BENCH))
 import compare  # noqa: E402
+import handover  # noqa: E402
 import peers  # noqa: E402
 import plot  # noqa: E402
 import summary  # noqa: E402
@@ -109,6 +110,49 @@ class Names(unittest.TestCase):
         with tempfile.TemporaryDirectory() as folder:
             with self.assertRaises(peers.BuildError):
                 peers.find_candidate(folder, None)
+
+
+class HandoverTest(unittest.TestCase):
+    """Values and runs are scripted: what the machine does between them is the list's matter."""
+
+    def guarded(self, values, runs=1, **options):
+        left = iter(values)
+        made = []
+        guard = handover.Handover("mpi-bench", None, take=lambda: next(left),
+                                  sleep=lambda seconds: None, **options)
+        for _ in range(runs):
+            guard.guard(lambda: made.append(len(made)) or len(made))
+        return guard, len(made), list(left)
+
+    def test_a_steady_machine_has_every_run_once(self):
+        guard, made, left = self.guarded([1.0] * 9 + [1.1, 0.9] * 3, runs=3)
+        self.assertEqual((made, left, guard.again, guard.odd), (3, [], 0, 0))
+
+    def test_a_run_waits_for_the_usual_state(self):
+        guard, made, left = self.guarded([1.0] * 9 + [5.0, 5.0, 1.0, 1.0])
+        self.assertEqual((made, left, guard.again, guard.odd), (1, [], 0, 0))
+
+    def test_a_run_that_the_state_changed_under_is_taken_again(self):
+        guard, made, left = self.guarded([1.0] * 9 + [1.0, 5.0, 5.0, 1.0, 1.0])
+        self.assertEqual((made, left, guard.again, guard.odd), (2, [], 1, 0))
+
+    def test_patience_and_tries_end(self):
+        # Three looks with two pauses between them, the run, one look after it; twice.
+        guard, made, left = self.guarded([1.0] * 9 + [5.0] * 8, tries=2, patience=0.6)
+        self.assertEqual((made, left, guard.again, guard.odd), (2, [], 1, 1))
+
+    def test_another_state_becomes_usual_in_time(self):
+        guard, made, left = self.guarded([1.0] * 9 + [5.0] * 100, patience=0, tries=1000)
+        self.assertGreater(len(left), 0)
+        self.assertEqual(guard.usual(), 5.0)
+
+    def test_one_core_measures_nothing(self):
+        guard, made, left = self.guarded([None] * 5, runs=1)
+        self.assertEqual((made, guard.summary()), (1, None))
+
+    def test_one_try_takes_runs_as_they_come(self):
+        guard, made, left = self.guarded([], runs=3, tries=1)
+        self.assertEqual((made, guard.summary()), (3, None))
 
 
 def results(library):
