@@ -239,13 +239,18 @@ Schedule Builder::finish() {
     }
     for (StepId id = 0; id < steps_.size(); ++id)
         if (!steps_[id].dependencies) schedule.roots_.push_back(id);
+    size_t taken = 0;
+    bool takes_only = true;
     for (const Step& step : steps_) {
+        if (step.kind == StepKind::copy && step.target == Buffer::result) taken += step.length;
+        else if (moves_data(step.kind)) takes_only = false;
         schedule.uses_board_ |= of_board(step.kind);
         schedule.chunk_count_ += step.kind == StepKind::room;
         if (step.kind == StepKind::pass)
             schedule.chunk_span_ =
                 std::max(schedule.chunk_span_, static_cast<size_t>(step.slot) + 1);
     }
+    schedule.taken_bytes_ = takes_only ? taken : 0;
     schedule.chunk_total_ = chunk_total_;
     schedule.steps_ = std::move(steps_);
     schedule.scratch_bytes_ = scratch_bytes_;

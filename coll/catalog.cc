@@ -24,7 +24,7 @@ double max(double x, double y) { return x > y ? x : y; }
 #define FACTS                                                                                      \
     [[maybe_unused]] const auto& [p, lg, rest, down, lgdown, lgless, n, m, S, k, depth, batches,   \
                                   a, o, b, a1, b1, c, r, f, w, z, h, q, lgh, lgq, l, u, T, t, y,   \
-                                  g, x, e, chunk_reduce, chunk_bcast, ring_reduce, root,           \
+                                  g, x, v, e, chunk_reduce, chunk_bcast, ring_reduce, root,        \
                                   commutative, irregular, in_place, even, levels, board, chunks,   \
                                   shared, overlaps] = facts;                                       \
     /* Not the bindings: clang 14 does not let a lambda capture them. */                           \
@@ -156,6 +156,7 @@ Facts::Facts(const Shape& shape, const Machine& machine, const Options& options)
     // One copy by each core at once, 2 ranks; messages that do not ask are copied in, then out.
     bool asks = n / S >= kAskBytes;
     w = overlaps || !asks ? 1 : between(machine.both, machine.both_far, n);
+    v = with_distance(machine.copy_ns, (1 + machine.copy_far) / 2, n);
     e = between(machine.chunk, machine.chunk_far, n);
     z = shape.in_place && nodes == 1 ? with_distance(machine.copy_ns, machine.copy_far, n) * n : 0;
     if (asks) a += machine.ask_ns, o += machine.ask_ns, b *= machine.ask_times;
@@ -163,9 +164,10 @@ Facts::Facts(const Shape& shape, const Machine& machine, const Options& options)
 
     double next = std::min(T - 1, kPiecesNext);
     t = hand * (kSeeFirst + next * kSeeNext + (T - 1 - next) * kSeeOverlapped);
-    double out = std::max(g, c);
-    chunk_reduce = 2 * (l + (q + 1) * t) + e * (n * c + (q - 1) / q * n * (x + g + out));
-    chunk_bcast = l + t + 3 * y + e * (n / T * c + n * (out + f / 2));
+    double out = std::max(g, v);
+    chunk_reduce = 2 * (l + (q + 1) * t) + e * (n * v + (q - 1) / q * n * (x + g + out));
+    double one_way = between(machine.chunk, machine.bcast_far, n);
+    chunk_bcast = l + t + 3 * y + one_way * (n / T * v + n * (out + f / 2));
 
     // Each step moves S pieces; a piece goes on when it has been added to.
     auto both = [&](double x, double y) { return overlaps ? std::max(x, y) : x + y; };

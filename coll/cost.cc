@@ -88,6 +88,7 @@ Result<Links> parse_links(std::string_view text, std::string& problem) {
                   {"both_far", nullptr, &links.both_far},
                   {"chunk", nullptr, &links.chunk},
                   {"chunk_far", nullptr, &links.chunk_far},
+                  {"bcast_far", nullptr, &links.bcast_far},
                   {"hand", nullptr, &links.hand},
                   {"crowd", nullptr, &links.crowd}};
     bool more = true;
@@ -103,7 +104,7 @@ Result<Links> parse_links(std::string_view text, std::string& problem) {
                 problem,
                 "Costs of links are named shm, tcp, net, copy, reduce, switch, ask, fresh, "
                 "byte_eager, byte_far, copy_far, reduce_far, both, both_far, chunk, chunk_far, "
-                "hand and crowd, as in shm=60:35:0.08,copy=0.05");
+                "bcast_far, hand and crowd, as in shm=60:35:0.08,copy=0.05");
         if (row->given) return bad(problem, format("{} stands twice", name));
         row->given = true;
         if (row->link && !read_link(value, *row->link))
@@ -123,9 +124,9 @@ std::string links_text(const Links& links) {
     text += format(",ask={},fresh={},byte_eager={},byte_far={},copy_far={},reduce_far={}",
                    show(links.ask_ns), show(links.fresh_ns), show(links.byte_eager_ns),
                    show(links.byte_far_ns), show(links.copy_far_ns), show(links.reduce_far_ns));
-    text +=
-        format(",both={},both_far={},chunk={},chunk_far={},hand={}", show(links.both),
-               show(links.both_far), show(links.chunk), show(links.chunk_far), show(links.hand));
+    text += format(",both={},both_far={},chunk={},chunk_far={},bcast_far={},hand={}",
+                   show(links.both), show(links.both_far), show(links.chunk), show(links.chunk_far),
+                   show(links.bcast_far), show(links.hand));
     return links.crowd == 1 ? text : text + format(",crowd={}", show(links.crowd));
 }
 

@@ -41,9 +41,9 @@ struct Links {
     double reduce_far_ns = 0.068;
     // Times longer per byte while both of two ranks send at once, in the caches and in memory.
     double both = 2, both_far = 1.5;
-    // What goes through chunks, in what its copies and sums take by themselves; and handing one over, in
-    // what kSeeOverheads and the others below say.
-    double chunk = 1, chunk_far = 1, hand = 1;
+    // What goes through chunks, in what its copies and sums take by themselves (bcast_far: where one rank
+    // only writes, the others read); and handing one over, in what kSeeOverheads and the others below say.
+    double chunk = 1, chunk_far = 1, bcast_far = 1, hand = 1;
     double switch_ns = 600;  // from a message's arrival to its receiver's turn on a shared core
     double crowd = 1;        // ranks per core, where that is more than 1
     bool operator==(const Links&) const = default;
@@ -78,7 +78,8 @@ struct Machine {
     double near_ask_ns = 0;  // of a near link beside far ones
     double ask_times = 1;    // longer per byte, above kAskBytes
     double byte_far = 1, copy_far = 1, reduce_far = 1;
-    double both = 2, both_far = 1.5, chunk = 1, chunk_far = 1, hand = 1;  // as in Links
+    double both = 2, both_far = 1.5, chunk = 1, chunk_far = 1, bcast_far = 1,
+           hand = 1;  // as in Links
     // Bytes move while a core computes. Within a machine a core moves them.
     bool overlaps = true;
 
@@ -95,7 +96,7 @@ struct Machine {
         machine.overlaps = several_nodes;
         machine.both = links.both, machine.both_far = links.both_far;
         machine.chunk = links.chunk, machine.chunk_far = links.chunk_far;
-        machine.hand = links.hand;
+        machine.bcast_far = links.bcast_far, machine.hand = links.hand;
         // Measured between ranks that wait for each other; here each has work of its own meanwhile.
         machine.near_ask_ns = 1.75 * links.ask_ns * share;
         if (several_nodes || !shared_memory) return machine;

@@ -1,6 +1,8 @@
 // coll/run.cc: the Runner's loop.
 #include "coll/run.h"
 
+#include "btl/base/stream_copy.h"
+
 #include <cstring>
 #include <utility>
 
@@ -37,7 +39,7 @@ void Runner::start(Carrier& carrier, const Binding& binding, Completion& done) {
     done_ = &done;
     reducer_ = binding.reducer;
     gate_ = binding.gate;
-    symbolic_ = binding.symbolic;
+    symbolic_ = binding.symbolic, stream_ = binding.stream;
     models_time_ = carrier.models_time();
     bases_[static_cast<int>(Buffer::input)] =
         static_cast<std::byte*>(const_cast<void*>(binding.input));
@@ -202,7 +204,10 @@ void Runner::run_local(const Step& step) {
     std::byte* source = address(step.source, step.source_offset);
     std::byte* target = address(step.target, step.target_offset);
     if (step.kind == StepKind::copy) {
-        std::memmove(target, source, step.length);
+        bool apart = target + step.length <= source || source + step.length <= target;
+        if (stream_ && step.target == Buffer::result && apart)
+            stream_copy(target, source, step.length);
+        else std::memmove(target, source, step.length);
         return;
     }
     std::byte* other = address(step.other, step.other_offset);

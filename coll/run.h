@@ -25,6 +25,7 @@ struct Binding {
     void* result = nullptr;
     const Reducer* reducer = nullptr;
     Gate* gate = nullptr;
+    bool stream = false;    // copies into the result go past the caches, which would not hold it
     bool symbolic = false;  // simulation without data: addresses are never followed
 };
 
@@ -88,7 +89,7 @@ private:
     bool running_ = false, draining_ = false, failed_ = false, cancelled_ = false;
     bool spreading_ = false;  // failed, and its messages go on to tell the others
     bool off_board_ = false;  // spreading, by messages alone
-    bool models_time_ = false, symbolic_ = false;
+    bool models_time_ = false, symbolic_ = false, stream_ = false;
     Error error_;
 };
 

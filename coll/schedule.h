@@ -29,6 +29,9 @@ enum class StepKind : uint8_t {
     pass   // one is done with all chunks up to this one, one's own and others'
 };
 constexpr bool of_board(StepKind kind) { return kind >= StepKind::post; }
+constexpr bool moves_data(StepKind kind) {
+    return kind <= StepKind::reduce || kind == StepKind::post || kind == StepKind::look;
+}
 constexpr bool of_chunks(StepKind kind) { return kind >= StepKind::room; }
 
 enum class Buffer : uint8_t { input, result, scratch, chunks, none };
@@ -92,6 +95,9 @@ public:
     size_t scratch_bytes() const { return scratch_bytes_; }
     size_t element() const { return element_; }
     bool uses_board() const { return uses_board_; }
+    // Bytes that a rank copies into its result which does nothing else with data, as a receiver of a
+    // bcast through chunks; 0 of others.
+    size_t taken_bytes() const { return taken_bytes_; }
     // Of the chunks that this rank shows; and the length of the vector that they are pieces of, the same
     // at all ranks: 0 when nobody shows any.
     size_t chunk_count() const { return chunk_count_; }
@@ -110,6 +116,7 @@ private:
     std::vector<StepId> roots_;
     size_t scratch_bytes_ = 0;
     size_t element_ = 1;
+    size_t taken_bytes_ = 0;
     bool uses_board_ = false;
     size_t chunk_count_ = 0, chunk_total_ = 0, chunk_span_ = 0;
     const char* algorithm_ = "";

@@ -147,25 +147,25 @@ Pieces chunk_pieces(const Shape& shape) {
 }
 
 // Idea: the root shows piece by piece, the others take each.
-// Source: as above.     Cost: l + t + 3 y + n/T c + n (max(g, c) + f/2)     Limits: ranks that share a board
+// Source: as above.     Cost: l + t + 3 y + e (n/T v + n (max(g, v) + f/2))     Limits: ranks that share a board
 void bcast_chunks(Builder& s, const Shape& shape, const Options&) {
     bcast_pieces(s, shape, chunk_pieces(shape), 0);
 }
 
 // Idea: each rank adds up a slice of every piece; the root takes the sums.
-// Source: as above.     Cost: 2 (l + (p+1) t) + n c + (p-1)/p n (x + g + max(g, c))     Limits: as above
+// Source: as above.     Cost: 2 (l + (p+1) t) + e (n v + (p-1)/p n (x + g + max(g, v)))     Limits: as above
 void reduce_chunks(Builder& s, const Shape& shape, const Options&) {
     reduce_pieces(s, shape, chunk_pieces(shape), shape.rank == shape.root);
 }
 
 // Idea: each rank adds up a slice of every piece; all take the sums.
-// Source: as above.     Cost: 2 (l + (p+1) t) + n c + (p-1)/p n (x + g + max(g, c))     Limits: as above
+// Source: as above.     Cost: 2 (l + (p+1) t) + e (n v + (p-1)/p n (x + g + max(g, v)))     Limits: as above
 void allreduce_chunks(Builder& s, const Shape& shape, const Options&) {
     reduce_pieces(s, shape, chunk_pieces(shape), true);
 }
 
 // Idea: everyone shows pieces of all blocks and adds up those of its own block.
-// Source: as above.     Cost: l + (p+1) t + (p-1) m (c + r + g)     Limits: as above
+// Source: as above.     Cost: l + (p+1) t + e (p-1) m (v + r + g)     Limits: as above
 void reduce_scatter_chunks(Builder& s, const Shape& shape, const Options&) {
     auto blocks = input_blocks(shape);
     Parts parts{s, shape, blocks, blocks.back().offset + blocks.back().length};
@@ -193,7 +193,7 @@ void reduce_scatter_chunks(Builder& s, const Shape& shape, const Options&) {
 }
 
 // Idea: everyone shows its block piece by piece and takes the others' pieces.
-// Source: as above.     Cost: l + (p+1) t + 2 m c + (p-1) m (max(g, c) + f/2)     Limits: as above
+// Source: as above.     Cost: l + (p+1) t + e (m (c + v) + (p-1) m (max(g, v) + f/2))     Limits: as above
 void allgather_chunks(Builder& s, const Shape& shape, const Options&) {
     auto blocks = result_blocks(shape);
     size_t n = 0;
@@ -224,7 +224,7 @@ void allgather_chunks(Builder& s, const Shape& shape, const Options&) {
 }
 
 // Idea: everyone shows pieces of all its blocks and takes those for itself.
-// Source: as above.     Cost: l + (p+1) t + n c + (p-1) m (max(g, c) + f/2)     Limits: as above
+// Source: as above.     Cost: l + (p+1) t + e (m c + (p-1) m (v + max(g, v) + f/2))     Limits: as above
 void alltoall_chunks(Builder& s, const Shape& shape, const Options&) {
     auto blocks = input_blocks(shape);
     Parts parts{s, shape, blocks, shape.bytes() * static_cast<size_t>(shape.size)};

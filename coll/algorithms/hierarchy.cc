@@ -99,7 +99,7 @@ void allreduce_hierarchical_halving(Builder& s, const Shape& shape, const Option
 }
 
 // Idea: allreduce_hierarchical with the node's part through chunks of shared memory.
-// Source: as above.     Cost: 3 l + (2 q + 3) t + 3 y + n (2 c + max(g, c)) + (q-1)/q n (x + g + max(g, c))
+// Source: as above.     Cost: 3 l + (2 q + 3) t + 3 y + e (n (2 v + max(g, v)) + (q-1)/q n (x + g + max(g, v)))
 //                             + lg h (a + n (b + r))
 // Limits: as above, ranks of a node share a board
 void allreduce_hierarchical_chunks(Builder& s, const Shape& shape, const Options& options) {
@@ -125,7 +125,7 @@ void bcast_hierarchical(Builder& s, const Shape& shape, const Options& options) 
 }
 
 // Idea: the same with the node's part through chunks of shared memory.
-// Source: as above.     Cost: lg h (a + n b) + l + t + 3 y + n/T c + n max(g, c)
+// Source: as above.     Cost: lg h (a + n b) + l + t + 3 y + e (n/T v + n max(g, v))
 // Limits: several nodes, ranks of a node share a board
 void bcast_hierarchical_chunks(Builder& s, const Shape& shape, const Options& options) {
     Levels levels(shape);
@@ -155,7 +155,7 @@ void reduce_hierarchical(Builder& s, const Shape& shape, const Options& options)
 }
 
 // Idea: the same with the node's part through chunks of shared memory.
-// Source: as above.     Cost: 2 (l + (q+1) t) + n c + (q-1)/q n (x + g + max(g, c)) + lg h (a + n (b + r))
+// Source: as above.     Cost: 2 (l + (q+1) t) + e (n v + (q-1)/q n (x + g + max(g, v))) + lg h (a + n (b + r))
 // Limits: as above, ranks of a node share a board
 void reduce_hierarchical_chunks(Builder& s, const Shape& shape, const Options& options) {
     Levels levels(shape);

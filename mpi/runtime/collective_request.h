@@ -116,6 +116,7 @@ private:
     // does not allow: each has its own, while there are strips.
     std::unique_ptr<Board> own_board_;
     BoardMaking* making_ = nullptr;
+    bool streams_ = false;        // results are copied past the caches
     bool started_early_ = false;  // while the board was being made
     uint64_t starts_ = 0;
     std::vector<std::byte> input_staging_, result_staging_;

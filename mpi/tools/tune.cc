@@ -107,10 +107,10 @@ bool measure(Reading& reading) {
     if (!reading.one_core && sysconf(_SC_NPROCESSORS_ONLN) > 1)
         command.insert(command.end(), {"--bind-to", "core"});
 #endif
-    command.insert(command.end(),
-                   {"--pmix", "off", "--set", "links=built-in", "--set", "allreduce=chunks",
-                    "--set", pomona::format("transports=self,{}", reading.transport), program,
-                    "tune", "--rank"});
+    command.insert(command.end(), {"--pmix", "off", "--set", "links=built-in", "--set",
+                                   "allreduce=chunks", "--set", "bcast=chunks", "--set",
+                                   pomona::format("transports=self,{}", reading.transport), program,
+                                   "tune", "--rank"});
     if (!use_one_core(reading.one_core)) return false;
     std::string found = output_of(command);
     use_one_core(false);
@@ -155,14 +155,14 @@ void print_tables(const std::vector<Reading>& readings, const coll::Links& links
             each.link.latency_ns, each.link.overhead_ns, each.measured.gap_ns, each.link.byte_ns));
         if (!each.shared) continue;
         const coll::Links& shm = *each.shared;
-        print(
-            pomona::format("  from 16 KiB on {:.0f} ns more to ask first, {:.4f} more per byte "
-                           "just written; G below that {:.4f}, in memory {:.4f}\n"
-                           "  both ways at once {:.2f} times as long, {:.2f} in memory; through "
-                           "chunks {:.2f} and {:.2f} times their copies and sums, handing over "
-                           "{:.2f} times as reckoned\n",
-                           shm.ask_ns, shm.fresh_ns, shm.byte_eager_ns, shm.byte_far_ns, shm.both,
-                           shm.both_far, shm.chunk, shm.chunk_far, shm.hand));
+        print(pomona::format(
+            "  from 16 KiB on {:.0f} ns more to ask first, {:.4f} more per byte "
+            "just written; G below that {:.4f}, in memory {:.4f}\n"
+            "  both ways at once {:.2f} times as long, {:.2f} in memory; through "
+            "chunks {:.2f} and {:.2f} ({:.2f} a bcast) times their copies and sums, handing over "
+            "{:.2f} times as reckoned\n",
+            shm.ask_ns, shm.fresh_ns, shm.byte_eager_ns, shm.byte_far_ns, shm.both, shm.both_far,
+            shm.chunk, shm.chunk_far, shm.bcast_far, shm.hand));
     }
     const LinkMeasurement& local = readings[0].measured;
     double load = 0;

@@ -41,6 +41,7 @@ struct LinkMeasurement {
     // Nanoseconds that a message takes while another comes, and an allreduce in place through chunks, of
     // kTuneNear and kTuneFar bytes; the latter of kTuneShort too.
     double both_near = 0, both_far = 0, chunks_short = 0, chunks_near = 0, chunks_far = 0;
+    double bcast_far = 0;  // a bcast through chunks of kTuneFar bytes, to who receives it
 };
 std::string measurement_text(const LinkMeasurement& measured);
 bool parse_measurement(std::string_view text, LinkMeasurement& measured);

@@ -33,20 +33,22 @@ coll::Link fit_link(const std::vector<LinkPoint>& points, double gap_ns) {
 
 namespace {
 
-// What an allreduce in place through chunks takes: links.hand times the handing over of chunks and
-// links.chunk times its bytes, beside the rest.
+// What an allreduce in place or a bcast takes through chunks: links.hand times the handing over and the
+// links' other factors times the bytes, beside the rest.
 struct ChunkParts {
     double rest, handing, bytes;
-    ChunkParts(coll::Links links, size_t length) {
-        coll::Shape shape{.collective = coll::Collective::allreduce,
+    ChunkParts(coll::Links links, size_t length,
+               coll::Collective collective = coll::Collective::allreduce) {
+        coll::Shape shape{.collective = collective,
                           .size = 2,
                           .count = length / sizeof(float),
                           .element = sizeof(float),
-                          .in_place = true,
+                          .in_place = collective == coll::Collective::allreduce,
                           .board = true};
         auto reckoned = [&](double hand, double chunk) {
-            links.hand = hand, links.chunk = links.chunk_far = chunk;
-            return coll::Facts(shape, coll::Machine::of(links, true, false), {}).chunk_reduce;
+            links.hand = hand, links.chunk = links.chunk_far = links.bcast_far = chunk;
+            coll::Facts facts(shape, coll::Machine::of(links, true, false), {});
+            return coll::find_algorithm(collective, "chunks")->cost(facts);
         };
         rest = reckoned(0, 0);
         handing = reckoned(1, 0) - rest, bytes = reckoned(0, 1) - rest;
@@ -65,6 +67,8 @@ void fit_chunks(const LinkMeasurement& measured, coll::Links& links) {
     };
     links.chunk = times(near, measured.chunks_near);
     links.chunk_far = times(far, measured.chunks_far);
+    links.bcast_far =
+        times(ChunkParts(links, kTuneFar, coll::Collective::bcast), measured.bcast_far);
 }
 
 }  // namespace
@@ -113,6 +117,7 @@ std::string measurement_text(const LinkMeasurement& measured) {
     text += pomona::format("both {:.1f} {:.1f}\n", measured.both_near, measured.both_far);
     text += pomona::format("chunks {:.1f} {:.1f} {:.1f}\n", measured.chunks_short,
                            measured.chunks_near, measured.chunks_far);
+    text += pomona::format("bcast {:.1f}\n", measured.bcast_far);
     return text + "end\n";
 }
 
@@ -133,6 +138,7 @@ bool parse_measurement(std::string_view text, LinkMeasurement& measured) {
             measured.both_near = one, measured.both_far = two;
         else if (std::sscanf(line.c_str(), "chunks %lf %lf %lf", &one, &two, &three) == 3)
             measured.chunks_short = one, measured.chunks_near = two, measured.chunks_far = three;
+        else if (std::sscanf(line.c_str(), "bcast %lf", &one) == 1) measured.bcast_far = one;
         else return false;
     }
     return false;

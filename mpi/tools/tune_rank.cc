@@ -37,6 +37,7 @@ struct Mpi {
     decltype(&MPI_Waitall) waitall = nullptr;
     decltype(&MPI_Reduce_local) reduce_local = nullptr;
     decltype(&MPI_Allreduce) allreduce = nullptr;
+    decltype(&MPI_Bcast) bcast = nullptr;
 
     bool open() {
 #if defined(__APPLE__)
@@ -61,6 +62,7 @@ struct Mpi {
         find(size, "MPI_Comm_size"), find(send, "MPI_Send"), find(recv, "MPI_Recv");
         find(isend, "MPI_Isend"), find(irecv, "MPI_Irecv"), find(waitall, "MPI_Waitall");
         find(reduce_local, "MPI_Reduce_local"), find(allreduce, "MPI_Allreduce");
+        find(bcast, "MPI_Bcast");
         if (!all) std::fprintf(stderr, "pomona tune: %s lacks a function\n", path.c_str());
         return all;
     }
@@ -86,7 +88,7 @@ public:
         round();  // connections, caches
         for (auto& each : halves_) each.clear();
         windows_.clear();
-        shorts_.clear();
+        shorts_.clear(), bcasts_.clear();
         for (Distance& each : distances_) each.clear();
         char more = 1;
         for (int done = 0; more; ++done) {
@@ -106,7 +108,7 @@ public:
         out.copy_near = median(near.copies), out.copy_far = median(far.copies);
         out.reduce_near = median(near.sums), out.reduce_far = median(far.sums);
         out.both_near = median(near.exchanges), out.both_far = median(far.exchanges);
-        out.chunks_short = median(shorts_);
+        out.chunks_short = median(shorts_), out.bcast_far = median(bcasts_);
         out.chunks_near = median(near.chunks), out.chunks_far = median(far.chunks);
         return out;
     }
@@ -124,6 +126,11 @@ private:
         stream();
         windows_.push_back(static_cast<double>(clock_.now() - start));
         shorts_.push_back(timed(5, [&] { allreduce(kTuneShort); }));
+        // From rank 1: rank 0's clock stands when it has all of it. The exchange lets both begin together.
+        exchange(8);
+        bcasts_.push_back(timed(1, [&] {
+            mpi_.bcast(there_.get(), static_cast<int>(kTuneFar), MPI_CHAR, 1, MPI_COMM_WORLD);
+        }));
         at_distance(distances_[0], kTuneNear, copy_bytes, 5);
         at_distance(distances_[1], kTuneFar, kTuneFar, 1);
     }
@@ -215,7 +222,7 @@ private:
     int rank_;
     RealClock clock_;
     std::unique_ptr<char[]> here_, there_;
-    std::vector<double> halves_[std::size(sizes)], windows_, shorts_;
+    std::vector<double> halves_[std::size(sizes)], windows_, shorts_, bcasts_;
     Distance distances_[2];  // kTuneNear and kTuneFar
 };
 

@@ -4,8 +4,9 @@
 Method: the same mpi-bench source is compiled against every library (kept in a cache folder). All
 measurements are repeated several times; within a repetition every library runs the same case one
 after the other, in an order that turns with the repetition, so that the machine's drift meets all
-alike; a run beside which a bare cache line took much longer than usual is taken again (handover.py).
-Ratios are taken within a repetition against the best peer, shown with their least and greatest value. Hardware limits are measured in the same repetitions. Each result is verified by
+alike; a run beside which a bare cache line took much longer than usual is taken again
+(handover.py). Ratios are taken within a repetition against the best peer, shown with their least
+and greatest value. Hardware limits are measured in the same repetitions. Each result is verified by
 mpi-bench; a library that fails a case is shown with a dash and named at the end.
 """
 

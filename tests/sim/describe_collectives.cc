@@ -41,8 +41,8 @@ and reduced in one core. The first of these that is there counts:
    of shared memory `ask` (ns more for a message from 16 KiB on, which asks first), `fresh` (ns per byte more for
    what its sender has just made), `byte_eager`, `byte_far`, `copy_far`, `reduce_far` (per byte
    below 16 KiB, and where data leaves the caches), `both` and `both_far` (times longer while two ranks send
-   to each other), `chunk` and `chunk_far` (times longer than their copies and sums, through chunks)
-   and `hand` (times longer than `y` and `t` below, handing chunks over);
+   to each other), `chunk` and `chunk_far` (times longer than their copies and sums, through chunks; `bcast_far`
+   the latter of a bcast) and `hand` (times longer than `y` and `t` below, handing chunks over);
    what is not named keeps its built-in value, and `links=built-in` names nothing;
 2. what `pomona tune` measured on this machine, in `~/.cache/pomona/links` (macOS:
    `~/Library/Caches/pomona/links`; `XDG_CACHE_HOME` comes before both). mpirun reads it once and hands it
@@ -52,7 +52,7 @@ and reduced in one core. The first of these that is there counts:
 `pomona tune` takes about two seconds. Two ranks measure through MPI calls, over shared memory and
 over TCP, half of a round trip for 8 B to 16 MiB (medians of interleaved rounds), the time per message in
 streams of 64, messages written just before, an exchange and an allreduce in place through chunks of 256 KiB and
-of 16 MiB (the latter of 16 KiB too), and one core's copy and sum in its cache and in memory. For TCP the
+of 16 MiB (the latter of 16 KiB too; a bcast of 16 MiB), and one core's copy and sum in its cache and in memory. For TCP the
 line L + 2o + n G is fitted to the round trips by least squares of relative errors, so that both ends count; for
 shared memory it has a step at 16 KiB and bends between 512 KiB and 4 MiB. The table that is printed shows how
 well that does at each size. o is the stream's time per message, at most half of the line's start, and L the rest.
@@ -82,11 +82,12 @@ allreduce 1MiB` says in its first line whose costs it reckons with.
     "`l` = L until a post is seen by who waits for it, `u` = o/2 for a post or a look at one.\n"
     "`chunks`: the same, where longer data goes in `T` pieces of 32 to 128 KiB through 8 chunks of each\n"
     "rank's memory (up to 64 ranks and 256 MiB); `y` = 4 o to see one and 3 y to show one,\n"
-    "`t` to see all, 5 o for the first, 2 o for three more and o for the others; `g` a byte of another's chunk,\n"
-    "`x` one that is reduced in the caches; `e` times as long as that bytes take; `out` = max(g, c); `shared`: the\n"
+    "`t` to see all, 5 o for the first, 2 o for three more and o for the others; `v` a byte copied between a\n"
+    "buffer and a chunk, which is in the caches, `g` a byte of another's chunk,\n"
+    "`x` one that is reduced in the caches; `e` times as long as that bytes take; `out` = max(g, v); `shared`: the\n"
     "ranks of each of several nodes do so.\n"
-    "`chunk_reduce` = 2 (l + (q+1) t) + e (n c + (q-1)/q n (x + g + out)) is a node's part in a reduction,\n"
-    "`chunk_bcast` = l + t + 3 y + e (n/T c + n (out + f/2)) in a bcast.\n"
+    "`chunk_reduce` = 2 (l + (q+1) t) + e (n v + (q-1)/q n (x + g + out)) is a node's part in a reduction,\n"
+    "`chunk_bcast` = l + t + 3 y + e (n/T v + n (out + f/2)) in a bcast.\n"
     "`ring_reduce` is the reduce-scatter of a ring with segments, (p-1)(a + n/p (b + r)) for one "
     "segment.\n\n"
     "Sources in full: `docs/papers.md`. Simulated and formula times are held together by "

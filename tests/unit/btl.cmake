@@ -5,6 +5,7 @@ pomona_test(btl_lanes ${CMAKE_CURRENT_SOURCE_DIR}/unit/btl_lanes.cc LIBS pomona_
 pomona_test(btl_base ${CMAKE_CURRENT_SOURCE_DIR}/unit/btl_base.cc LIBS pomona_btl pomona_mpi)
 pomona_test(engine_order ${CMAKE_CURRENT_SOURCE_DIR}/unit/engine_order.cc LIBS pomona_btl pomona_mpi)
 pomona_test(parking ${CMAKE_CURRENT_SOURCE_DIR}/unit/parking.cc LIBS pomona_btl)
+pomona_test(stream_copy ${CMAKE_CURRENT_SOURCE_DIR}/unit/stream_copy.cc LIBS pomona_btl)
 pomona_test(nap_pace ${CMAKE_CURRENT_SOURCE_DIR}/unit/nap_pace.cc LIBS pomona_btl)
 pomona_test(spin_limit ${CMAKE_CURRENT_SOURCE_DIR}/unit/spin_limit.cc LIBS pomona_btl)
 pomona_test(board ${CMAKE_CURRENT_SOURCE_DIR}/unit/board.cc LIBS pomona_btl pomona_mpi)

@@ -67,6 +67,24 @@ std::vector<Schedule> two(void (*build)(Builder&, int rank)) {
     return schedules;
 }
 
+// Only who does nothing but take copies past the caches.
+TEST(Builder, knows_who_only_takes) {
+    auto taken = [](Collective collective, const char* name, int rank) {
+        Shape shape{
+            .collective = collective, .rank = rank, .size = 3, .count = 50000, .element = 4};
+        shape.board = true;
+        return build_schedule(*find_algorithm(collective, name), shape, {}).taken_bytes();
+    };
+    EXPECT_EQ(taken(Collective::bcast, "chunks", 0), 0u);
+    EXPECT_EQ(taken(Collective::bcast, "chunks", 1), 200000u);
+    EXPECT_EQ(taken(Collective::bcast, "binomial", 1), 0u);
+    for (int rank = 0; rank < 3; ++rank) {
+        EXPECT_EQ(taken(Collective::allreduce, "chunks", rank), 0u);
+        EXPECT_EQ(taken(Collective::allgather, "chunks", rank), 0u);
+        EXPECT_EQ(taken(Collective::alltoall, "chunks", rank), 0u);
+    }
+}
+
 TEST(Verify, finds_a_message_without_partner) {
     auto verdict = verify(two([](Builder& s, int rank) {
         if (!rank) s.send(1, s.input(0, 4));

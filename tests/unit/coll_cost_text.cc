@@ -53,6 +53,7 @@ TEST(LinksText, comes_back_as_it_was_written) {
         links.copy_far_ns = number(100000), links.reduce_far_ns = number(100000);
         links.both = number(100000), links.both_far = number(100000);
         links.chunk = number(100000), links.chunk_far = number(100000), links.hand = number(100000);
+        links.bcast_far = number(100000);
         EXPECT_EQ(parsed(coll::links_text(links)), links) << coll::links_text(links);
     }
 }
@@ -212,13 +213,14 @@ TEST(SharedMemoryFit, finds_what_chunks_take) {
         measured.points.push_back({bytes, 200 + 0.03 * static_cast<double>(bytes)});
     Links made_up;
     fit_shared_memory(measured, made_up);
-    made_up.hand = 0.4, made_up.chunk = 1.25, made_up.chunk_far = 0.6;
-    auto takes = [](const Links& links, size_t bytes) {
-        coll::Shape shape{.collective = coll::Collective::allreduce,
+    made_up.hand = 0.4, made_up.chunk = 1.25, made_up.chunk_far = 0.6, made_up.bcast_far = 0.75;
+    using coll::Collective;
+    auto takes = [](const Links& links, size_t bytes, Collective what = Collective::allreduce) {
+        coll::Shape shape{.collective = what,
                           .size = 2,
                           .count = bytes / 4,
                           .element = 4,
-                          .in_place = true,
+                          .in_place = what == Collective::allreduce,
                           .board = true};
         return coll::find_algorithm(shape.collective, "chunks")
             ->cost(coll::Facts(shape, coll::Machine::of(links, true, false), {}));
@@ -226,16 +228,19 @@ TEST(SharedMemoryFit, finds_what_chunks_take) {
     measured.chunks_short = takes(made_up, kTuneShort);
     measured.chunks_near = takes(made_up, kTuneNear);
     measured.chunks_far = takes(made_up, kTuneFar);
+    measured.bcast_far = takes(made_up, kTuneFar, Collective::bcast);
     Links found;
     fit_shared_memory(measured, found);
     EXPECT_NEAR(found.hand, 0.4, 1e-6);
     EXPECT_NEAR(found.chunk, 1.25, 1e-6);
     EXPECT_NEAR(found.chunk_far, 0.6, 1e-6);
+    EXPECT_NEAR(found.bcast_far, 0.75, 1e-6);
     // Nothing measured, or nonsense: a cost that can be reckoned with.
     for (double ns : {0.0, 1.0, 1e12}) {
-        measured.chunks_short = ns, measured.chunks_near = 1, measured.chunks_far = ns;
+        measured.chunks_short = ns, measured.chunks_near = 1,
+        measured.chunks_far = measured.bcast_far = ns;
         fit_shared_memory(measured, found);
-        for (double times : {found.hand, found.chunk, found.chunk_far})
+        for (double times : {found.hand, found.chunk, found.chunk_far, found.bcast_far})
             EXPECT_TRUE(times >= 0.1 && times <= 4) << times;
     }
 }
@@ -254,8 +259,8 @@ TEST(SharedMemoryFit, decides_between_chunks_and_messages) {
     };
     EXPECT_EQ(chosen("chunk_far=0.3"), "chunks");
     EXPECT_NE(chosen("chunk_far=4"), "chunks");
-    EXPECT_EQ(chosen("both_far=3,chunk_far=1.3"), "chunks");
-    EXPECT_NE(chosen("both_far=1,chunk_far=1.3"), "chunks");
+    EXPECT_EQ(chosen("both_far=3,chunk_far=2"), "chunks");
+    EXPECT_NE(chosen("both_far=1,chunk_far=2"), "chunks");
     shape.count = 4096;
     EXPECT_EQ(chosen("hand=0.1"), "chunks");
     EXPECT_NE(chosen("hand=4"), "chunks");
@@ -354,8 +359,19 @@ TEST(LinksFit, makes_sense_of_any_points) {
 }
 
 TEST(LinksFit, reads_what_a_rank_found) {
-    LinkMeasurement measured{
-        {{8, 100.5}, {4096, 900}}, 33.25, 0.06, 0.04, 0.1, 0.05, 0.2, 7, 800, 500, 9000, 12000.5},
+    LinkMeasurement measured{{{8, 100.5}, {4096, 900}},
+                             33.25,
+                             0.06,
+                             0.04,
+                             0.1,
+                             0.05,
+                             0.2,
+                             7,
+                             800,
+                             500,
+                             9000,
+                             12000.5,
+                             11000},
         again;
     std::string text = measurement_text(measured);
     ASSERT_TRUE(parse_measurement(text, again));
@@ -368,6 +384,7 @@ TEST(LinksFit, reads_what_a_rank_found) {
     EXPECT_EQ(again.both_far, 800);
     EXPECT_EQ(again.chunks_short, 500);
     EXPECT_EQ(again.chunks_far, 12000.5);
+    EXPECT_EQ(again.bcast_far, 11000);
     for (const std::string& bad : {std::string(), std::string("end\n"), text + "end\n",
                                    "warning\n" + text, text.substr(0, text.size() - 4)}) {
         LinkMeasurement none;
