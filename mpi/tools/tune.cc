@@ -126,6 +126,16 @@ bool measure(Reading& reading) {
     return false;
 }
 
+// Keeps the quicker of what is known and another measurement. A host may move a virtual machine's cores
+// for some seconds to where they share no cache: what is slow in that way is not what is usual.
+bool measure_again(Reading& reading) {
+    Reading other{reading.name, reading.transport, reading.one_core, {}, {}, {}};
+    if (!measure(other)) return false;
+    auto slowness = [](const LinkMeasurement& m) { return m.points[0].ns * m.chunks_near; };
+    if (slowness(other.measured) < slowness(reading.measured)) reading = other;
+    return true;
+}
+
 std::string size_name(size_t bytes) {
     if (bytes < 1024) return pomona::format("{} B", bytes);
     return bytes < (1 << 20) ? pomona::format("{} KiB", bytes >> 10)
@@ -223,13 +233,14 @@ int tune(const TuneOptions& options, const std::string& path) {
     if (options.once && !path.empty() && load_links(path).ok()) return 0;
     std::vector<Reading> readings{{"shm", "shm", false, {}, {}, {}},
                                   {"tcp", "tcp", false, {}, {}, {}}};
-    for (Reading& each : readings)
-        if (!measure(each)) return 1;
+    if (!measure(readings[0]) || !measure(readings[1]) || !measure_again(readings[0])) return 1;
     coll::Links links;
     Reading shared{"shm on one core", "shm", true, {}, {}, {}};
-    if (use_one_core(true) && use_one_core(false) && measure(shared)) {
-        links.switch_ns =
-            std::max(shared.measured.points[0].ns - readings[0].measured.points[0].ns, 0.0);
+    bool one_core = use_one_core(true) && use_one_core(false) && measure(shared);
+    if (!measure_again(readings[0])) return 1;
+    if (one_core) {
+        double alone = readings[0].measured.points[0].ns;
+        links.switch_ns = std::max(shared.measured.points[0].ns - alone, 0.0);
         readings.push_back(shared);
     }
     fit_shared_memory(readings[0].measured, links);

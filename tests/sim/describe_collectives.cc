@@ -49,10 +49,11 @@ and reduced in one core. The first of these that is there counts:
    to all ranks as the parameter, so that all choose alike. A file of another machine is passed over;
 3. the built-in estimates of `coll/cost.h`; always under other launchers, unless the parameter is set.
 
-`pomona tune` takes about two seconds. Two ranks measure through MPI calls, over shared memory and
+`pomona tune` takes about three seconds. Two ranks measure through MPI calls, over shared memory and
 over TCP, half of a round trip for 8 B to 16 MiB (medians of interleaved rounds), the time per message in
 streams of 64, messages written just before, an exchange and an allreduce in place through chunks of 256 KiB and
-of 16 MiB (the latter of 16 KiB too; a bcast of 16 MiB), and one core's copy and sum in its cache and in memory. For TCP the
+of 16 MiB (the latter of 16 KiB too; a bcast of 16 MiB), and one core's copy and sum in its cache and in memory;
+over shared memory three times, of which the quickest counts. For TCP the
 line L + 2o + n G is fitted to the round trips by least squares of relative errors, so that both ends count; for
 shared memory it has a step at 16 KiB and bends between 512 KiB and 4 MiB. The table that is printed shows how
 well that does at each size. o is the stream's time per message, at most half of the line's start, and L the rest.
