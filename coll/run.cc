@@ -33,21 +33,62 @@ void Runner::prepare(const Schedule& schedule, bool symbolic) {
     }
 }
 
-void Runner::start(Carrier& carrier, const Binding& binding, Completion& done) {
+inline void Runner::bind(Carrier& carrier, const Binding& binding) {
     check(schedule_ && !running_);
     carrier_ = &carrier;
-    done_ = &done;
     reducer_ = binding.reducer;
     gate_ = binding.gate;
     symbolic_ = binding.symbolic, stream_ = binding.stream;
-    models_time_ = carrier.models_time();
     bases_[static_cast<int>(Buffer::input)] =
         static_cast<std::byte*>(const_cast<void*>(binding.input));
     bases_[static_cast<int>(Buffer::result)] = static_cast<std::byte*>(binding.result);
+}
+
+// A step depends only on steps before it, so their own order is one that serves.
+StepId Runner::run_ahead(Carrier& carrier, const Binding& binding) {
+    bind(carrier, binding);
+    auto steps = schedule_->steps();
+    for (StepId id = 0; id < steps.size(); ++id) {
+        const Step& step = steps[id];
+        switch (step.kind) {
+        case StepKind::post:
+            if (!carrier.post_now(read_by(step))) return id;
+            break;
+        case StepKind::look:
+            if (!look_soon(step)) return id;
+            break;
+        case StepKind::reduce:
+            if (reducer_->begin) return id;
+            [[fallthrough]];
+        case StepKind::copy: run_local(step); break;
+        case StepKind::join: break;
+        default: return id;
+        }
+    }
+    return static_cast<StepId>(steps.size());
+}
+
+// Members that came together are a line's way apart.
+bool Runner::look_soon(const Step& step) {
+    constexpr int looks = 64;
+    for (int i = 0; i < looks; ++i)
+        if (carrier_->look_now(step.peer, step.source_offset, step.other_offset, written_by(step)))
+            return true;
+    return false;
+}
+
+void Runner::start(Carrier& carrier, const Binding& binding, Completion& done, StepId from) {
+    bind(carrier, binding);
+    done_ = &done;
+    models_time_ = carrier.models_time();
     auto steps = schedule_->steps();
     for (size_t id = 0; id < steps.size(); ++id) open_[id] = steps[id].dependencies;
-    ready_head_ = ready_tail_ = 0;
-    for (StepId root : schedule_->roots()) ready_[ready_tail_++] = root;
+    ready_head_ = ready_tail_ = from;  // as if these had been ready, and were over
+    for (StepId root : schedule_->roots())
+        if (root >= from) ready_[ready_tail_++] = root;
+    for (StepId id = 0; id < from; ++id)
+        for (StepId next : schedule_->successors(steps[id]))
+            if (--open_[next] == 0 && next >= from) ready_[ready_tail_++] = next;
     failed_ = cancelled_ = spreading_ = off_board_ = false;
     running_ = true;
     drain();
@@ -145,18 +186,11 @@ bool Runner::start_step(StepId id) {
     switch (step.kind) {
     case StepKind::send:
         state.active = true, ++active_;
-        carrier_->send(step.peer, step.slot,
-                       step.length
-                           ? ConstBytes{address(step.source, step.source_offset), step.length}
-                           : ConstBytes{},
-                       state);
+        carrier_->send(step.peer, step.slot, read_by(step), state);
         return false;
     case StepKind::recv:
         state.active = true, ++active_;
-        carrier_->recv(step.peer, step.slot,
-                       step.length ? Bytes{address(step.target, step.target_offset), step.length}
-                                   : Bytes{},
-                       state);
+        carrier_->recv(step.peer, step.slot, written_by(step), state);
         return false;
     case StepKind::gate:
         check(gate_ != nullptr);
@@ -165,17 +199,11 @@ bool Runner::start_step(StepId id) {
         return false;
     case StepKind::post:
         state.active = true, ++active_;
-        carrier_->post(step.length
-                           ? ConstBytes{address(step.source, step.source_offset), step.length}
-                           : ConstBytes{},
-                       state);
+        carrier_->post(read_by(step), state);
         return false;
     case StepKind::look:
         state.active = true, ++active_;
-        carrier_->look(step.peer, step.source_offset, step.other_offset,
-                       step.length ? Bytes{address(step.target, step.target_offset), step.length}
-                                   : Bytes{},
-                       state);
+        carrier_->look(step.peer, step.source_offset, step.other_offset, written_by(step), state);
         return false;
     case StepKind::room:
         state.active = true, ++active_;

@@ -41,7 +41,12 @@ public:
     void prepare(const Schedule& schedule, bool symbolic = false);
     // Starts; `done` is called once, with the first error if there was one, when no step is under
     // way any more. It may be called inside start(), and may start the Runner again or destroy it.
-    void start(Carrier& carrier, const Binding& binding, Completion& done);
+    // The steps before `from` are over already: run_ahead() has done them.
+    void start(Carrier& carrier, const Binding& binding, Completion& done, StepId from = 0);
+    // Does the steps one after the other, as far as each is over at once, or soon; returns the first
+    // that is not, or their number. Nobody is told, so small collectives on a board, whose members come
+    // together, take a third of the time.
+    StepId run_ahead(Carrier& carrier, const Binding& binding);
     bool running() const { return running_; }
     // Ends the execution early with this error: starts no more steps and withdraws those under way.
     void fail(const Error& error);
@@ -61,6 +66,8 @@ private:
     void note(const Step& step, const Error& error);
     void release(const Step& step);
     void drain();
+    void bind(Carrier& carrier, const Binding& binding);
+    bool look_soon(const Step& step);
     bool start_step(StepId id);  // true: over already
     bool hand_over(const Step& step, State& state);
     void run_local(const Step& step);
@@ -71,6 +78,15 @@ private:
         if (__builtin_expect(buffer == Buffer::chunks, 0))
             return carrier_->chunk(chunk_rank(offset), chunk_index(offset)) + within_chunk(offset);
         return bases_[static_cast<int>(buffer)] + offset;
+    }
+
+    ConstBytes read_by(const Step& step) const {
+        if (!step.length) return {};
+        return {address(step.source, step.source_offset), step.length};
+    }
+    Bytes written_by(const Step& step) const {
+        if (!step.length) return {};
+        return {address(step.target, step.target_offset), step.length};
     }
 
     const Schedule* schedule_ = nullptr;

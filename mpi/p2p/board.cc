@@ -150,10 +150,14 @@ void Board::begin(uint64_t number, coll::Runner& runner, BoardUse use, Collectiv
     check(number >= next_, number, next_);
     next_ = number + 1;
     outstanding_.push_back({number, &runner, mark, use.way, use.chunks});
-    auto& way = strip_->ways[number % kBoardCells];
-    way.way.store(outstanding_.back().way, std::memory_order_relaxed);
-    way.number.store(number + 1, std::memory_order_release);
+    announce(number, use);
     publish_done();  // also of numbers between
+}
+
+void Board::announce(uint64_t number, BoardUse use) {
+    auto& way = strip_->ways[number % kBoardCells];
+    way.way.store(use.way, std::memory_order_relaxed);
+    way.number.store(number + 1, std::memory_order_release);
 }
 
 Board::Begun* Board::find(uint64_t number) {
@@ -222,6 +226,17 @@ Status Board::provide_post(uint64_t number) {
         posts_provided_ += step;
     }
     return {};
+}
+
+bool Board::post_now(uint64_t number, ConstBytes data) {
+    if (!has_room(number)) return false;
+    if (data.size() > kBoardInline && posts_provided_ < kBoardCells && !provide_post(number))
+        return false;
+    return write(number, data), true;
+}
+
+bool Board::look_now(uint64_t number, int peer, size_t offset, size_t total, Bytes target) {
+    return take(*members_[peer].strip, number, offset, total, target) == Seen::yes;
 }
 
 void Board::post(uint64_t number, ConstBytes data, coll::Completion& done) {

@@ -121,6 +121,14 @@ public:
     void begin(uint64_t number, coll::Runner& runner, BoardUse use, CollectiveMark mark = {});
     void end(uint64_t number, bool failed = false);
     // As coll::Carrier has them, in the collective of that number.
+    // For what is over at once, of which no other rank of this process waits: in place of begin() and
+    // end(), where the board is free for that.
+    bool idle(uint64_t number) const { return number == next_ && outstanding_.empty(); }
+    void announce(uint64_t number, BoardUse use);  // before its post, in place of or before begin()
+    void over(uint64_t number) { next_ = number + 1, publish_done(); }
+    bool post_now(uint64_t number, ConstBytes data);
+    bool look_now(uint64_t number, int peer, size_t offset, size_t total, Bytes target);
+
     void post(uint64_t number, ConstBytes data, coll::Completion& done);
     void look(uint64_t number, int peer, size_t offset, size_t total, Bytes target,
               coll::Completion& done);

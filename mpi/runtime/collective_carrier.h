@@ -36,6 +36,22 @@ public:
             board_->begin(on_board_, runner, Board::use_of(schedule),
                           {comm_->collective_context(), base_});
     }
+    // Whether the first steps may be done by post_now() and look_now(); then over() ends them, or begin()
+    // goes on.
+    bool begin_now(const coll::Schedule& schedule) {
+        if (!board_ || !schedule.uses_board() || !board_->idle(on_board_)) return false;
+        board_->announce(on_board_, Board::use_of(schedule));
+        return true;
+    }
+    void over() { board_->over(on_board_); }
+    bool post_now(ConstBytes data) override {
+        if (!board_->post_now(on_board_, data)) return false;
+        count(engine().counters().board_posts);
+        return true;
+    }
+    bool look_now(int peer, size_t offset, size_t total, Bytes target) override {
+        return board_->look_now(on_board_, peer, offset, total, target);
+    }
     void end(bool failed) {
         if (board_) board_->end(on_board_, failed);
     }

@@ -137,19 +137,25 @@ void CollectiveRequest::prepare_repeated(CollectivePlan&& plan) {
     function = ended;
 }
 
-void CollectiveRequest::begin_repeated(const void* input, void* result) {
-    done_.store(0, std::memory_order_relaxed);  // the caller holds the engine
-    outcome_.error = MPI_SUCCESS;
-    outcome_.reason = nullptr;
+bool CollectiveRequest::begin_repeated(const void* input, void* result) {
     number_ = comm_->sequence++;
     carrier_.bind(*comm_, {number_, false, number_}, board_, *schedule_);
-    carrier_.begin(runner_, *schedule_);
     coll::Binding binding;
     binding.input = input;
     binding.result = result;
     binding.reducer = plan_.operation ? &reducer_ : nullptr;
     binding.stream = streams_;
-    runner_.start(carrier_, binding, *this);
+    coll::StepId from = 0;
+    if (carrier_.begin_now(*schedule_)) {
+        from = runner_.run_ahead(carrier_, binding);
+        if (from == schedule_->steps().size()) return carrier_.over(), true;
+    }
+    done_.store(0, std::memory_order_relaxed);  // the caller holds the engine
+    outcome_.error = MPI_SUCCESS;
+    outcome_.reason = nullptr;
+    carrier_.begin(runner_, *schedule_);
+    runner_.start(carrier_, binding, *this, from);
+    return false;
 }
 
 void CollectiveRequest::drop_plan() {

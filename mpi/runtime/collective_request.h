@@ -72,7 +72,7 @@ public:
     // The same for a request that belongs to the communicator and holds no objects
     // (mpi/runtime/repeated_call.h).
     void prepare_repeated(CollectivePlan&& plan);
-    void begin_repeated(const void* input, void* result);
+    bool begin_repeated(const void* input, void* result);  // true: over already
 
     int start() override;
     void recycle() override;

@@ -45,7 +45,7 @@ int run_repeated(RepeatedCall& call, const void* input, void* result, Outcome& f
     Engine& engine = request.comm()->process.engine;
     {
         Engine::Hold hold(engine);
-        request.begin_repeated(input, result);
+        if (request.begin_repeated(input, result)) return call.running = false, MPI_SUCCESS;
     }
     engine.wait(request);
     int error = request.outcome().error;

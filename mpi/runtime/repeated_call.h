@@ -13,7 +13,7 @@
 namespace pomona {
 
 inline constexpr size_t kRepeatedBytes = 64 << 10;
-inline constexpr size_t kRepeatedSlots = 32;
+inline constexpr size_t kRepeatedSlots = 33;
 
 // All arguments but the communicator and the addresses. Handles as the user gave them.
 struct CallKey {
@@ -27,11 +27,12 @@ struct CallKey {
     bool operator==(const CallKey&) const = default;
     // Barriers stand between everything: nothing shares their slot.
     size_t slot() const {
-        if (collective == coll::Collective::barrier) return 0;
+        if (collective == coll::Collective::barrier) return kRepeatedSlots - 1;
         uint64_t mixed = static_cast<uint64_t>(collective) * 31 +
                          static_cast<uint64_t>(send_count) * 7 +
                          static_cast<uint64_t>(recv_count) * 13 + static_cast<uint64_t>(root) * 3;
-        return 1 + (mixed * 0x9e3779b97f4a7c15u >> 32) % (kRepeatedSlots - 1);
+        static_assert(kRepeatedSlots - 1 == 1 << 5);
+        return mixed * 0x9e3779b97f4a7c15u >> (64 - 5);
     }
 };
 

@@ -344,6 +344,7 @@ std::string run_case(const Case& c, uint64_t* event_hash,
         options.faults.reorder_chance = random.chance(0.5) ? 0.3 : 0;
         options.rendezvous_chance = random.chance(0.5) ? random.unit() : 0;
         options.immediate_chance = random.chance(0.5) ? random.unit() : 0;
+        options.ahead_chance = c.seed % 3 == 0 ? 0.8 : 0;
         options.start_spread_ns = random.chance(0.5) ? 2e4 : 0;
         if (random.chance(0.2)) options.faults.slow_rank = static_cast<int>(random.below(c.p));
     }

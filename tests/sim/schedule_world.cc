@@ -138,6 +138,44 @@ public:
         }
     }
 
+    // As many of the first steps as chance has it.
+    void begin() {
+        coll::StepId from = 0;
+        if (world_.options_.data && !world_.network_.dead(rank_))
+            from = runner.run_ahead(*this, binding);
+        if (from < steps) runner.start(*this, binding, done, from);
+        else done.function(&done, nullptr);
+    }
+    bool post_now(ConstBytes data) override {
+        ScheduleWorld& w = world_;
+        if (!w.world_.random().chance(w.options_.ahead_chance)) return false;
+        check(!board.made, rank_);
+        board.made = true;
+        board.length = data.size();
+        board.bytes.assign(data.begin(), data.end());
+        double late = w.options_.faults.jitter_ns * w.world_.random().unit();
+        show_post(w.world_.now() + w.options_.machine.near.latency_ns + late);
+        return true;
+    }
+    bool look_now(int peer, size_t offset, size_t total, Bytes target) override {
+        ScheduleWorld& w = world_;
+        Post& post = w.carriers_[peer]->board;
+        if (!post.visible || post.length != total) return false;
+        if (!w.world_.random().chance(w.options_.ahead_chance)) return false;
+        auto from = post.bytes.begin() + static_cast<ptrdiff_t>(offset);
+        std::copy_n(from, target.size(), target.begin());
+        return true;
+    }
+    void show_post(Time when) {
+        world_.world_.at(
+            when,
+            [](void* context, uint64_t) {
+                auto& post = *static_cast<Post*>(context);
+                post.world->seen(post);
+            },
+            &board, label(9, rank_, 0, 0));
+    }
+
     // Shown after the time that writing takes and the latency.
     void post(ConstBytes data, coll::Completion& posting) override {
         ScheduleWorld& w = world_;
@@ -158,13 +196,7 @@ public:
             },
             &posting, label(8, rank_, 0, 0));
         double late = w.options_.faults.jitter_ns * w.world_.random().unit();
-        w.world_.at(
-            over + machine.near.latency_ns + late,
-            [](void* context, uint64_t) {
-                auto& post = *static_cast<Post*>(context);
-                post.world->seen(post);
-            },
-            &board, label(9, rank_, 0, 0));
+        show_post(over + machine.near.latency_ns + late);
     }
 
     void look(int peer, size_t offset, size_t total, Bytes target,
@@ -331,6 +363,7 @@ public:
     Chunks chunks;
     coll::Runner runner;
     coll::Binding binding;
+    coll::StepId steps = 0;
     Done done;
 
 private:
@@ -409,6 +442,7 @@ const std::vector<Outcome>& ScheduleWorld::run(const std::vector<coll::Schedule>
         if (options_.data && schedules[r].chunk_count() && !carrier.chunks.memory)
             carrier.chunks.memory.reset(new std::byte[coll::kChunksAhead * coll::kPieceBytes]);
         carrier.binding = bindings[r];
+        carrier.steps = static_cast<coll::StepId>(steps.size());
         carrier.binding.symbolic = !options_.data;
         if (!options_.data)  // never followed
             carrier.binding.input = carrier.binding.result = reinterpret_cast<void*>(0x10000);
@@ -416,11 +450,8 @@ const std::vector<Outcome>& ScheduleWorld::run(const std::vector<coll::Schedule>
         double spread = options_.start_spread_ns * world_.random().unit();
         world_.at(
             start_ + spread,
-            [](void* context, uint64_t) {
-                auto* c = static_cast<RankCarrier*>(context);
-                c->runner.start(*c, c->binding, c->done);
-            },
-            &carrier, label(5, r, 0, 0));
+            [](void* context, uint64_t) { static_cast<RankCarrier*>(context)->begin(); }, &carrier,
+            label(5, r, 0, 0));
     }
     world_.run();
     return outcomes_;

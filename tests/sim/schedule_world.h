@@ -20,9 +20,10 @@ struct ScheduleOptions {
     Faults faults;
     double rendezvous_chance = 0;  // a send is over only when the receiver has it
     double immediate_chance = 0;   // a send is over at once
-    bool revokes = true;           // one rank's error is soon everyone's, as a launcher would
-    bool data = true;              // false: no bytes move, buffers need not exist
-    double start_spread_ns = 0;    // ranks enter the collective within this time
+    double ahead_chance = 0;  // first steps that can be over at once are done without completions
+    bool revokes = true;      // one rank's error is soon everyone's, as a launcher would
+    bool data = true;         // false: no bytes move, buffers need not exist
+    double start_spread_ns = 0;  // ranks enter the collective within this time
 };
 
 struct Outcome {

@@ -24,6 +24,7 @@ public:
     };
     std::vector<Operation> operations;
     int cancelled = 0;
+    int at_once = 0;  // so many posts and looks are over at once
 
     void send(int peer, int slot, ConstBytes data, Completion& done) override {
         operations.push_back({true, peer, slot, data.size(), &done});
@@ -31,6 +32,14 @@ public:
     void recv(int peer, int slot, Bytes data, Completion& done) override {
         operations.push_back({false, peer, slot, data.size(), &done});
     }
+    void post(ConstBytes data, Completion& done) override {
+        operations.push_back({true, -1, 0, data.size(), &done});
+    }
+    void look(int peer, size_t, size_t total, Bytes, Completion& done) override {
+        operations.push_back({false, peer, 0, total, &done});
+    }
+    bool post_now(ConstBytes) override { return at_once > 0 && at_once--; }
+    bool look_now(int, size_t, size_t, Bytes) override { return at_once > 0 && at_once--; }
     void cancel(Completion& done) override {
         ++cancelled;
         end(done, &kWithdrawn);
@@ -86,6 +95,40 @@ TEST(Runner, starts_what_is_ready_and_ends_once) {
         carrier.end(*carrier.operations[0].done);
         EXPECT_EQ(done.calls, 1);
         EXPECT_FALSE(runner.running());
+    }
+}
+
+// Goal: what is over at once is not done again, and the rest follows. Method: a board whose posts and looks
+// are over at once so often; the first that is not goes the usual way.
+TEST(Runner, goes_on_behind_what_it_did_ahead) {
+    Shape shape{.rank = 1, .size = 3, .element = 1};
+    Builder s(shape);
+    s.post(s.input(0, 8));
+    for (int peer : {2, 0}) s.look(peer, 0, 8, s.scratch(8));
+    s.copy(s.input(0, 8), s.result(0, 8));
+    s.send(0, s.result(0, 8));
+    Schedule schedule = s.finish();
+    ASSERT_EQ(schedule.steps().size(), 5u);
+    std::byte input[8] = {std::byte{7}}, result[8];
+    for (int at_once = 0; at_once <= 3; ++at_once) {
+        ManualCarrier carrier;
+        carrier.at_once = at_once;
+        Runner runner;
+        Done done;
+        runner.prepare(schedule);
+        result[0] = std::byte{0};
+        Binding binding{.input = input, .result = result};
+        StepId from = runner.run_ahead(carrier, binding);
+        EXPECT_EQ(from, at_once < 3 ? static_cast<StepId>(at_once) : 4u);
+        EXPECT_EQ(done.calls, 0);
+        EXPECT_FALSE(runner.running());
+        runner.start(carrier, binding, done, from);
+        EXPECT_EQ(result[0], std::byte{7});
+        // Posts and looks that were not over at once, and the send.
+        ASSERT_EQ(carrier.operations.size(), 3u - static_cast<size_t>(at_once) + 1);
+        while (!carrier.operations.empty()) carrier.end(*carrier.operations[0].done);
+        EXPECT_EQ(done.calls, 1);
+        EXPECT_EQ(done.error.code, Code::ok);
     }
 }
 
