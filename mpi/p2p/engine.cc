@@ -5,7 +5,7 @@
 
 #include "btl/base/check.h"
 #include "btl/base/log.h"
-#include "mpi/object/communicator.h"
+#include "mpi/object/lifetime.h"
 #include "mpi/p2p/user_buffer.h"
 
 #include <cstring>
@@ -73,7 +73,7 @@ void Engine::drop_context(uint64_t context) {
 
 // ---- requests
 
-P2pRequest* Engine::take() {
+[[gnu::always_inline]] inline P2pRequest* Engine::take() {
     if (pool_.empty()) return new P2pRequest(nullptr);
     P2pRequest* request = pool_.back();
     pool_.pop_back();
@@ -81,15 +81,21 @@ P2pRequest* Engine::take() {
     return request;
 }
 
-P2pRequest* Engine::make(Communicator& comm, Data data, Envelope envelope) {
+[[gnu::always_inline]] inline P2pRequest* Engine::make_here(Communicator& comm, const Data& data,
+                                                            Envelope envelope) {
     P2pRequest* request = take();
     fill(*request, comm, data, envelope);
-    comm.retain();
-    if (data.type) const_cast<Datatype*>(data.type)->retain();
+    if (outlives(comm)) comm.retain();
+    if (outlives(*data.type)) const_cast<Datatype*>(data.type)->retain();
     return request;
 }
 
-void Engine::fill(P2pRequest& request, Communicator& comm, Data data, Envelope envelope) {
+P2pRequest* Engine::make(Communicator& comm, Data data, Envelope envelope) {
+    return make_here(comm, data, envelope);
+}
+
+[[gnu::always_inline]] inline void Engine::fill(P2pRequest& request, Communicator& comm,
+                                                const Data& data, Envelope envelope) {
     request.engine = this;
     request.comm_ = &comm;
     request.context = comm.context();
@@ -113,8 +119,8 @@ void Engine::recycle(P2pRequest* request) {
     request->enter_pool();
     if (pool_.size() < 4096) pool_.push_back(request);
     else delete request;
-    if (type) const_cast<Datatype*>(type)->release();
-    if (comm) comm->release();
+    if (type && outlives(*type)) const_cast<Datatype*>(type)->release();
+    if (comm && outlives(*comm)) comm->release();
 }
 
 void P2pRequest::recycle() {
@@ -383,10 +389,17 @@ Outcome Engine::recv(Communicator& comm, Data data, Envelope from) {
 
 P2pRequest* Engine::irecv(Communicator& comm, Data data, Envelope from) {
     Hold hold(*this);
-    P2pRequest* request = make(comm, data, from);
+    P2pRequest* request = make_here(comm, data, from);
     request->simple = data.type->contiguous();
     hold_for_engine(*request);
-    begin_recv(*request);
+    // The whole of begin_recv() where no message is kept.
+    const Peer* source = from.rank >= 0 ? comm.peers[from.rank] : nullptr;
+    if (__builtin_expect(comm.matcher->message_count() || (source && source->gone), 0)) {
+        begin_recv(*request);
+        return request;
+    }
+    request->active = true;
+    comm.matcher->post(*request);
     return request;
 }
 
@@ -626,6 +639,11 @@ inline void Engine::arrive_message(Peer& peer, const Header& header, ConstBytes 
 
 void Engine::arrive(int rank, const FrameHeader& frame, ConstBytes payload) {
     Peer& peer = *peers_[rank];
+    if (__builtin_expect(plain_message(frame, payload.size()), 1)) {
+        Header header = unpack(frame);
+        if (expected_ && meets_expected(header, payload)) return;
+        return arrive_message(peer, header, payload);
+    }
     auto header = parse(frame, payload.size());
     if (!header) return protocol_error(peer, "A frame does not parse");
     switch (header->kind) {

@@ -225,7 +225,8 @@ private:
     Matcher& find_matcher(uint64_t context);
     P2pRequest* take();
     P2pRequest* make(Communicator& comm, Data data, Envelope envelope);
-    void fill(P2pRequest& request, Communicator& comm, Data data, Envelope envelope);
+    P2pRequest* make_here(Communicator& comm, const Data& data, Envelope envelope);
+    void fill(P2pRequest& request, Communicator& comm, const Data& data, Envelope envelope);
     void recycle(P2pRequest* request);
     bool send_at_once(Communicator& comm, const Data& data, Envelope to, SendMode mode);
     P2pRequest* sent_request();

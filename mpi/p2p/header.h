@@ -50,9 +50,8 @@ struct Header {
     }
 };
 
-// The header of an arrived frame with `payload` bytes behind it, or none if no sender of ours can
-// have written it.
-inline std::optional<Header> parse(const FrameHeader& frame, size_t payload) {
+// Without any check.
+inline Header unpack(const FrameHeader& frame) {
     Header out;
     out.context = frame.word[0];
     out.source = static_cast<int32_t>(frame.word[1]);
@@ -61,6 +60,19 @@ inline std::optional<Header> parse(const FrameHeader& frame, size_t payload) {
     out.kind = static_cast<FrameKind>(frame.word[2] >> 48 & 0xff);
     out.flags = static_cast<uint8_t>(frame.word[2] >> 56);
     out.token = frame.word[3];
+    return out;
+}
+
+// Is it an eager message without flags, as most are, that parse() would accept?
+inline bool plain_message(const FrameHeader& frame, size_t payload) {
+    constexpr uint64_t plain = uint64_t{static_cast<uint8_t>(FrameKind::eager)} << 48;
+    return frame.word[2] == (plain | payload) && static_cast<int32_t>(frame.word[1]) >= 0;
+}
+
+// The header of an arrived frame with `payload` bytes behind it, or none if no sender of ours can
+// have written it.
+inline std::optional<Header> parse(const FrameHeader& frame, size_t payload) {
+    Header out = unpack(frame);
     switch (out.kind) {
     case FrameKind::eager:
         if (out.length != payload || out.source < 0) return std::nullopt;

@@ -5,6 +5,7 @@
 #include "btl/base/stream_copy.h"
 #include "coll/cost.h"
 #include "mpi/object/contexts.h"
+#include "mpi/object/lifetime.h"
 #include "mpi/runtime/collective_state.h"
 #include "mpi/runtime/collectives.h"
 
@@ -15,12 +16,6 @@
 namespace pomona {
 
 // ---- reductions by Operation
-
-// Could the operation outlive the user's handle? Predefined objects stay, and counting references to
-// them would cost a locked instruction each.
-static bool outlives(const Communicator& comm) { return !comm.builtin_handle; }
-static bool outlives(const Datatype& type) { return !type.predefined(); }
-static bool outlives(const Operation& operation) { return !operation.predefined(); }
 
 void CollectiveRequest::take(CollectivePlan&& plan) {
     plan_ = std::move(plan);

@@ -105,6 +105,9 @@ TEST(Header, packs_and_parses) {
         EXPECT_EQ(back->flags, header.flags);
         EXPECT_EQ(back->token, header.token);
         EXPECT_FALSE(parse(header.pack(), carries ? header.length + 1 : 1));
+        bool plain = header.kind == FrameKind::eager && !header.flags;
+        EXPECT_EQ(plain_message(header.pack(), carries ? header.length : 0), plain);
+        EXPECT_FALSE(plain_message(header.pack(), carries ? header.length + 1 : 1));
     }
     EXPECT_FALSE(parse(FrameHeader{{0, 0, 0, 0}}, 0)) << "kind 0";
     EXPECT_FALSE(parse(FrameHeader{{0, 0, uint64_t{200} << 48, 0}}, 0)) << "unknown kind";
