@@ -199,12 +199,24 @@ const Algorithm* find_algorithm(Collective collective, std::string_view name) {
     return nullptr;
 }
 
+// FNV-1a over what all members have in common. Of irregular shapes they may know different parts.
+static uint32_t mark_of(const Algorithm& algorithm, const Shape& shape, const Options& options) {
+    if (shape.irregular || shape.collective == Collective::neighbor) return 0;
+    uint32_t mark = 2166136261u;
+    auto add = [&](uint64_t part) { mark = (mark ^ static_cast<uint32_t>(part)) * 16777619u; };
+    for (const char* c = algorithm.name; *c; ++c) add(static_cast<uint8_t>(*c));
+    add(static_cast<uint64_t>(shape.collective));
+    add(shape.bytes()), add(shape.bytes() >> 32);
+    add(static_cast<uint64_t>(options.segments)), add(static_cast<uint64_t>(options.radix));
+    return mark | 1;
+}
+
 Schedule build_schedule(const Algorithm& algorithm, const Shape& shape, const Options& options,
                         HazardRules rules) {
     Builder builder(shape, rules);
     algorithm.build(builder, shape, options);
     Schedule schedule = builder.finish();
-    schedule.set_algorithm(algorithm.name);
+    schedule.set_algorithm(algorithm.name, mark_of(algorithm, shape, options));
     return schedule;
 }
 

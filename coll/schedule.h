@@ -107,7 +107,11 @@ public:
     }  // above the last index, the same at all ranks
     size_t edge_count() const { return successors_.size(); }
     const char* algorithm() const { return algorithm_; }
-    void set_algorithm(const char* name) { algorithm_ = name; }  // static storage
+    // A number that members who go about it alike have in common; 0: they cannot be compared.
+    uint32_t mark() const { return mark_; }
+    void set_algorithm(const char* name, uint32_t mark = 0) {  // static storage
+        algorithm_ = name, mark_ = mark;
+    }
 
 private:
     friend class Builder;
@@ -120,6 +124,7 @@ private:
     bool uses_board_ = false;
     size_t chunk_count_ = 0, chunk_total_ = 0, chunk_span_ = 0;
     const char* algorithm_ = "";
+    uint32_t mark_ = 0;
 };
 
 }  // namespace pomona::coll

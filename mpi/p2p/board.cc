@@ -171,11 +171,18 @@ void Board::end(uint64_t number, bool failed) {
     check(begun != nullptr, number);
     // Others that have got what they need may be 64 collectives further, but none can wait for this one.
     auto& way = strip_->ways[number % kBoardCells];
-    if (__builtin_expect(failed, 0) && begun->way > kPosts.way &&
+    if (__builtin_expect(failed, 0) && by_chunks(begun->way) &&
         way.number.load(std::memory_order_relaxed) == number + 1)
         way.way.store(kFailed.way, std::memory_order_release);
     outstanding_.erase(outstanding_.begin() + (begun - outstanding_.data()));
     publish_done();
+}
+
+bool Board::over_lately(uint64_t number, uint64_t modulus) const {
+    uint64_t before = (next_ - number) % modulus;  // 0: the next one
+    if (before == 0 || before > kBoardCells || before > next_) return false;
+    return std::none_of(outstanding_.begin(), outstanding_.end(),
+                        [&](const Begun& each) { return each.number == next_ - before; });
 }
 
 bool Board::all_done(uint64_t position) {
@@ -426,7 +433,7 @@ Boards::Mistake Boards::find_mistake() {
             if (!board->dissents(begun, why)) continue;
             // Once more later: what the others send in this operation shall be here then.
             if (std::exchange(begun.suspected, true))
-                return {begun.runner, begun.mark, why, begun.way > Board::kFailed.way};
+                return {begun.runner, begun.mark, why, Board::by_chunks(begun.way)};
         }
     return {};
 }

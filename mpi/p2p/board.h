@@ -48,8 +48,8 @@ public:
     bool cancel(coll::Completion& done);
     // Fails what can only end with the help of peers that are gone.
     void fail_gone();
-    // Members that give different lengths may not meet: one uses the board, the other messages. Nor does
-    // one come that has failed. Such a collective, the second time it is seen; asked before sleeping.
+    // Members that give different lengths may not meet: one uses the board, the other messages, or those of
+    // another algorithm. Nor does one come that has failed. Such a collective, the second time it is seen; asked before sleeping.
     // Null runner: none.
     struct Mistake {
         coll::Runner* runner = nullptr;
@@ -58,6 +58,8 @@ public:
         bool tells = false;  // goes by chunks: Runner::fail_and_tell()
     };
     Mistake find_mistake();
+
+    const std::vector<Board*>& open_boards() const { return open_; }
 
     // What a look finds in a peer's cell.
     enum class Seen { not_yet, yes, lost, other_length };
@@ -110,17 +112,24 @@ public:
     Board(const Board&) = delete;
     Board& operator=(const Board&) = delete;
 
+    // A way's lower two bits: messages (above them which, Schedule::mark()), posts, chunks (how long the
+    // whole is), and failed.
     static constexpr BoardUse kMessages{0}, kPosts{1}, kFailed{3};
     static BoardUse use_of(const coll::Schedule& schedule) {
-        if (!schedule.uses_board()) return kMessages;
+        if (!schedule.uses_board()) return {uint64_t{schedule.mark()} << 2};
         if (!schedule.chunk_total()) return kPosts;
         return {(schedule.chunk_total() << 2) + 2, schedule.chunk_count()};
     }
+    static bool by_chunks(uint64_t way) { return (way & 3) == 2; }
     // Around each collective: tells the others how far this rank is, and by which way it goes. One that
     // fails is told as failed, so that none waits for it.
     void begin(uint64_t number, coll::Runner& runner, BoardUse use, CollectiveMark mark = {});
     void end(uint64_t number, bool failed = false);
     // As coll::Carrier has them, in the collective of that number.
+    // Is this one of the last collectives, and over here? By its number modulo kBoardCells or a multiple.
+    bool over_lately(uint64_t number, uint64_t modulus) const;
+    uint64_t context() const { return context_; }
+
     // For what is over at once, of which no other rank of this process waits: in place of begin() and
     // end(), where the board is free for that.
     bool idle(uint64_t number) const { return number == next_ && outstanding_.empty(); }

@@ -1,6 +1,6 @@
 // mpi/p2p/engine.cc: sends, receives, probes and the frames they cause.
 // How messages travel: mpi/p2p/header.h. Large ones: mpi/p2p/large.cc. Waiting and threads:
-// mpi/p2p/progress.cc.
+// mpi/p2p/progress.cc. Peers that are lost: mpi/p2p/failure.cc.
 #include "mpi/p2p/engine.h"
 
 #include "btl/base/check.h"
@@ -14,10 +14,6 @@ namespace pomona {
 
 static std::byte* start_of(const Data& data) {
     return static_cast<std::byte*>(data.buffer) + data.type->true_lb();
-}
-
-static const char* why_gone(const Peer& peer) {
-    return peer.why.what[0] ? peer.why.what : "The other process has ended";
 }
 
 // ---- set-up
@@ -224,13 +220,13 @@ void Engine::begin_send(P2pRequest& send) {
         fail(send, MPI_ERR_OTHER, "The destination cannot be reached");
         return;
     }
-    if (peer.gone) return fail(send, MPI_ERR_PROC_ABORTED, why_gone(peer));
+    if (peer.gone) return fail(send, MPI_ERR_PROC_ABORTED, peer.why_gone());
     if (send.mode == SendMode::synchronous && !send.token) send.token = operations_.add(&send);
     if (peer.backlog.empty() && peer.control.empty()) {
         switch (push_message(peer, send)) {
         case Push::sent: return;
         case Push::busy: break;
-        case Push::gone: return fail_peer(peer), fail(send, MPI_ERR_PROC_ABORTED, why_gone(peer));
+        case Push::gone: return fail_peer(peer), fail(send, MPI_ERR_PROC_ABORTED, peer.why_gone());
         }
     }
     count(counters_.sends_deferred);
@@ -424,7 +420,7 @@ void Engine::begin_recv(P2pRequest& recv) {
                          : recv.rank >= 0 ? recv.comm_->peers[recv.rank]
                                           : nullptr;
     if (source && source->gone) {
-        fail(recv, MPI_ERR_PROC_ABORTED, why_gone(*source));
+        fail(recv, MPI_ERR_PROC_ABORTED, source->why_gone());
         return;
     }
     matching.post(recv);
@@ -663,70 +659,6 @@ void Engine::arrive(int rank, const FrameHeader& frame, ConstBytes payload) {
         return sent(*send);
     }
     }
-}
-
-// ---- failure
-
-void Engine::protocol_error(Peer& peer, const char* what) {
-    LOG(error, mpi, "Rank {} sent what it must not: {}; its connection is given up", peer.rank,
-        what);
-    Error why{Code::malformed, what, peer.rank};
-    // Bytes may be under way to places that are not ours any more once its receives have failed.
-    if (peer.endpoint) peer.endpoint->abandon(why);
-    gone(peer.rank, why);
-}
-
-void Engine::gone(int rank, const Error& why) {
-    Peer& peer = *peers_[rank];
-    if (peer.gone) return;
-    peer.why = why;
-    fail_peer(peer);
-}
-
-P2pRequest* Engine::operation_with(const Peer& peer) {
-    P2pRequest* found = nullptr;
-    operations_.each([&](P2pRequest& each) {
-        if (each.peer == &peer) found = &each;
-    });
-    return found;
-}
-
-// A posted receive that names this peer; those of any source go on waiting for the others.
-P2pRequest* Engine::take_posted_from(const Peer& peer) {
-    for (auto& [context, matching] : matchers_) {
-        P2pRequest* found = nullptr;
-        matching->each_posted([&](P2pRequest& recv) {
-            bool names = recv.completion ? recv.peer == &peer
-                                         : recv.rank >= 0 && recv.comm_->peers[recv.rank] == &peer;
-            if (names) found = &recv;
-        });
-        if (!found) continue;
-        matching->withdraw(*found);
-        return found;
-    }
-    return nullptr;
-}
-
-// Fails everything that can only end with this peer's help.
-void Engine::fail_peer(Peer& peer) {
-    peer.gone = true;
-    peer.control.clear();
-    peer.piece = {};
-    for (Lane& lane : peer.lanes) lane.piece = {};
-    const char* reason = why_gone(peer);
-    auto fail_list = [&](List<P2pRequest>& list) {
-        while (P2pRequest* send = list.pop_front()) fail(*send, MPI_ERR_PROC_ABORTED, reason);
-    };
-    leave_expected();
-    fail_list(peer.backlog);
-    fail_list(peer.streams);
-    fail_list(peer.pulls);
-    // Failing one may end others (a schedule cancels its steps, a communicator goes), so the next one
-    // is looked for anew each time.
-    while (P2pRequest* lost = operation_with(peer)) fail(*lost, MPI_ERR_PROC_ABORTED, reason);
-    while (P2pRequest* posted = take_posted_from(peer)) fail(*posted, MPI_ERR_PROC_ABORTED, reason);
-    boards.fail_gone();
-    notify();
 }
 
 }  // namespace pomona

@@ -100,8 +100,9 @@ public:
 
     // Tags of collectives: of all but persistent ones by the communicator's number of the operation.
     static constexpr int kCollectiveSlotBits = 17;
+    static constexpr uint64_t kCollectiveNumbers = 1 << 13;
     static int collective_tag(uint64_t number, int slot) {
-        return static_cast<int>(number & 0x1fff) << kCollectiveSlotBits | slot;
+        return static_cast<int>(number % kCollectiveNumbers) << kCollectiveSlotBits | slot;
     }
     // Withdraws a step that is still posted or in a backlog; its completion is called with an error.
     void cancel_step(uint64_t context, coll::Completion& done);
@@ -200,6 +201,7 @@ private:
     void wait_shared(ReadyFunction ready, void* context);
     int rest(int idle, ReadyFunction ready, void* context);
     void end_mistake();
+    void refuse_late();
     void sleep_armed(ReadyFunction ready, void* context);
     void run_progress();
     void run_callbacks();

@@ -35,6 +35,7 @@ struct Peer {
     size_t eager_limit_open = 0;   // eager_limit while the peer has not asked us to hold back
     bool gone = false;
     Error why{};  // why it is gone
+    const char* why_gone() const { return why.what[0] ? why.what : "The other process has ended"; }
 
     // What could not be pushed yet, in this order of precedence. Frames of `control` (cts, ack) carry
     // no matching order; `backlog` keeps the order of sends; `streams` are large sends whose

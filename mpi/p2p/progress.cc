@@ -144,12 +144,31 @@ int Engine::rest(int idle, ReadyFunction ready, void* context) {
     return spins_before_clock_ + 1;
 }
 
+static coll::Completion nobody{[](coll::Completion*, const Error*) {}};
+
+// A member that gave another length may ask for what nobody receives: the collective is over here (of no
+// length, it was so at once). It gets no room, so that it need not wait.
+void Engine::refuse_late() {
+    for (Board* board : boards.open_boards()) {
+        auto found = matchers_.find(board->context());
+        if (found == matchers_.end()) continue;
+        auto is_late = [&](const Message& message) {
+            auto number = static_cast<uint64_t>(message.header.tag >> kCollectiveSlotBits);
+            return message.header.kind == FrameKind::rts && number < kCollectiveNumbers &&
+                   board->over_lately(number, kCollectiveNumbers);
+        };
+        while (Message* late = found->second->find_kept(is_late))
+            recv_step(*late->peer, board->context(), late->header.source, late->header.tag, {},
+                      nobody);
+    }
+}
+
 // Ends a collective in which members do not meet (Boards::find_mistake): what others have asked for in it
 // is received with no room, so that they need not wait for an answer.
 void Engine::end_mistake() {
+    refuse_late();
     Boards::Mistake mistake = boards.find_mistake();
     if (!mistake.runner) return;
-    static coll::Completion nobody{[](coll::Completion*, const Error*) {}};
     uint64_t context = mistake.mark.context;
     Matcher& matching = matcher(context);
     auto is_of_it = [&](const Message& message) {

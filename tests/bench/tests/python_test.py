@@ -4,6 +4,7 @@
 Values are made up here, so every expectation can be worked out by hand.
 """
 
+import argparse
 import json
 import subprocess
 import sys
@@ -105,6 +106,15 @@ class Names(unittest.TestCase):
             self.assertTrue(group.tags, group.name)
         names = [group.name for group in versus.all_groups()]
         self.assertEqual(len(names), len(set(names)))
+
+    def test_groups_are_chosen_by_tags_and_names(self):
+        def chosen(only, skip=None):
+            args = argparse.Namespace(only=only, skip=skip, quick=False)
+            return [group.name for group in versus.choose_groups(args)]
+        self.assertEqual(chosen("bcast, 2 ranks,barrier"), ["bcast, 2 ranks", "barrier, 2 ranks"])
+        self.assertEqual(chosen("jobs"), ["empty job"])
+        self.assertEqual(chosen("bcast", "fresh|4"), ["bcast, 2 ranks"])
+        self.assertEqual(chosen("no such group"), [])
 
     def test_an_unknown_candidate_is_refused(self):
         with tempfile.TemporaryDirectory() as folder:

@@ -1,0 +1,71 @@
+// mpi/p2p/failure.cc: what happens to operations whose peer is gone, or sent what it must not.
+#include "mpi/p2p/engine.h"
+
+#include "btl/base/log.h"
+#include "mpi/object/communicator.h"
+
+namespace pomona {
+
+void Engine::protocol_error(Peer& peer, const char* what) {
+    LOG(error, mpi, "Rank {} sent what it must not: {}; its connection is given up", peer.rank,
+        what);
+    Error why{Code::malformed, what, peer.rank};
+    // Bytes may be under way to places that are not ours any more once its receives have failed.
+    if (peer.endpoint) peer.endpoint->abandon(why);
+    gone(peer.rank, why);
+}
+
+void Engine::gone(int rank, const Error& why) {
+    Peer& peer = *peers_[rank];
+    if (peer.gone) return;
+    peer.why = why;
+    fail_peer(peer);
+}
+
+P2pRequest* Engine::operation_with(const Peer& peer) {
+    P2pRequest* found = nullptr;
+    operations_.each([&](P2pRequest& each) {
+        if (each.peer == &peer) found = &each;
+    });
+    return found;
+}
+
+// A posted receive that names this peer; those of any source go on waiting for the others.
+P2pRequest* Engine::take_posted_from(const Peer& peer) {
+    for (auto& [context, matching] : matchers_) {
+        P2pRequest* found = nullptr;
+        matching->each_posted([&](P2pRequest& recv) {
+            bool names = recv.completion ? recv.peer == &peer
+                                         : recv.rank >= 0 && recv.comm_->peers[recv.rank] == &peer;
+            if (names) found = &recv;
+        });
+        if (!found) continue;
+        matching->withdraw(*found);
+        return found;
+    }
+    return nullptr;
+}
+
+// Fails everything that can only end with this peer's help.
+void Engine::fail_peer(Peer& peer) {
+    peer.gone = true;
+    peer.control.clear();
+    peer.piece = {};
+    for (Lane& lane : peer.lanes) lane.piece = {};
+    const char* reason = peer.why_gone();
+    auto fail_list = [&](List<P2pRequest>& list) {
+        while (P2pRequest* send = list.pop_front()) fail(*send, MPI_ERR_PROC_ABORTED, reason);
+    };
+    leave_expected();
+    fail_list(peer.backlog);
+    fail_list(peer.streams);
+    fail_list(peer.pulls);
+    // Failing one may end others (a schedule cancels its steps, a communicator goes), so the next one
+    // is looked for anew each time.
+    while (P2pRequest* lost = operation_with(peer)) fail(*lost, MPI_ERR_PROC_ABORTED, reason);
+    while (P2pRequest* posted = take_posted_from(peer)) fail(*posted, MPI_ERR_PROC_ABORTED, reason);
+    boards.fail_gone();
+    notify();
+}
+
+}  // namespace pomona
