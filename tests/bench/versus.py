@@ -188,8 +188,10 @@ class Run:
                                   capture_output=True, text=True, stdin=subprocess.DEVNULL,
                                   timeout=self.args.timeout)
         except subprocess.TimeoutExpired:
+            # Kept with the results, so without this machine's folders.
+            words = [Path(word).name if os.path.isabs(word) else word for word in command]
             return self.fail(library, group, f"no end within {self.args.timeout} s: "
-                                             f"{' '.join(command)}")
+                                             f"{' '.join(words)}")
         except OSError as error:
             return self.fail(library, group, str(error))
         if done.returncode != 0:
