@@ -45,7 +45,7 @@ public:
     void start(Carrier& carrier, const Binding& binding, Completion& done, StepId from = 0);
     // Does the steps one after the other, as far as each is over at once, or soon; returns the first
     // that is not, or their number. Nobody is told, so small collectives on a board, whose members come
-    // together, take a third of the time.
+    // together, take two thirds of the time.
     StepId run_ahead(Carrier& carrier, const Binding& binding);
     bool running() const { return running_; }
     // Ends the execution early with this error: starts no more steps and withdraws those under way.

@@ -126,14 +126,14 @@ public:
     void begin(uint64_t number, coll::Runner& runner, BoardUse use, CollectiveMark mark = {});
     void end(uint64_t number, bool failed = false);
     // As coll::Carrier has them, in the collective of that number.
-    // Is this one of the last collectives, and over here? By its number modulo kBoardCells or a multiple.
+    // Is the collective of this number (which is known modulo `modulus`) one of the last, and over here?
     bool over_lately(uint64_t number, uint64_t modulus) const;
     uint64_t context() const { return context_; }
 
-    // For what is over at once, of which no other rank of this process waits: in place of begin() and
-    // end(), where the board is free for that.
+    // In place of begin() and end() for a collective that is over at once: where no other is under way, it is
+    // announced, posts and looks, and over().
     bool idle(uint64_t number) const { return number == next_ && outstanding_.empty(); }
-    void announce(uint64_t number, BoardUse use);  // before its post, in place of or before begin()
+    void announce(uint64_t number, BoardUse use);  // begin() may follow, if it is not over at once
     void over(uint64_t number) { next_ = number + 1, publish_done(); }
     bool post_now(uint64_t number, ConstBytes data);
     bool look_now(uint64_t number, int peer, size_t offset, size_t total, Bytes target);
