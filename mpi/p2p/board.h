@@ -48,9 +48,9 @@ public:
     bool cancel(coll::Completion& done);
     // Fails what can only end with the help of peers that are gone.
     void fail_gone();
-    // Members that give different lengths may not meet: one uses the board, the other messages, or those of
-    // another algorithm. Nor does one come that has failed. Such a collective, the second time it is seen; asked before sleeping.
-    // Null runner: none.
+    // Members that give different lengths may not meet: one uses the board, the other messages, or those
+    // of another algorithm. Nor does one come that has failed. Such a collective, the second time it is
+    // seen; asked before sleeping. Null runner: none.
     struct Mistake {
         coll::Runner* runner = nullptr;
         CollectiveMark mark{};
@@ -125,7 +125,6 @@ public:
     // fails is told as failed, so that none waits for it.
     void begin(uint64_t number, coll::Runner& runner, BoardUse use, CollectiveMark mark = {});
     void end(uint64_t number, bool failed = false);
-    // As coll::Carrier has them, in the collective of that number.
     // Is the collective of this number (which is known modulo `modulus`) one of the last, and over here?
     bool over_lately(uint64_t number, uint64_t modulus) const;
     uint64_t context() const { return context_; }
@@ -138,6 +137,7 @@ public:
     bool post_now(uint64_t number, ConstBytes data);
     bool look_now(uint64_t number, int peer, size_t offset, size_t total, Bytes target);
 
+    // As coll::Carrier has them, in the collective of that number.
     void post(uint64_t number, ConstBytes data, coll::Completion& done);
     void look(uint64_t number, int peer, size_t offset, size_t total, Bytes target,
               coll::Completion& done);

@@ -42,12 +42,15 @@ class Handover:
     def usual(self):
         return statistics.median(self.seen) if self.seen else None
 
-    def is_odd(self):
+    def sample(self):
         value = self.take()
-        if value is None:
-            return False
-        self.seen.append(value)
-        return len(self.seen) > FIRST and value > ODD_TIMES * self.usual()
+        if value is not None:
+            self.seen.append(value)
+        return value
+
+    def is_odd(self):
+        value = self.sample()
+        return value is not None and len(self.seen) > FIRST and value > ODD_TIMES * self.usual()
 
     def wait(self):
         """Until the machine is as usual, or patience ends."""
@@ -60,7 +63,7 @@ class Handover:
         """The result of run(), taken again where the machine was odd after it."""
         if self.tries <= 1:
             return run()
-        while len(self.seen) < FIRST and self.take_first():
+        while len(self.seen) < FIRST and self.sample() is not None:
             pass
         for attempt in range(self.tries):
             self.wait()
@@ -71,12 +74,6 @@ class Handover:
                 self.again += 1
         self.odd += 1
         return result
-
-    def take_first(self):
-        value = self.take()
-        if value is not None:
-            self.seen.append(value)
-        return value is not None
 
     def summary(self):
         """For JSON; None where nothing was measured."""
