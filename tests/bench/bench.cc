@@ -11,7 +11,7 @@
 namespace pomona::bench {
 
 namespace {
-constexpr double kBatchUs = 20;
+constexpr double kBatchUs = 20, kBatchInARowUs = 1000;
 constexpr size_t kSamplesFewest = 10, kSamplesMost = 20000;
 constexpr size_t kPage = 16384;  // Apple silicon's page; a multiple of Linux's usual one
 }  // namespace
@@ -64,15 +64,15 @@ size_t Bench::trial(bool active, const std::function<void()>& round, double* us_
 }
 
 Summary Bench::batches(bool active, const std::function<void()>& round) {
-    return summarize(batch_times(active, round));
+    return summarize(batch_times(active, round, kBatchUs));
 }
 
-std::vector<double> Bench::batch_times(bool active, const std::function<void()>& round) {
+std::vector<double> Bench::batch_times(bool active, const std::function<void()>& round,
+                                       double batch_us) {
     double us_each = 0;
     trial(active, round, &us_each);
     // The trial's time is rank 0's, sent to all, so every rank computes the same two counts.
-    size_t inner = std::max<size_t>(1, size_t(kBatchUs / std::max(us_each, 1e-3)) + 1);
-    if (us_each >= kBatchUs) inner = 1;
+    size_t inner = us_each < batch_us ? size_t(batch_us / std::max(us_each, 1e-3)) + 1 : 1;
     size_t outer =
         samples_for(options.seconds * 1e6, us_each * double(inner), kSamplesFewest, kSamplesMost);
     if (options.repeat > 0) outer = size_t(options.repeat);
@@ -102,7 +102,7 @@ void Bench::line_up() const {
 
 Summary Bench::calls(const std::function<void()>& call, const std::function<void()>& prepare,
                      bool always) {
-    if (options.back_to_back) return slowest(batch_times(true, call));
+    if (options.back_to_back) return slowest(batch_times(true, call, kBatchInARowUs));
     double us_each = 0;
     trial(
         true, [&] { line_up(), call(); }, &us_each);

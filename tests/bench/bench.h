@@ -6,7 +6,7 @@
 //   (about 20 ns) does not show; a sample is a batch's mean. p50 and p99 are over batches.
 // - Collectives: the ranks line up by messages, clock, call, clock, on every rank; a sample is the
 //   maximum over ranks of one call's time. --back-to-back leaves the line-up out and times batches
-//   of calls, as IMB does.
+//   of calls of at least 1 ms, as IMB does: longer, because ranks that share cores run one after the other.
 // - Results are checked before and after the timed loop on poisoned buffers; the first wrong
 //   element ends the run with its rank, size and index.
 #pragma once
@@ -46,7 +46,8 @@ public:
 
 private:
     size_t trial(bool active, const std::function<void()>& round, double* us_each);
-    std::vector<double> batch_times(bool active, const std::function<void()>& round);
+    std::vector<double> batch_times(bool active, const std::function<void()>& round,
+                                    double batch_us);
     void line_up() const;
     Summary slowest(std::vector<double> samples) const;
     Table& table_;

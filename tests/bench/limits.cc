@@ -10,6 +10,10 @@
 // tcp-stream    one way, 16 writes of the given size, then an answer
 // wake          a process asleep in a read of a socket: from the write to its return
 // spawn         fork, exec and end of an empty process
+// meet-4        four processes (also 2, 8) store a word each and wait until they have seen all the others':
+//               no collective in which all need all can be quicker. Lined up, clocked and the greatest time taken as the MPI
+//               cases do; "in a row" is the time of each of many, without lining up. More processes
+//               than cores yield while they wait: the ideal of ranks that share cores.
 // Every loop is timed like the MPI cases: batches of at least 20 us; p50 and p99 over batches.
 #include "limits.h"
 
@@ -27,6 +31,7 @@
 #include <netdb.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
+#include <sched.h>
 #include <sys/mman.h>
 #include <sys/socket.h>
 #include <sys/wait.h>
@@ -154,6 +159,70 @@ void handover(Limits& l) {
     halve(&time);
     l.add("handover", 8, true, time, -1);
     munmap(lines, 2 * sizeof(Line));
+}
+
+void meet(Limits& l, int processes) {
+    constexpr size_t kMost = 20000, kBatches = 10;
+    struct Place {
+        Line here, beside[4];
+        double us[kMost];
+    };
+    auto* places = shared<Place>(size_t(processes) * sizeof(Place));
+    auto* count = shared<Line>(sizeof(Line));
+    bool shares_cores = processes > describe_machine().cores;
+    auto wait = [&](const Line& line, uint64_t turn) {
+        while (line.word.load(std::memory_order_acquire) < turn) {
+            if (shares_cores) sched_yield();
+            else pause_cpu();
+        }
+    };
+    auto line_up = [&](int me, uint64_t turn) {
+        for (int i = 0; 1 << i < processes; ++i) {
+            places[(me + (1 << i)) % processes].beside[i].word.store(turn,
+                                                                     std::memory_order_release);
+            wait(places[me].beside[i], turn);
+        }
+    };
+    auto run = [&](int me) {
+        uint64_t turn = 0;
+        auto rounds = [&](size_t number) {
+            double start = now_us();
+            for (size_t i = 0; i < number; ++i) {
+                places[me].here.word.store(++turn, std::memory_order_release);
+                for (int other = 0; other < processes; ++other) wait(places[other].here, turn);
+            }
+            return (now_us() - start) / double(number);
+        };
+        double each = rounds(1000);
+        if (me == 0) count->word = samples_for(l.options.seconds * 1e6, each, kBatches, kMost);
+        rounds(1);  // so that all know the number
+        std::vector<double> in_a_row;
+        for (size_t i = 0; i < kBatches; ++i) in_a_row.push_back(rounds(count->word / kBatches));
+        for (uint64_t i = 0; i < count->word; ++i) {
+            line_up(me, i + 1);
+            places[me].us[i] = rounds(1);
+        }
+        return in_a_row;
+    };
+    std::fflush(stdout);
+    std::vector<pid_t> children;
+    for (int me = 1; me < processes; ++me) {
+        children.push_back(fork());
+        if (children.back() < 0) give_up("fork");
+        if (children.back() == 0) run(me), _exit(0);
+    }
+    std::vector<double> in_a_row = run(0), samples(count->word);
+    for (pid_t child : children) join(child);
+    for (size_t i = 0; i < samples.size(); ++i)
+        for (int me = 0; me < processes; ++me) samples[i] = std::max(samples[i], places[me].us[i]);
+    std::string name = "meet-" + std::to_string(processes);
+    l.table.title(name + ": processes wait until all have seen all the others' words");
+    l.add(name.c_str(), 0, false, summarize(std::move(samples)), -1);
+    name += " in a row";
+    l.table.title(name);
+    l.add(name.c_str(), 0, false, summarize(std::move(in_a_row)), -1);
+    munmap(count, sizeof(Line));
+    munmap(places, size_t(processes) * sizeof(Place));
 }
 
 void copy(Limits& l, SizeRange range) {
@@ -416,7 +485,7 @@ int run_limits(int argc, char** argv) {
     Options& o = limits.options;
     o.step = 4;
     CLI::App app{"Measures what the hardware and the system allow, without MPI."};
-    app.add_option("what", o.cases, "handover memcpy shm-copy reduce tcp wake spawn");
+    app.add_option("what", o.cases, "meet handover memcpy shm-copy reduce tcp wake spawn");
     app.add_option("-s,--sizes", sizes, "sizes of memcpy, shm-copy and reduce, min:max");
     app.add_option("--step", o.step, "each size is this many times the one before");
     app.add_option("-t,--time", o.seconds, "seconds per case and size");
@@ -439,6 +508,8 @@ int run_limits(int argc, char** argv) {
         tcp_with(limits, socket, client);
         close(socket);
     } else {
+        if (wanted("meet"))  // first: the others bind this process
+            for (int processes : {2, 4, 8}) meet(limits, processes);
         if (wanted("handover")) handover(limits);
         if (wanted("memcpy")) copy(limits, *range);
         if (wanted("shm-copy")) shm_copy(limits, *range);

@@ -92,7 +92,13 @@ def all_groups():
                      tags=("shm", "collectives"), quick=True))
     for case in GOAL_FOUR:
         shm.append(Group(f"{case}, 4 ranks", case, "us", ranks=4, sizes="4:16M",
-                         goal=Goal(None, 1.0), tags=("shm", "collectives", "four")))
+                         limit="meet-4", goal=Goal(None, 1.0),
+                         tags=("shm", "collectives", "four")))
+    for way, limit, options in (("", "meet-8", []),
+                                (" in a row", "meet-8 in a row", ["--back-to-back"])):
+        shm.append(Group(f"allreduce{way}, 8 ranks", "allreduce", "us", ranks=8, sizes="8:8",
+                         limit=limit, goal=Goal(None, 1.0), options=options,
+                         tags=("shm", "collectives", "eight")))
     tcp = [
         Group("tcp latency, loopback", "latency", "half round trip, us", sizes="8:4K",
               transport="tcp", limit="tcp-latency", goal=Goal(None, 1.0), tags=("tcp",),
@@ -281,6 +287,8 @@ class Run:
             return None
         if group.limit == "handover":
             return known[8] if size <= 64 else None
+        if group.limit.startswith("meet"):
+            return known[0] if size <= 64 else None
         if group.limit == "spawn":
             return known[0] / 1e3
         near = min(known, key=lambda b: abs(b.bit_length() - size.bit_length()))
