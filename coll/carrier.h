@@ -50,16 +50,6 @@ public:
         done.function(&done, &kNoBoard);
     }
 
-    // The same where they are over at once, else false and nothing has happened.
-    virtual bool post_now(ConstBytes data) {
-        (void)data;
-        return false;
-    }
-    virtual bool look_now(int peer, size_t offset, size_t total, Bytes target) {
-        (void)peer, (void)offset, (void)total, (void)target;
-        return false;
-    }
-
     // Chunks, for the same schedules: any number of them a rank, numbered within the execution and shown
     // in this order. Chunk `index` has room when every rank has passed chunk index - kChunksAhead.
     // see() is over when the peer has shown its chunk; with Code::truncated when it is a piece of a

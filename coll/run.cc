@@ -33,50 +33,6 @@ void Runner::prepare(const Schedule& schedule, bool symbolic) {
     }
 }
 
-inline void Runner::bind(Carrier& carrier, const Binding& binding) {
-    check(schedule_ && !running_);
-    carrier_ = &carrier;
-    reducer_ = binding.reducer;
-    gate_ = binding.gate;
-    symbolic_ = binding.symbolic, stream_ = binding.stream;
-    bases_[static_cast<int>(Buffer::input)] =
-        static_cast<std::byte*>(const_cast<void*>(binding.input));
-    bases_[static_cast<int>(Buffer::result)] = static_cast<std::byte*>(binding.result);
-}
-
-// A step depends only on steps before it, so their own order is one that serves.
-StepId Runner::run_ahead(Carrier& carrier, const Binding& binding) {
-    bind(carrier, binding);
-    auto steps = schedule_->steps();
-    for (StepId id = 0; id < steps.size(); ++id) {
-        const Step& step = steps[id];
-        switch (step.kind) {
-        case StepKind::post:
-            if (!carrier.post_now(read_by(step))) return id;
-            break;
-        case StepKind::look:
-            if (!look_soon(step)) return id;
-            break;
-        case StepKind::reduce:
-            if (reducer_->begin) return id;
-            [[fallthrough]];
-        case StepKind::copy: run_local(step); break;
-        case StepKind::join: break;
-        default: return id;
-        }
-    }
-    return static_cast<StepId>(steps.size());
-}
-
-// Members that came together are a line's way apart.
-bool Runner::look_soon(const Step& step) {
-    constexpr int looks = 64;
-    for (int i = 0; i < looks; ++i)
-        if (carrier_->look_now(step.peer, step.source_offset, step.other_offset, written_by(step)))
-            return true;
-    return false;
-}
-
 void Runner::start(Carrier& carrier, const Binding& binding, Completion& done, StepId from) {
     bind(carrier, binding);
     done_ = &done;

@@ -45,8 +45,11 @@ public:
     void start(Carrier& carrier, const Binding& binding, Completion& done, StepId from = 0);
     // Does the steps one after the other, as far as each is over at once, or soon; returns the first
     // that is not, or their number. Nobody is told, so small collectives on a board, whose members come
-    // together, take two thirds of the time.
-    StepId run_ahead(Carrier& carrier, const Binding& binding);
+    // together, take two thirds of the time. The carrier has, besides:
+    //     bool post_now(ConstBytes data);
+    //     bool look_now(int peer, size_t offset, size_t total, Bytes target);
+    // which are post() and look() where these are over at once; else false, and nothing has happened.
+    template <class ShortCarrier> StepId run_ahead(ShortCarrier& carrier, const Binding& binding);
     bool running() const { return running_; }
     // Ends the execution early with this error: starts no more steps and withdraws those under way.
     void fail(const Error& error);
@@ -67,7 +70,7 @@ private:
     void release(const Step& step);
     void drain();
     void bind(Carrier& carrier, const Binding& binding);
-    bool look_soon(const Step& step);
+    template <class ShortCarrier> bool look_soon(ShortCarrier& carrier, const Step& step);
     bool start_step(StepId id);  // true: over already
     bool hand_over(const Step& step, State& state);
     void run_local(const Step& step);
@@ -108,5 +111,51 @@ private:
     bool models_time_ = false, symbolic_ = false, stream_ = false;
     Error error_;
 };
+
+inline void Runner::bind(Carrier& carrier, const Binding& binding) {
+    check(schedule_ && !running_);
+    carrier_ = &carrier;
+    reducer_ = binding.reducer;
+    gate_ = binding.gate;
+    symbolic_ = binding.symbolic, stream_ = binding.stream;
+    bases_[static_cast<int>(Buffer::input)] =
+        static_cast<std::byte*>(const_cast<void*>(binding.input));
+    bases_[static_cast<int>(Buffer::result)] = static_cast<std::byte*>(binding.result);
+}
+
+// A step depends only on steps before it, so their own order is one that serves.
+template <class ShortCarrier>
+StepId Runner::run_ahead(ShortCarrier& carrier, const Binding& binding) {
+    bind(carrier, binding);
+    auto steps = schedule_->steps();
+    for (StepId id = 0; id < steps.size(); ++id) {
+        const Step& step = steps[id];
+        switch (step.kind) {
+        case StepKind::post:
+            if (!carrier.post_now(read_by(step))) return id;
+            break;
+        case StepKind::look:
+            if (!look_soon(carrier, step)) return id;
+            break;
+        case StepKind::reduce:
+            if (reducer_->begin) return id;
+            [[fallthrough]];
+        case StepKind::copy: run_local(step); break;
+        case StepKind::join: break;
+        default: return id;
+        }
+    }
+    return static_cast<StepId>(steps.size());
+}
+
+// Members that came together are a line's way apart.
+template <class ShortCarrier>
+inline bool Runner::look_soon(ShortCarrier& carrier, const Step& step) {
+    constexpr int looks = 64;
+    Bytes target = written_by(step);
+    for (int i = 0; i < looks; ++i)
+        if (carrier.look_now(step.peer, step.source_offset, step.other_offset, target)) return true;
+    return false;
+}
 
 }  // namespace pomona::coll

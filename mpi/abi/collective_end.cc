@@ -61,9 +61,9 @@ int finish_blocking(const char* f, CollectivePlan& plan) {
     return fail_member(f, comm, failed);
 }
 
-int BlockingCall::run(const void* input, void* result) {
+int BlockingCall::wait(RepeatedCall& call) {
     Outcome failed;
-    int error = run_repeated(*std::exchange(call_, nullptr), input, result, failed);
+    int error = finish_repeated(call, failed);
     if (__builtin_expect(error == MPI_SUCCESS, 1)) return MPI_SUCCESS;
     return fail_member(f_, comm_, failed);
 }

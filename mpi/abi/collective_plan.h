@@ -87,10 +87,15 @@ public:
 
     bool known() const { return call_ != nullptr; }
     bool at(int root) const { return comm_->rank() == root; }
-    int run(const void* input, void* result);
+    int run(const void* input, void* result) {
+        RepeatedCall& call = *call_;
+        call_ = nullptr;
+        return __builtin_expect(start_repeated(call, input, result), 1) ? MPI_SUCCESS : wait(call);
+    }
     int finish(CollectivePlan& plan);
 
 private:
+    int wait(RepeatedCall& call);
     void give_back();
 
     const char* f_;

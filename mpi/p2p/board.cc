@@ -18,16 +18,6 @@ using Seen = Boards::Seen;
 
 const Error kCancelled{Code::internal, "Another part of the collective failed", -1, 0};
 
-Seen take(BoardStrip& strip, uint64_t number, size_t offset, size_t total, Bytes target) {
-    BoardCell& cell = strip.cell(number);
-    if (cell.sequence.load(std::memory_order_acquire) != number + 1) return Seen::not_yet;
-    if (cell.length != total) return cell.length ? Seen::other_length : Seen::lost;
-    if (target.size() == 8) std::memcpy(target.data(), strip.place(number, total) + offset, 8);
-    else if (!target.empty())
-        std::memcpy(target.data(), strip.place(number, total) + offset, target.size());
-    return Seen::yes;
-}
-
 Seen look_for(BoardStrip& strip, BoardChunk chunk, size_t total) {
     ChunkCell& cell = strip.chunk_cells[chunk.place];
     if (cell.shown.load(std::memory_order_acquire) != chunk.position() + 1) return Seen::not_yet;
@@ -136,28 +126,12 @@ Board::~Board() {
 
 // ---- one collective
 
-void Board::publish_done() {
-    uint64_t done = outstanding_.empty()
-                        ? board_position(next_, 0)
-                        : board_position(outstanding_.front().number, outstanding_.front().passed);
-    if (done == done_) return;
-    done_ = done;
-    // Release: what was read of others' posts is read. Pairs with all_done() of the writers.
-    strip_->done.store(done, std::memory_order_release);
-}
-
 void Board::begin(uint64_t number, coll::Runner& runner, BoardUse use, CollectiveMark mark) {
     check(number >= next_, number, next_);
     next_ = number + 1;
     outstanding_.push_back({number, &runner, mark, use.way, use.chunks});
     announce(number, use);
     publish_done();  // also of numbers between
-}
-
-void Board::announce(uint64_t number, BoardUse use) {
-    auto& way = strip_->ways[number % kBoardCells];
-    way.way.store(use.way, std::memory_order_relaxed);
-    way.number.store(number + 1, std::memory_order_release);
 }
 
 Board::Begun* Board::find(uint64_t number) {
@@ -194,29 +168,6 @@ bool Board::all_done(uint64_t position) {
     return position <= room_;
 }
 
-bool Board::has_room(uint64_t number) {
-    return number < kBoardCells || all_done(board_position(number - kBoardCells + 1, 0));
-}
-
-void Board::write(uint64_t number, ConstBytes data) {
-    check(data.size() <= kBoardBytes, data.size());
-    BoardCell& cell = strip_->cell(number);
-    if (data.size() == 8) std::memcpy(cell.bytes, data.data(), 8);
-    else if (!data.empty())
-        std::memcpy(strip_->place(number, data.size()), data.data(), data.size());
-    cell.length = data.size();
-    // Publishes the post; pairs with take(). See btl/shm/ring.h for the exchange.
-    if (fenced_) cell.sequence.store(number + 1, std::memory_order_release);
-    else cell.sequence.exchange(number + 1, std::memory_order_seq_cst);
-    ring();
-}
-
-inline void Board::ring() {
-    for (const Member& member : members_)
-        if (member.armed && __builtin_expect(member.armed->load(std::memory_order_seq_cst), 0))
-            boards_.space_->wake(member.peer->rank);
-}
-
 const Peer* Board::gone_member() const {
     for (const Member& member : members_)
         if (member.peer->gone) return member.peer;
@@ -233,17 +184,6 @@ Status Board::provide_post(uint64_t number) {
         posts_provided_ += step;
     }
     return {};
-}
-
-bool Board::post_now(uint64_t number, ConstBytes data) {
-    if (!has_room(number)) return false;
-    if (data.size() > kBoardInline && posts_provided_ < kBoardCells && !provide_post(number))
-        return false;
-    return write(number, data), true;
-}
-
-bool Board::look_now(uint64_t number, int peer, size_t offset, size_t total, Bytes target) {
-    return take(*members_[peer].strip, number, offset, total, target) == Seen::yes;
 }
 
 void Board::post(uint64_t number, ConstBytes data, coll::Completion& done) {
@@ -342,8 +282,8 @@ bool Boards::attempt(const Wait& wait, Seen& seen) {
     Board& board = *wait.board;
     switch (wait.kind) {
     case Kind::look:
-        seen = take(*board.members_[wait.peer].strip, wait.number, wait.offset, wait.total,
-                    {wait.bytes, wait.length});
+        seen = Board::take(*board.members_[wait.peer].strip, wait.number, wait.offset, wait.total,
+                           {wait.bytes, wait.length});
         return seen != Seen::not_yet;
     case Kind::see:
         seen = look_for(*board.members_[wait.peer].strip, wait.chunk, wait.total);

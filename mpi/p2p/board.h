@@ -6,10 +6,12 @@
 #pragma once
 
 #include "btl/base/bytes.h"
+#include "btl/base/check.h"
 #include "btl/board.h"
 #include "coll/run.h"
 #include "mpi/p2p/peer.h"
 
+#include <cstring>
 #include <memory>
 #include <vector>
 
@@ -130,10 +132,13 @@ public:
     uint64_t context() const { return context_; }
 
     // In place of begin() and end() for a collective that is over at once: where no other is under way, it is
-    // announced, posts and looks, and over().
+    // posts and looks, and over(); if it is not over at once, begin() follows.
     bool idle(uint64_t number) const { return number == next_ && outstanding_.empty(); }
-    void announce(uint64_t number, BoardUse use);  // begin() may follow, if it is not over at once
-    void over(uint64_t number) { next_ = number + 1, publish_done(); }
+    void over(uint64_t number, BoardUse use) {
+        announce(number, use);
+        next_ = number + 1;
+        publish_done();
+    }
     bool post_now(uint64_t number, ConstBytes data);
     bool look_now(uint64_t number, int peer, size_t offset, size_t total, Bytes target);
 
@@ -170,6 +175,9 @@ private:
     void write(uint64_t number, ConstBytes data);
     void ring();  // wakes members that sleep
     void publish_done();
+    void announce(uint64_t number, BoardUse use);
+    static Boards::Seen take(BoardStrip& strip, uint64_t number, size_t offset, size_t total,
+                             Bytes target);
     const Peer* gone_member() const;
 
     Boards& boards_;
@@ -201,5 +209,70 @@ private:
     bool dissents(const Begun& begun, Error& why) const;
     std::vector<Begun> outstanding_;  // begun and not ended, ascending
 };
+
+// ---- what small collectives do at once
+
+inline void Board::announce(uint64_t number, BoardUse use) {
+    auto& way = strip_->ways[number % kBoardCells];
+    way.way.store(use.way, std::memory_order_relaxed);
+    way.number.store(number + 1, std::memory_order_release);
+}
+
+inline void Board::publish_done() {
+    uint64_t done = outstanding_.empty()
+                        ? board_position(next_, 0)
+                        : board_position(outstanding_.front().number, outstanding_.front().passed);
+    if (done == done_) return;
+    done_ = done;
+    // Release: what was read of others' posts is read. Pairs with all_done() of the writers.
+    strip_->done.store(done, std::memory_order_release);
+}
+
+inline bool Board::has_room(uint64_t number) {
+    return number < kBoardCells || all_done(board_position(number - kBoardCells + 1, 0));
+}
+
+inline void Board::write(uint64_t number, ConstBytes data) {
+    check(data.size() <= kBoardBytes, data.size());
+    BoardCell& cell = strip_->cell(number);
+    if (data.size() == 8) std::memcpy(cell.bytes, data.data(), 8);
+    else if (!data.empty())
+        std::memcpy(strip_->place(number, data.size()), data.data(), data.size());
+    cell.length = data.size();
+    // Publishes the post; pairs with take(). See btl/shm/ring.h for the exchange.
+    if (fenced_) cell.sequence.store(number + 1, std::memory_order_release);
+    else cell.sequence.exchange(number + 1, std::memory_order_seq_cst);
+    ring();
+}
+
+inline void Board::ring() {
+    for (const Member& member : members_)
+        if (member.armed && __builtin_expect(member.armed->load(std::memory_order_seq_cst), 0))
+            boards_.space_->wake(member.peer->rank);
+}
+
+inline Boards::Seen Board::take(BoardStrip& strip, uint64_t number, size_t offset, size_t total,
+                                Bytes target) {
+    using Seen = Boards::Seen;
+    BoardCell& cell = strip.cell(number);
+    if (cell.sequence.load(std::memory_order_acquire) != number + 1) return Seen::not_yet;
+    if (__builtin_expect(cell.length != total, 0))
+        return cell.length ? Seen::other_length : Seen::lost;
+    if (target.size() == 8) std::memcpy(target.data(), strip.place(number, total) + offset, 8);
+    else if (!target.empty())
+        std::memcpy(target.data(), strip.place(number, total) + offset, target.size());
+    return Seen::yes;
+}
+
+inline bool Board::post_now(uint64_t number, ConstBytes data) {
+    if (!has_room(number)) return false;
+    if (data.size() > kBoardInline && posts_provided_ < kBoardCells && !provide_post(number))
+        return false;
+    return write(number, data), true;
+}
+
+inline bool Board::look_now(uint64_t number, int peer, size_t offset, size_t total, Bytes target) {
+    return take(*members_[peer].strip, number, offset, total, target) == Boards::Seen::yes;
+}
 
 }  // namespace pomona

@@ -21,35 +21,32 @@ struct CollectiveNumbers {
 // Tags hold the operation's number and the slot.
 class EngineCarrier final : public coll::Carrier {
 public:
-    // `board`: null where there is none, for schedules that do without.
-    void bind(Communicator& comm, CollectiveNumbers numbers, Board* board,
-              const coll::Schedule& schedule) {
+    // What all executions of a schedule have in common. `board`: null where there is none, for schedules
+    // that do without.
+    void attach(Communicator& comm, Board* board, const coll::Schedule& schedule) {
         comm_ = &comm;
         board_ = board;
-        on_board_ = numbers.board;
+        use_ = Board::use_of(schedule);
         span_ = schedule.chunk_span();
+        posts_ = board && schedule.uses_board();
+    }
+    void number(CollectiveNumbers numbers) {
+        on_board_ = numbers.board;
         base_ = (numbers.persistent ? 1 << 30 : 0) | Engine::collective_tag(numbers.messages, 0);
     }
     // Around an execution, where there is a board.
-    void begin(coll::Runner& runner, const coll::Schedule& schedule) {
-        if (board_)
-            board_->begin(on_board_, runner, Board::use_of(schedule),
-                          {comm_->collective_context(), base_});
+    void begin(coll::Runner& runner) {
+        if (board_) board_->begin(on_board_, runner, use_, {comm_->collective_context(), base_});
     }
-    // Whether the first steps may be done by post_now() and look_now(); then over() ends them, or begin()
-    // goes on.
-    bool begin_now(const coll::Schedule& schedule) {
-        if (!board_ || !schedule.uses_board() || !board_->idle(on_board_)) return false;
-        board_->announce(on_board_, Board::use_of(schedule));
-        return true;
-    }
-    void over() { board_->over(on_board_); }
-    bool post_now(ConstBytes data) override {
+    // Whether the first steps may be done by Runner::run_ahead(); then over() ends them, or begin() goes on.
+    bool may_run_ahead() const { return posts_ && board_->idle(on_board_); }
+    void over() { board_->over(on_board_, use_); }
+    bool post_now(ConstBytes data) {
         if (!board_->post_now(on_board_, data)) return false;
         count(engine().counters().board_posts);
         return true;
     }
-    bool look_now(int peer, size_t offset, size_t total, Bytes target) override {
+    bool look_now(int peer, size_t offset, size_t total, Bytes target) {
         return board_->look_now(on_board_, peer, offset, total, target);
     }
     void end(bool failed) {
@@ -97,6 +94,8 @@ private:
 
     Communicator* comm_ = nullptr;
     Board* board_ = nullptr;
+    BoardUse use_{};
+    bool posts_ = false;     // or goes by chunks
     uint64_t on_board_ = 0;  // number there
     size_t span_ = 0;        // of chunks
     int base_ = 0;

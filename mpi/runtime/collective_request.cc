@@ -49,11 +49,11 @@ static bool fills_caches(const coll::Schedule& schedule, const coll::Shape& shap
 }
 
 void CollectiveRequest::choose(bool has_boards, Board* board) {
-    board_ = board;
     plan_.shape.board = has_boards;
     schedule_ =
         plan_.own_schedule ? plan_.own_schedule : collective_state(*comm_).schedule(plan_.shape);
     runner_.prepare(*schedule_);
+    carrier_.attach(*comm_, board, *schedule_);
     streams_ = fills_caches(*schedule_, plan_.shape, comm_->process.params);
 }
 
@@ -121,36 +121,6 @@ bool CollectiveRequest::begin_on_device(const coll::Reducer* self, void* out, co
     if (begun) own.gates->wait_for(gate, done);
     else own.gates->drop(gate);
     return begun.ok();
-}
-
-void CollectiveRequest::prepare_repeated(CollectivePlan&& plan) {
-    plan_ = std::move(plan);
-    comm_ = plan_.comm;
-    if (plan_.operation) set_operation();
-    CollectiveState& state = collective_state(*comm_);
-    choose(state.has_boards, state.board.get());
-    function = ended;
-}
-
-bool CollectiveRequest::begin_repeated(const void* input, void* result) {
-    number_ = comm_->sequence++;
-    carrier_.bind(*comm_, {number_, false, number_}, board_, *schedule_);
-    coll::Binding binding;
-    binding.input = input;
-    binding.result = result;
-    binding.reducer = plan_.operation ? &reducer_ : nullptr;
-    binding.stream = streams_;
-    coll::StepId from = 0;
-    if (carrier_.begin_now(*schedule_)) {
-        from = runner_.run_ahead(carrier_, binding);
-        if (from == schedule_->steps().size()) return carrier_.over(), true;
-    }
-    done_.store(0, std::memory_order_relaxed);  // the caller holds the engine
-    outcome_.error = MPI_SUCCESS;
-    outcome_.reason = nullptr;
-    carrier_.begin(runner_, *schedule_);
-    runner_.start(carrier_, binding, *this, from);
-    return false;
 }
 
 void CollectiveRequest::drop_plan() {
@@ -223,9 +193,8 @@ void CollectiveRequest::activate() {
 
 void CollectiveRequest::run() {
     stage_input();
-    carrier_.bind(*comm_, {number_, persistent_, persistent_ ? starts_++ : number_}, board_,
-                  *schedule_);
-    carrier_.begin(runner_, *schedule_);
+    carrier_.number({number_, persistent_, persistent_ ? starts_++ : number_});
+    carrier_.begin(runner_);
     coll::Binding binding;
     binding.input = plan_.input_staging ? input_staging_.data() : plan_.input;
     binding.result = plan_.result_staging ? result_staging_.data() : plan_.result;

@@ -111,7 +111,6 @@ private:
     EngineCarrier carrier_;
     OperationReducer reducer_;
     uint64_t number_ = 0;
-    Board* board_ = nullptr;
     // Of persistent ones. Members may start theirs in different orders, which one board for all of them
     // does not allow: each has its own, while there are strips.
     std::unique_ptr<Board> own_board_;

@@ -28,6 +28,36 @@ static bool worth_keeping(const CollectivePlan& plan, const CallKey& key) {
            (bytes > 0 || plan.shape.collective == coll::Collective::barrier);
 }
 
+void CollectiveRequest::prepare_repeated(CollectivePlan&& plan) {
+    plan_ = std::move(plan);
+    comm_ = plan_.comm;
+    if (plan_.operation) set_operation();
+    CollectiveState& state = collective_state(*comm_);
+    choose(state.has_boards, state.board.get());
+    function = ended;
+}
+
+inline bool CollectiveRequest::begin_repeated(const void* input, void* result) {
+    number_ = comm_->sequence++;
+    carrier_.number({number_, false, number_});
+    coll::Binding binding;
+    binding.input = input;
+    binding.result = result;
+    binding.reducer = plan_.operation ? &reducer_ : nullptr;
+    binding.stream = streams_;
+    coll::StepId from = 0;
+    if (__builtin_expect(carrier_.may_run_ahead(), 1)) {
+        from = runner_.run_ahead(carrier_, binding);
+        if (from == schedule_->steps().size()) return carrier_.over(), true;
+    }
+    done_.store(0, std::memory_order_relaxed);  // the caller holds the engine
+    outcome_.error = MPI_SUCCESS;
+    outcome_.reason = nullptr;
+    carrier_.begin(runner_);
+    runner_.start(carrier_, binding, *this, from);
+    return false;
+}
+
 RepeatedCall* keep_repeated(CollectivePlan& plan, const CallKey& key) {
     if (!worth_keeping(plan, key)) return nullptr;
     Engine::Hold hold(plan.comm->process.engine);
@@ -43,19 +73,21 @@ RepeatedCall* keep_repeated(CollectivePlan& plan, const CallKey& key) {
 // Whoever only makes calls that are over at once polls nothing else; others may wait for its messages.
 static constexpr uint32_t kTurnEvery = 64;
 
-int run_repeated(RepeatedCall& call, const void* input, void* result, Outcome& failed) {
-    CollectiveRequest& request = *call.request;
-    Engine& engine = request.comm()->process.engine;
-    bool over = false, turn = false;
+bool start_repeated(RepeatedCall& call, const void* input, void* result) {
+    Engine& engine = call.request->comm()->process.engine;
     {
         Engine::Hold hold(engine);
-        over = request.begin_repeated(input, result);
-        if (over) call.running = false, turn = ++call.at_once % kTurnEvery == 0;
+        if (!call.request->begin_repeated(input, result)) return false;
+        call.running = false;
+        if (__builtin_expect(++call.at_once % kTurnEvery != 0, 1)) return true;
     }
-    if (__builtin_expect(over, 1)) {
-        if (turn) engine.test_turn();
-        return MPI_SUCCESS;
-    }
+    engine.test_turn();
+    return true;
+}
+
+int finish_repeated(RepeatedCall& call, Outcome& failed) {
+    CollectiveRequest& request = *call.request;
+    Engine& engine = request.comm()->process.engine;
     engine.wait(request);
     int error = request.outcome().error;
     if (__builtin_expect(error != MPI_SUCCESS, 0)) failed = request.outcome();

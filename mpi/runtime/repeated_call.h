@@ -49,8 +49,9 @@ using RepeatedCalls = std::array<RepeatedCall, kRepeatedSlots>;  // by CallKey::
 RepeatedCall* find_repeated(Communicator& comm, const CallKey& key);
 // Keeps the plan as prepared call; null (and an untouched plan) when it is not one of those kept.
 RepeatedCall* keep_repeated(CollectivePlan& plan, const CallKey& key);
-// Runs it to its end. An MPI error class, with all that is known of it in `failed`. `input` and `result`
-// as in CollectivePlan.
-int run_repeated(RepeatedCall& call, const void* input, void* result, Outcome& failed);
+// Starts it; true when it is over already. `input` and `result` as in CollectivePlan.
+bool start_repeated(RepeatedCall& call, const void* input, void* result);
+// Waits for the end. An MPI error class, with all that is known of it in `failed`.
+int finish_repeated(RepeatedCall& call, Outcome& failed);
 
 }  // namespace pomona

@@ -146,7 +146,7 @@ public:
         if (from < steps) runner.start(*this, binding, done, from);
         else done.function(&done, nullptr);
     }
-    bool post_now(ConstBytes data) override {
+    bool post_now(ConstBytes data) {
         ScheduleWorld& w = world_;
         if (!w.world_.random().chance(w.options_.ahead_chance)) return false;
         check(!board.made, rank_);
@@ -157,7 +157,7 @@ public:
         show_post(w.world_.now() + w.options_.machine.near.latency_ns + late);
         return true;
     }
-    bool look_now(int peer, size_t offset, size_t total, Bytes target) override {
+    bool look_now(int peer, size_t offset, size_t total, Bytes target) {
         ScheduleWorld& w = world_;
         Post& post = w.carriers_[peer]->board;
         if (!post.visible || post.length != total) return false;

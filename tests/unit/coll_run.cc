@@ -38,8 +38,8 @@ public:
     void look(int peer, size_t, size_t total, Bytes, Completion& done) override {
         operations.push_back({false, peer, 0, total, &done});
     }
-    bool post_now(ConstBytes) override { return at_once > 0 && at_once--; }
-    bool look_now(int, size_t, size_t, Bytes) override { return at_once > 0 && at_once--; }
+    bool post_now(ConstBytes) { return at_once > 0 && at_once--; }
+    bool look_now(int, size_t, size_t, Bytes) { return at_once > 0 && at_once--; }
     void cancel(Completion& done) override {
         ++cancelled;
         end(done, &kWithdrawn);
