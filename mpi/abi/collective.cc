@@ -21,7 +21,7 @@ static const void* source(const void* send, const void* recv) {
 POMONA_MPI(int, Barrier, (MPI_Comm comm)) {
     CallKey key{};
     BlockingCall call(__func__, comm, key);
-    if (call.known()) return call.run(nullptr, nullptr);
+    if (call.repeated(nullptr, nullptr)) return call.error();
     CollectivePlan plan;
     if (int error = plan_barrier(__func__, plan, comm)) return error;
     return call.finish(plan);
@@ -32,7 +32,7 @@ POMONA_MPI(int, Bcast_c, (void* buffer, MPI_Count count, MPI_Datatype datatype, 
     CallKey key{
         .collective = Collective::bcast, .root = root, .recv_count = count, .recv_type = datatype};
     BlockingCall call(__func__, comm, key);
-    if (call.known() && usable(buffer)) return call.run(buffer, buffer);
+    if (usable(buffer) && call.repeated(buffer, buffer)) return call.error();
     CollectivePlan plan;
     if (int error = plan_bcast(__func__, plan, {buffer, count, datatype}, root, comm)) return error;
     return call.finish(plan);
@@ -47,8 +47,9 @@ POMONA_MPI(int, Reduce_c, (const void* sendbuf, void* recvbuf, MPI_Count count, 
                 .recv_type = datatype,
                 .op = op};
     BlockingCall call(__func__, comm, key);
-    if (call.known() && (call.at(root) ? usable(sendbuf, recvbuf) : usable(sendbuf)))
-        return call.run(source(sendbuf, recvbuf), call.at(root) ? recvbuf : nullptr);
+    if ((call.at(root) ? usable(sendbuf, recvbuf) : usable(sendbuf)) &&
+        call.repeated(source(sendbuf, recvbuf), call.at(root) ? recvbuf : nullptr))
+        return call.error();
     CollectivePlan plan;
     if (int error = plan_reduction(__func__, plan, coll::Collective::reduce, sendbuf,
                                    {recvbuf, count, datatype}, op, root, comm))
@@ -64,8 +65,8 @@ POMONA_MPI(int, Allreduce_c, (const void* sendbuf, void* recvbuf, MPI_Count coun
                 .recv_type = datatype,
                 .op = op};
     BlockingCall call(__func__, comm, key);
-    if (call.known() && usable(sendbuf, recvbuf))
-        return call.run(source(sendbuf, recvbuf), recvbuf);
+    if (usable(sendbuf, recvbuf) && call.repeated(source(sendbuf, recvbuf), recvbuf))
+        return call.error();
     CollectivePlan plan;
     if (int error = plan_reduction(__func__, plan, coll::Collective::allreduce, sendbuf,
                                    {recvbuf, count, datatype}, op, 0, comm))
@@ -101,8 +102,8 @@ static int reduce_scatter_block(const char* function, const void* sendbuf, void*
                 .recv_type = datatype,
                 .op = op};
     BlockingCall call(function, comm, key);
-    if (call.known() && usable(sendbuf, recvbuf))
-        return call.run(source(sendbuf, recvbuf), recvbuf);
+    if (usable(sendbuf, recvbuf) && call.repeated(source(sendbuf, recvbuf), recvbuf))
+        return call.error();
     CollectivePlan plan;
     if (int error = plan_reduce_scatter(function, plan, sendbuf, {recvbuf, recvcount, datatype},
                                         nullptr, op, comm))
@@ -184,8 +185,8 @@ POMONA_MPI(int, Allgather_c, (const void* sendbuf, MPI_Count sendcount, MPI_Data
                 .send_type = sendtype,
                 .recv_type = recvtype};
     BlockingCall call(__func__, comm, key);
-    if (call.known() && usable(sendbuf, recvbuf))
-        return call.run(source(sendbuf, recvbuf), recvbuf);
+    if (usable(sendbuf, recvbuf) && call.repeated(source(sendbuf, recvbuf), recvbuf))
+        return call.error();
     CollectivePlan plan;
     if (int error = plan_allgather(__func__, plan, {sendbuf, sendcount, sendtype},
                                    {recvbuf, recvcount, recvtype}, comm))
@@ -213,8 +214,8 @@ POMONA_MPI(int, Alltoall_c, (const void* sendbuf, MPI_Count sendcount, MPI_Datat
                 .send_type = sendtype,
                 .recv_type = recvtype};
     BlockingCall call(__func__, comm, key);
-    if (call.known() && usable(sendbuf, recvbuf))
-        return call.run(source(sendbuf, recvbuf), recvbuf);
+    if (usable(sendbuf, recvbuf) && call.repeated(source(sendbuf, recvbuf), recvbuf))
+        return call.error();
     CollectivePlan plan;
     if (int error = plan_alltoall(__func__, plan, {sendbuf, sendcount, sendtype},
                                   {recvbuf, recvcount, recvtype}, comm))

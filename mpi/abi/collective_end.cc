@@ -63,24 +63,18 @@ int finish_blocking(const char* f, CollectivePlan& plan) {
 
 int BlockingCall::wait(RepeatedCall& call) {
     Outcome failed;
-    int error = finish_repeated(call, failed);
+    int error = finish_call(call, failed);
     if (__builtin_expect(error == MPI_SUCCESS, 1)) return MPI_SUCCESS;
     return fail_member(f_, comm_, failed);
-}
-
-void BlockingCall::give_back() {
-    Engine::Hold hold(comm_->process.engine);
-    call_->running = false;
 }
 
 int BlockingCall::finish(CollectivePlan& plan) {
     const void* input = plan.input;
     void* result = plan.result;
-    if (!call_) {
-        await_board(plan);
-        call_ = keep_repeated(plan, key_);
-    }
-    return call_ ? run(input, result) : finish_blocking(f_, plan);
+    await_board(plan);
+    RepeatedCall* call = keep_call(plan, key_);
+    if (!call) return finish_blocking(f_, plan);
+    return begin_call(*call, input, result) ? MPI_SUCCESS : wait(*call);
 }
 
 int finish_nonblocking(const char* f, CollectivePlan& plan, MPI_Request* request) {

@@ -70,38 +70,35 @@ int plan_neighbor_alltoallv(const char* f, CollectivePlan& plan, SendBlocks send
                             MPI_Comm comm);
 
 // A blocking call that may have been made before with the same key (mpi/runtime/repeated_call.h).
-// Use: when it is known() and the buffers pass the checks that depend on addresses, run() it; else
-// plan, and finish().
+// Use: when the buffers pass the checks that depend on addresses and it has been repeated(), return its
+// error(); else plan, and finish().
 class BlockingCall {
 public:
     BlockingCall(const char* f, MPI_Comm comm, const CallKey& key) : f_(f), key_(key) {
         if (process().state.load(std::memory_order_relaxed) != Process::State::running) return;
         comm_ = resolve(comm);
-        if (comm_ && !comm_->is_inter()) call_ = find_repeated(*comm_, key);
-    }
-    ~BlockingCall() {
-        if (call_) give_back();  // known, but not run
     }
     BlockingCall(const BlockingCall&) = delete;
     BlockingCall& operator=(const BlockingCall&) = delete;
 
-    bool known() const { return call_ != nullptr; }
-    bool at(int root) const { return comm_->rank() == root; }
-    int run(const void* input, void* result) {
-        RepeatedCall& call = *call_;
-        call_ = nullptr;
-        return __builtin_expect(start_repeated(call, input, result), 1) ? MPI_SUCCESS : wait(call);
+    bool at(int root) const { return comm_ && comm_->rank() == root; }
+    bool repeated(const void* input, void* result) {
+        if (!comm_) return false;
+        RepeatedCall* call = nullptr;
+        Repeated state = repeat_call(*comm_, key_, input, result, call);
+        if (__builtin_expect(state == Repeated::under_way, 0)) error_ = wait(*call);
+        return state != Repeated::unknown;
     }
+    int error() const { return error_; }  // what the MPI function returns
     int finish(CollectivePlan& plan);
 
 private:
     int wait(RepeatedCall& call);
-    void give_back();
 
     const char* f_;
     const CallKey& key_;
     Communicator* comm_ = nullptr;
-    RepeatedCall* call_ = nullptr;
+    int error_ = MPI_SUCCESS;
 };
 
 // The three endings.

@@ -5,15 +5,6 @@
 
 namespace pomona {
 
-RepeatedCall* find_repeated(Communicator& comm, const CallKey& key) {
-    if (!comm.collective) return nullptr;
-    Engine::Hold hold(comm.process.engine);
-    RepeatedCall& call = comm.collective->repeated[key.slot()];
-    if (!call.request || call.running || call.key != key) return nullptr;
-    call.running = true;
-    return &call;
-}
-
 static bool worth_keeping(const CollectivePlan& plan, const CallKey& key) {
     auto predefined = [](auto handle) {
         return reinterpret_cast<uintptr_t>(handle) < kBuiltinHandles;
@@ -58,7 +49,7 @@ inline bool CollectiveRequest::begin_repeated(const void* input, void* result) {
     return false;
 }
 
-RepeatedCall* keep_repeated(CollectivePlan& plan, const CallKey& key) {
+RepeatedCall* keep_call(CollectivePlan& plan, const CallKey& key) {
     if (!worth_keeping(plan, key)) return nullptr;
     Engine::Hold hold(plan.comm->process.engine);
     RepeatedCall& call = collective_state(*plan.comm).repeated[key.slot()];
@@ -73,19 +64,32 @@ RepeatedCall* keep_repeated(CollectivePlan& plan, const CallKey& key) {
 // Whoever only makes calls that are over at once polls nothing else; others may wait for its messages.
 static constexpr uint32_t kTurnEvery = 64;
 
-bool start_repeated(RepeatedCall& call, const void* input, void* result) {
-    Engine& engine = call.request->comm()->process.engine;
+Repeated repeat_call(Communicator& comm, const CallKey& key, const void* input, void* result,
+                     RepeatedCall*& call) {
+    if (!comm.collective) return Repeated::unknown;
+    Engine& engine = comm.process.engine;
     {
         Engine::Hold hold(engine);
-        if (!call.request->begin_repeated(input, result)) return false;
-        call.running = false;
-        if (__builtin_expect(++call.at_once % kTurnEvery != 0, 1)) return true;
+        RepeatedCall& kept = comm.collective->repeated[key.slot()];
+        if (!kept.request || kept.running || kept.key != key) return Repeated::unknown;
+        if (!kept.request->begin_repeated(input, result)) {
+            kept.running = true;
+            call = &kept;
+            return Repeated::under_way;
+        }
+        if (__builtin_expect(++kept.at_once % kTurnEvery != 0, 1)) return Repeated::over;
     }
     engine.test_turn();
-    return true;
+    return Repeated::over;
 }
 
-int finish_repeated(RepeatedCall& call, Outcome& failed) {
+bool begin_call(RepeatedCall& call, const void* input, void* result) {
+    Engine::Hold hold(call.request->comm()->process.engine);
+    call.running = !call.request->begin_repeated(input, result);
+    return !call.running;
+}
+
+int finish_call(RepeatedCall& call, Outcome& failed) {
     CollectiveRequest& request = *call.request;
     Engine& engine = request.comm()->process.engine;
     engine.wait(request);

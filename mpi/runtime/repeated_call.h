@@ -39,19 +39,23 @@ struct CallKey {
 struct RepeatedCall {
     CallKey key;
     std::unique_ptr<CollectiveRequest> request;  // null: nothing kept
-    bool running = false;
-    uint32_t at_once = 0;  // calls that were over without waiting
+    bool running = false;                        // begun and not over
+    uint32_t at_once = 0;                        // calls that were over without waiting
 };
 
 using RepeatedCalls = std::array<RepeatedCall, kRepeatedSlots>;  // by CallKey::slot()
 
-// The prepared call for these arguments, or null.
-RepeatedCall* find_repeated(Communicator& comm, const CallKey& key);
-// Keeps the plan as prepared call; null (and an untouched plan) when it is not one of those kept.
-RepeatedCall* keep_repeated(CollectivePlan& plan, const CallKey& key);
-// Starts it; true when it is over already. `input` and `result` as in CollectivePlan.
-bool start_repeated(RepeatedCall& call, const void* input, void* result);
+enum class Repeated { unknown, over, under_way };
+// Begins the prepared call for these arguments, if there is one. `input` and `result` as in CollectivePlan;
+// sets `call` when it is under way.
+Repeated repeat_call(Communicator& comm, const CallKey& key, const void* input, void* result,
+                     RepeatedCall*& call);
+// Keeps the plan as prepared call, as good as begun; null (and an untouched plan) when it is not one of
+// those kept.
+RepeatedCall* keep_call(CollectivePlan& plan, const CallKey& key);
+// Begins that; true when it is over already.
+bool begin_call(RepeatedCall& call, const void* input, void* result);
 // Waits for the end. An MPI error class, with all that is known of it in `failed`.
-int finish_repeated(RepeatedCall& call, Outcome& failed);
+int finish_call(RepeatedCall& call, Outcome& failed);
 
 }  // namespace pomona
