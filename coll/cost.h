@@ -20,10 +20,20 @@ struct Link {
     bool operator==(const Link&) const = default;
 };
 
+// How many times longer what ranks of one machine do takes together.
+struct Together {
+    // Per byte, while both of two ranks send at once: in the caches and in memory.
+    double both = 2, both_far = 1.5;
+    // What goes through chunks, in what its copies and sums take by themselves (bcast_far: where one rank
+    // only writes, the others read); and handing one over, in what kSeeOverheads and the others below say.
+    double chunk = 1, chunk_far = 1, bcast_far = 1, hand = 1;
+    bool operator==(const Together&) const = default;
+};
+
 // The built-in values were fitted by `pomona tune --dry-run` (medians of several runs) on a virtual
 // machine with 2 cores of a Xeon at 2.1 GHz. Not fitted: those between machines, estimates for
 // 10 GBit/s.
-struct Links {
+struct Links : Together {
     Link shm{0, 125, 0.038};     // between ranks of one machine, through shared memory
     Link tcp{0, 1900, 0.142};    // between ranks of one machine, through its loopback
     Link net{15000, 2500, 0.9};  // between machines
@@ -39,11 +49,6 @@ struct Links {
     double byte_far_ns = 0.079;  // of shm
     double copy_far_ns = 0.07;
     double reduce_far_ns = 0.068;
-    // Times longer per byte while both of two ranks send at once, in the caches and in memory.
-    double both = 2, both_far = 1.5;
-    // What goes through chunks, in what its copies and sums take by themselves (bcast_far: where one rank
-    // only writes, the others read); and handing one over, in what kSeeOverheads and the others below say.
-    double chunk = 1, chunk_far = 1, bcast_far = 1, hand = 1;
     double switch_ns = 600;  // from a message's arrival to its receiver's turn on a shared core
     double crowd = 1;        // ranks per core, where that is more than 1
     bool operator==(const Links&) const = default;
@@ -68,7 +73,7 @@ Result<Links> parse_links(std::string_view text, std::string& problem);
 std::string links_text(const Links& links);
 
 // What a formula sees: the links between the ranks of one communicator.
-struct Machine {
+struct Machine : Together {
     Link near;                // between ranks of one node
     Link far;                 // between nodes
     double copy_ns = 0.05;    // per byte, in one core
@@ -78,8 +83,6 @@ struct Machine {
     double near_ask_ns = 0;  // of a near link beside far ones
     double ask_times = 1;    // longer per byte, above kAskBytes
     double byte_far = 1, copy_far = 1, reduce_far = 1;
-    double both = 2, both_far = 1.5, chunk = 1, chunk_far = 1, bcast_far = 1,
-           hand = 1;  // as in Links
     // Bytes move while a core computes. Within a machine a core moves them.
     bool overlaps = true;
 
@@ -87,6 +90,7 @@ struct Machine {
     // for its receiver's turn.
     static Machine of(const Links& links, bool shared_memory, bool several_nodes) {
         Machine machine;
+        static_cast<Together&>(machine) = links;
         double share = links.crowd > 1 ? links.crowd : 1;
         machine.near = shared_memory ? links.shm : links.tcp;
         machine.near.latency_ns += share > 1 ? links.switch_ns : 0;
@@ -94,9 +98,6 @@ struct Machine {
         machine.far = several_nodes ? links.net : machine.near;
         machine.copy_ns = links.copy_ns * share, machine.reduce_ns = links.reduce_ns * share;
         machine.overlaps = several_nodes;
-        machine.both = links.both, machine.both_far = links.both_far;
-        machine.chunk = links.chunk, machine.chunk_far = links.chunk_far;
-        machine.bcast_far = links.bcast_far, machine.hand = links.hand;
         // Measured between ranks that wait for each other; here each has work of its own meanwhile.
         machine.near_ask_ns = 1.75 * links.ask_ns * share;
         if (several_nodes || !shared_memory) return machine;
