@@ -135,7 +135,7 @@ Facts::Facts(const Shape& shape, const Machine& machine, const Options& options)
     levels = nodes > 1 && fullest > 1;
     const Link& link = nodes > 1 ? machine.far : machine.near;
     a = link.message_ns(), o = link.overhead_ns, b = link.byte_ns;
-    a1 = machine.near.message_ns() + (n >= kAskBytes ? machine.near_ask_ns : 0);
+    a1 = machine.near.message_ns() + (n >= machine.ask_bytes ? machine.near_ask_ns : 0);
     b1 = machine.near.byte_ns;
     board = shape.board && size > 1 && nodes == 1;
     l = machine.near.latency_ns, u = machine.near.overhead_ns / 2;
@@ -154,8 +154,8 @@ Facts::Facts(const Shape& shape, const Machine& machine, const Options& options)
     r = with_distance(machine.reduce_ns, machine.reduce_far, n / S);
     f = machine.fresh_ns * (1 - distance_from_cache(n));
     // One copy by each core at once, 2 ranks; messages that do not ask are copied in, then out.
-    bool asks = n / S >= kAskBytes;
-    w = overlaps || !asks ? 1 : between(machine.both, machine.both_far, n);
+    bool asks = n / S >= machine.ask_bytes;
+    w = !asks && machine.byte_eager_ns > 0 ? 1 : between(machine.both, machine.both_far, n);
     v = with_distance(machine.copy_ns, (1 + machine.copy_far) / 2, n);
     e = between(machine.chunk, machine.chunk_far, n);
     z = shape.in_place && nodes == 1 ? with_distance(machine.copy_ns, machine.copy_far, n) * n : 0;

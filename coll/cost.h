@@ -54,8 +54,9 @@ struct Links : Together {
     bool operator==(const Links&) const = default;
 };
 
-// About where messages begin to ask first: transports have limits of their own.
-inline constexpr double kAskBytes = 16 << 10;
+// About where messages begin to ask first, through shared memory and TCP: transports have limits of their
+// own (shm_eager_max, tcp_eager_max).
+inline constexpr double kAskBytes = 16 << 10, kAskBytesTcp = (64 << 10) + 1;
 
 // Of steps of chunks, in overheads of a message: fitted by hand to allreduce, reduce and bcast of 8 to
 // 128 KiB with 2 ranks on the machine of the built-in values, halfway between data written anew and kept.
@@ -80,10 +81,12 @@ struct Machine : Together {
     double reduce_ns = 0.08;  // per byte of result
     // As in Links, for near links; the far ones as multiples of the costs in the cache.
     double ask_ns = 0, fresh_ns = 0, byte_eager_ns = 0;
-    double near_ask_ns = 0;  // of a near link beside far ones
-    double ask_times = 1;    // longer per byte, above kAskBytes
+    double near_ask_ns = 0;        // of a near link beside far ones
+    double ask_bytes = kAskBytes;  // from here on messages between ranks of one node ask
+    double ask_times = 1;          // longer per byte then
     double byte_far = 1, copy_far = 1, reduce_far = 1;
-    // Bytes move while a core computes. Within a machine a core moves them.
+    // Bytes move while a core computes. Through memory that ranks share a core moves them; through the
+    // loopback the kernel does, at least in part: a ring of 4 segments is up to a fifth quicker than one of 1.
     bool overlaps = true;
 
     // Where ranks share cores, all that a core does takes as many times longer, and a message waits
@@ -97,19 +100,25 @@ struct Machine : Together {
         machine.near.overhead_ns *= share, machine.near.byte_ns *= share;
         machine.far = several_nodes ? links.net : machine.near;
         machine.copy_ns = links.copy_ns * share, machine.reduce_ns = links.reduce_ns * share;
-        machine.overlaps = several_nodes;
-        // Measured between ranks that wait for each other; here each has work of its own meanwhile.
-        machine.near_ask_ns = 1.75 * links.ask_ns * share;
-        if (several_nodes || !shared_memory) return machine;
+        machine.copy_far = times(links.copy_far_ns, links.copy_ns);
+        machine.reduce_far = times(links.reduce_far_ns, links.reduce_ns);
+        machine.overlaps = several_nodes || !shared_memory;
+        if (several_nodes) machine.both = machine.both_far = 1;  // there and back are two lines
+        // Of shared memory it was measured between ranks that wait for each other; here each has work of its
+        // own meanwhile. Of TCP it was fitted to rings of 1 to 32 segments, 2 ranks, 0.5 to 64 MiB.
+        machine.near_ask_ns =
+            shared_memory ? 1.75 * links.ask_ns * share : 4 * machine.near.overhead_ns;
+        machine.ask_bytes = shared_memory ? kAskBytes : kAskBytesTcp;
+        if (several_nodes) return machine;
+        machine.ask_ns = machine.near_ask_ns;
+        if (!shared_memory) return machine;
         // Who asks waits for the other's turn, and for its own again, with the answer and the end.
-        machine.ask_ns = machine.near_ask_ns + (share > 1 ? 4 * links.switch_ns : 0);
+        if (share > 1) machine.ask_ns += 4 * links.switch_ns;
         // Whoever waits polls in between, and takes turns from those who copy.
         if (share > 1) machine.ask_times = 1.75;
         machine.fresh_ns = links.fresh_ns * share;
         machine.byte_eager_ns = links.byte_eager_ns * share;
         machine.byte_far = times(links.byte_far_ns, links.shm.byte_ns);
-        machine.copy_far = times(links.copy_far_ns, links.copy_ns);
-        machine.reduce_far = times(links.reduce_far_ns, links.reduce_ns);
         return machine;
     }
     static Machine shared_memory() { return of({}, true, false); }

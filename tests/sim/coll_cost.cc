@@ -21,8 +21,8 @@ struct Measured {
 
 // Network-bound and reduction-bound machines: the terms of a formula show on one or the other.
 const coll::Machine kMachines[] = {
-    {{}, {1000, 100, 0.1}, {1000, 100, 0.1}, 0.05, 0.08},
-    {{}, {200, 50, 0.05}, {5000, 800, 0.5}, 0.1, 0.3},
+    {{1, 1}, {1000, 100, 0.1}, {1000, 100, 0.1}, 0.05, 0.08},
+    {{1, 1}, {200, 50, 0.05}, {5000, 800, 0.5}, 0.1, 0.3},
 };
 
 coll::Shape shape_of(const Algorithm& row, int p, size_t bytes, const std::vector<int>& nodes) {

@@ -73,7 +73,7 @@ allreduce 1MiB` says in its first line whose costs it reckons with.
     "byte that its sender has just made or received, `w` times longer while all ranks move data through\n"
     "one memory (1 between machines); `z` = n c for an input in the result (MPI_IN_PLACE), where\n"
     "messages land aside first (0 between machines); `both(x, y)` for a transfer and a computation: the\n"
-    "greater where they overlap (between machines), else the sum; `S` segments, `k`\n"
+    "greater where they overlap (through TCP), else the sum; `S` segments, `k`\n"
     "radix, `batches` = (p-1)/k rounded up, `depth` of a k-ary tree; `h` nodes of at most `q` "
     "ranks, `lgh`\n"
     "and `lgq` their logarithms, `a1` and `b1` within a node, `levels`: several nodes with several "

@@ -132,12 +132,18 @@ TEST(LinksText, tells_of_large_messages) {
     EXPECT_EQ(one.copy_far, 4);
     EXPECT_EQ(one.reduce_far, 1) << "memory is not quicker than the cache";
     EXPECT_FALSE(one.overlaps);
-    for (coll::Machine line :
-         {coll::Machine::of(links, false, false), coll::Machine::of(links, true, true)}) {
-        EXPECT_EQ(line.ask_ns, 0);
+    coll::Machine loopback = coll::Machine::of(links, false, false);
+    coll::Machine cluster = coll::Machine::of(links, true, true);
+    for (const coll::Machine& line : {loopback, cluster}) {
+        EXPECT_TRUE(line.overlaps);
         EXPECT_EQ(line.fresh_ns, 0);
         EXPECT_EQ(line.byte_far, 1);
+        EXPECT_EQ(line.copy_far, 4) << "a core's memory is the same behind any link";
     }
+    EXPECT_EQ(loopback.ask_ns, 4 * links.tcp.overhead_ns);
+    EXPECT_EQ(loopback.both_far, links.both_far);
+    EXPECT_EQ(cluster.ask_ns, 0);
+    EXPECT_EQ(cluster.both_far, 1) << "there and back are two lines";
     coll::Shape shape{.collective = coll::Collective::allreduce, .size = 2, .count = 8192};
     EXPECT_EQ(coll::Facts(shape, one, {}).a, 100);
     EXPECT_EQ(coll::Facts(shape, one, {}).b, 0.75);
