@@ -135,7 +135,7 @@ Facts::Facts(const Shape& shape, const Machine& machine, const Options& options)
     levels = nodes > 1 && fullest > 1;
     const Link& link = nodes > 1 ? machine.far : machine.near;
     a = link.message_ns(), o = link.overhead_ns, b = link.byte_ns;
-    a1 = machine.near.message_ns() + (n >= machine.ask_bytes ? machine.near_ask_ns : 0);
+    a1 = machine.near.message_ns() + (n >= machine.near_ask_bytes ? machine.near_ask_ns : 0);
     b1 = machine.near.byte_ns;
     board = shape.board && size > 1 && nodes == 1;
     l = machine.near.latency_ns, u = machine.near.overhead_ns / 2;
@@ -159,7 +159,7 @@ Facts::Facts(const Shape& shape, const Machine& machine, const Options& options)
     v = with_distance(machine.copy_ns, (1 + machine.copy_far) / 2, n);
     e = between(machine.chunk, machine.chunk_far, n);
     z = shape.in_place && nodes == 1 ? with_distance(machine.copy_ns, machine.copy_far, n) * n : 0;
-    if (asks) a += machine.ask_ns, o += machine.ask_ns, b *= machine.ask_times;
+    if (asks) a += machine.ask_ns, o += machine.ask_overhead_ns, b *= machine.ask_times;
     else if (machine.byte_eager_ns > 0) b = machine.byte_eager_ns;
 
     double next = std::min(T - 1, kPiecesNext);

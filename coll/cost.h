@@ -81,9 +81,11 @@ struct Machine : Together {
     double reduce_ns = 0.08;  // per byte of result
     // As in Links, for near links; the far ones as multiples of the costs in the cache.
     double ask_ns = 0, fresh_ns = 0, byte_eager_ns = 0;
-    double near_ask_ns = 0;        // of a near link beside far ones
-    double ask_bytes = kAskBytes;  // from here on messages between ranks of one node ask
+    double ask_overhead_ns = 0;    // of ask_ns, what keeps the ranks busy
+    double ask_bytes = kAskBytes;  // from here on messages ask
     double ask_times = 1;          // longer per byte then
+    // Of a near link beside far ones.
+    double near_ask_ns = 0, near_ask_bytes = kAskBytes;
     double byte_far = 1, copy_far = 1, reduce_far = 1;
     // Bytes move while a core computes. Through memory that ranks share a core moves them; through the
     // loopback the kernel does, at least in part: a ring of 4 segments is up to a fifth quicker than one of 1.
@@ -108,12 +110,17 @@ struct Machine : Together {
         // own meanwhile. Of TCP it was fitted to rings of 1 to 32 segments, 2 ranks, 0.5 to 64 MiB.
         machine.near_ask_ns =
             shared_memory ? 1.75 * links.ask_ns * share : 4 * machine.near.overhead_ns;
-        machine.ask_bytes = shared_memory ? kAskBytes : kAskBytesTcp;
-        if (several_nodes) return machine;
-        machine.ask_ns = machine.near_ask_ns;
+        machine.near_ask_bytes = shared_memory ? kAskBytes : kAskBytesTcp;
+        machine.ask_bytes = several_nodes ? kAskBytesTcp : machine.near_ask_bytes;
+        if (several_nodes) {
+            machine.ask_overhead_ns = 4 * machine.far.overhead_ns;
+            machine.ask_ns = machine.ask_overhead_ns + 2 * machine.far.latency_ns;
+            return machine;
+        }
+        machine.ask_overhead_ns = machine.ask_ns = machine.near_ask_ns;
         if (!shared_memory) return machine;
         // Who asks waits for the other's turn, and for its own again, with the answer and the end.
-        if (share > 1) machine.ask_ns += 4 * links.switch_ns;
+        if (share > 1) machine.ask_overhead_ns = machine.ask_ns += 4 * links.switch_ns;
         // Whoever waits polls in between, and takes turns from those who copy.
         if (share > 1) machine.ask_times = 1.75;
         machine.fresh_ns = links.fresh_ns * share;
