@@ -172,6 +172,9 @@ Facts::Facts(const Shape& shape, const Machine& machine, const Options& options)
     // Each step moves S pieces; a piece goes on when it has been added to.
     auto both = [&](double x, double y) { return overlaps ? std::max(x, y) : x + y; };
     double piece = n / p / S, first = w * b, again = w * b + f;
+    // What came through TCP is in the caches as far as the message is; in shared memory all of a vector is
+    // worked on by all.
+    double r = with_distance(machine.reduce_ns, machine.reduce_far, overlaps ? piece : n / S);
     double step = std::max(S * both(o + piece * again, piece * r), a + piece * (again + r));
     ring_reduce =
         (p - 2 > 0 ? p - 2 : 0) * step +

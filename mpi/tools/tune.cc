@@ -127,11 +127,14 @@ bool measure(Reading& reading) {
 }
 
 // Keeps the quicker of what is known and another measurement. A host may move a virtual machine's cores
-// for some seconds to where they share no cache: what is slow in that way is not what is usual.
+// for some seconds to where they share no cache, and give its memory half the speed at other times: what is
+// slow in either way is not what is usual.
 bool measure_again(Reading& reading) {
     Reading other{reading.name, reading.transport, reading.one_core, {}, {}, {}};
     if (!measure(other)) return false;
-    auto slowness = [](const LinkMeasurement& m) { return m.points[0].ns * m.chunks_near; };
+    auto slowness = [](const LinkMeasurement& m) {
+        return m.points[0].ns * m.chunks_near * m.chunks_far * m.both_far;
+    };
     if (slowness(other.measured) < slowness(reading.measured)) reading = other;
     return true;
 }
