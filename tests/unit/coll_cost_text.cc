@@ -286,6 +286,23 @@ TEST(LinksText, decides_which_algorithm_serves) {
     EXPECT_NE(dear_latency, dear_bytes);
 }
 
+// Goal: through TCP a ring's pieces hide sums, and stay long: short ones cost more to ask for than they hide.
+TEST(LinksText, cuts_rings_through_tcp_in_long_pieces) {
+    const int one[] = {0, 0}, two[] = {0, 1};
+    for (bool several : {false, true})
+        for (size_t mib : {1, 2, 4, 16, 64}) {
+            coll::Shape shape{.collective = coll::Collective::allreduce,
+                              .size = 2,
+                              .count = mib << 20,
+                              .nodes = several ? two : one};
+            coll::Plan plan = coll::select(shape, coll::Machine::of({}, false, several));
+            EXPECT_EQ(std::string(plan.algorithm->name), "ring") << mib;
+            auto segments = static_cast<size_t>(plan.options.segments);
+            EXPECT_TRUE(segments == 1 || (mib << 20) / 2 / segments >= 512 << 10) << mib;
+            EXPECT_EQ(segments > 1, mib > 1) << mib;
+        }
+}
+
 TEST(LinksFile, keeps_links_of_this_machine_only) {
     KeptLinks kept{links_machine(), "2026-01-31", coll::links_text({})};
     auto again = parse_links_file(links_file_text(kept));
