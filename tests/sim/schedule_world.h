@@ -16,7 +16,7 @@ namespace pomona::sim {
 struct ScheduleOptions {
     int ranks = 1;
     std::vector<int> nodes;
-    coll::Machine machine = {{1000, 100, 0.1}, {1000, 100, 0.1}, 0.05, 0.08};
+    coll::Machine machine = {{1, 1}, {1000, 100, 0.1}, {1000, 100, 0.1}, 0.05, 0.08};
     Faults faults;
     double rendezvous_chance = 0;  // a send is over only when the receiver has it
     double immediate_chance = 0;   // a send is over at once
