@@ -174,11 +174,11 @@ Facts::Facts(const Shape& shape, const Machine& machine, const Options& options)
     double piece = n / p / S, first = w * b, again = w * b + f;
     // What came through TCP is in the caches as far as the message is; in shared memory all of a vector is
     // worked on by all.
-    double r = with_distance(machine.reduce_ns, machine.reduce_far, overlaps ? piece : n / S);
-    double step = std::max(S * both(o + piece * again, piece * r), a + piece * (again + r));
+    double sum = with_distance(machine.reduce_ns, machine.reduce_far, overlaps ? piece : n / S);
+    double step = std::max(S * both(o + piece * again, piece * sum), a + piece * (again + sum));
     ring_reduce =
         (p - 2 > 0 ? p - 2 : 0) * step +
-        (p > 1 ? a + piece * (first + r) + (S - 1) * both(o + piece * first, piece * r) : 0);
+        (p > 1 ? a + piece * (first + sum) + (S - 1) * both(o + piece * first, piece * sum) : 0);
     root = shape.root;
     commutative = shape.commutative;
     irregular = shape.irregular;

@@ -11,9 +11,9 @@
 // wake          a process asleep in a read of a socket: from the write to its return
 // spawn         fork, exec and end of an empty process
 // meet-4        four processes (also 2, 8) store a word each and wait until they have seen all the others':
-//               no collective in which all need all can be quicker. Lined up, clocked and the greatest time taken as the MPI
-//               cases do; "in a row" is the time of each of many, without lining up. More processes
-//               than cores yield while they wait: the ideal of ranks that share cores.
+//               no collective in which all need all can be quicker. Lined up, and the greatest time of all
+//               taken, as the MPI cases do; "in a row" in batches of 1 ms, as their --back-to-back. More
+//               processes than cores yield while they wait: the ideal of ranks that share cores.
 // Every loop is timed like the MPI cases: batches of at least 20 us; p50 and p99 over batches.
 #include "limits.h"
 
@@ -162,13 +162,17 @@ void handover(Limits& l) {
 }
 
 void meet(Limits& l, int processes) {
-    constexpr size_t kMost = 20000, kBatches = 10;
+    constexpr size_t kFewest = 10, kMost = 20000;
+    constexpr double kBatchUs = 1000;  // as --back-to-back of the MPI cases
     struct Place {
         Line here, beside[4];
-        double us[kMost];
+        double in_a_row[kMost], lined_up[kMost];
+    };
+    struct Counts {
+        Line batches, rounds, calls;
     };
     auto* places = shared<Place>(size_t(processes) * sizeof(Place));
-    auto* count = shared<Line>(sizeof(Line));
+    auto* counts = shared<Counts>(sizeof(Counts));
     bool shares_cores = processes > describe_machine().cores;
     auto wait = [&](const Line& line, uint64_t turn) {
         while (line.word.load(std::memory_order_acquire) < turn) {
@@ -183,6 +187,10 @@ void meet(Limits& l, int processes) {
             wait(places[me].beside[i], turn);
         }
     };
+    auto samples = [&](double us_each) {
+        return l.options.repeat > 0 ? size_t(l.options.repeat)
+                                    : samples_for(l.options.seconds * 1e6, us_each, kFewest, kMost);
+    };
     auto run = [&](int me) {
         uint64_t turn = 0;
         auto rounds = [&](size_t number) {
@@ -194,15 +202,18 @@ void meet(Limits& l, int processes) {
             return (now_us() - start) / double(number);
         };
         double each = rounds(1000);
-        if (me == 0) count->word = samples_for(l.options.seconds * 1e6, each, kBatches, kMost);
-        rounds(1);  // so that all know the number
-        std::vector<double> in_a_row;
-        for (size_t i = 0; i < kBatches; ++i) in_a_row.push_back(rounds(count->word / kBatches));
-        for (uint64_t i = 0; i < count->word; ++i) {
-            line_up(me, i + 1);
-            places[me].us[i] = rounds(1);
+        if (me == 0) {
+            counts->rounds.word = size_t(kBatchUs / each) + 1;
+            counts->batches.word = samples(each * double(counts->rounds.word));
+            counts->calls.word = samples(each);
         }
-        return in_a_row;
+        rounds(1);  // so that all know the numbers
+        for (size_t i = 0; i < counts->batches.word; ++i)
+            places[me].in_a_row[i] = rounds(counts->rounds.word);
+        for (size_t i = 0; i < counts->calls.word; ++i) {
+            line_up(me, i + 1);
+            places[me].lined_up[i] = rounds(1);
+        }
     };
     std::fflush(stdout);
     std::vector<pid_t> children;
@@ -211,17 +222,20 @@ void meet(Limits& l, int processes) {
         if (children.back() < 0) give_up("fork");
         if (children.back() == 0) run(me), _exit(0);
     }
-    std::vector<double> in_a_row = run(0), samples(count->word);
+    run(0);
     for (pid_t child : children) join(child);
-    for (size_t i = 0; i < samples.size(); ++i)
-        for (int me = 0; me < processes; ++me) samples[i] = std::max(samples[i], places[me].us[i]);
+    auto add = [&](const std::string& name, size_t number, auto member) {
+        std::vector<double> slowest(number);
+        for (size_t i = 0; i < number; ++i)
+            for (int me = 0; me < processes; ++me)
+                slowest[i] = std::max(slowest[i], (places[me].*member)[i]);
+        l.table.title(name + ": processes wait until all have seen all the others' words");
+        l.add(name.c_str(), 0, false, summarize(std::move(slowest)), -1);
+    };
     std::string name = "meet-" + std::to_string(processes);
-    l.table.title(name + ": processes wait until all have seen all the others' words");
-    l.add(name.c_str(), 0, false, summarize(std::move(samples)), -1);
-    name += " in a row";
-    l.table.title(name);
-    l.add(name.c_str(), 0, false, summarize(std::move(in_a_row)), -1);
-    munmap(count, sizeof(Line));
+    add(name, counts->calls.word, &Place::lined_up);
+    add(name + " in a row", counts->batches.word, &Place::in_a_row);
+    munmap(counts, sizeof(Counts));
     munmap(places, size_t(processes) * sizeof(Place));
 }
 
