@@ -188,7 +188,7 @@ void meet(Limits& l, int processes) {
         }
     };
     auto samples = [&](double us_each) {
-        return l.options.repeat > 0 ? size_t(l.options.repeat)
+        return l.options.repeat > 0 ? std::min(size_t(l.options.repeat), kMost)
                                     : samples_for(l.options.seconds * 1e6, us_each, kFewest, kMost);
     };
     auto run = [&](int me) {
