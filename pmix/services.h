@@ -4,8 +4,9 @@
 // asks again (met), so that it can poll its messages meanwhile.
 #pragma once
 
-#include "pmix/options.h"
-#include "pmix/wireup.h"
+#include "btl/base/bytes.h"
+#include "btl/base/result.h"
+#include "pmix/program.h"
 
 #include <deque>
 #include <functional>

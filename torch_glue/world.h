@@ -9,8 +9,8 @@
 #include <string>
 #include <vector>
 
-#include "mpi/abi/mpi.h"
-#include "mpi/abi/mpix.h"
+#include "mpi/include/mpi.h"
+#include "mpi/include/mpix.h"
 
 namespace pomona::glue {
 

@@ -18,7 +18,7 @@ add_custom_command(
   BYPRODUCTS ${abi_outputs}
   COMMAND ${Python3_EXECUTABLE} ${abi_dir}/generate.py build ${POMONA_ABI_FOLDER}
   COMMAND ${CMAKE_COMMAND} -E touch ${POMONA_ABI_FOLDER}/stamp
-  DEPENDS ${abi_inputs} ${abi_dir}/generate.py ${abi_dir}/mpix.h
+  DEPENDS ${abi_inputs} ${abi_dir}/generate.py ${abi_dir}/../include/mpix.h
   COMMENT "Generating the int forms and export lists of the ABI"
   VERBATIM)
 add_custom_target(pomona_abi_generated DEPENDS ${POMONA_ABI_FOLDER}/stamp)

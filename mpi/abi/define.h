@@ -12,8 +12,8 @@
 #pragma once
 
 #pragma GCC visibility push(default)
-#include "mpi/abi/mpi.h"
-#include "mpi/abi/mpix.h"
+#include "mpi/include/mpi.h"
+#include "mpi/include/mpix.h"
 #pragma GCC visibility pop
 
 // Said at the definition too: mpi.h may have been included before, by another header.

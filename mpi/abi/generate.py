@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Writes everything that follows from the tables of the ABI (mpi/abi/tables).
 
-  generate.py header            mpi/abi/mpi.h, kept in git
+  generate.py header            mpi/include/mpi.h, kept in git
   generate.py docs              docs/functions.md, kept in git
   generate.py build FOLDER      sources and export lists for the build, into FOLDER
 With --check, header and docs compare instead of writing; exit code 1 when one is stale.
@@ -45,7 +45,7 @@ def main():
     parser.add_argument("--check", action="store_true")
     options = parser.parse_args()
     if options.what == "header":
-        return 0 if put(HERE / "mpi.h", header.generate(), options.check) else 1
+        return 0 if put(HERE.parent / "include/mpi.h", header.generate(), options.check) else 1
     if options.what == "docs":
         page = sources.ROOT / "docs/functions.md"
         return 0 if put(page, docs.generate(), options.check) else 1

@@ -2,7 +2,7 @@
 // MPI_Finalize. MPI_INFO_ENV is filled at its first use; only what asks for it pays.
 #include "mpi/abi/define.h"
 #include "mpi/abi/guard.h"
-#include "pmix/origin.h"
+#include "pmix/wireup/origin.h"
 
 #include <cstring>
 #include <fstream>

@@ -3,7 +3,7 @@
 // + 1 set by MPI_Status_set_elements (0: not set; count by bytes), 64 bits.
 #pragma once
 
-#include "mpi/abi/mpi.h"
+#include "mpi/include/mpi.h"
 #include "mpi/p2p/request.h"
 
 #include <cstring>

@@ -3,7 +3,7 @@
 // that do not fit an int become MPI_UNDEFINED, as the standard says.
 #pragma once
 
-#include "mpi/abi/mpi.h"
+#include "mpi/include/mpi.h"
 
 #include <limits>
 #include <memory>

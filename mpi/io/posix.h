@@ -4,7 +4,7 @@
 // Calls that are interrupted or transfer a part only are continued here; results are errno values.
 #pragma once
 
-#include "mpi/abi/mpi.h"
+#include "mpi/include/mpi.h"
 
 #include <cstddef>
 #include <string>

@@ -8,7 +8,7 @@
 #include "accel/types.h"
 #include "btl/base/bytes.h"
 #include "btl/base/result.h"
-#include "mpi/abi/mpi.h"
+#include "mpi/include/mpi.h"
 #include "mpi/object/attribute.h"
 #include "mpi/object/datatype_layout.h"
 #include "mpi/object/object.h"

@@ -6,7 +6,7 @@
 #pragma once
 
 #include "btl/base/bytes.h"
-#include "mpi/abi/mpi.h"
+#include "mpi/include/mpi.h"
 
 #include <algorithm>
 #include <memory>

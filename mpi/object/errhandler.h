@@ -1,7 +1,7 @@
 // mpi/object/errhandler.h: what happens to an error: end the job, end the process, return, or call.
 #pragma once
 
-#include "mpi/abi/mpi.h"
+#include "mpi/include/mpi.h"
 #include "mpi/object/object.h"
 
 namespace pomona {

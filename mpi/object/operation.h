@@ -5,7 +5,7 @@
 
 #include "accel/kernel.h"
 #include "btl/base/result.h"
-#include "mpi/abi/mpi.h"
+#include "mpi/include/mpi.h"
 #include "mpi/object/object.h"
 
 #include <functional>

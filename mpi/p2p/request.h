@@ -3,8 +3,8 @@
 // Kinds of requests are classes; what wait, test, start, cancel and free need is virtual.
 #pragma once
 
-#include "mpi/abi/mpi.h"
-#include "mpi/abi/mpix.h"
+#include "mpi/include/mpi.h"
+#include "mpi/include/mpix.h"
 #include "mpi/object/object.h"
 
 namespace pomona {

@@ -10,7 +10,7 @@
 #include "mpi/object/communicator.h"
 #include "mpi/p2p/bsend.h"
 #include "mpi/p2p/engine.h"
-#include "pmix/wireup.h"
+#include "pmix/wireup/wireup.h"
 
 #include <memory>
 #include <mutex>

@@ -6,8 +6,8 @@
 #include "btl/tcp/socket.h"
 #include "mpi/runtime/hardware.h"
 #include "pmix/job_directory.h"
-#include "pmix/origin.h"
-#include "pmix/pmix_library.h"
+#include "pmix/wireup/origin.h"
+#include "pmix/wireup/pmix_library.h"
 #if defined(__APPLE__)
 #include "accel/metal.h"
 #endif

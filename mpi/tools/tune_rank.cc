@@ -5,7 +5,7 @@
 #include "mpi/tools/tune.h"
 
 #include "btl/base/clock.h"
-#include "mpi/abi/mpi.h"
+#include "mpi/include/mpi.h"
 
 #include <algorithm>
 #include <cstdio>

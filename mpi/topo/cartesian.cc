@@ -1,7 +1,7 @@
 // mpi/topo/cartesian.cc: ranks and coordinates, neighbours, balanced dimensions.
 #include "mpi/topo/cartesian.h"
 
-#include "mpi/abi/mpi.h"
+#include "mpi/include/mpi.h"
 
 #include <algorithm>
 #include <climits>

@@ -2,7 +2,7 @@
 // type and contents, in pieces, on several connections that come and go. The launcher must neither
 // crash nor mix up who is which rank. Input: (what to do, length, bytes)...
 #include "pmix/control.h"
-#include "pmix/control_server.h"
+#include "pmix/launch/control_server.h"
 
 #include <csignal>
 #include <cstdint>

@@ -2,9 +2,9 @@
 // hostfiles, host lists, node runs and frames of the job's socket. Any input must end in a value
 // or a mistake told, never in a crash; the first byte chooses the parser.
 #include "pmix/control.h"
-#include "pmix/hosts.h"
-#include "pmix/options.h"
-#include "pmix/origin.h"
+#include "pmix/launch/hosts.h"
+#include "pmix/launch/options.h"
+#include "pmix/wireup/origin.h"
 
 #include <cstdint>
 #include <cstdlib>

@@ -2,8 +2,8 @@
 // any key, or nothing. Method: the wire-up runs on functions of this file in place of libpmix's, which
 // take their answers from the input. It must refuse, or end with a job that makes sense.
 #include "pmix/job_directory.h"
-#include "pmix/pmix_client.h"
-#include "pmix/pmix_value.h"
+#include "pmix/wireup/pmix_client.h"
+#include "pmix/wireup/pmix_value.h"
 
 #include <algorithm>
 #include <cstdint>

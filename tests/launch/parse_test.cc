@@ -1,9 +1,9 @@
 // tests/launch/parse_test.cc: command lines, host lists and the environment, without processes.
 #include "pmix/control.h"
-#include "pmix/hosts.h"
-#include "pmix/mapping.h"
-#include "pmix/options.h"
-#include "pmix/origin.h"
+#include "pmix/launch/hosts.h"
+#include "pmix/launch/mapping.h"
+#include "pmix/launch/options.h"
+#include "pmix/wireup/origin.h"
 #include "pmix/services.h"
 
 #include <gmock/gmock.h>

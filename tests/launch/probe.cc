@@ -1,7 +1,7 @@
 // tests/launch/probe.cc: a rank that joins its job and then does what the test asks for.
 // Idea: the launcher's tests need processes that join, exchange, die,
 // hang or leave wrongly; no MPI library is needed for that, only the wire-up client.
-#include "pmix/wireup.h"
+#include "pmix/wireup/wireup.h"
 
 #include "btl/base/format.h"
 

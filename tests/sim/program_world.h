@@ -6,7 +6,7 @@
 #include "btl/base/random.h"
 #include "btl/sim/sim.h"
 #include "mpi/abi/current.h"
-#include "mpi/abi/mpi.h"
+#include "mpi/include/mpi.h"
 
 #include <functional>
 

@@ -5,8 +5,8 @@
 #pragma once
 
 #include "mpi/abi/current.h"
-#include "mpi/abi/mpi.h"
-#include "mpi/abi/mpix.h"
+#include "mpi/include/mpi.h"
+#include "mpi/include/mpix.h"
 
 #include <functional>
 #include <string>

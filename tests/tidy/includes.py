@@ -7,24 +7,29 @@ import pathlib
 import re
 import sys
 
+# What both rooms of pmix share.
+PMIX_SHARED = ["pmix/control.h", "pmix/job_directory.h", "pmix/program.h", "pmix/services.h"]
+
 # What each folder may include, by prefix. The longest prefix of a file's path decides its row.
 ALLOWED = {
     "btl/base": ["btl/base"],
     "btl": ["btl"],
     "btl/sim": ["btl", "coll", "accel"],
     "accel": ["btl/base", "accel"],
-    "pmix": ["btl/base", "pmix"],
+    "pmix": ["btl/base", *PMIX_SHARED],
+    "pmix/wireup": ["btl/base", *PMIX_SHARED, "pmix/wireup"],
+    "pmix/launch": ["btl/base", "pmix"],
     "coll": ["btl/base", "accel", "coll"],
-    "mpi/object": ["btl/base", "accel", "coll", "mpi/object", "mpi/abi/mpi.h", "mpi/abi/mpix.h",
+    "mpi/object": ["btl/base", "accel", "coll", "mpi/object", "mpi/include/mpi.h", "mpi/include/mpix.h",
                    "mpi/p2p", "mpi/runtime"],
-    "mpi/p2p": ["btl", "accel", "coll", "mpi/object", "mpi/p2p", "mpi/abi/mpi.h", "mpi/abi/mpix.h"],
-    "mpi/topo": ["btl/base", "mpi/object", "mpi/topo", "mpi/abi/mpi.h", "mpi/runtime"],
-    "mpi/rma": ["btl", "accel", "mpi/object", "mpi/p2p", "mpi/rma", "mpi/runtime", "mpi/abi/mpi.h"],
-    "mpi/io": ["btl", "mpi/object", "mpi/p2p", "mpi/rma", "mpi/io", "mpi/runtime", "mpi/abi/mpi.h"],
+    "mpi/p2p": ["btl", "accel", "coll", "mpi/object", "mpi/p2p", "mpi/include/mpi.h", "mpi/include/mpix.h"],
+    "mpi/topo": ["btl/base", "mpi/object", "mpi/topo", "mpi/include/mpi.h", "mpi/runtime"],
+    "mpi/rma": ["btl", "accel", "mpi/object", "mpi/p2p", "mpi/rma", "mpi/runtime", "mpi/include/mpi.h"],
+    "mpi/io": ["btl", "mpi/object", "mpi/p2p", "mpi/rma", "mpi/io", "mpi/runtime", "mpi/include/mpi.h"],
     "mpi/runtime": ["btl", "accel", "coll", "pmix", "mpi"],
     "mpi/abi": ["btl", "accel", "coll", "pmix", "mpi"],
     "mpi/tools": ["btl", "accel", "coll", "pmix", "mpi"],
-    "torch_glue": ["torch_glue", "mpi/abi/mpi.h", "mpi/abi/mpix.h"],
+    "torch_glue": ["torch_glue", "mpi/include/mpi.h", "mpi/include/mpix.h"],
 }
 INCLUDE = re.compile(r'^\s*#\s*include\s+"([^"]+)"')
 

@@ -2,8 +2,8 @@
 // Errors come back as codes (MPI_ERRORS_RETURN), so that wrong arguments can be tested.
 #pragma once
 
-#include "mpi/abi/mpi.h"
-#include "mpi/abi/mpix.h"
+#include "mpi/include/mpi.h"
+#include "mpi/include/mpix.h"
 
 #include <gtest/gtest.h>
 #include <string>

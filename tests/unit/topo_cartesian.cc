@@ -1,5 +1,5 @@
 // tests/unit/topo_cartesian.cc: ranks, coordinates, neighbours and balanced dimensions of grids.
-#include "mpi/abi/mpi.h"
+#include "mpi/include/mpi.h"
 #include "mpi/topo/cartesian.h"
 
 #include <climits>

@@ -7,7 +7,7 @@ from .header import pointer_left
 
 def extensions():
     """Names of the functions declared in mpix.h."""
-    text = (sources.ROOT / "mpi/abi/mpix.h").read_text()
+    text = (sources.ROOT / "mpi/include/mpix.h").read_text()
     text = re.sub(r"/\*.*?\*/", "", text, flags=re.DOTALL)
     return re.findall(r"^[\w* ]+?\b(MPIX_\w+)\(", re.sub(r"typedef[^;]*;", "", text), re.MULTILINE)
 

@@ -21,7 +21,7 @@ from concurrent.futures import ThreadPoolExecutor
 from . import _build_flags
 
 FOLDER = os.path.dirname(os.path.abspath(__file__))
-SOURCES = os.path.join(FOLDER, "src")  # laid out as in the repository: torch_glue/, mpi/abi/
+SOURCES = os.path.join(FOLDER, "src")  # laid out as in the repository: torch_glue/, mpi/include/
 
 
 def load():

@@ -1,0 +1,247 @@
+// pmix/launch/control_server.cc: see control_server.h.
+#include "pmix/launch/control_server.h"
+
+#include "btl/base/format.h"
+
+#include <fcntl.h>
+#include <sys/socket.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+namespace pomona {
+
+namespace {
+int accept_one(int listener) {
+#if defined(__linux__)
+    return accept4(listener, nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK);
+#else
+    int descriptor = accept(listener, nullptr, nullptr);
+    if (descriptor >= 0) {
+        fcntl(descriptor, F_SETFD, FD_CLOEXEC);
+        fcntl(descriptor, F_SETFL, O_NONBLOCK);
+    }
+    return descriptor;
+#endif
+}
+}  // namespace
+
+ControlServer::ControlServer(event_base* base, int size) : base_(base) { add_world(size); }
+
+int ControlServer::add_world(int count) {
+    int first = size_;
+    size_ += count;
+    ranks_.resize(static_cast<size_t>(size_));
+    for (int rank = first; rank < size_; ++rank)
+        ranks_[static_cast<size_t>(rank)].world = worlds_.size();
+    worlds_.push_back({first, count});
+    return first;
+}
+
+ControlServer::~ControlServer() {
+    for (Connection& connection : connections_) {
+        connection.readable.reset();
+        connection.writable.reset();
+        if (connection.descriptor >= 0) close(connection.descriptor);
+    }
+    acceptable_.reset();
+    if (listener_ >= 0) close(listener_);
+    if (!path_.empty()) unlink(path_.c_str());
+}
+
+Status ControlServer::listen(const std::string& directory) {
+    sockaddr_un address{};
+    address.sun_family = AF_UNIX;
+    path_ = control_socket_path(directory);
+    if (path_.size() >= sizeof address.sun_path)
+        return Error{Code::invalid_argument,
+                     "The path of the job's socket is too long; set a "
+                     "shorter TMPDIR"};
+    path_.copy(address.sun_path, path_.size());
+    listener_ = socket(AF_UNIX, SOCK_STREAM, 0);
+    if (listener_ < 0) return os_error(Code::io, "No socket for the job");
+    fcntl(listener_, F_SETFD, FD_CLOEXEC);
+    fcntl(listener_, F_SETFL, O_NONBLOCK);
+    if (bind(listener_, reinterpret_cast<sockaddr*>(&address), sizeof address) != 0 ||
+        ::listen(listener_, 1024) != 0)
+        return os_error(Code::io, "The job's socket cannot be made");
+    acceptable_.reset(event_new(
+        base_, listener_, EV_READ | EV_PERSIST,
+        [](int, short, void* self) { static_cast<ControlServer*>(self)->accept_all(); }, this));
+    event_add(acceptable_.get(), nullptr);
+    return {};
+}
+
+void ControlServer::set_phase(int rank, bool finalized) {
+    if (rank < 0 || rank >= size_) return;
+    ranks_[rank].phase = finalized ? Phase::finalized : Phase::joined;
+}
+
+void ControlServer::accept_all() {
+    for (int descriptor; (descriptor = accept_one(listener_)) >= 0;) {
+        if (socket_peer_user(descriptor) != static_cast<int>(getuid())) {
+            close(descriptor);  // the directory keeps others out already; this is the second lock
+            continue;
+        }
+        Connection& connection = connections_.emplace_back();
+        connection.server = this;
+        connection.descriptor = descriptor;
+        auto read = [](int, short, void* data) {
+            auto* self = static_cast<Connection*>(data);
+            ControlServer* server = self->server;
+            server->read_some(*self);
+            server->sweep();
+        };
+        auto write = [](int, short, void* data) {
+            auto* self = static_cast<Connection*>(data);
+            ControlServer* server = self->server;
+            server->send(*self, {});
+            server->sweep();
+        };
+        connection.readable.reset(
+            event_new(base_, descriptor, EV_READ | EV_PERSIST, read, &connection));
+        connection.writable.reset(event_new(base_, descriptor, EV_WRITE, write, &connection));
+        event_add(connection.readable.get(), nullptr);
+        read_some(connection);  // the hello is mostly there already
+    }
+    sweep();
+}
+
+void ControlServer::read_some(Connection& connection) {
+    std::byte buffer[16384];
+    while (!connection.dead) {
+        ssize_t count = recv(connection.descriptor, buffer, sizeof buffer, 0);
+        if (count < 0 && errno == EINTR) continue;
+        if (count < 0 && errno == EAGAIN) return;
+        if (count <= 0) return drop(connection);
+        connection.parser.feed({buffer, static_cast<size_t>(count)});
+        while (auto frame = connection.parser.next()) handle(connection, *frame);
+        if (connection.parser.malformed()) return drop(connection);
+        if (static_cast<size_t>(count) < sizeof buffer) return;
+    }
+}
+
+void ControlServer::handle(Connection& connection, const ControlFrame& frame) {
+    if (connection.dead) return;
+    Reader reader(frame.payload);
+    if (frame.type == ControlType::hello) return hello(connection, reader);
+    if (connection.rank < 0) return drop(connection);
+    Rank& rank = ranks_[connection.rank];
+    switch (frame.type) {
+    case ControlType::publish: {
+        std::string key = reader.get_text(kControlKeyMax);
+        ConstBytes value = reader.get_sized(kControlFrameMax);
+        if (reader.failed()) return drop(connection);
+        rank.published[key].assign(value.begin(), value.end());
+        return;
+    }
+    case ControlType::request:
+        return send(connection,
+                    control_frame(ControlType::answer, services.answer(connection.rank, reader)));
+    case ControlType::fence: return fence(connection);
+    case ControlType::lookup: return lookup(connection, reader);
+    case ControlType::finalized: rank.phase = Phase::finalized; return;
+    case ControlType::abort: {
+        int code = reader.get<int32_t>();
+        std::string message = reader.get_text(kControlTextMax);
+        if (on_abort) on_abort(connection.rank, code, message);
+        return;
+    }
+    default: return drop(connection);
+    }
+}
+
+void ControlServer::hello(Connection& connection, Reader& reader) {
+    int rank = reader.get<int32_t>();
+    (void)reader.get<int32_t>();                        // the process, for a debugger's eye
+    if (connection.rank >= 0) return drop(connection);  // one connection is one rank
+    if (reader.failed() || rank < 0 || rank >= size_)
+        return refuse(connection, "its hello does not parse");
+    // A program before this one may have said good-bye in bytes that nobody has read yet.
+    if (ranks_[rank].connection) read_some(*ranks_[rank].connection);
+    if (ranks_[rank].connection && ranks_[rank].phase == Phase::finalized)
+        drop(*ranks_[rank].connection);
+    if (ranks_[rank].connection)
+        return refuse(connection,
+                      "another process is that rank already; a program started by a "
+                      "rank must not call MPI_Init itself");
+    connection.rank = rank;
+    ranks_[rank].connection = &connection;
+    ranks_[rank].phase = Phase::joined;
+}
+
+void ControlServer::lookup(Connection& connection, Reader& reader) {
+    int rank = reader.get<int32_t>();
+    std::string key = reader.get_text(kControlKeyMax);
+    if (reader.failed() || rank < 0 || rank >= size_) return drop(connection);
+    auto found = ranks_[rank].published.find(key);
+    bool known = found != ranks_[rank].published.end();
+    Writer writer;
+    writer.put(static_cast<uint8_t>(known));
+    writer.put_sized(known ? ConstBytes(found->second) : ConstBytes());
+    send(connection, control_frame(ControlType::value, writer));
+}
+
+void ControlServer::fence(Connection& connection) {
+    ++ranks_[connection.rank].fences;
+    World& world = world_of(connection.rank);
+    if (++world.arrived < world.count) return;
+    world.arrived = 0;
+    ++world.fences_done;
+    std::vector<std::byte> done = control_frame(ControlType::fence_done);
+    for (int rank = world.first; rank < world.first + world.count; ++rank)
+        if (Connection* member = ranks_[static_cast<size_t>(rank)].connection) send(*member, done);
+}
+
+void ControlServer::send(Connection& connection, const std::vector<std::byte>& frame) {
+    if (connection.dead) return;
+    connection.out.insert(connection.out.end(), frame.begin(), frame.end());
+    while (!connection.out.empty()) {
+        // SIGPIPE is ignored in mpirun.
+        ssize_t count = write(connection.descriptor, connection.out.data(), connection.out.size());
+        if (count < 0 && errno == EINTR) continue;
+        if (count < 0 && errno == EAGAIN) {
+            event_add(connection.writable.get(), nullptr);
+            return;
+        }
+        if (count < 0) return drop(connection);
+        connection.out.erase(connection.out.begin(), connection.out.begin() + count);
+    }
+}
+
+void ControlServer::refuse(Connection& connection, const std::string& why) {
+    Writer writer;
+    writer.put_text(why);
+    send(connection, control_frame(ControlType::refused, writer));
+    drop(connection);
+}
+
+// Only marks it: callers up the stack may still hold it; sweep() removes it.
+void ControlServer::drop(Connection& connection) {
+    if (connection.dead) return;
+    connection.dead = true;
+    event_del(connection.readable.get());
+    event_del(connection.writable.get());
+    close(connection.descriptor);
+    connection.descriptor = -1;
+    if (connection.rank >= 0) ranks_[connection.rank].connection = nullptr;
+}
+
+void ControlServer::sweep() {
+    connections_.remove_if([](const Connection& connection) { return connection.dead; });
+}
+
+void ControlServer::settle(int rank) {
+    accept_all();
+    if (ranks_[rank].connection) read_some(*ranks_[rank].connection);
+    sweep();
+}
+
+void ControlServer::tell_gone(int gone) {
+    Writer writer;
+    writer.put(static_cast<int32_t>(gone));
+    for (Rank& rank : ranks_)
+        if (rank.connection) send(*rank.connection, control_frame(ControlType::gone, writer));
+    sweep();
+}
+
+}  // namespace pomona

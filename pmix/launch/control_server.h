@@ -1,0 +1,91 @@
+// pmix/launch/control_server.h: mpirun's end of the job's socket (control.h).
+// Idea: what ranks publish is kept in one table; a fence is answered when every rank has sent it.
+// Who said hello and who finalized is kept too: mpirun tells a good end from a bad one by it.
+#pragma once
+
+#include "pmix/control.h"
+#include "pmix/launch/forward.h"
+#include "pmix/services.h"
+
+#include <functional>
+#include <list>
+#include <map>
+#include <string>
+#include <vector>
+
+namespace pomona {
+
+class ControlServer {
+public:
+    enum class Phase { outside, joined, finalized };  // of a rank, as MPI sees it
+
+    ControlServer(event_base* base, int size);
+    ~ControlServer();
+
+    Status listen(const std::string& directory);
+
+    Phase phase(int rank) const { return ranks_[rank].phase; }
+    void set_phase(int rank, bool finalized);  // told by another way than the socket
+    bool waits_in_fence(int rank) const { return ranks_[rank].fences > world_of(rank).fences_done; }
+    bool fence_open(int rank) const {
+        return world_of(rank).arrived > 0;
+    }  // some of its world wait
+    // A further world of `count` ranks, which follow those known; its first rank.
+    int add_world(int count);
+    void settle(int rank);     // reads all that a dead rank has left behind
+    void tell_gone(int rank);  // to all that are connected
+
+    std::function<void(int rank, int code, const std::string& message)> on_abort;
+    Services services;
+
+private:
+    struct Connection {
+        ControlServer* server;
+        int descriptor;
+        int rank = -1;
+        bool dead = false;
+        ControlParser parser;
+        std::vector<std::byte> out;
+        EventPtr readable, writable;
+    };
+    struct Rank {
+        Phase phase = Phase::outside;
+        Connection* connection = nullptr;
+        long fences = 0;
+        size_t world = 0;
+        std::map<std::string, std::vector<std::byte>> published;
+    };
+
+    // The processes of one MPI_COMM_WORLD.
+    struct World {
+        int first = 0, count = 0;
+        int arrived = 0;  // ranks in the fence being collected
+        long fences_done = 0;
+    };
+    World& world_of(int rank) { return worlds_[ranks_[static_cast<size_t>(rank)].world]; }
+    const World& world_of(int rank) const {
+        return worlds_[ranks_[static_cast<size_t>(rank)].world];
+    }
+
+    void accept_all();
+    void read_some(Connection& connection);
+    void handle(Connection& connection, const ControlFrame& frame);
+    void hello(Connection& connection, Reader& reader);
+    void lookup(Connection& connection, Reader& reader);
+    void fence(Connection& connection);
+    void send(Connection& connection, const std::vector<std::byte>& frame);
+    void refuse(Connection& connection, const std::string& why);
+    void drop(Connection& connection);
+    void sweep();
+
+    event_base* base_;
+    int listener_ = -1;
+    EventPtr acceptable_;
+    std::vector<Rank> ranks_;
+    std::vector<World> worlds_;
+    int size_ = 0;
+    std::list<Connection> connections_;
+    std::string path_;
+};
+
+}  // namespace pomona

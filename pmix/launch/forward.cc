@@ -1,0 +1,282 @@
+// pmix/launch/forward.cc: see forward.h.
+#include "pmix/launch/forward.h"
+
+#include "btl/base/format.h"
+
+#include <algorithm>
+#include <cerrno>
+#include <ctime>
+
+#include <fcntl.h>
+#include <poll.h>
+#include <sys/stat.h>
+#include <sys/time.h>
+#include <unistd.h>
+
+namespace pomona {
+
+namespace {
+// A writable pipe takes this much without blocking; the descriptor is shared with whoever started
+// us, so it must not be made non-blocking.
+constexpr size_t kPieceMax = 4096;
+constexpr size_t kLineMax = 1u << 20;  // a longer line is cut
+constexpr timeval kPartialDelay{0, 100000};
+
+EventPtr make_event(event_base* base, int descriptor, short what, event_callback_fn function,
+                    void* data) {
+    return EventPtr(event_new(base, descriptor, what, function, data));
+}
+
+std::string time_now() {
+    timeval now{};
+    gettimeofday(&now, nullptr);
+    tm parts{};
+    time_t seconds = now.tv_sec;
+    localtime_r(&seconds, &parts);
+    char text[40];
+    strftime(text, sizeof text, "%Y-%m-%d %H:%M:%S", &parts);
+    char milliseconds[16];
+    snprintf(milliseconds, sizeof milliseconds, ".%03d ", static_cast<int>(now.tv_usec / 1000));
+    return std::string(text) + milliseconds;
+}
+}  // namespace
+
+Output::Output(event_base* base, int descriptor) : descriptor_(descriptor) {
+    struct stat status {};
+    regular_file_ = fstat(descriptor, &status) == 0 && S_ISREG(status.st_mode);
+    broken_ = fcntl(descriptor, F_GETFD) < 0;  // started with the stream closed
+    terminal_ = isatty(descriptor) == 1;
+    if (!regular_file_ && !broken_)
+        writable_ = make_event(
+            base, descriptor, EV_WRITE,
+            [](int, short, void* self) { static_cast<Output*>(self)->flush(); }, this);
+}
+
+void Output::write(std::string_view text, const void* writer) {
+    if (broken_ || text.empty()) return;
+    if (open_line_ && open_line_ != writer) pending_ += '\n';
+    pending_ += text;
+    open_line_ = text.back() == '\n' || text.back() == '\r' ? nullptr : writer;
+    flush();
+}
+
+void Output::flush() {
+    bool was_congested = congested();
+    while (!idle() && !broken_) {
+        size_t size = pending_.size() - sent_;
+        if (!regular_file_) {
+            pollfd entry{descriptor_, POLLOUT, 0};
+            if (poll(&entry, 1, 0) != 1) break;
+            size = std::min(size, kPieceMax);
+        }
+        ssize_t count = ::write(descriptor_, pending_.data() + sent_, size);
+        if (count > 0) sent_ += static_cast<size_t>(count);
+        else if (count < 0 && errno == EAGAIN) break;
+        else if (count < 0 && errno != EINTR) broken_ = true;
+    }
+    if (idle() || broken_) {
+        pending_.clear();
+        sent_ = 0;
+    } else {
+        if (sent_ > (1u << 20)) {
+            pending_.erase(0, sent_);
+            sent_ = 0;
+        }
+        event_add(writable_.get(), nullptr);
+    }
+    if (was_congested && !congested() && on_relief) on_relief();
+}
+
+RankStream::RankStream(event_base* base, int descriptor, Output& output, ForwardOptions options)
+    : base_(base), descriptor_(descriptor), output_(output), options_(std::move(options)) {
+    fcntl(descriptor, F_SETFL, O_NONBLOCK);
+    readable_ = make_event(
+        base, descriptor, EV_READ | EV_PERSIST,
+        [](int, short, void* self) { static_cast<RankStream*>(self)->read_some(); }, this);
+    event_add(readable_.get(), nullptr);
+}
+
+RankStream::~RankStream() {
+    readable_.reset();
+    if (descriptor_ >= 0) close(descriptor_);
+}
+
+void RankStream::read_some() {
+    char buffer[65536];
+    for (int i = 0; i < 4 && descriptor_ >= 0; ++i) {
+        if (output_.broken()) return close_stream();  // the rank gets SIGPIPE, as it would alone
+        if (output_.congested()) {
+            event_del(readable_.get());
+            return;
+        }
+        ssize_t count = read(descriptor_, buffer, sizeof buffer);
+        if (count < 0 && (errno == EAGAIN || errno == EINTR)) return;
+        if (count <= 0) return close_stream();
+        take({buffer, static_cast<size_t>(count)});
+        if (static_cast<size_t>(count) < sizeof buffer) return;
+    }
+}
+
+void RankStream::take(std::string_view bytes) {
+    if (options_.raw) return output_.write(bytes, this);
+    bool decorated = !options_.tag.empty() || options_.timestamp;
+    while (!bytes.empty()) {
+        // A carriage return ends a line too: progress bars live by it.
+        size_t end = bytes.find_first_of("\n\r");
+        if (end == bytes.npos) {
+            line_ += bytes;
+            if (line_.size() > kLineMax) flush_partial();
+            break;
+        }
+        // All whole lines at once, unless each needs its beginning.
+        if (!decorated) end = bytes.find_last_of("\n\r");
+        line_ += bytes.substr(0, end + 1);
+        bytes.remove_prefix(end + 1);
+        write_line(line_);
+        line_.clear();
+    }
+    if (!line_.empty() && output_.terminal()) {
+        if (!partial_timer_)
+            partial_timer_ = make_event(
+                base_, -1, EV_TIMEOUT,
+                [](int, short, void* self) { static_cast<RankStream*>(self)->flush_partial(); },
+                this);
+        timeval delay = kPartialDelay;
+        event_add(partial_timer_.get(), &delay);
+    }
+}
+
+void RankStream::write_line(std::string_view line) {
+    if (options_.tag.empty() && !options_.timestamp) return output_.write(line, this);
+    std::string text = options_.timestamp ? time_now() : "";
+    text += options_.tag;
+    text += line;
+    output_.write(text, this);
+}
+
+void RankStream::flush_partial() {
+    if (line_.empty()) return;
+    write_line(line_);
+    line_.clear();
+}
+
+void RankStream::close_stream() {
+    if (descriptor_ < 0) return;
+    // The last line of a rank may lack its end; others' lines must not be glued to it.
+    if (!line_.empty() && !options_.raw) line_ += '\n';
+    flush_partial();
+    readable_.reset();
+    partial_timer_.reset();
+    close(descriptor_);
+    descriptor_ = -1;
+    if (on_close) on_close();
+}
+
+void RankStream::finish() {
+    char buffer[65536];
+    while (descriptor_ >= 0) {
+        ssize_t count = read(descriptor_, buffer, sizeof buffer);
+        if (count < 0 && errno == EINTR) continue;
+        if (count <= 0) break;
+        take({buffer, static_cast<size_t>(count)});
+    }
+    close_stream();
+}
+
+void RankStream::resume() {
+    if (descriptor_ < 0) return;
+    if (output_.broken()) return close_stream();
+    event_add(readable_.get(), nullptr);
+}
+
+InputCopier::InputCopier(event_base* base, std::vector<int> targets) {
+    for (int target : targets) {
+        fcntl(target, F_SETFL, O_NONBLOCK);
+        targets_.push_back({target, {}, nullptr});
+    }
+    for (size_t i = 0; i < targets_.size(); ++i)
+        targets_[i].writable = make_event(
+            base, targets_[i].descriptor, EV_WRITE | EV_PERSIST,
+            [](int, short, void* self) {
+                auto* copier = static_cast<InputCopier*>(self);
+                for (size_t k = 0; k < copier->targets_.size(); ++k) copier->send(k);
+                copier->update();
+            },
+            this);
+    auto read = [](int, short, void* self) { static_cast<InputCopier*>(self)->read_some(); };
+    readable_ = make_event(base, 0, EV_READ | EV_PERSIST, read, this);
+    poller_ = make_event(base, -1, EV_TIMEOUT, read, this);
+    update();
+}
+
+InputCopier::~InputCopier() {
+    for (Target& target : targets_) {
+        target.writable.reset();
+        if (target.descriptor >= 0) close(target.descriptor);
+    }
+}
+
+void InputCopier::resume() { update(); }
+
+void InputCopier::read_some() {
+    // A background process that reads its terminal is stopped: only read when we are in front.
+    // (-1: a terminal, but not the one that controls us.)
+    pid_t front = isatty(0) ? tcgetpgrp(0) : -1;
+    if (front >= 0 && front != getpgrp()) {
+        event_del(readable_.get());
+        return;
+    }
+    char buffer[65536];
+    ssize_t count = read(0, buffer, sizeof buffer);
+    if (count < 0 && (errno == EAGAIN || errno == EINTR)) return update();
+    if (count <= 0) ended_ = true;
+    else
+        for (Target& target : targets_)
+            if (target.descriptor >= 0) target.pending.append(buffer, static_cast<size_t>(count));
+    for (size_t i = 0; i < targets_.size(); ++i) send(i);
+    update();
+}
+
+void InputCopier::send(size_t index) {
+    Target& target = targets_[index];
+    while (target.descriptor >= 0 && !target.pending.empty()) {
+        ssize_t count = write(target.descriptor, target.pending.data(), target.pending.size());
+        if (count < 0 && errno == EINTR) continue;
+        if (count < 0 && errno == EAGAIN) break;
+        if (count < 0) {  // this rank reads no more
+            target.writable.reset();
+            close(target.descriptor);
+            target.descriptor = -1;
+            break;
+        }
+        target.pending.erase(0, static_cast<size_t>(count));
+    }
+}
+
+// Which events are wanted now: reading while no rank lags, writing while bytes wait.
+void InputCopier::update() {
+    bool lagging = false, wanted = false;
+    for (Target& target : targets_) {
+        if (target.descriptor < 0) continue;
+        if (target.pending.empty() && ended_) {
+            target.writable.reset();
+            close(target.descriptor);
+            target.descriptor = -1;
+            continue;
+        }
+        wanted = true;
+        lagging = lagging || !target.pending.empty();
+        if (target.pending.empty()) event_del(target.writable.get());
+        else event_add(target.writable.get(), nullptr);
+    }
+    if (!wanted || lagging || ended_) {
+        event_del(readable_.get());
+        return;
+    }
+    if (event_add(readable_.get(), nullptr) != 0) {  // a regular file: epoll refuses it
+        timeval now{0, 0};
+        event_add(poller_.get(), &now);
+    }
+}
+
+}  // namespace pomona

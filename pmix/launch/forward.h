@@ -1,0 +1,107 @@
+// pmix/launch/forward.h: the output of the ranks on mpirun's own streams, and standard input to them.
+// Idea: a line of one rank is never cut by another's. Lines are collected per rank and stream and
+// written whole; a half line waits, unless a person looks on (a terminal), where it is shown after
+// a moment so that prompts and progress bars work. When our own reader is slow the ranks' pipes
+// are not read, so they wait too.
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include <event2/event.h>
+
+namespace pomona {
+
+struct EventFree {
+    void operator()(event* e) const { event_free(e); }
+};
+using EventPtr = std::unique_ptr<event, EventFree>;
+
+// One of mpirun's own output streams.
+class Output {
+public:
+    Output(event_base* base, int descriptor);
+
+    // `writer` tells lines of one stream from another's when a half line is open.
+    void write(std::string_view text, const void* writer);
+    bool congested() const { return pending_.size() - sent_ > (1u << 20); }
+    bool idle() const { return pending_.size() == sent_; }
+    bool broken() const { return broken_; }  // the reader is gone
+    bool terminal() const { return terminal_; }
+
+    std::function<void()> on_relief;  // no longer congested, or broken
+
+private:
+    void flush();
+
+    int descriptor_;
+    bool terminal_, regular_file_;
+    bool broken_ = false;
+    std::string pending_;
+    size_t sent_ = 0;
+    const void* open_line_ = nullptr;  // whose half line is at the end of what was written
+    EventPtr writable_;
+};
+
+struct ForwardOptions {
+    std::string tag;  // "[3]<stdout>: " or empty
+    bool timestamp = false;
+    bool raw = false;  // the only writer: bytes pass as they come
+};
+
+// One output stream of one rank.
+class RankStream {
+public:
+    RankStream(event_base* base, int descriptor, Output& output, ForwardOptions options);
+    ~RankStream();
+
+    bool open() const { return descriptor_ >= 0; }
+    // Takes what is there without waiting, and gives up the rest.
+    void finish();
+    // Resumes after the output's congestion is over.
+    void resume();
+    std::function<void()> on_close;
+
+private:
+    void read_some();
+    void take(std::string_view bytes);
+    void write_line(std::string_view line);
+    void flush_partial();
+    void close_stream();
+
+    event_base* base_;
+    int descriptor_;
+    Output& output_;
+    ForwardOptions options_;
+    std::string line_;
+    EventPtr readable_, partial_timer_;
+};
+
+// mpirun's standard input, copied to one or several ranks.
+class InputCopier {
+public:
+    // Takes ownership of the write ends.
+    InputCopier(event_base* base, std::vector<int> targets);
+    ~InputCopier();
+    void resume();  // after SIGCONT: perhaps the terminal is ours now
+
+private:
+    void read_some();
+    void send(size_t index);
+    void update();
+
+    struct Target {
+        int descriptor;
+        std::string pending;
+        EventPtr writable;
+    };
+    std::vector<Target> targets_;
+    EventPtr readable_;
+    EventPtr poller_;  // for regular files, which no event mechanism watches
+    bool ended_ = false;
+};
+
+}  // namespace pomona

@@ -1,0 +1,120 @@
+// pmix/launch/hosts.cc: see hosts.h.
+#include "pmix/launch/hosts.h"
+
+#include "btl/base/format.h"
+
+#include <algorithm>
+#include <charconv>
+
+namespace pomona {
+
+namespace {
+constexpr int kSlotsMax = 1 << 20;
+
+bool parse_slots(std::string_view text, int& slots) {
+    auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), slots);
+    return error == std::errc{} && end == text.data() + text.size() && slots >= 1 &&
+           slots <= kSlotsMax;
+}
+
+bool is_name(std::string_view name) {
+    auto allowed = [](char c) {
+        return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') ||
+               c == '.' || c == '-' || c == '_' || c == ':' || c == '%' || c == '@';
+    };
+    return !name.empty() && name.front() != '-' && std::all_of(name.begin(), name.end(), allowed);
+}
+
+// name, name:4, [fe80::1]:4; an unbracketed text with several colons is an IPv6 address.
+std::string parse_host(std::string_view text, HostSlots& host) {
+    std::string_view slots;
+    if (text.starts_with('[')) {
+        size_t close = text.find(']');
+        if (close == std::string_view::npos) return "a '[' is not closed";
+        host.name = text.substr(1, close - 1);
+        slots = text.substr(close + 1);
+        if (!slots.empty() && slots.front() != ':') return "text after ']'";
+    } else {
+        size_t colon = text.find(':');
+        bool one = colon != std::string_view::npos && text.find(':', colon + 1) == text.npos;
+        host.name = text.substr(0, one ? colon : text.size());
+        if (one) slots = text.substr(colon);
+    }
+    if (!is_name(host.name)) return format("'{}' is not a host name", text);
+    if (!slots.empty() && !parse_slots(slots.substr(1), host.slots))
+        return format("'{}' is not a number of slots", slots.substr(1));
+    return {};
+}
+
+std::vector<std::string_view> split(std::string_view text, std::string_view separators) {
+    std::vector<std::string_view> out;
+    while (!text.empty()) {
+        size_t end = std::min(text.find_first_of(separators), text.size());
+        if (end > 0) out.push_back(text.substr(0, end));
+        text.remove_prefix(std::min(end + 1, text.size()));
+    }
+    return out;
+}
+
+void add_host(std::vector<HostSlots>& hosts, const HostSlots& host) {
+    for (HostSlots& known : hosts) {
+        if (known.name != host.name) continue;
+        // A name given again adds slots, one where none is said, as in other launchers.
+        known.slots = std::min(kSlotsMax, std::max(known.slots, 1) + std::max(host.slots, 1));
+        return;
+    }
+    hosts.push_back(host);
+}
+}  // namespace
+
+HostList parse_hostfile(std::string_view text) {
+    HostList out;
+    for (int number = 1; !text.empty(); ++number) {
+        size_t end = std::min(text.find('\n'), text.size());
+        std::string_view line = text.substr(0, end);
+        text.remove_prefix(std::min(end + 1, text.size()));
+        line = line.substr(0, line.find('#'));
+        auto words = split(line, " \t\r\v\f");
+        if (words.empty()) continue;
+        HostSlots host;
+        std::string mistake = parse_host(words[0], host);
+        for (size_t i = 1; i < words.size() && mistake.empty(); ++i) {
+            size_t equals = words[i].find('=');
+            std::string_view name = words[i].substr(0, equals);
+            std::string_view value = equals == words[i].npos ? "" : words[i].substr(equals + 1);
+            int slots = 0;
+            if (name != "slots" && name != "max_slots" && name != "max-slots")
+                mistake = format("'{}' is unknown here; use 'name slots=4' or 'name:4'", words[i]);
+            else if (!parse_slots(value, slots))
+                mistake = format("'{}' is not a number of slots", value);
+            else if (name == "slots") host.slots = slots;
+        }
+        if (!mistake.empty()) return {{}, format("line {}: {}", number, mistake)};
+        add_host(out.hosts, host);
+    }
+    if (out.hosts.empty()) out.mistake = "it names no host";
+    return out;
+}
+
+HostList parse_host_option(std::string_view text) {
+    HostList out;
+    for (std::string_view word : split(text, ", ")) {
+        HostSlots host;
+        std::string mistake = parse_host(word, host);
+        if (!mistake.empty()) return {{}, mistake};
+        add_host(out.hosts, host);
+    }
+    if (out.hosts.empty()) out.mistake = "it names no host";
+    return out;
+}
+
+bool is_this_host(std::string_view name, std::string_view own_name) {
+    if (name == "localhost" || name == "::1" || name.starts_with("127.") || name == own_name)
+        return true;
+    std::string_view own_short = own_name.substr(0, own_name.find('.'));
+    std::string_view own_local = ".local";
+    return name == own_short || (name.ends_with(own_local) && name.starts_with(own_short) &&
+                                 name.size() == own_short.size() + own_local.size());
+}
+
+}  // namespace pomona

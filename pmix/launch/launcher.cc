@@ -1,0 +1,328 @@
+// pmix/launch/launcher.cc: what happens while a job runs and how it ends. The start: launcher_start.cc.
+#include "pmix/launch/launcher.h"
+
+#include "btl/base/format.h"
+#include "pmix/wireup/origin.h"
+#include "pmix/launch/pmix_server.h"
+
+#include <algorithm>
+#include <csignal>
+#include <cstring>
+
+#include <sys/wait.h>
+#include <unistd.h>
+
+namespace pomona {
+
+namespace {
+constexpr double kExitGrace = 0.3;       // others may be failing too: let them say why
+constexpr double kTermGrace = 1.0;       // from SIGTERM to SIGKILL
+constexpr double kInterruptGrace = 5.0;  // after Ctrl-C
+constexpr double kDrainTime = 0.2;       // output of processes that outlive their rank
+
+timeval time_of(double seconds) {
+    timeval out{};
+    out.tv_sec = static_cast<time_t>(seconds);
+    out.tv_usec = static_cast<suseconds_t>((seconds - static_cast<double>(out.tv_sec)) * 1e6);
+    return out;
+}
+
+// "Segmentation fault" without strsignal's locale and locks.
+const char* signal_text(int signal) {
+    const char* text = strsignal(signal);
+    return text ? text : "unknown signal";
+}
+}  // namespace
+
+Launcher::Launcher(Options options, const char* const* environment)
+    : options_(std::move(options)), environment_(environment), host_(host_name()) {}
+
+Launcher::~Launcher() = default;
+
+void Launcher::say(const std::string& text) const {
+    std::string line = "mpirun: " + text + "\n";
+    if (stderr_) stderr_->write(line, this);
+    else (void)!write(2, line.data(), line.size());
+}
+
+void Launcher::remark(const std::string& text) const {
+    if (!options_.quiet) say(text);
+}
+
+EventPtr Launcher::timer(void (*function)(int, short, void*)) {
+    return EventPtr(event_new(base_, -1, EV_TIMEOUT, function, this));
+}
+
+int Launcher::run() {
+    if (!plan() || !prepare()) {
+        clean_up();
+        return exit_code_ ? exit_code_ : 1;
+    }
+    if (!start_all()) {
+        kill_groups(SIGKILL);
+        for (Process& process : processes_)
+            if (process.running) waitpid(process.pid, nullptr, 0);
+        clean_up();
+        return exit_code_ ? exit_code_ : 1;
+    }
+    finish_if_done();
+    if (state_ != State::done) event_base_dispatch(base_);
+    clean_up();
+    return exit_code_;
+}
+
+void Launcher::watch_signals() {
+    for (int signal : {SIGINT, SIGTERM, SIGHUP, SIGUSR1, SIGUSR2, SIGTSTP, SIGCONT, SIGCHLD}) {
+        auto handle = [](evutil_socket_t number, short, void* self) {
+            static_cast<Launcher*>(self)->on_signal(static_cast<int>(number));
+        };
+        EventPtr event(event_new(base_, signal, EV_SIGNAL | EV_PERSIST, handle, this));
+        event_add(event.get(), nullptr);
+        signals_.push_back({std::move(event)});
+    }
+}
+
+void Launcher::on_signal(int signal) {
+    if (signal == SIGCHLD) return reap();
+    if (signal == SIGCONT) {
+        kill_groups(SIGCONT);
+        if (input_) input_->resume();
+        return;
+    }
+    if (signal == SIGTSTP) return stop_ourselves();
+    if (signal == SIGUSR1 || signal == SIGUSR2) return kill_groups(signal);
+    // Interrupt, terminate, hang up: once politely, then for good.
+    if (++interrupts_ > 1 || state_ == State::killing) {
+        if (!exit_code_known_) exit_code_ = 128 + signal;
+        exit_code_known_ = true;
+        kill_after(0);
+        return;
+    }
+    forwarded_signal_ = signal;
+    kill_groups(signal);
+    kill_groups(SIGCONT);  // a stopped process cannot die
+    if (signal == SIGINT && stderr_->terminal())
+        remark(format("passed the interrupt on to {} process{}; once more kills them at once",
+                      size_, size_ == 1 ? "" : "es"));
+    if (state_ == State::running) state_ = State::ending;
+    kill_after(kInterruptGrace);
+}
+
+void Launcher::stop_ourselves() {
+    kill_groups(SIGTSTP);
+    // The shell must see us stopped; SIGCONT wakes all again.
+    raise(SIGSTOP);
+}
+
+// Adds those that have ended since the last look.
+void Launcher::collect_ended(std::vector<Ended>& ended) {
+    int status = 0;
+    for (pid_t pid; (pid = waitpid(-1, &status, WNOHANG)) > 0;)
+        for (Process& process : processes_) {
+            if (process.pid != pid || !process.running) continue;
+            process.running = false;
+            --running_;
+            control_->settle(process.rank);  // its last words came before its death
+            if (pmix_) pmix_->settle();
+            ended.push_back({&process, status});
+        }
+}
+
+// The system tells of the dead in any order, and ranks give up when they see that another has gone:
+// whoever was killed comes first, then whoever left without a word, then those who ended with a code.
+int Launcher::suspicion(const Ended& each) const {
+    if (WIFSIGNALED(each.status)) return 0;
+    if (WEXITSTATUS(each.status) != 0) return 2;
+    return control_->phase(each.process->rank) == ControlServer::Phase::joined ? 1 : 3;
+}
+
+void Launcher::reap() {
+    std::vector<Ended> ended;
+    collect_ended(ended);
+    auto before = [&](const Ended& a, const Ended& b) { return suspicion(a) < suspicion(b); };
+    // A process closes its connections before the system tells of its end.
+    for (int wait_ms = 0; wait_ms < 5 && state_ == State::running && running_ > 0; ++wait_ms) {
+        auto first = std::min_element(ended.begin(), ended.end(), before);
+        if (first == ended.end() || suspicion(*first) != 2) break;
+        usleep(1000);
+        collect_ended(ended);
+    }
+    std::stable_sort(ended.begin(), ended.end(), before);
+    for (const Ended& each : ended) {
+        judge(*each.process, each.status);
+        if (state_ == State::running) check_fence();
+    }
+    finish_if_done();
+}
+
+// The first process that fails gives the exit code and one message; those that die because we end
+// the job are not blamed.
+void Launcher::judge(Process& process, int status) {
+    bool left_mpi = control_->phase(process.rank) == ControlServer::Phase::joined;
+    int signal = WIFSIGNALED(status) ? WTERMSIG(status) : 0;
+    int code = signal ? 128 + signal : WEXITSTATUS(status);
+    if (code == 0 && !left_mpi) return;
+    if (state_ != State::running) {
+        // Asked to end by a signal: the way the processes take is the way of the job.
+        if (!exit_code_known_) exit_code_ = code, exit_code_known_ = true;
+        return;
+    }
+    std::string who =
+        format("rank {} (pid {}, {}) on {}", process.rank, process.pid, process.name, host_);
+    if (signal == SIGPIPE && stdout_->broken()) {
+        // Our reader has gone (mpirun ... | head): nothing to complain of.
+    } else if (signal) {
+        bool core = false;
+#if defined(WCOREDUMP)
+        core = WCOREDUMP(status);
+#endif
+        say(format("{} was killed by signal {} ({}{}); the job ends", who, signal,
+                   signal_text(signal), core ? ", core dumped" : ""));
+    } else if (code != 0) {
+        say(format("{} exited with code {}{}; the job ends", who, code,
+                   left_mpi ? " without calling MPI_Finalize" : ""));
+    } else {
+        say(
+            format("{} exited without calling MPI_Finalize after MPI_Init; the job ends with "
+                   "code 1",
+                   who));
+        code = 1;
+    }
+    control_->tell_gone(process.rank);
+    end_job(code, signal ? 0 : kExitGrace, SIGTERM);
+}
+
+// A rank that has gone can never enter the barrier in which others wait.
+void Launcher::check_fence() {
+    if (running_ == 0) return;
+    for (Process& process : processes_) {
+        if (process.running || control_->waits_in_fence(process.rank)) continue;
+        if (!control_->fence_open(process.rank) && !left_parent_waiting(process)) continue;
+        bool never = control_->phase(process.rank) == ControlServer::Phase::outside;
+        say(
+            format("rank {} ({}) on {} exited {} while other ranks wait for it in MPI_Init or "
+                   "another collective call; the job ends with code 1",
+                   process.rank, process.name, host_,
+                   never ? "without calling MPI_Init" : "after MPI_Finalize"));
+        return end_job(1, 0, SIGTERM);
+    }
+}
+
+// A rank that aborts because its peer died may tell us before the system tells of the death, which is
+// what the user must hear of. Looks without reaping: SIGCHLD does that, with all that goes with it.
+bool Launcher::another_was_killed(pid_t aborting) {
+    for (int wait_ms = 0; wait_ms < 20; ++wait_ms) {
+        siginfo_t dead{};
+        if (waitid(P_ALL, 0, &dead, WEXITED | WNOHANG | WNOWAIT) != 0) return false;
+        if (dead.si_pid != 0)
+            return dead.si_pid != aborting &&
+                   (dead.si_code == CLD_KILLED || dead.si_code == CLD_DUMPED);
+        usleep(1000);
+    }
+    return false;
+}
+
+void Launcher::on_abort(int rank, int code, const std::string& message) {
+    if (state_ != State::running) return;
+    if (another_was_killed(processes_[static_cast<size_t>(rank)].pid)) return;
+    say(format("rank {} (pid {}, {}) on {} called MPI_Abort with code {}{}{}", rank,
+               processes_[static_cast<size_t>(rank)].pid,
+               processes_[static_cast<size_t>(rank)].name, host_, code, message.empty() ? "" : ": ",
+               message));
+    int low = code & 255;
+    end_job(low || code == 0 ? low : 1, 0, SIGTERM);
+}
+
+void Launcher::on_timeout() {
+    if (state_ != State::running) return;
+    std::string still;
+    int count = 0;
+    for (const Process& process : processes_)
+        if (process.running && ++count <= 8)
+            still += format("{}{}", still.empty() ? "" : ", ", process.rank);
+    say(format("the time of {} s given by --timeout is over; still running: rank {}{}",
+               options_.timeout_seconds, still, count > 8 ? ", ..." : ""));
+    end_job(124, 0, SIGTERM);
+}
+
+void Launcher::end_job(int code, double grace_seconds, int signal) {
+    if (!exit_code_known_) exit_code_ = code;
+    exit_code_known_ = true;
+    if (state_ != State::running) return;
+    state_ = State::ending;
+    if (grace_seconds <= 0) {
+        kill_groups(signal);
+        kill_groups(SIGCONT);
+        kill_after(kTermGrace);
+        return;
+    }
+    term_timer_ = timer([](int, short, void* data) {
+        auto* self = static_cast<Launcher*>(data);
+        self->kill_groups(SIGTERM);
+        self->kill_groups(SIGCONT);
+        self->kill_after(kTermGrace);
+    });
+    timeval delay = time_of(grace_seconds);
+    event_add(term_timer_.get(), &delay);
+}
+
+void Launcher::kill_groups(int signal) {
+    for (const Process& process : processes_)
+        if (process.pid > 0 && process.running) kill(-process.pid, signal);
+}
+
+void Launcher::kill_after(double seconds) {
+    auto strike = [](int, short, void* data) {
+        auto* self = static_cast<Launcher*>(data);
+        self->state_ = State::killing;
+        self->kill_groups(SIGKILL);
+    };
+    if (seconds <= 0) return strike(0, 0, this);
+    kill_timer_ = timer(strike);
+    timeval delay = time_of(seconds);
+    event_add(kill_timer_.get(), &delay);
+}
+
+// After the last process: what it started goes too, then the rest of the output.
+void Launcher::finish_if_done() {
+    if (running_ > 0 || state_ == State::done) return;
+    if (!drain_timer_) {
+        for (const Process& process : processes_)
+            if (process.pid > 0) kill(-process.pid, SIGKILL);
+        drain_timer_ = timer([](int, short, void* data) {
+            auto* self = static_cast<Launcher*>(data);
+            self->drained_ = true;
+            self->finish_if_done();
+        });
+        timeval delay = time_of(kDrainTime);
+        event_add(drain_timer_.get(), &delay);
+    }
+    bool open = false;
+    for (Process& process : processes_)
+        for (RankStream* stream : {process.output.get(), process.error.get()}) {
+            if (stream && drained_) stream->finish();
+            open = open || (stream && stream->open());
+        }
+    if (open) return;
+    // A reader of ours that is merely slow gets all of it; a second Ctrl-C ends that too.
+    bool unwritten =
+        !(stdout_->idle() || stdout_->broken()) || !(stderr_->idle() || stderr_->broken());
+    if (unwritten && state_ != State::killing) {
+        timeval delay = time_of(0.005);
+        event_add(drain_timer_.get(), &delay);
+        return;
+    }
+    state_ = State::done;
+    event_base_loopbreak(base_);
+}
+
+void Launcher::clean_up() {
+    if (!directory_.path.empty()) {
+        control_.reset();
+        remove_shared_memory(directory_.tag, size_);
+        remove_job_directory(directory_.path);
+    }
+    watchdog_.dismiss();
+}
+
+}  // namespace pomona

@@ -1,0 +1,104 @@
+// pmix/launch/launcher_spawn.cc: worlds that ranks ask for while the job runs (MPI_Comm_spawn).
+// Idea: a spawned world's ranks follow those of the job, and are processes of the job like any other:
+// same directory, same socket, and a failure in one ends all. Either all of a world start or none.
+#include "pmix/launch/launcher.h"
+
+#include "btl/base/format.h"
+#include "pmix/wireup/origin.h"
+
+#include <csignal>
+
+namespace pomona {
+
+Result<int> Launcher::spawn_world(int parent, std::vector<Program> programs) {
+    if (state_ != State::running) return Error{Code::refused, "The job is ending"};
+    int count = 0;
+    for (const Program& program : programs) count += program.count;
+    if (options_.refuse_oversubscribe && running_ + count > slots_) {
+        remark(
+            format("rank {} asked for {} processes more; {} run on {} slots, and "
+                   "--no-oversubscribe was given",
+                   parent, count, running_, slots_));
+        return Error{Code::refused, "No slots are left"};
+    }
+    for (const Program& program : programs)
+        if (find_program(program.command[0], program.directory, common_).empty()) {
+            remark(
+                format("rank {} asked for the program {}, which is not there or cannot be "
+                       "executed{}",
+                       parent, program.command[0],
+                       program.directory.empty() ? "" : " in " + program.directory));
+            return Error{Code::not_found, "There is no such program"};
+        }
+    int first = control_->add_world(count);
+    std::vector<Process*> made;
+    // As the parent was told by -x, so that parameters are the same on both sides.
+    size_t asking = static_cast<size_t>(processes_[static_cast<size_t>(parent)].program);
+    Variables exports = options_.programs[asking].exports;
+    for (Program& program : programs) {
+        program.exports = exports;
+        for (int i = 0; i < program.count; ++i) {
+            Process& process = processes_.emplace_back();
+            process.rank = size_++;
+            process.program = static_cast<int>(options_.programs.size());
+            process.program_rank = i;
+            process.first = first;
+            process.world_size = count;
+            process.parent = parent;
+            process.name = program.command[0];
+            made.push_back(&process);
+        }
+        options_.programs.push_back(std::move(program));
+    }
+    bindings_.resize(static_cast<size_t>(size_));
+    raise_descriptor_limit();
+    for (Process* process : made) {
+        if (!start_one(*process)) {
+            end_job(exit_code_, 0, SIGTERM);
+            return Error{Code::io, "A process cannot be started"};
+        }
+        watchdog_.add(process->pid);
+    }
+    return first;
+}
+
+// What differs from the ranks that were there from the start. RANK and the like count within the
+// world; the PMIx server knows nothing of it.
+void Launcher::spawned_environment(const Process& process, std::vector<std::string>& out) const {
+    int rank = process.rank - process.first, size = process.first + process.world_size;
+    int program = 0;  // among those of its world
+    for (const Process& each : processes_)
+        if (each.first == process.first && each.world_size) {
+            program = process.program - each.program;
+            break;
+        }
+    auto replaced = [](const std::string& entry) {
+        for (const char* name :
+             {"PMIX_", "POMONA_JOB_RANK=", "POMONA_JOB_APP=", "POMONA_JOB_SIZE=",
+              "POMONA_JOB_UNIVERSE=", "POMONA_JOB_NODES=", "POMONA_OVERSUBSCRIBED=", "RANK=",
+              "LOCAL_RANK=", "WORLD_SIZE=", "LOCAL_WORLD_SIZE="})
+            if (entry.starts_with(name)) return true;
+        return false;
+    };
+    std::erase_if(out, replaced);
+    out.push_back(format("POMONA_JOB_RANK={}", process.rank));
+    out.push_back(format("POMONA_JOB_FIRST={}", process.first));
+    out.push_back(format("POMONA_JOB_PARENT={}", process.parent));
+    out.push_back(format("POMONA_JOB_APP={}", program));
+    out.push_back(format("POMONA_JOB_SIZE={}", size));
+    out.push_back(format("POMONA_JOB_UNIVERSE={}", std::max(slots_, size)));
+    out.push_back(format("POMONA_JOB_NODES=0x{}", size));
+    out.push_back(
+        format("POMONA_OVERSUBSCRIBED={}", running_ + process.world_size > usable_cores() ? 1 : 0));
+    out.push_back(format("RANK={}", rank));
+    out.push_back(format("LOCAL_RANK={}", rank));
+    out.push_back(format("WORLD_SIZE={}", process.world_size));
+    out.push_back(format("LOCAL_WORLD_SIZE={}", process.world_size));
+}
+
+// The parent waits in MPI_Comm_spawn until the children are in MPI_Init.
+bool Launcher::left_parent_waiting(const Process& process) const {
+    return process.world_size && control_->phase(process.rank) == ControlServer::Phase::outside;
+}
+
+}  // namespace pomona

@@ -1,0 +1,52 @@
+// pmix/launch/options.h: mpirun's command line.
+// Idea: the names users know from other launchers, each said once in options.cc with its help.
+// Several programs are separated by ':'; options before a program's name belong to that program
+// where that makes sense (-n, -x, --wdir), to the whole job otherwise.
+#pragma once
+
+#include "pmix/launch/hosts.h"
+#include "pmix/program.h"
+
+#include <string>
+#include <utility>
+#include <vector>
+
+namespace pomona {
+
+// share: each rank gets cores of its own, as many as there are for each, if there are enough.
+enum class BindTo { share, none, hwthread, core, socket, numa };
+enum class MapBy { slot, hwthread, core, socket, numa, node };
+enum class StdinTo { rank, all, none };
+
+struct Options {
+    std::vector<Program> programs;
+    Variables sets;                // --set NAME=VALUE
+    std::vector<HostSlots> hosts;  // --host and --hostfile; empty: this machine
+    BindTo bind = BindTo::share;
+    MapBy map = MapBy::slot;
+    StdinTo stdin_to = StdinTo::rank;
+    int stdin_rank = 0;
+    double timeout_seconds = 0;  // 0: none
+    std::string output_filename;
+    bool tag_output = false;
+    bool timestamp_output = false;
+    bool merge_stderr = false;
+    bool report_bindings = false;
+    bool display_map = false;
+    bool refuse_oversubscribe = false;
+    bool quiet = false;
+    bool verbose = false;
+    std::string pmix = "auto";  // auto, on, off: environment for other libraries' programs
+};
+
+struct ParsedCommandLine {
+    Options options;
+    int exit_code = -1;  // not -1: print the text and leave with this code
+    std::string text;
+};
+
+// `arguments` without the name mpirun; `environment` answers -x NAME.
+ParsedCommandLine parse_command_line(const std::vector<std::string>& arguments,
+                                     const char* const* environment);
+
+}  // namespace pomona

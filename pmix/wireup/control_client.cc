@@ -1,0 +1,236 @@
+// pmix/wireup/control_client.cc: see control_client.h.
+// Idea: what needs no answer is collected and leaves with the next question, so that MPI_Init
+// costs one round trip. Two locks: one question at a time, and whole frames on the socket, so
+// that abort() gets through while another thread waits in a fence.
+#include "pmix/wireup/control_client.h"
+
+#include "btl/base/check.h"
+#include "btl/base/log.h"
+#include "pmix/control.h"
+#include "pmix/services.h"
+
+#include <atomic>
+#include <mutex>
+
+#include <fcntl.h>
+#include <poll.h>
+#include <signal.h>
+#include <sys/socket.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+namespace pomona {
+
+namespace {
+
+#if defined(MSG_NOSIGNAL)
+constexpr int kNoSignal = MSG_NOSIGNAL;
+#else
+constexpr int kNoSignal = 0;  // SO_NOSIGPIPE is set instead
+#endif
+
+Error launcher_gone() { return {Code::peer_gone, "The connection to mpirun is lost", -1, 0}; }
+
+class MpirunWireup final : public Wireup {
+public:
+    MpirunWireup(Job job, int descriptor) : job_(std::move(job)), descriptor_(descriptor) {}
+    ~MpirunWireup() override { close(descriptor_); }
+
+    const Job& job() const override { return job_; }
+
+    Status hello() {
+        Writer writer;
+        writer.put(static_cast<int32_t>(job_.rank));
+        writer.put(static_cast<int32_t>(getpid()));
+        queue(ControlType::hello, writer);
+        return flush();
+    }
+
+    Status publish(std::string_view key, ConstBytes value) override {
+        if (key.size() > kControlKeyMax || value.size() > kControlFrameMax / 2)
+            return Error{Code::invalid_argument, "A key or value to publish is too long"};
+        Writer writer;
+        writer.put_text(key);
+        writer.put_sized(value);
+        queue(ControlType::publish, writer);
+        return {};
+    }
+
+    Status fence() override {
+        std::lock_guard lock(question_);
+        queue(ControlType::fence, {});
+        TRY(ask(ControlType::fence_done));
+        return {};
+    }
+
+    Result<std::vector<std::byte>> lookup(int rank, std::string_view key) override {
+        std::lock_guard lock(question_);
+        Writer writer;
+        writer.put(static_cast<int32_t>(rank));
+        writer.put_text(key);
+        queue(ControlType::lookup, writer);
+        ControlFrame answer = TRY(ask(ControlType::value));
+        Reader reader(answer.payload);
+        bool found = reader.get<uint8_t>() != 0;
+        ConstBytes value = reader.get_sized(kControlFrameMax);
+        if (reader.failed()) return Error{Code::malformed, "The answer of mpirun does not parse"};
+        if (!found) return Error{Code::not_found, "Nothing was published under this key", rank, 0};
+        return std::vector<std::byte>(value.begin(), value.end());
+    }
+
+    Result<std::vector<std::byte>> request(Service service, ConstBytes question) override {
+        std::lock_guard lock(question_);
+        Writer writer;
+        writer.put(service);
+        writer.put_bytes(question);
+        queue(ControlType::request, writer);
+        ControlFrame answer = TRY(ask(ControlType::answer));
+        if (answer.payload.empty())
+            return Error{Code::malformed, "The answer of mpirun does not parse"};
+        auto code = static_cast<Code>(answer.payload[0]);
+        if (code != Code::ok) return Error{code, refusal_of(service)};
+        answer.payload.erase(answer.payload.begin());
+        return std::move(answer.payload);
+    }
+
+    [[noreturn]] void abort(int code, std::string_view message) override {
+        Writer writer;
+        writer.put(static_cast<int32_t>(code));
+        writer.put_text(message.substr(0, kControlTextMax / 2));
+        queue(ControlType::abort, writer);
+        if (flush().ok()) {  // mpirun kills us; without it we go after two seconds
+            pollfd nothing{-1, 0, 0};
+            poll(&nothing, 0, 2000);
+        }
+        _exit(code & 255 ? code & 255 : code != 0);
+    }
+
+    void on_peer_death(std::function<void(int)> function) override {
+        std::lock_guard lock(question_);
+        on_death_ = std::move(function);
+    }
+    int watch_fd() const override { return descriptor_; }
+
+    void drain() override {
+        std::unique_lock lock(question_, std::try_to_lock);
+        if (!lock.owns_lock()) return;  // whoever asks a question now reads everything
+        for (pollfd entry{descriptor_, POLLIN, 0}; !lost_ && poll(&entry, 1, 0) == 1;)
+            if (!receive()) break;
+        while (auto frame = parser_.next()) handle_event(*frame);
+    }
+
+    Status finalize() override {
+        queue(ControlType::finalized, {});
+        return flush();
+    }
+
+private:
+    void queue(ControlType type, const Writer& payload) {
+        std::lock_guard lock(writing_);
+        std::vector<std::byte> frame = control_frame(type, payload);
+        out_.insert(out_.end(), frame.begin(), frame.end());
+    }
+
+    Status flush() {
+        std::lock_guard lock(writing_);
+        size_t sent = 0;
+        while (sent < out_.size()) {
+            ssize_t count = send(descriptor_, out_.data() + sent, out_.size() - sent, kNoSignal);
+            if (count < 0 && errno == EINTR) continue;
+            if (count < 0) {
+                out_.clear();
+                return os_error(Code::peer_gone, "mpirun cannot be reached any more");
+            }
+            sent += static_cast<size_t>(count);
+        }
+        out_.clear();
+        return {};
+    }
+
+    // Sends what is queued and waits for an answer of this type.
+    Result<ControlFrame> ask(ControlType answer) {
+        if (lost_) return launcher_gone();
+        Status sent = flush();
+        if (!sent.ok() && !refused_) (void)receive();  // a refusal explains the closed connection
+        for (;;) {
+            while (auto frame = parser_.next()) {
+                if (frame->type == answer) return std::move(*frame);
+                handle_event(*frame);
+            }
+            if (refused_) return Error{Code::refused, "mpirun refused this process"};
+            if (!sent.ok()) return sent.error();
+            if (!receive()) return launcher_gone();
+        }
+    }
+
+    // Blocks for some bytes; false when the launcher is gone.
+    bool receive() {
+        std::byte buffer[16384];
+        ssize_t count;
+        do count = recv(descriptor_, buffer, sizeof buffer, 0);
+        while (count < 0 && errno == EINTR);
+        if (count > 0) {
+            parser_.feed({buffer, static_cast<size_t>(count)});
+            if (!parser_.malformed()) return true;
+        }
+        if (!lost_.exchange(true) && on_death_) on_death_(-1);
+        return false;
+    }
+
+    void handle_event(const ControlFrame& frame) {
+        Reader reader(frame.payload);
+        if (frame.type == ControlType::gone) {
+            int rank = reader.get<int32_t>();
+            if (!reader.failed() && on_death_) on_death_(rank);
+        } else if (frame.type == ControlType::refused) {
+            LOG(error, pmix, "mpirun refused rank {}: {}", job_.rank,
+                reader.get_text(kControlTextMax));
+            refused_ = true;
+        }
+    }
+
+    Job job_;
+    int descriptor_;
+    std::mutex question_;  // held from a question to its answer
+    std::mutex writing_;   // held while frames are queued or sent
+    std::vector<std::byte> out_;
+    ControlParser parser_;
+    std::function<void(int)> on_death_;
+    bool refused_ = false;
+    std::atomic<bool> lost_ = false;  // only the holder of question_ changes it; any order will do
+};
+
+}  // namespace
+
+Result<std::unique_ptr<Wireup>> start_under_mpirun(Job job) {
+    sockaddr_un address{};
+    address.sun_family = AF_UNIX;
+    std::string path = control_socket_path(job.directory);
+    if (path.size() >= sizeof address.sun_path)
+        return Error{Code::invalid_argument, "The path of the job's socket is too long"};
+    path.copy(address.sun_path, path.size());
+#if defined(SOCK_CLOEXEC)
+    int descriptor = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    if (descriptor < 0) return os_error(Code::io, "No socket to reach mpirun");
+#else
+    int descriptor = socket(AF_UNIX, SOCK_STREAM, 0);
+    if (descriptor < 0) return os_error(Code::io, "No socket to reach mpirun");
+    fcntl(descriptor, F_SETFD, FD_CLOEXEC);
+    int on = 1;
+    setsockopt(descriptor, SOL_SOCKET, SO_NOSIGPIPE, &on, sizeof on);
+#endif
+    if (connect(descriptor, reinterpret_cast<sockaddr*>(&address), sizeof address) != 0) {
+        Error error = os_error(Code::refused, "mpirun does not answer on the job's socket");
+        LOG(error, pmix,
+            "rank {}: mpirun does not answer at {}: {}; if the job has ended, "
+            "unset the POMONA_JOB_ variables",
+            job.rank, path, os_text(error.os_errno));
+        close(descriptor);
+        return error;
+    }
+    auto wireup = std::make_unique<MpirunWireup>(std::move(job), descriptor);
+    TRY(wireup->hello());
+    return std::unique_ptr<Wireup>(std::move(wireup));
+}
+
+}  // namespace pomona

@@ -1,0 +1,40 @@
+// pmix/wireup/origin.h: who started this process, read from the environment alone.
+// Idea: our mpirun says all a rank needs in POMONA_JOB_* variables; PMIX_NAMESPACE means a PMIx
+// server; neither means a singleton, unless another launcher's traces show that this is one of N
+// processes that would each run alone by mistake: that is refused with what to do.
+#pragma once
+
+#include "pmix/wireup/wireup.h"
+
+#include <optional>
+#include <string>
+
+namespace pomona {
+
+// The value of `name` in an environment block, or nothing.
+std::optional<std::string_view> variable(const char* const* environment, std::string_view name);
+
+// The nodes of consecutive ranks as text, "0x4,1x4", and back; `count` entries or an error.
+std::string node_runs(const std::vector<int>& node_of);
+Result<std::vector<int>> parse_node_runs(std::string_view text, size_t count);
+
+// The letters and digits that stand for a job in names of limited length.
+std::string tag_of(std::string_view id);
+
+struct Started {
+    Origin origin = Origin::singleton;
+    Job job;              // filled for mpirun and singleton; PMIx answers the rest
+    std::string refusal;  // why this process must not go on; empty if it may
+};
+Started find_origin(const char* const* environment);
+
+// Fills local_ranks, local_rank and local_size from rank and node_of.
+void fill_local(Job& job);
+
+std::string host_name();
+
+// Cores this process may use (affinity), and those of the machine.
+int usable_cores();
+int machine_cores();
+
+}  // namespace pomona

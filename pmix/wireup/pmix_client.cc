@@ -1,0 +1,253 @@
+// pmix/wireup/pmix_client.cc: see pmix_client.h.
+// Idea: only the job's size is required; everything else is read if the server has it, and
+// derived if not (nodes from PMIX_NODEID of each rank, else from PMIX_LOCAL_PEERS).
+#include "pmix/wireup/pmix_client.h"
+
+#include "btl/base/log.h"
+#include "pmix/job_directory.h"
+#include "pmix/wireup/origin.h"
+#include "pmix/wireup/pmix_value.h"
+
+#include <algorithm>
+#include <charconv>
+#include <cstdlib>
+#include <mutex>
+
+#include <unistd.h>
+
+namespace pomona {
+
+namespace {
+
+constexpr int64_t kRanksMax = 1 << 24;  // more is a mistake of the server
+
+std::mutex death_mutex;
+std::function<void(int)> death_function;  // PMIx handlers carry no context of ours
+
+Error pmix_error(const PmixLibrary& pmix, pmix_status_t status, const char* what, int peer = -1) {
+    LOG(info, pmix, "{}: {} ({})", what, pmix.PMIx_Error_string(status), status);
+    switch (status) {
+    case PMIX_ERR_NOT_FOUND: return {Code::not_found, what, peer, 0};
+    case PMIX_ERR_TIMEOUT: return {Code::timed_out, what, peer, 0};
+    case PMIX_ERR_UNREACH: return {Code::refused, what, peer, 0};
+    default: return {Code::io, what, peer, 0};
+    }
+}
+
+class PmixWireup final : public Wireup {
+public:
+    explicit PmixWireup(const PmixLibrary& pmix) : pmix_(pmix) {}
+
+    Status join() {
+        std::memset(&self_, 0, sizeof self_);
+        pmix_status_t status = pmix_.PMIx_Init(&self_, nullptr, 0);
+        if (status != PMIX_SUCCESS) {
+            LOG(error, pmix,
+                "the PMIx server named in the environment does not answer: {}; start "
+                "the program with Pomona's mpirun, or unset PMIX_NAMESPACE to run it alone",
+                pmix_.PMIx_Error_string(status));
+            return pmix_error(pmix_, status, "PMIx_Init failed");
+        }
+        job_.origin = Origin::pmix;
+        job_.id = self_.nspace;
+        job_.tag = tag_of(format("{}/{}", getuid(), job_.id));
+        job_.rank = static_cast<int>(self_.rank);
+        auto size = number_of(PMIX_RANK_WILDCARD, PMIX_JOB_SIZE);
+        if (job_.rank < 0 || !size || *size <= job_.rank || *size > kRanksMax)
+            return Error{Code::malformed, "The PMIx server does not tell the size of the job"};
+        job_.size = static_cast<int>(*size);
+        job_.universe_size = static_cast<int>(
+            std::clamp<int64_t>(number_of(PMIX_RANK_WILDCARD, PMIX_UNIV_SIZE).value_or(job_.size),
+                                job_.size, kRanksMax));
+        job_.app_number = static_cast<int>(number_of(self_.rank, PMIX_APPNUM).value_or(0));
+        job_.host = text_of_key(self_.rank, PMIX_HOSTNAME);
+        if (job_.host.empty()) job_.host = host_name();
+        find_nodes();
+        fill_local(job_);
+        job_.oversubscribed = job_.local_size > machine_cores();
+        job_.directory = TRY(share_job_directory(job_.tag, session_directory()));
+        return {};
+    }
+
+    const Job& job() const override { return job_; }
+
+    Status publish(std::string_view key, ConstBytes bytes) override {
+        std::lock_guard lock(mutex_);
+        pmix_value_t value;
+        std::memset(&value, 0, sizeof value);
+        value.type = PMIX_BYTE_OBJECT;
+        value.data.bo.bytes = reinterpret_cast<char*>(const_cast<std::byte*>(bytes.data()));
+        value.data.bo.size = bytes.size();
+        pmix_status_t status = pmix_.PMIx_Put(PMIX_GLOBAL, full_key(key).c_str(), &value);
+        if (status != PMIX_SUCCESS) return pmix_error(pmix_, status, "PMIx_Put failed");
+        dirty_ = true;
+        return {};
+    }
+
+    Status fence() override { return synchronise(true); }
+    Status barrier() override { return synchronise(false); }
+
+    Result<std::vector<std::byte>> lookup(int rank, std::string_view key) override {
+        pmix_value_t* value = nullptr;
+        pmix_proc_t whom = pmix_process(self_.nspace, static_cast<pmix_rank_t>(rank));
+        // Fences collect: what the server does not have now will not come (it would wait 2 s).
+        pmix_info_t immediate = pmix_flag(PMIX_IMMEDIATE);
+        pmix_status_t status = pmix_.PMIx_Get(&whom, full_key(key).c_str(), &immediate, 1, &value);
+        if (status != PMIX_SUCCESS)
+            return pmix_error(pmix_, status, "Nothing was published under this key", rank);
+        std::vector<std::byte> out;
+        bool right = value && value->type == PMIX_BYTE_OBJECT;
+        if (right && value->data.bo.bytes) {
+            auto* bytes = reinterpret_cast<const std::byte*>(value->data.bo.bytes);
+            out.assign(bytes, bytes + value->data.bo.size);
+        }
+        free_pmix_value(value);
+        if (!right) return Error{Code::malformed, "A published value has the wrong type", rank};
+        return out;
+    }
+
+    [[noreturn]] void abort(int code, std::string_view message) override {
+        std::string text(message);
+        pmix_.PMIx_Abort(code, text.c_str(), nullptr, 0);
+        _exit(code & 255 ? code & 255 : code != 0);
+    }
+
+    void on_peer_death(std::function<void(int)> function) override {
+        {
+            std::lock_guard lock(death_mutex);
+            death_function = std::move(function);
+        }
+        pmix_status_t codes[] = {PMIX_ERR_PROC_ABORTED_BY_SIG, PMIX_ERR_PROC_TERM_WO_SYNC,
+                                 PMIX_ERR_PROC_KILLED_BY_CMD, PMIX_EVENT_PROC_TERMINATED,
+                                 PMIX_ERR_LOST_CONNECTION};
+        pmix_.PMIx_Register_event_handler(codes, std::size(codes), nullptr, 0, on_event, nullptr,
+                                          nullptr);
+    }
+
+    Status finalize() override {
+        {
+            std::lock_guard lock(death_mutex);
+            death_function = nullptr;  // who leaves from here on leaves in order
+        }
+        Status all_done = barrier();
+        if (all_done.ok() && job_.local_rank == 0) remove_job_directory(job_.directory);
+        pmix_status_t status = pmix_.PMIx_Finalize(nullptr, 0);
+        if (status != PMIX_SUCCESS) return pmix_error(pmix_, status, "PMIx_Finalize failed");
+        return all_done;
+    }
+
+private:
+    static std::string full_key(std::string_view key) { return "pomona." + std::string(key); }
+
+    Status synchronise(bool collect) {
+        std::lock_guard lock(mutex_);
+        if (dirty_) {
+            pmix_status_t status = pmix_.PMIx_Commit();
+            if (status != PMIX_SUCCESS) return pmix_error(pmix_, status, "PMIx_Commit failed");
+            dirty_ = false;
+        }
+        pmix_info_t info = pmix_flag(PMIX_COLLECT_DATA, collect);
+        pmix_proc_t all = pmix_process(self_.nspace, PMIX_RANK_WILDCARD);
+        pmix_status_t status = pmix_.PMIx_Fence(&all, 1, &info, 1);
+        if (status != PMIX_SUCCESS) return pmix_error(pmix_, status, "PMIx_Fence failed");
+        return {};
+    }
+
+    // A key the server may have told us at start; never asks it again (PMIX_OPTIONAL).
+    pmix_value_t* get(pmix_rank_t rank, const char* key) {
+        pmix_value_t* value = nullptr;
+        pmix_info_t optional = pmix_flag(PMIX_OPTIONAL);
+        pmix_proc_t whom = pmix_process(self_.nspace, rank);
+        return pmix_.PMIx_Get(&whom, key, &optional, 1, &value) == PMIX_SUCCESS ? value : nullptr;
+    }
+    std::optional<int64_t> number_of(pmix_rank_t rank, const char* key) {
+        pmix_value_t* value = get(rank, key);
+        if (!value) return std::nullopt;
+        auto out = pmix_number(*value);
+        free_pmix_value(value);
+        return out;
+    }
+    std::string text_of_key(pmix_rank_t rank, const char* key) {
+        pmix_value_t* value = get(rank, key);
+        if (!value) return {};
+        std::string out;
+        if (value->type == PMIX_STRING && value->data.string) out = value->data.string;
+        free_pmix_value(value);
+        return out;
+    }
+
+    // The launcher's own directory for this job, by key or, with Open MPI 4, by environment.
+    std::string session_directory() {
+        std::string out = text_of_key(PMIX_RANK_WILDCARD, PMIX_NSDIR);
+        if (!out.empty()) return out;
+        const char* given = std::getenv("PMIX_SERVER_TMPDIR");
+        return given ? given : "";
+    }
+
+    void find_nodes() {
+        job_.node_of.assign(job_.size, 0);
+        bool known = true;
+        for (int rank = 0; rank < job_.size && known; ++rank) {
+            auto node = number_of(static_cast<pmix_rank_t>(rank), PMIX_NODEID);
+            known = node.has_value();
+            if (known) job_.node_of[rank] = static_cast<int>(*node);
+        }
+        if (known) return;
+        // Without node numbers only our own node is known: every other rank counts as elsewhere.
+        for (int rank = 0; rank < job_.size; ++rank) job_.node_of[rank] = rank + 1;
+        job_.node_of[job_.rank] = 0;
+        std::string peers = text_of_key(PMIX_RANK_WILDCARD, PMIX_LOCAL_PEERS);
+        for (const char *at = peers.data(), *end = at + peers.size(); at < end;) {
+            int rank = -1;
+            auto parsed = std::from_chars(at, end, rank);
+            if (parsed.ec == std::errc{} && rank >= 0 && rank < job_.size) job_.node_of[rank] = 0;
+            if (parsed.ptr == end) break;
+            at = parsed.ptr + 1;
+        }
+    }
+
+    static void on_event(size_t, pmix_status_t, const pmix_proc_t* source, pmix_info_t info[],
+                         size_t info_count, pmix_info_t*, size_t,
+                         pmix_event_notification_cbfunc_fn_t done, void* done_data) {
+        int rank = source ? static_cast<int>(source->rank) : -1;
+        for (size_t i = 0; i < info_count; ++i)
+            if (std::string_view(info[i].key) == PMIX_EVENT_AFFECTED_PROC &&
+                info[i].value.type == PMIX_PROC && info[i].value.data.proc)
+                rank = static_cast<int>(info[i].value.data.proc->rank);
+        // Ranks above the largest int are PMIx's words for several: -1 to us.
+        {
+            std::lock_guard lock(death_mutex);
+            if (death_function) death_function(std::max(rank, -1));
+        }
+        if (done) done(PMIX_EVENT_ACTION_COMPLETE, nullptr, 0, nullptr, nullptr, done_data);
+    }
+
+    const PmixLibrary& pmix_;
+    std::mutex mutex_;
+    pmix_proc_t self_;
+    Job job_;
+    bool dirty_ = false;
+};
+
+}  // namespace
+
+Result<std::unique_ptr<Wireup>> start_under_pmix() {
+    std::string why;
+    auto library = PmixLibrary::open(why);
+    if (!library.ok()) {
+        LOG(error, pmix,
+            "this process was started through PMIx, and OpenPMIx cannot be used: {}; "
+            "install it (Debian: libpmix2, Homebrew: pmix)",
+            why);
+        return library.error();
+    }
+    return start_under_pmix(**library);
+}
+
+Result<std::unique_ptr<Wireup>> start_under_pmix(const PmixLibrary& library) {
+    auto wireup = std::make_unique<PmixWireup>(library);
+    TRY(wireup->join());
+    return std::unique_ptr<Wireup>(std::move(wireup));
+}
+
+}  // namespace pomona

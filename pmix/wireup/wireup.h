@@ -1,0 +1,87 @@
+// pmix/wireup/wireup.h: how a rank learns who it is and reaches the others before transports exist.
+// Idea: one small interface, four ways to be started: by our mpirun (environment and a socket in
+// the job's directory; no PMIx involved), by any PMIx server (Open MPI, PRRTE, Slurm), or alone.
+// publish() what others need, fence() once, lookup() what they published. All calls may come from
+// any thread; nothing here is fast path.
+#pragma once
+
+#include "btl/base/bytes.h"
+#include "btl/base/result.h"
+
+#include <functional>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace pomona {
+
+enum class Origin { singleton, mpirun, pmix };
+enum class Service : uint8_t;  // pmix/services.h
+std::string_view origin_name(Origin origin);
+
+struct Job {
+    Origin origin = Origin::singleton;
+    int rank = 0;
+    int first = 0;  // the world is the ranks first .. size-1; those before it
+                    // belong to worlds that were there when it was spawned
+    int size = 1;
+    int parent = -1;     // the rank that spawned this world, if one did
+    int local_rank = 0;  // position in local_ranks
+    int local_size = 1;
+    std::string id;                // unique name of the job (PMIx: the namespace)
+    std::string tag;               // at most 12 letters and digits made from id: for names
+                                   // of shared memory, /pomona-<tag>-<rank>
+    std::vector<int> node_of;      // node number of each rank; size entries
+    std::vector<int> local_ranks;  // ranks on this node, ascending
+    std::string host;              // this node's name; need not resolve
+    std::string directory;         // private (0700) place for sockets, short, gone with the
+                                   // job; empty for a singleton
+    int app_number = 0;            // which part of an MPMD command line
+    int universe_size = 1;         // slots of the job; at least size
+    bool oversubscribed = false;   // more ranks on this node than cores: yield when waiting
+
+    int world_size() const { return size - first; }
+    // Processes that were spawned later run where mpirun does: node 0.
+    int node(int of_rank) const {
+        return of_rank < size ? node_of[static_cast<size_t>(of_rank)] : 0;
+    }
+};
+
+class Wireup {
+public:
+    virtual ~Wireup() = default;
+
+    // Finds out who started this process and joins the job. What went wrong is logged in full
+    // (scope pmix); the Error carries the short form.
+    static Result<std::unique_ptr<Wireup>> start();
+
+    virtual const Job& job() const = 0;
+
+    // Makes (rank, key) known to all ranks after the next fence. Keys: up to 255 characters.
+    virtual Status publish(std::string_view key, ConstBytes value) = 0;
+    // Collective: returns when every rank of the job has entered; publications are visible then.
+    virtual Status fence() = 0;
+    // What `rank` published under `key`; not_found when it did not.
+    virtual Result<std::vector<std::byte>> lookup(int rank, std::string_view key) = 0;
+    // What our mpirun does for ranks that run already; others do not.
+    virtual Result<std::vector<std::byte>> request(Service service, ConstBytes question);
+    // Collective without exchange of data.
+    virtual Status barrier() { return fence(); }
+
+    // Ends the whole job with this exit code; does not return.
+    [[noreturn]] virtual void abort(int code, std::string_view message) = 0;
+
+    // The function is called with the rank of a process that died while we live, or with -1 when
+    // the launcher itself is gone. Where watch_fd() is not -1, the owner of the event loop calls
+    // drain() when it becomes readable; otherwise the call comes from another thread.
+    virtual void on_peer_death(std::function<void(int rank)> function) = 0;
+    virtual int watch_fd() const { return -1; }
+    virtual void drain() {}
+
+    // The last call: this rank will leave in good order. Not collective with our mpirun; a
+    // process that exits after start() without it is reported as an error.
+    virtual Status finalize() = 0;
+};
+
+}  // namespace pomona
