@@ -18,6 +18,30 @@
 //     all frames that had arrived from it; later push() to it returns `gone`.
 //     So for a peer that the engine gave up (Endpoint::abandon), of which nothing more arrives.
 //  7. A transport never starts threads and keeps no global state: two ranks may live in one process.
+//
+// Between machines the engine's Endpoint is a Link (btl/link), which is itself a Transport and keeps
+// the rules above over one or more *paths* that may break at any time. A transport that makes paths
+// carries at most one to each peer at a time (several interfaces or connections: several instances)
+// and keeps these rules instead of rule 6:
+//
+//  8. Sink::up(peer) is called from poll() when a path to the peer can be used: made by connect()
+//     here or accepted from the peer, the first time or again; before the first frame from it. Then
+//     endpoint(peer) is the path's Endpoint: one object for each peer, as long as the transport lives.
+//  9. Sink::gone(peer, why) is called from poll() when that path is lost, once for each up(), after
+//     all frames that had arrived; and once when an attempt that connect() began has failed. It says
+//     nothing about the process. From then on nothing is written to a place that Sink::place() gave
+//     and arrive() did not follow; push() says `gone`; connect() may be called and tries again.
+//     A transport that notices that the peer has a newer path in place of one that still seems up
+//     here says gone(peer) and then up(peer).
+// 10. Between connect() and up() push() says `busy`. connect() with a path that is up, or an attempt
+//     under way, changes nothing. The transport does not try again by itself.
+// 11. Endpoint::abandon() ends a path at once, also inside a Sink call of another transport: nothing
+//     more is written to any place; gone(peer) follows from a later poll().
+// 12. Frames of a path that describes itself as reliable arrive by rule 1 until gone(peer); what had
+//     been pushed and had not arrived then is lost. Other paths may also lose, double and reorder
+//     frames; a frame that arrives is whole and unchanged.
+// 13. A path whose description says `watched` finds out by itself, without this process running,
+//     that the peer's machine does not answer any more (TCP: keep-alive and a user timeout).
 #pragma once
 
 #include "btl/base/bytes.h"
@@ -54,6 +78,11 @@ public:
     // and is valid only during the call.
     virtual void arrive(int peer, const FrameHeader& header, ConstBytes payload) = 0;
     virtual void gone(int peer, const Error& why) = 0;
+    // A path to the peer can be used (rule 8).
+    virtual void up(int peer) { (void)peer; }
+    // A payload given to push_bulk() under this ticket has reached the peer, all of it: its memory is
+    // the caller's again.
+    virtual void released(int peer, uint64_t ticket) { (void)peer, (void)ticket; }
     // Set inside arrive() when what was waited for is there: poll() may then leave further frames
     // where they are, which is cheaper than keeping them in the engine.
     bool enough = false;
@@ -66,6 +95,35 @@ using FillFunction = void (*)(void* context, Bytes target);
 struct Pace {
     double rate = 0;    // bytes a nanosecond while there were some; 0: not known
     size_t queued = 0;  // bytes pushed that have not reached the peer
+};
+
+// A long payload that stays in the caller's memory until Sink::released(peer, ticket), since a path may
+// break in between. It arrives as frames, in any order, each byte once, under the headers that
+// piece_header() makes: at the receiver through Sink::place() and arrive() like any other frame. After
+// Sink::gone(peer) or Endpoint::abandon() it is not looked at any more.
+struct Bulk {
+    uint64_t place = 0;               // what the receiver calls it
+    uint64_t ticket = 0;              // what the sender calls it
+    size_t length = 0;                // at least 1
+    const std::byte* data = nullptr;  // null: `gather` writes target.size() bytes from `offset` on
+    void (*gather)(void* context, size_t offset, Bytes target) = nullptr;
+    void* context = nullptr;
+};
+
+inline constexpr uint64_t kPieceKind = 4;  // FrameKind::data of mpi/p2p/header.h
+inline constexpr uint64_t kPieceOffsetMax = (uint64_t{1} << 48) - 1;
+inline FrameHeader piece_header(uint64_t place, size_t offset, size_t length) {
+    return {{place, 0, length | kPieceKind << 48, offset}};
+}
+
+// What a path is; for the choice among several, and for people.
+struct PathDescription {
+    std::string text;         // "tcp 10.0.0.1:5000 - 10.0.0.2:40120 by en0"
+    std::string kind;         // "thunderbolt", "wired", "wifi", "vpn", "virtual", "loopback", ...
+    bool reliable = true;     // rule 12
+    bool watched = true;      // rule 13
+    Nanoseconds latency = 0;  // one way, as far as is known; 0: measured by the link
+    double rate = 0;          // bytes a nanosecond that the device can do at best; 0: not known
 };
 
 class Endpoint {
@@ -86,6 +144,13 @@ public:
     }
     virtual Push push_rest(ConstBytes rest, size_t& taken) {
         (void)rest, (void)taken;
+        return Push::gone;
+    }
+    // Takes long payloads as a whole (Bulk), of any length, and tells when they may be reused.
+    virtual bool takes_bulk() const { return false; }
+    // `sent`: it is taken, released() will be told, or gone(). `busy` as for push().
+    virtual Push push_bulk(const Bulk& bulk) {
+        (void)bulk;
         return Push::gone;
     }
     // Can this process read the peer's memory? Asked once there is a peer; tried, not guessed.
@@ -114,6 +179,8 @@ protected:
     Caps caps_;
 };
 
+inline constexpr Nanoseconds kSleepForever = INT64_MAX;
+
 class BoardSpace;  // btl/board.h
 
 class Transport {
@@ -134,6 +201,18 @@ public:
     virtual bool pending() const { return false; }
     // Memory that the peers it reaches see, where there is any; owned by the transport.
     virtual BoardSpace* boards() { return nullptr; }
+    // -- paths (rules 8 to 13)
+    // The Endpoint of the path to this peer; null before the first up(peer) or connect(peer).
+    virtual Endpoint* endpoint(int peer) {
+        (void)peer;
+        return nullptr;
+    }
+    virtual PathDescription describe(int peer) {
+        (void)peer;
+        return {name(), "", true, true, 0, 0};
+    }
+    // How long a sleep after arm() may last: then poll() has something to do though nothing arrives.
+    virtual Nanoseconds sleep_max() { return kSleepForever; }
 };
 
 }  // namespace pomona

@@ -31,6 +31,8 @@ enum class FrameKind : uint8_t {
     pulled = 8
 };
 
+static_assert(static_cast<uint64_t>(FrameKind::data) == kPieceKind);
+
 inline constexpr uint8_t kFlagSync = 1;
 inline constexpr uint64_t kLengthMax = (uint64_t{1} << 48) - 1;
 
