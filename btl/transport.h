@@ -26,7 +26,7 @@
 //
 //  8. Sink::up(peer) is called from poll() when a path to the peer can be used: made by connect()
 //     here or accepted from the peer, the first time or again; before the first frame from it. Then
-//     endpoint(peer) is the path's Endpoint: one object for each peer, as long as the transport lives.
+//     path(peer) is the path's Endpoint: one object for each peer, as long as the transport lives.
 //  9. Sink::gone(peer, why) is called from poll() when that path is lost, once for each up(), after
 //     all frames that had arrived; and once when an attempt that connect() began has failed. It says
 //     nothing about the process. From then on nothing is written to a place that Sink::place() gave
@@ -203,7 +203,7 @@ public:
     virtual BoardSpace* boards() { return nullptr; }
     // -- paths (rules 8 to 13)
     // The Endpoint of the path to this peer; null before the first up(peer) or connect(peer).
-    virtual Endpoint* endpoint(int peer) {
+    virtual Endpoint* path(int peer) {
         (void)peer;
         return nullptr;
     }
