@@ -9,6 +9,8 @@
 #include "mpi/runtime/process.h"
 
 #include <algorithm>
+#include <array>
+#include <cstdio>
 #include <sys/statvfs.h>
 #include <unistd.h>
 
@@ -37,6 +39,19 @@ SharedLock* Window::shared_lock(int rank) {
     return reinterpret_cast<SharedLock*>(segment_.data()) + rank;
 }
 
+using SegmentName = std::array<char, 32>;  // at most 31 characters, for macOS
+
+// The communicator's context does not name the segment: the groups of one split share it, and they may
+// run on one machine. The maker's rank in the job and its count do. The count may begin again, since a
+// name stands only until all members have opened the segment.
+static SegmentName new_segment_name(Process& process) {
+    uint64_t count = process.next_use(hash_text(7, "segment of a window"));
+    SegmentName name = {};
+    std::snprintf(name.data(), name.size(), "/pomona-%s-w%x.%x", process.job().tag.c_str(),
+                  static_cast<unsigned>(process.job().rank), static_cast<unsigned>(count & 0xffff));
+    return name;
+}
+
 // One segment for all: locks, then the parts by rank.
 int Window::share_memory(bool contiguous, const char** reason) {
     size_t total = sizeof(SharedLock) * parts_.size();
@@ -46,22 +61,19 @@ int Window::share_memory(bool contiguous, const char** reason) {
         total += static_cast<size_t>(each.size);
         if (!contiguous) total = round_up(total, kPartAlignment);
     }
-    // At most 31 characters, for macOS.
-    char name[64];
-    std::snprintf(name, sizeof name, "/pomona-%s-w%08x", comm_->process.job().tag.c_str(),
-                  static_cast<unsigned>(mix(comm_->context()) >> 32));
+    SegmentName name = {};  // empty: there is none
     int made = 1;
-    if (comm_->rank() == 0) {
-        made = shared_memory_has_room(total);
-        if (made) {
-            auto created = Segment::create(name, total, comm_->process.job().directory);
-            if (created.ok()) segment_ = std::move(*created);
-            else made = 0;
-        }
+    if (comm_->rank() == 0 && shared_memory_has_room(total)) {
+        name = new_segment_name(comm_->process);
+        auto created = Segment::create(name.data(), total, comm_->process.job().directory);
+        if (created.ok()) segment_ = std::move(*created);
+        else name[0] = '\0';
     }
-    if (int error = run_bcast(*comm_, &made, sizeof made, 0)) return error;
-    if (made && comm_->rank() != 0) {
-        auto opened = Segment::open(name);
+    if (int error = run_bcast(*comm_, name.data(), name.size(), 0)) return error;
+    if (name[0] == '\0') {
+        made = 0;
+    } else if (comm_->rank() != 0) {
+        auto opened = Segment::open(name.data());
         if (opened.ok() && opened->size() >= total) segment_ = std::move(*opened);
         else made = 0;
     }
