@@ -12,7 +12,8 @@ namespace pomona {
 
 const std::vector<ParamInfo>& param_table() {
     static const std::vector<ParamInfo> table = {
-#define PARAM(name, type, standard, text) {#name, ParamType::type, #standard, text},
+#define PARAM(name, type, standard, scope, text)                                                   \
+    {#name, ParamType::type, #standard, ParamScope::scope, text},
 #include "btl/base/params.def"
 #undef PARAM
     };
@@ -68,7 +69,7 @@ static std::string show(bool value) { return value ? "yes" : "no"; }
 static std::string show(const std::string& value) { return value; }
 
 std::string get_param(const Params& params, std::string_view wanted) {
-#define PARAM(name, type, standard, text)                                                          \
+#define PARAM(name, type, standard, scope, text)                                                   \
     if (wanted == #name) return show(params.name);
 #include "btl/base/params.def"
 #undef PARAM
@@ -76,7 +77,7 @@ std::string get_param(const Params& params, std::string_view wanted) {
 }
 
 Status set_param(Params& params, std::string_view wanted, std::string_view value) {
-#define PARAM(name, type, standard, text)                                                          \
+#define PARAM(name, type, standard, scope, text)                                                   \
     if (wanted == #name) return parse(value, params.name);
 #include "btl/base/params.def"
 #undef PARAM
@@ -130,7 +131,10 @@ struct Loader {
 
     void set(std::string_view name, std::string_view value, const std::string& where) {
         Status status = set_param(params, name, value);
-        if (status.ok()) return;
+        if (status.ok()) {
+            params.sources.insert_or_assign(std::string(name), where);
+            return;
+        }
         if (status.error().code != Code::not_found) {
             complain(
                 format("{}: {} = \"{}\" is ignored: {}", where, name, value, status.error().what));

@@ -7,6 +7,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <map>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -21,17 +22,27 @@ using Text = std::string;
 }  // namespace param_types
 
 struct Params {
-#define PARAM(name, type, standard, text) param_types::type name = standard;
+#define PARAM(name, type, standard, scope, text) param_types::type name = standard;
 #include "btl/base/params.def"
 #undef PARAM
+
+    // Where each parameter that is not built in was set: "POMONA_BCAST", "/home/me/.config/pomona.conf:3".
+    std::map<std::string, std::string, std::less<>> sources;
+    std::string source(std::string_view name) const {
+        auto found = sources.find(name);
+        return found == sources.end() ? "built-in" : found->second;
+    }
 };
 
 enum class ParamType { Size, Count, Flag, Text };
+// `same`: all ranks that meet must have the same value.
+enum class ParamScope { own, same };
 
 struct ParamInfo {
     const char* name;  // eager_max
     ParamType type;
     const char* standard;  // the default, as written in params.def
+    ParamScope scope;
     const char* text;
 };
 const std::vector<ParamInfo>& param_table();

@@ -33,6 +33,8 @@ enum class FrameKind : uint8_t {
 
 static_assert(static_cast<uint64_t>(FrameKind::data) == kPieceKind);
 
+// Of this layout and what the kinds mean; raised with every change.
+inline constexpr int kFrameVersion = 1;
 inline constexpr uint8_t kFlagSync = 1;
 inline constexpr uint64_t kLengthMax = (uint64_t{1} << 48) - 1;
 
