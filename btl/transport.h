@@ -35,8 +35,9 @@
 //     here says gone(peer) and then up(peer).
 // 10. Between connect() and up() push() says `busy`. connect() with a path that is up, or an attempt
 //     under way, changes nothing. The transport does not try again by itself.
-// 11. Endpoint::abandon() ends a path at once, also inside a Sink call of another transport: nothing
-//     more is written to any place; gone(peer) follows from a later poll().
+// 11. Endpoint::abandon() ends a path at once, also inside a Sink call: nothing more is written to any
+//     place, nothing more is read from a payload, nothing more arrives; gone(peer) follows from a
+//     later poll().
 // 12. Frames of a path that describes itself as reliable arrive by rule 1 until gone(peer); what had
 //     been pushed and had not arrived then is lost. Other paths may also lose, double and reorder
 //     frames; a frame that arrives is whole and unchanged.
@@ -80,6 +81,11 @@ public:
     virtual void gone(int peer, const Error& why) = 0;
     // A path to the peer can be used (rule 8).
     virtual void up(int peer) { (void)peer; }
+    // A place that place() gave for this frame is not written to any more, and arrive() does not
+    // follow: its path broke.
+    virtual void displaced(int peer, const FrameHeader& header, size_t length) {
+        (void)peer, (void)header, (void)length;
+    }
     // A payload given to push_bulk() under this ticket has reached the peer, all of it: its memory is
     // the caller's again.
     virtual void released(int peer, uint64_t ticket) { (void)peer, (void)ticket; }
@@ -93,8 +99,9 @@ using FillFunction = void (*)(void* context, Bytes target);
 
 // How quick a way is, as far as is known, and how much it still has to do.
 struct Pace {
-    double rate = 0;    // bytes a nanosecond while there were some; 0: not known
-    size_t queued = 0;  // bytes pushed that have not reached the peer
+    double rate = 0;       // bytes a nanosecond while there were some; 0: not known
+    size_t queued = 0;     // bytes pushed that have not reached the peer
+    uint64_t arrived = 0;  // bytes that have reached the peer's system, as far as is known
 };
 
 // A long payload that stays in the caller's memory until Sink::released(peer, ticket), since a path may

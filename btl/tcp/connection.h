@@ -133,7 +133,7 @@ struct Connection {
             busy_bytes = 0;
             busy_time = 0;
         }
-        return {rate, queued};
+        return {rate, queued, there};
     }
 
     // Reads `most` bytes into the buffer, at the most; what Socket::read returns. `more`: the

@@ -1,0 +1,151 @@
+// btl/link/bulk.cc: long payloads: cut into pieces, shared among paths, released when all has arrived.
+#include "btl/link/state.h"
+
+#include <algorithm>
+
+namespace pomona::link {
+
+// Of a link with one path: pieces pushed before something else has its turn.
+static constexpr int kPiecesAtOnce = 4;
+
+Push Link::push_bulk(const Bulk& bulk) {
+    if (over) return Push::gone;
+    outgoing_.push_back({bulk});
+    links_.activate(*this);
+    if (first_unsent_ == window_.next()) drain_bulk(links_.now());
+    return over ? Push::gone : Push::sent;
+}
+
+size_t Link::unbegun() const {
+    size_t sum = 0;
+    for (const Outgoing& each : outgoing_) sum += each.bulk.length - each.begun;
+    return sum;
+}
+
+// Pushes pieces by all paths that take some; true when something moved.
+bool Link::drain_bulk(Nanoseconds) {
+    bool moved = false;
+    std::vector<const Path*> sharing(order_.begin(), order_.end());
+    if (sharing.size() > 1)
+        for (Path* path : order_) path->pace = path->endpoint->pace();
+    for (Path& path : paths)
+        if (path.busy_with_piece() && path.state == Path::State::up) moved |= push_rest(path);
+    // With several, each in its turn: one whose buffers are large would take a message alone.
+    int times = sharing.size() > 1 ? 1 : kPiecesAtOnce;
+    for (size_t i = 0; i < order_.size(); ++i)
+        for (int n = 0; n < times && first_unsent_ == window_.next(); ++n) {
+            if (order_[i]->busy_with_piece() || !push_next_piece(*order_[i], sharing)) break;
+            moved = true;
+        }
+    return moved;
+}
+
+// Brings more of the piece that the path has begun to take.
+bool Link::push_rest(Path& path) {
+    size_t taken = 0;
+    Push push = path.endpoint->push_rest({path.rest, path.rest_length}, taken);
+    if (push != Push::sent) return false;
+    path.rest += taken;
+    path.rest_length -= taken;
+    if (path.rest_length == 0) path.sending = nullptr;
+    return true;
+}
+
+// One that was lost, or a new one; false when the path takes none now.
+bool Link::push_next_piece(Path& path, const std::vector<const Path*>& sharing) {
+    while (!unsent_pieces_.empty()) {
+        uint64_t number = unsent_pieces_.front();
+        bool waits = number >= first_piece_ && piece(number).of && piece(number).path == kUnsent;
+        if (waits && !push_piece(path, number)) return false;
+        unsent_pieces_.pop_front();
+        if (waits) return true;
+    }
+    for (Outgoing& each : outgoing_) {
+        size_t left = each.bulk.length - each.begun;
+        if (left == 0) continue;
+        size_t length = next_piece(sharing, path, caps_.fragment_max, left,
+                                   sharing.size() > 1 ? unbegun() : left);
+        if (length == 0) return false;
+        pieces_.push_back({&each, each.begun, length, kUnsent, 0, 0});
+        if (!push_piece(path, first_piece_ + pieces_.size() - 1)) {
+            pieces_.pop_back();
+            return false;
+        }
+        each.begun += length;
+        return true;
+    }
+    return false;
+}
+
+namespace {
+struct Gather {
+    const Bulk* bulk;
+    size_t offset;
+};
+void gather(void* context, Bytes target) {
+    auto* what = static_cast<Gather*>(context);
+    what->bulk->gather(what->bulk->context, what->offset, target);
+}
+}  // namespace
+
+bool Link::push_piece(Path& path, uint64_t number) {
+    Piece& what = piece(number);
+    const Bulk& bulk = what.of->bulk;
+    size_t length = what.length;
+    // The last one is acknowledged at once, since somebody waits for that.
+    bool last = what.offset + length == bulk.length || what.sendings > 0;
+    LinkHeader header{Kind::piece, last ? kQuestion : uint8_t{0},
+                      number,      received_.next(),
+                      0,           bulk.place,
+                      what.offset, 0};
+    size_t taken = length;
+    Push push;
+    if (bulk.data) {
+        push = path.endpoint->push_part(header.pack(), {bulk.data + what.offset, length}, taken);
+    } else {
+        Gather context{&bulk, what.offset};
+        push = path.endpoint->push_fill(header.pack(), length, gather, &context);
+    }
+    if (push != Push::sent) return false;
+    if (taken < length) {
+        path.sending = what.of;
+        path.piece = number;
+        path.rest = bulk.data + what.offset + taken;
+        path.rest_length = length - taken;
+    }
+    what.path = path.index;
+    ++what.sendings;
+    if (!path.reliable) what.sent_at = links_.now();
+    if (order_.size() > 1 && &path != order_.front()) count(links_.counters.lane_bytes, length);
+    return true;
+}
+
+void Link::piece_arrived(Piece& piece, Sink& sink) {
+    Outgoing* of = piece.of;
+    if (!of) return;
+    piece.of = nullptr;
+    of->arrived += piece.length;
+    if (of->arrived < of->bulk.length) return;
+    // A path that still brings a copy of a piece must not read the payload any more.
+    for (Path& path : paths)
+        if (path.sending == of) {
+            path.sending = nullptr;
+            path.rest_length = 0;
+            path.endpoint->abandon({Code::timed_out, "Its piece went by another path", peer});
+        }
+    uint64_t ticket = of->bulk.ticket;
+    outgoing_.remove_if([&](const Outgoing& each) { return &each == of; });
+    sink.released(peer, ticket);
+}
+
+void Link::pieces_below(uint64_t next, Sink& sink) {
+    for (uint64_t number = first_piece_; number < next && !over; ++number)
+        piece_arrived(piece(number), sink);
+    while (!over && first_piece_ < next) {
+        pieces_.pop_front();
+        ++first_piece_;
+    }
+    if (!over && (paths.size() > 1 || !paths[0].reliable)) progress_at_ = links_.now();
+}
+
+}  // namespace pomona::link

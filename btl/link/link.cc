@@ -1,0 +1,395 @@
+// btl/link/link.cc: one link's messages: numbers, order, acknowledgements.
+// Idea: push() writes the frame into the window, which is both the queue and what is kept; it goes
+// out from there at once if it can. Every frame that goes the other way acknowledges what has arrived;
+// where none does for a while, a state frame does.
+#include "btl/base/log.h"
+#include "btl/link/state.h"
+
+#include <algorithm>
+#include <cstring>
+
+namespace pomona::link {
+
+// An acknowledgement is owed at once after so many frames or bytes, else after so long a time.
+static constexpr int kOwedFrames = 64;
+static constexpr size_t kOwedBytes = 128 << 10;
+static constexpr Nanoseconds kOwedTime = 200'000;
+// Further ahead than any window reaches.
+static constexpr uint64_t kAheadMost = 1 << 20;
+static constexpr size_t kEarlyBytesMost = 256 << 20;
+
+Link::Link(Links& links, int peer)
+    : peer(peer), links_(links), window_(static_cast<size_t>(links.params.link_window)) {
+    caps_ = links.options().caps;
+    int index = 0;
+    for (auto& transport : links.transports()) {
+        Path path;
+        path.transport = transport.get();
+        path.index = index++;
+        paths.push_back(std::move(path));
+    }
+}
+
+// ---- out
+
+std::byte* Link::keep(Kind kind, size_t length) { return window_.add(kind, length); }
+
+// The last frame added is ready to go.
+void Link::sent_new() {
+    uint64_t number = window_.next() - 1;
+    if (first_unsent_ == number && !order_.empty()) {
+        for (Path* path : order_) {
+            if (path->busy_with_piece()) continue;
+            if (send(number, *path) == Push::sent) {
+                first_unsent_ = number + 1;
+                if (has_work()) links_.activate(*this);
+                return;
+            }
+        }
+    }
+    links_.activate(*this);
+}
+
+Push Link::push(const FrameHeader& header, ConstBytes payload) {
+    if (over) return Push::gone;
+    std::byte* place = keep(Kind::message, sizeof header + payload.size());
+    if (!place) return Push::busy;
+    std::memcpy(place, &header, sizeof header);
+    if (!payload.empty()) std::memcpy(place + sizeof header, payload.data(), payload.size());
+    sent_new();
+    return Push::sent;
+}
+
+Push Link::push_fill(const FrameHeader& header, size_t length, FillFunction fill, void* context) {
+    if (over) return Push::gone;
+    std::byte* place = keep(Kind::message, sizeof header + length);
+    if (!place) return Push::busy;
+    std::memcpy(place, &header, sizeof header);
+    fill(context, {place + sizeof header, length});
+    sent_new();
+    return Push::sent;
+}
+
+// What is kept under this number goes by this path.
+Push Link::send(uint64_t number, Path& path) {
+    Kept& frame = window_[number];
+    uint8_t flags = window_.crowded() ? kQuestion : uint8_t{0};
+    LinkHeader header{frame.kind, flags, number, received_.next(), received_pieces_.next(),
+                      0,          0,     0};
+    Push push = path.endpoint->push(header.pack(), window_.bytes(frame));
+    if (push != Push::sent) return push;
+    bool first = window_.first() == number && frame.sendings == 0;
+    if (first || !path.reliable) frame.sent_at = links_.now();
+    if (first) progress_at_ = frame.sent_at;
+    frame.path = path.index;
+    ++frame.sendings;
+    if (received_.in_order() && received_pieces_.in_order()) {
+        owed_frames_ = 0;
+        owed_bytes_ = 0;
+        owed_now_ = false;
+        owed_since_ = 0;
+    }
+    return push;
+}
+
+// Sends what has not been sent, in order; true when something was.
+bool Link::flush() {
+    bool moved = false;
+    for (; first_unsent_ < window_.next(); ++first_unsent_) {
+        if (window_[first_unsent_].path != kUnsent) continue;
+        bool sent = false;
+        for (Path* path : order_) {
+            if (path->busy_with_piece()) continue;
+            sent = send(first_unsent_, *path) == Push::sent;
+            if (sent) break;
+        }
+        if (!sent) return moved;
+        moved = true;
+    }
+    return moved;
+}
+
+void Link::mark_unsent(uint64_t number) {
+    window_[number].path = kUnsent;
+    first_unsent_ = std::min(first_unsent_, number);
+}
+
+// By latency; a path that is stalled only where there is no other.
+void Link::order_paths() {
+    order_.clear();
+    for (bool stalled : {false, true}) {
+        if (!order_.empty()) break;
+        for (Path& path : paths)
+            if (path.usable() && path.stalled == stalled) order_.push_back(&path);
+    }
+    std::stable_sort(order_.begin(), order_.end(),
+                     [](const Path* x, const Path* y) { return x->round_trip < y->round_trip; });
+}
+
+// False when the path took nothing.
+bool Link::send_state(Path& path, uint8_t flags, uint64_t time) {
+    if (path.busy_with_piece()) return false;
+    LinkHeader header{Kind::state, flags, 0, received_.next(), received_pieces_.next(), 0, 0, time};
+    auto ranges = write_ranges(received_.beyond(), received_pieces_.beyond());
+    if (path.endpoint->push(header.pack(), ranges) != Push::sent) return false;
+    owed_frames_ = 0;
+    owed_bytes_ = 0;
+    owed_now_ = false;
+    owed_since_ = 0;
+    return true;
+}
+
+bool Link::send_owed_state() {
+    return std::any_of(order_.begin(), order_.end(),
+                       [&](Path* path) { return send_state(*path, 0, 0); });
+}
+
+void Link::owe(bool at_once) {
+    ++owed_frames_;
+    owed_now_ |= at_once;
+    links_.activate(*this);
+}
+
+// ---- in
+
+std::byte* Link::place(Path& path, const FrameHeader& frame, size_t length, Sink& sink) {
+    if (over) return nullptr;
+    auto header = parse(frame, length);
+    if (!header || header->kind != Kind::piece || received_pieces_.has(header->number))
+        return nullptr;
+    FrameHeader engines = piece_header(header->place, header->offset, length);
+    forget_overlap(path, engines, length, sink);
+    std::byte* place = over ? nullptr : sink.place(peer, engines, length);
+    if (!place) return nullptr;
+    path.placing = true;
+    path.placed_number = header->number;
+    path.placed_header = engines;
+    path.placed_length = length;
+    return place;
+}
+
+// The bytes of a piece come by another path: one that was writing them, and stopped, must not go on.
+void Link::forget_overlap(const Path& path, const FrameHeader& header, size_t length, Sink& sink) {
+    uint64_t begin = header.word[3], end = begin + length;
+    for (Path& other : paths) {
+        uint64_t from = other.placed_header.word[3];
+        if (&other == &path || !other.placing || other.placed_header.word[0] != header.word[0] ||
+            from >= end || from + other.placed_length <= begin)
+            continue;
+        displace(other, sink);
+        other.endpoint->abandon({Code::timed_out, "Its piece came by another path", peer});
+    }
+}
+
+void Link::displace(Path& path, Sink& sink) {
+    if (!path.placing) return;
+    path.placing = false;
+    if (!over) sink.displaced(peer, path.placed_header, path.placed_length);
+}
+
+void Link::arrive(Path& path, const FrameHeader& frame, ConstBytes payload, Sink& sink) {
+    bool placed = path.placing;
+    path.placing = false;
+    if (over) return;
+    auto header = parse(frame, payload.size());
+    if (!header) return malformed("A frame of a link does not parse");
+    if (!path.reliable || paths.size() > 1 || !path.settled) {
+        path.heard_at = links_.now();
+        if (!path.settled) {
+            path.settled = true;
+            order_paths();
+            links_.activate(*this);
+        }
+    }
+    if (!acknowledge(*header, sink) || over) return;
+    switch (header->kind) {
+    case Kind::state: return arrive_state(path, *header, payload, sink);
+    case Kind::piece:
+        if (placed) path.placing = true;  // arrive_piece() ends it
+        return arrive_piece(path, *header, payload, sink);
+    default: return arrive_numbered(path, *header, payload, sink);
+    }
+}
+
+void Link::arrive_numbered(Path&, const LinkHeader& header, ConstBytes payload, Sink& sink) {
+    uint64_t number = header.number;
+    bool at_once = (header.flags & kQuestion) != 0;
+    owed_bytes_ += payload.size();
+    if (number == handed_on_ && early_.empty()) {
+        received_.add(number);
+        ++handed_on_;
+        owe(at_once);
+        return hand_on(header.kind, payload, sink);
+    }
+    if (number >= handed_on_ + kAheadMost) return malformed("A message's number is too high");
+    owe(true);
+    if (!received_.add(number)) return;
+    early_bytes_ += payload.size();
+    if (early_bytes_ > kEarlyBytesMost) return malformed("Too much came before its turn");
+    early_[number] = {header.kind, {payload.begin(), payload.end()}};
+    while (!over && !early_.empty() && early_.begin()->first == handed_on_) {
+        auto next = early_.extract(early_.begin());
+        ++handed_on_;
+        early_bytes_ -= next.mapped().second.size();
+        hand_on(next.mapped().first, next.mapped().second, sink);
+    }
+}
+
+void Link::hand_on(Kind kind, ConstBytes payload, Sink& sink) {
+    if (kind == Kind::message) {
+        FrameHeader header;
+        std::memcpy(&header, payload.data(), sizeof header);
+        return sink.arrive(peer, header, payload.subspan(sizeof header));
+    }
+    if (kind == Kind::bye)
+        return give_up({Code::peer_gone, "The other process has left MPI", peer});
+    if (!set_addresses(payload).ok()) malformed("A link's address does not parse");
+}
+
+void Link::arrive_piece(Path& path, const LinkHeader& header, ConstBytes payload, Sink& sink) {
+    path.placing = false;
+    owed_bytes_ += payload.size();
+    if (header.number >= received_pieces_.next() + kAheadMost)
+        return malformed("A piece's number is too high");
+    FrameHeader engines = piece_header(header.place, header.offset, payload.size());
+    if (!received_pieces_.has(header.number)) {
+        forget_overlap(path, engines, payload.size(), sink);
+        received_pieces_.add(header.number);
+        if (!over) sink.arrive(peer, engines, payload);
+    }
+    if (!over) owe((header.flags & kQuestion) != 0 || !received_pieces_.in_order());
+}
+
+void Link::arrive_state(Path& path, const LinkHeader& header, ConstBytes payload, Sink& sink) {
+    auto ranges = parse_ranges(header, payload);
+    if (!ranges) return malformed("The state of a link does not parse");
+    for (const Range& each : ranges->messages) {
+        if (each.end > window_.next()) return malformed("A message was acknowledged before it was");
+        for (uint64_t n = std::max(each.first, window_.first()); n < each.end; ++n)
+            message_arrived(window_[n]);
+    }
+    for (const Range& each : ranges->pieces) {
+        if (each.end > first_piece_ + pieces_.size())
+            return malformed("A piece was acknowledged before it was");
+        for (uint64_t n = std::max(each.first, first_piece_); n < each.end && !over; ++n)
+            piece_arrived(piece(n), sink);
+    }
+    if (over) return;
+    if (header.flags & kQuestion) {
+        owed_answer_ = &path;
+        answer_time_ = header.time;
+        links_.activate(*this);
+    }
+    if (header.flags & kAnswer) {
+        Nanoseconds now = links_.now(), trip = now - static_cast<Nanoseconds>(header.time);
+        if (trip >= 0 && trip < 3'600'000'000'000) path.took(trip);
+        path.asked_at = 0;
+        path.answered_at = now;
+        order_paths();
+    }
+}
+
+void Link::message_arrived(Kept& frame) {
+    if (frame.path == kArrived) return;
+    frame.path = kArrived;
+}
+
+// False when it acknowledges what was never sent.
+bool Link::acknowledge(const LinkHeader& header, Sink& sink) {
+    uint64_t piece_end = first_piece_ + pieces_.size();
+    if (header.next_message > window_.next() ||
+        (header.kind != Kind::piece && header.next_piece > piece_end)) {
+        malformed("What was never sent was acknowledged");
+        return false;
+    }
+    if (header.next_message > window_.first()) {
+        window_.drop_below(header.next_message);
+        first_unsent_ = std::max(first_unsent_, window_.first());
+        progress_at_ = paths.size() > 1 || !paths[0].reliable ? links_.now() : 0;
+    }
+    if (header.kind != Kind::piece && header.next_piece > first_piece_)
+        pieces_below(header.next_piece, sink);
+    return true;
+}
+
+void Link::malformed(const char* what) {
+    LOG(error, btl, "{} sent what it must not: {}; it is given up", name_of_peer(), what);
+    give_up({Code::malformed, what, peer});
+}
+
+// ---- turns
+
+bool Link::has_work() const {
+    if (over) return !told;
+    if (first_unsent_ < window_.next() || !unsent_pieces_.empty() || owed_frames_ != 0 ||
+        owed_answer_)
+        return true;
+    for (const Path& path : paths) {
+        if (path.busy_with_piece()) return true;
+        if (path.state == Path::State::down && !path.address.empty()) return true;
+        if (path.state == Path::State::connecting) return true;
+        if (path.state == Path::State::up &&
+            (!path.settled || path.stalled || !path.description.watched || !path.reliable))
+            return true;
+    }
+    return down_since_ != 0 || unbegun() != 0 || (order_.size() > 1 && outstanding());
+}
+
+bool Link::work(Nanoseconds now, Sink& sink) {
+    if (over) {
+        if (!told) {
+            told = true;
+            sink.gone(peer, why);
+        }
+        return false;
+    }
+    bool moved = false;
+    if (first_unsent_ < window_.next()) moved = flush();
+    if (!outgoing_.empty()) moved |= drain_bulk(now);
+    if (owed_answer_ && (owed_answer_->state != Path::State::up ||
+                         send_state(*owed_answer_, kAnswer, answer_time_)))
+        owed_answer_ = nullptr;
+    if (owed_frames_ != 0) {
+        if (owed_since_ == 0) owed_since_ = now;
+        if (owed_now_ || owed_frames_ >= kOwedFrames || owed_bytes_ >= kOwedBytes ||
+            now - owed_since_ >= kOwedTime)
+            send_owed_state();
+    }
+    if (now >= next_look_) look_at_time(now);
+    if (over) return work(now, sink);
+    return moved;
+}
+
+bool Link::settle_for_sleep() {
+    if (over) return told;
+    if (owed_frames_ != 0) send_owed_state();
+    return true;
+}
+
+bool Link::pending() const {
+    if (over) return false;
+    if (first_unsent_ < window_.next() || !outgoing_.empty() || owed_frames_ != 0) return true;
+    // What a path that loses nothing has taken will arrive.
+    auto safe = [](const Path& path) { return path.state == Path::State::up && path.reliable; };
+    return !window_.empty() && std::none_of(paths.begin(), paths.end(), safe);
+}
+
+void Link::say_bye() {
+    if (over || left_) return;
+    left_ = true;
+    if (!keep(Kind::bye, 0)) return;
+    sent_new();
+}
+
+Pace Link::pace() {
+    Pace sum;
+    for (Path* path : order_) {
+        Pace one = path->endpoint->pace();
+        sum.rate += one.rate;
+        sum.queued += one.queued;
+        sum.arrived += one.arrived;
+    }
+    return sum;
+}
+
+}  // namespace pomona::link

@@ -1,0 +1,351 @@
+// btl/link/liveness.cc: what a link does by the clock: making paths, finding those by which nothing
+// gets through, sending again what was lost, and giving up.
+// Idea: that a process does not answer proves nothing: it may compute and not look at its messages
+// for minutes. So a path is lost when its transport says so (TCP: the other machine's system does not
+// acknowledge). What a path leaves lying while another one is answered goes by the other one as well.
+#include "btl/base/format.h"
+#include "btl/base/log.h"
+#include "btl/link/state.h"
+
+#include <algorithm>
+#include <cerrno>
+
+namespace pomona::link {
+
+static constexpr Nanoseconds kSecond = 1'000'000'000;
+static constexpr Nanoseconds kLookEvery = 2'000'000;
+// Between attempts to make a path again: from this on, doubling.
+static constexpr Nanoseconds kPauseFirst = 5'000'000;
+static constexpr Nanoseconds kPauseMost = 1'000'000'000;
+// The side that did not make a path last leaves it to the other for so long.
+static constexpr Nanoseconds kOthersTurn = 200'000'000;
+// Bytes lie in a path for so long, while others get through: it is stalled.
+static constexpr Nanoseconds kStall = 20'000'000;
+// So many refusals on end by every path, for so long: nobody listens there any more.
+static constexpr int kRefusals = 4;
+static constexpr Nanoseconds kRefusedFor = 300'000'000;
+// Sent again in one look.
+static constexpr int kResendMost = 64;
+
+Status Link::set_addresses(ConstBytes published) {
+    auto all = parse_addresses(published);
+    if (!all) return Error{Code::malformed, "The address of a link does not parse", peer};
+    // The n-th transport of a kind here makes its path to the n-th of that kind there.
+    std::map<std::string, size_t> used;
+    for (Path& path : paths) {
+        std::string name = path.transport->name();
+        size_t skip = used[name]++;
+        for (auto& [kind, address] : *all)
+            if (kind == name && skip-- == 0) path.address = address;
+    }
+    bool any_up = std::any_of(paths.begin(), paths.end(),
+                              [](const Path& path) { return path.state == Path::State::up; });
+    if (down_since_ == 0 && !any_up) down_since_ = links_.now();
+    next_look_ = 0;
+    links_.activate(*this);
+    return {};
+}
+
+// ---- paths come and go
+
+void Link::path_up(Path& path) {
+    path.endpoint = path.transport->path(peer);
+    if (!path.endpoint) return;
+    if (over) return path.endpoint->abandon(why);
+    Nanoseconds now = links_.now();
+    path.state = Path::State::up;
+    path.description = path.transport->describe(peer);
+    path.reliable = path.description.reliable;
+    path.was_up = true;
+    path.stalled = false;
+    path.refusals = 0;
+    path.pause = 0;
+    path.asked_at = 0;
+    path.heard_at = path.moved_at = now;
+    path.arrived = 0;
+    // What the other side has of what was sent before has to be known first.
+    path.settled = !was_up_;
+    // Who is connected to has no address of ours, and may have to connect the next time.
+    if (path.dialled && !told_address_) {
+        auto own = links_.address();
+        std::byte* place = keep(Kind::address, own.size());
+        if (place) std::copy(own.begin(), own.end(), place);
+        told_address_ = place != nullptr;
+    }
+    link_up(now);
+    order_paths();
+    if (!path.settled || paths.size() > 1 || !path.reliable) ask(path, now);
+    flush();
+    next_look_ = 0;
+    links_.activate(*this);
+}
+
+void Link::path_gone(Path& path, const Error& reason, Sink& sink) {
+    if (path.state == Path::State::down) return;
+    bool was = path.state == Path::State::up;
+    displace(path, sink);
+    path.state = Path::State::down;
+    path.settled = false;
+    path.why = reason;
+    path.sending = nullptr;
+    path.rest_length = 0;
+    if (owed_answer_ == &path) owed_answer_ = nullptr;
+    bool refused = reason.os_errno == ECONNREFUSED;
+    path.refusals = refused ? path.refusals + 1 : 0;
+    Nanoseconds now = links_.now();
+    if (was) {
+        path.pause = 0;
+        path.retry_at = path.dialled || links_.options().rank < peer ? now : now + kOthersTurn;
+        LOG(info, btl, "A path to {} is lost ({}): {}", name_of_peer(), path.description.text,
+            reason.text());
+    } else {
+        path.pause = std::clamp(2 * path.pause, kPauseFirst, kPauseMost);
+        path.retry_at = now + path.pause;
+    }
+    if (over) return;
+    take_back(path);
+    order_paths();
+    bool any_up = std::any_of(paths.begin(), paths.end(),
+                              [](const Path& each) { return each.state == Path::State::up; });
+    if (was && !any_up) link_down(now);
+    next_look_ = 0;
+    links_.activate(*this);
+}
+
+// What went by this path and was not acknowledged goes again.
+void Link::take_back(const Path& path) {
+    for (uint64_t number = window_.first(); number < window_.next(); ++number)
+        if (window_[number].path == path.index) mark_unsent(number);
+    for (uint64_t number = first_piece_; number < first_piece_ + pieces_.size(); ++number) {
+        Piece& each = piece(number);
+        if (!each.of || each.path != path.index) continue;
+        each.path = kUnsent;
+        unsent_pieces_.push_back(number);
+    }
+}
+
+void Link::link_down(Nanoseconds now) {
+    down_since_ = now;
+    warned_ = false;
+}
+
+void Link::link_up(Nanoseconds now) {
+    if (warned_)
+        LOG(warn, btl, "{} is reached again after {:.1f} s", name_of_peer(),
+            static_cast<double>(now - down_since_) / kSecond);
+    warned_ = false;
+    down_since_ = 0;
+    was_up_ = true;
+}
+
+void Link::give_up(Error reason) {
+    if (over) return;
+    over = true;
+    why = reason;
+    why.peer = peer;
+    for (Path& path : paths) {
+        path.placing = false;
+        path.rest_length = 0;
+        path.sending = nullptr;
+        if (path.state != Path::State::down && path.endpoint) path.endpoint->abandon(reason);
+    }
+    order_.clear();
+    window_.clear();
+    first_unsent_ = window_.next();
+    outgoing_.clear();
+    pieces_.clear();
+    unsent_pieces_.clear();
+    early_.clear();
+    owed_frames_ = 0;
+    owed_answer_ = nullptr;
+    links_.activate(*this);
+}
+
+std::string Link::name_of_peer() const {
+    const auto& host = links_.options().host;
+    std::string name = host ? host(peer) : "";
+    return name.empty() ? format("Rank {}", peer) : format("Rank {} on {}", peer, name);
+}
+
+std::string Link::names_of_paths() const {
+    std::string out;
+    for (const Path& path : paths) {
+        if (path.address.empty() && !path.was_up) continue;
+        if (!out.empty()) out += "; ";
+        const std::string& text = path.description.text;
+        out += text.empty() ? path.transport->name() : text;
+        if (path.why.what[0] != 0) out += ": " + path.why.text();
+    }
+    return out;
+}
+
+// ---- by the clock
+
+void Link::look_at_time(Nanoseconds now) {
+    next_look_ = now + kLookEvery;
+    for (Path& path : paths) {
+        if (path.state == Path::State::down && !path.address.empty() && now >= path.retry_at)
+            dial(path, now);
+        if (path.state != Path::State::up) continue;
+        if (!path.settled && now - path.asked_last > path.patience()) ask(path, now);
+        if (!path.reliable) look_at_losses(path, now);
+        if (over) return;
+    }
+    if (order_.size() > 1 ||
+        std::any_of(paths.begin(), paths.end(), [](const Path& each) { return each.stalled; }))
+        look_at_stalls(now);
+    look_at_silence(now);
+    if (over || down_since_ == 0) return;
+    Nanoseconds down = now - down_since_;
+    Nanoseconds grace = was_up_
+                            ? static_cast<Nanoseconds>(links_.params.link_grace_s) * kSecond
+                            : static_cast<Nanoseconds>(links_.params.connect_timeout_ms) * 1000000;
+    if (was_up_ && !warned_ && down > kSecond) {
+        warned_ = true;
+        LOG(warn, btl,
+            "{} has not been reached for {:.1f} s ({}); operations with it wait for up to {} s",
+            name_of_peer(), static_cast<double>(down) / kSecond, names_of_paths(),
+            links_.params.link_grace_s);
+    }
+    if (was_up_ && down > kRefusedFor && all_refused())
+        return give_up({Code::peer_gone, "The other process does not listen any more"});
+    if (down < grace) return;
+    Error last = was_up_ ? Error{Code::peer_gone,
+                                 "The other process could not be reached for "
+                                 "link_grace_s"}
+                         : Error{Code::timed_out, "No connection could be made"};
+    for (const Path& path : paths)
+        if (!was_up_ && path.why.what[0] != 0) last = path.why;
+    give_up(last);
+}
+
+// Where the process was, its system says that nobody listens: it has ended.
+bool Link::all_refused() const {
+    bool any = false;
+    for (const Path& path : paths) {
+        if (path.address.empty()) continue;
+        if (path.refusals < kRefusals) return false;
+        any = true;
+    }
+    return any;
+}
+
+void Link::dial(Path& path, Nanoseconds now) {
+    auto made = path.transport->connect(peer, path.address);
+    if (made.ok()) {
+        path.endpoint = *made;
+        path.state = Path::State::connecting;
+        path.dialled = true;
+        return;
+    }
+    path.why = made.error();
+    if (made.error().code == Code::unsupported) path.address.clear();
+    path.pause = std::clamp(2 * path.pause, kPauseFirst, kPauseMost);
+    path.retry_at = now + path.pause;
+}
+
+void Link::ask(Path& path, Nanoseconds now) {
+    if (!send_state(path, kQuestion, static_cast<uint64_t>(now))) return;
+    path.asked_last = now;
+    if (path.asked_at == 0) path.asked_at = now;
+}
+
+// A path that may lose: what has not been acknowledged in time goes again. When nothing is heard
+// at all, only the oldest, to find out.
+void Link::look_at_losses(Path& path, Nanoseconds now) {
+    Nanoseconds patience = path.patience();
+    bool hears = now - path.heard_at < 4 * patience;
+    auto lost = [&](Nanoseconds sent_at, int sendings) {
+        return now - sent_at > patience << std::min(sendings - 1, 6);
+    };
+    int most = hears ? kResendMost : 1;
+    for (uint64_t n = window_.first(); n < window_.next() && most > 0; ++n) {
+        Kept& frame = window_[n];
+        if (frame.path != path.index) continue;
+        if (lost(frame.sent_at, frame.sendings)) mark_unsent(n), --most;
+        else if (!hears) break;
+    }
+    for (uint64_t n = first_piece_; n < first_piece_ + pieces_.size() && most > 0; ++n) {
+        Piece& each = piece(n);
+        if (!each.of || each.path != path.index) continue;
+        if (lost(each.sent_at, each.sendings)) {
+            each.path = kUnsent;
+            unsent_pieces_.push_back(n);
+            --most;
+        } else if (!hears) {
+            break;
+        }
+    }
+}
+
+// Paths whose queues do not get shorter: are others answered?
+void Link::look_at_stalls(Nanoseconds now) {
+    bool changed = false;
+    for (Path& path : paths) {
+        if (!path.usable()) continue;
+        bool moves = path.asked_at == 0;
+        if (path.reliable) {
+            Pace pace = path.endpoint->pace();
+            moves = pace.queued == 0 || pace.arrived != path.arrived;
+            path.arrived = pace.arrived;
+        } else if (outstanding() && now - path.heard_at > kStall &&
+                   now - path.asked_last > path.patience()) {
+            ask(path, now);
+        }
+        if (moves) {
+            path.moved_at = now;
+            changed |= path.stalled;
+            path.stalled = false;
+        }
+        Nanoseconds limit = kStall + 2 * path.round_trip;
+        if (path.stalled || now - path.moved_at < limit) continue;
+        for (Path& other : paths) {
+            if (&other == &path || !other.usable() || other.stalled) continue;
+            if (other.answered_at > path.moved_at + limit) {
+                path.stalled = true;
+                take_back(path);
+                changed = true;
+                break;
+            }
+            if (other.asked_at == 0) ask(other, now);
+        }
+    }
+    if (!changed) return;
+    order_paths();
+    flush();
+}
+
+// Paths that do not watch themselves: nobody else will say that the other side is gone.
+void Link::look_at_silence(Nanoseconds now) {
+    bool silent = down_since_ == 0;
+    Nanoseconds beat =
+        std::max<Nanoseconds>(1, static_cast<Nanoseconds>(links_.params.heartbeat_s)) * kSecond;
+    for (Path& path : paths) {
+        if (path.state != Path::State::up) continue;
+        if (path.description.watched) return;
+        if (now - path.heard_at > beat && now - path.asked_last > beat) ask(path, now);
+        silent &=
+            now - path.heard_at > static_cast<Nanoseconds>(links_.params.link_grace_s) * kSecond;
+    }
+    if (silent && was_up_)
+        give_up({Code::peer_gone, "The other process has not answered for link_grace_s"});
+}
+
+Nanoseconds Link::sleep_max(Nanoseconds now) const {
+    if (over) return kSleepForever;
+    Nanoseconds most = kSleepForever;
+    auto within = [&](Nanoseconds time) { most = std::min(most, std::max<Nanoseconds>(time, 0)); };
+    for (const Path& path : paths) {
+        if (path.state == Path::State::down && !path.address.empty()) within(path.retry_at - now);
+        if (path.state != Path::State::up) continue;
+        if (!path.settled) within(path.patience());
+        if (!path.reliable && outstanding()) within(path.patience());
+        if (!path.description.watched) within(kSecond / 4);
+    }
+    if (order_.size() > 1 && outstanding()) within(kStall / 2);
+    if (unbegun() != 0 && order_.size() > 1) within(1'000'000);
+    if (down_since_ != 0) within(kSecond / 4);
+    return most;
+}
+
+}  // namespace pomona::link

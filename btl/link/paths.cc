@@ -1,0 +1,53 @@
+// btl/link/paths.cc: times and shares of paths.
+#include "btl/link/paths.h"
+
+#include <algorithm>
+
+namespace pomona::link {
+
+static constexpr Nanoseconds kPatienceLeast = 3'000'000;
+static constexpr Nanoseconds kPatienceFirst = 50'000'000;  // before anything is known
+static constexpr Nanoseconds kPatienceMost = 1'000'000'000;
+
+Nanoseconds Path::patience() const {
+    if (round_trip == 0) return kPatienceFirst;
+    return std::clamp(round_trip + 4 * deviation, kPatienceLeast, kPatienceMost);
+}
+
+// Source: RFC 6298, section 2.
+void Path::took(Nanoseconds trip) {
+    trip = std::max<Nanoseconds>(trip, 1);
+    if (round_trip == 0) {
+        round_trip = trip;
+        deviation = trip / 2;
+        return;
+    }
+    Nanoseconds error = trip - round_trip;
+    deviation += ((error < 0 ? -error : error) - deviation) / 4;
+    round_trip += error / 8;
+}
+
+size_t next_piece(const std::vector<const Path*>& paths, const Path& own, size_t longest,
+                  size_t left, size_t unbegun) {
+    size_t length = std::min(longest, left);
+    if (paths.size() < 2) return length;
+    double all = 0;
+    bool known = true;
+    for (const Path* each : paths) {
+        all += each->pace.rate;
+        known &= each->pace.rate != 0;
+    }
+    double share = known ? own.pace.rate / all : 1.0 / static_cast<double>(paths.size());
+    auto part = static_cast<size_t>(static_cast<double>(left) * share);
+    if (left > 2 * kPieceMin) length = std::min(length, std::max(kPieceMin, part));
+    if (!known) return length;
+    auto end = [](const Pace& pace, size_t bytes) {
+        return static_cast<double>(pace.queued + bytes) / pace.rate;
+    };
+    double mine = end(own.pace, length);
+    for (const Path* each : paths)
+        if (each != &own && end(each->pace, unbegun) < mine) return 0;
+    return length;
+}
+
+}  // namespace pomona::link

@@ -1,0 +1,82 @@
+// btl/link/paths.h: one path of a link, and how long payloads are shared among several.
+#pragma once
+
+#include "btl/link/window.h"
+
+namespace pomona::link {
+
+// Pieces shorter than this cost more than they spread.
+inline constexpr size_t kPieceMin = 64 << 10;
+
+// Of one payload that push_bulk() took.
+struct Outgoing {
+    pomona::Bulk bulk;
+    size_t begun = 0;    // bytes in pieces
+    size_t arrived = 0;  // bytes of pieces that were acknowledged
+};
+
+struct Piece {
+    Outgoing* of = nullptr;  // null: it has arrived
+    size_t offset = 0, length = 0;
+    int path = kUnsent;
+    int sendings = 0;
+    Nanoseconds sent_at = 0;
+};
+
+struct Path {
+    enum class State { down, connecting, up };
+
+    Transport* transport = nullptr;
+    int index = 0;
+    Endpoint* endpoint = nullptr;
+    State state = State::down;
+    PathDescription description{};
+    bool reliable = true;  // as it describes itself
+    bool settled = false;  // since it is up: what the other side has is known (or nothing was sent)
+    bool stalled = false;  // nothing gets through although others do
+
+    // Making it again.
+    std::vector<std::byte> address;  // what it is made to; empty: only the other side can make it
+    bool was_up = false;
+    bool dialled = false;  // by this process, the last time
+    Nanoseconds retry_at = 0, pause = 0;
+    int refusals = 0;  // one after the other
+    Error why{};       // it is down
+
+    // How quick it is.
+    Pace pace{};
+    Nanoseconds round_trip = 0, deviation = 0;  // 0: not known
+    Nanoseconds asked_at = 0;                   // the first question without an answer; 0: none
+    Nanoseconds asked_last = 0;
+    Nanoseconds answered_at = 0;  // the last answer came
+    Nanoseconds heard_at = 0;     // the last frame came
+    Nanoseconds moved_at = 0;     // bytes got through, or none had to
+    uint64_t arrived = 0;         // Pace::arrived then
+
+    // A piece that it has begun to take.
+    Outgoing* sending = nullptr;
+    uint64_t piece = 0;
+    const std::byte* rest = nullptr;
+    size_t rest_length = 0;
+
+    // A piece that is being read from it to its place.
+    bool placing = false;
+    uint64_t placed_number = 0;
+    FrameHeader placed_header{};
+    size_t placed_length = 0;
+
+    bool usable() const { return state == State::up && settled; }
+    bool busy_with_piece() const { return rest_length != 0; }
+    // When a frame that was not acknowledged is taken for lost, by a path that may lose.
+    Nanoseconds patience() const;
+    void took(Nanoseconds trip);  // a question was answered after so long
+};
+
+// How long the next piece for `own` is, at most `longest`, of `left` bytes, when `unbegun` bytes wait in all; 0: it
+// is better left to the others. With several paths the pieces get shorter towards the end, so that all
+// are done at about the same time, and a slow one takes nothing that another would be done with
+// before, and with all the rest.
+size_t next_piece(const std::vector<const Path*>& paths, const Path& own, size_t longest,
+                  size_t left, size_t unbegun);
+
+}  // namespace pomona::link

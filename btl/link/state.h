@@ -1,0 +1,190 @@
+// btl/link/state.h: the classes behind link.h: one link, and all links of a process.
+#pragma once
+
+#include "btl/base/random.h"
+#include "btl/link/link.h"
+#include "btl/link/paths.h"
+
+#include <list>
+#include <unordered_map>
+
+namespace pomona::link {
+
+class Links;
+
+// Everything between this process and one other.
+class Link final : public Endpoint {
+public:
+    Link(Links& links, int peer);
+
+    // -- Endpoint
+    Push push(const FrameHeader& header, ConstBytes payload) override;
+    Push push_fill(const FrameHeader& header, size_t length, FillFunction fill,
+                   void* context) override;
+    bool takes_bulk() const override { return true; }
+    Push push_bulk(const Bulk& bulk) override;
+    Pace pace() override;
+    void abandon(const Error& why) override { give_up(why); }
+
+    // -- by the transport
+    // What the peer published: its paths are made to that.
+    Status set_addresses(ConstBytes published);
+    void path_up(Path& path);
+    void path_gone(Path& path, const Error& why, Sink& sink);
+    std::byte* place(Path& path, const FrameHeader& frame, size_t length, Sink& sink);
+    void arrive(Path& path, const FrameHeader& frame, ConstBytes payload, Sink& sink);
+    // Whatever can be done without anything arriving; true when something moved.
+    bool work(Nanoseconds now, Sink& sink);
+    // Before a sleep: nothing is owed. False when it has something to do at once.
+    bool settle_for_sleep();
+    Nanoseconds sleep_max(Nanoseconds now) const;
+    bool has_work() const;
+    bool pending() const;
+    void say_bye();
+
+    const int peer;
+    std::vector<Path> paths;
+    bool active = false;  // in the list of those that work() is called for
+    bool over = false;    // the process is gone or given up
+    bool told = false;    // the sink knows
+    Error why{};
+
+private:
+    friend class Links;
+    // Messages out (link.cc).
+    std::byte* keep(Kind kind, size_t length);
+    void sent_new();
+    bool flush();
+    Push send(uint64_t number, Path& path);
+    bool send_state(Path& path, uint8_t flags, uint64_t time);
+    bool send_owed_state();
+    void order_paths();
+    void mark_unsent(uint64_t number);
+
+    // Frames in (link.cc).
+    void arrive_numbered(Path& path, const LinkHeader& header, ConstBytes payload, Sink& sink);
+    void hand_on(Kind kind, ConstBytes payload, Sink& sink);
+    void arrive_piece(Path& path, const LinkHeader& header, ConstBytes payload, Sink& sink);
+    void arrive_state(Path& path, const LinkHeader& header, ConstBytes payload, Sink& sink);
+    void forget_overlap(const Path& path, const FrameHeader& header, size_t length, Sink& sink);
+    void displace(Path& path, Sink& sink);
+    bool acknowledge(const LinkHeader& header, Sink& sink);
+    void message_arrived(Kept& frame);
+    void owe(bool at_once);
+    void malformed(const char* what);
+
+    // Long payloads (bulk.cc).
+    bool drain_bulk(Nanoseconds now);
+    bool push_next_piece(Path& path, const std::vector<const Path*>& sharing);
+    bool push_piece(Path& path, uint64_t number);
+    bool push_rest(Path& path);
+    size_t unbegun() const;
+    void piece_arrived(Piece& piece, Sink& sink);
+    void pieces_below(uint64_t next, Sink& sink);
+    Piece& piece(uint64_t number) { return pieces_[number - first_piece_]; }
+
+    // Timers (liveness.cc).
+    void look_at_time(Nanoseconds now);
+    void dial(Path& path, Nanoseconds now);
+    void look_at_stalls(Nanoseconds now);
+    void look_at_silence(Nanoseconds now);
+    void look_at_losses(Path& path, Nanoseconds now);
+    void ask(Path& path, Nanoseconds now);
+    void take_back(const Path& path);
+    void link_down(Nanoseconds now);
+    void link_up(Nanoseconds now);
+    bool all_refused() const;
+    bool outstanding() const { return !window_.empty() || !outgoing_.empty(); }
+    void give_up(Error why);
+    std::string name_of_peer() const;
+    std::string names_of_paths() const;
+
+    Links& links_;
+    bool told_address_ = false;  // the other side has ours, if it needs it
+
+    Window window_;
+    uint64_t first_unsent_ = 0;  // all messages below are on their way, or arrived
+    Received received_;
+    uint64_t handed_on_ = 0;  // all messages below
+    std::map<uint64_t, std::pair<Kind, std::vector<std::byte>>>
+        early_;  // arrived before their turn
+    size_t early_bytes_ = 0;
+    std::vector<Path*> order_;  // those that messages may take, the quickest first
+
+    std::list<Outgoing> outgoing_;
+    std::deque<Piece> pieces_;
+    uint64_t first_piece_ = 0;
+    std::deque<uint64_t> unsent_pieces_;  // to be sent again
+    Received received_pieces_;
+
+    // What the other side has not been told of.
+    int owed_frames_ = 0;
+    size_t owed_bytes_ = 0;
+    bool owed_now_ = false;
+    Nanoseconds owed_since_ = 0;
+    Path* owed_answer_ = nullptr;  // a question came by it
+    uint64_t answer_time_ = 0;
+
+    bool was_up_ = false;
+    bool warned_ = false;
+    bool left_ = false;           // bye has been said
+    Nanoseconds down_since_ = 0;  // 0: it is up, or was never asked for
+    Nanoseconds next_look_ = 0;
+    Nanoseconds progress_at_ = 0;  // something was acknowledged
+};
+
+// The Transport that the engine sees.
+class Links final : public Transport {
+public:
+    Links(const Params& params, Counters& counters, LinkOptions options,
+          std::vector<std::unique_ptr<Transport>> transports);
+    ~Links() override;
+    const char* name() const override { return "link"; }
+    std::vector<std::byte> address() const override;
+    Result<Endpoint*> connect(int peer, ConstBytes address) override;
+    Endpoint* path(int peer) override;
+    int poll(Sink& sink, int most) override;
+    bool arm() override;
+    void disarm() override;
+    bool pending() const override;
+    Nanoseconds sleep_max() override;
+
+    // -- for links
+    Nanoseconds now() { return options_.clock->now(); }
+    void activate(Link& link);
+    const Params& params;
+    Counters& counters;
+    const LinkOptions& options() const { return options_; }
+    std::vector<std::unique_ptr<Transport>>& transports() { return transports_; }
+
+private:
+    struct Way final : public Sink {  // of one transport to its links
+        Way(Links& links, int index) : links(links), index(index) {}
+        std::byte* place(int peer, const FrameHeader& header, size_t length) override;
+        void arrive(int peer, const FrameHeader& header, ConstBytes payload) override;
+        void gone(int peer, const Error& why) override;
+        void up(int peer) override;
+        Link& link(int peer) { return links.link(peer); }
+        Path& path(Link& of) { return of.paths[static_cast<size_t>(index)]; }
+        Links& links;
+        int index;
+    };
+    friend struct Way;
+    Link& link(int peer);
+
+    LinkOptions options_;
+    std::vector<std::unique_ptr<Transport>> transports_;
+    std::vector<std::unique_ptr<Way>> ways_;
+    std::unordered_map<int, std::unique_ptr<Link>> links_;  // by peer
+    std::vector<Link*> active_;
+    Sink* sink_ = nullptr;  // during poll()
+    size_t turn_ = 0;
+};
+
+// Link::peer's addresses as published: for each transport its name and address.
+std::vector<std::byte> write_addresses(
+    const std::vector<std::pair<std::string, std::vector<std::byte>>>& all);
+std::optional<std::vector<std::pair<std::string, std::vector<std::byte>>>> parse_addresses(
+    ConstBytes bytes);
+
+}  // namespace pomona::link

@@ -1,0 +1,166 @@
+// btl/link/transport.cc: all links of a process, over the transports that make their paths.
+#include "btl/base/check.h"
+#include "btl/link/state.h"
+
+#include <algorithm>
+#include <utility>
+
+namespace pomona {
+namespace link {
+
+static constexpr size_t kTransportsMost = 64;
+
+std::vector<std::byte> write_addresses(
+    const std::vector<std::pair<std::string, std::vector<std::byte>>>& all) {
+    Writer out;
+    out.put(static_cast<uint32_t>(all.size()));
+    for (const auto& [name, address] : all) {
+        out.put_text(name);
+        out.put_sized(address);
+    }
+    return out.bytes();
+}
+
+std::optional<std::vector<std::pair<std::string, std::vector<std::byte>>>> parse_addresses(
+    ConstBytes bytes) {
+    Reader in(bytes);
+    auto number = in.get<uint32_t>();
+    if (number > kTransportsMost) return std::nullopt;
+    std::vector<std::pair<std::string, std::vector<std::byte>>> out;
+    for (uint32_t i = 0; i < number && !in.failed(); ++i) {
+        std::string name(in.get_text(32));
+        ConstBytes address = in.get_sized(kAddressMost);
+        out.emplace_back(std::move(name), std::vector(address.begin(), address.end()));
+    }
+    if (in.failed() || in.left() != 0) return std::nullopt;
+    return out;
+}
+
+// ---- what a transport tells
+
+std::byte* Links::Way::place(int peer, const FrameHeader& header, size_t length) {
+    Link& of = link(peer);
+    return of.place(path(of), header, length, *links.sink_);
+}
+
+void Links::Way::arrive(int peer, const FrameHeader& header, ConstBytes payload) {
+    Link& of = link(peer);
+    of.arrive(path(of), header, payload, *links.sink_);
+    enough = links.sink_->enough;
+}
+
+void Links::Way::gone(int peer, const Error& why) {
+    Link& of = link(peer);
+    of.path_gone(path(of), why, *links.sink_);
+}
+
+void Links::Way::up(int peer) {
+    Link& of = link(peer);
+    of.path_up(path(of));
+}
+
+// ---- the transport
+
+Links::Links(const Params& params, Counters& counters, LinkOptions options,
+             std::vector<std::unique_ptr<Transport>> transports)
+    : params(params), counters(counters), options_(std::move(options)),
+      transports_(std::move(transports)) {
+    for (size_t i = 0; i < transports_.size(); ++i)
+        ways_.push_back(std::make_unique<Way>(*this, static_cast<int>(i)));
+}
+
+Links::~Links() {
+    for (auto& [peer, each] : links_) each->say_bye();
+}
+
+Link& Links::link(int peer) {
+    auto& slot = links_[peer];
+    if (!slot) slot = std::make_unique<Link>(*this, peer);
+    return *slot;
+}
+
+std::vector<std::byte> Links::address() const {
+    std::vector<std::pair<std::string, std::vector<std::byte>>> all;
+    for (const auto& each : transports_) all.emplace_back(each->name(), each->address());
+    return write_addresses(all);
+}
+
+Result<Endpoint*> Links::connect(int peer, ConstBytes address) {
+    Link& made = link(peer);
+    if (!made.over) TRY(made.set_addresses(address));
+    return static_cast<Endpoint*>(&made);
+}
+
+Endpoint* Links::path(int peer) {
+    auto found = links_.find(peer);
+    return found == links_.end() ? nullptr : found->second.get();
+}
+
+void Links::activate(Link& link) {
+    if (link.active) return;
+    link.active = true;
+    active_.push_back(&link);
+}
+
+int Links::poll(Sink& sink, int most) {
+    sink_ = &sink;
+    int moved = 0;
+    // The first one read changes, so that none is always the last.
+    size_t number = transports_.size();
+    if (number > 1) ++turn_;
+    for (size_t i = 0; i < number && !sink.enough; ++i) {
+        size_t which = (turn_ + i) % number;
+        ways_[which]->enough = false;
+        moved += transports_[which]->poll(*ways_[which], most);
+    }
+    if (!active_.empty()) {
+        Nanoseconds time = now();
+        // Links may become active meanwhile: they are seen to, too.
+        for (size_t i = 0; i < active_.size(); ++i) moved += active_[i]->work(time, sink);
+        std::erase_if(active_, [](Link* each) {
+            each->active = each->has_work();
+            return !each->active;
+        });
+    }
+    sink_ = nullptr;
+    return moved;
+}
+
+bool Links::arm() {
+    for (Link* each : active_)
+        if (!each->settle_for_sleep()) return false;
+    size_t armed = 0;
+    while (armed < transports_.size() && transports_[armed]->arm()) ++armed;
+    if (armed == transports_.size()) return true;
+    for (size_t i = 0; i < armed; ++i) transports_[i]->disarm();
+    return false;
+}
+
+void Links::disarm() {
+    for (auto& each : transports_) each->disarm();
+}
+
+bool Links::pending() const {
+    for (const auto& each : transports_)
+        if (each->pending()) return true;
+    return std::any_of(links_.begin(), links_.end(),
+                       [](const auto& each) { return each.second->pending(); });
+}
+
+Nanoseconds Links::sleep_max() {
+    Nanoseconds most = kSleepForever, time = active_.empty() ? 0 : now();
+    for (auto& each : transports_) most = std::min(most, each->sleep_max());
+    for (Link* each : active_) most = std::min(most, each->sleep_max(time));
+    return most;
+}
+
+}  // namespace link
+
+std::unique_ptr<Transport> make_link_transport(const Params& params, Counters& counters,
+                                               LinkOptions options,
+                                               std::vector<std::unique_ptr<Transport>> paths) {
+    check(options.clock != nullptr && !paths.empty(), paths.size());
+    return std::make_unique<link::Links>(params, counters, std::move(options), std::move(paths));
+}
+
+}  // namespace pomona

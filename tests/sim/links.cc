@@ -1,0 +1,459 @@
+// tests/sim/links.cc: links over simulated paths that break, in virtual time, by seed.
+// Goal: whatever paths do (loss, doubling, reordering, cuts clean, silent, half-open and one-way, slow
+// paths, processes that stop for a while), messages arrive once and in order, long payloads once and
+// whole, payloads are released when they have arrived and not looked at afterwards, nothing is written
+// to a receiver's memory after its payload is complete, and nothing hangs; and the death of a process
+// is told, once. Method: random traffic and faults drawn from a seed; every byte is checked.
+// POMONA_LINK_SEEDS: how many seeds (200), from POMONA_SEED on.
+#include "btl/base/log.h"
+#include "btl/base/random.h"
+#include "btl/link/link.h"
+#include "btl/sim/paths.h"
+
+#include <gtest/gtest.h>
+
+#include <cstdlib>
+#include <set>
+
+namespace pomona {
+namespace {
+
+uint64_t number_from(const char* name, uint64_t otherwise) {
+    const char* text = std::getenv(name);
+    return text ? std::strtoull(text, nullptr, 0) : otherwise;
+}
+
+std::byte byte_of(uint64_t number, size_t at) {
+    return static_cast<std::byte>((number * 0x9e3779b97f4a7c15u + at * 0x100000001b3u) >> 24);
+}
+
+std::vector<std::byte> payload_of(uint64_t number, size_t length) {
+    std::vector<std::byte> out(length);
+    for (size_t i = 0; i < length; ++i) out[i] = byte_of(number, i);
+    return out;
+}
+
+constexpr size_t kFragment = 16384;
+
+// Of a long payload by its number, which is the same at both ends.
+size_t bulk_length(uint64_t number) {
+    Random random(number);
+    return 1 + random.below(random.chance(0.3) ? 300'000 : 40'000);
+}
+
+struct World;
+
+struct Rank final : Sink {
+    Rank(World& world, int rank) : world(world), rank(rank) {}
+    std::byte* place(int peer, const FrameHeader& header, size_t length) override;
+    void arrive(int peer, const FrameHeader& header, ConstBytes payload) override;
+    void gone(int peer, const Error& error) override {
+        ++told[peer];
+        why = error.text();
+    }
+    void displaced(int peer, const FrameHeader& header, size_t) override {
+        EXPECT_FALSE(receive(peer, header.word[0]).complete);
+        ++displacements;
+    }
+    void released(int peer, uint64_t ticket) override;
+
+    struct Receive {
+        std::vector<std::byte> buffer;
+        std::map<size_t, size_t> parts;  // begin: end
+        size_t arrived = 0;
+        bool complete = false;
+    };
+    Receive& receive(int peer, uint64_t number) {
+        Receive& out = receives[{peer, number}];
+        if (out.buffer.empty()) out.buffer.resize(bulk_length(number));
+        return out;
+    }
+
+    World& world;
+    int rank;
+    std::unique_ptr<Transport> transport;
+    std::map<int, uint64_t> next;                          // message expected, by peer
+    std::map<std::pair<int, uint64_t>, Receive> receives;  // by peer and number
+    std::map<int, int> told;
+    std::string why;
+    int displacements = 0;
+    // What it sends.
+    std::map<int, uint64_t> sent_messages, begun_bulks, released_bulks;
+    std::map<std::pair<int, uint64_t>, std::vector<std::byte>> sending;
+    bool stopped = false;
+};
+
+struct World {
+    World(uint64_t seed, int ranks, std::vector<sim::WayOptions> options, Params given = {})
+        : params(std::move(given)), ways(static_cast<int>(options.size())),
+          fabric(seed, ranks, std::move(options)) {
+        for (int rank = 0; rank < ranks; ++rank) {
+            this->ranks.push_back(std::make_unique<Rank>(*this, rank));
+            std::vector<std::unique_ptr<Transport>> paths;
+            for (int way = 0; way < ways; ++way) paths.push_back(fabric.make_transport(rank, way));
+            LinkOptions link;
+            link.rank = rank;
+            link.clock = &fabric.clock();
+            link.caps = {64, 2048, kFragment};
+            this->ranks.back()->transport =
+                make_link_transport(params, counters, std::move(link), std::move(paths));
+        }
+    }
+    Endpoint& endpoint(int from, int to) {
+        Transport& own = *ranks[static_cast<size_t>(from)]->transport;
+        if (Endpoint* there = own.path(to)) return *there;
+        return **own.connect(to, ranks[static_cast<size_t>(to)]->transport->address());
+    }
+    uint64_t bulk_number(int from, int to, uint64_t which) const {
+        return static_cast<uint64_t>(from) << 40 | static_cast<uint64_t>(to) << 32 | (which + 1);
+    }
+    bool push_message(int from, int to, Random& random) {
+        Rank& own = *ranks[static_cast<size_t>(from)];
+        uint64_t number = own.sent_messages[to];
+        size_t length = random.chance(0.1) ? random.below(kFragment) : random.below(200);
+        auto payload = payload_of(number + 7 * static_cast<uint64_t>(from), length);
+        Push push = endpoint(from, to).push({{1, number, length, 0}}, payload);
+        EXPECT_NE(push, Push::gone) << own.why;
+        if (push != Push::sent) return false;
+        ++own.sent_messages[to];
+        return true;
+    }
+    void push_bulk(int from, int to, Random& random) {
+        Rank& own = *ranks[static_cast<size_t>(from)];
+        uint64_t number = bulk_number(from, to, own.begun_bulks[to]++);
+        auto& data = own.sending[{to, number}];
+        data = payload_of(number, bulk_length(number));
+        Bulk bulk;
+        bulk.place = bulk.ticket = number;
+        bulk.length = data.size();
+        if (random.chance(0.7)) {
+            bulk.data = data.data();
+        } else {
+            bulk.context = &data;
+            bulk.gather = [](void* context, size_t offset, Bytes target) {
+                auto& from = *static_cast<std::vector<std::byte>*>(context);
+                std::copy_n(from.begin() + static_cast<ptrdiff_t>(offset), target.size(),
+                            target.begin());
+            };
+        }
+        EXPECT_EQ(endpoint(from, to).push_bulk(bulk), Push::sent) << own.why;
+    }
+    void poll() {
+        for (auto& rank : ranks)
+            if (!rank->stopped && rank->transport) rank->transport->poll(*rank, 16);
+    }
+    // Lets time pass, with polls in between.
+    void run(sim::Time time, sim::Time step = 1e6) {
+        sim::Time end = fabric.world().now() + time;
+        while (fabric.world().now() < end) {
+            poll();
+            fabric.run_until(std::min(end, fabric.world().now() + step));
+        }
+        poll();
+    }
+
+    Params params;
+    Counters counters;
+    int ways;
+    sim::PathFabric fabric;
+    std::vector<std::unique_ptr<Rank>> ranks;
+};
+
+std::byte* Rank::place(int peer, const FrameHeader& header, size_t length) {
+    Receive& in = receive(peer, header.word[0]);
+    size_t offset = header.word[3];
+    EXPECT_FALSE(in.complete);
+    EXPECT_LE(offset + length, in.buffer.size());
+    return in.buffer.data() + offset;
+}
+
+void Rank::arrive(int peer, const FrameHeader& header, ConstBytes payload) {
+    EXPECT_EQ(told[peer], 0) << "a frame after the peer was told gone";
+    if (header.word[0] == 1) {
+        uint64_t& due = next[peer];
+        EXPECT_EQ(header.word[1], due++) << "order of messages from " << peer;
+        EXPECT_EQ(header.word[2], payload.size());
+        auto right = payload_of(header.word[1] + 7 * static_cast<uint64_t>(peer), payload.size());
+        EXPECT_TRUE(std::equal(payload.begin(), payload.end(), right.begin(), right.end()));
+        return;
+    }
+    Receive& in = receive(peer, header.word[0]);
+    size_t begin = header.word[3], end = begin + payload.size();
+    EXPECT_FALSE(in.complete) << "a piece of a payload that is complete";
+    EXPECT_LE(end, in.buffer.size());
+    auto after = in.parts.lower_bound(begin);
+    EXPECT_TRUE(after == in.parts.end() || after->first >= end) << "pieces overlap";
+    EXPECT_TRUE(after == in.parts.begin() || std::prev(after)->second <= begin) << "pieces overlap";
+    in.parts[begin] = end;
+    if (payload.data() != in.buffer.data() + begin)
+        std::copy(payload.begin(), payload.end(),
+                  in.buffer.begin() + static_cast<ptrdiff_t>(begin));
+    in.arrived += payload.size();
+    if (in.arrived < in.buffer.size()) return;
+    in.complete = true;
+    EXPECT_EQ(in.buffer, payload_of(header.word[0], in.buffer.size()));
+    // Whoever writes here from now on is found at the end.
+    std::fill(in.buffer.begin(), in.buffer.end(), std::byte{0xee});
+}
+
+void Rank::released(int peer, uint64_t ticket) {
+    auto& data = sending[{peer, ticket}];
+    EXPECT_FALSE(data.empty()) << "released twice";
+    EXPECT_TRUE((world.ranks[static_cast<size_t>(peer)]->receives[{rank, ticket}].complete));
+    // Whoever reads it from now on sends this.
+    std::fill(data.begin(), data.end(), std::byte{0x55});
+    ++released_bulks[peer];
+}
+
+// ---- faults by seed
+
+struct Storm {
+    explicit Storm(uint64_t number) : seed(number) {}
+    uint64_t seed;
+    Random random{seed};
+    int ranks = random.chance(0.2) ? 3 : 2;
+    uint64_t messages = 20 + random.below(120);
+    uint64_t bulks = random.below(6);
+
+    std::vector<sim::WayOptions> draw_ways() {
+        std::vector<sim::WayOptions> out(1 + random.below(3));
+        for (sim::WayOptions& way : out) {
+            way.reliable = random.chance(0.6);
+            way.latency_ns = 1000.0 * static_cast<double>(1 + random.below(500));
+            way.byte_ns = random.chance(0.2) ? 100 : 1;
+            way.jitter_ns = random.chance(0.5) ? 3 * way.latency_ns : 0;
+            way.buffer = 1 << (12 + random.below(9));
+            way.fragment_max = kFragment + sizeof(FrameHeader);
+            if (!way.reliable) {
+                way.loss = random.chance(0.7) ? 0.3 * random.unit() : 0;
+                way.doubling = random.chance(0.5) ? 0.2 * random.unit() : 0;
+            }
+        }
+        return out;
+    }
+    // Faults that last for a while, each with its end.
+    void draw_faults(World& world) {
+        int number = static_cast<int>(random.below(12));
+        for (int i = 0; i < number; ++i) {
+            sim::Time begin = 1e9 * random.unit(), end = begin + 1e9 * random.unit();
+            int a = static_cast<int>(random.below(static_cast<uint64_t>(ranks)));
+            int b = (a + 1) % ranks;
+            int way = static_cast<int>(random.below(static_cast<uint64_t>(world.ways)));
+            uint64_t what = random.below(6);
+            auto& actions = world_actions;
+            auto block = [&](int from, int to) {
+                actions.emplace(
+                    begin, [&world, way, from, to] { world.fabric.block(way, from, to, true); });
+                actions.emplace(
+                    end, [&world, way, from, to] { world.fabric.block(way, from, to, false); });
+            };
+            if (what == 0) block(a, b), block(b, a);  // a silent cut
+            if (what == 1) block(a, b);               // one way only
+            if (what == 2) block(b, a);
+            if (what == 3 || what == 4)  // clean, and half-open
+                actions.emplace(begin, [&world, way, a, b, what] {
+                    world.fabric.break_path(way, a, b, what == 4);
+                });
+            if (what == 5) {
+                actions.emplace(
+                    begin, [&world, a] { world.ranks[static_cast<size_t>(a)]->stopped = true; });
+                actions.emplace(
+                    end, [&world, a] { world.ranks[static_cast<size_t>(a)]->stopped = false; });
+            }
+        }
+    }
+    bool all_done(World& world) const {
+        for (auto& rank : world.ranks)
+            for (int peer = 0; peer < ranks; ++peer) {
+                if (peer == rank->rank) continue;
+                if (rank->next[peer] < messages || rank->released_bulks[peer] < bulks) return false;
+            }
+        return true;
+    }
+    std::multimap<sim::Time, std::function<void()>> world_actions;
+
+    void run() {
+        World world(seed, ranks, draw_ways());
+        draw_faults(world);
+        double step = 1000.0 * static_cast<double>(1 + random.below(1000));
+        while (!all_done(world)) {
+            ASSERT_LT(world.fabric.world().now(), 60e9) << state_of(world);
+            while (!world_actions.empty() &&
+                   world_actions.begin()->first <= world.fabric.world().now())
+                world_actions.extract(world_actions.begin()).mapped()();
+            for (auto& rank : world.ranks) {
+                if (rank->stopped) continue;
+                for (int peer = 0; peer < ranks; ++peer) {
+                    if (peer == rank->rank) continue;
+                    // Only one side makes the link at first, mostly.
+                    if (rank->rank > peer && !rank->transport->path(peer) && random.chance(0.9))
+                        continue;
+                    for (uint64_t n = random.below(8);
+                         n > 0 && rank->sent_messages[peer] < messages; --n)
+                        if (!world.push_message(rank->rank, peer, random)) break;
+                    if (rank->begun_bulks[peer] < bulks && random.chance(0.2))
+                        world.push_bulk(rank->rank, peer, random);
+                }
+                if (random.chance(0.8))
+                    rank->transport->poll(*rank, 1 + static_cast<int>(random.below(16)));
+            }
+            world.fabric.run_until(world.fabric.world().now() + step * random.unit() + 1);
+            if (testing::Test::HasFailure()) return;
+        }
+        for (auto& [time, action] : world_actions) action();  // the faults that last still
+        world.run(4e9, 5e6);                                  // what comes late does no harm
+        for (auto& rank : world.ranks) {
+            EXPECT_FALSE(rank->transport->pending());
+            for (auto& [peer, times] : rank->told) EXPECT_EQ(times, 0) << rank->why;
+            for (auto& [key, in] : rank->receives)
+                for (std::byte each : in.buffer) ASSERT_EQ(each, std::byte{0xee}) << "written late";
+        }
+    }
+    std::string state_of(World& world) const {
+        std::string out = "hangs:";
+        for (auto& rank : world.ranks)
+            for (int peer = 0; peer < ranks; ++peer)
+                out += " " + std::to_string(rank->rank) + "<-" + std::to_string(peer) + ": " +
+                       std::to_string(rank->next[peer]) + "/" + std::to_string(messages) + " " +
+                       std::to_string(rank->released_bulks[peer]) + "/" + std::to_string(bulks);
+        return out;
+    }
+};
+
+TEST(Links, survive_what_paths_do) {
+    set_log_levels("error");
+    uint64_t first = number_from("POMONA_SEED", 1), seeds = number_from("POMONA_LINK_SEEDS", 200);
+    for (uint64_t seed = first; seed < first + seeds; ++seed) {
+        SCOPED_TRACE("repeat with POMONA_LINK_SEEDS=1 POMONA_SEED=" + std::to_string(seed));
+        Storm{seed}.run();
+        if (HasFailure()) return;
+    }
+}
+
+// ---- ends
+
+sim::WayOptions reliable_way() { return {}; }
+sim::WayOptions losing_way() {
+    sim::WayOptions way;
+    way.reliable = false;
+    way.loss = 0.1;
+    return way;
+}
+
+struct LinksEnd : testing::TestWithParam<int> {
+    static std::vector<sim::WayOptions> ways() {
+        switch (GetParam()) {
+        case 0: return {reliable_way()};
+        case 1: return {reliable_way(), reliable_way()};
+        case 2: return {losing_way()};
+        default: return {losing_way(), reliable_way()};
+        }
+    }
+    static Params short_grace() {
+        Params params;
+        params.link_grace_s = 3;
+        return params;
+    }
+    // A link that both ends have used.
+    void use(World& world) {
+        Random random(5);
+        ASSERT_TRUE(world.push_message(0, 1, random));
+        world.run(0.5e9);
+        ASSERT_TRUE(world.push_message(1, 0, random));
+        world.run(0.5e9);
+        ASSERT_EQ(world.ranks[1]->next[0], 1u);
+        ASSERT_EQ(world.ranks[0]->next[1], 1u);
+    }
+};
+
+// A process that leaves says so: the other end is told at once, and once.
+TEST_P(LinksEnd, a_process_that_leaves_is_gone) {
+    set_log_levels("error");
+    World world(3, 2, ways(), short_grace());
+    use(world);
+    world.ranks[1]->transport.reset();
+    world.fabric.kill(1);
+    world.run(GetParam() == 2 ? 6e9 : 0.5e9);
+    EXPECT_EQ(world.ranks[0]->told[1], 1);
+    EXPECT_EQ(world.endpoint(0, 1).push({}, {}), Push::gone);
+    world.run(1e9);
+    EXPECT_EQ(world.ranks[0]->told[1], 1);
+}
+
+// One that ends without a word, on a machine that goes on, is found before the grace is over: its
+// system refuses new connections.
+TEST_P(LinksEnd, a_process_that_dies_is_gone) {
+    set_log_levels("error");
+    World world(3, 2, ways(), short_grace());
+    use(world);
+    world.ranks[1]->stopped = true;
+    world.fabric.kill(1);
+    world.run(GetParam() >= 2 ? 5e9 : 1e9);
+    EXPECT_EQ(world.ranks[0]->told[1], 1);
+}
+
+// A machine that vanishes is found within link_grace_s and two seconds, also by who only waits.
+TEST_P(LinksEnd, a_machine_that_vanishes_is_gone) {
+    set_log_levels("error");
+    World world(3, 2, ways(), short_grace());
+    use(world);
+    world.ranks[1]->stopped = true;
+    world.fabric.vanish(1);
+    world.run(2.4e9);  // it was heard half a second before
+    EXPECT_EQ(world.ranks[0]->told[1], 0);
+    world.run(2.6e9);
+    EXPECT_EQ(world.ranks[0]->told[1], 1);
+    EXPECT_EQ(world.endpoint(0, 1).push({}, {}), Push::gone);
+}
+
+// One that was given up by its user is told once; payloads are not looked at any more.
+TEST_P(LinksEnd, a_process_given_up_is_gone) {
+    set_log_levels("error");
+    World world(3, 2, ways(), short_grace());
+    use(world);
+    Random random(1);
+    world.push_bulk(0, 1, random);
+    world.endpoint(0, 1).abandon({Code::malformed, "It sent what it must not", 1});
+    world.ranks[0]->sending.clear();
+    EXPECT_EQ(world.endpoint(0, 1).push({}, {}), Push::gone);
+    world.run(1e9);
+    EXPECT_EQ(world.ranks[0]->told[1], 1);
+    EXPECT_EQ(world.ranks[0]->released_bulks[1], 0u);
+}
+
+INSTANTIATE_TEST_SUITE_P(Ways, LinksEnd, testing::Values(0, 1, 2, 3));
+
+// Nothing at the other end: the link is given up when connect_timeout_ms is over.
+TEST(Links, a_link_that_never_comes_up_is_gone) {
+    Params params;
+    params.connect_timeout_ms = 2000;
+    World world(3, 2, {reliable_way()}, params);
+    world.fabric.kill(1);
+    world.ranks[1]->stopped = true;
+    world.endpoint(0, 1).push({}, {});
+    world.run(1.9e9);
+    EXPECT_EQ(world.ranks[0]->told[1], 0);
+    world.run(0.2e9);
+    EXPECT_EQ(world.ranks[0]->told[1], 1);
+}
+
+// Of two paths the one that messages take is cut without a word: they go by the other one soon.
+TEST(Links, a_silent_cut_is_left_soon) {
+    sim::WayOptions quick, slow;
+    quick.latency_ns = 50'000, slow.latency_ns = 200'000;
+    quick.notice_ns = slow.notice_ns = 10e9;
+    World world(9, 2, {quick, slow});
+    Random random(2);
+    ASSERT_TRUE(world.push_message(0, 1, random));
+    world.run(1e9);
+    world.fabric.block(0, 0, 1, true);
+    world.fabric.block(0, 1, 0, true);
+    ASSERT_TRUE(world.push_message(0, 1, random));
+    sim::Time cut = world.fabric.world().now();
+    while (world.ranks[1]->next[0] < 2 && world.fabric.world().now() < cut + 1e9)
+        world.run(1e5, 1e5);
+    EXPECT_LT(world.fabric.world().now() - cut, 50e6);
+}
+
+}  // namespace
+}  // namespace pomona
