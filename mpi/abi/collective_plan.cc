@@ -46,6 +46,8 @@ struct Planner {
     // Does this process have the root's side of the data?
     bool is_root() const { return inter() ? shape.root == MPI_ROOT : shape.root == comm->rank(); }
     bool is_leaf() const { return inter() ? shape.root >= 0 : true; }
+    // MPI_PROC_NULL: none of the other arguments is significant.
+    bool takes_part() const { return is_root() || is_leaf(); }
 
     int type(MPI_Datatype handle, const char* name, Datatype*& out) {
         out = resolve(handle);
@@ -253,19 +255,18 @@ struct Planner {
         if (!allowed.ok()) return fail(f, comm, MPI_ERR_OP, allowed.error().what);
         plan.type = &type;
         shape.commutative = plan.operation->commutative();
-        bool direct = type.contiguous() || type.predefined();
-        shape.element = static_cast<size_t>(type.contiguous() ? type.size() : type.extent());
-        plan.raw = !direct;
-        if (type.extent() <= 0 && type.size() > 0)
-            return fail(f, comm, MPI_ERR_UNSUPPORTED_OPERATION,
-                        "reductions on a datatype whose extent is not positive");
+        bool gaps = !type.contiguous() && !type.predefined();
+        plan.packed = gaps && type.true_extent() > type.extent();
+        plan.raw = gaps && !plan.packed;
+        bool alone = type.contiguous() || plan.packed;
+        shape.element = static_cast<size_t>(alone ? type.size() : type.extent());
         return MPI_SUCCESS;
     }
     // Binds the two sides of a reduction: counts in elements; either buffer may be null (not used).
     void bind_reduction(const void* send, MPI_Count send_count, void* recv, MPI_Count recv_count,
                         bool in_place) {
         Datatype& type = *plan.type;
-        if (!plan.raw) {
+        if (!plan.raw && !plan.packed) {
             ptrdiff_t shift = type.contiguous() ? type.true_lb() : 0;
             if (send) plan.input = static_cast<const std::byte*>(send) + shift;
             if (recv) plan.result = static_cast<std::byte*>(recv) + shift;
@@ -276,13 +277,12 @@ struct Planner {
             return;
         }
         const void* from = in_place ? recv : send;
-        auto stride = static_cast<size_t>(std::max(type.extent(), type.true_extent()));
         if (from && send_count > 0) {
-            plan.input_staging = static_cast<size_t>(send_count) * stride;
+            plan.input_staging = static_cast<size_t>(send_count) * shape.element;
             plan.input_pieces.push_back({const_cast<void*>(from), send_count, &type, 0});
         }
         if (recv && recv_count > 0) {
-            plan.result_staging = static_cast<size_t>(recv_count) * stride;
+            plan.result_staging = static_cast<size_t>(recv_count) * shape.element;
             plan.result_pieces.push_back({recv, recv_count, &type, 0});
         }
     }
@@ -306,9 +306,10 @@ int plan_bcast(const char* f, CollectivePlan& plan, RecvSide data, int root, MPI
     PLAN(Collective::bcast);
     Datatype* type;
     STEP(root(root));
+    if (!p.takes_part()) return MPI_SUCCESS;
     STEP(count(data.count, "count"));
     STEP(type(data.type, "datatype", type));
-    if (p.is_root() || p.is_leaf()) STEP(buffer(data.buffer, data.count, *type, "buffer"));
+    STEP(buffer(data.buffer, data.count, *type, "buffer"));
     plan.shape.count = static_cast<size_t>(data.count * type->size());
     // The root only reads, the others only write the same buffer.
     if (p.is_root()) {
@@ -331,19 +332,20 @@ int plan_reduction(const char* f, CollectivePlan& plan, Collective collective, c
     if (scanning && p.inter())
         return fail(f, p.comm, MPI_ERR_COMM, "scans are not defined on intercommunicators");
     if (rooted) STEP(root(root));
+    if (rooted && !p.takes_part()) return MPI_SUCCESS;
     STEP(count(data.count, "count"));
     STEP(type(data.type, "datatype", type));
     STEP(operation(op, *type));
-    STEP(no_in_place(send));
-    bool sends = !p.inter() || !rooted || p.is_leaf();
+    bool sends = !rooted || p.is_leaf();
+    if (sends) STEP(no_in_place(send));
     bool receives = !rooted || p.is_root();
-    bool in_place = send == MPI_IN_PLACE && receives;
+    bool in_place = send == MPI_IN_PLACE && receives && sends;
     if (!in_place && sends) STEP(buffer(send, data.count, *type, "sendbuf"));
     if (receives) STEP(buffer(data.buffer, data.count, *type, "recvbuf"));
     if (receives && sends && !p.inter()) STEP(distinct(send, data.buffer, data.count));
     plan.shape.count = static_cast<size_t>(data.count);
-    p.bind_reduction(in_place ? nullptr : send, data.count, receives ? data.buffer : nullptr,
-                     data.count, in_place);
+    p.bind_reduction(in_place || !sends ? nullptr : send, data.count,
+                     receives ? data.buffer : nullptr, data.count, in_place);
     return MPI_SUCCESS;
 }
 
@@ -382,11 +384,11 @@ int plan_gather(const char* f, CollectivePlan& plan, SendSide send, RecvSide rec
     PLAN(Collective::gather);
     Datatype* type;
     STEP(root(root));
-    STEP(no_in_place(send.buffer));
-    bool in_place = send.buffer == MPI_IN_PLACE && p.is_root();
+    if (p.is_leaf()) STEP(no_in_place(send.buffer));
+    bool in_place = send.buffer == MPI_IN_PLACE && p.is_root() && p.is_leaf();
     if (p.is_root()) STEP(recv_side(recv, p.partners(), type));
     if (in_place) p.in_place_from_result();
-    else if (!p.inter() || p.is_leaf()) STEP(send_side(send, type));
+    else if (p.is_leaf()) STEP(send_side(send, type));
     if (p.is_root() && !in_place) STEP(result_apart());
     return MPI_SUCCESS;
 }
@@ -397,11 +399,11 @@ int plan_gatherv(const char* f, CollectivePlan& plan, SendSide send, RecvBlocks 
     Datatype* type;
     plan.shape.irregular = true;
     STEP(root(root));
-    STEP(no_in_place(send.buffer));
-    bool in_place = send.buffer == MPI_IN_PLACE && p.is_root();
+    if (p.is_leaf()) STEP(no_in_place(send.buffer));
+    bool in_place = send.buffer == MPI_IN_PLACE && p.is_root() && p.is_leaf();
     if (p.is_root()) STEP(recv_blocks(recv, p.partners()));
     if (in_place) p.in_place_from_result();
-    else if (!p.inter() || p.is_leaf()) STEP(send_side(send, type));
+    else if (p.is_leaf()) STEP(send_side(send, type));
     if (p.is_root() && !in_place) STEP(result_apart());
     if (in_place) plan.shape.count = plan.result_blocks[static_cast<size_t>(p.comm->rank())].length;
     return MPI_SUCCESS;
@@ -412,9 +414,9 @@ int plan_scatter(const char* f, CollectivePlan& plan, SendSide send, RecvSide re
     PLAN(Collective::scatter);
     Datatype* type;
     STEP(root(root));
-    STEP(no_in_place(recv.buffer));
-    bool in_place = recv.buffer == MPI_IN_PLACE && p.is_root();
-    if (!in_place && (!p.inter() || p.is_leaf())) STEP(recv_side(recv, 1, type));
+    if (p.is_leaf()) STEP(no_in_place(recv.buffer));
+    bool in_place = recv.buffer == MPI_IN_PLACE && p.is_root() && p.is_leaf();
+    if (!in_place && p.is_leaf()) STEP(recv_side(recv, 1, type));
     if (p.is_root()) {
         SendSide whole{send.buffer, send.count * p.partners(), send.type};
         STEP(count(send.count, "sendcount"));
@@ -432,9 +434,9 @@ int plan_scatterv(const char* f, CollectivePlan& plan, SendBlocks send, RecvSide
     Datatype* type;
     plan.shape.irregular = true;
     STEP(root(root));
-    STEP(no_in_place(recv.buffer));
-    bool in_place = recv.buffer == MPI_IN_PLACE && p.is_root();
-    if (!in_place && (!p.inter() || p.is_leaf())) STEP(recv_side(recv, 1, type));
+    if (p.is_leaf()) STEP(no_in_place(recv.buffer));
+    bool in_place = recv.buffer == MPI_IN_PLACE && p.is_root() && p.is_leaf();
+    if (!in_place && p.is_leaf()) STEP(recv_side(recv, 1, type));
     if (p.is_root()) STEP(send_blocks(send, p.partners()));
     if (p.is_root() && !in_place) STEP(input_apart());
     if (in_place) {

@@ -80,9 +80,34 @@ void CollectiveRequest::leave_making() {
     if (BoardMaking* making = std::exchange(making_, nullptr)) making->forget_owner();
 }
 
+// A user's function expects addresses as MPI has them: before the true lower bound.
+void CollectiveRequest::OperationReducer::call(const void* left, void* inout, size_t count) const {
+    auto shift = static_cast<ptrdiff_t>(type->true_lb());
+    const auto* from = static_cast<const std::byte*>(left);
+    auto* to = static_cast<std::byte*>(inout);
+    if (packed) return call_unpacked(from, to, count);
+    operation->reduce(from - shift, to - shift, static_cast<MPI_Count>(count), *type);
+}
+
+void CollectiveRequest::OperationReducer::call_unpacked(const std::byte* left, std::byte* inout,
+                                                        size_t count) const {
+    auto shift = static_cast<ptrdiff_t>(type->true_lb());
+    auto size = static_cast<size_t>(type->size());
+    auto reach = static_cast<size_t>(type->true_extent());
+    std::vector<std::byte> one(reach), other(reach);
+    std::byte *from = one.data() - shift, *to = other.data() - shift;
+    for (size_t i = 0; i < count; ++i, left += size, inout += size) {
+        type->unpack(from, 1, 0, {left, size});
+        type->unpack(to, 1, 0, {inout, size});
+        operation->reduce(from, to, 1, *type);
+        type->pack(to, 1, 0, {inout, size});
+    }
+}
+
 void CollectiveRequest::set_operation() {
     reducer_.operation = plan_.operation;
     reducer_.type = plan_.type;
+    reducer_.packed = plan_.packed;
     reducer_.kernel = plan_.operation->kernel(*plan_.type);
     reducer_.into = [](const coll::Reducer* self, void* inout, const void* left, size_t count) {
         auto& own = *static_cast<const OperationReducer*>(self);
@@ -94,7 +119,8 @@ void CollectiveRequest::set_operation() {
         auto& own = *static_cast<const OperationReducer*>(self);
         if (own.kernel) return own.kernel->to(out, left, right, count);
         // A user's function only works in place, on its right operand.
-        size_t bytes = count * static_cast<size_t>(own.type->extent());
+        size_t bytes =
+            count * static_cast<size_t>(own.packed ? own.type->size() : own.type->extent());
         if (out != left) {
             if (out != right) std::memcpy(out, right, bytes);
             own.call(left, out, count);

@@ -42,6 +42,9 @@ struct CollectivePlan {
     std::vector<StagedPiece> input_pieces, result_pieces;
     // Packed (data movement) or laid out as in the user's memory (reductions on types with gaps).
     bool raw = false;
+    // A reduction on packed elements, since the type's true extent is longer than its extent: laid out as in
+    // the user's memory, elements would reach into each other, and a part of them beyond its end.
+    bool packed = false;
     // Input and result are the same memory, staged or not.
     bool one_buffer = false;
 
@@ -84,13 +87,9 @@ private:
         const Datatype* type = nullptr;
         const ReduceKernel* kernel = nullptr;
         coll::Gates* gates = nullptr;  // of a kernel for a device
-        // A user's function expects addresses as MPI has them: before the true lower bound.
-        void call(const void* left, void* inout, size_t count) const {
-            auto shift = static_cast<ptrdiff_t>(type->true_lb());
-            operation->reduce(static_cast<const std::byte*>(left) - shift,
-                              static_cast<std::byte*>(inout) - shift, static_cast<MPI_Count>(count),
-                              *type);
-        }
+        bool packed = false;           // elements, which the function gets one by one
+        void call(const void* left, void* inout, size_t count) const;
+        void call_unpacked(const std::byte* left, std::byte* inout, size_t count) const;
     };
 
     void choose(bool has_boards, Board* board);

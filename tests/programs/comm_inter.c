@@ -119,6 +119,59 @@ static void rooted(enum form f, int n, int from) {
     free(mine);
 }
 
+/* Arguments that are not significant are not looked at (MPI-5.0 sections 6.4, 6.9.1): no buffer of the
+ * root's group but the root's is, and what the root sends is not. */
+static MPI_Datatype gapped;
+
+static void add_gapped(void* in, void* inout, int* n, MPI_Datatype* type) {
+    (void)type;
+    for (int i = 0; i < *n; ++i) ((int*)inout)[2 * i] += ((int*)in)[2 * i];
+}
+
+static void insignificant(enum form f, int n, int from) {
+    int *mine = new_ints(2 * (size_t)n, -5), *sums = new_ints(2 * (size_t)n, -5);
+    int *expected = new_ints(2 * (size_t)n, -5), root = root_here(from), i, r;
+    MPI_Op op;
+    CHECK_OK(MPI_Op_create(add_gapped, 1, &op));
+    context("%s, %d elements with gaps, root on side %d", form_names[f], n, from);
+    for (i = 0; i < n; ++i) {
+        if (root == MPI_ROOT || side != from) expected[2 * i] = value(from, 0, i);
+        if (root == MPI_ROOT) mine[2 * i] = expected[2 * i];
+    }
+    CHECK_OK(do_bcast(f, mine, n, gapped, root, inter));
+    CHECK_INTS(expected, mine, 2 * n, -5);
+    if (root == MPI_PROC_NULL) {
+        CHECK_OK(do_bcast(f, NULL, n, MPI_DATATYPE_NULL, root, inter));
+        CHECK_OK(do_reduce(f, NULL, NULL, 0, MPI_BYTE, MPI_SUM, root, inter));
+        CHECK_OK(do_reduce(f, NULL, NULL, -1, MPI_DATATYPE_NULL, MPI_OP_NULL, root, inter));
+        CHECK_OK(do_gather(f, MPI_IN_PLACE, -1, MPI_DATATYPE_NULL, NULL, 0, MPI_BYTE, root, inter));
+        CHECK_OK(do_scatter(f, NULL, 0, MPI_BYTE, MPI_IN_PLACE, -1, MPI_DATATYPE_NULL, root, inter));
+    } else if (root == MPI_ROOT) {
+        int *wide = new_ints((size_t)remote * n, -5);
+        CHECK_OK(do_bcast(f, mine, n, gapped, root, inter));
+        CHECK_OK(do_reduce(f, NULL, sums, n, gapped, op, root, inter));
+        for (i = 0; i < n; ++i)
+            for (expected[2 * i] = r = 0; r < remote; ++r) expected[2 * i] += value(!side, r, i);
+        CHECK_INTS(expected, sums, 2 * n, -5);
+        CHECK_OK(do_reduce(f, MPI_IN_PLACE, sums, n, gapped, op, root, inter));
+        CHECK_INTS(expected, sums, 2 * n, -5);
+        CHECK_OK(do_gather(f, MPI_IN_PLACE, -1, MPI_DATATYPE_NULL, wide, n, MPI_INT, root, inter));
+        CHECK_OK(do_scatter(f, wide, n, MPI_INT, MPI_IN_PLACE, -1, MPI_DATATYPE_NULL, root, inter));
+        free(wide);
+    } else {
+        CHECK_OK(do_bcast(f, mine, n, gapped, root, inter));
+        for (i = 0; i < n; ++i) mine[2 * i] = value(side, rank, i);
+        CHECK_OK(do_reduce(f, mine, NULL, n, gapped, op, root, inter));
+        CHECK_OK(do_reduce(f, mine, NULL, n, gapped, op, root, inter));
+        CHECK_OK(do_gather(f, mine, n, MPI_INT, NULL, -1, MPI_DATATYPE_NULL, root, inter));
+        CHECK_OK(do_scatter(f, NULL, -1, MPI_DATATYPE_NULL, mine, n, MPI_INT, root, inter));
+    }
+    CHECK_OK(MPI_Op_free(&op));
+    free(mine);
+    free(sums);
+    free(expected);
+}
+
 static void all_to_all(enum form f, int n) {
     int both = size + remote;
     int *in = new_ints((size_t)n * both, -5), *out = new_ints((size_t)n * both, -5);
@@ -186,6 +239,8 @@ int main(int argc, char** argv) {
     MPI_Comm_rank(local, &rank);
     MPI_Comm_size(local, &size);
     remote = check_size - size;
+    CHECK_OK(MPI_Type_create_resized(MPI_INT, 0, 2 * sizeof(int), &gapped));
+    CHECK_OK(MPI_Type_commit(&gapped));
     queries();
     messages();
     merges();
@@ -193,10 +248,13 @@ int main(int argc, char** argv) {
         for (int n = 1; n <= 1000; n *= 10) {
             rooted((enum form)f, n, 0);
             rooted((enum form)f, n, 1);
+            insignificant((enum form)f, n, 0);
+            insignificant((enum form)f, n, 1);
             if (n <= 100) all_to_all((enum form)f, n);
         }
     }
     splits();
+    CHECK_OK(MPI_Type_free(&gapped));
     CHECK_OK(MPI_Comm_free(&inter));
     CHECK_OK(MPI_Comm_free(&local));
     return finish();
