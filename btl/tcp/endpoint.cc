@@ -1,0 +1,169 @@
+// btl/tcp/endpoint.cc: see endpoint.h.
+#include "btl/tcp/endpoint.h"
+
+#include "btl/base/check.h"
+
+namespace pomona::tcp {
+
+// Which of the connections to a peer has ended.
+static constexpr const char* kClosed[kLanesMost] = {
+    "The TCP connection is closed", "The 2nd TCP stream is closed", "The 3rd TCP stream is closed",
+    "The 4th TCP stream is closed", "The 5th TCP stream is closed", "The 6th TCP stream is closed",
+    "The 7th TCP stream is closed", "The 8th TCP stream is closed"};
+
+TcpEndpoint::TcpEndpoint(EndpointOwner& owner, TcpEndpoint* first, int peer, int number,
+                         const Params& params)
+    : Watched{Kind::endpoint}, peer(peer), number(number), first(first ? *first : *this),
+      owner_(owner) {
+    caps_ = {0, params.tcp_eager_max, std::max(params.tcp_fragment, params.tcp_eager_max)};
+}
+
+Error TcpEndpoint::broken() const { return os_error(Code::peer_gone, kClosed[number], peer); }
+
+// ---- frames in
+
+bool TcpEndpoint::receive(Sink& sink, int most, int& handed, bool& moved) {
+    Connection& c = *connection;
+    while (handed < most && reads()) {
+        bool more = false;  // the kernel may have more
+        count(owner_.counters().tcp_reads);
+        ssize_t got = c.in_payload ? c.read_payload(more) : c.read_in(kReadMost, more);
+        if (got <= 0) return got == 0;
+        moved = true;
+        if (c.in_payload && c.payload_done == c.head.length) finish_payload(sink, handed);
+        if (!c.in_payload && !parse_frames(sink, handed)) return false;
+        if (!more || sink.enough) return true;
+    }
+    return true;
+}
+
+// Hands on the whole frames in the buffer; begins to place a longer one. False when it is no frame.
+bool TcpEndpoint::parse_frames(Sink& sink, int& handed) {
+    Connection& c = *connection;
+    while (c.in_end - c.in_begin >= kFrameHead && reads()) {
+        std::memcpy(&c.head, c.in.data() + c.in_begin, kFrameHead);
+        if (c.head.length > caps().fragment_max) return errno = EPROTO, false;
+        size_t there = c.in_end - c.in_begin - kFrameHead;
+        const std::byte* payload = c.in.data() + c.in_begin + kFrameHead;
+        if (there >= c.head.length) {
+            c.in_begin += kFrameHead + c.head.length;
+            ++handed;
+            sink.arrive(peer, c.head.header, {payload, c.head.length});
+            continue;
+        }
+        // Short ones are worth waiting for in the buffer; long ones go straight to their place.
+        if (c.head.length <= kWaitMax) break;
+        c.target = sink.place(peer, c.head.header, c.head.length);
+        if (!c.target) {
+            c.gathered.reserve(c.head.length);
+            c.target = c.gathered.data();
+        }
+        std::memcpy(c.target, payload, there);
+        c.payload_done = there;
+        c.in_payload = true;
+        c.in_begin = c.in_end = 0;
+        return true;
+    }
+    c.close_ranks();
+    return true;
+}
+
+void TcpEndpoint::finish_payload(Sink& sink, int& handed) {
+    Connection& c = *connection;
+    c.in_payload = false;
+    ++handed;
+    sink.arrive(peer, c.head.header, {c.target, c.head.length});
+}
+
+// ---- frames out
+
+Push TcpEndpoint::end_broken() {
+    owner_.end(*this, broken(), true);
+    return refusal();
+}
+
+Pace TcpEndpoint::pace() {
+    if (state != State::up) return {};
+    Pace found = connection->pace(owner_.clock().now());
+    if (connection->paced) owner_.attend(*this);
+    return found;
+}
+
+// Is the connection up and everything before out?
+bool TcpEndpoint::can_push(Push& why_not) {
+    if (state != State::up) {
+        why_not = refusal();
+        return false;
+    }
+    Connection& c = *connection;
+    why_not = Push::busy;
+    if (c.has_output() && !c.flush()) why_not = end_broken();
+    return why_not == Push::busy && !c.blocked();
+}
+
+Push TcpEndpoint::push(const FrameHeader& header, ConstBytes payload) {
+    size_t taken = 0;
+    Push done = push_part(header, payload, taken);
+    if (done == Push::sent && taken < payload.size()) {
+        // The kernel took a part: the rest is ours to bring.
+        connection->queue(payload.subspan(taken));
+        connection->rest = 0;
+    }
+    return done;
+}
+
+Push TcpEndpoint::push_part(const FrameHeader& header, ConstBytes payload, size_t& taken) {
+    Push why_not;
+    if (!can_push(why_not)) return why_not;
+    Connection& c = *connection;
+    FrameHead head{payload.size(), header};
+    ssize_t moved = c.write_frame(head, payload);
+    if (moved < 0) return end_broken();
+    if (moved == 0) return Push::busy;
+    auto done = static_cast<size_t>(moved);
+    c.written += done;
+    if (done < sizeof head) {
+        c.queue({reinterpret_cast<const std::byte*>(&head) + done, sizeof head - done});
+        done = sizeof head;
+    }
+    taken = done - sizeof head;
+    c.rest = payload.size() - taken;
+    if (c.blocked()) {
+        count(owner_.counters().tcp_write_blocked);
+        owner_.attend(*this);
+    }
+    return Push::sent;
+}
+
+Push TcpEndpoint::push_rest(ConstBytes rest, size_t& taken) {
+    if (state != State::up) return refusal();
+    Connection& c = *connection;
+    check(rest.size() == c.rest, rest.size(), c.rest);
+    if (c.has_output()) {
+        if (!c.flush()) return end_broken();
+        if (c.has_output()) return Push::busy;
+    }
+    ssize_t moved = c.socket.write(rest, {});
+    if (moved < 0) return end_broken();
+    if (moved == 0) return Push::busy;
+    taken = static_cast<size_t>(moved);
+    c.written += taken;
+    c.rest -= taken;
+    return Push::sent;
+}
+
+Push TcpEndpoint::push_fill(const FrameHeader& header, size_t length, FillFunction fill,
+                            void* context) {
+    Push why_not;
+    if (!can_push(why_not)) return why_not;
+    Connection& c = *connection;
+    Bytes frame = c.add_output(kFrameHead + length);
+    FrameHead head{length, header};
+    std::memcpy(frame.data(), &head, sizeof head);
+    fill(context, frame.subspan(sizeof head));
+    if (!c.flush()) end_broken();  // reported by the next poll
+    else if (c.has_output()) owner_.attend(*this);
+    return Push::sent;
+}
+
+}  // namespace pomona::tcp

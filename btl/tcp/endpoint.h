@@ -1,0 +1,99 @@
+// btl/tcp/endpoint.h: a TCP connection to a peer as an Endpoint: frames out and in.
+// Idea: push() writes straight to the socket when nothing waits; arriving payloads are read straight to
+// the place that the sink names. Making connections and choosing among them is the transport's (tcp.cc).
+#pragma once
+
+#include "btl/base/counters.h"
+#include "btl/base/params.h"
+#include "btl/tcp/connection.h"
+
+#include <vector>
+
+namespace pomona::tcp {
+
+// What an entry of the Poller belongs to.
+struct Watched {
+    enum class Kind { listener, stranger, endpoint } kind;
+};
+
+class TcpEndpoint;
+
+// What endpoints ask of their transport.
+class EndpointOwner {
+public:
+    virtual ~EndpointOwner() = default;
+    // A connection that was up takes no more (then it is `readable`), or is over both ways.
+    virtual void end(TcpEndpoint& ended, Error why, bool readable) = 0;
+    // Gives up a peer, or one of its lanes that has not come up.
+    virtual void fail(TcpEndpoint& endpoint, Error why) = 0;
+    // It has something to do in the next poll() though no bytes arrive.
+    virtual void attend(TcpEndpoint& endpoint) = 0;
+    virtual Counters& counters() = 0;
+    virtual Clock& clock() = 0;
+};
+
+// A connection to a peer: the first one, or a lane.
+class TcpEndpoint final : public Endpoint, public Watched {
+public:
+    TcpEndpoint(EndpointOwner& owner, TcpEndpoint* first, int peer, int number,
+                const Params& params);
+    Push push(const FrameHeader& header, ConstBytes payload) override;
+    Push push_fill(const FrameHeader& header, size_t length, FillFunction fill,
+                   void* context) override;
+    Push push_part(const FrameHeader& header, ConstBytes payload, size_t& taken) override;
+    Push push_rest(ConstBytes rest, size_t& taken) override;
+    Endpoint* lane(size_t number) override {
+        return number < lanes_up.size() ? lanes_up[number] : nullptr;
+    }
+    Pace pace() override;
+    void abandon(const Error& why) override { owner_.fail(first, why); }
+
+    // Reads and hands on, `most` frames at the most; false when the connection is over.
+    bool receive(Sink& sink, int most, int& handed, bool& moved);
+    // What ended it, as the system has just reported.
+    Error broken() const;
+
+    enum class State {
+        idle,
+        connecting,
+        greeting,
+        up,
+        ending,  // a connection to the peer has ended; this one is still read
+        over,    // nothing more can be read from this one
+        gone
+    };
+    // What the Poller says when this one is ready.
+    void* token() { return static_cast<Watched*>(this); }
+    bool reads() const { return state == State::up || state == State::ending; }
+    const int peer;
+    const int number;    // 0: the first connection
+    TcpEndpoint& first;  // of the same peer: this one, if its number is 0
+    State state = State::idle;
+    bool initiator = false;  // this rank made the connection
+    Address address;
+    size_t next_host = 0;           // the address to try next
+    Nanoseconds deadline = 0;       // for the attempts to connect
+    Nanoseconds attempt_until = 0;  // then the next address has its turn
+    Nanoseconds retry_at = 0;
+    size_t attempts = 0;
+    std::unique_ptr<Connection> connection;
+    Error why{};                // when gone
+    bool told = false;          // the sink has been told
+    bool attended = false;      // stands in the transport's list of those with something to do
+    bool output_waits = false;  // the Poller looks for room for output too
+    // Of the first connection: the others, and those of them that have come up, in this order.
+    std::vector<std::unique_ptr<TcpEndpoint>> lanes;
+    std::vector<Endpoint*> lanes_up;
+    Nanoseconds last_words = 0;  // of a peer that ends: it is gone then
+
+private:
+    bool can_push(Push& why_not);
+    // The answer of a push when the connection is not up. That a peer is gone is told by the first one.
+    Push refusal() const { return state == State::gone && number == 0 ? Push::gone : Push::busy; }
+    Push end_broken();
+    bool parse_frames(Sink& sink, int& handed);
+    void finish_payload(Sink& sink, int& handed);
+    EndpointOwner& owner_;
+};
+
+}  // namespace pomona::tcp

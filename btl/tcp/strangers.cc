@@ -1,0 +1,109 @@
+// btl/tcp/strangers.cc: see strangers.h.
+#include "btl/tcp/strangers.h"
+
+#include "btl/base/log.h"
+
+#include <cerrno>
+
+namespace pomona::tcp {
+
+// So many connections are taken in one turn: a flood of them must not keep a rank from its messages.
+static constexpr int kAcceptMost = 16;
+static constexpr Nanoseconds kPause = 100'000'000;
+
+Strangers::Strangers(const Params& params, Counters& counters, Clock& clock, Poller& poller,
+                     Socket listener, StrangersOptions options)
+    : params_(params), counters_(counters), clock_(clock), poller_(poller),
+      listener_(std::move(listener)), options_(std::move(options)) {}
+
+Status Strangers::begin() { return poller_.add(listener_.descriptor(), &listening_); }
+
+void Strangers::ready(Watched& entry) {
+    if (entry.kind == Watched::Kind::listener) {
+        more_come_ = true;
+        return;
+    }
+    static_cast<Stranger&>(entry).ready = true;
+    any_ready_ = true;
+}
+
+void Strangers::turn() {
+    Nanoseconds now = clock_.now();
+    if (std::exchange(any_ready_, false)) {
+        for (auto each = strangers_.begin(); each != strangers_.end();) {
+            Entry looked_at = each++;
+            if (std::exchange(looked_at->ready, false) && !greet(*looked_at)) send_away(looked_at);
+        }
+    }
+    if (paused_until_ != 0 && now > paused_until_ && begin().ok()) paused_until_ = 0;
+    if (std::exchange(more_come_, false)) accept_some();
+    while (!strangers_.empty() && now > strangers_.front().deadline) {
+        count(counters_.tcp_strangers);
+        send_away(strangers_.begin());
+    }
+}
+
+void Strangers::accept_some() {
+    for (int i = 0; i < kAcceptMost; ++i) {
+        Socket socket = listener_.accept();
+        if (!socket.open()) {
+            if (errno == EMFILE || errno == ENFILE) {
+                // The listener stays ready, and nobody could sleep.
+                poller_.remove(listener_.descriptor());
+                paused_until_ = clock_.now() + kPause;
+                while (!strangers_.empty()) send_away(strangers_.begin());
+            }
+            return;
+        }
+        Nanoseconds patience = static_cast<Nanoseconds>(params_.tcp_greeting_ms) * 1'000'000;
+        Stranger& made = strangers_.emplace_back(std::move(socket), clock_.now() + patience);
+        made.ready = false;
+        if (!poller_.add(made.socket.descriptor(), &made).ok() || !greet(made))
+            send_away(std::prev(strangers_.end()));
+        if (strangers_.size() > params_.tcp_half_open) {
+            refuse("made room for others, as too many do not say who they are");
+            send_away(strangers_.begin());
+        }
+    }
+}
+
+// Reads a greeting, or more of it, and hands on who is of this job. False: the place is free again.
+bool Strangers::greet(Stranger& stranger) {
+    count(counters_.tcp_reads);
+    ssize_t got =
+        stranger.socket.read({stranger.bytes + stranger.there, kGreetingSize - stranger.there}, {});
+    if (got < 0) {  // one that a rank has given up, mostly
+        count(counters_.tcp_strangers);
+        return false;
+    }
+    stranger.there += static_cast<size_t>(got);
+    uint32_t magic = kMagic;
+    if (std::memcmp(stranger.bytes, &magic, std::min(stranger.there, sizeof magic)) != 0)
+        return refuse("speaks something else"), false;
+    if (stranger.there < kGreetingSize) return true;
+    auto greeting = parse_greeting(stranger.bytes, options_.secret, options_.size);
+    if (!greeting || greeting->welcome || greeting->to != options_.rank)
+        return refuse("is not of this job"), false;
+    poller_.remove(stranger.socket.descriptor());
+    auto connection = std::make_unique<Connection>(std::move(stranger.socket));
+    options_.admit(connection, *greeting);
+    return false;
+}
+
+void Strangers::send_away(Entry stranger) {
+    if (stranger->socket.open()) poller_.remove(stranger->socket.descriptor());
+    strangers_.erase(stranger);
+}
+
+// Says so at the 1st, the 10th, the 100th: a flood of strangers must not become one of lines.
+void Strangers::refuse(const char* why) {
+    count(counters_.tcp_strangers);
+    ++refused_;
+    uint64_t step = 1;
+    while (step < refused_) step *= 10;
+    if (step == refused_)
+        LOG(warn, btl, "A TCP connection from outside this job was refused ({} so far): it {}",
+            refused_, why);
+}
+
+}  // namespace pomona::tcp

@@ -1,0 +1,68 @@
+// btl/tcp/strangers.h: the listener, and connections that have not proved to be of this job.
+// Idea: anybody can connect, so who has not proved anything gets little: as many bytes of memory as a
+// greeting has, a deadline, and a place among few, from which the oldest is sent away when more
+// come. None is read from before the system says that bytes are there.
+#pragma once
+
+#include "btl/base/clock.h"
+#include "btl/base/counters.h"
+#include "btl/base/params.h"
+#include "btl/tcp/endpoint.h"
+#include "btl/tcp/poller.h"
+
+#include <functional>
+#include <list>
+
+namespace pomona::tcp {
+
+struct StrangersOptions {
+    int rank = 0;
+    int size = 1;
+    std::string secret;
+    // A connection from a rank of this job: takes it out of its place, or leaves it to be closed.
+    std::function<void(std::unique_ptr<Connection>&, const Greeting&)> admit;
+};
+
+class Strangers {
+public:
+    Strangers(const Params& params, Counters& counters, Clock& clock, Poller& poller,
+              Socket listener, StrangersOptions options);
+    Status begin();
+    uint16_t port() const { return listener_.port(); }
+
+    // An entry of the poller is ready; turn() will look at it.
+    void ready(Watched& entry);
+    // Reads from those that are ready, lets more come, sends away those that took too long.
+    void turn();
+
+private:
+    struct Stranger : Watched {
+        Stranger(Socket socket, Nanoseconds deadline)
+            : Watched{Kind::stranger}, socket(std::move(socket)), deadline(deadline) {}
+        Socket socket;
+        Nanoseconds deadline;
+        bool ready = true;  // a greeting is mostly there when the connection is
+        std::byte bytes[kGreetingSize];
+        size_t there = 0;
+    };
+    using Entry = std::list<Stranger>::iterator;
+    void accept_some();
+    bool greet(Stranger& stranger);
+    void send_away(Entry stranger);
+    void refuse(const char* why);
+
+    const Params& params_;
+    Counters& counters_;
+    Clock& clock_;
+    Poller& poller_;
+    Socket listener_;
+    StrangersOptions options_;
+    Watched listening_{Watched::Kind::listener};
+    bool more_come_ = false;         // the listener is ready
+    Nanoseconds paused_until_ = 0;   // it is not watched: this process has no descriptors left
+    std::list<Stranger> strangers_;  // the oldest first
+    bool any_ready_ = false;
+    uint64_t refused_ = 0;
+};
+
+}  // namespace pomona::tcp
