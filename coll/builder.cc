@@ -2,6 +2,7 @@
 #include "coll/builder.h"
 
 #include <algorithm>
+#include <utility>
 
 namespace pomona::coll {
 

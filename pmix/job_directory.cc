@@ -6,6 +6,7 @@
 #include "btl/base/shared_names.h"
 
 #include <cstdint>
+#include <cstdio>
 #include <cstdlib>
 #include <cstring>
 

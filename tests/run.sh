@@ -32,7 +32,7 @@ fi
 install_packages tests
 make_venv
 mkdir -p "$(dirname "$POMONA_BUILD")"
-build -DPOMONA_TESTS=ON
+build -DPOMONA_TESTS=ON -DPOMONA_WERROR=ON
 
 say "Testing"
 log=$POMONA_BUILD/tests.log

@@ -18,7 +18,7 @@ configure() {  # tree, options...
     local tree=$1
     shift
     "$CMAKE" -S "$POMONA_ROOT" -B "$tree" -G Ninja -DCMAKE_BUILD_TYPE=RelWithDebInfo \
-        -DPOMONA_PYTHON="$POMONA_VENV/bin/python" "$@" > "$tree.log" 2>&1 ||
+        -DPOMONA_WERROR=ON -DPOMONA_PYTHON="$POMONA_VENV/bin/python" "$@" > "$tree.log" 2>&1 ||
         { tail -n 30 "$tree.log"; fail "CMake failed; the whole output is in $tree.log"; }
 }
 

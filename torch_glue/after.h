@@ -7,6 +7,8 @@
 #include "torch_glue/tensor.h"
 #include "torch_glue/work.h"
 
+#include <utility>
+
 namespace pomona::glue {
 
 // Do the two tensors' bytes overlap? (Flat host tensors.)

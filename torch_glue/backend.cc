@@ -4,6 +4,8 @@
 
 #include "torch_glue/after.h"
 
+#include <utility>
+
 namespace pomona::glue {
 
 using c10d::OpType;
@@ -20,6 +22,13 @@ std::shared_ptr<Group> make_group(const ProcessGroupPomona::Setup& setup) {
     group->rank = setup.rank;
     group->size = setup.size;
     return group;
+}
+
+// Torch up to 2.11 has no name of its own for it; `Type` is OpType, a parameter so that it is asked for.
+template <class Type> constexpr Type coalesced_reduce_scatter() {
+    if constexpr (requires { Type::REDUCE_SCATTER_TENSOR_COALESCED; })
+        return Type::REDUCE_SCATTER_TENSOR_COALESCED;
+    else return Type::_REDUCE_SCATTER_BASE;
 }
 
 [[noreturn]] void fail_group(const Group& group, const std::string& cause) {
@@ -302,8 +311,8 @@ WorkPointer ProcessGroupPomona::reduce_scatter_tensor_coalesced(
     Tensors& outputs, Tensors& inputs, const c10d::ReduceScatterOptions& opts) {
     TORCH_CHECK_VALUE(outputs.size() == inputs.size(), where("reduce_scatter_tensor_coalesced"),
                       "there are ", outputs.size(), " outputs for ", inputs.size(), " inputs");
-    auto work = start(OpType::REDUCE_SCATTER_TENSOR_COALESCED,
-                      "mpi:reduce_scatter_tensor_coalesced", opts.timeout, inputs);
+    auto work = start(coalesced_reduce_scatter<OpType>(), "mpi:reduce_scatter_tensor_coalesced",
+                      opts.timeout, inputs);
     After after;
     for (size_t i = 0; i < inputs.size(); ++i)
         add_reduce_scatter(*work, outputs[i], inputs[i], opts.reduceOp, after);

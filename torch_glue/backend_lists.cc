@@ -5,6 +5,10 @@
 #include "torch_glue/after.h"
 #include "torch_glue/backend.h"
 
+#include <algorithm>
+#include <exception>
+#include <utility>
+
 namespace pomona::glue {
 
 using c10d::OpType;

@@ -14,6 +14,8 @@
 
 #include "torch_glue/backend.h"
 
+#include <exception>
+
 namespace pomona::glue {
 namespace {
 

@@ -5,6 +5,8 @@
 
 #include "torch_glue/backend.h"
 
+#include <utility>
+
 namespace py = pybind11;
 using namespace pomona::glue;
 

@@ -5,9 +5,13 @@
 
 #include <ATen/core/LegacyTypeDispatch.h>
 
+#include <algorithm>
 #include <condition_variable>
 #include <cstring>
+#include <exception>
+#include <optional>
 #include <thread>
+#include <utility>
 
 namespace pomona::glue {
 namespace {

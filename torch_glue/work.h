@@ -19,6 +19,8 @@
 #include <mutex>
 #include <string>
 #include <torch/csrc/distributed/c10d/Work.hpp>
+#include <exception>
+#include <utility>
 #include <vector>
 
 #include "torch_glue/world.h"

@@ -1,9 +1,11 @@
 // btl/base/log.cc: level table, parsing of POMONA_LOG, one write per line.
 #include "btl/base/log.h"
 
+#include <algorithm>
 #include <atomic>
 #include <cstring>
 #include <mutex>
+#include <utility>
 #include <unistd.h>
 
 namespace pomona {

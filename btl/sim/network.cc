@@ -2,6 +2,7 @@
 #include "btl/sim/network.h"
 
 #include <algorithm>
+#include <utility>
 
 namespace pomona::sim {
 

@@ -12,6 +12,7 @@
 #include <functional>
 #include <map>
 #include <memory>
+#include <tuple>
 
 namespace pomona::sim {
 

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <fcntl.h>
 #include <unistd.h>
+#include <cstdint>
 #include <utility>
 #if defined(__linux__)
 #include <sys/epoll.h>

@@ -11,6 +11,7 @@
 
 #include "btl/transport.h"
 
+#include <algorithm>
 #include <array>
 #include <optional>
 

@@ -1,6 +1,8 @@
 // coll/algorithms/bruck.cc: lg p steps for any p, at the price of local copies.
 #include "coll/algorithms/algorithms.h"
 
+#include <algorithm>
+
 namespace pomona::coll {
 
 // Idea: rank r collects blocks r, r+1, r+2 ... in order in its scratch memory, doubling each step,

@@ -1,6 +1,8 @@
 // coll/algorithms/pairwise.cc: p-1 steps, in each of which everyone talks to one partner.
 #include "coll/algorithms/algorithms.h"
 
+#include <algorithm>
+
 namespace pomona::coll {
 
 namespace {

@@ -1,6 +1,8 @@
 // coll/algorithms/pipeline.cc: chains through which segments flow, and scatter + allgather.
 #include "coll/algorithms/algorithms.h"
 
+#include <algorithm>
+
 namespace pomona::coll {
 
 // Idea: the vector flows through all ranks in segments; each link carries it once.

@@ -4,6 +4,8 @@
 //     step 0:  r,  step 1: r-1,  step 2: r-2;  the block received is added to and sent on.
 #include "coll/algorithms/algorithms.h"
 
+#include <algorithm>
+
 namespace pomona::coll {
 
 // Idea: each block travels once around the ring, every rank adding its part.

@@ -4,6 +4,8 @@
 // A subtree is a contiguous range of relative ranks: [v, v + size of subtree).
 #include "coll/algorithms/algorithms.h"
 
+#include <algorithm>
+
 namespace pomona::coll {
 
 namespace {

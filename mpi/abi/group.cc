@@ -4,6 +4,7 @@
 #include "mpi/abi/guard.h"
 
 #include <algorithm>
+#include <tuple>
 
 using namespace pomona;
 

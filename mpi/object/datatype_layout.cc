@@ -4,6 +4,7 @@
 #include "mpi/object/datatype_layout.h"
 
 #include <algorithm>
+#include <utility>
 
 namespace pomona {
 

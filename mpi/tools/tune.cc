@@ -12,6 +12,7 @@
 #include <cstring>
 #include <ctime>
 #include <fcntl.h>
+#include <cstdint>
 #include <optional>
 #include <sched.h>
 #include <spawn.h>

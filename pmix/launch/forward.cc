@@ -5,7 +5,9 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <cstdio>
 #include <ctime>
+#include <utility>
 
 #include <fcntl.h>
 #include <poll.h>

@@ -6,6 +6,7 @@
 #include "btl/base/format.h"
 #include "pmix/wireup/origin.h"
 
+#include <algorithm>
 #include <csignal>
 
 namespace pomona {

@@ -7,6 +7,7 @@
 #include "btl/base/format.h"
 #include "pmix/wireup/pmix_value.h"
 
+#include <algorithm>
 #include <charconv>
 #include <condition_variable>
 #include <cstdlib>

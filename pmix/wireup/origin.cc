@@ -3,6 +3,7 @@
 
 #include "btl/base/format.h"
 
+#include <algorithm>
 #include <charconv>
 
 #include <pthread.h>

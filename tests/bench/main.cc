@@ -5,6 +5,7 @@
 //     mpicxx -std=c++17 -O2 tests/bench/*.cc -o mpi-bench
 // What is measured and how stands in bench.h and in the first lines of each family's file.
 #include <algorithm>
+#include <cerrno>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>

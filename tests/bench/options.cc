@@ -2,6 +2,7 @@
 #include "options.h"
 
 #include <cctype>
+#include <cstdint>
 #include <cstdlib>
 
 namespace pomona::bench {

@@ -41,7 +41,7 @@ for fault in "minimum version \['13.0'\]" "is not signed" "install name" "no wea
     grep -q "$fault" <<< "$faults" || { echo "check.py does not see: $fault"; exit 1; }
 done
 
-${CMAKE:-cmake} -S "$root" -B "$build/tree" -G Ninja -DCMAKE_BUILD_TYPE=Debug \
+${CMAKE:-cmake} -S "$root" -B "$build/tree" -G Ninja -DCMAKE_BUILD_TYPE=Debug -DPOMONA_WERROR=ON \
     -DCMAKE_C_FLAGS_DEBUG=-O0 -DCMAKE_CXX_FLAGS_DEBUG=-O0 -DPOMONA_MACOS="$build/kit" \
     -DCMAKE_TOOLCHAIN_FILE="$here/toolchain.cmake" "${options[@]}" > "$build/cmake.log" 2>&1 || { tail -n 30 "$build/cmake.log"; exit 1; }
 targets=(mpi_abi mpirun pomona)

@@ -4,6 +4,7 @@
 #include "pmix/control.h"
 #include "pmix/launch/control_server.h"
 
+#include <algorithm>
 #include <csignal>
 #include <cstdint>
 #include <cstdlib>

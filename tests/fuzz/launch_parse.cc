@@ -6,6 +6,7 @@
 #include "pmix/launch/options.h"
 #include "pmix/wireup/origin.h"
 
+#include <algorithm>
 #include <cstdint>
 #include <cstdlib>
 #include <string_view>

@@ -2,6 +2,7 @@
 // mutations of them. Usage: replay FOLDER ROUNDS. The failure line repeats with POMONA_SEED.
 #include "btl/base/random.h"
 
+#include <cstddef>
 #include <cstdint>
 #include <cstdio>
 #include <cstdlib>

@@ -5,6 +5,7 @@
 #include "btl/tcp/wire.h"
 #include "mpi/p2p/header.h"
 
+#include <algorithm>
 #include <cstdint>
 #include <cstdlib>
 #include <cstring>

@@ -20,6 +20,9 @@
 #include <set>
 #include <thread>
 #include <unistd.h>
+#include <algorithm>
+#include <chrono>
+#include <utility>
 #include <vector>
 
 namespace {

@@ -4,6 +4,8 @@
 #include "btl/base/format.h"
 #include "tests/property/coll_case.h"
 
+#include <algorithm>
+
 namespace pomona::property {
 
 namespace {

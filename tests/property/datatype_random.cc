@@ -4,6 +4,7 @@
 #include "tests/property/datatype_generator.h"
 
 #include <cstdlib>
+#include <sstream>
 #include <string>
 
 namespace pomona::test {

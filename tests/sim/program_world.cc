@@ -5,6 +5,7 @@
 
 #include <cstdlib>
 #include <gtest/gtest.h>
+#include <cstdio>
 #include <thread>
 
 namespace pomona {

@@ -6,6 +6,7 @@
 #include <condition_variable>
 #include <cstdlib>
 #include <gtest/gtest.h>
+#include <cstdio>
 #include <map>
 #include <mutex>
 #include <unistd.h>

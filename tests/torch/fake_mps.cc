@@ -9,9 +9,13 @@
 #include <torch/csrc/utils/pybind.h>
 #include <torch/library.h>
 
+#include <cstdint>
 #include <cstring>
 #include <functional>
 #include <mutex>
+#include <optional>
+#include <string>
+#include <utility>
 #include <vector>
 
 namespace {

@@ -1,6 +1,7 @@
 // tests/unit/abi_env.cc: versions, names, clock, memory, handle numbers, status fields.
 #include "tests/unit/abi_local.h"
 
+#include <chrono>
 #include <cstring>
 #include <thread>
 

@@ -6,6 +6,7 @@
 #include "mpi/include/mpix.h"
 
 #include <gtest/gtest.h>
+#include <cstdlib>
 #include <string>
 
 class AbiLocal : public testing::Test {

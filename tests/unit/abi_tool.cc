@@ -2,6 +2,8 @@
 // variables.
 #include "tests/unit/abi_local.h"
 
+#include <vector>
+
 namespace {
 
 class ToolTest : public AbiLocal {

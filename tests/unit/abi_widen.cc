@@ -2,6 +2,7 @@
 #include "tests/unit/abi_local.h"
 
 #include <climits>
+#include <vector>
 
 namespace {
 

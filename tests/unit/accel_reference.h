@@ -5,8 +5,10 @@
 
 #include "accel/kernel.h"
 
+#include <algorithm>
 #include <cmath>
 #include <cstring>
+#include <limits>
 #include <random>
 #include <type_traits>
 #include <vector>

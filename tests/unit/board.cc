@@ -4,6 +4,7 @@
 #include "coll/builder.h"
 #include "tests/unit/board_world.h"
 
+#include <algorithm>
 #include <thread>
 
 namespace pomona {

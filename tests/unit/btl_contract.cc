@@ -16,6 +16,8 @@
 #include <cstdlib>
 #include <numeric>
 #include <sys/wait.h>
+#include <algorithm>
+#include <map>
 #include <thread>
 #include <unistd.h>
 

@@ -17,6 +17,7 @@
 #include <map>
 #include <poll.h>
 #include <sys/socket.h>
+#include <algorithm>
 #include <thread>
 
 namespace pomona {

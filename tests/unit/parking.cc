@@ -6,6 +6,8 @@
 #include <chrono>
 #include <future>
 #include <gtest/gtest.h>
+#include <cstdio>
+#include <cstdlib>
 #include <mutex>
 #include <random>
 #include <thread>

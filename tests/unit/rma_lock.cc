@@ -8,6 +8,8 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <new>
+
 namespace pomona {
 namespace {
 

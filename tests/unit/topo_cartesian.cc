@@ -2,6 +2,7 @@
 #include "mpi/include/mpi.h"
 #include "mpi/topo/cartesian.h"
 
+#include <algorithm>
 #include <climits>
 #include <gtest/gtest.h>
 
