@@ -45,9 +45,11 @@ thread_local LastError last_error;
                           const std::string& sentence) {
     Process& here = process();
     std::string where = comm && !comm->name.empty() ? " on " + comm->name : "";
-    std::string message =
-        format("{}{}: {} ({})", function, where, sentence, error_class_text(code));
-    LOG(error, mpi, "{}", message);
+    // MPI_ERR_OTHER says nothing beyond the sentence.
+    std::string kind = code == MPI_ERR_OTHER ? "" : format(" ({})", error_class_text(code));
+    std::string message = format("{}{}: {}{}", function, where, sentence, kind);
+    // Our mpirun prints what it is told; under other launchers nobody else may.
+    if (!here.wireup || here.job().origin != Origin::mpirun) LOG(error, mpi, "{}", message);
     here.abort(code, message);
 }
 }  // namespace
@@ -75,12 +77,25 @@ int fail(const char* function, Communicator* comm, int code, const std::string& 
         // The handler may change the code; an error it stays, since the function cannot go on.
         return shown == MPI_SUCCESS ? code : shown;
     }
-    default: end_job(name, owner, code, sentence);
+    default: end_job(name, comm, code, sentence);
     }
 }
 
 int fail(const char* function, Communicator* comm, const Error& error) {
     return fail(function, comm, error_class_of(error.code), error.text());
+}
+
+int fail_new(const char* function, MPI_Errhandler errhandler, int code,
+             const std::string& sentence) {
+    Errhandler* handler = resolve(errhandler);
+    if (!handler) return fail(function, nullptr, code, sentence);
+    if (handler->action != Errhandler::Action::user_comm)
+        return fail_with(function, handler, nullptr, code, sentence);
+    last_error = {code, mpi_name(function) + ": " + sentence};
+    MPI_Comm none = MPI_COMM_NULL;
+    int shown = code;
+    handler->comm_function(&none, &shown);
+    return shown == MPI_SUCCESS ? code : shown;
 }
 
 int fail_with(const char* function, Errhandler* handler, void* handle, int code,

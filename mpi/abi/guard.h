@@ -21,6 +21,9 @@ int fail(const char* function, Communicator* comm, int code, const std::string& 
 // The same for what has no communicator but an error handler of its own (sessions).
 int fail_with(const char* function, Errhandler* handler, void* handle, int code,
               const std::string& sentence);
+// The same where a communicator was to be made without a parent: the handler it was to have.
+int fail_new(const char* function, MPI_Errhandler errhandler, int code,
+             const std::string& sentence);
 // For an error of the library's own making (Result).
 int fail(const char* function, Communicator* comm, const Error& error);
 
@@ -37,6 +40,13 @@ const char* error_class_text(int error_class);
     do {                                                                                           \
         if (__builtin_expect(!(condition), 0))                                                     \
             return ::pomona::fail(__func__, comm, code, ::pomona::format(__VA_ARGS__));            \
+    } while (0)
+
+// REQUIRE by the error handler that the caller named for the new communicator.
+#define REQUIRE_NEW(condition, errhandler, code, ...)                                              \
+    do {                                                                                           \
+        if (__builtin_expect(!(condition), 0))                                                     \
+            return ::pomona::fail_new(__func__, errhandler, code, ::pomona::format(__VA_ARGS__));  \
     } while (0)
 
 // Every function that needs MPI to run begins with this; only MPI_Init and a few do not.

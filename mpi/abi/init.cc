@@ -53,11 +53,13 @@ using World = Process::State;
 
 int init(const char* function, int required, int* provided) {
     Process& here = process();
-    REQUIRE(process().world_model.load() == World::before, nullptr, MPI_ERR_OTHER,
-            "MPI has been initialized before; it can be only once");
-    REQUIRE(required == MPI_THREAD_SINGLE || required == MPI_THREAD_FUNNELED ||
-                required == MPI_THREAD_SERIALIZED || required == MPI_THREAD_MULTIPLE,
-            nullptr, MPI_ERR_ARG, "required is {}, which is no thread level", required);
+    if (process().world_model.load() != World::before)
+        return fail(function, nullptr, MPI_ERR_OTHER,
+                    "MPI has been initialized before; it can be only once");
+    if (required != MPI_THREAD_SINGLE && required != MPI_THREAD_FUNNELED &&
+        required != MPI_THREAD_SERIALIZED && required != MPI_THREAD_MULTIPLE)
+        return fail(function, nullptr, MPI_ERR_ARG,
+                    format("required is {}, which is no thread level", required));
     Status started = acquire_library(required);
     if (!started.ok()) return fail(function, nullptr, started.error());
     process().world_model.store(World::running, std::memory_order_release);

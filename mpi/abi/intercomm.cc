@@ -158,13 +158,16 @@ POMONA_MPI(int, Intercomm_create_from_groups, (MPI_Group local_group, int local_
     REQUIRE_RUNNING();
     Group* local = resolve(local_group);
     Group* remote = resolve(remote_group);
-    REQUIRE(local && remote, nullptr, MPI_ERR_GROUP, "local_group or remote_group is not valid");
-    REQUIRE(stringtag && newintercomm, nullptr, MPI_ERR_ARG, "stringtag or newintercomm is null");
-    REQUIRE(local_leader >= 0 && local_leader < local->size() && remote_leader >= 0 &&
-                remote_leader < remote->size(),
-            nullptr, MPI_ERR_RANK, "a leader is not a rank of its group");
-    REQUIRE(resolve(info) || info == MPI_INFO_NULL, nullptr, MPI_ERR_INFO, "info is not valid");
-    REQUIRE(local->rank() >= 0, nullptr, MPI_ERR_GROUP, "the caller is not in local_group");
+    REQUIRE_NEW(local && remote, errhandler, MPI_ERR_GROUP,
+                "local_group or remote_group is not valid");
+    REQUIRE_NEW(stringtag && newintercomm, errhandler, MPI_ERR_ARG,
+                "stringtag or newintercomm is null");
+    REQUIRE_NEW(local_leader >= 0 && local_leader < local->size() && remote_leader >= 0 &&
+                    remote_leader < remote->size(),
+                errhandler, MPI_ERR_RANK, "a leader is not a rank of its group");
+    REQUIRE_NEW(resolve(info) || info == MPI_INFO_NULL, errhandler, MPI_ERR_INFO,
+                "info is not valid");
+    REQUIRE_NEW(local->rank() >= 0, errhandler, MPI_ERR_GROUP, "the caller is not in local_group");
     // Everybody knows both groups, so the context follows from them, ordered alike on both sides.
     bool first = local->member(0) < remote->member(0);
     uint64_t name = hash_text(4, stringtag);

@@ -140,12 +140,14 @@ POMONA_MPI(int, Comm_create_from_group, (MPI_Group group, const char* stringtag,
                                          MPI_Errhandler errhandler, MPI_Comm* newcomm)) {
     REQUIRE_RUNNING();
     Group* members = resolve(group);
-    REQUIRE(members, nullptr, MPI_ERR_GROUP, "group is not a valid group");
-    REQUIRE(stringtag && newcomm, nullptr, MPI_ERR_ARG, "stringtag or newcomm is a null pointer");
-    REQUIRE(resolve(info) || info == MPI_INFO_NULL, nullptr, MPI_ERR_INFO, "info is not valid");
+    REQUIRE_NEW(members, errhandler, MPI_ERR_GROUP, "group is not a valid group");
+    REQUIRE_NEW(stringtag && newcomm, errhandler, MPI_ERR_ARG,
+                "stringtag or newcomm is a null pointer");
+    REQUIRE_NEW(resolve(info) || info == MPI_INFO_NULL, errhandler, MPI_ERR_INFO,
+                "info is not valid");
     *newcomm = MPI_COMM_NULL;
     if (members->size() == 0) return MPI_SUCCESS;
-    REQUIRE(members->rank() >= 0, nullptr, MPI_ERR_GROUP, "the caller is not in group");
+    REQUIRE_NEW(members->rank() >= 0, errhandler, MPI_ERR_GROUP, "the caller is not in group");
     Process& here = process();
     uint64_t name = hash_members(hash_text(5, stringtag), members->members());
     uint64_t context = child_context(name, here.next_use(name));

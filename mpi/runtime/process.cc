@@ -14,7 +14,13 @@
 #include "mpi/runtime/collectives.h"
 #include "mpi/runtime/devices.h"
 
+#include <chrono>
+#include <cstdio>
 #include <cstdlib>
+#include <exception>
+#include <future>
+#include <iostream>
+#include <memory>
 #include <thread>
 #include <unistd.h>
 
@@ -240,7 +246,25 @@ Status Process::finish() {
     return status;
 }
 
+// What the program has printed into its buffers, as exit() does. On a thread, since another may hold a
+// stream's lock for good (it reads standard input): that ends after a second.
+static void flush_streams() {
+    auto done = std::make_shared<std::promise<void>>();
+    std::future<void> flushed = done->get_future();
+    try {
+        std::thread([done] {
+            std::cout.flush();
+            std::fflush(nullptr);
+            done->set_value();
+        }).detach();
+        flushed.wait_for(std::chrono::seconds(1));
+    } catch (const std::exception&) {
+        std::fflush(stdout);  // no thread is to be had
+    }
+}
+
 void Process::abort(int code, const std::string& message) {
+    flush_streams();
     if (wireup) wireup->abort(code, message);
     _exit(code == 0 ? 1 : code & 0xff ? code & 0xff : 1);
 }

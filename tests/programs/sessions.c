@@ -52,6 +52,12 @@ static int round_of(int number) {
     CHECK_EQ(rank, result);
     CHECK_OK(MPI_Allreduce(&one, &sum, 1, MPI_INT, MPI_SUM, comm));
     CHECK_EQ(size, sum);
+    /* Errors go to the handler that was named; MPI_COMM_SELF's and MPI_COMM_WORLD's would end the job. */
+    CHECK_CLASS(MPI_ERR_GROUP, MPI_Comm_create_from_group(MPI_GROUP_NULL, "none", MPI_INFO_NULL,
+                                                          MPI_ERRORS_RETURN, &single));
+    CHECK_CLASS(MPI_ERR_GROUP,
+                MPI_Intercomm_create_from_groups(MPI_GROUP_NULL, 0, MPI_GROUP_NULL, 0, "none",
+                                                 MPI_INFO_NULL, MPI_ERRORS_RETURN, &single));
     CHECK_OK(MPI_Comm_create_from_group(self, "alone", MPI_INFO_NULL, MPI_ERRORS_RETURN, &single));
     CHECK_OK(MPI_Comm_size(single, &result));
     CHECK_EQ(1, result);

@@ -1,0 +1,52 @@
+#!/bin/sh
+# tests/programs/words_of_ends.sh BUILD: what a job prints that ends by MPI_Abort or by a fatal error.
+# Goal: nothing that the program printed is lost, and the error is told once, in words that are true.
+# Method: small programs whose standard output is a pipe, so that C's streams hold what was printed.
+bin=$1/bin
+folder=$(mktemp -d)
+trap 'rm -rf "$folder"' EXIT
+failed=0
+
+program() {  # name, statements: compiled and run on one rank, its output kept
+    {
+        echo '#include <mpi.h>'
+        echo '#include <stdio.h>'
+        echo 'int main(int argc, char** argv) {'
+        echo '    MPI_Init(&argc, &argv);'
+        echo '    printf("printed before\\n");'
+        echo "    $2"
+        echo '    MPI_Finalize();'
+        echo '    return 0;'
+        echo '}'
+    } > "$folder/$1.c"
+    "$bin/mpicc" -o "$folder/$1" "$folder/$1.c" || failed=1
+    timeout 30 "$bin/mpirun" -n 1 "$folder/$1" > "$folder/out" 2> "$folder/err"
+    code=$?
+    what=$1
+}
+fault() {
+    echo "$what (exit code $code): $1; standard output and error:"
+    cat "$folder/out" "$folder/err"
+    failed=1
+}
+has() { grep -q -- "$2" "$folder/$1" || fault "\"$2\" is missing"; }
+has_not() { if grep -q -- "$2" "$folder/$1"; then fault "\"$2\" is there"; fi; }
+once() { [ "$(cat "$folder/out" "$folder/err" | grep -c -- "$1")" = 1 ] || fault "\"$1\" is not there once"; }
+
+program abort 'MPI_Abort(MPI_COMM_WORLD, 3);'
+[ $code = 3 ] || fault "the code should be 3"
+has out "printed before"
+once "called MPI_Abort"
+
+program fatal 'MPI_Send(0, 0, MPI_INT, 99, 0, MPI_COMM_WORLD);'
+[ $code != 0 ] || fault "the code should not be 0"
+has out "printed before"
+once "MPI_Send on MPI_COMM_WORLD"
+
+program twice 'MPI_Init(&argc, &argv);'
+has out "printed before"
+once "MPI_Init: "
+has_not err "on MPI_COMM_WORLD"
+has_not err "known error not in this list"
+
+exit $failed
