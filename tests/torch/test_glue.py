@@ -92,6 +92,38 @@ def test_failing_rank_ends_the_job(name, words, code):
     assert time.time() - start < 30, str(outcome)
 
 
+@pytest.mark.parametrize("told", ["arguments", "url", "file"])
+def test_errors_of_a_world_without_launcher(told, tmp_path):
+    """rank and world_size given to init_process_group, but no mpirun: an error, not a world of one."""
+    given = {
+        "arguments": "init_method='tcp://127.0.0.1:1', rank=0, world_size=2",
+        "url": "init_method='tcp://127.0.0.1:1?rank=0&world_size=2'",
+        "file": f"init_method='file://{tmp_path}/store', rank=1, world_size=2",
+    }[told]
+    code = (
+        "from torch.distributed import init_process_group, get_world_size\n"
+        f"import pomona; init_process_group('mpi', {given})\n"
+        "print('trains alone', get_world_size())\n"
+    )
+    outcome = launch(1, "-c", code, prefix=[])
+    assert outcome.code != 0 and "mpirun -n 2" in outcome.text, str(outcome)
+    assert "trains alone" not in outcome.text, str(outcome)
+
+
+def test_errors_of_a_changed_torch():
+    """A private name of torch that is gone costs a warning: torch and other backends go on."""
+    code = (
+        "import torch, torch.distributed.distributed_c10d as c10d\n"
+        "del c10d._new_process_group_helper\n"
+        "import pomona\n"
+        "torch._import_device_backends()\n"
+        "print('torch', torch.ones(2).sum().item(), pomona.__version__)\n"
+    )
+    outcome = launch(1, "-c", code, prefix=[], env={"TORCH_DEVICE_BACKEND_AUTOLOAD": "0"})
+    assert outcome.code == 0 and "torch 2.0" in outcome.text, str(outcome)
+    assert "pomona's backends are not available" in outcome.text, str(outcome)
+
+
 def test_without_launcher():
     """One process without mpirun is a world of one; WORLD_SIZE=2 without mpirun is said to be a mistake."""
     passed(launch(1, HERE / "ranks_ops.py", "test_all_reduce", "test_groups", prefix=[]))

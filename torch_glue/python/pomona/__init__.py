@@ -8,24 +8,27 @@ Importing this registers the backends; MPI starts with the first process group.
 """
 
 import os
-import sys
+import warnings
 
 __version__ = "0.1.0"
 
 
 def _autoload():
-    """Called by `import torch` (entry point torch.backends). Must never break it."""
-    try:
-        _register()
-    except Exception as error:  # noqa: BLE001 - torch must be importable whatever happens here
-        if os.environ.get("POMONA_LOG"):
-            print(f"pomona: backends not registered: {error!r}", file=sys.stderr)
+    """Called by `import torch` (entry point torch.backends), which has imported this module before."""
 
 
 def _register():
-    from . import _backends
+    """Never raises: torch imports this module, and must be importable whatever happens here."""
+    try:
+        from . import _backends
 
-    _backends.register()
+        _backends.register()
+    except Exception as error:  # noqa: BLE001
+        warnings.warn(
+            f"pomona's backends are not available: torch {torch.__version__} is not as expected "
+            f"({error!r}). torch itself is not affected",
+            stacklevel=2,
+        )
 
 
 def get_include():

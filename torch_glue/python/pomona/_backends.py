@@ -13,6 +13,7 @@ import os
 import socket
 import sys
 import threading
+import urllib.parse
 import warnings
 from datetime import timedelta
 
@@ -139,6 +140,7 @@ def _default_group(values):
     extension = glue()
     _start_mpi()
     world = extension.world_info()
+    _check_asked_for(world)
     world["local_rank"], world["local_size"] = extension.local_info()
     values["group_rank"], values["group_size"] = world["rank"], world["size"]
     values["store"] = _make_store(world, values.get("timeout"))
@@ -149,6 +151,36 @@ def _default_group(values):
         ("LOCAL_WORLD_SIZE", "local_size"),
     ):
         os.environ.setdefault(name, str(world[key]))
+
+
+def _check_asked_for(world):
+    """The world must be as large as init_process_group was told, by arguments or by its URL.
+
+    torch drops rank and world_size for backend "mpi". Without mpirun every process would then train alone.
+    """
+    frame = sys._getframe()
+    while frame is not None and frame.f_code.co_name != "init_process_group":
+        frame = frame.f_back
+    if frame is None:
+        return
+    size, rank = frame.f_locals.get("world_size", -1), frame.f_locals.get("rank", -1)
+    query = urllib.parse.urlparse(str(frame.f_locals.get("init_method") or "")).query
+    told = urllib.parse.parse_qs(query)
+    size = size if size not in (-1, None) else int(told.get("world_size", ["-1"])[0])
+    rank = rank if rank not in (-1, None) else int(told.get("rank", ["-1"])[0])
+    if size != -1 and size != world["size"]:
+        _wrong_size(f"init_process_group was told world_size={size}", size, world["size"])
+    if rank != -1 and rank >= world["size"]:
+        _wrong_size(f"init_process_group was told rank={rank}", rank + 1, world["size"])
+
+
+def _wrong_size(told, wanted, size):
+    ranks = "one rank" if size == 1 else f"{size} ranks"
+    why = "this process was not started by mpirun" if size == 1 else "mpirun was given another number"
+    raise RuntimeError(
+        f"{told}, but MPI's world has {ranks}: {why}. Start the program with: mpirun -n {wanted} "
+        f"{os.path.basename(sys.executable)} {' '.join(sys.argv)}"
+    )
 
 
 # Set by Open MPI's, MPICH's and PMIx's launchers, which do not set RANK as torch's do.
@@ -212,11 +244,7 @@ def _start_mpi():
     extension.start_mpi()
     wanted = int(os.environ.get("WORLD_SIZE", "1"))
     if extension.world_info()["size"] == 1 and wanted > 1:
-        raise RuntimeError(
-            f"WORLD_SIZE is {wanted}, but MPI's world has one rank: this process was not started by "
-            "mpirun. Start the program with: mpirun -n "
-            f"{wanted} {os.path.basename(sys.executable)} {' '.join(sys.argv)}"
-        )
+        _wrong_size(f"WORLD_SIZE is {wanted}", wanted, 1)
 
 
 def _create_registered(backend_name, options, _pg_options=None):
