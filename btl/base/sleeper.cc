@@ -117,6 +117,7 @@ Result<std::unique_ptr<Sleeper>> Sleeper::make(const std::string& path) {
                 "The job directory's path is too long for a socket; set TMPDIR to a short one"};
         state->doorbell[0] = datagram_socket();
         state->doorbell[1] = datagram_socket();
+        unlink(path.c_str());  // of a rank of an earlier run that was killed
         if (state->doorbell[0] < 0 || state->doorbell[1] < 0 ||
             bind(state->doorbell[0], reinterpret_cast<sockaddr*>(&address), sizeof address) != 0)
             return os_error(Code::io, "Cannot make the doorbell socket in the job directory");

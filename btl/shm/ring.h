@@ -7,7 +7,10 @@
 // visible (btl/base/asymmetric.h); otherwise an exchange, so that the look at the consumer's `armed`
 // word after it cannot come first.
 // The producer asks for the ring's memory before it is written to for the first time: where the system
-// has no more, touching it would end the process.
+// has no more, touching it would end the process. Before it asks for more it begins at the front again
+// if all has been read, so that a ring that is read in time touches only its first bytes.
+// Among many ranks a ring begins *short*: with a few slots, in the page of its tail. When those have run
+// full it grows to all of them: a frame of length kGrow says so, and is read before any that follows.
 #pragma once
 
 #include "btl/shm/segment.h"
@@ -34,6 +37,9 @@ struct alignas(kLine) Slot {
 };
 static_assert(sizeof(Slot) == kLine);
 inline constexpr size_t kInlineMax = sizeof(Slot::inline_bytes);
+inline constexpr uint32_t kGrow =
+    ~uint32_t{0};  // a slot's length: no frame, data_end slots from now on
+inline constexpr uint32_t kShortSlots = 16;  // of a short ring
 
 struct alignas(kLine) RingTail {
     // How far the consumer has read. Release stores in RingReader::publish give slots and bytes
@@ -47,28 +53,35 @@ struct RingMemory {
     RingTail* tail;
     Slot* slots;
     std::byte* data;
-    uint32_t slot_count;  // power of two
-    uint64_t data_size;   // power of two
+    uint32_t slot_count;  // power of two; fewer while a ring is short
+    uint32_t slots_most;
+    uint64_t data_size;  // power of two
 
     static size_t size(uint64_t slot_count, uint64_t data_size) {
         return sizeof(RingTail) + slot_count * sizeof(Slot) + data_size;
     }
     static RingMemory at(std::byte* place, uint32_t slot_count, uint64_t data_size) {
         std::byte* slots = place + sizeof(RingTail);
-        return {reinterpret_cast<RingTail*>(place), reinterpret_cast<Slot*>(slots),
-                slots + slot_count * sizeof(Slot), slot_count, data_size};
+        return {reinterpret_cast<RingTail*>(place),
+                reinterpret_cast<Slot*>(slots),
+                slots + slot_count * sizeof(Slot),
+                slot_count,
+                slot_count,
+                data_size};
     }
 };
 
 class RingWriter {
 public:
-    explicit RingWriter(RingMemory memory) : memory_(memory) {}
+    explicit RingWriter(RingMemory memory, bool begins_short = false)
+        : memory_(memory), step_(begins_short ? 16 << 10 : 64 << 10) {
+        if (begins_short) memory_.slot_count = std::min(memory_.slot_count, kShortSlots);
+    }
 
     // To be called once, before all else: takes the slots' memory.
     Status provide_slots() {
-        return provide_memory(
-            reinterpret_cast<std::byte*>(memory_.tail),
-            static_cast<size_t>(memory_.data - reinterpret_cast<std::byte*>(memory_.tail)));
+        return provide_memory(reinterpret_cast<std::byte*>(memory_.tail),
+                              sizeof(RingTail) + memory_.slot_count * sizeof(Slot));
     }
     // Why reserve() will find no place any more, if so.
     const Status& lost() const { return lost_; }
@@ -77,6 +90,7 @@ public:
     std::byte* reserve(size_t length) {
         if (next_ - tail_slots_ >= memory_.slot_count) {
             refresh();
+            if (memory_.slot_count < memory_.slots_most || grown_at_ > tail_slots_) grow();
             if (next_ - tail_slots_ >= memory_.slot_count) return nullptr;
         }
         Slot& slot = memory_.slots[next_ & (memory_.slot_count - 1)];
@@ -101,6 +115,12 @@ private:
         uint64_t start = data_end_;
         // A payload does not wrap: skip the rest of the ring when it is too short.
         if ((start & mask) + length > memory_.data_size) start = (start | mask) + 1;
+        bool beyond = (start & mask) + length > provided_;
+        if (__builtin_expect(beyond, 0) && (start & mask) != 0) {
+            refresh();
+            // The reader says again how far it has read once it has read this frame.
+            if (tail_data_ == data_end_) tail_data_ = start = (start | mask) + 1;
+        }
         uint64_t end = (start + length + 63) & ~uint64_t{63};
         if (end - tail_data_ > memory_.data_size) {
             refresh();
@@ -113,11 +133,30 @@ private:
         return memory_.data + (start & mask);
     }
     bool provide(uint64_t end) {
-        constexpr uint64_t step = 64 << 10;
-        end = std::min((end + step - 1) / step * step, memory_.data_size);
+        end = std::min((end + step_ - 1) / step_ * step_, memory_.data_size);
         lost_ = provide_memory(memory_.data + provided_, end - provided_);
         if (lost_) provided_ = end;
         return lost_.ok();
+    }
+    // The ring has run full, or has just grown: its reader must have passed the frame that says so before
+    // slots are used by the new count.
+    void grow() {
+        if (memory_.slot_count < memory_.slots_most) {
+            bool room = next_ - tail_slots_ < memory_.slot_count;
+            full_ = full_ || !room;
+            if (!full_ || !room) return;
+            auto* more = reinterpret_cast<std::byte*>(memory_.slots + memory_.slot_count);
+            lost_ = provide_memory(more, (memory_.slots_most - memory_.slot_count) * sizeof(Slot));
+            if (lost_) {
+                Slot& slot = memory_.slots[next_ & (memory_.slot_count - 1)];
+                slot.length = kGrow;
+                slot.data_end = memory_.slot_count = memory_.slots_most;
+                grown_at_ = ++next_;
+                slot.sequence.exchange(next_, std::memory_order_seq_cst);
+            }
+        }
+        // As if full, until the next look.
+        tail_slots_ = next_ - memory_.slot_count;
     }
     void refresh() {
         tail_slots_ = memory_.tail->slots.load(std::memory_order_acquire);
@@ -131,12 +170,17 @@ private:
     uint64_t tail_slots_ = 0;  // the consumer's tail as last seen
     uint64_t tail_data_ = 0;
     uint64_t provided_ = 0;  // bytes of the data area that are there
+    const uint64_t step_;    // in which data's memory is taken
+    bool full_ = false;      // a short ring has run full
+    uint64_t grown_at_ = 0;  // the number after the frame that said so
     Status lost_;
 };
 
 class RingReader {
 public:
-    explicit RingReader(RingMemory memory) : memory_(memory) {}
+    explicit RingReader(RingMemory memory, bool begins_short = false) : memory_(memory) {
+        if (begins_short) memory_.slot_count = std::min(memory_.slot_count, kShortSlots);
+    }
 
     // The next frame, or null.
     Slot* front() {
@@ -155,6 +199,16 @@ public:
         uint64_t start = (slot.data_end - padded) & (memory_.data_size - 1);
         return padded <= memory_.data_size && start + slot.length <= memory_.data_size;
     }
+    // A slot that is not plausible may say that the ring grows: then it is done with, and true.
+    bool grow(const Slot& slot) {
+        if (slot.length != kGrow || slot.data_end != memory_.slots_most ||
+            memory_.slot_count >= memory_.slots_most)
+            return false;
+        memory_.slot_count = memory_.slots_most;
+        ++next_;
+        publish();
+        return true;
+    }
     void pop(const Slot& slot) {
         ++next_;
         if (slot.length > kInlineMax) data_end_ = slot.data_end;
@@ -164,6 +218,9 @@ public:
     void idle() {
         if (data_end_ != published_data_) publish();
     }
+
+    // Finds nothing any more.
+    void close() { next_ = uint64_t{1} << 63; }
 
     // front() for a consumer about to sleep: ordered after its store to `armed`.
     bool empty() const {

@@ -12,8 +12,14 @@
 
 namespace pomona {
 
-static Result<std::byte*> map(int descriptor, size_t size) {
-    void* data = mmap(nullptr, size, PROT_READ | PROT_WRITE, MAP_SHARED, descriptor, 0);
+static size_t page_size() {
+    static const auto size = static_cast<size_t>(sysconf(_SC_PAGESIZE));
+    return size;
+}
+
+static Result<std::byte*> map(int descriptor, size_t size, size_t offset = 0) {
+    void* data = mmap(nullptr, size, PROT_READ | PROT_WRITE, MAP_SHARED, descriptor,
+                      static_cast<off_t>(offset));
     Error error = os_error(Code::out_of_memory, "Cannot map shared memory");
     close(descriptor);
     if (data == MAP_FAILED) return error;
@@ -55,7 +61,9 @@ Result<Segment> Segment::create(const std::string& name, size_t size,
     return made;
 }
 
-Result<Segment> Segment::open(const std::string& name) {
+Result<Segment> Segment::open(const std::string& name) { return open_part(name, 0, 0); }
+
+Result<Segment> Segment::open_part(const std::string& name, size_t offset, size_t length) {
     int descriptor = shm_open(name.c_str(), O_RDWR, 0600);
     if (descriptor < 0)
         return os_error(errno == ENOENT ? Code::not_found : Code::io, "Cannot open shared memory");
@@ -69,8 +77,18 @@ Result<Segment> Segment::open(const std::string& name) {
         close(descriptor);
         return Error{Code::refused, "Shared memory belongs to another user"};
     }
-    auto size = static_cast<size_t>(status.st_size);
-    return Segment(TRY(map(descriptor, size)), size, "", "");
+    auto whole = static_cast<size_t>(status.st_size);
+    if (length == 0) length = whole;
+    if (offset > whole || length > whole - offset) {
+        close(descriptor);
+        return Error{Code::malformed, "Shared memory is shorter than it should be"};
+    }
+    size_t shift = offset % page_size();
+    Segment opened(TRY(map(descriptor, length + shift, offset - shift)), length + shift, "", "");
+    opened.shift_ = shift;
+    opened.whole_size_ = whole;
+    opened.number_ = status.st_ino;
+    return opened;
 }
 
 void Segment::want_huge_pages() const {
@@ -79,14 +97,18 @@ void Segment::want_huge_pages() const {
 #endif
 }
 
+Pages pages_of(const std::byte* bytes, size_t length, size_t page) {
+    auto begin = reinterpret_cast<uintptr_t>(bytes) & ~(uintptr_t{page} - 1);
+    return {begin, reinterpret_cast<uintptr_t>(bytes) + length - begin};
+}
+
 // Linux 5.14 tells instead of ending the process; before, and on macOS, where the memory is swappable,
 // it is taken when it is touched.
 static Status populate([[maybe_unused]] const std::byte* bytes, [[maybe_unused]] size_t length,
                        [[maybe_unused]] int advice) {
 #if defined(__linux__)
-    auto begin = reinterpret_cast<uintptr_t>(bytes) & ~uintptr_t{4095};
-    size_t whole = reinterpret_cast<uintptr_t>(bytes) + length - begin;
-    if (madvise(reinterpret_cast<void*>(begin), whole, advice) != 0 && errno != EINVAL)
+    Pages pages = pages_of(bytes, length, page_size());
+    if (madvise(reinterpret_cast<void*>(pages.begin), pages.length, advice) != 0 && errno != EINVAL)
         return Error{Code::out_of_memory, "Shared memory is full (enlarge /dev/shm)"};
 #endif
     return {};
@@ -98,13 +120,14 @@ Status provide_for_reading(const std::byte* bytes, size_t length) {
 }
 Status provide_memory(std::byte* bytes, size_t length) { return populate(bytes, length, 23); }
 
-Segment::Segment(Segment&& other) noexcept
-    : data_(std::exchange(other.data_, nullptr)), size_(std::exchange(other.size_, 0)),
-      owned_name_(std::exchange(other.owned_name_, {})), note_(std::exchange(other.note_, {})) {}
+Segment::Segment(Segment&& other) noexcept { *this = std::move(other); }
 
 Segment& Segment::operator=(Segment&& other) noexcept {
     std::swap(data_, other.data_);
     std::swap(size_, other.size_);
+    std::swap(shift_, other.shift_);
+    std::swap(whole_size_, other.whole_size_);
+    std::swap(number_, other.number_);
     std::swap(owned_name_, other.owned_name_);
     std::swap(note_, other.note_);
     return *this;

@@ -17,10 +17,14 @@ struct ShmOptions {
     int index = 0;               // own place among the local ranks
     std::vector<int> ranks;      // job ranks of the local ranks, by index
     Sleeper* sleeper = nullptr;  // borrowed; null: woken by the doorbell
+    uint64_t incarnation = 0;    // tells apart the runs of a job that have the same tag
 };
 
 // The path of a rank's doorbell socket in the job's directory.
 std::string doorbell_path(const std::string& directory, int rank);
+
+// The file in the job's directory by which others see whether a rank lives (btl/shm/life_file.h).
+std::string life_path(const std::string& directory, int rank);
 
 Result<std::unique_ptr<Transport>> make_shm_transport(const Params& params, Counters& counters,
                                                       ShmOptions options);

@@ -40,6 +40,7 @@ private:
         bool pull(uint64_t address, Bytes target) override {
             return fabric_.pull(path_, address, target);
         }
+        void abandon(const Error&) override { fabric_.give_up(path_); }
 
     private:
         Fabric& fabric_;
@@ -97,7 +98,7 @@ Push Fabric::push(Path& path, const FrameHeader& header, size_t length, ConstByt
                   FillFunction fill, void* context) {
     check(length <= options_.fragment_max, length);
     auto from = static_cast<size_t>(path.from), to = static_cast<size_t>(path.to);
-    if (path.told_gone || stuck_) return Push::gone;
+    if (path.told_gone || path.given_up || stuck_) return Push::gone;
     bool full = path.flying.size() + path.landing.size() + path.unread >= options_.window;
     if (full || world_.random().chance(options_.busy_chance)) {
         wake_later(from);
@@ -121,6 +122,12 @@ Push Fabric::push(Path& path, const FrameHeader& header, size_t length, ConstByt
         },
         &path, header.word[0] ^ from << 40 ^ to << 20 ^ length);
     return Push::sent;
+}
+
+// Told by the next poll.
+void Fabric::give_up(Path& path) {
+    if (std::exchange(path.given_up, true) || path.told_gone) return;
+    inboxes_[static_cast<size_t>(path.from)].push_front({path.to, {}, {}, true});
 }
 
 void Fabric::head_reached(Path& path) {
@@ -166,6 +173,7 @@ int Fabric::poll(int rank, Sink& sink, int most) {
             continue;
         }
         --path(frame.from, rank).unread;
+        if (path(rank, frame.from).given_up) continue;
         size_t length = frame.payload.size();
         std::byte* place = length ? sink.place(frame.from, frame.header, length) : nullptr;
         if (place) std::copy(frame.payload.begin(), frame.payload.end(), place);

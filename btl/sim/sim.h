@@ -60,6 +60,7 @@ private:
         size_t unread = 0;  // in the receiver's inbox
         Time last_head = 0;
         bool told_gone = false;
+        bool given_up = false;  // by its sender, which hears nothing more from the receiver either
     };
     enum class Life { outside, running, idle, over };
 
@@ -67,6 +68,7 @@ private:
     Push push(Path& path, const FrameHeader& header, size_t length, ConstBytes payload,
               FillFunction fill, void* context);
     bool pull(const Path& path, uint64_t address, Bytes target);
+    void give_up(Path& path);
     int poll(int rank, Sink& sink, int most);
     void head_reached(Path& path);
     void landed(Path& path);

@@ -204,6 +204,23 @@ static int wake_shared_as_macos(void* address, size_t, uint32_t flags) {
     return 0;
 }
 
+// Goal: what is asked of the system begins at one of its pages, or it refuses (EINVAL) and the
+// protection against a full /dev/shm is lost without a word. Method: each size of page that there is.
+TEST(segment, memory_is_asked_for_by_whole_pages) {
+    auto at = [](uintptr_t address) { return reinterpret_cast<const std::byte*>(address); };
+    for (size_t page : {size_t{4} << 10, size_t{16} << 10, size_t{64} << 10}) {
+        uintptr_t base = uintptr_t{1} << 32;
+        for (uintptr_t first : {base, base + 1, base + 4096, base + page, base + 3 * page + 12288})
+            for (size_t length : {size_t{1}, size_t{4096}, size_t{1} << 20}) {
+                Pages pages = pages_of(at(first), length, page);
+                EXPECT_EQ(pages.begin % page, 0u);
+                EXPECT_GT(pages.begin + page, first);
+                EXPECT_LE(pages.begin, first);
+                EXPECT_EQ(pages.begin + pages.length, first + length);
+            }
+    }
+}
+
 // Two mappings of one piece of memory stand for two processes.
 TEST(word_wait, words_wake_across_mappings) {
     std::string name = "/pomona-word-" + std::to_string(getpid());
