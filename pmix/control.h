@@ -22,7 +22,7 @@ enum class ControlType : uint8_t {
     abort,      // code i32, message: end the job
     fence_done,
     value,    // found u8, value
-    gone,     // rank i32 has died
+    gone,     // rank i32 has ended, in good order or not
     refused,  // reason: the hello was not accepted
     request,  // Service u8, its words (services.h); answered by answer
     answer    // Code u8, the service's words

@@ -13,6 +13,8 @@
 #include "mpi/runtime/collective_state.h"
 #include "mpi/runtime/collectives.h"
 #include "mpi/runtime/devices.h"
+#include "mpi/runtime/launcher_watch.h"
+#include "pmix/wireup/origin.h"
 
 #include <chrono>
 #include <cstdio>
@@ -107,7 +109,8 @@ Status Process::make_transports() {
     bool use_shm = lists(params.transports, "shm") && here.local_size > 1;
     if (use_shm) {
         std::string tag = here.first ? format("{}-{}", here.tag, here.first) : here.tag;
-        ShmOptions options{tag, here.directory, here.local_rank, here.local_ranks, sleeper.get()};
+        ShmOptions options{tag,           here.directory,    here.local_rank, here.local_ranks,
+                           sleeper.get(), incarnation_here()};
         transports.push_back(TRY(make_shm_transport(params, counters, std::move(options))));
     }
     if (here.parent >= 0 ||
@@ -115,6 +118,8 @@ Status Process::make_transports() {
         TRY(make_tcp());
         TRY(wireup->fence());
     }
+    if (here.origin != Origin::singleton)
+        transports.push_back(std::make_unique<LauncherWatch>(*wireup, engine, clock));
     policy = std::make_unique<coll::Policy>(
         make_policy(params, lists(params.transports, "shm"), !all_local));
     return {};

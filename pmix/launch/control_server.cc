@@ -23,6 +23,12 @@ int accept_one(int listener) {
     return descriptor;
 #endif
 }
+
+std::vector<std::byte> gone_frame(int rank) {
+    Writer writer;
+    writer.put(static_cast<int32_t>(rank));
+    return control_frame(ControlType::gone, writer);
+}
 }  // namespace
 
 ControlServer::ControlServer(event_base* base, int size) : base_(base) { add_world(size); }
@@ -167,6 +173,9 @@ void ControlServer::hello(Connection& connection, Reader& reader) {
     connection.rank = rank;
     ranks_[rank].connection = &connection;
     ranks_[rank].phase = Phase::joined;
+    ranks_[rank].gone = false;
+    for (int other = 0; other < size_; ++other)
+        if (ranks_[other].gone) send(connection, gone_frame(other));
 }
 
 void ControlServer::lookup(Connection& connection, Reader& reader) {
@@ -203,7 +212,12 @@ void ControlServer::send(Connection& connection, const std::vector<std::byte>& f
             event_add(connection.writable.get(), nullptr);
             return;
         }
-        if (count < 0) return drop(connection);
+        if (count < 0) {
+            // A rank that has just left: its good-bye may still be unread.
+            connection.out.clear();
+            read_some(connection);
+            return drop(connection);
+        }
         connection.out.erase(connection.out.begin(), connection.out.begin() + count);
     }
 }
@@ -237,10 +251,10 @@ void ControlServer::settle(int rank) {
 }
 
 void ControlServer::tell_gone(int gone) {
-    Writer writer;
-    writer.put(static_cast<int32_t>(gone));
+    ranks_[gone].gone = true;
     for (Rank& rank : ranks_)
-        if (rank.connection) send(*rank.connection, control_frame(ControlType::gone, writer));
+        if (rank.connection && rank.phase == Phase::joined)
+            send(*rank.connection, gone_frame(gone));
     sweep();
 }
 

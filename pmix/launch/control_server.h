@@ -32,8 +32,9 @@ public:
     }  // some of its world wait
     // A further world of `count` ranks, which follow those known; its first rank.
     int add_world(int count);
-    void settle(int rank);     // reads all that a dead rank has left behind
-    void tell_gone(int rank);  // to all that are connected
+    void settle(int rank);  // reads all that a dead rank has left behind
+    // To all ranks in MPI, and to those that join later.
+    void tell_gone(int rank);
 
     std::function<void(int rank, int code, const std::string& message)> on_abort;
     Services services;
@@ -53,6 +54,7 @@ private:
         Connection* connection = nullptr;
         long fences = 0;
         size_t world = 0;
+        bool gone = false;
         std::map<std::string, std::vector<std::byte>> published;
     };
 

@@ -161,6 +161,8 @@ void Launcher::judge(Process& process, int status) {
     bool left_mpi = control_->phase(process.rank) == ControlServer::Phase::joined;
     int signal = WIFSIGNALED(status) ? WTERMSIG(status) : 0;
     int code = signal ? 128 + signal : WEXITSTATUS(status);
+    // Others may wait for it: it may never have called MPI_Init.
+    if (state_ == State::running) control_->tell_gone(process.rank);
     if (code == 0 && !left_mpi) return;
     if (state_ != State::running) {
         // Asked to end by a signal: the way the processes take is the way of the job.
@@ -188,7 +190,6 @@ void Launcher::judge(Process& process, int status) {
                    who));
         code = 1;
     }
-    control_->tell_gone(process.rank);
     end_job(code, signal ? 0 : kExitGrace, SIGTERM);
 }
 

@@ -74,10 +74,28 @@ Result<std::vector<int>> parse_node_runs(std::string_view text, size_t count) {
     return out;
 }
 
-std::string tag_of(std::string_view id) {
-    // FNV-1a, 64 bits, written in base 32: 12 letters hold 60 of them.
+// FNV-1a, 64 bits.
+static uint64_t hash_of(std::string_view text) {
     uint64_t hash = 0xcbf29ce484222325ull;
-    for (unsigned char letter : id) hash = (hash ^ letter) * 0x100000001b3ull;
+    for (unsigned char letter : text) hash = (hash ^ letter) * 0x100000001b3ull;
+    return hash;
+}
+
+uint64_t incarnation_of(const char* const* environment) {
+    if (variable(environment, "POMONA_JOB_ID")) return 0;
+    uint64_t sum = 0;  // in whatever order they stand
+    for (; environment && *environment; ++environment) {
+        std::string_view entry = *environment;
+        // Where the server listens, and its process number; how often Slurm has started the job again.
+        if (entry.starts_with("PMIX_SERVER_URI") || entry.starts_with("SLURM_RESTART_COUNT="))
+            sum += hash_of(entry);
+    }
+    return sum;
+}
+
+std::string tag_of(std::string_view id) {
+    // Written in base 32: 12 letters hold 60 bits.
+    uint64_t hash = hash_of(id);
     std::string out;
     for (int i = 0; i < 12; ++i, hash >>= 5) out += "0123456789abcdefghijklmnopqrstuv"[hash & 31];
     return out;

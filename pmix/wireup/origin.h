@@ -6,6 +6,7 @@
 
 #include "pmix/wireup/wireup.h"
 
+#include <cstdint>
 #include <optional>
 #include <string>
 
@@ -27,6 +28,12 @@ struct Started {
     std::string refusal;  // why this process must not go on; empty if it may
 };
 Started find_origin(const char* const* environment);
+
+// A number that tells this run of the job from an earlier one of the same name (Slurm starts a job again
+// under its old number): alike for the ranks of one machine, which have the same PMIx server. 0 where
+// names are not used again (our mpirun's hold random letters).
+uint64_t incarnation_of(const char* const* environment);
+uint64_t incarnation_here();  // of this process
 
 // Fills local_ranks, local_rank and local_size from rank and node_of.
 void fill_local(Job& job);

@@ -12,6 +12,7 @@
 #include <charconv>
 #include <cstdlib>
 #include <mutex>
+#include <utility>
 
 #include <unistd.h>
 
@@ -23,6 +24,7 @@ constexpr int64_t kRanksMax = 1 << 24;  // more is a mistake of the server
 
 std::mutex death_mutex;
 std::function<void(int)> death_function;  // PMIx handlers carry no context of ours
+std::string death_namespace;              // whose ranks the function is told of
 
 Error pmix_error(const PmixLibrary& pmix, pmix_status_t status, const char* what, int peer = -1) {
     LOG(info, pmix, "{}: {} ({})", what, pmix.PMIx_Error_string(status), status);
@@ -116,6 +118,8 @@ public:
         {
             std::lock_guard lock(death_mutex);
             death_function = std::move(function);
+            death_namespace = job_.id;
+            if (!death_function || std::exchange(asked_for_deaths_, true)) return;
         }
         pmix_status_t codes[] = {PMIX_ERR_PROC_ABORTED_BY_SIG, PMIX_ERR_PROC_TERM_WO_SYNC,
                                  PMIX_ERR_PROC_KILLED_BY_CMD, PMIX_EVENT_PROC_TERMINATED,
@@ -209,15 +213,18 @@ private:
     static void on_event(size_t, pmix_status_t, const pmix_proc_t* source, pmix_info_t info[],
                          size_t info_count, pmix_info_t*, size_t,
                          pmix_event_notification_cbfunc_fn_t done, void* done_data) {
-        int rank = source ? static_cast<int>(source->rank) : -1;
+        const pmix_proc_t* ended = source;
         for (size_t i = 0; i < info_count; ++i)
             if (std::string_view(info[i].key) == PMIX_EVENT_AFFECTED_PROC &&
                 info[i].value.type == PMIX_PROC && info[i].value.data.proc)
-                rank = static_cast<int>(info[i].value.data.proc->rank);
-        // Ranks above the largest int are PMIx's words for several: -1 to us.
+                ended = info[i].value.data.proc;
         {
+            // Events also tell of tools, servers and other jobs, whose ranks have the same numbers;
+            // ranks above the largest int are PMIx's words for several.
             std::lock_guard lock(death_mutex);
-            if (death_function) death_function(std::max(rank, -1));
+            if (death_function && ended && death_namespace == ended->nspace &&
+                static_cast<int>(ended->rank) >= 0)
+                death_function(static_cast<int>(ended->rank));
         }
         if (done) done(PMIX_EVENT_ACTION_COMPLETE, nullptr, 0, nullptr, nullptr, done_data);
     }
@@ -227,6 +234,7 @@ private:
     pmix_proc_t self_;
     Job job_;
     bool dirty_ = false;
+    bool asked_for_deaths_ = false;  // guarded by death_mutex
 };
 
 }  // namespace

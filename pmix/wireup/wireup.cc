@@ -62,6 +62,8 @@ private:
 
 }  // namespace
 
+uint64_t incarnation_here() { return incarnation_of(process_environment()); }
+
 Result<std::vector<std::byte>> Wireup::request(Service, ConstBytes) {
     return Error{Code::unsupported, "Spawning, ports and names need Pomona's mpirun"};
 }

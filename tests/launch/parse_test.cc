@@ -132,6 +132,23 @@ TEST(hosts, this_host) {
         EXPECT_FALSE(is_this_host(name, "mac.lan")) << name;
 }
 
+// Goal: a job that Slurm starts again under its old number is another run; ranks of one server are of one.
+TEST(origin, runs_of_one_name_are_told_apart) {
+    const char* first[] = {"PMIX_SERVER_URI41=slurm.1;tcp4://127.0.0.1:5000", "PMIX_RANK=0",
+                           "PMIX_SERVER_URI2=slurm.1;tcp4://127.0.0.1:5000", nullptr};
+    const char* other_rank[] = {"PMIX_SERVER_URI2=slurm.1;tcp4://127.0.0.1:5000", "PMIX_RANK=1",
+                                "PMIX_SERVER_URI41=slurm.1;tcp4://127.0.0.1:5000", nullptr};
+    const char* again[] = {"PMIX_SERVER_URI41=slurm.1;tcp4://127.0.0.1:5000", "PMIX_RANK=0",
+                           "PMIX_SERVER_URI2=slurm.1;tcp4://127.0.0.1:5000",
+                           "SLURM_RESTART_COUNT=1", nullptr};
+    const char* other_server[] = {"PMIX_SERVER_URI2=slurm.1;tcp4://127.0.0.1:5001", nullptr};
+    const char* ours[] = {"POMONA_JOB_ID=abc", "SLURM_RESTART_COUNT=1", nullptr};
+    EXPECT_EQ(incarnation_of(first), incarnation_of(other_rank));
+    EXPECT_NE(incarnation_of(first), incarnation_of(again));
+    EXPECT_NE(incarnation_of(first), incarnation_of(other_server));
+    EXPECT_EQ(incarnation_of(ours), 0u);
+}
+
 TEST(origin, our_mpirun) {
     const char* environment[] = {"POMONA_JOB_ID=abc",     "POMONA_JOB_RANK=3",
                                  "POMONA_JOB_SIZE=4",     "POMONA_JOB_NODES=0x2,1x2",
