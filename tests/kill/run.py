@@ -5,7 +5,9 @@ Goal: no hang, no orphan, nothing left in shared memory or of the job's director
 the rank and the signal. Method: victim.c repeats one operation on three ranks until rank 1 kills
 itself; the job must be over two seconds after that (measured from the last sign of life; slow machines
 may be given more by POMONA_TEST_SLACK seconds), with an exit code that is not 0. Then once more with
-mpirun itself killed while everybody works.
+mpirun itself killed while everybody works. And without any launcher ("alone"): this script starts the
+ranks and nobody ends them, so each has to see an error in its own operation; the dead rank stays a
+zombie meanwhile.
 
 Usage: run.py MPICC MPIRUN [PATTERN of "operation transport how"]...
 """
@@ -13,7 +15,9 @@ import fnmatch
 import os
 import pathlib
 import re
+import secrets
 import signal
+import socket
 import subprocess
 import sys
 import tempfile
@@ -27,6 +31,11 @@ TRANSPORTS = {"shm": [], "tcp": ["--set", "transports=self,tcp"],
 # By several connections: what is large enough to be under way on all of them.
 BY_STREAMS = ["rendezvous", "bcast", "allreduce", "iallreduce", "several", "rma_get"]
 # Killed from outside: what leaves traces (rings, windows) and what does not.
+# Without a launcher: all by shared memory but those that do not communicate, or end before they do, and
+# those that may still be served by who lives: receives from any source, and rma_holder, in which the
+# others wait for a lock that the dead rank held.
+NOT_ALONE = ["absent", "compute", "init", "finalize", "any_source", "iprobe", "rma_holder"]
+NOT_INVOLVED = {"inter_sendrecv": [2]}
 LAUNCHER_KILLED = ["compute", "sendrecv", "rendezvous", "iallreduce", "rma_lock_allocated", "rma_make"]
 
 
@@ -79,7 +88,9 @@ def run(command, how):
     if job.returncode == 0:
         faults.append("the exit code is 0")
     # Who tells depends on who sees it first: mpirun the signal, a rank the broken connection.
-    if how != "live" and ("rank 1" not in text or "signal 9" not in text) and (
+    if command[-2] == "absent":
+        faults += [] if "saw error" in text or "has ended" in text else ["nobody was told"]
+    elif how != "live" and ("rank 1" not in text or "signal 9" not in text) and (
             "has ended" not in text and "saw error" not in text):
         faults.append("no message names rank 1 and its signal")
     told = re.findall(r"process (\d+) job (\w+)", text)
@@ -98,13 +109,77 @@ def run(command, how):
     return faults
 
 
+def ended(process):
+    """Without taking its exit code, after which it were no zombie any more."""
+    return os.waitid(os.P_PID, process.pid, os.WEXITED | os.WNOHANG | os.WNOWAIT) is not None
+
+
+def listen(directory):
+    """A place of mpirun's that takes whatever ranks say and answers nothing."""
+    server = socket.socket(socket.AF_UNIX)
+    server.bind(f"{directory}/mpirun.sock")
+    server.listen(RANKS)
+
+    def serve():
+        connections = []
+        while True:
+            try:
+                connections.append(server.accept()[0])
+            except OSError:
+                return
+
+    threading.Thread(target=serve, daemon=True).start()
+    return server
+
+
+def run_alone(program, operation):
+    """The faults found among ranks that nobody started together, as sentences."""
+    job_id = "k" + secrets.token_hex(4)
+    with tempfile.TemporaryDirectory(prefix="pomona-kill-") as directory:
+        server = listen(directory)
+        output = open(f"{directory}/output", "w+")
+        ranks = []
+        for rank in range(RANKS):
+            environment = dict(os.environ, POMONA_JOB_ID=job_id, POMONA_JOB_RANK=str(rank),
+                               POMONA_JOB_SIZE=str(RANKS), POMONA_JOB_NODES=f"0x{RANKS}",
+                               POMONA_JOB_DIR=directory, POMONA_OVERSUBSCRIBED="1")
+            ranks.append(subprocess.Popen([program, operation, "alone"], env=environment,
+                                          stdout=output, stderr=output))
+        end = time.monotonic() + DEADLINE + 60
+        while not ended(ranks[1]) and time.monotonic() < end:
+            time.sleep(0.01)
+        faults = [] if ended(ranks[1]) else ["rank 1 did not die"]
+        end = time.monotonic() + DEADLINE
+        survivors = [i for i in (0, 2) if i not in NOT_INVOLVED.get(operation, [])]
+        while not all(ended(ranks[i]) for i in survivors) and time.monotonic() < end:
+            time.sleep(0.01)
+        faults += [f"rank {i} did not end" for i in survivors if not ended(ranks[i])]
+        for each in ranks:
+            each.kill()
+        codes = [each.wait() for each in ranks]
+        faults += [f"rank {i} ended with {codes[i]}" for i in survivors if codes[i] != 7]
+        server.close()
+        output.seek(0)
+        text = output.read()
+        output.close()
+        for left in pathlib.Path("/dev/shm").glob(f"pomona-{job_id}*"):
+            left.unlink()
+    if faults:
+        faults.append("output:\n" + text)
+    return faults
+
+
 def cases(program):
     operations = subprocess.run([program], check=True, capture_output=True, text=True).stdout.split()
     for transport in TRANSPORTS:
         streams = transport == "streams"
+        if transport == "shm":
+            yield from ((operation, transport, "alone")
+                        for operation in operations if operation not in NOT_ALONE)
+        # By TCP all ranks wait for each other in MPI_Init, and mpirun ends a job whose ranks cannot meet.
+        some = operations if transport == "shm" else [o for o in operations if o != "absent"]
         for how in ("fatal", "return"):
-            yield from ((operation, transport, how)
-                        for operation in (BY_STREAMS if streams else operations))
+            yield from ((operation, transport, how) for operation in (BY_STREAMS if streams else some))
         if not streams:
             yield from ((operation, transport, "live") for operation in LAUNCHER_KILLED)
 
@@ -120,8 +195,9 @@ def main(mpicc, mpirun, *patterns):
             name = f"{operation} {transport} {how}"
             if patterns and not any(fnmatch.fnmatch(name, p) for p in patterns):
                 continue
-            faults = run([mpirun, "-n", str(RANKS), "--oversubscribe", *TRANSPORTS[transport],
-                          program, operation, how], how)
+            faults = run_alone(program, operation) if how == "alone" else run(
+                [mpirun, "-n", str(RANKS), "--oversubscribe", *TRANSPORTS[transport],
+                 program, operation, how], how)
             print(("FAILED " if faults else "passed ") + name, flush=True)
             for fault in faults:
                 print("    " + fault.replace("\n", "\n    "))

@@ -2,7 +2,8 @@
  * Goal: nobody hangs. Method: argument 1 names the operation (without arguments: lists them); every
  * rank tells its process, and "alive" once it is under way; rank 1 raises SIGKILL after some rounds.
  * Argument 2: "fatal"; "return": the others have MPI_ERRORS_RETURN and end by MPI_Abort at the first
- * error they see; "live": nobody kills itself (the launcher is killed from outside). */
+ * error they see; "alone": the same, but they end by themselves, since nobody would end them;
+ * "live": nobody kills itself (the launcher is killed from outside). */
 #include <mpi.h>
 #include <signal.h>
 #include <stdio.h>
@@ -320,6 +321,9 @@ static int rma_make(void) {
 
 static int compute(void) { return usleep(1000); }
 
+/* Rank 1 ends in good order and never comes to MPI: main() sees to that. */
+static int absent(void) { return MPI_Recv(out, 1, MPI_DOUBLE, 1, 0, WORLD, MPI_STATUS_IGNORE); }
+
 /* Before MPI_Init and in MPI_Finalize: each rank has its part in main(). */
 static int init(void) { return MPI_SUCCESS; }
 static int finalize(void) { return MPI_SUCCESS; }
@@ -340,10 +344,10 @@ static const struct { const char *name; int (*round)(void); } operations[] = {
     OPERATION(rma_fence), OPERATION(rma_fence_allocated), OPERATION(rma_lock),
     OPERATION(rma_lock_shared), OPERATION(rma_lock_allocated), OPERATION(rma_holder),
     OPERATION(rma_get), OPERATION(rma_pscw), OPERATION(rma_make),
-    OPERATION(compute), OPERATION(init), OPERATION(finalize)};
+    OPERATION(absent), OPERATION(compute), OPERATION(init), OPERATION(finalize)};
 enum { operation_count = sizeof operations / sizeof *operations };
 
-static void begin(const char *how, int early) {
+static void begin(const char *how, int early, int without) {
     const char *id = getenv("POMONA_JOB_ID"), *place = getenv("POMONA_JOB_RANK");
     rank = place ? atoi(place) : 0;
     printf("process %d job %s\n", (int)getpid(), id ? id : "?");
@@ -352,6 +356,10 @@ static void begin(const char *how, int early) {
         alive();
         usleep(200000);
         if (rank == 1) raise(SIGKILL);
+    }
+    if (without) {
+        alive();
+        if (rank == 1) exit(0);
     }
     MPI_Init(NULL, NULL);
     MPI_Comm_rank(WORLD, &rank);
@@ -379,7 +387,7 @@ int main(int argc, char **argv) {
     }
     if (argc < 2) return 0;
     if (!one_round) return fprintf(stderr, "unknown operation %s\n", argv[1]), 2;
-    begin(how, one_round == init);
+    begin(how, one_round == init, one_round == absent);
     if (one_round == init) one_round = barrier;
     for (round = 0; !error; ++round) {
         if (round == 20 && strcmp(argv[1], "init") != 0) {
@@ -396,5 +404,6 @@ int main(int argc, char **argv) {
         return 0;
     }
     fprintf(stderr, "rank %d saw error %d\n", rank, error);
+    if (!strcmp(how, "alone")) _exit(7);
     MPI_Abort(WORLD, 3);
 }
