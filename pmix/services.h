@@ -6,6 +6,7 @@
 
 #include "btl/base/bytes.h"
 #include "btl/base/result.h"
+#include "pmix/job_key.h"
 #include "pmix/program.h"
 
 #include <deque>
@@ -26,6 +27,7 @@ enum class Service : uint8_t {
     publish,     // name, port
     unpublish,   // name
     find_name,   // name; answer: port
+    job_key,     // answer: 32 bytes that the ranks of this job alone know
     count_
 };
 
@@ -38,6 +40,8 @@ class Services {
 public:
     // Starts a world for `rank`; its first rank.
     std::function<Result<int>(int rank, std::vector<Program> programs)> on_spawn;
+    // Made anew for each job.
+    JobKey key{};
 
     // The answer to a request of `rank`: a Code u8 and the service's words.
     Writer answer(int rank, Reader& request);

@@ -22,9 +22,9 @@ report_versions() {
         fi
     done
     if command -v brew > /dev/null; then
-        brew list --versions hwloc libevent pmix fmt nlohmann-json cli11 googletest || true
+        brew list --versions hwloc libevent pmix openssl@3 fmt nlohmann-json cli11 googletest || true
     elif command -v dpkg-query > /dev/null; then
-        dpkg-query -W libhwloc-dev libevent-dev libpmix-dev libfmt-dev nlohmann-json3-dev libcli11-dev \
+        dpkg-query -W libhwloc-dev libevent-dev libpmix-dev libssl-dev libfmt-dev nlohmann-json3-dev libcli11-dev \
             libgtest-dev 2> /dev/null || true
     fi
 }

@@ -45,7 +45,7 @@ install_packages() {  # with "tests": also what only the tests need
         command -v apt-get > /dev/null ||
             fail "This script knows apt (Debian, Ubuntu) and Homebrew; tests/setup.sh lists the packages"
         apt_install build-essential cmake ninja-build pkg-config ccache libhwloc-dev libevent-dev libpmix-dev \
-            libfmt-dev nlohmann-json3-dev libcli11-dev python3 python3-dev python3-venv
+            libssl-dev libfmt-dev nlohmann-json3-dev libcli11-dev python3 python3-dev python3-venv
         # Ubuntu 22.04's own g++ is 11.
         if [ -z "${CXX-}" ] && [ "$(g++ -dumpversion | cut -d. -f1)" -lt 12 ]; then
             apt_install g++-12
@@ -72,7 +72,7 @@ install_packages() {  # with "tests": also what only the tests need
         fi ;;
     Darwin)
         command -v brew > /dev/null || fail "Homebrew is missing; see https://brew.sh"
-        brew_install cmake ninja pkgconf ccache hwloc libevent pmix fmt nlohmann-json cli11 python@3.12
+        brew_install cmake ninja pkgconf ccache hwloc libevent pmix openssl@3 fmt nlohmann-json cli11 python@3.12
         if [ "${1-}" = tests ]; then brew_install googletest google-benchmark; fi ;;
     *) fail "Pomona runs on Linux and macOS" ;;
     esac

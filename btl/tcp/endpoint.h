@@ -5,6 +5,7 @@
 
 #include "btl/base/counters.h"
 #include "btl/base/params.h"
+#include "btl/link/handshake.h"
 #include "btl/tcp/connection.h"
 
 #include <vector>
@@ -57,6 +58,7 @@ public:
         idle,
         connecting,
         greeting,
+        met,  // both ends have agreed on the connection; the sink has not been told
         up,
         ending,  // a connection to the peer has ended; this one is still read
         over,    // nothing more can be read from this one
@@ -76,9 +78,13 @@ public:
     Nanoseconds attempt_until = 0;  // then the next address has its turn
     Nanoseconds retry_at = 0;
     size_t attempts = 0;
+    std::unique_ptr<link::Handshake> handshake;  // of an own attempt
+    uint32_t decision = 0;  // the number of the last connection that was agreed on
+    int peer_path = 0;      // the number of its other end
     std::unique_ptr<Connection> connection;
     Error why{};                // when gone
-    bool told = false;          // the sink has been told
+    bool tell_gone = false;     // the sink has to be told: first this,
+    bool tell_up = false;       // then that
     bool attended = false;      // stands in the transport's list of those with something to do
     bool output_waits = false;  // the Poller looks for room for output too
     // Of the first connection: the others, and those of them that have come up, in this order.

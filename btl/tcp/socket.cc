@@ -2,6 +2,7 @@
 // SO_NOSIGPIPE (macOS).
 #include "btl/tcp/socket.h"
 
+#include <algorithm>
 #include <arpa/inet.h>
 #include <fcntl.h>
 #include <netinet/in.h>
@@ -58,6 +59,21 @@ void Socket::prepare(uint64_t buffer_size) {
         set_option(descriptor_, SOL_SOCKET, SO_SNDBUF, static_cast<int>(buffer_size));
         set_option(descriptor_, SOL_SOCKET, SO_RCVBUF, static_cast<int>(buffer_size));
     }
+}
+
+// Probes when idle, and a bound on what is not acknowledged when not.
+void Socket::watch_peer(int milliseconds) {
+    int seconds = std::max(1, milliseconds / 4000);
+    set_option(descriptor_, SOL_SOCKET, SO_KEEPALIVE, 1);
+    set_option(descriptor_, IPPROTO_TCP, TCP_KEEPINTVL, seconds);
+    set_option(descriptor_, IPPROTO_TCP, TCP_KEEPCNT, 3);
+#if defined(__APPLE__)
+    set_option(descriptor_, IPPROTO_TCP, TCP_KEEPALIVE, seconds);
+    set_option(descriptor_, IPPROTO_TCP, TCP_RXT_CONNDROPTIME, std::max(1, milliseconds / 1000));
+#else
+    set_option(descriptor_, IPPROTO_TCP, TCP_KEEPIDLE, seconds);
+    set_option(descriptor_, IPPROTO_TCP, TCP_USER_TIMEOUT, milliseconds);
+#endif
 }
 
 static bool numeric(const std::string& host, uint16_t port, sockaddr_in& address) {

@@ -31,6 +31,9 @@ public:
     // 0 while connecting, 1 when connected, -1 (errno set) when it failed.
     int finished();
 
+    // The system finds out by itself that the peer's does not answer any more, in about so long.
+    void watch_peer(int milliseconds);
+
     // Bytes moved; 0 when the kernel has no room or no bytes now; -1 when the connection is over
     // (errno 0: closed in order by the peer).
     ssize_t write(ConstBytes first, ConstBytes second);

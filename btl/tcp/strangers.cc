@@ -1,6 +1,7 @@
 // btl/tcp/strangers.cc: see strangers.h.
 #include "btl/tcp/strangers.h"
 
+#include "btl/base/entropy.h"
 #include "btl/base/log.h"
 
 #include <cerrno>
@@ -9,6 +10,7 @@ namespace pomona::tcp {
 
 // So many connections are taken in one turn: a flood of them must not keep a rank from its messages.
 static constexpr int kAcceptMost = 16;
+static constexpr size_t kHearMost = 1024;  // at once; a handshake's messages are shorter
 static constexpr Nanoseconds kPause = 100'000'000;
 
 Strangers::Strangers(const Params& params, Counters& counters, Clock& clock, Poller& poller,
@@ -56,8 +58,11 @@ void Strangers::accept_some() {
             return;
         }
         Nanoseconds patience = static_cast<Nanoseconds>(params_.tcp_greeting_ms) * 1'000'000;
-        Stranger& made = strangers_.emplace_back(std::move(socket), clock_.now() + patience);
-        made.ready = false;
+        link::Nonce nonce;
+        if (!random_bytes(nonce)) return;
+        Stranger& made = strangers_.emplace_back(
+            std::move(socket), link::Handshake::listen(*options_.identity, options_.path, nonce),
+            clock_.now() + patience);
         if (!poller_.add(made.socket.descriptor(), &made).ok() || !greet(made))
             send_away(std::prev(strangers_.end()));
         if (strangers_.size() > params_.tcp_half_open) {
@@ -67,26 +72,30 @@ void Strangers::accept_some() {
     }
 }
 
-// Reads a greeting, or more of it, and hands on who is of this job. False: the place is free again.
+// Reads what has come of a handshake, answers, and hands on who is of this job. False: the place is free
+// again.
 bool Strangers::greet(Stranger& stranger) {
-    count(counters_.tcp_reads);
-    ssize_t got =
-        stranger.socket.read({stranger.bytes + stranger.there, kGreetingSize - stranger.there}, {});
-    if (got < 0) {  // one that a rank has given up, mostly
-        count(counters_.tcp_strangers);
-        return false;
+    link::Handshake& handshake = stranger.handshake;
+    while (handshake.state() == link::Handshake::State::waiting) {
+        std::byte bytes[kHearMost];
+        count(counters_.tcp_reads);
+        ssize_t got = stranger.socket.read({bytes, std::min(sizeof bytes, handshake.wants())}, {});
+        if (got == 0) return true;
+        if (got < 0) {  // one that a rank has given up, mostly
+            count(counters_.tcp_strangers);
+            return false;
+        }
+        handshake.feed({bytes, static_cast<size_t>(got)});
+        std::vector<std::byte> answer = handshake.take_output();
+        // A new connection has room for it.
+        if (!answer.empty() &&
+            stranger.socket.write(answer, {}) != static_cast<ssize_t>(answer.size()))
+            return false;
     }
-    stranger.there += static_cast<size_t>(got);
-    uint32_t magic = kMagic;
-    if (std::memcmp(stranger.bytes, &magic, std::min(stranger.there, sizeof magic)) != 0)
-        return refuse("speaks something else"), false;
-    if (stranger.there < kGreetingSize) return true;
-    auto greeting = parse_greeting(stranger.bytes, options_.secret, options_.size);
-    if (!greeting || greeting->welcome || greeting->to != options_.rank)
-        return refuse("is not of this job"), false;
+    if (handshake.state() == link::Handshake::State::refused) return refuse(handshake.why()), false;
     poller_.remove(stranger.socket.descriptor());
     auto connection = std::make_unique<Connection>(std::move(stranger.socket));
-    options_.admit(connection, *greeting);
+    options_.admit(connection, handshake);
     return false;
 }
 

@@ -1,12 +1,13 @@
 // btl/tcp/strangers.h: the listener, and connections that have not proved to be of this job.
-// Idea: anybody can connect, so who has not proved anything gets little: as many bytes of memory as a
-// greeting has, a deadline, and a place among few, from which the oldest is sent away when more
+// Idea: anybody can connect, so who has not proved anything gets little: as many bytes of memory as the
+// handshake has, a deadline, and a place among few, from which the oldest is sent away when more
 // come. None is read from before the system says that bytes are there.
 #pragma once
 
 #include "btl/base/clock.h"
 #include "btl/base/counters.h"
 #include "btl/base/params.h"
+#include "btl/link/handshake.h"
 #include "btl/tcp/endpoint.h"
 #include "btl/tcp/poller.h"
 
@@ -16,11 +17,11 @@
 namespace pomona::tcp {
 
 struct StrangersOptions {
-    int rank = 0;
-    int size = 1;
-    std::string secret;
-    // A connection from a rank of this job: takes it out of its place, or leaves it to be closed.
-    std::function<void(std::unique_ptr<Connection>&, const Greeting&)> admit;
+    const link::Identity* identity = nullptr;
+    int path = 0;
+    // A connection from a rank of this job (in a state after `waiting`): takes it out of its place, or
+    // leaves it to be closed.
+    std::function<void(std::unique_ptr<Connection>&, link::Handshake&)> admit;
 };
 
 class Strangers {
@@ -37,13 +38,13 @@ public:
 
 private:
     struct Stranger : Watched {
-        Stranger(Socket socket, Nanoseconds deadline)
-            : Watched{Kind::stranger}, socket(std::move(socket)), deadline(deadline) {}
+        Stranger(Socket socket, link::Handshake handshake, Nanoseconds deadline)
+            : Watched{Kind::stranger}, socket(std::move(socket)), handshake(std::move(handshake)),
+              deadline(deadline) {}
         Socket socket;
+        link::Handshake handshake;
         Nanoseconds deadline;
-        bool ready = true;  // a greeting is mostly there when the connection is
-        std::byte bytes[kGreetingSize];
-        size_t there = 0;
+        bool ready = false;
     };
     using Entry = std::list<Stranger>::iterator;
     void accept_some();

@@ -1,9 +1,9 @@
 // btl/tcp/tcp.cc: the TCP Transport: which connections there are to whom, and who is served when.
 //
-// Crossing: when two ranks connect to each other at once, the connection made by the lower rank
-// stays, if it gets through: until then the other's is taken. Nobody sends frames before the welcome, so
-// nothing is lost with the other one. Lanes do not cross: who made the first connection makes them, and
-// lane k begins with the address k places behind that of the first one, so that several interfaces are used.
+// Crossing: when two ranks connect to each other at once, the lower one decides for the first connection
+// that gets through (btl/link/handshake.h). Nobody sends frames before, so nothing is lost with the other
+// one. Lanes do not cross: who made the first connection makes them, and lane k begins with the address k
+// places behind that of the first one, so that several interfaces are used.
 //
 // The end: when one of several connections to a peer ends, the others are still read for a moment, as
 // a peer that ends closes all and what it sent has to be handed on; then the peer is gone.
@@ -14,6 +14,7 @@
 #include "btl/tcp/tcp.h"
 
 #include "btl/base/check.h"
+#include "btl/base/entropy.h"
 #include "btl/base/log.h"
 #include "btl/tcp/endpoint.h"
 #include "btl/tcp/interfaces.h"
@@ -54,9 +55,10 @@ public:
                  tcp::Poller poller)
         : params_(params), counters_(counters), options_(std::move(options)),
           poller_(std::move(poller)),
-          strangers_(params, counters, clock_, poller_, std::move(listener),
-                     {options_.rank, options_.size, options_.secret,
-                      [this](auto& connection, auto& greeting) { admit(connection, greeting); }}) {}
+          strangers_(
+              params, counters, clock_, poller_, std::move(listener),
+              {options_.identity.get(), options_.path,
+               [this](auto& connection, auto& handshake) { admit(connection, handshake); }}) {}
     ~TcpTransport() override {
         if (options_.sleeper) options_.sleeper->forget(poller_.descriptor());
     }
@@ -78,14 +80,30 @@ public:
     Result<Endpoint*> connect(int peer, ConstBytes address) override {
         auto parsed = tcp::parse_address(address);
         if (!parsed) return Error{Code::malformed, "A TCP address does not parse", peer};
+        TRY(find_key());
         TcpEndpoint& made = endpoint_of(peer);
         made.address = std::move(*parsed);
+        bool again = made.state == State::gone && options_.makes_paths && !made.tell_gone;
+        if (again) {
+            made.state = State::idle;
+            made.deadline = made.retry_at = 0;
+            made.attempts = 0;
+        }
+        // One that is attended to is begun, or tried again, by poll().
         if (made.state == State::idle && !made.attended) start_connecting(made);
         return static_cast<Endpoint*>(&made);
+    }
+    Endpoint* path(int peer) override {
+        auto found = endpoints_.find(peer);
+        return found == endpoints_.end() ? nullptr : found->second.get();
     }
 
     int poll(Sink& sink, int most) override {
         ++polls_;
+        if (options_.find_key) [[unlikely]] {
+            // Without the key nobody can be let in, and connect() says why.
+            if (!find_key().ok()) return 0;
+        }
         bool many = reading_.size() > kAskEach;
         if (many || polls_ % kPollsPerLook == 0) look();
         int moved = 0;
@@ -101,10 +119,11 @@ public:
 
     // The poller wakes the Sleeper, level-triggered; only output must be watched for.
     bool arm() override {
+        if (options_.find_key) return true;
         look();
         if (!ready_.empty()) return false;
         for (TcpEndpoint* each : attention_) {
-            bool untold = each->state == State::gone;
+            bool untold = each->tell_gone || each->tell_up;
             bool waits = each->state == State::idle;
             // What a lane waits for is not worth staying awake.
             if ((waits && each->number != 0) || each->state == State::over) continue;
@@ -116,6 +135,13 @@ public:
     }
     void disarm() override {
         for (TcpEndpoint* each : attention_) watch_output(*each, false);
+    }
+    Nanoseconds sleep_max() override {
+        Nanoseconds now = clock_.now(), longest = kSleepForever;
+        for (TcpEndpoint* each : attention_)
+            if (each->state < State::met)
+                longest = std::min(longest, std::max(each->attempt_until - now, kRetryPause));
+        return longest;
     }
     bool pending() const override {
         return std::any_of(attention_.begin(), attention_.end(), [](const TcpEndpoint* each) {
@@ -135,6 +161,8 @@ private:
         // stack, handing on a frame to which the engine answered.
         leave(endpoint, State::gone);
         endpoint.why = why;
+        endpoint.tell_gone = endpoint.number == 0;
+        endpoint.tell_up = false;
         for (auto& lane : endpoint.lanes) leave(*lane, State::gone);
     }
     void end(TcpEndpoint& ended, Error why, bool readable) override {
@@ -176,6 +204,7 @@ private:
     void drop(TcpEndpoint& endpoint) {
         if (endpoint.connection) poller_.remove(endpoint.connection->socket.descriptor());
         endpoint.connection.reset();
+        endpoint.handshake.reset();
         endpoint.output_waits = false;
     }
     void forget_unread() {
@@ -194,6 +223,13 @@ private:
     }
 
     // ---- making connections
+
+    Status find_key() {
+        if (!options_.find_key) return {};
+        TRY(options_.find_key(*options_.identity));
+        options_.find_key = nullptr;
+        return {};
+    }
 
     Nanoseconds connect_timeout() const {
         return static_cast<Nanoseconds>(params_.connect_timeout_ms) * 1000000;
@@ -214,66 +250,94 @@ private:
         endpoint.state = State::connecting;
         take(endpoint, std::make_unique<Connection>(std::move(*socket)));
     }
-    void take(TcpEndpoint& endpoint, std::unique_ptr<Connection> connection) {
+    bool take(TcpEndpoint& endpoint, std::unique_ptr<Connection> connection) {
         endpoint.connection = std::move(connection);
         auto added = poller_.add(endpoint.connection->socket.descriptor(), endpoint.token());
         if (!added.ok()) fail(endpoint, added.error());
+        return added.ok();
     }
     void retry(TcpEndpoint& endpoint, Error why) {
         drop(endpoint);
         endpoint.state = State::idle;
         Nanoseconds now = clock_.now();
         why.peer = endpoint.peer;
-        if (now > endpoint.deadline &&
-            endpoint.attempts >= kAttemptsLeast * endpoint.first.address.hosts.size())
+        size_t hosts = endpoint.first.address.hosts.size();
+        if (options_.makes_paths
+                ? endpoint.attempts >= hosts
+                : now > endpoint.deadline && endpoint.attempts >= kAttemptsLeast * hosts)
             return fail(endpoint, why);
-        endpoint.retry_at = now + kRetryPause;
+        endpoint.retry_at = options_.makes_paths ? now : now + kRetryPause;
     }
 
-    // A rank of this job has connected.
-    void admit(std::unique_ptr<Connection>& stranger, const tcp::Greeting& greeting) {
-        if (greeting.lane != 0) return admit_lane(stranger, greeting);
-        TcpEndpoint& peer = endpoint_of(greeting.from);
-        // What this rank has begun is only known to get through when it is connected.
-        bool ours_stays = peer.state == State::greeting && options_.rank < greeting.from;
-        if (peer.state >= State::up || ours_stays) return;
-        drop(peer);
-        if (options_.on_peer) options_.on_peer(greeting.from);
-        peer.initiator = false;
-        let_in(std::move(stranger), peer);
+    // A rank of this job has connected, and has proved it.
+    void admit(std::unique_ptr<Connection>& stranger, link::Handshake& handshake) {
+        using Met = link::Handshake::State;
+        int from = handshake.peer(), lane = options_.makes_paths ? 0 : handshake.peer_path();
+        if (handshake.state() == Met::different) return differ(from, handshake);
+        TcpEndpoint* taker = lane == 0 ? &endpoint_of(from) : lane_for(from, lane);
+        if (!taker || !takes(*taker, handshake)) return;
+        drop(*taker);
+        if (lane == 0 && options_.on_peer) options_.on_peer(from);
+        taker->initiator = false;
+        if (take(*taker, std::move(stranger))) agree(*taker, handshake);
+    }
+    // Is this connection from the peer to be used?
+    bool takes(TcpEndpoint& peer, const link::Handshake& handshake) {
+        bool decides = handshake.state() == link::Handshake::State::decide;
+        if (peer.state == State::gone) return options_.makes_paths;
+        if (peer.state < State::met) return decides || handshake.number() > peer.decision;
+        // Does the peer know the one that is up, and has it left that?
+        bool newer =
+            decides ? handshake.seen() == peer.decision
+                    : handshake.number() > peer.decision && handshake.peer_path() == peer.peer_path;
+        if (newer)
+            fail(peer, Error{Code::peer_gone, "The peer has left the TCP connection", peer.peer});
+        return newer && options_.makes_paths;
     }
     // A further connection is taken from who made the first one, once for each number.
-    void admit_lane(std::unique_ptr<Connection>& stranger, const tcp::Greeting& greeting) {
-        auto found = endpoints_.find(greeting.from);
+    TcpEndpoint* lane_for(int from, int number) {
+        auto found = endpoints_.find(from);
         TcpEndpoint* first = found == endpoints_.end() ? nullptr : found->second.get();
-        auto same = [&](auto& lane) { return lane->number == greeting.lane; };
-        if (!first || first->state != State::up || first->initiator ||
-            std::any_of(first->lanes.begin(), first->lanes.end(), same)) {
-            LOG(warn, btl, "TCP stream {} from rank {} was refused", greeting.lane + 1,
-                greeting.from);
-            return;
-        }
-        let_in(std::move(stranger), add_lane(*first, greeting.lane));
+        auto same = [&](auto& lane) { return lane->number == number; };
+        if (number < tcp::kLanesMost && first &&
+            (first->state == State::up || first->state == State::met) && !first->initiator &&
+            std::none_of(first->lanes.begin(), first->lanes.end(), same))
+            return &add_lane(*first, number);
+        LOG(warn, btl, "TCP stream {} from rank {} was refused", number + 1, from);
+        return nullptr;
     }
-    void let_in(std::unique_ptr<Connection> stranger, TcpEndpoint& peer) {
-        take(peer, std::move(stranger));
-        if (peer.state == State::gone) return;
-        come_up(peer);
+    // Both ends have proved themselves, and this connection is the one.
+    void agree(TcpEndpoint& peer, link::Handshake& handshake) {
+        if (handshake.state() == link::Handshake::State::decide)
+            handshake.accept(++*options_.decisions);
+        peer.decision = handshake.number();
+        peer.peer_path = handshake.peer_path();
         Connection& c = *peer.connection;
-        c.queue(
-            tcp::write_greeting({true, options_.rank, peer.peer, peer.number}, options_.secret));
+        c.queue(handshake.take_output());
+        c.in_begin = c.in_end = 0;
+        if (options_.silence > 0)
+            c.socket.watch_peer(static_cast<int>(options_.silence / 1'000'000));
+        peer.state = State::met;
+        peer.tell_up = true;
+        attend(peer);
         if (!c.flush()) end(peer, os_error(Code::peer_gone, "The connection broke"), true);
-        else if (c.has_output()) attend(peer);
     }
-    // Greetings have been exchanged.
-    void come_up(TcpEndpoint& peer) {
-        peer.connection->in_begin = peer.connection->in_end = 0;
+    void differ(int peer, const link::Handshake& handshake) {
+        if (options_.on_difference) options_.on_difference(peer, handshake.peer_facts());
+    }
+    // The sink may hear of it now.
+    void come_up(TcpEndpoint& peer, Sink& sink) {
+        peer.tell_up = false;
         peer.state = State::up;
+        peer.handshake.reset();
         reading_.push_back(&peer);
         if (peer.number != 0) peer.first.lanes_up.push_back(&peer);
+        else if (peer.initiator) make_lanes(peer);
+        if (peer.number == 0) sink.up(peer.peer);
     }
     // The further connections of a first one that has come up.
     void make_lanes(TcpEndpoint& first) {
+        if (options_.makes_paths) return;
         for (int number = 1; number < static_cast<int>(params_.tcp_streams); ++number) {
             TcpEndpoint& lane = add_lane(first, number);
             lane.next_host = first.next_host - 1 + static_cast<size_t>(number);
@@ -294,28 +358,50 @@ private:
                 return retry(peer, Error{Code::timed_out, "The connection took too long"});
             if (finished < 0) return retry(peer, os_error(Code::refused, "Cannot connect"));
             if (finished == 0) return;
-            c.queue(tcp::write_greeting({false, options_.rank, peer.peer, peer.number},
-                                        options_.secret));
+            link::Nonce nonce;
+            if (!random_bytes(nonce))
+                return fail(peer, os_error(Code::io, "The system has no random numbers"));
+            peer.handshake = std::make_unique<link::Handshake>(link::Handshake::dial(
+                *options_.identity, peer.peer, options_.path + peer.number, nonce, peer.decision));
             peer.state = State::greeting;
         }
-        if (!c.flush()) return retry(peer, os_error(Code::refused, "The connection broke"));
-        bool more = false;
-        ssize_t got = c.read_in(tcp::kGreetingSize - c.in_end, more);
-        // Closed without a welcome: crossed with the peer's own connection, which will come.
-        if (got < 0) return retry(peer, os_error(Code::refused, "The connection was refused"));
-        if (c.in_end < tcp::kGreetingSize) return wait_for_welcome(peer);
-        auto welcome = tcp::parse_greeting({c.in.data(), c.in_end}, options_.secret, options_.size);
-        if (!welcome || !welcome->welcome || welcome->from != peer.peer ||
-            welcome->lane != peer.number)
+        greet(peer);
+    }
+    // Brings the handshake of an own attempt on.
+    void greet(TcpEndpoint& peer) {
+        using Met = link::Handshake::State;
+        Connection& c = *peer.connection;
+        link::Handshake& handshake = *peer.handshake;
+        for (bool more = true; more;) {
+            c.queue(handshake.take_output());
+            if (!c.flush()) return retry(peer, os_error(Code::refused, "The connection broke"));
+            if (handshake.state() != Met::waiting) break;
+            count(counters_.tcp_reads);
+            more = false;
+            ssize_t got = c.read_in(std::min(handshake.wants(), tcp::kReadMost), more);
+            // Closed without a welcome: crossed with the peer's own connection, which will come.
+            if (got < 0) return retry(peer, os_error(Code::refused, "The connection was refused"));
+            handshake.feed({c.in.data(), c.in_end});
+            c.in_end = 0;
+        }
+        if (handshake.state() == Met::waiting) return wait_for_peer(peer);
+        if (handshake.state() == Met::different) {
+            differ(peer.peer, handshake);
+            return fail(peer,
+                        Error{Code::refused, "The two ranks were set differently", peer.peer});
+        }
+        if (handshake.state() == Met::refused ||
+            (handshake.state() == Met::done && handshake.number() <= peer.decision))
             return retry(peer, Error{Code::refused, "Somebody else answered", peer.peer});
-        come_up(peer);
-        if (peer.number == 0) make_lanes(peer);
+        agree(peer, handshake);
     }
     // A peer that is busy outside MPI answers late, which is no failure. But where it has several
     // addresses, it may not be the peer that is silent at this one.
-    void wait_for_welcome(TcpEndpoint& peer) {
+    void wait_for_peer(TcpEndpoint& peer) {
         Nanoseconds now = clock_.now();
-        if (peer.first.address.hosts.size() == 1 || now < peer.attempt_until) return;
+        if (peer.first.address.hosts.size() == 1 || now < peer.attempt_until ||
+            peer.handshake->proved())
+            return;
         peer.deadline = now + connect_timeout();
         retry(peer, Error{Code::timed_out, "The peer did not answer"});
     }
@@ -339,28 +425,26 @@ private:
     // What there is to do without bytes that arrive.
     void attend_all(Sink& sink) {
         for (size_t i = 0; i < attention_.size(); ++i) attend_one(*attention_[i], sink);
-        std::erase_if(attention_, [this](TcpEndpoint* each) {
+        std::erase_if(attention_, [](TcpEndpoint* each) {
             bool busy =
                 each->connection && (each->state < State::up || each->connection->blocked() ||
                                      (each->state == State::up && each->connection->paced));
-            bool due = each->state == State::idle || (each->number == 0 && each->last_words != 0);
-            bool untold = each->state == State::gone && !each->told;
-            each->attended = busy || untold || (due && each->state != State::gone);
+            bool waits = each->state == State::idle || each->tell_gone || each->tell_up ||
+                         (each->last_words != 0 && each->state != State::gone);
+            bool closes = each->connection && each->state >= State::over;
+            each->attended = busy || waits || closes;
             return !each->attended;
         });
     }
     void attend_one(TcpEndpoint& peer, Sink& sink) {
-        if (peer.state < State::up) advance(peer);
         if (peer.state == State::up && peer.connection->has_output() && !peer.connection->flush())
             end(peer, peer.broken(), true);
         if (peer.state == State::up && peer.connection->paced) peer.connection->pace(clock_.now());
-        if (peer.state == State::over) drop(peer);
         if (peer.number == 0 && peer.last_words != 0 && is_over(peer)) fail(peer, peer.why);
-        if (peer.state == State::gone && !peer.told) {
-            peer.told = true;
-            drop(peer);
-            if (peer.number == 0) sink.gone(peer.peer, peer.why);
-        }
+        if (peer.state == State::over || peer.state == State::gone) drop(peer);
+        if (std::exchange(peer.tell_gone, false)) sink.gone(peer.peer, peer.why);
+        if (peer.state < State::met) advance(peer);
+        if (peer.state == State::met) come_up(peer, sink);
     }
     // Does nothing more come from a peer of which a connection has ended?
     bool is_over(const TcpEndpoint& first) {

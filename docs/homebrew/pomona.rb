@@ -17,6 +17,7 @@ class Pomona < Formula
   depends_on "hwloc"
   depends_on "libevent"
   depends_on macos: :sonoma
+  depends_on "openssl@3"
   depends_on "pmix"
 
   conflicts_with "mpich", because: "both install mpirun and mpicc"

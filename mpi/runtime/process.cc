@@ -3,6 +3,7 @@
 
 #include "accel/choose.h"
 #include "btl/base/check.h"
+#include "btl/base/entropy.h"
 #include "btl/base/log.h"
 #include "btl/self.h"
 #include "btl/shm/shm.h"
@@ -10,10 +11,13 @@
 #include "mpi/object/contexts.h"
 #include "mpi/object/datatype.h"
 #include "mpi/object/operation.h"
+#include "mpi/runtime/agreement.h"
 #include "mpi/runtime/collective_state.h"
 #include "mpi/runtime/collectives.h"
 #include "mpi/runtime/devices.h"
 #include "mpi/runtime/launcher_watch.h"
+#include "pmix/job_key.h"
+#include "pmix/services.h"
 #include "pmix/wireup/origin.h"
 
 #include <chrono>
@@ -125,6 +129,44 @@ Status Process::make_transports() {
     return {};
 }
 
+// The job's key: from our mpirun through the job's socket; else from rank 0, through what it published.
+static Status find_key(Wireup& wireup, link::Identity& identity) {
+    bool ours = wireup.job().origin == Origin::mpirun;
+    auto found = ours ? wireup.request(Service::job_key, {}) : wireup.lookup(0, "key");
+    if (!found.ok()) return found.error();
+    if (found->size() != identity.key.size())
+        return Error{Code::malformed, "The job's key does not parse"};
+    std::copy(found->begin(), found->end(), identity.key.begin());
+    return {};
+}
+
+// Others learn it from rank 0, at a fence.
+static Status publish_key(Wireup& wireup) {
+    if (wireup.job().origin == Origin::mpirun || wireup.job().rank != 0) return {};
+    JobKey key;
+    if (!random_bytes(key))
+        return os_error(Code::io, "The system has no random numbers for the job's key");
+    return wireup.publish("key", key);
+}
+
+static std::shared_ptr<link::Identity> make_identity(const Job& job, int limit,
+                                                     const Params& params) {
+    auto made = std::make_shared<link::Identity>();
+    made->job = job.id;
+    made->rank = job.rank;
+    made->size = limit;
+    made->fingerprint = agreement_of(params);
+    return made;
+}
+
+// Ranks that were set differently would wait for each other for ever.
+[[noreturn]] static void end_unlike(Process& process, const Fingerprint& ours, int peer,
+                                    const Fingerprint& theirs) {
+    std::string here = format("rank {}", process.job().rank), there = format("rank {}", peer);
+    process.abort(1, format("two ranks were set differently, and all must be set alike: {}",
+                            difference_of({here, ours}, {there, theirs})));
+}
+
 Status Process::make_tcp() {
     const Job& here = job();
     if (!lists(params.transports, "tcp"))
@@ -134,10 +176,20 @@ Status Process::make_tcp() {
     // Worlds may be spawned later, with ranks above ours.
     int limit = here.origin == Origin::mpirun ? kRanksMost : here.size;
     auto met = [this](int rank) { engine.grow(rank + 1); };
-    // The job's name and directory hold random bits that only its ranks know.
-    TcpOptions options{
-        here.rank,     limit, here.id + here.directory, here.local_size == here.world_size(),
-        sleeper.get(), met};
+    auto identity = make_identity(here, limit, params);
+    std::string why;
+    auto crypto = link::Crypto::open(why);
+    if (!crypto.ok()) {
+        LOG(error, mpi, "{}: {}", crypto.error().what, why);
+        return crypto.error();
+    }
+    identity->crypto = *crypto;
+    TRY(publish_key(*wireup));
+    TcpOptions options{identity, here.local_size == here.world_size(), sleeper.get(), met};
+    options.find_key = [this](link::Identity& mine) { return find_key(*wireup, mine); };
+    options.on_difference = [this, identity](int peer, const Fingerprint& theirs) {
+        end_unlike(*this, identity->fingerprint, peer, theirs);
+    };
     auto tcp = TRY(make_tcp_transport(params, counters, std::move(options)));
     TRY(wireup->publish("tcp", tcp->address()));
     transports.push_back(std::move(tcp));

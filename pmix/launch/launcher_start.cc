@@ -3,6 +3,7 @@
 // watchdog is made while they load their programs.
 #include "pmix/launch/launcher.h"
 
+#include "btl/base/entropy.h"
 #include "btl/base/format.h"
 #include "btl/base/kept_file.h"
 #include "btl/base/links_file.h"
@@ -167,6 +168,8 @@ bool Launcher::prepare() {
     control_->on_abort = [this](int rank, int code, const std::string& message) {
         on_abort(rank, code, message);
     };
+    if (!random_bytes(control_->services.key))
+        return say("the system has no random numbers for the job's key"), false;
     control_->services.on_spawn = [this](int rank, std::vector<Program> programs) {
         return spawn_world(rank, std::move(programs));
     };

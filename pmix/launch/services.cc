@@ -27,6 +27,10 @@ Code Services::serve(int rank, Service service, Reader& request, Writer& out) {
     if (service == Service::spawn) return spawn(rank, request, out);
     if (service == Service::meet) return meet(rank, request, out);
     if (service == Service::met) return met(request, out);
+    if (service == Service::job_key) {
+        out.put_bytes(key);
+        return Code::ok;
+    }
     std::string name = request.get_text(kNameMax);
     std::string port = service == Service::publish ? request.get_text(kNameMax) : "";
     if (request.failed() || name.empty()) return Code::malformed;

@@ -1,4 +1,4 @@
-// tests/fuzz/wire.cc: libFuzzer over what a rank reads from others: frame headers, greetings,
+// tests/fuzz/wire.cc: libFuzzer over what a rank reads from others: frame headers,
 // addresses, parameters. Any input must end in a value or a refusal; what was accepted must survive
 // the way out and back. The first byte chooses the parser.
 #include "btl/base/params.h"
@@ -30,15 +30,6 @@ static void header(ConstBytes bytes) {
     must(std::memcmp(&back, &frame, sizeof frame) == 0);
 }
 
-static void greeting(ConstBytes bytes) {
-    auto parsed = tcp::parse_greeting(bytes, "a secret", 8);
-    if (!parsed) return;
-    must(parsed->from >= 0 && parsed->from < 8 && parsed->to >= 0 && parsed->to < 8);
-    must(parsed->lane >= 0 && parsed->lane < tcp::kLanesMost);
-    auto back = tcp::write_greeting(*parsed, "a secret");
-    must(std::memcmp(back.data(), bytes.data(), back.size()) == 0);
-}
-
 static void address(ConstBytes bytes) {
     auto parsed = tcp::parse_address(bytes);
     if (!parsed) return;
@@ -64,7 +55,6 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
     ConstBytes rest{reinterpret_cast<const std::byte*>(data) + 1, size - 1};
     switch (data[0] % 4) {
     case 0: header(rest); break;
-    case 1: greeting(rest); break;
     case 2: address(rest); break;
     default: parameter(rest); break;
     }

@@ -10,6 +10,7 @@
 #include "btl/shm/shm.h"
 #include "btl/sim/sim.h"
 #include "btl/tcp/tcp.h"
+#include "tests/unit/tcp_identity.h"
 
 #include <gtest/gtest.h>
 
@@ -69,8 +70,8 @@ struct World {
             node.transport = std::move(made.value());
         }
         if (kind.starts_with("tcp")) {
-            auto made = make_tcp_transport(
-                params, counters, {rank, size, "secret of this test", true, node.sleeper.get()});
+            auto made = make_tcp_transport(params, counters,
+                                           {tcp_identity(rank, size), true, node.sleeper.get()});
             EXPECT_TRUE(made.ok()) << made.error().text();
             node.transport = std::move(made.value());
         }

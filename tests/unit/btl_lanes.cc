@@ -9,6 +9,7 @@
 #include "btl/tcp/socket.h"
 #include "btl/tcp/tcp.h"
 #include "btl/tcp/wire.h"
+#include "tests/unit/tcp_identity.h"
 
 #include <gtest/gtest.h>
 
@@ -23,7 +24,7 @@
 namespace pomona {
 namespace {
 
-constexpr const char* kSecret = "secret of this test";
+constexpr const char* kKey = "key of this test";
 constexpr long kTurns = 2'000'000;
 
 std::vector<std::byte> payload_of(uint64_t way, uint64_t number, size_t length) {
@@ -74,7 +75,7 @@ struct Rank {
     Rank(const Params& params, Counters& counters, int rank, int size)
         : sleeper(std::move(Sleeper::make("").value())) {
         auto made =
-            make_tcp_transport(params, counters, {rank, size, kSecret, true, sleeper.get()});
+            make_tcp_transport(params, counters, {tcp_identity(rank, size), true, sleeper.get()});
         EXPECT_TRUE(made.ok());
         transport = std::move(made.value());
     }
@@ -196,7 +197,8 @@ TEST(Lanes, tell_their_pace) {
     ASSERT_TRUE(job.up(endpoint, job.endpoint(1, 0)));
     Endpoint& lane = *endpoint.lane(0);
     EXPECT_EQ(lane.pace().rate, 0);
-    EXPECT_EQ(lane.pace().queued, 0u);
+    // The last words of the handshake are on their way.
+    EXPECT_TRUE(job.until([&] { return lane.pace().queued == 0; }));
     constexpr size_t kLength = 1000;
     uint64_t number = 0;
     auto push = [&] {
@@ -289,7 +291,7 @@ TEST(Lanes, number_has_limits) {
     Counters counters;
     for (uint64_t streams : {0, 9, 1000}) {
         Params params = params_of(streams);
-        auto made = make_tcp_transport(params, counters, {0, 2, kSecret, true, nullptr});
+        auto made = make_tcp_transport(params, counters, {tcp_identity(0, 2), true, nullptr});
         ASSERT_FALSE(made.ok()) << streams;
         EXPECT_EQ(made.error().code, Code::invalid_argument);
     }
@@ -313,25 +315,38 @@ public:
             bytes = bytes.subspan(static_cast<size_t>(moved));
         }
     }
-    void greet(const tcp::Greeting& greeting, const char* secret = kSecret) {
-        write(tcp::write_greeting(greeting, secret));
+    // Begins a handshake as this rank, by its number of a connection.
+    void dial(int from, int to, int number, const char* key = kKey) {
+        identity_ = *tcp_identity(from, 8, key);
+        handshake_ =
+            std::make_unique<link::Handshake>(link::Handshake::dial(identity_, to, number, {}, 0));
+        write(handshake_->take_output());
+    }
+    // Answers one.
+    void listen(int rank) {
+        identity_ = *tcp_identity(rank, 8);
+        handshake_ = std::make_unique<link::Handshake>(link::Handshake::listen(identity_, 0, {}));
     }
     void frame(uint64_t way, uint64_t number, size_t length) {
         tcp::FrameHead head{length, header_of(way, number, length)};
         write({reinterpret_cast<const std::byte*>(&head), sizeof head});
         write(payload_of(way, number, length));
     }
-    // What has come of a greeting; 1 a whole one, -1 closed instead, 0 neither yet.
-    int greeted(tcp::Greeting& out) {
-        ssize_t got = socket_.read({greeting_ + read_, sizeof greeting_ - read_}, {});
-        if (got < 0) return -1;
-        read_ += static_cast<size_t>(got);
-        if (read_ < sizeof greeting_) return 0;
-        auto parsed = tcp::parse_greeting(greeting_, kSecret, 8);
-        EXPECT_TRUE(parsed.has_value());
-        if (parsed) out = *parsed;
-        return 1;
+    // Brings the handshake on: 1 the connection is used, -1 it is not (closed, mostly), 0 neither yet.
+    int met() {
+        using State = link::Handshake::State;
+        if (handshake_->state() == State::waiting) {
+            std::byte bytes[256];
+            ssize_t got = socket_.read({bytes, std::min(sizeof bytes, handshake_->wants())}, {});
+            if (got < 0) return -1;
+            handshake_->feed({bytes, static_cast<size_t>(got)});
+            if (handshake_->state() == State::decide) handshake_->accept(++decisions_);
+            write(handshake_->take_output());
+        }
+        if (handshake_->state() == State::done) return 1;
+        return handshake_->state() == State::waiting ? 0 : -1;
     }
+    int number() const { return handshake_->peer_path(); }
     bool closed() {
         std::byte bytes[4096];
         return socket_.read(bytes, {}) < 0;
@@ -353,8 +368,9 @@ private:
         ::poll(&look, 1, 1000);
     }
     tcp::Socket socket_;
-    std::byte greeting_[tcp::kGreetingSize] = {};
-    size_t read_ = 0;
+    link::Identity identity_;
+    std::unique_ptr<link::Handshake> handshake_;
+    static inline uint32_t decisions_ = 0;
 };
 
 // Rank 1 of three is a transport; the test is the others.
@@ -371,22 +387,17 @@ struct OneRank {
         }
         return false;
     }
-    // Is a greeting answered by a welcome of the same number (else: closed)?
-    bool welcomed(Bare& bare, const tcp::Greeting& greeting, const char* secret = kSecret) {
-        bare.greet(greeting, secret);
-        int answer = 0;
-        tcp::Greeting back;
-        EXPECT_TRUE(until([&] { return (answer = bare.greeted(back)) != 0; }));
-        if (answer == 1) {
-            EXPECT_TRUE(back.welcome);
-            EXPECT_EQ(back.lane, greeting.lane);
-        }
-        return answer == 1;
-    }
-    // The same on a new connection, which is kept.
-    bool admitted(const tcp::Greeting& greeting, const char* secret = kSecret) {
+    // Does a new connection, which is kept, come to be used? Rank `from` wants it as its connection `number`.
+    bool admitted(int from, int to, int number, const char* key = kKey) {
         ways.push_back(std::make_unique<Bare>(Bare::to(*rank.transport)));
-        return welcomed(*ways.back(), greeting, secret);
+        Bare& bare = *ways.back();
+        bare.dial(from, to, number, key);
+        int answer = 0;
+        EXPECT_TRUE(until([&] { return (answer = bare.met()) != 0; }));
+        // Who decides by itself (the lower rank) learns of a refusal later.
+        int turns = 0;
+        EXPECT_TRUE(until([&] { return ++turns > 30; }));
+        return answer == 1 && !bare.closed();
     }
     Params params;
     Counters counters;
@@ -396,24 +407,25 @@ struct OneRank {
 
 TEST(Lanes, are_refused_unless_they_belong) {
     OneRank one;
-    EXPECT_FALSE(one.admitted({false, 0, 1, 1})) << "before the first connection";
-    EXPECT_TRUE(one.admitted({false, 0, 1, 0}));
+    EXPECT_FALSE(one.admitted(0, 1, 1)) << "before the first connection";
+    EXPECT_TRUE(one.admitted(0, 1, 0));
     Bare& first = *one.ways.back();
-    EXPECT_FALSE(one.admitted({false, 2, 1, 1})) << "of a rank without a first connection";
-    EXPECT_FALSE(one.admitted({false, 0, 1, 1}, "another secret"));
-    EXPECT_FALSE(one.admitted({false, 0, 2, 1})) << "to another rank";
-    EXPECT_FALSE(one.admitted({true, 0, 1, 1})) << "a welcome nobody waits for";
-    EXPECT_FALSE(one.admitted({false, 0, 1, tcp::kLanesMost})) << "out of range";
-    EXPECT_TRUE(one.admitted({false, 0, 1, 5}));
+    EXPECT_FALSE(one.admitted(2, 1, 1)) << "of a rank without a first connection";
+    EXPECT_FALSE(one.admitted(0, 1, 1, "another key"));
+    EXPECT_FALSE(one.admitted(0, 2, 1)) << "to another rank";
+    EXPECT_FALSE(one.admitted(0, 1, tcp::kLanesMost)) << "out of range";
+    EXPECT_TRUE(one.admitted(0, 1, 5));
     Bare& lane = *one.ways.back();
-    EXPECT_FALSE(one.admitted({false, 0, 1, 5})) << "twice the same";
-    EXPECT_TRUE(one.admitted({false, 0, 1, tcp::kLanesMost - 1}));
-    EXPECT_FALSE(one.admitted({false, 0, 1, 0})) << "a second first connection";
+    EXPECT_FALSE(one.admitted(0, 1, 5)) << "twice the same";
+    EXPECT_TRUE(one.admitted(0, 1, tcp::kLanesMost - 1));
     // What was there before works on.
     first.frame(0, 0, 1000);
     lane.frame(1, 0, 100'000);
     EXPECT_TRUE(one.until([&] { return one.rank.sink.arrived == 2; }));
     EXPECT_EQ(one.rank.sink.told, 0) << one.rank.sink.why;
+    // A second first connection, which the lower rank has decided for: it has left the one before.
+    EXPECT_FALSE(one.admitted(0, 1, 0));
+    EXPECT_TRUE(one.until([&] { return one.rank.sink.told == 1; }));
 }
 
 // Who did not make the first connection makes no lanes either.
@@ -427,26 +439,26 @@ TEST(Lanes, are_made_by_one_side_only) {
         tcp::Socket made;
         EXPECT_TRUE(one.until([&] { return (made = listener.accept()).open(); }));
         auto bare = std::make_unique<Bare>(std::move(made));
-        tcp::Greeting hello;
-        EXPECT_TRUE(one.until([&] { return bare->greeted(hello) == 1; }));
-        bare->greet({true, hello.to, hello.from, hello.lane});
-        return std::pair{std::move(bare), hello};
+        bare->listen(2);
+        EXPECT_TRUE(one.until([&] { return bare->met() == 1; }));
+        int number = bare->number();
+        return std::pair{std::move(bare), number};
     };
-    auto [first, hello] = next();
-    EXPECT_EQ(hello.lane, 0);
+    auto [first, number] = next();
+    EXPECT_EQ(number, 0);
     auto [lane, further] = next();
-    EXPECT_EQ(further.lane, 1);
+    EXPECT_EQ(further, 1);
     EXPECT_TRUE(one.until([&] { return (*endpoint)->lane(0) != nullptr; }));
-    EXPECT_FALSE(one.admitted({false, 2, 1, 2}));
+    EXPECT_FALSE(one.admitted(2, 1, 2));
 }
 
 // Bytes of the other connections that have arrived are handed on, then the peer is told once, though the
 // first connection stays open; and which one broke.
 TEST(Lanes, a_broken_lane_ends_the_peer) {
     OneRank one;
-    ASSERT_TRUE(one.admitted({false, 0, 1, 0}));
-    ASSERT_TRUE(one.admitted({false, 0, 1, 2}));
-    ASSERT_TRUE(one.admitted({false, 0, 1, 1}));
+    ASSERT_TRUE(one.admitted(0, 1, 0));
+    ASSERT_TRUE(one.admitted(0, 1, 2));
+    ASSERT_TRUE(one.admitted(0, 1, 1));
     for (uint64_t number = 0; number < 60; ++number) one.ways[0]->frame(0, number, 3000);
     one.ways[1]->frame(2, 0, 50'000);
     one.ways[1]->close();
@@ -467,8 +479,8 @@ TEST(Lanes, a_broken_lane_ends_the_peer) {
 // The other way round: the first connection ends while lanes hold frames.
 TEST(Lanes, are_read_to_their_end) {
     OneRank one;
-    ASSERT_TRUE(one.admitted({false, 0, 1, 0}));
-    ASSERT_TRUE(one.admitted({false, 0, 1, 1}));
+    ASSERT_TRUE(one.admitted(0, 1, 0));
+    ASSERT_TRUE(one.admitted(0, 1, 1));
     for (uint64_t number = 0; number < 60; ++number) one.ways[1]->frame(1, number, 3000);
     one.ways[0]->frame(0, 0, 10);
     one.ways[0]->close();
@@ -481,8 +493,8 @@ TEST(Lanes, are_read_to_their_end) {
 // A peer that was given up: not even the rest of a payload that has its place is read.
 TEST(Lanes, an_abandoned_peer_is_not_read) {
     OneRank one;
-    ASSERT_TRUE(one.admitted({false, 0, 1, 0}));
-    ASSERT_TRUE(one.admitted({false, 0, 1, 1}));
+    ASSERT_TRUE(one.admitted(0, 1, 0));
+    ASSERT_TRUE(one.admitted(0, 1, 1));
     constexpr size_t kLength = 100'000;
     auto payload = payload_of(1, 1, kLength);
     one.rank.sink.next[{0, 1}] = 1;  // odd ones are given a place
@@ -518,9 +530,8 @@ TEST(Lanes, that_cannot_be_made_are_done_without) {
     Bare first(std::move(made));
     listener.close();
     long warnings = log_warning_count();
-    tcp::Greeting hello;
-    ASSERT_TRUE(one.until([&] { return first.greeted(hello) == 1; }));
-    first.greet({true, 2, 1, 0});
+    first.listen(2);
+    ASSERT_TRUE(one.until([&] { return first.met() == 1; }));
     EXPECT_TRUE(one.until([&] { return log_warning_count() > warnings; }));
     uint64_t arrived = one.rank.sink.arrived;
     first.frame(0, 0, 100);
@@ -544,12 +555,13 @@ std::vector<std::string> arrive_at(const std::vector<std::string>& hosts, const 
     size_t greeted = 0;
     EXPECT_TRUE(one.until([&] {
         tcp::Socket made = listener.accept();
-        if (made.open()) ways.push_back(std::make_unique<Bare>(std::move(made)));
+        if (made.open()) {
+            ways.push_back(std::make_unique<Bare>(std::move(made)));
+            ways.back()->listen(2);
+        }
         for (auto& way : ways) {
-            tcp::Greeting hello;
-            if (!way || way->greeted(hello) != 1) continue;
-            way->greet({true, 2, 1, hello.lane});
-            found.at(static_cast<size_t>(hello.lane)) = way->address();
+            if (!way || way->met() != 1) continue;
+            found.at(static_cast<size_t>(way->number())) = way->address();
             ++greeted;
             one.ways.push_back(std::move(way));  // stays open
         }

@@ -8,6 +8,7 @@
 #include "btl/tcp/socket.h"
 #include "btl/tcp/tcp.h"
 #include "btl/tcp/wire.h"
+#include "tests/unit/tcp_identity.h"
 
 #include <gtest/gtest.h>
 
@@ -21,8 +22,6 @@
 
 namespace pomona {
 namespace {
-
-constexpr const char* kSecret = "secret of this test";
 
 struct Receiver final : Sink {
     std::byte* place(int, const FrameHeader&, size_t) override { return nullptr; }
@@ -40,7 +39,7 @@ struct Receiver final : Sink {
 struct Rank {
     Rank(const Params& params, int rank, int size) : sleeper(std::move(Sleeper::make("").value())) {
         auto made =
-            make_tcp_transport(params, counters, {rank, size, kSecret, true, sleeper.get()});
+            make_tcp_transport(params, counters, {tcp_identity(rank, size), true, sleeper.get()});
         EXPECT_TRUE(made.ok());
         transport = std::move(made.value());
     }

@@ -5,6 +5,7 @@
 #include "btl/tcp/connection.h"
 #include "btl/tcp/interfaces.h"
 #include "btl/tcp/tcp.h"
+#include "tests/unit/tcp_identity.h"
 
 #include <gtest/gtest.h>
 
@@ -48,8 +49,8 @@ struct Job {
         params.tcp_interfaces = interfaces;
         params.tcp_fragment = 16 << 20;
         for (int rank = 0; rank < size; ++rank) {
-            auto made = make_tcp_transport(params, counters,
-                                           {rank, size, "secret of this test", true, nullptr});
+            auto made =
+                make_tcp_transport(params, counters, {tcp_identity(rank, size), true, nullptr});
             EXPECT_TRUE(made.ok());
             ranks.push_back(std::move(made.value()));
         }

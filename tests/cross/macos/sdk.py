@@ -150,7 +150,8 @@ def prefix(folder):
     system_include = pathlib.Path("/usr/include")
     multiarch = system_include / (sysconfig.get_config_var("MULTIARCH") or "x86_64-linux-gnu")
     for source in (system_include / "hwloc", multiarch / "hwloc", system_include / "event2",
-                   multiarch / "event2", system_include / "nlohmann", system_include / "CLI"):
+                   multiarch / "event2", system_include / "openssl", multiarch / "openssl",
+                   system_include / "nlohmann", system_include / "CLI"):
         if source.exists():
             shutil.copytree(source, include / source.name, dirs_exist_ok=True)
     shutil.copy2(system_include / "hwloc.h", include)

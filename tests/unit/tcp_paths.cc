@@ -1,0 +1,136 @@
+// tests/unit/tcp_paths.cc: TCP as a path of links (btl/transport.h, rules 8 to 11).
+// Goal: a path comes up, is lost and comes up again, each told once and in this order, whoever dials;
+// an attempt that fails is told; a peer's newer connection takes the place of one that still seems up.
+// Method: two transports of one process, driven in turn; paths are ended by abandon().
+#include "btl/base/sleeper.h"
+#include "btl/tcp/tcp.h"
+#include "btl/tcp/wire.h"
+#include "tests/unit/tcp_identity.h"
+
+#include <gtest/gtest.h>
+
+namespace pomona {
+namespace {
+
+struct Teller final : Sink {
+    std::byte* place(int, const FrameHeader&, size_t) override { return nullptr; }
+    void arrive(int, const FrameHeader& header, ConstBytes) override {
+        EXPECT_TRUE(is_up);
+        last = header.word[0];
+    }
+    void up(int) override {
+        EXPECT_FALSE(is_up);
+        is_up = true;
+        ++ups;
+    }
+    void gone(int, const Error& error) override {
+        is_up = false;
+        ++gones;
+        why = error.text();
+    }
+    bool is_up = false;
+    int ups = 0, gones = 0;
+    uint64_t last = 0;
+    std::string why;
+};
+
+struct Pair {
+    Pair() {
+        params.connect_timeout_ms = 3000;
+        for (int rank = 0; rank < 2; ++rank) {
+            TcpOptions options{tcp_identity(rank, 2), true, nullptr};
+            options.makes_paths = true;
+            options.silence = 10'000'000'000;
+            auto made = make_tcp_transport(params, counters, std::move(options));
+            EXPECT_TRUE(made.ok());
+            transports.push_back(std::move(*made));
+        }
+    }
+    void connect(size_t from) {
+        EXPECT_TRUE(transports[from]
+                        ->connect(static_cast<int>(1 - from), transports[1 - from]->address())
+                        .ok());
+    }
+    Endpoint& path(size_t from) { return *transports[from]->path(static_cast<int>(1 - from)); }
+    template <class Condition> bool until(Condition holds) {
+        for (long turn = 0; turn < 2'000'000; ++turn) {
+            if (holds()) return true;
+            for (size_t rank = 0; rank < 2; ++rank) {
+                transports[rank]->poll(sinks[rank], 16);
+                transports[rank]->arm();
+                transports[rank]->disarm();
+            }
+        }
+        return false;
+    }
+    bool both_up() {
+        return until([&] { return sinks[0].is_up && sinks[1].is_up; });
+    }
+    // A frame arrives each way.
+    void exchange(uint64_t number) {
+        for (size_t from = 0; from < 2; ++from) {
+            ASSERT_TRUE(until([&] {
+                return path(from).push({{number, 0, 0, 0}}, {}) == Push::sent;
+            }));
+            ASSERT_TRUE(until([&] { return sinks[1 - from].last == number; }));
+        }
+    }
+    Params params;
+    Counters counters;
+    std::vector<std::unique_ptr<Transport>> transports;
+    Teller sinks[2];
+};
+
+TEST(TcpPaths, come_again) {
+    for (int dialers : {1, 2, 3}) {
+        SCOPED_TRACE(dialers);
+        Pair pair;
+        for (int round = 1; round <= 10; ++round) {
+            for (size_t rank = 0; rank < 2; ++rank)
+                if (dialers & (1 << rank)) pair.connect(rank);
+            ASSERT_TRUE(pair.both_up());
+            pair.exchange(static_cast<uint64_t>(round));
+            for (Teller& each : pair.sinks) EXPECT_EQ(each.ups, round);
+            pair.path(static_cast<size_t>(round) % 2).abandon(Error{Code::malformed, "test"});
+            ASSERT_TRUE(pair.until([&] { return !pair.sinks[0].is_up && !pair.sinks[1].is_up; }));
+            for (size_t rank = 0; rank < 2; ++rank)
+                EXPECT_EQ(pair.path(rank).push({}, {}), Push::gone);
+        }
+    }
+}
+
+TEST(TcpPaths, tell_of_attempts_that_fail) {
+    Pair pair;
+    tcp::Address nobody{1, {"127.0.0.1"}};
+    ASSERT_TRUE(pair.transports[0]->connect(1, tcp::write_address(nobody)).ok());
+    EXPECT_EQ(pair.path(0).push({}, {}), Push::busy);
+    ASSERT_TRUE(pair.until([&] { return pair.sinks[0].gones == 1; }));
+    EXPECT_EQ(pair.sinks[0].ups, 0);
+    pair.connect(0);
+    ASSERT_TRUE(pair.both_up());
+    pair.exchange(1);
+}
+
+// One end has lost the path and dials again before the other has noticed: there the old one is told gone,
+// then the new one up.
+TEST(TcpPaths, newer_ones_take_the_place) {
+    for (size_t lost : {0, 1}) {
+        Pair pair;
+        pair.connect(lost);
+        ASSERT_TRUE(pair.both_up());
+        size_t other = 1 - lost;
+        pair.path(lost).abandon(Error{Code::malformed, "test"});
+        // The other end is not polled meanwhile.
+        for (int turn = 0; turn < 1000 && pair.sinks[lost].is_up; ++turn)
+            pair.transports[lost]->poll(pair.sinks[lost], 16);
+        ASSERT_FALSE(pair.sinks[lost].is_up);
+        pair.connect(lost);
+        ASSERT_TRUE(pair.until([&] { return pair.sinks[other].ups == 2; }));
+        EXPECT_EQ(pair.sinks[other].gones, 1);
+        ASSERT_TRUE(pair.both_up());
+        pair.exchange(2);
+    }
+}
+
+}  // namespace
+}  // namespace pomona
