@@ -190,8 +190,7 @@ public:
         bool one = readers_.size() <= 64 && writers != 0 && (writers & (writers - 1)) == 0;
         if (one) handed = drain(sink, __builtin_ctzll(writers), most);
         else handed = poll_many(sink, most);
-        if (__builtin_expect(handed != 0 && dead_.empty(), 1)) return handed;
-        look_around(sink, handed);
+        if (__builtin_expect(handed == 0 || !dead_.empty(), 0)) look_around(sink, handed);
         return handed;
     }
 
@@ -252,7 +251,7 @@ private:
     }
 
     // Begins behind the peer that was served last, so that none is passed over for ever.
-    int poll_many(Sink& sink, int most) {
+    [[gnu::noinline]] int poll_many(Sink& sink, int most) {
         int handed = 0;
         int words = static_cast<int>(readers_.size() + 63) / 64;
         for (int i = 0; i <= words && !sink.enough; ++i) {
@@ -269,7 +268,7 @@ private:
         }
         return handed;
     }
-    int drain(Sink& sink, int index, int most) {
+    [[gnu::always_inline]] inline int drain(Sink& sink, int index, int most) {
         RingReader& reader = readers_[index];
         Slot* slot = reader.front();
         if (!slot) {
@@ -280,8 +279,7 @@ private:
         int peer = options_.ranks[index];
         do {
             if (__builtin_expect(!reader.plausible(*slot), 0)) {
-                if (reader.grow(*slot)) continue;
-                give_up(index);
+                if (grows(index, *slot)) continue;
                 return handed;
             }
             FrameHeader header = slot->header;
@@ -354,10 +352,13 @@ private:
         readers_[place].close();
         header_->writers[place / 64].fetch_and(~(uint64_t{1} << place % 64));
     }
-    [[gnu::noinline]] void give_up(int index) {
+    // No frame: the ring grows, or it is damaged, and its writer is given up.
+    [[gnu::noinline]] bool grows(int index, const Slot& slot) {
+        if (readers_[static_cast<size_t>(index)].grow(slot)) return true;
         int peer = options_.ranks[static_cast<size_t>(index)];
         end(index);
         dead_.push_back({index, {Code::malformed, "Shared memory holds a damaged frame", peer}});
+        return false;
     }
     [[gnu::noinline]] void report_dead(Sink& sink) {
         // Telling of one may find others.
