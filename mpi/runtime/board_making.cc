@@ -48,8 +48,8 @@ void BoardMaking::tell(int mine) {
     shape.size = comm_.size();
     shape.count = sizeof mine_;
     schedule_ = collective_state(comm_).schedule(shape);
-    carrier_.attach(comm_, nullptr, *schedule_);
-    carrier_.number({number_++});
+    carrier_.attach(comm_, nullptr, *schedule_, comm_.collective_context());
+    carrier_.number(number_++);
     runner_.prepare(*schedule_);
     coll::Binding binding;
     binding.input = &mine_;

@@ -10,63 +10,57 @@
 
 namespace pomona {
 
-// By what one collective is told from others: its number among the communicator's, for its messages, and
-// its number on the board.
-struct CollectiveNumbers {
-    uint64_t messages;
-    bool persistent = false;  // the same number at every start
-    uint64_t board = 0;
-};
-
-// Tags hold the operation's number and the slot.
+// Tags hold the operation's number and the slot. Collectives are numbered within their context: that of
+// the communicator's collectives, or, of a persistent one, its own, in which its starts are numbered;
+// ranks may start several of them in different orders.
 class EngineCarrier final : public coll::Carrier {
 public:
     // What all executions of a schedule have in common. `board`: null where there is none, for schedules
     // that do without.
-    void attach(Communicator& comm, Board* board, const coll::Schedule& schedule) {
+    void attach(Communicator& comm, Board* board, const coll::Schedule& schedule,
+                uint64_t context) {
         comm_ = &comm;
         board_ = board;
+        context_ = context;
         use_ = Board::use_of(schedule);
         span_ = schedule.chunk_span();
         posts_ = board && schedule.uses_board();
     }
-    void number(CollectiveNumbers numbers) {
-        on_board_ = numbers.board;
-        base_ = (numbers.persistent ? 1 << 30 : 0) | Engine::collective_tag(numbers.messages, 0);
+    void number(uint64_t number) {
+        number_ = number;
+        base_ = Engine::collective_tag(number, 0);
     }
     // Around an execution, where there is a board.
     void begin(coll::Runner& runner) {
-        if (board_) board_->begin(on_board_, runner, use_, {comm_->collective_context(), base_});
+        if (board_) board_->begin(number_, runner, use_, {context_, base_});
     }
     // Whether the first steps may be done by Runner::run_ahead(); then over() ends them, or begin() goes on.
-    bool may_run_ahead() const { return posts_ && board_->idle(on_board_); }
-    void over() { board_->over(on_board_, use_); }
+    bool may_run_ahead() const { return posts_ && board_->idle(number_); }
+    void over() { board_->over(number_, use_); }
     bool post_now(ConstBytes data) {
-        if (!board_->post_now(on_board_, data)) return false;
+        if (!board_->post_now(number_, data)) return false;
         count(engine().counters().board_posts);
         return true;
     }
     bool look_now(int peer, size_t offset, size_t total, Bytes target) {
-        return board_->look_now(on_board_, peer, offset, total, target);
+        return board_->look_now(number_, peer, offset, total, target);
     }
     void end(bool failed) {
-        if (board_) board_->end(on_board_, failed);
+        if (board_) board_->end(number_, failed);
     }
     void send(int peer, int slot, ConstBytes data, coll::Completion& done) override {
-        engine().send_step(*comm_->peers[peer], comm_->collective_context(), comm_->rank(),
-                           tag(slot), data, done);
+        engine().send_step(*comm_->peers[peer], context_, comm_->rank(), tag(slot), data, done);
     }
     void recv(int peer, int slot, Bytes data, coll::Completion& done) override {
-        engine().recv_step(*comm_->peers[peer], comm_->collective_context(), peer, tag(slot), data,
-                           done, true);
+        engine().recv_step(*comm_->peers[peer], context_, peer, tag(slot), data, done, true);
     }
     void post(ConstBytes data, coll::Completion& done) override {
         count(engine().counters().board_posts);
-        board_->post(on_board_, data, done);
+        board_->post(number_, data, done);
     }
     void look(int peer, size_t offset, size_t total, Bytes target,
               coll::Completion& done) override {
-        board_->look(on_board_, peer, offset, total, target, done);
+        board_->look(number_, peer, offset, total, target, done);
     }
     void room(int index, size_t bytes, coll::Completion& done) override {
         board_->room(chunk_of(index), bytes, done);
@@ -81,7 +75,7 @@ public:
     void pass(int index) override { board_->pass(chunk_of(index)); }
     std::byte* chunk(int rank, int index) override { return board_->memory(rank, chunk_of(index)); }
     void cancel(coll::Completion& done) override {
-        if (!engine().boards.cancel(done)) engine().cancel_step(comm_->collective_context(), done);
+        if (!engine().boards.cancel(done)) engine().cancel_step(context_, done);
     }
 
 private:
@@ -89,15 +83,16 @@ private:
         check(slot < 1 << Engine::kCollectiveSlotBits, slot);
         return base_ | slot;
     }
-    BoardChunk chunk_of(int index) const { return {on_board_, index, span_}; }
+    BoardChunk chunk_of(int index) const { return {number_, index, span_}; }
     Engine& engine() const { return comm_->process.engine; }
 
     Communicator* comm_ = nullptr;
     Board* board_ = nullptr;
     BoardUse use_{};
-    bool posts_ = false;     // or goes by chunks
-    uint64_t on_board_ = 0;  // number there
-    size_t span_ = 0;        // of chunks
+    bool posts_ = false;  // or goes by chunks
+    uint64_t context_ = 0;
+    uint64_t number_ = 0;
+    size_t span_ = 0;  // of chunks
     int base_ = 0;
 };
 

@@ -53,7 +53,7 @@ void CollectiveRequest::choose(bool has_boards, Board* board) {
     schedule_ =
         plan_.own_schedule ? plan_.own_schedule : collective_state(*comm_).schedule(plan_.shape);
     runner_.prepare(*schedule_);
-    carrier_.attach(*comm_, board, *schedule_);
+    carrier_.attach(*comm_, board, *schedule_, context());
     streams_ = fills_caches(*schedule_, plan_.shape, comm_->process.params);
 }
 
@@ -63,10 +63,15 @@ void CollectiveRequest::make_persistent() {
     starts_ = 0;
     started_early_ = false;
     if (!plan_.own_schedule && !plan_.shape.irregular)
-        making_ = BoardMaking::prepare(*comm_, combine(comm_->collective_context(), number_), *this,
-                                       kBoardStrips / 2);
+        making_ = BoardMaking::prepare(*comm_, context(), *this, kBoardStrips / 2);
     if (making_) making_->start();
     else choose(false, nullptr);
+}
+
+// Of its messages and its board: a persistent one has its own.
+uint64_t CollectiveRequest::context() const {
+    uint64_t of_all = comm_->collective_context();
+    return persistent_ ? combine(of_all, number_) | 1 : of_all;
 }
 
 void CollectiveRequest::board_made(bool agreed, std::unique_ptr<Board> made) {
@@ -219,7 +224,7 @@ void CollectiveRequest::activate() {
 
 void CollectiveRequest::run() {
     stage_input();
-    carrier_.number({number_, persistent_, persistent_ ? starts_++ : number_});
+    carrier_.number(persistent_ ? starts_++ : number_);
     carrier_.begin(runner_);
     coll::Binding binding;
     binding.input = plan_.input_staging ? input_staging_.data() : plan_.input;
@@ -266,6 +271,7 @@ void CollectiveRequest::recycle_held() {
     Communicator* comm = comm_;
     leave_making();
     own_board_ = nullptr;
+    if (persistent_) comm->process.engine.drop_context(context());
     persistent_ = false;
     drop_plan();
     references_.store(1, std::memory_order_relaxed);  // nobody else refers to it

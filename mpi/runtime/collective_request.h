@@ -94,6 +94,7 @@ private:
 
     void choose(bool has_boards, Board* board);
     void run();
+    uint64_t context() const;
     void board_made(bool agreed, std::unique_ptr<Board> made) override;
     void leave_making();
     static void ended(coll::Completion* self, const Error* error);

@@ -30,7 +30,7 @@ void CollectiveRequest::prepare_repeated(CollectivePlan&& plan) {
 
 inline bool CollectiveRequest::begin_repeated(const void* input, void* result) {
     number_ = comm_->sequence++;
-    carrier_.number({number_, false, number_});
+    carrier_.number(number_);
     coll::Binding binding;
     binding.input = input;
     binding.result = result;

@@ -160,6 +160,41 @@ TEST(Programs, a_dead_rank_gives_the_others_errors) {
     }
 }
 
+// Goal: persistent collectives do not take each other's messages, however many were made between them.
+// Method: two broadcasts, made so many apart that their numbers may be alike, are started in opposite
+// orders; without a board, as the two ranks are on two nodes.
+TEST(Programs, persistent_collectives_far_apart_do_not_meet) {
+    for (uint64_t apart : {1u, 2u, 4096u, 8192u, 16384u}) {
+        sim::FabricOptions network;
+        network.ranks = 2;
+        network.nodes = {0, 1};
+        run(1, {network}, [apart](int rank) {
+            int values[2] = {rank ? 0 : 10, rank ? 0 : 20};
+            MPI_Request both[2];
+            auto make = [&](int which, MPI_Request& request) {
+                MPI_Bcast_init(&values[which], 1, MPI_INT, 0, MPI_COMM_WORLD, MPI_INFO_NULL,
+                               &request);
+            };
+            make(0, both[0]);
+            for (uint64_t i = 1; i < apart; ++i) {
+                MPI_Request unused;
+                make(0, unused);
+                MPI_Request_free(&unused);
+            }
+            make(1, both[1]);
+            for (int round = 0; round < 3; ++round) {
+                MPI_Start(&both[rank]);
+                MPI_Start(&both[1 - rank]);
+                MPI_Waitall(2, both, MPI_STATUSES_IGNORE);
+                EXPECT_EQ(values[0], 10 + round) << apart;
+                EXPECT_EQ(values[1], 20 + round) << apart;
+                if (rank == 0) ++values[0], ++values[1];
+            }
+            for (MPI_Request& each : both) MPI_Request_free(&each);
+        });
+    }
+}
+
 // Goal: a program that waits for itself ends with errors in the simulator, not never.
 TEST(Programs, a_deadlock_is_noticed) {
     sim::FabricOptions network;
