@@ -17,6 +17,7 @@
 //  6. When a peer dies or its connection breaks, Sink::gone(peer) is called once, from poll(), after
 //     all frames that had arrived from it; later push() to it returns `gone`.
 //     So for a peer that the engine gave up (Endpoint::abandon), of which nothing more arrives.
+//     A push() may find out first: then Sink::gone() follows.
 //  7. A transport never starts threads and keeps no global state: two ranks may live in one process.
 //
 // Between machines the engine's Endpoint is a Link (btl/link), which is itself a Transport and keeps

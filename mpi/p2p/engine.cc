@@ -1,6 +1,6 @@
 // mpi/p2p/engine.cc: sends, receives, probes and the frames they cause.
 // How messages travel: mpi/p2p/header.h. Large ones: mpi/p2p/large.cc. Waiting and threads:
-// mpi/p2p/progress.cc. Peers that are lost: mpi/p2p/failure.cc.
+// mpi/p2p/progress.cc. Peers that are lost: mpi/p2p/failure.cc. Taking back: mpi/p2p/withdraw.cc.
 #include "mpi/p2p/engine.h"
 
 #include "btl/base/check.h"
@@ -11,6 +11,8 @@
 #include <cstring>
 
 namespace pomona {
+
+static constexpr Nanoseconds kLookUpEvery = 1'000'000;  // of a peer that is not up yet
 
 static std::byte* start_of(const Data& data) {
     return static_cast<std::byte*>(data.buffer) + data.type->true_lb();
@@ -37,11 +39,12 @@ void Engine::detach() {
 
 bool Engine::connect(Peer& peer) {
     if (peer.gone) return false;
+    if (peer.connect_until != 0 && clock_.now() < peer.connect_again) return false;
     auto endpoint = connect_(peer.rank);
+    if (endpoint.ok() && *endpoint == nullptr) return wait_to_connect(peer), false;
     if (!endpoint.ok()) {
         LOG(error, btl, "No way to reach rank {}: {}", peer.rank, endpoint.error().text());
-        peer.gone = true;
-        peer.why = endpoint.error();
+        gone(peer.rank, endpoint.error());
         return false;
     }
     peer.endpoint = *endpoint;
@@ -49,6 +52,18 @@ bool Engine::connect(Peer& peer) {
     size_t limit = params_.eager_max ? params_.eager_max : caps.eager_max;
     peer.eager_limit = peer.eager_limit_open = std::min(limit, caps.fragment_max) + 1;
     return true;
+}
+
+// The peer has not published where it is: asks again soon, and not for ever.
+void Engine::wait_to_connect(Peer& peer) {
+    Nanoseconds now = clock_.now();
+    if (peer.connect_until == 0)
+        peer.connect_until = now + static_cast<Nanoseconds>(params_.connect_timeout_ms) * 1'000'000;
+    if (now > peer.connect_until)
+        return gone(peer.rank,
+                    Error{Code::timed_out, "It has not come up in connect_timeout_ms", peer.rank});
+    peer.connect_again = now + kLookUpEvery;
+    queue(peer);
 }
 
 Matcher& Engine::find_matcher(uint64_t context) {
@@ -204,7 +219,7 @@ void Engine::start(P2pRequest& request) {
     request.inactive_ = false;
     request.outcome_ = {};
     request.offset = request.accepted = request.rest = 0;
-    request.matched = request.asked = false;
+    request.matched = request.asked = request.readable = request.withdrawing = false;
     request.work = 0;
     hold_for_engine(request);
     if (request.is_send) begin_send(request);
@@ -216,18 +231,14 @@ void Engine::begin_send(P2pRequest& send) {
     if (!send.peer) send.peer = send.comm_->peers[send.rank];
     Peer& peer = *send.peer;
     send.active = true;
-    if (!peer.endpoint && !connect(peer)) {
-        fail(send, MPI_ERR_OTHER, "The destination cannot be reached");
-        return;
-    }
     if (peer.gone) return fail(send, MPI_ERR_PROC_ABORTED, peer.why_gone());
+    if (!peer.endpoint && !connect(peer) && peer.gone)
+        return fail(send, MPI_ERR_OTHER, "The destination cannot be reached");
     if (send.mode == SendMode::synchronous && !send.token) send.token = operations_.add(&send);
-    if (peer.backlog.empty() && peer.control.empty()) {
-        switch (push_message(peer, send)) {
-        case Push::sent: return;
-        case Push::busy: break;
-        case Push::gone: return fail_peer(peer), fail(send, MPI_ERR_PROC_ABORTED, peer.why_gone());
-        }
+    if (peer.endpoint && peer.backlog.empty() && peer.control.empty()) {
+        Push push = push_message(peer, send);
+        if (push == Push::sent) return;
+        if (push == Push::gone) peer.refuses = true;
     }
     count(counters_.sends_deferred);
     peer.backlog.push_back(&send);
@@ -277,16 +288,15 @@ void Engine::queue(Peer& peer) {
     if (peer.queued) return;
     peer.queued = true;
     queued_peers_.push_back(&peer);
-    // Whoever sleeps does not know of this work.
-    if (sleeping_ && sleeper_) sleeper_->wake();
 }
 
 void Engine::push_control(Peer& peer, const Header& header) {
-    if (!peer.endpoint && !connect(peer)) return;
-    if (peer.control.empty()) {
+    if (!peer.endpoint) connect(peer);
+    if (peer.gone) return;
+    if (peer.endpoint && peer.control.empty()) {
         Push push = peer.endpoint->push(header.pack(), {});
         if (push == Push::sent) return;
-        if (push == Push::gone) return fail_peer(peer);
+        if (push == Push::gone) peer.refuses = true;
     }
     peer.control.push_back(header.pack());
     queue(peer);
@@ -309,12 +319,11 @@ bool Engine::drain_first(Peer& peer) {
     // A fragment under way lets nothing else pass.
     if (peer.piece.send) {
         moved |= drain_streams(peer, *peer.endpoint, peer.piece, peer.pace);
-        if (peer.gone || peer.piece.send) return moved;
+        if (peer.piece.send) return moved;
     }
     while (!peer.control.empty()) {
         Push push = peer.endpoint->push(peer.control.front(), {});
-        if (push == Push::busy) return moved;
-        if (push == Push::gone) return fail_peer(peer), true;
+        if (push != Push::sent) return stop_draining(peer, push, moved);
         peer.control.pop_front();
         moved = true;
     }
@@ -322,9 +331,10 @@ bool Engine::drain_first(Peer& peer) {
         // Taken out first: completion may hand the request back to its owner.
         List<P2pRequest>::remove(send);
         Push push = push_message(peer, *send);
-        if (push != Push::sent) peer.backlog.push_front(send);
-        if (push == Push::busy) return moved;
-        if (push == Push::gone) return fail_peer(peer), true;
+        if (push != Push::sent) {
+            peer.backlog.push_front(send);
+            return stop_draining(peer, push, moved);
+        }
         moved = true;
     }
     return drain_streams(peer, *peer.endpoint, peer.piece, peer.pace) || moved;
@@ -427,13 +437,18 @@ void Engine::begin_recv(P2pRequest& recv) {
 }
 
 void Engine::deliver_kept(P2pRequest& recv, Message& message) {
+    forget_kept(message);
+    deliver(recv, *message.peer, message.header, {message.bytes, message.length});
+}
+
+// It is not among the unread messages of its sender any more.
+void Engine::forget_kept(const Message& message) {
     Peer& peer = *message.peer;
     peer.unexpected_bytes -= message.length + sizeof(Message);
     if (peer.held_back && peer.unexpected_bytes < params_.unexpected_max / 2) {
         peer.held_back = false;
         push_control(peer, {0, 0, 0, 0, FrameKind::resume, 0, 0});
     }
-    deliver(recv, *message.peer, message.header, {message.bytes, message.length});
 }
 
 // The whole of deliver() for most receives of users: a short message, one run of bytes.
@@ -469,6 +484,10 @@ void Engine::deliver(P2pRequest& recv, Peer& peer, const Header& header, ConstBy
                                     : "A member gave another count or datatype to this collective";
     }
     recv.outcome_.bytes = static_cast<MPI_Count>(taken);
+    if (__builtin_expect(header.kind == FrameKind::rts && peer.gone, 0))
+        return fail(recv, MPI_ERR_PROC_ABORTED, peer.why_gone());
+    if (__builtin_expect(header.flags & kFlagLost, 0))
+        return fail(recv, MPI_ERR_OTHER, "A member failed in its part of this collective");
     if (header.kind == FrameKind::eager) {
         unpack(recv, 0, payload.first(taken));
         if (header.flags & kFlagSync)
@@ -532,19 +551,6 @@ void Engine::fail(P2pRequest& request, int error, const char* reason) {
     finish_p2p(request);
 }
 
-void Engine::cancel(P2pRequest& request) {
-    if (request.done() || !request.active || request.matched) return;
-    if (request.is_send) {
-        // Only what has not left can be taken back.
-        if (request.asked || !request.linked()) return;
-        List<P2pRequest>::remove(&request);
-    } else {
-        request.comm_->matcher->withdraw(request);
-    }
-    request.outcome_.cancelled = true;
-    finish_p2p(request);
-}
-
 // ---- steps of collective schedules
 
 void Engine::send_step(Peer& peer, uint64_t context, int source, int tag, ConstBytes data,
@@ -584,21 +590,6 @@ void Engine::recv_step(Peer& peer, uint64_t context, int source, int tag, Bytes 
     request->bytes = data.size();
     request->completion = &done;
     begin_recv(*request);
-}
-
-void Engine::cancel_step(uint64_t context, coll::Completion& done) {
-    P2pRequest* found = nullptr;
-    matcher(context).each_posted([&](P2pRequest& each) {
-        if (each.completion == &done) found = &each;
-    });
-    if (found) matcher(context).withdraw(*found);
-    for (size_t i = 0; !found && i < peers_.size(); ++i) {
-        List<P2pRequest>& backlog = peers_[i]->backlog;
-        for (P2pRequest* each = backlog.front(); each && !found; each = backlog.next(each))
-            if (each->completion == &done && !each->asked) found = each;
-        if (found) List<P2pRequest>::remove(found);
-    }
-    if (found) fail(*found, MPI_ERR_PROC_ABORTED, "Another part of the collective failed");
 }
 
 // ---- frames
@@ -642,6 +633,8 @@ void Engine::arrive(int rank, const FrameHeader& frame, ConstBytes payload) {
     }
     auto header = parse(frame, payload.size());
     if (!header) return protocol_error(peer, "A frame does not parse");
+    // Of a lost peer only whole messages count.
+    if (peer.gone && header->kind != FrameKind::eager) return;
     switch (header->kind) {
     case FrameKind::eager:
     case FrameKind::rts:
@@ -650,6 +643,9 @@ void Engine::arrive(int rank, const FrameHeader& frame, ConstBytes payload) {
     case FrameKind::cts: return arrive_cts(peer, *header);
     case FrameKind::data: return arrive_data(peer, *header, payload);
     case FrameKind::pulled: return arrive_pulled(peer, *header);
+    case FrameKind::withdraw: return arrive_withdraw(peer, *header);
+    case FrameKind::withdrawn: return arrive_withdrawn(peer, *header);
+    case FrameKind::refused: return arrive_refused(peer, *header);
     case FrameKind::hold: peer.eager_limit = 0; return;
     case FrameKind::resume: peer.eager_limit = peer.eager_limit_open; return;
     case FrameKind::ack: {

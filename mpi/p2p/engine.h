@@ -39,7 +39,8 @@ struct Envelope {
     int tag = 0;
 };
 
-// Finds a peer's way: connects a transport to it. Set by the runtime.
+// Finds a peer's way: connects a transport to it. Set by the runtime. Does not wait: null means that the
+// peer is not up yet, and is asked again by later turns.
 using ConnectFunction = std::function<Result<Endpoint*>(int peer)>;
 
 class Engine final : public Sink {
@@ -104,7 +105,11 @@ public:
     static int collective_tag(uint64_t number, int slot) {
         return static_cast<int>(number % kCollectiveNumbers) << kCollectiveSlotBits | slot;
     }
-    // Withdraws a step that is still posted or in a backlog; its completion is called with an error.
+    // Withdraws a step: its completion is called, with an error unless it had what it needs. A posted
+    // receive and a send whose receive is not there yet end at once, and the later receive of such a
+    // send ends with Code::data_lost. Two do not end at once, but do not wait for the peer's program,
+    // only for its engine: a send whose memory the peer may be reading, and what has met its
+    // counterpart and is under way.
     void cancel_step(uint64_t context, coll::Completion& done);
 
     // Small collectives over shared memory; polled by turn().
@@ -131,7 +136,9 @@ public:
         wait_until([&] { return request.done(); });
         awaited_ = nullptr;
     }
-    // One bounded look at everything; true when something moved. With the engine held.
+    // One bounded look at everything; true when something moved. With the engine held. Ends early when
+    // what is waited for is there, but not many times one after the other, or a transport that
+    // always has something would hide those behind it.
     bool turn();
     // Takes in all that has arrived.
     void catch_up();
@@ -165,7 +172,7 @@ public:
             if (engine_.threaded_) engine_.lock_.post(), held_ = true;
         }
         ~Hold() {
-            if (held_) engine_.lock_.leave();
+            if (held_) engine_.leave();
         }
         Hold(const Hold&) = delete;
         Hold& operator=(const Hold&) = delete;
@@ -183,6 +190,8 @@ public:
     // -- Sink: called by the transports inside turn()
     std::byte* place(int peer, const FrameHeader& header, size_t length) override;
     void arrive(int peer, const FrameHeader& header, ConstBytes payload) override;
+    // Also for those who learn of a process's end elsewhere, with the engine held. Its operations
+    // fail at the end of the next turn().
     void gone(int peer, const Error& why) override;
 
     const Params& params() const { return params_; }
@@ -203,6 +212,15 @@ private:
     void end_mistake();
     void refuse_late();
     void sleep_armed(ReadyFunction ready, void* context);
+    bool blocked() const;
+    // Leaves the lock. What was done under it may need looking after, which a thread that fell asleep
+    // before does not know.
+    void leave() {
+        if (__builtin_expect(sleeps_long_, 0)) wake_if_blocked();
+        lock_.leave();
+    }
+    void wake_if_blocked();
+    Transport** poll_all(Transport** transport, Transport** end);
     void run_progress();
     void run_callbacks();
 
@@ -235,10 +253,12 @@ private:
     void begin_send(P2pRequest& send);
     void begin_recv(P2pRequest& recv);
     bool connect(Peer& peer);
+    void wait_to_connect(Peer& peer);
     Push push_message(Peer& peer, P2pRequest& send);
     Push push_eager(Peer& peer, P2pRequest& send, Header header);
     Push push_question(Peer& peer, P2pRequest& send);
     void push_control(Peer& peer, const Header& header);
+    bool drain_queued(bool arrived);
     bool drain(Peer& peer);
     bool drain_pulls(Peer& peer);
     bool drain_first(Peer& peer);
@@ -248,9 +268,16 @@ private:
                     Piece& piece, size_t& taken);
     void queue(Peer& peer);
     void sent(P2pRequest& send);
+    void withdraw(P2pRequest& send);
+    bool refuse_rest(P2pRequest& send);
+    P2pRequest* find_step(uint64_t context, const coll::Completion& done);
+    bool was_withdrawn(const Peer& peer, uint64_t token);
+    void forget_kept(const Message& message);
     void finish_p2p(P2pRequest& request);
     void fail(P2pRequest& request, int error, const char* reason);
     void fail_peer(Peer& peer);
+    static bool stop_draining(Peer& peer, Push push, bool moved);
+    void drop_questions(const Peer& peer);
     P2pRequest* operation_with(const Peer& peer);
     P2pRequest* take_posted_from(const Peer& peer);
 
@@ -258,6 +285,9 @@ private:
     void arrive_cts(Peer& peer, const Header& header);
     void arrive_data(Peer& peer, const Header& header, ConstBytes payload);
     void arrive_pulled(Peer& peer, const Header& header);
+    void arrive_withdraw(Peer& peer, const Header& header);
+    void arrive_withdrawn(Peer& peer, const Header& header);
+    void arrive_refused(Peer& peer, const Header& header);
     void answer(P2pRequest& recv, Peer& peer, const Header& header, ConstBytes where);
     void accept(P2pRequest& recv, Peer& peer);
     void measure(Peer& peer, const P2pRequest& recv, bool pulled);
@@ -285,13 +315,18 @@ private:
     uint64_t last_context_ = ~uint64_t{0};
     Matcher* last_matcher_ = nullptr;
     OperationTable<P2pRequest> operations_;
+    // Sends that ended here before their peer has answered that it dropped them: their numbers.
+    std::unordered_map<uint64_t, Peer*> withdrawn_;
     const Request* awaited_ = nullptr;  // by the only thread: its completion ends the turn
     Expected* expected_ = nullptr;      // by the only thread
     std::vector<P2pRequest*> pool_;
     std::unique_ptr<P2pRequest> sent_request_;  // see sent_request()
 
-    Parking parking_;        // of threads that wait while another polls
-    bool sleeping_ = false;  // somebody sleeps in the Sleeper
+    Parking parking_;           // of threads that wait while another polls
+    bool sleeping_ = false;     // somebody sleeps in the Sleeper
+    bool sleeps_long_ = false;  // and does not look after what has no bell meanwhile
+    static constexpr int kTurnsToCut = 64;
+    int turns_to_cut_ = kTurnsToCut;  // so many may end early before one that looks at everything
     SpinLimit spin_limit_;
     int sleeps_in_vain_ = 0;  // by nobody woken, one after the other; of whoever sleeps
     struct ProgressThread;

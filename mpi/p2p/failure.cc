@@ -1,4 +1,8 @@
 // mpi/p2p/failure.cc: what happens to operations whose peer is gone, or sent what it must not.
+// The rule: gone() only marks the peer; its operations fail at the end of the next turn(), when no
+// function that uses them is on the stack. So whoever pushes, connects or answers may go on using
+// requests and lists afterwards. A push that says `gone` marks nothing, since frames that the peer
+// sent before may still be on the way to here: it counts as `busy` until the transport calls gone().
 #include "mpi/p2p/engine.h"
 
 #include "btl/base/log.h"
@@ -18,8 +22,28 @@ void Engine::protocol_error(Peer& peer, const char* what) {
 void Engine::gone(int rank, const Error& why) {
     Peer& peer = *peers_[rank];
     if (peer.gone) return;
+    peer.gone = true;
     peer.why = why;
-    fail_peer(peer);
+    queue(peer);
+}
+
+// No more can be pushed to this peer now. Returns `moved`.
+bool Engine::stop_draining(Peer& peer, Push push, bool moved) {
+    if (push == Push::gone) peer.refuses = true;
+    return moved;
+}
+
+// Drops the questions of a lost peer that no receive has met: their data cannot come any more. Its
+// messages that are here as a whole stay.
+void Engine::drop_questions(const Peer& peer) {
+    auto is_question = [&](const Message& message) {
+        return message.peer == &peer && message.header.kind == FrameKind::rts;
+    };
+    for (auto& [context, matching] : matchers_)
+        while (Message* message = matching->find_kept(is_question)) {
+            matching->take(*message);
+            message->release();
+        }
 }
 
 P2pRequest* Engine::operation_with(const Peer& peer) {
@@ -48,7 +72,7 @@ P2pRequest* Engine::take_posted_from(const Peer& peer) {
 
 // Fails everything that can only end with this peer's help.
 void Engine::fail_peer(Peer& peer) {
-    peer.gone = true;
+    peer.failed = true;
     peer.control.clear();
     peer.piece = {};
     for (Lane& lane : peer.lanes) lane.piece = {};
@@ -57,6 +81,8 @@ void Engine::fail_peer(Peer& peer) {
         while (P2pRequest* send = list.pop_front()) fail(*send, MPI_ERR_PROC_ABORTED, reason);
     };
     leave_expected();
+    drop_questions(peer);
+    std::erase_if(withdrawn_, [&](auto& each) { return each.second == &peer; });
     fail_list(peer.backlog);
     fail_list(peer.streams);
     fail_list(peer.pulls);

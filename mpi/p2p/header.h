@@ -10,6 +10,12 @@
 //   ack    -               -       -    -                  sender's operation (synchronous send)
 //   pulled -               -       -    bytes read         sender's operation
 //   hold, resume: no fields. "Ask before you send anything", and the end of that (back-pressure).
+//   withdraw   communicator  rank  tag  -              sender's operation
+//          "Drop this message if no receive has met it": answered by `withdrawn` if so, else by what
+//          answers the message itself. With kFlagLost its receive shall end with an error, not wait.
+//   withdrawn  -             -     -    -              sender's operation
+//   refused    receiver's op -     -    -              -
+//          "The rest of the data that you have accepted does not come."
 //
 // All integers little-endian. `rank` is the sender's rank in its local group.
 #pragma once
@@ -28,7 +34,10 @@ enum class FrameKind : uint8_t {
     ack = 5,
     hold = 6,
     resume = 7,
-    pulled = 8
+    pulled = 8,
+    withdraw = 9,
+    withdrawn = 10,
+    refused = 11
 };
 
 static_assert(static_cast<uint64_t>(FrameKind::data) == kPieceKind);
@@ -36,6 +45,7 @@ static_assert(static_cast<uint64_t>(FrameKind::data) == kPieceKind);
 // Of this layout and what the kinds mean; raised with every change.
 inline constexpr int kFrameVersion = 1;
 inline constexpr uint8_t kFlagSync = 1;
+inline constexpr uint8_t kFlagLost = 2;  // of withdraw, and of a message here that was withdrawn
 inline constexpr uint64_t kLengthMax = (uint64_t{1} << 48) - 1;
 
 struct Header {
@@ -79,7 +89,7 @@ inline std::optional<Header> parse(const FrameHeader& frame, size_t payload) {
     Header out = unpack(frame);
     switch (out.kind) {
     case FrameKind::eager:
-        if (out.length != payload || out.source < 0) return std::nullopt;
+        if (out.length != payload || out.source < 0 || out.flags & ~kFlagSync) return std::nullopt;
         return out;
     case FrameKind::rts:
         if ((payload != 0 && payload != sizeof(uint64_t)) || out.source < 0) return std::nullopt;
@@ -92,6 +102,9 @@ inline std::optional<Header> parse(const FrameHeader& frame, size_t payload) {
     case FrameKind::hold:
     case FrameKind::resume:
     case FrameKind::pulled:
+    case FrameKind::withdraw:
+    case FrameKind::withdrawn:
+    case FrameKind::refused:
         if (payload != 0) return std::nullopt;
         return out;
     }

@@ -14,6 +14,8 @@ namespace pomona {
 static constexpr size_t kPullPiece = 512 << 10;
 // Of a message that several connections share: shorter pieces cost more than they spread.
 static constexpr size_t kSharedPieceMin = 64 << 10;
+// Pushed to a connection at a time, or little more: then the engine looks at everything else.
+static constexpr size_t kStreamMost = 1 << 20;
 
 // ---- the sender's side
 
@@ -26,6 +28,7 @@ Push Engine::push_question(Peer& peer, P2pRequest& send) {
     bool readable = peer.endpoint->pulls() && address != 0;
     Push push = peer.endpoint->push(header.pack(), readable ? where : ConstBytes{});
     if (push == Push::sent) {
+        send.readable = readable;
         send.asked = send.outgoing = true;
         ++peer.large_outgoing;
         count(counters_.messages_sent);
@@ -36,6 +39,11 @@ Push Engine::push_question(Peer& peer, P2pRequest& send) {
 
 void Engine::arrive_cts(Peer& peer, const Header& header) {
     P2pRequest* send = operations_.find(header.token);
+    if (!send && was_withdrawn(peer, header.token)) {
+        // It was met before the peer could drop it.
+        if (header.context) push_control(peer, {header.context, 0, 0, 0, FrameKind::refused, 0, 0});
+        return;
+    }
     if (!send || !send->is_send || send->peer != &peer || header.length > send->bytes)
         return protocol_error(peer, "A go-ahead names no send");
     send->remote_token = header.context;
@@ -43,6 +51,8 @@ void Engine::arrive_cts(Peer& peer, const Header& header) {
     send->matched = true;
     if (send->accepted == 0) return sent(*send);
     peer.streams.push_back(send);
+    if (send->withdrawing && send->completion && refuse_rest(*send))
+        return fail(*send, MPI_ERR_PROC_ABORTED, "Another part of the collective failed");
     queue(peer);
     if (!peer.control.empty() || !peer.backlog.empty()) return;
     look_at_lanes(peer);  // or the first connection might take everything
@@ -134,10 +144,11 @@ Push Engine::push_piece(const Peer& peer, Endpoint& endpoint, const Pace& pace, 
     return push;
 }
 
-// Pushes streams by one connection until it takes no more, or one piece where there are several.
+// Pushes streams by one connection until it takes no more or has taken enough for now, or one piece
+// where there are several.
 bool Engine::drain_streams(Peer& peer, Endpoint& endpoint, Piece& piece, const Pace& pace) {
     bool moved = false;
-    for (;;) {
+    for (size_t pushed = 0; pushed < kStreamMost;) {
         P2pRequest* send = piece.send;
         // Those before have left but for pieces under way.
         if (!send)
@@ -149,9 +160,9 @@ bool Engine::drain_streams(Peer& peer, Endpoint& endpoint, Piece& piece, const P
         Nanoseconds begin = measured ? clock_.now() : 0;
         Push push = push_piece(peer, endpoint, pace, *send, piece, taken);
         if (measured && push == Push::sent) send->work += clock_.now() - begin;
-        if (push == Push::busy) return moved;
-        if (push == Push::gone) return fail_peer(peer), true;
+        if (push != Push::sent) return stop_draining(peer, push, moved);
         moved = true;
+        pushed += taken;
         count(counters_.bytes_sent, taken);
         if (&piece != &peer.piece) count(counters_.lane_bytes, taken);
         if (piece.send) return moved;  // nothing else can be pushed here now
@@ -160,13 +171,13 @@ bool Engine::drain_streams(Peer& peer, Endpoint& endpoint, Piece& piece, const P
             if (measured) peer.copy_choice.pushed(send->accepted, send->work);
             List<P2pRequest>::remove(send);
             sent(*send);
-            if (peer.gone) return true;
         }
         // Small ones and answers pass between fragments: drain() pushes them, and comes back.
         if (!peer.control.empty() || !peer.backlog.empty()) return moved;
         // Connections take turns, or one whose buffers are large would take a message alone.
         if (!peer.lanes.empty()) return moved;
     }
+    return moved;
 }
 
 // ---- the receiver's side
@@ -236,7 +247,7 @@ void Engine::measure(Peer& peer, const P2pRequest& recv, bool pulled) {
 
 std::byte* Engine::place(int rank, const FrameHeader& frame, size_t length) {
     auto header = parse(frame, length);
-    if (!header || header->kind != FrameKind::data) return nullptr;
+    if (!header || header->kind != FrameKind::data || peers_[rank]->gone) return nullptr;
     P2pRequest* recv = operations_.find(header->context);
     if (!recv || recv->is_send || recv->peer != peers_[rank].get() ||
         header->token > recv->accepted || length > recv->accepted - header->token ||

@@ -9,6 +9,7 @@
 #include "mpi/p2p/p2p_request.h"
 
 #include <cstdlib>
+#include <utility>
 
 namespace pomona {
 
@@ -22,6 +23,10 @@ class Message final : public Object, public MessageInBucket, public MessageInOrd
 public:
     Message() : Object(Kind::message) {}
     ~Message() override { std::free(bytes); }
+    void drop_bytes() {
+        std::free(std::exchange(bytes, nullptr));
+        length = 0;
+    }
 
     Header header;
     Peer* peer = nullptr;

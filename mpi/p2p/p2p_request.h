@@ -45,10 +45,12 @@ public:
     bool outgoing = false;        // send: counted in Peer::large_outgoing
     Peer* peer = nullptr;
     bool matched = false;
-    bool asked = false;   // send: the rts is out
-    bool exact = false;   // a step's receive: a shorter message is an error
-    bool simple = false;  // a user's receive of one run of bytes
-    bool active = false;  // between start and completion
+    bool asked = false;     // send: its first frame is out: the message or, of a large one, the rts
+    bool readable = false;  // send: its rts says where the data lies in this process
+    bool withdrawing = false;  // send: the peer has been asked to drop it
+    bool exact = false;        // a step's receive: a shorter message is an error
+    bool simple = false;       // a user's receive of one run of bytes
+    bool active = false;       // between start and completion
 
     // A step of a collective schedule instead of a user's request: called at completion.
     coll::Completion* completion = nullptr;
@@ -76,6 +78,7 @@ protected:
         kind = Kind::request;
         reset();
         is_send = matched = asked = exact = simple = active = measured = outgoing = false;
+        readable = withdrawing = false;
         mode = SendMode::standard;
         accepted = offset = rest = 0;
         token = remote_token = 0;

@@ -30,11 +30,15 @@ struct Peer {
     explicit Peer(int rank) : rank(rank) {}
 
     const int rank;                // in the job
-    Endpoint* endpoint = nullptr;  // made at the first send
+    Endpoint* endpoint = nullptr;  // made at the first send, or later when it is not up yet
     size_t eager_limit = 0;        // messages of fewer bytes are sent without asking
     size_t eager_limit_open = 0;   // eager_limit while the peer has not asked us to hold back
-    bool gone = false;
-    Error why{};  // why it is gone
+    bool gone = false;             // dead or given up: nothing is sent to it any more
+    bool failed = false;           // gone, and its operations have been failed (Engine::fail_peer)
+    bool refuses = false;  // a push said that it is gone; Sink::gone has not been called yet
+    Error why{};           // why it is gone
+    // While it has not published where it is: when to look it up again, and how long that goes on.
+    Nanoseconds connect_again = 0, connect_until = 0;
     const char* why_gone() const { return why.what[0] ? why.what : "The other process has ended"; }
 
     // What could not be pushed yet, in this order of precedence. Frames of `control` (cts, ack) carry

@@ -5,6 +5,7 @@
 #include "btl/base/thread_role.h"
 #include "mpi/p2p/engine.h"
 
+#include <algorithm>
 #include <sched.h>
 #include <thread>
 
@@ -35,29 +36,56 @@ void Engine::grow(int job_size) {
 bool Engine::turn() {
     bool moved = false;
     enough = false;
+    Transport** transport = transports_.data();
+    Transport** end = transport + transports_.size();
     if (boards.waiting()) {
         moved = boards.poll();
-        if (enough) return true;
+        if (enough && --turns_to_cut_ > 0) return true;
+        if (enough) transport = poll_all(transport, end);
     }
-    for (Transport* transport : transports_) {
-        moved |= transport->poll(*this, kArrivalsMost) > 0;
-        if (enough) break;
+    while (transport != end) {
+        moved |= (*transport++)->poll(*this, kArrivalsMost) > 0;
+        if (!enough) continue;
+        if (--turns_to_cut_ > 0) break;
+        transport = poll_all(transport, end);
     }
-    if (!queued_peers_.empty()) {
-        // drain() may queue peers again; take the list first.
-        std::vector<Peer*> peers;
-        peers.swap(queued_peers_);
-        for (Peer* peer : peers) {
-            peer->queued = false;
-            if (!peer->endpoint || peer->gone) continue;
+    if (!queued_peers_.empty()) moved |= drain_queued(moved || enough);
+    return moved;
+}
+
+// The rest of a turn that is not to end early. Returns `end`.
+Transport** Engine::poll_all(Transport** transport, Transport** end) {
+    turns_to_cut_ = kTurnsToCut;
+    for (; transport != end; ++transport) {
+        enough = false;  // or it would hand nothing over
+        (*transport)->poll(*this, kArrivalsMost);
+    }
+    return end;
+}
+
+// Pushes what waits for peers, and fails the operations of those that are lost. `arrived`: there may
+// be more frames to take in.
+bool Engine::drain_queued(bool arrived) {
+    bool moved = false;
+    // drain() may queue peers again; take the list first.
+    std::vector<Peer*> peers;
+    peers.swap(queued_peers_);
+    for (Peer* peer : peers) {
+        peer->queued = false;
+        bool waits = !peer->control.empty() || !peer->backlog.empty();
+        if (!peer->gone && !peer->endpoint && waits && !connect(*peer)) queue(*peer);
+        if (!peer->gone && peer->endpoint) {
             moved |= drain(*peer);
             if (!peer->control.empty() || !peer->backlog.empty() || !peer->streams.empty() ||
-                !peer->pulls.empty()) {
-                if (!peer->queued) {
-                    peer->queued = true;
-                    queued_peers_.push_back(peer);
-                }
-            }
+                !peer->pulls.empty())
+                queue(*peer);
+            // All that it had sent has been taken in.
+            if (peer->refuses && !arrived)
+                gone(peer->rank, Error{Code::peer_gone, "The other process has ended", peer->rank});
+        }
+        if (peer->gone && !peer->failed) {
+            fail_peer(*peer);
+            moved = true;
         }
     }
     return moved;
@@ -71,7 +99,7 @@ void Engine::test_turn() {
     }
     if (!lock_.poll()) return;
     turn();
-    lock_.leave();
+    leave();
     if (crowded_) std::this_thread::yield();
 }
 
@@ -180,6 +208,19 @@ void Engine::end_mistake() {
     else mistake.runner->fail(mistake.why);
 }
 
+// Does something wait here for what has no bell?
+bool Engine::blocked() const { return !queued_peers_.empty() || boards.posting(); }
+
+// Another thread sleeps, which armed the transports before this one put something in: for a full ring, for
+// room on a board, or as output of a socket that is full now.
+void Engine::wake_if_blocked() {
+    bool pending = std::any_of(transports_.begin(), transports_.end(),
+                               [](const Transport* each) { return each->pending(); });
+    if (!pending && !blocked()) return;
+    sleeps_long_ = false;
+    sleeper_->wake();
+}
+
 // Arms all transports and sleeps unless something came in between.
 void Engine::sleep_armed(ReadyFunction ready, void* context) {
     size_t armed = 0;
@@ -194,18 +235,19 @@ void Engine::sleep_armed(ReadyFunction ready, void* context) {
     if (armed == transports_.size() && !seen && !ready(context) && sleeper_) {
         count(counters_.sleeps);
         sleeping_ = true;
-        bool blocked = !queued_peers_.empty() || boards.posting();
+        bool naps = blocked();
+        sleeps_long_ = threaded_ && !naps;
         bool held = threaded_;
         if (held) lock_.leave();
         Nanoseconds nap = static_cast<Nanoseconds>(params_.nap_us) * 1000;
         if (crowded_ || sleeps_in_vain_ >= kSleepsWithNaps) nap = 0;
         Nanoseconds begin = clock_.now();
-        bool woken = sleeper_->sleep(blocked ? kSleepBlocked : kSleepLongest, nap);
+        bool woken = sleeper_->sleep(naps ? kSleepBlocked : kSleepLongest, nap);
         Nanoseconds slept = clock_.now() - begin;
         if (held) lock_.post();
         spin_limit_.slept(slept, woken);
         sleeps_in_vain_ = woken ? 0 : sleeps_in_vain_ + 1;
-        sleeping_ = false;
+        sleeping_ = sleeps_long_ = false;
     }
     for (size_t i = 0; i < armed; ++i) transports_[i]->disarm();
 }
@@ -221,7 +263,7 @@ void Engine::wait_shared(ReadyFunction ready, void* context) {
             bool done = ready(context);
             bool moved = !done && turn();
             if (!done && moved) done = ready(context);
-            lock_.leave();
+            leave();
             if (done) break;
             idle = moved ? 0 : idle + 1;
         } else {

@@ -101,7 +101,7 @@ private:
     Status make_transports();
     Status make_tcp();
     void meet(int rank);
-    Result<std::vector<std::byte>> find_tcp(int peer);
+    // Null: it belongs to another world, and has not published yet where it is.
     Result<Endpoint*> connect(int peer);
     void make_world();
 

@@ -268,6 +268,8 @@ TEST(EngineLanes, failing_forgets_what_is_under_way) {
     ASSERT_NE(lane_of(stream, 0).rest, 0u);
     ASSERT_NE(lane_of(stream, 1).rest, 0u);
     engine.gone(1, Error{Code::peer_gone, "of this test", 1});
+    EXPECT_FALSE(stream.large_done.yes) << "not while others may be using it";
+    engine.turn();
     EXPECT_TRUE(stream.large_done.yes);
     EXPECT_TRUE(stream.large_done.failed);
     stream.large.clear();
@@ -300,6 +302,7 @@ TEST(EngineLanes, overlapping_fragments_end_the_peer) {
         EXPECT_FALSE(done.yes);
         if (overlap) {
             engine.arrive(1, fragment(kFragment), bytes);
+            engine.turn();
             EXPECT_TRUE(done.failed);
         } else {
             engine.arrive(1, slow, {room.data(), kFragment});

@@ -1,0 +1,129 @@
+// mpi/p2p/withdraw.cc: operations that are taken back: MPI_Cancel, and steps of a collective that failed.
+// Idea: what nobody else knows of is simply taken out. A send whose first frame is out asks its peer to
+// drop the message (`withdraw`). The peer answers `withdrawn` where no receive has met it; else what
+// answers the message itself is on the way, and tells that it was too late. Either comes as soon as the
+// peer's engine turns.
+#include "mpi/object/communicator.h"
+#include "mpi/p2p/engine.h"
+
+namespace pomona {
+
+static constexpr const char* kPartFailed = "Another part of the collective failed";
+
+void Engine::cancel(P2pRequest& request) {
+    if (request.done() || !request.active || request.matched) return;
+    if (request.is_send) {
+        if (request.asked) return withdraw(request);
+        if (!request.linked()) return;
+        List<P2pRequest>::remove(&request);
+    } else {
+        request.comm_->matcher->withdraw(request);
+    }
+    request.outcome_.cancelled = true;
+    finish_p2p(request);
+}
+
+// Asks the peer to drop a message that it has been told of.
+void Engine::withdraw(P2pRequest& send) {
+    if (send.withdrawing || !send.token) return;
+    send.withdrawing = true;
+    uint8_t lost = send.completion ? kFlagLost : 0;
+    push_control(*send.peer,
+                 {send.context, send.source, send.tag, 0, FrameKind::withdraw, lost, send.token});
+}
+
+// ---- steps of collective schedules
+
+void Engine::cancel_step(uint64_t context, coll::Completion& done) {
+    P2pRequest* found = find_step(context, done);
+    if (!found) return;
+    if (found->is_send && found->asked) {
+        if (found->matched ? !refuse_rest(*found) : (withdraw(*found), found->readable)) return;
+        if (!found->matched) withdrawn_.emplace(found->token, found->peer);
+    } else if (found->is_send) {
+        List<P2pRequest>::remove(found);
+    } else {
+        matcher(context).withdraw(*found);
+    }
+    fail(*found, MPI_ERR_PROC_ABORTED, kPartFailed);
+}
+
+// A posted receive, a send in a backlog, or one that has asked.
+P2pRequest* Engine::find_step(uint64_t context, const coll::Completion& done) {
+    P2pRequest* found = nullptr;
+    auto look_at = [&](P2pRequest& each) {
+        if (each.completion == &done) found = &each;
+    };
+    matcher(context).each_posted(look_at);
+    for (size_t i = 0; !found && i < peers_.size(); ++i) {
+        List<P2pRequest>& backlog = peers_[i]->backlog;
+        for (P2pRequest* each = backlog.front(); each && !found; each = backlog.next(each))
+            look_at(*each);
+    }
+    if (!found)
+        operations_.each([&](P2pRequest& each) {
+            if (each.is_send) look_at(each);
+        });
+    return found;
+}
+
+// A send that the peer has accepted, between two pieces: the peer gets no more of it. By several
+// connections a piece might come after that word. False when it has to go on.
+bool Engine::refuse_rest(P2pRequest& send) {
+    Peer& peer = *send.peer;
+    if (!send.linked() || send.rest != 0 || (send.offset != 0 && !peer.lanes.empty())) return false;
+    List<P2pRequest>::remove(&send);
+    push_control(peer, {send.remote_token, 0, 0, 0, FrameKind::refused, 0, 0});
+    return true;
+}
+
+// Is this the number of a send that ended here? It is asked once: by the peer's answer.
+bool Engine::was_withdrawn(const Peer& peer, uint64_t token) {
+    auto found = withdrawn_.find(token);
+    if (found == withdrawn_.end() || found->second != &peer) return false;
+    withdrawn_.erase(found);
+    return true;
+}
+
+// ---- frames
+
+void Engine::arrive_withdraw(Peer& peer, const Header& header) {
+    auto found = matchers_.find(header.context);
+    if (found == matchers_.end() || !header.token) return;
+    Message* message = found->second->find_kept([&](const Message& each) {
+        return each.peer == &peer && each.header.token == header.token;
+    });
+    if (!message) return;  // met: its answer is on the way
+    if (header.flags & kFlagLost) {
+        // Stays, without its data, for the receive that is still to come.
+        peer.unexpected_bytes -= message->length;
+        message->drop_bytes();
+        message->header.kind = FrameKind::eager;
+        message->header.flags = kFlagLost;
+        message->header.length = message->header.token = 0;
+    } else {
+        found->second->take(*message);
+        forget_kept(*message);
+        message->release();
+    }
+    push_control(peer, {0, 0, 0, 0, FrameKind::withdrawn, 0, header.token});
+}
+
+void Engine::arrive_withdrawn(Peer& peer, const Header& header) {
+    if (was_withdrawn(peer, header.token)) return;
+    P2pRequest* send = operations_.find(header.token);
+    if (!send || !send->withdrawing || send->peer != &peer || send->matched)
+        return protocol_error(peer, "A withdrawn message names no send");
+    if (send->completion) return fail(*send, MPI_ERR_PROC_ABORTED, kPartFailed);
+    send->outcome_.cancelled = true;
+    finish_p2p(*send);
+}
+
+void Engine::arrive_refused(Peer& peer, const Header& header) {
+    P2pRequest* recv = operations_.find(header.context);
+    if (!recv || recv->is_send || recv->peer != &peer || recv->rest != 0)
+        return protocol_error(peer, "A refusal names no receive");
+    fail(*recv, MPI_ERR_OTHER, "A member failed in its part of this collective");
+}
+
+}  // namespace pomona

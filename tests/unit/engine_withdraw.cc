@@ -1,0 +1,204 @@
+// tests/unit/engine_withdraw.cc: sends that are taken back after their peer has been told of them.
+// Goal: MPI_Cancel and Engine::cancel_step end such a send whatever the peer answers, and a receive never
+// waits for a message that was taken back. Method: a scripted peer that gives each possible answer, also
+// those that cross with the word that takes the message back.
+#include "tests/unit/scripted_world.h"
+
+#include "coll/carrier.h"
+
+namespace pomona {
+namespace {
+
+constexpr int kLarge = 5000;
+
+struct Done : coll::Completion {
+    Done() {
+        function = [](Completion* self, const Error* error) {
+            ++static_cast<Done*>(self)->calls;
+            static_cast<Done*>(self)->code = error ? error->code : Code::ok;
+        };
+    }
+    int calls = 0;
+    Code code = Code::ok;
+};
+
+// A step of rank 0 that has asked rank 1, and was cancelled then.
+struct CancelledStep {
+    explicit CancelledStep(bool readable) : data(kLarge) {
+        world.peer(1).readable = readable;
+        world.engine().send_step(world.engine().peer(1), context, 0, 4, data, done);
+        token = world.peer(1).last(FrameKind::rts).token;
+        EXPECT_NE(token, 0u);
+        world.engine().cancel_step(context, done);
+        Header word = world.peer(1).last(FrameKind::withdraw);
+        EXPECT_EQ(word.token, token);
+        EXPECT_EQ(word.context, context);
+        EXPECT_EQ(word.flags, kFlagLost);
+    }
+    void answer(FrameKind kind, uint64_t operation = 0, size_t length = 0) {
+        world.transport->frame(1, {operation, 0, 0, length, kind, 0, token});
+        world.turns();
+    }
+    ScriptedWorld world;
+    uint64_t context = 0x51;
+    std::vector<std::byte> data;
+    Done done;
+    uint64_t token = 0;
+};
+
+TEST(EngineWithdraw, a_step_ends_at_once_where_nobody_reads_its_memory) {
+    for (FrameKind answer : {FrameKind::withdrawn, FrameKind::cts}) {
+        CancelledStep step(false);
+        EXPECT_EQ(step.done.calls, 1);
+        EXPECT_EQ(step.done.code, Code::peer_gone);
+        step.data = {};
+        bool crossed = answer == FrameKind::cts;
+        step.answer(answer, crossed ? 77 : 0, crossed ? kLarge : 0);
+        EXPECT_EQ(step.world.peer(1).count(FrameKind::refused), crossed);
+        EXPECT_EQ(step.world.peer(1).last(FrameKind::refused).context, crossed ? 77u : 0u);
+        EXPECT_FALSE(step.world.peer(1).abandoned);
+        // There is one answer to a message.
+        step.answer(answer, 77, kLarge);
+        EXPECT_TRUE(step.world.peer(1).abandoned);
+        EXPECT_EQ(step.done.calls, 1);
+    }
+}
+
+TEST(EngineWithdraw, a_step_whose_memory_is_read_ends_with_the_answer) {
+    {
+        CancelledStep step(true);
+        EXPECT_EQ(step.done.calls, 0);
+        step.answer(FrameKind::withdrawn);
+        EXPECT_EQ(step.done.code, Code::peer_gone);
+        EXPECT_EQ(step.done.calls, 1);
+    }
+    {
+        CancelledStep step(true);
+        step.answer(FrameKind::pulled, 0, kLarge);
+        EXPECT_EQ(step.done.code, Code::ok);
+        EXPECT_EQ(step.done.calls, 1);
+    }
+    {
+        CancelledStep step(true);
+        step.answer(FrameKind::cts, 77, kLarge);
+        EXPECT_EQ(step.world.peer(1).last(FrameKind::refused).context, 77u);
+        EXPECT_EQ(step.world.peer(1).count(FrameKind::data), 0);
+        EXPECT_EQ(step.done.code, Code::peer_gone);
+        EXPECT_EQ(step.done.calls, 1);
+    }
+    {
+        CancelledStep step(true);
+        step.world.transport->death(1);
+        step.world.turns();
+        EXPECT_EQ(step.done.code, Code::peer_gone);
+        EXPECT_EQ(step.done.calls, 1);
+    }
+}
+
+TEST(EngineWithdraw, a_stream_stops_between_two_pieces) {
+    ScriptedWorld world;
+    std::vector<std::byte> data(kLarge);
+    Done done;
+    Engine& engine = world.engine();
+    engine.send_step(engine.peer(1), 0x51, 0, 4, data, done);
+    world.peer(1).answer = Push::busy;
+    world.transport->frame(
+        1, {77, 0, 0, kLarge, FrameKind::cts, 0, world.peer(1).last(FrameKind::rts).token});
+    world.turns();
+    engine.cancel_step(0x51, done);
+    EXPECT_EQ(done.calls, 1);
+    world.peer(1).answer = Push::sent;
+    world.turns();
+    EXPECT_EQ(world.peer(1).count(FrameKind::data), 0);
+    EXPECT_EQ(world.peer(1).count(FrameKind::refused), 1);
+    EXPECT_FALSE(engine.draining());
+}
+
+TEST(EngineWithdraw, a_receive_of_what_was_withdrawn_fails) {
+    ScriptedWorld world;
+    std::vector<std::byte> room(kLarge);
+    Engine& engine = world.engine();
+    Done late, met;
+    // Withdrawn before the receive is there.
+    world.transport->frame(1, {0x51, 1, 4, kLarge, FrameKind::rts, 0, 99});
+    world.transport->frame(1, {0x51, 1, 4, 0, FrameKind::withdraw, kFlagLost, 99});
+    world.turns();
+    EXPECT_EQ(world.peer(1).last(FrameKind::withdrawn).token, 99u);
+    engine.recv_step(engine.peer(1), 0x51, 1, 4, room, late, true);
+    EXPECT_EQ(late.code, Code::data_lost);
+    EXPECT_EQ(late.calls, 1);
+    // And after: no answer but that to the question.
+    engine.recv_step(engine.peer(1), 0x51, 1, 5, room, met, true);
+    world.transport->frame(1, {0x51, 1, 5, kLarge, FrameKind::rts, 0, 100});
+    world.transport->frame(1, {0x51, 1, 5, 0, FrameKind::withdraw, kFlagLost, 100});
+    world.turns();
+    EXPECT_EQ(world.peer(1).count(FrameKind::withdrawn), 1);
+    uint64_t operation = world.peer(1).last(FrameKind::cts).context;
+    ASSERT_NE(operation, 0u);
+    world.transport->frame(1, {operation, 0, 0, 0, FrameKind::refused, 0, 0});
+    world.turns();
+    EXPECT_EQ(met.code, Code::data_lost);
+    EXPECT_EQ(met.calls, 1);
+    EXPECT_FALSE(world.peer(1).abandoned);
+    world.transport->frame(1, {operation, 0, 0, 0, FrameKind::refused, 0, 0});
+    world.turns();
+    EXPECT_TRUE(world.peer(1).abandoned) << "it names no receive any more";
+}
+
+// ---- MPI_Cancel
+
+bool was_cancelled(ScriptedWorld& world, MPI_Request& request) {
+    MPI_Status status;
+    int cancelled = 0;
+    EXPECT_EQ(world.error_of(request, &status), MPI_SUCCESS);
+    EXPECT_EQ(MPI_Test_cancelled(&status, &cancelled), MPI_SUCCESS);
+    return cancelled != 0;
+}
+
+TEST(EngineWithdraw, a_cancelled_send_asks_its_peer) {
+    for (int size : {8, kLarge})
+        for (bool dropped : {true, false}) {
+            ScriptedWorld world;
+            std::vector<char> data(kLarge);
+            MPI_Request send;
+            MPI_Issend(data.data(), size, MPI_BYTE, 1, 4, MPI_COMM_WORLD, &send);
+            bool asks = size == kLarge;
+            uint64_t token = world.peer(1).last(asks ? FrameKind::rts : FrameKind::eager).token;
+            MPI_Cancel(&send);
+            MPI_Cancel(&send);
+            EXPECT_EQ(world.peer(1).count(FrameKind::withdraw), 1);
+            EXPECT_EQ(world.peer(1).last(FrameKind::withdraw).token, token);
+            EXPECT_TRUE(ScriptedWorld::pending(send));
+            FrameKind too_late = asks ? FrameKind::cts : FrameKind::ack;
+            world.transport->frame(1, {asks && !dropped ? 77u : 0u, 0, 0,
+                                       asks && !dropped ? size_t{kLarge} : 0,
+                                       dropped ? FrameKind::withdrawn : too_late, 0, token});
+            EXPECT_EQ(was_cancelled(world, send), dropped);
+            EXPECT_FALSE(world.peer(1).abandoned);
+        }
+}
+
+TEST(EngineWithdraw, a_withdrawn_message_is_received_by_nobody) {
+    ScriptedWorld world;
+    uint64_t value = 0;
+    int found = 0;
+    std::byte bytes[8] = {};
+    world.transport->frame(1, {world.context(), 1, 4, kLarge, FrameKind::rts, 0, 99});
+    world.transport->frame(1, {world.context(), 1, 4, 8, FrameKind::eager, kFlagSync, 98}, bytes);
+    world.message(1, 4, 17);
+    world.turns();
+    for (uint64_t token : {99u, 98u}) {
+        world.transport->frame(1, {world.context(), 1, 4, 0, FrameKind::withdraw, 0, token});
+        world.turns();
+        EXPECT_EQ(world.peer(1).last(FrameKind::withdrawn).token, token);
+    }
+    EXPECT_EQ(MPI_Recv(&value, 8, MPI_BYTE, MPI_ANY_SOURCE, 4, MPI_COMM_WORLD, MPI_STATUS_IGNORE),
+              MPI_SUCCESS);
+    EXPECT_EQ(value, 17u);
+    MPI_Iprobe(1, 4, MPI_COMM_WORLD, &found, MPI_STATUS_IGNORE);
+    EXPECT_FALSE(found);
+    EXPECT_EQ(world.peer(1).count(FrameKind::ack), 0);
+}
+
+}  // namespace
+}  // namespace pomona
