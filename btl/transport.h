@@ -181,6 +181,8 @@ public:
     // The peer has sent what it must not: nothing more is read from it, not even the rest of a payload
     // that has its place.
     virtual void abandon(const Error& why) { (void)why; }
+    // How the peer is reached and in what state that is, for people: "shared memory".
+    virtual std::string state_text() const { return "connected"; }
     const Caps& caps() const { return caps_; }
 
 protected:

@@ -51,6 +51,13 @@ public:
     // which are post() and look() where these are over at once; else false, and nothing has happened.
     template <class ShortCarrier> StepId run_ahead(ShortCarrier& carrier, const Binding& binding);
     bool running() const { return running_; }
+    // The steps under way, for reports.
+    template <class Function> void each_active(Function function) const {
+        if (!running_) return;
+        auto steps = schedule_->steps();
+        for (StepId id = 0; id < steps.size(); ++id)
+            if (states_[id].active) function(steps[id]);
+    }
     // Ends the execution early with this error: starts no more steps and withdraws those under way.
     void fail(const Error& error);
     // The same where others have failed with whom this rank shares memory: it waits for nothing there any

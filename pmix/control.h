@@ -25,7 +25,11 @@ enum class ControlType : uint8_t {
     gone,     // rank i32 has ended, in good order or not
     refused,  // reason: the hello was not accepted
     request,  // Service u8, its words (services.h); answered by answer
-    answer    // Code u8, the service's words
+    answer,   // Code u8, the service's words
+    waiting,  // number u32, nanoseconds so far i64, explain u8, Waiting (btl/base/waiting.h): a wait
+              // lasts long; answered by explanation if that is asked for
+    waited,   // number u32: it is over (no answer)
+    explanation  // number u32, text
 };
 
 constexpr size_t kControlFrameMax = 64u << 20;

@@ -6,6 +6,7 @@
 #include <set>
 #include <sys/stat.h>
 #include <unistd.h>
+#include <cstdio>
 #include <utility>
 
 namespace pomona {

@@ -75,6 +75,7 @@ public:
         return pulls_;
     }
     void abandon(const Error& why) override;
+    std::string state_text() const override { return "shared memory"; }
 
 private:
     friend class ShmTransport;

@@ -43,6 +43,7 @@ public:
                    void* context) override;
     Push push_part(const FrameHeader& header, ConstBytes payload, size_t& taken) override;
     Push push_rest(ConstBytes rest, size_t& taken) override;
+    std::string state_text() const override { return "TCP"; }
     Endpoint* lane(size_t number) override {
         return number < lanes_up.size() ? lanes_up[number] : nullptr;
     }

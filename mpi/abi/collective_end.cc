@@ -39,7 +39,9 @@ static void make_board(const CollectivePlan& plan) {
 static void await_board(const CollectivePlan& plan) {
     make_board(plan);
     CollectiveState& state = collective_state(*plan.comm);
-    plan.comm->process.engine.wait_until([&] { return state.making == nullptr; });
+    plan.comm->process.engine.wait_until(
+        Described{[&] { return state.making == nullptr; },
+                  [&](Waiting& out) { state.describe_making(out); }});
 }
 
 // Errors of steps know the other rank by its number in the job.

@@ -163,6 +163,12 @@ int first_done(const std::vector<Request*>& requests) {
         if (requests[i] && requests[i]->done()) return static_cast<int>(i);
     return -1;
 }
+void wait_for_any(const std::vector<Request*>& requests) {
+    engine().wait_until(Described{[&] { return first_done(requests) >= 0; },
+                                  [&](Waiting& out) {
+                                      Unfinished{requests, true}.describe(out);
+                                  }});
+}
 bool none_active(const std::vector<Request*>& requests) {
     return std::all_of(requests.begin(), requests.end(), [](Request* each) { return !each; });
 }
@@ -291,7 +297,7 @@ POMONA_MPI(int, Waitall, (int count, MPI_Request array_of_requests[], MPI_Status
     if (int error = decode(__func__, count, array_of_requests, requests)) return error;
     // The last one first: with messages in order, all the others are then complete too.
     for (size_t i = requests.size(); i-- > 0;)
-        if (requests[i]) engine().wait(*requests[i]);
+        if (requests[i]) engine().wait(*requests[i], requests);
     return report_all(__func__, array_of_requests, requests, array_of_statuses);
 }
 
@@ -315,7 +321,7 @@ POMONA_MPI(int, Waitany, (int count, MPI_Request array_of_requests[], int* index
     *index = MPI_UNDEFINED;
     if (none_active(requests)) return set_empty_status(status), MPI_SUCCESS;
     int found = first_done(requests);
-    if (found < 0) engine().wait_until([&] { return (found = first_done(requests)) >= 0; });
+    if (found < 0) wait_for_any(requests), found = first_done(requests);
     *index = found;
     return report_one(__func__, &array_of_requests[found], requests[found], status);
 }
@@ -344,7 +350,7 @@ POMONA_MPI(int, Waitsome, (int incount, MPI_Request array_of_requests[], int* ou
     if (int error = decode(__func__, incount, array_of_requests, requests)) return error;
     *outcount = MPI_UNDEFINED;
     if (none_active(requests)) return MPI_SUCCESS;
-    if (first_done(requests) < 0) engine().wait_until([&] { return first_done(requests) >= 0; });
+    if (first_done(requests) < 0) wait_for_any(requests);
     return report_some(__func__, array_of_requests, requests, outcount, array_of_indices,
                        array_of_statuses);
 }

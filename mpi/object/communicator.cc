@@ -15,10 +15,12 @@ Communicator::Communicator(Process& process, uint64_t context, Ref<Group> local,
     const Group& others = remote_group ? *remote_group : *group;
     for (int member : others.members()) peers.push_back(&process.peer(member));
     matcher = &process.engine.matcher(context_);
+    matcher->comm = this;
 }
 
 // Released with the engine held (engine.h), or when nothing runs any more.
 Communicator::~Communicator() {
+    matcher->comm = nullptr;  // it may outlive us, with messages that nobody received
     process.engine.drop_context(context_);
     process.engine.drop_context(context_ | 1);
 }

@@ -130,6 +130,12 @@ public:
     // Is the collective of this number (which is known modulo `modulus`) one of the last, and over here?
     bool over_lately(uint64_t number, uint64_t modulus) const;
     uint64_t context() const { return context_; }
+    // For reports. Has a member of this node begun the collective of this number? And which members are not
+    // done with what a post, or a chunk, would overwrite.
+    bool has_come(int rank, uint64_t number) const;
+    std::vector<int> behind_post(uint64_t number) const;
+    std::vector<int> behind_chunk(BoardChunk chunk) const { return behind(used_[chunk.place]); }
+    bool has_strip(int rank) const { return members_[static_cast<size_t>(rank)].strip != nullptr; }
 
     // In place of begin() and end() for a collective that is over at once: where no other is under way, it is
     // posts and looks, and over(); if it is not over at once, begin() follows.
@@ -179,6 +185,7 @@ private:
     static Boards::Seen take(BoardStrip& strip, uint64_t number, size_t offset, size_t total,
                              Bytes target);
     const Peer* gone_member() const;
+    std::vector<int> behind(uint64_t position) const;
 
     Boards& boards_;
     const uint64_t context_;

@@ -357,7 +357,8 @@ inline bool Engine::recv_expected(Communicator& comm, const Data& data, Envelope
         return false;
     Expected expected{comm.context(), from.rank, from.tag, start_of(data), room, false, false, {}};
     expected_ = &expected;
-    wait_until([&] { return expected.over; });
+    wait_until(ExpectedOver{this, &expected});
+    expected_ = nullptr;
     outcome = expected.outcome;
     return expected.met;
 }

@@ -15,6 +15,7 @@
 #include "mpi/p2p/parking.h"
 #include "mpi/p2p/spin_limit.h"
 #include "mpi/p2p/turnstile.h"
+#include "mpi/p2p/waiting.h"
 
 #include <functional>
 #include <memory>
@@ -117,25 +118,31 @@ public:
 
     // -- progress
     // The only function that blocks: returns when `ready()` holds. `ready` is called with the
-    // engine held (when threaded) and must be quick.
+    // engine held (when threaded) and must be quick. It may have a function describe() (waiting.h).
     template <class Ready> void wait_until(Ready ready) {
-        if (threaded_) return wait_shared(ready);
+        if (threaded_) return wait_shared(long_wait(ready));
         for (int idle = 0; !ready();) {
-            if (turn()) idle = 0, idle_since_ = 0;
+            if (turn()) idle = 0;
             else if (++idle < spins_before_clock_ && !crowded_) pause(idle);
-            else
-                idle = rest(
-                    idle, [](void* context) { return (*static_cast<Ready*>(context))(); }, &ready);
+            else return wait_long(long_wait(ready));
         }
-        idle_since_ = 0;
     }
     void wait(Request& request) {
-        if (request.done()) return;
-        if (threaded_) return wait_shared([&] { return request.done(); });
-        awaited_ = &request;
-        wait_until([&] { return request.done(); });
-        awaited_ = nullptr;
+        if (!request.done()) wait_for(request, RequestDone{&request});
     }
+    // One of several, all of which are waited for.
+    void wait(Request& request, const std::vector<Request*>& all) {
+        if (!request.done())
+            wait_for(request, Described{[&] { return request.done(); },
+                                        [&](Waiting& out) { Unfinished{all}.describe(out); }});
+    }
+    // How a process of the job is reached: "shared memory", "TCP", "gone", "" when
+    // it was never sent to; for people.
+    std::string link_text(int job_rank) const;
+    // Which collective operations have begun here.
+    void describe_begun(Waiting& out) const;
+    // Is told of waits that last long; null: nobody.
+    void set_watch(WaitWatch* watch) { watch_ = watch; }
     // One bounded look at everything; true when something moved. With the engine held. Ends early when
     // what is waited for is there, but not many times one after the other, or a transport that
     // always has something would hide those behind it.
@@ -199,19 +206,38 @@ public:
 
 private:
     friend class P2pRequest;
-    using ReadyFunction = bool (*)(void*);
-    template <class Ready> void wait_shared(Ready ready) {
-        wait_shared([](void* context) { return (*static_cast<Ready*>(context))(); }, &ready);
+    struct Expected;
+    struct RequestDone {
+        Request* request;
+        bool operator()() const { return request->done(); }
+        void describe(Waiting& out) const { request->describe(out); }
+    };
+    struct ExpectedOver {
+        Engine* engine;
+        Expected* expected;
+        bool operator()() const;
+        void describe(Waiting& out) const { engine->describe_expected(out); }
+    };
+    template <class Ready> void wait_for(Request& request, Ready ready) {
+        if (threaded_) return wait_shared(long_wait(ready));
+        awaited_ = &request;
+        wait_until(ready);
+        awaited_ = nullptr;
     }
     // Between looks; not at first, since a pause takes as long as a short message (Intel: 140 cycles).
     static void pause(int idle) {
         if (idle >= 32) cpu_pause();
     }
-    void wait_shared(ReadyFunction ready, void* context);
-    int rest(int idle, ReadyFunction ready, void* context);
+    void wait_long(LongWait wait);
+    void wait_shared(LongWait wait);
+    void rest(LongWait& wait, Nanoseconds& idle_since);
+    void look_at(LongWait& wait, Nanoseconds now);
+    void end_wait(const LongWait& wait);
+    void wake_parked(Nanoseconds now);
+    void describe_expected(Waiting& out) const;
     void end_mistake();
     void refuse_late();
-    void sleep_armed(ReadyFunction ready, void* context);
+    void sleep_armed(const LongWait& wait);
     bool blocked() const;
     // Leaves the lock. What was done under it may need looking after, which a thread that fell asleep
     // before does not know.
@@ -302,7 +328,6 @@ private:
     bool threaded_ = false;
     bool crowded_ = false;
     int spins_before_clock_ = 64;
-    Nanoseconds idle_since_ = 0;
     Turnstile lock_;
 
     std::vector<Transport*> transports_;
@@ -329,9 +354,13 @@ private:
     int turns_to_cut_ = kTurnsToCut;  // so many may end early before one that looks at everything
     SpinLimit spin_limit_;
     int sleeps_in_vain_ = 0;  // by nobody woken, one after the other; of whoever sleeps
+    WaitWatch* watch_ = nullptr;
+    Nanoseconds parked_told_ = 0;  // when parked threads were woken last to look at their waits
     struct ProgressThread;
     std::unique_ptr<ProgressThread> progress_;
     std::vector<Request*> callbacks_;  // completed, callback not yet called
 };
+
+inline bool Engine::ExpectedOver::operator()() const { return expected->over; }
 
 }  // namespace pomona

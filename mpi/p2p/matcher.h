@@ -93,6 +93,8 @@ public:
         --message_count_;
     }
 
+    const Communicator* comm = nullptr;  // whose point-to-point context it is; null: not known
+
     size_t message_count() const { return message_count_; }
     size_t posted_count() const { return posted_count_; }
     // Every posted receive, for failing them when a peer is gone.

@@ -62,6 +62,7 @@ public:
 
     int start() override;
     void cancel() override;
+    void describe(Waiting& out) const override;
 
 protected:
     friend class Engine;

@@ -32,12 +32,22 @@ static bool hopeless(Communicator& comm, Envelope from, Outcome& outcome) {
     return true;
 }
 
+// What a probe waits for, for reports.
+static auto tells(const Communicator& comm, Envelope from) {
+    return [&comm, from](Waiting& out) {
+        out.communicator = name_for_people(comm);
+        out.detail = message_text({"from", from.rank, from.tag, {}});
+        await_source(out, comm, from.rank, Need::message);
+    };
+}
+
 void Engine::probe(Communicator& comm, Envelope from, Outcome& outcome) {
-    wait_until([&] {
-        Message* found = comm.matcher->find_message(from.rank, from.tag);
-        if (found) describe(*found, outcome);
-        return found || hopeless(comm, from, outcome);
-    });
+    wait_until(Described{[&] {
+                             Message* found = comm.matcher->find_message(from.rank, from.tag);
+                             if (found) describe(*found, outcome);
+                             return found || hopeless(comm, from, outcome);
+                         },
+                         tells(comm, from)});
 }
 
 Message* Engine::improbe(Communicator& comm, Envelope from, Outcome& outcome) {
@@ -57,7 +67,7 @@ Message* Engine::improbe(Communicator& comm, Envelope from, Outcome& outcome) {
 
 Message* Engine::mprobe(Communicator& comm, Envelope from, Outcome& outcome) {
     Message* taken = nullptr;
-    wait_until([&] {
+    auto take = [&] {
         if (taken) return true;  // asked again after it said yes
         Message* found = comm.matcher->find_message(from.rank, from.tag);
         if (!found) return hopeless(comm, from, outcome);
@@ -65,7 +75,8 @@ Message* Engine::mprobe(Communicator& comm, Envelope from, Outcome& outcome) {
         comm.matcher->take(*found);
         taken = found;
         return true;
-    });
+    };
+    wait_until(Described{take, tells(comm, from)});
     if (!taken) return nullptr;
     taken->comm = &comm;
     comm.retain();

@@ -15,6 +15,7 @@ static constexpr int kArrivalsMost = 64;                   // frames per transpo
 static constexpr Nanoseconds kSleepLongest = 100'000'000;  // then dead peers are looked for
 static constexpr Nanoseconds kSleepBlocked = 50'000;       // a full ring has no bell
 static constexpr int kSleepsWithNaps = 100;                // one after the other: 10 s
+static constexpr Nanoseconds kLookEvery = 500'000'000;     // WaitWatch::look()
 
 struct Engine::ProgressThread {
     std::thread thread;
@@ -160,16 +161,46 @@ void Engine::on_completion(Request& request, MPIX_Completion_function* function,
 
 // ---- waiting with one thread
 
-// Nothing came for a while: yields, or sleeps when it has been long. Returns the new idle count.
-int Engine::rest(int idle, ReadyFunction ready, void* context) {
-    Nanoseconds now = clock_.now();
-    if (idle_since_ == 0) idle_since_ = now;
-    if (now - idle_since_ < spin_limit_.now()) {
-        if (crowded_) sched_yield();
-        return crowded_ ? idle : spins_before_clock_;
+// A wait that has looked in vain for a while: yields, or sleeps when it has been long.
+void Engine::wait_long(LongWait wait) {
+    wait.since = clock_.now();
+    Nanoseconds idle_since = wait.since;
+    for (int idle = spins_before_clock_; !wait.ready(wait.context);) {
+        if (turn()) {
+            idle = 0;
+            idle_since = 0;
+        } else if (++idle < spins_before_clock_ && !crowded_) {
+            pause(idle);
+        } else {
+            idle = spins_before_clock_;
+            rest(wait, idle_since);
+        }
     }
-    sleep_armed(ready, context);
-    return spins_before_clock_ + 1;
+    end_wait(wait);
+}
+
+void Engine::rest(LongWait& wait, Nanoseconds& idle_since) {
+    Nanoseconds now = clock_.now();
+    if (idle_since == 0) idle_since = now;
+    if (now - idle_since < spin_limit_.now()) {
+        if (crowded_) sched_yield();
+        return;
+    }
+    look_at(wait, now);
+    sleep_armed(wait);
+}
+
+// Reports it when it is time. With the engine held.
+void Engine::look_at(LongWait& wait, Nanoseconds now) {
+    if (!watch_ || now - std::max(wait.since, wait.looked) < kLookEvery) return;
+    wait.looked = now;
+    watch_->look(wait, now);
+}
+
+void Engine::end_wait(const LongWait& wait) {
+    if (wait.looked == 0 || !watch_) return;
+    Hold hold(*this);
+    watch_->over(wait);
 }
 
 static coll::Completion nobody{[](coll::Completion*, const Error*) {}};
@@ -222,7 +253,7 @@ void Engine::wake_if_blocked() {
 }
 
 // Arms all transports and sleeps unless something came in between.
-void Engine::sleep_armed(ReadyFunction ready, void* context) {
+void Engine::sleep_armed(const LongWait& wait) {
     size_t armed = 0;
     while (armed < transports_.size() && transports_[armed]->arm()) ++armed;
     bool seen = false;
@@ -232,7 +263,7 @@ void Engine::sleep_armed(ReadyFunction ready, void* context) {
         std::atomic_thread_fence(std::memory_order_seq_cst);
         seen = boards.poll();
     }
-    if (armed == transports_.size() && !seen && !ready(context) && sleeper_) {
+    if (armed == transports_.size() && !seen && !wait.ready(wait.context) && sleeper_) {
         count(counters_.sleeps);
         sleeping_ = true;
         bool naps = blocked();
@@ -254,15 +285,22 @@ void Engine::sleep_armed(ReadyFunction ready, void* context) {
 
 // ---- waiting with several threads
 
-void Engine::wait_shared(ReadyFunction ready, void* context) {
+// Threads that park do not see the time pass.
+void Engine::wake_parked(Nanoseconds now) {
+    if (!watch_ || now - parked_told_ < kLookEvery) return;
+    parked_told_ = now;
+    parking_.notify();
+}
+
+void Engine::wait_shared(LongWait wait) {
     Nanoseconds idle_since = 0;
     Nanoseconds spin = static_cast<Nanoseconds>(params_.spin_us) * 1000;
     for (int idle = 0;;) {
         if (lock_.poll()) {
             spin = spin_limit_.now();
-            bool done = ready(context);
+            bool done = wait.ready(wait.context);
             bool moved = !done && turn();
-            if (!done && moved) done = ready(context);
+            if (!done && moved) done = wait.ready(wait.context);
             leave();
             if (done) break;
             idle = moved ? 0 : idle + 1;
@@ -276,26 +314,30 @@ void Engine::wait_shared(ReadyFunction ready, void* context) {
         }
         Nanoseconds now = clock_.now();
         if (idle == spins_before_clock_ || idle_since == 0) idle_since = now;
+        if (wait.since == 0) wait.since = now;
         if (now - idle_since < spin) {
             sched_yield();
             continue;
         }
         lock_.post();
         uint32_t seen = parking_.events();
-        if (!ready(context)) {
+        if (!wait.ready(wait.context)) {
+            look_at(wait, now);
             if (sleeping_) {
                 parking_.announce();
                 lock_.leave();
                 parking_.wait(seen);
                 lock_.post();
             } else {
-                sleep_armed(ready, context);
+                wake_parked(now);
+                sleep_armed(wait);
             }
         }
         lock_.leave();
         idle = 0;
         idle_since = 0;
     }
+    end_wait(wait);
     parking_.hand_over();
 }
 

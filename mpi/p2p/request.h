@@ -11,6 +11,7 @@ namespace pomona {
 
 class Communicator;
 class Engine;
+struct Waiting;  // btl/base/waiting.h
 
 // What MPI_Status tells, in the engine's own terms.
 struct Outcome {
@@ -48,6 +49,10 @@ public:
     virtual void give_up() { release(); }
     // For compound requests: one of the parts is complete; with the engine held.
     virtual void part_done(Engine&, Request&) {}
+
+    // For reports of waits that last long: the function that made it, and whom it waits for. With the engine
+    // held.
+    virtual void describe(Waiting& out) const;
 
     void set_inactive(bool inactive) { inactive_ = inactive; }
 

@@ -241,12 +241,17 @@ template <class Chosen> RmaError Window::flush_chosen(bool local, Chosen chosen)
     }
     // A program may poll memory by flushes that have nothing to wait for: others' commands come in.
     engine().test_turn();
-    engine().wait_until([&] {
+    auto over = [&] {
         if (pending_ == 0) return true;
         for (int rank = 0; rank < members; ++rank)
             if (chosen(rank) && target(rank).pending > 0) return false;
         return true;
-    });
+    };
+    engine().wait_until(Described{over, [&](Waiting& out) {
+                                      describe(out, Need::answer, [&](int rank) {
+                                          return chosen(rank) && target(rank).pending > 0;
+                                      });
+                                  }});
     return take_error();
 }
 
@@ -374,11 +379,14 @@ RmaError Window::start(const Group& group, int assert) {
     std::vector<int> ranks = ranks_of(group, *comm_);
     if (std::count(ranks.begin(), ranks.end(), -1)) return kNotMember;
     (void)assert;  // MPI_MODE_NOCHECK: the posts have come or are about to
-    engine().wait_until([&] {
-        return std::all_of(ranks.begin(), ranks.end(), [&](int rank) {
-            return channel(rank).posts > 0 || channel(rank).closed;
-        });
-    });
+    auto has_posted = [&](int rank) { return channel(rank).posts > 0 || channel(rank).closed; };
+    engine().wait_until(
+        Described{[&] { return std::all_of(ranks.begin(), ranks.end(), has_posted); },
+                  [&](Waiting& out) {
+                      describe(out, Need::exposure, [&](int rank) {
+                          return std::count(ranks.begin(), ranks.end(), rank) && !has_posted(rank);
+                      });
+                  }});
     Engine::Hold hold(engine());
     fence_open_ = false;
     for (int rank : ranks) {
@@ -423,6 +431,14 @@ bool Window::completes_are_in() {
     });
 }
 
+// Whom a wait of this window waits for. What a target answers may be up to others: who holds the lock.
+template <class Chosen> void Window::describe(Waiting& out, Need need, Chosen chosen) {
+    out.communicator = name.empty() ? "a window" : name;
+    out.releases = need == Need::answer;
+    for (int rank = 0; rank < comm_->size(); ++rank)
+        if (chosen(rank)) out.await(comm_->peers[static_cast<size_t>(rank)]->rank, need);
+}
+
 RmaError Window::wait(bool* over) {
     if (!posted_) return {MPI_ERR_RMA_SYNC, "MPI_Win_post was not called"};
     if (over) {
@@ -431,7 +447,14 @@ RmaError Window::wait(bool* over) {
         *over = completes_are_in();
         if (!*over) return {};
     } else {
-        engine().wait_until([&] { return completes_are_in(); });
+        engine().wait_until(Described{[&] { return completes_are_in(); },
+                                      [&](Waiting& out) {
+                                          describe(out, Need::complete, [&](int rank) {
+                                              const Channel& each = channel(rank);
+                                              return each.exposed && each.completes == 0 &&
+                                                     !each.closed;
+                                          });
+                                      }});
     }
     Engine::Hold hold(engine());
     RmaError result;

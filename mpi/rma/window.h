@@ -178,6 +178,7 @@ private:
     template <class Chosen> RmaError flush_chosen(bool local, Chosen chosen);
     RmaError end_locks(int first, int last);
     bool completes_are_in();
+    template <class Chosen> void describe(Waiting& out, Need need, Chosen chosen);
     RmaError take_error() { return std::exchange(error_, {}); }
 
     // origin.cc

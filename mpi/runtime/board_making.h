@@ -35,6 +35,7 @@ public:
     void start() { tell(alone_ ? 0 : strip_); }
     // The owner goes; its board will be given back.
     void forget_owner() { owner_ = nullptr; }
+    void describe(Waiting& out) const;  // whom it waits for
 
 private:
     BoardMaking(Communicator& comm, uint64_t name, BoardOwner& owner, int strips_most);

@@ -78,6 +78,10 @@ public:
         if (!engine().boards.cancel(done)) engine().cancel_step(context_, done);
     }
 
+    // Whom a step that is under way waits for.
+    void describe(const coll::Step& step, Waiting& out) const;
+    void describe(const coll::Runner& runner, Waiting& out) const;
+
 private:
     int tag(int slot) const {
         check(slot < 1 << Engine::kCollectiveSlotBits, slot);

@@ -77,6 +77,7 @@ public:
     void prepare_repeated(CollectivePlan&& plan);
     bool begin_repeated(const void* input, void* result);  // true: over already
 
+    void describe(Waiting& out) const override;
     int start() override;
     void recycle() override;
     void recycle_held() override;

@@ -20,6 +20,8 @@ struct CollectiveState final : BoardOwner {
     void make_board();
     void board_made(bool agreed, std::unique_ptr<Board> made) override;
 
+    void describe_making(Waiting& out) const;  // whom that waits for
+
     // The schedule for a shape: cached, or chosen and built.
     std::shared_ptr<const coll::Schedule> schedule(coll::Shape& shape);
 

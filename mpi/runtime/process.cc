@@ -16,6 +16,7 @@
 #include "mpi/runtime/collectives.h"
 #include "mpi/runtime/devices.h"
 #include "mpi/runtime/launcher_watch.h"
+#include "mpi/runtime/wait_reports.h"
 #include "pmix/job_key.h"
 #include "pmix/services.h"
 #include "pmix/wireup/origin.h"
@@ -83,6 +84,11 @@ Status Process::start(int wanted_level, std::unique_ptr<Wireup> given) {
     for (Transport* each : borrowed)
         if (BoardSpace* space = each->boards()) engine.boards.attach(space);
     if (wanted_level == MPI_THREAD_MULTIPLE) engine.set_threaded();
+    if (here.size > 1) {
+        wait_reports = std::make_unique<WaitReports>(params, engine, *wireup);
+        wait_reports->set_shared(wanted_level == MPI_THREAD_MULTIPLE);
+        engine.set_watch(wait_reports.get());
+    }
     make_world();
     if (params.progress == "thread") {
         thread_level = MPI_THREAD_MULTIPLE;
@@ -280,6 +286,8 @@ Status Process::finish() {
             return (!engine.draining() && boards_in_making == 0) || clock.now() > deadline;
         });
     }
+    engine.set_watch(nullptr);
+    wait_reports.reset();
     builtins[bits_of(MPI_COMM_WORLD)] = builtins[bits_of(MPI_COMM_SELF)] = nullptr;
     world_ = {};
     self_ = {};

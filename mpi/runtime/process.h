@@ -26,6 +26,8 @@ struct Policy;
 // Predefined handles are small numbers; this is where their objects hang.
 inline constexpr size_t kBuiltinHandles = 0x400;
 
+class WaitReports;  // mpi/runtime/wait_reports.h
+
 class Process {
 public:
     // Reads parameters; makes what exists before MPI_Init (predefined objects). Starts nothing.
@@ -66,6 +68,8 @@ public:
     }
     // Can be reached from now on by processes outside its world.
     Status open_tcp();
+
+    std::unique_ptr<WaitReports> wait_reports;  // null in a job of one process
 
     int boards_in_making = 0;  // with the engine held
 

@@ -145,7 +145,13 @@ void ControlServer::handle(Connection& connection, const ControlFrame& frame) {
                     control_frame(ControlType::answer, services.answer(connection.rank, reader)));
     case ControlType::fence: return fence(connection);
     case ControlType::lookup: return lookup(connection, reader);
-    case ControlType::finalized: rank.phase = Phase::finalized; return;
+    case ControlType::finalized:
+        rank.phase = Phase::finalized;
+        table.gone(connection.rank);
+        return;
+    case ControlType::waiting: return waiting(connection, reader);
+    case ControlType::waited:
+        return table.waited(connection.rank, reader.get<uint32_t>(), RealClock().now());
     case ControlType::abort: {
         int code = reader.get<int32_t>();
         std::string message = reader.get_text(kControlTextMax);
@@ -188,6 +194,21 @@ void ControlServer::lookup(Connection& connection, Reader& reader) {
     writer.put(static_cast<uint8_t>(known));
     writer.put_sized(known ? ConstBytes(found->second) : ConstBytes());
     send(connection, control_frame(ControlType::value, writer));
+}
+
+void ControlServer::waiting(Connection& connection, Reader& reader) {
+    auto number = reader.get<uint32_t>();
+    auto so_far = reader.get<int64_t>();
+    bool explain = reader.get<uint8_t>() != 0;
+    Waiting what;
+    if (!what.read(reader)) return drop(connection);
+    Nanoseconds now = RealClock().now();
+    table.waiting(connection.rank, number, {now - so_far, now}, std::move(what));
+    if (!explain || !on_explain) return;
+    Writer answer;
+    answer.put(number);
+    answer.put_text(on_explain(connection.rank, number));
+    send(connection, control_frame(ControlType::explanation, answer));
 }
 
 void ControlServer::fence(Connection& connection) {
@@ -237,7 +258,9 @@ void ControlServer::drop(Connection& connection) {
     event_del(connection.writable.get());
     close(connection.descriptor);
     connection.descriptor = -1;
-    if (connection.rank >= 0) ranks_[connection.rank].connection = nullptr;
+    if (connection.rank < 0) return;
+    ranks_[connection.rank].connection = nullptr;
+    table.gone(connection.rank);
 }
 
 void ControlServer::sweep() {

@@ -5,6 +5,7 @@
 
 #include "pmix/control.h"
 #include "pmix/launch/forward.h"
+#include "pmix/launch/table.h"
 #include "pmix/services.h"
 
 #include <functional>
@@ -38,6 +39,10 @@ public:
 
     std::function<void(int rank, int code, const std::string& message)> on_abort;
     Services services;
+
+    // Who waits for whom. on_explain: asked by a rank about the wait of that number; the answer.
+    WaitTable table;
+    std::function<std::string(int rank, uint32_t number)> on_explain;
 
 private:
     struct Connection {
@@ -75,6 +80,7 @@ private:
     void hello(Connection& connection, Reader& reader);
     void lookup(Connection& connection, Reader& reader);
     void fence(Connection& connection);
+    void waiting(Connection& connection, Reader& reader);
     void send(Connection& connection, const std::vector<std::byte>& frame);
     void refuse(Connection& connection, const std::string& why);
     void drop(Connection& connection);

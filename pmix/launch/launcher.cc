@@ -90,7 +90,11 @@ void Launcher::on_signal(int signal) {
         return;
     }
     if (signal == SIGTSTP) return stop_ourselves();
-    if (signal == SIGUSR1 || signal == SIGUSR2) return kill_groups(signal);
+    if (signal == SIGUSR1) {
+        report();
+        return pass_to_catchers(signal);
+    }
+    if (signal == SIGUSR2) return kill_groups(signal);
     // Interrupt, terminate, hang up: once politely, then for good.
     if (++interrupts_ > 1 || state_ == State::killing) {
         if (!exit_code_known_) exit_code_ = 128 + signal;
@@ -243,6 +247,7 @@ void Launcher::on_timeout() {
             still += format("{}{}", still.empty() ? "" : ", ", process.rank);
     say(format("the time of {} s given by --timeout is over; still running: rank {}{}",
                options_.timeout_seconds, still, count > 8 ? ", ..." : ""));
+    report();
     end_job(124, 0, SIGTERM);
 }
 

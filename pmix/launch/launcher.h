@@ -81,6 +81,11 @@ private:
     void on_abort(int rank, int code, const std::string& message);
     void on_timeout();
 
+    // Who waits for whom (report.cc).
+    std::vector<TableProcess> table_processes() const;
+    void report() const;
+    void pass_to_catchers(int signal) const;
+
     // Worlds that ranks ask for (launcher_spawn.cc).
     Result<int> spawn_world(int parent, std::vector<Program> programs);
     void spawned_environment(const Process& process, std::vector<std::string>& out) const;

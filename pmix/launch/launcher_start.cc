@@ -163,6 +163,9 @@ bool Launcher::prepare() {
     if (Status held = hold_job_directory(directory_.path); !held.ok())
         return say(held.error().text()), false;
     control_ = std::make_unique<ControlServer>(base_, size_);
+    control_->on_explain = [this](int rank, uint32_t number) {
+        return control_->table.explain(rank, number, table_processes(), RealClock().now());
+    };
     Status listening = control_->listen(directory_.path);
     if (!listening.ok()) return say(listening.error().text()), false;
     control_->on_abort = [this](int rank, int code, const std::string& message) {

@@ -102,10 +102,15 @@ void add_options(CLI::App& app, Raw& raw, Options& options) {
     output->add_flag("-v,--verbose", options.verbose, "Say what mpirun does");
 
     auto* rest = app.add_option_group("Other");
-    rest->add_option("--timeout", options.timeout_seconds,
-                     "End the job after this time (exit code 124)")
+    rest->add_option(
+            "--timeout", options.timeout_seconds,
+            "End the job after this time (exit code 124), and say what each rank waits for")
         ->check(CLI::Range(0.001, 1e9))
         ->type_name("SECONDS");
+    rest->add_option("--report-json", options.report_json,
+                     "Write what each rank waits for to this file too, at --timeout and whenever "
+                     "mpirun gets the signal SIGUSR1")
+        ->type_name("FILE");
     rest->add_option("--pmix", options.pmix,
                      "Offer a PMIx server to programs of other MPI libraries: auto, on or off")
         ->check(CLI::IsMember({"auto", "on", "off"}).description(""))

@@ -27,6 +27,7 @@ struct Options {
     StdinTo stdin_to = StdinTo::rank;
     int stdin_rank = 0;
     double timeout_seconds = 0;  // 0: none
+    std::string report_json;     // where the table of who waits for whom is written besides
     std::string output_filename;
     bool tag_output = false;
     bool timestamp_output = false;

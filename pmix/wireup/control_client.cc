@@ -6,10 +6,12 @@
 
 #include "btl/base/check.h"
 #include "btl/base/log.h"
+#include "btl/base/waiting.h"
 #include "pmix/control.h"
 #include "pmix/services.h"
 
 #include <atomic>
+#include <map>
 #include <mutex>
 
 #include <fcntl.h>
@@ -119,6 +121,33 @@ public:
         while (auto frame = parser_.next()) handle_event(*frame);
     }
 
+    void tell_waiting(uint32_t number, int64_t waited_ns, bool explain,
+                      const Waiting& waiting) override {
+        Writer writer;
+        writer.put(number);
+        writer.put(waited_ns);
+        writer.put(static_cast<uint8_t>(explain));
+        waiting.write(writer);
+        queue(ControlType::waiting, writer);
+        (void)flush();  // where mpirun is gone others notice
+    }
+    void tell_waited(uint32_t number) override {
+        Writer writer;
+        writer.put(number);
+        queue(ControlType::waited, writer);
+        (void)flush();
+    }
+    std::string explanation(uint32_t number) override {
+        drain();
+        std::unique_lock lock(question_, std::try_to_lock);
+        if (!lock.owns_lock()) return {};
+        auto found = explanations_.find(number);
+        if (found == explanations_.end()) return {};
+        std::string text = std::move(found->second);
+        explanations_.erase(found);
+        return text;
+    }
+
     Status finalize() override {
         queue(ControlType::finalized, {});
         return flush();
@@ -182,6 +211,10 @@ private:
         if (frame.type == ControlType::gone) {
             int rank = reader.get<int32_t>();
             if (!reader.failed() && on_death_) on_death_(rank);
+        } else if (frame.type == ControlType::explanation) {
+            auto number = reader.get<uint32_t>();
+            std::string text = reader.get_text(kControlTextMax);
+            if (!reader.failed()) explanations_[number] = std::move(text);
         } else if (frame.type == ControlType::refused) {
             LOG(error, pmix, "mpirun refused rank {}: {}", job_.rank,
                 reader.get_text(kControlTextMax));
@@ -196,6 +229,7 @@ private:
     std::vector<std::byte> out_;
     ControlParser parser_;
     std::function<void(int)> on_death_;
+    std::map<uint32_t, std::string> explanations_;  // not yet taken; by the number of the wait
     bool refused_ = false;
     std::atomic<bool> lost_ = false;  // only the holder of question_ changes it; any order will do
 };

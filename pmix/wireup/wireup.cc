@@ -64,6 +64,9 @@ private:
 
 uint64_t incarnation_here() { return incarnation_of(process_environment()); }
 
+void Wireup::tell_waiting(uint32_t, int64_t, bool, const Waiting&) {}
+std::string Wireup::explanation(uint32_t) { return {}; }
+
 Result<std::vector<std::byte>> Wireup::request(Service, ConstBytes) {
     return Error{Code::unsupported, "Spawning, ports and names need Pomona's mpirun"};
 }

@@ -16,6 +16,8 @@
 
 namespace pomona {
 
+struct Waiting;  // btl/base/waiting.h
+
 enum class Origin { singleton, mpirun, pmix };
 enum class Service : uint8_t;  // pmix/services.h
 std::string_view origin_name(Origin origin);
@@ -66,6 +68,14 @@ public:
     virtual Result<std::vector<std::byte>> lookup(int rank, std::string_view key) = 0;
     // What our mpirun does for ranks that run already; others do not.
     virtual Result<std::vector<std::byte>> request(Service service, ConstBytes question);
+    // For mpirun's table of who waits for whom: a wait of this rank that lasts long, under a number of its
+    // own, again when what it waits for has changed; and its end. `explain`: asks what the awaited ranks do.
+    // Our mpirun keeps it; others do not.
+    virtual void tell_waiting(uint32_t number, int64_t waited_ns, bool explain,
+                              const Waiting& waiting);
+    virtual void tell_waited(uint32_t number) { (void)number; }
+    // The answer to that question, if it has come; "" else. Does not wait.
+    virtual std::string explanation(uint32_t number);
     // Collective without exchange of data.
     virtual Status barrier() { return fence(); }
 

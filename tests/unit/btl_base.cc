@@ -113,29 +113,6 @@ TEST(Header, packs_and_parses) {
     EXPECT_FALSE(parse(FrameHeader{{0, 0, uint64_t{200} << 48, 0}}, 0)) << "unknown kind";
 }
 
-TEST(Greeting, takes_only_this_jobs_secret_and_ranks) {
-    auto bytes = tcp::write_greeting({false, 1, 0}, "right");
-    auto parsed = tcp::parse_greeting(bytes, "right", 2);
-    ASSERT_TRUE(parsed);
-    EXPECT_EQ(parsed->from, 1);
-    EXPECT_FALSE(tcp::parse_greeting(bytes, "wrong", 2));
-    EXPECT_FALSE(tcp::parse_greeting(bytes, "right", 1)) << "rank outside the job";
-    for (size_t length = 0; length < bytes.size(); ++length)
-        EXPECT_FALSE(tcp::parse_greeting(ConstBytes(bytes).first(length), "right", 2));
-    for (size_t flipped = 0; flipped < 8; ++flipped) {
-        auto damaged = bytes;
-        damaged[flipped] ^= std::byte{0x80};
-        EXPECT_FALSE(tcp::parse_greeting(damaged, "right", 2)) << flipped;
-    }
-    auto lane_of = [](int lane) {
-        auto greeting = tcp::parse_greeting(tcp::write_greeting({true, 1, 0, lane}, ""), "", 2);
-        return greeting ? greeting->lane : -1;
-    };
-    EXPECT_EQ(lane_of(0), 0);
-    EXPECT_EQ(lane_of(tcp::kLanesMost - 1), tcp::kLanesMost - 1);
-    EXPECT_EQ(lane_of(tcp::kLanesMost), -1) << "more connections than there may be";
-}
-
 TEST(Address, round_trip_and_limits) {
     tcp::Address address{4711, {"127.0.0.1", "10.0.0.7"}};
     auto bytes = tcp::write_address(address);

@@ -24,6 +24,7 @@
 #include <algorithm>
 #include <map>
 #include <thread>
+#include <tuple>
 #include <unistd.h>
 
 namespace pomona {

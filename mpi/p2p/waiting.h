@@ -1,0 +1,81 @@
+// mpi/p2p/waiting.h: waits that last long, for those who report them.
+// Idea: a wait knows nothing of reports until it has found nothing to do for a while; then a LongWait
+// stands on the waiting thread's stack. What it waits for is asked of the condition itself, which has a
+// function describe() if there is more to tell than the name of the MPI function; that name is found on
+// the stack. So a wait that ends soon costs nothing.
+#pragma once
+
+#include "btl/base/clock.h"
+#include "btl/base/waiting.h"
+
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace pomona {
+
+class Communicator;
+class Request;
+
+struct LongWait {
+    bool (*ready)(void* context);
+    void (*describe)(void* context, Waiting& out);  // null: there is nothing to tell
+    void* context;
+    Nanoseconds since = 0;   // when it began to last long
+    Nanoseconds looked = 0;  // when the watch looked at it last
+};
+
+// A LongWait for a condition: a function object, perhaps with `void describe(Waiting&) const`.
+template <class Ready> LongWait long_wait(Ready& ready) {
+    LongWait wait{[](void* context) { return (*static_cast<Ready*>(context))(); }, nullptr, &ready};
+    if constexpr (requires(Waiting & out) { ready.describe(out); })
+        wait.describe = [](void* context, Waiting& out) {
+            static_cast<const Ready*>(context)->describe(out);
+        };
+    return wait;
+}
+
+// A condition with a description, from two function objects.
+template <class Ready, class Describe> struct Described {
+    Ready ready;
+    Describe description;
+    bool operator()() { return ready(); }
+    void describe(Waiting& out) const { description(out); }
+};
+template <class Ready, class Describe> Described(Ready, Describe) -> Described<Ready, Describe>;
+
+// What several requests wait for: all of them, or any.
+struct Unfinished {
+    const std::vector<Request*>& requests;  // null: not active
+    bool any = false;
+    void describe(Waiting& out) const;
+};
+
+// Who is told of long waits: mpi/runtime/wait_reports.h. All calls with the engine held, from the thread
+// that waits.
+class WaitWatch {
+public:
+    virtual ~WaitWatch() = default;
+    // Every half second or so.
+    virtual void look(const LongWait& wait, Nanoseconds now) = 0;
+    // The wait is over; it was looked at.
+    virtual void over(const LongWait& wait) = 0;
+};
+
+// "MPI_COMM_WORLD", or what else names it for people.
+std::string name_for_people(const Communicator& comm);
+// Of a message: "from rank 1, tag 5, 8 bytes".
+struct MessageText {
+    const char* direction;  // "from" or "to"
+    int rank, tag;          // as the user gave them
+    std::optional<size_t> bytes;
+};
+std::string message_text(const MessageText& message);
+// Adds all whom a rank of the communicator may name, or the one.
+void await_source(Waiting& out, const Communicator& comm, int rank, Need need);
+
+// The outermost MPI function that the calling thread is in: "MPI_Recv"; "" outside, or where the system
+// does not tell.
+std::string mpi_function_on_stack();
+
+}  // namespace pomona

@@ -1,0 +1,73 @@
+// pmix/launch/report.cc: the launcher's table of who waits for whom (table.h), when it is asked for or a job
+// takes too long.
+#include "pmix/launch/launcher.h"
+
+#include "btl/base/format.h"
+
+#include <cerrno>
+#include <csignal>
+#include <cstdio>
+#include <fstream>
+#include <string>
+
+#if defined(__APPLE__)
+#include <sys/sysctl.h>
+#endif
+
+namespace pomona {
+
+// Has the process a handler for this signal?
+static bool catches(pid_t pid, int signal) {
+#if defined(__APPLE__)
+    kinfo_proc info{};
+    size_t size = sizeof info;
+    int name[] = {CTL_KERN, KERN_PROC, KERN_PROC_PID, pid};
+    if (sysctl(name, 4, &info, &size, nullptr, 0) != 0 || size == 0) return false;
+    return info.kp_proc.p_sigcatch >> (signal - 1) & 1;
+#else
+    std::ifstream file(format("/proc/{}/status", pid));
+    for (std::string line; std::getline(file, line);)
+        if (line.starts_with("SigCgt:"))
+            return std::stoull(line.substr(7), nullptr, 16) >> (signal - 1) & 1;
+    return false;
+#endif
+}
+
+// To those programs that ask for it: it would end others.
+void Launcher::pass_to_catchers(int signal) const {
+    for (const Process& process : processes_)
+        if (process.pid > 0 && process.running && catches(process.pid, signal))
+            kill(process.pid, signal);
+}
+
+std::vector<TableProcess> Launcher::table_processes() const {
+    using State = TableProcess::State;
+    std::vector<TableProcess> out;
+    for (const Process& process : processes_) {
+        State state = State::running;
+        if (!process.running) state = State::ended;
+        else if (control_->phase(process.rank) == ControlServer::Phase::outside)
+            state = State::before;
+        else if (control_->phase(process.rank) == ControlServer::Phase::finalized)
+            state = State::finalized;
+        else if (control_->waits_in_fence(process.rank)) state = State::starting;
+        out.push_back({process.rank, process.pid, host_, state});
+    }
+    return out;
+}
+
+// All of it is known already: nobody is asked, and nobody is waited for.
+void Launcher::report() const {
+    std::vector<TableProcess> processes = table_processes();
+    Nanoseconds now = RealClock().now();
+    for (const std::string& line : control_->table.lines(processes, now)) say(line);
+    if (options_.report_json.empty()) return;
+    std::string partial = options_.report_json + ".part";
+    std::ofstream file(partial, std::ios::trunc);
+    file << control_->table.json(processes, now);
+    file.close();
+    if (!file || std::rename(partial.c_str(), options_.report_json.c_str()) != 0)
+        say(format("the report cannot be written to {}: {}", options_.report_json, os_text(errno)));
+}
+
+}  // namespace pomona

@@ -1,0 +1,281 @@
+// pmix/launch/table.cc: see table.h.
+#include "pmix/launch/table.h"
+
+#include "btl/base/format.h"
+
+#include <algorithm>
+#include <set>
+
+namespace pomona {
+
+namespace {
+using State = TableProcess::State;
+
+double seconds(Nanoseconds time) { return static_cast<double>(time) * 1e-9; }
+
+std::vector<int> ranks_awaited(const Waiting& waiting) {
+    std::set<int> ranks;
+    for (const auto& each : waiting.awaited) ranks.insert(each.rank);
+    return {ranks.begin(), ranks.end()};
+}
+
+const char* state_word(State state) {
+    switch (state) {
+    case State::before: return "before MPI_Init";
+    case State::starting: return "starting";
+    case State::running: return "not waiting";
+    case State::finalized: return "finalized";
+    case State::ended: return "ended";
+    }
+    return "";
+}
+
+std::string state_text(State state) {
+    switch (state) {
+    case State::before: return "has not called MPI_Init";
+    case State::starting: return "is in MPI_Init, or meets others through mpirun";
+    case State::running: return "is not waiting in MPI";
+    case State::finalized: return "has left MPI_Finalize";
+    case State::ended: return "has ended";
+    }
+    return "";
+}
+
+std::string quoted(const std::string& text) {
+    std::string out = "\"";
+    for (char c : text) {
+        if (c == '"' || c == '\\') out += '\\', out += c;
+        else if (static_cast<unsigned char>(c) < 0x20)
+            out += format("\\u{:04x}", static_cast<unsigned>(static_cast<unsigned char>(c)));
+        else out += c;
+    }
+    return out + "\"";
+}
+
+std::string numbers(const std::vector<int>& values) {
+    std::string out = "[";
+    for (size_t i = 0; i < values.size(); ++i) out += format("{}{}", i ? ", " : "", values[i]);
+    return out + "]";
+}
+}  // namespace
+
+void WaitTable::waiting(int rank, uint32_t number, Times times, Waiting waiting) {
+    ranks_[rank].waits[number] = {times.since, times.now, std::move(waiting)};
+}
+
+void WaitTable::waited(int rank, uint32_t number, Nanoseconds now) {
+    Rank& entry = ranks_[rank];
+    if (entry.waits.erase(number)) entry.waited = now;
+}
+
+void WaitTable::gone(int rank) { ranks_.erase(rank); }
+
+// ---- deadlocks
+
+// A rank whose only wait nothing else can end.
+const WaitTable::Wait* WaitTable::only_wait(int rank) const {
+    auto found = ranks_.find(rank);
+    if (found == ranks_.end() || found->second.waits.size() != 1) return nullptr;
+    const Wait& wait = found->second.waits.begin()->second;
+    return wait.what.releases || wait.what.awaited.empty() ? nullptr : &wait;
+}
+
+// For whom it waits, as far as that is up to these: members of a collective operation who are in it go on
+// by themselves once those have come for whom any of them waits.
+std::vector<int> WaitTable::needed(int rank) const {
+    const Waiting& what = only_wait(rank)->what;
+    if (!what.collective) return ranks_awaited(what);
+    std::set<int> members{rank}, outside;
+    std::vector<int> open{rank};
+    while (!open.empty()) {
+        int member = open.back();
+        open.pop_back();
+        for (int other : ranks_awaited(only_wait(member)->what)) {
+            const Wait* wait = only_wait(other);
+            bool inside = wait && wait->what.collective && wait->what.context == what.context &&
+                          wait->what.number == what.number;
+            if (!inside) outside.insert(other);
+            else if (members.insert(other).second) open.push_back(other);
+        }
+    }
+    return {outside.begin(), outside.end()};
+}
+
+// Has this rank begun the operation that another is in, and goes on with it in whatever it does now?
+static bool takes_part(const Waiting& other, const Waiting& own) {
+    if (!other.collective) return false;
+    auto found = std::find_if(own.begun.begin(), own.begun.end(),
+                              [&](const auto& each) { return each.first == other.context; });
+    return found == own.begun.end() ? !own.all_begun : found->second > other.number;
+}
+
+// Ranks that cannot go on: at first all that wait; then those are taken away for whom one that they wait
+// for may come, until nothing changes. Who needs all is held by one that is stuck, who needs any only by
+// all of them. What a rank has sent before it began to wait may have been on the way: the other must have
+// looked since.
+std::map<int, bool> WaitTable::stuck() const {
+    constexpr Nanoseconds on_the_way = 200'000'000;
+    std::map<int, bool> stuck;
+    for (const auto& [rank, entry] : ranks_)
+        if (only_wait(rank)) stuck[rank] = true;
+    for (bool changed = true; changed;) {
+        changed = false;
+        for (auto& [rank, is_stuck] : stuck) {
+            if (!is_stuck) continue;
+            const Wait& wait = *only_wait(rank);
+            auto holds = [&](int other) {
+                auto found = stuck.find(other);
+                if (found == stuck.end() || !found->second) return false;
+                const Wait& its = *only_wait(other);
+                return wait.told >= its.since + on_the_way && !takes_part(wait.what, its.what);
+            };
+            std::vector<int> others = needed(rank);
+            bool held = !others.empty() &&
+                        (wait.what.any ? std::all_of(others.begin(), others.end(), holds)
+                                       : std::any_of(others.begin(), others.end(), holds));
+            if (!held) is_stuck = false, changed = true;
+        }
+    }
+    std::erase_if(stuck, [](const auto& each) { return !each.second; });
+    return stuck;
+}
+
+// Each rank that is stuck waits for one that is: so one comes back to where one has been.
+std::vector<int> WaitTable::deadlock() const {
+    std::map<int, bool> all = stuck();
+    if (all.empty()) return {};
+    std::vector<int> path;
+    for (int rank = all.begin()->first;;) {
+        auto seen = std::find(path.begin(), path.end(), rank);
+        if (seen != path.end()) {
+            path.erase(path.begin(), seen);
+            break;
+        }
+        path.push_back(rank);
+        for (int next : needed(rank))
+            if (all.count(next)) {
+                rank = next;
+                break;
+            }
+    }
+    std::rotate(path.begin(), std::min_element(path.begin(), path.end()), path.end());
+    return path;
+}
+
+std::string WaitTable::deadlock_text(const std::vector<int>& ranks) const {
+    std::vector<int> sorted = ranks;
+    std::sort(sorted.begin(), sorted.end());
+    std::string text = ranks.size() == 1 ? format("rank {} waits for itself", ranks[0])
+                                         : ranks_text(sorted) + " wait for each other";
+    for (size_t i = 0; i < ranks.size(); ++i) {
+        const Waiting& what = only_wait(ranks[i])->what;
+        text += format("{}rank {} in {}{} for rank {}", i ? ", " : ": ", ranks[i], what.operation,
+                       what.communicator.empty() ? "" : " on " + what.communicator,
+                       ranks[(i + 1) % ranks.size()]);
+    }
+    return text;
+}
+
+// ---- for people
+
+std::string WaitTable::waits_text(const TableProcess& process, Nanoseconds now) const {
+    auto found = ranks_.find(process.rank);
+    if (process.state != State::running || found == ranks_.end()) return state_text(process.state);
+    const Rank& entry = found->second;
+    if (entry.waits.empty())
+        return format("{}; its last wait ended {} ago", state_text(process.state),
+                      seconds_text(seconds(now - entry.waited)));
+    std::string text;
+    for (const auto& [number, wait] : entry.waits) {
+        text += format("{} in {} for {}", text.empty() ? "has been" : "; and",
+                       operation_text(wait.what), seconds_text(seconds(now - wait.since)));
+        std::vector<int> awaited = ranks_awaited(wait.what);
+        if (!awaited.empty())
+            text +=
+                format(", waiting for {}{}", wait.what.any ? "any of " : "", ranks_text(awaited));
+    }
+    return text;
+}
+
+std::vector<std::string> WaitTable::lines(const std::vector<TableProcess>& processes,
+                                          Nanoseconds now) const {
+    std::vector<std::string> out;
+    for (const TableProcess& each : processes)
+        out.push_back(format("rank {} (pid {} on {}) {}", each.rank, each.pid, each.host,
+                             waits_text(each, now)));
+    std::vector<int> cycle = deadlock();
+    if (!cycle.empty()) out.push_back("deadlock: " + deadlock_text(cycle));
+    return out;
+}
+
+std::string WaitTable::explain(int rank, uint32_t number,
+                               const std::vector<TableProcess>& processes, Nanoseconds now) const {
+    constexpr size_t most = 6;
+    auto entry = ranks_.find(rank);
+    if (entry == ranks_.end()) return {};
+    auto wait = entry->second.waits.find(number);
+    if (wait == entry->second.waits.end()) return {};
+    std::vector<int> cycle = deadlock();
+    if (std::count(cycle.begin(), cycle.end(), rank))
+        return "this is a deadlock: " + deadlock_text(cycle);
+    std::vector<int> next = ranks_awaited(wait->second.what);
+    std::set<int> seen{rank};
+    std::string text;
+    size_t told = 0, left = 0;
+    for (size_t i = 0; i < next.size(); ++i) {
+        int other = next[i];
+        auto process = std::find_if(processes.begin(), processes.end(),
+                                    [&](const auto& each) { return each.rank == other; });
+        if (process == processes.end() || !seen.insert(other).second) continue;
+        if (told == most) {
+            ++left;
+            continue;
+        }
+        text += format("{}rank {} {}", told++ ? "; " : "", other, waits_text(*process, now));
+        if (auto found = ranks_.find(other); found != ranks_.end())
+            for (const auto& [its_number, its_wait] : found->second.waits)
+                for (int further : ranks_awaited(its_wait.what)) next.push_back(further);
+    }
+    if (left) text += format("; {} more are not listed", left);
+    if (!cycle.empty()) text += "; there is a deadlock: " + deadlock_text(cycle);
+    return text;
+}
+
+// ---- for programs
+
+std::string WaitTable::json(const std::vector<TableProcess>& processes, Nanoseconds now) const {
+    std::string out = "{\"ranks\": [";
+    for (const TableProcess& each : processes) {
+        auto found = ranks_.find(each.rank);
+        bool runs = each.state == State::running && found != ranks_.end();
+        bool waits = runs && !found->second.waits.empty();
+        out += format("{}\n  {{\"rank\": {}, \"host\": {}, \"pid\": {}, \"state\": \"{}\"",
+                      &each == processes.data() ? "" : ",", each.rank, quoted(each.host), each.pid,
+                      waits ? "waiting" : state_word(each.state));
+        if (runs && !waits)
+            out +=
+                format(", \"last_wait_ended_s_ago\": {:.3f}", seconds(now - found->second.waited));
+        if (waits) {
+            out += ", \"waits\": [";
+            bool first = true;
+            for (const auto& [number, wait] : found->second.waits) {
+                const Waiting& what = wait.what;
+                out += format(
+                    "{}{{\"operation\": {}, \"communicator\": {}, \"detail\": {}, "
+                    "\"waits_for\": {}, \"any\": {}, \"needs\": {}, \"for_s\": {:.3f}}}",
+                    first ? "" : ", ", quoted(what.operation), quoted(what.communicator),
+                    quoted(what.detail), numbers(ranks_awaited(what)), what.any ? "true" : "false",
+                    quoted(needs_text(what)), seconds(now - wait.since));
+                first = false;
+            }
+            out += "]";
+        }
+        out += "}";
+    }
+    std::vector<int> cycle = deadlock();
+    out += format("\n], \"deadlock\": {}", numbers(cycle));
+    if (!cycle.empty()) out += ", \"deadlock_text\": " + quoted(deadlock_text(cycle));
+    return out + "}\n";
+}
+
+}  // namespace pomona
