@@ -107,7 +107,10 @@ void Link::path_gone(Path& path, const Error& reason, Sink& sink) {
     order_paths();
     bool any_up = std::any_of(paths.begin(), paths.end(),
                               [](const Path& each) { return each.state == Path::State::up; });
-    if (was && !any_up) link_down(now);
+    // Where its system found that out it has been silent for longer.
+    bool silent = reason.os_errno == ETIMEDOUT;
+    auto beat = static_cast<Nanoseconds>(links_.params.heartbeat_s) * kSecond;
+    if (was && !any_up) link_down(silent ? std::max<Nanoseconds>(now - 3 * beat, 1) : now);
     next_look_ = 0;
     links_.activate(*this);
 }
@@ -209,7 +212,12 @@ void Link::look_at_time(Nanoseconds now) {
     }
     if (was_up_ && down > kRefusedFor && all_refused())
         return give_up({Code::peer_gone, "The other process does not listen any more"});
-    if (down < grace) return;
+    // A connection that the other side's system has taken, and the process has not answered yet, is no
+    // failure: it may be busy outside MPI.
+    bool tries = std::any_of(paths.begin(), paths.end(), [](const Path& path) {
+        return path.state == Path::State::connecting;
+    });
+    if (down < grace || tries) return;
     Error last = was_up_ ? Error{Code::peer_gone,
                                  "The other process could not be reached for "
                                  "link_grace_s"}

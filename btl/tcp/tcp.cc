@@ -15,6 +15,7 @@
 
 #include "btl/base/check.h"
 #include "btl/base/entropy.h"
+#include "btl/base/format.h"
 #include "btl/base/log.h"
 #include "btl/tcp/endpoint.h"
 #include "btl/tcp/interfaces.h"
@@ -40,6 +41,8 @@ constexpr unsigned kPollsPerLook = 64;
 constexpr int kReadyMost = 64;
 // How long the other connections to a peer may bring bytes when one has ended.
 constexpr Nanoseconds kLastWords = 500'000'000;
+// A path's attempt by one address.
+constexpr Nanoseconds kAttempt = 2'000'000'000;
 constexpr Nanoseconds kRetryPause = 20'000'000;
 // A rank that was busy elsewhere for longer than the deadline still tries each address so often.
 constexpr size_t kAttemptsLeast = 3;
@@ -88,6 +91,7 @@ public:
             made.state = State::idle;
             made.deadline = made.retry_at = 0;
             made.attempts = 0;
+            made.next_host = first_host();
         }
         // One that is attended to is begun, or tried again, by poll().
         if (made.state == State::idle && !made.attended) start_connecting(made);
@@ -96,6 +100,16 @@ public:
     Endpoint* path(int peer) override {
         auto found = endpoints_.find(peer);
         return found == endpoints_.end() ? nullptr : found->second.get();
+    }
+
+    PathDescription describe(int peer) override {
+        PathDescription out;
+        out.text = format("tcp {}", options_.path + 1);
+        auto found = endpoints_.find(peer);
+        if (found == endpoints_.end() || !found->second->initiator) return out;
+        const auto& hosts = found->second->address.hosts;
+        out.text += " to " + hosts[(found->second->next_host + hosts.size() - 1) % hosts.size()];
+        return out;
     }
 
     int poll(Sink& sink, int most) override {
@@ -213,9 +227,13 @@ private:
     }
     TcpEndpoint& endpoint_of(int peer) {
         auto& slot = endpoints_[peer];
-        if (!slot) slot = std::make_unique<TcpEndpoint>(*this, nullptr, peer, 0, params_);
+        if (slot) return *slot;
+        slot = std::make_unique<TcpEndpoint>(*this, nullptr, peer, 0, params_);
+        slot->next_host = first_host();
         return *slot;
     }
+    // Paths begin at different addresses, so that several interfaces are used.
+    size_t first_host() const { return static_cast<size_t>(options_.path); }
     TcpEndpoint& add_lane(TcpEndpoint& first, int number) {
         first.lanes.push_back(
             std::make_unique<TcpEndpoint>(*this, &first, first.peer, number, params_));
@@ -242,7 +260,9 @@ private:
         if (endpoint.deadline == 0) endpoint.deadline = now + connect_timeout();
         const std::string& host = address.hosts[endpoint.next_host++ % address.hosts.size()];
         auto addresses = static_cast<Nanoseconds>(address.hosts.size());
-        endpoint.attempt_until = now + connect_timeout() / addresses;
+        Nanoseconds longest = connect_timeout() / addresses;
+        endpoint.attempt_until =
+            now + (options_.makes_paths ? std::min(longest, kAttempt) : longest);
         ++endpoint.attempts;
         auto socket = Socket::connect(host, address.port, params_.tcp_socket_buffer);
         if (!socket.ok()) return retry(endpoint, socket.error());

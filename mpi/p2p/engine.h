@@ -200,6 +200,8 @@ public:
     // Also for those who learn of a process's end elsewhere, with the engine held. Its operations
     // fail at the end of the next turn().
     void gone(int peer, const Error& why) override;
+    void displaced(int peer, const FrameHeader& header, size_t length) override;
+    void released(int peer, uint64_t ticket) override;
 
     const Params& params() const { return params_; }
     Counters& counters() { return counters_; }
@@ -290,6 +292,7 @@ private:
     bool drain_first(Peer& peer);
     static void look_at_lanes(Peer& peer);
     bool drain_streams(Peer& peer, Endpoint& endpoint, Piece& piece, const Pace& pace);
+    void push_bulk(Peer& peer, P2pRequest& send);
     Push push_piece(const Peer& peer, Endpoint& endpoint, const Pace& pace, P2pRequest& send,
                     Piece& piece, size_t& taken);
     void queue(Peer& peer);

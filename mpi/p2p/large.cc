@@ -50,6 +50,7 @@ void Engine::arrive_cts(Peer& peer, const Header& header) {
     send->accepted = header.length;
     send->matched = true;
     if (send->accepted == 0) return sent(*send);
+    if (peer.endpoint->takes_bulk()) return push_bulk(peer, *send);
     peer.streams.push_back(send);
     if (send->withdrawing && send->completion && refuse_rest(*send))
         return fail(*send, MPI_ERR_PROC_ABORTED, "Another part of the collective failed");
@@ -57,6 +58,32 @@ void Engine::arrive_cts(Peer& peer, const Header& header) {
     if (!peer.control.empty() || !peer.backlog.empty()) return;
     look_at_lanes(peer);  // or the first connection might take everything
     drain_streams(peer, *peer.endpoint, peer.piece, peer.pace);
+}
+
+// The whole message, where the transport keeps account of what has arrived (a Link).
+void Engine::push_bulk(Peer& peer, P2pRequest& send) {
+    Bulk bulk;
+    bulk.place = send.remote_token;
+    bulk.ticket = send.token;
+    bulk.length = send.accepted;
+    if (is_plain(send)) {
+        bulk.data = byte_at(send, 0);
+    } else {
+        bulk.context = &send;
+        bulk.gather = [](void* context, size_t offset, Bytes target) {
+            auto* request = static_cast<P2pRequest*>(context);
+            request->type->pack(request->buffer, request->count, offset, target);
+        };
+    }
+    if (peer.endpoint->push_bulk(bulk) == Push::gone) fail_peer(peer);
+}
+
+void Engine::released(int rank, uint64_t ticket) {
+    P2pRequest* send = operations_.find(ticket);
+    if (!send || !send->is_send || send->peer != peers_[rank].get()) return;
+    send->offset = send->accepted;
+    count(counters_.bytes_sent, send->accepted);
+    sent(*send);
 }
 
 // The receiver has read all it wants.
@@ -255,6 +282,12 @@ std::byte* Engine::place(int rank, const FrameHeader& frame, size_t length) {
         return nullptr;
     recv->rest += length;
     return byte_at(*recv, header->token);
+}
+
+void Engine::displaced(int rank, const FrameHeader& frame, size_t length) {
+    P2pRequest* recv = operations_.find(unpack(frame).context);
+    if (!recv || recv->is_send || recv->peer != peers_[rank].get()) return;
+    recv->rest -= std::min(recv->rest, length);
 }
 
 void Engine::arrive_data(Peer& peer, const Header& header, ConstBytes payload) {

@@ -273,7 +273,9 @@ void Engine::sleep_armed(const LongWait& wait) {
         Nanoseconds nap = static_cast<Nanoseconds>(params_.nap_us) * 1000;
         if (crowded_ || sleeps_in_vain_ >= kSleepsWithNaps) nap = 0;
         Nanoseconds begin = clock_.now();
-        bool woken = sleeper_->sleep(naps ? kSleepBlocked : kSleepLongest, nap);
+        Nanoseconds most = naps ? kSleepBlocked : kSleepLongest;
+        for (Transport* transport : transports_) most = std::min(most, transport->sleep_max());
+        bool woken = sleeper_->sleep(most, nap);
         Nanoseconds slept = clock_.now() - begin;
         if (held) lock_.post();
         spin_limit_.slept(slept, woken);

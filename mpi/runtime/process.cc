@@ -5,6 +5,7 @@
 #include "btl/base/check.h"
 #include "btl/base/entropy.h"
 #include "btl/base/log.h"
+#include "btl/link/link.h"
 #include "btl/self.h"
 #include "btl/shm/shm.h"
 #include "btl/tcp/tcp.h"
@@ -21,6 +22,7 @@
 #include "pmix/services.h"
 #include "pmix/wireup/origin.h"
 
+#include <algorithm>
 #include <chrono>
 #include <cstdio>
 #include <cstdlib>
@@ -191,20 +193,36 @@ Status Process::make_tcp() {
     }
     identity->crypto = *crypto;
     TRY(publish_key(*wireup));
-    TcpOptions options{identity, here.local_size == here.world_size(), sleeper.get(), met};
-    options.find_key = [this](link::Identity& mine) { return find_key(*wireup, mine); };
-    options.on_difference = [this, identity](int peer, const Fingerprint& theirs) {
-        end_unlike(*this, identity->fingerprint, peer, theirs);
-    };
-    auto tcp = TRY(make_tcp_transport(params, counters, std::move(options)));
-    TRY(wireup->publish("tcp", tcp->address()));
-    transports.push_back(std::move(tcp));
+    std::vector<std::unique_ptr<Transport>> paths;
+    auto decisions = std::make_shared<uint32_t>(0);
+    int streams = std::max(1, static_cast<int>(params.tcp_streams));
+    for (int number = 0; number < streams; ++number) {
+        TcpOptions options{identity, here.local_size == here.world_size(), sleeper.get(), met};
+        options.find_key = [this](link::Identity& mine) { return find_key(*wireup, mine); };
+        options.on_difference = [this, identity](int peer, const Fingerprint& theirs) {
+            end_unlike(*this, identity->fingerprint, peer, theirs);
+        };
+        options.makes_paths = true;
+        options.path = number;
+        options.decisions = decisions;
+        options.silence = static_cast<Nanoseconds>(params.heartbeat_s) * 4'000'000'000;
+        paths.push_back(TRY(make_tcp_transport(params, counters, std::move(options))));
+    }
+    LinkOptions link;
+    link.rank = here.rank;
+    link.clock = &clock;
+    // Frames of a link carry the engine's header in front of the payload.
+    size_t longest = std::max(params.tcp_fragment, params.tcp_eager_max) - sizeof(FrameHeader);
+    link.caps = {0, params.tcp_eager_max, longest};
+    auto links = make_link_transport(params, counters, std::move(link), std::move(paths));
+    TRY(wireup->publish("tcp", links->address()));
+    transports.push_back(std::move(links));
     return {};
 }
 
 Status Process::open_tcp() {
     for (auto& transport : transports)
-        if (std::string_view(transport->name()) == "tcp") return {};
+        if (std::string_view(transport->name()) == "link") return {};
     TRY(make_tcp());
     engine.add(transports.back().get());
     // The answer comes after what was published.
@@ -233,8 +251,10 @@ Result<Endpoint*> Process::connect(int peer) {
                peer};
     for (auto& transport : transports) {
         std::vector<std::byte> address;
-        if (std::string_view(transport->name()) == "tcp") {
+        if (std::string_view(transport->name()) == "link") {
             if (peer == job().rank) continue;
+            // It has connected to us.
+            if (Endpoint* there = transport->path(peer)) return there;
             auto found = wireup->lookup(peer, "tcp");
             bool other_world = peer < job().first || peer >= job().size;
             // It may be on the way to where it publishes it.
