@@ -215,13 +215,12 @@ void Launcher::check_fence() {
 
 // A rank that aborts because its peer died may tell us before the system tells of the death, which is
 // what the user must hear of. Looks without reaping: SIGCHLD does that, with all that goes with it.
-bool Launcher::another_was_killed(pid_t aborting) {
+bool Launcher::another_has_failed(pid_t aborting) {
     for (int wait_ms = 0; wait_ms < 20; ++wait_ms) {
         siginfo_t dead{};
         if (waitid(P_ALL, 0, &dead, WEXITED | WNOHANG | WNOWAIT) != 0) return false;
         if (dead.si_pid != 0)
-            return dead.si_pid != aborting &&
-                   (dead.si_code == CLD_KILLED || dead.si_code == CLD_DUMPED);
+            return dead.si_pid != aborting && (dead.si_code != CLD_EXITED || dead.si_status != 0);
         usleep(1000);
     }
     return false;
@@ -229,7 +228,7 @@ bool Launcher::another_was_killed(pid_t aborting) {
 
 void Launcher::on_abort(int rank, int code, const std::string& message) {
     if (state_ != State::running) return;
-    if (another_was_killed(processes_[static_cast<size_t>(rank)].pid)) return;
+    if (another_has_failed(processes_[static_cast<size_t>(rank)].pid)) return;
     say(format("rank {} (pid {}, {}) on {} called MPI_Abort with code {}{}{}", rank,
                processes_[static_cast<size_t>(rank)].pid,
                processes_[static_cast<size_t>(rank)].name, host_, code, message.empty() ? "" : ": ",

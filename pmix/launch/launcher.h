@@ -75,7 +75,7 @@ private:
     void reap();
     void collect_ended(std::vector<Ended>& ended);
     int suspicion(const Ended& each) const;
-    bool another_was_killed(pid_t aborting);
+    bool another_has_failed(pid_t aborting);
     void judge(Process& process, int status);
     void check_fence();
     void on_abort(int rank, int code, const std::string& message);
