@@ -111,7 +111,7 @@ int join_worlds(const char* function, Communicator& local, int root, int partner
 
 POMONA_MPI(int, Intercomm_create, (MPI_Comm local_comm, int local_leader, MPI_Comm peer_comm,
                                    int remote_leader, int tag, MPI_Comm* newintercomm)) {
-    COMM_ARGUMENT(local, local_comm);
+    LIVE_COMM_ARGUMENT(local, local_comm);
     REQUIRE(newintercomm, local, MPI_ERR_ARG, "newintercomm is a null pointer");
     REQUIRE(!local->is_inter(), local, MPI_ERR_COMM, "local_comm must be an intracommunicator");
     REQUIRE(local_leader >= 0 && local_leader < local->size(), local, MPI_ERR_RANK,
@@ -133,7 +133,7 @@ POMONA_MPI(int, Intercomm_create, (MPI_Comm local_comm, int local_leader, MPI_Co
 }
 
 POMONA_MPI(int, Intercomm_merge, (MPI_Comm intercomm, int high, MPI_Comm* newintracomm)) {
-    COMM_ARGUMENT(inter, intercomm);
+    LIVE_COMM_ARGUMENT(inter, intercomm);
     REQUIRE(inter->is_inter(), inter, MPI_ERR_COMM, "intercomm is not an intercommunicator");
     REQUIRE(newintracomm, inter, MPI_ERR_ARG, "newintracomm is a null pointer");
     int mine = high != 0, theirs = 0;

@@ -185,7 +185,7 @@ void TwoPhase::make_part(Part& part, MPI_Offset start, MPI_Offset end) {
 // A reply is the number of bytes that were there, then the data. The own ones are not sent.
 IoError TwoPhase::round(int64_t number, MPI_Offset& done) {
     Messages messages(comm_);
-    IoError gone{MPI_ERR_PROC_ABORTED, "a member of the file's communicator has ended"};
+    IoError gone{MPIX_ERR_PROC_FAILED, "a member of the file's communicator has ended"};
     int me = comm_.rank();
     for (size_t i = 0; i < parts_.size(); ++i) {
         Part& part = parts_[i];

@@ -3,6 +3,7 @@
 
 #include "mpi/p2p/bsend.h"
 #include "mpi/runtime/collective_state.h"
+#include "mpi/runtime/consensus.h"
 #include "mpi/runtime/process.h"
 
 namespace pomona {
@@ -14,8 +15,19 @@ Communicator::Communicator(Process& process, uint64_t context, Ref<Group> local,
     size_ = group->size();
     const Group& others = remote_group ? *remote_group : *group;
     for (int member : others.members()) peers.push_back(&process.peer(member));
+    ranks_open = static_cast<unsigned>(peers.size());
     matcher = &process.engine.matcher(context_);
     matcher->comm = this;
+    if (!matcher->revoked) return;
+    become_revoked();  // by another, before it was made here
+    process.agreements->made_revoked(*this);
+}
+
+void Communicator::become_revoked() {
+    revoked = true;
+    ranks_open = 0;
+    if (collective) collective->forget_calls();
+    if (local) process.engine.revoke(local->context());
 }
 
 // Released with the engine held (engine.h), or when nothing runs any more.

@@ -40,6 +40,12 @@ public:
     Ref<Group> remote_group;
     // Whom a rank names in point to point: the remote group's processes (the own group's, intra).
     std::vector<Peer*> peers;
+    // Ranks below it may be named in point to point: peers.size(), and 0 once the communicator is
+    // revoked, so that the check of a rank finds that too.
+    unsigned ranks_open = 0;
+    bool revoked = false;
+    void become_revoked();       // what Engine::revoke() does here; with the engine held
+    size_t acknowledged = 0;     // of its failed members (Engine::failed_of), so many have been
     Matcher* matcher = nullptr;  // of context(); owned by the engine
 
     // Intercommunicators only: an intracommunicator over the local group, for internal use.

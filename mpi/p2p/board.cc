@@ -353,6 +353,21 @@ void Boards::fail_gone() {
     }
 }
 
+void Boards::fail_context(uint64_t context, const Error& why) {
+    std::vector<coll::Runner*> seen;
+    for (;;) {
+        coll::Runner* next = nullptr;
+        for (Board* board : open_)
+            for (const Board::Begun& begun : board->outstanding_)
+                if (begun.mark.context == context &&
+                    std::find(seen.begin(), seen.end(), begun.runner) == seen.end())
+                    next = begun.runner;
+        if (!next) return;
+        seen.push_back(next);  // one whose messages are under way ends later
+        next->fail(why);       // which may end others
+    }
+}
+
 bool Board::dissents(const Begun& begun, Error& why) const {
     for (const Member& member : members_) {
         if (!member.strip) continue;

@@ -50,6 +50,8 @@ public:
     bool cancel(coll::Completion& done);
     // Fails what can only end with the help of peers that are gone.
     void fail_gone();
+    // Fails the collectives under way of one context.
+    void fail_context(uint64_t context, const Error& why);
     // Members that give different lengths may not meet: one uses the board, the other messages, or those
     // of another algorithm. Nor does one come that has failed. Such a collective, the second time it is
     // seen; asked before sleeping. Null runner: none.

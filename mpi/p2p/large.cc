@@ -53,7 +53,7 @@ void Engine::arrive_cts(Peer& peer, const Header& header) {
     if (peer.endpoint->takes_bulk()) return push_bulk(peer, *send);
     peer.streams.push_back(send);
     if (send->withdrawing && send->completion && refuse_rest(*send))
-        return fail(*send, MPI_ERR_PROC_ABORTED, "Another part of the collective failed");
+        return fail(*send, MPIX_ERR_PROC_FAILED, "Another part of the collective failed");
     queue(peer);
     if (!peer.control.empty() || !peer.backlog.empty()) return;
     look_at_lanes(peer);  // or the first connection might take everything

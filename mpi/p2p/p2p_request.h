@@ -78,6 +78,7 @@ protected:
     void leave_pool() {
         kind = Kind::request;
         reset();
+        plain_ = true;
         is_send = matched = asked = exact = simple = active = measured = outgoing = false;
         readable = withdrawing = false;
         mode = SendMode::standard;

@@ -11,6 +11,7 @@ namespace pomona {
 static constexpr const char* kPartFailed = "Another part of the collective failed";
 
 void Engine::cancel(P2pRequest& request) {
+    if (request.stalled()) refresh(request);
     if (request.done() || !request.active || request.matched) return;
     if (request.is_send) {
         if (request.asked) return withdraw(request);
@@ -45,7 +46,7 @@ void Engine::cancel_step(uint64_t context, coll::Completion& done) {
     } else {
         matcher(context).withdraw(*found);
     }
-    fail(*found, MPI_ERR_PROC_ABORTED, kPartFailed);
+    fail(*found, MPIX_ERR_PROC_FAILED, kPartFailed);
 }
 
 // A posted receive, a send in a backlog, or one that has asked.
@@ -114,7 +115,7 @@ void Engine::arrive_withdrawn(Peer& peer, const Header& header) {
     P2pRequest* send = operations_.find(header.token);
     if (!send || !send->withdrawing || send->peer != &peer || send->matched)
         return protocol_error(peer, "A withdrawn message names no send");
-    if (send->completion) return fail(*send, MPI_ERR_PROC_ABORTED, kPartFailed);
+    if (send->completion) return fail(*send, MPIX_ERR_PROC_FAILED, kPartFailed);
     send->outcome_.cancelled = true;
     finish_p2p(*send);
 }

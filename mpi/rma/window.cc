@@ -390,7 +390,7 @@ RmaError Window::start(const Group& group, int assert) {
     Engine::Hold hold(engine());
     fence_open_ = false;
     for (int rank : ranks) {
-        if (channel(rank).posts == 0) return {MPI_ERR_PROC_ABORTED, "a target has ended"};
+        if (channel(rank).posts == 0) return {MPIX_ERR_PROC_FAILED, "a target has ended"};
         --channel(rank).posts;
         target(rank).started = true;
     }
@@ -462,7 +462,7 @@ RmaError Window::wait(bool* over) {
         if (!each->exposed) continue;
         each->exposed = false;
         if (each->completes > 0) --each->completes;
-        else result = {MPI_ERR_PROC_ABORTED, "an origin has ended"};
+        else result = {MPIX_ERR_PROC_FAILED, "an origin has ended"};
     }
     posted_ = false;
     std::atomic_thread_fence(std::memory_order_seq_cst);

@@ -251,7 +251,8 @@ void CollectiveRequest::ended(coll::Completion* self, const Error* error) {
         request.outcome_.error = error->code == Code::truncated       ? MPI_ERR_TRUNCATE
                                  : error->code == Code::data_lost     ? MPI_ERR_OTHER
                                  : error->code == Code::out_of_memory ? MPI_ERR_NO_MEM
-                                                                      : MPI_ERR_PROC_ABORTED;
+                                 : error->code == Code::refused       ? MPIX_ERR_REVOKED
+                                                                      : MPIX_ERR_PROC_FAILED;
         request.outcome_.reason =
             error->what[0] ? error->what : "A member of the communicator has ended";
         request.outcome_.source = error->peer;
@@ -371,7 +372,7 @@ int exchange_leaders(Communicator& comm, int peer, int tag, const void* mine, si
                          {static_cast<const std::byte*>(mine), mine_bytes}, sent);
     }
     engine.wait_until([&] { return received.over && sent.over; });
-    return received.failed || sent.failed ? MPI_ERR_PROC_ABORTED : MPI_SUCCESS;
+    return received.failed || sent.failed ? MPIX_ERR_PROC_FAILED : MPI_SUCCESS;
 }
 
 }  // namespace pomona

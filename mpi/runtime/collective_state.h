@@ -21,6 +21,10 @@ struct CollectiveState final : BoardOwner {
     void board_made(bool agreed, std::unique_ptr<Board> made) override;
 
     void describe_making(Waiting& out) const;  // whom that waits for
+    // Calls are not repeated without a look at the communicator any more.
+    void forget_calls() {
+        for (RepeatedCall& call : repeated) call.key.forget();
+    }
 
     // The schedule for a shape: cached, or chosen and built.
     std::shared_ptr<const coll::Schedule> schedule(coll::Shape& shape);

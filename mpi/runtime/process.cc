@@ -13,6 +13,7 @@
 #include "mpi/object/datatype.h"
 #include "mpi/object/operation.h"
 #include "mpi/runtime/agreement.h"
+#include "mpi/runtime/consensus.h"
 #include "mpi/runtime/collective_state.h"
 #include "mpi/runtime/collectives.h"
 #include "mpi/runtime/devices.h"
@@ -83,6 +84,8 @@ Status Process::start(int wanted_level, std::unique_ptr<Wireup> given) {
     std::vector<Transport*> borrowed;
     for (auto& transport : transports) borrowed.push_back(transport.get());
     engine.attach(here.size, borrowed, sleeper.get(), [this](int peer) { return connect(peer); });
+    agreements = std::make_unique<Agreements>(*this);
+    engine.listen(agreements.get());
     for (Transport* each : borrowed)
         if (BoardSpace* space = each->boards()) engine.boards.attach(space);
     if (wanted_level == MPI_THREAD_MULTIPLE) engine.set_threaded();
@@ -295,12 +298,39 @@ void Process::make_world() {
     builtins[bits_of(MPI_COMM_SELF)] = self_.get();
 }
 
+// Everybody has come to its end: a barrier, on a communicator of its own. When some have failed, or do
+// meanwhile, it is revoked, which calls survivors out of the barrier, and all agree; not for ever, as
+// those whose barrier ended well are gone.
+void Process::wait_for_world() {
+    constexpr Nanoseconds kLongest = 5'000'000'000;
+    Ref<Communicator> end;
+    bool whole;
+    {
+        Engine::Hold hold(engine);
+        uint64_t context = child_context(3, static_cast<uint64_t>(job().first));
+        end = Ref(new Communicator(*this, context, world_->group, {}));
+        whole = !end->revoked && engine.failed_of(*end).empty();
+    }
+    if (!whole || run_barrier(*end) != MPI_SUCCESS) {
+        auto over = std::make_shared<bool>(false);
+        {
+            Engine::Hold hold(engine);
+            agreements->revoke(*end);
+            agreements->begin(*end, 0, [over](const Decision&, uint64_t) { *over = true; });
+        }
+        Nanoseconds deadline = clock.now() + kLongest;
+        engine.wait_until([&] { return *over || clock.now() > deadline; });
+    }
+    Engine::Hold hold(engine);
+    end = {};
+}
+
 Status Process::finish() {
     engine.stop_progress_thread();
     // Everybody's messages have arrived before anybody's transports go.
     Status status;
     if (engine.known_peers() > 1) {
-        if (job().world_size() > 1) run_barrier(*world_);
+        if (job().world_size() > 1) wait_for_world();
         Nanoseconds deadline = clock.now() + 5'000'000'000;
         engine.wait_until([&] {
             return (!engine.draining() && boards_in_making == 0) || clock.now() > deadline;
@@ -312,6 +342,7 @@ Status Process::finish() {
     world_ = {};
     self_ = {};
     engine.boards.attach(nullptr);
+    engine.listen(nullptr);
     engine.detach();
     transports.clear();
     device_gates_ = nullptr;

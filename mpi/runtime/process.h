@@ -18,6 +18,8 @@
 
 namespace pomona {
 
+class Agreements;
+
 namespace coll {
 class Gates;
 struct Policy;
@@ -57,6 +59,8 @@ public:
     // Filled before start() (simulated ranks): these serve, and no others are made.
     std::vector<std::unique_ptr<Transport>> transports;
     Engine engine;
+
+    std::unique_ptr<Agreements> agreements;  // and revoked communicators; heard by the engine
 
     std::unique_ptr<coll::Policy> policy;  // which collective algorithms to take
 
@@ -108,6 +112,7 @@ private:
     // Null: it belongs to another world, and has not published yet where it is.
     Result<Endpoint*> connect(int peer);
     void make_world();
+    void wait_for_world();
 
     Ref<Communicator> world_;
     Ref<Communicator> self_;

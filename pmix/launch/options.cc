@@ -111,6 +111,11 @@ void add_options(CLI::App& app, Raw& raw, Options& options) {
                      "Write what each rank waits for to this file too, at --timeout and whenever "
                      "mpirun gets the signal SIGUSR1")
         ->type_name("FILE");
+    rest->add_option("--on-death", options.on_death,
+                     "When a process fails: end the job, or continue with the others, which the "
+                     "functions MPIX_Comm_revoke, _shrink and _agree are for")
+        ->check(CLI::IsMember({"end", "continue"}).description(""))
+        ->type_name("WHAT");
     rest->add_option("--pmix", options.pmix,
                      "Offer a PMIx server to programs of other MPI libraries: auto, on or off")
         ->check(CLI::IsMember({"auto", "on", "off"}).description(""))

@@ -26,8 +26,9 @@ struct Options {
     MapBy map = MapBy::slot;
     StdinTo stdin_to = StdinTo::rank;
     int stdin_rank = 0;
-    double timeout_seconds = 0;  // 0: none
-    std::string report_json;     // where the table of who waits for whom is written besides
+    double timeout_seconds = 0;    // 0: none
+    std::string report_json;       // where the table of who waits for whom is written besides
+    std::string on_death = "end";  // or continue: the other ranks go on
     std::string output_filename;
     bool tag_output = false;
     bool timestamp_output = false;
