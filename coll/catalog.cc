@@ -210,6 +210,9 @@ static uint32_t mark_of(const Algorithm& algorithm, const Shape& shape, const Op
     for (const char* c = algorithm.name; *c; ++c) add(static_cast<uint8_t>(*c));
     add(static_cast<uint64_t>(shape.collective));
     add(shape.bytes()), add(shape.bytes() >> 32);
+    bool rooted = shape.collective == Collective::bcast || shape.collective == Collective::reduce ||
+                  shape.collective == Collective::gather || shape.collective == Collective::scatter;
+    if (rooted) add(static_cast<uint64_t>(shape.root));
     add(static_cast<uint64_t>(options.segments)), add(static_cast<uint64_t>(options.radix));
     return mark | 1;
 }

@@ -50,6 +50,14 @@ void Runner::start(Carrier& carrier, const Binding& binding, Completion& done, S
     drain();
 }
 
+void Runner::awaited(std::vector<int>& peers) const {
+    auto steps = schedule_->steps();
+    for (StepId id = 0; running_ && id < steps.size(); ++id)
+        if (states_[id].active &&
+            (steps[id].kind == StepKind::send || steps[id].kind == StepKind::recv))
+            peers.push_back(steps[id].peer);
+}
+
 void Runner::fail(const Error& error) {
     if (!running_ || cancelled_) return;
     if (!failed_) error_ = error;

@@ -11,6 +11,7 @@
 #include "coll/schedule.h"
 
 #include <memory>
+#include <vector>
 
 namespace pomona::coll {
 
@@ -51,6 +52,9 @@ public:
     // which are post() and look() where these are over at once; else false, and nothing has happened.
     template <class ShortCarrier> StepId run_ahead(ShortCarrier& carrier, const Binding& binding);
     bool running() const { return running_; }
+    const Schedule& schedule() const { return *schedule_; }
+    // The peers of messages that are under way, each at least once.
+    void awaited(std::vector<int>& peers) const;
     // Ends the execution early with this error: starts no more steps and withdraws those under way.
     void fail(const Error& error);
     // The same where others have failed with whom this rank shares memory: it waits for nothing there any

@@ -32,7 +32,7 @@ static bool makes_board(const CollectivePlan& plan) {
 static void make_board(const CollectivePlan& plan) {
     if (!makes_board(plan)) return;
     Engine::Hold hold(plan.comm->process.engine);
-    collective_state(*plan.comm).make_board();
+    collective_state(*plan.comm).make_board(plan.shape);
 }
 
 // Until all members know whether there is one; of use to what is kept for calls to come.

@@ -42,6 +42,13 @@ struct Envelope {
 // Finds a peer's way: connects a transport to it. Set by the runtime.
 using ConnectFunction = std::function<Result<Endpoint*>(int peer)>;
 
+// What somebody does when a rank has waited for a while, each time before it sleeps. With the engine held.
+class IdleWork {
+public:
+    virtual ~IdleWork() = default;
+    virtual void before_sleep() = 0;
+};
+
 class Engine final : public Sink {
 public:
     Engine(const Params& params, Counters& counters, Clock& clock);
@@ -109,6 +116,8 @@ public:
 
     // Small collectives over shared memory; polled by turn().
     Boards boards;
+
+    IdleWork* idle_work = nullptr;
 
     // -- progress
     // The only function that blocks: returns when `ready()` holds. `ready` is called with the

@@ -186,6 +186,7 @@ void Engine::sleep_armed(ReadyFunction ready, void* context) {
     while (armed < transports_.size() && transports_[armed]->arm()) ++armed;
     bool seen = false;
     end_mistake();
+    if (idle_work) idle_work->before_sleep();
     if (boards.waiting() && armed == transports_.size()) {
         // Pairs with whoever posts and then looks whether we are armed.
         std::atomic_thread_fence(std::memory_order_seq_cst);

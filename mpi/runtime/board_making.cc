@@ -16,16 +16,17 @@ static bool some_meet(std::vector<int> nodes) {
 }
 
 BoardMaking* BoardMaking::prepare(Communicator& comm, uint64_t name, BoardOwner& owner,
-                                  int strips_most) {
+                                  const coll::Shape& cause, int strips_most) {
     auto size = static_cast<uint64_t>(comm.size());
     if (size < 2 || size > comm.process.params.shm_board) return nullptr;
     if (!some_meet(collective_state(comm).nodes)) return nullptr;
-    return new BoardMaking(comm, name, owner, strips_most);
+    return new BoardMaking(comm, name, owner, cause, strips_most);
 }
 
-BoardMaking::BoardMaking(Communicator& comm, uint64_t name, BoardOwner& owner, int strips_most)
-    : comm_(comm), name_(name), owner_(&owner), number_(comm.sequence),
-      theirs_(static_cast<size_t>(comm.size())) {
+BoardMaking::BoardMaking(Communicator& comm, uint64_t name, BoardOwner& owner,
+                         const coll::Shape& cause, int strips_most)
+    : comm_(comm), name_(name), owner_(&owner), call_(CollectiveCall::making(cause)),
+      number_(comm.sequence), theirs_(static_cast<size_t>(comm.size())) {
     comm.sequence += 2;
     comm.retain();
     ++comm.process.boards_in_making;
@@ -48,9 +49,10 @@ void BoardMaking::tell(int mine) {
     shape.size = comm_.size();
     shape.count = sizeof mine_;
     schedule_ = collective_state(comm_).schedule(shape);
-    carrier_.attach(comm_, nullptr, *schedule_);
+    carrier_.attach(comm_, nullptr, collective_state(comm_).log_beside(nullptr), *schedule_, call_);
     carrier_.number({number_++});
     runner_.prepare(*schedule_);
+    carrier_.begin(runner_);
     coll::Binding binding;
     binding.input = &mine_;
     binding.result = theirs_.data();
@@ -59,6 +61,8 @@ void BoardMaking::tell(int mine) {
 
 void BoardMaking::told(coll::Completion* self, const Error* error) {
     auto& making = *static_cast<BoardMaking*>(self);
+    making.carrier_.end(error != nullptr);
+    if (error && !std::exchange(making.failed_, true)) making.why_ = *error;
     int least = *std::min_element(making.theirs_.begin(), making.theirs_.end());
     if (making.opened_) return making.end(!error && least == 1);
     making.opened_ = true;
@@ -80,7 +84,8 @@ void BoardMaking::open() {
 void BoardMaking::end(bool agreed) {
     if (strip_ >= 0) comm_.process.engine.boards.disclaim(strip_);
     if (!agreed) board_ = nullptr;
-    if (BoardOwner* owner = owner_) owner->board_made(agreed, std::move(board_));
+    if (BoardOwner* owner = owner_)
+        owner->board_made(agreed, std::move(board_), failed_ ? &why_ : nullptr);
     delete this;
 }
 

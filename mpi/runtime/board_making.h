@@ -16,9 +16,10 @@ namespace pomona {
 // Whom a board is made for.
 struct BoardOwner {
     // Called once, with the engine held.
-    // `agreed`: all members that share a node with another have boards. `board`: null without, and of a
+    // `error`: it could not be found out whether there can be one, since a member has failed or is in
+    // another call; what waited for the board ends with that. `agreed`: all members that share a node with another have boards. `board`: null without, and of a
     // member that is alone on its node.
-    virtual void board_made(bool agreed, std::unique_ptr<Board> board) = 0;
+    virtual void board_made(bool agreed, std::unique_ptr<Board> board, const Error* error) = 0;
 
 protected:
     ~BoardOwner() = default;
@@ -29,15 +30,17 @@ public:
     // A collective operation: all members call it between the same two of theirs, with a name of the board
     // that all give alike. It takes the numbers of two collectives. Null: no member can have a board.
     // With the engine held. `strips_most`: claims none when this rank has so many in use.
+    // `cause`: the call for which it is made.
     static BoardMaking* prepare(Communicator& comm, uint64_t name, BoardOwner& owner,
-                                int strips_most = kBoardStrips);
+                                const coll::Shape& cause, int strips_most = kBoardStrips);
     // Deletes itself once the owner has been told, which may be inside.
     void start() { tell(alone_ ? 0 : strip_); }
     // The owner goes; its board will be given back.
     void forget_owner() { owner_ = nullptr; }
 
 private:
-    BoardMaking(Communicator& comm, uint64_t name, BoardOwner& owner, int strips_most);
+    BoardMaking(Communicator& comm, uint64_t name, BoardOwner& owner, const coll::Shape& cause,
+                int strips_most);
     ~BoardMaking();
     void tell(int mine);
     static void told(coll::Completion* self, const Error* error);
@@ -47,10 +50,13 @@ private:
     Communicator& comm_;
     const uint64_t name_;
     BoardOwner* owner_;
+    const CollectiveCall call_;
     uint64_t number_;  // of the next allgather
     bool alone_;       // on its node
     int strip_ = -1;
     std::unique_ptr<Board> board_;
+    bool failed_ = false;
+    Error why_;            // the first that failed
     bool opened_ = false;  // the second allgather is under way
     int mine_ = 0;
     std::vector<int> theirs_;  // by rank

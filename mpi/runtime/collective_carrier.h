@@ -6,6 +6,7 @@
 #include "coll/run.h"
 #include "mpi/object/communicator.h"
 #include "mpi/p2p/engine.h"
+#include "mpi/runtime/collective_watch.h"
 #include "mpi/runtime/process.h"
 
 namespace pomona {
@@ -23,8 +24,12 @@ class EngineCarrier final : public coll::Carrier {
 public:
     // What all executions of a schedule have in common. `board`: null where there is none, for schedules
     // that do without.
-    void attach(Communicator& comm, Board* board, const coll::Schedule& schedule) {
+    // `log`: null where a board covers all members.
+    void attach(Communicator& comm, Board* board, CollectiveLog* log,
+                const coll::Schedule& schedule, const CollectiveCall& call) {
         comm_ = &comm;
+        log_ = log;
+        call_ = call;
         board_ = board;
         use_ = Board::use_of(schedule);
         span_ = schedule.chunk_span();
@@ -33,9 +38,11 @@ public:
     void number(CollectiveNumbers numbers) {
         on_board_ = numbers.board;
         base_ = (numbers.persistent ? 1 << 30 : 0) | Engine::collective_tag(numbers.messages, 0);
+        round_ = numbers.persistent ? numbers.board : 0;
     }
     // Around an execution, where there is a board.
     void begin(coll::Runner& runner) {
+        if (log_) log_->begin({base_, round_}, runner, call_);
         if (board_) board_->begin(on_board_, runner, use_, {comm_->collective_context(), base_});
     }
     // Whether the first steps may be done by Runner::run_ahead(); then over() ends them, or begin() goes on.
@@ -50,6 +57,7 @@ public:
         return board_->look_now(on_board_, peer, offset, total, target);
     }
     void end(bool failed) {
+        if (log_) log_->end({base_, round_}, failed);
         if (board_) board_->end(on_board_, failed);
     }
     void send(int peer, int slot, ConstBytes data, coll::Completion& done) override {
@@ -85,20 +93,26 @@ public:
     }
 
 private:
+    // The upper half of the slots is for the making of boards, whose messages no other collective's may
+    // be taken for.
     int tag(int slot) const {
-        check(slot < 1 << Engine::kCollectiveSlotBits, slot);
-        return base_ | slot;
+        constexpr int slots = 1 << (Engine::kCollectiveSlotBits - 1);
+        check(slot < slots, slot);
+        return base_ | slot | (call_.makes_board ? slots : 0);
     }
     BoardChunk chunk_of(int index) const { return {on_board_, index, span_}; }
     Engine& engine() const { return comm_->process.engine; }
 
     Communicator* comm_ = nullptr;
     Board* board_ = nullptr;
+    CollectiveLog* log_ = nullptr;
+    CollectiveCall call_;
     BoardUse use_{};
     bool posts_ = false;     // or goes by chunks
     uint64_t on_board_ = 0;  // number there
     size_t span_ = 0;        // of chunks
     int base_ = 0;
+    uint64_t round_ = 0;  // of a persistent one: which start
 };
 
 }  // namespace pomona

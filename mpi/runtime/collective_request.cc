@@ -53,7 +53,9 @@ void CollectiveRequest::choose(bool has_boards, Board* board) {
     schedule_ =
         plan_.own_schedule ? plan_.own_schedule : collective_state(*comm_).schedule(plan_.shape);
     runner_.prepare(*schedule_);
-    carrier_.attach(*comm_, board, *schedule_);
+    CollectiveState& state = collective_state(*comm_);
+    carrier_.attach(*comm_, board, state.log_beside(board), *schedule_,
+                    CollectiveCall::of(*schedule_, plan_.shape));
     streams_ = fills_caches(*schedule_, plan_.shape, comm_->process.params);
 }
 
@@ -64,12 +66,12 @@ void CollectiveRequest::make_persistent() {
     started_early_ = false;
     if (!plan_.own_schedule && !plan_.shape.irregular)
         making_ = BoardMaking::prepare(*comm_, combine(comm_->collective_context(), number_), *this,
-                                       kBoardStrips / 2);
+                                       plan_.shape, kBoardStrips / 2);
     if (making_) making_->start();
     else choose(false, nullptr);
 }
 
-void CollectiveRequest::board_made(bool agreed, std::unique_ptr<Board> made) {
+void CollectiveRequest::board_made(bool agreed, std::unique_ptr<Board> made, const Error*) {
     making_ = nullptr;
     own_board_ = std::move(made);
     choose(agreed, own_board_.get());
@@ -242,18 +244,23 @@ int CollectiveRequest::start() {
 void CollectiveRequest::ended(coll::Completion* self, const Error* error) {
     auto& request = *static_cast<CollectiveRequest*>(self);
     request.carrier_.end(error != nullptr);
-    if (error) {
-        request.outcome_.error = error->code == Code::truncated       ? MPI_ERR_TRUNCATE
-                                 : error->code == Code::data_lost     ? MPI_ERR_OTHER
-                                 : error->code == Code::out_of_memory ? MPI_ERR_NO_MEM
-                                                                      : MPI_ERR_PROC_ABORTED;
-        request.outcome_.reason =
-            error->what[0] ? error->what : "A member of the communicator has ended";
-        request.outcome_.source = error->peer;
-    } else {
-        request.unstage_result();
-    }
+    if (error) request.note(*error);
+    else request.unstage_result();
     request.comm_->process.engine.complete(request);
+}
+
+void CollectiveRequest::refuse(const Error& error) {
+    note(error);
+    comm_->process.engine.complete(*this);
+}
+
+void CollectiveRequest::note(const Error& error) {
+    outcome_.error = error.code == Code::truncated       ? MPI_ERR_TRUNCATE
+                     : error.code == Code::data_lost     ? MPI_ERR_OTHER
+                     : error.code == Code::out_of_memory ? MPI_ERR_NO_MEM
+                                                         : MPI_ERR_PROC_ABORTED;
+    outcome_.reason = error.what[0] ? error.what : "A member of the communicator has ended";
+    outcome_.source = error.peer;
 }
 
 void CollectiveRequest::recycle() {

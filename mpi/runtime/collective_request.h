@@ -68,6 +68,8 @@ public:
         choose(has_boards, board);
         run();
     }
+    // Ends it before it has begun.
+    void refuse(const Error& error);
     // Starts later, any number of times.
     void make_persistent();
     // Under way from now on; the engine takes a reference of its own.
@@ -94,7 +96,8 @@ private:
 
     void choose(bool has_boards, Board* board);
     void run();
-    void board_made(bool agreed, std::unique_ptr<Board> made) override;
+    void board_made(bool agreed, std::unique_ptr<Board> made, const Error* error) override;
+    void note(const Error& error);
     void leave_making();
     static void ended(coll::Completion* self, const Error* error);
     static bool begin_on_device(const coll::Reducer* self, void* out, const void* left,

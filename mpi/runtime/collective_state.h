@@ -17,11 +17,15 @@ struct CollectiveState final : BoardOwner {
 
     // Begins to make the board where all members can have one; a collective operation, which all members
     // call between the same two of theirs. Only the first call does something. With the engine held.
-    void make_board();
-    void board_made(bool agreed, std::unique_ptr<Board> made) override;
+    // `cause`: the call for which it is made.
+    void make_board(const coll::Shape& cause);
+    void board_made(bool agreed, std::unique_ptr<Board> made, const Error* error) override;
 
     // The schedule for a shape: cached, or chosen and built.
     std::shared_ptr<const coll::Schedule> schedule(coll::Shape& shape);
+
+    // The log of collectives that `board`, null for none, does not show to all members; else null.
+    CollectiveLog* log_beside(const Board* board);
 
     Communicator& comm;
     coll::ScheduleCache cache;
@@ -37,6 +41,7 @@ struct CollectiveState final : BoardOwner {
     std::unique_ptr<Board> board;  // null without, and of a member that is alone on its node
 
 private:
+    std::unique_ptr<CollectiveLog> log_;
     bool board_begun_ = false;
 };
 

@@ -11,6 +11,7 @@
 #include "mpi/object/datatype.h"
 #include "mpi/object/operation.h"
 #include "mpi/runtime/collective_state.h"
+#include "mpi/runtime/collective_watch.h"
 #include "mpi/runtime/collectives.h"
 #include "mpi/runtime/devices.h"
 
@@ -64,12 +65,16 @@ Status Process::start(int wanted_level, std::unique_ptr<Wireup> given) {
     thread_level = wanted_level;
     main_thread = std::this_thread::get_id();
     engine.set_crowded(here.oversubscribed);
+    // Simulated time does not go on while ranks sleep, so they are asked for nothing.
+    bool simulated = !transports.empty();
     TRY(make_transports());
     std::vector<Transport*> borrowed;
     for (auto& transport : transports) borrowed.push_back(transport.get());
     engine.attach(here.size, borrowed, sleeper.get(), [this](int peer) { return connect(peer); });
     for (Transport* each : borrowed)
         if (BoardSpace* space = each->boards()) engine.boards.attach(space);
+    watch = std::make_unique<CollectiveWatch>(engine, here.rank, clock);
+    if (!simulated) engine.idle_work = watch.get();
     if (wanted_level == MPI_THREAD_MULTIPLE) engine.set_threaded();
     make_world();
     if (params.progress == "thread") {
@@ -230,6 +235,11 @@ Status Process::finish() {
     builtins[bits_of(MPI_COMM_WORLD)] = builtins[bits_of(MPI_COMM_SELF)] = nullptr;
     world_ = {};
     self_ = {};
+    engine.idle_work = nullptr;
+    {
+        Engine::Hold hold(engine);
+        watch = nullptr;
+    }
     engine.boards.attach(nullptr);
     engine.detach();
     transports.clear();

@@ -18,6 +18,8 @@
 
 namespace pomona {
 
+class CollectiveWatch;
+
 namespace coll {
 class Gates;
 struct Policy;
@@ -56,7 +58,8 @@ public:
     std::vector<std::unique_ptr<Transport>> transports;
     Engine engine;
 
-    std::unique_ptr<coll::Policy> policy;  // which collective algorithms to take
+    std::unique_ptr<CollectiveWatch> watch;  // over collectives that boards do not show
+    std::unique_ptr<coll::Policy> policy;    // which collective algorithms to take
 
     // A process by its rank in the job, also one that was spawned after this one. With the engine
     // held.

@@ -45,18 +45,6 @@ static void lengths(MPI_Comm comm) {
     CHECK_OK(MPI_Barrier(comm));
 }
 
-/* Ranks that share memory see how the others go about a collective; others do not. */
-static int all_share_memory(MPI_Comm comm) {
-    MPI_Comm near;
-    int size, result;
-    if (getenv("POMONA_TRANSPORTS")) return 0;
-    CHECK_OK(MPI_Comm_split_type(comm, MPI_COMM_TYPE_SHARED, 0, MPI_INFO_NULL, &near));
-    CHECK_OK(MPI_Comm_size(near, &size));
-    CHECK_OK(MPI_Comm_free(&near));
-    CHECK_OK(MPI_Allreduce(&size, &result, 1, MPI_INT, MPI_MIN, comm));
-    return result == check_size;
-}
-
 /* Counts so far apart that members choose different algorithms, with messages that do not answer each
  * other: all end, and what they do next is right. */
 static void far_apart(MPI_Comm comm) {
@@ -110,6 +98,49 @@ static void place_of_one(MPI_Comm comm) {
         free(in);
         free(out);
     }
+}
+
+static int one_collective(int which, int count, int root, void* in, void* out, MPI_Comm comm) {
+    switch (which) {
+    case 0: return MPI_Bcast(out, count, MPI_INT, root, comm);
+    case 1: return MPI_Allreduce(in, out, count, MPI_INT, MPI_SUM, comm);
+    case 2: return MPI_Barrier(comm);
+    case 3: return MPI_Gather(in, count, MPI_INT, out, count, MPI_INT, root, comm);
+    default: return MPI_Alltoall(in, count, MPI_INT, out, count, MPI_INT, comm);
+    }
+}
+
+/* The last rank is in another collective than the others, the first of a communicator or a later one: it
+ * ends at every rank, and some error names both calls. */
+static void different_calls(MPI_Comm comm) {
+    static const char* const names[] = {"MPI_Bcast", "MPI_Allreduce", "MPI_Barrier", "MPI_Gather", "MPI_Alltoall"};
+    static const int counts[] = {1, 5000, 300000};
+    int *in = calloc(counts[2] * check_size, sizeof(int)), *out = calloc(counts[2] * check_size, sizeof(int));
+    int a, b, c, later;
+    for (a = 0; a < 5; ++a)
+        for (b = 0; b < 5; ++b)
+            for (c = 0; c < 3; ++c) {
+                MPI_Comm twin;
+                int mine = check_rank == check_size - 1 ? b : a, told = 0, any = 0, length;
+                later = (a + b + c) % 2;
+                context("%s at all but the last rank, which calls %s, %d ints, %s", names[a], names[b], counts[c],
+                        later ? "later" : "first");
+                CHECK_OK(MPI_Comm_dup(comm, &twin));
+                if (later) CHECK_OK(MPI_Barrier(twin));
+                int error = one_collective(mine, counts[c], 0, in, out, twin);
+                if (error != MPI_SUCCESS) {
+                    char text[MPI_MAX_ERROR_STRING];
+                    CHECK_OK(MPI_Error_string(error, text, &length));
+                    told = strstr(text, names[a]) && strstr(text, names[b]) ? 2 : 1;
+                }
+                CHECK_OK(MPI_Allreduce(&told, &any, 1, MPI_INT, MPI_MAX, comm));
+                /* A root's data may pass for what the other call waits for, where nobody waits in vain. */
+                if (a == b || check_size == 1) CHECK_EQ(0, any);
+                else if (!later) CHECK(any > 0);
+                CHECK_OK(MPI_Comm_free(&twin));
+            }
+    free(in);
+    free(out);
 }
 
 static int refuse(MPI_Comm comm, int key, void* extra, void* in, void* out, int* flag) {
@@ -181,8 +212,9 @@ int main(int argc, char** argv) {
     CHECK_OK(MPI_Comm_set_errhandler(comm, MPI_ERRORS_RETURN));
     one_buffer(comm);
     lengths(comm);
-    if (all_share_memory(comm)) far_apart(comm);
+    far_apart(comm);
     place_of_one(comm);
+    different_calls(comm);
     null_after_errors(comm);
     forgiving_handler(comm);
     hints(comm);
