@@ -29,7 +29,8 @@ bool Link::drain_bulk(Nanoseconds) {
     if (sharing.size() > 1)
         for (Path* path : order_) path->pace = path->endpoint->pace();
     for (Path& path : paths)
-        if (path.busy_with_piece() && path.state == Path::State::up) moved |= push_rest(path);
+        if (path.busy_with_piece() && path.state == Path::State::up)
+            moved |= push_begun_piece(path);
     // With several, each in its turn: one whose buffers are large would take a message alone.
     int times = sharing.size() > 1 ? 1 : kPiecesAtOnce;
     for (size_t i = 0; i < order_.size(); ++i)
@@ -41,7 +42,7 @@ bool Link::drain_bulk(Nanoseconds) {
 }
 
 // Brings more of the piece that the path has begun to take.
-bool Link::push_rest(Path& path) {
+bool Link::push_begun_piece(Path& path) {
     size_t taken = 0;
     Push push = path.endpoint->push_rest({path.rest, path.rest_length}, taken);
     if (push != Push::sent) return false;

@@ -77,7 +77,7 @@ private:
     bool drain_bulk(Nanoseconds now);
     bool push_next_piece(Path& path, const std::vector<const Path*>& sharing);
     bool push_piece(Path& path, uint64_t number);
-    bool push_rest(Path& path);
+    bool push_begun_piece(Path& path);
     size_t unbegun() const;
     void piece_arrived(Piece& piece, Sink& sink);
     void pieces_below(uint64_t next, Sink& sink);

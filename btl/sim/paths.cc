@@ -67,7 +67,8 @@ private:
         Push push_rest(ConstBytes rest, size_t& taken) override {
             if (!end_.pushes()) return Push::gone;
             check(end_.half.size() + rest.size() == end_.half_length, rest.size());
-            taken = std::min(rest.size(), 1 + fabric_.world_.random().below(rest.size() + 1));
+            taken =
+                std::min<size_t>(rest.size(), 1 + fabric_.world_.random().below(rest.size() + 1));
             end_.half.insert(end_.half.end(), rest.begin(),
                              rest.begin() + static_cast<ptrdiff_t>(taken));
             if (end_.half.size() == end_.half_length) {
@@ -140,7 +141,7 @@ void PathFabric::finish_connecting(End& from) {
     End& to = other(from);
     const WayOptions& way = ways_[static_cast<size_t>(from.way)];
     if (from.blocked || to.blocked || !reaches(from.peer) || !reaches(from.rank)) {
-        later(way.notice_ns / 4, [this, &from] {
+        later(way.notice_ns / 4, [&from] {
             if (!from.connecting) return;
             from.connecting = false;
             from.coming.push_back({Coming::What::gone, 0, {}, {}, {Code::timed_out, "No answer"}});

@@ -53,7 +53,7 @@ using State = Handshake::State;
 // Brings `bytes` to an end, in pieces of random length and no more than it wants.
 void bring(Handshake& to, ConstBytes bytes, Random& random) {
     while (!bytes.empty() && to.state() == State::waiting) {
-        size_t part = std::min(bytes.size(), 1 + random.below(to.wants()));
+        size_t part = std::min<size_t>(bytes.size(), 1 + random.below(to.wants()));
         to.feed(bytes.first(part));
         bytes = bytes.subspan(part);
     }
