@@ -1,6 +1,6 @@
 // tests/fuzz/handshake.cc: libFuzzer over the handshake of a new connection.
 // Whatever arrives, nobody is let in without the key: bytes that a stranger sends to a listener or answers
-// to a dialer, and conversations of two ranks of a job of which some bytes are changed on the way. The
+// to a dialer, and handshakes of two ranks of a job of which some bytes are changed on the way. The
 // first byte chooses among the three.
 #include "btl/link/handshake.h"
 
@@ -47,7 +47,7 @@ static void stranger(Handshake handshake, ConstBytes bytes) {
 }
 
 // Each three bytes change one byte of all that is said, at a place (16 bits).
-static void conversation(ConstBytes changes, bool lower_dials, bool differs) {
+static void both_sides(ConstBytes changes, bool lower_dials, bool differs) {
     Identity lower = identity_of(2, false), higher = identity_of(5, differs);
     Nonce one{std::byte{1}}, other{std::byte{2}};
     Handshake ends[2] = {lower_dials ? Handshake::dial(lower, 5, 0, one, 0)
@@ -81,8 +81,8 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
     switch (data[0] % 4) {
     case 0: stranger(Handshake::listen(own, 0, {}), rest); break;
     case 1: stranger(Handshake::dial(own, 5, 0, {}, 0), rest); break;
-    case 2: conversation(rest, data[0] & 4, false); break;
-    default: conversation(rest, data[0] & 4, true); break;
+    case 2: both_sides(rest, data[0] & 4, false); break;
+    default: both_sides(rest, data[0] & 4, true); break;
     }
     return 0;
 }

@@ -156,7 +156,7 @@ TEST(Handshake, refuses_what_was_changed) {
     }
 }
 
-// Messages of one conversation, brought to a listener again; and a dialer's own words back to it.
+// Messages of one handshake, brought to a listener again; and a dialer's own words back to it.
 TEST(Handshake, refuses_replays_and_reflections) {
     Random random(4);
     Identity here = identity_of(5), there = identity_of(2);
