@@ -2,11 +2,13 @@
 #include "btl/base/params.h"
 
 #include "btl/base/format.h"
+#include "btl/base/params_handed.h"
 
 #include <algorithm>
 #include <charconv>
 #include <cstdlib>
 #include <fstream>
+#include <iterator>
 
 namespace pomona {
 
@@ -129,25 +131,28 @@ struct Loader {
     Params& params;
     const std::function<void(const std::string&)>& complain;
 
-    void set(std::string_view name, std::string_view value, const std::string& where) {
+    // Whether it could be used.
+    bool set(std::string_view name, std::string_view value, const std::string& where) {
         Status status = set_param(params, name, value);
         if (status.ok()) {
             params.sources.insert_or_assign(std::string(name), where);
-            return;
+            return true;
         }
         if (status.error().code != Code::not_found) {
             complain(
                 format("{}: {} = \"{}\" is ignored: {}", where, name, value, status.error().what));
-            return;
+            return false;
         }
         std::vector<std::string> names;
         for (const ParamInfo& info : param_table()) names.push_back(info.name);
         std::string near = nearest_name(name, names);
         complain(format("{}: there is no parameter {}{}; `pomona params` lists them", where, name,
                         near.empty() ? "" : format(", did you mean {}?", near)));
+        return false;
     }
 
-    void file(const std::string& path) {
+    // Its lines that can be used go to `lines` too.
+    void file(const std::string& path, std::vector<HandedParams::Entry>& lines) {
         std::ifstream in(path);
         std::string line;
         for (int number = 1; std::getline(in, line); ++number) {
@@ -163,34 +168,83 @@ struct Loader {
                 text.erase(text.find_last_not_of(" \t\r") + 1);
                 return text;
             };
-            set(trim(line.substr(start, equals - start)), trim(line.substr(equals + 1)),
-                format("{}:{}", path, number));
+            HandedParams::Entry entry{trim(line.substr(start, equals - start)),
+                                      trim(line.substr(equals + 1)), format("{}:{}", path, number)};
+            if (set(entry.name, entry.value, entry.origin)) lines.push_back(std::move(entry));
+        }
+    }
+
+    // Variables named POMONA_*; those that `handed` has told are known to be of no use.
+    void variables(const char* const* environment, HandedParams& handed) {
+        for (const char* const* each = environment; each && *each; ++each) {
+            std::string_view entry = *each;
+            std::string_view variable = entry.substr(0, entry.find('='));
+            if (!variable.starts_with("POMONA_") || reserved(variable)) continue;
+            if (std::find(handed.told.begin(), handed.told.end(), entry) != handed.told.end())
+                continue;
+            std::string name(variable.substr(7));
+            for (char& c : name) c = static_cast<char>(c >= 'A' && c <= 'Z' ? c + 32 : c);
+            std::string_view value =
+                entry.size() > variable.size() ? entry.substr(variable.size() + 1) : "";
+            if (!set(name, value, std::string(variable))) handed.told.emplace_back(entry);
+            else if (auto* origin = handed.origin_of(name, get_param(params, name)))
+                params.sources.insert_or_assign(name, *origin);
         }
     }
 };
+
+std::string value_of(const char* const* environment, std::string_view name) {
+    for (const char* const* each = environment; each && *each; ++each) {
+        std::string_view entry = *each;
+        if (entry.size() > name.size() && entry[name.size()] == '=' && entry.starts_with(name))
+            return std::string(entry.substr(name.size() + 1));
+    }
+    return {};
+}
+
+std::string config_path(const char* const* environment) {
+    std::string named = value_of(environment, "POMONA_CONFIG");
+    return named.empty() ? value_of(environment, "HOME") + "/.config/pomona.conf" : named;
+}
+
+// What our launcher handed over, if it holds for this environment.
+std::optional<HandedParams> handed_to(const char* const* environment,
+                                      const std::function<void(const std::string&)>& complain) {
+    std::string path = value_of(environment, kHandedVariable);
+    if (path.empty()) return std::nullopt;
+    std::ifstream in(path, std::ios::binary);
+    std::string content{std::istreambuf_iterator<char>(in), {}};
+    auto handed = HandedParams::parse(bytes_of(content));
+    if (!handed)
+        complain(
+            format("{}: what mpirun found in its configuration file cannot be read here; the file "
+                   "{} is read instead",
+                   path, config_path(environment)));
+    else if (handed->config != value_of(environment, "POMONA_CONFIG")) return std::nullopt;
+    return handed;
+}
 }  // namespace
 
 Params read_params(const char* const* environment,
                    const std::function<void(const std::string&)>& complain) {
+    auto handed = handed_to(environment, complain);
+    HandedParams own;
+    if (!handed) return read_params_to_hand(environment, own, complain);
     Params params;
     Loader loader{params, complain};
-    std::string config, home;
-    for (const char* const* each = environment; each && *each; ++each) {
-        std::string_view entry = *each;
-        if (entry.starts_with("POMONA_CONFIG=")) config = entry.substr(14);
-        if (entry.starts_with("HOME=")) home = entry.substr(5);
-    }
-    loader.file(config.empty() ? home + "/.config/pomona.conf" : config);
-    for (const char* const* each = environment; each && *each; ++each) {
-        std::string_view entry = *each;
-        std::string_view variable = entry.substr(0, entry.find('='));
-        if (!variable.starts_with("POMONA_") || reserved(variable)) continue;
-        std::string name(variable.substr(7));
-        for (char& c : name) c = static_cast<char>(c >= 'A' && c <= 'Z' ? c + 32 : c);
-        std::string_view value =
-            entry.size() > variable.size() ? entry.substr(variable.size() + 1) : "";
-        loader.set(name, value, std::string(variable));
-    }
+    for (const HandedParams::Entry& line : handed->lines)
+        loader.set(line.name, line.value, line.origin);
+    loader.variables(environment, *handed);
+    return params;
+}
+
+Params read_params_to_hand(const char* const* environment, HandedParams& handed,
+                           const std::function<void(const std::string&)>& complain) {
+    Params params;
+    Loader loader{params, complain};
+    handed.config = value_of(environment, "POMONA_CONFIG");
+    loader.file(config_path(environment), handed.lines);
+    loader.variables(environment, handed);
     return params;
 }
 

@@ -56,6 +56,7 @@ Status set_param(Params& params, std::string_view name, std::string_view value);
 
 // Defaults, then the file named by POMONA_CONFIG (or ~/.config/pomona.conf: NAME=VALUE lines),
 // then POMONA_* variables. What could not be used is told through `complain`, one line each.
+// Where a launcher handed over what it found (params_handed.h), that serves instead of the file.
 Params read_params(const char* const* environment,
                    const std::function<void(const std::string&)>& complain);
 

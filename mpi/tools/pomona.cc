@@ -86,8 +86,10 @@ static int params(bool markdown) {
     Params now = current_params();
     for (const ParamInfo& each : param_table()) {
         std::string value = get_param(now, each.name);
-        print(format("{:<20} {} = {}\n{:20} {} (default {})\n", each.name,
-                     param_variable(each.name), value.empty() ? "(empty)" : value, "", each.text,
+        std::string source = now.source(each.name);
+        print(format("{:<20} {} = {}{}\n{:20} {} (default {})\n", each.name,
+                     param_variable(each.name), value.empty() ? "(empty)" : value,
+                     source == "built-in" ? "" : ", from " + source, "", each.text,
                      unquoted(each.standard)));
     }
     return 0;

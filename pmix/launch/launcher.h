@@ -3,6 +3,7 @@
 // processes), killing (SIGKILL sent), done. Everything that can end a job comes through end_job().
 #pragma once
 
+#include "btl/base/params_handed.h"
 #include "pmix/launch/control_server.h"
 #include "pmix/launch/forward.h"
 #include "pmix/job_directory.h"
@@ -12,6 +13,7 @@
 #include "pmix/launch/watchdog.h"
 
 #include <deque>
+#include <map>
 #include <memory>
 #include <string>
 #include <vector>
@@ -58,9 +60,18 @@ private:
     int input_for(int rank, std::vector<int>& ours);
     bool offer_pmix();
     void common_environment();
-    void hand_links();
-    std::string measured_links() const;
     std::vector<std::string> environment_of(const Process& process) const;
+    static void set_variable(std::vector<std::string>& environment, std::string_view name,
+                             std::string_view value);
+
+    // Parameters of the ranks (launcher_params.cc).
+    void read_parameters();
+    void hand_links();
+    std::string measured_links(std::string& origin) const;
+    std::string config_of(const Program& program) const;
+    std::string parameters_of(const Program& program) const;
+    bool hand_parameters(const Program& program);
+
     void show_plan() const;
     void explain_missing(const Process& process, const Error& error) const;
 
@@ -114,6 +125,8 @@ private:
     std::deque<Process> processes_;
     std::vector<Binding> bindings_;
     std::vector<std::string> common_;
+    HandedParams handed_;                                 // what common_ and its file say
+    std::map<std::string, std::string> parameter_files_;  // by config_of
     JobDirectory directory_;
     rlimit descriptor_limit_{};
 

@@ -5,9 +5,7 @@
 
 #include "btl/base/entropy.h"
 #include "btl/base/format.h"
-#include "btl/base/kept_file.h"
-#include "btl/base/links_file.h"
-#include "btl/base/params.h"
+#include "btl/base/params_handed.h"
 #include "pmix/launch/cores.h"
 #include "pmix/wireup/origin.h"
 #include "pmix/launch/pmix_server.h"
@@ -74,7 +72,10 @@ bool has(const std::vector<std::string>& environment, std::string_view name) {
     });
 }
 
-void set(std::vector<std::string>& environment, std::string_view name, std::string_view value) {
+}  // namespace
+
+void Launcher::set_variable(std::vector<std::string>& environment, std::string_view name,
+                            std::string_view value) {
     std::string entry = format("{}={}", name, value);
     for (std::string& known : environment)
         if (known.size() > name.size() && known[name.size()] == '=' && known.starts_with(name)) {
@@ -83,8 +84,6 @@ void set(std::vector<std::string>& environment, std::string_view name, std::stri
         }
     environment.push_back(std::move(entry));
 }
-
-}  // namespace
 
 // Numbers only: how many processes, whether they may run here.
 bool Launcher::plan() {
@@ -206,8 +205,9 @@ void Launcher::common_environment() {
         if (!inherited_from_launcher(*entry, nested) &&
             !(handed && std::string_view(*entry).starts_with("POMONA_LINKS=")))
             common_.emplace_back(*entry);
-    for (const auto& [name, value] : options_.sets) set(common_, param_variable(name), value);
-    hand_links();
+    for (const auto& [name, value] : options_.sets)
+        set_variable(common_, param_variable(name), value);
+    read_parameters();
     common_.push_back("POMONA_JOB_ID=" + directory_.tag);
     common_.push_back("POMONA_JOB_DIR=" + directory_.path);
     common_.push_back("POMONA_JOB_HOST=" + host_);
@@ -224,36 +224,6 @@ void Launcher::common_environment() {
     if (pmix_) pmix_->add_environment(common_);
 }
 
-// The costs of links as measured on this machine, unless the user said some: ranks do not read the
-// file, so that all choose alike. Without a file, or with one of another machine, estimates serve.
-// How many ranks share a core is said here too, as ranks cannot tell for all others.
-void Launcher::hand_links() {
-    std::vector<const char*> entries;
-    for (const std::string& entry : common_) entries.push_back(entry.c_str());
-    entries.push_back(nullptr);
-    if (!read_params(entries.data(), [](const std::string&) {}).links.empty()) return;
-    std::string links = measured_links();
-    if (oversubscribed_)
-        links += format("{}crowd={:.2f}", links.empty() ? "" : ",",
-                        static_cast<double>(size_) / usable_cores());
-    if (links.empty()) return;
-    set(common_, param_variable("links"), links);
-    common_.push_back("POMONA_JOB_LINKS=handed");  // not said by the user
-}
-
-std::string Launcher::measured_links() const {
-    std::string path = cache_path(environment_, "links");
-    if (path.empty()) return "";
-    auto kept = load_links(path);
-    if (kept.ok()) return kept->text;
-    if (kept.error().code == Code::malformed)
-        remark(format("{} is ignored: it does not parse; pomona tune writes it anew", path));
-    else if (options_.verbose)
-        say(format("costs of links are estimates: {}; pomona tune measures them",
-                   kept.error().text()));
-    return "";
-}
-
 std::vector<std::string> Launcher::environment_of(const Process& process) const {
     std::vector<std::string> out = common_;
     out.push_back(format("POMONA_JOB_RANK={}", process.rank));
@@ -263,7 +233,8 @@ std::vector<std::string> Launcher::environment_of(const Process& process) const 
     if (pmix_) out.push_back(format("PMIX_RANK={}", process.rank));
     if (process.world_size) spawned_environment(process, out);
     const Program& program = options_.programs[static_cast<size_t>(process.program)];
-    for (const auto& [name, value] : program.exports) set(out, name, value);
+    out.push_back(format("{}={}", kHandedVariable, parameters_of(program)));
+    for (const auto& [name, value] : program.exports) set_variable(out, name, value);
     return out;
 }
 
@@ -278,6 +249,8 @@ void Launcher::raise_descriptor_limit() {
 }
 
 bool Launcher::start_all() {
+    for (const Program& program : options_.programs)
+        if (!hand_parameters(program)) return false;
     for (Process& process : processes_)
         if (!start_one(process)) return false;
     std::vector<pid_t> groups;

@@ -51,4 +51,11 @@ code=$?
 grep -q "rank 0 has bcast = auto (built-in)" "$folder/out" &&
     grep -q "rank 1 has bcast = linear (POMONA_BCAST)" "$folder/out" ||
     fault "ranks set differently: the values are not named"
+
+echo bcast=ring > "$folder/conf"
+POMONA_CONFIG=$folder/conf run -n 1 --set transports=self,tcp "$folder/loads" : \
+    -n 1 env POMONA_BCAST=linear "$folder/loads"
+grep -q "rank 0 has bcast = ring ($folder/conf:1)" "$folder/out" &&
+    grep -q "rank 1 has bcast = linear (POMONA_BCAST)" "$folder/out" ||
+    fault "ranks set differently: the file and its line are not named"
 exit $failed

@@ -1,6 +1,6 @@
 // tests/unit/btl_base.cc: parameters, readers of wire formats, the engine's header and tables.
 #include "btl/base/bytes.h"
-#include "btl/base/params.h"
+#include "btl/base/params_handed.h"
 #include "btl/base/random.h"
 #include "btl/tcp/wire.h"
 #include "mpi/p2p/header.h"
@@ -54,6 +54,29 @@ TEST(Params, wrong_values_are_told_and_ignored) {
         EXPECT_EQ(got.complaints.size(), 1u) << wrong;
         EXPECT_EQ(got.params.eager_max, Params{}.eager_max) << wrong;
     }
+}
+
+// Goal: the file of a launcher reads back whole, and no shortened or lengthened one is taken.
+TEST(HandedParams, reads_back_what_was_written) {
+    HandedParams handed;
+    handed.config = "/a/b.conf";
+    handed.lines = {{"nap_us", "7", "/a/b.conf:3"}, {"bcast", "", "/a/b.conf:4"}};
+    handed.inherit("links", "shm=1:2:3", "mpirun");
+    handed.told = {"POMONA_NO=1\n2"};
+    std::vector<std::byte> bytes = handed.bytes();
+    auto back = HandedParams::parse(bytes);
+    ASSERT_TRUE(back);
+    EXPECT_EQ(back->bytes(), bytes);
+    EXPECT_EQ(back->config, handed.config);
+    ASSERT_EQ(back->lines.size(), 2u);
+    EXPECT_EQ(back->lines[0].origin, "/a/b.conf:3");
+    ASSERT_TRUE(back->origin_of("links", "shm=1:2:3"));
+    EXPECT_FALSE(back->origin_of("links", "shm=1:2:4"));
+    EXPECT_EQ(back->told, handed.told);
+    for (size_t length = 0; length < bytes.size(); ++length)
+        EXPECT_FALSE(HandedParams::parse(ConstBytes(bytes).first(length))) << length;
+    bytes.push_back({});
+    EXPECT_FALSE(HandedParams::parse(bytes));
 }
 
 TEST(Params, every_row_of_the_table_reads_back_what_it_shows) {

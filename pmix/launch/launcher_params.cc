@@ -1,0 +1,117 @@
+// pmix/launch/launcher_params.cc: the parameters of all ranks, read once (btl/base/params_handed.h).
+#include "btl/base/params_handed.h"
+
+#include "btl/base/format.h"
+#include "btl/base/kept_file.h"
+#include "btl/base/links_file.h"
+#include "pmix/launch/launcher.h"
+#include "pmix/wireup/origin.h"
+
+#include <fcntl.h>
+#include <unistd.h>
+
+namespace pomona {
+
+namespace {
+std::vector<const char*> pointers(const std::vector<std::string>& environment) {
+    std::vector<const char*> out;
+    for (const std::string& entry : environment) out.push_back(entry.c_str());
+    out.push_back(nullptr);
+    return out;
+}
+
+Status write_private(const std::string& path, ConstBytes bytes) {
+    int descriptor = open(path.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
+    if (descriptor < 0) return os_error(Code::io, "A file of the job cannot be made");
+    Status out;
+    while (!bytes.empty() && out.ok()) {
+        ssize_t count = write(descriptor, bytes.data(), bytes.size());
+        if (count > 0) bytes = bytes.subspan(static_cast<size_t>(count));
+        else if (count < 0 && errno != EINTR)
+            out = os_error(Code::io, "A file of the job cannot be written");
+    }
+    close(descriptor);
+    return out;
+}
+}  // namespace
+
+// What the ranks will have, if their program is given nothing else by -x.
+void Launcher::read_parameters() {
+    Params params = read_params_to_hand(pointers(common_).data(), handed_,
+                                        [this](const std::string& line) { remark(line); });
+    for (const auto& [name, value] : options_.sets)
+        handed_.inherit(name, get_param(params, name), "mpirun --set");
+    if (params.links.empty()) hand_links();
+}
+
+// The costs of links as measured on this machine, unless the user said some: ranks do not read the
+// file, so that all choose alike. Without a file, or with one of another machine, estimates serve.
+// How many ranks share a core is said here too, as ranks cannot tell for all others.
+void Launcher::hand_links() {
+    std::string origin = "mpirun";
+    std::string links = measured_links(origin);
+    if (oversubscribed_)
+        links += format("{}crowd={:.2f}", links.empty() ? "" : ",",
+                        static_cast<double>(size_) / usable_cores());
+    if (links.empty()) return;
+    set_variable(common_, param_variable("links"), links);
+    common_.push_back("POMONA_JOB_LINKS=handed");  // not said by the user
+    handed_.inherit("links", links, origin);
+}
+
+std::string Launcher::measured_links(std::string& origin) const {
+    std::string path = cache_path(environment_, "links");
+    if (path.empty()) return "";
+    auto kept = load_links(path);
+    if (kept.ok()) {
+        origin = path;
+        return kept->text;
+    }
+    if (kept.error().code == Code::malformed)
+        remark(format("{} is ignored: it does not parse; pomona tune writes it anew", path));
+    else if (options_.verbose)
+        say(format("costs of links are estimates: {}; pomona tune measures them",
+                   kept.error().text()));
+    return "";
+}
+
+// A program that is given another configuration file (-x POMONA_CONFIG, -x HOME) has a file of its own.
+std::string Launcher::config_of(const Program& program) const {
+    std::string config, home;
+    for (const auto& [name, value] : program.exports) {
+        if (name == "POMONA_CONFIG") config = value;
+        if (name == "HOME") home = value;
+    }
+    return config.empty() && home.empty() ? "" : config + '\0' + home;
+}
+
+std::string Launcher::parameters_of(const Program& program) const {
+    auto found = parameter_files_.find(config_of(program));
+    return found == parameter_files_.end() ? "" : found->second;
+}
+
+bool Launcher::hand_parameters(const Program& program) {
+    std::string config = config_of(program);
+    if (parameter_files_.count(config)) return true;
+    HandedParams other;
+    if (!config.empty()) {
+        std::vector<std::string> environment = common_;
+        for (const auto& [name, value] : program.exports) set_variable(environment, name, value);
+        // Variables were told of when all ranks' were read, or are told of by those that have them.
+        read_params_to_hand(pointers(environment).data(), other, [this](const std::string& line) {
+            if (!line.starts_with("POMONA_")) remark(line);
+        });
+        other.inherited = handed_.inherited;
+        other.told = handed_.told;
+    }
+    std::string path = format("{}/parameters-{}", directory_.path, parameter_files_.size());
+    const HandedParams& handed = config.empty() ? handed_ : other;
+    if (Status written = write_private(path, handed.bytes()); !written.ok()) {
+        say(format("{}: {}", path, written.error().text()));
+        return false;
+    }
+    parameter_files_.emplace(std::move(config), std::move(path));
+    return true;
+}
+
+}  // namespace pomona

@@ -1,0 +1,95 @@
+# tests/launch/test_parameters.py: mpirun reads the configuration file once, and all ranks have what
+# stood there then, with where it stood. Ranks are `pomona params` and `pomona info`, which read
+# parameters as a rank does. Needs POMONA_TEST_MPIRUN and POMONA_TEST_POMONA; ctest sets them.
+import os
+import re
+import subprocess
+import tempfile
+import unittest
+
+MPIRUN = os.environ["POMONA_TEST_MPIRUN"]
+POMONA = os.environ["POMONA_TEST_POMONA"]
+
+
+class Parameters(unittest.TestCase):
+    def setUp(self):
+        self.folder = tempfile.TemporaryDirectory()
+        self.addCleanup(self.folder.cleanup)
+        self.home = self.folder.name
+        self.file = os.path.join(self.home, ".config", "pomona.conf")
+        os.makedirs(os.path.dirname(self.file))
+        self.environment = {k: v for k, v in os.environ.items() if not k.startswith("POMONA_")}
+        self.environment.update(HOME=self.home, XDG_CACHE_HOME=self.home)
+
+    def write(self, text, path=None):
+        with open(path or self.file, "w") as file:
+            file.write(text)
+
+    def run_it(self, *words, **changes):
+        done = subprocess.run([MPIRUN, *words], capture_output=True, text=True, timeout=60,
+                              env={**self.environment, **changes}, stdin=subprocess.DEVNULL)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.said = done.stderr
+        return done.stdout
+
+    def values(self, name, text):
+        """(value, origin) of this parameter, as each rank has it."""
+        found = re.findall(rf"^{name} +\w+ = (\S+?)(?:, from (.*))?$", text, re.M)
+        return [(value, origin) for value, origin in found]
+
+    def test_a_file_that_changes_makes_no_difference(self):
+        self.write("nap_us=77\n")
+        script = f'echo nap_us=$RANK > {self.file}; {POMONA} params'
+        self.assertEqual(self.values("nap_us", self.run_it("-n", "2", "sh", "-c", script)),
+                         [("77", f"{self.file}:1")] * 2)
+
+    def test_a_file_that_is_made_later_makes_no_difference(self):
+        script = f'echo nap_us=5 > {self.file}; {POMONA} params'
+        values = self.values("nap_us", self.run_it("-n", "2", "sh", "-c", script))
+        self.assertEqual([origin for _, origin in values], ["", ""])
+        self.assertNotIn("5", [value for value, _ in values])
+
+    def test_origins(self):
+        self.write("# comment\n\nnap_us=77\nwait_warn_s=8\n")
+        text = self.run_it("-n", "1", "--set", "nap_us=78", POMONA, "params", POMONA_EAGER_MAX="9K")
+        self.assertEqual(self.values("nap_us", text), [("78", "mpirun --set")])
+        self.assertEqual(self.values("wait_warn_s", text), [("8", f"{self.file}:4")])
+        self.assertEqual(self.values("eager_max", text), [("9216", "POMONA_EAGER_MAX")])
+
+    def test_what_one_program_is_given_wins(self):
+        self.write("nap_us=77\n")
+        text = self.run_it("-n", "1", "env", "POMONA_NAP_US=1", POMONA, "params",
+                           ":", "-n", "1", "-x", "POMONA_NAP_US=2", POMONA, "params",
+                           ":", "-n", "1", POMONA, "params")
+        self.assertEqual(sorted(self.values("nap_us", text)),
+                         [("1", "POMONA_NAP_US"), ("2", "POMONA_NAP_US"), ("77", f"{self.file}:1")])
+
+    def test_another_file_for_one_program(self):
+        """By -x mpirun reads it, once; by `env` the program does."""
+        self.write("nap_us=77\n")
+        other = os.path.join(self.home, "other.conf")
+        self.write("nap_us=78\n", other)
+        script = f'echo nap_us=5 > {other}; {POMONA} params'
+        text = self.run_it("-n", "1", "-x", f"POMONA_CONFIG={other}", "sh", "-c", script,
+                           ":", "-n", "1", POMONA, "params")
+        self.assertEqual(sorted(self.values("nap_us", text)),
+                         [("77", f"{self.file}:1"), ("78", f"{other}:1")])
+        text = self.run_it("-n", "1", "env", f"POMONA_CONFIG={other}", POMONA, "params")
+        self.assertEqual(self.values("nap_us", text), [("5", f"{other}:1")])
+
+    def test_a_mistake_is_told_once(self):
+        self.write("nap_uss=77\n")
+        self.run_it("-n", "3", POMONA, "info", POMONA_EAGER_MAXX="1")
+        self.assertEqual(self.said.count("did you mean nap_us?"), 1, self.said)
+        self.assertEqual(self.said.count("did you mean eager_max?"), 1, self.said)
+
+    def test_a_job_that_has_ended(self):
+        self.write("nap_us=77\n")
+        done = subprocess.run([POMONA, "params"], capture_output=True, text=True, timeout=60,
+                              env={**self.environment, "POMONA_JOB_PARAMETERS": "/gone/parameters-0"})
+        self.assertEqual(self.values("nap_us", done.stdout), [("77", f"{self.file}:1")])
+        self.assertIn("/gone/parameters-0", done.stderr)
+
+
+if __name__ == "__main__":
+    unittest.main(verbosity=1)
