@@ -182,7 +182,9 @@ bool Launcher::prepare() {
 
 // For programs of other MPI libraries; only --pmix=on makes it a condition.
 bool Launcher::offer_pmix() {
-    PmixJob job{directory_.tag, directory_.path, host_, slots_, {}, {}};
+    PmixJob job{
+        directory_.tag, pmix_namespace(directory_.tag), directory_.path, host_, slots_, {}, {}};
+    if (job.nspace.empty()) return say("the system has no random numbers for the job"), false;
     for (const Process& process : processes_) {
         job.program_of.push_back(process.program);
         job.program_rank_of.push_back(process.program_rank);

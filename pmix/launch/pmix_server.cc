@@ -1,13 +1,18 @@
 // pmix/launch/pmix_server.cc: see pmix_server.h.
 // OpenPMIx calls back on its own thread; everything from there goes through a queue and a pipe
-// into mpirun's loop. The server is never finalized: PMIx_server_finalize crashes or hangs after
+// into mpirun's loop. A client that connects must name the job's namespace, which holds a secret
+// that only the ranks' environment tells, before the server hears of it; who is silent for long or
+// says something else is dropped. The server is never finalized: PMIx_server_finalize crashes or hangs after
 // abnormal ends (seen with OpenPMIx 4.2.2 and 6.1), so mpirun simply exits.
 #include "pmix/launch/pmix_server.h"
 
+#include "btl/base/entropy.h"
 #include "btl/base/format.h"
+#include "pmix/launch/pmix_admission.h"
 #include "pmix/wireup/pmix_value.h"
 
 #include <algorithm>
+#include <array>
 #include <charconv>
 #include <condition_variable>
 #include <cstdlib>
@@ -27,6 +32,10 @@
 namespace pomona {
 
 namespace {
+
+constexpr size_t kStrangersMax = 64;      // connections that have not named the namespace yet
+constexpr size_t kFirstWordsMax = 65536;  // in which they must have named it
+constexpr time_t kStrangerSeconds = 10;   // of silence
 
 // What a rank told the server.
 struct Notice {
@@ -178,10 +187,12 @@ int listen_on_loopback(int& port) {
 }  // namespace
 
 struct PmixServer::State {
-    // One client's two sides; bytes that arrive on one leave on the other.
+    // One client's two sides; bytes that arrive on one leave on the other. The server's side is
+    // there when the client has named the namespace.
     struct Passage {
         State* state;
         bufferevent* sides[2];
+        int source_port = 0;  // of our connection to the server
         bool dead = false;
     };
 
@@ -198,6 +209,7 @@ struct PmixServer::State {
     bool tried = false;
     EventPtr acceptable, rung;
     std::list<Passage> passages;
+    PmixAdmission admission;
     pmix_server_module_t* module = nullptr;  // the library keeps the pointer
 
     std::string server_name() const { return job.id + "-server"; }
@@ -208,11 +220,22 @@ struct PmixServer::State {
     bool find_port();
     bool failed(const char* what, pmix_status_t status);
     void accept_all();
-    void pass_on(int descriptor);
+    void receive(int descriptor);
+    bool pass_on(Passage& passage);
+    void end(Passage& passage);
     void take_notices();
     static void on_bytes(bufferevent* from, void* data);
     static void on_event(bufferevent* from, short what, void* data);
 };
+
+std::string pmix_namespace(const std::string& job) {
+    std::array<std::byte, 26> secret;
+    if (!random_bytes(secret)) return {};
+    std::string out = job + "-";
+    for (std::byte each : secret)
+        out += "0123456789abcdefghijklmnopqrstuv"[std::to_integer<size_t>(each) & 31];
+    return out;
+}
 
 PmixServer::PmixServer(event_base* base, PmixJob job)
     : state_(std::make_unique<State>(*this, base, std::move(job))) {}
@@ -250,7 +273,7 @@ void PmixServer::add_environment(std::vector<std::string>& environment) const {
     for (const char* name : {"PMIX_SERVER_URI41", "PMIX_SERVER_URI4", "PMIX_SERVER_URI3",
                              "PMIX_SERVER_URI2", "PMIX_SERVER_URI21"})
         environment.push_back(format("{}={}", name, uri));
-    environment.push_back("PMIX_NAMESPACE=" + s.job.id);
+    environment.push_back("PMIX_NAMESPACE=" + s.job.nspace);
     environment.push_back("PMIX_SECURITY_MODE=native");
     environment.push_back("PMIX_BFROP_BUFFER_TYPE=PMIX_BFROP_BUFFER_NON_DESC");
     environment.push_back("PMIX_GDS_MODULE=hash");
@@ -361,13 +384,13 @@ bool PmixServer::State::register_job() {
     Answer answer;
     pmix_nspace_t nspace;
     std::memset(nspace, 0, sizeof nspace);
-    job.id.copy(nspace, sizeof nspace - 1);
+    job.nspace.copy(nspace, sizeof nspace - 1);
     pmix_status_t status = answer.wait(library->PMIx_server_register_nspace(
         nspace, static_cast<int>(size), infos.data(), infos.size(), Answer::arrive, &answer));
     if (status != PMIX_SUCCESS) return failed("PMIx_server_register_nspace", status);
     for (size_t rank = 0; rank < size; ++rank) {
         Answer each;
-        pmix_proc_t process = pmix_process(job.id, static_cast<pmix_rank_t>(rank));
+        pmix_proc_t process = pmix_process(job.nspace, static_cast<pmix_rank_t>(rank));
         status = each.wait(library->PMIx_server_register_client(&process, getuid(), getgid(),
                                                                 nullptr, Answer::arrive, &each));
         if (status != PMIX_SUCCESS) return failed("PMIx_server_register_client", status);
@@ -378,7 +401,7 @@ bool PmixServer::State::register_job() {
 // The server tells where it listens only through the environment it would give a child.
 bool PmixServer::State::find_port() {
     char** environment = static_cast<char**>(std::calloc(1, sizeof(char*)));
-    pmix_proc_t process = pmix_process(job.id, 0);
+    pmix_proc_t process = pmix_process(job.nspace, 0);
     pmix_status_t status = library->PMIx_server_setup_fork(&process, &environment);
     if (status != PMIX_SUCCESS) return failed("PMIx_server_setup_fork", status);
     for (char** entry = environment; *entry; ++entry) {
@@ -391,6 +414,7 @@ bool PmixServer::State::find_port() {
     }
     std::free(environment);
     if (!server_port) reason = "the PMIx server does not say where it listens";
+    else admission.close_port(server_port);
     return server_port != 0;
 }
 
@@ -398,57 +422,94 @@ void PmixServer::State::accept_all() {
     for (int descriptor; (descriptor = accept(listener, nullptr, nullptr)) >= 0;) {
         fcntl(descriptor, F_SETFD, FD_CLOEXEC);
         fcntl(descriptor, F_SETFL, O_NONBLOCK);
-        if (!tried && !start() && owner.on_failure) owner.on_failure(reason);
-        if (server_port) pass_on(descriptor);
-        else close(descriptor);
+        receive(descriptor);
     }
 }
 
-void PmixServer::State::pass_on(int descriptor) {
+// Of those who have not named the namespace yet the oldest gives way.
+void PmixServer::State::receive(int descriptor) {
     passages.remove_if([](const Passage& passage) { return passage.dead; });
-    int server = socket(AF_INET, SOCK_STREAM, 0);
-    if (server >= 0) fcntl(server, F_SETFD, FD_CLOEXEC);
-    sockaddr_in address{};
-    address.sin_family = AF_INET;
-    address.sin_port = htons(static_cast<uint16_t>(server_port));
-    address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-    // The server's thread accepts; a connection to a listening loopback port does not wait.
-    if (server < 0 || connect(server, reinterpret_cast<sockaddr*>(&address), sizeof address) != 0) {
-        if (server >= 0) close(server);
-        close(descriptor);
-        return;
-    }
-    fcntl(server, F_SETFL, O_NONBLOCK);
+    auto waits = [](const Passage& passage) { return !passage.sides[1]; };
+    auto waiting = static_cast<size_t>(std::count_if(passages.begin(), passages.end(), waits));
+    if (waiting >= kStrangersMax + job.program_of.size())
+        end(*std::find_if(passages.begin(), passages.end(), waits));
     Passage& passage = passages.emplace_back(Passage{this, {nullptr, nullptr}});
     passage.sides[0] = bufferevent_socket_new(base, descriptor, BEV_OPT_CLOSE_ON_FREE);
-    passage.sides[1] = bufferevent_socket_new(base, server, BEV_OPT_CLOSE_ON_FREE);
-    for (bufferevent* side : passage.sides) {
-        bufferevent_setcb(side, on_bytes, nullptr, on_event, &passage);
-        bufferevent_enable(side, EV_READ | EV_WRITE);
+    timeval patience{kStrangerSeconds, 0};
+    bufferevent_set_timeouts(passage.sides[0], &patience, nullptr);
+    bufferevent_setcb(passage.sides[0], on_bytes, nullptr, on_event, &passage);
+    bufferevent_enable(passage.sides[0], EV_READ | EV_WRITE);
+}
+
+// The client has named the namespace.
+bool PmixServer::State::pass_on(Passage& passage) {
+    if (!tried && !start() && owner.on_failure) owner.on_failure(reason);
+    if (!server_port) return false;
+    int server = socket(AF_INET, SOCK_STREAM, 0);
+    if (server < 0) return false;
+    fcntl(server, F_SETFD, FD_CLOEXEC);
+    sockaddr_in address{};
+    socklen_t length = sizeof address;
+    address.sin_family = AF_INET;
+    address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+    auto* generic = reinterpret_cast<sockaddr*>(&address);
+    bool connected =
+        bind(server, generic, sizeof address) == 0 && getsockname(server, generic, &length) == 0;
+    if (connected) {
+        passage.source_port = ntohs(address.sin_port);
+        admission.admit(passage.source_port);
+        address.sin_port = htons(static_cast<uint16_t>(server_port));
+        // The server's thread accepts; a connection to a listening loopback port does not wait.
+        connected = connect(server, generic, sizeof address) == 0;
     }
+    if (!connected) {
+        close(server);
+        return false;
+    }
+    fcntl(server, F_SETFL, O_NONBLOCK);
+    bufferevent_set_timeouts(passage.sides[0], nullptr, nullptr);
+    passage.sides[1] = bufferevent_socket_new(base, server, BEV_OPT_CLOSE_ON_FREE);
+    bufferevent_setcb(passage.sides[1], on_bytes, nullptr, on_event, &passage);
+    bufferevent_enable(passage.sides[1], EV_READ | EV_WRITE);
+    return true;
 }
 
 void PmixServer::State::on_bytes(bufferevent* from, void* data) {
     auto* passage = static_cast<Passage*>(data);
+    evbuffer* input = bufferevent_get_input(from);
+    if (!passage->sides[1]) {
+        const std::string& wanted = passage->state->job.nspace;
+        bool named = evbuffer_search(input, wanted.data(), wanted.size(), nullptr).pos >= 0;
+        if (!named && evbuffer_get_length(input) <= kFirstWordsMax) return;
+        if (!named || !passage->state->pass_on(*passage)) return passage->state->end(*passage);
+    }
     bufferevent* to = passage->sides[passage->sides[0] == from ? 1 : 0];
-    bufferevent_write_buffer(to, bufferevent_get_input(from));
+    bufferevent_write_buffer(to, input);
+}
+
+void PmixServer::State::end(Passage& passage) {
+    passage.dead = true;
+    for (bufferevent*& side : passage.sides) {
+        if (side) bufferevent_free(side);
+        side = nullptr;
+    }
+    admission.forget(passage.source_port);
 }
 
 // Either side has gone: what it said last goes through, then both close.
 void PmixServer::State::on_event(bufferevent* from, short what, void* data) {
     auto* passage = static_cast<Passage*>(data);
-    if (!(what & (BEV_EVENT_EOF | BEV_EVENT_ERROR)) || passage->dead) return;
-    passage->dead = true;
-    bufferevent* to = passage->sides[passage->sides[0] == from ? 1 : 0];
-    evbuffer* rest = bufferevent_get_input(from);
-    bufferevent_write_buffer(to, rest);
-    bufferevent_flush(to, EV_WRITE, BEV_FINISHED);
-    evbuffer* unsent = bufferevent_get_output(to);
-    while (evbuffer_get_length(unsent) > 0 && evbuffer_write(unsent, bufferevent_getfd(to)) > 0) {}
-    for (bufferevent*& side : passage->sides) {
-        bufferevent_free(side);
-        side = nullptr;
+    if (!(what & (BEV_EVENT_EOF | BEV_EVENT_ERROR | BEV_EVENT_TIMEOUT)) || passage->dead) return;
+    if (passage->sides[1]) {
+        bufferevent* to = passage->sides[passage->sides[0] == from ? 1 : 0];
+        evbuffer* rest = bufferevent_get_input(from);
+        bufferevent_write_buffer(to, rest);
+        bufferevent_flush(to, EV_WRITE, BEV_FINISHED);
+        evbuffer* unsent = bufferevent_get_output(to);
+        while (evbuffer_get_length(unsent) > 0 &&
+               evbuffer_write(unsent, bufferevent_getfd(to)) > 0) {}
     }
+    passage->state->end(*passage);
 }
 
 void PmixServer::State::take_notices() {

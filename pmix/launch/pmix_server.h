@@ -2,7 +2,8 @@
 // Idea: our own ranks do not need it, and starting it costs more than the whole rest of a job. So
 // mpirun only listens: the environment names a port of ours, and the first connection there makes
 // the real server (libpmix, in this process), to which this and all later connections are passed
-// on byte by byte.
+// on byte by byte. Any user of the machine can connect to such a port, so the namespace holds a
+// secret (pmix_namespace) and must be named first.
 #pragma once
 
 #include "btl/base/result.h"
@@ -16,13 +17,17 @@
 namespace pomona {
 
 struct PmixJob {
-    std::string id;  // namespace
+    std::string id;
+    std::string nspace;  // PMIx's name of the job; whoever knows it is let in
     std::string directory;
     std::string host;
     int slots = 1;
     std::vector<int> program_of;  // of each rank
     std::vector<int> program_rank_of;
 };
+
+// The job's name, a hyphen and 130 random bits; empty if the system has no random numbers.
+std::string pmix_namespace(const std::string& job);
 
 class PmixServer {
 public:

@@ -175,8 +175,9 @@ Started find_origin(const char* const* environment) {
     Started out;
     auto id = variable(environment, "POMONA_JOB_ID");
     auto pmix_namespace = variable(environment, "PMIX_NAMESPACE");
-    // A foreign namespace within one of our jobs: a rank ran another launcher; it is nearer.
-    if (id && (!pmix_namespace || *pmix_namespace == *id)) {
+    // A foreign namespace within one of our jobs: a rank ran another launcher; it is nearer. Ours
+    // begin with the job's name (pmix/launch/pmix_server.h).
+    if (id && (!pmix_namespace || pmix_namespace->starts_with(format("{}-", *id)))) {
         out.origin = out.job.origin = Origin::mpirun;
         out.job.id = out.job.tag = *id;
         if (!read_job(environment, out.job))

@@ -163,7 +163,7 @@ TEST(origin, our_mpirun) {
 TEST(origin, an_inner_launcher_wins) {
     const char* environment[] = {"POMONA_JOB_ID=abc", "PMIX_NAMESPACE=other", nullptr};
     EXPECT_EQ(find_origin(environment).origin, Origin::pmix);
-    const char* same[] = {"POMONA_JOB_ID=abc", "PMIX_NAMESPACE=abc", nullptr};
+    const char* same[] = {"POMONA_JOB_ID=abc", "PMIX_NAMESPACE=abc-0s", nullptr};
     EXPECT_EQ(find_origin(same).origin, Origin::mpirun);
     EXPECT_NE(find_origin(same).refusal, "");  // the rest is missing
 }
