@@ -11,19 +11,6 @@
 namespace pomona {
 
 namespace {
-int accept_one(int listener) {
-#if defined(__linux__)
-    return accept4(listener, nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK);
-#else
-    int descriptor = accept(listener, nullptr, nullptr);
-    if (descriptor >= 0) {
-        fcntl(descriptor, F_SETFD, FD_CLOEXEC);
-        fcntl(descriptor, F_SETFL, O_NONBLOCK);
-    }
-    return descriptor;
-#endif
-}
-
 std::vector<std::byte> gone_frame(int rank) {
     Writer writer;
     writer.put(static_cast<int32_t>(rank));
@@ -49,8 +36,6 @@ ControlServer::~ControlServer() {
         connection.writable.reset();
         if (connection.descriptor >= 0) close(connection.descriptor);
     }
-    acceptable_.reset();
-    if (listener_ >= 0) close(listener_);
     if (!path_.empty()) unlink(path_.c_str());
 }
 
@@ -63,17 +48,18 @@ Status ControlServer::listen(const std::string& directory) {
                      "The path of the job's socket is too long; set a "
                      "shorter TMPDIR"};
     path_.copy(address.sun_path, path_.size());
-    listener_ = socket(AF_UNIX, SOCK_STREAM, 0);
-    if (listener_ < 0) return os_error(Code::io, "No socket for the job");
-    fcntl(listener_, F_SETFD, FD_CLOEXEC);
-    fcntl(listener_, F_SETFL, O_NONBLOCK);
-    if (bind(listener_, reinterpret_cast<sockaddr*>(&address), sizeof address) != 0 ||
-        ::listen(listener_, 1024) != 0)
-        return os_error(Code::io, "The job's socket cannot be made");
-    acceptable_.reset(event_new(
-        base_, listener_, EV_READ | EV_PERSIST,
-        [](int, short, void* self) { static_cast<ControlServer*>(self)->accept_all(); }, this));
-    event_add(acceptable_.get(), nullptr);
+    int descriptor = socket(AF_UNIX, SOCK_STREAM, 0);
+    if (descriptor < 0) return os_error(Code::io, "No socket for the job");
+    fcntl(descriptor, F_SETFD, FD_CLOEXEC);
+    fcntl(descriptor, F_SETFL, O_NONBLOCK);
+    if (bind(descriptor, reinterpret_cast<sockaddr*>(&address), sizeof address) != 0 ||
+        ::listen(descriptor, 1024) != 0) {
+        Error error = os_error(Code::io, "The job's socket cannot be made");
+        close(descriptor);
+        return error;
+    }
+    listener_.on_round = [this] { sweep(); };
+    listener_.start(base_, descriptor, [this](int accepted) { take(accepted); });
     return {};
 }
 
@@ -82,34 +68,31 @@ void ControlServer::set_phase(int rank, bool finalized) {
     ranks_[rank].phase = finalized ? Phase::finalized : Phase::joined;
 }
 
-void ControlServer::accept_all() {
-    for (int descriptor; (descriptor = accept_one(listener_)) >= 0;) {
-        if (socket_peer_user(descriptor) != static_cast<int>(getuid())) {
-            close(descriptor);  // the directory keeps others out already; this is the second lock
-            continue;
-        }
-        Connection& connection = connections_.emplace_back();
-        connection.server = this;
-        connection.descriptor = descriptor;
-        auto read = [](int, short, void* data) {
-            auto* self = static_cast<Connection*>(data);
-            ControlServer* server = self->server;
-            server->read_some(*self);
-            server->sweep();
-        };
-        auto write = [](int, short, void* data) {
-            auto* self = static_cast<Connection*>(data);
-            ControlServer* server = self->server;
-            server->send(*self, {});
-            server->sweep();
-        };
-        connection.readable.reset(
-            event_new(base_, descriptor, EV_READ | EV_PERSIST, read, &connection));
-        connection.writable.reset(event_new(base_, descriptor, EV_WRITE, write, &connection));
-        event_add(connection.readable.get(), nullptr);
-        read_some(connection);  // the hello is mostly there already
+void ControlServer::take(int descriptor) {
+    if (socket_peer_user(descriptor) != static_cast<int>(getuid())) {
+        close(descriptor);  // the directory keeps others out already; this is the second lock
+        return;
     }
-    sweep();
+    Connection& connection = connections_.emplace_back();
+    connection.server = this;
+    connection.descriptor = descriptor;
+    auto read = [](int, short, void* data) {
+        auto* self = static_cast<Connection*>(data);
+        ControlServer* server = self->server;
+        server->read_some(*self);
+        server->sweep();
+    };
+    auto write = [](int, short, void* data) {
+        auto* self = static_cast<Connection*>(data);
+        ControlServer* server = self->server;
+        server->send(*self, {});
+        server->sweep();
+    };
+    connection.readable.reset(
+        event_new(base_, descriptor, EV_READ | EV_PERSIST, read, &connection));
+    connection.writable.reset(event_new(base_, descriptor, EV_WRITE, write, &connection));
+    event_add(connection.readable.get(), nullptr);
+    read_some(connection);  // the hello is mostly there already
 }
 
 void ControlServer::read_some(Connection& connection) {
@@ -268,7 +251,7 @@ void ControlServer::sweep() {
 }
 
 void ControlServer::settle(int rank) {
-    accept_all();
+    listener_.accept_all();
     if (ranks_[rank].connection) read_some(*ranks_[rank].connection);
     sweep();
 }

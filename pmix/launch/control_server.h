@@ -5,6 +5,7 @@
 
 #include "pmix/control.h"
 #include "pmix/launch/forward.h"
+#include "pmix/launch/listener.h"
 #include "pmix/launch/table.h"
 #include "pmix/services.h"
 
@@ -74,7 +75,7 @@ private:
         return worlds_[ranks_[static_cast<size_t>(rank)].world];
     }
 
-    void accept_all();
+    void take(int descriptor);
     void read_some(Connection& connection);
     void handle(Connection& connection, const ControlFrame& frame);
     void hello(Connection& connection, Reader& reader);
@@ -87,8 +88,7 @@ private:
     void sweep();
 
     event_base* base_;
-    int listener_ = -1;
-    EventPtr acceptable_;
+    Listener listener_;
     std::vector<Rank> ranks_;
     std::vector<World> worlds_;
     int size_ = 0;

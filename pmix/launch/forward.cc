@@ -5,12 +5,14 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <climits>
 #include <cstdio>
 #include <ctime>
 #include <utility>
 
 #include <fcntl.h>
 #include <poll.h>
+#include <sys/ioctl.h>
 #include <sys/stat.h>
 #include <sys/time.h>
 #include <unistd.h>
@@ -18,9 +20,9 @@
 namespace pomona {
 
 namespace {
-// A writable pipe takes this much without blocking; the descriptor is shared with whoever started
-// us, so it must not be made non-blocking.
-constexpr size_t kPieceMax = 4096;
+// A writable pipe takes this much without blocking (macOS: 512); the descriptor is shared with
+// whoever started us, so it must not be made non-blocking.
+constexpr size_t kPieceMax = PIPE_BUF;
 constexpr size_t kLineMax = 1u << 20;  // a longer line is cut
 constexpr timeval kPartialDelay{0, 100000};
 
@@ -64,6 +66,7 @@ void Output::write(std::string_view text, const void* writer) {
 
 void Output::flush() {
     bool was_congested = congested();
+    int failure = 0;
     while (!idle() && !broken_) {
         size_t size = pending_.size() - sent_;
         if (!regular_file_) {
@@ -74,7 +77,10 @@ void Output::flush() {
         ssize_t count = ::write(descriptor_, pending_.data() + sent_, size);
         if (count > 0) sent_ += static_cast<size_t>(count);
         else if (count < 0 && errno == EAGAIN) break;
-        else if (count < 0 && errno != EINTR) broken_ = true;
+        else if (count < 0 && errno != EINTR) {
+            broken_ = true;
+            failure = errno;
+        }
     }
     if (idle() || broken_) {
         pending_.clear();
@@ -87,6 +93,7 @@ void Output::flush() {
         event_add(writable_.get(), nullptr);
     }
     if (was_congested && !congested() && on_relief) on_relief();
+    if (failure && failure != EPIPE && on_failure) on_failure(failure);
 }
 
 RankStream::RankStream(event_base* base, int descriptor, Output& output, ForwardOptions options)
@@ -174,12 +181,17 @@ void RankStream::close_stream() {
     if (on_close) on_close();
 }
 
+// No more than is there now: a process that outlives its rank may write for ever.
 void RankStream::finish() {
+    int there = 0;
+    if (descriptor_ < 0 || ioctl(descriptor_, FIONREAD, &there) != 0) there = 0;
     char buffer[65536];
-    while (descriptor_ >= 0) {
-        ssize_t count = read(descriptor_, buffer, sizeof buffer);
+    while (descriptor_ >= 0 && there > 0) {
+        ssize_t count =
+            read(descriptor_, buffer, std::min(sizeof buffer, static_cast<size_t>(there)));
         if (count < 0 && errno == EINTR) continue;
         if (count <= 0) break;
+        there -= static_cast<int>(count);
         take({buffer, static_cast<size_t>(count)});
     }
     close_stream();
@@ -205,6 +217,8 @@ InputCopier::InputCopier(event_base* base, std::vector<int> targets) {
                 copier->update();
             },
             this);
+    struct stat status {};
+    regular_file_ = fstat(0, &status) == 0 && S_ISREG(status.st_mode);
     auto read = [](int, short, void* self) { static_cast<InputCopier*>(self)->read_some(); };
     readable_ = make_event(base, 0, EV_READ | EV_PERSIST, read, this);
     poller_ = make_event(base, -1, EV_TIMEOUT, read, this);
@@ -275,10 +289,9 @@ void InputCopier::update() {
         event_del(readable_.get());
         return;
     }
-    if (event_add(readable_.get(), nullptr) != 0) {  // a regular file: epoll refuses it
-        timeval now{0, 0};
-        event_add(poller_.get(), &now);
-    }
+    timeval now{0, 0};
+    if (regular_file_) event_add(poller_.get(), &now);  // epoll refuses it
+    else event_add(readable_.get(), nullptr);
 }
 
 }  // namespace pomona

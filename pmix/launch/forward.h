@@ -29,10 +29,12 @@ public:
     void write(std::string_view text, const void* writer);
     bool congested() const { return pending_.size() - sent_ > (1u << 20); }
     bool idle() const { return pending_.size() == sent_; }
-    bool broken() const { return broken_; }  // the reader is gone
+    bool broken() const { return broken_; }  // the reader is gone, or on_failure was called
     bool terminal() const { return terminal_; }
 
     std::function<void()> on_relief;  // no longer congested, or broken
+    // What is written is lost for another reason than a reader that has gone: a full disk.
+    std::function<void(int error)> on_failure;
 
 private:
     void flush();
@@ -59,7 +61,7 @@ public:
     ~RankStream();
 
     bool open() const { return descriptor_ >= 0; }
-    // Takes what is there without waiting, and gives up the rest.
+    // Takes what is there now, and gives up what is written later.
     void finish();
     // Resumes after the output's congestion is over.
     void resume();
@@ -101,6 +103,7 @@ private:
     std::vector<Target> targets_;
     EventPtr readable_;
     EventPtr poller_;  // for regular files, which no event mechanism watches
+    bool regular_file_ = false;
     bool ended_ = false;
 };
 

@@ -73,6 +73,8 @@ int Launcher::run() {
 
 void Launcher::watch_signals() {
     for (int signal : {SIGINT, SIGTERM, SIGHUP, SIGUSR1, SIGUSR2, SIGTSTP, SIGCONT, SIGCHLD}) {
+        // nohup, and shells that start us in the background, want some ignored.
+        if (signal != SIGCHLD && sigismember(&ignored_signals_, signal) == 1) continue;
         auto handle = [](evutil_socket_t number, short, void* self) {
             static_cast<Launcher*>(self)->on_signal(static_cast<int>(number));
         };
@@ -108,7 +110,8 @@ void Launcher::on_signal(int signal) {
     if (signal == SIGINT && stderr_->terminal())
         remark(format("passed the interrupt on to {} process{}; once more kills them at once",
                       size_, size_ == 1 ? "" : "es"));
-    if (state_ == State::running) state_ = State::ending;
+    if (state_ != State::running) return;  // it ends already, and no later than it would have
+    state_ = State::ending;
     kill_after(kInterruptGrace);
 }
 
@@ -126,6 +129,8 @@ void Launcher::collect_ended(std::vector<Ended>& ended) {
             if (process.pid != pid || !process.running) continue;
             process.running = false;
             --running_;
+            process.group_empty = kill(-pid, 0) != 0 && errno == ESRCH;
+            if (process.group_empty) watchdog_.forget(pid);
             control_->settle(process.rank);  // its last words came before its death
             if (pmix_) pmix_->settle();
             ended.push_back({&process, status});
@@ -237,6 +242,13 @@ void Launcher::on_abort(int rank, int code, const std::string& message) {
     end_job(low || code == 0 ? low : 1, 0, SIGTERM);
 }
 
+// A full disk: what the job computes from now on would be lost as well.
+void Launcher::on_lost_output(const char* stream, int error) {
+    say(format("{} cannot be written: {}; output is lost, and the job ends with code 1", stream,
+               os_text(error)));
+    end_job(1, 0, SIGTERM);
+}
+
 void Launcher::on_timeout() {
     if (state_ != State::running) return;
     std::string still;
@@ -276,6 +288,15 @@ void Launcher::kill_groups(int signal) {
         if (process.pid > 0 && process.running) kill(-process.pid, signal);
 }
 
+// The number of a group is free for others when its last process has gone. Where a process has it as its
+// own number, that is someone else: our ranks have been reaped.
+void Launcher::kill_what_outlives_ranks() {
+    for (const Process& process : processes_) {
+        if (process.pid <= 0 || process.group_empty) continue;
+        if (kill(process.pid, 0) != 0 && errno == ESRCH) kill(-process.pid, SIGKILL);
+    }
+}
+
 void Launcher::kill_after(double seconds) {
     auto strike = [](int, short, void* data) {
         auto* self = static_cast<Launcher*>(data);
@@ -292,8 +313,7 @@ void Launcher::kill_after(double seconds) {
 void Launcher::finish_if_done() {
     if (running_ > 0 || state_ == State::done) return;
     if (!drain_timer_) {
-        for (const Process& process : processes_)
-            if (process.pid > 0) kill(-process.pid, SIGKILL);
+        kill_what_outlives_ranks();
         drain_timer_ = timer([](int, short, void* data) {
             auto* self = static_cast<Launcher*>(data);
             self->drained_ = true;

@@ -18,6 +18,7 @@
 #include <string>
 #include <vector>
 
+#include <signal.h>
 #include <sys/resource.h>
 
 namespace pomona {
@@ -42,7 +43,8 @@ private:
         int parent = -1;  // who spawned it
         pid_t pid = -1;
         bool running = false;
-        std::string name;  // what it executes
+        bool group_empty = false;  // nothing that it started is left
+        std::string name;          // what it executes
         std::unique_ptr<RankStream> output, error;
     };
     struct SignalEvent {
@@ -52,7 +54,9 @@ private:
     // Before the start.
     bool plan();
     bool prepare();
-    void raise_descriptor_limit();
+    bool raise_descriptor_limit();
+    void note_ignored_signals();
+    void on_lost_output(const char* stream, int error);
     bool start_all();
     bool start_one(Process& process);
     bool connect_streams(Process& process, SpawnRequest& request, std::vector<int>& ours);
@@ -106,6 +110,7 @@ private:
     enum class State { running, ending, killing, done };
     void end_job(int code, double grace_seconds, int signal);
     void kill_groups(int signal);
+    void kill_what_outlives_ranks();
     void kill_after(double seconds);
     void finish_if_done();
     void clean_up();
@@ -128,7 +133,8 @@ private:
     HandedParams handed_;                                 // what common_ and its file say
     std::map<std::string, std::string> parameter_files_;  // by config_of
     JobDirectory directory_;
-    rlimit descriptor_limit_{};
+    rlimit descriptor_limit_{};   // as we found it
+    sigset_t ignored_signals_{};  // as we found them
 
     event_base* base_ = nullptr;
     std::unique_ptr<Output> stdout_, stderr_;

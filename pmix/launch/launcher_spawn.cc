@@ -52,7 +52,6 @@ Result<int> Launcher::spawn_world(int parent, std::vector<Program> programs) {
         options_.programs.push_back(std::move(program));
     }
     bindings_.resize(static_cast<size_t>(size_));
-    raise_descriptor_limit();
     for (Process* process : made) {
         if (!start_one(*process)) {
             end_job(exit_code_, 0, SIGTERM);

@@ -11,6 +11,7 @@
 #include "pmix/launch/pmix_server.h"
 
 #include <algorithm>
+#include <climits>
 #include <csignal>
 #include <set>
 
@@ -133,6 +134,7 @@ bool Launcher::plan() {
 bool Launcher::prepare() {
     for (int i = 0; i < 3; ++i)  // we may have been started with streams closed
         if (fcntl(i, F_GETFD) < 0) (void)open("/dev/null", O_RDWR);
+    note_ignored_signals();
     std::signal(SIGPIPE, SIG_IGN);
     event_config* config = event_config_new();
     event_config_set_flag(config, EVENT_BASE_FLAG_NOLOCK);
@@ -140,9 +142,11 @@ bool Launcher::prepare() {
     event_config_free(config);
     if (!base_) return say("no event loop can be made"), false;
     watch_signals();  // from here on a signal ends us in good order
-    raise_descriptor_limit();
+    if (!raise_descriptor_limit()) return false;
     stdout_ = std::make_unique<Output>(base_, 1);
     stderr_ = std::make_unique<Output>(base_, 2);
+    stdout_->on_failure = [this](int error) { on_lost_output("standard output", error); };
+    stderr_->on_failure = [this](int error) { on_lost_output("standard error", error); };
     for (Output* output : {stdout_.get(), stderr_.get()})
         output->on_relief = [this] {
             for (Process& process : processes_)
@@ -240,14 +244,36 @@ std::vector<std::string> Launcher::environment_of(const Process& process) const 
     return out;
 }
 
-// Two pipes and a socket a rank; the ranks themselves get the old limit back (spawn.cc).
-void Launcher::raise_descriptor_limit() {
-    rlim_t needed = static_cast<rlim_t>(size_) * 3 + 64;
-    if (getrlimit(RLIMIT_NOFILE, &descriptor_limit_) != 0 || descriptor_limit_.rlim_cur >= needed)
-        return;
+// The soft limit is there for programs that use select. A rank takes two pipes and a socket, and three
+// sockets more if it speaks PMIx; the ranks themselves get the old limit back (spawn.cc).
+bool Launcher::raise_descriptor_limit() {
+    constexpr rlim_t kOurs = 40;
+    if (getrlimit(RLIMIT_NOFILE, &descriptor_limit_) != 0) return true;
     rlimit raised = descriptor_limit_;
-    raised.rlim_cur = std::min(needed, raised.rlim_max);
-    setrlimit(RLIMIT_NOFILE, &raised);
+#if defined(__APPLE__)
+    raised.rlim_cur = std::min<rlim_t>(raised.rlim_max, OPEN_MAX);  // more is refused
+#else
+    raised.rlim_cur = raised.rlim_max;
+#endif
+    if (raised.rlim_cur > descriptor_limit_.rlim_cur && setrlimit(RLIMIT_NOFILE, &raised) != 0)
+        raised = descriptor_limit_;
+    rlim_t needed = static_cast<rlim_t>(size_) * 3 + kOurs;
+    if (raised.rlim_cur >= needed) return true;
+    say(format(
+        "{} processes need {} descriptors here, and the limit is {}; raise it (ulimit -n), or "
+        "start fewer",
+        size_, needed, raised.rlim_cur));
+    return false;
+}
+
+void Launcher::note_ignored_signals() {
+    sigemptyset(&ignored_signals_);
+    for (int signal :
+         {SIGINT, SIGTERM, SIGHUP, SIGUSR1, SIGUSR2, SIGTSTP, SIGPIPE, SIGQUIT, SIGTTIN, SIGTTOU}) {
+        struct sigaction now {};
+        if (sigaction(signal, nullptr, &now) == 0 && now.sa_handler == SIG_IGN)
+            sigaddset(&ignored_signals_, signal);
+    }
 }
 
 bool Launcher::start_all() {
@@ -280,6 +306,7 @@ bool Launcher::start_one(Process& process) {
     request.environment = environment_of(process);
     request.directory = program.directory;
     request.descriptor_limit = descriptor_limit_;
+    request.ignored = ignored_signals_;
     request.cpu_mask = bindings_[static_cast<size_t>(process.rank)].cpu_mask;
     request.path = find_program(program.command[0], program.directory, request.environment);
     if (request.path.empty()) {

@@ -1,12 +1,12 @@
 // pmix/launch/pmix_admission.cc: see pmix_admission.h.
 #include "pmix/launch/pmix_admission.h"
 
-#include <algorithm>
+#include <cstdlib>
 #include <vector>
 
+#include <dirent.h>
 #include <netinet/in.h>
 #include <sys/socket.h>
-#include <unistd.h>
 #if defined(__linux__)
 #include <linux/filter.h>
 #endif
@@ -17,17 +17,20 @@ namespace pomona {
 
 namespace {
 int listener_of(int port) {
-    long limit = std::min(sysconf(_SC_OPEN_MAX), 65536L);
-    for (int descriptor = 3; descriptor < limit; ++descriptor) {
+    DIR* ours = opendir("/proc/self/fd");
+    int found = -1;
+    while (dirent* entry = ours ? readdir(ours) : nullptr) {
+        int descriptor = std::atoi(entry->d_name);
         sockaddr_in address{};
         socklen_t length = sizeof address, size = sizeof(int);
         int listens = 0;
         if (getsockopt(descriptor, SOL_SOCKET, SO_ACCEPTCONN, &listens, &size) == 0 && listens &&
             getsockname(descriptor, reinterpret_cast<sockaddr*>(&address), &length) == 0 &&
             address.sin_family == AF_INET && ntohs(address.sin_port) == port)
-            return descriptor;
+            found = descriptor;
     }
-    return -1;
+    if (ours) closedir(ours);
+    return found;
 }
 }  // namespace
 

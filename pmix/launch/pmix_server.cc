@@ -8,6 +8,7 @@
 
 #include "btl/base/entropy.h"
 #include "btl/base/format.h"
+#include "pmix/launch/listener.h"
 #include "pmix/launch/pmix_admission.h"
 #include "pmix/wireup/pmix_value.h"
 
@@ -204,10 +205,11 @@ struct PmixServer::State {
     PmixJob job;
     std::string reason;
     const PmixLibrary* library = nullptr;
-    int listener = -1, port = 0, server_port = 0;
+    Listener listener;
+    int port = 0, server_port = 0;
     int bell[2] = {-1, -1};
     bool tried = false;
-    EventPtr acceptable, rung;
+    EventPtr rung;
     std::list<Passage> passages;
     PmixAdmission admission;
     pmix_server_module_t* module = nullptr;  // the library keeps the pointer
@@ -219,7 +221,6 @@ struct PmixServer::State {
     bool register_job();
     bool find_port();
     bool failed(const char* what, pmix_status_t status);
-    void accept_all();
     void receive(int descriptor);
     bool pass_on(Passage& passage);
     void end(Passage& passage);
@@ -244,23 +245,18 @@ PmixServer::~PmixServer() {
     for (State::Passage& passage : state_->passages)
         for (bufferevent* side : passage.sides)
             if (side) bufferevent_free(side);
-    state_->acceptable.reset();
-    if (state_->listener >= 0) close(state_->listener);
 }
 
 const std::string& PmixServer::reason() const { return state_->reason; }
 
 Status PmixServer::offer(bool now) {
     State& s = *state_;
-    s.listener = listen_on_loopback(s.port);
-    if (s.listener < 0) {
+    int descriptor = listen_on_loopback(s.port);
+    if (descriptor < 0) {
         s.reason = format("no port for the PMIx server: {}", os_text(errno));
         return Error{Code::io, "No port for the PMIx server"};
     }
-    s.acceptable.reset(event_new(
-        s.base, s.listener, EV_READ | EV_PERSIST,
-        [](int, short, void* self) { static_cast<State*>(self)->accept_all(); }, &s));
-    event_add(s.acceptable.get(), nullptr);
+    s.listener.start(s.base, descriptor, [&s](int accepted) { s.receive(accepted); });
     if (now && !s.start()) return Error{Code::io, "The PMIx server cannot be started"};
     return {};
 }
@@ -416,14 +412,6 @@ bool PmixServer::State::find_port() {
     if (!server_port) reason = "the PMIx server does not say where it listens";
     else admission.close_port(server_port);
     return server_port != 0;
-}
-
-void PmixServer::State::accept_all() {
-    for (int descriptor; (descriptor = accept(listener, nullptr, nullptr)) >= 0;) {
-        fcntl(descriptor, F_SETFD, FD_CLOEXEC);
-        fcntl(descriptor, F_SETFL, O_NONBLOCK);
-        receive(descriptor);
-    }
 }
 
 // Of those who have not named the namespace yet the oldest gives way.

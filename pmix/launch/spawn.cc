@@ -32,6 +32,7 @@ struct Plan {
     const unsigned long* cpu_mask;
     size_t cpu_mask_bytes;
     const rlimit* descriptor_limit;
+    const sigset_t* ignored;
     sigset_t signals;
     pid_t parent;
     // Written by the child.
@@ -53,7 +54,7 @@ void fail(Plan& plan, Step step, int report) {
 [[noreturn]] void child(Plan& plan, int report) {
     for (int signal : {SIGINT, SIGTERM, SIGHUP, SIGUSR1, SIGUSR2, SIGTSTP, SIGCONT, SIGCHLD,
                        SIGPIPE, SIGTTIN, SIGTTOU, SIGQUIT})
-        std::signal(signal, SIG_DFL);
+        std::signal(signal, sigismember(plan.ignored, signal) == 1 ? SIG_IGN : SIG_DFL);
 #if defined(__linux__)
     prctl(PR_SET_PDEATHSIG, SIGKILL);
     if (getppid() != plan.parent) _exit(127);  // mpirun died before we asked
@@ -140,6 +141,7 @@ Result<pid_t> spawn(const SpawnRequest& request) {
               request.cpu_mask.data(),
               request.cpu_mask.size() * sizeof(unsigned long),
               &request.descriptor_limit,
+              &request.ignored,
               {},
               getpid()};
     // No signal may run one of our handlers in the child.

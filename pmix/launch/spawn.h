@@ -9,6 +9,7 @@
 #include <string>
 #include <vector>
 
+#include <signal.h>
 #include <sys/resource.h>
 #include <sys/types.h>
 
@@ -22,6 +23,7 @@ struct SpawnRequest {
     int input = -1, output = -1, error = -1;
     std::vector<unsigned long> cpu_mask;  // empty: not bound
     rlimit descriptor_limit{};            // RLIMIT_NOFILE; zero: ours
+    sigset_t ignored{};                   // these signals stay ignored, as whoever started us wants
 };
 
 // The process id, which is its group's too. The Error's `what` says which step failed.

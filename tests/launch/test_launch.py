@@ -16,6 +16,9 @@ import unittest
 MPIRUN = os.environ["POMONA_TEST_MPIRUN"]
 PROBE = os.environ["POMONA_TEST_PROBE"]
 PYTHON = sys.executable
+for number in (signal.SIGHUP, signal.SIGINT):  # ignored if the tests run under nohup or in the background
+    if signal.getsignal(number) == signal.SIG_IGN:
+        signal.signal(number, signal.SIG_DFL)
 DEADLINE = 2.0   # from a rank's death to mpirun's end
 PATIENCE = 30    # for what must not hang; never waited for when all is well
 

@@ -1,0 +1,197 @@
+# tests/launch/test_ends.py: what must not lose output, hang or hit strangers when things around mpirun go
+# wrong: full disks, hang-ups, few descriptors, processes that outlive their rank, reused process
+# numbers. Needs what test_launch.py needs, and its helpers.
+import os
+import resource
+import shutil
+import signal
+import socket
+import subprocess
+import tempfile
+import time
+import unittest
+
+from test_launch import MPIRUN, PATIENCE, PROBE, PYTHON, alive, clean_environment, run, wait_until
+
+WORKER = ("env", "-u", "POMONA_JOB_ID", PROBE)  # knows PMIx alone
+
+
+def start(*words, **kinds):
+    kinds.setdefault("stdout", subprocess.PIPE)
+    kinds.setdefault("env", clean_environment())
+    return subprocess.Popen([MPIRUN, *map(str, words)], stdin=subprocess.DEVNULL,
+                            stderr=subprocess.PIPE, text=True, start_new_session=True, **kinds)
+
+
+def ignore(number):
+    return lambda: signal.signal(number, signal.SIG_IGN)
+
+
+def limit_descriptors(soft, hard):
+    return lambda: resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+
+
+@unittest.skipUnless(os.path.exists("/dev/full"), "needs /dev/full")
+class FullDisk(unittest.TestCase):
+    def check(self, *words):
+        with open("/dev/full", "w") as full:
+            process = start(*words, stdout=full)
+            _, err = process.communicate(timeout=PATIENCE)
+        self.assertEqual(process.returncode, 1)
+        self.assertEqual(err.count("standard output cannot be written"), 1, err)
+        self.assertIn("No space left on device", err)
+
+    def test_the_last_words_are_missed(self):
+        self.check("-n", 2, "echo", "word")
+
+    def test_a_job_that_goes_on_ends(self):
+        self.check("-n", 2, "sh", "-c", "echo word; sleep 600")
+
+    def test_nobody_is_told_when_standard_error_is_full(self):
+        with open("/dev/full", "w") as full:
+            done = subprocess.run([MPIRUN, "-n", "1", "sh", "-c", "echo word >&2"], stderr=full,
+                                  env=clean_environment(), timeout=PATIENCE, stdin=subprocess.DEVNULL)
+        self.assertEqual(done.returncode, 1)
+
+
+class Signals(unittest.TestCase):
+    def test_ignored_signals_stay_ignored(self):
+        # nohup and `command &` of a shell without job control; both for mpirun and its ranks.
+        for number in (signal.SIGHUP, signal.SIGINT):
+            script = f"kill -{int(number)} $$; echo still here; sleep 0.5; echo {int(number)}"
+            process = start("-n", 1, "sh", "-c", script, preexec_fn=ignore(number))
+            self.assertEqual(process.stdout.readline(), "still here\n")
+            process.send_signal(number)
+            process.wait(timeout=PATIENCE)
+            with process.stdout, process.stderr:
+                said = process.stdout.read(), process.stderr.read()
+            self.assertEqual((process.returncode, *said), (0, f"{int(number)}\n", ""))
+
+    def test_an_interrupt_does_not_prolong_the_end(self):
+        # Rank 1 fails and rank 0 does not care; it is killed 1.3 s later, and not 5 s after Ctrl-C.
+        script = "if test $RANK = 1; then exit 3; fi; trap '' TERM INT; while :; do sleep 0.1; done"
+        process = start("-n", 2, "sh", "-c", script)
+        with process.stdout:
+            self.assertIn("exited with code 3", process.stderr.readline())
+        time.sleep(0.6)  # it has been asked to end meanwhile
+        begin = time.monotonic()
+        process.send_signal(signal.SIGINT)
+        process.communicate(timeout=PATIENCE)
+        self.assertEqual(process.returncode, 3)
+        self.assertLess(time.monotonic() - begin, 4.5)
+
+
+class Outliving(unittest.TestCase):
+    @unittest.skipUnless(shutil.which("setsid"), "needs setsid")
+    def test_a_writer_in_another_session(self):
+        # It is in no process group of ours and has the rank's standard output.
+        with tempfile.TemporaryDirectory() as place:
+            name = os.path.join(place, "pid")
+            script = f"setsid sh -c 'echo $$ > {name}.new; mv {name}.new {name}; exec yes' & " \
+                     f"while ! test -e {name}; do sleep 0.01; done"
+            # With a time on each line mpirun is slower than the writer, whose pipe is never empty.
+            process = start("-n", 1, "--timestamp-output", "sh", "-c", script,
+                            stdout=subprocess.DEVNULL)
+            try:
+                process.communicate(timeout=PATIENCE)
+                self.assertEqual(process.returncode, 0)
+                with open(name) as file:
+                    writer = int(file.read())
+                self.assertTrue(wait_until(lambda: not alive(writer)))
+            finally:
+                process.kill()
+                process.wait()
+
+    def test_a_number_that_someone_else_has_now(self):
+        """Rank 0 ends; another program gets its number and a group of that number; the job ends."""
+        unshare = ["unshare", "--pid", "--fork", "--mount-proc", "--kill-child"]
+        if os.getuid() != 0 or not shutil.which("unshare") or subprocess.run(
+                [*unshare, "sh", "-c", "echo 1000 > /proc/sys/kernel/ns_last_pid"],
+                capture_output=True).returncode != 0:
+            self.skipTest("needs root and PID namespaces")
+        script = f"""
+import os, subprocess, time
+job = subprocess.Popen([{MPIRUN!r}, "-n", "2", "sh", "-c",
+                        "if test $RANK = 0; then echo $$; else sleep 2; fi"], stdout=subprocess.PIPE)
+number = int(job.stdout.readline())
+while os.path.exists(f"/proc/{{number}}"):
+    time.sleep(0.01)
+for attempt in range(100):
+    with open("/proc/sys/kernel/ns_last_pid", "w") as file:
+        file.write(str(number - 1))
+    other = subprocess.Popen(["sleep", "600"], start_new_session=True)
+    if other.pid == number:
+        break
+    other.kill()
+    other.wait()
+job.wait()
+print(other.pid == number, other.poll())
+"""
+        done = subprocess.run([*unshare, PYTHON, "-c", script], capture_output=True, text=True,
+                              timeout=PATIENCE, env=clean_environment())
+        self.assertEqual(done.stdout, "True None\n", done.stderr)
+
+
+class Descriptors(unittest.TestCase):
+    def test_the_soft_limit_is_no_limit(self):
+        process = start("-n", 24, *WORKER, "info", preexec_fn=limit_descriptors(64, 4096))
+        out, err = process.communicate(timeout=PATIENCE)
+        self.assertEqual((process.returncode, err), (0, ""))
+        self.assertEqual(out.count("size=24"), 24)
+
+    def test_ranks_have_the_limit_of_the_caller(self):
+        process = start("-n", 1, "sh", "-c", "ulimit -Sn; ulimit -Hn",
+                        preexec_fn=limit_descriptors(64, 4096))
+        self.assertEqual(process.communicate(timeout=PATIENCE)[0], "64\n4096\n")
+
+    def test_too_few_are_told_at_the_start(self):
+        process = start("-n", 30, "true", preexec_fn=limit_descriptors(64, 64))
+        out, err = process.communicate(timeout=PATIENCE)
+        self.assertEqual(process.returncode, 1)
+        self.assertRegex(err, r"30 processes need \d+ descriptors here, and the limit is 64")
+
+    @unittest.skipUnless(os.path.isdir("/proc/self"), "needs /proc")
+    def test_without_one_mpirun_does_not_spin(self):
+        # Connections that cannot be accepted stay in the queue; a rank's comes when there is room again.
+        with tempfile.TemporaryDirectory(dir="/tmp", prefix="fd") as place:
+            go = os.path.join(place, "go")
+            script = f"while ! test -e {go}; do sleep 0.05; done; exec {PROBE} info"
+            process = start("-n", 1, "sh", "-c", f"echo $POMONA_JOB_DIR; {script}",
+                            preexec_fn=limit_descriptors(64, 64))
+            path = os.path.join(process.stdout.readline().rstrip(), "mpirun.sock")
+            connections = []
+            for _ in range(100):
+                connection = socket.socket(socket.AF_UNIX)
+                self.addCleanup(connection.close)
+                connection.connect(path)
+                connections.append(connection)
+
+            def processor_seconds():
+                with open(f"/proc/{process.pid}/stat") as file:
+                    words = file.read().rsplit(")", 1)[1].split()
+                return (int(words[11]) + int(words[12])) / os.sysconf("SC_CLK_TCK")
+            before = processor_seconds()
+            time.sleep(2)
+            self.assertLess(processor_seconds() - before, 0.2)
+            for connection in connections:
+                connection.close()
+            with open(go, "w"):
+                pass
+            out, err = process.communicate(timeout=PATIENCE)
+            self.assertEqual(process.returncode, 0, err)
+            self.assertIn("size=1", out)
+
+
+class Input(unittest.TestCase):
+    def test_a_file_for_all(self):
+        with tempfile.TemporaryFile("w+") as file:
+            file.write("line\n" * 100000)
+            file.seek(0)
+            done = subprocess.run([MPIRUN, "-n", "3", "--stdin", "all", "wc", "-l"], stdin=file,
+                                  capture_output=True, text=True, timeout=PATIENCE,
+                                  env=clean_environment())
+        self.assertEqual((done.returncode, done.stdout.split(), done.stderr), (0, ["100000"] * 3, ""))
+
+
+if __name__ == "__main__":
+    unittest.main(verbosity=1)
