@@ -132,6 +132,7 @@ struct PathDescription {
     bool watched = true;      // rule 13
     Nanoseconds latency = 0;  // one way, as far as is known; 0: measured by the link
     double rate = 0;          // bytes a nanosecond that the device can do at best; 0: not known
+    bool taken = true;        // of an attempt: the peer's system has answered, if not the process
 };
 
 class Endpoint {

@@ -32,7 +32,7 @@ static std::string_view macos_advice(NetworkFault fault) {
                "Settings > Network > Firewall on the other host";
     case NetworkFault::address_gone:
         return "The interface has lost its address: look whether the Thunderbolt cable is in, or "
-               "name other interfaces with POMONA_TCP_INTERFACES";
+               "name other interfaces with POMONA_IF_INCLUDE";
     default: return "";
     }
 }
@@ -41,12 +41,12 @@ static std::string_view linux_advice(NetworkFault fault) {
     switch (fault) {
     case NetworkFault::unreachable:
         return "Look whether `ip route get ADDRESS` knows a way, or name other interfaces with "
-               "POMONA_TCP_INTERFACES; a firewall that rejects looks the same";
+               "POMONA_IF_INCLUDE; a firewall that rejects looks the same";
     case NetworkFault::timed_out:
         return "A firewall may drop it: allow TCP between the hosts, or name other interfaces with "
-               "POMONA_TCP_INTERFACES";
+               "POMONA_IF_INCLUDE";
     case NetworkFault::address_gone:
-        return "The interface has lost its address; name others with POMONA_TCP_INTERFACES";
+        return "The interface has lost its address; name others with POMONA_IF_INCLUDE";
     default: return "";
     }
 }

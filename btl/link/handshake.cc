@@ -213,6 +213,7 @@ void Handshake::take_hello(Reader& in) {
     Nonce theirs;
     if (!take_greeting(in, theirs)) return refuse("wants somebody else");
     said_ = in_;
+    if (path_ == kDialersPath) path_ = peer_path_;
     Writer message = begin_greeting(challenge, peer_);
     prove_and_say(message, kFromListener);
     expected_ = proof;

@@ -69,7 +69,8 @@ public:
     // the last connection that was used between the two.
     static Handshake dial(const Identity& identity, int peer, int path, const Nonce& nonce,
                           uint32_t seen);
-    // A connection that somebody has made.
+    // A connection that somebody has made; `path` may be kDialersPath: this end has the dialer's number.
+    static constexpr int kDialersPath = -1;
     static Handshake listen(const Identity& identity, int path, const Nonce& nonce);
 
     State state() const { return state_; }

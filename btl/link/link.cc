@@ -114,7 +114,7 @@ void Link::mark_unsent(uint64_t number) {
     first_unsent_ = std::min(first_unsent_, number);
 }
 
-// By latency; a path that is stalled only where there is no other.
+// By latency, then by kind; a path that is stalled only where there is no other.
 void Link::order_paths() {
     order_.clear();
     for (bool stalled : {false, true}) {
@@ -122,8 +122,7 @@ void Link::order_paths() {
         for (Path& path : paths)
             if (path.usable() && path.stalled == stalled) order_.push_back(&path);
     }
-    std::stable_sort(order_.begin(), order_.end(),
-                     [](const Path* x, const Path* y) { return x->round_trip < y->round_trip; });
+    std::stable_sort(order_.begin(), order_.end(), quicker);
 }
 
 // False when the path took nothing.

@@ -101,6 +101,7 @@ void Link::path_gone(Path& path, const Error& reason, Sink& sink) {
     } else {
         path.pause = std::clamp(2 * path.pause, kPauseFirst, kPauseMost);
         path.retry_at = now + path.pause;
+        path.description = path.transport->describe(peer);  // what was tried
     }
     if (over) return;
     take_back(path);
@@ -214,8 +215,8 @@ void Link::look_at_time(Nanoseconds now) {
         return give_up({Code::peer_gone, "The other process does not listen any more"});
     // A connection that the other side's system has taken, and the process has not answered yet, is no
     // failure: it may be busy outside MPI.
-    bool tries = std::any_of(paths.begin(), paths.end(), [](const Path& path) {
-        return path.state == Path::State::connecting;
+    bool tries = std::any_of(paths.begin(), paths.end(), [&](const Path& path) {
+        return path.state == Path::State::connecting && path.transport->describe(peer).taken;
     });
     if (down < grace || tries) return;
     Error last = was_up_ ? Error{Code::peer_gone,

@@ -72,6 +72,10 @@ struct Path {
     void took(Nanoseconds trip);  // a question was answered after so long
 };
 
+// Is a path to be preferred to another one for messages? By what was measured; kinds decide where that
+// is alike, or nothing has been measured yet.
+bool quicker(const Path* one, const Path* other);
+
 // How long the next piece for `own` is, at most `longest`, of `left` bytes, when `unbegun` bytes wait in all; 0: it
 // is better left to the others. With several paths the pieces get shorter towards the end, so that all
 // are done at about the same time, and a slow one takes nothing that another would be done with

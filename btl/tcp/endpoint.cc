@@ -2,8 +2,11 @@
 #include "btl/tcp/endpoint.h"
 
 #include "btl/base/check.h"
+#include "btl/base/format.h"
 
 namespace pomona::tcp {
+
+static constexpr size_t kTriedMost = 600;
 
 // Which of the connections to a peer has ended.
 static constexpr const char* kClosed[kLanesMost] = {
@@ -19,6 +22,27 @@ TcpEndpoint::TcpEndpoint(EndpointOwner& owner, TcpEndpoint* first, int peer, int
 }
 
 Error TcpEndpoint::broken() const { return os_error(Code::peer_gone, kClosed[number], peer); }
+
+void TcpEndpoint::begin_round(std::vector<Attempt> attempts_now) {
+    bool same = attempts_now == plan;
+    plan = std::move(attempts_now);
+    next_attempt = same ? good_attempt : 0;
+    attempts = 0;
+    tried.clear();
+    first_why = {};
+}
+
+void TcpEndpoint::note_failure(const Error& error, bool skipped) {
+    bool first = first_why.what[0] == 0;
+    // What was tried tells more than what was not.
+    if (first || (first_skipped && !skipped)) {
+        first_why = error;
+        first_skipped = skipped;
+    }
+    if (skipped || tried.size() > kTriedMost) return;
+    tried += format("{}{}: {}", tried.empty() ? "" : "; ", ends.text,
+                    error.os_errno ? os_text(error.os_errno) : error.what);
+}
 
 // ---- frames in
 

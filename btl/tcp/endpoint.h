@@ -7,15 +7,13 @@
 #include "btl/base/params.h"
 #include "btl/link/handshake.h"
 #include "btl/tcp/connection.h"
+#include "btl/tcp/pairs.h"
+#include "btl/tcp/poller.h"
 
 #include <vector>
 
 namespace pomona::tcp {
 
-// What an entry of the Poller belongs to.
-struct Watched {
-    enum class Kind { listener, stranger, endpoint } kind;
-};
 
 class TcpEndpoint;
 
@@ -65,6 +63,10 @@ public:
         over,    // nothing more can be read from this one
         gone
     };
+    // All of this plan has its turn; what succeeded the last time comes first.
+    void begin_round(std::vector<Attempt> attempts);
+    // An attempt has failed, or could not be made (`skipped`).
+    void note_failure(const Error& error, bool skipped);
     // What the Poller says when this one is ready.
     void* token() { return static_cast<Watched*>(this); }
     bool reads() const { return state == State::up || state == State::ending; }
@@ -74,11 +76,20 @@ public:
     State state = State::idle;
     bool initiator = false;  // this rank made the connection
     Address address;
-    size_t next_host = 0;           // the address to try next
+    std::vector<Attempt> plan;      // of the first connection: from where to where
+    size_t next_attempt = 0;        // of these, the next
+    size_t good_attempt = 0;        // the last that succeeded
     Nanoseconds deadline = 0;       // for the attempts to connect
     Nanoseconds attempt_until = 0;  // then the next address has its turn
     Nanoseconds retry_at = 0;
+    Nanoseconds rest_until = 0;  // no new attempts before, as none has ever succeeded
+    bool was_up = false;
     size_t attempts = 0;
+    size_t rounds = 0;    // through all of the plan without success
+    std::string tried{};  // in this round, for people
+    Error first_why{};    // why the first attempt of this round failed
+    bool first_skipped = false;
+    Ends ends{};
     std::unique_ptr<link::Handshake> handshake;  // of an own attempt
     uint32_t decision = 0;  // the number of the last connection that was agreed on
     int peer_path = 0;      // the number of its other end

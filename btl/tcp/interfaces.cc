@@ -1,13 +1,27 @@
 // btl/tcp/interfaces.cc: see interfaces.h.
 #include "btl/tcp/interfaces.h"
 
-#include <algorithm>
-#include <cctype>
+#include "btl/base/format.h"
 
-#include <arpa/inet.h>
+#include <algorithm>
+#include <bit>
+#include <cctype>
+#include <cstring>
+#include <filesystem>
+#include <fstream>
+#include <map>
+#include <tuple>
+#include <utility>
+
 #include <ifaddrs.h>
 #include <net/if.h>
 #include <netinet/in.h>
+#include <sys/ioctl.h>
+#include <sys/socket.h>
+#include <unistd.h>
+#if defined(__APPLE__)
+#include <sys/sockio.h>
+#endif
 
 namespace pomona::tcp {
 
@@ -21,31 +35,32 @@ struct Rule {
 // gif, stf: tunnels; awdl, llw: AirDrop; ap: a Mac as access point; anpi: internal devices; vmenet,
 // feth: virtual machines. bridge0 is the Thunderbolt bridge; bridge100 and up serve virtual machines
 // and Internet Sharing.
-constexpr Rule macos_rules[] = {
-    {"utun", InterfaceKind::tunnel},         {"ipsec", InterfaceKind::tunnel},
-    {"ppp", InterfaceKind::tunnel},          {"gif", InterfaceKind::tunnel},
-    {"stf", InterfaceKind::tunnel},          {"tun", InterfaceKind::tunnel},
-    {"tap", InterfaceKind::tunnel},          {"awdl", InterfaceKind::peer_to_peer},
-    {"llw", InterfaceKind::peer_to_peer},    {"ap", InterfaceKind::peer_to_peer},
-    {"anpi", InterfaceKind::peer_to_peer},   {"vmenet", InterfaceKind::virtual_machine},
-    {"feth", InterfaceKind::virtual_machine}};
+constexpr Rule macos_rules[] = {{"utun", InterfaceKind::vpn},
+                                {"ipsec", InterfaceKind::vpn},
+                                {"ppp", InterfaceKind::vpn},
+                                {"gif", InterfaceKind::vpn},
+                                {"stf", InterfaceKind::vpn},
+                                {"tun", InterfaceKind::vpn},
+                                {"tap", InterfaceKind::vpn},
+                                {"awdl", InterfaceKind::internal},
+                                {"llw", InterfaceKind::internal},
+                                {"ap", InterfaceKind::internal},
+                                {"anpi", InterfaceKind::internal},
+                                {"vmenet", InterfaceKind::virtual_machine},
+                                {"feth", InterfaceKind::virtual_machine}};
 
-constexpr Rule linux_rules[] = {{"tun", InterfaceKind::tunnel},
-                                {"tap", InterfaceKind::tunnel},
-                                {"wg", InterfaceKind::tunnel},
-                                {"ppp", InterfaceKind::tunnel},
-                                {"tailscale", InterfaceKind::tunnel},
-                                {"zt", InterfaceKind::tunnel},
+constexpr Rule linux_rules[] = {{"tun", InterfaceKind::vpn},
+                                {"tap", InterfaceKind::vpn},
+                                {"wg", InterfaceKind::vpn},
+                                {"ppp", InterfaceKind::vpn},
+                                {"tailscale", InterfaceKind::vpn},
+                                {"zt", InterfaceKind::vpn},
                                 {"docker", InterfaceKind::virtual_machine},
                                 {"virbr", InterfaceKind::virtual_machine},
                                 {"podman", InterfaceKind::virtual_machine},
                                 {"lxcbr", InterfaceKind::virtual_machine},
                                 {"cni", InterfaceKind::virtual_machine},
-                                {"thunderbolt", InterfaceKind::thunderbolt_bridge}};
-
-bool listed(const std::string& list, const std::string& word) {
-    return ("," + list + ",").find("," + word + ",") != std::string::npos;
-}
+                                {"thunderbolt", InterfaceKind::thunderbolt}};
 
 }  // namespace
 
@@ -57,65 +72,205 @@ InterfaceKind interface_kind(std::string_view name, bool loopback, System system
     auto look = [&](const auto& rules) {
         for (const Rule& rule : rules)
             if (rule.stem == stem) return rule.kind;
-        return InterfaceKind::network;
+        return InterfaceKind::wired;
     };
     if (system == System::macos) {
         if (stem == "bridge")
-            return number.size() < 3 ? InterfaceKind::thunderbolt_bridge
-                                     : InterfaceKind::virtual_machine;
+            return number.size() < 3 ? InterfaceKind::thunderbolt : InterfaceKind::virtual_machine;
         return look(macos_rules);
     }
     // Docker's own networks: br- and twelve digits of their number.
     if (name.starts_with("br-") || name.starts_with("veth")) return InterfaceKind::virtual_machine;
-    if (name.starts_with("zt")) return InterfaceKind::tunnel;  // ZeroTier: zt and letters
+    if (name.starts_with("zt")) return InterfaceKind::vpn;  // ZeroTier: zt and letters
     return look(linux_rules);
 }
 
+InterfaceKind interface_kind(const Interface& interface, System system) {
+    if (interface.device != InterfaceKind::wired) return interface.device;
+    return interface_kind(interface.name, interface.loopback, system);
+}
+
+static constexpr const char* kKindNames[kInterfaceKinds] = {
+    "thunderbolt", "wired", "wifi", "vpn", "virtual", "internal", "loopback"};
+
 const char* interface_kind_name(InterfaceKind kind) {
-    switch (kind) {
-    case InterfaceKind::loopback: return "loopback";
-    case InterfaceKind::network: return "network";
-    case InterfaceKind::thunderbolt_bridge: return "Thunderbolt";
-    case InterfaceKind::tunnel: return "tunnel (VPN)";
-    case InterfaceKind::virtual_machine: return "virtual machines";
-    case InterfaceKind::peer_to_peer: return "AirDrop or internal";
-    }
+    return kKindNames[static_cast<size_t>(kind)];
+}
+
+// ---- what the system says
+
+#if defined(__linux__)
+
+static std::string folder_of(const std::string& name) { return "/sys/class/net/" + name; }
+
+static bool there(const std::string& path) { return access(path.c_str(), F_OK) == 0; }
+
+static std::string first_line(const std::string& path, std::string_view key = {}) {
+    std::ifstream in(path);
+    for (std::string line; std::getline(in, line);)
+        if (line.starts_with(key)) return line.substr(key.size());
     return "";
+}
+
+// A bridge of nothing but veth and tun interfaces joins virtual machines.
+static bool bridges_a_device(const std::string& folder) {
+    std::error_code ignored;
+    for (const auto& port : std::filesystem::directory_iterator(folder + "/brif", ignored)) {
+        std::string name = port.path().filename();
+        if (!name.starts_with("veth") && !there(folder_of(name) + "/tun_flags")) return true;
+    }
+    return false;
+}
+
+static InterfaceKind device_kind(const std::string& name, int) {
+    std::string folder = folder_of(name);
+    if (there(folder + "/wireless") || there(folder + "/phy80211")) return InterfaceKind::wifi;
+    std::error_code none;
+    auto driver = std::filesystem::read_symlink(folder + "/device/driver", none).filename();
+    if (driver == "thunderbolt-net" || driver == "thunderbolt_net")
+        return InterfaceKind::thunderbolt;
+    std::string type = first_line(folder + "/uevent", "DEVTYPE=");
+    if (type == "wlan") return InterfaceKind::wifi;
+    if (type == "wireguard" || type == "ppp" || there(folder + "/tun_flags"))
+        return InterfaceKind::vpn;
+    if (type == "vxlan" || type == "geneve") return InterfaceKind::virtual_machine;
+    if (type == "bridge" && !bridges_a_device(folder)) return InterfaceKind::virtual_machine;
+    // ARPHRD_PPP, _TUNNEL, _TUNNEL6, _SIT, _IPGRE, _IP6GRE, _NONE of <linux/if_arp.h>.
+    std::string hardware = first_line(folder + "/type");
+    for (const char* tunnel : {"512", "768", "769", "776", "778", "823", "65534"})
+        if (hardware == tunnel) return InterfaceKind::vpn;
+    return InterfaceKind::wired;
+}
+
+#else
+
+#if defined(SIOCGIFMEDIA)
+// IFM_NMASK and IFM_IEEE80211 of <net/if_media.h>, which some SDKs lack.
+static constexpr int kMediaMask = 0xe0, kMediaWifi = 0x80;
+#endif
+
+static InterfaceKind device_kind(const std::string& name, int socket) {
+#if defined(SIOCGIFMEDIA)
+    ifmediareq media{};
+    std::strncpy(media.ifm_name, name.c_str(), sizeof media.ifm_name - 1);
+    if (ioctl(socket, SIOCGIFMEDIA, &media) == 0 && (media.ifm_current & kMediaMask) == kMediaWifi)
+        return InterfaceKind::wifi;
+#else
+    (void)name, (void)socket;
+#endif
+    return InterfaceKind::wired;
+}
+
+#endif
+
+static int prefix_of(const sockaddr* mask, bool six) {
+    if (!mask) return six ? 128 : 32;
+    // The mask's family is not set on macOS.
+    auto* bytes = six ? reinterpret_cast<const uint8_t*>(
+                            &reinterpret_cast<const sockaddr_in6*>(mask)->sin6_addr)
+                      : reinterpret_cast<const uint8_t*>(
+                            &reinterpret_cast<const sockaddr_in*>(mask)->sin_addr);
+    int bits = 0;
+    for (int i = 0; i < (six ? 16 : 4); ++i) bits += std::popcount(bytes[i]);
+    return bits;
 }
 
 std::vector<Interface> list_interfaces() {
     std::vector<Interface> found;
     ifaddrs* all = nullptr;
     if (getifaddrs(&all) != 0) return found;
+    int asks = socket(AF_INET, SOCK_DGRAM, 0);
+    std::map<std::string, InterfaceKind> devices;
     for (ifaddrs* each = all; each; each = each->ifa_next) {
-        if (!each->ifa_addr || each->ifa_addr->sa_family != AF_INET) continue;
-        char text[INET_ADDRSTRLEN] = "";
-        inet_ntop(AF_INET, &reinterpret_cast<sockaddr_in*>(each->ifa_addr)->sin_addr, text,
-                  sizeof text);
-        found.push_back({each->ifa_name, text, (each->ifa_flags & IFF_UP) != 0,
-                         (each->ifa_flags & IFF_LOOPBACK) != 0});
+        auto ip = Ip::of(each->ifa_addr);
+        if (!ip) continue;
+        bool loopback = (each->ifa_flags & IFF_LOOPBACK) != 0;
+        auto [device, is_new] = devices.try_emplace(each->ifa_name, InterfaceKind::wired);
+        if (is_new && !loopback) device->second = device_kind(each->ifa_name, asks);
+        found.push_back({each->ifa_name, ip->text(), (each->ifa_flags & IFF_UP) != 0, loopback,
+                         prefix_of(each->ifa_netmask, ip->six), device->second});
     }
+    if (asks >= 0) close(asks);
     freeifaddrs(all);
     return found;
 }
 
-std::vector<std::string> choose_addresses(const std::vector<Interface>& all,
-                                          const std::string& wanted, System system) {
-    std::vector<std::string> first, others;
-    for (const Interface& each : all) {
-        if (!each.up) continue;
-        InterfaceKind kind = interface_kind(each.name, each.loopback, system);
-        bool thunderbolt = kind == InterfaceKind::thunderbolt_bridge;
-        bool chosen = wanted.empty() ? thunderbolt || kind == InterfaceKind::network
-                                     : listed(wanted, each.name) || listed(wanted, each.address);
-        if (chosen) (thunderbolt ? first : others).push_back(each.address);
+// ---- which are chosen
+
+std::string InterfaceFilter::parse(const char* parameter, std::string_view text,
+                                   std::vector<Word>& out) {
+    auto bad = [&](std::string_view word, const char* why) {
+        return format(
+            "{}: \"{}\" {}; expected are interfaces' names, addresses, networks "
+            "(10.0.0.0/8) and kinds (thunderbolt, wired, wifi, network, vpn, virtual, "
+            "internal, loopback), separated by commas",
+            parameter, word, why);
+    };
+    if (text.empty()) return "";
+    for (size_t begin = 0; begin <= text.size();) {
+        size_t end = std::min(text.find(',', begin), text.size());
+        std::string_view word = text.substr(begin, end - begin);
+        begin = end + 1;
+        if (word.empty()) return bad(word, "names nothing");
+        Word made;
+        if (word == "network") made.kinds = {InterfaceKind::wired, InterfaceKind::wifi};
+        for (int kind = 0; kind < kInterfaceKinds; ++kind)
+            if (word == kKindNames[kind]) made.kinds = {static_cast<InterfaceKind>(kind)};
+        bool digits = word.find_first_not_of("0123456789.") == word.npos;
+        if (made.kinds.empty()) made.network = Network::parse(word);
+        if (made.kinds.empty() && !made.network) {
+            if (word.find('/') != word.npos) return bad(word, "is not a network");
+            if (digits || word.find(':') != word.npos) return bad(word, "is not an address");
+            if (word.size() >= IFNAMSIZ) return bad(word, "is too long for an interface's name");
+            auto odd = [](char c) { return !std::isgraph(static_cast<unsigned char>(c)); };
+            if (std::any_of(word.begin(), word.end(), odd))
+                return bad(word, "is not an interface's name");
+            made.name = word;
+        }
+        out.push_back(std::move(made));
     }
-    first.insert(first.end(), others.begin(), others.end());
-    return first;
+    return "";
 }
 
-std::vector<std::string> local_addresses(const std::string& wanted) {
-    return choose_addresses(list_interfaces(), wanted);
+std::string InterfaceFilter::parse(std::string_view include, std::string_view exclude) {
+    include_.clear();
+    exclude_.clear();
+    std::string mistake = parse("if_include", include, include_);
+    return mistake.empty() ? parse("if_exclude", exclude, exclude_) : mistake;
+}
+
+bool InterfaceFilter::names(const std::vector<Word>& words, const Interface& interface,
+                            System system) {
+    InterfaceKind kind = interface_kind(interface, system);
+    return std::any_of(words.begin(), words.end(), [&](const Word& word) {
+        if (word.network) return word.network->contains(interface.ip());
+        if (!word.name.empty()) return word.name == interface.name;
+        return std::find(word.kinds.begin(), word.kinds.end(), kind) != word.kinds.end();
+    });
+}
+
+bool InterfaceFilter::takes(const Interface& interface, System system) const {
+    if (names(exclude_, interface, system)) return false;
+    if (!include_.empty()) return names(include_, interface, system);
+    return interface_kind(interface, system) <= InterfaceKind::wifi;
+}
+
+std::vector<Interface> choose_interfaces(const std::vector<Interface>& all,
+                                         const InterfaceFilter& filter, System system) {
+    std::vector<Interface> out;
+    std::map<std::string, size_t> order;  // as the system lists them
+    for (const Interface& each : all) {
+        order.try_emplace(each.name, order.size());
+        if (each.up && filter.takes(each, system)) out.push_back(each);
+    }
+    auto place = [&](const Interface& each) {
+        Ip ip = each.ip();
+        return std::tuple(interface_kind(each, system), order.find(each.name)->second, ip.six,
+                          ip.six && ip.link_local());
+    };
+    std::stable_sort(out.begin(), out.end(),
+                     [&](const Interface& a, const Interface& b) { return place(a) < place(b); });
+    return out;
 }
 
 }  // namespace pomona::tcp

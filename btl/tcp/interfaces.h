@@ -1,11 +1,12 @@
-// btl/tcp/interfaces.h: which of this machine's network interfaces TCP offers to other ranks.
-// Idea: reading them is one function; what each is and which are chosen are rules over plain
-// values, tested for both systems. Offered to others is what can reach them: no tunnels (a VPN would
-// carry the traffic over the Internet), nothing that belongs to virtual machines or AirDrop; the
-// Thunderbolt bridge comes first, whose 169.254 addresses are as good as any.
+// btl/tcp/interfaces.h: which of this machine's network interfaces TCP uses.
+// Idea: reading them is one function; what each is and which are chosen are rules over plain values,
+// tested for both systems. Unless the user names others, those are chosen that reach other machines
+// directly: Thunderbolt, wired, Wi-Fi; no tunnels (a VPN would carry the traffic over the Internet),
+// nothing that belongs to virtual machines or AirDrop.
 #pragma once
 
 #include "btl/base/system.h"
+#include "btl/tcp/ip.h"
 
 #include <string>
 #include <string_view>
@@ -13,35 +14,62 @@
 
 namespace pomona::tcp {
 
-enum class InterfaceKind {
-    loopback,
-    network,
-    thunderbolt_bridge,
-    tunnel,
+// The order says which is better, all else being equal.
+enum class InterfaceKind : uint8_t {
+    thunderbolt,
+    wired,  // or what cannot be told
+    wifi,
+    vpn,
     virtual_machine,
-    peer_to_peer
+    internal,  // AirDrop and the like
+    loopback
 };
+inline constexpr int kInterfaceKinds = 7;
 
+// An interface's address.
 struct Interface {
     std::string name;
-    std::string address;  // numeric IPv4
+    std::string address;  // numeric
     bool up = false;
     bool loopback = false;
+    int prefix = 32;                              // bits that the addresses of its network share
+    InterfaceKind device = InterfaceKind::wired;  // as the system tells; `wired`: look at the name
+    Ip ip() const { return Ip::parse(address).value_or(Ip{}); }
 };
 
+// By the name alone.
 InterfaceKind interface_kind(std::string_view name, bool loopback, System system = this_system);
-// "Thunderbolt bridge", ...
+InterfaceKind interface_kind(const Interface& interface, System system = this_system);
+// One word, as parameters have it: thunderbolt, wired, wifi, vpn, virtual, internal, loopback.
 const char* interface_kind_name(InterfaceKind kind);
 
-// The IPv4 addresses of this machine, one entry each.
+// The addresses of this machine, one entry each.
 std::vector<Interface> list_interfaces();
 
-// The addresses to offer, best first. `wanted` restricts to names or addresses
-// ("bridge0,192.168.1.5"), and admits what is left out otherwise; empty takes what can reach others.
-std::vector<std::string> choose_addresses(const std::vector<Interface>& all,
-                                          const std::string& wanted, System system = this_system);
+// Words of the parameters if_include and if_exclude.
+class InterfaceFilter {
+public:
+    // "" or a sentence that names the word that is none. A word is an interface's name, an address, a
+    // network (10.0.0.0/8), a kind, or `network` (wired or wifi); words are separated by commas.
+    std::string parse(std::string_view include, std::string_view exclude);
+    // Interfaces that `include` names are taken whatever they are, except what `exclude` names.
+    bool takes(const Interface& interface, System system = this_system) const;
 
-// Both together.
-std::vector<std::string> local_addresses(const std::string& wanted);
+private:
+    struct Word {
+        std::string name;                  // of an interface, or
+        std::vector<InterfaceKind> kinds;  // one of these, or
+        std::optional<Network> network;
+    };
+    static std::string parse(const char* parameter, std::string_view text, std::vector<Word>& out);
+    static bool names(const std::vector<Word>& words, const Interface& interface, System system);
+    std::vector<Word> include_, exclude_;
+};
+
+// Those of them that are up and taken, interfaces of the best kind first; of each interface first IPv4,
+// then IPv6, then link-local IPv6.
+std::vector<Interface> choose_interfaces(const std::vector<Interface>& all,
+                                         const InterfaceFilter& filter,
+                                         System system = this_system);
 
 }  // namespace pomona::tcp

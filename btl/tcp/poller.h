@@ -8,6 +8,11 @@
 
 namespace pomona::tcp {
 
+// What an entry of the Poller belongs to.
+struct Watched {
+    enum class Kind { listener, stranger, endpoint } kind;
+};
+
 class Poller {
 public:
     static Result<Poller> make();

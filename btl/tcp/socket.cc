@@ -4,7 +4,9 @@
 
 #include <algorithm>
 #include <arpa/inet.h>
+#include <cstring>
 #include <fcntl.h>
+#include <net/if.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
 #include <poll.h>
@@ -76,44 +78,114 @@ void Socket::watch_peer(int milliseconds) {
 #endif
 }
 
-static bool numeric(const std::string& host, uint16_t port, sockaddr_in& address) {
-    address = {};
-    address.sin_family = AF_INET;
-    address.sin_port = htons(port);
-    return inet_pton(AF_INET, host.c_str(), &address.sin_addr) == 1;
+// An address as the system's calls take it.
+struct SystemAddress {
+    sockaddr_storage bytes{};
+    socklen_t length = sizeof bytes;
+    sockaddr* get() { return reinterpret_cast<sockaddr*>(&bytes); }
+};
+
+static SystemAddress address_of(const End& end, uint16_t port) {
+    SystemAddress out;
+    if (end.ip.six) {
+        sockaddr_in6 six{};
+        six.sin6_family = AF_INET6;
+        six.sin6_port = htons(port);
+        std::memcpy(&six.sin6_addr, end.ip.bytes.data(), 16);
+        if (end.ip.link_local()) six.sin6_scope_id = if_nametoindex(end.interface.c_str());
+        std::memcpy(&out.bytes, &six, out.length = sizeof six);
+        return out;
+    }
+    sockaddr_in four{};
+    four.sin_family = AF_INET;
+    four.sin_port = htons(port);
+    std::memcpy(&four.sin_addr, end.ip.bytes.data(), 4);
+    std::memcpy(&out.bytes, &four, out.length = sizeof four);
+    return out;
 }
 
-Result<Socket> Socket::listen(const std::string& host, uint64_t buffer_size) {
-    sockaddr_in address;
-    if (!numeric(host, 0, address))
-        return Error{Code::invalid_argument, "Not a numeric IPv4 address"};
-    Socket made(socket(AF_INET, SOCK_STREAM, 0));
+// Its packets go by this interface alone. Where the system refuses, routes decide.
+static void bind_to_interface(int descriptor, const End& end) {
+#if defined(__APPLE__)
+    auto index = static_cast<int>(if_nametoindex(end.interface.c_str()));
+    if (end.ip.six) set_option(descriptor, IPPROTO_IPV6, IPV6_BOUND_IF, index);
+    else set_option(descriptor, IPPROTO_IP, IP_BOUND_IF, index);
+#else
+    if (setsockopt(descriptor, SOL_SOCKET, SO_BINDTODEVICE, end.interface.c_str(),
+                   static_cast<socklen_t>(end.interface.size())) != 0)
+        return;
+#endif
+}
+
+static Result<Socket> make_socket(const End* own, bool six) {
+    Socket made(socket(six ? AF_INET6 : AF_INET, SOCK_STREAM, 0));
     if (!made.open()) return os_error(Code::io, "Cannot make a TCP socket");
+    // An IPv6 socket takes no IPv4 connections.
+    if (six) set_option(made.descriptor(), IPPROTO_IPV6, IPV6_V6ONLY, 1);
+    if (own && own->bound) bind_to_interface(made.descriptor(), *own);
+    return made;
+}
+
+Result<Socket> Socket::listen(const End& own, uint64_t buffer_size) {
+    Socket made = TRY(make_socket(&own, own.ip.six));
     made.prepare(buffer_size);  // before listen: shrunk later, windows stick (man 7 tcp)
-    if (bind(made.descriptor_, reinterpret_cast<sockaddr*>(&address), sizeof address) != 0 ||
+    SystemAddress address = address_of(own, 0);
+    if (bind(made.descriptor_, address.get(), address.length) != 0 ||
         ::listen(made.descriptor_, 256) != 0)
         return os_error(Code::io, "Cannot listen for TCP connections");
     return made;
 }
 
-Result<Socket> Socket::connect(const std::string& host, uint16_t port, uint64_t buffer_size) {
-    sockaddr_in address;
-    if (!numeric(host, port, address))
-        return Error{Code::invalid_argument, "Not a numeric IPv4 address"};
-    Socket made(socket(AF_INET, SOCK_STREAM, 0));
-    if (!made.open()) return os_error(Code::io, "Cannot make a TCP socket");
+Result<Socket> Socket::connect(const End* own, const End& peer, uint16_t port,
+                               uint64_t buffer_size) {
+    Socket made = TRY(make_socket(own, peer.ip.six));
     made.prepare(buffer_size);
-    if (::connect(made.descriptor_, reinterpret_cast<sockaddr*>(&address), sizeof address) != 0 &&
-        errno != EINPROGRESS && errno != EINTR)
+    if (own) {
+#if defined(IP_BIND_ADDRESS_NO_PORT)  // Linux: the port is chosen by connect()
+        set_option(made.descriptor_, IPPROTO_IP, IP_BIND_ADDRESS_NO_PORT, 1);
+#endif
+        SystemAddress from = address_of(*own, 0);
+        if (bind(made.descriptor_, from.get(), from.length) != 0)
+            return os_error(Code::refused, "Cannot use an interface's address");
+    }
+    SystemAddress to = address_of(peer, port);
+    if (::connect(made.descriptor_, to.get(), to.length) != 0 && errno != EINPROGRESS &&
+        errno != EINTR)
         return os_error(Code::refused, "Cannot connect");
     return made;
 }
 
+static Result<End> numeric(const std::string& host) {
+    auto ip = Ip::parse(host);
+    if (!ip) return Error{Code::invalid_argument, "Not a numeric IP address"};
+    return End{*ip};
+}
+
+Result<Socket> Socket::listen(const std::string& host, uint64_t buffer_size) {
+    return listen(TRY(numeric(host)), buffer_size);
+}
+
+Result<Socket> Socket::connect(const std::string& host, uint16_t port, uint64_t buffer_size) {
+    return connect(nullptr, TRY(numeric(host)), port, buffer_size);
+}
+
 uint16_t Socket::port() const {
-    sockaddr_in address{};
-    socklen_t length = sizeof address;
-    if (getsockname(descriptor_, reinterpret_cast<sockaddr*>(&address), &length) != 0) return 0;
-    return ntohs(address.sin_port);
+    SystemAddress own;
+    if (getsockname(descriptor_, own.get(), &own.length) != 0) return 0;
+    // The port is at the same place in both families.
+    return ntohs(reinterpret_cast<sockaddr_in*>(&own.bytes)->sin_port);
+}
+
+std::optional<Ip> Socket::own_ip() const {
+    SystemAddress own;
+    if (getsockname(descriptor_, own.get(), &own.length) != 0) return std::nullopt;
+    return Ip::of(own.get());
+}
+
+std::optional<Ip> Socket::peer_ip() const {
+    SystemAddress peer;
+    if (getpeername(descriptor_, peer.get(), &peer.length) != 0) return std::nullopt;
+    return Ip::of(peer.get());
 }
 
 Socket Socket::accept() {

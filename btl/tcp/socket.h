@@ -3,11 +3,19 @@
 
 #include "btl/base/bytes.h"
 #include "btl/base/result.h"
+#include "btl/tcp/ip.h"
 
 #include <string>
 #include <vector>
 
 namespace pomona::tcp {
+
+// One end of a connection.
+struct End {
+    Ip ip;
+    std::string interface {};  // of this machine, by which it is reached: link-local IPv6 needs it
+    bool bound = false;  // to this interface: no other carries its packets, whatever routes say
+};
 
 class Socket {
 public:
@@ -17,15 +25,22 @@ public:
     Socket& operator=(Socket&& other) noexcept;
     ~Socket();
 
-    // A listener on a free port of `host` ("127.0.0.1", "0.0.0.0"); what it accepts has its buffers.
+    // A listener on a free port; what it accepts has its buffers.
+    static Result<Socket> listen(const End& own, uint64_t buffer_size);
+    // Begins to connect; finished() tells when it is. From `own`, or from what the system chooses.
+    static Result<Socket> connect(const End* own, const End& peer, uint16_t port,
+                                  uint64_t buffer_size);
+    // The same for a numeric address.
     static Result<Socket> listen(const std::string& host, uint64_t buffer_size);
-    // Begins to connect; finished() tells when it is.
     static Result<Socket> connect(const std::string& host, uint16_t port, uint64_t buffer_size);
 
     bool open() const { return descriptor_ >= 0; }
     int descriptor() const { return descriptor_; }
     void close();
     uint16_t port() const;
+    // The addresses of both ends, where it is connected.
+    std::optional<Ip> own_ip() const;
+    std::optional<Ip> peer_ip() const;
     // A connection that somebody made, or a closed Socket when there is none.
     Socket accept();
     // 0 while connecting, 1 when connected, -1 (errno set) when it failed.

@@ -14,14 +14,23 @@ static constexpr size_t kHearMost = 1024;  // at once; a handshake's messages ar
 static constexpr Nanoseconds kPause = 100'000'000;
 
 Strangers::Strangers(const Params& params, Counters& counters, Clock& clock, Poller& poller,
-                     Socket listener, StrangersOptions options)
+                     std::vector<Socket> listeners, StrangersOptions options)
     : params_(params), counters_(counters), clock_(clock), poller_(poller),
-      listener_(std::move(listener)), options_(std::move(options)) {}
+      options_(std::move(options)) {
+    for (Socket& each : listeners) listeners_.emplace_back(std::move(each));
+}
 
-Status Strangers::begin() { return poller_.add(listener_.descriptor(), &listening_); }
+Status Strangers::begin() {
+    for (Listener& each : listeners_) {
+        poller_.remove(each.socket.descriptor());  // after a pause: of those that came first
+        TRY(poller_.add(each.socket.descriptor(), &each));
+    }
+    return {};
+}
 
 void Strangers::ready(Watched& entry) {
     if (entry.kind == Watched::Kind::listener) {
+        static_cast<Listener&>(entry).ready = true;
         more_come_ = true;
         return;
     }
@@ -38,30 +47,35 @@ void Strangers::turn() {
         }
     }
     if (paused_until_ != 0 && now > paused_until_ && begin().ok()) paused_until_ = 0;
-    if (std::exchange(more_come_, false)) accept_some();
+    if (std::exchange(more_come_, false))
+        for (Listener& each : listeners_)
+            if (std::exchange(each.ready, false)) accept_some(each);
     while (!strangers_.empty() && now > strangers_.front().deadline) {
         count(counters_.tcp_strangers);
         send_away(strangers_.begin());
     }
 }
 
-void Strangers::accept_some() {
+// Listeners stay ready, and nobody could sleep.
+void Strangers::pause() {
+    for (Listener& each : listeners_) poller_.remove(each.socket.descriptor());
+    paused_until_ = clock_.now() + kPause;
+    while (!strangers_.empty()) send_away(strangers_.begin());
+}
+
+void Strangers::accept_some(Listener& listener) {
     for (int i = 0; i < kAcceptMost; ++i) {
-        Socket socket = listener_.accept();
+        Socket socket = listener.socket.accept();
         if (!socket.open()) {
-            if (errno == EMFILE || errno == ENFILE) {
-                // The listener stays ready, and nobody could sleep.
-                poller_.remove(listener_.descriptor());
-                paused_until_ = clock_.now() + kPause;
-                while (!strangers_.empty()) send_away(strangers_.begin());
-            }
+            if (errno == EMFILE || errno == ENFILE) pause();
             return;
         }
         Nanoseconds patience = static_cast<Nanoseconds>(params_.tcp_greeting_ms) * 1'000'000;
         link::Nonce nonce;
         if (!random_bytes(nonce)) return;
         Stranger& made = strangers_.emplace_back(
-            std::move(socket), link::Handshake::listen(*options_.identity, options_.path, nonce),
+            std::move(socket),
+            link::Handshake::listen(*options_.identity, link::Handshake::kDialersPath, nonce),
             clock_.now() + patience);
         if (!poller_.add(made.socket.descriptor(), &made).ok() || !greet(made))
             send_away(std::prev(strangers_.end()));

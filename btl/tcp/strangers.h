@@ -1,4 +1,4 @@
-// btl/tcp/strangers.h: the listener, and connections that have not proved to be of this job.
+// btl/tcp/strangers.h: the listeners, and connections that have not proved to be of this job.
 // Idea: anybody can connect, so who has not proved anything gets little: as many bytes of memory as the
 // handshake has, a deadline, and a place among few, from which the oldest is sent away when more
 // come. None is read from before the system says that bytes are there.
@@ -8,17 +8,17 @@
 #include "btl/base/counters.h"
 #include "btl/base/params.h"
 #include "btl/link/handshake.h"
-#include "btl/tcp/endpoint.h"
+#include "btl/tcp/connection.h"
 #include "btl/tcp/poller.h"
 
 #include <functional>
 #include <list>
+#include <vector>
 
 namespace pomona::tcp {
 
 struct StrangersOptions {
     const link::Identity* identity = nullptr;
-    int path = 0;
     // A connection from a rank of this job (in a state after `waiting`): takes it out of its place, or
     // leaves it to be closed.
     std::function<void(std::unique_ptr<Connection>&, link::Handshake&)> admit;
@@ -27,9 +27,8 @@ struct StrangersOptions {
 class Strangers {
 public:
     Strangers(const Params& params, Counters& counters, Clock& clock, Poller& poller,
-              Socket listener, StrangersOptions options);
+              std::vector<Socket> listeners, StrangersOptions options);
     Status begin();
-    uint16_t port() const { return listener_.port(); }
 
     // An entry of the poller is ready; turn() will look at it.
     void ready(Watched& entry);
@@ -47,7 +46,13 @@ private:
         bool ready = false;
     };
     using Entry = std::list<Stranger>::iterator;
-    void accept_some();
+    struct Listener : Watched {
+        explicit Listener(Socket socket) : Watched{Kind::listener}, socket(std::move(socket)) {}
+        Socket socket;
+        bool ready = false;
+    };
+    void accept_some(Listener& listener);
+    void pause();
     bool greet(Stranger& stranger);
     void send_away(Entry stranger);
     void refuse(const char* why);
@@ -56,11 +61,10 @@ private:
     Counters& counters_;
     Clock& clock_;
     Poller& poller_;
-    Socket listener_;
     StrangersOptions options_;
-    Watched listening_{Watched::Kind::listener};
-    bool more_come_ = false;         // the listener is ready
-    Nanoseconds paused_until_ = 0;   // it is not watched: this process has no descriptors left
+    std::list<Listener> listeners_;
+    bool more_come_ = false;         // one of them is ready
+    Nanoseconds paused_until_ = 0;   // they are not watched: this process has no descriptors left
     std::list<Stranger> strangers_;  // the oldest first
     bool any_ready_ = false;
     uint64_t refused_ = 0;

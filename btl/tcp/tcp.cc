@@ -3,7 +3,10 @@
 // Crossing: when two ranks connect to each other at once, the lower one decides for the first connection
 // that gets through (btl/link/handshake.h). Nobody sends frames before, so nothing is lost with the other
 // one. Lanes do not cross: who made the first connection makes them, and lane k begins with the address k
-// places behind that of the first one, so that several interfaces are used.
+// places behind that of the first one.
+//
+// Paths: an instance tries its plan (pairs.h), from an interface of its own to an address of the peer, and
+// passes over pairs whose interfaces another path uses already.
 //
 // The end: when one of several connections to a peer ends, the others are still read for a moment, as
 // a peer that ends closes all and what it sent has to be handed on; then the peer is gone.
@@ -13,12 +16,12 @@
 // in `attention_`; so a turn's cost does not grow with connections that are silent.
 #include "btl/tcp/tcp.h"
 
+#include "btl/base/advice.h"
 #include "btl/base/check.h"
 #include "btl/base/entropy.h"
 #include "btl/base/format.h"
 #include "btl/base/log.h"
 #include "btl/tcp/endpoint.h"
-#include "btl/tcp/interfaces.h"
 #include "btl/tcp/strangers.h"
 
 #include <algorithm>
@@ -41,28 +44,35 @@ constexpr unsigned kPollsPerLook = 64;
 constexpr int kReadyMost = 64;
 // How long the other connections to a peer may bring bytes when one has ended.
 constexpr Nanoseconds kLastWords = 500'000'000;
-// A path's attempt by one address.
+// A path's attempt by one pair of addresses: at first, and in later rounds; and until the peer says
+// something, which it does not while it is busy elsewhere.
+constexpr Nanoseconds kAttemptFirst = 200'000'000;
 constexpr Nanoseconds kAttempt = 2'000'000'000;
+// A path that has never succeeded is tried each time after a longer pause, up to so long.
+constexpr Nanoseconds kRestMost = 30'000'000'000;
 constexpr Nanoseconds kRetryPause = 20'000'000;
 // A rank that was busy elsewhere for longer than the deadline still tries each address so often.
 constexpr size_t kAttemptsLeast = 3;
+// So many rounds through a path's plan fail before that is said.
+constexpr size_t kRoundsSilent = 2;
+constexpr Error kElsewhere{Code::refused, "Its route leads by an interface that is not used"};
+constexpr Error kConflict{Code::refused, "Another path goes by one of the interfaces"};
 
-// Interfaces that the user names are taken: ranks of one machine may live in network namespaces.
-bool loopback_only(const TcpOptions& options, const Params& params) {
-    return options.loopback_only && params.tcp_interfaces.empty();
-}
-
-class TcpTransport final : public Transport, public tcp::EndpointOwner {
+class TcpTransport final : public Transport, public tcp::EndpointOwner, public tcp::Sibling {
 public:
-    TcpTransport(const Params& params, Counters& counters, TcpOptions options, Socket listener,
-                 tcp::Poller poller)
+    TcpTransport(const Params& params, Counters& counters, TcpOptions options, tcp::Poller poller)
         : params_(params), counters_(counters), options_(std::move(options)),
-          poller_(std::move(poller)),
-          strangers_(
-              params, counters, clock_, poller_, std::move(listener),
-              {options_.identity.get(), options_.path,
-               [this](auto& connection, auto& handshake) { admit(connection, handshake); }}) {}
+          shared_(*options_.shared), poller_(std::move(poller)),
+          strangers_(params, counters, clock_, poller_, shared_.take_listeners(),
+                     {options_.identity.get(), [this](auto& connection, auto& handshake) {
+                          if (!options_.makes_paths) return admit(connection, handshake);
+                          auto path = static_cast<size_t>(handshake.peer_path());
+                          shared_.admit(path, connection, handshake);
+                      }}) {
+        shared_.join(static_cast<size_t>(options_.path), this);
+    }
     ~TcpTransport() override {
+        shared_.leave(this);
         if (options_.sleeper) options_.sleeper->forget(poller_.descriptor());
     }
     Status begin() {
@@ -73,11 +83,7 @@ public:
 
     const char* name() const override { return "tcp"; }
     std::vector<std::byte> address() const override {
-        tcp::Address own;
-        own.port = strangers_.port();
-        if (loopback_only(options_, params_)) own.hosts = {"127.0.0.1"};
-        else own.hosts = tcp::local_addresses(params_.tcp_interfaces);
-        return tcp::write_address(own);
+        return tcp::write_address({shared_.places()});
     }
 
     Result<Endpoint*> connect(int peer, ConstBytes address) override {
@@ -85,14 +91,17 @@ public:
         if (!parsed) return Error{Code::malformed, "A TCP address does not parse", peer};
         TRY(find_key());
         TcpEndpoint& made = endpoint_of(peer);
+        bool moved = made.address != *parsed;
         made.address = std::move(*parsed);
         bool again = made.state == State::gone && options_.makes_paths && !made.tell_gone;
+        if (again && clock_.now() < made.rest_until && shared_.any_up(peer))
+            return Error{Code::timed_out, "No pair of interfaces has worked", peer,
+                         made.first_why.os_errno};
         if (again) {
             made.state = State::idle;
             made.deadline = made.retry_at = 0;
-            made.attempts = 0;
-            made.next_host = first_host();
         }
+        if (moved || (made.state == State::idle && !made.attended)) make_plan(made);
         // One that is attended to is begun, or tried again, by poll().
         if (made.state == State::idle && !made.attended) start_connecting(made);
         return static_cast<Endpoint*>(&made);
@@ -106,10 +115,21 @@ public:
         PathDescription out;
         out.text = format("tcp {}", options_.path + 1);
         auto found = endpoints_.find(peer);
-        if (found == endpoints_.end() || !found->second->initiator) return out;
-        const auto& hosts = found->second->address.hosts;
-        out.text += " to " + hosts[(found->second->next_host + hosts.size() - 1) % hosts.size()];
+        if (found == endpoints_.end()) return out;
+        const TcpEndpoint& endpoint = *found->second;
+        bool made = endpoint.state >= State::met && endpoint.state < State::gone;
+        if (made) out.text += " " + endpoint.ends.text;
+        else if (!endpoint.tried.empty()) out.text += ", tried " + endpoint.tried;
+        out.kind = tcp::interface_kind_name(endpoint.ends.kind);
+        out.taken = made || endpoint.state == State::greeting;
         return out;
+    }
+    std::optional<tcp::Ends> used(int peer) const override {
+        auto found = endpoints_.find(peer);
+        if (found == endpoints_.end()) return std::nullopt;
+        State state = found->second->state;
+        if (state != State::met && state != State::up) return std::nullopt;
+        return found->second->ends;
     }
 
     int poll(Sink& sink, int most) override {
@@ -229,11 +249,8 @@ private:
         auto& slot = endpoints_[peer];
         if (slot) return *slot;
         slot = std::make_unique<TcpEndpoint>(*this, nullptr, peer, 0, params_);
-        slot->next_host = first_host();
         return *slot;
     }
-    // Paths begin at different addresses, so that several interfaces are used.
-    size_t first_host() const { return static_cast<size_t>(options_.path); }
     TcpEndpoint& add_lane(TcpEndpoint& first, int number) {
         first.lanes.push_back(
             std::make_unique<TcpEndpoint>(*this, &first, first.peer, number, params_));
@@ -252,23 +269,61 @@ private:
     Nanoseconds connect_timeout() const {
         return static_cast<Nanoseconds>(params_.connect_timeout_ms) * 1000000;
     }
+    void make_plan(TcpEndpoint& endpoint) {
+        const auto& places = endpoint.address.places;
+        std::vector<tcp::Attempt> plan;
+        if (options_.makes_paths)
+            plan = tcp::attempts_for(
+                shared_.places(), places,
+                {options_.identity->rank < endpoint.peer, static_cast<size_t>(options_.path)});
+        else
+            for (size_t i = 0; i < places.size(); ++i) plan.push_back({-1, i});
+        endpoint.begin_round(std::move(plan));
+    }
+    const tcp::Attempt& attempt_of(const TcpEndpoint& endpoint) const {
+        const auto& plan = endpoint.first.plan;
+        return plan[(endpoint.next_attempt + plan.size() - 1) % plan.size()];
+    }
     // The next address has its turn.
     void start_connecting(TcpEndpoint& endpoint) {
         attend(endpoint);
         Nanoseconds now = clock_.now();
-        const tcp::Address& address = endpoint.first.address;
         if (endpoint.deadline == 0) endpoint.deadline = now + connect_timeout();
-        const std::string& host = address.hosts[endpoint.next_host++ % address.hosts.size()];
-        auto addresses = static_cast<Nanoseconds>(address.hosts.size());
-        Nanoseconds longest = connect_timeout() / addresses;
-        endpoint.attempt_until =
-            now + (options_.makes_paths ? std::min(longest, kAttempt) : longest);
+        if (endpoint.first.plan.empty())
+            return fail(endpoint,
+                        Error{Code::refused, "No two interfaces reach each other", endpoint.peer});
+        auto attempts = static_cast<Nanoseconds>(endpoint.first.plan.size());
+        ++endpoint.next_attempt;
         ++endpoint.attempts;
-        auto socket = Socket::connect(host, address.port, params_.tcp_socket_buffer);
+        endpoint.attempt_until =
+            now + (options_.makes_paths
+                       ? std::min(kAttemptFirst << std::min<size_t>(endpoint.rounds, 4), kAttempt)
+                       : connect_timeout() / attempts);
+        const tcp::Attempt& attempt = attempt_of(endpoint);
+        const tcp::Place& to = endpoint.first.address.places[attempt.peer];
+        const tcp::Place* from = nullptr;
+        if (attempt.own >= 0) from = &shared_.places()[static_cast<size_t>(attempt.own)];
+        endpoint.ends = tcp::ends_of(from, &to, to.ip);
+        if (conflicts(endpoint)) return retry(endpoint, kConflict);
+        tcp::End own{from ? from->ip : tcp::Ip{}, endpoint.ends.own,
+                     from && from->kind != tcp::InterfaceKind::loopback};
+        auto socket = Socket::connect(from ? &own : nullptr, tcp::End{to.ip, own.interface},
+                                      to.port, params_.tcp_socket_buffer);
         if (!socket.ok()) return retry(endpoint, socket.error());
         endpoint.initiator = true;
         endpoint.state = State::connecting;
         take(endpoint, std::make_unique<Connection>(std::move(*socket)));
+    }
+    void find_ends(TcpEndpoint& endpoint) {
+        const Socket& socket = endpoint.connection->socket;
+        auto own = socket.own_ip(), theirs = socket.peer_ip();
+        endpoint.ends = tcp::ends_of(own ? shared_.place_of(*own) : nullptr,
+                                     endpoint.first.address.place_of(theirs), theirs);
+    }
+    // Does another path to this peer go by one of its interfaces?
+    bool conflicts(const TcpEndpoint& endpoint) const {
+        return options_.makes_paths && !shared_.several_alike() &&
+               shared_.used_by_others(this, endpoint.peer, endpoint.ends);
     }
     bool take(TcpEndpoint& endpoint, std::unique_ptr<Connection> connection) {
         endpoint.connection = std::move(connection);
@@ -276,21 +331,38 @@ private:
         if (!added.ok()) fail(endpoint, added.error());
         return added.ok();
     }
+    // This attempt has failed.
     void retry(TcpEndpoint& endpoint, Error why) {
         drop(endpoint);
         endpoint.state = State::idle;
         Nanoseconds now = clock_.now();
         why.peer = endpoint.peer;
-        size_t hosts = endpoint.first.address.hosts.size();
-        if (options_.makes_paths
-                ? endpoint.attempts >= hosts
-                : now > endpoint.deadline && endpoint.attempts >= kAttemptsLeast * hosts)
-            return fail(endpoint, why);
-        endpoint.retry_at = options_.makes_paths ? now : now + kRetryPause;
+        size_t attempts = endpoint.first.plan.size();
+        if (!options_.makes_paths) {
+            endpoint.retry_at = now + kRetryPause;
+            if (now > endpoint.deadline && endpoint.attempts >= kAttemptsLeast * attempts)
+                fail(endpoint, why);
+            return;
+        }
+        endpoint.note_failure(why, why.what == kConflict.what);
+        endpoint.retry_at = now;
+        if (endpoint.attempts < attempts) return;
+        end_round(endpoint, now);
+        fail(endpoint, endpoint.first_why);
+    }
+    // All of a path's plan has failed.
+    void end_round(TcpEndpoint& endpoint, Nanoseconds now) {
+        bool alone = !shared_.any_up(endpoint.peer);
+        if (!alone && !endpoint.was_up)
+            endpoint.rest_until =
+                now + std::min(kRestMost, kAttemptFirst << std::min<size_t>(endpoint.rounds, 8));
+        if (++endpoint.rounds != kRoundsSilent || !alone || endpoint.was_up) return;
+        std::string_view advice = network_advice(network_fault(endpoint.first_why.os_errno));
+        LOG(warn, btl, "There is no TCP connection to rank {} yet; tried {}{}{}", endpoint.peer,
+            endpoint.tried, advice.empty() ? "" : ". ", advice);
     }
 
-    // A rank of this job has connected, and has proved it.
-    void admit(std::unique_ptr<Connection>& stranger, link::Handshake& handshake) {
+    void admit(std::unique_ptr<Connection>& stranger, link::Handshake& handshake) override {
         using Met = link::Handshake::State;
         int from = handshake.peer(), lane = options_.makes_paths ? 0 : handshake.peer_path();
         if (handshake.state() == Met::different) return differ(from, handshake);
@@ -329,10 +401,15 @@ private:
     // Both ends have proved themselves, and this connection is the one.
     void agree(TcpEndpoint& peer, link::Handshake& handshake) {
         if (handshake.state() == link::Handshake::State::decide)
-            handshake.accept(++*options_.decisions);
+            handshake.accept(shared_.next_decision());
         peer.decision = handshake.number();
         peer.peer_path = handshake.peer_path();
         Connection& c = *peer.connection;
+        find_ends(peer);
+        peer.rounds = 0;
+        peer.rest_until = 0;
+        peer.was_up = true;
+        if (peer.initiator) peer.good_attempt = peer.next_attempt - 1;
         c.queue(handshake.take_output());
         c.in_begin = c.in_end = 0;
         if (options_.silence > 0)
@@ -360,7 +437,7 @@ private:
         if (options_.makes_paths) return;
         for (int number = 1; number < static_cast<int>(params_.tcp_streams); ++number) {
             TcpEndpoint& lane = add_lane(first, number);
-            lane.next_host = first.next_host - 1 + static_cast<size_t>(number);
+            lane.next_attempt = first.next_attempt - 1 + static_cast<size_t>(number);
             start_connecting(lane);
         }
     }
@@ -378,6 +455,11 @@ private:
                 return retry(peer, Error{Code::timed_out, "The connection took too long"});
             if (finished < 0) return retry(peer, os_error(Code::refused, "Cannot connect"));
             if (finished == 0) return;
+            find_ends(peer);
+            if (conflicts(peer)) return retry(peer, kConflict);
+            if (options_.makes_paths && peer.ends.own.empty()) return retry(peer, kElsewhere);
+            if (options_.makes_paths)
+                peer.attempt_until = clock_.now() + (kAttempt << std::min<size_t>(peer.rounds, 4));
             link::Nonce nonce;
             if (!random_bytes(nonce))
                 return fail(peer, os_error(Code::io, "The system has no random numbers"));
@@ -419,8 +501,7 @@ private:
     // addresses, it may not be the peer that is silent at this one.
     void wait_for_peer(TcpEndpoint& peer) {
         Nanoseconds now = clock_.now();
-        if (peer.first.address.hosts.size() == 1 || now < peer.attempt_until ||
-            peer.handshake->proved())
+        if (peer.first.plan.size() == 1 || now < peer.attempt_until || peer.handshake->proved())
             return;
         peer.deadline = now + connect_timeout();
         retry(peer, Error{Code::timed_out, "The peer did not answer"});
@@ -484,6 +565,7 @@ private:
     const Params& params_;
     Counters& counters_;
     TcpOptions options_;
+    tcp::Shared& shared_;
     RealClock clock_;
     unsigned polls_ = 0;
     std::unordered_map<int, std::unique_ptr<TcpEndpoint>> endpoints_;  // by peer
@@ -499,13 +581,12 @@ private:
 
 Result<std::unique_ptr<Transport>> make_tcp_transport(const Params& params, Counters& counters,
                                                       TcpOptions options) {
-    if (params.tcp_streams < 1 || params.tcp_streams > tcp::kLanesMost)
-        return Error{Code::invalid_argument, "tcp_streams must be between 1 and 8"};
-    auto listener = TRY(Socket::listen(loopback_only(options, params) ? "127.0.0.1" : "0.0.0.0",
-                                       params.tcp_socket_buffer));
+    if (params.tcp_streams > tcp::kLanesMost)
+        return Error{Code::invalid_argument, "tcp_streams must be between 0 and 8"};
+    if (!options.shared) options.shared = TRY(tcp::Shared::open(params, options.loopback_only));
     auto poller = TRY(tcp::Poller::make());
-    auto made = std::make_unique<TcpTransport>(params, counters, std::move(options),
-                                               std::move(listener), std::move(poller));
+    auto made =
+        std::make_unique<TcpTransport>(params, counters, std::move(options), std::move(poller));
     TRY(made->begin());
     return std::unique_ptr<Transport>(std::move(made));
 }

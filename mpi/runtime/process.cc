@@ -194,17 +194,17 @@ Status Process::make_tcp() {
     identity->crypto = *crypto;
     TRY(publish_key(*wireup));
     std::vector<std::unique_ptr<Transport>> paths;
-    auto decisions = std::make_shared<uint32_t>(0);
-    int streams = std::max(1, static_cast<int>(params.tcp_streams));
-    for (int number = 0; number < streams; ++number) {
-        TcpOptions options{identity, here.local_size == here.world_size(), sleeper.get(), met};
+    bool all_local = here.local_size == here.world_size();
+    auto shared = TRY(tcp::Shared::open(params, all_local));
+    for (int number = 0; number < shared->paths(); ++number) {
+        TcpOptions options{identity, all_local, sleeper.get(), met};
         options.find_key = [this](link::Identity& mine) { return find_key(*wireup, mine); };
         options.on_difference = [this, identity](int peer, const Fingerprint& theirs) {
             end_unlike(*this, identity->fingerprint, peer, theirs);
         };
         options.makes_paths = true;
         options.path = number;
-        options.decisions = decisions;
+        options.shared = shared;
         options.silence = static_cast<Nanoseconds>(params.heartbeat_s) * 4'000'000'000;
         paths.push_back(TRY(make_tcp_transport(params, counters, std::move(options))));
     }

@@ -63,24 +63,23 @@ Finding temporary(const Probes& probes) {
 
 Finding interfaces(const Probes& probes) {
     std::vector<tcp::Interface> all = probes.interfaces();
-    std::vector<std::string> chosen =
-        tcp::choose_addresses(all, probes.variable("POMONA_TCP_INTERFACES"), probes.system());
-    std::string text;
-    for (const std::string& address : chosen) {  // best first
-        auto each = std::find_if(all.begin(), all.end(), [&](const tcp::Interface& other) {
-            return other.address == address;
-        });
-        auto kind = tcp::interface_kind(each->name, each->loopback, probes.system());
-        text += pomona::format("{}{} {} ({})", text.empty() ? "" : ", ", each->name, address,
+    std::string include = probes.variable("POMONA_IF_INCLUDE"), text;
+    tcp::InterfaceFilter filter;
+    std::string mistake = filter.parse(include, probes.variable("POMONA_IF_EXCLUDE"));
+    if (!mistake.empty())
+        return {"network", State::bad, mistake, "correct POMONA_IF_INCLUDE or POMONA_IF_EXCLUDE"};
+    for (const tcp::Interface& each : tcp::choose_interfaces(all, filter, probes.system())) {
+        auto kind = tcp::interface_kind(each, probes.system());
+        text += pomona::format("{}{} {} ({})", text.empty() ? "" : ", ", each.name, each.address,
                                tcp::interface_kind_name(kind));
     }
     if (!text.empty()) return good("network", text);
-    if (!probes.variable("POMONA_TCP_INTERFACES").empty())
-        return {"network", State::bad, "no interface is up that POMONA_TCP_INTERFACES names",
+    if (!include.empty())
+        return {"network", State::bad, "no interface is up that POMONA_IF_INCLUDE names",
                 "correct or unset it; `ifconfig` or `ip address` lists what there is"};
-    return {"network", State::hint, "no interface that reaches other machines has an IPv4 address",
+    return {"network", State::hint, "no interface that reaches other machines has an address",
             "enough for jobs on this machine; else give one an address, or name a tunnel with "
-            "POMONA_TCP_INTERFACES"};
+            "POMONA_IF_INCLUDE"};
 }
 
 Finding host_name(const Probes& probes) {

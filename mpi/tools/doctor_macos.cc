@@ -54,9 +54,8 @@ Finding performance_cores(const Probes& probes) {
 Finding thunderbolt(const Probes& probes) {
     bool bridge = false, addressed = false;
     for (const tcp::Interface& each : probes.interfaces())
-        if (tcp::interface_kind(each.name, each.loopback, System::macos) ==
-            tcp::InterfaceKind::thunderbolt_bridge)
-            addressed |= each.up;
+        if (tcp::interface_kind(each, System::macos) == tcp::InterfaceKind::thunderbolt)
+            addressed |= each.up && !each.ip().six;
     std::string state = probes.run("ifconfig bridge0");
     bridge = !state.empty();
     if (addressed) {

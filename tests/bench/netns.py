@@ -120,7 +120,7 @@ def usable(say):
 def environment_of(library, link, case):
     env = library.environment("tcp")
     if library.kind == "pomona":  # its launcher knows of one host only
-        env["POMONA_TCP_INTERFACES"] = ",".join(f"{subnet}.{side}" for side in (1, 2)
+        env["POMONA_IF_INCLUDE"] = ",".join(f"{subnet}.{side}" for side in (1, 2)
                                                 for subnet in link.subnets[:link.cables])
         env.setdefault("POMONA_TCP_STREAMS", str(link.cables))
         if case == "overlap":

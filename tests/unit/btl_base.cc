@@ -138,11 +138,14 @@ TEST(Header, packs_and_parses) {
 }
 
 TEST(Address, round_trip_and_limits) {
-    tcp::Address address{4711, {"127.0.0.1", "10.0.0.7"}};
+    tcp::Address address;
+    for (const char* ip : {"127.0.0.1", "10.0.0.7", "fe80::1", "fd00::7"})
+        address.places.push_back(
+            {"en0", tcp::InterfaceKind::wifi, tcp::Ip::parse(ip).value(), 24, 4711});
     auto bytes = tcp::write_address(address);
     auto parsed = tcp::parse_address(bytes);
     ASSERT_TRUE(parsed);
-    EXPECT_EQ(parsed->hosts, address.hosts);
+    EXPECT_EQ(*parsed, address);
     for (size_t length = 0; length < bytes.size(); ++length)
         EXPECT_FALSE(tcp::parse_address(ConstBytes(bytes).first(length)));
 }

@@ -92,7 +92,7 @@ struct Job {
 };
 
 tcp::Socket connected(const tcp::Address& address, const char* host = "127.0.0.1") {
-    auto made = tcp::Socket::connect(host, address.port, 0);
+    auto made = tcp::Socket::connect(host, address.places[0].port, 0);
     EXPECT_TRUE(made.ok());
     if (!made.ok()) return {};
     pollfd look{made->descriptor(), POLLOUT, 0};
@@ -118,9 +118,10 @@ struct Silence {
         EXPECT_EQ(bind(descriptor, reinterpret_cast<sockaddr*>(&own), length), 0);
         EXPECT_EQ(listen(descriptor, 0), 0);
         EXPECT_EQ(getsockname(descriptor, reinterpret_cast<sockaddr*>(&own), &length), 0);
-        address = {ntohs(own.sin_port), {"127.0.0.1"}};
+        address = address_at(ntohs(own.sin_port), {"127.0.0.1"});
         for (int i = 0; i < 4; ++i)
-            fill.push_back(std::move(tcp::Socket::connect("127.0.0.1", address.port, 0).value()));
+            fill.push_back(
+                std::move(tcp::Socket::connect("127.0.0.1", ntohs(own.sin_port), 0).value()));
         usleep(20'000);
     }
     ~Silence() { close(descriptor); }
@@ -163,7 +164,8 @@ TEST(Strangers, somebody_else_is_passed_over) {
         int other = socket(AF_INET, SOCK_STREAM, 0);
         sockaddr_in place{};
         place.sin_family = AF_INET;
-        place.sin_port = htons(address.port);
+        uint16_t port = address.places[0].port;
+        place.sin_port = htons(port);
         inet_pton(AF_INET, "127.0.0.2", &place.sin_addr);
         if (bind(other, reinterpret_cast<sockaddr*>(&place), sizeof place) != 0) {
             close(other);
@@ -172,7 +174,7 @@ TEST(Strangers, somebody_else_is_passed_over) {
         ASSERT_EQ(listen(other, 10), 0);
         fcntl(other, F_SETFL, O_NONBLOCK);
         std::vector<tcp::Socket> met;
-        Endpoint* endpoint = job.ranks[0]->connect(1, {address.port, {"127.0.0.2", "127.0.0.1"}});
+        Endpoint* endpoint = job.ranks[0]->connect(1, address_at(port, {"127.0.0.2", "127.0.0.1"}));
         Push done = Push::busy;
         EXPECT_TRUE(job.until([&] {
             tcp::Socket made(accept(other, nullptr, nullptr));
@@ -261,7 +263,7 @@ TEST(Strangers, ten_thousand_disturb_no_job) {
     std::deque<tcp::Socket> strangers;
     uint64_t sent = 1, late = 0;
     for (int i = 0; i < kStrangers; ++i) {
-        auto made = tcp::Socket::connect("127.0.0.1", target.address().port, 0);
+        auto made = tcp::Socket::connect("127.0.0.1", target.address().places[0].port, 0);
         ASSERT_TRUE(made.ok());
         if (random.chance(0.3)) {
             std::byte garbage[300];

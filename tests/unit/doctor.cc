@@ -162,8 +162,8 @@ TEST(doctor, places_named_by_variables) {
     expect(machine, "temporary files", State::hint, "cannot be written");
     machine.variables["TMPDIR"] = "/tmp//";
     expect(machine, "temporary files", State::good, "/tmp");
-    machine.variables["POMONA_TCP_INTERFACES"] = "eth7";
-    expect(machine, "network", State::bad, "POMONA_TCP_INTERFACES");
+    machine.variables["POMONA_IF_INCLUDE"] = "eth7";
+    expect(machine, "network", State::bad, "POMONA_IF_INCLUDE");
     machine.variables["LD_LIBRARY_PATH"] = "/a:/opt/mpi/lib";
     machine.outputs["test -e '/opt/mpi/lib/libmpi_abi.so.1'"] = "yes\n";
     expect(machine, "library path", State::hint, "/opt/mpi/lib/libmpi_abi.so.1");
@@ -202,7 +202,7 @@ TEST(doctor, macos_system) {
 TEST(doctor, macos_thunderbolt) {
     Machine machine = healthy_mac();
     expect(machine, "Thunderbolt", State::good, "MTU 1500");
-    expect(machine, "network", State::good, "bridge0 10.0.7.1 (Thunderbolt), en0");
+    expect(machine, "network", State::good, "bridge0 10.0.7.1 (thunderbolt), en0");
     machine.network.pop_back();
     expect(machine, "Thunderbolt", State::hint, "no address");
     machine.outputs["ifconfig bridge0"] = "bridge0: flags=8863<UP> mtu 1500\n\tstatus: inactive\n";

@@ -24,6 +24,16 @@ using namespace pomona::tcp;
 
 using Addresses = std::vector<std::string>;
 
+static Addresses chosen(const std::vector<Interface>& all, const char* include,
+                        const char* exclude = "", System system = System::macos) {
+    InterfaceFilter filter;
+    EXPECT_EQ(filter.parse(include, exclude), "");
+    Addresses out;
+    for (const Interface& each : choose_interfaces(all, filter, system))
+        out.push_back(each.address);
+    return out;
+}
+
 // A MacBook with Wi-Fi, a Thunderbolt cable, a VPN, AirDrop and a virtual machine.
 static const std::vector<Interface> mac = {
     {"lo0", "127.0.0.1", true, true},           {"en0", "192.168.1.20", true, false},
@@ -32,40 +42,88 @@ static const std::vector<Interface> mac = {
     {"en5", "10.0.0.5", false, false}};
 
 TEST(interfaces, macos_takes_thunderbolt_first_and_nothing_that_leads_elsewhere) {
-    EXPECT_EQ(choose_addresses(mac, "", System::macos),
-              (Addresses{"169.254.31.9", "192.168.1.20"}));
+    EXPECT_EQ(chosen(mac, ""), (Addresses{"169.254.31.9", "192.168.1.20"}));
 }
 
 TEST(interfaces, named_ones_are_taken_whatever_they_are) {
-    EXPECT_EQ(choose_addresses(mac, "utun4", System::macos), Addresses{"100.101.102.103"});
-    EXPECT_EQ(choose_addresses(mac, "192.168.1.20,lo0", System::macos),
-              (Addresses{"127.0.0.1", "192.168.1.20"}));
-    EXPECT_EQ(choose_addresses(mac, "en5", System::macos), Addresses{});  // it is down
+    EXPECT_EQ(chosen(mac, "utun4"), Addresses{"100.101.102.103"});
+    EXPECT_EQ(chosen(mac, "192.168.1.20,lo0"), (Addresses{"192.168.1.20", "127.0.0.1"}));
+    EXPECT_EQ(chosen(mac, "en5"), Addresses{});  // it is down
+}
+
+// By name, address, network and kind, of both lists; `exclude` has the last word.
+TEST(interfaces, words_that_choose_them) {
+    std::vector<Interface> all = {
+        {"eth0", "10.1.0.5", true, false, 16, InterfaceKind::wired},
+        {"eth0", "fd00::5", true, false, 64, InterfaceKind::wired},
+        {"eth0", "fe80::5", true, false, 64, InterfaceKind::wired},
+        {"wlp3s0", "192.168.1.5", true, false, 24, InterfaceKind::wifi},
+        {"tb0", "169.254.9.9", true, false, 16, InterfaceKind::thunderbolt},
+        {"wg0", "10.9.0.5", true, false, 24, InterfaceKind::vpn},
+        {"docker0", "172.17.0.1", true, false, 16, InterfaceKind::wired},
+        {"lo", "127.0.0.1", true, true, 8, InterfaceKind::wired}};
+    struct Row {
+        const char *include, *exclude;
+        Addresses right;
+    };
+    for (const Row& row : std::vector<Row>{
+             {"", "", {"169.254.9.9", "10.1.0.5", "fd00::5", "fe80::5", "192.168.1.5"}},
+             {"eth0", "", {"10.1.0.5", "fd00::5", "fe80::5"}},
+             {"eth0,wlp3s0", "fe80::/10", {"10.1.0.5", "fd00::5", "192.168.1.5"}},
+             {"10.0.0.0/8", "", {"10.1.0.5", "10.9.0.5"}},
+             {"10.0.0.0/8", "vpn", {"10.1.0.5"}},
+             {"wifi,thunderbolt", "", {"169.254.9.9", "192.168.1.5"}},
+             {"network", "", {"10.1.0.5", "fd00::5", "fe80::5", "192.168.1.5"}},
+             {"virtual,loopback", "", {"172.17.0.1", "127.0.0.1"}},
+             {"fd00::/8,127.0.0.1", "", {"fd00::5", "127.0.0.1"}},
+             {"", "eth0,tb0", {"192.168.1.5"}},
+             {"", "network,thunderbolt", {}},
+             {"eth7", "", {}}})
+        EXPECT_EQ(chosen(all, row.include, row.exclude, System::linux_kernel), row.right)
+            << row.include << " but " << row.exclude;
+}
+
+TEST(interfaces, words_that_mean_nothing_are_named) {
+    for (auto [text, word] : {std::pair{"eth0,,eth1", "\"\""},
+                              {"10.0.0.0/33", "\"10.0.0.0/33\""},
+                              {"eth0,10.0.0/8", "\"10.0.0/8\""},
+                              {"10.0.0.300", "\"10.0.0.300\""},
+                              {"fd00::zz", "\"fd00::zz\""},
+                              {"eth0, eth1", "\" eth1\""},
+                              {"fd00::/129", "\"fd00::/129\""},
+                              {"a_name_far_too_long_for_one", "a_name_far"},
+                              {",", "\"\""}}) {
+        InterfaceFilter filter;
+        std::string said = filter.parse(text, "");
+        EXPECT_EQ(said.find("if_include: "), 0u) << text;
+        EXPECT_NE(said.find(word), said.npos) << said;
+        EXPECT_EQ(filter.parse("", text).find("if_exclude: "), 0u) << text;
+    }
 }
 
 TEST(interfaces, kinds_on_macos) {
     auto kind = [](const char* name) { return interface_kind(name, false, System::macos); };
-    EXPECT_EQ(kind("bridge0"), InterfaceKind::thunderbolt_bridge);
-    EXPECT_EQ(kind("bridge1"), InterfaceKind::thunderbolt_bridge);
+    EXPECT_EQ(kind("bridge0"), InterfaceKind::thunderbolt);
+    EXPECT_EQ(kind("bridge1"), InterfaceKind::thunderbolt);
     EXPECT_EQ(kind("bridge100"), InterfaceKind::virtual_machine);
-    EXPECT_EQ(kind("en12"), InterfaceKind::network);
-    EXPECT_EQ(kind("utun0"), InterfaceKind::tunnel);
-    EXPECT_EQ(kind("llw0"), InterfaceKind::peer_to_peer);
-    EXPECT_EQ(kind("anpi1"), InterfaceKind::peer_to_peer);
+    EXPECT_EQ(kind("en12"), InterfaceKind::wired);
+    EXPECT_EQ(kind("utun0"), InterfaceKind::vpn);
+    EXPECT_EQ(kind("llw0"), InterfaceKind::internal);
+    EXPECT_EQ(kind("anpi1"), InterfaceKind::internal);
     EXPECT_EQ(interface_kind("lo0", true, System::macos), InterfaceKind::loopback);
 }
 
 TEST(interfaces, kinds_on_linux) {
     auto kind = [](const char* name) { return interface_kind(name, false, System::linux_kernel); };
-    EXPECT_EQ(kind("eth0"), InterfaceKind::network);
-    EXPECT_EQ(kind("enp0s31f6"), InterfaceKind::network);
-    EXPECT_EQ(kind("bridge0"), InterfaceKind::network);  // a user's own bridge
-    EXPECT_EQ(kind("thunderbolt0"), InterfaceKind::thunderbolt_bridge);
+    EXPECT_EQ(kind("eth0"), InterfaceKind::wired);
+    EXPECT_EQ(kind("enp0s31f6"), InterfaceKind::wired);
+    EXPECT_EQ(kind("bridge0"), InterfaceKind::wired);  // a user's own bridge
+    EXPECT_EQ(kind("thunderbolt0"), InterfaceKind::thunderbolt);
     EXPECT_EQ(kind("docker0"), InterfaceKind::virtual_machine);
     EXPECT_EQ(kind("br-0123456789ab"), InterfaceKind::virtual_machine);
     EXPECT_EQ(kind("veth12ab"), InterfaceKind::virtual_machine);
-    EXPECT_EQ(kind("tailscale0"), InterfaceKind::tunnel);
-    EXPECT_EQ(kind("wg0"), InterfaceKind::tunnel);
+    EXPECT_EQ(kind("tailscale0"), InterfaceKind::vpn);
+    EXPECT_EQ(kind("wg0"), InterfaceKind::vpn);
 }
 
 TEST(interfaces, this_machine_has_a_loopback) {
@@ -73,7 +131,7 @@ TEST(interfaces, this_machine_has_a_loopback) {
     for (const Interface& each : list_interfaces())
         found |= each.loopback && each.up && each.address == "127.0.0.1";
     EXPECT_TRUE(found);
-    EXPECT_EQ(local_addresses("127.0.0.1"), Addresses{"127.0.0.1"});
+    EXPECT_EQ(chosen(list_interfaces(), "127.0.0.1", "", this_system), Addresses{"127.0.0.1"});
 }
 
 TEST(advice, no_route_on_macos_names_the_permission) {

@@ -1,7 +1,8 @@
-// tests/unit/tcp_identity.h: what a rank of a test's job proves itself by.
+// tests/unit/tcp_identity.h: what a rank of a test's job proves itself by, and where others are.
 #pragma once
 
 #include "btl/link/handshake.h"
+#include "btl/tcp/wire.h"
 
 #include <algorithm>
 #include <gtest/gtest.h>
@@ -20,6 +21,17 @@ inline std::shared_ptr<link::Identity> tcp_identity(int rank, int size,
     made->rank = rank;
     made->size = size;
     return made;
+}
+
+// A rank that listens at these addresses under one port.
+inline tcp::Address address_at(uint16_t port, const std::vector<std::string>& hosts) {
+    tcp::Address out;
+    for (const std::string& host : hosts) {
+        tcp::Place place{"lo", tcp::InterfaceKind::loopback, {}, 8, port};
+        place.ip = tcp::Ip::parse(host).value_or(tcp::Ip{});
+        out.places.push_back(place);
+    }
+    return out;
 }
 
 }  // namespace pomona

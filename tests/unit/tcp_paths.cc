@@ -3,6 +3,7 @@
 // an attempt that fails is told; a peer's newer connection takes the place of one that still seems up.
 // Method: two transports of one process, driven in turn; paths are ended by abandon().
 #include "btl/base/sleeper.h"
+#include "btl/link/paths.h"
 #include "btl/tcp/tcp.h"
 #include "btl/tcp/wire.h"
 #include "tests/unit/tcp_identity.h"
@@ -101,14 +102,33 @@ TEST(TcpPaths, come_again) {
 
 TEST(TcpPaths, tell_of_attempts_that_fail) {
     Pair pair;
-    tcp::Address nobody{1, {"127.0.0.1"}};
+    tcp::Address nobody = address_at(1, {"127.0.0.1"});
     ASSERT_TRUE(pair.transports[0]->connect(1, tcp::write_address(nobody)).ok());
     EXPECT_EQ(pair.path(0).push({}, {}), Push::busy);
     ASSERT_TRUE(pair.until([&] { return pair.sinks[0].gones == 1; }));
     EXPECT_EQ(pair.sinks[0].ups, 0);
+    // People learn what was tried.
+    EXPECT_EQ(pair.transports[0]->describe(1).text,
+              "tcp 1, tried to 127.0.0.1 (lo): Connection refused");
     pair.connect(0);
     ASSERT_TRUE(pair.both_up());
     pair.exchange(1);
+    EXPECT_EQ(pair.transports[0]->describe(1).kind, "loopback");
+    EXPECT_EQ(pair.transports[1]->describe(0).text.find("tcp 1 lo 127.0.0.1 to 127.0.0.1"), 0u);
+}
+
+// What was measured decides; where it is alike, or nothing was, the kind does.
+TEST(TcpPaths, kinds_break_ties) {
+    link::Path wifi, wired, unknown;
+    wifi.description.kind = "wifi";
+    wired.description.kind = "wired";
+    EXPECT_TRUE(link::quicker(&wired, &wifi));
+    EXPECT_FALSE(link::quicker(&wifi, &wired));
+    EXPECT_TRUE(link::quicker(&wifi, &unknown));
+    wifi.round_trip = 20'000;
+    wired.round_trip = 30'000;
+    EXPECT_TRUE(link::quicker(&wifi, &wired));
+    EXPECT_FALSE(link::quicker(&wired, &wifi));
 }
 
 // One end has lost the path and dials again before the other has noticed: there the old one is told gone,

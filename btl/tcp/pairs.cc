@@ -1,0 +1,121 @@
+// btl/tcp/pairs.cc: see pairs.h.
+#include "btl/tcp/pairs.h"
+
+#include <algorithm>
+#include <set>
+#include <tuple>
+
+namespace pomona::tcp {
+
+Reach reach(const Place& own, const Place& peer) {
+    const Ip &a = own.ip, &b = peer.ip;
+    if (a.six != b.six || a.loopback() != b.loopback() || a.link_local() != b.link_local())
+        return Reach::never;
+    bool same_kind = own.kind == peer.kind;
+    bool cable = same_kind && own.kind == InterfaceKind::thunderbolt;
+    if (a.link_local()) return cable ? Reach::cable : Reach::link_local;
+    if (same_network(a, b, std::max(own.prefix, peer.prefix)))
+        return cable ? Reach::cable : same_kind ? Reach::network : Reach::other_kind;
+    return same_kind ? Reach::routed : Reach::routed_elsewhere;
+}
+
+namespace {
+
+using Places = std::vector<Place>;
+
+// Two addresses, by their numbers in the lists of the lower and the higher rank.
+struct Pair {
+    size_t lower, higher;
+    Reach reach;
+    bool
+        alike;  // one of them is an address of both: of one machine, or of networks that know no other
+};
+
+bool has(const Places& places, const Ip& ip) {
+    return std::any_of(places.begin(), places.end(),
+                       [&](const Place& each) { return each.ip == ip; });
+}
+
+bool has_loopback(const Places& places) {
+    return std::any_of(places.begin(), places.end(),
+                       [](const Place& each) { return each.ip.loopback(); });
+}
+
+// The most plausible first; addresses of IPv4 stand before those of IPv6.
+std::vector<Pair> all_pairs(const Places& lower, const Places& higher) {
+    std::vector<Pair> out;
+    for (size_t i = 0; i < lower.size(); ++i)
+        for (size_t j = 0; j < higher.size(); ++j) {
+            Reach found = reach(lower[i], higher[j]);
+            bool alike = has(higher, lower[i].ip) || has(lower, higher[j].ip);
+            if (found != Reach::never) out.push_back({i, j, found, alike});
+        }
+    std::stable_sort(out.begin(), out.end(), [](const Pair& a, const Pair& b) {
+        return std::tuple(a.alike, a.reach) < std::tuple(b.alike, b.reach);
+    });
+    return out;
+}
+
+// Pairs of interfaces, greedily: each interface once.
+using Joined = std::vector<std::pair<std::string, std::string>>;
+Joined join(const Places& lower, const Places& higher, const std::vector<Pair>& pairs) {
+    Joined out;
+    for (const Pair& each : pairs) {
+        if (each.alike && !pairs.front().alike) break;
+        const std::string &low = lower[each.lower].interface, &high = higher[each.higher].interface;
+        bool taken = std::any_of(out.begin(), out.end(), [&](const auto& other) {
+            return other.first == low || other.second == high;
+        });
+        if (!taken) out.emplace_back(low, high);
+    }
+    return out;
+}
+
+}  // namespace
+
+Ends ends_of(const Place* own, const Place* peer, const std::optional<Ip>& peer_ip) {
+    Ends out{own ? own->interface : "", peer ? peer->interface : "", InterfaceKind::wired, ""};
+    if (own && peer) out.kind = std::max(own->kind, peer->kind);
+    else if (own || peer) out.kind = (own ? own : peer)->kind;
+    if (own) out.text = own->interface + " " + own->ip.text() + " ";
+    out.text += "to " + (peer_ip ? peer_ip->text() : "an unknown address");
+    if (peer) out.text += " (" + peer->interface + ")";
+    return out;
+}
+
+std::vector<Attempt> attempts_for(const Places& own, const Places& peer, AttemptsAsked asked) {
+    const Places& lower = asked.own_first ? own : peer;
+    const Places& higher = asked.own_first ? peer : own;
+    std::vector<Pair> pairs = all_pairs(lower, higher);
+    Joined joined = join(lower, higher, pairs);
+    // The path's own pair; then what begins or ends at one of its interfaces; then the rest.
+    auto distance = [&](const Pair& each) {
+        const auto& mine = joined[asked.path % joined.size()];
+        bool low = lower[each.lower].interface == mine.first;
+        bool high = higher[each.higher].interface == mine.second;
+        return low && high ? 0 : low ? 1 : high ? 2 : 3;
+    };
+    std::stable_sort(pairs.begin(), pairs.end(), [&](const Pair& a, const Pair& b) {
+        return std::tuple(a.alike, distance(a)) < std::tuple(b.alike, distance(b));
+    });
+    std::vector<Attempt> out;
+    std::set<size_t> by_routes;
+    for (const Pair& each : pairs) {
+        size_t from = asked.own_first ? each.lower : each.higher;
+        size_t to = asked.own_first ? each.higher : each.lower;
+        // To an address that is also an own one no packet leaves this machine by an interface.
+        if (!has(own, peer[to].ip)) out.push_back({static_cast<int>(from), to});
+        else if (by_routes.insert(to).second) out.push_back({-1, to});
+    }
+    // At last without a word about the interface: routes may know better. Link-local addresses of IPv6
+    // and loopback ones mean nothing then.
+    for (size_t to = 0; to < peer.size(); ++to) {
+        const Ip& ip = peer[to].ip;
+        if ((ip.six && ip.link_local()) || (ip.loopback() && !has_loopback(own))) continue;
+        if (by_routes.insert(to).second) out.push_back({-1, to});
+    }
+    if (out.size() > kAttemptsMost) out.resize(kAttemptsMost);
+    return out;
+}
+
+}  // namespace pomona::tcp

@@ -1,0 +1,61 @@
+// btl/tcp/shared.h: what the TCP transports of one process have in common.
+// Idea: each of them makes one path to each peer (transport.h), but all of them are reached at the same
+// addresses: one listening socket for each chosen address of an interface, and none for anything else.
+// Who connects says which path it is, and gets to the transport of that number. No two paths to a peer
+// should go by one pair of interfaces, so each may ask what the others use.
+#pragma once
+
+#include "btl/base/params.h"
+#include "btl/link/handshake.h"
+#include "btl/tcp/connection.h"
+#include "btl/tcp/pairs.h"
+
+#include <memory>
+
+namespace pomona::tcp {
+
+// A transport, for the others.
+class Sibling {
+public:
+    virtual ~Sibling() = default;
+    // A rank of this job has connected, and has proved it. Left: the connection is closed.
+    virtual void admit(std::unique_ptr<Connection>& connection, link::Handshake& handshake) = 0;
+    // By what its path to this peer goes; none: there is no path now.
+    virtual std::optional<Ends> used(int peer) const = 0;
+};
+
+class Shared {
+public:
+    // Listens at the chosen addresses; `loopback_only`: at 127.0.0.1, unless the user names others.
+    static Result<std::shared_ptr<Shared>> open(const Params& params, bool loopback_only);
+
+    const std::vector<Place>& places() const { return places_; }
+    // How many paths to a peer there should be.
+    int paths() const { return paths_; }
+    // The user wants so many, whatever interfaces there are.
+    bool several_alike() const { return several_alike_; }
+    // The listening sockets, for the first who asks.
+    std::vector<Socket> take_listeners() { return std::move(listeners_); }
+    // The interface that has this address; null if none of the chosen ones has.
+    const Place* place_of(const Ip& ip) const;
+
+    void join(size_t path, Sibling* transport);
+    void leave(const Sibling* transport);
+    void admit(size_t path, std::unique_ptr<Connection>& connection, link::Handshake& handshake);
+    // Does another path to this peer go by one of the two interfaces?
+    bool used_by_others(const Sibling* own, int peer, const Ends& pair) const;
+    bool any_up(int peer) const;
+    uint32_t next_decision() { return ++decisions_; }
+
+private:
+    Status listen(const std::vector<Interface>& chosen, const std::vector<Interface>& all,
+                  uint64_t buffer_size);
+    std::vector<Place> places_;
+    std::vector<Socket> listeners_;
+    std::vector<Sibling*> transports_;
+    int paths_ = 1;
+    bool several_alike_ = false;
+    uint32_t decisions_ = 0;  // of this process, for all its connections
+};
+
+}  // namespace pomona::tcp

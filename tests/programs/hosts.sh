@@ -1,0 +1,54 @@
+# tests/programs/hosts.sh: for other scripts (". hosts.sh BUILD"): two network namespaces stand for two
+# hosts, $a and $b, joined by virtual cables that a script makes; all goes away at its end. A script ends
+# with code 77 (skipped) where this cannot be done: not Linux, not root.
+bin=$1/bin
+here=$(dirname "$0")
+tag=$$
+a=pomh${tag}a b=pomh${tag}b
+folder=$(mktemp -d)
+failed=0
+leave() {
+    ip netns del $a 2> /dev/null
+    ip netns del $b 2> /dev/null
+    rm -rf "$folder"
+}
+trap leave EXIT
+
+make_hosts() {
+    for space in $a $b; do
+        ip netns add $space && ip -n $space link set lo up || return 1
+        # Addresses of IPv6 are used at once.
+        ip netns exec $space sh -c 'for each in all default; do
+            echo 0 > /proc/sys/net/ipv6/conf/$each/accept_dad; done' || return 1
+    done
+}
+
+# Cable $1, whose ends are both called $cable$1; $2: the number (order) of the interface at $b.
+cable=ph$tag-
+make_cable() {
+    ip -n $b link add $cable$1 ${2:+index $2} type veth peer name $cable$1 netns $a &&
+        ip -n $a link set $cable$1 up && ip -n $b link set $cable$1 up
+}
+
+# Gives the end of cable $2 at host $1 the address $3.
+give() { ip -n $1 addr add $3 dev $cable$2; }
+
+# Bytes that left host $1 by cable $2.
+bytes() { ip netns exec $1 cat /sys/class/net/$cable$2/statistics/tx_bytes; }
+
+# Compiles $1 of this folder to $folder/program.
+compile() { "$bin/mpicc" -I "$here" "$here/$1" -lm -o "$folder/program" || exit 1; }
+
+# Both ranks run a program, each on its host.
+run() {
+    POMONA_TRANSPORTS=self,tcp timeout 110 "$bin/mpirun" --bind-to none \
+        -n 1 ip netns exec $a "$@" : -n 1 ip netns exec $b "$@" > "$folder/out" 2>&1
+}
+
+fault() {
+    failed=1
+    echo "$*"
+    tail -n 20 "$folder/out"
+}
+
+[ "$(uname)" = Linux ] && [ "$(id -u)" = 0 ] || exit 77
