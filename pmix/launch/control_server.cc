@@ -206,7 +206,7 @@ void ControlServer::fence(Connection& connection) {
 }
 
 void ControlServer::send(Connection& connection, const std::vector<std::byte>& frame) {
-    if (connection.dead) return;
+    if (connection.dead || connection.deaf) return;
     connection.out.insert(connection.out.end(), frame.begin(), frame.end());
     while (!connection.out.empty()) {
         // SIGPIPE is ignored in mpirun.
@@ -217,10 +217,11 @@ void ControlServer::send(Connection& connection, const std::vector<std::byte>& f
             return;
         }
         if (count < 0) {
-            // A rank that has just left: its good-bye may still be unread.
+            // A rank that has just left: its good-bye may still be unread, here or in the parser;
+            // the end of what it sent drops the connection.
             connection.out.clear();
-            read_some(connection);
-            return drop(connection);
+            connection.deaf = true;
+            return;
         }
         connection.out.erase(connection.out.begin(), connection.out.begin() + count);
     }

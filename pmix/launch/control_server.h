@@ -51,6 +51,7 @@ private:
         int descriptor;
         int rank = -1;
         bool dead = false;
+        bool deaf = false;  // nothing can be sent to it any more
         ControlParser parser;
         std::vector<std::byte> out;
         EventPtr readable, writable;
