@@ -178,6 +178,22 @@ static int cost(const CostOptions& options) {
     return 0;
 }
 
+// 0 if there is such a command.
+static int no_such_command(const CLI::App& app, std::string_view word) {
+    std::vector<std::string> names;
+    std::string all;
+    for (const CLI::App* each : app.get_subcommands([](const CLI::App*) { return true; })) {
+        if (each->get_name() == word) return 0;
+        names.push_back(each->get_name());
+        all += " " + each->get_name();
+    }
+    std::string near = nearest_name(word, names);
+    std::string text = format("pomona: there is no command {}{}; commands are:{}\n", word,
+                              near.empty() ? "" : format(", did you mean {}?", near), all);
+    std::fputs(text.c_str(), stderr);
+    return 2;
+}
+
 int main(int argc, char** argv) {
     CLI::App app{"Pomona: what is installed, its parameters, and what collectives cost"};
     app.require_subcommand(1);
@@ -223,6 +239,8 @@ int main(int argc, char** argv) {
     tune_command->add_flag("--machine", machine,
                            "only print the name that this machine's figures carry");
     tune_command->add_flag("--rank", rank)->group("");  // under its own mpirun
+    if (argc > 1 && argv[1][0] != '-')
+        if (int code = no_such_command(app, argv[1])) return code;
     CLI11_PARSE(app, argc, argv);
     if (app.got_subcommand("info"))
         return accel ? accel_info(accel_cache_path(environ), again) : info();

@@ -4,6 +4,7 @@
 #include "btl/base/format.h"
 #include "pmix/wireup/origin.h"
 #include "pmix/launch/pmix_server.h"
+#include "pmix/launch/stack_traces.h"
 
 #include <algorithm>
 #include <csignal>
@@ -259,6 +260,11 @@ void Launcher::on_timeout() {
     say(format("the time of {} s given by --timeout is over; still running: rank {}{}",
                options_.timeout_seconds, still, count > 8 ? ", ..." : ""));
     report();
+    if (options_.stack_traces)
+        for (const Process& process : processes_)
+            if (process.running)
+                say(format("calls of rank {} (pid {}, {}):\n{}", process.rank, process.pid,
+                           process.name, stack_of(process.pid, environment_)));
     end_job(124, 0, SIGTERM);
 }
 

@@ -88,6 +88,9 @@ void Launcher::set_variable(std::vector<std::string>& environment, std::string_v
 
 // Numbers only: how many processes, whether they may run here.
 bool Launcher::plan() {
+    for (const std::string& text : options_.notes) remark(text);
+    std::string refusal = options_.cpu_set.empty() ? "" : use_processors(options_.cpu_set);
+    if (!refusal.empty()) return say(format("option --cpu-set: {}", refusal)), false;
     int cores = usable_cores();
     slots_ = 0;
     for (const HostSlots& host : options_.hosts) {
@@ -154,8 +157,8 @@ bool Launcher::prepare() {
                     if (stream) stream->resume();
         };
     std::string note;
-    auto bindings = bind_ranks(size_, options_.bind, options_.map, note);
-    if (!bindings.ok()) return say(bindings.error().text()), false;
+    auto bindings = bind_ranks(size_, options_, note);
+    if (!bindings.ok()) return say(note.empty() ? bindings.error().text() : note), false;
     bindings_ = std::move(*bindings);
     if (!note.empty()) remark(note);
     if (int swept = sweep_job_directories(); swept > 0 && options_.verbose)

@@ -152,29 +152,99 @@ std::vector<int> parse_cpu_list(const std::string& text) {
     return out;
 }
 
+// All threads of these cores.
+static void bind_to_cores(Binding& binding, const std::vector<const std::vector<int>*>& cores) {
+    constexpr size_t kBits = 8 * sizeof(unsigned long);
+    std::vector<int> threads;
+    for (const std::vector<int>* core : cores)
+        threads.insert(threads.end(), core->begin(), core->end());
+    std::sort(threads.begin(), threads.end());
+    binding.cpu_mask.assign(static_cast<size_t>(threads.back()) / kBits + 1, 0);
+    binding.text.clear();
+    for (int thread : threads) {
+        auto bit = static_cast<size_t>(thread);
+        binding.cpu_mask[bit / kBits] |= 1ul << bit % kBits;
+        binding.text += format("{}{}", binding.text.empty() ? "processors " : ",", thread);
+    }
+}
+
 std::vector<Binding> share_cores(int count, const std::vector<std::vector<int>>& cores) {
     std::vector<Binding> out(static_cast<size_t>(count));
     auto ranks = static_cast<size_t>(count);
     if (ranks < 2 || ranks > cores.size()) return out;
-    constexpr size_t kBits = 8 * sizeof(unsigned long);
     for (size_t rank = 0; rank < ranks; ++rank) {
-        Binding& binding = out[rank];
-        std::vector<int> threads;
+        std::vector<const std::vector<int>*> own;
         for (size_t c = rank * cores.size() / ranks; c < (rank + 1) * cores.size() / ranks; ++c)
-            threads.insert(threads.end(), cores[c].begin(), cores[c].end());
-        std::sort(threads.begin(), threads.end());
-        binding.cpu_mask.resize(static_cast<size_t>(threads.back()) / kBits + 1);
-        for (int thread : threads) {
-            auto bit = static_cast<size_t>(thread);
-            binding.cpu_mask[bit / kBits] |= 1ul << bit % kBits;
-            binding.text += format("{}{}", binding.text.empty() ? "processors " : ",", thread);
-        }
+            own.push_back(&cores[c]);
+        bind_to_cores(out[rank], own);
     }
     return out;
 }
 
-Result<std::vector<Binding>> bind_ranks(int count, BindTo bind, MapBy map, std::string& note) {
+std::string deal_cores(const std::vector<std::vector<int>>& cores, int each,
+                       std::vector<Binding>& out) {
+    auto own = static_cast<size_t>(each);
+    if (out.size() * own > cores.size())
+        return format("{} processes with {} cores each need {} cores, and there are {}", out.size(),
+                      each, out.size() * own, cores.size());
+    for (size_t rank = 0; rank < out.size(); ++rank) {
+        std::vector<const std::vector<int>*> mine;
+        for (size_t i = 0; i < own; ++i) mine.push_back(&cores[rank * own + i]);
+        bind_to_cores(out[rank], mine);
+    }
+    return {};
+}
+
+std::string name_cores(const std::vector<std::vector<int>>& cores,
+                       const std::map<int, std::vector<int>>& wanted, std::vector<Binding>& out) {
+    for (const auto& [rank, places] : wanted) {
+        if (static_cast<size_t>(rank) >= out.size())
+            return format("the rankfile names rank {}, and the job has {} processes", rank,
+                          out.size());
+        std::vector<const std::vector<int>*> mine;
+        for (int place : places) {
+            if (static_cast<size_t>(place) >= cores.size())
+                return format("the rankfile gives rank {} core {}, and there are cores 0 to {}",
+                              rank, place, cores.size() - 1);
+            mine.push_back(&cores[static_cast<size_t>(place)]);
+        }
+        bind_to_cores(out[static_cast<size_t>(rank)], mine);
+    }
+    return {};
+}
+
+std::string use_processors(const std::vector<int>& processors) {
+#if defined(__linux__)
+    cpu_set_t set, allowed;
+    CPU_ZERO(&set);
+    if (sched_getaffinity(0, sizeof allowed, &allowed) != 0) return os_text(errno);
+    for (int processor : processors) {
+        if (processor >= CPU_SETSIZE || !CPU_ISSET(processor, &allowed))
+            return format("processor {} is not one that mpirun may use", processor);
+        CPU_SET(processor, &set);
+    }
+    return sched_setaffinity(0, sizeof set, &set) == 0 ? "" : os_text(errno);
+#else
+    (void)processors;
+    return "this system cannot bind processes";
+#endif
+}
+
+Result<std::vector<Binding>> bind_ranks(int count, const Options& options, std::string& note) {
     std::vector<Binding> out(static_cast<size_t>(count));
+    BindTo bind = options.bind;
+    MapBy map = options.map;
+    if (!options.rank_cores.empty() || options.cores_per_rank > 0) {
+        std::vector<std::vector<int>> cores = usable_threads();
+        if (cores.empty()) {
+            note = "this system cannot bind processes; PE= and --rankfile have no effect";
+            return out;
+        }
+        note = options.rank_cores.empty() ? deal_cores(cores, options.cores_per_rank, out)
+                                          : name_cores(cores, options.rank_cores, out);
+        if (!note.empty()) return Error{Code::invalid_argument, "Ranks cannot be bound so"};
+        return out;
+    }
     if (bind == BindTo::none) return out;
     if (bind == BindTo::share && map == MapBy::slot) return share_cores(count, usable_threads());
     if (bind == BindTo::share && count > usable_cores()) return out;

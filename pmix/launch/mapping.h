@@ -8,6 +8,7 @@
 #include "btl/base/result.h"
 #include "pmix/launch/options.h"
 
+#include <map>
 #include <string>
 #include <vector>
 
@@ -23,9 +24,19 @@ std::vector<int> parse_cpu_list(const std::string& text);
 // Equal shares of `cores` (each its hardware threads) for `count` ranks, neighbours together; unbound
 // when there are fewer cores than ranks, or one rank.
 std::vector<Binding> share_cores(int count, const std::vector<std::vector<int>>& cores);
+// So many cores for each, one after the other; or those that a rankfile names, by their place in
+// `cores` (ranks that it does not name stay unbound). A mistake as text.
+std::string deal_cores(const std::vector<std::vector<int>>& cores, int each,
+                       std::vector<Binding>& out);
+std::string name_cores(const std::vector<std::vector<int>>& cores,
+                       const std::map<int, std::vector<int>>& wanted, std::vector<Binding>& out);
 
 // One binding a rank of this machine, `count` of them. On macOS, which cannot bind, and where an
-// object type is missing, `note` says so and the bindings are empty or wider.
-Result<std::vector<Binding>> bind_ranks(int count, BindTo bind, MapBy map, std::string& note);
+// object type is missing, `note` says so and the bindings are empty or wider. What cannot be done
+// is an error, with `note` as its reason.
+Result<std::vector<Binding>> bind_ranks(int count, const Options& options, std::string& note);
+
+// mpirun's own process, and so all that it starts, runs on these processors alone; a mistake as text.
+std::string use_processors(const std::vector<int>& processors);
 
 }  // namespace pomona

@@ -1,21 +1,22 @@
 // pmix/launch/options.cc: see options.h.
-// Idea: CLI11 holds the table of options and their help; before it parses, a scan finds where the
-// options end and the program begins, and turns the one-dash long names that other launchers
-// taught people (-np, -host) into two-dash ones. (format is qualified: CLI11 brings in <format>
-// where the standard library has it, and calls with std::string arguments would find both.)
+// Idea: the table (options.def) says which words are options and what follows them; here stands what
+// each does. A word that is no option and no option's value is the program.
 #include "pmix/launch/options.h"
 
 #include "btl/base/format.h"
 #include "btl/base/params.h"
+#include "pmix/launch/mapping.h"
+#include "pmix/launch/options_table.h"
 #include "pmix/wireup/origin.h"
 
 #include <algorithm>
 #include <cctype>
+#include <charconv>
+#include <cstdlib>
 #include <fstream>
 #include <map>
+#include <set>
 #include <sstream>
-
-#include <CLI/CLI.hpp>
 
 #if !defined(POMONA_VERSION)
 #define POMONA_VERSION "unknown"
@@ -26,226 +27,135 @@ namespace pomona {
 namespace {
 
 constexpr int kRanksMax = 100000;
+constexpr double kSecondsMax = 1e9;
 
-// The raw values of one program's options.
-struct Raw {
+// What one part of the command line says, beside what goes to the whole job.
+struct Part {
     Program program;
-    std::vector<std::string> exports, sets, ignored;
-    std::string hosts, hostfile, stdin_to, prefix, map, bind;
-    bool oversubscribe = false, root = false, version = false;
+    std::string app;  // a file of programs instead
 };
 
-constexpr const char* kFooter =
-    "\nExamples:\n"
-    "  mpirun -n 4 ./hello                      four processes on this machine\n"
-    "  mpirun -n 2 python train.py              a PyTorch script (sets RANK, WORLD_SIZE, ...)\n"
-    "  mpirun -n 1 ./server : -n 3 ./worker     two programs in one job\n"
-    "  mpirun -n 2 --set transports=self,tcp ./hello   with a parameter of Pomona\n"
-    "\nAll parameters for --set, with their meaning: pomona params\n"
-    "The exit code is that of the first process that failed, 128 + signal if it was killed.\n";
+struct Parser {
+    ParsedCommandLine& out;
+    const char* const* environment;
+    Variables all_exports;     // -genv
+    std::set<OptionId> noted;  // options whose remark has been made
 
-void add_options(CLI::App& app, Raw& raw, Options& options) {
-    app.set_help_flag("-h,--help", "Show this text");
-    app.add_flag("-V,--version", raw.version, "Show the version");
-    auto* job = app.add_option_group("Processes");
-    job->add_option("-n,-c,--n,--np", raw.program.count,
-                    "Number of processes (default: one per core)")
-        ->check(CLI::Range(1, kRanksMax))
-        ->type_name("COUNT");
-    job->add_option("-H,--host", raw.hosts, "Hosts to use, with slots: a:2,b")->type_name("LIST");
-    job->add_option("--hostfile,--machinefile", raw.hostfile,
-                    "File of hosts, lines of 'name slots=4' or 'name:4'")
-        ->type_name("FILE");
-    job->add_flag("--oversubscribe", raw.oversubscribe,
-                  "More processes than cores are welcome (the default)");
-    job->add_flag("--no-oversubscribe,--nooversubscribe", options.refuse_oversubscribe,
-                  "Refuse to start more processes than there are slots or cores");
-    job->add_option("--map-by", raw.map,
-                    "Place ranks in turn on: slot hwthread core socket numa node")
-        ->type_name("WHAT");
-    job->add_option(
-           "--bind-to", raw.bind,
-           "Bind each process to: none hwthread core socket numa (default: to cores of its "
-           "own, if there are enough)")
-        ->type_name("WHAT");
-    job->add_flag("--report-bindings", options.report_bindings, "Say where each process is bound");
-    job->add_flag("--display-map", options.display_map, "Show which rank runs where and what");
+    std::string part(const std::vector<std::string>& tokens, bool in_file);
+    std::string take(const OptionInfo& option, const std::string& said,
+                     const std::vector<std::string>& values, Part& part);
+    std::string take_job(const OptionInfo& option, const std::string& said,
+                         const std::string& value);
+    void take_flag(OptionId id);
+    void note(const OptionInfo& option, const std::string& said,
+              const std::vector<std::string>& values);
+    std::string app_file(const std::string& path);
+    std::string whole();
+};
 
-    auto* surroundings = app.add_option_group("Surroundings of the processes");
-    surroundings->add_option("-x", raw.exports, "Set an environment variable, or pass one on")
-        ->type_name("NAME[=VALUE]")
-        ->expected(1)
-        ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll);
-    surroundings->add_option("--set", raw.sets, "Set a parameter of Pomona (see: pomona params)")
-        ->type_name("NAME=VALUE")
-        ->expected(1)
-        ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll);
-    surroundings->add_option("--wdir,--wd,--chdir", raw.program.directory, "Working directory")
-        ->type_name("DIRECTORY");
-    surroundings
-        ->add_option("--stdin", raw.stdin_to,
-                     "Who reads standard input: a rank (default 0), all or none")
-        ->type_name("WHO");
-
-    auto* output = app.add_option_group("Output");
-    output->add_flag("--tag-output,--prepend-rank", options.tag_output,
-                     "Begin each line with its rank and stream");
-    output->add_flag("--timestamp-output", options.timestamp_output,
-                     "Begin each line with the time");
-    output->add_flag("--merge-stderr-to-stdout", options.merge_stderr,
-                     "Send standard error to standard output");
-    output
-        ->add_option("--output-filename", options.output_filename,
-                     "Write to files NAME.<rank>.out and NAME.<rank>.err instead")
-        ->type_name("NAME");
-    output->add_flag("-q,--quiet", options.quiet, "Only say what goes wrong in the programs");
-    output->add_flag("-v,--verbose", options.verbose, "Say what mpirun does");
-
-    auto* rest = app.add_option_group("Other");
-    rest->add_option(
-            "--timeout", options.timeout_seconds,
-            "End the job after this time (exit code 124), and say what each rank waits for")
-        ->check(CLI::Range(0.001, 1e9))
-        ->type_name("SECONDS");
-    rest->add_option("--report-json", options.report_json,
-                     "Write what each rank waits for to this file too, at --timeout and whenever "
-                     "mpirun gets the signal SIGUSR1")
-        ->type_name("FILE");
-    rest->add_option("--pmix", options.pmix,
-                     "Offer a PMIx server to programs of other MPI libraries: auto, on or off")
-        ->check(CLI::IsMember({"auto", "on", "off"}).description(""))
-        ->type_name("WHEN");
-    rest->add_option("--mca,--gmca,--omca,--prtemca,--pmixmca", raw.ignored,
-                     "Settings of Open MPI: accepted and ignored")
-        ->type_name("NAME VALUE")
-        ->type_size(2)
-        ->expected(1)
-        ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll);
-    rest->add_option("--prefix", raw.prefix,
-                     "Where Pomona is on other hosts; no effect on this one")
-        ->type_name("DIRECTORY");
-    rest->add_flag("--allow-run-as-root", raw.root, "Accepted; Pomona does not mind");
-    app.footer(kFooter);
+std::string lower(std::string word) {
+    for (char& c : word) c = static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
+    return word;
 }
 
-// "--np" for -np; one-letter options keep one dash.
-std::string two_dashes(CLI::App& app, const std::string& token) {
-    if (token.size() < 3 || token[0] != '-' || token[1] == '-') return token;
-    std::string name = token.substr(1, token.find('=') - 1);
-    return app.get_option_no_throw("--" + name) ? "-" + token : token;
+std::vector<std::string> split(const std::string& text, char separator) {
+    std::vector<std::string> words;
+    std::stringstream stream(text);
+    for (std::string word; std::getline(stream, word, separator);) words.push_back(word);
+    return words;
 }
 
-// How many of the following tokens belong to this option, or -1 when there is no such option.
-int values_of(CLI::App& app, const std::string& token) {
-    bool is_long = token.starts_with("--");
-    std::string name = is_long ? token.substr(0, token.find('=')) : token.substr(0, 2);
-    CLI::Option* option = app.get_option_no_throw(name);
-    if (!option) return -1;
-    bool attached = is_long ? token.find('=') != token.npos : token.size() > 2;
-    if (option->get_items_expected_max() == 0) return 0;  // a flag
-    return attached ? 0 : option->get_type_size();
-}
-
-std::string unknown_option(CLI::App& app, const std::string& token) {
-    std::vector<std::string> names;
-    auto any_option = [](const CLI::Option*) { return true; };
-    for (const CLI::App* group : app.get_subcommands([](const CLI::App*) { return true; }))
-        for (const CLI::Option* option : group->get_options(any_option))
-            for (const std::string& name : option->get_lnames()) names.push_back(name);
-    std::string bare = token.substr(
-        token.find_first_not_of('-') == token.npos ? token.size() : token.find_first_not_of('-'));
-    std::string nearest = nearest_name(bare.substr(0, bare.find('=')), names);
-    return pomona::format("There is no option {}{}", token,
-                          nearest.empty() ? std::string("; mpirun --help lists them")
-                                          : pomona::format("; did you mean --{}?", nearest));
-}
-
-// The options of one part, in CLI11's order (reversed), and the program after them.
-std::string split_program(CLI::App& app, const std::vector<std::string>& tokens,
-                          std::vector<std::string>& given, Program& program) {
-    size_t i = 0;
-    while (i < tokens.size() && tokens[i].size() > 1 && tokens[i][0] == '-') {
-        if (tokens[i] == "--") {
-            ++i;
-            break;
-        }
-        std::string token = two_dashes(app, tokens[i]);
-        int values = values_of(app, token);
-        if (values < 0) return unknown_option(app, tokens[i]);
-        if (i + values >= tokens.size() + (values == 0))
-            return pomona::format("Option {} needs a value", tokens[i]);
-        given.push_back(token);
-        for (++i; values > 0; --values, ++i) given.push_back(tokens[i]);
-    }
-    program.command.assign(tokens.begin() + static_cast<long>(i), tokens.end());
+std::string whole_number(const std::string& option, const std::string& text, int low, int high,
+                         int& out) {
+    int value = 0;
+    auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+    if (error == std::errc::invalid_argument || end != text.data() + text.size())
+        return format("Option {}: '{}' is not a number", option, text);
+    if (error != std::errc() || value < low || value > high)
+        return format("Option {}: {} is not in the range {} to {}", option, text, low, high);
+    out = value;
     return {};
 }
 
-std::string assign(const std::vector<std::string>& words, const char* option, Variables& out,
+std::string seconds_of(const std::string& option, const std::string& text, double& out) {
+    char* end = nullptr;
+    double value = std::strtod(text.c_str(), &end);
+    if (text.empty() || *end) return format("{}: '{}' is not a number of seconds", option, text);
+    if (!(value >= 0.001 && value <= kSecondsMax))
+        return format("{}: {} is not in the range 0.001 to {} seconds", option, text,
+                      static_cast<long>(kSecondsMax));
+    out = value;
+    return {};
+}
+
+std::string unknown_option(const std::string& token) {
+    std::string bare = token.substr(std::min(token.find_first_not_of('-'), token.size()));
+    std::string nearest = nearest_name(bare.substr(0, bare.find('=')), option_names());
+    return format("There is no option {}{}", token,
+                  nearest.empty() ? std::string("; mpirun --help lists them")
+                                  : format("; did you mean --{}?", nearest));
+}
+
+std::string assign(const std::vector<std::string>& words, const std::string& option, Variables& out,
                    const char* const* environment) {
     for (const std::string& word : words) {
         size_t equals = word.find('=');
         std::string name = word.substr(0, equals);
         if (name.empty() || name.find('\0') != name.npos)
-            return pomona::format("Option {}: '{}' has no name before the '='", option, word);
+            return format("Option {}: '{}' has no name before the '='", option, word);
         if (equals != word.npos) {
             out.emplace_back(name, word.substr(equals + 1));
         } else if (!environment) {
-            return pomona::format("Option {} needs NAME=VALUE, not '{}'", option, word);
+            return format("Option {} needs NAME=VALUE, not '{}'", option, word);
         } else if (auto value = variable(environment, name)) {
             out.emplace_back(name, std::string(*value));
         } else {
-            return pomona::format(
-                "Option {} {}: there is no such variable in the environment; "
-                "give {}=VALUE",
-                option, name, name);
+            return format(
+                "Option {} {}: there is no such variable in the environment; give {}=VALUE", option,
+                name, name);
         }
     }
     return {};
 }
 
-std::string read_hosts(const Raw& raw, Options& options) {
-    auto add = [&](const HostList& list) {
-        options.hosts.insert(options.hosts.end(), list.hosts.begin(), list.hosts.end());
-    };
-    if (!raw.hosts.empty()) {
-        HostList list = parse_host_option(raw.hosts);
-        if (!list.mistake.empty())
-            return pomona::format("Option --host {}: {}", raw.hosts, list.mistake);
-        add(list);
-    }
-    if (!raw.hostfile.empty()) {
-        std::ifstream file(raw.hostfile);
-        std::stringstream text;
-        if (!file || !(text << file.rdbuf()))
-            return pomona::format("Hostfile {} cannot be read: {}", raw.hostfile, os_text(errno));
-        HostList list = parse_hostfile(text.str());
-        if (!list.mistake.empty())
-            return pomona::format("Hostfile {}: {}", raw.hostfile, list.mistake);
-        add(list);
-    }
+std::string read_file(const std::string& what, const std::string& path, std::string& out) {
+    std::ifstream file(path);
+    std::stringstream text;
+    if (!file || (file.peek() != EOF && !(text << file.rdbuf())))
+        return format("{} {} cannot be read: {}", what, path, os_text(errno));
+    out = text.str();
     return {};
 }
 
+std::string read_hosts(const HostList& list, const std::string& whose, Options& options) {
+    if (!list.mistake.empty()) return format("{}: {}", whose, list.mistake);
+    options.hosts.insert(options.hosts.end(), list.hosts.begin(), list.hosts.end());
+    return {};
+}
+
+std::string read_hostfile(const std::string& path, Options& options) {
+    std::string text;
+    std::string mistake = read_file("Hostfile", path, text);
+    if (!mistake.empty()) return mistake;
+    return read_hosts(parse_hostfile(text), format("Hostfile {}", path), options);
+}
+
 std::string read_stdin(const std::string& text, Options& options) {
-    if (text.empty()) return {};
     options.stdin_to = text == "all"    ? StdinTo::all
                        : text == "none" ? StdinTo::none
                                         : StdinTo::rank;
     if (options.stdin_to != StdinTo::rank) return {};
-    bool digits = text.size() < 8 && text.find_first_not_of("0123456789") == text.npos;
-    if (!digits) return pomona::format("Option --stdin: '{}' is not a rank, 'all' or 'none'", text);
+    bool digits =
+        !text.empty() && text.size() < 8 && text.find_first_not_of("0123456789") == text.npos;
+    if (!digits) return format("Option --stdin: '{}' is not a rank, 'all' or 'none'", text);
     options.stdin_rank = std::stoi(text);
     return {};
 }
 
 // One word of a list; says the nearest one when it is none of them.
-template <class T> std::string choose(const char* option, const std::string& word,
+template <class T> std::string choose(const std::string& option, const std::string& word,
                                       const std::map<std::string, T>& choices, T& out) {
-    if (word.empty()) return {};
-    std::string lower = word.substr(0, word.find(':'));  // Open MPI: core:overload-allowed
-    for (char& c : lower) c = static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
-    if (auto found = choices.find(lower); found != choices.end()) {
+    if (auto found = choices.find(lower(word)); found != choices.end()) {
         out = found->second;
         return {};
     }
@@ -255,58 +165,287 @@ template <class T> std::string choose(const char* option, const std::string& wor
         names.push_back(name);
         all += " " + name;
     }
-    std::string nearest = nearest_name(lower, names);
-    return nearest.empty() ? pomona::format("Option {}: '{}' is none of:{}", option, word, all)
-                           : pomona::format("Option {}: '{}' is none of:{}; did you mean {}?",
-                                            option, word, all, nearest);
+    std::string nearest = nearest_name(lower(word), names);
+    return nearest.empty() ? format("Option {}: '{}' is none of:{}", option, word, all)
+                           : format("Option {}: '{}' is none of:{}; did you mean {}?", option, word,
+                                    all, nearest);
 }
 
-std::string read_placement(const Raw& raw, Options& options) {
+// PE=2, OVERSUBSCRIBE and the like, behind ':'.
+std::string read_modifier(const std::string& option, const std::string& word, Options& options) {
+    std::string low = lower(word);
+    if (low.starts_with("pe="))
+        return whole_number(option + " PE", word.substr(3), 1, kRanksMax, options.cores_per_rank);
+    enum class Modifier { oversubscribe, refuse, nothing } which = Modifier::nothing;
+    static const std::map<std::string, Modifier> known{{"oversubscribe", Modifier::oversubscribe},
+                                                       {"nooversubscribe", Modifier::refuse},
+                                                       {"overload-allowed", Modifier::nothing},
+                                                       {"if-supported", Modifier::nothing},
+                                                       {"pe=count", Modifier::nothing}};
+    std::string mistake = choose(option + " behind ':'", word, known, which);
+    if (!mistake.empty()) return mistake;
+    if (which != Modifier::nothing) options.refuse_oversubscribe = which == Modifier::refuse;
+    return {};
+}
+
+std::string read_map(const std::string& text, Options& options) {
     static const std::map<std::string, MapBy> maps{
         {"slot", MapBy::slot},     {"core", MapBy::core},      {"hwthread", MapBy::hwthread},
         {"socket", MapBy::socket}, {"package", MapBy::socket}, {"numa", MapBy::numa},
         {"node", MapBy::node}};
+    std::vector<std::string> words = split(text, ':');
+    size_t next = 1;
+    std::string mistake;
+    if (!words.empty() && lower(words[0]) == "ppr") {
+        if (words.size() < 3 || (lower(words[2]) != "node" && lower(words[2]) != "host"))
+            return format(
+                "Option --map-by: '{}' is not ppr:COUNT:node; for places within a host use "
+                "--map-by socket, numa or core",
+                text);
+        mistake = whole_number("--map-by ppr", words[1], 1, kRanksMax, options.per_node);
+        next = 3;
+    } else {
+        mistake = choose("--map-by", words.empty() ? text : words[0], maps, options.map);
+    }
+    for (; next < words.size() && mistake.empty(); ++next)
+        mistake = read_modifier("--map-by", words[next], options);
+    return mistake;
+}
+
+std::string read_bind(const std::string& text, Options& options) {
     static const std::map<std::string, BindTo> binds{
         {"none", BindTo::none},     {"core", BindTo::core},      {"hwthread", BindTo::hwthread},
         {"socket", BindTo::socket}, {"package", BindTo::socket}, {"numa", BindTo::numa}};
-    std::string mistake = choose("--map-by", raw.map, maps, options.map);
-    return mistake.empty() ? choose("--bind-to", raw.bind, binds, options.bind) : mistake;
+    std::vector<std::string> words = split(text, ':');
+    std::string mistake = choose("--bind-to", words.empty() ? text : words[0], binds, options.bind);
+    for (size_t i = 1; i < words.size() && mistake.empty(); ++i) {
+        bool number = !words[i].empty() && std::isdigit(static_cast<unsigned char>(words[i][0]));
+        // MPICH: core:2, so many for each rank.
+        if (number && options.bind == BindTo::core)
+            mistake = whole_number("--bind-to", words[i], 1, kRanksMax, options.cores_per_rank);
+        else mistake = read_modifier("--bind-to", words[i], options);
+    }
+    return mistake;
+}
+
+// "rank 0=host slot=0-3" or "rank 0=host slot=0,2", one a line.
+std::string read_rankfile(const std::string& path, Options& options) {
+    std::string text;
+    std::string mistake = read_file("Rankfile", path, text);
+    int line = 0;
+    for (const std::string& each : split(text, '\n')) {
+        ++line;
+        std::vector<std::string> words = words_of(each.substr(0, each.find('#')));
+        if (words.empty() || !mistake.empty()) continue;
+        int rank = -1;
+        size_t equals = words.size() == 3 ? words[1].find('=') : std::string::npos;
+        bool right = equals != std::string::npos && words[0] == "rank" &&
+                     words[2].starts_with("slot=") &&
+                     whole_number("rank", words[1].substr(0, equals), 0, kRanksMax, rank).empty();
+        std::vector<int> cores = right ? parse_cpu_list(words[2].substr(5)) : std::vector<int>();
+        if (cores.empty())
+            return format("Rankfile {} line {}: '{}' is not 'rank NUMBER=HOST slot=CORES' (0-3,8)",
+                          path, line, each);
+        options.hosts.push_back({words[1].substr(equals + 1), 1});
+        options.rank_cores[rank] = std::move(cores);
+    }
+    return mistake;
+}
+
+std::string read_display(const std::string& text, Options& options) {
+    static const std::map<std::string, bool Options::*> known{
+        {"map", &Options::display_map},
+        {"allocation", &Options::display_map},
+        {"alloc", &Options::display_map},
+        {"bind", &Options::report_bindings},
+        {"bindings", &Options::report_bindings}};
+    for (const std::string& word : split(text, ',')) {
+        bool Options::*which = nullptr;
+        std::string mistake = choose("--display", word, known, which);
+        if (!mistake.empty()) return mistake;
+        options.*which = true;
+    }
+    return {};
+}
+
+std::string read_output(const std::string& text, Options& options) {
+    static const std::map<std::string, bool Options::*> known{
+        {"tag", &Options::tag_output},
+        {"rank", &Options::tag_output},
+        {"timestamp", &Options::timestamp_output},
+        {"merge", &Options::merge_stderr},
+        {"merge-stderr-to-stdout", &Options::merge_stderr},
+        {"file=name", nullptr}};
+    for (const std::string& word : split(text, ',')) {
+        size_t equals = word.find('=');
+        std::string name = lower(word.substr(0, equals));
+        if (equals != word.npos && (name == "file" || name == "filename")) {
+            options.output_filename = word.substr(equals + 1);
+            continue;
+        }
+        bool Options::*which = nullptr;
+        std::string mistake = choose("--output", word, known, which);
+        if (!mistake.empty()) return mistake;
+        if (!which) return "Option --output: file=NAME needs a name";
+        options.*which = true;
+    }
+    return {};
+}
+
+void Parser::take_flag(OptionId id) {
+    Options& options = out.options;
+    switch (id) {
+    case OptionId::no_oversubscribe: options.refuse_oversubscribe = true; return;
+    case OptionId::report_bindings: options.report_bindings = true; return;
+    case OptionId::display_map: options.display_map = true; return;
+    case OptionId::tag_output: options.tag_output = true; return;
+    case OptionId::timestamp_output: options.timestamp_output = true; return;
+    case OptionId::merge_stderr: options.merge_stderr = true; return;
+    case OptionId::quiet: options.quiet = true; return;
+    case OptionId::verbose: options.verbose = true; return;
+    case OptionId::stack_traces: options.stack_traces = true; return;
+    case OptionId::help: out.text = options_help(); break;
+    case OptionId::markdown: out.text = options_markdown(); break;
+    case OptionId::version: out.text = "mpirun (Pomona) " POMONA_VERSION "\n"; break;
+    default: return;
+    }
+    out.exit_code = 0;
+}
+
+std::string Parser::take_job(const OptionInfo& option, const std::string& said,
+                             const std::string& value) {
+    Options& options = out.options;
+    switch (option.id) {
+    case OptionId::per_node: return whole_number(said, value, 1, kRanksMax, options.per_node);
+    case OptionId::host:
+        return read_hosts(parse_host_option(value), format("Option {} {}", said, value), options);
+    case OptionId::hostfile: return read_hostfile(value, options);
+    case OptionId::map_by: return read_map(value, options);
+    case OptionId::bind_to: return read_bind(value, options);
+    case OptionId::cpu_set:
+        options.cpu_set = parse_cpu_list(value);
+        return options.cpu_set.empty()
+                   ? format("Option {}: '{}' is not a list like 0-3,8", said, value)
+                   : "";
+    case OptionId::rankfile: return read_rankfile(value, options);
+    case OptionId::display: return read_display(value, options);
+    case OptionId::output: return read_output(value, options);
+    case OptionId::output_filename: options.output_filename = value; return {};
+    case OptionId::set: return assign({value}, said, options.sets, nullptr);
+    case OptionId::stdin: return read_stdin(value, options);
+    case OptionId::timeout: return seconds_of("Option " + said, value, options.timeout_seconds);
+    case OptionId::report_json: options.report_json = value; return {};
+    case OptionId::pmix: {
+        static const std::map<std::string, int> known{{"auto", 0}, {"on", 0}, {"off", 0}};
+        int found = 0;
+        options.pmix = lower(value);
+        return choose(said, value, known, found);
+    }
+    default: return {};
+    }
+}
+
+// "--mca btl tcp has no effect: ..."; once for each option, however often it is given.
+void Parser::note(const OptionInfo& option, const std::string& said,
+                  const std::vector<std::string>& values) {
+    if (!noted.insert(option.id).second) return;
+    std::string given;
+    for (const std::string& value : values) given += " " + value;
+    out.options.notes.push_back(format("option {}{} has no effect: {}", said, given, option.text));
+}
+
+std::string Parser::take(const OptionInfo& option, const std::string& said,
+                         const std::vector<std::string>& values, Part& part) {
+    switch (option.kind) {
+    case OptionKind::flag: take_flag(option.id); return {};
+    case OptionKind::silent: return {};
+    case OptionKind::unused: note(option, said, values); return {};
+    default: break;
+    }
+    switch (option.id) {
+    case OptionId::count: return whole_number(said, values[0], 1, kRanksMax, part.program.count);
+    case OptionId::wdir: part.program.directory = values[0]; return {};
+    case OptionId::app: part.app = values[0]; return {};
+    case OptionId::export_:
+        return assign(said.ends_with("envlist") ? split(values[0], ',') : values, said,
+                      part.program.exports, environment);
+    case OptionId::env: part.program.exports.emplace_back(values[0], values[1]); return {};
+    case OptionId::genv: all_exports.emplace_back(values[0], values[1]); return {};
+    default: return take_job(option, said, values[0]);
+    }
 }
 
 // One part of the command line between ':'; a mistake as text.
-std::string parse_part(const std::vector<std::string>& tokens, const char* const* environment,
-                       ParsedCommandLine& out) {
-    CLI::App app{"mpirun starts programs as the processes of one MPI job.\n", "mpirun"};
-    Raw raw;
-    add_options(app, raw, out.options);
-    app.get_formatter()->column_width(34);
-    std::vector<std::string> given;
-    std::string mistake = split_program(app, tokens, given, raw.program);
-    if (!mistake.empty()) return mistake;
-    auto said = [&](const char* a, const char* b) {
-        return std::find_if(given.begin(), given.end(), [&](const std::string& word) {
-                   return word == a || word == b;
-               }) != given.end();
-    };
-    if (said("--help", "-h") || said("--version", "-V")) {
-        out.exit_code = 0;
-        out.text = said("--help", "-h") ? app.help() : "mpirun (Pomona) " POMONA_VERSION "\n";
+std::string Parser::part(const std::vector<std::string>& tokens, bool in_file) {
+    Part part;
+    size_t i = 0;
+    while (i < tokens.size() && tokens[i].size() > 1 && tokens[i][0] == '-') {
+        const std::string& token = tokens[i];
+        if (++i; token == "--") break;
+        std::string attached;
+        const OptionInfo* option = find_option(token, attached);
+        if (!option) return unknown_option(token);
+        size_t equals = token.find('='), wanted = option->values();
+        std::string said = token.substr(0, attached.empty() ? equals : 2);
+        std::vector<std::string> values;
+        if (!attached.empty()) values.push_back(attached);
+        else if (equals != token.npos) values.push_back(token.substr(equals + 1));
+        if (values.size() > wanted)
+            return format("Option {} takes no value, and was given '{}'", said, values[0]);
+        for (; values.size() < wanted && i < tokens.size(); ++i) values.push_back(tokens[i]);
+        if (values.size() < wanted)
+            return format("Option {} needs {}", said,
+                          wanted == 1 ? std::string("a value")
+                                      : "a value: " + std::string(option->value));
+        std::string mistake = take(*option, said, values, part);
+        if (!mistake.empty() || out.exit_code >= 0) return mistake;
+    }
+    part.program.command.assign(tokens.begin() + static_cast<long>(i), tokens.end());
+    if (part.app.empty()) {
+        out.options.programs.push_back(std::move(part.program));
         return {};
     }
-    try {
-        std::reverse(given.begin(), given.end());
-        app.parse(given);
-    } catch (const CLI::Error& error) {
-        std::string text = error.what();
-        std::replace(text.begin(), text.end(), '\n', ' ');
-        return "Option " + text;
+    if (in_file) return format("File {} names another file of programs", part.app);
+    if (!part.program.command.empty())
+        return format("Option --app {} stands instead of the program {}", part.app,
+                      part.program.command[0]);
+    return app_file(part.app);
+}
+
+// Words of a line as a shell would take them: quotes and backslashes, nothing else.
+std::vector<std::string> shell_words(const std::string& line) {
+    std::vector<std::string> words;
+    std::string word;
+    bool open = false;
+    char quote = 0;
+    for (size_t i = 0; i < line.size(); ++i) {
+        char c = line[i];
+        if (c == '\\' && quote != '\'' && i + 1 < line.size()) word += line[++i], open = true;
+        else if (quote ? c == quote : c == '\'' || c == '"') quote = quote ? 0 : c, open = true;
+        else if (quote || !std::isspace(static_cast<unsigned char>(c))) word += c, open = true;
+        else if (open) {
+            words.push_back(std::move(word));
+            word.clear();
+            open = false;
+        }
     }
-    if (mistake.empty()) mistake = assign(raw.exports, "-x", raw.program.exports, environment);
-    if (mistake.empty()) mistake = assign(raw.sets, "--set", out.options.sets, nullptr);
-    if (mistake.empty()) mistake = read_hosts(raw, out.options);
-    if (mistake.empty()) mistake = read_placement(raw, out.options);
-    if (mistake.empty()) mistake = read_stdin(raw.stdin_to, out.options);
-    out.options.programs.push_back(std::move(raw.program));
+    if (open) words.push_back(std::move(word));
+    return words;
+}
+
+std::string Parser::app_file(const std::string& path) {
+    std::string text;
+    std::string mistake = read_file("File of programs", path, text);
+    int number = 0;
+    for (const std::string& line : split(text, '\n')) {
+        ++number;
+        size_t start = line.find_first_not_of(" \t\r");
+        if (start == line.npos || line[start] == '#' || !mistake.empty()) continue;
+        std::vector<std::string> words = shell_words(line);
+        if (!words.empty() && words.back() == ":") words.pop_back();  // MPICH's form
+        mistake = part(words, true);
+        if (!mistake.empty()) mistake = format("{} line {}: {}", path, number, mistake);
+    }
     return mistake;
 }
 
@@ -319,30 +458,42 @@ std::string check_sets(const Variables& sets) {
         Status status = set_param(params, name, value);
         if (status.ok()) continue;
         if (status.error().code != Code::not_found)
-            return pomona::format("Option --set {}={}: {}", name, value, status.error().text());
+            return format("Option --set {}={}: {}", name, value, status.error().text());
         std::string nearest = nearest_name(name, names);
-        return pomona::format("Option --set: there is no parameter {}{}", name,
-                              nearest.empty() ? std::string("; pomona params lists them")
-                                              : pomona::format("; did you mean {}?", nearest));
+        return format("Option --set: there is no parameter {}{}", name,
+                      nearest.empty() ? std::string("; pomona params lists them")
+                                      : format("; did you mean {}?", nearest));
     }
     return {};
 }
 
-std::string check_whole(Options& options) {
-    if (options.programs.size() == 1 && options.programs[0].command.empty())
+// What concerns all parts together.
+std::string Parser::whole() {
+    Options& options = out.options;
+    if (options.programs.empty() ||
+        (options.programs.size() == 1 && options.programs[0].command.empty()))
         return "No program to run is given";
+    if (options.programs.size() == 1 && options.programs[0].count == 0 && options.per_node > 0)
+        options.programs[0].count = options.per_node;  // of one host
     long total = 0;
-    for (const Program& program : options.programs) {
+    for (Program& program : options.programs) {
         if (program.command.empty()) return "A part of the command line between ':' has no program";
         if (options.programs.size() > 1 && program.count == 0)
-            return pomona::format(
-                "With several programs each needs its number of processes: "
-                "-n COUNT {}",
-                program.command[0]);
+            return format("With several programs each needs its number of processes: -n COUNT {}",
+                          program.command[0]);
         total += program.count;
+        program.exports.insert(program.exports.begin(), all_exports.begin(), all_exports.end());
     }
-    if (total > kRanksMax)
-        return pomona::format("More than {} processes are not supported", kRanksMax);
+    if (total > kRanksMax) return format("More than {} processes are not supported", kRanksMax);
+    if (options.per_node > 0 && total > options.per_node)
+        return format("{} processes with {} on each host need several hosts, and there is one",
+                      total, options.per_node);
+    auto limit = variable(environment, "MPIEXEC_TIMEOUT");
+    if (options.timeout_seconds == 0 && limit && !limit->empty()) {
+        std::string mistake =
+            seconds_of("Variable MPIEXEC_TIMEOUT", std::string(*limit), options.timeout_seconds);
+        if (!mistake.empty()) return mistake;
+    }
     return check_sets(options.sets);
 }
 
@@ -351,6 +502,7 @@ std::string check_whole(Options& options) {
 ParsedCommandLine parse_command_line(const std::vector<std::string>& arguments,
                                      const char* const* environment) {
     ParsedCommandLine out;
+    Parser parser{out, environment, {}, {}};
     std::string mistake;
     std::vector<std::string> part;
     for (size_t i = 0; i <= arguments.size() && mistake.empty() && out.exit_code < 0; ++i) {
@@ -358,13 +510,13 @@ ParsedCommandLine parse_command_line(const std::vector<std::string>& arguments,
             part.push_back(arguments[i]);
             continue;
         }
-        mistake = parse_part(part, environment, out);
+        mistake = parser.part(part, false);
         part.clear();
     }
-    if (mistake.empty() && out.exit_code < 0) mistake = check_whole(out.options);
+    if (mistake.empty() && out.exit_code < 0) mistake = parser.whole();
     if (!mistake.empty()) {
         out.exit_code = 2;
-        out.text = pomona::format("mpirun: {}.\n", mistake);
+        out.text = format("mpirun: {}.\n", mistake);
         if (out.text.ends_with("?.\n")) out.text.erase(out.text.size() - 2, 1);
     }
     return out;

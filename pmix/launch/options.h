@@ -1,5 +1,5 @@
 // pmix/launch/options.h: mpirun's command line.
-// Idea: the names users know from other launchers, each said once in options.cc with its help.
+// Idea: the names users know from other launchers, each said once in options.def with its help.
 // Several programs are separated by ':'; options before a program's name belong to that program
 // where that makes sense (-n, -x, --wdir), to the whole job otherwise.
 #pragma once
@@ -7,6 +7,7 @@
 #include "pmix/launch/hosts.h"
 #include "pmix/program.h"
 
+#include <map>
 #include <string>
 #include <utility>
 #include <vector>
@@ -24,9 +25,14 @@ struct Options {
     std::vector<HostSlots> hosts;  // --host and --hostfile; empty: this machine
     BindTo bind = BindTo::share;
     MapBy map = MapBy::slot;
+    int cores_per_rank = 0;                      // PE=; 0: not said
+    int per_node = 0;                            // processes on each host, at most; 0: not said
+    std::vector<int> cpu_set;                    // processors to use; empty: all that we may
+    std::map<int, std::vector<int>> rank_cores;  // of --rankfile: cores, by their place in the host
     StdinTo stdin_to = StdinTo::rank;
     int stdin_rank = 0;
     double timeout_seconds = 0;  // 0: none
+    bool stack_traces = false;   // at the timeout
     std::string report_json;     // where the table of who waits for whom is written besides
     std::string output_filename;
     bool tag_output = false;
@@ -37,7 +43,8 @@ struct Options {
     bool refuse_oversubscribe = false;
     bool quiet = false;
     bool verbose = false;
-    std::string pmix = "auto";  // auto, on, off: environment for other libraries' programs
+    std::string pmix = "auto";       // auto, on, off: environment for other libraries' programs
+    std::vector<std::string> notes;  // what was given and has no effect
 };
 
 struct ParsedCommandLine {

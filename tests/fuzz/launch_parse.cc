@@ -4,6 +4,7 @@
 #include "pmix/control.h"
 #include "pmix/launch/hosts.h"
 #include "pmix/launch/options.h"
+#include "pmix/launch/options_table.h"
 #include "pmix/wireup/origin.h"
 
 #include <algorithm>
@@ -27,7 +28,9 @@ void command_line(std::string_view text) {
         std::string word(text.substr(0, end));
         text.remove_prefix(std::min(end + 1, text.size()));
         // No reading of arbitrary files.
-        if (word.find("file") == word.npos) words.push_back(word);
+        std::string attached;
+        const OptionInfo* option = find_option(word, attached);
+        if (!option || std::string_view(option->value) != "FILE") words.push_back(word);
     }
     auto parsed = parse_command_line(words, environment);
     must(parsed.exit_code >= 0 ? !parsed.text.empty() : !parsed.options.programs.empty());

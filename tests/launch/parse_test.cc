@@ -1,8 +1,10 @@
 // tests/launch/parse_test.cc: command lines, host lists and the environment, without processes.
 #include "pmix/control.h"
+#include "pmix/launch/control_server.h"
 #include "pmix/launch/hosts.h"
 #include "pmix/launch/mapping.h"
 #include "pmix/launch/options.h"
+#include "pmix/launch/options_table.h"
 #include "pmix/wireup/origin.h"
 #include "pmix/services.h"
 
@@ -10,6 +12,15 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <csignal>
+#include <cstdio>
+#include <cstdlib>
+#include <fstream>
+#include <map>
+
+#include <sys/socket.h>
+#include <sys/un.h>
+#include <unistd.h>
 
 namespace pomona {
 namespace {
@@ -68,6 +79,153 @@ TEST(command_line, exports_come_from_the_environment) {
     EXPECT_THAT(
         parsed.options.programs[0].exports,
         ElementsAre(Variable("HOME", "/home/a"), Variable("EMPTY", ""), Variable("B", "x=y")));
+}
+
+// Goal: each option of the table is understood by every name that any family has for it, with one
+// dash and two, and with '=' where it has one value; and no two options share a name.
+TEST(command_line, every_name_of_every_option) {
+    std::map<std::string, OptionId> seen;
+    for (const OptionInfo& option : option_table()) {
+        EXPECT_NE(std::string(option.text), "");
+        EXPECT_EQ(words_of(option.value).size(), words_of(option.sample).size()) << option.names;
+        bool reads_programs = option.id == OptionId::app;  // the sample is an empty file
+        for (const std::string& name : option.spellings()) {
+            std::string bare = name.substr(name.find_first_not_of('-'));
+            std::vector<std::string> forms = {name};
+            if (bare.size() > 1) forms = {"-" + bare, "--" + bare};
+            for (const std::string& form : forms) {
+                auto [known, fresh] = seen.emplace(form, option.id);
+                EXPECT_EQ(known->second, option.id) << form << " is the name of two options";
+                Words words = {form};
+                for (const std::string& value : words_of(option.sample)) words.push_back(value);
+                if (!reads_programs) words.push_back("a");
+                auto parsed = parse(words);
+                if (option.id == OptionId::hostfile || reads_programs)
+                    EXPECT_EQ(parsed.exit_code, 2) << form;  // nothing stands in the file
+                else EXPECT_THAT(parsed.exit_code, testing::AnyOf(-1, 0)) << form << parsed.text;
+                if (option.values() != 1 || reads_programs) continue;
+                words = {form + "=" + option.sample, "a"};
+                EXPECT_EQ(parse(words).exit_code, parsed.exit_code) << form << "=";
+            }
+        }
+        if (option.kind != OptionKind::unused) continue;
+        Words words = {words_of(option.names)[0]};
+        for (const std::string& value : words_of(option.sample)) words.push_back(value);
+        words.push_back("a");
+        EXPECT_EQ(parse(words).options.notes.size(), 1u) << option.names;
+    }
+}
+
+TEST(command_line, names_that_begin_like_short_ones) {
+    auto parsed =
+        parse({"-hosts", "localhost", "-npernode", "2", "-configfile", "/does/not/exist"});
+    EXPECT_THAT(parsed.text, HasSubstr("/does/not/exist"));
+    parsed = parse({"-hosts", "localhost:3", "-npernode", "2", "a"});
+    ASSERT_EQ(parsed.exit_code, -1) << parsed.text;
+    EXPECT_THAT(parsed.options.hosts, ElementsAre(HostSlots{"localhost", 3}));
+    EXPECT_EQ(parsed.options.programs[0].count, 2);
+    EXPECT_THAT(parse({"-nx", "a"}).text, HasSubstr("There is no option -nx"));
+    EXPECT_THAT(parse({"-help=1"}).text, HasSubstr("takes no value"));
+}
+
+TEST(command_line, what_has_no_effect_is_told_once) {
+    auto parsed = parse({"--mca", "btl", "tcp", "-mca", "a", "b", "--gmca", "c", "d", "-n", "2",
+                         "--allow-run-as-root", "a"});
+    ASSERT_EQ(parsed.exit_code, -1) << parsed.text;
+    ASSERT_EQ(parsed.options.notes.size(), 1u);
+    EXPECT_THAT(parsed.options.notes[0], HasSubstr("--mca btl tcp has no effect"));
+}
+
+TEST(command_line, words_behind_a_colon) {
+    auto parsed = parse({"--map-by", "slot:PE=4:NOOVERSUBSCRIBE", "a"});
+    ASSERT_EQ(parsed.exit_code, -1) << parsed.text;
+    EXPECT_EQ(parsed.options.cores_per_rank, 4);
+    EXPECT_TRUE(parsed.options.refuse_oversubscribe);
+    parsed = parse({"--map-by", "ppr:3:node", "a"});
+    ASSERT_EQ(parsed.exit_code, -1) << parsed.text;
+    EXPECT_EQ(parsed.options.programs[0].count, 3);
+    parsed = parse({"-bind-to", "core:2", "a"});
+    EXPECT_EQ(parsed.options.cores_per_rank, 2);
+    EXPECT_THAT(parse({"--map-by", "slot:PE=x", "a"}).text, HasSubstr("'x' is not a number"));
+    EXPECT_THAT(parse({"--map-by", "slot:pee", "a"}).text, HasSubstr("is none of"));
+    EXPECT_THAT(parse({"--map-by", "ppr:2:socket", "a"}).text, HasSubstr("ppr:COUNT:node"));
+    EXPECT_THAT(parse({"--npernode", "2", "-n", "3", "a"}).text, HasSubstr("several hosts"));
+}
+
+TEST(command_line, variables_for_one_program_and_for_all) {
+    auto parsed = parse({"-n", "1", "-env", "A", "1", "a", ":", "-n", "1", "-genv", "B", "x=2",
+                         "-envlist", "HOME,EMPTY", "b"});
+    ASSERT_EQ(parsed.exit_code, -1) << parsed.text;
+    EXPECT_THAT(parsed.options.programs[0].exports,
+                ElementsAre(Variable("B", "x=2"), Variable("A", "1")));
+    EXPECT_THAT(
+        parsed.options.programs[1].exports,
+        ElementsAre(Variable("B", "x=2"), Variable("HOME", "/home/a"), Variable("EMPTY", "")));
+}
+
+TEST(command_line, programs_of_a_file) {
+    std::string path = testing::TempDir() + "pomona-app-" + std::to_string(getpid());
+    std::ofstream(path) << "# two programs\n-n 1 -x A='1 2' ./a \"b c\" d\\ e :\n\n-n 2 ./b\n";
+    for (const char* name : {"--app", "-configfile"}) {
+        auto parsed = parse({"-l", name, path});
+        ASSERT_EQ(parsed.exit_code, -1) << parsed.text;
+        ASSERT_EQ(parsed.options.programs.size(), 2u);
+        EXPECT_THAT(parsed.options.programs[0].command, ElementsAre("./a", "b c", "d e"));
+        EXPECT_THAT(parsed.options.programs[0].exports, ElementsAre(Variable("A", "1 2")));
+        EXPECT_EQ(parsed.options.programs[1].count, 2);
+        EXPECT_TRUE(parsed.options.tag_output);
+    }
+    EXPECT_THAT(parse({"--app", path, "c"}).text, HasSubstr("instead of the program c"));
+    std::ofstream(path) << "-n 1 ./a\n--np 2 --app " << path << "\n";
+    EXPECT_THAT(parse({"--app", path}).text, HasSubstr("line 2"));
+    std::remove(path.c_str());
+}
+
+TEST(command_line, rankfile) {
+    std::string path = testing::TempDir() + "pomona-rf-" + std::to_string(getpid());
+    std::ofstream(path) << "# cores\nrank 0=localhost slot=1\nrank 1=localhost slot=0,2-3\n";
+    auto parsed = parse({"-rf", path, "-n", "2", "a"});
+    ASSERT_EQ(parsed.exit_code, -1) << parsed.text;
+    EXPECT_THAT(parsed.options.rank_cores[0], ElementsAre(1));
+    EXPECT_THAT(parsed.options.rank_cores[1], ElementsAre(0, 2, 3));
+    std::ofstream(path) << "rank 0=localhost slot=0:1\n";
+    EXPECT_THAT(parse({"-rf", path, "a"}).text, HasSubstr("line 1"));
+    std::remove(path.c_str());
+}
+
+TEST(command_line, lists_of_what_to_show) {
+    auto parsed = parse({"--display", "map,bind", "--output", "tag,merge,file=/tmp/x", "a"});
+    ASSERT_EQ(parsed.exit_code, -1) << parsed.text;
+    const Options& options = parsed.options;
+    EXPECT_TRUE(options.display_map && options.report_bindings && options.tag_output &&
+                options.merge_stderr);
+    EXPECT_EQ(options.output_filename, "/tmp/x");
+    EXPECT_THAT(parse({"--output", "tags", "a"}).text, HasSubstr("did you mean tag?"));
+    EXPECT_THAT(parse({"--display", "maps", "a"}).text, HasSubstr("did you mean map?"));
+}
+
+TEST(command_line, the_timeout_of_the_environment) {
+    const char* environment[] = {"MPIEXEC_TIMEOUT=7.5", nullptr};
+    EXPECT_EQ(parse_command_line({"a"}, environment).options.timeout_seconds, 7.5);
+    EXPECT_EQ(parse_command_line({"--timeout", "3", "a"}, environment).options.timeout_seconds, 3);
+    const char* wrong[] = {"MPIEXEC_TIMEOUT=soon", nullptr};
+    EXPECT_THAT(parse_command_line({"a"}, wrong).text, HasSubstr("MPIEXEC_TIMEOUT: 'soon'"));
+}
+
+TEST(mapping, cores_for_each_rank) {
+    std::vector<std::vector<int>> cores = {{0, 4}, {1, 5}, {2, 6}, {3, 7}};
+    std::vector<Binding> out(2);
+    EXPECT_EQ(deal_cores(cores, 2, out), "");
+    EXPECT_EQ(out[0].text, "processors 0,1,4,5");
+    EXPECT_EQ(out[1].text, "processors 2,3,6,7");
+    EXPECT_THAT(deal_cores(cores, 3, out), HasSubstr("need 6 cores, and there are 4"));
+    std::vector<Binding> named(3);
+    EXPECT_EQ(name_cores(cores, {{0, {3}}, {2, {0, 1}}}, named), "");
+    EXPECT_EQ(named[0].text, "processors 3,7");
+    EXPECT_TRUE(named[1].cpu_mask.empty());
+    EXPECT_EQ(named[2].cpu_mask[0], 0x33u);
+    EXPECT_THAT(name_cores(cores, {{0, {4}}}, named), HasSubstr("cores 0 to 3"));
+    EXPECT_THAT(name_cores(cores, {{3, {0}}}, named), HasSubstr("3 processes"));
 }
 
 struct Mistake {
@@ -130,6 +288,37 @@ TEST(hosts, this_host) {
         EXPECT_TRUE(is_this_host(name, "mac.lan")) << name;
     for (const char* name : {"mac2", "mac.example.org", "10.0.0.1", "ma"})
         EXPECT_FALSE(is_this_host(name, "mac.lan")) << name;
+}
+
+// Goal: a rank that says good-bye and has gone before mpirun reads its first word has left in good order,
+// also where mpirun has something to tell it (that rank 1 has ended).
+TEST(control_server, reads_the_words_of_a_rank_that_has_gone) {
+    std::signal(SIGPIPE, SIG_IGN);
+    std::string directory = testing::TempDir() + "pomona-control-XXXXXX";
+    ASSERT_TRUE(mkdtemp(directory.data()));
+    event_base* base = event_base_new();
+    {
+        ControlServer server(base, 2);
+        ASSERT_TRUE(server.listen(directory).ok());
+        server.tell_gone(1);
+        int rank = socket(AF_UNIX, SOCK_STREAM, 0);
+        sockaddr_un address{};
+        address.sun_family = AF_UNIX;
+        control_socket_path(directory).copy(address.sun_path, sizeof address.sun_path - 1);
+        ASSERT_EQ(connect(rank, reinterpret_cast<sockaddr*>(&address), sizeof address), 0);
+        Writer hello;
+        hello.put(int32_t{0});
+        hello.put(int32_t{1});
+        std::vector<std::byte> words = control_frame(ControlType::hello, hello);
+        std::vector<std::byte> last = control_frame(ControlType::finalized);
+        words.insert(words.end(), last.begin(), last.end());
+        ASSERT_EQ(write(rank, words.data(), words.size()), static_cast<ssize_t>(words.size()));
+        close(rank);
+        server.settle(0);
+        EXPECT_EQ(server.phase(0), ControlServer::Phase::finalized);
+    }
+    event_base_free(base);
+    rmdir(directory.c_str());
 }
 
 // Goal: a job that Slurm starts again under its old number is another run; ranks of one server are of one.

@@ -622,6 +622,47 @@ class PmixServer(unittest.TestCase):
 
 
 class CommandLine(unittest.TestCase):
+    def test_stack_traces_at_the_timeout(self):
+        # A stand-in for the debugger: what it is asked and says must be seen, once for each rank.
+        with tempfile.TemporaryDirectory() as place:
+            path = os.path.join(place, "gdb")
+            with open(path, "w") as file:
+                file.write("#!/bin/sh\necho \"#0 in somewhere, asked: $*\"\n")
+            os.chmod(path, 0o755)
+            env = clean_environment(PATH=f"{place}:{os.environ['PATH']}")
+            result = run("-n", 2, "--timeout", 0.5, "--stack-traces", "sleep", 600, env=env)
+        self.assertEqual(result.returncode, 124)
+        asked = re.findall(r"calls of rank (\d) \(pid (\d+), sleep\):\n"
+                           r"#0 in somewhere, asked: .*-p (\d+)\n", result.stderr)
+        self.assertEqual([rank for rank, *_ in asked], ["0", "1"], result.stderr)
+        for _, told, given in asked:
+            self.assertEqual(told, given)
+
+    def test_the_timeout_of_the_environment(self):
+        result = run("-n", 1, "sleep", 600, env=clean_environment(MPIEXEC_TIMEOUT="0.3"))
+        self.assertEqual(result.returncode, 124)
+
+    def test_what_has_no_effect_is_told(self):
+        result = run("-n", 2, "--mca", "btl", "tcp", "true")
+        self.assertEqual((result.returncode, result.stderr.count("\n")), (0, 1), result.stderr)
+        self.assertIn("option --mca btl tcp has no effect", result.stderr)
+        self.assertEqual(run("-q", "-n", 2, "--mca", "btl", "tcp", "true").stderr, "")
+
+    def test_processors(self):
+        if not hasattr(os, "sched_getaffinity"):
+            self.skipTest("processes cannot be bound here")
+        one = min(os.sched_getaffinity(0))
+        script = "import os;print(sorted(os.sched_getaffinity(0)))"
+        for options in (("--cpu-set", one), ("--map-by", "slot:PE=1")):
+            result = run("-n", 1, *options, PYTHON, "-c", script)
+            self.assertEqual(result.stdout, f"[{one}]\n", result.stderr)
+        result = run("--cpu-set", "4095", "true")
+        self.assertEqual((result.returncode, result.stdout), (1, ""))
+        self.assertIn("processor 4095 is not one that mpirun may use", result.stderr)
+        result = run("-n", 2, "--map-by", "slot:PE=1000", "true")
+        self.assertEqual(result.returncode, 1)
+        self.assertIn("need 2000 cores", result.stderr)
+
     # The parser's many cases stand in parse_test.cc; here, that they reach the user.
     def test_mistakes(self):
         result = run("--tag-outptu", "true")

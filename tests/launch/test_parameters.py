@@ -91,5 +91,12 @@ class Parameters(unittest.TestCase):
         self.assertIn("/gone/parameters-0", done.stderr)
 
 
+class Commands(unittest.TestCase):
+    def test_no_such_command(self):
+        done = subprocess.run([POMONA, "inf"], capture_output=True, text=True, timeout=60)
+        self.assertEqual((done.returncode, done.stdout), (2, ""))
+        self.assertIn("there is no command inf, did you mean info?; commands are: info", done.stderr)
+
+
 if __name__ == "__main__":
     unittest.main(verbosity=1)
