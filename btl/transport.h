@@ -50,6 +50,7 @@
 #include "btl/base/clock.h"
 #include "btl/base/result.h"
 
+#include <algorithm>
 #include <cstdint>
 #include <memory>
 #include <string>
@@ -87,8 +88,8 @@ public:
     virtual void displaced(int peer, const FrameHeader& header, size_t length) {
         (void)peer, (void)header, (void)length;
     }
-    // A payload given to push_bulk() under this ticket has reached the peer, all of it: its memory is
-    // the caller's again.
+    // The memory of a payload given to push_bulk() or push_held() under this ticket is the caller's
+    // again: all of it has reached the peer (push_bulk), or has been copied (push_held).
     virtual void released(int peer, uint64_t ticket) { (void)peer, (void)ticket; }
     // Set inside arrive() when what was waited for is there: poll() may then leave further frames
     // where they are, which is cheaper than keeping them in the engine.
@@ -155,12 +156,39 @@ public:
         (void)rest, (void)taken;
         return Push::gone;
     }
-    // Takes long payloads as a whole (Bulk), of any length, and tells when they may be reused.
+    // Like push_part, of a payload in two parts: with the header all of `first` is taken, and `taken`
+    // bytes of `second`, whose rest push_rest() brings.
+    virtual Push push_gathered(const FrameHeader& header, ConstBytes first, ConstBytes second,
+                               size_t& taken) {
+        struct Parts {
+            ConstBytes first, second;
+        } parts{first, second};
+        taken = second.size();
+        return push_fill(
+            header, first.size() + second.size(),
+            [](void* context, Bytes target) {
+                auto* both = static_cast<Parts*>(context);
+                std::copy(both->first.begin(), both->first.end(), target.begin());
+                std::copy(both->second.begin(), both->second.end(),
+                          target.begin() + static_cast<ptrdiff_t>(both->first.size()));
+            },
+            &parts);
+    }
+    // Takes long payloads as a whole (Bulk), of any length, and tells when they may be reused; and
+    // push_held().
     virtual bool takes_bulk() const { return false; }
     // `sent`: it is taken, released() will be told, or gone(). `busy` as for push().
     virtual Push push_bulk(const Bulk& bulk) {
         (void)bulk;
         return Push::gone;
+    }
+    // Like push, but where that saves a copy the payload stays where it is (`held`) until
+    // Sink::released(peer, ticket), as that of a Bulk does. Only where takes_bulk().
+    virtual Push push_held(const FrameHeader& header, ConstBytes payload, uint64_t ticket,
+                           bool& held) {
+        (void)ticket;
+        held = false;
+        return push(header, payload);
     }
     // Can this process read the peer's memory? Asked once there is a peer; tried, not guessed.
     virtual bool pulls() { return false; }

@@ -28,28 +28,33 @@ bool Link::drain_bulk(Nanoseconds) {
     std::vector<const Path*> sharing(order_.begin(), order_.end());
     if (sharing.size() > 1)
         for (Path* path : order_) path->pace = path->endpoint->pace();
-    for (Path& path : paths)
-        if (path.busy_with_piece() && path.state == Path::State::up)
-            moved |= push_begun_piece(path);
     // With several, each in its turn: one whose buffers are large would take a message alone.
     int times = sharing.size() > 1 ? 1 : kPiecesAtOnce;
     for (size_t i = 0; i < order_.size(); ++i)
         for (int n = 0; n < times && first_unsent_ == window_.next(); ++n) {
-            if (order_[i]->busy_with_piece() || !push_next_piece(*order_[i], sharing)) break;
+            if (order_[i]->busy() || !push_next_piece(*order_[i], sharing)) break;
             moved = true;
         }
     return moved;
 }
 
-// Brings more of the piece that the path has begun to take.
-bool Link::push_begun_piece(Path& path) {
+// Brings more of what the path has begun to take.
+bool Link::push_begun(Path& path) {
+    const std::byte* bytes = path.sending ? path.sending->bulk.data : message_bytes(path.begun);
     size_t taken = 0;
-    Push push = path.endpoint->push_rest({path.rest, path.rest_length}, taken);
+    Push push = path.endpoint->push_rest({bytes + path.rest_offset, path.rest_length}, taken);
     if (push != Push::sent) return false;
-    path.rest += taken;
+    path.rest_offset += taken;
     path.rest_length -= taken;
     if (path.rest_length == 0) path.sending = nullptr;
     return true;
+}
+
+// A path that still brings what has arrived by another one must not read the payload any more.
+void Link::stop_bringing(Path& path) {
+    path.sending = nullptr;
+    path.rest_length = 0;
+    path.endpoint->abandon({Code::timed_out, "What it was sending went by another path", peer});
 }
 
 // One that was lost, or a new one; false when the path takes none now.
@@ -110,8 +115,7 @@ bool Link::push_piece(Path& path, uint64_t number) {
     if (push != Push::sent) return false;
     if (taken < length) {
         path.sending = what.of;
-        path.piece = number;
-        path.rest = bulk.data + what.offset + taken;
+        path.rest_offset = what.offset + taken;
         path.rest_length = length - taken;
     }
     what.path = path.index;
@@ -127,13 +131,8 @@ void Link::piece_arrived(Piece& piece, Sink& sink) {
     piece.of = nullptr;
     of->arrived += piece.length;
     if (of->arrived < of->bulk.length) return;
-    // A path that still brings a copy of a piece must not read the payload any more.
     for (Path& path : paths)
-        if (path.sending == of) {
-            path.sending = nullptr;
-            path.rest_length = 0;
-            path.endpoint->abandon({Code::timed_out, "Its piece went by another path", peer});
-        }
+        if (path.sending == of) stop_bringing(path);
     uint64_t ticket = of->bulk.ticket;
     outgoing_.remove_if([&](const Outgoing& each) { return &each == of; });
     sink.released(peer, ticket);

@@ -7,13 +7,23 @@
 
 #include <algorithm>
 #include <cstring>
+#include <utility>
 
 namespace pomona::link {
 
 // An acknowledgement is owed at once after so many frames or bytes, else after so long a time.
 static constexpr int kOwedFrames = 64;
-static constexpr size_t kOwedBytes = 128 << 10;
-static constexpr Nanoseconds kOwedTime = 200'000;
+static constexpr size_t kOwedBytes = 512 << 10;
+static constexpr Nanoseconds kOwedTime = 2'000'000;
+// By paths that may lose, or several, whose sender wants to know more.
+static constexpr size_t kOwedBytesLess = 128 << 10;
+static constexpr Nanoseconds kOwedTimeLess = 200'000;
+// Messages of so many bytes leave straight from the caller's memory, and are copied behind that.
+static constexpr size_t kCopyFirst = 8 << 10;
+// While so many bytes are on their way the caller's memory is kept instead of a copy,
+static constexpr size_t kHoldFrom = 256 << 10;
+// but no longer than this without any acknowledgement: the peer may be busy outside MPI.
+static constexpr Nanoseconds kHeldTime = 500'000;
 // Further ahead than any window reaches.
 static constexpr uint64_t kAheadMost = 1 << 20;
 static constexpr size_t kEarlyBytesMost = 256 << 20;
@@ -39,7 +49,7 @@ void Link::sent_new() {
     uint64_t number = window_.next() - 1;
     if (first_unsent_ == number && !order_.empty()) {
         for (Path* path : order_) {
-            if (path->busy_with_piece()) continue;
+            if (path->busy()) continue;
             if (send(number, *path) == Push::sent) {
                 first_unsent_ = number + 1;
                 if (has_work()) links_.activate(*this);
@@ -55,9 +65,75 @@ Push Link::push(const FrameHeader& header, ConstBytes payload) {
     std::byte* place = keep(Kind::message, sizeof header + payload.size());
     if (!place) return Push::busy;
     std::memcpy(place, &header, sizeof header);
+    if (payload.size() >= kCopyFirst && push_from_caller(payload, place + sizeof header))
+        return Push::sent;
     if (!payload.empty()) std::memcpy(place + sizeof header, payload.data(), payload.size());
     sent_new();
     return Push::sent;
+}
+
+// The message added last leaves from the caller's memory, which is then in the caches for the copy;
+// and the copy is made while it travels. False when no path takes it now: nothing has been done.
+bool Link::push_from_caller(ConstBytes payload, std::byte* copy) {
+    uint64_t number = window_.next() - 1;
+    if (first_unsent_ != number) return false;
+    for (Path* path : order_) {
+        if (path->busy()) continue;
+        Kept& frame = window_[number];
+        ConstBytes header = window_.bytes(frame).first(sizeof(FrameHeader));
+        size_t taken = 0;
+        Push push = path->endpoint->push_gathered(message_header(number).pack(), header, payload,
+                                                  taken);
+        if (push != Push::sent) continue;
+        std::memcpy(copy, payload.data(), payload.size());
+        if (taken < payload.size()) {
+            path->begun = number;
+            path->rest_offset = sizeof(FrameHeader) + taken;
+            path->rest_length = payload.size() - taken;
+        }
+        note_sent(frame, *path, window_.first() == number);
+        first_unsent_ = number + 1;
+        if (has_work()) links_.activate(*this);
+        return true;
+    }
+    return false;
+}
+
+Push Link::push_held(const FrameHeader& header, ConstBytes payload, uint64_t ticket, bool& held) {
+    held = window_.in_flight() >= kHoldFrom && payload.size() >= kCopyFirst;
+    if (!held) return push(header, payload);
+    if (over) return Push::gone;
+    std::byte* place = keep(Kind::message, sizeof header);
+    if (!place) return Push::busy;
+    std::memcpy(place, &header, sizeof header);
+    window_.attach(payload.data(), payload.size(), ticket, links_.now());
+    if (held_.empty()) acknowledged_at_ = links_.now();
+    held_.push_back(window_.next() - 1);
+    sent_new();
+    links_.activate(*this);
+    return Push::sent;
+}
+
+// Of a message whose path has taken a part: where its offsets count from.
+const std::byte* Link::message_bytes(uint64_t number) {
+    Kept& frame = window_[number];
+    return frame.data ? frame.data : window_.bytes(frame).data();
+}
+
+// Gives the caller's memory back when the peer does not answer.
+void Link::copy_held(Nanoseconds now, Sink& sink) {
+    while (!held_.empty() && !over) {
+        Kept& frame = window_[held_.front()];
+        Nanoseconds since = std::max(frame.held_since, acknowledged_at_);
+        size_t most = static_cast<size_t>(links_.params.link_window);
+        if (now - since < kHeldTime || (copied_ != 0 && copied_ + frame.data_length > most)) return;
+        frame.own.reset(new std::byte[frame.data_length]);
+        std::memcpy(frame.own.get(), frame.data, frame.data_length);
+        frame.data = frame.own.get();
+        copied_ += frame.data_length;
+        held_.pop_front();
+        sink.released(peer, std::exchange(frame.ticket, 0));
+    }
 }
 
 Push Link::push_fill(const FrameHeader& header, size_t length, FillFunction fill, void* context) {
@@ -73,23 +149,44 @@ Push Link::push_fill(const FrameHeader& header, size_t length, FillFunction fill
 // What is kept under this number goes by this path.
 Push Link::send(uint64_t number, Path& path) {
     Kept& frame = window_[number];
+    FrameHeader header = message_header(number).pack();
+    Push push;
+    if (!frame.data) {
+        push = path.endpoint->push(header, window_.bytes(frame));
+    } else {
+        size_t taken = 0;
+        push = path.endpoint->push_gathered(header, window_.bytes(frame),
+                                            {frame.data, frame.data_length}, taken);
+        if (push == Push::sent && taken < frame.data_length) {
+            path.begun = number;
+            path.rest_offset = taken;
+            path.rest_length = frame.data_length - taken;
+        }
+    }
+    if (push == Push::sent) note_sent(frame, path, window_.first() == number);
+    return push;
+}
+
+LinkHeader Link::message_header(uint64_t number) {
+    const Kept& frame = window_[number];
     uint8_t flags = window_.crowded() ? kQuestion : uint8_t{0};
-    LinkHeader header{frame.kind, flags, number, received_.next(), received_pieces_.next(),
-                      0,          0,     0};
-    Push push = path.endpoint->push(header.pack(), window_.bytes(frame));
-    if (push != Push::sent) return push;
-    bool first = window_.first() == number && frame.sendings == 0;
-    if (first || !path.reliable) frame.sent_at = links_.now();
-    if (first) progress_at_ = frame.sent_at;
+    if (frame.ticket != 0) flags |= kWaited;
+    return {frame.kind, flags, number, received_.next(), received_pieces_.next(), 0, 0, 0};
+}
+
+void Link::note_sent(Kept& frame, Path& path, bool oldest) {
+    if (!path.reliable || (oldest && paths.size() > 1)) frame.sent_at = links_.now();
+    if (oldest && frame.sendings == 0) progress_at_ = frame.sent_at;
     frame.path = path.index;
     ++frame.sendings;
-    if (received_.in_order() && received_pieces_.in_order()) {
-        owed_frames_ = 0;
-        owed_bytes_ = 0;
-        owed_now_ = false;
-        owed_since_ = 0;
-    }
-    return push;
+    if (received_.in_order() && received_pieces_.in_order()) nothing_owed();
+}
+
+void Link::nothing_owed() {
+    owed_frames_ = 0;
+    owed_bytes_ = 0;
+    owed_now_ = owed_soon_ = false;
+    owed_since_ = 0;
 }
 
 // Sends what has not been sent, in order; true when something was.
@@ -99,7 +196,7 @@ bool Link::flush() {
         if (window_[first_unsent_].path != kUnsent) continue;
         bool sent = false;
         for (Path* path : order_) {
-            if (path->busy_with_piece()) continue;
+            if (path->busy()) continue;
             sent = send(first_unsent_, *path) == Push::sent;
             if (sent) break;
         }
@@ -127,14 +224,11 @@ void Link::order_paths() {
 
 // False when the path took nothing.
 bool Link::send_state(Path& path, uint8_t flags, uint64_t time) {
-    if (path.busy_with_piece()) return false;
+    if (path.busy()) return false;
     LinkHeader header{Kind::state, flags, 0, received_.next(), received_pieces_.next(), 0, 0, time};
     auto ranges = write_ranges(received_.beyond(), received_pieces_.beyond());
     if (path.endpoint->push(header.pack(), ranges) != Push::sent) return false;
-    owed_frames_ = 0;
-    owed_bytes_ = 0;
-    owed_now_ = false;
-    owed_since_ = 0;
+    nothing_owed();
     return true;
 }
 
@@ -213,6 +307,7 @@ void Link::arrive(Path& path, const FrameHeader& frame, ConstBytes payload, Sink
 void Link::arrive_numbered(Path&, const LinkHeader& header, ConstBytes payload, Sink& sink) {
     uint64_t number = header.number;
     bool at_once = (header.flags & kQuestion) != 0;
+    owed_soon_ |= (header.flags & kWaited) != 0;
     owed_bytes_ += payload.size();
     if (number == handed_on_ && early_.empty()) {
         received_.add(number);
@@ -264,9 +359,10 @@ void Link::arrive_state(Path& path, const LinkHeader& header, ConstBytes payload
     if (!ranges) return malformed("The state of a link does not parse");
     for (const Range& each : ranges->messages) {
         if (each.end > window_.next()) return malformed("A message was acknowledged before it was");
-        for (uint64_t n = std::max(each.first, window_.first()); n < each.end; ++n)
-            message_arrived(window_[n]);
+        for (uint64_t n = std::max(each.first, window_.first()); n < each.end && !over; ++n)
+            message_arrived(n, sink);
     }
+    if (over) return;
     for (const Range& each : ranges->pieces) {
         if (each.end > first_piece_ + pieces_.size())
             return malformed("A piece was acknowledged before it was");
@@ -288,9 +384,26 @@ void Link::arrive_state(Path& path, const LinkHeader& header, ConstBytes payload
     }
 }
 
-void Link::message_arrived(Kept& frame) {
+void Link::message_arrived(uint64_t number, Sink& sink) {
+    Kept& frame = window_[number];
     if (frame.path == kArrived) return;
     frame.path = kArrived;
+    for (Path& path : paths)
+        if (path.busy() && !path.sending && path.begun == number) stop_bringing(path);
+    if (frame.own) copied_ -= frame.data_length;
+    if (frame.ticket == 0) return;
+    acknowledged_at_ = links_.now();
+    std::erase(held_, number);
+    sink.released(peer, std::exchange(frame.ticket, 0));
+}
+
+void Link::messages_below(uint64_t next, Sink& sink) {
+    bool plain = held_.empty() && copied_ == 0 &&
+                 std::none_of(paths.begin(), paths.end(),
+                              [](const Path& path) { return path.busy() && !path.sending; });
+    for (uint64_t number = window_.first(); !plain && number < next && !over; ++number)
+        message_arrived(number, sink);
+    if (!over) window_.drop_below(next);
 }
 
 // False when it acknowledges what was never sent.
@@ -302,7 +415,8 @@ bool Link::acknowledge(const LinkHeader& header, Sink& sink) {
         return false;
     }
     if (header.next_message > window_.first()) {
-        window_.drop_below(header.next_message);
+        messages_below(header.next_message, sink);
+        if (over) return false;
         first_unsent_ = std::max(first_unsent_, window_.first());
         progress_at_ = paths.size() > 1 || !paths[0].reliable ? links_.now() : 0;
     }
@@ -321,10 +435,10 @@ void Link::malformed(const char* what) {
 bool Link::has_work() const {
     if (over) return !told;
     if (first_unsent_ < window_.next() || !unsent_pieces_.empty() || owed_frames_ != 0 ||
-        owed_answer_)
+        owed_answer_ || !held_.empty())
         return true;
     for (const Path& path : paths) {
-        if (path.busy_with_piece()) return true;
+        if (path.busy()) return true;
         if (path.state == Path::State::down && !path.address.empty()) return true;
         if (path.state == Path::State::connecting) return true;
         if (path.state == Path::State::up &&
@@ -334,7 +448,7 @@ bool Link::has_work() const {
     return down_since_ != 0 || unbegun() != 0 || (order_.size() > 1 && outstanding());
 }
 
-bool Link::work(Nanoseconds now, Sink& sink) {
+bool Link::work(Nanoseconds now, bool idle, Sink& sink) {
     if (over) {
         if (!told) {
             told = true;
@@ -343,19 +457,24 @@ bool Link::work(Nanoseconds now, Sink& sink) {
         return false;
     }
     bool moved = false;
-    if (first_unsent_ < window_.next()) moved = flush();
+    for (Path& path : paths)
+        if (path.busy() && path.state == Path::State::up) moved |= push_begun(path);
+    if (first_unsent_ < window_.next()) moved |= flush();
     if (!outgoing_.empty()) moved |= drain_bulk(now);
     if (owed_answer_ && (owed_answer_->state != Path::State::up ||
                          send_state(*owed_answer_, kAnswer, answer_time_)))
         owed_answer_ = nullptr;
     if (owed_frames_ != 0) {
         if (owed_since_ == 0) owed_since_ = now;
-        if (owed_now_ || owed_frames_ >= kOwedFrames || owed_bytes_ >= kOwedBytes ||
-            now - owed_since_ >= kOwedTime)
+        bool less = paths.size() > 1 || !paths[0].reliable;
+        if (owed_now_ || (owed_soon_ && idle) || owed_frames_ >= kOwedFrames ||
+            owed_bytes_ >= (less ? kOwedBytesLess : kOwedBytes) ||
+            now - owed_since_ >= (less ? kOwedTimeLess : kOwedTime))
             send_owed_state();
     }
+    if (!held_.empty()) copy_held(now, sink);
     if (now >= next_look_) look_at_time(now);
-    if (over) return work(now, sink);
+    if (over) return work(now, idle, sink);
     return moved;
 }
 

@@ -157,6 +157,8 @@ void Link::give_up(Error reason) {
     window_.clear();
     first_unsent_ = window_.next();
     outgoing_.clear();
+    held_.clear();
+    copied_ = 0;
     pieces_.clear();
     unsent_pieces_.clear();
     early_.clear();
@@ -351,6 +353,7 @@ Nanoseconds Link::sleep_max(Nanoseconds now) const {
         if (!path.reliable && outstanding()) within(path.patience());
         if (!path.description.watched) within(kSecond / 4);
     }
+    if (!held_.empty()) within(1'000'000);
     if (order_.size() > 1 && outstanding()) within(kStall / 2);
     if (unbegun() != 0 && order_.size() > 1) within(1'000'000);
     if (down_since_ != 0) within(kSecond / 4);

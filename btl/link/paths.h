@@ -53,10 +53,10 @@ struct Path {
     Nanoseconds moved_at = 0;     // bytes got through, or none had to
     uint64_t arrived = 0;         // Pace::arrived then
 
-    // A piece that it has begun to take.
+    // What it has begun to take: a piece of `sending`, or, where that is null, the message `begun`.
     Outgoing* sending = nullptr;
-    uint64_t piece = 0;
-    const std::byte* rest = nullptr;
+    uint64_t begun = 0;
+    size_t rest_offset = 0;  // in the long payload, or in the message's bytes
     size_t rest_length = 0;
 
     // A piece that is being read from it to its place.
@@ -66,7 +66,7 @@ struct Path {
     size_t placed_length = 0;
 
     bool usable() const { return state == State::up && settled; }
-    bool busy_with_piece() const { return rest_length != 0; }
+    bool busy() const { return rest_length != 0; }
     // When a frame that was not acknowledged is taken for lost, by a path that may lose.
     Nanoseconds patience() const;
     void took(Nanoseconds trip);  // a question was answered after so long

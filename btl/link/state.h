@@ -5,6 +5,7 @@
 #include "btl/link/link.h"
 #include "btl/link/paths.h"
 
+#include <deque>
 #include <list>
 #include <unordered_map>
 
@@ -23,6 +24,8 @@ public:
                    void* context) override;
     bool takes_bulk() const override { return true; }
     Push push_bulk(const Bulk& bulk) override;
+    Push push_held(const FrameHeader& header, ConstBytes payload, uint64_t ticket,
+                   bool& held) override;
     Pace pace() override;
     void abandon(const Error& why) override { give_up(why); }
 
@@ -34,7 +37,8 @@ public:
     std::byte* place(Path& path, const FrameHeader& frame, size_t length, Sink& sink);
     void arrive(Path& path, const FrameHeader& frame, ConstBytes payload, Sink& sink);
     // Whatever can be done without anything arriving; true when something moved.
-    bool work(Nanoseconds now, Sink& sink);
+    // `idle`: nothing has arrived in this turn.
+    bool work(Nanoseconds now, bool idle, Sink& sink);
     // Before a sleep: nothing is owed. False when it has something to do at once.
     bool settle_for_sleep();
     Nanoseconds sleep_max(Nanoseconds now) const;
@@ -56,6 +60,7 @@ private:
     void sent_new();
     bool flush();
     Push send(uint64_t number, Path& path);
+    LinkHeader message_header(uint64_t number);
     bool send_state(Path& path, uint8_t flags, uint64_t time);
     bool send_owed_state();
     void order_paths();
@@ -69,7 +74,13 @@ private:
     void forget_overlap(const Path& path, const FrameHeader& header, size_t length, Sink& sink);
     void displace(Path& path, Sink& sink);
     bool acknowledge(const LinkHeader& header, Sink& sink);
-    void message_arrived(Kept& frame);
+    void message_arrived(uint64_t number, Sink& sink);
+    void messages_below(uint64_t next, Sink& sink);
+    const std::byte* message_bytes(uint64_t number);
+    void note_sent(Kept& frame, Path& path, bool first);
+    bool push_from_caller(ConstBytes payload, std::byte* copy);
+    void copy_held(Nanoseconds now, Sink& sink);
+    void nothing_owed();
     void owe(bool at_once);
     void malformed(const char* what);
 
@@ -77,7 +88,8 @@ private:
     bool drain_bulk(Nanoseconds now);
     bool push_next_piece(Path& path, const std::vector<const Path*>& sharing);
     bool push_piece(Path& path, uint64_t number);
-    bool push_begun_piece(Path& path);
+    bool push_begun(Path& path);
+    void stop_bringing(Path& path);
     size_t unbegun() const;
     void piece_arrived(Piece& piece, Sink& sink);
     void pieces_below(uint64_t next, Sink& sink);
@@ -109,6 +121,9 @@ private:
     std::map<uint64_t, std::pair<Kind, std::vector<std::byte>>>
         early_;  // arrived before their turn
     size_t early_bytes_ = 0;
+    std::deque<uint64_t> held_;       // messages whose payload the caller keeps, ascending
+    size_t copied_ = 0;               // bytes of payloads copied out of there
+    Nanoseconds acknowledged_at_ = 0;  // the last time, while there are such
     std::vector<Path*> order_;  // those that messages may take, the quickest first
 
     std::list<Outgoing> outgoing_;
@@ -121,6 +136,7 @@ private:
     int owed_frames_ = 0;
     size_t owed_bytes_ = 0;
     bool owed_now_ = false;
+    bool owed_soon_ = false;  // the sender waits for it
     Nanoseconds owed_since_ = 0;
     Path* owed_answer_ = nullptr;  // a question came by it
     uint64_t answer_time_ = 0;

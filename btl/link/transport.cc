@@ -115,8 +115,9 @@ int Links::poll(Sink& sink, int most) {
     }
     if (!active_.empty()) {
         Nanoseconds time = now();
+        bool idle = moved == 0;
         // Links may become active meanwhile: they are seen to, too.
-        for (size_t i = 0; i < active_.size(); ++i) moved += active_[i]->work(time, sink);
+        for (size_t i = 0; i < active_.size(); ++i) moved += active_[i]->work(time, idle, sink);
         std::erase_if(active_, [](Link* each) {
             each->active = each->has_work();
             return !each->active;

@@ -7,26 +7,52 @@
 namespace pomona::link {
 
 static constexpr size_t kSmallest = 16 << 10;
+static constexpr size_t kPlacesLeast = 64;
 
 std::byte* Window::add(Kind kind, size_t length) {
     size_t begin = 0;
-    if (used_ + length > most_ && !frames_.empty()) return nullptr;
+    if (used_ + length > most_ && !empty()) return nullptr;
     while (!find_room(length, begin))
         if (!grow(length)) return nullptr;
-    frames_.push_back({begin, length, kind, kUnsent, 0, 0});
+    if (next_ - first_ == frames_.size()) add_places();
+    Kept& added = frames_[next_++ & mask_];
+    added.begin = begin;
+    added.length = length;
+    added.kind = kind;
+    added.path = kUnsent;
+    added.sendings = 0;
     used_ += length;
     return data_.get() + begin;
 }
 
+void Window::attach(const std::byte* data, size_t length, uint64_t ticket, Nanoseconds now) {
+    Kept& last = frames_[(next_ - 1) & mask_];
+    last.data = data;
+    last.data_length = length;
+    last.ticket = ticket;
+    last.held_since = now;
+    attached_ += length;
+}
+
+void Window::add_places() {
+    std::vector<Kept> larger(std::max(kPlacesLeast, 2 * frames_.size()));
+    for (uint64_t number = first_; number < next_; ++number)
+        larger[number & (larger.size() - 1)] = std::move(frames_[number & mask_]);
+    frames_ = std::move(larger);
+    mask_ = frames_.size() - 1;
+}
+
 // Where the next frame can lie in one piece. A frame of no bytes lies where the last one ended.
 bool Window::find_room(size_t length, size_t& begin) {
-    if (frames_.empty()) {
+    if (empty()) {
         begin = 0;
         return length <= size_;
     }
-    size_t head = frames_.front().begin;
-    size_t tail = frames_.back().begin + frames_.back().length;
-    bool wrapped = frames_.back().begin < head;
+    const Kept& oldest = frames_[first_ & mask_];
+    const Kept& newest = frames_[(next_ - 1) & mask_];
+    size_t head = oldest.begin;
+    size_t tail = newest.begin + newest.length;
+    bool wrapped = newest.begin < head;
     if (!wrapped && size_ - tail >= length) {
         begin = tail;
         return true;
@@ -43,7 +69,8 @@ bool Window::grow(size_t length) {
     size_t size = std::min(limit, std::max({2 * size_, kSmallest, 2 * length}));
     std::unique_ptr<std::byte[]> larger(new std::byte[size]);
     size_t end = 0;
-    for (Kept& each : frames_) {
+    for (uint64_t number = first_; number < next_; ++number) {
+        Kept& each = frames_[number & mask_];
         if (each.length != 0)
             std::memcpy(larger.get() + end, data_.get() + each.begin, each.length);
         each.begin = end;
@@ -55,10 +82,14 @@ bool Window::grow(size_t length) {
 }
 
 void Window::drop_below(uint64_t next) {
-    while (first_ < next && !frames_.empty()) {
-        used_ -= frames_.front().length;
-        frames_.pop_front();
-        ++first_;
+    for (; first_ < next && first_ < next_; ++first_) {
+        Kept& oldest = frames_[first_ & mask_];
+        used_ -= oldest.length;
+        if (!oldest.data) continue;
+        attached_ -= oldest.data_length;
+        oldest.data = nullptr;
+        oldest.ticket = 0;
+        oldest.own.reset();
     }
 }
 

@@ -6,9 +6,9 @@
 
 #include "btl/link/wire.h"
 
-#include <deque>
 #include <map>
 #include <memory>
+#include <vector>
 
 namespace pomona::link {
 
@@ -21,6 +21,13 @@ struct Kept {
     int path = kUnsent;       // by which it went last
     int sendings = 0;         // how often it went
     Nanoseconds sent_at = 0;  // the last time
+    // The payload of a message that is not in the buffer, behind the engine's header, which is. `own`:
+    // the link's copy of it.
+    const std::byte* data = nullptr;
+    size_t data_length = 0;
+    uint64_t ticket = 0;         // Sink::released() is owed
+    Nanoseconds held_since = 0;  // the caller keeps it
+    std::unique_ptr<std::byte[]> own{};
 };
 
 class Window {
@@ -29,28 +36,35 @@ public:
 
     // Memory for the next frame, to be filled by the caller; null when it would be too much.
     std::byte* add(Kind kind, size_t length);
+    // To the one added last belongs a payload that stays where it is.
+    void attach(const std::byte* data, size_t length, uint64_t ticket, Nanoseconds now);
     // All below `next` have arrived.
     void drop_below(uint64_t next);
 
     uint64_t first() const { return first_; }                  // the oldest one kept
-    uint64_t next() const { return first_ + frames_.size(); }  // the next one to be added
-    bool empty() const { return frames_.empty(); }
-    Kept& operator[](uint64_t number) { return frames_[number - first_]; }
+    uint64_t next() const { return next_; }                    // the next one to be added
+    bool empty() const { return first_ == next_; }
+    Kept& operator[](uint64_t number) { return frames_[number & mask_]; }
     ConstBytes bytes(const Kept& frame) const { return {data_.get() + frame.begin, frame.length}; }
     // More than half of what is allowed is taken.
     bool crowded() const { return used_ > most_ / 2; }
+    // Bytes of frames, wherever they lie.
+    size_t in_flight() const { return used_ + attached_; }
     void clear();
 
 private:
     bool find_room(size_t length, size_t& begin);
     bool grow(size_t length);
+    void add_places();
 
     size_t most_;
     std::unique_ptr<std::byte[]> data_;
     size_t size_ = 0;
-    size_t used_ = 0;  // bytes of frames
-    std::deque<Kept> frames_;
-    uint64_t first_ = 0;
+    size_t used_ = 0;      // bytes of frames there
+    size_t attached_ = 0;  // of their payloads elsewhere
+    std::vector<Kept> frames_;  // by number, modulo their number, a power of two
+    uint64_t mask_ = 0;
+    uint64_t first_ = 0, next_ = 0;
 };
 
 // Which numbers have arrived: all below next(), and some beyond.

@@ -26,6 +26,7 @@ enum class Kind : uint8_t { message = 1, address = 2, bye = 3, piece = 4, state 
 
 inline constexpr uint8_t kQuestion = 1;  // answer with a state frame, by the same path
 inline constexpr uint8_t kAnswer = 2;    // of a state frame: it is the answer, word 3 is repeated
+inline constexpr uint8_t kWaited = 4;    // of a message: its sender waits for the acknowledgement
 inline constexpr size_t kRangesMost = 32;
 inline constexpr size_t kAddressMost = 4096;
 inline constexpr size_t kStateMost = 4 + 2 * kRangesMost * 16;
@@ -53,7 +54,9 @@ inline std::optional<LinkHeader> parse(const FrameHeader& frame, size_t payload)
     LinkHeader out;
     out.kind = static_cast<Kind>(frame.word[2] & 0xff);
     out.flags = static_cast<uint8_t>(frame.word[2] >> 8);
-    uint8_t allowed = out.kind == Kind::state ? kQuestion | kAnswer : kQuestion;
+    uint8_t allowed = kQuestion;
+    if (out.kind == Kind::state) allowed |= kAnswer;
+    if (out.kind == Kind::message) allowed |= kWaited;
     if ((out.flags & ~allowed) != 0) return std::nullopt;
     if (out.kind == Kind::piece) {
         out.number = frame.word[0];

@@ -14,6 +14,9 @@ static constexpr const char* kClosed[kLanesMost] = {
     "The 4th TCP stream is closed", "The 5th TCP stream is closed", "The 6th TCP stream is closed",
     "The 7th TCP stream is closed", "The 8th TCP stream is closed"};
 
+// Of a payload in two parts, the first one.
+static constexpr size_t kFirstMost = 128;
+
 TcpEndpoint::TcpEndpoint(EndpointOwner& owner, TcpEndpoint* first, int peer, int number,
                          const Params& params)
     : Watched{Kind::endpoint}, peer(peer), number(number), first(first ? *first : *this),
@@ -144,13 +147,35 @@ Push TcpEndpoint::push_part(const FrameHeader& header, ConstBytes payload, size_
     ssize_t moved = c.write_frame(head, payload);
     if (moved < 0) return end_broken();
     if (moved == 0) return Push::busy;
-    auto done = static_cast<size_t>(moved);
-    c.written += done;
-    if (done < sizeof head) {
-        c.queue({reinterpret_cast<const std::byte*>(&head) + done, sizeof head - done});
-        done = sizeof head;
+    return begun({reinterpret_cast<const std::byte*>(&head), sizeof head}, payload,
+                 static_cast<size_t>(moved), taken);
+}
+
+Push TcpEndpoint::push_gathered(const FrameHeader& header, ConstBytes first, ConstBytes second,
+                                size_t& taken) {
+    std::byte whole[sizeof(FrameHead) + kFirstMost];
+    check(first.size() <= kFirstMost, first.size());
+    Push why_not;
+    if (!can_push(why_not)) return why_not;
+    FrameHead head{first.size() + second.size(), header};
+    std::memcpy(whole, &head, sizeof head);
+    std::memcpy(whole + sizeof head, first.data(), first.size());
+    ConstBytes begin{whole, sizeof head + first.size()};
+    ssize_t moved = connection->socket.write(begin, second);
+    if (moved < 0) return end_broken();
+    if (moved == 0) return Push::busy;
+    return begun(begin, second, static_cast<size_t>(moved), taken);
+}
+
+// The kernel took `moved` bytes of a frame. What is left of its head is queued.
+Push TcpEndpoint::begun(ConstBytes head, ConstBytes payload, size_t moved, size_t& taken) {
+    Connection& c = *connection;
+    c.written += moved;
+    if (moved < head.size()) {
+        c.queue(head.subspan(moved));
+        moved = head.size();
     }
-    taken = done - sizeof head;
+    taken = moved - head.size();
     c.rest = payload.size() - taken;
     if (c.blocked()) {
         count(owner_.counters().tcp_write_blocked);

@@ -40,6 +40,8 @@ public:
     Push push_fill(const FrameHeader& header, size_t length, FillFunction fill,
                    void* context) override;
     Push push_part(const FrameHeader& header, ConstBytes payload, size_t& taken) override;
+    Push push_gathered(const FrameHeader& header, ConstBytes first, ConstBytes second,
+                       size_t& taken) override;
     Push push_rest(ConstBytes rest, size_t& taken) override;
     std::string state_text() const override { return "TCP"; }
     Endpoint* lane(size_t number) override {
@@ -109,6 +111,7 @@ private:
     // The answer of a push when the connection is not up. That a peer is gone is told by the first one.
     Push refusal() const { return state == State::gone && number == 0 ? Push::gone : Push::busy; }
     Push end_broken();
+    Push begun(ConstBytes head, ConstBytes payload, size_t moved, size_t& taken);
     bool parse_frames(Sink& sink, int& handed);
     void finish_payload(Sink& sink, int& handed);
     EndpointOwner& owner_;

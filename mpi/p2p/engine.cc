@@ -12,6 +12,10 @@
 
 namespace pomona {
 
+// Messages of so many bytes that go to another machine without being asked for may stay where they
+// are until the peer has them; shorter ones are copied.
+static constexpr size_t kHeldMin = 8 << 10;
+
 static constexpr Nanoseconds kLookUpEvery = 1'000'000;  // of a peer that is not up yet
 
 static std::byte* start_of(const Data& data) {
@@ -51,6 +55,8 @@ bool Engine::connect(Peer& peer) {
     const Caps& caps = peer.endpoint->caps();
     size_t limit = params_.eager_max ? params_.eager_max : caps.eager_max;
     peer.eager_limit = peer.eager_limit_open = std::min(limit, caps.fragment_max) + 1;
+    peer.held_from = peer.held_from_open =
+        peer.endpoint->takes_bulk() ? std::min(peer.eager_limit, kHeldMin) : peer.eager_limit;
     return true;
 }
 
@@ -149,11 +155,13 @@ void P2pRequest::cancel() { engine->cancel(*this); }
 
 // ---- sends
 
-// The whole of most small sends: no request is made. False when it takes more.
-inline bool Engine::send_at_once(Communicator& comm, const Data& data, Envelope to, SendMode mode) {
+// The whole of most small sends: no request is made. False when it takes more. `limit`: of the
+// peer, which the message must be shorter than.
+inline bool Engine::send_at_once(Communicator& comm, const Data& data, Envelope to, SendMode mode,
+                                 size_t Peer::*limit) {
     Peer& peer = *comm.peers[to.rank];
     size_t bytes = static_cast<size_t>(data.count) * static_cast<size_t>(data.type->size());
-    if (mode == SendMode::synchronous || bytes >= peer.eager_limit || !peer.backlog.empty() ||
+    if (mode == SendMode::synchronous || bytes >= peer.*limit || !peer.backlog.empty() ||
         !peer.endpoint || !data.type->contiguous())
         return false;
     Header header{comm.context(), comm.rank(), to.tag, bytes, FrameKind::eager, 0, 0};
@@ -179,7 +187,7 @@ P2pRequest* Engine::sent_request() {
 Outcome Engine::send(Communicator& comm, Data data, Envelope to, SendMode mode) {
     {
         Hold hold(*this);
-        if (send_at_once(comm, data, to, mode)) return {};
+        if (send_at_once(comm, data, to, mode, &Peer::eager_limit)) return {};
     }
     P2pRequest request(&comm);
     fill(request, comm, data, to);
@@ -205,7 +213,7 @@ P2pRequest* Engine::send_init(Communicator& comm, Data data, Envelope to, SendMo
 
 P2pRequest* Engine::isend(Communicator& comm, Data data, Envelope to, SendMode mode) {
     Hold hold(*this);
-    if (send_at_once(comm, data, to, mode)) return sent_request();
+    if (send_at_once(comm, data, to, mode, &Peer::held_from)) return sent_request();
     P2pRequest* request = make(comm, data, to);
     request->is_send = true;
     request->mode = mode;
@@ -258,6 +266,8 @@ Push Engine::push_eager(Peer& peer, P2pRequest& send, Header header) {
         header.token = send.token;
     }
     Push push;
+    if (is_plain(send) && send.bytes >= peer.held_from && send.mode != SendMode::synchronous)
+        return push_held(peer, send, header);
     if (is_plain(send)) {
         push = peer.endpoint->push(header.pack(), {byte_at(send, 0), send.bytes});
     } else {
@@ -275,6 +285,21 @@ Push Engine::push_eager(Peer& peer, P2pRequest& send, Header header) {
     send.offset = send.bytes;
     send.asked = true;
     if (send.mode != SendMode::synchronous) sent(send);
+    return push;
+}
+
+// Where the transport may leave the bytes where they are. No receiver has to be found any more: so it
+// cannot be cancelled.
+Push Engine::push_held(Peer& peer, P2pRequest& send, const Header& header) {
+    if (!send.token) send.token = operations_.add(&send);
+    bool held = false;
+    Push push =
+        peer.endpoint->push_held(header.pack(), {byte_at(send, 0), send.bytes}, send.token, held);
+    if (push != Push::sent) return push;
+    count(counters_.messages_sent);
+    send.accepted = send.bytes;
+    send.asked = send.matched = true;
+    if (!held) released(peer.rank, send.token);
     return push;
 }
 
@@ -647,8 +672,11 @@ void Engine::arrive(int rank, const FrameHeader& frame, ConstBytes payload) {
     case FrameKind::withdraw: return arrive_withdraw(peer, *header);
     case FrameKind::withdrawn: return arrive_withdrawn(peer, *header);
     case FrameKind::refused: return arrive_refused(peer, *header);
-    case FrameKind::hold: peer.eager_limit = 0; return;
-    case FrameKind::resume: peer.eager_limit = peer.eager_limit_open; return;
+    case FrameKind::hold: peer.eager_limit = peer.held_from = 0; return;
+    case FrameKind::resume:
+        peer.eager_limit = peer.eager_limit_open;
+        peer.held_from = peer.held_from_open;
+        return;
     case FrameKind::ack: {
         P2pRequest* send = operations_.find(header->token);
         if (!send || !send->is_send || send->peer != &peer)

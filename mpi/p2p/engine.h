@@ -276,7 +276,8 @@ private:
     P2pRequest* make_here(Communicator& comm, const Data& data, Envelope envelope);
     void fill(P2pRequest& request, Communicator& comm, const Data& data, Envelope envelope);
     void recycle(P2pRequest* request);
-    bool send_at_once(Communicator& comm, const Data& data, Envelope to, SendMode mode);
+    bool send_at_once(Communicator& comm, const Data& data, Envelope to, SendMode mode,
+                      size_t Peer::*limit);
     P2pRequest* sent_request();
     void begin_send(P2pRequest& send);
     void begin_recv(P2pRequest& recv);
@@ -284,6 +285,7 @@ private:
     void wait_to_connect(Peer& peer);
     Push push_message(Peer& peer, P2pRequest& send);
     Push push_eager(Peer& peer, P2pRequest& send, Header header);
+    Push push_held(Peer& peer, P2pRequest& send, const Header& header);
     Push push_question(Peer& peer, P2pRequest& send);
     void push_control(Peer& peer, const Header& header);
     bool drain_queued(bool arrived);

@@ -75,7 +75,7 @@ void Engine::push_bulk(Peer& peer, P2pRequest& send) {
             request->type->pack(request->buffer, request->count, offset, target);
         };
     }
-    if (peer.endpoint->push_bulk(bulk) == Push::gone) fail_peer(peer);
+    if (peer.endpoint->push_bulk(bulk) == Push::gone) peer.refuses = true;
 }
 
 void Engine::released(int rank, uint64_t ticket) {

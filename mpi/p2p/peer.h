@@ -33,6 +33,9 @@ struct Peer {
     Endpoint* endpoint = nullptr;  // made at the first send, or later when it is not up yet
     size_t eager_limit = 0;        // messages of fewer bytes are sent without asking
     size_t eager_limit_open = 0;   // eager_limit while the peer has not asked us to hold back
+    // Messages of fewer bytes are always over when they are pushed: others may stay where they are.
+    size_t held_from = 0;
+    size_t held_from_open = 0;
     bool gone = false;             // dead or given up: nothing is sent to it any more
     bool failed = false;           // gone, and its operations have been failed (Engine::fail_peer)
     bool refuses = false;  // a push said that it is gone; Sink::gone has not been called yet
