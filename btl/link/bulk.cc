@@ -2,11 +2,14 @@
 #include "btl/link/state.h"
 
 #include <algorithm>
+#include <cstring>
 
 namespace pomona::link {
 
 // Of a link with one path: pieces pushed before something else has its turn.
 static constexpr int kPiecesAtOnce = 4;
+// A payload of so many bytes is copied rather than waited for, where nothing else is on its way.
+static constexpr size_t kCopyMost = 256 << 10;
 
 Push Link::push_bulk(const Bulk& bulk) {
     if (over) return Push::gone;
@@ -98,9 +101,11 @@ bool Link::push_piece(Path& path, uint64_t number) {
     Piece& what = piece(number);
     const Bulk& bulk = what.of->bulk;
     size_t length = what.length;
-    // The last one is acknowledged at once, since somebody waits for that.
+    // The last one is acknowledged at once where somebody waits for that.
     bool last = what.offset + length == bulk.length || what.sendings > 0;
-    LinkHeader header{Kind::piece, last ? kQuestion : uint8_t{0},
+    bool copies = last && simple_ && outgoing_.size() == 1 && bulk.length <= kCopyMost &&
+                  bulk.data && what.sendings == 0;
+    LinkHeader header{Kind::piece, last && !copies ? kQuestion : uint8_t{0},
                       number,      received_.next(),
                       0,           bulk.place,
                       what.offset, 0};
@@ -118,6 +123,10 @@ bool Link::push_piece(Path& path, uint64_t number) {
         path.rest_offset = what.offset + taken;
         path.rest_length = length - taken;
     }
+    if (copies && !what.of->copies) {
+        what.of->copies = true;
+        ++to_copy_;
+    }
     what.path = path.index;
     ++what.sendings;
     if (!path.reliable) what.sent_at = links_.now();
@@ -134,8 +143,26 @@ void Link::piece_arrived(Piece& piece, Sink& sink) {
     for (Path& path : paths)
         if (path.sending == of) stop_bringing(path);
     uint64_t ticket = of->bulk.ticket;
+    bool released = !of->own.empty();
+    if (of->copies && !released) --to_copy_;
+    if (released && spare_.size() < of->own.size()) spare_.swap(of->own);
     outgoing_.remove_if([&](const Outgoing& each) { return &each == of; });
-    sink.released(peer, ticket);
+    if (!released) sink.released(peer, ticket);
+}
+
+// All of it has been pushed, and nothing waits behind it: the copy is made while it travels and is
+// read, which takes as long, and spares both sides the acknowledgement that the caller waited for.
+void Link::copy_bulk(Sink& sink) {
+    for (Outgoing& each : outgoing_) {
+        bool begun = each.copies && each.own.empty();
+        if (!begun || (paths[0].busy() && paths[0].sending == &each)) continue;
+        each.own.swap(spare_);
+        each.own.resize(std::max(each.own.size(), each.bulk.length));
+        std::memcpy(each.own.data(), each.bulk.data, each.bulk.length);
+        each.bulk.data = each.own.data();
+        --to_copy_;
+        return sink.released(peer, each.bulk.ticket);
+    }
 }
 
 void Link::pieces_below(uint64_t next, Sink& sink) {

@@ -20,8 +20,8 @@ static constexpr size_t kOwedBytesLess = 128 << 10;
 static constexpr Nanoseconds kOwedTimeLess = 200'000;
 // Messages of so many bytes leave straight from the caller's memory, and are copied behind that.
 static constexpr size_t kCopyFirst = 8 << 10;
-// While so many bytes are on their way the caller's memory is kept instead of a copy,
-static constexpr size_t kHoldFrom = 256 << 10;
+// While this part of a window's bytes is on its way the caller's memory is kept instead of a copy,
+static constexpr size_t kHoldFrom = 16;
 // but no longer than this without any acknowledgement: the peer may be busy outside MPI.
 static constexpr Nanoseconds kHeldTime = 500'000;
 // Further ahead than any window reaches.
@@ -52,7 +52,7 @@ void Link::sent_new() {
             if (path->busy()) continue;
             if (send(number, *path) == Push::sent) {
                 first_unsent_ = number + 1;
-                if (has_work()) links_.activate(*this);
+                if (!simple_) links_.activate(*this);
                 return;
             }
         }
@@ -61,6 +61,9 @@ void Link::sent_new() {
 }
 
 Push Link::push(const FrameHeader& header, ConstBytes payload) {
+    if (simple_ && payload.size() < kCopyFirst && first_unsent_ == window_.next() &&
+        !paths[0].busy())
+        return push_simply(header, payload);
     if (over) return Push::gone;
     std::byte* place = keep(Kind::message, sizeof header + payload.size());
     if (!place) return Push::busy;
@@ -69,6 +72,26 @@ Push Link::push(const FrameHeader& header, ConstBytes payload) {
         return Push::sent;
     if (!payload.empty()) std::memcpy(place + sizeof header, payload.data(), payload.size());
     sent_new();
+    return Push::sent;
+}
+
+// What push() does for nearly every short message, in few instructions.
+Push Link::push_simply(const FrameHeader& header, ConstBytes payload) {
+    size_t length = sizeof header + payload.size();
+    std::byte* place = window_.add(Kind::message, length);
+    if (!place) return Push::busy;
+    std::memcpy(place, &header, sizeof header);
+    if (!payload.empty()) std::memcpy(place + sizeof header, payload.data(), payload.size());
+    uint64_t number = first_unsent_;
+    if (paths[0].endpoint->push(message_header(number).pack(), {place, length}) != Push::sent) {
+        links_.activate(*this);
+        return Push::sent;
+    }
+    first_unsent_ = number + 1;
+    Kept& frame = window_[number];
+    frame.path = 0;
+    frame.sendings = 1;
+    if (owed_frames_ != 0 && received_.in_order() && received_pieces_.in_order()) nothing_owed();
     return Push::sent;
 }
 
@@ -93,18 +116,21 @@ bool Link::push_from_caller(ConstBytes payload, std::byte* copy) {
         }
         note_sent(frame, *path, window_.first() == number);
         first_unsent_ = number + 1;
-        if (has_work()) links_.activate(*this);
+        if (!simple_ || path->busy()) links_.activate(*this);
         return true;
     }
     return false;
 }
 
 Push Link::push_held(const FrameHeader& header, ConstBytes payload, uint64_t ticket, bool& held) {
-    held = window_.in_flight() >= kHoldFrom && payload.size() >= kCopyFirst;
+    size_t most = static_cast<size_t>(links_.params.link_window);
+    held = window_.in_flight() >= most / kHoldFrom && payload.size() >= kCopyFirst;
     if (!held) return push(header, payload);
+    held = false;
     if (over) return Push::gone;
     std::byte* place = keep(Kind::message, sizeof header);
     if (!place) return Push::busy;
+    held = true;
     std::memcpy(place, &header, sizeof header);
     window_.attach(payload.data(), payload.size(), ticket, links_.now());
     if (held_.empty()) acknowledged_at_ = links_.now();
@@ -219,7 +245,9 @@ void Link::order_paths() {
         for (Path& path : paths)
             if (path.usable() && path.stalled == stalled) order_.push_back(&path);
     }
-    std::stable_sort(order_.begin(), order_.end(), quicker);
+    simple_ = paths.size() == 1 && order_.size() == 1 && paths[0].reliable &&
+              paths[0].description.watched;
+    if (order_.size() > 1) std::stable_sort(order_.begin(), order_.end(), quicker);
 }
 
 // False when the path took nothing.
@@ -240,7 +268,7 @@ bool Link::send_owed_state() {
 void Link::owe(bool at_once) {
     ++owed_frames_;
     owed_now_ |= at_once;
-    links_.activate(*this);
+    links_.activate(*this, at_once || !simple_);
 }
 
 // ---- in
@@ -281,6 +309,7 @@ void Link::displace(Path& path, Sink& sink) {
 }
 
 void Link::arrive(Path& path, const FrameHeader& frame, ConstBytes payload, Sink& sink) {
+    if (simple_ && arrive_simply(frame, payload, sink)) return;
     bool placed = path.placing;
     path.placing = false;
     if (over) return;
@@ -302,6 +331,28 @@ void Link::arrive(Path& path, const FrameHeader& frame, ConstBytes payload, Sink
         return arrive_piece(path, *header, payload, sink);
     default: return arrive_numbered(path, *header, payload, sink);
     }
+}
+
+// What arrive() does for the next message of a link with nothing unusual about it, in few
+// instructions. False when it is something else: nothing has been done.
+bool Link::arrive_simply(const FrameHeader& frame, ConstBytes payload, Sink& sink) {
+    uint64_t flags = frame.word[2] >> 8, next = frame.word[1];
+    bool usual = (frame.word[2] & 0xff) == static_cast<uint64_t>(Kind::message) &&
+                 (flags & ~uint64_t{kQuestion | kWaited}) == 0 && frame.word[0] == handed_on_ &&
+                 payload.size() >= sizeof(FrameHeader) && early_.empty() && !over &&
+                 next >= window_.first() && next <= first_unsent_ &&
+                 frame.word[3] == first_piece_ && held_.empty() && copied_ == 0 &&
+                 !paths[0].busy() && !paths[0].placing;
+    if (!usual) return false;
+    window_.drop_below(next);
+    received_.add(handed_on_++);
+    owed_bytes_ += payload.size();
+    owed_soon_ |= (flags & kWaited) != 0;
+    owe((flags & kQuestion) != 0);
+    FrameHeader header;
+    std::memcpy(&header, payload.data(), sizeof header);
+    sink.arrive(peer, header, payload.subspan(sizeof header));
+    return true;
 }
 
 void Link::arrive_numbered(Path&, const LinkHeader& header, ConstBytes payload, Sink& sink) {
@@ -398,9 +449,8 @@ void Link::message_arrived(uint64_t number, Sink& sink) {
 }
 
 void Link::messages_below(uint64_t next, Sink& sink) {
-    bool plain = held_.empty() && copied_ == 0 &&
-                 std::none_of(paths.begin(), paths.end(),
-                              [](const Path& path) { return path.busy() && !path.sending; });
+    bool plain = held_.empty() && copied_ == 0;
+    for (const Path& path : paths) plain &= !path.busy() || path.sending;
     for (uint64_t number = window_.first(); !plain && number < next && !over; ++number)
         message_arrived(number, sink);
     if (!over) window_.drop_below(next);
@@ -435,7 +485,7 @@ void Link::malformed(const char* what) {
 bool Link::has_work() const {
     if (over) return !told;
     if (first_unsent_ < window_.next() || !unsent_pieces_.empty() || owed_frames_ != 0 ||
-        owed_answer_ || !held_.empty())
+        owed_answer_ || !held_.empty() || to_copy_ != 0)
         return true;
     for (const Path& path : paths) {
         if (path.busy()) return true;
@@ -446,6 +496,12 @@ bool Link::has_work() const {
             return true;
     }
     return down_since_ != 0 || unbegun() != 0 || (order_.size() > 1 && outstanding());
+}
+
+// Nothing but acknowledgements that are not urgent.
+bool Link::only_owes() const {
+    return simple_ && !over && !owed_now_ && !owed_answer_ && first_unsent_ == window_.next() &&
+           outgoing_.empty() && held_.empty() && !paths[0].busy();
 }
 
 bool Link::work(Nanoseconds now, bool idle, Sink& sink) {
@@ -466,13 +522,14 @@ bool Link::work(Nanoseconds now, bool idle, Sink& sink) {
         owed_answer_ = nullptr;
     if (owed_frames_ != 0) {
         if (owed_since_ == 0) owed_since_ = now;
-        bool less = paths.size() > 1 || !paths[0].reliable;
+        bool less = !simple_;
         if (owed_now_ || (owed_soon_ && idle) || owed_frames_ >= kOwedFrames ||
             owed_bytes_ >= (less ? kOwedBytesLess : kOwedBytes) ||
             now - owed_since_ >= (less ? kOwedTimeLess : kOwedTime))
             send_owed_state();
     }
     if (!held_.empty()) copy_held(now, sink);
+    if (to_copy_ != 0 && !over) copy_bulk(sink);
     if (now >= next_look_) look_at_time(now);
     if (over) return work(now, idle, sink);
     return moved;
@@ -486,10 +543,13 @@ bool Link::settle_for_sleep() {
 
 bool Link::pending() const {
     if (over) return false;
-    if (first_unsent_ < window_.next() || !outgoing_.empty() || owed_frames_ != 0) return true;
+    if (first_unsent_ < window_.next() || owed_frames_ != 0) return true;
+    for (const Outgoing& each : outgoing_)
+        if (each.own.empty() || each.begun < each.bulk.length) return true;
     // What a path that loses nothing has taken will arrive.
     auto safe = [](const Path& path) { return path.state == Path::State::up && path.reliable; };
-    return !window_.empty() && std::none_of(paths.begin(), paths.end(), safe);
+    return (!window_.empty() || !outgoing_.empty()) &&
+           std::none_of(paths.begin(), paths.end(), safe);
 }
 
 void Link::say_bye() {

@@ -154,11 +154,13 @@ void Link::give_up(Error reason) {
         if (path.state != Path::State::down && path.endpoint) path.endpoint->abandon(reason);
     }
     order_.clear();
+    simple_ = false;
     window_.clear();
     first_unsent_ = window_.next();
     outgoing_.clear();
     held_.clear();
     copied_ = 0;
+    to_copy_ = 0;
     pieces_.clear();
     unsent_pieces_.clear();
     early_.clear();

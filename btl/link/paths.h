@@ -13,6 +13,8 @@ struct Outgoing {
     pomona::Bulk bulk;
     size_t begun = 0;    // bytes in pieces
     size_t arrived = 0;  // bytes of pieces that were acknowledged
+    bool copies = false;  // the caller gets its memory back as soon as all has been pushed
+    std::vector<std::byte> own{};  // the copy
 };
 
 struct Piece {

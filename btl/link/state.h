@@ -7,7 +7,6 @@
 
 #include <deque>
 #include <list>
-#include <unordered_map>
 
 namespace pomona::link {
 
@@ -43,6 +42,7 @@ public:
     bool settle_for_sleep();
     Nanoseconds sleep_max(Nanoseconds now) const;
     bool has_work() const;
+    bool only_owes() const;
     bool pending() const;
     void say_bye();
 
@@ -67,6 +67,8 @@ private:
     void mark_unsent(uint64_t number);
 
     // Frames in (link.cc).
+    Push push_simply(const FrameHeader& header, ConstBytes payload);
+    bool arrive_simply(const FrameHeader& frame, ConstBytes payload, Sink& sink);
     void arrive_numbered(Path& path, const LinkHeader& header, ConstBytes payload, Sink& sink);
     void hand_on(Kind kind, ConstBytes payload, Sink& sink);
     void arrive_piece(Path& path, const LinkHeader& header, ConstBytes payload, Sink& sink);
@@ -80,6 +82,7 @@ private:
     void note_sent(Kept& frame, Path& path, bool first);
     bool push_from_caller(ConstBytes payload, std::byte* copy);
     void copy_held(Nanoseconds now, Sink& sink);
+    void copy_bulk(Sink& sink);
     void nothing_owed();
     void owe(bool at_once);
     void malformed(const char* what);
@@ -125,8 +128,12 @@ private:
     size_t copied_ = 0;               // bytes of payloads copied out of there
     Nanoseconds acknowledged_at_ = 0;  // the last time, while there are such
     std::vector<Path*> order_;  // those that messages may take, the quickest first
+    // One path, up, that neither loses nor has to be watched: nothing but acknowledging has its time.
+    bool simple_ = false;
 
     std::list<Outgoing> outgoing_;
+    int to_copy_ = 0;           // of those: wait for copy_bulk()
+    std::vector<std::byte> spare_;  // memory for such a copy
     std::deque<Piece> pieces_;
     uint64_t first_piece_ = 0;
     std::deque<uint64_t> unsent_pieces_;  // to be sent again
@@ -167,7 +174,13 @@ public:
 
     // -- for links
     Nanoseconds now() { return options_.clock->now(); }
-    void activate(Link& link);
+    // `hurry`: it has more to do than to acknowledge, some time.
+    void activate(Link& link, bool hurry = true) {
+        hurry_ |= hurry;
+        if (link.active) return;
+        link.active = true;
+        active_.push_back(&link);
+    }
     const Params& params;
     Counters& counters;
     const LinkOptions& options() const { return options_; }
@@ -180,7 +193,11 @@ private:
         void arrive(int peer, const FrameHeader& header, ConstBytes payload) override;
         void gone(int peer, const Error& why) override;
         void up(int peer) override;
-        Link& link(int peer) { return links.link(peer); }
+        Link& link(int peer) {
+            auto at = static_cast<size_t>(peer);
+            return at < links.links_.size() && links.links_[at] ? *links.links_[at]
+                                                                : links.link(peer);
+        }
         Path& path(Link& of) { return of.paths[static_cast<size_t>(index)]; }
         Links& links;
         int index;
@@ -191,8 +208,10 @@ private:
     LinkOptions options_;
     std::vector<std::unique_ptr<Transport>> transports_;
     std::vector<std::unique_ptr<Way>> ways_;
-    std::unordered_map<int, std::unique_ptr<Link>> links_;  // by peer
+    std::vector<std::unique_ptr<Link>> links_;  // by peer; null where there is none
     std::vector<Link*> active_;
+    bool hurry_ = false;  // one of them has more to do than to acknowledge, some time
+    unsigned put_off_ = 0;
     Sink* sink_ = nullptr;  // during poll()
     size_t turn_ = 0;
 };

@@ -9,6 +9,8 @@ namespace pomona {
 namespace link {
 
 static constexpr size_t kTransportsMost = 64;
+// Turns on end in which acknowledgements may be put off.
+static constexpr unsigned kPutOffMost = 16;
 
 std::vector<std::byte> write_addresses(
     const std::vector<std::pair<std::string, std::vector<std::byte>>>& all) {
@@ -70,11 +72,14 @@ Links::Links(const Params& params, Counters& counters, LinkOptions options,
 }
 
 Links::~Links() {
-    for (auto& [peer, each] : links_) each->say_bye();
+    for (auto& each : links_)
+        if (each) each->say_bye();
 }
 
 Link& Links::link(int peer) {
-    auto& slot = links_[peer];
+    auto at = static_cast<size_t>(peer);
+    if (at >= links_.size()) links_.resize(at + 1);
+    auto& slot = links_[at];
     if (!slot) slot = std::make_unique<Link>(*this, peer);
     return *slot;
 }
@@ -92,14 +97,8 @@ Result<Endpoint*> Links::connect(int peer, ConstBytes address) {
 }
 
 Endpoint* Links::path(int peer) {
-    auto found = links_.find(peer);
-    return found == links_.end() ? nullptr : found->second.get();
-}
-
-void Links::activate(Link& link) {
-    if (link.active) return;
-    link.active = true;
-    active_.push_back(&link);
+    auto at = static_cast<size_t>(peer);
+    return at < links_.size() ? links_[at].get() : nullptr;
 }
 
 int Links::poll(Sink& sink, int most) {
@@ -113,7 +112,11 @@ int Links::poll(Sink& sink, int most) {
         ways_[which]->enough = false;
         moved += transports_[which]->poll(*ways_[which], most);
     }
-    if (!active_.empty()) {
+    // When what was waited for has come, acknowledgements wait for the next turn, or for the answer,
+    // which brings them.
+    bool puts_off = sink.enough && !hurry_ && ++put_off_ < kPutOffMost;
+    if (!active_.empty() && !puts_off) {
+        put_off_ = 0;
         Nanoseconds time = now();
         bool idle = moved == 0;
         // Links may become active meanwhile: they are seen to, too.
@@ -122,6 +125,8 @@ int Links::poll(Sink& sink, int most) {
             each->active = each->has_work();
             return !each->active;
         });
+        hurry_ = std::any_of(active_.begin(), active_.end(),
+                             [](const Link* each) { return !each->only_owes(); });
     }
     sink_ = nullptr;
     return moved;
@@ -145,7 +150,7 @@ bool Links::pending() const {
     for (const auto& each : transports_)
         if (each->pending()) return true;
     return std::any_of(links_.begin(), links_.end(),
-                       [](const auto& each) { return each.second->pending(); });
+                       [](const auto& each) { return each && each->pending(); });
 }
 
 Nanoseconds Links::sleep_max() {

@@ -9,19 +9,13 @@ namespace pomona::link {
 static constexpr size_t kSmallest = 16 << 10;
 static constexpr size_t kPlacesLeast = 64;
 
-std::byte* Window::add(Kind kind, size_t length) {
+std::byte* Window::add_behind(Kind kind, size_t length) {
     size_t begin = 0;
     if (used_ + length > most_ && !empty()) return nullptr;
-    while (!find_room(length, begin))
+    while (size_ == 0 || !find_room(length, begin))
         if (!grow(length)) return nullptr;
     if (next_ - first_ == frames_.size()) add_places();
-    Kept& added = frames_[next_++ & mask_];
-    added.begin = begin;
-    added.length = length;
-    added.kind = kind;
-    added.path = kUnsent;
-    added.sendings = 0;
-    used_ += length;
+    take_place(kind, begin, length);
     return data_.get() + begin;
 }
 
@@ -78,19 +72,15 @@ bool Window::grow(size_t length) {
     }
     data_ = std::move(larger);
     size_ = size;
+    if (frames_.empty()) add_places();
     return true;
 }
 
-void Window::drop_below(uint64_t next) {
-    for (; first_ < next && first_ < next_; ++first_) {
-        Kept& oldest = frames_[first_ & mask_];
-        used_ -= oldest.length;
-        if (!oldest.data) continue;
-        attached_ -= oldest.data_length;
-        oldest.data = nullptr;
-        oldest.ticket = 0;
-        oldest.own.reset();
-    }
+void Window::drop_payload(Kept& frame) {
+    attached_ -= frame.data_length;
+    frame.data = nullptr;
+    frame.ticket = 0;
+    frame.own.reset();
 }
 
 void Window::clear() {
@@ -107,8 +97,7 @@ bool Received::has(uint64_t number) const {
     return after != beyond_.begin() && number < std::prev(after)->second;
 }
 
-bool Received::add(uint64_t number) {
-    if (number == next_ && beyond_.empty()) return ++next_, true;
+bool Received::add_beyond(uint64_t number) {
     if (has(number)) return false;
     auto after = beyond_.lower_bound(number);
     bool joins_after = after != beyond_.end() && after->first == number + 1;

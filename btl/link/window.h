@@ -35,11 +35,21 @@ public:
     explicit Window(size_t most) : most_(most) {}
 
     // Memory for the next frame, to be filled by the caller; null when it would be too much.
-    std::byte* add(Kind kind, size_t length);
+    std::byte* add(Kind kind, size_t length) {
+        if (!empty() || length > size_ || size_ == 0) return add_behind(kind, length);
+        take_place(kind, 0, length);
+        return data_.get();
+    }
     // To the one added last belongs a payload that stays where it is.
     void attach(const std::byte* data, size_t length, uint64_t ticket, Nanoseconds now);
     // All below `next` have arrived.
-    void drop_below(uint64_t next);
+    void drop_below(uint64_t next) {
+        for (; first_ < next && first_ < next_; ++first_) {
+            Kept& oldest = frames_[first_ & mask_];
+            used_ -= oldest.length;
+            if (oldest.data) drop_payload(oldest);
+        }
+    }
 
     uint64_t first() const { return first_; }                  // the oldest one kept
     uint64_t next() const { return next_; }                    // the next one to be added
@@ -53,6 +63,17 @@ public:
     void clear();
 
 private:
+    void take_place(Kind kind, size_t begin, size_t length) {
+        Kept& added = frames_[next_++ & mask_];
+        added.begin = begin;
+        added.length = length;
+        added.kind = kind;
+        added.path = kUnsent;
+        added.sendings = 0;
+        used_ += length;
+    }
+    std::byte* add_behind(Kind kind, size_t length);
+    void drop_payload(Kept& frame);
     bool find_room(size_t length, size_t& begin);
     bool grow(size_t length);
     void add_places();
@@ -62,7 +83,7 @@ private:
     size_t size_ = 0;
     size_t used_ = 0;      // bytes of frames there
     size_t attached_ = 0;  // of their payloads elsewhere
-    std::vector<Kept> frames_;  // by number, modulo their number, a power of two
+    std::vector<Kept> frames_;  // by number, modulo their number, a power of two; some, if size_
     uint64_t mask_ = 0;
     uint64_t first_ = 0, next_ = 0;
 };
@@ -73,12 +94,16 @@ public:
     uint64_t next() const { return next_; }
     bool has(uint64_t number) const;
     // False when it has arrived before.
-    bool add(uint64_t number);
+    bool add(uint64_t number) {
+        if (number == next_ && beyond_.empty()) return ++next_, true;
+        return add_beyond(number);
+    }
     // The lowest of those beyond, at most kRangesMost.
     std::vector<Range> beyond() const;
     bool in_order() const { return beyond_.empty(); }
 
 private:
+    bool add_beyond(uint64_t number);
     uint64_t next_ = 0;
     std::map<uint64_t, uint64_t> beyond_;  // first number: end
 };
