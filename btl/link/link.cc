@@ -105,8 +105,8 @@ bool Link::push_from_caller(ConstBytes payload, std::byte* copy) {
         Kept& frame = window_[number];
         ConstBytes header = window_.bytes(frame).first(sizeof(FrameHeader));
         size_t taken = 0;
-        Push push = path->endpoint->push_gathered(message_header(number).pack(), header, payload,
-                                                  taken);
+        Push push =
+            path->endpoint->push_gathered(message_header(number).pack(), header, payload, taken);
         if (push != Push::sent) continue;
         std::memcpy(copy, payload.data(), payload.size());
         if (taken < payload.size()) {

@@ -11,9 +11,9 @@ inline constexpr size_t kPieceMin = 64 << 10;
 // Of one payload that push_bulk() took.
 struct Outgoing {
     pomona::Bulk bulk;
-    size_t begun = 0;    // bytes in pieces
-    size_t arrived = 0;  // bytes of pieces that were acknowledged
-    bool copies = false;  // the caller gets its memory back as soon as all has been pushed
+    size_t begun = 0;              // bytes in pieces
+    size_t arrived = 0;            // bytes of pieces that were acknowledged
+    bool copies = false;           // the caller gets its memory back as soon as all has been pushed
     std::vector<std::byte> own{};  // the copy
 };
 

@@ -124,15 +124,15 @@ private:
     std::map<uint64_t, std::pair<Kind, std::vector<std::byte>>>
         early_;  // arrived before their turn
     size_t early_bytes_ = 0;
-    std::deque<uint64_t> held_;       // messages whose payload the caller keeps, ascending
-    size_t copied_ = 0;               // bytes of payloads copied out of there
+    std::deque<uint64_t> held_;        // messages whose payload the caller keeps, ascending
+    size_t copied_ = 0;                // bytes of payloads copied out of there
     Nanoseconds acknowledged_at_ = 0;  // the last time, while there are such
-    std::vector<Path*> order_;  // those that messages may take, the quickest first
+    std::vector<Path*> order_;         // those that messages may take, the quickest first
     // One path, up, that neither loses nor has to be watched: nothing but acknowledging has its time.
     bool simple_ = false;
 
     std::list<Outgoing> outgoing_;
-    int to_copy_ = 0;           // of those: wait for copy_bulk()
+    int to_copy_ = 0;               // of those: wait for copy_bulk()
     std::vector<std::byte> spare_;  // memory for such a copy
     std::deque<Piece> pieces_;
     uint64_t first_piece_ = 0;

@@ -51,8 +51,8 @@ public:
         }
     }
 
-    uint64_t first() const { return first_; }                  // the oldest one kept
-    uint64_t next() const { return next_; }                    // the next one to be added
+    uint64_t first() const { return first_; }  // the oldest one kept
+    uint64_t next() const { return next_; }    // the next one to be added
     bool empty() const { return first_ == next_; }
     Kept& operator[](uint64_t number) { return frames_[number & mask_]; }
     ConstBytes bytes(const Kept& frame) const { return {data_.get() + frame.begin, frame.length}; }
@@ -81,8 +81,8 @@ private:
     size_t most_;
     std::unique_ptr<std::byte[]> data_;
     size_t size_ = 0;
-    size_t used_ = 0;      // bytes of frames there
-    size_t attached_ = 0;  // of their payloads elsewhere
+    size_t used_ = 0;           // bytes of frames there
+    size_t attached_ = 0;       // of their payloads elsewhere
     std::vector<Kept> frames_;  // by number, modulo their number, a power of two; some, if size_
     uint64_t mask_ = 0;
     uint64_t first_ = 0, next_ = 0;

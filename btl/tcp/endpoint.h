@@ -101,6 +101,7 @@ public:
     bool tell_up = false;       // then that
     bool attended = false;      // stands in the transport's list of those with something to do
     bool output_waits = false;  // the Poller looks for room for output too
+    bool out_of_set = false;    // the Poller does not know its socket, for now
     // Of the first connection: the others, and those of them that have come up, in this order.
     std::vector<std::unique_ptr<TcpEndpoint>> lanes;
     std::vector<Endpoint*> lanes_up;

@@ -41,6 +41,8 @@ using State = TcpEndpoint::State;
 constexpr size_t kAskEach = 3;
 // Then the system is asked, for strangers' sake, once in so many polls, and before sleep.
 constexpr unsigned kPollsPerLook = 64;
+// After so many turns without a sleep those few are taken out of the Poller's set.
+constexpr unsigned kAwakePolls = 1000;
 constexpr int kReadyMost = 64;
 // How long the other connections to a peer may bring bytes when one has ended.
 constexpr Nanoseconds kLastWords = 500'000'000;
@@ -139,6 +141,10 @@ public:
             if (!find_key().ok()) return 0;
         }
         bool many = reading_.size() > kAskEach;
+        if (many ? out_of_set_ : !out_of_set_ && ++awake_polls_ > kAwakePolls) {
+            if (many) watch_all();
+            else leave_set();
+        }
         if (many || polls_ % kPollsPerLook == 0) look();
         int moved = 0;
         if (!attention_.empty()) attend_all(sink);
@@ -154,6 +160,8 @@ public:
     // The poller wakes the Sleeper, level-triggered; only output must be watched for.
     bool arm() override {
         if (options_.find_key) return true;
+        awake_polls_ = 0;
+        if (out_of_set_ && !watch_all()) return false;
         look();
         if (!ready_.empty()) return false;
         for (TcpEndpoint* each : attention_) {
@@ -234,6 +242,27 @@ private:
         endpoint.output_waits = output;
         return poller_.change(endpoint.connection->socket.descriptor(), endpoint.token(), output)
             .ok();
+    }
+    // Few connections, each read in each turn: what arrives need not be told to the set as well,
+    // which costs every message.
+    void leave_set() {
+        out_of_set_ = true;
+        for (TcpEndpoint* each : reading_) {
+            if (!each->reads()) continue;
+            poller_.remove(each->connection->socket.descriptor());
+            each->out_of_set = true;
+        }
+    }
+    bool watch_all() {
+        out_of_set_ = false;
+        awake_polls_ = 0;
+        for (TcpEndpoint* each : reading_) {
+            if (!each->out_of_set || !each->reads()) continue;
+            if (!poller_.add(each->connection->socket.descriptor(), each->token()).ok())
+                return !(out_of_set_ = true);
+            each->out_of_set = false;
+        }
+        return true;
     }
     void drop(TcpEndpoint& endpoint) {
         if (endpoint.connection) poller_.remove(endpoint.connection->socket.descriptor());
@@ -327,6 +356,7 @@ private:
     }
     bool take(TcpEndpoint& endpoint, std::unique_ptr<Connection> connection) {
         endpoint.connection = std::move(connection);
+        endpoint.out_of_set = false;
         auto added = poller_.add(endpoint.connection->socket.descriptor(), endpoint.token());
         if (!added.ok()) fail(endpoint, added.error());
         return added.ok();
@@ -573,6 +603,8 @@ private:
     std::vector<TcpEndpoint*> reading_;    // all that can be read from, ...
     std::vector<TcpEndpoint*> ready_;      // and those of them that look() found ready
     bool stopped_reading_ = false;         // some of them cannot any more
+    bool out_of_set_ = false;              // some of them are not in the Poller's set
+    unsigned awake_polls_ = 0;             // since the last arm()
     tcp::Poller poller_;
     tcp::Strangers strangers_;
 };

@@ -36,8 +36,8 @@ struct Peer {
     // Messages of fewer bytes are always over when they are pushed: others may stay where they are.
     size_t held_from = 0;
     size_t held_from_open = 0;
-    bool gone = false;             // dead or given up: nothing is sent to it any more
-    bool failed = false;           // gone, and its operations have been failed (Engine::fail_peer)
+    bool gone = false;     // dead or given up: nothing is sent to it any more
+    bool failed = false;   // gone, and its operations have been failed (Engine::fail_peer)
     bool refuses = false;  // a push said that it is gone; Sink::gone has not been called yet
     Error why{};           // why it is gone
     // While it has not published where it is: when to look it up again, and how long that goes on.

@@ -1,0 +1,88 @@
+"""builds.py: two builds of Pomona side by side, in turns: is the newer one as quick?
+
+builds.py BASE NEW [--case latency ...] [-s SIZES] [-r ROUNDS] [-t SECONDS] [-n RANKS]
+          [--set NAME=VALUE ...] [--json FILE]
+
+BASE and NEW are folders with bin/mpirun, bin/mpi-bench and lib. Each round runs every case once with
+each build. For each size: the ratio NEW / BASE of the medians (p50), in the middle of the rounds, and
+of the quickest rounds of both; below 1 the new build is ahead.
+"""
+
+import argparse
+import json
+import os
+import statistics
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+
+def measure(build, case, options):
+    """The document that mpi-bench writes; rows hold microseconds by size in bytes."""
+    environment = dict(os.environ)
+    library = str(Path(build, "lib").resolve())
+    environment["LD_LIBRARY_PATH"] = ":".join(
+        [library] + [p for p in [os.environ.get("LD_LIBRARY_PATH")] if p])
+    with tempfile.NamedTemporaryFile(suffix=".json") as out:
+        command = [str(Path(build, "bin", "mpirun")), "-n", str(options.ranks)]
+        for each in options.set:
+            command += ["--set", each]
+        command += [str(Path(build, "bin", "mpi-bench")), case, "-s", options.sizes, "-t",
+                    str(options.seconds), "--json", out.name]
+        done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=600)
+        if done.returncode != 0:
+            sys.exit(f"{' '.join(command)} ended with {done.returncode}:\n{done.stderr}")
+        return json.load(open(out.name))
+
+
+def compare(rounds):
+    """From [(base rows, new rows)] by round, rows being {bytes: p50}, to one row for each size."""
+    out = []
+    for size in sorted(rounds[0][0]):
+        base, new = ([r[which][size] for r in rounds] for which in (0, 1))
+        out.append({"bytes": size, "base_us": statistics.median(base),
+                    "new_us": statistics.median(new),
+                    "ratio": statistics.median(n / b for b, n in zip(base, new)),
+                    "ratio_of_quickest": min(new) / min(base)})
+    return out
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("base")
+    parser.add_argument("new")
+    parser.add_argument("--case", nargs="+", default=["latency", "bandwidth"])
+    parser.add_argument("-s", "--sizes", default="8:4M")
+    parser.add_argument("-r", "--rounds", type=int, default=5)
+    parser.add_argument("-t", "--seconds", default="0.05")
+    parser.add_argument("-n", "--ranks", type=int, default=2)
+    parser.add_argument("--set", nargs="+", default=["transports=self,tcp"])
+    parser.add_argument("--label", nargs=2, default=["base", "new"],
+                        help="what the builds are, for the file: two revisions")
+    parser.add_argument("--json")
+    options = parser.parse_args()
+    found = {case: [] for case in options.case}
+    for _ in range(options.rounds):
+        for case in options.case:
+            both = [measure(build, case, options) for build in (options.base, options.new)]
+            found[case].append([{r["bytes"]: r["p50_us"] for r in d["rows"]} for d in both])
+    document = {
+        "schema": 1, "tool": "builds.py",
+        "command": " ".join(["builds.py BASE NEW"] + [a for a in sys.argv[1:] if a.startswith("-")
+                                                      or a not in (options.base, options.new)]),
+        "base": options.label[0], "new": options.label[1], "machine": both[1]["machine"],
+        "date": both[1]["date"], "rounds": options.rounds, "cases": {}}
+    for case, rounds in found.items():
+        document["cases"][case] = compare(rounds)
+        for row in document["cases"][case]:
+            print(f"{case:10} {row['bytes']:8} {row['base_us']:10.2f} {row['new_us']:10.2f} us "
+                  f"{row['ratio']:5.2f}, quickest {row['ratio_of_quickest']:5.2f}")
+        ratios = [row["ratio"] for row in document["cases"][case]]
+        print(f"{case}: mean ratio {statistics.geometric_mean(ratios):.3f}")
+    if options.json:
+        Path(options.json).write_text(json.dumps(document, indent=1) + "\n")
+
+
+if __name__ == "__main__":
+    main()
