@@ -210,6 +210,17 @@ static uint32_t mark_of(const Algorithm& algorithm, const Shape& shape, const Op
     for (const char* c = algorithm.name; *c; ++c) add(static_cast<uint8_t>(*c));
     add(static_cast<uint64_t>(shape.collective));
     add(shape.bytes()), add(shape.bytes() >> 32);
+    switch (shape.collective) {
+    case Collective::bcast:
+    case Collective::gather:
+    case Collective::scatter: add(static_cast<uint64_t>(shape.root)); break;
+    case Collective::reduce: add(static_cast<uint64_t>(shape.root)); [[fallthrough]];
+    case Collective::allreduce:
+    case Collective::reduce_scatter:
+    case Collective::scan:
+    case Collective::exscan: add(shape.element); break;
+    default: break;
+    }
     add(static_cast<uint64_t>(options.segments)), add(static_cast<uint64_t>(options.radix));
     return mark | 1;
 }

@@ -51,6 +51,7 @@ public:
     // which are post() and look() where these are over at once; else false, and nothing has happened.
     template <class ShortCarrier> StepId run_ahead(ShortCarrier& carrier, const Binding& binding);
     bool running() const { return running_; }
+    const Schedule& schedule() const { return *schedule_; }  // prepared for
     // The steps under way, for reports.
     template <class Function> void each_active(Function function) const {
         if (!running_) return;
@@ -58,6 +59,8 @@ public:
         for (StepId id = 0; id < steps.size(); ++id)
             if (states_[id].active) function(steps[id]);
     }
+    // Something of it has failed: it ends with an error.
+    bool failed() const { return failed_; }
     // Ends the execution early with this error: starts no more steps and withdraws those under way.
     void fail(const Error& error);
     // The same where others have failed with whom this rank shares memory: it waits for nothing there any

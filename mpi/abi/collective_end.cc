@@ -32,16 +32,20 @@ static bool makes_board(const CollectivePlan& plan) {
 static void make_board(const CollectivePlan& plan) {
     if (!makes_board(plan)) return;
     Engine::Hold hold(plan.comm->process.engine);
-    collective_state(*plan.comm).make_board();
+    collective_state(*plan.comm).make_board(plan.shape);
 }
 
-// Until all members know whether there is one; of use to what is kept for calls to come.
-static void await_board(const CollectivePlan& plan) {
+// Until all members know whether there is one; of use to what is kept for calls to come. Returns the error
+// if that could not be found out.
+static Outcome await_board(const CollectivePlan& plan) {
     make_board(plan);
     CollectiveState& state = collective_state(*plan.comm);
+    if (!state.making) return {};
+    state.making_failed = {};
     plan.comm->process.engine.wait_until(
         Described{[&] { return state.making == nullptr; },
                   [&](Waiting& out) { state.describe_making(out); }});
+    return state.making_failed;
 }
 
 // Errors of steps know the other rank by its number in the job.
@@ -73,7 +77,8 @@ int BlockingCall::wait(RepeatedCall& call) {
 int BlockingCall::finish(CollectivePlan& plan) {
     const void* input = plan.input;
     void* result = plan.result;
-    await_board(plan);
+    Outcome made = await_board(plan);
+    if (__builtin_expect(made.error != MPI_SUCCESS, 0)) return fail_member(f_, comm_, made);
     RepeatedCall* call = keep_call(plan, key_);
     if (!call) return finish_blocking(f_, plan);
     return begin_call(*call, input, result) ? MPI_SUCCESS : wait(*call);

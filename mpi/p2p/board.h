@@ -114,13 +114,14 @@ public:
     Board(const Board&) = delete;
     Board& operator=(const Board&) = delete;
 
-    // A way's lower two bits: messages (above them which, Schedule::mark()), posts, chunks (how long the
-    // whole is), and failed.
+    // A way's lower two bits: messages, posts, chunks, and failed. Above them stands which, by
+    // Schedule::mark(), and of chunks also by the length of the whole.
     static constexpr BoardUse kMessages{0}, kPosts{1}, kFailed{3};
     static BoardUse use_of(const coll::Schedule& schedule) {
         if (!schedule.uses_board()) return {uint64_t{schedule.mark()} << 2};
-        if (!schedule.chunk_total()) return kPosts;
-        return {(schedule.chunk_total() << 2) + 2, schedule.chunk_count()};
+        if (!schedule.chunk_total()) return {uint64_t{schedule.mark()} << 2 | kPosts.way};
+        uint64_t which = schedule.chunk_total() ^ uint64_t { schedule.mark() } << 30;
+        return {which << 2 | 2, schedule.chunk_count()};
     }
     static bool by_chunks(uint64_t way) { return (way & 3) == 2; }
     // Around each collective: tells the others how far this rank is, and by which way it goes. One that

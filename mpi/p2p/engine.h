@@ -44,6 +44,13 @@ struct Envelope {
 // peer is not up yet, and is asked again by later turns.
 using ConnectFunction = std::function<Result<Endpoint*>(int peer)>;
 
+// What is to be done from time to time while this process waits in MPI. With the engine held.
+class IdleWork {
+public:
+    virtual ~IdleWork() = default;
+    virtual void work() = 0;
+};
+
 class Engine final : public Sink {
 public:
     Engine(const Params& params, Counters& counters, Clock& clock);
@@ -115,6 +122,9 @@ public:
 
     // Small collectives over shared memory; polled by turn().
     Boards boards;
+
+    // Before each sleep, and from time to time while somebody tests. Null: nothing.
+    void set_idle_work(IdleWork* work) { idle_work_ = work; }
 
     // -- progress
     // The only function that blocks: returns when `ready()` holds. `ready` is called with the
@@ -239,6 +249,7 @@ private:
     void describe_expected(Waiting& out) const;
     void end_mistake();
     void refuse_late();
+    void test_in_vain();
     void sleep_armed(const LongWait& wait);
     bool blocked() const;
     // Leaves the lock. What was done under it may need looking after, which a thread that fell asleep
@@ -360,6 +371,8 @@ private:
     SpinLimit spin_limit_;
     int sleeps_in_vain_ = 0;  // by nobody woken, one after the other; of whoever sleeps
     WaitWatch* watch_ = nullptr;
+    IdleWork* idle_work_ = nullptr;
+    uint32_t tests_in_vain_ = 0;
     Nanoseconds parked_told_ = 0;  // when parked threads were woken last to look at their waits
     struct ProgressThread;
     std::unique_ptr<ProgressThread> progress_;

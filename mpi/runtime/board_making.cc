@@ -16,16 +16,17 @@ static bool some_meet(std::vector<int> nodes) {
 }
 
 BoardMaking* BoardMaking::prepare(Communicator& comm, uint64_t name, BoardOwner& owner,
-                                  int strips_most) {
+                                  const coll::Shape& cause, int strips_most) {
     auto size = static_cast<uint64_t>(comm.size());
     if (size < 2 || size > comm.process.params.shm_board) return nullptr;
     if (!some_meet(collective_state(comm).nodes)) return nullptr;
-    return new BoardMaking(comm, name, owner, strips_most);
+    return new BoardMaking(comm, name, owner, cause, strips_most);
 }
 
-BoardMaking::BoardMaking(Communicator& comm, uint64_t name, BoardOwner& owner, int strips_most)
-    : comm_(comm), name_(name), owner_(&owner), number_(comm.sequence),
-      theirs_(static_cast<size_t>(comm.size())) {
+BoardMaking::BoardMaking(Communicator& comm, uint64_t name, BoardOwner& owner,
+                         const coll::Shape& cause, int strips_most)
+    : comm_(comm), name_(name), owner_(&owner), call_(coll::Call::preparing(cause)),
+      number_(comm.sequence), theirs_(static_cast<size_t>(comm.size())) {
     comm.sequence += 2;
     comm.retain();
     ++comm.process.boards_in_making;
@@ -33,6 +34,9 @@ BoardMaking::BoardMaking(Communicator& comm, uint64_t name, BoardOwner& owner, i
     alone_ = !nodes.empty() && std::count(nodes.begin(), nodes.end(), nodes[comm.rank()]) == 1;
     if (!alone_) strip_ = comm.process.engine.boards.claim(name, strips_most);
     function = told;
+    carrier_.set_owner(this, [](void* self, const Error& error) {
+        static_cast<BoardMaking*>(self)->end(false, &error);
+    });
 }
 
 BoardMaking::~BoardMaking() {
@@ -48,9 +52,11 @@ void BoardMaking::tell(int mine) {
     shape.size = comm_.size();
     shape.count = sizeof mine_;
     schedule_ = collective_state(comm_).schedule(shape);
-    carrier_.attach(comm_, nullptr, *schedule_, comm_.collective_context());
+    carrier_.attach(comm_, nullptr, *schedule_, comm_.collective_context(),
+                    collective_state(comm_).watched_beside(nullptr, *schedule_), call_);
     carrier_.number(number_++);
     runner_.prepare(*schedule_);
+    carrier_.begin(runner_);
     coll::Binding binding;
     binding.input = &mine_;
     binding.result = theirs_.data();
@@ -59,11 +65,17 @@ void BoardMaking::tell(int mine) {
 
 void BoardMaking::told(coll::Completion* self, const Error* error) {
     auto& making = *static_cast<BoardMaking*>(self);
+    if (error) {
+        Error why = *error;
+        if (making.carrier_.end(&why)) making.end(false, &why);
+        return;
+    }
+    making.carrier_.end(nullptr);
     int least = *std::min_element(making.theirs_.begin(), making.theirs_.end());
-    if (making.opened_) return making.end(!error && least == 1);
+    if (making.opened_) return making.end(least == 1, nullptr);
     making.opened_ = true;
-    if (!error && least >= 0) making.open();
-    making.tell(!error && least >= 0 && (making.board_ || making.alone_));
+    if (least >= 0) making.open();
+    making.tell(least >= 0 && (making.board_ || making.alone_));
 }
 
 // Of other nodes' members there is nothing to see, and a member alone on its node needs no board.
@@ -77,10 +89,10 @@ void BoardMaking::open() {
     if (board_) strip_ = -1;  // the board's now
 }
 
-void BoardMaking::end(bool agreed) {
+void BoardMaking::end(bool agreed, const Error* error) {
     if (strip_ >= 0) comm_.process.engine.boards.disclaim(strip_);
     if (!agreed) board_ = nullptr;
-    if (BoardOwner* owner = owner_) owner->board_made(agreed, std::move(board_));
+    if (BoardOwner* owner = owner_) owner->board_made(agreed, std::move(board_), error);
     delete this;
 }
 

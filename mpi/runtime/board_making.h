@@ -15,10 +15,11 @@ namespace pomona {
 
 // Whom a board is made for.
 struct BoardOwner {
-    // Called once, with the engine held.
+    // Called once, with the engine held. `error`: it could not be found out, since a member has failed or
+    // is in another call; what waited for the board ends with that.
     // `agreed`: all members that share a node with another have boards. `board`: null without, and of a
     // member that is alone on its node.
-    virtual void board_made(bool agreed, std::unique_ptr<Board> board) = 0;
+    virtual void board_made(bool agreed, std::unique_ptr<Board> board, const Error* error) = 0;
 
 protected:
     ~BoardOwner() = default;
@@ -28,9 +29,10 @@ class BoardMaking : private coll::Completion {
 public:
     // A collective operation: all members call it between the same two of theirs, with a name of the board
     // that all give alike. It takes the numbers of two collectives. Null: no member can have a board.
-    // With the engine held. `strips_most`: claims none when this rank has so many in use.
+    // With the engine held. `cause`: the collective for which it is made. `strips_most`: claims none when
+    // this rank has so many in use.
     static BoardMaking* prepare(Communicator& comm, uint64_t name, BoardOwner& owner,
-                                int strips_most = kBoardStrips);
+                                const coll::Shape& cause, int strips_most = kBoardStrips);
     // Deletes itself once the owner has been told, which may be inside.
     void start() { tell(alone_ ? 0 : strip_); }
     // The owner goes; its board will be given back.
@@ -38,16 +40,18 @@ public:
     void describe(Waiting& out) const;  // whom it waits for
 
 private:
-    BoardMaking(Communicator& comm, uint64_t name, BoardOwner& owner, int strips_most);
+    BoardMaking(Communicator& comm, uint64_t name, BoardOwner& owner, const coll::Shape& cause,
+                int strips_most);
     ~BoardMaking();
     void tell(int mine);
     static void told(coll::Completion* self, const Error* error);
     void open();
-    void end(bool agreed);
+    void end(bool agreed, const Error* error);
 
     Communicator& comm_;
     const uint64_t name_;
     BoardOwner* owner_;
+    const coll::Call call_;
     uint64_t number_;  // of the next allgather
     bool alone_;       // on its node
     int strip_ = -1;

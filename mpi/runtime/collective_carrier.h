@@ -4,6 +4,7 @@
 
 #include "btl/base/check.h"
 #include "coll/run.h"
+#include "coll/watch.h"
 #include "mpi/object/communicator.h"
 #include "mpi/p2p/engine.h"
 #include "mpi/runtime/process.h"
@@ -17,9 +18,13 @@ class EngineCarrier final : public coll::Carrier {
 public:
     // What all executions of a schedule have in common. `board`: null where there is none, for schedules
     // that do without.
-    void attach(Communicator& comm, Board* board, const coll::Schedule& schedule,
-                uint64_t context) {
+    // `group`: null where the board shows all members what each does.
+    void attach(Communicator& comm, Board* board, const coll::Schedule& schedule, uint64_t context,
+                coll::WatchedGroup* group, const coll::Call& call) {
         comm_ = &comm;
+        watched_.group = group;
+        watched_.call = call;
+        label_ = label_of(call);
         board_ = board;
         context_ = context;
         use_ = Board::use_of(schedule);
@@ -30,8 +35,13 @@ public:
         number_ = number;
         base_ = Engine::collective_tag(number, 0);
     }
-    // Around an execution, where there is a board.
+    // Whom an error is told that end() keeps back.
+    void set_owner(void* owner, void (*told)(void* owner, const Error& error)) {
+        owner_ = owner, told_ = told;
+    }
+    // Around an execution.
     void begin(coll::Runner& runner) {
+        if (watched_.group) begin_watched(runner);
         if (board_) board_->begin(number_, runner, use_, {context_, base_});
     }
     // Whether the first steps may be done by Runner::run_ahead(); then over() ends them, or begin() goes on.
@@ -45,14 +55,19 @@ public:
     bool look_now(int peer, size_t offset, size_t total, Bytes target) {
         return board_->look_now(number_, peer, offset, total, target);
     }
-    void end(bool failed) {
-        if (board_) board_->end(number_, failed);
+    // False: the error is told later, since another member is asked for its reason. Else it may have been
+    // replaced by one that says more.
+    bool end(Error* error) {
+        if (board_) board_->end(number_, error != nullptr);
+        return !watched_.group || watched_.group->end(watched_, error);
     }
     void send(int peer, int slot, ConstBytes data, coll::Completion& done) override {
-        engine().send_step(*comm_->peers[peer], context_, comm_->rank(), tag(slot), data, done);
+        engine().send_step(*comm_->peers[peer], context_, comm_->rank() | label_, tag(slot), data,
+                           done);
     }
     void recv(int peer, int slot, Bytes data, coll::Completion& done) override {
-        engine().recv_step(*comm_->peers[peer], context_, peer, tag(slot), data, done, true);
+        engine().recv_step(*comm_->peers[peer], context_, peer | label_, tag(slot), data, done,
+                           true);
     }
     void post(ConstBytes data, coll::Completion& done) override {
         count(engine().counters().board_posts);
@@ -87,17 +102,45 @@ private:
         check(slot < 1 << Engine::kCollectiveSlotBits, slot);
         return base_ | slot;
     }
+    // Above the sender's rank stands what the members call, so that no message of one function is taken for
+    // another's; nor, of most, for one with another root.
+    static constexpr int kRankBits = 24;
+    static int label_of(const coll::Call& call) {
+        constexpr int prepares = 15;
+        static_assert(static_cast<int>(coll::Collective::count_) <= prepares);
+        int label = call.prepares ? prepares : static_cast<int>(call.collective);
+        if (call.root >= 0) label |= (call.root & 7) << 4;
+        return label << kRankBits;
+    }
+    void begin_watched(coll::Runner& runner) {
+        watched_.runner = &runner;
+        watched_.id = {context_, number_};
+        watched_.carrier = this;
+        watched_.told = [](coll::Watched& self, const Error& error) {
+            EngineCarrier& own = *static_cast<WatchedHere&>(self).carrier;
+            own.told_(own.owner_, error);
+        };
+        watched_.group->begin(watched_);
+    }
     BoardChunk chunk_of(int index) const { return {number_, index, span_}; }
     Engine& engine() const { return comm_->process.engine; }
 
+    struct WatchedHere : coll::Watched {
+        EngineCarrier* carrier = nullptr;
+    };
+
     Communicator* comm_ = nullptr;
     Board* board_ = nullptr;
+    WatchedHere watched_;
+    void* owner_ = nullptr;
+    void (*told_)(void* owner, const Error& error) = nullptr;
     BoardUse use_{};
     bool posts_ = false;  // or goes by chunks
     uint64_t context_ = 0;
     uint64_t number_ = 0;
     size_t span_ = 0;  // of chunks
     int base_ = 0;
+    int label_ = 0;
 };
 
 }  // namespace pomona

@@ -53,7 +53,12 @@ void CollectiveRequest::choose(bool has_boards, Board* board) {
     schedule_ =
         plan_.own_schedule ? plan_.own_schedule : collective_state(*comm_).schedule(plan_.shape);
     runner_.prepare(*schedule_);
-    carrier_.attach(*comm_, board, *schedule_, context());
+    CollectiveState& state = collective_state(*comm_);
+    carrier_.attach(*comm_, board, *schedule_, context(), state.watched_beside(board, *schedule_),
+                    coll::Call::of(*schedule_, plan_.shape));
+    carrier_.set_owner(this, [](void* self, const Error& error) {
+        static_cast<CollectiveRequest*>(self)->finish(&error);
+    });
     streams_ = fills_caches(*schedule_, plan_.shape, comm_->process.params);
 }
 
@@ -63,7 +68,7 @@ void CollectiveRequest::make_persistent() {
     starts_ = 0;
     started_early_ = false;
     if (!plan_.own_schedule && !plan_.shape.irregular)
-        making_ = BoardMaking::prepare(*comm_, context(), *this, kBoardStrips / 2);
+        making_ = BoardMaking::prepare(*comm_, context(), *this, plan_.shape, kBoardStrips / 2);
     if (making_) making_->start();
     else choose(false, nullptr);
 }
@@ -74,11 +79,14 @@ uint64_t CollectiveRequest::context() const {
     return persistent_ ? combine(of_all, number_) | 1 : of_all;
 }
 
-void CollectiveRequest::board_made(bool agreed, std::unique_ptr<Board> made) {
+// Without one, where it could not be found out: then that is the error of what was started meanwhile.
+void CollectiveRequest::board_made(bool agreed, std::unique_ptr<Board> made, const Error* error) {
     making_ = nullptr;
     own_board_ = std::move(made);
     choose(agreed, own_board_.get());
-    if (std::exchange(started_early_, false)) run();
+    if (!std::exchange(started_early_, false)) return;
+    if (error) refuse(*error);
+    else run();
 }
 
 void CollectiveRequest::leave_making() {
@@ -246,19 +254,29 @@ int CollectiveRequest::start() {
 
 void CollectiveRequest::ended(coll::Completion* self, const Error* error) {
     auto& request = *static_cast<CollectiveRequest*>(self);
-    request.carrier_.end(error != nullptr);
-    if (error) {
-        request.outcome_.error = error->code == Code::truncated       ? MPI_ERR_TRUNCATE
-                                 : error->code == Code::data_lost     ? MPI_ERR_OTHER
-                                 : error->code == Code::out_of_memory ? MPI_ERR_NO_MEM
-                                                                      : MPI_ERR_PROC_ABORTED;
-        request.outcome_.reason =
-            error->what[0] ? error->what : "A member of the communicator has ended";
-        request.outcome_.source = error->peer;
-    } else {
-        request.unstage_result();
+    if (__builtin_expect(!error, 1)) {
+        request.carrier_.end(nullptr);
+        return request.finish(nullptr);
     }
-    request.comm_->process.engine.complete(request);
+    Error why = *error;
+    if (request.carrier_.end(&why)) request.finish(&why);
+}
+
+void CollectiveRequest::finish(const Error* error) {
+    if (error) outcome_ = outcome_of(*error);
+    else unstage_result();
+    comm_->process.engine.complete(*this);
+}
+
+Outcome CollectiveRequest::outcome_of(const Error& error) {
+    Outcome outcome;
+    outcome.error = error.code == Code::truncated       ? MPI_ERR_TRUNCATE
+                    : error.code == Code::data_lost     ? MPI_ERR_OTHER
+                    : error.code == Code::out_of_memory ? MPI_ERR_NO_MEM
+                                                        : MPI_ERR_PROC_ABORTED;
+    outcome.reason = error.what[0] ? error.what : "A member of the communicator has ended";
+    outcome.source = error.peer;
+    return outcome;
 }
 
 void CollectiveRequest::recycle() {

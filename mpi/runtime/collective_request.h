@@ -68,6 +68,9 @@ public:
         choose(has_boards, board);
         run();
     }
+    // Ends it with an error before it has begun.
+    void refuse(const Error& error) { finish(&error); }
+    static Outcome outcome_of(const Error& error);
     // Starts later, any number of times.
     void make_persistent();
     // Under way from now on; the engine takes a reference of its own.
@@ -95,8 +98,9 @@ private:
 
     void choose(bool has_boards, Board* board);
     void run();
+    void finish(const Error* error);
     uint64_t context() const;
-    void board_made(bool agreed, std::unique_ptr<Board> made) override;
+    void board_made(bool agreed, std::unique_ptr<Board> made, const Error* error) override;
     void leave_making();
     static void ended(coll::Completion* self, const Error* error);
     static bool begin_on_device(const coll::Reducer* self, void* out, const void* left,

@@ -19,10 +19,18 @@ CollectiveState::~CollectiveState() {
     for (CollectiveRequest* each : idle) delete each;
 }
 
-void CollectiveState::make_board() {
+coll::WatchedGroup* CollectiveState::watched_beside(const Board* board,
+                                                    const coll::Schedule& schedule) {
+    if (!comm.process.watching || (comm.size() < 2 && !comm.is_inter())) return nullptr;
+    if (board && nodes.empty() && schedule.uses_board()) return nullptr;
+    if (!watched_) watched_ = std::make_unique<WatchedCommunicator>(*comm.process.watching, comm);
+    return watched_.get();
+}
+
+void CollectiveState::make_board(const coll::Shape& cause) {
     if (board_begun_) return;
     board_begun_ = true;
-    making = BoardMaking::prepare(comm, comm.collective_context(), *this);
+    making = BoardMaking::prepare(comm, comm.collective_context(), *this, cause);
     if (!making) return;
     for (RepeatedCall& call : repeated) {
         // Made anew when all know: some members would call it before that, others after.
@@ -32,13 +40,17 @@ void CollectiveState::make_board() {
     making->start();
 }
 
-void CollectiveState::board_made(bool agreed, std::unique_ptr<Board> made) {
+void CollectiveState::board_made(bool agreed, std::unique_ptr<Board> made, const Error* error) {
     making = nullptr;
     has_boards = agreed;
     board = std::move(made);
     std::vector<CollectiveRequest*> waiting;
     waiting.swap(postponed);
-    for (CollectiveRequest* each : waiting) each->launch(has_boards, board.get());
+    for (CollectiveRequest* each : waiting) {
+        if (error) each->refuse(*error);
+        else each->launch(has_boards, board.get());
+    }
+    if (error) making_failed = CollectiveRequest::outcome_of(*error);
     comm.process.engine.notify();
 }
 

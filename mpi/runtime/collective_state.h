@@ -4,6 +4,7 @@
 
 #include "coll/cache.h"
 #include "mpi/runtime/collective_request.h"
+#include "mpi/runtime/collective_watching.h"
 #include "mpi/runtime/repeated_call.h"
 
 #include <unordered_map>
@@ -17,13 +18,17 @@ struct CollectiveState final : BoardOwner {
 
     // Begins to make the board where all members can have one; a collective operation, which all members
     // call between the same two of theirs. Only the first call does something. With the engine held.
-    void make_board();
-    void board_made(bool agreed, std::unique_ptr<Board> made) override;
+    // `cause`: for that collective.
+    void make_board(const coll::Shape& cause);
+    void board_made(bool agreed, std::unique_ptr<Board> made, const Error* error) override;
 
     void describe_making(Waiting& out) const;  // whom that waits for
 
     // The schedule for a shape: cached, or chosen and built.
     std::shared_ptr<const coll::Schedule> schedule(coll::Shape& shape);
+
+    // Who watches over a collective by this schedule; null where the board shows all members what each does.
+    coll::WatchedGroup* watched_beside(const Board* board, const coll::Schedule& schedule);
 
     Communicator& comm;
     coll::ScheduleCache cache;
@@ -37,9 +42,11 @@ struct CollectiveState final : BoardOwner {
     // All members that share a node with another have boards; else all collectives go by messages.
     bool has_boards = false;
     std::unique_ptr<Board> board;  // null without, and of a member that is alone on its node
+    Outcome making_failed;  // error is MPI_SUCCESS where the making of the board has not failed
 
 private:
     bool board_begun_ = false;
+    std::unique_ptr<WatchedCommunicator> watched_;
 };
 
 inline CollectiveState& collective_state(Communicator& comm) {

@@ -14,6 +14,7 @@
 #include "mpi/object/operation.h"
 #include "mpi/runtime/agreement.h"
 #include "mpi/runtime/collective_state.h"
+#include "mpi/runtime/collective_watching.h"
 #include "mpi/runtime/collectives.h"
 #include "mpi/runtime/devices.h"
 #include "mpi/runtime/launcher_watch.h"
@@ -79,12 +80,14 @@ Status Process::start(int wanted_level, std::unique_ptr<Wireup> given) {
     thread_level = wanted_level;
     main_thread = std::this_thread::get_id();
     engine.set_crowded(here.oversubscribed);
+    bool simulated = !transports.empty();
     TRY(make_transports());
     std::vector<Transport*> borrowed;
     for (auto& transport : transports) borrowed.push_back(transport.get());
     engine.attach(here.size, borrowed, sleeper.get(), [this](int peer) { return connect(peer); });
     for (Transport* each : borrowed)
         if (BoardSpace* space = each->boards()) engine.boards.attach(space);
+    start_watching(simulated);
     if (wanted_level == MPI_THREAD_MULTIPLE) engine.set_threaded();
     if (here.size > 1) {
         wait_reports = std::make_unique<WaitReports>(params, engine, *wireup);
@@ -98,6 +101,14 @@ Status Process::start(int wanted_level, std::unique_ptr<Wireup> given) {
     }
     state.store(State::running, std::memory_order_release);
     return {};
+}
+
+// Simulated time does not pass while ranks wait, so they ask nobody.
+void Process::start_watching(bool simulated) {
+    watching = std::make_unique<CollectiveWatching>(engine, job().rank, clock);
+    watching->watch.set_asking(!simulated);
+    if (job().size > 1) watching->listen();
+    if (!simulated) engine.set_idle_work(watching.get());
 }
 
 static bool lists(const std::string& words, const char* word) {
@@ -311,6 +322,8 @@ Status Process::finish() {
     builtins[bits_of(MPI_COMM_WORLD)] = builtins[bits_of(MPI_COMM_SELF)] = nullptr;
     world_ = {};
     self_ = {};
+    engine.set_idle_work(nullptr);
+    watching.reset();
     engine.boards.attach(nullptr);
     engine.detach();
     transports.clear();

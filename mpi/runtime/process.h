@@ -26,7 +26,8 @@ struct Policy;
 // Predefined handles are small numbers; this is where their objects hang.
 inline constexpr size_t kBuiltinHandles = 0x400;
 
-class WaitReports;  // mpi/runtime/wait_reports.h
+class CollectiveWatching;  // mpi/runtime/collective_watching.h
+class WaitReports;         // mpi/runtime/wait_reports.h
 
 class Process {
 public:
@@ -69,7 +70,8 @@ public:
     // Can be reached from now on by processes outside its world.
     Status open_tcp();
 
-    std::unique_ptr<WaitReports> wait_reports;  // null in a job of one process
+    std::unique_ptr<WaitReports> wait_reports;     // null in a job of one process
+    std::unique_ptr<CollectiveWatching> watching;  // over collectives that boards do not show
 
     int boards_in_making = 0;  // with the engine held
 
@@ -102,6 +104,7 @@ public:
     std::unique_ptr<Extension> extensions[16];
 
 private:
+    void start_watching(bool simulated);
     Status make_transports();
     Status make_tcp();
     void meet(int rank);

@@ -45,18 +45,6 @@ static void lengths(MPI_Comm comm) {
     CHECK_OK(MPI_Barrier(comm));
 }
 
-/* Ranks that share memory see how the others go about a collective; others do not. */
-static int all_share_memory(MPI_Comm comm) {
-    MPI_Comm near;
-    int size, result;
-    if (getenv("POMONA_TRANSPORTS")) return 0;
-    CHECK_OK(MPI_Comm_split_type(comm, MPI_COMM_TYPE_SHARED, 0, MPI_INFO_NULL, &near));
-    CHECK_OK(MPI_Comm_size(near, &size));
-    CHECK_OK(MPI_Comm_free(&near));
-    CHECK_OK(MPI_Allreduce(&size, &result, 1, MPI_INT, MPI_MIN, comm));
-    return result == check_size;
-}
-
 /* Counts so far apart that members choose different algorithms, with messages that do not answer each
  * other: all end, and what they do next is right. */
 static void far_apart(MPI_Comm comm) {
@@ -110,6 +98,122 @@ static void place_of_one(MPI_Comm comm) {
         free(in);
         free(out);
     }
+}
+
+/* Members of one machine see on a board that another goes another way, not what it called; short calls of
+ * two functions that look alike there are not told apart. Others ask each other. */
+static int by_messages(MPI_Comm comm) {
+    MPI_Comm near;
+    int size, most;
+    if (getenv("POMONA_TRANSPORTS")) return 1;
+    CHECK_OK(MPI_Comm_split_type(comm, MPI_COMM_TYPE_SHARED, 0, MPI_INFO_NULL, &near));
+    CHECK_OK(MPI_Comm_size(near, &size));
+    CHECK_OK(MPI_Comm_free(&near));
+    CHECK_OK(MPI_Allreduce(&size, &most, 1, MPI_INT, MPI_MAX, comm));
+    return most < check_size;
+}
+static int strict;
+
+enum { BCAST, ALLREDUCE, BARRIER, GATHER, ALLTOALL, SCAN, CALLS };
+static const char* const names[] = {"MPI_Bcast", "MPI_Allreduce", "MPI_Barrier",
+                                    "MPI_Gather", "MPI_Alltoall", "MPI_Scan"};
+
+static int one_call(int which, int count, int root, void* in, void* out, MPI_Comm comm) {
+    switch (which) {
+    case BCAST: return MPI_Bcast(out, count, MPI_INT, root, comm);
+    case ALLREDUCE: return MPI_Allreduce(in, out, count, MPI_INT, MPI_SUM, comm);
+    case BARRIER: return MPI_Barrier(comm);
+    case GATHER: return MPI_Gather(in, count, MPI_INT, out, count, MPI_INT, root, comm);
+    case ALLTOALL: return MPI_Alltoall(in, count, MPI_INT, out, count, MPI_INT, comm);
+    default: return MPI_Scan(in, out, count, MPI_INT, MPI_SUM, comm);
+    }
+}
+
+/* The sentence of an error: both calls, on the communicator, and two ranks. */
+static void names_both(int error, const char* one, const char* other) {
+    char text[MPI_MAX_ERROR_STRING];
+    int length;
+    CHECK_OK(MPI_Error_string(error, text, &length));
+    if (!strict) return;
+    int named = strstr(text, one) && strstr(text, other) && strstr(text, "the twin") &&
+                strstr(text, "rank ");
+    if (!named) printf("rank %d: %s\n", check_rank, text);
+    CHECK(named);
+}
+
+/* The last rank is in another collective than the others: the first one of a communicator, or a later one.
+ * Who needs all others gets an error, and every error says what two members called. */
+static void different_calls(MPI_Comm comm) {
+    static const int counts[] = {1, 5000, 300000};
+    int *in = calloc(counts[2] * check_size, sizeof(int));
+    int *out = calloc(counts[2] * check_size, sizeof(int));
+    int turn = 0;
+    for (int a = 0; a < CALLS; ++a)
+        for (int b = 0; b < CALLS; ++b, ++turn) {
+            MPI_Comm twin;
+            int count = counts[turn % 3], later = turn % 2, any = 0, error, failed;
+            int mine = check_rank == check_size - 1 ? b : a;
+            context("%s, %s at the last rank, %d ints, %s", names[a], names[b], count,
+                    later ? "later" : "first");
+            CHECK_OK(MPI_Comm_dup(comm, &twin));
+            CHECK_OK(MPI_Comm_set_name(twin, "the twin"));
+            if (later) CHECK_OK(MPI_Barrier(twin));
+            error = one_call(mine, count, 0, in, out, twin);
+            failed = error != MPI_SUCCESS;
+            if (a == b || check_size == 1) CHECK(!failed);
+            else if (strict && (mine == ALLREDUCE || mine == BARRIER || mine == ALLTOALL))
+                CHECK(failed);
+            if (failed) names_both(error, names[a], names[b]);
+            CHECK_OK(MPI_Allreduce(&failed, &any, 1, MPI_INT, MPI_MAX, comm));
+            /* Ranks that all only send notice nothing. */
+            int sends = b == GATHER && (a == BCAST || a == SCAN);
+            CHECK(a == b || check_size == 1 ? !any : any || sends || !strict);
+            CHECK_OK(MPI_Comm_free(&twin));
+        }
+    free(in);
+    free(out);
+}
+
+/* The last rank names another root. */
+static void different_roots(MPI_Comm comm) {
+    static const int calls[] = {BCAST, GATHER}, counts[] = {3, 200000};
+    int *in = calloc(counts[1] * check_size, sizeof(int));
+    int *out = calloc(counts[1] * check_size, sizeof(int));
+    for (int c = 0; c < 2 && check_size > 1; ++c)
+        for (int n = 0; n < 2; ++n) {
+            MPI_Comm twin;
+            int failed, any, root = check_rank == check_size - 1 ? check_size - 1 : 0, error;
+            context("%s of %d ints, the last rank has another root", names[calls[c]], counts[n]);
+            CHECK_OK(MPI_Comm_dup(comm, &twin));
+            CHECK_OK(MPI_Comm_set_name(twin, "the twin"));
+            error = one_call(calls[c], counts[n], root, in, out, twin);
+            failed = error != MPI_SUCCESS;
+            if (failed) names_both(error, "with root 0", names[calls[c]]);
+            CHECK_OK(MPI_Allreduce(&failed, &any, 1, MPI_INT, MPI_MAX, comm));
+            CHECK(any || calls[c] == BCAST || !strict); /* two roots that only send */
+            CHECK_OK(MPI_Comm_free(&twin));
+        }
+    free(in);
+    free(out);
+}
+
+/* Rank 0 awaits a block of each, which the last one does not send; nobody else knows. */
+static void different_blocks(MPI_Comm comm) {
+    int in[64] = {0}, out[64] = {0}, counts[64], displs[64], sends[64], error, failed, any;
+    MPI_Comm twin;
+    if (check_size == 1) return;
+    context("MPI_Alltoallv, the last rank sends nothing to rank 0");
+    for (int i = 0; i < check_size; ++i) counts[i] = sends[i] = 1, displs[i] = i;
+    if (check_rank == check_size - 1) sends[0] = 0;
+    CHECK_OK(MPI_Comm_dup(comm, &twin));
+    CHECK_OK(MPI_Comm_set_name(twin, "the twin"));
+    error = MPI_Alltoallv(in, sends, displs, MPI_INT, out, counts, displs, MPI_INT, twin);
+    failed = error != MPI_SUCCESS;
+    if (failed) names_both(error, "MPI_Alltoall", "MPI_Alltoall");
+    if (check_rank == 0) CHECK(failed);
+    CHECK_OK(MPI_Allreduce(&failed, &any, 1, MPI_INT, MPI_MAX, comm));
+    CHECK(any);
+    CHECK_OK(MPI_Comm_free(&twin));
 }
 
 static int refuse(MPI_Comm comm, int key, void* extra, void* in, void* out, int* flag) {
@@ -181,8 +285,12 @@ int main(int argc, char** argv) {
     CHECK_OK(MPI_Comm_set_errhandler(comm, MPI_ERRORS_RETURN));
     one_buffer(comm);
     lengths(comm);
-    if (all_share_memory(comm)) far_apart(comm);
+    far_apart(comm);
     place_of_one(comm);
+    strict = by_messages(comm);
+    different_calls(comm);
+    different_roots(comm);
+    different_blocks(comm);
     null_after_errors(comm);
     forgiving_handler(comm);
     hints(comm);
