@@ -17,11 +17,6 @@ static constexpr int kMissesMax = 2;
 
 // ---- calls
 
-static bool has_root(Collective collective) {
-    return collective == Collective::bcast || collective == Collective::reduce ||
-           collective == Collective::gather || collective == Collective::scatter;
-}
-
 Call Call::of(const Schedule& schedule, const Shape& shape) {
     Call call;
     call.mark = schedule.mark();

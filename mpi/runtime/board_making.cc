@@ -25,8 +25,12 @@ BoardMaking* BoardMaking::prepare(Communicator& comm, uint64_t name, BoardOwner&
 
 BoardMaking::BoardMaking(Communicator& comm, uint64_t name, BoardOwner& owner,
                          const coll::Shape& cause, int strips_most)
-    : comm_(comm), name_(name), owner_(&owner), call_(coll::Call::preparing(cause)),
-      number_(comm.sequence), theirs_(static_cast<size_t>(comm.size())) {
+    : comm_(comm), name_(name), owner_(&owner), number_(comm.sequence),
+      theirs_(static_cast<size_t>(comm.size())) {
+    cause_.collective = cause.collective;
+    cause_.count = cause.count;
+    cause_.element = cause.element;
+    cause_.irregular = cause.irregular;
     comm.sequence += 2;
     comm.retain();
     ++comm.process.boards_in_making;
@@ -53,7 +57,7 @@ void BoardMaking::tell(int mine) {
     shape.count = sizeof mine_;
     schedule_ = collective_state(comm_).schedule(shape);
     carrier_.attach(comm_, nullptr, *schedule_, comm_.collective_context(),
-                    collective_state(comm_).watched_beside(nullptr, *schedule_), call_);
+                    collective_state(comm_).watched_beside(nullptr, *schedule_), cause_, true);
     carrier_.number(number_++);
     runner_.prepare(*schedule_);
     carrier_.begin(runner_);

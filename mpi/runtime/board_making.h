@@ -51,9 +51,9 @@ private:
     Communicator& comm_;
     const uint64_t name_;
     BoardOwner* owner_;
-    const coll::Call call_;
-    uint64_t number_;  // of the next allgather
-    bool alone_;       // on its node
+    coll::Shape cause_;  // without its blocks
+    uint64_t number_;    // of the next allgather
+    bool alone_;         // on its node
     int strip_ = -1;
     std::unique_ptr<Board> board_;
     bool opened_ = false;  // the second allgather is under way

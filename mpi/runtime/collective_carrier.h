@@ -20,11 +20,14 @@ public:
     // that do without.
     // `group`: null where the board shows all members what each does.
     void attach(Communicator& comm, Board* board, const coll::Schedule& schedule, uint64_t context,
-                coll::WatchedGroup* group, const coll::Call& call) {
+                coll::WatchedGroup* group, const coll::Shape& shape, bool prepares = false) {
         comm_ = &comm;
         watched_.group = group;
-        watched_.call = call;
-        label_ = label_of(call);
+        if (__builtin_expect(group != nullptr, 0))
+            watched_.call =
+                prepares ? coll::Call::preparing(shape) : coll::Call::of(schedule, shape);
+        if (comm.is_inter()) watched_.call.root = -1;  // the groups name it by different numbers
+        label_ = label_of(comm, shape, prepares);
         board_ = board;
         context_ = context;
         use_ = Board::use_of(schedule);
@@ -105,11 +108,12 @@ private:
     // Above the sender's rank stands what the members call, so that no message of one function is taken for
     // another's; nor, of most, for one with another root.
     static constexpr int kRankBits = 24;
-    static int label_of(const coll::Call& call) {
-        constexpr int prepares = 15;
-        static_assert(static_cast<int>(coll::Collective::count_) <= prepares);
-        int label = call.prepares ? prepares : static_cast<int>(call.collective);
-        if (call.root >= 0) label |= (call.root & 7) << 4;
+    static int label_of(const Communicator& comm, const coll::Shape& shape, bool prepares) {
+        constexpr int preparing = 15;
+        static_assert(static_cast<int>(coll::Collective::count_) <= preparing);
+        if (prepares) return preparing << kRankBits;
+        int label = static_cast<int>(shape.collective);
+        if (coll::has_root(shape.collective) && !comm.is_inter()) label |= (shape.root & 7) << 4;
         return label << kRankBits;
     }
     void begin_watched(coll::Runner& runner) {

@@ -55,7 +55,7 @@ void CollectiveRequest::choose(bool has_boards, Board* board) {
     runner_.prepare(*schedule_);
     CollectiveState& state = collective_state(*comm_);
     carrier_.attach(*comm_, board, *schedule_, context(), state.watched_beside(board, *schedule_),
-                    coll::Call::of(*schedule_, plan_.shape));
+                    plan_.shape);
     carrier_.set_owner(this, [](void* self, const Error& error) {
         static_cast<CollectiveRequest*>(self)->finish(&error);
     });

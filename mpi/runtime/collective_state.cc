@@ -19,10 +19,8 @@ CollectiveState::~CollectiveState() {
     for (CollectiveRequest* each : idle) delete each;
 }
 
-coll::WatchedGroup* CollectiveState::watched_beside(const Board* board,
-                                                    const coll::Schedule& schedule) {
+coll::WatchedGroup* CollectiveState::watched_by_messages() {
     if (!comm.process.watching || (comm.size() < 2 && !comm.is_inter())) return nullptr;
-    if (board && nodes.empty() && schedule.uses_board()) return nullptr;
     if (!watched_) watched_ = std::make_unique<WatchedCommunicator>(*comm.process.watching, comm);
     return watched_.get();
 }

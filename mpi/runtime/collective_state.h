@@ -28,7 +28,9 @@ struct CollectiveState final : BoardOwner {
     std::shared_ptr<const coll::Schedule> schedule(coll::Shape& shape);
 
     // Who watches over a collective by this schedule; null where the board shows all members what each does.
-    coll::WatchedGroup* watched_beside(const Board* board, const coll::Schedule& schedule);
+    coll::WatchedGroup* watched_beside(const Board* made, const coll::Schedule& schedule) {
+        return made && nodes.empty() && schedule.uses_board() ? nullptr : watched_by_messages();
+    }
 
     Communicator& comm;
     coll::ScheduleCache cache;
@@ -45,6 +47,8 @@ struct CollectiveState final : BoardOwner {
     Outcome making_failed;  // error is MPI_SUCCESS where the making of the board has not failed
 
 private:
+    coll::WatchedGroup* watched_by_messages();
+
     bool board_begun_ = false;
     std::unique_ptr<WatchedCommunicator> watched_;
 };

@@ -1,5 +1,6 @@
 // tests/sim/coll_faults.cc: collectives in bad networks: late, clogged and split ones end right;
-// with a dead rank every other one ends once, with an error, or had its whole result already.
+// with a dead rank every other one ends once, with an error, or had its whole result already. The same
+// with nobody but the watches (coll/watch.h) to pass it on, and for members whose calls do not meet.
 #include "coll/catalog.h"
 #include "tests/property/coll_case.h"
 
@@ -202,11 +203,170 @@ TEST_P(Faulty, devices_reduce_and_one_fails) {
     EXPECT_EQ(reduced > 0, reduces && runs > 0) << "no reduction went to a device";
 }
 
+// ---- watched collectives (coll/watch.h), which go by messages
+
+class Watched : public ::testing::TestWithParam<const coll::Algorithm*> {
+protected:
+    // One setup for each rank; they may differ.
+    void run(std::vector<Case> cases, sim::ScheduleOptions options, uint64_t seed) {
+        int p = static_cast<int>(cases.size());
+        std::vector<std::unique_ptr<property::Setup>> setups;
+        std::vector<coll::Schedule> schedules;
+        std::vector<coll::Binding> bindings;
+        legal_ = true;
+        for (int r = 0; r < p; ++r) {
+            const Case& c = cases[static_cast<size_t>(r)];
+            setups.push_back(std::make_unique<property::Setup>(c));
+            coll::Shape shape = setups.back()->shape(r);
+            coll::Facts facts(shape, coll::Machine::shared_memory(), c.options);
+            legal_ = legal_ && c.algorithm->legal(facts);
+            if (!legal_) return;
+            schedules.push_back(build_schedule(*c.algorithm, shape, c.options));
+            legal_ = legal_ && !schedules.back().uses_board();
+            if (!legal_) return;
+            bindings.push_back(setups.back()->binding(r));
+            options.calls.push_back(coll::Call::of(schedules.back(), shape));
+        }
+        options.ranks = p;
+        options.revokes = false;
+        sim::ScheduleWorld world(seed, options);
+        outcomes_ = world.run(schedules, bindings);
+        notes_ = world.notes();
+        texts_.clear();
+        for (const sim::Outcome& each : outcomes_)
+            texts_.emplace_back(each.error ? each.error->what : "");
+        right_.clear();
+        for (size_t r = 0; r < cases.size(); ++r)
+            right_.push_back(std::equal(setups[r]->expected[r].begin(),
+                                        setups[r]->expected[r].end(),
+                                        setups[r]->buffers[r].result.begin()));
+    }
+    Case make(int p, uint64_t seed, const coll::Algorithm* algorithm = GetParam()) const {
+        Case c;
+        c.algorithm = algorithm;
+        c.p = p, c.count = 33, c.seed = seed;
+        c.root = static_cast<int>(seed % static_cast<uint64_t>(p));
+        c.options.segments = algorithm->uses_segments ? 2 : 1;
+        return c;
+    }
+    bool legal_ = false;
+    uint64_t notes_ = 0;
+    std::vector<sim::Outcome> outcomes_;
+    std::vector<std::string> texts_;  // of their errors
+    std::vector<bool> right_;
+};
+
+// A member that comes late, or networks that are slow, end nothing; nobody is asked in the first 100 ms.
+TEST_P(Watched, slow_members_are_waited_for) {
+    Random random(base_seed() ^ 0x510);
+    for (int round = 0; round < 10; ++round) {
+        int p = random.between(2, 12);
+        sim::ScheduleOptions options;
+        options.faults.jitter_ns = 5e4 * random.unit();
+        options.rendezvous_chance = random.unit();
+        options.late_rank = static_cast<int>(random.below(p));
+        options.late_ns = round % 2 ? 9e7 * random.unit() : 1e8 + 3e9 * random.unit();
+        run(std::vector<Case>(static_cast<size_t>(p), make(p, random.next())), options,
+            random.next());
+        if (!legal_) continue;
+        if (round % 2) { EXPECT_EQ(notes_, 0u) << " POMONA_SEED=" << base_seed(); }
+        for (size_t r = 0; r < outcomes_.size(); ++r) {
+            ASSERT_EQ(outcomes_[r].completions, 1)
+                << "rank " << r << " POMONA_SEED=" << base_seed();
+            ASSERT_FALSE(outcomes_[r].error)
+                << outcomes_[r].error->what << " rank " << r << " POMONA_SEED=" << base_seed();
+            ASSERT_TRUE(right_[r]) << "rank " << r << " POMONA_SEED=" << base_seed();
+        }
+    }
+}
+
+// One member calls another function, or with another length or root: nobody hangs, and every error
+// names two calls. Members of the same call that all members must come to all get an error.
+TEST_P(Watched, members_that_do_not_meet_are_told) {
+    Random random(base_seed() ^ 0x3157);
+    auto rows = coll::catalog();
+    for (int round = 0; round < 60; ++round) {
+        int p = random.between(2, 9);
+        uint64_t seed = random.next();
+        Case own = make(p, seed);
+        std::vector<Case> cases(static_cast<size_t>(p), own);
+        size_t other = random.below(p);
+        if (round % 3 == 0) cases[other].count = 1 + random.below(5000);
+        else if (round % 3 == 1) cases[other].root = (own.root + 1) % p;
+        else cases[other] = make(p, seed, &rows[random.below(rows.size())]);
+        sim::ScheduleOptions options;
+        options.faults.jitter_ns = 1e4 * random.unit();
+        options.rendezvous_chance = random.unit();
+        options.start_spread_ns = round % 2 ? 1e3 : 3e8;
+        run(cases, options, random.next());
+        if (!legal_) continue;
+        bool other_function = cases[other].algorithm->collective != own.algorithm->collective;
+        coll::Collective kind = own.algorithm->collective;
+        bool needs_all = kind == coll::Collective::allreduce ||
+                         kind == coll::Collective::allgather ||
+                         kind == coll::Collective::reduce_scatter ||
+                         kind == coll::Collective::alltoall || kind == coll::Collective::barrier;
+        for (size_t r = 0; r < cases.size(); ++r) {
+            ASSERT_EQ(outcomes_[r].completions, 1)
+                << "rank " << r << " of " << p << ", unlike " << other << ", round " << round
+                << ", " << text_of(cases[other]) << " POMONA_SEED=" << base_seed();
+            if (other_function && needs_all && r != other) {
+                ASSERT_TRUE(outcomes_[r].error) << "rank " << r << " POMONA_SEED=" << base_seed();
+            }
+            if (!outcomes_[r].error) continue;
+            const std::string& what = texts_[r];
+            ASSERT_NE(what.find(" called "), std::string::npos)
+                << what << " POMONA_SEED=" << base_seed();
+            if (other_function) {
+                EXPECT_NE(what.find(cases[other].algorithm->name), std::string::npos) << what;
+                EXPECT_NE(what.find(own.algorithm->name), std::string::npos) << what;
+            }
+        }
+    }
+}
+
+// Without anybody who tells all: the death of one, or a failure of its own, is passed on.
+TEST_P(Watched, what_ends_one_ends_all) {
+    Random random(base_seed() ^ 0xe4d);
+    int failed = 0;
+    for (int round = 0; round < 40; ++round) {
+        int p = random.between(2, 12);
+        int victim = static_cast<int>(random.below(p));
+        double when = round % 4 == 0 ? 0 : 2e4 * random.unit() * random.unit();
+        sim::ScheduleOptions options;
+        options.faults.jitter_ns = 1e3 * random.unit();
+        options.rendezvous_chance = random.unit();
+        bool dies = round % 2 == 0;
+        if (dies) options.faults.dead_rank = victim, options.faults.dead_at = when;
+        else options.failing_rank = victim, options.failing_at = when;
+        run(std::vector<Case>(static_cast<size_t>(p), make(p, random.next())), options,
+            random.next());
+        if (!legal_) continue;
+        for (int r = 0; r < p; ++r) {
+            if (dies && r == victim) continue;
+            const sim::Outcome& outcome = outcomes_[static_cast<size_t>(r)];
+            ASSERT_EQ(outcome.completions, 1)
+                << "rank " << r << " of " << p << ", victim " << victim << " at " << when
+                << ", dies " << dies << " POMONA_SEED=" << base_seed();
+            failed += outcome.error.has_value();
+            if (!outcome.error) {
+                ASSERT_TRUE(right_[static_cast<size_t>(r)])
+                    << "rank " << r << " POMONA_SEED=" << base_seed();
+            }
+        }
+    }
+    if (legal_) { EXPECT_GT(failed, 0); }
+}
+
 std::vector<const coll::Algorithm*> all_rows() {
     std::vector<const coll::Algorithm*> rows;
     for (const coll::Algorithm& row : coll::catalog()) rows.push_back(&row);
     return rows;
 }
+
+INSTANTIATE_TEST_SUITE_P(catalog, Watched, ::testing::ValuesIn(all_rows()), [](const auto& info) {
+    return std::string(collective_name(info.param->collective)) + "_" + info.param->name;
+});
 
 INSTANTIATE_TEST_SUITE_P(catalog, Faulty, ::testing::ValuesIn(all_rows()), [](const auto& info) {
     return std::string(collective_name(info.param->collective)) + "_" + info.param->name;

@@ -2,6 +2,7 @@
 #include "tests/sim/schedule_world.h"
 
 #include "btl/base/check.h"
+#include "btl/base/format.h"
 
 #include <algorithm>
 #include <climits>
@@ -14,6 +15,7 @@ namespace {
 const Error kGone{Code::peer_gone, "The simulated peer died", -1, 0};
 const Error kLost{Code::data_lost, "A simulated peer lost its data", -1, 0};
 const Error kCancelled{Code::internal, "Withdrawn", -1, 0};
+const Error kNoMemory{Code::out_of_memory, "The simulated memory is full", -1, 0};
 
 uint64_t label(int kind, int from, int to, int slot) {
     return static_cast<uint64_t>(kind) << 60 ^ static_cast<uint64_t>(from) << 40 ^
@@ -24,6 +26,7 @@ uint64_t label(int kind, int from, int to, int slot) {
 struct ScheduleWorld::Message {
     ScheduleWorld* world = nullptr;
     int from = 0, to = 0, slot = 0;
+    int call = 0;  // what its sender called, see label_of()
     ConstBytes source;
     std::vector<std::byte> payload;
     coll::Completion* sending = nullptr;  // until it is told
@@ -75,6 +78,72 @@ struct ScheduleWorld::Chunks {
     std::vector<Seer> rooms;  // this rank's waits for room
 };
 
+// A rank's watch, in virtual time, and the group of all ranks.
+struct ScheduleWorld::Watcher final : coll::NoteCarrier, Clock {
+    struct Group final : coll::WatchedGroup {
+        Group(Watcher& owner, int rank)
+            : WatchedGroup(owner.watch, kContext), owner(owner), rank(rank) {}
+        int process_of(int member) const override { return member; }
+        std::string name_of(int process) const override { return format("rank {}", process); }
+        std::string name() const override { return "the simulated ranks"; }
+        uint64_t begun() const override { return owner.begun ? 1 : 0; }
+        Watcher& owner;
+        int rank;
+    };
+    struct Here : coll::Watched {
+        Watcher* owner = nullptr;
+    };
+    static constexpr uint64_t kContext = 5;
+
+    Watcher(ScheduleWorld& world, int rank, const coll::Call& call)
+        : world(world), rank(rank), watch(rank, *this, *this), group(*this, rank) {
+        watched.group = &group;
+        watched.call = call;
+        watched.owner = this;
+        watched.id = {kContext, 0};
+        watched.told = [](coll::Watched& self, const Error& error) {
+            Watcher& own = *static_cast<Here&>(self).owner;
+            own.world.rank_done(own.rank, &error);
+        };
+    }
+    Nanoseconds now() override { return static_cast<Nanoseconds>(world.world_.now()); }
+    bool reaches(int process) const override { return !world.network_.dead(process); }
+    void send(int process, ConstBytes note) override;
+    void begin(coll::Runner& runner) {
+        begun = true;
+        watched.runner = &runner;
+        group.begin(watched);
+    }
+    bool end(Error* error) { return group.end(watched, error); }
+
+    ScheduleWorld& world;
+    int rank;
+    coll::Watch watch;
+    Group group;
+    Here watched;
+    bool begun = false;
+};
+
+struct ScheduleWorld::SentNote {
+    Watcher* to = nullptr;
+    std::vector<std::byte> bytes;
+};
+
+// Notes overtake messages and each other.
+void ScheduleWorld::Watcher::send(int process, ConstBytes note) {
+    ++world.notes_;
+    auto* sent = new SentNote{world.watchers_[process].get(), {note.begin(), note.end()}};
+    double way = 2e3 + 1e5 * world.world_.random().unit();
+    world.world_.at(
+        world.world_.now() + way,
+        [](void* context, uint64_t) {
+            std::unique_ptr<SentNote> note(static_cast<SentNote*>(context));
+            if (!note->to->world.network_.dead(note->to->rank))
+                check(note->to->watch.take(note->bytes));
+        },
+        sent, label(12, rank, process, static_cast<int>(note.size())));
+}
+
 class ScheduleWorld::RankCarrier final : public coll::Carrier {
 public:
     struct Done : coll::Completion {
@@ -84,7 +153,11 @@ public:
     RankCarrier(ScheduleWorld& world, int rank) : world_(world), rank_(rank) {
         done.function = [](coll::Completion* self, const Error* error) {
             RankCarrier& carrier = *static_cast<Done*>(self)->carrier;
-            carrier.world_.rank_done(carrier.rank_, error);
+            ScheduleWorld& world = carrier.world_;
+            if (world.watchers_.empty()) return world.rank_done(carrier.rank_, error);
+            Error why = error ? *error : Error{};
+            if (world.watchers_[carrier.rank_]->end(error ? &why : nullptr))
+                world.rank_done(carrier.rank_, error ? &why : nullptr);
         };
         done.carrier = this;
     }
@@ -95,6 +168,7 @@ public:
         Message* message = w.make_message();
         ++w.messages_;
         message->from = rank_, message->to = peer, message->slot = slot;
+        message->call = w.options_.calls.empty() ? 0 : label_of(w.options_.calls[rank_]);
         message->source = data;
         message->sending = &sending;
         Random& random = w.world_.random();
@@ -124,16 +198,18 @@ public:
         if (w.network_.dead(rank_)) return;
         // Whoever reads too early or writes too late will notice.
         if (w.options_.data && !data.empty()) std::memset(data.data(), 0xa5, data.size());
-        Meeting& meeting = meetings[key(peer, slot)];
+        uint64_t where =
+            key(peer, slot, w.options_.calls.empty() ? 0 : label_of(w.options_.calls[rank_]));
+        Meeting& meeting = meetings[where];
         check(!meeting.receiving, rank_, peer, slot);
         meeting.target = data;
         meeting.receiving = &receiving;
         if (meeting.message) {
             Meeting met = meeting;
-            meetings.erase(key(peer, slot));
+            meetings.erase(where);
             w.deliver(*met.message, met);
         } else if (w.network_.dead(peer)) {
-            meetings.erase(key(peer, slot));
+            meetings.erase(where);
             receiving.function(&receiving, &kGone);
         }
     }
@@ -143,6 +219,7 @@ public:
         coll::StepId from = 0;
         if (world_.options_.data && !world_.network_.dead(rank_))
             from = runner.run_ahead(*this, binding);
+        if (!world_.watchers_.empty()) world_.watchers_[rank_]->begin(runner);
         if (from < steps) runner.start(*this, binding, done, from);
         else done.function(&done, nullptr);
     }
@@ -354,8 +431,13 @@ public:
         if (message.world->options_.data)
             message.payload.assign(message.source.begin(), message.source.end());
     }
-    static uint64_t key(int peer, int slot) {
-        return static_cast<uint64_t>(peer) << 32 | static_cast<uint32_t>(slot);
+    static uint64_t key(int peer, int slot, int call) {
+        check(slot < 1 << 24, slot);
+        return static_cast<uint64_t>(peer) << 32 | static_cast<uint64_t>(call) << 24 |
+               static_cast<uint32_t>(slot);
+    }
+    static int label_of(const coll::Call& call) {
+        return static_cast<int>(call.collective) | (call.root >= 0 ? (call.root & 7) << 4 : 0);
     }
 
     std::unordered_map<uint64_t, Meeting> meetings;
@@ -384,6 +466,8 @@ ScheduleWorld::ScheduleWorld(uint64_t seed, ScheduleOptions options)
       outcomes_(options.ranks) {
     for (int r = 0; r < options.ranks; ++r)
         carriers_.push_back(std::make_unique<RankCarrier>(*this, r));
+    for (int r = 0; r < options_.ranks && !options_.calls.empty(); ++r)
+        watchers_.push_back(std::make_unique<Watcher>(*this, r, options_.calls[r]));
 }
 
 ScheduleWorld::~ScheduleWorld() = default;
@@ -448,13 +532,38 @@ const std::vector<Outcome>& ScheduleWorld::run(const std::vector<coll::Schedule>
             carrier.binding.input = carrier.binding.result = reinterpret_cast<void*>(0x10000);
         carrier.runner.prepare(schedules[r], !options_.data);
         double spread = options_.start_spread_ns * world_.random().unit();
+        if (r == options_.late_rank) spread = options_.late_ns;
         world_.at(
             start_ + spread,
             [](void* context, uint64_t) { static_cast<RankCarrier*>(context)->begin(); }, &carrier,
             label(5, r, 0, 0));
     }
+    schedule_failure();
+    if (!watchers_.empty()) look();
     world_.run();
     return outcomes_;
+}
+
+// Each rank's watch looks each 20 ms, for a minute at most.
+void ScheduleWorld::look() {
+    bool waits = false;
+    for (int r = 0; r < options_.ranks; ++r) {
+        if (network_.dead(r) || outcomes_[r].done) continue;
+        waits = true;
+        watchers_[r]->watch.look();
+    }
+    if (!waits || world_.now() - start_ > 6e10) return;
+    world_.at(
+        world_.now() + 2e7, [](void* self, uint64_t) { static_cast<ScheduleWorld*>(self)->look(); },
+        this, label(13, 0, 0, 0));
+}
+
+void ScheduleWorld::schedule_failure() {
+    if (options_.failing_rank < 0) return;
+    world_.at(
+        start_ + options_.failing_at,
+        [](void* context, uint64_t) { static_cast<RankCarrier*>(context)->runner.fail(kNoMemory); },
+        carriers_[options_.failing_rank].get(), label(14, options_.failing_rank, 0, 0));
 }
 
 bool ScheduleWorld::all_done() const {
@@ -492,29 +601,33 @@ void ScheduleWorld::on_arrived(Message& message) {
         return recycle(&message);
     }
     auto& meetings = carriers_[message.to]->meetings;
-    Meeting& meeting = meetings[RankCarrier::key(message.from, message.slot)];
+    uint64_t where = RankCarrier::key(message.from, message.slot, message.call);
+    Meeting& meeting = meetings[where];
     check(!meeting.message, message.from, message.to, message.slot);
     if (!meeting.receiving) {
         meeting.message = &message;
         return;
     }
     Meeting met = meeting;
-    meetings.erase(RankCarrier::key(message.from, message.slot));
+    meetings.erase(where);
     deliver(message, met);
 }
 
 void ScheduleWorld::deliver(Message& message, Meeting meeting) {
     bool lost = message.source.empty() && !meeting.target.empty();
-    check(lost || message.source.size() == meeting.target.size(), message.from, message.to,
-          message.slot, message.source.size(), meeting.target.size());
+    bool unlike = !lost && message.source.size() != meeting.target.size();
+    check(!unlike || !options_.calls.empty(), message.from, message.to, message.slot,
+          message.source.size(), meeting.target.size());
     RankCarrier::read(message);
-    if (options_.data && !message.payload.empty())
+    if (options_.data && !message.payload.empty() && !unlike)
         std::memcpy(meeting.target.data(), message.payload.data(), message.payload.size());
+    Error why = unlike ? Error{Code::truncated, "A simulated length differs"} : kLost;
+    if (!options_.calls.empty()) why.peer = message.from;
     message.over = true;
     coll::Completion* sending = std::exchange(message.sending, nullptr);
     recycle(&message);
     if (sending) sending->function(sending, nullptr);
-    meeting.receiving->function(meeting.receiving, lost ? &kLost : nullptr);
+    meeting.receiving->function(meeting.receiving, lost || unlike ? &why : nullptr);
 }
 
 void ScheduleWorld::seen(Post& post) {

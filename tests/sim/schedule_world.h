@@ -6,6 +6,7 @@
 #include "btl/sim/network.h"
 #include "coll/cost.h"
 #include "coll/run.h"
+#include "coll/watch.h"
 
 #include <memory>
 #include <optional>
@@ -24,6 +25,13 @@ struct ScheduleOptions {
     bool revokes = true;      // one rank's error is soon everyone's, as a launcher would
     bool data = true;         // false: no bytes move, buffers need not exist
     double start_spread_ns = 0;  // ranks enter the collective within this time
+    int late_rank = -1;          // enters after late_ns
+    double late_ns = 0;
+    // By rank: what each calls; then they are watched (coll/watch.h), and their messages meet only where
+    // the calls do. For schedules without a board.
+    std::vector<coll::Call> calls;
+    int failing_rank = -1;  // runs out of memory at failing_at, if it is under way then
+    double failing_at = 0;
 };
 
 struct Outcome {
@@ -46,10 +54,13 @@ public:
     // When the last rank was done, since the start of run().
     Time makespan() const { return makespan_; }
     uint64_t messages() const { return messages_; }
+    uint64_t notes() const { return notes_; }  // of the watches
     World& world() { return world_; }
 
 private:
     class RankCarrier;
+    struct Watcher;  // of one rank
+    struct SentNote;
     struct Message;
     struct Meeting;  // of a send and a receive
     struct Post;     // on the board
@@ -73,6 +84,8 @@ private:
     void rank_done(int rank, const Error* error);
     void die();
     void revoke();
+    void look();
+    void schedule_failure();
 
     ScheduleOptions options_;
     World world_;
@@ -80,10 +93,11 @@ private:
     std::vector<std::unique_ptr<RankCarrier>> carriers_;
     std::vector<Outcome> outcomes_;
     Time start_ = 0, makespan_ = 0;
-    uint64_t messages_ = 0;
+    uint64_t messages_ = 0, notes_ = 0;
     bool revoked_ = false;
     std::vector<Message*> free_messages_;
     std::vector<std::unique_ptr<Message>> message_store_;
+    std::vector<std::unique_ptr<Watcher>> watchers_;
 };
 
 }  // namespace pomona::sim
