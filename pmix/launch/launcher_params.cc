@@ -4,8 +4,8 @@
 #include "btl/base/format.h"
 #include "btl/base/kept_file.h"
 #include "btl/base/links_file.h"
+#include "pmix/launch/cores.h"
 #include "pmix/launch/launcher.h"
-#include "pmix/wireup/origin.h"
 
 #include <fcntl.h>
 #include <unistd.h>
@@ -52,7 +52,7 @@ void Launcher::hand_links() {
     std::string links = measured_links(origin);
     if (oversubscribed_)
         links += format("{}crowd={:.2f}", links.empty() ? "" : ",",
-                        static_cast<double>(size_) / usable_cores());
+                        static_cast<double>(size_) / granted_processors());
     if (links.empty()) return;
     set_variable(common_, param_variable("links"), links);
     common_.push_back("POMONA_JOB_LINKS=handed");  // not said by the user

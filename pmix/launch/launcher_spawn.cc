@@ -4,6 +4,7 @@
 #include "pmix/launch/launcher.h"
 
 #include "btl/base/format.h"
+#include "pmix/launch/cores.h"
 #include "pmix/wireup/origin.h"
 
 #include <algorithm>
@@ -88,8 +89,8 @@ void Launcher::spawned_environment(const Process& process, std::vector<std::stri
     out.push_back(format("POMONA_JOB_SIZE={}", size));
     out.push_back(format("POMONA_JOB_UNIVERSE={}", std::max(slots_, size)));
     out.push_back(format("POMONA_JOB_NODES=0x{}", size));
-    out.push_back(
-        format("POMONA_OVERSUBSCRIBED={}", running_ + process.world_size > usable_cores() ? 1 : 0));
+    out.push_back(format("POMONA_OVERSUBSCRIBED={}",
+                         running_ + process.world_size > granted_processors() ? 1 : 0));
     out.push_back(format("RANK={}", rank));
     out.push_back(format("LOCAL_RANK={}", rank));
     out.push_back(format("WORLD_SIZE={}", process.world_size));

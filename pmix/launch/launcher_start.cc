@@ -91,7 +91,7 @@ bool Launcher::plan() {
     for (const std::string& text : options_.notes) remark(text);
     std::string refusal = options_.cpu_set.empty() ? "" : use_processors(options_.cpu_set);
     if (!refusal.empty()) return say(format("option --cpu-set: {}", refusal)), false;
-    int cores = usable_cores();
+    int cores = granted_processors();
     slots_ = 0;
     for (const HostSlots& host : options_.hosts) {
         if (!is_this_host(host.name, host_)) {
@@ -106,9 +106,13 @@ bool Launcher::plan() {
     }
     if (slots_ == 0) slots_ = cores;
     if (options_.programs.size() == 1 && options_.programs[0].count == 0) {
-        // A rank on a slow core would hold up the others.
-        int fast = options_.hosts.empty() ? performance_processors() : 0;
-        options_.programs[0].count = fast > 0 ? std::min(fast, slots_) : slots_;
+        // One for each core: two threads of a core share what computes. A rank on a slow core would hold
+        // up the others.
+        int count = slots_;
+        if (options_.hosts.empty())
+            for (int fewer : {granted_cores(), performance_processors()})
+                if (fewer > 0) count = std::min(count, fewer);
+        options_.programs[0].count = count;
     }
     for (size_t p = 0; p < options_.programs.size(); ++p)
         for (int i = 0; i < options_.programs[p].count; ++i) {

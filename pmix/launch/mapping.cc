@@ -112,7 +112,8 @@ Binding binding_to(hwloc_obj_t object, hwloc_const_bitmap_t allowed) {
     return out;
 }
 
-// The hardware threads we may run on, by core; none where processes cannot be bound.
+}  // namespace
+
 std::vector<std::vector<int>> usable_threads() {
     std::vector<std::vector<int>> cores;
 #if defined(__linux__)
@@ -134,8 +135,6 @@ std::vector<std::vector<int>> usable_threads() {
 #endif
     return cores;
 }
-
-}  // namespace
 
 std::vector<int> parse_cpu_list(const std::string& text) {
     std::vector<int> out;

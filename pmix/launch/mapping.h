@@ -21,6 +21,8 @@ struct Binding {
 
 // "0-3,8" as numbers; empty when it does not parse.
 std::vector<int> parse_cpu_list(const std::string& text);
+// The hardware threads that mpirun may run on, by core; none where processes cannot be bound.
+std::vector<std::vector<int>> usable_threads();
 // Equal shares of `cores` (each its hardware threads) for `count` ranks, neighbours together; unbound
 // when there are fewer cores than ranks, or one rank.
 std::vector<Binding> share_cores(int count, const std::vector<std::vector<int>>& cores);

@@ -19,6 +19,16 @@ constexpr const char* kExamples =
     "\nAll parameters for --set, with their meaning: pomona params\n"
     "The exit code is that of the first process that failed, 128 + signal if it was killed.\n";
 
+constexpr const char* kNotes =
+    "\n## Slots\n\nThere are as many slots as --host or --hostfile say, else as many as processors that mpirun\n"
+    "may use: those of its affinity (taskset, --cpu-set), and no more than its control group is granted\n"
+    "time for. Without -n there is one process for each of their cores. MPI_UNIVERSE_SIZE is the number of\n"
+    "slots or of processes, whichever is more; a program that spawns as many as it leaves free finds\n"
+    "room where slots are given: `mpirun -n 1 --host localhost:8 ./program`.\n"
+    "\n## Signals\n\nSIGINT, SIGTERM and SIGHUP go to the ranks; those that are there five seconds later are killed, at\n"
+    "once by a second signal. Signals that were ignored when mpirun started stay ignored (nohup). SIGUSR1\n"
+    "prints what each rank waits for.\n\n## Examples\n";
+
 std::string_view bare(std::string_view name) {
     name.remove_prefix(std::min(name.find_first_not_of('-'), name.size()));
     return name;
@@ -167,7 +177,7 @@ std::string options_markdown() {
                       code_list(words_of(option.open_mpi)), code_list(words_of(option.mpich)),
                       whose, cell(option.text));
     }
-    return out + "\n```\n" + kExamples + "```\n";
+    return out + kNotes + "\n```\n" + kExamples + "```\n";
 }
 
 }  // namespace pomona

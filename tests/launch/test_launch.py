@@ -153,9 +153,38 @@ class Start(unittest.TestCase):
             self.assertEqual(result.stdout, f"from {directory}\n", result.stderr)
 
     def test_default_count_is_the_number_of_cores(self):
+        # Threads of one core count once. (Control groups: tests/unit/cores.cc.)
         result = run("echo", "x")
-        cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
+        cores = os.cpu_count()
+        if hasattr(os, "sched_getaffinity"):
+            siblings = set()
+            for processor in os.sched_getaffinity(0):
+                with open(f"/sys/devices/system/cpu/cpu{processor}/topology/thread_siblings_list") as file:
+                    siblings.add(file.read())
+            cores = len(siblings)
         self.assertEqual(result.stdout, "x\n" * cores)
+
+    def test_a_control_group_of_one_processor(self):
+        folder = f"/sys/fs/cgroup/cpu/pomona-test-{os.getpid()}"
+        try:
+            os.mkdir(folder)
+            self.addCleanup(os.rmdir, folder)
+            with open(folder + "/cpu.cfs_quota_us", "w") as file:
+                file.write("100000")
+        except OSError as error:
+            self.skipTest(f"no control groups of version 1 here: {error}")
+
+        def enter():
+            with open(folder + "/tasks", "w") as file:
+                file.write("0")
+        done = subprocess.run([MPIRUN, "sh", "-c", "echo $POMONA_OVERSUBSCRIBED"], text=True,
+                              capture_output=True, timeout=PATIENCE, env=clean_environment(),
+                              stdin=subprocess.DEVNULL, preexec_fn=enter)
+        self.assertEqual(done.stdout, "0\n", done.stderr)
+        done = subprocess.run([MPIRUN, "-n", "2", "sh", "-c", "echo $POMONA_OVERSUBSCRIBED"],
+                              text=True, capture_output=True, timeout=PATIENCE,
+                              env=clean_environment(), stdin=subprocess.DEVNULL, preexec_fn=enter)
+        self.assertEqual(done.stdout, "1\n1\n", done.stderr)
 
     def test_oversubscription(self):
         cores = os.cpu_count()

@@ -1,11 +1,14 @@
 // tests/unit/cores.cc: how many performance cores mpirun sees.
 // Goal: a machine of two kinds of cores gives those of the fast kind. Method: hwloc writes such a
-// machine to a file, and HWLOC_XMLFILE makes it the one that is seen.
+// machine to a file, and HWLOC_XMLFILE makes it the one that is seen. And how much processor time control
+// groups grant.
 #include "pmix/launch/cores.h"
 
 #include <gtest/gtest.h>
 
 #include <cstdlib>
+#include <filesystem>
+#include <fstream>
 #include <string>
 
 #include <hwloc.h>
@@ -36,6 +39,51 @@ void pretend(int slow) {
     EXPECT_EQ(pomona::performance_processors(), slow > 0 ? 10 - slow : 0);
     unsetenv("HWLOC_XMLFILE");
     unlink(path.c_str());
+}
+
+// Files of control groups, as the system has them, in a folder of the test.
+class Groups : public testing::Test {
+protected:
+    std::string root = testing::TempDir() + "pomona-groups-" + std::to_string(getpid());
+    void TearDown() override { std::filesystem::remove_all(root); }
+    void write(const std::string& path, const std::string& text) {
+        std::filesystem::create_directories(std::filesystem::path(root + path).parent_path());
+        std::ofstream(root + path) << text << "\n";
+    }
+};
+
+TEST_F(Groups, of_version_2) {
+    EXPECT_EQ(pomona::granted_time("0::/a/b\n", root), 0);
+    write("/a/b/cpu.max", "max 100000");
+    EXPECT_EQ(pomona::granted_time("0::/a/b\n", root), 0);
+    write("/a/cpu.max", "250000 100000");
+    EXPECT_EQ(pomona::granted_time("0::/a/b\n", root), 2.5);
+    write("/a/b/cpu.max", "400000 100000");  // no more than the group around it
+    EXPECT_EQ(pomona::granted_time("0::/a/b\n", root), 2.5);
+    write("/a/b/cpu.max", "50000 100000");
+    EXPECT_EQ(pomona::granted_time("0::/a/b\n", root), 0.5);
+    write("/cpu.max", "300000 100000");  // as a container sees its own group
+    EXPECT_EQ(pomona::granted_time("0::/\n", root), 3);
+}
+
+TEST_F(Groups, of_version_1) {
+    write("/cpu/docker/x/cpu.cfs_quota_us", "-1");
+    write("/cpu/docker/x/cpu.cfs_period_us", "100000");
+    const char* groups = "4:cpuset:/y\n3:cpu,cpuacct:/docker/x\n0::/\n";
+    EXPECT_EQ(pomona::granted_time(groups, root), 0);
+    write("/cpu/docker/x/cpu.cfs_quota_us", "150000");
+    EXPECT_EQ(pomona::granted_time(groups, root), 1.5);
+}
+
+TEST_F(Groups, what_does_not_parse_grants_all) {
+    write("/a/cpu.max", "many");
+    for (const char* groups : {"", "0", "0:", "0::", "0::/a", ":::::", "1:cpu:"})
+        EXPECT_EQ(pomona::granted_time(groups, root), 0) << groups;
+}
+
+TEST(cores, what_mpirun_may_use) {
+    EXPECT_GE(pomona::granted_processors(), 1);
+    EXPECT_LE(pomona::granted_cores(), pomona::granted_processors());
 }
 
 TEST(cores, fast_ones_are_counted) { pretend(4); }
