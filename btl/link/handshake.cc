@@ -33,22 +33,22 @@ static constexpr std::string_view kWelcomed = "pomona listener welcomes";
 static constexpr std::string_view kDialersFacts = "pomona dialer tells its facts";
 static constexpr std::string_view kListenersFacts = "pomona listener tells its facts";
 
-Handshake::Handshake(const Identity& identity, bool dialer, int path, const Nonce& nonce)
-    : identity_(&identity), dialer_(dialer), path_(path), nonce_(nonce),
-      expected_(dialer ? challenge : hello) {}
+Handshake::Handshake(const Identity& identity, Side side, int path, const Nonce& nonce)
+    : identity_(&identity), dialer_(side.dialer), encrypts_(identity.encrypts || side.encrypts),
+      path_(path), nonce_(nonce), expected_(side.dialer ? challenge : hello) {}
 
 Handshake Handshake::dial(const Identity& identity, int peer, int path, const Nonce& nonce,
-                          uint32_t seen) {
+                          uint32_t seen, bool encrypts) {
     check(path >= 0 && path < kPathsMost, path);
-    Handshake made(identity, true, path, nonce);
+    Handshake made(identity, {true, encrypts}, path, nonce);
     made.peer_ = peer;
     made.seen_ = seen;
     made.say(made.begin_greeting(hello, peer));
     return made;
 }
 
-Handshake Handshake::listen(const Identity& identity, int path, const Nonce& nonce) {
-    return {identity, false, path, nonce};
+Handshake Handshake::listen(const Identity& identity, int path, const Nonce& nonce, bool encrypts) {
+    return {identity, {false, encrypts}, path, nonce};
 }
 
 void Handshake::refuse(const char* why) {
@@ -74,7 +74,7 @@ Writer Handshake::begin_greeting(Type type, int to) const {
     Writer out = begin(type);
     out.put(static_cast<uint32_t>(identity_->rank));
     out.put(static_cast<uint32_t>(to));
-    out.put(identity_->encrypts ? kEncrypts : 0u);
+    out.put(encrypts_ ? kEncrypts : 0u);
     out.put(identity_->fingerprint.hash());
     out.put_bytes(nonce_);
     return out;
@@ -194,7 +194,7 @@ bool Handshake::take_greeting(Reader& in, Nonce& nonce) {
         return false;
     if (dialer_ && static_cast<int>(from) != peer_) return false;
     peer_ = static_cast<int>(from);
-    encrypted_ = identity_->encrypts || (flags & kEncrypts) != 0;
+    encrypted_ = encrypts_ || (flags & kEncrypts) != 0;
     std::copy(theirs.begin(), theirs.end(), nonce.begin());
     return true;
 }

@@ -66,12 +66,14 @@ public:
     };
 
     // A connection that this rank has made to `peer`; `path` is this end's number. `seen`: the number of
-    // the last connection that was used between the two.
+    // the last connection that was used between the two. `encrypts`: this one has to be encrypted,
+    // whatever the identity says.
     static Handshake dial(const Identity& identity, int peer, int path, const Nonce& nonce,
-                          uint32_t seen);
+                          uint32_t seen, bool encrypts = false);
     // A connection that somebody has made; `path` may be kDialersPath: this end has the dialer's number.
     static constexpr int kDialersPath = -1;
-    static Handshake listen(const Identity& identity, int path, const Nonce& nonce);
+    static Handshake listen(const Identity& identity, int path, const Nonce& nonce,
+                            bool encrypts = false);
 
     State state() const { return state_; }
     // How many bytes of the peer's next message are missing. Not more may be fed: frames follow.
@@ -97,7 +99,10 @@ public:
 
 private:
     enum Type : uint8_t { hello = 1, challenge, proof, welcome, facts, facts_body };
-    Handshake(const Identity& identity, bool dialer, int path, const Nonce& nonce);
+    struct Side {
+        bool dialer, encrypts;
+    };
+    Handshake(const Identity& identity, Side side, int path, const Nonce& nonce);
     // The lower rank decides between connections that cross.
     bool decides() const { return identity_->rank < peer_; }
     void refuse(const char* why);
@@ -123,6 +128,7 @@ private:
 
     const Identity* identity_;  // borrowed; outlives the connection
     bool dialer_;
+    bool encrypts_;  // this end wants it
     int path_;
     int peer_ = -1, peer_path_ = 0;
     bool proved_ = false;

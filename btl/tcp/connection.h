@@ -79,7 +79,7 @@ struct Connection {
     explicit Connection(Socket connected) : socket(std::move(connected)) {
         in.reserve(kReadBuffer);
     }
-    bool has_output() const { return out_begin < out_end; }
+    bool has_output() const { return out_begin < out_end || socket.unsent(); }
     bool blocked() const { return has_output() || rest != 0; }  // the kernel had no room
 
     // Room for `length` bytes of output behind what waits.
@@ -94,7 +94,8 @@ struct Connection {
     }
     // Writes what waits; false when the connection is over.
     bool flush() {
-        while (has_output()) {
+        if (socket.unsent() && !socket.flush()) return false;
+        while (out_begin < out_end) {
             ssize_t moved = socket.write({out.data() + out_begin, out_end - out_begin}, {});
             if (moved < 0) return false;
             if (moved == 0) return true;

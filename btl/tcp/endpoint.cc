@@ -3,6 +3,8 @@
 
 #include "btl/base/check.h"
 #include "btl/base/format.h"
+#include "btl/tcp/sealed.h"
+#include "btl/tcp/shared.h"
 
 namespace pomona::tcp {
 
@@ -24,7 +26,11 @@ TcpEndpoint::TcpEndpoint(EndpointOwner& owner, TcpEndpoint* first, int peer, int
     caps_ = {0, params.tcp_eager_max, std::max(params.tcp_fragment, params.tcp_eager_max)};
 }
 
-Error TcpEndpoint::broken() const { return os_error(Code::peer_gone, kClosed[number], peer); }
+Error TcpEndpoint::broken() const {
+    if (errno == EBADMSG)
+        return os_error(Code::peer_gone, "Encrypted bytes were changed on their way", peer);
+    return os_error(Code::peer_gone, kClosed[number], peer);
+}
 
 void TcpEndpoint::begin_round(std::vector<Attempt> attempts_now) {
     bool same = attempts_now == plan;
@@ -45,6 +51,30 @@ void TcpEndpoint::note_failure(const Error& error, bool skipped) {
     if (skipped || tried.size() > kTriedMost) return;
     tried += format("{}{}: {}", tried.empty() ? "" : "; ", ends.text,
                     error.os_errno ? os_text(error.os_errno) : error.what);
+}
+
+void TcpEndpoint::find_ends(const Shared& shared) {
+    auto own = connection->socket.own_ip(), theirs = connection->socket.peer_ip();
+    ends = ends_of(own ? shared.place_of(*own) : nullptr, first.address.place_of(theirs), theirs);
+}
+
+bool TcpEndpoint::seal(const link::Crypto& crypto, const link::DirectionKeys& keys) {
+    if (connection->has_output()) return false;
+    connection->socket.seal(
+        std::make_unique<Sealed>(crypto, initiator ? keys.from_dialer : keys.from_listener,
+                                 initiator ? keys.from_listener : keys.from_dialer));
+    return true;
+}
+
+PathDescription TcpEndpoint::describe() const {
+    PathDescription out;
+    bool made = state >= State::met && state < State::gone;
+    if (made) out.text = " " + ends.text;
+    else if (!tried.empty()) out.text = ", tried " + tried;
+    if (made && connection && connection->socket.sealed()) out.text += ", encrypted";
+    out.kind = interface_kind_name(ends.kind);
+    out.taken = made || state == State::greeting;
+    return out;
 }
 
 // ---- frames in

@@ -16,6 +16,7 @@ namespace pomona::tcp {
 
 
 class TcpEndpoint;
+class Shared;
 
 // What endpoints ask of their transport.
 class EndpointOwner {
@@ -69,6 +70,12 @@ public:
     void begin_round(std::vector<Attempt> attempts);
     // An attempt has failed, or could not be made (`skipped`).
     void note_failure(const Error& error, bool skipped);
+    // By which interfaces it goes, now that it is connected.
+    void find_ends(const Shared& shared);
+    // All that follows is encrypted. False: the connection has not taken what came before.
+    bool seal(const link::Crypto& crypto, const link::DirectionKeys& keys);
+    // Its text goes on after the transport's name.
+    PathDescription describe() const;
     // What the Poller says when this one is ready.
     void* token() { return static_cast<Watched*>(this); }
     bool reads() const { return state == State::up || state == State::ending; }

@@ -9,6 +9,7 @@
 #include <cstring>
 #include <filesystem>
 #include <fstream>
+#include <functional>
 #include <map>
 #include <tuple>
 #include <utility>
@@ -197,6 +198,43 @@ std::vector<Interface> list_interfaces() {
 
 // ---- which are chosen
 
+static std::vector<InterfaceKind> kinds_of(std::string_view word) {
+    if (word == "network") return {InterfaceKind::wired, InterfaceKind::wifi};
+    for (int kind = 0; kind < kInterfaceKinds; ++kind)
+        if (word == kKindNames[kind]) return {static_cast<InterfaceKind>(kind)};
+    return {};
+}
+
+// Calls take(word) for each of the words between commas until it says what is wrong.
+static std::string each_word(std::string_view text,
+                             const std::function<std::string(std::string_view)>& take) {
+    if (text.empty()) return "";
+    for (size_t begin = 0; begin <= text.size();) {
+        size_t end = std::min(text.find(',', begin), text.size());
+        std::string mistake = take(text.substr(begin, end - begin));
+        if (!mistake.empty()) return mistake;
+        begin = end + 1;
+    }
+    return "";
+}
+
+std::string parse_encrypt(std::string_view text, std::vector<InterfaceKind>& kinds) {
+    kinds.clear();
+    if (text == "no") return "";
+    return each_word(text, [&](std::string_view word) -> std::string {
+        std::vector<InterfaceKind> found = kinds_of(word);
+        for (int kind = 0; word == "all" && kind < kInterfaceKinds; ++kind)
+            found.push_back(static_cast<InterfaceKind>(kind));
+        kinds.insert(kinds.end(), found.begin(), found.end());
+        if (!found.empty()) return "";
+        return format(
+            "encrypt: \"{}\" is no kind of interface; expected are all, no, or some of "
+            "thunderbolt, wired, wifi, network, vpn, virtual, internal, loopback, "
+            "separated by commas",
+            word);
+    });
+}
+
 std::string InterfaceFilter::parse(const char* parameter, std::string_view text,
                                    std::vector<Word>& out) {
     auto bad = [&](std::string_view word, const char* why) {
@@ -206,16 +244,10 @@ std::string InterfaceFilter::parse(const char* parameter, std::string_view text,
             "internal, loopback), separated by commas",
             parameter, word, why);
     };
-    if (text.empty()) return "";
-    for (size_t begin = 0; begin <= text.size();) {
-        size_t end = std::min(text.find(',', begin), text.size());
-        std::string_view word = text.substr(begin, end - begin);
-        begin = end + 1;
+    return each_word(text, [&](std::string_view word) -> std::string {
         if (word.empty()) return bad(word, "names nothing");
         Word made;
-        if (word == "network") made.kinds = {InterfaceKind::wired, InterfaceKind::wifi};
-        for (int kind = 0; kind < kInterfaceKinds; ++kind)
-            if (word == kKindNames[kind]) made.kinds = {static_cast<InterfaceKind>(kind)};
+        made.kinds = kinds_of(word);
         bool digits = word.find_first_not_of("0123456789.") == word.npos;
         if (made.kinds.empty()) made.network = Network::parse(word);
         if (made.kinds.empty() && !made.network) {
@@ -228,8 +260,8 @@ std::string InterfaceFilter::parse(const char* parameter, std::string_view text,
             made.name = word;
         }
         out.push_back(std::move(made));
-    }
-    return "";
+        return "";
+    });
 }
 
 std::string InterfaceFilter::parse(std::string_view include, std::string_view exclude) {

@@ -66,6 +66,10 @@ private:
     std::vector<Word> include_, exclude_;
 };
 
+// Words of the parameter `encrypt`: all, or kinds; empty or `no`: none. "" or a sentence that names the
+// word that is none.
+std::string parse_encrypt(std::string_view text, std::vector<InterfaceKind>& kinds);
+
 // Those of them that are up and taken, interfaces of the best kind first; of each interface first IPv4,
 // then IPv6, then link-local IPv6.
 std::vector<Interface> choose_interfaces(const std::vector<Interface>& all,

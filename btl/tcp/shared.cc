@@ -53,6 +53,11 @@ Result<std::shared_ptr<Shared>> Shared::open(const Params& params, bool loopback
         return Error{Code::invalid_argument, "if_include or if_exclude names what is no interface"};
     }
     auto made = std::make_shared<Shared>();
+    mistake = parse_encrypt(params.encrypt, made->encrypted_);
+    if (!mistake.empty()) {
+        LOG(error, btl, "{}", mistake);
+        return Error{Code::invalid_argument, "encrypt names what is no kind of interface"};
+    }
     std::vector<Interface> all = list_interfaces(), chosen;
     if (!loopback_only || !params.if_include.empty())
         chosen = few_of(choose_interfaces(all, filter));
@@ -120,6 +125,11 @@ void Shared::admit(size_t path, std::unique_ptr<Connection>& connection,
                    link::Handshake& handshake) {
     if (path < transports_.size() && transports_[path])
         transports_[path]->admit(connection, handshake);
+}
+
+bool Shared::encrypts(const Place* own) const {
+    return !encrypted_.empty() &&
+           (!own || std::find(encrypted_.begin(), encrypted_.end(), own->kind) != encrypted_.end());
 }
 
 bool Shared::used_by_others(const Sibling* own, int peer, const Ends& pair) const {

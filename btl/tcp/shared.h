@@ -42,6 +42,8 @@ public:
     void join(size_t path, Sibling* transport);
     void leave(const Sibling* transport);
     void admit(size_t path, std::unique_ptr<Connection>& connection, link::Handshake& handshake);
+    // Does this end want that a connection by this interface (null: an unknown one) is encrypted?
+    bool encrypts(const Place* own) const;
     // Does another path to this peer go by one of the two interfaces?
     bool used_by_others(const Sibling* own, int peer, const Ends& pair) const;
     bool any_up(int peer) const;
@@ -55,6 +57,7 @@ private:
     std::vector<Sibling*> transports_;
     int paths_ = 1;
     bool several_alike_ = false;
+    std::vector<InterfaceKind> encrypted_;
     uint32_t decisions_ = 0;  // of this process, for all its connections
 };
 

@@ -2,6 +2,8 @@
 // SO_NOSIGPIPE (macOS).
 #include "btl/tcp/socket.h"
 
+#include "btl/tcp/sealed.h"
+
 #include <algorithm>
 #include <arpa/inet.h>
 #include <cstring>
@@ -27,8 +29,12 @@ static constexpr int kNoSignal = MSG_NOSIGNAL;
 static constexpr int kNoSignal = 0;
 #endif
 
-Socket::Socket(Socket&& other) noexcept : descriptor_(std::exchange(other.descriptor_, -1)) {}
+Socket::Socket() = default;
+Socket::Socket(int descriptor) : descriptor_(descriptor) {}
+Socket::Socket(Socket&& other) noexcept
+    : sealed_(std::move(other.sealed_)), descriptor_(std::exchange(other.descriptor_, -1)) {}
 Socket& Socket::operator=(Socket&& other) noexcept {
+    std::swap(sealed_, other.sealed_);
     std::swap(descriptor_, other.descriptor_);
     return *this;
 }
@@ -221,10 +227,41 @@ static ssize_t outcome(ssize_t moved) {
     return errno == EAGAIN || errno == EWOULDBLOCK || errno == EINTR || errno == ENOBUFS ? 0 : -1;
 }
 
+static ssize_t write_some(int descriptor, ConstBytes bytes) {
+    return outcome(send(descriptor, bytes.data(), bytes.size(), kNoSignal | MSG_DONTWAIT));
+}
+
+static ssize_t read_some(int descriptor, Bytes bytes) {
+    ssize_t moved = recv(descriptor, bytes.data(), bytes.size(), MSG_DONTWAIT);
+    if (moved != 0 || bytes.empty()) return outcome(moved);
+    errno = 0;
+    return -1;
+}
+
+namespace {
+struct PlainWire final : Wire {
+    explicit PlainWire(int descriptor) : descriptor(descriptor) {}
+    ssize_t write_wire(ConstBytes bytes) override { return write_some(descriptor, bytes); }
+    ssize_t read_wire(Bytes bytes) override { return read_some(descriptor, bytes); }
+    int descriptor;
+};
+}  // namespace
+
+void Socket::seal(std::unique_ptr<Sealed> sealed) { sealed_ = std::move(sealed); }
+bool Socket::sealed_unsent() const { return sealed_->unsent() != 0; }
+bool Socket::sealed_buffered() const { return sealed_->buffered(); }
+bool Socket::flush() {
+    PlainWire wire(descriptor_);
+    return !sealed_ || sealed_->flush(wire);
+}
+
 // The simple calls spare the kernel the walk of a list: a small message's time shows it.
 ssize_t Socket::write(ConstBytes first, ConstBytes second) {
-    if (second.empty())
-        return outcome(send(descriptor_, first.data(), first.size(), kNoSignal | MSG_DONTWAIT));
+    if (sealed_) [[unlikely]] {
+        PlainWire wire(descriptor_);
+        return sealed_->write(wire, first, second);
+    }
+    if (second.empty()) return write_some(descriptor_, first);
     iovec pieces[2] = {{const_cast<std::byte*>(first.data()), first.size()},
                        {const_cast<std::byte*>(second.data()), second.size()}};
     msghdr message{};
@@ -234,16 +271,16 @@ ssize_t Socket::write(ConstBytes first, ConstBytes second) {
 }
 
 ssize_t Socket::read(Bytes first, Bytes second) {
-    ssize_t moved;
-    if (second.empty()) {
-        moved = recv(descriptor_, first.data(), first.size(), MSG_DONTWAIT);
-    } else {
-        iovec pieces[2] = {{first.data(), first.size()}, {second.data(), second.size()}};
-        msghdr message{};
-        message.msg_iov = pieces;
-        message.msg_iovlen = 2;
-        moved = recvmsg(descriptor_, &message, MSG_DONTWAIT);
+    if (sealed_) [[unlikely]] {
+        PlainWire wire(descriptor_);
+        return sealed_->read(wire, first, second);
     }
+    if (second.empty()) return read_some(descriptor_, first);
+    iovec pieces[2] = {{first.data(), first.size()}, {second.data(), second.size()}};
+    msghdr message{};
+    message.msg_iov = pieces;
+    message.msg_iovlen = 2;
+    ssize_t moved = recvmsg(descriptor_, &message, MSG_DONTWAIT);
     if (moved == 0 && !first.empty()) {
         errno = 0;
         return -1;

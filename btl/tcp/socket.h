@@ -5,6 +5,7 @@
 #include "btl/base/result.h"
 #include "btl/tcp/ip.h"
 
+#include <memory>
 #include <string>
 #include <vector>
 
@@ -17,10 +18,12 @@ struct End {
     bool bound = false;  // to this interface: no other carries its packets, whatever routes say
 };
 
+class Sealed;
+
 class Socket {
 public:
-    Socket() = default;
-    explicit Socket(int descriptor) : descriptor_(descriptor) {}
+    Socket();
+    explicit Socket(int descriptor);
     Socket(Socket&& other) noexcept;
     Socket& operator=(Socket&& other) noexcept;
     ~Socket();
@@ -56,8 +59,20 @@ public:
     // Bytes written that the peer's system has not acknowledged; 0 where this system does not tell.
     size_t unacknowledged() const;
 
+    // From now on all is encrypted. What was written waits here then, where the system has no room:
+    // unsent(), until flush(), which says false when the connection is over; and what can be read may
+    // have left the system: buffered().
+    void seal(std::unique_ptr<Sealed> sealed);
+    bool sealed() const { return sealed_ != nullptr; }
+    bool unsent() const { return sealed_ && sealed_unsent(); }
+    bool buffered() const { return sealed_ && sealed_buffered(); }
+    bool flush();
+
 private:
     void prepare(uint64_t buffer_size);
+    bool sealed_unsent() const;
+    bool sealed_buffered() const;
+    std::unique_ptr<Sealed> sealed_;
     int descriptor_ = -1;
 };
 

@@ -73,9 +73,11 @@ void Strangers::accept_some(Listener& listener) {
         Nanoseconds patience = static_cast<Nanoseconds>(params_.tcp_greeting_ms) * 1'000'000;
         link::Nonce nonce;
         if (!random_bytes(nonce)) return;
+        bool encrypts = options_.encrypts(socket);
         Stranger& made = strangers_.emplace_back(
             std::move(socket),
-            link::Handshake::listen(*options_.identity, link::Handshake::kDialersPath, nonce),
+            link::Handshake::listen(*options_.identity, link::Handshake::kDialersPath, nonce,
+                                    encrypts),
             clock_.now() + patience);
         if (!poller_.add(made.socket.descriptor(), &made).ok() || !greet(made))
             send_away(std::prev(strangers_.end()));

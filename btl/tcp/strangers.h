@@ -19,6 +19,8 @@ namespace pomona::tcp {
 
 struct StrangersOptions {
     const link::Identity* identity = nullptr;
+    // Does this end want that the connection is encrypted?
+    std::function<bool(const Socket&)> encrypts;
     // A connection from a rank of this job (in a state after `waiting`): takes it out of its place, or
     // leaves it to be closed.
     std::function<void(std::unique_ptr<Connection>&, link::Handshake&)> admit;

@@ -22,6 +22,7 @@
 #include "btl/base/format.h"
 #include "btl/base/log.h"
 #include "btl/tcp/endpoint.h"
+#include "btl/tcp/sealed.h"
 #include "btl/tcp/strangers.h"
 
 #include <algorithm>
@@ -66,7 +67,9 @@ public:
         : params_(params), counters_(counters), options_(std::move(options)),
           shared_(*options_.shared), poller_(std::move(poller)),
           strangers_(params, counters, clock_, poller_, shared_.take_listeners(),
-                     {options_.identity.get(), [this](auto& connection, auto& handshake) {
+                     {options_.identity.get(),
+                      [this](const Socket& socket) { return encrypts(socket); },
+                      [this](auto& connection, auto& handshake) {
                           if (!options_.makes_paths) return admit(connection, handshake);
                           auto path = static_cast<size_t>(handshake.peer_path());
                           shared_.admit(path, connection, handshake);
@@ -114,16 +117,10 @@ public:
     }
 
     PathDescription describe(int peer) override {
-        PathDescription out;
-        out.text = format("tcp {}", options_.path + 1);
         auto found = endpoints_.find(peer);
-        if (found == endpoints_.end()) return out;
-        const TcpEndpoint& endpoint = *found->second;
-        bool made = endpoint.state >= State::met && endpoint.state < State::gone;
-        if (made) out.text += " " + endpoint.ends.text;
-        else if (!endpoint.tried.empty()) out.text += ", tried " + endpoint.tried;
-        out.kind = tcp::interface_kind_name(endpoint.ends.kind);
-        out.taken = made || endpoint.state == State::greeting;
+        PathDescription out;
+        if (found != endpoints_.end()) out = found->second->describe();
+        out.text = format("tcp {}{}", options_.path + 1, out.text);
         return out;
     }
     std::optional<tcp::Ends> used(int peer) const override {
@@ -343,12 +340,6 @@ private:
         endpoint.state = State::connecting;
         take(endpoint, std::make_unique<Connection>(std::move(*socket)));
     }
-    void find_ends(TcpEndpoint& endpoint) {
-        const Socket& socket = endpoint.connection->socket;
-        auto own = socket.own_ip(), theirs = socket.peer_ip();
-        endpoint.ends = tcp::ends_of(own ? shared_.place_of(*own) : nullptr,
-                                     endpoint.first.address.place_of(theirs), theirs);
-    }
     // Does another path to this peer go by one of its interfaces?
     bool conflicts(const TcpEndpoint& endpoint) const {
         return options_.makes_paths && !shared_.several_alike() &&
@@ -435,7 +426,7 @@ private:
         peer.decision = handshake.number();
         peer.peer_path = handshake.peer_path();
         Connection& c = *peer.connection;
-        find_ends(peer);
+        peer.find_ends(shared_);
         peer.rounds = 0;
         peer.rest_until = 0;
         peer.was_up = true;
@@ -447,7 +438,13 @@ private:
         peer.state = State::met;
         peer.tell_up = true;
         attend(peer);
-        if (!c.flush()) end(peer, os_error(Code::peer_gone, "The connection broke"), true);
+        if (!c.flush()) return end(peer, os_error(Code::peer_gone, "The connection broke"), true);
+        if (handshake.encrypted() && !peer.seal(*options_.identity->crypto, handshake.keys()))
+            end(peer, Error{Code::io, "The connection has no room"}, false);
+    }
+    bool encrypts(const Socket& socket) const {
+        auto own = socket.own_ip();
+        return shared_.encrypts(own ? shared_.place_of(*own) : nullptr);
     }
     void differ(int peer, const link::Handshake& handshake) {
         if (options_.on_difference) options_.on_difference(peer, handshake.peer_facts());
@@ -485,7 +482,7 @@ private:
                 return retry(peer, Error{Code::timed_out, "The connection took too long"});
             if (finished < 0) return retry(peer, os_error(Code::refused, "Cannot connect"));
             if (finished == 0) return;
-            find_ends(peer);
+            peer.find_ends(shared_);
             if (conflicts(peer)) return retry(peer, kConflict);
             if (options_.makes_paths && peer.ends.own.empty()) return retry(peer, kElsewhere);
             if (options_.makes_paths)
@@ -493,8 +490,9 @@ private:
             link::Nonce nonce;
             if (!random_bytes(nonce))
                 return fail(peer, os_error(Code::io, "The system has no random numbers"));
-            peer.handshake = std::make_unique<link::Handshake>(link::Handshake::dial(
-                *options_.identity, peer.peer, options_.path + peer.number, nonce, peer.decision));
+            peer.handshake = std::make_unique<link::Handshake>(
+                link::Handshake::dial(*options_.identity, peer.peer, options_.path + peer.number,
+                                      nonce, peer.decision, encrypts(c.socket)));
             peer.state = State::greeting;
         }
         greet(peer);
@@ -552,6 +550,11 @@ private:
                 ready_.push_back(&endpoint);
         }
         strangers_.turn();
+        // What was decrypted and not read yet is known to nobody else.
+        for (TcpEndpoint* each : attention_)
+            if (each->reads() && each->connection->socket.buffered() &&
+                std::find(ready_.begin(), ready_.end(), each) == ready_.end())
+                ready_.push_back(each);
     }
     // What there is to do without bytes that arrive.
     void attend_all(Sink& sink) {
@@ -559,7 +562,8 @@ private:
         std::erase_if(attention_, [](TcpEndpoint* each) {
             bool busy =
                 each->connection && (each->state < State::up || each->connection->blocked() ||
-                                     (each->state == State::up && each->connection->paced));
+                                     (each->state == State::up && each->connection->paced) ||
+                                     each->connection->socket.buffered());
             bool waits = each->state == State::idle || each->tell_gone || each->tell_up ||
                          (each->last_words != 0 && each->state != State::gone);
             bool closes = each->connection && each->state >= State::over;
@@ -589,6 +593,8 @@ private:
         bool moved = false;
         if (peer.reads() && !peer.receive(sink, most, handed, moved))
             end(peer, peer.broken(), false);
+        if (peer.connection && peer.connection->socket.buffered()) [[unlikely]]
+            attend(peer);
         return std::max<int>(handed, moved);
     }
 

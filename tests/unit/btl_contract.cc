@@ -46,6 +46,7 @@ struct World {
     // Without transports: each process makes those of its ranks by make().
     World(const std::string& kind, int size, bool whole) : params(small_rings()), kind(kind) {
         if (kind == "tcp_lanes") params.tcp_streams = 3;
+        if (kind == "tcp_sealed") params.encrypt = "all";
         char pattern[] = "/tmp/pomona-contract-XXXXXX";
         directory = mkdtemp(pattern);
         tag = "t" + std::to_string(getpid());
@@ -490,7 +491,8 @@ TEST_P(Death, is_told_of_the_silent) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Transports, Death,
-                         testing::Combine(testing::Values("shm", "shm_bell", "tcp", "tcp_lanes"),
+                         testing::Combine(testing::Values("shm", "shm_bell", "tcp", "tcp_lanes",
+                                                          "tcp_sealed"),
                                           testing::Bool()),
                          [](const auto& info) {
                              return std::string(std::get<0>(info.param)) +
@@ -645,7 +647,8 @@ TEST_P(Contract, an_abandoned_peer_is_told_once) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Transports, Contract,
-                         testing::Values("self", "shm", "shm_bell", "tcp", "tcp_lanes", "sim"),
+                         testing::Values("self", "shm", "shm_bell", "tcp", "tcp_lanes",
+                                         "tcp_sealed", "sim"),
                          [](const auto& info) { return std::string(info.param); });
 
 }  // namespace
