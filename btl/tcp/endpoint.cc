@@ -1,14 +1,23 @@
 // btl/tcp/endpoint.cc: see endpoint.h.
 #include "btl/tcp/endpoint.h"
 
+#include "btl/base/advice.h"
 #include "btl/base/check.h"
 #include "btl/base/format.h"
+#include "btl/base/log.h"
 #include "btl/tcp/sealed.h"
 #include "btl/tcp/shared.h"
 
 namespace pomona::tcp {
 
 static constexpr size_t kTriedMost = 600;
+// So many rounds through a path's plan fail before that is said.
+static constexpr size_t kRoundsSilent = 2;
+// A path's attempt by one pair of addresses: at first, and in later rounds.
+static constexpr Nanoseconds kAttemptFirst = 200'000'000;
+static constexpr Nanoseconds kAttempt = 2'000'000'000;
+// A path that has never succeeded is tried each time after a longer pause, up to so long.
+static constexpr Nanoseconds kRestMost = 30'000'000'000;
 
 // Which of the connections to a peer has ended.
 static constexpr const char* kClosed[kLanesMost] = {
@@ -52,6 +61,22 @@ void TcpEndpoint::note_failure(const Error& error, bool skipped) {
     tried += format("{}{}: {}", tried.empty() ? "" : "; ", ends.text,
                     error.os_errno ? os_text(error.os_errno) : error.what);
 }
+
+void TcpEndpoint::end_round(Nanoseconds now, bool alone) {
+    if (!alone && !was_up)
+        rest_until = now + std::min(kRestMost, kAttemptFirst << std::min<size_t>(rounds, 8));
+    if (++rounds != kRoundsSilent || !alone || was_up) return;
+    std::string_view advice = network_advice(network_fault(first_why.os_errno));
+    LOG(warn, btl, "There is no TCP connection to rank {} yet; tried {}{}{}", peer, tried,
+        advice.empty() ? "" : ". ", advice);
+}
+
+Nanoseconds TcpEndpoint::connect_patience() const {
+    return std::min(kAttemptFirst << std::min<size_t>(rounds, 4), kAttempt);
+}
+
+// A peer that is busy outside MPI says nothing.
+Nanoseconds TcpEndpoint::answer_patience() const { return kAttempt << std::min<size_t>(rounds, 4); }
 
 void TcpEndpoint::find_ends(const Shared& shared) {
     auto own = connection->socket.own_ip(), theirs = connection->socket.peer_ip();

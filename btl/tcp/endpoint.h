@@ -70,6 +70,15 @@ public:
     void begin_round(std::vector<Attempt> attempts);
     // An attempt has failed, or could not be made (`skipped`).
     void note_failure(const Error& error, bool skipped);
+    // All of the plan has failed; `alone`: there is no other path to the peer.
+    void end_round(Nanoseconds now, bool alone);
+    const Attempt& attempt() const {
+        const auto& all = first.plan;
+        return all[(next_attempt + all.size() - 1) % all.size()];
+    }
+    // How long an attempt may take, until it is connected, and until the peer says something.
+    Nanoseconds connect_patience() const;
+    Nanoseconds answer_patience() const;
     // By which interfaces it goes, now that it is connected.
     void find_ends(const Shared& shared);
     // All that follows is encrypted. False: the connection has not taken what came before.

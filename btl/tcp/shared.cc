@@ -127,7 +127,9 @@ void Shared::admit(size_t path, std::unique_ptr<Connection>& connection,
         transports_[path]->admit(connection, handshake);
 }
 
-bool Shared::encrypts(const Place* own) const {
+bool Shared::encrypts(const Socket& socket) const {
+    auto ip = socket.own_ip();
+    const Place* own = ip ? place_of(*ip) : nullptr;
     return !encrypted_.empty() &&
            (!own || std::find(encrypted_.begin(), encrypted_.end(), own->kind) != encrypted_.end());
 }

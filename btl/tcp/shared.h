@@ -42,8 +42,9 @@ public:
     void join(size_t path, Sibling* transport);
     void leave(const Sibling* transport);
     void admit(size_t path, std::unique_ptr<Connection>& connection, link::Handshake& handshake);
-    // Does this end want that a connection by this interface (null: an unknown one) is encrypted?
-    bool encrypts(const Place* own) const;
+    // Does this end want that this connection is encrypted? By its interface; if that is none of the
+    // chosen ones, yes.
+    bool encrypts(const Socket& socket) const;
     // Does another path to this peer go by one of the two interfaces?
     bool used_by_others(const Sibling* own, int peer, const Ends& pair) const;
     bool any_up(int peer) const;

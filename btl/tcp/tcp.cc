@@ -16,7 +16,6 @@
 // in `attention_`; so a turn's cost does not grow with connections that are silent.
 #include "btl/tcp/tcp.h"
 
-#include "btl/base/advice.h"
 #include "btl/base/check.h"
 #include "btl/base/entropy.h"
 #include "btl/base/format.h"
@@ -47,17 +46,9 @@ constexpr unsigned kAwakePolls = 1000;
 constexpr int kReadyMost = 64;
 // How long the other connections to a peer may bring bytes when one has ended.
 constexpr Nanoseconds kLastWords = 500'000'000;
-// A path's attempt by one pair of addresses: at first, and in later rounds; and until the peer says
-// something, which it does not while it is busy elsewhere.
-constexpr Nanoseconds kAttemptFirst = 200'000'000;
-constexpr Nanoseconds kAttempt = 2'000'000'000;
-// A path that has never succeeded is tried each time after a longer pause, up to so long.
-constexpr Nanoseconds kRestMost = 30'000'000'000;
 constexpr Nanoseconds kRetryPause = 20'000'000;
 // A rank that was busy elsewhere for longer than the deadline still tries each address so often.
 constexpr size_t kAttemptsLeast = 3;
-// So many rounds through a path's plan fail before that is said.
-constexpr size_t kRoundsSilent = 2;
 constexpr Error kElsewhere{Code::refused, "Its route leads by an interface that is not used"};
 constexpr Error kConflict{Code::refused, "Another path goes by one of the interfaces"};
 
@@ -68,7 +59,7 @@ public:
           shared_(*options_.shared), poller_(std::move(poller)),
           strangers_(params, counters, clock_, poller_, shared_.take_listeners(),
                      {options_.identity.get(),
-                      [this](const Socket& socket) { return encrypts(socket); },
+                      [this](const Socket& socket) { return shared_.encrypts(socket); },
                       [this](auto& connection, auto& handshake) {
                           if (!options_.makes_paths) return admit(connection, handshake);
                           auto path = static_cast<size_t>(handshake.peer_path());
@@ -297,18 +288,11 @@ private:
     }
     void make_plan(TcpEndpoint& endpoint) {
         const auto& places = endpoint.address.places;
-        std::vector<tcp::Attempt> plan;
-        if (options_.makes_paths)
-            plan = tcp::attempts_for(
-                shared_.places(), places,
-                {options_.identity->rank < endpoint.peer, static_cast<size_t>(options_.path)});
-        else
-            for (size_t i = 0; i < places.size(); ++i) plan.push_back({-1, i});
-        endpoint.begin_round(std::move(plan));
-    }
-    const tcp::Attempt& attempt_of(const TcpEndpoint& endpoint) const {
-        const auto& plan = endpoint.first.plan;
-        return plan[(endpoint.next_attempt + plan.size() - 1) % plan.size()];
+        tcp::AttemptsAsked asked{options_.identity->rank < endpoint.peer,
+                                 static_cast<size_t>(options_.path)};
+        endpoint.begin_round(options_.makes_paths
+                                 ? tcp::attempts_for(shared_.places(), places, asked)
+                                 : tcp::attempts_for_lanes(places));
     }
     // The next address has its turn.
     void start_connecting(TcpEndpoint& endpoint) {
@@ -321,11 +305,9 @@ private:
         auto attempts = static_cast<Nanoseconds>(endpoint.first.plan.size());
         ++endpoint.next_attempt;
         ++endpoint.attempts;
-        endpoint.attempt_until =
-            now + (options_.makes_paths
-                       ? std::min(kAttemptFirst << std::min<size_t>(endpoint.rounds, 4), kAttempt)
-                       : connect_timeout() / attempts);
-        const tcp::Attempt& attempt = attempt_of(endpoint);
+        endpoint.attempt_until = now + (options_.makes_paths ? endpoint.connect_patience()
+                                                             : connect_timeout() / attempts);
+        const tcp::Attempt& attempt = endpoint.attempt();
         const tcp::Place& to = endpoint.first.address.places[attempt.peer];
         const tcp::Place* from = nullptr;
         if (attempt.own >= 0) from = &shared_.places()[static_cast<size_t>(attempt.own)];
@@ -368,21 +350,9 @@ private:
         endpoint.note_failure(why, why.what == kConflict.what);
         endpoint.retry_at = now;
         if (endpoint.attempts < attempts) return;
-        end_round(endpoint, now);
+        endpoint.end_round(now, !shared_.any_up(endpoint.peer));
         fail(endpoint, endpoint.first_why);
     }
-    // All of a path's plan has failed.
-    void end_round(TcpEndpoint& endpoint, Nanoseconds now) {
-        bool alone = !shared_.any_up(endpoint.peer);
-        if (!alone && !endpoint.was_up)
-            endpoint.rest_until =
-                now + std::min(kRestMost, kAttemptFirst << std::min<size_t>(endpoint.rounds, 8));
-        if (++endpoint.rounds != kRoundsSilent || !alone || endpoint.was_up) return;
-        std::string_view advice = network_advice(network_fault(endpoint.first_why.os_errno));
-        LOG(warn, btl, "There is no TCP connection to rank {} yet; tried {}{}{}", endpoint.peer,
-            endpoint.tried, advice.empty() ? "" : ". ", advice);
-    }
-
     void admit(std::unique_ptr<Connection>& stranger, link::Handshake& handshake) override {
         using Met = link::Handshake::State;
         int from = handshake.peer(), lane = options_.makes_paths ? 0 : handshake.peer_path();
@@ -442,10 +412,6 @@ private:
         if (handshake.encrypted() && !peer.seal(*options_.identity->crypto, handshake.keys()))
             end(peer, Error{Code::io, "The connection has no room"}, false);
     }
-    bool encrypts(const Socket& socket) const {
-        auto own = socket.own_ip();
-        return shared_.encrypts(own ? shared_.place_of(*own) : nullptr);
-    }
     void differ(int peer, const link::Handshake& handshake) {
         if (options_.on_difference) options_.on_difference(peer, handshake.peer_facts());
     }
@@ -485,14 +451,13 @@ private:
             peer.find_ends(shared_);
             if (conflicts(peer)) return retry(peer, kConflict);
             if (options_.makes_paths && peer.ends.own.empty()) return retry(peer, kElsewhere);
-            if (options_.makes_paths)
-                peer.attempt_until = clock_.now() + (kAttempt << std::min<size_t>(peer.rounds, 4));
+            if (options_.makes_paths) peer.attempt_until = clock_.now() + peer.answer_patience();
             link::Nonce nonce;
             if (!random_bytes(nonce))
                 return fail(peer, os_error(Code::io, "The system has no random numbers"));
             peer.handshake = std::make_unique<link::Handshake>(
                 link::Handshake::dial(*options_.identity, peer.peer, options_.path + peer.number,
-                                      nonce, peer.decision, encrypts(c.socket)));
+                                      nonce, peer.decision, shared_.encrypts(c.socket)));
             peer.state = State::greeting;
         }
         greet(peer);
