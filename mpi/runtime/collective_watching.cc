@@ -5,7 +5,6 @@
 #include "btl/base/log.h"
 
 #include <algorithm>
-#include <utility>
 #include <vector>
 
 namespace pomona {
@@ -32,10 +31,13 @@ CollectiveWatching::~CollectiveWatching() {
 }
 
 void CollectiveWatching::listen() {
-    if (!std::exchange(listening_, true)) post();
+    if (!listening_) post();
 }
 
+// Nothing is received any more by a process that counts as gone itself (a simulated death).
 void CollectiveWatching::post() {
+    listening_ = !engine_.peer(rank_).gone;
+    if (!listening_) return;
     room_.fill(std::byte{0});
     engine_.recv_step(engine_.peer(rank_), kNoteContext, MPI_ANY_SOURCE, MPI_ANY_TAG, room_,
                       incoming_);
