@@ -205,7 +205,7 @@ public:
         (void)number;
         return nullptr;
     }
-    // Asked before pushes, for sharing among lanes.
+    // Asked before pushes, for sharing among paths.
     virtual Pace pace() { return {}; }
     // The peer has sent what it must not: nothing more is read from it, not even the rest of a payload
     // that has its place.

@@ -35,10 +35,7 @@ void Engine::attach(int job_size, std::vector<Transport*> transports, Sleeper* s
 void Engine::detach() {
     transports_.clear();
     sleeper_ = nullptr;
-    for (auto& peer : peers_) {
-        peer->endpoint = nullptr;
-        peer->lanes.clear();
-    }
+    for (auto& peer : peers_) { peer->endpoint = nullptr; }
 }
 
 bool Engine::connect(Peer& peer) {
@@ -329,21 +326,11 @@ void Engine::push_control(Peer& peer, const Header& header) {
 
 // Pushes what waits for one peer; true when something moved.
 bool Engine::drain(Peer& peer) {
-    if (!peer.streams.empty()) look_at_lanes(peer);
-    bool moved = drain_first(peer);
-    for (size_t i = 0; i < peer.lanes.size() && !peer.streams.empty(); ++i)
-        moved |=
-            drain_streams(peer, *peer.lanes[i].endpoint, peer.lanes[i].piece, peer.lanes[i].pace);
-    return moved;
-}
-
-// What goes by the first connection: all but a part of the streams.
-bool Engine::drain_first(Peer& peer) {
     bool moved = false;
     if (!peer.pulls.empty()) moved = drain_pulls(peer);
     // A fragment under way lets nothing else pass.
     if (peer.piece.send) {
-        moved |= drain_streams(peer, *peer.endpoint, peer.piece, peer.pace);
+        moved |= drain_streams(peer);
         if (peer.piece.send) return moved;
     }
     while (!peer.control.empty()) {
@@ -362,7 +349,7 @@ bool Engine::drain_first(Peer& peer) {
         }
         moved = true;
     }
-    return drain_streams(peer, *peer.endpoint, peer.piece, peer.pace) || moved;
+    return drain_streams(peer) || moved;
 }
 
 // ---- receives

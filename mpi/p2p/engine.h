@@ -302,12 +302,9 @@ private:
     bool drain_queued(bool arrived);
     bool drain(Peer& peer);
     bool drain_pulls(Peer& peer);
-    bool drain_first(Peer& peer);
-    static void look_at_lanes(Peer& peer);
-    bool drain_streams(Peer& peer, Endpoint& endpoint, Piece& piece, const Pace& pace);
+    bool drain_streams(Peer& peer);
     void push_bulk(Peer& peer, P2pRequest& send);
-    Push push_piece(const Peer& peer, Endpoint& endpoint, const Pace& pace, P2pRequest& send,
-                    Piece& piece, size_t& taken);
+    Push push_piece(Peer& peer, P2pRequest& send, size_t& taken);
     void queue(Peer& peer);
     void sent(P2pRequest& send);
     void withdraw(P2pRequest& send);

@@ -75,7 +75,6 @@ void Engine::fail_peer(Peer& peer) {
     peer.failed = true;
     peer.control.clear();
     peer.piece = {};
-    for (Lane& lane : peer.lanes) lane.piece = {};
     const char* reason = peer.why_gone();
     auto fail_list = [&](List<P2pRequest>& list) {
         while (P2pRequest* send = list.pop_front()) fail(*send, MPI_ERR_PROC_ABORTED, reason);

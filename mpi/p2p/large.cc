@@ -12,9 +12,7 @@ namespace pomona {
 
 // Read at a time: the engine looks at everything else in between.
 static constexpr size_t kPullPiece = 512 << 10;
-// Of a message that several connections share: shorter pieces cost more than they spread.
-static constexpr size_t kSharedPieceMin = 64 << 10;
-// Pushed to a connection at a time, or little more: then the engine looks at everything else.
+// Pushed to a peer at a time, or little more: then the engine looks at everything else.
 static constexpr size_t kStreamMost = 1 << 20;
 
 // ---- the sender's side
@@ -56,8 +54,7 @@ void Engine::arrive_cts(Peer& peer, const Header& header) {
         return fail(*send, MPI_ERR_PROC_ABORTED, "Another part of the collective failed");
     queue(peer);
     if (!peer.control.empty() || !peer.backlog.empty()) return;
-    look_at_lanes(peer);  // or the first connection might take everything
-    drain_streams(peer, *peer.endpoint, peer.piece, peer.pace);
+    drain_streams(peer);
 }
 
 // The whole message, where the transport keeps account of what has arrived (a Link).
@@ -96,47 +93,10 @@ void Engine::arrive_pulled(Peer& peer, const Header& header) {
     sent(*send);
 }
 
-// Which connections to the peer there are, how quick, and how much they can share.
-void Engine::look_at_lanes(Peer& peer) {
-    while (Endpoint* more = peer.endpoint->lane(peer.lanes.size())) peer.lanes.push_back({more});
-    if (peer.lanes.empty()) return;
-    peer.pace = peer.endpoint->pace();
-    for (Lane& lane : peer.lanes) lane.pace = lane.endpoint->pace();
-    peer.unbegun = 0;
-    for (P2pRequest* send = peer.streams.front(); send; send = peer.streams.next(send))
-        peer.unbegun += send->accepted - send->offset;
-}
-
-// How long the next piece for a connection is; 0: it is better left to the others. With several
-// connections the pieces get shorter towards the end, so that all are done at about the same time, and a
-// slow one takes nothing that another would be done with before, and with all the rest.
-static size_t next_piece(const Peer& peer, const Endpoint& endpoint, const Pace& own,
-                         const P2pRequest& send) {
-    size_t left = send.accepted - send.offset;
-    size_t length = std::min(endpoint.caps().fragment_max, left);
-    if (peer.lanes.empty()) return length;
-    double all = peer.pace.rate;
-    bool known = all != 0;
-    for (const Lane& lane : peer.lanes) {
-        all += lane.pace.rate;
-        known &= lane.pace.rate != 0;
-    }
-    double share = known ? own.rate / all : 1.0 / static_cast<double>(peer.lanes.size() + 1);
-    auto part = static_cast<size_t>(static_cast<double>(left) * share);
-    if (left > 2 * kSharedPieceMin) length = std::min(length, std::max(kSharedPieceMin, part));
-    if (!known) return length;
-    auto end = [](const Pace& pace, size_t bytes) {
-        return static_cast<double>(pace.queued + bytes) / pace.rate;
-    };
-    double mine = end(own, length);
-    bool late = end(peer.pace, peer.unbegun) < mine;
-    for (const Lane& lane : peer.lanes) late |= end(lane.pace, peer.unbegun) < mine;
-    return late ? 0 : length;
-}
-
 // Pushes the next piece of a stream, or more of the one under way; `taken`: its bytes that left.
-Push Engine::push_piece(const Peer& peer, Endpoint& endpoint, const Pace& pace, P2pRequest& send,
-                        Piece& piece, size_t& taken) {
+Push Engine::push_piece(Peer& peer, P2pRequest& send, size_t& taken) {
+    Endpoint& endpoint = *peer.endpoint;
+    Piece& piece = peer.piece;
     if (piece.send) {
         Push push = endpoint.push_rest({byte_at(send, piece.offset), piece.rest}, taken);
         if (push != Push::sent) return push;
@@ -146,8 +106,7 @@ Push Engine::push_piece(const Peer& peer, Endpoint& endpoint, const Pace& pace, 
         if (piece.rest == 0) piece.send = nullptr;
         return push;
     }
-    size_t length = next_piece(peer, endpoint, pace, send);
-    if (length == 0) return Push::busy;
+    size_t length = std::min(endpoint.caps().fragment_max, send.accepted - send.offset);
     Header header{send.remote_token, 0, 0, length, FrameKind::data, 0, send.offset};
     Push push;
     if (is_plain(send)) {
@@ -171,27 +130,24 @@ Push Engine::push_piece(const Peer& peer, Endpoint& endpoint, const Pace& pace, 
     return push;
 }
 
-// Pushes streams by one connection until it takes no more or has taken enough for now, or one piece
-// where there are several.
-bool Engine::drain_streams(Peer& peer, Endpoint& endpoint, Piece& piece, const Pace& pace) {
+// Pushes streams until the endpoint takes no more or has taken enough for now.
+bool Engine::drain_streams(Peer& peer) {
+    Endpoint& endpoint = *peer.endpoint;
+    Piece& piece = peer.piece;
     bool moved = false;
     for (size_t pushed = 0; pushed < kStreamMost;) {
         P2pRequest* send = piece.send;
-        // Those before have left but for pieces under way.
-        if (!send)
-            for (send = peer.streams.front(); send && send->offset == send->accepted;)
-                send = peer.streams.next(send);
+        if (!send) send = peer.streams.front();
         if (!send) return moved;
         size_t taken = 0;
         bool measured = send->accepted >= CopyChoice::kMeasuredMin && endpoint.pulls();
         Nanoseconds begin = measured ? clock_.now() : 0;
-        Push push = push_piece(peer, endpoint, pace, *send, piece, taken);
+        Push push = push_piece(peer, *send, taken);
         if (measured && push == Push::sent) send->work += clock_.now() - begin;
         if (push != Push::sent) return stop_draining(peer, push, moved);
         moved = true;
         pushed += taken;
         count(counters_.bytes_sent, taken);
-        if (&piece != &peer.piece) count(counters_.lane_bytes, taken);
         if (piece.send) return moved;  // nothing else can be pushed here now
         // One large message after the other.
         if (send->offset == send->accepted && send->rest == 0) {
@@ -201,8 +157,6 @@ bool Engine::drain_streams(Peer& peer, Endpoint& endpoint, Piece& piece, const P
         }
         // Small ones and answers pass between fragments: drain() pushes them, and comes back.
         if (!peer.control.empty() || !peer.backlog.empty()) return moved;
-        // Connections take turns, or one whose buffers are large would take a message alone.
-        if (!peer.lanes.empty()) return moved;
     }
     return moved;
 }

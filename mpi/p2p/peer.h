@@ -12,18 +12,11 @@ namespace pomona {
 
 class P2pRequest;
 
-// A piece of a large send that a connection has begun to take.
+// A piece of a large send that the endpoint has begun to take.
 struct Piece {
     P2pRequest* send = nullptr;  // null: none
     size_t offset = 0;           // in the message, of what is left of it
     size_t rest = 0;             // so much is left
-};
-
-// One of a peer's further connections.
-struct Lane {
-    Endpoint* endpoint;
-    Piece piece{};
-    Pace pace{};
 };
 
 struct Peer {
@@ -46,14 +39,11 @@ struct Peer {
 
     // What could not be pushed yet, in this order of precedence. Frames of `control` (cts, ack) carry
     // no matching order; `backlog` keeps the order of sends; `streams` are large sends whose
-    // receiver has said yes, one after the other; their pieces are shared by `endpoint` and `lanes`.
+    // receiver has said yes, one after the other.
     std::deque<FrameHeader> control;
     List<P2pRequest> backlog;
     List<P2pRequest> streams;
-    Piece piece{};            // that `endpoint` has begun to take: nothing else passes there
-    std::vector<Lane> lanes;  // those that large messages have found so far
-    Pace pace{};              // of `endpoint`, where there are lanes
-    size_t unbegun = 0;       // bytes of `streams` not in any piece, when paces were asked
+    Piece piece{};  // that `endpoint` has begun to take: nothing else passes there
     // Receives whose data is being read from this peer's memory, one after the other.
     List<P2pRequest> pulls;
     CopyChoice copy_choice;

@@ -67,11 +67,11 @@ P2pRequest* Engine::find_step(uint64_t context, const coll::Completion& done) {
     return found;
 }
 
-// A send that the peer has accepted, between two pieces: the peer gets no more of it. By several
-// connections a piece might come after that word. False when it has to go on.
+// A send that the peer has accepted, between two pieces: the peer gets no more of it. False when it
+// has to go on.
 bool Engine::refuse_rest(P2pRequest& send) {
     Peer& peer = *send.peer;
-    if (!send.linked() || send.rest != 0 || (send.offset != 0 && !peer.lanes.empty())) return false;
+    if (!send.linked() || send.rest != 0) return false;
     List<P2pRequest>::remove(&send);
     push_control(peer, {send.remote_token, 0, 0, 0, FrameKind::refused, 0, 0});
     return true;
