@@ -29,7 +29,7 @@ struct ScheduleOptions {
     double late_ns = 0;
     // By rank: what each calls; then they are watched (coll/watch.h), and their messages meet only where
     // the calls do. For schedules without a board.
-    std::vector<coll::Call> calls;
+    std::vector<coll::Call> calls{};
     int failing_rank = -1;  // runs out of memory at failing_at, if it is under way then
     double failing_at = 0;
 };
