@@ -3,180 +3,11 @@
 // takes nothing; arm() never loses a wake-up; a dead peer is told once. Method: ranks of a "job" are
 // transports of one process, driven by one thread (or one thread each), with seeded random sizes;
 // every payload carries its number and a fingerprint. Who has to die is a process of its own.
-#include "btl/base/random.h"
-#include "btl/base/sleeper.h"
-#include "btl/self.h"
 #include "btl/shm/other_process.h"
-#include "btl/shm/shm.h"
-#include "btl/sim/sim.h"
-#include "btl/tcp/tcp.h"
-#include "tests/unit/tcp_identity.h"
-
-#include <gtest/gtest.h>
-
-#include <csignal>
-#include <cstdlib>
-#include <filesystem>
-#include <numeric>
-#include <poll.h>
-#include <sys/stat.h>
-#include <sys/wait.h>
-#include <algorithm>
-#include <map>
-#include <thread>
-#include <tuple>
-#include <unistd.h>
+#include "tests/unit/transport_world.h"
 
 namespace pomona {
 namespace {
-
-uint64_t seed() {
-    const char* given = std::getenv("POMONA_SEED");
-    return given ? std::strtoull(given, nullptr, 0) : 20261121;
-}
-
-struct Node {
-    std::unique_ptr<Sleeper> sleeper;
-    std::unique_ptr<Transport> transport;
-};
-
-// A job of `size` ranks over one kind of transport.
-struct World {
-    World(const std::string& kind, int size) : World(kind, size, true) {}
-    // Without transports: each process makes those of its ranks by make().
-    World(const std::string& kind, int size, bool whole) : params(small_rings()), kind(kind) {
-        if (kind == "tcp_lanes") params.tcp_streams = 3;
-        if (kind == "tcp_sealed") params.encrypt = "all";
-        char pattern[] = "/tmp/pomona-contract-XXXXXX";
-        directory = mkdtemp(pattern);
-        tag = "t" + std::to_string(getpid());
-        nodes.resize(static_cast<size_t>(size));
-        for (int rank = 0; whole && rank < size; ++rank) make(rank);
-    }
-    void make(int rank) {
-        int size = static_cast<int>(nodes.size());
-        std::vector<int> ranks(nodes.size());
-        std::iota(ranks.begin(), ranks.end(), 0);
-        Node& node = nodes[static_cast<size_t>(rank)];
-        node.sleeper = std::move(Sleeper::make(doorbell_path(directory, rank)).value());
-        if (kind == "self") node.transport = make_self_transport(rank);
-        if (kind == "sim") {
-            if (!fabric) fabric = std::make_unique<sim::Fabric>(seed(), stormy(size));
-            node.transport = fabric->make_transport(rank);
-        }
-        if (kind == "shm" || kind == "shm_bell") {
-            Sleeper* sleeper = kind == "shm" ? node.sleeper.get() : nullptr;
-            auto made = make_shm_transport(params, counters,
-                                           {tag, directory, rank, ranks, sleeper, incarnation});
-            EXPECT_TRUE(made.ok()) << made.error().text();
-            node.transport = std::move(made.value());
-        }
-        if (kind.starts_with("tcp")) {
-            auto made = make_tcp_transport(params, counters,
-                                           {tcp_identity(rank, size), true, node.sleeper.get()});
-            EXPECT_TRUE(made.ok()) << made.error().text();
-            node.transport = std::move(made.value());
-        }
-    }
-    ~World() {
-        for (Node& node : nodes) node.transport.reset();
-        nodes.clear();
-        std::filesystem::remove_all(directory);  // the dead leave something
-    }
-    static Params small_rings() {
-        Params made;
-        made.shm_ring_slots = 32;  // so that rings run full
-        made.shm_ring_bytes = 65536;
-        made.shm_fragment = 16384;
-        made.shm_eager_max = 4096;
-        made.tcp_fragment = 262144;
-        return made;
-    }
-    static sim::FabricOptions stormy(int size) {
-        sim::FabricOptions options;
-        options.ranks = size;
-        options.pulls = true;
-        options.faults.jitter_ns = 20000;
-        options.faults.reorder_chance = 0.2;
-        options.busy_chance = 0.1;
-        return options;
-    }
-    Endpoint& endpoint(int from, int to) {
-        auto made = nodes[static_cast<size_t>(from)].transport->connect(
-            to, nodes[static_cast<size_t>(to)].transport->address());
-        EXPECT_TRUE(made.ok());
-        return **made;
-    }
-
-    Params params;
-    std::string kind, directory, tag;
-    uint64_t incarnation = 1;  // which run of the job this is
-    Counters counters;
-    std::unique_ptr<sim::Fabric> fabric;  // of the simulated transports, which it outlives
-    std::vector<Node> nodes;
-};
-
-std::vector<std::byte> payload_of(uint64_t number, size_t length) {
-    Random random(number * 977 + length);
-    std::vector<std::byte> out(length);
-    for (std::byte& each : out) each = static_cast<std::byte>(random.next());
-    return out;
-}
-
-// Checks frames against what their headers promise; places every other long payload itself.
-struct Checker final : Sink {
-    std::byte* place(int, const FrameHeader& header, size_t length) override {
-        if (header.word[1] % 2 == 0) return nullptr;
-        placed.assign(length, std::byte{0});
-        return placed.data();
-    }
-    void arrive(int peer, const FrameHeader& header, ConstBytes payload) override {
-        uint64_t& next = expected[peer];
-        EXPECT_EQ(header.word[1], next++) << "order of frames from " << peer;
-        EXPECT_EQ(header.word[2], payload.size());
-        EXPECT_EQ(header.word[3], ~header.word[1]);
-        auto right = payload_of(header.word[1], payload.size());
-        EXPECT_TRUE(std::equal(payload.begin(), payload.end(), right.begin(), right.end()));
-        ++arrived;
-    }
-    void gone(int peer, const Error&) override { ++told[peer]; }
-
-    std::map<int, uint64_t> expected;
-    std::map<int, int> told;
-    std::vector<std::byte> placed;
-    uint64_t arrived = 0;
-};
-
-FrameHeader header_of(uint64_t number, size_t length) { return {{7, number, length, ~number}}; }
-
-size_t random_length(Random& random, const Caps& caps) {
-    switch (random.below(5)) {
-    case 0: return random.below(9);
-    case 1: return random.below(200);
-    case 2: return random.below(caps.eager_max + 1);
-    case 3: return random.chance(0.02) ? caps.fragment_max : random.below(4096);
-    default: return random.below(std::min<size_t>(caps.fragment_max, 16384) + 1);
-    }
-}
-
-// One frame; by push_fill half of the time. False when busy.
-bool try_push(Endpoint& endpoint, uint64_t number, size_t length, bool fill) {
-    auto payload = payload_of(number, length);
-    Push result;
-    if (fill) {
-        result = endpoint.push_fill(
-            header_of(number, length), length,
-            [](void* context, Bytes target) {
-                auto& bytes = *static_cast<std::vector<std::byte>*>(context);
-                std::copy(bytes.begin(), bytes.end(), target.begin());
-            },
-            &payload);
-    } else {
-        result = endpoint.push(header_of(number, length), payload);
-    }
-    EXPECT_NE(result, Push::gone);
-    return result == Push::sent;
-}
 
 class Contract : public testing::TestWithParam<const char*> {};
 
@@ -239,8 +70,9 @@ TEST_P(Contract, parts_arrive_whole) {
     Checker& receiver = sinks[alone ? 0 : 1];
     for (long turns = 0; receiver.arrived < kFrames && turns < 5'000'000; ++turns) poll();
     EXPECT_EQ(receiver.arrived, kFrames);
-    if (std::string(GetParam()).starts_with("tcp")) {
-        EXPECT_GT(pieces, 0u);  // else nothing was tested
+    std::string kind = GetParam();
+    if (kind.starts_with("tcp") && !kind.starts_with("tcp_link")) {  // a link takes all at once
+        EXPECT_GT(pieces, 0u);                                       // else nothing was tested
     }
 }
 
@@ -364,140 +196,6 @@ TEST(OtherProcess, is_read_or_refused) {
     EXPECT_FALSE(read_process(child, address, target)) << "the process is gone";
     for (int end : {said[0], said[1], over[0], over[1]}) close(end);
 }
-
-// Polls rank 0 of a world until peer 1 is told to be gone; asleep between polls, if asked. False: not
-// within the time.
-bool told(World& world, Checker& sink, bool sleeps) {
-    Node& node = world.nodes[0];
-    Nanoseconds end = RealClock().now() + 20'000'000'000;
-    while (sink.told[1] == 0 && RealClock().now() < end) {
-        if (node.transport->poll(sink, 16) > 0 || !sleeps) continue;
-        if (node.transport->arm()) node.sleeper->sleep(100'000'000);
-        node.transport->disarm();
-    }
-    return sink.told[1] != 0;
-}
-
-// Rank 1 of a world as a process: it pushes `frames` frames to rank 0, says so, and waits to be killed.
-struct Mortal {
-    Mortal(World& world, uint64_t frames) {
-        EXPECT_EQ(pipe(to_child), 0);
-        EXPECT_EQ(pipe(to_parent), 0);
-        process = fork();
-        if (process == 0) live(world, frames);
-        world.make(0);
-        auto address = world.nodes[0].transport->address();
-        uint64_t length = address.size();
-        EXPECT_EQ(write(to_child[1], &length, sizeof length), ssize_t{sizeof length});
-        EXPECT_EQ(write(to_child[1], address.data(), length), static_cast<ssize_t>(length));
-    }
-    ~Mortal() {
-        kill(process, SIGKILL);
-        waitpid(process, nullptr, 0);
-        for (int end : {to_child[0], to_child[1], to_parent[0], to_parent[1]}) close(end);
-    }
-    // It has sent all; rank 0 may have to take in what comes, so that connections come up.
-    void await(World& world, Checker& sink, bool polls) {
-        pollfd ready{to_parent[0], POLLIN, 0};
-        while (poll(&ready, 1, polls ? 0 : -1) == 0) world.nodes[0].transport->poll(sink, 1);
-        char byte;
-        EXPECT_EQ(read(to_parent[0], &byte, 1), 1);
-    }
-    // Ended by the system, and not waited for: its process number stays in use.
-    void die() {
-        kill(process, SIGKILL);
-        siginfo_t dead;
-        EXPECT_EQ(waitid(P_PID, static_cast<id_t>(process), &dead, WEXITED | WNOWAIT), 0);
-    }
-
-private:
-    [[noreturn]] void live(World& world, uint64_t frames) {
-        world.make(1);
-        uint64_t length = 0;
-        if (read(to_child[0], &length, sizeof length) != ssize_t{sizeof length}) _exit(1);
-        std::vector<std::byte> address(length);
-        if (read(to_child[0], address.data(), length) != static_cast<ssize_t>(length)) _exit(1);
-        Checker sink;
-        Transport& transport = *world.nodes[1].transport;
-        for (uint64_t number = 0; number < frames;) {
-            if (try_push(**transport.connect(0, address), number, 100 * number, false)) ++number;
-            transport.poll(sink, 16);
-        }
-        while (transport.pending()) transport.poll(sink, 16);
-        char byte = 0;
-        if (write(to_parent[1], &byte, 1) != 1) _exit(1);
-        for (;;) pause();
-    }
-    int to_child[2], to_parent[2];
-    pid_t process;
-};
-
-void expect_gone(World& world, Checker& sink) {
-    auto& transport = *world.nodes[0].transport;
-    EXPECT_EQ(sink.told[1], 1);
-    auto endpoint = transport.connect(1, transport.address());
-    if (endpoint.ok()) { EXPECT_EQ((*endpoint)->push(header_of(1, 0), {}), Push::gone); }
-    for (int i = 0; i < 3000; ++i) transport.poll(sink, 16);
-    EXPECT_EQ(sink.told[1], 1);
-}
-
-class Death : public testing::TestWithParam<std::tuple<const char*, bool>> {};
-
-// Goal: rule 6 for a process that is killed: what it had sent arrives, then its end is told once, to a
-// rank that polls and to one that sleeps; then pushes say gone. Rank 0 makes no endpoint before: it only
-// receives. Method: see Mortal.
-TEST_P(Death, is_told_to_who_only_receives) {
-    auto [kind, sleeps] = GetParam();
-    World world(kind, 2, false);
-    Mortal mortal(world, 5);
-    Checker sink;
-    mortal.await(world, sink, world.kind.starts_with("tcp"));
-    mortal.die();
-    ASSERT_TRUE(told(world, sink, sleeps));
-    EXPECT_EQ(sink.arrived, 5u);
-    expect_gone(world, sink);
-}
-
-// Goal: the same for a rank that sends. Method: a frame goes back before the peer dies; there is room for
-// many more.
-TEST_P(Death, is_told_to_who_sends) {
-    auto [kind, sleeps] = GetParam();
-    World world(kind, 2, false);
-    Mortal mortal(world, 1);
-    Checker sink;
-    mortal.await(world, sink, world.kind.starts_with("tcp"));
-    for (int turns = 0; sink.arrived == 0 && turns < 50'000'000; ++turns)
-        world.nodes[0].transport->poll(sink, 16);
-    ASSERT_EQ(sink.arrived, 1u);
-    auto& transport = *world.nodes[0].transport;
-    Endpoint& endpoint = **transport.connect(1, transport.address());
-    while (!try_push(endpoint, 0, 50, false)) transport.poll(sink, 16);
-    mortal.die();
-    ASSERT_TRUE(told(world, sink, sleeps));
-    expect_gone(world, sink);
-}
-
-// Goal: a rank of this machine whose end nobody's connection tells of: it had sent nothing, and got nothing.
-TEST_P(Death, is_told_of_the_silent) {
-    auto [kind, sleeps] = GetParam();
-    if (std::string(kind).starts_with("tcp")) GTEST_SKIP() << "no connection, no knowledge";
-    World world(kind, 2, false);
-    Mortal mortal(world, 0);
-    Checker sink;
-    mortal.await(world, sink, false);
-    mortal.die();
-    ASSERT_TRUE(told(world, sink, sleeps));
-    expect_gone(world, sink);
-}
-
-INSTANTIATE_TEST_SUITE_P(Transports, Death,
-                         testing::Combine(testing::Values("shm", "shm_bell", "tcp", "tcp_lanes",
-                                                          "tcp_sealed"),
-                                          testing::Bool()),
-                         [](const auto& info) {
-                             return std::string(std::get<0>(info.param)) +
-                                    (std::get<1>(info.param) ? "_asleep" : "_awake");
-                         });
 
 // Goal: what a killed run of the job has left under its name is neither used nor taken for a death; when
 // the rank of this run comes, its memory replaces it. Method: a process makes rank 1's memory and is killed;
@@ -648,7 +346,7 @@ TEST_P(Contract, an_abandoned_peer_is_told_once) {
 
 INSTANTIATE_TEST_SUITE_P(Transports, Contract,
                          testing::Values("self", "shm", "shm_bell", "tcp", "tcp_lanes",
-                                         "tcp_sealed", "sim"),
+                                         "tcp_sealed", "tcp_link", "tcp_link_of_two", "sim"),
                          [](const auto& info) { return std::string(info.param); });
 
 }  // namespace
