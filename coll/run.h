@@ -52,6 +52,7 @@ public:
     template <class ShortCarrier> StepId run_ahead(ShortCarrier& carrier, const Binding& binding);
     bool running() const { return running_; }
     const Schedule& schedule() const { return *schedule_; }  // prepared for
+    Code failed_by() const { return failed_ ? error_.code : Code::ok; }
     // The steps under way, for reports.
     template <class Function> void each_active(Function function) const {
         if (!running_) return;

@@ -51,7 +51,7 @@ int grid_size(const char* function, Communicator* owner, int ndims, const int di
 }  // namespace pomona
 
 POMONA_MPI(int, Topo_test, (MPI_Comm comm, int* status)) {
-    COMM_ARGUMENT(owner, comm);
+    LIVE_COMM_ARGUMENT(owner, comm);
     RESULT_ARGUMENT(status);
     *status = owner->topology ? owner->topology->kind : MPI_UNDEFINED;
     return MPI_SUCCESS;

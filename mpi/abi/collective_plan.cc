@@ -2,6 +2,7 @@
 // bytes for data movement (element = 1), elements of the type for reductions.
 #include "mpi/abi/collective_plan.h"
 
+#include "mpi/abi/p2p_arguments.h"
 #include "mpi/topo/topology.h"
 
 namespace pomona {
@@ -23,6 +24,7 @@ struct Planner {
                         "MPI is not running: call it after MPI_Init and before MPI_Finalize");
         comm = resolve(handle);
         if (!comm) return fail(f, nullptr, MPI_ERR_COMM, "comm is not a valid communicator");
+        if (comm->revoked) return fail_revoked(f, comm);
         plan.comm = comm;
         shape.collective = collective;
         shape.rank = comm->rank();

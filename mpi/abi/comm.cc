@@ -177,20 +177,20 @@ static int duplicate_with(const char* function, Communicator* owner, MPI_Info in
 }
 
 POMONA_MPI(int, Comm_dup, (MPI_Comm comm, MPI_Comm* newcomm)) {
-    COMM_ARGUMENT(owner, comm);
+    LIVE_COMM_ARGUMENT(owner, comm);
     REQUIRE(newcomm, owner, MPI_ERR_ARG, "newcomm is a null pointer");
     return duplicate(__func__, owner, true, newcomm);
 }
 
 POMONA_MPI(int, Comm_dup_with_info, (MPI_Comm comm, MPI_Info info, MPI_Comm* newcomm)) {
-    COMM_ARGUMENT(owner, comm);
+    LIVE_COMM_ARGUMENT(owner, comm);
     REQUIRE(newcomm, owner, MPI_ERR_ARG, "newcomm is a null pointer");
     return duplicate_with(__func__, owner, info, newcomm);
 }
 
 // Nothing has to be waited for, so the non-blocking forms are complete at once.
 POMONA_MPI(int, Comm_idup, (MPI_Comm comm, MPI_Comm* newcomm, MPI_Request* request)) {
-    COMM_ARGUMENT(owner, comm);
+    LIVE_COMM_ARGUMENT(owner, comm);
     REQUIRE(newcomm && request, owner, MPI_ERR_ARG, "newcomm or request is a null pointer");
     if (int error = duplicate(__func__, owner, true, newcomm)) return error;
     *request = handle_of<MPI_Request>(make_empty_request(*owner));
@@ -199,7 +199,7 @@ POMONA_MPI(int, Comm_idup, (MPI_Comm comm, MPI_Comm* newcomm, MPI_Request* reque
 
 POMONA_MPI(int, Comm_idup_with_info, (MPI_Comm comm, MPI_Info info, MPI_Comm* newcomm,
                                       MPI_Request* request)) {
-    COMM_ARGUMENT(owner, comm);
+    LIVE_COMM_ARGUMENT(owner, comm);
     REQUIRE(newcomm && request, owner, MPI_ERR_ARG, "newcomm or request is a null pointer");
     if (int error = duplicate_with(__func__, owner, info, newcomm)) return error;
     *request = handle_of<MPI_Request>(make_empty_request(*owner));
@@ -215,7 +215,7 @@ static bool within(const Group& group, const Group& all) {
 }
 
 POMONA_MPI(int, Comm_create, (MPI_Comm comm, MPI_Group group, MPI_Comm* newcomm)) {
-    COMM_ARGUMENT(owner, comm);
+    LIVE_COMM_ARGUMENT(owner, comm);
     Group* members = resolve(group);
     REQUIRE(members, owner, MPI_ERR_GROUP, "group is not a valid group");
     REQUIRE(newcomm, owner, MPI_ERR_ARG, "newcomm is a null pointer");
@@ -230,7 +230,7 @@ POMONA_MPI(int, Comm_create, (MPI_Comm comm, MPI_Group group, MPI_Comm* newcomm)
 }
 
 POMONA_MPI(int, Comm_create_group, (MPI_Comm comm, MPI_Group group, int tag, MPI_Comm* newcomm)) {
-    COMM_ARGUMENT(owner, comm);
+    LIVE_COMM_ARGUMENT(owner, comm);
     Group* members = resolve(group);
     REQUIRE(members, owner, MPI_ERR_GROUP, "group is not a valid group");
     REQUIRE(newcomm, owner, MPI_ERR_ARG, "newcomm is a null pointer");
@@ -272,9 +272,9 @@ int split(const char* function, Communicator& owner, int color, int key, MPI_Com
     ColorKey mine{color, key};
     std::vector<ColorKey> all(static_cast<size_t>(owner.size()));
     Communicator& local = owner.is_inter() ? *owner.local : owner;
+    uint64_t context = next_child(owner);  // also where it fails: all members count alike
     if (int error = run_allgather(local, &mine, all.data(), sizeof mine))
         return fail(function, &owner, error, "a member of the communicator has ended");
-    uint64_t context = next_child(owner);
     *newcomm = MPI_COMM_NULL;
     int me = owner.process.job().rank;
     if (!owner.is_inter()) {
@@ -301,7 +301,7 @@ int split(const char* function, Communicator& owner, int color, int key, MPI_Com
 }  // namespace
 
 POMONA_MPI(int, Comm_split, (MPI_Comm comm, int color, int key, MPI_Comm* newcomm)) {
-    COMM_ARGUMENT(owner, comm);
+    LIVE_COMM_ARGUMENT(owner, comm);
     REQUIRE(newcomm, owner, MPI_ERR_ARG, "newcomm is a null pointer");
     REQUIRE(color >= 0 || color == MPI_UNDEFINED, owner, MPI_ERR_ARG,
             "color is {}; it must not be negative, or MPI_UNDEFINED", color);
@@ -310,7 +310,7 @@ POMONA_MPI(int, Comm_split, (MPI_Comm comm, int color, int key, MPI_Comm* newcom
 
 POMONA_MPI(int, Comm_split_type, (MPI_Comm comm, int split_type, int key, MPI_Info info,
                                   MPI_Comm* newcomm)) {
-    COMM_ARGUMENT(owner, comm);
+    LIVE_COMM_ARGUMENT(owner, comm);
     REQUIRE(newcomm, owner, MPI_ERR_ARG, "newcomm is a null pointer");
     REQUIRE(resolve(info) || info == MPI_INFO_NULL, owner, MPI_ERR_INFO,
             "info is not a valid info object");

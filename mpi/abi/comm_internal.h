@@ -12,6 +12,12 @@ namespace pomona {
     Communicator* name = resolve(argument);                                                        \
     REQUIRE(name, nullptr, MPI_ERR_COMM, #argument " is not a valid communicator")
 
+// The same for functions that need the other processes: they end at once where it is revoked.
+#define LIVE_COMM_ARGUMENT(name, argument)                                                         \
+    COMM_ARGUMENT(name, argument);                                                                 \
+    REQUIRE(!name->revoked, name, MPIX_ERR_REVOKED, "The communicator has been revoked (rank {})", \
+            name->rank())
+
 // A new communicator with the parent's error handler; one reference for the caller.
 Communicator* make_child(Communicator& parent, uint64_t context, Ref<Group> local,
                          Ref<Group> remote);

@@ -54,6 +54,7 @@ POMONA_MPI(int, File_open, (MPI_Comm comm, const char* filename, int amode, MPI_
     Communicator* owner = resolve(comm);
     FILE_REQUIRE(owner, MPI_ERR_COMM, "comm is not a valid communicator");
     FILE_REQUIRE(!owner->is_inter(), MPI_ERR_COMM, "comm must be an intracommunicator");
+    FILE_REQUIRE(!owner->revoked, MPIX_ERR_REVOKED, "{}", kRevokedText);
     FILE_REQUIRE(filename && *filename, MPI_ERR_BAD_FILE, "filename is empty");
     Info* hints = resolve(info);
     FILE_REQUIRE(hints || info == MPI_INFO_NULL, MPI_ERR_INFO, "info is not a valid info object");

@@ -22,7 +22,7 @@ int error_class_of(Code code) {
     case Code::out_of_memory: return MPI_ERR_NO_MEM;
     case Code::not_found: return MPI_ERR_NAME;
     case Code::unsupported: return MPI_ERR_UNSUPPORTED_OPERATION;
-    case Code::peer_gone: return MPI_ERR_PROC_ABORTED;
+    case Code::peer_gone: return MPIX_ERR_PROC_FAILED;
     case Code::timed_out: return MPI_ERR_OTHER;
     case Code::refused: return MPI_ERR_ACCESS;
     case Code::truncated: return MPI_ERR_TRUNCATE;
@@ -185,6 +185,11 @@ const char* error_class_text(int error_class) {
         CLASS(MPI_ERR_WIN, "invalid window"),
         CLASS(MPI_ERR_RMA_FLAVOR, "wrong flavor of window"),
         CLASS(MPI_ERR_PROC_ABORTED, "a peer process has ended"),
+        CLASS(MPIX_ERR_PROC_FAILED, "a process has failed"),
+        CLASS(MPIX_ERR_PROC_FAILED_PENDING,
+              "a process that might have sent has failed; the receive goes on once that is "
+              "acknowledged"),
+        CLASS(MPIX_ERR_REVOKED, "the communicator has been revoked"),
         CLASS(MPI_ERR_VALUE_TOO_LARGE, "value is too large to store"),
         CLASS(MPI_ERR_SESSION, "invalid session"),
         CLASS(MPI_ERR_ERRHANDLER, "invalid error handler"),

@@ -5,6 +5,7 @@
 #include "mpi/abi/define.h"
 #include "mpi/runtime/collectives.h"
 
+#include <cstring>
 #include <vector>
 
 using namespace pomona;
@@ -13,23 +14,28 @@ namespace pomona {
 
 int exchange_between(Communicator& inter, const void* mine, size_t mine_bytes, void* theirs,
                      size_t theirs_bytes) {
+    // Their words, and how the leader fared.
+    std::vector<std::byte> told(theirs_bytes + sizeof(int));
     int error = MPI_SUCCESS;
     if (inter.rank() == 0)
-        error = exchange_leaders(inter, 0, 0, mine, mine_bytes, theirs, theirs_bytes);
-    int told = run_bcast(*inter.local, theirs, theirs_bytes, 0);
-    return error ? error : told;
+        error = exchange_leaders(inter, 0, 0, mine, mine_bytes, told.data(), theirs_bytes);
+    std::memcpy(told.data() + theirs_bytes, &error, sizeof error);
+    if (int lost = run_bcast(*inter.local, told.data(), told.size(), 0)) return lost;
+    std::memcpy(&error, told.data() + theirs_bytes, sizeof error);
+    if (theirs_bytes) std::memcpy(theirs, told.data(), theirs_bytes);
+    return error;
 }
 
 // Members are by job rank, so a group needs no translation on the other side.
 int create_inter(const char* function, Communicator& owner, Group& members, uint64_t context,
                  MPI_Comm* newcomm) {
     int mine = members.size(), theirs = 0;
-    if (exchange_between(owner, &mine, sizeof mine, &theirs, sizeof theirs))
-        return fail(function, &owner, MPI_ERR_OTHER, "the groups could not be exchanged");
+    if (int error = exchange_between(owner, &mine, sizeof mine, &theirs, sizeof theirs))
+        return fail(function, &owner, error, "the groups could not be exchanged");
     std::vector<int> here = members.members(), there(static_cast<size_t>(theirs));
-    if (exchange_between(owner, here.data(), here.size() * sizeof(int), there.data(),
-                         there.size() * sizeof(int)))
-        return fail(function, &owner, MPI_ERR_OTHER, "the groups could not be exchanged");
+    if (int error = exchange_between(owner, here.data(), here.size() * sizeof(int), there.data(),
+                                     there.size() * sizeof(int)))
+        return fail(function, &owner, error, "the groups could not be exchanged");
     uint64_t local_context = next_child(*owner.local);
     if (members.rank() < 0 || theirs == 0) return MPI_SUCCESS;
     Ref<Group> local = Ref<Group>::share(&members);
@@ -55,22 +61,29 @@ int create_between(const char* function, Communicator& local, int local_leader, 
                    int remote_leader, int tag, uint64_t proposed, MPI_Comm* newcomm) {
     Introduction mine{local.size(), local.process.job().rank, proposed}, theirs{};
     std::vector<int> there;
-    bool leader = local.rank() == local_leader;
-    int error = MPI_SUCCESS;
-    if (leader)
-        error =
-            exchange_leaders(*peer, remote_leader, tag, &mine, sizeof mine, &theirs, sizeof theirs);
-    if (leader && error) theirs.size = -1;
-    run_bcast(local, &mine, sizeof mine, local_leader);
-    run_bcast(local, &theirs, sizeof theirs, local_leader);
-    if (theirs.size < 0)
-        return fail(function, &local, error ? error : MPI_ERR_OTHER, "the leaders could not talk");
-    there.resize(static_cast<size_t>(theirs.size));
     const std::vector<int>& here = local.group->members();
-    if (leader)
-        exchange_leaders(*peer, remote_leader, tag, here.data(), here.size() * sizeof(int),
-                         there.data(), there.size() * sizeof(int));
-    run_bcast(local, there.data(), there.size() * sizeof(int), local_leader);
+    // The leaders first, so that none waits for one whose group has lost a member.
+    struct {
+        Introduction mine, theirs;
+        int error = MPI_SUCCESS;  // of the leader
+    } told;
+    auto exchange = [&](const void* own, size_t own_bytes, void* other, size_t other_bytes) {
+        told.error =
+            exchange_leaders(*peer, remote_leader, tag, own, own_bytes, other, other_bytes);
+        return told.error == MPI_SUCCESS;
+    };
+    if (local.rank() == local_leader && exchange(&mine, sizeof mine, &theirs, sizeof theirs)) {
+        there.resize(static_cast<size_t>(theirs.size));
+        exchange(here.data(), here.size() * sizeof(int), there.data(), there.size() * sizeof(int));
+    }
+    told.mine = mine, told.theirs = theirs;
+    int error = run_bcast(local, &told, sizeof told, local_leader);
+    if (!error && told.error)
+        return fail(function, &local, told.error, "the leaders could not talk");
+    mine = told.mine, theirs = told.theirs;
+    there.resize(static_cast<size_t>(theirs.size));
+    if (!error) error = run_bcast(local, there.data(), there.size() * sizeof(int), local_leader);
+    if (error) return fail(function, &local, error, "a member of the local group has ended");
     for (int member : there)
         if (local.group->find(member) >= 0)
             return fail(function, &local, MPI_ERR_COMM, "the two groups are not disjoint");
@@ -111,7 +124,7 @@ int join_worlds(const char* function, Communicator& local, int root, int partner
 
 POMONA_MPI(int, Intercomm_create, (MPI_Comm local_comm, int local_leader, MPI_Comm peer_comm,
                                    int remote_leader, int tag, MPI_Comm* newintercomm)) {
-    COMM_ARGUMENT(local, local_comm);
+    LIVE_COMM_ARGUMENT(local, local_comm);
     REQUIRE(newintercomm, local, MPI_ERR_ARG, "newintercomm is a null pointer");
     REQUIRE(!local->is_inter(), local, MPI_ERR_COMM, "local_comm must be an intracommunicator");
     REQUIRE(local_leader >= 0 && local_leader < local->size(), local, MPI_ERR_RANK,
@@ -133,12 +146,12 @@ POMONA_MPI(int, Intercomm_create, (MPI_Comm local_comm, int local_leader, MPI_Co
 }
 
 POMONA_MPI(int, Intercomm_merge, (MPI_Comm intercomm, int high, MPI_Comm* newintracomm)) {
-    COMM_ARGUMENT(inter, intercomm);
+    LIVE_COMM_ARGUMENT(inter, intercomm);
     REQUIRE(inter->is_inter(), inter, MPI_ERR_COMM, "intercomm is not an intercommunicator");
     REQUIRE(newintracomm, inter, MPI_ERR_ARG, "newintracomm is a null pointer");
     int mine = high != 0, theirs = 0;
-    if (exchange_between(*inter, &mine, sizeof mine, &theirs, sizeof theirs))
-        return fail(__func__, inter, MPI_ERR_OTHER, "the other group could not be asked");
+    if (int error = exchange_between(*inter, &mine, sizeof mine, &theirs, sizeof theirs))
+        return fail(__func__, inter, error, "the other group could not be asked");
     const std::vector<int>& here = inter->group->members();
     const std::vector<int>& there = inter->remote_group->members();
     // Both high or both low: the group whose first process has the lower job rank goes first.

@@ -138,6 +138,7 @@ int exchange(const char* function, const SendArguments& s, int dest, int sendtag
     Outcome received = proc_null_outcome();
     if (recv) {
         engine.wait(*recv);
+        if (recv->stalled()) engine.end_stalled(*recv);
         received = recv->outcome();
         recv->release();
     }

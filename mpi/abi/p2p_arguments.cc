@@ -36,7 +36,10 @@ int MessageArguments::check_closely(const char* function, const void* buffer, MP
     return MPI_SUCCESS;
 }
 
+// What is no plain right call: a revoked communicator, MPI_PROC_NULL, or wrong arguments.
 int SendArguments::refuse(const char* function, const char* argument, int rank, int tag) {
+    if (comm->revoked) return fail_revoked(function, comm);
+    if (rank == MPI_PROC_NULL) return MPI_SUCCESS;
     if (rank < 0 || rank >= comm->remote_size())
         return fail(function, comm, MPI_ERR_RANK,
                     format("{} is {}; the communicator has ranks 0 to {}", argument, rank,
@@ -45,8 +48,9 @@ int SendArguments::refuse(const char* function, const char* argument, int rank, 
 }
 
 int RecvArguments::check_source(const char* function, Communicator* comm, int source, int tag) {
-    if (__builtin_expect(static_cast<unsigned>(source) < comm->peers.size() && tag >= 0, 1))
+    if (__builtin_expect(static_cast<unsigned>(source) < comm->ranks_open && tag >= 0, 1))
         return MPI_SUCCESS;
+    if (comm->revoked) return fail_revoked(function, comm);
     if (source == MPI_PROC_NULL) return MPI_SUCCESS;
     if (source != MPI_ANY_SOURCE && (source < 0 || source >= comm->remote_size()))
         return fail(function, comm, MPI_ERR_RANK,
@@ -56,6 +60,12 @@ int RecvArguments::check_source(const char* function, Communicator* comm, int so
         return fail(function, comm, MPI_ERR_TAG,
                     format("tag is {}; it must be 0 to {} or MPI_ANY_TAG", tag, kTagMax));
     return MPI_SUCCESS;
+}
+
+int fail_revoked(const char* function, Communicator* comm) {
+    return fail(function, comm, MPIX_ERR_REVOKED,
+                format("The communicator{}{} has been revoked (rank {})",
+                       comm->name.empty() ? "" : " ", comm->name, comm->rank()));
 }
 
 int fail_peer(const char* function, Communicator* comm, const Outcome& outcome, int rank) {

@@ -37,9 +37,7 @@ struct SendArguments : MessageArguments {
     int check(const char* function, const void* buffer, MPI_Count count, MPI_Datatype datatype,
               int dest, int tag, MPI_Comm comm_handle) {
         if (int error = check_data(function, buffer, count, datatype, comm_handle)) return error;
-        if (__builtin_expect((static_cast<unsigned>(dest) < comm->peers.size() && tag >= 0) ||
-                                 dest == MPI_PROC_NULL,
-                             1))
+        if (__builtin_expect(static_cast<unsigned>(dest) < comm->ranks_open && tag >= 0, 1))
             return MPI_SUCCESS;
         return refuse(function, "dest", dest, tag);
     }
@@ -50,7 +48,7 @@ struct RecvArguments : MessageArguments {
     int check(const char* function, const void* buffer, MPI_Count count, MPI_Datatype datatype,
               int source, int tag, MPI_Comm comm_handle) {
         if (int error = check_data(function, buffer, count, datatype, comm_handle)) return error;
-        if (__builtin_expect(static_cast<unsigned>(source) < comm->peers.size() && tag >= 0, 1))
+        if (__builtin_expect(static_cast<unsigned>(source) < comm->ranks_open && tag >= 0, 1))
             return MPI_SUCCESS;
         return check_source(function, comm, source, tag);
     }
@@ -63,6 +61,9 @@ inline Outcome proc_null_outcome() {
     outcome.source = MPI_PROC_NULL;
     return outcome;
 }
+
+// The failure of an operation on a communicator that has been revoked, through the error handler.
+int fail_revoked(const char* function, Communicator* comm);
 
 // An operation's failure, through the error handler; names the peer.
 int fail_peer(const char* function, Communicator* comm, const Outcome& outcome, int rank);

@@ -167,7 +167,7 @@ private:
         if (own.is_send) return own.engine().release_held(own);
         Hello& hello = own.hello_;
         if (error) {
-            own.end(MPI_ERR_PROC_ABORTED, "The source has ended");
+            own.end(MPIX_ERR_PROC_FAILED, "The source has ended");
         } else if (hello.bytes > own.bytes_ || hello.partitions > INT32_MAX - kFirstTag) {
             own.end(MPI_ERR_TRUNCATE, "The message is longer than the receive buffer");
         } else {
@@ -187,7 +187,7 @@ private:
         Leg& leg = *static_cast<Leg*>(self);
         PartitionedRequest& own = *leg.owner;
         if (error) {
-            own.outcome_.error = MPI_ERR_PROC_ABORTED;
+            own.outcome_.error = MPIX_ERR_PROC_FAILED;
             own.outcome_.reason = "The other process has ended";
         } else if (!own.is_send) {
             own.outcome_.bytes = static_cast<MPI_Count>(own.hello_.bytes);

@@ -93,7 +93,7 @@ int meet(const char* function, const char* port, Side side, int root, MPI_Comm c
     Partner partner;
     if (owner->rank() == root) find_partner(owner->process, port, side, partner);
     if (run_bcast(*owner, &partner, sizeof partner, root) != MPI_SUCCESS)
-        return fail(function, owner, MPI_ERR_PROC_ABORTED, "a member of comm has ended");
+        return fail(function, owner, MPIX_ERR_PROC_FAILED, "a member of comm has ended");
     if (partner.error) return fail(function, owner, partner.error, partner.reason);
     return join_worlds(function, *owner, root, partner.rank, partner.meeting, newcomm);
 }

@@ -27,7 +27,7 @@ POMONA_MPI(int, Iprobe, (int source, int tag, MPI_Comm comm, int* flag, MPI_Stat
     Outcome outcome = proc_null_outcome();
     *flag = source == MPI_PROC_NULL || engine.iprobe(*owner, {source, tag}, outcome);
     if (*flag) set_status(status, outcome);
-    return MPI_SUCCESS;
+    return outcome.error == MPI_SUCCESS ? MPI_SUCCESS : fail_peer(__func__, owner, outcome, source);
 }
 
 POMONA_MPI(int, Mprobe, (int source, int tag, MPI_Comm comm, MPI_Message* message, MPI_Status* status)) {
@@ -56,7 +56,7 @@ POMONA_MPI(int, Improbe, (int source, int tag, MPI_Comm comm, int* flag, MPI_Mes
         *message = taken ? handle_of<MPI_Message>(taken) : MPI_MESSAGE_NULL;
     }
     if (*flag) set_status(status, outcome);
-    return MPI_SUCCESS;
+    return outcome.error == MPI_SUCCESS ? MPI_SUCCESS : fail_peer(__func__, owner, outcome, source);
 }
 
 // Decodes the message and the data of a matched receive.

@@ -50,14 +50,21 @@ private:
     void* state_;
 };
 
-// Takes the end of a complete request to the user: fills the status, deactivates a persistent
-// request, frees another and its handle. Returns the operation's error class; *comm is whose error
-// handler it concerns, *outcome what happened.
+// Takes the end of a complete request to the user (of a stalled one only the error): fills the
+// status, deactivates a persistent request, frees another and its handle. Returns the operation's
+// error class; *comm is whose error handler it concerns, *outcome what happened.
 int report(MPI_Request* handle, Request* request, MPI_Status* status, Outcome* outcome,
            Communicator** comm) {
+    *comm = request->comm();
+    if (__builtin_expect(!request->complete(), 0)) {
+        // Stalled, or just met by another thread: it goes on, and is asked about again.
+        *outcome = {};
+        outcome->error = MPIX_ERR_PROC_FAILED_PENDING;
+        outcome->reason = kMaybeSender;
+        return outcome->error;
+    }
     int error = request->finish(status);
     *outcome = request->outcome();
-    *comm = request->comm();
     if (request->persistent()) {
         request->set_inactive(true);
     } else {
@@ -228,8 +235,9 @@ POMONA_MPI(int, Request_get_status, (MPI_Request request, int* flag, MPI_Status*
     REQUIRE(asked, nullptr, MPI_ERR_REQUEST, "request is not a valid request");
     if (asked->inactive()) return set_empty_status(status), MPI_SUCCESS;
     if (!asked->done()) engine().test_turn();
-    *flag = asked->done();
+    *flag = asked->complete();
     if (*flag) asked->finish(status);
+    REQUIRE(!asked->stalled(), asked->comm(), MPIX_ERR_PROC_FAILED_PENDING, "{}", kMaybeSender);
     return MPI_SUCCESS;
 }
 

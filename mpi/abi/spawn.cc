@@ -77,7 +77,7 @@ void ask_for(Process& here, const std::vector<Program>& programs, Announcement& 
 int spawn(const char* function, Communicator& owner, int root, Announcement& told, int codes[],
           MPI_Comm* intercomm) {
     if (run_bcast(owner, &told, sizeof told, root) != MPI_SUCCESS)
-        return fail(function, &owner, MPI_ERR_PROC_ABORTED, "a member of comm has ended");
+        return fail(function, &owner, MPIX_ERR_PROC_FAILED, "a member of comm has ended");
     if (codes != MPI_ERRCODES_IGNORE) std::fill_n(codes, told.count, told.error);
     if (told.error) return fail(function, &owner, told.error, told.reason);
     return join_worlds(function, owner, root, told.first, static_cast<uint64_t>(told.first),

@@ -36,6 +36,7 @@ static int create(const char* function, MPI_Comm comm, MPI_Info info, Window::Op
                   MPI_Win* win) {
     Communicator* owner = resolve(comm);
     if (!owner) return fail(function, nullptr, MPI_ERR_COMM, "comm is not a valid communicator");
+    if (owner->revoked) return fail(function, owner, MPIX_ERR_REVOKED, kRevokedText);
     Info* hints = resolve(info);
     if (!hints && info != MPI_INFO_NULL)
         return fail(function, owner, MPI_ERR_INFO, "info is not a valid info object");

@@ -24,6 +24,40 @@ typedef void MPIX_Completion_function(void* context, int error, const MPI_Status
 int MPIX_Request_on_completion(MPI_Request* request, MPIX_Completion_function* function,
                                void* context);
 
+/* ---- Going on after processes have failed: the functions of the ULFM proposal to the MPI Forum
+ * (User Level Failure Mitigation). docs/failures.md tells what they guarantee here. A failed
+ * process is one that ended without MPI_Finalize, or that no connection reaches any more. */
+
+/* Error classes beside those of the standard: a process needed for the operation has failed; a
+ * receive of MPI_ANY_SOURCE goes on once failures are acknowledged; the communicator is revoked. */
+#define MPIX_ERR_PROC_FAILED 16001
+#define MPIX_ERR_PROC_FAILED_PENDING 16002
+#define MPIX_ERR_REVOKED 16003
+
+/* Ends all communication on comm, at all its processes, also what is blocked in it: with
+ * MPIX_ERR_REVOKED. Not collective: one process is enough. MPIX_Comm_shrink and MPIX_Comm_agree go
+ * on working, and so do functions that need nobody else. */
+int MPIX_Comm_revoke(MPI_Comm comm);
+int MPIX_Comm_is_revoked(MPI_Comm comm, int* flag);
+
+/* Collective: a communicator of those that have not failed, in the order of their ranks. */
+int MPIX_Comm_shrink(MPI_Comm comm, MPI_Comm* newcomm);
+int MPIX_Comm_ishrink(MPI_Comm comm, MPI_Comm* newcomm, MPI_Request* request);
+
+/* Collective: all that have not failed get the bitwise AND of their flags (on an intercommunicator,
+ * those of the remote group), and all get MPIX_ERR_PROC_FAILED if one has failed that some have not
+ * acknowledged; the flag is valid then too. */
+int MPIX_Comm_agree(MPI_Comm comm, int* flag);
+int MPIX_Comm_iagree(MPI_Comm comm, int* flag, MPI_Request* request);
+
+/* The processes of comm that this one knows to have failed, in the order of learning. */
+int MPIX_Comm_get_failed(MPI_Comm comm, MPI_Group* failedgrp);
+/* Acknowledges the first num_to_ack of them; *num_acked: how many are acknowledged now. */
+int MPIX_Comm_ack_failed(MPI_Comm comm, int num_to_ack, int* num_acked);
+/* The older forms of the two: acknowledges all, and gives those acknowledged. */
+int MPIX_Comm_failure_ack(MPI_Comm comm);
+int MPIX_Comm_failure_get_acked(MPI_Comm comm, MPI_Group* failedgrp);
+
 #if defined(__cplusplus)
 }
 #endif

@@ -11,6 +11,7 @@
 
 #include "btl/base/check.h"
 #include "btl/base/format.h"
+#include "mpi/runtime/consensus.h"
 #include "mpi/runtime/process.h"
 
 #include <algorithm>
@@ -182,10 +183,16 @@ void TwoPhase::make_part(Part& part, MPI_Offset start, MPI_Offset end) {
                                   {out + kHeadBytes + places, bytes});
 }
 
+// Calls the other members out of the operation, who may wait for this one.
+void TwoPhase::leave() {
+    Engine::Hold hold(comm_.process.engine);
+    comm_.process.agreements->revoke(comm_);
+}
+
 // A reply is the number of bytes that were there, then the data. The own ones are not sent.
 IoError TwoPhase::round(int64_t number, MPI_Offset& done) {
     Messages messages(comm_);
-    IoError gone{MPI_ERR_PROC_ABORTED, "a member of the file's communicator has ended"};
+    IoError gone{MPIX_ERR_PROC_FAILED, "a member of the file's communicator has ended"};
     int me = comm_.rank();
     for (size_t i = 0; i < parts_.size(); ++i) {
         Part& part = parts_[i];
@@ -208,7 +215,7 @@ IoError TwoPhase::round(int64_t number, MPI_Offset& done) {
                 rank == me ? own->message.data() : requests.take(rank, tag_request, wish.received);
             good = good && wish.message;
         }
-        if (!requests.wait() || !good) return messages.wait(), gone;
+        if (!requests.wait() || !good) return leave(), messages.wait(), gone;
         for (Wish& wish : wishes_) take_wish(wish, wish.message);
         window_start_ = window_of(mine_, number).first;
         if (access_.write) write_window();
@@ -220,7 +227,7 @@ IoError TwoPhase::round(int64_t number, MPI_Offset& done) {
                               sizeof(int64_t) + static_cast<size_t>(wish.bytes));
         }
     }
-    if (!messages.wait()) return gone;
+    if (!messages.wait()) return leave(), gone;
     if (access_.write) return {};
     for (Part& part : parts_) {
         if (part.empty || !part.length) continue;

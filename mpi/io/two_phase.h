@@ -77,6 +77,7 @@ private:
     }
     std::pair<MPI_Offset, MPI_Offset> window_of(int aggregator, int64_t round) const;
     void make_part(Part& part, MPI_Offset start, MPI_Offset end);
+    void leave();
     IoError round(int64_t number, MPI_Offset& done);
     void take_wish(Wish& wish, const std::byte* message);
     std::vector<Segment> united(size_t first, size_t last) const;

@@ -40,6 +40,18 @@ public:
     Ref<Group> remote_group;
     // Whom a rank names in point to point: the remote group's processes (the own group's, intra).
     std::vector<Peer*> peers;
+    // Ranks below it may be named in point to point: peers.size(), and 0 once the communicator is
+    // revoked, so that the check of a rank finds that too.
+    unsigned ranks_open = 0;
+    bool revoked = false;
+    void become_revoked();  // what Engine::revoke() does here; with the engine held
+    // A member of either group that has failed, by its rank in the job; -1: none is known. Each
+    // collective that is under way then ends with an error, and so does each later one: a member
+    // that learnt of it sooner may have left the collective in which another waits for it.
+    int lost = -1;
+    void lose(int member);  // with the engine held
+    bool ends_collectives() const { return revoked || lost >= 0; }
+    size_t acknowledged = 0;     // of its failed members (Engine::failed_of), so many have been
     Matcher* matcher = nullptr;  // of context(); owned by the engine
 
     // Intercommunicators only: an intracommunicator over the local group, for internal use.

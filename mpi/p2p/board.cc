@@ -37,6 +37,9 @@ Error other_length_of(const Peer& peer) {
 Error failed_at(const Peer& peer) {
     return {Code::data_lost, "A member of the communicator failed in this operation", peer.rank};
 }
+Error left_by(const Peer& peer) {
+    return {Code::peer_gone, "A member left this operation, as a process has failed", peer.rank};
+}
 Error gone(const Peer& peer) { return {Code::peer_gone, "The other process has ended", peer.rank}; }
 
 // Ends a look that has seen something.
@@ -140,14 +143,16 @@ Board::Begun* Board::find(uint64_t number) {
     return nullptr;
 }
 
-void Board::end(uint64_t number, bool failed) {
+void Board::end(uint64_t number, const Error* error) {
     Begun* begun = find(number);
     check(begun != nullptr, number);
     // Others that have got what they need may be 64 collectives further, but none can wait for this one.
     auto& way = strip_->ways[number % kBoardCells];
-    if (__builtin_expect(failed, 0) && by_chunks(begun->way) &&
-        way.number.load(std::memory_order_relaxed) == number + 1)
-        way.way.store(kFailed.way, std::memory_order_release);
+    if (__builtin_expect(error != nullptr, 0) && by_chunks(begun->way) &&
+        way.number.load(std::memory_order_relaxed) == number + 1) {
+        BoardUse told = is_failure(error->code) ? kFailedByFailure : kFailed;
+        way.way.store(told.way, std::memory_order_release);
+    }
     outstanding_.erase(outstanding_.begin() + (begun - outstanding_.data()));
     publish_done();
 }
@@ -360,7 +365,9 @@ bool Board::dissents(const Begun& begun, Error& why) const {
         if (way.number.load(std::memory_order_acquire) != begun.number + 1) continue;
         uint64_t theirs = way.way.load(std::memory_order_acquire);
         if (theirs == begun.way) continue;
-        why = theirs == kFailed.way ? failed_at(*member.peer) : other_length_of(*member.peer);
+        why = theirs == kFailed.way            ? failed_at(*member.peer)
+              : theirs == kFailedByFailure.way ? left_by(*member.peer)
+                                               : other_length_of(*member.peer);
         return true;
     }
     return false;

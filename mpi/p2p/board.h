@@ -19,6 +19,9 @@ namespace pomona {
 
 class Board;
 
+// Has a collective ended because a process failed, or because it was revoked?
+inline bool is_failure(Code code) { return code == Code::peer_gone || code == Code::refused; }
+
 // What the messages of one collective have in common: their context, and their tags above the slot.
 struct CollectiveMark {
     uint64_t context = 0;
@@ -117,6 +120,7 @@ public:
     // A way's lower two bits: messages, posts, chunks, and failed. Above them stands which, by
     // Schedule::mark(), and of chunks also by the length of the whole.
     static constexpr BoardUse kMessages{0}, kPosts{1}, kFailed{3};
+    static constexpr BoardUse kFailedByFailure{7};  // a process has failed, or it is revoked
     static BoardUse use_of(const coll::Schedule& schedule) {
         if (!schedule.uses_board()) return {uint64_t{schedule.mark()} << 2};
         if (!schedule.chunk_total()) return {uint64_t{schedule.mark()} << 2 | kPosts.way};
@@ -127,7 +131,7 @@ public:
     // Around each collective: tells the others how far this rank is, and by which way it goes. One that
     // fails is told as failed, so that none waits for it.
     void begin(uint64_t number, coll::Runner& runner, BoardUse use, CollectiveMark mark = {});
-    void end(uint64_t number, bool failed = false);
+    void end(uint64_t number, const Error* error = nullptr);
     // Is the collective of this number (which is known modulo `modulus`) one of the last, and over here?
     bool over_lately(uint64_t number, uint64_t modulus) const;
     uint64_t context() const { return context_; }

@@ -81,6 +81,7 @@ void Engine::drop_context(uint64_t context) {
     auto found = matchers_.find(context);
     if (found == matchers_.end() || found->second->posted_count() || found->second->message_count())
         return;  // erroneous program (messages never received): keep, so that nothing dangles
+    if (found->second->revoked) return;  // whoever does not know yet shall still be refused
     if (last_context_ == context) last_context_ = ~uint64_t{0};
     matchers_.erase(found);
 }
@@ -236,9 +237,10 @@ void Engine::begin_send(P2pRequest& send) {
     if (!send.peer) send.peer = send.comm_->peers[send.rank];
     Peer& peer = *send.peer;
     send.active = true;
-    if (peer.gone) return fail(send, MPI_ERR_PROC_ABORTED, peer.why_gone());
+    if (send.comm_ && send.comm_->revoked) return fail(send, MPIX_ERR_REVOKED, kRevokedText);
+    if (peer.gone) return fail(send, MPIX_ERR_PROC_FAILED, peer.why_gone());
     if (!peer.endpoint && !connect(peer) && peer.gone)
-        return fail(send, MPI_ERR_OTHER, "The destination cannot be reached");
+        return fail(send, MPIX_ERR_PROC_FAILED, "The destination cannot be reached");
     if (send.mode == SendMode::synchronous && !send.token) send.token = operations_.add(&send);
     if (peer.endpoint && peer.backlog.empty() && peer.control.empty()) {
         Push push = push_message(peer, send);
@@ -339,6 +341,10 @@ bool Engine::drain(Peer& peer) {
         peer.control.pop_front();
         moved = true;
     }
+    if (!peer.notices.empty()) {
+        moved |= drain_notices(peer);
+        if (peer.gone || !peer.notices.empty()) return moved;
+    }
     while (P2pRequest* send = peer.backlog.front()) {
         // Taken out first: completion may hand the request back to its owner.
         List<P2pRequest>::remove(send);
@@ -365,7 +371,8 @@ inline bool Engine::recv_expected(Communicator& comm, const Data& data, Envelope
     size_t room = static_cast<size_t>(data.count) * static_cast<size_t>(data.type->size());
     Matcher& matching = *comm.matcher;
     if (threaded_ || room > kMost || !data.type->contiguous() || matching.posted_count() != 0 ||
-        matching.message_count() != 0 || (from.rank >= 0 && comm.peers[from.rank]->gone))
+        matching.message_count() != 0 ||
+        (from.rank >= 0 ? comm.peers[from.rank]->gone : !failed_.empty()))
         return false;
     Expected expected{comm.context(), from.rank, from.tag, start_of(data), room, false, false, {}};
     expected_ = &expected;
@@ -403,6 +410,7 @@ Outcome Engine::recv(Communicator& comm, Data data, Envelope from) {
         begin_recv(request);
     }
     wait(request);
+    if (__builtin_expect(request.stalled(), 0)) end_stalled(request);
     return request.outcome();
 }
 
@@ -412,8 +420,9 @@ P2pRequest* Engine::irecv(Communicator& comm, Data data, Envelope from) {
     request->simple = data.type->contiguous();
     hold_for_engine(*request);
     // The whole of begin_recv() where no message is kept.
-    const Peer* source = from.rank >= 0 ? comm.peers[from.rank] : nullptr;
-    if (__builtin_expect(comm.matcher->message_count() || (source && source->gone), 0)) {
+    bool any = __builtin_expect(from.rank < 0, 0);
+    if (__builtin_expect(comm.matcher->message_count() != 0, 0) ||
+        __builtin_expect(any ? !failed_.empty() : comm.peers[from.rank]->gone, 0)) {
         begin_recv(*request);
         return request;
     }
@@ -442,11 +451,13 @@ void Engine::begin_recv(P2pRequest& recv) {
     const Peer* source = recv.completion  ? recv.peer
                          : recv.rank >= 0 ? recv.comm_->peers[recv.rank]
                                           : nullptr;
+    if (matching.revoked) return fail(recv, MPIX_ERR_REVOKED, kRevokedText);
     if (source && source->gone) {
-        fail(recv, MPI_ERR_PROC_ABORTED, source->why_gone());
+        fail(recv, MPIX_ERR_PROC_FAILED, source->why_gone());
         return;
     }
     matching.post(recv);
+    if (!source && !failed_.empty() && unacknowledged(*recv.comm_)) stall(recv);
 }
 
 void Engine::deliver_kept(P2pRequest& recv, Message& message) {
@@ -480,6 +491,7 @@ inline void Engine::deliver_short(P2pRequest& recv, const Header& header, ConstB
 
 // A message and its receive have met.
 void Engine::deliver(P2pRequest& recv, Peer& peer, const Header& header, ConstBytes payload) {
+    if (__builtin_expect(recv.stalled(), 0)) refresh(recv);
     recv.matched = true;
     recv.peer = &peer;
     recv.outcome_.source = header.source;
@@ -498,9 +510,8 @@ void Engine::deliver(P2pRequest& recv, Peer& peer, const Header& header, ConstBy
     }
     recv.outcome_.bytes = static_cast<MPI_Count>(taken);
     if (__builtin_expect(header.kind == FrameKind::rts && peer.gone, 0))
-        return fail(recv, MPI_ERR_PROC_ABORTED, peer.why_gone());
-    if (__builtin_expect(header.flags & kFlagLost, 0))
-        return fail(recv, MPI_ERR_OTHER, "A member failed in its part of this collective");
+        return fail(recv, MPIX_ERR_PROC_FAILED, peer.why_gone());
+    if (__builtin_expect(header.flags & kFlagLost, 0)) return fail_part(recv, header.flags);
     if (header.kind == FrameKind::eager) {
         unpack(recv, 0, payload.first(taken));
         if (header.flags & kFlagSync)
@@ -533,9 +544,10 @@ void Engine::finish_p2p(P2pRequest& request) {
         }
         int error = request.outcome_.error;
         bool lost = error == MPI_ERR_OTHER && !request.is_send;  // see deliver()
-        Error why{error == MPI_ERR_TRUNCATE ? Code::truncated
-                  : lost                    ? Code::data_lost
-                                            : Code::peer_gone,
+        Error why{error == MPI_ERR_TRUNCATE   ? Code::truncated
+                  : error == MPIX_ERR_REVOKED ? Code::refused
+                  : lost                      ? Code::data_lost
+                                              : Code::peer_gone,
                   request.outcome_.reason ? request.outcome_.reason : "",
                   request.peer ? request.peer->rank : -1};
         recycle(&request);
@@ -617,6 +629,7 @@ inline void Engine::arrive_message(Peer& peer, const Header& header, ConstBytes 
             return deliver_short(*recv, header, payload);
         return deliver(*recv, peer, header, payload);
     }
+    if (__builtin_expect(matching.revoked, 0)) return refuse(peer, header);
     count(counters_.unexpected_messages);
     auto* message = new Message;
     message->header = header;
@@ -664,6 +677,26 @@ void Engine::arrive(int rank, const FrameHeader& frame, ConstBytes payload) {
         peer.eager_limit = peer.eager_limit_open;
         peer.held_from = peer.held_from_open;
         return;
+    case FrameKind::notice:
+        if (listener_) listener_->notice(peer, *header, payload);
+        return;
+    case FrameKind::revoked: {
+        P2pRequest* send = operations_.find(header->token);
+        if (!send && was_withdrawn(peer, header->token)) return;
+        if (!send || !send->is_send || send->peer != &peer || send->matched)
+            return protocol_error(peer, "A refusal names no send");
+        // This may be how this process hears of it first.
+        Header word{send->context & ~uint64_t{1},
+                    peer.rank,
+                    static_cast<int32_t>(Notice::revoke),
+                    0,
+                    FrameKind::notice,
+                    0,
+                    0};
+        fail(*send, MPIX_ERR_REVOKED, kRevokedText);
+        if (listener_) listener_->notice(peer, word, {});
+        return;
+    }
     case FrameKind::ack: {
         P2pRequest* send = operations_.find(header->token);
         if (!send || !send->is_send || send->peer != &peer)

@@ -11,6 +11,7 @@
 #include "btl/transport.h"
 #include "mpi/p2p/board.h"
 #include "mpi/p2p/matcher.h"
+#include "mpi/p2p/notice.h"
 #include "mpi/p2p/operations.h"
 #include "mpi/p2p/parking.h"
 #include "mpi/p2p/spin_limit.h"
@@ -19,6 +20,7 @@
 
 #include <functional>
 #include <memory>
+#include <optional>
 #include <unordered_map>
 #include <vector>
 
@@ -39,6 +41,11 @@ struct Envelope {
     int rank = 0;
     int tag = 0;
 };
+
+// Sentences of errors.
+inline constexpr const char* kRevokedText = "The communicator has been revoked";
+inline constexpr const char* kMaybeSender =
+    "A process that might have sent has failed, and that is not acknowledged";
 
 // Finds a peer's way: connects a transport to it. Set by the runtime. Does not wait: null means that the
 // peer is not up yet, and is asked again by later turns.
@@ -91,7 +98,23 @@ public:
     P2pRequest* prepare(Communicator& comm, Data data, Envelope envelope);
     void start_part(P2pRequest& part);
 
+    // -- failures and revoked communicators (mpi/p2p/failure.cc); with the engine held
+    void listen(NoticeListener* listener) { listener_ = listener; }
+    // Frames of Notice; kept while the peer takes none.
+    void push_notice(Peer& peer, const Header& header, ConstBytes payload);
+    // Members of the communicator known to have failed, as ranks of the job, in the order in which
+    // this process learnt of them.
+    std::vector<int> failed_of(const Communicator& comm) const;
+    bool any_failed() const { return !failed_.empty(); }
+    // The communicator's stalled receives go on if all known failures are acknowledged.
+    void resume_stalled(Communicator& comm);
+    // A stalled receive ends with MPIX_ERR_PROC_FAILED; takes the engine.
+    void end_stalled(P2pRequest& recv);
+    // The context and that of its collectives are revoked: nothing comes by them any more.
+    void revoke(uint64_t context);
+
     // -- probing
+    // False with an error in `outcome`: none can come any more.
     bool iprobe(Communicator& comm, Envelope from, Outcome& outcome);
     void probe(Communicator& comm, Envelope from, Outcome& outcome);
     // Takes a message out of matching; null when there is none.
@@ -118,7 +141,8 @@ public:
     // send ends with Code::data_lost. Two do not end at once, but do not wait for the peer's program,
     // only for its engine: a send whose memory the peer may be reading, and what has met its
     // counterpart and is under way.
-    void cancel_step(uint64_t context, coll::Completion& done);
+    // `told`: flags of the word to a peer that knows of the message.
+    void cancel_step(uint64_t context, coll::Completion& done, uint8_t told = kFlagLost);
 
     // Small collectives over shared memory; polled by turn().
     Boards boards;
@@ -307,16 +331,28 @@ private:
     Push push_piece(Peer& peer, P2pRequest& send, size_t& taken);
     void queue(Peer& peer);
     void sent(P2pRequest& send);
-    void withdraw(P2pRequest& send);
-    bool refuse_rest(P2pRequest& send);
+    void withdraw(P2pRequest& send, uint8_t told);  // flags of that word
+    bool refuse_rest(P2pRequest& send, uint8_t told);
+    void fail_part(P2pRequest& recv, uint8_t told);
+    void lose(const Peer& peer);
     P2pRequest* find_step(uint64_t context, const coll::Completion& done);
-    bool was_withdrawn(const Peer& peer, uint64_t token);
+    std::optional<uint8_t> was_withdrawn(const Peer& peer, uint64_t token);
     void forget_kept(const Message& message);
     void finish_p2p(P2pRequest& request);
     void fail(P2pRequest& request, int error, const char* reason);
     void fail_peer(Peer& peer);
     static bool stop_draining(Peer& peer, Push push, bool moved);
     void drop_questions(const Peer& peer);
+    bool drain_notices(Peer& peer);
+    static void refresh(P2pRequest& recv);
+    void stall(P2pRequest& recv);
+    void fail_stalled(P2pRequest& recv);
+    void stall_receives_of(const Peer& peer);
+    bool unacknowledged(const Communicator& comm) const;
+    bool hopeless(Communicator& comm, Envelope from, Outcome& outcome) const;
+    void refuse(Peer& peer, const Header& header);
+    void refuse_kept(Matcher& matching);
+    void fail_unasked(uint64_t context);
     P2pRequest* operation_with(const Peer& peer);
     P2pRequest* take_posted_from(const Peer& peer);
 
@@ -347,14 +383,20 @@ private:
     Sleeper* sleeper_ = nullptr;
     ConnectFunction connect_;
     std::vector<std::unique_ptr<Peer>> peers_;
-    std::vector<Peer*> queued_peers_;  // those with something waiting to be pushed
+    std::vector<Peer*> queued_peers_;  // with something waiting to be pushed, or newly failed
+    std::vector<int> failed_;          // ranks, in the order of learning
+    NoticeListener* listener_ = nullptr;
 
     std::unordered_map<uint64_t, std::unique_ptr<Matcher>> matchers_;
     uint64_t last_context_ = ~uint64_t{0};
     Matcher* last_matcher_ = nullptr;
     OperationTable<P2pRequest> operations_;
     // Sends that ended here before their peer has answered that it dropped them: their numbers.
-    std::unordered_map<uint64_t, Peer*> withdrawn_;
+    struct Withdrawn {
+        Peer* peer;
+        uint8_t told;
+    };
+    std::unordered_map<uint64_t, Withdrawn> withdrawn_;
     const Request* awaited_ = nullptr;  // by the only thread: its completion ends the turn
     Expected* expected_ = nullptr;      // by the only thread
     std::vector<P2pRequest*> pool_;

@@ -9,6 +9,8 @@
 //   data   receiver's op   -       -    of this piece      offset of this piece
 //   ack    -               -       -    -                  sender's operation (synchronous send)
 //   pulled -               -       -    bytes read         sender's operation
+//   revoked -              -       -    -                  sender's operation: its context is revoked
+//   notice communicator    -       what of the payload     number (mpi/p2p/notice.h)
 //   hold, resume: no fields. "Ask before you send anything", and the end of that (back-pressure).
 //   withdraw   communicator  rank  tag  -              sender's operation
 //          "Drop this message if no receive has met it": answered by `withdrawn` if so, else by what
@@ -37,15 +39,19 @@ enum class FrameKind : uint8_t {
     pulled = 8,
     withdraw = 9,
     withdrawn = 10,
-    refused = 11
+    refused = 11,
+    revoked = 12,
+    notice = 13
 };
 
 static_assert(static_cast<uint64_t>(FrameKind::data) == kPieceKind);
 
 // Of this layout and what the kinds mean; raised with every change.
-inline constexpr int kFrameVersion = 1;
+inline constexpr int kFrameVersion = 2;
 inline constexpr uint8_t kFlagSync = 1;
 inline constexpr uint8_t kFlagLost = 2;  // of withdraw, and of a message here that was withdrawn
+inline constexpr uint8_t kFlagFailure =
+    4;  // also of refused: because a process failed, or a revocation
 inline constexpr uint64_t kLengthMax = (uint64_t{1} << 48) - 1;
 
 struct Header {
@@ -95,6 +101,7 @@ inline std::optional<Header> parse(const FrameHeader& frame, size_t payload) {
         if ((payload != 0 && payload != sizeof(uint64_t)) || out.source < 0) return std::nullopt;
         return out;
     case FrameKind::data:
+    case FrameKind::notice:
         if (out.length != payload) return std::nullopt;
         return out;
     case FrameKind::cts:
@@ -105,6 +112,7 @@ inline std::optional<Header> parse(const FrameHeader& frame, size_t payload) {
     case FrameKind::withdraw:
     case FrameKind::withdrawn:
     case FrameKind::refused:
+    case FrameKind::revoked:
         if (payload != 0) return std::nullopt;
         return out;
     }

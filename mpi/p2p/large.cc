@@ -37,11 +37,13 @@ Push Engine::push_question(Peer& peer, P2pRequest& send) {
 
 void Engine::arrive_cts(Peer& peer, const Header& header) {
     P2pRequest* send = operations_.find(header.token);
-    if (!send && was_withdrawn(peer, header.token)) {
-        // It was met before the peer could drop it.
-        if (header.context) push_control(peer, {header.context, 0, 0, 0, FrameKind::refused, 0, 0});
-        return;
-    }
+    if (!send)
+        if (auto told = was_withdrawn(peer, header.token)) {
+            // It was met before the peer could drop it.
+            if (header.context)
+                push_control(peer, {header.context, 0, 0, 0, FrameKind::refused, *told, 0});
+            return;
+        }
     if (!send || !send->is_send || send->peer != &peer || header.length > send->bytes)
         return protocol_error(peer, "A go-ahead names no send");
     send->remote_token = header.context;
@@ -50,8 +52,8 @@ void Engine::arrive_cts(Peer& peer, const Header& header) {
     if (send->accepted == 0) return sent(*send);
     if (peer.endpoint->takes_bulk()) return push_bulk(peer, *send);
     peer.streams.push_back(send);
-    if (send->withdrawing && send->completion && refuse_rest(*send))
-        return fail(*send, MPI_ERR_PROC_ABORTED, "Another part of the collective failed");
+    if (send->withdrawing && send->completion && refuse_rest(*send, send->told))
+        return fail(*send, MPIX_ERR_PROC_FAILED, "Another part of the collective failed");
     queue(peer);
     if (!peer.control.empty() || !peer.backlog.empty()) return;
     drain_streams(peer);

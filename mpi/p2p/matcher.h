@@ -93,7 +93,8 @@ public:
         --message_count_;
     }
 
-    const Communicator* comm = nullptr;  // whose point-to-point context it is; null: not known
+    Communicator* comm = nullptr;  // whose point to point this is, while there is one
+    bool revoked = false;          // nothing is posted or kept any more
 
     size_t message_count() const { return message_count_; }
     size_t posted_count() const { return posted_count_; }

@@ -48,6 +48,7 @@ public:
     bool asked = false;     // send: its first frame is out: the message or, of a large one, the rts
     bool readable = false;  // send: its rts says where the data lies in this process
     bool withdrawing = false;  // send: the peer has been asked to drop it
+    uint8_t told = 0;          // with these flags
     bool exact = false;        // a step's receive: a shorter message is an error
     bool simple = false;       // a user's receive of one run of bytes
     bool active = false;       // between start and completion
@@ -78,6 +79,7 @@ protected:
     void leave_pool() {
         kind = Kind::request;
         reset();
+        plain_ = true;
         is_send = matched = asked = exact = simple = active = measured = outgoing = false;
         readable = withdrawing = false;
         mode = SendMode::standard;

@@ -19,6 +19,12 @@ struct Piece {
     size_t rest = 0;             // so much is left
 };
 
+// A notice that could not be pushed yet.
+struct KeptNotice {
+    FrameHeader header;
+    std::vector<std::byte> payload;
+};
+
 struct Peer {
     explicit Peer(int rank) : rank(rank) {}
 
@@ -37,10 +43,11 @@ struct Peer {
     Nanoseconds connect_again = 0, connect_until = 0;
     const char* why_gone() const { return why.what[0] ? why.what : "The other process has ended"; }
 
-    // What could not be pushed yet, in this order of precedence. Frames of `control` (cts, ack) carry
-    // no matching order; `backlog` keeps the order of sends; `streams` are large sends whose
-    // receiver has said yes, one after the other.
+    // What could not be pushed yet, in this order of precedence. Frames of `control` (cts, ack)
+    // carry no matching order, nor do `notices` (mpi/p2p/notice.h); `backlog` keeps the order of
+    // sends; `streams` are large sends whose receiver has said yes, one after the other.
     std::deque<FrameHeader> control;
+    std::deque<KeptNotice> notices;
     List<P2pRequest> backlog;
     List<P2pRequest> streams;
     Piece piece{};  // that `endpoint` has begun to take: nothing else passes there

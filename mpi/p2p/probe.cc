@@ -20,14 +20,19 @@ bool Engine::iprobe(Communicator& comm, Envelope from, Outcome& outcome) {
         found = comm.matcher->find_message(from.rank, from.tag);
     }
     if (found) describe(*found, outcome);
+    else hopeless(comm, from, outcome);
     return found != nullptr;
 }
 
-// True when no message can come any more, because the source is gone.
-static bool hopeless(Communicator& comm, Envelope from, Outcome& outcome) {
-    if (from.rank < 0 || !comm.peers[from.rank]->gone) return false;
-    outcome.error = MPI_ERR_PROC_ABORTED;
-    outcome.reason = "The source has ended";
+// True when no message can come any more: the source has failed, or perhaps one of any, or the
+// communicator is revoked.
+bool Engine::hopeless(Communicator& comm, Envelope from, Outcome& outcome) const {
+    bool failed = from.rank >= 0 ? comm.peers[from.rank]->gone : unacknowledged(comm);
+    if (!failed && !comm.revoked) return false;
+    outcome.error = comm.revoked ? MPIX_ERR_REVOKED : MPIX_ERR_PROC_FAILED;
+    outcome.reason = comm.revoked     ? kRevokedText
+                     : from.rank >= 0 ? "The source has ended"
+                                      : kMaybeSender;
     outcome.source = from.rank;
     return true;
 }
@@ -57,7 +62,7 @@ Message* Engine::improbe(Communicator& comm, Envelope from, Outcome& outcome) {
         turn();
         found = comm.matcher->find_message(from.rank, from.tag);
     }
-    if (!found) return nullptr;
+    if (!found) return hopeless(comm, from, outcome), nullptr;
     describe(*found, outcome);
     comm.matcher->take(*found);
     found->comm = &comm;

@@ -73,12 +73,12 @@ bool Engine::drain_queued(bool arrived) {
     peers.swap(queued_peers_);
     for (Peer* peer : peers) {
         peer->queued = false;
-        bool waits = !peer->control.empty() || !peer->backlog.empty();
+        bool waits = !peer->control.empty() || !peer->notices.empty() || !peer->backlog.empty();
         if (!peer->gone && !peer->endpoint && waits && !connect(*peer)) queue(*peer);
         if (!peer->gone && peer->endpoint) {
             moved |= drain(*peer);
-            if (!peer->control.empty() || !peer->backlog.empty() || !peer->streams.empty() ||
-                !peer->pulls.empty())
+            if (!peer->control.empty() || !peer->notices.empty() || !peer->backlog.empty() ||
+                !peer->streams.empty() || !peer->pulls.empty())
                 queue(*peer);
             // All that it had sent has been taken in.
             if (peer->refuses && !arrived)
@@ -86,6 +86,7 @@ bool Engine::drain_queued(bool arrived) {
         }
         if (peer->gone && !peer->failed) {
             fail_peer(*peer);
+            if (listener_) listener_->failed(*peer);
             moved = true;
         }
     }
@@ -119,7 +120,9 @@ void Engine::catch_up() {
 }
 
 bool Engine::draining() const {
-    if (!queued_peers_.empty()) return true;
+    // Those that have failed are only there to be told of.
+    for (const Peer* peer : queued_peers_)
+        if (!peer->gone) return true;
     for (Transport* transport : transports_)
         if (transport->pending()) return true;
     return false;
@@ -136,7 +139,7 @@ void Engine::complete(Request& request) {
         request.retain();
     }
     // Release: publishes outcome and data to the waiter, who may destroy the request at once.
-    request.done_.store(1, std::memory_order_release);
+    request.done_.store(Request::kComplete, std::memory_order_release);
     if (refers) release_held(request);
     if (threaded_) notify();
 }
@@ -154,6 +157,7 @@ void Engine::notify() {
 void Engine::on_completion(Request& request, MPIX_Completion_function* function, void* context) {
     {
         Hold hold(*this);
+        if (request.stalled()) fail_stalled(static_cast<P2pRequest&>(request));
         if (!request.done()) {
             request.callback_function = function;
             request.callback_context = context;
@@ -243,7 +247,7 @@ void Engine::end_mistake() {
     };
     while (Message* message = matching.find_kept(is_of_it))
         recv_step(*message->peer, context, message->header.source, message->header.tag, {}, nobody);
-    if (mistake.tells) mistake.runner->fail_and_tell(mistake.why);
+    if (mistake.tells && !is_failure(mistake.why.code)) mistake.runner->fail_and_tell(mistake.why);
     else mistake.runner->fail(mistake.why);
 }
 

@@ -28,7 +28,13 @@ public:
     explicit Request(Communicator* comm) : Object(Kind::request), comm_(comm) {}
 
     // Acquire: a thread that sees `done` also sees the outcome and the data; pairs with complete().
+    // Waiting ends also for a stalled one, which is not complete: see stalled().
     bool done() const { return done_.load(std::memory_order_acquire); }
+    bool complete() const { return done_.load(std::memory_order_acquire) == kComplete; }
+    // A receive of any source, in whose communicator a process has failed: its end is reported as
+    // MPIX_ERR_PROC_FAILED_PENDING, and it goes on when the failure is acknowledged or a message
+    // comes.
+    bool stalled() const { return done_.load(std::memory_order_acquire) == kStalled; }
     // An inactive persistent request, or one whose end has been reported.
     bool inactive() const { return inactive_; }
     bool persistent() const { return persistent_; }
@@ -76,6 +82,7 @@ protected:
         outcome_ = {};
     }
 
+    static constexpr uint32_t kComplete = 1, kStalled = 2;
     std::atomic<uint32_t> done_{0};
     bool plain_ = false;
     bool engine_refers_ = false;  // the engine has a reference until completion

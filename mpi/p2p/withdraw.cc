@@ -11,9 +11,10 @@ namespace pomona {
 static constexpr const char* kPartFailed = "Another part of the collective failed";
 
 void Engine::cancel(P2pRequest& request) {
+    if (request.stalled()) refresh(request);
     if (request.done() || !request.active || request.matched) return;
     if (request.is_send) {
-        if (request.asked) return withdraw(request);
+        if (request.asked) return withdraw(request, 0);
         if (!request.linked()) return;
         List<P2pRequest>::remove(&request);
     } else {
@@ -24,28 +25,29 @@ void Engine::cancel(P2pRequest& request) {
 }
 
 // Asks the peer to drop a message that it has been told of.
-void Engine::withdraw(P2pRequest& send) {
+void Engine::withdraw(P2pRequest& send, uint8_t told) {
     if (send.withdrawing || !send.token) return;
     send.withdrawing = true;
-    uint8_t lost = send.completion ? kFlagLost : 0;
+    send.told = told;
     push_control(*send.peer,
-                 {send.context, send.source, send.tag, 0, FrameKind::withdraw, lost, send.token});
+                 {send.context, send.source, send.tag, 0, FrameKind::withdraw, told, send.token});
 }
 
 // ---- steps of collective schedules
 
-void Engine::cancel_step(uint64_t context, coll::Completion& done) {
+void Engine::cancel_step(uint64_t context, coll::Completion& done, uint8_t told) {
     P2pRequest* found = find_step(context, done);
     if (!found) return;
     if (found->is_send && found->asked) {
-        if (found->matched ? !refuse_rest(*found) : (withdraw(*found), found->readable)) return;
-        if (!found->matched) withdrawn_.emplace(found->token, found->peer);
+        if (found->matched ? !refuse_rest(*found, told) : (withdraw(*found, told), found->readable))
+            return;
+        if (!found->matched) withdrawn_.insert({found->token, {found->peer, told}});
     } else if (found->is_send) {
         List<P2pRequest>::remove(found);
     } else {
         matcher(context).withdraw(*found);
     }
-    fail(*found, MPI_ERR_PROC_ABORTED, kPartFailed);
+    fail(*found, MPIX_ERR_PROC_FAILED, kPartFailed);
 }
 
 // A posted receive, a send in a backlog, or one that has asked.
@@ -69,20 +71,30 @@ P2pRequest* Engine::find_step(uint64_t context, const coll::Completion& done) {
 
 // A send that the peer has accepted, between two pieces: the peer gets no more of it. False when it
 // has to go on.
-bool Engine::refuse_rest(P2pRequest& send) {
+bool Engine::refuse_rest(P2pRequest& send, uint8_t told) {
     Peer& peer = *send.peer;
     if (!send.linked() || send.rest != 0) return false;
     List<P2pRequest>::remove(&send);
-    push_control(peer, {send.remote_token, 0, 0, 0, FrameKind::refused, 0, 0});
+    push_control(peer, {send.remote_token, 0, 0, 0, FrameKind::refused, told, 0});
     return true;
 }
 
-// Is this the number of a send that ended here? It is asked once: by the peer's answer.
-bool Engine::was_withdrawn(const Peer& peer, uint64_t token) {
+// A receive in a collective in which the sender failed.
+void Engine::fail_part(P2pRequest& recv, uint8_t told) {
+    if (told & kFlagFailure)
+        return fail(recv, MPIX_ERR_PROC_FAILED,
+                    "A member left this operation, as a process has failed");
+    fail(recv, MPI_ERR_OTHER, "A member failed in its part of this collective");
+}
+
+// Is this the number of a send that ended here? Then what the peer was told. It is asked once: by
+// the peer's answer.
+std::optional<uint8_t> Engine::was_withdrawn(const Peer& peer, uint64_t token) {
     auto found = withdrawn_.find(token);
-    if (found == withdrawn_.end() || found->second != &peer) return false;
+    if (found == withdrawn_.end() || found->second.peer != &peer) return std::nullopt;
+    uint8_t told = found->second.told;
     withdrawn_.erase(found);
-    return true;
+    return told;
 }
 
 // ---- frames
@@ -99,7 +111,7 @@ void Engine::arrive_withdraw(Peer& peer, const Header& header) {
         peer.unexpected_bytes -= message->length;
         message->drop_bytes();
         message->header.kind = FrameKind::eager;
-        message->header.flags = kFlagLost;
+        message->header.flags = header.flags & (kFlagLost | kFlagFailure);
         message->header.length = message->header.token = 0;
     } else {
         found->second->take(*message);
@@ -114,7 +126,7 @@ void Engine::arrive_withdrawn(Peer& peer, const Header& header) {
     P2pRequest* send = operations_.find(header.token);
     if (!send || !send->withdrawing || send->peer != &peer || send->matched)
         return protocol_error(peer, "A withdrawn message names no send");
-    if (send->completion) return fail(*send, MPI_ERR_PROC_ABORTED, kPartFailed);
+    if (send->completion) return fail(*send, MPIX_ERR_PROC_FAILED, kPartFailed);
     send->outcome_.cancelled = true;
     finish_p2p(*send);
 }
@@ -123,7 +135,7 @@ void Engine::arrive_refused(Peer& peer, const Header& header) {
     P2pRequest* recv = operations_.find(header.context);
     if (!recv || recv->is_send || recv->peer != &peer || recv->rest != 0)
         return protocol_error(peer, "A refusal names no receive");
-    fail(*recv, MPI_ERR_OTHER, "A member failed in its part of this collective");
+    fail_part(*recv, header.flags);
 }
 
 }  // namespace pomona

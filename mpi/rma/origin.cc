@@ -306,14 +306,14 @@ void Window::leg_over(coll::Completion* self, const Error* error) {
 }
 
 void Window::operation_over(Operation& operation) {
-    if (operation.failed) error_ = {MPI_ERR_PROC_ABORTED, "the target has ended"};
+    if (operation.failed) error_ = {MPIX_ERR_PROC_FAILED, "the target has ended"};
     else if (operation.status != 0)
         error_ = {MPI_ERR_RMA_RANGE, "an earlier operation reached outside the target's memory"};
     if (operation.type && !operation.failed)
         store(operation.result, operation.gapped, operation.offset, operation.answer);
     if (operation.request)
         operation.request->part_over(engine(),
-                                     operation.failed ? MPI_ERR_PROC_ABORTED : MPI_SUCCESS);
+                                     operation.failed ? MPIX_ERR_PROC_FAILED : MPI_SUCCESS);
     Target& target = targets_[static_cast<size_t>(operation.target)];
     --pending_;
     if (--target.pending == 0 || pending_ == kPendingMost / 2) engine().notify();

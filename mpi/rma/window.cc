@@ -6,6 +6,7 @@
 
 #include "mpi/object/contexts.h"
 #include "mpi/runtime/collectives.h"
+#include "mpi/runtime/consensus.h"
 #include "mpi/runtime/process.h"
 
 #include <algorithm>
@@ -181,7 +182,12 @@ RmaError Window::free() {
     RmaError result = flush_chosen(false, [](int) { return true; });
     // Nobody sends a command after this.
     int error = run_barrier(*comm_);
-    if (error && !result) result = {error, "a member of the communicator has ended"};
+    if (error) {
+        if (!result) result = {error, "a member of the communicator has ended"};
+        // Others may go on for a while: nothing here answers them any more.
+        Engine::Hold hold(engine());
+        comm_->process.agreements->revoke(*comm_);
+    }
     engine().wait_until([&] { return replies_ == 0; });
     close_channels();
     return result;
@@ -390,7 +396,7 @@ RmaError Window::start(const Group& group, int assert) {
     Engine::Hold hold(engine());
     fence_open_ = false;
     for (int rank : ranks) {
-        if (channel(rank).posts == 0) return {MPI_ERR_PROC_ABORTED, "a target has ended"};
+        if (channel(rank).posts == 0) return {MPIX_ERR_PROC_FAILED, "a target has ended"};
         --channel(rank).posts;
         target(rank).started = true;
     }
@@ -462,7 +468,7 @@ RmaError Window::wait(bool* over) {
         if (!each->exposed) continue;
         each->exposed = false;
         if (each->completes > 0) --each->completes;
-        else result = {MPI_ERR_PROC_ABORTED, "an origin has ended"};
+        else result = {MPIX_ERR_PROC_FAILED, "an origin has ended"};
     }
     posted_ = false;
     std::atomic_thread_fence(std::memory_order_seq_cst);

@@ -34,6 +34,7 @@ BoardMaking::BoardMaking(Communicator& comm, uint64_t name, BoardOwner& owner,
     comm.sequence += 2;
     comm.retain();
     ++comm.process.boards_in_making;
+    collective_state(comm).makings.push_back(this);
     const std::vector<int>& nodes = collective_state(comm).nodes;
     alone_ = !nodes.empty() && std::count(nodes.begin(), nodes.end(), nodes[comm.rank()]) == 1;
     if (!alone_) strip_ = comm.process.engine.boards.claim(name, strips_most);
@@ -45,10 +46,15 @@ BoardMaking::BoardMaking(Communicator& comm, uint64_t name, BoardOwner& owner,
 
 BoardMaking::~BoardMaking() {
     --comm_.process.boards_in_making;
+    std::erase(collective_state(comm_).makings, this);
     comm_.release();
 }
 
 void BoardMaking::tell(int mine) {
+    if (comm_.ends_collectives()) {
+        Error why = why_ended(comm_);
+        return end(false, &why);
+    }
     mine_ = mine;
     coll::Shape shape;
     shape.collective = coll::Collective::allgather;

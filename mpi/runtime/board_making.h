@@ -35,6 +35,9 @@ public:
                                 const coll::Shape& cause, int strips_most = kBoardStrips);
     // Deletes itself once the owner has been told, which may be inside.
     void start() { tell(alone_ ? 0 : strip_); }
+    // Ends without a board, like all of the communicator's collectives:
+    // Communicator::ends_collectives().
+    void fail(const Error& why) { runner_.fail(why); }
     // The owner goes; its board will be given back.
     void forget_owner() { owner_ = nullptr; }
     void describe(Waiting& out) const;  // whom it waits for

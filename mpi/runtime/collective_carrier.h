@@ -44,6 +44,7 @@ public:
     }
     // Around an execution.
     void begin(coll::Runner& runner) {
+        runner_ = &runner;
         if (watched_.group) begin_watched(runner);
         if (board_) board_->begin(number_, runner, use_, {context_, base_});
     }
@@ -61,7 +62,7 @@ public:
     // False: the error is told later, since another member is asked for its reason. Else it may have been
     // replaced by one that says more.
     bool end(Error* error) {
-        if (board_) board_->end(number_, error != nullptr);
+        if (board_) board_->end(number_, error);
         return !watched_.group || watched_.group->end(watched_, error);
     }
     void send(int peer, int slot, ConstBytes data, coll::Completion& done) override {
@@ -93,7 +94,7 @@ public:
     void pass(int index) override { board_->pass(chunk_of(index)); }
     std::byte* chunk(int rank, int index) override { return board_->memory(rank, chunk_of(index)); }
     void cancel(coll::Completion& done) override {
-        if (!engine().boards.cancel(done)) engine().cancel_step(context_, done);
+        if (!engine().boards.cancel(done)) engine().cancel_step(context_, done, told());
     }
 
     // Whom a step that is under way waits for.
@@ -126,6 +127,11 @@ private:
         };
         watched_.group->begin(watched_);
     }
+    // What the members hear to which messages do not come any more.
+    uint8_t told() const {
+        bool failure = runner_ && is_failure(runner_->failed_by());
+        return failure ? kFlagLost | kFlagFailure : kFlagLost;
+    }
     BoardChunk chunk_of(int index) const { return {number_, index, span_}; }
     Engine& engine() const { return comm_->process.engine; }
 
@@ -138,6 +144,7 @@ private:
     WatchedHere watched_;
     void* owner_ = nullptr;
     void (*told_)(void* owner, const Error& error) = nullptr;
+    const coll::Runner* runner_ = nullptr;  // of the execution
     BoardUse use_{};
     bool posts_ = false;  // or goes by chunks
     uint64_t context_ = 0;

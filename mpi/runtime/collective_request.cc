@@ -231,6 +231,10 @@ void CollectiveRequest::activate() {
 }
 
 void CollectiveRequest::run() {
+    if (__builtin_expect(comm_->ends_collectives(), 0)) {
+        outcome_ = outcome_of(why_ended(*comm_));
+        return comm_->process.engine.complete(*this);
+    }
     stage_input();
     carrier_.number(persistent_ ? starts_++ : number_);
     carrier_.begin(runner_);
@@ -242,6 +246,7 @@ void CollectiveRequest::run() {
     binding.reducer = plan_.operation ? &reducer_ : nullptr;
     binding.stream = streams_;
     function = ended;
+    comm_->collective->under_way.push_back(this);
     runner_.start(carrier_, binding, *this);
 }
 
@@ -254,6 +259,7 @@ int CollectiveRequest::start() {
 
 void CollectiveRequest::ended(coll::Completion* self, const Error* error) {
     auto& request = *static_cast<CollectiveRequest*>(self);
+    List<CollectiveRequest>::remove(&request);
     if (__builtin_expect(!error, 1)) {
         request.carrier_.end(nullptr);
         return request.finish(nullptr);
@@ -273,7 +279,8 @@ Outcome CollectiveRequest::outcome_of(const Error& error) {
     outcome.error = error.code == Code::truncated       ? MPI_ERR_TRUNCATE
                     : error.code == Code::data_lost     ? MPI_ERR_OTHER
                     : error.code == Code::out_of_memory ? MPI_ERR_NO_MEM
-                                                        : MPI_ERR_PROC_ABORTED;
+                    : error.code == Code::refused       ? MPIX_ERR_REVOKED
+                                                        : MPIX_ERR_PROC_FAILED;
     outcome.reason = error.what[0] ? error.what : "A member of the communicator has ended";
     outcome.source = error.peer;
     return outcome;
@@ -333,8 +340,8 @@ int run_collective(CollectivePlan&& plan, Outcome& failed) {
     return error;
 }
 
-static int run_bytes(coll::Collective collective, Communicator& comm, size_t bytes, int root,
-                     const void* input, void* result, bool in_place) {
+static CollectivePlan plan_bytes(coll::Collective collective, Communicator& comm, size_t bytes,
+                                 int root, const void* input, void* result) {
     CollectivePlan plan;
     plan.comm = &comm;
     plan.shape.collective = collective;
@@ -342,22 +349,29 @@ static int run_bytes(coll::Collective collective, Communicator& comm, size_t byt
     plan.shape.size = comm.size();
     plan.shape.root = root;
     plan.shape.count = bytes;
-    plan.shape.in_place = in_place;
     plan.input = input;
     plan.result = result;
+    return plan;
+}
+static int run_bytes(coll::Collective collective, Communicator& comm, size_t bytes, int root,
+                     const void* input, void* result) {
     Outcome failed;
-    return run_collective(std::move(plan), failed);
+    return run_collective(plan_bytes(collective, comm, bytes, root, input, result), failed);
 }
 
+CollectiveRequest* start_barrier(Communicator& comm) {
+    return start_collective(plan_bytes(coll::Collective::barrier, comm, 0, 0, nullptr, nullptr),
+                            false);
+}
 int run_barrier(Communicator& comm) {
-    return run_bytes(coll::Collective::barrier, comm, 0, 0, nullptr, nullptr, false);
+    return run_bytes(coll::Collective::barrier, comm, 0, 0, nullptr, nullptr);
 }
 int run_bcast(Communicator& comm, void* data, size_t bytes, int root) {
     if (bytes == 0) return MPI_SUCCESS;
-    return run_bytes(coll::Collective::bcast, comm, bytes, root, data, data, false);
+    return run_bytes(coll::Collective::bcast, comm, bytes, root, data, data);
 }
 int run_allgather(Communicator& comm, const void* mine, void* all, size_t bytes) {
-    return run_bytes(coll::Collective::allgather, comm, bytes, 0, mine, all, false);
+    return run_bytes(coll::Collective::allgather, comm, bytes, 0, mine, all);
 }
 
 namespace {
@@ -388,8 +402,19 @@ int exchange_leaders(Communicator& comm, int peer, int tag, const void* mine, si
         engine.send_step(other, comm.collective_context(), comm.rank(), mark,
                          {static_cast<const std::byte*>(mine), mine_bytes}, sent);
     }
-    engine.wait_until([&] { return received.over && sent.over; });
-    return received.failed || sent.failed ? MPI_ERR_PROC_ABORTED : MPI_SUCCESS;
+    // Between the groups of an intercommunicator this is a part of its collectives: the other
+    // leader may have left it because another member has failed.
+    auto over = [&] { return received.over && sent.over; };
+    auto left = [&] { return comm.is_inter() && comm.ends_collectives(); };
+    engine.wait_until([&] { return over() || left(); });
+    if (!over()) {
+        Engine::Hold hold(engine);
+        constexpr uint8_t why = kFlagLost | kFlagFailure;
+        if (!received.over) engine.cancel_step(comm.collective_context(), received, why);
+        if (!sent.over) engine.cancel_step(comm.collective_context(), sent, why);
+    }
+    engine.wait_until(over);
+    return received.failed || sent.failed ? MPIX_ERR_PROC_FAILED : MPI_SUCCESS;
 }
 
 }  // namespace pomona

@@ -55,7 +55,10 @@ struct CollectivePlan {
     std::shared_ptr<const coll::Schedule> own_schedule;
 };
 
-class CollectiveRequest final : public Request, private coll::Completion, private BoardOwner {
+class CollectiveRequest final : public Request,
+                                public ListNode,  // CollectiveState::under_way
+                                private coll::Completion,
+                                private BoardOwner {
 public:
     CollectiveRequest() : Request(nullptr) {}
     ~CollectiveRequest() override;
@@ -79,6 +82,9 @@ public:
     // (mpi/runtime/repeated_call.h).
     void prepare_repeated(CollectivePlan&& plan);
     bool begin_repeated(const void* input, void* result);  // true: over already
+
+    // Ends it early; with the engine held.
+    void fail(const Error& why) { runner_.fail(why); }
 
     void describe(Waiting& out) const override;
     int start() override;
@@ -125,6 +131,9 @@ private:
     uint64_t starts_ = 0;
     std::vector<std::byte> input_staging_, result_staging_;
 };
+
+// Of a communicator whose collectives end at once: why.
+Error why_ended(const Communicator& comm);
 
 // Runs a plan to its end. An MPI error class, with all that is known of it in `failed`.
 int run_collective(CollectivePlan&& plan, Outcome& failed);

@@ -61,6 +61,25 @@ std::shared_ptr<const coll::Schedule> CollectiveState::schedule(coll::Shape& sha
     return found;
 }
 
+Error why_ended(const Communicator& comm) {
+    if (comm.revoked) return {Code::refused, kRevokedText, -1, 0};
+    return {Code::peer_gone, "A member of the communicator has failed", comm.lost, 0};
+}
+
+void CollectiveState::fail_all() {
+    for (RepeatedCall& call : repeated) call.key.forget();
+    comm.retain();  // the last request may be its last user
+    Error why = why_ended(comm);
+    // Failing one ends no other; those whose data others still read end later.
+    std::vector<CollectiveRequest*> requests;
+    for (CollectiveRequest* each = under_way.front(); each; each = under_way.next(each))
+        requests.push_back(each);
+    for (CollectiveRequest* each : requests) each->fail(why);
+    // Then what has waited for a board begins, and ends.
+    for (BoardMaking* each : std::vector<BoardMaking*>(makings)) each->fail(why);
+    comm.release();
+}
+
 coll::Policy make_policy(const Params& params, bool shared_memory, bool several_nodes) {
     using coll::Collective;
     coll::Policy policy;

@@ -23,6 +23,9 @@ struct CollectiveState final : BoardOwner {
     void board_made(bool agreed, std::unique_ptr<Board> made, const Error* error) override;
 
     void describe_making(Waiting& out) const;  // whom that waits for
+    // The communicator is revoked, or a member has failed: what is under way ends, and calls are
+    // not repeated without a look at the communicator any more.
+    void fail_all();
 
     // The schedule for a shape: cached, or chosen and built.
     std::shared_ptr<const coll::Schedule> schedule(coll::Shape& shape);
@@ -36,6 +39,8 @@ struct CollectiveState final : BoardOwner {
     coll::ScheduleCache cache;
     std::vector<int> nodes;                // by rank; empty when all are on one
     std::vector<CollectiveRequest*> idle;  // newest last
+    List<CollectiveRequest> under_way;     // started, and not over at once
+    std::vector<BoardMaking*> makings;     // of boards, also those of persistent collectives
     RepeatedCalls repeated;
     // While the board is being made, which collectives wait for: some members might know already, others
     // not.

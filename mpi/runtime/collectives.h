@@ -8,6 +8,10 @@
 
 namespace pomona {
 
+class CollectiveRequest;
+
+// Starts one; the caller waits, and releases it.
+CollectiveRequest* start_barrier(Communicator& comm);
 int run_barrier(Communicator& comm);
 int run_bcast(Communicator& comm, void* data, size_t bytes, int root);
 // Everybody's `bytes` bytes, by rank, to everybody.

@@ -13,6 +13,7 @@
 #include "mpi/object/datatype.h"
 #include "mpi/object/operation.h"
 #include "mpi/runtime/agreement.h"
+#include "mpi/runtime/consensus.h"
 #include "mpi/runtime/collective_state.h"
 #include "mpi/runtime/collective_watching.h"
 #include "mpi/runtime/collectives.h"
@@ -85,6 +86,8 @@ Status Process::start(int wanted_level, std::unique_ptr<Wireup> given) {
     std::vector<Transport*> borrowed;
     for (auto& transport : transports) borrowed.push_back(transport.get());
     engine.attach(here.size, borrowed, sleeper.get(), [this](int peer) { return connect(peer); });
+    agreements = std::make_unique<Agreements>(*this);
+    engine.listen(agreements.get());
     for (Transport* each : borrowed)
         if (BoardSpace* space = each->boards()) engine.boards.attach(space);
     start_watching(simulated);
@@ -306,12 +309,58 @@ void Process::make_world() {
     builtins[bits_of(MPI_COMM_SELF)] = self_.get();
 }
 
+// The barrier of MPI_Finalize; false where it does not end well, or others know that it cannot.
+bool Process::end_in_barrier(const Communicator& end) {
+    if (end.revoked || world_->ends_collectives()) return false;
+    CollectiveRequest* barrier = start_barrier(*world_);
+    engine.wait_until(Described{[&] { return barrier->done() || end.revoked; },
+                                [&](Waiting& out) { barrier->describe(out); }});
+    if (!barrier->done()) {
+        Engine::Hold hold(engine);
+        world_->collective->fail_all();
+    }
+    engine.wait(*barrier);
+    bool well = barrier->outcome().error == MPI_SUCCESS;
+    barrier->release();
+    return well;
+}
+
+// Everybody has come to its end: a barrier. Whoever knows of a failure calls the others out of it,
+// by revoking a communicator that nobody else uses, and all agree; not for ever, as those whose
+// barrier ended well are gone.
+void Process::wait_for_world() {
+    constexpr Nanoseconds kLongest = 5'000'000'000;
+    Ref<Communicator> end;
+    {
+        Engine::Hold hold(engine);
+        leaving = true;
+        uint64_t context = child_context(3, static_cast<uint64_t>(job().first));
+        end = Ref(new Communicator(*this, context, world_->group, {}));
+    }
+    if (!end_in_barrier(*end)) {
+        auto over = std::make_shared<bool>(false);
+        {
+            Engine::Hold hold(engine);
+            agreements->revoke(*end);
+            agreements->begin(*end, 0, [over](const Decision&, uint64_t) { *over = true; });
+        }
+        Nanoseconds deadline = clock.now() + kLongest;
+        auto ready = [&] { return *over || clock.now() > deadline; };
+        engine.wait_until(Described{ready, [&](Waiting& out) {
+                                        out.communicator = name_for_people(*world_);
+                                        agreements->describe(*end, out);
+                                    }});
+    }
+    Engine::Hold hold(engine);
+    end = {};
+}
+
 Status Process::finish() {
     engine.stop_progress_thread();
     // Everybody's messages have arrived before anybody's transports go.
     Status status;
     if (engine.known_peers() > 1) {
-        if (job().world_size() > 1) run_barrier(*world_);
+        if (job().world_size() > 1) wait_for_world();
         Nanoseconds deadline = clock.now() + 5'000'000'000;
         engine.wait_until([&] {
             return (!engine.draining() && boards_in_making == 0) || clock.now() > deadline;
@@ -325,6 +374,7 @@ Status Process::finish() {
     engine.set_idle_work(nullptr);
     watching.reset();
     engine.boards.attach(nullptr);
+    engine.listen(nullptr);
     engine.detach();
     transports.clear();
     device_gates_ = nullptr;

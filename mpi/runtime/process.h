@@ -18,6 +18,8 @@
 
 namespace pomona {
 
+class Agreements;
+
 namespace coll {
 class Gates;
 struct Policy;
@@ -58,6 +60,9 @@ public:
     // Filled before start() (simulated ranks): these serve, and no others are made.
     std::vector<std::unique_ptr<Transport>> transports;
     Engine engine;
+
+    bool leaving = false;                    // in MPI_Finalize
+    std::unique_ptr<Agreements> agreements;  // and revoked communicators; heard by the engine
 
     std::unique_ptr<coll::Policy> policy;  // which collective algorithms to take
 
@@ -111,6 +116,8 @@ private:
     // Null: it belongs to another world, and has not published yet where it is.
     Result<Endpoint*> connect(int peer);
     void make_world();
+    void wait_for_world();
+    bool end_in_barrier(const Communicator& end);
 
     Ref<Communicator> world_;
     Ref<Communicator> self_;

@@ -44,6 +44,7 @@ inline bool CollectiveRequest::begin_repeated(const void* input, void* result) {
     done_.store(0, std::memory_order_relaxed);  // the caller holds the engine
     outcome_.error = MPI_SUCCESS;
     outcome_.reason = nullptr;
+    comm_->collective->under_way.push_back(this);
     carrier_.begin(runner_);
     runner_.start(carrier_, binding, *this, from);
     return false;
@@ -52,6 +53,7 @@ inline bool CollectiveRequest::begin_repeated(const void* input, void* result) {
 RepeatedCall* keep_call(CollectivePlan& plan, const CallKey& key) {
     if (!worth_keeping(plan, key)) return nullptr;
     Engine::Hold hold(plan.comm->process.engine);
+    if (plan.comm->ends_collectives()) return nullptr;
     RepeatedCall& call = collective_state(*plan.comm).repeated[key.slot()];
     if (call.running) return nullptr;
     call.key = key;

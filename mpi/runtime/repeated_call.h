@@ -25,6 +25,9 @@ struct CallKey {
     MPI_Op op = MPI_OP_NULL;
 
     bool operator==(const CallKey&) const = default;
+    // Equals no key of a call any more.
+    void forget() { root = kForgotten; }
+    static constexpr int kForgotten = -1000000;
     // Barriers stand between everything: nothing shares their slot.
     size_t slot() const {
         if (collective == coll::Collective::barrier) return kRepeatedSlots - 1;

@@ -197,7 +197,14 @@ void ControlServer::waiting(Connection& connection, Reader& reader) {
 void ControlServer::fence(Connection& connection) {
     ++ranks_[connection.rank].fences;
     World& world = world_of(connection.rank);
-    if (++world.arrived < world.count) return;
+    ++world.arrived;
+    end_fence_if_full(world);
+}
+
+void ControlServer::end_fence_if_full(World& world) {
+    if (world.arrived == 0) return;
+    for (int rank = world.first; rank < world.first + world.count; ++rank)
+        if (!waits_in_fence(rank) && !retired(rank)) return;
     world.arrived = 0;
     ++world.fences_done;
     std::vector<std::byte> done = control_frame(ControlType::fence_done);
@@ -254,6 +261,12 @@ void ControlServer::sweep() {
 void ControlServer::settle(int rank) {
     listener_.accept_all();
     if (ranks_[rank].connection) read_some(*ranks_[rank].connection);
+    sweep();
+}
+
+void ControlServer::retire(int rank) {
+    ranks_[static_cast<size_t>(rank)].retired = true;
+    end_fence_if_full(world_of(rank));
     sweep();
 }
 

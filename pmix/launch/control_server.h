@@ -37,6 +37,8 @@ public:
     void settle(int rank);  // reads all that a dead rank has left behind
     // To all ranks in MPI, and to those that join later.
     void tell_gone(int rank);
+    void retire(int rank);  // has failed, and the job goes on: fences do without it
+    bool retired(int rank) const { return ranks_[rank].retired; }
 
     std::function<void(int rank, int code, const std::string& message)> on_abort;
     Services services;
@@ -60,6 +62,7 @@ private:
         Phase phase = Phase::outside;
         Connection* connection = nullptr;
         long fences = 0;
+        bool retired = false;
         size_t world = 0;
         bool gone = false;
         std::map<std::string, std::vector<std::byte>> published;
@@ -83,6 +86,7 @@ private:
     void lookup(Connection& connection, Reader& reader);
     void fence(Connection& connection);
     void waiting(Connection& connection, Reader& reader);
+    void end_fence_if_full(World& world);
     void send(Connection& connection, const std::vector<std::byte>& frame);
     void refuse(Connection& connection, const std::string& why);
     void drop(Connection& connection);

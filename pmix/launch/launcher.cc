@@ -165,6 +165,23 @@ void Launcher::reap() {
     finish_if_done();
 }
 
+// How a process failed, in words that follow "rank 1 (pid 17, hello) on host".
+std::string Launcher::fate_of(const Process& process, int status) const {
+    if (WIFSIGNALED(status)) {
+        bool core = false;
+#if defined(WCOREDUMP)
+        core = WCOREDUMP(status);
+#endif
+        return format("was killed by signal {} ({}{})", WTERMSIG(status),
+                      signal_text(WTERMSIG(status)), core ? ", core dumped" : "");
+    }
+    bool left_mpi = control_->phase(process.rank) == ControlServer::Phase::joined;
+    if (WEXITSTATUS(status) != 0)
+        return format("exited with code {}{}", WEXITSTATUS(status),
+                      left_mpi ? " without calling MPI_Finalize" : "");
+    return "exited without calling MPI_Finalize after MPI_Init";
+}
+
 // The first process that fails gives the exit code and one message; those that die because we end
 // the job are not blamed.
 void Launcher::judge(Process& process, int status) {
@@ -179,28 +196,23 @@ void Launcher::judge(Process& process, int status) {
         if (!exit_code_known_) exit_code_ = code, exit_code_known_ = true;
         return;
     }
-    std::string who =
-        format("rank {} (pid {}, {}) on {}", process.rank, process.pid, process.name, host_);
-    if (signal == SIGPIPE && stdout_->broken()) {
-        // Our reader has gone (mpirun ... | head): nothing to complain of.
-    } else if (signal) {
-        bool core = false;
-#if defined(WCOREDUMP)
-        core = WCOREDUMP(status);
-#endif
-        say(format("{} was killed by signal {} ({}{}); the job ends", who, signal,
-                   signal_text(signal), core ? ", core dumped" : ""));
-    } else if (code != 0) {
-        say(format("{} exited with code {}{}; the job ends", who, code,
-                   left_mpi ? " without calling MPI_Finalize" : ""));
-    } else {
-        say(
-            format("{} exited without calling MPI_Finalize after MPI_Init; the job ends with "
-                   "code 1",
-                   who));
-        code = 1;
-    }
+    std::string fate = fate_of(process, status);
+    bool silent = code == 0;
+    if (silent) code = 1;
+    if (continues()) return go_on_without(process, code, fate);
+    // Our reader has gone (mpirun ... | head): nothing to complain of.
+    if (!(signal == SIGPIPE && stdout_->broken()))
+        say(format("rank {} (pid {}, {}) on {} {}; the job ends{}", process.rank, process.pid,
+                   process.name, host_, fate, silent ? " with code 1" : ""));
     end_job(code, signal ? 0 : kExitGrace, SIGTERM);
+}
+
+// --on-death continue: the others have been told, and barriers of the wire-up do without it.
+void Launcher::go_on_without(Process& process, int code, const std::string& fate) {
+    say(format("rank {} (pid {}, {}) on {} {}; the job goes on without it", process.rank,
+               process.pid, process.name, host_, fate));
+    if (!exit_code_known_) exit_code_ = code, exit_code_known_ = true;
+    control_->retire(process.rank);
 }
 
 // A rank that has gone can never enter the barrier in which others wait.
@@ -208,6 +220,7 @@ void Launcher::check_fence() {
     if (running_ == 0) return;
     for (Process& process : processes_) {
         if (process.running || control_->waits_in_fence(process.rank)) continue;
+        if (control_->retired(process.rank)) continue;
         if (!control_->fence_open(process.rank) && !left_parent_waiting(process)) continue;
         bool never = control_->phase(process.rank) == ControlServer::Phase::outside;
         say(
@@ -234,8 +247,9 @@ bool Launcher::another_has_failed(pid_t aborting) {
 
 void Launcher::on_abort(int rank, int code, const std::string& message) {
     if (state_ != State::running) return;
-    if (another_has_failed(processes_[static_cast<size_t>(rank)].pid)) return;
-    say(format("rank {} (pid {}, {}) on {} called MPI_Abort with code {}{}{}", rank,
+    if (!continues() && another_has_failed(processes_[static_cast<size_t>(rank)].pid)) return;
+    // By MPI_Abort, by a fatal error, or by another library's call: the message says which.
+    say(format("rank {} (pid {}, {}) on {} ended the job with code {}{}{}", rank,
                processes_[static_cast<size_t>(rank)].pid,
                processes_[static_cast<size_t>(rank)].name, host_, code, message.empty() ? "" : ": ",
                message));

@@ -92,6 +92,9 @@ private:
     int suspicion(const Ended& each) const;
     bool another_has_failed(pid_t aborting);
     void judge(Process& process, int status);
+    std::string fate_of(const Process& process, int status) const;
+    void go_on_without(Process& process, int code, const std::string& fate);
+    bool continues() const { return options_.on_death == "continue"; }
     void check_fence();
     void on_abort(int rank, int code, const std::string& message);
     void on_timeout();

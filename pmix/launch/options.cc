@@ -335,6 +335,12 @@ std::string Parser::take_job(const OptionInfo& option, const std::string& said,
     case OptionId::stdin: return read_stdin(value, options);
     case OptionId::timeout: return seconds_of("Option " + said, value, options.timeout_seconds);
     case OptionId::report_json: options.report_json = value; return {};
+    case OptionId::on_death: {
+        static const std::map<std::string, int> known{{"end", 0}, {"continue", 0}};
+        int found = 0;
+        options.on_death = lower(value);
+        return choose(said, value, known, found);
+    }
     case OptionId::pmix: {
         static const std::map<std::string, int> known{{"auto", 0}, {"on", 0}, {"off", 0}};
         int found = 0;

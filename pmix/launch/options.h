@@ -31,9 +31,10 @@ struct Options {
     std::map<int, std::vector<int>> rank_cores;  // of --rankfile: cores, by their place in the host
     StdinTo stdin_to = StdinTo::rank;
     int stdin_rank = 0;
-    double timeout_seconds = 0;  // 0: none
-    bool stack_traces = false;   // at the timeout
-    std::string report_json;     // where the table of who waits for whom is written besides
+    double timeout_seconds = 0;    // 0: none
+    bool stack_traces = false;     // at the timeout
+    std::string report_json;       // where the table of who waits for whom is written besides
+    std::string on_death = "end";  // or continue: the other ranks go on
     std::string output_filename;
     bool tag_output = false;
     bool timestamp_output = false;

@@ -121,6 +121,7 @@ LATE = [
 class Late(unittest.TestCase):
     def look_at(self, transport, how, ranks, operation, communicator, detail, awaited):
         job = Job(ranks, how, transport)
+        self.addCleanup(job.kill)  # or it would outlive a fault found here, and this test wait for it
         line = job.await_line(r"pomona 0@\S+ mpi: .* has waited for")
         named = operation + (f" on {communicator}" if communicator else "")
         self.assertIn(f"mpi: {named}", line)
@@ -161,6 +162,7 @@ for transport in TRANSPORTS:
 class Deadlocks(unittest.TestCase):
     def look_at(self, transport, ranks, how, cycle, sentence):
         job = Job(ranks, how, transport)
+        self.addCleanup(job.kill)
         job.await_line(r"pomona \d@\S+ mpi: .* has waited for")
         table = job.await_table(lambda table: table["deadlock"])
         self.assertEqual(table["deadlock"], cycle)

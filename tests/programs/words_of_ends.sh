@@ -36,12 +36,13 @@ once() { [ "$(cat "$folder/out" "$folder/err" | grep -c -- "$1")" = 1 ] || fault
 program abort 'MPI_Abort(MPI_COMM_WORLD, 3);'
 [ $code = 3 ] || fault "the code should be 3"
 has out "printed before"
-once "called MPI_Abort"
+once "ended the job with code 3: MPI_Abort was called on MPI_COMM_WORLD"
 
 program fatal 'MPI_Send(0, 0, MPI_INT, 99, 0, MPI_COMM_WORLD);'
 [ $code != 0 ] || fault "the code should not be 0"
 has out "printed before"
-once "MPI_Send on MPI_COMM_WORLD"
+once "ended the job with code .*: MPI_Send on MPI_COMM_WORLD"
+has_not err "MPI_Abort"
 
 program twice 'MPI_Init(&argc, &argv);'
 has out "printed before"

@@ -64,17 +64,20 @@ RunResult run(uint64_t seed, RunOptions options, const std::function<void(int)>&
             const char* const environment[] = {"POMONA_LOG=error", nullptr};
             auto own = std::make_unique<Process>(environment);
             current_process = own.get();
-            own->transports.push_back(fabric.make_transport(rank));
+            auto transport = fabric.make_transport(rank);
+            if (options.wrap) transport = options.wrap(rank, std::move(transport));
+            own->transports.push_back(std::move(transport));
             auto wireup = std::make_unique<SimWireup>(rank, size, options.fabric.nodes);
             EXPECT_TRUE(own->start(MPI_THREAD_SINGLE, std::move(wireup)).ok());
             EXPECT_EQ(MPI_Init(nullptr, nullptr), MPI_SUCCESS);
             program(rank);
             bool dead = rank == options.dies;
-            if (options.dies < 0) MPI_Finalize();
+            if (options.leave) dead = options.leave(rank);
+            else if (options.dies < 0) MPI_Finalize();
             fabric.leave(rank, dead);
             current_process = nullptr;
             // A rank that did not finalize keeps requests that refer to it: let it be.
-            if (options.dies >= 0) (void)own.release();
+            if (options.dies >= 0 || options.leave) (void)own.release();
         });
     for (std::thread& thread : threads) thread.join();
     return {fabric.world().hash(), fabric.world().now(), fabric.stuck()};

@@ -17,6 +17,11 @@ uint64_t base_seed();  // POMONA_SEED, or the tests' own
 struct RunOptions {
     sim::FabricOptions fabric;
     int dies = -1;  // this rank leaves without MPI_Finalize
+    // Where given: what stands between a rank and its transport.
+    std::function<std::unique_ptr<Transport>(int rank, std::unique_ptr<Transport>)> wrap = {};
+    // Where given: is called in place of MPI_Finalize, which it may call; whether the others are
+    // told that the rank is gone.
+    std::function<bool(int rank)> leave = {};
 };
 
 struct RunResult {

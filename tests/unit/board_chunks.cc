@@ -82,7 +82,8 @@ struct Operation final : coll::Carrier {
     bool over() {
         if (!done.calls) return false;
         EXPECT_EQ(done.calls, 1);
-        board().end(number, done.code != Code::ok);
+        Error why{done.code, "", -1, 0};
+        board().end(number, done.code != Code::ok ? &why : nullptr);
         return true;
     }
     void expect_right() {

@@ -113,7 +113,7 @@ TEST(Header, packs_and_parses) {
         header.context = random.next();
         header.source = static_cast<int32_t>(random.below(1 << 20));
         header.tag = static_cast<int32_t>(random.next());
-        header.kind = static_cast<FrameKind>(1 + random.below(11));
+        header.kind = static_cast<FrameKind>(1 + random.below(12));
         bool carries = header.kind == FrameKind::eager || header.kind == FrameKind::data;
         header.length = random.below(kLengthMax + 1);
         header.flags = static_cast<uint8_t>(random.next());

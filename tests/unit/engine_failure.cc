@@ -120,7 +120,9 @@ TEST(EngineFailure, a_kept_question_of_the_dead_is_no_message) {
     MPI_Irecv(in.data(), kLarge, MPI_BYTE, 1, 1, MPI_COMM_WORLD, &recv);
     EXPECT_NE(world.error_of(recv), MPI_SUCCESS);
     EXPECT_NE(MPI_Probe(1, 1, MPI_COMM_WORLD, MPI_STATUS_IGNORE), MPI_SUCCESS);
-    // One that takes any source waits for others; a whole message of the dead is one.
+    // One that takes any source waits for others once the failure is acknowledged; a whole message
+    // of the dead is one.
+    MPIX_Comm_failure_ack(MPI_COMM_WORLD);
     MPI_Irecv(in.data(), kLarge, MPI_BYTE, MPI_ANY_SOURCE, 1, MPI_COMM_WORLD, &any);
     EXPECT_TRUE(ScriptedWorld::pending(any));
     EXPECT_EQ(MPI_Recv(&small, 8, MPI_BYTE, 1, 2, MPI_COMM_WORLD, MPI_STATUS_IGNORE), MPI_SUCCESS);
@@ -140,6 +142,9 @@ TEST(EngineFailure, receives_from_any_source_go_on) {
     EXPECT_NE(world.error_of(named), MPI_SUCCESS);
     world.question(1, 1, kLarge, 99);
     world.turns();
+    int flag = 0;
+    EXPECT_EQ(MPI_Test(&any, &flag, MPI_STATUS_IGNORE), MPIX_ERR_PROC_FAILED_PENDING);
+    MPIX_Comm_failure_ack(MPI_COMM_WORLD);
     EXPECT_TRUE(ScriptedWorld::pending(any));
     world.message(2, 1, 3);
     MPI_Status status;
