@@ -4,6 +4,7 @@
 
 #include "torch_glue/after.h"
 
+#include <thread>
 #include <utility>
 
 namespace pomona::glue {
@@ -89,6 +90,10 @@ c10::intrusive_ptr<c10d::Backend::Options> ProcessGroupPomona::getBackendOptions
 ProcessGroupPomona::WorkRef ProcessGroupPomona::start(OpType op, const char* title,
                                                       std::chrono::milliseconds timeout,
                                                       const Tensors& inputs) {
+    if (group_->error() != c10d::ErrorType::SUCCESS) {
+        C10_THROW_ERROR(DistBackendError,
+                        where(title) + "the group cannot be used any more: " + group_->cause());
+    }
     if (timeout < std::chrono::milliseconds(0)) timeout = timeout_.load();
     // Point to point concerns two ranks only: it must not count, or the ranks' numbers would
     // differ.
@@ -327,13 +332,19 @@ WorkPointer ProcessGroupPomona::barrier(const c10d::BarrierOptions& opts) {
     return launch(work, opts.asyncOp);
 }
 
-c10d::ErrorType ProcessGroupPomona::getError() {
-    return group_->failed.load() ? c10d::ErrorType::COMM_ERROR : c10d::ErrorType::SUCCESS;
-}
+c10d::ErrorType ProcessGroupPomona::getError() { return group_->error(); }
 
-void ProcessGroupPomona::abort() {
-    group_->failed.store(true);
-    abort_group(*group_);
+void ProcessGroupPomona::abort() { group_->stop("The process group was aborted"); }
+
+// An operation may be on its way still, as one that a late peer takes part in; one that no peer takes
+// part in would keep the process from ending until the group's timeout.
+void ProcessGroupPomona::shutdown() {
+    // After a failure there is nothing left to wait for; several groups wait 5 s together.
+    const auto limit = Clock::now() + kLeaveGrace;
+    while (group_->armed.load() > 0 && group_->error() == c10d::ErrorType::SUCCESS &&
+           finalize_given_up() == nullptr && Clock::now() < limit)
+        std::this_thread::sleep_for(std::chrono::microseconds(200));
+    group_->stop("The process group was shut down (destroy_process_group)");
 }
 
 }  // namespace pomona::glue

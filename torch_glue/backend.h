@@ -71,7 +71,7 @@ public:
 
     c10d::ErrorType getError() override;
     void abort() override;
-    void shutdown() override {}  // the communicator goes with the last reference
+    void shutdown() override;  // the communicator goes with the last reference
 
 private:
     using WorkRef = c10::intrusive_ptr<GlueWork>;

@@ -60,6 +60,8 @@ PYBIND11_MODULE(_glue, m) {
     py::module_::import("torch.distributed");  // registers c10d::Backend's Python type
     py::class_<ProcessGroupPomona, c10d::Backend, c10::intrusive_ptr<ProcessGroupPomona>>(
         m, "ProcessGroupPomona")
+        // What torch asks every backend for: the timeout and the name.
+        .def_property_readonly("options", &ProcessGroupPomona::getBackendOptions)
         .def("_group_comm_error",
              [](ProcessGroupPomona& self) { return self.getError() != c10d::ErrorType::SUCCESS; });
     m.def("create", &create, py::arg("backend_name"), py::arg("group_name"), py::arg("rank"),

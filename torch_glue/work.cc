@@ -78,8 +78,10 @@ public:
         return *watchdog;
     }
 
+    // A work whose end has been claimed stays out: complete() has looked here already, or will not.
     void add(GlueWork* work) {
         std::lock_guard lock(mutex_);
+        if (work->claimed_.load()) return;
         work->watch_next_ = first_;
         work->watch_previous_ = nullptr;
         if (first_) first_->watch_previous_ = work;
@@ -152,6 +154,25 @@ std::string Group::describe() const {
     return "Rank " + std::to_string(rank) + " of " + std::to_string(size) + " in group " + name;
 }
 
+void Group::fail(c10d::ErrorType error, const std::string& cause) {
+    std::lock_guard lock(mutex_);
+    if (error_.load() != c10d::ErrorType::SUCCESS) return;
+    cause_ = cause;
+    error_.store(error);
+}
+
+std::string Group::cause() const {
+    std::lock_guard lock(mutex_);
+    return cause_;
+}
+
+void Group::stop(const std::string& cause) {
+    fail(c10d::ErrorType::COMM_ERROR, cause);
+    stopped_.store(true);
+    auto works = Watchdog::instance().find([&](GlueWork& work) { return work.group() == this; });
+    for (auto& work : works) work->fail(cause);
+}
+
 GlueWork::GlueWork(std::shared_ptr<Group> group, c10d::OpType op, const char* title,
                    uint64_t sequence, std::chrono::milliseconds timeout,
                    const std::vector<at::Tensor>& inputs)
@@ -196,7 +217,15 @@ void GlueWork::launch(bool async) {
     if (async && !test()) arm();
 }
 
+// A work that nobody has armed is not known to Group::stop(): it finds out itself.
+bool GlueWork::stopped() {
+    if (!group_->stopped() || claimed_.load()) return false;
+    fail(group_->cause());
+    return true;
+}
+
 bool GlueWork::test() {
+    if (stopped()) return done_.load(std::memory_order_acquire);
     std::unique_lock lock(requests_mutex_);
     if (phase_.load() != Phase::Driven) return done_.load(std::memory_order_acquire);
     for (MPI_Request& request : requests_) {
@@ -248,6 +277,7 @@ void GlueWork::arm() {
     lock.unlock();
 
     operation_started();
+    group_->armed.fetch_add(1);
     Watchdog::instance().add(this);
     c10::raw::intrusive_ptr::incref(this);  // given back by the last callback
     for (MPI_Request& request : requests_) {
@@ -256,6 +286,7 @@ void GlueWork::arm() {
         if (nested_) on_completion_apart(&request, completed_by_mpi, this);
         else on_completion(&request, completed_by_mpi, this);
     }
+    stopped();
 }
 
 void GlueWork::completed_by_mpi(void* context, int error, const MPI_Status* status) {
@@ -266,17 +297,19 @@ void GlueWork::completed_by_mpi(void* context, int error, const MPI_Status* stat
     if (work->remaining_.fetch_sub(1) != 1) return;
     const int first_error = work->mpi_error_.load();
     work->complete(first_error == MPI_SUCCESS ? std::string() : error_text(first_error));
+    work->group_->armed.fetch_sub(1);
     if (releasing.allowed()) c10::intrusive_ptr<GlueWork>::reclaim(work);
     operation_ended();
 }
 
-void GlueWork::complete(const std::string& error) {
+void GlueWork::complete(const std::string& error, c10d::ErrorType kind) {
     if (claimed_.exchange(true)) return;
+    // Sequentially consistent with arm(): either this sees Armed, or Watchdog::add sees claimed_.
     if (phase_.load() == Phase::Armed) Watchdog::instance().remove(this);
     std::exception_ptr failure;
     if (!error.empty()) {
         failure = backend_error(error_message(error));
-        group_->failed.store(true);
+        group_->fail(kind, error_message(error));
     } else {
         if (unpack_) {
             try {
@@ -428,8 +461,9 @@ void GlueWork::expire() {
     give_up_finalize("an operation timed out");
     complete(
         "Timed out after " + seconds_text(timeout_) +
-        ". Some rank has not called the matching operation or is gone; a longer timeout can be "
-        "given to init_process_group(timeout=...)");
+            ". Some rank has not called the matching operation or is gone; a longer timeout can be "
+            "given to init_process_group(timeout=...)",
+        c10d::ErrorType::TIMEOUT);
 }
 
 void GlueWork::fail(const std::string& text) {
@@ -458,11 +492,6 @@ c10::intrusive_ptr<c10::ivalue::Future> GlueWork::getFuture() {
 std::string GlueWork::error_message(const std::string& cause) const {
     return group_->describe() + ": " + c10d::opTypeToString(opType_) + " (sequence " +
            std::to_string(sequence_) + "): " + cause;
-}
-
-void abort_group(const Group& group) {
-    auto works = Watchdog::instance().find([&](GlueWork& work) { return work.group() == &group; });
-    for (auto& work : works) work->fail("The process group was aborted");
 }
 
 void set_futures_inline(bool on) { futures_inline.store(on); }

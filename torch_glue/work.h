@@ -18,6 +18,7 @@
 #include <memory>
 #include <mutex>
 #include <string>
+#include <torch/csrc/distributed/c10d/Backend.hpp>
 #include <torch/csrc/distributed/c10d/Work.hpp>
 #include <exception>
 #include <utility>
@@ -51,7 +52,6 @@ struct Group {
     int size = 1;
     std::string name;          // c10d's group name
     std::string backend_name;  // "mpi" or "pomona"
-    std::atomic<bool> failed{false};
     FutureOrder futures;
 
     Group() = default;
@@ -60,6 +60,23 @@ struct Group {
     ~Group() { free_comm(&comm); }
 
     std::string describe() const;  // "Rank 1 of 4 in group default_pg"
+
+    // The first failure stays: ranks no longer agree on which operation is next.
+    void fail(c10d::ErrorType error, const std::string& cause);
+    c10d::ErrorType error() const { return error_.load(); }
+    std::string cause() const;
+    // Operations that are not over yet end with `cause`, whether somebody waits for them or not.
+    void stop(const std::string& cause);
+    bool stopped() const { return stopped_.load(); }
+
+    std::atomic<int64_t> armed{0};  // operations left to MPI's thread
+
+private:
+    // Sequentially consistent: a work that is armed after stop() has looked for works sees it.
+    std::atomic<bool> stopped_{false};
+    std::atomic<c10d::ErrorType> error_{c10d::ErrorType::SUCCESS};
+    mutable std::mutex mutex_;
+    std::string cause_;  // under mutex_
 };
 
 class GlueWork final : public c10d::Work {
@@ -100,7 +117,7 @@ public:
     uint64_t getSequencenumber() const override { return sequence_; }
 
     void expire();                       // by the watchdog
-    void fail(const std::string& text);  // by abort
+    void fail(const std::string& text);  // by abort and shutdown
     const Group* group() const { return group_.get(); }
 
 private:
@@ -112,7 +129,8 @@ private:
     void drive();
     void arm();
     void park(std::chrono::milliseconds timeout);
-    void complete(const std::string& error);
+    bool stopped();
+    void complete(const std::string& error, c10d::ErrorType kind = c10d::ErrorType::COMM_ERROR);
     void complete_future();
     void mark_future();
     void deliver();
@@ -153,8 +171,6 @@ private:
     bool watched_ = false;
 };
 
-// Completes every armed operation of the group with an error.
-void abort_group(const Group& group);
 // Operations inside callbacks of Futures start in one order on all ranks only if callbacks run
 // where get_future() is called. This makes get_future() wait, which costs the overlap. Off by
 // default.

@@ -46,8 +46,18 @@ void finalize_at_exit(int status) {
     // A forked child (a data loader's worker) inherits this handler but not MPI.
     if (!s.started_here || s.pid != getpid() || !mpi_running()) return;
     if (status != 0 || s.given_up.load() != nullptr) return;
-    while (s.operations.load() > 0 && s.given_up.load() == nullptr)
+    const auto limit = std::chrono::steady_clock::now() + kLeaveGrace;
+    while (s.operations.load() > 0 && s.given_up.load() == nullptr) {
+        if (std::chrono::steady_clock::now() > limit) {
+            std::fprintf(stderr,
+                         "pomona: the program ends with %lld operations that no other rank has "
+                         "taken part in for %lld s; they are left, and MPI_Finalize with them\n",
+                         static_cast<long long>(s.operations.load()),
+                         static_cast<long long>(kLeaveGrace.count()));
+            return;
+        }
         std::this_thread::sleep_for(std::chrono::milliseconds(1));
+    }
     if (s.given_up.load() == nullptr) MPI_Finalize();
 }
 

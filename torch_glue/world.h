@@ -5,6 +5,7 @@
 // library of the MPI-5.0 standard ABI and can be compared on them.
 #pragma once
 
+#include <chrono>
 #include <cstdint>
 #include <string>
 #include <vector>
@@ -53,6 +54,9 @@ MPI_Datatype float16_type();
 // status is 0 and no operation was given up: MPI_Finalize would wait for peers that wait for us.
 void give_up_finalize(const char* why);
 const char* finalize_given_up();
+
+// How long the end of a group, and of the process, waits for operations that are not complete.
+inline constexpr std::chrono::seconds kLeaveGrace{5};
 
 // Unfinished operations that a completion callback will end; the exit handler waits for them.
 void operation_started();

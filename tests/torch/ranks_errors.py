@@ -5,6 +5,7 @@ The runner checks the output and that the job ends in time, with the right exit 
 
 import os
 import sys
+import threading
 import time
 from datetime import timedelta
 
@@ -104,6 +105,85 @@ def abort(rank, size):
         time.sleep(3)
 
 
+def stays_failed(rank, size):
+    """After a timeout and after abort nothing starts any more, and the first cause is told."""
+    backend = dist.group.WORLD._get_backend(torch.device("cpu"))
+    assert not backend._group_comm_error()
+    if rank == 0:
+        expect(dist.DistBackendError, ["Timed out after 1 s"], dist.all_reduce, torch.ones(3))
+        assert backend._group_comm_error()
+        for operation in (dist.all_reduce, dist.broadcast):
+            more = (0,) if operation is dist.broadcast else ()
+            expect(dist.DistBackendError, ["cannot be used any more", "ALLREDUCE", "Timed out"],
+                   operation, torch.ones(3), *more)
+        backend.abort()
+        expect(dist.DistBackendError, ["cannot be used any more", "Timed out"], dist.barrier)
+        print("met: the failure stays", flush=True)
+    else:
+        time.sleep(4)
+
+
+def abort_before_waiting(rank, size):
+    """A blocking operation that was started but is not waited for yet is known to no watchdog."""
+    if rank == 0:
+        backend = dist.group.WORLD._get_backend(torch.device("cpu"))
+        opts = dist.AllreduceOptions()
+        opts.asyncOp = False
+        work = backend.allreduce([torch.ones(3)], opts)
+        backend.abort()
+        expect(dist.DistBackendError, ["aborted"], work.wait)
+        print("met: aborted before waiting", flush=True)
+    else:
+        time.sleep(3)
+
+
+def abort_while_waiting(rank, size):
+    """A thread inside a blocking operation is reached, and the group stays aborted."""
+    if rank == 0:
+        backend = dist.group.WORLD._get_backend(torch.device("cpu"))
+        seen = []
+
+        def wait():
+            seen.append(expect(dist.DistBackendError, ["aborted"], dist.all_reduce, torch.ones(3)))
+
+        thread = threading.Thread(target=wait)
+        thread.start()
+        time.sleep(0.5)
+        backend.abort()
+        thread.join(20)
+        assert seen
+        expect(dist.DistBackendError, ["aborted"], dist.barrier)
+        print("met: aborted while waiting", flush=True)
+    else:
+        time.sleep(3)
+
+
+def options(rank, size):
+    """torch asks a backend for its options when it splits groups and makes meshes."""
+    found = dist.group.WORLD._get_backend(torch.device("cpu")).options
+    assert found._timeout == timedelta(seconds=60), found._timeout
+    assert found.backend == BACKEND, found.backend
+    print("met: options", flush=True)
+
+
+def leave_unmatched(rank, size):
+    """Nobody receives what is sent: the process ends in seconds, not at the group's timeout."""
+    if rank == 0:
+        dist.isend(torch.ones(1000000), 1)
+    print("met: left", flush=True)
+
+
+def destroy_unmatched(rank, size):
+    """The same after destroy_process_group; whoever holds the work is told."""
+    if rank == 0:
+        work = dist.isend(torch.ones(1000000), 1)
+        dist.destroy_process_group()
+        expect(dist.DistBackendError, ["shut down"], work.wait)
+        print("met: left", flush=True)
+    else:
+        time.sleep(7)  # the launcher ends the others when a rank has left without MPI_Finalize
+
+
 def exception(rank, size):
     """An uncaught exception on one rank while the other waits: the job must end, not hang."""
     if rank == 1:
@@ -137,7 +217,7 @@ def leave_pending(rank, size):
 
 def main():
     name = sys.argv[1]
-    seconds = 1 if name in ("timeout", "timeout_of_future", "monitored_barrier") else 60
+    seconds = 1 if name in ("timeout", "timeout_of_future", "monitored_barrier", "stays_failed") else 60
     dist.init_process_group(BACKEND, timeout=timedelta(seconds=seconds))
     rank, size = dist.get_rank(), dist.get_world_size()
     globals()[name](rank, size)
