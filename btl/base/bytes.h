@@ -72,11 +72,9 @@ public:
         static_assert(std::is_integral_v<T> || std::is_enum_v<T>);
         put_bytes({reinterpret_cast<const std::byte*>(&value), sizeof value});
     }
-    void put_bytes(ConstBytes bytes) {
-        // Not insert(): g++ 12 inlines it and then warns of an overflow that cannot happen.
-        size_t at = out_.size();
-        out_.resize(at + bytes.size());
-        if (!bytes.empty()) std::memcpy(out_.data() + at, bytes.data(), bytes.size());
+    // Not inlined: g++ 12 and 13 then warn of an overflow that cannot happen.
+    [[gnu::noinline]] void put_bytes(ConstBytes bytes) {
+        out_.insert(out_.end(), bytes.begin(), bytes.end());
     }
     void put_sized(ConstBytes bytes) {
         put(static_cast<uint32_t>(bytes.size()));

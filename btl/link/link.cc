@@ -504,19 +504,8 @@ bool Link::only_owes() const {
            outgoing_.empty() && held_.empty() && !paths[0].busy();
 }
 
-bool Link::work(Nanoseconds now, bool idle, Sink& sink) {
-    if (over) {
-        if (!told) {
-            told = true;
-            sink.gone(peer, why);
-        }
-        return false;
-    }
-    bool moved = false;
-    for (Path& path : paths)
-        if (path.busy() && path.state == Path::State::up) moved |= push_begun(path);
-    if (first_unsent_ < window_.next()) moved |= flush();
-    if (!outgoing_.empty()) moved |= drain_bulk(now);
+// Answers and acknowledgements.
+void Link::say_what_is_owed(Nanoseconds now, bool idle) {
     if (owed_answer_ && (owed_answer_->state != Path::State::up ||
                          send_state(*owed_answer_, kAnswer, answer_time_)))
         owed_answer_ = nullptr;
@@ -528,6 +517,26 @@ bool Link::work(Nanoseconds now, bool idle, Sink& sink) {
             now - owed_since_ >= (less ? kOwedTimeLess : kOwedTime))
             send_owed_state();
     }
+}
+
+bool Link::work(Nanoseconds now, bool idle, Sink& sink) {
+    if (over) {
+        if (!told) {
+            told = true;
+            sink.gone(peer, why);
+        }
+        return false;
+    }
+    bool moved = false;
+    for (Path& path : paths) {
+        if (path.state != Path::State::up) continue;
+        if (path.busy()) moved |= push_begun(path);
+        // Before the next message or piece, which would take the path for as long again.
+        if (path.question_waits && !path.busy()) ask(path, now);
+    }
+    say_what_is_owed(now, idle);
+    if (first_unsent_ < window_.next()) moved |= flush();
+    if (!outgoing_.empty()) moved |= drain_bulk(now);
     if (!held_.empty()) copy_held(now, sink);
     if (to_copy_ != 0 && !over) copy_bulk(sink);
     if (now >= next_look_) look_at_time(now);

@@ -20,7 +20,9 @@ static constexpr Nanoseconds kPauseMost = 1'000'000'000;
 // The side that did not make a path last leaves it to the other for so long.
 static constexpr Nanoseconds kOthersTurn = 200'000'000;
 // Bytes lie in a path for so long, while others get through: it is stalled.
-static constexpr Nanoseconds kStall = 20'000'000;
+static constexpr Nanoseconds kStall = 10'000'000;
+// More for a path's round trip, of which much may be its own queue: bytes get through all the while.
+static constexpr Nanoseconds kStallTrip = 20'000'000;
 // So many refusals on end by every path, for so long: nobody listens there any more.
 static constexpr int kRefusals = 4;
 static constexpr Nanoseconds kRefusedFor = 300'000'000;
@@ -61,6 +63,7 @@ void Link::path_up(Path& path) {
     path.refusals = 0;
     path.pause = 0;
     path.asked_at = 0;
+    path.question_waits = false;
     path.heard_at = path.moved_at = now;
     path.arrived = 0;
     // What the other side has of what was sent before has to be known first.
@@ -258,7 +261,8 @@ void Link::dial(Path& path, Nanoseconds now) {
 }
 
 void Link::ask(Path& path, Nanoseconds now) {
-    if (!send_state(path, kQuestion, static_cast<uint64_t>(now))) return;
+    path.question_waits = !send_state(path, kQuestion, static_cast<uint64_t>(now));
+    if (path.question_waits) return;
     path.asked_last = now;
     if (path.asked_at == 0) path.asked_at = now;
 }
@@ -310,7 +314,7 @@ void Link::look_at_stalls(Nanoseconds now) {
             changed |= path.stalled;
             path.stalled = false;
         }
-        Nanoseconds limit = kStall + 2 * path.round_trip;
+        Nanoseconds limit = kStall + std::min(2 * path.round_trip, kStallTrip);
         if (path.stalled || now - path.moved_at < limit) continue;
         for (Path& other : paths) {
             if (&other == &path || !other.usable() || other.stalled) continue;

@@ -50,6 +50,7 @@ struct Path {
     Nanoseconds round_trip = 0, deviation = 0;  // 0: not known
     Nanoseconds asked_at = 0;                   // the first question without an answer; 0: none
     Nanoseconds asked_last = 0;
+    bool question_waits = false;  // it goes as soon as the path takes a frame
     Nanoseconds answered_at = 0;  // the last answer came
     Nanoseconds heard_at = 0;     // the last frame came
     Nanoseconds moved_at = 0;     // bytes got through, or none had to

@@ -63,6 +63,7 @@ private:
     LinkHeader message_header(uint64_t number);
     bool send_state(Path& path, uint8_t flags, uint64_t time);
     bool send_owed_state();
+    void say_what_is_owed(Nanoseconds now, bool idle);
     void order_paths();
     void mark_unsent(uint64_t number);
 

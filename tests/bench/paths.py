@@ -1,0 +1,122 @@
+"""paths.py: what a link does with two cables: shares of unlike ones, and what a cut costs.
+
+paths.py BUILD [-r ROUNDS] [-t SECONDS] [--json FILE]
+
+Two network namespaces are joined by two cables whose rates a token bucket sets. Measured by flow.c:
+how much more two cables carry than each alone (equal ones, and unlike ones against their sum), and the
+longest pause of arriving messages when one of two cables drops everything without a word, against the
+same without a cut. Linux and root.
+"""
+
+import argparse
+import json
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+import netns
+
+HERE = Path(__file__).resolve().parent
+MEGABIT = 1e6 / 8
+
+
+def shape(link, cable, megabits):
+    for space, end in zip(link.spaces, link.ends):
+        netns.quiet("tc", "-n", space, "qdisc", "replace", "dev", f"{end}{cable}", "root", "tbf",
+                    "rate", f"{megabits}mbit", "burst", str(max(128 << 10, megabits * 20)),
+                    "latency", "20ms")
+
+
+def drop_all(link, cable, drops=True):
+    """From now on nothing passes, and no end is told: both send to an address that nobody has."""
+    for side, (space, end) in enumerate(zip(link.spaces, link.ends)):
+        peer = f"{link.subnets[cable]}.{2 - side}"
+        if drops:
+            netns.quiet("ip", "-n", space, "neigh", "replace", peer, "lladdr", "02:00:00:00:00:99",
+                        "dev", f"{end}{cable}", "nud", "permanent")
+        else:
+            netns.quiet("ip", "-n", space, "neigh", "flush", "dev", f"{end}{cable}", "nud", "all",
+                        check=False)
+
+
+def flow(options, link, program, cables, size, scratch, cut=None):
+    """What flow.c says of two ranks joined by these cables; `cut`: called when it is under way."""
+    begun = Path(scratch) / "begun"
+    begun.unlink(missing_ok=True)
+    hosts = ",".join(f"{link.subnets[c]}.{side}" for side in (1, 2) for c in cables)
+    ranks = [["-n", "1"] + link.inside(side, [program, str(options.seconds), str(size), str(begun)])
+             for side in (0, 1)]
+    command = [str(Path(options.build) / "bin" / "mpirun"), "--bind-to", "none", "--set",
+               "transports=self,tcp", "--set", f"if_include={hosts}"]
+    running = subprocess.Popen(command + ranks[0] + [":"] + ranks[1], stdout=subprocess.PIPE,
+                               stderr=subprocess.PIPE, text=True)
+    if cut:
+        end = time.monotonic() + 30
+        while not begun.exists() and time.monotonic() < end and running.poll() is None:
+            time.sleep(0.01)
+        cut()
+    out, problems = running.communicate(timeout=options.seconds + 60)
+    if running.returncode != 0:
+        sys.exit(f"flow.c ended with {running.returncode}: {problems}")
+    return json.loads(out)
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("build")
+    parser.add_argument("-r", "--rounds", type=int, default=5)
+    parser.add_argument("-t", "--seconds", type=float, default=2)
+    parser.add_argument("--json")
+    options = parser.parse_args()
+    if not netns.usable(print):
+        sys.exit(77)
+    rows = []
+    with tempfile.TemporaryDirectory() as scratch, netns.Link(scratch, 2) as link:
+        program = str(Path(scratch) / "flow")
+        subprocess.run([str(Path(options.build) / "bin" / "mpicc"), "-O2", str(HERE / "flow.c"),
+                        "-o", program], check=True)
+
+        def rate(cables):
+            said = flow(options, link, program, cables, 4 << 20, scratch)
+            return said["bytes"] / said["seconds"] / MEGABIT
+
+        for first, second in ((500, 500), (500, 100)):
+            shape(link, 0, first)
+            shape(link, 1, second)
+            rounds = [[rate([0]), rate([1]), rate([0, 1])] for _ in range(options.rounds)]
+            one, other, both = (statistics.median(r[i] for r in rounds) for i in range(3))
+            of_sum = statistics.median(r[2] / (r[0] + r[1]) for r in rounds)
+            of_first = statistics.median(r[2] / r[0] for r in rounds)
+            rows.append({"case": "striping", "megabits": [first, second], "alone": [one, other],
+                         "both": both, "of_the_sum": of_sum, "of_the_first": of_first})
+            print(f"{first} and {second} Mb/s: alone {one:.0f} and {other:.0f}, both {both:.0f}: "
+                  f"{of_first:.2f} times the first, {of_sum:.2f} of the sum")
+        for size in (1 << 10, 64 << 10, 1 << 20):
+            gaps = {True: [], False: []}
+            for _ in range(options.rounds):
+                for cuts in (False, True):
+                    shape(link, 0, 500)
+                    shape(link, 1, 500)
+                    drop_all(link, 0, False)
+                    said = flow(options, link, program, [0, 1], size, scratch,
+                                (lambda: drop_all(link, 0)) if cuts else None)
+                    gaps[cuts].append(said["longest_gap_ms"])
+            rows.append({"case": "cut", "bytes": size,
+                         "longest_gap_ms": statistics.median(gaps[True]),
+                         "most_ms": max(gaps[True]),
+                         "without_cut_ms": statistics.median(gaps[False])})
+            print(f"cut, messages of {size >> 10} KiB: longest pause {rows[-1]['longest_gap_ms']:.0f} "
+                  f"ms (at most {max(gaps[True]):.0f}), without a cut "
+                  f"{rows[-1]['without_cut_ms']:.0f} ms")
+    if options.json:
+        document = {"schema": 1, "tool": "paths.py", "rounds": options.rounds,
+                    "command": f"paths.py BUILD -r {options.rounds} -t {options.seconds:g}",
+                    "date": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()), "rows": rows}
+        Path(options.json).write_text(json.dumps(document, indent=1) + "\n")
+
+
+if __name__ == "__main__":
+    main()
