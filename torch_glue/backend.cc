@@ -90,6 +90,7 @@ c10::intrusive_ptr<c10d::Backend::Options> ProcessGroupPomona::getBackendOptions
 ProcessGroupPomona::WorkRef ProcessGroupPomona::start(OpType op, const char* title,
                                                       std::chrono::milliseconds timeout,
                                                       const Tensors& inputs) {
+    if (in_forked_child()) C10_THROW_ERROR(DistBackendError, where(title) + kForked);
     if (group_->error() != c10d::ErrorType::SUCCESS) {
         C10_THROW_ERROR(DistBackendError,
                         where(title) + "the group cannot be used any more: " + group_->cause());
@@ -334,11 +335,14 @@ WorkPointer ProcessGroupPomona::barrier(const c10d::BarrierOptions& opts) {
 
 c10d::ErrorType ProcessGroupPomona::getError() { return group_->error(); }
 
-void ProcessGroupPomona::abort() { group_->stop("The process group was aborted"); }
+void ProcessGroupPomona::abort() {
+    if (!in_forked_child()) group_->stop("The process group was aborted");
+}
 
 // An operation may be on its way still, as one that a late peer takes part in; one that no peer takes
 // part in would keep the process from ending until the group's timeout.
 void ProcessGroupPomona::shutdown() {
+    if (in_forked_child()) return;  // the works are the parent's
     // After a failure there is nothing left to wait for; several groups wait 5 s together.
     const auto limit = Clock::now() + kLeaveGrace;
     while (group_->armed.load() > 0 && group_->error() == c10d::ErrorType::SUCCESS &&

@@ -1,6 +1,7 @@
 // world.cc: see world.h. MPI's start and end, and the stand-in for completion callbacks.
 #include "torch_glue/world.h"
 
+#include <pthread.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -29,7 +30,8 @@ namespace {
 struct State {
     std::mutex mutex;
     bool started_here = false;
-    pid_t pid = 0;
+    bool fork_watched = false;
+    std::atomic<bool> forked{false};  // this process is a child, made after MPI had started
     std::atomic<const char*> given_up{nullptr};
     // Pairs with the exit handler's loop; only the count itself is published.
     std::atomic<int64_t> operations{0};
@@ -44,7 +46,7 @@ State& state() {
 void finalize_at_exit(int status) {
     State& s = state();
     // A forked child (a data loader's worker) inherits this handler but not MPI.
-    if (!s.started_here || s.pid != getpid() || !mpi_running()) return;
+    if (!s.started_here || !mpi_running()) return;
     if (status != 0 || s.given_up.load() != nullptr) return;
     const auto limit = std::chrono::steady_clock::now() + kLeaveGrace;
     while (s.operations.load() > 0 && s.given_up.load() == nullptr) {
@@ -158,7 +160,10 @@ uint32_t hash_name(const std::string& name) {
 
 }  // namespace
 
+bool in_forked_child() { return state().forked.load(std::memory_order_relaxed); }
+
 bool mpi_running() {
+    if (in_forked_child()) return false;
     int initialized = 0, finalized = 0;
     MPI_Initialized(&initialized);
     if (initialized) MPI_Finalized(&finalized);
@@ -167,6 +172,7 @@ bool mpi_running() {
 
 std::string start_mpi() {
     State& s = state();
+    if (in_forked_child()) return kForked;
     std::lock_guard lock(s.mutex);
     int initialized = 0, finalized = 0;
     MPI_Initialized(&initialized);
@@ -179,11 +185,14 @@ std::string start_mpi() {
         int error = MPI_Init_thread(nullptr, nullptr, MPI_THREAD_MULTIPLE, &provided);
         if (error != MPI_SUCCESS) return "MPI_Init_thread failed: " + error_text(error);
         s.started_here = true;
-        s.pid = getpid();
         // Errors come back to us, to be thrown with rank and operation, and do not abort the job.
         MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN);
         MPI_Comm_set_errhandler(MPI_COMM_SELF, MPI_ERRORS_RETURN);
         register_exit_handler();
+    }
+    if (!s.fork_watched) {
+        s.fork_watched = true;
+        pthread_atfork(nullptr, nullptr, [] { state().forked.store(true); });
     }
     if (provided < MPI_THREAD_MULTIPLE) {
         return "MPI runs without MPI_THREAD_MULTIPLE, which backend \"mpi\" needs, because "

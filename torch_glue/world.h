@@ -17,7 +17,13 @@ namespace pomona::glue {
 
 // Starts MPI with MPI_THREAD_MULTIPLE unless it runs already. Empty string, or what went wrong.
 std::string start_mpi();
-bool mpi_running();  // between MPI_Init and MPI_Finalize
+bool mpi_running();  // between MPI_Init and MPI_Finalize, in the process that called them
+// A child that fork() made after MPI had started: it has copies of MPI's state and none of its
+// threads, and must not call MPI.
+bool in_forked_child();
+inline constexpr const char* kForked =
+    "this process was made by fork() after MPI had started, and MPI does not work in it. Make it "
+    "before init_process_group, or with multiprocessing's start method \"spawn\"";
 
 struct WorldInfo {
     int rank = 0;

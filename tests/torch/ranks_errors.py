@@ -184,6 +184,22 @@ def destroy_unmatched(rank, size):
         time.sleep(7)  # the launcher ends the others when a rank has left without MPI_Finalize
 
 
+def forked(rank, size):
+    """A child made by fork() gets an error and ends by itself; the parent's MPI is not disturbed."""
+    x = torch.ones(3)
+    dist.all_reduce(x)
+    child = os.fork()
+    if child == 0:
+        expect(dist.DistBackendError, ["Rank", "fork()", "spawn"], dist.all_reduce, torch.ones(3))
+        dist.destroy_process_group()
+        expect(dist.DistBackendError, ["fork()"], dist.init_process_group, BACKEND)
+        sys.exit(5)
+    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 5
+    dist.all_reduce(x)
+    assert x.tolist() == [float(size * size)] * 3
+    print("met: forked child", flush=True)
+
+
 def exception(rank, size):
     """An uncaught exception on one rank while the other waits: the job must end, not hang."""
     if rank == 1:

@@ -76,6 +76,7 @@ def test_more_than_two_gigabytes():
         ("abort_while_waiting", 1),
         ("stays_failed", 1),
         ("options", 2),
+        ("forked", 2),
         ("leave_without_destroy", 2),
         ("leave_pending", 1),
     ],
