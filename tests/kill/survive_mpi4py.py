@@ -53,7 +53,8 @@ def survive():
 
 
 def main(mpirun):
-    asked = "from mpi4py import MPI; MPI.ERR_REVOKED != MPI.ERR_UNKNOWN or exit(1)"
+    asked = ("from mpi4py import MPI; 'Pomona' in MPI.Get_library_version() and "
+             "MPI.ERR_REVOKED != MPI.ERR_UNKNOWN or exit(1)")
     found = subprocess.run([sys.executable, "-c", asked], stdin=subprocess.DEVNULL,
                            capture_output=True)
     if found.returncode != 0:
