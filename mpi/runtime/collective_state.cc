@@ -63,7 +63,10 @@ std::shared_ptr<const coll::Schedule> CollectiveState::schedule(coll::Shape& sha
 
 Error why_ended(const Communicator& comm) {
     if (comm.revoked) return {Code::refused, kRevokedText, -1, 0};
-    return {Code::peer_gone, "A member of the communicator has failed", comm.lost, 0};
+    // What is known of it helps more: it may have found no shared memory.
+    const Error& reason = comm.process.engine.peer(comm.lost).why;
+    const char* text = reason.what[0] ? reason.what : "A member of the communicator has failed";
+    return {Code::peer_gone, text, comm.lost, 0};
 }
 
 void CollectiveState::fail_all() {
