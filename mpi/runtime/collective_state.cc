@@ -63,9 +63,12 @@ std::shared_ptr<const coll::Schedule> CollectiveState::schedule(coll::Shape& sha
 
 Error why_ended(const Communicator& comm) {
     if (comm.revoked) return {Code::refused, kRevokedText, -1, 0};
+    const char* text = "A member of the communicator has failed";
     // What is known of it helps more: it may have found no shared memory.
-    const Error& reason = comm.process.engine.peer(comm.lost).why;
-    const char* text = reason.what[0] ? reason.what : "A member of the communicator has failed";
+    if (comm.lost >= 0) {
+        const Error& reason = comm.process.engine.peer(comm.lost).why;
+        if (reason.what[0]) text = reason.what;
+    }
     return {Code::peer_gone, text, comm.lost, 0};
 }
 
