@@ -57,7 +57,7 @@ void CollectiveRequest::choose(bool has_boards, Board* board) {
     carrier_.attach(*comm_, board, *schedule_, context(), state.watched_beside(board, *schedule_),
                     plan_.shape);
     carrier_.set_owner(this, [](void* self, const Error& error) {
-        static_cast<CollectiveRequest*>(self)->finish(&error);
+        static_cast<CollectiveRequest*>(self)->conclude(&error);
     });
     streams_ = fills_caches(*schedule_, plan_.shape, comm_->process.params);
 }
@@ -262,13 +262,13 @@ void CollectiveRequest::ended(coll::Completion* self, const Error* error) {
     List<CollectiveRequest>::remove(&request);
     if (__builtin_expect(!error, 1)) {
         request.carrier_.end(nullptr);
-        return request.finish(nullptr);
+        return request.conclude(nullptr);
     }
     Error why = *error;
-    if (request.carrier_.end(&why)) request.finish(&why);
+    if (request.carrier_.end(&why)) request.conclude(&why);
 }
 
-void CollectiveRequest::finish(const Error* error) {
+void CollectiveRequest::conclude(const Error* error) {
     if (error) outcome_ = outcome_of(*error);
     else unstage_result();
     comm_->process.engine.complete(*this);

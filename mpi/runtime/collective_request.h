@@ -72,7 +72,7 @@ public:
         run();
     }
     // Ends it with an error before it has begun.
-    void refuse(const Error& error) { finish(&error); }
+    void refuse(const Error& error) { conclude(&error); }
     static Outcome outcome_of(const Error& error);
     // Starts later, any number of times.
     void make_persistent();
@@ -104,7 +104,7 @@ private:
 
     void choose(bool has_boards, Board* board);
     void run();
-    void finish(const Error* error);
+    void conclude(const Error* error);
     uint64_t context() const;
     void board_made(bool agreed, std::unique_ptr<Board> made, const Error* error) override;
     void leave_making();
