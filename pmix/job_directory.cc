@@ -21,20 +21,32 @@
 namespace pomona {
 
 namespace {
-std::string random_tag() {
-    uint64_t bits = 0;
-    if (getentropy(&bits, sizeof bits) != 0) bits = static_cast<uint64_t>(getpid()) * 0x9e3779b9u;
+// Of this host's name; a lock on a shared disk may tell nothing about other hosts.
+std::string host_hash() {
+    char name[256] = "";
+    gethostname(name, sizeof name - 1);
+    uint32_t hash = 2166136261u;  // FNV-1a
+    for (const char* each = name; *each; ++each)
+        hash = (hash ^ static_cast<unsigned char>(*each)) * 16777619u;
     std::string out;
-    for (int i = 0; i < 8; ++i, bits >>= 5) out += "0123456789abcdefghijklmnopqrstuv"[bits & 31];
+    for (int i = 0; i < 4; ++i, hash >>= 5) out += "0123456789abcdefghijklmnopqrstuv"[hash & 31];
     return out;
 }
 
 constexpr int kLocalMost = 256;  // ranks on one machine (btl/shm)
 
 std::string path_for(std::string_view tag) {
-    return format("{}/pomona-{}-{}", temporary_directory(), getuid(), tag);
+    return format("{}/pomona-{}-{}-{}", temporary_directory(), getuid(), tag, host_hash());
 }
 }  // namespace
+
+std::string make_job_tag() {
+    uint64_t bits = 0;
+    if (getentropy(&bits, sizeof bits) != 0) bits = static_cast<uint64_t>(getpid()) * 0x9e3779b9u;
+    std::string out;
+    for (int i = 0; i < 8; ++i, bits >>= 5) out += "0123456789abcdefghijklmnopqrstuv"[bits & 31];
+    return out;
+}
 
 std::string temporary_directory() {
     // 104 bytes for a socket's path on macOS, less "/pomona-<user>-<tag>/<name>".
@@ -47,16 +59,11 @@ std::string temporary_directory() {
     return "/tmp";
 }
 
-Result<JobDirectory> make_job_directory() {
-    for (int attempt = 0; attempt < 20; ++attempt) {
-        JobDirectory out;
-        out.tag = random_tag();
-        out.path = path_for(out.tag);
-        if (mkdir(out.path.c_str(), 0700) == 0) return out;
-        if (errno != EEXIST)
-            return os_error(Code::io, "The job's directory cannot be made in TMPDIR or /tmp");
-    }
-    return Error{Code::io, "No unused name for the job's directory", -1, EEXIST};
+Result<std::string> make_job_directory(const std::string& tag, int node) {
+    // Two nodes of a job may be one machine under two names.
+    std::string path = path_for(node > 0 ? format("{}-{}", tag, node) : tag);
+    if (mkdir(path.c_str(), 0700) == 0) return path;
+    return os_error(Code::io, "The job's directory cannot be made in TMPDIR or /tmp");
 }
 
 namespace {
@@ -80,13 +87,13 @@ Status hold_job_directory(const std::string& path) {
 
 int sweep_job_directories() {
     std::string place = temporary_directory();
-    std::string prefix = format("pomona-{}-", getuid());
+    std::string prefix = format("pomona-{}-", getuid()), suffix = "-" + host_hash();
     DIR* directory = opendir(place.c_str());
     if (!directory) return 0;
     int removed = 0;
     while (dirent* entry = readdir(directory)) {
         std::string_view name = entry->d_name;
-        if (!name.starts_with(prefix)) continue;
+        if (!name.starts_with(prefix) || !name.ends_with(suffix)) continue;
         std::string path = format("{}/{}", place, name);
         struct stat status {};
         if (lstat(path.c_str(), &status) != 0 || !S_ISDIR(status.st_mode) ||
@@ -95,7 +102,8 @@ int sweep_job_directories() {
         int descriptor = open(lock_of(path).c_str(), O_RDWR | O_NOFOLLOW | O_CLOEXEC);
         if (descriptor < 0) continue;  // of another launcher, or just being made
         if (flock(descriptor, LOCK_EX | LOCK_NB) == 0) {
-            remove_shared_memory(name.substr(prefix.size()), kLocalMost);
+            std::string_view tag = name.substr(prefix.size());
+            remove_shared_memory(tag.substr(0, tag.find('-')), kLocalMost);
             remove_job_directory(path);
             ++removed;
         }

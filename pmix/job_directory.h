@@ -1,6 +1,7 @@
 // pmix/job_directory.h: the private place of a job on one machine, and its removal.
-// Idea: <tmp>/pomona-<user>-<tag>, mode 0700, short enough for the path of a Unix socket (104
-// bytes on macOS). Whoever removes it also removes the job's named shared memory.
+// Idea: <tmp>/pomona-<user>-<tag>-<host>, mode 0700, short enough for the path of a Unix socket (104
+// bytes on macOS); <host> is a short hash of the host's name, since several hosts may share a disk.
+// Whoever removes it also removes the job's named shared memory.
 #pragma once
 
 #include "btl/base/result.h"
@@ -10,19 +11,18 @@
 
 namespace pomona {
 
-struct JobDirectory {
-    std::string tag;  // 8 random letters and digits: also the job's id
-    std::string path;
-};
-// Makes a directory that did not exist.
-Result<JobDirectory> make_job_directory();
+// 8 random letters and digits: the job's id, in the names of all that it makes.
+std::string make_job_tag();
+
+// Makes a directory that did not exist, for the part of a job that node number `node` has; its path.
+Result<std::string> make_job_directory(const std::string& tag, int node);
 
 // Tells that the job's launcher lives: a lock on a file in its directory, held until this process
 // ends. The watchdog and the ranks do not inherit it.
 Status hold_job_directory(const std::string& path);
 
-// Removes what launchers of this user have left that were killed together with their watchdog: the
-// directories whose lock nobody holds, and their shared memory. The number of jobs.
+// Removes what launchers of this user have left on this host that were killed together with their
+// watchdog: the directories whose lock nobody holds, and their shared memory. The number of jobs.
 int sweep_job_directories();
 
 // The directory of a job whose tag is known: made by whoever comes first, in `session` (a private

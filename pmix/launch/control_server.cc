@@ -95,16 +95,48 @@ void ControlServer::take(int descriptor) {
     read_some(connection);  // the hello is mostly there already
 }
 
+uint64_t ControlServer::open_far(Far far) {
+    Connection& connection = connections_.emplace_back();
+    connection.server = this;
+    connection.descriptor = -1;
+    connection.far = std::move(far);
+    connection.number = ++far_made_;
+    return connection.number;
+}
+
+ControlServer::Connection* ControlServer::find_far(uint64_t number) {
+    for (Connection& connection : connections_)
+        if (connection.number == number && !connection.dead) return &connection;
+    return nullptr;
+}
+
+void ControlServer::far_bytes(uint64_t number, ConstBytes bytes) {
+    if (Connection* connection = find_far(number)) take_bytes(*connection, bytes);
+    sweep();
+}
+
+void ControlServer::far_closed(uint64_t number) {
+    if (Connection* connection = find_far(number)) {
+        connection->far.close = nullptr;  // it knows
+        drop(*connection);
+    }
+    sweep();
+}
+
+void ControlServer::take_bytes(Connection& connection, ConstBytes bytes) {
+    connection.parser.feed(bytes);
+    while (auto frame = connection.parser.next()) handle(connection, *frame);
+    if (connection.parser.malformed()) drop(connection);
+}
+
 void ControlServer::read_some(Connection& connection) {
     std::byte buffer[16384];
-    while (!connection.dead) {
+    while (!connection.dead && connection.descriptor >= 0) {
         ssize_t count = recv(connection.descriptor, buffer, sizeof buffer, 0);
         if (count < 0 && errno == EINTR) continue;
         if (count < 0 && errno == EAGAIN) return;
         if (count <= 0) return drop(connection);
-        connection.parser.feed({buffer, static_cast<size_t>(count)});
-        while (auto frame = connection.parser.next()) handle(connection, *frame);
-        if (connection.parser.malformed()) return drop(connection);
+        take_bytes(connection, {buffer, static_cast<size_t>(count)});
         if (static_cast<size_t>(count) < sizeof buffer) return;
     }
 }
@@ -214,6 +246,7 @@ void ControlServer::end_fence_if_full(World& world) {
 
 void ControlServer::send(Connection& connection, const std::vector<std::byte>& frame) {
     if (connection.dead || connection.deaf) return;
+    if (connection.far.send) return connection.far.send(frame);
     connection.out.insert(connection.out.end(), frame.begin(), frame.end());
     while (!connection.out.empty()) {
         // SIGPIPE is ignored in mpirun.
@@ -245,10 +278,14 @@ void ControlServer::refuse(Connection& connection, const std::string& why) {
 void ControlServer::drop(Connection& connection) {
     if (connection.dead) return;
     connection.dead = true;
-    event_del(connection.readable.get());
-    event_del(connection.writable.get());
-    close(connection.descriptor);
-    connection.descriptor = -1;
+    if (connection.descriptor >= 0) {
+        event_del(connection.readable.get());
+        event_del(connection.writable.get());
+        close(connection.descriptor);
+        connection.descriptor = -1;
+    } else if (connection.far.close) {
+        connection.far.close();
+    }
     if (connection.rank < 0) return;
     ranks_[connection.rank].connection = nullptr;
     table.gone(connection.rank);

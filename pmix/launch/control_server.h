@@ -26,6 +26,16 @@ public:
 
     Status listen(const std::string& directory);
 
+    // A rank on another host connects to its agent, which passes the bytes on. The number stands for
+    // the connection until far_closed() or `close` is called.
+    struct Far {
+        std::function<void(ConstBytes)> send;
+        std::function<void()> close;
+    };
+    uint64_t open_far(Far far);
+    void far_bytes(uint64_t number, ConstBytes bytes);
+    void far_closed(uint64_t number);
+
     Phase phase(int rank) const { return ranks_[rank].phase; }
     void set_phase(int rank, bool finalized);  // told by another way than the socket
     bool waits_in_fence(int rank) const { return ranks_[rank].fences > world_of(rank).fences_done; }
@@ -50,7 +60,9 @@ public:
 private:
     struct Connection {
         ControlServer* server;
-        int descriptor;
+        int descriptor;  // -1: far
+        Far far;
+        uint64_t number = 0;
         int rank = -1;
         bool dead = false;
         bool deaf = false;  // nothing can be sent to it any more
@@ -81,6 +93,8 @@ private:
 
     void take(int descriptor);
     void read_some(Connection& connection);
+    void take_bytes(Connection& connection, ConstBytes bytes);
+    Connection* find_far(uint64_t number);
     void handle(Connection& connection, const ControlFrame& frame);
     void hello(Connection& connection, Reader& reader);
     void lookup(Connection& connection, Reader& reader);
@@ -98,6 +112,7 @@ private:
     std::vector<World> worlds_;
     int size_ = 0;
     std::list<Connection> connections_;
+    uint64_t far_made_ = 0;
     std::string path_;
 };
 

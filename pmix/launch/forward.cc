@@ -24,6 +24,7 @@ namespace {
 // whoever started us, so it must not be made non-blocking.
 constexpr size_t kPieceMax = PIPE_BUF;
 constexpr size_t kLineMax = 1u << 20;  // a longer line is cut
+constexpr size_t kFarMost = 128u << 10;  // of input on its way to a rank on another host
 constexpr timeval kPartialDelay{0, 100000};
 
 EventPtr make_event(event_base* base, int descriptor, short what, event_callback_fn function,
@@ -105,6 +106,25 @@ RankStream::RankStream(event_base* base, int descriptor, Output& output, Forward
     event_add(readable_.get(), nullptr);
 }
 
+RankStream::RankStream(event_base* base, Output& output, ForwardOptions options,
+                       std::function<void(size_t)> taken)
+    : base_(base), descriptor_(-1), output_(output), options_(std::move(options)),
+      taken_(std::move(taken)) {}
+
+void RankStream::feed(std::string_view bytes) {
+    if (ended_) return;
+    if (output_.broken()) return stop_reading();
+    take(bytes);
+    untold_ += bytes.size();
+    if (!output_.congested()) taken_(std::exchange(untold_, 0));
+}
+
+// Of a rank on another host: the agent closes its pipe, and the rank gets SIGPIPE as it would alone.
+void RankStream::stop_reading() {
+    taken_(kNobodyReads);
+    close_stream();
+}
+
 RankStream::~RankStream() {
     readable_.reset();
     if (descriptor_ >= 0) close(descriptor_);
@@ -170,14 +190,15 @@ void RankStream::flush_partial() {
 }
 
 void RankStream::close_stream() {
-    if (descriptor_ < 0) return;
+    if (!open()) return;
     // The last line of a rank may lack its end; others' lines must not be glued to it.
     if (!line_.empty() && !options_.raw) line_ += '\n';
     flush_partial();
     readable_.reset();
     partial_timer_.reset();
-    close(descriptor_);
+    if (descriptor_ >= 0) close(descriptor_);
     descriptor_ = -1;
+    ended_ = true;
     if (on_close) on_close();
 }
 
@@ -198,12 +219,15 @@ void RankStream::finish() {
 }
 
 void RankStream::resume() {
+    if (taken_ && !ended_ && output_.broken()) return stop_reading();
+    if (untold_ > 0 && !ended_) taken_(std::exchange(untold_, 0));
     if (descriptor_ < 0) return;
     if (output_.broken()) return close_stream();
     event_add(readable_.get(), nullptr);
 }
 
-InputCopier::InputCopier(event_base* base, std::vector<int> targets) {
+InputCopier::InputCopier(event_base* base, std::vector<int> targets, std::vector<Far> far) {
+    for (Far& each : far) far_.push_back({std::move(each)});
     for (int target : targets) {
         fcntl(target, F_SETFL, O_NONBLOCK);
         targets_.push_back({target, {}, nullptr});
@@ -218,7 +242,10 @@ InputCopier::InputCopier(event_base* base, std::vector<int> targets) {
             },
             this);
     struct stat status {};
-    regular_file_ = fstat(0, &status) == 0 && S_ISREG(status.st_mode);
+    // Files, and devices like /dev/null, are always readable, and no event mechanism watches them.
+    bool watched = fstat(0, &status) != 0 || S_ISFIFO(status.st_mode) ||
+                   S_ISSOCK(status.st_mode) || isatty(0);
+    regular_file_ = !watched;
     auto read = [](int, short, void* self) { static_cast<InputCopier*>(self)->read_some(); };
     readable_ = make_event(base, 0, EV_READ | EV_PERSIST, read, this);
     poller_ = make_event(base, -1, EV_TIMEOUT, read, this);
@@ -233,6 +260,18 @@ InputCopier::~InputCopier() {
 }
 
 void InputCopier::resume() { update(); }
+
+void InputCopier::taken(int rank, size_t bytes) {
+    for (FarTarget& target : far_)
+        if (target.far.rank == rank) target.on_the_way -= std::min(bytes, target.on_the_way);
+    update();
+}
+
+void InputCopier::closed(int rank) {
+    for (FarTarget& target : far_)
+        if (target.far.rank == rank) target.closed = true;
+    update();
+}
 
 void InputCopier::read_some() {
     // A background process that reads its terminal is stopped: only read when we are in front.
@@ -250,6 +289,13 @@ void InputCopier::read_some() {
         for (Target& target : targets_)
             if (target.descriptor >= 0) target.pending.append(buffer, static_cast<size_t>(count));
     for (size_t i = 0; i < targets_.size(); ++i) send(i);
+    for (FarTarget& target : far_) {
+        if (target.closed) continue;
+        auto bytes = count > 0 ? static_cast<size_t>(count) : 0;
+        target.far.send({buffer, bytes});
+        target.on_the_way += bytes;
+        target.closed = bytes == 0;
+    }
     update();
 }
 
@@ -284,6 +330,10 @@ void InputCopier::update() {
         lagging = lagging || !target.pending.empty();
         if (target.pending.empty()) event_del(target.writable.get());
         else event_add(target.writable.get(), nullptr);
+    }
+    for (const FarTarget& target : far_) {
+        wanted = wanted || !target.closed;
+        lagging = lagging || (!target.closed && target.on_the_way > kFarMost);
     }
     if (!wanted || lagging || ended_) {
         event_del(readable_.get());

@@ -58,9 +58,17 @@ struct ForwardOptions {
 class RankStream {
 public:
     RankStream(event_base* base, int descriptor, Output& output, ForwardOptions options);
+    // Of a rank on another host: its bytes come by feed(), and `taken` is told of those that are on
+    // their way, so that more may come.
+    RankStream(event_base* base, Output& output, ForwardOptions options,
+               std::function<void(size_t)> taken);
     ~RankStream();
 
-    bool open() const { return descriptor_ >= 0; }
+    static constexpr size_t kNobodyReads = 0xffffffff;  // instead of what was taken
+    void feed(std::string_view bytes);
+    void end() { close_stream(); }  // no more will come
+
+    bool open() const { return descriptor_ >= 0 || (taken_ && !ended_); }
     // Takes what is there now, and gives up what is written later.
     void finish();
     // Resumes after the output's congestion is over.
@@ -73,22 +81,34 @@ private:
     void write_line(std::string_view line);
     void flush_partial();
     void close_stream();
+    void stop_reading();
 
     event_base* base_;
     int descriptor_;
     Output& output_;
     ForwardOptions options_;
     std::string line_;
+    std::function<void(size_t)> taken_;
+    size_t untold_ = 0;  // taken while the output was congested
+    bool ended_ = false;
     EventPtr readable_, partial_timer_;
 };
 
 // mpirun's standard input, copied to one or several ranks.
 class InputCopier {
 public:
+    // Of a rank on another host; `send` with no bytes is the end.
+    struct Far {
+        int rank;
+        std::function<void(std::string_view bytes)> send;
+    };
     // Takes ownership of the write ends.
-    InputCopier(event_base* base, std::vector<int> targets);
+    InputCopier(event_base* base, std::vector<int> targets, std::vector<Far> far);
     ~InputCopier();
     void resume();  // after SIGCONT: perhaps the terminal is ours now
+    // A rank on another host has read so much; or reads no more.
+    void taken(int rank, size_t bytes);
+    void closed(int rank);
 
 private:
     void read_some();
@@ -100,7 +120,13 @@ private:
         std::string pending;
         EventPtr writable;
     };
+    struct FarTarget {
+        Far far;
+        size_t on_the_way = 0;
+        bool closed = false;
+    };
     std::vector<Target> targets_;
+    std::vector<FarTarget> far_;
     EventPtr readable_;
     EventPtr poller_;  // for regular files, which no event mechanism watches
     bool regular_file_ = false;

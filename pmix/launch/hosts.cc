@@ -41,6 +41,10 @@ std::string parse_host(std::string_view text, HostSlots& host) {
         if (one) slots = text.substr(colon);
     }
     if (!is_name(host.name)) return format("'{}' is not a host name", text);
+    if (slots == ":*") {  // as in a hostfile: one for each core
+        host.from_file = true;
+        return {};
+    }
     if (!slots.empty() && !parse_slots(slots.substr(1), host.slots))
         return format("'{}' is not a number of slots", slots.substr(1));
     return {};
@@ -61,11 +65,22 @@ void add_host(std::vector<HostSlots>& hosts, const HostSlots& host) {
         if (known.name != host.name) continue;
         // A name given again adds slots, one where none is said, as in other launchers.
         known.slots = std::min(kSlotsMax, std::max(known.slots, 1) + std::max(host.slots, 1));
+        known.max_slots = std::max(known.max_slots, host.max_slots);
+        if (known.prefix.empty()) known.prefix = host.prefix;
         return;
     }
     hosts.push_back(host);
 }
 }  // namespace
+
+void add_hosts(std::vector<HostSlots>& hosts, const std::vector<HostSlots>& more) {
+    for (const HostSlots& host : more) add_host(hosts, host);
+}
+
+std::string_view without_user(std::string_view name) {
+    size_t at = name.rfind('@');
+    return at == name.npos ? name : name.substr(at + 1);
+}
 
 HostList parse_hostfile(std::string_view text) {
     HostList out;
@@ -83,12 +98,24 @@ HostList parse_hostfile(std::string_view text) {
             std::string_view name = words[i].substr(0, equals);
             std::string_view value = equals == words[i].npos ? "" : words[i].substr(equals + 1);
             int slots = 0;
-            if (name != "slots" && name != "max_slots" && name != "max-slots")
-                mistake = format("'{}' is unknown here; use 'name slots=4' or 'name:4'", words[i]);
-            else if (!parse_slots(value, slots))
+            bool most = name == "max_slots" || name == "max-slots";
+            if (name == "prefix") {
+                host.prefix = value;
+            } else if (name == "user") {
+                if (!is_name(value)) mistake = format("'{}' is not a user's name", value);
+                host.name = format("{}@{}", value, without_user(host.name));
+            } else if (name != "slots" && !most) {
+                mistake = format(
+                    "'{}' is unknown here; use 'name slots=4 max_slots=8 prefix=DIRECTORY "
+                    "user=NAME' or 'name:4'",
+                    words[i]);
+            } else if (!parse_slots(value, slots)) {
                 mistake = format("'{}' is not a number of slots", value);
-            else if (name == "slots") host.slots = slots;
+            } else {
+                (most ? host.max_slots : host.slots) = slots;
+            }
         }
+        host.from_file = true;
         if (!mistake.empty()) return {{}, format("line {}: {}", number, mistake)};
         add_host(out.hosts, host);
     }
@@ -109,6 +136,7 @@ HostList parse_host_option(std::string_view text) {
 }
 
 bool is_this_host(std::string_view name, std::string_view own_name) {
+    if (name.find('@') != name.npos) return false;  // perhaps as another user
     if (name == "localhost" || name == "::1" || name.starts_with("127.") || name == own_name)
         return true;
     std::string_view own_short = own_name.substr(0, own_name.find('.'));

@@ -1,6 +1,7 @@
 // pmix/launch/hosts.h: host lists, from --host and from hostfiles, in the forms in use.
-// Idea: `name`, `name:4`, `name slots=4 max_slots=8`; # begins a comment. A name may be an IPv6
-// address in brackets. Parsers take text and return lists; nothing here resolves names.
+// Idea: `name`, `name:4`, `name slots=4 max_slots=8 prefix=/opt/pomona user=me`; # begins a comment. A
+// name may be an IPv6 address in brackets, and a user may stand before it: me@name. Parsers take text
+// and return lists; nothing here resolves names.
 #pragma once
 
 #include <string>
@@ -11,7 +12,10 @@ namespace pomona {
 
 struct HostSlots {
     std::string name;
-    int slots = 0;  // 0: not said
+    int slots = 0;           // 0: not said
+    int max_slots = 0;       // never more ranks than that; 0: not said
+    std::string prefix = {};  // where Pomona is installed there; "": not said
+    bool from_file = false;  // a hostfile names it
     bool operator==(const HostSlots&) const = default;
 };
 
@@ -22,7 +26,13 @@ struct HostList {
 };
 
 HostList parse_hostfile(std::string_view text);
-HostList parse_host_option(std::string_view text);  // a:2,b,c:4
+HostList parse_host_option(std::string_view text);  // a:2,b,c:4; a:* is a with all its cores
+
+// Of hosts that several options name, each once; slots of a name that is given again add up.
+void add_hosts(std::vector<HostSlots>& hosts, const std::vector<HostSlots>& more);
+
+// A name without the user before it.
+std::string_view without_user(std::string_view name);
 
 // Whether a name means this machine: localhost, a loopback address, or its host name in full or
 // up to the first dot.

@@ -4,7 +4,6 @@
 #include "btl/base/format.h"
 #include "pmix/wireup/origin.h"
 #include "pmix/launch/pmix_server.h"
-#include "pmix/launch/stack_traces.h"
 
 #include <algorithm>
 #include <csignal>
@@ -20,6 +19,9 @@ constexpr double kExitGrace = 0.3;       // others may be failing too: let them 
 constexpr double kTermGrace = 1.0;       // from SIGTERM to SIGKILL
 constexpr double kInterruptGrace = 5.0;  // after Ctrl-C
 constexpr double kDrainTime = 0.2;       // output of processes that outlive their rank
+constexpr double kAgentPatience = 2.0;  // from SIGKILL to the word that all have ended
+constexpr double kDrainPause = 0.005;
+constexpr int kFarDrainRounds = 400;  // two seconds of such pauses
 
 timeval time_of(double seconds) {
     timeval out{};
@@ -36,7 +38,8 @@ const char* signal_text(int signal) {
 }  // namespace
 
 Launcher::Launcher(Options options, const char* const* environment)
-    : options_(std::move(options)), environment_(environment), host_(host_name()) {}
+    : options_(std::move(options)), environment_(environment), host_(host_name()),
+      local_(host_, events_of(0), environment) {}
 
 Launcher::~Launcher() = default;
 
@@ -55,17 +58,12 @@ EventPtr Launcher::timer(void (*function)(int, short, void*)) {
 }
 
 int Launcher::run() {
-    if (!plan() || !prepare()) {
+    if (!open_loop() || !connect_hosts() || !plan() || !prepare()) {
         clean_up();
         return exit_code_ ? exit_code_ : 1;
     }
-    if (!start_all()) {
-        kill_groups(SIGKILL);
-        for (Process& process : processes_)
-            if (process.running) waitpid(process.pid, nullptr, 0);
-        clean_up();
-        return exit_code_ ? exit_code_ : 1;
-    }
+    state_ = State::running;
+    start_all();
     finish_if_done();
     if (state_ != State::done) event_base_dispatch(base_);
     clean_up();
@@ -75,29 +73,41 @@ int Launcher::run() {
 void Launcher::watch_signals() {
     for (int signal : {SIGINT, SIGTERM, SIGHUP, SIGUSR1, SIGUSR2, SIGTSTP, SIGCONT, SIGCHLD}) {
         // nohup, and shells that start us in the background, want some ignored.
-        if (signal != SIGCHLD && sigismember(&ignored_signals_, signal) == 1) continue;
+        if (signal != SIGCHLD && sigismember(&local_.agent.ignored_signals(), signal) == 1)
+            continue;
         auto handle = [](evutil_socket_t number, short, void* self) {
             static_cast<Launcher*>(self)->on_signal(static_cast<int>(number));
         };
         EventPtr event(event_new(base_, signal, EV_SIGNAL | EV_PERSIST, handle, this));
         event_add(event.get(), nullptr);
-        signals_.push_back({std::move(event)});
+        signals_.push_back(std::move(event));
     }
 }
 
 void Launcher::on_signal(int signal) {
-    if (signal == SIGCHLD) return reap();
+    if (signal == SIGCHLD) {
+        std::vector<EndedRank> ended = local_.agent.reap();
+        return on_ended(std::move(ended));
+    }
     if (signal == SIGCONT) {
-        kill_groups(SIGCONT);
+        for (auto& remote : remotes_) remote->resume();
+        signal_all(SIGCONT);
         if (input_) input_->resume();
         return;
     }
     if (signal == SIGTSTP) return stop_ourselves();
     if (signal == SIGUSR1) {
         report();
-        return pass_to_catchers(signal);
+        for (Node& node : nodes_) node.host->signal_catchers(signal);
+        return;
     }
-    if (signal == SIGUSR2) return kill_groups(signal);
+    if (signal == SIGUSR2) return signal_all(signal);
+    if (state_ == State::connecting) {
+        exit_code_ = 128 + signal;
+        exit_code_known_ = true;
+        event_base_loopbreak(base_);
+        return;
+    }
     // Interrupt, terminate, hang up: once politely, then for good.
     if (++interrupts_ > 1 || state_ == State::killing) {
         if (!exit_code_known_) exit_code_ = 128 + signal;
@@ -105,9 +115,8 @@ void Launcher::on_signal(int signal) {
         kill_after(0);
         return;
     }
-    forwarded_signal_ = signal;
-    kill_groups(signal);
-    kill_groups(SIGCONT);  // a stopped process cannot die
+    signal_all(signal);
+    signal_all(SIGCONT);  // a stopped process cannot die
     if (signal == SIGINT && stderr_->terminal())
         remark(format("passed the interrupt on to {} process{}; once more kills them at once",
                       size_, size_ == 1 ? "" : "es"));
@@ -117,52 +126,37 @@ void Launcher::on_signal(int signal) {
 }
 
 void Launcher::stop_ourselves() {
-    kill_groups(SIGTSTP);
+    signal_all(SIGTSTP);
+    for (auto& remote : remotes_) remote->pause();
     // The shell must see us stopped; SIGCONT wakes all again.
     raise(SIGSTOP);
 }
 
-// Adds those that have ended since the last look.
-void Launcher::collect_ended(std::vector<Ended>& ended) {
-    int status = 0;
-    for (pid_t pid; (pid = waitpid(-1, &status, WNOHANG)) > 0;)
-        for (Process& process : processes_) {
-            if (process.pid != pid || !process.running) continue;
-            process.running = false;
-            --running_;
-            process.group_empty = kill(-pid, 0) != 0 && errno == ESRCH;
-            if (process.group_empty) watchdog_.forget(pid);
-            control_->settle(process.rank);  // its last words came before its death
-            if (pmix_) pmix_->settle();
-            ended.push_back({&process, status});
-        }
-}
-
 // The system tells of the dead in any order, and ranks give up when they see that another has gone:
 // whoever was killed comes first, then whoever left without a word, then those who ended with a code.
-int Launcher::suspicion(const Ended& each) const {
+int Launcher::suspicion(const EndedRank& each) const {
     if (WIFSIGNALED(each.status)) return 0;
     if (WEXITSTATUS(each.status) != 0) return 2;
-    return control_->phase(each.process->rank) == ControlServer::Phase::joined ? 1 : 3;
+    return control_->phase(each.rank) == ControlServer::Phase::joined ? 1 : 3;
 }
 
-void Launcher::reap() {
-    std::vector<Ended> ended;
-    collect_ended(ended);
-    auto before = [&](const Ended& a, const Ended& b) { return suspicion(a) < suspicion(b); };
-    // A process closes its connections before the system tells of its end.
-    for (int wait_ms = 0; wait_ms < 5 && state_ == State::running && running_ > 0; ++wait_ms) {
-        auto first = std::min_element(ended.begin(), ended.end(), before);
-        if (first == ended.end() || suspicion(*first) != 2) break;
-        usleep(1000);
-        collect_ended(ended);
+void Launcher::on_ended(std::vector<EndedRank> ended) {
+    for (const EndedRank& each : ended) {
+        if (!known(each.rank) || !process_of(each.rank).running) continue;
+        process_of(each.rank).running = false;
+        --running_;
+        control_->settle(each.rank);  // its last words came before its death
+        if (pmix_) pmix_->settle();
     }
-    std::stable_sort(ended.begin(), ended.end(), before);
-    for (const Ended& each : ended) {
-        judge(*each.process, each.status);
+    std::stable_sort(ended.begin(), ended.end(), [&](const EndedRank& a, const EndedRank& b) {
+        return suspicion(a) < suspicion(b);
+    });
+    for (const EndedRank& each : ended) {
+        if (!known(each.rank)) continue;
+        judge(process_of(each.rank), each.status);
         if (state_ == State::running) check_fence();
     }
-    finish_if_done();
+    if (state_ != State::connecting) finish_if_done();
 }
 
 // How a process failed, in words that follow "rank 1 (pid 17, hello) on host".
@@ -203,14 +197,14 @@ void Launcher::judge(Process& process, int status) {
     // Our reader has gone (mpirun ... | head): nothing to complain of.
     if (!(signal == SIGPIPE && stdout_->broken()))
         say(format("rank {} (pid {}, {}) on {} {}; the job ends{}", process.rank, process.pid,
-                   process.name, host_, fate, silent ? " with code 1" : ""));
+                   process.name, host_of(process), fate, silent ? " with code 1" : ""));
     end_job(code, signal ? 0 : kExitGrace, SIGTERM);
 }
 
 // --on-death continue: the others have been told, and barriers of the wire-up do without it.
 void Launcher::go_on_without(Process& process, int code, const std::string& fate) {
     say(format("rank {} (pid {}, {}) on {} {}; the job goes on without it", process.rank,
-               process.pid, process.name, host_, fate));
+               process.pid, process.name, host_of(process), fate));
     if (!exit_code_known_) exit_code_ = code, exit_code_known_ = true;
     control_->retire(process.rank);
 }
@@ -226,33 +220,21 @@ void Launcher::check_fence() {
         say(
             format("rank {} ({}) on {} exited {} while other ranks wait for it in MPI_Init or "
                    "another collective call; the job ends with code 1",
-                   process.rank, process.name, host_,
+                   process.rank, process.name, host_of(process),
                    never ? "without calling MPI_Init" : "after MPI_Finalize"));
         return end_job(1, 0, SIGTERM);
     }
 }
 
 // A rank that aborts because its peer died may tell us before the system tells of the death, which is
-// what the user must hear of. Looks without reaping: SIGCHLD does that, with all that goes with it.
-bool Launcher::another_has_failed(pid_t aborting) {
-    for (int wait_ms = 0; wait_ms < 20; ++wait_ms) {
-        siginfo_t dead{};
-        if (waitid(P_ALL, 0, &dead, WEXITED | WNOHANG | WNOWAIT) != 0) return false;
-        if (dead.si_pid != 0)
-            return dead.si_pid != aborting && (dead.si_code != CLD_EXITED || dead.si_status != 0);
-        usleep(1000);
-    }
-    return false;
-}
-
+// what the user must hear of.
 void Launcher::on_abort(int rank, int code, const std::string& message) {
     if (state_ != State::running) return;
-    if (!continues() && another_has_failed(processes_[static_cast<size_t>(rank)].pid)) return;
+    if (!continues() && local_.agent.another_has_failed(rank)) return;
     // By MPI_Abort, by a fatal error, or by another library's call: the message says which.
-    say(format("rank {} (pid {}, {}) on {} ended the job with code {}{}{}", rank,
-               processes_[static_cast<size_t>(rank)].pid,
-               processes_[static_cast<size_t>(rank)].name, host_, code, message.empty() ? "" : ": ",
-               message));
+    const Process& process = process_of(rank);
+    say(format("rank {} (pid {}, {}) on {} ended the job with code {}{}{}", rank, process.pid,
+               process.name, host_of(process), code, message.empty() ? "" : ": ", message));
     int low = code & 255;
     end_job(low || code == 0 ? low : 1, 0, SIGTERM);
 }
@@ -274,12 +256,26 @@ void Launcher::on_timeout() {
     say(format("the time of {} s given by --timeout is over; still running: rank {}{}",
                options_.timeout_seconds, still, count > 8 ? ", ..." : ""));
     report();
-    if (options_.stack_traces)
-        for (const Process& process : processes_)
-            if (process.running)
-                say(format("calls of rank {} (pid {}, {}):\n{}", process.rank, process.pid,
-                           process.name, stack_of(process.pid, environment_)));
+    if (options_.stack_traces) return ask_stacks();
     end_job(124, 0, SIGTERM);
+}
+
+void Launcher::ask_stacks() {
+    ++stacks_awaited_;  // until all have been asked
+    auto answered = [this] {
+        if (--stacks_awaited_ == 0) end_job(124, 0, SIGTERM);
+    };
+    for (Process& process : processes_) {
+        if (!process.running) continue;
+        ++stacks_awaited_;
+        node_of(process).host->ask_stacks(
+            process.rank, [this, answered, &process](const std::string& text) {
+                say(format("calls of rank {} (pid {}, {}):\n{}", process.rank, process.pid,
+                           process.name, text));
+                answered();
+            });
+    }
+    answered();
 }
 
 void Launcher::end_job(int code, double grace_seconds, int signal) {
@@ -288,40 +284,37 @@ void Launcher::end_job(int code, double grace_seconds, int signal) {
     if (state_ != State::running) return;
     state_ = State::ending;
     if (grace_seconds <= 0) {
-        kill_groups(signal);
-        kill_groups(SIGCONT);
+        signal_all(signal);
+        signal_all(SIGCONT);
         kill_after(kTermGrace);
         return;
     }
     term_timer_ = timer([](int, short, void* data) {
         auto* self = static_cast<Launcher*>(data);
-        self->kill_groups(SIGTERM);
-        self->kill_groups(SIGCONT);
+        self->signal_all(SIGTERM);
+        self->signal_all(SIGCONT);
         self->kill_after(kTermGrace);
     });
     timeval delay = time_of(grace_seconds);
     event_add(term_timer_.get(), &delay);
 }
 
-void Launcher::kill_groups(int signal) {
-    for (const Process& process : processes_)
-        if (process.pid > 0 && process.running) kill(-process.pid, signal);
-}
-
-// The number of a group is free for others when its last process has gone. Where a process has it as its
-// own number, that is someone else: our ranks have been reaped.
-void Launcher::kill_what_outlives_ranks() {
-    for (const Process& process : processes_) {
-        if (process.pid <= 0 || process.group_empty) continue;
-        if (kill(process.pid, 0) != 0 && errno == ESRCH) kill(-process.pid, SIGKILL);
-    }
+void Launcher::signal_all(int signal) {
+    for (Node& node : nodes_) node.host->signal(signal);
 }
 
 void Launcher::kill_after(double seconds) {
     auto strike = [](int, short, void* data) {
         auto* self = static_cast<Launcher*>(data);
         self->state_ = State::killing;
-        self->kill_groups(SIGKILL);
+        self->signal_all(SIGKILL);
+        // Agents that do not answer are left: their ranks end when they notice that we are gone.
+        self->kill_timer_ = self->timer([](int, short, void* again) {
+            for (auto& remote : static_cast<Launcher*>(again)->remotes_)
+                remote->give_up("it does not answer");
+        });
+        timeval delay = time_of(kAgentPatience);
+        event_add(self->kill_timer_.get(), &delay);
     };
     if (seconds <= 0) return strike(0, 0, this);
     kill_timer_ = timer(strike);
@@ -332,42 +325,54 @@ void Launcher::kill_after(double seconds) {
 // After the last process: what it started goes too, then the rest of the output.
 void Launcher::finish_if_done() {
     if (running_ > 0 || state_ == State::done) return;
-    if (!drain_timer_) {
-        kill_what_outlives_ranks();
+    if (!swept_) {
+        swept_ = true;
+        for (Node& node : nodes_) node.host->sweep();
         drain_timer_ = timer([](int, short, void* data) {
             auto* self = static_cast<Launcher*>(data);
-            self->drained_ = true;
+            ++self->drain_rounds_;
             self->finish_if_done();
         });
         timeval delay = time_of(kDrainTime);
         event_add(drain_timer_.get(), &delay);
     }
-    bool open = false;
-    for (Process& process : processes_)
-        for (RankStream* stream : {process.output.get(), process.error.get()}) {
-            if (stream && drained_) stream->finish();
-            open = open || (stream && stream->open());
-        }
-    if (open) return;
-    // A reader of ours that is merely slow gets all of it; a second Ctrl-C ends that too.
-    bool unwritten =
-        !(stdout_->idle() || stdout_->broken()) || !(stderr_->idle() || stderr_->broken());
-    if (unwritten && state_ != State::killing) {
-        timeval delay = time_of(0.005);
-        event_add(drain_timer_.get(), &delay);
-        return;
+    if (!drained()) return;
+    bool waiting = false;
+    for (Node& node : nodes_) {
+        if (node.host->here()) continue;  // that is the last thing, see clean_up
+        node.host->leave();
+        waiting = waiting || !node.host->left();
     }
+    if (waiting) return;
     state_ = State::done;
     event_base_loopbreak(base_);
 }
 
-void Launcher::clean_up() {
-    if (!directory_.path.empty()) {
-        control_.reset();
-        remove_shared_memory(directory_.tag, size_);
-        remove_job_directory(directory_.path);
+// Whether all output has been passed on.
+bool Launcher::drained() {
+    bool open = false;
+    for (Process& process : processes_)
+        for (RankStream* stream : {process.output.get(), process.error.get()}) {
+            bool far = !node_of(process).host->here();
+            // Agents end the streams of their ranks, in the same time.
+            if (stream && drain_rounds_ > (far ? kFarDrainRounds : 0)) stream->finish();
+            open = open || (stream && stream->open());
+        }
+    // A reader of ours that is merely slow gets all of it; a second Ctrl-C ends that too.
+    bool unwritten =
+        !(stdout_->idle() || stdout_->broken()) || !(stderr_->idle() || stderr_->broken());
+    if (!open && (!unwritten || state_ == State::killing)) return true;
+    if (drain_rounds_ > 0) {
+        timeval delay = time_of(kDrainPause);
+        event_add(drain_timer_.get(), &delay);
     }
-    watchdog_.dismiss();
+    return false;
+}
+
+void Launcher::clean_up() {
+    for (auto& remote : remotes_) remote->give_up("");
+    control_.reset();
+    local_.leave();
 }
 
 }  // namespace pomona

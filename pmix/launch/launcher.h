@@ -1,16 +1,16 @@
 // pmix/launch/launcher.h: one job, from the first process to the last cleanup.
 // Idea: a small state machine over one libevent loop: running, ending (asked to end, waiting for
 // processes), killing (SIGKILL sent), done. Everything that can end a job comes through end_job().
+// What is done on a host its Host does (host.h): the one here, and those that ssh reaches.
 #pragma once
 
 #include "btl/base/params_handed.h"
 #include "pmix/launch/control_server.h"
 #include "pmix/launch/forward.h"
-#include "pmix/job_directory.h"
-#include "pmix/launch/mapping.h"
+#include "pmix/launch/local_host.h"
 #include "pmix/launch/options.h"
-#include "pmix/launch/spawn.h"
-#include "pmix/launch/watchdog.h"
+#include "pmix/launch/placement.h"
+#include "pmix/launch/remote_host.h"
 
 #include <deque>
 #include <map>
@@ -19,7 +19,6 @@
 #include <vector>
 
 #include <signal.h>
-#include <sys/resource.h>
 
 namespace pomona {
 
@@ -36,61 +35,79 @@ public:
 private:
     struct Process {
         int rank = 0;
+        int node = 0;
+        int local_rank = 0;  // among those of its world on its node
         int program = 0;
         int program_rank = 0;  // among those of its program
         int first = 0;         // of its world, if it was spawned (world_size not 0)
         int world_size = 0;
         int parent = -1;  // who spawned it
-        pid_t pid = -1;
+        int pid = -1;
+        bool asked = false;  // its host has been told to start it
         bool running = false;
-        bool group_empty = false;  // nothing that it started is left
-        std::string name;          // what it executes
+        std::string binding;
+        std::string name;  // what it executes
+        std::unique_ptr<Output> output_file, error_file;  // of a rank on another host
         std::unique_ptr<RankStream> output, error;
     };
-    struct SignalEvent {
-        EventPtr event;
+    struct Node {
+        Host* host = nullptr;
+        PlaceHost place;
+        int ranks = 0;   // of the first world
+        int slots = 0;
+        bool crowded = false;  // more ranks than processors
     };
+
+    // Hosts (launcher_hosts.cc).
+    bool open_loop();
+    bool connect_hosts();
+    RemoteHost* add_remote(const HostSlots& host);
+    bool unite_hosts();
+    HostEvents events_of(size_t number);
+    void add_streams(Process& process, int output, int error);
+    void on_output(int rank, int stream, std::string_view bytes);
+    void on_started(int rank, int pid, const std::string& binding);
+    void on_refused(int rank, int code, const std::string& why);
+    void on_lost_host(Host& host, const std::string& why);
+    bool several_hosts() const { return nodes_.size() > 1 || !remotes_.empty(); }
+    Node& node_of(const Process& process) { return nodes_[static_cast<size_t>(process.node)]; }
+    const std::string& host_of(const Process& process) const {
+        return nodes_[static_cast<size_t>(process.node)].host->name();
+    }
+    Process& process_of(int rank) { return processes_[static_cast<size_t>(rank)]; }
+    bool known(int rank) const { return rank >= 0 && static_cast<size_t>(rank) < processes_.size(); }
 
     // Before the start.
     bool plan();
+    bool place();
     bool prepare();
-    bool raise_descriptor_limit();
-    void note_ignored_signals();
+    bool prepare_hosts();
     void on_lost_output(const char* stream, int error);
     bool start_all();
-    bool start_one(Process& process);
-    bool connect_streams(Process& process, SpawnRequest& request, std::vector<int>& ours);
-    bool open_output_files(Process& process, SpawnRequest& request, std::vector<int>& ours);
-    int input_for(int rank, std::vector<int>& ours);
+    void start_one(Process& process);
+    StartOrder::Input input_for(const Process& process) const;
+    bool open_output_files(Process& process);
     bool offer_pmix();
     void common_environment();
+    std::string master_address() const;
     std::vector<std::string> environment_of(const Process& process) const;
-    static void set_variable(std::vector<std::string>& environment, std::string_view name,
-                             std::string_view value);
 
     // Parameters of the ranks (launcher_params.cc).
     void read_parameters();
     void hand_links();
     std::string measured_links(std::string& origin) const;
     std::string config_of(const Program& program) const;
-    std::string parameters_of(const Program& program) const;
-    bool hand_parameters(const Program& program);
+    uint32_t parameters_of(const Program& program) const;
+    void hand_parameters(const Program& program);
 
     void show_plan() const;
-    void explain_missing(const Process& process, const Error& error) const;
 
     // While it runs.
     void watch_signals();
     void on_signal(int signal);
     void stop_ourselves();
-    struct Ended {
-        Process* process;
-        int status;  // of waitpid
-    };
-    void reap();
-    void collect_ended(std::vector<Ended>& ended);
-    int suspicion(const Ended& each) const;
-    bool another_has_failed(pid_t aborting);
+    void on_ended(std::vector<EndedRank> ended);
+    int suspicion(const EndedRank& each) const;
     void judge(Process& process, int status);
     std::string fate_of(const Process& process, int status) const;
     void go_on_without(Process& process, int code, const std::string& fate);
@@ -98,11 +115,11 @@ private:
     void check_fence();
     void on_abort(int rank, int code, const std::string& message);
     void on_timeout();
+    void ask_stacks();
 
     // Who waits for whom (report.cc).
     std::vector<TableProcess> table_processes() const;
     void report() const;
-    void pass_to_catchers(int signal) const;
 
     // Worlds that ranks ask for (launcher_spawn.cc).
     Result<int> spawn_world(int parent, std::vector<Program> programs);
@@ -110,34 +127,36 @@ private:
     bool left_parent_waiting(const Process& process) const;
 
     // The end.
-    enum class State { running, ending, killing, done };
+    enum class State { connecting, running, ending, killing, done };
     void end_job(int code, double grace_seconds, int signal);
-    void kill_groups(int signal);
-    void kill_what_outlives_ranks();
+    void signal_all(int signal);
     void kill_after(double seconds);
     void finish_if_done();
+    bool drained();
+    void stop_loop_if_connected();
     void clean_up();
 
     void say(const std::string& text) const;     // always
     void remark(const std::string& text) const;  // unless --quiet
-    RankStream* make_stream(int descriptor, Output& output, const Process& process,
-                            const char* name);
+    ForwardOptions forward_options(const Process& process, const char* name) const;
     EventPtr timer(void (*function)(int, short, void*));
 
     Options options_;
     const char* const* environment_;
-    std::string host_;
+    std::string host_;  // this one's name
+    std::string tag_;   // of the job
     int size_ = 0;
     int slots_ = 0;
-    bool oversubscribed_ = false;
     std::deque<Process> processes_;
-    std::vector<Binding> bindings_;
-    std::vector<std::string> common_;
-    HandedParams handed_;                                 // what common_ and its file say
-    std::map<std::string, std::string> parameter_files_;  // by config_of
-    JobDirectory directory_;
-    rlimit descriptor_limit_{};   // as we found it
-    sigset_t ignored_signals_{};  // as we found them
+    LocalHost local_;
+    std::vector<std::unique_ptr<RemoteHost>> remotes_;
+    std::vector<Node> nodes_;
+    std::vector<HostSlots> hosts_;  // as asked for; one for each node
+    std::vector<std::string> common_;      // environment of the ranks, as they would have it here
+    std::vector<std::string> given_;       // of it, what we say and their hosts do not
+    HandedParams handed_;                  // what these say
+    std::map<std::string, uint32_t> parameter_files_;  // by config_of
+    std::vector<std::vector<std::byte>> parameter_bytes_;
 
     event_base* base_ = nullptr;
     std::unique_ptr<Output> stdout_, stderr_;
@@ -145,17 +164,18 @@ private:
     std::unique_ptr<PmixServer> pmix_;
     std::unique_ptr<InputCopier> input_;
     std::vector<int> input_targets_;
-    std::vector<SignalEvent> signals_;
-    EventPtr kill_timer_, term_timer_, timeout_timer_, drain_timer_;
-    Watchdog watchdog_;
+    std::vector<EventPtr> signals_;
+    EventPtr kill_timer_, term_timer_, timeout_timer_, drain_timer_, connect_timer_;
 
-    State state_ = State::running;
+    State state_ = State::connecting;
     int exit_code_ = 0;
     bool exit_code_known_ = false;
-    int running_ = 0;
-    int forwarded_signal_ = 0;  // the last one passed on to the ranks
+    int running_ = 0;   // ranks that have been asked for and have not ended
+    double silence_ = 0;  // seconds without a word after which a host is given up
     int interrupts_ = 0;
-    bool drained_ = false;
+    int stacks_awaited_ = 0;
+    bool swept_ = false;
+    int drain_rounds_ = 0;
 };
 
 }  // namespace pomona

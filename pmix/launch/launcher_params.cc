@@ -4,11 +4,9 @@
 #include "btl/base/format.h"
 #include "btl/base/kept_file.h"
 #include "btl/base/links_file.h"
-#include "pmix/launch/cores.h"
 #include "pmix/launch/launcher.h"
 
-#include <fcntl.h>
-#include <unistd.h>
+#include <algorithm>
 
 namespace pomona {
 
@@ -19,20 +17,6 @@ std::vector<const char*> pointers(const std::vector<std::string>& environment) {
     out.push_back(nullptr);
     return out;
 }
-
-Status write_private(const std::string& path, ConstBytes bytes) {
-    int descriptor = open(path.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
-    if (descriptor < 0) return os_error(Code::io, "A file of the job cannot be made");
-    Status out;
-    while (!bytes.empty() && out.ok()) {
-        ssize_t count = write(descriptor, bytes.data(), bytes.size());
-        if (count > 0) bytes = bytes.subspan(static_cast<size_t>(count));
-        else if (count < 0 && errno != EINTR)
-            out = os_error(Code::io, "A file of the job cannot be written");
-    }
-    close(descriptor);
-    return out;
-}
 }  // namespace
 
 // What the ranks will have, if their program is given nothing else by -x.
@@ -41,6 +25,7 @@ void Launcher::read_parameters() {
                                         [this](const std::string& line) { remark(line); });
     for (const auto& [name, value] : options_.sets)
         handed_.inherit(name, get_param(params, name), "mpirun --set");
+    silence_ = static_cast<double>(params.link_grace_s) + 2;
     if (params.links.empty()) hand_links();
 }
 
@@ -50,12 +35,14 @@ void Launcher::read_parameters() {
 void Launcher::hand_links() {
     std::string origin = "mpirun";
     std::string links = measured_links(origin);
-    if (oversubscribed_)
-        links += format("{}crowd={:.2f}", links.empty() ? "" : ",",
-                        static_cast<double>(size_) / granted_processors());
+    double crowd = 0;
+    for (const Node& node : nodes_)
+        if (node.crowded)
+            crowd = std::max(crowd, static_cast<double>(node.ranks) / node.place.processors);
+    if (crowd > 0) links += format("{}crowd={:.2f}", links.empty() ? "" : ",", crowd);
     if (links.empty()) return;
-    set_variable(common_, param_variable("links"), links);
-    common_.push_back("POMONA_JOB_LINKS=handed");  // not said by the user
+    set_variable(given_, param_variable("links"), links);
+    given_.push_back("POMONA_JOB_LINKS=handed");  // not said by the user
     handed_.inherit("links", links, origin);
 }
 
@@ -85,14 +72,14 @@ std::string Launcher::config_of(const Program& program) const {
     return config.empty() && home.empty() ? "" : config + '\0' + home;
 }
 
-std::string Launcher::parameters_of(const Program& program) const {
+uint32_t Launcher::parameters_of(const Program& program) const {
     auto found = parameter_files_.find(config_of(program));
-    return found == parameter_files_.end() ? "" : found->second;
+    return found == parameter_files_.end() ? 0 : found->second;
 }
 
-bool Launcher::hand_parameters(const Program& program) {
+void Launcher::hand_parameters(const Program& program) {
     std::string config = config_of(program);
-    if (parameter_files_.count(config)) return true;
+    if (parameter_files_.count(config)) return;
     HandedParams other;
     if (!config.empty()) {
         std::vector<std::string> environment = common_;
@@ -104,14 +91,9 @@ bool Launcher::hand_parameters(const Program& program) {
         other.inherited = handed_.inherited;
         other.told = handed_.told;
     }
-    std::string path = format("{}/parameters-{}", directory_.path, parameter_files_.size());
     const HandedParams& handed = config.empty() ? handed_ : other;
-    if (Status written = write_private(path, handed.bytes()); !written.ok()) {
-        say(format("{}: {}", path, written.error().text()));
-        return false;
-    }
-    parameter_files_.emplace(std::move(config), std::move(path));
-    return true;
+    parameter_files_.emplace(std::move(config), static_cast<uint32_t>(parameter_bytes_.size()));
+    parameter_bytes_.push_back(handed.bytes());
 }
 
 }  // namespace pomona

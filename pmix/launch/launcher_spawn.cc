@@ -1,10 +1,10 @@
 // pmix/launch/launcher_spawn.cc: worlds that ranks ask for while the job runs (MPI_Comm_spawn).
 // Idea: a spawned world's ranks follow those of the job, and are processes of the job like any other:
 // same directory, same socket, and a failure in one ends all. Either all of a world start or none.
+// They run on the job's first host: ranks that were there before reckon with that (Job::node).
 #include "pmix/launch/launcher.h"
 
 #include "btl/base/format.h"
-#include "pmix/launch/cores.h"
 #include "pmix/wireup/origin.h"
 
 #include <algorithm>
@@ -24,7 +24,8 @@ Result<int> Launcher::spawn_world(int parent, std::vector<Program> programs) {
         return Error{Code::refused, "No slots are left"};
     }
     for (const Program& program : programs)
-        if (find_program(program.command[0], program.directory, common_).empty()) {
+        if (nodes_[0].host->here() &&
+            find_program(program.command[0], program.directory, common_).empty()) {
             remark(
                 format("rank {} asked for the program {}, which is not there or cannot be "
                        "executed{}",
@@ -44,6 +45,7 @@ Result<int> Launcher::spawn_world(int parent, std::vector<Program> programs) {
             process.rank = size_++;
             process.program = static_cast<int>(options_.programs.size());
             process.program_rank = i;
+            process.local_rank = process.rank - first;
             process.first = first;
             process.world_size = count;
             process.parent = parent;
@@ -52,13 +54,9 @@ Result<int> Launcher::spawn_world(int parent, std::vector<Program> programs) {
         }
         options_.programs.push_back(std::move(program));
     }
-    bindings_.resize(static_cast<size_t>(size_));
     for (Process* process : made) {
-        if (!start_one(*process)) {
-            end_job(exit_code_, 0, SIGTERM);
-            return Error{Code::io, "A process cannot be started"};
-        }
-        watchdog_.add(process->pid);
+        start_one(*process);
+        if (state_ != State::running) return Error{Code::io, "A process cannot be started"};
     }
     return first;
 }
@@ -73,26 +71,22 @@ void Launcher::spawned_environment(const Process& process, std::vector<std::stri
             program = process.program - each.program;
             break;
         }
-    auto replaced = [](const std::string& entry) {
-        for (const char* name :
-             {"PMIX_", "POMONA_JOB_RANK=", "POMONA_JOB_APP=", "POMONA_JOB_SIZE=",
-              "POMONA_JOB_UNIVERSE=", "POMONA_JOB_NODES=", "POMONA_OVERSUBSCRIBED=", "RANK=",
-              "LOCAL_RANK=", "WORLD_SIZE=", "LOCAL_WORLD_SIZE="})
-            if (entry.starts_with(name)) return true;
-        return false;
-    };
-    std::erase_if(out, replaced);
-    out.push_back(format("POMONA_JOB_RANK={}", process.rank));
+    std::erase_if(out, [](const std::string& entry) {
+        return entry.starts_with("PMIX_") || entry.starts_with("POMONA_JOB_APP=") ||
+               entry.starts_with("RANK=");
+    });
+    std::vector<int> nodes;
+    for (const Process& each : processes_)
+        if (each.rank < size) nodes.push_back(each.node);
     out.push_back(format("POMONA_JOB_FIRST={}", process.first));
     out.push_back(format("POMONA_JOB_PARENT={}", process.parent));
     out.push_back(format("POMONA_JOB_APP={}", program));
     out.push_back(format("POMONA_JOB_SIZE={}", size));
     out.push_back(format("POMONA_JOB_UNIVERSE={}", std::max(slots_, size)));
-    out.push_back(format("POMONA_JOB_NODES=0x{}", size));
+    out.push_back("POMONA_JOB_NODES=" + node_runs(nodes));
     out.push_back(format("POMONA_OVERSUBSCRIBED={}",
-                         running_ + process.world_size > granted_processors() ? 1 : 0));
+                         running_ + process.world_size > nodes_[0].place.processors ? 1 : 0));
     out.push_back(format("RANK={}", rank));
-    out.push_back(format("LOCAL_RANK={}", rank));
     out.push_back(format("WORLD_SIZE={}", process.world_size));
     out.push_back(format("LOCAL_WORLD_SIZE={}", process.world_size));
 }

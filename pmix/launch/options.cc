@@ -39,6 +39,7 @@ struct Parser {
     ParsedCommandLine& out;
     const char* const* environment;
     Variables all_exports;     // -genv
+    std::vector<HostSlots> hosts, file_hosts;  // of --host, of --hostfile
     std::set<OptionId> noted;  // options whose remark has been made
 
     std::string part(const std::vector<std::string>& tokens, bool in_file);
@@ -51,6 +52,7 @@ struct Parser {
               const std::vector<std::string>& values);
     std::string app_file(const std::string& path);
     std::string whole();
+    std::string choose_hosts();
 };
 
 std::string lower(std::string word) {
@@ -127,17 +129,18 @@ std::string read_file(const std::string& what, const std::string& path, std::str
     return {};
 }
 
-std::string read_hosts(const HostList& list, const std::string& whose, Options& options) {
+std::string read_hosts(const HostList& list, const std::string& whose,
+                       std::vector<HostSlots>& into) {
     if (!list.mistake.empty()) return format("{}: {}", whose, list.mistake);
-    options.hosts.insert(options.hosts.end(), list.hosts.begin(), list.hosts.end());
+    add_hosts(into, list.hosts);
     return {};
 }
 
-std::string read_hostfile(const std::string& path, Options& options) {
+std::string read_hostfile(const std::string& path, std::vector<HostSlots>& into) {
     std::string text;
     std::string mistake = read_file("Hostfile", path, text);
     if (!mistake.empty()) return mistake;
-    return read_hosts(parse_hostfile(text), format("Hostfile {}", path), options);
+    return read_hosts(parse_hostfile(text), format("Hostfile {}", path), into);
 }
 
 std::string read_stdin(const std::string& text, Options& options) {
@@ -246,7 +249,7 @@ std::string read_rankfile(const std::string& path, Options& options) {
         if (cores.empty())
             return format("Rankfile {} line {}: '{}' is not 'rank NUMBER=HOST slot=CORES' (0-3,8)",
                           path, line, each);
-        options.hosts.push_back({words[1].substr(equals + 1), 1});
+        options.rank_hosts[rank] = words[1].substr(equals + 1);
         options.rank_cores[rank] = std::move(cores);
     }
     return mistake;
@@ -318,8 +321,8 @@ std::string Parser::take_job(const OptionInfo& option, const std::string& said,
     switch (option.id) {
     case OptionId::per_node: return whole_number(said, value, 1, kRanksMax, options.per_node);
     case OptionId::host:
-        return read_hosts(parse_host_option(value), format("Option {} {}", said, value), options);
-    case OptionId::hostfile: return read_hostfile(value, options);
+        return read_hosts(parse_host_option(value), format("Option {} {}", said, value), hosts);
+    case OptionId::hostfile: return read_hostfile(value, file_hosts);
     case OptionId::map_by: return read_map(value, options);
     case OptionId::bind_to: return read_bind(value, options);
     case OptionId::cpu_set:
@@ -334,6 +337,8 @@ std::string Parser::take_job(const OptionInfo& option, const std::string& said,
     case OptionId::set: return assign({value}, said, options.sets, nullptr);
     case OptionId::stdin: return read_stdin(value, options);
     case OptionId::timeout: return seconds_of("Option " + said, value, options.timeout_seconds);
+    case OptionId::shell: options.shell = value; return {};
+    case OptionId::prefix: options.prefix = value; return {};
     case OptionId::report_json: options.report_json = value; return {};
     case OptionId::on_death: {
         static const std::map<std::string, int> known{{"end", 0}, {"continue", 0}};
@@ -365,7 +370,13 @@ std::string Parser::take(const OptionInfo& option, const std::string& said,
     switch (option.kind) {
     case OptionKind::flag: take_flag(option.id); return {};
     case OptionKind::silent: return {};
-    case OptionKind::unused: note(option, said, values); return {};
+    case OptionKind::unused:
+        // The one of these settings that tells how other hosts are reached.
+        if (option.id == OptionId::mca && (values[0] == "plm_rsh_agent" ||
+                                           values[0] == "plm_ssh_agent"))
+            out.options.shell = values[1];
+        else note(option, said, values);
+        return {};
     default: break;
     }
     switch (option.id) {
@@ -473,14 +484,36 @@ std::string check_sets(const Variables& sets) {
     return {};
 }
 
+// Of the hosts in a file those that --host names, with what the file says of them; else either list. A
+// rankfile's are added.
+std::string Parser::choose_hosts() {
+    std::vector<HostSlots>& chosen = out.options.hosts;
+    if (hosts.empty() || file_hosts.empty()) {
+        chosen = hosts.empty() ? file_hosts : hosts;
+    } else {
+        for (const HostSlots& host : hosts) {
+            auto found = std::find_if(file_hosts.begin(), file_hosts.end(), [&](const auto& each) {
+                return each.name == host.name || without_user(each.name) == host.name;
+            });
+            if (found == file_hosts.end())
+                return format("Option --host: {} does not stand in the hostfile", host.name);
+            chosen.push_back(*found);
+            if (host.slots > 0) chosen.back().slots = host.slots;
+        }
+    }
+    for (const auto& [rank, name] : out.options.rank_hosts) {
+        auto is_it = [&host = name](const HostSlots& each) { return each.name == host; };
+        if (std::none_of(chosen.begin(), chosen.end(), is_it)) chosen.push_back({name, 0, 0, "", true});
+    }
+    return {};
+}
+
 // What concerns all parts together.
 std::string Parser::whole() {
     Options& options = out.options;
     if (options.programs.empty() ||
         (options.programs.size() == 1 && options.programs[0].command.empty()))
         return "No program to run is given";
-    if (options.programs.size() == 1 && options.programs[0].count == 0 && options.per_node > 0)
-        options.programs[0].count = options.per_node;  // of one host
     long total = 0;
     for (Program& program : options.programs) {
         if (program.command.empty()) return "A part of the command line between ':' has no program";
@@ -491,9 +524,9 @@ std::string Parser::whole() {
         program.exports.insert(program.exports.begin(), all_exports.begin(), all_exports.end());
     }
     if (total > kRanksMax) return format("More than {} processes are not supported", kRanksMax);
-    if (options.per_node > 0 && total > options.per_node)
-        return format("{} processes with {} on each host need several hosts, and there is one",
-                      total, options.per_node);
+    std::string wrong = choose_hosts();
+    if (!wrong.empty()) return wrong;
+    if (options.shell.empty()) options.shell = variable(environment, "POMONA_SSH").value_or("ssh");
     auto limit = variable(environment, "MPIEXEC_TIMEOUT");
     if (options.timeout_seconds == 0 && limit && !limit->empty()) {
         std::string mistake =
@@ -508,7 +541,7 @@ std::string Parser::whole() {
 ParsedCommandLine parse_command_line(const std::vector<std::string>& arguments,
                                      const char* const* environment) {
     ParsedCommandLine out;
-    Parser parser{out, environment, {}, {}};
+    Parser parser{out, environment, {}, {}, {}, {}};
     std::string mistake;
     std::vector<std::string> part;
     for (size_t i = 0; i <= arguments.size() && mistake.empty() && out.exit_code < 0; ++i) {

@@ -22,13 +22,16 @@ enum class StdinTo { rank, all, none };
 struct Options {
     std::vector<Program> programs;
     Variables sets;                // --set NAME=VALUE
-    std::vector<HostSlots> hosts;  // --host and --hostfile; empty: this machine
+    std::vector<HostSlots> hosts;  // --host and --hostfile, each once; empty: this machine
     BindTo bind = BindTo::share;
     MapBy map = MapBy::slot;
     int cores_per_rank = 0;                      // PE=; 0: not said
     int per_node = 0;                            // processes on each host, at most; 0: not said
     std::vector<int> cpu_set;                    // processors to use; empty: all that we may
     std::map<int, std::vector<int>> rank_cores;  // of --rankfile: cores, by their place in the host
+    std::map<int, std::string> rank_hosts;       // and hosts
+    std::string shell;  // what starts an agent on another host, with its options
+    std::string prefix;         // where Pomona is installed there; "": as here
     StdinTo stdin_to = StdinTo::rank;
     int stdin_rank = 0;
     double timeout_seconds = 0;    // 0: none

@@ -10,35 +10,7 @@
 #include <fstream>
 #include <string>
 
-#if defined(__APPLE__)
-#include <sys/sysctl.h>
-#endif
-
 namespace pomona {
-
-// Has the process a handler for this signal?
-static bool catches(pid_t pid, int signal) {
-#if defined(__APPLE__)
-    kinfo_proc info{};
-    size_t size = sizeof info;
-    int name[] = {CTL_KERN, KERN_PROC, KERN_PROC_PID, pid};
-    if (sysctl(name, 4, &info, &size, nullptr, 0) != 0 || size == 0) return false;
-    return info.kp_proc.p_sigcatch >> (signal - 1) & 1;
-#else
-    std::ifstream file(format("/proc/{}/status", pid));
-    for (std::string line; std::getline(file, line);)
-        if (line.starts_with("SigCgt:"))
-            return std::stoull(line.substr(7), nullptr, 16) >> (signal - 1) & 1;
-    return false;
-#endif
-}
-
-// To those programs that ask for it: it would end others.
-void Launcher::pass_to_catchers(int signal) const {
-    for (const Process& process : processes_)
-        if (process.pid > 0 && process.running && catches(process.pid, signal))
-            kill(process.pid, signal);
-}
 
 std::vector<TableProcess> Launcher::table_processes() const {
     using State = TableProcess::State;
@@ -51,7 +23,7 @@ std::vector<TableProcess> Launcher::table_processes() const {
         else if (control_->phase(process.rank) == ControlServer::Phase::finalized)
             state = State::finalized;
         else if (control_->waits_in_fence(process.rank)) state = State::starting;
-        out.push_back({process.rank, process.pid, host_, state});
+        out.push_back({process.rank, process.pid, host_of(process), state});
     }
     return out;
 }

@@ -123,7 +123,7 @@ TEST(command_line, names_that_begin_like_short_ones) {
     parsed = parse({"-hosts", "localhost:3", "-npernode", "2", "a"});
     ASSERT_EQ(parsed.exit_code, -1) << parsed.text;
     EXPECT_THAT(parsed.options.hosts, ElementsAre(HostSlots{"localhost", 3}));
-    EXPECT_EQ(parsed.options.programs[0].count, 2);
+    EXPECT_EQ(parsed.options.per_node, 2);
     EXPECT_THAT(parse({"-nx", "a"}).text, HasSubstr("There is no option -nx"));
     EXPECT_THAT(parse({"-help=1"}).text, HasSubstr("takes no value"));
 }
@@ -149,7 +149,6 @@ TEST(command_line, words_behind_a_colon) {
     EXPECT_THAT(parse({"--map-by", "slot:PE=x", "a"}).text, HasSubstr("'x' is not a number"));
     EXPECT_THAT(parse({"--map-by", "slot:pee", "a"}).text, HasSubstr("is none of"));
     EXPECT_THAT(parse({"--map-by", "ppr:2:socket", "a"}).text, HasSubstr("ppr:COUNT:node"));
-    EXPECT_THAT(parse({"--npernode", "2", "-n", "3", "a"}).text, HasSubstr("several hosts"));
 }
 
 TEST(command_line, variables_for_one_program_and_for_all) {
@@ -266,13 +265,40 @@ TEST(command_line, help_and_version_end_well) {
     EXPECT_THAT(parse({"--version"}).text, HasSubstr("Pomona"));
 }
 
+static HostSlots in_file(const char* name, int slots, int max_slots = 0) {
+    return {name, slots, max_slots, {}, true};
+}
+
 TEST(hosts, hostfile_forms) {
     HostList list = parse_hostfile(
         "# our hosts\n node1 slots=4 max_slots=8 # fast\nnode2:2\r\n\n"
         "[fe80::1]:3\nfe80::2\nnode1 slots=1\n");
     ASSERT_EQ(list.mistake, "");
-    EXPECT_THAT(list.hosts, ElementsAre(HostSlots{"node1", 5}, HostSlots{"node2", 2},
-                                        HostSlots{"fe80::1", 3}, HostSlots{"fe80::2", 0}));
+    EXPECT_THAT(list.hosts, ElementsAre(in_file("node1", 5, 8), in_file("node2", 2),
+                                        in_file("fe80::1", 3), in_file("fe80::2", 0)));
+    list = parse_hostfile("mac2 user=me prefix=/opt/pomona\n");
+    ASSERT_EQ(list.mistake, "");
+    EXPECT_EQ(list.hosts[0].name, "me@mac2");
+    EXPECT_EQ(list.hosts[0].prefix, "/opt/pomona");
+    EXPECT_EQ(without_user(list.hosts[0].name), "mac2");
+}
+
+TEST(hosts, a_file_and_a_list_together) {
+    std::string path = testing::TempDir() + "pomona-hosts-" + std::to_string(getpid());
+    std::ofstream(path) << "a slots=4\nme@b slots=2\nc\n";
+    auto parsed = parse({"--hostfile", path, "--host", "b,a:3", "true"});
+    ASSERT_EQ(parsed.exit_code, -1) << parsed.text;
+    EXPECT_THAT(parsed.options.hosts, ElementsAre(in_file("me@b", 2), in_file("a", 3)));
+    parsed = parse({"--hostfile", path, "--host", "d", "true"});
+    EXPECT_THAT(parsed.text, HasSubstr("d does not stand in the hostfile"));
+    unlink(path.c_str());
+}
+
+TEST(hosts, what_reaches_them) {
+    EXPECT_EQ(parse({"true"}).options.shell, "ssh");
+    EXPECT_EQ(parse({"--ssh", "rsh -q", "true"}).options.shell, "rsh -q");
+    EXPECT_EQ(parse({"-launcher-exec", "rsh", "true"}).options.shell, "rsh");
+    EXPECT_EQ(parse({"--mca", "plm_rsh_agent", "rsh", "true"}).options.shell, "rsh");
 }
 
 TEST(hosts, mistakes_name_the_line) {

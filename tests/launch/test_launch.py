@@ -196,9 +196,6 @@ class Start(unittest.TestCase):
 
     def test_hosts(self):
         self.assertEqual(run("--host", "localhost:3", "echo", "x").stdout, "x\n" * 3)
-        result = run("-n", 2, "--host", "localhost,elsewhere.example", "true")
-        self.assertEqual(result.returncode, 1)
-        self.assertIn("elsewhere.example is another machine", result.stderr)
         with tempfile.NamedTemporaryFile("w", suffix=".hosts") as file:
             file.write("# here\nlocalhost slots=2\n")
             file.flush()
@@ -251,12 +248,15 @@ class Leftovers(unittest.TestCase):
     def test_what_killed_jobs_left_is_swept(self):
         # Of three directories one has a lock that nobody holds: it goes, with its shared memory.
         shared = "/dev/shm/pomona-swept000-0"
+        # The last part stands for the host; of another one, on a shared disk, nothing is removed.
+        host = run("-n", 1, "sh", "-c", "echo $POMONA_JOB_DIR").stdout.strip().split("-")[-1]
         with tempfile.TemporaryDirectory(prefix="sweep", dir="/tmp") as place:
-            names = {tag: os.path.join(place, f"pomona-{os.getuid()}-{tag}")
+            names = {tag: os.path.join(place, f"pomona-{os.getuid()}-{tag}-{host}")
                      for tag in ("swept000", "locked00", "nolock00")}
+            names["elsewher"] = os.path.join(place, f"pomona-{os.getuid()}-elsewher-wxyz")
             for name in names.values():
                 os.mkdir(name, 0o700)
-            for tag in ("swept000", "locked00"):
+            for tag in ("swept000", "locked00", "elsewher"):
                 open(os.path.join(names[tag], "lock"), "w").close()
             open(os.path.join(names["swept000"], "mpirun.sock"), "w").close()
             # A name that only a file in the directory tells of, as where names cannot be listed.
@@ -270,7 +270,8 @@ class Leftovers(unittest.TestCase):
                 result = run("-n", 1, "--verbose", "true", env=clean_environment(TMPDIR=place))
                 self.assertEqual(result.returncode, 0, result.stderr)
                 self.assertEqual(sorted(os.listdir(place)),
-                                 sorted(os.path.basename(names[t]) for t in ("locked00", "nolock00")))
+                                 sorted(os.path.basename(names[t])
+                                        for t in ("locked00", "nolock00", "elsewher")))
             self.assertFalse(os.path.exists(shared))
             self.assertFalse(os.path.exists(told))
             self.assertIn("removed what 1 killed job had left", result.stderr)

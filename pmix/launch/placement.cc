@@ -1,0 +1,134 @@
+// pmix/launch/placement.cc: see placement.h.
+#include "pmix/launch/placement.h"
+
+#include "btl/base/format.h"
+
+#include <algorithm>
+#include <limits>
+
+namespace pomona {
+
+namespace {
+
+// As equal as can be, the first ones get one more.
+std::vector<int> even_shares(int count, size_t parts) {
+    auto each = count / static_cast<int>(parts), rest = count % static_cast<int>(parts);
+    std::vector<int> out(parts, each);
+    for (int i = 0; i < rest; ++i) ++out[static_cast<size_t>(i)];
+    return out;
+}
+
+int limit_of(const PlaceHost& host) {
+    return host.max_slots > 0 ? host.max_slots : std::numeric_limits<int>::max();
+}
+
+std::string too_many(int count, long most, const char* what) {
+    return format("{} processes were asked for and {} {}; use fewer (-n), or name more hosts", count,
+                  most, what);
+}
+
+// How many ranks each host gets; the order is another question.
+std::vector<int> counts_by_slot(int count, const std::vector<PlaceHost>& hosts) {
+    bool said = std::any_of(hosts.begin(), hosts.end(), [](const PlaceHost& host) {
+        return host.slots > 0 || host.from_file || host.max_slots > 0;
+    });
+    if (!said) return even_shares(count, hosts.size());
+    std::vector<int> out(hosts.size(), 0);
+    for (size_t i = 0; i < hosts.size() && count > 0; ++i) {
+        out[i] = std::min({count, slots_of(hosts[i], hosts.size()), limit_of(hosts[i])});
+        count -= out[i];
+    }
+    // More than there are slots: all share the rest.
+    for (bool room = true; count > 0 && room;) {
+        room = false;
+        for (size_t i = 0; i < hosts.size() && count > 0; ++i) {
+            if (out[i] >= limit_of(hosts[i])) continue;
+            ++out[i];
+            --count;
+            room = true;
+        }
+    }
+    return out;
+}
+
+// Around the hosts, while they have slots, then while they may.
+std::vector<int> around(int count, const std::vector<PlaceHost>& hosts) {
+    std::vector<int> out, used(hosts.size(), 0);
+    bool full = false;
+    while (static_cast<int>(out.size()) < count) {
+        size_t before = out.size();
+        for (size_t i = 0; i < hosts.size() && static_cast<int>(out.size()) < count; ++i) {
+            bool unsaid = hosts[i].slots == 0 && !hosts[i].from_file;
+            int most = full || unsaid ? limit_of(hosts[i])
+                                      : std::min(slots_of(hosts[i], hosts.size()), limit_of(hosts[i]));
+            if (used[i] >= most) continue;
+            ++used[i];
+            out.push_back(static_cast<int>(i));
+        }
+        if (out.size() == before && full) break;
+        full = full || out.size() == before;
+    }
+    return out;
+}
+
+}  // namespace
+
+int slots_of(const PlaceHost& host, size_t hosts) {
+    if (host.slots > 0) return host.slots;
+    if (host.max_slots > 0) return std::min(host.max_slots, host.processors);
+    return hosts > 1 && !host.from_file ? 1 : host.processors;
+}
+
+int default_count(const std::vector<PlaceHost>& hosts, const PlaceWish& wish) {
+    if (!wish.rank_hosts.empty()) return wish.rank_hosts.rbegin()->first + 1;
+    if (wish.per_node > 0) return wish.per_node * static_cast<int>(hosts.size());
+    int out = 0;
+    for (const PlaceHost& host : hosts) {
+        bool unsaid = host.slots == 0 && host.max_slots == 0;
+        out += unsaid && host.from_file ? host.cores : slots_of(host, hosts.size());
+    }
+    return out;
+}
+
+Placement place_ranks(int count, const std::vector<PlaceHost>& hosts, const PlaceWish& wish) {
+    Placement out;
+    auto size = static_cast<size_t>(count);
+    if (wish.per_node > 0) {
+        long most = static_cast<long>(wish.per_node) * static_cast<long>(hosts.size());
+        if (count > most)
+            return {{}, format("{} processes with {} on each host need {} hosts, and there {} {}",
+                               count, wish.per_node,
+                               (count + wish.per_node - 1) / wish.per_node,
+                               hosts.size() == 1 ? "is" : "are", hosts.size())};
+    }
+    long slots = 0;
+    for (const PlaceHost& host : hosts) slots += slots_of(host, hosts.size());
+    if (wish.refuse_oversubscribe && count > slots)
+        return {{}, format("{} processes were asked for and there are {} slots; use fewer (-n), or "
+                           "leave out --no-oversubscribe",
+                           count, slots)};
+    if (wish.map == MapBy::node) {
+        out.host_of = around(count, hosts);
+    } else {
+        std::vector<int> counts;
+        if (wish.per_node > 0)
+            for (int left = count; counts.size() < hosts.size(); left -= counts.back())
+                counts.push_back(std::min(left, wish.per_node));
+        else counts = counts_by_slot(count, hosts);
+        for (size_t i = 0; i < hosts.size(); ++i)
+            out.host_of.insert(out.host_of.end(), static_cast<size_t>(counts[i]),
+                               static_cast<int>(i));
+    }
+    if (out.host_of.size() < size)
+        return {{}, too_many(count, static_cast<long>(out.host_of.size()),
+                             "is the most that max_slots allows")};
+    for (const auto& [rank, name] : wish.rank_hosts) {
+        auto found = std::find_if(hosts.begin(), hosts.end(),
+                                  [&](const PlaceHost& host) { return host.name == name; });
+        if (rank < count && found != hosts.end())
+            out.host_of[static_cast<size_t>(rank)] = static_cast<int>(found - hosts.begin());
+    }
+    return out;
+}
+
+}  // namespace pomona

@@ -1,0 +1,89 @@
+// pmix/launch/remote_host.h: a host on which mpirun does not run: an agent there, started by ssh.
+// Idea: the agent's standard streams carry frames (agent_words.h). Both ends say something at least
+// every second, so that either notices when the other is gone; ssh's own end is noticed at once.
+#pragma once
+
+#include "pmix/launch/control_server.h"
+#include "pmix/launch/frame_channel.h"
+#include "pmix/launch/host.h"
+
+#include <map>
+#include <memory>
+#include <set>
+#include <string>
+#include <vector>
+
+namespace pomona {
+
+struct ShellOptions {
+    std::string program = "ssh";  // --ssh
+    std::string own;              // this program, as an absolute path
+    double patience_seconds = 30;  // until the agent speaks
+};
+
+class RemoteHost final : public Host {
+public:
+    RemoteHost(event_base* base, const HostSlots& host, HostEvents events, ShellOptions shell);
+    ~RemoteHost() override;
+
+    // Starts ssh; ready or lost follows. False if it cannot be executed, with a word to the user.
+    bool connect(const std::vector<std::string>& environment, const sigset_t& ignored);
+    // Ranks there speak with this server.
+    void serve(ControlServer& control) { control_ = &control; }
+    // A child of ours has ended; true if it was ssh.
+    bool reap(pid_t process, int status);
+    bool lost() const { return state_ == State::lost; }
+    // No word for so long, and it is given up.
+    void set_silence(double seconds) { silence_ = seconds; }
+    void pause();  // mpirun is about to be stopped
+    void resume();
+    void give_up(const std::string& why);
+
+    bool here() const override { return false; }
+    bool prepare(const JobOrders& orders) override;
+    void start(const StartOrder& order) override;
+    void guard() override;
+    void signal(int number) override;
+    void signal_catchers(int number) override;
+    void input(int rank, std::string_view bytes) override;
+    void input_end(int rank) override;
+    void output_taken(int rank, int stream, size_t bytes) override;
+    void ask_stacks(int rank, std::function<void(const std::string&)> answer) override;
+    void sweep() override;
+    void leave() override;
+    bool left() const override;
+
+private:
+    enum class State { connecting, ready, leaving, lost };
+    void on_frame(AgentWord word, Reader& in);
+    void on_facts(Reader& in);
+    void on_ended(Reader& in);
+    void on_control(AgentWord word, Reader& in);
+    void read_errors();
+    void beat();
+    void end_shell();
+    std::string why_lost() const;
+    void finish_lost(const std::string& why);
+
+    event_base* base_;
+    HostSlots host_;
+    ShellOptions shell_;
+    State state_ = State::connecting;
+    pid_t process_ = -1;
+    bool reaped_ = false;
+    int status_ = 0;
+    bool closing_ = false;  // its frames have ended, and its process not yet
+    std::string closed_why_;
+    std::unique_ptr<FrameChannel> channel_;
+    int errors_ = -1;        // ssh's standard error
+    std::string error_text_;  // before the agent spoke, or the begin of a line
+    EventPtr errors_readable_, beat_timer_, late_timer_;
+    ControlServer* control_ = nullptr;
+    std::map<uint32_t, uint64_t> connections_;  // the agent's numbers to the server's
+    std::map<int, std::function<void(const std::string&)>> stacks_;
+    double silence_ = 32;
+    double heard_ = 0;  // when, by the steady clock, in seconds
+    bool sent_since_beat_ = false;
+};
+
+}  // namespace pomona

@@ -1,0 +1,131 @@
+// pmix/launch/ssh.cc: see ssh.h.
+#include "pmix/launch/ssh.h"
+
+#include "btl/base/format.h"
+#include "pmix/launch/options_table.h"
+
+#include <algorithm>
+#include <climits>
+#include <cstdint>
+#include <cstdlib>
+
+#include <sys/wait.h>
+#include <unistd.h>
+#if defined(__APPLE__)
+#include <mach-o/dyld.h>
+#endif
+
+namespace pomona {
+
+namespace {
+
+// Within single quotes of any shell, and double quotes of sh within these.
+bool plain(const std::string& path) {
+    return !path.empty() && path.find_first_of("'\"$`\\!\n") == std::string::npos;
+}
+
+struct Reason {
+    const char* printed;  // by ssh or a shell
+    const char* text;     // {0}: the host
+};
+const Reason kReasons[] = {
+    {"Host key verification failed",
+     "its key is not known here. Look at it once, and answer yes: ssh {0} true"},
+    {"REMOTE HOST IDENTIFICATION HAS CHANGED",
+     "its key is another than before. If that is right, forget the old one: ssh-keygen -R {0}"},
+    {"Permission denied",
+     "it lets this user not in without a password. Give it your key: ssh-copy-id {0}"},
+    {"Could not resolve hostname",
+     "its name is not known here. Try its address, or on a Mac the name that ends in .local"},
+    {"Connection refused",
+     "nothing listens for ssh there. On a Mac switch on System Settings, General, Sharing, Remote "
+     "Login; on Linux install and start sshd"},
+    {"No route to host", "no way leads there. Is it awake and on the same network? Try: ping {0}"},
+    {"Network is unreachable",
+     "no way leads there. Is it awake and on the same network? Try: ping {0}"},
+    {"timed out", "it does not answer. Is it awake and on the same network? Try: ping {0}"},
+    {"Too many authentication failures",
+     "ssh offered it too many keys. Name the right one in ~/.ssh/config (IdentityFile, "
+     "IdentitiesOnly yes)"},
+    {"pomona: no mpirun",
+     "Pomona is not installed there, or where it is not looked for. Install it, or say where: "
+     "--prefix DIRECTORY, or 'name prefix=DIRECTORY' in the hostfile"},
+};
+
+std::string last_lines(const std::string& text, int count) {
+    size_t end = text.find_last_not_of(" \r\n\t");
+    if (end == text.npos) return {};
+    size_t start = end;
+    while (start > 0 && count > 0)
+        if (text[--start] == '\n') --count;
+    if (text[start] == '\n') ++start;
+    std::string out = text.substr(start, end + 1 - start);
+    std::replace(out.begin(), out.end(), '\r', ' ');
+    return out;
+}
+
+}  // namespace
+
+std::string own_program() {
+#if defined(__APPLE__)
+    char path[PATH_MAX];
+    uint32_t size = sizeof path;
+    if (_NSGetExecutablePath(path, &size) != 0) return {};
+    char whole[PATH_MAX];
+    return realpath(path, whole) ? whole : path;
+#else
+    char path[PATH_MAX];
+    ssize_t length = readlink("/proc/self/exe", path, sizeof path);
+    return length > 0 ? std::string(path, static_cast<size_t>(length)) : std::string();
+#endif
+}
+
+std::string agent_command(const std::string& own, const std::string& prefix) {
+    std::string candidates;
+    auto add = [&](const std::string& path) {
+        if (plain(path)) candidates += format(" \"{}\"", path);
+    };
+    if (!prefix.empty()) add(prefix + "/bin/mpirun");
+    else add(own);
+    std::string tail = "echo \"pomona: no mpirun\" >&2; exit 127";
+    if (prefix.empty()) {
+        for (const char* folder : {"/opt/homebrew", "/usr/local"})
+            add(format("{}/bin/mpirun", folder));
+        candidates += " \"$HOME/.local/bin/mpirun\"";
+        tail = "m=$(command -v mpirun) && exec \"$m\" --pomona-agent; " + tail;
+    }
+    return format("/bin/sh -c 'for m in{}; do test -x \"$m\" && exec \"$m\" --pomona-agent; done; "
+                  "{}'",
+                  candidates, tail);
+}
+
+std::vector<std::string> shell_words_for(const std::string& program, const std::string& host,
+                                         const std::string& command) {
+    std::vector<std::string> out = words_of(program);
+    if (out.empty()) out = {"ssh"};
+    std::string name = out[0].substr(out[0].rfind('/') + 1);
+    if (name == "ssh")
+        // No terminal, no questions; a host that is switched off is told of in time.
+        out.insert(out.end(), {"-x", "-T", "-o", "BatchMode=yes", "-o", "ConnectTimeout=10"});
+    out.push_back(host);
+    out.push_back(command);
+    return out;
+}
+
+std::string explain_shell(const std::string& program, const std::string& host, int status,
+                          const std::string& printed) {
+    for (const Reason& reason : kReasons)
+        if (printed.find(reason.printed) != printed.npos) {
+            std::string text = reason.text;
+            for (size_t at; (at = text.find("{0}")) != text.npos;) text.replace(at, 3, host);
+            return text;
+        }
+    std::string words = last_lines(printed, 3);
+    std::string name = words_of(program).empty() ? "ssh" : words_of(program)[0];
+    std::string how;
+    if (WIFSIGNALED(status)) how = format("{} was killed by signal {}", name, WTERMSIG(status));
+    else if (WIFEXITED(status)) how = format("{} ended with code {}", name, WEXITSTATUS(status));
+    return format("{}{}", how, words.empty() ? std::string() : ": " + words);
+}
+
+}  // namespace pomona

@@ -1,0 +1,95 @@
+# tests/launch/host_world.py: several hosts on one machine, for tests: network and UTS namespaces joined by a
+# virtual switch, and a stand-in for ssh that enters them. Everything is removed at the end.
+import os
+import shutil
+import subprocess
+import tempfile
+import unittest
+
+ENTER = """#!/bin/sh
+# Stands for ssh: HOST command. What it was started as is noted, so that tests can end it.
+host=$1
+shift
+echo $$ >> {place}/shells-$host
+cd {home} || exit 1
+exec ip netns exec {tag}$host unshare --uts {shell} -c "{begin}hostname $host; $*"
+"""
+
+
+def possible():
+    return (os.uname().sysname == "Linux" and os.getuid() == 0 and shutil.which("ip") is not None
+            and subprocess.run(["unshare", "--uts", "--net", "true"], capture_output=True).returncode == 0)
+
+
+class HostWorld:
+    """Hosts h1, h2, ... with addresses 10.213.7.1, ...; `enter` is the stand-in for ssh."""
+
+    def __init__(self, count):
+        self.count = count
+        self.tag = f"pomt{os.getpid()}"
+        self.place = tempfile.mkdtemp(prefix="pomona-hosts-")
+        self.home = os.path.join(self.place, "home")
+        os.mkdir(self.home)
+        self.enter = self.stand_in("enter")
+        self.ip("netns", "add", self.tag + "sw")
+        self.ip("-n", self.tag + "sw", "link", "add", "br0", "type", "bridge")
+        self.ip("-n", self.tag + "sw", "link", "set", "br0", "up")
+        for number in range(1, count + 1):
+            space = self.space(f"h{number}")
+            self.ip("netns", "add", space)
+            self.ip("-n", space, "link", "set", "lo", "up")
+            self.ip("-n", space, "link", "add", "eth0", "type", "veth", "peer", "name",
+                    f"p{number}", "netns", self.tag + "sw")
+            self.ip("-n", self.tag + "sw", "link", "set", f"p{number}", "master", "br0", "up")
+            self.ip("-n", space, "addr", "add", f"10.213.7.{number}/24", "dev", "eth0")
+            self.ip("-n", space, "link", "set", "eth0", "up")
+
+    def space(self, host):
+        return self.tag + host
+
+    @staticmethod
+    def ip(*words):
+        subprocess.run(["ip", *words], check=True)
+
+    def stand_in(self, name, shell="sh", begin="", text=None):
+        path = os.path.join(self.place, name)
+        with open(path, "w") as file:
+            file.write(text if text is not None else ENTER.format(
+                place=self.place, home=self.home, tag=self.tag, shell=shell, begin=begin))
+        os.chmod(path, 0o755)
+        return path
+
+    def names(self, count=None):
+        return ",".join(f"h{number}" for number in range(1, (count or self.count) + 1))
+
+    def shells(self, host):
+        """Process numbers of the stand-ins for ssh that were started for this host."""
+        try:
+            with open(os.path.join(self.place, "shells-" + host)) as file:
+                return [int(line) for line in file]
+        except FileNotFoundError:
+            return []
+
+    def forget_shells(self):
+        for name in os.listdir(self.place):
+            if name.startswith("shells-"):
+                os.unlink(os.path.join(self.place, name))
+
+    def close(self):
+        for name in [f"h{number}" for number in range(1, self.count + 1)] + ["sw"]:
+            subprocess.run(["ip", "netns", "del", self.tag + name], capture_output=True)
+        shutil.rmtree(self.place, ignore_errors=True)
+
+
+class HostCase(unittest.TestCase):
+    hosts = 3
+
+    @classmethod
+    def setUpClass(cls):
+        if not possible():
+            raise unittest.SkipTest("needs root on Linux, ip and network namespaces")
+        cls.world = HostWorld(cls.hosts)
+        cls.addClassCleanup(cls.world.close)
+
+    def setUp(self):
+        self.world.forget_shells()

@@ -1,0 +1,185 @@
+// tests/launch/placement_test.cc: which rank runs on which host, and the words between mpirun and agents.
+#include "pmix/launch/agent_words.h"
+#include "pmix/launch/placement.h"
+#include "pmix/launch/ssh.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <random>
+
+namespace pomona {
+namespace {
+
+using testing::ElementsAre;
+using testing::HasSubstr;
+
+PlaceHost named(const char* name, int slots = 0, int max_slots = 0) {
+    return {name, slots, max_slots, false, 4, 8};
+}
+PlaceHost in_file(const char* name, int slots = 0, int max_slots = 0) {
+    return {name, slots, max_slots, true, 4, 8};
+}
+
+TEST(placement, hosts_without_slots_share_evenly) {
+    EXPECT_THAT(place_ranks(2, {named("a"), named("b")}, {}).host_of, ElementsAre(0, 1));
+    EXPECT_THAT(place_ranks(5, {named("a"), named("b")}, {}).host_of, ElementsAre(0, 0, 0, 1, 1));
+    EXPECT_THAT(place_ranks(1, {named("a"), named("b")}, {}).host_of, ElementsAre(0));
+}
+
+TEST(placement, slots_are_filled_in_turn) {
+    EXPECT_THAT(place_ranks(4, {named("a", 3), named("b", 2)}, {}).host_of,
+                ElementsAre(0, 0, 0, 1));
+    // One more than there are: the first host takes it, and ranks of a host stay together.
+    EXPECT_THAT(place_ranks(6, {named("a", 3), named("b", 2)}, {}).host_of,
+                ElementsAre(0, 0, 0, 0, 1, 1));
+    EXPECT_THAT(place_ranks(10, {in_file("a"), in_file("b")}, {}).host_of,
+                ElementsAre(0, 0, 0, 0, 0, 0, 0, 0, 1, 1));
+}
+
+TEST(placement, by_node_goes_around) {
+    PlaceWish wish;
+    wish.map = MapBy::node;
+    EXPECT_THAT(place_ranks(5, {named("a"), named("b")}, wish).host_of, ElementsAre(0, 1, 0, 1, 0));
+    EXPECT_THAT(place_ranks(5, {named("a", 1), named("b", 3)}, wish).host_of,
+                ElementsAre(0, 1, 1, 1, 0));
+}
+
+TEST(placement, so_many_on_each) {
+    PlaceWish wish;
+    wish.per_node = 2;
+    EXPECT_EQ(default_count({named("a"), named("b")}, wish), 4);
+    EXPECT_THAT(place_ranks(3, {named("a", 8), named("b", 8)}, wish).host_of,
+                ElementsAre(0, 0, 1));
+    EXPECT_THAT(place_ranks(5, {named("a"), named("b")}, wish).mistake, HasSubstr("need 3 hosts"));
+}
+
+TEST(placement, limits) {
+    EXPECT_THAT(place_ranks(4, {in_file("a", 1, 2), in_file("b", 1, 2)}, {}).host_of,
+                ElementsAre(0, 0, 1, 1));
+    EXPECT_THAT(place_ranks(5, {in_file("a", 1, 2), in_file("b", 1, 2)}, {}).mistake,
+                HasSubstr("max_slots"));
+    PlaceWish wish;
+    wish.map = MapBy::node;
+    EXPECT_THAT(place_ranks(5, {in_file("a", 1, 2), in_file("b", 1, 2)}, wish).mistake,
+                HasSubstr("max_slots"));
+    wish.refuse_oversubscribe = true;
+    EXPECT_THAT(place_ranks(3, {named("a", 1), named("b", 1)}, wish).mistake, HasSubstr("2 slots"));
+}
+
+TEST(placement, how_many_when_nothing_is_said) {
+    EXPECT_EQ(default_count({named("a"), named("b")}, {}), 2);      // as --host a,b elsewhere
+    EXPECT_EQ(default_count({named("a", 3), named("b")}, {}), 4);
+    EXPECT_EQ(default_count({in_file("a"), in_file("b", 2)}, {}), 6);  // cores, and slots
+    EXPECT_EQ(default_count({named("a")}, {}), 8);
+}
+
+TEST(placement, a_rankfile_names_hosts) {
+    PlaceWish wish;
+    wish.rank_hosts = {{0, "b"}, {1, "a"}, {2, "b"}};
+    EXPECT_EQ(default_count({in_file("a"), in_file("b")}, wish), 3);
+    EXPECT_THAT(place_ranks(3, {in_file("a"), in_file("b")}, wish).host_of, ElementsAre(1, 0, 1));
+}
+
+// The words of both sides survive their way; damaged ones are refused and read nothing else.
+StartOrder some_start() {
+    StartOrder out;
+    out.rank = 7;
+    out.place = 3;
+    out.command = {"a", "", "b c"};
+    out.program = "/bin/a";
+    out.directory = "/tmp";
+    out.environment = {"A=1", "B="};
+    out.parameters = 2;
+    out.input = StartOrder::Input::pipe;
+    out.merge_stderr = true;
+    return out;
+}
+
+JobOrders some_orders() {
+    JobOrders out;
+    out.tag = "abcd1234";
+    out.host = "mac2";
+    out.node = 1;
+    out.ranks = 4;
+    out.directory = "/home/me";
+    out.environment = {"X=y"};
+    out.parameters = {{std::byte{1}, std::byte{0}}, {}};
+    out.bind = BindTo::core;
+    out.map = MapBy::node;
+    out.cpu_set = {0, 2};
+    out.rank_cores = {{1, {3, 4}}};
+    out.silence_seconds = 32;
+    return out;
+}
+
+template <class Write, class Read, class T>
+std::vector<std::byte> words_of_both(Write write, Read read, const T& value) {
+    Writer once;
+    write(once, value);
+    Reader reader(once.bytes());
+    auto back = read(reader);
+    EXPECT_TRUE(back.has_value());
+    EXPECT_EQ(reader.left(), 0u);
+    Writer twice;
+    if (back) write(twice, *back);
+    EXPECT_EQ(once.bytes(), twice.bytes());
+    return once.bytes();
+}
+
+template <class Read> void damage(std::vector<std::byte> bytes, Read read) {
+    for (size_t cut = 0; cut < bytes.size(); ++cut) {
+        Reader reader(ConstBytes(bytes).subspan(0, cut));
+        EXPECT_FALSE(read(reader).has_value()) << cut;
+    }
+    std::mt19937 random(1);
+    for (int i = 0; i < 20000; ++i) {
+        std::vector<std::byte> other = bytes;
+        for (int k = 0; k < 3; ++k) other[random() % other.size()] = std::byte(random() & 255);
+        Reader reader(other);
+        (void)read(reader);  // under a sanitizer in the slow tier
+    }
+}
+
+TEST(agent_words, start) {
+    damage(words_of_both(write_start, read_start, some_start()), read_start);
+}
+TEST(agent_words, orders) {
+    damage(words_of_both(write_orders, read_orders, some_orders()), read_orders);
+    JobOrders orders = some_orders();
+    orders.tag = "../x";  // it becomes part of a path
+    Writer out;
+    write_orders(out, orders);
+    Reader reader(out.bytes());
+    EXPECT_FALSE(read_orders(reader).has_value());
+}
+TEST(agent_words, facts) {
+    HostFacts facts{"0.1", "Linux x86_64", "a", "id", 8, 4, 2, "10.0.0.1", "10.0.0.2"};
+    damage(words_of_both(write_facts, read_facts, facts), read_facts);
+}
+
+TEST(ssh, what_it_prints_is_explained) {
+    auto said = [](const char* printed, int code = 255) {
+        return explain_shell("ssh", "mac2", code << 8, printed);
+    };
+    EXPECT_THAT(said("Host key verification failed.\r\n"), HasSubstr("ssh mac2 true"));
+    EXPECT_THAT(said("me@mac2: Permission denied (publickey).\n"), HasSubstr("ssh-copy-id mac2"));
+    EXPECT_THAT(said("ssh: connect to host mac2 port 22: Connection refused\n"),
+                HasSubstr("Remote Login"));
+    EXPECT_THAT(said("pomona: no mpirun\n", 127), HasSubstr("--prefix"));
+    EXPECT_THAT(said("one\ntwo\nsomething new\n", 3), HasSubstr("ended with code 3: one"));
+    EXPECT_EQ(said("", 1), "ssh ended with code 1");
+}
+
+TEST(ssh, command_lines) {
+    EXPECT_THAT(shell_words_for("rsh -q", "a", "x y"), ElementsAre("rsh", "-q", "a", "x y"));
+    auto words = shell_words_for("/usr/bin/ssh -p 2222", "me@a", "x");
+    EXPECT_THAT(words, testing::Contains("BatchMode=yes"));
+    EXPECT_EQ(words.back(), "x");
+    // A quote in a path could end the word in another shell.
+    EXPECT_THAT(agent_command("/o'dd/mpirun", ""), testing::Not(HasSubstr("o'dd")));
+    EXPECT_THAT(agent_command("/a/mpirun", "/opt/p"), testing::Not(HasSubstr("/a/mpirun")));
+}
+
+}  // namespace
+}  // namespace pomona

@@ -1,0 +1,372 @@
+# tests/launch/test_hosts.py: mpirun over several hosts: where ranks run, their streams, and how a job ends.
+# The hosts are namespaces of this machine (host_world.py). Needs what test_launch.py needs.
+import glob
+import os
+import shutil
+import signal
+import subprocess
+import time
+import unittest
+
+from host_world import HostCase
+from test_launch import MPIRUN, PATIENCE, alive, clean_environment, wait_until
+
+SHOW = ("sh", "-c", "echo $RANK $LOCAL_RANK/$LOCAL_WORLD_SIZE $(hostname) $POMONA_JOB_NODES")
+
+
+class Case(HostCase):
+    def words(self, *words, ssh=None):
+        return [MPIRUN, "--ssh", ssh or self.world.enter, *map(str, words)]
+
+    def run_job(self, *words, ssh=None, env=None, **kinds):
+        kinds.setdefault("stdin", subprocess.DEVNULL)
+        if "input" in kinds:
+            del kinds["stdin"]
+        return subprocess.run(self.words(*words, ssh=ssh), capture_output=True, text=True,
+                              timeout=PATIENCE, env=env or clean_environment(), **kinds)
+
+    def start(self, *words, **kinds):
+        return subprocess.Popen(self.words(*words), stdin=subprocess.DEVNULL, text=True,
+                                stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+                                env=clean_environment(), start_new_session=True, **kinds)
+
+    def pids_of(self, process, count):
+        return [int(process.stdout.readline()) for _ in range(count)]
+
+    def nothing_left(self, pids):
+        self.assertTrue(wait_until(lambda: not any(alive(pid) for pid in pids)), pids)
+        self.assertTrue(wait_until(lambda: not glob.glob(f"/tmp/pomona-{os.getuid()}-*-????")),
+                        glob.glob("/tmp/pomona-*"))
+
+    def end_of(self, process):
+        out, err = process.communicate(timeout=PATIENCE)
+        return process.returncode, out, err
+
+
+class Placement(Case):
+    def lines(self, *words, **kinds):
+        done = self.run_job(*words, *SHOW, **kinds)
+        self.assertEqual((done.returncode, done.stderr), (0, ""))
+        return sorted(done.stdout.splitlines())
+
+    def test_one_on_each(self):
+        self.assertEqual(self.lines("--host", "h1,h2"), ["0 0/1 h1 0x1,1x1", "1 0/1 h2 0x1,1x1"])
+
+    def test_blocks(self):
+        self.assertEqual(self.lines("-n", 4, "--host", "h1,h2"),
+                         ["0 0/2 h1 0x2,1x2", "1 1/2 h1 0x2,1x2",
+                          "2 0/2 h2 0x2,1x2", "3 1/2 h2 0x2,1x2"])
+
+    def test_by_node(self):
+        self.assertEqual(self.lines("-n", 3, "--map-by", "node", "--host", "h1:2,h2:2"),
+                         ["0 0/2 h1 0x1,1x1,0x1", "1 0/1 h2 0x1,1x1,0x1", "2 1/2 h1 0x1,1x1,0x1"])
+
+    def test_hostfile_and_programs(self):
+        path = os.path.join(self.world.place, "hosts")
+        with open(path, "w") as file:
+            file.write("h1 slots=1\nh2:2 max_slots=2\nh3 slots=1\n")
+        done = self.run_job("--hostfile", path, "-n", 1, *SHOW, ":", "-n", 2, *SHOW)
+        self.assertEqual(sorted(line.split()[2] for line in done.stdout.splitlines()),
+                         ["h1", "h2", "h2"])
+        done = self.run_job("--hostfile", path, "--host", "h3", "-n", 1, "hostname")
+        self.assertEqual(done.stdout, "h3\n", done.stderr)
+
+    def test_rankfile(self):
+        path = os.path.join(self.world.place, "ranks")
+        with open(path, "w") as file:
+            file.write("rank 0=h2 slot=0\nrank 1=h1 slot=0\n")
+        self.assertEqual([line.split()[2] for line in self.lines("--rankfile", path)], ["h2", "h1"])
+
+    def test_this_host_by_another_name(self):
+        # The stand-in stays on this host; all ranks have one node then.
+        plain = self.world.stand_in("stay", text="#!/bin/sh\nshift\nexec sh -c \"$*\"\n")
+        self.assertEqual([line.split()[1] for line in
+                          self.lines("-n", 2, "--host", "localhost,alias", ssh=plain)],
+                         ["0/2", "1/2"])
+
+    def test_what_the_ranks_see(self):
+        env = clean_environment(POMONA_EAGER_MAX="3K", MINE="x")
+        done = self.run_job("-n", 2, "--host", "h1,h2", "-x", "MINE", "--set", "log_level=info",
+                            "sh", "-c", "echo $MINE $POMONA_EAGER_MAX $POMONA_LOG_LEVEL $PWD "
+                            "$(test -e $POMONA_JOB_PARAMETERS && echo there)",
+                            env=env, cwd=self.world.home)
+        self.assertEqual(done.stdout, f"x 3K info {self.world.home} there\n" * 2, done.stderr)
+        # Without such a directory there: the one in which ssh begins, as ssh does.
+        lost = os.path.join(self.world.place, "here-only")
+        os.mkdir(lost)
+        script = self.world.stand_in("elsewhere", begin=f"mount -t tmpfs none {lost} && "
+                                     f"chmod 0 {lost} && setpriv --reuid 65534 -- true; ")
+        done = self.run_job("-n", 1, "--host", "h1", "pwd", cwd=lost, ssh=script)
+        self.assertEqual(done.returncode, 0, done.stderr)
+
+    def test_the_program_found_here_is_tried_there(self):
+        # In the PATH of mpirun alone, as in a Python environment that is active.
+        folder = os.path.join(self.world.place, "bin")
+        os.makedirs(folder, exist_ok=True)
+        shutil.copy(shutil.which("true"), os.path.join(folder, "only-here"))
+        env = clean_environment(PATH=folder + ":" + os.environ["PATH"])
+        other = self.world.stand_in("path", begin="PATH=/usr/sbin:/usr/bin:/sbin:/bin; ")
+        self.assertEqual(self.run_job("--host", "h1", "only-here", env=env, ssh=other).returncode, 0)
+
+    def test_too_many_for_the_slots(self):
+        done = self.run_job("-n", 3, "--no-oversubscribe", "--host", "h1,h2", "true")
+        self.assertEqual(done.returncode, 1)
+        self.assertIn("2 slots", done.stderr)
+
+
+class Streams(Case):
+    def test_standard_input(self):
+        self.assertEqual(self.run_job("-n", 2, "--host", "h1,h2", "cat", input="word\n").stdout,
+                         "word\n")
+        done = self.run_job("-n", 3, "--host", "h1,h2,localhost", "--stdin", "all", "cat",
+                            input="word\n")
+        self.assertEqual(done.stdout, "word\n" * 3)
+
+    def test_much_in_both_directions(self):
+        text = "".join(f"line {i}\n" for i in range(200000))
+        done = self.run_job("-n", 2, "--host", "h1,h2", "--stdin", "all", "cat", input=text)
+        self.assertEqual(sorted(done.stdout.splitlines()), sorted(2 * text.splitlines()))
+
+    def test_a_reader_that_stops_early(self):
+        # mpirun ... | head: the ranks get SIGPIPE and nobody complains.
+        words = " ".join(self.words("-n", 2, "--host", "h1,h2", "yes"))
+        done = subprocess.run(["bash", "-c", f"set -o pipefail; {words} | head -n 1"],
+                              capture_output=True, text=True, timeout=PATIENCE,
+                              env=clean_environment(), stdin=subprocess.DEVNULL)
+        self.assertEqual((done.stdout, done.stderr), ("y\n", ""))
+
+    def test_streams_tags_and_files(self):
+        script = ("sh", "-c", "echo out; echo err >&2")
+        done = self.run_job("-n", 2, "--tag-output", "--host", "h1,h2", *script)
+        self.assertEqual(sorted(done.stdout.splitlines()), ["[0]<stdout>: out", "[1]<stdout>: out"])
+        self.assertEqual(sorted(done.stderr.splitlines()), ["[0]<stderr>: err", "[1]<stderr>: err"])
+        done = self.run_job("-n", 1, "--merge-stderr-to-stdout", "--host", "h1", *script)
+        self.assertEqual(done.stdout, "out\nerr\n")
+        name = os.path.join(self.world.place, "log")
+        self.run_job("-n", 2, "--output-filename", name, "--host", "h1,localhost", *script)
+        for rank in (0, 1):
+            for stream in ("out", "err"):
+                with open(f"{name}.{rank}.{stream}") as file:
+                    self.assertEqual(file.read(), stream + "\n")
+
+    @unittest.skipUnless(os.path.exists("/dev/full"), "needs /dev/full")
+    def test_a_full_disk(self):
+        with open("/dev/full", "w") as full:
+            done = subprocess.run(self.words("-n", 2, "--host", "h1,h2", "sh", "-c",
+                                             "echo word; sleep 600"),
+                                  stdout=full, stderr=subprocess.PIPE, text=True, timeout=PATIENCE,
+                                  env=clean_environment(), stdin=subprocess.DEVNULL)
+        self.assertEqual(done.returncode, 1)
+        self.assertIn("standard output cannot be written", done.stderr)
+
+
+class Ends(Case):
+    """However a job ends: the cause is named, the code is right, nothing stays on any host."""
+
+    LIVE = ("sh", "-c", "echo $$; exec sleep 600")
+
+    def job(self, *words, count=2):
+        process = self.start("-n", count, "--host", self.world.names(count), *words)
+        return process, self.pids_of(process, count)
+
+    def test_an_exit_code(self):
+        done = self.run_job("-n", 3, "--host", "h1,h2,h3", "sh", "-c",
+                            "test $RANK = 1 && exit 7; exec sleep 600")
+        self.assertEqual(done.returncode, 7)
+        self.assertRegex(done.stderr, r"^mpirun: rank 1 \(pid \d+, sh\) on h2 exited with code 7")
+        self.nothing_left([])
+
+    def test_a_killed_rank(self):
+        process, pids = self.job(*self.LIVE)
+        os.kill(pids[0], signal.SIGSEGV)
+        code, _, err = self.end_of(process)
+        self.assertEqual(code, 128 + signal.SIGSEGV)
+        self.assertRegex(err, r"on h[12] was killed by signal 11")
+        self.nothing_left(pids)
+
+    def test_a_program_that_is_not_there(self):
+        done = self.run_job("-n", 2, "--host", "h1,h2", "nosuch")
+        self.assertEqual(done.returncode, 127)
+        self.assertIn("host h1: there is no program nosuch in PATH", done.stderr)
+        self.nothing_left([])
+
+    def test_interrupts(self):
+        for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+            process, pids = self.job(*self.LIVE)
+            process.send_signal(number)
+            self.assertEqual(self.end_of(process)[0], 128 + number)
+            self.nothing_left(pids)
+
+    def test_two_interrupts(self):
+        process, pids = self.job("sh", "-c", "trap '' INT TERM; echo $$; while :; do sleep 1; done")
+        process.send_signal(signal.SIGINT)
+        time.sleep(0.2)
+        process.send_signal(signal.SIGINT)
+        self.assertEqual(self.end_of(process)[0], 128 + signal.SIGINT)
+        self.nothing_left(pids)
+
+    def test_interrupted_while_hosts_are_reached(self):
+        slow = self.world.stand_in("slow", text="#!/bin/sh\nexec sleep 600\n")
+        process = subprocess.Popen(self.words("-n", 2, "--host", "h1,h2", "true", ssh=slow),
+                                   env=clean_environment(), stderr=subprocess.PIPE, text=True)
+        time.sleep(0.5)
+        process.send_signal(signal.SIGINT)
+        process.communicate(timeout=PATIENCE)
+        self.assertEqual(process.returncode, 128 + signal.SIGINT)
+
+    def test_timeout(self):
+        done = self.run_job("-n", 2, "--timeout", 1, "--host", "h1,h2", "sleep", 600)
+        self.assertEqual(done.returncode, 124)
+        self.assertIn("still running: rank 0, 1", done.stderr)
+        self.assertRegex(done.stderr, r"rank 1 .* on h2")
+        self.nothing_left([])
+
+    def test_mpirun_is_killed(self):
+        process, pids = self.job(*self.LIVE)
+        process.kill()
+        process.communicate()
+        self.nothing_left(pids)
+
+    def test_ssh_is_killed(self):
+        process, pids = self.job(*self.LIVE)
+        # The stand-in has become the agent's shell, and that the agent: a lost host as well.
+        for pid in self.world.shells("h2"):
+            os.kill(pid, signal.SIGKILL)
+        code, _, err = self.end_of(process)
+        self.assertEqual(code, 1)
+        self.assertRegex(err, r"mpirun: host h2: .*the job ends with code 1")
+        self.nothing_left(pids)
+
+    def test_a_host_that_falls_silent(self):
+        process = self.start("-n", 2, "--set", "link_grace_s=1", "--host", "h1,h2", *self.LIVE)
+        pids = self.pids_of(process, 2)
+        shells = self.world.shells("h2")
+        for pid in shells:
+            os.kill(pid, signal.SIGSTOP)
+        code, _, err = self.end_of(process)
+        self.assertEqual(code, 1)
+        self.assertRegex(err, r"mpirun: host h2: nothing was heard of it for \d s")
+        # It wakes up: its agent was killed as ssh's process, and the watchdog ends the rest.
+        for pid in shells:
+            try:
+                os.kill(pid, signal.SIGCONT)
+            except ProcessLookupError:
+                pass
+        self.nothing_left(pids)
+
+    def test_the_job_goes_on_without_a_host(self):
+        process = self.start("-n", 3, "--on-death", "continue", "--host", "h1,h2,h3", "sh", "-c",
+                             "echo $$; sleep 3; echo end of $RANK")
+        pids = self.pids_of(process, 3)
+        for pid in self.world.shells("h2"):
+            os.kill(pid, signal.SIGKILL)
+        code, out, err = self.end_of(process)
+        self.assertEqual(sorted(out.splitlines()), ["end of 0", "end of 2"])
+        self.assertEqual(code, 1)
+        self.assertRegex(err, r"host h2: .*; the job goes on without its ranks")
+        self.nothing_left(pids)
+
+    def test_what_ranks_have_started_ends_too(self):
+        process = self.start("-n", 2, "--host", "h1,h2", "sh", "-c",
+                             "sleep 600 & echo $!; sleep 600 & echo $!; sleep 0.3")
+        pids = self.pids_of(process, 4)
+        self.assertEqual(self.end_of(process)[0], 0)
+        self.nothing_left(pids)
+
+    def test_stopped_and_continued(self):
+        process = self.start("-n", 2, "--set", "link_grace_s=1", "--host", "h1,h2", "sh", "-c",
+                             "echo $$; sleep 5; echo end")
+        self.pids_of(process, 2)
+        process.send_signal(signal.SIGTSTP)
+        time.sleep(4.5)  # longer than the silence that would end the job
+        process.send_signal(signal.SIGCONT)
+        code, out, err = self.end_of(process)
+        self.assertEqual((code, out, err), (0, "end\n" * 2, ""))
+
+
+class Reaching(Case):
+    """What lies between mpirun and its agents."""
+
+    def test_what_a_login_shell_prints(self):
+        noisy = self.world.stand_in("noisy", begin="echo Welcome; echo warning >&2; ")
+        done = self.run_job("-n", 1, "--host", "h1", "echo", "x", ssh=noisy)
+        self.assertEqual((done.returncode, done.stdout), (0, "x\n"), done.stderr)
+
+    def test_login_shells(self):
+        for shell in ("fish", "tcsh", "zsh", "bash", "dash"):
+            path = shutil.which(shell)
+            if not path:
+                continue
+            with self.subTest(shell=shell):
+                text = f"#!/bin/sh\nhost=$1\nshift\nexec ip netns exec {self.world.tag}$host " \
+                       f"unshare --uts {path} -c \"hostname $host; $*\"\n"
+                done = self.run_job("-n", 2, "--host", "h1,h2", "hostname",
+                                    ssh=self.world.stand_in("login-" + shell, text=text))
+                self.assertEqual(sorted(done.stdout.split()), ["h1", "h2"], done.stderr)
+
+    def test_failures_are_explained(self):
+        for printed, code, mend in (("Host key verification failed.", 255, "ssh h1 true"),
+                                    ("me@h1: Permission denied (publickey).", 255, "ssh-copy-id h1"),
+                                    ("something else", 3, "ended with code 3: something else")):
+            failing = self.world.stand_in("failing",
+                                          text=f"#!/bin/sh\necho '{printed}' >&2\nexit {code}\n")
+            done = self.run_job("-n", 1, "--host", "h1", "true", ssh=failing)
+            self.assertEqual(done.returncode, 1)
+            self.assertIn("host h1 cannot be used: ", done.stderr)
+            self.assertIn(mend, done.stderr)
+
+    def test_no_pomona_there(self):
+        done = self.run_job("-n", 1, "--prefix", "/nowhere", "--host", "h1", "true")
+        self.assertEqual(done.returncode, 1)
+        self.assertIn("--prefix DIRECTORY", done.stderr)
+
+    def test_a_prefix(self):
+        prefix = os.path.join(self.world.place, "prefix")
+        os.makedirs(os.path.join(prefix, "bin"), exist_ok=True)
+        link = os.path.join(prefix, "bin", "mpirun")
+        if not os.path.exists(link):
+            os.symlink(MPIRUN, link)
+        path = os.path.join(self.world.place, "prefixed")
+        with open(path, "w") as file:
+            file.write(f"h1 prefix={prefix}\nh2 prefix=/nowhere\n")
+        self.assertEqual(self.run_job("--hostfile", path, "--host", "h1", "-n", 1, "hostname").stdout,
+                         "h1\n")
+        done = self.run_job("--hostfile", path, "-n", 2, "hostname")
+        self.assertIn("host h2 cannot be used", done.stderr)
+
+    def test_another_version(self):
+        # A word of the same form with another version in it.
+        other = self.world.stand_in("other", text="""#!/usr/bin/env python3
+import struct, sys, time
+def text(word): return struct.pack("<I", len(word)) + word
+body = struct.pack("<I", 1) + text(b"0.0.9")
+frame = struct.pack("<IB", len(body) + 1, 1) + body
+sys.stdout.buffer.write(b"\\npomona-agent-speaks\\n" + frame)
+sys.stdout.flush()
+time.sleep(5)
+""")
+        done = self.run_job("-n", 1, "--host", "h1", "true", ssh=other)
+        self.assertEqual(done.returncode, 1)
+        self.assertRegex(done.stderr, r"Pomona 0.0.9 stands there, and \d")
+
+    def test_garbage_instead_of_an_agent(self):
+        for text in ("cat /dev/urandom", "yes", "printf '\\npomona-agent-speaks\\n'; cat /dev/urandom"):
+            garbage = self.world.stand_in("garbage", text=f"#!/bin/sh\n{text}\n")
+            done = self.run_job("-n", 1, "--host", "h1", "true", ssh=garbage)
+            self.assertEqual(done.returncode, 1, text)
+            self.assertIn("host h1 cannot be used", done.stderr)
+
+    def test_no_such_stand_in(self):
+        done = self.run_job("-n", 1, "--host", "h1", "true", ssh="/nowhere/ssh")
+        self.assertEqual(done.returncode, 1)
+        self.assertIn("see --ssh", done.stderr)
+
+    def test_it_is_named_by_a_variable(self):
+        done = subprocess.run([MPIRUN, "-n", "1", "--host", "h2", "hostname"], capture_output=True,
+                              env=clean_environment(POMONA_SSH=self.world.enter), text=True,
+                              timeout=PATIENCE, stdin=subprocess.DEVNULL)
+        self.assertEqual((done.stdout, done.stderr), ("h2\n", ""))
+
+
+if __name__ == "__main__":
+    unittest.main()
