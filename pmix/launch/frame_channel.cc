@@ -31,7 +31,9 @@ FrameChannel::FrameChannel(event_base* base, int in, int out, std::string_view g
     event_add(readable_.get(), nullptr);
 }
 
-FrameChannel::~FrameChannel() {
+FrameChannel::~FrameChannel() { shut(); }
+
+void FrameChannel::shut() {
     on_closed = nullptr;
     close_both("");
 }

@@ -26,6 +26,7 @@ public:
     const std::string& noise() const { return noise_; }
     // Reads what is there, and waits no more.
     void read_some();
+    void shut();  // without a call of on_closed
 
     std::function<void(AgentWord word, Reader& payload)> on_frame;
     // The other end is gone, or talks nonsense (`why` is "" or says so). Called once.

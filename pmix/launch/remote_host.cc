@@ -140,12 +140,8 @@ bool RemoteHost::reap(pid_t process, int status) {
     // The last words come before the end.
     if (channel_ && !channel_->closed()) channel_->read_some();
     if (errors_readable_) read_errors();
-    if (closing_ || !channel_ || channel_->closed()) finish_lost(why_lost());
-    else if (state_ == State::connecting || state_ == State::leaving) {
-        // A process that outlives ssh may hold its streams open.
-        closing_ = true;
-        finish_lost(why_lost());
-    }
+    // A process that outlives ssh may hold its streams open; without ssh nobody reads them.
+    finish_lost(why_lost());
     return true;
 }
 
@@ -182,6 +178,7 @@ void RemoteHost::finish_lost(const std::string& why) {
     if (state_ == State::lost) return;
     bool expected = state_ == State::leaving;
     state_ = State::lost;
+    if (channel_) channel_->shut();
     beat_timer_.reset();
     late_timer_.reset();
     for (const auto& [number, server] : std::exchange(connections_, {}))

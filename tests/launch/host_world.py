@@ -12,7 +12,7 @@ host=$1
 shift
 echo $$ >> {place}/shells-$host
 cd {home} || exit 1
-exec ip netns exec {tag}$host unshare --uts {shell} -c "{begin}hostname $host; $*"
+exec ip netns exec {tag}$host unshare --uts {shell} -c "{begin}hostname $host; {last}$*"
 """
 
 
@@ -30,7 +30,10 @@ class HostWorld:
         self.place = tempfile.mkdtemp(prefix="pomona-hosts-")
         self.home = os.path.join(self.place, "home")
         os.mkdir(self.home)
+        self.temporary = os.path.join(self.place, "t")
+        os.mkdir(self.temporary)
         self.enter = self.stand_in("enter")
+        self.apart = self.stand_in("apart", last="")  # a process between, as ssh is one
         self.ip("netns", "add", self.tag + "sw")
         self.ip("-n", self.tag + "sw", "link", "add", "br0", "type", "bridge")
         self.ip("-n", self.tag + "sw", "link", "set", "br0", "up")
@@ -51,11 +54,11 @@ class HostWorld:
     def ip(*words):
         subprocess.run(["ip", *words], check=True)
 
-    def stand_in(self, name, shell="sh", begin="", text=None):
+    def stand_in(self, name, shell="sh", begin="", last="exec ", text=None):
         path = os.path.join(self.place, name)
         with open(path, "w") as file:
             file.write(text if text is not None else ENTER.format(
-                place=self.place, home=self.home, tag=self.tag, shell=shell, begin=begin))
+                place=self.place, home=self.home, tag=self.tag, shell=shell, begin=begin, last=last))
         os.chmod(path, 0o755)
         return path
 

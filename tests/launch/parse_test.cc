@@ -143,7 +143,7 @@ TEST(command_line, words_behind_a_colon) {
     EXPECT_TRUE(parsed.options.refuse_oversubscribe);
     parsed = parse({"--map-by", "ppr:3:node", "a"});
     ASSERT_EQ(parsed.exit_code, -1) << parsed.text;
-    EXPECT_EQ(parsed.options.programs[0].count, 3);
+    EXPECT_EQ(parsed.options.per_node, 3);
     parsed = parse({"-bind-to", "core:2", "a"});
     EXPECT_EQ(parsed.options.cores_per_rank, 2);
     EXPECT_THAT(parse({"--map-by", "slot:PE=x", "a"}).text, HasSubstr("'x' is not a number"));

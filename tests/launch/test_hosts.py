@@ -1,6 +1,5 @@
 # tests/launch/test_hosts.py: mpirun over several hosts: where ranks run, their streams, and how a job ends.
 # The hosts are namespaces of this machine (host_world.py). Needs what test_launch.py needs.
-import glob
 import os
 import shutil
 import signal
@@ -15,6 +14,9 @@ SHOW = ("sh", "-c", "echo $RANK $LOCAL_RANK/$LOCAL_WORLD_SIZE $(hostname) $POMON
 
 
 class Case(HostCase):
+    def environment(self, **changes):
+        return clean_environment(TMPDIR=self.world.temporary, **changes)
+
     def words(self, *words, ssh=None):
         return [MPIRUN, "--ssh", ssh or self.world.enter, *map(str, words)]
 
@@ -23,20 +25,20 @@ class Case(HostCase):
         if "input" in kinds:
             del kinds["stdin"]
         return subprocess.run(self.words(*words, ssh=ssh), capture_output=True, text=True,
-                              timeout=PATIENCE, env=env or clean_environment(), **kinds)
+                              timeout=PATIENCE, env=env or self.environment(), **kinds)
 
-    def start(self, *words, **kinds):
-        return subprocess.Popen(self.words(*words), stdin=subprocess.DEVNULL, text=True,
+    def start(self, *words, ssh=None, **kinds):
+        return subprocess.Popen(self.words(*words, ssh=ssh), stdin=subprocess.DEVNULL, text=True,
                                 stdout=subprocess.PIPE, stderr=subprocess.PIPE,
-                                env=clean_environment(), start_new_session=True, **kinds)
+                                env=self.environment(), start_new_session=True, **kinds)
 
     def pids_of(self, process, count):
         return [int(process.stdout.readline()) for _ in range(count)]
 
     def nothing_left(self, pids):
         self.assertTrue(wait_until(lambda: not any(alive(pid) for pid in pids)), pids)
-        self.assertTrue(wait_until(lambda: not glob.glob(f"/tmp/pomona-{os.getuid()}-*-????")),
-                        glob.glob("/tmp/pomona-*"))
+        self.assertTrue(wait_until(lambda: not os.listdir(self.world.temporary)),
+                        os.listdir(self.world.temporary))
 
     def end_of(self, process):
         out, err = process.communicate(timeout=PATIENCE)
@@ -85,12 +87,12 @@ class Placement(Case):
                          ["0/2", "1/2"])
 
     def test_what_the_ranks_see(self):
-        env = clean_environment(POMONA_EAGER_MAX="3K", MINE="x")
-        done = self.run_job("-n", 2, "--host", "h1,h2", "-x", "MINE", "--set", "log_level=info",
-                            "sh", "-c", "echo $MINE $POMONA_EAGER_MAX $POMONA_LOG_LEVEL $PWD "
+        env = self.environment(POMONA_EAGER_MAX="3K", MINE="x")
+        done = self.run_job("-n", 2, "--host", "h1,h2", "-x", "MINE", "--set", "wait_warn_s=77",
+                            "sh", "-c", "echo $MINE $POMONA_EAGER_MAX $POMONA_WAIT_WARN_S $PWD "
                             "$(test -e $POMONA_JOB_PARAMETERS && echo there)",
                             env=env, cwd=self.world.home)
-        self.assertEqual(done.stdout, f"x 3K info {self.world.home} there\n" * 2, done.stderr)
+        self.assertEqual(done.stdout, f"x 3K 77 {self.world.home} there\n" * 2, done.stderr)
         # Without such a directory there: the one in which ssh begins, as ssh does.
         lost = os.path.join(self.world.place, "here-only")
         os.mkdir(lost)
@@ -104,7 +106,7 @@ class Placement(Case):
         folder = os.path.join(self.world.place, "bin")
         os.makedirs(folder, exist_ok=True)
         shutil.copy(shutil.which("true"), os.path.join(folder, "only-here"))
-        env = clean_environment(PATH=folder + ":" + os.environ["PATH"])
+        env = self.environment(PATH=folder + ":" + os.environ["PATH"])
         other = self.world.stand_in("path", begin="PATH=/usr/sbin:/usr/bin:/sbin:/bin; ")
         self.assertEqual(self.run_job("--host", "h1", "only-here", env=env, ssh=other).returncode, 0)
 
@@ -132,7 +134,7 @@ class Streams(Case):
         words = " ".join(self.words("-n", 2, "--host", "h1,h2", "yes"))
         done = subprocess.run(["bash", "-c", f"set -o pipefail; {words} | head -n 1"],
                               capture_output=True, text=True, timeout=PATIENCE,
-                              env=clean_environment(), stdin=subprocess.DEVNULL)
+                              env=self.environment(), stdin=subprocess.DEVNULL)
         self.assertEqual((done.stdout, done.stderr), ("y\n", ""))
 
     def test_streams_tags_and_files(self):
@@ -155,7 +157,7 @@ class Streams(Case):
             done = subprocess.run(self.words("-n", 2, "--host", "h1,h2", "sh", "-c",
                                              "echo word; sleep 600"),
                                   stdout=full, stderr=subprocess.PIPE, text=True, timeout=PATIENCE,
-                                  env=clean_environment(), stdin=subprocess.DEVNULL)
+                                  env=self.environment(), stdin=subprocess.DEVNULL)
         self.assertEqual(done.returncode, 1)
         self.assertIn("standard output cannot be written", done.stderr)
 
@@ -187,7 +189,7 @@ class Ends(Case):
     def test_a_program_that_is_not_there(self):
         done = self.run_job("-n", 2, "--host", "h1,h2", "nosuch")
         self.assertEqual(done.returncode, 127)
-        self.assertIn("host h1: there is no program nosuch in PATH", done.stderr)
+        self.assertRegex(done.stderr, r"host h[12]: there is no program nosuch in PATH")
         self.nothing_left([])
 
     def test_interrupts(self):
@@ -208,7 +210,7 @@ class Ends(Case):
     def test_interrupted_while_hosts_are_reached(self):
         slow = self.world.stand_in("slow", text="#!/bin/sh\nexec sleep 600\n")
         process = subprocess.Popen(self.words("-n", 2, "--host", "h1,h2", "true", ssh=slow),
-                                   env=clean_environment(), stderr=subprocess.PIPE, text=True)
+                                   env=self.environment(), stderr=subprocess.PIPE, text=True)
         time.sleep(0.5)
         process.send_signal(signal.SIGINT)
         process.communicate(timeout=PATIENCE)
@@ -227,15 +229,18 @@ class Ends(Case):
         process.communicate()
         self.nothing_left(pids)
 
-    def test_ssh_is_killed(self):
-        process, pids = self.job(*self.LIVE)
-        # The stand-in has become the agent's shell, and that the agent: a lost host as well.
-        for pid in self.world.shells("h2"):
-            os.kill(pid, signal.SIGKILL)
-        code, _, err = self.end_of(process)
-        self.assertEqual(code, 1)
-        self.assertRegex(err, r"mpirun: host h2: .*the job ends with code 1")
-        self.nothing_left(pids)
+    def test_ssh_or_an_agent_is_killed(self):
+        for ssh in (self.world.apart, self.world.enter):  # a process of its own; the agent itself
+            self.world.forget_shells()
+            process = self.start("-n", 2, "--host", "h1,h2", *self.LIVE, ssh=ssh)
+            pids = self.pids_of(process, 2)
+            for pid in self.world.shells("h2"):
+                os.kill(pid, signal.SIGKILL)
+            code, _, err = self.end_of(process)
+            self.assertEqual(code, 1)
+            self.assertRegex(err, r"mpirun: host h2: the connection to it ended: .* was killed by "
+                                  r"signal 9; the job ends with code 1")
+            self.nothing_left(pids)
 
     def test_a_host_that_falls_silent(self):
         process = self.start("-n", 2, "--set", "link_grace_s=1", "--host", "h1,h2", *self.LIVE)
@@ -363,7 +368,7 @@ time.sleep(5)
 
     def test_it_is_named_by_a_variable(self):
         done = subprocess.run([MPIRUN, "-n", "1", "--host", "h2", "hostname"], capture_output=True,
-                              env=clean_environment(POMONA_SSH=self.world.enter), text=True,
+                              env=self.environment(POMONA_SSH=self.world.enter), text=True,
                               timeout=PATIENCE, stdin=subprocess.DEVNULL)
         self.assertEqual((done.stdout, done.stderr), ("h2\n", ""))
 
