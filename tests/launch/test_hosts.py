@@ -1,12 +1,14 @@
 # tests/launch/test_hosts.py: mpirun over several hosts: where ranks run, their streams, and how a job ends.
-# The hosts are namespaces of this machine (host_world.py). Needs what test_launch.py needs.
+# The hosts are namespaces of this machine (../host_world.py). Needs what test_launch.py needs.
 import os
 import shutil
 import signal
 import subprocess
+import sys
 import time
 import unittest
 
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."))
 from host_world import HostCase
 from test_launch import MPIRUN, PATIENCE, alive, clean_environment, wait_until
 

@@ -46,6 +46,8 @@ def parse_arguments():
     p.add_argument("--list", action="store_true", help="list the programs and stop")
     p.add_argument("--through", default="", metavar="COMMAND",
                    help="starts every rank's program, which follows it as arguments")
+    p.add_argument("--hosts", type=int, metavar="COUNT",
+                   help="over so many hosts, which are namespaces of this machine (Pomona's mpirun)")
     p.add_argument("--env", action="append", default=[], metavar="NAME=VALUE")
     return p.parse_args()
 
@@ -205,6 +207,15 @@ def main():
         Path(folder).mkdir(parents=True, exist_ok=True)
         version, library = probe(options.mpicc, temporary)
 
+        world = None
+        if options.hosts:
+            sys.path.insert(0, str(HERE.parent))
+            import host_world
+            if not host_world.possible():
+                return SKIP_CODE
+            world = host_world.HostWorld(options.hosts)
+            options.mpirun += f" --ssh {world.enter} --host {world.names()}"
+
         def work(row):
             reason = missing(row, version, library, options)
             if reason:
@@ -219,6 +230,8 @@ def main():
                     print(f"{status} {row['name']:26} {seconds:6.1f} s\n{notes}", flush=True)
                 else:
                     print(f"{status} {row['name']:26} {seconds:6.1f} s  {notes}", flush=True)
+        if world:
+            world.close()
     print(f"{totals['passed']} passed, {totals['FAILED']} failed, {totals['skipped']} skipped")
     return 1 if totals["FAILED"] or not totals["passed"] else 0
 

@@ -1,4 +1,4 @@
-# tests/launch/host_world.py: several hosts on one machine, for tests: network and UTS namespaces joined by a
+# tests/host_world.py: several hosts on one machine, for tests: network and UTS namespaces joined by a
 # virtual switch, and a stand-in for ssh that enters them. Everything is removed at the end.
 import os
 import shutil
