@@ -45,6 +45,7 @@ public:
 
     // The answer to a request of `rank`: a Code u8 and the service's words.
     Writer answer(int rank, Reader& request);
+    static Writer spawn_answer(Result<int> first);
 
 private:
     struct Waiting {

@@ -1,17 +1,18 @@
 #!/usr/bin/env bash
 # tests/slow.sh: the tiers that take long: unit, property and simulation tests and MPI programs under the
 # address and undefined-behaviour sanitizers; ranks as threads, and threads of ranks, under the thread
-# sanitizer; and fuzzing (POMONA_FUZZ_SECONDS each, default 60) where clang++ is installed.
+# sanitizer; and fuzzing (POMONA_FUZZ_SECONDS each, default 60) where clang++ is installed;
+# and all MPI programs over two and four hosts (namespaces; root only).
 # Called by `tests/run.sh --slow`; builds beside the release tree. POMONA_JOBS: jobs at a time.
 #   tests/slow.sh                   all tiers
-#   tests/slow.sh address thread    only these (address, thread, fuzz)
+#   tests/slow.sh address thread    only these (address, thread, fuzz, hosts)
 . "$(dirname "$0")/setup.sh"
 [ -x "$POMONA_VENV/bin/python" ] || make_venv
 find_cmake
 builds=$(dirname "$POMONA_BUILD")
 mkdir -p "$builds"
 jobs=${POMONA_JOBS:-$(getconf _NPROCESSORS_ONLN)}
-tiers=${*:-address thread fuzz}
+tiers=${*:-address thread fuzz hosts}
 status=0
 
 configure() {  # tree, options...
@@ -69,13 +70,26 @@ fuzz() {
     done
 }
 
+hosts() {
+    local count tree=$POMONA_BUILD code
+    build -DPOMONA_TESTS=ON -DPOMONA_WERROR=ON
+    for count in 2 4; do
+        say "All programs over $count hosts"
+        code=0
+        python3 -B "$POMONA_ROOT/tests/programs/run.py" --mpicc "$tree/bin/mpicc" \
+            --mpirun "$tree/bin/mpirun" --hosts $count --timeout-factor 3 || code=$?
+        [ $code = 0 ] || [ $code = 77 ] || status=$code
+    done
+}
+
 for tier in $tiers; do
     case $tier in
     address) sanitized address,undefined all -L 'unit|fuzz|programs' ;;
     # What has threads; other programs have nothing to show here.
     thread) sanitized thread tests -R '^(threads_|btl_|board$|board_chunks$|coll_run$|port$|sim_programs$)' ;;
     fuzz) fuzz ;;
-    *) fail "There is no tier $tier; address, thread and fuzz are" ;;
+    hosts) hosts ;;
+    *) fail "There is no tier $tier; address, thread, fuzz and hosts are" ;;
     esac
 done
 [ $status = 0 ] && say "All of it passed" || say "Something failed, see above"

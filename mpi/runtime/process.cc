@@ -118,6 +118,12 @@ static bool lists(const std::string& words, const char* word) {
     return ("," + words + ",").find("," + std::string(word) + ",") != std::string::npos;
 }
 
+// Is all that this process may meet on its machine? Of a spawned world those before it count too.
+static bool on_one_node(const Job& job) {
+    return std::all_of(job.node_of.begin(), job.node_of.end(),
+                       [&](int node) { return node == job.node(job.rank); });
+}
+
 // Transports in order of preference. Addresses that cannot be derived are published; the fence that
 // collects them is only paid when one was.
 Status Process::make_transports() {
@@ -147,7 +153,7 @@ Status Process::make_transports() {
     if (here.origin != Origin::singleton)
         transports.push_back(std::make_unique<LauncherWatch>(*wireup, engine, clock));
     policy = std::make_unique<coll::Policy>(
-        make_policy(params, lists(params.transports, "shm"), !all_local));
+        make_policy(params, lists(params.transports, "shm"), !on_one_node(here)));
     return {};
 }
 
@@ -208,7 +214,7 @@ Status Process::make_tcp() {
     identity->crypto = *crypto;
     TRY(publish_key(*wireup));
     std::vector<std::unique_ptr<Transport>> paths;
-    bool all_local = here.local_size == here.world_size();
+    bool all_local = on_one_node(here);
     auto shared = TRY(tcp::Shared::open(params, all_local));
     for (int number = 0; number < shared->paths(); ++number) {
         TcpOptions options{identity, all_local, sleeper.get(), met};

@@ -190,8 +190,8 @@ void Agent::note_ignored_signals() {
 }
 
 // On another host the directory in which mpirun stands, or else the home directory, as ssh does.
-std::string Agent::working_directory(const StartOrder& order) const {
-    if (!order.directory.empty()) return order.directory;
+std::string Agent::working_directory(const std::string& ordered) const {
+    if (!ordered.empty()) return ordered;
     if (orders_.directory.empty() || access(orders_.directory.c_str(), X_OK) == 0)
         return orders_.directory;
     return "";
@@ -219,7 +219,7 @@ Agent::Started Agent::start(const StartOrder& order) {
         size_t equals = entry.find('=');
         set_variable(request.environment, entry.substr(0, equals), entry.substr(equals + 1));
     }
-    request.directory = working_directory(order);
+    request.directory = working_directory(order.directory);
     request.descriptor_limit = descriptor_limit_;
     request.ignored = ignored_;
     if (order.place >= 0 && static_cast<size_t>(order.place) < bindings_.size()) {
@@ -316,6 +316,10 @@ bool Agent::connect(const StartOrder& order, SpawnRequest& request, Started& out
     if (!make_pipe(out.error, request.error)) return false;
     closed_after.push_back(request.error);
     return true;
+}
+
+bool Agent::has_program(const std::string& name, const std::string& directory) const {
+    return !find_program(name, working_directory(directory), common_).empty();
 }
 
 bool Agent::guard() {

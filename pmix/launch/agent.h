@@ -36,6 +36,7 @@ public:
         std::string why;
     };
     Started start(const StartOrder& order);
+    bool has_program(const std::string& name, const std::string& directory) const;
     // Makes the process that ends the ranks should this one be killed; false if it cannot be made.
     bool guard();
 
@@ -67,7 +68,7 @@ private:
         bool group_empty = false;  // nothing that it started is left
     };
     std::string raise_descriptor_limit(int ranks);
-    std::string working_directory(const StartOrder& order) const;
+    std::string working_directory(const std::string& ordered) const;
     std::string find(const StartOrder& order, const SpawnRequest& request) const;
     bool connect(const StartOrder& order, SpawnRequest& request, Started& out,
                  std::vector<int>& closed_after);

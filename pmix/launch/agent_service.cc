@@ -202,6 +202,15 @@ void Service::on_frame(AgentWord word, Reader& in) {
         out.put_text(agent_.stacks(rank));
         return channel_->send(AgentWord::stacks, out);
     }
+    case AgentWord::ask_program: {
+        auto question = in.get<uint32_t>();
+        std::string name = in.get_text(kControlTextMax), directory = in.get_text(kControlTextMax);
+        if (in.failed()) return;
+        Writer out;
+        out.put(question);
+        out.put(static_cast<uint8_t>(agent_.has_program(name, directory)));
+        return channel_->send(AgentWord::program, out);
+    }
     case AgentWord::output_taken: {
         int rank = in.get<int32_t>(), number = in.get<uint8_t>();
         auto bytes = in.get<uint32_t>();

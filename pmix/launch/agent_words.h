@@ -29,7 +29,7 @@ enum class AgentWord : uint8_t {
     input_taken,    // rank i32, bytes u32
     input_closed,   // rank i32
     remark,         // text
-    swept,          // nothing more will come of the ranks
+    program,        // question u32, found u8
     // From mpirun.
     prepare = 64,   // JobOrders
     start,          // StartOrder
@@ -37,6 +37,7 @@ enum class AgentWord : uint8_t {
     signal,         // number i32
     signal_catchers,  // number i32
     ask_stacks,     // rank i32
+    ask_program,    // question u32, name, directory
     output_taken,   // rank i32, stream u8, bytes u32
     input,          // rank i32, bytes
     input_end,      // rank i32

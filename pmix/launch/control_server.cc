@@ -155,9 +155,11 @@ void ControlServer::handle(Connection& connection, const ControlFrame& frame) {
         rank.published[key].assign(value.begin(), value.end());
         return;
     }
-    case ControlType::request:
-        return send(connection,
-                    control_frame(ControlType::answer, services.answer(connection.rank, reader)));
+    case ControlType::request: {
+        Writer answer = services.answer(connection.rank, reader);
+        if (postponed_.count(connection.rank)) return;
+        return send(connection, control_frame(ControlType::answer, answer));
+    }
     case ControlType::fence: return fence(connection);
     case ControlType::lookup: return lookup(connection, reader);
     case ControlType::finalized:
@@ -197,6 +199,12 @@ void ControlServer::hello(Connection& connection, Reader& reader) {
     ranks_[rank].gone = false;
     for (int other = 0; other < size_; ++other)
         if (ranks_[other].gone) send(connection, gone_frame(other));
+}
+
+void ControlServer::answer_spawn(int rank, Result<int> first) {
+    Connection* connection = ranks_[static_cast<size_t>(rank)].connection;
+    if (postponed_.erase(rank) == 0 || !connection) return;
+    send(*connection, control_frame(ControlType::answer, Services::spawn_answer(std::move(first))));
 }
 
 void ControlServer::lookup(Connection& connection, Reader& reader) {

@@ -12,6 +12,7 @@
 #include <functional>
 #include <list>
 #include <map>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -52,6 +53,9 @@ public:
 
     std::function<void(int rank, int code, const std::string& message)> on_abort;
     Services services;
+    // In on_spawn: the answer will come by answer_spawn.
+    void postpone(int rank) { postponed_.insert(rank); }
+    void answer_spawn(int rank, Result<int> first);
 
     // Who waits for whom. on_explain: asked by a rank about the wait of that number; the answer.
     WaitTable table;
@@ -112,6 +116,7 @@ private:
     std::vector<World> worlds_;
     int size_ = 0;
     std::list<Connection> connections_;
+    std::set<int> postponed_;
     uint64_t far_made_ = 0;
     std::string path_;
 };

@@ -102,6 +102,9 @@ public:
     // False when it cannot be done, with a word to the user.
     virtual bool prepare(const JobOrders& orders) = 0;
     virtual void start(const StartOrder& order) = 0;
+    // Could it be started there?
+    virtual void ask_program(const std::string& name, const std::string& directory,
+                             std::function<void(bool)> answer) = 0;
     virtual void guard() = 0;            // after the first ranks: what ends them if we die
     virtual void signal(int number) = 0;  // to the process groups of running ranks
     virtual void signal_catchers(int number) = 0;  // to programs that have a handler for it

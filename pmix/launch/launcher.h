@@ -123,6 +123,7 @@ private:
 
     // Worlds that ranks ask for (launcher_spawn.cc).
     Result<int> spawn_world(int parent, std::vector<Program> programs);
+    Result<int> start_world(int parent, std::vector<Program> programs, const std::string& missing);
     void spawned_environment(const Process& process, std::vector<std::string>& out) const;
     bool left_parent_waiting(const Process& process) const;
 

@@ -9,9 +9,22 @@
 
 #include <algorithm>
 #include <csignal>
+#include <memory>
 
 namespace pomona {
 
+namespace {
+// Whether the host has all programs: another host answers later.
+struct Asked {
+    size_t left = 0;
+    std::string missing;
+    bool postponed = false;
+    Code code = Code::refused;  // of the answer, once that is known
+    int first = -1;
+};
+}  // namespace
+
+// What is returned is the answer, unless that was postponed.
 Result<int> Launcher::spawn_world(int parent, std::vector<Program> programs) {
     if (state_ != State::running) return Error{Code::refused, "The job is ending"};
     int count = 0;
@@ -23,16 +36,38 @@ Result<int> Launcher::spawn_world(int parent, std::vector<Program> programs) {
                    parent, count, running_, slots_));
         return Error{Code::refused, "No slots are left"};
     }
+    auto asked = std::make_shared<Asked>();
+    asked->left = programs.size();
+    auto answered = [this, asked, parent, programs](const std::string& name, bool found) {
+        if (!found) asked->missing = name;
+        if (--asked->left > 0) return;
+        auto first = start_world(parent, programs, asked->missing);
+        if (asked->postponed) return control_->answer_spawn(parent, std::move(first));
+        asked->code = first.ok() ? Code::ok : first.error().code;
+        asked->first = first.ok() ? *first : -1;
+    };
     for (const Program& program : programs)
-        if (nodes_[0].host->here() &&
-            find_program(program.command[0], program.directory, common_).empty()) {
-            remark(
-                format("rank {} asked for the program {}, which is not there or cannot be "
-                       "executed{}",
-                       parent, program.command[0],
-                       program.directory.empty() ? "" : " in " + program.directory));
-            return Error{Code::not_found, "There is no such program"};
-        }
+        nodes_[0].host->ask_program(
+            program.command[0], program.directory,
+            [answered, name = program.command[0]](bool found) { answered(name, found); });
+    if (asked->left > 0) {
+        asked->postponed = true;
+        control_->postpone(parent);
+    }
+    if (asked->code != Code::ok) return Error{asked->code, "The world cannot be spawned"};
+    return asked->first;
+}
+
+Result<int> Launcher::start_world(int parent, std::vector<Program> programs,
+                                  const std::string& missing) {
+    if (state_ != State::running) return Error{Code::refused, "The job is ending"};
+    if (!missing.empty()) {
+        remark(format("rank {} asked for the program {}, which is not there or cannot be executed",
+                      parent, missing));
+        return Error{Code::not_found, "There is no such program"};
+    }
+    int count = 0;
+    for (const Program& program : programs) count += program.count;
     int first = control_->add_world(count);
     std::vector<Process*> made;
     // As the parent was told by -x, so that parameters are the same on both sides.

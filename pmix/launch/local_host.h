@@ -25,6 +25,10 @@ public:
         events_.streams(order.rank, started.input, started.output, started.error);
         events_.started(order.rank, started.pid, started.binding);
     }
+    void ask_program(const std::string& name, const std::string& directory,
+                     std::function<void(bool)> answer) override {
+        answer(agent.has_program(name, directory));
+    }
     void guard() override {
         if (!agent.guard())
             events_.remark(

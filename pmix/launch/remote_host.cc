@@ -184,6 +184,7 @@ void RemoteHost::finish_lost(const std::string& why) {
     for (const auto& [number, server] : std::exchange(connections_, {}))
         if (control_) control_->far_closed(server);
     for (const auto& [rank, answer] : std::exchange(stacks_, {})) answer("its host is lost");
+    for (const auto& [number, answer] : std::exchange(questions_, {})) answer(false);
     events_.lost(expected ? "" : why);
 }
 
@@ -244,6 +245,14 @@ void RemoteHost::on_frame(AgentWord word, Reader& in) {
         stacks_.erase(found);
         answer(text);
         return;
+    }
+    case AgentWord::program: {
+        auto found = questions_.find(in.get<uint32_t>());
+        bool there = in.get<uint8_t>() != 0;
+        if (in.failed() || found == questions_.end()) return;
+        auto answer = std::move(found->second);
+        questions_.erase(found);
+        return answer(there);
     }
     case AgentWord::remark:
         return events_.remark(format("{}: {}", name_, in.get_text(kControlTextMax)));
@@ -321,6 +330,17 @@ void RemoteHost::start(const StartOrder& order) {
     Writer out;
     write_start(out, order);
     channel_->send(AgentWord::start, out);
+}
+
+void RemoteHost::ask_program(const std::string& name, const std::string& directory,
+                             std::function<void(bool)> answer) {
+    if (state_ != State::ready) return answer(false);
+    questions_[++questions_asked_] = std::move(answer);
+    Writer out;
+    out.put(questions_asked_);
+    out.put_text(name);
+    out.put_text(directory);
+    channel_->send(AgentWord::ask_program, out);
 }
 
 void RemoteHost::guard() { channel_->send(AgentWord::guard); }

@@ -42,6 +42,8 @@ public:
     bool here() const override { return false; }
     bool prepare(const JobOrders& orders) override;
     void start(const StartOrder& order) override;
+    void ask_program(const std::string& name, const std::string& directory,
+                     std::function<void(bool)> answer) override;
     void guard() override;
     void signal(int number) override;
     void signal_catchers(int number) override;
@@ -81,6 +83,8 @@ private:
     ControlServer* control_ = nullptr;
     std::map<uint32_t, uint64_t> connections_;  // the agent's numbers to the server's
     std::map<int, std::function<void(const std::string&)>> stacks_;
+    std::map<uint32_t, std::function<void(bool)>> questions_;
+    uint32_t questions_asked_ = 0;
     double silence_ = 32;
     double heard_ = 0;  // when, by the steady clock, in seconds
     bool sent_since_beat_ = false;

@@ -23,6 +23,13 @@ Writer Services::answer(int rank, Reader& request) {
     return out;
 }
 
+Writer Services::spawn_answer(Result<int> first) {
+    Writer out;
+    out.put(static_cast<uint8_t>(first.ok() ? Code::ok : first.error().code));
+    if (first.ok()) out.put(static_cast<int32_t>(*first));
+    return out;
+}
+
 Code Services::serve(int rank, Service service, Reader& request, Writer& out) {
     if (service == Service::spawn) return spawn(rank, request, out);
     if (service == Service::meet) return meet(rank, request, out);

@@ -84,7 +84,8 @@ def probe(mpicc, folder):
 
 
 def missing(row, version, library, options):
-    """Why a program cannot run here, or None. needs: mpiX.Y, big, !library, separated by blanks."""
+    """Why a program cannot run here, or None. needs: mpiX.Y, big, node (all ranks on
+    one), !library, separated by blanks."""
     for need in row["needs"].split():
         if need.startswith("mpi"):
             major, minor = need[3:].split(".")
@@ -93,6 +94,9 @@ def missing(row, version, library, options):
         elif need == "big":
             if not options.big:
                 return "needs --big"
+        elif need == "node":
+            if options.hosts:
+                return "needs one host"
         elif need.startswith("!"):
             if library == need[1:]:
                 return f"known limits of {library}"
