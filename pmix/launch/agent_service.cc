@@ -183,8 +183,9 @@ void Service::on_frame(AgentWord word, Reader& in) {
     case AgentWord::start: return start(in);
     case AgentWord::guard:
         if (!agent_.guard())
-            remark("no watchdog process could be started; should the agent be killed, files may "
-                   "remain");
+            remark(
+                "no watchdog process could be started; should the agent be killed, files may "
+                "remain");
         return;
     case AgentWord::signal: {
         int number = in.get<int32_t>();
@@ -259,8 +260,8 @@ void Service::prepare(Reader& in) {
     std::string mistake =
         agent_.prepare(*orders, [this](const std::string& text) { remark(text); });
     if (mistake.empty() && !listen())
-        mistake = format("the job's socket cannot be made in {}: {}", agent_.directory(),
-                         os_text(errno));
+        mistake =
+            format("the job's socket cannot be made in {}: {}", agent_.directory(), os_text(errno));
     Writer out;
     out.put_text(mistake);
     channel_->send(AgentWord::prepared, out);
@@ -374,8 +375,8 @@ void Service::add_input(int rank, int descriptor) {
 void Service::write_input(Input& input) {
     size_t taken = 0;
     while (taken < input.pending.size()) {
-        ssize_t count = write(input.descriptor, input.pending.data() + taken,
-                              input.pending.size() - taken);
+        ssize_t count =
+            write(input.descriptor, input.pending.data() + taken, input.pending.size() - taken);
         if (count > 0) taken += static_cast<size_t>(count);
         else if (count < 0 && errno == EINTR) continue;
         else if (count < 0 && errno == EAGAIN) break;

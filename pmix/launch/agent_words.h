@@ -17,32 +17,32 @@ inline constexpr std::string_view kAgentLine = "\npomona-agent-speaks\n";
 
 enum class AgentWord : uint8_t {
     // From the agent.
-    facts = 1,      // protocol u32, HostFacts
-    prepared,       // mistake text, or ""
-    started,        // rank i32, pid i32, binding
-    refused,        // rank i32, code i32, why
-    output,         // rank i32, stream u8 (1, 2), bytes
-    output_end,     // rank i32, stream u8
-    ended,          // count u32, each: rank i32, status i32
-    stacks,         // rank i32, text
-    control_open,   // connection u32
-    input_taken,    // rank i32, bytes u32
-    input_closed,   // rank i32
-    remark,         // text
-    program,        // question u32, found u8
+    facts = 1,     // protocol u32, HostFacts
+    prepared,      // mistake text, or ""
+    started,       // rank i32, pid i32, binding
+    refused,       // rank i32, code i32, why
+    output,        // rank i32, stream u8 (1, 2), bytes
+    output_end,    // rank i32, stream u8
+    ended,         // count u32, each: rank i32, status i32
+    stacks,        // rank i32, text
+    control_open,  // connection u32
+    input_taken,   // rank i32, bytes u32
+    input_closed,  // rank i32
+    remark,        // text
+    program,       // question u32, found u8
     // From mpirun.
-    prepare = 64,   // JobOrders
-    start,          // StartOrder
+    prepare = 64,  // JobOrders
+    start,         // StartOrder
     guard,
-    signal,         // number i32
+    signal,           // number i32
     signal_catchers,  // number i32
-    ask_stacks,     // rank i32
-    ask_program,    // question u32, name, directory
-    output_taken,   // rank i32, stream u8, bytes u32
-    input,          // rank i32, bytes
-    input_end,      // rank i32
+    ask_stacks,       // rank i32
+    ask_program,      // question u32, name, directory
+    output_taken,     // rank i32, stream u8, bytes u32
+    input,            // rank i32, bytes
+    input_end,        // rank i32
     sweep,
-    pause,          // mpirun is stopped: its silence is no bad sign
+    pause,  // mpirun is stopped: its silence is no bad sign
     leave,
     // From both.
     control_bytes = 128,  // connection u32, bytes: of a rank's connection to the job's socket

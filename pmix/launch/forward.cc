@@ -23,7 +23,7 @@ namespace {
 // A writable pipe takes this much without blocking (macOS: 512); the descriptor is shared with
 // whoever started us, so it must not be made non-blocking.
 constexpr size_t kPieceMax = PIPE_BUF;
-constexpr size_t kLineMax = 1u << 20;  // a longer line is cut
+constexpr size_t kLineMax = 1u << 20;    // a longer line is cut
 constexpr size_t kFarMost = 128u << 10;  // of input on its way to a rank on another host
 constexpr timeval kPartialDelay{0, 100000};
 
@@ -243,8 +243,8 @@ InputCopier::InputCopier(event_base* base, std::vector<int> targets, std::vector
             this);
     struct stat status {};
     // Files, and devices like /dev/null, are always readable, and no event mechanism watches them.
-    bool watched = fstat(0, &status) != 0 || S_ISFIFO(status.st_mode) ||
-                   S_ISSOCK(status.st_mode) || isatty(0);
+    bool watched =
+        fstat(0, &status) != 0 || S_ISFIFO(status.st_mode) || S_ISSOCK(status.st_mode) || isatty(0);
     regular_file_ = !watched;
     auto read = [](int, short, void* self) { static_cast<InputCopier*>(self)->read_some(); };
     readable_ = make_event(base, 0, EV_READ | EV_PERSIST, read, this);

@@ -35,12 +35,12 @@ std::string facts_version();
 
 // What an agent must know before it starts ranks.
 struct JobOrders {
-    std::string tag;                       // the job's name
-    std::string host;                      // this host's name in the job
-    int node = 0;                          // its number
-    int ranks = 0;                         // that it gets at the start
-    std::string directory;                 // where mpirun stands; "": it is this host
-    std::vector<std::string> environment;  // of all ranks, over the host's own
+    std::string tag;                                 // the job's name
+    std::string host;                                // this host's name in the job
+    int node = 0;                                    // its number
+    int ranks = 0;                                   // that it gets at the start
+    std::string directory;                           // where mpirun stands; "": it is this host
+    std::vector<std::string> environment;            // of all ranks, over the host's own
     std::vector<std::vector<std::byte>> parameters;  // files that StartOrder::parameters counts
     BindTo bind = BindTo::share;
     MapBy map = MapBy::slot;
@@ -56,8 +56,8 @@ struct StartOrder {
     int rank = 0;
     int place = -1;  // among the host's ranks at the start; -1: spawned later, not bound
     std::vector<std::string> command;
-    std::string program;    // where mpirun found it, tried first; "": search
-    std::string directory;  // "": where mpirun stands, if there is such a directory
+    std::string program;                   // where mpirun found it, tried first; "": search
+    std::string directory;                 // "": where mpirun stands, if there is such a directory
     std::vector<std::string> environment;  // NAME=VALUE, over that of all ranks
     uint32_t parameters = 0;
     Input input = Input::nothing;
@@ -71,7 +71,7 @@ struct EndedRank {
 };
 
 struct HostEvents {
-    std::function<void()> ready;                              // facts are there
+    std::function<void()> ready;  // facts are there
     std::function<void(int rank, int pid, const std::string& binding)> started;
     // mpirun's ends of a rank's streams, where they are descriptors here (-1: none).
     std::function<void(int rank, int input, int output, int error)> streams;
@@ -90,7 +90,8 @@ struct HostEvents {
 
 class Host {
 public:
-    Host(std::string name, HostEvents events) : name_(std::move(name)), events_(std::move(events)) {}
+    Host(std::string name, HostEvents events)
+        : name_(std::move(name)), events_(std::move(events)) {}
     virtual ~Host() = default;
     Host(const Host&) = delete;
     Host& operator=(const Host&) = delete;
@@ -105,7 +106,7 @@ public:
     // Could it be started there?
     virtual void ask_program(const std::string& name, const std::string& directory,
                              std::function<void(bool)> answer) = 0;
-    virtual void guard() = 0;            // after the first ranks: what ends them if we die
+    virtual void guard() = 0;             // after the first ranks: what ends them if we die
     virtual void signal(int number) = 0;  // to the process groups of running ranks
     virtual void signal_catchers(int number) = 0;  // to programs that have a handler for it
     // For ranks on another host; `taken` makes room for more output.

@@ -12,10 +12,10 @@ namespace pomona {
 
 struct HostSlots {
     std::string name;
-    int slots = 0;           // 0: not said
-    int max_slots = 0;       // never more ranks than that; 0: not said
+    int slots = 0;            // 0: not said
+    int max_slots = 0;        // never more ranks than that; 0: not said
     std::string prefix = {};  // where Pomona is installed there; "": not said
-    bool from_file = false;  // a hostfile names it
+    bool from_file = false;   // a hostfile names it
     bool operator==(const HostSlots&) const = default;
 };
 

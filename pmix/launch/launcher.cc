@@ -19,7 +19,7 @@ constexpr double kExitGrace = 0.3;       // others may be failing too: let them 
 constexpr double kTermGrace = 1.0;       // from SIGTERM to SIGKILL
 constexpr double kInterruptGrace = 5.0;  // after Ctrl-C
 constexpr double kDrainTime = 0.2;       // output of processes that outlive their rank
-constexpr double kAgentPatience = 2.0;  // from SIGKILL to the word that all have ended
+constexpr double kAgentPatience = 2.0;   // from SIGKILL to the word that all have ended
 constexpr double kDrainPause = 0.005;
 constexpr int kFarDrainRounds = 400;  // two seconds of such pauses
 

@@ -46,14 +46,14 @@ private:
         bool asked = false;  // its host has been told to start it
         bool running = false;
         std::string binding;
-        std::string name;  // what it executes
+        std::string name;                                 // what it executes
         std::unique_ptr<Output> output_file, error_file;  // of a rank on another host
         std::unique_ptr<RankStream> output, error;
     };
     struct Node {
         Host* host = nullptr;
         PlaceHost place;
-        int ranks = 0;   // of the first world
+        int ranks = 0;  // of the first world
         int slots = 0;
         bool crowded = false;  // more ranks than processors
     };
@@ -75,7 +75,9 @@ private:
         return nodes_[static_cast<size_t>(process.node)].host->name();
     }
     Process& process_of(int rank) { return processes_[static_cast<size_t>(rank)]; }
-    bool known(int rank) const { return rank >= 0 && static_cast<size_t>(rank) < processes_.size(); }
+    bool known(int rank) const {
+        return rank >= 0 && static_cast<size_t>(rank) < processes_.size();
+    }
 
     // Before the start.
     bool plan();
@@ -152,10 +154,10 @@ private:
     LocalHost local_;
     std::vector<std::unique_ptr<RemoteHost>> remotes_;
     std::vector<Node> nodes_;
-    std::vector<HostSlots> hosts_;  // as asked for; one for each node
-    std::vector<std::string> common_;      // environment of the ranks, as they would have it here
-    std::vector<std::string> given_;       // of it, what we say and their hosts do not
-    HandedParams handed_;                  // what these say
+    std::vector<HostSlots> hosts_;     // as asked for; one for each node
+    std::vector<std::string> common_;  // environment of the ranks, as they would have it here
+    std::vector<std::string> given_;   // of it, what we say and their hosts do not
+    HandedParams handed_;              // what these say
     std::map<std::string, uint32_t> parameter_files_;  // by config_of
     std::vector<std::vector<std::byte>> parameter_bytes_;
 
@@ -171,7 +173,7 @@ private:
     State state_ = State::connecting;
     int exit_code_ = 0;
     bool exit_code_known_ = false;
-    int running_ = 0;   // ranks that have been asked for and have not ended
+    int running_ = 0;     // ranks that have been asked for and have not ended
     double silence_ = 0;  // seconds without a word after which a host is given up
     int interrupts_ = 0;
     int stacks_awaited_ = 0;

@@ -107,7 +107,8 @@ bool Launcher::connect_hosts() {
         nodes_.push_back({&local_, {}, 0, 0, false});
     }
     if (hosts_.size() > kHostsMost) {
-        say(format("{} hosts were named, and mpirun starts processes on {} at most; in a batch "
+        say(
+            format("{} hosts were named, and mpirun starts processes on {} at most; in a batch "
                    "system let its own starter carry the job (srun --mpi=pmix)",
                    hosts_.size(), kHostsMost));
         return false;
@@ -164,8 +165,11 @@ bool Launcher::unite_hosts() {
             continue;
         }
         identities.push_back(facts.identity);
-        PlaceHost place{std::string(without_user(hosts_[i].name)), hosts_[i].slots,
-                        hosts_[i].max_slots, hosts_[i].from_file, cores_of(facts),
+        PlaceHost place{std::string(without_user(hosts_[i].name)),
+                        hosts_[i].slots,
+                        hosts_[i].max_slots,
+                        hosts_[i].from_file,
+                        cores_of(facts),
                         facts.processors};
         united.push_back({nodes_[i].host, place, 0, 0, false});
         hosts.push_back(hosts_[i]);
@@ -177,8 +181,8 @@ bool Launcher::unite_hosts() {
 
 void Launcher::add_streams(Process& process, int output, int error) {
     auto make = [&](int descriptor, Output& to, const char* name) {
-        auto stream = std::make_unique<RankStream>(base_, descriptor, to,
-                                                   forward_options(process, name));
+        auto stream =
+            std::make_unique<RankStream>(base_, descriptor, to, forward_options(process, name));
         stream->on_close = [this] { finish_if_done(); };
         return stream;
     };

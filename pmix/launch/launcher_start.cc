@@ -42,8 +42,8 @@ int free_port() {
 
 // Variables of ours that ranks on other hosts get too; the rest of their environment is their own host's.
 bool goes_to_other_hosts(std::string_view entry) {
-    for (std::string_view prefix : {"POMONA_", "OMP_", "TORCH_", "PYTORCH_", "MASTER_ADDR=",
-                                    "MASTER_PORT=", "NCCL_", "GLOO_"})
+    for (std::string_view prefix : {"POMONA_", "OMP_", "TORCH_", "PYTORCH_",
+                                    "MASTER_ADDR=", "MASTER_PORT=", "NCCL_", "GLOO_"})
         if (entry.starts_with(prefix)) return true;
     return false;
 }
@@ -157,7 +157,8 @@ bool Launcher::prepare_hosts() {
         if (!node.host->here()) {
             orders.directory = working_directory_here();
             for (const std::string& entry : common_)
-                if (goes_to_other_hosts(entry)) orders.environment.insert(orders.environment.begin(), entry);
+                if (goes_to_other_hosts(entry))
+                    orders.environment.insert(orders.environment.begin(), entry);
         }
         if (!node.host->prepare(orders)) return false;
         if (!node.host->here()) continue;
@@ -362,9 +363,7 @@ void Launcher::show_plan() const {
     bool several = nodes_.size() > 1;
     if (map) {
         std::string where = nodes_[0].host->name();
-        if (several) {
-            where = format("{} hosts", nodes_.size());
-        }
+        if (several) { where = format("{} hosts", nodes_.size()); }
         say(format("job {}: {} process{} on {} ({} slots)", tag_, size_, size_ == 1 ? "" : "es",
                    where, slots_));
     }

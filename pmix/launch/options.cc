@@ -38,9 +38,9 @@ struct Part {
 struct Parser {
     ParsedCommandLine& out;
     const char* const* environment;
-    Variables all_exports;     // -genv
+    Variables all_exports;                     // -genv
     std::vector<HostSlots> hosts, file_hosts;  // of --host, of --hostfile
-    std::set<OptionId> noted;  // options whose remark has been made
+    std::set<OptionId> noted;                  // options whose remark has been made
 
     std::string part(const std::vector<std::string>& tokens, bool in_file);
     std::string take(const OptionInfo& option, const std::string& said,
@@ -372,8 +372,8 @@ std::string Parser::take(const OptionInfo& option, const std::string& said,
     case OptionKind::silent: return {};
     case OptionKind::unused:
         // The one of these settings that tells how other hosts are reached.
-        if (option.id == OptionId::mca && (values[0] == "plm_rsh_agent" ||
-                                           values[0] == "plm_ssh_agent"))
+        if (option.id == OptionId::mca &&
+            (values[0] == "plm_rsh_agent" || values[0] == "plm_ssh_agent"))
             out.options.shell = values[1];
         else note(option, said, values);
         return {};
@@ -503,7 +503,8 @@ std::string Parser::choose_hosts() {
     }
     for (const auto& [rank, name] : out.options.rank_hosts) {
         auto is_it = [&host = name](const HostSlots& each) { return each.name == host; };
-        if (std::none_of(chosen.begin(), chosen.end(), is_it)) chosen.push_back({name, 0, 0, "", true});
+        if (std::none_of(chosen.begin(), chosen.end(), is_it))
+            chosen.push_back({name, 0, 0, "", true});
     }
     return {};
 }

@@ -23,8 +23,8 @@ int limit_of(const PlaceHost& host) {
 }
 
 std::string too_many(int count, long most, const char* what) {
-    return format("{} processes were asked for and {} {}; use fewer (-n), or name more hosts", count,
-                  most, what);
+    return format("{} processes were asked for and {} {}; use fewer (-n), or name more hosts",
+                  count, most, what);
 }
 
 // How many ranks each host gets; the order is another question.
@@ -59,8 +59,9 @@ std::vector<int> around(int count, const std::vector<PlaceHost>& hosts) {
         size_t before = out.size();
         for (size_t i = 0; i < hosts.size() && static_cast<int>(out.size()) < count; ++i) {
             bool unsaid = hosts[i].slots == 0 && !hosts[i].from_file;
-            int most = full || unsaid ? limit_of(hosts[i])
-                                      : std::min(slots_of(hosts[i], hosts.size()), limit_of(hosts[i]));
+            int most = full || unsaid
+                           ? limit_of(hosts[i])
+                           : std::min(slots_of(hosts[i], hosts.size()), limit_of(hosts[i]));
             if (used[i] >= most) continue;
             ++used[i];
             out.push_back(static_cast<int>(i));
@@ -96,17 +97,18 @@ Placement place_ranks(int count, const std::vector<PlaceHost>& hosts, const Plac
     if (wish.per_node > 0) {
         long most = static_cast<long>(wish.per_node) * static_cast<long>(hosts.size());
         if (count > most)
-            return {{}, format("{} processes with {} on each host need {} hosts, and there {} {}",
-                               count, wish.per_node,
-                               (count + wish.per_node - 1) / wish.per_node,
-                               hosts.size() == 1 ? "is" : "are", hosts.size())};
+            return {{},
+                    format("{} processes with {} on each host need {} hosts, and there {} {}",
+                           count, wish.per_node, (count + wish.per_node - 1) / wish.per_node,
+                           hosts.size() == 1 ? "is" : "are", hosts.size())};
     }
     long slots = 0;
     for (const PlaceHost& host : hosts) slots += slots_of(host, hosts.size());
     if (wish.refuse_oversubscribe && count > slots)
-        return {{}, format("{} processes were asked for and there are {} slots; use fewer (-n), or "
-                           "leave out --no-oversubscribe",
-                           count, slots)};
+        return {{},
+                format("{} processes were asked for and there are {} slots; use fewer (-n), or "
+                       "leave out --no-oversubscribe",
+                       count, slots)};
     if (wish.map == MapBy::node) {
         out.host_of = around(count, hosts);
     } else {
@@ -120,8 +122,9 @@ Placement place_ranks(int count, const std::vector<PlaceHost>& hosts, const Plac
                                static_cast<int>(i));
     }
     if (out.host_of.size() < size)
-        return {{}, too_many(count, static_cast<long>(out.host_of.size()),
-                             "is the most that max_slots allows")};
+        return {{},
+                too_many(count, static_cast<long>(out.host_of.size()),
+                         "is the most that max_slots allows")};
     for (const auto& [rank, name] : wish.rank_hosts) {
         auto found = std::find_if(hosts.begin(), hosts.end(),
                                   [&](const PlaceHost& host) { return host.name == name; });

@@ -14,16 +14,16 @@ namespace pomona {
 // What is known of a host when ranks are placed.
 struct PlaceHost {
     std::string name;
-    int slots = 0;         // as said; 0: not said
-    int max_slots = 0;     // never more; 0: no such limit
+    int slots = 0;           // as said; 0: not said
+    int max_slots = 0;       // never more; 0: no such limit
     bool from_file = false;  // named in a hostfile: without slots it has one for each core
-    int cores = 1;         // that ranks are started on where nothing was said
-    int processors = 1;    // hardware threads
+    int cores = 1;           // that ranks are started on where nothing was said
+    int processors = 1;      // hardware threads
 };
 
 struct PlaceWish {
     MapBy map = MapBy::slot;
-    int per_node = 0;                      // on each host, at most; 0: not said
+    int per_node = 0;  // on each host, at most; 0: not said
     bool refuse_oversubscribe = false;
     std::map<int, std::string> rank_hosts;  // of a rankfile
 };

@@ -37,8 +37,8 @@ RemoteHost::~RemoteHost() {
 
 bool RemoteHost::connect(const std::vector<std::string>& environment, const sigset_t& ignored) {
     SpawnRequest request;
-    request.arguments = shell_words_for(shell_.program, host_.name,
-                                        agent_command(shell_.own, host_.prefix));
+    request.arguments =
+        shell_words_for(shell_.program, host_.name, agent_command(shell_.own, host_.prefix));
     request.environment = environment;
     request.ignored = ignored;
     request.path = find_program(request.arguments[0], "", environment);
@@ -59,8 +59,8 @@ bool RemoteHost::connect(const std::vector<std::string>& environment, const sigs
     if (!started.ok()) {
         for (int end : {to_write, from_read})
             if (end >= 0) close(end);
-        events_.say(format("{} cannot be executed: {}", request.arguments[0],
-                           started.error().text()));
+        events_.say(
+            format("{} cannot be executed: {}", request.arguments[0], started.error().text()));
         return false;
     }
     process_ = *started;
@@ -79,8 +79,8 @@ bool RemoteHost::connect(const std::vector<std::string>& environment, const sigs
         [](int, short, void* self) { static_cast<RemoteHost*>(self)->read_errors(); }, this));
     event_add(errors_readable_.get(), nullptr);
     beat_timer_.reset(event_new(
-        base_, -1, EV_PERSIST, [](int, short, void* self) { static_cast<RemoteHost*>(self)->beat(); },
-        this));
+        base_, -1, EV_PERSIST,
+        [](int, short, void* self) { static_cast<RemoteHost*>(self)->beat(); }, this));
     event_add(beat_timer_.get(), &kBeat);
     heard_ = steady_now();
     return true;
@@ -119,8 +119,9 @@ void RemoteHost::beat() {
                               static_cast<int>(shell_.patience_seconds),
                               error_text_.empty() ? "" : ": " + error_text_));
     if (state_ != State::connecting && silent > silence_)
-        return give_up(format("nothing was heard of it for {} s; is it asleep, or its network gone?",
-                              static_cast<int>(silent)));
+        return give_up(
+            format("nothing was heard of it for {} s; is it asleep, or its network gone?",
+                   static_cast<int>(silent)));
     if (state_ != State::connecting) channel_->send(AgentWord::beat);
 }
 
@@ -259,7 +260,8 @@ void RemoteHost::on_frame(AgentWord word, Reader& in) {
     case AgentWord::control_open:
     case AgentWord::control_bytes:
     case AgentWord::control_close: return on_control(word, in);
-    default: return give_up(format("its agent said something unknown ({})", static_cast<int>(word)));
+    default:
+        return give_up(format("its agent said something unknown ({})", static_cast<int>(word)));
     }
 }
 
@@ -268,9 +270,8 @@ void RemoteHost::on_facts(Reader& in) {
     std::string version = in.get_text(kControlKeyMax);
     std::string ours = facts_version();
     if (in.failed() || protocol != kAgentProtocol || version != ours)
-        return give_up(
-            format("Pomona {} stands there, and {} here; install the same on all hosts", version,
-                   ours));
+        return give_up(format("Pomona {} stands there, and {} here; install the same on all hosts",
+                              version, ours));
     auto facts = read_facts(in);
     if (!facts) return give_up("what its agent says of the host does not parse");
     facts_ = *facts;
@@ -312,7 +313,8 @@ void RemoteHost::on_control(AgentWord word, Reader& in) {
     }
     auto found = connections_.find(number);
     if (found == connections_.end()) return;  // closed by us meanwhile
-    if (word == AgentWord::control_bytes) return control_->far_bytes(found->second, in.take(in.left()));
+    if (word == AgentWord::control_bytes)
+        return control_->far_bytes(found->second, in.take(in.left()));
     uint64_t server = found->second;
     connections_.erase(found);
     control_->far_closed(server);

@@ -16,8 +16,8 @@
 namespace pomona {
 
 struct ShellOptions {
-    std::string program = "ssh";  // --ssh
-    std::string own;              // this program, as an absolute path
+    std::string program = "ssh";   // --ssh
+    std::string own;               // this program, as an absolute path
     double patience_seconds = 30;  // until the agent speaks
 };
 
@@ -77,7 +77,7 @@ private:
     bool closing_ = false;  // its frames have ended, and its process not yet
     std::string closed_why_;
     std::unique_ptr<FrameChannel> channel_;
-    int errors_ = -1;        // ssh's standard error
+    int errors_ = -1;         // ssh's standard error
     std::string error_text_;  // before the agent spoke, or the begin of a line
     EventPtr errors_readable_, beat_timer_, late_timer_;
     ControlServer* control_ = nullptr;

@@ -94,9 +94,10 @@ std::string agent_command(const std::string& own, const std::string& prefix) {
         candidates += " \"$HOME/.local/bin/mpirun\"";
         tail = "m=$(command -v mpirun) && exec \"$m\" --pomona-agent; " + tail;
     }
-    return format("/bin/sh -c 'for m in{}; do test -x \"$m\" && exec \"$m\" --pomona-agent; done; "
-                  "{}'",
-                  candidates, tail);
+    return format(
+        "/bin/sh -c 'for m in{}; do test -x \"$m\" && exec \"$m\" --pomona-agent; done; "
+        "{}'",
+        candidates, tail);
 }
 
 std::vector<std::string> shell_words_for(const std::string& program, const std::string& host,

@@ -49,8 +49,7 @@ TEST(placement, so_many_on_each) {
     PlaceWish wish;
     wish.per_node = 2;
     EXPECT_EQ(default_count({named("a"), named("b")}, wish), 4);
-    EXPECT_THAT(place_ranks(3, {named("a", 8), named("b", 8)}, wish).host_of,
-                ElementsAre(0, 0, 1));
+    EXPECT_THAT(place_ranks(3, {named("a", 8), named("b", 8)}, wish).host_of, ElementsAre(0, 0, 1));
     EXPECT_THAT(place_ranks(5, {named("a"), named("b")}, wish).mistake, HasSubstr("need 3 hosts"));
 }
 
@@ -68,7 +67,7 @@ TEST(placement, limits) {
 }
 
 TEST(placement, how_many_when_nothing_is_said) {
-    EXPECT_EQ(default_count({named("a"), named("b")}, {}), 2);      // as --host a,b elsewhere
+    EXPECT_EQ(default_count({named("a"), named("b")}, {}), 2);  // as --host a,b elsewhere
     EXPECT_EQ(default_count({named("a", 3), named("b")}, {}), 4);
     EXPECT_EQ(default_count({in_file("a"), in_file("b", 2)}, {}), 6);  // cores, and slots
     EXPECT_EQ(default_count({named("a")}, {}), 8);
