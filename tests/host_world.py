@@ -22,7 +22,7 @@ def possible():
 
 
 class HostWorld:
-    """Hosts h1, h2, ... with addresses 10.213.7.1, ...; `enter` is the stand-in for ssh."""
+    """Hosts h1, h2, ... with addresses 10.213.7.1, fd00:7::1, ...; `enter` stands for ssh."""
 
     def __init__(self, count):
         self.count = count
@@ -45,6 +45,9 @@ class HostWorld:
                     f"p{number}", "netns", self.tag + "sw")
             self.ip("-n", self.tag + "sw", "link", "set", f"p{number}", "master", "br0", "up")
             self.ip("-n", space, "addr", "add", f"10.213.7.{number}/24", "dev", "eth0")
+            subprocess.run(["ip", "netns", "exec", space, "sh", "-c",
+                            "echo 0 > /proc/sys/net/ipv6/conf/eth0/accept_dad"], check=False)
+            self.ip("-n", space, "addr", "add", f"fd00:7::{number}/64", "dev", "eth0")
             self.ip("-n", space, "link", "set", "eth0", "up")
 
     def space(self, host):
@@ -61,6 +64,11 @@ class HostWorld:
                 place=self.place, home=self.home, tag=self.tag, shell=shell, begin=begin, last=last))
         os.chmod(path, 0o755)
         return path
+
+    def inside(self, host, *words):
+        """The command line that runs words on a host."""
+        return ["ip", "netns", "exec", self.space(host), "unshare", "--uts", "sh", "-c",
+                f"hostname {host}; exec \"$@\"", "sh", *map(str, words)]
 
     def names(self, count=None):
         return ",".join(f"h{number}" for number in range(1, (count or self.count) + 1))

@@ -1,6 +1,7 @@
 # tests/launch/test_hosts.py: mpirun over several hosts: where ranks run, their streams, and how a job ends.
 # The hosts are namespaces of this machine (../host_world.py). Needs what test_launch.py needs.
 import os
+import pathlib
 import shutil
 import signal
 import subprocess
@@ -373,6 +374,94 @@ time.sleep(5)
                               env=self.environment(POMONA_SSH=self.world.enter), text=True,
                               timeout=PATIENCE, stdin=subprocess.DEVNULL)
         self.assertEqual((done.stdout, done.stderr), ("h2\n", ""))
+
+
+@unittest.skipUnless(shutil.which("sshd") and shutil.which("ssh-keygen"), "needs OpenSSH's server")
+class RealSsh(Case):
+    """OpenSSH on h2, with keys made for the test; mpirun runs on h1."""
+    hosts = 2
+
+    def setUp(self):
+        super().setUp()
+        place = self.world.place
+        for name in ("host_key", "user_key"):
+            if not os.path.exists(os.path.join(place, name)):
+                subprocess.run(["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-f",
+                                os.path.join(place, name)], check=True)
+        os.makedirs("/run/sshd", exist_ok=True)
+        config = os.path.join(place, "sshd_config")
+        with open(config, "w") as file:
+            file.write(f"Port 2222\nHostKey {place}/host_key\nPidFile none\nStrictModes no\n"
+                       f"AuthorizedKeysFile {place}/user_key.pub\nPermitRootLogin yes\n"
+                       "PasswordAuthentication no\nUsePAM no\n")
+        self.server = subprocess.Popen(
+            self.world.inside("h2", shutil.which("sshd"), "-D", "-e", "-f", config),
+            stdin=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
+        self.assertIn("listening", self.server.stderr.readline())
+        with open(os.path.join(place, "host_key.pub")) as file:
+            key = file.read().split()[:2]
+        with open(os.path.join(place, "known"), "w") as file:
+            for name in ("[10.213.7.2]:2222", "[fd00:7::2]:2222"):
+                file.write(" ".join([name, *key]) + "\n")
+
+    def tearDown(self):
+        self.server.terminate()
+        self.server.wait()
+        self.server.stderr.close()
+
+    def ssh(self, known="known", key="user_key"):
+        place = self.world.place
+        return (f"ssh -p 2222 -i {place}/{key} -o IdentitiesOnly=yes -F none "
+                f"-o UserKnownHostsFile={place}/{known}")
+
+    def from_h1(self, *words, ssh=None):
+        return self.world.inside("h1", *self.words(*words, ssh=ssh or self.ssh()))
+
+    def run_from_h1(self, *words, ssh=None):
+        return subprocess.run(self.from_h1(*words, ssh=ssh), capture_output=True, text=True,
+                              timeout=PATIENCE, env=self.environment(), stdin=subprocess.DEVNULL)
+
+    def test_ranks_on_both_ends(self):
+        for host in ("10.213.7.2", "fd00:7::2", "root@10.213.7.2", "[fd00:7::2]:1"):
+            done = self.run_from_h1("-n", 2, "--host", f"localhost:1,{host}", "hostname")
+            self.assertEqual((sorted(done.stdout.split()), done.stderr), (["h1", "h2"], ""), host)
+
+    def test_where_rank_0_is_reached(self):
+        done = self.run_from_h1("-n", 2, "--host", "localhost,10.213.7.2", "sh", "-c",
+                                "echo $MASTER_ADDR")
+        self.assertEqual(done.stdout, "10.213.7.1\n" * 2, done.stderr)
+        done = self.run_from_h1("-n", 2, "--host", "10.213.7.2,localhost", "sh", "-c",
+                                "echo $MASTER_ADDR")
+        self.assertEqual(done.stdout, "10.213.7.2\n" * 2, done.stderr)
+
+    def test_keys_that_are_not_known(self):
+        done = self.run_from_h1("-n", 1, "--host", "10.213.7.2", "true",
+                                ssh=self.ssh(known="unknown"))
+        self.assertEqual(done.returncode, 1)
+        self.assertIn("ssh 10.213.7.2 true", done.stderr)
+        done = self.run_from_h1("-n", 1, "--host", "10.213.7.2", "true",
+                                ssh=self.ssh(key="host_key"))
+        self.assertIn("ssh-copy-id 10.213.7.2", done.stderr)
+        done = self.run_from_h1("-n", 1, "--host", "10.213.7.2", "true",
+                                ssh=self.ssh().replace("2222", "2223"))
+        self.assertIn("nothing listens for ssh there", done.stderr)
+
+    def test_the_ssh_client_is_killed(self):
+        process = subprocess.Popen(self.from_h1("-n", 2, "--host", "localhost,10.213.7.2",
+                                                "sh", "-c", "echo $$; exec sleep 600"),
+                                   stdin=subprocess.DEVNULL, text=True, stdout=subprocess.PIPE,
+                                   stderr=subprocess.PIPE, env=self.environment())
+        pids = self.pids_of(process, 2)
+        mpirun = process.pid  # unshare and sh have become it
+        children = pathlib.Path(f"/proc/{mpirun}/task/{mpirun}/children").read_text().split()
+        clients = [int(pid) for pid in children
+                   if pathlib.Path(f"/proc/{pid}/comm").read_text().strip() == "ssh"]
+        self.assertEqual(len(clients), 1)
+        os.kill(clients[0], signal.SIGKILL)
+        code, _, err = self.end_of(process)
+        self.assertEqual(code, 1)
+        self.assertIn("mpirun: host 10.213.7.2: the connection to it ended", err)
+        self.nothing_left(pids)
 
 
 if __name__ == "__main__":
