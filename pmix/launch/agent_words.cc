@@ -51,6 +51,7 @@ void write_facts(Writer& out, const HostFacts& facts) {
         out.put_text(*text);
     for (int number : {facts.processors, facts.cores, facts.fast})
         out.put(static_cast<int32_t>(number));
+    put_list(out, facts.addresses);
 }
 
 std::optional<HostFacts> read_facts(Reader& in) {
@@ -59,6 +60,7 @@ std::optional<HostFacts> read_facts(Reader& in) {
                               &out.caller_address})
         *text = in.get_text(kControlKeyMax);
     for (int* number : {&out.processors, &out.cores, &out.fast}) *number = in.get<int32_t>();
+    out.addresses = get_list(in);
     if (in.failed() || out.processors < 1 || out.cores < 0 || out.fast < 0) return std::nullopt;
     return out;
 }

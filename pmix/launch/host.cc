@@ -2,10 +2,12 @@
 #include "pmix/launch/host.h"
 
 #include "btl/base/format.h"
+#include "btl/tcp/interfaces.h"
 #include "pmix/launch/cores.h"
 #include "pmix/launch/options_table.h"
 #include "pmix/wireup/origin.h"
 
+#include <algorithm>
 #include <fstream>
 
 #include <sys/stat.h>
@@ -38,6 +40,43 @@ static std::string identity_here() {
 #endif
 }
 
+static constexpr size_t kAddressesMost = 16;
+
+static std::vector<std::string> addresses_here() {
+    std::vector<std::string> out;
+    for (const auto& each : tcp::choose_interfaces(tcp::list_interfaces(), tcp::InterfaceFilter()))
+        if (!each.loopback && !each.ip().link_local() && out.size() < kAddressesMost)
+            out.push_back(format("{}/{}", each.address, each.prefix));
+    return out;
+}
+
+// "10.0.7.1/24" as its address.
+static std::string address_of(const std::string& text) { return text.substr(0, text.find('/')); }
+
+static bool share_network(const std::string& one, const HostFacts& other) {
+    auto network = tcp::Network::parse(one);
+    return network && std::any_of(other.addresses.begin(), other.addresses.end(),
+                                  [&](const std::string& each) {
+                                      auto ip = tcp::Ip::parse(address_of(each));
+                                      return ip && same_network(network->ip, *ip, network->prefix);
+                                  });
+}
+
+std::string address_for(const HostFacts& host, const std::vector<const HostFacts*>& others,
+                        const std::string& by_ssh) {
+    std::string best = by_ssh;
+    long most = 0;
+    for (const std::string& each : host.addresses) {
+        long sharing = std::count_if(others.begin(), others.end(), [&](const HostFacts* other) {
+            return share_network(each, *other);
+        });
+        bool better = sharing > most || (sharing == most && most > 0 && address_of(each) == by_ssh);
+        if (better || (best.empty() && sharing >= most)) best = address_of(each);
+        most = std::max(most, sharing);
+    }
+    return best;
+}
+
 std::string facts_version() { return POMONA_VERSION; }
 
 HostFacts facts_here(const char* const* environment) {
@@ -50,6 +89,7 @@ HostFacts facts_here(const char* const* environment) {
     out.processors = granted_processors();
     out.cores = granted_cores();
     out.fast = performance_processors();
+    out.addresses = addresses_here();
     // "client port server port": both as the other side reached them.
     auto connection = variable(environment, "SSH_CONNECTION");
     std::vector<std::string> words = words_of(connection.value_or(""));

@@ -29,9 +29,17 @@ struct HostFacts {
     int fast = 0;          // of the fastest kind; 0: all are alike
     // As ssh tells: this host's address, and that of the host which called it; "" else.
     std::string own_address, caller_address;
+    // Of its network interfaces, "10.0.7.1/24", the best kind first; none that mean something on one
+    // interface only.
+    std::vector<std::string> addresses;
 };
 HostFacts facts_here(const char* const* environment);
 std::string facts_version();
+
+// The address by which `host` is reached by the others: one in a network that most of them are in, the
+// one that ssh used (`by_ssh`) if there are several such or none; "" if none is known.
+std::string address_for(const HostFacts& host, const std::vector<const HostFacts*>& others,
+                        const std::string& by_ssh);
 
 // What an agent must know before it starts ranks.
 struct JobOrders {

@@ -146,6 +146,8 @@ bool Launcher::unite_hosts() {
     bool wanted = only_here ? options_.programs[0].count == 0 : true;
     if (wanted) here = facts_here(environment_);
     else here.processors = granted_processors();
+    here.own_address.clear();  // of the connection by which the user came, which may be anywhere
+    local_.set_facts(here);
     std::vector<Node> united;
     std::vector<HostSlots> hosts;
     std::vector<std::string> identities;

@@ -218,14 +218,16 @@ void Launcher::common_environment() {
 // Where rank 0 runs, as the other hosts know it.
 std::string Launcher::master_address() const {
     if (!several_hosts()) return "127.0.0.1";
-    const Host& first = *nodes_[static_cast<size_t>(processes_[0].node)].host;
-    if (!first.here()) {
-        const std::string& address = first.facts().own_address;
-        return address.empty() ? std::string(without_user(first.name())) : address;
+    const Host* first = nodes_[static_cast<size_t>(processes_[0].node)].host;
+    std::vector<const HostFacts*> others;
+    std::string by_ssh = first->facts().own_address;
+    for (const Node& node : nodes_) {
+        if (node.host == first) continue;
+        others.push_back(&node.host->facts());
+        if (first->here() && by_ssh.empty()) by_ssh = node.host->facts().caller_address;
     }
-    for (const auto& remote : remotes_)
-        if (!remote->facts().caller_address.empty()) return remote->facts().caller_address;
-    return host_;
+    std::string out = address_for(first->facts(), others, by_ssh);
+    return out.empty() ? std::string(without_user(first->name())) : out;
 }
 
 std::vector<std::string> Launcher::environment_of(const Process& process) const {

@@ -80,6 +80,22 @@ TEST(placement, a_rankfile_names_hosts) {
     EXPECT_THAT(place_ranks(3, {in_file("a"), in_file("b")}, wish).host_of, ElementsAre(1, 0, 1));
 }
 
+TEST(placement, where_rank_0_is_reached) {
+    HostFacts first, second, third;
+    first.addresses = {"10.1.0.1/24", "10.2.0.1/24"};
+    second.addresses = {"10.2.0.2/24"};
+    third.addresses = {"10.2.0.3/24", "10.1.0.3/24"};
+    EXPECT_EQ(address_for(first, {&second, &third}, ""), "10.2.0.1");
+    EXPECT_EQ(address_for(first, {&third}, ""), "10.1.0.1");
+    EXPECT_EQ(address_for(first, {&third}, "10.2.0.1"), "10.2.0.1");
+    // Behind a router there is no common network: as ssh does, or the first.
+    second.addresses = {"192.168.0.2/24"};
+    EXPECT_EQ(address_for(first, {&second}, "10.2.0.1"), "10.2.0.1");
+    EXPECT_EQ(address_for(first, {&second}, ""), "10.1.0.1");
+    EXPECT_EQ(address_for(second, {}, ""), "192.168.0.2");
+    EXPECT_EQ(address_for(HostFacts(), {&second}, ""), "");
+}
+
 // The words of both sides survive their way; damaged ones are refused and read nothing else.
 StartOrder some_start() {
     StartOrder out;
@@ -153,7 +169,8 @@ TEST(agent_words, orders) {
     EXPECT_FALSE(read_orders(reader).has_value());
 }
 TEST(agent_words, facts) {
-    HostFacts facts{"0.1", "Linux x86_64", "a", "id", 8, 4, 2, "10.0.0.1", "10.0.0.2"};
+    HostFacts facts{"0.1", "Linux x86_64", "a", "id", 8, 4, 2, "10.0.0.1", "10.0.0.2",
+                    {"10.0.0.1/24", "fd00::1/64"}};
     damage(words_of_both(write_facts, read_facts, facts), read_facts);
 }
 

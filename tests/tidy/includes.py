@@ -19,7 +19,8 @@ ALLOWED = {
     "accel": ["btl/base", "accel"],
     "pmix": ["btl/base", *PMIX_SHARED],
     "pmix/wireup": ["btl/base", *PMIX_SHARED, "pmix/wireup"],
-    "pmix/launch": ["btl/base", "pmix"],
+    # Which interfaces lead to other hosts.
+    "pmix/launch": ["btl/base", "btl/tcp/interfaces.h", "btl/tcp/ip.h", "pmix"],
     "coll": ["btl/base", "accel", "coll"],
     "mpi/object": ["btl/base", "accel", "coll", "mpi/object", "mpi/include/mpi.h", "mpi/include/mpix.h",
                    "mpi/p2p", "mpi/runtime"],
