@@ -358,11 +358,18 @@ void Watch::answer(const Note& question) {
         if (!meets || !note.fits) end(*here, mismatch(*here, question));
         return;
     }
+    auto why = group && !past ? group->closed() : std::nullopt;
     if (past && past->why) {
         note.state = Note::State::failed;
         note.why = past->why;
         note.code = past->code;
         note.process = past->process;
+    } else if (why) {
+        // It was refused here before it began; whoever asks may not have heard of the reason yet.
+        note.state = Note::State::failed;
+        note.why = why->what;
+        note.code = why->code;
+        note.process = why->peer;
     } else if (past || closed ||
                (group && group->context_ == question.id.context &&
                 question.id.number < group->begun())) {

@@ -16,6 +16,7 @@
 #include "coll/shape.h"
 
 #include <array>
+#include <optional>
 #include <set>
 #include <string>
 #include <vector>
@@ -116,6 +117,8 @@ protected:
     virtual std::string name_of(int process) const = 0;  // "rank 2"
     virtual std::string name() const = 0;
     virtual uint64_t begun() const = 0;  // so many collectives of its context have begun here
+    // Why no collective of the group begins here any more: a member has failed, or it was revoked.
+    virtual std::optional<Error> closed() const = 0;
 
 private:
     friend class Watch;

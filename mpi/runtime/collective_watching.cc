@@ -3,6 +3,7 @@
 
 #include "btl/base/format.h"
 #include "btl/base/log.h"
+#include "mpi/runtime/collective_request.h"
 
 #include <algorithm>
 #include <vector>
@@ -102,6 +103,11 @@ std::string WatchedCommunicator::name_of(int process) const {
 }
 
 std::string WatchedCommunicator::name() const { return name_for_people(comm_); }
+
+std::optional<Error> WatchedCommunicator::closed() const {
+    if (!comm_.ends_collectives()) return std::nullopt;
+    return why_ended(comm_);
+}
 
 void WatchedCommunicator::refuse_late(Engine& engine) {
     uint64_t context = comm_.collective_context();

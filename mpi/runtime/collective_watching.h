@@ -56,6 +56,7 @@ private:
     std::string name_of(int process) const override;
     std::string name() const override;
     uint64_t begun() const override { return comm_.sequence; }
+    std::optional<Error> closed() const override;
 
     Communicator& comm_;
 };

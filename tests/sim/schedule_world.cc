@@ -87,6 +87,7 @@ struct ScheduleWorld::Watcher final : coll::NoteCarrier, Clock {
         std::string name_of(int process) const override { return format("rank {}", process); }
         std::string name() const override { return "the simulated ranks"; }
         uint64_t begun() const override { return owner.begun ? 1 : 0; }
+        std::optional<Error> closed() const override { return std::nullopt; }
         Watcher& owner;
         int rank;
     };
