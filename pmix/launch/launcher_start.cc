@@ -42,8 +42,8 @@ int free_port() {
 
 // Variables of ours that ranks on other hosts get too; the rest of their environment is their own host's.
 bool goes_to_other_hosts(std::string_view entry) {
-    for (std::string_view prefix : {"POMONA_", "OMP_", "TORCH_", "PYTORCH_",
-                                    "MASTER_ADDR=", "MASTER_PORT=", "NCCL_", "GLOO_", "PYTHONPATH="})
+    for (std::string_view prefix : {"POMONA_", "OMP_", "TORCH_", "PYTORCH_", "MASTER_ADDR=",
+                                    "MASTER_PORT=", "NCCL_", "GLOO_", "PYTHONPATH="})
         if (entry.starts_with(prefix)) return true;
     return false;
 }
