@@ -5,6 +5,7 @@
 #include "btl/base/params_handed.h"
 #include "pmix/job_directory.h"
 #include "pmix/launch/cores.h"
+#include "pmix/launch/orphans.h"
 #include "pmix/launch/stack_traces.h"
 #include "pmix/wireup/origin.h"
 
@@ -123,6 +124,7 @@ Agent::Agent(const char* const* environment)
 std::string Agent::prepare(const JobOrders& orders,
                            const std::function<void(std::string)>& remark) {
     orders_ = orders;
+    adopt_orphans();
     std::string mistake = raise_descriptor_limit(orders.ranks);
     if (!mistake.empty()) return mistake;
     if (!orders.cpu_set.empty() && !orders.directory.empty()) {
@@ -376,13 +378,18 @@ std::vector<EndedRank> Agent::reap() {
 
 // Looks without reaping: SIGCHLD does that, with all that goes with it.
 bool Agent::another_has_failed(int rank) const {
-    auto found = processes_.find(rank);
-    pid_t spared = found == processes_.end() ? -1 : found->second.pid;
     for (int wait_ms = 0; wait_ms < 20; ++wait_ms) {
-        siginfo_t dead{};
-        if (waitid(P_ALL, 0, &dead, WEXITED | WNOHANG | WNOWAIT) != 0) return false;
-        if (dead.si_pid != 0)
-            return dead.si_pid != spared && (dead.si_code != CLD_EXITED || dead.si_status != 0);
+        bool ended = false;
+        for (const auto& [other, process] : processes_) {
+            siginfo_t dead{};
+            if (!process.running || waitid(P_PID, static_cast<id_t>(process.pid), &dead,
+                                           WEXITED | WNOHANG | WNOWAIT) != 0)
+                continue;
+            if (dead.si_pid == 0) continue;
+            ended = true;
+            if (other != rank && (dead.si_code != CLD_EXITED || dead.si_status != 0)) return true;
+        }
+        if (ended) return false;
         usleep(1000);
     }
     return false;
@@ -406,6 +413,7 @@ void Agent::kill_what_outlives_ranks() {
         if (process.running || process.group_empty) continue;
         if (kill(process.pid, 0) != 0 && errno == ESRCH) kill(-process.pid, SIGKILL);
     }
+    kill_orphans(directory_);
 }
 
 void Agent::kill_and_reap() {

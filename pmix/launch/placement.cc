@@ -125,9 +125,10 @@ Placement place_ranks(int count, const std::vector<PlaceHost>& hosts, const Plac
         return {{},
                 too_many(count, static_cast<long>(out.host_of.size()),
                          "is the most that max_slots allows")};
-    for (const auto& [rank, name] : wish.rank_hosts) {
+    for (const auto& entry : wish.rank_hosts) {
+        int rank = entry.first;
         auto found = std::find_if(hosts.begin(), hosts.end(),
-                                  [&](const PlaceHost& host) { return host.name == name; });
+                                  [&](const PlaceHost& host) { return host.name == entry.second; });
         if (rank < count && found != hosts.end())
             out.host_of[static_cast<size_t>(rank)] = static_cast<int>(found - hosts.begin());
     }

@@ -87,7 +87,6 @@ private:
     uint32_t questions_asked_ = 0;
     double silence_ = 32;
     double heard_ = 0;  // when, by the steady clock, in seconds
-    bool sent_since_beat_ = false;
 };
 
 }  // namespace pomona

@@ -2,6 +2,7 @@
 #include "pmix/launch/watchdog.h"
 
 #include "pmix/job_directory.h"
+#include "pmix/launch/orphans.h"
 
 #include <algorithm>
 #include <cerrno>
@@ -63,6 +64,7 @@ void close_all_but(int kept) {
         groups.erase(std::remove(groups.begin(), groups.end(), word), groups.end());
     }
     for (pid_t group : groups) kill(-group, SIGKILL);
+    kill_all_of_job(directory);
     for (int i = 0; i < 20; ++i) {  // what dies may still be making files
         remove_shared_memory(tag, local_size);
         remove_job_directory(directory);

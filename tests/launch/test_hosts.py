@@ -281,6 +281,19 @@ class Ends(Case):
         self.assertEqual(self.end_of(process)[0], 0)
         self.nothing_left(pids)
 
+    def test_what_has_left_its_group_ends_too(self):
+        # A process in a session of its own, with a child; at a normal end and when mpirun is killed.
+        leave = "setsid sh -c 'echo $$; sleep 600 & echo $!; wait' & "
+        process = self.start("-n", 2, "--host", "h1,h2", "sh", "-c", leave + "sleep 0.5")
+        pids = self.pids_of(process, 4)
+        self.assertEqual(self.end_of(process)[0], 0)
+        self.nothing_left(pids)
+        process = self.start("-n", 2, "--host", "h1,localhost", "sh", "-c", leave + "sleep 600")
+        pids = self.pids_of(process, 4)
+        process.kill()
+        process.communicate()
+        self.nothing_left(pids)
+
     def test_stopped_and_continued(self):
         process = self.start("-n", 2, "--set", "link_grace_s=1", "--host", "h1,h2", "sh", "-c",
                              "echo $$; sleep 5; echo end")
