@@ -13,6 +13,8 @@ sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."
 from host_world import HostCase
 from test_launch import MPIRUN, PATIENCE, alive, clean_environment, wait_until
 
+HERE = os.path.dirname(os.path.abspath(__file__))
+MPICC = os.path.join(os.path.dirname(MPIRUN), "mpicc")
 SHOW = ("sh", "-c", "echo $RANK $LOCAL_RANK/$LOCAL_WORLD_SIZE $(hostname) $POMONA_JOB_NODES")
 
 
@@ -303,6 +305,58 @@ class Ends(Case):
         process.send_signal(signal.SIGCONT)
         code, out, err = self.end_of(process)
         self.assertEqual((code, out, err), (0, "end\n" * 2, ""))
+
+
+@unittest.skipUnless(os.path.exists(MPICC), "needs mpicc")
+class Programs(Case):
+    """MPI programs whose host, cable or rank goes."""
+
+    @classmethod
+    def setUpClass(cls):
+        super().setUpClass()
+        cls.program = os.path.join(cls.world.place, "rounds")
+        subprocess.run([MPICC, "-O1", os.path.join(HERE, "rounds.c"), "-o", cls.program], check=True)
+
+    def rounds(self, *words, options=()):
+        process = self.start("-n", 3, *options, "--host", "h1,h2,h3", self.program, *words)
+        return process, self.pids_of(process, 3)
+
+    def test_a_rank_is_killed(self):
+        process, pids = self.rounds()
+        os.kill(pids[0], signal.SIGKILL)
+        code, _, err = self.end_of(process)
+        self.assertEqual(code, 128 + signal.SIGKILL)
+        self.assertRegex(err, r"^mpirun: rank \d \(pid %d, .*\) on h\d was killed by signal 9" % pids[0])
+        self.nothing_left(pids)
+
+    def test_survivors_of_a_host_go_on(self):
+        process, pids = self.rounds("return", options=("--on-death", "continue"))
+        for pid in self.world.shells("h2"):
+            os.kill(pid, signal.SIGKILL)
+        code, out, err = self.end_of(process)
+        self.assertEqual(sorted(out.splitlines()),
+                         ["rank 0: a process has failed", "rank 2: a process has failed"], err)
+        self.assertEqual(code, 1)
+        self.nothing_left(pids)
+
+    def test_a_cable_is_pulled(self):
+        # For shorter than the grace nothing happens; for longer the job ends and says why. (The
+        # stand-in for ssh does not use the cable.)
+        process, pids = self.rounds(options=("--set", "link_grace_s=2"))
+        port = ("-n", self.world.space("sw"), "link", "set", "p2")
+        self.world.ip(*port, "down")
+        time.sleep(0.7)
+        self.world.ip(*port, "up")
+        time.sleep(0.7)
+        self.assertIsNone(process.poll())
+        self.world.ip(*port, "down")
+        try:
+            code, _, err = self.end_of(process)
+        finally:
+            self.world.ip(*port, "up")
+        self.assertNotEqual(code, 0)
+        self.assertRegex(err, r"ended the job with code \d+: MPI_Allreduce")
+        self.nothing_left(pids)
 
 
 class Reaching(Case):

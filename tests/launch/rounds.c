@@ -1,0 +1,31 @@
+/* tests/launch/rounds.c: sums over all ranks until something ends it, for test_hosts.py. Says "ready" after
+ * some rounds; when a sum fails and errors return (argument "return"), says which error and goes on. */
+#include <mpi.h>
+#include <mpix.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+int main(int count, char** words) {
+    int rank, size, round, code = 0;
+    MPI_Init(&count, &words);
+    MPI_Comm_rank(MPI_COMM_WORLD, &rank);
+    MPI_Comm_size(MPI_COMM_WORLD, &size);
+    if (count > 1 && strcmp(words[1], "return") == 0)
+        MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN);
+    for (round = 0; code == 0; ++round) {
+        double mine[1000], sum[1000];
+        int i;
+        for (i = 0; i < 1000; ++i) mine[i] = rank + i;
+        code = MPI_Allreduce(mine, sum, 1000, MPI_DOUBLE, MPI_SUM, MPI_COMM_WORLD);
+        for (i = 0; code == 0 && i < 1000; ++i)
+            if (sum[i] != size * (size - 1) / 2 + (double)size * i) MPI_Abort(MPI_COMM_WORLD, 9);
+        if (round == 20) printf("%d\n", (int)getpid()), fflush(stdout);
+    }
+    MPI_Error_class(code, &code);
+    printf("rank %d: %s\n", rank,
+           code == MPIX_ERR_PROC_FAILED ? "a process has failed" : "another error");
+    fflush(stdout);
+    MPI_Finalize();
+    return 0;
+}
