@@ -18,6 +18,8 @@ namespace {
 // mpirun keeps a connection to each; above that a batch system's starter should carry the job.
 constexpr size_t kHostsMost = 64;
 
+constexpr double kPodsPatience = 120;  // seconds in which a pod should have started
+
 // The fewest that are known.
 int cores_of(const HostFacts& facts) {
     int out = facts.processors;
@@ -93,6 +95,7 @@ RemoteHost* Launcher::add_remote(const HostSlots& host) {
     ShellOptions shell;
     shell.program = options_.shell;
     shell.own = own_program();
+    if (variable(environment_, "KUBERNETES_SERVICE_HOST")) shell.retry_seconds = kPodsPatience;
     HostSlots there = host;
     if (there.prefix.empty()) there.prefix = options_.prefix;
     remotes_.push_back(std::make_unique<RemoteHost>(base_, there, events_of(remotes_.size() + 1),

@@ -484,10 +484,34 @@ std::string check_sets(const Variables& sets) {
     return {};
 }
 
+// What starts processes on other hosts, by the environment; operators of Kubernetes and site files say
+// it to Open MPI or MPICH.
+std::string shell_of(const char* const* environment) {
+    auto said = [&](std::string_view name) {
+        return std::string(variable(environment, name).value_or(""));
+    };
+    std::string out = said("POMONA_SSH");
+    if (!out.empty()) return out;
+    for (const char* name : {"OMPI_MCA_plm_rsh_agent", "PRTE_MCA_plm_ssh_agent",
+                             "HYDRA_LAUNCHER_EXEC"})
+        if (out.empty()) out = said(name);
+    // "ssh : rsh" means the first that is there.
+    out = out.substr(0, out.find(':'));
+    if (out.empty()) out = "ssh";
+    std::string more = said("OMPI_MCA_plm_rsh_args");
+    return more.empty() ? out : out + " " + more;
+}
+
 // Of the hosts in a file those that --host names, with what the file says of them; else either list. A
 // rankfile's are added.
 std::string Parser::choose_hosts() {
     std::vector<HostSlots>& chosen = out.options.hosts;
+    for (const char* name : {"OMPI_MCA_orte_default_hostfile", "HYDRA_HOST_FILE"}) {
+        auto file = variable(environment, name);
+        if (!file || file->empty() || !file_hosts.empty()) continue;
+        std::string mistake = read_hostfile(std::string(*file), file_hosts);
+        if (!mistake.empty()) return format("Variable {}: {}", name, mistake);
+    }
     if (hosts.empty() || file_hosts.empty()) {
         chosen = hosts.empty() ? file_hosts : hosts;
     } else {
@@ -527,7 +551,7 @@ std::string Parser::whole() {
     if (total > kRanksMax) return format("More than {} processes are not supported", kRanksMax);
     std::string wrong = choose_hosts();
     if (!wrong.empty()) return wrong;
-    if (options.shell.empty()) options.shell = variable(environment, "POMONA_SSH").value_or("ssh");
+    if (options.shell.empty()) options.shell = shell_of(environment);
     auto limit = variable(environment, "MPIEXEC_TIMEOUT");
     if (options.timeout_seconds == 0 && limit && !limit->empty()) {
         std::string mistake =

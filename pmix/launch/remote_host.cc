@@ -18,6 +18,7 @@ namespace pomona {
 
 namespace {
 constexpr timeval kBeat{1, 0};
+constexpr timeval kAgain{1, 0};  // between two attempts to reach a host
 constexpr double kEndPatience = 2;  // from the last word to ssh's end
 constexpr size_t kErrorTextMax = 16u << 10;
 
@@ -36,12 +37,19 @@ RemoteHost::~RemoteHost() {
 }
 
 bool RemoteHost::connect(const std::vector<std::string>& environment, const sigset_t& ignored) {
+    environment_ = environment;
+    ignored_ = ignored;
+    begun_ = steady_now();
+    return start_shell();
+}
+
+bool RemoteHost::start_shell() {
     SpawnRequest request;
     request.arguments =
         shell_words_for(shell_.program, host_.name, agent_command(shell_.own, host_.prefix));
-    request.environment = environment;
-    request.ignored = ignored;
-    request.path = find_program(request.arguments[0], "", environment);
+    request.environment = environment_;
+    request.ignored = ignored_;
+    request.path = find_program(request.arguments[0], "", environment_);
     if (request.path.empty()) {
         events_.say(format("{} cannot be executed, which is to start processes on {}; see --ssh",
                            request.arguments[0], name_));
@@ -171,12 +179,39 @@ std::string RemoteHost::why_lost() const {
 
 void RemoteHost::give_up(const std::string& why) {
     if (state_ == State::lost) return;
+    given_up_ = true;
+    again_timer_.reset();
     if (process_ > 0 && !reaped_) kill(-process_, SIGKILL);
     finish_lost(why);
 }
 
+// A pod, or a host that has just been switched on, is not there at once.
+bool RemoteHost::try_again() {
+    if (state_ != State::connecting || !reaped_ || given_up_ ||
+        steady_now() - begun_ > shell_.retry_seconds)
+        return false;
+    if (channel_) channel_->shut();
+    errors_readable_.reset();
+    if (errors_ >= 0) close(std::exchange(errors_, -1));
+    late_timer_.reset();
+    again_timer_.reset(event_new(
+        base_, -1, EV_TIMEOUT,
+        [](int, short, void* data) {
+            auto* self = static_cast<RemoteHost*>(data);
+            self->channel_.reset();
+            self->process_ = -1;
+            self->reaped_ = self->closing_ = false;
+            self->closed_why_.clear();
+            self->error_text_.clear();
+            if (!self->start_shell()) self->give_up("it cannot be reached");
+        },
+        this));
+    event_add(again_timer_.get(), &kAgain);
+    return true;
+}
+
 void RemoteHost::finish_lost(const std::string& why) {
-    if (state_ == State::lost) return;
+    if (state_ == State::lost || try_again()) return;
     bool expected = state_ == State::leaving;
     state_ = State::lost;
     if (channel_) channel_->shut();

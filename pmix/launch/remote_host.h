@@ -19,6 +19,7 @@ struct ShellOptions {
     std::string program = "ssh";   // --ssh
     std::string own;               // this program, as an absolute path
     double patience_seconds = 30;  // until the agent speaks
+    double retry_seconds = 0;      // a host that cannot be reached yet is tried again so long
 };
 
 class RemoteHost final : public Host {
@@ -63,6 +64,8 @@ private:
     void on_control(AgentWord word, Reader& in);
     void read_errors();
     void beat();
+    bool start_shell();
+    bool try_again();
     void end_shell();
     std::string why_lost() const;
     void finish_lost(const std::string& why);
@@ -71,15 +74,18 @@ private:
     HostSlots host_;
     ShellOptions shell_;
     State state_ = State::connecting;
+    std::vector<std::string> environment_;  // of ssh
+    sigset_t ignored_{};
+    double begun_ = 0;
     pid_t process_ = -1;
-    bool reaped_ = false;
+    bool reaped_ = false, given_up_ = false;
     int status_ = 0;
     bool closing_ = false;  // its frames have ended, and its process not yet
     std::string closed_why_;
     std::unique_ptr<FrameChannel> channel_;
     int errors_ = -1;         // ssh's standard error
     std::string error_text_;  // before the agent spoke, or the begin of a line
-    EventPtr errors_readable_, beat_timer_, late_timer_;
+    EventPtr errors_readable_, beat_timer_, late_timer_, again_timer_;
     ControlServer* control_ = nullptr;
     std::map<uint32_t, uint64_t> connections_;  // the agent's numbers to the server's
     std::map<int, std::function<void(const std::string&)>> stacks_;

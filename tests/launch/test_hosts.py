@@ -436,6 +436,30 @@ time.sleep(5)
         self.assertEqual(done.returncode, 1)
         self.assertIn("see --ssh", done.stderr)
 
+    def test_as_an_operator_of_kubernetes_starts_it(self):
+        # Host names and the way to them come by variables for Open MPI; the first pod starts slowly;
+        # no rank runs where mpirun does.
+        tries = os.path.join(self.world.place, "tries")
+        pods = self.world.stand_in("kubexec", text=f"""#!/bin/sh
+echo x >> {tries}-$1
+if [ $1 = h1 ] && [ $(wc -l < {tries}-$1) -lt 3 ]; then
+    echo "ssh: Could not resolve hostname $1" >&2
+    exit 255
+fi
+exec {self.world.enter} "$@"
+""")
+        path = os.path.join(self.world.place, "pods")
+        with open(path, "w") as file:
+            file.write("h1 slots=1\nh2 slots=1\n")
+        done = subprocess.run([MPIRUN, "-n", "2", "hostname"], capture_output=True, text=True,
+                              timeout=PATIENCE, stdin=subprocess.DEVNULL,
+                              env=self.environment(OMPI_MCA_plm_rsh_agent=pods,
+                                                   OMPI_MCA_orte_default_hostfile=path,
+                                                   KUBERNETES_SERVICE_HOST="10.0.0.1"))
+        self.assertEqual((sorted(done.stdout.split()), done.stderr), (["h1", "h2"], ""))
+        with open(tries + "-h1") as file:
+            self.assertEqual(file.read(), "x\n" * 3)
+
     def test_it_is_named_by_a_variable(self):
         done = subprocess.run([MPIRUN, "-n", "1", "--host", "h2", "hostname"], capture_output=True,
                               env=self.environment(POMONA_SSH=self.world.enter), text=True,
