@@ -59,6 +59,26 @@ std::vector<Finding> examine(const Probes& probes);
 std::string as_text(const std::vector<Finding>& findings);
 std::string as_json(const std::vector<Finding>& findings);
 
+// ---- Several hosts (doctor_hosts.cc).
+// What `pomona doctor --report` said on one.
+struct HostReport {
+    std::string host;  // as it was named
+    bool reached = false;
+    std::string why;  // it was not
+    std::string version, system, python, torch;
+    double ahead = 0;                    // seconds by which its clock differs at least
+    std::vector<std::string> addresses;  // "10.0.7.1/24"
+    std::vector<Finding> findings;
+};
+std::string own_report(const Probes& probes);  // one line of JSON
+// `text`: all that mpirun printed; asked at `before` (seconds since 1970), which took so long.
+HostReport read_report(const std::string& host, const std::string& text, double before,
+                       double took);
+// What hosts must have in common.
+std::vector<Finding> compare(const std::vector<HostReport>& hosts);
+// `list` as for mpirun --host; `ssh`: what replaces it, or "".
+int command_on_hosts(const std::string& list, const std::string& ssh, bool json);
+
 // The command. The exit code: 1 when something is bad.
 int command(bool json);
 

@@ -207,6 +207,11 @@ int main(int argc, char** argv) {
     CLI::App* doctor_command =
         app.add_subcommand("doctor", "what on this machine stands in the way, and the mend");
     doctor_command->add_flag("--json", json, "for programs");
+    std::string hosts, ssh;
+    bool report = false;
+    doctor_command->add_option("-H,--host", hosts, "these hosts, reached by ssh: a,b");
+    doctor_command->add_option("--ssh", ssh, "what starts programs there instead of ssh");
+    doctor_command->add_flag("--report", report)->group("");  // on each of them
     bool markdown = false;
     CLI::App* params_command =
         app.add_subcommand("params", "every parameter with its meaning and value");
@@ -244,6 +249,8 @@ int main(int argc, char** argv) {
     CLI11_PARSE(app, argc, argv);
     if (app.got_subcommand("info"))
         return accel ? accel_info(accel_cache_path(environ), again) : info();
+    if (report) return print(doctor::own_report(doctor::real_probes())), 0;
+    if (!hosts.empty()) return doctor::command_on_hosts(hosts, ssh, json);
     if (app.got_subcommand("doctor")) return doctor::command(json);
     if (app.got_subcommand("params")) return params(markdown);
     if (app.got_subcommand("counters")) return counters();

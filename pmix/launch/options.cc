@@ -492,8 +492,8 @@ std::string shell_of(const char* const* environment) {
     };
     std::string out = said("POMONA_SSH");
     if (!out.empty()) return out;
-    for (const char* name : {"OMPI_MCA_plm_rsh_agent", "PRTE_MCA_plm_ssh_agent",
-                             "HYDRA_LAUNCHER_EXEC"})
+    for (const char* name :
+         {"OMPI_MCA_plm_rsh_agent", "PRTE_MCA_plm_ssh_agent", "HYDRA_LAUNCHER_EXEC"})
         if (out.empty()) out = said(name);
     // "ssh : rsh" means the first that is there.
     out = out.substr(0, out.find(':'));

@@ -38,7 +38,8 @@ std::string read_file(const std::string& path) {
 
 bool is_of_job(pid_t process, std::string_view directory) {
     // Entries end with a zero byte.
-    std::string environment = read_file(format("/proc/{}/environ", process)), word = "POMONA_JOB_DIR=";
+    std::string environment = read_file(format("/proc/{}/environ", process)),
+                word = "POMONA_JOB_DIR=";
     word += directory;
     word += '\0';
     size_t found = environment.find(word);

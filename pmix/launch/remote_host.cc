@@ -18,7 +18,7 @@ namespace pomona {
 
 namespace {
 constexpr timeval kBeat{1, 0};
-constexpr timeval kAgain{1, 0};  // between two attempts to reach a host
+constexpr timeval kAgain{1, 0};     // between two attempts to reach a host
 constexpr double kEndPatience = 2;  // from the last word to ssh's end
 constexpr size_t kErrorTextMax = 16u << 10;
 

@@ -1,5 +1,6 @@
 # tests/launch/test_hosts.py: mpirun over several hosts: where ranks run, their streams, and how a job ends.
 # The hosts are namespaces of this machine (../host_world.py). Needs what test_launch.py needs.
+import json
 import os
 import pathlib
 import shutil
@@ -15,6 +16,7 @@ from test_launch import MPIRUN, PATIENCE, alive, clean_environment, wait_until
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 MPICC = os.path.join(os.path.dirname(MPIRUN), "mpicc")
+DOCTOR = os.path.join(os.path.dirname(MPIRUN), "pomona")
 SHOW = ("sh", "-c", "echo $RANK $LOCAL_RANK/$LOCAL_WORLD_SIZE $(hostname) $POMONA_JOB_NODES")
 
 
@@ -305,6 +307,38 @@ class Ends(Case):
         process.send_signal(signal.SIGCONT)
         code, out, err = self.end_of(process)
         self.assertEqual((code, out, err), (0, "end\n" * 2, ""))
+
+
+@unittest.skipUnless(os.path.exists(DOCTOR), "needs pomona")
+class Doctor(Case):
+    def doctor(self, *words):
+        return subprocess.run([DOCTOR, "doctor", "--ssh", self.world.enter, *words], text=True,
+                              capture_output=True, timeout=PATIENCE, env=self.environment(),
+                              stdin=subprocess.DEVNULL)
+
+    def test_two_hosts_fit(self):
+        done = self.doctor("--host", "h1,h2", "--json")
+        report = json.loads(done.stdout)
+        self.assertEqual([host["host"] for host in report["hosts"]], ["h1", "h2"])
+        self.assertTrue(all(host["reached"] for host in report["hosts"]))
+        self.assertEqual([each["state"] for each in report["together"]], ["ok"], report["together"])
+
+    def test_a_host_that_is_not_there(self):
+        done = self.doctor("--host", "h1,nosuch")
+        self.assertEqual(done.returncode, 1)
+        self.assertIn("nosuch: mpirun: host nosuch cannot be used", done.stdout)
+
+    def test_an_address_that_two_hosts_have(self):
+        for host in ("h1", "h2"):
+            self.world.ip("-n", self.world.space(host), "addr", "add", "10.99.0.1/24", "dev", "eth0")
+        try:
+            done = self.doctor("--host", "h1,h2")
+        finally:
+            for host in ("h1", "h2"):
+                self.world.ip("-n", self.world.space(host), "addr", "del", "10.99.0.1/24", "dev",
+                              "eth0")
+        self.assertEqual(done.returncode, 1)
+        self.assertIn("10.99.0.1 is one of h1 and of h2", done.stdout)
 
 
 @unittest.skipUnless(os.path.exists(MPICC), "needs mpicc")

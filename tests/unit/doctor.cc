@@ -276,3 +276,59 @@ TEST(doctor, this_machine) {
     rmdir(folder.c_str());
     EXPECT_FALSE(listed());
 }
+
+// ---- several hosts
+
+static HostReport good_host(const char* name, const char* address) {
+    HostReport out;
+    out.host = name;
+    out.reached = true;
+    out.version = "0.1.0";
+    out.system = "Linux x86_64";
+    out.python = "3.11.7";
+    out.torch = "2.13.0";
+    out.addresses = {address};
+    return out;
+}
+
+static std::string found(const std::vector<HostReport>& hosts, const std::string& check) {
+    for (const Finding& each : compare(hosts))
+        if (each.check == check && !each.mend.empty()) return each.text;
+    return "";
+}
+
+TEST(doctor_hosts, what_they_must_have_in_common) {
+    auto a = good_host("a", "10.0.0.1/24"), b = good_host("b", "10.0.0.2/24");
+    std::vector<Finding> findings = compare({a, b});
+    ASSERT_EQ(findings.size(), 1u);
+    EXPECT_EQ(findings[0].state, State::good);
+    b.torch = "2.10.0";
+    EXPECT_EQ(found({a, b}, "torch"), "torch 2.13.0 on a, torch 2.10.0 on b");
+    b.python = "";
+    EXPECT_EQ(found({a, b}, "python"), "Python 3.11.7 on a, no Python on b");
+    b.system = "Darwin arm64";
+    EXPECT_EQ(found({a, b}, "systems"), "Linux x86_64 on a, Darwin arm64 on b");
+    b.ahead = 7;
+    EXPECT_EQ(found({a, b}, "clock"), "that of b differs by 7 s");
+    b.addresses = {"192.168.1.2/24"};
+    EXPECT_EQ(found({a, b}, "networks"), "a and b have none in common");
+    b.addresses = {"10.0.0.1/24"};
+    EXPECT_EQ(found({a, b}, "addresses"), "10.0.0.1 is one of a and of b");
+    b.reached = false;
+    b.why = "mpirun: host b cannot be used: no key";
+    EXPECT_EQ(found({a, b}, "ssh"), "b: mpirun: host b cannot be used: no key");
+    EXPECT_EQ(found({a, b}, "torch"), "");  // nothing is known of it
+}
+
+TEST(doctor_hosts, reports_go_there_and_back) {
+    std::string text = own_report(real_probes());
+    HostReport report =
+        read_report("me", "Welcome\n" + text, static_cast<double>(time(nullptr)), 0);
+    ASSERT_TRUE(report.reached) << report.why;
+    EXPECT_EQ(report.findings.size(), examine(real_probes()).size());
+    EXPECT_EQ(report.ahead, 0);
+    EXPECT_NEAR(read_report("me", text, static_cast<double>(time(nullptr)) - 60, 0).ahead, 59, 2);
+    for (size_t cut = 0; cut < text.size(); cut += 7)
+        EXPECT_FALSE(read_report("me", text.substr(0, cut), 0, 0).reached) << cut;
+    EXPECT_FALSE(read_report("me", "{\"pomona\":1,\"findings\":7}\n", 0, 0).reached);
+}

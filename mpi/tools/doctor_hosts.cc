@@ -1,0 +1,255 @@
+// mpi/tools/doctor_hosts.cc: `pomona doctor --host a,b`: the checks of several hosts, and what they must have
+// in common.
+// Idea: mpirun starts `pomona doctor --report` on each host, so what it says of a host that cannot be
+// reached is the finding; what the reports say is compared here.
+#include "mpi/tools/doctor.h"
+
+#include "btl/base/format.h"
+#include "btl/tcp/ip.h"
+#include "pmix/launch/host.h"
+#include "pmix/launch/hosts.h"
+#include "pmix/launch/ssh.h"
+
+#include <nlohmann/json.hpp>
+
+#include <algorithm>
+#include <cmath>
+#include <cstdio>
+#include <cstdlib>
+#include <ctime>
+#include <map>
+#include <thread>
+
+extern char** environ;
+
+namespace pomona::doctor {
+
+namespace {
+
+constexpr const char* kReportMark = "{\"pomona\":";
+constexpr double kClockMost = 2;  // seconds between clocks, beside the time that asking takes
+
+nlohmann::json as_values(const std::vector<Finding>& findings) {
+    return nlohmann::json::parse(as_json(findings), nullptr, false);
+}
+
+std::string first_line(std::string text) {
+    text = text.substr(0, text.find('\n'));
+    return text.substr(0, 200);
+}
+
+// Words of a shell.
+std::string quoted(const std::string& text) {
+    std::string out = "'";
+    for (char c : text) out += c == '\'' ? std::string("'\\''") : std::string(1, c);
+    return out + "'";
+}
+
+std::string ask(const std::string& command) {
+    std::string out;
+    std::FILE* pipe = popen((command + " 2>&1 </dev/null").c_str(), "r");
+    if (!pipe) return out;
+    char buffer[4096];
+    while (size_t got = std::fread(buffer, 1, sizeof buffer, pipe)) out.append(buffer, got);
+    pclose(pipe);
+    return out;
+}
+
+std::vector<Finding> read_findings(const nlohmann::json& list) {
+    std::vector<Finding> out;
+    for (const auto& each : list) {
+        std::string state = each.value("state", "");
+        out.push_back({each.value("check", ""),
+                       state == "bad"    ? State::bad
+                       : state == "hint" ? State::hint
+                                         : State::good,
+                       each.value("text", ""), each.value("mend", "")});
+    }
+    return out;
+}
+
+template <class Value> std::string differing(const std::vector<HostReport>& hosts, Value value) {
+    std::string out;
+    bool differ = false;
+    for (const HostReport& host : hosts) {
+        if (!host.reached) continue;
+        out += pomona::format("{}{} on {}", out.empty() ? "" : ", ", value(host), host.host);
+        differ =
+            differ || value(host) !=
+                          value(*std::find_if(hosts.begin(), hosts.end(),
+                                              [](const HostReport& each) { return each.reached; }));
+    }
+    return differ ? out : "";
+}
+
+bool share_network(const HostReport& a, const HostReport& b) {
+    for (const std::string& one : a.addresses)
+        for (const std::string& other : b.addresses) {
+            auto network = tcp::Network::parse(one);
+            auto ip = tcp::Ip::parse(other.substr(0, other.find('/')));
+            if (network && ip && same_network(network->ip, *ip, network->prefix)) return true;
+        }
+    return false;
+}
+
+HostReport report_of(const std::string& host, const std::string& mpirun, const std::string& ssh) {
+    std::string command = pomona::format("{} -q -n 1 --host {}", quoted(mpirun), quoted(host));
+    if (!ssh.empty()) command += " --ssh " + quoted(ssh);
+    double before = static_cast<double>(std::time(nullptr));
+    std::string text = ask(command + " pomona doctor --report");
+    double took = static_cast<double>(std::time(nullptr)) - before;
+    return read_report(host, text, before, took);
+}
+
+}  // namespace
+
+HostReport read_report(const std::string& host, const std::string& text, double before,
+                       double took) {
+    HostReport out;
+    out.host = host;
+    size_t start = text.find(kReportMark);
+    auto report = start == text.npos
+                      ? nlohmann::json()
+                      : nlohmann::json::parse(text.substr(start, text.find('\n', start) - start),
+                                              nullptr, false);
+    if (!report.is_object()) {
+        out.why = text.empty() ? "mpirun says nothing of it" : text;
+        while (!out.why.empty() && out.why.back() == '\n') out.why.pop_back();
+        return out;
+    }
+    out.reached = true;
+    try {
+        out.version = report.value("pomona", "");
+        out.system = report.value("system", "");
+        out.python = report.value("python", "");
+        out.torch = report.value("torch", "");
+        out.addresses = report.value("addresses", std::vector<std::string>());
+        double time = report.value("time", before);
+        out.ahead = std::max(0.0, std::fabs(time - before - took / 2) - took / 2 - 1);
+        out.findings = read_findings(report.at("findings"));
+    } catch (const nlohmann::json::exception&) {
+        out.reached = false;
+        out.why = "its report does not parse";
+    }
+    return out;
+}
+
+std::string own_report(const Probes& probes) {
+    HostFacts facts = facts_here(environ);
+    std::string python = first_line(probes.run("python3 -c 'import sys; print(sys.version)'"));
+    std::string torch =
+        first_line(probes.run("python3 -c 'import torch; print(torch.__version__)'"));
+    nlohmann::json out{{"pomona", facts.version},
+                       {"system", facts.system},
+                       {"time", static_cast<double>(std::time(nullptr))},
+                       {"python", python.substr(0, python.find(' '))},
+                       {"torch", torch},
+                       {"addresses", facts.addresses},
+                       {"findings", as_values(examine(probes))}};
+    // The mark is the first member.
+    std::string text = out.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
+    return pomona::format("{}\"{}\",{}\n", kReportMark, facts.version, text.substr(1));
+}
+
+std::vector<Finding> compare(const std::vector<HostReport>& hosts) {
+    std::vector<Finding> out;
+    for (const HostReport& host : hosts)
+        if (!host.reached)
+            out.push_back({"ssh", State::bad, pomona::format("{}: {}", host.host, host.why),
+                           "docs/multi-node.md tells what each host needs"});
+    auto same = [&](const char* what, const std::string& text, const char* mend) {
+        if (!text.empty()) out.push_back({what, State::hint, text, mend});
+    };
+    same("python",
+         differing(hosts,
+                   [](const HostReport& host) {
+                       return host.python.empty() ? std::string("no Python")
+                                                  : "Python " + host.python;
+                   }),
+         "training needs one version on all: an environment of the same packages on each");
+    same("torch",
+         differing(hosts,
+                   [](const HostReport& host) {
+                       return host.torch.empty() ? std::string("no torch") : "torch " + host.torch;
+                   }),
+         "training needs one version on all: pip install torch==VERSION on each");
+    same("systems", differing(hosts, [](const HostReport& host) { return host.system; }),
+         "do not send long double or wchar_t between them: their forms differ");
+    std::map<std::string, std::string> owners;
+    for (const HostReport& host : hosts) {
+        if (host.ahead > kClockMost)
+            out.push_back({"clock", State::hint,
+                           pomona::format("that of {} differs by {:.0f} s", host.host, host.ahead),
+                           "let it set its time by itself; times in logs mislead else"});
+        for (const std::string& each : host.addresses) {
+            std::string address = each.substr(0, each.find('/'));
+            auto [known, fresh] = owners.try_emplace(address, host.host);
+            if (!fresh && known->second != host.host)
+                out.push_back(
+                    {"addresses", State::bad,
+                     pomona::format("{} is one of {} and of {}", address, known->second, host.host),
+                     "give one of them another, or leave the interface out: "
+                     "POMONA_IF_EXCLUDE=ADDRESS"});
+        }
+    }
+    for (size_t i = 0; i < hosts.size(); ++i)
+        for (size_t k = i + 1; k < hosts.size(); ++k)
+            if (hosts[i].reached && hosts[k].reached && !share_network(hosts[i], hosts[k]))
+                out.push_back(
+                    {"networks", State::hint,
+                     pomona::format("{} and {} have none in common", hosts[i].host, hosts[k].host),
+                     "they talk through a router, if at all; a cable between them is "
+                     "quicker"});
+    if (out.empty())
+        out.push_back({"together", State::good,
+                       pomona::format("{} hosts are reached and fit each other", hosts.size()),
+                       ""});
+    return out;
+}
+
+int command_on_hosts(const std::string& list, const std::string& ssh, bool json) {
+    HostList parsed = parse_host_option(list);
+    if (!parsed.mistake.empty()) {
+        std::fprintf(stderr, "pomona doctor: --host: %s\n", parsed.mistake.c_str());
+        return 2;
+    }
+    std::string own = own_program();
+    std::string folder = own.empty() ? "" : own.substr(0, own.rfind('/') + 1);
+    // `pomona` is found here first, and tried under that path there.
+    std::string search = folder + ":" + real_probes().variable("PATH");
+    if (!folder.empty()) setenv("PATH", search.c_str(), 1);
+    std::vector<HostReport> reports(parsed.hosts.size());
+    std::vector<std::thread> threads;
+    for (size_t i = 0; i < reports.size(); ++i)
+        threads.emplace_back(
+            [&, i] { reports[i] = report_of(parsed.hosts[i].name, folder + "mpirun", ssh); });
+    for (std::thread& each : threads) each.join();
+    std::vector<Finding> together = compare(reports), all = together;
+    if (json) {
+        nlohmann::json hosts = nlohmann::json::array();
+        for (const HostReport& host : reports)
+            hosts.push_back({{"host", host.host},
+                             {"reached", host.reached},
+                             {"pomona", host.version},
+                             {"system", host.system},
+                             {"python", host.python},
+                             {"torch", host.torch},
+                             {"addresses", host.addresses},
+                             {"findings", as_values(host.findings)}});
+        nlohmann::json out{{"hosts", hosts}, {"together", as_values(together)}};
+        std::string text = out.dump(2, ' ', false, nlohmann::json::error_handler_t::replace);
+        std::printf("%s\n", text.c_str());
+    }
+    for (const HostReport& host : reports) {
+        all.insert(all.end(), host.findings.begin(), host.findings.end());
+        if (!json && host.reached)
+            std::printf("%s (%s, Pomona %s)\n%s\n", host.host.c_str(), host.system.c_str(),
+                        host.version.c_str(), as_text(host.findings).c_str());
+    }
+    if (!json) std::printf("all together\n%s", as_text(together).c_str());
+    bool bad = std::any_of(all.begin(), all.end(),
+                           [](const Finding& each) { return each.state == State::bad; });
+    return bad ? 1 : 0;
+}
+
+}  // namespace pomona::doctor
