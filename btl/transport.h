@@ -89,7 +89,7 @@ public:
         (void)peer, (void)header, (void)length;
     }
     // The memory of a payload given to push_bulk() or push_held() under this ticket is the caller's
-    // again: all of it has reached the peer (push_bulk), or has been copied (push_held).
+    // again: all of it has reached the peer, or the transport has made a copy of its own.
     virtual void released(int peer, uint64_t ticket) { (void)peer, (void)ticket; }
     // Set inside arrive() when what was waited for is there: poll() may then leave further frames
     // where they are, which is cheaper than keeping them in the engine.
@@ -197,13 +197,6 @@ public:
     virtual bool pull(uint64_t address, Bytes target) {
         (void)address, (void)target;
         return false;
-    }
-    // Further ways to the same peer, numbered from 0 in the order in which they came up; null when
-    // there are no more (yet). For frames that need no order: each keeps rule 1 by itself only, and
-    // rule 2 but for `gone`: one that breaks says `busy` until poll() tells of the peer.
-    virtual Endpoint* lane(size_t number) {
-        (void)number;
-        return nullptr;
     }
     // Asked before pushes, for sharing among paths.
     virtual Pace pace() { return {}; }

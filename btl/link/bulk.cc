@@ -130,7 +130,8 @@ bool Link::push_piece(Path& path, uint64_t number) {
     what.path = path.index;
     ++what.sendings;
     if (!path.reliable) what.sent_at = links_.now();
-    if (order_.size() > 1 && &path != order_.front()) count(links_.counters.lane_bytes, length);
+    if (order_.size() > 1 && &path != order_.front())
+        count(links_.counters.further_path_bytes, length);
     return true;
 }
 

@@ -19,26 +19,18 @@ static constexpr Nanoseconds kAttempt = 2'000'000'000;
 // A path that has never succeeded is tried each time after a longer pause, up to so long.
 static constexpr Nanoseconds kRestMost = 30'000'000'000;
 
-// Which of the connections to a peer has ended.
-static constexpr const char* kClosed[kLanesMost] = {
-    "The TCP connection is closed", "The 2nd TCP stream is closed", "The 3rd TCP stream is closed",
-    "The 4th TCP stream is closed", "The 5th TCP stream is closed", "The 6th TCP stream is closed",
-    "The 7th TCP stream is closed", "The 8th TCP stream is closed"};
-
 // Of a payload in two parts, the first one.
 static constexpr size_t kFirstMost = 128;
 
-TcpEndpoint::TcpEndpoint(EndpointOwner& owner, TcpEndpoint* first, int peer, int number,
-                         const Params& params)
-    : Watched{Kind::endpoint}, peer(peer), number(number), first(first ? *first : *this),
-      owner_(owner) {
+TcpEndpoint::TcpEndpoint(EndpointOwner& owner, int peer, const Params& params)
+    : Watched{Kind::endpoint}, peer(peer), owner_(owner) {
     caps_ = {0, params.tcp_eager_max, std::max(params.tcp_fragment, params.tcp_eager_max)};
 }
 
 Error TcpEndpoint::broken() const {
     if (errno == EBADMSG)
         return os_error(Code::peer_gone, "Encrypted bytes were changed on their way", peer);
-    return os_error(Code::peer_gone, kClosed[number], peer);
+    return os_error(Code::peer_gone, "The TCP connection is closed", peer);
 }
 
 void TcpEndpoint::begin_round(std::vector<Attempt> attempts_now) {
@@ -80,7 +72,7 @@ Nanoseconds TcpEndpoint::answer_patience() const { return kAttempt << std::min<s
 
 void TcpEndpoint::find_ends(const Shared& shared) {
     auto own = connection->socket.own_ip(), theirs = connection->socket.peer_ip();
-    ends = ends_of(own ? shared.place_of(*own) : nullptr, first.address.place_of(theirs), theirs);
+    ends = ends_of(own ? shared.place_of(*own) : nullptr, address.place_of(theirs), theirs);
 }
 
 bool TcpEndpoint::seal(const link::Crypto& crypto, const link::DirectionKeys& keys) {
@@ -160,7 +152,7 @@ void TcpEndpoint::finish_payload(Sink& sink, int& handed) {
 // ---- frames out
 
 Push TcpEndpoint::end_broken() {
-    owner_.end(*this, broken(), true);
+    owner_.fail(*this, broken());
     return refusal();
 }
 

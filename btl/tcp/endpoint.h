@@ -22,9 +22,7 @@ class Shared;
 class EndpointOwner {
 public:
     virtual ~EndpointOwner() = default;
-    // A connection that was up takes no more (then it is `readable`), or is over both ways.
-    virtual void end(TcpEndpoint& ended, Error why, bool readable) = 0;
-    // Gives up a peer, or one of its lanes that has not come up.
+    // The connection is over, or will not come up.
     virtual void fail(TcpEndpoint& endpoint, Error why) = 0;
     // It has something to do in the next poll() though no bytes arrive.
     virtual void attend(TcpEndpoint& endpoint) = 0;
@@ -32,11 +30,10 @@ public:
     virtual Clock& clock() = 0;
 };
 
-// A connection to a peer: the first one, or a lane.
+// The connection to a peer.
 class TcpEndpoint final : public Endpoint, public Watched {
 public:
-    TcpEndpoint(EndpointOwner& owner, TcpEndpoint* first, int peer, int number,
-                const Params& params);
+    TcpEndpoint(EndpointOwner& owner, int peer, const Params& params);
     Push push(const FrameHeader& header, ConstBytes payload) override;
     Push push_fill(const FrameHeader& header, size_t length, FillFunction fill,
                    void* context) override;
@@ -45,11 +42,8 @@ public:
                        size_t& taken) override;
     Push push_rest(ConstBytes rest, size_t& taken) override;
     std::string state_text() const override { return "TCP"; }
-    Endpoint* lane(size_t number) override {
-        return number < lanes_up.size() ? lanes_up[number] : nullptr;
-    }
     Pace pace() override;
-    void abandon(const Error& why) override { owner_.fail(first, why); }
+    void abandon(const Error& why) override { owner_.fail(*this, why); }
 
     // Reads and hands on, `most` frames at the most; false when the connection is over.
     bool receive(Sink& sink, int most, int& handed, bool& moved);
@@ -62,8 +56,6 @@ public:
         greeting,
         met,  // both ends have agreed on the connection; the sink has not been told
         up,
-        ending,  // a connection to the peer has ended; this one is still read
-        over,    // nothing more can be read from this one
         gone
     };
     // All of this plan has its turn; what succeeded the last time comes first.
@@ -72,10 +64,7 @@ public:
     void note_failure(const Error& error, bool skipped);
     // All of the plan has failed; `alone`: there is no other path to the peer.
     void end_round(Nanoseconds now, bool alone);
-    const Attempt& attempt() const {
-        const auto& all = first.plan;
-        return all[(next_attempt + all.size() - 1) % all.size()];
-    }
+    const Attempt& attempt() const { return plan[(next_attempt + plan.size() - 1) % plan.size()]; }
     // How long an attempt may take, until it is connected, and until the peer says something.
     Nanoseconds connect_patience() const;
     Nanoseconds answer_patience() const;
@@ -87,14 +76,12 @@ public:
     PathDescription describe() const;
     // What the Poller says when this one is ready.
     void* token() { return static_cast<Watched*>(this); }
-    bool reads() const { return state == State::up || state == State::ending; }
+    bool reads() const { return state == State::up; }
     const int peer;
-    const int number;    // 0: the first connection
-    TcpEndpoint& first;  // of the same peer: this one, if its number is 0
     State state = State::idle;
     bool initiator = false;  // this rank made the connection
     Address address;
-    std::vector<Attempt> plan;      // of the first connection: from where to where
+    std::vector<Attempt> plan;      // from where to where
     size_t next_attempt = 0;        // of these, the next
     size_t good_attempt = 0;        // the last that succeeded
     Nanoseconds deadline = 0;       // for the attempts to connect
@@ -118,15 +105,11 @@ public:
     bool attended = false;      // stands in the transport's list of those with something to do
     bool output_waits = false;  // the Poller looks for room for output too
     bool out_of_set = false;    // the Poller does not know its socket, for now
-    // Of the first connection: the others, and those of them that have come up, in this order.
-    std::vector<std::unique_ptr<TcpEndpoint>> lanes;
-    std::vector<Endpoint*> lanes_up;
-    Nanoseconds last_words = 0;  // of a peer that ends: it is gone then
 
 private:
     bool can_push(Push& why_not);
-    // The answer of a push when the connection is not up. That a peer is gone is told by the first one.
-    Push refusal() const { return state == State::gone && number == 0 ? Push::gone : Push::busy; }
+    // The answer of a push when the connection is not up.
+    Push refusal() const { return state == State::gone ? Push::gone : Push::busy; }
     Push end_broken();
     Push begun(ConstBytes head, ConstBytes payload, size_t moved, size_t& taken);
     bool parse_frames(Sink& sink, int& handed);

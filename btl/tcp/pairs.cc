@@ -118,7 +118,7 @@ std::vector<Attempt> attempts_for(const Places& own, const Places& peer, Attempt
     return out;
 }
 
-std::vector<Attempt> attempts_for_lanes(const Places& peer) {
+std::vector<Attempt> attempts_at_each(const Places& peer) {
     std::vector<Attempt> out;
     for (size_t to = 0; to < peer.size(); ++to) out.push_back({-1, to});
     return out;

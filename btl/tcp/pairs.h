@@ -43,7 +43,7 @@ struct AttemptsAsked {
 inline constexpr size_t kAttemptsMost = 64;
 std::vector<Attempt> attempts_for(const std::vector<Place>& own, const std::vector<Place>& peer,
                                   AttemptsAsked asked);
-// The same without paths: each place once, in the peer's order.
-std::vector<Attempt> attempts_for_lanes(const std::vector<Place>& peer);
+// The same without paths (tests): each place once, in the peer's order.
+std::vector<Attempt> attempts_at_each(const std::vector<Place>& peer);
 
 }  // namespace pomona::tcp

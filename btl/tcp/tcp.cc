@@ -2,14 +2,10 @@
 //
 // Crossing: when two ranks connect to each other at once, the lower one decides for the first connection
 // that gets through (btl/link/handshake.h). Nobody sends frames before, so nothing is lost with the other
-// one. Lanes do not cross: who made the first connection makes them, and lane k begins with the address k
-// places behind that of the first one.
+// one.
 //
 // Paths: an instance tries its plan (pairs.h), from an interface of its own to an address of the peer, and
 // passes over pairs whose interfaces another path uses already.
-//
-// The end: when one of several connections to a peer ends, the others are still read for a moment, as
-// a peer that ends closes all and what it sent has to be handed on; then the peer is gone.
 //
 // Turns: few connections are read without asking. Of more, and of strangers always, the system is asked
 // which have bytes (poller.h). What must be done without bytes (attempts to connect, output that waits) stands
@@ -44,9 +40,8 @@ constexpr unsigned kPollsPerLook = 64;
 // After so many turns without a sleep those few are taken out of the Poller's set.
 constexpr unsigned kAwakePolls = 1000;
 constexpr int kReadyMost = 64;
-// How long the other connections to a peer may bring bytes when one has ended.
-constexpr Nanoseconds kLastWords = 500'000'000;
 constexpr Nanoseconds kRetryPause = 20'000'000;
+constexpr uint64_t kStreamsMost = 8;
 // A rank that was busy elsewhere for longer than the deadline still tries each address so often.
 constexpr size_t kAttemptsLeast = 3;
 constexpr Error kElsewhere{Code::refused, "Its route leads by an interface that is not used"};
@@ -61,7 +56,6 @@ public:
                      {options_.identity.get(),
                       [this](const Socket& socket) { return shared_.encrypts(socket); },
                       [this](auto& connection, auto& handshake) {
-                          if (!options_.makes_paths) return admit(connection, handshake);
                           auto path = static_cast<size_t>(handshake.peer_path());
                           shared_.admit(path, connection, handshake);
                       }}) {
@@ -154,10 +148,7 @@ public:
         if (!ready_.empty()) return false;
         for (TcpEndpoint* each : attention_) {
             bool untold = each->tell_gone || each->tell_up;
-            bool waits = each->state == State::idle;
-            // What a lane waits for is not worth staying awake.
-            if ((waits && each->number != 0) || each->state == State::over) continue;
-            if (waits || untold || !each->connection) return false;
+            if (each->state == State::idle || untold || !each->connection) return false;
             if (each->connection->blocked() || each->state == State::connecting)
                 if (!watch_output(*each, true)) return false;
         }
@@ -184,29 +175,14 @@ private:
 
     void fail(TcpEndpoint& endpoint, Error why) override {
         if (endpoint.state == State::gone) return;
-        if (endpoint.number != 0)
-            LOG(warn, btl, "TCP stream {} to rank {} is done without: {}", endpoint.number + 1,
-                endpoint.peer, why.text());
         // The connection object stays until attend_all() tells the sink: its owner may be on the
         // stack, handing on a frame to which the engine answered.
-        leave(endpoint, State::gone);
+        endpoint.state = State::gone;
         endpoint.why = why;
-        endpoint.tell_gone = endpoint.number == 0;
+        endpoint.tell_gone = true;
         endpoint.tell_up = false;
-        for (auto& lane : endpoint.lanes) leave(*lane, State::gone);
-    }
-    void end(TcpEndpoint& ended, Error why, bool readable) override {
-        TcpEndpoint& first = ended.first;
-        if (first.state == State::gone) return;
-        if (first.lanes_up.empty()) return fail(first, why);
-        if (first.last_words == 0) {
-            first.last_words = clock_.now() + kLastWords;
-            first.why = why;
-            stop_pushing(first);
-            for (auto& lane : first.lanes) stop_pushing(*lane);
-            attend(first);
-        }
-        if (!readable) leave(ended, State::over);
+        stopped_reading_ = true;
+        attend(endpoint);
     }
     void attend(TcpEndpoint& endpoint) override {
         if (!std::exchange(endpoint.attended, true)) attention_.push_back(&endpoint);
@@ -214,17 +190,6 @@ private:
     Counters& counters() override { return counters_; }
     Clock& clock() override { return clock_; }
 
-    // The connection is not used any more; it is closed by a later poll().
-    void leave(TcpEndpoint& endpoint, State state) {
-        endpoint.state = state;
-        stopped_reading_ = true;
-        attend(endpoint);
-    }
-    void stop_pushing(TcpEndpoint& endpoint) {
-        if (endpoint.state == State::up) endpoint.state = State::ending;
-        // One that is still being made is not needed any more.
-        if (endpoint.state < State::up) leave(endpoint, State::gone);
-    }
     bool watch_output(TcpEndpoint& endpoint, bool output) {
         if (!endpoint.connection || endpoint.output_waits == output) return true;
         endpoint.output_waits = output;
@@ -241,15 +206,16 @@ private:
             each->out_of_set = true;
         }
     }
+    // All connections stand in the set again. False: the system does not take one of them.
     bool watch_all() {
-        out_of_set_ = false;
         awake_polls_ = 0;
         for (TcpEndpoint* each : reading_) {
             if (!each->out_of_set || !each->reads()) continue;
             if (!poller_.add(each->connection->socket.descriptor(), each->token()).ok())
-                return !(out_of_set_ = true);
+                return false;
             each->out_of_set = false;
         }
+        out_of_set_ = false;
         return true;
     }
     void drop(TcpEndpoint& endpoint) {
@@ -265,13 +231,8 @@ private:
     TcpEndpoint& endpoint_of(int peer) {
         auto& slot = endpoints_[peer];
         if (slot) return *slot;
-        slot = std::make_unique<TcpEndpoint>(*this, nullptr, peer, 0, params_);
+        slot = std::make_unique<TcpEndpoint>(*this, peer, params_);
         return *slot;
-    }
-    TcpEndpoint& add_lane(TcpEndpoint& first, int number) {
-        first.lanes.push_back(
-            std::make_unique<TcpEndpoint>(*this, &first, first.peer, number, params_));
-        return *first.lanes.back();
     }
 
     // ---- making connections
@@ -292,23 +253,23 @@ private:
                                  static_cast<size_t>(options_.path)};
         endpoint.begin_round(options_.makes_paths
                                  ? tcp::attempts_for(shared_.places(), places, asked)
-                                 : tcp::attempts_for_lanes(places));
+                                 : tcp::attempts_at_each(places));
     }
     // The next address has its turn.
     void start_connecting(TcpEndpoint& endpoint) {
         attend(endpoint);
         Nanoseconds now = clock_.now();
         if (endpoint.deadline == 0) endpoint.deadline = now + connect_timeout();
-        if (endpoint.first.plan.empty())
+        if (endpoint.plan.empty())
             return fail(endpoint,
                         Error{Code::refused, "No two interfaces reach each other", endpoint.peer});
-        auto attempts = static_cast<Nanoseconds>(endpoint.first.plan.size());
+        auto attempts = static_cast<Nanoseconds>(endpoint.plan.size());
         ++endpoint.next_attempt;
         ++endpoint.attempts;
         endpoint.attempt_until = now + (options_.makes_paths ? endpoint.connect_patience()
                                                              : connect_timeout() / attempts);
         const tcp::Attempt& attempt = endpoint.attempt();
-        const tcp::Place& to = endpoint.first.address.places[attempt.peer];
+        const tcp::Place& to = endpoint.address.places[attempt.peer];
         const tcp::Place* from = nullptr;
         if (attempt.own >= 0) from = &shared_.places()[static_cast<size_t>(attempt.own)];
         endpoint.ends = tcp::ends_of(from, &to, to.ip);
@@ -340,7 +301,7 @@ private:
         endpoint.state = State::idle;
         Nanoseconds now = clock_.now();
         why.peer = endpoint.peer;
-        size_t attempts = endpoint.first.plan.size();
+        size_t attempts = endpoint.plan.size();
         if (!options_.makes_paths) {
             endpoint.retry_at = now + kRetryPause;
             if (now > endpoint.deadline && endpoint.attempts >= kAttemptsLeast * attempts)
@@ -355,14 +316,14 @@ private:
     }
     void admit(std::unique_ptr<Connection>& stranger, link::Handshake& handshake) override {
         using Met = link::Handshake::State;
-        int from = handshake.peer(), lane = options_.makes_paths ? 0 : handshake.peer_path();
+        int from = handshake.peer();
         if (handshake.state() == Met::different) return differ(from, handshake);
-        TcpEndpoint* taker = lane == 0 ? &endpoint_of(from) : lane_for(from, lane);
-        if (!taker || !takes(*taker, handshake)) return;
-        drop(*taker);
-        if (lane == 0 && options_.on_peer) options_.on_peer(from);
-        taker->initiator = false;
-        if (take(*taker, std::move(stranger))) agree(*taker, handshake);
+        TcpEndpoint& peer = endpoint_of(from);
+        if (!takes(peer, handshake)) return;
+        drop(peer);
+        if (options_.on_peer) options_.on_peer(from);
+        peer.initiator = false;
+        if (take(peer, std::move(stranger))) agree(peer, handshake);
     }
     // Is this connection from the peer to be used?
     bool takes(TcpEndpoint& peer, const link::Handshake& handshake) {
@@ -376,18 +337,6 @@ private:
         if (newer)
             fail(peer, Error{Code::peer_gone, "The peer has left the TCP connection", peer.peer});
         return newer && options_.makes_paths;
-    }
-    // A further connection is taken from who made the first one, once for each number.
-    TcpEndpoint* lane_for(int from, int number) {
-        auto found = endpoints_.find(from);
-        TcpEndpoint* first = found == endpoints_.end() ? nullptr : found->second.get();
-        auto same = [&](auto& lane) { return lane->number == number; };
-        if (number < tcp::kLanesMost && first &&
-            (first->state == State::up || first->state == State::met) && !first->initiator &&
-            std::none_of(first->lanes.begin(), first->lanes.end(), same))
-            return &add_lane(*first, number);
-        LOG(warn, btl, "TCP stream {} from rank {} was refused", number + 1, from);
-        return nullptr;
     }
     // Both ends have proved themselves, and this connection is the one.
     void agree(TcpEndpoint& peer, link::Handshake& handshake) {
@@ -408,9 +357,9 @@ private:
         peer.state = State::met;
         peer.tell_up = true;
         attend(peer);
-        if (!c.flush()) return end(peer, os_error(Code::peer_gone, "The connection broke"), true);
+        if (!c.flush()) return fail(peer, os_error(Code::peer_gone, "The connection broke"));
         if (handshake.encrypted() && !peer.seal(*options_.identity->crypto, handshake.keys()))
-            end(peer, Error{Code::io, "The connection has no room"}, false);
+            fail(peer, Error{Code::io, "The connection has no room"});
     }
     void differ(int peer, const link::Handshake& handshake) {
         if (options_.on_difference) options_.on_difference(peer, handshake.peer_facts());
@@ -421,18 +370,7 @@ private:
         peer.state = State::up;
         peer.handshake.reset();
         reading_.push_back(&peer);
-        if (peer.number != 0) peer.first.lanes_up.push_back(&peer);
-        else if (peer.initiator) make_lanes(peer);
-        if (peer.number == 0) sink.up(peer.peer);
-    }
-    // The further connections of a first one that has come up.
-    void make_lanes(TcpEndpoint& first) {
-        if (options_.makes_paths) return;
-        for (int number = 1; number < static_cast<int>(params_.tcp_streams); ++number) {
-            TcpEndpoint& lane = add_lane(first, number);
-            lane.next_attempt = first.next_attempt - 1 + static_cast<size_t>(number);
-            start_connecting(lane);
-        }
+        sink.up(peer.peer);
     }
 
     // Moves an own attempt to connect on.
@@ -456,8 +394,8 @@ private:
             if (!random_bytes(nonce))
                 return fail(peer, os_error(Code::io, "The system has no random numbers"));
             peer.handshake = std::make_unique<link::Handshake>(
-                link::Handshake::dial(*options_.identity, peer.peer, options_.path + peer.number,
-                                      nonce, peer.decision, shared_.encrypts(c.socket)));
+                link::Handshake::dial(*options_.identity, peer.peer, options_.path, nonce,
+                                      peer.decision, shared_.encrypts(c.socket)));
             peer.state = State::greeting;
         }
         greet(peer);
@@ -494,8 +432,7 @@ private:
     // addresses, it may not be the peer that is silent at this one.
     void wait_for_peer(TcpEndpoint& peer) {
         Nanoseconds now = clock_.now();
-        if (peer.first.plan.size() == 1 || now < peer.attempt_until || peer.handshake->proved())
-            return;
+        if (peer.plan.size() == 1 || now < peer.attempt_until || peer.handshake->proved()) return;
         peer.deadline = now + connect_timeout();
         retry(peer, Error{Code::timed_out, "The peer did not answer"});
     }
@@ -529,35 +466,26 @@ private:
                 each->connection && (each->state < State::up || each->connection->blocked() ||
                                      (each->state == State::up && each->connection->paced) ||
                                      each->connection->socket.buffered());
-            bool waits = each->state == State::idle || each->tell_gone || each->tell_up ||
-                         (each->last_words != 0 && each->state != State::gone);
-            bool closes = each->connection && each->state >= State::over;
+            bool waits = each->state == State::idle || each->tell_gone || each->tell_up;
+            bool closes = each->connection && each->state == State::gone;
             each->attended = busy || waits || closes;
             return !each->attended;
         });
     }
     void attend_one(TcpEndpoint& peer, Sink& sink) {
         if (peer.state == State::up && peer.connection->has_output() && !peer.connection->flush())
-            end(peer, peer.broken(), true);
+            fail(peer, peer.broken());
         if (peer.state == State::up && peer.connection->paced) peer.connection->pace(clock_.now());
-        if (peer.number == 0 && peer.last_words != 0 && is_over(peer)) fail(peer, peer.why);
-        if (peer.state == State::over || peer.state == State::gone) drop(peer);
+        if (peer.state == State::gone) drop(peer);
         if (std::exchange(peer.tell_gone, false)) sink.gone(peer.peer, peer.why);
         if (peer.state < State::met) advance(peer);
         if (peer.state == State::met) come_up(peer, sink);
-    }
-    // Does nothing more come from a peer of which a connection has ended?
-    bool is_over(const TcpEndpoint& first) {
-        auto reads = [](auto& lane) { return lane->reads(); };
-        return clock_.now() > first.last_words ||
-               (!first.reads() && std::none_of(first.lanes.begin(), first.lanes.end(), reads));
     }
     // The number of frames handed on; at least 1 when bytes arrived.
     int serve(TcpEndpoint& peer, Sink& sink, int most) {
         int handed = 0;
         bool moved = false;
-        if (peer.reads() && !peer.receive(sink, most, handed, moved))
-            end(peer, peer.broken(), false);
+        if (peer.reads() && !peer.receive(sink, most, handed, moved)) fail(peer, peer.broken());
         if (peer.connection && peer.connection->socket.buffered()) [[unlikely]]
             attend(peer);
         return std::max<int>(handed, moved);
@@ -584,7 +512,7 @@ private:
 
 Result<std::unique_ptr<Transport>> make_tcp_transport(const Params& params, Counters& counters,
                                                       TcpOptions options) {
-    if (params.tcp_streams > tcp::kLanesMost)
+    if (params.tcp_streams > kStreamsMost)
         return Error{Code::invalid_argument, "tcp_streams must be between 0 and 8"};
     if (!options.shared) options.shared = TRY(tcp::Shared::open(params, options.loopback_only));
     auto poller = TRY(tcp::Poller::make());

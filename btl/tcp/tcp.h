@@ -2,8 +2,7 @@
 // Idea: one connection a pair, made at the first send, used both ways. push() writes straight to
 // the socket when nothing waits; what the kernel does not take is queued. Large payloads are read
 // straight into the place that the sink names. Several connections to a peer are paths of a link, each
-// made by an instance of its own. Without a link (tests), and where tcp_streams asks for more, whoever
-// made the first one makes them once that is up; both ends use them as lanes (Endpoint::lane).
+// made by an instance of its own.
 #pragma once
 
 #include "btl/base/counters.h"

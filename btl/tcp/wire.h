@@ -1,7 +1,6 @@
 // btl/tcp/wire.h: what travels on a TCP connection, and its parsers (fuzzed).
 //
-// handshake (btl/link/handshake.h), first; the numbers of the paths are those of the further connections
-//     of a pair of ranks: 0 for the first one
+// handshake (btl/link/handshake.h), first
 // frame:                u64 length, 32 bytes of header, `length` bytes of payload
 // address (published):  u32 number, then as many places: the interface's name (sized text), its kind u8,
 //     4 or 6 u8, 4 or 16 bytes of an IP address, u8 bits that addresses of its network share, u16 port
@@ -19,7 +18,6 @@ namespace pomona::tcp {
 inline constexpr size_t kFrameHead = 8 + sizeof(FrameHeader);
 inline constexpr size_t kPlacesMost = 64;
 inline constexpr size_t kInterfaceNameMost = 64;
-inline constexpr int kLanesMost = 8;  // connections of a pair of ranks
 
 struct FrameHead {
     uint64_t length;

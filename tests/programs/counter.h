@@ -27,7 +27,7 @@ static inline unsigned long long counter_end(void) {
 }
 
 /* Where a test asks for several TCP connections, the further ones have to carry something. */
-static inline int lanes_asked(void) {
+static inline int streams_asked(void) {
     const char* streams = getenv("POMONA_TCP_STREAMS");
     return check_size > 1 && streams && atoi(streams) > 1;
 }

@@ -144,7 +144,7 @@ static void go_on(int seconds) {
 int main(int argc, char** argv) {
     unsigned char* data = malloc(most + 1);
     start(&argc, &argv);
-    if (lanes_asked()) counter_start("lane_bytes");
+    if (streams_asked()) counter_start("further_path_bytes");
     CHECK_OK(MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN));
     for (int i = 0; i < length_count; ++i) {
         for (int repeat = 0; repeat < 3; ++repeat)
@@ -166,7 +166,7 @@ int main(int argc, char** argv) {
     windows(20000);
     windows(200000);
     go_on(getenv("POMONA_TEST_SECONDS") ? atoi(getenv("POMONA_TEST_SECONDS")) : 0);
-    if (lanes_asked()) CHECK(counter_end() > 100000);
+    if (streams_asked()) CHECK(counter_end() > 100000);
     free(data);
     return finish();
 }

@@ -8,7 +8,7 @@ pomona_test(link_paths ${CMAKE_CURRENT_SOURCE_DIR}/unit/link_paths.cc LIBS pomon
 pomona_test(tcp_paths ${CMAKE_CURRENT_SOURCE_DIR}/unit/tcp_paths.cc LIBS pomona_btl TIMEOUT 120)
 pomona_test(tcp_sealed ${CMAKE_CURRENT_SOURCE_DIR}/unit/tcp_sealed.cc LIBS pomona_btl TIMEOUT 180)
 pomona_test(tcp_pairs ${CMAKE_CURRENT_SOURCE_DIR}/unit/tcp_pairs.cc LIBS pomona_btl)
-pomona_test(btl_lanes ${CMAKE_CURRENT_SOURCE_DIR}/unit/btl_lanes.cc LIBS pomona_btl TIMEOUT 120)
+pomona_test(btl_connections ${CMAKE_CURRENT_SOURCE_DIR}/unit/btl_connections.cc LIBS pomona_btl TIMEOUT 120)
 pomona_test(btl_base ${CMAKE_CURRENT_SOURCE_DIR}/unit/btl_base.cc LIBS pomona_btl pomona_mpi)
 pomona_test(engine_order ${CMAKE_CURRENT_SOURCE_DIR}/unit/engine_order.cc LIBS pomona_btl pomona_mpi)
 if(TARGET pomona_threads)

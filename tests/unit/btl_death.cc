@@ -55,9 +55,8 @@ TEST_P(Death, is_told_of_the_silent) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Transports, Death,
-                         testing::Combine(testing::Values("shm", "shm_bell", "tcp", "tcp_lanes",
-                                                          "tcp_sealed", "tcp_link",
-                                                          "tcp_link_of_two"),
+                         testing::Combine(testing::Values("shm", "shm_bell", "tcp", "tcp_sealed",
+                                                          "tcp_link", "tcp_link_of_two"),
                                           testing::Bool()),
                          [](const auto& info) {
                              return std::string(std::get<0>(info.param)) +

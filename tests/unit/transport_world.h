@@ -45,7 +45,6 @@ struct World {
     World(const std::string& kind, int size) : World(kind, size, true) {}
     // Without transports: each process makes those of its ranks by make().
     World(const std::string& kind, int size, bool whole) : params(small_rings()), kind(kind) {
-        if (kind == "tcp_lanes") params.tcp_streams = 3;
         if (kind == "tcp_sealed") params.encrypt = "all";
         if (kind == "tcp_link_of_two") params.tcp_streams = 2;
         char pattern[] = "/tmp/pomona-contract-XXXXXX";
