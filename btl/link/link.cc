@@ -539,7 +539,7 @@ bool Link::work(Nanoseconds now, bool idle, Sink& sink) {
     if (!outgoing_.empty()) moved |= drain_bulk(now);
     if (!held_.empty()) copy_held(now, sink);
     if (to_copy_ != 0 && !over) copy_bulk(sink);
-    if (now >= next_look_) look_at_time(now);
+    if (!over && now >= next_look_) look_at_time(now);
     if (over) return work(now, idle, sink);
     return moved;
 }

@@ -80,7 +80,7 @@ private:
     void message_arrived(uint64_t number, Sink& sink);
     void messages_below(uint64_t next, Sink& sink);
     const std::byte* message_bytes(uint64_t number);
-    void note_sent(Kept& frame, Path& path, bool first);
+    void note_sent(Kept& frame, Path& path, bool oldest);
     bool push_from_caller(ConstBytes payload, std::byte* copy);
     void copy_held(Nanoseconds now, Sink& sink);
     void copy_bulk(Sink& sink);
@@ -194,17 +194,17 @@ private:
         void arrive(int peer, const FrameHeader& header, ConstBytes payload) override;
         void gone(int peer, const Error& why) override;
         void up(int peer) override;
-        Link& link(int peer) {
-            auto at = static_cast<size_t>(peer);
-            return at < links.links_.size() && links.links_[at] ? *links.links_[at]
-                                                                : links.link(peer);
-        }
+        Link& link(int peer) { return links.link(peer); }
         Path& path(Link& of) { return of.paths[static_cast<size_t>(index)]; }
         Links& links;
         int index;
     };
     friend struct Way;
-    Link& link(int peer);
+    Link& link(int peer) {
+        auto at = static_cast<size_t>(peer);
+        return at < links_.size() && links_[at] ? *links_[at] : make_link(peer);
+    }
+    Link& make_link(int peer);
 
     LinkOptions options_;
     std::vector<std::unique_ptr<Transport>> transports_;

@@ -76,12 +76,11 @@ Links::~Links() {
         if (each) each->say_bye();
 }
 
-Link& Links::link(int peer) {
+Link& Links::make_link(int peer) {
     auto at = static_cast<size_t>(peer);
     if (at >= links_.size()) links_.resize(at + 1);
-    auto& slot = links_[at];
-    if (!slot) slot = std::make_unique<Link>(*this, peer);
-    return *slot;
+    links_[at] = std::make_unique<Link>(*this, peer);
+    return *links_[at];
 }
 
 std::vector<std::byte> Links::address() const {

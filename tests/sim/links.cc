@@ -1,10 +1,11 @@
-// tests/sim/links.cc: links over simulated paths that break, in virtual time, by seed.
-// Goal: whatever paths do (loss, doubling, reordering, cuts clean, silent, half-open and one-way, slow
-// paths, processes that stop for a while), messages arrive once and in order, long payloads once and
-// whole, payloads are released when they have arrived and not looked at afterwards, nothing is written
-// to a receiver's memory after its payload is complete, and nothing hangs; and the death of a process
-// is told, once. Method: random traffic and faults drawn from a seed; every byte is checked.
-// POMONA_LINK_SEEDS: how many seeds (200), from POMONA_SEED on.
+// tests/sim/links.cc: links over simulated paths that break, in virtual time.
+// Storms: random traffic and faults drawn from a seed (loss, doubling, reordering, cuts clean, silent,
+// half-open and one-way, slow paths, processes that stop for a while). Messages arrive once and in
+// order, long payloads once and whole; payloads are released when they have arrived and not looked at
+// afterwards; nothing is written to a receiver's memory after its payload is complete; nothing hangs.
+// Every byte is checked. POMONA_LINK_SEEDS: how many seeds (200), from POMONA_SEED on.
+// Ends: a process that leaves, dies, vanishes with its machine, is given up, or never comes up is told
+// gone, once and in time. Cuts: messages leave a silent path soon.
 #include "btl/base/log.h"
 #include "btl/base/random.h"
 #include "btl/link/link.h"
