@@ -1,6 +1,6 @@
 // pmix/wireup/pmix_client.cc: see pmix_client.h.
 // Idea: only the job's size is required; everything else is read if the server has it, and
-// derived if not (nodes from PMIX_NODEID of each rank, else from PMIX_LOCAL_PEERS).
+// derived if not (nodes from PMIX_NODEID of each rank, else from names of hosts).
 #include "pmix/wireup/pmix_client.h"
 
 #include "btl/base/log.h"
@@ -12,6 +12,7 @@
 #include <charconv>
 #include <cstdlib>
 #include <mutex>
+#include <unordered_map>
 #include <utility>
 
 #include <unistd.h>
@@ -64,7 +65,7 @@ public:
         job_.app_number = static_cast<int>(number_of(self_.rank, PMIX_APPNUM).value_or(0));
         job_.host = text_of_key(self_.rank, PMIX_HOSTNAME);
         if (job_.host.empty()) job_.host = host_name();
-        find_nodes();
+        TRY(find_nodes());
         fill_local(job_);
         job_.oversubscribed = job_.local_size > machine_cores();
         job_.directory = TRY(share_job_directory(job_.tag, session_directory()));
@@ -188,26 +189,51 @@ private:
         return given ? given : "";
     }
 
-    void find_nodes() {
+    // Numbers of nodes, the same at all ranks: collectives choose their algorithms by them.
+    Status find_nodes() {
         job_.node_of.assign(job_.size, 0);
-        bool known = true;
-        for (int rank = 0; rank < job_.size && known; ++rank) {
-            auto node = number_of(static_cast<pmix_rank_t>(rank), PMIX_NODEID);
-            known = node.has_value();
-            if (known) job_.node_of[rank] = static_cast<int>(*node);
+        int known = 0;
+        for (; known < job_.size; ++known) {
+            auto node = number_of(static_cast<pmix_rank_t>(known), PMIX_NODEID);
+            if (!node) break;
+            job_.node_of[known] = static_cast<int>(*node);
         }
-        if (known) return;
-        // Without node numbers only our own node is known: every other rank counts as elsewhere.
-        for (int rank = 0; rank < job_.size; ++rank) job_.node_of[rank] = rank + 1;
-        job_.node_of[job_.rank] = 0;
+        if (known == job_.size || job_.size == 1) return {};
+        auto hosts = TRY(find_hosts());
+        // A node's number is that of the lowest rank on it.
+        std::unordered_map<std::string, int> lowest;
+        for (int rank = 0; rank < job_.size; ++rank)
+            job_.node_of[rank] = lowest.emplace(hosts[rank], rank).first->second;
+        return {};
+    }
+    // By rank: what is the same for ranks of one node only.
+    Result<std::vector<std::string>> find_hosts() {
+        std::vector<std::string> out;
+        for (int rank = 0; rank < job_.size; ++rank) {
+            out.push_back(text_of_key(static_cast<pmix_rank_t>(rank), PMIX_HOSTNAME));
+            if (out.back().empty()) return exchange_hosts();
+        }
+        return out;
+    }
+    // The server tells each rank of its own node only, or not even that: the ranks tell each other.
+    Result<std::vector<std::string>> exchange_hosts() {
+        std::string own = "host " + job_.host;
+        int lowest = job_.size;
         std::string peers = text_of_key(PMIX_RANK_WILDCARD, PMIX_LOCAL_PEERS);
-        for (const char *at = peers.data(), *end = at + peers.size(); at < end;) {
+        for (const char *at = peers.data(), *end = at + peers.size(); at < end; ++at) {
             int rank = -1;
-            auto parsed = std::from_chars(at, end, rank);
-            if (parsed.ec == std::errc{} && rank >= 0 && rank < job_.size) job_.node_of[rank] = 0;
-            if (parsed.ptr == end) break;
-            at = parsed.ptr + 1;
+            at = std::from_chars(at, end, rank).ptr;
+            if (rank >= 0) lowest = std::min(lowest, rank);
         }
+        if (lowest <= job_.rank) own = format("node of rank {}", lowest);
+        TRY(publish("node", bytes_of(own)));
+        TRY(fence());
+        std::vector<std::string> out;
+        for (int rank = 0; rank < job_.size; ++rank) {
+            auto told = TRY(lookup(rank, "node"));
+            out.emplace_back(reinterpret_cast<const char*>(told.data()), told.size());
+        }
+        return out;
     }
 
     static void on_event(size_t, pmix_status_t, const pmix_proc_t* source, pmix_info_t info[],

@@ -82,6 +82,9 @@ PmixLibrary library() {
     };
     made.PMIx_Finalize = [](const pmix_info_t*, size_t) -> pmix_status_t { return PMIX_SUCCESS; };
     made.PMIx_Get = get;
+    made.PMIx_Put = [](pmix_scope_t, const char*, pmix_value_t*) -> pmix_status_t {
+        return PMIX_SUCCESS;
+    };
     made.PMIx_Commit = []() -> pmix_status_t { return PMIX_SUCCESS; };
     made.PMIx_Fence = [](const pmix_proc_t*, size_t, const pmix_info_t*, size_t) -> pmix_status_t {
         return PMIX_SUCCESS;
