@@ -231,6 +231,8 @@ public:
     virtual void disarm() = 0;
     // True when bytes accepted by push() still wait in this process (finalize drains them).
     virtual bool pending() const { return false; }
+    // Others reach each other through this process: it has to go on polling until they have left.
+    virtual bool serves() const { return false; }
     // Memory that the peers it reaches see, where there is any; owned by the transport.
     virtual BoardSpace* boards() { return nullptr; }
     // -- paths (rules 8 to 13)

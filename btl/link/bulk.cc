@@ -72,8 +72,9 @@ bool Link::push_next_piece(Path& path, const std::vector<const Path*>& sharing) 
     for (Outgoing& each : outgoing_) {
         size_t left = each.bulk.length - each.begun;
         if (left == 0) continue;
-        size_t length = next_piece(sharing, path, caps_.fragment_max, left,
-                                   sharing.size() > 1 ? unbegun() : left);
+        size_t longest = std::min(caps_.fragment_max, path.endpoint->caps().fragment_max);
+        size_t length =
+            next_piece(sharing, path, longest, left, sharing.size() > 1 ? unbegun() : left);
         if (length == 0) return false;
         pieces_.push_back({&each, each.begun, length, kUnsent, 0, 0});
         if (!push_piece(path, first_piece_ + pieces_.size() - 1)) {

@@ -31,6 +31,7 @@ static constexpr size_t kEarlyBytesMost = 256 << 20;
 Link::Link(Links& links, int peer)
     : peer(peer), links_(links), window_(static_cast<size_t>(links.params.link_window)) {
     caps_ = links.options().caps;
+    paths.reserve(links.transports().size() + 1);  // they stay where they are
     int index = 0;
     for (auto& transport : links.transports()) {
         Path path;
@@ -246,7 +247,7 @@ void Link::order_paths() {
             if (path.usable() && path.stalled == stalled) order_.push_back(&path);
     }
     simple_ = paths.size() == 1 && order_.size() == 1 && paths[0].reliable &&
-              paths[0].description.watched;
+              paths[0].description.watched && used_;
     if (order_.size() > 1) std::stable_sort(order_.begin(), order_.end(), quicker);
 }
 
@@ -320,6 +321,7 @@ void Link::arrive(Path& path, const FrameHeader& frame, ConstBytes payload, Sink
         if (!path.settled) {
             path.settled = true;
             order_paths();
+            leave_relay();
             links_.activate(*this);
         }
     }
@@ -381,7 +383,12 @@ void Link::arrive_numbered(Path&, const LinkHeader& header, ConstBytes payload, 
 }
 
 void Link::hand_on(Kind kind, ConstBytes payload, Sink& sink) {
+    if (kind == Kind::relay) {
+        for_others_ = true;
+        return links_.relays().arrive(*this, payload, sink);
+    }
     if (kind == Kind::message) {
+        asked();
         FrameHeader header;
         std::memcpy(&header, payload.data(), sizeof header);
         return sink.arrive(peer, header, payload.subspan(sizeof header));
@@ -400,6 +407,7 @@ void Link::arrive_piece(Path& path, const LinkHeader& header, ConstBytes payload
     if (!received_pieces_.has(header.number)) {
         forget_overlap(path, engines, payload.size(), sink);
         received_pieces_.add(header.number);
+        asked();
         if (!over) sink.arrive(peer, engines, payload);
     }
     if (!over) owe((header.flags & kQuestion) != 0 || !received_pieces_.in_order());
@@ -485,7 +493,7 @@ void Link::malformed(const char* what) {
 bool Link::has_work() const {
     if (over) return !told;
     if (first_unsent_ < window_.next() || !unsent_pieces_.empty() || owed_frames_ != 0 ||
-        owed_answer_ || !held_.empty() || to_copy_ != 0)
+        owed_answer_ || !held_.empty() || to_copy_ != 0 || !forwards_.empty())
         return true;
     for (const Path& path : paths) {
         if (path.busy()) return true;
@@ -523,7 +531,7 @@ bool Link::work(Nanoseconds now, bool idle, Sink& sink) {
     if (over) {
         if (!told) {
             told = true;
-            sink.gone(peer, why);
+            if (!for_others()) sink.gone(peer, why);
         }
         return false;
     }
@@ -535,6 +543,7 @@ bool Link::work(Nanoseconds now, bool idle, Sink& sink) {
         if (path.question_waits && !path.busy()) ask(path, now);
     }
     say_what_is_owed(now, idle);
+    if (!forwards_.empty()) moved |= drain_forwards();
     if (first_unsent_ < window_.next()) moved |= flush();
     if (!outgoing_.empty()) moved |= drain_bulk(now);
     if (!held_.empty()) copy_held(now, sink);
@@ -551,8 +560,8 @@ bool Link::settle_for_sleep() {
 }
 
 bool Link::pending() const {
-    if (over) return false;
-    if (first_unsent_ < window_.next() || owed_frames_ != 0) return true;
+    if (over || rests()) return false;
+    if (first_unsent_ < window_.next() || owed_frames_ != 0 || !forwards_.empty()) return true;
     for (const Outgoing& each : outgoing_)
         if (each.own.empty() || each.begun < each.bulk.length) return true;
     // What a path that loses nothing has taken will arrive.

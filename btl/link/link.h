@@ -3,11 +3,11 @@
 // go again by another path, and what arrives twice is dropped. Messages are handed on in order; pieces
 // of long payloads name their place, need no order, and are shared among the paths by their rates. A
 // path that breaks is made again in the background. Sink::gone() means that the process has left, or
-// cannot be reached for link_grace_s.
+// cannot be reached for link_grace_s. Two processes without a path of their own go through others.
 //
 // Files: wire.h frames; window.* what is kept and what has arrived; paths.* a path and the choice
 // among several; link.* one link: messages; bulk.cc its long payloads; liveness.cc its timers;
-// transport.cc all links of a process over its transports.
+// relays.*, relay_wire.h, through.cc paths through others; transport.cc all links of a process.
 #pragma once
 
 #include "btl/base/counters.h"
@@ -15,18 +15,37 @@
 #include "btl/transport.h"
 
 #include <functional>
+#include <optional>
 #include <string>
+#include <utility>
+#include <vector>
 
 namespace pomona {
 
+// What a path's frame holds beside a message's payload: the engine's header, and what is added where it
+// goes through others.
+inline constexpr size_t kLinkRoom = 192;
+
 struct LinkOptions {
     int rank = 0;
+    int size = 1 << 24;      // ranks that the job may have
     Clock* clock = nullptr;  // borrowed
-    // Of messages, as the engine sees them. Every path takes frames of fragment_max + 32 bytes.
+    // Of messages, as the engine sees them. Every path takes frames of fragment_max + kLinkRoom bytes.
     Caps caps{};
     // "host3", for people.
     std::function<std::string(int rank)> host{};
+    // Paths through others: one process of each host, which may stand between two; asked once, when one
+    // is needed. None: there are no such paths.
+    std::function<std::vector<int>()> relays{};
+    std::function<Result<std::vector<std::byte>>(int rank)> address_of{};  // as it has published it
+    std::function<void(int rank)>
+        on_peer{};                     // a process is met in this way, before its first frame
+    std::function<void()> on_relay{};  // frames of others come through here; often called
 };
+
+// The published addresses of a link, by the names of its transports; none if they do not parse.
+std::optional<std::vector<std::pair<std::string, std::vector<std::byte>>>> parse_link_addresses(
+    ConstBytes published);
 
 // Takes the transports over that make the paths; they keep the rules 8 to 13 of transport.h.
 std::unique_ptr<Transport> make_link_transport(const Params& params, Counters& counters,

@@ -28,9 +28,13 @@ static constexpr int kRefusals = 4;
 static constexpr Nanoseconds kRefusedFor = 300'000'000;
 // Sent again in one look.
 static constexpr int kResendMost = 64;
+// A link that has not come up: then that is said.
+static constexpr Nanoseconds kSaidAfter = 2'000'000'000;
+// A link that is wanted only as a part of the way to others is tried for so long.
+static constexpr Nanoseconds kReachFor = 3'000'000'000;
 
 Status Link::set_addresses(ConstBytes published) {
-    auto all = parse_addresses(published);
+    auto all = parse_link_addresses(published);
     if (!all) return Error{Code::malformed, "The address of a link does not parse", peer};
     // The n-th transport of a kind here makes its path to the n-th of that kind there.
     std::map<std::string, size_t> used;
@@ -40,9 +44,9 @@ Status Link::set_addresses(ConstBytes published) {
         for (auto& [kind, address] : *all)
             if (kind == name && skip-- == 0) path.address = address;
     }
-    bool any_up = std::any_of(paths.begin(), paths.end(),
-                              [](const Path& path) { return path.state == Path::State::up; });
-    if (down_since_ == 0 && !any_up) down_since_ = links_.now();
+    published_.assign(published.begin(), published.end());
+    if (relay_) relay_->address = published_;
+    if (down_since_ == 0 && !any_up()) down_since_ = links_.now();
     next_look_ = 0;
     links_.activate(*this);
     return {};
@@ -76,7 +80,9 @@ void Link::path_up(Path& path) {
         told_address_ = place != nullptr;
     }
     link_up(now);
+    if (&path == relay_) LOG(info, btl, "{} is reached {}", name_of_peer(), path.description.text);
     order_paths();
+    leave_relay();
     if (!path.settled || paths.size() > 1 || !path.reliable) ask(path, now);
     flush();
     next_look_ = 0;
@@ -107,16 +113,20 @@ void Link::path_gone(Path& path, const Error& reason, Sink& sink) {
         path.description = path.transport->describe(peer);  // what was tried
     }
     if (over) return;
+    if (was && &path != relay_ && !direct()) indirect_since_ = now;
     take_back(path);
     order_paths();
-    bool any_up = std::any_of(paths.begin(), paths.end(),
-                              [](const Path& each) { return each.state == Path::State::up; });
     // Where its system found that out it has been silent for longer.
     bool silent = reason.os_errno == ETIMEDOUT;
     auto beat = static_cast<Nanoseconds>(links_.params.heartbeat_s) * kSecond;
-    if (was && !any_up) link_down(silent ? std::max<Nanoseconds>(now - 3 * beat, 1) : now);
+    if (was && !any_up()) link_down(silent ? std::max<Nanoseconds>(now - 3 * beat, 1) : now);
     next_look_ = 0;
     links_.activate(*this);
+}
+
+bool Link::any_up() const {
+    return std::any_of(paths.begin(), paths.end(),
+                       [](const Path& path) { return path.state == Path::State::up; });
 }
 
 // What went by this path and was not acknowledged goes again.
@@ -138,7 +148,7 @@ void Link::link_down(Nanoseconds now) {
 
 void Link::link_up(Nanoseconds now) {
     if (warned_)
-        LOG(warn, btl, "{} is reached again after {:.1f} s", name_of_peer(),
+        LOG(warn, btl, "{} is reached{} after {:.1f} s", name_of_peer(), was_up_ ? " again" : "",
             static_cast<double>(now - down_since_) / kSecond);
     warned_ = false;
     down_since_ = 0;
@@ -167,6 +177,7 @@ void Link::give_up(Error reason) {
     pieces_.clear();
     unsent_pieces_.clear();
     early_.clear();
+    forget_forwards();
     owed_frames_ = 0;
     owed_answer_ = nullptr;
     links_.activate(*this);
@@ -208,6 +219,15 @@ void Link::look_at_time(Nanoseconds now) {
     look_at_silence(now);
     if (over || down_since_ == 0) return;
     Nanoseconds down = now - down_since_;
+    if (for_others()) {
+        if (down > kReachFor || all_refused()) rest();
+        return;
+    }
+    if (!relay_ && wants_relay(now)) dial(need_relay(), now);
+    if (!was_up_ && !warned_ && down > kSaidAfter) {
+        warned_ = true;
+        LOG(warn, btl, "There is no connection to {} yet ({})", name_of_peer(), names_of_paths());
+    }
     Nanoseconds grace = was_up_
                             ? static_cast<Nanoseconds>(links_.params.link_grace_s) * kSecond
                             : static_cast<Nanoseconds>(links_.params.connect_timeout_ms) * 1000000;
@@ -231,7 +251,7 @@ void Link::look_at_time(Nanoseconds now) {
                                  "link_grace_s"}
                          : Error{Code::timed_out, "No connection could be made"};
     for (const Path& path : paths)
-        if (!was_up_ && path.why.what[0] != 0) last = path.why;
+        if (!was_up_ && path.why.what[0] != 0 && &path != relay_) last = path.why;
     give_up(last);
 }
 
@@ -239,7 +259,7 @@ void Link::look_at_time(Nanoseconds now) {
 bool Link::all_refused() const {
     bool any = false;
     for (const Path& path : paths) {
-        if (path.address.empty()) continue;
+        if (path.address.empty() || &path == relay_) continue;
         if (path.refusals < kRefusals) return false;
         any = true;
     }

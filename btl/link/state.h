@@ -4,6 +4,7 @@
 #include "btl/base/random.h"
 #include "btl/link/link.h"
 #include "btl/link/paths.h"
+#include "btl/link/relays.h"
 
 #include <deque>
 #include <list>
@@ -27,6 +28,7 @@ public:
                    bool& held) override;
     Pace pace() override;
     void abandon(const Error& why) override { give_up(why); }
+    std::string state_text() const override;
 
     // -- by the transport
     // What the peer published: its paths are made to that.
@@ -45,6 +47,32 @@ public:
     bool only_owes() const;
     bool pending() const;
     void say_bye();
+    // The engine has to do with this process: it is told when that is gone.
+    void asked();
+
+    // -- for paths through others (relays.h)
+    // Connects for their sake; the engine hears nothing of it.
+    void reach(ConstBytes published);
+    // Made for that alone, and given up.
+    bool rests() const { return for_others() && !over && down_since_ == 0 && !any_up(); }
+    // A path of its own is up; if not, since when.
+    bool direct() const;
+    Nanoseconds indirect_since() const { return indirect_since_; }
+    // Memory for a message of Kind::relay, to be filled before sent_relayed(); null: there is no room.
+    std::byte* keep_relayed(size_t length);
+    void sent_relayed() { sent_new(); }
+    // Sends a message of Kind::relay, whose `at` (relay_wire.h) becomes this, or keeps it until there is
+    // room. False: too much waits, or the process is gone.
+    bool forward(ConstBytes message, size_t at);
+    void forget_forwards();
+    // Of the path through others: as path_up(), path_gone() and arrive() of other ones.
+    void relay_up();
+    void relay_gone(const Error& why, Sink& sink);
+    void arrive_relayed(const FrameHeader& frame, ConstBytes payload, Sink& sink);
+    bool goes_through_others() const { return relay_ && relay_->state == Path::State::up; }
+    Nanoseconds heard_through_others() const { return relay_ ? relay_->heard_at : 0; }
+    bool outstanding() const { return !window_.empty() || !outgoing_.empty(); }
+    void malformed(const char* what);
 
     const int peer;
     std::vector<Path> paths;
@@ -86,7 +114,7 @@ private:
     void copy_bulk(Sink& sink);
     void nothing_owed();
     void owe(bool at_once);
-    void malformed(const char* what);
+    bool drain_forwards();
 
     // Long payloads (bulk.cc).
     bool drain_bulk(Nanoseconds now);
@@ -110,7 +138,13 @@ private:
     void link_down(Nanoseconds now);
     void link_up(Nanoseconds now);
     bool all_refused() const;
-    bool outstanding() const { return !window_.empty() || !outgoing_.empty(); }
+    bool any_up() const;
+    bool for_others() const { return for_others_ && !used_; }
+    void rest();
+    bool wants_relay(Nanoseconds now);
+    Path& need_relay();
+    void leave_relay();
+    void drop_relay();
     void give_up(Error why);
     std::string name_of_peer() const;
     std::string names_of_paths() const;
@@ -149,6 +183,13 @@ private:
     Path* owed_answer_ = nullptr;  // a question came by it
     uint64_t answer_time_ = 0;
 
+    bool used_ = false;                 // the engine has asked for it, or has had something from it
+    bool for_others_ = false;           // it carries frames for others, or was made to
+    std::vector<std::byte> published_;  // where the peer is
+    Path* relay_ = nullptr;             // the last of `paths`, if it goes through others
+    Nanoseconds indirect_since_ = 0;
+    std::deque<std::vector<std::byte>> forwards_;  // messages of Kind::relay without room
+
     bool was_up_ = false;
     bool warned_ = false;
     bool left_ = false;           // bye has been said
@@ -172,6 +213,7 @@ public:
     void disarm() override;
     bool pending() const override;
     Nanoseconds sleep_max() override;
+    bool serves() const override { return relays_.serves(); }
 
     // -- for links
     Nanoseconds now() { return options_.clock->now(); }
@@ -186,6 +228,18 @@ public:
     Counters& counters;
     const LinkOptions& options() const { return options_; }
     std::vector<std::unique_ptr<Transport>>& transports() { return transports_; }
+    Relays& relays() { return relays_; }
+    Link* existing(int peer) {
+        auto at = static_cast<size_t>(peer);
+        return at < links_.size() ? links_[at].get() : nullptr;
+    }
+    Link& link(int peer) {
+        auto at = static_cast<size_t>(peer);
+        return at < links_.size() && links_[at] ? *links_[at] : make_link(peer);
+    }
+    // Connects to a process for others' sake.
+    void reach(int peer, ConstBytes address);
+    size_t forwarded = 0;  // bytes in all links' forwards_
 
 private:
     struct Way final : public Sink {  // of one transport to its links
@@ -200,15 +254,12 @@ private:
         int index;
     };
     friend struct Way;
-    Link& link(int peer) {
-        auto at = static_cast<size_t>(peer);
-        return at < links_.size() && links_[at] ? *links_[at] : make_link(peer);
-    }
     Link& make_link(int peer);
 
     LinkOptions options_;
     std::vector<std::unique_ptr<Transport>> transports_;
     std::vector<std::unique_ptr<Way>> ways_;
+    Relays relays_{*this};
     std::vector<std::unique_ptr<Link>> links_;  // by peer; null where there is none
     std::vector<Link*> active_;
     bool hurry_ = false;  // one of them has more to do than to acknowledge, some time
@@ -217,10 +268,8 @@ private:
     size_t turn_ = 0;
 };
 
-// Link::peer's addresses as published: for each transport its name and address.
+// For each transport its name and address, as published.
 std::vector<std::byte> write_addresses(
     const std::vector<std::pair<std::string, std::vector<std::byte>>>& all);
-std::optional<std::vector<std::pair<std::string, std::vector<std::byte>>>> parse_addresses(
-    ConstBytes bytes);
 
 }  // namespace pomona::link

@@ -23,21 +23,6 @@ std::vector<std::byte> write_addresses(
     return out.bytes();
 }
 
-std::optional<std::vector<std::pair<std::string, std::vector<std::byte>>>> parse_addresses(
-    ConstBytes bytes) {
-    Reader in(bytes);
-    auto number = in.get<uint32_t>();
-    if (number > kTransportsMost) return std::nullopt;
-    std::vector<std::pair<std::string, std::vector<std::byte>>> out;
-    for (uint32_t i = 0; i < number && !in.failed(); ++i) {
-        std::string name(in.get_text(32));
-        ConstBytes address = in.get_sized(kAddressMost);
-        out.emplace_back(std::move(name), std::vector(address.begin(), address.end()));
-    }
-    if (in.failed() || in.left() != 0) return std::nullopt;
-    return out;
-}
-
 // ---- what a transport tells
 
 std::byte* Links::Way::place(int peer, const FrameHeader& header, size_t length) {
@@ -72,6 +57,10 @@ Links::Links(const Params& params, Counters& counters, LinkOptions options,
 }
 
 Links::~Links() {
+    // While the links to those between are still there.
+    for (auto& each : links_)
+        if (each && each->goes_through_others()) each->say_bye();
+    relays_.say_bye();
     for (auto& each : links_)
         if (each) each->say_bye();
 }
@@ -91,13 +80,22 @@ std::vector<std::byte> Links::address() const {
 
 Result<Endpoint*> Links::connect(int peer, ConstBytes address) {
     Link& made = link(peer);
+    made.asked();
     if (!made.over) TRY(made.set_addresses(address));
     return static_cast<Endpoint*>(&made);
 }
 
 Endpoint* Links::path(int peer) {
-    auto at = static_cast<size_t>(peer);
-    return at < links_.size() ? links_[at].get() : nullptr;
+    Link* there = existing(peer);
+    if (!there || there->rests()) return nullptr;
+    there->asked();
+    return there;
+}
+
+void Links::reach(int peer, ConstBytes address) {
+    if (!parse_link_addresses(address)) return;
+    if (options_.on_peer) options_.on_peer(peer);
+    link(peer).reach(address);
 }
 
 int Links::poll(Sink& sink, int most) {
@@ -111,6 +109,7 @@ int Links::poll(Sink& sink, int most) {
         ways_[which]->enough = false;
         moved += transports_[which]->poll(*ways_[which], most);
     }
+    relays_.poll(sink, most);
     // When what was waited for has come, acknowledgements wait for the next turn, or for the answer,
     // which brings them.
     bool puts_off = sink.enough && !hurry_ && ++put_off_ < kPutOffMost;
@@ -134,6 +133,7 @@ int Links::poll(Sink& sink, int most) {
 bool Links::arm() {
     for (Link* each : active_)
         if (!each->settle_for_sleep()) return false;
+    if (!relays_.arm()) return false;
     size_t armed = 0;
     while (armed < transports_.size() && transports_[armed]->arm()) ++armed;
     if (armed == transports_.size()) return true;
@@ -153,13 +153,28 @@ bool Links::pending() const {
 }
 
 Nanoseconds Links::sleep_max() {
-    Nanoseconds most = kSleepForever, time = active_.empty() ? 0 : now();
+    Nanoseconds most = relays_.sleep_max(), time = active_.empty() ? 0 : now();
     for (auto& each : transports_) most = std::min(most, each->sleep_max());
     for (Link* each : active_) most = std::min(most, each->sleep_max(time));
     return most;
 }
 
 }  // namespace link
+
+std::optional<std::vector<std::pair<std::string, std::vector<std::byte>>>> parse_link_addresses(
+    ConstBytes published) {
+    Reader in(published);
+    auto number = in.get<uint32_t>();
+    if (number > link::kTransportsMost) return std::nullopt;
+    std::vector<std::pair<std::string, std::vector<std::byte>>> out;
+    for (uint32_t i = 0; i < number && !in.failed(); ++i) {
+        std::string name(in.get_text(32));
+        ConstBytes address = in.get_sized(link::kAddressMost);
+        out.emplace_back(std::move(name), std::vector(address.begin(), address.end()));
+    }
+    if (in.failed() || in.left() != 0) return std::nullopt;
+    return out;
+}
 
 std::unique_ptr<Transport> make_link_transport(const Params& params, Counters& counters,
                                                LinkOptions options,

@@ -11,8 +11,6 @@
 namespace pomona::tcp {
 
 static constexpr size_t kTriedMost = 600;
-// So many rounds through a path's plan fail before that is said.
-static constexpr size_t kRoundsSilent = 2;
 // A path's attempt by one pair of addresses: at first, and in later rounds.
 static constexpr Nanoseconds kAttemptFirst = 200'000'000;
 static constexpr Nanoseconds kAttempt = 2'000'000'000;
@@ -57,10 +55,7 @@ void TcpEndpoint::note_failure(const Error& error, bool skipped) {
 void TcpEndpoint::end_round(Nanoseconds now, bool alone) {
     if (!alone && !was_up)
         rest_until = now + std::min(kRestMost, kAttemptFirst << std::min<size_t>(rounds, 8));
-    if (++rounds != kRoundsSilent || !alone || was_up) return;
-    std::string_view advice = network_advice(network_fault(first_why.os_errno));
-    LOG(warn, btl, "There is no TCP connection to rank {} yet; tried {}{}{}", peer, tried,
-        advice.empty() ? "" : ". ", advice);
+    ++rounds;
 }
 
 Nanoseconds TcpEndpoint::connect_patience() const {
@@ -88,6 +83,10 @@ PathDescription TcpEndpoint::describe() const {
     bool made = state >= State::met && state < State::gone;
     if (made) out.text = " " + ends.text;
     else if (!tried.empty()) out.text = ", tried " + tried;
+    if (!made && !was_up && first_why.what[0] != 0) {
+        std::string_view advice = network_advice(network_fault(first_why.os_errno));
+        if (!advice.empty()) out.text += format(" ({})", advice);
+    }
     if (made && connection && connection->socket.sealed()) out.text += ", encrypted";
     out.kind = interface_kind_name(ends.kind);
     out.taken = made || state == State::greeting;

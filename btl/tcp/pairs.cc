@@ -73,6 +73,27 @@ Joined join(const Places& lower, const Places& higher, const std::vector<Pair>& 
 
 }  // namespace
 
+bool share_network(const Places& own, const Places& peer) {
+    auto same_ip = [](const Place& a, const Place& b) { return a.ip == b.ip; };
+    if (std::equal(own.begin(), own.end(), peer.begin(), peer.end(), same_ip)) return true;
+    for (const Place& a : own)
+        for (const Place& b : peer)
+            if (!a.ip.link_local() && reach(a, b) <= Reach::other_kind && !has(peer, a.ip) &&
+                !has(own, b.ip))
+                return true;
+    return false;
+}
+
+bool stands_between(const Places& own, const std::vector<Places>& others) {
+    std::vector<const Places*> joined;
+    for (const Places& each : others)
+        if (share_network(own, each)) joined.push_back(&each);
+    for (size_t i = 0; i < joined.size(); ++i)
+        for (size_t j = 0; j < i; ++j)
+            if (!share_network(*joined[i], *joined[j])) return true;
+    return false;
+}
+
 Ends ends_of(const Place* own, const Place* peer, const std::optional<Ip>& peer_ip) {
     Ends out{own ? own->interface : "", peer ? peer->interface : "", InterfaceKind::wired, ""};
     if (own && peer) out.kind = std::max(own->kind, peer->kind);

@@ -20,6 +20,12 @@ enum class Reach {
 };
 Reach reach(const Place& own, const Place& peer);
 
+// Have these two, on different hosts, addresses of one network? Link-local ones do not tell.
+bool share_network(const std::vector<Place>& own, const std::vector<Place>& peer);
+// May a host be all that joins two of the others: it shares a network with each of them, and they share
+// none? Where routers join their networks, or addresses do not tell, this is a guess.
+bool stands_between(const std::vector<Place>& own, const std::vector<std::vector<Place>>& others);
+
 struct Attempt {
     int own = -1;     // by number; -1: the system chooses, and routes decide
     size_t peer = 0;  // by number

@@ -105,6 +105,11 @@ Status Shared::listen(const std::vector<Interface>& chosen, const std::vector<In
     return {};
 }
 
+bool Shared::loopback_only() const {
+    return std::all_of(places_.begin(), places_.end(),
+                       [](const Place& each) { return each.ip.loopback(); });
+}
+
 const Place* Shared::place_of(const Ip& ip) const {
     for (const Place& each : places_)
         if (each.ip == ip) return &each;

@@ -30,6 +30,7 @@ public:
     static Result<std::shared_ptr<Shared>> open(const Params& params, bool loopback_only);
 
     const std::vector<Place>& places() const { return places_; }
+    bool loopback_only() const;
     // How many paths to a peer there should be.
     int paths() const { return paths_; }
     // The user wants so many, whatever interfaces there are.

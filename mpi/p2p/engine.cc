@@ -254,10 +254,10 @@ inline bool Engine::recv_expected(Communicator& comm, const Data& data, Envelope
         matching.message_count() != 0 ||
         (from.rank >= 0 ? comm.peers[from.rank]->gone : !failed_.empty()))
         return false;
-    Expected expected{comm.context(), from.rank, from.tag, start_of(data), room, false, false, {}};
+    Expected& expected = expecting_;
+    expected = {comm.context(), from.rank, from.tag, start_of(data), room, false, false, {}};
     expected_ = &expected;
     wait_until(ExpectedOver{this, &expected});
-    expected_ = nullptr;
     outcome = expected.outcome;
     return expected.met;
 }

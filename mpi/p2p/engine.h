@@ -19,7 +19,9 @@
 #include "mpi/p2p/waiting.h"
 
 #include <functional>
+#include <atomic>
 #include <memory>
+#include <mutex>
 #include <optional>
 #include <unordered_map>
 #include <vector>
@@ -200,11 +202,16 @@ public:
     void on_completion(Request& request, MPIX_Completion_function* function, void* context);
     // Wakes whoever sleeps in wait_until, so that it looks at its condition again.
     void notify();
-    // True while bytes wait to leave this process.
+    // True while bytes wait to leave this process, or others reach each other through it.
     bool draining() const;
     // The progress and completer thread.
     void start_progress_thread();
-    void stop_progress_thread();
+    void stop_progress_thread();  // for good
+    // Others need this process also while its program computes. From inside turn(): the thread is
+    // started at the end of the next wait that takes long enough to look at the clock.
+    void want_progress_thread() {
+        wants_progress_.store(!progress_ && !leaves_, std::memory_order_relaxed);
+    }
 
     // Scoped hold of the engine: a branch when one thread only uses it.
     class Hold {
@@ -258,7 +265,7 @@ private:
         if (threaded_) return wait_shared(long_wait(ready));
         awaited_ = &request;
         wait_until(ready);
-        awaited_ = nullptr;
+        if (awaited_) awaited_ = nullptr;  // wait_long() may have started a thread that looks at it
     }
     // Between looks; not at first, since a pause takes as long as a short message (Intel: 140 cycles).
     static void pause(int idle) {
@@ -398,7 +405,8 @@ private:
     };
     std::unordered_map<uint64_t, Withdrawn> withdrawn_;
     const Request* awaited_ = nullptr;  // by the only thread: its completion ends the turn
-    Expected* expected_ = nullptr;      // by the only thread
+    Expected* expected_ = nullptr;      // by the only thread; null when it is over
+    Expected expecting_{};
     std::vector<P2pRequest*> pool_;
     std::unique_ptr<P2pRequest> sent_request_;  // see sent_request()
 
@@ -415,6 +423,10 @@ private:
     Nanoseconds parked_told_ = 0;  // when parked threads were woken last to look at their waits
     struct ProgressThread;
     std::unique_ptr<ProgressThread> progress_;
+    std::mutex progress_mutex_;  // of who starts it
+    std::atomic<bool> wants_progress_{
+        false};                        // a hint: whoever sees it starts the thread, under the mutex
+    bool leaves_ = false;              // stop_progress_thread() was called
     std::vector<Request*> callbacks_;  // completed, callback not yet called
 };
 

@@ -120,6 +120,8 @@ void Engine::catch_up() {
 }
 
 bool Engine::draining() const {
+    for (Transport* transport : transports_)
+        if (transport->serves()) return true;
     // Those that have failed are only there to be told of.
     for (const Peer* peer : queued_peers_)
         if (!peer->gone) return true;
@@ -189,6 +191,10 @@ void Engine::wait_long(LongWait wait) {
         }
     }
     end_wait(wait);
+    if (wants_progress_.load(std::memory_order_relaxed) && !expected_) {
+        awaited_ = nullptr;
+        start_progress_thread();
+    }
 }
 
 void Engine::rest(LongWait& wait, Nanoseconds& idle_since) {
@@ -354,18 +360,26 @@ void Engine::wait_shared(LongWait wait) {
     }
     end_wait(wait);
     parking_.hand_over();
+    if (wants_progress_.load(std::memory_order_relaxed)) start_progress_thread();
 }
 
 // ---- progress and completer thread
 
 void Engine::start_progress_thread() {
-    if (progress_) return;
+    std::lock_guard guard(progress_mutex_);
+    wants_progress_.store(false, std::memory_order_relaxed);
+    if (progress_ || leaves_) return;
     set_threaded();
     progress_ = std::make_unique<ProgressThread>();
     progress_->thread = std::thread([this] { run_progress(); });
 }
 
 void Engine::stop_progress_thread() {
+    {
+        Hold hold(*this);
+        leaves_ = true;
+        wants_progress_.store(false, std::memory_order_relaxed);
+    }
     if (!progress_) return;
     progress_->stop.store(true, std::memory_order_release);
     {

@@ -19,6 +19,7 @@
 #include "mpi/runtime/collectives.h"
 #include "mpi/runtime/devices.h"
 #include "mpi/runtime/launcher_watch.h"
+#include "mpi/runtime/relaying.h"
 #include "mpi/runtime/wait_reports.h"
 #include "pmix/job_key.h"
 #include "pmix/services.h"
@@ -101,6 +102,8 @@ Status Process::start(int wanted_level, std::unique_ptr<Wireup> given) {
     if (params.progress == "thread") {
         thread_level = MPI_THREAD_MULTIPLE;
         engine.start_progress_thread();
+    } else if (relays_ && params.progress == "auto") {
+        engine.start_progress_thread();
     }
     state.store(State::running, std::memory_order_release);
     return {};
@@ -147,8 +150,10 @@ Status Process::make_transports() {
     }
     if (here.parent >= 0 ||
         (!alone && lists(params.transports, "tcp") && !(use_shm && all_local))) {
-        TRY(make_tcp());
+        auto shared = TRY(make_tcp());
         TRY(wireup->fence());
+        linked_ = true;
+        if (!shared->loopback_only()) relays_ = probably_relays(*wireup, shared->places());
     }
     if (here.origin != Origin::singleton)
         transports.push_back(std::make_unique<LauncherWatch>(*wireup, engine, clock));
@@ -195,7 +200,7 @@ static std::shared_ptr<link::Identity> make_identity(const Job& job, int limit,
                             difference_of({here, ours}, {there, theirs})));
 }
 
-Status Process::make_tcp() {
+Result<std::shared_ptr<tcp::Shared>> Process::make_tcp() {
     const Job& here = job();
     if (!lists(params.transports, "tcp"))
         return Error{Code::unsupported,
@@ -230,14 +235,20 @@ Status Process::make_tcp() {
     }
     LinkOptions link;
     link.rank = here.rank;
+    link.size = limit;
     link.clock = &clock;
-    // Frames of a link carry the engine's header in front of the payload.
-    size_t longest = std::max(params.tcp_fragment, params.tcp_eager_max) - sizeof(FrameHeader);
-    link.caps = {0, params.tcp_eager_max, longest};
+    size_t longest = std::max(params.tcp_fragment, params.tcp_eager_max) - kLinkRoom;
+    link.caps = {0, std::min<size_t>(params.tcp_eager_max, longest), longest};
+    if (!shared->loopback_only()) link.relays = [this] { return relay_candidates(job()); };
+    link.address_of = [this](int rank) { return wireup->lookup(rank, "tcp"); };
+    link.on_peer = met;
+    link.on_relay = [this] {
+        if (params.progress == "auto") engine.want_progress_thread();
+    };
     auto links = make_link_transport(params, counters, std::move(link), std::move(paths));
     TRY(wireup->publish("tcp", links->address()));
     transports.push_back(std::move(links));
-    return {};
+    return shared;
 }
 
 Status Process::open_tcp() {
@@ -343,7 +354,9 @@ void Process::wait_for_world() {
         uint64_t context = child_context(3, static_cast<uint64_t>(job().first));
         end = Ref(new Communicator(*this, context, world_->group, {}));
     }
-    if (!end_in_barrier(*end)) {
+    // Twice with links: whoever stands between two others learns of that in the first barrier at the
+    // latest, and stays until they have left (Transport::serves).
+    if (!end_in_barrier(*end) || (linked_ && !end_in_barrier(*end))) {
         auto over = std::make_shared<bool>(false);
         {
             Engine::Hold hold(engine);

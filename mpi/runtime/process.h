@@ -20,6 +20,9 @@ namespace pomona {
 
 class Agreements;
 
+namespace tcp {
+class Shared;
+}
 namespace coll {
 class Gates;
 struct Policy;
@@ -111,7 +114,7 @@ public:
 private:
     void start_watching(bool simulated);
     Status make_transports();
-    Status make_tcp();
+    Result<std::shared_ptr<tcp::Shared>> make_tcp();
     void meet(int rank);
     // Null: it belongs to another world, and has not published yet where it is.
     Result<Endpoint*> connect(int peer);
@@ -119,6 +122,8 @@ private:
     void wait_for_world();
     bool end_in_barrier(const Communicator& end);
 
+    bool linked_ = false;  // this world's ranks have links, from the start
+    bool relays_ = false;  // others probably reach each other through this process
     Ref<Communicator> world_;
     Ref<Communicator> self_;
     coll::Gates* device_gates_ = nullptr;                  // of one of the transports

@@ -4,6 +4,7 @@
 // pieces lie within what was asked for, and a process is told to be gone once, after which nothing
 // arrives. The input's first byte chooses the paths, the others are actions with their operands.
 #include "btl/link/link.h"
+#include "btl/link/relay_wire.h"
 #include "btl/link/wire.h"
 
 #include <algorithm>
@@ -12,6 +13,7 @@
 #include <cstring>
 #include <deque>
 #include <map>
+#include <set>
 
 using namespace pomona;
 
@@ -23,6 +25,7 @@ namespace {
 
 constexpr size_t kRoom = 1 << 16;
 constexpr int kPeer = 1;
+constexpr int kRanks = 6;  // the others are behind the peer
 
 struct FakeClock final : Clock {
     Nanoseconds now() override { return time; }
@@ -129,23 +132,20 @@ struct FakePath final : Transport, Endpoint {
 };
 
 struct FakeEngine final : Sink {
-    std::byte* place(int, const FrameHeader& header, size_t length) override {
-        must(!told);
+    std::byte* place(int peer, const FrameHeader& header, size_t length) override {
+        must(!told.count(peer));
         if (header.word[0] % 4 != 1 || header.word[3] > kRoom || length > kRoom - header.word[3])
             return nullptr;
         return room.data() + header.word[3];
     }
-    void arrive(int, const FrameHeader&, ConstBytes payload) override {
-        must(!told);
+    void arrive(int peer, const FrameHeader&, ConstBytes payload) override {
+        must(!told.count(peer) && peer < kRanks);
         for (std::byte each : payload) sum += std::to_integer<unsigned>(each);
     }
-    void gone(int, const Error&) override {
-        must(!told);
-        told = true;
-    }
+    void gone(int peer, const Error&) override { must(told.insert(peer).second); }
     void released(int, uint64_t ticket) override { must(sending.erase(ticket) == 1); }
 
-    bool told = false;
+    std::set<int> told;
     unsigned sum = 0;
     std::vector<std::byte> room = std::vector<std::byte>(kRoom);
     std::map<uint64_t, std::vector<std::byte>> sending;
@@ -172,6 +172,9 @@ struct World {
         }
         LinkOptions options;
         options.clock = &clock;
+        options.size = kRanks;
+        options.relays = [] { return std::vector<int>{0, 1, 2}; };
+        options.address_of = [](int) { return Error{Code::not_found}; };
         options.caps = {0, 1 << 14, 1 << 14};
         links = make_link_transport(params, counters, std::move(options), std::move(all));
         endpoint = *links->connect(kPeer, links->address());
@@ -180,7 +183,7 @@ struct World {
     Frame likely(Input& in) {
         link::LinkHeader header;
         uint64_t what = in.next();
-        header.kind = static_cast<link::Kind>(1 + what % 5);
+        header.kind = static_cast<link::Kind>(1 + what % 6);
         header.flags = static_cast<uint8_t>(what >> 5);
         header.number = in.next();
         header.next_message = in.next();
@@ -199,7 +202,25 @@ struct World {
                 }
             frame.payload = link::write_ranges(ranges[0], ranges[1]);
         }
+        if (header.kind == link::Kind::relay) frame.payload = for_others(in);
         return frame;
+    }
+    // A frame of a path through others that comes from the peer.
+    static std::vector<std::byte> for_others(Input& in) {
+        link::RelayHeader header;
+        header.kind = static_cast<link::RelayKind>(in.next() % 8);
+        header.at = in.next() % 6;
+        header.route.count = in.next() % 6;
+        for (size_t i = 0; i < header.route.count; ++i)
+            header.route.ranks[i] = static_cast<uint32_t>(in.next() % (kRanks + 1));
+        header.name = {static_cast<uint32_t>(in.next()), static_cast<uint32_t>(in.next())};
+        header.sent = in.next(2);
+        header.got = in.next(2);
+        std::vector<std::byte> out(link::kRelayHead + in.next());
+        header.write(out.data());
+        for (size_t i = link::kRelayHead; i < out.size(); ++i)
+            out[i] = static_cast<std::byte>(in.next());
+        return out;
     }
     void act(Input& in) {
         FakePath& path = *paths[in.next() % paths.size()];
@@ -244,7 +265,7 @@ struct World {
         }
         links->poll(engine, 16);
         // The memory is the caller's: nobody may look at it any more.
-        if (engine.told) engine.sending.clear();
+        if (engine.told.count(kPeer)) engine.sending.clear();
     }
 
     Params params;

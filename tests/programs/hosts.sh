@@ -1,21 +1,23 @@
 # tests/programs/hosts.sh: for other scripts (". hosts.sh BUILD"): two network namespaces stand for two
-# hosts, $a and $b, joined by virtual cables that a script makes; all goes away at its end. A script ends
+# hosts, $a and $b (three: $c), joined by virtual cables that a script makes; all goes away at its end. A script ends
 # with code 77 (skipped) where this cannot be done: not Linux, not root.
 bin=$1/bin
 here=$(dirname "$0")
 tag=$$
-a=pomh${tag}a b=pomh${tag}b
+a=pomh${tag}a b=pomh${tag}b c=pomh${tag}c
 folder=$(mktemp -d)
 failed=0
 leave() {
     ip netns del $a 2> /dev/null
     ip netns del $b 2> /dev/null
+    ip netns del $c 2> /dev/null
     rm -rf "$folder"
 }
 trap leave EXIT
 
+# Those of $a, $b, $c that are named, else the first two.
 make_hosts() {
-    for space in $a $b; do
+    for space in ${*:-$a $b}; do
         ip netns add $space && ip -n $space link set lo up || return 1
         # Addresses of IPv6 are used at once.
         ip netns exec $space sh -c 'for each in all default; do

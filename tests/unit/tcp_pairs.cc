@@ -98,6 +98,28 @@ TEST(Pairs, ranks_of_one_machine_leave_it_to_the_system) {
     EXPECT_EQ(plan(a, lo, {true, 0}), Plan{});
 }
 
+// A chain: the one in the middle joins the others. Networks that all have, and addresses that do not
+// tell, join nobody.
+TEST(Pairs, who_stands_between) {
+    std::vector<Place> a = {at("e0", "10.1.0.1", 24), at("br0", "172.17.0.1", 16)};
+    std::vector<Place> b = {at("e0", "10.1.0.2", 24), at("e1", "10.2.0.2", 24),
+                            at("br0", "172.17.0.1", 16)};
+    std::vector<Place> c = {at("e0", "10.2.0.3", 24), at("br0", "172.17.0.1", 16)};
+    EXPECT_TRUE(share_network(a, b));
+    EXPECT_FALSE(share_network(a, c));
+    EXPECT_TRUE(stands_between(b, {a, c}));
+    EXPECT_FALSE(stands_between(a, {b, c}));
+    EXPECT_FALSE(stands_between(b, {a, a}));
+    EXPECT_FALSE(stands_between(b, {b, a}));
+    std::vector<Place> local = {at("e0", "169.254.1.1", 16), at("e1", "169.254.2.1", 16)};
+    EXPECT_FALSE(
+        stands_between(local, {{at("e0", "169.254.1.2", 16)}, {at("e0", "169.254.2.2", 16)}}));
+    // Two ranks of one host are one.
+    std::vector<Place> other_rank = a;
+    for (Place& each : other_rank) each.port = 4001;
+    EXPECT_TRUE(share_network(a, other_rank));
+}
+
 std::vector<Place> random_places(Random& random, int side) {
     std::vector<Place> out;
     size_t interfaces = 1 + random.below(4);
