@@ -288,12 +288,12 @@ void Engine::sleep_armed(const LongWait& wait) {
         bool naps = blocked();
         sleeps_long_ = threaded_ && !naps;
         bool held = threaded_;
+        Nanoseconds most = naps ? kSleepBlocked : kSleepLongest;
+        for (Transport* transport : transports_) most = std::min(most, transport->sleep_max());
         if (held) lock_.leave();
         Nanoseconds nap = static_cast<Nanoseconds>(params_.nap_us) * 1000;
         if (crowded_ || sleeps_in_vain_ >= kSleepsWithNaps) nap = 0;
         Nanoseconds begin = clock_.now();
-        Nanoseconds most = naps ? kSleepBlocked : kSleepLongest;
-        for (Transport* transport : transports_) most = std::min(most, transport->sleep_max());
         bool woken = sleeper_->sleep(most, nap);
         Nanoseconds slept = clock_.now() - begin;
         if (held) lock_.post();

@@ -81,6 +81,30 @@ TEST(EngineTurn, a_peer_that_never_comes_up_is_given_up) {
     EXPECT_NE(MPI_Wait(&recv, MPI_STATUS_IGNORE), MPI_SUCCESS);
 }
 
+// Before a sleep transports are asked for how long, which another thread's send may change: the engine is
+// held. Whoever tests finds it so.
+TEST(EngineTurn, transports_are_asked_with_the_engine_held) {
+    ScriptedWorld world(3, MPI_THREAD_MULTIPLE);
+    world.transport->sleeps = true;
+    std::atomic<int> asked{0}, entered{0};
+    std::atomic<bool> stop{false};
+    world.transport->asked_for_sleep = [&] {
+        int polls = world.transport->polls;
+        std::thread([&] { world.engine().test_turn(); }).join();
+        entered += world.transport->polls != polls;
+        ++asked;
+    };
+    std::thread waiter([&] { world.engine().wait_until([&] { return stop.load(); }); });
+    while (asked < 3) std::this_thread::yield();
+    {
+        Engine::Hold hold(world.engine());
+        stop = true;
+        world.engine().notify();
+    }
+    waiter.join();
+    EXPECT_EQ(entered, 0);
+}
+
 // ---- a thread sleeps, another puts something in
 
 struct Sleeping {

@@ -70,6 +70,10 @@ struct ScriptedTransport final : Transport {
     }
     bool arm() override { return sleeps; }
     void disarm() override {}
+    Nanoseconds sleep_max() override {
+        if (asked_for_sleep) asked_for_sleep();
+        return kSleepForever;
+    }
     // To be handed over by polls.
     void frame(int peer, Header header, ConstBytes payload = {}) {
         std::vector<std::byte> bytes(payload.begin(), payload.end());
@@ -83,8 +87,9 @@ struct ScriptedTransport final : Transport {
             sink.gone(peer, {Code::peer_gone, "The scripted peer has ended", peer});
         });
     }
-    int out_of_reach = -1, not_up = -1;  // a peer
-    bool sleeps = false;                 // can be armed
+    int out_of_reach = -1, not_up = -1;       // a peer
+    bool sleeps = false;                      // can be armed
+    std::function<void()> asked_for_sleep{};  // called by sleep_max()
     int polls = 0;
     std::vector<ScriptedEndpoint> endpoints;  // by peer
     std::deque<std::function<void(Sink&)>> incoming;
