@@ -1,18 +1,19 @@
 #!/usr/bin/env bash
 # tests/slow.sh: the tiers that take long: unit, property and simulation tests and MPI programs under the
 # address and undefined-behaviour sanitizers; ranks as threads, and threads of ranks, under the thread
-# sanitizer; and fuzzing (POMONA_FUZZ_SECONDS each, default 60) where clang++ is installed;
-# and all MPI programs over two and four hosts (namespaces; root only).
+# sanitizer; fuzzing (POMONA_FUZZ_SECONDS each, default 60) where clang++ is installed;
+# all MPI programs over two and four hosts (namespaces; root only); and links over simulated paths
+# with many seeds (POMONA_LINK_SEEDS, default 10,000).
 # Called by `tests/run.sh --slow`; builds beside the release tree. POMONA_JOBS: jobs at a time.
 #   tests/slow.sh                   all tiers
-#   tests/slow.sh address thread    only these (address, thread, fuzz, hosts)
+#   tests/slow.sh address thread    only these (address, thread, fuzz, hosts, seeds)
 . "$(dirname "$0")/setup.sh"
 [ -x "$POMONA_VENV/bin/python" ] || make_venv
 find_cmake
 builds=$(dirname "$POMONA_BUILD")
 mkdir -p "$builds"
 jobs=${POMONA_JOBS:-$(getconf _NPROCESSORS_ONLN)}
-tiers=${*:-address thread fuzz hosts}
+tiers=${*:-address thread fuzz hosts seeds}
 status=0
 
 configure() {  # tree, options...
@@ -82,14 +83,25 @@ hosts() {
     done
 }
 
+seeds() {
+    local number=${POMONA_LINK_SEEDS:-10000} program
+    say "Links over simulated paths, $number seeds"
+    if [ ! -f "$POMONA_BUILD/build.ninja" ]; then configure "$POMONA_BUILD" -DPOMONA_TESTS=ON; fi
+    build_tree "$POMONA_BUILD" sim_links sim_relays
+    for program in sim_links sim_relays; do
+        POMONA_LINK_SEEDS=$number "$POMONA_BUILD/tests/$program" --gtest_brief=1 || status=$?
+    done
+}
+
 for tier in $tiers; do
     case $tier in
     address) sanitized address,undefined all -L 'unit|fuzz|programs' ;;
     # What has threads; other programs have nothing to show here.
-    thread) sanitized thread tests -R '^(threads_|btl_|board$|board_chunks$|coll_run$|port$|sim_programs$)' ;;
+    thread) sanitized thread tests -R '^(threads_|btl_|board$|board_chunks$|coll_run$|port$|engine_turn$|sim_programs$)' ;;
     fuzz) fuzz ;;
     hosts) hosts ;;
-    *) fail "There is no tier $tier; address, thread, fuzz and hosts are" ;;
+    seeds) seeds ;;
+    *) fail "There is no tier $tier; address, thread, fuzz, hosts and seeds are" ;;
     esac
 done
 [ $status = 0 ] && say "All of it passed" || say "Something failed, see above"

@@ -178,7 +178,10 @@ Push Link::send(uint64_t number, Path& path) {
     Kept& frame = window_[number];
     FrameHeader header = message_header(number).pack();
     Push push;
-    if (!frame.data) {
+    if (frame.kind == Kind::relay && &path == relay_) {
+        push = path.endpoint->push(header, window_.bytes(frame).first(1));
+        if (push == Push::sent) ++relay_losses_;
+    } else if (!frame.data) {
         push = path.endpoint->push(header, window_.bytes(frame));
     } else {
         size_t taken = 0;

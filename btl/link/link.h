@@ -24,7 +24,7 @@ namespace pomona {
 
 // What a path's frame holds beside a message's payload: the engine's header, and what is added where it
 // goes through others.
-inline constexpr size_t kLinkRoom = 192;
+inline constexpr size_t kLinkRoom = 128;
 
 struct LinkOptions {
     int rank = 0;

@@ -1,5 +1,6 @@
 // btl/link/relay_wire.h: what processes say to each other about paths through others: the content of
-// link messages of Kind::relay (wire.h), and its parser (fuzzed).
+// link messages of Kind::relay (wire.h), and its parser (fuzzed). A message of one byte says nothing: its link
+// had to go through others itself, and left out what it had kept for others.
 //
 //   u8 kind, u8 at, u8 count, u8 0, u32 number, u32 chooser, 5 u32 route, u64 sent, u64 got; then
 //   data:                  a path's frame: its 32-byte header and its payload

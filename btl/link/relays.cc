@@ -31,7 +31,7 @@ static constexpr size_t kRelayPiece = 64 << 10;
 static constexpr int kNewNeighbours = 4;
 static constexpr int kAskedMost = 32;
 
-static_assert(kLinkRoom >= 2 * (kRelayHead + sizeof(FrameHeader)) + sizeof(FrameHeader));
+static_assert(kLinkRoom >= kRelayHead + 2 * sizeof(FrameHeader));
 
 static constexpr Error kNobody{Code::not_found, "No process stands between that reaches it"};
 static constexpr Error kBroken{Code::peer_gone, "A process between has lost the way"};
@@ -92,6 +92,7 @@ public:
     uint64_t sent = 0, arrived = 0;  // bytes; arrived: as the peer has told
     uint64_t taken = 0, told = 0;    // from the peer; told: as it knows
     std::vector<std::byte> address;  // the peer's
+    uint64_t losses = 0;             // of the link to the first one between, when this path began
     Nanoseconds seek_until = 0, next_seek = 0, pause = kSilence;
     // Found while this one is silent.
     Route other{};
@@ -171,7 +172,8 @@ void Relays::look_at(RelayEnd& end, Nanoseconds now, Sink& sink) {
         return seek(end, now);
     case State::up: break;
     }
-    if (hop_lost(end.route[1], now)) return finish(end, kFirstLost, sink);
+    if (hop_lost(end.route[1], now) || losses(end.route[1]) != end.losses)
+        return finish(end, kFirstLost, sink);
     if (end.taken - end.told >= kRelayWindow / 4 &&
         send_control({RelayKind::credit, 0, end.route, end.name, end.sent, end.taken}))
         end.told = end.taken;
@@ -192,11 +194,14 @@ void Relays::look_at(RelayEnd& end, Nanoseconds now, Sink& sink) {
 
 // The path can be used from now on; an older one cannot.
 void Relays::begin(RelayEnd& end, const Route& route, RelayName name, Sink& sink) {
+    if (end.state == State::up)  // those between need not stay for it
+        send_control({RelayKind::leave, 0, end.route, end.name, 0, 0});
     if (end.state != State::none && end.state != State::seeking) finish(end, kNewer, sink);
     end.state = State::up;
     end.route = route;
     end.name = name;
     end.sent = end.arrived = end.taken = end.told = 0;
+    end.losses = losses(route[1]);
     end.other = {};
     end.next_seek = 0;
     end.pause = kSilence;
@@ -219,6 +224,11 @@ Link* Relays::neighbour(int rank) {
 bool Relays::hop_lost(int rank, Nanoseconds now) {
     Link* link = links_.existing(rank);
     return !link || link->over || (!link->direct() && now - link->indirect_since() > kHopPatience);
+}
+
+uint64_t Relays::losses(int rank) const {
+    Link* link = links_.existing(rank);
+    return link ? link->relay_losses() : 0;
 }
 
 const std::vector<int>& Relays::candidates() {
@@ -282,6 +292,7 @@ bool Relays::send_control(RelayHeader header) {
 }
 
 void Relays::arrive(Link& from, ConstBytes message, Sink& sink) {
+    if (message.size() == 1) return;
     auto header = parse_relay(message);
     int self = links_.options().rank;
     bool right = header && header->route[header->at - 1] == from.peer;
@@ -310,8 +321,12 @@ void Relays::forward(const RelayHeader& header, ConstBytes message) {
         count(links_.counters.relayed_frames);
         count(links_.counters.relayed_bytes, message.size());
         Flow& flow = flows_[pair];
-        flow.route = header.route.front() == pair.first ? header.route : header.route.reversed();
-        flow.name = header.name;
+        if (flow.route.count == 0 || !(flow.name == header.name)) {
+            bool first = header.route.front() == pair.first;
+            flow.route = first ? header.route : header.route.reversed();
+            flow.name = header.name;
+            flow.losses = losses(next) + losses(header.route[header.at - 1]);
+        }
         if (links_.options().on_relay) links_.options().on_relay();
         return;
     }
@@ -327,15 +342,17 @@ void Relays::look_at_flows(Nanoseconds now) {
         const Flow& flow = each.second;
         size_t own = 1;
         while (flow.route[own] != self) ++own;
-        bool before = hop_lost(flow.route[own - 1], now),
-             after = hop_lost(flow.route[own + 1], now);
-        if (after && !before)
+        int left = flow.route[own - 1], right = flow.route[own + 1];
+        bool some = losses(left) + losses(right) != flow.losses;
+        bool left_lost = hop_lost(left, now), right_lost = hop_lost(right, now);
+        if ((right_lost || some) && !left_lost)
             send_control({RelayKind::broken, 0, flow.route.reversed(), flow.name, 0, 0});
-        if (before && !after) send_control({RelayKind::broken, 0, flow.route, flow.name, 0, 0});
-        for (size_t hop : {own - 1, own + 1})
-            if (Link* link = links_.existing(flow.route[hop]); link && hop_lost(link->peer, now))
+        if ((left_lost || some) && !right_lost)
+            send_control({RelayKind::broken, 0, flow.route, flow.name, 0, 0});
+        for (int rank : {left, right})
+            if (Link* link = links_.existing(rank); link && hop_lost(rank, now))
                 link->forget_forwards();
-        return before || after;
+        return left_lost || right_lost || some;
     });
 }
 

@@ -61,13 +61,15 @@ private:
     friend class RelayEnd;
     // Frames between two others that come through here.
     struct Flow {
-        Route route;  // from the lower rank to the higher one
-        RelayName name;
+        Route route{};  // from the lower rank to the higher one
+        RelayName name{};
+        uint64_t losses = 0;  // of the links on both sides, when it began
     };
 
     RelayEnd& end(int peer);
     Link* neighbour(int rank);
     bool hop_lost(int rank, Nanoseconds now);
+    uint64_t losses(int rank) const;
     void want_neighbours(int most);
     void seek(RelayEnd& end, Nanoseconds now);
     void send_seek(const RelayHeader& header, const Sought& sought);

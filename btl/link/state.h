@@ -58,6 +58,8 @@ public:
     // A path of its own is up; if not, since when.
     bool direct() const;
     Nanoseconds indirect_since() const { return indirect_since_; }
+    // How often frames for others were left out, as this link's own path went through others.
+    uint64_t relay_losses() const { return relay_losses_; }
     // Memory for a message of Kind::relay, to be filled before sent_relayed(); null: there is no room.
     std::byte* keep_relayed(size_t length);
     void sent_relayed() { sent_new(); }
@@ -188,6 +190,7 @@ private:
     std::vector<std::byte> published_;  // where the peer is
     Path* relay_ = nullptr;             // the last of `paths`, if it goes through others
     Nanoseconds indirect_since_ = 0;
+    uint64_t relay_losses_ = 0;
     std::deque<std::vector<std::byte>> forwards_;  // messages of Kind::relay without room
 
     bool was_up_ = false;
