@@ -9,13 +9,7 @@ shift
 [ $# -gt 0 ] || set -- p2p_large.c p2p_order.c coll_all.c
 cuts=${CUTS:-20}
 
-make() {
-    make_hosts || return 1
-    for link in 1 2; do
-        make_cable $link && give $a $link 10.213.2$link.1/24 && give $b $link 10.213.2$link.2/24 || return 1
-    done
-}
-make 2> /dev/null || exit 77
+make_two_cables 10.213.2
 command -v ss > /dev/null || exit 77
 export POMONA_IF_INCLUDE=10.213.0.0/16
 

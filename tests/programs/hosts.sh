@@ -35,6 +35,16 @@ make_cable() {
 # Gives the end of cable $2 at host $1 the address $3.
 give() { ip -n $1 addr add $3 dev $cable$2; }
 
+# Both hosts and cables 1 and 2 between them; cable N has the addresses PREFIXN.1 and PREFIXN.2, where
+# PREFIX is $1 (10.213.2 for 10.213.21.1 and so on). Skips the script where this cannot be done.
+make_two_cables() {
+    {
+        make_hosts && for link in 1 2; do
+            make_cable $link && give $a $link $1$link.1/24 && give $b $link $1$link.2/24 || exit 77
+        done
+    } 2> /dev/null || exit 77
+}
+
 # Bytes that left host $1 by cable $2.
 bytes() { ip netns exec $1 cat /sys/class/net/$cable$2/statistics/tx_bytes; }
 

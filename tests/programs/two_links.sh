@@ -5,13 +5,7 @@
 # interfaces, whose counters of bytes are read (Linux, root; else skipped, code 77).
 . "$(dirname "$0")/hosts.sh"
 
-make() {
-    make_hosts || return 1
-    for link in 1 2; do
-        make_cable $link && give $a $link 10.213.1$link.1/24 && give $b $link 10.213.1$link.2/24 || return 1
-    done
-}
-make 2> /dev/null || exit 77
+make_two_cables 10.213.1
 export POMONA_IF_INCLUDE=10.213.0.0/16
 export POMONA_TEST_SECONDS=1
 
