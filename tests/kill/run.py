@@ -11,7 +11,7 @@ zombie meanwhile.
 
 Usage: run.py MPICC MPIRUN [PATTERN of "operation transport how"]...
 """
-import fnmatch
+import functools
 import os
 import pathlib
 import re
@@ -23,6 +23,8 @@ import sys
 import tempfile
 import threading
 import time
+
+from cases import compiled, go_through
 
 RANKS = 3
 DEADLINE = 2 + float(os.environ.get("POMONA_TEST_SLACK", "8"))
@@ -169,8 +171,8 @@ def run_alone(program, operation):
     return faults
 
 
-def cases(program):
-    operations = subprocess.run([program], check=True, capture_output=True, text=True).stdout.split()
+def cases(operations):
+    """(operation, transport, how)"""
     for transport in TRANSPORTS:
         streams = transport == "streams"
         if transport == "shm":
@@ -185,26 +187,16 @@ def cases(program):
 
 
 def main(mpicc, mpirun, *patterns):
-    passed = failed = 0
+    def faults_of(operation, transport, how):
+        if how == "alone":
+            return run_alone(program, operation)
+        return run([mpirun, "-n", str(RANKS), "--oversubscribe", *TRANSPORTS[transport], program,
+                    operation, how], how)
+
     with tempfile.TemporaryDirectory() as folder:
-        program = f"{folder}/victim"
-        source = pathlib.Path(__file__).with_name("victim.c")
-        subprocess.run([mpicc, "-O1", "-Wall", "-Wextra", "-Werror", "-o", program, str(source)],
-                       check=True)
-        for operation, transport, how in cases(program):
-            name = f"{operation} {transport} {how}"
-            if patterns and not any(fnmatch.fnmatch(name, p) for p in patterns):
-                continue
-            faults = run_alone(program, operation) if how == "alone" else run(
-                [mpirun, "-n", str(RANKS), "--oversubscribe", *TRANSPORTS[transport],
-                 program, operation, how], how)
-            print(("FAILED " if faults else "passed ") + name, flush=True)
-            for fault in faults:
-                print("    " + fault.replace("\n", "\n    "))
-            failed += bool(faults)
-            passed += not faults
-    print(f"\n{passed} passed, {failed} failed")
-    return 1 if failed or not passed else 0
+        program, operations = compiled(mpicc, folder, "victim")
+        return go_through(((" ".join(case), functools.partial(faults_of, *case))
+                           for case in cases(operations)), patterns)
 
 
 if __name__ == "__main__":

@@ -8,19 +8,19 @@ nobody dies.
 
 Usage: survive.py MPICC MPIRUN [PATTERN of "scenario transport"]...
 """
-import fnmatch
+import functools
 import os
-import pathlib
 import re
 import signal
 import subprocess
 import sys
 import tempfile
 
+from cases import HERE, compiled, go_through
+
 RANKS = 6
 LEFT = {"revoke": 6, "last_two": 2}
 DEADLINE = 60  # for what takes a second
-HERE = pathlib.Path(__file__).parent
 # Options of mpirun, and what starts each rank. "mixed" are two nodes of three ranks.
 TRANSPORTS = {"shm": ([], []), "tcp": (["--set", "transports=self,tcp"], []),
               "mixed": ([], ["sh", str(HERE.parent / "programs/nodes.sh"), "3"])}
@@ -49,29 +49,19 @@ def run(command, scenario):
 
 
 def main(mpicc, mpirun, *patterns):
-    passed = failed = 0
-    with tempfile.TemporaryDirectory() as folder:
-        scenarios = []
-        for source in ("survivor", "left_waiting"):
-            program = f"{folder}/{source}"
-            subprocess.run([mpicc, "-O1", "-D_GNU_SOURCE", "-Wall", "-Wextra", "-Werror", "-o",
-                            program, str(HERE / f"{source}.c")], check=True)
-            listed = subprocess.run([program], check=True, capture_output=True, text=True)
-            scenarios += [(program, each) for each in listed.stdout.split()]
+    def cases(programs):
         for transport, (options, starter) in TRANSPORTS.items():
-            for program, scenario in scenarios:
-                name = f"{scenario} {transport}"
-                if patterns and not any(fnmatch.fnmatch(name, p) for p in patterns):
-                    continue
-                faults = run([mpirun, "-n", str(RANKS), "--oversubscribe", "--on-death", "continue",
-                              *options, *starter, program, scenario], scenario)
-                print(("FAILED " if faults else "passed ") + name, flush=True)
-                for fault in faults:
-                    print("    " + fault.replace("\n", "\n    "))
-                failed += bool(faults)
-                passed += not faults
-    print(f"\n{passed} passed, {failed} failed")
-    return 1 if failed or not passed else 0
+            command = [mpirun, "-n", str(RANKS), "--oversubscribe", "--on-death", "continue", *options,
+                       *starter]
+            for program, scenarios in programs:
+                yield from ((f"{scenario} {transport}",
+                             functools.partial(run, [*command, program, scenario], scenario))
+                            for scenario in scenarios)
+
+    with tempfile.TemporaryDirectory() as folder:
+        programs = [compiled(mpicc, folder, name, "-D_GNU_SOURCE")
+                    for name in ("survivor", "left_waiting")]
+        return go_through(cases(programs), patterns)
 
 
 if __name__ == "__main__":
