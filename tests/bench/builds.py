@@ -11,6 +11,7 @@ of the quickest rounds of both; below 1 the new build is ahead.
 import argparse
 import json
 import os
+import shlex
 import statistics
 import subprocess
 import sys
@@ -48,6 +49,17 @@ def compare(rounds):
     return out
 
 
+def command_of(arguments, options):
+    """The command as others can repeat it: without this machine's paths and where the document went."""
+    out, left_out = ["builds.py", "BASE", "NEW"], False
+    for each in arguments:
+        if not (left_out or each.startswith("--json") or os.path.isabs(each)
+                or each in (options.base, options.new)):
+            out.append(each)
+        left_out = each == "--json"
+    return shlex.join(out)
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("base")
@@ -69,8 +81,7 @@ def main():
             found[case].append([{r["bytes"]: r["p50_us"] for r in d["rows"]} for d in both])
     document = {
         "schema": 1, "tool": "builds.py",
-        "command": " ".join(["builds.py BASE NEW"] + [a for a in sys.argv[1:] if a.startswith("-")
-                                                      or a not in (options.base, options.new)]),
+        "command": command_of(sys.argv[1:], options),
         "base": options.label[0], "new": options.label[1], "machine": both[1]["machine"],
         "date": both[1]["date"], "rounds": options.rounds, "cases": {}}
     for case, rounds in found.items():
