@@ -12,6 +12,7 @@ A group in several files is taken from the first one that has it.
 import argparse
 import json
 import sys
+import textwrap
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parent))
@@ -64,12 +65,19 @@ def table(documents):
                 seen.add(group["name"])
                 lines.append(line)
     peers = sorted({name for d in documents for name in d["libraries"] if name != d["candidate"]})
-    lines += ["", f"Peers: {', '.join(peers)}, and gloo where torch is named; the best of them in "
-              f"each row. {documents[0]['machine']['cpu']}, {documents[0]['machine']['cores']} "
-              "cores, " + documents[0]["machine"]["system"] + "."]
-    lines += [f"`{document['command']}`: {document['repetitions']} repetitions, "
-              f"{document['date'][:10]}." for document in documents]
+    machine = documents[0]["machine"]
+    lines += ["", *wrapped(f"Peers: {', '.join(peers)}, and gloo where torch is named; the best of "
+                           f"them in each row. {machine['cpu']}, {machine['cores']} cores, "
+                           f"{machine['system']}."), ""]
+    for document in documents:
+        lines += wrapped(f"- `{document['command']}`: {document['repetitions']} repetitions, "
+                         f"{document['date'][:10]}.", "  ")
     return "\n".join(lines)
+
+
+def wrapped(text, indent=""):
+    return textwrap.wrap(text, 100, subsequent_indent=indent, break_long_words=False,
+                         break_on_hyphens=False)
 
 
 def placed(text, part):
