@@ -167,8 +167,9 @@ WorkPointer ProcessGroupPomona::broadcast(Tensors& tensors, const c10d::Broadcas
         rank_ == opts.rootRank ? readable_on_host(tensor) : room_on_host(tensor);
     if (rank_ != opts.rootRank) after.copy(host, tensor);
     work->keep(host);
-    work->posted(MPI_Ibcast_c(address_of(host), bytes_of(host), MPI_BYTE,
-                              static_cast<int>(opts.rootRank), group_->comm, work->new_request()));
+    work->posted(mpi().Ibcast_c(address_of(host), bytes_of(host), MPI_BYTE,
+                                static_cast<int>(opts.rootRank), group_->comm,
+                                work->new_request()));
     work->set_outputs(tensors);
     after.install(*work);
     return launch(work, opts.asyncOp);
@@ -182,8 +183,8 @@ void ProcessGroupPomona::add_allreduce(GlueWork& work, const at::Tensor& tensor,
     if (reduction.average) after.divide(host, size_);
     after.copy(host, tensor);
     work.keep(host);
-    work.posted(MPI_Iallreduce_c(MPI_IN_PLACE, address_of(host), host.numel(), reduction.type,
-                                 reduction.op, group_->comm, work.new_request()));
+    work.posted(mpi().Iallreduce_c(MPI_IN_PLACE, address_of(host), host.numel(), reduction.type,
+                                   reduction.op, group_->comm, work.new_request()));
 }
 
 WorkPointer ProcessGroupPomona::allreduce(Tensors& tensors, const c10d::AllreduceOptions& opts) {
@@ -224,10 +225,10 @@ WorkPointer ProcessGroupPomona::reduce(Tensors& tensors, const c10d::ReduceOptio
     if (root && reduction.average) after.divide(host, size_);
     if (root) after.copy(host, tensor);
     work->keep(host);
-    work->posted(MPI_Ireduce_c(root ? MPI_IN_PLACE : address_of(host),
-                               root ? address_of(host) : nullptr, host.numel(), reduction.type,
-                               reduction.op, static_cast<int>(opts.rootRank), group_->comm,
-                               work->new_request()));
+    work->posted(mpi().Ireduce_c(root ? MPI_IN_PLACE : address_of(host),
+                                 root ? address_of(host) : nullptr, host.numel(), reduction.type,
+                                 reduction.op, static_cast<int>(opts.rootRank), group_->comm,
+                                 work->new_request()));
     work->set_outputs(tensors);
     after.install(*work);
     return launch(work, opts.asyncOp);
@@ -249,8 +250,8 @@ void ProcessGroupPomona::add_allgather(GlueWork& work, const at::Tensor& output,
     work.keep(source);
     char* mine = static_cast<char*>(address_of(target)) + rank_ * bytes_of(source);
     const void* from = address_of(source) == mine ? MPI_IN_PLACE : address_of(source);
-    work.posted(MPI_Iallgather_c(from, bytes_of(source), MPI_BYTE, address_of(target),
-                                 bytes_of(source), MPI_BYTE, group_->comm, work.new_request()));
+    work.posted(mpi().Iallgather_c(from, bytes_of(source), MPI_BYTE, address_of(target),
+                                   bytes_of(source), MPI_BYTE, group_->comm, work.new_request()));
 }
 
 WorkPointer ProcessGroupPomona::_allgather_base(at::Tensor& output, at::Tensor& input,
@@ -297,9 +298,9 @@ void ProcessGroupPomona::add_reduce_scatter(GlueWork& work, const at::Tensor& ou
     after.copy(target, output);
     work.keep(target);
     work.keep(source);
-    work.posted(MPI_Ireduce_scatter_block_c(address_of(source), address_of(target), target.numel(),
-                                            reduction.type, reduction.op, group_->comm,
-                                            work.new_request()));
+    work.posted(mpi().Ireduce_scatter_block_c(address_of(source), address_of(target),
+                                              target.numel(), reduction.type, reduction.op,
+                                              group_->comm, work.new_request()));
 }
 
 WorkPointer ProcessGroupPomona::_reduce_scatter_base(at::Tensor& output, at::Tensor& input,
@@ -329,7 +330,7 @@ WorkPointer ProcessGroupPomona::reduce_scatter_tensor_coalesced(
 
 WorkPointer ProcessGroupPomona::barrier(const c10d::BarrierOptions& opts) {
     auto work = start(OpType::BARRIER, "mpi:barrier", opts.timeout, {});
-    work->posted(MPI_Ibarrier(group_->comm, work->new_request()));
+    work->posted(mpi().Ibarrier(group_->comm, work->new_request()));
     return launch(work, opts.asyncOp);
 }
 

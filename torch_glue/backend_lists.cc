@@ -110,10 +110,10 @@ void ProcessGroupPomona::add_allgather_list(GlueWork& work, const Tensors& outpu
     void* base = slots.base;
     keep_slots(work, slots);
     const size_t arrays = work.array_count() - 1;
-    work.posted(MPI_Iallgatherv_c(in_place ? MPI_IN_PLACE : address_of(source), bytes_of(source),
-                                  MPI_BYTE, base, work.counts(arrays).data(),
-                                  work.offsets(arrays).data(), MPI_BYTE, group_->comm,
-                                  work.new_request()));
+    work.posted(mpi().Iallgatherv_c(in_place ? MPI_IN_PLACE : address_of(source), bytes_of(source),
+                                    MPI_BYTE, base, work.counts(arrays).data(),
+                                    work.offsets(arrays).data(), MPI_BYTE, group_->comm,
+                                    work.new_request()));
 }
 
 WorkPointer ProcessGroupPomona::allgather(std::vector<Tensors>& outputs, Tensors& inputs,
@@ -173,10 +173,10 @@ WorkPointer ProcessGroupPomona::gather(std::vector<Tensors>& outputs, Tensors& i
     }
     void* base = slots.base;
     keep_slots(*work, slots);
-    work->posted(MPI_Igatherv_c(address_of(source), bytes_of(source), MPI_BYTE, base,
-                                work->counts(0).data(), work->offsets(0).data(), MPI_BYTE,
-                                static_cast<int>(opts.rootRank), group_->comm,
-                                work->new_request()));
+    work->posted(mpi().Igatherv_c(address_of(source), bytes_of(source), MPI_BYTE, base,
+                                  work->counts(0).data(), work->offsets(0).data(), MPI_BYTE,
+                                  static_cast<int>(opts.rootRank), group_->comm,
+                                  work->new_request()));
     after.install(*work);
     return launch(work, opts.asyncOp);
 }
@@ -200,10 +200,10 @@ WorkPointer ProcessGroupPomona::scatter(Tensors& outputs, std::vector<Tensors>& 
     }
     void* base = slots.base;
     keep_slots(*work, slots);
-    work->posted(MPI_Iscatterv_c(base, work->counts(0).data(), work->offsets(0).data(), MPI_BYTE,
-                                 address_of(target), bytes_of(target), MPI_BYTE,
-                                 static_cast<int>(opts.rootRank), group_->comm,
-                                 work->new_request()));
+    work->posted(mpi().Iscatterv_c(base, work->counts(0).data(), work->offsets(0).data(), MPI_BYTE,
+                                   address_of(target), bytes_of(target), MPI_BYTE,
+                                   static_cast<int>(opts.rootRank), group_->comm,
+                                   work->new_request()));
     work->set_outputs(outputs);
     after.install(*work);
     return launch(work, opts.asyncOp);
@@ -235,9 +235,9 @@ WorkPointer ProcessGroupPomona::reduce_scatter(Tensors& outputs, std::vector<Ten
     work->keep(source);
     work->keep(target);
     work->keep_arrays(std::move(counts), {});
-    work->posted(MPI_Ireduce_scatter_c(address_of(source), address_of(target),
-                                       work->counts(0).data(), reduction.type, reduction.op,
-                                       group_->comm, work->new_request()));
+    work->posted(mpi().Ireduce_scatter_c(address_of(source), address_of(target),
+                                         work->counts(0).data(), reduction.type, reduction.op,
+                                         group_->comm, work->new_request()));
     work->set_outputs(outputs);
     after.install(*work);
     return launch(work, opts.asyncOp);
@@ -262,18 +262,18 @@ WorkPointer ProcessGroupPomona::alltoall_base(at::Tensor& output, at::Tensor& in
     work->keep(target);
     work->keep(source);
     if (input_splits.empty() && output_splits.empty()) {
-        work->posted(MPI_Ialltoall_c(address_of(source), bytes_of(source) / size_, MPI_BYTE,
-                                     address_of(target), bytes_of(target) / size_, MPI_BYTE,
-                                     group_->comm, work->new_request()));
+        work->posted(mpi().Ialltoall_c(address_of(source), bytes_of(source) / size_, MPI_BYTE,
+                                       address_of(target), bytes_of(target) / size_, MPI_BYTE,
+                                       group_->comm, work->new_request()));
     } else {
         auto [in_counts, in_offsets] = split_bytes(source, input_splits, size_);
         auto [out_counts, out_offsets] = split_bytes(target, output_splits, size_);
         work->keep_arrays(std::move(in_counts), std::move(in_offsets));
         work->keep_arrays(std::move(out_counts), std::move(out_offsets));
-        work->posted(MPI_Ialltoallv_c(address_of(source), work->counts(0).data(),
-                                      work->offsets(0).data(), MPI_BYTE, address_of(target),
-                                      work->counts(1).data(), work->offsets(1).data(), MPI_BYTE,
-                                      group_->comm, work->new_request()));
+        work->posted(mpi().Ialltoallv_c(address_of(source), work->counts(0).data(),
+                                        work->offsets(0).data(), MPI_BYTE, address_of(target),
+                                        work->counts(1).data(), work->offsets(1).data(), MPI_BYTE,
+                                        group_->comm, work->new_request()));
     }
     work->set_outputs({output});
     after.install(*work);
@@ -295,10 +295,10 @@ WorkPointer ProcessGroupPomona::alltoall(Tensors& outputs, Tensors& inputs,
     void* out_base = out.base;
     keep_slots(*work, in);
     keep_slots(*work, out);
-    work->posted(MPI_Ialltoallv_c(in_base, work->counts(0).data(), work->offsets(0).data(),
-                                  MPI_BYTE, out_base, work->counts(1).data(),
-                                  work->offsets(1).data(), MPI_BYTE, group_->comm,
-                                  work->new_request()));
+    work->posted(mpi().Ialltoallv_c(in_base, work->counts(0).data(), work->offsets(0).data(),
+                                    MPI_BYTE, out_base, work->counts(1).data(),
+                                    work->offsets(1).data(), MPI_BYTE, group_->comm,
+                                    work->new_request()));
     work->set_outputs(outputs);
     after.install(*work);
     return launch(work, opts.asyncOp);
@@ -313,8 +313,8 @@ WorkPointer ProcessGroupPomona::send(Tensors& tensors, int peer, int tag) {
     auto work = start(OpType::SEND, "mpi:send", c10d::kUnsetTimeout, tensors);
     const at::Tensor host = readable_on_host(tensor);
     work->keep(host);
-    work->posted(MPI_Isend_c(address_of(host), bytes_of(host), MPI_BYTE, peer, tag, group_->comm,
-                             work->new_request()));
+    work->posted(mpi().Isend_c(address_of(host), bytes_of(host), MPI_BYTE, peer, tag, group_->comm,
+                               work->new_request()));
     work->set_outputs(tensors);
     return launch(work, true);
 }
@@ -337,8 +337,8 @@ WorkPointer ProcessGroupPomona::receive(Tensors& tensors, int source, int tag, O
     const at::Tensor host = room_on_host(tensor);
     after.copy(host, tensor);
     work->keep(host);
-    work->posted(MPI_Irecv_c(address_of(host), bytes_of(host), MPI_BYTE, source, tag, group_->comm,
-                             work->new_request()));
+    work->posted(mpi().Irecv_c(address_of(host), bytes_of(host), MPI_BYTE, source, tag,
+                               group_->comm, work->new_request()));
     work->set_outputs(tensors);
     after.install(*work);
     return launch(work, true);

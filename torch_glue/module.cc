@@ -66,6 +66,8 @@ PYBIND11_MODULE(_glue, m) {
              [](ProcessGroupPomona& self) { return self.getError() != c10d::ErrorType::SUCCESS; });
     m.def("create", &create, py::arg("backend_name"), py::arg("group_name"), py::arg("rank"),
           py::arg("size"), py::arg("ranks"), py::arg("timeout"), release());
+    m.def("open_library", &open_library, py::arg("path"));
+    m.def("other_library", &other_library);
     m.def("register_device_kernels", &register_device_kernels);
     m.def(
         "start_mpi",

@@ -29,7 +29,7 @@ struct Maximum {
 template <class T, class Combine> MPI_Op made_op() {
     static const MPI_Op op = [] {
         MPI_Op made = MPI_OP_NULL;
-        MPI_Op_create_c(combine_16<T, Combine>, 1, &made);
+        mpi().Op_create_c(combine_16<T, Combine>, 1, &made);
         return made;
     }();
     return op;

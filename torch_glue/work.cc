@@ -233,7 +233,7 @@ bool GlueWork::test() {
         int done = 0;
         MPI_Status status;
         status.MPI_SOURCE = -1;
-        const int error = MPI_Test(&request, &done, &status);
+        const int error = mpi().Test(&request, &done, &status);
         if (error != MPI_SUCCESS) {
             mpi_error_.store(error);
             request = MPI_REQUEST_NULL;

@@ -16,14 +16,6 @@
 #include <mutex>
 #include <thread>
 
-// Present in Pomona's library, absent (null) in others.
-extern "C" {
-MPI_Datatype MPIX_Type_bfloat16(void) __attribute__((weak));
-MPI_Datatype MPIX_Type_float16(void) __attribute__((weak));
-int MPIX_Request_on_completion(MPI_Request*, MPIX_Completion_function*, void*)
-    __attribute__((weak));
-}
-
 namespace pomona::glue {
 namespace {
 
@@ -60,7 +52,7 @@ void finalize_at_exit(int status) {
         }
         std::this_thread::sleep_for(std::chrono::milliseconds(1));
     }
-    if (s.given_up.load() == nullptr) MPI_Finalize();
+    if (s.given_up.load() == nullptr) mpi().Finalize();
 }
 
 #if defined(__APPLE__)
@@ -122,7 +114,7 @@ private:
             int done = 0;
             MPI_Status status;
             std::memset(&status, 0, sizeof status);
-            int error = MPI_Test(&active[i].request, &done, &status);
+            int error = mpi().Test(&active[i].request, &done, &status);
             if (error == MPI_SUCCESS && !done) {
                 ++i;
                 continue;
@@ -144,8 +136,8 @@ private:
 MPI_Datatype two_byte_type() {
     static const MPI_Datatype type = [] {
         MPI_Datatype made = MPI_DATATYPE_NULL;
-        MPI_Type_contiguous(2, MPI_BYTE, &made);
-        MPI_Type_commit(&made);
+        mpi().Type_contiguous(2, MPI_BYTE, &made);
+        mpi().Type_commit(&made);
         return made;
     }();
     return type;
@@ -165,8 +157,8 @@ bool in_forked_child() { return state().forked.load(std::memory_order_relaxed); 
 bool mpi_running() {
     if (in_forked_child()) return false;
     int initialized = 0, finalized = 0;
-    MPI_Initialized(&initialized);
-    if (initialized) MPI_Finalized(&finalized);
+    mpi().Initialized(&initialized);
+    if (initialized) mpi().Finalized(&finalized);
     return initialized && !finalized;
 }
 
@@ -175,19 +167,19 @@ std::string start_mpi() {
     if (in_forked_child()) return kForked;
     std::lock_guard lock(s.mutex);
     int initialized = 0, finalized = 0;
-    MPI_Initialized(&initialized);
-    MPI_Finalized(&finalized);
+    mpi().Initialized(&initialized);
+    mpi().Finalized(&finalized);
     if (finalized) return "MPI was finalized; a process can start MPI only once";
     int provided = MPI_THREAD_SINGLE;
     if (initialized) {
-        MPI_Query_thread(&provided);
+        mpi().Query_thread(&provided);
     } else {
-        int error = MPI_Init_thread(nullptr, nullptr, MPI_THREAD_MULTIPLE, &provided);
+        int error = mpi().Init_thread(nullptr, nullptr, MPI_THREAD_MULTIPLE, &provided);
         if (error != MPI_SUCCESS) return "MPI_Init_thread failed: " + error_text(error);
         s.started_here = true;
         // Errors come back to us, to be thrown with rank and operation, and do not abort the job.
-        MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN);
-        MPI_Comm_set_errhandler(MPI_COMM_SELF, MPI_ERRORS_RETURN);
+        mpi().Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN);
+        mpi().Comm_set_errhandler(MPI_COMM_SELF, MPI_ERRORS_RETURN);
         register_exit_handler();
     }
     if (!s.fork_watched) {
@@ -204,26 +196,26 @@ std::string start_mpi() {
 
 WorldInfo world_info() {
     WorldInfo info;
-    MPI_Comm_rank(MPI_COMM_WORLD, &info.rank);
-    MPI_Comm_size(MPI_COMM_WORLD, &info.size);
+    mpi().Comm_rank(MPI_COMM_WORLD, &info.rank);
+    mpi().Comm_size(MPI_COMM_WORLD, &info.size);
     std::vector<char> text(MPI_MAX_LIBRARY_VERSION_STRING + 1, '\0');
     int length = 0;
-    MPI_Get_library_version(text.data(), &length);
+    mpi().Get_library_version(text.data(), &length);
     info.library = text.data();
     info.library = info.library.substr(0, info.library.find('\n'));
     return info;
 }
 
-bool has_mpix() { return MPIX_Request_on_completion != nullptr; }
+bool has_mpix() { return mpi().X_Request_on_completion != nullptr; }
 
 LocalInfo local_info() {
     LocalInfo info;
     MPI_Comm local = MPI_COMM_NULL;
-    if (MPI_Comm_split_type(MPI_COMM_WORLD, MPI_COMM_TYPE_SHARED, 0, MPI_INFO_NULL, &local) ==
+    if (mpi().Comm_split_type(MPI_COMM_WORLD, MPI_COMM_TYPE_SHARED, 0, MPI_INFO_NULL, &local) ==
         MPI_SUCCESS) {
-        MPI_Comm_rank(local, &info.rank);
-        MPI_Comm_size(local, &info.size);
-        MPI_Comm_free(&local);
+        mpi().Comm_rank(local, &info.rank);
+        mpi().Comm_size(local, &info.size);
+        mpi().Comm_free(&local);
     }
     return info;
 }
@@ -231,13 +223,13 @@ LocalInfo local_info() {
 std::string error_text(int code) {
     std::vector<char> text(MPI_MAX_ERROR_STRING + 1, '\0');
     int length = 0;
-    if (MPI_Error_string(code, text.data(), &length) != MPI_SUCCESS)
+    if (mpi().Error_string(code, text.data(), &length) != MPI_SUCCESS)
         return "MPI error " + std::to_string(code);
     return text.data();
 }
 
 int broadcast_bytes(void* data, int bytes) {
-    return MPI_Bcast(data, bytes, MPI_BYTE, 0, MPI_COMM_WORLD);
+    return mpi().Bcast(data, bytes, MPI_BYTE, 0, MPI_COMM_WORLD);
 }
 
 void on_completion(MPI_Request* request, MPIX_Completion_function* function, void* context) {
@@ -246,7 +238,7 @@ void on_completion(MPI_Request* request, MPIX_Completion_function* function, voi
         *request = MPI_REQUEST_NULL;
         return;
     }
-    int error = MPIX_Request_on_completion(request, function, context);
+    int error = mpi().X_Request_on_completion(request, function, context);
     if (error != MPI_SUCCESS) {
         MPI_Status status;
         std::memset(&status, 0, sizeof status);
@@ -258,15 +250,19 @@ void on_completion_apart(MPI_Request* request, MPIX_Completion_function* functio
     std::thread([request = *request, function, context]() mutable {
         MPI_Status status;
         std::memset(&status, 0, sizeof status);
-        const int error = MPI_Wait(&request, &status);
+        const int error = mpi().Wait(&request, &status);
         function(context, error, &status);
     }).detach();
     *request = MPI_REQUEST_NULL;
 }
 
-MPI_Datatype bfloat16_type() { return MPIX_Type_bfloat16 ? MPIX_Type_bfloat16() : two_byte_type(); }
+MPI_Datatype bfloat16_type() {
+    return mpi().X_Type_bfloat16 ? mpi().X_Type_bfloat16() : two_byte_type();
+}
 
-MPI_Datatype float16_type() { return MPIX_Type_float16 ? MPIX_Type_float16() : two_byte_type(); }
+MPI_Datatype float16_type() {
+    return mpi().X_Type_float16 ? mpi().X_Type_float16() : two_byte_type();
+}
 
 void give_up_finalize(const char* why) { state().given_up.store(why); }
 const char* finalize_given_up() { return state().given_up.load(); }
@@ -275,32 +271,32 @@ void operation_ended() { state().operations.fetch_sub(1); }
 
 static int finish_comm(int error, MPI_Comm* comm) {
     if (error != MPI_SUCCESS || *comm == MPI_COMM_NULL) return error;
-    return MPI_Comm_set_errhandler(*comm, MPI_ERRORS_RETURN);
+    return mpi().Comm_set_errhandler(*comm, MPI_ERRORS_RETURN);
 }
 
 int make_world_comm(int group_rank, MPI_Comm* comm) {
     // The key orders the new communicator by c10d's ranks, whatever the launcher's order is.
-    return finish_comm(MPI_Comm_split(MPI_COMM_WORLD, 0, group_rank, comm), comm);
+    return finish_comm(mpi().Comm_split(MPI_COMM_WORLD, 0, group_rank, comm), comm);
 }
 
 int make_sub_comm(MPI_Comm parent, const std::vector<int>& ranks, const std::string& name,
                   MPI_Comm* comm) {
     MPI_Group all = MPI_GROUP_NULL, some = MPI_GROUP_NULL;
-    int error = MPI_Comm_group(parent, &all);
+    int error = mpi().Comm_group(parent, &all);
     if (error != MPI_SUCCESS) return error;
-    error = MPI_Group_incl(all, static_cast<int>(ranks.size()), ranks.data(), &some);
+    error = mpi().Group_incl(all, static_cast<int>(ranks.size()), ranks.data(), &some);
     if (error == MPI_SUCCESS) {
         const int tag = static_cast<int>(hash_name(name) % 32768u);  // the least MPI_TAG_UB allowed
-        error = MPI_Comm_create_group(parent, some, tag, comm);
-        MPI_Group_free(&some);
+        error = mpi().Comm_create_group(parent, some, tag, comm);
+        mpi().Group_free(&some);
     }
-    MPI_Group_free(&all);
+    mpi().Group_free(&all);
     return finish_comm(error, comm);
 }
 
 void free_comm(MPI_Comm* comm) {
     if (*comm != MPI_COMM_NULL && mpi_running() && finalize_given_up() == nullptr)
-        MPI_Comm_free(comm);
+        mpi().Comm_free(comm);
     *comm = MPI_COMM_NULL;
 }
 
@@ -308,7 +304,7 @@ int tag_max() {
     static const int value = [] {
         void* attribute = nullptr;
         int found = 0;
-        MPI_Comm_get_attr(MPI_COMM_WORLD, MPI_TAG_UB, &attribute, &found);
+        mpi().Comm_get_attr(MPI_COMM_WORLD, MPI_TAG_UB, &attribute, &found);
         return found ? *static_cast<int*>(attribute) : 32767;
     }();
     return value;

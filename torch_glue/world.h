@@ -10,8 +10,7 @@
 #include <string>
 #include <vector>
 
-#include "mpi/include/mpi.h"
-#include "mpi/include/mpix.h"
+#include "torch_glue/library.h"
 
 namespace pomona::glue {
 

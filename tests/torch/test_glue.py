@@ -1,7 +1,9 @@
 """Backends "mpi" and "pomona" of torch.distributed, by launching ranks_*.py and looking at the outcome."""
 
+import ctypes
 import json
 import os
+import sys
 import time
 
 import pytest
@@ -30,6 +32,11 @@ def test_shared_memory():
     passed(launch(2, HERE / "ranks_shared.py"))
 
 
+OPEN_MPI = "libmpi.so.40"
+try:
+    ctypes.CDLL(OPEN_MPI)
+except OSError:
+    OPEN_MPI = None
 FAKE_MPS = (BUILD / "tests" / "python").is_dir()
 
 
@@ -143,6 +150,22 @@ def test_without_launcher():
     passed(launch(1, HERE / "ranks_ops.py", "test_all_reduce", "test_groups", prefix=[]))
     outcome = launch(1, HERE / "ranks_ops.py", prefix=[], env={"WORLD_SIZE": "2", "RANK": "0"})
     assert outcome.code != 0 and "mpirun -n 2" in outcome.text, str(outcome)
+
+
+@pytest.mark.skipif(not OPEN_MPI, reason="no Open MPI to stand for mpi4py's")
+def test_errors_of_another_mpi():
+    """mpi4py's wheel brings a library with the same names: Pomona's functions are taken all the same."""
+    code = (
+        "import ctypes, os, sys\n"
+        f"ctypes.CDLL({OPEN_MPI!r}, mode=ctypes.RTLD_GLOBAL)\n"
+        "import torch, torch.distributed as dist, pomona\n"
+        "dist.init_process_group('mpi'); x = torch.ones(2); dist.all_reduce(x)\n"
+        "sys.stdout.write(f'all {x.tolist()} {pomona.info()[\"library\"]} passed\\n')\n"
+    )
+    outcome = launch(2, "-c", code)
+    passed(outcome)
+    assert outcome.text.count("all [2.0, 2.0] Pomona") == 2, str(outcome)
+    assert "another MPI" in outcome.text and "Open MPI" in outcome.text, str(outcome)
 
 
 def test_autoload():

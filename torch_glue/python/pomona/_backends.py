@@ -33,8 +33,19 @@ def glue():
             _state["glue"] = _load.load()
             _state["glue"].set_futures_inline(os.environ.get("POMONA_FUTURES") == "inline")
             _state["glue"].register_device_kernels()
+            _tell_of_another_mpi(_state["glue"].other_library())
             atexit.register(_python_ends)
         return _state["glue"]
+
+
+def _tell_of_another_mpi(library):
+    if library:
+        warnings.warn(
+            f"this process has loaded another MPI, too: {library}. torch.distributed goes through "
+            "Pomona all the same; what uses the other one (mpi4py?) is a world of its own, and the "
+            "two must not be waited for crosswise",
+            stacklevel=4,
+        )
 
 
 def register():

@@ -11,6 +11,7 @@ import importlib.machinery
 import importlib.util
 import json
 import os
+import platform
 import shlex
 import shutil
 import subprocess
@@ -27,24 +28,35 @@ SOURCES = os.path.join(FOLDER, "src")  # laid out as in the repository: torch_gl
 def load():
     import torch
 
-    built = _built_for()
+    built = _built().get("torch")
     if built and _minor(built) == _minor(torch.__version__):
-        from . import _glue
+        from . import _glue as extension
+    else:
+        extension = _load_file(_compiled(torch.__version__))
+    failure = extension.open_library(_mpi_library())
+    if failure:
+        raise RuntimeError(f"pomona: {failure}")
+    return extension
 
-        return _glue
-    return _load_file(_compiled(torch.__version__))
+
+def _mpi_library():
+    """The package's own library; that of the build tree where the package has none."""
+    name = "libmpi_abi.1.dylib" if sys.platform == "darwin" else "libmpi_abi.so.1"
+    path = os.path.join(FOLDER, "lib", name)
+    return path if os.path.exists(path) else _built().get("mpi") or path
 
 
 def _minor(version):
     return version.split("+")[0].split(".")[:2]
 
 
-def _built_for():
+def _built():
+    """What was built beside this file: {"torch": version, "mpi": the library's path}."""
     try:
         with open(os.path.join(FOLDER, "_glue_built.json"), encoding="utf-8") as file:
-            return json.load(file)["torch"]
-    except (OSError, ValueError, KeyError):
-        return None
+            return json.load(file)
+    except (OSError, ValueError):
+        return {}
 
 
 def _load_file(path):
@@ -73,7 +85,7 @@ def _cache_folder(torch_version):
     for name in sorted(os.listdir(folder)):
         with open(os.path.join(folder, name), "rb") as file:
             digest.update(name.encode() + file.read())
-    digest.update(FOLDER.encode())  # the library's place is linked in
+    digest.update(platform.machine().encode())  # a home folder may be shared by unlike machines
     base = os.environ.get("POMONA_CACHE") or os.path.join(
         os.environ.get("XDG_CACHE_HOME") or os.path.expanduser("~/.cache"), "pomona"
     )
@@ -133,9 +145,9 @@ def _compile(cache, target):
 
     with ThreadPoolExecutor(max_workers=min(4, os.cpu_count() or 1)) as pool:
         objects = list(pool.map(one, names))
-    library = os.path.join(FOLDER, "lib")
-    link = [f"-L{library}", f"-Wl,-rpath,{library}", "-lmpi_abi", f"-L{flags['TORCH_LIB_DIR']}"]
-    link += ["-ltorch_python", "-ltorch_cpu", "-ltorch", "-lc10"]
+    link = [f"-L{flags['TORCH_LIB_DIR']}", "-ltorch_python", "-ltorch_cpu", "-ltorch", "-lc10"]
+    if sys.platform != "darwin":
+        link.append("-ldl")
     if sys.platform == "darwin":
         link += ["-undefined", "dynamic_lookup"]
     part = target + ".part"
