@@ -99,7 +99,11 @@ ProcessGroupPomona::WorkRef ProcessGroupPomona::start(OpType op, const char* tit
     // Point to point concerns two ranks only: it must not count, or the ranks' numbers would
     // differ.
     const uint64_t sequence = c10d::isP2POp(op) ? sequence_.load() : ++sequence_;
-    return c10::make_intrusive<GlueWork>(group_, op, title, sequence, timeout, inputs);
+    auto work = c10::make_intrusive<GlueWork>(group_, op, title, sequence, timeout, inputs);
+    if (work->ordered()) {
+        if (const uint64_t awaited = group_->futures.last_awaited()) work->hold(awaited);
+    }
+    return work;
 }
 
 WorkPointer ProcessGroupPomona::launch(WorkRef work, bool async) {
@@ -162,14 +166,15 @@ WorkPointer ProcessGroupPomona::broadcast(Tensors& tensors, const c10d::Broadcas
     const at::Tensor& tensor = only(tensors, "broadcast");
     check_peer(opts.rootRank, "broadcast", "root");
     auto work = start(OpType::BROADCAST, "mpi:broadcast", opts.timeout, tensors);
+    const int root = static_cast<int>(opts.rootRank);
     After after;
     const at::Tensor host =
         rank_ == opts.rootRank ? readable_on_host(tensor) : room_on_host(tensor);
     if (rank_ != opts.rootRank) after.copy(host, tensor);
     work->keep(host);
-    work->posted(mpi().Ibcast_c(address_of(host), bytes_of(host), MPI_BYTE,
-                                static_cast<int>(opts.rootRank), group_->comm,
-                                work->new_request()));
+    work->post([=](MPI_Comm comm, MPI_Request* request) {
+        return mpi().Ibcast_c(address_of(host), bytes_of(host), MPI_BYTE, root, comm, request);
+    });
     work->set_outputs(tensors);
     after.install(*work);
     return launch(work, opts.asyncOp);
@@ -183,8 +188,10 @@ void ProcessGroupPomona::add_allreduce(GlueWork& work, const at::Tensor& tensor,
     if (reduction.average) after.divide(host, size_);
     after.copy(host, tensor);
     work.keep(host);
-    work.posted(mpi().Iallreduce_c(MPI_IN_PLACE, address_of(host), host.numel(), reduction.type,
-                                   reduction.op, group_->comm, work.new_request()));
+    work.post([=](MPI_Comm comm, MPI_Request* request) {
+        return mpi().Iallreduce_c(MPI_IN_PLACE, address_of(host), host.numel(), reduction.type,
+                                  reduction.op, comm, request);
+    });
 }
 
 WorkPointer ProcessGroupPomona::allreduce(Tensors& tensors, const c10d::AllreduceOptions& opts) {
@@ -221,14 +228,16 @@ WorkPointer ProcessGroupPomona::reduce(Tensors& tensors, const c10d::ReduceOptio
     at::Tensor host = readable_on_host(tensor);
     if (is_premultiplied(opts.reduceOp))
         host = readable_on_host(premultiplied(host, opts.reduceOp));
-    const bool root = rank_ == opts.rootRank;
+    const int root_rank = static_cast<int>(opts.rootRank);
+    const bool root = rank_ == root_rank;
     if (root && reduction.average) after.divide(host, size_);
     if (root) after.copy(host, tensor);
     work->keep(host);
-    work->posted(mpi().Ireduce_c(root ? MPI_IN_PLACE : address_of(host),
-                                 root ? address_of(host) : nullptr, host.numel(), reduction.type,
-                                 reduction.op, static_cast<int>(opts.rootRank), group_->comm,
-                                 work->new_request()));
+    work->post([=](MPI_Comm comm, MPI_Request* request) {
+        return mpi().Ireduce_c(root ? MPI_IN_PLACE : address_of(host),
+                               root ? address_of(host) : nullptr, host.numel(), reduction.type,
+                               reduction.op, root_rank, comm, request);
+    });
     work->set_outputs(tensors);
     after.install(*work);
     return launch(work, opts.asyncOp);
@@ -250,8 +259,10 @@ void ProcessGroupPomona::add_allgather(GlueWork& work, const at::Tensor& output,
     work.keep(source);
     char* mine = static_cast<char*>(address_of(target)) + rank_ * bytes_of(source);
     const void* from = address_of(source) == mine ? MPI_IN_PLACE : address_of(source);
-    work.posted(mpi().Iallgather_c(from, bytes_of(source), MPI_BYTE, address_of(target),
-                                   bytes_of(source), MPI_BYTE, group_->comm, work.new_request()));
+    work.post([=](MPI_Comm comm, MPI_Request* request) {
+        return mpi().Iallgather_c(from, bytes_of(source), MPI_BYTE, address_of(target),
+                                  bytes_of(source), MPI_BYTE, comm, request);
+    });
 }
 
 WorkPointer ProcessGroupPomona::_allgather_base(at::Tensor& output, at::Tensor& input,
@@ -298,9 +309,10 @@ void ProcessGroupPomona::add_reduce_scatter(GlueWork& work, const at::Tensor& ou
     after.copy(target, output);
     work.keep(target);
     work.keep(source);
-    work.posted(mpi().Ireduce_scatter_block_c(address_of(source), address_of(target),
-                                              target.numel(), reduction.type, reduction.op,
-                                              group_->comm, work.new_request()));
+    work.post([=](MPI_Comm comm, MPI_Request* request) {
+        return mpi().Ireduce_scatter_block_c(address_of(source), address_of(target), target.numel(),
+                                             reduction.type, reduction.op, comm, request);
+    });
 }
 
 WorkPointer ProcessGroupPomona::_reduce_scatter_base(at::Tensor& output, at::Tensor& input,
@@ -330,7 +342,7 @@ WorkPointer ProcessGroupPomona::reduce_scatter_tensor_coalesced(
 
 WorkPointer ProcessGroupPomona::barrier(const c10d::BarrierOptions& opts) {
     auto work = start(OpType::BARRIER, "mpi:barrier", opts.timeout, {});
-    work->posted(mpi().Ibarrier(group_->comm, work->new_request()));
+    work->post([=](MPI_Comm comm, MPI_Request* request) { return mpi().Ibarrier(comm, request); });
     return launch(work, opts.asyncOp);
 }
 

@@ -83,9 +83,9 @@ std::pair<std::vector<MPI_Count>, std::vector<MPI_Aint>> split_bytes(
     return {std::move(counts), std::move(offsets)};
 }
 
-void keep_slots(GlueWork& work, Slots& slots) {
+GlueWork::Arrays keep_slots(GlueWork& work, Slots& slots) {
     for (const at::Tensor& t : slots.host) work.keep(t);
-    work.keep_arrays(std::move(slots.counts), std::move(slots.offsets));
+    return work.keep_arrays(std::move(slots.counts), std::move(slots.offsets));
 }
 
 }  // namespace
@@ -108,12 +108,12 @@ void ProcessGroupPomona::add_allgather_list(GlueWork& work, const Tensors& outpu
     const void* own = slots.host[static_cast<size_t>(rank_)].data_ptr();
     const bool in_place = source.numel() > 0 && source.data_ptr() == own;
     void* base = slots.base;
-    keep_slots(work, slots);
-    const size_t arrays = work.array_count() - 1;
-    work.posted(mpi().Iallgatherv_c(in_place ? MPI_IN_PLACE : address_of(source), bytes_of(source),
-                                    MPI_BYTE, base, work.counts(arrays).data(),
-                                    work.offsets(arrays).data(), MPI_BYTE, group_->comm,
-                                    work.new_request()));
+    const auto parts = keep_slots(work, slots);
+    work.post([=](MPI_Comm comm, MPI_Request* request) {
+        return mpi().Iallgatherv_c(in_place ? MPI_IN_PLACE : address_of(source), bytes_of(source),
+                                   MPI_BYTE, base, parts.counts, parts.offsets, MPI_BYTE, comm,
+                                   request);
+    });
 }
 
 WorkPointer ProcessGroupPomona::allgather(std::vector<Tensors>& outputs, Tensors& inputs,
@@ -172,11 +172,12 @@ WorkPointer ProcessGroupPomona::gather(std::vector<Tensors>& outputs, Tensors& i
         work->set_outputs(outputs[0]);
     }
     void* base = slots.base;
-    keep_slots(*work, slots);
-    work->posted(mpi().Igatherv_c(address_of(source), bytes_of(source), MPI_BYTE, base,
-                                  work->counts(0).data(), work->offsets(0).data(), MPI_BYTE,
-                                  static_cast<int>(opts.rootRank), group_->comm,
-                                  work->new_request()));
+    const auto parts = keep_slots(*work, slots);
+    const int root_rank = static_cast<int>(opts.rootRank);
+    work->post([=](MPI_Comm comm, MPI_Request* request) {
+        return mpi().Igatherv_c(address_of(source), bytes_of(source), MPI_BYTE, base, parts.counts,
+                                parts.offsets, MPI_BYTE, root_rank, comm, request);
+    });
     after.install(*work);
     return launch(work, opts.asyncOp);
 }
@@ -199,11 +200,12 @@ WorkPointer ProcessGroupPomona::scatter(Tensors& outputs, std::vector<Tensors>& 
         slots = slots_of(inputs[0], Direction::In);
     }
     void* base = slots.base;
-    keep_slots(*work, slots);
-    work->posted(mpi().Iscatterv_c(base, work->counts(0).data(), work->offsets(0).data(), MPI_BYTE,
-                                   address_of(target), bytes_of(target), MPI_BYTE,
-                                   static_cast<int>(opts.rootRank), group_->comm,
-                                   work->new_request()));
+    const auto parts = keep_slots(*work, slots);
+    const int root_rank = static_cast<int>(opts.rootRank);
+    work->post([=](MPI_Comm comm, MPI_Request* request) {
+        return mpi().Iscatterv_c(base, parts.counts, parts.offsets, MPI_BYTE, address_of(target),
+                                 bytes_of(target), MPI_BYTE, root_rank, comm, request);
+    });
     work->set_outputs(outputs);
     after.install(*work);
     return launch(work, opts.asyncOp);
@@ -234,10 +236,11 @@ WorkPointer ProcessGroupPomona::reduce_scatter(Tensors& outputs, std::vector<Ten
     after.copy(target, output);
     work->keep(source);
     work->keep(target);
-    work->keep_arrays(std::move(counts), {});
-    work->posted(mpi().Ireduce_scatter_c(address_of(source), address_of(target),
-                                         work->counts(0).data(), reduction.type, reduction.op,
-                                         group_->comm, work->new_request()));
+    const auto parts = work->keep_arrays(std::move(counts), {});
+    work->post([=](MPI_Comm comm, MPI_Request* request) {
+        return mpi().Ireduce_scatter_c(address_of(source), address_of(target), parts.counts,
+                                       reduction.type, reduction.op, comm, request);
+    });
     work->set_outputs(outputs);
     after.install(*work);
     return launch(work, opts.asyncOp);
@@ -262,18 +265,22 @@ WorkPointer ProcessGroupPomona::alltoall_base(at::Tensor& output, at::Tensor& in
     work->keep(target);
     work->keep(source);
     if (input_splits.empty() && output_splits.empty()) {
-        work->posted(mpi().Ialltoall_c(address_of(source), bytes_of(source) / size_, MPI_BYTE,
-                                       address_of(target), bytes_of(target) / size_, MPI_BYTE,
-                                       group_->comm, work->new_request()));
+        const int size = size_;
+        work->post([=](MPI_Comm comm, MPI_Request* request) {
+            return mpi().Ialltoall_c(address_of(source), bytes_of(source) / size, MPI_BYTE,
+                                     address_of(target), bytes_of(target) / size, MPI_BYTE, comm,
+                                     request);
+        });
     } else {
         auto [in_counts, in_offsets] = split_bytes(source, input_splits, size_);
         auto [out_counts, out_offsets] = split_bytes(target, output_splits, size_);
-        work->keep_arrays(std::move(in_counts), std::move(in_offsets));
-        work->keep_arrays(std::move(out_counts), std::move(out_offsets));
-        work->posted(mpi().Ialltoallv_c(address_of(source), work->counts(0).data(),
-                                        work->offsets(0).data(), MPI_BYTE, address_of(target),
-                                        work->counts(1).data(), work->offsets(1).data(), MPI_BYTE,
-                                        group_->comm, work->new_request()));
+        const auto from = work->keep_arrays(std::move(in_counts), std::move(in_offsets));
+        const auto to = work->keep_arrays(std::move(out_counts), std::move(out_offsets));
+        work->post([=](MPI_Comm comm, MPI_Request* request) {
+            return mpi().Ialltoallv_c(address_of(source), from.counts, from.offsets, MPI_BYTE,
+                                      address_of(target), to.counts, to.offsets, MPI_BYTE, comm,
+                                      request);
+        });
     }
     work->set_outputs({output});
     after.install(*work);
@@ -293,12 +300,12 @@ WorkPointer ProcessGroupPomona::alltoall(Tensors& outputs, Tensors& inputs,
     after.copies(out, outputs);
     void* in_base = in.base;
     void* out_base = out.base;
-    keep_slots(*work, in);
-    keep_slots(*work, out);
-    work->posted(mpi().Ialltoallv_c(in_base, work->counts(0).data(), work->offsets(0).data(),
-                                    MPI_BYTE, out_base, work->counts(1).data(),
-                                    work->offsets(1).data(), MPI_BYTE, group_->comm,
-                                    work->new_request()));
+    const auto from = keep_slots(*work, in);
+    const auto to = keep_slots(*work, out);
+    work->post([=](MPI_Comm comm, MPI_Request* request) {
+        return mpi().Ialltoallv_c(in_base, from.counts, from.offsets, MPI_BYTE, out_base, to.counts,
+                                  to.offsets, MPI_BYTE, comm, request);
+    });
     work->set_outputs(outputs);
     after.install(*work);
     return launch(work, opts.asyncOp);
@@ -313,8 +320,9 @@ WorkPointer ProcessGroupPomona::send(Tensors& tensors, int peer, int tag) {
     auto work = start(OpType::SEND, "mpi:send", c10d::kUnsetTimeout, tensors);
     const at::Tensor host = readable_on_host(tensor);
     work->keep(host);
-    work->posted(mpi().Isend_c(address_of(host), bytes_of(host), MPI_BYTE, peer, tag, group_->comm,
-                               work->new_request()));
+    work->post([=](MPI_Comm comm, MPI_Request* request) {
+        return mpi().Isend_c(address_of(host), bytes_of(host), MPI_BYTE, peer, tag, comm, request);
+    });
     work->set_outputs(tensors);
     return launch(work, true);
 }
@@ -337,8 +345,10 @@ WorkPointer ProcessGroupPomona::receive(Tensors& tensors, int source, int tag, O
     const at::Tensor host = room_on_host(tensor);
     after.copy(host, tensor);
     work->keep(host);
-    work->posted(mpi().Irecv_c(address_of(host), bytes_of(host), MPI_BYTE, source, tag,
-                               group_->comm, work->new_request()));
+    work->post([=](MPI_Comm comm, MPI_Request* request) {
+        return mpi().Irecv_c(address_of(host), bytes_of(host), MPI_BYTE, source, tag, comm,
+                             request);
+    });
     work->set_outputs(tensors);
     after.install(*work);
     return launch(work, true);

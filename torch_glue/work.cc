@@ -81,7 +81,7 @@ public:
     // A work whose end has been claimed stays out: complete() has looked here already, or will not.
     void add(GlueWork* work) {
         std::lock_guard lock(mutex_);
-        if (work->claimed_.load()) return;
+        if (work->claimed_.load() || work->watched_) return;
         work->watch_next_ = first_;
         work->watch_previous_ = nullptr;
         if (first_) first_->watch_previous_ = work;
@@ -196,25 +196,61 @@ GlueWork::~GlueWork() {
     new auto(std::move(offsets_));
 }
 
-MPI_Request* GlueWork::new_request() {
-    requests_.push_back(MPI_REQUEST_NULL);
-    return &requests_.back();
-}
-
-void GlueWork::posted(int error) {
-    if (error == MPI_SUCCESS) return;
+void GlueWork::refused(int error) {
     requests_.pop_back();
     C10_THROW_ERROR(DistBackendError, error_message(error_text(error)));
 }
 
-void GlueWork::keep_arrays(std::vector<MPI_Count> counts, std::vector<MPI_Aint> offsets) {
+GlueWork::Arrays GlueWork::keep_arrays(std::vector<MPI_Count> counts,
+                                       std::vector<MPI_Aint> offsets) {
     counts_.push_back(std::make_unique<std::vector<MPI_Count>>(std::move(counts)));
     offsets_.push_back(std::make_unique<std::vector<MPI_Aint>>(std::move(offsets)));
+    return {counts_.back()->data(), offsets_.back()->data()};
+}
+
+void GlueWork::hold(uint64_t awaited) {
+    held_ = true;
+    awaited_ = awaited;
+    phase_.store(Phase::Held);
 }
 
 void GlueWork::launch(bool async) {
+    if (held_) {
+        auto self = c10::intrusive_ptr<GlueWork>::reclaim_copy(this);
+        operation_started();
+        group_->armed.fetch_add(1);
+        Watchdog::instance().add(this);  // the queue has a reference
+        group_->futures.hold(std::move(self), awaited_);
+        stopped();
+        return;
+    }
     // A synchronous caller waits next and tests the requests itself.
     if (async && !test()) arm();
+}
+
+void GlueWork::start_held() {
+    call_held();
+    group_->armed.fetch_sub(1);
+    operation_ended();
+}
+
+void GlueWork::call_held() {
+    std::vector<Call> calls;
+    std::string failure;
+    {
+        std::lock_guard lock(requests_mutex_);
+        calls.swap(calls_);
+        if (claimed_.load()) {  // it has failed meanwhile
+            phase_.store(Phase::Finished);
+            return;
+        }
+        try {
+            for (Call& call : calls) make(call);
+        } catch (const c10::Error& error) { failure = error.what_without_backtrace(); }
+        phase_.store(Phase::Driven);
+    }
+    if (!failure.empty()) complete(failure);
+    if (!test()) arm();
 }
 
 // A work that nobody has armed is not known to Group::stop(): it finds out itself.
@@ -305,7 +341,7 @@ void GlueWork::completed_by_mpi(void* context, int error, const MPI_Status* stat
 void GlueWork::complete(const std::string& error, c10d::ErrorType kind) {
     if (claimed_.exchange(true)) return;
     // Sequentially consistent with arm(): either this sees Armed, or Watchdog::add sees claimed_.
-    if (phase_.load() == Phase::Armed) Watchdog::instance().remove(this);
+    if (phase_.load() == Phase::Armed || awaited_ != 0) Watchdog::instance().remove(this);
     std::exception_ptr failure;
     if (!error.empty()) {
         failure = backend_error(error_message(error));
@@ -362,19 +398,50 @@ void FutureOrder::add(c10::intrusive_ptr<GlueWork> work) {
     waiting_.insert(place, std::move(work));
 }
 
+uint64_t FutureOrder::last_awaited() {
+    std::lock_guard lock(mutex_);
+    uint64_t last = draining_;
+    if (!waiting_.empty()) last = std::max(last, waiting_.back()->sequence_);
+    if (!held_.empty()) last = std::max(last, held_.back().awaited);
+    return last;
+}
+
+void FutureOrder::hold(c10::intrusive_ptr<GlueWork> work, uint64_t awaited) {
+    {
+        std::lock_guard lock(mutex_);
+        held_.push_back({std::move(work), awaited});
+    }
+    drain();
+}
+
+bool FutureOrder::held_may_start() const {
+    return !held_.empty() &&
+           (waiting_.empty() || waiting_.front()->sequence_ > held_.front().awaited);
+}
+
 void FutureOrder::drain() {
     std::unique_lock lock(mutex_);
-    if (draining_) return;  // whoever drains looks at the front again
-    draining_ = true;
-    while (!waiting_.empty() && waiting_.front()->done_.load(std::memory_order_acquire)) {
-        auto work = std::move(waiting_.front());
-        waiting_.pop_front();
+    if (draining_ != 0) return;  // whoever drains looks at the front again
+    for (;;) {
+        c10::intrusive_ptr<GlueWork> work;
+        const bool starts = held_may_start();
+        if (starts) {
+            work = std::move(held_.front().work);
+            held_.pop_front();
+        } else if (!waiting_.empty() && waiting_.front()->done_.load(std::memory_order_acquire)) {
+            work = std::move(waiting_.front());
+            waiting_.pop_front();
+        } else {
+            break;
+        }
+        draining_ = work->sequence_;
         lock.unlock();
-        work->mark_future();
+        if (starts) work->start_held();
+        else work->mark_future();
         work.reset();
         lock.lock();
     }
-    draining_ = false;
+    draining_ = 0;
 }
 
 void GlueWork::deliver() {

@@ -32,17 +32,31 @@ using Clock = std::chrono::steady_clock;
 
 class GlueWork;
 
-// Completes the Futures of one group's collectives in the order the collectives were started: their
-// callbacks may start collectives themselves (PowerSGD does), and ranks must agree on their order.
+// The order of one group's collectives and of the callbacks of their Futures, which may start
+// collectives themselves (PowerSGD does): all ranks must start them in the same order, whenever the
+// operations end. So the order is the one in which callbacks would run if every operation were over
+// at once: Futures complete in the order of their operations, and an operation that is started while
+// somebody holds a Future that is not complete waits until that one's callbacks have run.
 class FutureOrder {
 public:
-    void add(c10::intrusive_ptr<GlueWork> work);
-    void drain();  // completes what is ready, unless another thread is at it
+    void add(c10::intrusive_ptr<GlueWork> work);  // its Future has been asked for
+    void drain();  // completes and starts what is ready, unless another thread is at it
+
+    // Must an operation that starts now wait? 0, or the number of the operation to wait for.
+    uint64_t last_awaited();
+    void hold(c10::intrusive_ptr<GlueWork> work, uint64_t awaited);
 
 private:
+    bool held_may_start() const;
+
+    struct Held {
+        c10::intrusive_ptr<GlueWork> work;
+        uint64_t awaited;  // starts when the Futures up to this number are complete
+    };
     std::mutex mutex_;
     std::deque<c10::intrusive_ptr<GlueWork>> waiting_;  // by sequence number
-    bool draining_ = false;
+    std::deque<Held> held_;                             // in the order of their starts
+    uint64_t draining_ = 0;  // a thread is at it; the number of the Future it completes, or any
 };
 
 // A communicator and its names; freed when the backend and its last Work are gone.
@@ -86,8 +100,15 @@ public:
     ~GlueWork() override;
 
     // Building, by the backend, before launch():
-    MPI_Request* new_request();
-    void posted(int error);  // result of the MPI_I... call; throws on failure
+    // Not before the Future of operation `awaited` is complete.
+    void hold(uint64_t awaited);
+    bool ordered() const { return ordered_; }
+    // Starts a part of the operation by `call`, int(MPI_Comm, MPI_Request*): at once, or when the
+    // operation's turn comes. Throws what MPI refuses, if at once.
+    template <class Call> void post(Call&& call) {
+        if (held_) calls_.emplace_back(std::forward<Call>(call));
+        else make(call);
+    }
     void keep(at::Tensor tensor) { kept_.push_back(std::move(tensor)); }
     void set_outputs(std::vector<at::Tensor> outputs) { outputs_ = std::move(outputs); }
     // Runs once when MPI is done, on whatever thread sees it: unpack, divide.
@@ -98,10 +119,11 @@ public:
         on_device_ = true;
     }
     // Displacements and counts MPI reads until completion.
-    void keep_arrays(std::vector<MPI_Count> counts, std::vector<MPI_Aint> offsets);
-    const std::vector<MPI_Count>& counts(size_t i) const { return *counts_[i]; }
-    const std::vector<MPI_Aint>& offsets(size_t i) const { return *offsets_[i]; }
-    size_t array_count() const { return counts_.size(); }
+    struct Arrays {
+        const MPI_Count* counts;
+        const MPI_Aint* offsets;
+    };
+    Arrays keep_arrays(std::vector<MPI_Count> counts, std::vector<MPI_Aint> offsets);
     void launch(bool async);
 
     // c10d::Work
@@ -116,6 +138,7 @@ public:
     c10::intrusive_ptr<c10::ivalue::Future> getFuture() override;
     uint64_t getSequencenumber() const override { return sequence_; }
 
+    void start_held();                   // its turn has come
     void expire();                       // by the watchdog
     void fail(const std::string& text);  // by abort and shutdown
     const Group* group() const { return group_.get(); }
@@ -123,8 +146,16 @@ public:
 private:
     friend class Watchdog;
     friend class FutureOrder;
-    enum class Phase { Driven, Armed, Finished };
+    enum class Phase { Held, Driven, Armed, Finished };
+    using Call = std::function<int(MPI_Comm, MPI_Request*)>;
 
+    template <class AnyCall> void make(AnyCall& call) {
+        requests_.push_back(MPI_REQUEST_NULL);
+        const int error = call(group_->comm, &requests_.back());
+        if (error != MPI_SUCCESS) refused(error);
+    }
+    [[noreturn]] void refused(int error);
+    void call_held();
     bool test();
     void drive();
     void arm();
@@ -145,6 +176,9 @@ private:
     std::mutex requests_mutex_;  // requests_ and phase_ while Driven
     std::vector<MPI_Request> requests_;
     std::atomic<Phase> phase_{Phase::Driven};
+    bool held_ = false;              // waits for its turn: until start_held()
+    uint64_t awaited_ = 0;           // then: the operation whose Future it waits for
+    std::vector<Call> calls_;        // then: what starts it
     std::atomic<int> remaining_{0};  // armed requests not yet complete
     std::atomic<int> mpi_error_{MPI_SUCCESS};
     std::atomic<int> source_{-1};

@@ -63,15 +63,16 @@ def test_ddp_hooks(rank, size):
         network.register_comm_hook(None, getattr(default_hooks, name))
         train(network, model.parameters(), rank, size)
         close(model.parameters(), reference(), name, tolerance)
-    model = make_model()
-    network = DistributedDataParallel(model)
-    state = powerSGD_hook.PowerSGDState(None, matrix_approximation_rank=64, start_powerSGD_iter=2)
-    network.register_comm_hook(state, powerSGD_hook.powerSGD_hook)
-    train(network, model.parameters(), rank, size, steps=6)
-    gathered = [torch.empty_like(model[0].weight) for _ in range(size)]
-    dist.all_gather(gathered, model[0].weight.detach())
-    for other in gathered:
-        close([other], gathered[:1], "PowerSGD: ranks differ", 0.0)
+    for buckets in ({}, {"bucket_cap_mb": 0.001}):
+        model = make_model()
+        network = DistributedDataParallel(model, **buckets)
+        state = powerSGD_hook.PowerSGDState(None, matrix_approximation_rank=64, start_powerSGD_iter=2)
+        network.register_comm_hook(state, powerSGD_hook.powerSGD_hook)
+        train(network, model.parameters(), rank, size, steps=20)
+        gathered = [torch.empty_like(model[0].weight) for _ in range(size)]
+        dist.all_gather(gathered, model[0].weight.detach())
+        for other in gathered:
+            close([other], gathered[:1], "PowerSGD: ranks differ", 0.0)
     network = DistributedDataParallel(make_model())
     network._register_builtin_comm_hook(dist.BuiltinCommHookType.FP16_COMPRESS)
     train(network, network.parameters(), rank, size)

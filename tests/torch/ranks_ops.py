@@ -5,6 +5,7 @@ Every rank can make every rank's input (seeded by rank), so it computes the expe
 
 import itertools
 import os
+import time
 import warnings
 
 import torch
@@ -278,6 +279,25 @@ def test_not_contiguous(rank, size):
             out = torch.zeros(12, 8)[::2, ::2]
             dist.recv(out, 0)
             same(out.reshape(-1), matrix(0).t().reshape(-1), "recv into a strided tensor")
+
+
+def test_starts_in_callbacks(rank, size):
+    """All ranks start collectives in one order, though callbacks run at once on one and late on another."""
+    for turn in range(30):
+        first, second, third = torch.ones(5), torch.ones(3000), torch.ones(70)
+
+        def start_another(future, second=second):
+            dist.all_reduce(second)
+            return future.value()
+
+        future = dist.all_reduce(first, async_op=True).get_future()
+        if turn % size == rank:
+            time.sleep(0.01)  # the operation is over: the callback runs in then()
+        future = future.then(start_another)
+        dist.all_reduce(third)
+        future.wait()
+        for tensor in (first, second, third):
+            assert tensor.tolist() == [float(size)] * len(tensor), (turn, tensor)
 
 
 def test_async_and_futures(rank, size):
