@@ -25,7 +25,7 @@ Status acquire_library(int thread_level) {
         if (here.state.load() == Process::State::finished)
             return Error{Code::unsupported, "MPI cannot be started again after MPI_Finalize"};
     }
-    return here.start(thread_level);
+    return here.start(thread_level, TRY(given_wireup()));
 }
 
 Status release_library() {

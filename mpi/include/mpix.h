@@ -5,6 +5,8 @@
 
 #include "mpi.h"
 
+#include <stddef.h>
+
 #if defined(__cplusplus)
 extern "C" {
 #endif
@@ -23,6 +25,25 @@ typedef void MPIX_Completion_function(void* context, int error, const MPI_Status
  * may call MPI (with MPI_THREAD_MULTIPLE) but must not block for long; others wait behind it. */
 int MPIX_Request_on_completion(MPI_Request* request, MPIX_Completion_function* function,
                                void* context);
+
+/* ---- Starting MPI in processes that no launcher of MPI has started, but that know each other: by a
+ * table of keys and values which all of them reach (torch's store under torchrun, for example).
+ * Values are known once put() has returned. get() waits until the key has been put, copies at most
+ * `room` bytes of the value and gives its whole length. Both return 0; another number makes MPI_Init
+ * fail. Only the thread that calls MPI_Init calls them, and only until it returns.
+ * The key by which processes of the job know each other goes through the table, too: whoever can read
+ * the table can join the job. */
+typedef struct MPIX_Wireup {
+    int rank;
+    int size;
+    void* context;
+    int (*put)(void* context, const char* key, const void* value, size_t length);
+    int (*get)(void* context, const char* key, void* value, size_t room, size_t* length);
+} MPIX_Wireup;
+
+/* Before MPI_Init, by every process: MPI_COMM_WORLD will be the `size` processes that say this.
+ * The structure is copied; what `context` points to must live until MPI_Init has returned. */
+int MPIX_Wireup_set(const MPIX_Wireup* wireup);
 
 /* ---- Going on after processes have failed: the functions of the ULFM proposal to the MPI Forum
  * (User Level Failure Mitigation). docs/failures.md tells what they guarantee here. A failed

@@ -18,6 +18,7 @@ std::string_view origin_name(Origin origin) {
     switch (origin) {
     case Origin::mpirun: return "mpirun";
     case Origin::pmix: return "PMIx";
+    case Origin::table: return "table";
     case Origin::singleton: break;
     }
     return "singleton";
@@ -141,9 +142,9 @@ std::string accidental_singleton(const char* const* environment) {
         return "srun started several processes without PMIx; use srun --mpi=pmix, or Pomona's "
                "mpirun";
     if (variable(environment, "TORCHELASTIC_RUN_ID") && several("WORLD_SIZE"))
-        return "torchrun started this process and MPI cannot join it; start the script with "
-               "Pomona's mpirun (it sets RANK, WORLD_SIZE, LOCAL_RANK, MASTER_ADDR and "
-               "MASTER_PORT as well)";
+        return "torchrun started this process, and something has started MPI before "
+               "torch.distributed's backend did, which brings the way to the other processes; call "
+               "init_process_group(\"mpi\") first, or start the script with Pomona's mpirun";
     return {};
 }
 

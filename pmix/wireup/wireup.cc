@@ -80,6 +80,7 @@ Result<std::unique_ptr<Wireup>> Wireup::start() {
     switch (started.origin) {
     case Origin::mpirun: return start_under_mpirun(std::move(started.job));
     case Origin::pmix: return start_under_pmix();
+    case Origin::table:
     case Origin::singleton: break;
     }
     return std::unique_ptr<Wireup>(std::make_unique<SingletonWireup>(std::move(started.job)));

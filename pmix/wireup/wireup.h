@@ -1,6 +1,7 @@
 // pmix/wireup/wireup.h: how a rank learns who it is and reaches the others before transports exist.
 // Idea: one small interface, four ways to be started: by our mpirun (environment and a socket in
-// the job's directory; no PMIx involved), by any PMIx server (Open MPI, PRRTE, Slurm), or alone.
+// the job's directory; no PMIx involved), by any PMIx server (Open MPI, PRRTE, Slurm), by others
+// whose program brings a table that all processes reach (torchrun: table_wireup.h), or alone.
 // publish() what others need, fence() once, lookup() what they published. All calls may come from
 // any thread; nothing here is fast path.
 #pragma once
@@ -18,7 +19,7 @@ namespace pomona {
 
 struct Waiting;  // btl/base/waiting.h
 
-enum class Origin { singleton, mpirun, pmix };
+enum class Origin { singleton, mpirun, pmix, table };
 enum class Service : uint8_t;  // pmix/services.h
 std::string_view origin_name(Origin origin);
 
