@@ -5,6 +5,7 @@
 #include "torch_glue/after.h"
 
 #include <thread>
+#include <torch/csrc/distributed/c10d/debug.h>
 #include <utility>
 
 namespace pomona::glue {
@@ -22,6 +23,7 @@ std::shared_ptr<Group> make_group(const ProcessGroupPomona::Setup& setup) {
     group->backend_name = setup.backend_name;
     group->rank = setup.rank;
     group->size = setup.size;
+    group->count = count_group(setup.group_name, setup.ranks, setup.size);
     return group;
 }
 
@@ -36,7 +38,7 @@ template <class Type> constexpr Type coalesced_reduce_scatter() {
     C10_THROW_ERROR(DistBackendError, group.describe() + ": the group could not be made: " + cause);
 }
 
-void connect_first(const std::shared_ptr<Group>& group) {
+void connect_first(const std::shared_ptr<Group>& group, std::chrono::milliseconds timeout) {
     const WorldInfo info = world_info();
     if (info.size != group->size) {
         fail_group(*group, "MPI's world has " + std::to_string(info.size) +
@@ -46,13 +48,19 @@ void connect_first(const std::shared_ptr<Group>& group) {
                                       "\"mpirun -n N python script.py\""
                                     : ". Both come from mpirun -n; leave out rank and world_size"));
     }
+    const std::string late = meet_world(timeout);
+    if (!late.empty()) fail_group(*group, late);
     const int error = make_world_comm(group->rank, &group->comm);
     if (error != MPI_SUCCESS) fail_group(*group, error_text(error));
+    const int watched = watch_presence(group->comm);
+    if (watched != MPI_SUCCESS) fail_group(*group, error_text(watched));
+    start_watchdog();
     std::lock_guard lock(groups_mutex);
     first_group = group;
 }
 
-void connect_subgroup(const std::shared_ptr<Group>& group, const std::vector<int>& ranks) {
+void connect_subgroup(const std::shared_ptr<Group>& group, const std::vector<int>& ranks,
+                      std::chrono::milliseconds timeout) {
     std::shared_ptr<Group> parent;
     {
         std::lock_guard lock(groups_mutex);
@@ -60,6 +68,9 @@ void connect_subgroup(const std::shared_ptr<Group>& group, const std::vector<int
     }
     // A default group of another backend (cpu:gloo and the like): the world itself is the parent.
     const MPI_Comm parent_comm = parent ? parent->comm : MPI_COMM_WORLD;
+    const MPI_Comm aside = parent ? parent->aside : world_aside();
+    const std::string late = meet_members(aside, ranks, group->name, timeout);
+    if (!late.empty()) fail_group(*group, late);
     const int error = make_sub_comm(parent_comm, ranks, group->name, &group->comm);
     if (error != MPI_SUCCESS) fail_group(*group, error_text(error));
 }
@@ -70,8 +81,13 @@ c10::intrusive_ptr<ProcessGroupPomona> ProcessGroupPomona::create(const Setup& s
     auto group = make_group(setup);
     const std::string failure = start_mpi();
     if (!failure.empty()) fail_group(*group, failure);
-    if (setup.ranks.empty()) connect_first(group);
-    else connect_subgroup(group, setup.ranks);
+    if (setup.ranks.empty()) connect_first(group, setup.timeout);
+    else connect_subgroup(group, setup.ranks, setup.timeout);
+    const int error = copy_comm(group->comm, &group->aside);
+    if (error != MPI_SUCCESS) fail_group(*group, error_text(error));
+    // Around backends of other names torch puts a wrapper that compares.
+    group->compares =
+        c10d::debug_level() == c10d::DebugLevel::Detail && setup.backend_name == "mpi";
     return c10::make_intrusive<ProcessGroupPomona>(group, setup.timeout);
 }
 
@@ -89,16 +105,18 @@ c10::intrusive_ptr<c10d::Backend::Options> ProcessGroupPomona::getBackendOptions
 
 ProcessGroupPomona::WorkRef ProcessGroupPomona::start(OpType op, const char* title,
                                                       std::chrono::milliseconds timeout,
-                                                      const Tensors& inputs) {
+                                                      const Tensors& inputs, const Told& told) {
     if (in_forked_child()) C10_THROW_ERROR(DistBackendError, where(title) + kForked);
     if (group_->error() != c10d::ErrorType::SUCCESS) {
         C10_THROW_ERROR(DistBackendError,
                         where(title) + "the group cannot be used any more: " + group_->cause());
     }
     if (timeout < std::chrono::milliseconds(0)) timeout = timeout_.load();
-    // Point to point concerns two ranks only: it must not count, or the ranks' numbers would
-    // differ.
-    const uint64_t sequence = c10d::isP2POp(op) ? sequence_.load() : ++sequence_;
+    // Point to point concerns two ranks only: it must not count, or the ranks' numbers would differ.
+    // A collective counts when it is launched: a call that its arguments end does not.
+    const bool collective = !c10d::isP2POp(op);
+    const uint64_t sequence = sequence_.load() + (collective ? 1 : 0);
+    if (collective && group_->compares) compare_calls(op, sequence, timeout, inputs, told);
     auto work = c10::make_intrusive<GlueWork>(group_, op, title, sequence, timeout, inputs);
     if (work->ordered()) {
         if (const uint64_t awaited = group_->futures.last_awaited()) work->hold(awaited);
@@ -107,6 +125,7 @@ ProcessGroupPomona::WorkRef ProcessGroupPomona::start(OpType op, const char* tit
 }
 
 WorkPointer ProcessGroupPomona::launch(WorkRef work, bool async) {
+    if (!c10d::isP2POp(work->retrieveOpType())) group_->count->start(++sequence_);
     work->launch(async || coalescing_);
     if (coalescing_) coalesced_.push_back(work);
     return work;
@@ -165,7 +184,8 @@ void ProcessGroupPomona::check_tag(int tag, const char* operation) const {
 WorkPointer ProcessGroupPomona::broadcast(Tensors& tensors, const c10d::BroadcastOptions& opts) {
     const at::Tensor& tensor = only(tensors, "broadcast");
     check_peer(opts.rootRank, "broadcast", "root");
-    auto work = start(OpType::BROADCAST, "mpi:broadcast", opts.timeout, tensors);
+    auto work =
+        start(OpType::BROADCAST, "mpi:broadcast", opts.timeout, tensors, {.root = opts.rootRank});
     const int root = static_cast<int>(opts.rootRank);
     After after;
     const at::Tensor host =
@@ -197,7 +217,8 @@ void ProcessGroupPomona::add_allreduce(GlueWork& work, const at::Tensor& tensor,
 WorkPointer ProcessGroupPomona::allreduce(Tensors& tensors, const c10d::AllreduceOptions& opts) {
     if (tensors.size() == 1 && tensors[0].is_sparse()) return allreduce_sparse(tensors, opts);
     const at::Tensor& tensor = only(tensors, "all_reduce");
-    auto work = start(OpType::ALLREDUCE, "mpi:all_reduce", opts.timeout, tensors);
+    auto work =
+        start(OpType::ALLREDUCE, "mpi:all_reduce", opts.timeout, tensors, {.op = &opts.reduceOp});
     After after;
     add_allreduce(*work, tensor, opts.reduceOp, after);
     work->set_outputs(tensors);
@@ -207,8 +228,8 @@ WorkPointer ProcessGroupPomona::allreduce(Tensors& tensors, const c10d::Allreduc
 
 WorkPointer ProcessGroupPomona::allreduce_coalesced(Tensors& tensors,
                                                     const c10d::AllreduceCoalescedOptions& opts) {
-    auto work =
-        start(OpType::ALLREDUCE_COALESCED, "mpi:all_reduce_coalesced", opts.timeout, tensors);
+    auto work = start(OpType::ALLREDUCE_COALESCED, "mpi:all_reduce_coalesced", opts.timeout,
+                      tensors, {.op = &opts.reduceOp});
     After after;
     for (const at::Tensor& tensor : tensors) {
         check_tensor(tensor, "all_reduce_coalesced");
@@ -223,7 +244,8 @@ WorkPointer ProcessGroupPomona::reduce(Tensors& tensors, const c10d::ReduceOptio
     const at::Tensor& tensor = only(tensors, "reduce");
     check_peer(opts.rootRank, "reduce", "root");
     const Reduction reduction = reduction_for(tensor.scalar_type(), opts.reduceOp);
-    auto work = start(OpType::REDUCE, "mpi:reduce", opts.timeout, tensors);
+    auto work = start(OpType::REDUCE, "mpi:reduce", opts.timeout, tensors,
+                      {.root = opts.rootRank, .op = &opts.reduceOp});
     After after;
     at::Tensor host = readable_on_host(tensor);
     if (is_premultiplied(opts.reduceOp))
@@ -317,8 +339,8 @@ void ProcessGroupPomona::add_reduce_scatter(GlueWork& work, const at::Tensor& ou
 
 WorkPointer ProcessGroupPomona::_reduce_scatter_base(at::Tensor& output, at::Tensor& input,
                                                      const c10d::ReduceScatterOptions& opts) {
-    auto work =
-        start(OpType::_REDUCE_SCATTER_BASE, "mpi:_reduce_scatter_base", opts.timeout, {input});
+    auto work = start(OpType::_REDUCE_SCATTER_BASE, "mpi:_reduce_scatter_base", opts.timeout,
+                      {input}, {.op = &opts.reduceOp});
     After after;
     add_reduce_scatter(*work, output, input, opts.reduceOp, after);
     work->set_outputs({output});
@@ -331,7 +353,7 @@ WorkPointer ProcessGroupPomona::reduce_scatter_tensor_coalesced(
     TORCH_CHECK_VALUE(outputs.size() == inputs.size(), where("reduce_scatter_tensor_coalesced"),
                       "there are ", outputs.size(), " outputs for ", inputs.size(), " inputs");
     auto work = start(coalesced_reduce_scatter<OpType>(), "mpi:reduce_scatter_tensor_coalesced",
-                      opts.timeout, inputs);
+                      opts.timeout, inputs, {.op = &opts.reduceOp});
     After after;
     for (size_t i = 0; i < inputs.size(); ++i)
         add_reduce_scatter(*work, outputs[i], inputs[i], opts.reduceOp, after);

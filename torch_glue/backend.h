@@ -15,6 +15,12 @@ class After;
 using Tensors = std::vector<at::Tensor>;
 using WorkPointer = c10::intrusive_ptr<c10d::Work>;
 
+// What all ranks must say alike beside the operation and its tensors.
+struct Told {
+    int64_t root = -1;
+    const c10d::ReduceOp* op = nullptr;
+};
+
 class ProcessGroupPomona final : public c10d::Backend {
 public:
     struct Setup {
@@ -77,7 +83,7 @@ private:
     using WorkRef = c10::intrusive_ptr<GlueWork>;
 
     WorkRef start(c10d::OpType, const char* title, std::chrono::milliseconds timeout,
-                  const Tensors& inputs);
+                  const Tensors& inputs, const Told& told = {});
     WorkPointer launch(WorkRef work, bool async);
     WorkPointer receive(Tensors&, int source, int tag, c10d::OpType, const char* title);
     // One tensor's part of an operation, added to a work; the coalesced forms add several.
@@ -86,6 +92,10 @@ private:
     void add_reduce_scatter(GlueWork&, const at::Tensor& output, const at::Tensor& input,
                             const c10d::ReduceOp&, After&);
     void add_allgather_list(GlueWork&, const Tensors& outputs, const at::Tensor& input, After&);
+
+    // With TORCH_DISTRIBUTED_DEBUG=DETAIL: waits for all ranks and throws where their calls differ.
+    void compare_calls(c10d::OpType, uint64_t sequence, std::chrono::milliseconds timeout,
+                       const Tensors& inputs, const Told& told);
 
     const at::Tensor& only(const Tensors& tensors, const char* operation) const;
     void check_tensor(const at::Tensor&, const char* operation) const;

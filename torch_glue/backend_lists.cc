@@ -37,7 +37,17 @@ public:
         return nullptr;
     }
     bool wait(std::chrono::milliseconds timeout) override {
-        for (auto& work : works_) work->wait(timeout);
+        if (timeout <= kNoTimeout) {
+            for (auto& work : works_) work->wait(timeout);
+            return true;
+        }
+        // The time is given to all of them together.
+        const auto deadline = Clock::now() + timeout;
+        for (auto& work : works_) {
+            auto left =
+                std::chrono::duration_cast<std::chrono::milliseconds>(deadline - Clock::now());
+            work->wait(std::max(left, std::chrono::milliseconds(1)));
+        }
         return true;
     }
     void synchronize() override { wait(kNoTimeout); }
@@ -160,7 +170,7 @@ WorkPointer ProcessGroupPomona::gather(std::vector<Tensors>& outputs, Tensors& i
     const bool root = rank_ == opts.rootRank;
     TORCH_CHECK_VALUE(root ? outputs.size() == 1 : outputs.empty(), where("gather"),
                       root ? "the root needs one list of outputs" : "only the root has outputs");
-    auto work = start(OpType::GATHER, "mpi:gather", opts.timeout, inputs);
+    auto work = start(OpType::GATHER, "mpi:gather", opts.timeout, inputs, {.root = opts.rootRank});
     After after;
     const at::Tensor source = readable_on_host(input);
     work->keep(source);
@@ -189,7 +199,8 @@ WorkPointer ProcessGroupPomona::scatter(Tensors& outputs, std::vector<Tensors>& 
     const bool root = rank_ == opts.rootRank;
     TORCH_CHECK_VALUE(root ? inputs.size() == 1 : inputs.empty(), where("scatter"),
                       root ? "the root needs one list of inputs" : "only the root has inputs");
-    auto work = start(OpType::SCATTER, "mpi:scatter", opts.timeout, outputs);
+    auto work =
+        start(OpType::SCATTER, "mpi:scatter", opts.timeout, outputs, {.root = opts.rootRank});
     After after;
     const at::Tensor target = room_on_host(output);
     after.copy(target, output);
@@ -220,7 +231,8 @@ WorkPointer ProcessGroupPomona::reduce_scatter(Tensors& outputs, std::vector<Ten
     TORCH_CHECK_VALUE(inputs[0][static_cast<size_t>(rank_)].numel() == output.numel(),
                       where("reduce_scatter"), "input ", rank_, " and the output differ in size");
     const Reduction reduction = reduction_for(output.scalar_type(), opts.reduceOp);
-    auto work = start(OpType::REDUCE_SCATTER, "mpi:reduce_scatter", opts.timeout, inputs[0]);
+    auto work = start(OpType::REDUCE_SCATTER, "mpi:reduce_scatter", opts.timeout, inputs[0],
+                      {.op = &opts.reduceOp});
     After after;
     // MPI reduces one run of memory; sizes may differ from rank to rank, but all ranks know them.
     Tensors flat;
@@ -264,24 +276,16 @@ WorkPointer ProcessGroupPomona::alltoall_base(at::Tensor& output, at::Tensor& in
     after.copy(target, output);
     work->keep(target);
     work->keep(source);
-    if (input_splits.empty() && output_splits.empty()) {
-        const int size = size_;
-        work->post([=](MPI_Comm comm, MPI_Request* request) {
-            return mpi().Ialltoall_c(address_of(source), bytes_of(source) / size, MPI_BYTE,
-                                     address_of(target), bytes_of(target) / size, MPI_BYTE, comm,
-                                     request);
-        });
-    } else {
-        auto [in_counts, in_offsets] = split_bytes(source, input_splits, size_);
-        auto [out_counts, out_offsets] = split_bytes(target, output_splits, size_);
-        const auto from = work->keep_arrays(std::move(in_counts), std::move(in_offsets));
-        const auto to = work->keep_arrays(std::move(out_counts), std::move(out_offsets));
-        work->post([=](MPI_Comm comm, MPI_Request* request) {
-            return mpi().Ialltoallv_c(address_of(source), from.counts, from.offsets, MPI_BYTE,
-                                      address_of(target), to.counts, to.offsets, MPI_BYTE, comm,
-                                      request);
-        });
-    }
+    // Always the v-form: a rank whose own parts are equal may meet one whose parts are not.
+    auto [in_counts, in_offsets] = split_bytes(source, input_splits, size_);
+    auto [out_counts, out_offsets] = split_bytes(target, output_splits, size_);
+    const auto from = work->keep_arrays(std::move(in_counts), std::move(in_offsets));
+    const auto to = work->keep_arrays(std::move(out_counts), std::move(out_offsets));
+    work->post([=](MPI_Comm comm, MPI_Request* request) {
+        return mpi().Ialltoallv_c(address_of(source), from.counts, from.offsets, MPI_BYTE,
+                                  address_of(target), to.counts, to.offsets, MPI_BYTE, comm,
+                                  request);
+    });
     work->set_outputs({output});
     after.install(*work);
     return launch(work, opts.asyncOp);
@@ -318,6 +322,7 @@ WorkPointer ProcessGroupPomona::send(Tensors& tensors, int peer, int tag) {
     check_peer(peer, "send", "destination");
     check_tag(tag, "send");
     auto work = start(OpType::SEND, "mpi:send", c10d::kUnsetTimeout, tensors);
+    work->set_peer(peer);
     const at::Tensor host = readable_on_host(tensor);
     work->keep(host);
     work->post([=](MPI_Comm comm, MPI_Request* request) {
@@ -341,6 +346,7 @@ WorkPointer ProcessGroupPomona::receive(Tensors& tensors, int source, int tag, O
     const at::Tensor& tensor = only(tensors, "recv");
     check_tag(tag, "recv");
     auto work = start(op, title, c10d::kUnsetTimeout, tensors);
+    work->set_peer(source == MPI_ANY_SOURCE ? -1 : source);
     After after;
     const at::Tensor host = room_on_host(tensor);
     after.copy(host, tensor);
@@ -396,8 +402,7 @@ WorkPointer ProcessGroupPomona::allreduce_sparse(Tensors& tensors,
     }
     auto work = start(OpType::_ALLREDUCE_SPARSE, "mpi:all_reduce_sparse", opts.timeout, tensors);
     work->set_outputs(tensors);
-    work->launch(true);  // has no requests: complete
-    return work;
+    return launch(work, true);  // has no requests: complete
 }
 
 void ProcessGroupPomona::startCoalescing() {

@@ -33,7 +33,6 @@ namespace pomona::glue {
     F(Iallgather_c)                                                                                \
     F(Iallgatherv_c)                                                                               \
     F(Iallreduce_c)                                                                                \
-    F(Ialltoall_c)                                                                                 \
     F(Ialltoallv_c)                                                                                \
     F(Ibarrier)                                                                                    \
     F(Ibcast_c)                                                                                    \
@@ -60,7 +59,8 @@ namespace pomona::glue {
 #define POMONA_GLUE_EXTENSIONS(F)                                                                  \
     F(Request_on_completion)                                                                       \
     F(Type_bfloat16)                                                                               \
-    F(Type_float16)
+    F(Type_float16)                                                                                \
+    F(Wireup_set)
 
 struct Library {
 #define POMONA_GLUE_MEMBER(name) decltype(&::MPI_##name) name = nullptr;

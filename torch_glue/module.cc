@@ -4,6 +4,7 @@
 #include <torch/csrc/distributed/c10d/Backend.hpp>
 
 #include "torch_glue/backend.h"
+#include "torch_glue/store.h"
 
 #include <utility>
 
@@ -76,8 +77,18 @@ PYBIND11_MODULE(_glue, m) {
             TORCH_CHECK_WITH(DistBackendError, failure.empty(), failure);
         },
         release());
+    m.def("start_mpi_by_store", &start_mpi_by_store, py::arg("store"), py::arg("rank"),
+          py::arg("size"), release());
     m.def("mpi_running", &mpi_running);
     m.def("world_info", &info);
+    m.def(
+        "meet_world",
+        [](double timeout_seconds) {
+            const std::string late =
+                meet_world(std::chrono::milliseconds(static_cast<int64_t>(timeout_seconds * 1000)));
+            TORCH_CHECK_WITH(DistBackendError, late.empty(), "MPI's world: ", late);
+        },
+        py::arg("timeout"), release());
     m.def(
         "local_info",
         [] {

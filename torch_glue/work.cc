@@ -10,6 +10,7 @@
 #include <cstring>
 #include <exception>
 #include <optional>
+#include <sstream>
 #include <thread>
 #include <utility>
 
@@ -24,6 +25,13 @@ using namespace std::chrono_literals;
 // wait is left to MPI's own thread, so that a rank that waits long sleeps.
 constexpr auto kSpin = 3us;
 constexpr auto kYield = 2ms;
+
+// How often the watchdog looks who has come and who has left, with works under way and without; how
+// often it must hear that a rank has left; and from when on it asks the others.
+constexpr auto kLook = 100ms;
+constexpr auto kIdleLook = 200ms;
+constexpr int kLooks = 5;
+constexpr auto kLong = 1s;
 
 // Python is ending: a thread of ours that drops the last reference to a tensor would wait for the
 // GIL forever (or be ended inside it). From then on references are leaked; stop_futures() waits for
@@ -87,11 +95,13 @@ public:
         if (first_) first_->watch_previous_ = work;
         first_ = work;
         work->watched_ = true;
-        if (!running_) {
-            running_ = true;
-            std::thread([this] { run(); }).detach();
-        }
+        start_locked();
         if (work->deadline_ < wake_at_) wake_.notify_one();
+    }
+
+    void start() {
+        std::lock_guard lock(mutex_);
+        start_locked();
     }
 
     void remove(GlueWork* work) {
@@ -120,6 +130,32 @@ private:
         return found;
     }
 
+    void start_locked() {
+        if (running_) return;
+        running_ = true;
+        std::thread([this] { run(); }).detach();
+    }
+
+    // A rank that has left may have taken part before: its word can overtake what ends the operation
+    // here. So several looks must find it gone.
+    void end_bereft(std::unique_lock<std::mutex>& lock) {
+        auto bereft = find_locked([](GlueWork& work) {
+            work.looks_ = work.departed().empty() ? 0 : work.looks_ + 1;
+            return work.looks_ >= kLooks;
+        });
+        auto slow = find_locked([](GlueWork& work) { return work.is_long(); });
+        lock.unlock();
+        Releasing releasing;
+        for (auto& work : slow) work->ask_others();
+        for (auto& work : bereft) work->fail_departed();
+        for (auto* works : {&bereft, &slow}) {
+            for (auto& work : *works)
+                if (!releasing.allowed()) work.release();
+            works->clear();
+        }
+        lock.lock();
+    }
+
     void run() {
         std::unique_lock lock(mutex_);
         for (;;) {
@@ -136,7 +172,15 @@ private:
                 lock.lock();
                 continue;
             }
-            wake_at_ = now + 3600s;
+            if (now >= look_at_) {
+                lock.unlock();
+                look_at_presence();
+                lock.lock();
+                if (first_) end_bereft(lock);
+                look_at_ = Clock::now() + (first_ ? kLook : kIdleLook);
+                continue;
+            }
+            wake_at_ = look_at_;
             for (GlueWork* work = first_; work; work = work->watch_next_)
                 wake_at_ = std::min(wake_at_, work->deadline_);
             wake_.wait_until(lock, wake_at_);
@@ -147,6 +191,7 @@ private:
     std::condition_variable wake_;
     GlueWork* first_ = nullptr;
     Clock::time_point wake_at_ = Clock::time_point::max();
+    Clock::time_point look_at_{};  // at ranks that have left
     bool running_ = false;
 };
 
@@ -178,9 +223,8 @@ GlueWork::GlueWork(std::shared_ptr<Group> group, c10d::OpType op, const char* ti
                    const std::vector<at::Tensor>& inputs)
     : c10d::Work(group->rank, op, title,
                  title ? std::optional<std::vector<at::Tensor>>(inputs) : std::nullopt),
-      group_(std::move(group)), sequence_(sequence), timeout_(timeout),
-      deadline_(Clock::now() + timeout), nested_(in_callback),
-      ordered_(!nested_ && !c10d::isP2POp(op)) {}
+      group_(std::move(group)), sequence_(sequence), timeout_(timeout), begun_(Clock::now()),
+      deadline_(begun_ + timeout), nested_(in_callback), ordered_(!nested_ && !c10d::isP2POp(op)) {}
 
 GlueWork::~GlueWork() {
     if (phase_.load() != Phase::Driven) return;
@@ -391,59 +435,6 @@ void GlueWork::mark_future() {
     in_callback = outer;
 }
 
-void FutureOrder::add(c10::intrusive_ptr<GlueWork> work) {
-    std::lock_guard lock(mutex_);
-    auto place = waiting_.end();
-    while (place != waiting_.begin() && (*std::prev(place))->sequence_ > work->sequence_) --place;
-    waiting_.insert(place, std::move(work));
-}
-
-uint64_t FutureOrder::last_awaited() {
-    std::lock_guard lock(mutex_);
-    uint64_t last = draining_;
-    if (!waiting_.empty()) last = std::max(last, waiting_.back()->sequence_);
-    if (!held_.empty()) last = std::max(last, held_.back().awaited);
-    return last;
-}
-
-void FutureOrder::hold(c10::intrusive_ptr<GlueWork> work, uint64_t awaited) {
-    {
-        std::lock_guard lock(mutex_);
-        held_.push_back({std::move(work), awaited});
-    }
-    drain();
-}
-
-bool FutureOrder::held_may_start() const {
-    return !held_.empty() &&
-           (waiting_.empty() || waiting_.front()->sequence_ > held_.front().awaited);
-}
-
-void FutureOrder::drain() {
-    std::unique_lock lock(mutex_);
-    if (draining_ != 0) return;  // whoever drains looks at the front again
-    for (;;) {
-        c10::intrusive_ptr<GlueWork> work;
-        const bool starts = held_may_start();
-        if (starts) {
-            work = std::move(held_.front().work);
-            held_.pop_front();
-        } else if (!waiting_.empty() && waiting_.front()->done_.load(std::memory_order_acquire)) {
-            work = std::move(waiting_.front());
-            waiting_.pop_front();
-        } else {
-            break;
-        }
-        draining_ = work->sequence_;
-        lock.unlock();
-        if (starts) work->start_held();
-        else work->mark_future();
-        work.reset();
-        lock.lock();
-    }
-    draining_ = 0;
-}
-
 void GlueWork::deliver() {
     if (!on_device_) return;
     // Dropped after the lock, since that may need the GIL, which another who comes here may hold.
@@ -492,6 +483,8 @@ bool GlueWork::wait(std::chrono::milliseconds timeout) {
         if (!done_.load(std::memory_order_acquire)) {
             arm();
             park(timeout);
+            // park() hears of the end a moment before everything of it is in place.
+            while (!done_.load(std::memory_order_acquire)) std::this_thread::yield();
         }
     }
     deliver();
@@ -524,13 +517,33 @@ void GlueWork::park(std::chrono::milliseconds timeout) {
 
 void GlueWork::abort() { fail("aborted"); }
 
+std::string GlueWork::departed() const {
+    if (c10d::isP2POp(opType_)) return group_->count->left_peer(peer_, group_->rank);
+    return group_->count->left(sequence_);
+}
+
+void GlueWork::fail_departed() {
+    const std::string who = departed();
+    give_up_finalize("a rank has left");
+    complete(who + (who.rfind("ranks", 0) == 0 ? " have" : " has") +
+             " ended the program without taking part");
+}
+
+bool GlueWork::is_long() const {
+    return !c10d::isP2POp(opType_) &&
+           Clock::now() - begun_ > std::min<Clock::duration>(kLong, timeout_ / 2);
+}
+
+void GlueWork::ask_others() const { group_->count->ask(sequence_, group_->rank); }
+
 void GlueWork::expire() {
     give_up_finalize("an operation timed out");
-    complete(
-        "Timed out after " + seconds_text(timeout_) +
-            ". Some rank has not called the matching operation or is gone; a longer timeout can be "
-            "given to init_process_group(timeout=...)",
-        c10d::ErrorType::TIMEOUT);
+    std::string who;
+    if (!c10d::isP2POp(opType_)) who = group_->count->absent(sequence_, group_->rank);
+    if (who.empty()) who = "Some rank has not called the matching operation or is gone";
+    complete("Timed out after " + seconds_text(timeout_) + ". " + who +
+                 ". A longer timeout can be given to init_process_group(timeout=...)",
+             c10d::ErrorType::TIMEOUT);
 }
 
 void GlueWork::fail(const std::string& text) {
@@ -539,8 +552,8 @@ void GlueWork::fail(const std::string& text) {
 }
 
 c10::intrusive_ptr<c10::ivalue::Future> GlueWork::getFuture() {
-    // Device memory is written on this thread only.
-    if (on_device_ || futures_inline.load()) wait();
+    // Device memory is written on this thread only; calls that are compared have one order.
+    if (on_device_ || futures_inline.load() || group_->compares) wait();
     bool made = false;
     {
         std::lock_guard lock(mutex_);
@@ -557,10 +570,16 @@ c10::intrusive_ptr<c10::ivalue::Future> GlueWork::getFuture() {
 }
 
 std::string GlueWork::error_message(const std::string& cause) const {
-    return group_->describe() + ": " + c10d::opTypeToString(opType_) + " (sequence " +
-           std::to_string(sequence_) + "): " + cause;
+    std::ostringstream out;
+    out << group_->describe() << ": " << c10d::opTypeToString(opType_);
+    for (size_t i = 0; i < outputs_.size() && i < 3; ++i)
+        out << (i ? ", " : " of ") << outputs_[i].scalar_type() << outputs_[i].sizes();
+    if (outputs_.size() > 3) out << " and " << outputs_.size() - 3 << " more";
+    out << " (sequence " << sequence_ << "): " << cause;
+    return out.str();
 }
 
+void start_watchdog() { Watchdog::instance().start(); }
 void set_futures_inline(bool on) { futures_inline.store(on); }
 void stop_futures() {
     python_ended.store(true);

@@ -24,6 +24,7 @@
 #include <utility>
 #include <vector>
 
+#include "torch_glue/presence.h"
 #include "torch_glue/world.h"
 
 namespace pomona::glue {
@@ -67,11 +68,17 @@ struct Group {
     std::string name;          // c10d's group name
     std::string backend_name;  // "mpi" or "pomona"
     FutureOrder futures;
+    std::shared_ptr<GroupCount> count;  // of collectives, for ranks that leave
+    MPI_Comm aside = MPI_COMM_NULL;     // the same ranks, for the glue's own words
+    bool compares = false;              // in torch's debug mode: compare.cc
 
     Group() = default;
     Group(const Group&) = delete;
     Group& operator=(const Group&) = delete;
-    ~Group() { free_comm(&comm); }
+    ~Group() {
+        free_comm(&comm);
+        free_comm(&aside);
+    }
 
     std::string describe() const;  // "Rank 1 of 4 in group default_pg"
 
@@ -110,6 +117,7 @@ public:
         else make(call);
     }
     void keep(at::Tensor tensor) { kept_.push_back(std::move(tensor)); }
+    void set_peer(int peer) { peer_ = peer; }  // of a message; negative: anybody
     void set_outputs(std::vector<at::Tensor> outputs) { outputs_ = std::move(outputs); }
     // Runs once when MPI is done, on whatever thread sees it: unpack, divide.
     void set_unpack(std::function<void()> unpack) { unpack_ = std::move(unpack); }
@@ -138,7 +146,12 @@ public:
     c10::intrusive_ptr<c10::ivalue::Future> getFuture() override;
     uint64_t getSequencenumber() const override { return sequence_; }
 
-    void start_held();                   // its turn has come
+    void start_held();  // its turn has come
+    // By the watchdog, which looks at works that are under way for long:
+    std::string departed() const;  // the ranks it needs that have left: "rank 1"
+    void fail_departed();
+    bool is_long() const;
+    void ask_others() const;
     void expire();                       // by the watchdog
     void fail(const std::string& text);  // by abort and shutdown
     const Group* group() const { return group_.get(); }
@@ -170,7 +183,10 @@ private:
 
     const std::shared_ptr<Group> group_;
     const uint64_t sequence_;
+    int peer_ = -1;
+    int looks_ = 0;  // at ranks that have left; by the watchdog
     const std::chrono::milliseconds timeout_;
+    const Clock::time_point begun_;
     Clock::time_point deadline_;
 
     std::mutex requests_mutex_;  // requests_ and phase_ while Driven
@@ -209,6 +225,8 @@ private:
 // where get_future() is called. This makes get_future() wait, which costs the overlap. Off by
 // default.
 void set_futures_inline(bool on);
+// Lets this process answer others that wait for it (presence.h).
+void start_watchdog();
 // Python ends: after this no Future is completed (its callbacks may be Python) and no tensor freed
 // by our threads. To be called without the GIL.
 void stop_futures();

@@ -13,8 +13,11 @@
 #include <cstdlib>
 #include <cstring>
 #include <deque>
+#include <memory>
 #include <mutex>
 #include <thread>
+
+#include "torch_glue/presence.h"
 
 namespace pomona::glue {
 namespace {
@@ -52,7 +55,9 @@ void finalize_at_exit(int status) {
         }
         std::this_thread::sleep_for(std::chrono::milliseconds(1));
     }
-    if (s.given_up.load() == nullptr) mpi().Finalize();
+    if (s.given_up.load() != nullptr) return;
+    depart();
+    mpi().Finalize();
 }
 
 #if defined(__APPLE__)
@@ -162,6 +167,14 @@ bool mpi_running() {
     return initialized && !finalized;
 }
 
+std::string wire_up_by(const MPIX_Wireup& wireup) {
+    if (!mpi().X_Wireup_set)
+        return "this MPI library finds no other processes by torch's store: start the program by its "
+               "launcher";
+    const int error = mpi().X_Wireup_set(&wireup);
+    return error == MPI_SUCCESS ? "" : "MPIX_Wireup_set failed: " + error_text(error);
+}
+
 std::string start_mpi() {
     State& s = state();
     if (in_forked_child()) return kForked;
@@ -182,6 +195,7 @@ std::string start_mpi() {
         mpi().Comm_set_errhandler(MPI_COMM_SELF, MPI_ERRORS_RETURN);
         register_exit_handler();
     }
+    world_aside();  // by all ranks here, since not all take part in what comes
     if (!s.fork_watched) {
         s.fork_watched = true;
         pthread_atfork(nullptr, nullptr, [] { state().forked.store(true); });
@@ -274,6 +288,100 @@ static int finish_comm(int error, MPI_Comm* comm) {
     return mpi().Comm_set_errhandler(*comm, MPI_ERRORS_RETURN);
 }
 
+namespace {
+
+// Requests of one meeting. What is not over at its end stays MPI's, with its memory.
+struct Meeting {
+    std::vector<MPI_Request> requests;
+    std::deque<char> words;
+
+    MPI_Request* next() {
+        words.push_back(0);
+        requests.push_back(MPI_REQUEST_NULL);
+        return &requests.back();
+    }
+};
+
+// Until all requests are over, or the deadline; those that are not, by number.
+std::vector<size_t> still_open(Meeting& meeting, std::chrono::steady_clock::time_point deadline) {
+    std::vector<size_t> open;
+    for (int turns = 0;; ++turns) {
+        open.clear();
+        for (size_t i = 0; i < meeting.requests.size(); ++i) {
+            int done = 0;
+            MPI_Status status;
+            std::memset(&status, 0, sizeof status);
+            // One that fails is not over: its rank does not come any more.
+            if (mpi().Test(&meeting.requests[i], &done, &status) != MPI_SUCCESS || !done)
+                open.push_back(i);
+        }
+        if (open.empty() || std::chrono::steady_clock::now() > deadline) return open;
+        if (turns < 1000) std::this_thread::yield();
+        else std::this_thread::sleep_for(std::chrono::microseconds(500));
+    }
+}
+
+}  // namespace
+
+std::string meet_members(MPI_Comm comm, const std::vector<int>& ranks, const std::string& name,
+                         std::chrono::milliseconds timeout) {
+    int self = 0;
+    mpi().Comm_rank(comm, &self);
+    const auto deadline = std::chrono::steady_clock::now() + timeout;
+    const int tag = static_cast<int>(hash_name(name) % 32768u);
+    const bool leads = ranks.front() == self;
+    auto meeting = std::make_unique<Meeting>();
+    auto send = [&](int peer) {
+        MPI_Request* request = meeting->next();
+        mpi().Isend(&meeting->words.back(), 1, MPI_BYTE, peer, tag, comm, request);
+    };
+    auto receive = [&](int peer) {
+        MPI_Request* request = meeting->next();
+        mpi().Irecv_c(&meeting->words.back(), 1, MPI_BYTE, peer, tag, comm, request);
+    };
+    std::vector<size_t> open;
+    if (leads) {
+        for (size_t i = 1; i < ranks.size(); ++i) receive(ranks[i]);
+        open = still_open(*meeting, deadline);
+        std::string late;
+        for (size_t i : open) late += (late.empty() ? "" : ", ") + std::to_string(i + 1);
+        if (!late.empty()) {
+            meeting.release();
+            give_up_finalize("a group could not be made");
+            return (open.size() == 1 ? "rank " : "ranks ") + late + " did not come within " +
+                   std::to_string(timeout.count()) + " ms";
+        }
+        for (size_t i = 1; i < ranks.size(); ++i) send(ranks[i]);
+        // Words of one byte leave by themselves, so this ends unless a rank has died.
+        open = still_open(*meeting, deadline + kLeaveGrace);
+    } else {
+        send(ranks.front());
+        receive(ranks.front());
+        open = still_open(*meeting, deadline);
+    }
+    if (open.empty()) return {};
+    meeting.release();
+    give_up_finalize("a group could not be made");
+    return leads ? "a rank has gone while the group was made"
+                 : "rank 0 did not tell within " + std::to_string(timeout.count()) +
+                       " ms that all ranks have come";
+}
+
+MPI_Comm world_aside() {
+    static const MPI_Comm comm = [] {
+        MPI_Comm made = MPI_COMM_NULL;
+        copy_comm(MPI_COMM_WORLD, &made);
+        return made;
+    }();
+    return comm;
+}
+
+std::string meet_world(std::chrono::milliseconds timeout) {
+    std::vector<int> everyone(static_cast<size_t>(world_info().size));
+    for (size_t i = 0; i < everyone.size(); ++i) everyone[i] = static_cast<int>(i);
+    return meet_members(world_aside(), everyone, "world", timeout);
+}
+
 int make_world_comm(int group_rank, MPI_Comm* comm) {
     // The key orders the new communicator by c10d's ranks, whatever the launcher's order is.
     return finish_comm(mpi().Comm_split(MPI_COMM_WORLD, 0, group_rank, comm), comm);
@@ -292,6 +400,10 @@ int make_sub_comm(MPI_Comm parent, const std::vector<int>& ranks, const std::str
     }
     mpi().Group_free(&all);
     return finish_comm(error, comm);
+}
+
+int copy_comm(MPI_Comm comm, MPI_Comm* copy) {
+    return finish_comm(mpi().Comm_dup(comm, copy), copy);
 }
 
 void free_comm(MPI_Comm* comm) {

@@ -16,6 +16,8 @@ namespace pomona::glue {
 
 // Starts MPI with MPI_THREAD_MULTIPLE unless it runs already. Empty string, or what went wrong.
 std::string start_mpi();
+// How start_mpi() finds the other processes where no launcher of MPI has started them. The same.
+std::string wire_up_by(const MPIX_Wireup& wireup);
 bool mpi_running();  // between MPI_Init and MPI_Finalize, in the process that called them
 // A child that fork() made after MPI had started: it has copies of MPI's state and none of its
 // threads, and must not call MPI.
@@ -67,12 +69,20 @@ inline constexpr std::chrono::seconds kLeaveGrace{5};
 void operation_started();
 void operation_ended();
 
+// Waits until all have come here, under the same name: making a communicator knows no timeout. Empty,
+// or who has not come in time, named by the place in the list. `comm` carries no messages of others.
+std::string meet_members(MPI_Comm comm, const std::vector<int>& ranks, const std::string& name,
+                         std::chrono::milliseconds timeout);
+std::string meet_world(std::chrono::milliseconds timeout);
+MPI_Comm world_aside();  // MPI_COMM_WORLD for the glue's own words
+
 // The communicator of the first group: the whole world, ordered by c10d's rank. Subgroups come from
 // it. Collective over the world. MPI error code.
 int make_world_comm(int group_rank, MPI_Comm* comm);
 // Members only; `ranks` count in `parent`. The tag tells apart groups made at the same time.
 int make_sub_comm(MPI_Comm parent, const std::vector<int>& ranks, const std::string& name,
                   MPI_Comm* comm);
+int copy_comm(MPI_Comm comm, MPI_Comm* copy);  // collective; errors come back as for the others
 void free_comm(MPI_Comm* comm);
 
 // Largest tag the library takes.

@@ -68,11 +68,51 @@ def timeout_of_wait(rank, size):
 
 def monitored_barrier(rank, size):
     if rank == 0:
-        expect(Exception, ["monitored_barrier", "Ranks 1"], dist.group.WORLD.monitored_barrier,
+        expect(RuntimeError, ["monitored_barrier", "Ranks 1"], dist.monitored_barrier,
                timeout=timedelta(seconds=1))
         print("met: monitored barrier named rank 1", flush=True)
     else:
         time.sleep(4)
+
+
+def monitored_barrier_all(rank, size):
+    """Passes where all come; names all that are late if that is asked for."""
+    dist.monitored_barrier()
+    dist.monitored_barrier(timeout=timedelta(seconds=30), wait_all_ranks=True)
+    if rank == 0:
+        expect(RuntimeError, ["Ranks 1"], dist.monitored_barrier, timeout=timedelta(seconds=1),
+               wait_all_ranks=True)
+        print("met: monitored barrier named the late ones", flush=True)
+    else:
+        time.sleep(4)
+
+
+def late_group(rank, size):
+    """A rank that does not come to a new group is named when the time is over."""
+    if rank == 0:
+        expect(dist.DistBackendError, ["could not be made", "rank 1 did not come"], dist.new_group,
+               [0, 1], timeout=timedelta(seconds=1))
+        print("met: a late rank", flush=True)
+    else:
+        time.sleep(4)
+
+
+def late_rank(rank, size):
+    """The error of a timeout says who has not come, and what it has called last."""
+    dist.barrier()
+    if rank == 2:
+        time.sleep(12)
+        return
+    text = expect(dist.DistBackendError,
+                  ["ALLREDUCE of Float[3]", "Timed out after 4 s", "rank 2 has not called it",
+                   "number 1,", "s ago"], dist.all_reduce, torch.ones(3))
+    assert "rank 0 has" not in text and "rank 1 has" not in text, text
+    print("met: a late rank", flush=True)
+    time.sleep(4)  # mpirun ends the others when the first has left
+
+
+def late_world(rank, size):
+    """The same of the first group: see main()."""
 
 
 def arguments(rank, size):
@@ -89,6 +129,12 @@ def arguments(rank, size):
            torch.empty(1), torch.empty(size, dtype=torch.float64))
     expect(ValueError, ["tag", "out of range"], world.send, [torch.ones(1)], 0, -5)
     expect(ValueError, ["source 99"], world.recv, [torch.ones(1)], 99, 0)
+    if rank == 0:  # alone: the ranks still count alike
+        expect(ValueError, ["SUM"], dist.all_reduce, half)
+    numbers = [None] * size
+    backend = world._get_backend(torch.device("cpu"))
+    dist.all_gather_object(numbers, backend._get_sequence_number_for_group())
+    assert len(set(numbers)) == 1, numbers
     x = torch.ones(1)
     dist.all_reduce(x)
     assert x.item() == size
@@ -166,6 +212,60 @@ def options(rank, size):
     print("met: options", flush=True)
 
 
+def peer_leaves(rank, size):
+    """Rank 1's program ends in good order: who waits for it is told at once, not at the timeout."""
+    x = torch.ones(3)
+    dist.all_reduce(x)
+    if rank == 1:
+        sys.exit(0)
+    expect(dist.DistBackendError, ["ALLREDUCE", "rank 1 has ended the program"], dist.all_reduce, x)
+    print("met: a peer has left", flush=True)
+
+
+def peer_leaves_message(rank, size):
+    """The same of who waits for a message; one that was sent before is received."""
+    x = torch.ones(3)
+    if rank == 1:
+        dist.send(x, 0)
+        return
+    time.sleep(1)
+    dist.recv(x, 1)
+    expect(dist.DistBackendError, ["RECV", "rank 1 has ended the program"], dist.recv, x, 1)
+    print("met: a peer has left", flush=True)
+
+
+def peer_leaves_group(rank, size):
+    """Ranks are named as the group counts them, and other groups go on."""
+    pair, other = dist.new_group([1, 2]), dist.new_group([0, 1])
+    x = torch.ones(3)
+    dist.all_reduce(x)
+    if rank == 2:
+        sys.exit(0)
+    if rank == 1:
+        expect(dist.DistBackendError, ["Rank 0 of 2", "rank 1 has ended the program"],
+               dist.all_reduce, x, group=pair)
+    dist.all_reduce(x, group=other)
+    assert x.tolist() == [6.0] * 3
+    print("met: a peer has left", flush=True)
+
+
+def different_calls(rank, size):
+    """TORCH_DISTRIBUTED_DEBUG=DETAIL: each pair of calls that do not match is named on all ranks."""
+    x, longer, others = torch.ones(3), torch.ones(4), torch.ones(3, dtype=torch.int32)
+    for calls, words in (
+        ((lambda: dist.all_reduce(x), lambda: dist.broadcast(x, 0)), ["ALLREDUCE", "BROADCAST"]),
+        ((lambda: dist.all_reduce(x), lambda: dist.all_reduce(longer)), ["[3]", "[4]"]),
+        ((lambda: dist.all_reduce(x), lambda: dist.all_reduce(others)), ["Float", "Int"]),
+        ((lambda: dist.all_reduce(x), lambda: dist.all_reduce(x, op=dist.ReduceOp.MAX)), ["SUM", "MAX"]),
+        ((lambda: dist.broadcast(x, 0), lambda: dist.broadcast(x, 1)), ["root 0", "root 1"]),
+        ((dist.barrier, lambda: dist.all_reduce(x)), ["BARRIER", "ALLREDUCE"]),
+    ):
+        expect(RuntimeError, ["different collectives", "by rank 0: ", "by rank 1: ", *words], calls[rank])
+    dist.all_reduce(x)
+    assert x.tolist() == [float(size)] * 3
+    print("met: different calls", flush=True)
+
+
 def leave_unmatched(rank, size):
     """Nobody receives what is sent: the process ends in seconds, not at the group's timeout."""
     if rank == 0:
@@ -213,6 +313,24 @@ def exit_code(rank, size):
     dist.all_reduce(torch.ones(3))
 
 
+def again_and_again(rank, size):
+    """Groups end and are made again in one process, and memory does not grow."""
+    def pages():
+        with open("/proc/self/statm", encoding="ascii") as file:
+            return int(file.read().split()[1])
+
+    for turn in range(50):
+        dist.destroy_process_group()
+        dist.init_process_group(BACKEND)
+        x = torch.ones(1000)
+        dist.all_reduce(x)
+        assert x[0].item() == size
+        if turn == 20:
+            before = pages()
+    assert pages() < before + 1000, (before, pages())
+    print("met: again and again", flush=True)
+
+
 def leave_without_destroy(rank, size):
     x = torch.ones(3)
     dist.all_reduce(x)
@@ -234,7 +352,20 @@ def leave_pending(rank, size):
 def main():
     name = sys.argv[1]
     seconds = 1 if name in ("timeout", "timeout_of_future", "monitored_barrier", "stays_failed") else 60
-    dist.init_process_group(BACKEND, timeout=timedelta(seconds=seconds))
+    if name == "late_world" and os.environ["RANK"] == "1":
+        time.sleep(4)
+        return
+    if name == "late_world":
+        expect(dist.DistBackendError, ["rank 1 did not come"], dist.init_process_group, BACKEND,
+               timeout=timedelta(seconds=1))
+        print("met: a late rank", flush=True)
+        return
+    seconds = 4 if name == "late_rank" else seconds
+    # Not yet the short one: making the group keeps it, too, and ranks do not start at once.
+    dist.init_process_group(BACKEND, timeout=timedelta(seconds=60))
+    backend = dist.group.WORLD._get_backend(torch.device("cpu"))
+    getattr(backend, "set_timeout", getattr(backend, "_set_default_timeout", None))(
+        timedelta(seconds=seconds))
     rank, size = dist.get_rank(), dist.get_world_size()
     globals()[name](rank, size)
     if name in ("arguments", "timeout_of_wait"):

@@ -281,6 +281,14 @@ def test_not_contiguous(rank, size):
             same(out.reshape(-1), matrix(0).t().reshape(-1), "recv into a strided tensor")
 
 
+def test_unlike_splits(rank, size):
+    """One rank says nothing of its equal parts, another names them: one operation all the same."""
+    parts = [1] * size if rank == 0 else None
+    source, target = torch.arange(size) + 10 * rank, torch.empty(size, dtype=torch.int64)
+    dist.all_to_all_single(target, source, parts, parts)
+    assert target.tolist() == [10 * other + rank for other in range(size)], target
+
+
 def test_starts_in_callbacks(rank, size):
     """All ranks start collectives in one order, though callbacks run at once on one and late on another."""
     for turn in range(30):

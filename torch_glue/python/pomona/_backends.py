@@ -59,6 +59,7 @@ def register():
     if "pomona" not in c10d.Backend.backend_list:
         creator = functools.partial(_create_registered, "pomona")
         c10d.Backend.register_backend("pomona", creator, extended_api=True, devices=DEVICES)
+    _wrap_monitored_barrier(dist, c10d)
     if _has_own_mpi(c10d):
         return
     _install_mpi(dist, c10d)
@@ -66,6 +67,8 @@ def register():
         _register_mpi(c10d)
     _wrap_helper(c10d)
     _wrap_rendezvous(c10d)
+    # They are not: see _meet.
+    warnings.filterwarnings("ignore", message="For MPI backend, world_size")
 
 
 def _has_own_mpi(c10d):
@@ -91,7 +94,13 @@ class ProcessGroupMPI:
     def create(ranks):
         group = _context.group
         return _create(
-            "mpi", group["name"], group["rank"], group["size"], list(ranks), group["timeout"]
+            "mpi",
+            group["name"],
+            group["rank"],
+            group["size"],
+            list(ranks),
+            group["timeout"],
+            group["store"],
         )
 
 
@@ -132,6 +141,7 @@ def _wrap_helper(c10d):
                 "rank": values["group_rank"],
                 "size": values["group_size"],
                 "timeout": values.get("timeout"),
+                "store": values["store"],
             }
         made = original(*call.args, **call.kwargs)
         if ":" in str(values["backend"]):
@@ -149,12 +159,18 @@ def _backends_of(config):
 def _default_group(values):
     """The rank and size torch leaves to MPI, and a store for what asks for one."""
     extension = glue()
+    told = _told_to_init()
+    store = None
+    if not extension.mpi_running() and not _by_mpi_launcher():
+        store, rank, size = _meet(told, values.get("timeout"))
+        _start_mpi(store, rank, size)
     _start_mpi()
     world = extension.world_info()
-    _check_asked_for(world)
+    _check_asked_for(told, world)
+    extension.meet_world(_seconds(values.get("timeout")))
     world["local_rank"], world["local_size"] = extension.local_info()
     values["group_rank"], values["group_size"] = world["rank"], world["size"]
-    values["store"] = _make_store(world, values.get("timeout"))
+    values["store"] = store or _make_store(world, values.get("timeout"))
     for name, key in (
         ("RANK", "rank"),
         ("WORLD_SIZE", "size"),
@@ -164,21 +180,53 @@ def _default_group(values):
         os.environ.setdefault(name, str(world[key]))
 
 
-def _check_asked_for(world):
-    """The world must be as large as init_process_group was told, by arguments or by its URL.
-
-    torch drops rank and world_size for backend "mpi". Without mpirun every process would then train alone.
-    """
+def _told_to_init():
+    """What init_process_group was told: torch drops rank, world_size and store for backend "mpi"."""
     frame = sys._getframe()
     while frame is not None and frame.f_code.co_name != "init_process_group":
         frame = frame.f_back
-    if frame is None:
-        return
-    size, rank = frame.f_locals.get("world_size", -1), frame.f_locals.get("rank", -1)
-    query = urllib.parse.urlparse(str(frame.f_locals.get("init_method") or "")).query
-    told = urllib.parse.parse_qs(query)
-    size = size if size not in (-1, None) else int(told.get("world_size", ["-1"])[0])
-    rank = rank if rank not in (-1, None) else int(told.get("rank", ["-1"])[0])
+    values = frame.f_locals if frame is not None else {}
+    told = {name: values.get(name) for name in ("init_method", "store")}
+    query = urllib.parse.parse_qs(urllib.parse.urlparse(str(told["init_method"] or "")).query)
+    for name in ("rank", "world_size"):
+        value = values.get(name, -1)
+        told[name] = value if value not in (-1, None) else int(query.get(name, ["-1"])[0])
+    return told
+
+
+# Set by launchers of MPI, Pomona's and others; the last three do not set RANK as torch's do.
+LAUNCHER_VARIABLES = ("POMONA_JOB_ID", "PMIX_NAMESPACE", "PMIX_RANK", "PMI_RANK", "OMPI_COMM_WORLD_RANK")
+
+
+def _by_mpi_launcher():
+    """torchrun inside of another launcher's job (srun) is the nearer one."""
+    if "TORCHELASTIC_RUN_ID" in os.environ:
+        return False
+    return any(name in os.environ for name in LAUNCHER_VARIABLES)
+
+
+def _meet(told, timeout):
+    """Store, rank and size of processes that torchrun or somebody by hand has started; or (None, 0, 1)."""
+    import torch.distributed as dist
+    import torch.distributed.distributed_c10d as c10d
+
+    if told["store"] is not None:
+        store, rank, size = told["store"], told["rank"], told["world_size"]
+    else:
+        method = told["init_method"]
+        if told["world_size"] == -1 and "WORLD_SIZE" not in os.environ and method in (None, "env://"):
+            return None, 0, 1
+        more = {} if timeout is None else {"timeout": timeout}
+        rendezvous = c10d.rendezvous(method or "env://", told["rank"], told["world_size"], **more)
+        store, rank, size = next(rendezvous)
+    if timeout is not None:
+        store.set_timeout(timeout)
+    return dist.PrefixStore("default_pg", store), rank, size
+
+
+def _check_asked_for(told, world):
+    """The world must be as large as init_process_group was told, by arguments or by its URL."""
+    size, rank = told["world_size"], told["rank"]
     if size != -1 and size != world["size"]:
         _wrong_size(f"init_process_group was told world_size={size}", size, world["size"])
     if rank != -1 and rank >= world["size"]:
@@ -192,10 +240,6 @@ def _wrong_size(told, wanted, size):
         f"{told}, but MPI's world has {ranks}: {why}. Start the program with: mpirun -n {wanted} "
         f"{os.path.basename(sys.executable)} {' '.join(sys.argv)}"
     )
-
-
-# Set by Open MPI's, MPICH's and PMIx's launchers, which do not set RANK as torch's do.
-LAUNCHER_VARIABLES = ("PMIX_RANK", "PMI_RANK", "OMPI_COMM_WORLD_RANK")
 
 
 def _wrap_rendezvous(c10d):
@@ -214,6 +258,24 @@ def _wrap_rendezvous(c10d):
         return iter([(values["store"], values["group_rank"], values["group_size"])])
 
     c10d.rendezvous = rendezvous
+
+
+def _wrap_monitored_barrier(dist, c10d):
+    """torch refuses monitored_barrier for every backend but gloo, by name."""
+    original = c10d.monitored_barrier
+
+    @functools.wraps(original)
+    def monitored_barrier(group=None, timeout=None, wait_all_ranks=False):
+        if c10d._rank_not_in_group(group) or c10d.get_backend(group) not in ("mpi", "pomona"):
+            return original(group, timeout, wait_all_ranks)
+        if timeout is not None:
+            c10d._check_valid_timeout(timeout)
+        chosen = c10d._get_default_group() if group is None else group
+        more = {} if timeout is None else {"timeout": timeout}
+        return chosen.monitored_barrier(wait_all_ranks=wait_all_ranks, **more)
+
+    for module in (c10d, dist):
+        module.monitored_barrier = monitored_barrier
 
 
 def _make_store(world, timeout):
@@ -249,13 +311,33 @@ def _set_default_backend(c10d, group, backends):
         group._set_default_backend(kind)
 
 
-def _start_mpi():
-    """MPI_Init, and a plain word when this process was not started by an MPI launcher."""
+def _start_mpi(store=None, rank=0, size=1):
+    """MPI_Init. Processes that no launcher of MPI has started meet in `store`."""
     extension = glue()
+    if store is not None and size > 1 and not extension.mpi_running() and not _by_mpi_launcher():
+        import torch.distributed as dist
+
+        extension.start_mpi_by_store(dist.PrefixStore("pomona", store), rank, size)
+        return
     extension.start_mpi()
     wanted = int(os.environ.get("WORLD_SIZE", "1"))
     if extension.world_info()["size"] == 1 and wanted > 1:
         _wrong_size(f"WORLD_SIZE is {wanted}", wanted, 1)
+
+
+def _start_mpi_for(rank, size, ranks, store):
+    """For a group: the default one, whose ranks are not listed, or one made beside another backend's."""
+    if ranks and not glue().mpi_running():
+        import torch.distributed as dist
+        import torch.distributed.distributed_c10d as c10d
+
+        if len(ranks) != dist.get_world_size() and not _by_mpi_launcher():
+            raise RuntimeError(
+                f"MPI starts in all {dist.get_world_size()} processes at once, without mpirun: make a "
+                "group of all ranks with this backend before those of some ranks"
+            )
+        rank, size, store = dist.get_rank(), dist.get_world_size(), c10d._get_default_store()
+    _start_mpi(store, rank, size)
 
 
 def _create_registered(backend_name, options, _pg_options=None):
@@ -263,13 +345,18 @@ def _create_registered(backend_name, options, _pg_options=None):
     size = options.group_size
     ranks = [int(rank) for rank in options.global_ranks_in_group]
     rank = options.group_rank
-    return _create(backend_name, options.group_id, rank, size, ranks, options.timeout)
+    return _create(
+        backend_name, options.group_id, rank, size, ranks, options.timeout, options.store
+    )
 
 
-def _create(backend_name, group_name, rank, size, ranks, timeout):
-    _start_mpi()
-    seconds = timeout.total_seconds() if timeout is not None else 1800.0
-    return glue().create(backend_name, group_name, rank, size, ranks, seconds)
+def _create(backend_name, group_name, rank, size, ranks, timeout, store):
+    _start_mpi_for(rank, size, ranks, store)
+    return glue().create(backend_name, group_name, rank, size, ranks, _seconds(timeout))
+
+
+def _seconds(timeout):
+    return timeout.total_seconds() if timeout is not None else 1800.0
 
 
 def _python_ends():

@@ -1,0 +1,89 @@
+"""Runs on every rank of a job that mpirun has not started: `ranks_start.py BACKEND HOW [METHOD]`.
+
+HOW: "train" (sums, subgroups, DDP against one process), "killed" (rank 1 kills itself), "restarted" (the
+same at torchrun's first attempt only), "beside" (a group beside gloo's).
+"""
+
+import os
+import signal
+import sys
+from datetime import timedelta
+
+import torch
+import torch.distributed as dist
+from ranks_models import test_ddp
+from torch import nn
+
+import pomona
+
+
+def check_sums(group=None):
+    x = torch.full((1000,), float(dist.get_rank() + 1))
+    dist.all_reduce(x, group=group)
+    size = dist.get_world_size()
+    assert x.tolist() == [size * (size + 1) / 2] * 1000, x[0]
+
+
+def train(rank, size):
+    check_sums()
+    test_ddp(rank, size)
+    pair = dist.new_group([0, size - 1])
+    if rank in (0, size - 1):
+        x = torch.ones(3)
+        dist.all_reduce(x, group=pair)
+        assert x.tolist() == [2.0] * 3
+    objects = [None] * size
+    dist.all_gather_object(objects, {"rank": rank})
+    assert [each["rank"] for each in objects] == list(range(size))
+    # Once more in the same processes.
+    dist.destroy_process_group()
+    start()
+    check_sums()
+
+
+def killed(rank, size):
+    check_sums()
+    if rank == 1:
+        os.kill(os.getpid(), signal.SIGKILL)
+    try:
+        for _ in range(1000):
+            dist.all_reduce(torch.ones(100000))
+    except dist.DistBackendError as error:
+        print(f"met: {str(error).splitlines()[0]}", flush=True)
+        assert "Timed out" not in str(error)
+        return
+    raise AssertionError("no error")
+
+
+def restarted(rank, size):
+    if os.environ["TORCHELASTIC_RESTART_COUNT"] == "0":
+        killed(rank, size)
+        sys.exit(1)
+    train(rank, size)
+
+
+def beside(rank, size):
+    group = dist.new_group(backend=sys.argv[1])
+    check_sums(group)
+    network = nn.parallel.DistributedDataParallel(nn.Linear(3, 1), process_group=group)
+    network(torch.ones(2, 3)).sum().backward()
+
+
+def start():
+    backend, how, *method = sys.argv[1:]
+    more = {"timeout": timedelta(seconds=60)}
+    if method:
+        more |= {"rank": int(os.environ["THE_RANK"]), "world_size": int(os.environ["THE_SIZE"])}
+        more["init_method"] = method[0]
+    dist.init_process_group("gloo" if how == "beside" else backend, **more)
+
+
+def main():
+    start()
+    rank, size = dist.get_rank(), dist.get_world_size()
+    globals()[sys.argv[2]](rank, size)
+    assert sys.argv[2] == "killed" or pomona.info()["size"] == size
+    print(f"rank {rank} of {size}: all passed", flush=True)
+
+
+main()

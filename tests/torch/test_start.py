@@ -1,0 +1,108 @@
+"""Ways to start without mpirun: by hand, by torchrun, once and again after a worker's death."""
+
+import os
+import re
+import signal
+import socket
+import subprocess
+import tempfile
+from pathlib import Path
+
+import pytest
+from conftest import BUILD, HERE, PYTHON
+
+PROGRAM = str(HERE / "ranks_start.py")
+LIMIT = 150  # seconds, for what takes ten
+
+
+def free_port():
+    with socket.socket() as one:
+        one.bind(("127.0.0.1", 0))
+        return one.getsockname()[1]
+
+
+def environment(**more):
+    paths = [str(BUILD / "python"), os.environ.get("PYTHONPATH", "")]
+    return {**os.environ, "OMP_NUM_THREADS": "1", "PYTHONUNBUFFERED": "1",
+            "PYTHONPATH": os.pathsep.join(p for p in paths if p), **more}
+
+
+def by_hand(size, *arguments, **more):
+    """The exit codes and what all have said; nothing of the job is left in TMPDIR."""
+    with tempfile.TemporaryDirectory(prefix="pomona-start-") as folder:
+        output = Path(folder, "output")
+        ranks = []
+        with output.open("w") as out:
+            for rank in range(size):
+                each = {name: value.format(rank=rank, size=size) for name, value in more.items()}
+                ranks.append(subprocess.Popen(
+                    [PYTHON, PROGRAM, *(a.format(folder=folder) for a in arguments)],
+                    env=environment(TMPDIR=folder, **each), stdout=out, stderr=out))
+        try:
+            codes = [rank.wait(LIMIT) for rank in ranks]
+        except subprocess.TimeoutExpired:
+            codes = []
+        for rank in ranks:
+            rank.kill()
+            rank.wait()
+        text = output.read_text()
+        assert codes, "no end\n" + text
+        left = [] if -signal.SIGKILL in codes else sorted(Path(folder).glob("pomona-*"))
+        assert not left, (left, text)
+    return codes, text
+
+
+def variables():
+    return {"RANK": "{rank}", "WORLD_SIZE": "{size}", "LOCAL_RANK": "{rank}", "MASTER_ADDR": "127.0.0.1",
+            "MASTER_PORT": str(free_port())}
+
+
+@pytest.mark.parametrize("size", [2, 4])
+@pytest.mark.parametrize("backend", ["mpi", "pomona", "cpu:mpi"])
+def test_environment(size, backend):
+    codes, text = by_hand(size, backend, "train", **variables())
+    assert codes == [0] * size and text.count("all passed") == size, text
+
+
+@pytest.mark.parametrize("method", ["tcp://127.0.0.1:{port}", "file://{{folder}}/store"])
+def test_method(method):
+    """rank and world_size are arguments, as torch's documentation has it for every other backend."""
+    method = method.format(port=free_port())
+    codes, text = by_hand(2, "mpi", "train", method, THE_RANK="{rank}", THE_SIZE="{size}")
+    assert codes == [0, 0] and text.count("all passed") == 2, text
+
+
+def test_tcp():
+    codes, text = by_hand(2, "mpi", "train", **variables(), POMONA_TRANSPORTS="self,tcp")
+    assert codes == [0, 0] and text.count("all passed") == 2, text
+
+
+def test_beside_gloo():
+    codes, text = by_hand(2, "mpi", "beside", **variables())
+    assert codes == [0, 0] and text.count("all passed") == 2, text
+
+
+@pytest.mark.parametrize("transports", ["self,shm", "self,tcp"])
+def test_killed(transports):
+    """Nobody but the other ranks sees that one dies: they get an error long before the timeout."""
+    codes, text = by_hand(3, "mpi", "killed", **variables(), POMONA_TRANSPORTS=transports)
+    assert codes[1] == -signal.SIGKILL and text.count("met: ") == 2, (codes, text)
+
+
+def torchrun(*options, how="train"):
+    command = [PYTHON, "-m", "torch.distributed.run", "--nproc-per-node", "2", *options, PROGRAM, "mpi", how]
+    return subprocess.run(command, env=environment(), capture_output=True, text=True, timeout=LIMIT,
+                          check=False)
+
+
+@pytest.mark.parametrize("options", [["--standalone"], ["--master-port", "{port}"]])
+def test_torchrun(options):
+    done = torchrun(*(option.format(port=free_port()) for option in options))
+    assert done.returncode == 0 and done.stdout.count("all passed") == 2, done.stdout + done.stderr
+
+
+def test_torchrun_restarts():
+    """A worker is killed: torchrun starts all of them once more, and they find each other again."""
+    done = torchrun("--standalone", "--max-restarts", "1", how="restarted")
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert len(re.findall("all passed", done.stdout)) == 2, done.stdout + done.stderr

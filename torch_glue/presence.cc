@@ -1,0 +1,283 @@
+// presence.cc: see presence.h.
+#include "torch_glue/presence.h"
+
+#include <algorithm>
+#include <array>
+#include <cstring>
+#include <deque>
+#include <map>
+#include <mutex>
+#include <set>
+#include <thread>
+#include <utility>
+
+#include "torch_glue/world.h"
+
+namespace pomona::glue {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+// How long the end of the program waits for the others' before it tells them.
+constexpr std::chrono::milliseconds kPatience{200};
+constexpr int kTag = 1;
+
+enum class Kind : uint32_t { left, question, answer };
+
+struct Count {
+    uint64_t key;
+    uint64_t started;
+    int64_t idle_ns;
+};
+
+// So short that it is sent without its receiver's help.
+struct Word {
+    Kind kind;
+    uint32_t used;
+    std::array<Count, 24> counts;
+};
+
+struct Sent {
+    MPI_Request request = MPI_REQUEST_NULL;
+    Word word{};
+};
+
+struct Answer {
+    uint64_t started = 0;
+    Clock::time_point idle_from{};
+};
+
+using Place = std::pair<int, uint64_t>;  // a rank of the first group, and a group's key
+
+struct State {
+    std::mutex mutex;
+    MPI_Comm comm = MPI_COMM_NULL;
+    int rank = 0;
+    int size = 0;
+    std::map<std::string, uint64_t> made;  // groups of each name so far
+    std::map<uint64_t, std::shared_ptr<GroupCount>> groups;
+    std::map<int, std::map<uint64_t, uint64_t>> left;  // by rank and key: collectives started
+    std::map<Place, Answer> answers;
+    std::set<Place> asked;  // and not answered
+    std::deque<Sent> sent;  // words on their way
+};
+
+// Never destroyed: threads may outlive static destructors.
+State& state() {
+    static State* const instance = new State;
+    return *instance;
+}
+
+// FNV-1a: the same on every rank and machine.
+uint64_t hash(const std::string& text) {
+    uint64_t value = 0xcbf29ce484222325u;
+    for (unsigned char letter : text) value = (value ^ letter) * 0x100000001b3u;
+    return value;
+}
+
+std::string list(const std::vector<int>& ranks) {
+    std::string out = ranks.size() == 1 ? "rank " : "ranks ";
+    for (size_t i = 0; i < ranks.size(); ++i) out += (i ? ", " : "") + std::to_string(ranks[i]);
+    return ranks.empty() ? "" : out;
+}
+
+void send(State& s, int peer, const Word& word) {
+    Sent& sent = s.sent.emplace_back();
+    sent.word = word;
+    const size_t bytes = offsetof(Word, counts) + word.used * sizeof(Count);
+    mpi().Isend(&sent.word, static_cast<int>(bytes), MPI_BYTE, peer, kTag, s.comm, &sent.request);
+}
+
+void drop_sent(State& s) {
+    while (!s.sent.empty()) {
+        int done = 0;
+        MPI_Status status;
+        const int error = mpi().Test(&s.sent.front().request, &done, &status);
+        if (error == MPI_SUCCESS && !done) return;
+        s.sent.pop_front();
+    }
+}
+
+Count count_of(const GroupCount& group) {
+    return {group.key, group.started(), group.idle().count()};
+}
+
+void take_in(State& s, int from, const Word& word) {
+    for (uint32_t i = 0; i < std::min<uint32_t>(word.used, word.counts.size()); ++i) {
+        const Count& count = word.counts[i];
+        if (word.kind == Kind::left) {
+            s.left[from][count.key] = count.started;
+        } else if (word.kind == Kind::answer) {
+            s.answers[{from, count.key}] = {count.started,
+                                            Clock::now() - std::chrono::nanoseconds(count.idle_ns)};
+            s.asked.erase({from, count.key});
+        } else if (word.kind == Kind::question) {
+            const auto group = s.groups.find(count.key);
+            Word answer{Kind::answer, 1, {}};
+            if (group != s.groups.end()) answer.counts[0] = count_of(*group->second);
+            else answer.counts[0] = {count.key, 0, 0};
+            send(s, from, answer);
+        }
+    }
+}
+
+void look(State& s) {
+    drop_sent(s);
+    for (;;) {
+        int found = 0;
+        MPI_Message message = MPI_MESSAGE_NULL;
+        MPI_Status status;
+        std::memset(&status, 0, sizeof status);
+        const int error = mpi().Improbe(MPI_ANY_SOURCE, kTag, s.comm, &found, &message, &status);
+        if (error != MPI_SUCCESS || !found) return;
+        Word word{};
+        MPI_Status received;
+        std::memset(&received, 0, sizeof received);
+        if (mpi().Mrecv(&word, sizeof word, MPI_BYTE, &message, &received) == MPI_SUCCESS)
+            take_in(s, status.MPI_SOURCE, word);
+    }
+}
+
+void tell_all(State& s) {
+    std::vector<Word> words;
+    for (const auto& [key, group] : s.groups) {
+        if (words.empty() || words.back().used == words.back().counts.size())
+            words.push_back({Kind::left, 0, {}});
+        words.back().counts[words.back().used++] = count_of(*group);
+    }
+    for (int peer = 0; peer < s.size; ++peer)
+        for (const Word& word : words)
+            if (peer != s.rank) send(s, peer, word);
+}
+
+std::string seconds_of(std::chrono::nanoseconds time) {
+    return std::to_string(std::chrono::duration_cast<std::chrono::seconds>(time).count()) + " s";
+}
+
+}  // namespace
+
+void GroupCount::start(uint64_t sequence) {
+    started_.store(sequence);
+    started_at_.store(Clock::now().time_since_epoch().count());
+}
+
+std::chrono::nanoseconds GroupCount::idle() const {
+    return Clock::now().time_since_epoch() - std::chrono::nanoseconds(started_at_.load());
+}
+
+void GroupCount::ask(uint64_t sequence, int self) const {
+    State& s = state();
+    std::lock_guard lock(s.mutex);
+    if (s.comm == MPI_COMM_NULL) return;
+    for (int rank = 0; rank < size_; ++rank) {
+        const Place place{world_rank(rank), key};
+        const auto known = s.answers.find(place);
+        if (rank == self || s.left.count(place.first)) continue;
+        if (known != s.answers.end() && known->second.started >= sequence) continue;
+        if (!s.asked.insert(place).second) continue;
+        Word question{Kind::question, 1, {}};
+        question.counts[0].key = key;
+        send(s, place.first, question);
+    }
+}
+
+std::string GroupCount::absent(uint64_t sequence, int self) const {
+    State& s = state();
+    std::lock_guard lock(s.mutex);
+    std::string out;
+    std::vector<int> silent;
+    for (int rank = 0; rank < size_; ++rank) {
+        const auto known = s.answers.find({world_rank(rank), key});
+        if (rank == self) continue;
+        if (known == s.answers.end()) {
+            silent.push_back(rank);
+        } else if (known->second.started < sequence) {
+            const Answer& answer = known->second;
+            out += (out.empty() ? "" : "; ") + list({rank}) + " has not called it (";
+            if (answer.started == 0) out += "nor any collective of this group)";
+            else
+                out += "its last one of this group was number " + std::to_string(answer.started) +
+                       ", " + seconds_of(Clock::now() - answer.idle_from) + " ago)";
+        }
+    }
+    if (silent.empty() || static_cast<int>(silent.size()) == size_ - 1) return out;
+    return out + (out.empty() ? "" : "; ") + list(silent) + " did not answer";
+}
+
+std::string GroupCount::left(uint64_t sequence) const {
+    State& s = state();
+    std::lock_guard lock(s.mutex);
+    if (s.left.empty()) return {};
+    std::vector<int> found;
+    for (int rank = 0; rank < size_; ++rank) {
+        const auto left = s.left.find(world_rank(rank));
+        if (left == s.left.end()) continue;
+        const auto count = left->second.find(key);
+        if (count != left->second.end() && count->second < sequence) found.push_back(rank);
+    }
+    return list(found);
+}
+
+std::string GroupCount::left_peer(int peer, int self) const {
+    State& s = state();
+    std::lock_guard lock(s.mutex);
+    if (s.left.empty()) return {};
+    std::vector<int> found;
+    for (int rank = 0; rank < size_; ++rank) {
+        if (rank == self || (peer >= 0 && rank != peer)) continue;
+        if (!s.left.count(world_rank(rank))) return {};
+        found.push_back(rank);
+    }
+    return list(found);
+}
+
+std::shared_ptr<GroupCount> count_group(const std::string& name, std::vector<int> members,
+                                        int size) {
+    State& s = state();
+    std::lock_guard lock(s.mutex);
+    // Names come again after destroy_process_group, on all ranks alike.
+    const uint64_t key = hash(name + "#" + std::to_string(s.made[name]++));
+    return s.groups[key] = std::make_shared<GroupCount>(key, std::move(members), size);
+}
+
+int watch_presence(MPI_Comm first_group) {
+    State& s = state();
+    std::lock_guard lock(s.mutex);
+    if (s.comm != MPI_COMM_NULL) return MPI_SUCCESS;
+    const int error = copy_comm(first_group, &s.comm);
+    if (error != MPI_SUCCESS) return error;
+    mpi().Comm_rank(s.comm, &s.rank);
+    mpi().Comm_size(s.comm, &s.size);
+    return MPI_SUCCESS;
+}
+
+void look_at_presence() {
+    State& s = state();
+    std::lock_guard lock(s.mutex);
+    if (s.comm != MPI_COMM_NULL && mpi_running()) look(s);
+}
+
+void depart() {
+    State& s = state();
+    std::lock_guard lock(s.mutex);
+    // Nobody looks from here on: MPI ends.
+    if (s.comm == MPI_COMM_NULL || s.size == 1) return;
+    MPI_Request barrier = MPI_REQUEST_NULL;
+    if (mpi().Ibarrier(s.comm, &barrier) != MPI_SUCCESS) return;
+    const auto limit = Clock::now() + kPatience;
+    int done = 0;
+    MPI_Status status;
+    for (int turns = 0; !done && Clock::now() < limit; ++turns) {
+        if (mpi().Test(&barrier, &done, &status) != MPI_SUCCESS) break;
+        if (turns < 1000) std::this_thread::yield();
+        else std::this_thread::sleep_for(std::chrono::microseconds(200));
+    }
+    if (!done) {
+        tell_all(s);
+        mpi().Wait(&barrier, &status);
+    }
+    look(s);
+    s.comm = MPI_COMM_NULL;
+}
+
+}  // namespace pomona::glue

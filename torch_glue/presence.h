@@ -1,0 +1,66 @@
+// presence.h: which ranks have come to a collective, and which have left: their program has ended.
+// Idea: an operation costs one store more, of its number. Only whoever waits for long asks the others
+// how many collectives of the group they have started; a thread of theirs answers, whatever the rank
+// is doing. Who ends in good order while others have not come to their end tells them the same
+// unasked. So a timeout names who has not come, and who waits for a rank that has left hears it soon.
+// (MPI itself only knows of processes that die: MPI_Finalize waits for all.)
+#pragma once
+
+#include <atomic>
+#include <chrono>
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "torch_glue/library.h"
+
+namespace pomona::glue {
+
+// What this process has started in a group, and what it knows of the group's other ranks.
+class GroupCount {
+public:
+    // `members`: ranks in the first group; empty: the first group itself.
+    GroupCount(uint64_t key, std::vector<int> members, int size)
+        : key(key), members_(std::move(members)), size_(size) {}
+
+    const uint64_t key;  // the same on all ranks
+
+    void start(uint64_t sequence);  // this process starts collective `sequence`
+    uint64_t started() const { return started_.load(); }
+    std::chrono::nanoseconds idle() const;  // since then
+
+    // Asks the ranks that are not known to have started it. Their answers come later.
+    void ask(uint64_t sequence, int self) const;
+    // Who has not started it, as far as answers have come: sentences, or empty.
+    std::string absent(uint64_t sequence, int self) const;
+
+    // The ranks that have left before collective `sequence`; as "rank 1", "ranks 1, 3", or empty.
+    std::string left(uint64_t sequence) const;
+    // The same for a message from or to `peer`, or from anybody (negative).
+    std::string left_peer(int peer, int self) const;
+
+private:
+    int world_rank(int rank) const {
+        return members_.empty() ? rank : members_[static_cast<size_t>(rank)];
+    }
+    const std::vector<int> members_;
+    const int size_;
+    std::atomic<uint64_t> started_{0};
+    std::atomic<int64_t> started_at_{0};  // nanoseconds of the steady clock
+};
+
+// The count of the group that this process makes now under `name`; kept after the group's end.
+std::shared_ptr<GroupCount> count_group(const std::string& name, std::vector<int> members,
+                                        int size);
+
+// Collective: made once, with the communicator of the first group.
+int watch_presence(MPI_Comm first_group);
+
+// Takes in and answers what has come. Cheap; any thread.
+void look_at_presence();
+
+// At the end of the program, before MPI_Finalize: returns when all ranks have come here, or fails.
+void depart();
+
+}  // namespace pomona::glue
