@@ -7,8 +7,11 @@
 
 namespace pomona::glue {
 
-void FutureOrder::add(c10::intrusive_ptr<GlueWork> work) {
+void FutureOrder::add(c10::intrusive_ptr<GlueWork> work, bool by_python) {
     std::lock_guard lock(mutex_);
+    if (work->future_claimed_.load()) return;
+    work->python_future_ = work->python_future_ || by_python;
+    if (std::find(waiting_.begin(), waiting_.end(), work) != waiting_.end()) return;
     auto place = waiting_.end();
     while (place != waiting_.begin() && (*std::prev(place))->sequence_ > work->sequence_) --place;
     waiting_.insert(place, std::move(work));
@@ -16,8 +19,9 @@ void FutureOrder::add(c10::intrusive_ptr<GlueWork> work) {
 
 uint64_t FutureOrder::last_awaited() {
     std::lock_guard lock(mutex_);
-    uint64_t last = draining_;
-    if (!waiting_.empty()) last = std::max(last, waiting_.back()->sequence_);
+    uint64_t last = running_;
+    for (const auto& work : waiting_)
+        if (work->python_future_) last = std::max(last, work->sequence_);
     if (!held_.empty()) last = std::max(last, held_.back().awaited);
     return last;
 }
@@ -31,13 +35,16 @@ void FutureOrder::hold(c10::intrusive_ptr<GlueWork> work, uint64_t awaited) {
 }
 
 bool FutureOrder::held_may_start() const {
-    return !held_.empty() &&
-           (waiting_.empty() || waiting_.front()->sequence_ > held_.front().awaited);
+    if (held_.empty()) return false;
+    return std::none_of(waiting_.begin(), waiting_.end(), [this](const auto& work) {
+        return work->python_future_ && work->sequence_ <= held_.front().awaited;
+    });
 }
 
 void FutureOrder::drain() {
     std::unique_lock lock(mutex_);
-    if (draining_ != 0) return;  // whoever drains looks at the front again
+    if (draining_) return;  // whoever drains looks at the front again
+    draining_ = true;
     for (;;) {
         c10::intrusive_ptr<GlueWork> work;
         const bool starts = held_may_start();
@@ -50,14 +57,15 @@ void FutureOrder::drain() {
         } else {
             break;
         }
-        draining_ = work->sequence_;
+        running_ = starts || work->python_future_ ? work->sequence_ : 0;
         lock.unlock();
         if (starts) work->start_held();
         else work->mark_future();
         work.reset();
         lock.lock();
+        running_ = 0;
     }
-    draining_ = 0;
+    draining_ = false;
 }
 
 }  // namespace pomona::glue

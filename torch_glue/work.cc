@@ -563,7 +563,9 @@ c10::intrusive_ptr<c10::ivalue::Future> GlueWork::getFuture() {
             made = true;
         }
     }
-    if (made && ordered_) group_->futures.add(c10::intrusive_ptr<GlueWork>::reclaim_copy(this));
+    const bool by_python = !python_ended.load() && PyGILState_Check();
+    if (ordered_ && (made || by_python))
+        group_->futures.add(c10::intrusive_ptr<GlueWork>::reclaim_copy(this), by_python);
     if (done_.load(std::memory_order_acquire)) complete_future();
     else arm();
     return future_;

@@ -37,10 +37,11 @@ class GlueWork;
 // collectives themselves (PowerSGD does): all ranks must start them in the same order, whenever the
 // operations end. So the order is the one in which callbacks would run if every operation were over
 // at once: Futures complete in the order of their operations, and an operation that is started while
-// somebody holds a Future that is not complete waits until that one's callbacks have run.
+// Python holds a Future that is not complete waits until that one's callbacks have run. (The callbacks
+// of C++, as those of DistributedDataParallel, start nothing: its buckets go side by side.)
 class FutureOrder {
 public:
-    void add(c10::intrusive_ptr<GlueWork> work);  // its Future has been asked for
+    void add(c10::intrusive_ptr<GlueWork> work, bool by_python);  // its Future has been asked for
     void drain();  // completes and starts what is ready, unless another thread is at it
 
     // Must an operation that starts now wait? 0, or the number of the operation to wait for.
@@ -57,7 +58,8 @@ private:
     std::mutex mutex_;
     std::deque<c10::intrusive_ptr<GlueWork>> waiting_;  // by sequence number
     std::deque<Held> held_;                             // in the order of their starts
-    uint64_t draining_ = 0;  // a thread is at it; the number of the Future it completes, or any
+    bool draining_ = false;                             // a thread is at it
+    uint64_t running_ = 0;  // whose callbacks run, or which is started; 0: nobody must wait for it
 };
 
 // A communicator and its names; freed when the backend and its last Work are gone.
@@ -192,6 +194,7 @@ private:
     std::mutex requests_mutex_;  // requests_ and phase_ while Driven
     std::vector<MPI_Request> requests_;
     std::atomic<Phase> phase_{Phase::Driven};
+    bool python_future_ = false;     // Python holds its Future; under the mutex of its FutureOrder
     bool held_ = false;              // waits for its turn: until start_held()
     uint64_t awaited_ = 0;           // then: the operation whose Future it waits for
     std::vector<Call> calls_;        // then: what starts it

@@ -83,7 +83,8 @@ def main():
     rank, size = dist.get_rank(), dist.get_world_size()
     globals()[sys.argv[2]](rank, size)
     assert sys.argv[2] == "killed" or pomona.info()["size"] == size
-    print(f"rank {rank} of {size}: all passed", flush=True)
+    here = pomona._backends.glue().local_info()[1] if sys.argv[2] == "train" else 0
+    print(f"rank {rank} of {size}, {here} on this machine: all passed", flush=True)
 
 
 main()
