@@ -115,6 +115,10 @@ def late_world(rank, size):
     """The same of the first group: see main()."""
 
 
+def store_fails(rank, size):
+    """Rank 0 cannot open torch's store: the others are told. See main()."""
+
+
 def arguments(rank, size):
     """Wrong arguments: plain errors before anything is sent."""
     half = torch.ones(2, dtype=torch.float8_e5m2)
@@ -359,6 +363,15 @@ def main():
         expect(dist.DistBackendError, ["rank 1 did not come"], dist.init_process_group, BACKEND,
                timeout=timedelta(seconds=1))
         print("met: a late rank", flush=True)
+        return
+    if name == "store_fails":
+        def fail(*_arguments, **_more):
+            raise RuntimeError("no port is free")
+
+        if os.environ["RANK"] == "0":
+            dist.TCPStore = fail
+        expect(RuntimeError, ["no port is free"], dist.init_process_group, BACKEND)
+        print("met: the store fails", flush=True)
         return
     seconds = 4 if name == "late_rank" else seconds
     # Not yet the short one: making the group keeps it, too, and ranks do not start at once.

@@ -79,6 +79,7 @@ def test_more_than_two_gigabytes():
         ("monitored_barrier_all", 1),
         ("late_group", 1),
         ("late_world", 1),
+        ("store_fails", 2),
         ("arguments", 2),
         ("abort", 1),
         ("abort_before_waiting", 1),

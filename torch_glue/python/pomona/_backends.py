@@ -285,15 +285,22 @@ def _make_store(world, timeout):
     if world["size"] == 1:
         return dist.HashStore()
     timeout = timeout or timedelta(minutes=5)
-    store, address = None, ""
+    store = None
     if world["rank"] == 0:
-        one_host = world["local_size"] == world["size"]
-        host = os.environ.get("MASTER_ADDR") or ("127.0.0.1" if one_host else socket.gethostname())
-        store = dist.TCPStore(
-            host, 0, world["size"], is_master=True, wait_for_workers=False, timeout=timeout
-        )
-        address = f"{host} {store.port}"
-    address = glue().broadcast_text(address)
+        try:
+            one_host = world["local_size"] == world["size"]
+            host = os.environ.get("MASTER_ADDR") or (
+                "127.0.0.1" if one_host else socket.gethostname()
+            )
+            store = dist.TCPStore(
+                host, 0, world["size"], is_master=True, wait_for_workers=False, timeout=timeout
+            )
+        except Exception as error:
+            glue().broadcast_text(f"error: {error}")  # the others wait for it
+            raise
+    address = glue().broadcast_text(f"{host} {store.port}" if store else "")
+    if address.startswith("error: "):
+        raise RuntimeError(f"rank 0 could not open a store: {address[7:]}")
     if store is None:
         host, port = address.split()
         store = dist.TCPStore(
