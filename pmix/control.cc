@@ -1,8 +1,10 @@
 // pmix/control.cc: framing of the job's socket.
 #include "pmix/control.h"
 
+#include <fcntl.h>
 #include <sys/socket.h>
 #include <sys/types.h>
+#include <sys/un.h>
 #include <unistd.h>
 
 namespace pomona {
@@ -42,6 +44,27 @@ std::optional<ControlFrame> ControlParser::next() {
 }
 
 std::string control_socket_path(const std::string& directory) { return directory + "/mpirun.sock"; }
+
+Result<int> listen_for_ranks(const std::string& directory) {
+    sockaddr_un address{};
+    address.sun_family = AF_UNIX;
+    std::string path = control_socket_path(directory);
+    if (path.size() >= sizeof address.sun_path)
+        return Error{Code::invalid_argument,
+                     "The path of the job's socket is too long; set a "
+                     "shorter TMPDIR"};
+    path.copy(address.sun_path, path.size());
+    int descriptor = socket(AF_UNIX, SOCK_STREAM, 0);
+    if (descriptor < 0) return os_error(Code::io, "No socket for the job");
+    fcntl(descriptor, F_SETFD, FD_CLOEXEC);
+    fcntl(descriptor, F_SETFL, O_NONBLOCK);
+    if (bind(descriptor, reinterpret_cast<sockaddr*>(&address), sizeof address) == 0 &&
+        listen(descriptor, 1024) == 0)
+        return descriptor;
+    Error error = os_error(Code::io, "The job's socket cannot be made");
+    close(descriptor);
+    return error;
+}
 
 int socket_peer_user(int descriptor) {
 #if defined(__linux__)

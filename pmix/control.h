@@ -59,6 +59,9 @@ private:
 
 std::string control_socket_path(const std::string& directory);
 
+// A descriptor that listens there, does not block and closes on exec. For mpirun and its agents.
+Result<int> listen_for_ranks(const std::string& directory);
+
 // Who is at the other end of a Unix socket; -1 when the system does not say.
 int socket_peer_user(int descriptor);
 

@@ -331,11 +331,6 @@ bool Agent::guard() {
     return guarded_;
 }
 
-bool Agent::runs(int rank) const {
-    auto found = processes_.find(rank);
-    return found != processes_.end() && found->second.running;
-}
-
 // Adds those that have ended since the last look.
 void Agent::collect_ended(std::vector<EndedRank>& ended) {
     int status = 0;

@@ -46,8 +46,6 @@ public:
     bool another_has_failed(int rank) const;
     std::function<void(pid_t process, int status)> on_other_child;
 
-    int running() const { return running_; }
-    bool runs(int rank) const;
     void signal(int number);
     void signal_catchers(int number) const;
     // What ranks have started and left behind.

@@ -18,7 +18,6 @@
 #include <fcntl.h>
 #include <sys/ioctl.h>
 #include <sys/socket.h>
-#include <sys/un.h>
 #include <unistd.h>
 
 namespace pomona {
@@ -66,7 +65,7 @@ private:
     void on_frame(AgentWord word, Reader& in);
     void prepare(Reader& in);
     void start(Reader& in);
-    bool listen();
+    Status listen();
     void remark(const std::string& text);
     void add_stream(int rank, int number, int descriptor);
     void read_stream(Stream& stream);
@@ -86,7 +85,6 @@ private:
     void sweep();
     void on_beat();
     void on_signal(int number);
-    void leave();
     void end(const std::string& why);
 
     event_base* base_;
@@ -98,11 +96,10 @@ private:
     std::list<Input> inputs_;
     std::list<Connection> connections_;
     uint32_t connections_made_ = 0;
-    std::string socket_path_;
     std::vector<EventPtr> signals_;
     EventPtr beat_timer_, drain_timer_;
     double silence_ = 60, heard_ = 0;
-    bool prepared_ = false, paused_ = false, leaving_ = false, over_ = false;
+    bool prepared_ = false, paused_ = false, over_ = false;
     int code_ = 0;
 };
 
@@ -247,7 +244,7 @@ void Service::on_frame(AgentWord word, Reader& in) {
         return sweep_connections();
     }
     case AgentWord::sweep: return sweep();
-    case AgentWord::leave: return leave();
+    case AgentWord::leave: return end("");
     default: return end(format("mpirun said something unknown ({})", static_cast<int>(word)));
     }
 }
@@ -259,9 +256,8 @@ void Service::prepare(Reader& in) {
     silence_ = std::max(orders->silence_seconds, 2.0);
     std::string mistake =
         agent_.prepare(*orders, [this](const std::string& text) { remark(text); });
-    if (mistake.empty() && !listen())
-        mistake =
-            format("the job's socket cannot be made in {}: {}", agent_.directory(), os_text(errno));
+    if (mistake.empty())
+        if (Status listening = listen(); !listening.ok()) mistake = listening.error().text();
     Writer out;
     out.put_text(mistake);
     channel_->send(AgentWord::prepared, out);
@@ -400,24 +396,11 @@ void Service::close_input(Input& input) {
     close(std::exchange(input.descriptor, -1));
 }
 
-bool Service::listen() {
-    sockaddr_un address{};
-    address.sun_family = AF_UNIX;
-    socket_path_ = control_socket_path(agent_.directory());
-    if (socket_path_.size() >= sizeof address.sun_path) return errno = ENAMETOOLONG, false;
-    socket_path_.copy(address.sun_path, socket_path_.size());
-    int descriptor = socket(AF_UNIX, SOCK_STREAM, 0);
-    if (descriptor < 0) return false;
-    fcntl(descriptor, F_SETFD, FD_CLOEXEC);
-    fcntl(descriptor, F_SETFL, O_NONBLOCK);
-    if (bind(descriptor, reinterpret_cast<sockaddr*>(&address), sizeof address) != 0 ||
-        ::listen(descriptor, 1024) != 0) {
-        close(descriptor);
-        return false;
-    }
+Status Service::listen() {
+    int descriptor = TRY(listen_for_ranks(agent_.directory()));
     listener_.on_round = [this] { sweep_connections(); };
     listener_.start(base_, descriptor, [this](int accepted) { take(accepted); });
-    return true;
+    return {};
 }
 
 void Service::take(int descriptor) {
@@ -530,11 +513,6 @@ void Service::sweep() {
         },
         this));
     event_add(drain_timer_.get(), &kDrainTime);
-}
-
-void Service::leave() {
-    leaving_ = true;
-    end("");
 }
 
 // In good order or not: nothing of the job stays here.

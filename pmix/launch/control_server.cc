@@ -3,9 +3,7 @@
 
 #include "btl/base/format.h"
 
-#include <fcntl.h>
 #include <sys/socket.h>
-#include <sys/un.h>
 #include <unistd.h>
 
 namespace pomona {
@@ -40,24 +38,8 @@ ControlServer::~ControlServer() {
 }
 
 Status ControlServer::listen(const std::string& directory) {
-    sockaddr_un address{};
-    address.sun_family = AF_UNIX;
+    int descriptor = TRY(listen_for_ranks(directory));
     path_ = control_socket_path(directory);
-    if (path_.size() >= sizeof address.sun_path)
-        return Error{Code::invalid_argument,
-                     "The path of the job's socket is too long; set a "
-                     "shorter TMPDIR"};
-    path_.copy(address.sun_path, path_.size());
-    int descriptor = socket(AF_UNIX, SOCK_STREAM, 0);
-    if (descriptor < 0) return os_error(Code::io, "No socket for the job");
-    fcntl(descriptor, F_SETFD, FD_CLOEXEC);
-    fcntl(descriptor, F_SETFL, O_NONBLOCK);
-    if (bind(descriptor, reinterpret_cast<sockaddr*>(&address), sizeof address) != 0 ||
-        ::listen(descriptor, 1024) != 0) {
-        Error error = os_error(Code::io, "The job's socket cannot be made");
-        close(descriptor);
-        return error;
-    }
     listener_.on_round = [this] { sweep(); };
     listener_.start(base_, descriptor, [this](int accepted) { take(accepted); });
     return {};

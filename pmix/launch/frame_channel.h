@@ -20,9 +20,6 @@ public:
     void send(AgentWord word, const Writer& payload = {});
     void send_text(std::string_view text);
     bool closed() const { return closed_; }
-    bool greeted() const { return greeting_.empty(); }
-    // Has all that was sent left?
-    bool idle() const { return out_.empty(); }
     const std::string& noise() const { return noise_; }
     // Reads what is there, and waits no more.
     void read_some();

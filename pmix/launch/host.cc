@@ -8,13 +8,9 @@
 #include "pmix/wireup/origin.h"
 
 #include <algorithm>
-#include <fstream>
 
 #include <sys/stat.h>
 #include <sys/utsname.h>
-#if defined(__APPLE__)
-#include <sys/sysctl.h>
-#endif
 
 #if !defined(POMONA_VERSION)
 #define POMONA_VERSION "unknown"
@@ -22,22 +18,17 @@
 
 namespace pomona {
 
-// Of the running system and, where there are containers, of this one: its network and its names.
+// Of the running system and, where there are containers, of this one: its network and its names. The
+// host's name stands in it as well: a system may not tell the rest.
 static std::string identity_here() {
-#if defined(__APPLE__)
-    char text[64] = "";
-    size_t size = sizeof text - 1;
-    sysctlbyname("kern.bootsessionuuid", text, &size, nullptr, 0);
-    return text;
-#else
-    std::string out;
-    std::ifstream("/proc/sys/kernel/random/boot_id") >> out;
+    std::string out = format("{}-{}", boot_id(), host_name());
+#if defined(__linux__)
     for (const char* path : {"/proc/self/ns/net", "/proc/self/ns/uts"}) {
         struct stat status {};
         if (stat(path, &status) == 0) out += format("-{}", status.st_ino);
     }
-    return out;
 #endif
+    return out;
 }
 
 static constexpr size_t kAddressesMost = 16;

@@ -43,7 +43,6 @@ private:
         int world_size = 0;
         int parent = -1;  // who spawned it
         int pid = -1;
-        bool asked = false;  // its host has been told to start it
         bool running = false;
         std::string binding;
         std::string name;                                 // what it executes
@@ -168,7 +167,7 @@ private:
     std::unique_ptr<InputCopier> input_;
     std::vector<int> input_targets_;
     std::vector<EventPtr> signals_;
-    EventPtr kill_timer_, term_timer_, timeout_timer_, drain_timer_, connect_timer_;
+    EventPtr kill_timer_, term_timer_, timeout_timer_, drain_timer_;
 
     State state_ = State::connecting;
     int exit_code_ = 0;

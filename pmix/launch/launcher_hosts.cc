@@ -138,7 +138,7 @@ bool Launcher::connect_hosts() {
 void Launcher::stop_loop_if_connected() {
     if (state_ != State::connecting) return;
     for (auto& remote : remotes_)
-        if (!remote->lost() && remote->facts().identity.empty()) return;
+        if (remote->connecting()) return;
     event_base_loopbreak(base_);
 }
 

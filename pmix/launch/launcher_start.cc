@@ -291,7 +291,7 @@ void Launcher::start_one(Process& process) {
     order.parameters = parameters_of(program);
     order.input = input_for(process);
     order.merge_stderr = options_.merge_stderr;
-    process.asked = process.running = true;
+    process.running = true;
     ++running_;
     if (host.here()) {
         order.output_files = options_.output_filename;
@@ -365,7 +365,7 @@ void Launcher::show_plan() const {
     bool several = nodes_.size() > 1;
     if (map) {
         std::string where = nodes_[0].host->name();
-        if (several) { where = format("{} hosts", nodes_.size()); }
+        if (several) where = format("{} hosts", nodes_.size());
         say(format("job {}: {} process{} on {} ({} slots)", tag_, size_, size_ == 1 ? "" : "es",
                    where, slots_));
     }

@@ -22,7 +22,8 @@ constexpr const char* kExamples =
 constexpr const char* kNotes =
     "\n## Slots\n\nThere are as many slots as --host or --hostfile say, else as many as processors that mpirun\n"
     "may use: those of its affinity (taskset, --cpu-set), and no more than its control group is granted\n"
-    "time for. Without -n there is one process for each of their cores. MPI_UNIVERSE_SIZE is the number of\n"
+    "time for. Without -n there is one process for each of their cores; of several hosts in --host without\n"
+    "slots, one for each host ([multi-node.md](multi-node.md)). MPI_UNIVERSE_SIZE is the number of\n"
     "slots or of processes, whichever is more; a program that spawns as many as it leaves free finds\n"
     "room where slots are given: `mpirun -n 1 --host localhost:8 ./program`.\n"
     "\n## Signals\n\nSIGINT, SIGTERM and SIGHUP go to the ranks; those that are there five seconds later are killed, at\n"

@@ -34,6 +34,7 @@ public:
     // A child of ours has ended; true if it was ssh.
     bool reap(pid_t process, int status);
     bool lost() const { return state_ == State::lost; }
+    bool connecting() const { return state_ == State::connecting; }
     // No word for so long, and it is given up.
     void set_silence(double seconds) { silence_ = seconds; }
     void pause();  // mpirun is about to be stopped

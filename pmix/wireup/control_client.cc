@@ -9,6 +9,7 @@
 #include "btl/base/waiting.h"
 #include "pmix/control.h"
 #include "pmix/services.h"
+#include "pmix/wireup/origin.h"
 
 #include <atomic>
 #include <map>
@@ -104,7 +105,7 @@ public:
             pollfd nothing{-1, 0, 0};
             poll(&nothing, 0, 2000);
         }
-        _exit(code & 255 ? code & 255 : code != 0);
+        _exit(exit_code_of(code));
     }
 
     void on_peer_death(std::function<void(int)> function) override {

@@ -5,11 +5,14 @@
 
 #include <algorithm>
 #include <charconv>
+#include <cstdio>
 
 #include <pthread.h>
 #include <unistd.h>
 #if defined(__linux__)
 #include <sched.h>
+#elif defined(__APPLE__)
+#include <sys/sysctl.h>
 #endif
 
 namespace pomona {
@@ -117,6 +120,22 @@ std::string host_name() {
     if (gethostname(name, sizeof name - 1) != 0 || !name[0]) return "localhost";
     return name;
 }
+
+std::string boot_id() {
+    char text[64] = "";
+#if defined(__APPLE__)
+    size_t size = sizeof text - 1;
+    sysctlbyname("kern.bootsessionuuid", text, &size, nullptr, 0);
+#else
+    if (std::FILE* file = std::fopen("/proc/sys/kernel/random/boot_id", "r")) {
+        if (std::fscanf(file, "%63s", text) != 1) text[0] = 0;
+        std::fclose(file);
+    }
+#endif
+    return text;
+}
+
+int exit_code_of(int code) { return code & 255 ? code & 255 : code != 0; }
 
 int machine_cores() { return std::max(1, static_cast<int>(sysconf(_SC_NPROCESSORS_ONLN))); }
 

@@ -39,6 +39,10 @@ uint64_t incarnation_here();  // of this process
 void fill_local(Job& job);
 
 std::string host_name();
+std::string boot_id();  // of the running system; "" where it does not tell
+
+// With which code a process ends that aborts with this one: never 0, unless that was asked for.
+int exit_code_of(int code);
 
 // Cores this process may use (affinity), and those of the machine.
 int usable_cores();

@@ -112,7 +112,7 @@ public:
     [[noreturn]] void abort(int code, std::string_view message) override {
         std::string text(message);
         pmix_.PMIx_Abort(code, text.c_str(), nullptr, 0);
-        _exit(code & 255 ? code & 255 : code != 0);
+        _exit(exit_code_of(code));
     }
 
     void on_peer_death(std::function<void(int)> function) override {

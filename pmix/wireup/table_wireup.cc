@@ -12,7 +12,6 @@
 #include "pmix/wireup/origin.h"
 
 #include <array>
-#include <cstdio>
 #include <map>
 #include <mutex>
 #include <utility>
@@ -26,15 +25,6 @@ namespace {
 
 constexpr size_t kTextMost = 1024;
 constexpr size_t kValueMost = 64u << 20;
-
-std::string boot_id() {
-    char text[64] = "";
-    if (std::FILE* file = std::fopen("/proc/sys/kernel/random/boot_id", "r")) {
-        if (!std::fgets(text, sizeof text, file)) text[0] = 0;
-        std::fclose(file);
-    }
-    return text;
-}
 
 std::string machine_id() {
     struct stat memory {};
@@ -104,7 +94,7 @@ public:
     // The others see that this process is gone.
     [[noreturn]] void abort(int code, std::string_view message) override {
         if (!message.empty()) LOG(error, pmix, "{}", message);
-        _exit(code & 255 ? code & 255 : code != 0);
+        _exit(exit_code_of(code));
     }
 
     void on_peer_death(std::function<void(int)>) override {}

@@ -49,7 +49,7 @@ public:
     }
     [[noreturn]] void abort(int code, std::string_view message) override {
         if (!message.empty()) LOG(error, pmix, "{}", message);
-        _exit(code & 255 ? code & 255 : code != 0);
+        _exit(exit_code_of(code));
     }
     void on_peer_death(std::function<void(int)>) override {}
     Status finalize() override { return {}; }

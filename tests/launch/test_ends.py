@@ -1,6 +1,7 @@
 # tests/launch/test_ends.py: what must not lose output, hang or hit strangers when things around mpirun go
 # wrong: full disks, hang-ups, few descriptors, processes that outlive their rank, reused process
 # numbers. Needs what test_launch.py needs, and its helpers.
+import fcntl
 import os
 import resource
 import shutil
@@ -194,6 +195,51 @@ class Input(unittest.TestCase):
                                   capture_output=True, text=True, timeout=PATIENCE,
                                   env=clean_environment())
         self.assertEqual((done.returncode, done.stdout.split(), done.stderr), (0, ["100000"] * 3, ""))
+
+
+class Leftovers(unittest.TestCase):
+    def test_what_killed_jobs_left_is_swept(self):
+        # Of three directories one has a lock that nobody holds: it goes, with its shared memory.
+        shared = "/dev/shm/pomona-swept000-0"
+        # The last part stands for the host; of another one, on a shared disk, nothing is removed.
+        host = run("-n", 1, "sh", "-c", "echo $POMONA_JOB_DIR").stdout.strip().split("-")[-1]
+        with tempfile.TemporaryDirectory(prefix="sweep", dir="/tmp") as place:
+            names = {tag: os.path.join(place, f"pomona-{os.getuid()}-{tag}-{host}")
+                     for tag in ("swept000", "locked00", "nolock00")}
+            names["elsewher"] = os.path.join(place, f"pomona-{os.getuid()}-elsewher-wxyz")
+            for name in names.values():
+                os.mkdir(name, 0o700)
+            for tag in ("swept000", "locked00", "elsewher"):
+                open(os.path.join(names[tag], "lock"), "w").close()
+            open(os.path.join(names["swept000"], "mpirun.sock"), "w").close()
+            # A name that only a file in the directory tells of, as where names cannot be listed.
+            told = f"/dev/shm/pomona-told-{os.getpid()}"
+            open(os.path.join(names["swept000"], "shm." + os.path.basename(told)), "w").close()
+            if os.path.isdir("/dev/shm"):
+                open(shared, "w").close()
+                open(told, "w").close()
+            with open(os.path.join(names["locked00"], "lock")) as held:
+                fcntl.flock(held, fcntl.LOCK_EX)
+                result = run("-n", 1, "--verbose", "true", env=clean_environment(TMPDIR=place))
+                self.assertEqual(result.returncode, 0, result.stderr)
+                self.assertEqual(sorted(os.listdir(place)),
+                                 sorted(os.path.basename(names[t])
+                                        for t in ("locked00", "nolock00", "elsewher")))
+            self.assertFalse(os.path.exists(shared))
+            self.assertFalse(os.path.exists(told))
+            self.assertIn("removed what 1 killed job had left", result.stderr)
+
+    def test_a_living_job_is_not_swept(self):
+        with tempfile.TemporaryDirectory(prefix="sweep", dir="/tmp") as place:
+            inner = [MPIRUN, "-n", "1", "true"]
+            script = ("import os,subprocess,sys\n"
+                      "directory=os.environ['POMONA_JOB_DIR']\n"
+                      "env={k:v for k,v in os.environ.items() if not k.startswith('POMONA_')}\n"
+                      f"code=subprocess.run({inner!r},env=env).returncode\n"
+                      "print(code,os.path.exists(directory))")
+            result = run("-n", 1, PYTHON, "-c", script, env=clean_environment(TMPDIR=place))
+            self.assertEqual(result.stdout, "0 True\n", result.stderr)
+            self.assertEqual(os.listdir(place), [])
 
 
 if __name__ == "__main__":
