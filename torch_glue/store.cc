@@ -2,6 +2,7 @@
 #include "torch_glue/store.h"
 
 #include <algorithm>
+#include <chrono>
 #include <cstddef>
 #include <cstdint>
 #include <exception>
@@ -49,7 +50,8 @@ int get(void* context, const char* key, void* value, size_t room, size_t* length
 
 void start_mpi_by_store(const c10::intrusive_ptr<c10d::Store>& store, int rank, int size) {
     Table table{store, {}};
-    const MPIX_Wireup wireup{rank, size, &table, put, get};
+    const double timeout_s = std::chrono::duration<double>(store->getTimeout()).count();
+    const MPIX_Wireup wireup{rank, size, std::max(timeout_s, 0.0), &table, put, get};
     std::string failure = wire_up_by(wireup);
     if (failure.empty()) failure = start_mpi();
     if (failure.empty()) return;

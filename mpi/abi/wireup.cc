@@ -42,7 +42,7 @@ Result<std::unique_ptr<Wireup>> given_wireup() {
     if (!given) return std::unique_ptr<Wireup>();
     const MPIX_Wireup table = *given;
     return start_by_table(
-        {table.rank, table.size,
+        {table.rank, table.size, table.timeout_s,
          [table](const std::string& key, ConstBytes value) { return put(table, key, value); },
          [table](const std::string& key) { return get(table, key); }});
 }
@@ -54,6 +54,7 @@ POMONA_MPIX(int, Wireup_set, (const MPIX_Wireup* wireup)) {
             "wireup or one of its functions is a null pointer");
     REQUIRE(wireup->size > 0 && wireup->rank >= 0 && wireup->rank < wireup->size, nullptr,
             MPI_ERR_ARG, "rank and size do not fit");
+    REQUIRE(wireup->timeout_s >= 0, nullptr, MPI_ERR_ARG, "timeout_s is negative or not a number");
     REQUIRE(process().state.load() == Process::State::before, nullptr, MPI_ERR_OTHER,
             "MPI has been started");
     std::lock_guard lock(given_mutex);

@@ -28,7 +28,8 @@ int MPIX_Request_on_completion(MPI_Request* request, MPIX_Completion_function* f
 
 /* ---- Starting MPI in processes that no launcher of MPI has started, but that know each other: by a
  * table of keys and values which all of them reach (torch's store under torchrun, for example).
- * Values are known once put() has returned. get() waits until the key has been put, copies at most
+ * Values are known once put() has returned; a later put() of a key replaces its value. The table may
+ * hold what an earlier job has left. get() waits until the key has been put, copies at most
  * `room` bytes of the value and gives its whole length. Both return 0; another number makes MPI_Init
  * fail. Only the thread that calls MPI_Init calls them, and only until it returns.
  * The key by which processes of the job know each other goes through the table, too: whoever can read
@@ -36,6 +37,7 @@ int MPIX_Request_on_completion(MPI_Request* request, MPIX_Completion_function* f
 typedef struct MPIX_Wireup {
     int rank;
     int size;
+    double timeout_s; /* how long MPI_Init waits for the others; 0: as long as get() does */
     void* context;
     int (*put)(void* context, const char* key, const void* value, size_t length);
     int (*get)(void* context, const char* key, void* value, size_t room, size_t* length);

@@ -3,6 +3,10 @@
 // fence brings all that anybody has published, and lookups are answered from memory. Processes are on
 // one machine when it was started once (boot id), they call it by the same name, and they share the
 // memory of /dev/shm (containers may not).
+// The table may hold what an earlier job has put there under the same keys (torchrun starts killed
+// workers again over one store). So nothing counts that does not answer to a random number of this
+// process: rank 0 names the job and lists the numbers it has found; a rank accepts the list that holds
+// its own number, and says so; all keys that follow begin with the job's name, which is random too.
 #include "pmix/wireup/table_wireup.h"
 
 #include "btl/base/entropy.h"
@@ -11,9 +15,12 @@
 #include "pmix/job_directory.h"
 #include "pmix/wireup/origin.h"
 
+#include <algorithm>
 #include <array>
+#include <chrono>
 #include <map>
 #include <mutex>
+#include <thread>
 #include <utility>
 
 #include <sys/stat.h>
@@ -24,6 +31,7 @@ namespace pomona {
 namespace {
 
 constexpr size_t kTextMost = 1024;
+constexpr int kNapMost = 50;  // milliseconds between two looks
 constexpr size_t kValueMost = 64u << 20;
 
 std::string machine_id() {
@@ -42,9 +50,8 @@ public:
         job_.rank = table_.rank;
         job_.size = job_.universe_size = table_.size;
         job_.host = host_name();
-        job_.id = TRY(agree_on_name());
+        TRY(job_.rank == 0 ? lead() : follow());
         job_.tag = tag_of(job_.id);
-        TRY(find_nodes());
         fill_local(job_);
         job_.oversubscribed = job_.local_size > machine_cores();
         // What a killed job has left nobody else removes.
@@ -105,35 +112,139 @@ public:
     }
 
 private:
-    static std::string key_of(std::string_view name, int rank) {
-        return format("pomona {} of rank {}", name, rank);
+    // What a rank says under introduction_key().
+    struct Introduction {
+        std::string number;    // random, of this process
+        std::string machine;   // equal on one machine
+        std::string accepted;  // name of the job; "" so far
+    };
+    // When to look again at what has not come.
+    class Patience {
+    public:
+        explicit Patience(double seconds) : limited_(seconds > 0) {
+            if (limited_) end_ += std::chrono::microseconds(static_cast<int64_t>(seconds * 1e6));
+        }
+        bool wait() {
+            if (limited_ && std::chrono::steady_clock::now() >= end_) return false;
+            std::this_thread::sleep_for(std::chrono::milliseconds(nap_ms_));
+            nap_ms_ = std::min(nap_ms_ * 2, kNapMost);
+            return true;
+        }
+
+    private:
+        bool limited_;
+        std::chrono::steady_clock::time_point end_ = std::chrono::steady_clock::now();
+        int nap_ms_ = 1;
+    };
+
+    static constexpr const char* kJobKey = "pomona job";
+    static std::string introduction_key(int rank) { return format("pomona rank {}", rank); }
+    std::string key_of(std::string_view what) const { return format("{} {}", job_.id, what); }
+    std::string key_of(std::string_view what, int rank) const {
+        return format("{} {} of rank {}", job_.id, what, rank);
     }
 
-    // Random, so that names of shared memory are not used again.
-    Result<std::string> agree_on_name() {
-        const std::string key = "pomona job";
-        if (table_.rank == 0) {
-            std::array<std::byte, 16> bits{};
-            if (!random_bytes(bits)) return os_error(Code::io, "The system has no random numbers");
-            std::string name;
-            for (std::byte each : bits) name += format("{:02x}", static_cast<unsigned>(each));
-            TRY(table_.put(key, bytes_of(name)));
-            return name;
-        }
-        std::string name(text_of(TRY(table_.get(key))));
-        if (name.empty() || name.size() > kTextMost)
-            return Error{Code::malformed, "The job's name in the table does not parse"};
+    static Result<std::string> random_name() {
+        std::array<std::byte, 16> bits{};
+        if (!random_bytes(bits)) return os_error(Code::io, "The system has no random numbers");
+        std::string name;
+        for (std::byte each : bits) name += format("{:02x}", static_cast<unsigned>(each));
         return name;
     }
 
-    Status find_nodes() {
-        TRY(table_.put(key_of("machine", job_.rank), bytes_of(machine_id())));
+    Status introduce(const Introduction& own) {
+        Writer out;
+        out.put_text(own.number);
+        out.put_text(own.machine);
+        out.put_text(own.accepted);
+        return table_.put(introduction_key(job_.rank), out.bytes());
+    }
+    // Empty where it does not parse: no process of this job has put that there.
+    Result<Introduction> introduction_of(int rank) {
+        auto bytes = TRY(table_.get(introduction_key(rank)));
+        Reader reader(bytes);
+        Introduction out;
+        out.number = reader.get_text(kTextMost);
+        out.machine = reader.get_text(kTextMost);
+        out.accepted = reader.get_text(kTextMost);
+        return reader.failed() ? Introduction{} : out;
+    }
+
+    // Rank 0. What it reads may be an earlier job's, until a rank has accepted this one's name.
+    Status lead() {
+        job_.id = TRY(random_name());
+        auto size = static_cast<size_t>(job_.size);
+        std::vector<Introduction> all(size);
+        all[0].machine = machine_id();
+        Patience patience(table_.timeout_s);
+        std::vector<std::byte> told;
+        for (;;) {
+            Writer list;
+            list.put_text(job_.id);
+            int missing = -1;
+            for (int rank = 0; rank < job_.size; ++rank) {
+                Introduction& each = all[static_cast<size_t>(rank)];
+                if (rank > 0 && each.accepted != job_.id) {
+                    each = TRY(introduction_of(rank));
+                    if (each.accepted != job_.id && missing < 0) missing = rank;
+                }
+                list.put_text(each.number);
+            }
+            if (missing < 0) break;
+            if (list.bytes() != told) TRY(table_.put(kJobKey, list.bytes()));
+            told = list.bytes();
+            if (!patience.wait())
+                return Error{Code::timed_out,
+                             "A rank has not come to the program's table in time (is it running?)",
+                             missing};
+        }
+        Writer machines;
+        for (const Introduction& each : all) machines.put_text(each.machine);
+        TRY(table_.put(key_of("machines"), machines.bytes()));
+        return read_machines(machines.bytes());
+    }
+
+    // The other ranks.
+    Status follow() {
+        Introduction own{TRY(random_name()), machine_id(), ""};
+        TRY(introduce(own));
+        Patience patience(table_.timeout_s);
+        while ((own.accepted = TRY(job_that_lists(own.number))).empty())
+            if (!patience.wait())
+                return Error{Code::timed_out,
+                             "Rank 0 has not answered in the program's table in time (is it "
+                             "running?)",
+                             0};
+        job_.id = own.accepted;
+        TRY(introduce(own));
+        return read_machines(TRY(table_.get(key_of("machines"))));
+    }
+    // The name of the job whose list has this number at our place; "" where another job's stands.
+    Result<std::string> job_that_lists(const std::string& number) {
+        auto bytes = TRY(table_.get(kJobKey));
+        Reader reader(bytes);
+        std::string name = reader.get_text(kTextMost);
+        bool ours = !name.empty();
+        for (int rank = 0; rank <= job_.rank && ours; ++rank) {
+            std::string listed = reader.get_text(kTextMost);
+            ours = !reader.failed() && (rank < job_.rank || listed == number);
+        }
+        return ours ? name : std::string();
+    }
+
+    Status read_machines(const std::vector<std::byte>& bytes) {
+        Reader reader(bytes);
         std::map<std::string, int> nodes;
         for (int rank = 0; rank < job_.size; ++rank) {
-            std::string machine(text_of(TRY(table_.get(key_of("machine", rank)))));
+            std::string machine = reader.get_text(kTextMost);
             int next = static_cast<int>(nodes.size());
             job_.node_of.push_back(nodes.try_emplace(std::move(machine), next).first->second);
         }
+        if (reader.failed())
+            return Error{
+                Code::malformed,
+                "The ranks' machines in the program's table do not parse (do all processes "
+                "run the same version, with the same number of ranks?)"};
         return {};
     }
 

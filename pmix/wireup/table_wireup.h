@@ -10,12 +10,13 @@ namespace pomona {
 struct MeetingTable {
     int rank = 0;
     int size = 1;
+    double timeout_s = 0;  // how long to wait for the others; 0: as long as get() does
     std::function<Status(const std::string& key, ConstBytes value)> put;
-    // Waits until the key is there.
+    // Waits until the key is there, or fails.
     std::function<Result<std::vector<std::byte>>(const std::string& key)> get;
 };
 
-// Collective over all processes that share the table.
+// Collective over all processes that share the table, which an earlier job may have filled.
 Result<std::unique_ptr<Wireup>> start_by_table(MeetingTable table);
 
 }  // namespace pomona
