@@ -41,6 +41,9 @@ public:
     // The owner goes; its board will be given back.
     void forget_owner() { owner_ = nullptr; }
     void describe(Waiting& out) const;  // whom it waits for
+    // Of the two collectives whose numbers it has taken, and of what is called after them: those from
+    // this one on have not begun.
+    uint64_t next_number() const { return number_; }
 
 private:
     BoardMaking(Communicator& comm, uint64_t name, BoardOwner& owner, const coll::Shape& cause,

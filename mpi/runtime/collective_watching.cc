@@ -4,6 +4,7 @@
 #include "btl/base/format.h"
 #include "btl/base/log.h"
 #include "mpi/runtime/collective_request.h"
+#include "mpi/runtime/collective_state.h"
 
 #include <algorithm>
 #include <vector>
@@ -103,6 +104,15 @@ std::string WatchedCommunicator::name_of(int process) const {
 }
 
 std::string WatchedCommunicator::name() const { return name_for_people(comm_); }
+
+// Numbers are taken when a collective is called; while a board is made, it and what has been called
+// since wait for their turn.
+uint64_t WatchedCommunicator::begun() const {
+    uint64_t begun = comm_.sequence;
+    for (const BoardMaking* each : collective_state(comm_).makings)
+        begun = std::min(begun, each->next_number());
+    return begun;
+}
 
 std::optional<Error> WatchedCommunicator::closed() const {
     if (!comm_.ends_collectives()) return std::nullopt;

@@ -55,7 +55,7 @@ private:
     int process_of(int member) const override;
     std::string name_of(int process) const override;
     std::string name() const override;
-    uint64_t begun() const override { return comm_.sequence; }
+    uint64_t begun() const override;
     std::optional<Error> closed() const override;
 
     Communicator& comm_;

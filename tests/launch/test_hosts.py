@@ -373,6 +373,23 @@ class Programs(Case):
         self.assertEqual(code, 1)
         self.nothing_left(pids)
 
+    def test_a_pair_of_hosts_meets_late(self):
+        # What h1 and h3 send each other vanishes, so they meet through h2, after a while. The ranks of
+        # h2 wait for them meanwhile, and ask what they wait for.
+        pair = (("h1", "10.213.7.3"), ("h3", "10.213.7.1"))
+        for host, other in pair:
+            self.world.ip("-n", self.world.space(host), "neigh", "replace", other, "lladdr",
+                          "02:00:00:00:00:99", "dev", "eth0")
+        try:
+            for _ in range(3):
+                done = self.run_job("-n", 6, "--oversubscribe", "--host", "h1:2,h2:2,h3:2",
+                                    self.program, "once",
+                                    env=self.environment(POMONA_IF_INCLUDE="10.213.7.0/24"))
+                self.assertEqual(done.returncode, 0, done.stderr)
+        finally:
+            for host, other in pair:
+                self.world.ip("-n", self.world.space(host), "neigh", "del", other, "dev", "eth0")
+
     def test_a_cable_is_pulled(self):
         # For shorter than the grace nothing happens; for longer the job ends and says why. (The
         # stand-in for ssh does not use the cable.)
