@@ -67,6 +67,8 @@ struct Connection {
     Room out;
     size_t out_begin = 0, out_end = 0;
     size_t rest = 0;  // of a payload that push_part() began: push_rest() brings it
+    // Nothing leaves by it any more; what the peer sent before its end may still be there to read.
+    bool output_over = false;
     // For pace(): bytes written so far; when it was asked last, and then was busy, and how many had arrived; and of the
     // intervals since the rate was set.
     uint64_t written = 0;

@@ -150,9 +150,11 @@ void TcpEndpoint::finish_payload(Sink& sink, int& handed) {
 
 // ---- frames out
 
-Push TcpEndpoint::end_broken() {
-    owner_.fail(*this, broken());
-    return refusal();
+Push TcpEndpoint::end_output() {
+    why = broken();
+    connection->output_over = true;
+    owner_.attend(*this);
+    return Push::busy;
 }
 
 Pace TcpEndpoint::pace() {
@@ -170,8 +172,9 @@ bool TcpEndpoint::can_push(Push& why_not) {
     }
     Connection& c = *connection;
     why_not = Push::busy;
-    if (c.has_output() && !c.flush()) why_not = end_broken();
-    return why_not == Push::busy && !c.blocked();
+    if (c.output_over) return false;
+    if (c.has_output() && !c.flush()) return why_not = end_output(), false;
+    return !c.blocked();
 }
 
 Push TcpEndpoint::push(const FrameHeader& header, ConstBytes payload) {
@@ -191,7 +194,7 @@ Push TcpEndpoint::push_part(const FrameHeader& header, ConstBytes payload, size_
     Connection& c = *connection;
     FrameHead head{payload.size(), header};
     ssize_t moved = c.write_frame(head, payload);
-    if (moved < 0) return end_broken();
+    if (moved < 0) return end_output();
     if (moved == 0) return Push::busy;
     return begun({reinterpret_cast<const std::byte*>(&head), sizeof head}, payload,
                  static_cast<size_t>(moved), taken);
@@ -208,7 +211,7 @@ Push TcpEndpoint::push_gathered(const FrameHeader& header, ConstBytes first, Con
     std::memcpy(whole + sizeof head, first.data(), first.size());
     ConstBytes begin{whole, sizeof head + first.size()};
     ssize_t moved = connection->socket.write(begin, second);
-    if (moved < 0) return end_broken();
+    if (moved < 0) return end_output();
     if (moved == 0) return Push::busy;
     return begun(begin, second, static_cast<size_t>(moved), taken);
 }
@@ -234,12 +237,13 @@ Push TcpEndpoint::push_rest(ConstBytes rest, size_t& taken) {
     if (state != State::up) return refusal();
     Connection& c = *connection;
     check(rest.size() == c.rest, rest.size(), c.rest);
+    if (c.output_over) return Push::busy;
     if (c.has_output()) {
-        if (!c.flush()) return end_broken();
+        if (!c.flush()) return end_output();
         if (c.has_output()) return Push::busy;
     }
     ssize_t moved = c.socket.write(rest, {});
-    if (moved < 0) return end_broken();
+    if (moved < 0) return end_output();
     if (moved == 0) return Push::busy;
     taken = static_cast<size_t>(moved);
     c.written += taken;
@@ -256,7 +260,7 @@ Push TcpEndpoint::push_fill(const FrameHeader& header, size_t length, FillFuncti
     FrameHead head{length, header};
     std::memcpy(frame.data(), &head, sizeof head);
     fill(context, frame.subspan(sizeof head));
-    if (!c.flush()) end_broken();  // reported by the next poll
+    if (!c.flush()) end_output();  // reported by the next poll
     else if (c.has_output()) owner_.attend(*this);
     return Push::sent;
 }

@@ -77,6 +77,9 @@ public:
     // What the Poller says when this one is ready.
     void* token() { return static_cast<Watched*>(this); }
     bool reads() const { return state == State::up; }
+    // Writing has failed: what has arrived is read first, then the connection is over.
+    Push end_output();
+    bool reads_last() const { return reads() && connection->output_over; }
     const int peer;
     State state = State::idle;
     bool initiator = false;  // this rank made the connection
@@ -110,7 +113,6 @@ private:
     bool can_push(Push& why_not);
     // The answer of a push when the connection is not up.
     Push refusal() const { return state == State::gone ? Push::gone : Push::busy; }
-    Push end_broken();
     Push begun(ConstBytes head, ConstBytes payload, size_t moved, size_t& taken);
     bool parse_frames(Sink& sink, int& handed);
     void finish_payload(Sink& sink, int& handed);

@@ -44,6 +44,13 @@ void Socket::close() {
     descriptor_ = -1;
 }
 
+void Socket::take_leave() {
+    std::byte room[16 << 10];
+    shutdown(descriptor_, SHUT_WR);
+    for (int reads = 0; reads < 256; ++reads)
+        if (recv(descriptor_, room, sizeof room, MSG_DONTWAIT) <= 0) return;
+}
+
 static void set_option(int descriptor, int level, int name, int value) {
     // A refused option costs speed, not correctness.
     if (setsockopt(descriptor, level, name, &value, sizeof value) != 0) return;

@@ -49,6 +49,9 @@ public:
     // 0 while connecting, 1 when connected, -1 (errno set) when it failed.
     int finished();
 
+    // Before close(): says that nothing more comes, and takes in what has arrived. A system that closes
+    // over unread bytes resets the connection, and throws away what it has not sent yet.
+    void take_leave();
     // The system finds out by itself that the peer's does not answer any more, in about so long.
     void watch_peer(int milliseconds);
 

@@ -40,6 +40,7 @@ constexpr unsigned kPollsPerLook = 64;
 // After so many turns without a sleep those few are taken out of the Poller's set.
 constexpr unsigned kAwakePolls = 1000;
 constexpr int kReadyMost = 64;
+constexpr int kLastFrames = 64;  // read in a turn from a connection that ends
 constexpr Nanoseconds kRetryPause = 20'000'000;
 constexpr uint64_t kStreamsMost = 8;
 // A rank that was busy elsewhere for longer than the deadline still tries each address so often.
@@ -63,6 +64,8 @@ public:
     }
     ~TcpTransport() override {
         shared_.leave(this);
+        for (auto& [peer, endpoint] : endpoints_)
+            if (endpoint->reads()) endpoint->connection->socket.take_leave();
         if (options_.sleeper) options_.sleeper->forget(poller_.descriptor());
     }
     Status begin() {
@@ -149,6 +152,7 @@ public:
         for (TcpEndpoint* each : attention_) {
             bool untold = each->tell_gone || each->tell_up;
             if (each->state == State::idle || untold || !each->connection) return false;
+            if (each->reads_last()) return false;
             if (each->connection->blocked() || each->state == State::connecting)
                 if (!watch_output(*each, true)) return false;
         }
@@ -465,7 +469,7 @@ private:
             bool busy =
                 each->connection && (each->state < State::up || each->connection->blocked() ||
                                      (each->state == State::up && each->connection->paced) ||
-                                     each->connection->socket.buffered());
+                                     each->reads_last() || each->connection->socket.buffered());
             bool waits = each->state == State::idle || each->tell_gone || each->tell_up;
             bool closes = each->connection && each->state == State::gone;
             each->attended = busy || waits || closes;
@@ -473,13 +477,22 @@ private:
         });
     }
     void attend_one(TcpEndpoint& peer, Sink& sink) {
-        if (peer.state == State::up && peer.connection->has_output() && !peer.connection->flush())
-            fail(peer, peer.broken());
+        if (peer.reads_last()) read_last(peer, sink);
+        else if (peer.state == State::up && peer.connection->has_output() &&
+                 !peer.connection->flush())
+            peer.end_output();
         if (peer.state == State::up && peer.connection->paced) peer.connection->pace(clock_.now());
         if (peer.state == State::gone) drop(peer);
         if (std::exchange(peer.tell_gone, false)) sink.gone(peer.peer, peer.why);
         if (peer.state < State::met) advance(peer);
         if (peer.state == State::met) come_up(peer, sink);
+    }
+    // What the peer sent before its end; then there is nothing more.
+    void read_last(TcpEndpoint& peer, Sink& sink) {
+        int handed = 0;
+        bool moved = false;
+        Error why = peer.why;
+        if (!peer.receive(sink, kLastFrames, handed, moved) || !moved) fail(peer, why);
     }
     // The number of frames handed on; at least 1 when bytes arrived.
     int serve(TcpEndpoint& peer, Sink& sink, int most) {

@@ -4,7 +4,7 @@
 # Goal: programs run as on any network, also while the rank between computes, and the log says which way the
 # messages go. Method: three network namespaces, $a - $b - $c, joined by two virtual cables of different
 # networks, then of one (169.254/16), where addresses do not tell who stands between; a rank in each, then
-# two. The programs check all that they get. Linux, root; else skipped, code 77.
+# two, then two that share memory. The programs check all that they get. Linux, root; else skipped, code 77.
 . "$(dirname "$0")/hosts.sh"
 shift
 [ $# -gt 0 ] || set -- p2p_order.c p2p_large.c coll_all.c rma_fence.c
@@ -43,6 +43,20 @@ done
 compile p2p_order.c
 second=$b third=$c
 run_chain 2 "$folder/program" || fault "two ranks on each host: exit code $?"
+
+# Two ranks on each host that share its memory, as mpirun --host starts them.
+cat > "$folder/enter" <<'END'
+#!/bin/sh
+host=$1
+shift
+exec ip netns exec $host unshare --uts sh -c "hostname $host; exec $*"
+END
+chmod +x "$folder/enter"
+compile coll_all.c
+POMONA_SSH=$folder/enter timeout 110 "$folder/enter" $a "$bin/mpirun" --bind-to none -n 6 \
+    --host $a:2,$b:2,$c:2 "$folder/program" > "$folder/out" 2>&1 ||
+    fault "two ranks that share memory on each host: exit code $?"
+! grep -q 'has not been reached' "$folder/out" || fault "a rank was missed at the end"
 compile p2p_between.c
 run_chain 1 "$folder/program" "$folder/done1" || fault "the rank between computes: exit code $?"
 POMONA_LOG=info run_chain 1 "$folder/program" "$folder/done1" || fault "with a log: exit code $?"

@@ -292,5 +292,41 @@ TEST(Connections, that_were_abandoned_are_not_read) {
     EXPECT_EQ(one.endpoint().push({}, {}), Push::gone);
 }
 
+// Who leaves says so last, and does not wait for what others still send. That must not take the last
+// words with it: not when its system resets the connection, nor when writing fails here first.
+TEST(Connections, end_after_what_was_sent) {
+    for (bool writes_first : {false, true}) {
+        SCOPED_TRACE(writes_first ? "writing fails first" : "reading");
+        Job job(2);
+        constexpr size_t kLength = 1000;
+        auto push = [&](Endpoint& endpoint, uint64_t number) {
+            auto payload = payload_of(number, kLength);
+            return endpoint.push(header_of(number, kLength), payload);
+        };
+        Endpoint& leaver = job.endpoint(0, 1);
+        uint64_t sent = 0, last = 0;
+        ASSERT_TRUE(job.until([&] { return push(leaver, last) == Push::sent; }));
+        ++last;
+        ASSERT_TRUE(job.until([&] { return job.ranks[1]->sink.arrived == last; }));
+        Endpoint* stayer = job.ranks[1]->transport->path(0);
+        ASSERT_NE(stayer, nullptr);
+        while (sent < 100 && push(*stayer, sent) == Push::sent)
+            ++sent;  // rank 0 reads none of them
+        ASSERT_EQ(push(leaver, last++), Push::sent);
+        job.ranks[0].reset();
+        Rank& rest = *job.ranks[1];
+        for (int round = 0; writes_first && round < 5; ++round) {
+            usleep(2000);
+            push(*stayer, sent++);
+        }
+        for (long turn = 0; turn < kTurns && rest.sink.told == 0; ++turn) {
+            rest.poll();
+            push(*stayer, sent++);
+        }
+        EXPECT_EQ(rest.sink.told, 1);
+        EXPECT_EQ(rest.sink.arrived, last);
+    }
+}
+
 }  // namespace
 }  // namespace pomona
