@@ -3,17 +3,17 @@
 # address and undefined-behaviour sanitizers; ranks as threads, and threads of ranks, under the thread
 # sanitizer; fuzzing (POMONA_FUZZ_SECONDS each, default 60) where clang++ is installed;
 # all MPI programs over two and four hosts (namespaces; root only); and links over simulated paths
-# with many seeds (POMONA_LINK_SEEDS, default 10,000).
+# with many seeds (POMONA_LINK_SEEDS, default 10,000); and all tests compiled for macOS.
 # Called by `tests/run.sh --slow`; builds beside the release tree. POMONA_JOBS: jobs at a time.
 #   tests/slow.sh                   all tiers
-#   tests/slow.sh address thread    only these (address, thread, fuzz, hosts, seeds)
+#   tests/slow.sh address thread    only these (address, thread, fuzz, hosts, seeds, macos)
 . "$(dirname "$0")/setup.sh"
 [ -x "$POMONA_VENV/bin/python" ] || make_venv
 find_cmake
 builds=$(dirname "$POMONA_BUILD")
 mkdir -p "$builds"
 jobs=${POMONA_JOBS:-$(getconf _NPROCESSORS_ONLN)}
-tiers=${*:-address thread fuzz hosts seeds}
+tiers=${*:-address thread fuzz hosts seeds macos}
 status=0
 
 configure() {  # tree, options...
@@ -93,6 +93,14 @@ seeds() {
     done
 }
 
+macos() {
+    local code=0
+    say "Everything for macOS"
+    CMAKE=$CMAKE PYTHON=$POMONA_VENV/bin/python POMONA_JOBS=$jobs \
+        "$POMONA_ROOT/tests/cross/macos.sh" --all "$builds/macos" || code=$?
+    [ $code = 0 ] || [ $code = 77 ] || status=$code
+}
+
 for tier in $tiers; do
     case $tier in
     address) sanitized address,undefined all -L 'unit|fuzz|programs' ;;
@@ -101,7 +109,8 @@ for tier in $tiers; do
     fuzz) fuzz ;;
     hosts) hosts ;;
     seeds) seeds ;;
-    *) fail "There is no tier $tier; address, thread, fuzz, hosts and seeds are" ;;
+    macos) macos ;;
+    *) fail "There is no tier $tier; address, thread, fuzz, hosts, seeds and macos are" ;;
     esac
 done
 [ $status = 0 ] && say "All of it passed" || say "Something failed, see above"

@@ -4,15 +4,18 @@
 # versions, install names, exported and undefined symbols and signatures (macos/check.py). Without
 # optimization, which would only cost time. Nothing built here has run: see docs/macos.md for what
 # that leaves open.
-# Usage: tests/cross/macos.sh [--all] [build folder]
-#   without --all: the library and the command-line programs; with it: all tests and the torch
-#   extension too, against PyTorch's own macOS package. Needs clang-19, lld-19, llvm-19,
+# Usage: tests/cross/macos.sh [--torch|--all] [build folder]
+#   the library and the command-line programs; --torch: the torch extension too, against PyTorch's own
+#   macOS package; --all: that and all tests. Needs clang-19, lld-19, llvm-19,
 #   libc++-19-dev, libc++abi-19-dev, libgtest-dev, and network at the first run. 77: skipped.
 set -euo pipefail
 root=$(cd "$(dirname "$0")/../.." && pwd)
 here=$root/tests/cross/macos
-all=no
-if [ "${1-}" = --all ]; then all=yes; shift; fi
+tests=OFF torch_too=no
+case "${1-}" in
+--all) tests=ON torch_too=yes; shift ;;
+--torch) torch_too=yes; shift ;;
+esac
 build=${1:-$root/.build/macos}
 llvm=/usr/lib/llvm-19/bin
 for need in "$llvm/clang++" "$llvm/ld64.lld" "$llvm/llvm-nm" "$llvm/llvm-install-name-tool"; do
@@ -24,7 +27,7 @@ torch=$(sed -n 's/^TORCH_VERSION=//p' "$root/tests/setup.sh")
 python=${PYTHON:-python3}
 options=(-DPOMONA_PYTHON=)
 "$python" "$here/sdk.py" "$build/kit"
-if [ $all = yes ]; then
+if [ $torch_too = yes ]; then
     if "$python" "$here/sdk.py" "$build/kit" --torch "$torch"; then
         options=(-DPOMONA_PYTHON="$build/kit/python")
     else
@@ -42,16 +45,16 @@ for fault in "minimum version \['13.0'\]" "is not signed" "install name" "no wea
 done
 
 ${CMAKE:-cmake} -S "$root" -B "$build/tree" -G Ninja -DCMAKE_BUILD_TYPE=Debug -DPOMONA_WERROR=ON \
-    -DCMAKE_C_FLAGS_DEBUG=-O0 -DCMAKE_CXX_FLAGS_DEBUG=-O0 -DPOMONA_MACOS="$build/kit" \
+    -DCMAKE_C_FLAGS_DEBUG=-O0 -DCMAKE_CXX_FLAGS_DEBUG=-O0 -DPOMONA_MACOS="$build/kit" -DPOMONA_TESTS=$tests \
     -DCMAKE_TOOLCHAIN_FILE="$here/toolchain.cmake" "${options[@]}" > "$build/cmake.log" 2>&1 || { tail -n 30 "$build/cmake.log"; exit 1; }
-targets=(mpi_abi mpirun pomona)
-[ $all = no ] || targets=(all)
+targets=(all)
+[ $torch_too = yes ] || targets=(mpi_abi mpirun pomona)
 ${NINJA:-ninja} -C "$build/tree" -k 0 -j "${POMONA_JOBS:-$(getconf _NPROCESSORS_ONLN)}" "${targets[@]}" \
     > "$build/build.log" 2>&1 ||
     { grep -E -A8 'error:|FAILED' "$build/build.log" | head -n 80; exit 1; }
 
 list=("$build"/tree/lib/*.dylib "$build"/tree/bin/*)
-if [ $all = yes ]; then
+if [ $torch_too = yes ]; then
     while IFS= read -r file; do list+=("$file"); done < <(find "$build/tree" \
         -type f \( -perm -u+x -o -name '*.so' \) ! -path '*/CMakeFiles/*' ! -path '*/bin/*' \
         ! -path "*/tree/lib/*")
