@@ -3,6 +3,7 @@
 #include "mpi/abi/collective_plan.h"
 
 #include "mpi/abi/p2p_arguments.h"
+#include "mpi/runtime/unlike.h"
 #include "mpi/topo/topology.h"
 
 namespace pomona {
@@ -57,6 +58,10 @@ struct Planner {
         if (!out->committed)
             return fail(f, comm, MPI_ERR_TYPE,
                         format("{} is not committed; call MPI_Type_commit", name));
+        if (__builtin_expect(!out->plain, 0)) {
+            std::string why = unlike_format(*comm, *out);
+            if (!why.empty()) return fail(f, comm, MPI_ERR_TYPE, why);
+        }
         return MPI_SUCCESS;
     }
     int count(MPI_Count value, const char* name) {

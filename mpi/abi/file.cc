@@ -203,7 +203,7 @@ POMONA_MPI(int, File_set_view, (MPI_File fh, MPI_Offset disp, MPI_Datatype etype
 // A handle of the user's own: a predefined type itself, else a committed copy.
 static MPI_Datatype copied(Datatype& type) {
     Ref<Datatype> copy = Datatype::clone(type);
-    copy->committed = true;
+    copy->commit();
     return handle_of<MPI_Datatype>(copy.detach());
 }
 

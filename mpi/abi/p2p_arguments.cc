@@ -2,6 +2,7 @@
 #include "mpi/abi/p2p_arguments.h"
 
 #include "mpi/abi/comm_internal.h"
+#include "mpi/runtime/unlike.h"
 
 namespace pomona {
 
@@ -34,6 +35,13 @@ int MessageArguments::check_closely(const char* function, const void* buffer, MP
     data.buffer = const_cast<void*>(buffer);
     data.count = count;
     return MPI_SUCCESS;
+}
+
+// What an MPI_ANY_SOURCE receive may meet its sender refuses.
+int MessageArguments::check_format_closely(const char* function, int peer) {
+    if (data.type->plain || data.count == 0) return MPI_SUCCESS;
+    std::string why = unlike_format(*comm, *data.type, peer);
+    return why.empty() ? MPI_SUCCESS : fail(function, comm, MPI_ERR_TYPE, why);
 }
 
 // What is no plain right call: a revoked communicator, MPI_PROC_NULL, or wrong arguments.

@@ -24,13 +24,22 @@ protected:
         comm = resolve(comm_handle);
         data = {const_cast<void*>(buffer), count, resolve(datatype)};
         bool right = process().state.load(std::memory_order_relaxed) == Process::State::running &&
-                     comm && data.type && data.type->committed && count >= 0 && buffer &&
+                     comm && data.type && data.type->plain && count >= 0 && buffer &&
                      buffer != MPI_IN_PLACE;
         if (__builtin_expect(right, 1)) return MPI_SUCCESS;
+        closely_ = true;
         return check_closely(function, buffer, count, datatype, comm_handle);
+    }
+    // Of a type that is not plain: does the peer have it alike?
+    int check_format(const char* function, int peer) {
+        return closely_ ? check_format_closely(function, peer) : MPI_SUCCESS;
     }
     int check_closely(const char* function, const void* buffer, MPI_Count count,
                       MPI_Datatype datatype, MPI_Comm comm_handle);
+    int check_format_closely(const char* function, int peer);
+
+private:
+    bool closely_ = false;
 };
 
 struct SendArguments : MessageArguments {
@@ -38,7 +47,7 @@ struct SendArguments : MessageArguments {
               int dest, int tag, MPI_Comm comm_handle) {
         if (int error = check_data(function, buffer, count, datatype, comm_handle)) return error;
         if (__builtin_expect(static_cast<unsigned>(dest) < comm->ranks_open && tag >= 0, 1))
-            return MPI_SUCCESS;
+            return check_format(function, dest);
         return refuse(function, "dest", dest, tag);
     }
     int refuse(const char* function, const char* argument, int rank, int tag);
@@ -49,7 +58,7 @@ struct RecvArguments : MessageArguments {
               int source, int tag, MPI_Comm comm_handle) {
         if (int error = check_data(function, buffer, count, datatype, comm_handle)) return error;
         if (__builtin_expect(static_cast<unsigned>(source) < comm->ranks_open && tag >= 0, 1))
-            return MPI_SUCCESS;
+            return check_format(function, source);
         return check_source(function, comm, source, tag);
     }
     static int check_source(const char* function, Communicator* comm, int source, int tag);

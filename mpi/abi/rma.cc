@@ -3,6 +3,7 @@
 #include "mpi/abi/define.h"
 #include "mpi/abi/p2p_arguments.h"
 #include "mpi/abi/win_internal.h"
+#include "mpi/runtime/unlike.h"
 
 using namespace pomona;
 
@@ -64,6 +65,10 @@ public:
                         format("the data here has {} bytes and the target's {}",
                                data.count * data.type->size(),
                                access_.count * access_.type->size()));
+        if (__builtin_expect(!access_.type->plain, 0)) {
+            std::string why = unlike_format(window_.comm(), *access_.type, access_.target);
+            if (!why.empty()) return fail(function_, window_, MPI_ERR_TYPE, why);
+        }
         return report(function_, window_, window_.access(access_));
     }
     int run_origin() { return run(access_.origin); }

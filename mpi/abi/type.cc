@@ -11,7 +11,7 @@ using namespace pomona;
 POMONA_MPI(int, Type_commit, (MPI_Datatype* datatype)) {
     POINTER_ARGUMENT(datatype);
     DATATYPE_ARGUMENT(type, *datatype);
-    type->committed = true;
+    type->commit();
     return MPI_SUCCESS;
 }
 

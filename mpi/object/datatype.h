@@ -72,6 +72,13 @@ public:
     // ---- state
     bool predefined() const { return !made_by_.derived; }
     bool committed = false;
+    // Committed, and of the same format at all processes of the job (formats.h).
+    bool plain = false;
+    void commit();
+    // The basic types in it whose format differs between systems: a set of kLongDouble, ...
+    unsigned varies() const { return varies_; }
+    // This job's systems differ in these: types that hold one are not plain. Before any is made.
+    static void set_unlike(unsigned formats);
     // Belongs to the library (predefined and Fortran 90 types): the user must not free it.
     bool permanent = false;
     std::string name;
@@ -153,6 +160,7 @@ private:
     bool contiguous_ = true;
     bool one_block_ = true;
     bool explicit_bounds_ = false;  // lb and ub come from MPI_Type_create_resized, here or below
+    uint8_t varies_ = 0;
     uint16_t alignment_ = 1;
     std::optional<ElementType> element_;
     const Datatype* uniform_ = nullptr;

@@ -45,6 +45,7 @@ DatatypeMaker& DatatypeMaker::of(Datatype& old, bool used) {
     type->basics_ = 1;  // finish() computes the number
     type->uniform_ = first || type->uniform_ == old.uniform() ? old.uniform() : nullptr;
     type->alignment_ = std::max(type->alignment_, old.alignment_);
+    type->varies_ |= old.varies_;
     return *this;
 }
 
@@ -225,7 +226,7 @@ Made Datatype::duplicate(Datatype& old) {
     DatatypeMaker maker;
     maker.call(MPI_COMBINER_DUP, {}).of(old);
     auto made = maker.finish(DatatypeMaker::bounds_of(old), old.layout());
-    if (made.ok()) (*made)->committed = old.committed;
+    if (made.ok() && old.committed) (*made)->commit();
     return made;
 }
 
@@ -245,7 +246,8 @@ Datatype& Datatype::fortran90(int combiner, std::vector<MPI_Count> arguments, Da
                       .types = {}};
     slot->element_ = basic.element_;
     slot->basics_ = 1;
-    slot->committed = slot->permanent = true;
+    slot->permanent = true;
+    slot->commit();
     return *slot;
 }
 

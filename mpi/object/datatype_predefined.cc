@@ -5,7 +5,9 @@
 #include "mpi/object/datatype.h"
 
 #include "btl/base/check.h"
+#include "mpi/object/formats.h"
 
+#include <atomic>
 #include <cstddef>
 
 namespace pomona {
@@ -127,6 +129,13 @@ struct Predefined {
         bfloat16 = make({nullptr, "MPIX_BFLOAT16", 2, 2, ElementType::bf16});
         float16 = make({nullptr, "MPIX_FLOAT16", 2, 2, ElementType::f16});
     }
+    static unsigned varies(const Row& row) {
+        if (row.handle == MPI_WCHAR) return kWideCharacter;
+        bool real = row.element == ElementType::long_double ||
+                    row.element == ElementType::complex_long_double ||
+                    row.element == ElementType::long_double_int;
+        return real ? kLongDouble : 0;
+    }
     Datatype*& at(MPI_Datatype handle) { return types[bits_of(handle) - kFirst]; }
 
     // Lives until the program ends.
@@ -139,7 +148,9 @@ struct Predefined {
         type->element_ = row.element;
         type->basics_ = 1;
         type->layout_ = Layout::block(row.size);
-        type->committed = type->permanent = true;
+        type->permanent = true;
+        type->varies_ = static_cast<uint8_t>(varies(row));
+        type->commit();
         return type;
     }
     Datatype* make_pair(const PairRow& row) {
@@ -177,6 +188,18 @@ void Datatype::each_predefined(const std::function<void(MPI_Datatype, Datatype&)
     for (uintptr_t bits = kFirst; bits < kEnd; ++bits)
         if (Datatype* type = all.types[bits - kFirst])
             visit(reinterpret_cast<MPI_Datatype>(bits), *type);
+}
+
+static std::atomic<unsigned> unlike_in_job{0};
+
+void Datatype::commit() {
+    committed = true;
+    plain = (varies_ & unlike_in_job.load(std::memory_order_relaxed)) == 0;
+}
+
+void Datatype::set_unlike(unsigned formats) {
+    unlike_in_job.fetch_or(formats, std::memory_order_relaxed);
+    each_predefined([](MPI_Datatype, Datatype& type) { type.commit(); });
 }
 
 Datatype& Datatype::bfloat16() { return *Predefined::all().bfloat16; }

@@ -20,6 +20,7 @@
 #include "mpi/runtime/devices.h"
 #include "mpi/runtime/launcher_watch.h"
 #include "mpi/runtime/relaying.h"
+#include "mpi/runtime/unlike.h"
 #include "mpi/runtime/wait_reports.h"
 #include "pmix/job_key.h"
 #include "pmix/services.h"
@@ -151,7 +152,10 @@ Status Process::make_transports() {
     if (here.parent >= 0 ||
         (!alone && lists(params.transports, "tcp") && !(use_shm && all_local))) {
         auto shared = TRY(make_tcp());
+        bool several = !on_one_node(here);
+        if (several) TRY(publish_formats(*wireup, params));
         TRY(wireup->fence());
+        if (several) formats = find_formats(*wireup);
         linked_ = true;
         if (!shared->loopback_only()) relays_ = probably_relays(*wireup, shared->places());
     }

@@ -8,6 +8,7 @@
 #include "btl/base/params.h"
 #include "btl/base/sleeper.h"
 #include "mpi/object/communicator.h"
+#include "mpi/object/formats.h"
 #include "mpi/p2p/bsend.h"
 #include "mpi/p2p/engine.h"
 #include "pmix/wireup/wireup.h"
@@ -15,6 +16,7 @@
 #include <memory>
 #include <mutex>
 #include <thread>
+#include <vector>
 
 namespace pomona {
 
@@ -66,6 +68,8 @@ public:
 
     bool leaving = false;                    // in MPI_Finalize
     std::unique_ptr<Agreements> agreements;  // and revoked communicators; heard by the engine
+
+    std::vector<Formats> formats;  // of each node; empty where all are alike (unlike.h)
 
     std::unique_ptr<coll::Policy> policy;  // which collective algorithms to take
 

@@ -390,6 +390,14 @@ class Programs(Case):
             for host, other in pair:
                 self.world.ip("-n", self.world.space(host), "neigh", "del", other, "dev", "eth0")
 
+    def test_types_that_differ_are_refused(self):
+        program = os.path.join(self.world.place, "unlike")
+        subprocess.run([MPICC, os.path.join(HERE, "unlike.c"), "-o", program], check=True)
+        done = self.run_job("-n", 3, "--host", "h1,h2,h3", "sh", "-c",
+                            "[ $RANK = 1 ] && export POMONA_FORMATS=8,53,4,signed; exec " + program)
+        self.assertEqual((done.returncode, sorted(done.stdout.splitlines())),
+                         (0, [f"rank {rank}: passed" for rank in range(3)]), done.stderr)
+
     def test_a_cable_is_pulled(self):
         # For shorter than the grace nothing happens; for longer the job ends and says why. (The
         # stand-in for ssh does not use the cable.)

@@ -134,10 +134,12 @@ TEST(Connections, that_cross_leave_one) {
                 job.ranks[random.below(3)]->poll();
         }
         auto payload = payload_of(0, 50'000);
-        for (auto [from, to] : order)
+        for (const auto& pair : order) {
+            size_t from = pair.first, to = pair.second;
             ASSERT_TRUE(job.until([&] {
                 return ends[from][to]->push(header_of(0, payload.size()), payload) == Push::sent;
             }));
+        }
         EXPECT_TRUE(job.until([&] {
             return std::all_of(job.ranks.begin(), job.ranks.end(),
                                [](auto& rank) { return rank->sink.arrived == 2; });
