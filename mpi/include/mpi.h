@@ -2859,6 +2859,112 @@ int PMPI_Graph_neighbors_count(MPI_Comm comm, int rank, int* nneighbors);
 int PMPI_Graphdims_get(MPI_Comm comm, int* nnodes, int* nedges);
 int PMPI_Topo_test(MPI_Comm comm, int* status);
 
+/* Fortran's INTEGER handles and statuses. They use the ABI's conversions, so programs that take them
+ * run with any library of the ABI. MPI_NO_FORTRAN, defined before, leaves them away. */
+#if !defined(MPI_NO_FORTRAN)
+typedef int MPI_Fint;
+typedef MPI_Status MPI_F08_status;
+#define MPI_Comm_f2c MPI_Comm_fromint
+#define MPI_Comm_c2f MPI_Comm_toint
+#define MPI_Errhandler_f2c MPI_Errhandler_fromint
+#define MPI_Errhandler_c2f MPI_Errhandler_toint
+#define MPI_File_f2c MPI_File_fromint
+#define MPI_File_c2f MPI_File_toint
+#define MPI_Group_f2c MPI_Group_fromint
+#define MPI_Group_c2f MPI_Group_toint
+#define MPI_Info_f2c MPI_Info_fromint
+#define MPI_Info_c2f MPI_Info_toint
+#define MPI_Message_f2c MPI_Message_fromint
+#define MPI_Message_c2f MPI_Message_toint
+#define MPI_Op_f2c MPI_Op_fromint
+#define MPI_Op_c2f MPI_Op_toint
+#define MPI_Request_f2c MPI_Request_fromint
+#define MPI_Request_c2f MPI_Request_toint
+#define MPI_Session_f2c MPI_Session_fromint
+#define MPI_Session_c2f MPI_Session_toint
+#define MPI_Type_f2c MPI_Type_fromint
+#define MPI_Type_c2f MPI_Type_toint
+#define MPI_Win_f2c MPI_Win_fromint
+#define MPI_Win_c2f MPI_Win_toint
+#define PMPI_Comm_f2c PMPI_Comm_fromint
+#define PMPI_Comm_c2f PMPI_Comm_toint
+#define PMPI_Errhandler_f2c PMPI_Errhandler_fromint
+#define PMPI_Errhandler_c2f PMPI_Errhandler_toint
+#define PMPI_File_f2c PMPI_File_fromint
+#define PMPI_File_c2f PMPI_File_toint
+#define PMPI_Group_f2c PMPI_Group_fromint
+#define PMPI_Group_c2f PMPI_Group_toint
+#define PMPI_Info_f2c PMPI_Info_fromint
+#define PMPI_Info_c2f PMPI_Info_toint
+#define PMPI_Message_f2c PMPI_Message_fromint
+#define PMPI_Message_c2f PMPI_Message_toint
+#define PMPI_Op_f2c PMPI_Op_fromint
+#define PMPI_Op_c2f PMPI_Op_toint
+#define PMPI_Request_f2c PMPI_Request_fromint
+#define PMPI_Request_c2f PMPI_Request_toint
+#define PMPI_Session_f2c PMPI_Session_fromint
+#define PMPI_Session_c2f PMPI_Session_toint
+#define PMPI_Type_f2c PMPI_Type_fromint
+#define PMPI_Type_c2f PMPI_Type_toint
+#define PMPI_Win_f2c PMPI_Win_fromint
+#define PMPI_Win_c2f PMPI_Win_toint
+#if defined(__cplusplus) || (defined(__STDC_VERSION__) && __STDC_VERSION__ >= 199901L)
+#define MPI_ABI_INLINE static inline
+#else
+#define MPI_ABI_INLINE static __inline
+#endif
+MPI_ABI_INLINE int MPI_Status_c2f(const MPI_Status* c_status, MPI_Fint* f_status)
+{
+    int i;
+    f_status[MPI_F_SOURCE] = c_status->MPI_SOURCE;
+    f_status[MPI_F_TAG] = c_status->MPI_TAG;
+    f_status[MPI_F_ERROR] = c_status->MPI_ERROR;
+    for (i = 3; i < MPI_F_STATUS_SIZE; ++i) f_status[i] = c_status->MPI_internal[i - 3];
+    return MPI_SUCCESS;
+}
+MPI_ABI_INLINE int MPI_Status_f2c(const MPI_Fint* f_status, MPI_Status* c_status)
+{
+    int i;
+    c_status->MPI_SOURCE = f_status[MPI_F_SOURCE];
+    c_status->MPI_TAG = f_status[MPI_F_TAG];
+    c_status->MPI_ERROR = f_status[MPI_F_ERROR];
+    for (i = 3; i < MPI_F_STATUS_SIZE; ++i) c_status->MPI_internal[i - 3] = f_status[i];
+    return MPI_SUCCESS;
+}
+MPI_ABI_INLINE int MPI_Status_f082c(const MPI_F08_status* f08_status, MPI_Status* c_status)
+{
+    *c_status = *f08_status;
+    return MPI_SUCCESS;
+}
+MPI_ABI_INLINE int MPI_Status_c2f08(const MPI_Status* c_status, MPI_F08_status* f08_status)
+{
+    *f08_status = *c_status;
+    return MPI_SUCCESS;
+}
+MPI_ABI_INLINE int MPI_Status_f2f08(const MPI_Fint* f_status, MPI_F08_status* f08_status)
+{
+    return MPI_Status_f2c(f_status, f08_status);
+}
+MPI_ABI_INLINE int MPI_Status_f082f(const MPI_F08_status* f08_status, MPI_Fint* f_status)
+{
+    return MPI_Status_c2f(f08_status, f_status);
+}
+#undef MPI_ABI_INLINE
+#define PMPI_Status_c2f MPI_Status_c2f
+#define PMPI_Status_f2c MPI_Status_f2c
+#define PMPI_Status_f082c MPI_Status_f082c
+#define PMPI_Status_c2f08 MPI_Status_c2f08
+#define PMPI_Status_f2f08 MPI_Status_f2f08
+#define PMPI_Status_f082f MPI_Status_f082f
+
+/* The addresses of Fortran's MPI_STATUS_IGNORE and MPI_STATUSES_IGNORE; defined in the library that
+ * Fortran programs are linked with (mpifort), not in that of the ABI. */
+extern MPI_Fint* MPI_F_STATUS_IGNORE;
+extern MPI_Fint* MPI_F_STATUSES_IGNORE;
+extern MPI_F08_status* MPI_F08_STATUS_IGNORE;
+extern MPI_F08_status* MPI_F08_STATUSES_IGNORE;
+#endif
+
 #if defined(__cplusplus)
 }
 #endif

@@ -17,6 +17,73 @@ extern "C" {
 #endif
 """
 
+FORTRAN_INTRODUCTION = """
+/* Fortran's INTEGER handles and statuses. They use the ABI's conversions, so programs that take them
+ * run with any library of the ABI. MPI_NO_FORTRAN, defined before, leaves them away. */
+#if !defined(MPI_NO_FORTRAN)
+typedef int MPI_Fint;
+typedef MPI_Status MPI_F08_status;
+"""
+
+FORTRAN_ENDING = """
+#if defined(__cplusplus) || (defined(__STDC_VERSION__) && __STDC_VERSION__ >= 199901L)
+#define MPI_ABI_INLINE static inline
+#else
+#define MPI_ABI_INLINE static __inline
+#endif
+MPI_ABI_INLINE int MPI_Status_c2f(const MPI_Status* c_status, MPI_Fint* f_status)
+{
+    int i;
+    f_status[MPI_F_SOURCE] = c_status->MPI_SOURCE;
+    f_status[MPI_F_TAG] = c_status->MPI_TAG;
+    f_status[MPI_F_ERROR] = c_status->MPI_ERROR;
+    for (i = 3; i < MPI_F_STATUS_SIZE; ++i) f_status[i] = c_status->MPI_internal[i - 3];
+    return MPI_SUCCESS;
+}
+MPI_ABI_INLINE int MPI_Status_f2c(const MPI_Fint* f_status, MPI_Status* c_status)
+{
+    int i;
+    c_status->MPI_SOURCE = f_status[MPI_F_SOURCE];
+    c_status->MPI_TAG = f_status[MPI_F_TAG];
+    c_status->MPI_ERROR = f_status[MPI_F_ERROR];
+    for (i = 3; i < MPI_F_STATUS_SIZE; ++i) c_status->MPI_internal[i - 3] = f_status[i];
+    return MPI_SUCCESS;
+}
+MPI_ABI_INLINE int MPI_Status_f082c(const MPI_F08_status* f08_status, MPI_Status* c_status)
+{
+    *c_status = *f08_status;
+    return MPI_SUCCESS;
+}
+MPI_ABI_INLINE int MPI_Status_c2f08(const MPI_Status* c_status, MPI_F08_status* f08_status)
+{
+    *f08_status = *c_status;
+    return MPI_SUCCESS;
+}
+MPI_ABI_INLINE int MPI_Status_f2f08(const MPI_Fint* f_status, MPI_F08_status* f08_status)
+{
+    return MPI_Status_f2c(f_status, f08_status);
+}
+MPI_ABI_INLINE int MPI_Status_f082f(const MPI_F08_status* f08_status, MPI_Fint* f_status)
+{
+    return MPI_Status_c2f(f08_status, f_status);
+}
+#undef MPI_ABI_INLINE
+#define PMPI_Status_c2f MPI_Status_c2f
+#define PMPI_Status_f2c MPI_Status_f2c
+#define PMPI_Status_f082c MPI_Status_f082c
+#define PMPI_Status_c2f08 MPI_Status_c2f08
+#define PMPI_Status_f2f08 MPI_Status_f2f08
+#define PMPI_Status_f082f MPI_Status_f082f
+
+/* The addresses of Fortran's MPI_STATUS_IGNORE and MPI_STATUSES_IGNORE; defined in the library that
+ * Fortran programs are linked with (mpifort), not in that of the ABI. */
+extern MPI_Fint* MPI_F_STATUS_IGNORE;
+extern MPI_Fint* MPI_F_STATUSES_IGNORE;
+extern MPI_F08_status* MPI_F08_STATUS_IGNORE;
+extern MPI_F08_status* MPI_F08_STATUSES_IGNORE;
+#endif
+"""
+
 ENDING = """
 #if defined(__cplusplus)
 }
@@ -133,9 +200,20 @@ def emit_functions(out):
                        for f in members)
 
 
+def emit_fortran(out):
+    out.append(FORTRAN_INTRODUCTION.rstrip("\n"))
+    for prefix in ("", "P"):
+        for f in tables.functions():
+            for end, new in (("_toint", "_c2f"), ("_fromint", "_f2c")):
+                if f.name.endswith(end):
+                    out.append(f"#define {prefix}{f.name[:-len(end)]}{new} {prefix}{f.name}")
+    out.append(FORTRAN_ENDING.strip("\n"))
+
+
 def generate():
     out = [INTRODUCTION]
     emit_types(out)
     emit_constants(out)
     emit_functions(out)
+    emit_fortran(out)
     return "\n".join(out) + "\n" + ENDING
