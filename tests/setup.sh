@@ -52,7 +52,7 @@ install_packages() {  # with "tests": also what only the tests need
             export CC=gcc-12 CXX=g++-12
         fi
         if [ "${1-}" = tests ]; then
-            apt_install libgtest-dev libgmock-dev libbenchmark-dev openmpi-bin iproute2 procps gdb clang
+            apt_install libgtest-dev libgmock-dev libbenchmark-dev openmpi-bin iproute2 procps gdb clang gfortran
             # Counted instructions are compared with those of this system's compiler.
             if grep -qs '^VERSION_CODENAME=bookworm' /etc/os-release; then apt_install valgrind; fi
             # The fuzzers' runtime, where it is a package of its own.
@@ -73,7 +73,7 @@ install_packages() {  # with "tests": also what only the tests need
     Darwin)
         command -v brew > /dev/null || fail "Homebrew is missing; see https://brew.sh"
         brew_install cmake ninja pkgconf ccache hwloc libevent pmix openssl@3 fmt nlohmann-json cli11 python@3.12
-        if [ "${1-}" = tests ]; then brew_install googletest google-benchmark; fi ;;
+        if [ "${1-}" = tests ]; then brew_install googletest google-benchmark gcc; fi ;;
     *) fail "Pomona runs on Linux and macOS" ;;
     esac
 }

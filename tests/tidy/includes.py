@@ -31,6 +31,8 @@ ALLOWED = {
     "mpi/runtime": ["btl", "accel", "coll", "pmix", "mpi"],
     "mpi/abi": ["btl", "accel", "coll", "pmix", "mpi"],
     "mpi/tools": ["btl", "accel", "coll", "pmix", "mpi"],
+    # Above the standard ABI, like any program.
+    "mpi/fortran": ["mpi/fortran", "mpi/include/mpi.h"],
     "torch_glue": ["torch_glue", "mpi/include/mpi.h", "mpi/include/mpix.h"],
 }
 INCLUDE = re.compile(r'^\s*#\s*include\s+"([^"]+)"')

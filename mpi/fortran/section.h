@@ -1,0 +1,78 @@
+// mpi/fortran/section.h: choice buffers of mpi_f08, which may be sections with gaps.
+// Idea: where count elements of a datatype make up the buffer, the section is described by a datatype
+// made for the call (Counted), and nothing is copied. Where they do not (receive side of a gather,
+// reductions, whose operations know no made datatypes), the section is copied to contiguous memory and
+// back (Whole); for non-blocking calls when Fortran learns that the request is complete.
+#pragma once
+
+#include "mpi/fortran/convert.h"
+
+#include <utility>
+
+namespace pomona::fortran {
+
+enum class Direction { in, out, both };
+enum class Gaps { copy, describe_only };
+
+bool contiguous(const Descriptor& descriptor);
+
+// Contiguous memory that stands for a section.
+class Copy {
+public:
+    Copy(const Descriptor& section, Direction direction);
+    void* data() { return bytes_.get(); }
+    void fill();   // from the section, where the direction says so
+    void empty();  // to the section, likewise
+
+private:
+    template <class Move> void each_run(Move move);
+
+    Descriptor section_;
+    Direction direction_;
+    std::unique_ptr<char[]> bytes_;
+};
+
+// A buffer whose layout no (count, datatype) of the call tells alone.
+class Whole {
+public:
+    Whole(const Descriptor* section, Direction direction);
+    void* address() { return copy_ ? copy_->data() : buffer_of(section_->base); }
+    void finish() {
+        if (copy_) copy_->empty();
+    }
+    std::unique_ptr<Copy> take_copy() { return std::move(copy_); }
+
+private:
+    const Descriptor* section_;
+    std::unique_ptr<Copy> copy_;
+};
+
+// A buffer of count elements of a datatype.
+class Counted {
+public:
+    Counted(const Descriptor* section, MPI_Count count, MPI_Datatype type, Direction direction,
+            Gaps gaps = Gaps::copy);
+    ~Counted();
+    Counted(const Counted&) = delete;
+    void* address() { return copy_ ? copy_->data() : buffer_of(section_->base); }
+    template <class Count> Count count() const { return static_cast<Count>(count_); }
+    MPI_Datatype type() const { return type_; }
+    // False: the section is too small, or it has gaps and neither a datatype nor a copy can serve.
+    bool good() const { return good_; }
+    void finish() {
+        if (copy_) copy_->empty();
+    }
+    std::unique_ptr<Copy> take_copy() { return std::move(copy_); }
+
+private:
+    bool describe();
+
+    const Descriptor* section_;
+    MPI_Count count_;
+    MPI_Datatype type_;
+    MPI_Datatype made_ = MPI_DATATYPE_NULL;
+    bool good_ = true;
+    std::unique_ptr<Copy> copy_;
+};
+
+}  // namespace pomona::fortran

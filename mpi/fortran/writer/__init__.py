@@ -1,0 +1,1 @@
+"""writer: the parts of mpi/fortran/generate.py."""
