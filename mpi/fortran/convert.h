@@ -24,6 +24,8 @@ extern POMONA_FORTRAN_EXPORT int mpi_fortran_in_place_;
 extern POMONA_FORTRAN_EXPORT int mpi_fortran_buffer_automatic_;
 extern POMONA_FORTRAN_EXPORT int mpi_fortran_status_ignore_[MPI_F_STATUS_SIZE];
 extern POMONA_FORTRAN_EXPORT int mpi_fortran_statuses_ignore_[MPI_F_STATUS_SIZE];
+extern POMONA_FORTRAN_EXPORT int mpi_f08_status_ignore_[MPI_F_STATUS_SIZE];
+extern POMONA_FORTRAN_EXPORT int mpi_f08_statuses_ignore_[MPI_F_STATUS_SIZE];
 extern POMONA_FORTRAN_EXPORT int mpi_fortran_errcodes_ignore_[1];
 extern POMONA_FORTRAN_EXPORT int mpi_fortran_unweighted_[1];
 extern POMONA_FORTRAN_EXPORT int mpi_fortran_weights_empty_[1];
@@ -164,11 +166,13 @@ inline void* buffer_of(const Descriptor* descriptor) { return buffer_of(descript
 
 // Fortran's status is C's: the same eight integers.
 inline MPI_Status* status_of(Integer* from) {
-    if (is(from, mpi_fortran_status_ignore_)) return MPI_STATUS_IGNORE;
+    if (is(from, mpi_fortran_status_ignore_) || is(from, mpi_f08_status_ignore_))
+        return MPI_STATUS_IGNORE;
     return reinterpret_cast<MPI_Status*>(from);
 }
 inline MPI_Status* statuses_of(Integer* from) {
-    if (is(from, mpi_fortran_statuses_ignore_)) return MPI_STATUSES_IGNORE;
+    if (is(from, mpi_fortran_statuses_ignore_) || is(from, mpi_f08_statuses_ignore_))
+        return MPI_STATUSES_IGNORE;
     return reinterpret_cast<MPI_Status*>(from);
 }
 inline int* weights_of(Integer* from) {

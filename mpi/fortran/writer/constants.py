@@ -75,18 +75,21 @@ def of_module(handles):
     return out
 
 
-def variables(handles):
+def variables(kinds, of_f08=False):
+    """Declarations of those of some kinds. A name of the linker belongs to one module only: what both
+    modules have stands in mpi_types, and the statuses of mpi_f08 have names of their own."""
     out = []
     for name, (symbol, kind, shape) in VARIABLES.items():
-        if kind == "status" and handles:
-            text = f"type(MPI_Status), bind(C, name=\"{symbol}_\") :: {name}{shape}"
+        if kind not in kinds:
+            continue
+        if kind == "status" and of_f08:
+            symbol, what = symbol.replace("fortran", "f08"), "type(MPI_Status)"
         elif kind == "status":
-            whole = shape.replace("(", "(MPI_STATUS_SIZE, ") if shape else "(MPI_STATUS_SIZE)"
-            text = f"integer(c_int), bind(C, name=\"{symbol}_\") :: {name}{whole}"
+            what = "integer(c_int)"
+            shape = shape.replace("(", "(MPI_STATUS_SIZE, ") if shape else "(MPI_STATUS_SIZE)"
         else:
             what = "character(kind=c_char)" if kind == "character" else "integer(c_int)"
-            text = f"{what}, bind(C, name=\"{symbol}_\") :: {name}{shape}"
-        out.append("  " + text)
+        out.append(f'  {what}, bind(C, name="{symbol}_") :: {name}{shape}')
     return out
 
 

@@ -222,7 +222,8 @@ def callbacks_f08():
 def module_types():
     out = [f"! mpi_types.f90: types and kinds of the modules mpi and mpi_f08. {GENERATED}",
            "module mpi_types", "  use, intrinsic :: iso_c_binding, only: c_int, c_intptr_t, "
-           "c_int64_t, c_ptr", "  implicit none", "  private :: c_int, c_intptr_t, c_int64_t, c_ptr",
+           "c_int64_t, c_char", "  implicit none",
+           "  private :: c_int, c_intptr_t, c_int64_t, c_char",
            "  integer, parameter :: MPI_INTEGER_KIND = kind(0)",
            "  integer, parameter :: MPI_ADDRESS_KIND = c_intptr_t",
            "  integer, parameter :: MPI_COUNT_KIND = c_int64_t",
@@ -234,6 +235,7 @@ def module_types():
     out += ["  type, bind(C) :: MPI_Status", "    integer(c_int) :: MPI_SOURCE",
             "    integer(c_int) :: MPI_TAG", "    integer(c_int) :: MPI_ERROR",
             "    integer(c_int), private :: MPI_internal(5)", "  end type MPI_Status"]
+    out += constants.variables({"integer", "character"})
     for operator, what in (("==", "eq"), ("/=", "ne")):
         bodies = []
         for name in types:
@@ -247,9 +249,9 @@ def module_types():
 
 def module_mpi(routines):
     out = [f"! mpi.f90: the module mpi. {GENERATED}", "module mpi",
-           "  use, intrinsic :: iso_c_binding, only: c_int, c_char, c_ptr", "  use mpi_types",
-           "  implicit none", "  private :: c_int, c_char, c_ptr"]
-    out += constants.of_module(handles=False) + constants.variables(handles=False)
+           "  use, intrinsic :: iso_c_binding, only: c_int, c_ptr", "  use mpi_types",
+           "  implicit none", "  private :: c_int, c_ptr"]
+    out += constants.of_module(handles=False) + constants.variables({"status"})
     out += ["  external :: " + name for name in constants.predefined_functions()]
     for prefix in ("", "P"):
         for r in routines:
@@ -265,9 +267,9 @@ def module_mpi(routines):
 
 def module_f08(routines):
     out = [f"! mpi_f08.f90: the module mpi_f08. {GENERATED}", "module mpi_f08",
-           "  use, intrinsic :: iso_c_binding, only: c_int, c_char, c_ptr", "  use mpi_types",
-           "  implicit none", "  private :: c_int, c_char, c_ptr"]
-    out += constants.of_module(handles=True) + constants.variables(handles=True)
+           "  use, intrinsic :: iso_c_binding, only: c_int, c_ptr", "  use mpi_types",
+           "  implicit none", "  private :: c_int, c_ptr"]
+    out += constants.of_module(handles=True) + constants.variables({"status"}, of_f08=True)
     out += callbacks_f08()
     large = {r.name[:-2]: r for r in routines if r.large}
     for prefix in ("", "P"):

@@ -1,0 +1,60 @@
+#!/bin/sh
+# tests/fortran/profiling.sh BUILD: a profiling library in C, loaded before MPI, sees what programs in
+# Fortran call, by each of the three interfaces, once.
+set -eu
+build=$1
+folder=$(mktemp -d)
+trap 'rm -rf "$folder"' EXIT
+cd "$folder"
+cat > tool.c << 'END'
+#include <mpi.h>
+#include <stdio.h>
+static int sends, barriers;
+int MPI_Send(const void* buf, int count, MPI_Datatype type, int dest, int tag, MPI_Comm comm) {
+    ++sends;
+    return PMPI_Send(buf, count, type, dest, tag, comm);
+}
+int MPI_Barrier(MPI_Comm comm) {
+    ++barriers;
+    return PMPI_Barrier(comm);
+}
+int MPI_Finalize(void) {
+    printf("%d sends, %d barriers\n", sends, barriers);
+    return PMPI_Finalize();
+}
+END
+cat > program.f90 << 'END'
+subroutine old()
+  implicit none
+  include 'mpif.h'
+  integer ierr
+  call MPI_SEND(ierr, 1, MPI_INTEGER, MPI_PROC_NULL, 0, MPI_COMM_WORLD, ierr)
+  call MPI_BARRIER(MPI_COMM_WORLD, ierr)
+end subroutine old
+subroutine newer()
+  use mpi
+  implicit none
+  integer :: ierr
+  call MPI_Send(ierr, 1, MPI_INTEGER, MPI_PROC_NULL, 0, MPI_COMM_WORLD, ierr)
+end subroutine newer
+program program
+  use mpi_f08
+  implicit none
+  integer(MPI_COUNT_KIND) :: n = 1
+  call MPI_Init()
+  call old()
+  call newer()
+  call MPI_Send(n, 1, MPI_INTEGER, MPI_PROC_NULL, 0, MPI_COMM_WORLD)
+  call PMPI_Send(n, 1, MPI_INTEGER, MPI_PROC_NULL, 0, MPI_COMM_WORLD)
+  call MPI_Barrier(MPI_COMM_WORLD)
+  call MPI_Finalize()
+end program program
+END
+"$build/bin/mpicc" -shared -fPIC tool.c -o libtool.so
+"$build/bin/mpifort" -w program.f90 -o program
+"$build/bin/mpifort" -w program.f90 -o linked -L. -Wl,-rpath,"$folder" -ltool
+if [ "$(uname -s)" = Darwin ]; then preloaded=DYLD_INSERT_LIBRARIES; else preloaded=LD_PRELOAD; fi
+for said in "$("$build/bin/mpirun" -n 1 env $preloaded="$folder/libtool.so" ./program)" \
+    "$("$build/bin/mpirun" -n 1 ./linked)"; do
+    [ "$said" = "3 sends, 2 barriers" ] || { echo "the tool says: $said"; exit 1; }
+done
