@@ -190,20 +190,20 @@ template struct KeyvalFunctions<MPI_Win>;
 int grequest_query(void* extra, MPI_Status* status) {
     auto& state = *static_cast<GrequestState*>(extra);
     Integer error = MPI_SUCCESS;
-    as<void (*)(MPI_Aint*, MPI_Status*, Integer*)>(state.query)(&state.extra, status, &error);
+    as<void (*)(MPI_Aint*, MPI_Status*, Integer*)>(state.query)(state.extra, status, &error);
     return error;
 }
 int grequest_free(void* extra) {
     std::unique_ptr<GrequestState> state(static_cast<GrequestState*>(extra));
     Integer error = MPI_SUCCESS;
-    as<void (*)(MPI_Aint*, Integer*)>(state->free)(&state->extra, &error);
+    as<void (*)(MPI_Aint*, Integer*)>(state->free)(state->extra, &error);
     return error;
 }
 int grequest_cancel(void* extra, int complete) {
     auto& state = *static_cast<GrequestState*>(extra);
     Integer error = MPI_SUCCESS;
     Logical is_complete = to_logical(complete);
-    as<void (*)(MPI_Aint*, Logical*, Integer*)>(state.cancel)(&state.extra, &is_complete, &error);
+    as<void (*)(MPI_Aint*, Logical*, Integer*)>(state.cancel)(state.extra, &is_complete, &error);
     return error;
 }
 

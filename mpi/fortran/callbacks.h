@@ -45,7 +45,8 @@ MPI_Aint attribute_value(int keyval, void* value);
 
 struct GrequestState {
     Procedure query, free, cancel;
-    MPI_Aint extra;
+    MPI_Aint* extra;  // the program's variable, or `own`
+    MPI_Aint own;
 };
 int grequest_query(void* extra, MPI_Status* status);
 int grequest_free(void* extra);

@@ -20,12 +20,26 @@ namespace {
 
 // ---- start and end
 
+// Once, and before others: what the types of Fortran are here. A library that knows keeps its own.
 inline void tell_fortran() {
-    // Once, and before others: what LOGICAL is here. A library that knows already keeps its own.
     Logical yes = to_logical(1), no = to_logical(0);
     int is_set = 0;
     if (PMPI_Abi_get_fortran_booleans(sizeof yes, &yes, &no, &is_set) == MPI_SUCCESS && !is_set)
         PMPI_Abi_set_fortran_booleans(sizeof yes, &yes, &no);
+    MPI_Info info = MPI_INFO_NULL;
+    if (PMPI_Abi_get_fortran_info(&info) != MPI_SUCCESS) return;
+    if (info != MPI_INFO_NULL) {
+        PMPI_Info_free(&info);
+        return;
+    }
+    PMPI_Info_create(&info);
+    const std::pair<const char*, const char*> sizes[] = {{"mpi_logical_size", "4"},
+                                                         {"mpi_integer_size", "4"},
+                                                         {"mpi_real_size", "4"},
+                                                         {"mpi_double_precision_size", "8"}};
+    for (auto [key, value] : sizes) PMPI_Info_set(info, key, value);
+    PMPI_Abi_set_fortran_info(info);
+    PMPI_Info_free(&info);
 }
 [[maybe_unused]] int written_Init() {
     int error = POMONA_C(Init)(nullptr, nullptr);
@@ -282,15 +296,25 @@ POMONA_FORTRAN_ATTRIBUTES(Win, MPI_Win)
 
 // ---- generalized requests, data representations
 
-[[maybe_unused]] int written_Grequest_start(Procedure query, Procedure free, Procedure cancel,
-                                            MPI_Aint* extra, Integer* request) {
-    auto* state = new GrequestState{query, free, cancel, *extra};
+inline int start_grequest(GrequestState* state, Integer* request) {
     MPI_Request made = MPI_REQUEST_NULL;
     int error =
         POMONA_C(Grequest_start)(&grequest_query, &grequest_free, &grequest_cancel, state, &made);
     if (error == MPI_SUCCESS) *request = to_fortran(made);
     else delete state;
     return error;
+}
+// Programs with mpif.h and mpi look into the variable that they gave, as other libraries let them.
+[[maybe_unused]] int written_Grequest_start(Procedure query, Procedure free, Procedure cancel,
+                                            MPI_Aint* extra, Integer* request) {
+    return start_grequest(new GrequestState{query, free, cancel, extra, 0}, request);
+}
+// In mpi_f08 it is INTENT(IN), and may be an expression.
+[[maybe_unused]] int written_Grequest_start_f08(Procedure query, Procedure free, Procedure cancel,
+                                                MPI_Aint* extra, Integer* request) {
+    auto* state = new GrequestState{query, free, cancel, nullptr, *extra};
+    state->extra = &state->own;
+    return start_grequest(state, request);
 }
 inline bool is_null(Procedure function) {
     return function == &mpi_conversion_fn_null_ || function == &mpi_conversion_fn_null_c_;
@@ -351,11 +375,11 @@ inline bool is_null(Procedure function) {
 
 // ---- spawning
 
-// Arguments end with a blank one. `step`: from one argument to the next.
+// Arguments end with a blank one; blanks around them do not count. `step`: from one argument to the next.
 inline std::vector<std::string> arguments(const char* first, size_t length, size_t step) {
     std::vector<std::string> found;
     for (const char* text = first;; text += step) {
-        found.push_back(trimmed({const_cast<char*>(text), length}));
+        found.push_back(trimmed({const_cast<char*>(text), length}, true));
         if (found.back().empty()) break;
     }
     found.pop_back();
@@ -381,7 +405,7 @@ inline bool is_root(Integer* comm, Integer* root) {
     std::string program;
     std::vector<std::string> texts;
     bool here = is_root(comm, root);  // elsewhere the first four arguments mean nothing
-    if (here) program = trimmed(command);
+    if (here) program = trimmed(command, true);
     bool none = !here || is(argv.text, mpi_fortran_argv_null_);
     if (!none) texts = arguments(argv.text, argv.length, argv.length);
     auto list = pointers(texts);
@@ -405,7 +429,7 @@ inline bool is_root(Integer* comm, Integer* root) {
     std::vector<std::vector<char*>> lists;
     std::vector<char**> argvs;
     for (size_t i = 0; i < programs; ++i) {
-        names.push_back(trimmed({commands.text + i * commands.length, commands.length}));
+        names.push_back(trimmed({commands.text + i * commands.length, commands.length}, true));
         if (none) continue;
         // argv(count, *): those of one program stand count elements apart.
         texts[i] = arguments(argv.text + i * argv.length, argv.length, programs * argv.length);

@@ -42,7 +42,21 @@ contains
     call that(length > 0 .and. len_trim(version) == length, 'the version of the library')
     call MPI_Get_version(major, minor)
     call equal(major, MPI_VERSION, 'the version')
+    call about_fortran()
   end subroutine strings
+  subroutine about_fortran()
+    logical :: yes, no, is_set
+    type(MPI_Info) :: info
+    character(len=8) :: value
+    yes = .false.
+    no = .true.
+    call MPI_Abi_get_fortran_booleans(storage_size(yes) / 8, yes, no, is_set)
+    call that(is_set .and. yes .and. .not. no, 'the logicals that MPI knows')
+    call MPI_Abi_get_fortran_info(info)
+    call MPI_Info_get(info, 'mpi_integer_size', 8, value, is_set)
+    call that(is_set .and. value == '4', 'the size of INTEGER that MPI knows')
+    call MPI_Info_free(info)
+  end subroutine about_fortran
   subroutine infos()
     type(MPI_Info) :: info, copied
     character(len=20) :: value

@@ -51,7 +51,7 @@ program mpi_module
   if (failed() /= 0) stop 1
 contains
   subroutine buffers()
-    integer :: status(MPI_STATUS_SIZE), statuses(MPI_STATUS_SIZE, 2), requests(2), n, i
+    integer :: status(MPI_STATUS_SIZE), statuses(MPI_STATUS_SIZE, 2), requests(2), n, i, all_of(size)
     real :: cube(2, 3, 4), got(2, 3, 4)
     character(len=6) :: text, word
     complex(kind(1d0)) :: z, w
@@ -89,6 +89,11 @@ contains
     call MPI_Sendrecv(mine, 16, MPI_BYTE, right, 3, yours, 16, MPI_BYTE, left, 3, MPI_COMM_WORLD, &
         MPI_STATUS_IGNORE, ierr)
     call that(yours%kind == left .and. yours%id == 7, 'a derived type')
+    ! Scalars where the arrays mean nothing.
+    all_of = [(10 * rank + i, i = 0, size - 1)]
+    call MPI_Alltoallv(MPI_IN_PLACE, 0, 0, MPI_DATATYPE_NULL, all_of, [(1, i = 1, size)], &
+        [(i, i = 0, size - 1)], MPI_INTEGER, MPI_COMM_WORLD, ierr)
+    call that(all(all_of == [(10 * i + rank, i = 0, size - 1)]), 'alltoallv in place')
     call MPI_Waitany(2, requests, i, MPI_STATUS_IGNORE, ierr)
     call equal(i, MPI_UNDEFINED, 'waitany of nothing')
   end subroutine buffers

@@ -23,7 +23,7 @@ program spawn
     stop
   end if
   call get_command_argument(0, self)
-  argv = [character(len=8) :: 'one', 'two 2', '']
+  argv = [character(len=8) :: ' one', 'two 2', '']
   codes = -1
   call MPI_Comm_spawn(self, argv, 2, MPI_INFO_NULL, 0, MPI_COMM_WORLD, children, codes)
   call that(all(codes(1:2) == MPI_SUCCESS), 'error codes')

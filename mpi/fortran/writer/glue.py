@@ -162,7 +162,10 @@ class Body:
     def write_by_hand(self):
         arguments = [self.characters(p) if p.is_string else p.name
                      for p in self.routine.params if p.name != "ierror"]
-        return [f"    give(ierror, written_{self.routine.short}({', '.join(arguments)}));"]
+        name = self.routine.short
+        if self.f08 and name == "Grequest_start":
+            name += "_f08"
+        return [f"    give(ierror, written_{name}({', '.join(arguments)}));"]
 
     def take_buffer(self, p):
         if not self.f08:

@@ -6,6 +6,8 @@ BIND(C) procedures in mpi_f08, which every compiler passes as a C descriptor, an
 and rank in mpi. Constants of the kinds of types (MPI_REAL ...) follow the kinds that the compiler gives
 the types, so options like -fdefault-real-8 count.
 """
+import re
+
 from . import constants
 from .glue import f08_name
 from .routines import callbacks
@@ -154,6 +156,11 @@ def bodies_mpi(routine, prefix):
     found = [body(routine, name, "", lines(False))]
     if any(p.kind == "C_BUFFER" for p in routine.params):
         found.append(body(routine, name + "_cptr", name.lower() + "_", lines(True)))
+    if re.search("lltoall[vw]", routine.name):
+        # With MPI_IN_PLACE the arrays of the send side mean nothing, and programs pass scalars.
+        scalars = [line.replace("(*)", "") if re.search(r":: (send\w+|sdispls)\(", line) else line
+                   for line in lines(False)]
+        found.append(body(routine, name + "_in_place", name.lower() + "_", scalars))
     return found
 
 
