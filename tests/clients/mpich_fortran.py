@@ -51,7 +51,7 @@ def apt(work, *arguments):
                     *arguments], cwd=work, check=True, stderr=subprocess.DEVNULL)
 
 
-def prepare(work, environment):
+def prepare(work, build, environment):
     """The configured suite, with what its programs share."""
     if not list(work.glob("mpich_*.orig.tar.xz")):
         apt(work, "update")
@@ -66,7 +66,7 @@ def prepare(work, environment):
             subprocess.run(command, cwd=suite, env=environment, check=True, stdout=log, stderr=log)
     if not (suite / "config.status").exists():
         flags = "-fallow-argument-mismatch -w"
-        run("./configure", "--enable-fortran=all", "--disable-cxx", "--with-mpi=/usr", "CC=mpicc",
+        run("./configure", "--enable-fortran=all", "--disable-cxx", f"--with-mpi={build}", "CC=mpicc",
             "F77=mpif77", "FC=mpif90", f"FFLAGS={flags}", f"FCFLAGS={flags}")
     # Its own check for mpi_f08 counts only inside MPICH's build.
     makefile = suite / "util/Makefile"
@@ -113,7 +113,7 @@ def main():
     with tempfile.TemporaryDirectory() as temporary:
         work = (options.work or Path(temporary)).resolve()
         work.mkdir(parents=True, exist_ok=True)
-        suite = prepare(work, environment)
+        suite = prepare(work, options.build.resolve(), environment)
         good = known = wrong = 0
         for folder, name, ranks in programs(suite, options.folders):
             full = f"{folder.relative_to(suite)}/{name}"
