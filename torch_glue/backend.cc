@@ -2,8 +2,9 @@
 // and the rest stand in backend_lists.cc. See backend.h.
 #include "torch_glue/backend.h"
 
-#include "torch_glue/after.h"
+#include "torch_glue/transit.h"
 
+#include <cstdlib>
 #include <thread>
 #include <torch/csrc/distributed/c10d/debug.h>
 #include <utility>
@@ -75,6 +76,27 @@ void connect_subgroup(const std::shared_ptr<Group>& group, const std::vector<int
     if (error != MPI_SUCCESS) fail_group(*group, error_text(error));
 }
 
+// How long sums are cut, where some rank has tensors that MPI cannot read where they lie: it copies
+// piece by piece, and all ranks must call MPI alike. POMONA_GLUE_STAGE_BYTES sets the length.
+MPI_Count own_chunk() {
+    constexpr MPI_Count kChunk = MPI_Count{2} << 20;
+    const char* text = std::getenv("POMONA_GLUE_STAGE_BYTES");
+    const MPI_Count given = text ? std::atoll(text) : 0;
+    if (given > 0) return given;
+    return has_remote_memory() ? kChunk : 0;
+}
+
+void agree_on_chunk(Group& group) {
+    int64_t chunk = own_chunk();
+    MPI_Request request = MPI_REQUEST_NULL;
+    MPI_Status status;
+    int error = mpi().Iallreduce_c(MPI_IN_PLACE, &chunk, 1, MPI_INT64_T, MPI_MAX, group.aside,
+                                   &request);
+    if (error == MPI_SUCCESS) error = mpi().Wait(&request, &status);
+    if (error != MPI_SUCCESS) fail_group(group, error_text(error));
+    group.chunk = chunk;
+}
+
 }  // namespace
 
 c10::intrusive_ptr<ProcessGroupPomona> ProcessGroupPomona::create(const Setup& setup) {
@@ -85,6 +107,7 @@ c10::intrusive_ptr<ProcessGroupPomona> ProcessGroupPomona::create(const Setup& s
     else connect_subgroup(group, setup.ranks, setup.timeout);
     const int error = copy_comm(group->comm, &group->aside);
     if (error != MPI_SUCCESS) fail_group(*group, error_text(error));
+    agree_on_chunk(*group);
     // Around backends of other names torch puts a wrapper that compares.
     group->compares =
         c10d::debug_level() == c10d::DebugLevel::Detail && setup.backend_name == "mpi";
@@ -121,6 +144,7 @@ ProcessGroupPomona::WorkRef ProcessGroupPomona::start(OpType op, const char* tit
     if (work->ordered()) {
         if (const uint64_t awaited = group_->futures.last_awaited()) work->hold(awaited);
     }
+    work->queue_if_busy();
     return work;
 }
 
@@ -187,31 +211,29 @@ WorkPointer ProcessGroupPomona::broadcast(Tensors& tensors, const c10d::Broadcas
     auto work =
         start(OpType::BROADCAST, "mpi:broadcast", opts.timeout, tensors, {.root = opts.rootRank});
     const int root = static_cast<int>(opts.rootRank);
-    After after;
+    Transit transit(*work);
     const at::Tensor host =
-        rank_ == opts.rootRank ? readable_on_host(tensor) : room_on_host(tensor);
-    if (rank_ != opts.rootRank) after.copy(host, tensor);
+        rank_ == opts.rootRank ? transit.readable(tensor) : transit.room(tensor);
+    if (rank_ != opts.rootRank) transit.copy(host, tensor);
     work->keep(host);
     work->post([=](MPI_Comm comm, MPI_Request* request) {
         return mpi().Ibcast_c(address_of(host), bytes_of(host), MPI_BYTE, root, comm, request);
     });
     work->set_outputs(tensors);
-    after.install(*work);
+    transit.install();
     return launch(work, opts.asyncOp);
 }
 
-void ProcessGroupPomona::add_allreduce(GlueWork& work, const at::Tensor& tensor,
-                                       const c10d::ReduceOp& op, After& after) {
+void ProcessGroupPomona::add_allreduce(const at::Tensor& tensor, const c10d::ReduceOp& op,
+                                       Transit& transit) {
     const Reduction reduction = reduction_for(tensor.scalar_type(), op);
-    at::Tensor host = readable_on_host(tensor);
-    if (is_premultiplied(op)) host = readable_on_host(premultiplied(host, op));
-    if (reduction.average) after.divide(host, size_);
-    after.copy(host, tensor);
-    work.keep(host);
-    work.post([=](MPI_Comm comm, MPI_Request* request) {
-        return mpi().Iallreduce_c(MPI_IN_PLACE, address_of(host), host.numel(), reduction.type,
-                                  reduction.op, comm, request);
-    });
+    const at::Tensor source = is_premultiplied(op) ? premultiplied(tensor, op) : tensor;
+    const auto call = [type = reduction.type, op = reduction.op](
+                          void* data, MPI_Count count, MPI_Comm comm, MPI_Request* request) {
+        return mpi().Iallreduce_c(MPI_IN_PLACE, data, count, type, op, comm, request);
+    };
+    transit.reduce_in_pieces(source, group_->chunk, reduction.average ? size_ : 1, call);
+    if (!source.is_same(tensor)) transit.copy_after(source, tensor);
 }
 
 WorkPointer ProcessGroupPomona::allreduce(Tensors& tensors, const c10d::AllreduceOptions& opts) {
@@ -219,10 +241,10 @@ WorkPointer ProcessGroupPomona::allreduce(Tensors& tensors, const c10d::Allreduc
     const at::Tensor& tensor = only(tensors, "all_reduce");
     auto work =
         start(OpType::ALLREDUCE, "mpi:all_reduce", opts.timeout, tensors, {.op = &opts.reduceOp});
-    After after;
-    add_allreduce(*work, tensor, opts.reduceOp, after);
+    Transit transit(*work);
+    add_allreduce(tensor, opts.reduceOp, transit);
     work->set_outputs(tensors);
-    after.install(*work);
+    transit.install();
     return launch(work, opts.asyncOp);
 }
 
@@ -230,13 +252,13 @@ WorkPointer ProcessGroupPomona::allreduce_coalesced(Tensors& tensors,
                                                     const c10d::AllreduceCoalescedOptions& opts) {
     auto work = start(OpType::ALLREDUCE_COALESCED, "mpi:all_reduce_coalesced", opts.timeout,
                       tensors, {.op = &opts.reduceOp});
-    After after;
+    Transit transit(*work);
     for (const at::Tensor& tensor : tensors) {
         check_tensor(tensor, "all_reduce_coalesced");
-        add_allreduce(*work, tensor, opts.reduceOp, after);
+        add_allreduce(tensor, opts.reduceOp, transit);
     }
     work->set_outputs(tensors);
-    after.install(*work);
+    transit.install();
     return launch(work, opts.asyncOp);
 }
 
@@ -246,14 +268,13 @@ WorkPointer ProcessGroupPomona::reduce(Tensors& tensors, const c10d::ReduceOptio
     const Reduction reduction = reduction_for(tensor.scalar_type(), opts.reduceOp);
     auto work = start(OpType::REDUCE, "mpi:reduce", opts.timeout, tensors,
                       {.root = opts.rootRank, .op = &opts.reduceOp});
-    After after;
-    at::Tensor host = readable_on_host(tensor);
-    if (is_premultiplied(opts.reduceOp))
-        host = readable_on_host(premultiplied(host, opts.reduceOp));
+    Transit transit(*work);
+    const at::Tensor host = transit.readable(
+        is_premultiplied(opts.reduceOp) ? premultiplied(tensor, opts.reduceOp) : tensor);
     const int root_rank = static_cast<int>(opts.rootRank);
     const bool root = rank_ == root_rank;
-    if (root && reduction.average) after.divide(host, size_);
-    if (root) after.copy(host, tensor);
+    if (root && reduction.average) transit.divide(host, size_);
+    if (root) transit.copy(host, tensor);
     work->keep(host);
     work->post([=](MPI_Comm comm, MPI_Request* request) {
         return mpi().Ireduce_c(root ? MPI_IN_PLACE : address_of(host),
@@ -261,12 +282,12 @@ WorkPointer ProcessGroupPomona::reduce(Tensors& tensors, const c10d::ReduceOptio
                                reduction.op, root_rank, comm, request);
     });
     work->set_outputs(tensors);
-    after.install(*work);
+    transit.install();
     return launch(work, opts.asyncOp);
 }
 
 void ProcessGroupPomona::add_allgather(GlueWork& work, const at::Tensor& output,
-                                       const at::Tensor& input, After& after) {
+                                       const at::Tensor& input, Transit& transit) {
     const char* name = "all_gather_into_tensor";
     check_tensor(output, name);
     check_tensor(input, name);
@@ -274,9 +295,9 @@ void ProcessGroupPomona::add_allgather(GlueWork& work, const at::Tensor& output,
     TORCH_CHECK_VALUE(output.numel() == input.numel() * size_, where(name),
                       "the output must have world size times the input's elements: ", size_, " x ",
                       input.numel(), ", not ", output.numel());
-    const at::Tensor target = room_on_host(output);
-    const at::Tensor source = readable_on_host(input);
-    after.copy(target, output);
+    const at::Tensor target = transit.room(output);
+    const at::Tensor source = transit.readable(input);
+    transit.copy(target, output);
     work.keep(target);
     work.keep(source);
     char* mine = static_cast<char*>(address_of(target)) + rank_ * bytes_of(source);
@@ -290,10 +311,10 @@ void ProcessGroupPomona::add_allgather(GlueWork& work, const at::Tensor& output,
 WorkPointer ProcessGroupPomona::_allgather_base(at::Tensor& output, at::Tensor& input,
                                                 const c10d::AllgatherOptions& opts) {
     auto work = start(OpType::_ALLGATHER_BASE, "mpi:_all_gather_base", opts.timeout, {input});
-    After after;
-    add_allgather(*work, output, input, after);
+    Transit transit(*work);
+    add_allgather(*work, output, input, transit);
     work->set_outputs({output});
-    after.install(*work);
+    transit.install();
     return launch(work, opts.asyncOp);
 }
 
@@ -303,16 +324,16 @@ WorkPointer ProcessGroupPomona::allgather_into_tensor_coalesced(
                       "there are ", outputs.size(), " outputs for ", inputs.size(), " inputs");
     auto work =
         start(OpType::COALESCED, "mpi:all_gather_into_tensor_coalesced", opts.timeout, inputs);
-    After after;
-    for (size_t i = 0; i < inputs.size(); ++i) add_allgather(*work, outputs[i], inputs[i], after);
+    Transit transit(*work);
+    for (size_t i = 0; i < inputs.size(); ++i) add_allgather(*work, outputs[i], inputs[i], transit);
     work->set_outputs(outputs);
-    after.install(*work);
+    transit.install();
     return launch(work, opts.asyncOp);
 }
 
 void ProcessGroupPomona::add_reduce_scatter(GlueWork& work, const at::Tensor& output,
                                             const at::Tensor& input, const c10d::ReduceOp& op,
-                                            After& after) {
+                                            Transit& transit) {
     const char* name = "reduce_scatter_tensor";
     check_tensor(output, name);
     check_tensor(input, name);
@@ -321,14 +342,14 @@ void ProcessGroupPomona::add_reduce_scatter(GlueWork& work, const at::Tensor& ou
                       "the input must have world size times the output's elements: ", size_, " x ",
                       output.numel(), ", not ", input.numel());
     const Reduction reduction = reduction_for(input.scalar_type(), op);
-    at::Tensor source = readable_on_host(input);
-    if (is_premultiplied(op)) source = readable_on_host(premultiplied(source, op));
-    at::Tensor target = room_on_host(output);
+    const at::Tensor source =
+        transit.readable(is_premultiplied(op) ? premultiplied(input, op) : input);
+    at::Tensor target = transit.room(output);
     // An output inside the input (common for sharded gradients) must not be written while others
     // read.
-    if (overlaps(target, source)) target = at::empty_like(target);
-    if (reduction.average) after.divide(target, size_);
-    after.copy(target, output);
+    if (overlaps(target, source)) target = transit.other_room(target, output);
+    if (reduction.average) transit.divide(target, size_);
+    transit.copy(target, output);
     work.keep(target);
     work.keep(source);
     work.post([=](MPI_Comm comm, MPI_Request* request) {
@@ -341,10 +362,10 @@ WorkPointer ProcessGroupPomona::_reduce_scatter_base(at::Tensor& output, at::Ten
                                                      const c10d::ReduceScatterOptions& opts) {
     auto work = start(OpType::_REDUCE_SCATTER_BASE, "mpi:_reduce_scatter_base", opts.timeout,
                       {input}, {.op = &opts.reduceOp});
-    After after;
-    add_reduce_scatter(*work, output, input, opts.reduceOp, after);
+    Transit transit(*work);
+    add_reduce_scatter(*work, output, input, opts.reduceOp, transit);
     work->set_outputs({output});
-    after.install(*work);
+    transit.install();
     return launch(work, opts.asyncOp);
 }
 
@@ -354,11 +375,11 @@ WorkPointer ProcessGroupPomona::reduce_scatter_tensor_coalesced(
                       "there are ", outputs.size(), " outputs for ", inputs.size(), " inputs");
     auto work = start(coalesced_reduce_scatter<OpType>(), "mpi:reduce_scatter_tensor_coalesced",
                       opts.timeout, inputs, {.op = &opts.reduceOp});
-    After after;
+    Transit transit(*work);
     for (size_t i = 0; i < inputs.size(); ++i)
-        add_reduce_scatter(*work, outputs[i], inputs[i], opts.reduceOp, after);
+        add_reduce_scatter(*work, outputs[i], inputs[i], opts.reduceOp, transit);
     work->set_outputs(outputs);
-    after.install(*work);
+    transit.install();
     return launch(work, opts.asyncOp);
 }
 

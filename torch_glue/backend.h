@@ -11,7 +11,7 @@
 
 namespace pomona::glue {
 
-class After;
+class Transit;
 using Tensors = std::vector<at::Tensor>;
 using WorkPointer = c10::intrusive_ptr<c10d::Work>;
 
@@ -87,11 +87,11 @@ private:
     WorkPointer launch(WorkRef work, bool async);
     WorkPointer receive(Tensors&, int source, int tag, c10d::OpType, const char* title);
     // One tensor's part of an operation, added to a work; the coalesced forms add several.
-    void add_allreduce(GlueWork&, const at::Tensor&, const c10d::ReduceOp&, After&);
-    void add_allgather(GlueWork&, const at::Tensor& output, const at::Tensor& input, After&);
+    void add_allreduce(const at::Tensor&, const c10d::ReduceOp&, Transit&);
+    void add_allgather(GlueWork&, const at::Tensor& output, const at::Tensor& input, Transit&);
     void add_reduce_scatter(GlueWork&, const at::Tensor& output, const at::Tensor& input,
-                            const c10d::ReduceOp&, After&);
-    void add_allgather_list(GlueWork&, const Tensors& outputs, const at::Tensor& input, After&);
+                            const c10d::ReduceOp&, Transit&);
+    void add_allgather_list(GlueWork&, const Tensors& outputs, const at::Tensor& input, Transit&);
 
     // With TORCH_DISTRIBUTED_DEBUG=DETAIL: waits for all ranks and throws where their calls differ.
     void compare_calls(c10d::OpType, uint64_t sequence, std::chrono::milliseconds timeout,

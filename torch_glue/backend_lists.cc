@@ -2,7 +2,7 @@
 // monitored barrier. See backend.h.
 #include <ATen/core/List.h>
 
-#include "torch_glue/after.h"
+#include "torch_glue/transit.h"
 #include "torch_glue/backend.h"
 
 #include <algorithm>
@@ -104,16 +104,16 @@ GlueWork::Arrays keep_slots(GlueWork& work, Slots& slots) {
 
 // Always the v-form: whether the outputs happen to lie in a row differs from rank to rank.
 void ProcessGroupPomona::add_allgather_list(GlueWork& work, const Tensors& outputs,
-                                            const at::Tensor& input, After& after) {
+                                            const at::Tensor& input, Transit& transit) {
     check_tensor(input, "all_gather");
     check_list(outputs, input, "all_gather");
     TORCH_CHECK_VALUE(outputs[static_cast<size_t>(rank_)].numel() == input.numel(),
                       where("all_gather"), "output ", rank_, " has ",
                       outputs[static_cast<size_t>(rank_)].numel(), " elements, the input ",
                       input.numel());
-    Slots slots = slots_of(outputs, Direction::Out);
-    after.copies(slots, outputs);
-    const at::Tensor source = readable_on_host(input);
+    Slots slots = transit.room(outputs);
+    transit.copies(slots, outputs);
+    const at::Tensor source = transit.readable(input);
     work.keep(source);
     const void* own = slots.host[static_cast<size_t>(rank_)].data_ptr();
     const bool in_place = source.numel() > 0 && source.data_ptr() == own;
@@ -131,10 +131,10 @@ WorkPointer ProcessGroupPomona::allgather(std::vector<Tensors>& outputs, Tensors
     TORCH_CHECK_VALUE(inputs.size() == 1 && outputs.size() == 1, where("all_gather"),
                       "one input tensor and one list of outputs are expected");
     auto work = start(OpType::ALLGATHER, "mpi:all_gather", opts.timeout, inputs);
-    After after;
-    add_allgather_list(*work, outputs[0], inputs[0], after);
+    Transit transit(*work);
+    add_allgather_list(*work, outputs[0], inputs[0], transit);
     work->set_outputs(outputs[0]);
-    after.install(*work);
+    transit.install();
     return launch(work, opts.asyncOp);
 }
 
@@ -146,7 +146,7 @@ WorkPointer ProcessGroupPomona::allgather_coalesced(std::vector<Tensors>& output
                       "there must be one list of outputs for each of the ", size_, " ranks");
     auto work =
         start(OpType::ALLGATHER_COALESCED, "mpi:all_gather_coalesced", opts.timeout, inputs);
-    After after;
+    Transit transit(*work);
     Tensors all;
     for (size_t i = 0; i < inputs.size(); ++i) {
         Tensors outputs;
@@ -156,10 +156,10 @@ WorkPointer ProcessGroupPomona::allgather_coalesced(std::vector<Tensors>& output
             outputs.push_back(list[i]);
             all.push_back(list[i]);
         }
-        add_allgather_list(*work, outputs, inputs[i], after);
+        add_allgather_list(*work, outputs, inputs[i], transit);
     }
     work->set_outputs(std::move(all));
-    after.install(*work);
+    transit.install();
     return launch(work, opts.asyncOp);
 }
 
@@ -171,14 +171,14 @@ WorkPointer ProcessGroupPomona::gather(std::vector<Tensors>& outputs, Tensors& i
     TORCH_CHECK_VALUE(root ? outputs.size() == 1 : outputs.empty(), where("gather"),
                       root ? "the root needs one list of outputs" : "only the root has outputs");
     auto work = start(OpType::GATHER, "mpi:gather", opts.timeout, inputs, {.root = opts.rootRank});
-    After after;
-    const at::Tensor source = readable_on_host(input);
+    Transit transit(*work);
+    const at::Tensor source = transit.readable(input);
     work->keep(source);
     Slots slots;
     if (root) {
         check_list(outputs[0], input, "gather");
-        slots = slots_of(outputs[0], Direction::Out);
-        after.copies(slots, outputs[0]);
+        slots = transit.room(outputs[0]);
+        transit.copies(slots, outputs[0]);
         work->set_outputs(outputs[0]);
     }
     void* base = slots.base;
@@ -188,7 +188,7 @@ WorkPointer ProcessGroupPomona::gather(std::vector<Tensors>& outputs, Tensors& i
         return mpi().Igatherv_c(address_of(source), bytes_of(source), MPI_BYTE, base, parts.counts,
                                 parts.offsets, MPI_BYTE, root_rank, comm, request);
     });
-    after.install(*work);
+    transit.install();
     return launch(work, opts.asyncOp);
 }
 
@@ -201,14 +201,14 @@ WorkPointer ProcessGroupPomona::scatter(Tensors& outputs, std::vector<Tensors>& 
                       root ? "the root needs one list of inputs" : "only the root has inputs");
     auto work =
         start(OpType::SCATTER, "mpi:scatter", opts.timeout, outputs, {.root = opts.rootRank});
-    After after;
-    const at::Tensor target = room_on_host(output);
-    after.copy(target, output);
+    Transit transit(*work);
+    const at::Tensor target = transit.room(output);
+    transit.copy(target, output);
     work->keep(target);
     Slots slots;
     if (root) {
         check_list(inputs[0], output, "scatter");
-        slots = slots_of(inputs[0], Direction::In);
+        slots = transit.readable(inputs[0]);
     }
     void* base = slots.base;
     const auto parts = keep_slots(*work, slots);
@@ -218,7 +218,7 @@ WorkPointer ProcessGroupPomona::scatter(Tensors& outputs, std::vector<Tensors>& 
                                  bytes_of(target), MPI_BYTE, root_rank, comm, request);
     });
     work->set_outputs(outputs);
-    after.install(*work);
+    transit.install();
     return launch(work, opts.asyncOp);
 }
 
@@ -233,19 +233,20 @@ WorkPointer ProcessGroupPomona::reduce_scatter(Tensors& outputs, std::vector<Ten
     const Reduction reduction = reduction_for(output.scalar_type(), opts.reduceOp);
     auto work = start(OpType::REDUCE_SCATTER, "mpi:reduce_scatter", opts.timeout, inputs[0],
                       {.op = &opts.reduceOp});
-    After after;
+    Transit transit(*work);
     // MPI reduces one run of memory; sizes may differ from rank to rank, but all ranks know them.
     Tensors flat;
     std::vector<MPI_Count> counts;
     for (const at::Tensor& t : inputs[0]) {
-        flat.push_back(readable_on_host(t).view({-1}));
+        flat.push_back(t.contiguous().view({-1}));
         counts.push_back(t.numel());
     }
-    at::Tensor source = at::cat(flat);
-    if (is_premultiplied(opts.reduceOp)) source = premultiplied(source, opts.reduceOp).contiguous();
-    const at::Tensor target = room_on_host(output);
-    if (reduction.average) after.divide(target, size_);
-    after.copy(target, output);
+    at::Tensor all = at::cat(flat);
+    if (is_premultiplied(opts.reduceOp)) all = premultiplied(all, opts.reduceOp);
+    const at::Tensor source = transit.readable(all);
+    const at::Tensor target = transit.room(output);
+    if (reduction.average) transit.divide(target, size_);
+    transit.copy(target, output);
     work->keep(source);
     work->keep(target);
     const auto parts = work->keep_arrays(std::move(counts), {});
@@ -254,7 +255,7 @@ WorkPointer ProcessGroupPomona::reduce_scatter(Tensors& outputs, std::vector<Ten
                                        reduction.type, reduction.op, comm, request);
     });
     work->set_outputs(outputs);
-    after.install(*work);
+    transit.install();
     return launch(work, opts.asyncOp);
 }
 
@@ -269,11 +270,11 @@ WorkPointer ProcessGroupPomona::alltoall_base(at::Tensor& output, at::Tensor& in
     c10d::checkSplitSizes(input_splits, input, size_);
     c10d::checkSplitSizes(output_splits, output, size_);
     auto work = start(OpType::ALLTOALL_BASE, "mpi:all_to_all", opts.timeout, {input});
-    After after;
-    at::Tensor target = room_on_host(output);
-    const at::Tensor source = readable_on_host(input);
-    if (overlaps(target, source)) target = at::empty_like(target);
-    after.copy(target, output);
+    Transit transit(*work);
+    at::Tensor target = transit.room(output);
+    const at::Tensor source = transit.readable(input);
+    if (overlaps(target, source)) target = transit.other_room(target, output);
+    transit.copy(target, output);
     work->keep(target);
     work->keep(source);
     // Always the v-form: a rank whose own parts are equal may meet one whose parts are not.
@@ -287,7 +288,7 @@ WorkPointer ProcessGroupPomona::alltoall_base(at::Tensor& output, at::Tensor& in
                                   request);
     });
     work->set_outputs({output});
-    after.install(*work);
+    transit.install();
     return launch(work, opts.asyncOp);
 }
 
@@ -298,10 +299,10 @@ WorkPointer ProcessGroupPomona::alltoall(Tensors& outputs, Tensors& inputs,
     check_list(inputs, inputs[0], "all_to_all");
     check_list(outputs, inputs[0], "all_to_all");
     auto work = start(OpType::ALLTOALL, "mpi:all_to_all", opts.timeout, inputs);
-    After after;
-    Slots in = slots_of(inputs, Direction::In);
-    Slots out = slots_of(outputs, Direction::Out);
-    after.copies(out, outputs);
+    Transit transit(*work);
+    Slots in = transit.readable(inputs);
+    Slots out = transit.room(outputs);
+    transit.copies(out, outputs);
     void* in_base = in.base;
     void* out_base = out.base;
     const auto from = keep_slots(*work, in);
@@ -311,7 +312,7 @@ WorkPointer ProcessGroupPomona::alltoall(Tensors& outputs, Tensors& inputs,
                                   to.offsets, MPI_BYTE, comm, request);
     });
     work->set_outputs(outputs);
-    after.install(*work);
+    transit.install();
     return launch(work, opts.asyncOp);
 }
 
@@ -323,7 +324,8 @@ WorkPointer ProcessGroupPomona::send(Tensors& tensors, int peer, int tag) {
     check_tag(tag, "send");
     auto work = start(OpType::SEND, "mpi:send", c10d::kUnsetTimeout, tensors);
     work->set_peer(peer);
-    const at::Tensor host = readable_on_host(tensor);
+    Transit transit(*work);
+    const at::Tensor host = transit.readable(tensor);
     work->keep(host);
     work->post([=](MPI_Comm comm, MPI_Request* request) {
         return mpi().Isend_c(address_of(host), bytes_of(host), MPI_BYTE, peer, tag, comm, request);
@@ -347,16 +349,16 @@ WorkPointer ProcessGroupPomona::receive(Tensors& tensors, int source, int tag, O
     check_tag(tag, "recv");
     auto work = start(op, title, c10d::kUnsetTimeout, tensors);
     work->set_peer(source == MPI_ANY_SOURCE ? -1 : source);
-    After after;
-    const at::Tensor host = room_on_host(tensor);
-    after.copy(host, tensor);
+    Transit transit(*work);
+    const at::Tensor host = transit.room(tensor);
+    transit.copy(host, tensor);
     work->keep(host);
     work->post([=](MPI_Comm comm, MPI_Request* request) {
         return mpi().Irecv_c(address_of(host), bytes_of(host), MPI_BYTE, source, tag, comm,
                              request);
     });
     work->set_outputs(tensors);
-    after.install(*work);
+    transit.install();
     return launch(work, true);
 }
 

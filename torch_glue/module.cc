@@ -4,6 +4,7 @@
 #include <torch/csrc/distributed/c10d/Backend.hpp>
 
 #include "torch_glue/backend.h"
+#include "torch_glue/device.h"
 #include "torch_glue/store.h"
 
 #include <utility>
@@ -97,6 +98,12 @@ PYBIND11_MODULE(_glue, m) {
         },
         release());
     m.def("broadcast_text", &broadcast_text, release());
+    m.def("set_host_visible", [](const std::string& type) {
+        set_host_visible(c10::Device(type).type());
+    });
+    m.def("staging_kept", [](const std::string& type) {
+        return StagingPool::of(Device::of(c10::Device(type).type())).kept();
+    });
     m.def("set_futures_inline", &set_futures_inline);
     m.def("python_ends", &python_ends, release());
 }

@@ -153,18 +153,6 @@ at::Tensor premultiplied(const at::Tensor& tensor, const ReduceOp& op) {
     return tensor.mul(extra->double_factor);
 }
 
-at::Tensor readable_on_host(const at::Tensor& t) {
-    if (is_flat_on_host(t)) return t;
-    if (at::Tensor shared = shared_on_host(t); shared.defined()) return shared;
-    return t.resolve_conj().resolve_neg().to(at::kCPU).contiguous();
-}
-
-at::Tensor room_on_host(const at::Tensor& t) {
-    if (is_flat_on_host(t)) return t;
-    if (at::Tensor shared = shared_on_host(t); shared.defined()) return shared;
-    return at::empty(t.sizes(), t.options().device(at::kCPU).memory_format(std::nullopt));
-}
-
 void* address_of(const at::Tensor& t) {
     static char nowhere[64];
     void* data = t.data_ptr();
@@ -178,26 +166,6 @@ void divide(const at::Tensor& t, int64_t divisor) {
     at::Tensor writable = t;
     if (at::isIntegralType(t.scalar_type(), /*includeBool=*/false)) writable.div_(divisor, "trunc");
     else writable.div_(divisor);
-}
-
-Slots slots_of(const std::vector<at::Tensor>& tensors, Direction direction) {
-    Slots slots;
-    slots.host.reserve(tensors.size());
-    uintptr_t lowest = UINTPTR_MAX;
-    for (const at::Tensor& t : tensors) {
-        slots.host.push_back(direction == Direction::In ? readable_on_host(t) : room_on_host(t));
-        slots.staged |= !is_flat_on_host(t);
-        if (t.numel() > 0)
-            lowest = std::min(lowest, reinterpret_cast<uintptr_t>(slots.host.back().data_ptr()));
-    }
-    static char nowhere[64];
-    slots.base = lowest == UINTPTR_MAX ? nowhere : reinterpret_cast<void*>(lowest);
-    for (const at::Tensor& t : slots.host) {
-        const auto address = reinterpret_cast<uintptr_t>(t.data_ptr());
-        slots.counts.push_back(bytes_of(t));
-        slots.offsets.push_back(t.numel() > 0 ? static_cast<MPI_Aint>(address - lowest) : 0);
-    }
-    return slots;
 }
 
 }  // namespace pomona::glue

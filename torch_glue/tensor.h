@@ -1,7 +1,7 @@
 // tensor.h: how tensors look to MPI: datatypes, operations, buffers.
 // Idea: what is only moved goes as bytes, so every dtype works, fp8 and quantised ones too; only
 // reductions need a datatype. A contiguous tensor in memory that the CPU reaches is used where it
-// lies; anything else is copied.
+// lies; anything else is copied (transit.h).
 #pragma once
 
 #include <ATen/ATen.h>
@@ -35,32 +35,10 @@ inline bool is_flat_on_host(const at::Tensor& t) {
     return t.device().is_cpu() && t.is_contiguous() && !t.is_conj() && !t.is_neg();
 }
 
-at::Tensor readable_on_host(const at::Tensor& t);  // the tensor's own memory or a flat copy
-at::Tensor room_on_host(const at::Tensor& t);  // the tensor's own memory or flat memory of its size
-
-// A flat MPS tensor's memory as a tensor on the CPU, with the GPU's work on it done; undefined where
-// the CPU does not reach it. (devices.cc)
-at::Tensor shared_on_host(const at::Tensor& t);
-// Is `host` such a tensor of `t`'s memory?
-bool is_shared_on_host(const at::Tensor& host, const at::Tensor& t);
-
 // An address MPI accepts: empty tensors have none of their own.
 void* address_of(const at::Tensor& t);
 inline MPI_Count bytes_of(const at::Tensor& t) { return static_cast<MPI_Count>(t.nbytes()); }
 
 void divide(const at::Tensor& t, int64_t divisor);  // for averages; integers round towards zero
-
-// A list of tensors as one MPI buffer with counts and displacements in bytes, without a copy:
-// displacements count from the lowest address. Tensors that are not flat on the host are replaced
-// by flat ones; `staged` says whether any was.
-struct Slots {
-    void* base = nullptr;
-    std::vector<MPI_Count> counts;
-    std::vector<MPI_Aint> offsets;
-    std::vector<at::Tensor> host;
-    bool staged = false;
-};
-enum class Direction { In, Out };
-Slots slots_of(const std::vector<at::Tensor>& tensors, Direction direction);
 
 }  // namespace pomona::glue

@@ -4,6 +4,7 @@
 #include "torch_glue/work.h"
 
 #include <ATen/core/LegacyTypeDispatch.h>
+#include <c10/core/StreamGuard.h>
 
 #include <algorithm>
 #include <condition_variable>
@@ -13,6 +14,10 @@
 #include <sstream>
 #include <thread>
 #include <utility>
+
+#include "torch_glue/mover.h"
+#include "torch_glue/python_end.h"
+#include "torch_glue/watchdog.h"
 
 namespace pomona::glue {
 namespace {
@@ -26,24 +31,8 @@ using namespace std::chrono_literals;
 constexpr auto kSpin = 3us;
 constexpr auto kYield = 2ms;
 
-// How often the watchdog looks who has come and who has left, with works under way and without; how
-// often it must hear that a rank has left; and from when on it asks the others.
-constexpr auto kLook = 100ms;
-constexpr auto kIdleLook = 200ms;
-constexpr int kLooks = 5;
+// From when on a collective is long, and the others are asked.
 constexpr auto kLong = 1s;
-
-// Python is ending: a thread of ours that drops the last reference to a tensor would wait for the
-// GIL forever (or be ended inside it). From then on references are leaked; stop_futures() waits for
-// the threads that are past the check. Sequentially consistent: flag and count answer each other.
-std::atomic<bool> python_ended{false};
-std::atomic<int> threads_releasing{0};
-
-struct Releasing {
-    Releasing() { threads_releasing.fetch_add(1); }
-    ~Releasing() { threads_releasing.fetch_sub(1); }
-    bool allowed() const { return !python_ended.load(); }
-};
 
 // torch calls some functions of a Work with the GIL held (get_future). Who waits there for MPI's thread
 // leaves it meanwhile: that thread may be dropping a tensor, for which it needs the GIL.
@@ -76,124 +65,6 @@ std::string seconds_text(std::chrono::milliseconds time) {
 }
 
 }  // namespace
-
-// Fails armed works at their deadline. One thread, started with the first armed work; it sleeps
-// until the earliest deadline it knows of.
-class Watchdog {
-public:
-    static Watchdog& instance() {
-        static Watchdog* const watchdog = new Watchdog;  // outlives static destructors
-        return *watchdog;
-    }
-
-    // A work whose end has been claimed stays out: complete() has looked here already, or will not.
-    void add(GlueWork* work) {
-        std::lock_guard lock(mutex_);
-        if (work->claimed_.load() || work->watched_) return;
-        work->watch_next_ = first_;
-        work->watch_previous_ = nullptr;
-        if (first_) first_->watch_previous_ = work;
-        first_ = work;
-        work->watched_ = true;
-        start_locked();
-        if (work->deadline_ < wake_at_) wake_.notify_one();
-    }
-
-    void start() {
-        std::lock_guard lock(mutex_);
-        start_locked();
-    }
-
-    void remove(GlueWork* work) {
-        std::lock_guard lock(mutex_);
-        if (!work->watched_) return;
-        work->watched_ = false;
-        if (work->watch_previous_) work->watch_previous_->watch_next_ = work->watch_next_;
-        else first_ = work->watch_next_;
-        if (work->watch_next_) work->watch_next_->watch_previous_ = work->watch_previous_;
-    }
-
-    template <class Predicate>
-    std::vector<c10::intrusive_ptr<GlueWork>> find(Predicate&& predicate) {
-        std::lock_guard lock(mutex_);
-        return find_locked(predicate);
-    }
-
-private:
-    // A watched work is armed, so MPI's callback holds a reference: copying one is safe.
-    template <class Predicate>
-    std::vector<c10::intrusive_ptr<GlueWork>> find_locked(Predicate&& predicate) {
-        std::vector<c10::intrusive_ptr<GlueWork>> found;
-        for (GlueWork* work = first_; work; work = work->watch_next_) {
-            if (predicate(*work)) found.push_back(c10::intrusive_ptr<GlueWork>::reclaim_copy(work));
-        }
-        return found;
-    }
-
-    void start_locked() {
-        if (running_) return;
-        running_ = true;
-        std::thread([this] { run(); }).detach();
-    }
-
-    // A rank that has left may have taken part before: its word can overtake what ends the operation
-    // here. So several looks must find it gone.
-    void end_bereft(std::unique_lock<std::mutex>& lock) {
-        auto bereft = find_locked([](GlueWork& work) {
-            work.looks_ = work.departed().empty() ? 0 : work.looks_ + 1;
-            return work.looks_ >= kLooks;
-        });
-        auto slow = find_locked([](GlueWork& work) { return work.is_long(); });
-        lock.unlock();
-        Releasing releasing;
-        for (auto& work : slow) work->ask_others();
-        for (auto& work : bereft) work->fail_departed();
-        for (auto* works : {&bereft, &slow}) {
-            for (auto& work : *works)
-                if (!releasing.allowed()) work.release();
-            works->clear();
-        }
-        lock.lock();
-    }
-
-    void run() {
-        std::unique_lock lock(mutex_);
-        for (;;) {
-            const auto now = Clock::now();
-            auto late = find_locked([&](GlueWork& work) { return work.deadline_ <= now; });
-            if (!late.empty()) {
-                lock.unlock();
-                Releasing releasing;
-                for (auto& work : late) {
-                    work->expire();
-                    if (!releasing.allowed()) work.release();
-                }
-                late.clear();
-                lock.lock();
-                continue;
-            }
-            if (now >= look_at_) {
-                lock.unlock();
-                look_at_presence();
-                lock.lock();
-                if (first_) end_bereft(lock);
-                look_at_ = Clock::now() + (first_ ? kLook : kIdleLook);
-                continue;
-            }
-            wake_at_ = look_at_;
-            for (GlueWork* work = first_; work; work = work->watch_next_)
-                wake_at_ = std::min(wake_at_, work->deadline_);
-            wake_.wait_until(lock, wake_at_);
-        }
-    }
-
-    std::mutex mutex_;
-    std::condition_variable wake_;
-    GlueWork* first_ = nullptr;
-    Clock::time_point wake_at_ = Clock::time_point::max();
-    Clock::time_point look_at_{};  // at ranks that have left
-    bool running_ = false;
-};
 
 std::string Group::describe() const {
     return "Rank " + std::to_string(rank) + " of " + std::to_string(size) + " in group " + name;
@@ -228,11 +99,12 @@ GlueWork::GlueWork(std::shared_ptr<Group> group, c10d::OpType op, const char* ti
 
 GlueWork::~GlueWork() {
     if (phase_.load() != Phase::Driven) return;
-    bool active = false;
+    bool active = flow_ && !flow_->finished();
     for (MPI_Request request : requests_) active |= request != MPI_REQUEST_NULL;
     if (!active) return;
     // Dropped without a wait: MPI still uses the tensors, and nobody is left to end the requests.
     give_up_finalize("an operation was dropped before it was complete");
+    static_cast<void>(flow_.release());
     new std::vector<at::Tensor>(std::move(kept_));
     new std::vector<at::Tensor>(std::move(outputs_));
     new std::function<void()>(std::move(unpack_));
@@ -258,24 +130,136 @@ void GlueWork::hold(uint64_t awaited) {
     phase_.store(Phase::Held);
 }
 
+Flow& GlueWork::flow(c10::Device where) {
+    if (!flow_) {
+        flow_ = std::make_unique<Flow>(where);
+        for (Call& call : calls_) flow_->stage().calls.push_back(std::move(call));
+        calls_.clear();
+    }
+    TORCH_CHECK_VALUE(flow_->where().type() == where.type(),
+                      error_message("tensors of different devices in one operation"));
+    return *flow_;
+}
+
 void GlueWork::launch(bool async) {
+    if (flow_) {
+        if (!held_) phase_.store(Phase::Driven);
+        flow_->begin();
+    }
     if (held_) {
         auto self = c10::intrusive_ptr<GlueWork>::reclaim_copy(this);
-        operation_started();
-        group_->armed.fetch_add(1);
-        Watchdog::instance().add(this);  // the queue has a reference
+        begin_waiting();  // the queue has a reference
         group_->futures.hold(std::move(self), awaited_);
         stopped();
+        return;
+    }
+    if (flow_ || queued_) {
+        enter_lane();
+        if (flow_ && async && !test()) arm();
         return;
     }
     // A synchronous caller waits next and tests the requests itself.
     if (async && !test()) arm();
 }
 
-void GlueWork::start_held() {
-    call_held();
+void GlueWork::begin_waiting() {
+    operation_started();
+    group_->armed.fetch_add(1);
+    Watchdog::instance().add(this);
+}
+
+void GlueWork::end_waiting() {
     group_->armed.fetch_sub(1);
     operation_ended();
+}
+
+void GlueWork::start_held() {
+    if (flow_) {
+        phase_.store(Phase::Driven);
+        enter_lane();
+        if (!test()) arm();
+    } else if (lane().busy()) {
+        enter_lane();
+    } else {
+        call_held();
+    }
+    end_waiting();
+}
+
+Lane& GlueWork::lane() {
+    return c10d::isP2POp(opType_) ? group_->messages : group_->collectives;
+}
+
+void GlueWork::enter_lane() {
+    auto self = c10::intrusive_ptr<GlueWork>::reclaim_copy(this);
+    queued_ = true;
+    in_lane_ = flow_ != nullptr;
+    if (!flow_) begin_waiting();  // the lane has a reference
+    lane().enter(std::move(self));
+    stopped();
+}
+
+void GlueWork::have_turn() {
+    if (!flow_) {
+        call_held();
+        end_waiting();
+        lane().leave();
+        return;
+    }
+    bool leaves = false;
+    {
+        std::lock_guard lock(requests_mutex_);
+        may_post_ = true;
+        if (phase_.load() == Phase::Finished) leaves = std::exchange(in_lane_, false);
+    }
+    if (leaves) lane().leave();
+    else Mover::wake();
+}
+
+// A work that has failed leaves its memory to MPI, which may still use it, for ever.
+bool GlueWork::advance(bool* over) {
+    std::unique_lock lock(requests_mutex_, std::try_to_lock);
+    if (!lock) return false;
+    if (phase_.load() == Phase::Finished) {
+        *over = true;
+        return false;
+    }
+    bool moved = false, lost = claimed_.load();
+    std::string failure;
+    if (!lost) {
+        int error = MPI_SUCCESS;
+        try {
+            moved = flow_->advance(group_->comm, may_post_, &error);
+        } catch (const std::exception& e) { failure = e.what(); }
+        if (error != MPI_SUCCESS) failure = error_text(error);
+        lost = !failure.empty();
+    }
+    if (lost) c10::raw::intrusive_ptr::incref(this);
+    const bool ends = lost || flow_->finished();
+    const bool leaves = in_lane_ && (lost ? may_post_ : flow_->posted());
+    if (leaves) in_lane_ = false;
+    const bool was_armed = phase_.load() == Phase::Armed;
+    if (ends) phase_.store(Phase::Finished);
+    lock.unlock();
+    if (leaves) lane().leave();
+    if (!ends) return moved;
+    complete(failure);
+    if (was_armed) end_waiting();
+    *over = true;
+    return true;
+}
+
+bool GlueWork::rest() {
+    std::unique_lock lock(requests_mutex_, std::try_to_lock);
+    if (!lock || phase_.load() == Phase::Finished) return true;
+    flow_->rest(&Mover::wake);
+    return flow_->waits_for_device();
+}
+
+void GlueWork::let_go(c10::intrusive_ptr<GlueWork> work) {
+    Releasing releasing;
+    if (!releasing.allowed()) work.release();
+    work.reset();
 }
 
 void GlueWork::call_held() {
@@ -306,6 +290,11 @@ bool GlueWork::stopped() {
 
 bool GlueWork::test() {
     if (stopped()) return done_.load(std::memory_order_acquire);
+    if (flow_) {
+        bool over = false;
+        advance(&over);
+        return done_.load(std::memory_order_acquire);
+    }
     std::unique_lock lock(requests_mutex_);
     if (phase_.load() != Phase::Driven) return done_.load(std::memory_order_acquire);
     for (MPI_Request& request : requests_) {
@@ -345,6 +334,14 @@ void GlueWork::drive() {
 void GlueWork::arm() {
     std::unique_lock lock(requests_mutex_);
     if (phase_.load() != Phase::Driven) return;
+    if (flow_) {
+        phase_.store(Phase::Armed);
+        lock.unlock();
+        begin_waiting();
+        Mover::instance().add(c10::intrusive_ptr<GlueWork>::reclaim_copy(this));
+        stopped();
+        return;
+    }
     int count = 0;
     for (MPI_Request request : requests_) count += request != MPI_REQUEST_NULL;
     if (count == 0) {
@@ -385,7 +382,7 @@ void GlueWork::completed_by_mpi(void* context, int error, const MPI_Status* stat
 void GlueWork::complete(const std::string& error, c10d::ErrorType kind) {
     if (claimed_.exchange(true)) return;
     // Sequentially consistent with arm(): either this sees Armed, or Watchdog::add sees claimed_.
-    if (phase_.load() == Phase::Armed || awaited_ != 0) Watchdog::instance().remove(this);
+    if (phase_.load() == Phase::Armed || awaited_ != 0 || queued_) Watchdog::instance().remove(this);
     std::exception_ptr failure;
     if (!error.empty()) {
         failure = backend_error(error_message(error));
@@ -409,6 +406,15 @@ void GlueWork::complete(const std::string& error, c10d::ErrorType kind) {
 }
 
 void GlueWork::complete_future() {
+    if (Mover::is_this_thread() && !nested_) {  // callbacks may wait for what the mover moves
+        auto self = c10::intrusive_ptr<GlueWork>::reclaim_copy(this);
+        Mover::instance().later([work = std::move(self)]() mutable {
+            if (work->ordered_) work->group_->futures.drain();
+            else work->mark_future();
+            let_go(std::move(work));
+        });
+        return;
+    }
     if (ordered_) group_->futures.drain();
     else mark_future();
 }
@@ -425,6 +431,10 @@ void GlueWork::mark_future() {
     const bool outer = in_callback;
     in_callback = true;
     try {
+        // The Future's event comes after the copies up, whatever this thread's own stream is.
+        std::optional<c10::StreamGuard> stream;
+        if (!failure && flow_ && flow_->has_streams())
+            stream.emplace(flow_->device().up(flow_->where()));
         if (failure) future->setError(failure);
         else future->markCompleted(at::IValue(outputs_));
     } catch (const std::exception& e) {
@@ -452,6 +462,7 @@ void GlueWork::deliver() {
 
 bool GlueWork::isCompleted() {
     if (!done_.load(std::memory_order_acquire) && !test()) return false;
+    if (isSuccess() && flow_) flow_->join();
     deliver();
     return true;
 }
@@ -494,6 +505,8 @@ bool GlueWork::wait(std::chrono::milliseconds timeout) {
         lock.unlock();
         std::rethrow_exception(failure);
     }
+    lock.unlock();
+    if (flow_) flow_->join();
     return true;
 }
 
@@ -558,8 +571,10 @@ c10::intrusive_ptr<c10::ivalue::Future> GlueWork::getFuture() {
     {
         std::lock_guard lock(mutex_);
         if (!future_) {
+            std::vector<c10::Device> devices;
+            if (flow_ && flow_->has_streams()) devices.push_back(flow_->where());
             future_ = c10::make_intrusive<c10::ivalue::Future>(
-                c10::ListType::create(c10::TensorType::get()));
+                c10::ListType::create(c10::TensorType::get()), std::move(devices));
             made = true;
         }
     }

@@ -24,6 +24,8 @@
 #include <utility>
 #include <vector>
 
+#include "torch_glue/flow.h"
+#include "torch_glue/mover.h"
 #include "torch_glue/presence.h"
 #include "torch_glue/world.h"
 
@@ -70,6 +72,8 @@ struct Group {
     std::string name;          // c10d's group name
     std::string backend_name;  // "mpi" or "pomona"
     FutureOrder futures;
+    Lane collectives, messages;
+    MPI_Count chunk = 0;  // bytes; longer sums go in pieces of it, on all ranks; 0: whole
     std::shared_ptr<GroupCount> count;  // of collectives, for ranks that leave
     MPI_Comm aside = MPI_COMM_NULL;     // the same ranks, for the glue's own words
     bool compares = false;              // in torch's debug mode: compare.cc
@@ -112,10 +116,21 @@ public:
     // Not before the Future of operation `awaited` is complete.
     void hold(uint64_t awaited);
     bool ordered() const { return ordered_; }
+    // Not before those have called MPI that were started before, on tensors of a device.
+    void queue_if_busy() {
+        if (held_ || !lane().busy()) return;
+        queued_ = true;
+        phase_.store(Phase::Held);
+    }
+    // The way of a device's tensors; made by the first call.
+    Flow& flow(c10::Device where);
+    bool has_flow() const { return flow_ != nullptr; }
+    Stage& flow_stage() { return flow_->stage(); }
     // Starts a part of the operation by `call`, int(MPI_Comm, MPI_Request*): at once, or when the
     // operation's turn comes. Throws what MPI refuses, if at once.
     template <class Call> void post(Call&& call) {
-        if (held_) calls_.emplace_back(std::forward<Call>(call));
+        if (flow_) flow_->stage().calls.emplace_back(std::forward<Call>(call));
+        else if (held_ || queued_) calls_.emplace_back(std::forward<Call>(call));
         else make(call);
     }
     void keep(at::Tensor tensor) { kept_.push_back(std::move(tensor)); }
@@ -148,7 +163,12 @@ public:
     c10::intrusive_ptr<c10::ivalue::Future> getFuture() override;
     uint64_t getSequencenumber() const override { return sequence_; }
 
-    void start_held();  // its turn has come
+    void start_held();  // its turn has come, by FutureOrder
+    // By Lane and Mover:
+    void have_turn();
+    bool advance(bool* over);  // true if something has moved
+    bool rest();               // true: look at the device soon
+    static void let_go(c10::intrusive_ptr<GlueWork> work);
     // By the watchdog, which looks at works that are under way for long:
     std::string departed() const;  // the ranks it needs that have left: "rank 1"
     void fail_departed();
@@ -171,6 +191,10 @@ private:
     }
     [[noreturn]] void refused(int error);
     void call_held();
+    void begin_waiting();
+    void end_waiting();
+    Lane& lane();
+    void enter_lane();
     bool test();
     void drive();
     void arm();
@@ -198,6 +222,10 @@ private:
     bool held_ = false;              // waits for its turn: until start_held()
     uint64_t awaited_ = 0;           // then: the operation whose Future it waits for
     std::vector<Call> calls_;        // then: what starts it
+    std::unique_ptr<Flow> flow_;     // under requests_mutex_ after launch()
+    bool queued_ = false;            // has to enter the lane
+    bool in_lane_ = false;           // with a flow; under requests_mutex_
+    bool may_post_ = false;          // likewise
     std::atomic<int> remaining_{0};  // armed requests not yet complete
     std::atomic<int> mpi_error_{MPI_SUCCESS};
     std::atomic<int> source_{-1};

@@ -9,6 +9,7 @@
 #include <torch/csrc/utils/pybind.h>
 #include <torch/library.h>
 
+#include <atomic>
 #include <cstdint>
 #include <cstring>
 #include <functional>
@@ -28,6 +29,8 @@ std::mutex mutex;
 std::vector<std::function<void()>> pending;  // by mutex
 int copies = 0, live = 0;                    // likewise
 bool all_private = false;
+std::atomic<bool> committed{false};  // the stream, up to the last event
+std::atomic<int> looks{0};           // at that event, until it is reached
 
 void finish_pending() {
     std::vector<std::function<void()>> work;
@@ -107,6 +110,21 @@ struct MPSHooks : at::MPSHooksInterface {
     bool hasMPS() const override { return true; }
     at::Allocator* getMPSDeviceAllocator() const override { return &allocator(); }
     void deviceSynchronize() const override { finish_pending(); }
+    void commitStream() const override { committed = true; }
+
+    // An event is reached some looks after it has been recorded and the stream committed.
+    uint32_t acquireEvent(bool) const override { return 7; }
+    void releaseEvent(uint32_t) const override {}
+    void recordEvent(uint32_t) const override {
+        committed = false;
+        looks = 3;
+    }
+    bool queryEvent(uint32_t) const override {
+        if (!committed || --looks > 0) return false;
+        finish_pending();
+        return true;
+    }
+    void waitForEvent(uint32_t) const override {}
 };
 
 at::Tensor empty(c10::IntArrayRef size, std::optional<at::ScalarType> dtype) {

@@ -49,6 +49,18 @@ def test_operations_on_mps(private):
     passed(launch(2, HERE / "ranks_mps.py", env=env))
 
 
+@pytest.mark.parametrize("mode", ["apart", "seen"])
+@pytest.mark.parametrize("ranks, mixed", [(2, ""), (3, ""), (4, "1")])
+def test_operations_on_a_device(ranks, mode, mixed):
+    """A stand-in for a GPU: asynchronous, late, with memory that the CPU sees or does not see.
+
+    mixed: every second rank has no such device, and calls the same with tensors on the CPU.
+    """
+    paths = [str(BUILD / "tests" / "python"), os.environ.get("PYTHONPATH", "")]
+    env = {"FAKE_DEVICE": mode, "MIXED": mixed, "PYTHONPATH": os.pathsep.join(p for p in paths if p)}
+    passed(launch(ranks, HERE / "ranks_device.py", env=env))
+
+
 def test_operations_of_device_list():
     env = {"TEST_BACKEND": "cpu:mpi"}
     passed(launch(2, HERE / "ranks_ops.py", "test_broadcast", "test_groups", env=env))

@@ -36,6 +36,17 @@ def get_include():
     return os.path.join(os.path.dirname(__file__), "include")
 
 
+def set_host_visible(device):
+    """Declares that the CPU sees the memory of this kind of device, at the tensors' own addresses.
+
+    For devices of torch's PrivateUse1 that have such memory; to be called by all ranks that have the device,
+    before the first process group. Collectives then use tensors where they lie, without copies.
+    """
+    from . import _backends
+
+    _backends.glue().set_host_visible(device)
+
+
 def info():
     """What MPI runs underneath: library, rank, size, whether it exports mpix.h's functions."""
     from . import _backends

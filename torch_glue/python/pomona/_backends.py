@@ -130,6 +130,7 @@ def _wrap_helper(c10d):
 
     @functools.wraps(original)
     def helper(*args, **kwargs):
+        _add_private_device(c10d)
         call = signature.bind(*args, **kwargs)
         values = call.arguments
         backends = _backends_of(values["backend"])
@@ -149,6 +150,17 @@ def _wrap_helper(c10d):
         return made
 
     c10d._new_process_group_helper = helper
+
+
+def _add_private_device(c10d):
+    """A device that a package adds to torch (PrivateUse1) has its name only after that package is loaded."""
+    import torch
+
+    name = torch._C._get_privateuse1_backend_name()
+    for backend in ("mpi", "pomona"):
+        devices = c10d.Backend.backend_capability.get(backend)
+        if devices is not None and name not in devices and "cpu" in devices:
+            devices.append(name)
 
 
 def _backends_of(config):

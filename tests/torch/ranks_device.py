@@ -1,0 +1,260 @@
+"""Runs on every rank: collectives on tensors of a device, here a stand-in (fake_device.cc).
+
+Goal: results are right whatever is late, and nobody waits for the device who need not. Method: the
+device does all its work late and overwrites memory that nobody keeps; each test gives its stream work
+before and after a collective, without waiting itself. FAKE_DEVICE=apart (default): the CPU does not see the
+device's memory; seen: it does. MIXED=1: odd ranks have no device, and call the same with CPU tensors.
+"""
+
+import os
+import sys
+import threading
+
+import torch
+import torch.distributed as dist
+
+MIXED = bool(os.environ.get("MIXED"))
+ON_CPU = MIXED and int(os.environ["RANK"]) % 2 == 1
+
+if ON_CPU:
+
+    class fake_device:
+        apart = False
+        to = staticmethod(lambda t: t.clone())
+        values = staticmethod(lambda t: t.clone())
+        add_later = staticmethod(lambda t, number: t.add_(number))
+        set_stream = staticmethod(lambda number: 0)
+        close_gate = open_gate = staticmethod(lambda: None)
+        synchronised = staticmethod(lambda: 0)
+else:
+    import fake_device
+
+    torch.utils.rename_privateuse1_backend("fake")
+
+to, values = fake_device.to, fake_device.values
+
+
+def value(rank, size, dtype=torch.int32):
+    return (torch.arange(size) % 100 + rank).to(dtype)
+
+
+def total(world, size, dtype=torch.int32):
+    return sum(value(r, size, dtype) for r in range(world))
+
+
+def same(tensor, want):
+    got = values(tensor)
+    assert torch.equal(got, want), (got, want, (got != want).nonzero().flatten()[:5])
+
+
+SIZES = (0, 1, 17, 50000, 300001)  # the last two in pieces: POMONA_GLUE_STAGE_BYTES is small
+
+
+def test_all_reduce(rank, world):
+    for size in SIZES:
+        for dtype in (torch.int32, torch.float32):
+            tensor = to(value(rank, size, dtype))
+            fake_device.add_later(tensor, 5)
+            dist.all_reduce(tensor)
+            fake_device.add_later(tensor, 7)
+            same(tensor, total(world, size, dtype) + 5 * world + 7)
+
+
+def test_average(rank, world):
+    for size in SIZES:
+        for dtype in (torch.int32, torch.float32):
+            tensor = to(value(rank, size, dtype) * world)
+            dist.all_reduce(tensor, op=dist.ReduceOp.AVG)
+            same(tensor, total(world, size, dtype))
+
+
+def test_premultiplied(rank, world):
+    for size in SIZES:
+        tensor = to(value(rank, size, torch.float32))
+        dist.all_reduce(tensor, op=dist._make_nccl_premul_sum(0.5))
+        same(tensor, total(world, size, torch.float32) / 2)
+
+
+def test_strided(rank, world):
+    for size in (10, 500):
+        square = value(rank, size * size).view(size, size)
+        tensor = to(square)
+        fake_device.add_later(tensor, 1)
+        dist.all_reduce(tensor.t())
+        want = sum(value(r, size * size).view(size, size) + 1 for r in range(world))
+        same(tensor, want)
+        dist.broadcast(tensor[:, 1:3], 0)
+        same(tensor, want)
+
+
+def test_many_at_once(rank, world):
+    """Their order is the same on all ranks, whichever device they are on, and none is waited for."""
+    tensors, works = [], []
+    for i in range(12):
+        tensor = value(rank, 1000 * (i % 4) + 5)
+        if i % 3 != 2:
+            tensor = to(tensor)
+            fake_device.add_later(tensor, i)
+        else:
+            tensor.add_(i)
+        tensors.append(tensor)
+        works.append(dist.all_reduce(tensor, async_op=True))
+    message = to(value(rank, 9)) if rank < 2 else None
+    if rank < 2:  # must not wait for the sums
+        work = dist.isend(message, 1) if rank == 0 else dist.irecv(message, 0)
+        work.wait()
+        same(message, value(0, 9))
+    for i in reversed(range(12)):
+        works[i].wait()
+        want = total(world, 1000 * (i % 4) + 5) + i * world
+        if i % 3 != 2:
+            same(tensors[i], want)
+        else:
+            assert torch.equal(tensors[i], want)
+
+
+def test_dropped(rank, world):
+    """Nobody keeps the tensors; their memory is used again."""
+    for _ in range(4):
+        dist.all_reduce(to(value(rank, 40000)), async_op=True).wait()
+    works = [dist.all_reduce(to(value(rank, 40000)), async_op=True) for _ in range(4)]
+    del works
+    dist.barrier()
+
+
+def test_not_blocked(rank, world):
+    """A collective is started while the stream cannot go on, and nobody waits for it."""
+    for size in (10, 100000):
+        tensor = to(value(rank, size))
+        before = fake_device.synchronised()
+        fake_device.close_gate()
+        fake_device.add_later(tensor, 3)
+        work = dist.all_reduce(tensor, async_op=True)
+        future = work.get_future()
+        if not ON_CPU:
+            assert not work.is_completed() and not future.done()
+        fake_device.open_gate()
+        work.wait()
+        assert fake_device.synchronised() == before
+        fake_device.add_later(tensor, 4)
+        same(tensor, total(world, size) + 3 * world + 4)
+        future.wait()
+
+
+def test_streams(rank, world):
+    """The order is that of the stream which is current when a collective starts, and when it is waited for."""
+    tensor = to(value(rank, 60000))
+    before = fake_device.set_stream(3)
+    fake_device.add_later(tensor, 2)
+    work = dist.all_reduce(tensor, async_op=True)
+    fake_device.set_stream(5)
+    work.wait()
+    fake_device.add_later(tensor, 1)
+    same(tensor, total(world, 60000) + 2 * world + 1)
+    fake_device.set_stream(before)
+
+
+def test_futures(rank, world):
+    """Callbacks see the result in their streams' order, and may start collectives and wait for them."""
+    done = threading.Event()
+    tensor, second = to(value(rank, 30000)), to(value(rank, 30))
+
+    def callback(future):
+        result = future.value()[0]
+        fake_device.add_later(result, 1)
+        dist.all_reduce(second)
+        fake_device.add_later(second, 1)
+        done.set()
+        return result
+
+    chained = dist.all_reduce(tensor, async_op=True).get_future().then(callback)
+    chained.wait()
+    assert done.is_set()
+    same(tensor, total(world, 30000) + 1)
+    if not MIXED:
+        dist.barrier()
+
+
+def test_others(rank, world):
+    for size in (7, 30000):
+        tensor = to(value(rank, size))
+        fake_device.add_later(tensor, 1)
+        dist.broadcast(tensor, 1)
+        same(tensor, value(1, size) + 1)
+        out = to(torch.zeros(size * world, dtype=torch.int32))
+        fake_device.add_later(out, 7)  # must not come after the result
+        dist.all_gather_into_tensor(out, to(value(rank, size)))
+        same(out, torch.cat([value(r, size) for r in range(world)]))
+        part = to(torch.zeros(size, dtype=torch.int32))
+        dist.reduce_scatter_tensor(part, to(value(rank, size * world)))
+        same(part, total(world, size * world)[size * rank : size * rank + size])
+        inside = to(value(rank, size * world))  # the output inside the input
+        dist.reduce_scatter_tensor(inside[size * rank : size * rank + size], inside)
+        want = value(rank, size * world)
+        want[size * rank : size * rank + size] = total(world, size * world)[size * rank : size * rank + size]
+        same(inside, want)
+        outs = [to(torch.zeros(size, dtype=torch.int32)) for _ in range(world)]
+        dist.all_gather(outs, to(value(rank, size)))
+        for r in range(world):
+            same(outs[r], value(r, size))
+        summed = to(torch.zeros(size, dtype=torch.int32))
+        dist.reduce_scatter(summed, [to(value(rank, size) + i) for i in range(world)])
+        same(summed, total(world, size) + rank * world)
+        reduced = to(value(rank, size))
+        dist.reduce(reduced, 0)
+        if rank == 0:
+            same(reduced, total(world, size))
+        got = [to(torch.zeros(size, dtype=torch.int32)) for _ in range(world)]
+        dist.gather(to(value(rank, size)), got if rank == 0 else None, 0)
+        if rank == 0:
+            for r in range(world):
+                same(got[r], value(r, size))
+        mine = to(torch.zeros(size, dtype=torch.int32))
+        dist.scatter(mine, [to(value(r, size)) for r in range(world)] if rank == 0 else None, 0)
+        same(mine, value(rank, size))
+        swapped = to(torch.zeros(size * world, dtype=torch.int32))
+        dist.all_to_all_single(swapped, to(value(rank, size * world)))
+        want = [value(r, size * world)[size * rank : size * rank + size] for r in range(world)]
+        same(swapped, torch.cat(want))
+        tensor = to(value(rank, size))
+        if rank == 0:
+            dist.send(tensor, 1)
+        elif rank == 1:
+            dist.recv(tensor, 0)
+            same(tensor, value(0, size))
+
+
+def test_coalesced(rank, world):
+    sizes = (3, 30000, 5, 0)
+    tensors = [to(value(rank, size)) for size in sizes]
+    dist.all_reduce_coalesced(tensors)
+    for tensor, size in zip(tensors, sizes):
+        same(tensor, total(world, size))
+
+
+def test_staging_memory(rank, world):
+    """It is used again, and what is kept has a bound."""
+    if ON_CPU or not fake_device.apart:
+        return
+    import pomona._backends as backends
+
+    assert 0 < backends.glue().staging_kept("fake") <= 256 << 20
+
+
+def main():
+    os.environ.setdefault("POMONA_GLUE_STAGE_BYTES", "65536")
+    import pomona
+
+    if not ON_CPU and not fake_device.apart:
+        pomona.set_host_visible("fake")
+    dist.init_process_group("mpi")
+    rank, world = dist.get_rank(), dist.get_world_size()
+    chosen = sys.argv[1:]
+    for name, test in list(globals().items()):
+        if name.startswith("test_") and (not chosen or name in chosen):
+            test(rank, world)
+    dist.destroy_process_group()
+    print(f"rank {rank}: all passed")
+
+
+main()

@@ -1,0 +1,74 @@
+// transit.h: how an operation's tensors get to where MPI can use them, and back.
+// Idea: flat CPU tensors are used where they lie, and nothing is allocated here. Others bring steps:
+// what the work does when MPI is done (divide, copy to strided CPU tensors), or, for a device's
+// tensors, stages of the work's Flow. Devices without side streams are read at once and written by a
+// thread of the user's, in its stream's order.
+#pragma once
+
+#include "torch_glue/tensor.h"
+#include "torch_glue/work.h"
+
+#include <utility>
+#include <vector>
+
+namespace pomona::glue {
+
+// Do the two tensors' bytes overlap? (Flat host tensors.)
+inline bool overlaps(const at::Tensor& a, const at::Tensor& b) {
+    const auto* a_begin = static_cast<const char*>(a.data_ptr());
+    const auto* b_begin = static_cast<const char*>(b.data_ptr());
+    return a_begin < b_begin + b.nbytes() && b_begin < a_begin + a.nbytes();
+}
+
+// A list of tensors as one MPI buffer with counts and displacements in bytes, without a copy:
+// displacements count from the lowest address.
+struct Slots {
+    void* base = nullptr;
+    std::vector<MPI_Count> counts;
+    std::vector<MPI_Aint> offsets;
+    std::vector<at::Tensor> host;
+};
+
+class Transit {
+public:
+    explicit Transit(GlueWork& work) : work_(work) {}
+
+    // Flat host memory with the tensor's values, when MPI is called: its own or a copy.
+    at::Tensor readable(const at::Tensor& t);
+    // Flat host memory of the tensor's size: its own or new.
+    at::Tensor room(const at::Tensor& t);
+    // Memory like the room `host` of `t`, but not the tensor's own.
+    at::Tensor other_room(const at::Tensor& host, const at::Tensor& t);
+
+    // When MPI is done, in this order:
+    void divide(const at::Tensor& host, int64_t divisor);
+    void copy(const at::Tensor& host, const at::Tensor& target);  // unless they are the same memory
+
+    Slots readable(const std::vector<at::Tensor>& tensors);
+    Slots room(const std::vector<at::Tensor>& tensors);
+    // The same for two tensors of one device, when `from` has its result.
+    void copy_after(const at::Tensor& from, const at::Tensor& target);
+    void copies(const Slots& slots, const std::vector<at::Tensor>& targets);
+
+    // Tensors whose reduction goes in pieces: `call` starts one piece, in place.
+    using ReducePiece = std::function<int(void*, MPI_Count, MPI_Comm, MPI_Request*)>;
+    void reduce_in_pieces(const at::Tensor& t, MPI_Count piece_bytes, int64_t divisor,
+                          const ReducePiece& call);
+
+    void install();  // the last word, before launch()
+
+private:
+    using Copies = std::vector<std::pair<at::Tensor, at::Tensor>>;
+    static void copy_all(const Copies& copies);
+    void pieces_on_host(const at::Tensor& host, MPI_Count count, const ReducePiece& call);
+    void pieces_by_streams(const at::Tensor& t, MPI_Count count, int64_t divisor,
+                           const ReducePiece& call);
+    void store(const at::Tensor& target, const at::Tensor& from);
+
+    GlueWork& work_;
+    std::vector<std::pair<at::Tensor, int64_t>> divisions_;
+    Copies host_copies_;
+    Copies device_copies_;
+};
+
+}  // namespace pomona::glue
