@@ -1,0 +1,103 @@
+"""Runs on every rank: the communication hooks of pomona.hooks, against the exact average.
+
+Goal: what each hook promises of its result, and how many bytes it takes. Method: a model of one layer whose
+gradient is chosen: the batch's size is one and the loss is linear, so the gradient is the input.
+"""
+
+import math
+
+import torch
+import torch.distributed as dist
+
+import pomona.hooks as hooks
+
+NUMBER = 5000
+
+
+class Given(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.weight = torch.nn.Parameter(torch.zeros(NUMBER))
+
+    def forward(self, x):
+        return (self.weight * x).sum()
+
+
+def gradient(rank, step):
+    generator = torch.Generator().manual_seed(100 * step + rank)
+    return torch.randn(NUMBER, generator=generator)
+
+
+def steps(hook, number, scale=1.0):
+    """Gradients of each step by the hook, and what they should be."""
+    rank, world = dist.get_rank(), dist.get_world_size()
+    model = torch.nn.parallel.DistributedDataParallel(Given())
+    model.register_comm_hook(None, hook)
+    for step in range(number):
+        model.zero_grad()
+        model(gradient(rank, step) * scale).backward()
+        yield model.module.weight.grad, sum(gradient(r, step) * scale for r in range(world)) / world
+
+
+def check_bytes(hook, number, each):
+    assert hook.bytes == number * each, (hook.bytes, number * each)
+    assert hook.bytes_plain == number * NUMBER * 4
+
+
+def test_fp16(rank, world):
+    hook = hooks.Fp16()
+    for got, want in steps(hook, 3, scale=10000.0):  # sums are above 65504
+        assert torch.allclose(got, want, rtol=2e-3, atol=16)
+    check_bytes(hook, 3, NUMBER * 2)
+
+
+def test_bf16(rank, world):
+    hook = hooks.Bf16()
+    for got, want in steps(hook, 3):
+        assert torch.allclose(got, want, rtol=2e-2, atol=2e-2)
+    check_bytes(hook, 3, NUMBER * 2)
+
+
+def test_top_k_of_all(rank, world):
+    hook = hooks.TopK(1.0)
+    for got, want in steps(hook, 2):
+        assert torch.allclose(got, want, atol=1e-6)
+    check_bytes(hook, 2, NUMBER * 8)
+
+
+def test_top_k(rank, world):
+    """Nothing is lost: what all steps have given and what is kept are the sum of all gradients."""
+    hook = hooks.TopK(0.1)
+    given, wanted = torch.zeros(NUMBER), torch.zeros(NUMBER)
+    for got, want in steps(hook, 6):
+        assert 0 < int((got != 0).sum()) <= world * math.ceil(0.1 * NUMBER)
+        given, wanted = given + got, wanted + want
+    kept = sum(hook.residuals.kept.values())
+    dist.all_reduce(kept, op=dist.ReduceOp.AVG)
+    assert torch.allclose(given + kept, wanted, atol=1e-4)
+    check_bytes(hook, 6, math.ceil(0.1 * NUMBER) * 8)
+
+
+def test_int8(rank, world):
+    hook = hooks.Int8()
+    for got, want in steps(hook, 4):
+        # Two roundings to 1 / 127 of a block's largest value, and what the last step has left.
+        assert (got - want).abs().max() < 3 * 5.0 / 127
+        reference = got.clone()
+        dist.broadcast(reference, 0)
+        assert torch.equal(reference, got)  # the same on all ranks
+    share = math.ceil(NUMBER / (world * 256)) * 260
+    check_bytes(hook, 4, world * share + share)
+
+
+def main():
+    dist.init_process_group("mpi")
+    rank, world = dist.get_rank(), dist.get_world_size()
+    for name, test in list(globals().items()):
+        if name.startswith("test_"):
+            test(rank, world)
+    dist.destroy_process_group()
+    print(f"rank {rank}: all passed")
+
+
+main()

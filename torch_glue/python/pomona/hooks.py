@@ -1,0 +1,170 @@
+"""Communication hooks for DistributedDataParallel, for links that are slower than the gradients are large.
+
+    import pomona.hooks
+    hook = pomona.hooks.Int8()
+    model.register_comm_hook(None, hook)
+
+Each takes the gradients' average by fewer bytes. `hook.bytes` counts what this rank has given to
+collectives, `hook.bytes_plain` what it would have given without the hook. Hooks see gradients alone: parameters
+and buffers are broadcast whole.
+"""
+
+import math
+
+import torch
+import torch.distributed as dist
+
+
+class Hook:
+    """What they have in common: the group and the counts."""
+
+    def __init__(self, group=None):
+        self.group = group
+        self.bytes = self.bytes_plain = 0
+
+    def __call__(self, state, bucket):
+        buffer = bucket.buffer()
+        self.bytes_plain += buffer.nbytes
+        return self.average(bucket.index(), buffer)
+
+    def size(self):
+        return dist.get_world_size(self.group)
+
+    def count(self, *tensors):
+        self.bytes += sum(tensor.nbytes for tensor in tensors)
+
+    def average(self, index, buffer):
+        raise NotImplementedError
+
+
+class Cast(Hook):
+    """Gradients travel as `dtype`; their sum is made in fp32, so that fp16 does not overflow in it."""
+
+    def __init__(self, dtype, group=None):
+        super().__init__(group)
+        self.dtype = dtype
+
+    def average(self, index, buffer):
+        small = buffer.to(self.dtype)
+        self.count(small)
+        work = dist.all_reduce(small, op=dist.ReduceOp.AVG, group=self.group, async_op=True)
+
+        def back(_):
+            return buffer.copy_(small)
+
+        return work.get_future().then(back)
+
+
+class Fp16(Cast):
+    """Half the bytes of fp32; a gradient beyond 65504 becomes infinite."""
+
+    def __init__(self, group=None):
+        super().__init__(torch.float16, group)
+
+
+class Bf16(Cast):
+    """Half the bytes of fp32, with its range and 8 bits of precision."""
+
+    def __init__(self, group=None):
+        super().__init__(torch.bfloat16, group)
+
+
+class Residuals:
+    """What was not sent, by bucket: it is added to the next gradients (error feedback)."""
+
+    def __init__(self):
+        self.kept = {}
+
+    def add_to(self, index, buffer):
+        kept = self.kept.get(index)
+        if kept is not None and kept.shape == buffer.shape:  # DDP makes its buckets anew after the first step
+            buffer = buffer + kept
+        return buffer.float()
+
+    def keep(self, index, residual):
+        self.kept[index] = residual
+
+
+class TopK(Hook):
+    """Only the part `ratio` of the gradients that is largest travels; the rest waits for the next steps.
+
+    8 bytes for each value (its place and its fp32 value) go to every other rank.
+    """
+
+    def __init__(self, ratio=0.01, group=None):
+        super().__init__(group)
+        if not 0 < ratio <= 1:
+            raise ValueError(f"ratio must be above 0 and at most 1, not {ratio}")
+        self.ratio = ratio
+        self.residuals = Residuals()
+
+    def average(self, index, buffer):
+        wanted = self.residuals.add_to(index, buffer)
+        length = max(1, math.ceil(self.ratio * wanted.numel()))
+        places = wanted.abs().topk(length, sorted=False).indices
+        values = wanted[places]
+        residual = wanted.clone()
+        residual[places] = 0
+        self.residuals.keep(index, residual)
+        words = torch.cat([places.to(torch.int32), values.view(torch.int32)])
+        everybody = words.new_empty(self.size() * words.numel())
+        self.count(words)
+        work = dist.all_gather_into_tensor(everybody, words, group=self.group, async_op=True)
+
+        def back(_):
+            total = torch.zeros_like(wanted)
+            for part in everybody.view(self.size(), 2, length):  # in one order on all ranks
+                total.index_add_(0, part[0].long(), part[1].view(torch.float32))
+            return buffer.copy_(total.div_(self.size()))
+
+        return work.get_future().then(back)
+
+
+class Int8(Hook):
+    """8 bits a value and one fp32 scale for each block, with error feedback.
+
+    Each rank averages its share of all ranks' gradients in fp32 and sends the result, again as 8 bits: two times
+    (1 + 4 / block) bytes a value.
+    """
+
+    def __init__(self, block=256, group=None):
+        super().__init__(group)
+        if block % 4 != 0 or block <= 0:
+            raise ValueError(f"block must be a multiple of 4, not {block}")
+        self.block = block
+        self.residuals = Residuals()
+
+    def pack(self, values):
+        """(rows, n * block) in fp32 to (rows, n * (block + 4)) bytes."""
+        blocks = values.view(values.shape[0], -1, self.block)
+        scales = blocks.abs().amax(dim=2, keepdim=True) / 127
+        whole = (blocks / scales.clamp(min=torch.finfo(torch.float32).tiny)).round_().to(torch.int8)
+        return torch.cat([whole.view(torch.uint8), scales.view(torch.uint8)], dim=2).flatten(1)
+
+    def unpack(self, packed):
+        blocks = packed.view(packed.shape[0], -1, self.block + 4)
+        scales = blocks[:, :, self.block :].contiguous().view(torch.float32)
+        return (blocks[:, :, : self.block].contiguous().view(torch.int8) * scales).flatten(1)
+
+    def average(self, index, buffer):
+        size = self.size()
+        wanted = self.residuals.add_to(index, buffer)
+        share = math.ceil(wanted.numel() / (size * self.block)) * self.block
+        padded = wanted.new_zeros(size * share)
+        padded[: wanted.numel()] = wanted
+        packed = self.pack(padded.view(size, share))
+        sent = self.unpack(packed).flatten()[: wanted.numel()]
+        self.residuals.keep(index, wanted - sent)
+        received = torch.empty_like(packed)
+        self.count(packed)
+        work = dist.all_to_all_single(received, packed, group=self.group, async_op=True)
+
+        def back(_):
+            mine = self.pack(self.unpack(received).mean(dim=0, keepdim=True))
+            everybody = mine.new_empty(size * mine.numel())
+            self.count(mine)
+            dist.all_gather_into_tensor(everybody, mine.flatten(), group=self.group)
+            result = self.unpack(everybody.view(size, -1)).flatten()
+            return buffer.copy_(result[: buffer.numel()])
+
+        return work.get_future().then(back)
