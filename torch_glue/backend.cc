@@ -2,9 +2,12 @@
 // and the rest stand in backend_lists.cc. See backend.h.
 #include "torch_glue/backend.h"
 
+#include <ATen/core/grad_mode.h>
+
 #include "torch_glue/transit.h"
 
 #include <cstdlib>
+#include <string_view>
 #include <thread>
 #include <torch/csrc/distributed/c10d/debug.h>
 #include <utility>
@@ -79,22 +82,25 @@ void connect_subgroup(const std::shared_ptr<Group>& group, const std::vector<int
 // How long sums are cut, where some rank has tensors that MPI cannot read where they lie: it copies
 // piece by piece, and all ranks must call MPI alike. POMONA_GLUE_STAGE_BYTES sets the length.
 MPI_Count own_chunk() {
-    constexpr MPI_Count kChunk = MPI_Count{2} << 20;
+    constexpr MPI_Count kChunk = MPI_Count{4} << 20;
     const char* text = std::getenv("POMONA_GLUE_STAGE_BYTES");
     const MPI_Count given = text ? std::atoll(text) : 0;
     if (given > 0) return given;
     return has_remote_memory() ? kChunk : 0;
 }
 
-void agree_on_chunk(Group& group) {
-    int64_t chunk = own_chunk();
+// What all ranks must do alike, though their devices and environments may differ.
+void agree(Group& group) {
+    const char* sums = std::getenv("POMONA_GLUE_SUM16");
+    int64_t words[] = {own_chunk(), sums != nullptr && std::string_view(sums) == "native"};
     MPI_Request request = MPI_REQUEST_NULL;
     MPI_Status status;
-    int error = mpi().Iallreduce_c(MPI_IN_PLACE, &chunk, 1, MPI_INT64_T, MPI_MAX, group.aside,
-                                   &request);
+    int error =
+        mpi().Iallreduce_c(MPI_IN_PLACE, words, 2, MPI_INT64_T, MPI_MAX, group.aside, &request);
     if (error == MPI_SUCCESS) error = mpi().Wait(&request, &status);
     if (error != MPI_SUCCESS) fail_group(group, error_text(error));
-    group.chunk = chunk;
+    group.chunk = words[0];
+    group.sums_16_bits_natively = words[1] != 0;
 }
 
 }  // namespace
@@ -107,7 +113,10 @@ c10::intrusive_ptr<ProcessGroupPomona> ProcessGroupPomona::create(const Setup& s
     else connect_subgroup(group, setup.ranks, setup.timeout);
     const int error = copy_comm(group->comm, &group->aside);
     if (error != MPI_SUCCESS) fail_group(*group, error_text(error));
-    agree_on_chunk(*group);
+    agree(*group);
+    std::vector<int> ranks = setup.ranks;
+    for (int i = 0; setup.ranks.empty() && i < setup.size; ++i) ranks.push_back(i);
+    Record::instance().know_group(setup.group_name, std::move(ranks));
     // Around backends of other names torch puts a wrapper that compares.
     group->compares =
         c10d::debug_level() == c10d::DebugLevel::Detail && setup.backend_name == "mpi";
@@ -224,10 +233,33 @@ WorkPointer ProcessGroupPomona::broadcast(Tensors& tensors, const c10d::Broadcas
     return launch(work, opts.asyncOp);
 }
 
+// Sums of 16-bit floats are made in fp32 and rounded once, unless that changes nothing: of two terms
+// the kernels do so anyway, and only fp16 has averages whose sum it cannot hold.
+bool ProcessGroupPomona::widens(const at::Tensor& t, const c10d::ReduceOp& op) const {
+    const auto dtype = t.scalar_type();
+    if ((dtype != at::kHalf && dtype != at::kBFloat16) || group_->sums_16_bits_natively)
+        return false;
+    const bool average = op.op_ == c10d::ReduceOp::AVG;
+    if (!average && op.op_ != c10d::ReduceOp::SUM && !is_premultiplied(op)) return false;
+    return size_ > 2 || (size_ == 2 && average);
+}
+
+at::Tensor ProcessGroupPomona::summand(const at::Tensor& t, const c10d::ReduceOp& op) const {
+    const at::NoGradGuard no_grad;
+    const at::Tensor wide = widens(t, op) ? t.to(at::kFloat) : t;
+    return is_premultiplied(op) ? premultiplied(wide, op) : wide;
+}
+
+at::Tensor ProcessGroupPomona::room_for_sum(const at::Tensor& output,
+                                            const c10d::ReduceOp& op) const {
+    if (!widens(output, op)) return output;
+    return at::empty(output.sizes(), output.options().dtype(at::kFloat));
+}
+
 void ProcessGroupPomona::add_allreduce(const at::Tensor& tensor, const c10d::ReduceOp& op,
                                        Transit& transit) {
-    const Reduction reduction = reduction_for(tensor.scalar_type(), op);
-    const at::Tensor source = is_premultiplied(op) ? premultiplied(tensor, op) : tensor;
+    const at::Tensor source = summand(tensor, op);
+    const Reduction reduction = reduction_for(source.scalar_type(), op);
     const auto call = [type = reduction.type, op = reduction.op](
                           void* data, MPI_Count count, MPI_Comm comm, MPI_Request* request) {
         return mpi().Iallreduce_c(MPI_IN_PLACE, data, count, type, op, comm, request);
@@ -265,12 +297,12 @@ WorkPointer ProcessGroupPomona::allreduce_coalesced(Tensors& tensors,
 WorkPointer ProcessGroupPomona::reduce(Tensors& tensors, const c10d::ReduceOptions& opts) {
     const at::Tensor& tensor = only(tensors, "reduce");
     check_peer(opts.rootRank, "reduce", "root");
-    const Reduction reduction = reduction_for(tensor.scalar_type(), opts.reduceOp);
+    const at::Tensor source = summand(tensor, opts.reduceOp);
+    const Reduction reduction = reduction_for(source.scalar_type(), opts.reduceOp);
     auto work = start(OpType::REDUCE, "mpi:reduce", opts.timeout, tensors,
                       {.root = opts.rootRank, .op = &opts.reduceOp});
     Transit transit(*work);
-    const at::Tensor host = transit.readable(
-        is_premultiplied(opts.reduceOp) ? premultiplied(tensor, opts.reduceOp) : tensor);
+    const at::Tensor host = transit.readable(source);
     const int root_rank = static_cast<int>(opts.rootRank);
     const bool root = rank_ == root_rank;
     if (root && reduction.average) transit.divide(host, size_);
@@ -341,10 +373,10 @@ void ProcessGroupPomona::add_reduce_scatter(GlueWork& work, const at::Tensor& ou
     TORCH_CHECK_VALUE(input.numel() == output.numel() * size_, where(name),
                       "the input must have world size times the output's elements: ", size_, " x ",
                       output.numel(), ", not ", input.numel());
-    const Reduction reduction = reduction_for(input.scalar_type(), op);
-    const at::Tensor source =
-        transit.readable(is_premultiplied(op) ? premultiplied(input, op) : input);
-    at::Tensor target = transit.room(output);
+    const at::Tensor summands = summand(input, op);
+    const Reduction reduction = reduction_for(summands.scalar_type(), op);
+    const at::Tensor source = transit.readable(summands);
+    at::Tensor target = transit.room(room_for_sum(output, op));
     // An output inside the input (common for sharded gradients) must not be written while others
     // read.
     if (overlaps(target, source)) target = transit.other_room(target, output);

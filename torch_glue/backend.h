@@ -93,6 +93,10 @@ private:
                             const c10d::ReduceOp&, Transit&);
     void add_allgather_list(GlueWork&, const Tensors& outputs, const at::Tensor& input, Transit&);
 
+    bool widens(const at::Tensor&, const c10d::ReduceOp&) const;
+    at::Tensor summand(const at::Tensor&, const c10d::ReduceOp&) const;  // what MPI is to reduce
+    at::Tensor room_for_sum(const at::Tensor& output, const c10d::ReduceOp&) const;
+
     // With TORCH_DISTRIBUTED_DEBUG=DETAIL: waits for all ranks and throws where their calls differ.
     void compare_calls(c10d::OpType, uint64_t sequence, std::chrono::milliseconds timeout,
                        const Tensors& inputs, const Told& told);

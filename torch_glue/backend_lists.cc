@@ -230,7 +230,8 @@ WorkPointer ProcessGroupPomona::reduce_scatter(Tensors& outputs, std::vector<Ten
     check_list(inputs[0], output, "reduce_scatter");
     TORCH_CHECK_VALUE(inputs[0][static_cast<size_t>(rank_)].numel() == output.numel(),
                       where("reduce_scatter"), "input ", rank_, " and the output differ in size");
-    const Reduction reduction = reduction_for(output.scalar_type(), opts.reduceOp);
+    const Reduction reduction = reduction_for(
+        widens(output, opts.reduceOp) ? at::kFloat : output.scalar_type(), opts.reduceOp);
     auto work = start(OpType::REDUCE_SCATTER, "mpi:reduce_scatter", opts.timeout, inputs[0],
                       {.op = &opts.reduceOp});
     Transit transit(*work);
@@ -241,10 +242,8 @@ WorkPointer ProcessGroupPomona::reduce_scatter(Tensors& outputs, std::vector<Ten
         flat.push_back(t.contiguous().view({-1}));
         counts.push_back(t.numel());
     }
-    at::Tensor all = at::cat(flat);
-    if (is_premultiplied(opts.reduceOp)) all = premultiplied(all, opts.reduceOp);
-    const at::Tensor source = transit.readable(all);
-    const at::Tensor target = transit.room(output);
+    const at::Tensor source = transit.readable(summand(at::cat(flat), opts.reduceOp));
+    const at::Tensor target = transit.room(room_for_sum(output, opts.reduceOp));
     if (reduction.average) transit.divide(target, size_);
     transit.copy(target, output);
     work->keep(source);

@@ -9,6 +9,7 @@
 #include <ATen/ATen.h>
 #include <c10/core/Stream.h>
 
+#include <cstdint>
 #include <memory>
 
 namespace pomona::glue {
@@ -23,9 +24,9 @@ public:
 using MomentPointer = std::shared_ptr<Moment>;  // null: always reached
 
 enum class Passage {
-    Direct,  // MPI uses the tensor's memory; it must only wait until the device is done
-    Streams, // through pinned memory, by copies on side streams
-    Copies,  // through host memory, by copies on the caller's thread
+    Direct,   // MPI uses the tensor's memory; it must only wait until the device is done
+    Streams,  // through pinned memory, by copies on side streams
+    Copies,   // through host memory, by copies on the caller's thread
 };
 
 class Device {

@@ -180,7 +180,8 @@ void Flow::rest(void (*notify)()) {
         each.resting->left.store(static_cast<int>(active));
         each.resting->notify = notify;
         for (MPI_Request& request : each.requests) {
-            if (request != MPI_REQUEST_NULL) on_completion(&request, over, new Callback{each.resting});
+            if (request != MPI_REQUEST_NULL)
+                on_completion(&request, over, new Callback{each.resting});
         }
     }
 }

@@ -19,7 +19,7 @@ namespace pomona::glue {
 
 struct Stage {
     using Step = std::function<void()>;
-    std::vector<Step> loads;    // device to host; current stream: Device::down
+    std::vector<Step> loads;  // device to host; current stream: Device::down
     std::vector<std::function<int(MPI_Comm, MPI_Request*)>> calls;
     std::vector<Step> unpacks;  // on the host
     std::vector<Step> stores;   // host to device; current stream: Device::up
@@ -40,8 +40,8 @@ public:
     c10::Device where() const { return where_; }
     const Device& device() const { return device_; }
     bool has_streams() const { return device_.has_streams(); }
-    Stage& stage();         // the last one
-    Stage& new_stage();     // one more, that may overlap the others
+    Stage& stage();                  // the last one
+    Stage& new_stage();              // one more, that may overlap the others
     at::Tensor room(int64_t bytes);  // staging memory of the current stage alone
     at::Tensor slot(int64_t bytes);  // staging memory that later stages use again
 

@@ -5,7 +5,10 @@
 
 #include "torch_glue/backend.h"
 #include "torch_glue/device.h"
+#include "torch_glue/record.h"
 #include "torch_glue/store.h"
+
+#include <exception>
 
 #include <utility>
 
@@ -46,6 +49,55 @@ py::dict info() {
     result["library"] = world.library;
     result["mpix"] = has_mpix();
     return result;
+}
+
+py::list record_entries() {
+    py::list result;
+    for (const RecordEntry& entry : Record::instance().entries()) {
+        py::dict each;
+        each["number"] = entry.number;
+        each["group"] = entry.group;
+        each["title"] = entry.title;
+        each["sequence"] = entry.sequence;
+        each["message"] = entry.message;
+        each["rank"] = entry.rank;
+        each["peer"] = entry.peer;
+        each["sizes"] = entry.sizes;
+        py::list dtypes;
+        for (at::ScalarType dtype : entry.dtypes) dtypes.append(at::toString(dtype));
+        each["dtypes"] = dtypes;
+        each["created_ns"] = entry.created_ns;
+        each["ended_ns"] = entry.ended_ns;
+        each["timeout_ms"] = entry.timeout_ms;
+        each["failed"] = entry.failed;
+        result.append(each);
+    }
+    return result;
+}
+
+py::dict metrics() {
+    py::dict result;
+    for (const auto& [title, times] : Record::instance().times()) {
+        py::dict each;
+        each["count"] = times.count;
+        each["failed"] = times.failed;
+        each["bytes"] = times.bytes;
+        each["seconds"] = times.seconds;
+        each["waited_seconds"] = times.waited_seconds;
+        each["p50_us"] = times.quantile_us(0.5);
+        each["p99_us"] = times.quantile_us(0.99);
+        result[title.c_str()] = each;
+    }
+    return result;
+}
+
+py::object* record_dumper = nullptr;  // what Python is to call at a timeout
+
+void call_record_dumper() {
+    const py::gil_scoped_acquire gil;
+    try {
+        (*record_dumper)();
+    } catch (const std::exception& e) { TORCH_WARN("the record was not written: ", e.what()); }
 }
 
 // Python ends: no Future may run Python any more; after a failure MPI_Finalize would wait for ranks
@@ -98,12 +150,19 @@ PYBIND11_MODULE(_glue, m) {
         },
         release());
     m.def("broadcast_text", &broadcast_text, release());
-    m.def("set_host_visible", [](const std::string& type) {
-        set_host_visible(c10::Device(type).type());
-    });
+    m.def("set_host_visible",
+          [](const std::string& type) { set_host_visible(c10::Device(type).type()); });
     m.def("staging_kept", [](const std::string& type) {
         return StagingPool::of(Device::of(c10::Device(type).type())).kept();
     });
+    m.def("record_entries", &record_entries);
+    m.def("record_groups", [] { return Record::instance().groups(); });
+    m.def("set_record_dumper", [](py::object dumper) {
+        record_dumper = new py::object(std::move(dumper));
+        set_record_dumper(&call_record_dumper);
+    });
+    m.def("metrics", &metrics);
+    m.def("reset_metrics", [] { Record::instance().reset_times(); });
     m.def("set_futures_inline", &set_futures_inline);
     m.def("python_ends", &python_ends, release());
 }

@@ -12,8 +12,8 @@ namespace {
 
 using namespace std::chrono_literals;
 
-constexpr auto kBusy = 2ms;      // without movement the thread looks at everything, as a waiter does
-constexpr auto kYield = 20us;    // from then on it yields between two looks
+constexpr auto kBusy = 2ms;    // without movement the thread looks at everything, as a waiter does
+constexpr auto kYield = 20us;  // from then on it yields between two looks
 constexpr auto kDeviceNap = 50us;  // asleep it looks so often at the device's events
 constexpr auto kNap = 20ms;
 

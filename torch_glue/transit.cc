@@ -53,9 +53,7 @@ at::Tensor Transit::readable(const at::Tensor& t) {
     if (is_flat_on_host(t)) return t;
     if (t.device().is_cpu()) return plain(t);
     switch (passage_of(t)) {
-    case Passage::Direct:
-        work_.flow(t.device()).stage().direct = true;
-        return seen_by_host(t);
+    case Passage::Direct: work_.flow(t.device()).stage().direct = true; return seen_by_host(t);
     case Passage::Copies: return plain(t).to(at::kCPU);
     case Passage::Streams: break;
     }
@@ -71,9 +69,7 @@ at::Tensor Transit::room(const at::Tensor& t) {
     if (is_flat_on_host(t)) return t;
     if (t.device().is_cpu()) return empty_on_host(t);
     switch (passage_of(t)) {
-    case Passage::Direct:
-        work_.flow(t.device()).stage().direct = true;
-        return seen_by_host(t);
+    case Passage::Direct: work_.flow(t.device()).stage().direct = true; return seen_by_host(t);
     case Passage::Copies: return empty_on_host(t);
     case Passage::Streams: break;
     }
@@ -120,7 +116,8 @@ void Transit::copy(const at::Tensor& host, const at::Tensor& target) {
 
 void Transit::copy_after(const at::Tensor& from, const at::Tensor& target) {
     if (!from.device().is_cpu() && passage_of(from) == Passage::Streams) store(target, from);
-    else if (!from.device().is_cpu() && passage_of(from) == Passage::Direct) copy(seen_by_host(from), target);
+    else if (!from.device().is_cpu() && passage_of(from) == Passage::Direct)
+        copy(seen_by_host(from), target);
     else if (from.device().is_cpu()) copy(from, target);
     else device_copies_.push_back({from, target});
 }

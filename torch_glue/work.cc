@@ -94,8 +94,9 @@ GlueWork::GlueWork(std::shared_ptr<Group> group, c10d::OpType op, const char* ti
                    const std::vector<at::Tensor>& inputs)
     : c10d::Work(group->rank, op, title,
                  title ? std::optional<std::vector<at::Tensor>>(inputs) : std::nullopt),
-      group_(std::move(group)), sequence_(sequence), timeout_(timeout), begun_(Clock::now()),
-      deadline_(begun_ + timeout), nested_(in_callback), ordered_(!nested_ && !c10d::isP2POp(op)) {}
+      group_(std::move(group)), title_(title), sequence_(sequence), timeout_(timeout),
+      begun_(Clock::now()), deadline_(begun_ + timeout), nested_(in_callback),
+      ordered_(!nested_ && !c10d::isP2POp(op)) {}
 
 GlueWork::~GlueWork() {
     if (phase_.load() != Phase::Driven) return;
@@ -130,18 +131,32 @@ void GlueWork::hold(uint64_t awaited) {
     phase_.store(Phase::Held);
 }
 
-Flow& GlueWork::flow(c10::Device where) {
-    if (!flow_) {
-        flow_ = std::make_unique<Flow>(where);
-        for (Call& call : calls_) flow_->stage().calls.push_back(std::move(call));
-        calls_.clear();
+void GlueWork::note_start() {
+    if (title_ == nullptr) return;  // a word of the glue's own
+    RecordEntry entry;
+    entry.group = group_->name;
+    entry.title = title_;
+    entry.sequence = sequence_;
+    entry.message = c10d::isP2POp(opType_);
+    entry.rank = group_->rank;
+    entry.peer = peer_;
+    entry.timeout_ms = timeout_.count();
+    for (const at::Tensor& t : outputs_) {
+        entry.sizes.push_back(t.sizes().vec());
+        entry.dtypes.push_back(t.scalar_type());
+        bytes_ += static_cast<uint64_t>(t.numel()) * t.element_size();
     }
-    TORCH_CHECK_VALUE(flow_->where().type() == where.type(),
-                      error_message("tensors of different devices in one operation"));
-    return *flow_;
+    record_ = Record::instance().begin(std::move(entry));
+}
+
+void GlueWork::note_end(bool failed) {
+    if (record_ == 0) return;
+    Record::instance().end(record_, failed);
+    Record::instance().count(title_, bytes_, Clock::now() - begun_, failed);
 }
 
 void GlueWork::launch(bool async) {
+    note_start();
     if (flow_) {
         if (!held_) phase_.store(Phase::Driven);
         flow_->begin();
@@ -184,82 +199,6 @@ void GlueWork::start_held() {
         call_held();
     }
     end_waiting();
-}
-
-Lane& GlueWork::lane() {
-    return c10d::isP2POp(opType_) ? group_->messages : group_->collectives;
-}
-
-void GlueWork::enter_lane() {
-    auto self = c10::intrusive_ptr<GlueWork>::reclaim_copy(this);
-    queued_ = true;
-    in_lane_ = flow_ != nullptr;
-    if (!flow_) begin_waiting();  // the lane has a reference
-    lane().enter(std::move(self));
-    stopped();
-}
-
-void GlueWork::have_turn() {
-    if (!flow_) {
-        call_held();
-        end_waiting();
-        lane().leave();
-        return;
-    }
-    bool leaves = false;
-    {
-        std::lock_guard lock(requests_mutex_);
-        may_post_ = true;
-        if (phase_.load() == Phase::Finished) leaves = std::exchange(in_lane_, false);
-    }
-    if (leaves) lane().leave();
-    else Mover::wake();
-}
-
-// A work that has failed leaves its memory to MPI, which may still use it, for ever.
-bool GlueWork::advance(bool* over) {
-    std::unique_lock lock(requests_mutex_, std::try_to_lock);
-    if (!lock) return false;
-    if (phase_.load() == Phase::Finished) {
-        *over = true;
-        return false;
-    }
-    bool moved = false, lost = claimed_.load();
-    std::string failure;
-    if (!lost) {
-        int error = MPI_SUCCESS;
-        try {
-            moved = flow_->advance(group_->comm, may_post_, &error);
-        } catch (const std::exception& e) { failure = e.what(); }
-        if (error != MPI_SUCCESS) failure = error_text(error);
-        lost = !failure.empty();
-    }
-    if (lost) c10::raw::intrusive_ptr::incref(this);
-    const bool ends = lost || flow_->finished();
-    const bool leaves = in_lane_ && (lost ? may_post_ : flow_->posted());
-    if (leaves) in_lane_ = false;
-    const bool was_armed = phase_.load() == Phase::Armed;
-    if (ends) phase_.store(Phase::Finished);
-    lock.unlock();
-    if (leaves) lane().leave();
-    if (!ends) return moved;
-    complete(failure);
-    if (was_armed) end_waiting();
-    *over = true;
-    return true;
-}
-
-bool GlueWork::rest() {
-    std::unique_lock lock(requests_mutex_, std::try_to_lock);
-    if (!lock || phase_.load() == Phase::Finished) return true;
-    flow_->rest(&Mover::wake);
-    return flow_->waits_for_device();
-}
-
-void GlueWork::let_go(c10::intrusive_ptr<GlueWork> work) {
-    Releasing releasing;
-    if (!releasing.allowed()) work.release();
-    work.reset();
 }
 
 void GlueWork::call_held() {
@@ -382,7 +321,8 @@ void GlueWork::completed_by_mpi(void* context, int error, const MPI_Status* stat
 void GlueWork::complete(const std::string& error, c10d::ErrorType kind) {
     if (claimed_.exchange(true)) return;
     // Sequentially consistent with arm(): either this sees Armed, or Watchdog::add sees claimed_.
-    if (phase_.load() == Phase::Armed || awaited_ != 0 || queued_) Watchdog::instance().remove(this);
+    if (phase_.load() == Phase::Armed || awaited_ != 0 || queued_)
+        Watchdog::instance().remove(this);
     std::exception_ptr failure;
     if (!error.empty()) {
         failure = backend_error(error_message(error));
@@ -400,6 +340,7 @@ void GlueWork::complete(const std::string& error, c10d::ErrorType kind) {
             if (!on_device_) kept_.clear();
         }
     }
+    note_end(failure != nullptr);
     finish(failure);
     done_.store(true, std::memory_order_release);
     complete_future();
@@ -490,6 +431,7 @@ void GlueWork::synchronize() { wait(); }
 bool GlueWork::wait(std::chrono::milliseconds timeout) {
     if (!done_.load(std::memory_order_acquire)) {
         WithoutGil without;
+        const auto start = Clock::now();
         drive();
         if (!done_.load(std::memory_order_acquire)) {
             arm();
@@ -497,6 +439,7 @@ bool GlueWork::wait(std::chrono::milliseconds timeout) {
             // park() hears of the end a moment before everything of it is in place.
             while (!done_.load(std::memory_order_acquire)) std::this_thread::yield();
         }
+        if (record_ != 0) Record::instance().waited(title_, Clock::now() - start);
     }
     deliver();
     std::unique_lock lock(mutex_);
@@ -551,6 +494,7 @@ void GlueWork::ask_others() const { group_->count->ask(sequence_, group_->rank);
 
 void GlueWork::expire() {
     give_up_finalize("an operation timed out");
+    dump_record_at_timeout();
     std::string who;
     if (!c10d::isP2POp(opType_)) who = group_->count->absent(sequence_, group_->rank);
     if (who.empty()) who = "Some rank has not called the matching operation or is gone";

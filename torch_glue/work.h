@@ -27,6 +27,7 @@
 #include "torch_glue/flow.h"
 #include "torch_glue/mover.h"
 #include "torch_glue/presence.h"
+#include "torch_glue/record.h"
 #include "torch_glue/world.h"
 
 namespace pomona::glue {
@@ -74,6 +75,7 @@ struct Group {
     FutureOrder futures;
     Lane collectives, messages;
     MPI_Count chunk = 0;  // bytes; longer sums go in pieces of it, on all ranks; 0: whole
+    bool sums_16_bits_natively = false;
     std::shared_ptr<GroupCount> count;  // of collectives, for ranks that leave
     MPI_Comm aside = MPI_COMM_NULL;     // the same ranks, for the glue's own words
     bool compares = false;              // in torch's debug mode: compare.cc
@@ -191,6 +193,8 @@ private:
     }
     [[noreturn]] void refused(int error);
     void call_held();
+    void note_start();
+    void note_end(bool failed);
     void begin_waiting();
     void end_waiting();
     Lane& lane();
@@ -208,7 +212,9 @@ private:
     static void completed_by_mpi(void* context, int error, const MPI_Status* status);
 
     const std::shared_ptr<Group> group_;
+    const char* const title_;  // null: a word of the glue's own
     const uint64_t sequence_;
+    uint64_t record_ = 0, bytes_ = 0;
     int peer_ = -1;
     int looks_ = 0;  // at ranks that have left; by the watchdog
     const std::chrono::milliseconds timeout_;

@@ -11,6 +11,7 @@
 #include <torch/csrc/utils/pybind.h>
 #include <torch/library.h>
 
+#include <algorithm>
 #include <atomic>
 #include <chrono>
 #include <condition_variable>
@@ -341,7 +342,9 @@ struct FakeHooks final : at::PrivateUse1HooksInterface {
     bool hasPrimaryContext(c10::DeviceIndex) const override { return true; }
     c10::DeviceIndex deviceCount() const override { return 1; }
     c10::DeviceIndex getCurrentDevice() const override { return 0; }
-    at::Allocator* getPinnedMemoryAllocator() const override { return c10::GetAllocator(c10::kCPU); }
+    at::Allocator* getPinnedMemoryAllocator() const override {
+        return c10::GetAllocator(c10::kCPU);
+    }
 };
 
 const bool hooked = [] {
@@ -371,7 +374,8 @@ PYBIND11_MODULE(fake_device, m) {
     m.def("add_later", &add_later);
     m.def("close_gate", &close_gate);
     m.def("open_gate", &open_gate);
-    m.def("set_stream", [](int id) { return std::exchange(current, static_cast<c10::StreamId>(id)); });
+    m.def("set_stream",
+          [](int id) { return std::exchange(current, static_cast<c10::StreamId>(id)); });
     m.def("synchronised", [] { return synchronised.load(); });
     m.def("to", [](const at::Tensor& t) {
         at::Tensor made = empty(t.sizes(), t.scalar_type());

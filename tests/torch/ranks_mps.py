@@ -95,7 +95,7 @@ def test_dropped(rank, world):
     dist.all_reduce(dropped, async_op=True)
     tensor = fake_mps.to(value(rank, 10))
     del dropped
-    dist.all_reduce(tensor, async_op=True).get_future()
+    dist.all_reduce(tensor, async_op=True).get_future().wait()
     assert torch.equal(fake_mps.values(tensor), total(world, 10))
 
 

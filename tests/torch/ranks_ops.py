@@ -421,6 +421,31 @@ def test_functional_collectives(rank, size):
          fold([sample(r, torch.float32, 6) for r in range(size)], R.SUM), "functional coalesced")
 
 
+def test_sums_of_16_bits(rank, world):
+    """They are added in fp32 and rounded once: an average does not overflow, small terms are not lost."""
+    for dtype in (torch.float16, torch.bfloat16):
+        large = 60000.0 if dtype == torch.float16 else 3e38
+        want = torch.full((5000,), large, dtype=dtype)
+        if world > 1:
+            mine = want.clone()
+            dist.all_reduce(mine, op=dist.ReduceOp.AVG)
+            assert torch.equal(mine, want), mine
+            part = torch.zeros(50, dtype=dtype)
+            dist.reduce_scatter_tensor(part, want[:50].repeat(world), op=dist.ReduceOp.AVG)
+            assert torch.equal(part, want[:50]), part
+            parts = [want[:50].clone() for _ in range(world)]
+            dist.reduce_scatter(part, parts, op=dist.ReduceOp.AVG)
+            assert torch.equal(part, want[:50]), part
+            mine = want.clone()
+            dist.reduce(mine, 0, op=dist.ReduceOp.AVG)
+            assert rank != 0 or torch.equal(mine, want), mine
+        one = 2048.0 if dtype == torch.float16 else 256.0  # the next number is two more
+        mine = torch.full((70,), one if rank == 0 else 1.0, dtype=dtype)
+        dist.all_reduce(mine)
+        exact = torch.tensor(one + world - 1).to(dtype)
+        assert bool((mine == exact).all()), (mine, exact)
+
+
 def test_groups(rank, size):
     evens = dist.new_group(list(range(0, size, 2)))
     odds = dist.new_group(list(range(1, size, 2))) if size > 1 else None

@@ -3,11 +3,12 @@
 import ctypes
 import json
 import os
+import subprocess
 import sys
 import time
 
 import pytest
-from conftest import BUILD, HERE, ROOT, launch
+from conftest import BUILD, HERE, PYTHON, ROOT, launch
 
 
 def passed(outcome):
@@ -74,6 +75,24 @@ def test_operations_in_debug_mode():
 @pytest.mark.parametrize("ranks", [2, 4])
 def test_models(ranks):
     passed(launch(ranks, HERE / "ranks_models.py", timeout=300))
+
+
+def test_errors_recorded(tmp_path):
+    """Torch's own analyser reads the record, and finds the collective that rank 0 has called alone."""
+    prefix = tmp_path / "rank_"
+    outcome = launch(2, HERE / "ranks_record.py", prefix, env={"POMONA_GLUE_RECORD": str(prefix)})
+    assert outcome.text.count("met: all passed") == 2, str(outcome)
+    assert f"is in {prefix}0" in outcome.text, str(outcome)
+    analyser = [PYTHON, "-m", "torch.distributed.flight_recorder.fr_trace", "--prefix", "rank_", str(tmp_path)]
+    done = subprocess.run(analyser, capture_output=True, text=True, check=False, timeout=100)
+    assert done.returncode == 0, done.stdout + done.stderr
+    words = done.stdout + done.stderr
+    assert "all_reduce" in words and "Not all ranks" in words, words
+
+
+@pytest.mark.parametrize("ranks", [2, 3])
+def test_models_with_hooks(ranks):
+    passed(launch(ranks, HERE / "ranks_hooks.py"))
 
 
 @pytest.mark.skipif(not os.environ.get("TEST_LARGE"), reason="needs 9 GB of memory: TEST_LARGE=1")

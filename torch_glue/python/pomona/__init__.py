@@ -47,6 +47,32 @@ def set_host_visible(device):
     _backends.glue().set_host_visible(device)
 
 
+def metrics(reset=False):
+    """What this process has called so far: {"all_reduce": {"count": ..., ...}, ...}.
+
+    bytes: of the results; seconds: from the calls to the ends; waited_seconds: of these, a thread of the
+    program was in wait(); p50_us and p99_us: times of half and of 99 in 100 (upper ends of steps of a fifth);
+    failed: operations that ended with an error, which are in none of the others.
+    """
+    from . import _backends
+
+    glue = _backends.glue()
+    result = {title.split(":")[-1]: values for title, values in glue.metrics().items()}
+    if reset:
+        glue.reset_metrics()
+    return result
+
+
+def dump_record(prefix):
+    """Writes what this process has called lately to PREFIX + rank, for torch's analyser (torchfrtrace).
+
+    Beside it RANK.json has the same for people. Returns the path.
+    """
+    from . import _backends, _record
+
+    return _record.dump(_backends.glue(), prefix, _backends.glue().world_info()["rank"])
+
+
 def info():
     """What MPI runs underneath: library, rank, size, whether it exports mpix.h's functions."""
     from . import _backends

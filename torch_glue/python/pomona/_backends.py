@@ -33,9 +33,20 @@ def glue():
             _state["glue"] = _load.load()
             _state["glue"].set_futures_inline(os.environ.get("POMONA_FUTURES") == "inline")
             _state["glue"].register_device_kernels()
+            prefix = os.environ.get("POMONA_GLUE_RECORD")
+            if prefix:
+                _state["glue"].set_record_dumper(functools.partial(_dump_record, prefix))
             _tell_of_another_mpi(_state["glue"].other_library())
             atexit.register(_python_ends)
         return _state["glue"]
+
+
+def _dump_record(prefix):
+    """At a timeout."""
+    from . import _record
+
+    path = _record.dump(_state["glue"], prefix, _state["glue"].world_info()["rank"])
+    print(f"pomona: an operation has timed out; what was called is in {path}", file=sys.stderr)
 
 
 def _tell_of_another_mpi(library):

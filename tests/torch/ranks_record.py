@@ -1,0 +1,49 @@
+"""Runs on every rank: the record of what was called, and the metrics. Argument: a prefix for files.
+
+Rank 0 calls one collective more than the others, which times out: each rank then has a file, rank 0 at the
+timeout (POMONA_GLUE_RECORD), the others because they ask for it.
+"""
+
+import sys
+from datetime import timedelta
+
+import torch
+import torch.distributed as dist
+
+import pomona
+
+
+def main():
+    dist.init_process_group("mpi", timeout=timedelta(seconds=4))
+    rank, world = dist.get_rank(), dist.get_world_size()
+    for _ in range(5):
+        dist.all_reduce(torch.ones(1000))
+    dist.broadcast(torch.ones(10, dtype=torch.int32), 0)
+    other = dist.new_group([0, 1])
+    if rank < 2:
+        dist.all_reduce(torch.ones(7), group=other)
+        dist.send(torch.ones(3), 1) if rank == 0 else dist.recv(torch.ones(3), 0)
+    dist.barrier()
+    metrics = pomona.metrics()
+    sums = metrics["all_reduce"]
+    assert sums["count"] == 5 + (rank < 2) and sums["failed"] == 0, metrics
+    assert sums["bytes"] == 5 * 4000 + 28 * (rank < 2), metrics
+    assert 0 < sums["p50_us"] <= sums["p99_us"] and 0 < sums["waited_seconds"] <= 2 * sums["seconds"], metrics
+    assert metrics["broadcast"]["bytes"] == 40 and metrics["barrier"]["count"] >= 1, metrics
+    assert pomona.metrics(reset=True) == metrics and pomona.metrics() == {}
+    if rank != 0:
+        pomona.dump_record(sys.argv[1])
+        print("met: all passed")
+        sys.stdout.flush()
+        import time
+
+        time.sleep(7)
+        return
+    try:
+        dist.all_reduce(torch.ones(1000))
+    except dist.DistBackendError as error:
+        assert "Timed out" in str(error), error
+        print("met: all passed")
+
+
+main()

@@ -1,0 +1,133 @@
+// record.cc: see record.h.
+#include "torch_glue/record.h"
+
+#include <algorithm>
+#include <atomic>
+#include <cmath>
+#include <condition_variable>
+#include <memory>
+#include <thread>
+#include <utility>
+
+namespace pomona::glue {
+namespace {
+
+int64_t system_ns() {
+    return std::chrono::duration_cast<std::chrono::nanoseconds>(
+               std::chrono::system_clock::now().time_since_epoch())
+        .count();
+}
+
+size_t bucket_of(std::chrono::nanoseconds time) {
+    const double us = std::max(static_cast<double>(time.count()) / 1e3, 1.0);
+    return std::min(static_cast<size_t>(std::ceil(std::log2(us) * 4)),
+                    OperationTimes::kBuckets - 1);
+}
+
+std::atomic<void (*)()> record_dumper{nullptr};
+
+}  // namespace
+
+double OperationTimes::quantile_us(double part) const {
+    const auto wanted = static_cast<uint64_t>(std::ceil(part * static_cast<double>(count)));
+    uint64_t seen = 0;
+    for (size_t i = 0; i < kBuckets; ++i) {
+        seen += buckets[i];
+        if (seen >= wanted && seen > 0) return std::exp2(static_cast<double>(i) / 4);
+    }
+    return 0;
+}
+
+Record& Record::instance() {
+    static Record* const record = new Record;  // outlives static destructors
+    return *record;
+}
+
+uint64_t Record::begin(RecordEntry entry) {
+    entry.created_ns = system_ns();
+    std::lock_guard lock(mutex_);
+    entry.number = next_++;
+    if (entries_.size() < kEntries) entries_.push_back(std::move(entry));
+    else entries_[(entry.number - 1) % kEntries] = std::move(entry);
+    return next_ - 1;
+}
+
+void Record::end(uint64_t number, bool failed) {
+    if (number == 0) return;
+    std::lock_guard lock(mutex_);
+    RecordEntry& entry = entries_[(number - 1) % kEntries];
+    if (entry.number != number) return;  // overwritten
+    entry.ended_ns = system_ns();
+    entry.failed = failed;
+}
+
+void Record::count(const std::string& title, uint64_t bytes, std::chrono::nanoseconds time,
+                   bool failed) {
+    std::lock_guard lock(mutex_);
+    OperationTimes& times = times_[title];
+    if (failed) {
+        ++times.failed;
+        return;
+    }
+    ++times.count;
+    times.bytes += bytes;
+    times.seconds += std::chrono::duration<double>(time).count();
+    ++times.buckets[bucket_of(time)];
+}
+
+void Record::waited(const std::string& title, std::chrono::nanoseconds time) {
+    std::lock_guard lock(mutex_);
+    times_[title].waited_seconds += std::chrono::duration<double>(time).count();
+}
+
+void Record::know_group(const std::string& name, std::vector<int> ranks) {
+    std::lock_guard lock(mutex_);
+    groups_[name] = std::move(ranks);
+}
+
+std::vector<RecordEntry> Record::entries() const {
+    std::lock_guard lock(mutex_);
+    std::vector<RecordEntry> all = entries_;
+    std::sort(all.begin(), all.end(),
+              [](const auto& a, const auto& b) { return a.number < b.number; });
+    return all;
+}
+
+std::map<std::string, std::vector<int>> Record::groups() const {
+    std::lock_guard lock(mutex_);
+    return groups_;
+}
+
+std::map<std::string, OperationTimes> Record::times() const {
+    std::lock_guard lock(mutex_);
+    return times_;
+}
+
+void Record::reset_times() {
+    std::lock_guard lock(mutex_);
+    times_.clear();
+}
+
+void set_record_dumper(void (*dumper)()) { record_dumper.store(dumper); }
+
+// On a thread of its own: a program that hangs with Python's lock must still get its error.
+void dump_record_at_timeout() {
+    const auto dumper = record_dumper.load();
+    if (dumper == nullptr) return;
+    struct Done {
+        std::mutex mutex;
+        std::condition_variable changed;
+        bool done = false;
+    };
+    auto done = std::make_shared<Done>();
+    std::thread([dumper, done] {
+        dumper();
+        std::lock_guard lock(done->mutex);
+        done->done = true;
+        done->changed.notify_all();
+    }).detach();
+    std::unique_lock lock(done->mutex);
+    done->changed.wait_for(lock, std::chrono::seconds(2), [&] { return done->done; });
+}
+
+}  // namespace pomona::glue

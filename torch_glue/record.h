@@ -1,0 +1,74 @@
+// record.h: what this process has called lately, kept in memory, and counts of all it has called.
+// Idea: a ring of entries, written when an operation starts and when it ends, for the question "what
+// was each rank doing?"; and for each kind of operation a histogram of its times. Python turns the
+// former into the file that torch's analyser reads (pomona.dump_record), the latter into
+// pomona.metrics().
+#pragma once
+
+#include <ATen/ATen.h>
+
+#include <array>
+#include <chrono>
+#include <cstdint>
+#include <map>
+#include <mutex>
+#include <string>
+#include <torch/csrc/distributed/c10d/Work.hpp>
+#include <vector>
+
+namespace pomona::glue {
+
+struct RecordEntry {
+    uint64_t number = 0;
+    std::string group;
+    std::string title;  // "mpi:all_reduce"
+    uint64_t sequence = 0;
+    bool message = false;
+    int rank = 0, peer = -1;
+    std::vector<std::vector<int64_t>> sizes;
+    std::vector<at::ScalarType> dtypes;
+    int64_t created_ns = 0, ended_ns = 0;  // of the system's clock; ended 0: under way
+    int64_t timeout_ms = 0;
+    bool failed = false;
+};
+
+struct OperationTimes {
+    // Bucket b ends at 2^(b / 4) us.
+    static constexpr size_t kBuckets = 160;
+    uint64_t count = 0, failed = 0, bytes = 0;
+    double seconds = 0, waited_seconds = 0;  // waited: a thread of the program was in wait()
+    std::array<uint64_t, kBuckets> buckets{};
+    double quantile_us(double part) const;  // the end of the bucket in which it lies
+};
+
+class Record {
+public:
+    static constexpr size_t kEntries = 2000;
+    static Record& instance();
+
+    uint64_t begin(RecordEntry entry);  // 0 is no entry
+    void end(uint64_t number, bool failed);
+    void count(const std::string& title, uint64_t bytes, std::chrono::nanoseconds time,
+               bool failed);
+    void waited(const std::string& title, std::chrono::nanoseconds time);
+
+    void know_group(const std::string& name, std::vector<int> ranks);
+    std::vector<RecordEntry> entries() const;  // by age
+    std::map<std::string, std::vector<int>> groups() const;
+    std::map<std::string, OperationTimes> times() const;
+    void reset_times();
+
+private:
+    mutable std::mutex mutex_;
+    std::vector<RecordEntry> entries_;  // a ring
+    uint64_t next_ = 1;
+    std::map<std::string, std::vector<int>> groups_;
+    std::map<std::string, OperationTimes> times_;
+};
+
+// An operation has timed out: Python is asked to write the record, and given some time for it.
+void dump_record_at_timeout();
+// What to call then.
+void set_record_dumper(void (*dumper)());
+
+}  // namespace pomona::glue
