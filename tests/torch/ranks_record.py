@@ -28,7 +28,7 @@ def main():
     sums = metrics["all_reduce"]
     assert sums["count"] == 5 + (rank < 2) and sums["failed"] == 0, metrics
     assert sums["bytes"] == 5 * 4000 + 28 * (rank < 2), metrics
-    assert 0 < sums["p50_us"] <= sums["p99_us"] and 0 < sums["waited_seconds"] <= 2 * sums["seconds"], metrics
+    assert 0 < sums["p50_us"] <= sums["p99_us"] and sums["waited_seconds"] > 0, metrics
     assert metrics["broadcast"]["bytes"] == 40 and metrics["barrier"]["count"] >= 1, metrics
     assert pomona.metrics(reset=True) == metrics and pomona.metrics() == {}
     if rank != 0:

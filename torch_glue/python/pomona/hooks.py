@@ -21,6 +21,7 @@ class Hook:
     def __init__(self, group=None):
         self.group = group
         self.bytes = self.bytes_plain = 0
+        self.__name__ = self.__qualname__ = type(self).__name__  # DDP asks for them
 
     def __call__(self, state, bucket):
         buffer = bucket.buffer()
@@ -37,22 +38,57 @@ class Hook:
         raise NotImplementedError
 
 
-class Cast(Hook):
+class Shares(Hook):
+    """Each rank averages its share of all ranks' gradients in fp32, and gives the result to all.
+
+    Both times they travel packed: a matrix of fp32 in, one of as many rows out.
+    """
+
+    multiple = 1  # of it is the length of a share
+
+    def pack(self, values):
+        raise NotImplementedError
+
+    def unpack(self, packed):
+        raise NotImplementedError
+
+    def average_shares(self, buffer, wanted):
+        """The Future of the average; and what the others get of `wanted`."""
+        size = self.size()
+        share = math.ceil(wanted.numel() / (size * self.multiple)) * self.multiple
+        padded = wanted.new_zeros(size * share, dtype=torch.float32)
+        padded[: wanted.numel()] = wanted
+        packed = self.pack(padded.view(size, share))
+        received = torch.empty_like(packed)
+        self.count(packed)
+        work = dist.all_to_all_single(received, packed, group=self.group, async_op=True)
+
+        def back(_):
+            mine = self.pack(self.unpack(received).mean(dim=0, keepdim=True))
+            everybody = mine.new_empty(size * mine.numel())
+            self.count(mine)
+            dist.all_gather_into_tensor(everybody, mine.flatten(), group=self.group)
+            result = self.unpack(everybody.view(size, -1)).flatten()
+            return buffer.copy_(result[: buffer.numel()])
+
+        return work.get_future().then(back), packed
+
+
+class Cast(Shares):
     """Gradients travel as `dtype`; their sum is made in fp32, so that fp16 does not overflow in it."""
 
     def __init__(self, dtype, group=None):
         super().__init__(group)
         self.dtype = dtype
 
+    def pack(self, values):
+        return values.to(self.dtype)
+
+    def unpack(self, packed):
+        return packed.float()
+
     def average(self, index, buffer):
-        small = buffer.to(self.dtype)
-        self.count(small)
-        work = dist.all_reduce(small, op=dist.ReduceOp.AVG, group=self.group, async_op=True)
-
-        def back(_):
-            return buffer.copy_(small)
-
-        return work.get_future().then(back)
+        return self.average_shares(buffer, buffer)[0]
 
 
 class Fp16(Cast):
@@ -120,18 +156,14 @@ class TopK(Hook):
         return work.get_future().then(back)
 
 
-class Int8(Hook):
-    """8 bits a value and one fp32 scale for each block, with error feedback.
-
-    Each rank averages its share of all ranks' gradients in fp32 and sends the result, again as 8 bits: two times
-    (1 + 4 / block) bytes a value.
-    """
+class Int8(Shares):
+    """8 bits a value and one fp32 scale for each block, with error feedback."""
 
     def __init__(self, block=256, group=None):
         super().__init__(group)
         if block % 4 != 0 or block <= 0:
             raise ValueError(f"block must be a multiple of 4, not {block}")
-        self.block = block
+        self.block = self.multiple = block
         self.residuals = Residuals()
 
     def pack(self, values):
@@ -147,24 +179,7 @@ class Int8(Hook):
         return (blocks[:, :, : self.block].contiguous().view(torch.int8) * scales).flatten(1)
 
     def average(self, index, buffer):
-        size = self.size()
         wanted = self.residuals.add_to(index, buffer)
-        share = math.ceil(wanted.numel() / (size * self.block)) * self.block
-        padded = wanted.new_zeros(size * share)
-        padded[: wanted.numel()] = wanted
-        packed = self.pack(padded.view(size, share))
-        sent = self.unpack(packed).flatten()[: wanted.numel()]
-        self.residuals.keep(index, wanted - sent)
-        received = torch.empty_like(packed)
-        self.count(packed)
-        work = dist.all_to_all_single(received, packed, group=self.group, async_op=True)
-
-        def back(_):
-            mine = self.pack(self.unpack(received).mean(dim=0, keepdim=True))
-            everybody = mine.new_empty(size * mine.numel())
-            self.count(mine)
-            dist.all_gather_into_tensor(everybody, mine.flatten(), group=self.group)
-            result = self.unpack(everybody.view(size, -1)).flatten()
-            return buffer.copy_(result[: buffer.numel()])
-
-        return work.get_future().then(back)
+        future, packed = self.average_shares(buffer, wanted)
+        self.residuals.keep(index, wanted - self.unpack(packed).flatten()[: wanted.numel()])
+        return future
