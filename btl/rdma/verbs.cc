@@ -1,0 +1,195 @@
+// btl/rdma/verbs.cc: see verbs.h.
+#include "btl/rdma/verbs.h"
+
+#include "btl/base/format.h"
+
+#include <algorithm>
+#include <cerrno>
+#include <cstdlib>
+#include <cstring>
+#include <dlfcn.h>
+#include <sys/mman.h>
+
+namespace pomona::rdma {
+
+#ifdef __APPLE__
+static constexpr const char* kUsual = "librdma.dylib";
+static constexpr const char* kMend = "macOS 26.2 or later has it";
+#else
+static constexpr const char* kUsual = "libibverbs.so.1";
+static constexpr const char* kMend = "install rdma-core's libibverbs";
+#endif
+
+std::string Reason::text() const {
+    std::string out = what;
+    if (os_errno != 0) out += format(" ({})", std::strerror(os_errno));
+    if (!mend.empty()) out += "; " + mend;
+    return out;
+}
+
+template <class Function>
+static bool find(void* library, const char* name, Function& out, std::string& why) {
+    void* found = dlsym(library, name);
+    if (!found) why = format("it has no function {}", name);
+    static_assert(sizeof found == sizeof out);
+    std::memcpy(&out, &found, sizeof out);
+    return found != nullptr;
+}
+
+std::shared_ptr<Library> Library::open(std::string& why) {
+    const char* given = std::getenv("POMONA_VERBS");
+    auto out = std::make_shared<Library>();
+    out->path = given && *given ? given : kUsual;
+    // Never closed: drivers do not expect it.
+    void* library = dlopen(out->path.c_str(), RTLD_NOW | RTLD_LOCAL);
+    if (!library) {
+        why = format("{} cannot be opened; {}", out->path, kMend);
+        return nullptr;
+    }
+    Library& l = *out;
+    bool all = find(library, "ibv_get_device_list", l.get_device_list, why) &&
+               find(library, "ibv_free_device_list", l.free_device_list, why) &&
+               find(library, "ibv_get_device_name", l.get_device_name, why) &&
+               find(library, "ibv_open_device", l.open_device, why) &&
+               find(library, "ibv_close_device", l.close_device, why) &&
+               find(library, "ibv_query_port", l.query_port, why) &&
+               find(library, "ibv_query_gid", l.query_gid, why) &&
+               find(library, "ibv_alloc_pd", l.alloc_pd, why) &&
+               find(library, "ibv_dealloc_pd", l.dealloc_pd, why) &&
+               find(library, "ibv_reg_mr", l.reg_mr, why) &&
+               find(library, "ibv_dereg_mr", l.dereg_mr, why) &&
+               find(library, "ibv_create_cq", l.create_cq, why) &&
+               find(library, "ibv_destroy_cq", l.destroy_cq, why) &&
+               find(library, "ibv_create_qp", l.create_qp, why) &&
+               find(library, "ibv_destroy_qp", l.destroy_qp, why) &&
+               find(library, "ibv_modify_qp", l.modify_qp, why) &&
+               find(library, "ibv_query_qp", l.query_qp, why);
+    if (!all) why = format("{} is no verbs library: {}", out->path, why);
+    return all ? out : nullptr;
+}
+
+std::string text_of_gid(const GidBytes& gid) {
+    static constexpr uint8_t kMapped[12] = {0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xff, 0xff};
+    if (std::memcmp(gid.data(), kMapped, sizeof kMapped) == 0)
+        return format("{}.{}.{}.{}", gid[12], gid[13], gid[14], gid[15]);
+    std::string out;
+    for (size_t i = 0; i < gid.size(); i += 2)
+        out += format("{}{:x}", i == 0 ? "" : ":", gid[i] << 8 | gid[i + 1]);
+    return out;
+}
+
+std::vector<std::string> device_names(const Library& library, const std::string& only) {
+    std::vector<std::string> out;
+    int number = 0;
+    verbs::Device** list = library.get_device_list(&number);
+    for (int i = 0; list && i < number; ++i) {
+        std::string name = library.get_device_name(list[i]);
+        if (only.empty() || ("," + only + ",").find("," + name + ",") != std::string::npos)
+            out.push_back(std::move(name));
+    }
+    if (list) library.free_device_list(list);
+    return out;
+}
+
+bool Device::open(Reason& why) {
+    if (lost && users == 0) close();
+    if (lost) return why = {format("{} is not there any more", name_)}, false;
+    if (!context_) {
+        int number = 0;
+        verbs::Device** list = library_->get_device_list(&number);
+        for (int i = 0; list && i < number; ++i)
+            if (name_ == library_->get_device_name(list[i])) {
+                context_ = library_->open_device(list[i]);
+                break;
+            }
+        int error = errno;
+        if (list) library_->free_device_list(list);
+        if (!context_)
+            return why = {format("{} cannot be opened", name_),
+                          "is RDMA enabled (rdma_ctl enable, in macOS Recovery)?", error},
+                   false;
+    }
+    if (!domain_) domain_ = library_->alloc_pd(context_);
+    if (domain_) return true;
+    int error = errno;
+    verbs::PortAttr attr;
+    if (port(attr, why))
+        why = {format("{} gives no protection domain", name_), "restart the machine", error};
+    return false;
+}
+
+bool Device::port(verbs::PortAttr& out, Reason& why) {
+    out = {};
+    int error = context_ ? library_->query_port(context_, kLimits.port, &out) : ENODEV;
+    if (error != 0) {
+        lost = true;
+        return why = {format("{} does not answer", name_), "look at its cable", error}, false;
+    }
+    if (out.state == verbs::kPortActive) return true;
+    return why = {format("the port of {} is down", name_), "look at its cable"}, false;
+}
+
+int Device::find_gid(const verbs::PortAttr& port, GidBytes& out) const {
+    int found = -1;
+    for (int i = 0; i < port.gid_tbl_len && i < 256; ++i) {
+        verbs::Gid gid{};
+        GidBytes none{}, here;
+        if (library_->query_gid(context_, kLimits.port, i, &gid) != 0) continue;
+        std::memcpy(here.data(), gid.raw, here.size());
+        if (here == none) continue;
+        bool mapped = here[10] == 0xff && here[11] == 0xff && here[0] == 0;
+        if (found >= 0 && !mapped) continue;
+        found = i;
+        out = here;
+        if (mapped) break;
+    }
+    return found;
+}
+
+void Device::close() {
+    if (domain_) library_->dealloc_pd(domain_);
+    if (context_) library_->close_device(context_);
+    domain_ = nullptr;
+    context_ = nullptr;
+    lost = false;
+}
+
+static size_t rounded(size_t length) { return (length + kLimits.page - 1) & ~(kLimits.page - 1); }
+
+bool Region::make(Device& device, size_t length, Reason& why) {
+    release();
+    library_ = &device.library();
+    length = rounded(length);
+    // Room to begin at a page, and behind a boundary.
+    mapped_length_ = 2 * length + kLimits.page;
+    mapped_ =
+        mmap(nullptr, mapped_length_, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    if (mapped_ == MAP_FAILED) {
+        mapped_ = nullptr;
+        return why = {"there is no memory for messages", "", errno}, false;
+    }
+    uint64_t begin = rounded(reinterpret_cast<uint64_t>(mapped_));
+    uint64_t boundary = (begin / kLimits.region_boundary + 1) * kLimits.region_boundary;
+    if (begin + length > boundary) begin = boundary;
+    data_ = reinterpret_cast<std::byte*>(begin);
+    // Which rights are accepted differs among what has been reported.
+    constexpr int kAll = verbs::kLocalWrite | verbs::kRemoteRead | verbs::kRemoteWrite;
+    for (int access : {kAll, int{verbs::kLocalWrite}}) {
+        handle_ = library_->reg_mr(device.domain(), data_, length, access);
+        if (handle_) return true;
+    }
+    why = {format("{} does not register memory", device.name()),
+           "other programs may hold its regions", errno};
+    release();
+    return false;
+}
+
+void Region::release() {
+    if (handle_) library_->dereg_mr(handle_);
+    if (mapped_) munmap(mapped_, mapped_length_);
+    handle_ = nullptr;
+    mapped_ = nullptr;
+    data_ = nullptr;
+}
+
+}  // namespace pomona::rdma

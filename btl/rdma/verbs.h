@@ -1,0 +1,107 @@
+// btl/rdma/verbs.h: the verbs library, opened at run time, and one of its devices.
+// Idea: POMONA_VERBS=path chooses the library; else librdma.dylib on macOS, libibverbs.so.1 elsewhere.
+// Where there is none, or no device, that is an answer and no error. A device is opened once in a
+// process: several contexts of one can block each other on macOS.
+#pragma once
+
+#include "btl/base/result.h"
+#include "btl/rdma/limits.h"
+#include "btl/rdma/verbs_abi.h"
+
+#include <array>
+#include <memory>
+#include <string>
+#include <vector>
+
+namespace pomona::rdma {
+
+using GidBytes = std::array<uint8_t, 16>;
+std::string text_of_gid(const GidBytes& gid);
+
+// The functions that are symbols; those for messages are reached through Context::ops.
+struct Library {
+    // Null: `why` says in a sentence why there is none.
+    static std::shared_ptr<Library> open(std::string& why);
+
+    std::string path;
+    verbs::Device** (*get_device_list)(int*);
+    void (*free_device_list)(verbs::Device**);
+    const char* (*get_device_name)(verbs::Device*);
+    verbs::Context* (*open_device)(verbs::Device*);
+    int (*close_device)(verbs::Context*);
+    int (*query_port)(verbs::Context*, uint8_t, verbs::PortAttr*);
+    int (*query_gid)(verbs::Context*, uint8_t, int, verbs::Gid*);
+    verbs::Pd* (*alloc_pd)(verbs::Context*);
+    int (*dealloc_pd)(verbs::Pd*);
+    verbs::Mr* (*reg_mr)(verbs::Pd*, void*, size_t, int);
+    int (*dereg_mr)(verbs::Mr*);
+    verbs::Cq* (*create_cq)(verbs::Context*, int, void*, void*, int);
+    int (*destroy_cq)(verbs::Cq*);
+    verbs::Qp* (*create_qp)(verbs::Pd*, verbs::QpInitAttr*);
+    int (*destroy_qp)(verbs::Qp*);
+    int (*modify_qp)(verbs::Qp*, verbs::QpAttr*, int);
+    int (*query_qp)(verbs::Qp*, verbs::QpAttr*, int, verbs::QpInitAttr*);
+};
+
+// Why something is not used, and what a person can do about it.
+struct Reason {
+    std::string what;
+    std::string mend{};
+    int os_errno = 0;
+    std::string text() const;
+};
+
+class Device {
+public:
+    Device(std::shared_ptr<Library> library, std::string name)
+        : library_(std::move(library)), name_(std::move(name)) {}
+    ~Device() { close(); }
+    Device(const Device&) = delete;
+    Device& operator=(const Device&) = delete;
+
+    const std::string& name() const { return name_; }
+    const Library& library() const { return *library_; }
+    verbs::Context* context() const { return context_; }
+    verbs::Pd* domain() const { return domain_; }
+    // Opens it if it is not; false with the reason where it cannot be used now.
+    bool open(Reason& why);
+    // The port as it is now; false where it is not active, or the device has gone.
+    bool port(verbs::PortAttr& out, Reason& why);
+    // The address by which peers reach it: an IPv4 one if there is one, as it can be routed to; -1: none yet.
+    int find_gid(const verbs::PortAttr& port, GidBytes& out) const;
+    // It is to be opened anew the next time. What was made of it has to be destroyed before.
+    void close();
+    int users = 0;  // queue pairs' owners
+    bool lost = false;
+
+private:
+    std::shared_ptr<Library> library_;
+    std::string name_;
+    verbs::Context* context_ = nullptr;
+    verbs::Pd* domain_ = nullptr;
+};
+
+// The names of all devices; of `only` (separated by commas), if it is not empty.
+std::vector<std::string> device_names(const Library& library, const std::string& only);
+
+// Memory that a device may read and write: whole pages, across no boundary of 4 GiB.
+class Region {
+public:
+    Region() = default;
+    ~Region() { release(); }
+    Region(const Region&) = delete;
+    Region& operator=(const Region&) = delete;
+    bool make(Device& device, size_t length, Reason& why);
+    void release();
+    std::byte* data() const { return data_; }
+    uint32_t key() const { return handle_->lkey; }
+
+private:
+    const Library* library_ = nullptr;
+    verbs::Mr* handle_ = nullptr;
+    void* mapped_ = nullptr;
+    size_t mapped_length_ = 0;
+    std::byte* data_ = nullptr;
+};
+
+}  // namespace pomona::rdma

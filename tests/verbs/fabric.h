@@ -1,0 +1,74 @@
+// tests/verbs/fabric.h: what the fake verbs library's processes share: the devices of all "machines",
+// their queue pairs, and the faults that a test has asked for.
+// Idea: DIR/fabric is one mapped file; DIR/wires-N holds the bytes that are on their way to device N, a
+// ring for each queue pair. Whoever sends writes into the ring of the receiver's queue pair; the
+// receiver's poll_cq copies from there to where its receives were posted.
+//
+// DIR/cables says what there is:
+//   cable MACHINE DEVICE MACHINE DEVICE
+// and any of the commands below, which fake_control() takes, too. MACHINE and DEVICE may be `*`.
+//   port M D up|down         one end; `pull M D` and `plug M D`: both ends of its cable
+//   lose M D, find M D       the device vanishes, and comes back
+//   gids M D on|off          its table of addresses is empty, as it is for minutes on some Macs
+//   regions M D on|off       memory can be registered
+//   stall M D on|off         what it sends stays where it is
+//   drop M D N               of each 1000 messages that it sends; likewise duplicate, reorder, corrupt
+//   message_most M D BYTES   longer ones never arrive, and nobody is told
+//   hold M D on|off          a send without a posted receive waits (as credits in Apple's hardware do)
+//                            instead of being lost
+#pragma once
+
+#include "btl/rdma/limits.h"
+
+#include <array>
+#include <atomic>
+#include <cstdint>
+#include <string>
+
+namespace fake {
+
+inline constexpr int kDevicesMost = 32;
+inline constexpr size_t kRing = 1 << 20;
+inline constexpr int kGids = 4;
+
+struct QueuePairSlot {
+    std::atomic<int32_t> owner;        // process; 0: free
+    std::atomic<uint32_t> generation;  // of its users; a part of its number
+    std::atomic<uint32_t> state;
+    std::atomic<uint32_t> peer;                 // number of the one that it is connected to
+    alignas(128) std::atomic<uint64_t> posted;  // receives, ever
+    alignas(128) std::atomic<uint64_t> taken;   // of these, by messages on their way or arrived
+    alignas(
+        128) std::atomic<uint64_t> head[2];  // bytes written to its ring, by generation's parity
+    alignas(128) std::atomic<uint64_t> tail[2];  // bytes read
+};
+
+struct DeviceState {
+    char name[64];
+    int32_t machine;
+    int32_t other;  // the device at the cable's other end
+    int32_t cable;
+    int32_t end;
+    std::atomic<uint32_t> port_up, lost, gids, regions, stall, hold;
+    std::atomic<uint32_t> drop, duplicate, reorder, corrupt;  // of 1000
+    std::atomic<uint64_t> message_most;
+    std::atomic<int32_t> region_owner[pomona::rdma::kLimits.regions];
+    QueuePairSlot queue_pairs[pomona::rdma::kLimits.queue_pairs];
+    // What happened, for tests.
+    std::atomic<uint64_t> messages, no_receive, mismatched, dropped, duplicated, reordered,
+        corrupted;
+};
+
+struct Fabric {
+    std::atomic<uint32_t> ready;
+    int32_t devices;
+    DeviceState device[kDevicesMost];
+};
+
+// Maps DIR/fabric, and makes it from DIR/cables where it is not there. Null: `why` says why not.
+Fabric* open_fabric(const std::string& directory, std::string& why);
+// Does what a command says; false when it is none.
+bool control(Fabric& fabric, const std::string& command);
+std::array<uint8_t, 16> gid_of(const DeviceState& device, int index);  // zeros: there is none
+
+}  // namespace fake

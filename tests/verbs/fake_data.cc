@@ -1,0 +1,297 @@
+// tests/verbs/fake_data.cc: the fake verbs library's messages: posting, moving, completing.
+#include "tests/verbs/fake_verbs.h"
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+#include <utility>
+
+namespace fake {
+
+using namespace pomona::rdma;
+using namespace verbs;
+
+static constexpr size_t kChunk = 64 << 10;
+
+void complete(Cq* handle, QueuePair& pair, uint64_t wr_id, WcStatus status, WcOpcode opcode,
+              size_t length) {
+    auto& queue = *reinterpret_cast<CompletionQueue*>(handle);
+    if (queue.ready.size() >= static_cast<size_t>(queue.handle.cqe)) {
+        queue.overrun = true;
+        return;
+    }
+    Wc done{};
+    done.wr_id = wr_id;
+    done.status = status;
+    done.opcode = opcode;
+    done.byte_len = static_cast<uint32_t>(length);
+    done.qp_num = pair.handle.qp_num;
+    queue.ready.push_back(done);
+}
+
+void flush_all(QueuePair& pair) {
+    for (Posted& each : pair.posted)
+        complete(pair.handle.recv_cq, pair, each.wr_id, kFlushed, kReceived, 0);
+    for (Leaving& each : pair.leaving)
+        if (each.completes) complete(pair.handle.send_cq, pair, each.wr_id, kFlushed, kSent, 0);
+    pair.posted.clear();
+    pair.leaving.clear();
+    pair.late.clear();
+    pair.receive_frames = pair.send_frames = 0;
+}
+
+static void fail(QueuePair& pair) {
+    pair.handle.state = kError;
+    pair.slot->state = kError;
+    flush_all(pair);
+}
+
+static const Region* region_with(const Context& context, uint32_t key, uint64_t at, size_t length) {
+    for (const Region* each : context.regions) {
+        auto begin = reinterpret_cast<uint64_t>(each->handle.addr);
+        if (each->handle.lkey == key && at >= begin && at + length <= begin + each->handle.length)
+            return each;
+    }
+    return nullptr;
+}
+
+int post_receive(Qp* handle, RecvWr* wr, RecvWr** bad) {
+    auto& pair = *reinterpret_cast<QueuePair*>(handle);
+    Context& context = context_of(handle->context);
+    std::lock_guard guard(context.mutex);
+    for (; wr; wr = wr->next) {
+        *bad = wr;
+        if (context.device->lost) return EIO;
+        if (handle->state < kRtr || handle->state == kError) return EINVAL;
+        if (wr->num_sge != 1) return EINVAL;
+        const Sge& sge = *wr->sg_list;
+        uint32_t frames = frames_of(sge.length);
+        if (pair.receive_frames + frames > pair.cap.max_recv_wr) return ENOMEM;
+        if (!region_with(context, sge.lkey, sge.addr, sge.length)) {
+            complete(handle->recv_cq, pair, wr->wr_id, kLocalProtection, kReceived, 0);
+            fail(pair);
+            return 0;
+        }
+        pair.receive_frames += frames;
+        pair.posted.push_back({wr->wr_id, reinterpret_cast<std::byte*>(sge.addr), sge.length});
+        pair.slot->posted.fetch_add(1, std::memory_order_release);
+    }
+    return 0;
+}
+
+static bool chance(Context& context, const std::atomic<uint32_t>& of_1000) {
+    uint32_t part = of_1000.load(std::memory_order_relaxed);
+    return part != 0 && context.random() % 1000 < part;
+}
+
+static Leaving copy_of(const Leaving& from) {
+    Leaving out;
+    out.own.assign(from.data, from.data + from.length);
+    out.data = out.own.data();
+    out.length = from.length;
+    out.completes = false;
+    return out;
+}
+
+// The faults that a message meets. Its completion comes in any case.
+static void leave(QueuePair& pair, Leaving&& sent) {
+    Context& context = context_of(pair.handle.context);
+    DeviceState& device = *context.device;
+    device.messages.fetch_add(1, std::memory_order_relaxed);
+    auto lose = [&] {
+        sent.length = 0;
+        sent.data = nullptr;
+        pair.leaving.push_back(std::move(sent));
+    };
+    if (sent.length > device.message_most) return lose();
+    if (chance(context, device.drop)) return device.dropped.fetch_add(1), lose();
+    if (chance(context, device.corrupt)) {
+        Leaving changed = copy_of(sent);
+        changed.own[context.random() % changed.length] ^= std::byte{0x10};
+        changed.wr_id = sent.wr_id;
+        changed.frames = sent.frames;
+        changed.completes = true;
+        device.corrupted.fetch_add(1);
+        sent = std::move(changed);
+    }
+    if (pair.late.empty() && chance(context, device.reorder)) {
+        device.reordered.fetch_add(1);
+        pair.late.push_back(copy_of(sent));
+        return lose();
+    }
+    bool twice = chance(context, device.duplicate);
+    Leaving again;
+    if (twice) again = copy_of(sent);
+    pair.leaving.push_back(std::move(sent));
+    if (twice) {
+        device.duplicated.fetch_add(1);
+        pair.leaving.push_back(std::move(again));
+    }
+    for (Leaving& each : pair.late) pair.leaving.push_back(std::move(each));
+    pair.late.clear();
+}
+
+int post_send(Qp* handle, SendWr* wr, SendWr** bad) {
+    auto& pair = *reinterpret_cast<QueuePair*>(handle);
+    Context& context = context_of(handle->context);
+    std::lock_guard guard(context.mutex);
+    for (; wr; wr = wr->next) {
+        *bad = wr;
+        if (context.device->lost) return EIO;
+        if (handle->state != kRts) return EINVAL;
+        if (wr->opcode != kSend || wr->num_sge != 1 || (wr->send_flags & kInline)) return EINVAL;
+        const Sge& sge = *wr->sg_list;
+        uint32_t frames = frames_of(sge.length);
+        if (sge.length == 0 || sge.length > kLimits.message_most) return EINVAL;
+        if (pair.send_frames + frames > pair.cap.max_send_wr) return ENOMEM;
+        if (!region_with(context, sge.lkey, sge.addr, sge.length)) {
+            complete(handle->send_cq, pair, wr->wr_id, kLocalProtection, kSent, 0);
+            fail(pair);
+            return 0;
+        }
+        Leaving sent;
+        sent.wr_id = wr->wr_id;
+        sent.data = reinterpret_cast<const std::byte*>(sge.addr);
+        sent.length = sge.length;
+        sent.frames = frames;
+        pair.send_frames += frames;
+        // A lost one still counts: its frames come back with its completion.
+        leave(pair, std::move(sent));
+    }
+    progress(pair);
+    return 0;
+}
+
+// ---- moving
+
+static bool reaches(const QueuePair& pair) {
+    return pair.peer && pair.peer_device && context_of(pair.handle.context).device->port_up &&
+           pair.peer_device->port_up && !pair.peer_device->lost &&
+           pair.peer->generation == pair.peer_generation && pair.peer->state >= kRtr &&
+           pair.peer->state <= kRts && pair.peer->peer == pair.handle.qp_num;
+}
+
+// In the ring of a queue pair, whose bytes are written to `head`. A little is kept for alignment.
+static size_t room_in(const QueuePairSlot& slot, uint32_t side, uint64_t head) {
+    return kRing - 16 -
+           std::min<size_t>(kRing - 16, head - slot.tail[side].load(std::memory_order_acquire));
+}
+
+// True when the first of those that leave is through, or lost.
+static bool move_first(QueuePair& pair) {
+    Leaving& first = pair.leaving.front();
+    if (!first.data) return true;
+    if (!reaches(pair)) return true;
+    DeviceState& device = *context_of(pair.handle.context).device;
+    QueuePairSlot& peer = *pair.peer;
+    uint32_t side = pair.peer_generation & 1;
+    std::byte* ring =
+        ring_of(pair.peer_wires, static_cast<int>(&peer - pair.peer_device->queue_pairs),
+                pair.peer_generation);
+    uint64_t head = peer.head[side].load(std::memory_order_relaxed);
+    if (!first.begun) {
+        if (peer.taken.load(std::memory_order_relaxed) >=
+            peer.posted.load(std::memory_order_acquire)) {
+            if (device.hold) return false;
+            device.no_receive.fetch_add(1);
+            return true;
+        }
+        if (room_in(peer, side, head) < sizeof(RingHead)) return false;
+        RingHead begin{first.length, 0};
+        std::memcpy(ring + head % kRing, &begin, sizeof begin);
+        head += sizeof begin;
+        peer.taken.fetch_add(1, std::memory_order_relaxed);
+        peer.head[side].store(head, std::memory_order_release);
+        first.begun = true;
+    }
+    while (first.done < first.length) {
+        size_t part = std::min({room_in(peer, side, head), first.length - first.done, kChunk});
+        if (part == 0 || !reaches(pair)) return part != 0;
+        std::memcpy(ring + head % kRing, first.data + first.done, part);
+        first.done += part;
+        head += part;
+        // The next message's head stays aligned.
+        if (first.done == first.length) head = (head + 15) & ~uint64_t{15};
+        peer.head[side].store(head, std::memory_order_release);
+    }
+    return true;
+}
+
+static void send_some(QueuePair& pair) {
+    if (context_of(pair.handle.context).device->stall) return;
+    while (!pair.leaving.empty() && move_first(pair)) {
+        Leaving& first = pair.leaving.front();
+        if (first.completes) complete(pair.handle.send_cq, pair, first.wr_id, kSuccess, kSent, 0);
+        pair.send_frames -= first.frames;
+        pair.leaving.pop_front();
+    }
+}
+
+// The message that has begun to arrive, or the next one; false when there is nothing to do.
+static bool receive_some(QueuePair& pair) {
+    QueuePairSlot& slot = *pair.slot;
+    uint32_t side = pair.generation & 1;
+    std::byte* ring = ring_of(context_of(pair.handle.context).wires, pair.index, pair.generation);
+    uint64_t tail = slot.tail[side].load(std::memory_order_relaxed);
+    uint64_t there = slot.head[side].load(std::memory_order_acquire) - tail;
+    if (!pair.receiving) {
+        if (there < sizeof(RingHead) || pair.posted.empty()) return false;
+        RingHead begin;
+        std::memcpy(&begin, ring + tail % kRing, sizeof begin);
+        pair.receiving = true;
+        pair.length = begin.length;
+        pair.received = 0;
+        pair.fits = frames_of(begin.length) == frames_of(pair.posted.front().length) &&
+                    begin.length <= pair.posted.front().length;
+        tail += sizeof begin;
+        there -= sizeof begin;
+    }
+    while (there > 0 && pair.received < pair.length) {
+        size_t part = std::min({static_cast<size_t>(there), pair.length - pair.received, kChunk});
+        if (pair.fits)
+            std::memcpy(pair.posted.front().to + pair.received, ring + tail % kRing, part);
+        pair.received += part;
+        tail += part;
+        there -= part;
+        slot.tail[side].store(tail, std::memory_order_release);
+    }
+    if (pair.received < pair.length) {
+        slot.tail[side].store(tail, std::memory_order_release);
+        return false;
+    }
+    slot.tail[side].store((tail + 15) & ~uint64_t{15}, std::memory_order_release);
+    pair.receiving = false;
+    Posted done = pair.posted.front();
+    pair.posted.pop_front();
+    pair.receive_frames -= frames_of(done.length);
+    complete(pair.handle.recv_cq, pair, done.wr_id, pair.fits ? kSuccess : kLocalLength, kReceived,
+             pair.length);
+    if (pair.fits) return true;
+    context_of(pair.handle.context).device->mismatched.fetch_add(1);
+    fail(pair);
+    return false;
+}
+
+void progress(QueuePair& pair) {
+    if (pair.handle.state < kRtr || pair.handle.state > kRts) return;
+    send_some(pair);
+    // Some at a time: the reader has a say.
+    for (int i = 0; i < 16 && receive_some(pair); ++i) {}
+}
+
+int poll(Cq* handle, int entries, Wc* out) {
+    auto& queue = *reinterpret_cast<CompletionQueue*>(handle);
+    Context& context = context_of(handle->context);
+    std::lock_guard guard(context.mutex);
+    if (context.device->lost || queue.overrun) return -1;
+    if (queue.ready.size() < static_cast<size_t>(entries))
+        for (QueuePair* each : queue.users) progress(*each);
+    int found = 0;
+    for (; found < entries && !queue.ready.empty(); ++found) {
+        out[found] = queue.ready.front();
+        queue.ready.pop_front();
+    }
+    return found;
+}
+
+}  // namespace fake

@@ -1,0 +1,120 @@
+// tests/verbs/fake_verbs.h: the objects behind the fake verbs library's handles.
+// Idea: nothing happens but inside calls: post_send and poll_cq move bytes between queue pairs of
+// processes through the rings of fabric.h, as far as there is room and there are posted receives.
+#pragma once
+
+#include "btl/rdma/verbs_abi.h"
+#include "tests/verbs/fabric.h"
+
+#include <cstddef>
+#include <deque>
+#include <mutex>
+#include <random>
+#include <string>
+#include <vector>
+
+namespace fake {
+
+namespace verbs = pomona::verbs;
+
+struct ListedDevice {
+    verbs::Device handle{};  // first: a handle is a pointer to it
+    int number = 0;
+};
+
+struct QueuePair;
+
+struct Context {
+    verbs::Context handle{};
+    DeviceState* device = nullptr;
+    int number = 0;
+    std::byte* wires = nullptr;  // of this device
+    std::recursive_mutex mutex;
+    std::vector<struct Region*> regions;
+    std::minstd_rand random;
+};
+
+struct Pd {
+    verbs::Pd handle{};
+};
+
+struct Region {
+    verbs::Mr handle{};
+    int slot = 0;
+};
+
+struct CompletionQueue {
+    verbs::Cq handle{};
+    std::deque<verbs::Wc> ready;
+    std::vector<QueuePair*> users;
+    bool overrun = false;
+};
+
+// What a posted send has become.
+struct Leaving {
+    uint64_t wr_id = 0;
+    const std::byte* data = nullptr;
+    size_t length = 0;
+    std::vector<std::byte> own{};  // a copy, where a fault changes it; `data` points into it
+    uint32_t frames = 0;           // of the send queue
+    bool completes = true;
+    bool begun = false;
+    size_t done = 0;
+};
+
+struct Posted {
+    uint64_t wr_id;
+    std::byte* to;
+    size_t length;
+};
+
+// Before each message in a ring.
+struct RingHead {
+    uint64_t length;
+    uint64_t reserved;
+};
+
+struct QueuePair {
+    verbs::Qp handle{};
+    QueuePairSlot* slot = nullptr;
+    int index = 0;
+    uint32_t generation = 0;
+    verbs::QpCap cap{};
+    uint32_t receive_frames = 0, send_frames = 0;  // taken of the queues
+    std::deque<Leaving> leaving;
+    std::vector<Leaving> late;  // overtaken by the next ones
+    std::deque<Posted> posted;
+    // Being received.
+    bool receiving = false;
+    size_t length = 0, received = 0;
+    bool fits = false;
+    // The other end.
+    QueuePairSlot* peer = nullptr;
+    uint32_t peer_generation = 0;
+    DeviceState* peer_device = nullptr;
+    std::byte* peer_wires = nullptr;
+};
+
+// Numbers of queue pairs: 15 bits of the generation, 5 of the device, 4 of the slot.
+inline uint32_t number_of(int device, int slot, uint32_t generation) {
+    return (generation & 0x7fff) << 9 | static_cast<uint32_t>(device) << 4 |
+           static_cast<uint32_t>(slot);
+}
+
+extern Fabric* fabric;
+extern std::string directory;
+std::byte* map_wires(int device);  // each ring twice, one behind the other: nothing wraps
+inline std::byte* ring_of(std::byte* wires, int slot, uint32_t generation) {
+    return wires + (static_cast<size_t>(slot) * 2 + (generation & 1)) * 2 * kRing;
+}
+inline Context& context_of(verbs::Context* handle) { return *reinterpret_cast<Context*>(handle); }
+
+void progress(QueuePair& pair);
+void complete(verbs::Cq* queue, QueuePair& pair, uint64_t wr_id, verbs::WcStatus status,
+              verbs::WcOpcode opcode, size_t length);
+void flush_all(QueuePair& pair);
+int post_send(verbs::Qp* pair, verbs::SendWr* wr, verbs::SendWr** bad);
+int post_receive(verbs::Qp* pair, verbs::RecvWr* wr, verbs::RecvWr** bad);
+int poll(verbs::Cq* queue, int entries, verbs::Wc* out);
+
+}  // namespace fake

@@ -1,0 +1,40 @@
+// tests/verbs/fake_world.h: a folder with fake devices, for tests in one process.
+#pragma once
+
+#include <gtest/gtest.h>
+
+#include <cstdlib>
+#include <dlfcn.h>
+#include <filesystem>
+#include <fstream>
+#include <string>
+
+namespace pomona {
+
+struct FakeWorld {
+    explicit FakeWorld(const std::string& cables) {
+        char pattern[] = "/tmp/pomona-verbs-XXXXXX";
+        directory = mkdtemp(pattern);
+        std::ofstream(directory + "/cables") << cables;
+        setenv("POMONA_FAKE_VERBS", directory.c_str(), 1);
+        setenv("POMONA_VERBS", POMONA_FAKE_LIBRARY, 1);
+    }
+    ~FakeWorld() { std::filesystem::remove_all(directory); }
+    // A command of fabric.h.
+    void say(const std::string& command) {
+        void* library = dlopen(POMONA_FAKE_LIBRARY, RTLD_NOW);
+        ASSERT_NE(library, nullptr) << dlerror();
+        auto* control = reinterpret_cast<int (*)(const char*)>(dlsym(library, "fake_control"));
+        EXPECT_EQ(control(command.c_str()), 0) << command;
+    }
+    // No faults any more.
+    void calm() {
+        for (const char* each : {"drop * * 0", "duplicate * * 0", "reorder * * 0", "corrupt * * 0",
+                                 "stall * * off", "hold * * off", "gids * * on", "regions * * on",
+                                 "find * *", "port * * up", "message_most * * 16773120"})
+            say(each);
+    }
+    std::string directory;
+};
+
+}  // namespace pomona
