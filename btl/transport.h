@@ -44,6 +44,10 @@
 //     frames; a frame that arrives is whole and unchanged.
 // 13. A path whose description says `watched` finds out by itself, without this process running,
 //     that the peer's machine does not answer any more (TCP: keep-alive and a user timeout).
+// 14. A transport that rides() makes its paths with the help of a link's other ones: what it says to
+//     its other half, by the function that speak_by() gives, comes there to hear(), in order and at most
+//     once (it is lost where a path breaks). hear() calls no Sink. Where such a path is up it is
+//     preferred to the others, which then watch whether the process lives.
 #pragma once
 
 #include "btl/base/bytes.h"
@@ -52,6 +56,7 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <string>
 #include <vector>
@@ -245,6 +250,11 @@ public:
         (void)peer;
         return {name(), "", true, true, 0, 0};
     }
+    // By which a transport that rides() speaks to the peer's; false: not now.
+    using Speaker = std::function<bool(int peer, ConstBytes words)>;
+    virtual bool rides() const { return false; }
+    virtual void speak_by(Speaker speaker) { (void)speaker; }
+    virtual void hear(int peer, ConstBytes words) { (void)peer, (void)words; }
     // How long a sleep after arm() may last: then poll() has something to do though nothing arrives.
     virtual Nanoseconds sleep_max() { return kSleepForever; }
 };

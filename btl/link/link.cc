@@ -37,6 +37,7 @@ Link::Link(Links& links, int peer)
         Path path;
         path.transport = transport.get();
         path.index = index++;
+        path.rides = transport->rides();
         paths.push_back(std::move(path));
     }
 }
@@ -241,14 +242,13 @@ void Link::mark_unsent(uint64_t number) {
     first_unsent_ = std::min(first_unsent_, number);
 }
 
-// By latency, then by kind; a path that is stalled only where there is no other.
+// By latency, then by kind; those that ride before all others, stalled ones only where there is no other.
 void Link::order_paths() {
     order_.clear();
-    for (bool stalled : {false, true}) {
-        if (!order_.empty()) break;
+    for (int worse = 0; worse < 4 && order_.empty(); ++worse)
         for (Path& path : paths)
-            if (path.usable() && path.stalled == stalled) order_.push_back(&path);
-    }
+            if (path.usable() && worse == (path.stalled ? 2 + path.rides : !path.rides))
+                order_.push_back(&path);
     simple_ = paths.size() == 1 && order_.size() == 1 && paths[0].reliable &&
               paths[0].description.watched && used_;
     if (order_.size() > 1) std::stable_sort(order_.begin(), order_.end(), quicker);
@@ -331,6 +331,7 @@ void Link::arrive(Path& path, const FrameHeader& frame, ConstBytes payload, Sink
     if (!acknowledge(*header, sink) || over) return;
     switch (header->kind) {
     case Kind::state: return arrive_state(path, *header, payload, sink);
+    case Kind::words: return links_.hear(peer, payload);
     case Kind::piece:
         if (placed) path.placing = true;  // arrive_piece() ends it
         return arrive_piece(path, *header, payload, sink);
@@ -570,12 +571,13 @@ bool Link::pending() const {
     // What a path that loses nothing has taken will arrive.
     auto safe = [](const Path& path) { return path.state == Path::State::up && path.reliable; };
     return (!window_.empty() || !outgoing_.empty()) &&
-           std::none_of(paths.begin(), paths.end(), safe);
+           (loses() || std::none_of(paths.begin(), paths.end(), safe));
 }
 
 void Link::say_bye() {
     if (over || left_) return;
     left_ = true;
+    leave_by_standing();
     if (!keep(Kind::bye, 0)) return;
     sent_new();
 }

@@ -7,7 +7,8 @@
 //
 // Files: wire.h frames; window.* what is kept and what has arrived; paths.* a path and the choice
 // among several; link.* one link: messages; bulk.cc its long payloads; liveness.cc its timers;
-// relays.*, relay_wire.h, through.cc paths through others; transport.cc all links of a process.
+// relays.*, relay_wire.h, through.cc paths through others; riding.cc paths that are made by words over
+// others; transport.cc all links of a process.
 #pragma once
 
 #include "btl/base/counters.h"

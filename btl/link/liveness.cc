@@ -206,17 +206,20 @@ std::string Link::names_of_paths() const {
 void Link::look_at_time(Nanoseconds now) {
     next_look_ = now + kLookEvery;
     for (Path& path : paths) {
-        if (path.state == Path::State::down && !path.address.empty() && now >= path.retry_at)
+        if (path.state == Path::State::down && !path.address.empty() && now >= path.retry_at &&
+            may_dial(path))
             dial(path, now);
         if (path.state != Path::State::up) continue;
         if (!path.settled && now - path.asked_last > path.patience()) ask(path, now);
         if (!path.reliable) look_at_losses(path, now);
         if (over) return;
     }
-    if (order_.size() > 1 ||
-        std::any_of(paths.begin(), paths.end(), [](const Path& each) { return each.stalled; }))
+    if (order_.size() > 1 || std::any_of(paths.begin(), paths.end(), [](const Path& each) {
+            return each.stalled || (each.rides && each.usable());
+        }))
         look_at_stalls(now);
     look_at_silence(now);
+    if (!over) look_at_refusals(now);
     if (over || down_since_ == 0) return;
     Nanoseconds down = now - down_since_;
     if (for_others()) {
@@ -259,7 +262,7 @@ void Link::look_at_time(Nanoseconds now) {
 bool Link::all_refused() const {
     bool any = false;
     for (const Path& path : paths) {
-        if (path.address.empty() || &path == relay_) continue;
+        if (path.address.empty() || &path == relay_ || path.rides) continue;
         if (path.refusals < kRefusals) return false;
         any = true;
     }
@@ -320,7 +323,7 @@ void Link::look_at_stalls(Nanoseconds now) {
     bool changed = false;
     for (Path& path : paths) {
         if (!path.usable()) continue;
-        bool moves = path.asked_at == 0;
+        bool moves = path.asked_at == 0 && !path.question_waits;
         if (path.reliable) {
             Pace pace = path.endpoint->pace();
             moves = pace.queued == 0 || pace.arrived != path.arrived;
@@ -373,7 +376,8 @@ Nanoseconds Link::sleep_max(Nanoseconds now) const {
     Nanoseconds most = kSleepForever;
     auto within = [&](Nanoseconds time) { most = std::min(most, std::max<Nanoseconds>(time, 0)); };
     for (const Path& path : paths) {
-        if (path.state == Path::State::down && !path.address.empty()) within(path.retry_at - now);
+        if (path.state == Path::State::down && !path.address.empty() && may_dial(path))
+            within(path.retry_at - now);
         if (path.state != Path::State::up) continue;
         if (!path.settled) within(path.patience());
         if (!path.reliable && outstanding()) within(path.patience());

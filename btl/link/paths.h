@@ -30,6 +30,7 @@ struct Path {
 
     Transport* transport = nullptr;
     int index = 0;
+    bool rides = false;  // its transport does (transport.h, rule 14)
     Endpoint* endpoint = nullptr;
     State state = State::down;
     PathDescription description{};

@@ -76,6 +76,11 @@ public:
     bool outstanding() const { return !window_.empty() || !outgoing_.empty(); }
     void malformed(const char* what);
 
+    // -- for paths that ride on others (riding.cc)
+    // Sends words of such a transport to its other half; false: no path takes them now.
+    bool say(ConstBytes words);
+
+
     const int peer;
     std::vector<Path> paths;
     bool active = false;  // in the list of those that work() is called for
@@ -148,6 +153,12 @@ private:
     void leave_relay();
     void drop_relay();
     void give_up(Error why);
+    // Paths that ride on others (riding.cc).
+    bool stands() const;
+    bool may_dial(const Path& path) const { return !path.rides || stands(); }
+    bool loses() const;
+    void leave_by_standing();
+    void look_at_refusals(Nanoseconds now);
     std::string name_of_peer() const;
     std::string names_of_paths() const;
 
@@ -191,6 +202,7 @@ private:
     Path* relay_ = nullptr;             // the last of `paths`, if it goes through others
     Nanoseconds indirect_since_ = 0;
     uint64_t relay_losses_ = 0;
+    Nanoseconds unwatched_since_ = 0;              // only paths that ride are up; 0: not so
     std::deque<std::vector<std::byte>> forwards_;  // messages of Kind::relay without room
 
     bool was_up_ = false;
@@ -232,6 +244,7 @@ public:
     const LinkOptions& options() const { return options_; }
     std::vector<std::unique_ptr<Transport>>& transports() { return transports_; }
     Relays& relays() { return relays_; }
+    void hear(int peer, ConstBytes words);
     Link* existing(int peer) {
         auto at = static_cast<size_t>(peer);
         return at < links_.size() ? links_[at].get() : nullptr;
@@ -269,6 +282,7 @@ private:
     unsigned put_off_ = 0;
     Sink* sink_ = nullptr;  // during poll()
     size_t turn_ = 0;
+    unsigned rides_first_ = 0;  // turns in which the other transports are polled less often
 };
 
 // For each transport its name and address, as published.

@@ -11,6 +11,9 @@ namespace link {
 static constexpr size_t kTransportsMost = 64;
 // Turns on end in which acknowledgements may be put off.
 static constexpr unsigned kPutOffMost = 16;
+// After a frame by a path that rides on others, so many turns in which those have one in so many.
+static constexpr unsigned kRidesFirst = 1000;
+static constexpr size_t kTurnsOfOthers = 16;
 
 std::vector<std::byte> write_addresses(
     const std::vector<std::pair<std::string, std::vector<std::byte>>>& all) {
@@ -52,8 +55,14 @@ Links::Links(const Params& params, Counters& counters, LinkOptions options,
              std::vector<std::unique_ptr<Transport>> transports)
     : params(params), counters(counters), options_(std::move(options)),
       transports_(std::move(transports)) {
-    for (size_t i = 0; i < transports_.size(); ++i)
+    for (size_t i = 0; i < transports_.size(); ++i) {
         ways_.push_back(std::make_unique<Way>(*this, static_cast<int>(i)));
+        if (transports_[i]->rides())
+            transports_[i]->speak_by([this](int peer, ConstBytes words) {
+                Link* there = existing(peer);
+                return there && there->say(words);
+            });
+    }
 }
 
 Links::~Links() {
@@ -63,6 +72,7 @@ Links::~Links() {
     relays_.say_bye();
     for (auto& each : links_)
         if (each) each->say_bye();
+    for (auto& each : transports_) each->speak_by({});
 }
 
 Link& Links::make_link(int peer) {
@@ -106,8 +116,13 @@ int Links::poll(Sink& sink, int most) {
     if (number > 1) ++turn_;
     for (size_t i = 0; i < number && !sink.enough; ++i) {
         size_t which = (turn_ + i) % number;
+        bool rides = transports_[which]->rides();
+        // While frames come by those that ride, the others only watch.
+        if (!rides && rides_first_ != 0 && turn_ % kTurnsOfOthers != 0) continue;
         ways_[which]->enough = false;
-        moved += transports_[which]->poll(*ways_[which], most);
+        int found = transports_[which]->poll(*ways_[which], most);
+        if (rides) rides_first_ = found > 0 ? kRidesFirst : rides_first_ - (rides_first_ != 0);
+        moved += found;
     }
     relays_.poll(sink, most);
     // When what was waited for has come, acknowledgements wait for the next turn, or for the answer,

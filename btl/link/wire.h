@@ -7,13 +7,15 @@
 //   bye      number        next message   kind, flags                next piece
 //   piece    number        place          kind, flags, offset << 16  next message
 //   relay    number        next message   kind, flags                next piece
+//   words    0             next message   kind, flags                next piece
 //   state    next message  next piece     kind, flags                time of the question
 //
 // message: the engine's 32-byte header and its payload. address: the sender's published address, so
 // that who was connected to can connect, too. bye: the sender has left MPI. relay: a frame of a path
 // through others (relay_wire.h). These four share one sequence of numbers from 0 and are handed on in
 // its order. piece: a part of a Bulk (transport.h), with numbers of its own. "Next" numbers
-// acknowledge all below. state: acknowledges, and names what arrived beyond: u16 count, u16 count,
+// acknowledge all below. words: of a transport to its other half (transport.h, rule 14); without a
+// number, they are lost with their path. state: acknowledges, and names what arrived beyond: u16 count, u16 count,
 // then for messages and for pieces as many pairs of u64, first and end, ascending, not touching. All
 // integers little-endian.
 #pragma once
@@ -24,13 +26,22 @@
 
 namespace pomona::link {
 
-enum class Kind : uint8_t { message = 1, address = 2, bye = 3, piece = 4, state = 5, relay = 6 };
+enum class Kind : uint8_t {
+    message = 1,
+    address = 2,
+    bye = 3,
+    piece = 4,
+    state = 5,
+    relay = 6,
+    words = 7
+};
 
 inline constexpr uint8_t kQuestion = 1;  // answer with a state frame, by the same path
 inline constexpr uint8_t kAnswer = 2;    // of a state frame: it is the answer, word 3 is repeated
 inline constexpr uint8_t kWaited = 4;    // of a message: its sender waits for the acknowledgement
 inline constexpr size_t kRangesMost = 32;
 inline constexpr size_t kAddressMost = 4096;
+inline constexpr size_t kWordsMost = 4096;
 inline constexpr size_t kStateMost = 4 + 2 * kRangesMost * 16;
 
 struct LinkHeader {
@@ -81,6 +92,9 @@ inline std::optional<LinkHeader> parse(const FrameHeader& frame, size_t payload)
         break;
     case Kind::relay:
         if (payload == 0) return std::nullopt;
+        break;
+    case Kind::words:
+        if (payload == 0 || payload > kWordsMost || frame.word[0] != 0) return std::nullopt;
         break;
     case Kind::state:
         if (payload < 4 || payload > kStateMost) return std::nullopt;

@@ -10,6 +10,7 @@
 #include "btl/tcp/connection.h"
 #include "btl/tcp/pairs.h"
 
+#include <algorithm>
 #include <memory>
 
 namespace pomona::tcp {
@@ -46,6 +47,10 @@ public:
     // Does this end want that this connection is encrypted? By its interface; if that is none of the
     // chosen ones, yes.
     bool encrypts(const Socket& socket) const;
+    // What goes by interfaces of this kind.
+    bool encrypts(InterfaceKind kind) const {
+        return std::find(encrypted_.begin(), encrypted_.end(), kind) != encrypted_.end();
+    }
     // Does another path to this peer go by one of the two interfaces?
     bool used_by_others(const Sibling* own, int peer, const Ends& pair) const;
     bool any_up(int peer) const;

@@ -6,6 +6,7 @@
 #include "btl/base/entropy.h"
 #include "btl/base/log.h"
 #include "btl/link/link.h"
+#include "btl/rdma/rdma.h"
 #include "btl/self.h"
 #include "btl/shm/shm.h"
 #include "btl/tcp/tcp.h"
@@ -237,6 +238,7 @@ Result<std::shared_ptr<tcp::Shared>> Process::make_tcp() {
         options.silence = static_cast<Nanoseconds>(params.heartbeat_s) * 4'000'000'000;
         paths.push_back(TRY(make_tcp_transport(params, counters, std::move(options))));
     }
+    if (!all_local) add_rdma(paths, *shared);
     LinkOptions link;
     link.rank = here.rank;
     link.size = limit;
@@ -253,6 +255,17 @@ Result<std::shared_ptr<tcp::Shared>> Process::make_tcp() {
     TRY(wireup->publish("tcp", links->address()));
     transports.push_back(std::move(links));
     return shared;
+}
+
+// Paths by RDMA, where there are devices: beside TCP, by which their ends agree.
+void Process::add_rdma(std::vector<std::unique_ptr<Transport>>& paths, const tcp::Shared& shared) {
+    if (!lists(params.transports, "rdma")) return;
+    std::string why = "the parameter encrypt asks for more than it can do";
+    std::unique_ptr<Transport> made;
+    if (!shared.encrypts(tcp::InterfaceKind::thunderbolt))
+        made = make_rdma_transport(params, counters, {job().rank, &clock}, why);
+    if (made) paths.push_back(std::move(made));
+    else LOG(info, btl, "RDMA is not used: {}", why);
 }
 
 Status Process::open_tcp() {

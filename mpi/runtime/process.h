@@ -119,6 +119,7 @@ private:
     void start_watching(bool simulated);
     Status make_transports();
     Result<std::shared_ptr<tcp::Shared>> make_tcp();
+    void add_rdma(std::vector<std::unique_ptr<Transport>>& paths, const tcp::Shared& shared);
     void meet(int rank);
     // Null: it belongs to another world, and has not published yet where it is.
     Result<Endpoint*> connect(int peer);

@@ -66,7 +66,8 @@ Fabric* open_fabric(const std::string& directory, std::string& why) {
         good = fill(*fabric, directory + "/cables", why);
         if (good) fabric->ready = 1;
     }
-    close(file);  // which ends the lock
+    flock(file, LOCK_UN);  // a mapping would keep it
+    close(file);
     if (!good && at != MAP_FAILED) munmap(at, sizeof(Fabric));
     return good ? fabric : nullptr;
 }

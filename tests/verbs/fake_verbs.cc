@@ -1,8 +1,8 @@
 // tests/verbs/fake_verbs.cc: a verbs library without devices: libibverbs' functions over shared memory.
 // Goal: what runs over it keeps to Apple's limits, and survives what cables and drivers do. Every limit
 // of btl/rdma/limits.h is enforced, per device and over all processes, with the errno that the real one
-// gives where that is known; fabric.h tells the faults. POMONA_FAKE_VERBS is the folder with `cables`;
-// POMONA_FAKE_MACHINE says which machine's devices this process sees; without it, those of all machines,
+// gives where that is known; fabric.h tells the faults. POMONA_TEST_FABRIC is the folder with `cables`;
+// POMONA_TEST_MACHINE says which machine's devices this process sees; without it, those of all machines,
 // named MACHINE.DEVICE.
 #include "tests/verbs/fake_verbs.h"
 
@@ -50,8 +50,8 @@ std::byte* map_wires(int device) {
 static bool open_once() {
     std::lock_guard guard(global);
     if (fabric) return true;
-    const char* folder = std::getenv("POMONA_FAKE_VERBS");
-    std::string why = "POMONA_FAKE_VERBS is not set";
+    const char* folder = std::getenv("POMONA_TEST_FABRIC");
+    std::string why = "POMONA_TEST_FABRIC is not set";
     if (folder) {
         directory = folder;
         fabric = open_fabric(directory, why);
@@ -73,7 +73,7 @@ template <class Owner> static int claim(int places, Owner owner_at) {
 
 static Device** list_devices(int* number) {
     if (!open_once()) return errno = ENOSYS, nullptr;
-    const char* machine = std::getenv("POMONA_FAKE_MACHINE");
+    const char* machine = std::getenv("POMONA_TEST_MACHINE");
     std::vector<Device*> found;
     for (int i = 0; i < fabric->devices; ++i) {
         const DeviceState& device = fabric->device[i];

@@ -16,7 +16,7 @@ struct FakeWorld {
         char pattern[] = "/tmp/pomona-verbs-XXXXXX";
         directory = mkdtemp(pattern);
         std::ofstream(directory + "/cables") << cables;
-        setenv("POMONA_FAKE_VERBS", directory.c_str(), 1);
+        setenv("POMONA_TEST_FABRIC", directory.c_str(), 1);
         setenv("POMONA_VERBS", POMONA_FAKE_LIBRARY, 1);
     }
     ~FakeWorld() { std::filesystem::remove_all(directory); }

@@ -1,0 +1,59 @@
+// btl/link/riding.cc: paths that are made by words over a link's other paths (transport.h, rule 14), as
+// RDMA's are over TCP. The others stand by themselves: without one of them no such path is made, and only
+// they tell that the other process has ended.
+#include "btl/link/state.h"
+
+#include <algorithm>
+
+namespace pomona::link {
+
+// Only such paths are up, and nobody listens any more where the process was, for so long.
+static constexpr Nanoseconds kRefusedFor = 300'000'000;
+
+bool Link::stands() const {
+    return std::any_of(paths.begin(), paths.end(), [&](const Path& path) {
+        return path.state == Path::State::up && !path.rides && &path != relay_;
+    });
+}
+
+bool Link::say(ConstBytes words) {
+    if (over) return false;
+    LinkHeader header{Kind::words, 0, 0, received_.next(), received_pieces_.next(), 0, 0, 0};
+    return std::any_of(paths.begin(), paths.end(), [&](Path& path) {
+        return path.state == Path::State::up && !path.rides && &path != relay_ && !path.busy() &&
+               path.endpoint->push(header.pack(), words) == Push::sent;
+    });
+}
+
+// What has been sent may be lost though another path loses nothing.
+bool Link::loses() const {
+    return std::any_of(paths.begin(), paths.end(), [](const Path& path) {
+        return path.rides && path.state == Path::State::up;
+    });
+}
+
+// The last words must not be lost.
+void Link::leave_by_standing() {
+    if (!stands()) return;
+    std::erase_if(order_, [](const Path* path) { return path->rides; });
+    for (Path& path : paths)
+        if (order_.empty() && !path.rides && path.usable()) order_.push_back(&path);
+}
+
+void Link::look_at_refusals(Nanoseconds now) {
+    bool only_riding = down_since_ == 0 && loses() && !stands();
+    if (!only_riding) {
+        unwatched_since_ = 0;
+        return;
+    }
+    if (unwatched_since_ == 0) unwatched_since_ = now;
+    if (now - unwatched_since_ > kRefusedFor && all_refused())
+        give_up({Code::peer_gone, "The other process does not listen any more"});
+}
+
+void Links::hear(int peer, ConstBytes words) {
+    for (auto& each : transports_)
+        if (each->rides()) each->hear(peer, words);
+}
+
+}  // namespace pomona::link

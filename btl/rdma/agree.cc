@@ -1,0 +1,296 @@
+// btl/rdma/agree.cc: how the two ends of a path agree on its queue pairs, and leave them.
+#include "btl/base/format.h"
+#include "btl/base/log.h"
+#include "btl/rdma/endpoint.h"
+
+#include <algorithm>
+#include <cstring>
+#include <utility>
+
+namespace pomona::rdma {
+
+// The other process may be busy outside MPI: it answers late, and nothing else waits for it.
+static constexpr Nanoseconds kAnswerTime = 10'000'000'000;
+static constexpr Nanoseconds kProbeTime = 10'000'000'000;
+// Short messages got through, long ones did not within this.
+static constexpr Nanoseconds kLongTime = 1'000'000'000;
+static constexpr Nanoseconds kProbeEvery = 20'000'000;
+// Rounds through all pairs of devices without success before long pauses.
+static constexpr int kRoundsMost = 2;
+static constexpr Nanoseconds kRestFirst = 1'000'000'000;
+static constexpr Nanoseconds kRestMost = 30'000'000'000;
+static constexpr size_t kTriesMost = 16;
+static constexpr size_t kUnsaidMost = 16;
+static constexpr size_t kShorter = 16 << 10;
+
+// By their IPv4 addresses those of one cable are known; else all are tried.
+void RdmaEndpoint::make_tries(const Published& there) {
+    tries_.clear();
+    for (bool alike : {true, false})
+        for (size_t own = 0; own < owner_.devices(); ++own)
+            for (size_t theirs = 0; theirs < there.devices.size(); ++theirs) {
+                GidBytes gid{};
+                verbs::PortAttr port;
+                Reason why;
+                Device& device = *owner_.device(own);
+                bool known =
+                    device.open(why) && device.port(port, why) && device.find_gid(port, gid) >= 0;
+                const GidBytes& other = there.devices[theirs].gid;
+                bool same = known && gid[10] == 0xff &&
+                            std::equal(gid.begin(), gid.begin() + 15, other.begin());
+                if (same == alike && tries_.size() < kTriesMost) tries_.push_back({own, theirs});
+            }
+}
+
+Status RdmaEndpoint::dial(const Published& there) {
+    if (there.devices.empty())
+        return Error{Code::unsupported, "The other process has no RDMA device", peer};
+    if (state_ != State::idle || tell_gone_ || tell_up_) return {};
+    Nanoseconds now = owner_.now();
+    if (now < rest_until_)
+        return Error{Code::timed_out, "RDMA has not worked with this process", peer};
+    if (!leads_) {
+        state_ = State::waiting;
+        return {};
+    }
+    make_tries(there);
+    next_ = good_try_ < tries_.size() ? good_try_ : 0;
+    state_ = State::offered;
+    begin_try();
+    return {};
+}
+
+void RdmaEndpoint::begin_try() {
+    if (stride_ == 0) stride_ = owner_.stride_most();
+    for (; next_ < tries_.size(); ++next_) {
+        const Try& now = tries_[next_];
+        drop_cable();
+        cable_ = std::make_unique<Cable>();
+        Reason why;
+        if (!cable_->make(*owner_.device(now.own), {++attempt_, stride_, owner_.checks()}, why)) {
+            cable_.reset();
+            note(why);
+            continue;
+        }
+        state_ = State::offered;
+        deadline_ = owner_.now() + kAnswerTime;
+        Words words{Word::offer, attempt_};
+        words.device = static_cast<uint8_t>(now.theirs);
+        words.end = cable_->end();
+        return say(std::move(words));
+    }
+    give_up_round();
+}
+
+void RdmaEndpoint::next_try(const Reason& why, bool shorter) {
+    Words words{Word::gone, attempt_};
+    words.text = why.what;
+    say(std::move(words));
+    drop_cable();
+    if (shorter && stride_ > kLimits.frame) {
+        stride_ = stride_ > kShorter ? kShorter : kLimits.frame;
+        LOG(info, btl, "Messages by RDMA to rank {} get through up to {} bytes at most", peer,
+            stride_);
+        return begin_try();
+    }
+    note(why);
+    ++next_;
+    begin_try();
+}
+
+// None has worked. After two rounds the pauses get long; a change at either end ends them.
+void RdmaEndpoint::give_up_round() {
+    drop_cable();
+    state_ = State::idle;
+    good_try_ = 0;
+    ++failures_;
+    if (!was_up_ && failures_ >= kRoundsMost)
+        rest_until_ =
+            owner_.now() + std::min(kRestMost, kRestFirst << std::min(failures_ - kRoundsMost, 6));
+    why_gone_ = {Code::refused, "RDMA could not be agreed on", peer};
+    tell_gone_ = true;
+}
+
+// ---- words
+
+void RdmaEndpoint::hear(const Words& words) {
+    bool current = words.attempt == attempt_ && cable_ && !stopped_;
+    switch (words.word) {
+    case Word::offer: return offered(words);
+    case Word::accept:
+        if (current && state_ == State::offered) accepted(words);
+        return;
+    case Word::refuse:
+        if (current && state_ == State::offered) next_try({words.text}, false);
+        return;
+    case Word::go:
+        if (current && state_ == State::answering) come_up();
+        return;
+    case Word::gone:
+        if (!current) return;
+        if (leads_ && state_ != State::up) return next_try({words.text}, false);
+        return leave({Code::peer_gone, "The other process has left the RDMA path", peer},
+                     words.text);
+    case Word::resync:
+        if (!current || state_ != State::up) return;
+        for (int i = 0; i < cable_->pairs(); ++i) cable_->lost_below(i, words.frames[i]);
+        {
+            Words answer{Word::credit, attempt_};
+            for (int i = 0; i < cable_->pairs(); ++i) answer.frames[i] = cable_->credit(i);
+            cable_->told_credit();
+            say(std::move(answer));
+        }
+        return;
+    case Word::credit:
+        if (!current || state_ != State::up) return;
+        for (int i = 0; i < cable_->pairs(); ++i) cable_->take_credit(i, words.frames[i]);
+        return;
+    case Word::again: return try_again();
+    }
+}
+
+void RdmaEndpoint::offered(const Words& words) {
+    if (leads_) return;
+    // A newer one than what is here: the leader has left that.
+    if (state_ == State::up || stopped_ || tell_gone_)
+        leave({Code::peer_gone, "The other process has left the RDMA path", peer},
+              "it is replaced");
+    drop_cable();
+    stopped_ = false;
+    attempt_ = words.attempt;
+    Reason why;
+    Device* device = owner_.device(words.device);
+    size_t stride = words.end.pairs.size() > 1 ? words.end.pairs[1].stride : kLimits.frame;
+    bool made = false;
+    if (!device) {
+        why = {"there is no such device"};
+    } else {
+        cable_ = std::make_unique<Cable>();
+        made = cable_->make(*device, {attempt_, stride, owner_.checks()}, why) &&
+               cable_->connect(words.end, why);
+    }
+    Words answer{made ? Word::accept : Word::refuse, attempt_};
+    if (made) {
+        answer.end = cable_->end();
+        answer.end.pairs.resize(static_cast<size_t>(cable_->pairs()));
+        state_ = State::answering;
+        deadline_ = owner_.now() + kAnswerTime;
+    } else {
+        answer.text = why.text();
+        drop_cable();
+        note(why);
+        if (state_ != State::waiting) state_ = State::idle;
+    }
+    say(std::move(answer));
+}
+
+void RdmaEndpoint::accepted(const Words& words) {
+    Reason why;
+    if (!cable_->connect(words.end, why)) return next_try(why, false);
+    state_ = State::probing;
+    Nanoseconds now = owner_.now();
+    deadline_ = now + kProbeTime;
+    probe_again(now);
+}
+
+// ---- probes
+
+// Both ends send one by each queue pair: the leader until it has an answer, the follower as answers.
+bool RdmaEndpoint::send_probes() {
+    for (int pair = 0; pair < cable_->pairs(); ++pair) {
+        bool asked = leads_ ? !probe_came_[pair] : std::exchange(probe_came_[pair], false);
+        if (!asked || !cable_->has_room(pair, true)) continue;
+        size_t length = room_in(cable_->stride(pair));
+        std::memset(cable_->payload_slot(pair), 0x5a, length);
+        Reason why;
+        if (!cable_->send(pair, MessageKind::probe, {}, length, length, 0, why))
+            return fail(why), false;
+    }
+    return true;
+}
+
+void RdmaEndpoint::probe_again(Nanoseconds now) {
+    if (!leads_) {
+        send_probes();
+        return;
+    }
+    bool all = probe_came_[0] && (cable_->pairs() == 1 || probe_came_[1]);
+    if (all) {
+        say(Words{Word::go, attempt_});
+        return come_up();
+    }
+    if (probe_came_[0] && deadline_ > now + kLongTime) deadline_ = now + kLongTime;
+    if (now - probed_at_ < kProbeEvery) return;
+    probed_at_ = now;
+    send_probes();
+}
+
+void RdmaEndpoint::come_up() {
+    state_ = State::up;
+    tell_up_ = true;
+    failures_ = 0;
+    rest_until_ = 0;
+    was_up_ = true;
+    good_try_ = next_;
+    reason_.clear();
+    if (cable_->pairs() > 1) caps_.fragment_max = room_in(cable_->stride(1));
+    else caps_.fragment_max = 8 * room_in(kLimits.frame);
+    LOG(info, btl, "Rank {} is reached by {}", peer, describe().text);
+}
+
+// ---- the end
+
+// Its memory may be in use further up the stack: the cable goes at the next look.
+void RdmaEndpoint::leave(const Error& error, const std::string& text) {
+    if (state_ == State::idle || stopped_) return;
+    bool was = told_up_ || leads_;
+    if (state_ != State::waiting) {
+        Words words{Word::gone, attempt_};
+        words.text = text;
+        say(std::move(words));
+    }
+    if (state_ == State::up) LOG(info, btl, "The RDMA path to rank {} is left: {}", peer, text);
+    stopped_ = cable_ != nullptr;
+    // The sink has not heard of it: a follower waits on.
+    state_ = was ? State::idle : State::waiting;
+    tell_up_ = false;
+    if (!was) return;
+    why_gone_ = error;
+    why_gone_.peer = peer;
+    tell_gone_ = true;
+}
+
+void RdmaEndpoint::fail(const Reason& why) {
+    note(why);
+    leave({Code::io, "RDMA does not work any more", peer, why.os_errno}, why.text());
+}
+
+void RdmaEndpoint::drop_cable() {
+    stopped_ = false;
+    cable_.reset();
+    rest_.clear();
+    blocked_since_ = blocked_pause_ = 0;
+    for (Assembly& each : assembly_) each.bytes.clear();
+    for (bool& each : probe_came_) each = false;
+    probed_at_ = 0;
+}
+
+void RdmaEndpoint::note(const Reason& why) {
+    std::string text = why.text();
+    if (text == reason_) return;
+    reason_ = std::move(text);
+    LOG(info, btl, "RDMA is not used for rank {}: {}", peer, reason_);
+}
+
+void RdmaEndpoint::say(Words words) {
+    // The last ones count.
+    if (unsaid_.size() == kUnsaidMost) unsaid_.pop_front();
+    unsaid_.push_back(std::move(words));
+    drain_unsaid();
+}
+
+void RdmaEndpoint::drain_unsaid() {
+    while (!unsaid_.empty() && owner_.say(peer, unsaid_.front())) unsaid_.pop_front();
+}
+
+}  // namespace pomona::rdma

@@ -1,0 +1,333 @@
+// btl/rdma/cable.cc: see cable.h.
+#include "btl/rdma/cable.h"
+
+#include "btl/base/entropy.h"
+#include "btl/base/format.h"
+#include "btl/rdma/crc32c.h"
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+
+namespace pomona::rdma {
+
+static constexpr uint32_t kSmallSlots = 64;
+static constexpr uint32_t kLargeSlots = 16;
+static constexpr size_t kLargeMost = size_t{4} << 20;  // bytes of long slots, each way
+static constexpr uint64_t kKeptFrames = 2;             // of 4 KiB slots, for credit
+static constexpr int kPollMost = 16;
+
+static uint32_t slots_of(size_t stride) {
+    if (stride == kLimits.frame) return kSmallSlots;
+    return std::clamp(static_cast<uint32_t>(kLargeMost / stride), uint32_t{4}, kLargeSlots);
+}
+
+bool Cable::make(Device& device, const Options& options, Reason& why) {
+    options_ = options;
+    verbs::PortAttr port;
+    if (!device.open(why) || !device.port(port, why)) return false;
+    device_ = &device;
+    ++device.users;
+    gid_index_ = device.find_gid(port, end_.gid);
+    if (gid_index_ < 0) {
+        why = {format("{} has no address yet", device.name()),
+               "give its interface an address, and take it out of a bridge"};
+        return destroy(), false;
+    }
+    end_.device = device.name();
+    end_.lid = port.lid;
+    end_.mtu = static_cast<uint8_t>(port.active_mtu);
+    end_.checks = options.checks;
+    std::vector<size_t> strides{kLimits.frame};
+    if (options.stride > kLimits.frame) strides.push_back(options.stride);
+    size_t bytes = 0;
+    uint32_t entries = 0;
+    for (size_t stride : strides) {
+        bytes += 2 * stride * slots_of(stride);
+        entries += 2 * slots_of(stride);
+    }
+    if (!memory_.make(device, bytes, why)) return destroy(), false;
+    queue_ = device.library().create_cq(device.context(), static_cast<int>(entries), nullptr,
+                                        nullptr, 0);
+    if (!queue_) {
+        why = {format("{} gives no completion queue", device.name()), "", errno};
+        return destroy(), false;
+    }
+    std::byte* at = memory_.data();
+    pairs_.reserve(strides.size());
+    for (size_t stride : strides) {
+        QueuePair pair;
+        pair.stride = stride;
+        pair.slots = slots_of(stride);
+        pair.frames = frames_of(stride);
+        pair.out = at;
+        pair.in = at + stride * pair.slots;
+        at += 2 * stride * pair.slots;
+        for (uint32_t slot = pair.slots; slot > 0; --slot) pair.free.push_back(slot - 1);
+        // Without a second one all goes by the first.
+        bool made = make_pair(pair, why);
+        if (made) pairs_.push_back(std::move(pair));
+        else if (pairs_.empty()) return destroy(), false;
+    }
+    for (const QueuePair& pair : pairs_) {
+        std::array<std::byte, 4> first{};
+        random_bytes(first);
+        uint32_t packet;
+        std::memcpy(&packet, first.data(), sizeof packet);
+        end_.pairs.push_back({pair.handle->qp_num, packet & 0xffffff,
+                              static_cast<uint32_t>(pair.stride), pair.slots});
+    }
+    return true;
+}
+
+bool Cable::make_pair(QueuePair& pair, Reason& why) {
+    const Library& library = device_->library();
+    verbs::QpInitAttr asked{};
+    asked.send_cq = asked.recv_cq = queue_;
+    asked.qp_type = verbs::kUc;
+    asked.sq_sig_all = 1;
+    asked.cap = {pair.slots * pair.frames, pair.slots * pair.frames, kLimits.entries,
+                 kLimits.entries, kLimits.inline_most};
+    pair.handle = library.create_qp(device_->domain(), &asked);
+    if (!pair.handle) {
+        why = {format("{} gives no queue pair", device_->name()),
+               errno == EBUSY
+                   ? format("a device has {}; use fewer ranks on this machine", kLimits.queue_pairs)
+                   : "",
+               errno};
+        return false;
+    }
+    // It may have given less than was asked for.
+    verbs::QpAttr attr{};
+    verbs::QpInitAttr granted{};
+    if (library.query_qp(pair.handle, &attr, verbs::kMaskCap, &granted) == 0 &&
+        attr.cap.max_recv_wr >= pair.frames && attr.cap.max_send_wr >= pair.frames) {
+        uint32_t least = std::min(attr.cap.max_recv_wr, attr.cap.max_send_wr) / pair.frames;
+        pair.slots = std::min(pair.slots, least);
+        std::erase_if(pair.free, [&](uint32_t slot) { return slot >= pair.slots; });
+    }
+    attr = {};
+    attr.qp_state = verbs::kInit;
+    attr.port_num = kLimits.port;
+    constexpr int kMask =
+        verbs::kMaskState | verbs::kMaskPkey | verbs::kMaskPort | verbs::kMaskAccess;
+    int error = library.modify_qp(pair.handle, &attr, kMask);
+    if (error == 0) return true;
+    why = {format("{} does not set a queue pair up", device_->name()), "", error};
+    library.destroy_qp(pair.handle);
+    pair.handle = nullptr;
+    return false;
+}
+
+bool Cable::connect(const EndPlace& peer, Reason& why) {
+    peer_checks_ = peer.checks;
+    // What both have.
+    size_t number = std::min(peer.pairs.size(), pairs_.size());
+    if (number == 2 && peer.pairs[1].stride != pairs_[1].stride) number = 1;
+    while (pairs_.size() > number) {
+        device_->library().destroy_qp(pairs_.back().handle);
+        pairs_.pop_back();
+    }
+    for (size_t i = 0; i < number; ++i) {
+        if (!ready(pairs_[i], peer.pairs[i], peer, why)) return false;
+        pairs_[i].sent = 0;
+        pairs_[i].allowed = uint64_t{peer.pairs[i].slots} * pairs_[i].frames;
+        pairs_[i].told = uint64_t{pairs_[i].slots} * pairs_[i].frames;
+        for (uint32_t slot = 0; slot < pairs_[i].slots; ++slot)
+            if (!post(pairs_[i], slot, why)) return false;
+    }
+    return true;
+}
+
+bool Cable::ready(QueuePair& pair, const PairPlace& place, const EndPlace& peer, Reason& why) {
+    const Library& library = device_->library();
+    verbs::QpAttr attr{};
+    attr.qp_state = verbs::kRtr;
+    attr.path_mtu = static_cast<verbs::Mtu>(std::clamp<int>(std::min(peer.mtu, end_.mtu), 1, 5));
+    attr.dest_qp_num = place.number;
+    attr.rq_psn = place.first_packet & 0xffffff;
+    attr.ah_attr.is_global = 1;
+    attr.ah_attr.dlid = peer.lid;
+    attr.ah_attr.port_num = kLimits.port;
+    attr.ah_attr.grh.sgid_index = static_cast<uint8_t>(gid_index_);
+    attr.ah_attr.grh.hop_limit = 64;
+    std::memcpy(attr.ah_attr.grh.dgid.raw, peer.gid.data(), peer.gid.size());
+    constexpr int kMask =
+        verbs::kMaskState | verbs::kMaskAv | verbs::kMaskMtu | verbs::kMaskPeer | verbs::kMaskRqPsn;
+    int error = library.modify_qp(pair.handle, &attr, kMask);
+    if (error != 0) {
+        why = {format("{} does not reach {} at {}", device_->name(), peer.device,
+                      text_of_gid(peer.gid)),
+               error == EINVAL ? "take the interfaces out of the Thunderbolt bridge" : "", error};
+        return false;
+    }
+    size_t index = static_cast<size_t>(&pair - pairs_.data());
+    attr = {};
+    attr.qp_state = verbs::kRts;
+    attr.sq_psn = end_.pairs[index].first_packet;
+    error = library.modify_qp(pair.handle, &attr, verbs::kMaskState | verbs::kMaskSqPsn);
+    if (error == 0) return true;
+    why = {format("{} does not begin to send", device_->name()), "", error};
+    return false;
+}
+
+bool Cable::post(QueuePair& pair, uint32_t slot, Reason& why) {
+    verbs::Sge sge{reinterpret_cast<uint64_t>(pair.in + slot * pair.stride),
+                   static_cast<uint32_t>(pair.stride), memory_.key()};
+    verbs::RecvWr wr{id_of(pair, slot, true), nullptr, &sge, 1}, *bad = nullptr;
+    int error = device_->context()->ops.post_recv(pair.handle, &wr, &bad);
+    if (error == 0) {
+        pair.posted += pair.frames;
+        return true;
+    }
+    why = {format("{} takes no receive", device_->name()), "", error};
+    return false;
+}
+
+void Cable::destroy() {
+    if (!device_) return;
+    const Library& library = device_->library();
+    for (QueuePair& pair : pairs_)
+        if (pair.handle) library.destroy_qp(pair.handle);
+    pairs_.clear();
+    if (queue_) library.destroy_cq(queue_);
+    queue_ = nullptr;
+    memory_.release();
+    --device_->users;
+    device_ = nullptr;
+    end_ = {};
+}
+
+// ---- out
+
+bool Cable::has_room(int which, bool control) const {
+    const QueuePair& pair = pairs_[static_cast<size_t>(which)];
+    uint64_t kept = which == 0 && !control ? kKeptFrames : 0;
+    return !pair.free.empty() && pair.sent + pair.frames + kept <= pair.allowed;
+}
+
+std::byte* Cable::payload_slot(int which) {
+    QueuePair& pair = pairs_[static_cast<size_t>(which)];
+    return pair.out + pair.free.back() * pair.stride + sizeof(MessageHead);
+}
+
+bool Cable::send(int which, MessageKind kind, const FrameHeader& header, size_t length,
+                 size_t total, size_t offset, Reason& why) {
+    QueuePair& pair = pairs_[static_cast<size_t>(which)];
+    uint32_t slot = pair.free.back();
+    std::byte* at = pair.out + slot * pair.stride;
+    MessageHead head{};
+    head.magic = kMagic;
+    head.kind = kind;
+    head.checked = options_.checks;
+    head.attempt = options_.attempt;
+    head.length = static_cast<uint32_t>(length);
+    head.sequence = pair.sent;
+    for (int i = 0; i < pairs(); ++i) head.credit[i] = credit(i);
+    head.total = static_cast<uint32_t>(total);
+    head.offset = static_cast<uint32_t>(offset);
+    head.header = header;
+    std::memcpy(at, &head, sizeof head);
+    if (options_.checks) {
+        constexpr size_t kAfter = sizeof head.checksum;
+        head.checksum = crc32c({at + kAfter, sizeof head - kAfter + length});
+        std::memcpy(at, &head.checksum, sizeof head.checksum);
+    }
+    // As many frames as the receiver has posted.
+    size_t least = pair.stride - kLimits.frame + 1;
+    auto bytes = static_cast<uint32_t>(std::max(sizeof head + length, least));
+    verbs::Sge sge{reinterpret_cast<uint64_t>(at), bytes, memory_.key()};
+    verbs::SendWr wr{}, *bad = nullptr;
+    wr.wr_id = id_of(pair, slot, false);
+    wr.sg_list = &sge;
+    wr.num_sge = 1;
+    wr.opcode = verbs::kSend;
+    wr.send_flags = verbs::kSignaled;
+    int error = device_->context()->ops.post_send(pair.handle, &wr, &bad);
+    if (error != 0) {
+        why = {format("{} takes no message", device_->name()), "look at its cable", error};
+        return false;
+    }
+    pair.free.pop_back();
+    pair.sent += pair.frames;
+    told_credit();
+    return true;
+}
+
+bool Cable::all_sent() const {
+    return std::all_of(pairs_.begin(), pairs_.end(),
+                       [](const QueuePair& each) { return each.free.size() == each.slots; });
+}
+
+// ---- in
+
+int Cable::poll(CableOwner& owner, int most, const bool& stopped, Reason& why) {
+    verbs::Wc done[kPollMost];
+    int found = device_->context()->ops.poll_cq(queue_, std::min(most, kPollMost), done);
+    if (found < 0) {
+        why = {format("{} does not answer", device_->name()), "look at its cable"};
+        device_->lost = true;
+        return -1;
+    }
+    int handed = 0;
+    for (int i = 0; i < found; ++i) {
+        const verbs::Wc& wc = done[i];
+        auto which = static_cast<size_t>(wc.wr_id >> 40);
+        if (wc.status != verbs::kSuccess) {
+            why = {format("{}: a message ended with status {}", device_->name(),
+                          static_cast<int>(wc.status)),
+                   "look at its cable"};
+            return -1;
+        }
+        if (which >= pairs_.size()) continue;
+        QueuePair& pair = pairs_[which];
+        auto slot = static_cast<uint32_t>(wc.wr_id);
+        if ((wc.wr_id >> 32 & 1) == 0) {
+            pair.free.push_back(slot);
+            continue;
+        }
+        pair.posted -= pair.frames;
+        size_t length = std::min<size_t>(wc.byte_len, pair.stride);
+        ConstBytes message{pair.in + slot * pair.stride, length};
+        auto head = parse_message(message, peer_checks_);
+        if (head && head->attempt == options_.attempt && !stopped) {
+            pair.seen = std::max(pair.seen, head->sequence + pair.frames);
+            for (int each = 0; each < pairs(); ++each) take_credit(each, head->credit[each]);
+            owner.message(static_cast<int>(which), *head,
+                          message.subspan(sizeof *head, head->length));
+            ++handed;
+        }
+        if (!post(pair, slot, why)) return -1;
+    }
+    return handed;
+}
+
+uint64_t Cable::sent_frames(int which) const { return pairs_[static_cast<size_t>(which)].sent; }
+
+uint64_t Cable::credit(int which) const {
+    const QueuePair& pair = pairs_[static_cast<size_t>(which)];
+    return std::max(pair.told, pair.seen + pair.posted);
+}
+
+bool Cable::owes_credit() const {
+    return std::any_of(pairs_.begin(), pairs_.end(), [](const QueuePair& pair) {
+        return pair.seen + pair.posted >= pair.told + pair.frames * (pair.slots / 2);
+    });
+}
+
+void Cable::told_credit() {
+    for (QueuePair& pair : pairs_) pair.told = std::max(pair.told, pair.seen + pair.posted);
+}
+
+void Cable::take_credit(int which, uint64_t frames) {
+    QueuePair& pair = pairs_[static_cast<size_t>(which)];
+    // More than it can have posted is no credit of a sound peer.
+    if (frames > pair.allowed && frames <= pair.sent + kLimits.frames_most) pair.allowed = frames;
+}
+
+void Cable::lost_below(int which, uint64_t frames) {
+    QueuePair& pair = pairs_[static_cast<size_t>(which)];
+    if (frames <= pair.seen + kLimits.frames_most) pair.seen = std::max(pair.seen, frames);
+}
+
+}  // namespace pomona::rdma

@@ -1,0 +1,92 @@
+// btl/rdma/cable.h: the queue pairs between two ranks, their memory and their credit.
+// Idea: one region of slots is registered when the cable is made; every message is copied into a slot,
+// and read from one. Two queue pairs: slots of 4 KiB for short messages and credit, slots of the stride
+// for long ones, where there is one that works and a second queue pair is to be had. A sender counts the
+// frames that it has sent and those it may have sent: a message without a posted receive would be lost.
+#pragma once
+
+#include "btl/rdma/wire.h"
+
+namespace pomona::rdma {
+
+// What a cable does with arrivals.
+class CableOwner {
+public:
+    virtual ~CableOwner() = default;
+    virtual void message(int pair, const MessageHead& head, ConstBytes payload) = 0;
+};
+
+class Cable {
+public:
+    Cable() = default;
+    ~Cable() { destroy(); }
+    Cable(const Cable&) = delete;
+    Cable& operator=(const Cable&) = delete;
+
+    struct Options {
+        uint32_t attempt = 0;
+        size_t stride = 0;  // of long messages; 4 KiB: there is no second queue pair
+        bool checks = false;
+    };
+    bool make(Device& device, const Options& options, Reason& why);
+    const EndPlace& end() const { return end_; }
+    Device& device() const { return *device_; }
+    // After this messages can arrive.
+    bool connect(const EndPlace& peer, Reason& why);
+    void destroy();
+
+    // -- out
+    int pairs() const { return static_cast<int>(pairs_.size()); }
+    size_t stride(int pair) const { return pairs_[static_cast<size_t>(pair)].stride; }
+    // Can one more message go? Some frames are kept for credit.
+    bool has_room(int pair, bool control) const;
+    // Memory for its payload; then send() with what is in there. Only when has_room().
+    std::byte* payload_slot(int pair);
+    // False with the reason: the queue pair does not work any more.
+    bool send(int pair, MessageKind kind, const FrameHeader& header, size_t length, size_t total,
+              size_t offset, Reason& why);
+    bool all_sent() const;
+
+    // -- in
+    // The number of messages handed on; -1 with the reason: it does not work any more.
+    int poll(CableOwner& owner, int most, const bool& stopped, Reason& why);
+    // The peer should be told of credit.
+    bool owes_credit() const;
+    uint64_t sent_frames(int pair) const;
+    uint64_t credit(int pair) const;
+    void told_credit();
+    void take_credit(int pair, uint64_t frames);
+    // The peer has sent so many: what has not arrived never will.
+    void lost_below(int pair, uint64_t frames);
+
+private:
+    struct QueuePair {
+        verbs::Qp* handle = nullptr;
+        size_t stride = 0;
+        uint32_t slots = 0, frames = 0;  // frames of a slot
+        std::byte* out = nullptr;
+        std::byte* in = nullptr;
+        std::vector<uint32_t> free;  // slots of `out`
+        // In frames, ever.
+        uint64_t sent = 0, allowed = 0;
+        uint64_t seen = 0, told = 0;
+        uint64_t posted = 0;  // now
+    };
+    bool make_pair(QueuePair& pair, Reason& why);
+    bool ready(QueuePair& pair, const PairPlace& place, const EndPlace& peer, Reason& why);
+    bool post(QueuePair& pair, uint32_t slot, Reason& why);
+    uint64_t id_of(const QueuePair& pair, uint32_t slot, bool receives) const {
+        return static_cast<uint64_t>(&pair - pairs_.data()) << 40 | uint64_t{receives} << 32 | slot;
+    }
+
+    Device* device_ = nullptr;
+    Options options_;
+    EndPlace end_;
+    int gid_index_ = 0;
+    bool peer_checks_ = false;
+    Region memory_;
+    verbs::Cq* queue_ = nullptr;
+    std::vector<QueuePair> pairs_;
+};
+
+}  // namespace pomona::rdma

@@ -1,0 +1,12 @@
+// btl/rdma/crc32c.h: the checksum of messages (Castagnoli's polynomial, as iSCSI has it: RFC 3720).
+#pragma once
+
+#include "btl/base/bytes.h"
+
+namespace pomona::rdma {
+
+uint32_t crc32c(ConstBytes bytes);
+// The processor has an instruction for it.
+bool crc32c_is_quick();
+
+}  // namespace pomona::rdma

@@ -1,0 +1,218 @@
+// btl/rdma/endpoint.cc: frames through a path's queue pairs. agree.cc makes the path.
+#include "btl/rdma/endpoint.h"
+
+#include "btl/base/check.h"
+#include "btl/base/format.h"
+
+#include <algorithm>
+#include <cstring>
+#include <utility>
+
+namespace pomona::rdma {
+
+// Without credit for so long, the peer is told how far it is; then after twice the time, and so on.
+static constexpr Nanoseconds kBlockedFirst = 5'000'000;
+static constexpr Nanoseconds kBlockedMost = 500'000'000;
+static constexpr Nanoseconds kPortEvery = 20'000'000;
+
+RdmaEndpoint::RdmaEndpoint(EndpointOwner& owner, int peer, bool leads, size_t frame_most)
+    : peer(peer), owner_(owner), leads_(leads), frame_most_(frame_most) {
+    caps_ = {0, room_in(kLimits.frame), frame_most};
+}
+
+// ---- out
+
+// Short frames go in slots of 4 KiB, also as some of them; long ones in long slots.
+int RdmaEndpoint::pair_for(size_t length) const {
+    if (cable_->pairs() == 1 || length <= cable_->stride(1) / 4) return 0;
+    return 1;
+}
+
+Push RdmaEndpoint::push(const FrameHeader& header, ConstBytes payload) {
+    if (state_ != State::up || stopped_) return stopped_ || told_up_ ? Push::gone : Push::busy;
+    if (!told_up_) return Push::busy;
+    if (!rest_.empty()) return Push::busy;
+    check(payload.size() <= frame_most_, payload.size(), frame_most_);
+    rest_pair_ = pair_for(payload.size());
+    if (!cable_->has_room(rest_pair_, false)) {
+        if (blocked_since_ == 0) blocked_since_ = owner_.now();
+        return Push::busy;
+    }
+    rest_header_ = header;
+    rest_done_ = 0;
+    rest_total_ = payload.size();
+    do {
+        if (!send_part(payload)) return Push::gone;
+    } while (rest_done_ < rest_total_ && cable_->has_room(rest_pair_, false));
+    bytes_pushed_ += payload.size();
+    // The rest waits for credit here.
+    if (rest_done_ < rest_total_)
+        rest_.assign(payload.begin() + static_cast<ptrdiff_t>(rest_done_), payload.end());
+    return Push::sent;
+}
+
+// The next message of the frame; `payload` is all of it, or what is left.
+bool RdmaEndpoint::send_part(ConstBytes payload) {
+    size_t left = rest_total_ - rest_done_;
+    size_t part = std::min(left, room_in(cable_->stride(rest_pair_)));
+    if (part != 0)
+        std::memcpy(cable_->payload_slot(rest_pair_), payload.data() + (payload.size() - left),
+                    part);
+    Reason why;
+    if (!cable_->send(rest_pair_, MessageKind::data, rest_header_, part, rest_total_, rest_done_,
+                      why))
+        return fail(why), false;
+    rest_done_ += part;
+    return true;
+}
+
+void RdmaEndpoint::drain_rest() {
+    while (!rest_.empty() && cable_->has_room(rest_pair_, false)) {
+        if (!send_part(rest_)) return;
+        if (rest_done_ == rest_total_) rest_.clear();
+    }
+    if (!rest_.empty() && blocked_since_ == 0) blocked_since_ = owner_.now();
+}
+
+Push RdmaEndpoint::push_fill(const FrameHeader& header, size_t length, FillFunction fill,
+                             void* context) {
+    bool ready = state_ == State::up && told_up_ && !stopped_ && rest_.empty();
+    int pair = ready ? pair_for(length) : 0;
+    bool whole = ready && length <= room_in(cable_->stride(pair));
+    if (!whole || !cable_->has_room(pair, false)) {
+        // push() knows the answer where it is not `sent`.
+        if (!ready || !cable_->has_room(pair, false)) return push(header, {});
+        std::vector<std::byte> bytes(length);
+        fill(context, bytes);
+        return push(header, bytes);
+    }
+    fill(context, {cable_->payload_slot(pair), length});
+    Reason why;
+    if (!cable_->send(pair, MessageKind::data, header, length, length, 0, why))
+        return fail(why), Push::gone;
+    bytes_pushed_ += length;
+    return Push::sent;
+}
+
+Pace RdmaEndpoint::pace() { return {0, rest_.size(), bytes_pushed_}; }
+
+void RdmaEndpoint::tell_credit() {
+    if (!cable_->owes_credit() || !cable_->has_room(0, true)) return;
+    Reason why;
+    if (!cable_->send(0, MessageKind::credit, {}, 0, 0, 0, why)) fail(why);
+}
+
+// ---- in
+
+int RdmaEndpoint::poll(Sink& sink, int most) {
+    if (!cable_ || stopped_ || tell_gone_ || state_ < State::probing) return 0;
+    sink_ = &sink;
+    handed_ = 0;
+    Reason why;
+    int found = cable_->poll(*this, most, stopped_, why);
+    sink_ = nullptr;
+    if (found < 0) return fail(why), handed_;
+    if (found > 0) tell_credit();
+    if (!rest_.empty() && !stopped_) drain_rest();
+    else if (blocked_since_ != 0 && cable_->has_room(rest_pair_, false)) blocked_since_ = 0;
+    return handed_;
+}
+
+void RdmaEndpoint::message(int pair, const MessageHead& head, ConstBytes payload) {
+    if (stopped_) return;
+    auto which = static_cast<size_t>(pair);
+    if (head.kind == MessageKind::probe) {
+        probe_came_[which] = true;
+        return;
+    }
+    // The leader sends frames only when it is through: its `go` may come later.
+    if (state_ == State::answering) come_up();
+    if (head.kind == MessageKind::credit || state_ != State::up) return;
+    if (head.total > frame_most_) return fail({"the peer sent too long a frame"});
+    // Before the first frame.
+    if (tell_up_) {
+        tell_up_ = false;
+        told_up_ = true;
+        sink_->up(peer);
+        if (stopped_) return;
+    }
+    Assembly& assembly = assembly_[which];
+    if (head.length == head.total) {
+        assembly.bytes.clear();
+        ++handed_;
+        return sink_->arrive(peer, head.header, payload);
+    }
+    // A part that is not the next one: the frame is lost, and the link sends it again.
+    bool goes_on = head.offset == assembly.bytes.size() &&
+                   (head.offset == 0 || head.sequence == assembly.next);
+    if (!goes_on) {
+        assembly.bytes.clear();
+        if (head.offset != 0) return;
+    }
+    if (head.offset == 0) assembly.bytes.reserve(head.total);
+    assembly.bytes.insert(assembly.bytes.end(), payload.begin(), payload.end());
+    assembly.next = head.sequence + frames_of(cable_->stride(pair));
+    if (assembly.bytes.size() < head.total) return;
+    ++handed_;
+    std::vector<std::byte> whole = std::move(assembly.bytes);
+    assembly.bytes.clear();
+    sink_->arrive(peer, head.header, whole);
+}
+
+// ---- by the clock
+
+void RdmaEndpoint::look(Nanoseconds now, Sink& sink) {
+    drain_unsaid();
+    if (stopped_) drop_cable();
+    if (std::exchange(tell_gone_, false)) {
+        told_up_ = false;
+        sink.gone(peer, why_gone_);
+    }
+    if (std::exchange(tell_up_, false)) {
+        told_up_ = true;
+        sink.up(peer);
+    }
+    if (state_ == State::probing || state_ == State::answering) probe_again(now);
+    if (cable_ && !stopped_ && now - port_looked_ > kPortEvery) {
+        port_looked_ = now;
+        verbs::PortAttr port;
+        Reason why;
+        if (!cable_->device().port(port, why)) fail(why);
+    }
+    if (state_ == State::up && !stopped_ && blocked_since_ != 0) {
+        if (blocked_pause_ == 0) blocked_pause_ = kBlockedFirst;
+        if (now - blocked_since_ > blocked_pause_) {
+            Words words{Word::resync, attempt_};
+            for (int i = 0; i < cable_->pairs(); ++i) words.frames[i] = cable_->sent_frames(i);
+            if (owner_.say(peer, words)) {
+                blocked_since_ = now;
+                blocked_pause_ = std::min(2 * blocked_pause_, kBlockedMost);
+            }
+        }
+    } else {
+        blocked_pause_ = 0;
+    }
+    bool waits = state_ == State::offered || state_ == State::probing || state_ == State::answering;
+    if (waits && !stopped_ && now > deadline_) {
+        Reason why{leads_ ? "the other process did not answer in time"
+                          : "the other process did not go on in time"};
+        if (leads_) next_try(why, state_ == State::probing && probe_came_[0]);
+        else fail(why);
+    }
+}
+
+PathDescription RdmaEndpoint::describe() const {
+    PathDescription out;
+    out.text = "rdma";
+    if (cable_)
+        out.text += format(" {} {}", cable_->device().name(), text_of_gid(cable_->end().gid));
+    else if (!reason_.empty()) out.text += ": " + reason_;
+    if (cable_ && cable_->pairs() > 1) out.text += format(", messages of {}", cable_->stride(1));
+    out.kind = "thunderbolt";
+    out.reliable = false;
+    out.watched = false;
+    out.taken = false;
+    return out;
+}
+
+}  // namespace pomona::rdma

@@ -1,0 +1,142 @@
+// btl/rdma/endpoint.h: the path to one peer: how it is agreed on, and its frames.
+//
+// Who has the lower rank leads:
+//
+//   leader       offered --accept--> probing --both probes came back--> up (says go)
+//   follower     (offer comes: says accept) answering --go, or a frame--> up
+//
+// Each try has a number (attempt). A try that fails goes on with the next pair of devices, or with a
+// shorter stride where only long messages do not get through; then the path is given up for a while.
+#pragma once
+
+#include "btl/rdma/cable.h"
+
+#include "btl/base/counters.h"
+
+#include <deque>
+#include <functional>
+#include <memory>
+#include <string>
+
+namespace pomona::rdma {
+
+class RdmaEndpoint;
+
+// Of endpoints: what they need of their transport.
+class EndpointOwner {
+public:
+    virtual ~EndpointOwner() = default;
+    virtual Nanoseconds now() = 0;
+    virtual bool say(int peer, const Words& words) = 0;
+    virtual Device* device(size_t index) = 0;
+    virtual size_t devices() const = 0;
+    // The longest message to try first, with checksums or without.
+    virtual size_t stride_most() const = 0;
+    virtual bool checks() const = 0;
+    virtual Counters& counters() = 0;
+};
+
+class RdmaEndpoint final : public Endpoint, public CableOwner {
+public:
+    enum class State { idle, waiting, offered, probing, answering, up };
+
+    RdmaEndpoint(EndpointOwner& owner, int peer, bool leads, size_t frame_most);
+
+    // -- Endpoint
+    Push push(const FrameHeader& header, ConstBytes payload) override;
+    Push push_fill(const FrameHeader& header, size_t length, FillFunction fill,
+                   void* context) override;
+    Pace pace() override;
+    void abandon(const Error& why) override { leave(why, why.what); }
+    std::string state_text() const override { return "RDMA"; }
+
+    // -- by the transport
+    // connect(): tries again; false with the error when it is no use now.
+    Status dial(const Published& peer);
+    void hear(const Words& words);
+    int poll(Sink& sink, int most);
+    // Looks at deadlines, and at the port.
+    void look(Nanoseconds now, Sink& sink);
+    // A device here, or there, has changed: no pause any more.
+    void try_again() { rest_until_ = 0; }
+    PathDescription describe() const;
+    bool waits_for_room() const { return !rest_.empty(); }
+
+    const int peer;
+    bool active = false;  // in the transport's list
+    bool has_work() const { return tell_gone_ || tell_up_ || !unsaid_.empty() || cable_; }
+    bool hurries() const { return tell_gone_ || tell_up_ || stopped_; }
+    bool is_up() const { return state_ == State::up; }
+    // Without a path, though one was asked for.
+    bool waits() const { return state_ == State::idle || state_ == State::waiting; }
+    bool leads() const { return leads_; }
+    void say_again() { say(Words{Word::again, 0}); }
+
+private:
+    // What is tried, in this order: pairs of devices, and for each of them strides.
+    struct Try {
+        size_t own, theirs;
+    };
+    void make_tries(const Published& peer);
+    void begin_try();
+    void next_try(const Reason& why, bool shorter);
+    void give_up_round();
+    void offered(const Words& words);
+    void accepted(const Words& words);
+    void say(Words words);
+    void drain_unsaid();
+    void drop_cable();
+    void leave(const Error& error, const std::string& text);
+    void fail(const Reason& why);
+    void note(const Reason& why);
+    void come_up();
+    bool send_probes();
+    void probe_again(Nanoseconds now);
+
+    void message(int pair, const MessageHead& head, ConstBytes payload) override;
+    int pair_for(size_t length) const;
+    bool send_part(ConstBytes payload);
+    void drain_rest();
+    void tell_credit();
+
+    EndpointOwner& owner_;
+    const bool leads_;
+    const size_t frame_most_;
+    State state_ = State::idle;
+    std::unique_ptr<Cable> cable_;
+    uint32_t attempt_ = 0;
+    std::vector<Try> tries_;
+    size_t next_ = 0;      // of these, the one that is tried
+    size_t good_try_ = 0;  // the last that worked
+    size_t stride_ = 0;    // that is tried; kept for the next time
+    int failures_ = 0;     // of rounds through all, one after the other
+    bool was_up_ = false;
+    Nanoseconds deadline_ = 0, probed_at_ = 0, rest_until_ = 0;
+    Nanoseconds port_looked_ = 0;
+    bool probe_came_[2] = {false, false};
+    std::deque<Words> unsaid_;
+    bool tell_gone_ = false, tell_up_ = false;
+    bool told_up_ = false;  // the sink knows of this path
+    bool stopped_ = false;  // nothing more is handed on: the cable goes at the next look
+    Error why_gone_{};
+    std::string reason_;  // why there is no path, for people
+
+    // Frames out: what of the last one has not gone yet.
+    FrameHeader rest_header_{};
+    std::vector<std::byte> rest_;
+    size_t rest_done_ = 0, rest_total_ = 0;
+    int rest_pair_ = 0;
+    Nanoseconds blocked_since_ = 0, blocked_pause_ = 0;
+    uint64_t bytes_pushed_ = 0;
+
+    // Frames in, of several messages: by queue pair.
+    struct Assembly {
+        std::vector<std::byte> bytes;
+        uint64_t next = 0;  // sequence of the message that goes on with it
+    };
+    Assembly assembly_[2];
+    Sink* sink_ = nullptr;  // during poll()
+    int handed_ = 0;
+};
+
+}  // namespace pomona::rdma

@@ -1,0 +1,212 @@
+// btl/rdma/rdma.cc: the RDMA Transport: devices of this process, and its paths.
+#include "btl/rdma/rdma.h"
+
+#include "btl/base/check.h"
+#include "btl/base/format.h"
+#include "btl/base/log.h"
+#include "btl/link/link.h"
+#include "btl/rdma/crc32c.h"
+#include "btl/rdma/endpoint.h"
+
+#include <algorithm>
+#include <unordered_map>
+#include <utility>
+
+namespace pomona {
+namespace {
+
+using namespace rdma;
+
+// Deadlines and ports are looked at once in so many polls.
+constexpr unsigned kPollsPerLook = 32;
+// What devices without a path are like is looked at so often.
+constexpr Nanoseconds kDevicesEvery = 250'000'000;
+// Completions wake nobody: a sleep is short while frames come, and gets longer.
+constexpr Nanoseconds kNapFirst = 50'000, kNapMost = 2'000'000;
+constexpr Nanoseconds kNapPart = 32;  // of the time since the last frame
+
+class RdmaTransport final : public Transport, public EndpointOwner {
+public:
+    RdmaTransport(const Params& params, Counters& counters, RdmaOptions options,
+                  const std::shared_ptr<Library>& library, const std::vector<std::string>& names)
+        : params_(params), counters_(counters), options_(options) {
+        for (const std::string& name : names)
+            devices_.push_back(std::make_unique<Device>(library, name));
+        checks_ = params.rdma_crc == "all" || (params.rdma_crc == "auto" && crc32c_is_quick());
+        size_t most = std::clamp(static_cast<size_t>(params.rdma_message), kLimits.frame,
+                                 kLimits.message_most);
+        stride_most_ = most / kLimits.frame * kLimits.frame;
+    }
+
+    const char* name() const override { return "rdma"; }
+    std::vector<std::byte> address() const override {
+        Published out;
+        for (const auto& each : devices_) {
+            GidBytes gid{};
+            Reason why;
+            verbs::PortAttr port;
+            if (each->open(why) && each->port(port, why)) each->find_gid(port, gid);
+            else LOG(info, btl, "RDMA: {}", why.text());
+            out.devices.push_back({each->name(), gid});
+        }
+        return write_published(out);
+    }
+    Result<Endpoint*> connect(int peer, ConstBytes address) override {
+        auto there = parse_published(address);
+        if (!there) return Error{Code::malformed, "An RDMA address does not parse", peer};
+        RdmaEndpoint& made = endpoint_of(peer);
+        TRY(made.dial(*there));
+        attend(made);
+        return static_cast<Endpoint*>(&made);
+    }
+    Endpoint* path(int peer) override {
+        auto found = endpoints_.find(peer);
+        return found == endpoints_.end() ? nullptr : found->second.get();
+    }
+    PathDescription describe(int peer) override {
+        auto found = endpoints_.find(peer);
+        if (found != endpoints_.end()) return found->second->describe();
+        PathDescription out;
+        out.text = "rdma";
+        out.reliable = out.watched = out.taken = false;
+        return out;
+    }
+
+    int poll(Sink& sink, int most) override {
+        if (++polls_ % kPollsPerLook == 0) look_at_devices(sink);
+        int handed = 0;
+        for (size_t i = 0; i < active_.size() && !sink.enough; ++i) {
+            RdmaEndpoint& each = *active_[(polls_ + i) % active_.size()];
+            if (each.hurries()) each.look(now(), sink);
+            handed += each.poll(sink, most);
+        }
+        if (handed != 0) moved_ = true;
+        return handed;
+    }
+    bool arm() override {
+        if (std::exchange(moved_, false)) quiet_since_ = now();
+        return std::none_of(active_.begin(), active_.end(),
+                            [](const RdmaEndpoint* each) { return each->hurries(); });
+    }
+    void disarm() override {}
+    bool pending() const override {
+        return std::any_of(active_.begin(), active_.end(),
+                           [](const RdmaEndpoint* each) { return each->waits_for_room(); });
+    }
+    Nanoseconds sleep_max() override {
+        if (active_.empty()) return kSleepForever;
+        return std::clamp((now() - quiet_since_) / kNapPart, kNapFirst, kNapMost);
+    }
+
+    // -- rule 14
+    bool rides() const override { return true; }
+    void speak_by(Speaker speaker) override { speaker_ = std::move(speaker); }
+    void hear(int peer, ConstBytes bytes) override {
+        auto words = parse_words(bytes);
+        if (!words) {
+            LOG(error, btl, "Rank {} sent words about RDMA that do not parse", peer);
+            return;
+        }
+        RdmaEndpoint& made = endpoint_of(peer);
+        made.hear(*words);
+        attend(made);
+    }
+
+    // -- for endpoints
+    Nanoseconds now() override { return options_.clock->now(); }
+    bool say(int peer, const Words& words) override {
+        return speaker_ && speaker_(peer, words.pack());
+    }
+    Device* device(size_t index) override {
+        return index < devices_.size() ? devices_[index].get() : nullptr;
+    }
+    size_t devices() const override { return devices_.size(); }
+    size_t stride_most() const override { return stride_most_; }
+    bool checks() const override { return checks_; }
+    Counters& counters() override { return counters_; }
+
+private:
+    RdmaEndpoint& endpoint_of(int peer) {
+        auto& slot = endpoints_[peer];
+        if (!slot) {
+            size_t most = std::max(params_.tcp_fragment, params_.tcp_eager_max) + kLinkRoom;
+            slot = std::make_unique<RdmaEndpoint>(*this, peer, options_.rank < peer, most);
+        }
+        return *slot;
+    }
+    void attend(RdmaEndpoint& endpoint) {
+        if (!std::exchange(endpoint.active, true)) active_.push_back(&endpoint);
+    }
+    void look_at_devices(Sink& sink) {
+        Nanoseconds time = now();
+        for (size_t i = 0; i < active_.size(); ++i) active_[i]->look(time, sink);
+        std::erase_if(active_, [](RdmaEndpoint* each) {
+            each->active = each->has_work();
+            return !each->active;
+        });
+        if (time - devices_looked_ < kDevicesEvery) return;
+        devices_looked_ = time;
+        bool any = std::any_of(endpoints_.begin(), endpoints_.end(),
+                               [](const auto& each) { return each.second->waits(); });
+        if (any && devices_changed()) try_all_again();
+    }
+    // A port has come up, or has its address now.
+    bool devices_changed() {
+        uint64_t state = 0;
+        bool better = false;
+        for (size_t i = 0; i < devices_.size() && i < 64; ++i) {
+            Reason why;
+            verbs::PortAttr port;
+            GidBytes gid;
+            Device& device = *devices_[i];
+            bool ready =
+                device.open(why) && device.port(port, why) && device.find_gid(port, gid) >= 0;
+            uint64_t bit = uint64_t{ready} << i;
+            better |= bit != 0 && (devices_ready_ & bit) == 0;
+            state |= bit;
+        }
+        devices_ready_ = state;
+        return better;
+    }
+    void try_all_again() {
+        for (auto& [peer, each] : endpoints_) {
+            if (!each->waits()) continue;
+            each->try_again();
+            if (each->leads()) continue;
+            each->say_again();
+            attend(*each);
+        }
+    }
+
+    const Params& params_;
+    Counters& counters_;
+    RdmaOptions options_;
+    std::vector<std::unique_ptr<Device>> devices_;
+    bool checks_ = false;
+    size_t stride_most_ = 0;
+    Speaker speaker_;
+    std::unordered_map<int, std::unique_ptr<RdmaEndpoint>> endpoints_;  // by peer
+    std::vector<RdmaEndpoint*> active_;  // with queue pairs, or something to say
+    unsigned polls_ = 0;
+    bool moved_ = false;  // since the last arm()
+    Nanoseconds quiet_since_ = 0, devices_looked_ = 0;
+    uint64_t devices_ready_ = 0;
+};
+
+}  // namespace
+
+std::unique_ptr<Transport> make_rdma_transport(const Params& params, Counters& counters,
+                                               RdmaOptions options, std::string& why) {
+    check(options.clock != nullptr, options.rank);
+    auto library = Library::open(why);
+    if (!library) return nullptr;
+    auto names = device_names(*library, params.rdma_devices);
+    if (names.empty()) {
+        why = format("{} knows no RDMA device{}", library->path,
+                     params.rdma_devices.empty() ? "" : " of those in rdma_devices");
+        return nullptr;
+    }
+    return std::make_unique<RdmaTransport>(params, counters, options, library, names);
+}
+
+}  // namespace pomona

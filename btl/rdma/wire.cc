@@ -1,0 +1,129 @@
+// btl/rdma/wire.cc: see wire.h.
+#include "btl/rdma/wire.h"
+
+#include "btl/rdma/crc32c.h"
+
+#include <algorithm>
+#include <cstring>
+#include <utility>
+
+namespace pomona::rdma {
+
+static constexpr size_t kNameMost = 63;
+static constexpr size_t kTextMost = 400;
+static constexpr size_t kDevicesMost = 16;
+
+std::optional<MessageHead> parse_message(ConstBytes message, bool checked) {
+    MessageHead head;
+    if (message.size() < sizeof head) return std::nullopt;
+    std::memcpy(&head, message.data(), sizeof head);
+    bool sound = head.magic == kMagic && head.length <= message.size() - sizeof head &&
+                 head.offset <= head.total && head.length <= head.total - head.offset &&
+                 head.kind >= MessageKind::data && head.kind <= MessageKind::probe;
+    if (!sound || (head.checked != 0) != checked) return std::nullopt;
+    constexpr size_t kAfter = sizeof head.checksum;
+    if (checked &&
+        crc32c(message.subspan(kAfter, sizeof head - kAfter + head.length)) != head.checksum)
+        return std::nullopt;
+    return head;
+}
+
+static void put_gid(Writer& out, const GidBytes& gid) {
+    out.put_bytes({reinterpret_cast<const std::byte*>(gid.data()), gid.size()});
+}
+static void get_gid(Reader& in, GidBytes& gid) {
+    ConstBytes bytes = in.take(gid.size());
+    if (!bytes.empty()) std::memcpy(gid.data(), bytes.data(), gid.size());
+}
+
+std::vector<std::byte> Words::pack() const {
+    Writer out;
+    out.put(word);
+    out.put(attempt);
+    if (word == Word::offer) out.put(device);
+    if (word == Word::offer || word == Word::accept) {
+        out.put_text(std::string_view(end.device).substr(0, kNameMost));
+        put_gid(out, end.gid);
+        out.put(end.lid);
+        out.put(end.mtu);
+        out.put(static_cast<uint8_t>(end.checks));
+        out.put(static_cast<uint8_t>(end.pairs.size()));
+        for (const PairPlace& each : end.pairs)
+            for (uint32_t value : {each.number, each.first_packet, each.stride, each.slots})
+                out.put(value);
+    }
+    if (word == Word::refuse || word == Word::gone)
+        out.put_text(std::string_view(text).substr(0, kTextMost));
+    if (word == Word::resync || word == Word::credit)
+        for (uint64_t each : frames) out.put(each);
+    return out.bytes();
+}
+
+static bool sound(const EndPlace& end) {
+    if (end.pairs.empty() || end.pairs.size() > 2) return false;
+    return std::all_of(end.pairs.begin(), end.pairs.end(), [&](const PairPlace& each) {
+        bool small = &each == &end.pairs.front();
+        return each.stride % kLimits.frame == 0 && each.stride <= kLimits.message_most &&
+               (small ? each.stride == kLimits.frame : each.stride > kLimits.frame) &&
+               each.slots > 0 &&
+               uint64_t{each.slots} * frames_of(each.stride) <= kLimits.frames_most;
+    });
+}
+
+std::optional<Words> parse_words(ConstBytes bytes) {
+    Reader in(bytes);
+    Words out;
+    out.word = in.get<Word>();
+    out.attempt = in.get<uint32_t>();
+    if (out.word < Word::offer || out.word > Word::again) return std::nullopt;
+    if (out.word == Word::offer) out.device = in.get<uint8_t>();
+    if (out.word == Word::offer || out.word == Word::accept) {
+        out.end.device = in.get_text(kNameMost);
+        get_gid(in, out.end.gid);
+        out.end.lid = in.get<uint16_t>();
+        out.end.mtu = in.get<uint8_t>();
+        out.end.checks = in.get<uint8_t>() != 0;
+        auto pairs = in.get<uint8_t>();
+        for (int i = 0; i < pairs && !in.failed(); ++i) {
+            PairPlace each;
+            each.number = in.get<uint32_t>();
+            each.first_packet = in.get<uint32_t>();
+            each.stride = in.get<uint32_t>();
+            each.slots = in.get<uint32_t>();
+            out.end.pairs.push_back(each);
+        }
+        if (!sound(out.end)) return std::nullopt;
+    }
+    if (out.word == Word::refuse || out.word == Word::gone) out.text = in.get_text(kTextMost);
+    if (out.word == Word::resync || out.word == Word::credit)
+        for (uint64_t& each : out.frames) each = in.get<uint64_t>();
+    if (in.failed() || in.left() != 0) return std::nullopt;
+    return out;
+}
+
+std::vector<std::byte> write_published(const Published& published) {
+    Writer out;
+    out.put(static_cast<uint8_t>(std::min(published.devices.size(), kDevicesMost)));
+    for (size_t i = 0; i < published.devices.size() && i < kDevicesMost; ++i) {
+        out.put_text(std::string_view(published.devices[i].name).substr(0, kNameMost));
+        put_gid(out, published.devices[i].gid);
+    }
+    return out.bytes();
+}
+
+std::optional<Published> parse_published(ConstBytes bytes) {
+    Reader in(bytes);
+    Published out;
+    auto number = in.get<uint8_t>();
+    if (number > kDevicesMost) return std::nullopt;
+    for (int i = 0; i < number && !in.failed(); ++i) {
+        Published::Known each;
+        each.name = in.get_text(kNameMost);
+        get_gid(in, each.gid);
+        out.devices.push_back(std::move(each));
+    }
+    if (in.failed() || in.left() != 0) return std::nullopt;
+    return out;
+}
+
+}  // namespace pomona::rdma

@@ -1,0 +1,93 @@
+// btl/rdma/wire.h: what travels by a queue pair, and the words by which two ranks agree on one.
+//
+// A message of a queue pair: 80 bytes of MessageHead, then `length` bytes of a frame's payload. All
+// messages of a queue pair fill a slot of the same size (4 KiB, or the stride), since sender and receiver
+// must count the same number of 4 KiB frames. A longer frame goes as several messages, in order.
+//
+// Words travel by the link's other paths (transport.h, rule 14): u8 kind, u32 attempt, and
+//   offer   u8 which of the peer's devices; then an End
+//   accept  an End
+//   refuse  text: why
+//   go      nothing: the sender of the offer has had answers to its probes
+//   gone    text: why; both ends leave the path
+//   resync  u64 twice: frames sent by each queue pair, as its sender has no credit
+//   credit  u64 twice: frames that may have been sent
+//   again   nothing (attempt 0): something has changed here, try again
+// End: sized text device, 16 bytes GID, u16 LID, u8 MTU, u8 checksums are sent, u8 number of queue pairs,
+// for each u32 number, u32 first packet, u32 stride, u32 slots. Integers little-endian.
+#pragma once
+
+#include "btl/rdma/limits.h"
+#include "btl/rdma/verbs.h"
+#include "btl/transport.h"
+
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace pomona::rdma {
+
+enum class MessageKind : uint8_t { data = 1, credit = 2, probe = 3 };
+inline constexpr uint16_t kMagic = 0x524d;
+
+struct MessageHead {
+    uint32_t checksum;  // CRC32C of all behind it; 0 where checksums are not sent
+    uint16_t magic;
+    MessageKind kind;
+    uint8_t checked;     // there is a checksum
+    uint32_t attempt;    // at making the path
+    uint32_t length;     // of the payload's part in this message
+    uint64_t sequence;   // frames sent before by this queue pair
+    uint64_t credit[2];  // frames that the receiver of this may have sent by each queue pair, ever
+    uint32_t total;      // of the frame's payload,
+    uint32_t offset;     // and where this part begins
+    FrameHeader header;
+};
+static_assert(sizeof(MessageHead) == 80);
+
+// Bytes of payload in a slot.
+constexpr size_t room_in(size_t stride) { return stride - sizeof(MessageHead); }
+
+// Of a message in memory; none when no sender of ours can have written it, or it was changed.
+std::optional<MessageHead> parse_message(ConstBytes message, bool checked);
+
+enum class Word : uint8_t { offer = 1, accept, refuse, go, gone, resync, credit, again };
+
+struct PairPlace {
+    uint32_t number = 0, first_packet = 0, stride = 0, slots = 0;
+};
+
+struct EndPlace {
+    std::string device;
+    GidBytes gid{};
+    uint16_t lid = 0;
+    uint8_t mtu = 0;
+    bool checks = false;
+    std::vector<PairPlace> pairs;
+};
+
+struct Words {
+    Word word = Word::gone;
+    uint32_t attempt = 0;
+    uint8_t device = 0;    // offer
+    EndPlace end{};        // offer, accept
+    std::string text{};    // refuse, gone
+    uint64_t frames[2]{};  // resync, credit
+
+    std::vector<std::byte> pack() const;
+};
+std::optional<Words> parse_words(ConstBytes bytes);
+
+// What is published: which devices there are, and their addresses as far as they are known yet.
+struct Published {
+    struct Known {
+        std::string name;
+        GidBytes gid{};
+    };
+    std::vector<Known> devices;
+};
+std::vector<std::byte> write_published(const Published& published);
+std::optional<Published> parse_published(ConstBytes bytes);
+
+}  // namespace pomona::rdma

@@ -1,0 +1,23 @@
+#!/bin/sh
+# tests/programs/rdma.sh BUILD MACHINES PER COMMAND...: runs COMMAND where each two of MACHINES "machines" are
+# joined by a fake RDMA cable (tests/verbs), with $fabric, a folder of them, and $through, what starts a rank,
+# in its environment; PER ranks on each machine.
+build=$1 machines=$2 per=$3
+shift 3
+fabric=$(mktemp -d "${TMPDIR:-/tmp}/pomona-rdma-XXXXXX")
+trap 'rm -rf "$fabric"' EXIT
+a=0
+while [ $a -lt "$machines" ]; do
+    b=$((a + 1))
+    while [ $b -lt "$machines" ]; do
+        echo "cable $a rdma_en$b $b rdma_en$a" >> "$fabric/cables"
+        b=$((b + 1))
+    done
+    a=$((a + 1))
+done
+[ -z "$RDMA_FAULTS" ] || echo "$RDMA_FAULTS" >> "$fabric/cables"
+POMONA_VERBS=$(ls "$build"/tests/libpomona_fake_verbs.*)
+POMONA_TEST_FABRIC=$fabric
+through="$(dirname "$0")/machine.sh $per"
+export build fabric through POMONA_VERBS POMONA_TEST_FABRIC
+"$@"
