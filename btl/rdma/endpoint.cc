@@ -28,16 +28,21 @@ int RdmaEndpoint::pair_for(size_t length) const {
     return 1;
 }
 
-Push RdmaEndpoint::push(const FrameHeader& header, ConstBytes payload) {
-    if (state_ != State::up || stopped_) return stopped_ || told_up_ ? Push::gone : Push::busy;
-    if (!told_up_) return Push::busy;
+// `sent`: it can take a frame of so many bytes.
+Push RdmaEndpoint::can_push(size_t length) {
+    if (stopped_) return Push::gone;
+    if (state_ != State::up || !told_up_) return told_up_ ? Push::gone : Push::busy;
     if (!rest_.empty()) return Push::busy;
-    check(payload.size() <= frame_most_, payload.size(), frame_most_);
-    rest_pair_ = pair_for(payload.size());
-    if (!cable_->has_room(rest_pair_, false)) {
-        if (blocked_since_ == 0) blocked_since_ = owner_.now();
-        return Push::busy;
-    }
+    check(length <= frame_most_, length, frame_most_);
+    rest_pair_ = pair_for(length);
+    if (cable_->has_room(rest_pair_, false)) return Push::sent;
+    if (blocked_since_ == 0) blocked_since_ = owner_.now();
+    return Push::busy;
+}
+
+Push RdmaEndpoint::push(const FrameHeader& header, ConstBytes payload) {
+    Push can = can_push(payload.size());
+    if (can != Push::sent) return can;
     rest_header_ = header;
     rest_done_ = 0;
     rest_total_ = payload.size();
@@ -76,19 +81,16 @@ void RdmaEndpoint::drain_rest() {
 
 Push RdmaEndpoint::push_fill(const FrameHeader& header, size_t length, FillFunction fill,
                              void* context) {
-    bool ready = state_ == State::up && told_up_ && !stopped_ && rest_.empty();
-    int pair = ready ? pair_for(length) : 0;
-    bool whole = ready && length <= room_in(cable_->stride(pair));
-    if (!whole || !cable_->has_room(pair, false)) {
-        // push() knows the answer where it is not `sent`.
-        if (!ready || !cable_->has_room(pair, false)) return push(header, {});
+    Push can = can_push(length);
+    if (can != Push::sent) return can;
+    if (length > room_in(cable_->stride(rest_pair_))) {
         std::vector<std::byte> bytes(length);
         fill(context, bytes);
         return push(header, bytes);
     }
-    fill(context, {cable_->payload_slot(pair), length});
+    fill(context, {cable_->payload_slot(rest_pair_), length});
     Reason why;
-    if (!cable_->send(pair, MessageKind::data, header, length, length, 0, why))
+    if (!cable_->send(rest_pair_, MessageKind::data, header, length, length, 0, why))
         return fail(why), Push::gone;
     bytes_pushed_ += length;
     return Push::sent;

@@ -95,6 +95,7 @@ private:
 
     void message(int pair, const MessageHead& head, ConstBytes payload) override;
     int pair_for(size_t length) const;
+    Push can_push(size_t length);
     bool send_part(ConstBytes payload);
     void drain_rest();
     void tell_credit();

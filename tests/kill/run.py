@@ -16,6 +16,7 @@ import os
 import pathlib
 import re
 import secrets
+import shlex
 import signal
 import socket
 import subprocess
@@ -30,7 +31,11 @@ RANKS = 3
 DEADLINE = 2 + float(os.environ.get("POMONA_TEST_SLACK", "8"))
 TRANSPORTS = {"shm": [], "tcp": ["--set", "transports=self,tcp"],
               "streams": ["--set", "transports=self,tcp", "--set", "tcp_streams=3"]}
-# By several connections: what is large enough to be under way on all of them.
+# Where tests/programs/rdma.sh has made fake RDMA cables, only by these: what starts a rank there.
+THROUGH = shlex.split(os.environ.get("through", ""))
+if THROUGH:
+    TRANSPORTS = {"rdma": []}
+# By several connections, or by RDMA: what is large enough to be under way on all of them, or among all.
 BY_STREAMS = ["rendezvous", "bcast", "allreduce", "iallreduce", "several", "rma_get"]
 # Killed from outside: what leaves traces (rings, windows) and what does not.
 # Without a launcher: all by shared memory but those that do not communicate, or end before they do, and
@@ -174,7 +179,7 @@ def run_alone(program, operation):
 def cases(operations):
     """(operation, transport, how)"""
     for transport in TRANSPORTS:
-        streams = transport == "streams"
+        streams = transport in ("streams", "rdma")
         if transport == "shm":
             yield from ((operation, transport, "alone")
                         for operation in operations if operation not in NOT_ALONE)
@@ -190,7 +195,7 @@ def main(mpicc, mpirun, *patterns):
     def faults_of(operation, transport, how):
         if how == "alone":
             return run_alone(program, operation)
-        return run([mpirun, "-n", str(RANKS), "--oversubscribe", *TRANSPORTS[transport], program,
+        return run([mpirun, "-n", str(RANKS), "--oversubscribe", *TRANSPORTS[transport], *THROUGH, program,
                     operation, how], how)
 
     with tempfile.TemporaryDirectory() as folder:
