@@ -28,6 +28,8 @@ static constexpr int kRefusals = 4;
 static constexpr Nanoseconds kRefusedFor = 300'000'000;
 // Sent again in one look.
 static constexpr int kResendMost = 64;
+// What was lost so often by a path that rides on others goes by one of these.
+static constexpr int kTriesByRiding = 3;
 // A link that has not come up: then that is said.
 static constexpr Nanoseconds kSaidAfter = 2'000'000'000;
 // A link that is wanted only as a part of the way to others is tried for so long.
@@ -299,16 +301,20 @@ void Link::look_at_losses(Path& path, Nanoseconds now) {
         return now - sent_at > patience << std::min(sendings - 1, 6);
     };
     int most = hears ? kResendMost : 1;
+    bool worn = false;
     for (uint64_t n = window_.first(); n < window_.next() && most > 0; ++n) {
         Kept& frame = window_[n];
         if (frame.path != path.index) continue;
-        if (lost(frame.sent_at, frame.sendings)) mark_unsent(n), --most;
-        else if (!hears) break;
+        if (lost(frame.sent_at, frame.sendings)) {
+            worn |= frame.sendings >= kTriesByRiding;
+            mark_unsent(n), --most;
+        } else if (!hears) break;
     }
     for (uint64_t n = first_piece_; n < first_piece_ + pieces_.size() && most > 0; ++n) {
         Piece& each = piece(n);
         if (!each.of || each.path != path.index) continue;
         if (lost(each.sent_at, each.sendings)) {
+            worn |= each.sendings >= kTriesByRiding;
             each.path = kUnsent;
             unsent_pieces_.push_back(n);
             --most;
@@ -316,6 +322,7 @@ void Link::look_at_losses(Path& path, Nanoseconds now) {
             break;
         }
     }
+    if (worn && path.rides) go_by_standing(path, now);
 }
 
 // Paths whose queues do not get shorter: are others answered?

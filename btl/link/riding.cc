@@ -40,6 +40,19 @@ void Link::leave_by_standing() {
         if (order_.empty() && !path.rides && path.usable()) order_.push_back(&path);
 }
 
+// All that is under way by a path that rides goes by the others as well, this once.
+void Link::go_by_standing(Path& path, Nanoseconds now) {
+    if (!stands()) return;
+    bool stalled = path.stalled;
+    path.stalled = true;
+    take_back(path);
+    order_paths();
+    flush();
+    if (!outgoing_.empty()) drain_bulk(now);
+    path.stalled = stalled;
+    order_paths();
+}
+
 void Link::look_at_refusals(Nanoseconds now) {
     bool only_riding = down_since_ == 0 && loses() && !stands();
     if (!only_riding) {

@@ -158,6 +158,7 @@ private:
     bool may_dial(const Path& path) const { return !path.rides || stands(); }
     bool loses() const;
     void leave_by_standing();
+    void go_by_standing(Path& path, Nanoseconds now);
     void look_at_refusals(Nanoseconds now);
     std::string name_of_peer() const;
     std::string names_of_paths() const;
@@ -244,7 +245,7 @@ public:
     const LinkOptions& options() const { return options_; }
     std::vector<std::unique_ptr<Transport>>& transports() { return transports_; }
     Relays& relays() { return relays_; }
-    void hear(int peer, ConstBytes words);
+    void hear(int peer, ConstBytes words) override;
     Link* existing(int peer) {
         auto at = static_cast<size_t>(peer);
         return at < links_.size() ? links_[at].get() : nullptr;

@@ -6,6 +6,8 @@
 namespace pomona::rdma {
 
 uint32_t crc32c(ConstBytes bytes);
+// By a table alone: for tests.
+uint32_t crc32c_plain(ConstBytes bytes);
 // The processor has an instruction for it.
 bool crc32c_is_quick();
 

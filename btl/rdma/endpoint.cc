@@ -144,13 +144,12 @@ void RdmaEndpoint::message(int pair, const MessageHead& head, ConstBytes payload
         ++handed_;
         return sink_->arrive(peer, head.header, payload);
     }
-    // A part that is not the next one: the frame is lost, and the link sends it again.
+    // A part that is not the next one was overtaken, or the one before is lost: the link sends the frame
+    // again.
     bool goes_on = head.offset == assembly.bytes.size() &&
                    (head.offset == 0 || head.sequence == assembly.next);
-    if (!goes_on) {
-        assembly.bytes.clear();
-        if (head.offset != 0) return;
-    }
+    if (!goes_on && head.offset != 0) return;
+    if (!goes_on) assembly.bytes.clear();
     if (head.offset == 0) assembly.bytes.reserve(head.total);
     assembly.bytes.insert(assembly.bytes.end(), payload.begin(), payload.end());
     assembly.next = head.sequence + frames_of(cable_->stride(pair));

@@ -73,12 +73,14 @@ struct Counting final : Transport, Sink {
 };
 
 struct Ranks {
-    explicit Ranks(int size, Params given = {}) : params(std::move(given)) {
-        fabric().calm();
+    // All ranks of a job, or one of them.
+    explicit Ranks(int size, int only = -1) {
+        if (only < 0) fabric().calm();
         char pattern[] = "/tmp/pomona-rdma-XXXXXX";
         directory = mkdtemp(pattern);
         ranks.resize(static_cast<size_t>(size));
-        for (int rank = 0; rank < size; ++rank) make(rank, size);
+        for (int rank = 0; rank < size; ++rank)
+            if (only < 0 || rank == only) make(rank, size);
     }
     ~Ranks() {
         for (auto& each : ranks) each.transport.reset();
@@ -184,6 +186,12 @@ TEST(Rdma, checksums) {
     EXPECT_EQ(rdma::crc32c(bytes), 0x8a9136aau);
     std::fill(bytes.begin(), bytes.end(), std::byte{0xff});
     EXPECT_EQ(rdma::crc32c(bytes), 0x62a8ab43u);
+    Random random(seed());
+    for (int i = 0; i < 300; ++i) {
+        std::vector<std::byte> any(random.below(20000));
+        for (auto& each : any) each = static_cast<std::byte>(random.next());
+        EXPECT_EQ(rdma::crc32c(any), rdma::crc32c_plain(any)) << any.size() << " bytes";
+    }
 }
 
 // Goal: words of any bytes parse or do not, and those of ours come back. Method: changed and cut ones.
@@ -313,7 +321,60 @@ TEST(Rdma, comes_when_the_device_is_ready) {
     }
 }
 
-// A rank by whose name nobody is reached any more, by RDMA or TCP, is gone.
+// Goal: while TCP's connection is made anew messages go by RDMA. Method: it is ended again and again.
+TEST(Rdma, goes_on_while_TCP_breaks) {
+    Ranks world(2);
+    world.exchange(50);
+    ASSERT_TRUE(world.until([&] { return world.joined(0, 1); }));
+    int losses = world.ranks[0].rdma->losses;
+    world.exchange(2000, [&](uint64_t turn) {
+        if (turn % 100 != 50) return;
+        if (Endpoint* path = world.ranks[0].tcp->path(1))
+            path->abandon({Code::peer_gone, "It is ended by the test", 1});
+    });
+    EXPECT_GT(world.ranks[0].tcp->losses, 2);
+    EXPECT_EQ(world.ranks[0].rdma->losses, losses);
+}
+
+// Goal: a process that is killed is gone, though RDMA says nothing. Method: a rank as a process.
+TEST(Rdma, a_killed_process_is_gone) {
+    int to_child[2], to_parent[2];
+    ASSERT_EQ(pipe(to_child), 0);
+    ASSERT_EQ(pipe(to_parent), 0);
+    fabric().calm();
+    auto tell = [](int end, const std::vector<std::byte>& address) {
+        uint32_t length = static_cast<uint32_t>(address.size());
+        (void)!write(end, &length, sizeof length);
+        (void)!write(end, address.data(), length);
+    };
+    auto hear = [](int end) {
+        uint32_t length = 0;
+        (void)!read(end, &length, sizeof length);
+        std::vector<std::byte> address(length);
+        (void)!read(end, address.data(), length);
+        return address;
+    };
+    pid_t child = fork();
+    if (child == 0) {
+        Ranks world(2, 1);
+        tell(to_parent[1], world.ranks[1].address);
+        world.ranks[0].address = hear(to_child[0]);
+        for (uint64_t number = 0;; world.poll())
+            if (number < 100 && try_push(world.endpoint(1, 0), number, 100, false)) ++number;
+    }
+    Ranks world(2, 0);
+    tell(to_child[1], world.ranks[0].address);
+    world.ranks[1].address = hear(to_parent[0]);
+    auto& own = world.ranks[0];
+    EXPECT_TRUE(world.until([&] { return own.rdma->up_now[1] && own.sink.arrived == 100; }));
+    kill(child, SIGKILL);
+    siginfo_t dead;
+    waitid(P_PID, static_cast<id_t>(child), &dead, WEXITED | WNOWAIT);
+    EXPECT_TRUE(world.until([&] { return own.sink.told[1] == 1; }, 5));
+    waitpid(child, nullptr, 0);
+    for (int end : {to_child[0], to_child[1], to_parent[0], to_parent[1]}) close(end);
+}
+
 TEST(Rdma, the_end_of_a_process_is_told) {
     Ranks world(3);
     world.exchange(50);
