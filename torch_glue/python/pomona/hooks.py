@@ -114,8 +114,8 @@ class Residuals:
     def add_to(self, index, buffer):
         kept = self.kept.get(index)
         if kept is not None and kept.shape == buffer.shape:  # DDP makes its buckets anew after the first step
-            buffer = buffer + kept
-        return buffer.float()
+            return (buffer + kept).float()
+        return buffer.float().clone()  # the buffer itself is overwritten by the result
 
     def keep(self, index, residual):
         self.kept[index] = residual
