@@ -41,7 +41,9 @@ const bool apart = [] {
 const uintptr_t shift = apart ? uintptr_t{1} << 46 : 0;  // nothing is mapped there
 
 std::mutex mutex;
-std::condition_variable changed;  // with mutex: an event was reached, a gate was opened
+// With mutex: an event was reached, a gate was opened. Never destroyed: the streams' threads wait in it
+// when the program ends.
+auto& changed = *new std::condition_variable;
 
 class FakeStream {
 public:
