@@ -30,6 +30,8 @@
 #include <utility>
 #include <vector>
 
+#include "fake_tensor.h"
+
 namespace {
 
 constexpr auto kType = c10::DeviceType::PrivateUse1;
@@ -243,15 +245,7 @@ at::Tensor seen(const at::Tensor& t) {
 }
 
 at::Tensor empty(c10::IntArrayRef size, std::optional<at::ScalarType> dtype) {
-    const auto meta = c10::scalarTypeToTypeMeta(dtype.value_or(at::kFloat));
-    const auto bytes = static_cast<size_t>(c10::multiply_integers(size)) * meta.itemsize();
-    auto storage =
-        c10::make_intrusive<c10::StorageImpl>(c10::StorageImpl::use_byte_size_t(), bytes,
-                                              allocator().allocate(bytes), &allocator(), true);
-    auto made = at::detail::make_tensor<c10::TensorImpl>(
-        std::move(storage), c10::DispatchKeySet(c10::DispatchKey::PrivateUse1), meta);
-    made.unsafeGetTensorImpl()->set_sizes_contiguous(size);
-    return made;
+    return empty_of(allocator(), c10::DispatchKey::PrivateUse1, /*resizable=*/true, size, dtype);
 }
 
 at::Tensor empty_memory_format(c10::IntArrayRef size, std::optional<at::ScalarType> dtype,

@@ -19,6 +19,8 @@
 #include <utility>
 #include <vector>
 
+#include "fake_tensor.h"
+
 namespace {
 
 struct Buffer {
@@ -128,16 +130,7 @@ struct MPSHooks : at::MPSHooksInterface {
 };
 
 at::Tensor empty(c10::IntArrayRef size, std::optional<at::ScalarType> dtype) {
-    const auto type = dtype.value_or(at::kFloat);
-    const auto meta = c10::scalarTypeToTypeMeta(type);
-    const auto bytes = static_cast<size_t>(c10::multiply_integers(size)) * meta.itemsize();
-    auto storage = c10::make_intrusive<c10::StorageImpl>(c10::StorageImpl::use_byte_size_t(), bytes,
-                                                         allocator().allocate(bytes), &allocator(),
-                                                         /*resizable=*/false);
-    auto made = at::detail::make_tensor<c10::TensorImpl>(
-        std::move(storage), c10::DispatchKeySet(c10::DispatchKey::MPS), meta);
-    made.unsafeGetTensorImpl()->set_sizes_contiguous(size);
-    return made;
+    return empty_of(allocator(), c10::DispatchKey::MPS, /*resizable=*/false, size, dtype);
 }
 
 at::Tensor empty_memory_format(c10::IntArrayRef size, std::optional<at::ScalarType> dtype,
