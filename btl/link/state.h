@@ -80,7 +80,6 @@ public:
     // Sends words of such a transport to its other half; false: no path takes them now.
     bool say(ConstBytes words);
 
-
     const int peer;
     std::vector<Path> paths;
     bool active = false;  // in the list of those that work() is called for
