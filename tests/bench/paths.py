@@ -42,12 +42,15 @@ def drop_all(link, cable, drops=True):
                         check=False)
 
 
-def flow(options, link, program, cables, size, scratch, cut=None):
-    """What flow.c says of two ranks joined by these cables; `cut`: called when it is under way."""
+def flow(options, link, program, cables, size, scratch, window=1, cut=None):
+    """What flow.c says of two ranks joined by these cables, `window` messages being on their way.
+
+    `cut` is called when messages have been arriving for half a second."""
     begun = Path(scratch) / "begun"
     begun.unlink(missing_ok=True)
     hosts = ",".join(f"{link.subnets[c]}.{side}" for side in (1, 2) for c in cables)
-    ranks = [["-n", "1"] + link.inside(side, [program, str(options.seconds), str(size), str(begun)])
+    ranks = [["-n", "1"] + link.inside(side, [program, str(options.seconds), str(size), str(window),
+                                               str(begun)])
              for side in (0, 1)]
     command = [str(Path(options.build) / "bin" / "mpirun"), "--bind-to", "none", "--set",
                "transports=self,tcp", "--set", f"if_include={hosts}"]
@@ -79,21 +82,25 @@ def main():
         subprocess.run([str(Path(options.build) / "bin" / "mpicc"), "-O2", str(HERE / "flow.c"),
                         "-o", program], check=True)
 
-        def rate(cables):
-            said = flow(options, link, program, cables, 4 << 20, scratch)
+        def rate(cables, window):
+            said = flow(options, link, program, cables, 4 << 20, scratch, window)
             return said["bytes"] / said["seconds"] / MEGABIT
 
         for first, second in ((500, 500), (500, 100)):
             shape(link, 0, first)
             shape(link, 1, second)
-            rounds = [[rate([0]), rate([1]), rate([0, 1])] for _ in range(options.rounds)]
-            one, other, both = (statistics.median(r[i] for r in rounds) for i in range(3))
-            of_sum = statistics.median(r[2] / (r[0] + r[1]) for r in rounds)
-            of_first = statistics.median(r[2] / r[0] for r in rounds)
-            rows.append({"case": "striping", "megabits": [first, second], "alone": [one, other],
-                         "both": both, "of_the_sum": of_sum, "of_the_first": of_first})
-            print(f"{first} and {second} Mb/s: alone {one:.0f} and {other:.0f}, both {both:.0f}: "
-                  f"{of_first:.2f} times the first, {of_sum:.2f} of the sum")
+            for window in (1, 4):
+                rounds = [[rate(cables, window) for cables in ([0], [1], [0, 1])]
+                          for _ in range(options.rounds)]
+                one, other, both = (statistics.median(r[i] for r in rounds) for i in range(3))
+                of_sum = statistics.median(r[2] / (r[0] + r[1]) for r in rounds)
+                of_first = statistics.median(r[2] / r[0] for r in rounds)
+                rows.append({"case": "striping", "megabits": [first, second], "window": window,
+                             "alone": [one, other], "both": both, "of_the_sum": of_sum,
+                             "of_the_first": of_first})
+                print(f"{first} and {second} Mb/s, window {window}: alone {one:.0f} and "
+                      f"{other:.0f}, both {both:.0f}: {of_first:.2f} times the first, "
+                      f"{of_sum:.2f} of the sum", flush=True)
         for size in (1 << 10, 64 << 10, 1 << 20):
             gaps = {True: [], False: []}
             for _ in range(options.rounds):
@@ -102,7 +109,7 @@ def main():
                     shape(link, 1, 500)
                     drop_all(link, 0, False)
                     said = flow(options, link, program, [0, 1], size, scratch,
-                                (lambda: drop_all(link, 0)) if cuts else None)
+                                cut=(lambda: drop_all(link, 0)) if cuts else None)
                     gaps[cuts].append(said["longest_gap_ms"])
             rows.append({"case": "cut", "bytes": size,
                          "longest_gap_ms": statistics.median(gaps[True]),
