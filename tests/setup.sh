@@ -53,6 +53,10 @@ install_packages() {  # with "tests": also what only the tests need
         fi
         if [ "${1-}" = tests ]; then
             apt_install libgtest-dev libgmock-dev libbenchmark-dev openmpi-bin iproute2 procps gdb clang gfortran
+            # A cluster of Slurm's on this machine; its tests are skipped where there are no packages.
+            if apt-cache show slurm-wlm-basic-plugins > /dev/null 2>&1; then
+                apt_install slurmctld slurmd slurm-client slurm-wlm-basic-plugins munge
+            fi
             # Counted instructions are compared with those of this system's compiler.
             if grep -qs '^VERSION_CODENAME=bookworm' /etc/os-release; then apt_install valgrind; fi
             # The fuzzers' runtime, where it is a package of its own.

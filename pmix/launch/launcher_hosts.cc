@@ -3,6 +3,7 @@
 
 #include "btl/base/format.h"
 #include "pmix/launch/cores.h"
+#include "pmix/launch/engine.h"
 #include "pmix/launch/ssh.h"
 #include "pmix/wireup/origin.h"
 
@@ -15,9 +16,6 @@
 namespace pomona {
 
 namespace {
-// mpirun keeps a connection to each; above that a batch system's starter should carry the job.
-constexpr size_t kHostsMost = 64;
-
 constexpr double kPodsPatience = 120;  // seconds in which a pod should have started
 
 // The fewest that are known.

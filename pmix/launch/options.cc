@@ -295,6 +295,21 @@ std::string read_output(const std::string& text, Options& options) {
     return {};
 }
 
+std::string read_launcher(const std::string& option, const std::string& text, Options& options) {
+    static const std::map<std::string, std::string> known{
+        {"auto", "auto"},
+        {"own", "own"},
+        {"srun", "srun"},
+        {"prterun", "prterun"},
+        // Of MPICH, whose agents they start; ours do the same by them.
+        {"ssh", "own"},
+        {"fork", "own"},
+        {"slurm", "own"}};
+    std::string mistake = choose(option, text, known, options.launcher);
+    if (mistake.empty() && lower(text) == "ssh") options.shell_said = true;
+    return mistake;
+}
+
 void Parser::take_flag(OptionId id) {
     Options& options = out.options;
     switch (id) {
@@ -337,7 +352,11 @@ std::string Parser::take_job(const OptionInfo& option, const std::string& said,
     case OptionId::set: return assign({value}, said, options.sets, nullptr);
     case OptionId::stdin: return read_stdin(value, options);
     case OptionId::timeout: return seconds_of("Option " + said, value, options.timeout_seconds);
-    case OptionId::shell: options.shell = value; return {};
+    case OptionId::shell:
+        options.shell = value;
+        options.shell_said = true;
+        return {};
+    case OptionId::launcher: return read_launcher(said, value, options);
     case OptionId::prefix: options.prefix = value; return {};
     case OptionId::report_json: options.report_json = value; return {};
     case OptionId::on_death: {
@@ -374,7 +393,7 @@ std::string Parser::take(const OptionInfo& option, const std::string& said,
         // The one of these settings that tells how other hosts are reached.
         if (option.id == OptionId::mca &&
             (values[0] == "plm_rsh_agent" || values[0] == "plm_ssh_agent"))
-            out.options.shell = values[1];
+            out.options.shell = values[1], out.options.shell_said = true;
         else note(option, said, values);
         return {};
     default: break;
@@ -551,7 +570,10 @@ std::string Parser::whole() {
     if (total > kRanksMax) return format("More than {} processes are not supported", kRanksMax);
     std::string wrong = choose_hosts();
     if (!wrong.empty()) return wrong;
-    if (options.shell.empty()) options.shell = shell_of(environment);
+    if (options.shell.empty()) {
+        options.shell = shell_of(environment);
+        options.shell_said = options.shell_said || options.shell != "ssh";
+    }
     auto limit = variable(environment, "MPIEXEC_TIMEOUT");
     if (options.timeout_seconds == 0 && limit && !limit->empty()) {
         std::string mistake =

@@ -30,8 +30,10 @@ struct Options {
     std::vector<int> cpu_set;                    // processors to use; empty: all that we may
     std::map<int, std::vector<int>> rank_cores;  // of --rankfile: cores, by their place in the host
     std::map<int, std::string> rank_hosts;       // and hosts
-    std::string shell;   // what starts an agent on another host, with its options
-    std::string prefix;  // where Pomona is installed there; "": as here
+    std::string launcher = "auto";               // or own, srun, prterun: engine.h
+    std::string shell;        // what starts an agent on another host, with its options
+    bool shell_said = false;  // by the user
+    std::string prefix;       // where Pomona is installed there; "": as here
     StdinTo stdin_to = StdinTo::rank;
     int stdin_rank = 0;
     double timeout_seconds = 0;    // 0: none

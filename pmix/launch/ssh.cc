@@ -2,6 +2,7 @@
 #include "pmix/launch/ssh.h"
 
 #include "btl/base/format.h"
+#include "pmix/launch/engine.h"
 #include "pmix/launch/options_table.h"
 
 #include <algorithm>
@@ -108,6 +109,14 @@ std::vector<std::string> shell_words_for(const std::string& program, const std::
     if (name == "ssh")
         // No terminal, no questions; a host that is switched off is told of in time.
         out.insert(out.end(), {"-x", "-T", "-o", "BatchMode=yes", "-o", "ConnectTimeout=10"});
+    if (name == kAgentsBySrun && out.size() == 1) {
+        // One process beside whatever else runs there, with all that the job was granted on the host.
+        out.insert(out.end(),
+                   {"--nodes=1", "--ntasks=1", "--ntasks-per-node=1", "--overlap", "--mpi=none",
+                    "--cpu-bind=none", "--unbuffered", "--quiet", "--kill-on-bad-exit=0",
+                    "--nodelist=" + host, "/bin/sh", "-c", command});
+        return out;
+    }
     out.push_back(host);
     out.push_back(command);
     return out;
