@@ -52,7 +52,7 @@ install_packages() {  # with "tests": also what only the tests need
             export CC=gcc-12 CXX=g++-12
         fi
         if [ "${1-}" = tests ]; then
-            apt_install libgtest-dev libgmock-dev libbenchmark-dev openmpi-bin iproute2 procps gdb clang gfortran
+            apt_install libgtest-dev libgmock-dev libbenchmark-dev openmpi-bin iproute2 nftables procps gdb clang gfortran
             # A cluster of Slurm's on this machine; its tests are skipped where there are no packages.
             if apt-cache show slurm-wlm-basic-plugins > /dev/null 2>&1; then
                 apt_install slurmctld slurmd slurm-client slurm-wlm-basic-plugins munge

@@ -44,6 +44,18 @@ struct LinkOptions {
     std::function<void()> on_relay{};  // frames of others come through here; often called
 };
 
+// What a path of a link is at the moment, for people.
+struct LinkPath {
+    std::string name;    // of its transport
+    std::string state;   // up, connecting, down
+    bool first = false;  // messages take it
+    std::string kind, text, why;
+    Nanoseconds round_trip = 0;  // 0: not known
+    double rate = 0;             // bytes a nanosecond, of long payloads; 0: not known
+};
+// Those of an endpoint that a link transport has made; none of others.
+std::vector<LinkPath> paths_of(const Endpoint& endpoint);
+
 // The published addresses of a link, by the names of its transports; none if they do not parse.
 std::optional<std::vector<std::pair<std::string, std::vector<std::byte>>>> parse_link_addresses(
     ConstBytes published);

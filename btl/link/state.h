@@ -29,6 +29,7 @@ public:
     Pace pace() override;
     void abandon(const Error& why) override { give_up(why); }
     std::string state_text() const override;
+    std::vector<LinkPath> describe_paths() const;
 
     // -- by the transport
     // What the peer published: its paths are made to that.

@@ -134,4 +134,30 @@ std::string Link::state_text() const {
     return order_.front() == relay_ ? relay_->description.text : "connected";
 }
 
+std::vector<LinkPath> Link::describe_paths() const {
+    static constexpr const char* kStates[] = {"down", "connecting", "up"};
+    std::vector<LinkPath> out;
+    for (const Path& path : paths) {
+        LinkPath& each = out.emplace_back();
+        each.name = &path == relay_ ? "through others" : path.transport->name();
+        each.state = kStates[static_cast<size_t>(path.state)];
+        each.first = !order_.empty() && order_.front() == &path;
+        each.kind = path.description.kind;
+        each.text = path.description.text;
+        if (path.state != Path::State::up && path.why.what[0]) each.why = path.why.text();
+        each.round_trip = path.round_trip;
+        each.rate = path.pace.rate;
+    }
+    return out;
+}
+
 }  // namespace pomona::link
+
+namespace pomona {
+
+std::vector<LinkPath> paths_of(const Endpoint& endpoint) {
+    const auto* link = dynamic_cast<const link::Link*>(&endpoint);
+    return link ? link->describe_paths() : std::vector<LinkPath>();
+}
+
+}  // namespace pomona

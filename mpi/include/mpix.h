@@ -81,6 +81,14 @@ int MPIX_Comm_ack_failed(MPI_Comm comm, int num_to_ack, int* num_acked);
 int MPIX_Comm_failure_ack(MPI_Comm comm);
 int MPIX_Comm_failure_get_acked(MPI_Comm comm, MPI_Group* failedgrp);
 
+/* ---- How this process reaches another one of comm (its remote group, if it has one): lines of
+ * words with tabs between. The first is "shared memory", "RDMA", "TCP", "connected" or what stands in
+ * the way; then one for each path to another host: name; up, connecting or down; "first" if messages
+ * take it now, or "-"; kind of network; round trip in nanoseconds; bytes a second that long messages got,
+ * 0 for both where that is not known; what it goes by; why it is down. Local. *length: how many bytes
+ * `text` has room for, and then how long the whole is, with the 0 at its end; what does not fit is left out. */
+int MPIX_Link_paths(MPI_Comm comm, int rank, char* text, int* length);
+
 #if defined(__cplusplus)
 }
 #endif

@@ -5,6 +5,8 @@
 #include "mpi/tools/doctor.h"
 
 #include "btl/base/format.h"
+#include "mpi/tools/ask.h"
+#include "mpi/tools/links.h"
 #include "btl/tcp/ip.h"
 #include "pmix/launch/host.h"
 #include "pmix/launch/hosts.h"
@@ -22,6 +24,16 @@
 
 extern char** environ;
 
+std::string pomona::ask(const std::string& command) {
+    std::string out;
+    std::FILE* pipe = popen((command + " 2>&1 </dev/null").c_str(), "r");
+    if (!pipe) return out;
+    char buffer[4096];
+    while (size_t got = std::fread(buffer, 1, sizeof buffer, pipe)) out.append(buffer, got);
+    pclose(pipe);
+    return out;
+}
+
 namespace pomona::doctor {
 
 namespace {
@@ -36,23 +48,6 @@ nlohmann::json as_values(const std::vector<Finding>& findings) {
 std::string first_line(std::string text) {
     text = text.substr(0, text.find('\n'));
     return text.substr(0, 200);
-}
-
-// Words of a shell.
-std::string quoted(const std::string& text) {
-    std::string out = "'";
-    for (char c : text) out += c == '\'' ? std::string("'\\''") : std::string(1, c);
-    return out + "'";
-}
-
-std::string ask(const std::string& command) {
-    std::string out;
-    std::FILE* pipe = popen((command + " 2>&1 </dev/null").c_str(), "r");
-    if (!pipe) return out;
-    char buffer[4096];
-    while (size_t got = std::fread(buffer, 1, sizeof buffer, pipe)) out.append(buffer, got);
-    pclose(pipe);
-    return out;
 }
 
 std::vector<Finding> read_findings(const nlohmann::json& list) {
@@ -93,8 +88,9 @@ bool share_network(const HostReport& a, const HostReport& b) {
 }
 
 HostReport report_of(const std::string& host, const std::string& mpirun, const std::string& ssh) {
-    std::string command = pomona::format("{} -q -n 1 --host {}", quoted(mpirun), quoted(host));
-    if (!ssh.empty()) command += " --ssh " + quoted(ssh);
+    std::string command =
+        pomona::format("{} -q -n 1 --host {}", shell_quoted(mpirun), shell_quoted(host));
+    if (!ssh.empty()) command += " --ssh " + shell_quoted(ssh);
     double before = static_cast<double>(std::time(nullptr));
     std::string text = ask(command + " pomona doctor --report");
     double took = static_cast<double>(std::time(nullptr)) - before;
@@ -225,6 +221,19 @@ int command_on_hosts(const std::string& list, const std::string& ssh, bool json)
             [&, i] { reports[i] = report_of(parsed.hosts[i].name, folder + "mpirun", ssh); });
     for (std::thread& each : threads) each.join();
     std::vector<Finding> together = compare(reports), all = together;
+    bool reached = std::all_of(reports.begin(), reports.end(),
+                               [](const HostReport& host) { return host.reached; });
+    LinkReport measured;
+    std::vector<LinkMemory> before;
+    if (reached && reports.size() > 1) {
+        measured = measure_links({list, ssh, json, false}, before);
+        if (!measured.failure.empty()) {
+            all.push_back({"links", State::bad,
+                           "they could not all be measured: " + measured.failure,
+                           "pomona links --host tries it again; docs/troubleshooting.md"});
+            together.push_back(all.back());
+        }
+    }
     if (json) {
         nlohmann::json hosts = nlohmann::json::array();
         for (const HostReport& host : reports)
@@ -237,6 +246,8 @@ int command_on_hosts(const std::string& list, const std::string& ssh, bool json)
                              {"addresses", host.addresses},
                              {"findings", as_values(host.findings)}});
         nlohmann::json out{{"hosts", hosts}, {"together", as_values(together)}};
+        if (!measured.pairs.empty())
+            out["links"] = nlohmann::json::parse(link_report_json(measured, before, link_date()));
         std::string text = out.dump(2, ' ', false, nlohmann::json::error_handler_t::replace);
         std::printf("%s\n", text.c_str());
     }
@@ -247,6 +258,8 @@ int command_on_hosts(const std::string& list, const std::string& ssh, bool json)
                         host.version.c_str(), as_text(host.findings).c_str());
     }
     if (!json) std::printf("all together\n%s", as_text(together).c_str());
+    if (!json && !measured.pairs.empty())
+        std::printf("\nlinks\n%s", link_report_text(measured, before, link_date()).c_str());
     bool bad = std::any_of(all.begin(), all.end(),
                            [](const Finding& each) { return each.state == State::bad; });
     return bad ? 1 : 0;

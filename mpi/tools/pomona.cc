@@ -11,6 +11,7 @@
 #include "mpi/tools/accel_info.h"
 #include "mpi/tools/tune.h"
 #include "mpi/tools/doctor.h"
+#include "mpi/tools/links.h"
 
 #include <CLI/CLI.hpp>
 
@@ -212,6 +213,15 @@ int main(int argc, char** argv) {
     doctor_command->add_option("-H,--host", hosts, "these hosts, reached by ssh: a,b");
     doctor_command->add_option("--ssh", ssh, "what starts programs there instead of ssh");
     doctor_command->add_flag("--report", report)->group("");  // on each of them
+    LinksOptions linking;
+    CLI::App* links_command = app.add_subcommand(
+        "links", "how hosts reach each other: paths, latency, rate, and what it was before");
+    links_command->add_option("-H,--host", linking.hosts, "these hosts, reached by ssh: a,b");
+    links_command->add_option("--ssh", linking.ssh, "what starts programs there instead of ssh");
+    links_command->add_flag("--json", linking.json, "for programs");
+    links_command->add_flag("--forget", linking.forget, "first forget what was measured before");
+    bool links_of_rank = false;
+    links_command->add_flag("--rank", links_of_rank)->group("");  // under its own mpirun
     bool markdown = false;
     CLI::App* params_command =
         app.add_subcommand("params", "every parameter with its meaning and value");
@@ -252,6 +262,7 @@ int main(int argc, char** argv) {
     if (report) return print(doctor::own_report(doctor::real_probes())), 0;
     if (!hosts.empty()) return doctor::command_on_hosts(hosts, ssh, json);
     if (app.got_subcommand("doctor")) return doctor::command(json);
+    if (app.got_subcommand("links")) return links_of_rank ? links_rank() : links(linking);
     if (app.got_subcommand("params")) return params(markdown);
     if (app.got_subcommand("counters")) return counters();
     if (machine) return print(links_machine() + "\n"), 0;

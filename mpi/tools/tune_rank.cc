@@ -5,12 +5,11 @@
 #include "mpi/tools/tune.h"
 
 #include "btl/base/clock.h"
-#include "mpi/include/mpi.h"
+#include "mpi/tools/mpi_library.h"
 
 #include <algorithm>
 #include <cstdio>
 #include <cstring>
-#include <dlfcn.h>
 #include <memory>
 
 namespace pomona {
@@ -24,49 +23,6 @@ constexpr int rounds_min = 5, rounds_max = 200;
 constexpr Nanoseconds budget_ns = 500'000'000;
 constexpr int fresh_bytes = 128 << 10;
 constexpr size_t copy_bytes = 64 << 10;  // two such arrays fit any second-level cache of today
-
-struct Mpi {
-    decltype(&MPI_Init) init = nullptr;
-    decltype(&MPI_Finalize) finalize = nullptr;
-    decltype(&MPI_Comm_rank) rank = nullptr;
-    decltype(&MPI_Comm_size) size = nullptr;
-    decltype(&MPI_Send) send = nullptr;
-    decltype(&MPI_Recv) recv = nullptr;
-    decltype(&MPI_Isend) isend = nullptr;
-    decltype(&MPI_Irecv) irecv = nullptr;
-    decltype(&MPI_Waitall) waitall = nullptr;
-    decltype(&MPI_Reduce_local) reduce_local = nullptr;
-    decltype(&MPI_Allreduce) allreduce = nullptr;
-    decltype(&MPI_Bcast) bcast = nullptr;
-
-    bool open() {
-#if defined(__APPLE__)
-        const char* name = "/../lib/libmpi_abi.1.dylib";
-#else
-        const char* name = "/../lib/libmpi_abi.so.1";
-#endif
-        std::string program = program_path();
-        std::string path = program.substr(0, program.rfind('/')) + name;
-        void* library = dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL);
-        if (!library) {
-            std::fprintf(stderr, "pomona tune: The MPI library cannot be opened: %s\n", dlerror());
-            return false;
-        }
-        bool all = true;
-        auto find = [&](auto& function, const char* symbol) {
-            function = reinterpret_cast<std::remove_reference_t<decltype(function)>>(
-                dlsym(library, symbol));
-            all = all && function;
-        };
-        find(init, "MPI_Init"), find(finalize, "MPI_Finalize"), find(rank, "MPI_Comm_rank");
-        find(size, "MPI_Comm_size"), find(send, "MPI_Send"), find(recv, "MPI_Recv");
-        find(isend, "MPI_Isend"), find(irecv, "MPI_Irecv"), find(waitall, "MPI_Waitall");
-        find(reduce_local, "MPI_Reduce_local"), find(allreduce, "MPI_Allreduce");
-        find(bcast, "MPI_Bcast");
-        if (!all) std::fprintf(stderr, "pomona tune: %s lacks a function\n", path.c_str());
-        return all;
-    }
-};
 
 double median(std::vector<double> values) {
     auto middle = values.begin() + static_cast<ptrdiff_t>(values.size() / 2);
@@ -94,8 +50,8 @@ public:
         for (int done = 0; more; ++done) {
             round();
             more = done + 1 < rounds_min || (done + 1 < rounds_max && clock_.now() < end);
-            if (rank_ == 0) mpi_.send(&more, 1, MPI_CHAR, 1, 0, MPI_COMM_WORLD);
-            else mpi_.recv(&more, 1, MPI_CHAR, 0, 0, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
+            if (rank_ == 0) mpi_.Send(&more, 1, MPI_CHAR, 1, 0, MPI_COMM_WORLD);
+            else mpi_.Recv(&more, 1, MPI_CHAR, 0, 0, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
         }
         LinkMeasurement out;
         out.fresh_ns = fresh();
@@ -129,7 +85,7 @@ private:
         // From rank 1: rank 0's clock stands when it has all of it. The exchange lets both begin together.
         bcasts_.push_back(timed(1, [&] {
             exchange(8);
-            mpi_.bcast(there_.get(), static_cast<int>(kTuneFar), MPI_CHAR, 1, MPI_COMM_WORLD);
+            mpi_.Bcast(there_.get(), static_cast<int>(kTuneFar), MPI_CHAR, 1, MPI_COMM_WORLD);
         }));
         at_distance(distances_[0], kTuneNear, copy_bytes, 10);
         at_distance(distances_[1], kTuneFar, kTuneFar, 1);
@@ -160,7 +116,7 @@ private:
                             length);
         to.sums.push_back(timed(calls,
                                 [&] {
-                                    mpi_.reduce_local(here_.get(), there_.get(), floats(local),
+                                    mpi_.Reduce_local(here_.get(), there_.get(), floats(local),
                                                       MPI_FLOAT, MPI_SUM);
                                 }) /
                           length);
@@ -168,33 +124,33 @@ private:
 
     static int floats(size_t length) { return static_cast<int>(length / sizeof(float)); }
     void allreduce(size_t bytes) {
-        mpi_.allreduce(MPI_IN_PLACE, there_.get(), floats(bytes), MPI_FLOAT, MPI_SUM,
+        mpi_.Allreduce(MPI_IN_PLACE, there_.get(), floats(bytes), MPI_FLOAT, MPI_SUM,
                        MPI_COMM_WORLD);
     }
     void exchange(int bytes) {
         MPI_Request requests[2];
-        mpi_.irecv(there_.get(), bytes, MPI_CHAR, 1 - rank_, 4, MPI_COMM_WORLD, &requests[0]);
-        mpi_.isend(here_.get(), bytes, MPI_CHAR, 1 - rank_, 4, MPI_COMM_WORLD, &requests[1]);
-        mpi_.waitall(2, requests, MPI_STATUSES_IGNORE);
+        mpi_.Irecv(there_.get(), bytes, MPI_CHAR, 1 - rank_, 4, MPI_COMM_WORLD, &requests[0]);
+        mpi_.Isend(here_.get(), bytes, MPI_CHAR, 1 - rank_, 4, MPI_COMM_WORLD, &requests[1]);
+        mpi_.Waitall(2, requests, MPI_STATUSES_IGNORE);
     }
 
     void ping(int bytes) {
         int peer = 1 - rank_;
-        if (rank_ == 0) mpi_.send(here_.get(), bytes, MPI_CHAR, peer, 1, MPI_COMM_WORLD);
-        mpi_.recv(there_.get(), bytes, MPI_CHAR, peer, 1, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
-        if (rank_ == 1) mpi_.send(here_.get(), bytes, MPI_CHAR, peer, 1, MPI_COMM_WORLD);
+        if (rank_ == 0) mpi_.Send(here_.get(), bytes, MPI_CHAR, peer, 1, MPI_COMM_WORLD);
+        mpi_.Recv(there_.get(), bytes, MPI_CHAR, peer, 1, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
+        if (rank_ == 1) mpi_.Send(here_.get(), bytes, MPI_CHAR, peer, 1, MPI_COMM_WORLD);
     }
 
     void stream() {
         MPI_Request requests[window];
         for (int i = 0; i < window; ++i)
             if (rank_ == 0)
-                mpi_.isend(here_.get() + i * 8, 8, MPI_CHAR, 1, 2, MPI_COMM_WORLD, &requests[i]);
-            else mpi_.irecv(here_.get() + i * 8, 8, MPI_CHAR, 0, 2, MPI_COMM_WORLD, &requests[i]);
-        mpi_.waitall(window, requests, MPI_STATUSES_IGNORE);
+                mpi_.Isend(here_.get() + i * 8, 8, MPI_CHAR, 1, 2, MPI_COMM_WORLD, &requests[i]);
+            else mpi_.Irecv(here_.get() + i * 8, 8, MPI_CHAR, 0, 2, MPI_COMM_WORLD, &requests[i]);
+        mpi_.Waitall(window, requests, MPI_STATUSES_IGNORE);
         char answer = 0;
-        if (rank_ == 0) mpi_.recv(&answer, 1, MPI_CHAR, 1, 2, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
-        else mpi_.send(&answer, 1, MPI_CHAR, 0, 2, MPI_COMM_WORLD);
+        if (rank_ == 0) mpi_.Recv(&answer, 1, MPI_CHAR, 1, 2, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
+        else mpi_.Send(&answer, 1, MPI_CHAR, 0, 2, MPI_COMM_WORLD);
     }
 
     // What a byte costs more when rank 1 has written it just before it sends it.
@@ -204,15 +160,15 @@ private:
         for (int sample = 0; sample < 42; ++sample) {
             if (rank_ == 1) {
                 if (sample % 2) std::memset(here_.get(), sample, fresh_bytes);
-                mpi_.send(&word, 1, MPI_CHAR, 0, 3, MPI_COMM_WORLD);
-                mpi_.recv(&word, 1, MPI_CHAR, 0, 3, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
-                mpi_.send(here_.get(), fresh_bytes, MPI_CHAR, 0, 3, MPI_COMM_WORLD);
+                mpi_.Send(&word, 1, MPI_CHAR, 0, 3, MPI_COMM_WORLD);
+                mpi_.Recv(&word, 1, MPI_CHAR, 0, 3, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
+                mpi_.Send(here_.get(), fresh_bytes, MPI_CHAR, 0, 3, MPI_COMM_WORLD);
                 continue;
             }
-            mpi_.recv(&word, 1, MPI_CHAR, 1, 3, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
+            mpi_.Recv(&word, 1, MPI_CHAR, 1, 3, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
             Nanoseconds start = clock_.now();
-            mpi_.send(&word, 1, MPI_CHAR, 1, 3, MPI_COMM_WORLD);
-            mpi_.recv(there_.get(), fresh_bytes, MPI_CHAR, 1, 3, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
+            mpi_.Send(&word, 1, MPI_CHAR, 1, 3, MPI_COMM_WORLD);
+            mpi_.Recv(there_.get(), fresh_bytes, MPI_CHAR, 1, 3, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
             samples[sample % 2].push_back(static_cast<double>(clock_.now() - start));
         }
         return rank_ ? 0 : (median(samples[1]) - median(samples[0])) / fresh_bytes;
@@ -230,20 +186,20 @@ private:
 
 int tune_rank() {
     Mpi mpi;
-    if (!mpi.open()) return 1;
+    if (!mpi.open("pomona tune")) return 1;
     int rank = 0, size = 0;
-    mpi.init(nullptr, nullptr);
-    mpi.rank(MPI_COMM_WORLD, &rank);
-    mpi.size(MPI_COMM_WORLD, &size);
+    mpi.Init(nullptr, nullptr);
+    mpi.Comm_rank(MPI_COMM_WORLD, &rank);
+    mpi.Comm_size(MPI_COMM_WORLD, &size);
     if (size != 2) {
         std::fprintf(stderr, "pomona tune: This is started by pomona tune itself, on 2 ranks\n");
-        mpi.finalize();
+        mpi.Finalize();
         return 2;
     }
     LinkMeasurement measured = Session(mpi, rank).run();
     if (rank == 0) std::fputs(measurement_text(measured).c_str(), stdout);
     std::fflush(stdout);
-    return mpi.finalize() == MPI_SUCCESS ? 0 : 1;
+    return mpi.Finalize() == MPI_SUCCESS ? 0 : 1;
 }
 
 }  // namespace pomona

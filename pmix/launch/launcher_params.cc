@@ -26,6 +26,7 @@ void Launcher::read_parameters() {
     for (const auto& [name, value] : options_.sets)
         handed_.inherit(name, get_param(params, name), "mpirun --set");
     silence_ = static_cast<double>(params.link_grace_s) + 2;
+    if (options_.silence_seconds > 0) silence_ = options_.silence_seconds;
     if (params.links.empty()) hand_links();
 }
 

@@ -352,6 +352,11 @@ std::string Parser::take_job(const OptionInfo& option, const std::string& said,
     case OptionId::set: return assign({value}, said, options.sets, nullptr);
     case OptionId::stdin: return read_stdin(value, options);
     case OptionId::timeout: return seconds_of("Option " + said, value, options.timeout_seconds);
+    case OptionId::silence: {
+        std::string mistake = seconds_of("Option " + said, value, options.silence_seconds);
+        options.silence_seconds = std::max(options.silence_seconds, 2.0);
+        return mistake;
+    }
     case OptionId::shell:
         options.shell = value;
         options.shell_said = true;

@@ -37,6 +37,7 @@ struct Options {
     StdinTo stdin_to = StdinTo::rank;
     int stdin_rank = 0;
     double timeout_seconds = 0;    // 0: none
+    double silence_seconds = 0;    // of a host that is then given up; 0: by link_grace_s
     bool stack_traces = false;     // at the timeout
     std::string report_json;       // where the table of who waits for whom is written besides
     std::string on_death = "end";  // or continue: the other ranks go on

@@ -1,5 +1,6 @@
 # tests/launch/test_hosts.py: mpirun over several hosts: where ranks run, their streams, and how a job ends.
 # The hosts are namespaces of this machine (../host_world.py). Needs what test_launch.py needs.
+import contextlib
 import json
 import os
 import pathlib
@@ -266,6 +267,34 @@ class Ends(Case):
                 pass
         self.nothing_left(pids)
 
+    def test_how_long_a_silent_host_is_waited_for(self):
+        # Its own option, whatever the grace of connections is.
+        process = self.start("-n", 2, "--silence", 2, "--host", "h1,h2", *self.LIVE)
+        self.pids_of(process, 2)
+        shells = self.world.shells("h2")
+        for pid in shells:
+            os.kill(pid, signal.SIGSTOP)
+        code, _, err = self.end_of(process)
+        self.assertEqual(code, 1)
+        self.assertRegex(err, r"mpirun: host h2: nothing was heard of it for [23] s")
+        for pid in shells:
+            try:
+                os.kill(pid, signal.SIGCONT)
+            except ProcessLookupError:
+                pass
+
+    def test_mpirun_falls_silent(self):
+        # As when its host loses its power: the agents end their ranks by themselves.
+        process = self.start("-n", 2, "--silence", 2, "--host", "h1,h2", *self.LIVE)
+        pids = self.pids_of(process, 2)
+        process.send_signal(signal.SIGSTOP)
+        try:
+            self.assertTrue(wait_until(lambda: not any(alive(pid) for pid in pids)), pids)
+        finally:
+            process.kill()
+            process.communicate()
+        self.nothing_left(pids)
+
     def test_the_job_goes_on_without_a_host(self):
         process = self.start("-n", 3, "--on-death", "continue", "--host", "h1,h2,h3", "sh", "-c",
                              "echo $$; sleep 3; echo end of $RANK")
@@ -313,7 +342,8 @@ class Ends(Case):
 class Doctor(Case):
     def doctor(self, *words):
         return subprocess.run([DOCTOR, "doctor", "--ssh", self.world.enter, *words], text=True,
-                              capture_output=True, timeout=PATIENCE, env=self.environment(),
+                              capture_output=True, timeout=PATIENCE,
+                              env=self.environment(XDG_CACHE_HOME=self.world.place),
                               stdin=subprocess.DEVNULL)
 
     def test_two_hosts_fit(self):
@@ -322,6 +352,7 @@ class Doctor(Case):
         self.assertEqual([host["host"] for host in report["hosts"]], ["h1", "h2"])
         self.assertTrue(all(host["reached"] for host in report["hosts"]))
         self.assertEqual([each["state"] for each in report["together"]], ["ok"], report["together"])
+        self.assertEqual(report["links"]["pairs"][0]["hosts"], ["h1", "h2"])
 
     def test_a_host_that_is_not_there(self):
         done = self.doctor("--host", "h1,nosuch")
@@ -339,6 +370,51 @@ class Doctor(Case):
                               "eth0")
         self.assertEqual(done.returncode, 1)
         self.assertIn("10.99.0.1 is one of h1 and of h2", done.stdout)
+
+
+@unittest.skipUnless(os.path.exists(DOCTOR), "needs pomona")
+class Links(Case):
+    """pomona links: what it finds, and what it remembers."""
+    hosts = 2
+
+    def links(self, *words, **changes):
+        return subprocess.run([DOCTOR, "links", "--ssh", self.world.enter, *words], text=True,
+                              capture_output=True, timeout=PATIENCE, stdin=subprocess.DEVNULL,
+                              env=self.environment(XDG_CACHE_HOME=self.world.place, **changes))
+
+    def test_the_matrix_and_its_memory(self):
+        done = self.links("--host", "h1,h2", "--json", "--forget")
+        self.assertEqual(done.returncode, 0, done.stderr)
+        report = json.loads(done.stdout)
+        self.assertEqual([host["host"] for host in report["hosts"]], ["h1", "h2"])
+        used = [each for each in report["hosts"][0]["interfaces"] if each["used"]]
+        self.assertIn("10.213.7.1/24", [each["address"] for each in used])
+        self.assertTrue(all(each["mtu"] == 1500 for each in used), used)
+        (pair,) = report["pairs"]
+        self.assertEqual(pair["hosts"], ["h1", "h2"])
+        self.assertGreater(pair["gigabits"], 0)
+        self.assertGreater(pair["latency_us"], 0)
+        self.assertEqual(sum(path["first"] for path in pair["paths"]), 1, pair)
+        self.assertEqual(pair["before"], [])
+        # A link that gave a thousand times as much on another day.
+        path = os.path.join(self.world.place, "pomona", "link-history")
+        with open(path) as file:
+            kept = json.loads(file.read())
+        with open(path, "w") as file:
+            file.write(json.dumps(dict(kept, gigabits=kept["gigabits"] * 1000, date="2020-01-01")))
+        done = self.links("--host", "h1,h2")
+        self.assertRegex(done.stdout, r"h1 - h2: .* us, .* Gb/s")
+        self.assertRegex(done.stdout, r"gives .* Gb/s today, .* on 2020-01-01")
+
+    def test_interfaces_that_are_left_out(self):
+        done = self.links("--host", "h1,h2", POMONA_IF_INCLUDE="10.213.7.0/24")
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertRegex(done.stdout, r"fd00:7::1/64 .*not used: if_include=10.213.7.0/24")
+
+    def test_a_host_that_is_not_there(self):
+        done = self.links("--host", "h1,nosuch")
+        self.assertEqual(done.returncode, 1)
+        self.assertIn("host nosuch cannot be used", done.stderr)
 
 
 @unittest.skipUnless(os.path.exists(MPICC), "needs mpicc")
@@ -397,6 +473,91 @@ class Programs(Case):
                             "[ $RANK = 1 ] && export POMONA_FORMATS=8,53,4,signed; exec " + program)
         self.assertEqual((done.returncode, sorted(done.stdout.splitlines())),
                          (0, [f"rank {rank}: passed" for rank in range(3)]), done.stderr)
+
+    def filtered(self, host, hook, what):
+        """Packets that come to a host or leave it by eth0 are dropped or rejected until the block ends."""
+        table = ["nft", f"add table inet t; add chain inet t c {{ type filter hook {hook} priority 0; }}; "
+                 f"add rule inet t c {'iif' if hook == 'input' else 'oif'} eth0 {what}"]
+        subprocess.run(self.world.inside(host, *table), check=True)
+        stack = contextlib.ExitStack()
+        stack.callback(subprocess.run, self.world.inside(host, "nft", "delete table inet t"), check=True)
+        return stack
+
+    @unittest.skipUnless(shutil.which("nft"), "needs nftables")
+    def test_a_firewall_comes_up(self):
+        # What arrives at h2 is dropped, then refused, then what it sends is lost.
+        for hook, what in (("input", "drop"), ("input", "reject"), ("output", "drop")):
+            with self.subTest(hook=hook, what=what):
+                process, pids = self.rounds(options=("--set", "link_grace_s=1"))
+                with self.filtered("h2", hook, what):
+                    code, _, err = self.end_of(process)
+                self.assertNotEqual(code, 0)
+                self.assertRegex(err, r"ended the job with code \d+: MPI_Allreduce")
+                self.nothing_left(pids)
+
+    @unittest.skipUnless(shutil.which("nft"), "needs nftables")
+    def test_a_firewall_from_the_start(self):
+        # The ranks never meet: the job ends, and says with whom no connection could be made.
+        env = self.environment(POMONA_LINK_GRACE_S="2", POMONA_CONNECT_TIMEOUT_MS="2000")
+        for what in ("drop", "reject"):
+            with self.subTest(what=what), self.filtered("h1", "input", what), \
+                    self.filtered("h2", "input", what):
+                done = self.run_job("-n", 2, "--host", "h1,h2", self.program, "once", env=env)
+                self.assertNotEqual(done.returncode, 0)
+                self.assertRegex(done.stderr, r"on h[12].*MPI_Allreduce|MPI_Allreduce.*rank [01]")
+
+    @unittest.skipUnless(shutil.which("nft"), "needs nftables")
+    def test_one_side_lets_nobody_in(self):
+        # h2 connects itself, then.
+        with self.filtered("h2", "input", "tcp flags & (syn | ack) == syn drop"):
+            done = self.run_job("-n", 2, "--host", "h1,h2", self.program, "once")
+        self.assertEqual(done.returncode, 0, done.stderr)
+
+    def test_an_mtu_that_does_not_fit(self):
+        # The way to h2 drops long packets in silence, as a switch between cards set to 9000 and 1500
+        # does. The job ends with the right sum or with a word, within the grace.
+        way = ("-n", self.world.space("sw"), "link", "set", "p2", "mtu")
+        self.world.ip(*way, "1300")
+        try:
+            begun = time.monotonic()
+            done = self.run_job("-n", 2, "--set", "link_grace_s=3", "--host", "h1,h2", self.program,
+                                "once")
+            if done.returncode != 0:
+                self.assertRegex(done.stderr, r"ended the job with code \d+: MPI_Allreduce")
+            self.assertLess(time.monotonic() - begun, PATIENCE - 5)
+        finally:
+            self.world.ip(*way, "1500")
+
+    def test_an_address_that_several_hosts_have(self):
+        # As docker0: the same on each, and nobody there is reached by it.
+        for host in ("h1", "h2", "h3"):
+            space = self.world.space(host)
+            self.world.ip("-n", space, "link", "add", "dup0", "type", "bridge")
+            self.world.ip("-n", space, "addr", "add", "172.17.0.1/16", "dev", "dup0")
+            self.world.ip("-n", space, "link", "set", "dup0", "up")
+        try:
+            done = self.run_job("-n", 3, "--host", "h1,h2,h3", self.program, "once")
+            self.assertEqual(done.returncode, 0, done.stderr)
+        finally:
+            for host in ("h1", "h2", "h3"):
+                self.world.ip("-n", self.world.space(host), "link", "del", "dup0")
+
+    def test_spawned_processes_ports_and_names(self):
+        # Asked for on another host than the first; parents and children then talk over the network.
+        programs = os.path.join(HERE, "..", "programs")
+        for name in ("spawn_basic", "port_connect"):
+            with self.subTest(program=name):
+                program = os.path.join(self.world.place, name)
+                subprocess.run([MPICC, "-I", programs, os.path.join(programs, name + ".c"), "-o", program],
+                               check=True)
+                done = self.run_job("-n", 3, "--host", "h1,h2,h3", program)
+                self.assertEqual(done.returncode, 0, done.stderr + done.stdout)
+
+    def test_programs_of_other_libraries_are_refused(self):
+        done = self.run_job("-n", 2, "--pmix", "on", "--host", "h1,h2", "true")
+        self.assertEqual(done.returncode, 1)
+        self.assertIn("option --pmix=on: programs of other MPI libraries are served on this host alone",
+                      done.stderr)
 
     def test_a_cable_is_pulled(self):
         # For shorter than the grace nothing happens; for longer the job ends and says why. (The

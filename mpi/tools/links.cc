@@ -1,0 +1,71 @@
+// mpi/tools/links.cc: `pomona links`: starts the ranks that measure, and keeps what they found.
+#include "mpi/tools/links.h"
+
+#include "btl/base/format.h"
+#include "btl/base/kept_file.h"
+#include "mpi/tools/ask.h"
+#include "pmix/launch/hosts.h"
+#include "pmix/launch/ssh.h"
+
+#include <cstdio>
+#include <ctime>
+
+extern char** environ;
+
+namespace pomona {
+
+std::string link_date() {
+    std::time_t now = std::time(nullptr);
+    std::tm day{};
+    localtime_r(&now, &day);
+    char text[16];
+    std::strftime(text, sizeof text, "%Y-%m-%d", &day);
+    return text;
+}
+
+LinkReport measure_links(const LinksOptions& options, std::vector<LinkMemory>& remembered) {
+    LinkReport failed;
+    std::string own = own_program();
+    std::string folder = own.substr(0, own.rfind('/') + 1);
+    std::string command = format("{} -q --pmix off --bind-to none --map-by ppr:1:node",
+                                 shell_quoted(folder + "mpirun"));
+    if (!options.hosts.empty()) {
+        HostList parsed = parse_host_option(options.hosts);
+        if (!parsed.mistake.empty())
+            return failed.failure = format("--host: {}\n", parsed.mistake), failed;
+        command += format(" -n {} --host {}", parsed.hosts.size(), shell_quoted(options.hosts));
+    } else {
+        command += " -n 1";
+    }
+    if (!options.ssh.empty()) command += " --ssh " + shell_quoted(options.ssh);
+    // `pomona` is found here first, and tried under that path there.
+    LinkReport report = read_link_report(
+        ask(format("PATH={}:\"$PATH\" {} pomona links --rank", shell_quoted(folder), command)));
+    std::string path = cache_path(environ, "link-history");
+    if (path.empty()) return report;
+    if (!options.forget)
+        if (auto text = read_kept(path); text.ok()) remembered = read_link_memory(*text);
+    std::vector<LinkMemory> memory = remembered;
+    for (const PairMeasured& pair : report.pairs)
+        remember(memory, memory_of(report, pair, link_date()));
+    if (report.pairs.empty() && !options.forget) return report;
+    Status written = write_kept(path, link_memory_text(memory));
+    if (!written.ok())
+        std::fprintf(stderr, "pomona links: %s (%s)\n", written.error().text().c_str(),
+                     path.c_str());
+    return report;
+}
+
+int links(const LinksOptions& options) {
+    std::vector<LinkMemory> before;
+    LinkReport report = measure_links(options, before);
+    std::string text = options.json ? link_report_json(report, before, link_date())
+                                    : link_report_text(report, before, link_date());
+    std::fputs(text.c_str(), stdout);
+    if (!report.failure.empty())
+        std::fprintf(stderr, "pomona links: the links could not all be measured:\n%s",
+                     report.failure.c_str());
+    return report.failure.empty() ? 0 : 1;
+}
+
+}  // namespace pomona

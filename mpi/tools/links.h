@@ -1,0 +1,78 @@
+// mpi/tools/links.h: `pomona links`: how the hosts of a job reach each other, measured, and compared with
+// what was measured before.
+// Idea: mpirun starts one rank of `pomona links --rank` on each host; these measure pair by pair and ask
+// the library by which paths (MPIX_Link_paths). They answer in lines of JSON, which are read, printed
+// and remembered here.
+#pragma once
+
+#include <string>
+#include <vector>
+
+namespace pomona {
+
+struct LinksOptions {
+    std::string hosts;  // as for mpirun --host; "": this one
+    std::string ssh;    // what replaces ssh, or ""
+    bool json = false;
+    bool forget = false;
+};
+
+// An interface of a host, and whether the library takes it.
+struct LinkInterface {
+    std::string name, address, kind, why;  // why: it is not taken
+    int mtu = 0;
+    bool taken = false;
+};
+struct LinkHost {
+    std::string name;
+    std::vector<LinkInterface> interfaces;
+};
+struct PathSeen {
+    std::string name, state, kind, text, why;
+    bool first = false;
+    double round_trip_us = 0, gigabits = 0;  // as the library has seen them; 0: not known
+};
+struct PairMeasured {
+    int from = 0, to = 0;  // ranks: numbers of hosts
+    std::string by;        // "connected", "shared memory"
+    double latency_us = 0, gigabits = 0;
+    std::vector<PathSeen> paths;
+};
+struct LinkReport {
+    std::vector<LinkHost> hosts;
+    std::vector<PairMeasured> pairs;
+    std::string failure;  // what mpirun and the ranks said when there is no report
+};
+
+// What was measured on some day.
+struct LinkMemory {
+    std::string hosts;  // "a b", in the order of the alphabet
+    std::string date;
+    double latency_us = 0, gigabits = 0;
+    std::string by;  // what messages took first
+};
+
+// Of all that was printed by the ranks and by mpirun.
+LinkReport read_link_report(const std::string& text);
+std::vector<LinkMemory> read_link_memory(const std::string& text);
+std::string link_memory_text(const std::vector<LinkMemory>& memory);
+LinkMemory memory_of(const LinkReport& report, const PairMeasured& pair, const std::string& date);
+// A sentence where the pair is much slower than it was; "" else.
+std::string compared_with_before(const LinkMemory& now, const std::vector<LinkMemory>& before);
+// Adds today's; keeps the last few of each pair.
+void remember(std::vector<LinkMemory>& memory, const LinkMemory& now);
+
+std::string link_report_text(const LinkReport& report, const std::vector<LinkMemory>& before,
+                             const std::string& date);
+std::string link_report_json(const LinkReport& report, const std::vector<LinkMemory>& before,
+                             const std::string& date);
+
+// Starts the ranks. `remembered` gets what was known before, and today's is kept.
+LinkReport measure_links(const LinksOptions& options, std::vector<LinkMemory>& remembered);
+std::string link_date();
+
+// The command, and the part of one rank.
+int links(const LinksOptions& options);
+int links_rank();
+
+}  // namespace pomona

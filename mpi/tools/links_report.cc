@@ -1,0 +1,228 @@
+// mpi/tools/links_report.cc: the report of `pomona links`: read, remembered, compared, printed. Plain values
+// in and out; nothing here asks the system.
+#include "mpi/tools/links.h"
+
+#include "btl/base/format.h"
+
+#include <nlohmann/json.hpp>
+
+#include <algorithm>
+#include <cstddef>
+#include <utility>
+
+namespace pomona {
+
+namespace {
+
+constexpr size_t kKept = 16;         // of each pair
+constexpr double kMuchSlower = 0.6;  // of what was usual
+
+using nlohmann::json;
+
+std::vector<std::string> lines_of(const std::string& text) {
+    std::vector<std::string> out;
+    for (size_t at = 0; at < text.size();) {
+        size_t end = std::min(text.find('\n', at), text.size());
+        if (end > at) out.push_back(text.substr(at, end - at));
+        at = end + 1;
+    }
+    return out;
+}
+
+void read_host(const json& value, LinkReport& out) {
+    auto number = value.at("links_host").get<size_t>();
+    if (number > 4096) return;
+    if (out.hosts.size() <= number) out.hosts.resize(number + 1);
+    LinkHost& host = out.hosts[number];
+    host.name = value.at("name").get<std::string>();
+    for (const json& each : value.at("interfaces"))
+        host.interfaces.push_back({each.value("name", ""), each.value("address", ""),
+                                   each.value("kind", ""), each.value("why", ""),
+                                   each.value("mtu", 0), each.value("taken", false)});
+}
+
+void read_pair(const json& value, LinkReport& out) {
+    PairMeasured pair;
+    pair.from = value.at("links_pair").at(0).get<int>();
+    pair.to = value.at("links_pair").at(1).get<int>();
+    pair.by = value.value("by", "");
+    pair.latency_us = value.at("latency_us").get<double>();
+    pair.gigabits = value.at("gigabits").get<double>();
+    for (const json& each : value.at("paths"))
+        pair.paths.push_back({each.value("name", ""), each.value("state", ""),
+                              each.value("kind", ""), each.value("text", ""), each.value("why", ""),
+                              each.value("first", false), each.value("round_trip_us", 0.0),
+                              each.value("gigabits", 0.0)});
+    out.pairs.push_back(std::move(pair));
+}
+
+const std::string& name_of(const LinkReport& report, int number) {
+    static const std::string unknown = "?";
+    return number >= 0 && static_cast<size_t>(number) < report.hosts.size()
+               ? report.hosts[static_cast<size_t>(number)].name
+               : unknown;
+}
+
+double median(std::vector<double> values) {
+    auto middle = values.begin() + static_cast<ptrdiff_t>(values.size() / 2);
+    std::nth_element(values.begin(), middle, values.end());
+    return *middle;
+}
+
+}  // namespace
+
+LinkReport read_link_report(const std::string& text) {
+    LinkReport out;
+    for (const std::string& line : lines_of(text)) {
+        json value = line.starts_with('{') ? json::parse(line, nullptr, false) : json();
+        try {
+            if (value.is_object() && value.contains("links_host")) read_host(value, out);
+            else if (value.is_object() && value.contains("links_pair")) read_pair(value, out);
+            else out.failure += line + "\n";
+        } catch (const json::exception&) { out.failure += line + "\n"; }
+    }
+    size_t hosts = out.hosts.size();
+    auto known = [&](int number) { return number >= 0 && static_cast<size_t>(number) < hosts; };
+    std::erase_if(out.pairs,
+                  [&](const PairMeasured& pair) { return !known(pair.from) || !known(pair.to); });
+    bool whole = hosts > 0 && out.pairs.size() == hosts * (hosts - 1) / 2;
+    if (whole) out.failure.clear();
+    else if (out.failure.empty()) out.failure = "the ranks have not measured all pairs\n";
+    return out;
+}
+
+std::vector<LinkMemory> read_link_memory(const std::string& text) {
+    std::vector<LinkMemory> out;
+    for (const std::string& line : lines_of(text)) {
+        json value = json::parse(line, nullptr, false);
+        if (!value.is_object()) continue;  // of a later version, or damaged: the rest serves
+        try {
+            out.push_back({value.at("hosts").get<std::string>(),
+                           value.at("date").get<std::string>(),
+                           value.at("latency_us").get<double>(), value.at("gigabits").get<double>(),
+                           value.value("by", "")});
+        } catch (const json::exception&) {}
+    }
+    return out;
+}
+
+std::string link_memory_text(const std::vector<LinkMemory>& memory) {
+    std::string out;
+    for (const LinkMemory& each : memory) {
+        json value{{"hosts", each.hosts},
+                   {"date", each.date},
+                   {"latency_us", each.latency_us},
+                   {"gigabits", each.gigabits},
+                   {"by", each.by}};
+        out += value.dump(-1, ' ', false, json::error_handler_t::replace) + "\n";
+    }
+    return out;
+}
+
+LinkMemory memory_of(const LinkReport& report, const PairMeasured& pair, const std::string& date) {
+    std::string a = name_of(report, pair.from), b = name_of(report, pair.to);
+    LinkMemory out{std::min(a, b) + " " + std::max(a, b), date, pair.latency_us, pair.gigabits, ""};
+    for (const PathSeen& path : pair.paths)
+        if (path.first) out.by = path.text;
+    if (out.by.empty()) out.by = pair.by;
+    return out;
+}
+
+std::string compared_with_before(const LinkMemory& now, const std::vector<LinkMemory>& before) {
+    std::vector<double> rates;
+    const LinkMemory* best = nullptr;
+    for (const LinkMemory& each : before)
+        if (each.hosts == now.hosts) {
+            rates.push_back(each.gigabits);
+            if (!best || each.gigabits > best->gigabits) best = &each;
+        }
+    if (!best || now.gigabits >= kMuchSlower * median(rates)) return {};
+    std::string out =
+        format("gives {:.3g} Gb/s today, {:.3g} on {}", now.gigabits, best->gigabits, best->date);
+    if (best->by != now.by)
+        return out + format(": it goes by {} now, by {} then", now.by, best->by);
+    return out + ": is the cable, its port or the network's speed another one, or is it busy?";
+}
+
+void remember(std::vector<LinkMemory>& memory, const LinkMemory& now) {
+    memory.push_back(now);
+    auto same = [&](const LinkMemory& each) { return each.hosts == now.hosts; };
+    while (static_cast<size_t>(std::count_if(memory.begin(), memory.end(), same)) > kKept)
+        memory.erase(std::find_if(memory.begin(), memory.end(), same));
+}
+
+std::string link_report_text(const LinkReport& report, const std::vector<LinkMemory>& before,
+                             const std::string& date) {
+    std::string out;
+    for (const LinkHost& host : report.hosts) {
+        out += host.name + "\n";
+        for (const LinkInterface& each : host.interfaces) {
+            if (each.kind == "loopback") continue;
+            out += format("  {:<10} {:<28} {:<12} MTU {:<6} {}\n", each.name, each.address,
+                          each.kind, each.mtu, each.taken ? "used" : "not used: " + each.why);
+        }
+    }
+    for (const PairMeasured& pair : report.pairs) {
+        out += format("{} - {}: {:.1f} us, {:.3g} Gb/s, {}\n", name_of(report, pair.from),
+                      name_of(report, pair.to), pair.latency_us, pair.gigabits, pair.by);
+        for (const PathSeen& path : pair.paths) {
+            out += format("  {}: {} ({}{})", path.state == "up" ? "up" : path.state, path.text,
+                          path.kind, path.first ? ", messages take it" : "");
+            if (path.round_trip_us > 0) out += format(", round trip {:.0f} us", path.round_trip_us);
+            if (!path.why.empty()) out += ": " + path.why;
+            out += "\n";
+        }
+        std::string slower = compared_with_before(memory_of(report, pair, date), before);
+        if (!slower.empty()) out += "  " + slower + "\n";
+    }
+    if (report.hosts.size() == 1 && report.failure.empty())
+        out += "One host has no links; pomona links --host a,b measures those between hosts.\n";
+    return out;
+}
+
+std::string link_report_json(const LinkReport& report, const std::vector<LinkMemory>& before,
+                             const std::string& date) {
+    json hosts = json::array(), pairs = json::array();
+    for (const LinkHost& host : report.hosts) {
+        json interfaces = json::array();
+        for (const LinkInterface& each : host.interfaces)
+            interfaces.push_back({{"name", each.name},
+                                  {"address", each.address},
+                                  {"kind", each.kind},
+                                  {"mtu", each.mtu},
+                                  {"used", each.taken},
+                                  {"why_not", each.why}});
+        hosts.push_back({{"host", host.name}, {"interfaces", interfaces}});
+    }
+    for (const PairMeasured& pair : report.pairs) {
+        json paths = json::array();
+        for (const PathSeen& path : pair.paths)
+            paths.push_back({{"name", path.name},
+                             {"state", path.state},
+                             {"first", path.first},
+                             {"kind", path.kind},
+                             {"by", path.text},
+                             {"round_trip_us", path.round_trip_us},
+                             {"gigabits", path.gigabits},
+                             {"why_not", path.why}});
+        LinkMemory now = memory_of(report, pair, date);
+        json history = json::array();
+        for (const LinkMemory& each : before)
+            if (each.hosts == now.hosts)
+                history.push_back({{"date", each.date},
+                                   {"latency_us", each.latency_us},
+                                   {"gigabits", each.gigabits},
+                                   {"by", each.by}});
+        pairs.push_back({{"hosts", {name_of(report, pair.from), name_of(report, pair.to)}},
+                         {"latency_us", pair.latency_us},
+                         {"gigabits", pair.gigabits},
+                         {"by", pair.by},
+                         {"paths", paths},
+                         {"before", history},
+                         {"slower", compared_with_before(now, before)}});
+    }
+    json all{{"hosts", hosts}, {"pairs", pairs}, {"failure", report.failure}};
+    return all.dump(2, ' ', false, json::error_handler_t::replace) + "\n";
+}
+
+}  // namespace pomona

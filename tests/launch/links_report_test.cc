@@ -1,0 +1,84 @@
+// tests/launch/links_report_test.cc: what `pomona links` makes of what ranks say and of earlier days.
+#include "mpi/tools/links.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+namespace pomona {
+namespace {
+
+using testing::HasSubstr;
+using testing::IsEmpty;
+
+const char* const kHosts =
+    "{\"links_host\":0,\"name\":\"a\",\"interfaces\":[{\"name\":\"en5\",\"address\":\"10.0.0.1/24\","
+    "\"kind\":\"thunderbolt\",\"mtu\":1500,\"taken\":true,\"why\":\"\"},{\"name\":\"utun0\","
+    "\"address\":\"100.1.1.1/32\",\"kind\":\"vpn\",\"mtu\":1280,\"taken\":false,\"why\":\"not it\"}]}\n"
+    "{\"links_host\":1,\"name\":\"b\",\"interfaces\":[]}\n";
+
+std::string pair_line(double gigabits, const std::string& by = "tcp 1 en5") {
+    return "{\"links_pair\":[0,1],\"latency_us\":30,\"gigabits\":" + std::to_string(gigabits) +
+           ",\"by\":\"connected\",\"paths\":[{\"name\":\"tcp\",\"state\":\"up\",\"first\":true,\"kind\":"
+           "\"thunderbolt\",\"round_trip_us\":61,\"gigabits\":9,\"text\":\"" +
+           by +
+           "\",\"why\":\"\"},{\"name\":\"tcp\",\"state\":\"down\",\"first\":false,\"kind\":\"wired\","
+           "\"round_trip_us\":0,\"gigabits\":0,\"text\":\"tcp 2\",\"why\":\"refused\"}]}\n";
+}
+
+TEST(links_report, is_read_and_printed) {
+    LinkReport report = read_link_report("mpirun: a remark\n" + (kHosts + pair_line(8)));
+    EXPECT_EQ(report.failure, "");
+    std::string text = link_report_text(report, {}, "2026-01-02");
+    EXPECT_THAT(text, HasSubstr("a - b: 30.0 us, 8 Gb/s, connected"));
+    EXPECT_THAT(text, HasSubstr("not used: not it"));
+    EXPECT_THAT(text, HasSubstr("down: tcp 2 (wired): refused"));
+    EXPECT_THAT(link_report_json(report, {}, "2026-01-02"), HasSubstr("\"gigabits\": 8.0"));
+}
+
+// Goal: what is missing or damaged is said, and nothing of it is believed.
+TEST(links_report, that_is_not_whole) {
+    EXPECT_THAT(read_link_report("mpirun: host b cannot be used\n").failure,
+                HasSubstr("cannot be"));
+    EXPECT_THAT(read_link_report(kHosts).failure, HasSubstr("not measured all pairs"));
+    for (const char* line : {"{\"links_pair\":[0]}",
+                             "{\"links_pair\":[0,9],\"latency_us\":1,"
+                             "\"gigabits\":1,\"paths\":[]}",
+                             "{\"links_host\":-1}", "{\"links_host\"",
+                             "{\"links_host\":99999999,\"name\":\"x\",\"interfaces\":[]}"}) {
+        LinkReport report = read_link_report(std::string(kHosts) + line + "\n");
+        EXPECT_NE(report.failure, "") << line;
+        EXPECT_THAT(report.pairs, IsEmpty()) << line;
+    }
+}
+
+// Goal: a link that has become slow is told, with what it gave and by what it went.
+TEST(links_report, slower_than_before) {
+    LinkReport report = read_link_report(kHosts + pair_line(8));
+    LinkMemory now = memory_of(report, report.pairs[0], "2026-01-09");
+    EXPECT_EQ(now.hosts, "a b");
+    std::vector<LinkMemory> before{{"a b", "2026-01-02", 20, 38, "tcp 1 en5"},
+                                   {"a c", "2026-01-02", 20, 90, "tcp 1 en5"}};
+    EXPECT_THAT(compared_with_before(now, before),
+                HasSubstr("gives 8 Gb/s today, 38 on 2026-01-02: is the cable"));
+    before[0].by = "tcp 1 en6";
+    EXPECT_THAT(compared_with_before(now, before),
+                HasSubstr("by tcp 1 en5 now, by tcp 1 en6 then"));
+    before[0].gigabits = 9;
+    EXPECT_EQ(compared_with_before(now, before), "");
+    EXPECT_EQ(compared_with_before(now, {}), "");
+}
+
+TEST(links_report, memory_is_kept_and_bounded) {
+    std::vector<LinkMemory> memory{{"a c", "2026-01-01", 1, 1, "x"}};
+    for (int day = 0; day < 100; ++day)
+        remember(memory, {"a b", "2026-01-02", 1, static_cast<double>(day), "\"quoted\""});
+    EXPECT_EQ(memory.size(), 17u);
+    std::vector<LinkMemory> again =
+        read_link_memory("garbage\n{}\n[1]\n" + link_memory_text(memory) + "{\"hosts\":7}\n");
+    ASSERT_EQ(again.size(), 17u);
+    EXPECT_EQ(again.back().gigabits, 99);
+    EXPECT_EQ(again.back().by, "\"quoted\"");
+}
+
+}  // namespace
+}  // namespace pomona
