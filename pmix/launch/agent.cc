@@ -5,6 +5,7 @@
 #include "btl/base/params_handed.h"
 #include "pmix/job_directory.h"
 #include "pmix/launch/cores.h"
+#include "pmix/launch/messages.h"
 #include "pmix/launch/orphans.h"
 #include "pmix/launch/stack_traces.h"
 #include "pmix/wireup/origin.h"
@@ -176,10 +177,7 @@ std::string Agent::raise_descriptor_limit(int ranks) {
         raised = descriptor_limit_;
     rlim_t needed = static_cast<rlim_t>(ranks) * 3 + kOurs;
     if (raised.rlim_cur >= needed) return {};
-    return format(
-        "{} processes need {} descriptors here, and the limit is {}; raise it (ulimit -n), or "
-        "start fewer",
-        ranks, needed, raised.rlim_cur);
+    return format(messages::few_descriptors, ranks, needed, raised.rlim_cur);
 }
 
 void Agent::note_ignored_signals() {

@@ -4,6 +4,7 @@
 #include "btl/base/format.h"
 #include "btl/base/params.h"
 #include "pmix/launch/agent.h"
+#include "pmix/launch/messages.h"
 #include "pmix/launch/options_table.h"
 #include "pmix/launch/spawn.h"
 #include "pmix/wireup/origin.h"
@@ -115,7 +116,7 @@ int common_slots(const std::vector<HostSlots>& hosts) {
 }
 
 std::string missing_program(const char* name, const char* mend) {
-    return format("option --launcher {}: there is no program {} in PATH; {}", name, name, mend);
+    return format(messages::no_launcher, name, name, mend);
 }
 
 Engine by_srun(const Options& options, int slots, const EngineProbes& probes) {
@@ -126,10 +127,9 @@ Engine by_srun(const Options& options, int slots, const EngineProbes& probes) {
                out;
     std::string known = probes.output("srun --mpi=list");
     if (known.find("pmix") == known.npos)
-        return out.mistake = format(
-                   "srun has no PMIx here (srun --mpi=list: {}); the administrator installs Slurm's "
-                   "plugin mpi_pmix, and --launcher own needs none",
-                   known.empty() ? "no answer" : format("{}", lines_of(known).back())),
+        return out.mistake =
+                   format(messages::srun_without_pmix,
+                          known.empty() ? "no answer" : format("{}", lines_of(known).back())),
                out;
     out.command = srun_words(options, slots, out.mistake);
     return out;
@@ -216,7 +216,7 @@ std::vector<HostSlots> slurm_hosts(const char* const* environment, const EngineP
 
 std::vector<std::string> srun_words(const Options& options, int slots, std::string& mistake) {
     if (std::string alone = asked_of_mpirun_alone(options); !alone.empty())
-        mistake = format("option {} needs --launcher own: srun cannot do it", alone);
+        mistake = format(messages::own_only, alone, "srun");
     if (options.programs.size() > 1)
         mistake = "several programs in one job (':') need --launcher own, or srun --multi-prog";
     if (options.timeout_seconds > 0)
@@ -267,7 +267,7 @@ std::vector<std::string> prterun_words(const Options& options, const EngineProbe
                                        std::string& mistake) {
     std::string alone = asked_of_mpirun_alone(options);
     if (!alone.empty()) {
-        mistake = format("option {} needs --launcher own: prterun cannot do it", alone);
+        mistake = format(messages::own_only, alone, "prterun");
         return {};
     }
     std::vector<std::string> out{"prterun"};
@@ -342,8 +342,7 @@ Engine choose_engine(Options& options, const char* const* environment, const Eng
         if (options.launcher != "srun" && !probes.installed("srun")) {
             // A container, mostly, that has the variables and not the programs.
             options.notes.push_back(format(
-                "Slurm has granted {}, and there is no program srun here: processes are started {}",
-                text_of(environment, "SLURM_JOB_NODELIST"),
+                messages::no_srun, text_of(environment, "SLURM_JOB_NODELIST"),
                 options.hosts.empty() ? "on this host alone; --host a,b names others" : "by ssh"));
             return out;
         }

@@ -2,6 +2,7 @@
 #include "pmix/launch/launcher.h"
 
 #include "btl/base/format.h"
+#include "pmix/launch/messages.h"
 #include "pmix/wireup/origin.h"
 #include "pmix/launch/pmix_server.h"
 
@@ -241,8 +242,7 @@ void Launcher::on_abort(int rank, int code, const std::string& message) {
 
 // A full disk: what the job computes from now on would be lost as well.
 void Launcher::on_lost_output(const char* stream, int error) {
-    say(format("{} cannot be written: {}; output is lost, and the job ends with code 1", stream,
-               os_text(error)));
+    say(format(messages::lost_output, stream, os_text(error)));
     end_job(1, 0, SIGTERM);
 }
 
@@ -253,8 +253,7 @@ void Launcher::on_timeout() {
     for (const Process& process : processes_)
         if (process.running && ++count <= 8)
             still += format("{}{}", still.empty() ? "" : ", ", process.rank);
-    say(format("the time of {} s given by --timeout is over; still running: rank {}{}",
-               options_.timeout_seconds, still, count > 8 ? ", ..." : ""));
+    say(format(messages::time_over, options_.timeout_seconds, still, count > 8 ? ", ..." : ""));
     report();
     if (options_.stack_traces) return ask_stacks();
     end_job(124, 0, SIGTERM);

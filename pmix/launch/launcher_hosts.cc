@@ -4,6 +4,7 @@
 #include "btl/base/format.h"
 #include "pmix/launch/cores.h"
 #include "pmix/launch/engine.h"
+#include "pmix/launch/messages.h"
 #include "pmix/launch/ssh.h"
 #include "pmix/wireup/origin.h"
 
@@ -108,10 +109,7 @@ bool Launcher::connect_hosts() {
         nodes_.push_back({&local_, {}, 0, 0, false});
     }
     if (hosts_.size() > kHostsMost) {
-        say(
-            format("{} hosts were named, and mpirun starts processes on {} at most; in a batch "
-                   "system let its own starter carry the job (srun --mpi=pmix)",
-                   hosts_.size(), kHostsMost));
+        say(format(messages::too_many_hosts, hosts_.size(), kHostsMost));
         return false;
     }
     if (nodes_.empty())
@@ -227,7 +225,7 @@ void Launcher::on_refused(int rank, int code, const std::string& why) {
 
 void Launcher::on_lost_host(Host& host, const std::string& why) {
     if (state_ == State::connecting) {
-        if (!why.empty()) say(format("host {} cannot be used: {}", host.name(), why));
+        if (!why.empty()) say(format(messages::host_unusable, host.name(), why));
         return stop_loop_if_connected();
     }
     bool first = state_ == State::running;
@@ -243,7 +241,7 @@ void Launcher::on_lost_host(Host& host, const std::string& why) {
     }
     if (state_ == State::done) return;
     if (first && !why.empty())
-        say(format("host {}: {}; the job {}", host.name(), why,
+        say(format(messages::host_lost, host.name(), why,
                    continues() ? "goes on without its ranks" : "ends with code 1"));
     for (Process* process : gone) {
         if (!control_) break;

@@ -4,6 +4,7 @@
 #include "btl/base/format.h"
 #include "btl/base/kept_file.h"
 #include "btl/base/links_file.h"
+#include "pmix/launch/messages.h"
 #include "pmix/launch/launcher.h"
 
 #include <algorithm>
@@ -57,9 +58,7 @@ std::string Launcher::measured_links(std::string& origin) const {
     }
     if (kept.error().code == Code::malformed)
         remark(format("{} is ignored: it does not parse; pomona tune writes it anew", path));
-    else if (options_.verbose)
-        say(format("costs of links are estimates: {}; pomona tune measures them",
-                   kept.error().text()));
+    else if (options_.verbose) say(format(messages::estimated_links, kept.error().text()));
     return "";
 }
 

@@ -6,6 +6,7 @@
 #include "btl/base/entropy.h"
 #include "btl/base/format.h"
 #include "btl/base/params_handed.h"
+#include "pmix/launch/messages.h"
 #include "pmix/job_directory.h"
 #include "pmix/wireup/origin.h"
 #include "pmix/launch/pmix_server.h"
@@ -145,8 +146,7 @@ bool Launcher::prepare_hosts() {
         orders.cpu_set = options_.cpu_set;
         for (const auto& [rank, cores] : options_.rank_cores) {
             if (rank >= size_) {
-                say(format("the rankfile names rank {}, and the job has {} processes", rank,
-                           size_));
+                say(format(messages::no_such_rank, rank, size_));
                 return false;
             }
             if (process_of(rank).node == static_cast<int>(i))
@@ -173,9 +173,7 @@ bool Launcher::prepare_hosts() {
 bool Launcher::offer_pmix() {
     if (several_hosts() || !nodes_[0].host->here()) {
         if (options_.pmix != "on") return true;
-        return say("option --pmix=on: programs of other MPI libraries are served on this host "
-                   "alone; leave out the other hosts"),
-               false;
+        return say(messages::pmix_elsewhere), false;
     }
     PmixJob job{tag_, pmix_namespace(tag_), local_.agent.directory(), host_, slots_, {}, {}};
     if (job.nspace.empty()) return say("the system has no random numbers for the job"), false;

@@ -2,6 +2,7 @@
 #include "pmix/launch/mapping.h"
 
 #include "btl/base/format.h"
+#include "pmix/launch/messages.h"
 #include "pmix/wireup/origin.h"
 
 #include <algorithm>
@@ -184,8 +185,7 @@ std::string deal_cores(const std::vector<std::vector<int>>& cores, int each,
                        std::vector<Binding>& out) {
     auto own = static_cast<size_t>(each);
     if (out.size() * own > cores.size())
-        return format("{} processes with {} cores each need {} cores, and there are {}", out.size(),
-                      each, out.size() * own, cores.size());
+        return format(messages::too_few_cores, out.size(), each, out.size() * own, cores.size());
     for (size_t rank = 0; rank < out.size(); ++rank) {
         std::vector<const std::vector<int>*> mine;
         for (size_t i = 0; i < own; ++i) mine.push_back(&cores[rank * own + i]);
@@ -198,8 +198,7 @@ std::string name_cores(const std::vector<std::vector<int>>& cores,
                        const std::map<int, std::vector<int>>& wanted, std::vector<Binding>& out) {
     for (const auto& [rank, places] : wanted) {
         if (static_cast<size_t>(rank) >= out.size())
-            return format("the rankfile names rank {}, and the job has {} processes", rank,
-                          out.size());
+            return format(messages::no_such_rank, rank, out.size());
         std::vector<const std::vector<int>*> mine;
         for (int place : places) {
             if (static_cast<size_t>(place) >= cores.size())
@@ -219,7 +218,7 @@ std::string use_processors(const std::vector<int>& processors) {
     if (sched_getaffinity(0, sizeof allowed, &allowed) != 0) return os_text(errno);
     for (int processor : processors) {
         if (processor >= CPU_SETSIZE || !CPU_ISSET(processor, &allowed))
-            return format("processor {} is not one that mpirun may use", processor);
+            return format(messages::foreign_processor, processor);
         CPU_SET(processor, &set);
     }
     return sched_setaffinity(0, sizeof set, &set) == 0 ? "" : os_text(errno);

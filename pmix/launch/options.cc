@@ -6,6 +6,7 @@
 #include "btl/base/format.h"
 #include "btl/base/params.h"
 #include "pmix/launch/mapping.h"
+#include "pmix/launch/messages.h"
 #include "pmix/launch/options_table.h"
 #include "pmix/wireup/origin.h"
 
@@ -323,6 +324,7 @@ void Parser::take_flag(OptionId id) {
     case OptionId::verbose: options.verbose = true; return;
     case OptionId::stack_traces: options.stack_traces = true; return;
     case OptionId::help: out.text = options_help(); break;
+    case OptionId::messages: out.text = messages_markdown(); break;
     case OptionId::markdown: out.text = options_markdown(); break;
     case OptionId::version: out.text = "mpirun (Pomona) " POMONA_VERSION "\n"; break;
     default: return;

@@ -2,6 +2,7 @@
 #include "pmix/launch/placement.h"
 
 #include "btl/base/format.h"
+#include "pmix/launch/messages.h"
 
 #include <algorithm>
 #include <limits>
@@ -23,8 +24,7 @@ int limit_of(const PlaceHost& host) {
 }
 
 std::string too_many(int count, long most, const char* what) {
-    return format("{} processes were asked for and {} {}; use fewer (-n), or name more hosts",
-                  count, most, what);
+    return format(messages::too_many_ranks, count, most, what);
 }
 
 // How many ranks each host gets; the order is another question.
@@ -105,10 +105,7 @@ Placement place_ranks(int count, const std::vector<PlaceHost>& hosts, const Plac
     long slots = 0;
     for (const PlaceHost& host : hosts) slots += slots_of(host, hosts.size());
     if (wish.refuse_oversubscribe && count > slots)
-        return {{},
-                format("{} processes were asked for and there are {} slots; use fewer (-n), or "
-                       "leave out --no-oversubscribe",
-                       count, slots)};
+        return {{}, format(messages::too_few_slots, count, slots)};
     if (wish.map == MapBy::node) {
         out.host_of = around(count, hosts);
     } else {

@@ -4,6 +4,7 @@
 #include "btl/base/clock.h"
 #include "btl/base/format.h"
 #include "pmix/launch/agent.h"
+#include "pmix/launch/messages.h"
 #include "pmix/launch/spawn.h"
 #include "pmix/launch/ssh.h"
 
@@ -51,8 +52,7 @@ bool RemoteHost::start_shell() {
     request.ignored = ignored_;
     request.path = find_program(request.arguments[0], "", environment_);
     if (request.path.empty()) {
-        events_.say(format("{} cannot be executed, which is to start processes on {}; see --ssh",
-                           request.arguments[0], name_));
+        events_.say(format(messages::no_shell, request.arguments[0], name_));
         return false;
     }
     int to_read = -1, to_write = -1, from_read = -1, from_write = -1, errors_write = -1;
@@ -123,13 +123,10 @@ void RemoteHost::beat() {
     if (state_ == State::lost) return;
     double silent = steady_now() - heard_;
     if (state_ == State::connecting && silent > shell_.patience_seconds)
-        return give_up(format("nothing was heard of Pomona there within {} s{}",
-                              static_cast<int>(shell_.patience_seconds),
+        return give_up(format(messages::agent_unheard, static_cast<int>(shell_.patience_seconds),
                               error_text_.empty() ? "" : ": " + error_text_));
     if (state_ != State::connecting && silent > silence_)
-        return give_up(
-            format("nothing was heard of it for {} s; is it asleep, or its network gone?",
-                   static_cast<int>(silent)));
+        return give_up(format(messages::host_silent, static_cast<int>(silent)));
     if (state_ != State::connecting) channel_->send(AgentWord::beat);
 }
 
@@ -228,7 +225,7 @@ void RemoteHost::on_frame(AgentWord word, Reader& in) {
     heard_ = steady_now();
     if (state_ == State::connecting) {
         if (word == AgentWord::facts) return on_facts(in);
-        return give_up("its first word is not one of an agent of this version");
+        return give_up(messages::agent_stranger);
     }
     switch (word) {
     case AgentWord::beat: return;
@@ -305,8 +302,7 @@ void RemoteHost::on_facts(Reader& in) {
     std::string version = in.get_text(kControlKeyMax);
     std::string ours = facts_version();
     if (in.failed() || protocol != kAgentProtocol || version != ours)
-        return give_up(format("Pomona {} stands there, and {} here; install the same on all hosts",
-                              version, ours));
+        return give_up(format(messages::other_version, version, ours));
     auto facts = read_facts(in);
     if (!facts) return give_up("what its agent says of the host does not parse");
     facts_ = *facts;

@@ -30,27 +30,13 @@ struct Reason {
     const char* text;     // {0}: the host
 };
 const Reason kReasons[] = {
-    {"Host key verification failed",
-     "its key is not known here. Look at it once, and answer yes: ssh {0} true"},
-    {"REMOTE HOST IDENTIFICATION HAS CHANGED",
-     "its key is another than before. If that is right, forget the old one: ssh-keygen -R {0}"},
-    {"Permission denied",
-     "it lets this user not in without a password. Give it your key: ssh-copy-id {0}"},
-    {"Could not resolve hostname",
-     "its name is not known here. Try its address, or on a Mac the name that ends in .local"},
-    {"Connection refused",
-     "nothing listens for ssh there. On a Mac switch on System Settings, General, Sharing, Remote "
-     "Login; on Linux install and start sshd"},
-    {"No route to host", "no way leads there. Is it awake and on the same network? Try: ping {0}"},
-    {"Network is unreachable",
-     "no way leads there. Is it awake and on the same network? Try: ping {0}"},
-    {"timed out", "it does not answer. Is it awake and on the same network? Try: ping {0}"},
-    {"Too many authentication failures",
-     "ssh offered it too many keys. Name the right one in ~/.ssh/config (IdentityFile, "
-     "IdentitiesOnly yes)"},
-    {"pomona: no mpirun",
-     "Pomona is not installed there, or where it is not looked for. Install it, or say where: "
-     "--prefix DIRECTORY, or 'name prefix=DIRECTORY' in the hostfile"},
+#define GROUP(title)
+#define MESSAGE(id, text, more)
+#define REASON(printed, text) {printed, text},
+#include "pmix/launch/messages.def"
+#undef GROUP
+#undef MESSAGE
+#undef REASON
 };
 
 std::string last_lines(const std::string& text, int count) {

@@ -1,0 +1,21 @@
+// pmix/launch/messages.h: what mpirun says when something is wrong and somebody can mend it; the one table
+// is messages.def, from which the page docs/messages.md comes too.
+#pragma once
+
+#include <string>
+
+namespace pomona {
+
+namespace messages {
+#define GROUP(title)
+#define MESSAGE(id, text, more) inline constexpr char id[] = text;
+#define REASON(printed, text)
+#include "pmix/launch/messages.def"
+#undef GROUP
+#undef MESSAGE
+#undef REASON
+}  // namespace messages
+
+std::string messages_markdown();
+
+}  // namespace pomona
