@@ -2,6 +2,7 @@
 #include "pmix/launch/agent_service.h"
 #include "pmix/launch/engine.h"
 #include "pmix/launch/launcher.h"
+#include "pmix/launch/ssh.h"
 
 #include <cerrno>
 #include <cstdio>
@@ -10,6 +11,8 @@
 #include <string>
 #include <vector>
 
+#include <spawn.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 extern char** environ;
@@ -33,6 +36,33 @@ static int become(const pomona::Engine& engine, const pomona::Options& options) 
     return 126;
 }
 
+// What `pomona links` tells of the job's hosts goes to standard error; the job starts whatever it says.
+static void explain(const pomona::Options& options) {
+    std::string own = pomona::own_program(), hosts;
+    for (const pomona::HostSlots& host : options.hosts) {
+        // Of an IPv6 address the colons are no number of slots.
+        bool brackets = host.name.find(':') != std::string::npos;
+        hosts += (hosts.empty() ? "" : ",") + (brackets ? "[" + host.name + "]" : host.name);
+    }
+    std::string program = own.substr(0, own.rfind('/') + 1) + "pomona";
+    std::vector<std::string> words{program, "links"};
+    if (!hosts.empty()) words.insert(words.end(), {"--host", hosts, "--ssh", options.shell});
+    std::vector<char*> pointers;
+    for (std::string& word : words) pointers.push_back(word.data());
+    pointers.push_back(nullptr);
+    posix_spawn_file_actions_t actions;
+    posix_spawn_file_actions_init(&actions);
+    posix_spawn_file_actions_adddup2(&actions, 2, 1);
+    pid_t child = -1;
+    int failed = posix_spawn(&child, words[0].c_str(), &actions, nullptr, pointers.data(), environ);
+    posix_spawn_file_actions_destroy(&actions);
+    if (failed)
+        std::fprintf(stderr, "mpirun: option --explain: %s cannot be executed: %s\n",
+                     words[0].c_str(), std::strerror(failed));
+    int status = 0;
+    while (!failed && waitpid(child, &status, 0) < 0 && errno == EINTR) {}
+}
+
 int main(int count, char** words) {
     std::vector<std::string> arguments(words + 1, words + count);
     // By another mpirun, through ssh; not for people.
@@ -50,6 +80,7 @@ int main(int count, char** words) {
         return 1;
     }
     if (!engine.command.empty()) return become(engine, parsed.options);
+    if (parsed.options.explain) explain(parsed.options);
     int code;
     {
         pomona::Launcher launcher(std::move(parsed.options), environ);

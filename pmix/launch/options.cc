@@ -316,6 +316,7 @@ void Parser::take_flag(OptionId id) {
     switch (id) {
     case OptionId::no_oversubscribe: options.refuse_oversubscribe = true; return;
     case OptionId::report_bindings: options.report_bindings = true; return;
+    case OptionId::explain: options.explain = options.display_map = true; return;
     case OptionId::display_map: options.display_map = true; return;
     case OptionId::tag_output: options.tag_output = true; return;
     case OptionId::timestamp_output: options.timestamp_output = true; return;

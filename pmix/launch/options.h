@@ -47,6 +47,7 @@ struct Options {
     bool merge_stderr = false;
     bool report_bindings = false;
     bool display_map = false;
+    bool explain = false;  // the hosts and what lies between them
     bool refuse_oversubscribe = false;
     bool quiet = false;
     bool verbose = false;

@@ -406,6 +406,13 @@ class Links(Case):
         self.assertRegex(done.stdout, r"h1 - h2: .* us, .* Gb/s")
         self.assertRegex(done.stdout, r"gives .* Gb/s today, .* on 2020-01-01")
 
+    def test_a_job_is_explained(self):
+        done = self.run_job("-n", 2, "--explain", "--host", "h1,h2", "hostname",
+                            env=self.environment(XDG_CACHE_HOME=self.world.place))
+        self.assertEqual((done.returncode, sorted(done.stdout.split())), (0, ["h1", "h2"]), done.stderr)
+        self.assertRegex(done.stderr, r"h1 - h2: .* us, .* Gb/s")
+        self.assertRegex(done.stderr, r"mpirun: rank 1 on h2: hostname")
+
     def test_interfaces_that_are_left_out(self):
         done = self.links("--host", "h1,h2", POMONA_IF_INCLUDE="10.213.7.0/24")
         self.assertEqual(done.returncode, 0, done.stderr)
