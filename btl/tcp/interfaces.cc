@@ -11,6 +11,7 @@
 #include <fstream>
 #include <functional>
 #include <map>
+#include <set>
 #include <tuple>
 #include <utility>
 
@@ -285,6 +286,29 @@ bool InterfaceFilter::takes(const Interface& interface, System system) const {
     if (names(exclude_, interface, system)) return false;
     if (!include_.empty()) return names(include_, interface, system);
     return interface_kind(interface, system) <= InterfaceKind::wifi;
+}
+
+std::optional<NetworkWish> network_wish(std::string_view gloo, std::string_view nccl,
+                                        const std::vector<Interface>& all) {
+    std::string_view text = gloo.empty() ? nccl : gloo;
+    if (text.empty()) return std::nullopt;
+    NetworkWish out{
+        format("{}={}", gloo.empty() ? "NCCL_SOCKET_IFNAME" : "GLOO_SOCKET_IFNAME", text), "", ""};
+    bool other = text[0] == '^', exact = !gloo.empty() || text[0] == '=';
+    if (gloo.empty() && (other || exact)) text.remove_prefix(1);
+    if (!gloo.empty()) other = false;
+    std::set<std::string> found;
+    each_word(text, [&](std::string_view word) -> std::string {
+        for (const Interface& each : all)
+            if (each.up && !each.loopback && !word.empty() &&
+                (exact ? each.name == word : std::string_view(each.name).starts_with(word)))
+                found.insert(each.name);
+        return "";
+    });
+    if (found.empty()) return std::nullopt;
+    std::string& names = other ? out.exclude : out.include;
+    for (const std::string& name : found) names += (names.empty() ? "" : ",") + name;
+    return out;
 }
 
 std::vector<Interface> choose_interfaces(const std::vector<Interface>& all,

@@ -8,6 +8,7 @@
 #include "btl/base/system.h"
 #include "btl/tcp/ip.h"
 
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -65,6 +66,17 @@ private:
     static bool names(const std::vector<Word>& words, const Interface& interface, System system);
     std::vector<Word> include_, exclude_;
 };
+
+// What a user has told gloo or NCCL of networks, in words for if_include and if_exclude.
+struct NetworkWish {
+    std::string said;  // "GLOO_SOCKET_IFNAME=eth0"
+    std::string include, exclude;
+};
+// By the variables' values, "" where one is not set. gloo's are names; NCCL's are beginnings of names,
+// names behind '=', or, behind '^', those to leave out. Nothing where none of them is up here and leads to
+// other machines: the wish may be meant for others.
+std::optional<NetworkWish> network_wish(std::string_view gloo, std::string_view nccl,
+                                        const std::vector<Interface>& all);
 
 // Words of the parameter `encrypt`: all, or kinds; empty or `no`: none. "" or a sentence that names the
 // word that is none.

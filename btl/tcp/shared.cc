@@ -4,6 +4,8 @@
 #include "btl/base/format.h"
 #include "btl/base/log.h"
 
+#include <cstdlib>
+#include <string_view>
 #include <algorithm>
 #include <map>
 #include <set>
@@ -47,7 +49,20 @@ static std::string names_of(const std::vector<Interface>& all) {
 
 Result<std::shared_ptr<Shared>> Shared::open(const Params& params, bool loopback_only) {
     InterfaceFilter filter;
-    std::string mistake = filter.parse(params.if_include, params.if_exclude);
+    std::vector<Interface> all = list_interfaces(), chosen;
+    std::string include = params.if_include, exclude = params.if_exclude;
+    auto said = [](const char* name) {
+        const char* value = std::getenv(name);
+        return std::string_view(value ? value : "");
+    };
+    if (include.empty() && exclude.empty())
+        if (auto wish = network_wish(said("GLOO_SOCKET_IFNAME"), said("NCCL_SOCKET_IFNAME"), all)) {
+            LOG(info, btl, "{} stands for if_include={} if_exclude={}", wish->said, wish->include,
+                wish->exclude);
+            include = wish->include;
+            exclude = wish->exclude;
+        }
+    std::string mistake = filter.parse(include, exclude);
     if (!mistake.empty()) {
         LOG(error, btl, "{}", mistake);
         return Error{Code::invalid_argument, "if_include or if_exclude names what is no interface"};
@@ -58,7 +73,6 @@ Result<std::shared_ptr<Shared>> Shared::open(const Params& params, bool loopback
         LOG(error, btl, "{}", mistake);
         return Error{Code::invalid_argument, "encrypt names what is no kind of interface"};
     }
-    std::vector<Interface> all = list_interfaces(), chosen;
     if (!loopback_only || !params.if_include.empty())
         chosen = few_of(choose_interfaces(all, filter));
     if (chosen.empty() && !params.if_include.empty()) {

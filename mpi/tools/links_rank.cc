@@ -11,6 +11,7 @@
 #include <nlohmann/json.hpp>
 
 #include <algorithm>
+#include <cstdlib>
 #include <cstring>
 #include <set>
 #include <vector>
@@ -42,18 +43,31 @@ int mtu_of(const std::string& name) {
     return mtu;
 }
 
+std::string_view value_of(const char* name) {
+    const char* value = std::getenv(name);
+    return value ? value : "";
+}
+
 nlohmann::json interfaces_here() {
     Params params = read_params(environ, [](const std::string&) {});
     tcp::InterfaceFilter filter;
-    (void)filter.parse(params.if_include, params.if_exclude);
+    std::vector<tcp::Interface> all = tcp::list_interfaces();
+    std::string said;
+    if (!params.if_include.empty() || !params.if_exclude.empty()) {
+        said = format("if_include={} if_exclude={}", params.if_include, params.if_exclude);
+        (void)filter.parse(params.if_include, params.if_exclude);
+    } else if (auto wish = tcp::network_wish(value_of("GLOO_SOCKET_IFNAME"),
+                                             value_of("NCCL_SOCKET_IFNAME"), all)) {
+        said = wish->said;
+        (void)filter.parse(wish->include, wish->exclude);
+    }
     nlohmann::json out = nlohmann::json::array();
-    for (const tcp::Interface& each : tcp::list_interfaces()) {
+    for (const tcp::Interface& each : all) {
         tcp::InterfaceKind kind = tcp::interface_kind(each);
         bool taken = each.up && filter.takes(each);
         std::string why;
         if (!each.up) why = "it is down";
-        else if (!taken && !(params.if_include.empty() && params.if_exclude.empty()))
-            why = format("if_include={} if_exclude={}", params.if_include, params.if_exclude);
+        else if (!taken && !said.empty()) why = said;
         else if (!taken)
             why = format("networks of the kind {} are not used unless if_include names them",
                          tcp::interface_kind_name(kind));

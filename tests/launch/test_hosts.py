@@ -418,6 +418,25 @@ class Links(Case):
         self.assertEqual(done.returncode, 0, done.stderr)
         self.assertRegex(done.stdout, r"fd00:7::1/64 .*not used: if_include=10.213.7.0/24")
 
+    def test_what_gloo_and_nccl_were_told_of_networks(self):
+        # A second network, which alone is wanted; mpirun hands these variables on.
+        for host in ("h1", "h2"):
+            self.world.ip("-n", self.world.space(host), "link", "add", "ib0", "type", "bridge")
+            self.world.ip("-n", self.world.space(host), "addr", "add", "10.9.9.9/24", "dev", "ib0")
+            self.world.ip("-n", self.world.space(host), "link", "set", "ib0", "up")
+        try:
+            for variable, value in (("GLOO_SOCKET_IFNAME", "eth0"), ("NCCL_SOCKET_IFNAME", "eth"),
+                                    ("NCCL_SOCKET_IFNAME", "=eth0"), ("NCCL_SOCKET_IFNAME", "^ib")):
+                done = self.links("--host", "h1,h2", "--json", **{variable: value})
+                self.assertEqual(done.returncode, 0, done.stderr)
+                for host in json.loads(done.stdout)["hosts"]:
+                    by = {each["name"]: each for each in host["interfaces"]}
+                    self.assertTrue(by["eth0"]["used"], (variable, value))
+                    self.assertEqual(by["ib0"]["why_not"], f"{variable}={value}")
+        finally:
+            for host in ("h1", "h2"):
+                self.world.ip("-n", self.world.space(host), "link", "del", "ib0")
+
     def test_a_host_that_is_not_there(self):
         done = self.links("--host", "h1,nosuch")
         self.assertEqual(done.returncode, 1)
@@ -548,6 +567,16 @@ class Programs(Case):
         finally:
             for host in ("h1", "h2", "h3"):
                 self.world.ip("-n", self.world.space(host), "link", "del", "dup0")
+
+    def test_a_program_asks_for_its_paths(self):
+        program = os.path.join(self.world.place, "link_paths")
+        subprocess.run([MPICC, "-Wall", "-Werror", os.path.join(HERE, "link_paths.c"), "-o", program],
+                       check=True)
+        done = self.run_job("-n", 2, "--host", "h1,h2", program)
+        self.assertEqual(done.returncode, 0, done.stderr + done.stdout)
+        self.assertRegex(done.stdout, r"^connected\ntcp\tup\tfirst\twired\t\d+\t\d+\ttcp .*eth0.*\t-\n")
+        done = self.run_job("-n", 2, "--host", "h1", program)
+        self.assertEqual((done.returncode, done.stdout), (0, "shared memory\n"), done.stderr)
 
     def test_spawned_processes_ports_and_names(self):
         # Asked for on another host than the first; parents and children then talk over the network.

@@ -101,6 +101,22 @@ TEST(interfaces, words_that_mean_nothing_are_named) {
     }
 }
 
+// Goal: what gloo and NCCL understand of their own variables; what means nothing here is no wish.
+TEST(interfaces, wishes_of_others) {
+    auto wish = [](const char* gloo, const char* nccl) {
+        auto found = network_wish(gloo, nccl, mac);
+        return found ? found->said + " +" + found->include + " -" + found->exclude : "none";
+    };
+    EXPECT_EQ(wish("en0", ""), "GLOO_SOCKET_IFNAME=en0 +en0 -");
+    EXPECT_EQ(wish("en0,bridge0", "utun"), "GLOO_SOCKET_IFNAME=en0,bridge0 +bridge0,en0 -");
+    EXPECT_EQ(wish("", "bridge"), "NCCL_SOCKET_IFNAME=bridge +bridge0,bridge100 -");
+    EXPECT_EQ(wish("", "=bridge0"), "NCCL_SOCKET_IFNAME==bridge0 +bridge0 -");
+    EXPECT_EQ(wish("", "^utun,awdl"), "NCCL_SOCKET_IFNAME=^utun,awdl + -awdl0,utun4");
+    for (const char* nothing : {"", "lo0", "nosuch", "^", "=", ",", "^nosuch"})
+        EXPECT_EQ(wish("", nothing), "none") << nothing;
+    EXPECT_EQ(wish("en", ""), "none");
+}
+
 TEST(interfaces, kinds_on_macos) {
     auto kind = [](const char* name) { return interface_kind(name, false, System::macos); };
     EXPECT_EQ(kind("bridge0"), InterfaceKind::thunderbolt);
