@@ -67,6 +67,20 @@ class Slurm(unittest.TestCase):
         done = self.run_job(MPIRUN, "-bootstrap", "slurm", self.program, "once")
         self.assertEqual(done.returncode, 0, done.stderr)
 
+    def test_spawning_and_going_on_in_an_allocation(self):
+        programs = os.path.join(HERE, "..", "programs")
+        program = os.path.join(self.slurm.place, "spawn_basic")
+        subprocess.run([MPICC, "-I", programs, os.path.join(programs, "spawn_basic.c"), "-o", program],
+                       check=True)
+        done = self.run_job(MPIRUN, "-n", 3, program)
+        self.assertEqual(done.returncode, 0, done.stderr + done.stdout)
+        done = self.run_job(MPIRUN, "--on-death", "continue", "sh", "-c",
+                            "test $RANK = 3 && kill -9 $$; sleep 0.3; echo end of $RANK")
+        self.assertEqual(sorted(done.stdout.splitlines()), [f"end of {n}" for n in range(3)])
+        self.assertIn("the job goes on without it", done.stderr)
+        done = self.run_job(MPIRUN, "--timeout", 1, "sleep", 600)
+        self.assertEqual(done.returncode, 124, done.stderr)
+
     def test_mpirun_on_a_host_that_was_not_granted(self):
         # As on a login node: all ranks run on the host granted.
         done = self.run_job(MPIRUN, *SHOW, granted=("-N1", "-w", "h2", "-n", "2"))
