@@ -105,7 +105,7 @@ for tier in $tiers; do
     case $tier in
     address) sanitized address,undefined all -L 'unit|fuzz|programs' ;;
     # What has threads; other programs have nothing to show here.
-    thread) sanitized thread tests -R '^(threads_|btl_|board$|board_chunks$|coll_run$|port$|engine_turn$|sim_programs$)' ;;
+    thread) sanitized thread tests -R '^(threads_|btl_|shm_inbox$|board$|board_chunks$|coll_run$|port$|engine_turn$|sim_programs$)' ;;
     fuzz) fuzz ;;
     hosts) hosts ;;
     seeds) seeds ;;

@@ -46,6 +46,9 @@ struct alignas(kLine) RingTail {
     // back; they pair with the acquire loads in RingWriter::refresh.
     std::atomic<uint64_t> slots;
     std::atomic<uint64_t> data;
+    // The producer's, stored before the ring is announced: how many of its frames in the inbox
+    // (btl/shm/inbox.h) come before the ring's first.
+    std::atomic<uint64_t> after;
 };
 
 // Where a ring lies: tail, slots, bytes.
@@ -82,6 +85,9 @@ public:
     Status provide_slots() {
         return provide_memory(reinterpret_cast<std::byte*>(memory_.tail),
                               sizeof(RingTail) + memory_.slot_count * sizeof(Slot));
+    }
+    void begin_after(uint64_t frames) {
+        memory_.tail->after.store(frames, std::memory_order_release);
     }
     // Why reserve() will find no place any more, if so.
     const Status& lost() const { return lost_; }
@@ -181,6 +187,8 @@ public:
     explicit RingReader(RingMemory memory, bool begins_short = false) : memory_(memory) {
         if (begins_short) memory_.slot_count = std::min(memory_.slot_count, kShortSlots);
     }
+
+    uint64_t begins_after() const { return memory_.tail->after.load(std::memory_order_acquire); }
 
     // The next frame, or null.
     Slot* front() {

@@ -1,5 +1,5 @@
-// btl/shm/shm.cc: the shared-memory Transport. Layout of a segment: one header, then a ring per
-// local rank, in order of local index (the own one stays untouched), then the owner's boards.
+// btl/shm/shm.cc: the shared-memory Transport. What stands in a segment: layout.h. With few ranks a poll
+// looks at the rings; with many (ManyRanks) at the inbox, and at the rings that pairs have earned.
 #include "btl/shm/shm.h"
 
 #include "btl/base/asymmetric.h"
@@ -8,10 +8,10 @@
 #include "btl/base/log.h"
 #include "btl/base/sleeper.h"
 #include "btl/base/word_wait.h"
-#include "btl/board.h"
+#include "btl/shm/layout.h"
 #include "btl/shm/life_file.h"
 #include "btl/shm/other_process.h"
-#include "btl/shm/ring.h"
+#include "btl/shm/ring_list.h"
 #include "btl/shm/segment.h"
 
 #include <bit>
@@ -22,40 +22,6 @@
 
 namespace pomona {
 namespace {
-
-constexpr uint64_t kMagic = 0x31616e6f6d6f70;  // "pomona1"
-constexpr int kLocalMax = 4096;
-// With more ranks than this on the machine rings begin short (btl/shm/ring.h).
-constexpr size_t kWholeRingsMost = 16;
-
-struct alignas(4096) SegmentHeader {
-    std::atomic<uint64_t>
-        magic;  // stored last, with release; a sender that reads it (acquire) may use the rest
-    uint32_t slot_count;
-    uint32_t local_size;
-    uint64_t data_size;
-    int64_t pid;
-    uint32_t fences;        // 1: the owner fences for its senders before it sleeps
-    uint32_t locked;        // 1: the owner holds a life file
-    uint32_t begins_short;  // 1: the rings do
-    uint64_t incarnation;
-    // Where this header lies in the owner's address space; whoever finds the magic number there can
-    // read the owner's memory.
-    uint64_t own_address;
-    // One bit per local index: that rank writes to its ring here. Set once (seq_cst) after the
-    // writer has mapped the segment; a late look by poll only delays.
-    alignas(kLine) std::atomic<uint64_t> writers[kLocalMax / 64];
-    // Sleeper::Way: how the owner, which sleeps or is about to, wants to be woken by whoever has
-    // published a frame or a post; 0 while it is awake. Store and look are seq_cst on both sides, or
-    // fenced by the owner.
-    alignas(kLine) std::atomic<uint32_t> armed;
-    // 1 when the owner has closed: nothing will be read any more. Release, after all that it sent.
-    alignas(kLine) std::atomic<uint32_t> closed;
-    // One bit per local index: that rank had mapped this segment, and has closed. Release, as `closed`.
-    std::atomic<uint64_t> left[kLocalMax / 64];
-    // One bit per local index: that rank has found no memory for its ring here, and sends nothing more.
-    std::atomic<uint64_t> lost[kLocalMax / 64];
-};
 
 // A rank of this machine: `lost`: it is gone, but what it had sent may not have been read; `over`: nothing
 // more comes from it or goes to it.
@@ -79,11 +45,18 @@ public:
 
 private:
     friend class ShmTransport;
-    // Maps the peer's segment; false while it is not there yet, and when the peer is gone.
+    // Maps the head of the peer's segment, and our ring if there is no inbox; false while it is not there
+    // yet, and when the peer is gone.
     bool attach();
+    bool map_head();
+    bool map_ring();
+    // A push of a pair that has no ring yet.
+    template <class Write>
+    Push push_without_ring(const FrameHeader& header, size_t length, Write write);
+    bool earns_ring(size_t length) const;
     // Its boards can be looked at: also those of a peer that is gone.
     BoardStrip* boards();
-    bool attached() const { return writer_ || (ended_ && header_); }
+    bool attached() const { return writer_ || inbox_ || (ended_ && header_); }
     bool try_pulling();
     void complain(const Error& error);
     void lose(const Error& why);
@@ -91,6 +64,7 @@ private:
     void end() {
         ended_ = true;
         writer_.reset();
+        inbox_.reset();
     }
     Push refuse();
     void wake();
@@ -99,38 +73,19 @@ private:
     ShmTransport& transport_;
     int index_;
     std::string bell_path_;
-    Segment first_;  // the header of the peer's segment
+    Segment first_;  // the peer's segment: its header, and the inbox
     Segment ring_;   // our ring there
     SegmentHeader* header_ = nullptr;
     std::optional<RingWriter> writer_;
-    bool plain_ = false;  // the receiver fences for us
-    bool pulls_ = false;  // its memory can be read
-    bool lost_ = false;   // no memory for our ring
-    bool ended_ = false;  // the peer is gone
+    std::optional<InboxWriter> inbox_;  // until there is a ring
+    uint32_t refusals_ = 0;             // of the inbox
+    bool plain_ = false;                // the receiver fences for us
+    bool pulls_ = false;                // its memory can be read
+    bool lost_ = false;                 // no memory for our ring
+    bool ended_ = false;                // the peer is gone
     bool complained_ = false;
-    size_t boards_offset_ = 0;
     Segment boards_;  // mapped when first asked for
 };
-
-// Where the boards begin, and a segment's whole size.
-size_t boards_offset(size_t local_size, size_t stride) {
-    size_t end = sizeof(SegmentHeader) + local_size * stride;
-    return (end + alignof(BoardStrip) - 1) / alignof(BoardStrip) * alignof(BoardStrip);
-}
-size_t segment_size(size_t local_size, size_t stride) {
-    return boards_offset(local_size, stride) + kBoardStrips * sizeof(BoardStrip);
-}
-
-size_t ring_stride(uint64_t slot_count, uint64_t data_size) {
-    return (RingMemory::size(slot_count, data_size) + 4095) & ~size_t{4095};
-}
-
-// Of a ring's data. Among many ranks: two of the largest frames, since senders that find their receivers
-// busy would fill what there is.
-uint64_t ring_bytes(const Params& params, size_t local_size) {
-    if (local_size <= kWholeRingsMost) return params.shm_ring_bytes;
-    return std::min<uint64_t>(params.shm_ring_bytes, std::bit_ceil(2 * params.shm_fragment));
-}
 
 std::string segment_name(const std::string& tag, int rank) {
     return "/pomona-" + tag + "-" + std::to_string(rank);
@@ -142,25 +97,30 @@ public:
                  Segment segment)
         : params_(params), counters_(counters), options_(std::move(options)),
           life_(std::move(life)), segment_(std::move(segment)),
-          lives_(options_.ranks.size(), Local::here) {
+          layout_(params, options_.ranks.size()), lives_(options_.ranks.size(), Local::here),
+          one_word_(options_.ranks.size() <= 64 && !layout_.has_inbox),
+          rings_(ManyRanks::near_rings, ManyRanks::far_looks) {
         // Fresh memory is zero. No constructor may run: a peer may be looking at `magic` already.
         header_ = reinterpret_cast<SegmentHeader*>(segment_.data());
-        header_->slot_count = static_cast<uint32_t>(params.shm_ring_slots);
+        header_->slot_count = layout_.slot_count;
         header_->local_size = static_cast<uint32_t>(options_.ranks.size());
-        header_->data_size = ring_bytes(params, options_.ranks.size());
+        header_->data_size = layout_.data_size;
         header_->pid = getpid();
         header_->fences = asymmetric_fence_available();
         header_->own_address = reinterpret_cast<uint64_t>(header_);
         header_->incarnation = options_.incarnation;
         header_->locked = life_.held();
         if (params.shm_pull_min) allow_reading_by_siblings();
-        bool begins_short = options_.ranks.size() > kWholeRingsMost;
-        header_->begins_short = begins_short;
+        header_->inbox = layout_.has_inbox;
         for (size_t i = 0; i < options_.ranks.size(); ++i)
-            readers_.emplace_back(inbound(i), begins_short);
+            readers_.emplace_back(inbound(i), layout_.has_inbox);
+        if (layout_.has_inbox) {
+            inbox_.emplace(inbox_in(segment_), options_.ranks.size());
+            announced_.resize(std::size(header_->writers));
+        }
         endpoints_.resize(options_.ranks.size());
         if (options_.sleeper) options_.sleeper->set_word(&header_->armed);
-        header_->magic.store(kMagic, std::memory_order_release);
+        header_->magic.store(kSegmentMagic, std::memory_order_release);
     }
     ~ShmTransport() override {
         if (options_.sleeper) options_.sleeper->set_word(nullptr);
@@ -188,9 +148,9 @@ public:
     int poll(Sink& sink, int most) override {
         int handed = 0;
         uint64_t writers = header_->writers[0].load(std::memory_order_acquire);
-        bool one = readers_.size() <= 64 && writers != 0 && (writers & (writers - 1)) == 0;
+        bool one = one_word_ && writers != 0 && (writers & (writers - 1)) == 0;
         if (one) handed = drain(sink, __builtin_ctzll(writers), most);
-        else handed = poll_many(sink, most);
+        else handed = inbox_ ? poll_inbox(sink, most) : poll_many(sink, most);
         if (__builtin_expect(handed == 0 || !dead_.empty(), 0)) look_around(sink, handed);
         return handed;
     }
@@ -199,12 +159,9 @@ public:
         uint32_t way = options_.sleeper ? options_.sleeper->way() : Sleeper::bell;
         header_->armed.store(way, std::memory_order_seq_cst);
         if (header_->fences) asymmetric_fence();
-        for (int index = 0; index < static_cast<int>(readers_.size()); ++index)
-            if (in_use(index) && !readers_[index].empty()) {
-                header_->armed.store(0, std::memory_order_relaxed);
-                return false;
-            }
-        return true;
+        if (inbox_ ? silent() : rings_empty()) return true;
+        header_->armed.store(0, std::memory_order_relaxed);
+        return false;
     }
     BoardSpace* boards() override { return this; }
 
@@ -221,10 +178,7 @@ private:
 
     // -- BoardSpace
     BoardStrip* own() override {
-        size_t stride =
-            ring_stride(params_.shm_ring_slots, ring_bytes(params_, options_.ranks.size()));
-        return reinterpret_cast<BoardStrip*>(segment_.data() +
-                                             boards_offset(options_.ranks.size(), stride));
+        return reinterpret_cast<BoardStrip*>(segment_.data() + layout_.boards_offset());
     }
     BoardStrip* of(int peer) override {
         ShmEndpoint* endpoint = attached(peer);
@@ -245,10 +199,12 @@ private:
     }
 
     RingMemory inbound(size_t index) {
-        size_t stride =
-            ring_stride(params_.shm_ring_slots, ring_bytes(params_, options_.ranks.size()));
-        return RingMemory::at(segment_.data() + sizeof(SegmentHeader) + index * stride,
-                              static_cast<uint32_t>(params_.shm_ring_slots), header_->data_size);
+        return RingMemory::at(segment_.data() + layout_.ring_offset(index), layout_.slot_count,
+                              layout_.data_size);
+    }
+    // Of a segment whose header and inbox are mapped.
+    static InboxMemory& inbox_in(const Segment& segment) {
+        return *reinterpret_cast<InboxMemory*>(segment.data() + sizeof(SegmentHeader));
     }
 
     // Begins behind the peer that was served last, so that none is passed over for ever.
@@ -292,6 +248,62 @@ private:
         return handed;
     }
 
+    // -- among many ranks
+
+    [[gnu::noinline]] int poll_inbox(Sink& sink, int most) {
+        uint32_t rings = header_->rings.load(std::memory_order_acquire);
+        if (__builtin_expect(rings != rings_seen_ || !opening_.empty(), 0)) open_rings(rings);
+        int handed = inbox_->poll(
+            [&](int index, const FrameHeader& header, ConstBytes payload) {
+                if (lives_[index] == Local::over) return true;
+                sink.arrive(options_.ranks[index], header, payload);
+                return --most > 0 && !sink.enough;
+            },
+            [&](int index) { give_up_damaged(index); });
+        if (most <= 0 || sink.enough) return handed;
+        auto look = [&](int index) {
+            int brought = drain(sink, index, most);
+            most -= brought;
+            return brought;
+        };
+        return handed + rings_.poll(look, [&] { return most <= 0 || sink.enough; });
+    }
+    // Takes up the rings that were announced; frames of one that stand in the inbox come before its own.
+    void open_rings(uint32_t rings) {
+        rings_seen_ = rings;
+        for (size_t word = 0; word * 64 < readers_.size(); ++word) {
+            uint64_t writers = header_->writers[word].load(std::memory_order_acquire);
+            uint64_t fresh = writers & ~std::exchange(announced_[word], announced_[word] | writers);
+            for (; fresh != 0; fresh &= fresh - 1)
+                opening_.push_back(static_cast<int>(word) * 64 + __builtin_ctzll(fresh));
+        }
+        std::erase_if(opening_, [&](int index) {
+            if (inbox_->taken(index) < readers_[index].begins_after()) return false;
+            rings_.add(index);
+            return true;
+        });
+    }
+    // For who is about to sleep. What is found, the next poll looks at.
+    bool silent() {
+        open_rings(header_->rings.load(std::memory_order_seq_cst));
+        if (!inbox_->empty()) return false;
+        for (int index : rings_.all())
+            if (!readers_[index].empty()) {
+                rings_.bring_near(index);
+                return false;
+            }
+        return true;
+    }
+    bool rings_empty() const {
+        for (int index = 0; index < static_cast<int>(readers_.size()); ++index)
+            if (in_use(index) && !readers_[index].empty()) return false;
+        return true;
+    }
+    // Has it sent what was not read?
+    bool has_sent(int index) {
+        return (inbox_ && inbox_->holds(index)) || (in_use(index) && readers_[index].front());
+    }
+
     bool in_use(int index) const {
         return header_->writers[index / 64].load(std::memory_order_seq_cst) >> (index % 64) & 1;
     }
@@ -327,12 +339,21 @@ private:
                      (theirs && theirs->closed.load(std::memory_order_acquire)))
                 found_dead(i, {Code::peer_gone, "The process has left MPI"});
         }
-        for (size_t looks = 0; looks < std::min(readers_.size(), kLooksMost); ++looks) {
-            size_t i = next_look_++ % readers_.size();
-            if (i != static_cast<size_t>(options_.index) && lives_[i] == Local::here &&
-                life_of(i) == Life::dead)
-                found_dead(i, {Code::peer_gone, "The process has ended"});
-        }
+        for (size_t looks = 0; looks < std::min(readers_.size(), kLooksMost); ++looks)
+            look_at_life(next_look_++ % readers_.size());
+        if (inbox_) look_at_claimant();
+    }
+    // Whose frame in the inbox is not there yet may have died before it was.
+    void look_at_claimant() {
+        int claimant = inbox_->claimant();
+        if (claimant < 0 || static_cast<size_t>(claimant) >= readers_.size()) return;
+        look_at_life(static_cast<size_t>(claimant));
+        if (life_of(static_cast<size_t>(claimant)) == Life::dead) inbox_->release(claimant);
+    }
+    void look_at_life(size_t i) {
+        if (i < readers_.size() && i != static_cast<size_t>(options_.index) &&
+            lives_[i] == Local::here && life_of(i) == Life::dead)
+            found_dead(i, {Code::peer_gone, "The process has ended"});
     }
     Life life_of(size_t index) const {
         if (options_.directory.empty()) return Life::unknown;
@@ -352,20 +373,26 @@ private:
         if (endpoints_[place]) endpoints_[place]->end();
         readers_[place].close();
         header_->writers[place / 64].fetch_and(~(uint64_t{1} << place % 64));
+        // Its ring stays in its list, closed.
+        if (inbox_) std::erase(opening_, index);
     }
     // No frame: the ring grows, or it is damaged, and its writer is given up.
     [[gnu::noinline]] bool grows(int index, const Slot& slot) {
         if (readers_[static_cast<size_t>(index)].grow(slot)) return true;
+        give_up_damaged(index);
+        return false;
+    }
+    void give_up_damaged(int index) {
+        if (lives_[static_cast<size_t>(index)] == Local::over) return;
         int peer = options_.ranks[static_cast<size_t>(index)];
         end(index);
         dead_.push_back({index, {Code::malformed, "Shared memory holds a damaged frame", peer}});
-        return false;
     }
     [[gnu::noinline]] void report_dead(Sink& sink) {
         // Telling of one may find others.
         for (auto& [index, why] : std::exchange(dead_, {})) {
             why.peer = options_.ranks[static_cast<size_t>(index)];
-            if (in_use(index) && readers_[static_cast<size_t>(index)].front()) {
+            if (has_sent(index)) {
                 dead_.push_back({index, why});  // what it sent comes first
                 continue;
             }
@@ -379,11 +406,19 @@ private:
     ShmOptions options_;
     LifeFile life_;
     Segment segment_;
+    const SegmentLayout layout_;
     SegmentHeader* header_;
     std::vector<RingReader> readers_;                      // by local index
     std::vector<std::unique_ptr<ShmEndpoint>> endpoints_;  // by local index
     std::vector<std::pair<int, Error>> dead_;              // local index; not told yet
     std::vector<Local> lives_;                             // by local index
+    const bool one_word_;                                  // of `writers` is all there is
+    // Among many ranks.
+    std::optional<InboxReader> inbox_;
+    RingList rings_;            // by which frames come
+    std::vector<int> opening_;  // announced; the inbox holds what comes before their first frames
+    std::vector<uint64_t> announced_;  // of the bits in `writers`
+    uint32_t rings_seen_ = 0;
     RealClock clock_;
     Nanoseconds looked_ = 0;  // when the dead were looked for
     size_t next_look_ = 0;
@@ -405,50 +440,95 @@ ShmEndpoint::ShmEndpoint(ShmTransport& transport, int index, const Params& param
 }
 
 bool ShmEndpoint::attach() {
-    if (lost_ || ended_) return false;
+    if (lost_ || ended_ || !map_head()) return false;
+    const SegmentLayout& layout = transport_.layout_;
+    int mine = transport_.options_.index;
+    if (layout.has_inbox) inbox_.emplace(ShmTransport::inbox_in(first_), mine);
+    else if (!map_ring()) return false;
+    plain_ = header_->fences && asymmetric_fence_available();
+    if (try_pulling())
+        caps_.eager_max = std::min<size_t>(caps_.eager_max, transport_.params_.shm_pull_min - 1);
+    return true;
+}
+
+bool ShmEndpoint::map_head() {
+    if (header_) return true;
+    const SegmentLayout& layout = transport_.layout_;
     std::string name = segment_name(transport_.options_.job_tag, transport_.options_.ranks[index_]);
-    auto opened = Segment::open_part(name, 0, sizeof(SegmentHeader));
+    auto opened = Segment::open_part(name, 0, layout.head_size());
     if (!opened.ok()) {
         if (opened.error().code != Code::not_found) complain(opened.error());
         return false;
     }
     auto* header = reinterpret_cast<SegmentHeader*>(opened->data());
     if (!provide_for_reading(opened->data(), sizeof(SegmentHeader)).ok() ||
-        header->magic.load(std::memory_order_acquire) != kMagic ||
+        header->magic.load(std::memory_order_acquire) != kSegmentMagic ||
         header->incarnation != transport_.options_.incarnation)
         return false;
     // What a killed run has left under the same name counts as not there.
     if (header->locked && transport_.life_of(static_cast<size_t>(index_)) != Life::alive)
         return false;
-    // Read once: the memory is the peer's too.
-    uint32_t slot_count = header->slot_count;
-    uint64_t data_size = header->data_size;
-    uint32_t local_size = header->local_size;
-    bool begins_short = header->begins_short;
-    size_t mine = transport_.options_.index;
-    bool sane = std::has_single_bit(slot_count) && std::has_single_bit(data_size) &&
-                slot_count <= opened->whole_size() / sizeof(Slot) &&
-                data_size <= opened->whole_size() && mine < local_size;
-    size_t stride = ring_stride(slot_count, data_size);
-    if (!sane || local_size > kLocalMax || segment_size(local_size, stride) > opened->whole_size())
+    // The owner computes the same.
+    if (header->slot_count != layout.slot_count || header->data_size != layout.data_size ||
+        header->local_size != layout.local_size || opened->whole_size() < layout.size())
         return false;
-    auto ring = Segment::open_part(name, sizeof(SegmentHeader) + mine * stride, stride);
-    if (!ring.ok() || ring->number() != opened->number()) return false;
     first_ = std::move(*opened);
+    header_ = header;
+    return true;
+}
+
+// A rank that finds no memory for its ring is lost to the peer.
+bool ShmEndpoint::map_ring() {
+    const SegmentLayout& layout = transport_.layout_;
+    size_t mine = transport_.options_.index;
+    std::string name = segment_name(transport_.options_.job_tag, transport_.options_.ranks[index_]);
+    auto ring = Segment::open_part(name, layout.ring_offset(mine), layout.ring_stride());
+    // The peer has closed, which removes the name: it will be told as gone.
+    if (!ring.ok() || ring->number() != first_.number()) return false;
     ring_ = std::move(*ring);
     if (transport_.params_.shm_huge_pages) ring_.want_huge_pages();
-    header_ = header;
-    boards_offset_ = boards_offset(local_size, stride);
-    writer_.emplace(RingMemory::at(ring_.data(), slot_count, data_size), begins_short);
+    writer_.emplace(RingMemory::at(ring_.data(), layout.slot_count, layout.data_size),
+                    layout.has_inbox);
     if (Status there = writer_->provide_slots(); !there) {
         writer_.reset();
+        inbox_.reset();
         return lose(there.error()), false;
     }
-    plain_ = header->fences && asymmetric_fence_available();
-    if (try_pulling())
-        caps_.eager_max = std::min<size_t>(caps_.eager_max, transport_.params_.shm_pull_min - 1);
-    header->writers[mine / 64].fetch_or(uint64_t{1} << mine % 64, std::memory_order_seq_cst);
+    if (inbox_) writer_->begin_after(inbox_->frames());
+    inbox_.reset();
+    header_->writers[mine / 64].fetch_or(uint64_t{1} << mine % 64, std::memory_order_seq_cst);
+    header_->rings.fetch_add(1, std::memory_order_seq_cst);
     return true;
+}
+
+bool ShmEndpoint::earns_ring(size_t length) const {
+    return length > kInboxMax || refusals_ >= ManyRanks::earn_refusals ||
+           inbox_->frames() >= ManyRanks::earn_frames || inbox_->bytes() >= ManyRanks::earn_bytes;
+}
+
+template <class Write>
+[[gnu::noinline]] Push ShmEndpoint::push_without_ring(const FrameHeader& header, size_t length,
+                                                      Write write) {
+    if (!inbox_ && !attach()) return ended_ ? Push::gone : Push::busy;
+    if (inbox_ && earns_ring(length) && !map_ring() && length > kInboxMax) return Push::busy;
+    if (inbox_) {
+        std::byte* place = inbox_->reserve();
+        if (!place) {
+            ++refusals_;
+            count(transport_.counters_.shm_ring_full);
+            return Push::busy;
+        }
+        write(Bytes(place, length));
+        inbox_->publish(header, length, plain_);
+    } else {
+        if (!writer_) return Push::busy;
+        std::byte* place = writer_->reserve(length);
+        if (!place) return refuse();
+        write(Bytes(place, length));
+        writer_->publish(header, length, plain_);
+    }
+    if (header_->armed.load(std::memory_order_seq_cst)) wake();
+    return Push::sent;
 }
 
 // It will not become better: told as a death by the next poll.
@@ -471,7 +551,8 @@ BoardStrip* ShmEndpoint::boards() {
     if (!boards_.data()) {
         std::string name =
             segment_name(transport_.options_.job_tag, transport_.options_.ranks[index_]);
-        auto opened = Segment::open_part(name, boards_offset_, kBoardStrips * sizeof(BoardStrip));
+        auto opened = Segment::open_part(name, transport_.layout_.boards_offset(),
+                                         kBoardStrips * sizeof(BoardStrip));
         if (!opened.ok() || opened->number() != first_.number()) return nullptr;
         boards_ = std::move(*opened);
         if (transport_.params_.shm_huge_pages) boards_.want_huge_pages();
@@ -485,7 +566,7 @@ bool ShmEndpoint::try_pulling() {
     uint64_t address = header_->own_address + offsetof(SegmentHeader, magic);
     return pulls_ = read_process(header_->pid, address,
                                  {reinterpret_cast<std::byte*>(&magic), sizeof(magic)}) &&
-                    magic == kMagic;
+                    magic == kSegmentMagic;
 }
 
 // Told by the next poll, which fails all that waits for the peer; there after the next sleep.
@@ -510,7 +591,10 @@ Push ShmEndpoint::refuse() {
 }
 
 Push ShmEndpoint::push(const FrameHeader& header, ConstBytes payload) {
-    if (__builtin_expect(!writer_ && !attach(), 0)) return ended_ ? Push::gone : Push::busy;
+    if (__builtin_expect(!writer_, 0))
+        return push_without_ring(header, payload.size(), [&](Bytes target) {
+            std::copy(payload.begin(), payload.end(), target.begin());
+        });
     std::byte* place = writer_->reserve(payload.size());
     if (__builtin_expect(!place, 0)) return refuse();
     if (payload.size() == 8) std::memcpy(place, payload.data(), 8);
@@ -521,7 +605,8 @@ Push ShmEndpoint::push(const FrameHeader& header, ConstBytes payload) {
 
 Push ShmEndpoint::push_fill(const FrameHeader& header, size_t length, FillFunction fill,
                             void* context) {
-    if (__builtin_expect(!writer_ && !attach(), 0)) return ended_ ? Push::gone : Push::busy;
+    if (__builtin_expect(!writer_, 0))
+        return push_without_ring(header, length, [&](Bytes target) { fill(context, target); });
     std::byte* place = writer_->reserve(length);
     if (!place) return refuse();
     fill(context, {place, length});
@@ -574,13 +659,12 @@ Result<std::unique_ptr<Transport>> make_shm_transport(const Params& params, Coun
     if (!options.directory.empty())
         life = LifeFile::hold(life_path(options.directory, options.ranks[options.index]),
                               options.incarnation);
-    size_t size =
-        segment_size(options.ranks.size(),
-                     ring_stride(params.shm_ring_slots, ring_bytes(params, options.ranks.size())));
-    Segment segment = TRY(Segment::create(
-        segment_name(options.job_tag, options.ranks[options.index]), size, options.directory));
+    SegmentLayout layout(params, options.ranks.size());
+    Segment segment =
+        TRY(Segment::create(segment_name(options.job_tag, options.ranks[options.index]),
+                            layout.size(), options.directory));
     if (params.shm_huge_pages) segment.want_huge_pages();
-    TRY(provide_memory(segment.data(), sizeof(SegmentHeader)));
+    TRY(provide_memory(segment.data(), layout.head_size()));
     return std::unique_ptr<Transport>(new ShmTransport(params, counters, std::move(options),
                                                        std::move(life), std::move(segment)));
 }

@@ -2,8 +2,8 @@
 """Kill tests: a rank is killed in the middle of each kind of operation; the job must end.
 
 Goal: no hang, no orphan, nothing left in shared memory or of the job's directory, a message that names
-the rank and the signal. Method: victim.c repeats one operation on three ranks until rank 1 kills
-itself; the job must be over two seconds after that (measured from the last sign of life; slow machines
+the rank and the signal. Method: victim.c repeats one operation on three ranks (or POMONA_TEST_RANKS) until
+rank 1 kills itself; the job must be over two seconds after that (measured from the last sign of life; slow machines
 may be given more by POMONA_TEST_SLACK seconds), with an exit code that is not 0. Then once more with
 mpirun itself killed while everybody works. And without any launcher ("alone"): this script starts the
 ranks and nobody ends them, so each has to see an error in its own operation; the dead rank stays a
@@ -27,7 +27,7 @@ import time
 
 from cases import compiled, go_through
 
-RANKS = 3
+RANKS = int(os.environ.get("POMONA_TEST_RANKS", "3"))
 DEADLINE = 2 + float(os.environ.get("POMONA_TEST_SLACK", "8"))
 TRANSPORTS = {"shm": [], "tcp": ["--set", "transports=self,tcp"],
               "streams": ["--set", "transports=self,tcp", "--set", "tcp_streams=3"]}

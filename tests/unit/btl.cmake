@@ -1,6 +1,7 @@
 # Unit tests of btl: the contract of transports, parameters, wire formats.
 pomona_test(btl_contract ${CMAKE_CURRENT_SOURCE_DIR}/unit/btl_contract.cc LIBS pomona_btl pomona_sim TIMEOUT 180)
 pomona_test(btl_death ${CMAKE_CURRENT_SOURCE_DIR}/unit/btl_death.cc LIBS pomona_btl pomona_sim TIMEOUT 180)
+pomona_test(shm_inbox ${CMAKE_CURRENT_SOURCE_DIR}/unit/shm_inbox.cc LIBS pomona_btl pomona_sim TIMEOUT 120)
 pomona_test(btl_tcp ${CMAKE_CURRENT_SOURCE_DIR}/unit/btl_tcp.cc LIBS pomona_btl TIMEOUT 120)
 pomona_test(btl_strangers ${CMAKE_CURRENT_SOURCE_DIR}/unit/btl_strangers.cc LIBS pomona_btl TIMEOUT 180)
 pomona_test(handshake ${CMAKE_CURRENT_SOURCE_DIR}/unit/handshake.cc LIBS pomona_btl)

@@ -345,8 +345,8 @@ TEST_P(Contract, an_abandoned_peer_is_told_once) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Transports, Contract,
-                         testing::Values("self", "shm", "shm_bell", "tcp", "tcp_sealed", "tcp_link",
-                                         "tcp_link_of_two", "sim"),
+                         testing::Values("self", "shm", "shm_bell", "shm_many", "shm_many_bell",
+                                         "tcp", "tcp_sealed", "tcp_link", "tcp_link_of_two", "sim"),
                          [](const auto& info) { return std::string(info.param); });
 
 }  // namespace

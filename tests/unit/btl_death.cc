@@ -54,8 +54,43 @@ TEST_P(Death, is_told_of_the_silent) {
     expect_gone(world, sink);
 }
 
+// Goal: who dies between its claim of a place in an inbox and its frame holds up nobody: what others send
+// meanwhile arrives, the death is told, and the place serves again. Method: rank 1 is a process that
+// claims by hand and is killed; rank 2 sends more than there are places, to a receiver that sleeps or not.
+TEST(InboxDeath, of_a_claimant_holds_up_nobody) {
+    for (bool sleeps : {false, true}) {
+        World world("shm_many", 3, false);
+        Mortal mortal(world, 0);
+        Checker sink;
+        mortal.await(world, sink, false);
+        std::string name = "/pomona-" + world.tag + "-0";
+        auto segment = Segment::open(name);
+        ASSERT_TRUE(segment.ok());
+        auto& inbox = *reinterpret_cast<InboxMemory*>(segment->data() + sizeof(SegmentHeader));
+        InboxWriter claim(inbox, 1);
+        ASSERT_NE(claim.reserve(), nullptr);
+        world.make(2);
+        Endpoint& endpoint = world.endpoint(2, 0);
+        uint64_t sent = 0;
+        for (; sent < 10; ++sent) ASSERT_TRUE(try_push(endpoint, sent, 8, false));
+        for (int polls = 0; polls < 10; ++polls) world.nodes[0].transport->poll(sink, 16);
+        EXPECT_EQ(sink.arrived, sent) << "held up by who lives";
+        uint64_t claimed = inbox.slots[0].word.load();
+        EXPECT_EQ(InboxMemory::owner_of(claimed), 1);
+        mortal.die();
+        ASSERT_TRUE(told(world, sink, sleeps));
+        EXPECT_EQ(inbox.slots[0].word.load(), InboxMemory::free(1));
+        expect_gone(world, sink);
+        for (uint32_t i = 0; i + 10 < ManyRanks::earn_frames; ++i, ++sent)
+            ASSERT_TRUE(try_push(endpoint, sent, 8, false));
+        for (int polls = 0; polls < 10; ++polls) world.nodes[0].transport->poll(sink, 16);
+        EXPECT_EQ(sink.arrived, sent);
+    }
+}
+
 INSTANTIATE_TEST_SUITE_P(Transports, Death,
-                         testing::Combine(testing::Values("shm", "shm_bell", "tcp", "tcp_sealed",
+                         testing::Combine(testing::Values("shm", "shm_bell", "shm_many",
+                                                          "shm_many_bell", "tcp", "tcp_sealed",
                                                           "tcp_link", "tcp_link_of_two"),
                                           testing::Bool()),
                          [](const auto& info) {

@@ -7,6 +7,7 @@
 #include "btl/base/sleeper.h"
 #include "btl/link/link.h"
 #include "btl/self.h"
+#include "btl/shm/layout.h"
 #include "btl/shm/shm.h"
 #include "btl/sim/sim.h"
 #include "btl/tcp/tcp.h"
@@ -64,8 +65,10 @@ struct World {
             if (!fabric) fabric = std::make_unique<sim::Fabric>(seed(), stormy(size));
             node.transport = fabric->make_transport(rank);
         }
-        if (kind == "shm" || kind == "shm_bell") {
-            Sleeper* sleeper = kind == "shm" ? node.sleeper.get() : nullptr;
+        if (kind.starts_with("shm")) {
+            Sleeper* sleeper = kind.ends_with("bell") ? nullptr : node.sleeper.get();
+            // Some ranks of this world among many; the others never come.
+            if (kind.starts_with("shm_many")) ranks = many(ranks);
             auto made = make_shm_transport(params, counters,
                                            {tag, directory, rank, ranks, sleeper, incarnation});
             EXPECT_TRUE(made.ok()) << made.error().text();
@@ -78,6 +81,11 @@ struct World {
             EXPECT_TRUE(made.ok()) << made.error().text();
             node.transport = std::move(made.value());
         }
+    }
+    static std::vector<int> many(std::vector<int> ranks) {
+        ranks.resize(std::max(ranks.size(), ManyRanks::rings_most + 4));
+        std::iota(ranks.begin(), ranks.end(), 0);
+        return ranks;
     }
     // As mpi/runtime/process.cc composes it.
     void make_link(Node& node, int rank, int size) {
