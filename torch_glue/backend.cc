@@ -6,6 +6,7 @@
 
 #include "torch_glue/transit.h"
 
+#include <algorithm>
 #include <cstdlib>
 #include <string_view>
 #include <thread>
@@ -89,18 +90,41 @@ MPI_Count own_chunk() {
     return has_remote_memory() ? kChunk : 0;
 }
 
-// What all ranks must do alike, though their devices and environments may differ.
+MPI_Count from_environment(const char* name, MPI_Count otherwise) {
+    const char* text = std::getenv(name);
+    return text != nullptr ? std::atoll(text) : otherwise;
+}
+
+// What all ranks must do alike, though their devices and environments may differ: the largest word
+// of any rank counts.
 void agree(Group& group) {
+    constexpr MPI_Count kSlot = MPI_Count{16} << 20;
     const char* sums = std::getenv("POMONA_GLUE_SUM16");
-    int64_t words[] = {own_chunk(), sums != nullptr && std::string_view(sums) == "native"};
+    const MPI_Count ring_from = from_environment("POMONA_GLUE_PEER_BYTES", 0);
+    const int64_t machine = machine_number();
+    enum { kChunk, kNative, kNoRing, kRingFrom, kSlotBytes, kMachine, kMachineToo, kWords };
+    int64_t words[kWords];
+    words[kChunk] = own_chunk();
+    words[kNative] = sums != nullptr && std::string_view(sums) == "native";
+    words[kNoRing] = ring_from <= 0 || machine < 0 || group.size < 2 || !can_share_memory();
+    words[kRingFrom] = ring_from;
+    words[kSlotBytes] = from_environment("POMONA_GLUE_PEER_SLOT_BYTES", kSlot);
+    words[kMachine] = machine;
+    words[kMachineToo] = -machine;
     MPI_Request request = MPI_REQUEST_NULL;
     MPI_Status status;
-    int error =
-        mpi().Iallreduce_c(MPI_IN_PLACE, words, 2, MPI_INT64_T, MPI_MAX, group.aside, &request);
+    int error = mpi().Iallreduce_c(MPI_IN_PLACE, words, kWords, MPI_INT64_T, MPI_MAX, group.aside,
+                                   &request);
     if (error == MPI_SUCCESS) error = mpi().Wait(&request, &status);
     if (error != MPI_SUCCESS) fail_group(group, error_text(error));
-    group.chunk = words[0];
-    group.sums_16_bits_natively = words[1] != 0;
+    group.chunk = words[kChunk];
+    group.sums_16_bits_natively = words[kNative] != 0;
+    const bool one_machine = words[kMachine] == -words[kMachineToo];
+    if (words[kNoRing] != 0 || !one_machine) return;
+    constexpr int64_t kLine = 32 << 10;  // at least, and a multiple: room for the trial, any dtype
+    const int64_t slot = (std::max(words[kSlotBytes], kLine) + kLine - 1) / kLine * kLine;
+    group.ring = std::make_shared<PeerRing>(group.rank, group.size, slot);
+    group.ring_from = words[kRingFrom];
 }
 
 }  // namespace
@@ -256,15 +280,35 @@ at::Tensor ProcessGroupPomona::room_for_sum(const at::Tensor& output,
     return at::empty(output.sizes(), output.options().dtype(at::kFloat));
 }
 
+// The same on all ranks: asks for nothing that belongs to one rank's tensor.
+bool ProcessGroupPomona::sums_by_peers(const at::Tensor& t, const Reduction& reduction) const {
+    if (!group_->ring || reduction.op != MPI_SUM || bytes_of(t) < group_->ring_from) return false;
+    if (t.scalar_type() == at::kBool || t.numel() == 0) return false;
+    return !reduction.average || at::isFloatingType(t.scalar_type());
+}
+
 void ProcessGroupPomona::add_allreduce(const at::Tensor& tensor, const c10d::ReduceOp& op,
-                                       Transit& transit) {
+                                       Transit& transit, bool alone) {
     const at::Tensor source = summand(tensor, op);
     const Reduction reduction = reduction_for(source.scalar_type(), op);
     const auto call = [type = reduction.type, op = reduction.op](
                           void* data, MPI_Count count, MPI_Comm comm, MPI_Request* request) {
         return mpi().Iallreduce_c(MPI_IN_PLACE, data, count, type, op, comm, request);
     };
-    transit.reduce_in_pieces(source, group_->chunk, reduction.average ? size_ : 1, call);
+    const int64_t divisor = reduction.average ? size_ : 1;
+    if (alone && sums_by_peers(source, reduction)) {
+        const at::Tensor flat = plain(source);  // now: in the order of the caller's stream
+        transit.sum_by_peers(
+            group_->ring, flat, divisor,
+            [=, chunk = group_->chunk](Transit& way) {
+                way.reduce_in_pieces(flat, chunk, divisor, call);
+            },
+            [flat, tensor](Transit& way) {
+                if (!flat.is_same(tensor)) way.copy_after(flat, tensor);
+            });
+        return;
+    }
+    transit.reduce_in_pieces(source, group_->chunk, divisor, call);
     if (!source.is_same(tensor)) transit.copy_after(source, tensor);
 }
 
@@ -274,7 +318,7 @@ WorkPointer ProcessGroupPomona::allreduce(Tensors& tensors, const c10d::Allreduc
     auto work =
         start(OpType::ALLREDUCE, "mpi:all_reduce", opts.timeout, tensors, {.op = &opts.reduceOp});
     Transit transit(*work);
-    add_allreduce(tensor, opts.reduceOp, transit);
+    add_allreduce(tensor, opts.reduceOp, transit, /*alone=*/true);
     work->set_outputs(tensors);
     transit.install();
     return launch(work, opts.asyncOp);
@@ -287,7 +331,7 @@ WorkPointer ProcessGroupPomona::allreduce_coalesced(Tensors& tensors,
     Transit transit(*work);
     for (const at::Tensor& tensor : tensors) {
         check_tensor(tensor, "all_reduce_coalesced");
-        add_allreduce(tensor, opts.reduceOp, transit);
+        add_allreduce(tensor, opts.reduceOp, transit, /*alone=*/false);
     }
     work->set_outputs(tensors);
     transit.install();
@@ -436,7 +480,31 @@ void ProcessGroupPomona::shutdown() {
     while (group_->armed.load() > 0 && group_->error() == c10d::ErrorType::SUCCESS &&
            finalize_given_up() == nullptr && Clock::now() < limit)
         std::this_thread::sleep_for(std::chrono::microseconds(200));
+    leave_ring();
     group_->stop("The process group was shut down (destroy_process_group)");
+}
+
+// The others' memory is closed when this rank has read it, the own one goes when all have closed it. Where
+// a rank does not come it stays until the process ends.
+void ProcessGroupPomona::leave_ring() {
+    if (!group_->ring || group_->ring->state() != PeerRing::State::Ready) return;
+    const auto limit = Clock::now() + kLeaveGrace;
+    const auto usable = [&] {
+        return group_->error() == c10d::ErrorType::SUCCESS && finalize_given_up() == nullptr &&
+               Clock::now() < limit;
+    };
+    const auto nap = [] { std::this_thread::sleep_for(std::chrono::microseconds(200)); };
+    while (!group_->ring->is_quiet() && usable()) nap();
+    if (!group_->ring->is_quiet() || !usable()) return;
+    group_->ring->close_others();
+    MPI_Request request = MPI_REQUEST_NULL;
+    MPI_Status status;
+    int done = mpi().Ibarrier(group_->aside, &request) != MPI_SUCCESS;
+    while (!done && usable()) {
+        if (mpi().Test(&request, &done, &status) != MPI_SUCCESS) return;
+        if (!done) nap();
+    }
+    if (done && request == MPI_REQUEST_NULL) group_->ring->release();
 }
 
 }  // namespace pomona::glue

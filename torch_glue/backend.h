@@ -87,12 +87,14 @@ private:
     WorkPointer launch(WorkRef work, bool async);
     WorkPointer receive(Tensors&, int source, int tag, c10d::OpType, const char* title);
     // One tensor's part of an operation, added to a work; the coalesced forms add several.
-    void add_allreduce(const at::Tensor&, const c10d::ReduceOp&, Transit&);
+    void add_allreduce(const at::Tensor&, const c10d::ReduceOp&, Transit&, bool alone);
     void add_allgather(GlueWork&, const at::Tensor& output, const at::Tensor& input, Transit&);
     void add_reduce_scatter(GlueWork&, const at::Tensor& output, const at::Tensor& input,
                             const c10d::ReduceOp&, Transit&);
     void add_allgather_list(GlueWork&, const Tensors& outputs, const at::Tensor& input, Transit&);
 
+    bool sums_by_peers(const at::Tensor&, const Reduction&) const;
+    void leave_ring();
     bool widens(const at::Tensor&, const c10d::ReduceOp&) const;
     at::Tensor summand(const at::Tensor&, const c10d::ReduceOp&) const;  // what MPI is to reduce
     at::Tensor room_for_sum(const at::Tensor& output, const c10d::ReduceOp&) const;

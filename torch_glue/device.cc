@@ -25,10 +25,6 @@ namespace {
 
 std::atomic<uint64_t> host_visible{0};  // a bit for each kind
 
-bool is_host_visible(c10::DeviceType type) {
-    return (host_visible.load() >> static_cast<unsigned>(type)) & 1u;
-}
-
 class EventMoment final : public Moment {
 public:
     explicit EventMoment(const c10::Stream& stream) : event_(stream.device_type()) {
@@ -63,6 +59,8 @@ public:
         static const auto pin = reinterpret_cast<Register>(dlsym(RTLD_DEFAULT, "cudaHostRegister"));
         static const auto unpin =
             reinterpret_cast<Unregister>(dlsym(RTLD_DEFAULT, "cudaHostUnregister"));
+        static const auto take_error =
+            reinterpret_cast<int (*)()>(dlsym(RTLD_DEFAULT, "cudaGetLastError"));
         constexpr unsigned kPortable = 1;
         if (pin == nullptr || unpin == nullptr) return Device::pinned(bytes);
         const auto page = static_cast<size_t>(sysconf(_SC_PAGESIZE));
@@ -70,6 +68,7 @@ public:
         void* memory = std::aligned_alloc(page, size);
         if (memory == nullptr) return Device::pinned(bytes);
         if (pin(memory, size, kPortable) != 0) {
+            if (take_error != nullptr) take_error();  // else torch would find it after its next kernel
             std::free(memory);
             return Device::pinned(bytes);
         }
@@ -205,6 +204,7 @@ Passage Device::passage(const at::Tensor& t) const {
 }
 
 MomentPointer Device::now(c10::Device device) const {
+    if (type_ == c10::DeviceType::CPU) return nullptr;
     const c10::impl::VirtualGuardImpl guard(type_);
     const c10::Stream stream = guard.getStream(device);
     if (has_streams_) return end_of(stream);
@@ -231,6 +231,10 @@ at::Tensor Device::pinned(int64_t bytes) const {
 void Device::hold(const at::Tensor& t, const c10::Stream& stream) const {
     if (t.numel() == 0) return;
     c10::impl::VirtualGuardImpl(type_).recordDataPtrOnStream(t.storage().data_ptr(), stream);
+}
+
+bool is_host_visible(c10::DeviceType type) {
+    return (host_visible.load() >> static_cast<unsigned>(type)) & 1u;
 }
 
 void set_host_visible(c10::DeviceType type) {

@@ -60,6 +60,7 @@ private:
 
 // Declares that the CPU sees the memory of this kind of device, at the tensors' own addresses.
 void set_host_visible(c10::DeviceType type);
+bool is_host_visible(c10::DeviceType type);
 // Does this process have devices whose memory the CPU does not see?
 bool has_remote_memory();
 

@@ -77,10 +77,24 @@ at::Tensor Flow::slot(int64_t bytes) {
     return memory.narrow(0, 0, bytes);
 }
 
+void Flow::set_plan(std::function<void()> plan) {
+    plan_ = std::move(plan);
+    open_ = true;
+}
+
+bool Flow::may_load(const Running& each) const {
+    return !each.stage.may_load || each.stage.may_load();
+}
+
+bool Flow::may_call(const Running& each) const {
+    return (!each.loaded || each.loaded->reached()) &&
+           (!each.stage.may_call || each.stage.may_call());
+}
+
 void Flow::begin() {
     start_ = device_.now(where_);
     // What MPI says with the first advance() must not come before the copies have been asked for.
-    while (loading_ < std::min(stages_.size(), kDepth)) {
+    while (loading_ < std::min(stages_.size(), kDepth) && may_load(*stages_[loading_])) {
         load(*stages_[loading_], loading_);
         ++loading_;
     }
@@ -103,13 +117,18 @@ void Flow::load(Running& each, size_t number) {
 
 bool Flow::advance(MPI_Comm comm, bool may_post, int* mpi_error) {
     bool moved = false;
+    if (plan_ && may_post) {
+        std::exchange(plan_, nullptr)();
+        moved = true;
+    }
     for (; loading_ < stages_.size() && loading_ < finished_ + kDepth; ++loading_) {
+        if (!may_load(*stages_[loading_])) break;
         load(*stages_[loading_], loading_);
         moved = true;
     }
     for (; may_post && posted_ < loading_; ++posted_) {
         Running& each = *stages_[posted_];
-        if (each.loaded && !each.loaded->reached()) break;
+        if (!may_call(each)) break;
         each.stage.loads.clear();
         for (auto& call : each.stage.calls) {
             each.requests.push_back(MPI_REQUEST_NULL);
@@ -163,11 +182,13 @@ void Flow::finish(Running& each) {
         run(each.stage.stores);
         each.stored = device_.end_of(up);
     }
+    if (each.stage.stored) each.stage.stored(each.stored);
     each.stage = Stage();  // drops the tensors
 }
 
 bool Flow::waits_for_device() const {
-    return posted_ < loading_ && stages_[posted_]->loaded && !stages_[posted_]->loaded->reached();
+    return (loading_ < stages_.size() && loading_ < finished_ + kDepth) ||
+           (posted_ < loading_ && !may_call(*stages_[posted_]));
 }
 
 void Flow::rest(void (*notify)()) {

@@ -24,6 +24,9 @@ struct Stage {
     std::vector<Step> unpacks;  // on the host
     std::vector<Step> stores;   // host to device; current stream: Device::up
     bool direct = false;        // MPI uses the device's own memory
+    // What else must be so before its loads, and before MPI is called; empty: nothing.
+    std::function<bool()> may_load, may_call;
+    std::function<void(MomentPointer)> stored;  // hears when its stores are over
 };
 
 class Flow {
@@ -45,13 +48,18 @@ public:
     at::Tensor room(int64_t bytes);  // staging memory of the current stage alone
     at::Tensor slot(int64_t bytes);  // staging memory that later stages use again
 
+    // An operation whose stages depend on what ranks tell each other: `plan` runs when it is the
+    // operation's turn to call MPI, and adds stages; so may their unpacks, until end_of_plan().
+    void set_plan(std::function<void()> plan);
+    void end_of_plan() { open_ = false; }
+
     void begin();  // by the caller: all that its stream has been given so far comes first
 
     // Moves on what can be moved, without waiting; true if something has. `may_post`: it is this
     // operation's turn to call MPI. Throws what goes wrong.
     bool advance(MPI_Comm comm, bool may_post, int* mpi_error);
-    bool posted() const { return posted_ == stages_.size(); }  // MPI has been called for all stages
-    bool finished() const { return finished_ == stages_.size(); }
+    bool posted() const { return !open_ && posted_ == stages_.size(); }  // MPI is called no more
+    bool finished() const { return !open_ && finished_ == stages_.size(); }
     bool waits_for_device() const;  // nothing tells when it is over: look again
     // MPI calls `notify` when a request ends; for who does not want to look all the time.
     void rest(void (*notify)());
@@ -67,6 +75,8 @@ private:
         bool used_slot = false;
     };
     void load(Running& each, size_t number);
+    bool may_load(const Running& each) const;
+    bool may_call(const Running& each) const;
     bool test(Running& each, int* mpi_error);
     void finish(Running& each);
     void give_back();
@@ -75,6 +85,8 @@ private:
     const Device& device_;
     MomentPointer start_;
     std::vector<std::unique_ptr<Running>> stages_;
+    std::function<void()> plan_;
+    bool open_ = false;  // more stages may come
     size_t loading_ = 0, posted_ = 0, finished_ = 0;
     std::vector<at::Tensor> rooms_, slots_;
 };

@@ -152,6 +152,11 @@ PYBIND11_MODULE(_glue, m) {
     m.def("broadcast_text", &broadcast_text, release());
     m.def("set_host_visible",
           [](const std::string& type) { set_host_visible(c10::Device(type).type()); });
+    // `sharing`: a capsule of a MemorySharing (sharing.h), which stays. Before the first group.
+    m.def("set_memory_sharing", [](const std::string& type, const py::capsule& sharing) {
+        set_memory_sharing(c10::Device(type).type(), sharing.get_pointer<MemorySharing>());
+    });
+    m.def("pieces_by_peers", &pieces_by_peers);
     m.def("staging_kept", [](const std::string& type) {
         return StagingPool::of(Device::of(c10::Device(type).type())).kept();
     });

@@ -9,9 +9,10 @@
 #include "torch_glue/device.h"
 
 namespace pomona::glue {
-namespace {
 
 at::Tensor plain(const at::Tensor& t) { return t.resolve_conj().resolve_neg().contiguous(); }
+
+namespace {
 
 // The tensor's memory as one of the CPU's; keeps it.
 at::Tensor seen_by_host(const at::Tensor& t) {

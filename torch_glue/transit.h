@@ -8,6 +8,8 @@
 #include "torch_glue/tensor.h"
 #include "torch_glue/work.h"
 
+#include <functional>
+#include <memory>
 #include <utility>
 #include <vector>
 
@@ -28,6 +30,10 @@ struct Slots {
     std::vector<MPI_Aint> offsets;
     std::vector<at::Tensor> host;
 };
+
+class PeerRing;
+
+at::Tensor plain(const at::Tensor& t);  // contiguous, and what it says
 
 class Transit {
 public:
@@ -54,6 +60,12 @@ public:
     using ReducePiece = std::function<int(void*, MPI_Count, MPI_Comm, MPI_Request*)>;
     void reduce_in_pieces(const at::Tensor& t, MPI_Count piece_bytes, int64_t divisor,
                           const ReducePiece& call);
+
+    // A sum in place of a flat tensor by devices that read each other's memory; by `by_host` where a
+    // rank's tensor is elsewhere. The work's only part. `then` adds what comes after it.
+    using Later = std::function<void(Transit&)>;
+    void sum_by_peers(const std::shared_ptr<PeerRing>& ring, const at::Tensor& flat,
+                      int64_t divisor, const Later& by_host, const Later& then);
 
     void install();  // the last word, before launch()
 

@@ -16,6 +16,7 @@
 #include <chrono>
 #include <condition_variable>
 #include <cstdint>
+#include <cstdio>
 #include <cstdlib>
 #include <cstring>
 #include <deque>
@@ -30,7 +31,12 @@
 #include <utility>
 #include <vector>
 
+#include <fcntl.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
 #include "fake_tensor.h"
+#include "torch_glue/sharing.h"
 
 namespace {
 
@@ -307,6 +313,24 @@ void on_cpu(const c10::OperatorHandle& op, torch::jit::Stack* stack) {
     at::native::cpu_fallback(op, stack);
 }
 
+// Sums and averages on the device, late like copies.
+at::Tensor& add_(at::Tensor& self, const at::Tensor& other, const at::Scalar& factor) {
+    TORCH_CHECK(is_fake(other), "add_ of two devices");
+    at::Tensor to = seen(self), source = seen(other);
+    stream_of(current).give([to, source, factor]() mutable {
+        std::this_thread::sleep_for(std::chrono::microseconds(500));
+        to.add_(source, factor);
+    });
+    return self;
+}
+
+at::Tensor& div_(at::Tensor& self, const at::Tensor& other) {
+    TORCH_CHECK(!is_fake(other), "div_ by a number alone");
+    at::Tensor to = seen(self);
+    stream_of(current).give([to, by = other.clone()]() mutable { to.div_(by); });
+    return self;
+}
+
 void add_later(const at::Tensor& t, int64_t value) {
     at::Tensor to = seen(t);
     stream_of(current).give([to, value]() mutable {
@@ -331,6 +355,66 @@ void open_gate() {
     gate_open.store(true);
     changed.notify_all();
 }
+
+// ---- memory that other processes can read: a file without a name ------------------------------------
+
+// FAKE_SHARING: "refused", no process can open another's memory; "wrong", it gets memory of its own.
+const std::string sharing = [] {
+    const char* mode = std::getenv("FAKE_SHARING");
+    return std::string(mode ? mode : "");
+}();
+
+struct Shared {
+    size_t bytes;
+    int file;
+};
+std::map<char*, Shared> shared;  // under mutex; by address
+
+char* map_shared(int file, size_t bytes) {
+    void* made = mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, file, 0);
+    if (made == MAP_FAILED) return nullptr;
+    std::lock_guard lock(mutex);
+    shared[static_cast<char*>(made)] = {bytes, file};
+    return static_cast<char*>(made) + shift;
+}
+
+int share_allocate(size_t bytes, void** address, char* handle) {
+    const int file = memfd_create("fake_device", MFD_CLOEXEC);
+    if (file < 0 || ftruncate(file, static_cast<off_t>(bytes)) != 0) return 1;
+    char* made = map_shared(file, bytes);
+    if (made == nullptr) return 1;
+    *address = made;
+    std::snprintf(handle, pomona::glue::MemorySharing::kHandle, "/proc/%d/fd/%d %zu", getpid(),
+                  file, bytes);
+    return 0;
+}
+
+int share_open(const char* handle, void** address) {
+    char path[64];
+    size_t bytes = 0;
+    if (sharing == "refused" || std::sscanf(handle, "%63s %zu", path, &bytes) != 2) return 1;
+    const int file = sharing == "wrong" ? memfd_create("fake_device", MFD_CLOEXEC)
+                                        : open(path, O_RDWR | O_CLOEXEC);
+    if (file < 0 || (sharing == "wrong" && ftruncate(file, static_cast<off_t>(bytes)) != 0)) return 1;
+    *address = map_shared(file, bytes);
+    return *address == nullptr;
+}
+
+// Whoever still reads it gets other values, or a fault.
+int share_end(void* address, bool spoil) {
+    char* memory = static_cast<char*>(address) - shift;
+    std::lock_guard lock(mutex);
+    const Shared ended = shared.at(memory);
+    shared.erase(memory);
+    if (spoil) std::memset(memory, 0xee, ended.bytes);
+    munmap(memory, ended.bytes);
+    return close(ended.file);
+}
+int share_release(void* address) { return share_end(address, true); }
+int share_close(void* address) { return share_end(address, false); }
+
+const pomona::glue::MemorySharing memory_sharing{share_allocate, share_release, share_open,
+                                                 share_close};
 
 struct FakeHooks final : at::PrivateUse1HooksInterface {
     bool isBuilt() const override { return true; }
@@ -358,6 +442,8 @@ TORCH_LIBRARY_IMPL(aten, PrivateUse1, m) {
     m.impl("as_strided", &as_strided);
     m.impl("view", &view);
     m.impl("copy_", &copy_);
+    m.impl("add_.Tensor", &add_);
+    m.impl("div_.Tensor", &div_);
     m.impl("_copy_from", &copy_from);
     m.impl("_copy_from_and_resize", &copy_from_and_resize);
 }
@@ -372,6 +458,11 @@ PYBIND11_MODULE(fake_device, m) {
     m.def("open_gate", &open_gate);
     m.def("set_stream",
           [](int id) { return std::exchange(current, static_cast<c10::StreamId>(id)); });
+    m.def("memory_sharing", [] { return pybind11::capsule(&memory_sharing); });
+    m.def("shared_memories", [] {
+        std::lock_guard lock(mutex);
+        return shared.size();
+    });
     m.def("synchronised", [] { return synchronised.load(); });
     m.def("to", [](const at::Tensor& t) {
         at::Tensor made = empty(t.sizes(), t.scalar_type());
