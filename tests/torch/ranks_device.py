@@ -4,6 +4,7 @@ Goal: results are right whatever is late, and nobody waits for the device who ne
 device does all its work late and overwrites memory that nobody keeps; each test gives its stream work
 before and after a collective, without waiting itself. FAKE_DEVICE=apart (default): the CPU does not see the
 device's memory; seen: it does. MIXED=1: odd ranks have no device, and call the same with CPU tensors.
+PEERS=1: sums go by memory that the devices read from each other; with FAKE_SHARING they try, and do not.
 """
 
 import os
@@ -13,6 +14,7 @@ import threading
 import torch
 import torch.distributed as dist
 
+PEERS = bool(os.environ.get("PEERS"))
 MIXED = bool(os.environ.get("MIXED"))
 ON_CPU = MIXED and int(os.environ["RANK"]) % 2 == 1
 
@@ -232,6 +234,53 @@ def test_coalesced(rank, world):
         same(tensor, total(world, size))
 
 
+def test_peers(rank, world):
+    """Long sums go that way, unless one rank's tensor is on the CPU; other ranks' tensors change nothing."""
+    if not PEERS:
+        return
+    import pomona._backends as backends
+
+    went = backends.glue().pieces_by_peers
+    works = not MIXED and fake_device.apart and not os.environ.get("FAKE_SHARING")
+    for size in (300, 50000, 300001):
+        before = went()
+        tensor = to(value(rank, size))
+        dist.all_reduce(tensor)
+        same(tensor, total(world, size))
+        slots = -(-size * 4 // 65536) if size * 4 >= 2000 and works else 0
+        assert went() - before == slots, (size, went() - before, slots)
+    before = went()
+    for i in range(8):  # some by peers, some by the host, under way at once
+        tensors = [to(value(rank, 40000)) for _ in range(4)]
+        tensors[i % 4] = value(rank, 40000) if rank == i % world else tensors[i % 4]
+        ended = [dist.all_reduce(t, async_op=True) for t in tensors]
+        for work in ended:
+            work.wait()
+        for tensor in tensors:
+            if tensor.device.type == "cpu":
+                assert torch.equal(tensor, total(world, 40000))
+            else:
+                same(tensor, total(world, 40000))
+    assert went() - before == (8 * 3 * 3 if works else 0)
+    group = dist.new_group(list(range(world)))
+    tensor = to(value(rank, 40000))
+    dist.all_reduce(tensor, group=group)
+    same(tensor, total(world, 40000))
+    held = 0 if ON_CPU else fake_device.shared_memories()
+    dist.destroy_process_group(group)
+    if works:
+        assert held == 2 * world and fake_device.shared_memories() == world
+    elif not ON_CPU and os.environ.get("FAKE_SHARING"):
+        assert held == 0, held
+
+
+def test_peers_dtypes(rank, world):
+    for dtype in (torch.float16, torch.bfloat16, torch.float64, torch.int64):
+        tensor = to(value(rank, 70000).to(dtype))
+        dist.all_reduce(tensor)
+        same(tensor, total(world, 70000).to(dtype))
+
+
 def test_staging_memory(rank, world):
     """It is used again, and what is kept has a bound."""
     if ON_CPU or not fake_device.apart:
@@ -247,6 +296,12 @@ def main():
 
     if not ON_CPU and not fake_device.apart:
         pomona.set_host_visible("fake")
+    if PEERS:
+        os.environ.update(POMONA_GLUE_PEER_BYTES="2000", POMONA_GLUE_PEER_SLOT_BYTES="65536")
+        if not ON_CPU:
+            import pomona._backends as backends
+
+            backends.glue().set_memory_sharing("fake", fake_device.memory_sharing())
     dist.init_process_group("mpi")
     rank, world = dist.get_rank(), dist.get_world_size()
     chosen = sys.argv[1:]

@@ -62,6 +62,14 @@ def test_operations_on_a_device(ranks, mode, mixed):
     passed(launch(ranks, HERE / "ranks_device.py", env=env))
 
 
+@pytest.mark.parametrize("ranks, env", [(2, {}), (3, {}), (4, {"MIXED": "1"}), (2, {"FAKE_SHARING": "refused"}),
+                                        (3, {"FAKE_SHARING": "wrong"})])
+def test_operations_on_devices_that_share_memory(ranks, env):
+    paths = [str(BUILD / "tests" / "python"), os.environ.get("PYTHONPATH", "")]
+    env = {"PEERS": "1", "PYTHONPATH": os.pathsep.join(p for p in paths if p), **env}
+    passed(launch(ranks, HERE / "ranks_device.py", env=env))
+
+
 def test_operations_of_device_list():
     env = {"TEST_BACKEND": "cpu:mpi"}
     passed(launch(2, HERE / "ranks_ops.py", "test_broadcast", "test_groups", env=env))
