@@ -68,7 +68,8 @@ public:
         void* memory = std::aligned_alloc(page, size);
         if (memory == nullptr) return Device::pinned(bytes);
         if (pin(memory, size, kPortable) != 0) {
-            if (take_error != nullptr) take_error();  // else torch would find it after its next kernel
+            if (take_error != nullptr)
+                take_error();  // else torch would find it after its next kernel
             std::free(memory);
             return Device::pinned(bytes);
         }

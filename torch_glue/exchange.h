@@ -26,10 +26,11 @@ public:
     using Act = std::function<void(int64_t piece, uint64_t ticket)>;
     struct Acts {
         int64_t pieces = 0;
-        bool usable = false;  // this rank's tensors are such that the others can go on; else no act runs
-        Act write;            // own slot
-        Act sum;              // parts, in the own slot; empty: one meeting is enough
-        Act read;             // the others' slots, into the result
+        bool usable =
+            false;  // this rank's tensors are such that the others can go on; else no act runs
+        Act write;  // own slot
+        Act sum;    // parts, in the own slot; empty: one meeting is enough
+        Act read;   // the others' slots, into the result
         std::function<void()> then;     // adds to the last stage
         std::function<void()> by_host;  // adds the stages that go through the host, to the end
     };

@@ -41,8 +41,8 @@ public:
         char handle[MemorySharing::kHandle] = {};
     };
     State state() const;
-    Offer offer(c10::Device where);                // makes this rank's memory
-    bool open(const std::vector<Offer>& offers);   // the others'
+    Offer offer(c10::Device where);               // makes this rank's memory
+    bool open(const std::vector<Offer>& offers);  // the others'
     void decide(State state);
     bool is_on(c10::Device where) const;  // the memory is, and so must be the tensors
     void close_others();

@@ -2,7 +2,8 @@
 
     PYTHONPATH=.build/release/python python tests/bench/cuda_allreduce.py --json cuda.json
 
-Two processes share the GPU, or take one each where there are several. Times are of all_reduce and the
+--peers 1048576 adds a group whose sums from there on go by memory that the devices read from each other,
+--nccl NCCL, which needs two GPUs. Two processes share the GPU, or take one each where there are several. Times are of all_reduce and the
 device's synchronisation, the median over the repetitions, the slower rank's. --device cpu tries the script.
 """
 
@@ -19,6 +20,8 @@ import torch
 import torch.distributed as dist
 import torch.multiprocessing
 
+PEERS = "mpi by peers"
+OTHERS = ("gloo", "nccl")  # what "mpi" is compared to
 KIB, MIB = 1024, 1024 * 1024
 SIZES = [4 * KIB, 64 * KIB, 256 * KIB, MIB, 4 * MIB, 16 * MIB, 64 * MIB, 256 * MIB]
 
@@ -123,9 +126,13 @@ def run(rank, args, port):
     import pomona  # noqa: F401
 
     groups = {}
+    os.environ["POMONA_GLUE_PEER_BYTES"] = "0"
     for piece in args.pieces:
         os.environ["POMONA_GLUE_STAGE_BYTES"] = str(piece)
         groups[f"mpi {piece // KIB} KiB"] = dist.new_group([0, 1], backend="mpi")
+    if args.peers:
+        os.environ["POMONA_GLUE_PEER_BYTES"] = str(args.peers)
+        groups[PEERS] = dist.new_group([0, 1], backend="mpi")
     try:
         check(groups, device, rank, say)
         say("checked")
@@ -133,7 +140,11 @@ def run(rank, args, port):
         print(f"rank {rank}:", traceback.format_exc(), flush=True)
         say("check failed", traceback.format_exc())
         return
+    if args.peers:
+        say("pieces by peers:", pomona._backends.glue().pieces_by_peers())  # 0: refused, or no CUDA
     groups["gloo"] = None
+    if args.nccl:
+        groups["nccl"] = dist.new_group([0, 1], backend="nccl")
     for size in args.sizes:
         row = {"bytes": size}
         repetitions = 5 if size >= 64 * MIB else 15 if size >= 4 * MIB else 60
@@ -151,7 +162,11 @@ def run(rank, args, port):
             x.copy_(host, non_blocking=True)
 
         row["one copy each way"] = measure(None, device, both_ways, repetitions)
-        row["mpi over gloo"] = round(min(row[g] for g in groups if g != "gloo") / row["gloo"], 3)
+        row["mpi over gloo"] = round(min(row[g] for g in groups if g not in OTHERS) / row["gloo"], 3)
+        if args.peers:
+            row["peers over gloo"] = round(row[PEERS] / row["gloo"], 3)
+        if args.peers and args.nccl:
+            row["peers over nccl"] = round(row[PEERS] / row["nccl"], 3)
         result["rows"].append(row)
         say(json.dumps(row))
     ddp = {"parameters": sum(p.numel() for p in Layers().parameters())}
@@ -167,6 +182,8 @@ def main():
     parser.add_argument("--json")
     parser.add_argument("--device", default="cuda")
     parser.add_argument("--pieces", type=int, nargs="+", default=[1 * MIB, 2 * MIB, 4 * MIB])
+    parser.add_argument("--peers", type=int, default=0, help="a group whose sums from BYTES on go by CUDA IPC")
+    parser.add_argument("--nccl", action="store_true", help="also NCCL (a GPU for each process)")
     parser.add_argument("--sizes", type=int, nargs="+", default=SIZES)
     args = parser.parse_args()
     with socket.socket() as free:

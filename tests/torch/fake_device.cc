@@ -395,7 +395,8 @@ int share_open(const char* handle, void** address) {
     if (sharing == "refused" || std::sscanf(handle, "%63s %zu", path, &bytes) != 2) return 1;
     const int file = sharing == "wrong" ? memfd_create("fake_device", MFD_CLOEXEC)
                                         : open(path, O_RDWR | O_CLOEXEC);
-    if (file < 0 || (sharing == "wrong" && ftruncate(file, static_cast<off_t>(bytes)) != 0)) return 1;
+    if (file < 0 || (sharing == "wrong" && ftruncate(file, static_cast<off_t>(bytes)) != 0))
+        return 1;
     *address = map_shared(file, bytes);
     return *address == nullptr;
 }

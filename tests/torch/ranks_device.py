@@ -7,9 +7,11 @@ device's memory; seen: it does. MIXED=1: odd ranks have no device, and call the 
 PEERS=1: sums go by memory that the devices read from each other; with FAKE_SHARING they try, and do not.
 """
 
+import datetime
 import os
 import sys
 import threading
+import time
 
 import torch
 import torch.distributed as dist
@@ -290,6 +292,24 @@ def test_staging_memory(rank, world):
     assert 0 < backends.glue().staging_kept("fake") <= 256 << 20
 
 
+def late_rank(rank, world):
+    """A sum that rank 1 does not come to ends with an error, and no stream is blocked by it."""
+    tensor, other = to(value(rank, 100000)), to(value(rank, 100000))
+    dist.all_reduce(tensor)
+    same(tensor, total(world, 100000))
+    if rank == 1:
+        time.sleep(8)
+        os._exit(0)
+    try:
+        dist.all_reduce(other)
+    except dist.DistBackendError as error:
+        assert "Timed out" in str(error) and "rank 1" in str(error), error
+        fake_device.add_later(tensor, 1)
+        same(tensor, total(world, 100000) + 1)
+        print("met: a late rank", flush=True)
+    os._exit(0)
+
+
 def main():
     os.environ.setdefault("POMONA_GLUE_STAGE_BYTES", "65536")
     import pomona
@@ -302,9 +322,12 @@ def main():
             import pomona._backends as backends
 
             backends.glue().set_memory_sharing("fake", fake_device.memory_sharing())
-    dist.init_process_group("mpi")
-    rank, world = dist.get_rank(), dist.get_world_size()
     chosen = sys.argv[1:]
+    late = chosen == ["late_rank"]
+    dist.init_process_group("mpi", timeout=datetime.timedelta(seconds=3 if late else 300))
+    rank, world = dist.get_rank(), dist.get_world_size()
+    if late:
+        late_rank(rank, world)
     for name, test in list(globals().items()):
         if name.startswith("test_") and (not chosen or name in chosen):
             test(rank, world)
