@@ -39,8 +39,8 @@ uint64_t ScheduleCache::hash_of(const Shape& shape) {
     return hash;
 }
 
-std::shared_ptr<const Schedule> ScheduleCache::get(const Shape& shape, const Policy& policy,
-                                                   bool* built) {
+std::shared_ptr<const Schedule> ScheduleCache::get(const Shape& shape, const Machine& machine,
+                                                   const Choice& choice, bool* built) {
     if (built) *built = false;
     if (last_ < entries_.size() && same(entries_[last_]->shape, shape))
         return entries_[last_]->schedule;
@@ -53,7 +53,7 @@ std::shared_ptr<const Schedule> ScheduleCache::get(const Shape& shape, const Pol
         return entry.schedule;
     }
     if (built) *built = true;
-    Plan plan = select(shape, policy.machine, policy.choice(shape.collective));
+    Plan plan = select(shape, machine, choice);
     auto schedule =
         std::make_shared<const Schedule>(build_schedule(*plan.algorithm, shape, plan.options));
     Entry& entry = place();

@@ -6,29 +6,19 @@
 
 #include "coll/select.h"
 
-#include <array>
 #include <memory>
 #include <vector>
 
 namespace pomona::coll {
-
-// What select() needs beside a shape: fixed for a communicator's life.
-struct Policy {
-    Machine machine = Machine::shared_memory();
-    std::array<Choice, static_cast<size_t>(Collective::count_)> choices;
-    const Choice& choice(Collective collective) const {
-        return choices[static_cast<size_t>(collective)];
-    }
-};
 
 class ScheduleCache {
 public:
     explicit ScheduleCache(size_t capacity = 64) : capacity_(capacity ? capacity : 1) {}
 
     // The schedule for the shape, made if need be (then `built` is set). Shared, because it may
-    // be dropped from the cache while it runs.
-    std::shared_ptr<const Schedule> get(const Shape& shape, const Policy& policy,
-                                        bool* built = nullptr);
+    // be dropped from the cache while it runs. `machine`: always the same one, unless clear() is called.
+    std::shared_ptr<const Schedule> get(const Shape& shape, const Machine& machine,
+                                        const Choice& choice = {}, bool* built = nullptr);
     size_t size() const { return entries_.size(); }
     void clear() { entries_.clear(); }
 

@@ -140,8 +140,8 @@ Facts::Facts(const Shape& shape, const Machine& machine, const Options& options)
     board = shape.board && size > 1 && nodes == 1;
     l = machine.near.latency_ns, u = machine.near.overhead_ns / 2;
     // Chunks: a part for each rank is at least an element; longer vectors make long schedules.
-    bool fits = shape.board && n > 0 && n <= 256 << 20 && size <= 64 &&
-                shape.element * static_cast<size_t>(size) <= kPieceBytes;
+    bool fits = shape.board && n > 0 && n <= 256 << 20 && fullest <= 64 &&
+                shape.element * static_cast<size_t>(fullest) <= kPieceBytes;
     chunks = board && fits, shared = levels && fits;
     double hand = machine.hand * machine.near.overhead_ns;
     y = kSeeOverheads * hand;

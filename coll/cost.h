@@ -90,6 +90,7 @@ struct Machine : Together {
     // Bytes move while a core computes. Through memory that ranks share a core moves them; through the
     // loopback the kernel does, at least in part: a ring of 4 segments is up to a fifth quicker than one of 1.
     bool overlaps = true;
+    bool operator==(const Machine&) const = default;
 
     // Where ranks share cores, all that a core does takes as many times longer, and a message waits
     // for its receiver's turn.

@@ -5,10 +5,21 @@
 
 #include "coll/catalog.h"
 
+#include <array>
 #include <string>
 #include <vector>
 
 namespace pomona::coll {
+
+// What the processes of a job choose by: the same in all of them. Which costs count is a communicator's.
+struct Policy {
+    Links links;
+    bool shared_memory = true;  // serves between ranks of one machine
+    std::array<Choice, static_cast<size_t>(Collective::count_)> choices;
+    const Choice& choice(Collective collective) const {
+        return choices[static_cast<size_t>(collective)];
+    }
+};
 
 struct Plan {
     const Algorithm* algorithm = nullptr;

@@ -8,18 +8,22 @@
 
 namespace pomona {
 
-// Does a member share a node with another? Nodes are by rank; empty: all are on one.
-static bool some_meet(std::vector<int> nodes) {
-    if (nodes.empty()) return true;
+// Of the members on one node, the most: all members know that. Nodes are by rank; empty: all are on one.
+static uint64_t most_on_a_node(std::vector<int> nodes, int size) {
     std::sort(nodes.begin(), nodes.end());
-    return std::adjacent_find(nodes.begin(), nodes.end()) != nodes.end();
+    auto most = static_cast<std::ptrdiff_t>(nodes.empty() ? size : 0);
+    for (auto at = nodes.begin(); at != nodes.end();) {
+        auto next = std::upper_bound(at, nodes.end(), *at);
+        most = std::max(most, next - at);
+        at = next;
+    }
+    return static_cast<uint64_t>(most);
 }
 
 BoardMaking* BoardMaking::prepare(Communicator& comm, uint64_t name, BoardOwner& owner,
                                   const coll::Shape& cause, int strips_most) {
-    auto size = static_cast<uint64_t>(comm.size());
-    if (size < 2 || size > comm.process.params.shm_board) return nullptr;
-    if (!some_meet(collective_state(comm).nodes)) return nullptr;
+    uint64_t most = most_on_a_node(collective_state(comm).nodes, comm.size());
+    if (most < 2 || most > comm.process.params.shm_board) return nullptr;
     return new BoardMaking(comm, name, owner, cause, strips_most);
 }
 

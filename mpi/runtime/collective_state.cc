@@ -7,12 +7,25 @@
 
 namespace pomona {
 
+// The costs of the links between the members. Those of other worlds share no memory with ours, also on one
+// machine; that somebody is of another world all members see alike.
+static coll::Machine machine_of(const Communicator& comm, bool several_nodes) {
+    const Job& job = comm.process.job();
+    const coll::Policy& policy = *comm.process.policy;
+    const auto& members = comm.group->members();
+    bool one_world = std::all_of(members.begin(), members.end(), [&](int member) {
+        return member >= job.first && member < job.size;
+    });
+    return coll::Machine::of(policy.links, policy.shared_memory && one_world, several_nodes);
+}
+
 CollectiveState::CollectiveState(Communicator& comm)
     : comm(comm), cache(comm.process.params.schedule_cache) {
     const Job& job = comm.process.job();
     for (int member : comm.group->members()) nodes.push_back(job.node(member));
     bool one = std::all_of(nodes.begin(), nodes.end(), [&](int node) { return node == nodes[0]; });
     if (one) nodes.clear();
+    machine = machine_of(comm, !one);
 }
 
 CollectiveState::~CollectiveState() {
@@ -55,7 +68,8 @@ void CollectiveState::board_made(bool agreed, std::unique_ptr<Board> made, const
 std::shared_ptr<const coll::Schedule> CollectiveState::schedule(coll::Shape& shape) {
     shape.nodes = nodes;
     bool built = false;
-    auto found = cache.get(shape, *comm.process.policy, &built);
+    const coll::Choice& choice = comm.process.policy->choice(shape.collective);
+    auto found = cache.get(shape, machine, choice, &built);
     Counters& counters = comm.process.counters;
     count(built ? counters.schedules_built : counters.schedules_reused);
     return found;
@@ -86,14 +100,14 @@ void CollectiveState::fail_all() {
     comm.release();
 }
 
-coll::Policy make_policy(const Params& params, bool shared_memory, bool several_nodes) {
+coll::Policy make_policy(const Params& params, bool shared_memory) {
     using coll::Collective;
     coll::Policy policy;
+    policy.shared_memory = shared_memory;
     std::string problem;
     auto links = coll::parse_links(params.links, problem);
     if (!links.ok()) LOG(warn, coll, "{} is ignored: {}", param_variable("links"), problem);
-    policy.machine =
-        coll::Machine::of(links.ok() ? *links : coll::Links(), shared_memory, several_nodes);
+    else policy.links = *links;
     struct Row {
         Collective collective;
         const std::string& text;

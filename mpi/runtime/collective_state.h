@@ -38,6 +38,7 @@ struct CollectiveState final : BoardOwner {
     Communicator& comm;
     coll::ScheduleCache cache;
     std::vector<int> nodes;                // by rank; empty when all are on one
+    coll::Machine machine;                 // what its schedules are chosen by
     std::vector<CollectiveRequest*> idle;  // newest last
     List<CollectiveRequest> under_way;     // started, and not over at once
     std::vector<BoardMaking*> makings;     // of boards, also those of persistent collectives
@@ -63,7 +64,7 @@ inline CollectiveState& collective_state(Communicator& comm) {
     return *comm.collective;
 }
 
-// The machine's numbers and the users' choices of algorithms, from the parameters.
-coll::Policy make_policy(const Params& params, bool shared_memory, bool several_nodes);
+// The costs of links and the users' choices of algorithms, from the parameters.
+coll::Policy make_policy(const Params& params, bool shared_memory);
 
 }  // namespace pomona

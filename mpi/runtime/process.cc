@@ -137,8 +137,7 @@ Status Process::make_transports() {
     bool given = !transports.empty();
     sleeper = TRY(Sleeper::make(alone || given ? "" : doorbell_path(here.directory, here.rank)));
     if (given) {
-        bool several_nodes = here.local_size != here.world_size();
-        policy = std::make_unique<coll::Policy>(make_policy(params, true, several_nodes));
+        policy = std::make_unique<coll::Policy>(make_policy(params, true));
         return {};
     }
     transports.push_back(make_self_transport(here.rank));
@@ -162,8 +161,7 @@ Status Process::make_transports() {
     }
     if (here.origin != Origin::singleton)
         transports.push_back(std::make_unique<LauncherWatch>(*wireup, engine, clock));
-    policy = std::make_unique<coll::Policy>(
-        make_policy(params, lists(params.transports, "shm"), !on_one_node(here)));
+    policy = std::make_unique<coll::Policy>(make_policy(params, lists(params.transports, "shm")));
     return {};
 }
 

@@ -174,7 +174,9 @@ static int cost(const CostOptions& options) {
             nodes.push_back(rank / options.ranks_per_node);
     shape.nodes = nodes;
     shape.board = options.machine != "tcp" &&
-                  static_cast<uint64_t>(options.ranks) <= current_params().shm_board;
+                  static_cast<uint64_t>(options.ranks_per_node > 0
+                                            ? std::min(options.ranks, options.ranks_per_node)
+                                            : options.ranks) <= current_params().shm_board;
     print(coll::explain(shape, machine, source));
     return 0;
 }

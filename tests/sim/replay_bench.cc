@@ -62,7 +62,7 @@ void replay(benchmark::State& state, bool lookup) {
         shapes[r] = {
             .collective = Collective::allreduce, .rank = r, .size = 2, .count = 1, .element = 8};
     ScheduleCache caches[2];
-    Policy policy;
+    Machine machine = Machine::shared_memory();
     Loopback carriers[2];
     carriers[0].other = &carriers[1], carriers[1].other = &carriers[0];
     Runner runners[2];
@@ -70,10 +70,10 @@ void replay(benchmark::State& state, bool lookup) {
     Reducer reducer = sum_reducer();
     Completion done{[](Completion*, const Error*) {}};
     std::shared_ptr<const Schedule> schedules[2];
-    for (int r = 0; r < 2; ++r) schedules[r] = caches[r].get(shapes[r], policy);
+    for (int r = 0; r < 2; ++r) schedules[r] = caches[r].get(shapes[r], machine);
     for (auto _ : state) {
         for (int r = 0; r < 2; ++r) {
-            if (lookup) schedules[r] = caches[r].get(shapes[r], policy);
+            if (lookup) schedules[r] = caches[r].get(shapes[r], machine);
             runners[r].prepare(*schedules[r]);
             Binding binding{&input[r], &result[r], &reducer, nullptr, false};
             runners[r].start(carriers[r], binding, done);

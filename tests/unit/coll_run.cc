@@ -333,36 +333,36 @@ TEST(Runner, does_nothing_at_once) {
 
 TEST(Cache, keeps_by_shape_and_drops_the_oldest) {
     ScheduleCache cache(2);
-    Policy policy;
+    Machine machine = Machine::shared_memory();
     Shape shape{.collective = Collective::allreduce, .size = 4, .count = 1, .element = 8};
     bool built = false;
-    auto first = cache.get(shape, policy, &built);
+    auto first = cache.get(shape, machine, {}, &built);
     EXPECT_TRUE(built);
-    EXPECT_EQ(cache.get(shape, policy, &built), first);
+    EXPECT_EQ(cache.get(shape, machine, {}, &built), first);
     EXPECT_FALSE(built);
-    for (size_t count : {2u, 3u}) shape.count = count, cache.get(shape, policy, &built);
+    for (size_t count : {2u, 3u}) shape.count = count, cache.get(shape, machine, {}, &built);
     EXPECT_EQ(cache.size(), 2u);
     shape.count = 3;
-    cache.get(shape, policy, &built);
+    cache.get(shape, machine, {}, &built);
     EXPECT_FALSE(built);
     shape.count = 1;
-    cache.get(shape, policy, &built);
+    cache.get(shape, machine, {}, &built);
     EXPECT_TRUE(built);
 }
 
 TEST(Cache, tells_block_lists_apart) {
     ScheduleCache cache;
-    Policy policy;
+    Machine machine = Machine::shared_memory();
     std::vector<Block> blocks{{0, 8}, {8, 8}}, others{{0, 8}, {16, 8}};
     Shape shape{.collective = Collective::allgather, .size = 2, .element = 8, .irregular = true};
     bool built = false;
     shape.result_blocks = blocks;
-    cache.get(shape, policy);
+    cache.get(shape, machine);
     shape.result_blocks = others;
-    cache.get(shape, policy, &built);
+    cache.get(shape, machine, {}, &built);
     EXPECT_TRUE(built);
     shape.result_blocks = blocks;
-    cache.get(shape, policy, &built);
+    cache.get(shape, machine, {}, &built);
     EXPECT_FALSE(built);
 }
 
@@ -410,6 +410,19 @@ TEST(Select, takes_the_board_for_small_collectives) {
                 EXPECT_STRNE(select(shape, machine).algorithm->name, "board");
             }
         }
+}
+
+// What goes through shared memory is bounded by a machine's ranks, not by the communicator's.
+TEST(Select, lets_many_machines_use_their_chunks) {
+    std::vector<int> nodes;
+    for (int rank = 0; rank < 100; ++rank) nodes.push_back(rank / 10);
+    Shape shape{.collective = Collective::allreduce, .size = 100, .count = 1 << 18, .element = 4};
+    shape.board = true;
+    shape.nodes = nodes;
+    const Algorithm& chunks = *find_algorithm(Collective::allreduce, "hierarchical_chunks");
+    EXPECT_TRUE(chunks.legal(Facts(shape, Machine::cluster(), {})));
+    for (int& node : nodes) node = node / 9;  // 90 ranks on one of them
+    EXPECT_FALSE(chunks.legal(Facts(shape, Machine::cluster(), {})));
 }
 
 TEST(Select, explains_every_row) {

@@ -1,0 +1,42 @@
+// tests/sim/communicator_costs.cc: the costs that a communicator's algorithms are chosen by.
+// Goal: what counts is where the members are, not where the job's other ranks are. Method: simulated ranks
+// on two machines, of which communicators are made; every member must come to the same costs.
+#include "mpi/runtime/collective_state.h"
+#include "tests/sim/program_world.h"
+
+#include <gtest/gtest.h>
+
+#include <mutex>
+
+namespace pomona {
+namespace {
+
+coll::Machine machine_among(std::vector<int> members) {
+    int own = current_process->job().rank;
+    Ref<Group> group(new Group(std::move(members), own));
+    Ref<Communicator> made(new Communicator(*current_process, 0x1000, group, {}));
+    return collective_state(*made).machine;
+}
+
+TEST(CommunicatorCosts, are_those_of_the_members_machines) {
+    coll::Machine one = coll::Machine::of({}, true, false),
+                  both = coll::Machine::of({}, true, true);
+    ASSERT_FALSE(one == both);
+    sim::FabricOptions fabric;
+    fabric.ranks = 5;
+    fabric.nodes = {0, 0, 1, 1, 1};
+    std::mutex mutex;
+    run(1, {.fabric = fabric}, [&](int rank) {
+        std::lock_guard guard(mutex);
+        EXPECT_EQ(collective_state(*current_process->world()).machine, both);
+        EXPECT_EQ(collective_state(*current_process->self()).machine, one);
+        bool first = rank < 2;
+        EXPECT_EQ(machine_among(first ? std::vector<int>{0, 1} : std::vector<int>{2, 3, 4}), one);
+        if (rank == 0 || rank == 4) {
+            EXPECT_EQ(machine_among({0, 4}), both);
+        }
+    });
+}
+
+}  // namespace
+}  // namespace pomona
