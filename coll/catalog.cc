@@ -19,19 +19,6 @@ bool names_letter(const char* formula, char letter) {
     return std::strstr(formula, "ring_reduce") && letter == 'S';
 }
 
-double max(double x, double y) { return x > y ? x : y; }
-
-#define FACTS                                                                                      \
-    [[maybe_unused]] const auto& [p, lg, rest, down, lgdown, lgless, n, m, S, k, depth, batches,   \
-                                  a, o, b, a1, b1, c, r, f, w, z, h, q, lgh, lgq, l, u, T, t, y,   \
-                                  g, x, v, e, chunk_reduce, chunk_bcast, ring_reduce, root,        \
-                                  commutative, irregular, in_place, even, levels, board, chunks,   \
-                                  shared, overlaps] = facts;                                       \
-    /* Not the bindings: clang 14 does not let a lambda capture them. */                           \
-    [[maybe_unused]] const auto both = [&facts](double x, double y) {                              \
-        return facts.overlaps ? max(x, y) : x + y;                                                 \
-    };
-
 const std::vector<Algorithm>& table() {
     // Never destroyed: MPI_Finalize may be called by an exit handler, after static destructors.
     static const auto& rows = *new std::vector<Algorithm>([] {
@@ -39,9 +26,9 @@ const std::vector<Algorithm>& table() {
 #define ALGORITHM(collective, name, legal, build, cost, citation)                                  \
     {Collective::collective,                                                                       \
      #name,                                                                                        \
-     [](const Facts& facts) -> bool { FACTS return legal; },                                       \
+     [](const Facts& facts) { return facts.legal_##build(); },                                     \
      build,                                                                                        \
-     [](const Facts& facts) -> double { FACTS return cost; },                                      \
+     [](const Facts& facts) { return facts.cost_##build(); },                                      \
      #legal,                                                                                       \
      #cost,                                                                                        \
      citation,                                                                                     \
@@ -86,7 +73,27 @@ int tree_depth(int p, int radix) {
     return depth;
 }
 
+// In a ring of all ranks by number: how many of one machine have their right neighbour on another, at most.
+int ring_crossings(std::span<const int> nodes) {
+    std::vector<int> leaving;  // their machines
+    for (size_t r = 0; r < nodes.size(); ++r)
+        if (nodes[r] != nodes[(r + 1) % nodes.size()]) leaving.push_back(nodes[r]);
+    std::sort(leaving.begin(), leaving.end());
+    int most = 0, same = 0;
+    for (size_t i = 0; i < leaving.size(); ++i) {
+        same = i && leaving[i] == leaving[i - 1] ? same + 1 : 1;
+        most = std::max(most, same);
+    }
+    return most;
+}
+
 }  // namespace
+
+#define ALGORITHM(collective, name, legal, build, cost, citation)                                  \
+    bool Facts::legal_##build() const { return legal; }                                            \
+    double Facts::cost_##build() const { return cost; }
+#include "coll/catalog.def"
+#undef ALGORITHM
 
 Facts::Facts(const Shape& shape, const Machine& machine, const Options& options) {
     int size = shape.size;
@@ -135,6 +142,7 @@ Facts::Facts(const Shape& shape, const Machine& machine, const Options& options)
     levels = nodes > 1 && fullest > 1;
     const Link& link = nodes > 1 ? machine.far : machine.near;
     a = link.message_ns(), o = link.overhead_ns, b = link.byte_ns;
+    o1 = machine.near.overhead_ns;
     a1 = machine.near.message_ns() + (n >= machine.near_ask_bytes ? machine.near_ask_ns : 0);
     b1 = machine.near.byte_ns;
     board = shape.board && size > 1 && nodes == 1;
@@ -156,6 +164,8 @@ Facts::Facts(const Shape& shape, const Machine& machine, const Options& options)
     // One copy by each core at once, 2 ranks; messages that do not ask are copied in, then out.
     bool asks = n / S >= machine.ask_bytes;
     w = !asks && machine.byte_eager_ns > 0 ? 1 : between(machine.both, machine.both_far, n);
+    wring = w;
+    if (nodes > 1) w = fullest, wring = ring_crossings(shape.nodes);
     v = with_distance(machine.copy_ns, (1 + machine.copy_far) / 2, n);
     e = between(machine.chunk, machine.chunk_far, n);
     z = shape.in_place && nodes == 1 ? with_distance(machine.copy_ns, machine.copy_far, n) * n : 0;
@@ -170,8 +180,7 @@ Facts::Facts(const Shape& shape, const Machine& machine, const Options& options)
     chunk_bcast = l + t + 3 * y + one_way * (n / T * v + n * (out + f / 2));
 
     // Each step moves S pieces; a piece goes on when it has been added to.
-    auto both = [&](double x, double y) { return overlaps ? std::max(x, y) : x + y; };
-    double piece = n / p / S, first = w * b, again = w * b + f;
+    double piece = n / p / S, first = wring * b, again = wring * b + f;
     // What came through TCP is in the caches as far as the message is; in shared memory all of a vector is
     // worked on by all.
     double sum = with_distance(machine.reduce_ns, machine.reduce_far, overlaps ? piece : n / S);

@@ -15,9 +15,11 @@ struct Facts {
 
     double p, lg, rest, down, lgdown, lgless;  // down: largest power of two up to p; lgless: of p-1
     double n, m, S, k, depth, batches;         // depth of a k-ary tree
-    double a, o, b, a1, b1, c, r;
+    double a, o, b, a1, o1, b1, c, r;
     double f;  // more per byte that its sender has just made or received
-    double w;  // times longer per byte while all ranks move data through the same memory
+    // Times longer per byte while all ranks move data: through the same memory, or through their machine's
+    // line to the others; and in a ring, where some neighbours are on other machines.
+    double w, wring;
     double z;  // where the input lies in the result: messages land aside first, near links only
     double h, q, lgh, lgq;
     double l, u;  // the board: until a post is seen, and what a post or a look takes
@@ -35,7 +37,17 @@ struct Facts {
     // All ranks share a board; what is moved can go through chunks of it; the same of each node's ranks,
     // of several nodes.
     bool board, chunks, shared;
-    bool overlaps;  // a transfer and a computation, see both() in catalog.cc
+    bool overlaps;  // a transfer and a computation, see both()
+
+    static double max(double x, double y) { return x > y ? x : y; }
+    double both(double x, double y) const { return overlaps ? max(x, y) : x + y; }
+
+    // The limits and formulas of the rows: written in catalog.def, so that they name these members.
+#define ALGORITHM(collective, name, legal, build, cost, citation)                                  \
+    bool legal_##build() const;                                                                    \
+    double cost_##build() const;
+#include "coll/catalog.def"
+#undef ALGORITHM
 };
 
 struct Algorithm {

@@ -1,6 +1,6 @@
 // btl/sim/network.h: how long messages take among simulated ranks, and what goes wrong.
 // Idea: LogGP with a port for each direction of a rank: a port carries one message at a time, both
-// directions at once. Faults change times; death cuts a rank off.
+// directions at once; the ranks of one machine share its line to the others, in both directions. Faults change times; death cuts a rank off.
 // Source: Alexandrov, Ionescu, Schauser, Scheiman, "LogGP", SPAA 1995.
 #pragma once
 
@@ -53,6 +53,7 @@ private:
     const LinkCost& link(int from, int to) const {
         return nodes_.empty() || nodes_[from] == nodes_[to] ? near_ : far_;
     }
+    bool far(int a, int b) const { return !nodes_.empty() && nodes_[a] != nodes_[b]; }
     double slowness(int rank) const { return rank == faults_.slow_rank ? faults_.slow_factor : 1; }
 
     World& world_;
@@ -60,6 +61,7 @@ private:
     LinkCost near_, far_;
     Faults faults_;
     std::vector<Time> out_free_, in_free_, processor_free_;
+    std::vector<Time> line_out_free_, line_in_free_;  // by machine
 };
 
 }  // namespace pomona::sim

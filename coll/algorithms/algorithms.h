@@ -50,6 +50,9 @@ std::vector<Block> vector_shares(const Shape& shape);  // share_bytes for each r
 inline Region result(Builder& s, Block block) { return s.result(block.offset, block.length); }
 inline Region input(Builder& s, Block block) { return s.input(block.offset, block.length); }
 
+// In place, the blocks of an alltoall leave from a copy: those that arrive take their places.
+void copy_input_aside(Builder& s, const Shape& shape, const std::vector<Block>& blocks);
+
 // ---- parts, used by several algorithms (each documented where it is defined)
 // Where the partial sum of `block` lands at `step` of a ring; `last`: it is one's own result.
 using Landing = std::function<Region(int step, int block, bool last)>;
@@ -80,11 +83,6 @@ inline void reduce_ordered(Builder& s, bool theirs_lower, Region mine, Region th
                            Region target) {
     if (theirs_lower) s.reduce(theirs, mine, target);
     else s.reduce(mine, theirs, target);
-}
-// acc = acc op next. The order is swapped where that is allowed: it spares users' functions a copy.
-inline void append(Builder& s, const Shape& shape, Region acc, Region next) {
-    if (shape.commutative) s.reduce(next, acc, acc);
-    else s.reduce(acc, next, acc);
 }
 
 // target = parts[0] op parts[1] op ..., in this order. parts[own] is only read; the others, scratch,

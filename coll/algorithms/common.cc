@@ -1,6 +1,8 @@
 // coll/algorithms/common.cc: arithmetic of blocks and trees that several algorithms share.
 #include "coll/algorithms/algorithms.h"
 
+#include <algorithm>
+
 namespace pomona::coll {
 
 Block share_of_block(Block block, size_t element, int n, int r) {
@@ -39,6 +41,16 @@ void add_up(Builder& s, const std::vector<Region>& parts, int own, Region target
         sum = into;
     }
     s.copy(sum, target);
+}
+
+void copy_input_aside(Builder& s, const Shape& shape, const std::vector<Block>& blocks) {
+    if (!shape.in_place) return;
+    size_t end = 0;
+    for (const Block& block : blocks) end = std::max(end, block.offset + block.length);
+    Region aside = s.scratch(end);
+    for (const Block& block : blocks)
+        s.copy(result(s, block), aside.slice(block.offset, block.length));
+    s.alias_input(aside);
 }
 
 TreePlace binomial_place(int rank, int size, int root) {

@@ -5,21 +5,6 @@
 
 namespace pomona::coll {
 
-namespace {
-
-// In place, blocks leave from a copy: those that arrive take their places.
-void copy_input_aside(Builder& s, const Shape& shape, const std::vector<Block>& blocks) {
-    if (!shape.in_place) return;
-    size_t end = 0;
-    for (const Block& block : blocks) end = std::max(end, block.offset + block.length);
-    Region aside = s.scratch(end);
-    for (const Block& block : blocks)
-        s.copy(result(s, block), aside.slice(block.offset, block.length));
-    s.alias_input(aside);
-}
-
-}  // namespace
-
 // Idea: `radix` exchanges are under way at a time, so that no rank is flooded; partners are
 // r ^ step for powers of two, else r + step and r - step.
 // Source: Thakur, Rabenseifner, Gropp, IJHPCA 19(1):49-66, 2005, section 4.3.

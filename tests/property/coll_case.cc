@@ -106,7 +106,11 @@ Setup::Setup(const Case& wanted) : c(wanted) {
                                                   : c.op == TestOp::sum_u64 ? 8
                                                                             : 4)
                                                : sizes[random.below(4)];
-    for (int r = 0; r < c.p && c.ranks_per_node; ++r) nodes.push_back(r / c.ranks_per_node);
+    // Machines are filled one after the other, or in turn.
+    int machines = c.ranks_per_node ? (c.p + c.ranks_per_node - 1) / c.ranks_per_node : 1;
+    bool in_turn = c.seed % 3 == 1;
+    for (int r = 0; r < c.p && c.ranks_per_node; ++r)
+        nodes.push_back(in_turn ? r % machines : r / c.ranks_per_node);
     reducer = c.op == TestOp::matrix    ? reducer_of<TestOp::matrix>()
               : c.op == TestOp::sum_u64 ? reducer_of<TestOp::sum_u64>()
                                         : reducer_of<TestOp::sum_f32>();

@@ -32,9 +32,7 @@ TEST(CommunicatorCosts, are_those_of_the_members_machines) {
         EXPECT_EQ(collective_state(*current_process->self()).machine, one);
         bool first = rank < 2;
         EXPECT_EQ(machine_among(first ? std::vector<int>{0, 1} : std::vector<int>{2, 3, 4}), one);
-        if (rank == 0 || rank == 4) {
-            EXPECT_EQ(machine_among({0, 4}), both);
-        }
+        if (rank == 0 || rank == 4) { EXPECT_EQ(machine_among({0, 4}), both); }
     });
 }
 
