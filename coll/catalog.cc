@@ -5,25 +5,16 @@
 #include "coll/carrier.h"
 
 #include <algorithm>
-#include <cstring>
 
 namespace pomona::coll {
 
 namespace {
 
-// Which letters an expression names; formulas with S or k are tried with several values.
-bool names_letter(const char* formula, char letter) {
-    auto is_word = [](char c) { return isalnum(static_cast<unsigned char>(c)) || c == '_'; };
-    for (const char* at = formula; (at = std::strchr(at, letter)); ++at)
-        if ((at == formula || !is_word(at[-1])) && !is_word(at[1])) return true;
-    return std::strstr(formula, "ring_reduce") && letter == 'S';
-}
-
 const std::vector<Algorithm>& table() {
     // Never destroyed: MPI_Finalize may be called by an exit handler, after static destructors.
     static const auto& rows = *new std::vector<Algorithm>([] {
         std::vector<Algorithm> made{
-#define ALGORITHM(collective, name, legal, build, cost, citation)                                  \
+#define ALGORITHM(collective, name, legal, build, tunable, cost, citation)                         \
     {Collective::collective,                                                                       \
      #name,                                                                                        \
      [](const Facts& facts) { return facts.legal_##build(); },                                     \
@@ -33,15 +24,12 @@ const std::vector<Algorithm>& table() {
      #cost,                                                                                        \
      citation,                                                                                     \
      #build,                                                                                       \
-     false,                                                                                        \
-     false},
+     tunable,                                                                                      \
+     ((tunable) & (segments | ring_segments | cut_blocks)) != 0,                                   \
+     ((tunable)&radix) != 0},
 #include "coll/catalog.def"
 #undef ALGORITHM
         };
-        for (Algorithm& row : made) {
-            row.uses_segments = names_letter(row.formula, 'S');
-            row.uses_radix = names_letter(row.formula, 'k');
-        }
         return made;
     }());
     return rows;
@@ -89,7 +77,7 @@ int ring_crossings(std::span<const int> nodes) {
 
 }  // namespace
 
-#define ALGORITHM(collective, name, legal, build, cost, citation)                                  \
+#define ALGORITHM(collective, name, legal, build, tunable, cost, citation)                         \
     bool Facts::legal_##build() const { return legal; }                                            \
     double Facts::cost_##build() const { return cost; }
 #include "coll/catalog.def"
@@ -188,6 +176,9 @@ Facts::Facts(const Shape& shape, const Machine& machine, const Options& options)
     ring_reduce =
         (p - 2 > 0 ? p - 2 : 0) * step +
         (p > 1 ? a + piece * (first + sum) + (S - 1) * both(o + piece * first, piece * sum) : 0);
+    double part = (shape.collective == Collective::allgather ? m : n / p) / S * again + o;
+    double last = a - o + part;  // with one's own piece, from its start
+    ring_gather = p > 1 ? (p - 2) * std::max(S * part, last) + last + (S - 1) * part : 0;
     root = shape.root;
     commutative = shape.commutative;
     irregular = shape.irregular;

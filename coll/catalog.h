@@ -32,6 +32,7 @@ struct Facts {
     // One node's part in a reduction through chunks, and in a bcast.
     double chunk_reduce, chunk_bcast;
     double ring_reduce;  // a ring's reduce-scatter with segments
+    double ring_gather;  // its allgather
     int root;
     bool commutative, irregular, in_place, even, levels;
     // All ranks share a board; what is moved can go through chunks of it; the same of each node's ranks,
@@ -43,11 +44,20 @@ struct Facts {
     double both(double x, double y) const { return overlaps ? max(x, y) : x + y; }
 
     // The limits and formulas of the rows: written in catalog.def, so that they name these members.
-#define ALGORITHM(collective, name, legal, build, cost, citation)                                  \
+#define ALGORITHM(collective, name, legal, build, tunable, cost, citation)                         \
     bool legal_##build() const;                                                                    \
     double cost_##build() const;
 #include "coll/catalog.def"
 #undef ALGORITHM
+};
+
+// The options of an algorithm, as catalog.def declares them.
+enum Tunable : unsigned {
+    none = 0,
+    segments = 1,       // pieces of the vector
+    ring_segments = 2,  // pieces of a block, which hide its reduction
+    cut_blocks = 4,     // pieces of a block: only where somebody asks for them
+    radix = 8           // children of a node; exchanges under way
 };
 
 struct Algorithm {
@@ -60,6 +70,7 @@ struct Algorithm {
     const char* formula;
     const char* citation;
     const char* builder;
+    unsigned tunables;  // of Tunable
     bool uses_segments, uses_radix;
 };
 

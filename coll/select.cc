@@ -10,28 +10,44 @@ namespace pomona::coll {
 
 namespace {
 
-constexpr int kSegmentsMax = 256;
+constexpr int kSegmentsMax = 256, kRadixMax = 8;
 constexpr double kSegmentBytesMin = 4096;  // shorter ones cost more to handle than they hide
 // A ring's through TCP: they hide no more than sums. Of 1 to 64 MiB among 2 ranks, over the loopback and links
 // of 10 and 40 Gb/s, 4 segments were best where they are so long, and one where they are not.
 constexpr double kRingBytesMinTcp = 512 << 10;
 
-// The best options of one row: formulas fall and then rise with S, so powers of two suffice.
-Plan best_of(const Algorithm& row, const Shape& shape, const Machine& machine, const Options& start,
-             bool try_segments) {
-    Plan best{&row, start, row.cost(Facts(shape, machine, start)), nullptr};
-    if (!try_segments || !row.uses_segments) return best;
+// Of an override: a schedule numbers the messages between two ranks, and a ring has 2 (p - 1) S of them.
+constexpr int kMessagesMost = 1 << 16;
+
+// The best segments with a radix: formulas fall and then rise with S, so powers of two suffice.
+void try_segments(const Algorithm& row, const Shape& shape, const Machine& machine,
+                  const Options& start, Plan& best) {
+    if (!(row.tunables & (segments | ring_segments))) return;
     Facts facts(shape, machine, start);
-    // A ring's blocks are cut, a tree's vector is.
-    bool ring = std::string_view(row.formula).find("ring_reduce") != std::string_view::npos;
+    bool ring = row.tunables & ring_segments;
     double whole = ring ? facts.n / facts.p : facts.n;
     double least = ring && machine.overlaps ? kRingBytesMinTcp : kSegmentBytesMin;
-    for (int segments = 2; segments <= kSegmentsMax; segments *= 2) {
-        if (whole / segments < least) break;
-        Options options = start;
-        options.segments = segments;
+    for (Options options = start; options.segments < kSegmentsMax;) {
+        options.segments *= 2;
+        if (whole / options.segments < least) break;
         double cost = row.cost(Facts(shape, machine, options));
         if (cost < best.cost_ns) best = {&row, options, cost, nullptr};
+    }
+}
+
+// The best options of one row; those that were `given` stay.
+Plan best_of(const Algorithm& row, const Shape& shape, const Machine& machine,
+             const Choice& given = {}) {
+    Options start = given.options;
+    start.segments =
+        std::clamp(kMessagesMost / (2 * std::max(1, shape.size - 1)), 1, start.segments);
+    Plan best{&row, start, row.cost(Facts(shape, machine, start)), nullptr};
+    bool radixes = row.uses_radix && !given.radix_given;
+    for (int radix = start.radix; radix <= (radixes ? kRadixMax : start.radix); radix *= 2) {
+        Options options{start.segments, radix};
+        double cost = row.cost(Facts(shape, machine, options));
+        if (cost < best.cost_ns) best = {&row, options, cost, nullptr};
+        if (!given.segments_given) try_segments(row, shape, machine, options, best);
     }
     return best;
 }
@@ -42,12 +58,11 @@ Plan select(const Shape& shape, const Machine& machine, const Choice& choice) {
     const Algorithm* wanted =
         choice.algorithm.empty() ? nullptr : find_algorithm(shape.collective, choice.algorithm);
     Facts facts(shape, machine, choice.options);
-    if (wanted && wanted->legal(facts))
-        return best_of(*wanted, shape, machine, choice.options, !choice.segments_given);
+    if (wanted && wanted->legal(facts)) return best_of(*wanted, shape, machine, choice);
     Plan best;
     for (const Algorithm& row : catalog_of(shape.collective)) {
         if (!row.legal(facts)) continue;
-        Plan plan = best_of(row, shape, machine, {}, true);
+        Plan plan = best_of(row, shape, machine);
         if (!best.algorithm || plan.cost_ns < best.cost_ns) best = plan;
     }
     check(best.algorithm != nullptr, static_cast<int>(shape.collective));
@@ -58,7 +73,7 @@ std::vector<Plan> rank_algorithms(const Shape& shape, const Machine& machine) {
     std::vector<Plan> plans;
     Facts facts(shape, machine, {});
     for (const Algorithm& row : catalog_of(shape.collective)) {
-        if (row.legal(facts)) plans.push_back(best_of(row, shape, machine, {}, true));
+        if (row.legal(facts)) plans.push_back(best_of(row, shape, machine));
         else plans.push_back({&row, {}, 0, row.limits});
     }
     std::stable_sort(plans.begin(), plans.end(), [](const Plan& x, const Plan& y) {
@@ -79,6 +94,8 @@ std::string explain(const Shape& shape, const Machine& machine, std::string_view
         }
         std::string options;
         if (row.uses_segments) options = format(":segments={}", plan.options.segments);
+        if (row.uses_radix)
+            options += format("{}radix={}", options.empty() ? ":" : ",", plan.options.radix);
         out += format("  {:>9.2f} us  {:<30} {}\n", plan.cost_ns / 1000, row.name + options,
                       row.formula);
     }

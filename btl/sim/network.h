@@ -1,6 +1,7 @@
 // btl/sim/network.h: how long messages take among simulated ranks, and what goes wrong.
 // Idea: LogGP with a port for each direction of a rank: a port carries one message at a time, both
-// directions at once; the ranks of one machine share its line to the others, in both directions. Faults change times; death cuts a rank off.
+// directions at once. The ranks of one machine share its line to the others. Faults change times;
+// death cuts a rank off.
 // Source: Alexandrov, Ionescu, Schauser, Scheiman, "LogGP", SPAA 1995.
 #pragma once
 

@@ -12,7 +12,7 @@ namespace pomona::coll {
 
 using BuildFunction = void (*)(Builder& s, const Shape& shape, const Options& options);
 
-#define ALGORITHM(collective, name, legal, build, cost, citation)                                  \
+#define ALGORITHM(collective, name, legal, build, tunable, cost, citation)                         \
     void build(Builder& s, const Shape& shape, const Options& options);
 #include "coll/catalog.def"
 #undef ALGORITHM

@@ -91,7 +91,7 @@ allreduce 1MiB` says in its first line whose costs it reckons with.
     "`chunk_reduce` = 2 (l + (q+1) t) + e (n v + (q-1)/q n (x + g + out)) is a node's part in a reduction,\n"
     "`chunk_bcast` = l + t + 3 y + e (n/T v + n (out + f/2)) in a bcast.\n"
     "`ring_reduce` is the reduce-scatter of a ring with segments, (p-1)(a + n/p (b + r)) for one "
-    "segment.\n"
+    "segment; `ring_gather` its allgather, (p-1)(a + n/p (wring b + f)).\n"
     "Through TCP a message of more than 64 KiB asks first, which adds 4 o to o and on one machine to a; a\n"
     "ring's pieces are no shorter than 512 KiB there, and their r is that of a vector as long as a piece.\n\n"
     "Sources in full: `docs/papers.md`. Simulated and formula times are held together by "

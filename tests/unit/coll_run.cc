@@ -425,6 +425,36 @@ TEST(Select, lets_many_machines_use_their_chunks) {
     EXPECT_FALSE(chunks.legal(Facts(shape, Machine::cluster(), {})));
 }
 
+// Every option that an algorithm reads can be set, and no number of pieces is too many to be numbered.
+TEST(Select, knows_the_options_of_each_row) {
+    std::string problem;
+    EXPECT_TRUE(parse_choice_for(Collective::alltoall, "pairwise:radix=4", problem).ok())
+        << problem;
+    EXPECT_TRUE(parse_choice_for(Collective::allgather, "ring:segments=3", problem).ok());
+    EXPECT_TRUE(parse_choice_for(Collective::bcast, "scatter_allgather:segments=3", problem).ok());
+    EXPECT_FALSE(parse_choice_for(Collective::allgather, "bruck:segments=3", problem).ok());
+    EXPECT_FALSE(parse_choice_for(Collective::allreduce, "ring:radix=3", problem).ok());
+    auto choice = parse_choice_for(Collective::allreduce, "ring:segments=65536", problem);
+    ASSERT_TRUE(choice.ok()) << problem;
+    for (int p : {2, 8, 100}) {
+        Shape shape{.collective = Collective::allreduce, .size = p, .count = 10 << 20};
+        Plan plan = select(shape, Machine::shared_memory(), *choice);
+        EXPECT_LE(2 * (p - 1) * plan.options.segments, 1 << 17);
+        EXPECT_GT(plan.options.segments, 1);
+    }
+}
+
+// A wider tree pays where a message costs much and its handing over little.
+TEST(Select, tries_wider_trees) {
+    Machine machine = Machine::cluster();
+    machine.far.latency_ns = 1e6;
+    std::vector<int> nodes;
+    for (int rank = 0; rank < 64; ++rank) nodes.push_back(rank);
+    Shape shape{.collective = Collective::bcast, .size = 64, .count = 8, .nodes = nodes};
+    for (const Plan& plan : rank_algorithms(shape, machine))
+        if (std::string(plan.algorithm->name) == "tree") { EXPECT_EQ(plan.options.radix, 8); }
+}
+
 TEST(Select, explains_every_row) {
     Shape shape{.collective = Collective::allreduce, .size = 4, .count = 1 << 17, .element = 8};
     std::string text = explain(shape, Machine::shared_memory());
