@@ -57,7 +57,8 @@ enum Tunable : unsigned {
     segments = 1,       // pieces of the vector
     ring_segments = 2,  // pieces of a block, which hide its reduction
     cut_blocks = 4,     // pieces of a block: only where somebody asks for them
-    radix = 8           // children of a node; exchanges under way
+    radix = 8,          // children of a node; exchanges under way
+    of_tree = segments | radix
 };
 
 struct Algorithm {
