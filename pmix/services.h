@@ -27,6 +27,7 @@ enum class Service : uint8_t {
     publish,     // name, port
     unpublish,   // name
     find_name,   // name; answer: port
+    leave,       // ticket u64: waits no longer; answer: as of met
     job_key,     // answer: 32 bytes that the ranks of this job alone know
     count_
 };
@@ -59,12 +60,14 @@ private:
     Code serve(int rank, Service service, Reader& request, Writer& out);
     Code spawn(int rank, Reader& request, Writer& out);
     Code meet(int rank, Reader& request, Writer& out);
-    Code met(Reader& request, Writer& out);
+    Code met(Reader& request, Writer& out, bool leaves);
+    Code close_port(const std::string& port);
 
     std::set<std::string> ports_;
     std::map<std::string, std::string> names_;
     std::map<std::pair<std::string, int>, std::deque<Waiting>> waiting_;  // by port and side
     std::map<uint64_t, Meeting> meetings_;                                // by ticket
+    std::set<uint64_t> turned_away_;  // tickets for ports that were closed
     uint64_t tickets_ = 0;
     uint64_t meetings_made_ = 0;
 };

@@ -8,6 +8,8 @@ const char* refusal_of(Service service) {
     case Service::spawn: return "mpirun cannot start the processes; it has said why";
     case Service::open_port: return "The port is open already";
     case Service::close_port:
+    case Service::met:
+    case Service::leave: return "The port has been closed";
     case Service::meet: return "No such port is open in this job";
     case Service::publish: return "The name is published already";
     case Service::unpublish:

@@ -21,7 +21,7 @@ int run_bsend(const char* function, const SendArguments& a, int dest, int tag) {
     if (!buffer)
         return fail(function, a.comm, MPI_ERR_BUFFER,
                     "no buffer is attached; call MPI_Buffer_attach first");
-    Status sent = buffered_send(a.engine(), *buffer, *a.comm, a.data, {dest, tag});
+    Status sent = buffer->send(*a.comm, a.data, {dest, tag});
     if (sent.ok()) return MPI_SUCCESS;
     return fail(function, a.comm, MPI_ERR_BUFFER, sent.error().what);
 }

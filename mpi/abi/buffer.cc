@@ -14,10 +14,15 @@ using namespace pomona;
 
 namespace pomona {
 
-void detach_buffer(std::unique_ptr<BsendBuffer>& place) {
-    std::lock_guard guard(process().bsend_mutex);
-    if (place) flush(process().engine, *place);
-    place.reset();
+// The buffer is taken out of its place first: nobody may send from it any more, and the mutex is free.
+std::unique_ptr<BsendBuffer> detach_buffer(std::unique_ptr<BsendBuffer>& place) {
+    std::unique_ptr<BsendBuffer> taken;
+    {
+        std::lock_guard guard(process().bsend_mutex);
+        taken = std::move(place);
+    }
+    if (taken) taken->wait_until_empty(*process().self());
+    return taken;
 }
 
 }  // namespace pomona
@@ -41,10 +46,7 @@ int attach(const char* function, Owner owner, void* buffer, MPI_Count size) {
         std::lock_guard guard(process().bsend_mutex);
         taken = owner.place != nullptr;
         if (!taken && size >= 0 && (buffer || size == 0)) {
-            owner.place = std::make_unique<BsendBuffer>();
-            owner.place->automatic = buffer == MPI_BUFFER_AUTOMATIC;
-            owner.place->base = buffer;
-            owner.place->size = size;
+            owner.place = std::make_unique<BsendBuffer>(process().engine, buffer, size);
             return MPI_SUCCESS;
         }
     }
@@ -56,30 +58,30 @@ int attach(const char* function, Owner owner, void* buffer, MPI_Count size) {
 int detach(const char* function, Owner owner, void* buffer_address, MPI_Count* size) {
     if (!buffer_address || !size)
         return owner.fail(function, MPI_ERR_ARG, "buffer_addr or size is a null pointer");
-    std::lock_guard guard(process().bsend_mutex);
-    void* base = nullptr;
-    *size = 0;
-    if (owner.place) {
-        flush(process().engine, *owner.place);
-        base = owner.place->base;
-        *size = owner.place->automatic ? 0 : owner.place->size;
-        owner.place.reset();
-    }
+    std::unique_ptr<BsendBuffer> taken = detach_buffer(owner.place);
+    void* base = taken ? taken->base : nullptr;
+    *size = taken && !taken->automatic ? taken->size : 0;
     std::memcpy(buffer_address, &base, sizeof base);
     return MPI_SUCCESS;
 }
 
-int flush_buffer(Owner owner) {
+// A request for what has been sent so far.
+Request* start_flush(const Owner& owner) {
+    Communicator& self = *process().self();
     std::lock_guard guard(process().bsend_mutex);
-    if (owner.place) flush(process().engine, *owner.place);
+    return owner.place ? owner.place->flush(self) : make_null_request(self);
+}
+
+int flush_buffer(const Owner& owner) {
+    Request* all = start_flush(owner);
+    process().engine.wait(*all);
+    all->release();
     return MPI_SUCCESS;
 }
 
-// Complete at once: flushing waits only for this process's own sends to leave.
-int iflush_buffer(const char* function, Owner owner, MPI_Request* request) {
+int iflush_buffer(const char* function, const Owner& owner, MPI_Request* request) {
     if (!request) return owner.fail(function, MPI_ERR_ARG, "request is a null pointer");
-    flush_buffer(owner);
-    *request = handle_of<MPI_Request>(make_null_request(*process().self()));
+    *request = handle_of<MPI_Request>(start_flush(owner));
     return MPI_SUCCESS;
 }
 

@@ -7,7 +7,7 @@
 
 namespace pomona {
 
-// Waits until its messages have left, then forgets it.
-void detach_buffer(std::unique_ptr<BsendBuffer>& place);
+// The attached buffer, when its messages have left; null if there is none.
+std::unique_ptr<BsendBuffer> detach_buffer(std::unique_ptr<BsendBuffer>& place);
 
 }  // namespace pomona

@@ -2,6 +2,7 @@
 // chapter 7). Context numbers are computed, not agreed on (mpi/object/contexts.h), so duplication
 // needs no message at all. Intercommunicators: mpi/abi/intercomm.cc.
 #include "btl/base/log.h"
+#include "mpi/abi/buffer.h"
 #include "mpi/abi/comm_internal.h"
 #include "mpi/abi/define.h"
 #include "mpi/abi/p2p_arguments.h"
@@ -346,7 +347,7 @@ static int free_comm(const char* function, MPI_Comm* comm) {
         return fail(function, owner, MPI_ERR_COMM, "a predefined communicator cannot be freed");
     if (int error = delete_attributes(*owner))
         return fail(function, owner, error, "an attribute's delete function refused");
-    if (owner->bsend) flush(owner->process.engine, *owner->bsend);
+    detach_buffer(owner->bsend);
     forget_parent(*owner);
     *comm = MPI_COMM_NULL;
     Engine::Hold hold(owner->process.engine);

@@ -1,6 +1,7 @@
 // mpi/abi/handle.h: handles to objects and back.
 // Idea: a predefined handle is a number below 0x400 and indexes the process's table; any other is
-// the object's address, checked by its kind word. A wrong handle resolves to null.
+// the object's address, checked by its kind word. A wrong handle resolves to null; one at which no
+// memory lies is found out where that costs right ones nothing.
 #pragma once
 
 #include "mpi/abi/current.h"
@@ -11,13 +12,30 @@
 #include "mpi/object/operation.h"
 #include "mpi/p2p/matcher.h"
 
+#include <bit>
+#include <cstdint>
+
 namespace pomona {
+
+// Where the system puts the objects of most programs: aligned, above 4 GiB (below lie the heaps of
+// programs linked to a fixed address), and below the end of the user's half.
+inline bool usual_address(uintptr_t bits) {
+#ifdef __x86_64__
+    constexpr int address_bits = 47;
+#else
+    constexpr int address_bits = 48;
+#endif
+    // The rotation brings the bits that an aligned address does not have to the top.
+    return (std::rotr(bits, 3) >> 29) - 1 < (uintptr_t{1} << (address_bits - 32)) - 1;
+}
+// The object at another address, if there is memory: garbage is mostly small, negative or no address.
+Object* object_at(uintptr_t bits);
 
 inline Object* resolve_any(const void* handle, Kind kind) {
     auto bits = reinterpret_cast<uintptr_t>(handle);
     Object* object;
     if (bits < kBuiltinHandles) object = process().builtins[bits];
-    else if (bits < 4096 || (bits & 7) != 0) return nullptr;
+    else if (__builtin_expect(!usual_address(bits), 0)) object = object_at(bits);
     else object = const_cast<Object*>(static_cast<const Object*>(handle));
     return object && object->kind == kind ? object : nullptr;
 }

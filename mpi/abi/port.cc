@@ -44,17 +44,37 @@ struct Partner {
     }
 };
 
-// Asks mpirun for the partner until there is one; messages are served meanwhile.
-void wait_for_partner(Process& here, const Writer& ticket, Partner& out) {
-    while (out.rank < 0) {
-        auto answer = here.wireup->request(Service::met, ticket.bytes());
-        if (!answer.ok()) return out.refuse(MPI_ERR_OTHER, answer.error().text());
-        Reader reader(*answer);
-        out.rank = reader.get<int32_t>();
-        out.meeting = reader.get<uint64_t>();
-        if (reader.failed())
-            return out.refuse(MPI_ERR_OTHER, "the answer of mpirun does not parse");
-        for (int i = 0; i < 10 && out.rank < 0; ++i) {
+// Whether there is a partner; what mpirun refuses is told in `out`. `leave`: we ask for the last time.
+bool ask_for_partner(Process& here, const Writer& ticket, bool leave, Partner& out) {
+    auto answer = here.wireup->request(leave ? Service::leave : Service::met, ticket.bytes());
+    if (!answer.ok()) {
+        bool closed = answer.error().code == Code::not_found;
+        out.refuse(closed ? MPI_ERR_PORT : MPI_ERR_OTHER, answer.error().text());
+        return true;
+    }
+    Reader reader(*answer);
+    out.rank = reader.get<int32_t>();
+    out.meeting = reader.get<uint64_t>();
+    if (reader.failed()) out.refuse(MPI_ERR_OTHER, "the answer of mpirun does not parse");
+    return out.error || out.rank >= 0;
+}
+
+// Until there is one; messages are served meanwhile. Who connects does not wait for ever.
+void wait_for_partner(Process& here, const Writer& ticket, Side side, Partner& out) {
+    auto seconds = static_cast<Nanoseconds>(here.params.port_timeout_s);
+    bool limited = side == Side::connects && seconds > 0;
+    Nanoseconds end = here.clock.now() + seconds * 1'000'000'000;
+    while (!ask_for_partner(here, ticket, false, out)) {
+        if (limited && here.clock.now() > end) {
+            if (!ask_for_partner(here, ticket, true, out))
+                out.refuse(MPI_ERR_PORT,
+                           format("Nobody has accepted at the port for {} s; is "
+                                  "MPI_Comm_accept called there? (POMONA_PORT_TIMEOUT_S "
+                                  "sets how long is waited)",
+                                  seconds));
+            return;
+        }
+        for (int i = 0; i < 10; ++i) {
             here.engine.test_turn();
             usleep(100);
         }
@@ -76,7 +96,7 @@ void find_partner(Process& here, const char* port, Side side, Partner& out) {
     }
     Writer ticket;
     ticket.put_bytes(*answer);
-    wait_for_partner(here, ticket, out);
+    wait_for_partner(here, ticket, side, out);
 }
 
 int meet(const char* function, const char* port, Side side, int root, MPI_Comm comm,

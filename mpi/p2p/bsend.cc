@@ -1,70 +1,130 @@
-// mpi/p2p/bsend.cc: room in the attached buffer, and sends from it.
+// mpi/p2p/bsend.cc: room in the attached buffer, sends from it, and waiting for them.
 #include "mpi/p2p/bsend.h"
 
 #include "mpi/object/communicator.h"
 #include "mpi/object/datatype.h"
 
 #include <algorithm>
+#include <memory>
 
 namespace pomona {
 
-BsendBuffer::~BsendBuffer() {
-    for (Piece& piece : pieces) {
-        piece.request->release();
-        delete[] piece.own;
+// One message's room, from its packing until it has left. Its send is a part of this request, which
+// no user ever sees.
+class BsendPiece final : public Request {
+public:
+    BsendPiece(Communicator& comm, size_t at, size_t bytes)
+        : Request(&comm), offset(at), length(bytes) {}
+
+    void part_done(Engine&, Request&) override {
+        if (owner) owner->left(*this);
+        release();
     }
+
+    const size_t offset, length;
+    uint64_t number = 0;
+    std::unique_ptr<std::byte[]> own;  // automatic buffering
+    BsendBuffer* owner = nullptr;      // null: the buffer has gone, at the end of the process
+    P2pRequest* send = nullptr;
+};
+
+class BsendFlush final : public Request {
+public:
+    BsendFlush(Communicator& comm, BsendBuffer& of)
+        : Request(&comm), buffer(&of), up_to(of.sent_), missing(of.pieces_.size()) {
+        outcome_.source = MPI_PROC_NULL;
+    }
+    void describe(Waiting& out) const override {
+        if (!buffer) return;
+        for (const BsendPiece* piece : buffer->pieces_)
+            if (piece->number <= up_to && piece->send) return piece->send->describe(out);
+    }
+    BsendBuffer* buffer;  // null: it has gone, at the end of the process
+    const uint64_t up_to;
+    size_t missing;  // pieces up to that number that have not left
+};
+
+BsendBuffer::BsendBuffer(Engine& engine, void* base, MPI_Count size)
+    : base(base), size(size), automatic(base == MPI_BUFFER_AUTOMATIC), engine_(engine) {}
+
+BsendBuffer::~BsendBuffer() {
+    Engine::Hold hold(engine_);
+    for (BsendPiece* piece : pieces_) piece->owner = nullptr;
+    for (BsendFlush* flush : flushes_) flush->buffer = nullptr;
 }
 
-void BsendBuffer::reclaim() {
-    std::erase_if(pieces, [](Piece& piece) {
-        if (!piece.request->done()) return false;
-        piece.request->release();
-        delete[] piece.own;
+// With the engine held.
+void BsendBuffer::left(BsendPiece& piece) {
+    std::erase(pieces_, &piece);
+    std::erase_if(flushes_, [&](BsendFlush* flush) {
+        if (piece.number > flush->up_to || --flush->missing > 0) return false;
+        engine_.complete(*flush);
         return true;
     });
 }
 
-BsendBuffer::Piece* BsendBuffer::take(size_t length) {
-    reclaim();
-    if (automatic)
-        return &pieces.emplace_back(Piece{0, length, nullptr, new std::byte[length + 1]});
-    // Each message counts with the standard's overhead, so that the user's sums come out.
-    size_t need = length + MPI_BSEND_OVERHEAD;
+// Room for `length` bytes, or null when the buffer is full. With the engine held.
+BsendPiece* BsendBuffer::take(Communicator& comm, size_t length) {
     size_t offset = 0;
-    auto place = pieces.begin();
-    for (; place != pieces.end() && place->offset - offset < need; ++place)
-        offset = place->offset + place->length;
-    if (place == pieces.end() && static_cast<size_t>(size) - offset < need) return nullptr;
-    return &*pieces.insert(place, Piece{offset, need, nullptr, nullptr});
+    auto place = pieces_.begin();
+    if (automatic) {
+        place = pieces_.end();
+    } else {
+        // Each message counts with the standard's overhead, so that the user's sums come out.
+        length += MPI_BSEND_OVERHEAD;
+        for (; place != pieces_.end() && (*place)->offset - offset < length; ++place)
+            offset = (*place)->offset + (*place)->length;
+        if (place == pieces_.end() && static_cast<size_t>(size) - offset < length) return nullptr;
+    }
+    auto* piece = new BsendPiece(comm, offset, length);
+    if (automatic) piece->own.reset(new std::byte[length + 1]);
+    piece->owner = this;
+    piece->number = ++sent_;
+    pieces_.insert(place, piece);
+    return piece;
 }
 
-Status buffered_send(Engine& engine, BsendBuffer& buffer, Communicator& comm, Data data,
-                     Envelope to) {
-    size_t bytes = static_cast<size_t>(data.count) * static_cast<size_t>(data.type->size());
-    BsendBuffer::Piece* piece = buffer.take(bytes);
+Status BsendBuffer::send(Communicator& comm, Data data, Envelope to) {
+    auto bytes = static_cast<size_t>(data.count * data.type->size());
+    BsendPiece* piece;
+    {
+        Engine::Hold hold(engine_);
+        piece = take(comm, bytes);
+    }
     if (!piece) {
         // What has been received may not be known here yet.
-        engine.catch_up();
-        piece = buffer.take(bytes);
+        engine_.catch_up();
+        Engine::Hold hold(engine_);
+        piece = take(comm, bytes);
     }
     if (!piece)
         return Error{Code::out_of_memory,
                      "The attached buffer is full; attach one of the messages' sizes plus "
                      "MPI_BSEND_OVERHEAD each"};
-    std::byte* copy =
-        piece->own ? piece->own : static_cast<std::byte*>(buffer.base) + piece->offset;
+    std::byte* copy = automatic ? piece->own.get() : static_cast<std::byte*>(base) + piece->offset;
     if (bytes) data.type->pack(data.buffer, data.count, 0, {copy, bytes});
+    Engine::Hold hold(engine_);
     Data packed{copy, static_cast<MPI_Count>(bytes), &Datatype::of(MPI_BYTE)};
-    piece->request = engine.isend(comm, packed, to, SendMode::standard);
+    piece->send = engine_.prepare(comm, packed, to);
+    piece->send->is_send = true;
+    piece->send->parent = piece;
+    engine_.start_part(*piece->send);
     return {};
 }
 
-void flush(Engine& engine, BsendBuffer& buffer) {
-    engine.wait_until([&] {
-        return std::all_of(buffer.pieces.begin(), buffer.pieces.end(),
-                           [](const BsendBuffer::Piece& piece) { return piece.request->done(); });
-    });
-    buffer.reclaim();
+Request* BsendBuffer::flush(Communicator& comm) {
+    Engine::Hold hold(engine_);
+    auto* made = new BsendFlush(comm, *this);
+    engine_.hold_for_engine(*made);
+    if (made->missing > 0) flushes_.push_back(made);
+    else engine_.complete(*made);
+    return made;
+}
+
+void BsendBuffer::wait_until_empty(Communicator& comm) {
+    Request* all = flush(comm);
+    engine_.wait(*all);
+    all->release();
 }
 
 }  // namespace pomona

@@ -33,7 +33,8 @@ Writer Services::spawn_answer(Result<int> first) {
 Code Services::serve(int rank, Service service, Reader& request, Writer& out) {
     if (service == Service::spawn) return spawn(rank, request, out);
     if (service == Service::meet) return meet(rank, request, out);
-    if (service == Service::met) return met(request, out);
+    if (service == Service::met) return met(request, out, false);
+    if (service == Service::leave) return met(request, out, true);
     if (service == Service::job_key) {
         out.put_bytes(key);
         return Code::ok;
@@ -43,7 +44,7 @@ Code Services::serve(int rank, Service service, Reader& request, Writer& out) {
     if (request.failed() || name.empty()) return Code::malformed;
     switch (service) {
     case Service::open_port: return ports_.insert(name).second ? Code::ok : Code::refused;
-    case Service::close_port: return ports_.erase(name) ? Code::ok : Code::not_found;
+    case Service::close_port: return close_port(name);
     case Service::publish: return names_.emplace(name, port).second ? Code::ok : Code::refused;
     case Service::unpublish: return names_.erase(name) ? Code::ok : Code::not_found;
     case Service::find_name: {
@@ -102,12 +103,26 @@ Code Services::meet(int rank, Reader& request, Writer& out) {
     return Code::ok;
 }
 
-Code Services::met(Reader& request, Writer& out) {
+// Who waits there is told when it asks again.
+Code Services::close_port(const std::string& port) {
+    if (!ports_.erase(port)) return Code::not_found;
+    for (int side : {0, 1}) {
+        for (const Waiting& each : waiting_[{port, side}]) turned_away_.insert(each.ticket);
+        waiting_.erase({port, side});
+    }
+    return Code::ok;
+}
+
+Code Services::met(Reader& request, Writer& out, bool leaves) {
     auto ticket = request.get<uint64_t>();
     if (request.failed()) return Code::malformed;
+    if (turned_away_.erase(ticket)) return Code::not_found;
     auto found = meetings_.find(ticket);
     Meeting meeting = found == meetings_.end() ? Meeting{} : found->second;
     if (found != meetings_.end()) meetings_.erase(found);
+    else if (leaves)
+        for (auto& [place, waiting] : waiting_)
+            std::erase_if(waiting, [&](const Waiting& each) { return each.ticket == ticket; });
     out.put(static_cast<int32_t>(meeting.partner));
     out.put(meeting.number);
     return Code::ok;

@@ -36,6 +36,27 @@ static void messages(MPI_Comm c) {
     CHECK_OK(MPI_Type_free(&loose));
 }
 
+#ifdef MPI_ABI_VERSION
+/* Handles that no call has given: small, negative, without memory behind, or of another library (MPICH's
+ * old MPI_COMM_WORLD was the number 0x44000000). */
+static void garbage(void) {
+    static const uintptr_t values[] = {0x3ff,      0x1234567,          0x44000000,
+                                       0xdeadbeef, 0x12345678deadbee8, (uintptr_t)-1,
+                                       (uintptr_t)-8, (uintptr_t)1 << 47};
+    size_t i;
+    int n = 0;
+    context("garbage");
+    for (i = 0; i < sizeof values / sizeof values[0]; ++i) {
+        MPI_Request request = (MPI_Request)values[i];
+        CHECK_CLASS(MPI_ERR_COMM, MPI_Comm_size((MPI_Comm)values[i], &n));
+        CHECK_CLASS(MPI_ERR_COMM, MPI_Send(data, 1, MPI_INT, 0, 0, (MPI_Comm)values[i]));
+        CHECK_CLASS(MPI_ERR_TYPE, MPI_Send(data, 1, (MPI_Datatype)values[i], 0, 0, MPI_COMM_WORLD));
+        CHECK_CLASS(MPI_ERR_REQUEST, MPI_Wait(&request, MPI_STATUS_IGNORE));
+        CHECK_CLASS(MPI_ERR_GROUP, MPI_Group_size((MPI_Group)values[i], &n));
+    }
+}
+#endif
+
 static void requests(void) {
     MPI_Request r = MPI_REQUEST_NULL, bad;
     int value = 0, other = 0;
@@ -113,6 +134,9 @@ int main(int argc, char** argv) {
     CHECK_OK(MPI_Comm_set_errhandler(MPI_COMM_SELF, MPI_ERRORS_RETURN));
     CHECK_OK(MPI_Comm_dup(MPI_COMM_WORLD, &twin));
     messages(twin);
+#ifdef MPI_ABI_VERSION
+    garbage();
+#endif
     requests();
     collectives(twin);
     objects(twin);

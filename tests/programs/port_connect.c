@@ -77,9 +77,33 @@ static void join(void) {
     close(fd);
 }
 
+/* A port where nobody accepts, and one that is closed while somebody waits there. */
+static void nobody(void) {
+    char port[MPI_MAX_PORT_NAME] = "";
+    MPI_Comm inter = MPI_COMM_WORLD;
+    context("nobody accepts");
+    CHECK_OK(MPI_Open_port(MPI_INFO_NULL, port));
+    CHECK_CLASS(MPI_ERR_PORT, MPI_Comm_connect(port, MPI_INFO_NULL, 0, MPI_COMM_SELF, &inter));
+    CHECK(inter == MPI_COMM_NULL);
+    CHECK_OK(MPI_Close_port(port));
+    if (check_size < 2) return;
+    context("closed while somebody waits");
+    if (check_rank == 0) {
+        CHECK_OK(MPI_Open_port(MPI_INFO_NULL, port));
+        CHECK_OK(MPI_Send(port, sizeof port, MPI_CHAR, 1, 9, MPI_COMM_WORLD));
+        sleep(1);
+        CHECK_OK(MPI_Close_port(port));
+    } else if (check_rank == 1) {
+        CHECK_OK(MPI_Recv(port, sizeof port, MPI_CHAR, 0, 9, MPI_COMM_WORLD, MPI_STATUS_IGNORE));
+        CHECK_CLASS(MPI_ERR_PORT, MPI_Comm_accept(port, MPI_INFO_NULL, 0, MPI_COMM_SELF, &inter));
+        CHECK(inter == MPI_COMM_NULL);
+    }
+}
+
 int main(int argc, char** argv) {
     char port[MPI_MAX_PORT_NAME], other[MPI_MAX_PORT_NAME];
     MPI_Comm half, inter = MPI_COMM_WORLD;
+    setenv("POMONA_PORT_TIMEOUT_S", "2", 1);
     start(&argc, &argv);
     CHECK_OK(MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN));
     CHECK_OK(MPI_Comm_set_errhandler(MPI_COMM_SELF, MPI_ERRORS_RETURN));
@@ -101,5 +125,6 @@ int main(int argc, char** argv) {
         CHECK_OK(MPI_Comm_free(&half));
         join();
     }
+    nobody();
     return finish();
 }
