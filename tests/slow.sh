@@ -3,17 +3,18 @@
 # address and undefined-behaviour sanitizers; ranks as threads, and threads of ranks, under the thread
 # sanitizer; fuzzing (POMONA_FUZZ_SECONDS each, default 60) where clang++ is installed;
 # all MPI programs over two and four hosts (namespaces; root only); and links over simulated paths
-# with many seeds (POMONA_LINK_SEEDS, default 10,000); and all tests compiled for macOS.
+# with many seeds (POMONA_LINK_SEEDS, default 10,000); random programs (POMONA_PROGRAM_SEEDS, default
+# 100,000) by all transports and algorithms; and all tests compiled for macOS.
 # Called by `tests/run.sh --slow`; builds beside the release tree. POMONA_JOBS: jobs at a time.
 #   tests/slow.sh                   all tiers
-#   tests/slow.sh address thread    only these (address, thread, fuzz, hosts, seeds, macos)
+#   tests/slow.sh address thread    only these (address, thread, fuzz, hosts, seeds, programs, macos)
 . "$(dirname "$0")/setup.sh"
 [ -x "$POMONA_VENV/bin/python" ] || make_venv
 find_cmake
 builds=$(dirname "$POMONA_BUILD")
 mkdir -p "$builds"
 jobs=${POMONA_JOBS:-$(getconf _NPROCESSORS_ONLN)}
-tiers=${*:-address thread fuzz hosts seeds macos}
+tiers=${*:-address thread fuzz hosts seeds programs macos}
 status=0
 
 configure() {  # tree, options...
@@ -93,6 +94,13 @@ seeds() {
     done
 }
 
+programs() {
+    say "Random programs, ${POMONA_PROGRAM_SEEDS:-100000} seeds"
+    build -DPOMONA_TESTS=ON -DPOMONA_WERROR=ON
+    python3 -B "$POMONA_ROOT/tests/fuzz_programs/run.py" --build "$POMONA_BUILD" --each-way -j "$jobs" \
+        --seeds "${POMONA_PROGRAM_SEEDS:-100000}" --batch 50 --timeout 600 || status=$?
+}
+
 macos() {
     local code=0
     say "Everything for macOS"
@@ -109,8 +117,9 @@ for tier in $tiers; do
     fuzz) fuzz ;;
     hosts) hosts ;;
     seeds) seeds ;;
+    programs) programs ;;
     macos) macos ;;
-    *) fail "There is no tier $tier; address, thread, fuzz, hosts, seeds and macos are" ;;
+    *) fail "There is no tier $tier; address, thread, fuzz, hosts, seeds, programs and macos are" ;;
     esac
 done
 [ $status = 0 ] && say "All of it passed" || say "Something failed, see above"

@@ -1,0 +1,623 @@
+/* tests/fuzz_programs/random_program.c: one correct MPI program for each seed.
+ *
+ *     random_program FIRST-SEED SEEDS STEPS [SELECTION]
+ *
+ * Every step is drawn from (SEED, its number), the same on all ranks, so steps can be left out without
+ * changing the others: SELECTION lists those to run ("0-3,7"). A step moves data over one of several
+ * communicators; what a rank receives, with the gaps between it, goes into its checksum. Operations may
+ * stay in flight over the next steps. Data are integers and tags are unique, so the checksum that rank 0
+ * prints is the same for every transport, algorithm and library. run.py compares and shrinks.
+ */
+#include <mpi.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+static uint64_t seed, checksum;
+static int world_rank, world_size, step;
+
+/* ---- random numbers: splitmix64 (Steele, Lea, Flood, OOPSLA 2014) */
+
+static uint64_t state;
+static uint64_t next(void) {
+    uint64_t z = state += UINT64_C(0x9e3779b97f4a7c15);
+    z = (z ^ z >> 30) * UINT64_C(0xbf58476d1ce4e5b9);
+    z = (z ^ z >> 27) * UINT64_C(0x94d049bb133111eb);
+    return z ^ z >> 31;
+}
+static int below(int bound) { return (int)(next() % (uint64_t)bound); }
+static void draw_from(uint64_t number) {
+    state = seed * UINT64_C(0xd1342543de82ef95) + number;
+    next();
+}
+
+/* ---- datatypes, all of MPI_INTs: gaps, negative strides and bounds, overlapping extents never */
+
+enum { types_count = 8, comms_count = 5 };
+struct type {
+    MPI_Datatype handle;
+    int ints;
+    MPI_Aint low, length, extent; /* of the data of one element */
+};
+static struct type types[types_count];
+
+static void make_type(struct type* t, int kind) {
+    MPI_Datatype inner;
+    MPI_Aint lb;
+    int lengths[4], places[4], i, n = 1 + below(4), at = 0;
+    t->ints = 0;
+    for (i = 0; i < n; ++i) {
+        lengths[i] = 1 + below(3);
+        places[i] = at + below(3);
+        at = places[i] + lengths[i];
+        t->ints += lengths[i];
+    }
+    switch (kind) {
+    case 0: t->ints = 1, MPI_Type_dup(MPI_INT, &t->handle); break;
+    case 1: t->ints = n, MPI_Type_contiguous(n, MPI_INT, &t->handle); break;
+    case 2: t->ints = 2 * n, MPI_Type_vector(n, 2, 3, MPI_INT, &t->handle); break;
+    case 3: t->ints = n, MPI_Type_vector(n, 1, -2, MPI_INT, &t->handle); break;
+    case 4: MPI_Type_indexed(n, lengths, places, MPI_INT, &t->handle); break;
+    case 5:
+        MPI_Type_indexed(n, lengths, places, MPI_INT, &inner);
+        MPI_Type_create_resized(inner, -8, at * 4 + 20, &t->handle);
+        MPI_Type_free(&inner);
+        break;
+    case 6: {
+        MPI_Datatype parts[4];
+        MPI_Aint bytes[4];
+        for (i = 0; i < n; ++i) parts[i] = MPI_INT, bytes[i] = (places[n - 1 - i] - 7) * 4;
+        for (i = 0; i < n / 2; ++i) {
+            int other = lengths[i];
+            lengths[i] = lengths[n - 1 - i];
+            lengths[n - 1 - i] = other;
+        }
+        MPI_Type_create_struct(n, lengths, bytes, parts, &t->handle);
+        break;
+    }
+    default: {
+        int sizes[2] = {4, 5}, part[2] = {2, 3}, from[2] = {below(3), below(3)};
+        t->ints = 6;
+        MPI_Type_create_subarray(2, sizes, part, from, below(2) ? MPI_ORDER_C : MPI_ORDER_FORTRAN, MPI_INT,
+                                 &t->handle);
+        if (from[0] + part[0] > 4) abort();
+    }
+    }
+    MPI_Type_commit(&t->handle);
+    MPI_Type_get_extent(t->handle, &lb, &t->extent);
+    MPI_Type_get_true_extent(t->handle, &t->low, &t->length);
+}
+
+/* ---- buffers, and what is in flight */
+
+struct buffer {
+    char *memory, *base;
+    size_t bytes;
+};
+static struct buffer make_buffer(const struct type* t, int count, uint32_t salt) {
+    struct buffer out = {NULL, NULL, 0};
+    MPI_Aint last = count > 0 ? (count - 1) * t->extent : 0, low = t->low < 0 ? t->low : 0;
+    MPI_Aint high = t->low + t->length + (last > 0 ? last : 0);
+    size_t i;
+    out.bytes = (size_t)(high - low) + 16;
+    out.memory = malloc(out.bytes);
+    out.base = out.memory - low;
+    for (i = 0; i < out.bytes; ++i)
+        out.memory[i] = (char)((i * 2654435761u + salt * 40503u) >> 11);
+    return out;
+}
+static void add_buffer(const struct buffer* b, int number) {
+    uint64_t hash = UINT64_C(14695981039346656037) + (uint64_t)number * 1099511628211u;
+    size_t i;
+    for (i = 0; i < b->bytes; ++i) hash = (hash ^ (unsigned char)b->memory[i]) * UINT64_C(1099511628211);
+    checksum += hash;
+    if (getenv("FUZZ_TELL"))
+        fprintf(stderr, "rank %d step %d: %016llx\n", world_rank, number, (unsigned long long)hash);
+}
+
+enum { flight_max = 8 };
+struct flight {
+    MPI_Request request;
+    struct buffer in, out;
+    int step, counts, persistent;
+    int* numbers; /* counts and displacements that the operation reads */
+};
+static struct flight flights[flight_max];
+static int flying;
+
+static void land(int slot) {
+    struct flight* f = &flights[slot];
+    if (f->persistent) MPI_Request_free(&f->request);
+    if (f->counts) add_buffer(&f->in, f->step);
+    free(f->in.memory);
+    free(f->out.memory);
+    free(f->numbers);
+    *f = flights[--flying];
+}
+static void land_all(void) {
+    MPI_Request requests[flight_max];
+    int i, how = step % 3;
+    for (i = 0; i < flying; ++i) requests[i] = flights[i].request;
+    if (how == 0) MPI_Waitall(flying, requests, MPI_STATUSES_IGNORE);
+    for (i = 0; i < flying && how == 1; ++i) {
+        int index;
+        MPI_Waitany(flying, requests, &index, MPI_STATUS_IGNORE);
+    }
+    for (i = 0; i < flying && how == 2; ++i) {
+        int flag = 0;
+        while (!flag) MPI_Test(&requests[i], &flag, MPI_STATUS_IGNORE);
+    }
+    /* Of persistent ones the handle stays; others are MPI_REQUEST_NULL now. */
+    for (i = 0; i < flying; ++i) flights[i].request = requests[i];
+    while (flying) land(0);
+}
+static void fly(MPI_Request request, struct buffer in, struct buffer out, int counts, int persistent,
+                int* numbers) {
+    struct flight f = {request, in, out, step, counts, persistent, numbers};
+    flights[flying++] = f;
+}
+
+/* ---- communicators: of all, of parts, and between two groups */
+
+struct group {
+    MPI_Comm comm;
+    int rank, size, remote; /* remote: size of the other group, 0 within one */
+    int low;                /* whether this is the first group of an intercommunicator */
+};
+static struct group groups[comms_count];
+
+static void make_groups(void) {
+    MPI_Group all, backwards;
+    int *order = malloc((size_t)world_size * sizeof(int)), i;
+    MPI_Comm half;
+    MPI_Comm_dup(MPI_COMM_WORLD, &groups[0].comm);
+    MPI_Comm_split(MPI_COMM_WORLD, world_rank % 2, -world_rank, &half);
+    groups[1].comm = half;
+    MPI_Comm_group(MPI_COMM_WORLD, &all);
+    for (i = 0; i < world_size; ++i) order[i] = world_size - 1 - i;
+    MPI_Group_incl(all, world_size, order, &backwards);
+    MPI_Comm_create(MPI_COMM_WORLD, backwards, &groups[2].comm);
+    if (world_size > 1) {
+        /* The leader of a half is its last rank in the world. */
+        int other = world_rank % 2 == 0 ? (world_size / 2) * 2 - 1 : ((world_size + 1) / 2) * 2 - 2;
+        MPI_Intercomm_create(half, 0, MPI_COMM_WORLD, other, 5, &groups[3].comm);
+        MPI_Intercomm_merge(groups[3].comm, world_rank % 2, &groups[4].comm);
+    } else {
+        MPI_Comm_dup(MPI_COMM_SELF, &groups[3].comm);
+        MPI_Comm_dup(MPI_COMM_SELF, &groups[4].comm);
+    }
+    for (i = 0; i < comms_count; ++i) {
+        MPI_Comm_rank(groups[i].comm, &groups[i].rank);
+        MPI_Comm_size(groups[i].comm, &groups[i].size);
+    }
+    groups[3].low = world_rank % 2 == 0;
+    if (world_size > 1) MPI_Comm_remote_size(groups[3].comm, &groups[3].remote);
+    MPI_Group_free(&all);
+    MPI_Group_free(&backwards);
+    free(order);
+}
+
+/* ---- steps */
+
+/* Elements of a type, so that a message is about as long as an edge between two protocols. */
+static int draw_count(const struct type* t, int parts) {
+    static const int edges[] = {0,    4,    16,    64,    128,   256,    1024,   4096,
+                                8192, 16384, 32768, 65536, 131072, 262144, 1 << 20};
+    int bytes = edges[below(15)] + 4 * (below(3) - 1);
+    int count = bytes / (4 * t->ints) / parts;
+    return count < 0 ? 0 : count;
+}
+
+static MPI_Datatype other_type(const struct type* t, int plain) { return plain ? MPI_INT : t->handle; }
+
+/* Everybody sends to one and receives from one, in every mode. */
+static void exchange(void) {
+    const struct group* g = &groups[below(comms_count)];
+    const struct type* t = &types[below(types_count)];
+    int plain = below(2), count = draw_count(t, 1), mode = below(7), take = below(5), shift = below(g->size);
+    int any = below(2), stays = below(2), tag = step, ready = mode == 4;
+    int to = (g->rank + shift) % g->size, from = (g->rank + g->size - shift) % g->size;
+    int in_count = plain ? count * t->ints : count;
+    struct buffer out, in;
+    MPI_Request sent, got;
+    MPI_Status status;
+    void* room = NULL;
+    if (g->remote) {
+        if (g->remote != g->size) return;
+        to = (g->rank + shift) % g->remote; /* of the other group, whose shift is the same */
+        from = (g->rank + g->remote - shift) % g->remote;
+    }
+    out = make_buffer(t, count, (uint32_t)(step * 1000 + world_rank));
+    in = make_buffer(plain ? &types[0] : t, in_count, 77);
+    if (any) from = MPI_ANY_SOURCE;
+    if (ready) take = 1;
+    if (take < 2)
+        MPI_Irecv(in.base, in_count, other_type(t, plain), from, tag, g->comm, &got);
+    if (ready) MPI_Barrier(g->comm); /* the receives are posted */
+    switch (mode) {
+    case 0: MPI_Isend(out.base, count, t->handle, to, tag, g->comm, &sent); break;
+    case 1: MPI_Issend(out.base, count, t->handle, to, tag, g->comm, &sent); break;
+    case 2: {
+        int size;
+        MPI_Pack_size(count, t->handle, g->comm, &size);
+        room = malloc((size_t)(size + MPI_BSEND_OVERHEAD));
+        MPI_Buffer_attach(room, size + MPI_BSEND_OVERHEAD);
+        MPI_Bsend(out.base, count, t->handle, to, tag, g->comm);
+        sent = MPI_REQUEST_NULL;
+        break;
+    }
+    case 3:
+        MPI_Send_init(out.base, count, t->handle, to, tag, g->comm, &sent);
+        MPI_Start(&sent);
+        break;
+    case 4: MPI_Irsend(out.base, count, t->handle, to, tag, g->comm, &sent); break;
+    case 5: {
+        int size, at = 0;
+        MPI_Pack_size(count, t->handle, g->comm, &size);
+        room = malloc((size_t)size + 1);
+        MPI_Pack(out.base, count, t->handle, room, size, &at, g->comm);
+        MPI_Isend(room, at, MPI_PACKED, to, tag, g->comm, &sent);
+        break;
+    }
+    default: MPI_Isend(out.base, count, t->handle, to, tag, g->comm, &sent);
+    }
+    if (take == 2) MPI_Recv(in.base, in_count, other_type(t, plain), from, tag, g->comm, &status);
+    if (take == 3) {
+        MPI_Probe(from, tag, g->comm, &status);
+        MPI_Recv(in.base, in_count, other_type(t, plain), status.MPI_SOURCE, tag, g->comm, &status);
+    }
+    if (take == 4) {
+        MPI_Message message;
+        MPI_Mprobe(from, tag, g->comm, &message, &status);
+        MPI_Mrecv(in.base, in_count, other_type(t, plain), &message, &status);
+    }
+    if (take < 2 && stays && !room && mode != 3) {
+        struct buffer none = {NULL, NULL, 0};
+        fly(sent, none, out, 0, 0, NULL);
+        fly(got, in, none, 1, 0, NULL);
+        return;
+    }
+    if (take < 2) MPI_Wait(&got, &status);
+    MPI_Wait(&sent, MPI_STATUS_IGNORE);
+    if (mode == 3) MPI_Request_free(&sent);
+    if (mode == 2) {
+        int size;
+        void* back;
+        MPI_Buffer_detach(&back, &size);
+    }
+    MPI_Get_elements(&status, other_type(t, plain), &in_count);
+    checksum += (uint64_t)in_count * 31 + (uint64_t)status.MPI_TAG;
+    add_buffer(&in, step);
+    free(room);
+    free(in.memory);
+    free(out.memory);
+}
+
+/* Composition of maps x -> a x + b, modulo 2^32: associative, and the order matters. */
+static void compose(void* in, void* inout, int* length, MPI_Datatype* type) {
+    uint32_t *left = in, *right = inout;
+    int i;
+    (void)type;
+    for (i = 0; i < *length; ++i, left += 2, right += 2) {
+        uint32_t a = right[0] * left[0], b = right[0] * left[1] + right[1];
+        right[0] = a;
+        right[1] = b;
+    }
+}
+static MPI_Op composition;
+static MPI_Datatype maps;
+
+static int start_when_persistent(MPI_Request* request, int persistent) {
+    if (persistent) MPI_Start(request);
+    return persistent;
+}
+
+#if MPI_VERSION >= 4
+#define COLLECTIVE(name, Iname, init_name, ...)                                                              \
+    do {                                                                                                     \
+        if (form == 0) MPI_##name(__VA_ARGS__, g->comm);                                                     \
+        else if (form == 1) MPI_##Iname(__VA_ARGS__, g->comm, &request);                                     \
+        else MPI_##init_name(__VA_ARGS__, g->comm, MPI_INFO_NULL, &request);                                 \
+    } while (0)
+#else
+#define COLLECTIVE(name, Iname, init_name, ...)                                                              \
+    do {                                                                                                     \
+        if (form == 0) MPI_##name(__VA_ARGS__, g->comm);                                                     \
+        else MPI_##Iname(__VA_ARGS__, g->comm, &request);                                                    \
+    } while (0)
+#endif
+
+static void finish_collective(MPI_Request request, int form, struct buffer in, struct buffer out, int counts,
+                              int* numbers) {
+    int persistent = 0;
+#if MPI_VERSION >= 4
+    if (form == 2) persistent = start_when_persistent(&request, 1);
+#else
+    (void)start_when_persistent;
+#endif
+    if (form == 0) request = MPI_REQUEST_NULL;
+    fly(request, in, out, counts, persistent, numbers);
+    if (form == 0 && flying == 1) land_all();
+}
+
+static void reduction(void) {
+    int which = below(3);
+    const struct group* g = &groups[which == 2 ? 4 : which];
+    int kind = below(6), form = below(3), ordered = below(2), in_place = below(2), i, p = g->size;
+    int count = draw_count(&types[1], 1) % 65536, root = below(p), counts = 1, total = count;
+    static const int op_of[] = {0, 1, 2};
+    MPI_Op plain_ops[3] = {MPI_SUM, MPI_MAX, MPI_BXOR};
+    MPI_Op op = ordered ? composition : plain_ops[op_of[below(3)]];
+    MPI_Datatype type = ordered ? maps : MPI_UNSIGNED;
+    struct type shape = {type, ordered ? 2 : 1, 0, ordered ? 8 : 4, ordered ? 8 : 4};
+    struct buffer out, in;
+    MPI_Request request = MPI_REQUEST_NULL;
+    int* numbers = malloc((size_t)p * sizeof(int));
+    void* from;
+    for (i = 0; i < p; ++i) numbers[i] = below(1 + count);
+    if (kind == 2)
+        for (total = 0, i = 0; i < p; ++i) total += numbers[i];
+    if (kind == 3) total = count * p;
+    out = make_buffer(&shape, total, (uint32_t)(step * 1000 + world_rank));
+    in = make_buffer(&shape, total, 77);
+    from = out.base;
+    if (in_place && kind != 1) {
+        memcpy(in.memory, out.memory, out.bytes);
+        from = MPI_IN_PLACE;
+    }
+    switch (kind) {
+    case 0: COLLECTIVE(Allreduce, Iallreduce, Allreduce_init, from, in.base, count, type, op); break;
+    case 1:
+        counts = g->rank == root;
+        COLLECTIVE(Reduce, Ireduce, Reduce_init, from, in.base, count, type, op, root);
+        break;
+    case 2:
+        /* In place, what follows a rank's own part of the result is undefined. */
+        if (in_place) memcpy(out.memory, in.memory, in.bytes), from = out.base;
+        COLLECTIVE(Reduce_scatter, Ireduce_scatter, Reduce_scatter_init, from, in.base, numbers, type, op);
+        break;
+    case 3:
+        if (in_place) from = out.base;
+        COLLECTIVE(Reduce_scatter_block, Ireduce_scatter_block, Reduce_scatter_block_init, from, in.base,
+                   count, type, op);
+        break;
+    case 4: COLLECTIVE(Scan, Iscan, Scan_init, from, in.base, count, type, op); break;
+    default:
+        counts = g->rank > 0;
+        COLLECTIVE(Exscan, Iexscan, Exscan_init, from, in.base, count, type, op);
+    }
+    finish_collective(request, form, in, out, counts, numbers);
+}
+
+static void moving(void) {
+    static const int usable[] = {0, 1, 2, 4, 3};
+    const struct group* g = &groups[usable[below(5)]];
+    const struct type* t = &types[below(types_count)];
+    int kind = below(8), form = below(3), plain = below(2), p = g->remote ? g->remote : g->size, i;
+    int most = g->remote + g->size, count = draw_count(t, most), root = below(g->size), counts = 1;
+    int each = plain ? t->ints : 1, base = 0, in_base = 0, total;
+    int* n = malloc((size_t)(p * 5 + 1) * sizeof(int));
+    int *sends = n, *from = n + p, *takes = n + 2 * p, *at = n + 3 * p;
+    MPI_Datatype type = t->handle, in_type = other_type(t, plain);
+    struct buffer out, in;
+    MPI_Request request = MPI_REQUEST_NULL;
+    if (count > 20000) count = 20000;
+    if (g->remote) { /* roots and counts of two groups: the symmetric operations only */
+        kind = kind % 2 ? 3 : kind < 4 ? 5 : 7;
+    }
+    /* How much rank a gives to rank b: the same rule at both. */
+    for (i = 0; i < p; ++i) {
+        sends[i] = count > 0 ? (g->rank * 3 + i * 5 + step) % (count + 1) : 0;
+        takes[i] = (count > 0 ? (i * 3 + g->rank * 5 + step) % (count + 1) : 0) * each;
+        from[i] = base, at[i] = in_base;
+        base += sends[i] + 1, in_base += takes[i] + each;
+    }
+    if (kind == 4) /* allgatherv: of each rank its own number */
+        for (i = 0, in_base = 0; i < p; ++i) {
+            takes[i] = (i * 3 + step) % (count + 1) * each;
+            at[i] = in_base;
+            in_base += takes[i] + each;
+        }
+    total = count * p > base ? count * p : base;
+    out = make_buffer(t, total, (uint32_t)(step * 1000 + world_rank));
+    in = make_buffer(plain ? &types[0] : t, (total > in_base ? total : in_base) * each + in_base, 77);
+    switch (kind) {
+    case 0:
+        if (g->rank == root) memcpy(in.memory, out.memory, in.bytes < out.bytes ? in.bytes : out.bytes);
+        COLLECTIVE(Bcast, Ibcast, Bcast_init, in.base, count * each, in_type, root);
+        break;
+    case 1:
+        counts = g->rank == root;
+        COLLECTIVE(Gather, Igather, Gather_init, out.base, count, type, in.base, count * each, in_type, root);
+        break;
+    case 2:
+        COLLECTIVE(Scatter, Iscatter, Scatter_init, out.base, count, type, in.base, count * each, in_type,
+                   root);
+        break;
+    case 3:
+        COLLECTIVE(Allgather, Iallgather, Allgather_init, out.base, count, type, in.base, count * each,
+                   in_type);
+        break;
+    case 4:
+        COLLECTIVE(Allgatherv, Iallgatherv, Allgatherv_init, out.base,
+                   (g->rank * 3 + step) % (count + 1), type, in.base, takes, at, in_type);
+        break;
+    case 5:
+        COLLECTIVE(Alltoall, Ialltoall, Alltoall_init, out.base, count, type, in.base, count * each, in_type);
+        break;
+    case 6: /* as if of one rank to all: gatherv of alltoall's numbers to the root */
+        counts = g->rank == root;
+        for (i = 0, in_base = 0; i < p; ++i) {
+            takes[i] = (i * 3 + root * 5 + step) % (count + 1) * each;
+            at[i] = in_base;
+            in_base += takes[i] + each;
+        }
+        COLLECTIVE(Gatherv, Igatherv, Gatherv_init, out.base, (g->rank * 3 + root * 5 + step) % (count + 1),
+                   type, in.base, takes, at, in_type, root);
+        break;
+    default:
+        COLLECTIVE(Alltoallv, Ialltoallv, Alltoallv_init, out.base, sends, from, type, in.base, takes, at,
+                   in_type);
+    }
+    finish_collective(request, form, in, out, counts, n);
+}
+
+static void neighbors(void) {
+    const struct group* g = &groups[below(3)];
+    const struct type* t = &types[below(types_count)];
+    int dimensions[2] = {0, 0}, periods[2] = {below(2), below(2)}, count = draw_count(t, 4) % 8192, kind = below(2);
+    struct buffer out, in;
+    MPI_Comm grid;
+    MPI_Dims_create(g->size, 2, dimensions);
+    MPI_Cart_create(g->comm, 2, dimensions, periods, 0, &grid);
+    out = make_buffer(t, 4 * count, (uint32_t)(step * 1000 + world_rank));
+    in = make_buffer(t, 4 * count, 77);
+    if (kind == 0) MPI_Neighbor_allgather(out.base, count, t->handle, in.base, count, t->handle, grid);
+    else MPI_Neighbor_alltoall(out.base, count, t->handle, in.base, count, t->handle, grid);
+    add_buffer(&in, step);
+    MPI_Comm_free(&grid);
+    free(in.memory);
+    free(out.memory);
+}
+
+/* A window: each rank has a part for each other one, and a row that all add to. */
+static void one_sided(void) {
+    const struct group* g = &groups[below(3)];
+    int part = 1 + draw_count(&types[0], g->size) % 20000, epoch = below(4), flavor = below(2), p = g->size, i;
+    int shift = below(p), to = (g->rank + shift) % p, from = (g->rank + p - shift) % p;
+    struct type ints = {MPI_INT, 1, 0, 4, 4};
+    struct buffer out = make_buffer(&ints, part, (uint32_t)(step * 1000 + world_rank));
+    struct buffer got = make_buffer(&ints, part, 77), window = {NULL, NULL, 0};
+    MPI_Aint bytes = (MPI_Aint)(p + 1) * part * 4;
+    MPI_Group all, one, other;
+    MPI_Win win;
+    int* memory;
+    if (flavor) MPI_Win_allocate(bytes, 4, MPI_INFO_NULL, g->comm, &memory, &win);
+    else {
+        memory = malloc((size_t)bytes);
+        MPI_Win_create(memory, bytes, 4, MPI_INFO_NULL, g->comm, &win);
+    }
+    MPI_Win_lock(MPI_LOCK_EXCLUSIVE, g->rank, 0, win);
+    for (i = 0; i < (p + 1) * part; ++i) memory[i] = i * 7 + g->rank;
+    MPI_Win_unlock(g->rank, win);
+    MPI_Barrier(g->comm);
+    switch (epoch) {
+    case 0:
+        MPI_Win_fence(0, win);
+        MPI_Put(out.base, part, MPI_INT, to, (MPI_Aint)g->rank * part, part, MPI_INT, win);
+        MPI_Accumulate(out.base, part, MPI_INT, to, (MPI_Aint)p * part, part, MPI_INT, MPI_SUM, win);
+        MPI_Win_fence(0, win);
+        MPI_Get(got.base, part, MPI_INT, to, (MPI_Aint)g->rank * part, part, MPI_INT, win);
+        MPI_Win_fence(0, win);
+        break;
+    case 1:
+        for (i = 0; i < p; ++i) {
+            MPI_Win_lock(i % 2 ? MPI_LOCK_SHARED : MPI_LOCK_EXCLUSIVE, i, 0, win);
+            MPI_Put(out.base, part, MPI_INT, i, (MPI_Aint)g->rank * part, part, MPI_INT, win);
+            MPI_Accumulate(out.base, part, MPI_INT, i, (MPI_Aint)p * part, part, MPI_INT, MPI_SUM, win);
+            MPI_Win_unlock(i, win);
+        }
+        break;
+    case 2:
+        MPI_Win_lock_all(0, win);
+        MPI_Put(out.base, part, MPI_INT, to, (MPI_Aint)g->rank * part, part, MPI_INT, win);
+        MPI_Win_flush(to, win);
+        MPI_Get(got.base, part, MPI_INT, to, (MPI_Aint)g->rank * part, part, MPI_INT, win);
+        MPI_Accumulate(out.base, part, MPI_INT, to, (MPI_Aint)p * part, part, MPI_INT, MPI_BXOR, win);
+        MPI_Win_unlock_all(win);
+        break;
+    default:
+        MPI_Comm_group(g->comm, &all);
+        MPI_Group_incl(all, 1, &to, &one);
+        MPI_Group_incl(all, 1, &from, &other);
+        MPI_Win_post(other, 0, win);
+        MPI_Win_start(one, 0, win);
+        MPI_Put(out.base, part, MPI_INT, to, (MPI_Aint)g->rank * part, part, MPI_INT, win);
+        MPI_Win_complete(win);
+        MPI_Win_wait(win);
+        MPI_Group_free(&all);
+        MPI_Group_free(&one);
+        MPI_Group_free(&other);
+    }
+    MPI_Barrier(g->comm);
+    MPI_Win_lock(MPI_LOCK_SHARED, g->rank, 0, win);
+    window.memory = (char*)memory;
+    window.bytes = (size_t)bytes;
+    add_buffer(&window, step);
+    add_buffer(&got, step);
+    MPI_Win_unlock(g->rank, win);
+    MPI_Win_free(&win);
+    if (!flavor) free(memory);
+    free(out.memory);
+    free(got.memory);
+}
+
+/* ---- the program */
+
+static int selected(const char* text, int number) {
+    if (!text) return 1;
+    while (*text) {
+        char* end;
+        long first = strtol(text, &end, 10), last = first;
+        if (*end == '-') last = strtol(end + 1, &end, 10);
+        if (number >= first && number <= last) return 1;
+        text = *end ? end + 1 : end;
+    }
+    return 0;
+}
+
+static void run_seed(uint64_t number, int steps, const char* selection) {
+    uint64_t* all;
+    int i;
+    seed = number;
+    checksum = 0;
+    draw_from(~UINT64_C(0));
+    for (i = 0; i < types_count; ++i) make_type(&types[i], i);
+    make_groups();
+    for (step = 0; step < steps; ++step) {
+        int kind;
+        if (!selected(selection, step)) continue;
+        draw_from((uint64_t)step);
+        kind = below(12);
+        if (kind == 11 || flying > flight_max - 2) land_all();
+        if (kind < 4) exchange();
+        else if (kind < 6) reduction();
+        else if (kind < 9) moving();
+        else if (kind == 9) neighbors();
+        else if (kind == 10) one_sided();
+    }
+    land_all();
+    all = calloc((size_t)world_size, sizeof *all);
+    MPI_Gather(&checksum, 1, MPI_UINT64_T, all, 1, MPI_UINT64_T, 0, MPI_COMM_WORLD);
+    for (i = 1; i < world_size; ++i) all[0] = all[0] * 31 + all[i];
+    if (world_rank == 0) {
+        printf("seed %llu checksum %016llx\n", (unsigned long long)seed, (unsigned long long)all[0]);
+        fflush(stdout);
+    }
+    free(all);
+    for (i = 0; i < types_count; ++i) MPI_Type_free(&types[i].handle);
+    for (i = 0; i < comms_count; ++i) MPI_Comm_free(&groups[i].comm);
+}
+
+int main(int argc, char** argv) {
+    uint64_t first;
+    int count, i;
+    MPI_Init(&argc, &argv);
+    if (argc < 4) {
+        fprintf(stderr, "usage: random_program FIRST-SEED SEEDS STEPS [SELECTION]\n");
+        MPI_Abort(MPI_COMM_WORLD, 2);
+    }
+    first = strtoull(argv[1], NULL, 10);
+    count = atoi(argv[2]);
+    MPI_Comm_rank(MPI_COMM_WORLD, &world_rank);
+    MPI_Comm_size(MPI_COMM_WORLD, &world_size);
+    MPI_Type_contiguous(2, MPI_UNSIGNED, &maps);
+    MPI_Type_commit(&maps);
+    MPI_Op_create(compose, 0, &composition);
+    for (i = 0; i < count; ++i) run_seed(first + (uint64_t)i, atoi(argv[3]), argc > 4 ? argv[4] : NULL);
+    MPI_Type_free(&maps);
+    MPI_Op_free(&composition);
+    MPI_Finalize();
+    return 0;
+}
