@@ -4,6 +4,7 @@
 #include "btl/base/format.h"
 #include "pmix/launch/messages.h"
 #include "pmix/wireup/origin.h"
+#include "pmix/launch/foreign.h"
 #include "pmix/launch/pmix_server.h"
 
 #include <algorithm>
@@ -185,7 +186,7 @@ void Launcher::judge(Process& process, int status) {
     int code = signal ? 128 + signal : WEXITSTATUS(status);
     // Others may wait for it: it may never have called MPI_Init.
     if (state_ == State::running) control_->tell_gone(process.rank);
-    if (code == 0 && !left_mpi) return;
+    if (code == 0 && !left_mpi) return look_for_another_mpi(process);
     if (state_ != State::running) {
         // Asked to end by a signal: the way the processes take is the way of the job.
         if (!exit_code_known_) exit_code_ = code, exit_code_known_ = true;
@@ -199,7 +200,22 @@ void Launcher::judge(Process& process, int status) {
     if (!(signal == SIGPIPE && stdout_->broken()))
         say(format("rank {} (pid {}, {}) on {} {}; the job ends{}", process.rank, process.pid,
                    process.name, host_of(process), fate, silent ? " with code 1" : ""));
+    look_for_another_mpi(process);
     end_job(code, signal ? 0 : kExitGrace, SIGTERM);
+}
+
+// Each process of such a program is rank 0 of 1, and may end well: nobody else says a word.
+void Launcher::look_for_another_mpi(const Process& process) {
+    bool silent = control_->phase(process.rank) == ControlServer::Phase::outside;
+    if (!silent || told_of_another_mpi_ || size_ < 2) return;
+    std::string other = foreign_mpi_of(find_program(process.name, "", common_));
+    if (other.empty()) return;
+    told_of_another_mpi_ = true;
+    say(format(
+        "{} is linked to {}, another MPI library, whose {} processes do not know of each other here; "
+        "compile it with Pomona's mpicc, mpicxx or mpifort, or start it with that library's "
+        "mpirun",
+        process.name, other, size_));
 }
 
 // --on-death continue: the others have been told, and barriers of the wire-up do without it.

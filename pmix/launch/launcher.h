@@ -110,6 +110,7 @@ private:
     void on_ended(std::vector<EndedRank> ended);
     int suspicion(const EndedRank& each) const;
     void judge(Process& process, int status);
+    void look_for_another_mpi(const Process& process);
     std::string fate_of(const Process& process, int status) const;
     void go_on_without(Process& process, int code, const std::string& fate);
     bool continues() const { return options_.on_death == "continue"; }
@@ -177,6 +178,7 @@ private:
     int interrupts_ = 0;
     int stacks_awaited_ = 0;
     bool swept_ = false;
+    bool told_of_another_mpi_ = false;
     int drain_rounds_ = 0;
 };
 

@@ -1,0 +1,118 @@
+// pmix/launch/foreign.cc: see foreign.h. The formats: System V ABI, chapters 4 and 5 (ELF); Apple's
+// mach-o/loader.h (64-bit, one architecture). Little-endian files only.
+#include "pmix/launch/foreign.h"
+
+#include <cstdint>
+#include <cstring>
+#include <fstream>
+#include <iterator>
+#include <string_view>
+
+namespace pomona {
+
+namespace {
+
+constexpr uint32_t kElf = 0x464c457f, kMachO = 0xfeedfacf;
+constexpr size_t kFileMax = size_t{1} << 28;   // larger ones are not read
+constexpr uint32_t kLoad = 1, kDynamic = 2;    // segments
+constexpr uint64_t kNeeded = 1, kStrings = 5;  // dynamic entries
+constexpr uint32_t kLoadDylib = 0xc, kLoadWeakDylib = 0x80000018;
+
+// A file's bytes; what lies outside reads as zeros.
+class Image {
+public:
+    explicit Image(std::string bytes) : bytes_(std::move(bytes)) {}
+    template <class T> T at(uint64_t offset) const {
+        T out{};
+        if (offset <= bytes_.size() && bytes_.size() - offset >= sizeof out)
+            std::memcpy(&out, bytes_.data() + offset, sizeof out);
+        return out;
+    }
+    std::string text(uint64_t offset) const {
+        if (offset >= bytes_.size()) return {};
+        return bytes_.substr(offset, bytes_.find('\0', offset) - offset);
+    }
+
+private:
+    std::string bytes_;
+};
+
+struct Segment {
+    uint64_t offset, address, length;
+};
+
+std::vector<std::string> needed_by_elf(const Image& image) {
+    if (image.at<uint8_t>(4) != 2 || image.at<uint8_t>(5) != 1)
+        return {};  // 64 bits, little-endian
+    auto table = image.at<uint64_t>(32);
+    size_t entry_bytes = image.at<uint16_t>(54), entries = image.at<uint16_t>(56);
+    std::vector<Segment> loaded;
+    Segment dynamic{};
+    for (size_t i = 0; i < entries; ++i) {
+        uint64_t entry = table + i * entry_bytes;
+        Segment found{image.at<uint64_t>(entry + 8), image.at<uint64_t>(entry + 16),
+                      image.at<uint64_t>(entry + 32)};
+        if (image.at<uint32_t>(entry) == kLoad) loaded.push_back(found);
+        if (image.at<uint32_t>(entry) == kDynamic) dynamic = found;
+    }
+    std::vector<uint64_t> names;
+    uint64_t strings = 0;
+    for (uint64_t at = 0; at + 16 <= dynamic.length; at += 16) {
+        auto tag = image.at<uint64_t>(dynamic.offset + at);
+        auto value = image.at<uint64_t>(dynamic.offset + at + 8);
+        if (tag == 0) break;
+        if (tag == kNeeded) names.push_back(value);
+        if (tag == kStrings)
+            for (const Segment& each : loaded)
+                if (value >= each.address && value - each.address < each.length)
+                    strings = value - each.address + each.offset;
+    }
+    std::vector<std::string> out;
+    for (uint64_t name : names) out.push_back(image.text(strings + name));
+    return out;
+}
+
+std::vector<std::string> needed_by_mach_o(const Image& image) {
+    std::vector<std::string> out;
+    auto commands = image.at<uint32_t>(16);
+    uint64_t at = 32;
+    for (uint32_t i = 0; i < commands; ++i) {
+        auto command = image.at<uint32_t>(at), length = image.at<uint32_t>(at + 4);
+        if (length < 8) break;
+        if (command == kLoadDylib || command == kLoadWeakDylib) {
+            std::string name = image.text(at + image.at<uint32_t>(at + 8));
+            out.push_back(name.substr(name.rfind('/') + 1));
+        }
+        at += length;
+    }
+    return out;
+}
+
+}  // namespace
+
+std::vector<std::string> needed_libraries(const std::string& path) {
+    std::ifstream file(path, std::ios::binary | std::ios::ate);
+    if (!file) return {};
+    std::streamoff length = file.tellg();
+    if (length < 64 || static_cast<uint64_t>(length) > kFileMax) return {};
+    std::string bytes(4, '\0');
+    file.seekg(0);
+    file.read(bytes.data(), 4);
+    uint32_t magic = 0;
+    std::memcpy(&magic, bytes.data(), sizeof magic);
+    if (magic != kElf && magic != kMachO) return {};
+    bytes.resize(static_cast<size_t>(length));
+    file.read(bytes.data() + 4, length - 4);
+    Image image(std::move(bytes));
+    return magic == kElf ? needed_by_elf(image) : needed_by_mach_o(image);
+}
+
+// Open MPI, MPICH and those made from it, Intel MPI: libmpi.so.40, libmpich.so.12, libmpi.12.dylib.
+std::string foreign_mpi_of(const std::string& path) {
+    for (const std::string& name : needed_libraries(path))
+        for (std::string_view other : {"libmpi.", "libmpich.", "libmpicxx.", "libmpi_cxx."})
+            if (name.starts_with(other)) return name;
+    return {};
+}
+
+}  // namespace pomona
