@@ -5,8 +5,8 @@
 #include <cstdint>
 #include <cstring>
 #include <fstream>
-#include <iterator>
 #include <string_view>
+#include <utility>
 
 namespace pomona {
 
