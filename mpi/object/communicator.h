@@ -19,7 +19,7 @@ class Matcher;
 class Process;
 class Topology;  // mpi/topo
 struct Peer;
-struct BsendBuffer;      // mpi/p2p/bsend.h
+class BsendBuffer;       // mpi/p2p/bsend.h
 struct CollectiveState;  // mpi/runtime/collective_state.h: schedules and idle requests
 
 class Communicator final : public Object {
