@@ -1,7 +1,6 @@
 // mpi/abi/handle.cc: handles that are no usual addresses: garbage, and objects below 4 GiB.
 #include "mpi/abi/handle.h"
 
-#include <atomic>
 #include <unistd.h>
 
 namespace pomona {
@@ -22,37 +21,15 @@ bool readable(uintptr_t address) {
     return written == sizeof(Object);
 }
 
-// A program at a fixed address has its heap, one range that grows, below 4 GiB; between two places in
-// it nothing needs asking.
-class LowHeap {
-public:
-    bool holds(uintptr_t address) const {
-        // Relaxed: both words only ever grow towards what has been found readable.
-        return address >= begin_.load(std::memory_order_relaxed) &&
-               address < end_.load(std::memory_order_relaxed);
-    }
-    void add(uintptr_t address) {
-        if (address < begin_.load(std::memory_order_relaxed))
-            begin_.store(address, std::memory_order_relaxed);
-        if (address >= end_.load(std::memory_order_relaxed))
-            end_.store(address + 1, std::memory_order_relaxed);
-    }
-
-private:
-    std::atomic<uintptr_t> begin_{~uintptr_t{0}}, end_{0};
-};
-
 }  // namespace
 
 Object* object_at(uintptr_t bits) {
-    static LowHeap heap;
     if (bits < kPage || bits % alignof(Object) != 0) return nullptr;
     auto* object = reinterpret_cast<Object*>(bits);
-    if (heap.holds(bits)) return object;
     if (!readable(bits)) return nullptr;
     // What is readable and no object may lie anywhere.
     bool is_object = static_cast<uint32_t>(object->kind) >> 16 == kKindPrefix;
-    if (bits >> 32 == 0 && is_object) heap.add(bits);
+    if (bits >> 32 == 0 && is_object) low_heap.add(bits);
     return object;
 }
 

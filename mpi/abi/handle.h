@@ -12,6 +12,7 @@
 #include "mpi/object/operation.h"
 #include "mpi/p2p/matcher.h"
 
+#include <atomic>
 #include <bit>
 #include <cstdint>
 
@@ -28,6 +29,26 @@ inline bool usual_address(uintptr_t bits) {
     // The rotation brings the bits that an aligned address does not have to the top.
     return (std::rotr(bits, 3) >> 29) - 1 < (uintptr_t{1} << (address_bits - 32)) - 1;
 }
+// Between which addresses below 4 GiB objects have been found. A program at a fixed address has its heap
+// there, one range that grows; between two places in it nothing needs asking.
+class LowHeap {
+public:
+    bool holds(uintptr_t address) const {
+        // Relaxed: both words only ever grow towards what has been found readable.
+        return address >= begin_.load(std::memory_order_relaxed) &&
+               address < end_.load(std::memory_order_relaxed) && address % alignof(Object) == 0;
+    }
+    void add(uintptr_t address) {
+        if (address < begin_.load(std::memory_order_relaxed))
+            begin_.store(address, std::memory_order_relaxed);
+        if (address >= end_.load(std::memory_order_relaxed))
+            end_.store(address + 1, std::memory_order_relaxed);
+    }
+
+private:
+    std::atomic<uintptr_t> begin_{~uintptr_t{0}}, end_{0};
+};
+inline constinit LowHeap low_heap;
 // The object at another address, if there is memory: garbage is mostly small, negative or no address.
 Object* object_at(uintptr_t bits);
 
@@ -35,7 +56,8 @@ inline Object* resolve_any(const void* handle, Kind kind) {
     auto bits = reinterpret_cast<uintptr_t>(handle);
     Object* object;
     if (bits < kBuiltinHandles) object = process().builtins[bits];
-    else if (__builtin_expect(!usual_address(bits), 0)) object = object_at(bits);
+    else if (__builtin_expect(!usual_address(bits) && !low_heap.holds(bits), 0))
+        object = object_at(bits);
     else object = const_cast<Object*>(static_cast<const Object*>(handle));
     return object && object->kind == kind ? object : nullptr;
 }

@@ -143,7 +143,7 @@ INSTANTIATE_TEST_SUITE_P(Forms, DeviceCollectives, testing::ValuesIn(thread_form
 TEST(DeviceFailure, ends_everywhere_with_an_error_or_the_result) {
     int failures = 0;
     for (const char* algorithm : {"recursive_doubling", "ring", "rabenseifner", "tree"})
-        for (int failing : {0, 2, 5}) {
+        for (int failing : {0, 1, 2}) {  // a tree of 4 ranks has 3 reductions
             SCOPED_TRACE(std::string(algorithm) + ", reduction " + std::to_string(failing));
             mock_reset();
             mock_faults.delay_us = 200;
