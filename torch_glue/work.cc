@@ -31,6 +31,10 @@ using namespace std::chrono_literals;
 constexpr auto kSpin = 3us;
 constexpr auto kYield = 2ms;
 
+// How long who has waited for an operation waits for its Future at the most: callbacks of earlier ones
+// run first, and one of them may wait for this very thread.
+constexpr auto kFuture = 1s;
+
 // From when on a collective is long, and the others are asked.
 constexpr auto kLong = 1s;
 
@@ -448,9 +452,19 @@ bool GlueWork::wait(std::chrono::milliseconds timeout) {
         lock.unlock();
         std::rethrow_exception(failure);
     }
+    auto future = future_;
     lock.unlock();
+    if (future) wait_for_future(*future);
     if (flow_) flow_->join();
     return true;
+}
+
+// As with gloo, a Future is complete when wait() returns: its thread may be about to complete it.
+void GlueWork::wait_for_future(const c10::ivalue::Future& future) {
+    if (in_callback || future.completed()) return;
+    WithoutGil without;
+    const auto end = Clock::now() + kFuture;
+    while (!future.completed() && Clock::now() < end) std::this_thread::yield();
 }
 
 void GlueWork::park(std::chrono::milliseconds timeout) {

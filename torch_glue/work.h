@@ -206,6 +206,7 @@ private:
     void drive();
     void arm();
     void park(std::chrono::milliseconds timeout);
+    static void wait_for_future(const c10::ivalue::Future& future);
     bool stopped();
     void complete(const std::string& error, c10d::ErrorType kind = c10d::ErrorType::COMM_ERROR);
     void complete_future();

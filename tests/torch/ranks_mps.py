@@ -83,7 +83,7 @@ def test_async(rank, world):
     futures = [work.get_future() for work in works]
     for work, future, tensor in zip(works, futures, tensors):
         work.wait()
-        assert future.done()
+        assert future.done()  # as with gloo: wait() returns after it
         assert torch.equal(fake_mps.values(tensor), total(world, 3000))
 
 
