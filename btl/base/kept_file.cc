@@ -5,6 +5,7 @@
 
 #include <cstdio>
 #include <cstring>
+#include <ctime>
 #include <sys/stat.h>
 #include <unistd.h>
 #if defined(__APPLE__)
@@ -78,6 +79,15 @@ Result<std::string> read_kept(const std::string& path) {
     std::string text(file_bytes_max, '\0');
     text.resize(std::fread(text.data(), 1, text.size(), file));
     std::fclose(file);
+    return text;
+}
+
+std::string today() {
+    std::time_t now = std::time(nullptr);
+    std::tm day{};
+    localtime_r(&now, &day);
+    char text[16];
+    std::strftime(text, sizeof text, "%Y-%m-%d", &day);
     return text;
 }
 

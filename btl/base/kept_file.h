@@ -21,6 +21,9 @@ Status write_kept(const std::string& path, std::string_view text);
 // Up to a mebibyte of it; what is longer was not written by us.
 Result<std::string> read_kept(const std::string& path);
 
+// By the local clock, as such files name it: "2026-11-23".
+std::string today();
+
 // The piece of `text` up to `end`, which is removed with it.
 std::string_view take_piece(std::string_view& text, char end);
 

@@ -5,9 +5,10 @@
 #include "mpi/tools/doctor.h"
 
 #include "btl/base/format.h"
-#include "mpi/tools/ask.h"
+#include "btl/base/kept_file.h"
 #include "mpi/tools/links.h"
 #include "btl/tcp/ip.h"
+#include "pmix/launch/ask.h"
 #include "pmix/launch/host.h"
 #include "pmix/launch/hosts.h"
 #include "pmix/launch/ssh.h"
@@ -23,16 +24,6 @@
 #include <thread>
 
 extern char** environ;
-
-std::string pomona::ask(const std::string& command) {
-    std::string out;
-    std::FILE* pipe = popen((command + " 2>&1 </dev/null").c_str(), "r");
-    if (!pipe) return out;
-    char buffer[4096];
-    while (size_t got = std::fread(buffer, 1, sizeof buffer, pipe)) out.append(buffer, got);
-    pclose(pipe);
-    return out;
-}
 
 namespace pomona::doctor {
 
@@ -247,7 +238,7 @@ int command_on_hosts(const std::string& list, const std::string& ssh, bool json)
                              {"findings", as_values(host.findings)}});
         nlohmann::json out{{"hosts", hosts}, {"together", as_values(together)}};
         if (!measured.pairs.empty())
-            out["links"] = nlohmann::json::parse(link_report_json(measured, before, link_date()));
+            out["links"] = nlohmann::json::parse(link_report_json(measured, before, today()));
         std::string text = out.dump(2, ' ', false, nlohmann::json::error_handler_t::replace);
         std::printf("%s\n", text.c_str());
     }
@@ -259,7 +250,7 @@ int command_on_hosts(const std::string& list, const std::string& ssh, bool json)
     }
     if (!json) std::printf("all together\n%s", as_text(together).c_str());
     if (!json && !measured.pairs.empty())
-        std::printf("\nlinks\n%s", link_report_text(measured, before, link_date()).c_str());
+        std::printf("\nlinks\n%s", link_report_text(measured, before, today()).c_str());
     bool bad = std::any_of(all.begin(), all.end(),
                            [](const Finding& each) { return each.state == State::bad; });
     return bad ? 1 : 0;

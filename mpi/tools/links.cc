@@ -3,25 +3,15 @@
 
 #include "btl/base/format.h"
 #include "btl/base/kept_file.h"
-#include "mpi/tools/ask.h"
+#include "pmix/launch/ask.h"
 #include "pmix/launch/hosts.h"
 #include "pmix/launch/ssh.h"
 
 #include <cstdio>
-#include <ctime>
 
 extern char** environ;
 
 namespace pomona {
-
-std::string link_date() {
-    std::time_t now = std::time(nullptr);
-    std::tm day{};
-    localtime_r(&now, &day);
-    char text[16];
-    std::strftime(text, sizeof text, "%Y-%m-%d", &day);
-    return text;
-}
 
 LinkReport measure_links(const LinksOptions& options, std::vector<LinkMemory>& remembered) {
     LinkReport failed;
@@ -47,7 +37,7 @@ LinkReport measure_links(const LinksOptions& options, std::vector<LinkMemory>& r
         if (auto text = read_kept(path); text.ok()) remembered = read_link_memory(*text);
     std::vector<LinkMemory> memory = remembered;
     for (const PairMeasured& pair : report.pairs)
-        remember(memory, memory_of(report, pair, link_date()));
+        remember(memory, memory_of(report, pair, today()));
     if (report.pairs.empty() && !options.forget) return report;
     Status written = write_kept(path, link_memory_text(memory));
     if (!written.ok())
@@ -59,8 +49,8 @@ LinkReport measure_links(const LinksOptions& options, std::vector<LinkMemory>& r
 int links(const LinksOptions& options) {
     std::vector<LinkMemory> before;
     LinkReport report = measure_links(options, before);
-    std::string text = options.json ? link_report_json(report, before, link_date())
-                                    : link_report_text(report, before, link_date());
+    std::string text = options.json ? link_report_json(report, before, today())
+                                    : link_report_text(report, before, today());
     std::fputs(text.c_str(), stdout);
     if (!report.failure.empty())
         std::fprintf(stderr, "pomona links: the links could not all be measured:\n%s",

@@ -69,7 +69,6 @@ std::string link_report_json(const LinkReport& report, const std::vector<LinkMem
 
 // Starts the ranks. `remembered` gets what was known before, and today's is kept.
 LinkReport measure_links(const LinksOptions& options, std::vector<LinkMemory>& remembered);
-std::string link_date();
 
 // The command, and the part of one rank.
 int links(const LinksOptions& options);

@@ -3,6 +3,7 @@
 #include "mpi/tools/links.h"
 
 #include "btl/base/format.h"
+#include "pmix/launch/ask.h"
 
 #include <nlohmann/json.hpp>
 
@@ -18,16 +19,6 @@ constexpr size_t kKept = 16;         // of each pair
 constexpr double kMuchSlower = 0.6;  // of what was usual
 
 using nlohmann::json;
-
-std::vector<std::string> lines_of(const std::string& text) {
-    std::vector<std::string> out;
-    for (size_t at = 0; at < text.size();) {
-        size_t end = std::min(text.find('\n', at), text.size());
-        if (end > at) out.push_back(text.substr(at, end - at));
-        at = end + 1;
-    }
-    return out;
-}
 
 void read_host(const json& value, LinkReport& out) {
     auto number = value.at("links_host").get<size_t>();

@@ -10,7 +10,6 @@
 #include <cmath>
 #include <cstdio>
 #include <cstring>
-#include <ctime>
 #include <fcntl.h>
 #include <cstdint>
 #include <optional>
@@ -220,15 +219,6 @@ void print_json(const std::vector<Reading>& readings, const KeptLinks& kept) {
         pomona::format(" ],\n \"ns_per_byte\": {{\"copy_cache\": {:.5f}, \"copy_memory\": {:.5f}, "
                        "\"reduce_cache\": {:.5f}, \"reduce_memory\": {:.5f}}}\n}}\n",
                        local.copy_near, local.copy_far, local.reduce_near, local.reduce_far));
-}
-
-std::string today() {
-    std::time_t now = std::time(nullptr);
-    std::tm day{};
-    localtime_r(&now, &day);
-    char text[16];
-    std::strftime(text, sizeof text, "%Y-%m-%d", &day);
-    return text;
 }
 
 }  // namespace

@@ -4,6 +4,7 @@
 #include "btl/base/format.h"
 #include "btl/base/params.h"
 #include "pmix/launch/agent.h"
+#include "pmix/launch/ask.h"
 #include "pmix/launch/messages.h"
 #include "pmix/launch/options_table.h"
 #include "pmix/launch/spawn.h"
@@ -11,7 +12,6 @@
 
 #include <algorithm>
 #include <charconv>
-#include <cstdio>
 
 #include <unistd.h>
 
@@ -28,16 +28,6 @@ std::string text_of(const char* const* environment, std::string_view name) {
 bool in_allocation(const char* const* environment) {
     return !text_of(environment, "SLURM_JOB_ID").empty() &&
            !text_of(environment, "SLURM_JOB_NODELIST").empty();
-}
-
-std::vector<std::string> lines_of(const std::string& text) {
-    std::vector<std::string> out;
-    for (size_t at = 0; at < text.size();) {
-        size_t end = std::min(text.find('\n', at), text.size());
-        if (end > at) out.push_back(text.substr(at, end - at));
-        at = end + 1;
-    }
-    return out;
 }
 
 int total_of(const std::vector<HostSlots>& hosts) {
@@ -318,15 +308,7 @@ EngineProbes real_engine_probes(const char* const* environment) {
     out.installed = [block](const std::string& program) {
         return find_program(program, "", block).starts_with('/');
     };
-    out.output = [](const std::string& command) {
-        std::string text;
-        std::FILE* pipe = popen((command + " 2>&1 </dev/null").c_str(), "r");
-        if (!pipe) return text;
-        char buffer[4096];
-        while (size_t got = std::fread(buffer, 1, sizeof buffer, pipe)) text.append(buffer, got);
-        pclose(pipe);
-        return text;
-    };
+    out.output = ask;
     out.host = host_name();
     out.root = geteuid() == 0;
     return out;

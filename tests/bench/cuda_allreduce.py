@@ -3,8 +3,9 @@
     PYTHONPATH=.build/release/python python tests/bench/cuda_allreduce.py --json cuda.json
 
 --peers 1048576 adds a group whose sums from there on go by memory that the devices read from each other,
---nccl NCCL, which needs two GPUs. Two processes share the GPU, or take one each where there are several. Times are of all_reduce and the
-device's synchronisation, the median over the repetitions, the slower rank's. --device cpu tries the script.
+--nccl NCCL, which needs two GPUs. Two processes share the GPU, or take one each where there are
+several. Times are of all_reduce and the device's synchronisation, the median over the repetitions,
+the slower rank's. --device cpu tries the script.
 """
 
 import argparse
