@@ -99,13 +99,18 @@ def lost_host(library, world, rounds):
     return out
 
 
-def main():
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+def arguments(about, rounds):
+    """What benchmarks over hosts are called with; `about`: the caller's description."""
+    parser = argparse.ArgumentParser(description=about.splitlines()[0])
     parser.add_argument("build")
-    parser.add_argument("-r", "--rounds", type=int, default=9)
+    parser.add_argument("-r", "--rounds", type=int, default=rounds)
     parser.add_argument("--rate", type=int, default=1000, help="of the cables, in Mb/s")
     parser.add_argument("--json")
-    options = parser.parse_args()
+    return parser.parse_args()
+
+
+def main():
+    options = arguments(__doc__, 9)
     if not host_world.possible():
         return 77
     result = {"command": f"hosts.py BUILD -r {options.rounds} --rate {options.rate}",

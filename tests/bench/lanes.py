@@ -7,7 +7,6 @@ each of 4. Allgather and reduce_scatter by ring, by hierarchical and as selectio
 ranks of a host one after the other (block), or the hosts in turn (cyclic). Linux and root.
 """
 
-import argparse
 import json
 import os
 import statistics
@@ -43,12 +42,7 @@ def measure(world, build, program, collective, size, order, rounds):
 
 
 def main():
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("build")
-    parser.add_argument("-r", "--rounds", type=int, default=5)
-    parser.add_argument("--rate", type=int, default=1000, help="of the cables, in Mb/s")
-    parser.add_argument("--json")
-    options = parser.parse_args()
+    options = hosts.arguments(__doc__, 5)
     if not host_world.possible():
         return 77
     build = Path(options.build).resolve()

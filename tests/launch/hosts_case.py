@@ -1,0 +1,52 @@
+# tests/launch/hosts_case.py: what tests of mpirun over several hosts share. The hosts are namespaces of
+# this machine (../host_world.py). Needs what test_launch.py needs.
+import contextlib
+import os
+import signal
+import subprocess
+import sys
+
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."))
+from host_world import HostCase
+from test_launch import MPIRUN, PATIENCE, alive, clean_environment, wait_until
+
+HERE = os.path.dirname(os.path.abspath(__file__))
+MPICC = os.path.join(os.path.dirname(MPIRUN), "mpicc")
+
+
+class Case(HostCase):
+    def environment(self, **changes):
+        return clean_environment(TMPDIR=self.world.temporary, **changes)
+
+    def words(self, *words, ssh=None):
+        return [MPIRUN, "--ssh", ssh or self.world.enter, *map(str, words)]
+
+    def run_job(self, *words, ssh=None, env=None, **kinds):
+        kinds.setdefault("stdin", subprocess.DEVNULL)
+        if "input" in kinds:
+            del kinds["stdin"]
+        return subprocess.run(self.words(*words, ssh=ssh), capture_output=True, text=True,
+                              timeout=PATIENCE, env=env or self.environment(), **kinds)
+
+    def start(self, *words, ssh=None, **kinds):
+        return subprocess.Popen(self.words(*words, ssh=ssh), stdin=subprocess.DEVNULL, text=True,
+                                stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+                                env=self.environment(), start_new_session=True, **kinds)
+
+    def pids_of(self, process, count):
+        return [int(process.stdout.readline()) for _ in range(count)]
+
+    def nothing_left(self, pids):
+        self.assertTrue(wait_until(lambda: not any(alive(pid) for pid in pids)), pids)
+        self.assertTrue(wait_until(lambda: not os.listdir(self.world.temporary)),
+                        os.listdir(self.world.temporary))
+
+    def end_of(self, process):
+        out, err = process.communicate(timeout=PATIENCE)
+        return process.returncode, out, err
+
+    def wake(self, pids):
+        """Stopped processes go on, those that are still there."""
+        for pid in pids:
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGCONT)

@@ -1,0 +1,319 @@
+# tests/launch/test_reach.py: how mpirun reaches its hosts, through shells and ssh, and what is told where it
+# cannot; what pomona doctor and pomona links say of hosts.
+import json
+import os
+import pathlib
+import shutil
+import signal
+import subprocess
+import unittest
+
+from hosts_case import Case
+from test_launch import MPIRUN, PATIENCE
+
+DOCTOR = os.path.join(os.path.dirname(MPIRUN), "pomona")
+
+
+@unittest.skipUnless(os.path.exists(DOCTOR), "needs pomona")
+class Doctor(Case):
+    def doctor(self, *words):
+        return subprocess.run([DOCTOR, "doctor", "--ssh", self.world.enter, *words], text=True,
+                              capture_output=True, timeout=PATIENCE,
+                              env=self.environment(XDG_CACHE_HOME=self.world.place),
+                              stdin=subprocess.DEVNULL)
+
+    def test_two_hosts_fit(self):
+        done = self.doctor("--host", "h1,h2", "--json")
+        report = json.loads(done.stdout)
+        self.assertEqual([host["host"] for host in report["hosts"]], ["h1", "h2"])
+        self.assertTrue(all(host["reached"] for host in report["hosts"]))
+        self.assertEqual([each["state"] for each in report["together"]], ["ok"], report["together"])
+        self.assertEqual(report["links"]["pairs"][0]["hosts"], ["h1", "h2"])
+
+    def test_a_host_that_is_not_there(self):
+        done = self.doctor("--host", "h1,nosuch")
+        self.assertEqual(done.returncode, 1)
+        self.assertIn("nosuch: mpirun: host nosuch cannot be used", done.stdout)
+
+    def test_an_address_that_two_hosts_have(self):
+        for host in ("h1", "h2"):
+            self.world.ip("-n", self.world.space(host), "addr", "add", "10.99.0.1/24", "dev", "eth0")
+        try:
+            done = self.doctor("--host", "h1,h2")
+        finally:
+            for host in ("h1", "h2"):
+                self.world.ip("-n", self.world.space(host), "addr", "del", "10.99.0.1/24", "dev",
+                              "eth0")
+        self.assertEqual(done.returncode, 1)
+        self.assertIn("10.99.0.1 is one of h1 and of h2", done.stdout)
+
+
+@unittest.skipUnless(os.path.exists(DOCTOR), "needs pomona")
+class Links(Case):
+    """pomona links: what it finds, and what it remembers."""
+    hosts = 2
+
+    def links(self, *words, **changes):
+        return subprocess.run([DOCTOR, "links", "--ssh", self.world.enter, *words], text=True,
+                              capture_output=True, timeout=PATIENCE, stdin=subprocess.DEVNULL,
+                              env=self.environment(XDG_CACHE_HOME=self.world.place, **changes))
+
+    def test_the_matrix_and_its_memory(self):
+        done = self.links("--host", "h1,h2", "--json", "--forget")
+        self.assertEqual(done.returncode, 0, done.stderr)
+        report = json.loads(done.stdout)
+        self.assertEqual([host["host"] for host in report["hosts"]], ["h1", "h2"])
+        used = [each for each in report["hosts"][0]["interfaces"] if each["used"]]
+        self.assertIn("10.213.7.1/24", [each["address"] for each in used])
+        self.assertTrue(all(each["mtu"] == 1500 for each in used), used)
+        (pair,) = report["pairs"]
+        self.assertEqual(pair["hosts"], ["h1", "h2"])
+        self.assertGreater(pair["gigabits"], 0)
+        self.assertGreater(pair["latency_us"], 0)
+        self.assertEqual(sum(path["first"] for path in pair["paths"]), 1, pair)
+        self.assertEqual(pair["before"], [])
+        # A link that gave a thousand times as much on another day.
+        path = os.path.join(self.world.place, "pomona", "link-history")
+        with open(path) as file:
+            kept = json.loads(file.read())
+        with open(path, "w") as file:
+            file.write(json.dumps(dict(kept, gigabits=kept["gigabits"] * 1000, date="2020-01-01")))
+        done = self.links("--host", "h1,h2")
+        self.assertRegex(done.stdout, r"h1 - h2: .* us, .* Gb/s")
+        self.assertRegex(done.stdout, r"gives .* Gb/s today, .* on 2020-01-01")
+
+    def test_a_job_is_explained(self):
+        done = self.run_job("-n", 2, "--explain", "--host", "h1,h2", "hostname",
+                            env=self.environment(XDG_CACHE_HOME=self.world.place))
+        self.assertEqual((done.returncode, sorted(done.stdout.split())), (0, ["h1", "h2"]), done.stderr)
+        self.assertRegex(done.stderr, r"h1 - h2: .* us, .* Gb/s")
+        self.assertRegex(done.stderr, r"mpirun: rank 1 on h2: hostname")
+
+    def test_interfaces_that_are_left_out(self):
+        done = self.links("--host", "h1,h2", POMONA_IF_INCLUDE="10.213.7.0/24")
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertRegex(done.stdout, r"fd00:7::1/64 .*not used: if_include=10.213.7.0/24")
+
+    def test_what_gloo_and_nccl_were_told_of_networks(self):
+        # A second network, which alone is wanted; mpirun hands these variables on.
+        for host in ("h1", "h2"):
+            self.world.ip("-n", self.world.space(host), "link", "add", "ib0", "type", "bridge")
+            self.world.ip("-n", self.world.space(host), "addr", "add", "10.9.9.9/24", "dev", "ib0")
+            self.world.ip("-n", self.world.space(host), "link", "set", "ib0", "up")
+        try:
+            for variable, value in (("GLOO_SOCKET_IFNAME", "eth0"), ("NCCL_SOCKET_IFNAME", "eth"),
+                                    ("NCCL_SOCKET_IFNAME", "=eth0"), ("NCCL_SOCKET_IFNAME", "^ib")):
+                done = self.links("--host", "h1,h2", "--json", **{variable: value})
+                self.assertEqual(done.returncode, 0, done.stderr)
+                for host in json.loads(done.stdout)["hosts"]:
+                    by = {each["name"]: each for each in host["interfaces"]}
+                    self.assertTrue(by["eth0"]["used"], (variable, value))
+                    self.assertEqual(by["ib0"]["why_not"], f"{variable}={value}")
+        finally:
+            for host in ("h1", "h2"):
+                self.world.ip("-n", self.world.space(host), "link", "del", "ib0")
+
+    def test_a_host_that_is_not_there(self):
+        done = self.links("--host", "h1,nosuch")
+        self.assertEqual(done.returncode, 1)
+        self.assertIn("host nosuch cannot be used", done.stderr)
+
+
+class Reaching(Case):
+    """What lies between mpirun and its agents."""
+
+    def test_what_a_login_shell_prints(self):
+        noisy = self.world.stand_in("noisy", begin="echo Welcome; echo warning >&2; ")
+        done = self.run_job("-n", 1, "--host", "h1", "echo", "x", ssh=noisy)
+        self.assertEqual((done.returncode, done.stdout), (0, "x\n"), done.stderr)
+
+    def test_login_shells(self):
+        for shell in ("fish", "tcsh", "zsh", "bash", "dash"):
+            path = shutil.which(shell)
+            if not path:
+                continue
+            with self.subTest(shell=shell):
+                text = f"#!/bin/sh\nhost=$1\nshift\nexec ip netns exec {self.world.tag}$host " \
+                       f"unshare --uts {path} -c \"hostname $host; $*\"\n"
+                done = self.run_job("-n", 2, "--host", "h1,h2", "hostname",
+                                    ssh=self.world.stand_in("login-" + shell, text=text))
+                self.assertEqual(sorted(done.stdout.split()), ["h1", "h2"], done.stderr)
+
+    def test_failures_are_explained(self):
+        for printed, code, mend in (("Host key verification failed.", 255, "ssh h1 true"),
+                                    ("me@h1: Permission denied (publickey).", 255, "ssh-copy-id h1"),
+                                    ("something else", 3, "ended with code 3: something else")):
+            failing = self.world.stand_in("failing",
+                                          text=f"#!/bin/sh\necho '{printed}' >&2\nexit {code}\n")
+            done = self.run_job("-n", 1, "--host", "h1", "true", ssh=failing)
+            self.assertEqual(done.returncode, 1)
+            self.assertIn("host h1 cannot be used: ", done.stderr)
+            self.assertIn(mend, done.stderr)
+
+    def test_no_pomona_there(self):
+        done = self.run_job("-n", 1, "--prefix", "/nowhere", "--host", "h1", "true")
+        self.assertEqual(done.returncode, 1)
+        self.assertIn("--prefix DIRECTORY", done.stderr)
+
+    def test_a_prefix(self):
+        prefix = os.path.join(self.world.place, "prefix")
+        os.makedirs(os.path.join(prefix, "bin"), exist_ok=True)
+        link = os.path.join(prefix, "bin", "mpirun")
+        if not os.path.exists(link):
+            os.symlink(MPIRUN, link)
+        path = os.path.join(self.world.place, "prefixed")
+        with open(path, "w") as file:
+            file.write(f"h1 prefix={prefix}\nh2 prefix=/nowhere\n")
+        self.assertEqual(self.run_job("--hostfile", path, "--host", "h1", "-n", 1, "hostname").stdout,
+                         "h1\n")
+        done = self.run_job("--hostfile", path, "-n", 2, "hostname")
+        self.assertIn("host h2 cannot be used", done.stderr)
+
+    def test_another_version(self):
+        # A word of the same form with another version in it.
+        other = self.world.stand_in("other", text="""#!/usr/bin/env python3
+import struct, sys, time
+def text(word): return struct.pack("<I", len(word)) + word
+body = struct.pack("<I", 1) + text(b"0.0.9")
+frame = struct.pack("<IB", len(body) + 1, 1) + body
+sys.stdout.buffer.write(b"\\npomona-agent-speaks\\n" + frame)
+sys.stdout.flush()
+time.sleep(5)
+""")
+        done = self.run_job("-n", 1, "--host", "h1", "true", ssh=other)
+        self.assertEqual(done.returncode, 1)
+        self.assertRegex(done.stderr, r"Pomona 0.0.9 stands there, and \d")
+
+    def test_garbage_instead_of_an_agent(self):
+        for text in ("cat /dev/urandom", "yes", "printf '\\npomona-agent-speaks\\n'; cat /dev/urandom"):
+            garbage = self.world.stand_in("garbage", text=f"#!/bin/sh\n{text}\n")
+            done = self.run_job("-n", 1, "--host", "h1", "true", ssh=garbage)
+            self.assertEqual(done.returncode, 1, text)
+            self.assertIn("host h1 cannot be used", done.stderr)
+
+    def test_no_such_stand_in(self):
+        done = self.run_job("-n", 1, "--host", "h1", "true", ssh="/nowhere/ssh")
+        self.assertEqual(done.returncode, 1)
+        self.assertIn("see --ssh", done.stderr)
+
+    def test_as_an_operator_of_kubernetes_starts_it(self):
+        # Host names and the way to them come by variables for Open MPI; the first pod starts slowly;
+        # no rank runs where mpirun does.
+        tries = os.path.join(self.world.place, "tries")
+        pods = self.world.stand_in("kubexec", text=f"""#!/bin/sh
+echo x >> {tries}-$1
+if [ $1 = h1 ] && [ $(wc -l < {tries}-$1) -lt 3 ]; then
+    echo "ssh: Could not resolve hostname $1" >&2
+    exit 255
+fi
+exec {self.world.enter} "$@"
+""")
+        path = os.path.join(self.world.place, "pods")
+        with open(path, "w") as file:
+            file.write("h1 slots=1\nh2 slots=1\n")
+        done = subprocess.run([MPIRUN, "-n", "2", "hostname"], capture_output=True, text=True,
+                              timeout=PATIENCE, stdin=subprocess.DEVNULL,
+                              env=self.environment(OMPI_MCA_plm_rsh_agent=pods,
+                                                   OMPI_MCA_orte_default_hostfile=path,
+                                                   KUBERNETES_SERVICE_HOST="10.0.0.1"))
+        self.assertEqual((sorted(done.stdout.split()), done.stderr), (["h1", "h2"], ""))
+        with open(tries + "-h1") as file:
+            self.assertEqual(file.read(), "x\n" * 3)
+
+    def test_it_is_named_by_a_variable(self):
+        done = subprocess.run([MPIRUN, "-n", "1", "--host", "h2", "hostname"], capture_output=True,
+                              env=self.environment(POMONA_SSH=self.world.enter), text=True,
+                              timeout=PATIENCE, stdin=subprocess.DEVNULL)
+        self.assertEqual((done.stdout, done.stderr), ("h2\n", ""))
+
+
+@unittest.skipUnless(shutil.which("sshd") and shutil.which("ssh-keygen"), "needs OpenSSH's server")
+class RealSsh(Case):
+    """OpenSSH on h2, with keys made for the test; mpirun runs on h1."""
+    hosts = 2
+
+    def setUp(self):
+        super().setUp()
+        place = self.world.place
+        for name in ("host_key", "user_key"):
+            if not os.path.exists(os.path.join(place, name)):
+                subprocess.run(["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-f",
+                                os.path.join(place, name)], check=True)
+        os.makedirs("/run/sshd", exist_ok=True)
+        config = os.path.join(place, "sshd_config")
+        with open(config, "w") as file:
+            file.write(f"Port 2222\nHostKey {place}/host_key\nPidFile none\nStrictModes no\n"
+                       f"AuthorizedKeysFile {place}/user_key.pub\nPermitRootLogin yes\n"
+                       "PasswordAuthentication no\nUsePAM no\n")
+        self.server = subprocess.Popen(
+            self.world.inside("h2", shutil.which("sshd"), "-D", "-e", "-f", config),
+            stdin=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
+        self.assertIn("listening", self.server.stderr.readline())
+        with open(os.path.join(place, "host_key.pub")) as file:
+            key = file.read().split()[:2]
+        with open(os.path.join(place, "known"), "w") as file:
+            for name in ("[10.213.7.2]:2222", "[fd00:7::2]:2222"):
+                file.write(" ".join([name, *key]) + "\n")
+
+    def tearDown(self):
+        self.server.terminate()
+        self.server.wait()
+        self.server.stderr.close()
+
+    def ssh(self, known="known", key="user_key"):
+        place = self.world.place
+        return (f"ssh -p 2222 -i {place}/{key} -o IdentitiesOnly=yes -F none "
+                f"-o UserKnownHostsFile={place}/{known}")
+
+    def from_h1(self, *words, ssh=None):
+        return self.world.inside("h1", *self.words(*words, ssh=ssh or self.ssh()))
+
+    def run_from_h1(self, *words, ssh=None):
+        return subprocess.run(self.from_h1(*words, ssh=ssh), capture_output=True, text=True,
+                              timeout=PATIENCE, env=self.environment(), stdin=subprocess.DEVNULL)
+
+    def test_ranks_on_both_ends(self):
+        for host in ("10.213.7.2", "fd00:7::2", "root@10.213.7.2", "[fd00:7::2]:1"):
+            done = self.run_from_h1("-n", 2, "--host", f"localhost:1,{host}", "hostname")
+            self.assertEqual((sorted(done.stdout.split()), done.stderr), (["h1", "h2"], ""), host)
+
+    def test_where_rank_0_is_reached(self):
+        done = self.run_from_h1("-n", 2, "--host", "localhost,10.213.7.2", "sh", "-c",
+                                "echo $MASTER_ADDR")
+        self.assertEqual(done.stdout, "10.213.7.1\n" * 2, done.stderr)
+        done = self.run_from_h1("-n", 2, "--host", "10.213.7.2,localhost", "sh", "-c",
+                                "echo $MASTER_ADDR")
+        self.assertEqual(done.stdout, "10.213.7.2\n" * 2, done.stderr)
+
+    def test_keys_that_are_not_known(self):
+        done = self.run_from_h1("-n", 1, "--host", "10.213.7.2", "true",
+                                ssh=self.ssh(known="unknown"))
+        self.assertEqual(done.returncode, 1)
+        self.assertIn("ssh 10.213.7.2 true", done.stderr)
+        done = self.run_from_h1("-n", 1, "--host", "10.213.7.2", "true",
+                                ssh=self.ssh(key="host_key"))
+        self.assertIn("ssh-copy-id 10.213.7.2", done.stderr)
+        done = self.run_from_h1("-n", 1, "--host", "10.213.7.2", "true",
+                                ssh=self.ssh().replace("2222", "2223"))
+        self.assertIn("nothing listens for ssh there", done.stderr)
+
+    def test_the_ssh_client_is_killed(self):
+        process = subprocess.Popen(self.from_h1("-n", 2, "--host", "localhost,10.213.7.2",
+                                                "sh", "-c", "echo $$; exec sleep 600"),
+                                   stdin=subprocess.DEVNULL, text=True, stdout=subprocess.PIPE,
+                                   stderr=subprocess.PIPE, env=self.environment())
+        pids = self.pids_of(process, 2)
+        mpirun = process.pid  # unshare and sh have become it
+        children = pathlib.Path(f"/proc/{mpirun}/task/{mpirun}/children").read_text().split()
+        clients = [int(pid) for pid in children
+                   if pathlib.Path(f"/proc/{pid}/comm").read_text().strip() == "ssh"]
+        self.assertEqual(len(clients), 1)
+        os.kill(clients[0], signal.SIGKILL)
+        code, _, err = self.end_of(process)
+        self.assertEqual(code, 1)
+        self.assertIn("mpirun: host 10.213.7.2: the connection to it ended", err)
+        self.nothing_left(pids)
+
+
+if __name__ == "__main__":
+    unittest.main()
