@@ -155,6 +155,7 @@ StepId Builder::add(StepKind kind, int peer, Region source, Region other, Region
     steps_.push_back(step);
     bool reads_chunk = source.buffer == Buffer::chunks || other.buffer == Buffer::chunks;
     if (reads_chunk && kind != StepKind::show) chunk_readers_.push_back(id);
+    if (!rules_.hazards) return id;
     found_.clear();
     if (last_join_ != kNoStep) found_.push_back(last_join_);
     reads(id, source);

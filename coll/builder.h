@@ -20,6 +20,8 @@ struct HazardRules {
     bool write_after_read = true;
     bool partial_overlap = true;  // false: only regions that begin alike conflict
     bool order_slots = true;      // false: slots are given in the reverse order of calls
+    bool hazards =
+        true;  // false: the steps as they are called, without what follows from their regions
 };
 
 class Builder {

@@ -39,8 +39,10 @@ uint64_t ScheduleCache::hash_of(const Shape& shape) {
     return hash;
 }
 
-std::shared_ptr<const Schedule> ScheduleCache::get(const Shape& shape, const Machine& machine,
-                                                   const Choice& choice, bool* built) {
+const std::shared_ptr<const Schedule>& ScheduleCache::get(const Shape& shape,
+                                                          const Machine& machine,
+                                                          const Choice& choice, bool* built,
+                                                          std::span<const Rules* const> rules) {
     if (built) *built = false;
     if (last_ < entries_.size() && same(entries_[last_]->shape, shape))
         return entries_[last_]->schedule;
@@ -53,7 +55,7 @@ std::shared_ptr<const Schedule> ScheduleCache::get(const Shape& shape, const Mac
         return entry.schedule;
     }
     if (built) *built = true;
-    Plan plan = select(shape, machine, choice);
+    Plan plan = select(shape, machine, choice, rules);
     auto schedule =
         std::make_shared<const Schedule>(build_schedule(*plan.algorithm, shape, plan.options));
     Entry& entry = place();
@@ -68,9 +70,9 @@ std::shared_ptr<const Schedule> ScheduleCache::get(const Shape& shape, const Mac
     entry.shape.sources = entry.sources;
     entry.shape.destinations = entry.destinations;
     entry.shape.nodes = {};  // of the communicator: the same for all
-    entry.schedule = schedule;
+    entry.schedule = std::move(schedule);
     entry.used = ++clock_;
-    return schedule;
+    return entry.schedule;
 }
 
 ScheduleCache::Entry& ScheduleCache::place() {

@@ -5,6 +5,8 @@
 #include "coll/carrier.h"
 
 #include <algorithm>
+#include <functional>
+#include <tuple>
 
 namespace pomona::coll {
 
@@ -159,6 +161,12 @@ Facts::Facts(const Shape& shape, const Machine& machine, const Options& options)
     z = shape.in_place && nodes == 1 ? with_distance(machine.copy_ns, machine.copy_far, n) * n : 0;
     if (asks) a += machine.ask_ns, o += machine.ask_overhead_ns, b *= machine.ask_times;
     else if (machine.byte_eager_ns > 0) b = machine.byte_eager_ns;
+    anext = a, bnext = b;
+    if (const Detours& detours = machine.detours; nodes > 1 && detours.any()) {
+        anext -= (detours.links - detours.next) * link.message_ns() / detours.links;
+        b *= std::max(1.0, detours.all / fullest);
+        wring = detours.ring;
+    }
 
     double next = std::min(T - 1, kPiecesNext);
     t = hand * (kSeeFirst + next * kSeeNext + (T - 1 - next) * kSeeOverlapped);
@@ -167,23 +175,109 @@ Facts::Facts(const Shape& shape, const Machine& machine, const Options& options)
     double one_way = between(machine.chunk, machine.bcast_far, n);
     chunk_bcast = l + t + 3 * y + one_way * (n / T * v + n * (out + f / 2));
 
-    // Each step moves S pieces; a piece goes on when it has been added to.
-    double piece = n / p / S, first = wring * b, again = wring * b + f;
-    // What came through TCP is in the caches as far as the message is; in shared memory all of a vector is
-    // worked on by all.
-    double sum = with_distance(machine.reduce_ns, machine.reduce_far, overlaps ? piece : n / S);
-    double step = std::max(S * both(o + piece * again, piece * sum), a + piece * (again + sum));
-    ring_reduce =
-        (p - 2 > 0 ? p - 2 : 0) * step +
-        (p > 1 ? a + piece * (first + sum) + (S - 1) * both(o + piece * first, piece * sum) : 0);
-    double part = (shape.collective == Collective::allgather ? m : n / p) / S * again + o;
-    double last = a - o + part;  // with one's own piece, from its start
-    ring_gather = p > 1 ? (p - 2) * std::max(S * part, last) + last + (S - 1) * part : 0;
+    set_steps(shape);
+    half = n / 2, levels_apart = size > 1 ? floor_log2(size - 1) + 1 : 0;
+    double far_edges = p;  // of a ring by number
+    for (int r = 0; r < size && nodes > 1; ++r)
+        far_edges -= shape.nodes[r] == shape.nodes[(r + 1) % size];
+    aring = mean_of_edges(anext, a1, far_edges), bring = mean_of_edges(bnext, b1, far_edges);
+    wall = nodes > 1 ? w * (p - q) / (p - 1) : w, wroot = nodes > 1 ? (p - q) / (p - 1) : 1;
+    std::tie(ring_reduce, ring_gather) = ring_costs(shape, machine, wring, far_edges);
+    std::tie(by_node_reduce, by_node_gather) = ring_costs(
+        shape, machine, nodes > 1 ? std::max(1.0, machine.detours.ring) : wring, nodes > 1 ? h : p);
     root = shape.root;
     commutative = shape.commutative;
     irregular = shape.irregular;
     in_place = shape.in_place;
     even = size % 2 == 0;
+}
+
+namespace {
+
+// Of the messages of one step, how many leave one machine, at most. `partner` of a rank: whom it sends to,
+// or -1.
+int leaving(std::span<const int> nodes, const std::function<int(int)>& partner) {
+    std::vector<int> count(static_cast<size_t>(*std::max_element(nodes.begin(), nodes.end())) + 1);
+    int most = 0;
+    for (int r = 0; r < static_cast<int>(nodes.size()); ++r) {
+        int to = partner(r);
+        if (to >= 0 && nodes[to] != nodes[r])
+            most = std::max(most, ++count[static_cast<size_t>(nodes[r])]);
+    }
+    return most;
+}
+
+// Sums over steps, of which some stay within machines.
+struct StepSum {
+    double latency = 0, weight = 0, bytes = 0;
+    int steps = 0;
+    // `weights`: how much of all bytes this step moves.
+    void add(const Facts& facts, int crossing, double weights) {
+        latency += crossing ? facts.a : facts.a1;
+        weight += weights;
+        bytes += weights * (crossing ? crossing : facts.b > 0 ? facts.b1 / facts.b : 1);
+        ++steps;
+    }
+    double mean_latency(double usual) const { return steps ? latency / steps : usual; }
+    double mean_times(double usual) const { return weight > 0 ? bytes / weight : usual; }
+};
+
+}  // namespace
+
+void Facts::set_steps(const Shape& shape) {
+    apair = ashift = atree = a;
+    wpair = wnear = wfar = wshift = wshifts = w, wtree = 1;
+    if (h <= 1) return;
+    int size = shape.size;
+    StepSum pairs, near, far, shifts, doubled, tree;
+    for (int mask = 1; mask < size; mask *= 2) {
+        auto pair = [&](int r) { return (r ^ mask) < size ? r ^ mask : -1; };
+        auto shift = [&](int r) { return (r + mask) % size; };
+        auto down = [&](int r) {
+            int v = mod(r - shape.root, size);
+            return v % (2 * mask) == 0 && v + mask < size ? (r + mask) % size : -1;
+        };
+        int crossing = 2 * mask <= size ? leaving(shape.nodes, pair) : 0;
+        if (2 * mask <= size) {
+            pairs.add(*this, crossing, 1);
+            near.add(*this, crossing, 1.0 / mask), far.add(*this, crossing, mask);
+        }
+        int shifted = leaving(shape.nodes, shift);
+        shifts.add(*this, shifted, 1), doubled.add(*this, shifted, std::min(mask, size - mask));
+        tree.add(*this, leaving(shape.nodes, down), 1);
+    }
+    apair = pairs.mean_latency(a), ashift = shifts.mean_latency(a), atree = tree.mean_latency(a);
+    wpair = pairs.mean_times(w), wnear = near.mean_times(w), wfar = far.mean_times(w);
+    wshift = shifts.mean_times(w), wshifts = doubled.mean_times(w);
+    wtree = tree.mean_times(1);
+}
+
+double Facts::mean_of_edges(double far, double near, double far_edges) const {
+    return near + (far - near) * far_edges / p;
+}
+
+// Of a ring's reduce-scatter and of its allgather; each block takes `times` as long as on a link of its own,
+// at the slowest link, which sets the pace of long ones. A block goes over all links, near ones too.
+std::pair<double, double> Facts::ring_costs(const Shape& shape, const Machine& machine,
+                                            double times, double far_edges) const {
+    double latency = mean_of_edges(anext, a1, far_edges), byte = times * bnext;
+    double mean = mean_of_edges(byte, b1, far_edges);
+    // Each step moves S pieces; a piece goes on when it has been added to.
+    double piece = n / p / S, first = byte, again = byte + f;
+    // What came through TCP is in the caches as far as the message is; in shared memory all of a vector is
+    // worked on by all.
+    double sum = with_distance(machine.reduce_ns, machine.reduce_far, overlaps ? piece : n / S);
+    double step = std::max(S * both(o + piece * again, piece * sum),
+                           latency + piece * (mean + (again - byte) + sum));
+    double reduce =
+        (p - 2 > 0 ? p - 2 : 0) * step +
+        (p > 1 ? anext + piece * (first + sum) + (S - 1) * both(o + piece * first, piece * sum)
+               : 0);
+    double part = (shape.collective == Collective::allgather ? m : n / p) / S * again + o;
+    // With one's own piece, from its start.
+    double last = latency - o + part - (byte - mean) * (part - o) / again;
+    double gather = p > 1 ? (p - 2) * std::max(S * part, last) + last + (S - 1) * part : 0;
+    return {reduce, gather};
 }
 
 std::span<const Algorithm> catalog() { return table(); }
@@ -202,7 +296,8 @@ const Algorithm* find_algorithm(Collective collective, std::string_view name) {
     return nullptr;
 }
 
-// FNV-1a over what all members have in common. Of irregular shapes they may know different parts.
+// FNV-1a over what all members have in common, and in the lowest bits which collective it is, for
+// sentences (mpi/p2p/board.cc). Of irregular shapes they may know different parts.
 static uint32_t mark_of(const Algorithm& algorithm, const Shape& shape, const Options& options) {
     if (shape.irregular || shape.collective == Collective::neighbor) return 0;
     uint32_t mark = 2166136261u;
@@ -222,7 +317,8 @@ static uint32_t mark_of(const Algorithm& algorithm, const Shape& shape, const Op
     default: break;
     }
     add(static_cast<uint64_t>(options.segments)), add(static_cast<uint64_t>(options.radix));
-    return mark | 1;
+    static_assert(static_cast<size_t>(Collective::count_) <= 16);
+    return mark << 5 | static_cast<uint32_t>(shape.collective) << 1 | 1;
 }
 
 Schedule build_schedule(const Algorithm& algorithm, const Shape& shape, const Options& options,

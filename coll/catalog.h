@@ -6,6 +6,7 @@
 #include "coll/builder.h"
 
 #include <span>
+#include <utility>
 
 namespace pomona::coll {
 
@@ -19,7 +20,15 @@ struct Facts {
     double f;  // more per byte that its sender has just made or received
     // Times longer per byte while all ranks move data: through the same memory, or through their machine's
     // line to the others; and in a ring, where some neighbours are on other machines.
-    double w, wring;
+    double w, wring, anext, bnext;
+    // Of steps that double their distance, on average: a message's latency, and how many times longer a
+    // byte takes (w on one machine). Between pairs: of equal messages, and of halved ones whose longest
+    // goes to the nearest or to the farthest; to a rank at a distance; down a binomial tree (1 on one
+    // machine).
+    double apair, wpair, wnear, wfar, ashift, wshift, wshifts, atree, wtree;
+    // From neighbour to neighbour by number, on average: a message's latency and a byte; while each rank
+    // exchanges with all others, times longer per byte, and while one root does (1 on one machine).
+    double aring, bring, wall, wroot;
     double z;  // where the input lies in the result: messages land aside first, near links only
     double h, q, lgh, lgq;
     double l, u;  // the board: until a post is seen, and what a post or a look takes
@@ -31,8 +40,10 @@ struct Facts {
     double e;     // times longer that bytes take through chunks, as measured
     // One node's part in a reduction through chunks, and in a bcast.
     double chunk_reduce, chunk_bcast;
-    double ring_reduce;  // a ring's reduce-scatter with segments
-    double ring_gather;  // its allgather
+    double ring_reduce;                     // a ring's reduce-scatter with segments
+    double ring_gather;                     // its allgather
+    double by_node_reduce, by_node_gather;  // of a ring that goes from machine to machine once
+    double half, levels_apart;  // of two trees over all ranks but the root: how many levels
     int root;
     bool commutative, irregular, in_place, even, levels;
     // All ranks share a board; what is moved can go through chunks of it; the same of each node's ranks,
@@ -41,7 +52,13 @@ struct Facts {
     bool overlaps;  // a transfer and a computation, see both()
 
     static double max(double x, double y) { return x > y ? x : y; }
+    static double min(double x, double y) { return x < y ? x : y; }
     double both(double x, double y) const { return overlaps ? max(x, y) : x + y; }
+
+    void set_steps(const Shape& shape);
+    double mean_of_edges(double far, double near, double far_edges) const;
+    std::pair<double, double> ring_costs(const Shape& shape, const Machine& machine, double times,
+                                         double far_edges) const;
 
     // The limits and formulas of the rows: written in catalog.def, so that they name these members.
 #define ALGORITHM(collective, name, legal, build, tunable, cost, citation)                         \

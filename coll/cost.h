@@ -5,6 +5,7 @@
 #pragma once
 
 #include "btl/base/result.h"
+#include "btl/base/roads.h"
 
 #include <string>
 #include <string_view>
@@ -90,11 +91,15 @@ struct Machine : Together {
     // Bytes move while a core computes. Through memory that ranks share a core moves them; through the
     // loopback the kernel does, at least in part: a ring of 4 segments is up to a fifth quicker than one of 1.
     bool overlaps = true;
+    // Where pairs of machines go through others: in the latency of `far` already, and in how many
+    // messages share a line.
+    Detours detours{};
     bool operator==(const Machine&) const = default;
 
     // Where ranks share cores, all that a core does takes as many times longer, and a message waits
     // for its receiver's turn.
-    static Machine of(const Links& links, bool shared_memory, bool several_nodes) {
+    static Machine of(const Links& links, bool shared_memory, bool several_nodes,
+                      const Detours& detours = {}) {
         Machine machine;
         static_cast<Together&>(machine) = links;
         double share = links.crowd > 1 ? links.crowd : 1;
@@ -102,6 +107,11 @@ struct Machine : Together {
         machine.near.latency_ns += share > 1 ? links.switch_ns : 0;
         machine.near.overhead_ns *= share, machine.near.byte_ns *= share;
         machine.far = several_nodes ? links.net : machine.near;
+        // Each process between takes a message in and hands it on. All rounds are as long as the longest.
+        if (several_nodes && detours.any()) {
+            machine.detours = detours;
+            machine.far.latency_ns += (detours.links - 1) * machine.far.message_ns();
+        }
         machine.copy_ns = links.copy_ns * share, machine.reduce_ns = links.reduce_ns * share;
         machine.copy_far = times(links.copy_far_ns, links.copy_ns);
         machine.reduce_far = times(links.reduce_far_ns, links.reduce_ns);

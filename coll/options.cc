@@ -61,4 +61,13 @@ Result<Choice> parse_choice(std::string_view text, std::string& problem) {
     return choice;
 }
 
+std::string choice_text(const Choice& choice) {
+    if (choice.algorithm.empty()) return "auto";
+    std::string text = choice.algorithm;
+    if (choice.segments_given) text += format(":segments={}", choice.options.segments);
+    if (choice.radix_given)
+        text += format("{}radix={}", choice.segments_given ? "," : ":", choice.options.radix);
+    return text;
+}
+
 }  // namespace pomona::coll

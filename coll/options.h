@@ -22,5 +22,6 @@ struct Choice {
 };
 // The error's text is for people; `problem` gets it in full, with what would be allowed.
 Result<Choice> parse_choice(std::string_view text, std::string& problem);
+std::string choice_text(const Choice& choice);
 
 }  // namespace pomona::coll

@@ -18,6 +18,7 @@ constexpr double kRingBytesMinTcp = 512 << 10;
 
 // Of an override: a schedule numbers the messages between two ranks, and a ring has 2 (p - 1) S of them.
 constexpr int kMessagesMost = 1 << 16;
+constexpr int kSegmentsOfTwo = kMessagesMost / 2;  // between 2 ranks; more ranks have less
 
 // The best segments with a radix: formulas fall and then rise with S, so powers of two suffice.
 void try_segments(const Algorithm& row, const Shape& shape, const Machine& machine,
@@ -39,8 +40,7 @@ void try_segments(const Algorithm& row, const Shape& shape, const Machine& machi
 Plan best_of(const Algorithm& row, const Shape& shape, const Machine& machine,
              const Choice& given = {}) {
     Options start = given.options;
-    start.segments =
-        std::clamp(kMessagesMost / (2 * std::max(1, shape.size - 1)), 1, start.segments);
+    start.segments = std::min(start.segments, segments_most(shape.size));
     Plan best{&row, start, row.cost(Facts(shape, machine, start)), nullptr};
     bool radixes = row.uses_radix && !given.radix_given;
     for (int radix = start.radix; radix <= (radixes ? kRadixMax : start.radix); radix *= 2) {
@@ -53,6 +53,8 @@ Plan best_of(const Algorithm& row, const Shape& shape, const Machine& machine,
 }
 
 }  // namespace
+
+int segments_most(int ranks) { return std::max(1, kMessagesMost / (2 * std::max(1, ranks - 1))); }
 
 Plan select(const Shape& shape, const Machine& machine, const Choice& choice) {
     const Algorithm* wanted =
@@ -69,6 +71,27 @@ Plan select(const Shape& shape, const Machine& machine, const Choice& choice) {
     return best;
 }
 
+const Rule* rule_for(const Shape& shape, const Machine& machine, const Rules& rules) {
+    if (rules.rows.empty()) return nullptr;
+    Facts facts(shape, machine, {});
+    // Of irregular shapes all know the lengths of these; catalog.cc.
+    bool known = !shape.irregular || shape.collective == Collective::allgather ||
+                 shape.collective == Collective::reduce_scatter;
+    std::optional<size_t> bytes;
+    if (known) bytes = static_cast<size_t>(facts.m);
+    Reach level = facts.h > 1 ? Reach::net : machine.overlaps ? Reach::loopback : Reach::host;
+    return rules.find(shape.collective, level, shape.size, bytes);
+}
+
+Plan select(const Shape& shape, const Machine& machine, const Choice& choice,
+            std::span<const Rules* const> rules) {
+    if (choice.algorithm.empty())
+        for (const Rules* each : rules)
+            if (const Rule* rule = rule_for(shape, machine, *each))
+                return select(shape, machine, rule->choice);
+    return select(shape, machine, choice);
+}
+
 std::vector<Plan> rank_algorithms(const Shape& shape, const Machine& machine) {
     std::vector<Plan> plans;
     Facts facts(shape, machine, {});
@@ -83,9 +106,27 @@ std::vector<Plan> rank_algorithms(const Shape& shape, const Machine& machine) {
     return plans;
 }
 
-std::string explain(const Shape& shape, const Machine& machine, std::string_view source) {
+// The sentence on the rule that counts, or "".
+static std::string explain_rule(const Shape& shape, const Machine& machine, const Rules& rules,
+                                std::string_view origin) {
+    const Rule* rule = rule_for(shape, machine, rules);
+    if (!rule) return {};
+    Plan plan = select(shape, machine, rule->choice);
+    std::string text = format("line {} of {} counts: {}\n", rule->line, origin, rule_text(*rule));
+    if (rule->choice.algorithm.empty())
+        return text + format("  the cheapest by its formula is taken: {}\n", plan.algorithm->name);
+    if (plan.algorithm->name == rule->choice.algorithm)
+        return text +
+               format("  {} is taken, whatever the formulas below say\n", plan.algorithm->name);
+    return text +
+           format("  it is not for this call, whose cheapest is taken: {}\n", plan.algorithm->name);
+}
+
+std::string explain(const Shape& shape, const Machine& machine, std::string_view source,
+                    const Rules& rules, std::string_view origin) {
     std::string out = format("{} of {} bytes among {} ranks, costs of links: {}\n",
                              collective_name(shape.collective), shape.bytes(), shape.size, source);
+    out += explain_rule(shape, machine, rules, origin);
     for (const Plan& plan : rank_algorithms(shape, machine)) {
         const Algorithm& row = *plan.algorithm;
         if (plan.why_not) {
@@ -123,6 +164,13 @@ Result<Choice> parse_choice_for(Collective collective, std::string_view text,
     if (choice.segments_given && !row->uses_segments) {
         problem = format("The algorithm {} has no segments", row->name);
         return Error{Code::invalid_argument, "No such option"};
+    }
+    if (choice.options.segments > kSegmentsOfTwo) {
+        problem = format(
+            "segments={} is more than a schedule can number: {} at most among 2 ranks, "
+            "and {} / (p - 1) among p",
+            choice.options.segments, kSegmentsOfTwo, kSegmentsOfTwo);
+        return Error{Code::invalid_argument, "Too many segments"};
     }
     if (choice.radix_given && !row->uses_radix) {
         problem = format("The algorithm {} has no radix", row->name);

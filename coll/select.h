@@ -4,6 +4,7 @@
 #pragma once
 
 #include "coll/catalog.h"
+#include "coll/rules.h"
 
 #include <array>
 #include <string>
@@ -15,7 +16,9 @@ namespace pomona::coll {
 struct Policy {
     Links links;
     bool shared_memory = true;  // serves between ranks of one machine
+    Roads roads;                // between the machines of this process's world
     std::array<Choice, static_cast<size_t>(Collective::count_)> choices;
+    Rules rules;  // for what no choice is named
     const Choice& choice(Collective collective) const {
         return choices[static_cast<size_t>(collective)];
     }
@@ -28,15 +31,24 @@ struct Plan {
     const char* why_not = nullptr;  // set by rank_algorithms: the limit that rules it out
 };
 
+// The most segments that a schedule among so many ranks can number: more are lowered to that.
+int segments_most(int ranks);
+
 // `choice` overrides; where it is not legal for this shape, it is ignored.
 Plan select(const Shape& shape, const Machine& machine, const Choice& choice = {});
+// What the rules say of a shape; null where they say nothing.
+const Rule* rule_for(const Shape& shape, const Machine& machine, const Rules& rules);
+// `choice` counts, or else the first of these rules that speaks of the shape; earlier ones come first.
+Plan select(const Shape& shape, const Machine& machine, const Choice& choice,
+            std::span<const Rules* const> rules);
 
 // All rows, the cheapest first and those that are not legal last.
 std::vector<Plan> rank_algorithms(const Shape& shape, const Machine& machine);
 // The ranking as a table for people: `pomona cost allreduce 1MiB`. `source`: where the machine's
-// costs come from.
+// costs come from. `rules`, from `origin`: one that takes another algorithm is named.
 std::string explain(const Shape& shape, const Machine& machine,
-                    std::string_view source = "built-in estimates");
+                    std::string_view source = "built-in estimates", const Rules& rules = {},
+                    std::string_view origin = {});
 
 // Reads an override for one collective: checks the name and which options it has.
 Result<Choice> parse_choice_for(Collective collective, std::string_view text, std::string& problem);

@@ -5,7 +5,18 @@
 # .build/quickstart.
 #   examples/quickstart.sh                    the two hosts are namespaces of this machine (Linux, root)
 #   examples/quickstart.sh --host mac1,mac2   these, reached by ssh (docs/multi-node.md)
+#   examples/quickstart.sh --no-install       installs nothing, says what is missing
 . "$(dirname "$0")/../tests/setup.sh"
+hosts=
+while [ $# -gt 0 ]; do
+    case $1 in
+    --no-install) export POMONA_INSTALL=no ;;
+    --host) [ $# -gt 1 ] || fail "--host needs names: --host mac1,mac2"; hosts=$2; shift ;;
+    -h | --help) sed -n '2,8s/^# //p' "$0"; exit 0 ;;
+    *) fail "There is no option $1; --help lists them" ;;
+    esac
+    shift
+done
 install_packages
 make_venv
 mkdir -p "$(dirname "$POMONA_BUILD")"
@@ -18,7 +29,7 @@ export PYTHONPATH=$POMONA_BUILD/python
 export PATH=$POMONA_VENV/bin:$PATH   # plots are drawn by its matplotlib
 
 say "0. What messages cost on this machine: measured once, for all jobs to come (pomona tune repeats it)"
-"$bin/pomona" tune --once || echo "Built-in estimates serve instead."
+"$bin/pomona" tune --once || echo "Built-in estimates serve until it has been tuned; all works with them."
 
 say "1. An MPI program, compiled with our mpicc, on 4 ranks"
 "$bin/mpicc" -O2 -o "$out/ring" "$POMONA_ROOT/examples/ring.c"
@@ -33,9 +44,9 @@ say "2. DistributedDataParallel on handwritten digits, backend \"mpi\" on a stoc
 say "3. The same over two hosts, a rank on each"
 train="$POMONA_VENV/bin/python $POMONA_ROOT/examples/ddp_digits.py --check --out $out/hosts"
 mkdir -p "$out/hosts"
-if [ "${1-}" = --host ]; then
+if [ -n "$hosts" ]; then
     # shellcheck disable=SC2086
-    "$bin/mpirun" --host "$2" $train
+    "$bin/mpirun" --host "$hosts" $train
 else
     code=0
     # shellcheck disable=SC2086

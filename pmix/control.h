@@ -29,7 +29,9 @@ enum class ControlType : uint8_t {
     waiting,  // number u32, nanoseconds so far i64, explain u8, Waiting (btl/base/waiting.h): a wait
               // lasts long; answered by explanation if that is asked for
     waited,   // number u32: it is over (no answer)
-    explanation  // number u32, text
+    explanation,  // number u32, text
+    queues  // somebody who is no rank asks: process i32 (of a rank, or mpirun's), answered by JSON; mpirun
+            // asks a rank: number u32, answered by number u32, JSON
 };
 
 constexpr size_t kControlFrameMax = 64u << 20;

@@ -9,6 +9,7 @@
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
+#include <ctime>
 
 #include <dirent.h>
 #include <fcntl.h>
@@ -78,6 +79,7 @@ Status hold_job_directory(const std::string& path) {
     fcntl(descriptor, F_SETFD, FD_CLOEXEC);
     // On file systems without locks the directory is never swept.
     if (flock(descriptor, LOCK_EX | LOCK_NB) == 0 &&
+        dprintf(descriptor, "%d\n", static_cast<int>(getpid())) > 0 &&
         rename(unnamed.c_str(), lock_of(path).c_str()) == 0)
         return {};  // the system closes the descriptor when we end
     close(descriptor);
@@ -85,12 +87,29 @@ Status hold_job_directory(const std::string& path) {
     return {};
 }
 
-int sweep_job_directories() {
+namespace {
+// One without a lock is another launcher's, or just being made; or its mpirun was killed between making
+// and locking it, and then it is old and holds nothing else.
+bool remove_half_made(const std::string& path) {
+    constexpr time_t old = 60;
+    struct stat status {};
+    if (lstat(path.c_str(), &status) != 0 || time(nullptr) - status.st_mtime < old) return false;
+    std::string unnamed = path + "/lock.new";
+    int descriptor = open(unnamed.c_str(), O_RDWR | O_NOFOLLOW | O_CLOEXEC);
+    if (descriptor >= 0) {
+        if (flock(descriptor, LOCK_EX | LOCK_NB) == 0) unlink(unnamed.c_str());
+        close(descriptor);
+    }
+    return rmdir(path.c_str()) == 0;
+}
+
+// Each directory of this user's jobs on this host, with its open lock (-1: it has none) and whether a
+// launcher holds that.
+template <class Function> void each_job_directory(Function&& function) {
     std::string place = temporary_directory();
     std::string prefix = format("pomona-{}-", getuid()), suffix = "-" + host_hash();
     DIR* directory = opendir(place.c_str());
-    if (!directory) return 0;
-    int removed = 0;
+    if (!directory) return;
     while (dirent* entry = readdir(directory)) {
         std::string_view name = entry->d_name;
         if (!name.starts_with(prefix) || !name.ends_with(suffix)) continue;
@@ -100,17 +119,37 @@ int sweep_job_directories() {
             status.st_uid != getuid())
             continue;
         int descriptor = open(lock_of(path).c_str(), O_RDWR | O_NOFOLLOW | O_CLOEXEC);
-        if (descriptor < 0) continue;  // of another launcher, or just being made
-        if (flock(descriptor, LOCK_EX | LOCK_NB) == 0) {
-            std::string_view tag = name.substr(prefix.size());
-            remove_shared_memory(tag.substr(0, tag.find('-')), kLocalMost);
-            remove_job_directory(path);
-            ++removed;
-        }
+        std::string_view tag = name.substr(prefix.size());
+        function(path, tag.substr(0, tag.find('-')), descriptor,
+                 descriptor >= 0 && flock(descriptor, LOCK_EX | LOCK_NB) != 0);
+        if (descriptor < 0) continue;
         close(descriptor);
     }
     closedir(directory);
+}
+}  // namespace
+
+int sweep_job_directories() {
+    int removed = 0;
+    each_job_directory([&](const std::string& path, std::string_view tag, int lock, bool held) {
+        if (lock < 0) removed += remove_half_made(path);
+        if (held || lock < 0) return;
+        remove_shared_memory(tag, kLocalMost);
+        remove_job_directory(path);
+        ++removed;
+    });
     return removed;
+}
+
+std::vector<RunningJob> running_jobs() {
+    std::vector<RunningJob> jobs;
+    each_job_directory([&](const std::string& path, std::string_view tag, int lock, bool held) {
+        char number[16] = "";
+        if (!held || pread(lock, number, sizeof number - 1, 0) <= 0) return;
+        if (int launcher = std::atoi(number); launcher > 0)
+            jobs.push_back({std::string(tag), path, launcher});
+    });
+    return jobs;
 }
 
 namespace {

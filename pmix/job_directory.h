@@ -8,6 +8,7 @@
 
 #include <string>
 #include <string_view>
+#include <vector>
 
 namespace pomona {
 
@@ -18,8 +19,20 @@ std::string make_job_tag();
 Result<std::string> make_job_directory(const std::string& tag, int node);
 
 // Tells that the job's launcher lives: a lock on a file in its directory, held until this process
-// ends. The watchdog and the ranks do not inherit it.
+// ends, which tells its process. The watchdog and the ranks do not inherit it.
 Status hold_job_directory(const std::string& path);
+
+// A job of this user whose launcher runs on this host.
+struct RunningJob {
+    std::string tag, directory;
+    int launcher = -1;  // its process
+};
+std::vector<RunningJob> running_jobs();
+
+// `pomona top` asks a launcher for its table by this file in the job's directory and SIGUSR1, and finds
+// it in the other.
+inline constexpr const char* kTableWanted = "table.wanted";
+inline constexpr const char* kTableWritten = "table.json";
 
 // Removes what launchers of this user have left on this host that were killed together with their
 // watchdog: the directories whose lock nobody holds, and their shared memory. The number of jobs.

@@ -14,6 +14,7 @@ struct Program {
     int count = 0;                     // ranks; 0 = not said
     std::vector<std::string> command;  // program and arguments
     std::string directory;
+    std::string host;   // MPI_Comm_spawn's info key: names of hosts, parted by commas; empty: any
     Variables exports;  // -x NAME=VALUE, and NAME with this process's value
 };
 

@@ -18,7 +18,8 @@
 namespace pomona {
 
 enum class Service : uint8_t {
-    spawn = 1,   // number of programs u32, each: count u32, directory, words u32, words;
+    spawn = 1,   // number of programs u32, each: count u32, directory, host, words u32,
+                 // words;
                  // answer: first rank i32
     open_port,   // port
     close_port,  // port

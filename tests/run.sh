@@ -3,6 +3,7 @@
 #   tests/run.sh                 everything that runs in minutes
 #   tests/run.sh --slow          long fuzzing, big simulations, sanitizers too
 #   tests/run.sh -R pattern      only tests whose name matches (any ctest option)
+#   tests/run.sh --no-install    installs nothing, says what is missing
 #   tests/run.sh --report FILE   also writes one file to send: machine, versions, doctor, results
 . "$(dirname "$0")/setup.sh"
 slow=no
@@ -12,7 +13,8 @@ while [ $# -gt 0 ]; do
     case $1 in
     --slow) slow=yes ;;
     --report) report=$2; shift ;;
-    -h | --help) sed -n '2,6s/^# //p' "$0"; exit 0 ;;
+    --no-install) export POMONA_INSTALL=no ;;
+    -h | --help) sed -n '2,7s/^# //p' "$0"; exit 0 ;;
     *) arguments+=("$1") ;;
     esac
     shift

@@ -1,85 +1,61 @@
 # tests/setup.sh: sourced by examples/quickstart.sh and tests/run.sh: installs what is missing, makes a
 # Python environment, configures and builds. A second run finds everything there.
 # Places can be moved: POMONA_BUILD (default .build/release), POMONA_VENV (default .venv).
+# POMONA_INSTALL=no installs nothing and says what is missing (--no-install of both commands).
 # shellcheck shell=bash
 set -eu -o pipefail
 POMONA_ROOT=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd -P)
 POMONA_BUILD=${POMONA_BUILD:-$POMONA_ROOT/.build/release}
 POMONA_VENV=${POMONA_VENV:-$POMONA_ROOT/.venv}
 TORCH_VERSION=2.13.0
-PYTHON_PACKAGES="torch==$TORCH_VERSION numpy scikit-learn matplotlib tqdm pytest setuptools wheel"
+PYTHON_PACKAGES="torch==$TORCH_VERSION numpy scikit-learn matplotlib tqdm pytest setuptools wheel expecttest mypy"
 
 say() { printf '\n==> %s\n' "$*"; }
 fail() { printf '\nerror: %s\n' "$*" >&2; exit 1; }
-as_root() {
-    if [ "$(id -u)" = 0 ]; then "$@"
-    elif command -v sudo > /dev/null; then sudo "$@"
-    else fail "$* needs root; run it yourself, or install sudo"; fi
-}
+# shellcheck source=tests/packages.sh
+. "$POMONA_ROOT/tests/packages.sh"
 
-# Installs those of the Debian packages named that are not there, and says which.
-apt_install() {
-    local missing=() package
-    for package; do
-        [ "$(dpkg-query -W -f '${Status}' "$package" 2> /dev/null)" = "install ok installed" ] ||
-            missing+=("$package")
+# What apt alone offers, and only tests use: each is left out where it is not to be had.
+apt_extras() {
+    local wanted=() package runtime
+    # A cluster of Slurm's on this machine; its tests are skipped where there are no packages.
+    if apt-cache show slurm-wlm-basic-plugins > /dev/null 2>&1; then
+        wanted+=(slurmctld slurmd slurm-client slurm-wlm-basic-plugins munge)
+    fi
+    # Counted instructions are compared with those of this system's compiler.
+    if grep -qs '^VERSION_CODENAME=bookworm' /etc/os-release; then wanted+=(valgrind); fi
+    # The fuzzers' runtime, where it is a package of its own.
+    runtime=libclang-rt-$(clang -dumpversion | cut -d. -f1)-dev
+    # clang-format-14 checks the sources' form; skipped where this version is not to be had.
+    for package in "$runtime" clang-format-14; do
+        if apt-cache show "$package" > /dev/null 2>&1; then wanted+=("$package"); fi
     done
-    [ ${#missing[@]} = 0 ] && return
-    say "Installing by apt: ${missing[*]}"
-    as_root env DEBIAN_FRONTEND=noninteractive apt-get update -qq
-    as_root env DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends \
-        "${missing[@]}" > /dev/null
+    # The kernels' arm64 forms, under qemu.
+    if [ "$(dpkg --print-architecture)" = amd64 ]; then
+        wanted+=(g++-aarch64-linux-gnu qemu-user googletest)
+    fi
+    # The build for macOS; systems without this clang skip it.
+    if apt-cache show clang-19 > /dev/null 2>&1; then
+        wanted+=(clang-19 lld-19 llvm-19 libc++-19-dev libc++abi-19-dev googletest)
+    fi
+    apt_install ${wanted[@]+"${wanted[@]}"}
 }
-
-brew_install() {
-    local missing=() formula
-    for formula; do brew list --versions "$formula" > /dev/null 2>&1 || missing+=("$formula"); done
-    [ ${#missing[@]} = 0 ] && return
-    say "Installing by Homebrew: ${missing[*]}"
-    brew install --quiet "${missing[@]}"
+apt_install() {
+    local missing
+    missing=$(missing_packages apt "$@")
+    # shellcheck disable=SC2086
+    if [ -n "$missing" ]; then install_by apt $missing; fi
 }
 
 install_packages() {  # with "tests": also what only the tests need
-    case $(uname -s) in
-    Linux)
-        command -v apt-get > /dev/null ||
-            fail "This script knows apt (Debian, Ubuntu) and Homebrew; tests/setup.sh lists the packages"
-        apt_install build-essential cmake ninja-build pkg-config ccache libhwloc-dev libevent-dev libpmix-dev \
-            libssl-dev libfmt-dev nlohmann-json3-dev libcli11-dev python3 python3-dev python3-venv
-        # Ubuntu 22.04's own g++ is 11.
-        if [ -z "${CXX-}" ] && [ "$(g++ -dumpversion | cut -d. -f1)" -lt 12 ]; then
-            apt_install g++-12
-            export CC=gcc-12 CXX=g++-12
-        fi
-        if [ "${1-}" = tests ]; then
-            apt_install libgtest-dev libgmock-dev libbenchmark-dev openmpi-bin iproute2 nftables procps gdb clang gfortran
-            # A cluster of Slurm's on this machine; its tests are skipped where there are no packages.
-            if apt-cache show slurm-wlm-basic-plugins > /dev/null 2>&1; then
-                apt_install slurmctld slurmd slurm-client slurm-wlm-basic-plugins munge
-            fi
-            # Counted instructions are compared with those of this system's compiler.
-            if grep -qs '^VERSION_CODENAME=bookworm' /etc/os-release; then apt_install valgrind; fi
-            # The fuzzers' runtime, where it is a package of its own.
-            local runtime
-            runtime=libclang-rt-$(clang -dumpversion | cut -d. -f1)-dev
-            if apt-cache show "$runtime" > /dev/null 2>&1; then apt_install "$runtime"; fi
-            # The check of the sources' form; skipped where this version is not to be had.
-            if apt-cache show clang-format-14 > /dev/null 2>&1; then apt_install clang-format-14; fi
-            # The kernels' arm64 forms, under qemu.
-            if [ "$(dpkg --print-architecture)" = amd64 ]; then
-                apt_install g++-aarch64-linux-gnu qemu-user googletest
-            fi
-            # The build for macOS; systems without this clang skip it.
-            if apt-cache show clang-19 > /dev/null 2>&1; then
-                apt_install clang-19 lld-19 llvm-19 libc++-19-dev libc++abi-19-dev googletest
-            fi
-        fi ;;
-    Darwin)
-        command -v brew > /dev/null || fail "Homebrew is missing; see https://brew.sh"
-        brew_install cmake ninja pkgconf ccache hwloc libevent pmix openssl@3 fmt nlohmann-json cli11 python@3.12
-        if [ "${1-}" = tests ]; then brew_install googletest google-benchmark gcc; fi ;;
-    *) fail "Pomona runs on Linux and macOS" ;;
-    esac
+    provide_packages build "$@"
+    [ "$(find_manager)" = apt ] && [ "${POMONA_INSTALL-}" != no ] && may_install || return 0
+    # Ubuntu 22.04's own g++ is 11.
+    if [ -z "${CXX-}" ] && [ "$(g++ -dumpversion | cut -d. -f1)" -lt 12 ]; then
+        apt_install g++-12
+        export CC=gcc-12 CXX=g++-12
+    fi
+    if [ "${1-}" = tests ]; then apt_extras; fi
 }
 
 # The first Python 3 that torch has packages for.
@@ -99,11 +75,34 @@ sys.exit(not (3, 10) <= sys.version_info[:2] <= (3, 14))' 2> /dev/null; then
 make_venv() {
     local stamp=$POMONA_VENV/packages.txt
     if [ -f "$stamp" ] && [ "$(cat "$stamp")" = "$PYTHON_PACKAGES" ]; then return; fi
+    if [ "${POMONA_INSTALL-}" = no ]; then
+        say "Nothing is installed (--no-install): $POMONA_VENV needs $PYTHON_PACKAGES"
+        [ -x "$POMONA_VENV/bin/python" ] || fail "$POMONA_VENV is no Python environment; POMONA_VENV names another"
+        return
+    fi
     say "Making the Python environment $POMONA_VENV ($PYTHON_PACKAGES)"
     [ -x "$POMONA_VENV/bin/python" ] || "$(find_python)" -m venv "$POMONA_VENV"
+    torch_for_cpu
     # shellcheck disable=SC2086
-    "$POMONA_VENV/bin/pip" install --quiet --disable-pip-version-check $PYTHON_PACKAGES
+    "$POMONA_VENV/bin/pip" install --quiet --disable-pip-version-check $PYTHON_PACKAGES ||
+        fail "Python's packages could not be fetched: $PYTHON_PACKAGES. On a machine without network bring" \
+            "their wheels (pip download on one with it) and name the folder in PIP_FIND_LINKS, with PIP_NO_INDEX=1"
     printf '%s' "$PYTHON_PACKAGES" > "$stamp"
+}
+
+# On Linux the common wheel of torch brings gigabytes of CUDA; where no NVIDIA device is, the build for
+# CPUs does. uv knows where PyTorch keeps it. Without it, or when it finds nothing, pip takes the common one.
+torch_for_cpu() {
+    [ "$(uname -s)" = Linux ] && [ ! -e /dev/nvidiactl ] || return 0
+    # A wheel that pip finds on this machine's own disk is as good.
+    if "$POMONA_VENV/bin/pip" download --quiet --no-deps --no-index -d "$POMONA_VENV/wheel" \
+        "torch==$TORCH_VERSION" > /dev/null 2>&1; then
+        rm -r "$POMONA_VENV/wheel"
+        return
+    fi
+    "$POMONA_VENV/bin/pip" install --quiet --disable-pip-version-check uv || return 0
+    UV_HTTP_TIMEOUT=20 "$POMONA_VENV/bin/uv" pip install --quiet --python "$POMONA_VENV/bin/python" \
+        --torch-backend=cpu "torch==$TORCH_VERSION" || true
 }
 
 # CMake 3.25 or later; older systems get it from PyPI.

@@ -2,19 +2,20 @@
 # tests/slow.sh: the tiers that take long: unit, property and simulation tests and MPI programs under the
 # address and undefined-behaviour sanitizers; ranks as threads, and threads of ranks, under the thread
 # sanitizer; fuzzing (POMONA_FUZZ_SECONDS each, default 60) where clang++ is installed;
-# all MPI programs over two and four hosts (namespaces; root only); and links over simulated paths
-# with many seeds (POMONA_LINK_SEEDS, default 10,000); random programs (POMONA_PROGRAM_SEEDS, default
-# 100,000) by all transports and algorithms; and all tests compiled for macOS.
+# all MPI programs over two and four hosts (namespaces; root only), and with POMONA_CHECK; links over
+# simulated paths with many seeds (POMONA_LINK_SEEDS, default 10,000); random programs
+# (POMONA_PROGRAM_SEEDS, default 100,000) by all transports and algorithms; the wheel, and all of
+# PyTorch's own tests that apply; and all tests compiled for macOS.
 # Called by `tests/run.sh --slow`; builds beside the release tree. POMONA_JOBS: jobs at a time.
 #   tests/slow.sh                   all tiers
-#   tests/slow.sh address thread    only these (address, thread, fuzz, hosts, seeds, programs, macos)
+#   tests/slow.sh address thread    only these (address, thread, fuzz, hosts, checked, seeds, programs, torch, macos)
 . "$(dirname "$0")/setup.sh"
 [ -x "$POMONA_VENV/bin/python" ] || make_venv
 find_cmake
 builds=$(dirname "$POMONA_BUILD")
 mkdir -p "$builds"
 jobs=${POMONA_JOBS:-$(getconf _NPROCESSORS_ONLN)}
-tiers=${*:-address thread fuzz hosts seeds programs macos}
+tiers=${*:-address thread fuzz hosts checked seeds programs torch macos}
 status=0
 
 configure() {  # tree, options...
@@ -84,6 +85,14 @@ hosts() {
     done
 }
 
+checked() {
+    local tree=$POMONA_BUILD
+    build -DPOMONA_TESTS=ON -DPOMONA_WERROR=ON
+    say "All programs with POMONA_CHECK, which accuses none of those that are right"
+    python3 -B "$POMONA_ROOT/tests/programs/run.py" --mpicc "$tree/bin/mpicc" --env POMONA_CHECK=1 \
+        --mpirun "$tree/bin/mpirun --oversubscribe" --timeout-factor 3 || status=$?
+}
+
 seeds() {
     local number=${POMONA_LINK_SEEDS:-10000} program
     say "Links over simulated paths, $number seeds"
@@ -101,6 +110,16 @@ programs() {
         --seeds "${POMONA_PROGRAM_SEEDS:-100000}" --batch 50 --timeout 600 || status=$?
 }
 
+torch() {
+    local code=0
+    say "The wheel, and PyTorch's own tests"
+    build -DPOMONA_TESTS=ON -DPOMONA_WERROR=ON
+    sh "$POMONA_ROOT/tests/torch/wheel.sh" "$POMONA_VENV/bin/python" || code=$?
+    [ $code = 0 ] || [ $code = 77 ] || status=$code
+    (cd "$POMONA_ROOT/tests/torch" && POMONA_BUILD=$POMONA_BUILD POMONA_SUITE=whole \
+        "$POMONA_VENV/bin/python" -m pytest -q -p no:cacheprovider test_suite.py) || status=$?
+}
+
 macos() {
     local code=0
     say "Everything for macOS"
@@ -116,10 +135,12 @@ for tier in $tiers; do
     thread) sanitized thread tests -R '^(threads_|btl_|shm_inbox$|board$|board_chunks$|coll_run$|port$|engine_turn$|sim_programs$)' ;;
     fuzz) fuzz ;;
     hosts) hosts ;;
+    checked) checked ;;
     seeds) seeds ;;
     programs) programs ;;
+    torch) torch ;;
     macos) macos ;;
-    *) fail "There is no tier $tier; address, thread, fuzz, hosts, seeds, programs and macos are" ;;
+    *) fail "There is no tier $tier; address, thread, fuzz, hosts, checked, seeds, programs, torch and macos are" ;;
     esac
 done
 [ $status = 0 ] && say "All of it passed" || say "Something failed, see above"

@@ -10,8 +10,10 @@ namespace {
 
 #if defined(__APPLE__)
 constexpr const char* kName = "@rpath/libmpi_abi.1.dylib";
+constexpr const char* kTracer = "@rpath/libpomona_trace.dylib";
 #else
 constexpr const char* kName = "libmpi_abi.so.1";
+constexpr const char* kTracer = "libpomona_trace.so";
 #endif
 
 Library functions;
@@ -54,12 +56,19 @@ std::string open_library(const std::string& path) {
     if (!handle) handle = dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL);
     if (!handle) return std::string("MPI's library cannot be loaded: ") + dlerror();
     std::string missing;
+    // Of mpirun --trace: its functions stand before the library's, where it is loaded.
+    void* tracer = dlopen(kTracer, RTLD_NOW | RTLD_NOLOAD | RTLD_LOCAL);
 #define POMONA_GLUE_FIND(name)                                                                     \
-    if (!find(handle, "MPI_" #name, functions.name)) missing = "MPI_" #name;
+    if (!(tracer && find(tracer, "MPI_" #name, functions.name)) &&                                 \
+        !find(handle, "MPI_" #name, functions.name))                                               \
+        missing = "MPI_" #name;
     POMONA_GLUE_FUNCTIONS(POMONA_GLUE_FIND)
 #undef POMONA_GLUE_FIND
 #define POMONA_GLUE_FIND(name) find(handle, "MPIX_" #name, functions.X_##name);
     POMONA_GLUE_EXTENSIONS(POMONA_GLUE_FIND)
+#undef POMONA_GLUE_FIND
+#define POMONA_GLUE_FIND(name) find(handle, "MPI_" #name, functions.name);
+    POMONA_GLUE_TOOLS(POMONA_GLUE_FIND)
 #undef POMONA_GLUE_FIND
     if (!missing.empty())
         return path + " has no " + missing + ": it is no library of the MPI-5.0 ABI";

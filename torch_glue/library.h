@@ -62,12 +62,23 @@ namespace pomona::glue {
     F(Type_float16)                                                                                \
     F(Wireup_set)
 
+// Of MPI's tool interface, for counters: null in a library without it.
+#define POMONA_GLUE_TOOLS(F)                                                                       \
+    F(T_init_thread)                                                                               \
+    F(T_pvar_get_index)                                                                            \
+    F(T_pvar_handle_alloc)                                                                         \
+    F(T_pvar_read)                                                                                 \
+    F(T_pvar_session_create)
+
 struct Library {
 #define POMONA_GLUE_MEMBER(name) decltype(&::MPI_##name) name = nullptr;
     POMONA_GLUE_FUNCTIONS(POMONA_GLUE_MEMBER)
 #undef POMONA_GLUE_MEMBER
 #define POMONA_GLUE_MEMBER(name) decltype(&::MPIX_##name) X_##name = nullptr;
     POMONA_GLUE_EXTENSIONS(POMONA_GLUE_MEMBER)
+#undef POMONA_GLUE_MEMBER
+#define POMONA_GLUE_MEMBER(name) decltype(&::MPI_##name) name = nullptr;
+    POMONA_GLUE_TOOLS(POMONA_GLUE_MEMBER)
 #undef POMONA_GLUE_MEMBER
 };
 

@@ -84,6 +84,7 @@ py::dict metrics() {
         each["bytes"] = times.bytes;
         each["seconds"] = times.seconds;
         each["waited_seconds"] = times.waited_seconds;
+        each["reducing_seconds"] = times.reducing_seconds;
         each["p50_us"] = times.quantile_us(0.5);
         each["p99_us"] = times.quantile_us(0.99);
         result[title.c_str()] = each;
@@ -167,6 +168,7 @@ PYBIND11_MODULE(_glue, m) {
         set_record_dumper(&call_record_dumper);
     });
     m.def("metrics", &metrics);
+    m.def("library_counter", &library_counter, py::arg("name"));
     m.def("reset_metrics", [] { Record::instance().reset_times(); });
     m.def("set_futures_inline", &set_futures_inline);
     m.def("python_ends", &python_ends, release());

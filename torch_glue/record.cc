@@ -24,6 +24,17 @@ size_t bucket_of(std::chrono::nanoseconds time) {
                     OperationTimes::kBuckets - 1);
 }
 
+// "all_reduce" of "mpi:all_reduce".
+std::string kind_of(const std::string& title) {
+    const size_t colon = title.rfind(':');
+    return colon == std::string::npos ? title : title.substr(colon + 1);
+}
+
+// Whether the library counts the time of its reductions (of 4 KiB and more at a time).
+bool reduces(const std::string& kind, uint64_t bytes) {
+    return bytes >= 4096 && kind.find("reduce") != std::string::npos;
+}
+
 std::atomic<void (*)()> record_dumper{nullptr};
 
 }  // namespace
@@ -43,28 +54,44 @@ Record& Record::instance() {
     return *record;
 }
 
-uint64_t Record::begin(RecordEntry entry) {
+void Record::share_reducing() {
+    if (reduce_counter_ == nullptr) return;
+    const uint64_t now = reduce_counter_();
+    if (now > reduced_ns_ && !under_way_.empty())
+        times_[under_way_.begin()->first].reducing_seconds +=
+            static_cast<double>(now - reduced_ns_) * 1e-9;
+    reduced_ns_ = now;
+}
+
+uint64_t Record::begin(RecordEntry entry, uint64_t bytes) {
+    const std::string kind = kind_of(entry.title);
     entry.created_ns = system_ns();
     std::lock_guard lock(mutex_);
+    if (reduces(kind, bytes)) {
+        share_reducing();
+        ++under_way_[kind];
+    }
     entry.number = next_++;
     if (entries_.size() < kEntries) entries_.push_back(std::move(entry));
     else entries_[(entry.number - 1) % kEntries] = std::move(entry);
     return next_ - 1;
 }
 
-void Record::end(uint64_t number, bool failed) {
+void Record::end(uint64_t number, const std::string& title, uint64_t bytes,
+                 std::chrono::nanoseconds time, bool failed) {
     if (number == 0) return;
+    const std::string kind = kind_of(title);
     std::lock_guard lock(mutex_);
+    if (reduces(kind, bytes)) {
+        share_reducing();
+        if (--under_way_[kind] == 0) under_way_.erase(kind);
+    }
     RecordEntry& entry = entries_[(number - 1) % kEntries];
-    if (entry.number != number) return;  // overwritten
-    entry.ended_ns = system_ns();
-    entry.failed = failed;
-}
-
-void Record::count(const std::string& title, uint64_t bytes, std::chrono::nanoseconds time,
-                   bool failed) {
-    std::lock_guard lock(mutex_);
-    OperationTimes& times = times_[title];
+    if (entry.number == number) {  // else it has been overwritten
+        entry.ended_ns = system_ns();
+        entry.failed = failed;
+    }
+    OperationTimes& times = times_[kind];
     if (failed) {
         ++times.failed;
         return;
@@ -77,7 +104,7 @@ void Record::count(const std::string& title, uint64_t bytes, std::chrono::nanose
 
 void Record::waited(const std::string& title, std::chrono::nanoseconds time) {
     std::lock_guard lock(mutex_);
-    times_[title].waited_seconds += std::chrono::duration<double>(time).count();
+    times_[kind_of(title)].waited_seconds += std::chrono::duration<double>(time).count();
 }
 
 void Record::know_group(const std::string& name, std::vector<int> ranks) {

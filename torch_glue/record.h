@@ -37,6 +37,7 @@ struct OperationTimes {
     static constexpr size_t kBuckets = 160;
     uint64_t count = 0, failed = 0, bytes = 0;
     double seconds = 0, waited_seconds = 0;  // waited: a thread of the program was in wait()
+    double reducing_seconds = 0;             // this process was adding, multiplying ... for them
     std::array<uint64_t, kBuckets> buckets{};
     double quantile_us(double part) const;  // the end of the bucket in which it lies
 };
@@ -46,10 +47,10 @@ public:
     static constexpr size_t kEntries = 2000;
     static Record& instance();
 
-    uint64_t begin(RecordEntry entry);  // 0 is no entry
-    void end(uint64_t number, bool failed);
-    void count(const std::string& title, uint64_t bytes, std::chrono::nanoseconds time,
-               bool failed);
+    uint64_t begin(RecordEntry entry, uint64_t bytes);  // 0 is no entry
+    // Also counts it: its kind is of its title. `bytes` as at its begin.
+    void end(uint64_t number, const std::string& title, uint64_t bytes,
+             std::chrono::nanoseconds time, bool failed);
     void waited(const std::string& title, std::chrono::nanoseconds time);
 
     void know_group(const std::string& name, std::vector<int> ranks);
@@ -58,12 +59,20 @@ public:
     std::map<std::string, OperationTimes> times() const;
     void reset_times();
 
+    // What counts this process's nanoseconds in reductions. Before the first operation.
+    void set_reduce_counter(uint64_t (*counter)()) { reduce_counter_ = counter; }
+
 private:
+    void share_reducing();  // under mutex_
     mutable std::mutex mutex_;
     std::vector<RecordEntry> entries_;  // a ring
     uint64_t next_ = 1;
     std::map<std::string, std::vector<int>> groups_;
-    std::map<std::string, OperationTimes> times_;
+    std::map<std::string, OperationTimes> times_;  // by kind: "all_reduce"
+    // Reductions are of the kind that is under way, of those that reduce; of the first of several.
+    std::map<std::string, int> under_way_;  // kinds that reduce
+    uint64_t (*reduce_counter_)() = nullptr;
+    uint64_t reduced_ns_ = 0;  // have a kind already
 };
 
 // An operation has timed out: Python is asked to write the record, and given some time for it.

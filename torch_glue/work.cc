@@ -150,13 +150,12 @@ void GlueWork::note_start() {
         entry.dtypes.push_back(t.scalar_type());
         bytes_ += static_cast<uint64_t>(t.numel()) * t.element_size();
     }
-    record_ = Record::instance().begin(std::move(entry));
+    record_ = Record::instance().begin(std::move(entry), bytes_);
 }
 
 void GlueWork::note_end(bool failed) {
     if (record_ == 0) return;
-    Record::instance().end(record_, failed);
-    Record::instance().count(title_, bytes_, Clock::now() - begun_, failed);
+    Record::instance().end(record_, title_, bytes_, Clock::now() - begun_, failed);
 }
 
 void GlueWork::launch(bool async) {
@@ -511,6 +510,9 @@ void GlueWork::expire() {
     dump_record_at_timeout();
     std::string who;
     if (!c10d::isP2POp(opType_)) who = group_->count->absent(sequence_, group_->rank);
+    else if (peer_ >= 0)
+        who = "rank " + std::to_string(peer_) +
+              (opType_ == c10d::OpType::SEND ? " has not received it" : " has not sent it");
     if (who.empty()) who = "Some rank has not called the matching operation or is gone";
     complete("Timed out after " + seconds_text(timeout_) + ". " + who +
                  ". A longer timeout can be given to init_process_group(timeout=...)",

@@ -13,6 +13,7 @@
 #include <cstdlib>
 #include <cstring>
 #include <deque>
+#include <map>
 #include <memory>
 #include <mutex>
 #include <thread>
@@ -218,6 +219,30 @@ WorldInfo world_info() {
     info.library = text.data();
     info.library = info.library.substr(0, info.library.find('\n'));
     return info;
+}
+
+uint64_t library_counter(const char* name) {
+    // Made once for each counter; MPI's tool interface may be used beside and after MPI itself.
+    static std::mutex mutex;
+    static auto* const handles = new std::map<std::string, MPI_T_pvar_handle>;
+    static MPI_T_pvar_session session = MPI_T_PVAR_SESSION_NULL;
+    if (!mpi_running() || mpi().T_pvar_session_create == nullptr) return 0;
+    std::lock_guard lock(mutex);
+    if (session == MPI_T_PVAR_SESSION_NULL) {
+        int provided = 0;
+        if (mpi().T_init_thread(MPI_THREAD_MULTIPLE, &provided) != MPI_SUCCESS ||
+            mpi().T_pvar_session_create(&session) != MPI_SUCCESS)
+            return 0;
+    }
+    auto [place, made] = handles->try_emplace(name, MPI_T_PVAR_HANDLE_NULL);
+    int index = 0, length = 0;
+    if (made && mpi().T_pvar_get_index(name, MPI_T_PVAR_CLASS_COUNTER, &index) == MPI_SUCCESS)
+        mpi().T_pvar_handle_alloc(session, index, nullptr, &place->second, &length);
+    unsigned long long value = 0;
+    if (place->second == MPI_T_PVAR_HANDLE_NULL ||
+        mpi().T_pvar_read(session, place->second, &value) != MPI_SUCCESS)
+        return 0;
+    return value;
 }
 
 bool has_mpix() { return mpi().X_Request_on_completion != nullptr; }

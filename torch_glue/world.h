@@ -85,6 +85,10 @@ int make_sub_comm(MPI_Comm parent, const std::vector<int>& ranks, const std::str
 int copy_comm(MPI_Comm comm, MPI_Comm* copy);  // collective; errors come back as for the others
 void free_comm(MPI_Comm* comm);
 
+// One of the library's counters (docs/counters.md), by its name. 0 of another library, and before MPI
+// has started.
+uint64_t library_counter(const char* name);
+
 // Largest tag the library takes.
 int tag_max();
 

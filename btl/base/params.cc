@@ -117,7 +117,7 @@ namespace {
 // Names that start with POMONA_ and are not parameters: set by mpirun for its ranks, read by tools,
 // tests and scripts.
 bool reserved(std::string_view variable) {
-    for (std::string_view prefix : {"POMONA_JOB_", "POMONA_TEST_", "POMONA_GLUE_"})
+    for (std::string_view prefix : {"POMONA_JOB_", "POMONA_TEST_"})
         if (variable.starts_with(prefix)) return true;
     for (std::string_view name :
          {"POMONA_CONFIG", "POMONA_SEED", "POMONA_MPIRUN", "POMONA_PYTHON", "POMONA_BUILD",

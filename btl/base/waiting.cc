@@ -24,6 +24,9 @@ NeedText text_of_need(Need need) {
     case Need::arrival: return {"{} has not come", "{} have not come"};
     case Need::part: return {"{} has come, but is not done", "{} have come, but are not done"};
     case Need::answer: return {"{} has not answered", "{} have not answered"};
+    case Need::lock:
+        return {"{} has not granted its lock, which somebody else may hold",
+                "{} have not granted their locks, which somebody else may hold"};
     case Need::exposure:
         return {"{} has not called MPI_Win_post", "{} have not called MPI_Win_post"};
     case Need::complete:
@@ -46,11 +49,20 @@ void Waiting::await(int rank, Need need) {
     awaited.push_back({rank, need});
 }
 
+void Waiting::join(const Waiting& other) {
+    any |= other.any;
+    releases |= other.releases || other.collective || collective;
+    if (other.operation != operation) operation = "several operations";
+    if (other.communicator != communicator) communicator = "several communicators";
+    for (const Awaited& each : other.awaited) await(each.rank, each.need);
+}
+
 void Waiting::write(Writer& out) const {
     for (const std::string* text : {&operation, &communicator, &detail})
         out.put_text(std::string_view(*text).substr(0, kTextMax));
     out.put(static_cast<uint8_t>(any));
     out.put(static_cast<uint8_t>(releases));
+    out.put(static_cast<uint8_t>(tests));
     out.put(static_cast<uint32_t>(awaited.size()));
     for (const Awaited& each : awaited) {
         out.put(static_cast<int32_t>(each.rank));
@@ -71,6 +83,7 @@ bool Waiting::read(Reader& in) {
     for (std::string* text : {&operation, &communicator, &detail}) *text = in.get_text(kTextMax);
     any = in.get<uint8_t>() != 0;
     releases = in.get<uint8_t>() != 0;
+    tests = in.get<uint8_t>() != 0;
     auto count = in.get<uint32_t>();
     if (in.failed() || count > kRanksMost || in.left() < count * (sizeof(int32_t) + 1))
         return false;
@@ -153,6 +166,11 @@ std::string needs_text(const Waiting& waiting,
         text += filled(ranks.size() == 1 ? words_of_need.of_one : words_of_need.of_several, who);
     }
     return text;
+}
+
+std::string duration_text(const Waiting& waiting, double seconds) {
+    return format("has {} for {}", waiting.tests ? "been tested in vain" : "waited",
+                  seconds_text(seconds));
 }
 
 std::string seconds_text(double seconds) {

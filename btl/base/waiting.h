@@ -19,6 +19,7 @@ enum class Need : uint8_t {
     arrival,   // that it begins the collective operation: it has not
     part,      // its part of a collective operation that it has begun
     answer,    // its answer to a one-sided operation
+    lock,      // the lock of its window, which somebody may hold
     exposure,  // MPI_Win_post
     complete,  // MPI_Win_complete
     partner,   // that it accepts or connects at the same port
@@ -39,6 +40,8 @@ struct Waiting {
     bool releases =
         false;  // something else may end the wait: a transfer under way, another thread that
                 // calls MPI, a process that holds a lock
+    // It does not wait, but tests again and again, in vain; nothing was sent or has come since it began.
+    bool tests = false;
     // A collective operation: by its context and its number there members know it.
     bool collective = false;
     uint64_t context = 0, number = 0;
@@ -48,6 +51,8 @@ struct Waiting {
     bool all_begun = true;
 
     void await(int rank, Need need);
+    // Of several operations, this one is awaited, too.
+    void join(const Waiting& other);
     bool operator==(const Waiting&) const = default;
 
     void write(Writer& out) const;
@@ -63,6 +68,8 @@ std::string ranks_text(const std::vector<int>& ranks);
 // may be empty.
 std::string needs_text(const Waiting& waiting,
                        const std::vector<std::pair<int, std::string>>& links = {});
+// "has waited for 12 s", "has been tested in vain for 12 s"
+std::string duration_text(const Waiting& waiting, double seconds);
 // "12 s", "1.5 s"
 std::string seconds_text(double seconds);
 

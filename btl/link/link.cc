@@ -15,6 +15,9 @@ namespace pomona::link {
 static constexpr int kOwedFrames = 64;
 static constexpr size_t kOwedBytes = 512 << 10;
 static constexpr Nanoseconds kOwedTime = 2'000'000;
+// Where the sender waits for it and nothing comes any more: the next of a row of messages comes before
+// that, and one acknowledgement serves for many.
+static constexpr Nanoseconds kOwedTimeSoon = 20'000;
 // By paths that may lose, or several, whose sender wants to know more.
 static constexpr size_t kOwedBytesLess = 128 << 10;
 static constexpr Nanoseconds kOwedTimeLess = 200'000;
@@ -524,8 +527,8 @@ void Link::say_what_is_owed(Nanoseconds now, bool idle) {
     if (owed_frames_ != 0) {
         if (owed_since_ == 0) owed_since_ = now;
         bool less = !simple_;
-        if (owed_now_ || (owed_soon_ && idle) || owed_frames_ >= kOwedFrames ||
-            owed_bytes_ >= (less ? kOwedBytesLess : kOwedBytes) ||
+        if (owed_now_ || (owed_soon_ && idle && now - owed_since_ >= kOwedTimeSoon) ||
+            owed_frames_ >= kOwedFrames || owed_bytes_ >= (less ? kOwedBytesLess : kOwedBytes) ||
             now - owed_since_ >= (less ? kOwedTimeLess : kOwedTime))
             send_owed_state();
     }

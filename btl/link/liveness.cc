@@ -28,6 +28,8 @@ static constexpr int kRefusals = 4;
 static constexpr Nanoseconds kRefusedFor = 300'000'000;
 // Sent again in one look.
 static constexpr int kResendMost = 64;
+// Looked at for when that is to be: those behind were sent later.
+static constexpr uint64_t kSeenMost = 16;
 // What was lost so often by a path that rides on others goes by one of these.
 static constexpr int kTriesByRiding = 3;
 // A link that has not come up: then that is said.
@@ -203,6 +205,16 @@ std::string Link::names_of_paths() const {
     return out;
 }
 
+// When what was sent so often is taken for lost: ever later, as the other side may be busy outside MPI.
+static Nanoseconds lost_at(const Path& path, Nanoseconds sent_at, int sendings) {
+    return sent_at + (path.patience() << std::clamp(sendings - 1, 0, 6));
+}
+
+// Between questions, which get rarer while none is answered.
+static Nanoseconds question_pause(const Path& path, Nanoseconds now) {
+    return std::max(path.patience(), path.asked_at == 0 ? 0 : (now - path.asked_at) / 4);
+}
+
 // ---- by the clock
 
 void Link::look_at_time(Nanoseconds now) {
@@ -212,7 +224,7 @@ void Link::look_at_time(Nanoseconds now) {
             may_dial(path))
             dial(path, now);
         if (path.state != Path::State::up) continue;
-        if (!path.settled && now - path.asked_last > path.patience()) ask(path, now);
+        if (!path.settled && now - path.asked_last > question_pause(path, now)) ask(path, now);
         if (!path.reliable) look_at_losses(path, now);
         if (over) return;
     }
@@ -298,7 +310,7 @@ void Link::look_at_losses(Path& path, Nanoseconds now) {
     Nanoseconds patience = path.patience();
     bool hears = now - path.heard_at < 4 * patience;
     auto lost = [&](Nanoseconds sent_at, int sendings) {
-        return now - sent_at > patience << std::min(sendings - 1, 6);
+        return now > lost_at(path, sent_at, sendings);
     };
     int most = hears ? kResendMost : 1;
     bool worn = false;
@@ -333,10 +345,11 @@ void Link::look_at_stalls(Nanoseconds now) {
         bool moves = path.asked_at == 0 && !path.question_waits;
         if (path.reliable) {
             Pace pace = path.endpoint->pace();
-            moves = pace.queued == 0 || pace.arrived != path.arrived;
+            // What a system acknowledges late without need, as words for paths that ride, stalls nothing.
+            moves = pace.queued == 0 || pace.arrived != path.arrived || !outstanding();
             path.arrived = pace.arrived;
         } else if (outstanding() && now - path.heard_at > kStall &&
-                   now - path.asked_last > path.patience()) {
+                   now - path.asked_last > question_pause(path, now)) {
             ask(path, now);
         }
         if (moves) {
@@ -386,8 +399,17 @@ Nanoseconds Link::sleep_max(Nanoseconds now) const {
         if (path.state == Path::State::down && !path.address.empty() && may_dial(path))
             within(path.retry_at - now);
         if (path.state != Path::State::up) continue;
-        if (!path.settled) within(path.patience());
-        if (!path.reliable && outstanding()) within(path.patience());
+        if (!path.settled) within(question_pause(path, now));
+        if (!path.reliable && outstanding()) {
+            within(question_pause(path, now));
+            for (uint64_t n = window_.first();
+                 n < std::min(window_.first() + kSeenMost, window_.next()); ++n)
+                if (const Kept& each = window_[n]; each.path == path.index)
+                    within(lost_at(path, each.sent_at, each.sendings) - now);
+            for (size_t i = 0; i < std::min<size_t>(kSeenMost, pieces_.size()); ++i)
+                if (const Piece& each = pieces_[i]; each.of && each.path == path.index)
+                    within(lost_at(path, each.sent_at, each.sendings) - now);
+        }
         if (!path.description.watched) within(kSecond / 4);
     }
     if (!held_.empty()) within(1'000'000);

@@ -6,8 +6,9 @@
 
 namespace pomona::link {
 
-static constexpr size_t kSmallest = 16 << 10;
-static constexpr size_t kPlacesLeast = 64;
+// What every peer costs that was ever spoken to; both double as they are needed.
+static constexpr size_t kSmallest = 2 << 10;
+static constexpr size_t kPlacesLeast = 8;
 
 std::byte* Window::add_behind(Kind kind, size_t length) {
     size_t begin = 0;

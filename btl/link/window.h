@@ -55,6 +55,7 @@ public:
     uint64_t next() const { return next_; }    // the next one to be added
     bool empty() const { return first_ == next_; }
     Kept& operator[](uint64_t number) { return frames_[number & mask_]; }
+    const Kept& operator[](uint64_t number) const { return frames_[number & mask_]; }
     ConstBytes bytes(const Kept& frame) const { return {data_.get() + frame.begin, frame.length}; }
     // More than half of what is allowed is taken.
     bool crowded() const { return used_ > most_ / 2; }

@@ -27,17 +27,20 @@ static constexpr size_t kShorter = 16 << 10;
 void RdmaEndpoint::make_tries(const Published& there) {
     tries_.clear();
     for (bool alike : {true, false})
-        for (size_t own = 0; own < owner_.devices(); ++own)
+        for (size_t own = 0; own < owner_.devices().size(); ++own)
             for (size_t theirs = 0; theirs < there.devices.size(); ++theirs) {
                 GidBytes gid{};
                 verbs::PortAttr port;
                 Reason why;
-                Device& device = *owner_.device(own);
+                Device& device = owner_.devices()[own];
                 bool known =
                     device.open(why) && device.port(port, why) && device.find_gid(port, gid) >= 0;
                 const GidBytes& other = there.devices[theirs].gid;
                 bool same = known && gid[10] == 0xff &&
                             std::equal(gid.begin(), gid.begin() + 15, other.begin());
+                // A second path is not worth trying what the addresses speak against.
+                bool unlike = known && !same && gid[10] == 0xff && other[10] == 0xff;
+                if (unlike && owner_.path() != 0) continue;
                 if (same == alike && tries_.size() < kTriesMost) tries_.push_back({own, theirs});
             }
 }
@@ -45,15 +48,26 @@ void RdmaEndpoint::make_tries(const Published& there) {
 Status RdmaEndpoint::dial(const Published& there) {
     if (there.devices.empty())
         return Error{Code::unsupported, "The other process has no RDMA device", peer};
+    if (pairs_most_ == 0)
+        return Error{Code::unsupported,
+                     "A device's queue pairs are those of other ranks: it has ten for all of a "
+                     "machine",
+                     peer};
     if (state_ != State::idle || tell_gone_ || tell_up_) return {};
     Nanoseconds now = owner_.now();
+    bool alone = owner_.path() != 0 && tries_.empty();  // as far as was known the last time
     if (now < rest_until_)
-        return Error{Code::timed_out, "RDMA has not worked with this process", peer};
+        return alone ? Error{Code::refused, "There is no further cable to the other process", peer}
+                     : Error{Code::timed_out, "RDMA has not worked with this process", peer};
     if (!leads_) {
         state_ = State::waiting;
         return {};
     }
     make_tries(there);
+    if (tries_.empty()) {
+        rest_until_ = now + kRestMost;
+        return Error{Code::refused, "There is no further cable to the other process", peer};
+    }
     next_ = good_try_ < tries_.size() ? good_try_ : 0;
     state_ = State::offered;
     begin_try();
@@ -61,15 +75,16 @@ Status RdmaEndpoint::dial(const Published& there) {
 }
 
 void RdmaEndpoint::begin_try() {
-    if (stride_ == 0) stride_ = owner_.stride_most();
+    if (stride_ == 0) stride_ = pairs_most_ > 1 ? owner_.stride_most() : kLimits.frame;
     for (; next_ < tries_.size(); ++next_) {
         const Try& now = tries_[next_];
         drop_cable();
         cable_ = std::make_unique<Cable>();
         Reason why;
-        if (!cable_->make(*owner_.device(now.own), {++attempt_, stride_, owner_.checks()}, why)) {
-            cable_.reset();
-            note(why);
+        if (!owner_.devices().take(peer, owner_.path(), now.own) ||
+            !cable_->make(owner_.devices()[now.own], {++attempt_, stride_, owner_.checks()}, why)) {
+            drop_cable();
+            if (!why.what.empty()) note(why);
             continue;
         }
         state_ = State::offered;
@@ -146,7 +161,22 @@ void RdmaEndpoint::hear(const Words& words) {
         for (int i = 0; i < cable_->pairs(); ++i) cable_->take_credit(i, words.frames[i]);
         return;
     case Word::again: return try_again();
+    case Word::asleep:
+        if (current && state_ == State::up) peer_falls_asleep(words);
+        return;
+    case Word::knows:
+        if (current && sleep_ == Sleep::told) sleep_ = Sleep::known;
+        return;
+    case Word::bell: sleep_ = Sleep::no; return owner_.woken();
     }
+}
+
+// What has not arrived there may have been sent before it slept.
+void RdmaEndpoint::peer_falls_asleep(const Words& words) {
+    bool all = true;
+    for (int i = 0; i < cable_->pairs(); ++i) all &= cable_->sent_frames(i) == words.frames[i];
+    peer_sleeps_ = all;
+    say(Words{all ? Word::knows : Word::bell, attempt_});
 }
 
 void RdmaEndpoint::offered(const Words& words) {
@@ -159,14 +189,16 @@ void RdmaEndpoint::offered(const Words& words) {
     stopped_ = false;
     attempt_ = words.attempt;
     Reason why;
-    Device* device = owner_.device(words.device);
+    Devices& devices = owner_.devices();
     size_t stride = words.end.pairs.size() > 1 ? words.end.pairs[1].stride : kLimits.frame;
     bool made = false;
-    if (!device) {
+    if (words.device >= devices.size()) {
         why = {"there is no such device"};
+    } else if (!devices.take(peer, owner_.path(), words.device)) {
+        why = {format("another path goes by {}", devices[words.device].name())};
     } else {
         cable_ = std::make_unique<Cable>();
-        made = cable_->make(*device, {attempt_, stride, owner_.checks()}, why) &&
+        made = cable_->make(devices[words.device], {attempt_, stride, owner_.checks()}, why) &&
                cable_->connect(words.end, why);
     }
     Words answer{made ? Word::accept : Word::refuse, attempt_};
@@ -268,10 +300,14 @@ void RdmaEndpoint::fail(const Reason& why) {
 void RdmaEndpoint::drop_cable() {
     stopped_ = false;
     cable_.reset();
+    owner_.devices().release(peer, owner_.path());
     rest_.clear();
     blocked_since_ = blocked_pause_ = 0;
     for (Assembly& each : assembly_) each.bytes.clear();
     for (bool& each : probe_came_) each = false;
+    meter_ = {};
+    sleep_ = Sleep::no;
+    peer_sleeps_ = false;
     probed_at_ = 0;
 }
 
@@ -283,6 +319,7 @@ void RdmaEndpoint::note(const Reason& why) {
 }
 
 void RdmaEndpoint::say(Words words) {
+    words.path = static_cast<uint8_t>(owner_.path());
     // The last ones count.
     if (unsaid_.size() == kUnsaidMost) unsaid_.pop_front();
     unsaid_.push_back(std::move(words));

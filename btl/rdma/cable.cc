@@ -11,7 +11,7 @@
 
 namespace pomona::rdma {
 
-static constexpr uint32_t kSmallSlots = 64;
+static constexpr uint32_t kSmallSlots = 128;
 static constexpr uint32_t kLargeSlots = 16;
 static constexpr size_t kLargeMost = size_t{4} << 20;  // bytes of long slots, each way
 static constexpr uint64_t kKeptFrames = 2;             // of 4 KiB slots, for credit
@@ -250,6 +250,7 @@ bool Cable::send(int which, MessageKind kind, const FrameHeader& header, size_t 
     }
     pair.free.pop_back();
     pair.sent += pair.frames;
+    given_ += pair.stride;
     told_credit();
     return true;
 }
@@ -284,6 +285,7 @@ int Cable::poll(CableOwner& owner, int most, const bool& stopped, Reason& why) {
         auto slot = static_cast<uint32_t>(wc.wr_id);
         if ((wc.wr_id >> 32 & 1) == 0) {
             pair.free.push_back(slot);
+            left_ += pair.stride;
             continue;
         }
         pair.posted -= pair.frames;
@@ -303,6 +305,8 @@ int Cable::poll(CableOwner& owner, int most, const bool& stopped, Reason& why) {
 }
 
 uint64_t Cable::sent_frames(int which) const { return pairs_[static_cast<size_t>(which)].sent; }
+
+uint64_t Cable::seen_frames(int which) const { return pairs_[static_cast<size_t>(which)].seen; }
 
 uint64_t Cable::credit(int which) const {
     const QueuePair& pair = pairs_[static_cast<size_t>(which)];

@@ -46,6 +46,9 @@ public:
     bool send(int pair, MessageKind kind, const FrameHeader& header, size_t length, size_t total,
               size_t offset, Reason& why);
     bool all_sent() const;
+    // Bytes of messages that the device still has, and that have left it, ever.
+    size_t queued() const { return static_cast<size_t>(given_ - left_); }
+    uint64_t left() const { return left_; }
 
     // -- in
     // The number of messages handed on; -1 with the reason: it does not work any more.
@@ -53,6 +56,7 @@ public:
     // The peer should be told of credit.
     bool owes_credit() const;
     uint64_t sent_frames(int pair) const;
+    uint64_t seen_frames(int pair) const;
     uint64_t credit(int pair) const;
     void told_credit();
     void take_credit(int pair, uint64_t frames);
@@ -87,6 +91,7 @@ private:
     Region memory_;
     verbs::Cq* queue_ = nullptr;
     std::vector<QueuePair> pairs_;
+    uint64_t given_ = 0, left_ = 0;
 };
 
 }  // namespace pomona::rdma

@@ -14,18 +14,25 @@ namespace pomona::rdma {
 static constexpr Nanoseconds kBlockedFirst = 5'000'000;
 static constexpr Nanoseconds kBlockedMost = 500'000'000;
 static constexpr Nanoseconds kPortEvery = 20'000'000;
+// What sending and receiving a message takes, in bytes of a cable's time.
+static constexpr size_t kMessageCost = 2048;
 
-RdmaEndpoint::RdmaEndpoint(EndpointOwner& owner, int peer, bool leads, size_t frame_most)
-    : peer(peer), owner_(owner), leads_(leads), frame_most_(frame_most) {
+RdmaEndpoint::RdmaEndpoint(EndpointOwner& owner, int peer, bool leads, size_t frame_most,
+                           int pairs_most)
+    : peer(peer), owner_(owner), leads_(leads), frame_most_(frame_most), pairs_most_(pairs_most) {
     caps_ = {0, room_in(kLimits.frame), frame_most};
 }
 
 // ---- out
 
-// Short frames go in slots of 4 KiB, also as some of them; long ones in long slots.
+// Short frames go in slots of 4 KiB, also as many of them: a long slot always goes as a whole, so that
+// a frame of half its length would take the cable for twice its time.
 int RdmaEndpoint::pair_for(size_t length) const {
-    if (cable_->pairs() == 1 || length <= cable_->stride(1) / 4) return 0;
-    return 1;
+    if (cable_->pairs() == 1) return 0;
+    auto messages = [&](size_t stride) { return (length + room_in(stride) - 1) / room_in(stride); };
+    size_t stride = cable_->stride(1);
+    size_t small = messages(kLimits.frame) * (kLimits.frame + kMessageCost);
+    return small <= messages(stride) * (stride + kMessageCost) ? 0 : 1;
 }
 
 // `sent`: it can take a frame of so many bytes.
@@ -41,6 +48,16 @@ Push RdmaEndpoint::can_push(size_t length) {
 }
 
 Push RdmaEndpoint::push(const FrameHeader& header, ConstBytes payload) {
+    return push_parts(header, {payload, {}});
+}
+
+Push RdmaEndpoint::push_gathered(const FrameHeader& header, ConstBytes first, ConstBytes second,
+                                 size_t& taken) {
+    taken = second.size();
+    return push_parts(header, {first, second});
+}
+
+Push RdmaEndpoint::push_parts(const FrameHeader& header, const Parts& payload) {
     Push can = can_push(payload.size());
     if (can != Push::sent) return can;
     rest_header_ = header;
@@ -49,31 +66,44 @@ Push RdmaEndpoint::push(const FrameHeader& header, ConstBytes payload) {
     do {
         if (!send_part(payload)) return Push::gone;
     } while (rest_done_ < rest_total_ && cable_->has_room(rest_pair_, false));
-    bytes_pushed_ += payload.size();
     // The rest waits for credit here.
-    if (rest_done_ < rest_total_)
-        rest_.assign(payload.begin() + static_cast<ptrdiff_t>(rest_done_), payload.end());
+    if (rest_done_ < rest_total_) {
+        rest_.resize(rest_total_ - rest_done_);
+        payload.copy(rest_done_, rest_);
+    }
     return Push::sent;
 }
 
+void RdmaEndpoint::Parts::copy(size_t from, Bytes to) const {
+    size_t of_first = from < first.size() ? std::min(to.size(), first.size() - from) : 0;
+    if (of_first != 0) std::memcpy(to.data(), first.data() + from, of_first);
+    if (of_first < to.size())
+        std::memcpy(to.data() + of_first, second.data() + (from + of_first - first.size()),
+                    to.size() - of_first);
+}
+
 // The next message of the frame; `payload` is all of it, or what is left.
-bool RdmaEndpoint::send_part(ConstBytes payload) {
+bool RdmaEndpoint::send_part(const Parts& payload) {
     size_t left = rest_total_ - rest_done_;
     size_t part = std::min(left, room_in(cable_->stride(rest_pair_)));
-    if (part != 0)
-        std::memcpy(cable_->payload_slot(rest_pair_), payload.data() + (payload.size() - left),
-                    part);
-    Reason why;
-    if (!cable_->send(rest_pair_, MessageKind::data, rest_header_, part, rest_total_, rest_done_,
-                      why))
-        return fail(why), false;
+    payload.copy(payload.size() - left, {cable_->payload_slot(rest_pair_), part});
+    if (!send(rest_pair_, MessageKind::data, rest_header_, part, rest_total_, rest_done_))
+        return false;
     rest_done_ += part;
+    return true;
+}
+
+bool RdmaEndpoint::send(int pair, MessageKind kind, const FrameHeader& header, size_t length,
+                        size_t total, size_t offset) {
+    Reason why;
+    if (!cable_->send(pair, kind, header, length, total, offset, why)) return fail(why), false;
+    if (std::exchange(peer_sleeps_, false)) say(Words{Word::bell, attempt_});
     return true;
 }
 
 void RdmaEndpoint::drain_rest() {
     while (!rest_.empty() && cable_->has_room(rest_pair_, false)) {
-        if (!send_part(rest_)) return;
+        if (!send_part({rest_, {}})) return;
         if (rest_done_ == rest_total_) rest_.clear();
     }
     if (!rest_.empty() && blocked_since_ == 0) blocked_since_ = owner_.now();
@@ -89,19 +119,27 @@ Push RdmaEndpoint::push_fill(const FrameHeader& header, size_t length, FillFunct
         return push(header, bytes);
     }
     fill(context, {cable_->payload_slot(rest_pair_), length});
-    Reason why;
-    if (!cable_->send(rest_pair_, MessageKind::data, header, length, length, 0, why))
-        return fail(why), Push::gone;
-    bytes_pushed_ += length;
-    return Push::sent;
+    return send(rest_pair_, MessageKind::data, header, length, length, 0) ? Push::sent : Push::gone;
 }
 
-Pace RdmaEndpoint::pace() { return {0, rest_.size(), bytes_pushed_}; }
+Pace RdmaEndpoint::pace() {
+    if (!cable_) return {};
+    size_t queued = cable_->queued() + rest_.size();
+    uint64_t left = cable_->left();
+    return {meter_.rate(queued, left, owner_.now()), queued, left};
+}
 
 void RdmaEndpoint::tell_credit() {
     if (!cable_->owes_credit() || !cable_->has_room(0, true)) return;
-    Reason why;
-    if (!cable_->send(0, MessageKind::credit, {}, 0, 0, 0, why)) fail(why);
+    send(0, MessageKind::credit, {}, 0, 0, 0);
+}
+
+void RdmaEndpoint::go_to_sleep() {
+    if (state_ != State::up || stopped_ || sleep_ != Sleep::no) return;
+    Words words{Word::asleep, attempt_};
+    for (int i = 0; i < cable_->pairs(); ++i) words.frames[i] = cable_->seen_frames(i);
+    sleep_ = Sleep::told;
+    say(std::move(words));
 }
 
 // ---- in
@@ -114,6 +152,7 @@ int RdmaEndpoint::poll(Sink& sink, int most) {
     int found = cable_->poll(*this, most, stopped_, why);
     sink_ = nullptr;
     if (found < 0) return fail(why), handed_;
+    if (handed_ > 0) sleep_ = Sleep::no;
     if (found > 0) tell_credit();
     if (!rest_.empty() && !stopped_) drain_rest();
     else if (blocked_since_ != 0 && cable_->has_room(rest_pair_, false)) blocked_since_ = 0;

@@ -10,8 +10,10 @@
 #pragma once
 
 #include "btl/rdma/cable.h"
+#include "btl/rdma/devices.h"
 
 #include "btl/base/counters.h"
+#include "btl/base/pace_meter.h"
 
 #include <deque>
 #include <functional>
@@ -28,24 +30,28 @@ public:
     virtual ~EndpointOwner() = default;
     virtual Nanoseconds now() = 0;
     virtual bool say(int peer, const Words& words) = 0;
-    virtual Device* device(size_t index) = 0;
-    virtual size_t devices() const = 0;
+    virtual Devices& devices() = 0;
+    virtual int path() const = 0;  // which of those by RDMA to a peer
     // The longest message to try first, with checksums or without.
     virtual size_t stride_most() const = 0;
     virtual bool checks() const = 0;
     virtual Counters& counters() = 0;
+    virtual void woken() = 0;
 };
 
 class RdmaEndpoint final : public Endpoint, public CableOwner {
 public:
     enum class State { idle, waiting, offered, probing, answering, up };
 
-    RdmaEndpoint(EndpointOwner& owner, int peer, bool leads, size_t frame_most);
+    // `pairs_most`: of queue pairs; 0: there is no path.
+    RdmaEndpoint(EndpointOwner& owner, int peer, bool leads, size_t frame_most, int pairs_most);
 
     // -- Endpoint
     Push push(const FrameHeader& header, ConstBytes payload) override;
     Push push_fill(const FrameHeader& header, size_t length, FillFunction fill,
                    void* context) override;
+    Push push_gathered(const FrameHeader& header, ConstBytes first, ConstBytes second,
+                       size_t& taken) override;
     Pace pace() override;
     void abandon(const Error& why) override { leave(why, why.what); }
     std::string state_text() const override { return "RDMA"; }
@@ -71,6 +77,9 @@ public:
     bool waits() const { return state_ == State::idle || state_ == State::waiting; }
     bool leads() const { return leads_; }
     void say_again() { say(Words{Word::again, 0}); }
+    // Completions wake nobody: before a long sleep the other end is told, and rings when it sends.
+    void go_to_sleep();
+    bool may_sleep() const { return !cable_ || (state_ == State::up && sleep_ == Sleep::known); }
 
 private:
     // What is tried, in this order: pairs of devices, and for each of them strides.
@@ -83,6 +92,7 @@ private:
     void give_up_round();
     void offered(const Words& words);
     void accepted(const Words& words);
+    void peer_falls_asleep(const Words& words);
     void say(Words words);
     void drain_unsaid();
     void drop_cable();
@@ -96,13 +106,23 @@ private:
     void message(int pair, const MessageHead& head, ConstBytes payload) override;
     int pair_for(size_t length) const;
     Push can_push(size_t length);
-    bool send_part(ConstBytes payload);
+    // A frame's payload, or what is left of it, in two parts.
+    struct Parts {
+        ConstBytes first, second;
+        size_t size() const { return first.size() + second.size(); }
+        void copy(size_t from, Bytes to) const;
+    };
+    Push push_parts(const FrameHeader& header, const Parts& payload);
+    bool send_part(const Parts& payload);
+    bool send(int pair, MessageKind kind, const FrameHeader& header, size_t length, size_t total,
+              size_t offset);
     void drain_rest();
     void tell_credit();
 
     EndpointOwner& owner_;
     const bool leads_;
     const size_t frame_most_;
+    const int pairs_most_;
     State state_ = State::idle;
     std::unique_ptr<Cable> cable_;
     uint32_t attempt_ = 0;
@@ -121,6 +141,9 @@ private:
     bool stopped_ = false;  // nothing more is handed on: the cable goes at the next look
     Error why_gone_{};
     std::string reason_;  // why there is no path, for people
+    enum class Sleep { no, told, known };
+    Sleep sleep_ = Sleep::no;   // of this process
+    bool peer_sleeps_ = false;  // it wants a bell
 
     // Frames out: what of the last one has not gone yet.
     FrameHeader rest_header_{};
@@ -128,7 +151,7 @@ private:
     size_t rest_done_ = 0, rest_total_ = 0;
     int rest_pair_ = 0;
     Nanoseconds blocked_since_ = 0, blocked_pause_ = 0;
-    uint64_t bytes_pushed_ = 0;
+    PaceMeter meter_;
 
     // Frames in, of several messages: by queue pair.
     struct Assembly {

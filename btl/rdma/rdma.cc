@@ -7,6 +7,7 @@
 #include "btl/link/link.h"
 #include "btl/rdma/crc32c.h"
 #include "btl/rdma/endpoint.h"
+#include "btl/rdma/plan.h"
 
 #include <algorithm>
 #include <unordered_map>
@@ -21,17 +22,19 @@ using namespace rdma;
 constexpr unsigned kPollsPerLook = 32;
 // What devices without a path are like is looked at so often.
 constexpr Nanoseconds kDevicesEvery = 250'000'000;
-// Completions wake nobody: a sleep is short while frames come, and gets longer.
-constexpr Nanoseconds kNapFirst = 50'000, kNapMost = 2'000'000;
+// Completions wake nobody: a sleep is short while frames come, and gets longer,
+constexpr Nanoseconds kNapFirst = 50'000, kNapMost = 10'000'000;
 constexpr Nanoseconds kNapPart = 32;  // of the time since the last frame
+// and after so long without any the others are told, who ring from then on.
+constexpr Nanoseconds kTellAfter = 2'000'000;
+constexpr Nanoseconds kNapKnown = 250'000'000;
 
 class RdmaTransport final : public Transport, public EndpointOwner {
 public:
     RdmaTransport(const Params& params, Counters& counters, RdmaOptions options,
-                  const std::shared_ptr<Library>& library, const std::vector<std::string>& names)
-        : params_(params), counters_(counters), options_(options) {
-        for (const std::string& name : names)
-            devices_.push_back(std::make_unique<Device>(library, name));
+                  std::shared_ptr<Devices> devices, int path)
+        : params_(params), counters_(counters), options_(options), devices_(std::move(devices)),
+          path_(path) {
         checks_ = params.rdma_crc == "all" || (params.rdma_crc == "auto" && crc32c_is_quick());
         size_t most = std::clamp(static_cast<size_t>(params.rdma_message), kLimits.frame,
                                  kLimits.message_most);
@@ -41,12 +44,13 @@ public:
     const char* name() const override { return "rdma"; }
     std::vector<std::byte> address() const override {
         Published out;
-        for (const auto& each : devices_) {
+        for (size_t i = 0; i < devices_->size(); ++i) {
+            Device* each = &(*devices_)[i];
             GidBytes gid{};
             Reason why;
             verbs::PortAttr port;
             if (each->open(why) && each->port(port, why)) each->find_gid(port, gid);
-            else LOG(info, btl, "RDMA: {}", why.text());
+            else if (path_ == 0) LOG(info, btl, "RDMA: {}", why.text());
             out.devices.push_back({each->name(), gid});
         }
         return write_published(out);
@@ -81,10 +85,12 @@ public:
             handed += each.poll(sink, most);
         }
         if (handed != 0) moved_ = true;
+        else if (armed_ && polls_ % kPollsPerLook == 0) tell_of_sleep();
         return handed;
     }
     bool arm() override {
         if (std::exchange(moved_, false)) quiet_since_ = now();
+        armed_ = true;
         return std::none_of(active_.begin(), active_.end(),
                             [](const RdmaEndpoint* each) { return each->hurries(); });
     }
@@ -95,6 +101,9 @@ public:
     }
     Nanoseconds sleep_max() override {
         if (active_.empty()) return kSleepForever;
+        if (std::all_of(active_.begin(), active_.end(),
+                        [](const RdmaEndpoint* each) { return each->may_sleep(); }))
+            return kNapKnown;
         return std::clamp((now() - quiet_since_) / kNapPart, kNapFirst, kNapMost);
     }
 
@@ -107,6 +116,7 @@ public:
             LOG(error, btl, "Rank {} sent words about RDMA that do not parse", peer);
             return;
         }
+        if (words->path != path_) return;
         RdmaEndpoint& made = endpoint_of(peer);
         made.hear(*words);
         attend(made);
@@ -117,22 +127,42 @@ public:
     bool say(int peer, const Words& words) override {
         return speaker_ && speaker_(peer, words.pack());
     }
-    Device* device(size_t index) override {
-        return index < devices_.size() ? devices_[index].get() : nullptr;
-    }
-    size_t devices() const override { return devices_.size(); }
+    Devices& devices() override { return *devices_; }
+    int path() const override { return path_; }
     size_t stride_most() const override { return stride_most_; }
     bool checks() const override { return checks_; }
     Counters& counters() override { return counters_; }
+    void woken() override { moved_ = true; }
 
 private:
     RdmaEndpoint& endpoint_of(int peer) {
         auto& slot = endpoints_[peer];
         if (!slot) {
             size_t most = std::max(params_.tcp_fragment, params_.tcp_eager_max) + kLinkRoom;
-            slot = std::make_unique<RdmaEndpoint>(*this, peer, options_.rank < peer, most);
+            slot = std::make_unique<RdmaEndpoint>(*this, peer, options_.rank < peer, most,
+                                                  queue_pairs(peer));
         }
         return *slot;
+    }
+    // Nothing is known of a rank of another world: it gets what is left.
+    int queue_pairs(int peer) const {
+        const auto& machines = options_.machine_of;
+        auto known = [&](int rank) {
+            return rank >= options_.first &&
+                   static_cast<size_t>(rank - options_.first) < machines.size();
+        };
+        if (!known(options_.rank) || !known(peer)) return 2;
+        auto machine = [&](int rank) {
+            return machines[static_cast<size_t>(rank - options_.first)];
+        };
+        auto seat = [&](int rank) {
+            auto here = machines.begin() + (rank - options_.first);
+            return Seat{static_cast<int>(std::count(machines.begin(), here, *here)),
+                        static_cast<int>(std::count(machines.begin(), machines.end(), *here))};
+        };
+        int own = options_.rank;
+        return machine(own) < machine(peer) ? queue_pairs_of(seat(own), seat(peer))
+                                            : queue_pairs_of(seat(peer), seat(own));
     }
     void attend(RdmaEndpoint& endpoint) {
         if (!std::exchange(endpoint.active, true)) active_.push_back(&endpoint);
@@ -150,15 +180,21 @@ private:
                                [](const auto& each) { return each.second->waits(); });
         if (any && devices_changed()) try_all_again();
     }
+    // By what this process waits for it has slept before; whoever only looks in is not told of.
+    void tell_of_sleep() {
+        armed_ = false;
+        if (moved_ || now() - quiet_since_ < kTellAfter) return;
+        for (RdmaEndpoint* each : active_) each->go_to_sleep();
+    }
     // A port has come up, or has its address now.
     bool devices_changed() {
         uint64_t state = 0;
         bool better = false;
-        for (size_t i = 0; i < devices_.size() && i < 64; ++i) {
+        for (size_t i = 0; i < devices_->size() && i < 64; ++i) {
             Reason why;
             verbs::PortAttr port;
             GidBytes gid;
-            Device& device = *devices_[i];
+            Device& device = (*devices_)[i];
             bool ready =
                 device.open(why) && device.port(port, why) && device.find_gid(port, gid) >= 0;
             uint64_t bit = uint64_t{ready} << i;
@@ -181,7 +217,8 @@ private:
     const Params& params_;
     Counters& counters_;
     RdmaOptions options_;
-    std::vector<std::unique_ptr<Device>> devices_;
+    std::shared_ptr<Devices> devices_;
+    const int path_;
     bool checks_ = false;
     size_t stride_most_ = 0;
     Speaker speaker_;
@@ -189,24 +226,23 @@ private:
     std::vector<RdmaEndpoint*> active_;  // with queue pairs, or something to say
     unsigned polls_ = 0;
     bool moved_ = false;  // since the last arm()
+    bool armed_ = false;  // since the last look at sleeping
     Nanoseconds quiet_since_ = 0, devices_looked_ = 0;
     uint64_t devices_ready_ = 0;
 };
 
 }  // namespace
 
-std::unique_ptr<Transport> make_rdma_transport(const Params& params, Counters& counters,
-                                               RdmaOptions options, std::string& why) {
+std::vector<std::unique_ptr<Transport>> make_rdma_transports(const Params& params,
+                                                             Counters& counters,
+                                                             RdmaOptions options,
+                                                             std::string& why) {
     check(options.clock != nullptr, options.rank);
-    auto library = Library::open(why);
-    if (!library) return nullptr;
-    auto names = device_names(*library, params.rdma_devices);
-    if (names.empty()) {
-        why = format("{} knows no RDMA device{}", library->path,
-                     params.rdma_devices.empty() ? "" : " of those in rdma_devices");
-        return nullptr;
-    }
-    return std::make_unique<RdmaTransport>(params, counters, options, library, names);
+    std::vector<std::unique_ptr<Transport>> out;
+    auto devices = Devices::open(params, why);
+    for (int path = 0; devices && path < devices->paths(); ++path)
+        out.push_back(std::make_unique<RdmaTransport>(params, counters, options, devices, path));
+    return out;
 }
 
 }  // namespace pomona

@@ -6,7 +6,8 @@
 // repairs. When a device, a port or a queue pair fails, the path is gone, and is made again later.
 //
 // Files: verbs_abi.h, verbs.* the library and its devices; limits.h what Macs allow; wire.* messages and
-// words; cable.* queue pairs, memory, credit; endpoint.* one path; rdma.cc all paths of a process.
+// words; cable.* queue pairs, memory, credit; endpoint.*, agree.cc one path; devices.*, rdma.cc all
+// of a process; plan.* who gets queue pairs; survey.* what people are told of devices.
 #pragma once
 
 #include "btl/base/counters.h"
@@ -18,10 +19,16 @@ namespace pomona {
 struct RdmaOptions {
     int rank = 0;
     Clock* clock = nullptr;  // borrowed
+    // The machine of each rank from `first` on, by which queue pairs are shared out (plan.h); of others nothing
+    // is known.
+    std::vector<int> machine_of{};
+    int first = 0;
 };
 
-// Opens the verbs library. Null where there is none, or no device: `why` says so.
-std::unique_ptr<Transport> make_rdma_transport(const Params& params, Counters& counters,
-                                               RdmaOptions options, std::string& why);
+// Opens the verbs library, and makes a transport for each path that there may be to a peer. None where there
+// is no library, or no device: `why` says so.
+std::vector<std::unique_ptr<Transport>> make_rdma_transports(const Params& params,
+                                                             Counters& counters,
+                                                             RdmaOptions options, std::string& why);
 
 }  // namespace pomona

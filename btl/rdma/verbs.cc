@@ -129,14 +129,18 @@ bool Device::port(verbs::PortAttr& out, Reason& why) {
     return why = {format("the port of {} is down", name_), "look at its cable"}, false;
 }
 
+bool Device::gid(int index, GidBytes& out) const {
+    verbs::Gid found{};
+    if (library_->query_gid(context_, kLimits.port, index, &found) != 0) return false;
+    std::memcpy(out.data(), found.raw, out.size());
+    return out != GidBytes{};
+}
+
 int Device::find_gid(const verbs::PortAttr& port, GidBytes& out) const {
     int found = -1;
     for (int i = 0; i < port.gid_tbl_len && i < 256; ++i) {
-        verbs::Gid gid{};
-        GidBytes none{}, here;
-        if (library_->query_gid(context_, kLimits.port, i, &gid) != 0) continue;
-        std::memcpy(here.data(), gid.raw, here.size());
-        if (here == none) continue;
+        GidBytes here;
+        if (!gid(i, here)) continue;
         bool mapped = here[10] == 0xff && here[11] == 0xff && here[0] == 0;
         if (found >= 0 && !mapped) continue;
         found = i;

@@ -67,6 +67,8 @@ public:
     bool open(Reason& why);
     // The port as it is now; false where it is not active, or the device has gone.
     bool port(verbs::PortAttr& out, Reason& why);
+    // False when this entry of its table is empty.
+    bool gid(int index, GidBytes& out) const;
     // The address by which peers reach it: an IPv4 one if there is one, as it can be routed to; -1: none yet.
     int find_gid(const verbs::PortAttr& port, GidBytes& out) const;
     // It is to be opened anew the next time. What was made of it has to be destroyed before.

@@ -36,9 +36,14 @@ static void get_gid(Reader& in, GidBytes& gid) {
     if (!bytes.empty()) std::memcpy(gid.data(), bytes.data(), gid.size());
 }
 
+static bool has_frames(Word word) {
+    return word == Word::resync || word == Word::credit || word == Word::asleep;
+}
+
 std::vector<std::byte> Words::pack() const {
     Writer out;
     out.put(word);
+    out.put(path);
     out.put(attempt);
     if (word == Word::offer) out.put(device);
     if (word == Word::offer || word == Word::accept) {
@@ -54,7 +59,7 @@ std::vector<std::byte> Words::pack() const {
     }
     if (word == Word::refuse || word == Word::gone)
         out.put_text(std::string_view(text).substr(0, kTextMost));
-    if (word == Word::resync || word == Word::credit)
+    if (has_frames(word))
         for (uint64_t each : frames) out.put(each);
     return out.bytes();
 }
@@ -74,8 +79,9 @@ std::optional<Words> parse_words(ConstBytes bytes) {
     Reader in(bytes);
     Words out;
     out.word = in.get<Word>();
+    out.path = in.get<uint8_t>();
     out.attempt = in.get<uint32_t>();
-    if (out.word < Word::offer || out.word > Word::again) return std::nullopt;
+    if (out.word < Word::offer || out.word > Word::bell) return std::nullopt;
     if (out.word == Word::offer) out.device = in.get<uint8_t>();
     if (out.word == Word::offer || out.word == Word::accept) {
         out.end.device = in.get_text(kNameMost);
@@ -95,7 +101,7 @@ std::optional<Words> parse_words(ConstBytes bytes) {
         if (!sound(out.end)) return std::nullopt;
     }
     if (out.word == Word::refuse || out.word == Word::gone) out.text = in.get_text(kTextMost);
-    if (out.word == Word::resync || out.word == Word::credit)
+    if (has_frames(out.word))
         for (uint64_t& each : out.frames) each = in.get<uint64_t>();
     if (in.failed() || in.left() != 0) return std::nullopt;
     return out;

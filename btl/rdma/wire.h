@@ -4,7 +4,8 @@
 // messages of a queue pair fill a slot of the same size (4 KiB, or the stride), since sender and receiver
 // must count the same number of 4 KiB frames. A longer frame goes as several messages, in order.
 //
-// Words travel by the link's other paths (transport.h, rule 14): u8 kind, u32 attempt, and
+// Words travel by the link's other paths (transport.h, rule 14): u8 kind, u8 which path of those by RDMA,
+// u32 attempt, and
 //   offer   u8 which of the peer's devices; then an End
 //   accept  an End
 //   refuse  text: why
@@ -13,6 +14,9 @@
 //   resync  u64 twice: frames sent by each queue pair, as its sender has no credit
 //   credit  u64 twice: frames that may have been sent
 //   again   nothing (attempt 0): something has changed here, try again
+//   asleep  u64 twice: frames that have arrived by each queue pair; the sender sleeps from now on
+//   knows   nothing: nothing beyond these has been sent, and what is will be followed by a bell
+//   bell    nothing: something has been sent to a sleeper
 // End: sized text device, 16 bytes GID, u16 LID, u8 MTU, u8 checksums are sent, u8 number of queue pairs,
 // for each u32 number, u32 first packet, u32 stride, u32 slots. Integers little-endian.
 #pragma once
@@ -52,7 +56,19 @@ constexpr size_t room_in(size_t stride) { return stride - sizeof(MessageHead); }
 // Of a message in memory; none when no sender of ours can have written it, or it was changed.
 std::optional<MessageHead> parse_message(ConstBytes message, bool checked);
 
-enum class Word : uint8_t { offer = 1, accept, refuse, go, gone, resync, credit, again };
+enum class Word : uint8_t {
+    offer = 1,
+    accept,
+    refuse,
+    go,
+    gone,
+    resync,
+    credit,
+    again,
+    asleep,
+    knows,
+    bell
+};
 
 struct PairPlace {
     uint32_t number = 0, first_packet = 0, stride = 0, slots = 0;
@@ -73,7 +89,8 @@ struct Words {
     uint8_t device = 0;    // offer
     EndPlace end{};        // offer, accept
     std::string text{};    // refuse, gone
-    uint64_t frames[2]{};  // resync, credit
+    uint64_t frames[2]{};  // resync, credit, asleep
+    uint8_t path = 0;
 
     std::vector<std::byte> pack() const;
 };

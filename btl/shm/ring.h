@@ -104,6 +104,12 @@ public:
         return reserve_data(length);
     }
 
+    // What reserve() does for a short payload where there is certainly room.
+    bool has_slot() const { return next_ - tail_slots_ < memory_.slot_count; }
+    std::byte* next_inline() {
+        return memory_.slots[next_ & (memory_.slot_count - 1)].inline_bytes;
+    }
+
     // `plain`: the consumer fences for us before it sleeps.
     void publish(const FrameHeader& header, size_t length, bool plain) {
         Slot& slot = memory_.slots[next_ & (memory_.slot_count - 1)];

@@ -1,21 +1,17 @@
 // btl/sim/network.h: how long messages take among simulated ranks, and what goes wrong.
-// Idea: LogGP with a port for each direction of a rank: a port carries one message at a time, both
-// directions at once. The ranks of one machine share its line to the others. Faults change times;
-// death cuts a rank off.
-// Source: Alexandrov, Ionescu, Schauser, Scheiman, "LogGP", SPAA 1995.
+// Idea: the ports and lines of btl/base/ports.h in a World's time. Faults change times; death cuts a
+// rank off.
 #pragma once
 
+#include "btl/base/ports.h"
 #include "btl/sim/world.h"
 
-#include <vector>
+#include <cstddef>
+#include <utility>
 
 namespace pomona::sim {
 
-struct LinkCost {
-    double latency_ns = 1000;
-    double overhead_ns = 100;
-    double byte_ns = 0.1;
-};
+using pomona::LinkCost;
 
 struct Faults {
     double jitter_ns = 0;       // each message is late by up to this; so messages overtake others
@@ -32,8 +28,8 @@ struct Faults {
 
 class Network {
 public:
-    Network(World& world, int ranks, std::vector<int> nodes, LinkCost near, LinkCost far,
-            Faults faults);
+    Network(World& world, int ranks, LinkMap links, Faults faults)
+        : world_(world), faults_(faults), ports_(ranks, std::move(links)) {}
 
     struct Departure {
         Time sent;  // the sender's port is free again, its buffer was read
@@ -51,18 +47,11 @@ public:
     const Faults& faults() const { return faults_; }
 
 private:
-    const LinkCost& link(int from, int to) const {
-        return nodes_.empty() || nodes_[from] == nodes_[to] ? near_ : far_;
-    }
-    bool far(int a, int b) const { return !nodes_.empty() && nodes_[a] != nodes_[b]; }
     double slowness(int rank) const { return rank == faults_.slow_rank ? faults_.slow_factor : 1; }
 
     World& world_;
-    std::vector<int> nodes_;
-    LinkCost near_, far_;
     Faults faults_;
-    std::vector<Time> out_free_, in_free_, processor_free_;
-    std::vector<Time> line_out_free_, line_in_free_;  // by machine
+    Ports ports_;
 };
 
 }  // namespace pomona::sim

@@ -54,7 +54,8 @@ private:
 
 Fabric::Fabric(uint64_t seed, FabricOptions options)
     : options_(options), world_(seed),
-      network_(world_, options.ranks, options.nodes, options.near, options.far, options.faults),
+      network_(world_, options.ranks, {options.nodes, options.near, options.far, {}, {}, {}},
+               options.faults),
       inboxes_(static_cast<size_t>(options.ranks)), retry_at_(static_cast<size_t>(options.ranks)),
       lives_(static_cast<size_t>(options.ranks), Life::outside) {
     for (int from = 0; from < options.ranks; ++from)

@@ -4,6 +4,7 @@
 // its place, in pieces that stay in the caches, and the last piece brings the next frame's head.
 #pragma once
 
+#include "btl/base/pace_meter.h"
 #include "btl/tcp/socket.h"
 #include "btl/tcp/wire.h"
 
@@ -23,12 +24,6 @@ inline constexpr size_t kReadBuffer = kReadMost + kWaitMax + kFrameHead;
 inline constexpr size_t kReadPiece = 64 << 10;
 // What is read behind the end of a long payload: the next head, or a small frame or two.
 inline constexpr size_t kReadBehind = 256;
-// What a connection's rate is taken from: so many bytes, or what came in so long a time.
-inline constexpr uint64_t kPaceBytes = 256 << 10;
-inline constexpr Nanoseconds kPaceTime = 5'000'000;
-inline constexpr Nanoseconds kPaceInterval = 1'000'000;
-// A connection that was idle for so long is tried again: others may have been given all for a bad rate.
-inline constexpr Nanoseconds kPaceKept = 1'000'000'000;
 inline constexpr size_t kSendCopyMax =
     2048;  // a copy of so much is cheaper than a list for the kernel
 
@@ -69,13 +64,8 @@ struct Connection {
     size_t rest = 0;  // of a payload that push_part() began: push_rest() brings it
     // Nothing leaves by it any more; what the peer sent before its end may still be there to read.
     bool output_over = false;
-    // For pace(): bytes written so far; when it was asked last, and then was busy, and how many had arrived; and of the
-    // intervals since the rate was set.
-    uint64_t written = 0;
-    Nanoseconds asked = 0, used = 0;
-    uint64_t arrived = 0, busy_bytes = 0;
-    Nanoseconds busy_time = 0;
-    double rate = 0;
+    uint64_t written = 0;  // bytes so far
+    PaceMeter meter;
     bool paced = false;  // it was asked, and there is more to learn without new pushes
 
     explicit Connection(Socket connected) : socket(std::move(connected)) {
@@ -117,26 +107,11 @@ struct Connection {
         return socket.write({whole, sizeof frame + payload.size()}, {});
     }
 
-    // An interval counts if it is short, so that the kernel had something to send all the time.
     Pace pace(Nanoseconds now) {
         size_t queued = socket.unacknowledged();
         uint64_t there = written - std::min<uint64_t>(written, queued);
-        if (queued != 0 || there != arrived) used = now;
-        else if (now - used > kPaceKept) rate = 0;
-        if (queued != 0 && now - asked < kPaceInterval) {
-            busy_bytes += there - std::min(there, arrived);
-            busy_time += now - asked;
-        }
-        asked = now;
-        arrived = there;
         paced = queued != 0;
-        if (busy_time > 0 && (busy_bytes >= kPaceBytes || busy_time >= kPaceTime)) {
-            double latest = static_cast<double>(busy_bytes) / static_cast<double>(busy_time);
-            rate = rate == 0 ? latest : (rate + latest) / 2;
-            busy_bytes = 0;
-            busy_time = 0;
-        }
-        return {rate, queued, there};
+        return {meter.rate(queued, there, now), queued, there};
     }
 
     // Reads `most` bytes into the buffer, at the most; what Socket::read returns. `more`: the

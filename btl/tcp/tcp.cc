@@ -126,7 +126,8 @@ public:
             if (!find_key().ok()) return 0;
         }
         bool many = reading_.size() > kAskEach;
-        if (many ? out_of_set_ : !out_of_set_ && ++awake_polls_ > kAwakePolls) {
+        bool leaves = !out_of_set_ && !armed_ && ++awake_polls_ > kAwakePolls;
+        if (many ? out_of_set_ : leaves) {
             if (many) watch_all();
             else leave_set();
         }
@@ -156,9 +157,10 @@ public:
             if (each->connection->blocked() || each->state == State::connecting)
                 if (!watch_output(*each, true)) return false;
         }
-        return true;
+        return armed_ = true;
     }
     void disarm() override {
+        armed_ = false;
         for (TcpEndpoint* each : attention_) watch_output(*each, false);
     }
     Nanoseconds sleep_max() override {
@@ -516,7 +518,8 @@ private:
     std::vector<TcpEndpoint*> ready_;      // and those of them that look() found ready
     bool stopped_reading_ = false;         // some of them cannot any more
     bool out_of_set_ = false;              // some of them are not in the Poller's set
-    unsigned awake_polls_ = 0;             // since the last arm()
+    bool armed_ = false;  // a thread sleeps on the set, while another may poll: nobody leaves it
+    unsigned awake_polls_ = 0;  // since the last arm()
     tcp::Poller poller_;
     tcp::Strangers strangers_;
 };

@@ -7,6 +7,7 @@
 #include "coll/options.h"
 
 #include <functional>
+#include <span>
 
 namespace pomona::coll {
 
@@ -70,6 +71,9 @@ struct TreePlace {
 };
 TreePlace binomial_place(int rank, int size, int root);
 TreePlace kary_place(int rank, int size, int root, int radix);
+// One piece of a reduction up a tree.
+void reduce_up(Builder& s, const TreePlace& place, std::span<const Region> landings, Region own,
+               Region total, Block piece);
 
 struct Fold {
     Fold(int rank, int size);
@@ -77,6 +81,11 @@ struct Fold {
     int power, rest;
     int number;  // among the power of two; -1: stepped out
 };
+// Ranks that step out give their data to the next rank, which adds its own to it in `target`.
+// Returns the region that holds this rank's (or the pair's) data; only for ranks that stay.
+Region fold_in(Builder& s, const Shape& shape, const Fold& fold, Region mine, Region target);
+// They get the outcome back from there.
+void fold_out(Builder& s, const Shape& shape, const Fold& fold, Region data);
 
 // target = left op right where `mine` and `theirs` are ordered by the ranks they come from.
 inline void reduce_ordered(Builder& s, bool theirs_lower, Region mine, Region theirs,
@@ -86,7 +95,9 @@ inline void reduce_ordered(Builder& s, bool theirs_lower, Region mine, Region th
 }
 
 // target = parts[0] op parts[1] op ..., in this order. parts[own] is only read; the others, scratch,
-// take partial sums. `target` may be parts[own]'s memory: it is written last.
+// take partial sums. `target` may be parts[own]'s memory: it is written last. With kOnlyRead all are
+// others' memory: the target takes the partial sums, and only parts[0] may be its memory.
+inline constexpr int kOnlyRead = -1;
 void add_up(Builder& s, const std::vector<Region>& parts, int own, Region target);
 
 // Places for arriving data: one per use while small, so that all receives are posted at the

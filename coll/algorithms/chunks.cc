@@ -20,15 +20,6 @@ Block piece_of(Block block, size_t piece, size_t i) {
     return {block.offset + from, std::min(piece, block.length - from)};
 }
 
-// target = parts[0] op parts[1] op ..., in this order. Only parts[0] may be the target's memory.
-void add_up_into(Builder& s, const std::vector<Region>& parts, Region target) {
-    Region sum = parts[0];
-    for (size_t r = 1; r < parts.size(); ++r) {
-        s.reduce(sum, parts[r], target);
-        sum = target;
-    }
-}
-
 // Chunks that have a part for each rank: for all of their pieces, those of `blocks`.
 struct Parts {
     Builder& s;
@@ -88,7 +79,7 @@ void reduce_pieces(Builder& s, const Shape& shape, Pieces pieces, bool wanted) {
             }
             Region sum = s.chunk(shape.rank, sums, own.length);
             s.room(sums, own.length, n);
-            add_up_into(s, parts, sum);
+            add_up(s, parts, kOnlyRead, sum);
             s.show(sums, own.length, n);
             if (wanted) s.copy(sum, out.slice(own.offset, own.length));
         }
@@ -185,7 +176,7 @@ void reduce_scatter_chunks(Builder& s, const Shape& shape, const Options&) {
             }
             Region out = s.result(i * parts.pieces.bytes, own.length);
             Region sum = shape.in_place ? aside.slice(0, own.length) : out;
-            add_up_into(s, added, sum);
+            add_up(s, added, kOnlyRead, sum);
             s.copy(sum, out);
         }
         s.pass(index);

@@ -36,7 +36,7 @@ void add_up(Builder& s, const std::vector<Region>& parts, int own, Region target
     Region sum = parts[0];
     for (int r = 1; r < static_cast<int>(parts.size()); ++r) {
         bool last = r + 1 == static_cast<int>(parts.size());
-        Region into = last ? target : r == own ? sum : parts[r];
+        Region into = last || own == kOnlyRead ? target : r == own ? sum : parts[r];
         s.reduce(sum, parts[r], into);
         sum = into;
     }
@@ -72,6 +72,22 @@ TreePlace kary_place(int rank, int size, int root, int radix) {
     return place;
 }
 
+// What the children send, each to a place of its own, is added to `own` in `total`; the sum goes to the
+// parent, or stays at the root. `landings`: as many as there are children, or more.
+void reduce_up(Builder& s, const TreePlace& place, std::span<const Region> landings, Region own,
+               Region total, Block piece) {
+    Region acc = own.slice(piece.offset, piece.length);
+    Region sum = total.slice(piece.offset, piece.length);
+    for (size_t i = 0; i < place.children.size(); ++i) {
+        Region theirs = landings[i].slice(piece.offset, piece.length);
+        s.recv(place.children[i], theirs);
+        s.reduce(theirs, acc, sum);
+        acc = sum;
+    }
+    if (place.parent >= 0) s.send(place.parent, acc);
+    else s.copy(acc, sum);
+}
+
 // Ranks beyond a power of two hand their data to a neighbour first: of the first 2 * rest ranks
 // the even ones step out, so that order is kept.
 Fold::Fold(int rank, int size) : power(floor_power_of_two(size)), rest(size - power) {
@@ -80,5 +96,23 @@ Fold::Fold(int rank, int size) : power(floor_power_of_two(size)), rest(size - po
 }
 
 int Fold::rank_of(int n) const { return n < rest ? 2 * n + 1 : n + rest; }
+
+Region fold_in(Builder& s, const Shape& shape, const Fold& fold, Region mine, Region target) {
+    if (shape.rank >= 2 * fold.rest) return mine;
+    if (fold.number < 0) {
+        s.send(shape.rank + 1, mine);
+        return mine;
+    }
+    Region theirs = s.scratch(mine.length);
+    s.recv(shape.rank - 1, theirs);
+    s.reduce(theirs, mine, target);
+    return target;
+}
+
+void fold_out(Builder& s, const Shape& shape, const Fold& fold, Region data) {
+    if (shape.rank >= 2 * fold.rest) return;
+    if (fold.number < 0) s.recv(shape.rank + 1, data);
+    else s.send(shape.rank - 1, data);
+}
 
 }  // namespace pomona::coll

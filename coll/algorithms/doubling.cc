@@ -7,30 +7,6 @@
 
 namespace pomona::coll {
 
-namespace {
-
-// Non-powers of two: even ranks below 2 * rest give their data to the next rank and wait.
-// Returns the region that holds this rank's (or the pair's) data; only for ranks that stay.
-Region fold_in(Builder& s, const Shape& shape, const Fold& fold, Region mine, Region target) {
-    if (shape.rank >= 2 * fold.rest) return mine;
-    if (fold.number < 0) {
-        s.send(shape.rank + 1, mine);
-        return mine;
-    }
-    Region theirs = s.scratch(mine.length);
-    s.recv(shape.rank - 1, theirs);
-    s.reduce(theirs, mine, target);
-    return target;
-}
-
-void fold_out(Builder& s, const Shape& shape, const Fold& fold, Region data) {
-    if (shape.rank >= 2 * fold.rest) return;
-    if (fold.number < 0) s.recv(shape.rank + 1, data);
-    else s.send(shape.rank - 1, data);
-}
-
-}  // namespace
-
 // Idea: exchange everything with partners at doubling distance.
 // Source: Thakur, Rabenseifner, Gropp, IJHPCA 19(1):49-66, 2005, section 4.5.
 // Cost: lg p (a + n (b + r))     Limits: none

@@ -49,37 +49,63 @@ void in_team(Builder& s, const std::vector<int>& team, BuildFunction build, cons
     s.set_team(std::move(outer));
 }
 
-void allreduce_shared(Builder& s, const Shape& shape, BuildFunction across,
-                      const Options& options) {
-    Levels levels(shape);
+// How the ranks of a node work together: by messages, or through chunks of the memory they share.
+enum class Within { messages, chunks };
+
+// The node's vectors are reduced into the leader's result().
+void reduce_within(Builder& s, const Shape& shape, const Levels& levels, Within within,
+                   const Options& options) {
     Shape node = part_of(shape, levels.members, levels.leader);
-    Pieces pieces = chunk_pieces(shape);
+    if (within == Within::messages)
+        return in_team(s, levels.members, reduce_binomial, node, options);
     auto outer = s.set_team(levels.members);
-    reduce_pieces(s, node, pieces, shape.rank == levels.leader);
-    s.set_team(std::move(outer));
-    if (shape.rank == levels.leader) {
-        s.alias_input(s.result(0, shape.bytes()));
-        Shape wide = part_of(shape, levels.leaders, levels.leaders[0]);
-        wide.in_place = true;
-        in_team(s, levels.leaders, across, wide, options);
-    }
-    outer = s.set_team(levels.members);
-    bcast_pieces(s, node, pieces, static_cast<int>(2 * pieces.count));
+    reduce_pieces(s, node, chunk_pieces(shape), shape.rank == levels.leader);
     s.set_team(std::move(outer));
 }
 
-void allreduce_levels(Builder& s, const Shape& shape, BuildFunction across,
+// The leader's result() goes to the node; through chunks from number `first` on.
+void bcast_within(Builder& s, const Shape& shape, const Levels& levels, Within within, size_t first,
+                  const Options& options) {
+    Shape node = part_of(shape, levels.members, levels.leader);
+    if (within == Within::messages)
+        return in_team(s, levels.members, bcast_binomial, node, options);
+    auto outer = s.set_team(levels.members);
+    bcast_pieces(s, node, chunk_pieces(shape), static_cast<int>(first));
+    s.set_team(std::move(outer));
+}
+
+// What a leader does with what stands in its result(), in place.
+void among_leaders(Builder& s, const Shape& shape, const Levels& levels, BuildFunction across,
+                   int root, const Options& options) {
+    s.alias_input(s.result(0, shape.bytes()));
+    Shape wide = part_of(shape, levels.leaders, root);
+    wide.in_place = true;
+    in_team(s, levels.leaders, across, wide, options);
+}
+
+void allreduce_levels(Builder& s, const Shape& shape, Within within, BuildFunction across,
                       const Options& options) {
     Levels levels(shape);
-    Shape node = part_of(shape, levels.members, levels.leader);
-    in_team(s, levels.members, reduce_binomial, node, options);
-    if (shape.rank == levels.leader) {
-        s.alias_input(s.result(0, shape.bytes()));
-        Shape wide = part_of(shape, levels.leaders, levels.leaders[0]);
-        wide.in_place = true;
-        in_team(s, levels.leaders, across, wide, options);
-    }
-    in_team(s, levels.members, bcast_binomial, node, options);
+    reduce_within(s, shape, levels, within, options);
+    if (shape.rank == levels.leader)
+        among_leaders(s, shape, levels, across, levels.leaders[0], options);
+    bcast_within(s, shape, levels, within, 2 * chunk_pieces(shape).count, options);
+}
+
+void bcast_levels(Builder& s, const Shape& shape, Within within, const Options& options) {
+    Levels levels(shape);
+    if (shape.rank == levels.leader)
+        in_team(s, levels.leaders, bcast_binomial, part_of(shape, levels.leaders, shape.root),
+                options);
+    bcast_within(s, shape, levels, within, 0, options);
+}
+
+void reduce_levels(Builder& s, const Shape& shape, Within within, const Options& options) {
+    Levels levels(shape);
+    bool leads = shape.rank == levels.leader;
+    if (leads && shape.rank != shape.root) s.alias_result(s.scratch(shape.bytes()));
+    reduce_within(s, shape, levels, within, options);
+    if (leads) among_leaders(s, shape, levels, reduce_binomial, shape.root, options);
 }
 
 }  // namespace
@@ -88,14 +114,14 @@ void allreduce_levels(Builder& s, const Shape& shape, BuildFunction across,
 // Source: as above.     Cost: lg q (2 a1 + n (2 b1 + r)) + lg h (a + n (b + r))
 // Limits: commutative, several nodes with several ranks
 void allreduce_hierarchical(Builder& s, const Shape& shape, const Options& options) {
-    allreduce_levels(s, shape, allreduce_recursive_doubling, options);
+    allreduce_levels(s, shape, Within::messages, allreduce_recursive_doubling, options);
 }
 
 // Idea: the same with Rabenseifner's algorithm among the leaders, for long vectors.
 // Source: as above.     Cost: lg q (2 a1 + n (2 b1 + r)) + 2 lg h a + (1-1/h) n (2 b + r)
 // Limits: as above
 void allreduce_hierarchical_halving(Builder& s, const Shape& shape, const Options& options) {
-    allreduce_levels(s, shape, allreduce_rabenseifner, options);
+    allreduce_levels(s, shape, Within::messages, allreduce_rabenseifner, options);
 }
 
 // Idea: allreduce_hierarchical with the node's part through chunks of shared memory.
@@ -103,73 +129,41 @@ void allreduce_hierarchical_halving(Builder& s, const Shape& shape, const Option
 //                             + lg h (a + n (b + r))
 // Limits: as above, ranks of a node share a board
 void allreduce_hierarchical_chunks(Builder& s, const Shape& shape, const Options& options) {
-    allreduce_shared(s, shape, allreduce_recursive_doubling, options);
+    allreduce_levels(s, shape, Within::chunks, allreduce_recursive_doubling, options);
 }
 
 // Idea: the same with Rabenseifner's algorithm among the leaders.
 // Source: as above.     Cost: as above, with 2 lg h a + (1-1/h) n (2 b + r) among the leaders
 // Limits: as above
 void allreduce_hierarchical_chunks_halving(Builder& s, const Shape& shape, const Options& options) {
-    allreduce_shared(s, shape, allreduce_rabenseifner, options);
+    allreduce_levels(s, shape, Within::chunks, allreduce_rabenseifner, options);
 }
 
 // Idea: the root sends to the leaders, each leader within its node.
 // Source: as above.     Cost: lg h (a + n b) + lg q (a1 + n b1)     Limits: several nodes
 void bcast_hierarchical(Builder& s, const Shape& shape, const Options& options) {
-    Levels levels(shape);
-    if (shape.rank == levels.leader)
-        in_team(s, levels.leaders, bcast_binomial, part_of(shape, levels.leaders, shape.root),
-                options);
-    in_team(s, levels.members, bcast_binomial, part_of(shape, levels.members, levels.leader),
-            options);
+    bcast_levels(s, shape, Within::messages, options);
 }
 
 // Idea: the same with the node's part through chunks of shared memory.
 // Source: as above.     Cost: lg h (a + n b) + l + t + 3 y + e (n/T v + n max(g, v))
 // Limits: several nodes, ranks of a node share a board
 void bcast_hierarchical_chunks(Builder& s, const Shape& shape, const Options& options) {
-    Levels levels(shape);
-    if (shape.rank == levels.leader)
-        in_team(s, levels.leaders, bcast_binomial, part_of(shape, levels.leaders, shape.root),
-                options);
-    auto outer = s.set_team(levels.members);
-    bcast_pieces(s, part_of(shape, levels.members, levels.leader), chunk_pieces(shape), 0);
-    s.set_team(std::move(outer));
+    bcast_levels(s, shape, Within::chunks, options);
 }
 
 // Idea: reduce to the leaders, then among them to the root.
 // Source: as above.     Cost: lg h (a + n (b + r)) + lg q (a1 + n (b1 + r))
 // Limits: commutative, several nodes
 void reduce_hierarchical(Builder& s, const Shape& shape, const Options& options) {
-    Levels levels(shape);
-    Shape node = part_of(shape, levels.members, levels.leader);
-    Region total{};
-    if (shape.rank == levels.leader && shape.rank != shape.root)
-        s.alias_result(total = s.scratch(shape.bytes()));
-    in_team(s, levels.members, reduce_binomial, node, options);
-    if (shape.rank != levels.leader) return;
-    s.alias_input(s.result(0, shape.bytes()));
-    Shape wide = part_of(shape, levels.leaders, shape.root);
-    wide.in_place = true;
-    in_team(s, levels.leaders, reduce_binomial, wide, options);
+    reduce_levels(s, shape, Within::messages, options);
 }
 
 // Idea: the same with the node's part through chunks of shared memory.
 // Source: as above.     Cost: 2 (l + (q+1) t) + e (n v + (q-1)/q n (x + g + max(g, v))) + lg h (a + n (b + r))
 // Limits: as above, ranks of a node share a board
 void reduce_hierarchical_chunks(Builder& s, const Shape& shape, const Options& options) {
-    Levels levels(shape);
-    Shape node = part_of(shape, levels.members, levels.leader);
-    if (shape.rank == levels.leader && shape.rank != shape.root)
-        s.alias_result(s.scratch(shape.bytes()));
-    auto outer = s.set_team(levels.members);
-    reduce_pieces(s, node, chunk_pieces(shape), shape.rank == levels.leader);
-    s.set_team(std::move(outer));
-    if (shape.rank != levels.leader) return;
-    s.alias_input(s.result(0, shape.bytes()));
-    Shape wide = part_of(shape, levels.leaders, shape.root);
-    wide.in_place = true;
-    in_team(s, levels.leaders, reduce_binomial, wide, options);
+    reduce_levels(s, shape, Within::chunks, options);
 }
 
 // Idea: wait within the node, then among leaders, then tell the node.

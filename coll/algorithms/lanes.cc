@@ -157,6 +157,49 @@ void allgather_hierarchical(Builder& s, const Shape& shape, const Options&) {
     }
 }
 
+// Idea: each lane of a machine adds up its share of the vector, the lanes of all machines reduce their
+// share around rings of machines, all lanes at once, and hand the outcome to their machine.
+// Source: as above; the rings: Patarasu, Yuan, 2009.
+// Cost: 2 (a1 + (q-1) n/q b1) + (q-1) n/q r + 2 (h-1)(a + n/h b) + (h-1) n/(h q) r
+// Limits: several machines of several ranks, commutative
+void allreduce_hierarchical_lanes(Builder& s, const Shape& shape, const Options& options) {
+    Lanes lanes(shape);
+    const auto& here = lanes.machines[lanes.own];
+    auto share = [&](int lane) { return share_bytes(shape, lanes.count, lane); };
+    int leader = lanes.leader(lanes.own, lanes.lane);
+    for (int lane = 0; lane < lanes.count; ++lane)
+        if (lanes.leader(lanes.own, lane) != shape.rank)
+            s.send(lanes.leader(lanes.own, lane), input(s, share(lane)));
+    if (leader == shape.rank) {
+        Block own = share(lanes.lane);
+        Region sum = result(s, own), added = input(s, own);
+        Landings landings(s, own.length);
+        for (int member : here) {
+            if (member == shape.rank) continue;
+            Region theirs = landings.next();
+            s.recv(member, theirs);
+            s.reduce(theirs, added, sum);
+            added = sum;
+        }
+        s.copy(added, sum);
+        std::vector<int> team;
+        for (int x = 0; x < lanes.machine_count(); ++x) team.push_back(lanes.leader(x, lanes.lane));
+        Shape wide = shape;
+        wide.rank = lanes.own, wide.size = lanes.machine_count(), wide.in_place = true;
+        wide.count = own.length / shape.element, wide.nodes = {};
+        s.alias_input(sum), s.alias_result(sum);
+        auto outer = s.set_team(std::move(team));
+        allreduce_ring(s, wide, options);
+        s.set_team(std::move(outer));
+        s.alias_result({Buffer::result, 0, shape.bytes()});
+        for (int member : here)
+            if (member != shape.rank) s.send(member, result(s, own));
+    }
+    for (int lane = 0; lane < lanes.count; ++lane)
+        if (lanes.leader(lanes.own, lane) != shape.rank)
+            s.recv(lanes.leader(lanes.own, lane), result(s, share(lane)));
+}
+
 // Idea: each machine adds up by lanes, the sums travel around rings of machines as in reduce_scatter_ring.
 // Source: as above.
 // Cost: h (a1 + (q-1) m (b1 + r)) + (h-1)(a + q m b + m r)     Limits: as above, commutative

@@ -51,19 +51,6 @@ struct Halving {
     }
 };
 
-// The even ranks below 2 * rest hand over their vector.
-Region fold_in(Halving& h, Region mine, Region sum) {
-    if (h.shape.rank >= 2 * h.fold.rest) return mine;
-    if (h.fold.number < 0) {
-        h.s.send(h.shape.rank + 1, mine);
-        return mine;
-    }
-    Region theirs = h.s.scratch(mine.length);
-    h.s.recv(h.shape.rank - 1, theirs);
-    h.s.reduce(theirs, mine, sum);
-    return sum;
-}
-
 }  // namespace
 
 // Idea: reduce-scatter as above, then an allgather that takes the same steps back.
@@ -74,7 +61,7 @@ void allreduce_rabenseifner(Builder& s, const Shape& shape, const Options&) {
     size_t n = shape.bytes();
     Region sum = s.result(0, n), mine = s.input(0, n);
     if (shape.size == 1) return void(s.copy(mine, sum));
-    mine = fold_in(h, mine, sum);
+    mine = fold_in(s, shape, h.fold, mine, sum);
     if (h.fold.number >= 0) {
         h.reduce_scatter(mine, sum);
         for (int mask = h.fold.power / 2; mask; mask /= 2) {
@@ -86,10 +73,7 @@ void allreduce_rabenseifner(Builder& s, const Shape& shape, const Options&) {
             h.ranges.pop_back();
         }
     }
-    if (shape.rank < 2 * h.fold.rest) {
-        if (h.fold.number < 0) s.recv(shape.rank + 1, sum);
-        else s.send(shape.rank - 1, sum);
-    }
+    fold_out(s, shape, h.fold, sum);
 }
 
 // Idea: reduce-scatter as above, then the shares are gathered at the root the same way back.
@@ -101,7 +85,7 @@ void reduce_rabenseifner(Builder& s, const Shape& shape, const Options&) {
     bool at_root = shape.rank == shape.root;
     if (shape.size == 1) return void(s.copy(mine, s.result(0, n)));
     Region sum = at_root ? s.result(0, n) : s.scratch(n);
-    mine = fold_in(h, mine, sum);
+    mine = fold_in(s, shape, h.fold, mine, sum);
     Fold target(shape.root, shape.size);  // a root that stepped out is served by its partner
     int collector = target.number < 0 ? shape.root / 2 : target.number;
     if (h.fold.number >= 0) {

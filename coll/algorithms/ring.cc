@@ -69,10 +69,9 @@ void allreduce_ring(Builder& s, const Shape& shape, const Options& options) {
     ring_allgather(s, shape, blocks, 1, options.segments);
 }
 
-// Idea: the ring's reduce-scatter, aimed so that each rank ends with its own block.
-// Source: as above.     Cost: (p-1)(a + m (b + r))     Limits: commutative
-void reduce_scatter_ring(Builder& s, const Shape& shape, const Options& options) {
-    auto blocks = input_blocks(shape);
+// The ring's reduce-scatter, aimed so that each rank ends with its own of `blocks`.
+static void reduce_scatter_around(Builder& s, const Shape& shape, const std::vector<Block>& blocks,
+                                  const Options& options) {
     Block own = blocks[shape.rank];
     Region target = s.result(0, own.length);
     if (shape.size == 1) return void(s.copy(input(s, own), target));
@@ -87,6 +86,12 @@ void reduce_scatter_ring(Builder& s, const Shape& shape, const Options& options)
                             return final ? last = land : land;
                         });
     s.copy(last, target);
+}
+
+// Idea: see reduce_scatter_around.
+// Source: as above.     Cost: (p-1)(a + m (b + r))     Limits: commutative
+void reduce_scatter_ring(Builder& s, const Shape& shape, const Options& options) {
+    reduce_scatter_around(s, shape, input_blocks(shape), options);
 }
 
 // Idea: reduce-scatter around the ring, then every rank sends its block to the root.
@@ -113,6 +118,68 @@ void allgather_ring(Builder& s, const Shape& shape, const Options& options) {
     Region own = result(s, blocks[shape.rank]);
     if (!shape.in_place) s.copy(s.input(0, own.length), own);
     ring_allgather(s, shape, blocks, 0, options.segments);
+}
+
+namespace {
+
+// A ring that goes through all ranks of one machine before it goes to the next: so each machine's line
+// carries each block once a step, however ranks are numbered.
+class RingByNode {
+public:
+    RingByNode(Builder& s, const Shape& shape) : s_(s), part_(shape) {
+        std::vector<int> seen;  // machines, by their lowest ranks
+        for (int node : shape.nodes)
+            if (std::find(seen.begin(), seen.end(), node) == seen.end()) seen.push_back(node);
+        for (int node : seen)
+            for (int r = 0; r < shape.size; ++r)
+                if (shape.nodes[r] == node) order_.push_back(r);
+        auto at = std::find(order_.begin(), order_.end(), shape.rank);
+        part_.rank = static_cast<int>(at - order_.begin());
+        part_.nodes = {};
+        outer_ = s.set_team(order_);
+    }
+    ~RingByNode() { s_.set_team(std::move(outer_)); }
+    RingByNode(const RingByNode&) = delete;
+
+    // The shape with this rank's place in the ring.
+    const Shape& part() const { return part_; }
+    std::vector<Block> in_order(const std::vector<Block>& blocks) const {
+        std::vector<Block> out;
+        for (int r : order_) out.push_back(blocks[r]);
+        return out;
+    }
+
+private:
+    Builder& s_;
+    Shape part_;
+    std::vector<int> order_, outer_;
+};
+
+}  // namespace
+
+// Idea: allreduce_ring through one machine after the other.
+// Source: Patarasu, Yuan, 2009; the order: Chan et al., Concurrency Computat. 19:1749-1783, 2007.
+// Cost: 2(p-1)(a + n/p b) + (p-1) n/p r     Limits: commutative, several machines of several ranks
+void allreduce_hierarchical_ring(Builder& s, const Shape& shape, const Options& options) {
+    RingByNode ring(s, shape);
+    allreduce_ring(s, ring.part(), options);
+}
+
+// Idea: reduce_scatter_ring through one machine after the other.
+// Source: as above.     Cost: (p-1)(a + m (b + r))     Limits: as above
+void reduce_scatter_hierarchical_ring(Builder& s, const Shape& shape, const Options& options) {
+    RingByNode ring(s, shape);
+    reduce_scatter_around(s, ring.part(), ring.in_order(input_blocks(shape)), options);
+}
+
+// Idea: allgather_ring through one machine after the other.
+// Source: as above.     Cost: (p-1)(a + m b)     Limits: several machines of several ranks
+void allgather_hierarchical_ring(Builder& s, const Shape& shape, const Options& options) {
+    auto blocks = result_blocks(shape);
+    Region own = result(s, blocks[shape.rank]);
+    if (!shape.in_place) s.copy(s.input(0, own.length), own);
+    RingByNode ring(s, shape);
+    ring_allgather(s, ring.part(), ring.in_order(blocks), 0, options.segments);
 }
 
 // Idea: pairs swap blocks with the neighbour on one side, then what they got with the other side:

@@ -92,18 +92,8 @@ void reduce_tree(Builder& s, const Shape& shape, const Options& options) {
     Region sum = at_root ? s.result(0, n) : place.children.empty() ? mine : s.scratch(n);
     std::vector<Region> landings;
     for (size_t i = 0; i < place.children.size(); ++i) landings.push_back(s.scratch(n));
-    for (int segment = 0; segment < options.segments; ++segment) {
-        Block b = share_bytes(shape, options.segments, segment);
-        Region acc = mine.slice(b.offset, b.length), total = sum.slice(b.offset, b.length);
-        for (size_t i = 0; i < place.children.size(); ++i) {
-            Region theirs = landings[i].slice(b.offset, b.length);
-            s.recv(place.children[i], theirs);
-            s.reduce(theirs, acc, total);
-            acc = total;
-        }
-        if (place.parent >= 0) s.send(place.parent, acc);
-        else s.copy(acc, total);
-    }
+    for (int segment = 0; segment < options.segments; ++segment)
+        reduce_up(s, place, landings, mine, sum, share_bytes(shape, options.segments, segment));
 }
 
 // Idea: a reduction up a k-ary tree and a broadcast down it, both flowing in segments.

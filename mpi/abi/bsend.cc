@@ -57,14 +57,18 @@ private:
 POMONA_MPI(int, Bsend_c, (const void* buf, MPI_Count count, MPI_Datatype datatype, int dest, int tag,
                           MPI_Comm comm)) {
     SendArguments a;
-    if (int error = a.check(__func__, buf, count, datatype, dest, tag, comm)) return error;
+    if (int error = a.check(__func__, buf, count, datatype, dest, tag, comm);
+        error && error != kChecked)
+        return error;
     return run_bsend(__func__, a, dest, tag);
 }
 
 POMONA_MPI(int, Ibsend_c, (const void* buf, MPI_Count count, MPI_Datatype datatype, int dest, int tag,
                            MPI_Comm comm, MPI_Request* request)) {
     SendArguments a;
-    if (int error = a.check(__func__, buf, count, datatype, dest, tag, comm)) return error;
+    if (int error = a.check(__func__, buf, count, datatype, dest, tag, comm);
+        error && error != kChecked)
+        return error;
     REQUIRE(request, a.comm, MPI_ERR_ARG, "request is a null pointer");
     if (int error = run_bsend(__func__, a, dest, tag)) return error;
     *request = handle_of<MPI_Request>(make_null_request(*a.comm));
@@ -74,7 +78,9 @@ POMONA_MPI(int, Ibsend_c, (const void* buf, MPI_Count count, MPI_Datatype dataty
 POMONA_MPI(int, Bsend_init_c, (const void* buf, MPI_Count count, MPI_Datatype datatype, int dest,
                                int tag, MPI_Comm comm, MPI_Request* request)) {
     SendArguments a;
-    if (int error = a.check(__func__, buf, count, datatype, dest, tag, comm)) return error;
+    if (int error = a.check(__func__, buf, count, datatype, dest, tag, comm);
+        error && error != kChecked)
+        return error;
     REQUIRE(request, a.comm, MPI_ERR_ARG, "request is a null pointer");
     *request = handle_of<MPI_Request>(new BsendRequest(a, dest, tag));
     return MPI_SUCCESS;

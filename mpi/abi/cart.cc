@@ -19,7 +19,7 @@ MPI_Comm make_topology_comm(Communicator& owner, int count, std::shared_ptr<Topo
                                            owner.process.job().rank));
     Communicator* made = make_child(owner, context, std::move(group), {});
     made->topology = std::move(topology);
-    return handle_of<MPI_Comm>(made);
+    return hand_out<MPI_Comm>(made);
 }
 
 namespace {
@@ -129,7 +129,7 @@ POMONA_MPI(int, Cart_sub, (MPI_Comm comm, const int remain_dims[], MPI_Comm* new
     Ref<Group> group(new Group(std::move(members), owner->process.job().rank));
     Communicator* made = make_child(*owner, context, std::move(group), {});
     made->topology = make_grid(std::move(dims), std::move(periods), place);
-    *newcomm = handle_of<MPI_Comm>(made);
+    *newcomm = hand_out<MPI_Comm>(made);
     return MPI_SUCCESS;
 }
 

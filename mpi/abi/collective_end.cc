@@ -1,6 +1,8 @@
 // mpi/abi/collective_end.cc: what happens to a collective call once it is decoded: run, started, or kept to
 // be started. And when a communicator's board is made.
 #include "mpi/abi/collective_plan.h"
+#include "mpi/abi/comm_internal.h"
+#include "mpi/check/checker.h"
 #include "mpi/runtime/collective_state.h"
 #include "mpi/runtime/inter_schedule.h"
 
@@ -29,15 +31,16 @@ static bool makes_board(const CollectivePlan& plan) {
     }
 }
 
-static void make_board(const CollectivePlan& plan) {
+static void make_board(CollectivePlan& plan) {
     if (!makes_board(plan)) return;
+    if (plan.check) return plan.makes_board = true, void();  // if the others call the same
     Engine::Hold hold(plan.comm->process.engine);
     collective_state(*plan.comm).make_board(plan.shape);
 }
 
 // Until all members know whether there is one; of use to what is kept for calls to come. Returns the error
 // if that could not be found out.
-static Outcome await_board(const CollectivePlan& plan) {
+static Outcome await_board(CollectivePlan& plan) {
     make_board(plan);
     CollectiveState& state = collective_state(*plan.comm);
     if (!state.making) return {};
@@ -57,7 +60,22 @@ static int fail_member(const char* f, Communicator* comm, const Outcome& failed)
     return fail(f, comm, failed.error, sentence);
 }
 
+// Of a program that is checked: is the call's memory in use?
+[[gnu::cold, gnu::noinline]] static int check_closely(const char* f, const CollectivePlan& plan) {
+    std::string problem;
+    {
+        Engine::Hold hold(plan.comm->process.engine);
+        problem = plan.comm->process.checker->in_use(*plan.check);
+    }
+    return problem.empty() ? MPI_SUCCESS : fail(f, plan.comm, MPI_ERR_BUFFER, problem);
+}
+
+static int check_memory(const char* f, const CollectivePlan& plan) {
+    return __builtin_expect(!plan.check, 1) ? MPI_SUCCESS : check_closely(f, plan);
+}
+
 int finish_blocking(const char* f, CollectivePlan& plan) {
+    if (int error = check_memory(f, plan)) return error;
     complete_plan(plan);
     make_board(plan);
     Communicator* comm = plan.comm;
@@ -75,6 +93,7 @@ int BlockingCall::wait(RepeatedCall& call) {
 }
 
 int BlockingCall::finish(CollectivePlan& plan) {
+    if (plan.check) return finish_blocking(f_, plan);
     const void* input = plan.input;
     void* result = plan.result;
     Outcome made = await_board(plan);
@@ -86,16 +105,55 @@ int BlockingCall::finish(CollectivePlan& plan) {
 
 int finish_nonblocking(const char* f, CollectivePlan& plan, MPI_Request* request) {
     if (!request) return fail(f, plan.comm, MPI_ERR_ARG, "request is a null pointer");
+    if (int error = check_memory(f, plan)) return error;
     complete_plan(plan);
     make_board(plan);
     *request = handle_of<MPI_Request>(start_collective(std::move(plan), false));
     return MPI_SUCCESS;
 }
 
+namespace {
+struct Verdict final : CheckedOperation {
+    void judged(const char* sentence) override { known = true, wrong = sentence; }
+    void abandoned(const Error& why) override {
+        known = true, failed = CollectiveRequest::outcome_of(why);
+    }
+    bool known = false;
+    const char* wrong = nullptr;
+    Outcome failed;
+};
+}  // namespace
+
+static int await_verdict(const char* f, Communicator& comm, CollectiveCall call) {
+    if (!Checker::compares(comm)) return MPI_SUCCESS;
+    Engine& engine = comm.process.engine;
+    CollectiveChecks& checks = comm.process.checker->collectives;
+    Verdict verdict;
+    {
+        Engine::Hold hold(engine);
+        collective_state(comm);  // is told when a member fails
+        checks.begin(comm, std::move(call), verdict);
+    }
+    engine.wait_until(Described{[&] { return verdict.known; },
+                                [&](Waiting& out) {
+                                    checks.describe(comm, verdict, out);
+                                    out.communicator = name_for_people(comm);
+                                }});
+    if (verdict.wrong) return fail(f, &comm, MPI_ERR_NOT_SAME, verdict.wrong);
+    if (verdict.failed.error != MPI_SUCCESS) return fail_member(f, &comm, verdict.failed);
+    return MPI_SUCCESS;
+}
+
+int check_same_call(const char* f, Communicator& comm) {
+    return await_verdict(f, comm, CollectiveCall(mpi_name(f)));
+}
+
 int finish_persistent(const char* f, CollectivePlan& plan, MPI_Info info, MPI_Request* request) {
     if (!request) return fail(f, plan.comm, MPI_ERR_ARG, "request is a null pointer");
     if (!resolve(info) && info != MPI_INFO_NULL)
         return fail(f, plan.comm, MPI_ERR_INFO, "info is not a valid info object");
+    if (plan.check)
+        if (int error = await_verdict(f, *plan.comm, *plan.check)) return error;
     complete_plan(plan);
     *request = handle_of<MPI_Request>(start_collective(std::move(plan), true));
     return MPI_SUCCESS;

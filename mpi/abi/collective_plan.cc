@@ -30,6 +30,7 @@ struct Planner {
         shape.collective = collective;
         shape.rank = comm->rank();
         shape.size = comm->size();
+        if (__builtin_expect(comm->process.checker != nullptr, 0)) begin_check();
         return MPI_SUCCESS;
     }
 
@@ -37,8 +38,26 @@ struct Planner {
     // Ranks that blocks are numbered by.
     int partners() const { return comm->remote_size(); }
 
+    // Of programs that are checked.
+    [[gnu::cold, gnu::noinline]] void begin_check() {
+        plan.check = std::make_unique<CollectiveCall>(mpi_name(f));
+    }
+    [[gnu::cold, gnu::noinline]] void note_operation() {
+        plan.check->operation =
+            plan.operation->predefined() ? plan.operation->name() : "a user's operation";
+    }
+    [[gnu::cold, gnu::noinline]] void note_memory(const Memory& memory) {
+        plan.check->memory.push_back(memory);
+    }
+    // The memory that the call uses.
+    void note(const void* address, MPI_Count elements, const Datatype& type, bool written) {
+        if (__builtin_expect(plan.check != nullptr, 0))
+            note_memory({address, elements, &type, written});
+    }
+
     int root(int rank) {
         shape.root = rank;
+        if (plan.check) plan.check->root = rank;
         bool right = rank >= 0 && rank < comm->remote_size();
         if (inter()) right = right || rank == MPI_ROOT || rank == MPI_PROC_NULL;
         if (right) return MPI_SUCCESS;
@@ -109,6 +128,7 @@ struct Planner {
     // ---- one buffer of one type
 
     void bind_input(const void* address, MPI_Count elements, Datatype& type) {
+        note(address, elements, type, false);
         auto bytes = static_cast<size_t>(elements * type.size());
         if (type.contiguous(elements) || bytes == 0) {
             plan.input = static_cast<const std::byte*>(address) + type.true_lb();
@@ -118,6 +138,7 @@ struct Planner {
         plan.input_pieces.push_back({const_cast<void*>(address), elements, &type, 0});
     }
     void bind_result(void* address, MPI_Count elements, Datatype& type) {
+        note(address, elements, type, true);
         auto bytes = static_cast<size_t>(elements * type.size());
         if (type.contiguous(elements) || bytes == 0) {
             plan.result = static_cast<std::byte*>(address) + type.true_lb();
@@ -214,10 +235,16 @@ struct Planner {
                                   blocks))
             return e;
         if (int e = check_blocks(side.buffer, blocks, "sendbuf")) return e;
+        for (const Decoded& each : blocks) {
+            if (plan.check) plan.check->send(*each.type, each.count);
+        }
         return bind_send_blocks(side.buffer, blocks);
     }
     int bind_send_blocks(const void* address, const std::vector<Decoded>& blocks) {
         MPI_Aint base;
+        for (const Decoded& each : blocks)
+            note(static_cast<const std::byte*>(address) + each.offset, each.count, *each.type,
+                 false);
         if (!lay_out(blocks, plan.input_blocks, base, plan.input_pieces, plan.input_staging,
                      const_cast<void*>(address)))
             plan.input = static_cast<const std::byte*>(address) + base;
@@ -230,10 +257,15 @@ struct Planner {
                                   blocks))
             return e;
         if (int e = check_blocks(side.buffer, blocks, "recvbuf")) return e;
+        for (const Decoded& each : blocks) {
+            if (plan.check) plan.check->receive(*each.type, each.count);
+        }
         return bind_recv_blocks(side.buffer, blocks);
     }
     int bind_recv_blocks(void* address, const std::vector<Decoded>& blocks) {
         MPI_Aint base;
+        for (const Decoded& each : blocks)
+            note(static_cast<std::byte*>(address) + each.offset, each.count, *each.type, true);
         if (!lay_out(blocks, plan.result_blocks, base, plan.result_pieces, plan.result_staging,
                      address))
             plan.result = static_cast<std::byte*>(address) + base;
@@ -258,8 +290,11 @@ struct Planner {
     int operation(MPI_Op handle, Datatype& type) {
         plan.operation = resolve(handle);
         if (!plan.operation) return fail(f, comm, MPI_ERR_OP, "op is not a valid operation");
-        Status allowed = plan.operation->check(type);
-        if (!allowed.ok()) return fail(f, comm, MPI_ERR_OP, allowed.error().what);
+        if (__builtin_expect(plan.check != nullptr, 0)) note_operation();
+        plan.kernel = plan.operation->kernel(type);
+        if (!plan.kernel)
+            if (Status allowed = plan.operation->check(type); !allowed.ok())
+                return fail(f, comm, MPI_ERR_OP, allowed.error().what);
         plan.type = &type;
         shape.commutative = plan.operation->commutative();
         bool gaps = !type.contiguous() && !type.predefined();
@@ -273,6 +308,8 @@ struct Planner {
     void bind_reduction(const void* send, MPI_Count send_count, void* recv, MPI_Count recv_count,
                         bool in_place) {
         Datatype& type = *plan.type;
+        if (send && !in_place) note(send, send_count, type, false);
+        if (recv) note(recv, in_place ? send_count : recv_count, type, true);
         if (!plan.raw && !plan.packed) {
             ptrdiff_t shift = type.contiguous() ? type.true_lb() : 0;
             if (send) plan.input = static_cast<const std::byte*>(send) + shift;
@@ -317,6 +354,7 @@ int plan_bcast(const char* f, CollectivePlan& plan, RecvSide data, int root, MPI
     STEP(count(data.count, "count"));
     STEP(type(data.type, "datatype", type));
     STEP(buffer(data.buffer, data.count, *type, "buffer"));
+    if (plan.check) plan.check->give_alike(*type, data.count);
     plan.shape.count = static_cast<size_t>(data.count * type->size());
     // The root only reads, the others only write the same buffer.
     if (p.is_root()) {
@@ -343,6 +381,7 @@ int plan_reduction(const char* f, CollectivePlan& plan, Collective collective, c
     STEP(count(data.count, "count"));
     STEP(type(data.type, "datatype", type));
     STEP(operation(op, *type));
+    if (plan.check) plan.check->give_alike(*type, data.count);
     bool sends = !rooted || p.is_leaf();
     if (sends) STEP(no_in_place(send));
     bool receives = !rooted || p.is_root();
@@ -370,6 +409,7 @@ int plan_reduce_scatter(const char* f, CollectivePlan& plan, const void* send, R
     for (int rank = 0; rank < size; ++rank) {
         MPI_Count each = counts ? counts[rank] : data.count;
         STEP(count(each, "recvcounts"));
+        if (plan.check && !p.inter()) plan.check->give_alike(*type, each);
         plan.input_blocks.push_back(
             {static_cast<size_t>(total) * element, static_cast<size_t>(each) * element});
         if (rank == p.comm->rank()) own = each;
@@ -393,9 +433,16 @@ int plan_gather(const char* f, CollectivePlan& plan, SendSide send, RecvSide rec
     STEP(root(root));
     if (p.is_leaf()) STEP(no_in_place(send.buffer));
     bool in_place = send.buffer == MPI_IN_PLACE && p.is_root() && p.is_leaf();
-    if (p.is_root()) STEP(recv_side(recv, p.partners(), type));
-    if (in_place) p.in_place_from_result();
-    else if (p.is_leaf()) STEP(send_side(send, type));
+    if (p.is_root()) {
+        STEP(recv_side(recv, p.partners(), type));
+        if (plan.check) plan.check->receive(*type, recv.count);
+    }
+    if (in_place) {
+        p.in_place_from_result();
+    } else if (p.is_leaf()) {
+        STEP(send_side(send, type));
+        if (plan.check) plan.check->send(*type, send.count, root);
+    }
     if (p.is_root() && !in_place) STEP(result_apart());
     return MPI_SUCCESS;
 }
@@ -409,8 +456,12 @@ int plan_gatherv(const char* f, CollectivePlan& plan, SendSide send, RecvBlocks 
     if (p.is_leaf()) STEP(no_in_place(send.buffer));
     bool in_place = send.buffer == MPI_IN_PLACE && p.is_root() && p.is_leaf();
     if (p.is_root()) STEP(recv_blocks(recv, p.partners()));
-    if (in_place) p.in_place_from_result();
-    else if (p.is_leaf()) STEP(send_side(send, type));
+    if (in_place) {
+        p.in_place_from_result();
+    } else if (p.is_leaf()) {
+        STEP(send_side(send, type));
+        if (plan.check) plan.check->send(*type, send.count, root);
+    }
     if (p.is_root() && !in_place) STEP(result_apart());
     if (in_place) plan.shape.count = plan.result_blocks[static_cast<size_t>(p.comm->rank())].length;
     return MPI_SUCCESS;
@@ -423,11 +474,15 @@ int plan_scatter(const char* f, CollectivePlan& plan, SendSide send, RecvSide re
     STEP(root(root));
     if (p.is_leaf()) STEP(no_in_place(recv.buffer));
     bool in_place = recv.buffer == MPI_IN_PLACE && p.is_root() && p.is_leaf();
-    if (!in_place && p.is_leaf()) STEP(recv_side(recv, 1, type));
+    if (!in_place && p.is_leaf()) {
+        STEP(recv_side(recv, 1, type));
+        if (plan.check) plan.check->receive(*type, recv.count, root);
+    }
     if (p.is_root()) {
         SendSide whole{send.buffer, send.count * p.partners(), send.type};
         STEP(count(send.count, "sendcount"));
         STEP(send_side(whole, type));
+        if (plan.check) plan.check->send(*type, send.count);
         plan.shape.count = static_cast<size_t>(send.count * type->size());
     }
     if (p.is_root() && !in_place) STEP(input_apart());
@@ -443,7 +498,10 @@ int plan_scatterv(const char* f, CollectivePlan& plan, SendBlocks send, RecvSide
     STEP(root(root));
     if (p.is_leaf()) STEP(no_in_place(recv.buffer));
     bool in_place = recv.buffer == MPI_IN_PLACE && p.is_root() && p.is_leaf();
-    if (!in_place && p.is_leaf()) STEP(recv_side(recv, 1, type));
+    if (!in_place && p.is_leaf()) {
+        STEP(recv_side(recv, 1, type));
+        if (plan.check) plan.check->receive(*type, recv.count, root);
+    }
     if (p.is_root()) STEP(send_blocks(send, p.partners()));
     if (p.is_root() && !in_place) STEP(input_apart());
     if (in_place) {
@@ -459,9 +517,12 @@ int plan_allgather(const char* f, CollectivePlan& plan, SendSide send, RecvSide 
     Datatype* type;
     STEP(no_in_place(send.buffer));
     STEP(recv_side(recv, p.partners(), type));
+    if (plan.check) plan.check->receive(*type, recv.count);
+    if (send.buffer == MPI_IN_PLACE && plan.check) plan.check->send(*type, recv.count);
     if (send.buffer == MPI_IN_PLACE) return p.in_place_from_result(), MPI_SUCCESS;
     size_t theirs = plan.shape.count;
     STEP(send_side(send, type));
+    if (plan.check) plan.check->send(*type, send.count);
     STEP(result_apart());
     if (p.inter()) {
         // The groups' contributions may differ in length.
@@ -479,8 +540,12 @@ int plan_allgatherv(const char* f, CollectivePlan& plan, SendSide send, RecvBloc
     plan.shape.irregular = true;
     STEP(no_in_place(send.buffer));
     STEP(recv_blocks(recv, p.partners()));
-    if (send.buffer == MPI_IN_PLACE) p.in_place_from_result();
-    else STEP(send_side(send, type));
+    if (send.buffer == MPI_IN_PLACE) {
+        p.in_place_from_result();
+    } else {
+        STEP(send_side(send, type));
+        if (plan.check) plan.check->send(*type, send.count);
+    }
     if (send.buffer != MPI_IN_PLACE) STEP(result_apart());
     if (!p.inter())
         plan.shape.count = plan.result_blocks[static_cast<size_t>(p.comm->rank())].length;
@@ -493,11 +558,14 @@ int plan_alltoall(const char* f, CollectivePlan& plan, SendSide send, RecvSide r
     Datatype* type;
     STEP(no_in_place(send.buffer));
     STEP(recv_side(recv, p.partners(), type));
+    if (plan.check) plan.check->receive(*type, recv.count);
+    if (send.buffer == MPI_IN_PLACE && plan.check) plan.check->send(*type, recv.count);
     if (send.buffer == MPI_IN_PLACE) return p.in_place_from_result(), MPI_SUCCESS;
     size_t theirs = plan.shape.count;
     STEP(count(send.count, "sendcount"));
     SendSide whole{send.buffer, send.count * p.partners(), send.type};
     STEP(send_side(whole, type));
+    if (plan.check) plan.check->send(*type, send.count);
     plan.shape.count = static_cast<size_t>(send.count * type->size());
     STEP(apart(plan.input, plan.result, 0, plan.shape.count));
     if (p.inter() && theirs != plan.shape.count) {
@@ -519,6 +587,7 @@ int plan_alltoallv(const char* f, CollectivePlan& plan, SendBlocks send, RecvBlo
         return p.apart(send.buffer, recv.buffer, 0, p.total(plan.result_blocks));
     }
     p.in_place_from_result();
+    if (plan.check) plan.check->sends = plan.check->receives;
     plan.input_blocks = plan.result_blocks;
     plan.shape.input_blocks = plan.input_blocks;
     return MPI_SUCCESS;

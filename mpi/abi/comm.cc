@@ -7,6 +7,7 @@
 #include "mpi/abi/define.h"
 #include "mpi/abi/p2p_arguments.h"
 #include "mpi/object/hints.h"
+#include "mpi/runtime/collective_state.h"
 #include "mpi/runtime/collectives.h"
 
 #include <algorithm>
@@ -66,7 +67,7 @@ POMONA_MPI(int, Comm_test_inter, (MPI_Comm comm, int* flag)) {
 POMONA_MPI(int, Comm_group, (MPI_Comm comm, MPI_Group* group)) {
     COMM_ARGUMENT(owner, comm);
     REQUIRE(group, owner, MPI_ERR_ARG, "group is a null pointer");
-    *group = handle_of<MPI_Group>(Ref(owner->group).detach());
+    *group = hand_out<MPI_Group>(Ref(owner->group).detach());
     return MPI_SUCCESS;
 }
 
@@ -74,7 +75,7 @@ POMONA_MPI(int, Comm_remote_group, (MPI_Comm comm, MPI_Group* group)) {
     COMM_ARGUMENT(owner, comm);
     REQUIRE(owner->is_inter(), owner, MPI_ERR_COMM, "comm is not an intercommunicator");
     REQUIRE(group, owner, MPI_ERR_ARG, "group is a null pointer");
-    *group = handle_of<MPI_Group>(Ref(owner->remote_group).detach());
+    *group = hand_out<MPI_Group>(Ref(owner->remote_group).detach());
     return MPI_SUCCESS;
 }
 
@@ -127,7 +128,12 @@ POMONA_MPI(int, Comm_set_info, (MPI_Comm comm, MPI_Info info)) {
     COMM_ARGUMENT(owner, comm);
     Info* hints = resolve(info);
     REQUIRE(hints || info == MPI_INFO_NULL, owner, MPI_ERR_INFO, "info is not a valid info object");
-    if (hints) take_hints(kCommHints, *hints, owner->info);
+    if (!hints) return MPI_SUCCESS;
+    take_hints(kCommHints, *hints, owner->info);
+    if (hints->get(kChoicesHint) && owner->collective) {
+        Engine::Hold hold(owner->process.engine);
+        owner->collective->hints_changed();
+    }
     return MPI_SUCCESS;
 }
 
@@ -136,7 +142,7 @@ POMONA_MPI(int, Comm_get_info, (MPI_Comm comm, MPI_Info* info_used)) {
     REQUIRE(info_used, owner, MPI_ERR_ARG, "info_used is a null pointer");
     auto* copy = new Info;
     if (owner->info) copy->entries = owner->info->entries;
-    *info_used = handle_of<MPI_Info>(copy);
+    *info_used = hand_out<MPI_Info>(copy);
     return MPI_SUCCESS;
 }
 
@@ -160,7 +166,7 @@ static int duplicate(const char* function, Communicator* owner, bool with_info, 
         made = {};
         return fail(function, owner, error, "an attribute's copy function refused");
     }
-    *newcomm = handle_of<MPI_Comm>(made.detach());
+    *newcomm = hand_out<MPI_Comm>(made.detach(), function);
     return MPI_SUCCESS;
 }
 
@@ -180,12 +186,14 @@ static int duplicate_with(const char* function, Communicator* owner, MPI_Info in
 POMONA_MPI(int, Comm_dup, (MPI_Comm comm, MPI_Comm* newcomm)) {
     LIVE_COMM_ARGUMENT(owner, comm);
     REQUIRE(newcomm, owner, MPI_ERR_ARG, "newcomm is a null pointer");
+    if (int error = check_same_call(__func__, *owner)) return error;
     return duplicate(__func__, owner, true, newcomm);
 }
 
 POMONA_MPI(int, Comm_dup_with_info, (MPI_Comm comm, MPI_Info info, MPI_Comm* newcomm)) {
     LIVE_COMM_ARGUMENT(owner, comm);
     REQUIRE(newcomm, owner, MPI_ERR_ARG, "newcomm is a null pointer");
+    if (int error = check_same_call(__func__, *owner)) return error;
     return duplicate_with(__func__, owner, info, newcomm);
 }
 
@@ -222,11 +230,12 @@ POMONA_MPI(int, Comm_create, (MPI_Comm comm, MPI_Group group, MPI_Comm* newcomm)
     REQUIRE(newcomm, owner, MPI_ERR_ARG, "newcomm is a null pointer");
     REQUIRE(within(*members, *owner->group), owner, MPI_ERR_GROUP,
             "group has members that are not in comm");
+    if (int error = check_same_call(__func__, *owner)) return error;
     uint64_t context = next_child(*owner);
     *newcomm = MPI_COMM_NULL;
     if (owner->is_inter()) return create_inter(__func__, *owner, *members, context, newcomm);
     if (members->rank() >= 0)
-        *newcomm = handle_of<MPI_Comm>(make_child(*owner, context, Ref<Group>::share(members), {}));
+        *newcomm = hand_out<MPI_Comm>(make_child(*owner, context, Ref<Group>::share(members), {}));
     return MPI_SUCCESS;
 }
 
@@ -244,7 +253,7 @@ POMONA_MPI(int, Comm_create_group, (MPI_Comm comm, MPI_Group group, int tag, MPI
     uint64_t name =
         hash_members(combine(owner->context(), static_cast<uint64_t>(tag)), members->members());
     uint64_t context = child_context(name, owner->process.next_use(name));
-    *newcomm = handle_of<MPI_Comm>(make_child(*owner, context, Ref<Group>::share(members), {}));
+    *newcomm = hand_out<MPI_Comm>(make_child(*owner, context, Ref<Group>::share(members), {}));
     return MPI_SUCCESS;
 }
 
@@ -280,8 +289,8 @@ int split(const char* function, Communicator& owner, int color, int key, MPI_Com
     int me = owner.process.job().rank;
     if (!owner.is_inter()) {
         if (color == MPI_UNDEFINED) return MPI_SUCCESS;
-        *newcomm = handle_of<MPI_Comm>(
-            make_child(owner, context, group_of(*owner.group, all, color, me), {}));
+        *newcomm = hand_out<MPI_Comm>(
+            make_child(owner, context, group_of(*owner.group, all, color, me), {}), function);
         return MPI_SUCCESS;
     }
     std::vector<ColorKey> remote(static_cast<size_t>(owner.remote_size()));
@@ -295,7 +304,7 @@ int split(const char* function, Communicator& owner, int color, int key, MPI_Com
     if (there->size() == 0) return MPI_SUCCESS;  // nobody of that color over there
     Communicator* made = make_child(owner, context, here, there);
     made->local = Ref(make_child(local, local_context, here, {}));
-    *newcomm = handle_of<MPI_Comm>(made);
+    *newcomm = hand_out<MPI_Comm>(made, function);
     return MPI_SUCCESS;
 }
 
@@ -350,6 +359,7 @@ static int free_comm(const char* function, MPI_Comm* comm) {
     detach_buffer(owner->bsend);
     forget_parent(*owner);
     *comm = MPI_COMM_NULL;
+    take_back(owner);
     Engine::Hold hold(owner->process.engine);
     owner->release();
     return MPI_SUCCESS;

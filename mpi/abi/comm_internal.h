@@ -44,6 +44,10 @@ int meet_parent(const char* function);
 // The handle is going to be freed: it is no parent any more.
 void forget_parent(Communicator& comm);
 
+// Of a program that is checked: do all members call this function now? MPI_SUCCESS, or what the MPI
+// function returns; only for those that do not call any other collective.
+int check_same_call(const char* function, Communicator& comm);
+
 // A complete request with an empty status.
 Request* make_empty_request(Communicator& comm);
 

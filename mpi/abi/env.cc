@@ -121,7 +121,7 @@ POMONA_MPI(int, Get_hw_resource_info, (MPI_Info* hw_info)) {
     auto* made = new Info;
     made->set("mpi://shared_memory", "true");
     for (const auto& [kind, single] : describe_hardware()) made->set(kind, single);
-    *hw_info = handle_of<MPI_Info>(made);
+    *hw_info = hand_out<MPI_Info>(made);
     return MPI_SUCCESS;
 }
 
@@ -133,7 +133,7 @@ POMONA_MPI(int, Abi_get_info, (MPI_Info* info)) {
     made->set("mpi_aint_size", std::to_string(sizeof(MPI_Aint)));
     made->set("mpi_count_size", std::to_string(sizeof(MPI_Count)));
     made->set("mpi_offset_size", std::to_string(sizeof(MPI_Offset)));
-    *info = handle_of<MPI_Info>(made);
+    *info = hand_out<MPI_Info>(made);
     return MPI_SUCCESS;
 }
 
@@ -173,7 +173,7 @@ POMONA_MPI(int, Abi_get_fortran_info, (MPI_Info* info)) {
     if (known.info) {
         auto* made = new Info;
         made->entries = known.info->entries;
-        *info = handle_of<MPI_Info>(made);
+        *info = hand_out<MPI_Info>(made);
     }
     return MPI_SUCCESS;
 }

@@ -27,7 +27,7 @@ template <class Function> int create(const char* function, Action action,
     if (!result) return fail(function, nullptr, MPI_ERR_ARG, "errhandler is a null pointer");
     auto* made = new Errhandler(action);
     made->*place = callback;
-    *result = handle_of<MPI_Errhandler>(made);
+    *result = hand_out<MPI_Errhandler>(made, function);
     return MPI_SUCCESS;
 }
 
@@ -36,7 +36,7 @@ template <class Function> int create(const char* function, Action action,
 MPI_Errhandler share(const Ref<Errhandler>& handler, MPI_Errhandler standard) {
     Errhandler* used = handler ? handler.get() : resolve(standard);
     if (!used->builtin_handle) used->retain();
-    return handle_of<MPI_Errhandler>(used);
+    return hand_out<MPI_Errhandler>(used);
 }
 
 std::string call_sentence(int code) {
@@ -78,6 +78,7 @@ POMONA_MPI(int, Errhandler_free, (MPI_Errhandler* errhandler)) {
     REQUIRE(errhandler, nullptr, MPI_ERR_ARG, "errhandler is a null pointer");
     Errhandler* handler = resolve(*errhandler);
     REQUIRE(handler, nullptr, MPI_ERR_ERRHANDLER, "*errhandler is not a valid error handler");
+    take_back(handler);
     if (!handler->builtin_handle) handler->release();
     *errhandler = MPI_ERRHANDLER_NULL;
     return MPI_SUCCESS;

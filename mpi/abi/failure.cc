@@ -99,7 +99,7 @@ private:
         Communicator* made = make_child(*comm_, context(*comm_), here, there);
         if (comm_->is_inter())
             made->local = Ref(make_child(*comm_->local, context(*comm_->local), here, {}));
-        *target = handle_of<MPI_Comm>(made);
+        *target = hand_out<MPI_Comm>(made);
     }
     MPI_Comm* made_;
 };
@@ -125,7 +125,7 @@ MPI_Group group_of(Communicator& comm, size_t most) {
     Engine::Hold hold(comm.process.engine);
     std::vector<int> failed = comm.process.engine.failed_of(comm);
     failed.resize(std::min(failed.size(), most));
-    return handle_of<MPI_Group>(new Group(std::move(failed), comm.process.job().rank));
+    return hand_out<MPI_Group>(new Group(std::move(failed), comm.process.job().rank));
 }
 
 // Acknowledges the first `most` failures; how many are then.

@@ -66,7 +66,7 @@ POMONA_MPI(int, File_open, (MPI_Comm comm, const char* filename, int amode, MPI_
         return error;
     if (!file) return MPI_SUCCESS;  // the error handler has said so
     file->errhandler = file_errhandler();
-    *fh = handle_of<MPI_File>(file);
+    *fh = hand_out<MPI_File>(file);
     return MPI_SUCCESS;
 }
 
@@ -78,6 +78,7 @@ POMONA_MPI(int, File_close, (MPI_File* fh_address)) {
                  "a split collective access of \"{}\" has no end yet", file->name());
     *fh_address = MPI_FILE_NULL;
     int error = report_file(__func__, file, file->close());
+    take_back(file);
     file->release();
     return error;
 }
@@ -142,7 +143,7 @@ POMONA_MPI(int, File_get_amode, (MPI_File fh, int* amode)) {
 POMONA_MPI(int, File_get_group, (MPI_File fh, MPI_Group* group)) {
     FILE_ARGUMENT();
     FILE_REQUIRE(group, MPI_ERR_ARG, "group is a null pointer");
-    *group = handle_of<MPI_Group>(Ref(file->comm().group).detach());
+    *group = hand_out<MPI_Group>(Ref(file->comm().group).detach());
     return MPI_SUCCESS;
 }
 
@@ -157,7 +158,7 @@ POMONA_MPI(int, File_set_info, (MPI_File fh, MPI_Info info)) {
 POMONA_MPI(int, File_get_info, (MPI_File fh, MPI_Info* info_used)) {
     FILE_ARGUMENT();
     FILE_REQUIRE(info_used, MPI_ERR_ARG, "info_used is a null pointer");
-    *info_used = handle_of<MPI_Info>(file->info().detach());
+    *info_used = hand_out<MPI_Info>(file->info().detach());
     return MPI_SUCCESS;
 }
 

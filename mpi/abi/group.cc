@@ -15,7 +15,7 @@ MPI_Group make_group(std::vector<int> members, const Group& origin) {
     if (members.empty()) return MPI_GROUP_EMPTY;
     auto* made = new Group(std::move(members), process().job().rank);
     made->session = origin.session;
-    return handle_of<MPI_Group>(made);
+    return hand_out<MPI_Group>(made);
 }
 
 // The ranks that triplets (first, last, stride) name, or the MPI error class.
@@ -201,6 +201,7 @@ POMONA_MPI(int, Group_free, (MPI_Group* group)) {
     REQUIRE(group, nullptr, MPI_ERR_ARG, "group is a null pointer");
     Group* members = resolve(*group);
     REQUIRE(members, nullptr, MPI_ERR_GROUP, "*group is not a valid group");
+    take_back(members);
     if (!members->builtin_handle) members->release();
     *group = MPI_GROUP_NULL;
     return MPI_SUCCESS;

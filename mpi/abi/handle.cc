@@ -1,6 +1,12 @@
 // mpi/abi/handle.cc: handles that are no usual addresses: garbage, and objects below 4 GiB.
 #include "mpi/abi/handle.h"
 
+#include "mpi/abi/guard.h"
+#include "mpi/check/checker.h"
+
+#include <algorithm>
+#include <mutex>
+
 #include <unistd.h>
 
 namespace pomona {
@@ -22,6 +28,23 @@ bool readable(uintptr_t address) {
 }
 
 }  // namespace
+
+// At each moment begin and size, old or new, describe a part of what has been found.
+void LowHeap::add(uintptr_t address) {
+    static std::mutex mutex;
+    std::lock_guard guard(mutex);
+    uintptr_t size = size_.load(std::memory_order_relaxed);
+    uintptr_t begin = size ? begin_.load(std::memory_order_relaxed) : address;
+    uintptr_t end = std::max(begin + size, address + 1);
+    begin = std::min(begin, address);
+    begin_.store(begin, std::memory_order_relaxed);
+    size_.store(end - begin, std::memory_order_release);  // publishes begin_
+}
+
+void note_handed_out(const Object* object, const char* function) {
+    process().checker->handed_out(object, function ? mpi_name(function) : mpi_function_on_stack());
+}
+void note_given_back(const Object* object) { process().checker->given_back(object); }
 
 Object* object_at(uintptr_t bits) {
     if (bits < kPage || bits % alignof(Object) != 0) return nullptr;

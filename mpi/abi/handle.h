@@ -29,24 +29,21 @@ inline bool usual_address(uintptr_t bits) {
     // The rotation brings the bits that an aligned address does not have to the top.
     return (std::rotr(bits, 3) >> 29) - 1 < (uintptr_t{1} << (address_bits - 32)) - 1;
 }
-// Between which addresses below 4 GiB objects have been found. A program at a fixed address has its heap
-// there, one range that grows; between two places in it nothing needs asking.
+// Between which addresses below 4 GiB objects have been found. A program at a fixed address has its
+// heap there, one range that grows; between two places in it nothing needs asking.
 class LowHeap {
 public:
     bool holds(uintptr_t address) const {
-        // Relaxed: both words only ever grow towards what has been found readable.
-        return address >= begin_.load(std::memory_order_relaxed) &&
-               address < end_.load(std::memory_order_relaxed) && address % alignof(Object) == 0;
+        // Acquire: whoever sees a size sees the begin that was stored before it, or an earlier one of
+        // a smaller range; pairs with add().
+        uintptr_t size = size_.load(std::memory_order_acquire);
+        return address - begin_.load(std::memory_order_relaxed) < size &&
+               address % alignof(Object) == 0;
     }
-    void add(uintptr_t address) {
-        if (address < begin_.load(std::memory_order_relaxed))
-            begin_.store(address, std::memory_order_relaxed);
-        if (address >= end_.load(std::memory_order_relaxed))
-            end_.store(address + 1, std::memory_order_relaxed);
-    }
+    void add(uintptr_t address);
 
 private:
-    std::atomic<uintptr_t> begin_{~uintptr_t{0}}, end_{0};
+    std::atomic<uintptr_t> begin_{0}, size_{0};
 };
 inline constinit LowHeap low_heap;
 // The object at another address, if there is memory: garbage is mostly small, negative or no address.
@@ -94,6 +91,19 @@ template <class Handle> Handle handle_of(const Object* object) {
     return reinterpret_cast<Handle>(object->builtin_handle
                                         ? static_cast<uintptr_t>(object->builtin_handle)
                                         : reinterpret_cast<uintptr_t>(object));
+}
+
+// The same for a handle that the user is to free: where the program is checked, it is known until then.
+// `function`: __func__ of the MPI function; null: as found on the stack.
+void note_handed_out(const Object* object, const char* function);
+void note_given_back(const Object* object);
+template <class Handle> Handle hand_out(const Object* object, const char* function = nullptr) {
+    if (__builtin_expect(process().checker != nullptr, 0)) note_handed_out(object, function);
+    return handle_of<Handle>(object);
+}
+// Before the object is released.
+inline void take_back(const Object* object) {
+    if (__builtin_expect(process().checker != nullptr, 0)) note_given_back(object);
 }
 
 }  // namespace pomona

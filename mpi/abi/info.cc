@@ -95,7 +95,7 @@ int check_key(const char* function, const char* key) {
 
 POMONA_MPI(int, Info_create, (MPI_Info* info)) {
     REQUIRE(info, nullptr, MPI_ERR_ARG, "info is a null pointer");
-    *info = handle_of<MPI_Info>(new Info);
+    *info = hand_out<MPI_Info>(new Info);
     return MPI_SUCCESS;
 }
 
@@ -106,7 +106,7 @@ POMONA_MPI(int, Info_create_env, (int argc, char* argv[], MPI_Info* info)) {
     for (int i = 0; i < argc && argv && argv[i]; ++i) words.emplace_back(argv[i]);
     auto* made = new Info;
     fill_environment(*made, words.empty() ? program_arguments() : words);
-    *info = handle_of<MPI_Info>(made);
+    *info = hand_out<MPI_Info>(made);
     return MPI_SUCCESS;
 }
 
@@ -115,6 +115,7 @@ POMONA_MPI(int, Info_free, (MPI_Info* info)) {
     Info* object = resolve(*info);
     REQUIRE(object, nullptr, MPI_ERR_INFO, "*info is not a valid info object");
     REQUIRE(*info != MPI_INFO_ENV, nullptr, MPI_ERR_INFO, "MPI_INFO_ENV cannot be freed");
+    take_back(object);
     object->release();
     *info = MPI_INFO_NULL;
     return MPI_SUCCESS;
@@ -125,7 +126,7 @@ POMONA_MPI(int, Info_dup, (MPI_Info info, MPI_Info* newinfo)) {
     REQUIRE(newinfo, nullptr, MPI_ERR_ARG, "newinfo is a null pointer");
     auto* made = new Info;
     made->entries = info_object->entries;
-    *newinfo = handle_of<MPI_Info>(made);
+    *newinfo = hand_out<MPI_Info>(made);
     return MPI_SUCCESS;
 }
 

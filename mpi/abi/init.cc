@@ -4,6 +4,7 @@
 #include "mpi/abi/define.h"
 #include "mpi/abi/init_internal.h"
 #include "mpi/abi/comm_internal.h"
+#include "mpi/check/checker.h"
 
 #include "btl/base/log.h"
 
@@ -82,6 +83,8 @@ POMONA_MPI(int, Finalize, (void)) {
             "MPI is not running: call it once, after MPI_Init");
     // Attributes of MPI_COMM_SELF are deleted first, in reverse order of setting (section 11.2.4).
     delete_attributes_of_self();
+    if (Checker* checker = process().checker.get())
+        for (const std::string& line : checker->left()) LOG(warn, mpi, "MPI_Finalize: {}", line);
     Status finished = release_library();
     process().world_model.store(World::finished, std::memory_order_release);
     if (finished.ok()) return MPI_SUCCESS;

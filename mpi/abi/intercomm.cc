@@ -42,7 +42,7 @@ int create_inter(const char* function, Communicator& owner, Group& members, uint
     Ref<Group> remote(new Group(std::move(there), owner.process.job().rank));
     Communicator* made = make_child(owner, context, local, remote);
     made->local = Ref(make_child(*owner.local, local_context, local, {}));
-    *newcomm = handle_of<MPI_Comm>(made);
+    *newcomm = hand_out<MPI_Comm>(made);
     return MPI_SUCCESS;
 }
 
@@ -57,11 +57,31 @@ struct Introduction {
     uint64_t context;  // proposed; the leader with the lower job rank decides
 };
 
+// A process as the other group's learn of it: where it runs decides how collectives reach it.
+struct Member {
+    int rank, node;
+};
+
+std::vector<Member> members_of(const Communicator& comm) {
+    std::vector<Member> out;
+    for (int rank : comm.group->members()) out.push_back({rank, comm.process.job().node(rank)});
+    return out;
+}
+
+// Their ranks in the job.
+std::vector<int> meet(Process& here, const std::vector<Member>& members) {
+    std::vector<int> out;
+    for (const Member& each : members) {
+        out.push_back(each.rank);
+        if (each.rank >= here.job().size) here.job().later->learn(each.rank, each.node);
+    }
+    return out;
+}
+
 int create_between(const char* function, Communicator& local, int local_leader, Communicator* peer,
                    int remote_leader, int tag, uint64_t proposed, MPI_Comm* newcomm) {
     Introduction mine{local.size(), local.process.job().rank, proposed}, theirs{};
-    std::vector<int> there;
-    const std::vector<int>& here = local.group->members();
+    std::vector<Member> here = members_of(local), there;
     // The leaders first, so that none waits for one whose group has lost a member.
     struct {
         Introduction mine, theirs;
@@ -74,7 +94,8 @@ int create_between(const char* function, Communicator& local, int local_leader, 
     };
     if (local.rank() == local_leader && exchange(&mine, sizeof mine, &theirs, sizeof theirs)) {
         there.resize(static_cast<size_t>(theirs.size));
-        exchange(here.data(), here.size() * sizeof(int), there.data(), there.size() * sizeof(int));
+        exchange(here.data(), here.size() * sizeof(Member), there.data(),
+                 there.size() * sizeof(Member));
     }
     told.mine = mine, told.theirs = theirs;
     int error = run_bcast(local, &told, sizeof told, local_leader);
@@ -82,16 +103,17 @@ int create_between(const char* function, Communicator& local, int local_leader, 
         return fail(function, &local, told.error, "the leaders could not talk");
     mine = told.mine, theirs = told.theirs;
     there.resize(static_cast<size_t>(theirs.size));
-    if (!error) error = run_bcast(local, there.data(), there.size() * sizeof(int), local_leader);
+    if (!error) error = run_bcast(local, there.data(), there.size() * sizeof(Member), local_leader);
     if (error) return fail(function, &local, error, "a member of the local group has ended");
-    for (int member : there)
+    std::vector<int> ranks = meet(local.process, there);
+    for (int member : ranks)
         if (local.group->find(member) >= 0)
             return fail(function, &local, MPI_ERR_COMM, "the two groups are not disjoint");
     uint64_t context = mine.job_rank < theirs.job_rank ? mine.context : theirs.context;
-    Ref<Group> remote(new Group(std::move(there), local.process.job().rank));
+    Ref<Group> remote(new Group(std::move(ranks), local.process.job().rank));
     Communicator* made = make_child(local, context, local.group, remote);
     made->local = Ref(make_child(local, next_child(local), local.group, {}));
-    *newcomm = handle_of<MPI_Comm>(made);
+    *newcomm = hand_out<MPI_Comm>(made);
     return MPI_SUCCESS;
 }
 
@@ -160,7 +182,7 @@ POMONA_MPI(int, Intercomm_merge, (MPI_Comm intercomm, int high, MPI_Comm* newint
     const std::vector<int>& rest = first ? there : here;
     members.insert(members.end(), rest.begin(), rest.end());
     Ref<Group> all(new Group(std::move(members), inter->process.job().rank));
-    *newintracomm = handle_of<MPI_Comm>(make_child(*inter, next_child(*inter), all, {}));
+    *newintracomm = hand_out<MPI_Comm>(make_child(*inter, next_child(*inter), all, {}));
     return MPI_SUCCESS;
 }
 
@@ -195,6 +217,6 @@ POMONA_MPI(int, Intercomm_create_from_groups, (MPI_Group local_group, int local_
     made->local = Ref(new Communicator(here, child_context(local_name, 0), made->group, {}));
     made->errhandler = Ref<Errhandler>::share(resolve(errhandler));
     made->local->errhandler = made->errhandler;
-    *newintercomm = handle_of<MPI_Comm>(made);
+    *newintercomm = hand_out<MPI_Comm>(made);
     return MPI_SUCCESS;
 }

@@ -12,7 +12,7 @@ int create(const char* function, Function* user_fn, int commute, MPI_Op* op) {
                     "MPI is not running: call it after MPI_Init and before MPI_Finalize");
     if (!user_fn) return fail(function, nullptr, MPI_ERR_ARG, "user_fn is a null pointer");
     if (!op) return fail(function, nullptr, MPI_ERR_ARG, "op is a null pointer");
-    *op = handle_of<MPI_Op>(Operation::user(user_fn, commute != 0).detach());
+    *op = hand_out<MPI_Op>(Operation::user(user_fn, commute != 0).detach());
     return MPI_SUCCESS;
 }
 
@@ -33,6 +33,7 @@ POMONA_MPI(int, Op_free, (MPI_Op* op)) {
     REQUIRE(!operation->predefined(), nullptr, MPI_ERR_OP,
             "op is predefined ({}); only operations of MPI_Op_create can be freed",
             operation->name());
+    take_back(operation);
     operation->release();
     *op = MPI_OP_NULL;
     return MPI_SUCCESS;

@@ -1,6 +1,7 @@
 // mpi/abi/p2p.cc: MPI_Send, MPI_Recv and their kin (MPI 5.0, chapter 3): arguments to engine calls.
 #include "mpi/abi/define.h"
 #include "mpi/abi/p2p_arguments.h"
+#include "mpi/abi/p2p_checked.h"
 #include "mpi/abi/status.h"
 
 using namespace pomona;
@@ -10,7 +11,8 @@ namespace {
 int blocking_send(const char* function, const void* buffer, MPI_Count count, MPI_Datatype datatype,
                   int dest, int tag, MPI_Comm comm, SendMode mode) {
     SendArguments a;
-    if (int error = a.check(function, buffer, count, datatype, dest, tag, comm)) return error;
+    if (int error = a.check(function, buffer, count, datatype, dest, tag, comm))
+        return error != kChecked ? error : checked_send(function, a, {dest, tag}, mode);
     if (dest == MPI_PROC_NULL) return MPI_SUCCESS;
     Outcome outcome = a.engine().send(*a.comm, a.data, {dest, tag}, mode);
     if (__builtin_expect(outcome.error == MPI_SUCCESS, 1)) return MPI_SUCCESS;
@@ -20,7 +22,10 @@ int blocking_send(const char* function, const void* buffer, MPI_Count count, MPI
 int start_send(const char* function, const void* buffer, MPI_Count count, MPI_Datatype datatype,
                int dest, int tag, MPI_Comm comm, SendMode mode, MPI_Request* request) {
     SendArguments a;
-    if (int error = a.check(function, buffer, count, datatype, dest, tag, comm)) return error;
+    if (int error = a.check(function, buffer, count, datatype, dest, tag, comm))
+        return error != kChecked
+                   ? error
+                   : checked_start_send(function, a, {dest, tag}, mode, false, request);
     if (!request) return fail(function, a.comm, MPI_ERR_ARG, "request is null");
     Request* made =
         dest == MPI_PROC_NULL
@@ -33,7 +38,10 @@ int start_send(const char* function, const void* buffer, MPI_Count count, MPI_Da
 int init_send(const char* function, const void* buffer, MPI_Count count, MPI_Datatype datatype,
               int dest, int tag, MPI_Comm comm, SendMode mode, MPI_Request* request) {
     SendArguments a;
-    if (int error = a.check(function, buffer, count, datatype, dest, tag, comm)) return error;
+    if (int error = a.check(function, buffer, count, datatype, dest, tag, comm))
+        return error != kChecked
+                   ? error
+                   : checked_start_send(function, a, {dest, tag}, mode, true, request);
     if (!request) return fail(function, a.comm, MPI_ERR_ARG, "request is null");
     Request* made =
         dest == MPI_PROC_NULL
@@ -91,7 +99,8 @@ POMONA_MPI(int, Ssend_init_c, (const void* buf, MPI_Count count, MPI_Datatype da
 POMONA_MPI(int, Recv_c, (void* buf, MPI_Count count, MPI_Datatype datatype, int source, int tag,
                          MPI_Comm comm, MPI_Status* status)) {
     RecvArguments a;
-    if (int error = a.check(__func__, buf, count, datatype, source, tag, comm)) return error;
+    if (int error = a.check(__func__, buf, count, datatype, source, tag, comm))
+        return error != kChecked ? error : checked_recv(__func__, a, {source, tag}, status);
     if (source == MPI_PROC_NULL) return set_status(status, proc_null_outcome()), MPI_SUCCESS;
     Outcome outcome = a.engine().recv(*a.comm, a.data, {source, tag});
     set_status(status, outcome);
@@ -101,7 +110,9 @@ POMONA_MPI(int, Recv_c, (void* buf, MPI_Count count, MPI_Datatype datatype, int 
 POMONA_MPI(int, Irecv_c, (void* buf, MPI_Count count, MPI_Datatype datatype, int source, int tag,
                           MPI_Comm comm, MPI_Request* request)) {
     RecvArguments a;
-    if (int error = a.check(__func__, buf, count, datatype, source, tag, comm)) return error;
+    if (int error = a.check(__func__, buf, count, datatype, source, tag, comm))
+        return error != kChecked ? error
+                                 : checked_start_recv(__func__, a, {source, tag}, false, request);
     REQUIRE(request, a.comm, MPI_ERR_ARG, "request is null");
     Request* made = source == MPI_PROC_NULL
                         ? make_null_request(*a.comm)
@@ -112,7 +123,9 @@ POMONA_MPI(int, Irecv_c, (void* buf, MPI_Count count, MPI_Datatype datatype, int
 POMONA_MPI(int, Recv_init_c, (void* buf, MPI_Count count, MPI_Datatype datatype, int source, int tag,
                               MPI_Comm comm, MPI_Request* request)) {
     RecvArguments a;
-    if (int error = a.check(__func__, buf, count, datatype, source, tag, comm)) return error;
+    if (int error = a.check(__func__, buf, count, datatype, source, tag, comm))
+        return error != kChecked ? error
+                                 : checked_start_recv(__func__, a, {source, tag}, true, request);
     REQUIRE(request, a.comm, MPI_ERR_ARG, "request is null");
     Request* made =
         source == MPI_PROC_NULL
@@ -148,13 +161,6 @@ int exchange(const char* function, const SendArguments& s, int dest, int sendtag
     return MPI_SUCCESS;
 }
 
-// A message's packed copy, for the _replace forms.
-std::vector<std::byte> packed(const Data& data) {
-    std::vector<std::byte> copy(static_cast<size_t>(data.count * data.type->size()));
-    if (!copy.empty()) data.type->pack(data.buffer, data.count, 0, copy);
-    return copy;
-}
-
 }  // namespace
 
 POMONA_MPI(int, Sendrecv_c, (const void* sendbuf, MPI_Count sendcount, MPI_Datatype sendtype, int dest,
@@ -162,10 +168,12 @@ POMONA_MPI(int, Sendrecv_c, (const void* sendbuf, MPI_Count sendcount, MPI_Datat
                              int source, int recvtag, MPI_Comm comm, MPI_Status* status)) {
     SendArguments s;
     RecvArguments r;
-    if (int error = s.check(__func__, sendbuf, sendcount, sendtype, dest, sendtag, comm))
-        return error;
-    if (int error = r.check(__func__, recvbuf, recvcount, recvtype, source, recvtag, comm))
-        return error;
+    int sends = s.check(__func__, sendbuf, sendcount, sendtype, dest, sendtag, comm);
+    if (sends && sends != kChecked) return sends;
+    int receives = r.check(__func__, recvbuf, recvcount, recvtype, source, recvtag, comm);
+    if (receives && receives != kChecked) return receives;
+    if (__builtin_expect((sends | receives) != 0, 0))
+        return checked_exchange(__func__, s, {dest, sendtag}, r, {source, recvtag}, false, status);
     return exchange(__func__, s, dest, sendtag, r, source, recvtag, status);
 }
 
@@ -174,8 +182,12 @@ POMONA_MPI(int, Sendrecv_replace_c, (void* buf, MPI_Count count, MPI_Datatype da
                                      MPI_Status* status)) {
     SendArguments s;
     RecvArguments r;
-    if (int error = s.check(__func__, buf, count, datatype, dest, sendtag, comm)) return error;
-    if (int error = r.check(__func__, buf, count, datatype, source, recvtag, comm)) return error;
+    int sends = s.check(__func__, buf, count, datatype, dest, sendtag, comm);
+    if (sends && sends != kChecked) return sends;
+    int receives = r.check(__func__, buf, count, datatype, source, recvtag, comm);
+    if (receives && receives != kChecked) return receives;
+    if (__builtin_expect((sends | receives) != 0, 0))
+        return checked_exchange(__func__, s, {dest, sendtag}, r, {source, recvtag}, true, status);
     std::vector<std::byte> copy = packed(s.data);
     s.data = {copy.data(), static_cast<MPI_Count>(copy.size()), &Datatype::of(MPI_BYTE)};
     return exchange(__func__, s, dest, sendtag, r, source, recvtag, status);
@@ -187,11 +199,14 @@ POMONA_MPI(int, Isendrecv_c, (const void* sendbuf, MPI_Count sendcount, MPI_Data
                               MPI_Request* request)) {
     SendArguments s;
     RecvArguments r;
-    if (int error = s.check(__func__, sendbuf, sendcount, sendtype, dest, sendtag, comm))
-        return error;
-    if (int error = r.check(__func__, recvbuf, recvcount, recvtype, source, recvtag, comm))
-        return error;
+    int sends = s.check(__func__, sendbuf, sendcount, sendtype, dest, sendtag, comm);
+    if (sends && sends != kChecked) return sends;
+    int receives = r.check(__func__, recvbuf, recvcount, recvtype, source, recvtag, comm);
+    if (receives && receives != kChecked) return receives;
     REQUIRE(request, s.comm, MPI_ERR_ARG, "request is null");
+    if ((sends | receives) != 0)
+        return checked_start_exchange(__func__, s, {dest, sendtag}, r, {source, recvtag}, {},
+                                      request);
     *request = handle_of<MPI_Request>(
         start_exchange(s.data, {dest, sendtag}, r.data, {source, recvtag}, *s.comm, {}));
     return MPI_SUCCESS;
@@ -202,10 +217,15 @@ POMONA_MPI(int, Isendrecv_replace_c, (void* buf, MPI_Count count, MPI_Datatype d
                                       MPI_Request* request)) {
     SendArguments s;
     RecvArguments r;
-    if (int error = s.check(__func__, buf, count, datatype, dest, sendtag, comm)) return error;
-    if (int error = r.check(__func__, buf, count, datatype, source, recvtag, comm)) return error;
+    int sends = s.check(__func__, buf, count, datatype, dest, sendtag, comm);
+    if (sends && sends != kChecked) return sends;
+    int receives = r.check(__func__, buf, count, datatype, source, recvtag, comm);
+    if (receives && receives != kChecked) return receives;
     REQUIRE(request, s.comm, MPI_ERR_ARG, "request is null");
     std::vector<std::byte> copy = packed(s.data);
+    if ((sends | receives) != 0)
+        return checked_start_exchange(__func__, s, {dest, sendtag}, r, {source, recvtag},
+                                      std::move(copy), request);
     s.data = {copy.data(), static_cast<MPI_Count>(copy.size()), &Datatype::of(MPI_BYTE)};
     *request = handle_of<MPI_Request>(start_exchange(s.data, {dest, sendtag}, r.data,
                                                      {source, recvtag}, *s.comm, std::move(copy)));

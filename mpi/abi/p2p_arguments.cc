@@ -6,8 +6,8 @@
 
 namespace pomona {
 
-int MessageArguments::check_closely(const char* function, const void* buffer, MPI_Count count,
-                                    MPI_Datatype datatype, MPI_Comm comm_handle) {
+int MessageArguments::check_data_closely(const char* function, const void* buffer, MPI_Count count,
+                                         MPI_Datatype datatype, MPI_Comm comm_handle) {
     Process& here = process();
     if (__builtin_expect(here.state.load(std::memory_order_relaxed) != Process::State::running, 0))
         return fail(function, nullptr, MPI_ERR_OTHER,
@@ -38,10 +38,32 @@ int MessageArguments::check_closely(const char* function, const void* buffer, MP
 }
 
 // What an MPI_ANY_SOURCE receive may meet its sender refuses.
-int MessageArguments::check_format_closely(const char* function, int peer) {
-    if (data.type->plain || data.count == 0) return MPI_SUCCESS;
+int MessageArguments::check_format(const char* function, int peer) {
+    int right = comm->process.checker ? kChecked : MPI_SUCCESS;
+    if (data.type->plain || data.count == 0) return right;
     std::string why = unlike_format(*comm, *data.type, peer);
-    return why.empty() ? MPI_SUCCESS : fail(function, comm, MPI_ERR_TYPE, why);
+    return why.empty() ? right : fail(function, comm, MPI_ERR_TYPE, why);
+}
+
+// Of any source, or with any tag; and wrong arguments.
+int RecvArguments::check_wild(const char* function, int source, int tag) {
+    int error = check_source(function, comm, source, tag);
+    if (error != MPI_SUCCESS || source == MPI_PROC_NULL) return error;
+    return comm->process.checker ? kChecked : MPI_SUCCESS;
+}
+
+int SendArguments::check_closely(const char* function, const void* buffer, MPI_Count count,
+                                 MPI_Datatype datatype, int dest, int tag, MPI_Comm comm_handle) {
+    if (int error = check_data_closely(function, buffer, count, datatype, comm_handle))
+        return error;
+    return names(dest, tag) ? check_format(function, dest) : refuse(function, "dest", dest, tag);
+}
+
+int RecvArguments::check_closely(const char* function, const void* buffer, MPI_Count count,
+                                 MPI_Datatype datatype, int source, int tag, MPI_Comm comm_handle) {
+    if (int error = check_data_closely(function, buffer, count, datatype, comm_handle))
+        return error;
+    return names(source, tag) ? check_format(function, source) : check_wild(function, source, tag);
 }
 
 // What is no plain right call: a revoked communicator, MPI_PROC_NULL, or wrong arguments.
@@ -132,21 +154,32 @@ Request* make_null_request(Communicator& comm) { return new NullRequest(comm, fa
 Request* make_empty_request(Communicator& comm) { return new NullRequest(comm, false, Outcome{}); }
 Request* make_null_persistent(Communicator& comm) { return new NullRequest(comm, true); }
 
+std::vector<std::byte> packed(const Data& data) {
+    std::vector<std::byte> copy(static_cast<size_t>(data.count * data.type->size()));
+    if (!copy.empty()) data.type->pack(data.buffer, data.count, 0, copy);
+    return copy;
+}
+
+P2pRequest* make_part(Communicator& comm, const Data& data, Envelope envelope, bool is_send) {
+    P2pRequest* part = comm.process.engine.prepare(comm, data, envelope);
+    part->is_send = is_send;
+    return part;
+}
+
 Request* start_exchange(Data send, Envelope to, Data recv, Envelope from, Communicator& comm,
-                        std::vector<std::byte> kept) {
+                        std::vector<std::byte> kept, PartMaker make) {
     Engine& engine = comm.process.engine;
     auto* whole = new ExchangeRequest(comm, std::move(kept));
     Engine::Hold hold(engine);
     engine.hold_for_engine(*whole);
     Request* parts[2] = {};
     if (from.rank != MPI_PROC_NULL) {
-        P2pRequest* part = engine.prepare(comm, recv, from);
+        P2pRequest* part = make(comm, recv, from, false);
         part->parent = whole;
         parts[0] = whole->receive = part;
     }
     if (to.rank != MPI_PROC_NULL) {
-        P2pRequest* part = engine.prepare(comm, send, to);
-        part->is_send = true;
+        P2pRequest* part = make(comm, send, to, true);
         part->parent = whole;
         parts[1] = part;
     }

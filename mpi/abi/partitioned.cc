@@ -90,6 +90,14 @@ public:
             if (!over_[i] && overlaps(i, static_cast<size_t>(partition))) return false;
         return true;
     }
+    void describe(Waiting& out) const override {
+        out.operation = is_send ? "MPI_Psend_init" : "MPI_Precv_init";
+        out.communicator = name_for_people(*comm_);
+        out.detail = message_text({is_send ? "to" : "from", rank_, tag_, bytes_});
+        // A send waits for the program's own partitions, too.
+        out.releases = is_send;
+        if (peer_) out.await(peer_->rank, is_send ? Need::receive : Need::message);
+    }
     // Whether the sender's piece reaches into the receiver's partition; where there are no bytes, both
     // sides share the empty message by their numbers.
     bool overlaps(size_t index, size_t partition) const {
@@ -258,7 +266,9 @@ POMONA_MPI(int, Psend_init_c, (const void* buf, int partitions, MPI_Count count,
                                MPI_Datatype datatype, int dest, int tag, MPI_Comm comm,
                                MPI_Info info, MPI_Request* request)) {
     SendArguments a;
-    if (int error = a.check(__func__, buf, count, datatype, dest, tag, comm)) return error;
+    if (int error = a.check(__func__, buf, count, datatype, dest, tag, comm);
+        error && error != kChecked)
+        return error;
     return init(__func__, {a.comm, a.data, partitions, dest, tag, true}, count, info, request);
 }
 
@@ -266,7 +276,9 @@ POMONA_MPI(int, Precv_init_c, (void* buf, int partitions, MPI_Count count, MPI_D
                                int source, int tag, MPI_Comm comm, MPI_Info info,
                                MPI_Request* request)) {
     RecvArguments a;
-    if (int error = a.check(__func__, buf, count, datatype, source, tag, comm)) return error;
+    if (int error = a.check(__func__, buf, count, datatype, source, tag, comm);
+        error && error != kChecked)
+        return error;
     return init(__func__, {a.comm, a.data, partitions, source, tag, false}, count, info, request);
 }
 
@@ -307,7 +319,7 @@ POMONA_MPI(int, Parrived, (MPI_Request request, int partition, int* flag)) {
             "request is not of MPI_Precv_init");
     REQUIRE(partition >= 0 && partition < receiving->partitions, receiving->comm(), MPI_ERR_ARG,
             "partition is {}; the request has {}", partition, receiving->partitions);
-    receiving->engine().test_turn();
+    if (!receiving->arrived(partition)) receiving->engine().test_turn(UnfinishedOne{*receiving});
     Engine::Hold hold(receiving->engine());
     *flag = receiving->arrived(partition);
     return MPI_SUCCESS;

@@ -59,10 +59,24 @@ bool ask_for_partner(Process& here, const Writer& ticket, bool leave, Partner& o
     return out.error || out.rank >= 0;
 }
 
+struct AtPort {
+    const char* port;
+    Side side;
+    const Communicator& comm;
+    bool operator()() const { return false; }
+    void describe(Waiting& out) const {
+        out.operation = side == Side::accepts ? "MPI_Comm_accept" : "MPI_Comm_connect";
+        out.communicator = name_for_people(comm);
+        out.detail =
+            format("nobody has {} at {}", side == Side::accepts ? "connected" : "accepted", port);
+    }
+};
+
 // Until there is one; messages are served meanwhile. Who connects does not wait for ever.
-void wait_for_partner(Process& here, const Writer& ticket, Side side, Partner& out) {
+void wait_for_partner(Process& here, const Writer& ticket, const AtPort& at, Partner& out) {
     auto seconds = static_cast<Nanoseconds>(here.params.port_timeout_s);
-    bool limited = side == Side::connects && seconds > 0;
+    bool limited = at.side == Side::connects && seconds > 0;
+    Engine::LoopedWait wait(here.engine, long_wait(at));
     Nanoseconds end = here.clock.now() + seconds * 1'000'000'000;
     while (!ask_for_partner(here, ticket, false, out)) {
         if (limited && here.clock.now() > end) {
@@ -75,13 +89,14 @@ void wait_for_partner(Process& here, const Writer& ticket, Side side, Partner& o
             return;
         }
         for (int i = 0; i < 10; ++i) {
-            here.engine.test_turn();
+            wait.turn();
             usleep(100);
         }
     }
 }
 
-void find_partner(Process& here, const char* port, Side side, Partner& out) {
+void find_partner(const Communicator& comm, const char* port, Side side, Partner& out) {
+    Process& here = comm.process;
     if (!port) return out.refuse(MPI_ERR_PORT, "port_name is a null pointer");
     Status open = here.open_tcp();
     if (!open.ok()) return out.refuse(MPI_ERR_OTHER, open.error().text());
@@ -96,7 +111,7 @@ void find_partner(Process& here, const char* port, Side side, Partner& out) {
     }
     Writer ticket;
     ticket.put_bytes(*answer);
-    wait_for_partner(here, ticket, side, out);
+    wait_for_partner(here, ticket, {port, side, comm}, out);
 }
 
 int meet(const char* function, const char* port, Side side, int root, MPI_Comm comm,
@@ -111,7 +126,7 @@ int meet(const char* function, const char* port, Side side, int root, MPI_Comm c
     if (!newcomm) return fail(function, owner, MPI_ERR_ARG, "newcomm is a null pointer");
     *newcomm = MPI_COMM_NULL;
     Partner partner;
-    if (owner->rank() == root) find_partner(owner->process, port, side, partner);
+    if (owner->rank() == root) find_partner(*owner, port, side, partner);
     if (run_bcast(*owner, &partner, sizeof partner, root) != MPI_SUCCESS)
         return fail(function, owner, MPIX_ERR_PROC_FAILED, "a member of comm has ended");
     if (partner.error) return fail(function, owner, partner.error, partner.reason);

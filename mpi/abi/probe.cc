@@ -1,6 +1,7 @@
 // mpi/abi/probe.cc: MPI_Probe, MPI_Mprobe and receives of matched messages.
 #include "mpi/abi/define.h"
 #include "mpi/abi/p2p_arguments.h"
+#include "mpi/abi/p2p_checked.h"
 #include "mpi/abi/status.h"
 
 using namespace pomona;
@@ -87,7 +88,12 @@ POMONA_MPI(int, Mrecv_c, (void* buf, MPI_Count count, MPI_Datatype datatype, MPI
     *message = MPI_MESSAGE_NULL;
     if (no_proc) return set_status(status, proc_null_outcome()), MPI_SUCCESS;
     Communicator* comm = matched->comm;
-    Outcome outcome = comm->process.engine.mrecv(matched, data);
+    Outcome outcome;
+    if (comm->process.checker) {
+        if (int error = checked_mrecv(__func__, matched, data, outcome)) return error;
+    } else {
+        outcome = comm->process.engine.mrecv(matched, data);
+    }
     set_status(status, outcome);
     if (outcome.error == MPI_SUCCESS) return MPI_SUCCESS;
     return fail_peer(__func__, comm, outcome, outcome.source);
@@ -103,6 +109,8 @@ POMONA_MPI(int, Imrecv_c, (void* buf, MPI_Count count, MPI_Datatype datatype, MP
         return error;
     bool no_proc = *message == MPI_MESSAGE_NO_PROC;
     *message = MPI_MESSAGE_NULL;
+    if (!no_proc && matched->comm->process.checker)
+        return checked_start_mrecv(__func__, matched, data, request);
     Request* made = no_proc ? make_null_request(*process().self())
                             : static_cast<Request*>(process().engine.imrecv(matched, data));
     *request = handle_of<MPI_Request>(made);

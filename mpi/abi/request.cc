@@ -4,6 +4,7 @@
 #include "mpi/abi/define.h"
 #include "mpi/abi/p2p_arguments.h"
 #include "mpi/abi/status.h"
+#include "mpi/check/checker.h"
 
 #include <algorithm>
 #include <utility>
@@ -221,7 +222,7 @@ POMONA_MPI(int, Test, (MPI_Request* request, int* flag, MPI_Status* status)) {
     Request* tested = resolve(*request);
     REQUIRE(tested, nullptr, MPI_ERR_REQUEST, "request is not a valid request");
     if (tested->inactive()) return set_empty_status(status), MPI_SUCCESS;
-    if (!tested->done()) engine().test_turn();
+    if (!tested->done()) engine().test_turn(UnfinishedOne{*tested});
     if (!tested->done()) return *flag = 0, MPI_SUCCESS;
     return report_one(__func__, request, tested, status);
 }
@@ -234,7 +235,7 @@ POMONA_MPI(int, Request_get_status, (MPI_Request request, int* flag, MPI_Status*
     Request* asked = resolve(request);
     REQUIRE(asked, nullptr, MPI_ERR_REQUEST, "request is not a valid request");
     if (asked->inactive()) return set_empty_status(status), MPI_SUCCESS;
-    if (!asked->done()) engine().test_turn();
+    if (!asked->done()) engine().test_turn(UnfinishedOne{*asked});
     *flag = asked->complete();
     if (*flag) asked->finish(status);
     REQUIRE(!asked->stalled(), asked->comm(), MPIX_ERR_PROC_FAILED_PENDING, "{}", kMaybeSender);
@@ -248,7 +249,7 @@ POMONA_MPI(int, Request_get_status_all, (int count, const MPI_Request array_of_r
     std::vector<Request*> requests;
     if (int error = decode(__func__, count, const_cast<MPI_Request*>(array_of_requests), requests))
         return error;
-    if (!all_done(requests)) engine().test_turn();
+    if (!all_done(requests)) engine().test_turn(Unfinished{requests});
     *flag = all_done(requests);
     for (int i = 0; *flag && i < count; ++i) {
         MPI_Status* status = status_at(array_of_statuses, i);
@@ -269,7 +270,7 @@ POMONA_MPI(int, Request_get_status_any, (int count, const MPI_Request array_of_r
     *flag = 1;
     if (none_active(requests)) return set_empty_status(status), MPI_SUCCESS;
     int found = first_done(requests);
-    if (found < 0) engine().test_turn(), found = first_done(requests);
+    if (found < 0) engine().test_turn(Unfinished{requests, true}), found = first_done(requests);
     if (found < 0) return *flag = 0, MPI_SUCCESS;
     *index = found;
     requests[found]->finish(status);
@@ -287,7 +288,7 @@ POMONA_MPI(int, Request_get_status_some, (int incount, const MPI_Request array_o
         return error;
     *outcount = MPI_UNDEFINED;
     if (none_active(requests)) return MPI_SUCCESS;
-    if (first_done(requests) < 0) engine().test_turn();
+    if (first_done(requests) < 0) engine().test_turn(Unfinished{requests, true});
     *outcount = 0;
     for (int i = 0; i < incount; ++i)
         if (requests[i] && requests[i]->done()) {
@@ -315,7 +316,7 @@ POMONA_MPI(int, Testall, (int count, MPI_Request array_of_requests[], int* flag,
     REQUIRE(flag, nullptr, MPI_ERR_ARG, "flag is a null pointer");
     std::vector<Request*> requests;
     if (int error = decode(__func__, count, array_of_requests, requests)) return error;
-    if (!all_done(requests)) engine().test_turn();
+    if (!all_done(requests)) engine().test_turn(Unfinished{requests});
     *flag = all_done(requests);
     if (!*flag) return MPI_SUCCESS;
     return report_all(__func__, array_of_requests, requests, array_of_statuses);
@@ -344,7 +345,7 @@ POMONA_MPI(int, Testany, (int count, MPI_Request array_of_requests[], int* index
     *flag = 1;
     if (none_active(requests)) return set_empty_status(status), MPI_SUCCESS;
     int found = first_done(requests);
-    if (found < 0) engine().test_turn(), found = first_done(requests);
+    if (found < 0) engine().test_turn(Unfinished{requests, true}), found = first_done(requests);
     if (found < 0) return *flag = 0, MPI_SUCCESS;
     *index = found;
     return report_one(__func__, &array_of_requests[found], requests[found], status);
@@ -371,7 +372,7 @@ POMONA_MPI(int, Testsome, (int incount, MPI_Request array_of_requests[], int* ou
     if (int error = decode(__func__, incount, array_of_requests, requests)) return error;
     *outcount = MPI_UNDEFINED;
     if (none_active(requests)) return MPI_SUCCESS;
-    if (first_done(requests) < 0) engine().test_turn();
+    if (first_done(requests) < 0) engine().test_turn(Unfinished{requests, true});
     return report_some(__func__, array_of_requests, requests, outcount, array_of_indices,
                        array_of_statuses);
 }
@@ -393,7 +394,10 @@ static int start_one(const char* function, MPI_Request handle) {
         error = request->start();
     }
     if (error == MPI_SUCCESS) return MPI_SUCCESS;
-    return fail(function, request->comm(), error, "The operation could not be started");
+    Checker* checker = process().checker.get();
+    return fail(function, request->comm(), error,
+                checker && !checker->problem.empty() ? checker->problem
+                                                     : "The operation could not be started");
 }
 
 POMONA_MPI(int, Start, (MPI_Request* request)) {

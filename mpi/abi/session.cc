@@ -17,7 +17,7 @@ Session* resolve(MPI_Session handle) {
 }
 
 int session_fail(const char* function, Session* session, int code, const std::string& sentence) {
-    auto handle = handle_of<MPI_Session>(session);
+    auto handle = hand_out<MPI_Session>(session);
     return fail_with(function, session->errhandler.get(), &handle, code, sentence);
 }
 }  // namespace pomona
@@ -49,7 +49,7 @@ POMONA_MPI(int, Session_init, (MPI_Info info, MPI_Errhandler errhandler, MPI_Ses
     if (!started.ok()) return fail(__func__, nullptr, started.error());
     auto* made = new Session;
     made->errhandler = Ref<Errhandler>::share(handler);
-    *session = handle_of<MPI_Session>(made);
+    *session = hand_out<MPI_Session>(made);
     return MPI_SUCCESS;
 }
 
@@ -76,7 +76,7 @@ POMONA_MPI(int, Session_get_info, (MPI_Session session, MPI_Info* info_used)) {
     default: break;
     }
     made->set("thread_level", level);
-    *info_used = handle_of<MPI_Info>(made);
+    *info_used = hand_out<MPI_Info>(made);
     return MPI_SUCCESS;
 }
 
@@ -118,7 +118,7 @@ POMONA_MPI(int, Session_get_pset_info, (MPI_Session session, const char* pset_na
                             "pset_name is no process set of this session");
     auto* made = new Info;
     made->set("mpi_size", std::to_string(set == 0 ? process().job().world_size() : 1));
-    *info = handle_of<MPI_Info>(made);
+    *info = hand_out<MPI_Info>(made);
     return MPI_SUCCESS;
 }
 
@@ -132,7 +132,7 @@ POMONA_MPI(int, Group_from_session_pset, (MPI_Session session, const char* pset_
     Communicator* all = set == 0 ? process().world() : process().self();
     auto* made = new Group(all->group->members(), process().job().rank);
     made->session = Ref<Object>::share(owner);
-    *newgroup = handle_of<MPI_Group>(made);
+    *newgroup = hand_out<MPI_Group>(made);
     return MPI_SUCCESS;
 }
 
@@ -155,6 +155,6 @@ POMONA_MPI(int, Comm_create_from_group, (MPI_Group group, const char* stringtag,
     auto* made = new Communicator(here, context, Ref<Group>::share(members), {});
     made->errhandler = Ref<Errhandler>::share(resolve(errhandler));
     made->session = members->session;
-    *newcomm = handle_of<MPI_Comm>(made);
+    *newcomm = hand_out<MPI_Comm>(made);
     return MPI_SUCCESS;
 }

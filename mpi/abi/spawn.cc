@@ -57,6 +57,7 @@ std::string read_program(const char* command, char** arguments, int maxprocs, MP
     for (; arguments && *arguments; ++arguments) out.command.push_back(*arguments);
     if (const std::string* directory = hints ? hints->get("wdir") : nullptr)
         out.directory = *directory;
+    if (const std::string* host = hints ? hints->get("host") : nullptr) out.host = *host;
     if (const std::string* folders = hints ? hints->get("path") : nullptr) search(*folders, out);
     return {};
 }

@@ -22,6 +22,7 @@ POMONA_MPI(int, Type_free, (MPI_Datatype* datatype)) {
             "datatype is predefined ({}); only derived ones can be freed", type->name);
     if (int error = delete_attributes(*type))
         return fail(__func__, nullptr, error, "A callback that deletes an attribute failed");
+    take_back(type);
     type->release();
     *datatype = MPI_DATATYPE_NULL;
     return MPI_SUCCESS;
@@ -36,7 +37,7 @@ POMONA_MPI(int, Type_dup, (MPI_Datatype oldtype, MPI_Datatype* newtype)) {
         *newtype = MPI_DATATYPE_NULL;
         return fail(__func__, nullptr, error, "A callback that copies an attribute failed");
     }
-    *newtype = handle_of<MPI_Datatype>(made->detach());
+    *newtype = hand_out<MPI_Datatype>(made->detach());
     return MPI_SUCCESS;
 }
 
@@ -153,7 +154,7 @@ int get_contents(const char* function, const Datatype& type, Room<int> integers,
     copy_to(addresses.array, contents.addresses);
     copy_to(counts.array, contents.large_counts);
     for (size_t i = 0; i < call.types.size(); ++i)
-        types.array[i] = handle_of<MPI_Datatype>(Datatype::clone(*call.types[i]).detach());
+        types.array[i] = hand_out<MPI_Datatype>(Datatype::clone(*call.types[i]).detach());
     return MPI_SUCCESS;
 }
 

@@ -53,7 +53,7 @@ struct Construction {
     int end(Datatype::Made made) const {
         if (!made.ok()) return fail(function, nullptr, made.error());
         if (large) (*made)->set_large();
-        *newtype = handle_of<MPI_Datatype>(made->detach());
+        *newtype = hand_out<MPI_Datatype>(made->detach());
         return MPI_SUCCESS;
     }
 };

@@ -59,7 +59,7 @@ static int create(const char* function, MPI_Comm comm, MPI_Info info, Window::Op
     for (const Hint& each : kWinHints)
         if (*each.usual) made->info->set(each.key, each.usual);
     if (hints) take_hints(kWinHints, *hints, made->info);
-    *win = handle_of<MPI_Win>(made);
+    *win = hand_out<MPI_Win>(made);
     return MPI_SUCCESS;
 }
 
@@ -125,6 +125,7 @@ POMONA_MPI(int, Win_free, (MPI_Win* win)) {
         return fail(__func__, *window, error, "an attribute's delete function refused");
     if (int error = report(__func__, *window, window->free())) return error;
     *win = MPI_WIN_NULL;
+    take_back(window);
     window->release();
     return MPI_SUCCESS;
 }
@@ -134,7 +135,7 @@ POMONA_MPI(int, Win_free, (MPI_Win* win)) {
 POMONA_MPI(int, Win_get_group, (MPI_Win win, MPI_Group* group)) {
     WIN_ARGUMENT();
     WIN_REQUIRE(group, MPI_ERR_ARG, "group is a null pointer");
-    *group = handle_of<MPI_Group>(Ref(window->comm().group).detach());
+    *group = hand_out<MPI_Group>(Ref(window->comm().group).detach());
     return MPI_SUCCESS;
 }
 
@@ -193,7 +194,7 @@ POMONA_MPI(int, Win_get_info, (MPI_Win win, MPI_Info* info_used)) {
     WIN_REQUIRE(info_used, MPI_ERR_ARG, "info_used is a null pointer");
     auto* copy = new Info;
     if (window->info) copy->entries = window->info->entries;
-    *info_used = handle_of<MPI_Info>(copy);
+    *info_used = hand_out<MPI_Info>(copy);
     return MPI_SUCCESS;
 }
 
@@ -217,7 +218,7 @@ POMONA_MPI(int, Win_get_errhandler, (MPI_Win win, MPI_Errhandler* errhandler)) {
     Errhandler* used =
         window->errhandler ? window->errhandler.get() : resolve(MPI_ERRORS_ARE_FATAL);
     if (!used->builtin_handle) used->retain();
-    *errhandler = handle_of<MPI_Errhandler>(used);
+    *errhandler = hand_out<MPI_Errhandler>(used);
     return MPI_SUCCESS;
 }
 

@@ -1,6 +1,7 @@
 // mpi/object/communicator.cc: connects a group with its peers and contexts.
 #include "mpi/object/communicator.h"
 
+#include "mpi/check/checker.h"
 #include "mpi/p2p/bsend.h"
 #include "mpi/runtime/collective_state.h"
 #include "mpi/runtime/consensus.h"
@@ -41,6 +42,7 @@ void Communicator::lose(int member) {
 
 // Released with the engine held (engine.h), or when nothing runs any more.
 Communicator::~Communicator() {
+    if (process.checker) process.checker->collectives.forget(*this);
     matcher->comm = nullptr;  // it may outlive us, with messages that nobody received
     process.engine.drop_context(context_);
     process.engine.drop_context(context_ | 1);

@@ -79,6 +79,8 @@ public:
     unsigned varies() const { return varies_; }
     // This job's systems differ in these: types that hold one are not plain. Before any is made.
     static void set_unlike(unsigned formats);
+    // No type is plain any more: calls take the ways on which the program is checked (mpi/check).
+    static void watch_all() { set_unlike(kWatched); }
     // Belongs to the library (predefined and Fortran 90 types): the user must not free it.
     bool permanent = false;
     std::string name;
@@ -155,6 +157,8 @@ private:
     friend struct DatatypeMaker;  // datatype_create.h
     void each_basic_of_one(std::byte* address, const Visit& visit) const;
     MPI_Count count_basic_of_part(MPI_Count bytes) const;
+
+    static constexpr unsigned kWatched = 1u << 31;
 
     MPI_Count size_ = 0, lb_ = 0, ub_ = 0, true_lb_ = 0, true_ub_ = 0;
     bool contiguous_ = true;

@@ -194,7 +194,7 @@ static std::atomic<unsigned> unlike_in_job{0};
 
 void Datatype::commit() {
     committed = true;
-    plain = (varies_ & unlike_in_job.load(std::memory_order_relaxed)) == 0;
+    plain = ((varies_ | kWatched) & unlike_in_job.load(std::memory_order_relaxed)) == 0;
 }
 
 void Datatype::set_unlike(unsigned formats) {

@@ -13,7 +13,11 @@ struct Hint {
     const char* usual;  // without the user's word; "" when it is not told then
 };
 
-inline constexpr Hint kCommHints[] = {{"mpi_assert_no_any_tag", ""},
+// Of a communicator: its rules for choosing algorithms, as the parameter `choices`.
+inline constexpr const char* kChoicesHint = "pomona_choices";
+
+inline constexpr Hint kCommHints[] = {{kChoicesHint, ""},
+                                      {"mpi_assert_no_any_tag", ""},
                                       {"mpi_assert_no_any_source", ""},
                                       {"mpi_assert_exact_length", ""},
                                       {"mpi_assert_allow_overtaking", ""},

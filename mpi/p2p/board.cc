@@ -2,8 +2,10 @@
 #include "mpi/p2p/board.h"
 
 #include "btl/base/check.h"
+#include "coll/shape.h"
 
 #include <algorithm>
+#include <cctype>
 #include <cstring>
 #include <utility>
 
@@ -42,11 +44,67 @@ Error left_by(const Peer& peer) {
 }
 Error gone(const Peer& peer) { return {Code::peer_gone, "The other process has ended", peer.rank}; }
 
-// Ends a look that has seen something.
-void finish(coll::Completion& done, Seen seen, const Peer& peer) {
-    if (__builtin_expect(seen == Seen::yes, 1)) return done.function(&done, nullptr);
+
+// Which collective a way is of, by its mark (coll/catalog.cc); none where it does not tell.
+constexpr size_t kCollectives = static_cast<size_t>(coll::Collective::count_);
+size_t collective_of(uint64_t way) {
+    uint64_t mark = way >> (Board::by_chunks(way) ? 32 : 2);
+    bool known = (way & 3) != Board::kFailed.way && mark & 1;
+    return known ? mark >> 1 & 15 : kCollectives;
+}
+
+std::string mpi_name(size_t collective) {
+    std::string name = coll::collective_name(static_cast<coll::Collective>(collective));
+    name[0] = static_cast<char>(std::toupper(name[0]));
+    return "MPI_" + name;
+}
+
+// For a member that has called another collective than this rank; else null. Static storage.
+const char* other_call(uint64_t theirs, uint64_t own) {
+    static const std::vector<std::string> texts = [] {
+        std::vector<std::string> all;
+        for (size_t i = 0; i < kCollectives * kCollectives; ++i)
+            all.push_back("The member has called " + mpi_name(i / kCollectives) +
+                          " where this rank has called " + mpi_name(i % kCollectives));
+        return all;
+    }();
+    size_t one = collective_of(theirs), other = collective_of(own);
+    if (one >= kCollectives || other >= kCollectives || one == other) return nullptr;
+    return texts[one * kCollectives + other].c_str();
+}
+
+// Has this member told its way in the collective of this number? It does so in the call in which it
+// posts, but perhaps later.
+bool has_told(const BoardStrip& strip, uint64_t number) {
+    return strip.ways[number % kBoardCells].number.load(std::memory_order_acquire) >= number + 1;
+}
+uint64_t way_of(const BoardStrip& strip, uint64_t number) {
+    auto& way = strip.ways[number % kBoardCells];
+    bool there = way.number.load(std::memory_order_acquire) == number + 1;
+    return there ? way.way.load(std::memory_order_relaxed) : Board::kMessages.way;
+}
+
+// A sentence about a mistake waits for what the member has called.
+Seen when_told(Seen seen, const BoardStrip& strip, uint64_t number) {
+    if (__builtin_expect(seen == Seen::yes || seen == Seen::not_yet, 1)) return seen;
+    return has_told(strip, number) ? seen : Seen::not_yet;
+}
+
+// Of a look that has seen a mistake. The strips are the member's and the own one.
+[[gnu::cold, gnu::noinline]] void finish_mistake(coll::Completion& done, Seen seen,
+                                                 const Peer& peer, const BoardStrip& theirs,
+                                                 const BoardStrip& own, uint64_t number) {
     Error error = seen == Seen::lost ? lost_by(peer) : other_length_of(peer);
+    if (const char* text = other_call(way_of(theirs, number), way_of(own, number)))
+        error = {Code::data_lost, text, peer.rank};
     done.function(&done, &error);
+}
+
+// Ends a look that has seen something.
+inline void finish(coll::Completion& done, Seen seen, const Peer& peer, const BoardStrip& theirs,
+                   const BoardStrip& own, uint64_t number) {
+    if (__builtin_expect(seen == Seen::yes, 1)) return done.function(&done, nullptr);
+    finish_mistake(done, seen, peer, theirs, own, number);
 }
 }  // namespace
 
@@ -210,8 +268,10 @@ void Board::post(uint64_t number, ConstBytes data, coll::Completion& done) {
 void Board::look(uint64_t number, int peer, size_t offset, size_t total, Bytes target,
                  coll::Completion& done) {
     const Member& member = members_[peer];
-    Seen seen = take(*member.strip, number, offset, total, target);
-    if (seen != Seen::not_yet) return finish(done, seen, *member.peer);
+    Seen seen =
+        when_told(take(*member.strip, number, offset, total, target), *member.strip, number);
+    if (seen != Seen::not_yet)
+        return finish(done, seen, *member.peer, *member.strip, *strip_, number);
     if (member.peer->gone) {
         Error error = gone(*member.peer);
         return done.function(&done, &error);
@@ -266,7 +326,8 @@ void Board::show(BoardChunk chunk, size_t total) {
 void Board::see(int peer, BoardChunk chunk, size_t total, coll::Completion& done) {
     const Member& member = members_[peer];
     Seen seen = look_for(*member.strip, chunk, total);
-    if (seen != Seen::not_yet) return finish(done, seen, *member.peer);
+    if (seen != Seen::not_yet)
+        return finish(done, seen, *member.peer, *member.strip, *strip_, chunk.number);
     if (const Peer* lost = gone_member()) {
         Error error = gone(*lost);
         return done.function(&done, &error);
@@ -289,6 +350,7 @@ bool Boards::attempt(const Wait& wait, Seen& seen) {
     case Kind::look:
         seen = Board::take(*board.members_[wait.peer].strip, wait.number, wait.offset, wait.total,
                            {wait.bytes, wait.length});
+        seen = when_told(seen, *board.members_[wait.peer].strip, wait.number);
         return seen != Seen::not_yet;
     case Kind::see:
         seen = look_for(*board.members_[wait.peer].strip, wait.chunk, wait.total);
@@ -320,7 +382,10 @@ bool Boards::poll() {
         moved = true;
         if (wait.kind == Kind::room) wait.board->use(wait.chunk, wait.length, *wait.done);
         else if (wait.kind == Kind::post) wait.done->function(wait.done, nullptr);
-        else finish(*wait.done, seen, *wait.board->members_[wait.peer].peer);
+        else {
+            const Board::Member& member = wait.board->members_[wait.peer];
+            finish(*wait.done, seen, *member.peer, *member.strip, *wait.board->strip_, wait.number);
+        }
     }
     return moved;
 }
@@ -365,7 +430,9 @@ bool Board::dissents(const Begun& begun, Error& why) const {
         if (way.number.load(std::memory_order_acquire) != begun.number + 1) continue;
         uint64_t theirs = way.way.load(std::memory_order_acquire);
         if (theirs == begun.way) continue;
-        why = theirs == kFailed.way            ? failed_at(*member.peer)
+        const char* other = other_call(theirs, begun.way);
+        why = other                            ? Error{Code::data_lost, other, member.peer->rank}
+              : theirs == kFailed.way          ? failed_at(*member.peer)
               : theirs == kFailedByFailure.way ? left_by(*member.peer)
                                                : other_length_of(*member.peer);
         return true;

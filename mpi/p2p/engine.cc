@@ -68,6 +68,18 @@ void Engine::recycle(P2pRequest* request) {
     if (comm && outlives(*comm)) comm->release();
 }
 
+void Engine::adopt(P2pRequest& request, Communicator& comm, const Data& data, Envelope envelope) {
+    fill(request, comm, data, envelope);
+    if (outlives(comm)) comm.retain();
+    if (outlives(*data.type)) const_cast<Datatype*>(data.type)->retain();
+}
+
+void Engine::let_go(P2pRequest& request) {
+    Communicator* comm = request.comm_;
+    if (outlives(*request.type)) const_cast<Datatype*>(request.type)->release();
+    if (outlives(*comm)) comm->release();
+}
+
 void P2pRequest::recycle() {
     Engine::Hold hold(*engine);
     engine->recycle(this);
@@ -168,7 +180,7 @@ void Engine::begin_send(P2pRequest& send) {
     Peer& peer = *send.peer;
     send.active = true;
     if (send.comm_ && send.comm_->revoked) return fail(send, MPIX_ERR_REVOKED, kRevokedText);
-    if (peer.gone) return fail(send, MPIX_ERR_PROC_FAILED, peer.why_gone());
+    if (peer.gone) return fail(send, peer.error_gone(), peer.why_gone());
     if (!peer.endpoint && !connect(peer) && peer.gone)
         return fail(send, MPIX_ERR_PROC_FAILED, "The destination cannot be reached");
     if (send.mode == SendMode::synchronous && !send.token) send.token = operations_.add(&send);
@@ -184,13 +196,14 @@ void Engine::begin_send(P2pRequest& send) {
 
 // Pushes a send's first frame: the message itself, or the question.
 Push Engine::push_message(Peer& peer, P2pRequest& send) {
-    Header header{send.context, send.source, send.tag, send.bytes, FrameKind::eager, 0, 0};
+    Header header{send.context, send.source, send.tag, send.bytes, FrameKind::eager, 0, send.types};
     if (send.bytes < peer.eager_limit) return push_eager(peer, send, header);
     return push_question(peer, send);
 }
 
 Push Engine::push_eager(Peer& peer, P2pRequest& send, Header header) {
     if (send.mode == SendMode::synchronous) {
+        if (send.types) return push_question(peer, send);  // the frame has no room for both
         header.flags = kFlagSync;
         header.token = send.token;
     }
@@ -333,7 +346,7 @@ void Engine::begin_recv(P2pRequest& recv) {
                                           : nullptr;
     if (matching.revoked) return fail(recv, MPIX_ERR_REVOKED, kRevokedText);
     if (source && source->gone) {
-        fail(recv, MPIX_ERR_PROC_FAILED, source->why_gone());
+        fail(recv, source->error_gone(), source->why_gone());
         return;
     }
     matching.post(recv);
@@ -369,6 +382,15 @@ inline void Engine::deliver_short(P2pRequest& recv, const Header& header, ConstB
     release_held(recv);
 }
 
+// What the sender tells of its types.
+static uint64_t types_of(const Header& header, ConstBytes payload) {
+    if (header.kind == FrameKind::eager) return header.flags & kFlagSync ? 0 : header.token;
+    if (payload.size() != kPlaceAndTypesBytes) return 0;
+    uint64_t types;
+    std::memcpy(&types, payload.data() + kPlaceBytes, sizeof types);
+    return types;
+}
+
 // A message and its receive have met.
 void Engine::deliver(P2pRequest& recv, Peer& peer, const Header& header, ConstBytes payload) {
     if (__builtin_expect(recv.stalled(), 0)) refresh(recv);
@@ -389,8 +411,9 @@ void Engine::deliver(P2pRequest& recv, Peer& peer, const Header& header, ConstBy
                                     : "A member gave another count or datatype to this collective";
     }
     recv.outcome_.bytes = static_cast<MPI_Count>(taken);
+    if (__builtin_expect(recv.checked, 0)) recv.met(header, types_of(header, payload));
     if (__builtin_expect(header.kind == FrameKind::rts && peer.gone, 0))
-        return fail(recv, MPIX_ERR_PROC_FAILED, peer.why_gone());
+        return fail(recv, peer.error_gone(), peer.why_gone());
     if (__builtin_expect(header.flags & kFlagLost, 0)) return fail_part(recv, header.flags);
     if (header.kind == FrameKind::eager) {
         unpack(recv, 0, payload.first(taken));
@@ -425,6 +448,7 @@ void Engine::finish_p2p(P2pRequest& request) {
         int error = request.outcome_.error;
         bool lost = error == MPI_ERR_OTHER && !request.is_send;  // see deliver()
         Error why{error == MPI_ERR_TRUNCATE   ? Code::truncated
+                  : error == MPI_ERR_NO_MEM   ? Code::out_of_memory
                   : error == MPIX_ERR_REVOKED ? Code::refused
                   : lost                      ? Code::data_lost
                                               : Code::peer_gone,
@@ -435,7 +459,7 @@ void Engine::finish_p2p(P2pRequest& request) {
     }
     if (Request* parent = request.parent) {
         parent->part_done(*this, request);
-        recycle(&request);
+        request.recycle_held();
         return;
     }
     complete(request);
@@ -532,11 +556,15 @@ inline void Engine::arrive_message(Peer& peer, const Header& header, ConstBytes 
 
 void Engine::arrive(int rank, const FrameHeader& frame, ConstBytes payload) {
     Peer& peer = *peers_[rank];
-    if (__builtin_expect(plain_message(frame, payload.size()), 1)) {
-        Header header = unpack(frame);
-        if (expected_ && meets_expected(header, payload)) return;
-        return arrive_message(peer, header, payload);
-    }
+    if (__builtin_expect(!plain_message(frame, payload.size()), 0))
+        return arrive_frame(peer, frame, payload);
+    Header header = unpack_plain(frame);
+    if (expected_ && meets_expected(header, payload)) return;
+    arrive_message(peer, header, payload);
+}
+
+// What is no plain message. Not a part of arrive(), which has less to save without it.
+void Engine::arrive_frame(Peer& peer, const FrameHeader& frame, ConstBytes payload) {
     auto header = parse(frame, payload.size());
     if (!header) return protocol_error(peer, "A frame does not parse");
     // Of a lost peer only whole messages count.

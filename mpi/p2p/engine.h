@@ -77,7 +77,7 @@ public:
     // Several threads may call from now on; costs a lock per call.
     void set_threaded() {
         objects_shared.store(true, std::memory_order_relaxed);  // before the second thread starts
-        threaded_ = true;
+        threaded_ = tests_watched_ = true;
     }
     bool threaded() const { return threaded_; }
     // Ranks outnumber cores: yield at once, sleep early.
@@ -99,6 +99,13 @@ public:
     // Parts of a compound request (request.parent); with the engine held.
     P2pRequest* prepare(Communicator& comm, Data data, Envelope envelope);
     void start_part(P2pRequest& part);
+
+    // -- requests that mpi/check has made, which go by the long ways only; with the engine held.
+    // adopt() fills one in and keeps its objects, let_go() gives these up.
+    void adopt(P2pRequest& request, Communicator& comm, const Data& data, Envelope envelope);
+    void let_go(P2pRequest& request);
+    // An adopted receive takes a message that MPI_Mprobe has taken out of matching.
+    void start_matched(P2pRequest& request, Message* message);
 
     // -- failures and revoked communicators (mpi/p2p/failure.cc); with the engine held
     void listen(NoticeListener* listener) { listener_ = listener; }
@@ -175,6 +182,8 @@ public:
     // How a process of the job is reached: "shared memory", "TCP", "gone", "" when
     // it was never sent to; for people.
     std::string link_text(int job_rank) const;
+    // What is posted, has come unexpectedly, or is to be sent: for pomona queues. With the engine held.
+    std::string queues_json();
     // Which collective operations have begun here.
     void describe_begun(Waiting& out) const;
     // Is told of waits that last long; null: nobody.
@@ -185,8 +194,36 @@ public:
     bool turn();
     // Takes in all that has arrived.
     void catch_up();
-    // turn(), taking the engine if nobody has it; for MPI_Test and the like.
-    void test_turn();
+    // turn(), taking the engine if nobody has it; for MPI_Test and the like. `what` is looked for (see
+    // Tested). A test that succeeds pays nothing for it.
+    template <class What> void test_turn(const What& what) {
+        if (tests_watched_) test_turn_watched(Tested(what));
+        else if (!turn()) test_in_vain(Tested(what), true);
+    }
+    void test_turn();  // for nothing that reports should tell of
+    // The same with the engine held.
+    template <class What> void turn_of_test(const What& what) { turn_of_test(Tested(what)); }
+
+    // A loop that asks somebody else than the transports, who would not wake it: reported like other waits.
+    class LoopedWait {
+    public:
+        LoopedWait(Engine& engine, LongWait wait) : engine_(engine), wait_(wait) {
+            wait_.since = engine_.clock_.now();
+        }
+        ~LoopedWait() { engine_.end_wait(wait_); }
+        LoopedWait(const LoopedWait&) = delete;
+        LoopedWait& operator=(const LoopedWait&) = delete;
+        // A look at everything, which takes the engine.
+        void turn() {
+            engine_.test_turn();
+            Hold hold(engine_);
+            engine_.look_at(wait_, engine_.clock_.now());
+        }
+
+    private:
+        Engine& engine_;
+        LongWait wait_;
+    };
 
     // A request about to start keeps itself alive until complete(): with the engine held.
     void hold_for_engine(Request& request) {
@@ -280,7 +317,12 @@ private:
     void describe_expected(Waiting& out) const;
     void end_mistake();
     void refuse_late();
-    void test_in_vain();
+    void test_in_vain(const Tested& what, bool yields);
+    void test_turn_watched(const Tested& what);
+    void turn_of_test(const Tested& what);
+    void look_at_tests(const Tested& what);
+    void end_tests();
+    uint64_t moved_so_far() const;
     void sleep_armed(const LongWait& wait);
     bool blocked() const;
     // Leaves the lock. What was done under it may need looking after, which a thread that fell asleep
@@ -363,6 +405,7 @@ private:
     P2pRequest* operation_with(const Peer& peer);
     P2pRequest* take_posted_from(const Peer& peer);
 
+    [[gnu::noinline]] void arrive_frame(Peer& peer, const FrameHeader& frame, ConstBytes payload);
     void arrive_message(Peer& peer, const Header& header, ConstBytes payload);
     void arrive_cts(Peer& peer, const Header& header);
     void arrive_data(Peer& peer, const Header& header, ConstBytes payload);
@@ -419,7 +462,18 @@ private:
     int sleeps_in_vain_ = 0;  // by nobody woken, one after the other; of whoever sleeps
     WaitWatch* watch_ = nullptr;
     IdleWork* idle_work_ = nullptr;
-    uint32_t tests_in_vain_ = 0;
+    // Tests in vain, of which not each one is looked at.
+    static constexpr uint32_t kTestsToLook =
+        127;  // a prime: loops over several operations show all
+    uint32_t tests_in_vain_ = 0, tests_to_look_ = kTestsToLook;
+    bool tests_watched_ = false;  // or with threads: test_turn() has more to do
+    bool tests_told_ = false;     // to the watch
+    struct TestLooks {
+        uint32_t since_work = 0;  // tests since IdleWork was asked
+        uint64_t moved = 0;       // moved_so_far()
+        Nanoseconds since = 0;    // when the tests that are in vain began
+        Nanoseconds last = 0;
+    } test_looks_;
     Nanoseconds parked_told_ = 0;  // when parked threads were woken last to look at their waits
     struct ProgressThread;
     std::unique_ptr<ProgressThread> progress_;

@@ -78,6 +78,11 @@ P2pRequest* Engine::take_posted_from(const Peer& peer) {
     return nullptr;
 }
 
+// A peer that cannot be reached for want of memory has not failed.
+int Peer::error_gone() const {
+    return why.code == Code::out_of_memory ? MPI_ERR_NO_MEM : MPIX_ERR_PROC_FAILED;
+}
+
 // Fails everything that can only end with this peer's help.
 void Engine::fail_peer(Peer& peer) {
     peer.failed = true;
@@ -86,9 +91,10 @@ void Engine::fail_peer(Peer& peer) {
     peer.control.clear();
     peer.notices.clear();
     peer.piece = {};
+    int error = peer.error_gone();
     const char* reason = peer.why_gone();
     auto fail_list = [&](List<P2pRequest>& list) {
-        while (P2pRequest* send = list.pop_front()) fail(*send, MPIX_ERR_PROC_FAILED, reason);
+        while (P2pRequest* send = list.pop_front()) fail(*send, error, reason);
     };
     leave_expected();
     drop_questions(peer);
@@ -98,8 +104,8 @@ void Engine::fail_peer(Peer& peer) {
     fail_list(peer.pulls);
     // Failing one may end others (a schedule cancels its steps, a communicator goes), so the next one
     // is looked for anew each time.
-    while (P2pRequest* lost = operation_with(peer)) fail(*lost, MPIX_ERR_PROC_FAILED, reason);
-    while (P2pRequest* posted = take_posted_from(peer)) fail(*posted, MPIX_ERR_PROC_FAILED, reason);
+    while (P2pRequest* lost = operation_with(peer)) fail(*lost, error, reason);
+    while (P2pRequest* posted = take_posted_from(peer)) fail(*posted, error, reason);
     stall_receives_of(peer);
     boards.fail_gone();
     lose(peer);

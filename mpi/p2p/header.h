@@ -2,9 +2,11 @@
 // Idea: one fixed layout for all kinds; what a field means depends on the kind (table below).
 //
 //   kind   context         source  tag  length             token
-//   eager  communicator    rank    tag  of the message     sender's operation when `sync`, else 0
+//   eager  communicator    rank    tag  of the message     sender's operation when `sync`, else its types
 //   rts    communicator    rank    tag  of the message     sender's operation
-//          payload: none, or 8 bytes: where the data lies in the sender's memory
+//          payload: none, or 8 bytes: where the data lies in the sender's memory; or 16: the same (0: not
+//          readable) and its types
+//   "Its types": 0, or where the program is checked (POMONA_CHECK) what mpi/check/signature.h says.
 //   cts    receiver's op   -       -    bytes accepted     sender's operation
 //   data   receiver's op   -       -    of this piece      offset of this piece
 //   ack    -               -       -    -                  sender's operation (synchronous send)
@@ -47,11 +49,12 @@ enum class FrameKind : uint8_t {
 static_assert(static_cast<uint64_t>(FrameKind::data) == kPieceKind);
 
 // Of this layout and what the kinds mean; raised with every change.
-inline constexpr int kFrameVersion = 2;
+inline constexpr int kFrameVersion = 3;
 inline constexpr uint8_t kFlagSync = 1;
 inline constexpr uint8_t kFlagLost = 2;  // of withdraw, and of a message here that was withdrawn
 inline constexpr uint8_t kFlagFailure =
     4;  // also of refused: because a process failed, or a revocation
+inline constexpr size_t kPlaceBytes = 8, kPlaceAndTypesBytes = 16;  // payloads of an rts
 inline constexpr uint64_t kLengthMax = (uint64_t{1} << 48) - 1;
 
 struct Header {
@@ -89,6 +92,17 @@ inline bool plain_message(const FrameHeader& frame, size_t payload) {
     return frame.word[2] == (plain | payload) && static_cast<int32_t>(frame.word[1]) >= 0;
 }
 
+// unpack() of such a frame.
+inline Header unpack_plain(const FrameHeader& frame) {
+    return {frame.word[0],
+            static_cast<int32_t>(frame.word[1]),
+            static_cast<int32_t>(frame.word[1] >> 32),
+            frame.word[2] & kLengthMax,
+            FrameKind::eager,
+            0,
+            frame.word[3]};
+}
+
 // The header of an arrived frame with `payload` bytes behind it, or none if no sender of ours can
 // have written it.
 inline std::optional<Header> parse(const FrameHeader& frame, size_t payload) {
@@ -98,7 +112,9 @@ inline std::optional<Header> parse(const FrameHeader& frame, size_t payload) {
         if (out.length != payload || out.source < 0 || out.flags & ~kFlagSync) return std::nullopt;
         return out;
     case FrameKind::rts:
-        if ((payload != 0 && payload != sizeof(uint64_t)) || out.source < 0) return std::nullopt;
+        if ((payload != 0 && payload != kPlaceBytes && payload != kPlaceAndTypesBytes) ||
+            out.source < 0)
+            return std::nullopt;
         return out;
     case FrameKind::data:
     case FrameKind::notice:

@@ -22,9 +22,11 @@ Push Engine::push_question(Peer& peer, P2pRequest& send) {
     if (!send.token) send.token = operations_.add(&send);
     Header header{send.context, send.source, send.tag, send.bytes, FrameKind::rts, 0, send.token};
     auto address = reinterpret_cast<uint64_t>(is_plain(send) ? byte_at(send, 0) : nullptr);
-    ConstBytes where{reinterpret_cast<const std::byte*>(&address), sizeof(address)};
     bool readable = peer.endpoint->pulls() && address != 0;
-    Push push = peer.endpoint->push(header.pack(), readable ? where : ConstBytes{});
+    const uint64_t words[] = {readable ? address : 0, send.types};
+    size_t length = send.types ? kPlaceAndTypesBytes : readable ? kPlaceBytes : 0;
+    Push push =
+        peer.endpoint->push(header.pack(), {reinterpret_cast<const std::byte*>(words), length});
     if (push == Push::sent) {
         send.readable = readable;
         send.asked = send.outgoing = true;
@@ -168,13 +170,15 @@ bool Engine::drain_streams(Peer& peer) {
 // Answers the question of a message whose receive is there.
 void Engine::answer(P2pRequest& recv, Peer& peer, const Header& header, ConstBytes where) {
     recv.remote_token = header.token;
-    if (where.size() == sizeof(recv.remote_address) && recv.accepted != 0 && is_plain(recv) &&
-        (peer.endpoint || connect(peer)) && peer.endpoint->pulls()) {
+    uint64_t address = 0;
+    if (where.size() >= kPlaceBytes) std::memcpy(&address, where.data(), sizeof address);
+    if (address != 0 && recv.accepted != 0 && is_plain(recv) && (peer.endpoint || connect(peer)) &&
+        peer.endpoint->pulls()) {
         bool both_ways = peer.large_outgoing > 0;
         recv.measured = recv.accepted >= CopyChoice::kMeasuredMin && !both_ways;
         if (recv.measured) recv.answered = clock_.now();
         if (peer.copy_choice.pull(recv.accepted, both_ways)) {
-            std::memcpy(&recv.remote_address, where.data(), sizeof(recv.remote_address));
+            recv.remote_address = address;
             peer.pulls.push_back(&recv);
             if (peer.pulls.front() == &recv) drain_pulls(peer);
             if (!peer.pulls.empty()) queue(peer);

@@ -14,7 +14,9 @@ struct Peer;
 enum class Notice : int32_t {
     revoke = 1,        // no payload
     contribution = 2,  // the words of mpi/runtime/consensus.cc; token: number of the agreement
-    decision = 3
+    decision = 3,
+    call = 4,  // of a collective, to who compares (mpi/check/collective_check.h); token: its number
+    verdict = 5  // what came of that
 };
 
 // Called by the engine, which is held.

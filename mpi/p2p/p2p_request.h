@@ -10,11 +10,12 @@ namespace pomona {
 
 class Datatype;
 class Engine;
+struct Header;  // mpi/p2p/header.h
 
 // Ready sends are standard ones; buffered sends are standard ones from the attached buffer.
 enum class SendMode : uint8_t { standard, synchronous };
 
-class P2pRequest final : public Request, public ListNode {
+class P2pRequest : public Request, public ListNode {
 public:
     explicit P2pRequest(Communicator* comm) : Request(comm) { plain_ = true; }
 
@@ -58,6 +59,16 @@ public:
 
     // A part of a compound request, which is told at completion; no user holds this one.
     Request* parent = nullptr;
+
+    // Of a program that is checked (mpi/check); requests of the engine's pool never are. `types`: of a
+    // send, what its message tells of them, 0: nothing.
+    bool checked = false;
+    uint64_t types = 0;
+    // A checked receive has met a message, whose sender tells `theirs` of its types. May set an error.
+    virtual void met(const Header& header, uint64_t theirs) {
+        static_cast<void>(header);
+        static_cast<void>(theirs);
+    }
 
     Engine* engine = nullptr;  // where persistent requests start and pooled ones return to
 

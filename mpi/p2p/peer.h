@@ -2,10 +2,10 @@
 #pragma once
 
 #include "btl/base/list.h"
+#include "btl/base/queue.h"
 #include "btl/transport.h"
 #include "mpi/p2p/copy_choice.h"
 
-#include <deque>
 #include <vector>
 
 namespace pomona {
@@ -41,13 +41,14 @@ struct Peer {
     Error why{};           // why it is gone
     // While it has not published where it is: when to look it up again, and how long that goes on.
     Nanoseconds connect_again = 0, connect_until = 0;
+    int error_gone() const;  // the class of errors of its operations
     const char* why_gone() const { return why.what[0] ? why.what : "The other process has ended"; }
 
     // What could not be pushed yet, in this order of precedence. Frames of `control` (cts, ack)
     // carry no matching order, nor do `notices` (mpi/p2p/notice.h); `backlog` keeps the order of
     // sends; `streams` are large sends whose receiver has said yes, one after the other.
-    std::deque<FrameHeader> control;
-    std::deque<KeptNotice> notices;
+    Queue<FrameHeader> control;
+    Queue<KeptNotice> notices;
     List<P2pRequest> backlog;
     List<P2pRequest> streams;
     Piece piece{};  // that `endpoint` has begun to take: nothing else passes there

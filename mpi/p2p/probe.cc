@@ -1,5 +1,6 @@
 // mpi/p2p/probe.cc: looking at unexpected messages, and taking them out of matching.
 #include "mpi/object/communicator.h"
+#include "mpi/object/contexts.h"
 #include "mpi/object/datatype.h"
 #include "mpi/p2p/engine.h"
 
@@ -12,11 +13,31 @@ static void describe(const Message& message, Outcome& outcome) {
     outcome.error = MPI_SUCCESS;
 }
 
+namespace {
+// What a probe waits for, for reports.
+struct Source {
+    const Communicator& comm;
+    Envelope from;
+    void describe(Waiting& out) const {
+        out.communicator = name_for_people(comm);
+        out.detail = message_text({"from", from.rank, from.tag, {}});
+        await_source(out, comm, from.rank, Need::message);
+    }
+    uint64_t key() const {
+        auto low = static_cast<uint32_t>(from.rank), high = static_cast<uint32_t>(from.tag);
+        return combine(combine(comm.context(), low), high);
+    }
+};
+auto tells(const Communicator& comm, Envelope from) {
+    return [source = Source{comm, from}](Waiting& out) { source.describe(out); };
+}
+}  // namespace
+
 bool Engine::iprobe(Communicator& comm, Envelope from, Outcome& outcome) {
     Hold hold(*this);
     Message* found = comm.matcher->find_message(from.rank, from.tag);
     if (!found) {
-        turn();
+        turn_of_test(Source{comm, from});
         found = comm.matcher->find_message(from.rank, from.tag);
     }
     if (found) describe(*found, outcome);
@@ -37,15 +58,6 @@ bool Engine::hopeless(Communicator& comm, Envelope from, Outcome& outcome) const
     return true;
 }
 
-// What a probe waits for, for reports.
-static auto tells(const Communicator& comm, Envelope from) {
-    return [&comm, from](Waiting& out) {
-        out.communicator = name_for_people(comm);
-        out.detail = message_text({"from", from.rank, from.tag, {}});
-        await_source(out, comm, from.rank, Need::message);
-    };
-}
-
 void Engine::probe(Communicator& comm, Envelope from, Outcome& outcome) {
     wait_until(Described{[&] {
                              Message* found = comm.matcher->find_message(from.rank, from.tag);
@@ -59,7 +71,7 @@ Message* Engine::improbe(Communicator& comm, Envelope from, Outcome& outcome) {
     Hold hold(*this);
     Message* found = comm.matcher->find_message(from.rank, from.tag);
     if (!found) {
-        turn();
+        turn_of_test(Source{comm, from});
         found = comm.matcher->find_message(from.rank, from.tag);
     }
     if (!found) return hopeless(comm, from, outcome), nullptr;
@@ -92,12 +104,17 @@ P2pRequest* Engine::imrecv(Message* message, Data data) {
     Hold hold(*this);
     Communicator* comm = message->comm;
     P2pRequest* request = make(*comm, data, {message->header.source, message->header.tag});
-    hold_for_engine(*request);
-    request->active = true;
-    deliver_kept(*request, *message);
+    start_matched(*request, message);
+    return request;
+}
+
+void Engine::start_matched(P2pRequest& request, Message* message) {
+    Communicator* comm = message->comm;
+    hold_for_engine(request);
+    request.active = true;
+    deliver_kept(request, *message);
     message->release();
     comm->release();
-    return request;
 }
 
 Outcome Engine::mrecv(Message* message, Data data) {

@@ -8,6 +8,7 @@
 #include <algorithm>
 #include <sched.h>
 #include <thread>
+#include <utility>
 
 namespace pomona {
 
@@ -93,24 +94,73 @@ bool Engine::drain_queued(bool arrived) {
     return moved;
 }
 
+// Whoever polls by tests leaves the core to those who have work.
+void Engine::test_in_vain(const Tested& what, bool yields) {
+    if (++tests_in_vain_ >= tests_to_look_) look_at_tests(what);
+    if (crowded_ && yields) sched_yield();
+}
+
 void Engine::test_turn() {
-    if (!threaded_) {
-        if (turn()) return;
-        test_in_vain();
-        // Whoever polls by tests leaves the core to those who have work.
-        if (crowded_) sched_yield();
-        return;
-    }
-    if (!lock_.poll()) return;
-    if (!turn()) test_in_vain();
-    leave();
+    if (tests_watched_) test_turn_watched({});
+    else if (!turn()) test_in_vain({}, true);
+}
+
+void Engine::test_turn_watched(const Tested& what) {
+    if (threaded_ && !lock_.poll()) return;
+    turn_of_test(what);
+    if (threaded_) leave();
     if (crowded_) std::this_thread::yield();
 }
 
-// Whoever polls by tests never sleeps.
-void Engine::test_in_vain() {
+void Engine::turn_of_test(const Tested& what) {
+    if (!turn()) test_in_vain(what, false);
+    else if (tests_told_ && moved_so_far() != test_looks_.moved) end_tests();
+}
+
+// What this process has sent and what has come.
+uint64_t Engine::moved_so_far() const {
+    uint64_t sum = 0;
+    for (const auto* each :
+         {&counters_.messages_sent, &counters_.bytes_sent, &counters_.messages_received,
+          &counters_.bytes_received, &counters_.board_posts, &counters_.board_chunks})
+        sum += each->load(std::memory_order_relaxed);
+    return sum;
+}
+
+// Whoever polls by tests never sleeps, and what it tests for is never described unless that takes long.
+// Clocks are read seldom, but for each test where tests are rare.
+void Engine::look_at_tests(const Tested& what) {
     constexpr uint32_t kWorkEvery = 1024;
-    if (++tests_in_vain_ % kWorkEvery == 0 && idle_work_) idle_work_->work();
+    constexpr Nanoseconds kRare = 20'000, kTestsApart = 2'000'000'000;
+    TestLooks& looks = test_looks_;
+    uint32_t tests = std::exchange(tests_in_vain_, 0);
+    looks.since_work += tests;
+    if (looks.since_work >= kWorkEvery && idle_work_) {
+        looks.since_work = 0;
+        idle_work_->work();
+    }
+    if (!watch_ || !what.describe) return;
+    Nanoseconds now = clock_.now();
+    Nanoseconds apart = now - looks.last;
+    tests_to_look_ = apart > kRare * tests ? 1 : kTestsToLook;
+    looks.last = now;
+    uint64_t moved = moved_so_far();
+    if (moved != looks.moved || apart > kTestsApart) {
+        looks.moved = moved;
+        looks.since = now;
+        end_tests();
+    } else if (now - looks.since >= kLookEvery / 2) {
+        tests_watched_ = tests_told_ = true;
+        watch_->tested(what, looks.since, now);
+    }
+}
+
+void Engine::end_tests() {
+    if (!tests_told_) return;
+    tests_told_ = false;
+    tests_watched_ = threaded_;
+    test_looks_.since = clock_.now();
+    watch_->tests_over();
 }
 
 void Engine::catch_up() {

@@ -128,6 +128,14 @@ void Engine::describe_begun(Waiting& out) const {
     }
 }
 
+void UnfinishedOne::describe(Waiting& out) const { request.describe(out); }
+
+uint64_t Unfinished::key() const {
+    for (const Request* each : requests)
+        if (each && !each->done()) return reinterpret_cast<uintptr_t>(each);
+    return 0;
+}
+
 void Unfinished::describe(Waiting& out) const {
     int left = 0;
     for (const Request* each : requests)
@@ -138,11 +146,7 @@ void Unfinished::describe(Waiting& out) const {
                 out = std::move(one);
                 continue;
             }
-            out.any |= one.any;
-            out.releases |= one.releases || one.collective || out.collective;
-            if (one.operation != out.operation) out.operation = "several operations";
-            if (one.communicator != out.communicator) out.communicator = "several communicators";
-            for (auto& awaited : one.awaited) out.await(awaited.rank, awaited.need);
+            out.join(one);
         }
     if (left > 1) out.detail = format("{} of {} requests are not complete", left, requests.size());
     if (any && left > 1) out.any = true;

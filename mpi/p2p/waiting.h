@@ -27,7 +27,8 @@ struct LongWait {
 
 // A LongWait for a condition: a function object, perhaps with `void describe(Waiting&) const`.
 template <class Ready> LongWait long_wait(Ready& ready) {
-    LongWait wait{[](void* context) { return (*static_cast<Ready*>(context))(); }, nullptr, &ready};
+    LongWait wait{[](void* context) { return (*static_cast<Ready*>(context))(); }, nullptr,
+                  const_cast<void*>(static_cast<const void*>(&ready))};
     if constexpr (requires(Waiting & out) { ready.describe(out); })
         wait.describe = [](void* context, Waiting& out) {
             static_cast<const Ready*>(context)->describe(out);
@@ -49,6 +50,27 @@ struct Unfinished {
     const std::vector<Request*>& requests;  // null: not active
     bool any = false;
     void describe(Waiting& out) const;
+    uint64_t key() const;
+};
+struct UnfinishedOne {
+    const Request& request;
+    void describe(Waiting& out) const;
+    uint64_t key() const { return reinterpret_cast<uintptr_t>(&request); }
+};
+
+// What one test looks for, for reports: refers to a function object with `void describe(Waiting&) const`
+// and `uint64_t key() const`, by which the same operation is known again; or to nothing.
+struct Tested {
+    Tested() = default;
+    template <class What> explicit Tested(const What& what)
+        : describe([](const void* context, Waiting& out) {
+              static_cast<const What*>(context)->describe(out);
+          }),
+          key([](const void* context) { return static_cast<const What*>(context)->key(); }),
+          context(&what) {}
+    void (*describe)(const void* context, Waiting& out) = nullptr;
+    uint64_t (*key)(const void* context) = nullptr;
+    const void* context = nullptr;
 };
 
 // Who is told of long waits: mpi/runtime/wait_reports.h. All calls with the engine held, from the thread
@@ -60,6 +82,11 @@ public:
     virtual void look(const LongWait& wait, Nanoseconds now) = 0;
     // The wait is over; it was looked at.
     virtual void over(const LongWait& wait) = 0;
+    // Since `since` this process has tested in vain, and now once more, for this; nothing was sent and
+    // nothing has come meanwhile. Often.
+    virtual void tested(const Tested& what, Nanoseconds since, Nanoseconds now) = 0;
+    // Something was sent or has come, or the process does something else; it was told of tests.
+    virtual void tests_over() = 0;
 };
 
 // "MPI_COMM_WORLD", or what else names it for people.

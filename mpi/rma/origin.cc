@@ -179,7 +179,13 @@ void Window::run_direct(const RmaAccess& access, const RmaCommand& command,
 
 void Window::run_remote(const RmaAccess& access, RmaCommand& command,
                         const std::vector<RmaBlock>& blocks) {
-    if (pending_ > kPendingMost) engine().wait_until([&] { return pending_ <= kPendingMost / 2; });
+    if (pending_ > kPendingMost)
+        engine().wait_until(Described{[&] { return pending_ <= kPendingMost / 2; },
+                                      [&](Waiting& out) {
+                                          describe(out, Need::answer, [&](int rank) {
+                                              return target(rank).pending > 0;
+                                          });
+                                      }});
     const Data& user = access.kind == RmaKind::get ? access.result : access.origin;
     bool whole = blocks.size() == 1 && command.unit == 1 &&
                  (access.kind == RmaKind::put || access.kind == RmaKind::get) &&

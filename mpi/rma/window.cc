@@ -233,7 +233,7 @@ bool Window::may_access(int rank) const {
 }
 
 // Waits until operations to the chosen targets are over here and, unless `local`, over there.
-template <class Chosen> RmaError Window::flush_chosen(bool local, Chosen chosen) {
+template <class Chosen> RmaError Window::flush_chosen(bool local, Chosen chosen, Need need) {
     // Direct stores come before whatever tells others of them.
     std::atomic_thread_fence(std::memory_order_seq_cst);
     int members = comm_->size();
@@ -254,7 +254,7 @@ template <class Chosen> RmaError Window::flush_chosen(bool local, Chosen chosen)
         return true;
     };
     engine().wait_until(Described{over, [&](Waiting& out) {
-                                      describe(out, Need::answer, [&](int rank) {
+                                      describe(out, need, [&](int rank) {
                                           return chosen(rank) && target(rank).pending > 0;
                                       });
                                   }});
@@ -303,7 +303,8 @@ RmaError Window::lock(int type, int rank, int assert) {
         Engine::Hold hold(engine());
         order(RmaKind::lock, rank, type == MPI_LOCK_EXCLUSIVE);
     }
-    RmaError result = flush_chosen(true, [rank](int each) { return each == rank; });
+    RmaError result = flush_chosen(
+        true, [rank](int each) { return each == rank; }, Need::lock);
     if (!result) target(rank).lock = Lock::granted;
     return result;
 }
@@ -320,7 +321,8 @@ RmaError Window::lock_all(int assert) {
         Engine::Hold hold(engine());
         for (int rank = 0; rank < members; ++rank) order(RmaKind::lock, rank, false);
     }
-    RmaError result = flush_chosen(true, [](int) { return true; });
+    RmaError result = flush_chosen(
+        true, [](int) { return true; }, Need::lock);
     if (result) return result;
     for (Target& each : targets_) each.lock = checked ? Lock::granted : Lock::unchecked;
     locked_all_ = true;
@@ -438,29 +440,30 @@ bool Window::completes_are_in() {
 }
 
 // Whom a wait of this window waits for. What a target answers may be up to others: who holds the lock.
-template <class Chosen> void Window::describe(Waiting& out, Need need, Chosen chosen) {
+void Window::describe(Waiting& out, Need need, const std::function<bool(int)>& chosen) const {
     out.communicator = name.empty() ? "a window" : name;
-    out.releases = need == Need::answer;
+    out.releases = need == Need::answer || need == Need::lock;
     for (int rank = 0; rank < comm_->size(); ++rank)
         if (chosen(rank)) out.await(comm_->peers[static_cast<size_t>(rank)]->rank, need);
+}
+
+void Window::Completes::describe(Waiting& out) const {
+    window.describe(out, Need::complete, [&](int rank) {
+        const Channel& each = window.channel(rank);
+        return each.exposed && each.completes == 0 && !each.closed;
+    });
 }
 
 RmaError Window::wait(bool* over) {
     if (!posted_) return {MPI_ERR_RMA_SYNC, "MPI_Win_post was not called"};
     if (over) {
-        engine().test_turn();
+        engine().test_turn(Completes{*this});
         Engine::Hold hold(engine());
         *over = completes_are_in();
         if (!*over) return {};
     } else {
         engine().wait_until(Described{[&] { return completes_are_in(); },
-                                      [&](Waiting& out) {
-                                          describe(out, Need::complete, [&](int rank) {
-                                              const Channel& each = channel(rank);
-                                              return each.exposed && each.completes == 0 &&
-                                                     !each.closed;
-                                          });
-                                      }});
+                                      [&](Waiting& out) { Completes{*this}.describe(out); }});
     }
     Engine::Hold hold(engine());
     RmaError result;

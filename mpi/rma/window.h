@@ -15,6 +15,7 @@
 #include "mpi/rma/command.h"
 #include "mpi/rma/shared_lock.h"
 
+#include <functional>
 #include <map>
 #include <memory>
 #include <vector>
@@ -175,10 +176,17 @@ private:
     bool may_access(int target) const;
     Target& target(int rank) { return targets_[static_cast<size_t>(rank)]; }
     Channel& channel(int rank) { return *channels_[static_cast<size_t>(rank)]; }
-    template <class Chosen> RmaError flush_chosen(bool local, Chosen chosen);
+    template <class Chosen>
+    RmaError flush_chosen(bool local, Chosen chosen, Need need = Need::answer);
     RmaError end_locks(int first, int last);
     bool completes_are_in();
-    template <class Chosen> void describe(Waiting& out, Need need, Chosen chosen);
+    // What MPI_Win_wait and MPI_Win_test look for.
+    struct Completes {
+        Window& window;
+        void describe(Waiting& out) const;
+        uint64_t key() const { return reinterpret_cast<uintptr_t>(&window); }
+    };
+    void describe(Waiting& out, Need need, const std::function<bool(int)>& chosen) const;
     RmaError take_error() { return std::exchange(error_, {}); }
 
     // origin.cc

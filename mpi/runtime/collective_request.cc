@@ -2,8 +2,10 @@
 #include "mpi/runtime/collective_request.h"
 
 #include "btl/base/check.h"
+#include "btl/base/clock.h"
 #include "btl/base/stream_copy.h"
 #include "coll/cost.h"
+#include "mpi/check/checker.h"
 #include "mpi/object/contexts.h"
 #include "mpi/object/lifetime.h"
 #include "mpi/runtime/collective_state.h"
@@ -17,6 +19,12 @@ namespace pomona {
 
 // ---- reductions by Operation
 
+void CollectiveLists::take(CollectiveLists&& other) noexcept {
+    input_blocks = std::move(other.input_blocks), result_blocks = std::move(other.result_blocks);
+    sources = std::move(other.sources), destinations = std::move(other.destinations);
+    input_pieces = std::move(other.input_pieces), result_pieces = std::move(other.result_pieces);
+}
+
 void CollectiveRequest::take(CollectivePlan&& plan) {
     plan_ = std::move(plan);
     comm_ = plan_.comm;
@@ -28,7 +36,6 @@ void CollectiveRequest::take(CollectivePlan&& plan) {
         if (outlives(*plan_.operation)) plan_.operation->retain();
         set_operation();
     }
-    number_ = comm_->sequence++;
     input_staging_.resize(plan_.input_staging);
     result_staging_.resize(plan_.result_staging);
 }
@@ -50,16 +57,15 @@ static bool fills_caches(const coll::Schedule& schedule, const coll::Shape& shap
 
 void CollectiveRequest::choose(bool has_boards, Board* board) {
     plan_.shape.board = has_boards;
-    schedule_ =
-        plan_.own_schedule ? plan_.own_schedule : collective_state(*comm_).schedule(plan_.shape);
-    runner_.prepare(*schedule_);
     CollectiveState& state = collective_state(*comm_);
+    const auto& chosen = plan_.own_schedule ? plan_.own_schedule : state.schedule(plan_.shape);
+    if (schedule_ != chosen) {  // most requests are taken again for the shape of last time
+        schedule_ = chosen;
+        runner_.prepare(*schedule_);
+        streams_ = fills_caches(*schedule_, plan_.shape, comm_->process.params);
+    }
     carrier_.attach(*comm_, board, *schedule_, context(), state.watched_beside(board, *schedule_),
                     plan_.shape);
-    carrier_.set_owner(this, [](void* self, const Error& error) {
-        static_cast<CollectiveRequest*>(self)->conclude(&error);
-    });
-    streams_ = fills_caches(*schedule_, plan_.shape, comm_->process.params);
 }
 
 // Half of the strips are left for communicators.
@@ -117,32 +123,54 @@ void CollectiveRequest::OperationReducer::call_unpacked(const std::byte* left, s
     }
 }
 
+// Of long reductions the time is counted: two looks at the clock take less than a hundredth of it.
+constexpr size_t kTimedBytes = 4096;
+
+template <class Reduction>
+void CollectiveRequest::OperationReducer::timed(size_t elements, Reduction&& reduction) const {
+    if (__builtin_expect(elements * element_bytes < kTimedBytes, 1)) return reduction();
+    const Nanoseconds start = RealClock().now();
+    reduction();
+    pomona::count(counters->reduce_ns, static_cast<uint64_t>(RealClock().now() - start));
+}
+
+void CollectiveRequest::OperationReducer::reduce_into(void* inout, const void* left,
+                                                      size_t count) const {
+    if (kernel) kernel->into(inout, left, count);
+    else call(left, inout, count);
+}
+
+void CollectiveRequest::OperationReducer::reduce_to(void* out, const void* left, const void* right,
+                                                    size_t count) const {
+    if (kernel) return kernel->to(out, left, right, count);
+    // A user's function only works in place, on its right operand.
+    size_t bytes = count * static_cast<size_t>(packed ? type->size() : type->extent());
+    if (out != left) {
+        if (out != right) std::memcpy(out, right, bytes);
+        call(left, out, count);
+        return;
+    }
+    std::vector<std::byte> copy(bytes);
+    std::memcpy(copy.data(), right, bytes);
+    call(left, copy.data(), count);
+    std::memcpy(out, copy.data(), bytes);
+}
+
 void CollectiveRequest::set_operation() {
     reducer_.operation = plan_.operation;
     reducer_.type = plan_.type;
     reducer_.packed = plan_.packed;
-    reducer_.kernel = plan_.operation->kernel(*plan_.type);
+    reducer_.kernel = plan_.kernel;
+    reducer_.element_bytes = static_cast<size_t>(plan_.type->size());
+    reducer_.counters = &comm_->process.engine.counters();
     reducer_.into = [](const coll::Reducer* self, void* inout, const void* left, size_t count) {
         auto& own = *static_cast<const OperationReducer*>(self);
-        if (own.kernel) own.kernel->into(inout, left, count);
-        else own.call(left, inout, count);
+        own.timed(count, [&] { own.reduce_into(inout, left, count); });
     };
     reducer_.to = [](const coll::Reducer* self, void* out, const void* left, const void* right,
                      size_t count) {
         auto& own = *static_cast<const OperationReducer*>(self);
-        if (own.kernel) return own.kernel->to(out, left, right, count);
-        // A user's function only works in place, on its right operand.
-        size_t bytes =
-            count * static_cast<size_t>(own.packed ? own.type->size() : own.type->extent());
-        if (out != left) {
-            if (out != right) std::memcpy(out, right, bytes);
-            own.call(left, out, count);
-            return;
-        }
-        std::vector<std::byte> copy(bytes);
-        std::memcpy(copy.data(), right, bytes);
-        own.call(left, copy.data(), count);
-        std::memcpy(out, copy.data(), bytes);
+        own.timed(count, [&] { own.reduce_to(out, left, right, count); });
     };
     reducer_.begin = nullptr;
     if (reducer_.kernel && reducer_.kernel->begin) {
@@ -295,6 +323,7 @@ void CollectiveRequest::recycle() {
 void CollectiveRequest::recycle_held() {
     Communicator* comm = comm_;
     leave_making();
+    if (__builtin_expect(plan_.check != nullptr, 0)) leave_checks();
     own_board_ = nullptr;
     if (persistent_) comm->process.engine.drop_context(context());
     persistent_ = false;
@@ -305,6 +334,35 @@ void CollectiveRequest::recycle_held() {
     if (idle.size() < 32) idle.push_back(this);
     else delete this;
     if (outlives(*comm)) comm->release();
+}
+
+// ---- of programs that are checked
+
+void CollectiveRequest::launch_checked() {
+    Checker& checker = *comm_->process.checker;
+    CollectiveCall call(plan_.check ? *plan_.check : CollectiveCall(mpi_function_on_stack()));
+    if (plan_.check) memory_use_ = checker.use(call.function, call.memory);
+    if (Checker::compares(*comm_)) checker.collectives.begin(*comm_, std::move(call), *this);
+    else judged(nullptr);
+}
+
+// In the same order at all members: boards and numbers are theirs together.
+void CollectiveRequest::judged(const char* sentence) {
+    if (sentence) {
+        outcome_.error = MPI_ERR_NOT_SAME;
+        outcome_.reason = sentence;
+        return comm_->process.engine.complete(*this);
+    }
+    CollectiveState& state = collective_state(*comm_);
+    if (plan_.makes_board) state.make_board(plan_.shape);
+    take_number();
+    if (state.making) state.postponed.push_back(this);
+    else launch(state.has_boards, state.board.get());
+}
+
+void CollectiveRequest::leave_checks() {
+    if (uint64_t use = std::exchange(memory_use_, 0)) comm_->process.checker->release(use);
+    plan_.check = nullptr;
 }
 
 // ---- for the ABI and for the library itself
@@ -322,6 +380,12 @@ CollectiveRequest* start_collective(CollectivePlan&& plan, bool persistent) {
     Engine::Hold hold(comm.process.engine);
     CollectiveRequest* request = take_idle(comm);
     request->take(std::move(plan));
+    if (__builtin_expect(comm.process.checker && !persistent, 0)) {
+        request->activate();
+        request->launch_checked();
+        return request;
+    }
+    request->take_number();
     if (persistent) return request->make_persistent(), request;
     request->activate();
     CollectiveState& state = collective_state(comm);
@@ -406,7 +470,11 @@ int exchange_leaders(Communicator& comm, int peer, int tag, const void* mine, si
     // leader may have left it because another member has failed.
     auto over = [&] { return received.over && sent.over; };
     auto left = [&] { return comm.is_inter() && comm.ends_collectives(); };
-    engine.wait_until([&] { return over() || left(); });
+    auto tells = [&](Waiting& out) {
+        out.communicator = name_for_people(comm);
+        out.await(other.rank, received.over ? Need::receive : Need::message);
+    };
+    engine.wait_until(Described{[&] { return over() || left(); }, tells});
     if (!over()) {
         Engine::Hold hold(engine);
         constexpr uint8_t why = kFlagLost | kFlagFailure;

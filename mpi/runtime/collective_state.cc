@@ -2,6 +2,8 @@
 #include "mpi/runtime/collective_state.h"
 
 #include "btl/base/log.h"
+#include "mpi/check/checker.h"
+#include "mpi/object/hints.h"
 
 #include <algorithm>
 
@@ -9,14 +11,23 @@ namespace pomona {
 
 // The costs of the links between the members. Those of other worlds share no memory with ours, also on one
 // machine; that somebody is of another world all members see alike.
-static coll::Machine machine_of(const Communicator& comm, bool several_nodes) {
+static coll::Machine machine_of(const Communicator& comm, const std::vector<int>& nodes) {
+    bool several_nodes = !nodes.empty();
     const Job& job = comm.process.job();
     const coll::Policy& policy = *comm.process.policy;
     const auto& members = comm.group->members();
     bool one_world = std::all_of(members.begin(), members.end(), [&](int member) {
         return member >= job.first && member < job.size;
     });
-    return coll::Machine::of(policy.links, policy.shared_memory && one_world, several_nodes);
+    Detours detours;
+    if (several_nodes && one_world) detours = detours_of(policy.roads, nodes);
+    if (detours.any())
+        LOG(info, coll,
+            "Collectives on {} count on ways of up to {} links, through other machines; on one's line "
+            "with {:.2f} messages at a time, in rings {:.2f}",
+            name_for_people(comm), detours.links, detours.all, detours.ring);
+    return coll::Machine::of(policy.links, policy.shared_memory && one_world, several_nodes,
+                             detours);
 }
 
 CollectiveState::CollectiveState(Communicator& comm)
@@ -25,7 +36,23 @@ CollectiveState::CollectiveState(Communicator& comm)
     for (int member : comm.group->members()) nodes.push_back(job.node(member));
     bool one = std::all_of(nodes.begin(), nodes.end(), [&](int node) { return node == nodes[0]; });
     if (one) nodes.clear();
-    machine = machine_of(comm, !one);
+    machine = machine_of(comm, nodes);
+    read_own_rules();
+}
+
+void CollectiveState::read_own_rules() {
+    const std::string* text = comm.info ? comm.info->get(kChoicesHint) : nullptr;
+    std::string problem;
+    auto rules = coll::parse_rules(text ? *text : "", problem);
+    own_rules = rules.ok() ? *rules : coll::Rules();
+    if (!rules.ok() && comm.rank() == 0)
+        LOG(warn, coll, "the hint {} is ignored: {}", kChoicesHint, problem);
+}
+
+void CollectiveState::hints_changed() {
+    read_own_rules();
+    cache.clear();
+    for (RepeatedCall& call : repeated) call.key.forget();
 }
 
 CollectiveState::~CollectiveState() {
@@ -65,14 +92,27 @@ void CollectiveState::board_made(bool agreed, std::unique_ptr<Board> made, const
     comm.process.engine.notify();
 }
 
-std::shared_ptr<const coll::Schedule> CollectiveState::schedule(coll::Shape& shape) {
+const std::shared_ptr<const coll::Schedule>& CollectiveState::schedule(coll::Shape& shape) {
     shape.nodes = nodes;
     bool built = false;
     const coll::Choice& choice = comm.process.policy->choice(shape.collective);
-    auto found = cache.get(shape, machine, choice, &built);
+    const coll::Rules* rules[] = {&own_rules, &comm.process.policy->rules};
+    const auto& found = cache.get(shape, machine, choice, &built, rules);
+    if (built) say_lowered(choice, shape.collective);
     Counters& counters = comm.process.counters;
     count(built ? counters.schedules_built : counters.schedules_reused);
     return found;
+}
+
+// Once, by one rank: the user's segments are more than a schedule among so many ranks can number.
+void CollectiveState::say_lowered(const coll::Choice& choice, coll::Collective collective) {
+    int most = coll::segments_most(comm.size());
+    if (choice.options.segments <= most || said_lowered_ || comm.rank() != 0) return;
+    said_lowered_ = true;
+    LOG(warn, coll,
+        "{}={}:segments={} is lowered to {} among {} ranks, the most that can be numbered",
+        coll::collective_name(collective), choice.algorithm, choice.options.segments, most,
+        comm.size());
 }
 
 Error why_ended(const Communicator& comm) {
@@ -97,6 +137,7 @@ void CollectiveState::fail_all() {
     for (CollectiveRequest* each : requests) each->fail(why);
     // Then what has waited for a board begins, and ends.
     for (BoardMaking* each : std::vector<BoardMaking*>(makings)) each->fail(why);
+    if (comm.process.checker) comm.process.checker->collectives.give_up(comm, why);
     comm.release();
 }
 
@@ -108,6 +149,9 @@ coll::Policy make_policy(const Params& params, bool shared_memory) {
     auto links = coll::parse_links(params.links, problem);
     if (!links.ok()) LOG(warn, coll, "{} is ignored: {}", param_variable("links"), problem);
     else policy.links = *links;
+    auto rules = coll::parse_rules(params.choices, problem);
+    if (!rules.ok()) LOG(warn, coll, "{} is ignored: {}", param_variable("choices"), problem);
+    else policy.rules = *rules;
     struct Row {
         Collective collective;
         const std::string& text;

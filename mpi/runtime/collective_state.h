@@ -27,8 +27,11 @@ struct CollectiveState final : BoardOwner {
     // not repeated without a look at the communicator any more.
     void fail_all();
 
-    // The schedule for a shape: cached, or chosen and built.
-    std::shared_ptr<const coll::Schedule> schedule(coll::Shape& shape);
+    // The communicator's hints have changed, at all members between the same two collectives of theirs.
+    void hints_changed();
+
+    // The schedule for a shape: cached, or chosen and built. Stands in the cache until the next call.
+    const std::shared_ptr<const coll::Schedule>& schedule(coll::Shape& shape);
 
     // Who watches over a collective by this schedule; null where the board shows all members what each does.
     coll::WatchedGroup* watched_beside(const Board* made, const coll::Schedule& schedule) {
@@ -39,6 +42,7 @@ struct CollectiveState final : BoardOwner {
     coll::ScheduleCache cache;
     std::vector<int> nodes;                // by rank; empty when all are on one
     coll::Machine machine;                 // what its schedules are chosen by
+    coll::Rules own_rules;                 // of its hint; they come before the process's
     std::vector<CollectiveRequest*> idle;  // newest last
     List<CollectiveRequest> under_way;     // started, and not over at once
     std::vector<BoardMaking*> makings;     // of boards, also those of persistent collectives
@@ -54,8 +58,10 @@ struct CollectiveState final : BoardOwner {
 
 private:
     coll::WatchedGroup* watched_by_messages();
+    void read_own_rules();
+    void say_lowered(const coll::Choice& choice, coll::Collective collective);
 
-    bool board_begun_ = false;
+    bool board_begun_ = false, said_lowered_ = false;
     std::unique_ptr<WatchedCommunicator> watched_;
 };
 

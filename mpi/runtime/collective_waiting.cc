@@ -1,5 +1,6 @@
 // mpi/runtime/collective_waiting.cc: what a collective operation that lasts long tells of itself
 // (mpi/p2p/waiting.h): which members its steps wait for, and whether these have begun it.
+#include "mpi/check/checker.h"
 #include "mpi/runtime/collective_carrier.h"
 #include "mpi/runtime/collective_state.h"
 
@@ -57,6 +58,8 @@ void CollectiveRequest::describe(Waiting& out) const {
     std::string name = collective_name(plan_.shape.collective);
     out.operation = persistent_ ? "MPI_" + name + "_init" : "MPI_I" + name;
     if (persistent_) out.operation[4] = static_cast<char>(std::toupper(out.operation[4]));
+    if (comm_->process.checker) comm_->process.checker->collectives.describe(*comm_, *this, out);
+    if (out.collective) return out.communicator = name_for_people(named), void();
     if (making_) making_->describe(out);
     else if (runner_.running()) carrier_.describe(runner_, out);
     else if (comm_->collective) comm_->collective->describe_making(out);

@@ -3,6 +3,7 @@
 
 #include "btl/base/bytes.h"
 #include "btl/base/log.h"
+#include "mpi/check/checker.h"
 #include "mpi/runtime/process.h"
 
 #include <algorithm>
@@ -194,6 +195,10 @@ void Agreements::notice(Peer& from, const Header& header, ConstBytes payload) {
         revocations_.push_back(
             {header.context, from.rank, comm ? members_of(*comm) : std::vector<int>{}});
         return engine.revoke(header.context);
+    }
+    if (header.tag >= static_cast<int32_t>(Notice::call)) {
+        if (process_.checker) process_.checker->collectives.notice(from, header, payload);
+        return;
     }
     State& state = states_[header.context];
     state.context = header.context;

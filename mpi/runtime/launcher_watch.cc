@@ -6,7 +6,7 @@
 
 namespace pomona {
 
-LauncherWatch::LauncherWatch(Wireup& wireup, const Engine& engine, Clock& clock)
+LauncherWatch::LauncherWatch(Wireup& wireup, Engine& engine, Clock& clock)
     : wireup_(wireup), engine_(engine), clock_(clock) {
     wireup.on_peer_death([this](int rank) {
         std::lock_guard guard(mutex_);
@@ -22,6 +22,8 @@ int LauncherWatch::look(Sink& sink) {
     if (now - looked_ < kLookEach) return 0;
     looked_ = now;
     if (wireup_.watch_fd() >= 0) wireup_.drain();
+    if (uint32_t question = wireup_.asked_for_queues())
+        wireup_.tell_queues(question, engine_.queues_json());
     {
         std::lock_guard guard(mutex_);
         for (int rank : std::exchange(heard_, {})) words_.push_back({rank, now, false});

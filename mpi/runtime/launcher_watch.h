@@ -20,7 +20,7 @@ namespace pomona {
 
 class LauncherWatch final : public Transport {
 public:
-    LauncherWatch(Wireup& wireup, const Engine& engine, Clock& clock);
+    LauncherWatch(Wireup& wireup, Engine& engine, Clock& clock);
     ~LauncherWatch() override;
 
     const char* name() const override { return "launcher"; }
@@ -46,7 +46,7 @@ private:
     static constexpr uint32_t kPollsEach = 1024;
 
     Wireup& wireup_;
-    const Engine& engine_;
+    Engine& engine_;
     Clock& clock_;
     uint32_t polls_ = 0;
     Nanoseconds looked_ = 0;

@@ -10,6 +10,7 @@
 #include "btl/self.h"
 #include "btl/shm/shm.h"
 #include "btl/tcp/tcp.h"
+#include "mpi/check/checker.h"
 #include "mpi/object/contexts.h"
 #include "mpi/object/datatype.h"
 #include "mpi/object/operation.h"
@@ -67,6 +68,7 @@ Process::Process(const char* const* environment)
         [&](MPI_Datatype handle, Datatype& type) { builtins[bits_of(handle)] = &type; });
     Operation::each_predefined(
         [&](MPI_Op handle, Operation& operation) { builtins[bits_of(handle)] = &operation; });
+    if (params.check) checker = std::make_unique<Checker>(*this);
 }
 
 Process::~Process() {
@@ -98,6 +100,7 @@ Status Process::start(int wanted_level, std::unique_ptr<Wireup> given) {
     if (here.size > 1) {
         wait_reports = std::make_unique<WaitReports>(params, engine, *wireup);
         wait_reports->set_shared(wanted_level == MPI_THREAD_MULTIPLE);
+        wait_reports->set_checker(checker.get());
         engine.set_watch(wait_reports.get());
     }
     make_world();
@@ -162,6 +165,7 @@ Status Process::make_transports() {
     if (here.origin != Origin::singleton)
         transports.push_back(std::make_unique<LauncherWatch>(*wireup, engine, clock));
     policy = std::make_unique<coll::Policy>(make_policy(params, lists(params.transports, "shm")));
+    if (linked_ && !on_one_node(here)) policy->roads = find_roads(*wireup);
     return {};
 }
 
@@ -203,6 +207,13 @@ static std::shared_ptr<link::Identity> make_identity(const Job& job, int limit,
                             difference_of({here, ours}, {there, theirs})));
 }
 
+// After how long without an answer the system ends a connection: soon enough for its process to be taken
+// for gone within link_grace_s and two seconds.
+static Nanoseconds silence_of(const Params& params) {
+    return 1'000'000'000 * std::min<Nanoseconds>(4 * static_cast<Nanoseconds>(params.heartbeat_s),
+                                                 static_cast<Nanoseconds>(params.link_grace_s) + 1);
+}
+
 Result<std::shared_ptr<tcp::Shared>> Process::make_tcp() {
     const Job& here = job();
     if (!lists(params.transports, "tcp"))
@@ -222,7 +233,8 @@ Result<std::shared_ptr<tcp::Shared>> Process::make_tcp() {
     identity->crypto = *crypto;
     TRY(publish_key(*wireup));
     std::vector<std::unique_ptr<Transport>> paths;
-    bool all_local = on_one_node(here);
+    // Also the worlds that may be spawned.
+    bool all_local = on_one_node(here) && here.hosts == 1;
     auto shared = TRY(tcp::Shared::open(params, all_local));
     for (int number = 0; number < shared->paths(); ++number) {
         TcpOptions options{identity, all_local, sleeper.get(), met};
@@ -233,7 +245,7 @@ Result<std::shared_ptr<tcp::Shared>> Process::make_tcp() {
         options.makes_paths = true;
         options.path = number;
         options.shared = shared;
-        options.silence = static_cast<Nanoseconds>(params.heartbeat_s) * 4'000'000'000;
+        options.silence = silence_of(params);
         paths.push_back(TRY(make_tcp_transport(params, counters, std::move(options))));
     }
     if (!all_local) add_rdma(paths, *shared);
@@ -259,11 +271,14 @@ Result<std::shared_ptr<tcp::Shared>> Process::make_tcp() {
 void Process::add_rdma(std::vector<std::unique_ptr<Transport>>& paths, const tcp::Shared& shared) {
     if (!lists(params.transports, "rdma")) return;
     std::string why = "the parameter encrypt asks for more than it can do";
-    std::unique_ptr<Transport> made;
+    RdmaOptions options{job().rank, &clock, {}, job().first};
+    for (int rank = job().first; rank < job().size; ++rank)
+        options.machine_of.push_back(job().node(rank));
+    std::vector<std::unique_ptr<Transport>> made;
     if (!shared.encrypts(tcp::InterfaceKind::thunderbolt))
-        made = make_rdma_transport(params, counters, {job().rank, &clock}, why);
-    if (made) paths.push_back(std::move(made));
-    else LOG(info, btl, "RDMA is not used: {}", why);
+        made = make_rdma_transports(params, counters, std::move(options), why);
+    if (made.empty()) LOG(info, btl, "RDMA is not used: {}", why);
+    for (auto& each : made) paths.push_back(std::move(each));
 }
 
 Status Process::open_tcp() {

@@ -35,6 +35,7 @@ inline constexpr size_t kBuiltinHandles = 0x400;
 
 class CollectiveWatching;  // mpi/runtime/collective_watching.h
 class WaitReports;         // mpi/runtime/wait_reports.h
+class Checker;             // mpi/check/checker.h
 
 class Process {
 public:
@@ -84,6 +85,8 @@ public:
 
     std::unique_ptr<WaitReports> wait_reports;     // null in a job of one process
     std::unique_ptr<CollectiveWatching> watching;  // over collectives that boards do not show
+
+    std::unique_ptr<Checker> checker;  // with POMONA_CHECK, else null
 
     int boards_in_making = 0;  // with the engine held
 

@@ -3,13 +3,18 @@
 
 #include "btl/base/format.h"
 #include "btl/base/log.h"
+#include "mpi/check/checker.h"
 
+#include <algorithm>
 #include <cstring>
+#include <utility>
 
 namespace pomona {
 
 static constexpr Nanoseconds kTellOften = 900'000'000, kTellSeldom = 4'900'000'000;
+static constexpr Nanoseconds kTellTests = 1'900'000'000;  // mpirun believes it for longer
 static constexpr Nanoseconds kToldOften = 20'000'000'000;
+static constexpr Nanoseconds kSuspectAfter = 900'000'000;  // of a program that is checked
 
 WaitReports::WaitReports(const Params& params, Engine& engine, Wireup& wireup)
     : warn_after_(static_cast<Nanoseconds>(params.wait_warn_s) * 1'000'000'000), engine_(engine),
@@ -32,6 +37,7 @@ Waiting WaitReports::describe(const LongWait& wait, std::string& function) const
     if (!function.empty()) waiting.operation = called(function, waiting.operation);
     waiting.releases |= shared_;
     engine_.describe_begun(waiting);
+    if (checker_) checker_->collectives.describe_begun(waiting);
     return waiting;
 }
 
@@ -39,22 +45,83 @@ void WaitReports::look(const LongWait& wait, Nanoseconds now) {
     Report& report = open_[&wait];
     Waiting waiting = describe(wait, report.function);
     // The progress thread waits for nothing in particular.
-    if (report.function.empty() && waiting.awaited.empty()) return;
+    if (waiting.operation.empty() && waiting.awaited.empty()) return;
+    waited_at_ = now;
+    if (!shared_) tests_over();
+    tell(report, std::move(waiting), {wait.since, now}, true);
+}
+
+// Tells mpirun, and warns when it is time, if that is wanted.
+void WaitReports::tell(Report& report, Waiting waiting, Times times, bool warns) {
     if (!report.number) report.number = ++reports_;
-    Nanoseconds waited = now - wait.since;
+    Nanoseconds waited = times.now - times.since;
     bool has_launcher = wireup_.job().origin == Origin::mpirun;
-    bool due = warn_after_ && !report.warned && waited >= warn_after_;
+    bool due = warns && warn_after_ && !report.warned && waited >= warn_after_;
     // The answer is here at the next look.
     bool ask = due && has_launcher && !report.asked;
+    bool suspects = checker_ && has_launcher && waited >= kSuspectAfter;
     // Told again from time to time: that this rank has looked again, and found nothing.
     Nanoseconds often = waited < kToldOften ? kTellOften : kTellSeldom;
-    if (has_launcher && (ask || report.told != waiting || now - report.told_at >= often)) {
-        wireup_.tell_waiting(report.number, waited, ask, waiting);
-        report.told_at = now;
+    if (waiting.tests) often = kTellTests;
+    if (has_launcher &&
+        (ask || suspects || report.told != waiting || times.now - report.told_at >= often)) {
+        wireup_.tell_waiting(report.number, waited, ask || suspects, waiting);
+        report.told_at = times.now;
     }
     report.told = std::move(waiting);
     report.asked |= ask;
+    if (std::string answer = wireup_.explanation(report.number); !answer.empty())
+        report.others = std::move(answer);
+    if (suspects) end_deadlock(report);
     if (due && !ask) warn(report, report.told, waited);
+}
+
+void WaitReports::tested(const Tested& what, Nanoseconds since, Nanoseconds now) {
+    constexpr Nanoseconds round = 450'000'000;
+    since = std::max(since, waited_at_);
+    if (tests_.round_began == 0) tests_.round_began = now;
+    add_test(what);
+    if (now - tests_.round_began < round) return;
+    Waiting waiting = std::exchange(tests_.round, {});
+    waiting.tests = true;
+    waiting.releases |= shared_;
+    engine_.describe_begun(waiting);
+    bool warns = !tests_.probes_only && !tests_warned_;
+    tests_.round_began = now;
+    tests_.seen.clear();
+    tell(tests_.report, std::move(waiting), {since, now}, warns);
+    tests_warned_ |= tests_.report.warned;
+}
+
+// To what is tested in this round, if it is not there yet.
+void WaitReports::add_test(const Tested& what) {
+    constexpr size_t most = 32;
+    uint64_t key = what.key(what.context);
+    std::vector<uint64_t>& seen = tests_.seen;
+    if (std::find(seen.begin(), seen.end(), key) != seen.end()) return;
+    if (seen.size() == most) {
+        tests_.round.releases = true;  // and who knows what else
+        return;
+    }
+    seen.push_back(key);
+    Waiting one;
+    what.describe(what.context, one);
+    std::string function = mpi_function_on_stack();
+    if (!function.empty()) one.operation = called(function, one.operation);
+    bool probe = function == "MPI_Iprobe" || function == "MPI_Improbe";
+    tests_.probes_only = tests_.probes_only && probe;
+    if (seen.size() == 1) {
+        tests_.round = std::move(one);
+        return;
+    }
+    tests_.round.join(one);
+    tests_.round.any = true;
+    tests_.round.detail = format("{} are tested in turn", seen.size());
+}
+
+void WaitReports::tests_over() {
+    if (tests_.report.told_at) wireup_.tell_waited(tests_.report.number);
+    tests_ = {};
 }
 
 void WaitReports::over(const LongWait& wait) {
@@ -64,18 +131,23 @@ void WaitReports::over(const LongWait& wait) {
     open_.erase(found);
 }
 
+// What mpirun has answered at an earlier look: it names a deadlock only where nothing else can end it.
+void WaitReports::end_deadlock(const Report& report) const {
+    if (report.others.find("deadlock") == std::string::npos) return;
+    checker_->end_job(format("{} never ends; {}", operation_text(report.told), report.others));
+}
+
 void WaitReports::warn(Report& report, const Waiting& waiting, Nanoseconds waited) {
     report.warned = true;
     std::vector<std::pair<int, std::string>> links;
     for (const auto& each : waiting.awaited)
         if (std::string link = engine_.link_text(each.rank); !link.empty())
             links.emplace_back(each.rank, std::move(link));
-    std::string text = format("{} has waited for {}", operation_text(waiting),
-                              seconds_text(static_cast<double>(waited) * 1e-9));
+    std::string text = format("{} {}", operation_text(waiting),
+                              duration_text(waiting, static_cast<double>(waited) * 1e-9));
     std::string needs = needs_text(waiting, links);
     if (!needs.empty()) text += ": " + needs;
-    std::string others = wireup_.explanation(report.number);
-    if (!others.empty()) text += "; " + others;
+    if (!report.others.empty()) text += "; " + report.others;
     LOG(warn, mpi, "{}", text);
 }
 

@@ -82,6 +82,31 @@ Finding interfaces(const Probes& probes) {
             "POMONA_IF_INCLUDE"};
 }
 
+// One finding for each device; without any, TCP does.
+std::vector<Finding> rdma_devices(const Probes& probes) {
+    rdma::Survey seen = probes.rdma_devices();
+    if (seen.devices.empty())
+        return {good("RDMA", pomona::format("not used: {}{}{}", seen.why,
+                                            seen.mend.empty() ? "" : "; ", seen.mend))};
+    std::string bridge = probes.run("ifconfig bridge0");
+    std::vector<Finding> out;
+    for (const rdma::DeviceSeen& each : seen.devices) {
+        std::string mend = each.mend, port = each.name.substr(each.name.find('_') + 1);
+        if (each.why.empty()) {
+            out.push_back(
+                good("RDMA", pomona::format("{} is {}, {}", each.name, each.state, each.address)));
+            continue;
+        }
+        if (bridge.find("member: " + port + " ") != bridge.npos)
+            mend = pomona::format(
+                "{} is a member of bridge0: take it out (System Settings > "
+                "Network > Manage Virtual Interfaces)",
+                port);
+        out.push_back({"RDMA", State::hint, each.why, mend});
+    }
+    return out;
+}
+
 Finding host_name(const Probes& probes) {
     std::string name = probes.host_name();
     if (probes.resolves(name)) return good("host name", name);
@@ -139,6 +164,7 @@ std::vector<Finding> common_checks(const Probes& probes) {
                         "ranks of one machine talk over 127.0.0.1: bring the loopback interface up "
                         "and let the firewall pass it"));
     out.push_back(interfaces(probes));
+    for (Finding& each : rdma_devices(probes)) out.push_back(std::move(each));
     out.push_back(host_name(probes));
     out.push_back(descriptors(probes));
     out.push_back(temporary(probes));

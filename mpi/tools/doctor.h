@@ -5,6 +5,7 @@
 #pragma once
 
 #include "btl/base/system.h"
+#include "btl/rdma/survey.h"
 #include "btl/tcp/interfaces.h"
 
 #include <cstdint>
@@ -43,6 +44,7 @@ public:
     virtual std::string try_hwloc() const = 0;
     virtual std::string try_pmix() const = 0;
     virtual std::string try_metal() const = 0;
+    virtual rdma::Survey rdma_devices() const = 0;
     // What jobs that ended badly have left: folders and shared memory.
     virtual std::vector<std::string> leftovers() const = 0;
 };

@@ -7,7 +7,7 @@
 #include "mpi/runtime/hardware.h"
 #include "pmix/job_directory.h"
 #include "pmix/wireup/origin.h"
-#include "pmix/wireup/pmix_library.h"
+#include "pmix/wireup/pmix_probe.h"
 #if defined(__APPLE__)
 #include "accel/metal.h"
 #endif
@@ -122,11 +122,7 @@ public:
     std::string try_hwloc() const override {
         return describe_hardware().empty() ? "libhwloc.15 cannot be opened" : "";
     }
-    std::string try_pmix() const override {
-        std::string why;
-        auto library = PmixLibrary::open(why);
-        return library ? "" : pomona::format("{} ({})", library.error().text(), why);
-    }
+    std::string try_pmix() const override { return pomona::try_pmix(); }
     std::string try_metal() const override {
 #if defined(__APPLE__)
         auto opened = Metal::open();
@@ -135,6 +131,7 @@ public:
         return "there is no Metal here";
 #endif
     }
+    rdma::Survey rdma_devices() const override { return rdma::survey(); }
     std::vector<std::string> leftovers() const override;
 };
 

@@ -38,7 +38,7 @@ LinkReport measure_links(const LinksOptions& options, std::vector<LinkMemory>& r
     std::vector<LinkMemory> memory = remembered;
     for (const PairMeasured& pair : report.pairs)
         remember(memory, memory_of(report, pair, today()));
-    if (report.pairs.empty() && !options.forget) return report;
+    if ((report.pairs.empty() && !options.forget) || !options.keep) return report;
     Status written = write_kept(path, link_memory_text(memory));
     if (!written.ok())
         std::fprintf(stderr, "pomona links: %s (%s)\n", written.error().text().c_str(),

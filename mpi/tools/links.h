@@ -5,6 +5,8 @@
 // and remembered here.
 #pragma once
 
+#include "pmix/launch/link_history.h"
+
 #include <string>
 #include <vector>
 
@@ -15,6 +17,7 @@ struct LinksOptions {
     std::string ssh;    // what replaces ssh, or ""
     bool json = false;
     bool forget = false;
+    bool keep = true;  // what was measured
 };
 
 // An interface of a host, and whether the library takes it.
@@ -23,9 +26,15 @@ struct LinkInterface {
     int mtu = 0;
     bool taken = false;
 };
+// A device for RDMA; without a name: why there is none.
+struct LinkDevice {
+    std::string name, state, address, why, mend;
+    int mtu = 0;
+};
 struct LinkHost {
     std::string name;
     std::vector<LinkInterface> interfaces;
+    std::vector<LinkDevice> devices{};
 };
 struct PathSeen {
     std::string name, state, kind, text, why;
@@ -44,24 +53,11 @@ struct LinkReport {
     std::string failure;  // what mpirun and the ranks said when there is no report
 };
 
-// What was measured on some day.
-struct LinkMemory {
-    std::string hosts;  // "a b", in the order of the alphabet
-    std::string date;
-    double latency_us = 0, gigabits = 0;
-    std::string by;  // what messages took first
-};
-
 // Of all that was printed by the ranks and by mpirun.
 LinkReport read_link_report(const std::string& text);
-std::vector<LinkMemory> read_link_memory(const std::string& text);
-std::string link_memory_text(const std::vector<LinkMemory>& memory);
 LinkMemory memory_of(const LinkReport& report, const PairMeasured& pair, const std::string& date);
 // A sentence where the pair is much slower than it was; "" else.
 std::string compared_with_before(const LinkMemory& now, const std::vector<LinkMemory>& before);
-// Adds today's; keeps the last few of each pair.
-void remember(std::vector<LinkMemory>& memory, const LinkMemory& now);
-
 std::string link_report_text(const LinkReport& report, const std::vector<LinkMemory>& before,
                              const std::string& date);
 std::string link_report_json(const LinkReport& report, const std::vector<LinkMemory>& before,

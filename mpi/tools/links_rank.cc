@@ -5,6 +5,7 @@
 #include "btl/base/clock.h"
 #include "btl/base/format.h"
 #include "btl/base/params.h"
+#include "btl/rdma/survey.h"
 #include "btl/tcp/interfaces.h"
 #include "mpi/tools/mpi_library.h"
 
@@ -78,6 +79,31 @@ nlohmann::json interfaces_here() {
                        {"taken", taken},
                        {"why", why}});
     }
+    return out;
+}
+
+// What can be used, and what not; and whether RDMA is wanted at all.
+nlohmann::json devices_here() {
+    rdma::Survey seen = rdma::survey();
+    nlohmann::json out = nlohmann::json::array();
+    Params params = read_params(environ, [](const std::string&) {});
+    bool wanted = ("," + params.transports + ",").find(",rdma,") != std::string::npos;
+    std::string unwanted = wanted ? "" : format("transports={}", params.transports);
+    for (const rdma::DeviceSeen& each : seen.devices) {
+        bool named =
+            params.rdma_devices.empty() ||
+            ("," + params.rdma_devices + ",").find("," + each.name + ",") != std::string::npos;
+        std::string why = each.why;
+        if (why.empty() && !named) why = "rdma_devices=" + params.rdma_devices;
+        out.push_back({{"name", each.name},
+                       {"state", each.state},
+                       {"address", each.address},
+                       {"mtu", each.mtu},
+                       {"why", wanted ? why : unwanted},
+                       {"mend", each.mend}});
+    }
+    if (seen.devices.empty())
+        out.push_back({{"name", ""}, {"why", wanted ? seen.why : unwanted}, {"mend", seen.mend}});
     return out;
 }
 
@@ -197,7 +223,10 @@ int links_rank() {
     mpi.Comm_size(MPI_COMM_WORLD, &size);
     char name[MPI_MAX_PROCESSOR_NAME] = "";
     mpi.Get_processor_name(name, &length);
-    print_line({{"links_host", rank}, {"name", name}, {"interfaces", interfaces_here()}});
+    print_line({{"links_host", rank},
+                {"name", name},
+                {"interfaces", interfaces_here()},
+                {"devices", devices_here()}});
     Pairs pairs(mpi, rank);
     for (int from = 0; from < size; ++from)
         for (int to = from + 1; to < size; ++to) {

@@ -15,7 +15,6 @@ namespace pomona {
 
 namespace {
 
-constexpr size_t kKept = 16;         // of each pair
 constexpr double kMuchSlower = 0.6;  // of what was usual
 
 using nlohmann::json;
@@ -30,6 +29,15 @@ void read_host(const json& value, LinkReport& out) {
         host.interfaces.push_back({each.value("name", ""), each.value("address", ""),
                                    each.value("kind", ""), each.value("why", ""),
                                    each.value("mtu", 0), each.value("taken", false)});
+    for (const json& each : value.value("devices", json::array()))
+        host.devices.push_back({each.value("name", ""), each.value("state", ""),
+                                each.value("address", ""), each.value("why", ""),
+                                each.value("mend", ""), each.value("mtu", 0)});
+}
+
+std::string use_of(const LinkDevice& device) {
+    if (device.why.empty()) return "can be used";
+    return format("not used: {}{}{}", device.why, device.mend.empty() ? "" : "; ", device.mend);
 }
 
 void read_pair(const json& value, LinkReport& out) {
@@ -82,34 +90,6 @@ LinkReport read_link_report(const std::string& text) {
     return out;
 }
 
-std::vector<LinkMemory> read_link_memory(const std::string& text) {
-    std::vector<LinkMemory> out;
-    for (const std::string& line : lines_of(text)) {
-        json value = json::parse(line, nullptr, false);
-        if (!value.is_object()) continue;  // of a later version, or damaged: the rest serves
-        try {
-            out.push_back({value.at("hosts").get<std::string>(),
-                           value.at("date").get<std::string>(),
-                           value.at("latency_us").get<double>(), value.at("gigabits").get<double>(),
-                           value.value("by", "")});
-        } catch (const json::exception&) {}
-    }
-    return out;
-}
-
-std::string link_memory_text(const std::vector<LinkMemory>& memory) {
-    std::string out;
-    for (const LinkMemory& each : memory) {
-        json value{{"hosts", each.hosts},
-                   {"date", each.date},
-                   {"latency_us", each.latency_us},
-                   {"gigabits", each.gigabits},
-                   {"by", each.by}};
-        out += value.dump(-1, ' ', false, json::error_handler_t::replace) + "\n";
-    }
-    return out;
-}
-
 LinkMemory memory_of(const LinkReport& report, const PairMeasured& pair, const std::string& date) {
     std::string a = name_of(report, pair.from), b = name_of(report, pair.to);
     LinkMemory out{std::min(a, b) + " " + std::max(a, b), date, pair.latency_us, pair.gigabits, ""};
@@ -135,13 +115,6 @@ std::string compared_with_before(const LinkMemory& now, const std::vector<LinkMe
     return out + ": is the cable, its port or the network's speed another one, or is it busy?";
 }
 
-void remember(std::vector<LinkMemory>& memory, const LinkMemory& now) {
-    memory.push_back(now);
-    auto same = [&](const LinkMemory& each) { return each.hosts == now.hosts; };
-    while (static_cast<size_t>(std::count_if(memory.begin(), memory.end(), same)) > kKept)
-        memory.erase(std::find_if(memory.begin(), memory.end(), same));
-}
-
 std::string link_report_text(const LinkReport& report, const std::vector<LinkMemory>& before,
                              const std::string& date) {
     std::string out;
@@ -151,6 +124,13 @@ std::string link_report_text(const LinkReport& report, const std::vector<LinkMem
             if (each.kind == "loopback") continue;
             out += format("  {:<10} {:<28} {:<12} MTU {:<6} {}\n", each.name, each.address,
                           each.kind, each.mtu, each.taken ? "used" : "not used: " + each.why);
+        }
+        for (const LinkDevice& each : host.devices) {
+            if (each.name.empty()) out += format("  RDMA {}\n", use_of(each));
+            else
+                out += format("  {:<10} {:<28} {:<12} MTU {:<6} {}\n", each.name,
+                              each.address.empty() ? "no address" : each.address,
+                              "RDMA, " + each.state, each.mtu, use_of(each));
         }
     }
     for (const PairMeasured& pair : report.pairs) {
@@ -183,7 +163,15 @@ std::string link_report_json(const LinkReport& report, const std::vector<LinkMem
                                   {"mtu", each.mtu},
                                   {"used", each.taken},
                                   {"why_not", each.why}});
-        hosts.push_back({{"host", host.name}, {"interfaces", interfaces}});
+        json devices = json::array();
+        for (const LinkDevice& each : host.devices)
+            devices.push_back({{"name", each.name},
+                               {"state", each.state},
+                               {"address", each.address},
+                               {"mtu", each.mtu},
+                               {"why_not", each.why},
+                               {"mend", each.mend}});
+        hosts.push_back({{"host", host.name}, {"interfaces", interfaces}, {"devices", devices}});
     }
     for (const PairMeasured& pair : report.pairs) {
         json paths = json::array();

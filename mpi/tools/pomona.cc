@@ -2,6 +2,7 @@
 // what collectives cost, what ails the machine. The same tables that the library reads; also writes the generated pages of
 // docs/ (--markdown).
 #include "accel/choose.h"
+#include "btl/base/choices_file.h"
 #include "btl/base/counters.h"
 #include "btl/base/format.h"
 #include "btl/base/kept_file.h"
@@ -10,10 +11,16 @@
 #include "coll/select.h"
 #include "mpi/tools/accel_info.h"
 #include "mpi/tools/tune.h"
+#include "mpi/tools/tune_choices.h"
 #include "mpi/tools/doctor.h"
 #include "mpi/tools/links.h"
+#include "mpi/tools/predict.h"
+#include "mpi/tools/queues.h"
+#include "mpi/tools/trace.h"
+#include "mpi/tools/top.h"
 
 #include <CLI/CLI.hpp>
+#include <nlohmann/json.hpp>
 
 #include <algorithm>
 #include <cstdio>
@@ -67,6 +74,19 @@ static int info() {
     }
     if (!any) print("    none\n");
     print("`pomona params` lists all parameters, `pomona cost` prices collectives.\n");
+    return 0;
+}
+
+// For programs (the Python package): each with its value here, and where that is from.
+static int params_json() {
+    Params now = current_params();
+    nlohmann::ordered_json out;
+    for (const ParamInfo& each : param_table())
+        out[each.name] = {{"variable", param_variable(each.name)},
+                          {"type", type_name(each.type)},
+                          {"value", get_param(now, each.name)},
+                          {"source", now.source(each.name)}};
+    print(out.dump(2) + "\n");
     return 0;
 }
 
@@ -135,6 +155,26 @@ static coll::Links current_links(const std::string& option, std::string& source)
     return {};
 }
 
+// The rules in force, as for the ranks of mpirun: given ones, then those of the file.
+static coll::Rules current_rules(std::string& origin) {
+    Params params = current_params();
+    std::string text = params.choices;
+    origin = param_variable("choices");
+    if (text.empty()) {
+        origin = cache_path(environ, "choices");
+        auto kept = load_choices_file(origin);
+        if (kept.ok()) text = *kept;
+        else if (kept.error().code == Code::malformed)
+            std::fprintf(stderr, "pomona cost: %s is ignored: %s\n", origin.c_str(),
+                         kept.error().text().c_str());
+    }
+    std::string problem;
+    auto rules = coll::parse_rules(text, problem);
+    if (rules.ok()) return *rules;
+    std::fprintf(stderr, "pomona cost: %s is ignored: %s\n", origin.c_str(), problem.c_str());
+    return {};
+}
+
 static int cost(const CostOptions& options) {
     coll::Shape shape;
     bool known = false;
@@ -177,7 +217,9 @@ static int cost(const CostOptions& options) {
                   static_cast<uint64_t>(options.ranks_per_node > 0
                                             ? std::min(options.ranks, options.ranks_per_node)
                                             : options.ranks) <= current_params().shm_board;
-    print(coll::explain(shape, machine, source));
+    std::string origin;
+    coll::Rules rules = current_rules(origin);
+    print(coll::explain(shape, machine, source, rules, origin));
     return 0;
 }
 
@@ -195,6 +237,37 @@ static int no_such_command(const CLI::App& app, std::string_view word) {
                               near.empty() ? "" : format(", did you mean {}?", near), all);
     std::fputs(text.c_str(), stderr);
     return 2;
+}
+
+static CLI::App* add_predict(CLI::App& app, PredictOptions& options, std::string& links) {
+    CLI::App* command = app.add_subcommand(
+        "predict", "how long a training step takes on a cluster, and what would shorten it");
+    command->add_option("--network", options.network, "the cluster: a file, see docs/predict.md");
+    command->add_option("-H,--host", options.hosts, "hosts to be measured: a,b or a:2,b:2");
+    command->add_option("--ssh", options.ssh, "what starts programs there instead of ssh");
+    command->add_option("--save-network", options.save_network, "writes the cluster as a file");
+    command->add_option("--model", options.model, "the model: a recorded step, or sizes");
+    command->add_option("--parameters", options.parameters,
+                        "elements of the model's parameters: 25e6, 12x7.1e6,38e6");
+    command->add_flag("--half", options.half, "parameters of 2 bytes instead of 4");
+    command->add_flag("--fsdp2", options.fsdp2, "FSDP2, a group for each of --parameters");
+    command->add_flag("--prefetch", options.sizes.prefetch,
+                      "FSDP2 gathers while it computes, as on devices with streams");
+    command
+        ->add_option("--compute", options.compute_ms,
+                     "ms of forward and backward pass on a host of speed 1")
+        ->check(CLI::Range(0.0, 1e9));
+    command->add_option("--update", options.update_ms, "ms of the optimizer")
+        ->check(CLI::Range(0.0, 1e9));
+    command->add_option("--bucket", options.bucket_mib, "MiB of a bucket of DDP (25)")
+        ->check(CLI::Range(0.001, 1e6));
+    command->add_option("--cable", options.cable_gigabits, "ask about cables of so many Gb/s")
+        ->check(CLI::Range(0.001, 1e5));
+    command->add_option("--links", links, "costs of links, as the parameter links");
+    command->add_flag("--json", options.json, "for programs");
+    command->add_option("--plot", options.plot, "draws a PNG, by matplotlib");
+    command->add_option("--python", options.python, "what has matplotlib (python3)");
+    return command;
 }
 
 int main(int argc, char** argv) {
@@ -224,10 +297,19 @@ int main(int argc, char** argv) {
     links_command->add_flag("--forget", linking.forget, "first forget what was measured before");
     bool links_of_rank = false;
     links_command->add_flag("--rank", links_of_rank)->group("");  // under its own mpirun
+    TopOptions watching;
+    CLI::App* top_command =
+        app.add_subcommand("top", "the ranks of a running job, and whom they wait for, live");
+    top_command->add_option("job", watching.job, "the process of its mpirun, if several run here");
+    top_command->add_option("-i,--interval", watching.interval, "seconds between two looks")
+        ->check(CLI::Range(0.05, 3600.0));
+    top_command->add_flag("--once", watching.once, "print it once and end");
+    top_command->add_flag("--json", watching.json, "once, for programs");
     bool markdown = false;
     CLI::App* params_command =
         app.add_subcommand("params", "every parameter with its meaning and value");
     params_command->add_flag("--markdown", markdown, "as docs/parameters.md");
+    params_command->add_flag("--json", json, "for programs");
     CLI::App* counters_command =
         app.add_subcommand("counters", "every counter, as docs/counters.md");
     counters_command->add_flag("--markdown", markdown, "as docs/counters.md");
@@ -244,6 +326,9 @@ int main(int argc, char** argv) {
         ->check(CLI::IsMember({"shm", "tcp", "cluster"}));
     cost_command->add_option("--links", options.links,
                              "costs to reckon with, as the parameter links");
+    PredictOptions predicting;
+    std::string predict_links;
+    CLI::App* predict_app = add_predict(app, predicting, predict_links);
     TuneOptions tuning;
     bool rank = false;
     CLI::App* tune_command = app.add_subcommand(
@@ -252,10 +337,30 @@ int main(int argc, char** argv) {
     tune_command->add_flag("--dry-run", tuning.dry_run, "measure and print, keep nothing");
     tune_command->add_flag("--once", tuning.once,
                            "nothing to do when this machine was measured before");
+    TraceOptions tracing;
+    CLI::App* trace_app = app.add_subcommand(
+        "trace", "who waited for whom, in a job recorded by mpirun --trace FILE");
+    trace_app->add_option("file", tracing.file, "the trace")->required();
+    trace_app->add_option("--heat", tracing.heat, "draw the bytes by pair into this PNG file");
+    trace_app->add_flag("--json", tracing.json, "for programs");
+    int process = 0;
+    CLI::App* queues_app = app.add_subcommand(
+        "queues", "the messages that a living rank waits for, and those that wait for it");
+    queues_app->add_option("pid", process, "the process: a rank on this host, or its mpirun")
+        ->required()
+        ->check(CLI::PositiveNumber);
+    queues_app->add_flag("--json", json, "for programs");
     bool machine = false;
     tune_command->add_flag("--machine", machine,
                            "only print the name that this machine's figures carry");
+    tune_command->add_option("-H,--host", tuning.hosts,
+                             "measure between these hosts, reached by ssh: a,b");
+    tune_command->add_option("--ssh", tuning.ssh, "what starts programs there instead of ssh");
+    tune_command->add_flag("--force", tuning.force, "keep the figures though the machine was busy");
+    tune_command->add_flag("--links-only", tuning.links_only, "do not time algorithms");
     tune_command->add_flag("--rank", rank)->group("");  // under its own mpirun
+    int choices_of_rank = 0;
+    tune_command->add_option("--choices-rank", choices_of_rank)->group("");
     if (argc > 1 && argv[1][0] != '-')
         if (int code = no_such_command(app, argv[1])) return code;
     CLI11_PARSE(app, argc, argv);
@@ -263,12 +368,23 @@ int main(int argc, char** argv) {
         return accel ? accel_info(accel_cache_path(environ), again) : info();
     if (report) return print(doctor::own_report(doctor::real_probes())), 0;
     if (!hosts.empty()) return doctor::command_on_hosts(hosts, ssh, json);
+    if (app.got_subcommand(predict_app)) {
+        std::string source;
+        coll::Links costs = current_links(predict_links, source);
+        return predict_command(predicting, costs);
+    }
     if (app.got_subcommand("doctor")) return doctor::command(json);
     if (app.got_subcommand("links")) return links_of_rank ? links_rank() : links(linking);
-    if (app.got_subcommand("params")) return params(markdown);
+    if (app.got_subcommand("top")) return top(watching);
+    if (app.got_subcommand("params")) return json ? params_json() : params(markdown);
     if (app.got_subcommand("counters")) return counters();
+    if (app.got_subcommand("trace")) return trace_command(tracing);
+    if (app.got_subcommand("queues")) return queues_command(process, json);
     if (machine) return print(links_machine() + "\n"), 0;
     if (app.got_subcommand("tune"))
-        return rank ? tune_rank() : tune(tuning, cache_path(environ, "links"));
+        return rank ? tune_rank()
+               : choices_of_rank
+                   ? tune_choices_rank(choices_of_rank)
+                   : tune(tuning, cache_path(environ, "links"), cache_path(environ, "choices"));
     return cost(options);
 }

@@ -1,9 +1,13 @@
 // mpi/tools/tune.cc: starts the measurement once per transport, fits, prints and keeps.
 #include "mpi/tools/tune.h"
 
+#include "btl/base/choices_file.h"
 #include "btl/base/format.h"
 #include "btl/base/kept_file.h"
 #include "btl/base/links_file.h"
+#include "mpi/tools/links.h"
+#include "mpi/tools/quiet.h"
+#include "mpi/tools/tune_choices.h"
 
 #include <algorithm>
 #include <cerrno>
@@ -40,7 +44,10 @@ namespace {
 
 void print(const std::string& text) { std::fputs(text.c_str(), stdout); }
 
-void complain(const std::string& text) { std::fprintf(stderr, "pomona tune: %s\n", text.c_str()); }
+void complain(const std::string& text) {
+    std::fflush(stdout);
+    std::fprintf(stderr, "pomona tune: %s\n", text.c_str());
+}
 
 struct Reading {
     const char* name;
@@ -98,19 +105,30 @@ bool use_one_core(bool one) {
 #endif
 }
 
-bool measure(Reading& reading) {
+// mpirun for measurements, up to the program's own words.
+std::vector<std::string> mpirun_command(int ranks, bool bind, const std::string& transports,
+                                        const std::vector<std::string>& sets) {
     std::string program = program_path();
     std::vector<std::string> command{program.substr(0, program.rfind('/')) + "/mpirun", "-q", "-n",
-                                     "2"};
+                                     std::to_string(ranks)};
 #if defined(__linux__)
     // Two ranks that wake each other may share a core when they are not bound. macOS binds none.
-    if (!reading.one_core && sysconf(_SC_NPROCESSORS_ONLN) > 1)
+    if (bind && sysconf(_SC_NPROCESSORS_ONLN) >= std::max(ranks, 2))
         command.insert(command.end(), {"--bind-to", "core"});
+#else
+    (void)bind;
 #endif
-    command.insert(command.end(), {"--pmix", "off", "--set", "links=built-in", "--set",
-                                   "allreduce=chunks", "--set", "bcast=chunks", "--set",
-                                   pomona::format("transports=self,{}", reading.transport), program,
-                                   "tune", "--rank"});
+    command.insert(command.end(), {"--pmix", "off", "--set", "choices=none"});
+    for (const std::string& set : sets) command.insert(command.end(), {"--set", set});
+    if (!transports.empty()) command.insert(command.end(), {"--set", "transports=" + transports});
+    return command;
+}
+
+bool measure(Reading& reading) {
+    auto command =
+        mpirun_command(2, !reading.one_core, pomona::format("self,{}", reading.transport),
+                       {"links=built-in", "allreduce=chunks", "bcast=chunks"});
+    command.insert(command.end(), {program_path(), "tune", "--rank"});
     if (!use_one_core(reading.one_core)) return false;
     std::string found = output_of(command);
     use_one_core(false);
@@ -178,12 +196,6 @@ void print_tables(const std::vector<Reading>& readings, const coll::Links& links
             shm.chunk, shm.chunk_far, shm.bcast_far, shm.hand));
     }
     const LinkMeasurement& local = readings[0].measured;
-    double load = 0;
-    if (getloadavg(&load, 1) == 1 && load > 0.5 * sysconf(_SC_NPROCESSORS_ONLN))
-        complain(pomona::format(
-            "This machine is busy (load {:.1f}): figures may be too high; measure again "
-            "when it rests",
-            load));
     print(
         pomona::format("copy: {:.4f} ns per byte in the cache, {:.4f} in memory\n"
                        "reduce (sum of floats): {:.4f} in the cache, {:.4f} in memory\n",
@@ -221,34 +233,200 @@ void print_json(const std::vector<Reading>& readings, const KeptLinks& kept) {
                        local.copy_near, local.copy_far, local.reduce_near, local.reduce_far));
 }
 
-}  // namespace
+// How many ranks algorithms are timed with: 2, 4 and on, up to a rank on each core; 4 at least, since small
+// machines run such jobs too.
+std::vector<int> timed_ranks() {
+    auto cores = static_cast<int>(std::max(sysconf(_SC_NPROCESSORS_ONLN), 1L));
+    std::vector<int> out;
+    for (int ranks = 2; ranks <= std::max(cores, 4) && ranks <= 64; ranks *= 2)
+        out.push_back(ranks);
+    return out;
+}
 
-int tune(const TuneOptions& options, const std::string& path) {
-    if (options.once && !path.empty() && load_links(path).ok()) return 0;
+// By costs alone, and these.
+std::vector<std::string> timing_sets(const coll::Links& links) {
+    std::vector<std::string> sets{"links=" + coll::links_text(links)};
+    for (const char* each :
+         {"allreduce", "bcast", "reduce", "allgather", "reduce_scatter", "alltoall", "barrier"})
+        sets.push_back(pomona::format("{}=auto", each));
+    return sets;
+}
+
+// Times the candidates among so many ranks; false when that fails, which it explains itself.
+bool time_choices(int ranks, coll::Links links, std::vector<ChoiceTimes>& out) {
+    auto cores = static_cast<int>(std::max(sysconf(_SC_NPROCESSORS_ONLN), 1L));
+    if (ranks > cores) links.crowd = static_cast<double>(ranks) / cores;  // as mpirun would say it
+    auto command = mpirun_command(ranks, true, "self,shm", timing_sets(links));
+    command.insert(command.end(), {program_path(), "tune", "--choices-rank", "1"});
+    if (parse_choice_times(output_of(command), out)) return true;
+    complain(pomona::format("The algorithms of {} ranks could not be timed", ranks));
+    return false;
+}
+
+// How many times longer the middle repeats took than the quickest.
+std::vector<double> spreads_of(const std::vector<ChoiceTimes>& times) {
+    std::vector<double> spreads;
+    for (const ChoiceTimes& each : times)
+        for (const ChoiceTime& one : each.times) spreads.push_back(one.middle_ns / one.quickest_ns);
+    return spreads;
+}
+
+// All that was measured, and what is to be kept of it.
+struct Tuning {
     std::vector<Reading> readings{{"shm", "shm", false, {}, {}, {}},
                                   {"tcp", "tcp", false, {}, {}, {}}};
-    if (!measure(readings[0]) || !measure(readings[1]) || !measure_again(readings[0])) return 1;
     coll::Links links;
-    Reading shared{"shm on one core", "shm", true, {}, {}, {}};
-    bool one_core = use_one_core(true) && use_one_core(false) && measure(shared);
-    if (!measure_again(readings[0])) return 1;
-    if (one_core) {
-        double alone = readings[0].measured.points[0].ns;
-        links.switch_ns = std::max(shared.measured.points[0].ns - alone, 0.0);
-        readings.push_back(shared);
+    std::string rules, report;  // of algorithms
+    std::vector<double> spreads;
+
+    bool measure_all(const TuneOptions& options) {
+        if (!measure(readings[0]) || !measure(readings[1]) || !measure_again(readings[0]))
+            return false;
+        Reading shared{"shm on one core", "shm", true, {}, {}, {}};
+        bool one_core = use_one_core(true) && use_one_core(false) && measure(shared);
+        if (!measure_again(readings[0])) return false;
+        if (one_core) {
+            double alone = readings[0].measured.points[0].ns;
+            links.switch_ns = std::max(shared.measured.points[0].ns - alone, 0.0);
+            readings.push_back(shared);
+        }
+        fit_shared_memory(readings[0].measured, links);
+        links.tcp = readings[1].link;
+        return options.links_only || measure_choices();
     }
-    fit_shared_memory(readings[0].measured, links);
-    links.tcp = readings[1].link;
-    KeptLinks kept{links_machine(), today(), coll::links_text(links)};
-    if (options.json) print_json(readings, kept);
-    else print_tables(readings, links);
-    if (options.dry_run) return 0;
-    if (path.empty()) return complain("There is no home directory to keep the figures in"), 1;
-    Status written = write_kept(path, links_file_text(kept));
-    if (!written) return complain(pomona::format("{} ({})", written.error().text(), path)), 1;
-    if (!options.json)
-        print(pomona::format("kept in {}; mpirun hands them to all ranks from now on\n", path));
+
+private:
+    bool measure_choices() {
+        for (int ranks : timed_ranks()) {
+            std::vector<ChoiceTimes> times;
+            if (!time_choices(ranks, links, times)) return false;
+            rules += coll::rules_text(rules_of(times, coll::Reach::host, ranks));
+            report += choices_report(times, ranks);
+            for (double spread : spreads_of(times)) spreads.push_back(spread);
+        }
+        return true;
+    }
+};
+
+Status keep_rules(const std::string& path, const std::string& what, const std::string& rules) {
+    auto before = read_kept(path);
+    return write_kept(path, with_tuned_choices(before.ok() ? *before : "", what, links_machine(),
+                                               today(), rules));
+}
+
+// Both files, each of which is the old one or the new one to whoever reads it.
+int keep(const TuneOptions& options, const Tuning& tuning, const KeptLinks& kept,
+         const std::string& links_path, const std::string& choices_path) {
+    if (links_path.empty()) return complain("There is no home directory to keep the figures in"), 1;
+    Status written;
+    if (!options.links_only) written = keep_rules(choices_path, "this machine", tuning.rules);
+    if (written) written = write_kept(links_path, links_file_text(kept));
+    if (!written) return complain(pomona::format("{} ({})", written.error().text(), links_path)), 1;
+    if (options.json) return 0;
+    print(pomona::format("kept in {}; mpirun hands them to all ranks from now on\n", links_path));
+    if (!options.links_only)
+        print(pomona::format("rules for choosing algorithms are in {}, and may be edited there\n",
+                             choices_path));
     return 0;
+}
+
+// Whether figures are to be kept; says why not.
+bool quiet_enough(const TuneOptions& options, const Disturbance& seen, const char* what) {
+    std::string why = why_busy(seen);
+    if (why.empty()) return true;
+    complain(pomona::format(
+        "The machine was busy {}: {}. {}", what, why,
+        options.force || options.dry_run
+            ? "Figures may be too high"
+            : "Nothing was kept, since algorithms would be chosen by wrong figures: repeat it when "
+              "the machine is quiet, or keep them with --force"));
+    return options.force || options.dry_run;
+}
+
+// Costs as they are kept for this machine, with those between the hosts of the report.
+coll::Links links_between(const LinkReport& report, const std::vector<LinkMemory>& memory,
+                          const std::string& links_path) {
+    std::string text, problem, missing;
+    if (auto kept = load_links(links_path); kept.ok()) text = kept->text;
+    auto links = coll::parse_links(text, problem);
+    std::vector<std::string> hosts;
+    for (const LinkHost& host : report.hosts) hosts.push_back(host.name);
+    auto net = coll::parse_links(net_costs(memory, hosts, missing).value_or(""), problem);
+    coll::Links out = links.ok() ? *links : coll::Links();
+    if (net.ok()) out.net = net->net;
+    return out;
+}
+
+// One rank on each host: the candidates between machines.
+bool time_choices_between(const TuneOptions& options, size_t hosts, const coll::Links& links,
+                          std::vector<ChoiceTimes>& out) {
+    auto command = mpirun_command(static_cast<int>(hosts), false, "", timing_sets(links));
+    command.insert(command.end(),
+                   {"--bind-to", "none", "--map-by", "ppr:1:node", "--host", options.hosts});
+    if (!options.ssh.empty()) command.insert(command.end(), {"--ssh", options.ssh});
+    command.insert(command.end(),
+                   {program_path(), "tune", "--choices-rank", std::to_string(hosts)});
+    if (parse_choice_times(output_of(command), out)) return true;
+    complain("The algorithms between the hosts could not be timed");
+    return false;
+}
+
+// `pomona tune --host a,b`: measures as `pomona links` does, which keeps its figures by pair of hosts, and
+// mpirun hands them to jobs of these hosts.
+int tune_hosts(const TuneOptions& options, const std::string& links_path,
+               const std::string& choices_path) {
+    LinksOptions linking;
+    linking.hosts = options.hosts, linking.ssh = options.ssh, linking.keep = !options.dry_run;
+    std::vector<LinkMemory> before;
+    LinkReport report = measure_links(linking, before);
+    print(options.json ? link_report_json(report, before, today())
+                       : link_report_text(report, before, today()));
+    if (!report.failure.empty() || report.hosts.size() < 2)
+        return complain(pomona::format("The links could not all be measured:\n{}", report.failure)),
+               1;
+    for (const PairMeasured& pair : report.pairs)
+        remember(before, memory_of(report, pair, today()));
+    coll::Links links = links_between(report, before, links_path);
+    if (!options.json)
+        print(pomona::format("between these hosts algorithms are chosen by {}\n",
+                             coll::links_text(links)));
+    if (options.links_only || options.json) return 0;
+    std::vector<ChoiceTimes> times;
+    auto ranks = static_cast<int>(report.hosts.size());
+    QuietWatch watch;
+    if (!time_choices_between(options, report.hosts.size(), links, times)) return 1;
+    Disturbance seen = watch.seen();
+    seen.spread = spread_of(spreads_of(times));
+    std::string rules = coll::rules_text(rules_of(times, coll::Reach::net, ranks));
+    print(choices_report(times, ranks) + rules);
+    if (!quiet_enough(options, seen, "while algorithms were timed")) return kTuneBusy;
+    if (options.dry_run || choices_path.empty()) return 0;
+    Status written = keep_rules(choices_path, options.hosts, rules);
+    if (written) return 0;
+    return complain(pomona::format("{} ({})", written.error().text(), choices_path)), 1;
+}
+
+}  // namespace
+
+int tune(const TuneOptions& options, const std::string& links_path,
+         const std::string& choices_path) {
+    if (!options.hosts.empty()) return tune_hosts(options, links_path, choices_path);
+    if (options.once && !links_path.empty() && load_links(links_path).ok()) return 0;
+    constexpr double look_seconds = 0.5;
+    bool anyway = options.force || options.dry_run;
+    if (!anyway && !quiet_enough(options, QuietWatch::look(look_seconds), "before the start"))
+        return kTuneBusy;
+    QuietWatch watch;
+    Tuning tuning;
+    if (!tuning.measure_all(options)) return 1;
+    Disturbance seen = watch.seen();
+    seen.spread = spread_of(tuning.spreads);
+    KeptLinks kept{links_machine(), today(), coll::links_text(tuning.links)};
+    if (options.json) print_json(tuning.readings, kept);
+    else print_tables(tuning.readings, tuning.links), print(tuning.report + tuning.rules);
+    if (!quiet_enough(options, seen, "meanwhile")) return kTuneBusy;
+    if (options.dry_run) return 0;
+    return keep(options, tuning, kept, links_path, choices_path);
 }
 
 }  // namespace pomona

@@ -48,10 +48,16 @@ bool parse_measurement(std::string_view text, LinkMeasurement& measured);
 
 struct TuneOptions {
     bool json = false;
-    bool dry_run = false;  // measure and print, keep nothing
-    bool once = false;     // nothing to do where figures of this machine are kept
+    bool dry_run = false;     // measure and print, keep nothing
+    bool once = false;        // nothing to do where figures of this machine are kept
+    bool force = false;       // keep the figures of a busy machine too
+    bool links_only = false;  // do not time algorithms
+    std::string hosts, ssh;   // between these hosts, as for mpirun; "": this machine
 };
-int tune(const TuneOptions& options, const std::string& path);
+// What it returns when the machine was busy and nothing was kept.
+inline constexpr int kTuneBusy = 3;
+// `links`, `choices`: the files that it keeps.
+int tune(const TuneOptions& options, const std::string& links, const std::string& choices);
 
 // The part of one of the two ranks that tune() starts under mpirun: `pomona tune --rank`.
 int tune_rank();

@@ -108,11 +108,14 @@ void set_variable(std::vector<std::string>& environment, std::string_view name,
 
 std::vector<std::string> environment_for_ranks(const char* const* environment) {
     bool nested = variable(environment, "POMONA_JOB_ID").has_value();
-    bool handed = variable(environment, "POMONA_JOB_LINKS").has_value();  // by an outer mpirun
+    // What an outer mpirun has handed to its ranks was not said by the user.
+    bool links = variable(environment, "POMONA_JOB_LINKS").has_value();
+    bool choices = variable(environment, "POMONA_JOB_CHOICES").has_value();
     std::vector<std::string> out;
     for (const char* const* entry = environment; entry && *entry; ++entry)
         if (!inherited_from_launcher(*entry, nested) &&
-            !(handed && std::string_view(*entry).starts_with("POMONA_LINKS=")))
+            !(links && std::string_view(*entry).starts_with("POMONA_LINKS=")) &&
+            !(choices && std::string_view(*entry).starts_with("POMONA_CHOICES=")))
             out.emplace_back(*entry);
     return out;
 }
@@ -157,6 +160,7 @@ std::string Agent::prepare(const JobOrders& orders,
         size_t equals = entry.find('=');
         set_variable(common_, entry.substr(0, equals), entry.substr(equals + 1));
     }
+    own_files_ = find_own_files(directory_, common_, remark);
     common_.push_back("POMONA_JOB_DIR=" + directory_);
     common_.push_back("POMONA_JOB_HOST=" + orders.host);
     return {};
@@ -219,6 +223,7 @@ Agent::Started Agent::start(const StartOrder& order) {
         size_t equals = entry.find('=');
         set_variable(request.environment, entry.substr(0, equals), entry.substr(equals + 1));
     }
+    add_own_files(own_files_, request.environment);
     request.directory = working_directory(order.directory);
     request.descriptor_limit = descriptor_limit_;
     request.ignored = ignored_;
@@ -294,6 +299,13 @@ bool Agent::connect(const StartOrder& order, SpawnRequest& request, Started& out
         closed_after.push_back(request.input);
     }
     if (request.input < 0) return false;
+    if (!order.terminal.empty()) {
+        int terminal = open(order.terminal.c_str(), O_RDWR | O_NOCTTY | O_CLOEXEC);
+        if (terminal < 0) return false;
+        closed_after.push_back(terminal);
+        request.input = request.output = request.error = terminal;
+        return true;
+    }
     auto open_file = [&](const char* suffix) {
         std::string path = format("{}.{}.{}", order.output_files, order.rank, suffix);
         int descriptor = open(path.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);

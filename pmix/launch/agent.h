@@ -5,6 +5,7 @@
 // job ends, is mpirun's to say.
 #pragma once
 
+#include "pmix/launch/child_environment.h"
 #include "pmix/launch/host.h"
 #include "pmix/launch/mapping.h"
 #include "pmix/launch/spawn.h"
@@ -78,6 +79,7 @@ private:
     JobOrders orders_;
     std::string directory_;
     std::vector<std::string> common_;  // environment of all ranks
+    OwnFiles own_files_;
     std::vector<Binding> bindings_;
     std::map<int, Process> processes_;  // by rank
     int running_ = 0;

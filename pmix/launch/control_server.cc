@@ -3,6 +3,8 @@
 
 #include "btl/base/format.h"
 
+#include <algorithm>
+
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -127,6 +129,8 @@ void ControlServer::handle(Connection& connection, const ControlFrame& frame) {
     if (connection.dead) return;
     Reader reader(frame.payload);
     if (frame.type == ControlType::hello) return hello(connection, reader);
+    if (frame.type == ControlType::queues && connection.rank < 0)
+        return ask_queues(connection, reader);
     if (connection.rank < 0) return drop(connection);
     Rank& rank = ranks_[connection.rank];
     switch (frame.type) {
@@ -151,6 +155,7 @@ void ControlServer::handle(Connection& connection, const ControlFrame& frame) {
     case ControlType::waiting: return waiting(connection, reader);
     case ControlType::waited:
         return table.waited(connection.rank, reader.get<uint32_t>(), RealClock().now());
+    case ControlType::queues: return take_queues(connection.rank, reader);
     case ControlType::abort: {
         int code = reader.get<int32_t>();
         std::string message = reader.get_text(kControlTextMax);
@@ -279,6 +284,66 @@ void ControlServer::drop(Connection& connection) {
     if (connection.rank < 0) return;
     ranks_[connection.rank].connection = nullptr;
     table.gone(connection.rank);
+}
+
+// By somebody of this user who is no rank; ranks answer when they next look, and they look in MPI only.
+void ControlServer::ask_queues(Connection& connection, Reader& reader) {
+    int process = reader.get<int32_t>();
+    if (reader.failed() || !on_queues) return drop(connection);
+    QueuesQuestion& question = questions_.emplace_back();
+    question.number = ++questions_asked_;
+    question.asker = &connection;
+    question.processes = on_queues(process);
+    Writer writer;
+    writer.put(question.number);
+    for (const TableProcess& each : question.processes) {
+        Connection* rank = ranks_[static_cast<size_t>(each.rank)].connection;
+        if (each.state != TableProcess::State::running || !rank) continue;
+        question.awaited.insert(each.rank);
+        send(*rank, control_frame(ControlType::queues, writer));
+    }
+    if (question.awaited.empty()) return answer_queues(question);
+    auto over = [](int, short, void* data) {
+        auto* self = static_cast<ControlServer*>(data);
+        self->answer_queues(self->questions_.front());  // all have the same patience
+        self->sweep();
+    };
+    question.deadline.reset(event_new(base_, -1, EV_TIMEOUT, over, this));
+    timeval delay{kQueuesPatience, 0};
+    event_add(question.deadline.get(), &delay);
+}
+
+void ControlServer::take_queues(int rank, Reader& reader) {
+    auto number = reader.get<uint32_t>();
+    std::string text = reader.get_text(kControlFrameMax);
+    if (reader.failed()) return;
+    for (QueuesQuestion& question : questions_) {
+        if (question.number != number || question.awaited.erase(rank) == 0) continue;
+        question.answers[rank] = std::move(text);
+        if (question.awaited.empty()) return answer_queues(question);
+        return;
+    }
+}
+
+void ControlServer::answer_queues(QueuesQuestion& question) {
+    static constexpr const char* kStates[] = {"has not called MPI_Init", "is in MPI_Init", "silent",
+                                              "has called MPI_Finalize", "has ended"};
+    std::string text = "[";
+    for (const TableProcess& each : question.processes) {
+        auto found = question.answers.find(each.rank);
+        bool answered = found != question.answers.end();
+        text += format("{}{{\"rank\":{},\"pid\":{},\"host\":\"{}\",\"state\":\"{}\"",
+                       text.size() > 1 ? "," : "", each.rank, each.pid, each.host,
+                       answered ? "answered" : kStates[static_cast<int>(each.state)]);
+        text += answered ? format(",\"queues\":{}}}", found->second) : std::string("}");
+    }
+    Writer writer;
+    writer.put_text(text + "]");
+    bool there = std::any_of(connections_.begin(), connections_.end(), [&](const Connection& each) {
+        return &each == question.asker && !each.dead;
+    });
+    if (there) send(*question.asker, control_frame(ControlType::queues, writer));
+    questions_.remove_if([&](const QueuesQuestion& each) { return &each == &question; });
 }
 
 void ControlServer::sweep() {

@@ -61,7 +61,22 @@ public:
     WaitTable table;
     std::function<std::string(int rank, uint32_t number)> on_explain;
 
+    // What stands in the queues of messages of processes, by process number; mpirun's own means all. The
+    // answer, as JSON, comes within kQueuesPatience; on_queues tells whom to ask.
+    std::function<std::vector<TableProcess>(int process)> on_queues;
+
 private:
+    struct Connection;
+    static constexpr int kQueuesPatience = 2;
+    // `awaited` have not answered yet.
+    struct QueuesQuestion {
+        uint32_t number;
+        Connection* asker;
+        std::vector<TableProcess> processes;
+        std::map<int, std::string> answers;
+        std::set<int> awaited;
+        EventPtr deadline;
+    };
     struct Connection {
         ControlServer* server;
         int descriptor;  // -1: far
@@ -103,6 +118,9 @@ private:
     void hello(Connection& connection, Reader& reader);
     void lookup(Connection& connection, Reader& reader);
     void fence(Connection& connection);
+    void ask_queues(Connection& connection, Reader& reader);
+    void take_queues(int rank, Reader& reader);
+    void answer_queues(QueuesQuestion& question);
     void waiting(Connection& connection, Reader& reader);
     void end_fence_if_full(World& world);
     void send(Connection& connection, const std::vector<std::byte>& frame);
@@ -117,6 +135,8 @@ private:
     int size_ = 0;
     std::list<Connection> connections_;
     std::set<int> postponed_;
+    std::list<QueuesQuestion> questions_;
+    uint32_t questions_asked_ = 0;
     uint64_t far_made_ = 0;
     std::string path_;
 };

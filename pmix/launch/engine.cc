@@ -46,6 +46,8 @@ std::string asked_of_mpirun_alone(const Options& options) {
                      {!options.cpu_set.empty(), "--cpu-set"},
                      {options.pmix == "off", "--pmix off"},
                      {options.stack_traces, "--stack-traces"},
+                     {!options.trace.empty(), "--trace"},
+                     {!options.debugger.empty(), "--gdb, --lldb, --debugger or --debug-rank"},
                      {!options.report_json.empty(), "--report-json"}};
     for (const auto& each : all)
         if (each.asked) return each.name;

@@ -108,11 +108,30 @@ std::vector<std::string> needed_libraries(const std::string& path) {
 }
 
 // Open MPI, MPICH and those made from it, Intel MPI: libmpi.so.40, libmpich.so.12, libmpi.12.dylib.
+static bool is_another_mpi(std::string_view name) {
+    for (std::string_view other : {"libmpi.", "libmpich.", "libmpicxx.", "libmpi_cxx."})
+        if (name.starts_with(other)) return true;
+    return false;
+}
+
 std::string foreign_mpi_of(const std::string& path) {
     for (const std::string& name : needed_libraries(path))
-        for (std::string_view other : {"libmpi.", "libmpich.", "libmpicxx.", "libmpi_cxx."})
-            if (name.starts_with(other)) return name;
+        if (is_another_mpi(name)) return name;
     return {};
+}
+
+// A process that has ours as well may be one of torch's, or about to call MPI_Init of either.
+std::string foreign_mpi_in(int pid) {
+    std::ifstream maps("/proc/" + std::to_string(pid) + "/maps");
+    std::string found;
+    for (std::string line; std::getline(maps, line);) {
+        size_t slash = line.rfind('/');
+        if (slash == line.npos) continue;
+        std::string name = line.substr(slash + 1);
+        if (name.starts_with("libmpi_abi.")) return {};
+        if (is_another_mpi(name)) found = name;
+    }
+    return found;
 }
 
 }  // namespace pomona

@@ -74,6 +74,7 @@ public:
     // Resumes after the output's congestion is over.
     void resume();
     std::function<void()> on_close;
+    std::function<void()> on_first;  // before the first bytes
 
 private:
     void read_some();

@@ -71,6 +71,7 @@ struct StartOrder {
     Input input = Input::nothing;
     std::string output_files;  // their beginning; "": pipes
     bool merge_stderr = false;
+    std::string terminal;  // its three streams, of a debugger here; "": pipes or files
 };
 
 struct EndedRank {

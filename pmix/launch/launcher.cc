@@ -60,7 +60,9 @@ EventPtr Launcher::timer(void (*function)(int, short, void*)) {
 }
 
 int Launcher::run() {
-    if (!open_loop() || !connect_hosts() || !plan() || !prepare()) {
+    bool planned = open_loop() && connect_hosts() && plan();
+    if (!planned || !prepare()) {
+        if (planned) dismiss_hosts();
         clean_up();
         return exit_code_ ? exit_code_ : 1;
     }
@@ -99,6 +101,7 @@ void Launcher::on_signal(int signal) {
     }
     if (signal == SIGTSTP) return stop_ourselves();
     if (signal == SIGUSR1) {
+        if (answer_top()) return;
         report();
         for (Node& node : nodes_) node.host->signal_catchers(signal);
         return;
@@ -208,14 +211,11 @@ void Launcher::judge(Process& process, int status) {
 void Launcher::look_for_another_mpi(const Process& process) {
     bool silent = control_->phase(process.rank) == ControlServer::Phase::outside;
     if (!silent || told_of_another_mpi_ || size_ < 2) return;
+    if (!process.other_mpi.empty())
+        return say_another_mpi(process, "has loaded", process.other_mpi);
     std::string other = foreign_mpi_of(find_program(process.name, "", common_));
     if (other.empty()) return;
-    told_of_another_mpi_ = true;
-    say(format(
-        "{} is linked to {}, another MPI library, whose {} processes do not know of each other here; "
-        "compile it with Pomona's mpicc, mpicxx or mpifort, or start it with that library's "
-        "mpirun",
-        process.name, other, size_));
+    say_another_mpi(process, "is linked to", other);
 }
 
 // --on-death continue: the others have been told, and barriers of the wire-up do without it.
@@ -384,7 +384,17 @@ bool Launcher::drained() {
     return false;
 }
 
+// An agent that is killed while it makes the job's directory would leave it: no watchdog is there yet.
+void Launcher::dismiss_hosts() {
+    for (auto& remote : remotes_) remote->leave();
+    auto has_left = [](const auto& remote) { return remote->left(); };
+    while (!std::all_of(remotes_.begin(), remotes_.end(), has_left))
+        if (event_base_loop(base_, EVLOOP_ONCE) != 0) break;
+}
+
 void Launcher::clean_up() {
+    tell_of_trace();
+    if (debug_mode_ == DebugMode::terminal) tcsetpgrp(0, getpgrp());
     for (auto& remote : remotes_) remote->give_up("");
     control_.reset();
     local_.leave();

@@ -45,7 +45,8 @@ private:
         int pid = -1;
         bool running = false;
         std::string binding;
-        std::string name;                                 // what it executes
+        std::string name;       // what it executes
+        std::string other_mpi;  // seen in its memory before it has connected
         std::unique_ptr<Output> output_file, error_file;  // of a rank on another host
         std::unique_ptr<RankStream> output, error;
     };
@@ -96,7 +97,9 @@ private:
     // Parameters of the ranks (launcher_params.cc).
     void read_parameters();
     void hand_links();
+    void hand_choices();
     std::string measured_links(std::string& origin) const;
+    std::string measured_net() const;
     std::string config_of(const Program& program) const;
     uint32_t parameters_of(const Program& program) const;
     void hand_parameters(const Program& program);
@@ -121,13 +124,33 @@ private:
 
     // Who waits for whom (report.cc).
     std::vector<TableProcess> table_processes() const;
+    void write_table(const std::string& path) const;
     void report() const;
+    bool answer_top() const;  // false: it was not `pomona top` that has asked
 
     // Worlds that ranks ask for (launcher_spawn.cc).
     Result<int> spawn_world(int parent, std::vector<Program> programs);
-    Result<int> start_world(int parent, std::vector<Program> programs, const std::string& missing);
+    Result<std::vector<bool>> hosts_named(int parent, const std::string& names);
+    Result<std::vector<int>> place_world(int parent, const std::vector<Program>& programs);
+    Result<int> start_world(int parent, std::vector<Program> programs,
+                            const std::vector<int>& nodes, const std::string& missing);
     void spawned_environment(const Process& process, std::vector<std::string>& out) const;
     bool left_parent_waiting(const Process& process) const;
+
+    // Tools (launcher_tools.cc).
+    bool prepare_trace();
+    void tell_of_trace();
+    bool prepare_debugger();
+    void debug(const Process& process, StartOrder& order);
+    bool debugs(const Process& process) const {
+        return debug_mode_ != DebugMode::none &&
+               (options_.debug_rank < 0 || options_.debug_rank == process.rank);
+    }
+    void give_terminal(const Process& process);
+    void watch_for_another_mpi();
+    void look_into_memory();
+    void look_into_memory(Process& process);
+    void say_another_mpi(const Process& process, const std::string& how, const std::string& other);
 
     // The end.
     enum class State { connecting, running, ending, killing, done };
@@ -137,6 +160,7 @@ private:
     void finish_if_done();
     bool drained();
     void stop_loop_if_connected();
+    void dismiss_hosts();
     void clean_up();
 
     void say(const std::string& text) const;     // always
@@ -168,7 +192,12 @@ private:
     std::unique_ptr<InputCopier> input_;
     std::vector<int> input_targets_;
     std::vector<EventPtr> signals_;
-    EventPtr kill_timer_, term_timer_, timeout_timer_, drain_timer_;
+    EventPtr kill_timer_, term_timer_, timeout_timer_, drain_timer_, look_timer_;
+    int looks_ = 0;      // into the memory of processes that have not connected
+    std::string trace_;  // the file; "": none
+    enum class DebugMode { none, batch, terminal, panes };
+    DebugMode debug_mode_ = DebugMode::none;
+    std::string own_terminal_;  // where it has been lent to a debugger
 
     State state_ = State::connecting;
     int exit_code_ = 0;

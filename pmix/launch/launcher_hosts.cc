@@ -185,6 +185,7 @@ void Launcher::add_streams(Process& process, int output, int error) {
         auto stream =
             std::make_unique<RankStream>(base_, descriptor, to, forward_options(process, name));
         stream->on_close = [this] { finish_if_done(); };
+        stream->on_first = [this, &process] { look_into_memory(process); };
         return stream;
     };
     if (output >= 0) process.output = make(output, *stdout_, "stdout");
@@ -206,6 +207,7 @@ void Launcher::on_started(int rank, int pid, const std::string& binding) {
     Process& process = process_of(rank);
     process.pid = pid;
     process.binding = binding;
+    if (debugs(process)) give_terminal(process);
 }
 
 void Launcher::on_refused(int rank, int code, const std::string& why) {

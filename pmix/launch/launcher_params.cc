@@ -1,11 +1,14 @@
 // pmix/launch/launcher_params.cc: the parameters of all ranks, read once (btl/base/params_handed.h).
 #include "btl/base/params_handed.h"
 
+#include "btl/base/choices_file.h"
 #include "btl/base/format.h"
 #include "btl/base/kept_file.h"
 #include "btl/base/links_file.h"
+#include "pmix/launch/link_history.h"
 #include "pmix/launch/messages.h"
 #include "pmix/launch/launcher.h"
+#include "pmix/launch/hosts.h"
 
 #include <algorithm>
 
@@ -18,6 +21,16 @@ std::vector<const char*> pointers(const std::vector<std::string>& environment) {
     out.push_back(nullptr);
     return out;
 }
+
+// `links` with this item in the place of the one of its name.
+std::string links_with(std::string_view links, const std::string& item) {
+    std::string out, name = item.substr(0, item.find('=') + 1);
+    while (!links.empty()) {
+        std::string_view each = take_piece(links, ',');
+        if (!each.starts_with(name)) out += std::string(each) + ",";
+    }
+    return out + item;
+}
 }  // namespace
 
 // What the ranks will have, if their program is given nothing else by -x.
@@ -29,6 +42,7 @@ void Launcher::read_parameters() {
     silence_ = static_cast<double>(params.link_grace_s) + 2;
     if (options_.silence_seconds > 0) silence_ = options_.silence_seconds;
     if (params.links.empty()) hand_links();
+    if (params.choices.empty()) hand_choices();
 }
 
 // The costs of links as measured on this machine, unless the user said some: ranks do not read the
@@ -37,6 +51,8 @@ void Launcher::read_parameters() {
 void Launcher::hand_links() {
     std::string origin = "mpirun";
     std::string links = measured_links(origin);
+    if (std::string net = measured_net(); !net.empty())
+        links = links.empty() ? net : links_with(links, net);
     double crowd = 0;
     for (const Node& node : nodes_)
         if (node.crowded)
@@ -46,6 +62,36 @@ void Launcher::hand_links() {
     set_variable(given_, param_variable("links"), links);
     given_.push_back("POMONA_JOB_LINKS=handed");  // not said by the user
     handed_.inherit("links", links, origin);
+}
+
+// Between the job's hosts, as `pomona links` or `pomona tune --host` has measured them; "" where a pair is
+// not known. One number stands for all pairs, so every rank has the same.
+std::string Launcher::measured_net() const {
+    if (!several_hosts()) return "";
+    auto text = read_kept(cache_path(environment_, "link-history"));
+    std::vector<std::string> hosts;
+    for (const Node& node : nodes_)
+        hosts.push_back(node.host->here() ? host_ : std::string(without_user(node.host->name())));
+    std::string missing;
+    auto costs =
+        net_costs(text.ok() ? read_link_memory(*text) : std::vector<LinkMemory>(), hosts, missing);
+    if (!costs && options_.verbose)
+        say(format(messages::estimated_links,
+                   format("those of {} were never measured by --host", missing)));
+    return costs.value_or("");
+}
+
+// The same for the rules by which algorithms are chosen. What they say the ranks read.
+void Launcher::hand_choices() {
+    std::string path = cache_path(environment_, "choices");
+    if (path.empty()) return;
+    auto kept = load_choices_file(path);
+    if (!kept.ok() && kept.error().code == Code::malformed)
+        remark(format("{} is ignored: {}", path, kept.error().text()));
+    if (!kept.ok() || kept->empty()) return;
+    set_variable(given_, param_variable("choices"), *kept);
+    given_.push_back("POMONA_JOB_CHOICES=handed");
+    handed_.inherit("choices", *kept, path);
 }
 
 std::string Launcher::measured_links(std::string& origin) const {

@@ -1,7 +1,8 @@
 // pmix/launch/launcher_spawn.cc: worlds that ranks ask for while the job runs (MPI_Comm_spawn).
 // Idea: a spawned world's ranks follow those of the job, and are processes of the job like any other:
 // same directory, same socket, and a failure in one ends all. Either all of a world start or none.
-// They run on the job's first host: ranks that were there before reckon with that (Job::node).
+// They fill the slots that are free, host by host, or run where the info key "host" says; ranks that were
+// there before learn of it when groups are exchanged (Job::later).
 #include "pmix/launch/launcher.h"
 
 #include "btl/base/format.h"
@@ -10,6 +11,8 @@
 #include <algorithm>
 #include <csignal>
 #include <memory>
+#include <set>
+#include <sstream>
 
 namespace pomona {
 
@@ -36,20 +39,30 @@ Result<int> Launcher::spawn_world(int parent, std::vector<Program> programs) {
                    parent, count, running_, slots_));
         return Error{Code::refused, "No slots are left"};
     }
+    auto nodes = place_world(parent, programs);
+    if (!nodes) return nodes.error();
+    std::set<std::pair<size_t, int>> places;  // of each program
+    auto node = nodes->begin();
+    for (size_t p = 0; p < programs.size(); ++p)
+        for (int i = 0; i < programs[p].count; ++i) places.emplace(p, *node++);
     auto asked = std::make_shared<Asked>();
-    asked->left = programs.size();
-    auto answered = [this, asked, parent, programs](const std::string& name, bool found) {
+    asked->left = places.size();
+    auto answered = [this, asked, parent, programs, nodes = *nodes](const std::string& name,
+                                                                    bool found) {
         if (!found) asked->missing = name;
         if (--asked->left > 0) return;
-        auto first = start_world(parent, programs, asked->missing);
+        auto first = start_world(parent, programs, nodes, asked->missing);
         if (asked->postponed) return control_->answer_spawn(parent, std::move(first));
         asked->code = first.ok() ? Code::ok : first.error().code;
         asked->first = first.ok() ? *first : -1;
     };
-    for (const Program& program : programs)
-        nodes_[0].host->ask_program(
-            program.command[0], program.directory,
-            [answered, name = program.command[0]](bool found) { answered(name, found); });
+    for (const auto& [p, where] : places) {
+        Host* host = nodes_[static_cast<size_t>(where)].host;
+        std::string name = programs[p].command[0];
+        if (several_hosts()) name += format(" (on {})", host->name());
+        host->ask_program(programs[p].command[0], programs[p].directory,
+                          [answered, name](bool found) { answered(name, found); });
+    }
     if (asked->left > 0) {
         asked->postponed = true;
         control_->postpone(parent);
@@ -58,8 +71,53 @@ Result<int> Launcher::spawn_world(int parent, std::vector<Program> programs) {
     return asked->first;
 }
 
+// The hosts that an info key names; says which name is none.
+Result<std::vector<bool>> Launcher::hosts_named(int parent, const std::string& names) {
+    std::vector<bool> out(nodes_.size(), names.empty());
+    std::istringstream list(names);
+    for (std::string name; std::getline(list, name, ',');) {
+        bool found = false;
+        for (size_t i = 0; i < nodes_.size(); ++i) {
+            const Host& host = *nodes_[i].host;
+            bool same = name == host.name() || name == without_user(host.name()) ||
+                        (host.here() && is_this_host(name, host_));
+            if (!same) continue;
+            out[i] = found = true;
+        }
+        if (found) continue;
+        std::string all;
+        for (const Node& node : nodes_)
+            all += format("{}{}", all.empty() ? "" : ", ", node.host->name());
+        remark(format("rank {} asked for processes on host \"{}\", and the job's hosts are {}",
+                      parent, name, all));
+        return Error{Code::not_found, "There is no such host in the job"};
+    }
+    return out;
+}
+
+// The node of each process of a new world, in their order.
+Result<std::vector<int>> Launcher::place_world(int parent, const std::vector<Program>& programs) {
+    std::vector<PlaceHost> places;
+    for (const Node& node : nodes_) places.push_back(node.place);
+    std::vector<int> used(nodes_.size(), 0), out;
+    for (const Process& process : processes_)
+        if (process.running) ++used[static_cast<size_t>(process.node)];
+    for (const Program& program : programs) {
+        auto allowed = hosts_named(parent, program.host);
+        if (!allowed) return allowed.error();
+        Placement placement = place_more(program.count, places, used, *allowed);
+        if (!placement.mistake.empty()) {
+            remark(format("rank {}: {}", parent, placement.mistake));
+            return Error{Code::refused, "No slots are left"};
+        }
+        for (int node : placement.host_of) ++used[static_cast<size_t>(node)];
+        out.insert(out.end(), placement.host_of.begin(), placement.host_of.end());
+    }
+    return out;
+}
+
 Result<int> Launcher::start_world(int parent, std::vector<Program> programs,
-                                  const std::string& missing) {
+                                  const std::vector<int>& nodes, const std::string& missing) {
     if (state_ != State::running) return Error{Code::refused, "The job is ending"};
     if (!missing.empty()) {
         remark(format("rank {} asked for the program {}, which is not there or cannot be executed",
@@ -70,6 +128,7 @@ Result<int> Launcher::start_world(int parent, std::vector<Program> programs,
     for (const Program& program : programs) count += program.count;
     int first = control_->add_world(count);
     std::vector<Process*> made;
+    std::vector<int> local_ranks(nodes_.size(), 0);
     // As the parent was told by -x, so that parameters are the same on both sides.
     size_t asking = static_cast<size_t>(processes_[static_cast<size_t>(parent)].program);
     Variables exports = options_.programs[asking].exports;
@@ -80,7 +139,8 @@ Result<int> Launcher::start_world(int parent, std::vector<Program> programs,
             process.rank = size_++;
             process.program = static_cast<int>(options_.programs.size());
             process.program_rank = i;
-            process.local_rank = process.rank - first;
+            process.node = nodes[static_cast<size_t>(process.rank - first)];
+            process.local_rank = local_ranks[static_cast<size_t>(process.node)]++;
             process.first = first;
             process.world_size = count;
             process.parent = parent;
@@ -119,11 +179,17 @@ void Launcher::spawned_environment(const Process& process, std::vector<std::stri
     out.push_back(format("POMONA_JOB_SIZE={}", size));
     out.push_back(format("POMONA_JOB_UNIVERSE={}", std::max(slots_, size)));
     out.push_back("POMONA_JOB_NODES=" + node_runs(nodes));
-    out.push_back(format("POMONA_OVERSUBSCRIBED={}",
-                         running_ + process.world_size > nodes_[0].place.processors ? 1 : 0));
+    int beside = 0, local = 0;
+    for (const Process& each : processes_) {
+        if (each.node != process.node) continue;
+        beside += each.running || each.first == process.first;
+        local += each.world_size && each.first == process.first;
+    }
+    const PlaceHost& place = nodes_[static_cast<size_t>(process.node)].place;
+    out.push_back(format("POMONA_OVERSUBSCRIBED={}", beside > place.processors ? 1 : 0));
     out.push_back(format("RANK={}", rank));
     out.push_back(format("WORLD_SIZE={}", process.world_size));
-    out.push_back(format("LOCAL_WORLD_SIZE={}", process.world_size));
+    out.push_back(format("LOCAL_WORLD_SIZE={}", local));
 }
 
 // The parent waits in MPI_Comm_spawn until the children are in MPI_Init.

@@ -121,9 +121,20 @@ bool Launcher::prepare() {
     control_->services.on_spawn = [this](int rank, std::vector<Program> programs) {
         return spawn_world(rank, std::move(programs));
     };
+    control_->on_queues = [this](int process) {
+        std::vector<TableProcess> all = table_processes();
+        if (process != getpid())
+            std::erase_if(all, [&](const TableProcess& each) {
+                return each.pid != process || !node_of(process_of(each.rank)).host->here();
+            });
+        return all;
+    };
     for (auto& remote : remotes_) remote->serve(*control_);
+    if (!prepare_trace() || !prepare_debugger()) return false;
     common_environment();
-    return prepare_hosts() && (options_.pmix == "off" || offer_pmix());
+    bool elsewhere = several_hosts() || !nodes_[0].host->here();
+    if (elsewhere && options_.pmix == "on") return say(messages::pmix_elsewhere), false;
+    return prepare_hosts() && (elsewhere || options_.pmix == "off" || offer_pmix());
 }
 
 // Directories, sockets and bindings on all hosts. Other hosts answer later, while we go on.
@@ -171,10 +182,6 @@ bool Launcher::prepare_hosts() {
 
 // For programs of other MPI libraries; only --pmix=on makes it a condition.
 bool Launcher::offer_pmix() {
-    if (several_hosts() || !nodes_[0].host->here()) {
-        if (options_.pmix != "on") return true;
-        return say(messages::pmix_elsewhere), false;
-    }
     PmixJob job{tag_, pmix_namespace(tag_), local_.agent.directory(), host_, slots_, {}, {}};
     if (job.nspace.empty()) return say("the system has no random numbers for the job"), false;
     for (const Process& process : processes_) {
@@ -198,6 +205,8 @@ void Launcher::common_environment() {
         set_variable(common_, param_variable(name), value);
         set_variable(given_, param_variable(name), value);
     }
+    if (!options_.library_path) given_.push_back("POMONA_JOB_LIBRARY_PATH=off");
+    if (!trace_.empty()) given_.push_back("POMONA_TRACE=" + trace_);
     read_parameters();
     std::vector<int> nodes;
     for (const Process& process : processes_) nodes.push_back(process.node);
@@ -205,6 +214,7 @@ void Launcher::common_environment() {
     given_.push_back(format("POMONA_JOB_SIZE={}", size_));
     given_.push_back(format("POMONA_JOB_UNIVERSE={}", std::max(slots_, size_)));
     given_.push_back("POMONA_JOB_NODES=" + node_runs(nodes));
+    given_.push_back(format("POMONA_JOB_HOSTS={}", nodes_.size()));
     given_.push_back(format("WORLD_SIZE={}", size_));
     if (!has_variable(common_, "MASTER_ADDR")) given_.push_back("MASTER_ADDR=" + master_address());
     if (!has_variable(common_, "MASTER_PORT"))
@@ -250,6 +260,7 @@ bool Launcher::start_all() {
         if (state_ != State::running) break;
     }
     for (Node& node : nodes_) node.host->guard();
+    watch_for_another_mpi();
     std::vector<InputCopier::Far> far;
     for (const Process& process : processes_) {
         Host* host = nodes_[static_cast<size_t>(process.node)].host;
@@ -288,14 +299,15 @@ void Launcher::start_one(Process& process) {
     order.environment = environment_of(process);
     order.parameters = parameters_of(program);
     order.input = input_for(process);
+    debug(process, order);
     order.merge_stderr = options_.merge_stderr;
     process.running = true;
     ++running_;
     if (host.here()) {
         order.output_files = options_.output_filename;
     } else {
-        if (program.command[0].find('/') == std::string::npos) {
-            std::string found = find_program(program.command[0], "", common_);
+        if (order.command[0].find('/') == std::string::npos) {
+            std::string found = find_program(order.command[0], "", common_);
             if (found.starts_with('/')) order.program = found;
         }
         if (!open_output_files(process)) {

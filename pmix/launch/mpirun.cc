@@ -1,5 +1,6 @@
 // pmix/launch/mpirun.cc: main of mpirun (and mpiexec, which is the same program, and of its agents).
 #include "pmix/launch/agent_service.h"
+#include "pmix/launch/debugger.h"
 #include "pmix/launch/engine.h"
 #include "pmix/launch/launcher.h"
 #include "pmix/launch/ssh.h"
@@ -81,6 +82,13 @@ int main(int count, char** words) {
     }
     if (!engine.command.empty()) return become(engine, parsed.options);
     if (parsed.options.explain) explain(parsed.options);
+    // A pane for each process: inside a session of tmux, unless there is none; the launcher says so then.
+    bool panes = !parsed.options.debugger.empty() && parsed.options.debug_rank < 0;
+    bool alone = parsed.options.programs.size() == 1 && parsed.options.programs[0].count == 1;
+    if (panes && !alone && isatty(0) && isatty(1) && !getenv("TMUX")) {
+        arguments.insert(arguments.begin(), pomona::own_program());
+        pomona::become_tmux(arguments);
+    }
     int code;
     {
         pomona::Launcher launcher(std::move(parsed.options), environ);

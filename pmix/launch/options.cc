@@ -324,6 +324,8 @@ void Parser::take_flag(OptionId id) {
     case OptionId::quiet: options.quiet = true; return;
     case OptionId::verbose: options.verbose = true; return;
     case OptionId::stack_traces: options.stack_traces = true; return;
+    case OptionId::gdb: options.debugger = "gdb"; return;
+    case OptionId::lldb: options.debugger = "lldb"; return;
     case OptionId::help: out.text = options_help(); break;
     case OptionId::messages: out.text = messages_markdown(); break;
     case OptionId::markdown: out.text = options_markdown(); break;
@@ -367,6 +369,16 @@ std::string Parser::take_job(const OptionInfo& option, const std::string& said,
     case OptionId::launcher: return read_launcher(said, value, options);
     case OptionId::prefix: options.prefix = value; return {};
     case OptionId::report_json: options.report_json = value; return {};
+    case OptionId::trace: options.trace = value; return {};
+    case OptionId::debugger: options.debugger = value; return {};
+    case OptionId::debug_rank: return whole_number(said, value, 0, kRanksMax, options.debug_rank);
+    case OptionId::library_path: {
+        static const std::map<std::string, int> known{{"on", 1}, {"off", 0}};
+        int found = 0;
+        std::string mistake = choose(said, value, known, found);
+        options.library_path = found != 0;
+        return mistake;
+    }
     case OptionId::on_death: {
         static const std::map<std::string, int> known{{"end", 0}, {"continue", 0}};
         int found = 0;
@@ -576,6 +588,7 @@ std::string Parser::whole() {
         program.exports.insert(program.exports.begin(), all_exports.begin(), all_exports.end());
     }
     if (total > kRanksMax) return format("More than {} processes are not supported", kRanksMax);
+    if (options.debug_rank >= 0 && options.debugger.empty()) options.debugger = "gdb";
     std::string wrong = choose_hosts();
     if (!wrong.empty()) return wrong;
     if (options.shell.empty()) {

@@ -51,6 +51,10 @@ struct Options {
     bool refuse_oversubscribe = false;
     bool quiet = false;
     bool verbose = false;
+    std::string trace;               // file; "": none
+    std::string debugger;            // gdb, lldb or a command; "": none
+    int debug_rank = -1;             // this one alone
+    bool library_path = true;        // ranks find our library without an rpath
     std::string pmix = "auto";       // auto, on, off: environment for other libraries' programs
     std::vector<std::string> notes;  // what was given and has no effect
 };

@@ -25,7 +25,9 @@ constexpr const char* kNotes =
     "time for. Without -n there is one process for each of their cores; of several hosts in --host without\n"
     "slots, one for each host ([multi-node.md](multi-node.md)). MPI_UNIVERSE_SIZE is the number of\n"
     "slots or of processes, whichever is more; a program that spawns as many as it leaves free finds\n"
-    "room where slots are given: `mpirun -n 1 --host localhost:8 ./program`.\n"
+    "room where slots are given: `mpirun -n 1 --host localhost:8 ./program`. Spawned processes fill\n"
+    "slots that are free, host by host, then share the hosts by their slots; MPI_Comm_spawn's info\n"
+    "key \"host\" names hosts of the job, parted by commas.\n"
     "\n## Signals\n\nSIGINT, SIGTERM and SIGHUP go to the ranks; those that are there five seconds later are killed, at\n"
     "once by a second signal. Signals that were ignored when mpirun started stay ignored (nohup). SIGUSR1\n"
     "prints what each rank waits for.\n\n## Examples\n";

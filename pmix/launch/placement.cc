@@ -132,4 +132,31 @@ Placement place_ranks(int count, const std::vector<PlaceHost>& hosts, const Plac
     return out;
 }
 
+Placement place_more(int count, const std::vector<PlaceHost>& hosts, std::vector<int> used,
+                     const std::vector<bool>& allowed) {
+    Placement out;
+    auto slots = [&](size_t i) { return std::max(slots_of(hosts[i], hosts.size()), 1); };
+    auto open = [&](size_t i) {
+        return (allowed.empty() || allowed[i]) && used[i] < limit_of(hosts[i]);
+    };
+    while (static_cast<int>(out.host_of.size()) < count) {
+        size_t best = hosts.size();
+        for (size_t i = 0; i < hosts.size(); ++i) {
+            if (!open(i)) continue;
+            if (used[i] < slots(i)) {
+                best = i;
+                break;
+            }
+            if (best == hosts.size() || used[i] * slots(best) < used[best] * slots(i)) best = i;
+        }
+        if (best == hosts.size())
+            return {{},
+                    too_many(count, static_cast<long>(out.host_of.size()),
+                             "more is all that max_slots allows")};
+        ++used[best];
+        out.host_of.push_back(static_cast<int>(best));
+    }
+    return out;
+}
+
 }  // namespace pomona

@@ -3,12 +3,14 @@
 #include "pmix/launch/launcher.h"
 
 #include "btl/base/format.h"
+#include "pmix/job_directory.h"
 
 #include <cerrno>
-#include <csignal>
 #include <cstdio>
 #include <fstream>
 #include <string>
+
+#include <unistd.h>
 
 namespace pomona {
 
@@ -28,18 +30,29 @@ std::vector<TableProcess> Launcher::table_processes() const {
     return out;
 }
 
+void Launcher::write_table(const std::string& path) const {
+    std::string partial = path + ".part";
+    std::ofstream file(partial, std::ios::trunc);
+    file << control_->table.json(table_processes(), RealClock().now());
+    file.close();
+    if (!file || std::rename(partial.c_str(), path.c_str()) != 0)
+        say(format("the report cannot be written to {}: {}", path, os_text(errno)));
+}
+
 // All of it is known already: nobody is asked, and nobody is waited for.
 void Launcher::report() const {
-    std::vector<TableProcess> processes = table_processes();
-    Nanoseconds now = RealClock().now();
-    for (const std::string& line : control_->table.lines(processes, now)) say(line);
-    if (options_.report_json.empty()) return;
-    std::string partial = options_.report_json + ".part";
-    std::ofstream file(partial, std::ios::trunc);
-    file << control_->table.json(processes, now);
-    file.close();
-    if (!file || std::rename(partial.c_str(), options_.report_json.c_str()) != 0)
-        say(format("the report cannot be written to {}: {}", options_.report_json, os_text(errno)));
+    for (const std::string& line : control_->table.lines(table_processes(), RealClock().now()))
+        say(line);
+    if (!options_.report_json.empty()) write_table(options_.report_json);
+}
+
+// `pomona top` (job_directory.h): it alone is told, and the ranks hear nothing of it.
+bool Launcher::answer_top() const {
+    const std::string& directory = local_.agent.directory();
+    if (directory.empty() || unlink(format("{}/{}", directory, kTableWanted).c_str()) != 0)
+        return false;
+    write_table(format("{}/{}", directory, kTableWritten));
+    return true;
 }
 
 }  // namespace pomona

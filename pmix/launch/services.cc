@@ -67,6 +67,7 @@ Code Services::spawn(int rank, Reader& request, Writer& out) {
         auto count = request.get<uint32_t>();
         processes += count;
         program.directory = request.get_text(kNameMax);
+        program.host = request.get_text(kNameMax);
         auto words = request.get<uint32_t>();
         if (request.failed() || words == 0 || words > kWordsMax || count == 0 ||
             processes > kProcessesMax)

@@ -59,6 +59,24 @@ std::string numbers(const std::vector<int>& values) {
 }
 }  // namespace
 
+// Nobody says when a program stops testing.
+bool WaitTable::is_old(const Wait& wait, Nanoseconds now) {
+    constexpr Nanoseconds believed = 5'000'000'000;
+    return wait.what.tests && now - wait.told > believed;
+}
+
+bool WaitTable::waits_now(const Rank& entry, Nanoseconds now) {
+    return std::any_of(entry.waits.begin(), entry.waits.end(),
+                       [&](const auto& wait) { return !is_old(wait.second, now); });
+}
+
+// When the last one ended, of a rank that waits no more.
+Nanoseconds WaitTable::last_wait(const Rank& entry) {
+    Nanoseconds last = entry.waited;
+    for (const auto& [number, wait] : entry.waits) last = std::max(last, wait.told);
+    return last;
+}
+
 void WaitTable::waiting(int rank, uint32_t number, Times times, Waiting waiting) {
     ranks_[rank].waits[number] = {times.since, times.now, std::move(waiting)};
 }
@@ -113,11 +131,11 @@ static bool takes_part(const Waiting& other, const Waiting& own) {
 // for may come, until nothing changes. Who needs all is held by one that is stuck, who needs any only by
 // all of them. What a rank has sent before it began to wait may have been on the way: the other must have
 // looked since.
-std::map<int, bool> WaitTable::stuck() const {
+std::map<int, bool> WaitTable::stuck(Nanoseconds now) const {
     constexpr Nanoseconds on_the_way = 200'000'000;
     std::map<int, bool> stuck;
     for (const auto& [rank, entry] : ranks_)
-        if (only_wait(rank)) stuck[rank] = true;
+        if (const Wait* wait = only_wait(rank); wait && !is_old(*wait, now)) stuck[rank] = true;
     for (bool changed = true; changed;) {
         changed = false;
         for (auto& [rank, is_stuck] : stuck) {
@@ -141,8 +159,8 @@ std::map<int, bool> WaitTable::stuck() const {
 }
 
 // Each rank that is stuck waits for one that is: so one comes back to where one has been.
-std::vector<int> WaitTable::deadlock() const {
-    std::map<int, bool> all = stuck();
+std::vector<int> WaitTable::deadlock(Nanoseconds now) const {
+    std::map<int, bool> all = stuck(now);
     if (all.empty()) return {};
     std::vector<int> path;
     for (int rank = all.begin()->first;;) {
@@ -162,17 +180,36 @@ std::vector<int> WaitTable::deadlock() const {
     return path;
 }
 
+// All are in collective operations, of more than one communicator.
+bool WaitTable::may_call_in_order(const std::vector<int>& ranks) const {
+    std::set<uint64_t> contexts;
+    for (int rank : ranks) {
+        const Waiting& what = only_wait(rank)->what;
+        if (!what.collective) return false;
+        contexts.insert(what.context);
+    }
+    return contexts.size() > 1;
+}
+
 std::string WaitTable::deadlock_text(const std::vector<int>& ranks) const {
     std::vector<int> sorted = ranks;
     std::sort(sorted.begin(), sorted.end());
     std::string text = ranks.size() == 1 ? format("rank {} waits for itself", ranks[0])
                                          : ranks_text(sorted) + " wait for each other";
+    size_t tests = 0;
+    for (int rank : ranks) tests += only_wait(rank)->what.tests;
+    if (tests > 0)
+        text += tests == ranks.size() ? ", if they do nothing but test"
+                                      : ", if those that test do nothing else";
     for (size_t i = 0; i < ranks.size(); ++i) {
         const Waiting& what = only_wait(ranks[i])->what;
-        text += format("{}rank {} in {}{} for rank {}", i ? ", " : ": ", ranks[i], what.operation,
+        text += format("{}rank {} {} {}{} for rank {}", i ? ", " : ": ", ranks[i],
+                       what.tests ? "tests by" : "in", what.operation,
                        what.communicator.empty() ? "" : " on " + what.communicator,
                        ranks[(i + 1) % ranks.size()]);
     }
+    if (may_call_in_order(ranks))
+        text += "; they call collective operations of two communicators in different orders";
     return text;
 }
 
@@ -182,13 +219,18 @@ std::string WaitTable::waits_text(const TableProcess& process, Nanoseconds now) 
     auto found = ranks_.find(process.rank);
     if (process.state != State::running || found == ranks_.end()) return state_text(process.state);
     const Rank& entry = found->second;
-    if (entry.waits.empty())
-        return format("{}; its last wait ended {} ago", state_text(process.state),
-                      seconds_text(seconds(now - entry.waited)));
+    if (!waits_now(entry, now))
+        return format("{}; its last {} ended {} ago", state_text(process.state),
+                      entry.waits.empty() ? "wait" : "loop of tests",
+                      seconds_text(seconds(now - last_wait(entry))));
     std::string text;
     for (const auto& [number, wait] : entry.waits) {
-        text += format("{} in {} for {}", text.empty() ? "has been" : "; and",
-                       operation_text(wait.what), seconds_text(seconds(now - wait.since)));
+        if (is_old(wait, now)) continue;
+        text += text.empty() ? "" : "; and ";
+        std::string what = operation_text(wait.what),
+                    time = seconds_text(seconds(now - wait.since));
+        text += wait.what.tests ? format("has tested in vain for {}, by {}", time, what)
+                                : format("has been in {} for {}", what, time);
         std::vector<int> awaited = ranks_awaited(wait.what);
         if (!awaited.empty())
             text +=
@@ -203,7 +245,7 @@ std::vector<std::string> WaitTable::lines(const std::vector<TableProcess>& proce
     for (const TableProcess& each : processes)
         out.push_back(format("rank {} (pid {} on {}) {}", each.rank, each.pid, each.host,
                              waits_text(each, now)));
-    std::vector<int> cycle = deadlock();
+    std::vector<int> cycle = deadlock(now);
     if (!cycle.empty()) out.push_back("deadlock: " + deadlock_text(cycle));
     return out;
 }
@@ -215,7 +257,7 @@ std::string WaitTable::explain(int rank, uint32_t number,
     if (entry == ranks_.end()) return {};
     auto wait = entry->second.waits.find(number);
     if (wait == entry->second.waits.end()) return {};
-    std::vector<int> cycle = deadlock();
+    std::vector<int> cycle = deadlock(now);
     if (std::count(cycle.begin(), cycle.end(), rank))
         return "this is a deadlock: " + deadlock_text(cycle);
     std::vector<int> next = ranks_awaited(wait->second.what);
@@ -248,31 +290,37 @@ std::string WaitTable::json(const std::vector<TableProcess>& processes, Nanoseco
     for (const TableProcess& each : processes) {
         auto found = ranks_.find(each.rank);
         bool runs = each.state == State::running && found != ranks_.end();
-        bool waits = runs && !found->second.waits.empty();
+        bool waits = runs && waits_now(found->second, now);
+        bool tests = waits && std::all_of(found->second.waits.begin(), found->second.waits.end(),
+                                          [](const auto& wait) { return wait.second.what.tests; });
         out += format("{}\n  {{\"rank\": {}, \"host\": {}, \"pid\": {}, \"state\": \"{}\"",
                       &each == processes.data() ? "" : ",", each.rank, quoted(each.host), each.pid,
-                      waits ? "waiting" : state_word(each.state));
+                      !waits  ? state_word(each.state)
+                      : tests ? "testing"
+                              : "waiting");
         if (runs && !waits)
-            out +=
-                format(", \"last_wait_ended_s_ago\": {:.3f}", seconds(now - found->second.waited));
+            out += format(", \"last_wait_ended_s_ago\": {:.3f}",
+                          seconds(now - last_wait(found->second)));
         if (waits) {
             out += ", \"waits\": [";
             bool first = true;
             for (const auto& [number, wait] : found->second.waits) {
+                if (is_old(wait, now)) continue;
                 const Waiting& what = wait.what;
                 out += format(
                     "{}{{\"operation\": {}, \"communicator\": {}, \"detail\": {}, "
-                    "\"waits_for\": {}, \"any\": {}, \"needs\": {}, \"for_s\": {:.3f}}}",
+                    "\"waits_for\": {}, \"any\": {}, \"tests\": {}, \"needs\": {}, \"for_s\": {:.3f}}}",
                     first ? "" : ", ", quoted(what.operation), quoted(what.communicator),
                     quoted(what.detail), numbers(ranks_awaited(what)), what.any ? "true" : "false",
-                    quoted(needs_text(what)), seconds(now - wait.since));
+                    what.tests ? "true" : "false", quoted(needs_text(what)),
+                    seconds(now - wait.since));
                 first = false;
             }
             out += "]";
         }
         out += "}";
     }
-    std::vector<int> cycle = deadlock();
+    std::vector<int> cycle = deadlock(now);
     out += format("\n], \"deadlock\": {}", numbers(cycle));
     if (!cycle.empty()) out += ", \"deadlock_text\": " + quoted(deadlock_text(cycle));
     return out + "}\n";

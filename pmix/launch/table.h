@@ -32,8 +32,9 @@ public:
     void waited(int rank, uint32_t number, Nanoseconds now);
     void gone(int rank);  // it waits for nothing any more
 
-    // A deadlock: ranks, each of which waits for the next, the last for the first.
-    std::vector<int> deadlock() const;
+    // A deadlock: ranks, each of which waits for the next, the last for the first. One that tests in a
+    // loop counts while it tells so; it may do something else next, which the text says.
+    std::vector<int> deadlock(Nanoseconds now) const;
     // "ranks 0 and 1 wait for each other: rank 0 in MPI_Recv for rank 1, ..."
     std::string deadlock_text(const std::vector<int>& ranks) const;
 
@@ -56,7 +57,11 @@ private:
     };
     const Wait* only_wait(int rank) const;
     std::vector<int> needed(int rank) const;
-    std::map<int, bool> stuck() const;
+    std::map<int, bool> stuck(Nanoseconds now) const;
+    bool may_call_in_order(const std::vector<int>& ranks) const;
+    static bool is_old(const Wait& wait, Nanoseconds now);
+    static bool waits_now(const Rank& entry, Nanoseconds now);
+    static Nanoseconds last_wait(const Rank& entry);
     std::string waits_text(const TableProcess& process, Nanoseconds now) const;
 
     std::map<int, Rank> ranks_;

@@ -149,6 +149,15 @@ public:
         return text;
     }
 
+    uint32_t asked_for_queues() override { return asked_for_queues_.exchange(0); }
+    void tell_queues(uint32_t number, const std::string& text) override {
+        Writer writer;
+        writer.put(number);
+        writer.put_text(text);
+        queue(ControlType::queues, writer);
+        (void)flush();
+    }
+
     Status finalize() override {
         queue(ControlType::finalized, {});
         return flush();
@@ -216,6 +225,9 @@ private:
             auto number = reader.get<uint32_t>();
             std::string text = reader.get_text(kControlTextMax);
             if (!reader.failed()) explanations_[number] = std::move(text);
+        } else if (frame.type == ControlType::queues) {
+            auto number = reader.get<uint32_t>();
+            if (!reader.failed()) asked_for_queues_ = number;
         } else if (frame.type == ControlType::refused) {
             LOG(error, pmix, "mpirun refused rank {}: {}", job_.rank,
                 reader.get_text(kControlTextMax));
@@ -231,6 +243,7 @@ private:
     ControlParser parser_;
     std::function<void(int)> on_death_;
     std::map<uint32_t, std::string> explanations_;  // not yet taken; by the number of the wait
+    std::atomic<uint32_t> asked_for_queues_ = 0;    // read by whoever polls; any order will do
     bool refused_ = false;
     std::atomic<bool> lost_ = false;  // only the holder of question_ changes it; any order will do
 };

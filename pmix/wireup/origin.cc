@@ -183,6 +183,7 @@ bool read_job(const char* const* environment, Job& job) {
     job.directory = *directory;
     job.host = std::string(variable(environment, "POMONA_JOB_HOST").value_or("localhost"));
     job.app_number = number(variable(environment, "POMONA_JOB_APP"), 0, kRanksMax).value_or(0);
+    job.hosts = number(variable(environment, "POMONA_JOB_HOSTS"), 1, kRanksMax).value_or(1);
     job.universe_size =
         number(variable(environment, "POMONA_JOB_UNIVERSE"), *size, kRanksMax).value_or(*size);
     job.oversubscribed = variable(environment, "POMONA_OVERSUBSCRIBED").value_or("0") == "1";

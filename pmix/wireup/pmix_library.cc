@@ -2,6 +2,7 @@
 #include "pmix/wireup/pmix_library.h"
 
 #include "btl/base/format.h"
+#include "pmix/wireup/pmix_probe.h"
 
 #include <mutex>
 
@@ -51,6 +52,12 @@ Result<const PmixLibrary*> PmixLibrary::open(std::string& why) {
     }
     opened = true;
     return &library;
+}
+
+std::string try_pmix() {
+    std::string why;
+    auto library = PmixLibrary::open(why);
+    return library ? "" : format("{} ({})", library.error().text(), why);
 }
 
 }  // namespace pomona

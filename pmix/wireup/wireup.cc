@@ -62,8 +62,20 @@ private:
 
 }  // namespace
 
+void LaterNodes::learn(int rank, int node) {
+    std::lock_guard lock(mutex_);
+    node_of_[rank] = node;
+}
+
+int LaterNodes::node(int rank) const {
+    std::lock_guard lock(mutex_);
+    auto found = node_of_.find(rank);
+    return found == node_of_.end() ? 0 : found->second;
+}
+
 uint64_t incarnation_here() { return incarnation_of(process_environment()); }
 
+void Wireup::tell_queues(uint32_t, const std::string&) {}
 void Wireup::tell_waiting(uint32_t, int64_t, bool, const Waiting&) {}
 std::string Wireup::explanation(uint32_t) { return {}; }
 

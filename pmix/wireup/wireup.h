@@ -10,7 +10,9 @@
 #include "btl/base/result.h"
 
 #include <functional>
+#include <map>
 #include <memory>
+#include <mutex>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -22,6 +24,17 @@ struct Waiting;  // btl/base/waiting.h
 enum class Origin { singleton, mpirun, pmix, table };
 enum class Service : uint8_t;  // pmix/services.h
 std::string_view origin_name(Origin origin);
+
+// Nodes of processes that were spawned after this one began; told when groups are exchanged.
+class LaterNodes {
+public:
+    void learn(int rank, int node);
+    int node(int rank) const;  // 0 while it is not known
+
+private:
+    mutable std::mutex mutex_;
+    std::map<int, int> node_of_;
+};
 
 struct Job {
     Origin origin = Origin::singleton;
@@ -41,13 +54,14 @@ struct Job {
     std::string directory;         // private (0700) place for sockets, short, gone with the
                                    // job; empty for a singleton
     int app_number = 0;            // which part of an MPMD command line
-    int universe_size = 1;         // slots of the job; at least size
-    bool oversubscribed = false;   // more ranks on this node than cores: yield when waiting
+    int hosts = 1;                // of the job, also those without ranks: some may be spawned there
+    int universe_size = 1;        // slots of the job; at least size
+    bool oversubscribed = false;  // more ranks on this node than cores: yield when waiting
 
     int world_size() const { return size - first; }
-    // Processes that were spawned later run where mpirun does: node 0.
+    std::shared_ptr<LaterNodes> later = std::make_shared<LaterNodes>();
     int node(int of_rank) const {
-        return of_rank < size ? node_of[static_cast<size_t>(of_rank)] : 0;
+        return of_rank < size ? node_of[static_cast<size_t>(of_rank)] : later->node(of_rank);
     }
 };
 
@@ -77,6 +91,10 @@ public:
     virtual void tell_waited(uint32_t number) { (void)number; }
     // The answer to that question, if it has come; "" else. Does not wait.
     virtual std::string explanation(uint32_t number);
+    // mpirun wants to know what stands in this process's queues of messages (pomona queues): the number of
+    // its question, once; 0: it does not. The answer is JSON.
+    virtual uint32_t asked_for_queues() { return 0; }
+    virtual void tell_queues(uint32_t number, const std::string& text);
     // Collective without exchange of data.
     virtual Status barrier() { return fence(); }
 

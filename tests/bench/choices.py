@@ -7,7 +7,8 @@ repetitions, and holds the time of the choice against the best one's. Run by han
     tests/bench/choices.py --bin build/bin --json docs/bench/choices.json
 
 A time is the median of the repetitions' medians (--statistic min: the least of all samples, for a machine
-that others use too). Runs of the algorithm that is chosen anyway count as runs of the choice.
+that others use too). Runs of the algorithm that is chosen anyway count as runs of the choice, unless a rule
+of `pomona tune` has chosen it, with options of its own.
 """
 import argparse
 import json
@@ -23,6 +24,7 @@ from pathlib import Path
 COLLECTIVES = ["allreduce", "bcast", "allgather", "reduce_scatter", "alltoall"]
 SIZES = [8, 1 << 10, 16 << 10, 256 << 10, 4 << 20]
 ROW = re.compile(r"^\s*([0-9.]+) us\s+(\w+)(?::segments=(\d+))?")
+RULE = re.compile(r"counts: .* (\S+)\n  (\w+) is taken, whatever")
 
 
 def show(size):
@@ -46,14 +48,20 @@ class Choices:
 
     def prices(self, ranks, collective, size):
         """The algorithms that may serve, the cheapest first, as (name, microseconds)."""
+        return self.explained(ranks, collective, size)[0]
+
+    def explained(self, ranks, collective, size):
+        """The same, and what a rule takes instead, or None."""
         # pomona cost takes a block where every rank has its own; mpi-bench the whole vector.
         block = size // ranks if collective == "reduce_scatter" else size
         words = [f"{self.args.bin}/pomona", "cost", collective, str(block), "-n", str(ranks),
                  "--machine", self.args.transport]
         if self.args.links:
             words += ["--links", self.args.links]
-        rows = [ROW.match(line) for line in output_of(words).splitlines()]
-        return [(row[2], float(row[1])) for row in rows if row]
+        text = output_of(words)
+        rows = [ROW.match(line) for line in text.splitlines()]
+        rule = RULE.search(text)
+        return [(row[2], float(row[1])) for row in rows if row], rule and rule[1]
 
     def run(self, ranks, collective, algorithm):
         words = [f"{self.args.bin}/mpirun", "-n", str(ranks), "--set",
@@ -91,10 +99,11 @@ class Choices:
         for ranks in self.args.ranks:
             for collective in self.args.collectives:
                 for size in SIZES:
-                    prices = self.prices(ranks, collective, size)
-                    choice = prices[0][0]
+                    prices, rule = self.explained(ranks, collective, size)
+                    choice = f"{rule} (rule)" if rule else prices[0][0]
                     pooled = {name: list(self.times.get((ranks, collective, size, name), []))
                               for name, _ in prices}
+                    pooled.setdefault(choice, [])
                     pooled[choice] += self.times.get((ranks, collective, size, "auto"), [])
                     taken = {name: middle(values) for name, values in pooled.items() if values}
                     if choice not in taken:
@@ -131,15 +140,16 @@ def main():
     choices.repeat()
     load.append(round(os.getloadavg()[0], 2))
     rows = choices.rows()
-    print(f"{'ranks':>5} {'collective':<15}{'size':>8}  {'choice':<20}{'us':>10}  {'best':<20}"
+    print(f"{'ranks':>5} {'collective':<15}{'size':>8}  {'choice':<26}{'us':>10}  {'best':<26}"
           f"{'us':>10}{'ratio':>7}")
     for row in rows:
         mark = "  <-" if row["ratio"] > args.limit else ""
-        print(f"{row['ranks']:>5} {row['collective']:<15}{show(row['bytes']):>8}  {row['choice']:<20}"
-              f"{row['us'][row['choice']]:>10.2f}  {row['best']:<20}{row['us'][row['best']]:>10.2f}"
+        print(f"{row['ranks']:>5} {row['collective']:<15}{show(row['bytes']):>8}  {row['choice']:<26}"
+              f"{row['us'][row['choice']]:>10.2f}  {row['best']:<26}{row['us'][row['best']]:>10.2f}"
               f"{row['ratio']:>7.2f}{mark}")
     good = sum(row["ratio"] <= args.limit for row in rows)
-    print(f"{good} of {len(rows)} choices are within {args.limit} of the best")
+    worst = max((row["ratio"] for row in rows), default=0)
+    print(f"{good} of {len(rows)} choices are within {args.limit} of the best, the worst at {worst}")
     if args.json:
         document = {"schema": 1, "tool": "choices", "date": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()),
                     "command": "tests/bench/choices.py " + " ".join(sys.argv[1:]),

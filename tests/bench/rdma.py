@@ -2,13 +2,17 @@
 """Figures of paths by RDMA over the fake verbs library (tests/verbs), which copies by the processor.
 
 Usage: rdma.py BUILD [-r ROUNDS] [--json FILE]. In interleaved rounds: what the library does by itself
-(verbs_bench), what two ranks of Pomona do over it and by TCP (mpi-bench), and how long nothing arrives
-when a cable is pulled (rdma_cut.c). Of all rounds the quickest one counts.
+(verbs_bench), what two ranks of Pomona do over it (mpi-bench), both as quickly as the library copies and
+with a cable's latency and rate (MODEL, the published figures of Thunderbolt 5), the same by TCP, and how
+long nothing arrives when a cable is pulled (rdma_cut.c). Of all rounds the quickest one counts. Counted
+once, whatever else the machine does (rdma_counts.c): bytes copied for each byte sent, instructions of
+MPI_Send, what waiting takes of a core, and after how long a receive from a rank that is killed fails.
 """
 import argparse
 import json
 import os
 import re
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -18,10 +22,14 @@ from pathlib import Path
 HERE = Path(__file__).resolve().parent
 PROGRAMS = HERE.parent / "programs"
 SIZES = [65536, 262144, 1048576, 4194304, 16777216]
+COPIED = [8, 1024, 4000, 65536, 1048576, 16777216]
+MODEL = {"latency_ns": 4200, "rate_mbs": 9375}  # ib_send_lat of 64 B, and 75 Gb/s
+FAULTS = {"plain": "hold * * on",
+          "model": "hold * * on\nlatency * * {latency_ns}\nrate * * {rate_mbs}".format(**MODEL)}
 
 
-def under(build, script, faults="drop * * 0"):
-    done = subprocess.run([str(PROGRAMS / "rdma.sh"), str(build), "2", "1", "sh", "-c", script],
+def under(build, script, faults="hold * * on", machines=2):
+    done = subprocess.run([str(PROGRAMS / "rdma.sh"), str(build), str(machines), "1", "sh", "-c", script],
                           capture_output=True, text=True, timeout=300,
                           env=dict(os.environ, RDMA_FAULTS=faults))
     if done.returncode != 0:
@@ -29,33 +37,110 @@ def under(build, script, faults="drop * * 0"):
     return done.stdout
 
 
-def raw(build, found):
-    text = under(build, "$build/tests/verbs_bench 0.rdma_en1 1.rdma_en0 1", "hold * * on")
+def mpirun(program, transports="self,rdma,tcp", options=""):
+    return f"$build/bin/mpirun --oversubscribe -n 2 --set transports={transports} {options} $through {program}"
+
+
+def raw(build, how, found):
+    text = under(build, "$build/tests/verbs_bench 0.rdma_en1 1.rdma_en0 1", FAULTS[how])
     for case, size, value in re.findall(r"^(latency|bandwidth) (\d+) ([\d.]+)$", text, re.M):
-        found.setdefault((case, int(size)), []).append(float(value))
+        found.setdefault((how, case, int(size)), []).append(float(value))
 
 
-def ours(build, transports, found):
+def ours(build, how, transports, found):
     """Half round trips in us, and GB/s of windows of messages; the machine."""
     with tempfile.TemporaryDirectory() as folder:
         for case, sizes in (("latency", "8:8"), ("bandwidth", f"{SIZES[0]}:{SIZES[-1]}")):
             file = f"{folder}/{case}.json"
-            under(build, f"$build/bin/mpirun --oversubscribe -n 2 --set transports={transports} $through "
-                         f"$build/bin/mpi-bench {case} -q -s {sizes} --step 4 -t 0.1 --json {file}")
+            bench = f"$build/bin/mpi-bench {case} -q -s {sizes} --step 4 -t 0.1 --json {file}"
+            under(build, mpirun(bench, transports), FAULTS[how])
             kept = json.loads(Path(file).read_text())
             for row in kept["rows"]:
                 value = row["min_us"]
                 if case == "bandwidth":
                     value = row["bytes"] * row["extra"]["window"] / row["min_us"] / 1e3
-                found.setdefault((case, row["bytes"]), []).append(value)
+                found.setdefault((how, case, row["bytes"]), []).append(value)
     return kept["machine"]
 
 
-def gaps(build, folder):
-    program = f"{folder}/rdma_cut"
-    subprocess.run([f"{build}/bin/mpicc", "-O2", str(HERE / "rdma_cut.c"), "-o", program, "-ldl"], check=True)
-    text = under(build, f"$build/bin/mpirun --oversubscribe -n 2 $through {program}")
+def gaps(build, program):
+    text = under(build, mpirun(program))
     return [float(value) for value in re.findall(r"gap_ms ([\d.]+)", text)]
+
+
+def compiled(build, folder):
+    """The programs of C beside this one."""
+    for name in ("rdma_cut", "rdma_counts"):
+        subprocess.run([f"{build}/bin/mpicc", "-O2", str(HERE / f"{name}.c"), "-o", f"{folder}/{name}", "-ldl"],
+                       check=True)
+    subprocess.run(["cc", "-O2", "-shared", "-fPIC", "-fno-builtin", str(HERE / "rdma_copied.c"),
+                    "-o", f"{folder}/copied.so"], check=True)
+
+
+def copies(build, folder):
+    out = []
+    for size in COPIED:
+        number = max(4, min(200, (8 << 20) // size))
+        text = under(build, mpirun(f"{folder}/rdma_counts copies {size} {number}",
+                                   options=f"-x LD_PRELOAD={folder}/copied.so"))
+        sides = dict(re.findall(r"^copies (send|recv) \d+ ([\d.]+)$", text, re.M))
+        out.append({"bytes": size} | {side: float(value) for side, value in sides.items()})
+    return out
+
+
+def instructions(build, folder):
+    """Of an MPI_Send of 8 bytes: in all, and without those of the fake library. None: no valgrind."""
+    if not shutil.which("valgrind"):
+        return None
+    few, many, found = 500, 2500, {}
+    for number in (few, many):
+        script = f"""exec valgrind --tool=callgrind -q --toggle-collect=MPI_Send --toggle-collect=PMPI_Send \
+            --callgrind-out-file={folder}/calls "$@" """
+        Path(f"{folder}/count").write_text(f'if [ "$POMONA_JOB_RANK" != 1 ]; then exec "$@"; fi\n{script}\n')
+        under(build, mpirun(f"sh {folder}/count {folder}/rdma_counts sends {number}"))
+        text = subprocess.run(["callgrind_annotate", "--threshold=100", f"{folder}/calls"],
+                              capture_output=True, text=True, check=True).stdout
+        lines = re.findall(r"^ *([\d,]+) \([^)]*\)  (.*)$", text, re.M)
+        costs = [(int(cost.replace(",", "")), where) for cost, where in lines]
+        fake = sum(cost for cost, where in costs if "pomona_fake_verbs" in where)
+        found[number] = costs[0][0], fake
+    each = [(found[many][i] - found[few][i]) / (many - few) for i in (0, 1)]
+    return {"MPI_Send": round(each[0]), "of_these_in_the_fake_library": round(each[1])}
+
+
+def deaths(build, folder, times):
+    found = []
+    for _ in range(times):
+        text = under(build, mpirun(f"{folder}/rdma_counts death", options="--on-death continue") + " || true")
+        found += [float(value) for value in re.findall(r"death_ms ([\d.]+)", text)]
+    return spread(found)
+
+
+def idle(build, folder):
+    """Percents of a core that a waiting rank takes."""
+    text = under(build, mpirun(f"{folder}/rdma_counts idle 5").replace("-n 2", "-n 3"), machines=3)
+    return {f"for_a_rank_{where}_MPI": float(value)
+            for where, value in re.findall(r"^idle (outside|inside) ([\d.]+)$", text, re.M)}
+
+
+def spread(values):
+    values = sorted(values)
+    return {"times": len(values), "least": values[0], "p50": values[len(values) // 2], "most": values[-1]}
+
+
+def compared(how, library, rdma):
+    # What a model allows is known; without one the library's own best is taken.
+    raw_best = MODEL["rate_mbs"] / 1e3 if how == "model" else max(
+        max(values) for (kind, case, _), values in library.items()
+        if kind == how and case == "bandwidth")
+    raw_latency, latency = min(library[how, "latency", 8]), min(rdma[how, "latency", 8])
+    return {"half_round_trip_8_B": {"library_us": raw_latency, "rdma_us": latency,
+                                    "ratio": latency / raw_latency},
+            "library_gbs": {str(size): max(values) for (kind, case, size), values in library.items()
+                            if kind == how and case == "bandwidth"},
+            "bandwidth": [{"bytes": size, "rdma_gbs": max(rdma[how, "bandwidth", size]),
+                           "share": max(rdma[how, "bandwidth", size]) / raw_best}
+                          for size in SIZES]}
 
 
 def main():
@@ -67,29 +152,27 @@ def main():
     build = options.build.resolve()
     library, rdma, tcp, cuts = {}, {}, {}, []
     with tempfile.TemporaryDirectory() as folder:
+        compiled(build, folder)
         for _ in range(options.rounds):
-            raw(build, library)
-            machine = ours(build, "self,rdma,tcp", rdma)
-            ours(build, "self,tcp", tcp)
-            cuts += gaps(build, folder)
-    raw_best = max(max(values) for (case, _), values in library.items() if case == "bandwidth")
-    raw_latency = min(library["latency", 8])
-    cuts.sort()
-    out = {
-        "schema": 1, "tool": "rdma.py", "command": "rdma.py " + " ".join(sys.argv[2:]),
-        "date": datetime.now(timezone.utc).strftime("%Y-%m-%dT%H:%M:%SZ"), "machine": machine,
-        "rounds": options.rounds, "of_all_rounds": "the quickest",
-        "half_round_trip_8_B": {"library_us": raw_latency, "rdma_us": min(rdma["latency", 8]),
-                                "tcp_us": min(tcp["latency", 8]),
-                                "ratio": min(rdma["latency", 8]) / raw_latency},
-        "library_gbs": {str(size): max(values) for (case, size), values in library.items()
-                        if case == "bandwidth"},
-        "bandwidth": [{"bytes": size, "rdma_gbs": max(rdma["bandwidth", size]),
-                       "tcp_gbs": max(tcp["bandwidth", size]),
-                       "share_of_library": max(rdma["bandwidth", size]) / raw_best} for size in SIZES],
-        "cable_pulled_ms": {"cuts": len(cuts), "p50": cuts[len(cuts) // 2], "least": cuts[0],
-                            "most": cuts[-1]},
-    }
+            for how in FAULTS:
+                raw(build, how, library)
+                machine = ours(build, how, "self,rdma,tcp", rdma)
+            ours(build, "plain", "self,tcp", tcp)
+            cuts += gaps(build, f"{folder}/rdma_cut")
+        out = {
+            "schema": 2, "tool": "rdma.py", "command": "rdma.py BUILD " + " ".join(sys.argv[2:]),
+            "date": datetime.now(timezone.utc).strftime("%Y-%m-%dT%H:%M:%SZ"), "machine": machine,
+            "rounds": options.rounds, "of_all_rounds": "the quickest",
+            "plain": compared("plain", library, rdma),
+            "model": MODEL | compared("model", library, rdma),
+            "tcp": {"half_round_trip_8_B_us": min(tcp["plain", "latency", 8]),
+                    "bandwidth_gbs": {str(size): max(tcp["plain", "bandwidth", size]) for size in SIZES}},
+            "copied_for_a_byte": copies(build, folder),
+            "instructions": instructions(build, folder),
+            "waiting_percent_of_a_core": idle(build, folder),
+            "killed_to_error_ms": deaths(build, folder, 5),
+            "cable_pulled_ms": spread(cuts),
+        }
     text = json.dumps(out, indent=1)
     print(text)
     if options.json:

@@ -37,7 +37,11 @@ WAYS = {
                  "POMONA_TCP_EAGER_MAX": "512", "POMONA_TCP_FRAGMENT": "8192"}, []),
     "ask first": ({"POMONA_EAGER_MAX": "1", "POMONA_UNEXPECTED_MAX": "1024",
                    "POMONA_PROGRESS": "thread"}, []),
+    "checked": ({"POMONA_CHECK": "1"}, []),
 }
+# Where tests/programs/rdma.sh has made fake RDMA cables.
+if "fabric" in os.environ:
+    WAYS["rdma"] = ({}, os.environ["through"].split())
 # Collectives of which one algorithm is forced at a time; their names are the catalog's.
 FORCED = ["allreduce", "bcast", "reduce", "allgather", "reduce_scatter", "alltoall", "gather", "scatter",
           "scan"]

@@ -42,7 +42,7 @@ BY_STREAMS = ["rendezvous", "bcast", "allreduce", "iallreduce", "several", "rma_
 # those that may still be served by who lives: receives from any source, and rma_holder, in which the
 # others wait for a lock that the dead rank held.
 NOT_ALONE = ["absent", "compute", "init", "finalize", "any_source", "iprobe", "rma_holder"]
-NOT_INVOLVED = {"inter_sendrecv": [2]}
+NOT_INVOLVED = {"inter_sendrecv": range(2, RANKS)}
 LAUNCHER_KILLED = ["compute", "sendrecv", "rendezvous", "iallreduce", "rma_lock_allocated", "rma_make"]
 
 

@@ -15,6 +15,10 @@ MPICC = os.path.join(os.path.dirname(MPIRUN), "mpicc")
 
 
 class Case(HostCase):
+    def tearDown(self):
+        # Here, or another test would find it and be blamed.
+        self.nothing_left([])
+
     def environment(self, **changes):
         return clean_environment(TMPDIR=self.world.temporary, **changes)
 

@@ -14,7 +14,9 @@ const char* const kHosts =
     "{\"links_host\":0,\"name\":\"a\",\"interfaces\":[{\"name\":\"en5\",\"address\":\"10.0.0.1/24\","
     "\"kind\":\"thunderbolt\",\"mtu\":1500,\"taken\":true,\"why\":\"\"},{\"name\":\"utun0\","
     "\"address\":\"100.1.1.1/32\",\"kind\":\"vpn\",\"mtu\":1280,\"taken\":false,\"why\":\"not it\"}]}\n"
-    "{\"links_host\":1,\"name\":\"b\",\"interfaces\":[]}\n";
+    "{\"links_host\":1,\"name\":\"b\",\"interfaces\":[],\"devices\":[{\"name\":\"rdma_en2\",\"state\":"
+    "\"down\",\"address\":\"\",\"mtu\":0,\"why\":\"the port of rdma_en2 is down\",\"mend\":\"look at its "
+    "cable\"},{\"name\":\"\",\"why\":\"no library\",\"mend\":\"\"}]}\n";
 
 std::string pair_line(double gigabits, const std::string& by = "tcp 1 en5") {
     return "{\"links_pair\":[0,1],\"latency_us\":30,\"gigabits\":" + std::to_string(gigabits) +
@@ -31,6 +33,8 @@ TEST(links_report, is_read_and_printed) {
     std::string text = link_report_text(report, {}, "2026-01-02");
     EXPECT_THAT(text, HasSubstr("a - b: 30.0 us, 8 Gb/s, connected"));
     EXPECT_THAT(text, HasSubstr("not used: not it"));
+    EXPECT_THAT(text, HasSubstr("not used: the port of rdma_en2 is down; look at its cable"));
+    EXPECT_THAT(text, HasSubstr("RDMA not used: no library\n"));
     EXPECT_THAT(text, HasSubstr("down: tcp 2 (wired): refused"));
     EXPECT_THAT(link_report_json(report, {}, "2026-01-02"), HasSubstr("\"gigabits\": 8.0"));
 }
@@ -49,6 +53,23 @@ TEST(links_report, that_is_not_whole) {
         EXPECT_NE(report.failure, "") << line;
         EXPECT_THAT(report.pairs, IsEmpty()) << line;
     }
+}
+
+// Goal: what was measured between hosts is what their jobs reckon with; of three hosts the slowest pair,
+// of each pair the latest figure.
+TEST(links_report, gives_the_costs_between_hosts) {
+    std::vector<LinkMemory> memory{{"mac1 mac2.local", "2026-01-02", 20, 1, "tcp"},
+                                   {"mac1 mac2.local", "2026-01-03", 20, 40, "tcp"},
+                                   {"box mac1", "2026-01-02", 60, 10, "tcp"},
+                                   {"box mac2.local", "2026-01-02", 0, 10, "tcp"}};
+    std::string missing;
+    EXPECT_EQ(net_costs(memory, {"mac1", "me@mac2"}, missing), "net=15000:2500:0.20000");
+    EXPECT_FALSE(net_costs(memory, {"mac1", "mac2", "box"}, missing).has_value());
+    EXPECT_EQ(missing, "mac2 and box");
+    memory.push_back({"box mac2", "2026-01-04", 4, 10, "tcp"});
+    EXPECT_EQ(net_costs(memory, {"mac1", "mac2", "box"}, missing), "net=55000:2500:0.80000");
+    EXPECT_EQ(net_costs(memory, {"mac2", "box"}, missing), "net=2000:1000:0.80000");
+    EXPECT_FALSE(net_costs(memory, {"10.0.0.1", "10.0.0.2"}, missing).has_value());
 }
 
 // Goal: a link that has become slow is told, with what it gave and by what it went.

@@ -177,6 +177,16 @@ TEST(agent_words, facts) {
     damage(words_of_both(write_facts, read_facts, facts), read_facts);
 }
 
+TEST(placement, more_processes_take_free_slots_and_then_share) {
+    std::vector<PlaceHost> hosts = {named("a", 3), named("b", 2)};
+    EXPECT_THAT(place_more(3, hosts, {2, 0}, {}).host_of, ElementsAre(0, 1, 1));
+    // Nothing is free: in proportion to the slots.
+    EXPECT_THAT(place_more(5, hosts, {3, 2}, {}).host_of, ElementsAre(0, 1, 0, 1, 0));
+    EXPECT_THAT(place_more(2, hosts, {0, 0}, {false, true}).host_of, ElementsAre(1, 1));
+    EXPECT_THAT(place_more(4, {named("a", 1, 2), named("b", 1, 3)}, {1, 1}, {}).mistake,
+                HasSubstr("3 more is all that max_slots allows"));
+}
+
 TEST(ssh, what_it_prints_is_explained) {
     auto said = [](const char* printed, int code = 255) {
         return explain_shell("ssh", "mac2", code << 8, printed);

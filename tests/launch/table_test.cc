@@ -50,14 +50,14 @@ std::vector<TableProcess> processes(int count) {
 TEST(WaitTable, two_that_receive_from_each_other) {
     WaitTable table;
     tell(table, 0, receive({1}));
-    EXPECT_THAT(table.deadlock(), IsEmpty());
+    EXPECT_THAT(table.deadlock(4 * kSecond), IsEmpty());
     tell(table, 1, receive({0}));
-    EXPECT_THAT(table.deadlock(), ElementsAre(0, 1));
+    EXPECT_THAT(table.deadlock(4 * kSecond), ElementsAre(0, 1));
     EXPECT_EQ(table.deadlock_text({0, 1}),
               "ranks 0 and 1 wait for each other: rank 0 in MPI_Recv on MPI_COMM_WORLD for rank 1, "
               "rank 1 in MPI_Recv on MPI_COMM_WORLD for rank 0");
     table.waited(1, 1, 4 * kSecond);
-    EXPECT_THAT(table.deadlock(), IsEmpty());
+    EXPECT_THAT(table.deadlock(4 * kSecond), IsEmpty());
     auto lines = table.lines(processes(2), 5 * kSecond);
     EXPECT_THAT(lines,
                 ElementsAre("rank 0 (pid 100 on here) has been in MPI_Recv on MPI_COMM_WORLD for "
@@ -70,18 +70,19 @@ TEST(WaitTable, what_was_sent_before_the_other_looked_again_may_be_on_the_way) {
     WaitTable table;
     tell(table, 0, receive({1}));
     table.waiting(1, 1, {3 * kSecond, 4 * kSecond}, receive({0}));
-    EXPECT_THAT(table.deadlock(), IsEmpty());  // rank 0 has not looked since rank 1 waits
+    EXPECT_THAT(table.deadlock(4 * kSecond),
+                IsEmpty());  // rank 0 has not looked since rank 1 waits
     table.waiting(0, 1, {kSecond, 4 * kSecond}, receive({1}));
-    EXPECT_THAT(table.deadlock(), ElementsAre(0, 1));
+    EXPECT_THAT(table.deadlock(4 * kSecond), ElementsAre(0, 1));
 }
 
 TEST(WaitTable, any_source_waits_for_the_last_of_them) {
     WaitTable table;
     tell(table, 0, receive({1, 2}, true));
     tell(table, 1, receive({0}));
-    EXPECT_THAT(table.deadlock(), IsEmpty());  // rank 2 may send
+    EXPECT_THAT(table.deadlock(4 * kSecond), IsEmpty());  // rank 2 may send
     tell(table, 2, receive({0}));
-    EXPECT_THAT(table.deadlock(), ElementsAre(0, 1));
+    EXPECT_THAT(table.deadlock(4 * kSecond), ElementsAre(0, 1));
 }
 
 TEST(WaitTable, members_of_one_collective_go_on_by_themselves) {
@@ -89,20 +90,20 @@ TEST(WaitTable, members_of_one_collective_go_on_by_themselves) {
     tell(table, 0, barrier(3, {1}));
     tell(table, 1, barrier(3, {2}));
     tell(table, 2, barrier(3, {0}));
-    EXPECT_THAT(table.deadlock(), IsEmpty());
+    EXPECT_THAT(table.deadlock(4 * kSecond), IsEmpty());
     // Until one is elsewhere, and waits for a member: rank 0 by way of rank 1.
     Waiting other = receive({0});
     other.begun = {{7, 3}};
     tell(table, 2, other);
-    EXPECT_THAT(table.deadlock(), ElementsAre(0, 2));
+    EXPECT_THAT(table.deadlock(4 * kSecond), ElementsAre(0, 2));
     // One that has begun it without waiting for it takes part whatever it does.
     other.begun = {{7, 4}};
     tell(table, 2, other);
-    EXPECT_THAT(table.deadlock(), IsEmpty());
+    EXPECT_THAT(table.deadlock(4 * kSecond), IsEmpty());
     other.begun = {};
     other.all_begun = false;  // who knows
     tell(table, 2, other);
-    EXPECT_THAT(table.deadlock(), IsEmpty());
+    EXPECT_THAT(table.deadlock(4 * kSecond), IsEmpty());
 }
 
 TEST(WaitTable, what_something_else_may_end_is_no_deadlock) {
@@ -111,10 +112,10 @@ TEST(WaitTable, what_something_else_may_end_is_no_deadlock) {
     transfer.releases = true;
     tell(table, 0, transfer);
     tell(table, 1, receive({0}));
-    EXPECT_THAT(table.deadlock(), IsEmpty());
+    EXPECT_THAT(table.deadlock(4 * kSecond), IsEmpty());
     tell(table, 0, receive({1}));
     table.waiting(0, 2, {kSecond, 3 * kSecond}, receive({1}));  // two threads: a third may call MPI
-    EXPECT_THAT(table.deadlock(), IsEmpty());
+    EXPECT_THAT(table.deadlock(4 * kSecond), IsEmpty());
 }
 
 TEST(WaitTable, explains_by_whom_the_others_are_held) {

@@ -205,12 +205,17 @@ class Leftovers(unittest.TestCase):
         host = run("-n", 1, "sh", "-c", "echo $POMONA_JOB_DIR").stdout.strip().split("-")[-1]
         with tempfile.TemporaryDirectory(prefix="sweep", dir="/tmp") as place:
             names = {tag: os.path.join(place, f"pomona-{os.getuid()}-{tag}-{host}")
-                     for tag in ("swept000", "locked00", "nolock00")}
+                     for tag in ("swept000", "locked00", "nolock00", "others00", "halfway0", "halfway1")}
             names["elsewher"] = os.path.join(place, f"pomona-{os.getuid()}-elsewher-wxyz")
             for name in names.values():
                 os.mkdir(name, 0o700)
             for tag in ("swept000", "locked00", "elsewher"):
                 open(os.path.join(names[tag], "lock"), "w").close()
+            # Old, and of another launcher, or of an mpirun that was killed before it had locked it.
+            open(os.path.join(names["others00"], "socket"), "w").close()
+            open(os.path.join(names["halfway1"], "lock.new"), "w").close()
+            for tag in ("others00", "halfway0", "halfway1"):
+                os.utime(names[tag], (1, 1))
             open(os.path.join(names["swept000"], "mpirun.sock"), "w").close()
             # A name that only a file in the directory tells of, as where names cannot be listed.
             told = f"/dev/shm/pomona-told-{os.getpid()}"
@@ -224,10 +229,10 @@ class Leftovers(unittest.TestCase):
                 self.assertEqual(result.returncode, 0, result.stderr)
                 self.assertEqual(sorted(os.listdir(place)),
                                  sorted(os.path.basename(names[t])
-                                        for t in ("locked00", "nolock00", "elsewher")))
+                                        for t in ("locked00", "nolock00", "others00", "elsewher")))
             self.assertFalse(os.path.exists(shared))
             self.assertFalse(os.path.exists(told))
-            self.assertIn("removed what 1 killed job had left", result.stderr)
+            self.assertIn("removed what 3 killed jobs had left", result.stderr)
 
     def test_a_living_job_is_not_swept(self):
         with tempfile.TemporaryDirectory(prefix="sweep", dir="/tmp") as place:

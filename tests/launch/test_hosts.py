@@ -1,6 +1,7 @@
 # tests/launch/test_hosts.py: mpirun over several hosts: where ranks run, their streams, and how a job ends.
 import contextlib
 import os
+import re
 import shutil
 import signal
 import subprocess
@@ -77,6 +78,16 @@ class Placement(Case):
         env = self.environment(PATH=folder + ":" + os.environ["PATH"])
         other = self.world.stand_in("path", begin="PATH=/usr/sbin:/usr/bin:/sbin:/bin; ")
         self.assertEqual(self.run_job("--host", "h1", "only-here", env=env, ssh=other).returncode, 0)
+
+    def test_a_mistake_while_others_prepare(self):
+        # h1 makes the job's directory at this moment; tearDown looks for it.
+        path = os.path.join(self.world.place, "ranks")
+        with open(path, "w") as file:
+            file.write("rank 0=h1 slot=0\nrank 1=localhost slot=9999\n")
+        for _ in range(8):
+            done = self.run_job("-n", 2, "--host", "h1,localhost", "--rankfile", path, "true")
+            self.assertEqual(done.returncode, 1)
+            self.assertIn("9999", done.stderr)
 
     def test_too_many_for_the_slots(self):
         done = self.run_job("-n", 3, "--no-oversubscribe", "--host", "h1,h2", "true")
@@ -435,6 +446,23 @@ class Programs(Case):
                                check=True)
                 done = self.run_job("-n", 3, "--host", "h1,h2,h3", program)
                 self.assertEqual(done.returncode, 0, done.stderr + done.stdout)
+
+    def test_where_spawned_processes_run(self):
+        program = os.path.join(self.world.place, "spawn_hosts")
+        subprocess.run([MPICC, "-Wall", "-Werror", os.path.join(HERE, "spawn_hosts.c"), "-o", program], check=True)
+
+        def spawned(hosts, *words):
+            done = self.run_job("-n", 2, "--host", hosts, program, *words)
+            self.assertEqual(done.returncode, 0, done.stderr + done.stdout)
+            return sorted(re.findall(r"spawned on (\w+) with (\d)", done.stdout))
+        # Ranks 0 and 1 leave one slot on h1 and two on h2.
+        self.assertEqual(spawned("h1:3,h2:2", 3), [("h1", "1"), ("h2", "2"), ("h2", "2")])
+        # Where there are no slots left, as many on each.
+        self.assertEqual(spawned("h1,h2", 4), [("h1", "2")] * 2 + [("h2", "2")] * 2)
+        self.assertEqual(spawned("h1,h2,h3", 1, "h3", 2), [("h3", "1")] * 2)
+        done = self.run_job("-n", 2, "--host", "h1,h2", program, 1, "h7")
+        self.assertNotEqual(done.returncode, 0)
+        self.assertIn('rank 0 asked for processes on host "h7", and the job\'s hosts are h1, h2', done.stderr)
 
     def test_programs_of_other_libraries_are_refused(self):
         done = self.run_job("-n", 2, "--pmix", "on", "--host", "h1,h2", "true")

@@ -142,9 +142,62 @@ class Links(unittest.TestCase):
         self.assertNotEqual(by_latency, by_bytes)
         self.assertEqual(self.head(POMONA_LINKS=DEAR_BYTES)[1], by_bytes)
 
+    def rules(self, text, machine=None):
+        """Keeps a file of rules."""
+        path = os.path.join(os.path.dirname(self.file), "choices")
+        os.makedirs(os.path.dirname(path), exist_ok=True)
+        with open(path, "w") as file:
+            file.write(text)
+        return path
+
+    def choices_of_ranks(self, *options, **changes):
+        done = self.run_it(MPIRUN, "-n", "2", *options, POMONA, "info", **changes)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.said = done.stderr
+        return re.findall(r"^ *choices = (.*)$", done.stdout, re.M)
+
+    def test_mpirun_hands_the_rules_to_all_ranks(self):
+        self.rules("# mine\nallreduce: 0..4K board # small\nmachine somewhere else\nbcast: chain\n")
+        self.assertEqual(self.choices_of_ranks(), [";allreduce: 0..4K board"] * 2)
+        self.assertEqual(self.said, "")
+        # What the user says comes first; an inner mpirun reads its own file.
+        self.assertEqual(self.choices_of_ranks("--set", "choices=none"), ["none"] * 2)
+        inner = ["env", "XDG_CACHE_HOME=/dev/null", MPIRUN, "-n", "1", POMONA, "info"]
+        done = self.run_it(MPIRUN, "-n", "1", *inner)
+        self.assertEqual((done.returncode, done.stdout.count("choices =")), (0, 0), done.stdout)
+
+    def test_rules_are_explained_and_mistakes_told_with_their_line(self):
+        path = self.rules("\nallreduce on level host: 64K.. linear\n")
+        cost = [POMONA, "cost", "allreduce", "64K", "-n", "4"]
+        self.assertIn(f"line 2 of {path} counts: allreduce on level host: 64K.. linear\n"
+                      "  linear is taken", self.run_it(*cost).stdout)
+        self.assertNotIn("counts", self.run_it(*cost, "--machine", "tcp").stdout)
+        self.assertIn("POMONA_CHOICES counts",
+                      self.run_it(*cost, POMONA_CHOICES="allreduce: tree").stdout)
+        self.rules("# mine\n\nallreduce: 0..4K bord\n")
+        self.assertIn("Line 3: allreduce has no algorithm 'bord' (did you mean board?)",
+                      self.run_it(*cost).stderr)
+        self.rules("allreduce: board; bcast: board\n")
+        self.assertEqual(self.choices_of_ranks(), [])
+        self.assertIn("is ignored: A line has characters that belong to no rule", self.said)
+
+    def test_tune_keeps_nothing_of_a_busy_machine(self):
+        busy = [subprocess.Popen(["sh", "-c", "while :; do :; done"])
+                for _ in range(os.cpu_count())]
+        try:
+            done = self.run_it(POMONA, "tune")
+        finally:
+            for each in busy:
+                each.kill()
+                each.wait()
+        self.assertEqual(done.returncode, 3, done.stdout + done.stderr)
+        self.assertIn("Nothing was kept", done.stderr)
+        self.assertIn("--force", done.stderr)
+        self.assertFalse(os.path.exists(self.file))
+
     def test_tune_measures_fits_and_keeps(self):
         # Goal: the whole way. Method: shape of the output alone; figures are the machine's matter.
-        done = self.run_it(POMONA, "tune", "--dry-run", "--json")
+        done = self.run_it(POMONA, "tune", "--dry-run", "--json", "--links-only")
         self.assertEqual(done.returncode, 0, done.stderr)
         self.assertFalse(os.path.exists(self.file))
         found = json.loads(done.stdout)
@@ -154,8 +207,16 @@ class Links(unittest.TestCase):
             self.assertGreater(each["G_ns"], 0)
             self.assertGreater(each["L_ns"] + 2 * each["o_ns"], 0)
             self.assertEqual((each["sizes"][0]["bytes"], each["sizes"][-1]["bytes"]), (8, 16 << 20))
-        done = self.run_it(POMONA, "tune")
+        path = self.rules("scan: linear\n")
+        done = self.run_it(POMONA, "tune", "--force")
         self.assertEqual(done.returncode, 0, done.stderr)
+        with open(path) as file:
+            kept = file.read()
+        self.assertTrue(kept.startswith("scan: linear\n# measured by pomona tune, this machine"), kept)
+        self.assertEqual(set(self.choices_of_ranks()), {";".join(
+            "" if line[0] == "#" or line.startswith("machine ") else line
+            for line in kept.splitlines()).rstrip(";")})
+        self.assertEqual(self.said, "")
         links = re.search(r"^links=(.*)$", done.stdout, re.M)[1]
         self.assertEqual(self.links_of_ranks()[0], [links] * 2)
         self.assertIn("measured on this machine", self.head()[0])
@@ -165,7 +226,7 @@ class Links(unittest.TestCase):
         self.assertEqual(os.stat(self.file).st_ino, before.st_ino)
 
     def test_tune_says_when_it_cannot_keep_them(self):
-        done = self.run_it(POMONA, "tune", XDG_CACHE_HOME="/dev/null")
+        done = self.run_it(POMONA, "tune", "--force", "--links-only", XDG_CACHE_HOME="/dev/null")
         self.assertEqual(done.returncode, 1)
         self.assertIn("Cannot write the file of measured figures", done.stderr)
         self.assertIn("links=shm=", done.stdout)

@@ -3,6 +3,7 @@
 import json
 import os
 import pathlib
+import re
 import shutil
 import signal
 import subprocess
@@ -81,6 +82,23 @@ class Links(Case):
         done = self.links("--host", "h1,h2")
         self.assertRegex(done.stdout, r"h1 - h2: .* us, .* Gb/s")
         self.assertRegex(done.stdout, r"gives .* Gb/s today, .* on 2020-01-01")
+
+    def test_what_tune_measures_between_hosts_their_jobs_reckon_with(self):
+        environment = self.environment(XDG_CACHE_HOME=os.path.join(self.world.place, "tuned"))
+        def costs(*words):
+            done = self.run_job("-n", 2, *words, DOCTOR, "info", env=environment)
+            self.assertEqual(done.returncode, 0, done.stderr)
+            return [line for line in done.stdout.splitlines() if " links = " in line], done.stderr
+        found, said = costs("-v", "--host", "h1,h2")
+        self.assertEqual([line for line in found if "net=" in line], [])
+        self.assertIn("those of h1 and h2 were never measured by --host", said)
+        done = subprocess.run([DOCTOR, "tune", "--host", "h1,h2", "--ssh", self.world.enter,
+                               "--links-only"], text=True, capture_output=True, timeout=PATIENCE,
+                              stdin=subprocess.DEVNULL, env=environment)
+        self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
+        (net,) = set(re.findall(r"net=[0-9.:]+", done.stdout))
+        self.assertEqual([net in line for line in costs("--host", "h1,h2")[0]], [True, True], net)
+        self.assertEqual([line for line in costs("--host", "h1:2")[0] if "net=" in line], [])
 
     def test_a_job_is_explained(self):
         done = self.run_job("-n", 2, "--explain", "--host", "h1,h2", "hostname",

@@ -3,6 +3,7 @@
 # the deadlocks that it names are right: who, in what, for whom. Method: waits.c does one thing after
 # the other wrong; the test waits for the words, however long they take, then lets the job go on.
 # Nothing is said of when. Usage: test_waits.py MPICC MPIRUN.
+import concurrent.futures
 import json
 import os
 import re
@@ -66,8 +67,11 @@ class Job:
         """Asks for the table until `wanted` says yes to its JSON; ranks tell of waits after half a second."""
         end = time.monotonic() + PATIENCE
         table = None
+        # mpirun has its handler when ranks have begun.
+        while time.monotonic() < end and not os.path.exists(self.go + ".begun"):
+            time.sleep(0.02)
         while time.monotonic() < end and self.process.poll() is None:
-            self.process.send_signal(signal.SIGUSR1)  # mpirun has its handler: a rank has said something
+            self.process.send_signal(signal.SIGUSR1)
             time.sleep(0.2)
             if os.path.exists(self.table):
                 with open(self.table) as file:
@@ -114,7 +118,35 @@ LATE = [
      "2 of 2 requests are not complete", [1, 2]),
     ("win_fence", 2, "MPI_Win_fence", "", "", [1]),
     ("win_start", 2, "MPI_Win_start", "", "", [1]),
+    ("win_lock", 2, "MPI_Win_lock", "a window", "", [1]),
+    ("win_flush", 2, "MPI_Win_flush", "a window", "", [1]),
+    ("win_wait", 2, "MPI_Win_wait", "a window", "", [1]),
     ("finalize", 2, "MPI_Finalize", "MPI_COMM_WORLD", "", [1]),
+]
+
+# What is missing of rank 1.
+NEEDS = {
+    "recv": "nothing has come from rank 1",
+    "probe": "nothing has come from rank 1",
+    "ssend": "has not received it",
+    "win_start": "has not called MPI_Win_post",
+    "win_wait": "has not called MPI_Win_complete",
+    "win_lock": "has not granted its lock, which somebody else may hold",
+    "win_flush": "has not answered",
+}
+
+# How, the operation, its communicator, its detail: of rank 0, which tests for what rank 1 sends late.
+TESTS = [
+    ("test", "MPI_Test of an MPI_Irecv", "MPI_COMM_WORLD", "from rank 1, tag 12, 4 bytes"),
+    ("test_rarely", "MPI_Test of an MPI_Irecv", "MPI_COMM_WORLD", "from rank 1, tag 12, 4 bytes"),
+    ("testall", "MPI_Testall of an MPI_Irecv", "MPI_COMM_WORLD", "2 of 2 requests are not complete"),
+    ("testany", "MPI_Testany of an MPI_Irecv", "MPI_COMM_WORLD", "from rank 1, tag 12, 4 bytes"),
+    ("testsome", "MPI_Testsome of an MPI_Irecv", "MPI_COMM_WORLD", "2 of 2 requests are not complete"),
+    ("test_status", "MPI_Request_get_status of an MPI_Irecv", "MPI_COMM_WORLD",
+     "from rank 1, tag 12, 4 bytes"),
+    ("iprobe", "MPI_Iprobe", "MPI_COMM_WORLD", "from rank 1, tag 12"),
+    ("improbe", "MPI_Improbe", "MPI_COMM_WORLD", "from rank 1, tag 12"),
+    ("win_test", "MPI_Win_test", "a window", ""),
 ]
 
 
@@ -132,6 +164,10 @@ class Late(unittest.TestCase):
         self.assertRegex(line, rf"rank {late} is not waiting in MPI")
         if transport == "shm" and how in ("barrier", "allreduce", "iallreduce"):
             self.assertRegex(line, rf"rank {late}( \(shared memory\))? has not come")
+        # How it is reached, and what is missing.
+        self.assertIn("shared memory" if transport == "shm" else "connected", line)
+        if how in NEEDS:
+            self.assertIn(NEEDS[how], line)
         table = job.await_table(lambda table: wait_of(table, 0))
         wait = wait_of(table, 0)
         self.assertEqual(wait["operation"], operation)
@@ -159,11 +195,139 @@ for transport in TRANSPORTS:
         add_late(transport, case)
 
 
+class Top(unittest.TestCase):
+    """`pomona top`: mpirun's table of a running job, which neither its ranks nor its terminal see."""
+
+    POMONA = os.path.join(os.path.dirname(MPIRUN), "pomona")
+
+    def top(self, *options):
+        return subprocess.run([self.POMONA, "top", *options], capture_output=True, text=True, timeout=PATIENCE,
+                              check=False)
+
+    def waiting_job(self):
+        job = Job(2, "recv", "shm")
+        self.addCleanup(job.kill)
+        job.await_line(r"pomona 0@\S+ mpi: .* has waited for")
+        return job
+
+    def test_table(self):
+        job = self.waiting_job()
+        process = str(job.process.pid)
+        done = self.top(process, "--json")
+        self.assertEqual((done.returncode, done.stderr), (0, ""))
+        table = json.loads(done.stdout)
+        self.assertEqual((wait_of(table, 0)["operation"], wait_of(table, 0)["waits_for"]), ("MPI_Recv", [1]))
+        if sys.platform == "linux":
+            self.assertTrue(all(rank["resident_kib"] > 100 and "cpu_percent" in rank for rank in table["ranks"]), table)
+        done = self.top(process, "--once")
+        self.assertRegex(done.stdout, rf"^mpirun {process}: 2 ranks, 1 of them waiting in MPI\n")
+        self.assertRegex(done.stdout, r"(?m)^ +0 .* waiting \d+\.\d s in MPI_Recv for 1$")
+        self.assertNotIn("mpirun: rank", job.text())
+        self.assertEqual(job.end(), (0, "over\n"))
+        done = self.top(process)
+        self.assertEqual(done.returncode, 1)
+        self.assertIn(f"process {process} is not an mpirun of yours on this host", done.stderr)
+
+    def test_terminal(self):
+        job = self.waiting_job()
+        ours, its = os.openpty()
+        top = subprocess.Popen([self.POMONA, "top", str(job.process.pid), "-i", "0.1"], stdin=its, stdout=its)
+        os.close(its)
+        shown = b""
+        while shown.count(b"what it does") < 3:
+            shown += os.read(ours, 4096)
+        self.assertEqual(job.end(), (0, "over\n"))
+        self.assertEqual(top.wait(PATIENCE), 0)
+        os.close(ours)
+        self.assertIn(b"in MPI_Recv for 1", shown)
+
+
+class Tests(unittest.TestCase):
+    """Ranks that test in loops stand in the table, and in the lines of those who wait for them."""
+
+    def look_at(self, transport, how, operation, communicator, detail):
+        job = Job(2, how, transport)
+        self.addCleanup(job.kill)
+        table = job.await_table(lambda table: table["ranks"][0]["state"] == "testing")
+        wait = table["ranks"][0]["waits"][0]
+        self.assertEqual((wait["operation"], wait["communicator"], wait["detail"]),
+                         (operation, communicator, detail))
+        self.assertEqual((wait["waits_for"], wait["tests"], table["deadlock"]), ([1], True, []))
+        text = job.await_line(r"^mpirun: rank 0 \(pid \d+ on \S+\) has tested in vain for ")
+        self.assertIn(f"by {operation} on {communicator}", text)
+        # A program may look for messages by intention, also for long; an operation that was begun is told.
+        if "probe" not in how:
+            line = job.await_line(r"pomona 0@\S+ mpi: .* has been tested in vain for")
+            self.assertIn(f"{operation} on {communicator}", line)
+            self.assertIn("rank 1 is not waiting in MPI", line)
+        code, out = job.end()
+        self.assertEqual((code, out), (0, "over\n"), job.text())
+        self.assertEqual(sum("has waited" in each or "tested in vain for" in each and "pomona 0@" in each
+                             for each in job.lines), 0 if "probe" in how else 1, job.text())
+
+    def test_who_works_is_not_named(self):
+        for transport in TRANSPORTS:
+            job = Job(2, "test_busily", transport)
+            self.addCleanup(job.kill)
+            tables = []
+            job.await_table(lambda table: tables.append(table) or len(tables) == 20)
+            # One may wait for the other's turn on a core; but not since the beginning.
+            for rank in (0, 1):
+                wait = (tables[-1]["ranks"][rank].get("waits") or [{"for_s": 0}])[0]
+                self.assertLess(wait["for_s"], 3)
+            self.assertEqual([table["deadlock"] for table in tables], [[]] * 20)
+            self.assertEqual(job.end(), (0, "over\n"), job.text())
+
+    def test_who_computes_afterwards_is_not_named(self):
+        for transport in TRANSPORTS:
+            job = Job(2, "test_then_compute", transport)
+            self.addCleanup(job.kill)
+            job.await_table(lambda table: table["ranks"][0]["state"] == "testing")
+            open(job.go + ".tested", "w").close()
+            job.await_table(lambda table: table["ranks"][0]["state"] == "not waiting")
+            self.assertEqual(job.end(), (0, "over\n"), job.text())
+
+    def test_who_waits_for_one_that_tests_says_so(self):
+        job = Job(3, "test_mixture", "shm")
+        self.addCleanup(job.kill)
+        line = job.await_line(r"pomona 0@\S+ mpi: .* has waited for")
+        self.assertIn("MPI_Recv on MPI_COMM_WORLD (from rank 1, tag 9, 4 bytes)", line)
+        self.assertIn("MPI_Iprobe on MPI_COMM_WORLD", line)
+
+
+def add_tests(transport, case):
+    setattr(Tests, f"test_{case[0]}_{transport}", lambda self: self.look_at(transport, *case))
+
+
+for transport in TRANSPORTS:
+    for case in TESTS:
+        add_tests(transport, case)
+
+
+class Ports(unittest.TestCase):
+    def look_at(self, how, rank, operation, words):
+        job = Job(2, how, "shm")
+        self.addCleanup(job.kill)
+        line = job.await_line(rf"pomona {rank}@\S+ mpi: .* has waited for")
+        self.assertIn(f"{operation} on MPI_COMM_SELF ({words}", line)
+        wait = wait_of(job.await_table(lambda table: wait_of(table, rank)), rank)
+        self.assertEqual((wait["operation"], wait["communicator"]), (operation, "MPI_COMM_SELF"))
+        self.assertIn(words, wait["detail"])
+        self.assertEqual(job.end(), (0, "over\n"), job.text())
+
+    def test_accept(self):
+        self.look_at("accept", 0, "MPI_Comm_accept", "nobody has connected at pomona:")
+
+    def test_connect(self):
+        self.look_at("connect", 1, "MPI_Comm_connect", "nobody has accepted at pomona:")
+
+
 class Deadlocks(unittest.TestCase):
-    def look_at(self, transport, ranks, how, cycle, sentence):
+    def look_at(self, transport, ranks, how, cycle, sentence, warns=True):
         job = Job(ranks, how, transport)
         self.addCleanup(job.kill)
-        job.await_line(r"pomona \d@\S+ mpi: .* has waited for")
+        if warns:
+            job.await_line(r"pomona \d@\S+ mpi: .* has waited for")
         table = job.await_table(lambda table: table["deadlock"])
         self.assertEqual(table["deadlock"], cycle)
         self.assertEqual(table["deadlock_text"], sentence)
@@ -190,7 +354,32 @@ class Deadlocks(unittest.TestCase):
             self.look_at(transport, 2, "mismatch", [0, 1],
                          "ranks 0 and 1 wait for each other: "
                          "rank 0 in MPI_Barrier on MPI_COMM_WORLD for rank 1, "
-                         "rank 1 in MPI_Barrier on a communicator of 2 ranks for rank 0")
+                         "rank 1 in MPI_Barrier on a communicator of 2 ranks for rank 0; they call "
+                         "collective operations of two communicators in different orders")
+
+    def test_opposite_orders_of_messages(self):
+        # Longer than what goes by boards, and by another function.
+        for transport in TRANSPORTS:
+            self.look_at(transport, 2, "mismatch_long", [0, 1],
+                         "ranks 0 and 1 wait for each other: "
+                         "rank 0 in MPI_Allreduce on MPI_COMM_WORLD for rank 1, "
+                         "rank 1 in MPI_Bcast on a communicator of 2 ranks for rank 0; they call "
+                         "collective operations of two communicators in different orders")
+
+    def test_all_test(self):
+        for transport in TRANSPORTS:
+            self.look_at(transport, 2, "test_circle", [0, 1],
+                         "ranks 0 and 1 wait for each other, if they do nothing but test: "
+                         "rank 0 tests by MPI_Test of an MPI_Irecv on MPI_COMM_WORLD for rank 1, "
+                         "rank 1 tests by MPI_Test of an MPI_Irecv on MPI_COMM_WORLD for rank 0", warns=False)
+
+    def test_some_test(self):
+        for transport in TRANSPORTS:
+            self.look_at(transport, 3, "test_mixture", [0, 1, 2],
+                         "ranks 0, 1 and 2 wait for each other, if those that test do nothing else: "
+                         "rank 0 in MPI_Recv on MPI_COMM_WORLD for rank 1, "
+                         "rank 1 tests by MPI_Iprobe on MPI_COMM_WORLD for rank 2, "
+                         "rank 2 tests by MPI_Testall of an MPI_Irecv on MPI_COMM_WORLD for rank 0")
 
     def test_a_member_of_a_collective_that_never_comes(self):
         for transport in TRANSPORTS:
@@ -222,5 +411,35 @@ class Timeout(unittest.TestCase):
         self.assertEqual(result.stderr.count("has not called MPI_Init"), 2, result.stderr)
 
 
+def run_together(tests, threads=4):
+    """Nearly all of the time is waiting, so several tests wait at once."""
+    def run(test):
+        result = unittest.TestResult()
+        test.run(result)
+        return result
+
+    with concurrent.futures.ThreadPoolExecutor(threads) as pool:
+        results = list(pool.map(run, tests))
+    for result in results:
+        for test, text in result.failures + result.errors:
+            print(f"FAIL: {test}\n{text}", file=sys.stderr)
+    bad = sum(not result.wasSuccessful() for result in results)
+    print(f"{len(results)} tests, {bad} failed", file=sys.stderr)
+    return 1 if bad or not results else 0
+
+
+def each_of(suite):
+    for test in suite:
+        yield from each_of(test) if isinstance(test, unittest.TestSuite) else [test]
+
+
 if __name__ == "__main__":
-    unittest.main(argv=sys.argv[:1] + sys.argv[3:])
+    loader, here = unittest.defaultTestLoader, sys.modules[__name__]
+    names = sys.argv[3:]
+    suite = loader.loadTestsFromNames(names, here) if names else loader.loadTestsFromModule(here)
+    setUpModule()
+    try:
+        code = run_together(list(each_of(suite)))
+    finally:
+        tearDownModule()
+    sys.exit(code)

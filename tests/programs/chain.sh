@@ -53,9 +53,14 @@ exec ip netns exec $host unshare --uts sh -c "hostname $host; exec $*"
 END
 chmod +x "$folder/enter"
 compile coll_all.c
-POMONA_SSH=$folder/enter timeout 110 "$folder/enter" $a "$bin/mpirun" --bind-to none -n 6 \
+POMONA_LOG=warn,coll=info POMONA_SSH=$folder/enter timeout 110 "$folder/enter" $a "$bin/mpirun" --bind-to none -n 6 \
     --host $a:2,$b:2,$c:2 "$folder/program" > "$folder/out" 2>&1 ||
     fault "two ranks that share memory on each host: exit code $?"
+# Their addresses tell all of them alike what collectives cost.
+way='Collectives on MPI_COMM_WORLD count on ways of up to 2 links'
+[ "$(grep -c "$way" "$folder/out")" = 6 ] || fault "not all ranks know of the way through $b"
+[ "$(grep "$way" "$folder/out" | sed 's/^[^:]*://' | sort -u | wc -l)" = 1 ] ||
+    fault "ranks count on different ways"
 ! grep -q 'has not been reached' "$folder/out" || fault "a rank was missed at the end"
 compile p2p_between.c
 run_chain 1 "$folder/program" "$folder/done1" || fault "the rank between computes: exit code $?"

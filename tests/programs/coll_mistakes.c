@@ -277,6 +277,29 @@ static void hints(MPI_Comm comm) {
     CHECK_OK(MPI_Info_free(&used));
 }
 
+/* On one machine's board too the error of a barrier that meets an allreduce names both calls and ranks. */
+static void barrier_on_a_board(MPI_Comm comm) {
+    MPI_Comm near;
+    int size, one = 1, sum, round, error, length, last = check_rank == check_size - 1;
+    char text[MPI_MAX_ERROR_STRING], mine[40];
+    CHECK_OK(MPI_Comm_split_type(comm, MPI_COMM_TYPE_SHARED, 0, MPI_INFO_NULL, &near));
+    CHECK_OK(MPI_Comm_size(near, &size));
+    CHECK_OK(MPI_Comm_free(&near));
+    if (size != check_size || size == 1) return;
+    for (round = 0; round < 50; ++round) {
+        context("round %d", round);
+        error = last ? MPI_Barrier(comm) : MPI_Allreduce(&one, &sum, 1, MPI_INT, MPI_SUM, comm);
+        CHECK(error != MPI_SUCCESS);
+        if (error == MPI_SUCCESS) continue;
+        CHECK_OK(MPI_Error_string(error, text, &length));
+        sprintf(mine, "(rank %d, the member is rank ", check_rank);
+        int named = strstr(text, "MPI_Barrier") && strstr(text, "MPI_Allreduce") && strstr(text, mine);
+        if (!named) fprintf(stderr, "rank %d: %s\n", check_rank, text);
+        CHECK(named);
+        CHECK_OK(MPI_Barrier(comm));
+    }
+}
+
 int main(int argc, char** argv) {
     MPI_Comm comm;
     char letters[2] = {1, 2}, sum[2] = {0, 0};
@@ -291,6 +314,7 @@ int main(int argc, char** argv) {
     different_calls(comm);
     different_roots(comm);
     different_blocks(comm);
+    barrier_on_a_board(comm);
     null_after_errors(comm);
     forgiving_handler(comm);
     hints(comm);

@@ -113,6 +113,27 @@ static void rounds(MPI_Comm comm, const char* name) {
     }
 }
 
+/* Two requests so far apart that numbers of a bounded length come again, started in different orders. */
+static void far_apart(void) {
+    enum { apart = 8192 };
+    int mine[2] = {1 + rank, 1000 * (1 + rank)}, sums[2] = {guard, guard}, i, total = 0;
+    MPI_Comm c = MPI_COMM_WORLD;
+    MPI_Request both[2], between;
+    for (i = 0; i < size; ++i) total += 1 + i;
+    CHECK_OK(MPI_Allreduce_init(&mine[0], &sums[0], 1, MPI_INT, MPI_SUM, c, MPI_INFO_NULL, &both[0]));
+    for (i = 1; i < apart; ++i) {
+        CHECK_OK(MPI_Barrier_init(c, MPI_INFO_NULL, &between));
+        CHECK_OK(MPI_Request_free(&between));
+    }
+    CHECK_OK(MPI_Allreduce_init(&mine[1], &sums[1], 1, MPI_INT, MPI_SUM, c, MPI_INFO_NULL, &both[1]));
+    CHECK_OK(MPI_Start(&both[rank % 2]));
+    CHECK_OK(MPI_Start(&both[1 - rank % 2]));
+    CHECK_OK(MPI_Waitall(2, both, MPI_STATUSES_IGNORE));
+    CHECK_EQ(sums[0], total);
+    CHECK_EQ(sums[1], 1000 * total);
+    for (i = 0; i < 2; ++i) CHECK_OK(MPI_Request_free(&both[i]));
+}
+
 int main(int argc, char** argv) {
     int kind;
     start(&argc, &argv);
@@ -122,6 +143,8 @@ int main(int argc, char** argv) {
         rounds(comm, comm_kind_names[kind]);
         CHECK_OK(MPI_Comm_free(&comm));
     }
+    rank = check_rank, size = check_size;
+    far_apart();
     return finish();
 }
 #else

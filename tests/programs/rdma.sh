@@ -1,7 +1,8 @@
 #!/bin/sh
 # tests/programs/rdma.sh BUILD MACHINES PER COMMAND...: runs COMMAND where each two of MACHINES "machines" are
 # joined by a fake RDMA cable (tests/verbs), with $fabric, a folder of them, and $through, what starts a rank,
-# in its environment; PER ranks on each machine.
+# in its environment; PER ranks on each machine. RDMA_SHAPE=chain: only neighbours are joined, ring: and the ends;
+# all others use TCP. RDMA_FAULTS: more lines of what there is.
 build=$1 machines=$2 per=$3
 shift 3
 fabric=$(mktemp -d "${TMPDIR:-/tmp}/pomona-rdma-XXXXXX")
@@ -10,7 +11,10 @@ a=0
 while [ $a -lt "$machines" ]; do
     b=$((a + 1))
     while [ $b -lt "$machines" ]; do
-        echo "cable $a rdma_en$b $b rdma_en$a" >> "$fabric/cables"
+        joined=1
+        [ -z "$RDMA_SHAPE" ] || [ $((b - a)) = 1 ] || joined=0
+        [ "$RDMA_SHAPE" != ring ] || [ $((b - a + 1)) != "$machines" ] || joined=1
+        [ $joined = 0 ] || echo "cable $a rdma_en$b $b rdma_en$a" >> "$fabric/cables"
         b=$((b + 1))
     done
     a=$((a + 1))

@@ -1,6 +1,7 @@
 // tests/sim/communicator_costs.cc: the costs that a communicator's algorithms are chosen by.
 // Goal: what counts is where the members are, not where the job's other ranks are. Method: simulated ranks
 // on two machines, of which communicators are made; every member must come to the same costs.
+#include "mpi/object/hints.h"
 #include "mpi/runtime/collective_state.h"
 #include "tests/sim/program_world.h"
 
@@ -33,6 +34,34 @@ TEST(CommunicatorCosts, are_those_of_the_members_machines) {
         bool first = rank < 2;
         EXPECT_EQ(machine_among(first ? std::vector<int>{0, 1} : std::vector<int>{2, 3, 4}), one);
         if (rank == 0 || rank == 4) { EXPECT_EQ(machine_among({0, 4}), both); }
+    });
+}
+
+std::string taken_by(Communicator& comm, size_t bytes) {
+    coll::Shape shape{.collective = coll::Collective::allreduce,
+                      .rank = comm.rank(),
+                      .size = comm.size(),
+                      .count = bytes};
+    return collective_state(comm).schedule(shape)->algorithm();
+}
+
+// Goal: a communicator's hint chooses for it alone, by size, and a changed hint counts from then on.
+TEST(CommunicatorChoices, are_those_of_its_hint) {
+    sim::FabricOptions fabric;
+    fabric.ranks = 3;
+    std::mutex mutex;
+    run(1, {.fabric = fabric}, [&](int rank) {
+        std::lock_guard guard(mutex);
+        Ref<Group> group(new Group({0, 1, 2}, rank));
+        Ref<Communicator> made(new Communicator(*current_process, 0x1000, group, {}));
+        made->info = Ref(new Info);
+        made->info->set(kChoicesHint, "allreduce: 0..4K rabenseifner, 4K.. tree");
+        EXPECT_EQ(taken_by(*made, 8), "rabenseifner");
+        EXPECT_EQ(taken_by(*made, 8192), "tree");
+        EXPECT_NE(taken_by(*current_process->world(), 8), "rabenseifner");
+        made->info->set(kChoicesHint, "allreduce: ring");
+        collective_state(*made).hints_changed();
+        EXPECT_EQ(taken_by(*made, 8), "ring");
     });
 }
 

@@ -14,88 +14,105 @@ using namespace pomona::coll;
 
 namespace {
 
-const char* const kHead =
-    "# Collective algorithms\n\n"
-    "Generated from `coll/catalog.def` by `describe_collectives`; do not edit.\n\n"
-    "Each collective operation is a schedule: steps (send, receive, copy, reduce; post and look; room, "
-    "show,\n"
-    "see and pass) and their dependencies, built by one of the algorithms below. The cheapest algorithm that the shape "
-    "allows\n"
-    "is taken: the formula is evaluated with the costs of links (below), and with several numbers "
-    "of\n"
-    "segments where it has any. `POMONA_ALLREDUCE=ring:segments=4` (or `mpirun --set\n"
-    "allreduce=ring:segments=4`) takes one by name, and `pomona cost allreduce 1MiB` shows the "
-    "ranking.\n"
-    "A name that does not fit a call (its limits do not hold) is passed over for that call.\n\n"
-    "Operations that do not commute are applied in rank order by every algorithm whose limits do "
-    "not\n"
-    "say `commutative`. Results are bitwise repeatable: the order of operations is part of the\n"
-    "schedule and does not depend on when messages arrive.\n\n"
-    R"(## Costs of links
+const char* const kHead = R"(# Collective algorithms
 
-For each kind of link L, o and G of the LogGP model, in ns and ns per byte, and the ns per byte copied
-and reduced in one core. The first of these that is there counts:
+Generated from `coll/catalog.def` by `describe_collectives`; do not edit.
 
-1. the parameter `links`, as in `mpirun --set links=shm=60:35:0.08,tcp=3000:1500:0.25,copy=0.05`: L:o:G of
-   `shm`, `tcp` (the loopback) and `net` (between machines), `copy`, `reduce`, `switch` and `crowd` (below), and
-   of shared memory `ask` (ns more for a message from 16 KiB on, which asks first), `fresh` (ns per byte more for
-   what its sender has just made), `byte_eager`, `byte_far`, `copy_far`, `reduce_far` (per byte
-   below 16 KiB, and where data leaves the caches), `both` and `both_far` (times longer while two ranks send
-   to each other), `chunk` and `chunk_far` (times longer than their copies and sums, through chunks; `bcast_far`
-   the latter of a bcast) and `hand` (times longer than `y` and `t` below, handing chunks over);
-   what is not named keeps its built-in value, and `links=built-in` names nothing;
+Each collective operation is a schedule: steps (send, receive, copy, reduce; post and look; room,
+show, see and pass) and their dependencies, built by one of the algorithms below. The cheapest
+algorithm that the shape allows is taken: the formula is evaluated with the costs of links
+(below), and with several numbers of segments where it has any. `POMONA_ALLREDUCE=ring:segments=4`
+(or `mpirun --set allreduce=ring:segments=4`) takes one by name, rules take one by size and
+communicator ([tuning.md](tuning.md)), and `pomona cost allreduce 1MiB` shows the ranking. A name
+that does not fit a call (its limits do not hold) is passed over for that call. More segments than
+a schedule can number are refused (32768 among 2 ranks) or, among more ranks, lowered with a
+warning.
+
+Operations that do not commute are applied in rank order by every algorithm whose limits do not
+say `commutative`. Results are bitwise repeatable: the order of operations is part of the schedule
+and does not depend on when messages arrive.
+
+## Costs of links
+
+For each kind of link L, o and G of the LogGP model, in ns and ns per byte, and the ns per byte
+copied and reduced in one core. The first of these that is there counts:
+
+1. the parameter `links`, as in `mpirun --set links=shm=60:35:0.08,tcp=3000:1500:0.25,copy=0.05`:
+   L:o:G of `shm`, `tcp` (the loopback) and `net` (between machines), `copy`, `reduce`, `switch`
+   and `crowd` (below), and of shared memory `ask` (ns more for a message from 16 KiB on, which
+   asks first), `fresh` (ns per byte more for what its sender has just made), `byte_eager`,
+   `byte_far`, `copy_far`, `reduce_far` (per byte below 16 KiB, and where data leaves the caches),
+   `both` and `both_far` (times longer while two ranks send to each other), `chunk` and
+   `chunk_far` (times longer than their copies and sums, through chunks; `bcast_far` the latter of
+   a bcast) and `hand` (times longer than `y` and `t` below, handing chunks over); what is not
+   named keeps its built-in value, and `links=built-in` names nothing;
 2. what `pomona tune` measured on this machine, in `~/.cache/pomona/links` (macOS:
-   `~/Library/Caches/pomona/links`; `XDG_CACHE_HOME` comes before both). mpirun reads it once and hands it
-   to all ranks as the parameter, so that all choose alike. A file of another machine is passed over;
-3. the built-in estimates of `coll/cost.h`; always under other launchers, unless the parameter is set.
+   `~/Library/Caches/pomona/links`; `XDG_CACHE_HOME` comes before both). mpirun reads it once and
+   hands it to all ranks as the parameter, so that all choose alike. A file of another machine is
+   passed over. `net` is what `pomona tune --host` or `pomona links --host` last measured between
+   the job's hosts, of the slowest pair;
+3. the built-in estimates of `coll/cost.h`; always under other launchers, unless the parameter is
+   set.
 
-`pomona tune` takes about three seconds. Two ranks measure through MPI calls, over shared memory and
-over TCP, half of a round trip for 8 B to 16 MiB (medians of interleaved rounds), the time per message in
-streams of 64, messages written just before, an exchange and an allreduce in place through chunks of 256 KiB and
-of 16 MiB (the latter of 16 KiB too; a bcast of 16 MiB), and one core's copy and sum in its cache and in memory;
-over shared memory three times, of which the quickest counts. For TCP the
-line L + 2o + n G is fitted to the round trips by least squares of relative errors, so that both ends count; for
-shared memory it has a step at 16 KiB and bends between 512 KiB and 4 MiB. The table that is printed shows how
-well that does at each size. o is the stream's time per message, at most half of the line's start, and L the rest.
-Where ranks outnumber cores, mpirun adds `crowd=k`, k ranks a core: overhead, copies and reductions then
-take k times as long and a message waits `switch` ns for its receiver's turn, which is measured (on Linux)
-as what a round trip takes longer when both ranks share one core. `net` is not measured. `pomona cost
-allreduce 1MiB` says in its first line whose costs it reckons with.
+For the costs `pomona tune` takes about three seconds. Two ranks measure through MPI calls, over
+shared memory and over TCP, half of a round trip for 8 B to 16 MiB (medians of interleaved
+rounds), the time per message in streams of 64, messages written just before, an exchange and an
+allreduce in place through chunks of 256 KiB and of 16 MiB (the latter of 16 KiB too; a bcast of
+16 MiB), and one core's copy and sum in its cache and in memory; over shared memory three times,
+of which the quickest counts. For TCP the line L + 2o + n G is fitted to the round trips by least
+squares of relative errors, so that both ends count; for shared memory it has a step at 16 KiB and
+bends between 512 KiB and 4 MiB. The table that is printed shows how well that does at each size.
+o is the stream's time per message, at most half of the line's start, and L the rest. Where ranks
+outnumber cores, mpirun adds `crowd=k`, k ranks a core: overhead, copies and reductions then take
+k times as long and a message waits `switch` ns for its receiver's turn, which is measured (on
+Linux) as what a round trip takes longer when both ranks share one core. `pomona cost allreduce
+1MiB` says in its first line whose costs it reckons with.
 
-)"
-    "## Letters\n\n"
-    "`p` ranks; `lg` = log2 p rounded up, `down` the largest power of two up to p, `lgdown` its\n"
-    "logarithm, `lgless` that of p-1 rounded up, `rest` 1 unless p is a power of two; `n` bytes of "
-    "the\n"
-    "whole vector, `m` of one rank's block; `a` = L + 2o one message's latency and `b` = G time "
-    "per byte\n"
-    "(LogGP), `o` the overhead per message; `c` and `r` per byte copied and reduced, `f` more per\n"
-    "byte that its sender has just made or received, `w` times longer while all ranks move data through\n"
-    "one memory; between machines as many times as ranks share a machine's line, `wring` in a ring, where only\n"
-    "some neighbours are on other machines; `z` = n c for an input in the result (MPI_IN_PLACE), where\n"
-    "messages land aside first (0 between machines); `both(x, y)` for a transfer and a computation: the\n"
-    "greater where they overlap (through TCP), else the sum; `S` segments, `k`\n"
-    "radix, `batches` = (p-1)/k rounded up, `depth` of a k-ary tree; `h` nodes of at most `q` "
-    "ranks, `lgh`\n"
-    "and `lgq` their logarithms, `a1`, `o1` and `b1` within a node, `levels`: several nodes with several "
-    "ranks.\n"
-    "`board`: all ranks see one memory, in which each can post up to 4096 bytes for all (parameter "
-    "`shm_board`);\n"
-    "`l` = L until a post is seen by who waits for it, `u` = o/2 for a post or a look at one.\n"
-    "`chunks`: the same, where longer data goes in `T` pieces of 32 to 128 KiB through 8 chunks of each\n"
-    "rank's memory (up to 64 ranks and 256 MiB); `y` = 4 o to see one and 3 y to show one,\n"
-    "`t` to see all, 5 o for the first, 2 o for three more and o for the others; `v` a byte copied between a\n"
-    "buffer and a chunk, which is in the caches, `g` a byte of another's chunk,\n"
-    "`x` one that is reduced in the caches; `e` times as long as that bytes take; `out` = max(g, v); `shared`: the\n"
-    "ranks of each of several nodes do so.\n"
-    "`chunk_reduce` = 2 (l + (q+1) t) + e (n v + (q-1)/q n (x + g + out)) is a node's part in a reduction,\n"
-    "`chunk_bcast` = l + t + 3 y + e (n/T v + n (out + f/2)) in a bcast.\n"
-    "`ring_reduce` is the reduce-scatter of a ring with segments, (p-1)(a + n/p (b + r)) for one "
-    "segment; `ring_gather` its allgather, (p-1)(a + n/p (wring b + f)).\n"
-    "Through TCP a message of more than 64 KiB asks first, which adds 4 o to o and on one machine to a; a\n"
-    "ring's pieces are no shorter than 512 KiB there, and their r is that of a vector as long as a piece.\n\n"
-    "Sources in full: `docs/papers.md`. Simulated and formula times are held together by "
-    "tests/sim.\n";
+## Letters
+
+`p` ranks; `lg` = log2 p rounded up, `down` the largest power of two up to p, `lgdown` its
+logarithm, `lgless` that of p-1 rounded up, `rest` 1 unless p is a power of two; `n` bytes of the
+whole vector, `half` = n/2, `m` of one rank's block; `a` = L + 2o one message's latency and `b` =
+G time per byte (LogGP), `o` the overhead per message; `c` and `r` per byte copied and reduced,
+`f` more per byte that its sender has just made or received; `z` = n c for an input in the result
+(MPI_IN_PLACE), where messages land aside first (0 between machines); `both(x, y)` for a transfer
+and a computation: the greater where they overlap (through TCP), else the sum; `S` segments, `k`
+radix, `batches` = (p-1)/k rounded up, `depth` of a k-ary tree, `levels_apart` of two binary trees
+over all ranks but the root; `h` nodes of at most `q` ranks, `lgh` and `lgq` their logarithms,
+`a1`, `o1` and `b1` within a node, `levels`: several nodes with several ranks.
+
+`w` says how many times longer a byte takes while all ranks move data through one memory; between
+machines as many times as ranks share a machine's line. `wring` is that of a ring, where only some
+neighbours are on other machines, `wall` that of an exchange of each with all others, `wroot` that
+of one root with all others (1 on one machine). Between machines some steps of an algorithm stay
+within them, which is counted from where the ranks are: `apair` and `wpair` are the mean latency
+and the mean `w` of steps between ranks whose numbers differ in one bit, `wnear` and `wfar` the
+latter where messages halve from the nearest to the farthest or the other way round; `ashift` and
+`wshift` of steps to the rank at a distance of 1, 2, 4 ... (`wshifts` where messages double),
+`atree` and `wtree` of a binomial tree's (1 on one machine), `aring` and `bring` of messages to
+the right neighbour. On one machine all of these are `a`, `b` and `w`.
+
+`board`: all ranks see one memory, in which each can post up to 4096 bytes for all (parameter
+`shm_board`); `l` = L until a post is seen by who waits for it, `u` = o/2 for a post or a look at
+one. `chunks`: the same, where longer data goes in `T` pieces of 32 to 128 KiB through 8 chunks of
+each rank's memory (up to 64 ranks and 256 MiB); `y` = 4 o to see one and 3 y to show one, `t` to
+see all, 5 o for the first, 2 o for three more and o for the others; `v` a byte copied between a
+buffer and a chunk, which is in the caches, `g` a byte of another's chunk, `x` one that is reduced
+in the caches; `e` times as long as that bytes take; `out` = max(g, v); `shared`: the ranks of
+each of several nodes do so. `chunk_reduce` = 2 (l + (q+1) t) + e (n v + (q-1)/q n (x + g + out))
+is a node's part in a reduction, `chunk_bcast` = l + t + 3 y + e (n/T v + n (out + f/2)) in a
+bcast.
+
+`ring_reduce` is the reduce-scatter of a ring with segments, (p-1)(a + n/p (b + r)) for one
+segment on links that are alike; `ring_gather` its allgather, (p-1)(a + n/p (b + f)). Between
+unlike links the slowest sets the pace of long blocks, and a block takes the sum of all links'.
+`by_node_reduce` and `by_node_gather` are those of a ring that goes through all ranks of one
+machine before the next one's. Through TCP a message of more than 64 KiB asks first, which adds 4
+o to o and on one machine to a; a ring's pieces are no shorter than 512 KiB there, and their r is
+that of a vector as long as a piece.
+
+Sources in full: `docs/papers.md`. Simulated and formula times are held together by tests/sim.
+)";
 
 std::string page() {
     std::string out = kHead;

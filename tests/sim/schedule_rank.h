@@ -242,8 +242,7 @@ public:
         board.length = data.size();
         if (w.options_.data) board.bytes.assign(data.begin(), data.end());
         const coll::Machine& machine = w.options_.machine;
-        double work = machine.near.overhead_ns / 2;
-        work += static_cast<double>(data.size()) * machine.copy_ns;
+        double work = coll::post_work_ns(machine, data.size());
         Time over = w.network_.compute(rank_, work);
         w.world_.at(
             over,
@@ -277,10 +276,8 @@ public:
         check(look.lost || post.length == look.total, rank_, post.rank, post.length, look.total);
         if (w.options_.data && !look.lost)
             look.source = ConstBytes(post.bytes).subspan(look.offset, look.target.size());
-        const coll::Link& near = w.options_.machine.near;
-        double work = static_cast<double>(look.target.size()) * near.byte_ns;
         w.world_.at(
-            w.network_.compute(rank_, near.overhead_ns / 2 + work),
+            w.network_.compute(rank_, coll::look_work_ns(w.options_.machine, look.target.size())),
             [](void* context, uint64_t) {
                 auto& over = *static_cast<Look*>(context);
                 if (!over.source.empty())
@@ -331,12 +328,7 @@ public:
         else if (w.someone_died()) done.function(&done, &kGone);
         else theirs.seers.push_back(seer);
     }
-    double see_ns(int index) const {
-        return world_.options_.machine.near.overhead_ns * (index == 0 ? coll::kSeeFirst
-                                                           : index <= coll::kPiecesNext
-                                                               ? coll::kSeeNext
-                                                               : coll::kSeeOverlapped);
-    }
+    double see_ns(int index) const { return coll::see_work_ns(world_.options_.machine, index); }
     void take(Chunks& theirs, const Chunks::Seer& seer) {
         ScheduleWorld& w = world_;
         bool lost = theirs.lost[seer.index % coll::kChunksAhead];
@@ -384,18 +376,8 @@ public:
 
     bool models_time() const override { return true; }
     void compute(const coll::Step& step, coll::Completion& done) override {
-        const coll::Machine& machine = world_.options_.machine;
-        auto bytes = static_cast<double>(step.length);
-        bool reduce = step.kind == coll::StepKind::reduce;
-        // What others have shown comes out of their caches.
-        auto theirs = [&](coll::Buffer buffer, size_t offset) {
-            return buffer == coll::Buffer::chunks && coll::chunk_rank(offset) != rank_;
-        };
-        int seen = theirs(step.source, step.source_offset) + theirs(step.other, step.other_offset);
-        double per_byte = seen * machine.near.byte_ns;
-        if (reduce) per_byte += machine.reduce_ns;
-        else per_byte = std::max(per_byte, machine.copy_ns);
-        Time over = world_.network_.compute(rank_, bytes * per_byte);
+        double work = coll::local_work_ns(world_.options_.machine, step, rank_);
+        Time over = world_.network_.compute(rank_, work);
         world_.world_.at(
             over,
             [](void* context, uint64_t) {

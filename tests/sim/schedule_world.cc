@@ -30,16 +30,11 @@ void ScheduleWorld::Watcher::send(int process, ConstBytes note) {
         sent, label(12, rank, process, static_cast<int>(note.size())));
 }
 
-namespace {
-LinkCost cost_of(const coll::Link& link) {
-    return {link.latency_ns, link.overhead_ns, link.byte_ns};
-}
-}  // namespace
-
 ScheduleWorld::ScheduleWorld(uint64_t seed, ScheduleOptions options)
     : options_(options), world_(seed),
-      network_(world_, options.ranks, options.nodes, cost_of(options.machine.near),
-               cost_of(options.machine.far), options.faults),
+      network_(world_, options.ranks,
+               options.links ? *options.links : coll::links_of(options.machine, options.nodes),
+               options.faults),
       outcomes_(options.ranks) {
     for (int r = 0; r < options.ranks; ++r)
         carriers_.push_back(std::make_unique<RankCarrier>(*this, r));

@@ -4,7 +4,7 @@
 #pragma once
 
 #include "btl/sim/network.h"
-#include "coll/cost.h"
+#include "coll/price.h"
 #include "coll/run.h"
 #include "coll/watch.h"
 
@@ -17,6 +17,7 @@ namespace pomona::sim {
 struct ScheduleOptions {
     int ranks = 1;
     std::vector<int> nodes;
+    std::optional<LinkMap> links{};  // where they are unlike; else those of `machine`
     coll::Machine machine = {{1, 1}, {1000, 100, 0.1}, {1000, 100, 0.1}, 0.05, 0.08};
     Faults faults;
     double rendezvous_chance = 0;  // a send is over only when the receiver has it

@@ -23,8 +23,10 @@ ALLOWED = {
     "pmix/launch": ["btl/base", "btl/tcp/interfaces.h", "btl/tcp/ip.h", "pmix"],
     "coll": ["btl/base", "accel", "coll"],
     "mpi/object": ["btl/base", "accel", "coll", "mpi/object", "mpi/include/mpi.h", "mpi/include/mpix.h",
-                   "mpi/p2p", "mpi/runtime"],
+                   "mpi/p2p", "mpi/check", "mpi/runtime"],
     "mpi/p2p": ["btl", "accel", "coll", "mpi/object", "mpi/p2p", "mpi/include/mpi.h", "mpi/include/mpix.h"],
+    "mpi/check": ["btl", "coll", "accel", "mpi/object", "mpi/p2p", "mpi/check", "mpi/runtime",
+                  "mpi/include/mpi.h", "mpi/include/mpix.h"],
     "mpi/topo": ["btl/base", "mpi/object", "mpi/topo", "mpi/include/mpi.h", "mpi/runtime"],
     "mpi/rma": ["btl", "accel", "mpi/object", "mpi/p2p", "mpi/rma", "mpi/runtime", "mpi/include/mpi.h"],
     "mpi/io": ["btl", "mpi/object", "mpi/p2p", "mpi/rma", "mpi/io", "mpi/runtime", "mpi/include/mpi.h"],
@@ -33,6 +35,7 @@ ALLOWED = {
     "mpi/tools": ["btl", "accel", "coll", "pmix", "mpi"],
     # Above the standard ABI, like any program.
     "mpi/fortran": ["mpi/fortran", "mpi/include/mpi.h"],
+    "mpi/trace": ["mpi/trace", "mpi/include/mpi.h"],
     "torch_glue": ["torch_glue", "mpi/include/mpi.h", "mpi/include/mpix.h"],
 }
 INCLUDE = re.compile(r'^\s*#\s*include\s+"([^"]+)"')

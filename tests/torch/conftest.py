@@ -31,7 +31,8 @@ def launcher(ranks):
     given = os.environ.get("POMONA_MPIRUN")
     if given:
         return [*shlex.split(given), "-n", str(ranks)]
-    return [str(BUILD / "bin" / "mpirun"), "--oversubscribe", "-n", str(ranks)]
+    through = os.environ["through"].split() if "fabric" in os.environ else []  # of tests/programs/rdma.sh
+    return [str(BUILD / "bin" / "mpirun"), "--oversubscribe", "-n", str(ranks), *through]
 
 
 def launch(ranks, *program, timeout=120, env=None, prefix=None):

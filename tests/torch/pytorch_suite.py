@@ -4,7 +4,8 @@
     BACKEND=mpi WORLD_SIZE=3 TEMP_DIR=/tmp/suite mpirun -n 3 python tests/torch/pytorch_suite.py
 
 With ACTUAL=mpi BACKEND=gloo the tests that are meant for gloo run too, on backend "mpi".
-Needs the package expecttest. Rank 0 reports. Most tests ask for GPUs or NCCL and skip themselves.
+Needs the package expecttest. Rank 0 reports. Most tests ask for GPUs or NCCL and skip themselves; their
+names and reasons are written to the file SKIPPED, if that is set.
 """
 
 import io
@@ -16,8 +17,12 @@ from datetime import timedelta
 
 warnings.filterwarnings("ignore")
 import torch.distributed as dist  # noqa: E402
+from torch.testing._internal.common_distributed import TEST_SKIPS  # noqa: E402
 from torch.testing._internal.common_utils import TestCase  # noqa: E402
 from torch.testing._internal.distributed import distributed_test as suite  # noqa: E402
+
+REASONS = {skip.exit_code: skip.message for skip in TEST_SKIPS.values()}
+
 
 def left_out(name):
     """With ACTUAL: tests that ask for gloo by name."""
@@ -32,7 +37,7 @@ class TestPomona(TestCase, suite.DistributedTest._DistTestBase):
         try:
             method()
         except SystemExit as exit_:  # how its decorators skip: exit codes to a parent process
-            raise unittest.SkipTest(f"exit code {exit_.code}") from None
+            raise unittest.SkipTest(REASONS.get(exit_.code, f"exit code {exit_.code}")) from None
 
     @property
     def world_size(self):
@@ -45,7 +50,9 @@ class TestPomona(TestCase, suite.DistributedTest._DistTestBase):
 
 def main():
     dist.init_process_group(os.environ.get("ACTUAL", os.environ["BACKEND"]), timeout=timedelta(seconds=60))
-    suite.Barrier.init()
+    if dist.get_rank() == 0:
+        suite.Barrier.init()  # empties its folder
+    dist.barrier()
     names = sys.argv[1:] or unittest.defaultTestLoader.getTestCaseNames(TestPomona)
     tests = unittest.TestSuite(TestPomona(name) for name in names if not left_out(name))
     text = sys.stderr if os.environ.get("VERBOSE") and dist.get_rank() == 0 else io.StringIO()
@@ -57,6 +64,9 @@ def main():
         for test, trace in result.failures + result.errors:
             print(test, trace[-1500:], sep="\n")
         ran = result.testsRun - len(result.skipped)
+        if "SKIPPED" in os.environ:
+            with open(os.environ["SKIPPED"], "w", encoding="utf-8") as file:
+                file.writelines(sorted(f"{test._testMethodName}: {why}\n" for test, why in result.skipped))
         print(f"{ran} tests ran, {len(result.skipped)} skipped, failed: {sum(map(len, gathered))}")
         for names in gathered:
             print("\n".join(names))

@@ -66,6 +66,30 @@ def timeout_of_wait(rank, size):
     print("met: wait timed out, operation complete", flush=True)
 
 
+def timeout_of_messages(rank, size):
+    """Messages keep the group's timeout, or one of their own, and name the rank that does not come."""
+    if rank == 0:
+        start = time.time()
+        text = expect(dist.DistBackendError, ["RECV", "rank 1 has not sent it", "Timed out after 1 s"], dist.recv, torch.ones(3), 1)
+        assert 0.9 < time.time() - start < 8, time.time() - start
+        print("met:", text.splitlines()[0], flush=True)
+    else:
+        time.sleep(4)
+
+
+def timeout_of_operation(rank, size):
+    """An operation's own timeout is shorter than the group's, which is an hour."""
+    group = dist.new_group(timeout=timedelta(hours=1))
+    if rank == 0:
+        options = dist.AllreduceOptions()
+        options.timeout = timedelta(seconds=1)
+        expect(dist.DistBackendError, ["ALLREDUCE", "Timed out after 1 s"],
+               group._get_backend(torch.device("cpu")).allreduce, [torch.ones(3)], options)
+        print("met: an operation's timeout", flush=True)
+    else:
+        time.sleep(4)
+
+
 def monitored_barrier(rank, size):
     if rank == 0:
         expect(RuntimeError, ["monitored_barrier", "Ranks 1"], dist.monitored_barrier,
@@ -355,7 +379,8 @@ def leave_pending(rank, size):
 
 def main():
     name = sys.argv[1]
-    seconds = 1 if name in ("timeout", "timeout_of_future", "monitored_barrier", "stays_failed") else 60
+    short = "timeout", "timeout_of_future", "timeout_of_messages", "monitored_barrier", "stays_failed"
+    seconds = 1 if name in short else 60
     if name == "late_world" and os.environ["RANK"] == "1":
         time.sleep(4)
         return

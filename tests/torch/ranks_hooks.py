@@ -94,6 +94,41 @@ def test_int8(rank, world):
     check_bytes(hook, 4, world * share + share)
 
 
+def spread(rank, step):
+    """Values of unlike sizes, whose float32 sum depends on the order."""
+    return gradient(rank, step) * torch.logspace(-6, 6, NUMBER) * (-1) ** rank
+
+
+def averaged(hook, given):
+    model = torch.nn.parallel.DistributedDataParallel(Given())
+    model.register_comm_hook(None, hook)
+    model(given).backward()
+    return model.module.weight.grad
+
+
+def test_reproducible(rank, world):
+    """The same bits when the ranks' gradients change places, and as one process adds them."""
+    hook = hooks.Reproducible()
+    first = averaged(hook, spread(rank, 1))
+    for turn in range(1, world):
+        assert torch.equal(averaged(hook, spread((rank + turn) % world, 1)), first)
+    check_bytes(hook, world, 8 * (5120 + 20))
+    blocks = torch.zeros(world, 5120, dtype=torch.float64)
+    for r in range(world):
+        blocks[r, :NUMBER] = spread(r, 1)
+    blocks = blocks.view(world, 20, 256)
+    exponents = torch.frexp(blocks.abs().amax(dim=(0, 2))).exponent
+    unit = 2.0 ** (exponents.double() - 40)[:, None]
+    alone = sum((blocks[r] / unit).round() for r in range(world)) * unit / world
+    assert torch.equal(alone.flatten()[:NUMBER].float(), first)
+    exact = sum(spread(r, 1).double() for r in range(world)) / world
+    assert ((first - exact).abs() <= exact.abs() * 2**-24 + unit.expand(-1, 256).flatten()[:NUMBER] * world).all()
+    broken = spread(rank, 2)
+    broken[7] = math.inf if rank == 0 else 1.0
+    got = averaged(hook, broken)
+    assert got[7] == math.inf and got[8:].isfinite().all()
+
+
 def main():
     dist.init_process_group("mpi")
     rank, world = dist.get_rank(), dist.get_world_size()

@@ -84,7 +84,9 @@ def main():
     globals()[sys.argv[2]](rank, size)
     assert sys.argv[2] == "killed" or pomona.info()["size"] == size
     here = pomona._backends.glue().local_info()[1] if sys.argv[2] == "train" else 0
-    print(f"rank {rank} of {size}, {here} on this machine: all passed", flush=True)
+    # One write: print makes two where Python does not buffer, and other ranks' words come between.
+    sys.stdout.write(f"rank {rank} of {size}, {here} on this machine: all passed\n")
+    sys.stdout.flush()
 
 
 main()

@@ -106,8 +106,19 @@ def test_errors_recorded(tmp_path):
 
 
 @pytest.mark.parametrize("ranks", [2, 3])
+def test_sight(ranks, tmp_path):
+    outcome = launch(ranks, HERE / "ranks_sight.py", tmp_path)
+    passed(outcome)
+    assert outcome.text.count("passed") == ranks, str(outcome)
+
+
+@pytest.mark.parametrize("ranks", [2, 3])
 def test_models_with_hooks(ranks):
     passed(launch(ranks, HERE / "ranks_hooks.py"))
+
+
+def test_models_recorded_for_predict():
+    passed(launch(2, HERE / "ranks_predict.py", BUILD / "bin"))
 
 
 @pytest.mark.skipif(not os.environ.get("TEST_LARGE"), reason="needs 9 GB of memory: TEST_LARGE=1")
@@ -121,6 +132,8 @@ def test_more_than_two_gigabytes():
         ("timeout", 1),
         ("timeout_of_future", 1),
         ("timeout_of_wait", 2),
+        ("timeout_of_messages", 1),
+        ("timeout_of_operation", 1),
         ("monitored_barrier", 1),
         ("monitored_barrier_all", 1),
         ("late_group", 1),
@@ -163,6 +176,14 @@ def test_errors_of_different_calls():
     env = {"TORCH_DISTRIBUTED_DEBUG": "DETAIL"}
     outcome = launch(2, HERE / "ranks_errors.py", "different_calls", timeout=60, env=env)
     assert outcome.code == 0 and outcome.text.count("met:") == 2, str(outcome)
+
+
+def test_errors_of_different_calls_when_checked():
+    """POMONA_CHECK compares too, and what is right passes through the library's own checks."""
+    env = {"POMONA_CHECK": "1"}
+    outcome = launch(2, HERE / "ranks_errors.py", "different_calls", timeout=60, env=env)
+    assert outcome.code == 0 and outcome.text.count("met:") == 2, str(outcome)
+    passed(launch(2, HERE / "ranks_ops.py", "test_all_reduce", "test_objects_and_barriers", env=env))
 
 
 @pytest.mark.parametrize("name, words, code", [("exception", "deliberate failure", 1), ("exit_code", "", 7)])

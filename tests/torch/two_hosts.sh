@@ -22,7 +22,7 @@ first=$!
 start $b hostb 1 > "$folder/out.b" 2>&1 || failed=1
 wait $first || failed=1
 cat "$folder/out.a" "$folder/out.b" > "$folder/out"
-[ "$(grep -c 'of 4, 2 on this machine: all passed' "$folder/out")" = 4 ] || failed=1
+[ "$(grep -o 'of 4, 2 on this machine: all passed' "$folder/out" | wc -l)" = 4 ] || failed=1
 [ "$(bytes $a 1)" -gt 100000 ] || failed=1
 [ $failed = 0 ] || fault "torchrun on two hosts: $(bytes $a 1) bytes left the first by the cable"
 exit $failed

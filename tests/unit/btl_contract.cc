@@ -105,6 +105,47 @@ TEST_P(Contract, armed_receivers_wake) {
     sender.join();
 }
 
+// Goal: the same while other threads of the rank poll, as they do before they park. Method: a receiver
+// that has armed polls as often as such threads, and then sleeps.
+TEST_P(Contract, an_armed_receiver_wakes_though_others_poll) {
+    if (std::string(GetParam()) == "self") GTEST_SKIP() << "a rank does not wait for itself";
+    if (std::string(GetParam()) == "sim") GTEST_SKIP() << "simulated ranks do not sleep";
+    World world(GetParam(), 2);
+    Endpoint& endpoint = world.endpoint(0, 1);
+    Checker own, sink;
+    Node& receiver = world.nodes[1];
+    auto push = [&](uint64_t number) {
+        while (!try_push(endpoint, number, 8, false)) world.nodes[0].transport->poll(own, 16);
+        world.nodes[0].transport->poll(own, 16);
+    };
+    auto receive = [&](uint64_t number) {
+        while (sink.arrived <= number) {
+            world.nodes[0].transport->poll(own, 16);
+            receiver.transport->poll(sink, 16);
+        }
+    };
+    for (uint64_t number = 0; number < 6; number += 2) {
+        while (!try_push(endpoint, number, 8, false))
+            for (int rank : {0, 1}) world.nodes[rank].transport->poll(rank ? sink : own, 16);
+        receive(number);
+        while (!receiver.transport->arm()) {
+            receiver.transport->disarm();
+            world.nodes[0].transport->poll(own, 16);
+            receiver.transport->poll(sink, 16);
+        }
+        for (int turn = 0; turn < 3000; ++turn) receiver.transport->poll(sink, 16);
+        for (int i = 0; i < 20 && receiver.sleeper->sleep(1'000'000); ++i) {}  // what rang before
+        std::thread sender([&] {
+            usleep(20'000);
+            push(number + 1);
+        });
+        EXPECT_TRUE(receiver.sleeper->sleep(2'000'000'000)) << "a frame arrived and nobody woke";
+        sender.join();
+        receiver.transport->disarm();
+        receive(number + 1);
+    }
+}
+
 // Goal: rule 7 and threads on both ends: every pair of three ranks, each rank a thread.
 TEST_P(Contract, ranks_as_threads) {
     if (std::string(GetParam()) == "self") GTEST_SKIP() << "one rank";

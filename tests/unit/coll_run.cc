@@ -6,6 +6,7 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <atomic>
 #include <cstring>
 #include <thread>
@@ -434,12 +435,15 @@ TEST(Select, knows_the_options_of_each_row) {
     EXPECT_TRUE(parse_choice_for(Collective::bcast, "scatter_allgather:segments=3", problem).ok());
     EXPECT_FALSE(parse_choice_for(Collective::allgather, "bruck:segments=3", problem).ok());
     EXPECT_FALSE(parse_choice_for(Collective::allreduce, "ring:radix=3", problem).ok());
-    auto choice = parse_choice_for(Collective::allreduce, "ring:segments=65536", problem);
+    EXPECT_FALSE(parse_choice_for(Collective::allreduce, "ring:segments=65536", problem).ok());
+    EXPECT_NE(problem.find("32768 at most among 2 ranks"), std::string::npos) << problem;
+    auto choice = parse_choice_for(Collective::allreduce, "ring:segments=32768", problem);
     ASSERT_TRUE(choice.ok()) << problem;
     for (int p : {2, 8, 100}) {
         Shape shape{.collective = Collective::allreduce, .size = p, .count = 10 << 20};
         Plan plan = select(shape, Machine::shared_memory(), *choice);
-        EXPECT_LE(2 * (p - 1) * plan.options.segments, 1 << 17);
+        EXPECT_EQ(plan.options.segments, std::min(segments_most(p), 32768));
+        EXPECT_LE(2 * (p - 1) * plan.options.segments, 1 << 16);
         EXPECT_GT(plan.options.segments, 1);
     }
 }

@@ -28,6 +28,7 @@ struct Machine : Probes {
                                            {"eth0", "10.1.2.3", true, false}};
     bool name_resolves = true;
     std::vector<std::string> left;
+    rdma::Survey devices = {"", {}, "librdma.dylib cannot be opened", ""};
 
     static std::string get(const std::map<std::string, std::string>& map, const std::string& key) {
         auto found = map.find(key);
@@ -58,6 +59,7 @@ struct Machine : Probes {
     std::string try_hwloc() const override { return get(failures, "hwloc"); }
     std::string try_pmix() const override { return get(failures, "PMIx"); }
     std::string try_metal() const override { return get(failures, "Metal"); }
+    rdma::Survey rdma_devices() const override { return devices; }
     std::vector<std::string> leftovers() const override { return left; }
 
     Finding find(const std::string& check) const {
@@ -331,4 +333,17 @@ TEST(doctor_hosts, reports_go_there_and_back) {
     for (size_t cut = 0; cut + 1 < text.size(); cut += 7)
         EXPECT_FALSE(read_report("me", text.substr(0, cut), 0, 0).reached) << cut;
     EXPECT_FALSE(read_report("me", "{\"pomona\":1,\"findings\":7}\n", 0, 0).reached);
+}
+
+TEST(doctor, devices_for_rdma) {
+    Machine machine = healthy_mac();
+    expect(machine, "RDMA", State::good, "cannot be opened");
+    machine.devices = {
+        "librdma.dylib", {{"rdma_en2", "active", {}, "169.254.3.1", 4096, "", ""}}, "", ""};
+    expect(machine, "RDMA", State::good, "rdma_en2 is active, 169.254.3.1");
+    machine.devices.devices[0] = {
+        "rdma_en1", "active", {}, "", 4096, "rdma_en1 has no address yet", "give it one"};
+    expect(machine, "RDMA", State::hint, "en1 is a member of bridge0");
+    machine.devices.devices[0].name = "rdma_en3";
+    expect(machine, "RDMA", State::hint, "give it one");
 }

@@ -3,8 +3,9 @@ find_package(nlohmann_json REQUIRED)
 pomona_test(port ${CMAKE_CURRENT_SOURCE_DIR}/unit/port.cc LIBS pomona_btl LABELS port)
 pomona_test(doctor ${CMAKE_CURRENT_SOURCE_DIR}/unit/doctor.cc LIBS pomona_doctor
             nlohmann_json::nlohmann_json LABELS port)
+add_test(NAME setup COMMAND bash ${CMAKE_CURRENT_SOURCE_DIR}/setup_test.sh)
 add_test(NAME report COMMAND bash ${CMAKE_CURRENT_SOURCE_DIR}/report_test.sh)
-set_tests_properties(report PROPERTIES TIMEOUT 120 LABELS port)
+set_tests_properties(setup report PROPERTIES TIMEOUT 120 LABELS port)
 pomona_test(cores ${CMAKE_CURRENT_SOURCE_DIR}/unit/cores.cc LIBS pomona_launch LABELS port)
 # What is installed on macOS, built here, the torch extension too where a Python with pip is given; the
 # tests for it are built by slow.sh.
@@ -17,3 +18,5 @@ if(NOT APPLE AND NOT CMAKE_CROSSCOMPILING AND NOT POMONA_SANITIZE)
     set_property(TEST cross_macos APPEND PROPERTY ENVIRONMENT "PYTHON=${POMONA_PYTHON}")
   endif()
 endif()
+pomona_test(predict ${CMAKE_CURRENT_SOURCE_DIR}/unit/predict.cc LIBS pomona_doctor
+  nlohmann_json::nlohmann_json LABELS launch)

@@ -87,6 +87,8 @@ static bool apply(Fabric& fabric, DeviceState& device, const std::string& what,
     if (what == "hold") return device.hold = on, true;
     uint64_t number = std::strtoull(value.c_str(), nullptr, 0);
     auto part = static_cast<uint32_t>(number);
+    if (what == "latency") return device.latency = number, true;
+    if (what == "rate") return device.rate = number, true;
     if (what == "message_most") return device.message_most = number, true;
     if (what == "drop") return device.drop = part, true;
     if (what == "duplicate") return device.duplicate = part, true;

@@ -14,6 +14,8 @@
 //   stall M D on|off         what it sends stays where it is
 //   drop M D N               of each 1000 messages that it sends; likewise duplicate, reorder, corrupt
 //   message_most M D BYTES   longer ones never arrive, and nobody is told
+//   latency M D NS           what it sends is there so much later at the earliest; 0: at once
+//   rate M D BYTES           it sends so many bytes in a microsecond at most; 0: as quickly as it can
 //   hold M D on|off          a send without a posted receive waits (as credits in Apple's hardware do)
 //                            instead of being lost
 #pragma once
@@ -52,9 +54,12 @@ struct DeviceState {
     std::atomic<uint32_t> port_up, lost, gids, regions, stall, hold;
     std::atomic<uint32_t> drop, duplicate, reorder, corrupt;  // of 1000
     std::atomic<uint64_t> message_most;
+    std::atomic<uint64_t> latency, rate;  // nanoseconds, bytes in a microsecond
+    std::atomic<int64_t> sends_until;     // with all that it has been given, by the clock
     std::atomic<int32_t> region_owner[pomona::rdma::kLimits.regions];
     QueuePairSlot queue_pairs[pomona::rdma::kLimits.queue_pairs];
     // What happened, for tests.
+    std::atomic<uint64_t> refused;  // queue pairs, of which there was none left
     std::atomic<uint64_t> messages, no_receive, mismatched, dropped, duplicated, reordered,
         corrupted;
 };

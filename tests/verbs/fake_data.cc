@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cerrno>
 #include <cstring>
+#include <ctime>
 #include <utility>
 
 namespace fake {
@@ -12,6 +13,12 @@ using namespace pomona::rdma;
 using namespace verbs;
 
 static constexpr size_t kChunk = 64 << 10;
+
+static int64_t clock_now() {
+    timespec time;
+    clock_gettime(CLOCK_MONOTONIC, &time);
+    return int64_t{time.tv_sec} * 1'000'000'000 + time.tv_nsec;
+}
 
 void complete(Cq* handle, QueuePair& pair, uint64_t wr_id, WcStatus status, WcOpcode opcode,
               size_t length) {
@@ -32,10 +39,12 @@ void complete(Cq* handle, QueuePair& pair, uint64_t wr_id, WcStatus status, WcOp
 void flush_all(QueuePair& pair) {
     for (Posted& each : pair.posted)
         complete(pair.handle.recv_cq, pair, each.wr_id, kFlushed, kReceived, 0);
-    for (Leaving& each : pair.leaving)
-        if (each.completes) complete(pair.handle.send_cq, pair, each.wr_id, kFlushed, kSent, 0);
+    for (auto* list : {&pair.timed, &pair.leaving})
+        for (Leaving& each : *list)
+            if (each.completes) complete(pair.handle.send_cq, pair, each.wr_id, kFlushed, kSent, 0);
     pair.posted.clear();
     pair.leaving.clear();
+    pair.timed.clear();
     pair.late.clear();
     pair.receive_frames = pair.send_frames = 0;
 }
@@ -177,6 +186,18 @@ static size_t room_in(const QueuePairSlot& slot, uint32_t side, uint64_t head) {
            std::min<size_t>(kRing - 16, head - slot.tail[side].load(std::memory_order_acquire));
 }
 
+// When a message that is sent now will have left the device, which sends one after the other, and when it will
+// have arrived.
+static void schedule(DeviceState& device, Leaving& sent, int64_t& due) {
+    uint64_t rate = device.rate, latency = device.latency;
+    if (rate == 0 && latency == 0) return;
+    int64_t now = clock_now(), until = device.sends_until;
+    auto takes = rate == 0 ? int64_t{0} : static_cast<int64_t>(sent.length * 1000 / rate);
+    do sent.ends = std::max(now, until) + takes;
+    while (!device.sends_until.compare_exchange_weak(until, sent.ends));
+    due = sent.ends + static_cast<int64_t>(latency);
+}
+
 // True when the first of those that leave is through, or lost.
 static bool move_first(QueuePair& pair) {
     Leaving& first = pair.leaving.front();
@@ -198,6 +219,7 @@ static bool move_first(QueuePair& pair) {
         }
         if (room_in(peer, side, head) < sizeof(RingHead)) return false;
         RingHead begin{first.length, 0};
+        schedule(device, first, begin.due);
         std::memcpy(ring + head % kRing, &begin, sizeof begin);
         head += sizeof begin;
         peer.taken.fetch_add(1, std::memory_order_relaxed);
@@ -217,14 +239,21 @@ static bool move_first(QueuePair& pair) {
     return true;
 }
 
+static void finish(QueuePair& pair, const Leaving& sent) {
+    if (sent.completes) complete(pair.handle.send_cq, pair, sent.wr_id, kSuccess, kSent, 0);
+    pair.send_frames -= sent.frames;
+}
+
 static void send_some(QueuePair& pair) {
     if (context_of(pair.handle.context).device->stall) return;
-    while (!pair.leaving.empty() && move_first(pair)) {
+    for (; !pair.leaving.empty() && move_first(pair); pair.leaving.pop_front()) {
         Leaving& first = pair.leaving.front();
-        if (first.completes) complete(pair.handle.send_cq, pair, first.wr_id, kSuccess, kSent, 0);
-        pair.send_frames -= first.frames;
-        pair.leaving.pop_front();
+        if (first.ends == 0 && pair.timed.empty()) finish(pair, first);
+        else pair.timed.push_back(std::move(first));
     }
+    int64_t now = pair.timed.empty() ? 0 : clock_now();
+    for (; !pair.timed.empty() && pair.timed.front().ends <= now; pair.timed.pop_front())
+        finish(pair, pair.timed.front());
 }
 
 // The message that has begun to arrive, or the next one; false when there is nothing to do.
@@ -240,6 +269,7 @@ static bool receive_some(QueuePair& pair) {
         std::memcpy(&begin, ring + tail % kRing, sizeof begin);
         pair.receiving = true;
         pair.length = begin.length;
+        pair.due = begin.due;
         pair.received = 0;
         pair.fits = frames_of(begin.length) == frames_of(pair.posted.front().length) &&
                     begin.length <= pair.posted.front().length;
@@ -260,6 +290,7 @@ static bool receive_some(QueuePair& pair) {
         return false;
     }
     slot.tail[side].store((tail + 15) & ~uint64_t{15}, std::memory_order_release);
+    if (pair.due != 0 && clock_now() < pair.due) return false;
     pair.receiving = false;
     Posted done = pair.posted.front();
     pair.posted.pop_front();

@@ -173,7 +173,7 @@ static verbs::Qp* create_pair(verbs::Pd* pd, QpInitAttr* asked) {
     int index = claim(kLimits.queue_pairs, [&](int i) -> std::atomic<int32_t>& {
         return context.device->queue_pairs[i].owner;
     });
-    if (index < 0) return refuse(EBUSY);
+    if (index < 0) return context.device->refused.fetch_add(1), refuse(EBUSY);
     auto* made = new QueuePair;
     QueuePairSlot& slot = context.device->queue_pairs[index];
     made->slot = &slot;

@@ -1,6 +1,8 @@
 // tests/verbs/fake_verbs.h: the objects behind the fake verbs library's handles.
 // Idea: nothing happens but inside calls: post_send and poll_cq move bytes between queue pairs of
-// processes through the rings of fabric.h, as far as there is room and there are posted receives.
+// processes through the rings of fabric.h, as far as there is room and there are posted receives. With a rate
+// or a latency bytes move as soon as they can, and what is modelled is when a message counts as sent and as
+// arrived, so that the time for copying lies within.
 #pragma once
 
 #include "btl/rdma/verbs_abi.h"
@@ -60,6 +62,7 @@ struct Leaving {
     bool completes = true;
     bool begun = false;
     size_t done = 0;
+    int64_t ends = 0;  // by the clock; 0: at once
 };
 
 struct Posted {
@@ -71,7 +74,7 @@ struct Posted {
 // Before each message in a ring.
 struct RingHead {
     uint64_t length;
-    uint64_t reserved;
+    int64_t due;  // it is there, by the clock; 0: at once
 };
 
 struct QueuePair {
@@ -82,11 +85,13 @@ struct QueuePair {
     verbs::QpCap cap{};
     uint32_t receive_frames = 0, send_frames = 0;  // taken of the queues
     std::deque<Leaving> leaving;
+    std::deque<Leaving> timed;  // written, and not sent yet by the clock
     std::vector<Leaving> late;  // overtaken by the next ones
     std::deque<Posted> posted;
     // Being received.
     bool receiving = false;
     size_t length = 0, received = 0;
+    int64_t due = 0;
     bool fits = false;
     // The other end.
     QueuePairSlot* peer = nullptr;

@@ -2,6 +2,7 @@
 // Goal: each limit of btl/rdma/limits.h is refused with its errno; messages between two devices arrive
 // by the rules of unreliable connections; each fault does what fabric.h says. Method: both ends of a
 // cable in this process; limits over processes with a child.
+#include "btl/base/clock.h"
 #include "btl/rdma/verbs.h"
 #include "tests/verbs/fake_world.h"
 
@@ -280,6 +281,26 @@ TEST_F(FakeVerbs, ports_and_addresses) {
     EXPECT_EQ(a->device.context()->ops.poll_cq(a->queue, 1, &wc), -1);
     EXPECT_EQ(device_names(*library, "").size(), 1u);
     world().say("find 0 *");
+}
+
+// Goal: with a rate and a latency nothing is sent, or there, too early. Method: lower bounds alone.
+TEST_F(FakeVerbs, rate_and_latency) {
+    join();
+    world().say("latency * * 20000000");
+    world().say("rate * * 1");  // 4096 us for a frame
+    RealClock clock;
+    Wc wc;
+    for (size_t i = 0; i < 3; ++i) ASSERT_EQ(b->receive(i * 4096, 4096), 0);
+    Nanoseconds begin = clock.now();
+    for (size_t i = 0; i < 3; ++i) ASSERT_EQ(a->send(i * 4096, 4096), 0);
+    for (int sent = 1; sent <= 3; ++sent) {
+        while (!a->next(kSent, wc)) {}
+        EXPECT_GE(clock.now() - begin, sent * 4'096'000);
+    }
+    for (int arrived = 1; arrived <= 3; ++arrived) {
+        while (!b->next(kReceived, wc)) {}
+        EXPECT_GE(clock.now() - begin, arrived * 4'096'000 + 20'000'000);
+    }
 }
 
 TEST_F(FakeVerbs, faults_of_messages) {

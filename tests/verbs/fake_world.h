@@ -29,9 +29,10 @@ struct FakeWorld {
     }
     // No faults any more.
     void calm() {
-        for (const char* each : {"drop * * 0", "duplicate * * 0", "reorder * * 0", "corrupt * * 0",
-                                 "stall * * off", "hold * * off", "gids * * on", "regions * * on",
-                                 "find * *", "port * * up", "message_most * * 16773120"})
+        for (const char* each :
+             {"drop * * 0", "duplicate * * 0", "reorder * * 0", "corrupt * * 0", "stall * * off",
+              "hold * * off", "gids * * on", "regions * * on", "find * *", "port * * up",
+              "latency * * 0", "rate * * 0", "message_most * * 16773120"})
             say(each);
     }
     std::string directory;

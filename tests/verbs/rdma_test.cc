@@ -1,184 +1,15 @@
 // tests/verbs/rdma_test.cc: paths by RDMA, as a link uses them.
 // Goal: two ranks agree on queue pairs or stay with TCP, never half; every fault moves what was under way
-// to TCP and, when it is over, back; the limits of devices are kept. Method: ranks in one process, each
-// with a link over one TCP connection and the fake devices of its own "machine"; numbered payloads of
-// random lengths, which the sinks check.
-#include "btl/base/format.h"
-#include "btl/link/link.h"
+// to TCP and, when it is over, back; the limits of devices are kept. Method: ranks in one process
+// (rdma_world.h); numbered payloads of random lengths, which the sinks check.
 #include "btl/rdma/crc32c.h"
-#include "btl/rdma/rdma.h"
+#include "btl/rdma/plan.h"
+#include "btl/rdma/survey.h"
 #include "btl/rdma/wire.h"
-#include "tests/unit/transport_world.h"
-#include "tests/verbs/fake_world.h"
-
-#include <gtest/gtest.h>
+#include "tests/verbs/rdma_world.h"
 
 namespace pomona {
 namespace {
-
-FakeWorld& fabric() {
-    static FakeWorld made(
-        "cable 0 rdma_en2 1 rdma_en2\n"
-        "cable 0 rdma_en3 1 rdma_en3\n"
-        "cable 0 rdma_en4 2 rdma_en2\n"
-        "cable 1 rdma_en4 2 rdma_en3\n");
-    return made;
-}
-
-// Passes all on to the transport below, and counts what arrives by it.
-struct Counting final : Transport, Sink {
-    explicit Counting(std::unique_ptr<Transport> made) : below(std::move(made)) {}
-    const char* name() const override { return below->name(); }
-    std::vector<std::byte> address() const override { return below->address(); }
-    Result<Endpoint*> connect(int peer, ConstBytes address) override {
-        return below->connect(peer, address);
-    }
-    Endpoint* path(int peer) override { return below->path(peer); }
-    PathDescription describe(int peer) override { return below->describe(peer); }
-    int poll(Sink& sink, int most) override {
-        above = &sink;
-        enough = false;
-        int moved = below->poll(*this, most);
-        return moved;
-    }
-    bool arm() override { return below->arm(); }
-    void disarm() override { below->disarm(); }
-    bool pending() const override { return below->pending(); }
-    bool rides() const override { return below->rides(); }
-    void speak_by(Speaker speaker) override { below->speak_by(std::move(speaker)); }
-    void hear(int peer, ConstBytes words) override { below->hear(peer, words); }
-    Nanoseconds sleep_max() override { return below->sleep_max(); }
-    std::byte* place(int peer, const FrameHeader& header, size_t length) override {
-        return above->place(peer, header, length);
-    }
-    void arrive(int peer, const FrameHeader& header, ConstBytes payload) override {
-        ++frames;
-        above->arrive(peer, header, payload);
-    }
-    void gone(int peer, const Error& why) override {
-        ++losses;
-        up_now[peer] = false;
-        above->gone(peer, why);
-    }
-    void up(int peer) override {
-        ++ups;
-        up_now[peer] = true;
-        above->up(peer);
-    }
-    std::unique_ptr<Transport> below;
-    Sink* above = nullptr;
-    uint64_t frames = 0;
-    int ups = 0, losses = 0;
-    std::map<int, bool> up_now;
-};
-
-struct Ranks {
-    // All ranks of a job, or one of them.
-    explicit Ranks(int size, int only = -1) {
-        if (only < 0) fabric().calm();
-        char pattern[] = "/tmp/pomona-rdma-XXXXXX";
-        directory = mkdtemp(pattern);
-        ranks.resize(static_cast<size_t>(size));
-        for (int rank = 0; rank < size; ++rank)
-            if (only < 0 || rank == only) make(rank, size);
-    }
-    ~Ranks() {
-        for (auto& each : ranks) each.transport.reset();
-        std::filesystem::remove_all(directory);
-    }
-    void make(int rank, int size) {
-        Rank& own = ranks[static_cast<size_t>(rank)];
-        own.sleeper = std::move(Sleeper::make(doorbell_path(directory, rank)).value());
-        own.params = params;
-        for (int n = 2; n < 5; ++n)
-            own.params.rdma_devices += format("{}{}.rdma_en{}", n == 2 ? "" : ",", rank, n);
-        auto shared = tcp::Shared::open(own.params, true);
-        ASSERT_TRUE(shared.ok()) << shared.error().text();
-        TcpOptions tcp{tcp_identity(rank, size), true, own.sleeper.get()};
-        tcp.makes_paths = true;
-        tcp.shared = *shared;
-        auto made = make_tcp_transport(own.params, counters, std::move(tcp));
-        ASSERT_TRUE(made.ok()) << made.error().text();
-        std::string why;
-        auto rdma = make_rdma_transport(own.params, counters, {rank, &clock}, why);
-        ASSERT_NE(rdma, nullptr) << why;
-        std::vector<std::unique_ptr<Transport>> paths;
-        for (auto* each : {&*made, &rdma}) {
-            auto counting = std::make_unique<Counting>(std::move(*each));
-            (each == &rdma ? own.rdma : own.tcp) = counting.get();
-            paths.push_back(std::move(counting));
-        }
-        LinkOptions link;
-        link.rank = rank;
-        link.clock = &clock;
-        size_t longest = std::max(params.tcp_fragment, params.tcp_eager_max) - kLinkRoom;
-        link.caps = {0, params.tcp_eager_max, longest};
-        own.transport =
-            make_link_transport(own.params, counters, std::move(link), std::move(paths));
-        own.address = own.transport->address();
-    }
-    Endpoint& endpoint(int from, int to) {
-        auto& own = *ranks[static_cast<size_t>(from)].transport;
-        return **own.connect(to, ranks[static_cast<size_t>(to)].address);
-    }
-    void poll() {
-        for (Rank& each : ranks)
-            if (each.transport) each.transport->poll(each.sink, 16);
-    }
-    // Until it holds; false: not within the time.
-    template <class Condition> bool until(Condition condition, int seconds = 20) {
-        Nanoseconds end = clock.now() + seconds * 1'000'000'000LL;
-        while (!condition() && clock.now() < end) poll();
-        return condition();
-    }
-    bool joined(int a, int b) {
-        return ranks[static_cast<size_t>(a)].rdma->up_now[b] &&
-               ranks[static_cast<size_t>(b)].rdma->up_now[a];
-    }
-    // So many frames each way between 0 and 1, whatever happens by `each_turn`.
-    void exchange(uint64_t frames, const std::function<void(uint64_t)>& each_turn = {}) {
-        uint64_t goal[2] = {ranks[0].sink.arrived + frames, ranks[1].sink.arrived + frames};
-        uint64_t begun[2] = {sent[0], sent[1]};
-        Nanoseconds end = clock.now() + 60'000'000'000;
-        for (uint64_t turn = 0; ranks[0].sink.arrived < goal[0] || ranks[1].sink.arrived < goal[1];
-             ++turn) {
-            ASSERT_LT(clock.now(), end) << ranks[0].sink.arrived << " " << ranks[1].sink.arrived;
-            for (int from : {0, 1}) {
-                Endpoint& to = endpoint(from, 1 - from);
-                for (int burst = 0; burst < 4 && sent[from] < begun[from] + frames; ++burst) {
-                    size_t length = random_length(random, to.caps());
-                    if (!try_push(to, sent[from], length, random.chance(0.5))) break;
-                    ++sent[from];
-                }
-            }
-            poll();
-            if (each_turn) each_turn(turn);
-        }
-    }
-    uint64_t by_rdma() const { return ranks[0].rdma->frames + ranks[1].rdma->frames; }
-
-    struct Rank {
-        std::unique_ptr<Sleeper> sleeper;
-        Params params;
-        std::unique_ptr<Transport> transport;
-        Counting* tcp = nullptr;
-        Counting* rdma = nullptr;
-        std::vector<std::byte> address;
-        Checker sink;
-    };
-    Params params;
-    Counters counters;
-    RealClock clock;
-    Random random{seed()};
-    std::string directory;
-    std::vector<Rank> ranks;
-    uint64_t sent[2] = {0, 0};
-};
-
-struct Fabric final : testing::Environment {
-    void SetUp() override { fabric(); }
-};
-const auto* const kFabric = testing::AddGlobalTestEnvironment(new Fabric);
 
 TEST(Rdma, checksums) {
     // RFC 3720, B.4: 32 bytes of zeros, and of ones.
@@ -211,6 +42,30 @@ TEST(Rdma, words_parse) {
         changed[random.below(changed.size())] = static_cast<std::byte>(random.next());
         (void)rdma::parse_words(changed);
     }
+}
+
+// Goal: a device's queue pairs suffice for all that are given, none is left without need, and lanes come first.
+TEST(Rdma, queue_pairs_are_shared_out) {
+    using rdma::queue_pairs_of;
+    for (int here = 1; here <= 20; ++here)
+        for (int there = 1; there <= 20; ++there) {
+            int sum = 0, most = rdma::kLimits.queue_pairs;
+            for (int i = 0; i < here; ++i)
+                for (int j = 0; j < there; ++j) {
+                    int given = queue_pairs_of({i, here}, {j, there});
+                    EXPECT_GE(given, i == j && i < most ? 1 : 0) << here << " " << there;
+                    EXPECT_LE(given, 2);
+                    sum += given;
+                }
+            EXPECT_LE(sum, most) << here << " and " << there;
+            EXPECT_GE(sum, std::min(here * there, most)) << here << " and " << there;
+        }
+    EXPECT_EQ(queue_pairs_of({0, 1}, {0, 1}), 2);
+    EXPECT_EQ(queue_pairs_of({1, 2}, {0, 2}), 2);
+    EXPECT_EQ(queue_pairs_of({7, 8}, {0, 8}), 1) << "the end of a ring";
+    EXPECT_EQ(queue_pairs_of({0, 8}, {7, 8}), 1) << "the end of a ring";
+    EXPECT_EQ(queue_pairs_of({2, 8}, {3, 8}), 0);
+    EXPECT_EQ(queue_pairs_of({99, 100}, {99, 100}), 0);
 }
 
 TEST(Rdma, is_agreed_on_and_preferred) {
@@ -303,6 +158,35 @@ TEST(Rdma, finds_the_longest_message_that_gets_through) {
     world.exchange(300);
 }
 
+// Goal: a person is told what stands in the way of each device, and the mend.
+TEST(Rdma, devices_and_what_stands_in_their_way) {
+    fabric().calm();
+    auto seen = [](const std::string& name) {
+        for (const rdma::DeviceSeen& each : rdma::survey().devices)
+            if (each.name == name) return each;
+        return rdma::DeviceSeen{};
+    };
+    EXPECT_EQ(seen("1.rdma_en2").state, "active");
+    EXPECT_EQ(seen("1.rdma_en2").why, "");
+    EXPECT_EQ(seen("1.rdma_en2").address, "169.254.0.2");
+    EXPECT_EQ(seen("1.rdma_en2").addresses.size(), 2u);
+    struct {
+        const char *fault, *state, *words;
+    } const kFaults[] = {
+        {"port 1 rdma_en2 down", "down", "the port of 1.rdma_en2 is down; look at its cable"},
+        {"gids 1 rdma_en2 off", "active", "no address yet; take its interface out"},
+        {"lose 1 rdma_en2", "", ""}};
+    for (const auto& each : kFaults) {
+        fabric().say(each.fault);
+        auto device = seen("1.rdma_en2");
+        EXPECT_EQ(device.state, each.state);
+        EXPECT_NE((device.why + "; " + device.mend).find(each.words), std::string::npos)
+            << device.why << "; " << device.mend;
+        EXPECT_EQ(seen("0.rdma_en2").why, "") << each.fault;
+        fabric().calm();
+    }
+}
+
 // Without an address, or a port, at first.
 TEST(Rdma, comes_when_the_device_is_ready) {
     for (const char* fault : {"gids 1 * off", "port 0 * down", "regions 1 * off"}) {
@@ -373,6 +257,57 @@ TEST(Rdma, a_killed_process_is_gone) {
     EXPECT_TRUE(world.until([&] { return own.sink.told[1] == 1; }, 5));
     waitpid(child, nullptr, 0);
     for (int end : {to_child[0], to_child[1], to_parent[0], to_parent[1]}) close(end);
+}
+
+// Goal: a rank that sleeps for long is woken by a message, and by credit. Method: both ends poll until rank 1
+// may sleep for long; it then sleeps, for 20 s at the most, and is not polled before.
+TEST(Rdma, a_sleeper_is_woken) {
+    Ranks world(2);
+    world.exchange(50);
+    ASSERT_TRUE(world.until([&] { return world.joined(0, 1); }));
+    world.exchange(50);
+    auto falls_asleep = [&](Ranks::Rank& rank) {
+        return world.until([&] {
+            bool armed = rank.transport->arm();
+            bool deep = armed && rank.rdma->sleep_max() >= 100'000'000;
+            if (armed && !deep) rank.transport->disarm();
+            return deep;
+        });
+    };
+    auto sleep = [&](Ranks::Rank& rank) {
+        Nanoseconds begin = world.clock.now();
+        rank.sleeper->sleep(20'000'000'000);
+        EXPECT_LT(world.clock.now() - begin, 19'000'000'000);
+        rank.transport->disarm();
+    };
+    Ranks::Rank &near = world.ranks[0], &far = world.ranks[1];
+    for (int round = 0; round < 3; ++round) {
+        ASSERT_TRUE(falls_asleep(far));
+        uint64_t before = far.rdma->frames, arrived = far.sink.arrived;
+        ASSERT_TRUE(try_push(world.endpoint(0, 1), world.sent[0], 100, false));
+        ++world.sent[0];
+        sleep(far);
+        EXPECT_TRUE(world.until([&] { return far.sink.arrived > arrived; }));
+        EXPECT_GT(far.rdma->frames, before);
+    }
+    // A sender that has no credit left.
+    uint64_t goal = far.sink.arrived, begun = world.sent[0];
+    while (try_push(world.endpoint(0, 1), world.sent[0], 3000, false)) ++world.sent[0];
+    goal += world.sent[0] - begun;
+    Nanoseconds end = world.clock.now() + 20'000'000'000;
+    while (far.sink.arrived < goal && world.clock.now() < end) {
+        near.transport->poll(near.sink, 16);
+        if (near.transport->arm()) {
+            if (near.rdma->sleep_max() >= 100'000'000) {
+                // It is told of credit when the other one takes messages in.
+                for (int i = 0; i < 100; ++i) far.transport->poll(far.sink, 16);
+                near.sleeper->sleep(100'000'000);
+            }
+            near.transport->disarm();
+        }
+        far.transport->poll(far.sink, 1);
+    }
+    EXPECT_EQ(far.sink.arrived, goal);
 }
 
 TEST(Rdma, the_end_of_a_process_is_told) {

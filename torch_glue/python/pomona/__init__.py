@@ -7,17 +7,62 @@
 Importing this registers the backends; MPI starts with the first process group.
 """
 
+from __future__ import annotations
+
 import os
 import warnings
+from importlib import metadata
+from typing import TYPE_CHECKING, Any
 
-__version__ = "0.1.0"
+if TYPE_CHECKING:
+    from ._settings import Setting, init, resolved
+    from .config import Config
+    from .sight import Report, dump_record, metrics, report, timeline
+
+__all__ = [
+    "Config",
+    "Report",
+    "Setting",
+    "dump_record",
+    "get_include",
+    "info",
+    "init",
+    "metrics",
+    "report",
+    "resolved",
+    "set_host_visible",
+    "timeline",
+]
+
+# `import torch` loads this package: what it offers is loaded when it is first asked for.
+_MODULES = {
+    "Config": "config",
+    "Setting": "_settings",
+    "init": "_settings",
+    "resolved": "_settings",
+    "Report": "sight",
+    "dump_record": "sight",
+    "metrics": "sight",
+    "report": "sight",
+    "timeline": "sight",
+}
 
 
-def _autoload():
+def __getattr__(name: str) -> Any:
+    import importlib
+
+    if name == "__version__":
+        return metadata.version("pomona")
+    if name in _MODULES:
+        return getattr(importlib.import_module("." + _MODULES[name], __name__), name)
+    raise AttributeError(f"module 'pomona' has no attribute {name!r}")
+
+
+def _autoload() -> None:
     """Called by `import torch` (entry point torch.backends), which has imported this module before."""
 
 
-def _register():
+def _register() -> None:
     """Never raises: torch imports this module, and must be importable whatever happens here."""
     try:
         from . import _backends
@@ -31,12 +76,12 @@ def _register():
         )
 
 
-def get_include():
+def get_include() -> str:
     """Folder of mpi.h and mpix.h."""
     return os.path.join(os.path.dirname(__file__), "include")
 
 
-def set_host_visible(device):
+def set_host_visible(device: str) -> None:
     """Declares that the CPU sees the memory of this kind of device, at the tensors' own addresses.
 
     For devices of torch's PrivateUse1 that have such memory; to be called by all ranks that have the device,
@@ -47,41 +92,16 @@ def set_host_visible(device):
     _backends.glue().set_host_visible(device)
 
 
-def metrics(reset=False):
-    """What this process has called so far: {"all_reduce": {"count": ..., ...}, ...}.
-
-    bytes: of the results; seconds: from the calls to the ends; waited_seconds: of these, a thread of the
-    program was in wait(); p50_us and p99_us: times of half and of 99 in 100 (upper ends of steps of a fifth);
-    failed: operations that ended with an error, which are in none of the others.
-    """
-    from . import _backends
-
-    glue = _backends.glue()
-    result = {title.split(":")[-1]: values for title, values in glue.metrics().items()}
-    if reset:
-        glue.reset_metrics()
-    return result
-
-
-def dump_record(prefix):
-    """Writes what this process has called lately to PREFIX + rank, for torch's analyser (torchfrtrace).
-
-    Beside it RANK.json has the same for people. Returns the path.
-    """
-    from . import _backends, _record
-
-    return _record.dump(_backends.glue(), prefix, _backends.glue().world_info()["rank"])
-
-
-def info():
+def info() -> dict[str, Any]:
     """What MPI runs underneath: library, rank, size, whether it exports mpix.h's functions."""
     from . import _backends
 
-    return _backends.glue().world_info()
+    world: dict[str, Any] = _backends.glue().world_info()
+    return world
 
 
 try:
-    import torch  # noqa: F401
+    import torch
 except ImportError:
     pass  # the tools and the MPI library are usable without torch
 else:

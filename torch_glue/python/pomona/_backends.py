@@ -6,8 +6,11 @@ put ours there; from 2.14 it is a registered backend like others. Where torch wa
 own, "mpi" is left alone.
 """
 
+from __future__ import annotations
+
 import atexit
 import functools
+import importlib
 import inspect
 import os
 import socket
@@ -15,33 +18,49 @@ import sys
 import threading
 import urllib.parse
 import warnings
+from collections.abc import Callable, Iterator
 from datetime import timedelta
+from types import FrameType, ModuleType
+from typing import Any, NoReturn
+
+from . import _settings
 
 DEVICES = ["cpu", "cuda", "mps"]
 
 _context = threading.local()  # arguments of the group being made, for ProcessGroupMPI.create
-_state = {"registered": False, "glue": None}
+_state: dict[str, Any] = {"registered": False, "glue": None}
 _lock = threading.Lock()
 
 
-def glue():
+def glue() -> Any:
     """The C++ extension, loaded at first use: `import torch` must stay fast."""
     with _lock:
         if _state["glue"] is None:
             from . import _load
 
-            _state["glue"] = _load.load()
-            _state["glue"].set_futures_inline(os.environ.get("POMONA_FUTURES") == "inline")
-            _state["glue"].register_device_kernels()
+            _settings.for_the_glue()
+            extension: Any = _load.load()
+            _state["glue"] = extension
+            extension.set_futures_inline(os.environ.get("POMONA_FUTURES") == "inline")
+            extension.register_device_kernels()
             prefix = os.environ.get("POMONA_GLUE_RECORD")
             if prefix:
-                _state["glue"].set_record_dumper(functools.partial(_dump_record, prefix))
-            _tell_of_another_mpi(_state["glue"].other_library())
+                extension.set_record_dumper(functools.partial(_dump_record, prefix))
+            _tell_of_another_mpi(extension.other_library())
             atexit.register(_python_ends)
         return _state["glue"]
 
 
-def _dump_record(prefix):
+def mpi_running() -> bool:
+    return _state["glue"] is not None and bool(_state["glue"].mpi_running())
+
+
+def _torch_distributed() -> Any:
+    """Untyped: torch does not declare what it re-exports there, and c10d's names are private."""
+    return importlib.import_module("torch.distributed")
+
+
+def _dump_record(prefix: str) -> None:
     """At a timeout."""
     from . import _record
 
@@ -49,7 +68,7 @@ def _dump_record(prefix):
     print(f"pomona: an operation has timed out; what was called is in {path}", file=sys.stderr)
 
 
-def _tell_of_another_mpi(library):
+def _tell_of_another_mpi(library: str) -> None:
     if library:
         warnings.warn(
             f"this process has loaded another MPI, too: {library}. torch.distributed goes through "
@@ -59,12 +78,12 @@ def _tell_of_another_mpi(library):
         )
 
 
-def register():
-    import torch.distributed as dist
+def register() -> None:
+    dist = _torch_distributed()
 
     if _state["registered"] or not dist.is_available():
         return
-    import torch.distributed.distributed_c10d as c10d
+    c10d = _torch_distributed().distributed_c10d
 
     _state["registered"] = True
     if "pomona" not in c10d.Backend.backend_list:
@@ -82,11 +101,11 @@ def register():
     warnings.filterwarnings("ignore", message="For MPI backend, world_size")
 
 
-def _has_own_mpi(c10d):
+def _has_own_mpi(c10d: ModuleType) -> bool:
     return getattr(c10d, "_MPI_AVAILABLE", False) and hasattr(c10d, "ProcessGroupMPI")
 
 
-def _register_mpi(c10d):
+def _register_mpi(c10d: Any) -> None:
     """torch 2.14 and later."""
     creator = functools.partial(_create_registered, "mpi")
     c10d.Backend.register_backend(
@@ -102,7 +121,7 @@ class ProcessGroupMPI:
     """Stands where torch looks for its own class of that name (up to 2.13)."""
 
     @staticmethod
-    def create(ranks):
+    def create(ranks: list[int]) -> Any:
         group = _context.group
         return _create(
             "mpi",
@@ -115,7 +134,7 @@ class ProcessGroupMPI:
         )
 
 
-def _install_mpi(dist, c10d):
+def _install_mpi(dist: Any, c10d: Any) -> None:
     """What torch up to 2.13 creates the backend by, and is_mpi_available() asks in every version."""
     for module in (c10d, dist):
         module.ProcessGroupMPI = ProcessGroupMPI
@@ -123,7 +142,7 @@ def _install_mpi(dist, c10d):
     c10d.Backend.backend_capability["mpi"] = list(DEVICES)
 
 
-def _wrap_helper(c10d):
+def _wrap_helper(c10d: Any) -> None:
     """Gives backend "mpi" what others get: its rank and size, a store and the timeout.
 
     torch passes (-1, -1, Store()) for it, without which object collectives, mixed backends and timeouts fail.
@@ -140,7 +159,7 @@ def _wrap_helper(c10d):
         return
 
     @functools.wraps(original)
-    def helper(*args, **kwargs):
+    def helper(*args: Any, **kwargs: Any) -> Any:
         _add_private_device(c10d)
         call = signature.bind(*args, **kwargs)
         values = call.arguments
@@ -163,7 +182,7 @@ def _wrap_helper(c10d):
     c10d._new_process_group_helper = helper
 
 
-def _add_private_device(c10d):
+def _add_private_device(c10d: Any) -> None:
     """A device that a package adds to torch (PrivateUse1) has its name only after that package is loaded."""
     import torch
 
@@ -174,12 +193,12 @@ def _add_private_device(c10d):
             devices.append(name)
 
 
-def _backends_of(config):
+def _backends_of(config: Any) -> list[str]:
     """{"mpi"} of "mpi", {"gloo", "mpi"} of "cuda:gloo,cpu:mpi"."""
     return [part.split(":")[-1].strip().lower() for part in str(config).split(",")]
 
 
-def _default_group(values):
+def _default_group(values: dict[str, Any]) -> None:
     """The rank and size torch leaves to MPI, and a store for what asks for one."""
     extension = glue()
     told = _told_to_init()
@@ -203,9 +222,9 @@ def _default_group(values):
         os.environ.setdefault(name, str(world[key]))
 
 
-def _told_to_init():
+def _told_to_init() -> dict[str, Any]:
     """What init_process_group was told: torch drops rank, world_size and store for backend "mpi"."""
-    frame = sys._getframe()
+    frame: FrameType | None = sys._getframe()
     while frame is not None and frame.f_code.co_name != "init_process_group":
         frame = frame.f_back
     values = frame.f_locals if frame is not None else {}
@@ -221,17 +240,17 @@ def _told_to_init():
 LAUNCHER_VARIABLES = ("POMONA_JOB_ID", "PMIX_NAMESPACE", "PMIX_RANK", "PMI_RANK", "OMPI_COMM_WORLD_RANK")
 
 
-def _by_mpi_launcher():
+def _by_mpi_launcher() -> bool:
     """torchrun inside of another launcher's job (srun) is the nearer one."""
     if "TORCHELASTIC_RUN_ID" in os.environ:
         return False
     return any(name in os.environ for name in LAUNCHER_VARIABLES)
 
 
-def _meet(told, timeout):
+def _meet(told: dict[str, Any], timeout: timedelta | None) -> tuple[Any, int, int]:
     """Store, rank and size of processes that torchrun or somebody by hand has started; or (None, 0, 1)."""
-    import torch.distributed as dist
-    import torch.distributed.distributed_c10d as c10d
+    dist = _torch_distributed()
+    c10d = _torch_distributed().distributed_c10d
 
     if told["store"] is not None:
         store, rank, size = told["store"], told["rank"], told["world_size"]
@@ -247,7 +266,7 @@ def _meet(told, timeout):
     return dist.PrefixStore("default_pg", store), rank, size
 
 
-def _check_asked_for(told, world):
+def _check_asked_for(told: dict[str, Any], world: dict[str, Any]) -> None:
     """The world must be as large as init_process_group was told, by arguments or by its URL."""
     size, rank = told["world_size"], told["rank"]
     if size != -1 and size != world["size"]:
@@ -256,7 +275,7 @@ def _check_asked_for(told, world):
         _wrong_size(f"init_process_group was told rank={rank}", rank + 1, world["size"])
 
 
-def _wrong_size(told, wanted, size):
+def _wrong_size(told: str, wanted: int, size: int) -> NoReturn:
     ranks = "one rank" if size == 1 else f"{size} ranks"
     why = "this process was not started by mpirun" if size == 1 else "mpirun was given another number"
     raise RuntimeError(
@@ -265,30 +284,34 @@ def _wrong_size(told, wanted, size):
     )
 
 
-def _wrap_rendezvous(c10d):
+def _wrap_rendezvous(c10d: Any) -> None:
     """Under a launcher that tells torch nothing (RANK, MASTER_ADDR, ...), MPI gives rank and store."""
-    original = c10d.rendezvous
+    theirs: Callable[..., Iterator[tuple[Any, int, int]]] = c10d.rendezvous
 
-    @functools.wraps(original)
-    def rendezvous(url, rank=-1, world_size=-1, **kwargs):
+    @functools.wraps(theirs)
+    def rendezvous(
+        url: str, rank: int = -1, world_size: int = -1, **kwargs: Any
+    ) -> Iterator[tuple[Any, int, int]]:
         told = rank != -1 or world_size != -1 or "RANK" in os.environ
         if told or not str(url).startswith("env://"):
-            return original(url, rank, world_size, **kwargs)
+            return theirs(url, rank, world_size, **kwargs)
         if not any(name in os.environ for name in LAUNCHER_VARIABLES):
-            return original(url, rank, world_size, **kwargs)
-        values = {"timeout": kwargs.get("timeout")}
+            return theirs(url, rank, world_size, **kwargs)
+        values: dict[str, Any] = {"timeout": kwargs.get("timeout")}
         _default_group(values)
         return iter([(values["store"], values["group_rank"], values["group_size"])])
 
     c10d.rendezvous = rendezvous
 
 
-def _wrap_monitored_barrier(dist, c10d):
+def _wrap_monitored_barrier(dist: Any, c10d: Any) -> None:
     """torch refuses monitored_barrier for every backend but gloo, by name."""
     original = c10d.monitored_barrier
 
     @functools.wraps(original)
-    def monitored_barrier(group=None, timeout=None, wait_all_ranks=False):
+    def monitored_barrier(
+        group: Any = None, timeout: timedelta | None = None, wait_all_ranks: bool = False
+    ) -> Any:
         if c10d._rank_not_in_group(group) or c10d.get_backend(group) not in ("mpi", "pomona"):
             return original(group, timeout, wait_all_ranks)
         if timeout is not None:
@@ -301,9 +324,9 @@ def _wrap_monitored_barrier(dist, c10d):
         module.monitored_barrier = monitored_barrier
 
 
-def _make_store(world, timeout):
+def _make_store(world: dict[str, Any], timeout: timedelta | None) -> Any:
     """Rank 0 opens a TCPStore on a free port; MPI tells the others where."""
-    import torch.distributed as dist
+    dist = _torch_distributed()
 
     if world["size"] == 1:
         return dist.HashStore()
@@ -332,7 +355,7 @@ def _make_store(world, timeout):
     return store
 
 
-def _set_default_backend(c10d, group, backends):
+def _set_default_backend(c10d: Any, group: Any, backends: list[str]) -> None:
     """With any registered backend present, torch sets none for "cpu:x,cuda:y", and then fails at the end."""
     if not isinstance(group, c10d.ProcessGroup) or c10d.Backend.NCCL in backends:
         return
@@ -341,11 +364,13 @@ def _set_default_backend(c10d, group, backends):
         group._set_default_backend(kind)
 
 
-def _start_mpi(store=None, rank=0, size=1):
+def _start_mpi(store: Any = None, rank: int = 0, size: int = 1) -> None:
     """MPI_Init. Processes that no launcher of MPI has started meet in `store`."""
     extension = glue()
+    if not extension.mpi_running():
+        _settings.tell()
     if store is not None and size > 1 and not extension.mpi_running() and not _by_mpi_launcher():
-        import torch.distributed as dist
+        dist = _torch_distributed()
 
         extension.start_mpi_by_store(dist.PrefixStore("pomona", store), rank, size)
         return
@@ -355,11 +380,11 @@ def _start_mpi(store=None, rank=0, size=1):
         _wrong_size(f"WORLD_SIZE is {wanted}", wanted, 1)
 
 
-def _start_mpi_for(rank, size, ranks, store):
+def _start_mpi_for(rank: int, size: int, ranks: list[int], store: Any) -> None:
     """For a group: the default one, whose ranks are not listed, or one made beside another backend's."""
     if ranks and not glue().mpi_running():
-        import torch.distributed as dist
-        import torch.distributed.distributed_c10d as c10d
+        dist = _torch_distributed()
+        c10d = _torch_distributed().distributed_c10d
 
         if len(ranks) != dist.get_world_size() and not _by_mpi_launcher():
             raise RuntimeError(
@@ -370,7 +395,7 @@ def _start_mpi_for(rank, size, ranks, store):
     _start_mpi(store, rank, size)
 
 
-def _create_registered(backend_name, options, _pg_options=None):
+def _create_registered(backend_name: str, options: Any, _pg_options: Any = None) -> Any:
     """Creator of a registered backend (extended API)."""
     size = options.group_size
     ranks = [int(rank) for rank in options.global_ranks_in_group]
@@ -380,15 +405,23 @@ def _create_registered(backend_name, options, _pg_options=None):
     )
 
 
-def _create(backend_name, group_name, rank, size, ranks, timeout, store):
+def _create(
+    backend_name: str,
+    group_name: str,
+    rank: int,
+    size: int,
+    ranks: list[int],
+    timeout: timedelta | None,
+    store: Any,
+) -> Any:
     _start_mpi_for(rank, size, ranks, store)
     return glue().create(backend_name, group_name, rank, size, ranks, _seconds(timeout))
 
 
-def _seconds(timeout):
+def _seconds(timeout: timedelta | None) -> float:
     return timeout.total_seconds() if timeout is not None else 1800.0
 
 
-def _python_ends():
+def _python_ends() -> None:
     failed = getattr(sys, "last_exc", None) is not None or getattr(sys, "last_type", None) is not None
     _state["glue"].python_ends(failed)

@@ -6,9 +6,12 @@
 With POMONA_GLUE_RECORD=/tmp/run/rank_ each rank writes it when one of its operations times out.
 """
 
+from __future__ import annotations
+
 import json
 import os
 import pickle
+from typing import Any
 
 # The analyser knows these names; and as libraries only torch's own, so that ours stands as gloo's.
 NAMES = {
@@ -18,7 +21,7 @@ NAMES = {
 }
 
 
-def entry(raw):
+def entry(raw: dict[str, Any]) -> dict[str, Any]:
     name = raw["title"].split(":")[-1]
     name = NAMES.get(name, name)
     if raw["message"]:
@@ -55,11 +58,11 @@ def entry(raw):
     return result
 
 
-def description(name):
+def description(name: str) -> str:
     return "default_pg" if name in ("0", "default_pg") else "undefined"
 
 
-def record(glue):
+def record(glue: Any) -> dict[str, Any]:
     groups = glue.record_groups()
     return {
         "version": "2.10",
@@ -71,7 +74,7 @@ def record(glue):
     }
 
 
-def dump(glue, prefix, rank):
+def dump(glue: Any, prefix: str, rank: int) -> str:
     """Writes PREFIX + rank for torch's analyser, and the same as JSON beside it, for people."""
     path = f"{prefix}{rank}"
     os.makedirs(os.path.dirname(path) or ".", exist_ok=True)

@@ -9,32 +9,37 @@ collectives, `hook.bytes_plain` what it would have given without the hook. Hooks
 and buffers are broadcast whole.
 """
 
+# No `from __future__ import annotations`: DDP compares the annotations of hooks with its own types.
 import math
+from typing import Any
 
 import torch
 import torch.distributed as dist
+from torch._C._distributed_c10d import GradBucket
 
 
 class Hook:
     """What they have in common: the group and the counts."""
 
-    def __init__(self, group=None):
+    def __init__(self, group: Any = None) -> None:
         self.group = group
         self.bytes = self.bytes_plain = 0
         self.__name__ = self.__qualname__ = type(self).__name__  # DDP asks for them
 
-    def __call__(self, state, bucket):
+    def __call__(self, state: Any, bucket: GradBucket) -> torch.futures.Future[torch.Tensor]:
         buffer = bucket.buffer()
         self.bytes_plain += buffer.nbytes
-        return self.average(bucket.index(), buffer)
+        future: torch.futures.Future[torch.Tensor] = self.average(bucket.index(), buffer)
+        return future
 
-    def size(self):
-        return dist.get_world_size(self.group)
+    def size(self) -> int:
+        return int(dist.get_world_size(self.group))
 
-    def count(self, *tensors):
+    def count(self, *tensors: torch.Tensor) -> None:
         self.bytes += sum(tensor.nbytes for tensor in tensors)
 
-    def average(self, index, buffer):
+    def average(self, index: int, buffer: torch.Tensor) -> Any:
+        """The Future of the bucket's average: one tensor of the shape and dtype of `buffer`."""
         raise NotImplementedError
 
 
@@ -46,13 +51,13 @@ class Shares(Hook):
 
     multiple = 1  # of it is the length of a share
 
-    def pack(self, values):
+    def pack(self, values: torch.Tensor) -> torch.Tensor:
         raise NotImplementedError
 
-    def unpack(self, packed):
+    def unpack(self, packed: torch.Tensor) -> torch.Tensor:
         raise NotImplementedError
 
-    def average_shares(self, buffer, wanted):
+    def average_shares(self, buffer: torch.Tensor, wanted: torch.Tensor) -> tuple[Any, torch.Tensor]:
         """The Future of the average; and what the others get of `wanted`."""
         size = self.size()
         share = math.ceil(wanted.numel() / (size * self.multiple)) * self.multiple
@@ -63,7 +68,7 @@ class Shares(Hook):
         self.count(packed)
         work = dist.all_to_all_single(received, packed, group=self.group, async_op=True)
 
-        def back(_):
+        def back(_: Any) -> torch.Tensor:
             mine = self.pack(self.unpack(received).mean(dim=0, keepdim=True))
             everybody = mine.new_empty(size * mine.numel())
             self.count(mine)
@@ -77,47 +82,47 @@ class Shares(Hook):
 class Cast(Shares):
     """Gradients travel as `dtype`; their sum is made in fp32, so that fp16 does not overflow in it."""
 
-    def __init__(self, dtype, group=None):
+    def __init__(self, dtype: torch.dtype, group: Any = None) -> None:
         super().__init__(group)
         self.dtype = dtype
 
-    def pack(self, values):
+    def pack(self, values: torch.Tensor) -> torch.Tensor:
         return values.to(self.dtype)
 
-    def unpack(self, packed):
+    def unpack(self, packed: torch.Tensor) -> torch.Tensor:
         return packed.float()
 
-    def average(self, index, buffer):
+    def average(self, index: int, buffer: torch.Tensor) -> Any:
         return self.average_shares(buffer, buffer)[0]
 
 
 class Fp16(Cast):
     """Half the bytes of fp32; a gradient beyond 65504 becomes infinite."""
 
-    def __init__(self, group=None):
+    def __init__(self, group: Any = None) -> None:
         super().__init__(torch.float16, group)
 
 
 class Bf16(Cast):
     """Half the bytes of fp32, with its range and 8 bits of precision."""
 
-    def __init__(self, group=None):
+    def __init__(self, group: Any = None) -> None:
         super().__init__(torch.bfloat16, group)
 
 
 class Residuals:
     """What was not sent, by bucket: it is added to the next gradients (error feedback)."""
 
-    def __init__(self):
-        self.kept = {}
+    def __init__(self) -> None:
+        self.kept: dict[int, torch.Tensor] = {}
 
-    def add_to(self, index, buffer):
+    def add_to(self, index: int, buffer: torch.Tensor) -> torch.Tensor:
         kept = self.kept.get(index)
         if kept is not None and kept.shape == buffer.shape:  # DDP makes its buckets anew after the first step
             return (buffer + kept).float()
         return buffer.float().clone()  # the buffer itself is overwritten by the result
 
-    def keep(self, index, residual):
+    def keep(self, index: int, residual: torch.Tensor) -> None:
         self.kept[index] = residual
 
 
@@ -127,14 +132,14 @@ class TopK(Hook):
     8 bytes for each value (its place and its fp32 value) go to every other rank.
     """
 
-    def __init__(self, ratio=0.01, group=None):
+    def __init__(self, ratio: float = 0.01, group: Any = None) -> None:
         super().__init__(group)
         if not 0 < ratio <= 1:
             raise ValueError(f"ratio must be above 0 and at most 1, not {ratio}")
         self.ratio = ratio
         self.residuals = Residuals()
 
-    def average(self, index, buffer):
+    def average(self, index: int, buffer: torch.Tensor) -> Any:
         wanted = self.residuals.add_to(index, buffer)
         length = max(1, math.ceil(self.ratio * wanted.numel()))
         places = wanted.abs().topk(length, sorted=False).indices
@@ -147,7 +152,7 @@ class TopK(Hook):
         self.count(words)
         work = dist.all_gather_into_tensor(everybody, words, group=self.group, async_op=True)
 
-        def back(_):
+        def back(_: Any) -> torch.Tensor:
             total = torch.zeros_like(wanted)
             for part in everybody.view(self.size(), 2, length):  # in one order on all ranks
                 total.index_add_(0, part[0].long(), part[1].view(torch.float32))
@@ -159,27 +164,64 @@ class TopK(Hook):
 class Int8(Shares):
     """8 bits a value and one fp32 scale for each block, with error feedback."""
 
-    def __init__(self, block=256, group=None):
+    def __init__(self, block: int = 256, group: Any = None) -> None:
         super().__init__(group)
         if block % 4 != 0 or block <= 0:
             raise ValueError(f"block must be a multiple of 4, not {block}")
         self.block = self.multiple = block
         self.residuals = Residuals()
 
-    def pack(self, values):
+    def pack(self, values: torch.Tensor) -> torch.Tensor:
         """(rows, n * block) in fp32 to (rows, n * (block + 4)) bytes."""
         blocks = values.view(values.shape[0], -1, self.block)
         scales = blocks.abs().amax(dim=2, keepdim=True) / 127
         whole = (blocks / scales.clamp(min=torch.finfo(torch.float32).tiny)).round_().to(torch.int8)
         return torch.cat([whole.view(torch.uint8), scales.view(torch.uint8)], dim=2).flatten(1)
 
-    def unpack(self, packed):
+    def unpack(self, packed: torch.Tensor) -> torch.Tensor:
         blocks = packed.view(packed.shape[0], -1, self.block + 4)
         scales = blocks[:, :, self.block :].contiguous().view(torch.float32)
         return (blocks[:, :, : self.block].contiguous().view(torch.int8) * scales).flatten(1)
 
-    def average(self, index, buffer):
+    def average(self, index: int, buffer: torch.Tensor) -> Any:
         wanted = self.residuals.add_to(index, buffer)
         future, packed = self.average_shares(buffer, wanted)
         self.residuals.keep(index, wanted - self.unpack(packed).flatten()[: wanted.numel()])
         return future
+
+
+class Reproducible(Hook):
+    """The same bits whichever rank has which gradients, however many ranks there are, in whatever order.
+
+    Sums are made of whole numbers: each block's values by one power of two, chosen by the largest of all
+    ranks, with 40 bits below it. 8 bytes for each value and 8 for each block.
+    """
+
+    BITS = 40  # 23 more are left for the sum: 8 million ranks
+
+    def __init__(self, block: int = 256, group: Any = None) -> None:
+        super().__init__(group)
+        if block <= 0:
+            raise ValueError(f"block must be positive, not {block}")
+        self.block = block
+
+    def average(self, index: int, buffer: torch.Tensor) -> Any:
+        values = buffer.new_zeros(math.ceil(buffer.numel() / self.block) * self.block, dtype=torch.float64)
+        values[: buffer.numel()] = buffer
+        blocks = values.view(-1, self.block)
+        largest = blocks.abs().amax(dim=1)
+        largest = torch.where(largest.isfinite(), largest, torch.inf)
+        self.count(largest)
+        work = dist.all_reduce(largest, op=dist.ReduceOp.MAX, group=self.group, async_op=True)
+
+        def add(_: Any) -> torch.Tensor:
+            if not largest.isfinite().all():  # on all ranks: the sum is no number either
+                dist.all_reduce(buffer.div_(self.size()), group=self.group)
+                return buffer
+            scale = torch.ldexp(torch.ones_like(largest), self.BITS - torch.frexp(largest).exponent)[:, None]
+            whole = (blocks * scale).round_().to(torch.int64)
+            self.count(whole)
+            dist.all_reduce(whole, group=self.group)
+            return buffer.copy_((whole / scale / self.size()).flatten()[: buffer.numel()])
+
+        return work.get_future().then(add)

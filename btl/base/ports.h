@@ -1,0 +1,78 @@
+// btl/base/ports.h: when messages and local work are over among ranks that unlike links join.
+// Idea: LogGP with a port for each direction of a rank: a port carries one message at a time, both
+// directions at once. The ranks of a host share its line to the others, unless two hosts have a
+// cable of their own. Plain arithmetic on times; whoever uses it keeps the clock: coll/price, which
+// prices schedules, and btl/sim, which adds faults.
+// Source: Alexandrov, Ionescu, Schauser, Scheiman, "LogGP", SPAA 1995.
+#pragma once
+
+#include "btl/base/roads.h"
+
+#include <cstddef>
+#include <vector>
+
+namespace pomona {
+
+// Nanoseconds. A message of n bytes keeps either side busy for overhead + n byte_ns.
+struct LinkCost {
+    double latency_ns = 1000;
+    double overhead_ns = 100;
+    double byte_ns = 0.1;
+    bool operator==(const LinkCost&) const = default;
+};
+
+// Who is joined by what. The tables are empty where all links of a kind are alike.
+struct LinkMap {
+    struct Between {
+        LinkCost cost;
+        int cable = -1;  // the number of a cable of these two hosts; -1: by either host's line
+    };
+    std::vector<int> hosts;        // of each rank, numbered from 0; empty: all ranks are on one
+    LinkCost near, far;            // within a host, between hosts
+    std::vector<LinkCost> within;  // by host
+    // [from * hosts + to], beside `within`; a cable has the same number both ways.
+    std::vector<Between> between;
+    std::vector<double> line_byte_ns;  // of each host's line; empty or 0: as the link that is used
+    // Messages between hosts without a path of their own go by the lines of those between.
+    Roads roads{};
+
+    int host_count() const;
+    int host_of(int rank) const { return hosts.empty() ? 0 : hosts[static_cast<size_t>(rank)]; }
+    bool far_apart(int a, int b) const { return host_of(a) != host_of(b); }
+    // Between two ranks.
+    const LinkCost& link(int from, int to) const;
+    int cable(int from, int to) const;  // -1: none
+    // Does some host's line, or a cable, serve several ranks?
+    bool shares_lines() const;
+};
+
+class Ports {
+public:
+    Ports(int ranks, LinkMap map);
+    const LinkMap& map() const { return map_; }
+    void reset();  // all are free at time 0
+
+    struct Departure {
+        double sent;  // the sender's port is free again
+        double head;  // the first byte reaches the receiver's port
+    };
+    // `slow`: how many times as long this rank takes.
+    Departure depart(double now, int from, int to, size_t bytes, double slow = 1);
+    // Called at `head`: when the receiver has taken in the message.
+    double arrive(double now, int from, int to, size_t bytes, double slow = 1);
+    // Local work: when it is over, if the rank's processor begins as soon as it is free.
+    double compute(double now, int rank, double work_ns, double slow = 1);
+
+private:
+    double pass(int host, double head, size_t bytes);
+    size_t line(int from, int to, int end) const;
+    double line_byte(int rank, const LinkCost& cost, int from, int to) const;
+
+    LinkMap map_;
+    int host_count_;
+    std::vector<double> out_free_, in_free_, processor_free_;  // by rank
+    std::vector<double> line_out_free_,
+        line_in_free_;  // by host, then two directions of each cable
+};
+
+}  // namespace pomona

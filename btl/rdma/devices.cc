@@ -1,0 +1,34 @@
+// btl/rdma/devices.cc: see devices.h.
+#include "btl/rdma/devices.h"
+
+#include "btl/base/format.h"
+
+#include <algorithm>
+
+namespace pomona::rdma {
+
+static constexpr size_t kPathsMost = 4;
+
+std::shared_ptr<Devices> Devices::open(const Params& params, std::string& why) {
+    auto library = Library::open(why);
+    if (!library) return nullptr;
+    auto out = std::make_shared<Devices>();
+    for (std::string& name : device_names(*library, params.rdma_devices))
+        out->devices_.push_back(std::make_unique<Device>(library, std::move(name)));
+    if (!out->devices_.empty()) return out;
+    why = format("{} knows no RDMA device{}", library->path,
+                 params.rdma_devices.empty() ? "" : " of those in rdma_devices");
+    return nullptr;
+}
+
+int Devices::paths() const { return static_cast<int>(std::clamp(size(), size_t{1}, kPathsMost)); }
+
+bool Devices::take(int peer, int path, size_t device) {
+    bool used = std::any_of(taken_.begin(), taken_.end(), [&](const auto& each) {
+        return each.first.first == peer && each.first.second != path && each.second == device;
+    });
+    if (!used) taken_[{peer, path}] = device;
+    return !used;
+}
+
+}  // namespace pomona::rdma

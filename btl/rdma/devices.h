@@ -1,0 +1,32 @@
+// btl/rdma/devices.h: what the RDMA transports of one process have in common: its devices.
+// Idea: each transport makes one path to each peer (transport.h), and a device is one cable, so there are as
+// many transports as devices, up to some. No two paths to a peer may go by one device: it is taken before.
+#pragma once
+
+#include "btl/base/params.h"
+#include "btl/rdma/verbs.h"
+
+#include <map>
+#include <memory>
+
+namespace pomona::rdma {
+
+class Devices {
+public:
+    // Opens the verbs library. Null where there is none, or no device: `why` says so.
+    static std::shared_ptr<Devices> open(const Params& params, std::string& why);
+
+    size_t size() const { return devices_.size(); }
+    Device& operator[](size_t index) { return *devices_[index]; }
+    // How many paths to a peer there may be.
+    int paths() const;
+    // False when another path to this peer goes by it.
+    bool take(int peer, int path, size_t device);
+    void release(int peer, int path) { taken_.erase({peer, path}); }
+
+private:
+    std::vector<std::unique_ptr<Device>> devices_;
+    std::map<std::pair<int, int>, size_t> taken_;  // by peer and path
+};
+
+}  // namespace pomona::rdma

@@ -1,0 +1,75 @@
+// btl/rdma/survey.cc: see survey.h.
+#include "btl/rdma/survey.h"
+
+#include "btl/base/format.h"
+#include "btl/rdma/verbs.h"
+
+#include <algorithm>
+#include <cstring>
+
+namespace pomona::rdma {
+
+#ifdef __APPLE__
+static constexpr const char* kNoDevice =
+    "Thunderbolt 5 has devices once `rdma_ctl enable` was said in macOS Recovery; Thunderbolt 4 never "
+    "has, whatever the system says";
+#else
+static constexpr const char* kNoDevice =
+    "a device and its driver are needed: `rdma link` lists those that the kernel knows";
+#endif
+static constexpr const char* kNoAddress =
+    "take its interface out of the Thunderbolt bridge, and give it an address; macOS may need minutes "
+    "until the device has it too";
+
+static const char* word_of(verbs::PortState state) {
+    if (state == verbs::kPortActive) return "active";
+    return state == verbs::kPortDown ? "down" : "coming up";
+}
+
+static DeviceSeen look_at(Device& device) {
+    DeviceSeen out;
+    out.name = device.name();
+    Reason why;
+    verbs::PortAttr port;
+    bool opened = device.open(why), up = false;
+    if (device.context()) {
+        Reason of_port;
+        up = device.port(port, of_port);
+        out.state = device.lost ? "closed" : word_of(port.state);
+        if (!up) why = of_port;
+    } else {
+        out.state = "closed";
+    }
+    if (up) {
+        out.mtu = 128 << port.active_mtu;
+        for (int i = 0; i < port.gid_tbl_len && i < 256; ++i) {
+            GidBytes gid{};
+            if (device.gid(i, gid)) out.addresses.push_back(text_of_gid(gid));
+        }
+        GidBytes gid{};
+        if (device.find_gid(port, gid) >= 0) out.address = text_of_gid(gid);
+        else if (opened) why = {format("{} has no address yet", device.name()), kNoAddress};
+    }
+    if (opened && !out.address.empty()) return out;
+    out.mend = std::move(why.mend);
+    why.mend.clear();
+    out.why = why.text();
+    return out;
+}
+
+Survey survey() {
+    Survey out;
+    auto library = Library::open(out.why);
+    if (!library) return out;
+    out.library = library->path;
+    for (std::string& name : device_names(*library, "")) {
+        Device device(library, std::move(name));
+        out.devices.push_back(look_at(device));
+    }
+    if (!out.devices.empty()) return out;
+    out.why = format("{} knows no RDMA device", library->path);
+    out.mend = kNoDevice;
+    return out;
+}
+
+}  // namespace pomona::rdma

@@ -1,0 +1,201 @@
+// mpi/tools/predict.cc: `pomona predict`: reads what it is given, prints, and has the plot made.
+#include "mpi/tools/predict.h"
+
+#include "btl/base/format.h"
+#include "mpi/tools/links.h"
+#include "mpi/tools/predict_plot.h"
+#include "pmix/launch/ask.h"
+
+#include <nlohmann/json.hpp>
+
+#include <algorithm>
+#include <cstdio>
+#include <cstdlib>
+#include <fstream>
+#include <sstream>
+#include <sys/wait.h>
+
+namespace pomona {
+
+namespace {
+
+using nlohmann::json;
+
+int complain(const std::string& text) {
+    std::fprintf(stderr, "pomona predict: %s\n", text.c_str());
+    return 2;
+}
+
+bool read_file(const std::string& path, std::string& text) {
+    std::ifstream file(path, std::ios::binary);
+    std::ostringstream all;
+    if (file) all << file.rdbuf();
+    text = all.str();
+    return static_cast<bool>(file);
+}
+
+std::string milliseconds(double seconds) { return format("{:.1f}", seconds * 1e3); }
+
+// The hosts of --host, measured as `pomona links` does.
+bool probe(const PredictOptions& options, NetworkFile& network, std::string& problem) {
+    LinksOptions linking;
+    linking.hosts = options.hosts, linking.ssh = options.ssh;
+    std::vector<LinkMemory> before;
+    LinkReport report = measure_links(linking, before);
+    if (!report.failure.empty()) {
+        problem = "the links could not be measured:\n" + report.failure;
+        return false;
+    }
+    auto parsed = parse_network(link_report_json(report, {}, ""), problem);
+    if (!parsed) return false;
+    network = *parsed;
+    // a:2,b means two ranks on a.
+    size_t host = 0;
+    std::istringstream names(options.hosts);
+    for (std::string name; std::getline(names, name, ',') && host < network.hosts.size(); ++host)
+        if (size_t colon = name.rfind(':'); colon != name.npos)
+            network.hosts[host].ranks = std::clamp(std::atoi(name.c_str() + colon + 1), 1, 4096);
+    return true;
+}
+
+bool get_network(const PredictOptions& options, NetworkFile& network, std::string& problem) {
+    if (options.network.empty() == options.hosts.empty()) {
+        problem = "give the cluster by --network FILE, or hosts to be measured by --host a,b";
+        return false;
+    }
+    if (options.network.empty()) return probe(options, network, problem);
+    std::string text;
+    if (!read_file(options.network, text)) {
+        problem = format("{} cannot be read", options.network);
+        return false;
+    }
+    auto parsed = parse_network(text, problem);
+    if (!parsed) problem = format("{}: {}", options.network, problem);
+    else network = *parsed;
+    return parsed.has_value();
+}
+
+bool get_model(const PredictOptions& options, StepModel& model, std::string& problem) {
+    StepSizes sizes = options.sizes;
+    sizes.kind = options.fsdp2 ? "fsdp2" : "ddp";
+    sizes.element = options.half ? 2 : 4;
+    sizes.bucket_bytes = options.bucket_mib * (1 << 20);
+    // A backward pass takes about twice the forward one.
+    sizes.forward = options.compute_ms * 1e-3 / 3, sizes.backward = 2 * sizes.forward;
+    sizes.update = options.update_ms * 1e-3;
+    if (options.model.empty() == options.parameters.empty()) {
+        problem =
+            "give the model by --model FILE, or the elements of its parameters by "
+            "--parameters 12x7.1e6,38e6";
+        return false;
+    }
+    if (!options.parameters.empty()) {
+        auto parameters = parse_parameters(options.parameters, problem);
+        if (!parameters) return false;
+        sizes.parameters = *parameters;
+        return model = model_of(sizes), true;
+    }
+    std::string text;
+    if (!read_file(options.model, text)) {
+        problem = format("{} cannot be read", options.model);
+        return false;
+    }
+    auto parsed = parse_model(text, sizes, problem);
+    if (!parsed) problem = format("{}: {}", options.model, problem);
+    else model = *parsed;
+    return parsed.has_value();
+}
+
+// A python runs the script with the prediction on its standard input.
+int plot(const PredictOptions& options, const std::string& text) {
+    std::string command = format("{} -c {} {}", shell_quoted(options.python),
+                                 shell_quoted(kPredictPlot), shell_quoted(options.plot));
+    FILE* python = popen(command.c_str(), "w");
+    if (!python) return complain("--plot: no process can be started");
+    std::fwrite(text.data(), 1, text.size(), python);
+    int status = pclose(python);
+    if (WIFEXITED(status) && WEXITSTATUS(status) == 0) return 0;
+    return complain(
+        format("--plot: {} could not draw {}. It needs matplotlib: {} -m pip install "
+               "matplotlib, or name another by --python",
+               options.python, options.plot, options.python));
+}
+
+}  // namespace
+
+std::string prediction_text(const StepModel& model, const NetworkFile& network,
+                            const Prediction& prediction) {
+    const StepTime& step = prediction.step;
+    std::string out = format(
+        "{} on {} ranks of {} hosts: a step takes {} ms: {} computing, {} of {} ms "
+        "communication not hidden ({:.0f} % hidden)\n",
+        model.kind == "ddp" ? "DistributedDataParallel" : "FSDP2", network.ranks(),
+        network.hosts.size(), milliseconds(step.seconds), milliseconds(step.computing),
+        milliseconds(step.exposed()), milliseconds(step.communicating), 100 * step.hidden());
+    if (step.computing <= 0)
+        out += "No computing time was given (--compute), so nothing can hide communication.\n";
+    for (const auto& row : prediction.collectives)
+        out += format("  {:>3} x {:<14} of {:>9.3f} MB  {:>9} ms each, {}\n", row.count,
+                      coll::collective_name(row.collective), static_cast<double>(row.bytes) / 1e6,
+                      milliseconds(row.seconds), row.algorithm);
+    out += "What would change it:                step ms  samples/s\n";
+    for (const Lever& lever : prediction.levers)
+        out += format("  {:<30} {:>12}  {:>7.2f} x  {}\n", lever.name, milliseconds(lever.seconds),
+                      lever.throughput, lever.note);
+    return out;
+}
+
+std::string prediction_json(const StepModel& model, const NetworkFile& network,
+                            const Prediction& prediction) {
+    const StepTime& step = prediction.step;
+    json collectives = json::array(), levers = json::array(), bars = json::array();
+    for (const auto& row : prediction.collectives)
+        collectives.push_back({{"collective", coll::collective_name(row.collective)},
+                               {"bytes", row.bytes},
+                               {"count", row.count},
+                               {"seconds", row.seconds},
+                               {"algorithm", row.algorithm}});
+    for (const Lever& lever : prediction.levers)
+        levers.push_back({{"lever", lever.name},
+                          {"note", lever.note},
+                          {"step_s", lever.seconds},
+                          {"samples_ratio", lever.throughput}});
+    for (const StepTime::Bar& bar : step.bars)
+        bars.push_back({{"what", bar.what},
+                        {"begin_s", bar.begin},
+                        {"end_s", bar.end},
+                        {"computing", bar.computing}});
+    json all{{"kind", model.kind},
+             {"hosts", network.hosts.size()},
+             {"ranks", network.ranks()},
+             {"step_s", step.seconds},
+             {"computing_s", step.computing},
+             {"communication_s", step.communicating},
+             {"exposed_s", step.exposed()},
+             {"hidden", step.hidden()},
+             {"collectives", collectives},
+             {"levers", levers},
+             {"timeline", bars}};
+    return all.dump(1, ' ', false, json::error_handler_t::replace) + "\n";
+}
+
+int predict_command(const PredictOptions& options, const coll::Links& links) {
+    NetworkFile network;
+    StepModel model;
+    std::string problem;
+    if (!get_model(options, model, problem) || !get_network(options, network, problem))
+        return complain(problem);
+    if (!options.save_network.empty()) {
+        std::ofstream file(options.save_network);
+        file << network_text(network);
+        if (!file.flush()) return complain(format("{} cannot be written", options.save_network));
+    }
+    Prediction prediction = predict(model, network, links, options.cable_gigabits);
+    std::string as_json = prediction_json(model, network, prediction);
+    std::string text = options.json ? as_json : prediction_text(model, network, prediction);
+    std::fputs(text.c_str(), stdout);
+    std::fflush(stdout);
+    return options.plot.empty() ? 0 : plot(options, as_json);
+}
+
+}  // namespace pomona

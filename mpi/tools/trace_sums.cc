@@ -1,0 +1,84 @@
+// mpi/tools/trace_sums.cc: see trace_sums.h. One event at a time is held in memory.
+#include "mpi/tools/trace_sums.h"
+
+#include <nlohmann/json.hpp>
+
+#include <fstream>
+
+namespace pomona {
+
+namespace {
+
+using Json = nlohmann::json;
+
+// The parser hands over each finished value; events are added up and dropped.
+class Taker {
+public:
+    explicit Taker(TraceSums& sums) : sums_(sums) {}
+    bool operator()(int depth, Json::parse_event_t event, Json& parsed) {
+        if (event == Json::parse_event_t::object_end && depth == 2 && parsed.contains("ph")) {
+            take(parsed);
+            return false;
+        }
+        return true;
+    }
+
+private:
+    void take(const Json& event) {
+        if (event.at("ph") == "M") sums_.ranks[event.at("pid").get<int>()];
+        if (event.at("ph") != "X") return;
+        int rank = event.at("pid").get<int>();
+        auto begin = event.at("ts").get<double>(), duration = event.at("dur").get<double>();
+        const Json& args = event.at("args");
+        if (event.at("cat") == "waiting") {
+            WaitKey key{rank, args.at("for").get<int>(), args.at("why").get<std::string>()};
+            sums_.waits[key].add(duration);
+            return;
+        }
+        sums_.calls[event.at("name").get<std::string>()].add(duration);
+        RankSum& sum = sums_.ranks[rank];
+        if (sum.last == 0) sum.first = begin;
+        sum.last = std::max(sum.last, begin + duration);
+        double& until = sum.until[event.at("tid").get<int64_t>()];
+        sum.in_mpi += std::max(0.0, begin + duration - std::max(begin, until));
+        until = std::max(until, begin + duration);
+        if (event.at("cat") != "send" || !args.contains("peer") || !args.at("peer").is_number())
+            return;
+        PairSum& pair = sums_.pairs[{rank, args.at("peer").get<int>()}];
+        ++pair.messages;
+        pair.bytes += args.at("bytes").get<double>();
+    }
+
+    TraceSums& sums_;
+};
+
+}  // namespace
+
+std::string TraceSums::read(const std::string& file) {
+    std::ifstream stream(file, std::ios::binary);
+    if (!stream) return "it cannot be read";
+    try {
+        Json rest = Json::parse(stream, Taker(*this));
+        if (!rest.contains("traceEvents")) return "it is no trace";
+        if (rest.contains("otherData"))
+            for (const auto& [what, value] : rest.at("otherData").items())
+                if (value.is_number_integer() && what != "ranks")
+                    flaws[what] = value.get<int64_t>();
+    } catch (const Json::exception& error) {
+        return std::string("it is no trace: ") + error.what();
+    }
+    return {};
+}
+
+double TraceSums::length() const {
+    double first = 0, last = 0;
+    bool any = false;
+    for (const auto& [rank, sum] : ranks) {
+        first = any ? std::min(first, sum.first) : sum.first;
+        last = std::max(last, sum.last);
+        any = true;
+    }
+    return std::max(last - first, 1e-3);
+}
+
+}  // namespace pomona

@@ -1,0 +1,57 @@
+// mpi/tools/tune_choices.h: which algorithm is the quickest, where the formulas leave doubt.
+// Idea: one job of ranks times, for some sizes, every algorithm whose formula is not far above the
+// cheapest's, in turns, each on a communicator of its own that names it by a hint. Only where
+// another one than the formulas' is quicker, both in the quickest repeat and in the middle one, a rule is
+// made (coll/rules.h). All ranks compute the same list from the same costs.
+#pragma once
+
+#include "coll/rules.h"
+#include "coll/select.h"
+
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace pomona {
+
+// One collective and size, and what may be taken for it: the formulas' choice first.
+struct ChoiceCase {
+    coll::Collective collective = coll::Collective::barrier;
+    size_t bytes = 0;  // that a rank gives, as in rules
+    std::vector<coll::Choice> candidates;
+};
+// Of `ranks` ranks, on so many machines with equally many of them.
+struct ChoiceWorld {
+    int ranks = 2, machines = 1;
+    coll::Links links{};
+    bool board = true;  // the ranks of a machine share memory
+    coll::Reach level() const {
+        if (machines > 1) return coll::Reach::net;
+        return board ? coll::Reach::host : coll::Reach::loopback;
+    }
+};
+std::vector<ChoiceCase> choice_cases(const ChoiceWorld& world);
+
+struct ChoiceTime {
+    coll::Choice choice;
+    double quickest_ns = 0, middle_ns = 0;
+};
+struct ChoiceTimes {
+    coll::Collective collective = coll::Collective::barrier;
+    size_t bytes = 0;
+    std::vector<ChoiceTime> times;  // the formulas' choice first
+    const ChoiceTime& best() const;
+};
+// What the ranks print, a line each; false where a line is none of ours.
+std::string choice_times_text(const ChoiceTimes& times);
+bool parse_choice_times(std::string_view text, std::vector<ChoiceTimes>& out);
+
+// Ranges around the sizes that were measured, to the geometric middle between two of them.
+coll::Rules rules_of(const std::vector<ChoiceTimes>& measured, coll::Reach level, int ranks);
+// For people: what was timed, and where the formulas were wrong.
+std::string choices_report(const std::vector<ChoiceTimes>& measured, int ranks);
+
+// The part of one rank: `pomona tune --choices-rank MACHINES`, with the parameter `links`.
+int tune_choices_rank(int machines);
+
+}  // namespace pomona

@@ -1,0 +1,157 @@
+// mpi/tools/tune_choices_rank.cc: the ranks that time algorithms in turns (tune_choices.h), through MPI
+// calls alone.
+#include "mpi/tools/tune_choices.h"
+
+#include "btl/base/clock.h"
+#include "btl/base/format.h"
+#include "btl/base/params.h"
+#include "mpi/tools/mpi_library.h"
+
+#include <algorithm>
+#include <cstdio>
+#include <cstring>
+#include <memory>
+
+extern char** environ;
+
+namespace pomona {
+
+namespace {
+
+using coll::Collective;
+
+constexpr int kRoundsMin = 5, kRoundsMost = 40;
+constexpr double kCaseNs = 60e6;   // of all rounds of a case
+constexpr double kBatchNs = 50e3;  // of one candidate before it is the next one's turn
+constexpr double kCallsMost = 64;
+
+class Timer {
+public:
+    Timer(const Mpi& mpi, size_t room) : mpi_(mpi), here_(new char[room]), there_(new char[room]) {
+        std::memset(here_.get(), 0, room);
+        std::memset(there_.get(), 0, room);
+    }
+
+    ChoiceTimes time(const ChoiceCase& each) {
+        std::vector<MPI_Comm> comms;
+        for (const coll::Choice& choice : each.candidates)
+            comms.push_back(communicator(each.collective, choice));
+        std::vector<std::vector<double>> samples(comms.size());
+        std::vector<int> calls;
+        for (MPI_Comm comm : comms) {
+            batch(each, comm, 2);  // boards, memory
+            double once = std::max(batch(each, comm, 1)[0], 1.0);
+            calls.push_back(static_cast<int>(std::clamp(kBatchNs / once, 1.0, kCallsMost)));
+        }
+        double spent = 0;
+        for (int round = 0; round < kRoundsMost && (round < kRoundsMin || spent < kCaseNs); ++round)
+            for (size_t i = 0; i < comms.size(); ++i) {
+                size_t turn = (i + static_cast<size_t>(round)) % comms.size();
+                for (double took : batch(each, comms[turn], calls[turn])) {
+                    samples[turn].push_back(took);
+                    spent += took;
+                }
+            }
+        ChoiceTimes out{each.collective, each.bytes, {}};
+        for (size_t i = 0; i < comms.size(); ++i) {
+            mpi_.Comm_free(&comms[i]);
+            std::sort(samples[i].begin(), samples[i].end());
+            out.times.push_back(
+                {each.candidates[i], samples[i].front(), samples[i][samples[i].size() / 2]});
+        }
+        return out;
+    }
+
+private:
+    MPI_Comm communicator(Collective collective, const coll::Choice& choice) {
+        MPI_Info info = MPI_INFO_NULL;
+        MPI_Comm made = MPI_COMM_NULL;
+        std::string rule =
+            pomona::format("{}: {}", collective_name(collective), choice_text(choice));
+        mpi_.Info_create(&info);
+        mpi_.Info_set(info, "pomona_choices", rule.c_str());
+        mpi_.Comm_dup_with_info(MPI_COMM_WORLD, info, &made);
+        mpi_.Info_free(&info);
+        return made;
+    }
+
+    // Nanoseconds of each call, of the rank that took the longest: the same at all ranks. All begin
+    // together, so that no root runs ahead.
+    std::vector<double> batch(const ChoiceCase& each, MPI_Comm comm, int calls) {
+        std::vector<double> mine, longest(static_cast<size_t>(calls));
+        for (int i = 0; i < calls; ++i) {
+            mpi_.Barrier(MPI_COMM_WORLD);
+            Nanoseconds start = clock_.now();
+            call(each, comm);
+            mine.push_back(static_cast<double>(clock_.now() - start));
+        }
+        mpi_.Allreduce(mine.data(), longest.data(), calls, MPI_DOUBLE, MPI_MAX, MPI_COMM_WORLD);
+        return longest;
+    }
+
+    void call(const ChoiceCase& each, MPI_Comm comm) {
+        int count = static_cast<int>(each.bytes / sizeof(float));
+        void *here = here_.get(), *there = there_.get();
+        switch (each.collective) {
+        case Collective::allreduce:
+            mpi_.Allreduce(here, there, count, MPI_FLOAT, MPI_SUM, comm);
+            break;
+        case Collective::bcast: mpi_.Bcast(there, count, MPI_FLOAT, 0, comm); break;
+        case Collective::reduce:
+            mpi_.Reduce(here, there, count, MPI_FLOAT, MPI_SUM, 0, comm);
+            break;
+        case Collective::allgather:
+            mpi_.Allgather(here, count, MPI_FLOAT, there, count, MPI_FLOAT, comm);
+            break;
+        case Collective::alltoall:
+            mpi_.Alltoall(here, count, MPI_FLOAT, there, count, MPI_FLOAT, comm);
+            break;
+        case Collective::reduce_scatter:
+            mpi_.Reduce_scatter_block(here, there, count, MPI_FLOAT, MPI_SUM, comm);
+            break;
+        default: mpi_.Barrier(comm);
+        }
+    }
+
+    const Mpi& mpi_;
+    RealClock clock_;
+    std::unique_ptr<char[]> here_, there_;
+};
+
+}  // namespace
+
+int tune_choices_rank(int machines) {
+    Mpi mpi;
+    if (!mpi.open("pomona tune")) return 1;
+    ChoiceWorld world{.machines = std::max(machines, 1)};
+    int rank = 0;
+    mpi.Init(nullptr, nullptr);
+    mpi.Comm_rank(MPI_COMM_WORLD, &rank);
+    mpi.Comm_size(MPI_COMM_WORLD, &world.ranks);
+    Params params = read_params(environ, [](const std::string&) {});
+    std::string problem;
+    if (auto links = coll::parse_links(params.links, problem); links.ok()) world.links = *links;
+    auto cases = choice_cases(world);
+    size_t room = 0;
+    for (const ChoiceCase& each : cases)
+        room = std::max(room, each.bytes * static_cast<size_t>(world.ranks));
+    Timer timer(mpi, room);
+    std::vector<ChoiceTimes> all;
+    for (const ChoiceCase& each : cases) all.push_back(timer.time(each));
+    // What disturbed the machine for a while may have made a winner: it has to win once more, later.
+    for (ChoiceTimes& times : all) {
+        while (&times.best() != &times.times[0]) {
+            const ChoiceTime& best = times.best();
+            ChoiceTimes again =
+                timer.time({times.collective, times.bytes, {times.times[0].choice, best.choice}});
+            if (&again.best() != &again.times[0]) break;
+            times.times.erase(times.times.begin() + (&best - times.times.data()));
+        }
+        if (rank == 0) std::fputs(choice_times_text(times).c_str(), stdout);
+    }
+    if (rank == 0) std::fputs("end\n", stdout);
+    std::fflush(stdout);
+    return mpi.Finalize() == MPI_SUCCESS ? 0 : 1;
+}
+
+}  // namespace pomona

@@ -1,0 +1,25 @@
+// pmix/launch/child_environment.h: what is installed with mpirun and ranks are to find: the MPI library, for
+// programs without an rpath; the library that traces; what valgrind is not to report.
+// Idea: the folder of an installation may hold other libraries that a program must not find there, so the
+// search path gets a folder of the job in which the MPI library alone stands. It comes last: a library
+// of the standard ABI that the user puts first is the user's choice.
+#pragma once
+
+#include <functional>
+#include <string>
+#include <vector>
+
+namespace pomona {
+
+struct OwnFiles {
+    std::string libraries;     // a folder; "": not to be added
+    std::string trace;         // the library; "": nothing is traced
+    std::string suppressions;  // valgrind's
+};
+// `environment`: that of all ranks. Makes the folder of libraries in the job's directory.
+OwnFiles find_own_files(const std::string& job_directory,
+                        const std::vector<std::string>& environment,
+                        const std::function<void(std::string)>& remark);
+void add_own_files(const OwnFiles& files, std::vector<std::string>& environment);
+
+}  // namespace pomona

@@ -1,0 +1,31 @@
+// pmix/launch/link_history.h: what links between hosts gave on which day: the history that `pomona links`
+// and `pomona tune --host` keep, and the costs between machines that mpirun hands to ranks from it.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace pomona {
+
+// What was measured on some day.
+struct LinkMemory {
+    std::string hosts;  // "a b", in the order of the alphabet
+    std::string date;
+    double latency_us = 0, gigabits = 0;
+    std::string by;  // what messages took first
+};
+
+// A line of JSON for each; what is damaged or of a later version is passed over.
+std::vector<LinkMemory> read_link_memory(const std::string& text);
+std::string link_memory_text(const std::vector<LinkMemory>& memory);
+// Adds today's; keeps the last few of each pair.
+void remember(std::vector<LinkMemory>& memory, const LinkMemory& now);
+
+// The costs between these hosts, as the parameter `links` takes them: "net=L:o:G", of the slowest pair, since
+// one number stands for all. Empty where a pair was never measured; then `missing` names it.
+std::optional<std::string> net_costs(const std::vector<LinkMemory>& memory,
+                                     const std::vector<std::string>& hosts, std::string& missing);
+
+}  // namespace pomona

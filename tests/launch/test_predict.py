@@ -1,0 +1,95 @@
+# tests/launch/test_predict.py: `pomona predict` from the command line: files, hosts that it measures
+# itself, what it says of mistakes, and the plot. Needs POMONA_TEST_POMONA; ctest sets it.
+import json
+import os
+import subprocess
+import sys
+import tempfile
+import unittest
+
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."))
+import host_world  # noqa: E402
+
+POMONA = os.environ["POMONA_TEST_POMONA"]
+NETWORK = {"hosts": [{"host": "a", "gigabits": 1}, {"host": "b", "gigabits": 1}]}
+
+
+class Predict(unittest.TestCase):
+    def setUp(self):
+        self.folder = tempfile.TemporaryDirectory()
+        self.addCleanup(self.folder.cleanup)
+        self.network = self.keep("network.json", json.dumps(NETWORK))
+
+    def keep(self, name, text):
+        path = os.path.join(self.folder.name, name)
+        with open(path, "w") as file:
+            file.write(text)
+        return path
+
+    def run_it(self, *words, before=(), **changes):
+        environment = {k: v for k, v in os.environ.items() if not k.startswith("POMONA_")}
+        environment.update(XDG_CACHE_HOME=self.folder.name, POMONA_CONFIG="/dev/null", **changes)
+        return subprocess.run([*before, POMONA, "predict", *map(str, words)], capture_output=True, text=True,
+                              timeout=120, env=environment, stdin=subprocess.DEVNULL)
+
+    def good(self, *words, **changes):
+        done = self.run_it(*words, **changes)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        return done.stdout
+
+    def test_sizes_on_a_described_cluster(self):
+        # 100 MB, which either line carries once: 0.8 s, and a little for the messages.
+        out = json.loads(self.good("--network", self.network, "--parameters", "25e6", "--compute", "300", "--json"))
+        self.assertAlmostEqual(out["computing_s"], 0.3, places=6)
+        self.assertTrue(0.8 <= out["communication_s"] < 0.85, out["communication_s"])
+        self.assertAlmostEqual(out["hidden"], 0)  # one bucket, ready at the end
+        text = self.good("--network", self.network, "--parameters", "10x2.5e6", "--compute", "300", "--cable", "10")
+        for word in ("a step takes", "accumulate 4 batches", "buckets of 100 MiB", "compression Int8", "a second cable",
+                     "cables of 10 Gb/s", "one host more", "one host less", "allreduce"):
+            self.assertIn(word, text)
+        self.assertIn("No computing time", self.good("--network", self.network, "--parameters", "25e6"))
+        self.assertIn("FSDP2", self.good("--network", self.network, "--parameters", "4x1e6", "--fsdp2"))
+
+    def test_mistakes_get_a_sentence(self):
+        for words, said in (
+                (("--network", self.network), "--model FILE"),
+                (("--parameters", "25e6"), "--network FILE"),
+                (("--parameters", "many", "--network", self.network), "25e6"),
+                (("--parameters", "25e6", "--network", "/none.json"), "/none.json cannot be read"),
+                (("--parameters", "25e6", "--network", self.keep("bad.json", "{")), "pomona links"),
+                (("--model", self.keep("bad2.json", "{}"), "--network", self.network), "pomona.predict.Recorder"),
+                (("--parameters", "25e6", "--network", self.network, "--save-network", "/none/x"), "cannot be written")):
+            done = self.run_it(*words)
+            self.assertEqual(done.returncode, 2, words)
+            self.assertIn(said, done.stderr)
+            self.assertTrue(done.stderr.startswith("pomona predict: "), done.stderr)
+
+    def test_plot(self):
+        picture = os.path.join(self.folder.name, "p.png")
+        words = ("--network", self.network, "--parameters", "4x1e6", "--compute", "20", "--plot", picture, "--python")
+        without = self.keep("python", "#!/bin/sh\necho no module >&2\nexit 1\n")
+        os.chmod(without, 0o755)
+        done = self.run_it(*words, without)
+        self.assertEqual(done.returncode, 2)
+        self.assertIn("-m pip install matplotlib", done.stderr)
+        there = subprocess.run([sys.executable, "-c", "import matplotlib"], capture_output=True).returncode == 0
+        if not there:
+            self.skipTest("no matplotlib")
+        self.good(*words, sys.executable)
+        with open(picture, "rb") as file:
+            self.assertEqual(file.read(4), b"\x89PNG")
+
+    @unittest.skipUnless(host_world.possible(), "needs root on Linux, ip and network namespaces")
+    def test_hosts_are_measured(self):
+        world = host_world.HostWorld(2)
+        self.addCleanup(world.close)
+        kept = os.path.join(self.folder.name, "measured.json")
+        words = ("--host", "h1:2,h2", "--ssh", world.enter, "--parameters", "1e6", "--json")
+        out = json.loads(self.good(*words, "--save-network", kept, before=world.inside("h1")))
+        self.assertEqual((out["hosts"], out["ranks"]), (2, 3))
+        again = json.loads(self.good("--network", kept, "--parameters", "1e6", "--json"))
+        self.assertEqual(again["step_s"], out["step_s"])
+
+
+if __name__ == "__main__":
+    unittest.main()

@@ -1,0 +1,176 @@
+# tests/packages.sh: sourced by tests/setup.sh: installs the packages of tests/packages.txt by the
+# system's own manager (apt, dnf, pacman, Homebrew). Without root and sudo the same packages are unpacked
+# below .build instead (apt), or made an environment there (conda, mamba or micromamba, where one is
+# installed). POMONA_INSTALL=no (--no-install) installs nothing and says what is missing.
+# shellcheck shell=bash
+
+# The packages of one purpose (build, tests), as this manager calls them.
+packages_for() {  # manager purpose
+    awk -v manager="$1" -v purpose="$2" '
+        /^# for/ { for (i = 3; i <= NF; ++i) if ($i == manager) column = i - 1 }
+        !/^#/ && $1 == purpose && $column != "-" { gsub(",", " ", $column); print $column }
+    ' "$POMONA_ROOT/tests/packages.txt" | tr '\n' ' '
+}
+
+find_manager() {
+    local manager
+    case $(uname -s) in
+    Darwin) set -- brew ;;
+    Linux) set -- apt-get dnf pacman ;;
+    *) fail "Pomona runs on Linux and macOS" ;;
+    esac
+    for manager; do
+        if command -v "$manager" > /dev/null; then echo "${manager%-get}"; return; fi
+    done
+    echo none
+}
+
+may_install() {
+    [ "$(id -u)" = 0 ] || { command -v sudo > /dev/null && { [ -t 0 ] || sudo -n true 2> /dev/null; }; }
+}
+as_root() {
+    if [ "$(id -u)" = 0 ]; then "$@"; else sudo "$@"; fi
+}
+
+has_package() {  # manager package
+    case $1 in
+    apt) [ "$(dpkg-query -W -f '${Status}' "$2" 2> /dev/null)" = "install ok installed" ] ;;
+    dnf) rpm -q --whatprovides "$2" > /dev/null 2>&1 ;;
+    pacman) pacman -Q "$2" > /dev/null 2>&1 || pacman -Qg "$2" > /dev/null 2>&1 ;;
+    brew) brew list --versions "$2" > /dev/null 2>&1 ;;
+    esac
+}
+missing_packages() {  # manager package...
+    local manager=$1 package
+    shift
+    for package; do has_package "$manager" "$package" || echo "$package"; done
+}
+
+# The command that installs packages, a word a line, to be run or shown.
+install_command() {  # manager
+    case $1 in
+    apt) echo "apt-get install -y -qq --no-install-recommends" ;;
+    dnf) echo "dnf install -y -q --setopt=install_weak_deps=False" ;;
+    pacman) echo "pacman -S --needed --noconfirm" ;;
+    brew) echo "brew install --quiet" ;;
+    esac
+}
+
+OFFLINE="could not be fetched. Does this machine reach its package servers? Where it does not, install \
+them by its own means (tests/packages.txt has the names) and call this again with --no-install"
+
+install_by() {  # manager package...
+    local manager=$1
+    shift
+    say "Installing by $manager: $*"
+    # shellcheck disable=SC2046
+    case $manager in
+    apt)
+        as_root env DEBIAN_FRONTEND=noninteractive apt-get update -qq || true  # lists on disk may do
+        as_root env DEBIAN_FRONTEND=noninteractive $(install_command apt) "$@" > /dev/null ;;
+    brew) $(install_command brew) "$@" ;;
+    *) as_root $(install_command "$manager") "$@" ;;
+    esac || fail "These packages $OFFLINE: $*"
+}
+
+# --- Without root: below .build, for this tree alone.
+
+use_prefix() {  # folder: what is found below it serves as if it were installed
+    local lib
+    lib=$1/lib/$(c++ -print-multiarch 2> /dev/null || true)
+    [ -d "$lib" ] && [ "$lib" != "$1/lib/" ] || lib=$1/lib
+    export PATH="$1/bin:$PATH" CMAKE_PREFIX_PATH="$1${CMAKE_PREFIX_PATH:+:$CMAKE_PREFIX_PATH}"
+    export PKG_CONFIG_PATH="$lib/pkgconfig:$1/share/pkgconfig${PKG_CONFIG_PATH:+:$PKG_CONFIG_PATH}"
+    export LDFLAGS="-Wl,-rpath,$lib -L$lib${LDFLAGS:+ $LDFLAGS}"
+    # Programs of these packages, pkg-config for one, are built to find their libraries in the system's.
+    export LD_LIBRARY_PATH="$lib${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}"
+}
+
+# Debian's packages, unpacked: the names with all they need that is not installed.
+unpack_debian() {  # package...
+    local prefix root names link target wanted
+    prefix=$(dirname "$POMONA_BUILD")/packages
+    root=$prefix/usr
+    mkdir -p "$prefix/archives"
+    wanted=$(printf '%s\n' "$@" | grep -v -x -F -f <(cat "$prefix/names.txt" 2> /dev/null) | tr '\n' ' ' || true)
+    if [ -n "$wanted" ]; then
+        say "No root and no sudo: unpacking below $prefix: $wanted"
+        # shellcheck disable=SC2086
+        names=$(apt-get install -s -qq --no-install-recommends $wanted | awk '$1 == "Inst" { print $2 }') ||
+            fail "These packages $OFFLINE: $wanted"
+        # shellcheck disable=SC2086
+        (cd "$prefix/archives" && apt-get download -qq $names) || fail "These packages $OFFLINE: $names"
+        for link in "$prefix"/archives/*.deb; do dpkg-deb -x "$link" "$prefix"; done
+        rm "$prefix"/archives/*.deb
+        # What names the system's folders, and links to libraries that the system has itself.
+        find "$root" -name '*.pc' -exec sed -i "s|^prefix=/usr$|prefix=$root|; s|=/usr/|=$root/|" {} +
+        find "$root" -xtype l | while read -r link; do
+            target=${link#"$prefix"}
+            target=$(dirname "$target")/$(readlink "$link")
+            if [ -e "$target" ]; then ln -sf "$target" "$link"; fi
+        done
+        # shellcheck disable=SC2086
+        printf '%s\n' $wanted >> "$prefix/names.txt"
+    fi
+    use_prefix "$root"
+    # A compiler's own search path ends with these.
+    CPATH=$(printf '%s:' "$root"/include "$root"/include/*-linux-gnu "$root"/include/python3*)${CPATH-}
+    export CPATH=${CPATH%:}
+}
+
+conda_environment() {  # conda-program package...
+    local conda=$1 prefix
+    shift
+    prefix=$(dirname "$POMONA_BUILD")/conda
+    if [ "$(cat "$prefix/names.txt" 2> /dev/null)" != "$*" ]; then
+        say "No root and no sudo: an environment by $(basename "$conda") in $prefix: $*"
+        "$conda" create -y -q -p "$prefix" -c conda-forge "$@" || fail "These packages $OFFLINE: $*"
+        printf '%s' "$*" > "$prefix/names.txt"
+    fi
+    use_prefix "$prefix"
+    local compiler
+    for compiler in "$prefix"/bin/*-c++; do
+        if [ -x "$compiler" ]; then export CXX=$compiler CC=${compiler%c++}cc; fi
+    done
+}
+
+# The system's packages by the first way there is.
+provide_packages() {  # package purposes (build, tests)...
+    local manager conda='' candidate packages missing=
+    manager=$(find_manager)
+    for candidate in micromamba mamba conda; do
+        [ -n "$conda" ] || conda=$(command -v "$candidate" || true)
+    done
+    packages=$(for candidate; do packages_for "$manager" "$candidate"; done)
+    # shellcheck disable=SC2086
+    [ "$manager" = none ] || missing=$(missing_packages "$manager" $packages | tr '\n' ' ')
+    if [ "$manager" != none ] && [ -z "$missing" ]; then return; fi
+    if [ "${POMONA_INSTALL-}" = no ]; then
+        if [ "$manager" = none ]; then
+            say "Nothing is installed (--no-install): see tests/packages.txt for what the build needs"
+        else
+            say "Nothing is installed (--no-install). Missing here: $missing"
+            echo "    $(install_command "$manager") $missing"
+        fi
+    elif [ "$manager" = brew ] || { [ "$manager" != none ] && may_install; }; then
+        # shellcheck disable=SC2086
+        install_by "$manager" $missing
+    elif [ "$manager" = apt ] && command -v c++ > /dev/null; then
+        # Of what tests use only libraries: they leave out programs that are not there.
+        # shellcheck disable=SC2046
+        unpack_debian $(missing_packages apt $(
+            { packages_for apt build; for candidate; do packages_for apt "$candidate"; done |
+                tr ' ' '\n' | grep '^lib'; } | tr ' ' '\n' | grep -v -x -e build-essential -e python3 -e python3-venv |
+                awk '!seen[$0]++'
+        ))
+    elif [ -n "$conda" ]; then
+        # shellcheck disable=SC2046
+        conda_environment "$conda" $(packages_for conda build)
+    elif [ "$manager" = none ]; then
+        fail "No package manager that this script knows was found (apt, dnf, pacman, Homebrew, conda);" \
+            "tests/packages.txt lists the packages. With them in place: --no-install"
+    else
+        fail "Missing: $missing. Installing them by $manager needs root or sudo. Ask for" \
+            "'$(install_command "$manager") $missing', or install micromamba, which needs neither"
+    fi
+}

@@ -1,0 +1,79 @@
+#!/bin/sh
+# tests/programs/checking.sh BUILD: what a job prints, and how it ends, whose program POMONA_CHECK finds wrong.
+# Goal: the sentence names what is wrong, a deadlock ends the job soon, and a program without mistakes prints
+# nothing. Method: small programs on two ranks; check_mistakes.c tries what is told by errors.
+bin=$1/bin
+folder=$(mktemp -d)
+trap 'rm -rf "$folder"' EXIT
+failed=0
+
+program() {  # name, statements, options of mpirun: compiled, and run on two ranks
+    {
+        echo '#include <mpi.h>'
+        echo '#include <unistd.h>'
+        echo 'int main(int argc, char** argv) {'
+        echo '    int rank, data[100] = {0};'
+        echo '    double reals[100] = {0};'
+        echo '    MPI_Request request;'
+        echo '    MPI_Comm comm;'
+        echo '    MPI_Datatype type;'
+        echo '    MPI_Init(&argc, &argv);'
+        echo '    MPI_Comm_rank(MPI_COMM_WORLD, &rank);'
+        echo '    (void)data; (void)reals; (void)request; (void)comm; (void)type;'
+        echo "    $2"
+        echo '    return MPI_Finalize();'
+        echo '}'
+    } > "$folder/$1.c"
+    "$bin/mpicc" -o "$folder/$1" "$folder/$1.c" || failed=1
+    # shellcheck disable=SC2086
+    POMONA_CHECK=1 timeout 30 "$bin/mpirun" --oversubscribe $3 -n 2 "$folder/$1" > "$folder/out" 2>&1
+    code=$?
+    what=$1
+}
+fault() {
+    echo "$what (exit code $code): $1; standard output and error:"
+    cat "$folder/out"
+    failed=1
+}
+has() { grep -q -- "$1" "$folder/out" || fault "\"$1\" is missing"; }
+ends_well() { [ $code = 0 ] || fault "the exit code should be 0"; }
+fails() { [ $code != 0 ] && [ $code != 124 ] || fault "the job should have failed, and not by its time"; }
+
+program right 'MPI_Comm_dup(MPI_COMM_WORLD, &comm); MPI_Barrier(comm); MPI_Comm_free(&comm);'
+ends_well
+[ ! -s "$folder/out" ] || fault "nothing should be printed"
+
+program left 'MPI_Comm_dup(MPI_COMM_WORLD, &comm); MPI_Type_contiguous(3, MPI_INT, &type);
+    MPI_Type_commit(&type); MPI_Isend(data, 2, MPI_INT, 1 - rank, 5, MPI_COMM_WORLD, &request);
+    MPI_Recv(reals, 100, MPI_INT, 1 - rank, 5, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
+    MPI_Ibarrier(comm, &request);'
+ends_well
+has "MPI_Finalize: 1 communicator not freed, from MPI_Comm_dup"
+has "MPI_Finalize: 1 datatype not freed, from MPI_Type_contiguous"
+has "MPI_Finalize: 2 requests not freed, from MPI_Ibarrier, MPI_Isend (to rank 1, tag 5, 8 bytes)"
+
+program collectives 'if (rank) MPI_Bcast(data, 1, MPI_INT, 0, MPI_COMM_WORLD); else MPI_Barrier(MPI_COMM_WORLD);'
+fails
+has "The members of MPI_COMM_WORLD do not call the same collective operation: rank 0: MPI_Barrier;"
+has "; rank 1: MPI_Bcast with root 0 of 1 MPI_INT"
+
+program types 'if (rank) MPI_Send(data, 4, MPI_INT, 0, 3, MPI_COMM_WORLD);
+    else MPI_Recv(reals, 4, MPI_DOUBLE, 1, 3, MPI_COMM_WORLD, MPI_STATUS_IGNORE);'
+fails
+has "Types do not match: the sender gave 4 MPI_INT, MPI_Recv takes 4 MPI_DOUBLE (rank 0, peer 1, tag 3)"
+
+program deadlock 'MPI_Recv(data, 1, MPI_INT, 1 - rank, 0, MPI_COMM_WORLD, MPI_STATUS_IGNORE);'
+fails
+has "this is a deadlock: ranks 0 and 1 wait for each other"
+
+program orders 'MPI_Comm_dup(MPI_COMM_WORLD, &comm); MPI_Barrier(rank ? comm : MPI_COMM_WORLD);
+    MPI_Barrier(rank ? MPI_COMM_WORLD : comm);'
+fails
+has "deadlock: ranks 0 and 1 wait for each other: rank 0 in MPI_Barrier on"
+
+# Who waits for the verdict when a member dies, in a communicator's first collective.
+program death 'if (rank) _exit(3); MPI_Comm_dup(MPI_COMM_WORLD, &comm);' '--on-death continue'
+fails
+has "MPI_Comm_dup on MPI_COMM_WORLD: The process has ended"
+
+exit $failed

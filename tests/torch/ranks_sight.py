@@ -1,0 +1,162 @@
+"""Runs on every rank: metrics, the report of all ranks, the timeline, spans in torch's profiler. Argument: a folder."""
+
+import json
+import re
+import sys
+import time
+
+import torch
+import torch.distributed as dist
+
+import pomona
+from pomona import _backends, sight
+
+RANK = int(__import__("os").environ["RANK"])
+
+
+def all_reduce_with_late_rank_1(length, seconds=0.0):
+    """Rank 1 calls it after all others have."""
+    others = [rank for rank in range(dist.get_world_size()) if rank != 1]
+    if RANK == 1:
+        for other in others:
+            dist.recv(torch.zeros(1), other)
+        time.sleep(seconds)
+        dist.all_reduce(torch.ones(length))
+        return
+    work = dist.all_reduce(torch.ones(length), async_op=True)
+    dist.send(torch.zeros(1), 1)
+    work.wait()
+
+
+def test_report():
+    """Rank 1 comes late, and all are told who waited for it how long."""
+    dist.barrier()
+    pomona.metrics(reset=True)
+    since = time.time_ns()
+    for _ in range(5):
+        all_reduce_with_late_rank_1(1 << 20, 0.05)
+    dist.broadcast(torch.ones(1 << 20), 0)
+    report = pomona.report(since)
+    size = dist.get_world_size()
+    assert report.waits[0][1] >= 0.25 and report.lasts[1] >= 5, report
+    late, seconds = report.stragglers()[0]
+    assert seconds >= 0.25 * (size - 1) and seconds == sum(row[late] for row in report.waits), report
+    sums = report.operations["all_reduce"]
+    assert sums["count"] == 5 * size and sums["seen"] == 5 * size, sums
+    assert sums["bytes"] == 5 * size * 4 << 20, sums
+    waiting, reducing, moving = report.moving_share("all_reduce")
+    assert waiting > 0 and reducing > 0 and abs(waiting + reducing + moving - 1) < 1e-9, report
+    assert report.operations["broadcast"]["reducing_seconds"] == 0, report.operations
+    content = json.loads(report.json())
+    assert content["stragglers"][0] == {"rank": late, "seconds": seconds}, content
+    assert content["operations"]["all_reduce"]["waiting_share"] == waiting, content
+    words = report.text()
+    assert "all_reduce" in words and re.search(r"^1 .*rank 0 0\.\d+ s", words, re.M), words
+    same = [None] * size
+    dist.all_gather_object(same, words)
+    assert set(same) == {words}
+
+
+def test_prometheus():
+    """Every line has the form that Prometheus reads, and each name has its HELP and TYPE first."""
+    text = pomona.report().prometheus()
+    line = re.compile(r'(pomona_\w+)\{(\w+="[^"]*",?)+\} [0-9.e+-]+')
+    known = set()
+    assert text.endswith("\n") and 'pomona_operations_total{operation="all_reduce"}' in text, text
+    for each in text.splitlines():
+        if each.startswith("# TYPE "):
+            known.add(each.split()[2])
+        elif not each.startswith("#"):
+            found = line.fullmatch(each)
+            assert found and found[1] in known, each
+
+
+class Shifted:
+    """The glue of a rank whose clock is 5 s ahead."""
+
+    def __init__(self, glue):
+        self.glue = glue
+
+    def __getattr__(self, name):
+        return getattr(self.glue, name)
+
+    def record_entries(self):
+        entries = self.glue.record_entries()
+        for raw in entries:
+            raw["created_ns"] += AHEAD
+            raw["ended_ns"] += AHEAD if raw["ended_ns"] else 0
+        return entries
+
+
+AHEAD = 5_000_000_000
+
+
+def test_clocks():
+    """Ranks that share no clock with rank 0 bring theirs together by messages."""
+    dist.barrier()
+    kept = sight._boot, sight._clock_ns, _backends.glue
+    sight._boot = lambda: f"machine {RANK}"
+    if RANK == 1:
+        shifted = Shifted(_backends.glue())
+        sight._clock_ns = lambda: time.time_ns() + AHEAD
+        _backends.glue = lambda: shifted
+    try:
+        records = sight.gather_records()
+    finally:
+        sight._boot, sight._clock_ns, _backends.glue = kept
+    last = [each for each in sight.meetings(records) if each.kind == "barrier"][-1]
+    begins = [entry["created_ns"] for entry in last.entries.values()]
+    ends = [entry["ended_ns"] for entry in last.entries.values()]
+    # A barrier ends after everybody has come, by any right clock; a clock in seconds off breaks that.
+    assert max(ends) - min(ends) < 1e9 and max(begins) < min(ends) + 1e9, last
+
+
+def test_timeline(folder):
+    path = f"{folder}/step.json"
+    with pomona.timeline(path):
+        all_reduce_with_late_rank_1(1000)
+        works = [dist.all_reduce(torch.ones(1000), async_op=True) for _ in range(2)]
+        for work in works:
+            work.wait()
+    dist.barrier()
+    with open(path, encoding="utf-8") as file:
+        events = json.load(file)["traceEvents"]
+    names = {event["pid"]: event["args"]["name"] for event in events if event["name"] == "process_name"}
+    assert [name.split(" (")[0] for _, name in sorted(names.items())] == [
+        f"rank {rank}" for rank in range(dist.get_world_size())
+    ], names
+    spans = [event for event in events if event["ph"] == "X"]
+    sums = [span for span in spans if span["name"] == "mpi:all_reduce"]
+    assert len(sums) == 3 * dist.get_world_size() and sums[0]["args"]["sizes"] == [[1000]], spans
+    assert any(span["name"] == "waits for rank 1" and span["pid"] == 0 for span in spans), spans
+    by_row = {}
+    for span in sums:
+        by_row.setdefault((span["pid"], span["tid"]), []).append((span["ts"], span["ts"] + span["dur"]))
+    for row in by_row.values():
+        row.sort()
+        assert all(one[1] <= other[0] for one, other in zip(row, row[1:])), by_row
+
+
+def test_profiler():
+    """Spans carry the name of the backend that was asked for."""
+    other = dist.new_group(backend="pomona")
+    with torch.profiler.profile(activities=[torch.profiler.ProfilerActivity.CPU]) as profile:
+        dist.all_reduce(torch.ones(4))
+        dist.all_reduce(torch.ones(4), group=other)
+    names = {event.key for event in profile.key_averages()}
+    assert {"mpi:all_reduce", "pomona:all_reduce"} <= names, names
+    assert pomona.metrics()["all_reduce"]["count"] >= 2
+
+
+def main():
+    dist.init_process_group("mpi")
+    test_report()
+    test_prometheus()
+    test_clocks()
+    test_timeline(sys.argv[1])
+    test_profiler()
+    dist.destroy_process_group()
+    sys.stdout.write(f"all of rank {RANK} passed\n")
+
+
+main()

@@ -1,0 +1,92 @@
+"""The package: its version, its parameters (pomona.init), which torch it takes, `pomona doctor`'s part."""
+
+import re
+import subprocess
+
+from conftest import BUILD, ROOT, launch
+
+VERSION = re.search(r"project\(pomona VERSION ([0-9.]+)", (ROOT / "CMakeLists.txt").read_text())[1]
+
+
+def python(code, env=None):
+    return launch(1, "-c", code, prefix=[], env=env)
+
+
+def test_version_stands_once():
+    told = subprocess.run([BUILD / "bin" / "pomona", "--version"], capture_output=True, text=True, check=True)
+    assert told.stdout.split() == ["pomona", VERSION]
+    assert python("import pomona; print('is', pomona.__version__)").text.split() == ["is", VERSION]
+    found = subprocess.run(["git", "-C", ROOT, "grep", "-lF", f'"{VERSION}"', "--", "*.toml", "torch_glue"],
+                           capture_output=True, text=True, check=False)
+    assert not found.stdout, found.stdout
+
+
+def test_a_torch_that_is_not_known_is_refused():
+    code = (
+        "from pomona import _load\n"
+        "for version in '2.10.0', '2.13.0+cpu', '2.15.1a0+git123': _load._check_version(version)\n"
+        "for version in '2.9.1', '2.16.0', '3.0.0':\n"
+        "    try: _load._check_version(version)\n"
+        "    except RuntimeError as error: print('met', error)\n"
+    )
+    outcome = python(code)
+    assert outcome.code == 0 and outcome.text.count("met") == 3, str(outcome)
+    assert outcome.text.count("works with torch 2.10 to 2.15, and this is torch") == 3, str(outcome)
+
+
+def test_doctor():
+    outcome = launch(1, "-m", "pomona._doctor", prefix=[])
+    assert outcome.code == 0, str(outcome)
+    for line in (r"^torch +2\.", r"^extension +/.*_glue_torch2_", r"^MPI +Pomona " + VERSION,
+                 r"^backends +mpi, pomona", r"^device +cpu"):
+        assert re.search(line, outcome.text, re.M), (line, str(outcome))
+
+
+def test_parameters_of_python(tmp_path):
+    """Python goes over the environment, that over the file; what is in force is told at level info."""
+    code = (
+        "import logging, os, pomona, torch, torch.distributed as dist\n"
+        "logging.basicConfig(level=logging.INFO)\n"
+        "told = pomona.init(pomona.Config(eager_max='2K'), bcast='binomial', shm_huge_pages=False)\n"
+        "assert told['eager_max'] == ('2048', 'pomona.init()'), told['eager_max']\n"
+        "assert told['spin_us'] == ('7', 'POMONA_SPIN_US'), told['spin_us']\n"
+        "assert told['nap_us'].value == '70' and 'pomona.conf' in told['nap_us'].source, told['nap_us']\n"
+        "assert told['accel'] == ('auto', 'built-in'), told['accel']\n"
+        "dist.init_process_group('mpi'); x = torch.ones(2); dist.all_reduce(x)\n"
+        "try: pomona.init(spin_us=1)\n"
+        "except RuntimeError as error: print('met', error)\n"
+    )
+    path = tmp_path / "pomona.conf"
+    path.write_text("nap_us=70\nglue_sum16=native\n")
+    outcome = python(code, {"POMONA_SPIN_US": "7", "POMONA_EAGER_MAX": "9", "POMONA_CONFIG": str(path)})
+    assert outcome.code == 0 and "met pomona.init: MPI runs already" in outcome.text, str(outcome)
+    assert outcome.text.count("eager_max = 2048 (pomona.init())") == 2, str(outcome)  # init, and MPI's start
+
+
+WRONG = {
+    "pomona.init(eagermax=1)": "TypeError: pomona.init: there is no parameter eagermax, did you mean eager_max?",
+    "pomona.init(eager_max='many')": "ValueError: pomona.init: eager_max: eager_max = \"many\" is ignored: Not a number",
+    "pomona.init(spin_us=-1)": "ValueError: pomona.init: spin_us is a number from 0 on, not -1",
+    "pomona.init(rma_shared=1)": "TypeError: pomona.init: rma_shared is True or False, not 1",
+    "pomona.init(futures='later')": "ValueError: pomona.init: futures is ordered or inline, not 'later'",
+    "pomona._backends.glue()": "ValueError: POMONA_GLUE_STAGE_BYTES=1 MB: not a number of bytes",
+}
+
+
+def test_wrong_parameters():
+    lines = [f"try: {call}\nexcept Exception as error: print(f'{{type(error).__name__}}: {{error}}')" for call in WRONG]
+    code = "import os, pomona\n" + "\n".join(lines) + "\nassert 'POMONA_EAGER_MAX' not in os.environ\n"
+    outcome = python(code, {"POMONA_GLUE_STAGE_BYTES": "1 MB"})
+    assert outcome.code == 0, str(outcome)
+    for words in WRONG.values():
+        assert words in outcome.text, (words, str(outcome))
+
+
+def test_parameters_of_the_environment():
+    """POMONA_FUTURES and the like are known to the library, which warned of them once."""
+    code = "import torch, torch.distributed as dist, pomona; dist.init_process_group('mpi')"
+    env = {"POMONA_FUTURES": "inline", "POMONA_GLUE_STAGE_BYTES": "1M", "POMONA_CACHE": "/nowhere"}
+    outcome = python(code, env)
+    assert outcome.code == 0 and "no parameter" not in outcome.text, str(outcome)
+    outcome = python(code, {"POMONA_GLUE_STAGE_BYTE": "1M"})
+    assert "did you mean glue_stage_bytes" in outcome.text, str(outcome)

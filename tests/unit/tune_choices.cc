@@ -1,0 +1,112 @@
+// tests/unit/tune_choices.cc: `pomona tune`'s plan of what to time, its judgement, and how it knows a
+// busy machine. Figures here are made up.
+#include "mpi/tools/quiet.h"
+#include "mpi/tools/tune_choices.h"
+
+#include <gtest/gtest.h>
+
+namespace pomona {
+namespace {
+
+using coll::Collective;
+
+coll::Choice named(const char* text) {
+    std::string problem;
+    auto choice = coll::parse_choice(text, problem);
+    EXPECT_TRUE(choice.ok()) << problem;
+    return *choice;
+}
+
+// Goal: all ranks compute the same cases; the formulas' choice is the first of each.
+TEST(TuneChoices, are_the_formulas_first_ones) {
+    ChoiceWorld world;
+    world.ranks = 4;
+    auto cases = choice_cases(world);
+    ASSERT_GT(cases.size(), 10u);
+    for (const ChoiceCase& each : cases) {
+        EXPECT_GE(each.candidates.size(), 2u);
+        bool blocks = each.collective == Collective::allgather ||
+                      each.collective == Collective::alltoall ||
+                      each.collective == Collective::reduce_scatter;
+        EXPECT_LE(each.bytes * (blocks ? 4 : 1), size_t{32} << 20);
+        coll::Shape shape{.collective = each.collective,
+                          .size = 4,
+                          .count = each.bytes / 4,
+                          .element = 4,
+                          .board = true};
+        auto plan = coll::select(shape, coll::Machine::shared_memory());
+        EXPECT_EQ(each.candidates[0].algorithm, plan.algorithm->name);
+    }
+}
+
+TEST(TuneChoices, are_timed_in_text_and_back) {
+    ChoiceTimes times{Collective::allreduce,
+                      4096,
+                      {{named("board"), 100, 120}, {named("ring:segments=4"), 200.5, 240}}};
+    std::vector<ChoiceTimes> back;
+    ASSERT_TRUE(parse_choice_times(choice_times_text(times) + "end\n", back));
+    ASSERT_EQ(back.size(), 1u);
+    EXPECT_EQ(choice_times_text(back[0]), choice_times_text(times));
+    for (const char* bad :
+         {"", "end\n", "time allreduce 8 nothing 1 1\nend\n", "time allreduce 8 ring 0 1\nend\n",
+          "time gather 8 linear 1 1\nend\n", "time allreduce 8 ring 1 1\n", "hello\nend\n"}) {
+        back.clear();
+        EXPECT_FALSE(parse_choice_times(bad, back)) << bad;
+    }
+}
+
+// One lucky repeat, or one slow spell, moves nothing: both figures must be clearly better.
+TEST(TuneChoices, change_only_what_is_clearly_quicker) {
+    auto best = [](double quickest, double middle) {
+        ChoiceTimes times{
+            Collective::bcast, 8, {{named("board"), 100, 120}, {named("chain"), quickest, middle}}};
+        return times.best().choice.algorithm;
+    };
+    EXPECT_EQ(best(80, 100), "chain");
+    EXPECT_EQ(best(98, 80), "board");
+    EXPECT_EQ(best(50, 119), "board");
+    EXPECT_EQ(best(120, 60), "board");
+}
+
+TEST(TuneChoices, become_ranges_around_the_sizes) {
+    auto won = [](size_t bytes, const char* winner) {
+        return ChoiceTimes{
+            Collective::bcast, bytes, {{named("binomial"), 100, 100}, {named(winner), 50, 50}}};
+    };
+    ChoiceTimes as_it_was{Collective::bcast, 64 << 10, {{named("binomial"), 100, 100}}};
+    std::vector<ChoiceTimes> measured{won(512, "board"), won(4 << 10, "board"),
+                                      won(16 << 10, "chunks"), as_it_was, won(1 << 20, "chunks")};
+    EXPECT_EQ(coll::rules_text(rules_of(measured, coll::Reach::host, 2)),
+              "bcast on level host of 2 ranks: 64..8K board\n"
+              "bcast on level host of 2 ranks: 8K..32K chunks\n"
+              "bcast on level host of 2 ranks: 512K..2M chunks\n");
+    EXPECT_TRUE(rules_of({as_it_was}, coll::Reach::host, 2).rows.empty());
+    EXPECT_NE(choices_report(measured, 2).find("beaten in 4 of 5 cases"), std::string::npos);
+}
+
+TEST(Quiet, reads_what_the_processors_did) {
+    auto times = parse_processor_times("cpu  100 50 25 800 10 5 10 100 0 0\ncpu0 ...", 100);
+    ASSERT_TRUE(times.has_value());
+    EXPECT_DOUBLE_EQ(times->busy, 1.9);
+    EXPECT_DOUBLE_EQ(times->steal, 1);
+    EXPECT_DOUBLE_EQ(times->all, 11);
+    for (const char* none : {"", "cpu 1 2 3", "cpu 0 0 0 0", "intr 5"})
+        EXPECT_FALSE(parse_processor_times(none, 100).has_value()) << none;
+}
+
+TEST(Quiet, tells_others_from_our_own) {
+    ProcessorTimes before{10, 0, 100}, after{24, 0, 120};  // 2 processors, 10 s
+    Disturbance own = disturbance_between(before, after, 13, 10, 2);
+    EXPECT_NEAR(*own.others, 0.1, 1e-9);
+    EXPECT_EQ(why_busy(own), "");
+    Disturbance others = disturbance_between(before, after, 4, 10, 2);
+    EXPECT_EQ(why_busy(others), "other programs used 1.00 of its 2 processors (0.25 is the limit)");
+    Disturbance stolen = disturbance_between(before, {24, 2, 120}, 14, 10, 2);
+    EXPECT_NE(why_busy(stolen).find("10 % of its processors' time"), std::string::npos);
+    Disturbance uneven{.spread = spread_of({1.1, 2.5, 3})};
+    EXPECT_NE(why_busy(uneven).find("2.5 times"), std::string::npos);
+    EXPECT_EQ(spread_of({}), 1);
+}
+
+}  // namespace
+}  // namespace pomona

@@ -1,0 +1,128 @@
+// tests/verbs/cables_test.cc: several cables between two ranks: a path by RDMA by each.
+// Goal: long payloads are shared among the cables by what each carries; one that is pulled in the middle of
+// a payload costs none of it, and is used again when it is back. Method: ranks in one process
+// (rdma_world.h); a payload whose bytes tell where they belong, placed by a sink that counts each.
+#include "tests/verbs/rdma_world.h"
+
+namespace pomona {
+namespace {
+
+// Takes one long payload.
+struct Whole final : Sink {
+    explicit Whole(size_t length) : bytes(length) {}
+    std::byte* place(int, const FrameHeader& header, size_t length) override {
+        EXPECT_LE(header.word[3] + length, bytes.size());
+        return bytes.data() + header.word[3];
+    }
+    void arrive(int, const FrameHeader& header, ConstBytes payload) override {
+        std::byte* at = bytes.data() + header.word[3];
+        if (payload.data() != at) std::memcpy(at, payload.data(), payload.size());
+        arrived += payload.size();
+    }
+    void released(int, uint64_t) override { released_ = true; }
+    void gone(int peer, const Error&) override { ADD_FAILURE() << peer; }
+    std::vector<std::byte> bytes;
+    size_t arrived = 0;
+    bool released_ = false;
+};
+
+// Sends `length` bytes from 0 to 1, with `each_turn(bytes that have arrived)`.
+void send_whole(Ranks& world, size_t length, const std::function<void(size_t)>& each_turn = {}) {
+    auto source = payload_of(length, length);
+    Whole target(length), sender(0);
+    world.ranks[0].taker = &sender;
+    world.ranks[1].taker = &target;
+    Bulk bulk;
+    bulk.length = length;
+    bulk.data = source.data();
+    ASSERT_EQ(world.endpoint(0, 1).push_bulk(bulk), Push::sent);
+    ASSERT_TRUE(world.until([&] {
+        if (each_turn) each_turn(target.arrived);
+        return target.arrived >= length && sender.released_;
+    }));
+    EXPECT_EQ(target.arrived, length);
+    EXPECT_EQ(target.bytes, source);
+    for (auto& each : world.ranks) each.taker = &each.sink;
+}
+
+std::vector<double> shares(Ranks& world, const std::function<void()>& what) {
+    std::vector<uint64_t> before;
+    uint64_t sum = 0;
+    for (auto* each : world.ranks[1].by_cable) before.push_back(each->bytes);
+    what();
+    std::vector<double> out;
+    for (size_t i = 0; i < before.size(); ++i) {
+        out.push_back(static_cast<double>(world.ranks[1].by_cable[i]->bytes - before[i]));
+        sum += world.ranks[1].by_cable[i]->bytes - before[i];
+    }
+    for (double& each : out) each /= static_cast<double>(sum);
+    return out;
+}
+
+// What is measured may be the machine's own pauses.
+bool eventually(const std::function<bool()>& holds) {
+    for (int tries = 0; tries < 200; ++tries)
+        if (holds()) return true;
+    return false;
+}
+
+TEST(Cables, each_is_a_path_of_its_own) {
+    Ranks world(2, -1, 2);
+    world.exchange(50);
+    ASSERT_TRUE(world.until([&] { return world.joined(0, 1); }));
+    std::string names[2];
+    for (size_t i : {0u, 1u}) {
+        std::string text = world.ranks[0].by_cable[i]->describe(1).text;
+        EXPECT_EQ(text.find("rdma_en4"), std::string::npos) << "the cable to another machine";
+        names[i] = text.substr(0, text.find(" 169"));
+    }
+    EXPECT_NE(names[0], names[1]);
+    world.exchange(2000);
+}
+
+TEST(Cables, share_long_payloads_by_their_rates) {
+    Ranks world(2, -1, 2);
+    world.exchange(50);
+    ASSERT_TRUE(world.until([&] { return world.joined(0, 1); }));
+    fabric().say("rate * * 400");
+    auto share = [&](size_t which, double least, double most) {
+        return eventually([&] {
+            double part = shares(world, [&] { send_whole(world, 16 << 20); })[which];
+            return part > least && part < most;
+        });
+    };
+    EXPECT_TRUE(share(0, 0.35, 0.65));
+    bool first = world.ranks[0].by_cable[0]->describe(1).text.find("rdma_en2") != std::string::npos;
+    fabric().say("rate 0 rdma_en2 100");
+    EXPECT_TRUE(share(first ? 0 : 1, 0.05, 0.35));
+    fabric().calm();
+}
+
+TEST(Cables, one_is_pulled_in_the_middle_of_a_payload) {
+    Ranks world(2, -1, 2);
+    world.exchange(50);
+    ASSERT_TRUE(world.until([&] { return world.joined(0, 1); }));
+    for (const char* cable : {"rdma_en2", "rdma_en3", "*"}) {
+        fabric().say("rate * * 500");
+        bool pulled = false;
+        send_whole(world, 16 << 20, [&](size_t arrived) {
+            if (arrived < (4 << 20) || pulled) return;
+            pulled = true;
+            fabric().say(std::string("pull 0 ") + cable);
+        });
+        EXPECT_TRUE(pulled);
+        world.exchange(100);
+        fabric().calm();
+        ASSERT_TRUE(world.until([&] { return world.joined(0, 1); })) << cable;
+    }
+    fabric().say("rate * * 500");
+    // A path that was silent is used when it has answered.
+    EXPECT_TRUE(eventually([&] {
+        auto again = shares(world, [&] { send_whole(world, 16 << 20); });
+        return again[0] > 0.1 && again[1] > 0.1;
+    }));
+    fabric().calm();
+}
+
+}  // namespace
+}  // namespace pomona
