@@ -4,6 +4,8 @@
 // network privacy"). The application firewall drops instead of refusing.
 #include "btl/base/advice.h"
 
+#include "btl/base/messages.h"
+
 #include <cerrno>
 
 namespace pomona {
@@ -21,32 +23,18 @@ NetworkFault network_fault(int os_errno) {
 
 static std::string_view macos_advice(NetworkFault fault) {
     switch (fault) {
-    case NetworkFault::unreachable:
-        return "If ping reaches that host, macOS denies the program that started this one the "
-               "local "
-               "network: allow it in System Settings > Privacy & Security > Local Network, or "
-               "start "
-               "from Terminal or through ssh, which need no permission";
-    case NetworkFault::timed_out:
-        return "A firewall may drop it: allow incoming connections for this program in System "
-               "Settings > Network > Firewall on the other host";
-    case NetworkFault::address_gone:
-        return "The interface has lost its address: look whether the Thunderbolt cable is in, or "
-               "name other interfaces with POMONA_IF_INCLUDE";
+    case NetworkFault::unreachable: return messages::macos_unreachable;
+    case NetworkFault::timed_out: return messages::macos_timed_out;
+    case NetworkFault::address_gone: return messages::macos_address_gone;
     default: return "";
     }
 }
 
 static std::string_view linux_advice(NetworkFault fault) {
     switch (fault) {
-    case NetworkFault::unreachable:
-        return "Look whether `ip route get ADDRESS` knows a way, or name other interfaces with "
-               "POMONA_IF_INCLUDE; a firewall that rejects looks the same";
-    case NetworkFault::timed_out:
-        return "A firewall may drop it: allow TCP between the hosts, or name other interfaces with "
-               "POMONA_IF_INCLUDE";
-    case NetworkFault::address_gone:
-        return "The interface has lost its address; name others with POMONA_IF_INCLUDE";
+    case NetworkFault::unreachable: return messages::linux_unreachable;
+    case NetworkFault::timed_out: return messages::linux_timed_out;
+    case NetworkFault::address_gone: return messages::linux_address_gone;
     default: return "";
     }
 }

@@ -2,6 +2,7 @@
 #include "btl/base/params.h"
 
 #include "btl/base/format.h"
+#include "btl/base/messages.h"
 #include "btl/base/params_handed.h"
 
 #include <algorithm>
@@ -215,11 +216,7 @@ std::optional<HandedParams> handed_to(const char* const* environment,
     std::ifstream in(path, std::ios::binary);
     std::string content{std::istreambuf_iterator<char>(in), {}};
     auto handed = HandedParams::parse(bytes_of(content));
-    if (!handed)
-        complain(
-            format("{}: what mpirun found in its configuration file cannot be read here; the file "
-                   "{} is read instead",
-                   path, config_path(environment)));
+    if (!handed) complain(format(messages::handed_unreadable, path, config_path(environment)));
     else if (handed->config != value_of(environment, "POMONA_CONFIG")) return std::nullopt;
     return handed;
 }

@@ -2,6 +2,7 @@
 #include "btl/base/sleeper.h"
 
 #include "btl/base/check.h"
+#include "btl/base/messages.h"
 #include "btl/base/nap_pace.h"
 #include "btl/base/word_wait.h"
 
@@ -112,9 +113,7 @@ Result<std::unique_ptr<Sleeper>> Sleeper::make(const std::string& path) {
     } else {
         sockaddr_un address;
         if (!set_path(address, path))
-            return Error{
-                Code::invalid_argument,
-                "The job directory's path is too long for a socket; set TMPDIR to a short one"};
+            return Error{Code::invalid_argument, messages::directory_too_long};
         state->doorbell[0] = datagram_socket();
         state->doorbell[1] = datagram_socket();
         unlink(path.c_str());  // of a rank of an earlier run that was killed

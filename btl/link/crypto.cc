@@ -2,6 +2,7 @@
 #include "btl/link/crypto.h"
 
 #include "btl/base/format.h"
+#include "btl/base/messages.h"
 
 #include <mutex>
 
@@ -149,10 +150,7 @@ Result<const Crypto*> Crypto::open(std::string& why) {
     std::lock_guard lock(mutex);
     if (opened) return static_cast<const Crypto*>(&made);
     void* handle = open_any(why);
-    if (!handle)
-        return Error{Code::not_found,
-                     "OpenSSL's libcrypto 3 cannot be opened; other machines are not reached "
-                     "without it"};
+    if (!handle) return Error{Code::not_found, messages::no_libcrypto};
     const char* missing = nullptr;
     Library& library = made.library;
 #define POMONA_CRYPTO_LOAD(name)                                                                   \
@@ -162,8 +160,7 @@ Result<const Crypto*> Crypto::open(std::string& why) {
 #undef POMONA_CRYPTO_LOAD
     if (missing) {
         why = format("the library lacks {}", missing);
-        return Error{Code::unsupported,
-                     "This libcrypto is too old; OpenSSL 3.0 or later is needed"};
+        return Error{Code::unsupported, messages::old_libcrypto};
     }
     OSSL_LIB_CTX* own = library.OSSL_LIB_CTX_new();
     if (own) made.mac = library.EVP_MAC_fetch(own, "HMAC", nullptr);

@@ -5,6 +5,7 @@
 // acknowledge). What a path leaves lying while another one is answered goes by the other one as well.
 #include "btl/base/format.h"
 #include "btl/base/log.h"
+#include "btl/base/messages.h"
 #include "btl/link/state.h"
 
 #include <algorithm>
@@ -243,17 +244,15 @@ void Link::look_at_time(Nanoseconds now) {
     if (!relay_ && wants_relay(now)) dial(need_relay(), now);
     if (!was_up_ && !warned_ && down > kSaidAfter) {
         warned_ = true;
-        LOG(warn, btl, "There is no connection to {} yet ({})", name_of_peer(), names_of_paths());
+        LOG(warn, btl, messages::not_yet_connected, name_of_peer(), names_of_paths());
     }
     Nanoseconds grace = was_up_
                             ? static_cast<Nanoseconds>(links_.params.link_grace_s) * kSecond
                             : static_cast<Nanoseconds>(links_.params.connect_timeout_ms) * 1000000;
     if (was_up_ && !warned_ && down > kSecond) {
         warned_ = true;
-        LOG(warn, btl,
-            "{} has not been reached for {:.1f} s ({}); operations with it wait for up to {} s",
-            name_of_peer(), static_cast<double>(down) / kSecond, names_of_paths(),
-            links_.params.link_grace_s);
+        LOG(warn, btl, messages::link_down, name_of_peer(), static_cast<double>(down) / kSecond,
+            names_of_paths(), links_.params.link_grace_s);
     }
     if (was_up_ && down > kRefusedFor && all_refused())
         return give_up({Code::peer_gone, "The other process does not listen any more"});
@@ -263,9 +262,7 @@ void Link::look_at_time(Nanoseconds now) {
         return path.state == Path::State::connecting && path.transport->describe(peer).taken;
     });
     if (down < grace || tries) return;
-    Error last = was_up_ ? Error{Code::peer_gone,
-                                 "The other process could not be reached for "
-                                 "link_grace_s"}
+    Error last = was_up_ ? Error{Code::peer_gone, messages::link_lost}
                          : Error{Code::timed_out, "No connection could be made"};
     for (const Path& path : paths)
         if (!was_up_ && path.why.what[0] != 0 && &path != relay_) last = path.why;

@@ -1,6 +1,7 @@
 // btl/shm/segment.cc: shm_open, ftruncate, mmap.
 #include "btl/shm/segment.h"
 
+#include "btl/base/messages.h"
 #include "btl/base/shared_names.h"
 #include "btl/base/system.h"
 
@@ -51,9 +52,8 @@ Result<Segment> Segment::create(const std::string& name, size_t size,
     }
     if (ftruncate(descriptor, static_cast<off_t>(size)) != 0) {
         Error error =
-            os_error(Code::out_of_memory, this_system == System::macos
-                                              ? "Cannot size shared memory"
-                                              : "Cannot size shared memory (is /dev/shm full?)");
+            os_error(Code::out_of_memory, this_system == System::macos ? "Cannot size shared memory"
+                                                                       : messages::shm_unsized);
         close(descriptor);
         return error;
     }
@@ -109,7 +109,7 @@ static Status populate([[maybe_unused]] const std::byte* bytes, [[maybe_unused]]
 #if defined(__linux__)
     Pages pages = pages_of(bytes, length, page_size());
     if (madvise(reinterpret_cast<void*>(pages.begin), pages.length, advice) != 0 && errno != EINVAL)
-        return Error{Code::out_of_memory, "Shared memory is full (enlarge /dev/shm)"};
+        return Error{Code::out_of_memory, messages::shm_full};
 #endif
     return {};
 }

@@ -6,6 +6,7 @@
 #include "btl/base/check.h"
 #include "btl/base/clock.h"
 #include "btl/base/log.h"
+#include "btl/base/messages.h"
 #include "btl/base/sleeper.h"
 #include "btl/base/word_wait.h"
 #include "btl/shm/layout.h"
@@ -664,10 +665,7 @@ Result<std::unique_ptr<Transport>> make_shm_transport(const Params& params, Coun
         params.shm_eager_max > params.shm_fragment)
         return Error{Code::invalid_argument,
                      "shm_eager_max <= shm_fragment <= shm_ring_bytes/2 must hold"};
-    if (options.ranks.size() > kLocalMax)
-        return Error{Code::unsupported,
-                     "More than 4096 ranks on one machine: shared memory serves no more; take "
-                     "several machines, or TCP alone (--set transports=self,tcp)"};
+    if (options.ranks.size() > kLocalMax) return Error{Code::unsupported, messages::shm_too_many};
     // Before the segment: who finds that must find the life of its owner.
     LifeFile life;
     if (!options.directory.empty())

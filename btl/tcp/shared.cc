@@ -3,6 +3,7 @@
 
 #include "btl/base/format.h"
 #include "btl/base/log.h"
+#include "btl/base/messages.h"
 
 #include <cstdlib>
 #include <string_view>
@@ -76,8 +77,7 @@ Result<std::shared_ptr<Shared>> Shared::open(const Params& params, bool loopback
     if (!loopback_only || !params.if_include.empty())
         chosen = few_of(choose_interfaces(all, filter));
     if (chosen.empty() && !params.if_include.empty()) {
-        LOG(error, btl, "No interface that is up is one of if_include={}{}{}; there are {}",
-            params.if_include,
+        LOG(error, btl, messages::no_interface, params.if_include,
             params.if_exclude.empty() ? "" : " and not of if_exclude=", params.if_exclude,
             names_of(all));
         return Error{Code::invalid_argument, "if_include names no interface that is up"};

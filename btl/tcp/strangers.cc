@@ -3,6 +3,7 @@
 
 #include "btl/base/entropy.h"
 #include "btl/base/log.h"
+#include "btl/base/messages.h"
 
 #include <cerrno>
 
@@ -126,9 +127,7 @@ void Strangers::refuse(const char* why) {
     ++refused_;
     uint64_t step = 1;
     while (step < refused_) step *= 10;
-    if (step == refused_)
-        LOG(warn, btl, "A TCP connection from outside this job was refused ({} so far): it {}",
-            refused_, why);
+    if (step == refused_) LOG(warn, btl, messages::strangers, refused_, why);
 }
 
 }  // namespace pomona::tcp

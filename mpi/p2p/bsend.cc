@@ -1,6 +1,7 @@
 // mpi/p2p/bsend.cc: room in the attached buffer, sends from it, and waiting for them.
 #include "mpi/p2p/bsend.h"
 
+#include "btl/base/messages.h"
 #include "mpi/object/communicator.h"
 #include "mpi/object/datatype.h"
 
@@ -97,10 +98,7 @@ Status BsendBuffer::send(Communicator& comm, Data data, Envelope to) {
         Engine::Hold hold(engine_);
         piece = take(comm, bytes);
     }
-    if (!piece)
-        return Error{Code::out_of_memory,
-                     "The attached buffer is full; attach one of the messages' sizes plus "
-                     "MPI_BSEND_OVERHEAD each"};
+    if (!piece) return Error{Code::out_of_memory, messages::bsend_full};
     std::byte* copy = automatic ? piece->own.get() : static_cast<std::byte*>(base) + piece->offset;
     if (bytes) data.type->pack(data.buffer, data.count, 0, {copy, bytes});
     Engine::Hold hold(engine_);

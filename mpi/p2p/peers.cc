@@ -1,6 +1,7 @@
 // mpi/p2p/peers.cc: the processes that the engine knows: making endpoints to them, and pushing what
 // waits for them.
 #include "btl/base/log.h"
+#include "btl/base/messages.h"
 #include "mpi/p2p/engine.h"
 
 #include <algorithm>
@@ -54,8 +55,7 @@ void Engine::wait_to_connect(Peer& peer) {
     if (peer.connect_until == 0)
         peer.connect_until = now + static_cast<Nanoseconds>(params_.connect_timeout_ms) * 1'000'000;
     if (now > peer.connect_until)
-        return gone(peer.rank,
-                    Error{Code::timed_out, "It has not come up in connect_timeout_ms", peer.rank});
+        return gone(peer.rank, Error{Code::timed_out, messages::never_up, peer.rank});
     peer.connect_again = now + kLookUpEvery;
     queue(peer);
 }

@@ -4,6 +4,7 @@
 // queue at the target (agent.cc); unlocking is flushing and giving back in one command.
 #include "mpi/rma/window.h"
 
+#include "btl/base/messages.h"
 #include "mpi/object/contexts.h"
 #include "mpi/runtime/collectives.h"
 #include "mpi/runtime/consensus.h"
@@ -82,7 +83,7 @@ int Window::share_memory(bool contiguous, const char** reason) {
     if (int error = run_allgather(*comm_, &made, all.data(), sizeof made)) return error;
     if (std::find(all.begin(), all.end(), 0) != all.end()) {
         segment_ = {};
-        *reason = "there is not enough shared memory, or it cannot be mapped (is /dev/shm full?)";
+        *reason = messages::shm_window;
         return MPI_ERR_NO_MEM;
     }
     segment_.unlink();  // all have it: nothing is left behind, however they end

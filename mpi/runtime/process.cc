@@ -5,6 +5,7 @@
 #include "btl/base/check.h"
 #include "btl/base/entropy.h"
 #include "btl/base/log.h"
+#include "btl/base/messages.h"
 #include "btl/link/link.h"
 #include "btl/rdma/rdma.h"
 #include "btl/self.h"
@@ -203,8 +204,8 @@ static std::shared_ptr<link::Identity> make_identity(const Job& job, int limit,
 [[noreturn]] static void end_unlike(Process& process, const Fingerprint& ours, int peer,
                                     const Fingerprint& theirs) {
     std::string here = format("rank {}", process.job().rank), there = format("rank {}", peer);
-    process.abort(1, format("two ranks were set differently, and all must be set alike: {}",
-                            difference_of({here, ours}, {there, theirs})));
+    process.abort(1,
+                  format(messages::set_differently, difference_of({here, ours}, {there, theirs})));
 }
 
 // After how long without an answer the system ends a connection: soon enough for its process to be taken
@@ -216,10 +217,7 @@ static Nanoseconds silence_of(const Params& params) {
 
 Result<std::shared_ptr<tcp::Shared>> Process::make_tcp() {
     const Job& here = job();
-    if (!lists(params.transports, "tcp"))
-        return Error{Code::unsupported,
-                     "Spawned processes are reached by TCP; see the parameter "
-                     "transports"};
+    if (!lists(params.transports, "tcp")) return Error{Code::unsupported, messages::spawn_by_tcp};
     // Worlds may be spawned later, with ranks above ours.
     int limit = here.origin == Origin::mpirun ? kRanksMost : here.size;
     auto met = [this](int rank) { engine.grow(rank + 1); };
@@ -308,8 +306,7 @@ coll::Gates& Process::device_gates() {
 }
 
 Result<Endpoint*> Process::connect(int peer) {
-    Error last{Code::unsupported, "No transport in use reaches it; see the parameter transports",
-               peer};
+    Error last{Code::unsupported, messages::no_transport, peer};
     for (auto& transport : transports) {
         std::vector<std::byte> address;
         if (std::string_view(transport->name()) == "link") {

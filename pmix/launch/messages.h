@@ -1,5 +1,5 @@
 // pmix/launch/messages.h: what mpirun says when something is wrong and somebody can mend it; the one table
-// is messages.def, from which the page docs/messages.md comes too.
+// is messages.def. The page docs/messages.md comes from it and from the library's btl/base/messages.def.
 #pragma once
 
 #include <string>

@@ -1,14 +1,15 @@
 // pmix/launch/pmix_absent.cc: instead of pmix_server.cc where the build found no OpenPMIx: nothing is
 // offered to programs of other libraries, and `mpirun --pmix on` says why.
 #include "pmix/launch/pmix_server.h"
-#include "pmix/wireup/pmix_probe.h"
+
+#include "btl/base/messages.h"
 
 namespace pomona {
 
 std::string pmix_namespace(const std::string& job) { return job; }
 
 struct PmixServer::State {
-    std::string reason = kNoPmix;
+    std::string reason = messages::pmix_not_built;
 };
 
 PmixServer::PmixServer(event_base*, PmixJob) : state_(std::make_unique<State>()) {}

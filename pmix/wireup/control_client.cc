@@ -6,6 +6,7 @@
 
 #include "btl/base/check.h"
 #include "btl/base/log.h"
+#include "btl/base/messages.h"
 #include "btl/base/waiting.h"
 #include "pmix/control.h"
 #include "pmix/services.h"
@@ -269,10 +270,7 @@ Result<std::unique_ptr<Wireup>> start_under_mpirun(Job job) {
 #endif
     if (connect(descriptor, reinterpret_cast<sockaddr*>(&address), sizeof address) != 0) {
         Error error = os_error(Code::refused, "mpirun does not answer on the job's socket");
-        LOG(error, pmix,
-            "rank {}: mpirun does not answer at {}: {}; if the job has ended, "
-            "unset the POMONA_JOB_ variables",
-            job.rank, path, os_text(error.os_errno));
+        LOG(error, pmix, messages::mpirun_silent, job.rank, path, os_text(error.os_errno));
         close(descriptor);
         return error;
     }

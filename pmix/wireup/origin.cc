@@ -2,6 +2,7 @@
 #include "pmix/wireup/origin.h"
 
 #include "btl/base/format.h"
+#include "btl/base/messages.h"
 
 #include <algorithm>
 #include <charconv>
@@ -155,15 +156,11 @@ std::string accidental_singleton(const char* const* environment) {
         return value && *value > 1;
     };
     if (several("PMI_SIZE") || (variable(environment, "PMI_PORT") && several("PMI_UNIVERSE_SIZE")))
-        return "this process was started by a launcher of the PMI protocol (MPICH's mpiexec?), "
-               "which Pomona does not speak; start it with Pomona's mpirun";
+        return messages::pmi_launcher;
     if (variable(environment, "SLURM_STEP_ID") && several("SLURM_STEP_NUM_TASKS"))
-        return "srun started several processes without PMIx; use srun --mpi=pmix, or Pomona's "
-               "mpirun";
+        return messages::srun_without_pmix_here;
     if (variable(environment, "TORCHELASTIC_RUN_ID") && several("WORLD_SIZE"))
-        return "torchrun started this process, and something has started MPI before "
-               "torch.distributed's backend did, which brings the way to the other processes; call "
-               "init_process_group(\"mpi\") first, or start the script with Pomona's mpirun";
+        return messages::torchrun_too_early;
     return {};
 }
 
@@ -201,10 +198,7 @@ Started find_origin(const char* const* environment) {
     if (id && (!pmix_namespace || pmix_namespace->starts_with(format("{}-", *id)))) {
         out.origin = out.job.origin = Origin::mpirun;
         out.job.id = out.job.tag = *id;
-        if (!read_job(environment, out.job))
-            out.refusal =
-                "the POMONA_JOB_ variables set by mpirun are damaged; were they changed "
-                "by a wrapper script?";
+        if (!read_job(environment, out.job)) out.refusal = messages::job_variables_damaged;
         return out;
     }
     if (pmix_namespace) {

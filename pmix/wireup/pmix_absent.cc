@@ -4,16 +4,14 @@
 #include "pmix/wireup/pmix_probe.h"
 
 #include "btl/base/log.h"
+#include "btl/base/messages.h"
 
 namespace pomona {
 
-std::string try_pmix() { return kNoPmix; }
+std::string try_pmix() { return messages::pmix_not_built; }
 
 Result<std::unique_ptr<Wireup>> start_under_pmix() {
-    LOG(error, pmix,
-        "a PMIx server started this process, but {}; start the program with Pomona's mpirun, or unset "
-        "PMIX_NAMESPACE to run it alone",
-        kNoPmix);
+    LOG(error, pmix, messages::pmix_started_without, messages::pmix_not_built);
     return Error{Code::unsupported, "This build of Pomona has no OpenPMIx"};
 }
 

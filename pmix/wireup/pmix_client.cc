@@ -4,6 +4,7 @@
 #include "pmix/wireup/pmix_client.h"
 
 #include "btl/base/log.h"
+#include "btl/base/messages.h"
 #include "pmix/job_directory.h"
 #include "pmix/wireup/origin.h"
 #include "pmix/wireup/pmix_value.h"
@@ -45,10 +46,7 @@ public:
         std::memset(&self_, 0, sizeof self_);
         pmix_status_t status = pmix_.PMIx_Init(&self_, nullptr, 0);
         if (status != PMIX_SUCCESS) {
-            LOG(error, pmix,
-                "the PMIx server named in the environment does not answer: {}; start "
-                "the program with Pomona's mpirun, or unset PMIX_NAMESPACE to run it alone",
-                pmix_.PMIx_Error_string(status));
+            LOG(error, pmix, messages::pmix_silent, pmix_.PMIx_Error_string(status));
             return pmix_error(pmix_, status, "PMIx_Init failed");
         }
         job_.origin = Origin::pmix;
@@ -269,10 +267,7 @@ Result<std::unique_ptr<Wireup>> start_under_pmix() {
     std::string why;
     auto library = PmixLibrary::open(why);
     if (!library.ok()) {
-        LOG(error, pmix,
-            "this process was started through PMIx, and OpenPMIx cannot be used: {}; "
-            "install it (Debian: libpmix2, Homebrew: pmix)",
-            why);
+        LOG(error, pmix, messages::pmix_unusable, why);
         return library.error();
     }
     return start_under_pmix(**library);

@@ -2,6 +2,7 @@
 #include "pmix/wireup/pmix_library.h"
 
 #include "btl/base/format.h"
+#include "btl/base/messages.h"
 #include "pmix/wireup/pmix_probe.h"
 
 #include <mutex>
@@ -48,7 +49,7 @@ Result<const PmixLibrary*> PmixLibrary::open(std::string& why) {
 #undef POMONA_PMIX_LOAD
     if (missing) {
         why = format("the library lacks {}", missing);
-        return Error{Code::unsupported, "This OpenPMIx is too old; 4.2.2 or later is needed"};
+        return Error{Code::unsupported, messages::pmix_old};
     }
     opened = true;
     return &library;

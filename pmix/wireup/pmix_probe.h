@@ -5,10 +5,6 @@
 
 namespace pomona {
 
-inline constexpr const char* kNoPmix =
-    "this build of Pomona has no OpenPMIx: install its headers (libpmix-dev, pmix-devel, openpmix) "
-    "and build again";
-
 // Empty, or why it cannot be used.
 std::string try_pmix();
 

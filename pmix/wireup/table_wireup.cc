@@ -12,6 +12,7 @@
 #include "btl/base/entropy.h"
 #include "btl/base/format.h"
 #include "btl/base/log.h"
+#include "btl/base/messages.h"
 #include "pmix/job_directory.h"
 #include "pmix/wireup/origin.h"
 
@@ -193,10 +194,7 @@ private:
             if (missing < 0) break;
             if (list.bytes() != told) TRY(table_.put(kJobKey, list.bytes()));
             told = list.bytes();
-            if (!patience.wait())
-                return Error{Code::timed_out,
-                             "A rank has not come to the program's table in time (is it running?)",
-                             missing};
+            if (!patience.wait()) return Error{Code::timed_out, messages::table_rank_late, missing};
         }
         Writer machines;
         for (const Introduction& each : all) machines.put_text(each.machine);
@@ -210,11 +208,7 @@ private:
         TRY(introduce(own));
         Patience patience(table_.timeout_s);
         while ((own.accepted = TRY(job_that_lists(own.number))).empty())
-            if (!patience.wait())
-                return Error{Code::timed_out,
-                             "Rank 0 has not answered in the program's table in time (is it "
-                             "running?)",
-                             0};
+            if (!patience.wait()) return Error{Code::timed_out, messages::table_root_late, 0};
         job_.id = own.accepted;
         TRY(introduce(own));
         return read_machines(TRY(table_.get(key_of("machines"))));
@@ -240,11 +234,7 @@ private:
             int next = static_cast<int>(nodes.size());
             job_.node_of.push_back(nodes.try_emplace(std::move(machine), next).first->second);
         }
-        if (reader.failed())
-            return Error{
-                Code::malformed,
-                "The ranks' machines in the program's table do not parse (do all processes "
-                "run the same version, with the same number of ranks?)"};
+        if (reader.failed()) return Error{Code::malformed, messages::table_of_others};
         return {};
     }
 

@@ -2,6 +2,7 @@
 #include "pmix/wireup/wireup.h"
 
 #include "btl/base/log.h"
+#include "btl/base/messages.h"
 #include "pmix/wireup/control_client.h"
 #include "pmix/wireup/origin.h"
 #include "pmix/wireup/pmix_client.h"
@@ -80,7 +81,7 @@ void Wireup::tell_waiting(uint32_t, int64_t, bool, const Waiting&) {}
 std::string Wireup::explanation(uint32_t) { return {}; }
 
 Result<std::vector<std::byte>> Wireup::request(Service, ConstBytes) {
-    return Error{Code::unsupported, "Spawning, ports and names need Pomona's mpirun"};
+    return Error{Code::unsupported, messages::needs_mpirun};
 }
 
 Result<std::unique_ptr<Wireup>> Wireup::start() {
