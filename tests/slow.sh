@@ -5,17 +5,19 @@
 # all MPI programs over two and four hosts (namespaces; root only), and with POMONA_CHECK; links over
 # simulated paths with many seeds (POMONA_LINK_SEEDS, default 10,000); random programs
 # (POMONA_PROGRAM_SEEDS, default 100,000) by all transports and algorithms; the wheel, and all of
-# PyTorch's own tests that apply; and all tests compiled for macOS.
+# PyTorch's own tests that apply; all tests compiled for macOS; and programs whose ranks are half
+# x86-64's, half Arm's under qemu.
 # Called by `tests/run.sh --slow`; builds beside the release tree. POMONA_JOBS: jobs at a time.
 #   tests/slow.sh                   all tiers
-#   tests/slow.sh address thread    only these (address, thread, fuzz, hosts, checked, seeds, programs, torch, macos)
+#   tests/slow.sh address thread    only these; the tiers: address, thread, fuzz, hosts, checked, seeds,
+#                                   programs, torch, macos, mixed
 . "$(dirname "$0")/setup.sh"
 [ -x "$POMONA_VENV/bin/python" ] || make_venv
 find_cmake
 builds=$(dirname "$POMONA_BUILD")
 mkdir -p "$builds"
 jobs=${POMONA_JOBS:-$(getconf _NPROCESSORS_ONLN)}
-tiers=${*:-address thread fuzz hosts checked seeds programs torch macos}
+tiers=${*:-address thread fuzz hosts checked seeds programs torch macos mixed}
 status=0
 
 configure() {  # tree, options...
@@ -128,6 +130,14 @@ macos() {
     [ $code = 0 ] || [ $code = 77 ] || status=$code
 }
 
+mixed() {
+    local code=0
+    say "Jobs of two processors"
+    build -DPOMONA_TESTS=ON -DPOMONA_WERROR=ON
+    CMAKE=$CMAKE POMONA_JOBS=$jobs "$POMONA_ROOT/tests/cross/mixed.sh" "$POMONA_BUILD" "$builds/mixed" || code=$?
+    [ $code = 0 ] || [ $code = 77 ] || status=$code
+}
+
 for tier in $tiers; do
     case $tier in
     address) sanitized address,undefined all -L 'unit|fuzz|programs' ;;
@@ -140,7 +150,8 @@ for tier in $tiers; do
     programs) programs ;;
     torch) torch ;;
     macos) macos ;;
-    *) fail "There is no tier $tier; address, thread, fuzz, hosts, checked, seeds, programs, torch and macos are" ;;
+    mixed) mixed ;;
+    *) fail "There is no tier $tier; the first lines of tests/slow.sh name them" ;;
     esac
 done
 [ $status = 0 ] && say "All of it passed" || say "Something failed, see above"
