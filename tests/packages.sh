@@ -86,20 +86,20 @@ use_prefix() {  # folder: what is found below it serves as if it were installed
     export LD_LIBRARY_PATH="$lib${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}"
 }
 
-# Debian's packages, unpacked: the names with all they need that is not installed.
-unpack_debian() {  # package...
-    local prefix root names link target wanted
-    prefix=$(dirname "$POMONA_BUILD")/packages
-    root=$prefix/usr
+# Debian's packages, unpacked: the names with all they need that is not installed. APT_OPTIONS may name
+# other lists than the system's.
+unpack_debian() {  # folder package...
+    local prefix=$1 root=$1/usr names link target wanted
+    shift
     mkdir -p "$prefix/archives"
     wanted=$(printf '%s\n' "$@" | grep -v -x -F -f <(cat "$prefix/names.txt" 2> /dev/null) | tr '\n' ' ' || true)
     if [ -n "$wanted" ]; then
-        say "No root and no sudo: unpacking below $prefix: $wanted"
+        say "Unpacking below $prefix: $wanted"
         # shellcheck disable=SC2086
-        names=$(apt-get install -s -qq --no-install-recommends $wanted | awk '$1 == "Inst" { print $2 }') ||
+        names=$(apt-get ${APT_OPTIONS[@]+"${APT_OPTIONS[@]}"} install -s -qq --no-install-recommends $wanted | awk '$1 == "Inst" { print $2 }') ||
             fail "These packages $OFFLINE: $wanted"
         # shellcheck disable=SC2086
-        (cd "$prefix/archives" && apt-get download -qq $names) || fail "These packages $OFFLINE: $names"
+        (cd "$prefix/archives" && apt-get ${APT_OPTIONS[@]+"${APT_OPTIONS[@]}"} download -qq $names) || fail "These packages $OFFLINE: $names"
         for link in "$prefix"/archives/*.deb; do dpkg-deb -x "$link" "$prefix"; done
         rm "$prefix"/archives/*.deb
         # What names the system's folders, and links to libraries that the system has itself.
@@ -158,7 +158,9 @@ provide_packages() {  # package purposes (build, tests)...
     elif [ "$manager" = apt ] && command -v c++ > /dev/null; then
         # Of what tests use only libraries: they leave out programs that are not there.
         # shellcheck disable=SC2046
-        unpack_debian $(missing_packages apt $(
+        say "No root and no sudo"
+        # shellcheck disable=SC2046
+        unpack_debian "$(dirname "$POMONA_BUILD")/packages" $(missing_packages apt $(
             { packages_for apt build; for candidate; do packages_for apt "$candidate"; done |
                 tr ' ' '\n' | grep '^lib'; } | tr ' ' '\n' | grep -v -x -e build-essential -e python3 -e python3-venv |
                 awk '!seen[$0]++'

@@ -5,19 +5,20 @@
 # all MPI programs over two and four hosts (namespaces; root only), and with POMONA_CHECK; links over
 # simulated paths with many seeds (POMONA_LINK_SEEDS, default 10,000); random programs
 # (POMONA_PROGRAM_SEEDS, default 100,000) by all transports and algorithms; the wheel, and all of
-# PyTorch's own tests that apply; all tests compiled for macOS; and programs whose ranks are half
-# x86-64's, half Arm's under qemu.
+# PyTorch's own tests that apply; all tests compiled for macOS; programs whose ranks are half x86-64's,
+# half Arm's under qemu; and all of tests/clients.sh, which fetches and compiles other people's programs
+# for hours.
 # Called by `tests/run.sh --slow`; builds beside the release tree. POMONA_JOBS: jobs at a time.
 #   tests/slow.sh                   all tiers
 #   tests/slow.sh address thread    only these; the tiers: address, thread, fuzz, hosts, checked, seeds,
-#                                   programs, torch, macos, mixed
+#                                   programs, torch, macos, mixed, clients
 . "$(dirname "$0")/setup.sh"
 [ -x "$POMONA_VENV/bin/python" ] || make_venv
 find_cmake
 builds=$(dirname "$POMONA_BUILD")
 mkdir -p "$builds"
 jobs=${POMONA_JOBS:-$(getconf _NPROCESSORS_ONLN)}
-tiers=${*:-address thread fuzz hosts checked seeds programs torch macos mixed}
+tiers=${*:-address thread fuzz hosts checked seeds programs torch macos mixed clients}
 status=0
 
 configure() {  # tree, options...
@@ -138,6 +139,14 @@ mixed() {
     [ $code = 0 ] || [ $code = 77 ] || status=$code
 }
 
+clients() {
+    local code=0
+    say "Programs that nobody here wrote"
+    build -DPOMONA_TESTS=ON -DPOMONA_WERROR=ON
+    "$POMONA_ROOT/tests/clients.sh" || code=$?
+    [ $code = 0 ] || [ $code = 77 ] || status=$code
+}
+
 for tier in $tiers; do
     case $tier in
     address) sanitized address,undefined all -L 'unit|fuzz|programs' ;;
@@ -151,6 +160,7 @@ for tier in $tiers; do
     torch) torch ;;
     macos) macos ;;
     mixed) mixed ;;
+    clients) clients ;;
     *) fail "There is no tier $tier; the first lines of tests/slow.sh name them" ;;
     esac
 done
