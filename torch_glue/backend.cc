@@ -108,15 +108,16 @@ bool is_checked() {
 // of any rank counts.
 void agree(Group& group) {
     constexpr MPI_Count kSlot = MPI_Count{16} << 20;
+    constexpr MPI_Count kRingFrom = MPI_Count{2} << 20;  // docs/torch.md: where the two ways meet
     const char* sums = std::getenv("POMONA_GLUE_SUM16");
-    const MPI_Count ring_from = from_environment("POMONA_GLUE_PEER_BYTES", 0);
+    const MPI_Count ring_from = from_environment("POMONA_GLUE_PEER_BYTES", kRingFrom);
     const int64_t machine = machine_number();
-    enum { kChunk, kNative, kNoRing, kRingFrom, kSlotBytes, kMachine, kMachineToo, kWords };
+    enum { kChunk, kNative, kNoRing, kFrom, kSlotBytes, kMachine, kMachineToo, kWords };
     int64_t words[kWords];
     words[kChunk] = own_chunk();
     words[kNative] = sums != nullptr && std::string_view(sums) == "native";
     words[kNoRing] = ring_from <= 0 || machine < 0 || group.size < 2 || !can_share_memory();
-    words[kRingFrom] = ring_from;
+    words[kFrom] = ring_from;
     words[kSlotBytes] = from_environment("POMONA_GLUE_PEER_SLOT_BYTES", kSlot);
     words[kMachine] = machine;
     words[kMachineToo] = -machine;
@@ -133,7 +134,7 @@ void agree(Group& group) {
     constexpr int64_t kLine = 32 << 10;  // at least, and a multiple: room for the trial, any dtype
     const int64_t slot = (std::max(words[kSlotBytes], kLine) + kLine - 1) / kLine * kLine;
     group.ring = std::make_shared<PeerRing>(group.rank, group.size, slot);
-    group.ring_from = words[kRingFrom];
+    group.ring_from = words[kFrom];
 }
 
 }  // namespace
@@ -312,6 +313,8 @@ at::Tensor ProcessGroupPomona::room_for_sum(const at::Tensor& output,
 // The same on all ranks: asks for nothing that belongs to one rank's tensor.
 bool ProcessGroupPomona::sums_by_peers(const at::Tensor& t, const Reduction& reduction) const {
     if (!group_->ring || reduction.op != MPI_SUM || bytes_of(t) < group_->ring_from) return false;
+    // Not on all ranks at once: but then they call MPI alike all the same.
+    if (group_->ring->state() == PeerRing::State::Refused) return false;
     if (t.scalar_type() == at::kBool || t.numel() == 0) return false;
     return !reduction.average || at::isFloatingType(t.scalar_type());
 }

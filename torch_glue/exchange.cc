@@ -62,11 +62,15 @@ void Exchange::opened() {
     };
     if (said(PeerRing::kRefused) > 0) {
         ring_->release();
-        ring_->decide(PeerRing::State::Refused);
+        refuse();
         through_host();
         return;
     }
     if (said(PeerRing::kUsable) < ring_->size()) {  // perhaps the next operation
+        if (ring_->tried_in_vain()) {               // of this group no more: a GPU and a CPU, say
+            ring_->release();
+            ring_->decide(PeerRing::State::Refused);
+        }
         through_host();
         return;
     }
@@ -106,13 +110,18 @@ void Exchange::compare() {
     seen_.clear();
 }
 
+void Exchange::refuse() {
+    refuse_sharing();
+    ring_->decide(PeerRing::State::Refused);
+}
+
 // Memory goes when nobody has it open.
 void Exchange::give_up() {
     ring_->close_others();
     Stage& stage = flow_.new_stage();
     meet(stage);
     stage.unpacks.push_back([self = shared_from_this()] { self->ring_->release(); });
-    ring_->decide(PeerRing::State::Refused);
+    refuse();
     through_host();
 }
 

@@ -42,6 +42,7 @@ private:
     void connect();
     void opened();
     void compare();
+    void refuse();
     void give_up();
     void first_piece();
     void other_pieces();

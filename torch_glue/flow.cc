@@ -17,7 +17,7 @@ namespace pomona::glue {
 // Requests that MPI's thread ends; lives until the last of them is over.
 struct Resting {
     std::atomic<int> left{0};
-    std::atomic<int> error{MPI_SUCCESS};
+    std::atomic<int> error{MPI_SUCCESS}, source{-1};
     void (*notify)() = nullptr;
 };
 
@@ -27,9 +27,10 @@ struct Callback {
     std::shared_ptr<Resting> resting;
 };
 
-void over(void* context, int error, const MPI_Status*) {
+void over(void* context, int error, const MPI_Status* status) {
     const std::unique_ptr<Callback> callback(static_cast<Callback*>(context));
     if (error != MPI_SUCCESS) callback->resting->error.store(error);
+    else callback->resting->source.store(status->MPI_SOURCE);
     // Publishes what MPI has written and the error; pairs with the load in Flow::test().
     if (callback->resting->left.fetch_sub(1, std::memory_order_acq_rel) == 1)
         callback->resting->notify();
@@ -154,6 +155,7 @@ bool Flow::test(Running& each, int* mpi_error) {
     if (each.resting) {
         if (each.resting->left.load(std::memory_order_acquire) > 0) return false;
         *mpi_error = each.resting->error.load();
+        source_ = each.resting->source.load();
         return true;
     }
     for (MPI_Request& request : each.requests) {
@@ -166,6 +168,8 @@ bool Flow::test(Running& each, int* mpi_error) {
             *mpi_error = error;
         } else if (!done) {
             return false;
+        } else {
+            source_ = status.MPI_SOURCE;
         }
     }
     return true;

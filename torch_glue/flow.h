@@ -60,6 +60,7 @@ public:
     bool advance(MPI_Comm comm, bool may_post, int* mpi_error);
     bool posted() const { return !open_ && posted_ == stages_.size(); }  // MPI is called no more
     bool finished() const { return !open_ && finished_ == stages_.size(); }
+    int source() const { return source_; }  // of the message that came last
     bool waits_for_device() const;  // nothing tells when it is over: look again
     // MPI calls `notify` when a request ends; for who does not want to look all the time.
     void rest(void (*notify)());
@@ -88,6 +89,7 @@ private:
     std::function<void()> plan_;
     bool open_ = false;  // more stages may come
     size_t loading_ = 0, posted_ = 0, finished_ = 0;
+    int source_ = -1;
     std::vector<at::Tensor> rooms_, slots_;
 };
 

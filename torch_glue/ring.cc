@@ -61,9 +61,14 @@ bool PeerRing::open(const std::vector<Offer>& offers) {
 }
 
 void PeerRing::decide(State state) {
-    if (state == State::Refused) refuse_sharing();
     std::lock_guard lock(mutex_);
     state_ = state;
+}
+
+bool PeerRing::tried_in_vain() {
+    constexpr int kTries = 8;
+    std::lock_guard lock(mutex_);
+    return ++vain_tries_ >= kTries;
 }
 
 bool PeerRing::is_on(c10::Device where) const {

@@ -44,6 +44,8 @@ public:
     Offer offer(c10::Device where);               // makes this rank's memory
     bool open(const std::vector<Offer>& offers);  // the others'
     void decide(State state);
+    // Another sum that some rank's tensor kept from going this way; true: it is time to give up.
+    bool tried_in_vain();
     bool is_on(c10::Device where) const;  // the memory is, and so must be the tensors
     void close_others();
     void release();
@@ -70,6 +72,7 @@ private:
     const int64_t slot_bytes_;
     mutable std::mutex mutex_;
     State state_ = State::Unknown;
+    int vain_tries_ = 0;
     c10::Device where_{c10::DeviceType::CPU};
     const MemorySharing* sharing_ = nullptr;
     char handle_[MemorySharing::kHandle] = {};

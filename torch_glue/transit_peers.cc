@@ -13,6 +13,16 @@ bool usable(const at::Tensor& t) {
            Device::of(t.device().type()).passage(t) == Passage::Streams;
 }
 
+// The same bits in a dtype that devices add: torch computes little with unsigned integers.
+at::Tensor summable(const at::Tensor& t) {
+    switch (t.scalar_type()) {
+    case at::kUInt16: return t.view(at::kShort);
+    case at::kUInt32: return t.view(at::kInt);
+    case at::kUInt64: return t.view(at::kLong);
+    default: return t;
+    }
+}
+
 // Part `rank` of `count` elements.
 struct Part {
     int64_t first, count;
@@ -79,7 +89,7 @@ struct PeerSum {
 void Transit::sum_by_peers(const std::shared_ptr<PeerRing>& ring, const at::Tensor& flat,
                            int64_t divisor, const Later& by_host, const Later& then) {
     Flow& flow = work_.flow(flat.device());
-    const at::Tensor all = flat.view({-1});
+    const at::Tensor all = summable(flat.view({-1}));
     const PeerSum sum{&flow, ring, all, ring->slot_bytes() / all.element_size(), divisor};
     const auto act = [sum](auto member) {
         return [sum, member](int64_t piece, uint64_t ticket) { (sum.*member)(piece, ticket); };

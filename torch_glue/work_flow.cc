@@ -76,6 +76,7 @@ bool GlueWork::advance(bool* over) {
     lock.unlock();
     if (leaves) lane().leave();
     if (!ends) return moved;
+    if (opType_ == c10d::OpType::RECVANYSOURCE) source_.store(flow_->source());
     complete(failure);
     if (was_armed) end_waiting();
     *over = true;

@@ -14,7 +14,7 @@ namespace {
 
 constexpr size_t kEntriesMax = 10000;  // of each list
 
-std::string quoted(std::string_view text) {
+std::string json_text(std::string_view text) {
     std::string out = "\"";
     for (char c : text) {
         if (c == '"' || c == '\\') out += '\\';
@@ -39,7 +39,7 @@ struct Entries {
 std::string entry(const Communicator* comm, const char* direction, const std::string& rank,
                   const std::string& tag, uint64_t bytes) {
     return format("\"communicator\":{},\"{}\":{},\"tag\":{},\"bytes\":{}",
-                  quoted(comm ? name_for_people(*comm) : "one that is not made yet"), direction,
+                  json_text(comm ? name_for_people(*comm) : "one that is not made yet"), direction,
                   rank, tag, bytes);
 }
 
@@ -78,7 +78,7 @@ std::string Engine::queues_json() {
         if (each.context & 1) return void(++collective);
         sends.add(
             entry(each.comm(), "to", format("{}", each.rank), format("{}", each.tag), each.bytes) +
-            format(",\"state\":{}", quoted(state_of(each))));
+            format(",\"state\":{}", json_text(state_of(each))));
     };
     // Those that have asked stand in the table, others in the backlog of their peer.
     operations_.each([&](const P2pRequest& each) { add_send(each); });

@@ -2,15 +2,16 @@
 
     PYTHONPATH=.build/release/python python tests/bench/cuda_allreduce.py --json cuda.json
 
---peers 1048576 adds a group whose sums from there on go by memory that the devices read from each other,
---nccl NCCL, which needs two GPUs. Two processes share the GPU, or take one each where there are
-several. Times are of all_reduce and the device's synchronisation, the median over the repetitions,
-the slower rank's. --device cpu tries the script.
+Two processes (--ranks) share the GPU, or take one each where there are several. "mpi": as users have it;
+"host": through pinned host memory; "peers": by memory that the devices read from each other. Each repetition runs all ways, in another
+order. Times are of all_reduce and the device's synchronisation, the slowest rank's, in us: the median
+and the least over the repetitions. --device cpu tries the script.
 """
 
 import argparse
 import json
 import os
+import random
 import socket
 import statistics
 import sys
@@ -21,10 +22,11 @@ import torch
 import torch.distributed as dist
 import torch.multiprocessing
 
-PEERS = "mpi by peers"
-OTHERS = ("gloo", "nccl")  # what "mpi" is compared to
 KIB, MIB = 1024, 1024 * 1024
-SIZES = [4 * KIB, 64 * KIB, 256 * KIB, MIB, 4 * MIB, 16 * MIB, 64 * MIB, 256 * MIB]
+SIZES = [4 * KIB, 64 * KIB, 256 * KIB, MIB, 2 * MIB, 4 * MIB, 16 * MIB, 64 * MIB, 256 * MIB]
+OURS, HOST, PEERS, GLOO = "mpi", "mpi, host", "mpi, peers", "gloo"
+HOST_MEMORY, COPIES = "host memory, mpi", "one copy each way"
+WAYS = {OURS: None, HOST: 0, PEERS: 1}  # POMONA_GLUE_PEER_BYTES
 
 
 def device_of(args, rank):
@@ -38,46 +40,50 @@ def synchronize(device):
         torch.cuda.synchronize(device)
 
 
-def measure(group, device, action, repetitions):
-    """Median microseconds, of the slower rank."""
-    times = []
-    for i in range(repetitions + 2):
-        synchronize(device)
-        dist.barrier()
-        start = time.perf_counter()
-        action()
-        synchronize(device)
-        if i >= 2:
-            times.append((time.perf_counter() - start) * 1e6)
-    slowest = torch.tensor([statistics.median(times)], dtype=torch.float64)
+def measure(actions, meet, device, repetitions):
+    """{name: (median, least)} in microseconds, of the slowest rank."""
+    names, warm, order = list(actions), 3, random.Random(1)  # the same order on all ranks
+    times = {name: [] for name in names}
+    for i in range(repetitions + warm):
+        for name in order.sample(names, len(names)):
+            synchronize(device)
+            meet()
+            start = time.perf_counter()
+            actions[name]()
+            synchronize(device)
+            if i >= warm:
+                times[name].append((time.perf_counter() - start) * 1e6)
+    slowest = torch.tensor([times[name] for name in names], dtype=torch.float64)
     dist.all_reduce(slowest, op=dist.ReduceOp.MAX)
-    return round(slowest.item(), 1)
+    return {name: (round(statistics.median(each), 1), round(min(each), 1))
+            for name, each in zip(names, slowest.tolist())}
 
 
-def check(groups, device, rank, say):
+def check(groups, device, rank, size):
     """Right results, and what depends on streams: work before and after, async, averages, a CPU rank."""
+    total = size * (size + 1) // 2
     for name, group in groups.items():
-        for size in (1, 1000, 3 * MIB + 7):
-            x = torch.full((size,), float(rank + 1), device=device)
+        for count in (1, 1000, 3 * MIB + 7):
+            x = torch.full((count,), float(rank + 1), device=device)
             for _ in range(20):
                 x.mul_(1.0)
             x.add_(1)
             work = dist.all_reduce(x, group=group, async_op=True)
             work.wait()
             x.add_(1)
-            assert bool((x == 6).all()), (name, size, x)
-            y = torch.full((size,), float(rank), device=device)
+            assert bool((x == total + size + 1).all()), (name, count, x)
+            y = torch.full((count,), float(rank + 1), device=device)
             future = dist.all_reduce(y, group=group, async_op=True).get_future()
             z = future.then(lambda f: [f.value()[0] * 2]).wait()
             z = z[0] if isinstance(z, list) else z
-            assert bool((z == 2).all()), (name, size, z)
+            assert bool((z == 2 * total).all()), (name, count, z)
         mixed = torch.full((5 * MIB,), float(rank + 1), device=device if rank == 0 else "cpu")
         dist.all_reduce(mixed, group=group)
-        assert bool((mixed == 3).all()), (name, "mixed")
+        assert bool((mixed == total).all()), (name, "mixed")
         dist.broadcast(mixed, 0, group=group)
         half = torch.full((1000,), 60000.0, device=device, dtype=torch.float16)
         dist.all_reduce(half, op=dist.ReduceOp.AVG, group=group)
-        say("fp16 average of 60000", name, float(half[0]))
+        assert bool((half == 60000).all()), (name, half)
 
 
 class Layers(torch.nn.Module):
@@ -93,104 +99,151 @@ class Layers(torch.nn.Module):
         return x
 
 
-def ddp_step(group, device, mixed_rank=None):
-    torch.manual_seed(1)
-    model = Layers().to(device)
-    ids = [device] if device.type == "cuda" else None
-    model = torch.nn.parallel.DistributedDataParallel(model, device_ids=ids, process_group=group)
-    x = torch.randn(64, 710, device=device)
+def models(device):
+    """Name, model and batch: the layers, and ResNet-50 itself where torchvision is there."""
+    yield "layers", Layers(), torch.randn(64, 710, device=device)
+    try:
+        from torchvision.models import resnet50
+    except ImportError:
+        return
+    yield "resnet50", resnet50(), torch.randn(16, 3, 224, 224, device=device)
 
-    def step():
-        model.zero_grad()
-        model(x).sum().backward()
 
-    return step
+def ddp_steps(groups, device):
+    """{model: {way: a step}}; "alone" exchanges nothing."""
+    steps = {}
+    for title, model, x in models(device):
+        model.to(device)
+        steps[title] = {}
+        for name, group in {"alone": None, **groups}.items():
+            network = model
+            if name != "alone":
+                ids = [device] if device.type == "cuda" else None
+                network = torch.nn.parallel.DistributedDataParallel(model, device_ids=ids, process_group=group)
+
+            def step(network=network, x=x):
+                network.zero_grad()
+                network(x).sum().backward()
+
+            steps[title][name] = step
+    return steps
+
+
+def measure_size(size, groups, device, repetitions, meet):
+    x = torch.zeros(size // 4, device=device)
+    host = torch.zeros(size // 4, pin_memory=device.type == "cuda")
+
+    def both_ways():
+        host.copy_(x, non_blocking=True)
+        x.copy_(host, non_blocking=True)
+
+    actions = {name: lambda group=group: dist.all_reduce(x, group=group) for name, group in groups.items()}
+    actions[HOST_MEMORY] = lambda: dist.all_reduce(host, group=groups[HOST])
+    actions[COPIES] = both_ways
+    return measure(actions, meet, device, repetitions)
+
+
+def row_of(size, times):
+    row = {"bytes": size}
+    for place, kind in enumerate(("median", "least")):
+        row[kind] = {name: each[place] for name, each in times.items()}
+    medians = row["median"]
+    ours = [name for name in medians if name.startswith("mpi")]
+    row["over gloo"] = {name: round(medians[name] / medians[GLOO], 3) for name in ours}
+    through = medians[HOST_MEMORY] + medians[COPIES]
+    row["over host memory and copies"] = {name: round(medians[name] / through, 3) for name in ours}
+    return row
+
+
+def try_nccl(rank, ranks):
+    """What NCCL says of these ranks on these GPUs."""
+    try:
+        group = dist.new_group(list(range(ranks)), backend="nccl")
+        dist.all_reduce(torch.ones(3, device="cuda"), group=group)
+        torch.cuda.synchronize()
+        return "works"
+    except Exception as error:  # noqa: BLE001
+        lines = str(error).splitlines()
+        return next((line for line in lines if "uplicate" in line), lines[0])
 
 
 def run(rank, args, port):
-    os.environ.update(MASTER_ADDR="127.0.0.1", MASTER_PORT=str(port), RANK=str(rank), WORLD_SIZE="2")
+    os.environ.update(MASTER_ADDR="127.0.0.1", MASTER_PORT=str(port), RANK=str(rank),
+                      WORLD_SIZE=str(args.ranks))
     device = device_of(args, rank)
-    result = {"device": str(device), "torch": torch.__version__, "rows": [], "notes": []}
+    result = {"command": "tests/bench/cuda_allreduce.py " + " ".join(sys.argv[1:]),
+              "machine": args.machine, "device": str(device), "torch": torch.__version__,
+              "ranks": args.ranks, "rows": [], "ddp": {}}
     if device.type == "cuda":
         torch.cuda.set_device(device)
         result["device"] = torch.cuda.get_device_name(device)
 
     def say(*words):
         if rank == 0:
-            result["notes"].append(" ".join(map(str, words)))
             print(*words, flush=True)
             if args.json:
                 with open(args.json, "w", encoding="utf-8") as file:
                     json.dump(result, file, indent=1)
 
-    dist.init_process_group("gloo", rank=rank, world_size=2)
-    import pomona  # noqa: F401
+    dist.init_process_group("gloo", rank=rank, world_size=args.ranks)
+    import pomona
 
     groups = {}
+    for name, peer_bytes in WAYS.items():
+        os.environ.pop("POMONA_GLUE_PEER_BYTES", None)
+        if peer_bytes is not None:
+            os.environ["POMONA_GLUE_PEER_BYTES"] = str(peer_bytes)
+        groups[name] = dist.new_group(backend="mpi")
     os.environ["POMONA_GLUE_PEER_BYTES"] = "0"
     for piece in args.pieces:
         os.environ["POMONA_GLUE_STAGE_BYTES"] = str(piece)
-        groups[f"mpi {piece // KIB} KiB"] = dist.new_group([0, 1], backend="mpi")
-    if args.peers:
-        os.environ["POMONA_GLUE_PEER_BYTES"] = str(args.peers)
-        groups[PEERS] = dist.new_group([0, 1], backend="mpi")
+        groups[f"{HOST}, {piece // KIB} KiB"] = dist.new_group(backend="mpi")
     try:
-        check(groups, device, rank, say)
-        say("checked")
+        check(groups, device, rank, args.ranks)
+        result["checked"] = True
     except Exception:
         print(f"rank {rank}:", traceback.format_exc(), flush=True)
-        say("check failed", traceback.format_exc())
         return
-    if args.peers:
-        say("pieces by peers:", pomona._backends.glue().pieces_by_peers())  # 0: refused, or no CUDA
-    groups["gloo"] = None
-    if args.nccl:
-        groups["nccl"] = dist.new_group([0, 1], backend="nccl")
+    result["pieces by peers"] = pomona._backends.glue().pieces_by_peers()  # 0: refused, or no CUDA
+    say("checked; pieces by peers:", result["pieces by peers"])
+
+    def meet():
+        dist.barrier(group=groups[HOST])
+
+    groups[GLOO] = None
+    measure_size(4 * MIB, groups, device, 100 if device.type == "cuda" else 1, meet)  # clocks rise
     for size in args.sizes:
-        row = {"bytes": size}
-        repetitions = 5 if size >= 64 * MIB else 15 if size >= 4 * MIB else 60
-        x = torch.zeros(size // 4, device=device)
-        for name, group in groups.items():
-            row[name] = measure(group, device, lambda: dist.all_reduce(x, group=group), repetitions)
-        first = next(iter(groups))
-        host = torch.zeros(size // 4, pin_memory=device.type == "cuda")
-        row["host memory, mpi"] = measure(
-            None, device, lambda: dist.all_reduce(host, group=groups[first]), repetitions
-        )
-
-        def both_ways():
-            host.copy_(x, non_blocking=True)
-            x.copy_(host, non_blocking=True)
-
-        row["one copy each way"] = measure(None, device, both_ways, repetitions)
-        row["mpi over gloo"] = round(min(row[g] for g in groups if g not in OTHERS) / row["gloo"], 3)
-        if args.peers:
-            row["peers over gloo"] = round(row[PEERS] / row["gloo"], 3)
-        if args.peers and args.nccl:
-            row["peers over nccl"] = round(row[PEERS] / row["nccl"], 3)
+        repetitions = 7 if size >= 64 * MIB else 15 if size >= 4 * MIB else 60
+        row = row_of(size, measure_size(size, groups, device, repetitions, meet))
         result["rows"].append(row)
         say(json.dumps(row))
-    ddp = {"parameters": sum(p.numel() for p in Layers().parameters())}
-    for name, group in groups.items():
-        ddp[name] = measure(None, device, ddp_step(group, device), 8)
-    result["ddp step"] = ddp
-    say("ddp", json.dumps(ddp))
+    result["over gloo, mean"] = {name: round(statistics.mean(row["over gloo"][name] for row in result["rows"]), 3)
+                                 for name in result["rows"][0]["over gloo"]}
+    for title, steps in ddp_steps(groups, device).items():
+        for name, times in measure(steps, meet, device, 10).items():
+            result["ddp"].setdefault(title, {})[name] = dict(zip(("median", "least"), times))
+        say("ddp", title, json.dumps(result["ddp"][title]))
+    if device.type == "cuda" and args.nccl:
+        result["nccl"] = try_nccl(rank, args.ranks)
+        say("nccl:", result["nccl"])
+        os._exit(0)
     dist.destroy_process_group()
 
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__.split("\n", maxsplit=1)[0])
     parser.add_argument("--json")
+    parser.add_argument("--ranks", type=int, default=2)
     parser.add_argument("--device", default="cuda")
-    parser.add_argument("--pieces", type=int, nargs="+", default=[1 * MIB, 2 * MIB, 4 * MIB])
-    parser.add_argument("--peers", type=int, default=0, help="a group whose sums from BYTES on go by CUDA IPC")
-    parser.add_argument("--nccl", action="store_true", help="also NCCL (a GPU for each process)")
+    parser.add_argument("--machine", default="", help="a few words for the JSON")
+    parser.add_argument("--pieces", type=int, nargs="+", default=[], help="also other lengths of pieces, in bytes")
+    parser.add_argument("--nccl", action="store_true", help="last, try NCCL")
     parser.add_argument("--sizes", type=int, nargs="+", default=SIZES)
     args = parser.parse_args()
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]
-    torch.multiprocessing.spawn(run, (args, port), nprocs=2)
+    torch.multiprocessing.spawn(run, (args, port), nprocs=args.ranks)
 
 
 if __name__ == "__main__":

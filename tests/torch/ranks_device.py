@@ -1,4 +1,4 @@
-"""Runs on every rank: collectives on tensors of a device, here a stand-in (fake_device.cc).
+"""Runs on every rank: collectives on tensors of a device, a stand-in (fake_device.cc) or CUDA (DEVICE=cuda).
 
 Goal: results are right whatever is late, and nobody waits for the device who need not. Method: the
 device does all its work late and overwrites memory that nobody keeps; each test gives its stream work
@@ -9,6 +9,7 @@ PEERS=1: sums go by memory that the devices read from each other; with FAKE_SHAR
 
 import datetime
 import os
+import random
 import sys
 import threading
 import time
@@ -16,6 +17,7 @@ import time
 import torch
 import torch.distributed as dist
 
+CUDA = os.environ.get("DEVICE") == "cuda"
 PEERS = bool(os.environ.get("PEERS"))
 MIXED = bool(os.environ.get("MIXED"))
 ON_CPU = MIXED and int(os.environ["RANK"]) % 2 == 1
@@ -30,6 +32,9 @@ if ON_CPU:
         set_stream = staticmethod(lambda number: 0)
         close_gate = open_gate = staticmethod(lambda: None)
         synchronised = staticmethod(lambda: 0)
+elif CUDA:
+    torch.cuda.set_device(int(os.environ["LOCAL_RANK"]) % torch.cuda.device_count())
+    import cuda_device as fake_device
 else:
     import fake_device
 
@@ -89,6 +94,55 @@ def test_strided(rank, world):
         same(tensor, want)
         dist.broadcast(tensor[:, 1:3], 0)
         same(tensor, want)
+
+
+def test_stress(rank, world):
+    """Sums of all sizes and dtypes in chains on several streams, and ranks that are late in turn."""
+    same_everywhere, own = random.Random(1), random.Random(rank)
+    sizes = (1, 700, 40000, 300001) if not CUDA else (1, 700, 40000, 300001, 5000011)
+    dtypes = (torch.float32, torch.int32, torch.float64, torch.bfloat16, torch.uint8)
+    for _ in range(200 if CUDA else 30):
+        number = same_everywhere.randint(1, 6)
+        under_way = []
+        for i in range(number):
+            size, dtype = same_everywhere.choice(sizes), same_everywhere.choice(dtypes)
+            if own.random() < 0.2:
+                time.sleep(own.random() * 0.003)
+            fake_device.set_stream(i % 3 + 1)
+            tensor = to(torch.full((size,), rank + i, dtype=dtype))
+            if own.random() < 0.3:
+                fake_device.add_later(tensor, 0)
+            work = dist.all_reduce(tensor, async_op=True)
+            if same_everywhere.random() < 0.5:  # in place, once more
+                work.wait()
+                work = dist.all_reduce(tensor, async_op=True)
+                want = (sum(range(world)) + i * world) * world
+            else:
+                want = sum(range(world)) + i * world
+            under_way.append((i, tensor, work, want))
+        for i, tensor, work, want in under_way:
+            fake_device.set_stream(i % 3 + 1)
+            work.wait()
+            fake_device.add_later(tensor, 1)
+            same(tensor, torch.full(tensor.shape, want + 1, dtype=tensor.dtype))
+    fake_device.set_stream(0)
+
+
+def test_memory_given_away(rank, world):
+    """Who drops the tensor of a sum under way may use its memory at once: the result does not come there."""
+    if not CUDA or MIXED:
+        return
+    for size in (1000, 3000000):
+        for turn in range(20):
+            tensor = to(value(rank, size))
+            work = dist.all_reduce(tensor, async_op=True)
+            del tensor
+            others = [torch.full((size,), 77 + turn, device="cuda", dtype=torch.int32) for _ in range(3)]
+            work.wait()
+            del work
+            others.append(torch.full((size,), 77 + turn, device="cuda", dtype=torch.int32))
+            for other in others:
+                assert bool((other == 77 + turn).all())
 
 
 def test_many_at_once(rank, world):
@@ -226,6 +280,15 @@ def test_others(rank, world):
         elif rank == 1:
             dist.recv(tensor, 0)
             same(tensor, value(0, size))
+        for delay in (0, 0.02):  # the thread that moves operations on is awake, and asleep
+            if rank == 0:
+                for _ in range(world - 1):
+                    source = dist.recv(tensor)
+                    same(tensor, value(source, size))
+            else:
+                time.sleep(delay)
+                dist.send(to(value(rank, size)), 0)
+            dist.barrier()
 
 
 def test_coalesced(rank, world):
@@ -265,11 +328,25 @@ def test_peers(rank, world):
                 same(tensor, total(world, 40000))
     assert went() - before == (8 * 3 * 3 if works else 0)
     group = dist.new_group(list(range(world)))
+    before = went()
+    for _ in range(8):  # a group that has no use for it tries no more
+        tensor = value(rank, 40000)
+        dist.all_reduce(tensor, group=group)
+        assert torch.equal(tensor, total(world, 40000))
+    for _ in range(3):
+        tensor = to(value(rank, 40000))
+        dist.all_reduce(tensor, group=group)
+        same(tensor, total(world, 40000))
+    assert went() == before
+    dist.destroy_process_group(group)
+    group = dist.new_group(list(range(world)))
     tensor = to(value(rank, 40000))
     dist.all_reduce(tensor, group=group)
     same(tensor, total(world, 40000))
-    held = 0 if ON_CPU else fake_device.shared_memories()
+    held = 0 if ON_CPU or CUDA else fake_device.shared_memories()
     dist.destroy_process_group(group)
+    if CUDA:
+        return  # counts no memories
     if works:
         assert held == 2 * world and fake_device.shared_memories() == world
     elif not ON_CPU and os.environ.get("FAKE_SHARING"):
@@ -277,7 +354,7 @@ def test_peers(rank, world):
 
 
 def test_peers_dtypes(rank, world):
-    for dtype in (torch.float16, torch.bfloat16, torch.float64, torch.int64):
+    for dtype in (torch.float16, torch.bfloat16, torch.float64, torch.int64, torch.uint16, torch.uint32):
         tensor = to(value(rank, 70000).to(dtype))
         dist.all_reduce(tensor)
         same(tensor, total(world, 70000).to(dtype))
@@ -289,7 +366,7 @@ def test_staging_memory(rank, world):
         return
     import pomona._backends as backends
 
-    assert 0 < backends.glue().staging_kept("fake") <= 256 << 20
+    assert 0 < backends.glue().staging_kept("cuda" if CUDA else "fake") <= 256 << 20
 
 
 def late_rank(rank, world):
@@ -318,7 +395,7 @@ def main():
         pomona.set_host_visible("fake")
     if PEERS:
         os.environ.update(POMONA_GLUE_PEER_BYTES="2000", POMONA_GLUE_PEER_SLOT_BYTES="65536")
-        if not ON_CPU:
+        if not ON_CPU and not CUDA:
             import pomona._backends as backends
 
             backends.glue().set_memory_sharing("fake", fake_device.memory_sharing())

@@ -12,6 +12,7 @@ from torch.nn.parallel import DistributedDataParallel
 
 warnings.filterwarnings("ignore", category=FutureWarning)
 BACKEND = os.environ.get("TEST_BACKEND", "mpi")
+DEVICE = os.environ.get("TEST_DEVICE", "cpu")
 
 
 def make_model():
@@ -21,7 +22,8 @@ def make_model():
 
 def batch(step):
     generator = torch.Generator().manual_seed(step)
-    return torch.randn(24, 10, generator=generator), torch.randn(24, 4, generator=generator)
+    x, y = (torch.randn(24, width, generator=generator, device="cpu") for width in (10, 4))
+    return x.to(DEVICE), y.to(DEVICE)
 
 
 def train(network, parameters, rank, size, steps=5):
@@ -112,7 +114,7 @@ def test_fsdp2(rank, size):
     from torch.distributed.device_mesh import init_device_mesh
     from torch.distributed.fsdp import fully_shard
 
-    mesh = init_device_mesh("cpu", (size,))
+    mesh = init_device_mesh(DEVICE, (size,))
     model = make_model()
     for layer in model:
         if isinstance(layer, nn.Linear):
@@ -127,7 +129,7 @@ def test_device_mesh_and_dtensor(rank, size):
     from torch.distributed.tensor import Replicate, Shard, distribute_tensor
 
     rows = 2 if size % 2 == 0 else 1
-    mesh = init_device_mesh("cpu", (rows, size // rows), mesh_dim_names=("dp", "tp"))
+    mesh = init_device_mesh(DEVICE, (rows, size // rows), mesh_dim_names=("dp", "tp"))
     x = torch.ones(1)
     dist.all_reduce(x, group=mesh.get_group("tp"))
     assert x.item() == size // rows
@@ -144,7 +146,7 @@ def test_tensor_parallel(rank, size):
     from torch.distributed.device_mesh import init_device_mesh
     from torch.distributed.tensor.parallel import ColwiseParallel, RowwiseParallel, parallelize_module
 
-    mesh = init_device_mesh("cpu", (size,))
+    mesh = init_device_mesh(DEVICE, (size,))
     torch.manual_seed(0)
     model = nn.Sequential(nn.Linear(6, 4 * size), nn.ReLU(), nn.Linear(4 * size, 6))
     x = torch.randn(5, 6)
@@ -160,7 +162,7 @@ def test_checkpoint(rank, size):
 
     box = [tempfile.mkdtemp() if rank == 0 else None]
     dist.broadcast_object_list(box, src=0)
-    mesh = init_device_mesh("cpu", (size,))
+    mesh = init_device_mesh(DEVICE, (size,))
     values = torch.arange(40.0).view(10, 4)
     checkpoint.save({"w": distribute_tensor(values, mesh, [Shard(0)])}, checkpoint_id=box[0])
     loaded = {"w": distribute_tensor(torch.zeros(10, 4), mesh, [Shard(1)])}
@@ -170,6 +172,8 @@ def test_checkpoint(rank, size):
 
 def test_data_loader_workers(rank, size):
     """Forked workers inherit MPI's state and must leave it alone."""
+    if DEVICE != "cpu":
+        return  # CUDA itself forbids fork() once it is in use
     data = torch.utils.data.TensorDataset(torch.arange(8.0))
     seen = torch.cat([x for (x,) in torch.utils.data.DataLoader(data, batch_size=2, num_workers=1)])
     assert seen.tolist() == list(range(8))
@@ -180,6 +184,7 @@ def test_data_loader_workers(rank, size):
 
 def main():
     torch.set_num_threads(1)
+    torch.set_default_device(DEVICE)
     dist.init_process_group(BACKEND)
     rank, size = dist.get_rank(), dist.get_world_size()
     wanted = sys.argv[1:]

@@ -14,6 +14,7 @@ import torch.distributed as dist
 # Newer names of the same operations, which torch up to 2.12 lacks.
 warnings.filterwarnings("ignore", category=FutureWarning)
 BACKEND = os.environ.get("TEST_BACKEND", "mpi")
+DEVICE = os.environ.get("TEST_DEVICE", "cpu")
 
 INTEGERS = [torch.uint8, torch.int8, torch.int16, torch.int32, torch.int64]
 FLOATS = [torch.float16, torch.bfloat16, torch.float32, torch.float64]
@@ -28,7 +29,7 @@ SIZES = [0, 1, 2, 3, 5, 17, 1000, 40000]
 def sample(rank, dtype, size, salt=0):
     """Rank's input: small integers, so that sums are exact in every dtype."""
     generator = torch.Generator().manual_seed(1000 * salt + rank)
-    values = torch.randint(0, 4, (size,), generator=generator)
+    values = torch.randint(0, 4, (size,), generator=generator, device="cpu").to(DEVICE)
     if dtype == torch.bool:
         return values > 1
     if dtype.is_complex:
@@ -362,7 +363,7 @@ def test_coalesced(rank, size):
         expected = fold([sample(r, torch.float32, n, rank) for r in range(size)], R.SUM)
         same(out, expected, "coalesced reduce_scatter")
     x, y = torch.full((2,), float(rank)), torch.full((3,), float(rank))
-    with _coalescing_manager(device=torch.device("cpu")):  # start and end of coalescing, any operations
+    with _coalescing_manager(device=torch.device(DEVICE)):  # start and end of coalescing, any operations
         dist.broadcast(x, src=size - 1)
         dist.broadcast(y, src=0)
     assert x.tolist() == [size - 1.0] * 2 and y.tolist() == [0.0] * 3
@@ -490,6 +491,7 @@ def test_large(rank, size):
 def main():
     import sys
 
+    torch.set_default_device(DEVICE)
     dist.init_process_group(BACKEND)
     rank, size = dist.get_rank(), dist.get_world_size()
     wanted = sys.argv[1:]

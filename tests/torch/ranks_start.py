@@ -71,6 +71,7 @@ def beside(rank, size):
 
 def start():
     backend, how, *method = sys.argv[1:]
+    torch.set_default_device(os.environ.get("TEST_DEVICE", "cpu"))
     more = {"timeout": timedelta(seconds=60)}
     if method:
         more |= {"rank": int(os.environ["THE_RANK"]), "world_size": int(os.environ["THE_SIZE"])}

@@ -16,7 +16,8 @@ namespace pomona::verbs {
 SAME_SIZE(Gid, ibv_gid);
 SAME_SIZE(Device, ibv_device);
 SAME_PLACE(Device, ibv_device, name);
-SAME_SIZE(PortAttr, ibv_port_attr);
+// Newer headers have more behind it; the library's function ibv_query_port fills in what stands here.
+static_assert(sizeof(PortAttr) <= sizeof(ibv_port_attr));
 SAME_PLACE(PortAttr, ibv_port_attr, active_mtu);
 SAME_PLACE(PortAttr, ibv_port_attr, gid_tbl_len);
 SAME_PLACE(PortAttr, ibv_port_attr, max_msg_sz);
