@@ -164,7 +164,8 @@ public:
     }
     // This producer has died: its claim without a frame, if it has one, is given back.
     void release(int owner) {
-        for (uint64_t number = first_; number != first_ + kInboxSlots; ++number) {
+        uint64_t begin = oldest();
+        for (uint64_t number = begin; number != begin + kInboxSlots; ++number) {
             uint64_t lap = InboxMemory::lap(number);
             uint64_t word = InboxMemory::claimed(lap, owner);
             memory_.slot(number).word.compare_exchange_strong(word, InboxMemory::free(lap + 1),
@@ -184,13 +185,26 @@ private:
         slot.word.store(InboxMemory::free(InboxMemory::lap(number) + 1), std::memory_order_release);
         if (number == first_) ++first_;
     }
+    // `first_` may lag: slots that were taken or given back since the last poll began may stand there, and
+    // behind them what others have put into the next lap.
+    uint64_t oldest() const {
+        uint64_t number = first_;
+        while (number != first_ + kInboxSlots &&
+               InboxMemory::lap_of(word_at(number)) != InboxMemory::lap(number))
+            ++number;
+        return number;
+    }
     // The words of slots that are claimed and not taken.
     template <class Look> void each(Look look) const {
-        for (uint64_t number = first_; number != first_ + kInboxSlots; ++number) {
-            uint64_t word = memory_.slot(number).word.load(std::memory_order_seq_cst);
+        uint64_t begin = oldest();
+        for (uint64_t number = begin; number != begin + kInboxSlots; ++number) {
+            uint64_t word = word_at(number);
             if (word == InboxMemory::free(InboxMemory::lap(number))) return;
             if (InboxMemory::lap_of(word) == InboxMemory::lap(number)) look(word);
         }
+    }
+    uint64_t word_at(uint64_t number) const {
+        return memory_.slot(number).word.load(std::memory_order_seq_cst);
     }
 
     InboxMemory& memory_;

@@ -143,6 +143,27 @@ TEST(Inbox, a_full_one_says_so_and_goes_on) {
     EXPECT_TRUE(put(writer, sent, 8));
 }
 
+// A claim that is given back hides nothing of the next lap from who is about to sleep.
+TEST(Inbox, what_comes_behind_a_claim_given_back_is_seen) {
+    auto memory = empty_inbox();
+    InboxReader reader(*memory, 2);
+    InboxWriter writer(*memory, 0), other(*memory, 1);
+    Checker sink;
+    uint64_t sent = 0;
+    ASSERT_NE(other.reserve(), nullptr);
+    while (put(writer, sent, 8)) ++sent;
+    while (take(reader, sink) > 0) {}
+    EXPECT_TRUE(reader.empty());
+    reader.release(1);
+    ASSERT_TRUE(put(writer, sent++, 8));
+    EXPECT_FALSE(reader.empty());
+    EXPECT_TRUE(reader.holds(0));
+    ASSERT_NE(other.reserve(), nullptr);
+    EXPECT_EQ(reader.claimant(), 1);
+    for (int polls = 0; polls < 4; ++polls) take(reader, sink);
+    EXPECT_EQ(sink.arrived, sent);
+}
+
 // Method: words and lengths that no honest producer writes.
 TEST(Inbox, damage_ends_its_producer_alone) {
     auto memory = empty_inbox();
