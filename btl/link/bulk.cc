@@ -25,18 +25,25 @@ size_t Link::unbegun() const {
     return sum;
 }
 
+// What the path has to do, with what of a piece its transport has not taken yet.
+static void look_at_pace(Path& path) {
+    path.pace = path.endpoint->pace();
+    path.pace.queued += path.rest_length;
+}
+
 // Pushes pieces by all paths that take some; true when something moved.
 bool Link::drain_bulk(Nanoseconds) {
     bool moved = false;
     std::vector<const Path*> sharing(order_.begin(), order_.end());
     if (sharing.size() > 1)
-        for (Path* path : order_) path->pace = path->endpoint->pace();
+        for (Path* path : order_) look_at_pace(*path);
     // With several, each in its turn: one whose buffers are large would take a message alone.
     int times = sharing.size() > 1 ? 1 : kPiecesAtOnce;
     for (size_t i = 0; i < order_.size(); ++i)
         for (int n = 0; n < times && first_unsent_ == window_.next(); ++n) {
             if (order_[i]->busy() || !push_next_piece(*order_[i], sharing)) break;
             moved = true;
+            if (sharing.size() > 1) look_at_pace(*order_[i]);
         }
     return moved;
 }

@@ -42,6 +42,34 @@ bool quicker(const Path* one, const Path* other) {
     return rank_of_kind(one->description.kind) < rank_of_kind(other->description.kind);
 }
 
+namespace {
+// When a path is done with so many bytes more.
+double end_of(const Path& path, size_t bytes) {
+    return static_cast<double>(path.pace.queued + bytes) / path.pace.rate;
+}
+
+// When all could be done at once with what they have and `unbegun` bytes more, those left out that are
+// busy for longer anyway.
+double common_end(const std::vector<const Path*>& paths, size_t unbegun) {
+    double end = 0;
+    for (size_t left_out = 0, before = 1; left_out != before;) {
+        double bytes = static_cast<double>(unbegun), rate = 0;
+        before = left_out;
+        left_out = 0;
+        for (const Path* each : paths) {
+            if (end != 0 && end_of(*each, 0) >= end) {
+                ++left_out;
+                continue;
+            }
+            bytes += static_cast<double>(each->pace.queued);
+            rate += each->pace.rate;
+        }
+        end = bytes / rate;
+    }
+    return end;
+}
+}  // namespace
+
 size_t next_piece(const std::vector<const Path*>& paths, const Path& own, size_t longest,
                   size_t left, size_t unbegun) {
     size_t length = std::min(longest, left);
@@ -56,12 +84,14 @@ size_t next_piece(const std::vector<const Path*>& paths, const Path& own, size_t
     auto part = static_cast<size_t>(static_cast<double>(left) * share);
     if (left > 2 * kPieceMin) length = std::min(length, std::max(kPieceMin, part));
     if (!known) return length;
-    auto end = [](const Pace& pace, size_t bytes) {
-        return static_cast<double>(pace.queued + bytes) / pace.rate;
-    };
-    double mine = end(own.pace, length);
+    double room = common_end(paths, unbegun) * own.pace.rate - static_cast<double>(own.pace.queued);
+    if (room >= static_cast<double>(length)) return length;
+    if (room >= static_cast<double>(kPieceMin)) return static_cast<size_t>(room);
+    // The rest goes by whoever is done with it first.
+    length = std::min(longest, left > 2 * kPieceMin ? kPieceMin : left);
+    double mine = end_of(own, length);
     for (const Path* each : paths)
-        if (each != &own && end(each->pace, unbegun) < mine) return 0;
+        if (each != &own && end_of(*each, length) < mine) return 0;
     return length;
 }
 

@@ -53,6 +53,7 @@ private:
         Push push_part(const FrameHeader& header, ConstBytes payload, size_t& taken) override {
             const WayOptions& way = fabric_.ways_[static_cast<size_t>(end_.way)];
             taken = payload.size();
+            if (way.fills && payload.size() >= kLong) return begin_filling(header, payload, taken);
             if (!way.reliable || payload.size() < kLong ||
                 !fabric_.world_.random().chance(way.part_chance))
                 return push(header, payload);
@@ -67,8 +68,12 @@ private:
         Push push_rest(ConstBytes rest, size_t& taken) override {
             if (!end_.pushes()) return Push::gone;
             check(end_.half.size() + rest.size() == end_.half_length, rest.size());
-            taken =
-                std::min<size_t>(rest.size(), 1 + fabric_.world_.random().below(rest.size() + 1));
+            if (fabric_.ways_[static_cast<size_t>(end_.way)].fills) {
+                if (!fabric_.fill(end_, rest, taken)) return Push::busy;
+            } else {
+                taken = std::min<size_t>(rest.size(),
+                                         1 + fabric_.world_.random().below(rest.size() + 1));
+            }
             end_.half.insert(end_.half.end(), rest.begin(),
                              rest.begin() + static_cast<ptrdiff_t>(taken));
             if (end_.half.size() == end_.half_length) {
@@ -77,10 +82,25 @@ private:
             }
             return Push::sent;
         }
-        Pace pace() override { return {0, end_.flying_bytes, end_.arrived_bytes}; }
+        Pace pace() override { return fabric_.pace(end_); }
         void abandon(const Error&) override { fabric_.abandon(end_); }
 
     private:
+        Push begin_filling(const FrameHeader& header, ConstBytes payload, size_t& taken) {
+            if (!end_.pushes()) return end_.announced == 0 ? Push::busy : Push::gone;
+            if (end_.half_length != 0 || !fabric_.fill(end_, payload, taken)) return Push::busy;
+            std::vector<std::byte> begun(payload.begin(),
+                                         payload.begin() + static_cast<ptrdiff_t>(taken));
+            if (taken == payload.size()) {
+                fabric_.fly(end_, header, std::move(begun));
+                return Push::sent;
+            }
+            end_.half_header = header;
+            end_.half_length = payload.size();
+            end_.half = std::move(begun);
+            return Push::sent;
+        }
+
         PathFabric& fabric_;
         PathFabric::End& end_;
     };
@@ -263,17 +283,50 @@ Push PathFabric::push(End& end, const FrameHeader& header, ConstBytes payload) {
     return Push::sent;
 }
 
+// As much as there is room for is on the line from now on; what it belongs to arrives when all of it has.
+bool PathFabric::fill(End& end, ConstBytes bytes, size_t& taken) {
+    const WayOptions& way = ways_[static_cast<size_t>(end.way)];
+    taken = std::min(bytes.size(), way.buffer - std::min(way.buffer, end.flying_bytes));
+    if (taken == 0) return false;
+    end.flying_bytes += taken;
+    // In short parts, as a system acknowledges them.
+    for (size_t left = taken; left != 0;) {
+        size_t part = std::min(left, kLong);
+        left -= part;
+        end.free_at = std::max(end.free_at, world_.now()) + static_cast<double>(part) * way.byte_ns;
+        later(end.free_at + way.latency_ns - world_.now(),
+              [&end, part, connection = end.connection] {
+                  if (end.connection != connection) return;
+                  end.flying_bytes -= part;
+                  end.arrived_bytes += part;
+              });
+    }
+    return true;
+}
+
+Pace PathFabric::pace(End& end) {
+    return {end.meter.rate(end.flying_bytes, end.arrived_bytes, clock_.now()), end.flying_bytes,
+            end.arrived_bytes};
+}
+
 void PathFabric::fly(End& end, const FrameHeader& header, std::vector<std::byte> payload) {
     const WayOptions& way = ways_[static_cast<size_t>(end.way)];
     Random& random = world_.random();
+    if (way.fills && payload.size() >= kLong) {  // fill() has put it on the line
+        end.last_at = std::max(end.free_at + way.latency_ns, end.last_at);
+        end.flying.push_back({header, std::move(payload), true, 0});
+        return later(end.last_at - world_.now(),
+                     [this, &end, connection = end.connection] { land(end, connection); });
+    }
     bool parts = payload.size() >= kLong && random.chance(way.part_chance);
     for (int part = parts ? 0 : 1; part < 2; ++part) {
         auto bytes = static_cast<double>(payload.size() + sizeof header) / (parts ? 2 : 1);
         end.free_at = std::max(end.free_at, world_.now()) + bytes * way.byte_ns;
         Time at = end.free_at + way.latency_ns + way.jitter_ns * random.unit();
         end.last_at = at = std::max(at, end.last_at);
-        end.flying.push_back({header, part == 0 ? payload : std::move(payload), part == 1});
-        if (part == 1) end.flying_bytes += end.flying.back().payload.size() + sizeof header;
+        size_t whole = part == 1 ? payload.size() + sizeof header : 0;
+        end.flying.push_back({header, part == 0 ? payload : std::move(payload), part == 1, whole});
+        end.flying_bytes += whole;
         later(at - world_.now(),
               [this, &end, connection = end.connection] { land(end, connection); });
     }
@@ -288,11 +341,8 @@ void PathFabric::land(End& end, uint64_t connection) {
     }
     Flying frame = std::move(end.flying.front());
     end.flying.pop_front();
-    if (frame.whole) {
-        size_t bytes = frame.payload.size() + sizeof frame.header;
-        end.flying_bytes -= bytes;
-        end.arrived_bytes += bytes;
-    }
+    end.flying_bytes -= frame.bytes;
+    end.arrived_bytes += frame.bytes;
     End& to = other(end);
     if (to.connection != connection) return;
     to.coming.push_back({frame.whole ? Coming::What::frame : Coming::What::part, connection,

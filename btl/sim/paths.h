@@ -5,6 +5,7 @@
 // The other kind loses, doubles and reorders frames, and never notices anything.
 #pragma once
 
+#include "btl/base/pace_meter.h"
 #include "btl/sim/world.h"
 #include "btl/transport.h"
 
@@ -24,6 +25,7 @@ struct WayOptions {
     double loss = 0, doubling = 0;  // where it is not reliable
     double part_chance = 0.5;       // a long payload is taken, and arrives, in two parts
     size_t buffer = 1 << 20;        // bytes under way before it is busy
+    bool fills = false;  // long payloads are taken as far as the buffer has room; no faults then
     size_t fragment_max = 65536 + 64;
     Time notice_ns = 300e6;  // until a reliable one says that nothing gets through
 };
@@ -62,7 +64,8 @@ private:
     struct Flying {
         FrameHeader header;
         std::vector<std::byte> payload;
-        bool whole;  // else its first half: the whole follows
+        bool whole;    // else its first half: the whole follows
+        size_t bytes;  // that arrive with it
     };
     // One end of what may be between two ranks by one way.
     struct End {
@@ -75,6 +78,7 @@ private:
         size_t held = 0;            // of those, the first ones whose time came while blocked
         size_t flying_bytes = 0;
         uint64_t arrived_bytes = 0;
+        PaceMeter meter{};
         Time free_at = 0, last_at = 0;
         bool blocked = false;
         // Half taken by push_part().
@@ -105,6 +109,8 @@ private:
     void abandon(End& end);
     Push push(End& end, const FrameHeader& header, ConstBytes payload);
     void fly(End& end, const FrameHeader& header, std::vector<std::byte> payload);
+    bool fill(End& end, ConstBytes bytes, size_t& taken);
+    Pace pace(End& end);
     void fly_loosely(End& end, const FrameHeader& header, std::vector<std::byte> payload);
     void land(End& end, uint64_t connection);
     int poll(int rank, int way, Sink& sink, int most);

@@ -25,6 +25,7 @@ std::vector<size_t> shares(std::vector<Path>& paths, size_t length) {
             size_t piece = next_piece(all, paths[i], kLongest, left, left);
             EXPECT_LE(piece, std::min(kLongest, left));
             taken[i] += piece;
+            paths[i].pace.queued += piece;
             left -= piece;
         }
         if (left == before) {
