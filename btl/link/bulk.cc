@@ -154,7 +154,7 @@ void Link::piece_arrived(Piece& piece, Sink& sink) {
     uint64_t ticket = of->bulk.ticket;
     bool released = !of->own.empty();
     if (of->copies && !released) --to_copy_;
-    if (released && spare_.size() < of->own.size()) spare_.swap(of->own);
+    if (released && links_.spare.size() < of->own.size()) links_.spare.swap(of->own);
     outgoing_.remove_if([&](const Outgoing& each) { return &each == of; });
     if (!released) sink.released(peer, ticket);
 }
@@ -165,7 +165,7 @@ void Link::copy_bulk(Sink& sink) {
     for (Outgoing& each : outgoing_) {
         bool begun = each.copies && each.own.empty();
         if (!begun || (paths[0].busy() && paths[0].sending == &each)) continue;
-        each.own.swap(spare_);
+        each.own.swap(links_.spare);
         each.own.resize(std::max(each.own.size(), each.bulk.length));
         std::memcpy(each.own.data(), each.bulk.data, each.bulk.length);
         each.bulk.data = each.own.data();

@@ -27,12 +27,15 @@ static constexpr size_t kCopyFirst = 8 << 10;
 static constexpr size_t kHoldFrom = 16;
 // but no longer than this without any acknowledgement: the peer may be busy outside MPI.
 static constexpr Nanoseconds kHeldTime = 500'000;
+// A window that has been empty for so long gives its memory back.
+static constexpr Nanoseconds kIdleTime = 200'000'000;
 // Further ahead than any window reaches.
 static constexpr uint64_t kAheadMost = 1 << 20;
 static constexpr size_t kEarlyBytesMost = 256 << 20;
 
 Link::Link(Links& links, int peer)
-    : peer(peer), links_(links), window_(static_cast<size_t>(links.params.link_window)) {
+    : peer(peer), links_(links),
+      window_(static_cast<size_t>(links.params.link_window), links.windows_grew) {
     caps_ = links.options().caps;
     paths.reserve(links.transports().size() + 1);  // they stay where they are
     int index = 0;
@@ -575,6 +578,18 @@ bool Link::pending() const {
     auto safe = [](const Path& path) { return path.state == Path::State::up && path.reliable; };
     return (!window_.empty() || !outgoing_.empty()) &&
            (loses() || std::none_of(paths.begin(), paths.end(), safe));
+}
+
+bool Link::gives_back(Nanoseconds now) {
+    if (!window_.large()) return true;
+    if (!window_.empty() || window_.next() != seen_next_ || seen_at_ == 0) {
+        seen_next_ = window_.next();
+        seen_at_ = now;
+        return false;
+    }
+    if (now - seen_at_ < kIdleTime) return false;
+    window_.give_back();
+    return true;
 }
 
 void Link::say_bye() {

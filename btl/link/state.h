@@ -46,6 +46,8 @@ public:
     Nanoseconds sleep_max(Nanoseconds now) const;
     bool has_work() const;
     bool only_owes() const;
+    // Looked at from time to time while its window is large; true when it is not, or not any more.
+    bool gives_back(Nanoseconds now);
     bool pending() const;
     void say_bye();
     // The engine has to do with this process: it is told when that is gone.
@@ -167,6 +169,9 @@ private:
     bool told_address_ = false;  // the other side has ours, if it needs it
 
     Window window_;
+    uint64_t seen_next_ =
+        0;  // of a large one, the last time that it was not empty or had been used
+    Nanoseconds seen_at_ = 0;
     uint64_t first_unsent_ = 0;  // all messages below are on their way, or arrived
     Received received_;
     uint64_t handed_on_ = 0;  // all messages below
@@ -181,8 +186,7 @@ private:
     bool simple_ = false;
 
     std::list<Outgoing> outgoing_;
-    int to_copy_ = 0;               // of those: wait for copy_bulk()
-    std::vector<std::byte> spare_;  // memory for such a copy
+    int to_copy_ = 0;  // of those: wait for copy_bulk()
     std::deque<Piece> pieces_;
     uint64_t first_piece_ = 0;
     std::deque<uint64_t> unsent_pieces_;  // to be sent again
@@ -257,6 +261,8 @@ public:
     // Connects to a process for others' sake.
     void reach(int peer, ConstBytes address);
     size_t forwarded = 0;  // bytes in all links' forwards_
+    bool windows_grew = false;
+    std::vector<std::byte> spare;  // memory for a copy of a long payload
 
 private:
     struct Way final : public Sink {  // of one transport to its links
@@ -272,6 +278,7 @@ private:
     };
     friend struct Way;
     Link& make_link(int peer);
+    void give_back();
 
     LinkOptions options_;
     std::vector<std::unique_ptr<Transport>> transports_;
@@ -279,6 +286,8 @@ private:
     Relays relays_{*this};
     std::vector<std::unique_ptr<Link>> links_;  // by peer; null where there is none
     std::vector<Link*> active_;
+    std::vector<Link*> large_;  // whose windows hold much memory
+    Nanoseconds looked_at_large_ = 0;
     bool hurry_ = false;  // one of them has more to do than to acknowledge, some time
     unsigned put_off_ = 0;
     Sink* sink_ = nullptr;  // during poll()

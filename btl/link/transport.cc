@@ -14,6 +14,8 @@ static constexpr unsigned kPutOffMost = 16;
 // After a frame by a path that rides on others, so many turns in which those have one in so many.
 static constexpr unsigned kRidesFirst = 1000;
 static constexpr size_t kTurnsOfOthers = 16;
+// How often who sleeps looks at links whose windows are large.
+static constexpr Nanoseconds kGiveBackEach = 250'000'000;
 
 std::vector<std::byte> write_addresses(
     const std::vector<std::pair<std::string, std::vector<std::byte>>>& all) {
@@ -141,8 +143,22 @@ int Links::poll(Sink& sink, int most) {
         hurry_ = std::any_of(active_.begin(), active_.end(),
                              [](const Link* each) { return !each->only_owes(); });
     }
+    if (moved == 0 && (windows_grew || !large_.empty())) give_back();
     sink_ = nullptr;
     return moved;
+}
+
+// Of links that are idle, as far as they had much.
+void Links::give_back() {
+    if (std::exchange(windows_grew, false)) {
+        large_.clear();
+        for (auto& each : links_)
+            if (each) large_.push_back(each.get());
+    }
+    Nanoseconds time = now();
+    if (time - looked_at_large_ < kGiveBackEach / 4) return;
+    looked_at_large_ = time;
+    std::erase_if(large_, [time](Link* each) { return each->gives_back(time); });
 }
 
 bool Links::arm() {
@@ -171,6 +187,7 @@ Nanoseconds Links::sleep_max() {
     Nanoseconds most = relays_.sleep_max(), time = active_.empty() ? 0 : now();
     for (auto& each : transports_) most = std::min(most, each->sleep_max());
     for (Link* each : active_) most = std::min(most, each->sleep_max(time));
+    if (windows_grew || !large_.empty()) most = std::min(most, kGiveBackEach);
     return most;
 }
 

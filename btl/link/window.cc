@@ -73,6 +73,7 @@ bool Window::grow(size_t length) {
     }
     data_ = std::move(larger);
     size_ = size;
+    grew_ |= large();
     if (frames_.empty()) add_places();
     return true;
 }
@@ -88,6 +89,13 @@ void Window::clear() {
     drop_below(next());
     data_.reset();
     size_ = 0;
+}
+
+void Window::give_back() {
+    data_.reset();
+    size_ = 0;
+    frames_ = std::vector<Kept>();
+    mask_ = 0;
 }
 
 // ---- numbers

@@ -32,7 +32,8 @@ struct Kept {
 
 class Window {
 public:
-    explicit Window(size_t most) : most_(most) {}
+    // `grew`: set whenever the buffer has become large().
+    Window(size_t most, bool& grew) : most_(most), grew_(grew) {}
 
     // Memory for the next frame, to be filled by the caller; null when it would be too much.
     std::byte* add(Kind kind, size_t length) {
@@ -59,6 +60,9 @@ public:
     ConstBytes bytes(const Kept& frame) const { return {data_.get() + frame.begin, frame.length}; }
     // More than half of what is allowed is taken.
     bool crowded() const { return used_ > most_ / 2; }
+    // Its buffer is worth giving back when it is not used.
+    bool large() const { return size_ > kSmall; }
+    void give_back();  // when it is empty
     // Bytes of frames, wherever they lie.
     size_t in_flight() const { return used_ + attached_; }
     void clear();
@@ -79,7 +83,10 @@ private:
     bool grow(size_t length);
     void add_places();
 
+    static constexpr size_t kSmall = 8 << 10;
+
     size_t most_;
+    bool& grew_;
     std::unique_ptr<std::byte[]> data_;
     size_t size_ = 0;
     size_t used_ = 0;           // bytes of frames there

@@ -8,7 +8,8 @@
 // word after it cannot come first.
 // The producer asks for the ring's memory before it is written to for the first time: where the system
 // has no more, touching it would end the process. Before it asks for more it begins at the front again
-// if all has been read, so that a ring that is read in time touches only its first bytes.
+// if all has been read, so that a ring that is read in time touches only its first bytes. The data's memory
+// of a ring that has been read, and then not used for some looks, it gives back.
 // Among many ranks a ring begins *short*: with a few slots, in the page of its tail. When those have run
 // full it grows to all of them: a frame of length kGrow says so, and is read before any that follows.
 #pragma once
@@ -18,6 +19,7 @@
 
 #include <algorithm>
 #include <atomic>
+#include <utility>
 
 namespace pomona {
 
@@ -110,6 +112,19 @@ public:
         return memory_.slots[next_ & (memory_.slot_count - 1)].inline_bytes;
     }
 
+    // To be called now and then, between frames: gives the data's memory back if nothing was written since
+    // the last kIdleLooks calls and all has been read.
+    void look_whether_idle() {
+        if (provided_ == 0 || std::exchange(looked_at_, next_) != next_) {
+            idle_looks_ = 0;
+        } else if (++idle_looks_ >= kIdleLooks) {
+            refresh();
+            if (tail_data_ == data_end_ && return_memory(memory_.data, provided_)) provided_ = 0;
+            idle_looks_ = 0;
+        }
+    }
+    static constexpr int kIdleLooks = 4;
+
     // `plain`: the consumer fences for us before it sleeps.
     void publish(const FrameHeader& header, size_t length, bool plain) {
         Slot& slot = memory_.slots[next_ & (memory_.slot_count - 1)];
@@ -181,7 +196,9 @@ private:
     uint64_t reserved_end_ = 0;
     uint64_t tail_slots_ = 0;  // the consumer's tail as last seen
     uint64_t tail_data_ = 0;
-    uint64_t provided_ = 0;  // bytes of the data area that are there
+    uint64_t provided_ = 0;   // bytes of the data area that are there
+    uint64_t looked_at_ = 0;  // next_ at the last look_whether_idle()
+    int idle_looks_ = 0;
     const uint64_t step_;    // in which data's memory is taken
     bool full_ = false;      // a short ring has run full
     uint64_t grown_at_ = 0;  // the number after the frame that said so

@@ -120,6 +120,17 @@ Status provide_for_reading(const std::byte* bytes, size_t length) {
 }
 Status provide_memory(std::byte* bytes, size_t length) { return populate(bytes, length, 23); }
 
+bool return_memory([[maybe_unused]] std::byte* bytes, [[maybe_unused]] size_t length) {
+#if defined(MADV_REMOVE)
+    size_t page = page_size();
+    auto begin = (reinterpret_cast<uintptr_t>(bytes) + page - 1) / page * page;
+    auto end = (reinterpret_cast<uintptr_t>(bytes) + length) / page * page;
+    return begin < end && madvise(reinterpret_cast<void*>(begin), end - begin, MADV_REMOVE) == 0;
+#else
+    return false;
+#endif
+}
+
 Segment::Segment(Segment&& other) noexcept { *this = std::move(other); }
 
 Segment& Segment::operator=(Segment&& other) noexcept {

@@ -328,6 +328,8 @@ private:
         if (now - looked_ < kLookEach) return;
         looked_ = now;
         look_for_dead();
+        for (auto& endpoint : endpoints_)
+            if (endpoint && endpoint->writer_) endpoint->writer_->look_whether_idle();
     }
     // Who closes says so; a process that was killed cannot: its life file is looked at. A few at a
     // time, in turn, since each costs a few system calls.

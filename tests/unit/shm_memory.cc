@@ -1,0 +1,128 @@
+// tests/unit/shm_memory.cc: the memory of rings (btl/shm/ring.h) that are not used any more.
+// Goal: a ring that has been read and is not used gives its data's memory back to the system, one that
+// holds something keeps it, and frames are right whenever it was given back in between. Method: what the
+// system says of the file behind the segment, in bytes. Linux; elsewhere nothing can be given back.
+#include "tests/unit/transport_world.h"
+
+#include <chrono>
+#include <sys/stat.h>
+
+namespace pomona {
+namespace {
+
+constexpr uint32_t kSlots = 64;
+constexpr uint64_t kData = 512 << 10;
+constexpr size_t kPage = 64 << 10;  // the largest page that a system may have
+
+// Bytes of memory behind a segment.
+size_t memory_of(const std::string& segment) {
+    struct stat status {};
+    EXPECT_EQ(stat(("/dev/shm" + segment).c_str(), &status), 0);
+    return static_cast<size_t>(status.st_blocks) * 512;
+}
+
+struct Ring {
+    std::string name = "/pomona-ring-" + std::to_string(getpid());
+    Segment segment = std::move(Segment::create(name, RingMemory::size(kSlots, kData)).value());
+    RingWriter writer{RingMemory::at(segment.data(), kSlots, kData)};
+    RingReader reader{RingMemory::at(segment.data(), kSlots, kData)};
+    uint64_t sent = 0, got = 0;
+
+    Ring() { EXPECT_TRUE(writer.provide_slots().ok()); }
+    bool put(size_t length) {
+        std::byte* place = writer.reserve(length);
+        if (!place) return false;
+        auto payload = payload_of(sent, length);
+        std::copy(payload.begin(), payload.end(), place);
+        writer.publish(header_of(sent++, length), length, false);
+        return true;
+    }
+    bool take() {
+        Slot* slot = reader.front();
+        if (!slot) return reader.idle(), false;
+        EXPECT_TRUE(reader.plausible(*slot));
+        ConstBytes payload = reader.payload(*slot);
+        auto right = payload_of(got++, payload.size());
+        EXPECT_TRUE(std::equal(payload.begin(), payload.end(), right.begin(), right.end()));
+        reader.pop(*slot);
+        return true;
+    }
+    void take_all() {
+        while (take()) {}
+    }
+    void look(int times) {
+        for (int i = 0; i < times; ++i) writer.look_whether_idle();
+    }
+};
+
+TEST(RingsMemory, is_given_back_when_all_was_read) {
+    Ring ring;
+    size_t before = memory_of(ring.name);
+    for (int i = 0; i < 6; ++i) ASSERT_TRUE(ring.put(60'000));
+    size_t full = memory_of(ring.name);
+    EXPECT_GE(full, before + 6 * 60'000);
+    // What was not read stays, also a last frame.
+    ring.look(3 * RingWriter::kIdleLooks);
+    for (int i = 0; i < 5; ++i) ring.take();
+    ring.look(3 * RingWriter::kIdleLooks);
+    EXPECT_EQ(memory_of(ring.name), full);
+    ring.take_all();
+    ASSERT_TRUE(ring.put(60'000));  // it is used
+    ring.take_all();
+    ring.look(RingWriter::kIdleLooks);
+    EXPECT_GE(memory_of(ring.name), full);
+    ring.look(1);
+    EXPECT_LE(memory_of(ring.name), before + 2 * kPage);
+    // And it works as before.
+    for (int i = 0; i < 40; ++i) {
+        ASSERT_TRUE(ring.put(60'000));
+        ring.take_all();
+    }
+    EXPECT_EQ(ring.got, ring.sent);
+}
+
+TEST(RingsMemory, frames_are_right_whenever_it_was_given_back) {
+    Random random(seed());
+    Ring ring;
+    for (int step = 0; step < 20'000 && !HasFailure(); ++step) {
+        if (random.chance(0.5)) ring.put(random.below(random.chance(0.3) ? 100'000 : 300));
+        else if (random.chance(0.8)) ring.take();
+        else ring.take_all(), ring.look(static_cast<int>(random.below(7)));
+    }
+    ring.take_all();
+    EXPECT_EQ(ring.got, ring.sent);
+}
+
+// Method: two ranks, of which one has sent much and both go on polling in vain.
+TEST(RingsMemory, of_an_idle_pair_is_given_back) {
+    World world("shm", 2, false);
+    world.params.shm_ring_bytes = kData;
+    world.make(0);
+    world.make(1);
+    std::string segment = "/pomona-" + world.tag + "-0";
+    Checker sink, quiet;
+    Endpoint& endpoint = world.endpoint(1, 0);
+    uint64_t sent = 0;
+    auto send = [&] {
+        // More and more at once, so that the ring begins at its front late.
+        for (int most = 1; most < 28; ++most) {
+            for (int i = 0; i < most; ++i)
+                if (try_push(endpoint, sent, 16'000, false)) ++sent;
+            while (world.nodes[0].transport->poll(sink, 64) > 0) {}
+        }
+        EXPECT_EQ(sink.arrived, sent);
+    };
+    ASSERT_TRUE(try_push(endpoint, sent++, 8, false));
+    size_t before = memory_of(segment);
+    for (int round = 0; round < 2; ++round) {
+        send();
+        EXPECT_GE(memory_of(segment), before + (300 << 10));
+        auto until = std::chrono::steady_clock::now() + std::chrono::seconds(20);
+        while (memory_of(segment) > before + 2 * kPage && std::chrono::steady_clock::now() < until)
+            for (int polls = 0; polls < 2000; ++polls) world.nodes[1].transport->poll(quiet, 64);
+        EXPECT_LE(memory_of(segment), before + 2 * kPage);
+    }
+}
+
+}  // namespace
+}  // namespace pomona
