@@ -109,11 +109,13 @@ bool Link::push_piece(Path& path, uint64_t number) {
     Piece& what = piece(number);
     const Bulk& bulk = what.of->bulk;
     size_t length = what.length;
-    // The last one is acknowledged at once where somebody waits for that.
+    // The last one of a payload alone is acknowledged at once; of a row, when all has been sent
+    // (ask_for_memory).
     bool last = what.offset + length == bulk.length || what.sendings > 0;
+    bool in_row = simple_ && outgoing_.size() > 1 && what.sendings == 0;
     bool copies = last && simple_ && outgoing_.size() == 1 && bulk.length <= kCopyMost &&
                   bulk.data && what.sendings == 0;
-    LinkHeader header{Kind::piece, last && !copies ? kQuestion : uint8_t{0},
+    LinkHeader header{Kind::piece, last && !copies && !in_row ? kQuestion : uint8_t{0},
                       number,      received_.next(),
                       0,           bulk.place,
                       what.offset, 0};

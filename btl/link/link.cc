@@ -15,9 +15,6 @@ namespace pomona::link {
 static constexpr int kOwedFrames = 64;
 static constexpr size_t kOwedBytes = 512 << 10;
 static constexpr Nanoseconds kOwedTime = 2'000'000;
-// Where the sender waits for it and nothing comes any more: the next of a row of messages comes before
-// that, and one acknowledgement serves for many.
-static constexpr Nanoseconds kOwedTimeSoon = 20'000;
 // By paths that may lose, or several, whose sender wants to know more.
 static constexpr size_t kOwedBytesLess = 128 << 10;
 static constexpr Nanoseconds kOwedTimeLess = 200'000;
@@ -27,6 +24,8 @@ static constexpr size_t kCopyFirst = 8 << 10;
 static constexpr size_t kHoldFrom = 16;
 // but no longer than this without any acknowledgement: the peer may be busy outside MPI.
 static constexpr Nanoseconds kHeldTime = 500'000;
+// While less is on its way.
+static constexpr Nanoseconds kHeldTimeOfFew = 20'000;
 // A window that has been empty for so long gives its memory back.
 static constexpr Nanoseconds kIdleTime = 200'000'000;
 // Further ahead than any window reaches.
@@ -131,17 +130,16 @@ bool Link::push_from_caller(ConstBytes payload, std::byte* copy) {
 }
 
 Push Link::push_held(const FrameHeader& header, ConstBytes payload, uint64_t ticket, bool& held) {
-    size_t most = static_cast<size_t>(links_.params.link_window);
-    held = window_.in_flight() >= most / kHoldFrom && payload.size() >= kCopyFirst;
-    if (!held) return push(header, payload);
     held = false;
+    if (payload.size() < kCopyFirst) return push(header, payload);
     if (over) return Push::gone;
     std::byte* place = keep(Kind::message, sizeof header);
     if (!place) return Push::busy;
     held = true;
     std::memcpy(place, &header, sizeof header);
-    window_.attach(payload.data(), payload.size(), ticket, links_.now());
-    if (held_.empty()) acknowledged_at_ = links_.now();
+    Nanoseconds now = links_.now();
+    window_.attach(payload.data(), payload.size(), ticket, now);
+    if (held_.empty()) acknowledged_at_ = now;
     held_.push_back(window_.next() - 1);
     sent_new();
     links_.activate(*this);
@@ -154,13 +152,39 @@ const std::byte* Link::message_bytes(uint64_t number) {
     return frame.data ? frame.data : window_.bytes(frame).data();
 }
 
-// Gives the caller's memory back when the peer does not answer.
-void Link::copy_held(Nanoseconds now, Sink& sink) {
+// So much is on its way that acknowledgements come before copies would be worth their time.
+bool Link::holds_much() const {
+    return window_.in_flight() >= static_cast<size_t>(links_.params.link_window) / kHoldFrom;
+}
+
+// All has left, and the caller's memory is free when it has arrived: has that not been asked yet?
+bool Link::wants_memory() const {
+    bool keeps = !outgoing_.empty() || (!held_.empty() && holds_much());
+    if (!keeps || (asked_message_ == window_.next() && asked_piece_ == next_piece_number()))
+        return false;
+    return first_unsent_ == window_.next() && unsent_pieces_.empty() && unbegun() == 0 &&
+           std::none_of(paths.begin(), paths.end(), [](const Path& each) { return each.busy(); });
+}
+
+// One question for all that is on its way, and only when nothing comes and nothing is left to be sent:
+// until then acknowledgements come by themselves, for many at once.
+void Link::ask_for_memory() {
+    if (order_.empty() || !send_state(*order_.front(), kQuestion, 0)) return;
+    asked_message_ = window_.next();
+    asked_piece_ = next_piece_number();
+}
+
+// Gives the caller's memory back: soon where little is on its way, at once if nothing comes, so that there
+// is time for the copies; else when the peer does not answer.
+void Link::copy_held(Nanoseconds now, bool idle, Sink& sink) {
+    bool much = holds_much();
+    size_t most = static_cast<size_t>(links_.params.link_window);
     while (!held_.empty() && !over) {
         Kept& frame = window_[held_.front()];
-        Nanoseconds since = std::max(frame.held_since, acknowledged_at_);
-        size_t most = static_cast<size_t>(links_.params.link_window);
-        if (now - since < kHeldTime || (copied_ != 0 && copied_ + frame.data_length > most)) return;
+        Nanoseconds kept =
+            now - (much ? std::max(frame.held_since, acknowledged_at_) : frame.held_since);
+        bool due = much ? kept >= kHeldTime : idle || kept >= kHeldTimeOfFew;
+        if (!due || (copied_ != 0 && copied_ + frame.data_length > most)) return;
         frame.own.reset(new std::byte[frame.data_length]);
         std::memcpy(frame.own.get(), frame.data, frame.data_length);
         frame.data = frame.own.get();
@@ -207,7 +231,6 @@ Push Link::send(uint64_t number, Path& path) {
 LinkHeader Link::message_header(uint64_t number) {
     const Kept& frame = window_[number];
     uint8_t flags = window_.crowded() ? kQuestion : uint8_t{0};
-    if (frame.ticket != 0) flags |= kWaited;
     return {frame.kind, flags, number, received_.next(), received_pieces_.next(), 0, 0, 0};
 }
 
@@ -222,7 +245,7 @@ void Link::note_sent(Kept& frame, Path& path, bool oldest) {
 void Link::nothing_owed() {
     owed_frames_ = 0;
     owed_bytes_ = 0;
-    owed_now_ = owed_soon_ = false;
+    owed_now_ = false;
     owed_since_ = 0;
 }
 
@@ -350,7 +373,7 @@ void Link::arrive(Path& path, const FrameHeader& frame, ConstBytes payload, Sink
 bool Link::arrive_simply(const FrameHeader& frame, ConstBytes payload, Sink& sink) {
     uint64_t flags = frame.word[2] >> 8, next = frame.word[1];
     bool usual = (frame.word[2] & 0xff) == static_cast<uint64_t>(Kind::message) &&
-                 (flags & ~uint64_t{kQuestion | kWaited}) == 0 && frame.word[0] == handed_on_ &&
+                 (flags & ~uint64_t{kQuestion}) == 0 && frame.word[0] == handed_on_ &&
                  payload.size() >= sizeof(FrameHeader) && early_.empty() && !over &&
                  next >= window_.first() && next <= first_unsent_ &&
                  frame.word[3] == first_piece_ && held_.empty() && copied_ == 0 &&
@@ -359,7 +382,6 @@ bool Link::arrive_simply(const FrameHeader& frame, ConstBytes payload, Sink& sin
     window_.drop_below(next);
     received_.add(handed_on_++);
     owed_bytes_ += payload.size();
-    owed_soon_ |= (flags & kWaited) != 0;
     owe((flags & kQuestion) != 0);
     FrameHeader header;
     std::memcpy(&header, payload.data(), sizeof header);
@@ -370,7 +392,6 @@ bool Link::arrive_simply(const FrameHeader& frame, ConstBytes payload, Sink& sin
 void Link::arrive_numbered(Path&, const LinkHeader& header, ConstBytes payload, Sink& sink) {
     uint64_t number = header.number;
     bool at_once = (header.flags & kQuestion) != 0;
-    owed_soon_ |= (header.flags & kWaited) != 0;
     owed_bytes_ += payload.size();
     if (number == handed_on_ && early_.empty()) {
         received_.add(number);
@@ -444,7 +465,7 @@ void Link::arrive_state(Path& path, const LinkHeader& header, ConstBytes payload
         answer_time_ = header.time;
         links_.activate(*this);
     }
-    if (header.flags & kAnswer) {
+    if (header.flags & kAnswer && header.time != 0) {
         Nanoseconds now = links_.now(), trip = now - static_cast<Nanoseconds>(header.time);
         if (trip >= 0 && trip < 3'600'000'000'000) path.took(trip);
         path.asked_at = 0;
@@ -503,7 +524,7 @@ void Link::malformed(const char* what) {
 bool Link::has_work() const {
     if (over) return !told;
     if (first_unsent_ < window_.next() || !unsent_pieces_.empty() || owed_frames_ != 0 ||
-        owed_answer_ || !held_.empty() || to_copy_ != 0 || !forwards_.empty())
+        owed_answer_ || wants_memory() || !held_.empty() || to_copy_ != 0 || !forwards_.empty())
         return true;
     for (const Path& path : paths) {
         if (path.busy()) return true;
@@ -523,15 +544,15 @@ bool Link::only_owes() const {
 }
 
 // Answers and acknowledgements.
-void Link::say_what_is_owed(Nanoseconds now, bool idle) {
+void Link::say_what_is_owed(Nanoseconds now) {
     if (owed_answer_ && (owed_answer_->state != Path::State::up ||
                          send_state(*owed_answer_, kAnswer, answer_time_)))
         owed_answer_ = nullptr;
     if (owed_frames_ != 0) {
         if (owed_since_ == 0) owed_since_ = now;
         bool less = !simple_;
-        if (owed_now_ || (owed_soon_ && idle && now - owed_since_ >= kOwedTimeSoon) ||
-            owed_frames_ >= kOwedFrames || owed_bytes_ >= (less ? kOwedBytesLess : kOwedBytes) ||
+        if (owed_now_ || owed_frames_ >= kOwedFrames ||
+            owed_bytes_ >= (less ? kOwedBytesLess : kOwedBytes) ||
             now - owed_since_ >= (less ? kOwedTimeLess : kOwedTime))
             send_owed_state();
     }
@@ -552,11 +573,12 @@ bool Link::work(Nanoseconds now, bool idle, Sink& sink) {
         // Before the next message or piece, which would take the path for as long again.
         if (path.question_waits && !path.busy()) ask(path, now);
     }
-    say_what_is_owed(now, idle);
+    say_what_is_owed(now);
     if (!forwards_.empty()) moved |= drain_forwards();
     if (first_unsent_ < window_.next()) moved |= flush();
     if (!outgoing_.empty()) moved |= drain_bulk(now);
-    if (!held_.empty()) copy_held(now, sink);
+    if (idle && wants_memory()) ask_for_memory();
+    if (!held_.empty()) copy_held(now, idle, sink);
     if (to_copy_ != 0 && !over) copy_bulk(sink);
     if (!over && now >= next_look_) look_at_time(now);
     if (over) return work(now, idle, sink);

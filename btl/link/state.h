@@ -100,7 +100,7 @@ private:
     LinkHeader message_header(uint64_t number);
     bool send_state(Path& path, uint8_t flags, uint64_t time);
     bool send_owed_state();
-    void say_what_is_owed(Nanoseconds now, bool idle);
+    void say_what_is_owed(Nanoseconds now);
     void order_paths();
     void mark_unsent(uint64_t number);
 
@@ -119,7 +119,10 @@ private:
     const std::byte* message_bytes(uint64_t number);
     void note_sent(Kept& frame, Path& path, bool oldest);
     bool push_from_caller(ConstBytes payload, std::byte* copy);
-    void copy_held(Nanoseconds now, Sink& sink);
+    bool holds_much() const;
+    bool wants_memory() const;
+    void ask_for_memory();
+    void copy_held(Nanoseconds now, bool idle, Sink& sink);
     void copy_bulk(Sink& sink);
     void nothing_owed();
     void owe(bool at_once);
@@ -134,6 +137,7 @@ private:
     size_t unbegun() const;
     void piece_arrived(Piece& piece, Sink& sink);
     void pieces_below(uint64_t next, Sink& sink);
+    uint64_t next_piece_number() const { return first_piece_ + pieces_.size(); }
     Piece& piece(uint64_t number) { return pieces_[number - first_piece_]; }
 
     // Timers (liveness.cc).
@@ -178,10 +182,11 @@ private:
     std::map<uint64_t, std::pair<Kind, std::vector<std::byte>>>
         early_;  // arrived before their turn
     size_t early_bytes_ = 0;
-    std::deque<uint64_t> held_;        // messages whose payload the caller keeps, ascending
-    size_t copied_ = 0;                // bytes of payloads copied out of there
-    Nanoseconds acknowledged_at_ = 0;  // the last time, while there are such
-    std::vector<Path*> order_;         // those that messages may take, the quickest first
+    std::deque<uint64_t> held_;  // messages whose payload the caller keeps, ascending
+    size_t copied_ = 0;          // bytes of payloads copied out of there
+    uint64_t asked_message_ = 0, asked_piece_ = 0;  // those below have been asked for
+    Nanoseconds acknowledged_at_ = 0;               // the last time, while there are such
+    std::vector<Path*> order_;  // those that messages may take, the quickest first
     // One path, up, that neither loses nor has to be watched: nothing but acknowledging has its time.
     bool simple_ = false;
 
@@ -196,7 +201,6 @@ private:
     int owed_frames_ = 0;
     size_t owed_bytes_ = 0;
     bool owed_now_ = false;
-    bool owed_soon_ = false;  // the sender waits for it
     Nanoseconds owed_since_ = 0;
     Path* owed_answer_ = nullptr;  // a question came by it
     uint64_t answer_time_ = 0;

@@ -38,7 +38,6 @@ enum class Kind : uint8_t {
 
 inline constexpr uint8_t kQuestion = 1;  // answer with a state frame, by the same path
 inline constexpr uint8_t kAnswer = 2;    // of a state frame: it is the answer, word 3 is repeated
-inline constexpr uint8_t kWaited = 4;    // of a message: its sender waits for the acknowledgement
 inline constexpr size_t kRangesMost = 32;
 inline constexpr size_t kAddressMost = 4096;
 inline constexpr size_t kWordsMost = 4096;
@@ -69,7 +68,6 @@ inline std::optional<LinkHeader> parse(const FrameHeader& frame, size_t payload)
     out.flags = static_cast<uint8_t>(frame.word[2] >> 8);
     uint8_t allowed = kQuestion;
     if (out.kind == Kind::state) allowed |= kAnswer;
-    if (out.kind == Kind::message) allowed |= kWaited;
     if ((out.flags & ~allowed) != 0) return std::nullopt;
     if (out.kind == Kind::piece) {
         out.number = frame.word[0];

@@ -78,7 +78,10 @@ private:
                              rest.begin() + static_cast<ptrdiff_t>(taken));
             if (end_.half.size() == end_.half_length) {
                 end_.half_length = 0;
-                fabric_.fly(end_, end_.half_header, std::exchange(end_.half, {}));
+                auto whole = std::exchange(end_.half, {});
+                if (fabric_.ways_[static_cast<size_t>(end_.way)].fills)
+                    fabric_.fly_filled(end_, end_.half_header, std::move(whole));
+                else fabric_.fly(end_, end_.half_header, std::move(whole));
             }
             return Push::sent;
         }
@@ -92,7 +95,7 @@ private:
             std::vector<std::byte> begun(payload.begin(),
                                          payload.begin() + static_cast<ptrdiff_t>(taken));
             if (taken == payload.size()) {
-                fabric_.fly(end_, header, std::move(begun));
+                fabric_.fly_filled(end_, header, std::move(begun));
                 return Push::sent;
             }
             end_.half_header = header;
@@ -309,15 +312,20 @@ Pace PathFabric::pace(End& end) {
             end.arrived_bytes};
 }
 
+// What fill() has put on the line as a whole arrives behind it.
+void PathFabric::fly_filled(End& end, const FrameHeader& header, std::vector<std::byte> payload) {
+    const WayOptions& way = ways_[static_cast<size_t>(end.way)];
+    ++end.frames;
+    end.last_at = std::max(end.free_at + way.latency_ns, end.last_at);
+    end.flying.push_back({header, std::move(payload), true, 0});
+    later(end.last_at - world_.now(),
+          [this, &end, connection = end.connection] { land(end, connection); });
+}
+
 void PathFabric::fly(End& end, const FrameHeader& header, std::vector<std::byte> payload) {
     const WayOptions& way = ways_[static_cast<size_t>(end.way)];
     Random& random = world_.random();
-    if (way.fills && payload.size() >= kLong) {  // fill() has put it on the line
-        end.last_at = std::max(end.free_at + way.latency_ns, end.last_at);
-        end.flying.push_back({header, std::move(payload), true, 0});
-        return later(end.last_at - world_.now(),
-                     [this, &end, connection = end.connection] { land(end, connection); });
-    }
+    ++end.frames;
     bool parts = payload.size() >= kLong && random.chance(way.part_chance);
     for (int part = parts ? 0 : 1; part < 2; ++part) {
         auto bytes = static_cast<double>(payload.size() + sizeof header) / (parts ? 2 : 1);
@@ -352,6 +360,7 @@ void PathFabric::land(End& end, uint64_t connection) {
 void PathFabric::fly_loosely(End& end, const FrameHeader& header, std::vector<std::byte> payload) {
     const WayOptions& way = ways_[static_cast<size_t>(end.way)];
     Random& random = world_.random();
+    ++end.frames;
     size_t bytes = payload.size() + sizeof header;
     end.free_at = std::max(end.free_at, world_.now()) + static_cast<double>(bytes) * way.byte_ns;
     end.flying_bytes += bytes;

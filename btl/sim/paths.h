@@ -42,6 +42,9 @@ public:
     // Makes what is due until then happen.
     void run_until(Time time);
 
+    // Frames that were ever pushed from one rank to another by this way.
+    uint64_t frames(int way, int from, int to) { return end(way, from, to).frames; }
+
     // -- faults
     // Nothing gets from one rank to another by this way, or does again.
     void block(int way, int from, int to, bool blocked);
@@ -77,7 +80,7 @@ private:
         std::deque<Flying> flying;  // from here to the peer, in order, by a reliable way
         size_t held = 0;            // of those, the first ones whose time came while blocked
         size_t flying_bytes = 0;
-        uint64_t arrived_bytes = 0;
+        uint64_t arrived_bytes = 0, frames = 0;
         PaceMeter meter{};
         Time free_at = 0, last_at = 0;
         bool blocked = false;
@@ -109,6 +112,7 @@ private:
     void abandon(End& end);
     Push push(End& end, const FrameHeader& header, ConstBytes payload);
     void fly(End& end, const FrameHeader& header, std::vector<std::byte> payload);
+    void fly_filled(End& end, const FrameHeader& header, std::vector<std::byte> payload);
     bool fill(End& end, ConstBytes bytes, size_t& taken);
     Pace pace(End& end);
     void fly_loosely(End& end, const FrameHeader& header, std::vector<std::byte> payload);

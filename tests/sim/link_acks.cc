@@ -1,0 +1,55 @@
+// tests/sim/link_acks.cc: what acknowledgements cost, and when the memory of messages is free, on one path.
+// Goal: a row of long payloads or messages needs few acknowledgements, what is alone gets one at once;
+// nobody waits for memory that a copy could free, and nothing is copied whose acknowledgement comes anyway.
+// Method: frames that the receiver sends are counted; releases are looked at between turns.
+#include "tests/sim/link_pair.h"
+
+namespace pomona {
+namespace {
+
+struct LinkAcks : testing::Test {
+    LinkPair pair{{10'000}, 1 << 20};
+    uint64_t answers() { return pair.fabric.frames(0, 1, 0); }
+    void run_until_released() {
+        pair.run_while([&] { return pair.sender.back.size() < pair.ticket; });
+    }
+};
+
+TEST_F(LinkAcks, a_row_of_payloads_needs_few) {
+    uint64_t before = answers();
+    constexpr size_t kNumber = 32, kBytes = 100 << 10;
+    for (size_t i = 0; i < kNumber; ++i) pair.push_long(kBytes);
+    run_until_released();
+    EXPECT_EQ(pair.receiver.arrived, kNumber * kBytes);
+    EXPECT_LE(answers() - before, kNumber * kBytes / (512 << 10) + 2);
+}
+
+TEST_F(LinkAcks, a_payload_alone_is_acknowledged_at_once) {
+    for (size_t bytes : {300 << 10, 2 << 20}) {
+        pair.receiver.arrived = 0;
+        uint64_t ticket = pair.push_long(bytes);
+        pair.run_while([&] { return pair.receiver.arrived < bytes; });
+        sim::Time arrived = pair.fabric.world().now();
+        pair.run_while([&] { return !pair.sender.back.contains(ticket); });
+        EXPECT_LT(pair.fabric.world().now() - arrived, 200e3);  // the latency, and turns
+    }
+}
+
+TEST_F(LinkAcks, memory_of_many_messages_is_kept_and_of_few_is_copied) {
+    constexpr size_t kBytes = 16 << 10;
+    for (int i = 0; i < 4; ++i) pair.push_held(kBytes);
+    EXPECT_EQ(pair.sender.back.size(), 0u);
+    pair.poll();
+    EXPECT_EQ(pair.sender.back.size(), 4u) << "whoever waits goes on before the acknowledgement";
+    pair.run_while([&] { return pair.receiver.frames < 4; });
+    for (int i = 0; i < 64; ++i) pair.push_held(kBytes);
+    for (int i = 0; i < 5; ++i) pair.poll();
+    EXPECT_EQ(pair.sender.back.size(), 4u) << "copied though much is on its way";
+    uint64_t before = answers();
+    pair.run_while([&] { return pair.receiver.frames < 68; });
+    run_until_released();
+    EXPECT_LE(answers() - before, 64 * kBytes / (512 << 10) + 2);
+}
+
+}  // namespace
+}  // namespace pomona
