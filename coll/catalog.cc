@@ -3,6 +3,7 @@
 
 #include "coll/algorithms/algorithms.h"
 #include "coll/carrier.h"
+#include "coll/ring_order.h"
 
 #include <algorithm>
 #include <functional>
@@ -163,7 +164,8 @@ Facts::Facts(const Shape& shape, const Machine& machine, const Options& options)
     else if (machine.byte_eager_ns > 0) b = machine.byte_eager_ns;
     anext = a, bnext = b;
     if (const Detours& detours = machine.detours; nodes > 1 && detours.any()) {
-        anext -= (detours.links - detours.next) * link.message_ns() / detours.links;
+        if (!machine.pairs.known())  // else the pairs' own numbers count
+            anext -= (detours.links - detours.next) * link.message_ns() / detours.links;
         b *= std::max(1.0, detours.all / fullest);
         wring = detours.ring;
     }
@@ -180,11 +182,20 @@ Facts::Facts(const Shape& shape, const Machine& machine, const Options& options)
     double far_edges = p;  // of a ring by number
     for (int r = 0; r < size && nodes > 1; ++r)
         far_edges -= shape.nodes[r] == shape.nodes[(r + 1) % size];
-    aring = mean_of_edges(anext, a1, far_edges), bring = mean_of_edges(bnext, b1, far_edges);
+    ordered = nodes > 1 && !shape.ring.empty();
+    Around flat = around(machine, shape.nodes, wring, far_edges);
+    aring = flat.message;
+    bring = nodes > 1 && machine.unlike() ? flat.mean : mean_of_edges(bnext, b1, far_edges);
     wall = nodes > 1 ? w * (p - q) / (p - 1) : w, wroot = nodes > 1 ? (p - q) / (p - 1) : 1;
-    std::tie(ring_reduce, ring_gather) = ring_costs(shape, machine, wring, far_edges);
-    std::tie(by_node_reduce, by_node_gather) = ring_costs(
-        shape, machine, nodes > 1 ? std::max(1.0, machine.detours.ring) : wring, nodes > 1 ? h : p);
+    std::tie(ring_reduce, ring_gather) = ring_costs(shape, machine, flat);
+    std::vector<int> order;
+    if (nodes > 1 && machine.unlike())
+        for (int r : ordered ? std::vector<int>(shape.ring.begin(), shape.ring.end())
+                             : ranks_by_node(shape.nodes))
+            order.push_back(shape.nodes[static_cast<size_t>(r)]);
+    double by_node_times = nodes > 1 ? std::max(1.0, machine.detours.ring) : wring;
+    std::tie(by_node_reduce, by_node_gather) =
+        ring_costs(shape, machine, around(machine, order, by_node_times, nodes > 1 ? h : p));
     root = shape.root;
     commutative = shape.commutative;
     irregular = shape.irregular;
@@ -256,12 +267,23 @@ double Facts::mean_of_edges(double far, double near, double far_edges) const {
     return near + (far - near) * far_edges / p;
 }
 
-// Of a ring's reduce-scatter and of its allgather; each block takes `times` as long as on a link of its own,
-// at the slowest link, which sets the pace of long ones. A block goes over all links, near ones too.
+// Of a ring by number or through one machine after the other, `nodes` in its order. Each block takes `times`
+// as long as on a link of its own. Where links are unlike, the pairs of machines that are neighbours count.
+Facts::Around Facts::around(const Machine& machine, std::span<const int> nodes, double times,
+                            double far_edges) const {
+    if (h > 1 && machine.unlike()) {
+        RingLinks links = links_of_ring(machine, nodes);
+        return {links.message_ns, links.message_ns, links.pace_ns, links.mean_byte_ns};
+    }
+    double byte = times * bnext;
+    return {mean_of_edges(anext, a1, far_edges), anext, byte, mean_of_edges(byte, b1, far_edges)};
+}
+
+// Of a ring's reduce-scatter and of its allgather. The slowest link sets the pace of long ones; a block goes
+// over all links, near ones too.
 std::pair<double, double> Facts::ring_costs(const Shape& shape, const Machine& machine,
-                                            double times, double far_edges) const {
-    double latency = mean_of_edges(anext, a1, far_edges), byte = times * bnext;
-    double mean = mean_of_edges(byte, b1, far_edges);
+                                            const Around& links) const {
+    double latency = links.message, byte = links.pace, mean = links.mean;
     // Each step moves S pieces; a piece goes on when it has been added to.
     double piece = n / p / S, first = byte, again = byte + f;
     // What came through TCP is in the caches as far as the message is; in shared memory all of a vector is
@@ -270,9 +292,9 @@ std::pair<double, double> Facts::ring_costs(const Shape& shape, const Machine& m
     double step = std::max(S * both(o + piece * again, piece * sum),
                            latency + piece * (mean + (again - byte) + sum));
     double reduce =
-        (p - 2 > 0 ? p - 2 : 0) * step +
-        (p > 1 ? anext + piece * (first + sum) + (S - 1) * both(o + piece * first, piece * sum)
-               : 0);
+        (p - 2 > 0 ? p - 2 : 0) * step + (p > 1 ? links.crossing + piece * (first + sum) +
+                                                      (S - 1) * both(o + piece * first, piece * sum)
+                                                : 0);
     double part = (shape.collective == Collective::allgather ? m : n / p) / S * again + o;
     // With one's own piece, from its start.
     double last = latency - o + part - (byte - mean) * (part - o) / again;

@@ -46,6 +46,7 @@ struct Facts {
     double half, levels_apart;  // of two trees over all ranks but the root: how many levels
     int root;
     bool commutative, irregular, in_place, even, levels;
+    bool ordered;  // a ring has an order of its own, by unlike links
     // All ranks share a board; what is moved can go through chunks of it; the same of each node's ranks,
     // of several nodes.
     bool board, chunks, shared;
@@ -57,8 +58,15 @@ struct Facts {
 
     void set_steps(const Shape& shape);
     double mean_of_edges(double far, double near, double far_edges) const;
-    std::pair<double, double> ring_costs(const Shape& shape, const Machine& machine, double times,
-                                         double far_edges) const;
+    // A message to the right neighbour, in the mean and to one on another machine; a byte of it, at the
+    // busiest line and in the mean.
+    struct Around {
+        double message, crossing, pace, mean;
+    };
+    Around around(const Machine& machine, std::span<const int> nodes, double times,
+                  double far_edges) const;
+    std::pair<double, double> ring_costs(const Shape& shape, const Machine& machine,
+                                         const Around& links) const;
 
     // The limits and formulas of the rows: written in catalog.def, so that they name these members.
 #define ALGORITHM(collective, name, legal, build, tunable, cost, citation)                         \

@@ -5,7 +5,8 @@
 #include "btl/base/kept_file.h"
 
 #include <algorithm>
-#include <cmath>
+#include <charconv>
+#include <optional>
 
 namespace pomona::coll {
 
@@ -51,6 +52,41 @@ std::string show(const Link& link) {
     return format("{}:{}:{}", show(link.latency_ns), show(link.overhead_ns), show(link.byte_ns));
 }
 
+// "0-3": two machines.
+std::optional<PairLink> read_pair(std::string_view name) {
+    PairLink pair;
+    const char* end = name.data() + name.size();
+    auto [minus, one] = std::from_chars(name.data(), end, pair.a);
+    if (one != std::errc() || minus == end || *minus != '-') return std::nullopt;
+    auto [last, other] = std::from_chars(minus + 1, end, pair.b);
+    bool good = other == std::errc() && last == end && pair.a >= 0 && pair.a < pair.b &&
+                pair.b < kPairedNodesMost;
+    return good ? std::optional(pair) : std::nullopt;
+}
+
+// Base 2, of 1 and more, by additions and multiplications alone: the C library's functions may differ in the
+// last bit between systems, and all ranks must come to the same.
+double log2_alike(double value) {
+    double whole = 0, part = 0;
+    for (; value >= 2; value /= 2) whole += 1;
+    for (double bit = 0.5; bit > 1e-9; bit /= 2) {
+        value *= value;
+        if (value >= 2) value /= 2, part += bit;
+    }
+    return whole + part;
+}
+
+// In order; false: it is there.
+bool add_pair(std::vector<PairLink>& pairs, const PairLink& pair) {
+    auto before = [](const PairLink& x, const PairLink& y) {
+        return x.a != y.a ? x.a < y.a : x.b < y.b;
+    };
+    auto at = std::lower_bound(pairs.begin(), pairs.end(), pair, before);
+    if (at != pairs.end() && !before(pair, *at)) return false;
+    pairs.insert(at, pair);
+    return true;
+}
+
 Error bad(std::string& problem, std::string text) {
     problem = std::move(text);
     return Error{Code::invalid_argument, "Costs of links cannot be read"};
@@ -60,7 +96,55 @@ Error bad(std::string& problem, std::string text) {
 
 double distance_from_cache(double bytes) {
     constexpr double near = 512 << 10, far = 4 << 20;
-    return std::clamp(std::log2(std::max(bytes, near) / near) / std::log2(far / near), 0.0, 1.0);
+    if (!(bytes > near)) return 0;
+    return bytes >= far ? 1 : log2_alike(bytes / near) / 3;  // far is 2^3 near
+}
+
+PairCosts::PairCosts(int machines, const Link& usual)
+    : machines_(machines), links_(static_cast<size_t>(machines * machines), usual) {}
+
+void PairCosts::set(int a, int b, const Link& link) {
+    links_[static_cast<size_t>(a * machines_ + b)] = link;
+    links_[static_cast<size_t>(b * machines_ + a)] = link;
+}
+
+// All members compute this from the same numbers: those of the job, and where members are.
+Machine Machine::among(const Links& links, bool shared_memory, std::span<const int> nodes,
+                       const Roads& roads) {
+    std::vector<int> there(nodes.begin(), nodes.end());
+    std::sort(there.begin(), there.end());
+    there.erase(std::unique(there.begin(), there.end()), there.end());
+    bool several = there.size() > 1;
+    Machine machine =
+        of(links, shared_memory, several, several ? detours_of(roads, nodes) : Detours{});
+    if (!several || there.back() >= kPairedNodesMost) return machine;
+    machine.roads = machine.detours.any() ? roads : Roads{};
+    // Machines without members may be between others.
+    int machines = std::max(there.back() + 1, machine.roads.machines());
+    PairCosts pairs(machines, links.net);
+    for (const PairLink& pair : links.pairs)
+        if (pair.b < machines) pairs.set(pair.a, pair.b, pair.link);
+    Link slowest{}, quickest{1e18, 1e18, 1e18};
+    for (int a : there)
+        for (int b : there) {
+            if (a >= b) continue;
+            const Link& link = pairs.between(a, b);
+            slowest = {std::max(slowest.latency_ns, link.latency_ns),
+                       std::max(slowest.overhead_ns, link.overhead_ns),
+                       std::max(slowest.byte_ns, link.byte_ns)};
+            quickest = {std::min(quickest.latency_ns, link.latency_ns),
+                        std::min(quickest.overhead_ns, link.overhead_ns),
+                        std::min(quickest.byte_ns, link.byte_ns)};
+        }
+    bool measured = std::any_of(links.pairs.begin(), links.pairs.end(), [&](const PairLink& pair) {
+        return std::binary_search(there.begin(), there.end(), pair.a) &&
+               std::binary_search(there.begin(), there.end(), pair.b);
+    });
+    if (!measured) return machine;  // `far` has what the ways through others take longer
+    machine.far = slowest;
+    machine.ask_overhead_ns = 4 * slowest.overhead_ns;
+    if (!(slowest == quickest) || machine.roads.known()) machine.pairs = std::move(pairs);
+    return machine;
 }
 
 Result<Links> parse_links(std::string_view text, std::string& problem) {
@@ -96,6 +180,12 @@ Result<Links> parse_links(std::string_view text, std::string& problem) {
         more = text.find(',') != text.npos;
         std::string_view item = take_piece(text, ','), value = item;
         std::string_view name = take_piece(value, '=');
+        if (auto pair = read_pair(name)) {
+            if (!read_link(value, pair->link))
+                return bad(problem, format("{} takes L:o:G as in 60:35:0.08", name));
+            if (!add_pair(links.pairs, *pair)) return bad(problem, format("{} stands twice", name));
+            continue;
+        }
         Row* row = nullptr;
         for (Row& each : rows)
             if (each.name == name) row = &each;
@@ -104,7 +194,8 @@ Result<Links> parse_links(std::string_view text, std::string& problem) {
                 problem,
                 "Costs of links are named shm, tcp, net, copy, reduce, switch, ask, fresh, "
                 "byte_eager, byte_far, copy_far, reduce_far, both, both_far, chunk, chunk_far, "
-                "bcast_far, hand and crowd, as in shm=60:35:0.08,copy=0.05");
+                "bcast_far, hand and crowd, as in shm=60:35:0.08,copy=0.05, or are pairs of "
+                "machines such as 0-3, from 0 to 63, the lower one first");
         if (row->given) return bad(problem, format("{} stands twice", name));
         row->given = true;
         if (row->link && !read_link(value, *row->link))
@@ -127,7 +218,10 @@ std::string links_text(const Links& links) {
     text += format(",both={},both_far={},chunk={},chunk_far={},bcast_far={},hand={}",
                    show(links.both), show(links.both_far), show(links.chunk), show(links.chunk_far),
                    show(links.bcast_far), show(links.hand));
-    return links.crowd == 1 ? text : text + format(",crowd={}", show(links.crowd));
+    if (links.crowd != 1) text += format(",crowd={}", show(links.crowd));
+    for (const PairLink& pair : links.pairs)
+        text += format(",{}-{}={}", pair.a, pair.b, show(pair.link));
+    return text;
 }
 
 }  // namespace pomona::coll

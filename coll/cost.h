@@ -7,8 +7,10 @@
 #include "btl/base/result.h"
 #include "btl/base/roads.h"
 
+#include <span>
 #include <string>
 #include <string_view>
+#include <vector>
 
 namespace pomona::coll {
 
@@ -31,6 +33,14 @@ struct Together {
     bool operator==(const Together&) const = default;
 };
 
+// Between two of a job's machines, by their numbers; a < b.
+struct PairLink {
+    int a = 0, b = 0;
+    Link link;
+    bool operator==(const PairLink&) const = default;
+};
+inline constexpr int kPairedNodesMost = 64;  // machines beyond these have no numbers of their own
+
 // The built-in values were fitted by `pomona tune --dry-run` (medians of several runs) on a virtual
 // machine with 2 cores of a Xeon at 2.1 GHz. Not fitted: those between machines, estimates for
 // 10 GBit/s.
@@ -52,6 +62,7 @@ struct Links : Together {
     double reduce_far_ns = 0.068;
     double switch_ns = 600;  // from a message's arrival to its receiver's turn on a shared core
     double crowd = 1;        // ranks per core, where that is more than 1
+    std::vector<PairLink> pairs{};  // of machines that `net` does not fit; ascending, each once
     bool operator==(const Links&) const = default;
 };
 
@@ -69,10 +80,28 @@ inline constexpr double kSeeFirst = 5, kSeeNext = 2, kPiecesNext = 3, kSeeOverla
 // How far from the caches so many bytes are: 0 in them, 1 in memory, in between by the logarithm.
 double distance_from_cache(double bytes);
 
-// "shm=L:o:G,tcp=L:o:G,net=L:o:G,copy=c,...,crowd=k" (names: cost.cc) in ns and ns per byte. What is not
-// named keeps its built-in value; "" and "built-in" name nothing. `problem` gets a sentence for people.
+// "shm=L:o:G,tcp=L:o:G,net=L:o:G,copy=c,...,crowd=k,0-1=L:o:G" (names: cost.cc; at last pairs of machines)
+// in ns and ns per byte. What is not named keeps its built-in value; "" and "built-in" name nothing. `problem` gets a sentence for people.
 Result<Links> parse_links(std::string_view text, std::string& problem);
 std::string links_text(const Links& links);
+
+// Of machines that unlike links join, each pair's. Machines have their job's numbers.
+class PairCosts {
+public:
+    PairCosts() = default;  // all are alike
+    PairCosts(int machines, const Link& usual);
+    void set(int a, int b, const Link& link);  // both ways
+    bool known() const { return machines_ > 0; }
+    int machines() const { return machines_; }
+    const Link& between(int a, int b) const {
+        return links_[static_cast<size_t>(a * machines_ + b)];
+    }
+    bool operator==(const PairCosts&) const = default;
+
+private:
+    int machines_ = 0;
+    std::vector<Link> links_;
+};
 
 // What a formula sees: the links between the ranks of one communicator.
 struct Machine : Together {
@@ -94,6 +123,11 @@ struct Machine : Together {
     // Where pairs of machines go through others: in the latency of `far` already, and in how many
     // messages share a line.
     Detours detours{};
+    // Of several machines whose links are not all alike; `far` is then the slowest in each respect. Pairs
+    // without a path of their own have the numbers of the whole way.
+    PairCosts pairs{};
+    Roads roads{};
+    bool unlike() const { return pairs.known() || roads.known(); }
     bool operator==(const Machine&) const = default;
 
     // Where ranks share cores, all that a core does takes as many times longer, and a message waits
@@ -139,6 +173,9 @@ struct Machine : Together {
         machine.byte_far = times(links.byte_far_ns, links.shm.byte_ns);
         return machine;
     }
+    // Of members on these machines (by rank; empty: all on one): with the links of their pairs.
+    static Machine among(const Links& links, bool shared_memory, std::span<const int> nodes,
+                         const Roads& roads = {});
     static Machine shared_memory() { return of({}, true, false); }
     static Machine tcp_loopback() { return of({}, false, false); }
     static Machine cluster() { return of({}, true, true); }

@@ -44,7 +44,14 @@ LinkMap links_of(const Machine& machine, std::vector<int> hosts) {
     auto cost = [](const Link& link) {
         return LinkCost{link.latency_ns, link.overhead_ns, link.byte_ns};
     };
-    return {std::move(hosts), cost(machine.near), cost(machine.far), {}, {}, {}, {}};
+    LinkMap map{std::move(hosts), cost(machine.near), cost(machine.far), {}, {}, {}, machine.roads};
+    if (!machine.pairs.known()) return map;
+    int count = machine.pairs.machines();
+    map.within.assign(static_cast<size_t>(count), map.near);
+    for (int a = 0; a < count; ++a)
+        for (int b = 0; b < count; ++b)
+            map.between.push_back({cost(machine.pairs.between(a, b)), -1});
+    return map;
 }
 
 namespace {

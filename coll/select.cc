@@ -3,8 +3,10 @@
 
 #include "btl/base/format.h"
 #include "btl/base/params.h"
+#include "coll/price.h"
 
 #include <algorithm>
+#include <optional>
 
 namespace pomona::coll {
 
@@ -52,6 +54,94 @@ Plan best_of(const Algorithm& row, const Shape& shape, const Machine& machine,
     return best;
 }
 
+// Of more ranks formulas choose alone: to price all schedules takes too long.
+constexpr int kPricedRanksMost = 16;
+
+// Are the rows compared by price? Where links are unlike it matters which ranks talk to each other, which
+// formulas with few letters do not say. Of irregular shapes no rank knows all lengths.
+bool by_price(const Shape& shape, const Machine& machine) {
+    return machine.unlike() && !shape.nodes.empty() && !shape.irregular && shape.size > 2 &&
+           shape.size <= kPricedRanksMost && shape.collective != Collective::neighbor;
+}
+
+bool reduces(Collective collective) {
+    return collective == Collective::reduce || collective == Collective::allreduce ||
+           collective == Collective::reduce_scatter || collective == Collective::scan ||
+           collective == Collective::exscan;
+}
+
+// What all members know of a shape, and nothing that may differ among them.
+Shape common_part(const Shape& shape) {
+    Shape out = shape;
+    out.rank = 0, out.in_place = false;
+    out.input_blocks = out.result_blocks = {};
+    if (!reduces(shape.collective)) out.count = shape.bytes(), out.element = 1;
+    return out;
+}
+
+// Prices plans of one shape.
+class Pricer {
+public:
+    Pricer(const Shape& shape, const Machine& machine)
+        : shape_(common_part(shape)), network_{machine,
+                                               links_of(machine,
+                                                        {shape.nodes.begin(), shape.nodes.end()}),
+                                               {}} {}
+
+    // A plan keeps its formula's time where it has no price.
+    void put_price(Plan& plan) const {
+        std::string problem;
+        auto price = coll::price(*plan.algorithm, shape_, plan.options, network_, problem);
+        if (price.ok()) plan.cost_ns = price->ns;
+    }
+    // Formulas have chosen segments for the slowest link: more and fewer are tried while that helps.
+    void mend_options(Plan& plan) const {
+        if (plan.algorithm->uses_radix)
+            for (int radix : {2, 4, 8}) take_better(plan, {plan.options.segments, radix});
+        if (!(plan.algorithm->tunables & (segments | ring_segments))) return;
+        int start = plan.options.segments;
+        for (int more : {4 * start, 2 * start})
+            while (more_serve(more) && take_better(plan, {more, plan.options.radix})) more *= 2;
+        if (plan.options.segments != start) return;
+        for (int fewer = start / 2; fewer >= 1; fewer /= 2)
+            if (!take_better(plan, {fewer, plan.options.radix})) return;
+    }
+
+private:
+    bool more_serve(int count) const {
+        return count <= std::min(kSegmentsMax, segments_most(shape_.size)) &&
+               static_cast<double>(shape_.bytes()) / count >= kSegmentBytesMin;
+    }
+    bool take_better(Plan& plan, const Options& options) const {
+        Plan other = plan;
+        other.options = options;
+        put_price(other);
+        if (!(other.cost_ns < plan.cost_ns)) return false;
+        plan = other;
+        return true;
+    }
+    Shape shape_;
+    PricedNetwork network_;
+};
+
+constexpr double kPromising =
+    4;  // times the cheapest: options of such rows may make them the cheapest
+
+void put_prices(std::vector<Plan>& plans, const Shape& shape, const Machine& machine,
+                const Choice& given = {}) {
+    if (!by_price(shape, machine)) return;
+    Pricer pricer(shape, machine);
+    double least = 0;
+    for (Plan& plan : plans) {
+        if (plan.why_not) continue;
+        pricer.put_price(plan);
+        least = least > 0 ? std::min(least, plan.cost_ns) : plan.cost_ns;
+    }
+    bool free = !given.segments_given && !given.radix_given;
+    for (Plan& plan : plans)
+        if (!plan.why_not && free && plan.cost_ns <= kPromising * least) pricer.mend_options(plan);
+}
+
 }  // namespace
 
 int segments_most(int ranks) { return std::max(1, kMessagesMost / (2 * std::max(1, ranks - 1))); }
@@ -61,14 +151,14 @@ Plan select(const Shape& shape, const Machine& machine, const Choice& choice) {
         choice.algorithm.empty() ? nullptr : find_algorithm(shape.collective, choice.algorithm);
     Facts facts(shape, machine, choice.options);
     if (wanted && wanted->legal(facts)) return best_of(*wanted, shape, machine, choice);
-    Plan best;
-    for (const Algorithm& row : catalog_of(shape.collective)) {
-        if (!row.legal(facts)) continue;
-        Plan plan = best_of(row, shape, machine);
-        if (!best.algorithm || plan.cost_ns < best.cost_ns) best = plan;
-    }
-    check(best.algorithm != nullptr, static_cast<int>(shape.collective));
-    return best;
+    std::vector<Plan> plans;
+    for (const Algorithm& row : catalog_of(shape.collective))
+        if (row.legal(facts)) plans.push_back(best_of(row, shape, machine));
+    put_prices(plans, shape, machine);
+    auto cheaper = [](const Plan& x, const Plan& y) { return x.cost_ns < y.cost_ns; };
+    auto best = std::min_element(plans.begin(), plans.end(), cheaper);
+    check(best != plans.end(), static_cast<int>(shape.collective));
+    return *best;
 }
 
 const Rule* rule_for(const Shape& shape, const Machine& machine, const Rules& rules) {
@@ -99,6 +189,7 @@ std::vector<Plan> rank_algorithms(const Shape& shape, const Machine& machine) {
         if (row.legal(facts)) plans.push_back(best_of(row, shape, machine));
         else plans.push_back({&row, {}, 0, row.limits});
     }
+    put_prices(plans, shape, machine);
     std::stable_sort(plans.begin(), plans.end(), [](const Plan& x, const Plan& y) {
         if (!x.why_not != !y.why_not) return !x.why_not;
         return x.cost_ns < y.cost_ns;

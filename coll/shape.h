@@ -59,7 +59,8 @@ struct Shape {
     bool irregular = false;  // a v-form: equal on all ranks, whether or not a rank knows the blocks
     std::span<const Block> input_blocks{};
     std::span<const Block> result_blocks{};
-    std::span<const int> nodes{};    // the number of each rank's node; empty: not known
+    std::span<const int> nodes{};  // the number of each rank's node; empty: not known
+    std::span<const int> ring{};   // ranks as a ring goes best (coll/ring_order.h); empty: by node
     std::span<const int> sources{};  // neighbor collectives
     std::span<const int> destinations{};
 

@@ -10,17 +10,25 @@ int LinkMap::host_count() const {
     return hosts.empty() ? 1 : *std::max_element(hosts.begin(), hosts.end()) + 1;
 }
 
-const LinkCost& LinkMap::link(int from, int to) const {
-    int a = host_of(from), b = host_of(to);
+const LinkCost& LinkMap::host_link(int a, int b) const {
     if (a == b) return within.empty() ? near : within[static_cast<size_t>(a)];
     if (between.empty()) return far;
     return between[static_cast<size_t>(a) * within.size() + static_cast<size_t>(b)].cost;
 }
 
-int LinkMap::cable(int from, int to) const {
-    int a = host_of(from), b = host_of(to);
+int LinkMap::host_cable(int a, int b) const {
     if (a == b || between.empty()) return -1;
     return between[static_cast<size_t>(a) * within.size() + static_cast<size_t>(b)].cable;
+}
+
+int LinkMap::first_hop(int from, int to) const {
+    const auto& way = roads.between(host_of(from), host_of(to));
+    return way.empty() ? host_of(to) : way.front();
+}
+
+int LinkMap::last_hop(int from, int to) const {
+    const auto& way = roads.between(host_of(from), host_of(to));
+    return way.empty() ? host_of(from) : way.back();
 }
 
 bool LinkMap::shares_lines() const {
@@ -31,11 +39,12 @@ bool LinkMap::shares_lines() const {
 }
 
 Ports::Ports(int ranks, LinkMap map)
-    : map_(std::move(map)), host_count_(map_.host_count()), out_free_(static_cast<size_t>(ranks)),
-      in_free_(out_free_), processor_free_(out_free_) {
+    : map_(std::move(map)), host_count_(std::max(map_.host_count(), map_.roads.machines())),
+      lines_(map_.roads.lines_most()), out_free_(static_cast<size_t>(ranks)), in_free_(out_free_),
+      processor_free_(out_free_) {
     int cables = 0;
     for (const LinkMap::Between& each : map_.between) cables = std::max(cables, each.cable + 1);
-    line_out_free_.assign(static_cast<size_t>(host_count_ + 2 * cables), 0);
+    line_out_free_.assign(static_cast<size_t>(host_count_ * lines_ + 2 * cables), 0);
     line_in_free_ = line_out_free_;
 }
 
@@ -44,58 +53,71 @@ void Ports::reset() {
         std::fill(each->begin(), each->end(), 0.0);
 }
 
-// What a message from `from` to `to` takes at the end of rank `end`, which is one of them.
-size_t Ports::line(int from, int to, int end) const {
-    int cable = map_.cable(from, to);
-    if (cable < 0) return static_cast<size_t>(map_.host_of(end));
-    return static_cast<size_t>(host_count_ + 2 * cable + (map_.host_of(from) > map_.host_of(to)));
+// What a message takes at `host`, to or from the other one, to which it has a path of its own.
+size_t Ports::line(int host, int other, bool out) const {
+    int cable = map_.host_cable(host, other);
+    if (cable < 0) return static_cast<size_t>(host * lines_ + map_.roads.line(host, other));
+    bool falling = out == (host > other);
+    return static_cast<size_t>(host_count_ * lines_ + 2 * cable + falling);
 }
 
-double Ports::line_byte(int rank, const LinkCost& cost, int from, int to) const {
-    if (map_.line_byte_ns.empty() || map_.cable(from, to) >= 0) return cost.byte_ns;
-    double own = map_.line_byte_ns[static_cast<size_t>(map_.host_of(rank))];
-    return own > 0 ? own : cost.byte_ns;
+double Ports::line_byte(int host, int other) const {
+    double link = map_.host_link(host, other).byte_ns;
+    if (map_.line_byte_ns.empty() || map_.host_cable(host, other) >= 0) return link;
+    double own = map_.line_byte_ns[static_cast<size_t>(host)];
+    return own > 0 ? own : link;
 }
 
 Ports::Departure Ports::depart(double now, int from, int to, size_t bytes, double slow) {
-    const LinkCost& cost = map_.link(from, to);
+    bool apart = map_.far_apart(from, to);
+    int here = map_.host_of(from), first = apart ? map_.first_hop(from, to) : here;
+    const LinkCost& cost = map_.host_link(here, first);
     double start = std::max(now, out_free_[static_cast<size_t>(from)]);
     double leaves = start + slow * cost.overhead_ns, length = static_cast<double>(bytes);
     double sent = leaves + slow * cost.byte_ns * length;
-    if (map_.far_apart(from, to)) {
-        double& free = line_out_free_[line(from, to, from)];
+    if (apart) {
+        double& free = line_out_free_[line(here, first, true)];
         leaves = std::max(leaves, free);
         sent = leaves + slow * cost.byte_ns * length;
-        free = leaves + slow * line_byte(from, cost, from, to) * length;
+        free = leaves + slow * line_byte(here, first) * length;
     }
     out_free_[static_cast<size_t>(from)] = sent;
     double head = sent - cost.byte_ns * length + cost.latency_ns;
-    if (map_.roads.known() && map_.far_apart(from, to))
-        for (int host : map_.roads.between(map_.host_of(from), map_.host_of(to)))
-            head = pass(host, head, bytes);
+    if (apart && first != map_.host_of(to)) {
+        const auto& way = map_.roads.between(here, map_.host_of(to));
+        for (size_t i = 0; i < way.size(); ++i)
+            head = pass(i ? way[i - 1] : here, way[i],
+                        i + 1 < way.size() ? way[i + 1] : map_.host_of(to), head, bytes);
+    }
     return {sent, head};
 }
 
-// A message on its way through a host, whose line it shares: when its first byte is at the next one. It is
+// A message on its way through a host, whose lines it shares: when its first byte is at the next one. It is
 // handed on in frames, so it enters and leaves at the same time.
-double Ports::pass(int host, double head, size_t bytes) {
-    auto at = static_cast<size_t>(host);
-    double work = map_.far.byte_ns * static_cast<double>(bytes);
-    double enters = std::max(head, line_in_free_[at]);
-    line_in_free_[at] = enters + work;
-    double leaves = std::max(enters + 2 * map_.far.overhead_ns, line_out_free_[at]);
-    line_out_free_[at] = leaves + work;
-    return leaves + map_.far.latency_ns;
+double Ports::pass(int before, int host, int next, double head, size_t bytes) {
+    const LinkCost &in = map_.host_link(before, host), &out = map_.host_link(host, next);
+    auto length = static_cast<double>(bytes);
+    double& in_free = line_in_free_[line(host, before, false)];
+    double enters = std::max(head, in_free);
+    in_free = enters + in.byte_ns * length;
+    double& out_free = line_out_free_[line(host, next, true)];
+    double leaves = std::max(enters + in.overhead_ns + out.overhead_ns, out_free);
+    // What comes slowly leaves slowly.
+    double behind = std::max(0.0, in.byte_ns - out.byte_ns) * length;
+    out_free = leaves + std::max(in.byte_ns, out.byte_ns) * length;
+    return leaves + behind + out.latency_ns;
 }
 
 double Ports::arrive(double now, int from, int to, size_t bytes, double slow) {
-    const LinkCost& cost = map_.link(from, to);
+    bool apart = map_.far_apart(from, to);
+    int here = map_.host_of(to), last = apart ? map_.last_hop(from, to) : here;
+    const LinkCost& cost = map_.host_link(last, here);
     double start = std::max(now, in_free_[static_cast<size_t>(to)]);
     double length = static_cast<double>(bytes);
-    if (map_.far_apart(from, to)) {
-        double& free = line_in_free_[line(from, to, to)];
+    if (apart) {
+        double& free = line_in_free_[line(here, last, false)];
         start = std::max(start, free);
-        free = start + slow * line_byte(to, cost, from, to) * length;
+        free = start + slow * line_byte(here, last) * length;
     }
     return in_free_[static_cast<size_t>(to)] =
                start + slow * cost.byte_ns * length + slow * cost.overhead_ns;

@@ -1,7 +1,7 @@
 // btl/base/ports.h: when messages and local work are over among ranks that unlike links join.
 // Idea: LogGP with a port for each direction of a rank: a port carries one message at a time, both
 // directions at once. The ranks of a host share its line to the others, unless two hosts have a
-// cable of their own. Plain arithmetic on times; whoever uses it keeps the clock: coll/price, which
+// cable of their own; what goes through a third host takes that one's lines too. Plain arithmetic on times; whoever uses it keeps the clock: coll/price, which
 // prices schedules, and btl/sim, which adds faults.
 // Source: Alexandrov, Ionescu, Schauser, Scheiman, "LogGP", SPAA 1995.
 #pragma once
@@ -33,15 +33,21 @@ struct LinkMap {
     // [from * hosts + to], beside `within`; a cable has the same number both ways.
     std::vector<Between> between;
     std::vector<double> line_byte_ns;  // of each host's line; empty or 0: as the link that is used
-    // Messages between hosts without a path of their own go by the lines of those between.
+    // Messages between hosts without a path of their own go by the lines of those between, and each
+    // part of the way costs what its link does.
     Roads roads{};
 
     int host_count() const;
     int host_of(int rank) const { return hosts.empty() ? 0 : hosts[static_cast<size_t>(rank)]; }
     bool far_apart(int a, int b) const { return host_of(a) != host_of(b); }
-    // Between two ranks.
-    const LinkCost& link(int from, int to) const;
-    int cable(int from, int to) const;  // -1: none
+    // Between two ranks; two hosts.
+    const LinkCost& link(int from, int to) const { return host_link(host_of(from), host_of(to)); }
+    int cable(int from, int to) const { return host_cable(host_of(from), host_of(to)); }
+    const LinkCost& host_link(int a, int b) const;
+    int host_cable(int a, int b) const;  // -1: none
+    // Where a message to another host goes first, and from where it comes at last.
+    int first_hop(int from, int to) const;
+    int last_hop(int from, int to) const;
     // Does some host's line, or a cable, serve several ranks?
     bool shares_lines() const;
 };
@@ -64,15 +70,15 @@ public:
     double compute(double now, int rank, double work_ns, double slow = 1);
 
 private:
-    double pass(int host, double head, size_t bytes);
-    size_t line(int from, int to, int end) const;
-    double line_byte(int rank, const LinkCost& cost, int from, int to) const;
+    double pass(int before, int host, int next, double head, size_t bytes);
+    size_t line(int host, int other, bool out) const;
+    double line_byte(int host, int other) const;
 
     LinkMap map_;
-    int host_count_;
+    int host_count_, lines_;                                   // of a host, cables apart
     std::vector<double> out_free_, in_free_, processor_free_;  // by rank
     std::vector<double> line_out_free_,
-        line_in_free_;  // by host, then two directions of each cable
+        line_in_free_;  // by host and its lines, then two directions of each cable
 };
 
 }  // namespace pomona

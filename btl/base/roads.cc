@@ -25,7 +25,8 @@ std::vector<int> ways_from(int start, int machines, const std::vector<bool>& dir
 }
 }  // namespace
 
-Roads::Roads(int machines, std::vector<bool> direct) : machines_(machines) {
+Roads::Roads(int machines, std::vector<bool> direct, std::vector<int> lines)
+    : machines_(machines), lines_(std::move(lines)) {
     std::vector<std::vector<int>> between(direct.size());
     bool any = false;
     for (int to = 0; to < machines; ++to) {
@@ -47,6 +48,15 @@ const std::vector<int>& Roads::between(int from, int to) const {
     static const std::vector<int> none;
     if (from >= machines_ || to >= machines_ || between_.empty()) return none;
     return between_[static_cast<size_t>(from * machines_ + to)];
+}
+
+int Roads::line(int at, int to) const {
+    if (lines_.empty() || at >= machines_ || to >= machines_) return 0;
+    return lines_[static_cast<size_t>(at * machines_ + to)];
+}
+
+int Roads::lines_most() const {
+    return lines_.empty() ? 1 : *std::max_element(lines_.begin(), lines_.end()) + 1;
 }
 
 Detours detours_of(const Roads& roads, std::span<const int> nodes) {

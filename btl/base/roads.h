@@ -13,16 +13,23 @@ class Roads {
 public:
     // Nobody knows: every machine reaches every other one.
     Roads() = default;
-    // machines * machines, row by row, symmetric: whether these two have a path of their own.
-    Roads(int machines, std::vector<bool> direct);
+    // machines * machines, row by row, symmetric: whether these two have a path of their own. `lines`, if
+    // any, likewise: the number, from 0, of the first one's line (an interface) by which that path goes.
+    Roads(int machines, std::vector<bool> direct, std::vector<int> lines = {});
 
     // Do some go through others? Two machines that nobody joins are taken to have a path: by routers.
     bool known() const { return !between_.empty(); }
+    int machines() const { return machines_; }
     // The machines between two, in order; empty where they have a path of their own.
     const std::vector<int>& between(int from, int to) const;
+    // Of machine `at`, towards one that it has a path of its own to; 0 where that is not known.
+    int line(int at, int to) const;
+    int lines_most() const;  // of one machine
+    bool operator==(const Roads&) const = default;
 
 private:
     int machines_ = 0;
+    std::vector<int> lines_;
     std::vector<std::vector<int>>
         between_;  // machines * machines; empty: nobody goes through others
 };

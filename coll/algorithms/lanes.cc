@@ -13,16 +13,19 @@ namespace pomona::coll {
 
 namespace {
 
-// Who stands where. Machines are numbered by their lowest ranks.
+// Who stands where. Machines are numbered as rings go through them: by their lowest ranks, or as their links
+// allow.
 struct Lanes {
     std::vector<std::vector<int>> machines;  // ranks, ascending
     int own = 0;                             // this rank's machine
     int count = 0;                           // of lanes
     int lane = 0;
 
-    explicit Lanes(const Shape& shape) {
+    explicit Lanes(const Shape& shape, bool in_rings = true) {
         std::vector<int> seen;
-        for (int r = 0; r < shape.size; ++r) {
+        bool reordered = in_rings && !shape.ring.empty();
+        for (int i = 0; i < shape.size; ++i) {
+            int r = reordered ? shape.ring[static_cast<size_t>(i)] : i;
             auto at = std::find(seen.begin(), seen.end(), shape.nodes[r]) - seen.begin();
             if (at == static_cast<std::ptrdiff_t>(seen.size())) {
                 seen.push_back(shape.nodes[r]);
@@ -186,7 +189,7 @@ void allreduce_hierarchical_lanes(Builder& s, const Shape& shape, const Options&
         for (int x = 0; x < lanes.machine_count(); ++x) team.push_back(lanes.leader(x, lanes.lane));
         Shape wide = shape;
         wide.rank = lanes.own, wide.size = lanes.machine_count(), wide.in_place = true;
-        wide.count = own.length / shape.element, wide.nodes = {};
+        wide.count = own.length / shape.element, wide.nodes = wide.ring = {};
         s.alias_input(sum), s.alias_result(sum);
         auto outer = s.set_team(std::move(team));
         allreduce_ring(s, wide, options);
@@ -243,7 +246,7 @@ void reduce_scatter_hierarchical(Builder& s, const Shape& shape, const Options&)
 // Source: as above.
 // Cost: a1 + h (q-1)(o1 + m b1) + a + (h-2) o + (h-1) q q m b + 2 (h-1) q m c     Limits: as above, regular
 void alltoall_hierarchical(Builder& s, const Shape& shape, const Options&) {
-    Lanes lanes(shape);
+    Lanes lanes(shape, false);
     auto out = result_blocks(shape);
     auto in = shape.in_place ? out : input_blocks(shape);
     copy_input_aside(s, shape, out);

@@ -3,6 +3,7 @@
 //   reduce-scatter, p = 4, block numbers sent at each step (rank r, first = 1):
 //     step 0:  r,  step 1: r-1,  step 2: r-2;  the block received is added to and sent on.
 #include "coll/algorithms/algorithms.h"
+#include "coll/ring_order.h"
 
 #include <algorithm>
 
@@ -123,19 +124,15 @@ void allgather_ring(Builder& s, const Shape& shape, const Options& options) {
 namespace {
 
 // A ring that goes through all ranks of one machine before it goes to the next: so each machine's line
-// carries each block once a step, however ranks are numbered.
+// carries each block once a step, however ranks are numbered; and through the machines as links allow.
 class RingByNode {
 public:
     RingByNode(Builder& s, const Shape& shape) : s_(s), part_(shape) {
-        std::vector<int> seen;  // machines, by their lowest ranks
-        for (int node : shape.nodes)
-            if (std::find(seen.begin(), seen.end(), node) == seen.end()) seen.push_back(node);
-        for (int node : seen)
-            for (int r = 0; r < shape.size; ++r)
-                if (shape.nodes[r] == node) order_.push_back(r);
+        if (shape.ring.empty()) order_ = ranks_by_node(shape.nodes);
+        else order_.assign(shape.ring.begin(), shape.ring.end());
         auto at = std::find(order_.begin(), order_.end(), shape.rank);
         part_.rank = static_cast<int>(at - order_.begin());
-        part_.nodes = {};
+        part_.nodes = part_.ring = {};
         outer_ = s.set_team(order_);
     }
     ~RingByNode() { s_.set_team(std::move(outer_)); }
@@ -157,9 +154,9 @@ private:
 
 }  // namespace
 
-// Idea: allreduce_ring through one machine after the other.
+// Idea: allreduce_ring through one machine after the other, in the order that their links make quickest.
 // Source: Patarasu, Yuan, 2009; the order: Chan et al., Concurrency Computat. 19:1749-1783, 2007.
-// Cost: 2(p-1)(a + n/p b) + (p-1) n/p r     Limits: commutative, several machines of several ranks
+// Cost: 2(p-1)(a + n/p b) + (p-1) n/p r     Limits: commutative, several machines: of several ranks, or in another order than by number
 void allreduce_hierarchical_ring(Builder& s, const Shape& shape, const Options& options) {
     RingByNode ring(s, shape);
     allreduce_ring(s, ring.part(), options);
@@ -173,7 +170,7 @@ void reduce_scatter_hierarchical_ring(Builder& s, const Shape& shape, const Opti
 }
 
 // Idea: allgather_ring through one machine after the other.
-// Source: as above.     Cost: (p-1)(a + m b)     Limits: several machines of several ranks
+// Source: as above.     Cost: (p-1)(a + m b)     Limits: as above, any operation
 void allgather_hierarchical_ring(Builder& s, const Shape& shape, const Options& options) {
     auto blocks = result_blocks(shape);
     Region own = result(s, blocks[shape.rank]);

@@ -1,7 +1,9 @@
 // mpi/runtime/collective_state.cc: schedules by shape, per communicator; choices from parameters.
 #include "mpi/runtime/collective_state.h"
 
+#include "btl/base/format.h"
 #include "btl/base/log.h"
+#include "coll/ring_order.h"
 #include "mpi/check/checker.h"
 #include "mpi/object/hints.h"
 
@@ -12,22 +14,29 @@ namespace pomona {
 // The costs of the links between the members. Those of other worlds share no memory with ours, also on one
 // machine; that somebody is of another world all members see alike.
 static coll::Machine machine_of(const Communicator& comm, const std::vector<int>& nodes) {
-    bool several_nodes = !nodes.empty();
     const Job& job = comm.process.job();
     const coll::Policy& policy = *comm.process.policy;
     const auto& members = comm.group->members();
     bool one_world = std::all_of(members.begin(), members.end(), [&](int member) {
         return member >= job.first && member < job.size;
     });
-    Detours detours;
-    if (several_nodes && one_world) detours = detours_of(policy.roads, nodes);
-    if (detours.any())
+    // Other worlds' machines stand in no table that all members have.
+    coll::Links links = policy.links;
+    if (!one_world) links.pairs.clear();
+    coll::Machine machine = coll::Machine::among(links, policy.shared_memory && one_world, nodes,
+                                                 one_world ? policy.roads : Roads{});
+    if (const Detours& detours = machine.detours; detours.any())
         LOG(info, coll,
             "Collectives on {} count on ways of up to {} links, through other machines; on one's line "
             "with {:.2f} messages at a time, in rings {:.2f}",
             name_for_people(comm), detours.links, detours.all, detours.ring);
-    return coll::Machine::of(policy.links, policy.shared_memory && one_world, several_nodes,
-                             detours);
+    return machine;
+}
+
+static std::string text_of(const std::vector<int>& ranks) {
+    std::string text;
+    for (int rank : ranks) text += format("{}{}", text.empty() ? "" : " ", rank);
+    return text;
 }
 
 CollectiveState::CollectiveState(Communicator& comm)
@@ -37,6 +46,10 @@ CollectiveState::CollectiveState(Communicator& comm)
     bool one = std::all_of(nodes.begin(), nodes.end(), [&](int node) { return node == nodes[0]; });
     if (one) nodes.clear();
     machine = machine_of(comm, nodes);
+    ring = coll::ring_order(machine, nodes);
+    if (machine.pairs.known())
+        LOG(info, coll, "Collectives on {} count on unlike links; rings go by {}",
+            name_for_people(comm), ring.empty() ? "number" : text_of(ring));
     read_own_rules();
 }
 
@@ -93,7 +106,7 @@ void CollectiveState::board_made(bool agreed, std::unique_ptr<Board> made, const
 }
 
 const std::shared_ptr<const coll::Schedule>& CollectiveState::schedule(coll::Shape& shape) {
-    shape.nodes = nodes;
+    shape.nodes = nodes, shape.ring = ring;
     bool built = false;
     const coll::Choice& choice = comm.process.policy->choice(shape.collective);
     const coll::Rules* rules[] = {&own_rules, &comm.process.policy->rules};

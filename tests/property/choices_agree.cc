@@ -1,60 +1,151 @@
 // tests/property/choices_agree.cc: all ranks of a communicator choose the same algorithm.
 // Goal: a rank that chose differently would wait for ever. Method: random networks (ranks, machines in any
-// order, costs of links) and calls, some with blocks of which each rank knows only its own; every rank
-// chooses for itself, from its own shape.
+// order, costs of links, each pair's own, ways through others) and calls, some with blocks of which each
+// rank knows only its own; every rank makes its costs and its ring from what a job hands out, and chooses
+// for itself, from its own shape. A rank with another table must be found out.
+#include "coll/ring_order.h"
 #include "coll/select.h"
 #include "tests/property/coll_case.h"
 
 #include <gtest/gtest.h>
 
 #include <cmath>
+#include <cstdio>
 #include <optional>
 
 namespace pomona::property {
 namespace {
 
+double between(Random& random, double low, double high) {
+    return low * std::pow(high / low, random.unit());
+}
+
 coll::Links random_links(Random& random) {
-    auto between = [&](double low, double high) {
-        return low * std::pow(high / low, random.unit());
-    };
     coll::Links links;
-    links.shm = {between(1, 1e3), between(20, 1e3), between(0.01, 1)};
-    links.net = {between(1e3, 1e6), between(1e3, 1e4), between(0.1, 100)};
-    links.copy_ns = between(0.01, 0.3), links.reduce_ns = between(0.01, 0.3);
-    links.crowd = random.chance(0.3) ? between(1, 8) : 1;
+    links.shm = {between(random, 1, 1e3), between(random, 20, 1e3), between(random, 0.01, 1)};
+    links.net = {between(random, 1e3, 1e6), between(random, 1e3, 1e4), between(random, 0.1, 100)};
+    links.copy_ns = between(random, 0.01, 0.3), links.reduce_ns = between(random, 0.01, 0.3);
+    links.crowd = random.chance(0.3) ? between(random, 1, 8) : 1;
     return links;
+}
+
+// Cables, lines and Wi-Fi: of each pair one of a few kinds, or numbers of its own.
+void add_pairs(Random& random, int machines, coll::Links& links) {
+    for (int a = 0; a < machines; ++a)
+        for (int b = a + 1; b < machines; ++b) {
+            if (random.chance(0.2)) continue;  // never measured
+            coll::Link kinds[] = {{15000, 2500, 0.25}, {40000, 2500, 0.9}, {3e6, 5000, 30}};
+            coll::Link own{between(random, 1e3, 1e6), between(random, 1e3, 1e4),
+                           between(random, 0.1, 100)};
+            links.pairs.push_back({a, b, random.chance(0.5) ? own : kinds[random.below(3)]});
+        }
+}
+
+// Machines on cables, of which some are missing.
+Roads random_roads(Random& random, int machines) {
+    auto count = static_cast<size_t>(machines);
+    std::vector<bool> direct(count * count, true);
+    for (size_t a = 0; a < count; ++a)
+        for (size_t b = 0; b < a; ++b)
+            direct[a * count + b] = direct[b * count + a] = random.chance(0.6);
+    return {machines, direct};
+}
+
+// What a job's ranks are handed, and a call of theirs.
+struct Network {
+    Case c;
+    coll::Links links;
+    std::vector<int> nodes;
+    Roads roads;
+    bool board = false;
+};
+
+std::optional<Network> random_network(Random& random, int ranks_most) {
+    Network made;
+    Case& c = made.c;
+    auto rows = coll::catalog();
+    c.algorithm = &rows[random.below(rows.size())];
+    if (c.algorithm->collective == Collective::neighbor) return std::nullopt;
+    // Where links are unlike each rank prices schedules: few ranks, and now and then more.
+    bool unlike = random.chance(0.6);
+    int most = unlike ? random.chance(0.1) ? 12 : 8 : ranks_most;
+    c.p = random.between(1, most), c.root = static_cast<int>(random.below(c.p));
+    c.count = random.chance(0.5) ? random.below(200) : random.below(2000);
+    c.seed = random.next();
+    c.in_place = random.chance(0.3) && c.algorithm->collective != Collective::bcast;
+    c.irregular = random.chance(0.3);
+    c.op = random.chance(0.7) ? TestOp::sum_u64 : TestOp::matrix;
+    int machines = random.between(1, c.p);
+    bool several = unlike || random.chance(0.5);
+    for (int r = 0; r < c.p && several; ++r) made.nodes.push_back(random.between(0, machines));
+    made.links = random_links(random);
+    if (unlike) add_pairs(random, machines + 1, made.links);
+    if (unlike && random.chance(0.4)) made.roads = random_roads(random, machines + 1);
+    made.board = random.chance(0.5);
+    return made;
+}
+
+// As a rank does it: the text that was handed out, then its communicator's costs, then its choice.
+coll::Plan choice_of(const Network& network, const Setup& setup, int rank,
+                     const std::string& handed) {
+    std::string problem;
+    auto links = coll::parse_links(handed, problem);
+    EXPECT_TRUE(links.ok()) << problem;
+    coll::Machine machine = coll::Machine::among(*links, true, network.nodes, network.roads);
+    std::vector<int> ring = coll::ring_order(machine, network.nodes);
+    coll::Shape shape = setup.shape(rank);
+    shape.nodes = network.nodes, shape.ring = ring, shape.board = network.board;
+    return coll::select(shape, machine);
+}
+
+// The first rank that chooses otherwise than rank 0; -1: none. `altered`: has another table, if any.
+int odd_one(const Network& network, int altered = -1, const std::string& other = "") {
+    Setup setup(network.c);
+    std::string handed = coll::links_text(network.links);
+    coll::Plan first = choice_of(network, setup, 0, altered == 0 ? other : handed);
+    for (int r = 1; r < network.c.p; ++r) {
+        coll::Plan plan = choice_of(network, setup, r, altered == r ? other : handed);
+        if (plan.algorithm != first.algorithm || !(plan.options == first.options)) return r;
+    }
+    return -1;
 }
 
 TEST(Choices, of_all_ranks_are_one) {
     Random random(base_seed() ^ 20);
-    auto rows = coll::catalog();
-    for (int network = 0; network < 10000; ++network) {
-        Case c;
-        c.algorithm = &rows[random.below(rows.size())];
-        if (c.algorithm->collective == Collective::neighbor) continue;
-        c.p = random.between(1, 24), c.root = static_cast<int>(random.below(c.p));
-        c.count = random.chance(0.5) ? random.below(200) : random.below(2000);
-        c.seed = random.next();
-        c.in_place = random.chance(0.3) && c.algorithm->collective != Collective::bcast;
-        c.irregular = random.chance(0.3);
-        c.op = random.chance(0.7) ? TestOp::sum_u64 : TestOp::matrix;
-        property::Setup setup(c);
-        bool several = random.chance(0.7);
-        int machines = random.between(1, c.p);
-        std::vector<int> nodes;
-        for (int r = 0; r < c.p && several; ++r) nodes.push_back(random.between(0, machines));
-        coll::Machine machine = coll::Machine::of(random_links(random), true, several);
-        bool board = random.chance(0.5);
-        std::optional<coll::Plan> first;
-        for (int r = 0; r < c.p; ++r) {
-            coll::Shape shape = setup.shape(r);
-            shape.nodes = nodes, shape.board = board;
-            coll::Plan plan = coll::select(shape, machine);
-            if (!first) first = plan;
-            ASSERT_EQ(plan.algorithm, first->algorithm) << text_of(c) << " rank " << r;
-            ASSERT_EQ(plan.options, first->options) << text_of(c) << " rank " << r;
-        }
+    int unlike = 0, by_roads = 0, ordered = 0;
+    for (int i = 0; i < 10000; ++i) {
+        auto network = random_network(random, 24);
+        if (!network) continue;
+        coll::Machine machine =
+            coll::Machine::among(network->links, true, network->nodes, network->roads);
+        unlike += machine.pairs.known(), by_roads += machine.roads.known();
+        ordered += !coll::ring_order(machine, network->nodes).empty();
+        ASSERT_EQ(odd_one(*network), -1) << text_of(network->c);
     }
+    std::printf("%d of the networks unlike, %d with ways through others, %d rings reordered\n",
+                unlike, by_roads, ordered);
+    EXPECT_GT(unlike, 2000);
+    EXPECT_GT(by_roads, 800);
+    EXPECT_GT(ordered, 500);
+}
+
+// Goal: the test above sees it when one rank has other numbers. Method: some pairs of one rank's table are
+// a hundred times slower; where links decide at all, that rank must now and then stand out.
+TEST(Choices, of_a_rank_with_another_table_stand_out) {
+    Random random(base_seed() ^ 21);
+    int altered = 0, found = 0;
+    while (altered < 300) {
+        auto network = random_network(random, 24);
+        if (!network || network->links.pairs.empty() || network->c.p < 3) continue;
+        coll::Links other = network->links;
+        for (coll::PairLink& pair : other.pairs)
+            if (random.chance(0.5)) pair.link.latency_ns *= 100, pair.link.byte_ns *= 100;
+        ++altered;
+        found += odd_one(*network, static_cast<int>(random.below(network->c.p)),
+                         coll::links_text(other)) >= 0;
+    }
+    std::printf("%d of %d ranks with another table chose differently\n", found, altered);
+    EXPECT_GT(found, 30);
 }
 
 }  // namespace

@@ -26,6 +26,7 @@ struct Case {
     TestOp op = TestOp::sum_u64;
     bool in_place = false, irregular = false;
     int ranks_per_node = 0;  // 0: nodes are not known
+    bool ring = false;       // rings go through the machines in a drawn order
     uint64_t seed = 1;       // of the data and of the network
     bool calm = false;
     coll::HazardRules rules;
@@ -48,7 +49,7 @@ struct Setup {
     std::vector<std::vector<std::byte>> expected;
     std::vector<std::vector<Block>> input_blocks, result_blocks;  // bytes, by rank (v-forms)
     std::vector<std::vector<int>> sources, destinations;
-    std::vector<int> nodes;
+    std::vector<int> nodes, ring;
     coll::Reducer reducer;
 
 private:

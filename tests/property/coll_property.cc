@@ -49,6 +49,8 @@ protected:
                             : 0;
                     if (std::string_view(row.name).starts_with("hierarchical"))
                         c.ranks_per_node = random.between(2, 4);
+                    c.ring = random.chance(0.5);
+                    if (c.ring && c.ranks_per_node) c.ranks_per_node = random.between(1, 3);
                     c.seed = random.next();
                     bool no_in_place = row.collective == Collective::bcast ||
                                        row.collective == Collective::neighbor;

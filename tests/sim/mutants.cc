@@ -25,6 +25,7 @@ bool caught(const coll::Algorithm& row, coll::HazardRules rules) {
         c.in_place = row.collective == Collective::allreduce && random.chance(0.5);
         c.options = {row.uses_segments ? random.between(1, 3) : 1, 2};
         c.ranks_per_node = std::string_view(row.name).starts_with("hierarchical") ? 2 : 0;
+        c.ring = random.chance(0.5);
         c.rules = rules;
         c.seed = random.next();
         coll::Facts facts(Setup(c).shape(0), coll::Machine::shared_memory(), c.options);
