@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <bit>
 #include <cctype>
+#include <charconv>
 #include <cstring>
 #include <filesystem>
 #include <fstream>
@@ -28,6 +29,8 @@
 namespace pomona::tcp {
 
 namespace {
+
+[[maybe_unused]] constexpr uint32_t kMegabitsMost = 10'000'000;
 
 struct Rule {
     std::string_view stem;  // the name without its number
@@ -144,7 +147,18 @@ static InterfaceKind device_kind(const std::string& name, int) {
     return InterfaceKind::wired;
 }
 
+// Of Wi-Fi and what is down there is no figure, or -1.
+static uint32_t line_megabits(const std::string& name) {
+    std::string text = first_line(folder_of(name) + "/speed");
+    uint32_t megabits = 0;
+    auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), megabits);
+    return error == std::errc() && megabits <= kMegabitsMost ? megabits : 0;
+}
+
 #else
+
+// What macOS tells in ifi_baudrate has 32 bits: too few for 10 Gb/s.
+static uint32_t line_megabits(const std::string&) { return 0; }
 
 #if defined(SIOCGIFMEDIA)
 // IFM_NMASK and IFM_IEEE80211 of <net/if_media.h>, which some SDKs lack.
@@ -182,15 +196,21 @@ std::vector<Interface> list_interfaces() {
     ifaddrs* all = nullptr;
     if (getifaddrs(&all) != 0) return found;
     int asks = socket(AF_INET, SOCK_DGRAM, 0);
-    std::map<std::string, InterfaceKind> devices;
+    struct Device {
+        InterfaceKind kind = InterfaceKind::wired;
+        uint32_t megabits = 0;
+    };
+    std::map<std::string, Device> devices;
     for (ifaddrs* each = all; each; each = each->ifa_next) {
         auto ip = Ip::of(each->ifa_addr);
         if (!ip) continue;
         bool loopback = (each->ifa_flags & IFF_LOOPBACK) != 0;
-        auto [device, is_new] = devices.try_emplace(each->ifa_name, InterfaceKind::wired);
-        if (is_new && !loopback) device->second = device_kind(each->ifa_name, asks);
+        auto [device, is_new] = devices.try_emplace(each->ifa_name);
+        if (is_new && !loopback)
+            device->second = {device_kind(each->ifa_name, asks), line_megabits(each->ifa_name)};
         found.push_back({each->ifa_name, ip->text(), (each->ifa_flags & IFF_UP) != 0, loopback,
-                         prefix_of(each->ifa_netmask, ip->six), device->second});
+                         prefix_of(each->ifa_netmask, ip->six), device->second.kind,
+                         device->second.megabits});
     }
     if (asks >= 0) close(asks);
     freeifaddrs(all);

@@ -35,6 +35,7 @@ struct Interface {
     bool loopback = false;
     int prefix = 32;                              // bits that the addresses of its network share
     InterfaceKind device = InterfaceKind::wired;  // as the system tells; `wired`: look at the name
+    uint32_t megabits = 0;                        // of its line; 0: the system does not tell
     Ip ip() const { return Ip::parse(address).value_or(Ip{}); }
 };
 

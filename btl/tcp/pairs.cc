@@ -73,15 +73,24 @@ Joined join(const Places& lower, const Places& higher, const std::vector<Pair>& 
 
 }  // namespace
 
+std::optional<Joining> joining(const Places& own, const Places& peer) {
+    std::optional<Joining> best;
+    for (size_t i = 0; i < own.size(); ++i)
+        for (size_t j = 0; j < peer.size(); ++j) {
+            const Place &a = own[i], &b = peer[j];
+            Reach found = reach(a, b);
+            bool shared = !a.ip.link_local() && found <= Reach::other_kind && !has(peer, a.ip) &&
+                          !has(own, b.ip);
+            if (shared && (!best || found < reach(own[best->own], peer[best->peer])))
+                best = Joining{i, j};
+        }
+    return best;
+}
+
 bool share_network(const Places& own, const Places& peer) {
     auto same_ip = [](const Place& a, const Place& b) { return a.ip == b.ip; };
-    if (std::equal(own.begin(), own.end(), peer.begin(), peer.end(), same_ip)) return true;
-    for (const Place& a : own)
-        for (const Place& b : peer)
-            if (!a.ip.link_local() && reach(a, b) <= Reach::other_kind && !has(peer, a.ip) &&
-                !has(own, b.ip))
-                return true;
-    return false;
+    return std::equal(own.begin(), own.end(), peer.begin(), peer.end(), same_ip) ||
+           joining(own, peer).has_value();
 }
 
 bool stands_between(const Places& own, const std::vector<Places>& others) {

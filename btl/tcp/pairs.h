@@ -20,6 +20,12 @@ enum class Reach {
 };
 Reach reach(const Place& own, const Place& peer);
 
+// By which addresses, by their numbers, two hosts share a network most plausibly; of several the first.
+struct Joining {
+    size_t own, peer;
+    bool operator==(const Joining&) const = default;
+};
+std::optional<Joining> joining(const std::vector<Place>& own, const std::vector<Place>& peer);
 // Have these two, on different hosts, addresses of one network? Link-local ones do not tell.
 bool share_network(const std::vector<Place>& own, const std::vector<Place>& peer);
 // May a host be all that joins two of the others: it shares a network with each of them, and they share

@@ -112,7 +112,8 @@ Status Shared::listen(const std::vector<Interface>& chosen, const std::vector<In
             LOG(info, btl, "{} on {} is left out: {}", each.address, each.name, last.text());
             continue;
         }
-        places_.push_back({each.name, interface_kind(each), ip, each.prefix, socket->port()});
+        places_.push_back(
+            {each.name, interface_kind(each), ip, each.prefix, socket->port(), each.megabits});
         listeners_.push_back(std::move(*socket));
     }
     if (places_.empty()) return last;

@@ -3,7 +3,8 @@
 // handshake (btl/link/handshake.h), first
 // frame:                u64 length, 32 bytes of header, `length` bytes of payload
 // address (published):  u32 number, then as many places: the interface's name (sized text), its kind u8,
-//     4 or 6 u8, 4 or 16 bytes of an IP address, u8 bits that addresses of its network share, u16 port
+//     4 or 6 u8, 4 or 16 bytes of an IP address, u8 bits that addresses of its network share, u16 port,
+//     u32 megabits per second of the interface's line, 0: not known
 //
 // Integers little-endian. A connection whose bytes do not parse is closed.
 #pragma once
@@ -32,6 +33,7 @@ struct Place {
     Ip ip;
     int prefix = 32;
     uint16_t port = 0;
+    uint32_t megabits = 0;  // of the interface's line; 0: not known
     bool operator==(const Place&) const = default;
 };
 
@@ -56,6 +58,7 @@ inline std::vector<std::byte> write_address(const Address& address) {
                        static_cast<size_t>(each.ip.bits() / 8)});
         out.put(static_cast<uint8_t>(each.prefix));
         out.put(each.port);
+        out.put(each.megabits);
     }
     return out.bytes();
 }
@@ -76,6 +79,7 @@ inline std::optional<Address> parse_address(ConstBytes bytes) {
         if (!ip.empty()) std::memcpy(each.ip.bytes.data(), ip.data(), ip.size());
         each.prefix = in.get<uint8_t>();
         each.port = in.get<uint16_t>();
+        each.megabits = in.get<uint32_t>();
         if (each.prefix > each.ip.bits() || each.port == 0) return std::nullopt;
         address.places.push_back(std::move(each));
     }

@@ -4,6 +4,7 @@
 #include "accel/choose.h"
 #include "btl/base/check.h"
 #include "btl/base/entropy.h"
+#include "btl/base/kept_file.h"
 #include "btl/base/log.h"
 #include "btl/base/messages.h"
 #include "btl/link/link.h"
@@ -22,6 +23,7 @@
 #include "mpi/runtime/collectives.h"
 #include "mpi/runtime/devices.h"
 #include "mpi/runtime/launcher_watch.h"
+#include "mpi/runtime/machine_links.h"
 #include "mpi/runtime/relaying.h"
 #include "mpi/runtime/unlike.h"
 #include "mpi/runtime/wait_reports.h"
@@ -49,7 +51,7 @@ static uintptr_t bits_of(const void* handle) { return reinterpret_cast<uintptr_t
 Process::Process(const char* const* environment)
     : params(
           read_params(environment, [](const std::string& line) { LOG(warn, base, "{}", line); })),
-      engine(params, counters, clock) {
+      engine(params, counters, clock), link_history_(cache_path(environment, "link-history")) {
     std::string unknown = set_log_levels(params.log);
     if (!unknown.empty())
         LOG(warn, base, "POMONA_LOG: \"{}\" is neither a level nor a scope", unknown);
@@ -157,7 +159,10 @@ Status Process::make_transports() {
         (!alone && lists(params.transports, "tcp") && !(use_shm && all_local))) {
         auto shared = TRY(make_tcp());
         bool several = !on_one_node(here);
-        if (several) TRY(publish_formats(*wireup, params));
+        if (several) {
+            TRY(publish_formats(*wireup, params));
+            TRY(publish_machine_links(*wireup, link_history_));
+        }
         TRY(wireup->fence());
         if (several) formats = find_formats(*wireup);
         linked_ = true;
@@ -166,7 +171,8 @@ Status Process::make_transports() {
     if (here.origin != Origin::singleton)
         transports.push_back(std::make_unique<LauncherWatch>(*wireup, engine, clock));
     policy = std::make_unique<coll::Policy>(make_policy(params, lists(params.transports, "shm")));
-    if (linked_ && !on_one_node(here)) policy->roads = find_roads(*wireup);
+    if (linked_ && !on_one_node(here))
+        learn_machine_links(*wireup, params.links, policy->links, policy->roads);
     return {};
 }
 

@@ -130,8 +130,9 @@ private:
     void wait_for_world();
     bool end_in_barrier(const Communicator& end);
 
-    bool linked_ = false;  // this world's ranks have links, from the start
-    bool relays_ = false;  // others probably reach each other through this process
+    bool linked_ = false;       // this world's ranks have links, from the start
+    std::string link_history_;  // a file (mpi/runtime/machine_links.h)
+    bool relays_ = false;       // others probably reach each other through this process
     Ref<Communicator> world_;
     Ref<Communicator> self_;
     coll::Gates* device_gates_ = nullptr;                  // of one of the transports

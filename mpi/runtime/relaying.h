@@ -2,7 +2,6 @@
 // (btl/link/relays.h), and whether this one probably does.
 #pragma once
 
-#include "btl/base/roads.h"
 #include "btl/tcp/pairs.h"
 #include "pmix/wireup/wireup.h"
 
@@ -13,10 +12,6 @@ namespace pomona {
 // One process of each host, since all of a host share its cables: the lowest rank. Where all are on one
 // machine, each may have a network of its own (network namespaces): any of them.
 std::vector<int> relay_candidates(const Job& job);
-
-// Which machines of this world have a path of their own, as the addresses of the lowest rank on each tell;
-// every rank comes to the same. Nothing where they are too many, or somebody's addresses are not known.
-Roads find_roads(Wireup& wireup);
 
 // Does this process, at these addresses, join others that share no network? It must then look after its
 // links while its program computes. After the fence that published the addresses.

@@ -5,7 +5,7 @@
 // and remembered here.
 #pragma once
 
-#include "pmix/launch/link_history.h"
+#include "pmix/link_history.h"
 
 #include <string>
 #include <vector>

@@ -208,6 +208,16 @@ LinkMap link_map(const NetworkFile& network, const coll::Links& links) {
     return map;
 }
 
+void add_pairs(const NetworkFile& network, const LinkMap& map, coll::Links& links) {
+    links.pairs.clear();
+    auto count = std::min(static_cast<int>(network.hosts.size()), coll::kPairedNodesMost);
+    for (int a = 0; a < count; ++a)
+        for (int b = a + 1; b < count; ++b) {
+            const LinkCost& cost = map.host_link(a, b);
+            links.pairs.push_back({a, b, {cost.latency_ns, cost.overhead_ns, cost.byte_ns}});
+        }
+}
+
 NetworkFile with_lines(NetworkFile network, double times) {
     for (NetworkHost& each : network.hosts) each.gigabits *= times;
     for (NetworkPair& each : network.pairs) each.gigabits *= times;

@@ -41,6 +41,8 @@ std::string network_text(const NetworkFile& network);
 std::vector<int> hosts_of_ranks(const NetworkFile& network);
 // `links`: what a message costs within a host, and its overhead at either end of a link.
 LinkMap link_map(const NetworkFile& network, const coll::Links& links);
+// The same pairs as costs that algorithms are chosen by.
+void add_pairs(const NetworkFile& network, const LinkMap& map, coll::Links& links);
 
 // Changes that predictions ask about.
 NetworkFile with_lines(NetworkFile network,

@@ -2,6 +2,7 @@
 #include "mpi/tools/predict.h"
 
 #include "btl/base/format.h"
+#include "coll/ring_order.h"
 #include "coll/select.h"
 
 #include <algorithm>
@@ -24,9 +25,12 @@ bool per_rank(Collective collective) {
 
 CollectiveTimes::CollectiveTimes(NetworkFile network, coll::Links links)
     : network_(std::move(network)), links_(links) {
-    bool several = network_.hosts.size() > 1;
-    priced_.machine = coll::Machine::of(links_, true, several);
     priced_.links = link_map(network_, links_);
+    // As a job of these hosts chooses after `pomona tune --host`.
+    coll::Links known = links_;
+    add_pairs(network_, priced_.links, known);
+    priced_.machine = coll::Machine::among(known, true, hosts_of_ranks(network_));
+    ring_ = coll::ring_order(priced_.machine, priced_.links.hosts);
 }
 
 const CollectiveTimes::Found& CollectiveTimes::find(Collective collective, size_t bytes) {
@@ -39,7 +43,7 @@ const CollectiveTimes::Found& CollectiveTimes::find(Collective collective, size_
     size_t parts = per_rank(collective) ? static_cast<size_t>(shape.size) : 1;
     shape.count = (bytes + parts * kElement - 1) / (parts * kElement);
     std::vector<int> nodes = hosts_of_ranks(network_);
-    if (network_.hosts.size() > 1) shape.nodes = nodes;
+    if (network_.hosts.size() > 1) shape.nodes = nodes, shape.ring = ring_;
     shape.board = true;
     coll::Plan plan = coll::select(shape, priced_.machine);
     std::string problem;

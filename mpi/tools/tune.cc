@@ -351,9 +351,9 @@ coll::Links links_between(const LinkReport& report, const std::vector<LinkMemory
     auto links = coll::parse_links(text, problem);
     std::vector<std::string> hosts;
     for (const LinkHost& host : report.hosts) hosts.push_back(host.name);
-    auto net = coll::parse_links(net_costs(memory, hosts, missing).value_or(""), problem);
+    auto net = coll::parse_links(net_costs(memory, hosts, missing), problem);
     coll::Links out = links.ok() ? *links : coll::Links();
-    if (net.ok()) out.net = net->net;
+    if (net.ok()) out.net = net->net, out.pairs = net->pairs;
     return out;
 }
 

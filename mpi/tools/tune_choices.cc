@@ -3,6 +3,7 @@
 
 #include "btl/base/format.h"
 #include "btl/base/kept_file.h"
+#include "coll/ring_order.h"
 
 #include <algorithm>
 #include <cmath>
@@ -50,10 +51,11 @@ size_t middle_of(size_t a, size_t b) {
 
 std::vector<ChoiceCase> choice_cases(const ChoiceWorld& world) {
     std::vector<ChoiceCase> cases;
-    coll::Machine machine = coll::Machine::of(world.links, world.board, world.machines > 1);
     std::vector<int> nodes;
     for (int r = 0; r < world.ranks && world.machines > 1; ++r)
         nodes.push_back(r * world.machines / world.ranks);
+    coll::Machine machine = coll::Machine::among(world.links, world.board, nodes);
+    std::vector<int> ring = coll::ring_order(machine, nodes);
     for (Collective collective : kTimed)
         for (size_t bytes : kSizes) {
             bool sized = collective != Collective::barrier;
@@ -66,7 +68,8 @@ std::vector<ChoiceCase> choice_cases(const ChoiceWorld& world) {
                               .count = sized ? bytes / 4 : 0,
                               .element = 4,
                               .board = world.board,
-                              .nodes = nodes};
+                              .nodes = nodes,
+                              .ring = ring};
             ChoiceCase made{collective, sized ? bytes : 0, {}};
             double cheapest = 0;
             for (const coll::Plan& plan : rank_algorithms(shape, machine)) {

@@ -5,7 +5,7 @@
 #include "btl/base/format.h"
 #include "btl/base/kept_file.h"
 #include "btl/base/links_file.h"
-#include "pmix/launch/link_history.h"
+#include "pmix/link_history.h"
 #include "pmix/launch/messages.h"
 #include "pmix/launch/launcher.h"
 #include "pmix/launch/hosts.h"
@@ -22,14 +22,14 @@ std::vector<const char*> pointers(const std::vector<std::string>& environment) {
     return out;
 }
 
-// `links` with this item in the place of the one of its name.
-std::string links_with(std::string_view links, const std::string& item) {
-    std::string out, name = item.substr(0, item.find('=') + 1);
+// `links` with these costs between machines in the place of its own.
+std::string links_with(std::string_view links, const std::string& net) {
+    std::string out;
     while (!links.empty()) {
         std::string_view each = take_piece(links, ',');
-        if (!each.starts_with(name)) out += std::string(each) + ",";
+        if (!each.starts_with("net=") || !net.starts_with("net=")) out += std::string(each) + ",";
     }
-    return out + item;
+    return out + net;
 }
 }  // namespace
 
@@ -64,8 +64,8 @@ void Launcher::hand_links() {
     handed_.inherit("links", links, origin);
 }
 
-// Between the job's hosts, as `pomona links` or `pomona tune --host` has measured them; "" where a pair is
-// not known. One number stands for all pairs, so every rank has the same.
+// Between the job's hosts, as `pomona links` or `pomona tune --host` has measured them; "" where nothing is
+// known. Hosts stand in the order of the nodes' numbers, which every rank has.
 std::string Launcher::measured_net() const {
     if (!several_hosts()) return "";
     auto text = read_kept(cache_path(environment_, "link-history"));
@@ -73,12 +73,12 @@ std::string Launcher::measured_net() const {
     for (const Node& node : nodes_)
         hosts.push_back(node.host->here() ? host_ : std::string(without_user(node.host->name())));
     std::string missing;
-    auto costs =
+    std::string costs =
         net_costs(text.ok() ? read_link_memory(*text) : std::vector<LinkMemory>(), hosts, missing);
-    if (!costs && options_.verbose)
+    if (!missing.empty() && options_.verbose)
         say(format(messages::estimated_links,
                    format("those of {} were never measured by --host", missing)));
-    return costs.value_or("");
+    return costs;
 }
 
 // The same for the rules by which algorithms are chosen. What they say the ranks read.

@@ -1,5 +1,5 @@
-/* tests/bench/lanes.c: for lanes.py: "lanes COLLECTIVE BYTES ROUNDS ORDER" does allgather or reduce_scatter of a
- * vector of BYTES in each round, checks it, and prints the seconds that a round took (of the slowest rank),
+/* tests/bench/lanes.c: for lanes.py and unlike.py: "lanes COLLECTIVE BYTES ROUNDS ORDER" does allgather,
+ * reduce_scatter or allreduce of a vector of BYTES in each round, checks it, and prints the seconds that a round took (of the slowest rank),
  * one line each. ORDER: block, the ranks of a host one after the other, or cyclic, the hosts in turn. */
 #include <mpi.h>
 #include <stdio.h>
@@ -18,7 +18,7 @@ int main(int count, char** words) {
     key = strcmp(words[4], "cyclic") ? rank : rank % near * (size / near) + rank / near;
     MPI_Comm_split(MPI_COMM_WORLD, 0, key, &comm);
     MPI_Comm_rank(comm, &rank);
-    int gathers = !strcmp(words[1], "allgather");
+    int gathers = !strcmp(words[1], "allgather"), reduces = !strcmp(words[1], "allreduce");
     int n = (int)(atol(words[2]) / (long)sizeof(float) / size), i;
     float* all = malloc((size_t)n * (size_t)size * sizeof *all);
     float* mine = malloc((size_t)n * sizeof *mine);
@@ -28,13 +28,17 @@ int main(int count, char** words) {
         for (i = 0; i < n * size; ++i) all[i] = (float)(rank + i % 5);
         MPI_Barrier(comm);
         took = MPI_Wtime();
-        if (gathers) MPI_Allgather(mine, n, MPI_FLOAT, all, n, MPI_FLOAT, comm);
+        if (reduces) MPI_Allreduce(MPI_IN_PLACE, all, n * size, MPI_FLOAT, MPI_SUM, comm);
+        else if (gathers) MPI_Allgather(mine, n, MPI_FLOAT, all, n, MPI_FLOAT, comm);
         else MPI_Reduce_scatter_block(all, mine, n, MPI_FLOAT, MPI_SUM, comm);
         took = MPI_Wtime() - took;
         MPI_Reduce(&took, &most, 1, MPI_DOUBLE, MPI_MAX, 0, comm);
         for (i = 0; i < n * size && gathers; ++i)
             if (all[i] != (float)(i / n + i % n % 7)) MPI_Abort(MPI_COMM_WORLD, 9);
-        for (i = 0; i < n && !gathers; ++i)
+        for (i = 0; i < n * size && reduces; ++i)
+            if (all[i] != (float)(size * (size - 1) / 2 + size * (i % 5)))
+                MPI_Abort(MPI_COMM_WORLD, 9);
+        for (i = 0; i < n && !gathers && !reduces; ++i)
             if (mine[i] != (float)(size * (size - 1) / 2 + size * ((rank * n + i) % 5)))
                 MPI_Abort(MPI_COMM_WORLD, 9);
         /* The first one warms up. */

@@ -55,8 +55,8 @@ TEST(links_report, that_is_not_whole) {
     }
 }
 
-// Goal: what was measured between hosts is what their jobs reckon with; of three hosts the slowest pair,
-// of each pair the latest figure.
+// Goal: what was measured between hosts is what their jobs reckon with: one number where pairs are about
+// alike, else each pair's; of each pair the latest figure.
 TEST(links_report, gives_the_costs_between_hosts) {
     std::vector<LinkMemory> memory{{"mac1 mac2.local", "2026-01-02", 20, 1, "tcp"},
                                    {"mac1 mac2.local", "2026-01-03", 20, 40, "tcp"},
@@ -64,12 +64,21 @@ TEST(links_report, gives_the_costs_between_hosts) {
                                    {"box mac2.local", "2026-01-02", 0, 10, "tcp"}};
     std::string missing;
     EXPECT_EQ(net_costs(memory, {"mac1", "me@mac2"}, missing), "net=15000:2500:0.20000");
-    EXPECT_FALSE(net_costs(memory, {"mac1", "mac2", "box"}, missing).has_value());
+    EXPECT_EQ(missing, "");
+    // Pairs that were never measured are left to estimates.
+    EXPECT_EQ(net_costs(memory, {"mac1", "mac2", "box"}, missing),
+              "0-1=17000:2500:0.22000,0-2=63000:2500:1.00000");
     EXPECT_EQ(missing, "mac2 and box");
     memory.push_back({"box mac2", "2026-01-04", 4, 10, "tcp"});
-    EXPECT_EQ(net_costs(memory, {"mac1", "mac2", "box"}, missing), "net=55000:2500:0.80000");
+    EXPECT_EQ(net_costs(memory, {"mac1", "mac2", "box"}, missing),
+              "net=55000:2500:0.80000,0-1=17000:2500:0.22000,0-2=63000:2500:1.00000,"
+              "1-2=2350:1175:1.00000");
     EXPECT_EQ(net_costs(memory, {"mac2", "box"}, missing), "net=2000:1000:0.80000");
-    EXPECT_FALSE(net_costs(memory, {"10.0.0.1", "10.0.0.2"}, missing).has_value());
+    memory.push_back({"box mac1", "2026-01-05", 22, 35, "tcp"});
+    memory.push_back({"box mac2", "2026-01-05", 25, 38, "tcp"});
+    EXPECT_EQ(net_costs(memory, {"mac1", "mac2", "box"}, missing), "net=20000:2500:0.22857");
+    EXPECT_EQ(net_costs(memory, {"10.0.0.1", "10.0.0.2"}, missing), "");
+    EXPECT_EQ(missing, "10.0.0.1 and 10.0.0.2");
 }
 
 // Goal: a link that has become slow is told, with what it gave and by what it went.

@@ -49,10 +49,22 @@ copied and reduced in one core. The first of these that is there counts:
 2. what `pomona tune` measured on this machine, in `~/.cache/pomona/links` (macOS:
    `~/Library/Caches/pomona/links`; `XDG_CACHE_HOME` comes before both). mpirun reads it once and
    hands it to all ranks as the parameter, so that all choose alike. A file of another machine is
-   passed over. `net` is what `pomona tune --host` or `pomona links --host` last measured between
-   the job's hosts, of the slowest pair;
+   passed over. What `pomona tune --host` or `pomona links --host` last measured between the
+   job's hosts it adds as `net`, the slowest pair's, and where pairs are unlike as each pair's own
+   numbers, `0-1=L:o:G`, machines counted from 0 in the job's order (up to 32 machines);
 3. the built-in estimates of `coll/cost.h`; always under other launchers, unless the parameter is
-   set.
+   set. Between machines whose addresses tell of Thunderbolt, Wi-Fi or lines of other than 10 Gb/s
+   estimates by pair take their place, unless `net` is named; under other launchers pairs that the
+   first rank's host has measured come before these ([tuning.md](tuning.md)).
+
+Where the pairs of a communicator's machines are unlike, or some go through others, formulas do
+not decide: they find each row's options, and then the schedules of all rows are priced in virtual
+time (`coll/price.h`) with each pair's numbers, up to 16 ranks; more segments and fewer are tried
+where that helps. `a` and `b` below are then those of the slowest pair, and rings have the numbers
+of the pairs that are neighbours in them. Rings and lanes (`hierarchical_ring` and the rows by
+machines) go through the machines in the order that leaves the least on the busiest line, and of
+such orders has the shortest ways (`coll/ring_order.h`; among 4 machines or more; of up to 7 all
+orders are tried): `ordered`.
 
 For the costs `pomona tune` takes about three seconds. Two ranks measure through MPI calls, over
 shared memory and over TCP, half of a round trip for 8 B to 16 MiB (medians of interleaved

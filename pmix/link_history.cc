@@ -1,8 +1,8 @@
-// pmix/launch/link_history.cc: see link_history.h. Plain values in and out; nothing here asks the system.
-#include "pmix/launch/link_history.h"
+// pmix/link_history.cc: see link_history.h. Plain values in and out; nothing here asks the system.
+#include "pmix/link_history.h"
 
 #include "btl/base/format.h"
-#include "pmix/launch/ask.h"
+#include "btl/base/kept_file.h"
 
 #include <nlohmann/json.hpp>
 
@@ -18,6 +18,28 @@ using nlohmann::json;
 constexpr size_t kKept = 16;  // of each pair
 // Of a message of 8 bytes between machines, at most so much keeps either side busy.
 constexpr double kOverheadNs = 2500, kOverheadShare = 0.25;
+
+// Pairs whose numbers are within this factor are taken for one kind of link.
+constexpr double kAlike = 1.5;
+constexpr size_t kPairedHostsMost = 32;
+
+struct PairCost {
+    double message_ns, byte_ns;
+    std::string text() const {
+        double overhead = std::min(kOverheadNs, kOverheadShare * message_ns);
+        return format("{:.0f}:{:.0f}:{:.5f}", message_ns - 2 * overhead, overhead, byte_ns);
+    }
+};
+
+// The next of a few numbers in each power of ten.
+double stepped(double value) {
+    double scale = 1;
+    while (scale > value) scale /= 10;
+    while (scale * 10 < value) scale *= 10;
+    for (double step : {1.0, 1.5, 2.2, 3.3, 4.7, 6.8})
+        if (value <= step * scale) return step * scale;
+    return 10 * scale;
+}
 
 // "user@mac1.local" is what calls itself mac1.
 std::string own_name(std::string_view host) {
@@ -45,8 +67,8 @@ const LinkMemory* latest(const std::vector<LinkMemory>& memory, const std::strin
 
 std::vector<LinkMemory> read_link_memory(const std::string& text) {
     std::vector<LinkMemory> out;
-    for (const std::string& line : lines_of(text)) {
-        json value = json::parse(line, nullptr, false);
+    for (std::string_view left = text; !left.empty();) {
+        json value = json::parse(take_piece(left, '\n'), nullptr, false);
         if (!value.is_object()) continue;  // of a later version, or damaged: the rest serves
         try {
             out.push_back({value.at("hosts").get<std::string>(),
@@ -71,6 +93,16 @@ std::string link_memory_text(const std::vector<LinkMemory>& memory) {
     return out;
 }
 
+std::vector<LinkMemory> latest_of_each(const std::vector<LinkMemory>& memory) {
+    std::vector<LinkMemory> out;
+    for (size_t i = 0; i < memory.size(); ++i) {
+        auto later = memory.begin() + static_cast<ptrdiff_t>(i) + 1;
+        auto same = [&](const LinkMemory& each) { return each.hosts == memory[i].hosts; };
+        if (std::none_of(later, memory.end(), same)) out.push_back(memory[i]);
+    }
+    return out;
+}
+
 void remember(std::vector<LinkMemory>& memory, const LinkMemory& now) {
     memory.push_back(now);
     auto same = [&](const LinkMemory& each) { return each.hosts == now.hosts; };
@@ -78,22 +110,42 @@ void remember(std::vector<LinkMemory>& memory, const LinkMemory& now) {
         memory.erase(std::find_if(memory.begin(), memory.end(), same));
 }
 
-std::optional<std::string> net_costs(const std::vector<LinkMemory>& memory,
-                                     const std::vector<std::string>& hosts, std::string& missing) {
-    double message_ns = 0, byte_ns = 0;
+std::string net_costs(const std::vector<LinkMemory>& memory, const std::vector<std::string>& hosts,
+                      std::string& missing) {
+    struct Pair {
+        size_t a, b;
+        PairCost cost;
+    };
+    std::vector<Pair> pairs;
+    PairCost slowest{0, 0}, quickest{1e9, 1e9};
+    missing.clear();
     for (size_t i = 0; i < hosts.size(); ++i)
         for (size_t j = i + 1; j < hosts.size(); ++j) {
             const LinkMemory* pair = latest(memory, own_name(hosts[i]), own_name(hosts[j]));
             if (!pair) {
                 missing = hosts[i] + " and " + hosts[j];
-                return {};
+                continue;
             }
-            message_ns = std::max(message_ns, 1e3 * pair->latency_us);
-            byte_ns = std::max(byte_ns, 8 / pair->gigabits);
+            PairCost cost{1e3 * pair->latency_us, 8 / pair->gigabits};
+            if (cost.message_ns > 1e9 || cost.byte_ns > 1e9) continue;
+            pairs.push_back({i, j, cost});
+            slowest = {std::max(slowest.message_ns, cost.message_ns),
+                       std::max(slowest.byte_ns, cost.byte_ns)};
+            quickest = {std::min(quickest.message_ns, cost.message_ns),
+                        std::min(quickest.byte_ns, cost.byte_ns)};
         }
-    if (!(message_ns > 0) || message_ns > 1e9 || byte_ns > 1e9) return {};
-    double overhead = std::min(kOverheadNs, kOverheadShare * message_ns);
-    return format("net={:.0f}:{:.0f}:{:.5f}", message_ns - 2 * overhead, overhead, byte_ns);
+    if (pairs.empty()) return "";
+    bool alike = slowest.message_ns <= kAlike * quickest.message_ns &&
+                 slowest.byte_ns <= kAlike * quickest.byte_ns;
+    if (alike && missing.empty()) return "net=" + slowest.text();
+    // Of many hosts the pairs' list would be too long; the slowest stands for all.
+    if (hosts.size() > kPairedHostsMost) return missing.empty() ? "net=" + slowest.text() : "";
+    std::string out = missing.empty() ? "net=" + slowest.text() : "";
+    for (const Pair& pair : pairs) {
+        PairCost rounded{stepped(pair.cost.message_ns), stepped(pair.cost.byte_ns)};
+        out += format("{}{}-{}={}", out.empty() ? "" : ",", pair.a, pair.b, rounded.text());
+    }
+    return out;
 }
 
 }  // namespace pomona

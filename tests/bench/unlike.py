@@ -1,0 +1,119 @@
+"""unlike.py: collectives among hosts that unlike links join: chosen by pairs, or by one number for all.
+
+unlike.py BUILD [-r ROUNDS] [--rate MEGABITS] [--json FILE]
+
+Four hosts, network namespaces (tests/host_world.py) with one rank each, whose cables are limited. `wifi`:
+one host has a tenth of the others' rate. `edge`: two hosts have a tenth of it between each other alone.
+First `pomona links` measures all pairs and keeps that; then jobs run in turns with what mpirun hands out
+of it (pairs), and with the slowest pair's number for all pairs (one), as it was before pairs had numbers
+of their own. Linux and root.
+"""
+
+import json
+import os
+import re
+import statistics
+import subprocess
+import sys
+from pathlib import Path
+
+HERE = Path(__file__).resolve().parent
+sys.path.insert(0, str(HERE.parent))
+import host_world  # noqa: E402
+
+import hosts  # noqa: E402
+
+HOSTS = "h1,h2,h3,h4"
+SLOWER = 10
+SIZES = (64 << 10, 2 << 20)
+
+
+def tc(space, *words):
+    subprocess.run(["tc", "-n", space, *map(str, words)], check=True)
+
+
+def limit(world, host, rate, slow_to=None):
+    """What `host` sends has this rate, and to the address `slow_to` a tenth."""
+    space = world.space(host)
+    subprocess.run(["tc", "-n", space, "qdisc", "del", "dev", "eth0", "root"], capture_output=True)
+    tc(space, "qdisc", "add", "dev", "eth0", "root", "handle", "1:", "htb", "default", 10)
+    tc(space, "class", "replace", "dev", "eth0", "parent", "1:", "classid", "1:10", "htb", "rate",
+       f"{rate}mbit", "burst", "32k", "quantum", 6000)
+    tc(space, "class", "replace", "dev", "eth0", "parent", "1:", "classid", "1:20", "htb", "rate",
+       f"{rate / SLOWER}mbit", "burst", "16k", "quantum", 6000)
+    if slow_to:
+        tc(space, "filter", "add", "dev", "eth0", "protocol", "ip", "parent", "1:", "u32", "match",
+           "ip", "dst", slow_to, "flowid", "1:20")
+
+
+def shape(world, what, rate):
+    for number in range(1, 5):
+        slow_to = {2: "10.213.7.3", 3: "10.213.7.2"}.get(number) if what == "edge" else None
+        slow = what == "wifi" and number == 3
+        limit(world, f"h{number}", rate / SLOWER if slow else rate, slow_to)
+        # What comes in by the switch.
+        tc(world.space("sw"), "qdisc", "replace", "dev", f"p{number}", "root", "tbf", "rate",
+           f"{rate / SLOWER if slow else rate}mbit", "burst", "32k", "latency", "50ms")
+
+
+def run(world, environment, *words):
+    done = subprocess.run(world.inside("h1", *words), capture_output=True, text=True, timeout=300,
+                          stdin=subprocess.DEVNULL, env=environment)
+    if done.returncode != 0:
+        sys.exit(f"{words}: {done.stdout}{done.stderr}")
+    return done.stdout
+
+
+def measure(world, build, what, options, environment):
+    shape(world, what, options.rate)
+    report = json.loads(run(world, environment, build / "bin/pomona", "links", "--ssh", world.enter,
+                            "--host", HOSTS, "--json"))
+    measured = {" ".join(pair["hosts"]): [round(pair["latency_us"]), round(pair["gigabits"], 4)]
+                for pair in report["pairs"]}
+    launch = [build / "bin/mpirun", "--ssh", world.enter, "--bind-to", "none", "--host", HOSTS,
+              "-n", 4, "--set", "if_include=10.213.7.0/24"]
+    said = run(world, environment, *launch, build / "bin/pomona", "info")
+    handed = re.search(r" links = (\S+)", said).group(1)
+    one = re.sub(r",\d+-\d+=[^,]*", "", handed)
+    rows = []
+    for collective in ("allreduce", "allgather", "reduce_scatter"):
+        for size in SIZES:
+            times = {"pairs": [], "one": []}
+            for _ in range(options.rounds):
+                for way, extra in (("pairs", []), ("one", ["--set", f"links={one}"])):
+                    out = run(world, environment, *launch, *extra,
+                              os.path.join(world.place, "lanes"), collective, size, 3, "block")
+                    times[way] += [float(line) for line in out.split()]
+            rows.append({"network": what, "collective": collective, "bytes": size,
+                         "quickest_ms": {way: round(min(t) * 1e3, 3) for way, t in times.items()},
+                         "median_ms": {way: round(statistics.median(t) * 1e3, 3)
+                                       for way, t in times.items()},
+                         "pairs_of_one": round(min(times["pairs"]) / min(times["one"]), 3)})
+            print(rows[-1], flush=True)
+    return {"network": what, "measured_us_gigabits": measured, "handed": handed, "rows": rows}
+
+
+def main():
+    options = hosts.arguments(__doc__, 3)
+    if not host_world.possible():
+        return 77
+    build = Path(options.build).resolve()
+    found = []
+    world = host_world.HostWorld(4)
+    try:
+        subprocess.run([build / "bin/mpicc", "-O2", HERE / "lanes.c", "-o",
+                        os.path.join(world.place, "lanes")], check=True)
+        for what in ("wifi", "edge"):
+            environment = dict(hosts.clean(), XDG_CACHE_HOME=os.path.join(world.place, what))
+            found.append(measure(world, build, what, options, environment))
+    finally:
+        world.close()
+    if options.json:
+        result = {"command": f"unlike.py BUILD -r {options.rounds} --rate {options.rate}",
+                  "cores": os.cpu_count(), "load": os.getloadavg()[0], "networks": found}
+        Path(options.json).write_text(json.dumps(result, indent=1) + "\n")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

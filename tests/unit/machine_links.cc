@@ -1,0 +1,178 @@
+// tests/unit/machine_links.cc: what joins the machines of a job, as ranks compute it from what is published
+// (mpi/runtime/machine_links.h).
+// Goal: kinds and speeds of lines give unlike costs where they are unlike and none where they are not;
+// measured figures come first; and all ranks come to the same. Method: a wire-up that answers from a table.
+#include "btl/link/state.h"
+#include "coll/ring_order.h"
+#include "mpi/runtime/machine_links.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <fstream>
+#include <map>
+#include <unistd.h>
+
+namespace pomona {
+namespace {
+
+using coll::Link;
+using tcp::InterfaceKind;
+using tcp::Place;
+using testing::ElementsAre;
+using testing::IsEmpty;
+using testing::SizeIs;
+
+Place at(const char* interface, const char* ip, InterfaceKind kind, uint32_t megabits = 0) {
+    return {interface, kind, tcp::Ip::parse(ip).value(), 24, 4000, megabits};
+}
+
+constexpr auto kCable = InterfaceKind::thunderbolt, kWired = InterfaceKind::wired,
+               kWifi = InterfaceKind::wifi;
+
+// Two Macs on a cable and on the switch, one on Wi-Fi, a Linux box; all in the switch's network.
+MachinePlaces people_have() {
+    return {{at("en5", "10.9.0.1", kCable), at("en0", "10.1.0.1", kWired)},
+            {at("en5", "10.9.0.2", kCable), at("en0", "10.1.0.2", kWired)},
+            {at("en1", "10.1.0.3", kWifi)},
+            {at("eth0", "10.1.0.4", kWired, 10000)}};
+}
+
+// What a job has published, seen by one rank.
+class Table final : public Wireup {
+public:
+    using Published = std::map<std::pair<int, std::string>, std::vector<std::byte>>;
+    Table(Published& published, int rank, int ranks, Origin origin = Origin::pmix)
+        : published_(published) {
+        job_.origin = origin;
+        job_.rank = rank, job_.size = ranks;
+        for (int r = 0; r < ranks; ++r) job_.node_of.push_back(r);
+        job_.host = "h" + std::to_string(rank);
+    }
+    const Job& job() const override { return job_; }
+    Status publish(std::string_view key, ConstBytes value) override {
+        published_[{job_.rank, std::string(key)}].assign(value.begin(), value.end());
+        return {};
+    }
+    Status fence() override { return {}; }
+    Result<std::vector<std::byte>> lookup(int rank, std::string_view key) override {
+        auto found = published_.find({rank, std::string(key)});
+        if (found == published_.end()) return Error{Code::not_found, "Nothing", rank, 0};
+        return found->second;
+    }
+    [[noreturn]] void abort(int code, std::string_view) override { _exit(code); }
+    void on_peer_death(std::function<void(int)>) override {}
+    Status finalize() override { return {}; }
+
+private:
+    Published& published_;
+    Job job_;
+};
+
+TEST(MachineLinks, of_alike_lines_are_left_to_the_built_in_costs) {
+    MachinePlaces places = {{at("eth0", "10.1.0.1", kWired, 10000)},
+                            {at("eth0", "10.1.0.2", kWired, 10000)},
+                            {at("eth0", "10.1.0.3", kWired)}};
+    EXPECT_THAT(estimated_pairs(places, roads_between(places), {}), IsEmpty());
+    // A slower line is another one, also where all have it.
+    for (auto& each : places) each[0].megabits = 1000;
+    auto pairs = estimated_pairs(places, roads_between(places), {});
+    ASSERT_THAT(pairs, SizeIs(3));
+    EXPECT_DOUBLE_EQ(pairs[0].link.byte_ns, 10 * coll::Links().net.byte_ns);
+    // Nobody knows of other networks.
+    EXPECT_THAT(estimated_pairs({{at("eth0", "10.1.0.1", kWired)}, {}}, {}, {}), IsEmpty());
+}
+
+TEST(MachineLinks, of_the_cluster_that_people_have) {
+    MachinePlaces places = people_have();
+    Roads roads = roads_between(places);
+    EXPECT_FALSE(roads.known());
+    coll::Links links;
+    links.pairs = estimated_pairs(places, roads, links);
+    ASSERT_THAT(links.pairs, SizeIs(6));
+    auto byte = [&](size_t pair) { return links.pairs[pair].link.byte_ns; };
+    EXPECT_LT(byte(0), byte(2));         // 0-1 by the cable, 0-3 by the switch
+    EXPECT_GT(byte(1), 10 * byte(2));    // 0-2 by Wi-Fi
+    EXPECT_DOUBLE_EQ(byte(1), byte(5));  // 2-3 as well
+    std::vector<int> nodes{0, 1, 2, 3}, macs{0, 1};
+    EXPECT_TRUE(coll::Machine::among(links, true, nodes).unlike());
+    coll::Machine two = coll::Machine::among(links, true, macs);
+    EXPECT_FALSE(two.unlike());
+    EXPECT_EQ(two.far.byte_ns, byte(0));
+    // What was measured is not estimated.
+    coll::Links measured;
+    measured.pairs = {{0, 2, Link{1, 2, 3}}};
+    EXPECT_THAT(estimated_pairs(places, roads, measured), SizeIs(5));
+}
+
+TEST(MachineLinks, of_a_chain_add_up_and_have_lines_of_their_own) {
+    MachinePlaces places = {{at("en5", "10.9.0.1", kCable)},
+                            {at("en5", "10.9.0.2", kCable), at("eth0", "10.8.0.2", kWired, 1000)},
+                            {at("eth0", "10.8.0.3", kWired, 1000)}};
+    Roads roads = roads_between(places);
+    EXPECT_THAT(roads.between(0, 2), ElementsAre(1));
+    EXPECT_NE(roads.line(1, 0), roads.line(1, 2));
+    auto pairs = estimated_pairs(places, roads, {});
+    ASSERT_THAT(pairs, SizeIs(3));
+    EXPECT_DOUBLE_EQ(pairs[1].link.byte_ns, pairs[2].link.byte_ns);  // of 0-2 the slower part
+    EXPECT_GT(pairs[1].link.latency_ns, pairs[0].link.latency_ns + pairs[2].link.latency_ns);
+}
+
+struct Learnt {
+    coll::Links links;
+    Roads roads;
+    bool operator==(const Learnt&) const = default;
+};
+
+// Every rank publishes, then every rank learns.
+std::vector<Learnt> learn(const MachinePlaces& places, const std::string& history,
+                          const std::string& said, Origin origin = Origin::pmix) {
+    Table::Published published;
+    auto ranks = static_cast<int>(places.size());
+    for (int rank = 0; rank < ranks; ++rank) {
+        Table wireup(published, rank, ranks, origin);
+        // The others' histories are other ones, and count for nothing.
+        EXPECT_TRUE(publish_machine_links(wireup, rank ? "/nowhere" : history));
+        tcp::Address address{places[static_cast<size_t>(rank)]};
+        EXPECT_TRUE(
+            wireup.publish("tcp", link::write_addresses({{"tcp", tcp::write_address(address)}})));
+    }
+    std::vector<Learnt> out;
+    for (int rank = 0; rank < ranks; ++rank) {
+        Table wireup(published, rank, ranks, origin);
+        Learnt& each = out.emplace_back();
+        std::string problem;
+        auto links = coll::parse_links(said, problem);
+        EXPECT_TRUE(links.ok()) << problem;
+        each.links = *links;
+        learn_machine_links(wireup, said, each.links, each.roads);
+    }
+    return out;
+}
+
+TEST(MachineLinks, are_the_same_at_all_ranks_and_measured_figures_come_first) {
+    std::string history = "/tmp/pomona-history-" + std::to_string(getpid());
+    std::ofstream(history)
+        << R"({"hosts":"h0 h1","date":"2026-01-01","latency_us":20,"gigabits":1})"
+        << "\n"
+        << R"({"hosts":"h0 h1","date":"2026-01-02","latency_us":20,"gigabits":36})"
+        << "\n"
+        << R"({"hosts":"h0 h3","date":"2026-01-02","latency_us":50,"gigabits":9})"
+        << "\n";
+    auto learnt = learn(people_have(), history, "");
+    for (const Learnt& each : learnt) EXPECT_EQ(each, learnt[0]);
+    ASSERT_THAT(learnt[0].links.pairs, SizeIs(6));
+    EXPECT_EQ(learnt[0].links.pairs[0].link.byte_ns, 0.33);  // 8 / 36, rounded up
+    EXPECT_GT(learnt[0].links.pairs[1].link.byte_ns, 10);    // 0-2 is an estimate
+    // mpirun has handed out what counts, and so has who names `net`.
+    auto handed = learn(people_have(), history, "0-1=1:2:3", Origin::mpirun);
+    EXPECT_EQ(handed[3], handed[0]);
+    EXPECT_EQ(handed[0].links.pairs[0].link, (Link{1, 2, 3}));
+    EXPECT_THAT(handed[0].links.pairs, SizeIs(6));
+    for (const char* said : {"net=1:2:3", "copy=1,net=1:2:3", "built-in"})
+        EXPECT_THAT(learn(people_have(), history, said)[2].links.pairs, IsEmpty()) << said;
+    unlink(history.c_str());
+}
+
+}  // namespace
+}  // namespace pomona
