@@ -82,7 +82,8 @@ void RdmaEndpoint::begin_try() {
         cable_ = std::make_unique<Cable>();
         Reason why;
         if (!owner_.devices().take(peer, owner_.path(), now.own) ||
-            !cable_->make(owner_.devices()[now.own], {++attempt_, stride_, owner_.checks()}, why)) {
+            !cable_->make(owner_.devices()[now.own],
+                          {++attempt_, stride_, owner_.checks(), owner_.pairs_type()}, why)) {
             drop_cable();
             if (!why.what.empty()) note(why);
             continue;
@@ -198,8 +199,8 @@ void RdmaEndpoint::offered(const Words& words) {
         why = {format("another path goes by {}", devices[words.device].name())};
     } else {
         cable_ = std::make_unique<Cable>();
-        made = cable_->make(devices[words.device], {attempt_, stride, owner_.checks()}, why) &&
-               cable_->connect(words.end, why);
+        Cable::Options options{attempt_, stride, owner_.checks(), words.end.type};
+        made = cable_->make(devices[words.device], options, why) && cable_->connect(words.end, why);
     }
     Words answer{made ? Word::accept : Word::refuse, attempt_};
     if (made) {

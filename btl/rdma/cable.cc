@@ -80,23 +80,35 @@ bool Cable::make(Device& device, const Options& options, Reason& why) {
     return true;
 }
 
+// Of the type that is asked for, or the first that the device has.
+verbs::Qp* Cable::create(QueuePair& pair, Reason& why) {
+    int error = 0;
+    for (const PairType& each : kPairTypes) {
+        if (options_.type != 0 && options_.type != each.type) continue;
+        verbs::QpInitAttr asked{};
+        asked.send_cq = asked.recv_cq = queue_;
+        asked.qp_type = each.type;
+        asked.sq_sig_all = 1;
+        asked.cap = {pair.slots * pair.frames, pair.slots * pair.frames, kLimits.entries,
+                     kLimits.entries, kLimits.inline_most};
+        verbs::Qp* made = device_->library().create_qp(device_->domain(), &asked);
+        if (made) return options_.type = end_.type = each.type, made;
+        if (error == 0) error = errno;
+        if (errno == EBUSY || errno == ENOMEM) break;
+    }
+    std::string mend;
+    if (error == EBUSY)
+        mend = format("a device has {}; use fewer ranks on this machine", kLimits.queue_pairs);
+    else if (const PairType* asked = pair_type(options_.type))
+        mend = format("perhaps it has none of type {}: see rdma_queue_pairs", asked->name);
+    why = {format("{} gives no queue pair", device_->name()), std::move(mend), error};
+    return nullptr;
+}
+
 bool Cable::make_pair(QueuePair& pair, Reason& why) {
     const Library& library = device_->library();
-    verbs::QpInitAttr asked{};
-    asked.send_cq = asked.recv_cq = queue_;
-    asked.qp_type = verbs::kUc;
-    asked.sq_sig_all = 1;
-    asked.cap = {pair.slots * pair.frames, pair.slots * pair.frames, kLimits.entries,
-                 kLimits.entries, kLimits.inline_most};
-    pair.handle = library.create_qp(device_->domain(), &asked);
-    if (!pair.handle) {
-        why = {format("{} gives no queue pair", device_->name()),
-               errno == EBUSY
-                   ? format("a device has {}; use fewer ranks on this machine", kLimits.queue_pairs)
-                   : "",
-               errno};
-        return false;
-    }
+    pair.handle = create(pair, why);
+    if (!pair.handle) return false;
     // It may have given less than was asked for.
     verbs::QpAttr attr{};
     verbs::QpInitAttr granted{};
@@ -141,7 +153,8 @@ bool Cable::connect(const EndPlace& peer, Reason& why) {
 
 bool Cable::ready(QueuePair& pair, const PairPlace& place, const EndPlace& peer, Reason& why) {
     const Library& library = device_->library();
-    verbs::QpAttr attr{};
+    const PairType& type = *pair_type(end_.type);
+    verbs::QpAttr attr = type.attributes;
     attr.qp_state = verbs::kRtr;
     attr.path_mtu = static_cast<verbs::Mtu>(std::clamp<int>(std::min(peer.mtu, end_.mtu), 1, 5));
     attr.dest_qp_num = place.number;
@@ -154,7 +167,7 @@ bool Cable::ready(QueuePair& pair, const PairPlace& place, const EndPlace& peer,
     std::memcpy(attr.ah_attr.grh.dgid.raw, peer.gid.data(), peer.gid.size());
     constexpr int kMask =
         verbs::kMaskState | verbs::kMaskAv | verbs::kMaskMtu | verbs::kMaskPeer | verbs::kMaskRqPsn;
-    int error = library.modify_qp(pair.handle, &attr, kMask);
+    int error = library.modify_qp(pair.handle, &attr, kMask | type.to_receive);
     if (error != 0) {
         why = {format("{} does not reach {} at {}", device_->name(), peer.device,
                       text_of_gid(peer.gid)),
@@ -162,10 +175,11 @@ bool Cable::ready(QueuePair& pair, const PairPlace& place, const EndPlace& peer,
         return false;
     }
     size_t index = static_cast<size_t>(&pair - pairs_.data());
-    attr = {};
+    attr = type.attributes;
     attr.qp_state = verbs::kRts;
     attr.sq_psn = end_.pairs[index].first_packet;
-    error = library.modify_qp(pair.handle, &attr, verbs::kMaskState | verbs::kMaskSqPsn);
+    error =
+        library.modify_qp(pair.handle, &attr, verbs::kMaskState | verbs::kMaskSqPsn | type.to_send);
     if (error == 0) return true;
     why = {format("{} does not begin to send", device_->name()), "", error};
     return false;

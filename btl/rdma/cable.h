@@ -27,6 +27,7 @@ public:
         uint32_t attempt = 0;
         size_t stride = 0;  // of long messages; 4 KiB: there is no second queue pair
         bool checks = false;
+        verbs::QpType type{};  // of queue pairs; 0: the first that the device has
     };
     bool make(Device& device, const Options& options, Reason& why);
     const EndPlace& end() const { return end_; }
@@ -76,6 +77,7 @@ private:
         uint64_t seen = 0, told = 0;
         uint64_t posted = 0;  // now
     };
+    verbs::Qp* create(QueuePair& pair, Reason& why);
     bool make_pair(QueuePair& pair, Reason& why);
     bool ready(QueuePair& pair, const PairPlace& place, const EndPlace& peer, Reason& why);
     bool post(QueuePair& pair, uint32_t slot, Reason& why);

@@ -247,6 +247,7 @@ PathDescription RdmaEndpoint::describe() const {
     if (cable_)
         out.text += format(" {} {}", cable_->device().name(), text_of_gid(cable_->end().gid));
     else if (!reason_.empty()) out.text += ": " + reason_;
+    if (cable_ && cable_->end().type == verbs::kRc) out.text += ", reliable";
     if (cable_ && cable_->pairs() > 1) out.text += format(", messages of {}", cable_->stride(1));
     out.kind = "thunderbolt";
     out.reliable = false;

@@ -35,6 +35,7 @@ public:
     // The longest message to try first, with checksums or without.
     virtual size_t stride_most() const = 0;
     virtual bool checks() const = 0;
+    virtual verbs::QpType pairs_type() const = 0;  // 0: the first that a device has
     virtual Counters& counters() = 0;
     virtual void woken() = 0;
 };

@@ -18,7 +18,7 @@ namespace {
 
 using namespace rdma;
 
-// Deadlines and ports are looked at once in so many polls.
+// Deadlines and ports are looked at once in so many polls, and after each sleep: these get longer and longer.
 constexpr unsigned kPollsPerLook = 32;
 // What devices without a path are like is looked at so often.
 constexpr Nanoseconds kDevicesEvery = 250'000'000;
@@ -36,6 +36,7 @@ public:
         : params_(params), counters_(counters), options_(options), devices_(std::move(devices)),
           path_(path) {
         checks_ = params.rdma_crc == "all" || (params.rdma_crc == "auto" && crc32c_is_quick());
+        if (const rdma::PairType* type = pair_type(params.rdma_queue_pairs)) type_ = type->type;
         size_t most = std::clamp(static_cast<size_t>(params.rdma_message), kLimits.frame,
                                  kLimits.message_most);
         stride_most_ = most / kLimits.frame * kLimits.frame;
@@ -77,7 +78,8 @@ public:
     }
 
     int poll(Sink& sink, int most) override {
-        if (++polls_ % kPollsPerLook == 0) look_at_devices(sink);
+        bool slept = std::exchange(slept_, false);
+        if (++polls_ % kPollsPerLook == 0 || slept) look_at_devices(sink);
         int handed = 0;
         for (size_t i = 0; i < active_.size() && !sink.enough; ++i) {
             RdmaEndpoint& each = *active_[(polls_ + i) % active_.size()];
@@ -94,7 +96,7 @@ public:
         return std::none_of(active_.begin(), active_.end(),
                             [](const RdmaEndpoint* each) { return each->hurries(); });
     }
-    void disarm() override {}
+    void disarm() override { slept_ = true; }
     bool pending() const override {
         return std::any_of(active_.begin(), active_.end(),
                            [](const RdmaEndpoint* each) { return each->waits_for_room(); });
@@ -131,6 +133,7 @@ public:
     int path() const override { return path_; }
     size_t stride_most() const override { return stride_most_; }
     bool checks() const override { return checks_; }
+    verbs::QpType pairs_type() const override { return type_; }
     Counters& counters() override { return counters_; }
     void woken() override { moved_ = true; }
 
@@ -220,6 +223,7 @@ private:
     std::shared_ptr<Devices> devices_;
     const int path_;
     bool checks_ = false;
+    verbs::QpType type_{};
     size_t stride_most_ = 0;
     Speaker speaker_;
     std::unordered_map<int, std::unique_ptr<RdmaEndpoint>> endpoints_;  // by peer
@@ -227,6 +231,7 @@ private:
     unsigned polls_ = 0;
     bool moved_ = false;  // since the last arm()
     bool armed_ = false;  // since the last look at sleeping
+    bool slept_ = false;  // since the last poll
     Nanoseconds quiet_since_ = 0, devices_looked_ = 0;
     uint64_t devices_ready_ = 0;
 };

@@ -11,6 +11,7 @@
 #include <array>
 #include <memory>
 #include <string>
+#include <string_view>
 #include <vector>
 
 namespace pomona::rdma {
@@ -42,6 +43,39 @@ struct Library {
     int (*modify_qp)(verbs::Qp*, verbs::QpAttr*, int);
     int (*query_qp)(verbs::Qp*, verbs::QpAttr*, int, verbs::QpInitAttr*);
 };
+
+// Queue pairs over which messages go, in the order in which a device is asked for them. Unreliable connections
+// are all that Macs have; some of Linux's devices have reliable ones alone, which want to know more when they
+// are connected. The link repairs in any case: what a device repeats by itself is not lost as often.
+struct PairType {
+    const char* name;
+    verbs::QpType type;
+    verbs::QpAttr attributes;  // all of them are given at each step,
+    int to_receive, to_send;   // and these are looked at
+};
+constexpr verbs::QpAttr reliable() {
+    verbs::QpAttr out{};
+    out.timeout = 14;        // 67 ms until a message is sent again,
+    out.retry_cnt = 7;       // so many times,
+    out.rnr_retry = 6;       // and for a receive that is not posted, which credit prevents
+    out.min_rnr_timer = 12;  // 0.64 ms later
+    return out;
+}
+inline constexpr PairType kPairTypes[] = {
+    {"uc", verbs::kUc, {}, 0, 0},
+    {"rc", verbs::kRc, reliable(), verbs::kMaskPeerReads | verbs::kMaskRnrTimer,
+     verbs::kMaskTimeout | verbs::kMaskRetries | verbs::kMaskRnrRetries | verbs::kMaskReads},
+};
+constexpr const PairType* pair_type(verbs::QpType type) {
+    for (const PairType& each : kPairTypes)
+        if (each.type == type) return &each;
+    return nullptr;
+}
+constexpr const PairType* pair_type(std::string_view name) {
+    for (const PairType& each : kPairTypes)
+        if (each.name == name) return &each;
+    return nullptr;
+}
 
 // Why something is not used, and what a person can do about it.
 struct Reason {

@@ -27,6 +27,9 @@ inline constexpr int kLocalWrite = 1, kRemoteWrite = 2, kRemoteRead = 4;
 inline constexpr int kMaskState = 1 << 0, kMaskAccess = 1 << 3, kMaskPkey = 1 << 4,
                      kMaskPort = 1 << 5, kMaskAv = 1 << 7, kMaskMtu = 1 << 8, kMaskRqPsn = 1 << 12,
                      kMaskSqPsn = 1 << 16, kMaskCap = 1 << 19, kMaskPeer = 1 << 20;
+// Of reliable connections alone.
+inline constexpr int kMaskTimeout = 1 << 9, kMaskRetries = 1 << 10, kMaskRnrRetries = 1 << 11,
+                     kMaskReads = 1 << 13, kMaskRnrTimer = 1 << 15, kMaskPeerReads = 1 << 17;
 
 struct Context;
 struct Pd;

@@ -52,6 +52,7 @@ std::vector<std::byte> Words::pack() const {
         out.put(end.lid);
         out.put(end.mtu);
         out.put(static_cast<uint8_t>(end.checks));
+        out.put(static_cast<uint8_t>(end.type));
         out.put(static_cast<uint8_t>(end.pairs.size()));
         for (const PairPlace& each : end.pairs)
             for (uint32_t value : {each.number, each.first_packet, each.stride, each.slots})
@@ -65,7 +66,7 @@ std::vector<std::byte> Words::pack() const {
 }
 
 static bool sound(const EndPlace& end) {
-    if (end.pairs.empty() || end.pairs.size() > 2) return false;
+    if (end.pairs.empty() || end.pairs.size() > 2 || !pair_type(end.type)) return false;
     return std::all_of(end.pairs.begin(), end.pairs.end(), [&](const PairPlace& each) {
         bool small = &each == &end.pairs.front();
         return each.stride % kLimits.frame == 0 && each.stride <= kLimits.message_most &&
@@ -89,6 +90,7 @@ std::optional<Words> parse_words(ConstBytes bytes) {
         out.end.lid = in.get<uint16_t>();
         out.end.mtu = in.get<uint8_t>();
         out.end.checks = in.get<uint8_t>() != 0;
+        out.end.type = static_cast<verbs::QpType>(in.get<uint8_t>());
         auto pairs = in.get<uint8_t>();
         for (int i = 0; i < pairs && !in.failed(); ++i) {
             PairPlace each;

@@ -17,8 +17,8 @@
 //   asleep  u64 twice: frames that have arrived by each queue pair; the sender sleeps from now on
 //   knows   nothing: nothing beyond these has been sent, and what is will be followed by a bell
 //   bell    nothing: something has been sent to a sleeper
-// End: sized text device, 16 bytes GID, u16 LID, u8 MTU, u8 checksums are sent, u8 number of queue pairs,
-// for each u32 number, u32 first packet, u32 stride, u32 slots. Integers little-endian.
+// End: sized text device, 16 bytes GID, u16 LID, u8 MTU, u8 checksums are sent, u8 type of queue pair, u8
+// number of these, for each u32 number, u32 first packet, u32 stride, u32 slots. Integers little-endian.
 #pragma once
 
 #include "btl/rdma/limits.h"
@@ -80,6 +80,7 @@ struct EndPlace {
     uint16_t lid = 0;
     uint8_t mtu = 0;
     bool checks = false;
+    verbs::QpType type = verbs::kUc;
     std::vector<PairPlace> pairs;
 };
 

@@ -84,6 +84,7 @@ static bool apply(Fabric& fabric, DeviceState& device, const std::string& what,
     if (what == "gids") return device.gids = on, true;
     if (what == "regions") return device.regions = on, true;
     if (what == "stall") return device.stall = on, true;
+    if (what == "reliable") return device.reliable = on, true;
     if (what == "hold") return device.hold = on, true;
     uint64_t number = std::strtoull(value.c_str(), nullptr, 0);
     auto part = static_cast<uint32_t>(number);

@@ -11,6 +11,7 @@
 //   lose M D, find M D       the device vanishes, and comes back
 //   gids M D on|off          its table of addresses is empty, as it is for minutes on some Macs
 //   regions M D on|off       memory can be registered
+//   reliable M D on|off      it has reliable connections alone, as some of Linux's devices
 //   stall M D on|off         what it sends stays where it is
 //   drop M D N               of each 1000 messages that it sends; likewise duplicate, reorder, corrupt
 //   message_most M D BYTES   longer ones never arrive, and nobody is told
@@ -51,7 +52,7 @@ struct DeviceState {
     int32_t other;  // the device at the cable's other end
     int32_t cable;
     int32_t end;
-    std::atomic<uint32_t> port_up, lost, gids, regions, stall, hold;
+    std::atomic<uint32_t> port_up, lost, gids, regions, stall, hold, reliable;
     std::atomic<uint32_t> drop, duplicate, reorder, corrupt;  // of 1000
     std::atomic<uint64_t> message_most;
     std::atomic<uint64_t> latency, rate;  // nanoseconds, bytes in a microsecond

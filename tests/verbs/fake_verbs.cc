@@ -164,7 +164,7 @@ static verbs::Qp* create_pair(verbs::Pd* pd, QpInitAttr* asked) {
     std::lock_guard guard(context.mutex);
     auto refuse = [](int why) -> verbs::Qp* { return errno = why, nullptr; };
     if (context.device->lost) return refuse(EIO);
-    if (asked->qp_type != kUc) return refuse(EOPNOTSUPP);
+    if (asked->qp_type != (context.device->reliable ? kRc : kUc)) return refuse(EOPNOTSUPP);
     const QpCap& cap = asked->cap;
     if (!asked->send_cq || !asked->recv_cq || asked->srq || cap.max_send_sge > kLimits.entries ||
         cap.max_recv_sge > kLimits.entries || cap.max_inline_data > kLimits.inline_most ||
@@ -188,7 +188,7 @@ static verbs::Qp* create_pair(verbs::Pd* pd, QpInitAttr* asked) {
     made->handle.pd = pd;
     made->handle.send_cq = asked->send_cq;
     made->handle.recv_cq = asked->recv_cq;
-    made->handle.qp_type = kUc;
+    made->handle.qp_type = asked->qp_type;
     made->handle.qp_num = number_of(context.number, index, made->generation);
     for (Cq* each : {asked->send_cq, asked->recv_cq}) {
         auto& users = reinterpret_cast<CompletionQueue*>(each)->users;
@@ -218,7 +218,9 @@ static int destroy_pair(verbs::Qp* handle) {
 static int to_ready_to_receive(QueuePair& pair, const QpAttr& attr, int mask) {
     constexpr int kNeeded = kMaskAv | kMaskMtu | kMaskPeer | kMaskRqPsn;
     Context& context = context_of(pair.handle.context);
+    constexpr int kReliable = kMaskPeerReads | kMaskRnrTimer;
     if (pair.handle.state != kInit || (mask & kNeeded) != kNeeded) return EINVAL;
+    if ((mask & kReliable) != (pair.handle.qp_type == kRc ? kReliable : 0)) return EINVAL;
     const AhAttr& way = attr.ah_attr;
     std::array<uint8_t, 16> none{}, target;
     std::memcpy(target.data(), way.grh.dgid.raw, 16);
@@ -242,6 +244,12 @@ static int to_ready_to_receive(QueuePair& pair, const QpAttr& attr, int mask) {
     return 0;
 }
 
+static int to_ready_to_send(const QueuePair& pair, int mask) {
+    constexpr int kReliable = kMaskTimeout | kMaskRetries | kMaskRnrRetries | kMaskReads;
+    if (pair.handle.state != kRtr || !(mask & kMaskSqPsn)) return EINVAL;
+    return (mask & kReliable) == (pair.handle.qp_type == kRc ? kReliable : 0) ? 0 : EINVAL;
+}
+
 static int modify_pair(verbs::Qp* handle, QpAttr* attr, int mask) {
     auto& pair = *reinterpret_cast<QueuePair*>(handle);
     Context& context = context_of(handle->context);
@@ -254,9 +262,7 @@ static int modify_pair(verbs::Qp* handle, QpAttr* attr, int mask) {
         if (handle->state != kReset || attr->port_num != kLimits.port) wrong = EINVAL;
         break;
     case kRtr: wrong = to_ready_to_receive(pair, *attr, mask); break;
-    case kRts:
-        if (handle->state != kRtr || !(mask & kMaskSqPsn)) wrong = EINVAL;
-        break;
+    case kRts: wrong = to_ready_to_send(pair, mask); break;
     case kError: flush_all(pair); break;
     default: wrong = EINVAL;
     }

@@ -31,8 +31,8 @@ struct FakeWorld {
     void calm() {
         for (const char* each :
              {"drop * * 0", "duplicate * * 0", "reorder * * 0", "corrupt * * 0", "stall * * off",
-              "hold * * off", "gids * * on", "regions * * on", "find * *", "port * * up",
-              "latency * * 0", "rate * * 0", "message_most * * 16773120"})
+              "hold * * off", "reliable * * off", "gids * * on", "regions * * on", "find * *",
+              "port * * up", "latency * * 0", "rate * * 0", "message_most * * 16773120"})
             say(each);
     }
     std::string directory;

@@ -8,6 +8,9 @@
 #include "btl/rdma/wire.h"
 #include "tests/verbs/rdma_world.h"
 
+#include <chrono>
+#include <thread>
+
 namespace pomona {
 namespace {
 
@@ -28,12 +31,14 @@ TEST(Rdma, checksums) {
 // Goal: words of any bytes parse or do not, and those of ours come back. Method: changed and cut ones.
 TEST(Rdma, words_parse) {
     rdma::Words words{rdma::Word::accept, 7};
-    words.end = {"rdma_en2", {1, 2, 3}, 5, 4, true, {{77, 1, 4096, 64}, {78, 2, 131072, 16}}};
+    words.end = {
+        "rdma_en2", {1, 2, 3}, 5, 4, true, verbs::kRc, {{77, 1, 4096, 64}, {78, 2, 131072, 16}}};
     auto bytes = words.pack();
     auto back = rdma::parse_words(bytes);
     ASSERT_TRUE(back);
     EXPECT_EQ(back->end.device, "rdma_en2");
     EXPECT_EQ(back->end.pairs[1].stride, 131072u);
+    EXPECT_EQ(back->end.type, verbs::kRc);
     Random random(seed());
     for (size_t cut = 0; cut < bytes.size(); ++cut)
         EXPECT_FALSE(rdma::parse_words(ConstBytes(bytes).first(cut)));
@@ -139,6 +144,31 @@ TEST(Rdma, takes_another_cable) {
     ASSERT_TRUE(world.until([&] { return world.ranks[0].rdma->ups > ups && world.joined(0, 1); }));
     EXPECT_EQ(world.ranks[0].rdma->describe(1).text.find(name), std::string::npos);
     world.exchange(200);
+}
+
+// Goal: devices that have reliable connections alone are used by these; where only one end's has them, TCP is.
+TEST(Rdma, takes_the_type_of_queue_pair_that_there_is) {
+    fabric().calm();
+    Ranks world(2);
+    fabric().say("reliable * * on");
+    world.exchange(50);
+    ASSERT_TRUE(world.until([&] { return world.joined(0, 1); }));
+    uint64_t before = world.by_rdma();
+    EXPECT_TRUE(world.until([&] {
+        world.exchange(50);
+        return world.by_rdma() > before + 100;
+    }));
+    EXPECT_NE(world.ranks[0].rdma->describe(1).text.find("reliable"), std::string::npos);
+    fabric().say("pull * *");
+    ASSERT_TRUE(world.until([&] { return !world.joined(0, 1); }));
+    fabric().say("reliable 0 * off");
+    fabric().say("plug * *");
+    EXPECT_TRUE(world.until([&] {
+        world.exchange(10);
+        return world.ranks[1].rdma->describe(0).text.find("rdma_queue_pairs") != std::string::npos;
+    }));
+    EXPECT_FALSE(world.joined(0, 1));
+    fabric().calm();
 }
 
 TEST(Rdma, finds_the_longest_message_that_gets_through) {
@@ -308,6 +338,27 @@ TEST(Rdma, a_sleeper_is_woken) {
         far.transport->poll(far.sink, 1);
     }
     EXPECT_EQ(far.sink.arrived, goal);
+}
+
+// Goal: a rank that mostly sleeps leaves a pulled cable at the first wakings after it looks at ports again, and not
+// after so many of them, since each sleep is longer than the last. Method: wakings are counted.
+TEST(Rdma, who_sleeps_sees_that_a_cable_was_pulled) {
+    Ranks world(2);
+    world.exchange(50);
+    for (int round = 0; round < 5; ++round) {
+        ASSERT_TRUE(world.until([&] { return world.joined(0, 1); }));
+        fabric().say("pull * *");
+        for (auto& each : world.ranks) {
+            int losses = each.rdma->losses;
+            std::this_thread::sleep_for(std::chrono::milliseconds(25));
+            for (int waking = 0; waking < 3; ++waking) {
+                if (each.transport->arm()) each.transport->disarm();
+                each.transport->poll(each.sink, 16);
+            }
+            EXPECT_GT(each.rdma->losses, losses) << "round " << round;
+        }
+        fabric().say("plug * *");
+    }
 }
 
 TEST(Rdma, the_end_of_a_process_is_told) {

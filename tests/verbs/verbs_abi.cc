@@ -50,6 +50,12 @@ SAME_PLACE(QpAttr, ibv_qp_attr, qp_access_flags);
 SAME_PLACE(QpAttr, ibv_qp_attr, cap);
 SAME_PLACE(QpAttr, ibv_qp_attr, ah_attr);
 SAME_PLACE(QpAttr, ibv_qp_attr, port_num);
+SAME_PLACE(QpAttr, ibv_qp_attr, max_rd_atomic);
+SAME_PLACE(QpAttr, ibv_qp_attr, max_dest_rd_atomic);
+SAME_PLACE(QpAttr, ibv_qp_attr, min_rnr_timer);
+SAME_PLACE(QpAttr, ibv_qp_attr, timeout);
+SAME_PLACE(QpAttr, ibv_qp_attr, retry_cnt);
+SAME_PLACE(QpAttr, ibv_qp_attr, rnr_retry);
 SAME_SIZE(Sge, ibv_sge);
 SAME_SIZE(SendWr, ibv_send_wr);
 SAME_PLACE(SendWr, ibv_send_wr, sg_list);
@@ -90,6 +96,11 @@ static_assert(same(kMaskState, IBV_QP_STATE) && same(kMaskAccess, IBV_QP_ACCESS_
               same(kMaskAv, IBV_QP_AV) && same(kMaskMtu, IBV_QP_PATH_MTU) &&
               same(kMaskRqPsn, IBV_QP_RQ_PSN) && same(kMaskSqPsn, IBV_QP_SQ_PSN) &&
               same(kMaskCap, IBV_QP_CAP) && same(kMaskPeer, IBV_QP_DEST_QPN));
+static_assert(same(kMaskTimeout, IBV_QP_TIMEOUT) && same(kMaskRetries, IBV_QP_RETRY_CNT) &&
+              same(kMaskRnrRetries, IBV_QP_RNR_RETRY) &&
+              same(kMaskReads, IBV_QP_MAX_QP_RD_ATOMIC) &&
+              same(kMaskRnrTimer, IBV_QP_MIN_RNR_TIMER) &&
+              same(kMaskPeerReads, IBV_QP_MAX_DEST_RD_ATOMIC));
 
 TEST(VerbsAbi, is_that_of_the_header) { SUCCEED(); }
 
