@@ -11,8 +11,43 @@ static constexpr int kPiecesAtOnce = 4;
 // A payload of so many bytes is copied rather than waited for, where nothing else is on its way.
 static constexpr size_t kCopyMost = 256 << 10;
 
+// Of a path whose rate is not known yet, beside others that have enough to do: from so many bytes on.
+static constexpr size_t kTrialFrom = 1 << 20;
+// After so many bytes on end it is decided anew who carries them.
+static constexpr size_t kDecidedFor = 64 << 20;
+
+// What goes by the same wire as the path that it would help is no help.
+std::vector<Path*> Link::helpers() {
+    std::vector<Path*> out;
+    if (order_.empty() || !order_.front()->rides) return out;
+    for (Path& path : paths)
+        if (path.usable() && !path.rides && !path.stalled && &path != relay_ &&
+            path.description.kind != order_.front()->description.kind)
+            out.push_back(&path);
+    return out;
+}
+
+void Link::bulk_begins(size_t length) {
+    if (helped_bytes_ > kDecidedFor) bulk_ends();
+    if (helped_since_ == 0) {
+        if (order_.empty() || !order_.front()->rides) return;
+        helped_ = help_choice_.help(length);
+        helped_since_ = links_.now();
+    }
+    helped_bytes_ += length;
+}
+
+void Link::bulk_ends() {
+    if (helped_since_ == 0) return;
+    help_choice_.took(helped_, helped_bytes_, links_.now() - helped_since_);
+    helped_since_ = 0;
+    helped_bytes_ = 0;
+    helped_ = false;
+}
+
 Push Link::push_bulk(const Bulk& bulk) {
     if (over) return Push::gone;
+    bulk_begins(bulk.length);
     outgoing_.push_back({bulk});
     links_.activate(*this);
     if (first_unsent_ == window_.next()) drain_bulk(links_.now());
@@ -33,18 +68,37 @@ static void look_at_pace(Path& path) {
 
 // Pushes pieces by all paths that take some; true when something moved.
 bool Link::drain_bulk(Nanoseconds) {
-    bool moved = false;
     std::vector<const Path*> sharing(order_.begin(), order_.end());
-    if (sharing.size() > 1)
-        for (Path* path : order_) look_at_pace(*path);
+    std::vector<Path*> help;
+    if (helped_ && outgoing_.back().begun < outgoing_.back().bulk.length) help = helpers();
+    bool known = true;
+    if (sharing.size() > 1 || !help.empty())
+        for (Path* path : order_) {
+            look_at_pace(*path);
+            known &= path->pace.rate != 0;
+        }
+    // Those that help have a share by their rates; to find these out, two short pieces at a time.
+    if (!known) help.clear();
+    for (Path* path : help) {
+        look_at_pace(*path);
+        if (path->pace.rate != 0) sharing.push_back(path);
+    }
+    bool moved = false;
     // With several, each in its turn: one whose buffers are large would take a message alone.
     int times = sharing.size() > 1 ? 1 : kPiecesAtOnce;
-    for (size_t i = 0; i < order_.size(); ++i)
+    auto drain = [&](Path& path, const std::vector<const Path*>& among, size_t longest) {
         for (int n = 0; n < times && first_unsent_ == window_.next(); ++n) {
-            if (order_[i]->busy() || !push_next_piece(*order_[i], sharing)) break;
+            if (path.busy() || !push_next_piece(path, among, longest)) return;
             moved = true;
-            if (sharing.size() > 1) look_at_pace(*order_[i]);
+            if (among.size() > 1) look_at_pace(path);
         }
+    };
+    for (size_t i = 0; i < order_.size(); ++i) drain(*order_[i], sharing, SIZE_MAX);
+    for (Path* path : help) {
+        if (path->pace.rate != 0) drain(*path, sharing, SIZE_MAX);
+        else if (path->pace.queued <= kPieceMin && unbegun() >= kTrialFrom)
+            times = 1, drain(*path, {path}, kPieceMin);
+    }
     return moved;
 }
 
@@ -68,7 +122,7 @@ void Link::stop_bringing(Path& path) {
 }
 
 // One that was lost, or a new one; false when the path takes none now.
-bool Link::push_next_piece(Path& path, const std::vector<const Path*>& sharing) {
+bool Link::push_next_piece(Path& path, const std::vector<const Path*>& sharing, size_t most) {
     while (!unsent_pieces_.empty()) {
         uint64_t number = unsent_pieces_.front();
         bool waits = number >= first_piece_ && piece(number).of && piece(number).path == kUnsent;
@@ -79,7 +133,7 @@ bool Link::push_next_piece(Path& path, const std::vector<const Path*>& sharing) 
     for (Outgoing& each : outgoing_) {
         size_t left = each.bulk.length - each.begun;
         if (left == 0) continue;
-        size_t longest = std::min(caps_.fragment_max, path.endpoint->caps().fragment_max);
+        size_t longest = std::min({most, caps_.fragment_max, path.endpoint->caps().fragment_max});
         size_t length =
             next_piece(sharing, path, longest, left, sharing.size() > 1 ? unbegun() : left);
         if (length == 0) return false;
@@ -140,7 +194,7 @@ bool Link::push_piece(Path& path, uint64_t number) {
     what.path = path.index;
     ++what.sendings;
     if (!path.reliable) what.sent_at = links_.now();
-    if (order_.size() > 1 && &path != order_.front())
+    if (!order_.empty() && &path != order_.front())
         count(links_.counters.further_path_bytes, length);
     return true;
 }
@@ -158,6 +212,7 @@ void Link::piece_arrived(Piece& piece, Sink& sink) {
     if (of->copies && !released) --to_copy_;
     if (released && links_.spare.size() < of->own.size()) links_.spare.swap(of->own);
     outgoing_.remove_if([&](const Outgoing& each) { return &each == of; });
+    if (outgoing_.empty()) bulk_ends();
     if (!released) sink.released(peer, ticket);
 }
 

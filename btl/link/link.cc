@@ -435,13 +435,16 @@ void Link::arrive_piece(Path& path, const LinkHeader& header, ConstBytes payload
     if (header.number >= received_pieces_.next() + kAheadMost)
         return malformed("A piece's number is too high");
     FrameHeader engines = piece_header(header.place, header.offset, payload.size());
+    // The last one to come may close the gap, by a slower path than the one that asks.
+    bool in_order = received_pieces_.in_order();
     if (!received_pieces_.has(header.number)) {
         forget_overlap(path, engines, payload.size(), sink);
         received_pieces_.add(header.number);
         asked();
         if (!over) sink.arrive(peer, engines, payload);
     }
-    if (!over) owe((header.flags & kQuestion) != 0 || !received_pieces_.in_order());
+    in_order &= received_pieces_.in_order();
+    if (!over) owe((header.flags & kQuestion) != 0 || !in_order);
 }
 
 void Link::arrive_state(Path& path, const LinkHeader& header, ConstBytes payload, Sink& sink) {

@@ -2,6 +2,7 @@
 #pragma once
 
 #include "btl/base/random.h"
+#include "btl/link/help_choice.h"
 #include "btl/link/link.h"
 #include "btl/link/paths.h"
 #include "btl/link/relays.h"
@@ -129,8 +130,11 @@ private:
     bool drain_forwards();
 
     // Long payloads (bulk.cc).
+    void bulk_begins(size_t length);
+    void bulk_ends();
+    std::vector<Path*> helpers();
     bool drain_bulk(Nanoseconds now);
-    bool push_next_piece(Path& path, const std::vector<const Path*>& sharing);
+    bool push_next_piece(Path& path, const std::vector<const Path*>& sharing, size_t most);
     bool push_piece(Path& path, uint64_t number);
     bool push_begun(Path& path);
     void stop_bringing(Path& path);
@@ -196,6 +200,11 @@ private:
     uint64_t first_piece_ = 0;
     std::deque<uint64_t> unsent_pieces_;  // to be sent again
     Received received_pieces_;
+    // Do standing paths help those that ride? Decided while nothing long is under way, or for so many bytes.
+    HelpChoice help_choice_;
+    bool helped_ = false;
+    Nanoseconds helped_since_ = 0;
+    size_t helped_bytes_ = 0;
 
     // What the other side has not been told of.
     int owed_frames_ = 0;
@@ -296,7 +305,8 @@ private:
     unsigned put_off_ = 0;
     Sink* sink_ = nullptr;  // during poll()
     size_t turn_ = 0;
-    unsigned rides_first_ = 0;  // turns in which the other transports are polled less often
+    unsigned rides_first_ = 0;   // turns in which the other transports are polled less often,
+    bool others_moved_ = false;  // unless frames come by these as well
 };
 
 // For each transport its name and address, as published.

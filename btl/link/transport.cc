@@ -120,10 +120,11 @@ int Links::poll(Sink& sink, int most) {
         size_t which = (turn_ + i) % number;
         bool rides = transports_[which]->rides();
         // While frames come by those that ride, the others only watch.
-        if (!rides && rides_first_ != 0 && turn_ % kTurnsOfOthers != 0) continue;
+        if (!rides && rides_first_ != 0 && !others_moved_ && turn_ % kTurnsOfOthers != 0) continue;
         ways_[which]->enough = false;
         int found = transports_[which]->poll(*ways_[which], most);
         if (rides) rides_first_ = found > 0 ? kRidesFirst : rides_first_ - (rides_first_ != 0);
+        else others_moved_ = found > 0;
         moved += found;
     }
     relays_.poll(sink, most);

@@ -2,6 +2,7 @@
 #include "btl/sim/paths.h"
 
 #include "btl/base/check.h"
+#include "btl/base/pace_meter.h"
 
 #include <algorithm>
 #include <cerrno>
@@ -28,11 +29,13 @@ public:
     }
     PathDescription describe(int) override {
         const WayOptions& way = fabric_.ways_[static_cast<size_t>(way_)];
-        return {"sim " + std::to_string(way_), "simulated", way.reliable, way.reliable, 0, 0};
+        const char* kind = way.rides ? "cable" : "simulated";
+        return {"sim " + std::to_string(way_), kind, way.reliable, way.reliable, 0, 0};
     }
     int poll(Sink& sink, int most) override { return fabric_.poll(rank_, way_, sink, most); }
     bool arm() override { return false; }
     void disarm() override {}
+    bool rides() const override { return fabric_.ways_[static_cast<size_t>(way_)].rides; }
 
 private:
     class Point final : public Endpoint {
@@ -364,8 +367,10 @@ void PathFabric::fly_loosely(End& end, const FrameHeader& header, std::vector<st
     size_t bytes = payload.size() + sizeof header;
     end.free_at = std::max(end.free_at, world_.now()) + static_cast<double>(bytes) * way.byte_ns;
     end.flying_bytes += bytes;
-    later(end.free_at - world_.now(),
-          [&end, bytes] { end.flying_bytes -= std::min(end.flying_bytes, bytes); });
+    later(end.free_at - world_.now(), [&end, bytes] {
+        end.flying_bytes -= std::min(end.flying_bytes, bytes);
+        end.arrived_bytes += bytes;
+    });
     for (int copies = random.chance(way.doubling) ? 2 : 1; copies > 0; --copies) {
         if (random.chance(way.loss)) continue;
         Time at = end.free_at + way.latency_ns + way.jitter_ns * random.unit();
@@ -418,6 +423,7 @@ int PathFabric::poll(int rank, int way, Sink& sink, int most) {
                     payload = {end.target, payload.size()};
                 }
                 end.target = nullptr;
+                end.delivered += payload.size();
                 sink.arrive(peer, next.header, payload);
                 break;
             }

@@ -28,6 +28,7 @@ struct WayOptions {
     bool fills = false;  // long payloads are taken as far as the buffer has room; no faults then
     size_t fragment_max = 65536 + 64;
     Time notice_ns = 300e6;  // until a reliable one says that nothing gets through
+    bool rides = false;      // transport.h, rule 14
 };
 
 class PathFabric {
@@ -44,6 +45,8 @@ public:
 
     // Frames that were ever pushed from one rank to another by this way.
     uint64_t frames(int way, int from, int to) { return end(way, from, to).frames; }
+    // Bytes of payloads that a rank has had by this way.
+    uint64_t delivered(int way, int rank, int from) { return end(way, rank, from).delivered; }
 
     // -- faults
     // Nothing gets from one rank to another by this way, or does again.
@@ -81,6 +84,7 @@ private:
         size_t held = 0;            // of those, the first ones whose time came while blocked
         size_t flying_bytes = 0;
         uint64_t arrived_bytes = 0, frames = 0;
+        uint64_t delivered = 0;  // bytes of payloads handed to this end's sink
         PaceMeter meter{};
         Time free_at = 0, last_at = 0;
         bool blocked = false;

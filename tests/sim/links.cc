@@ -266,5 +266,84 @@ TEST(Links, a_silent_cut_is_left_soon) {
     EXPECT_LT(world.fabric.world().now() - cut, 50e6);
 }
 
+// Takes long payloads, whose bytes are not looked at.
+struct Taker final : Sink {
+    std::byte* place(int, const FrameHeader& header, size_t) override {
+        return bytes.data() + header.word[3];
+    }
+    void arrive(int, const FrameHeader& header, ConstBytes payload) override {
+        if (payload.data() != bytes.data() + header.word[3])
+            std::copy(payload.begin(), payload.end(), bytes.data() + header.word[3]);
+    }
+    void released(int, uint64_t) override { over = true; }
+    void gone(int, const Error& why) override { ADD_FAILURE() << why.text(); }
+    std::vector<std::byte> bytes;
+    bool over = false;
+};
+
+// Goal: where it pays Ethernet carries a part of what goes by a cable, and else none worth speaking of. Method: long
+// payloads by a cable, which rides, and another line; the times of the last ones, with two lines and alone.
+struct Shared {
+    std::vector<double> times;  // of payloads, one after the other
+    double by_line = 0;         // part of the last ones' bytes
+};
+Shared share_payloads(std::vector<sim::WayOptions> ways) {
+    constexpr size_t kLength = 8 << 20;
+    constexpr int kPayloads = 40, kLast = 20;
+    World world(4, 2, ways);
+    Taker sender, receiver;
+    receiver.bytes.resize(kLength);
+    std::vector<std::byte> data = payload_of(1, kLength);
+    Shared out;
+    auto poll = [&](double step) {
+        world.ranks[0]->transport->poll(sender, 16);
+        world.ranks[1]->transport->poll(receiver, 16);
+        world.fabric.run_until(world.fabric.world().now() + step);
+    };
+    (void)world.endpoint(0, 1);
+    for (int i = 0; i < 2000; ++i) poll(1e4);
+    int line = static_cast<int>(ways.size()) - 1;
+    uint64_t before = 0;
+    for (int payload = 0; payload < kPayloads; ++payload) {
+        if (payload == kPayloads - kLast) before = world.fabric.delivered(line, 1, 0);
+        sim::Time begin = world.fabric.world().now();
+        Bulk bulk;
+        bulk.length = kLength;
+        bulk.data = data.data();
+        sender.over = false;
+        EXPECT_EQ(world.endpoint(0, 1).push_bulk(bulk), Push::sent);
+        while (!sender.over && world.fabric.world().now() < begin + 1e9) poll(2e3);
+        EXPECT_TRUE(receiver.bytes == data) << payload;
+        std::fill(receiver.bytes.begin(), receiver.bytes.end(), std::byte{0});
+        out.times.push_back(world.fabric.world().now() - begin);
+    }
+    out.by_line =
+        static_cast<double>(world.fabric.delivered(line, 1, 0) - before) / (kLast * kLength);
+    std::sort(out.times.end() - kLast, out.times.end());
+    out.times.erase(out.times.begin(), out.times.end() - kLast);
+    return out;
+}
+
+TEST(Links, a_cable_and_another_line_share_long_payloads_where_that_pays) {
+    sim::WayOptions cable, line;
+    cable.rides = true;
+    cable.reliable = false;
+    cable.latency_ns = 4'200, cable.byte_ns = 0.2;
+    cable.buffer = line.buffer = 256 << 10;
+    line.byte_ns = 0.8;
+    sim::WayOptions mute = line;  // a line that carries words only
+    mute.byte_ns = 1000;
+    Shared alone = share_payloads({cable, mute}), both = share_payloads({cable, line});
+    double before = alone.times[10], after = both.times[10];
+    std::printf("8 MiB take %.0f us by the cable, %.0f us by both, %.2f of it by the other line\n",
+                before / 1e3, after / 1e3, both.by_line);
+    // The two together carry 1.25 times as much.
+    EXPECT_LT(after, 0.86 * before);
+    EXPECT_GT(both.by_line, 0.1);
+    // What a line a thousand times slower is tried with costs little.
+    EXPECT_LT(before, 1.1 * 0.2 * (8 << 20));
+    EXPECT_LT(alone.by_line, 0.01);
+}
+
 }  // namespace
 }  // namespace pomona

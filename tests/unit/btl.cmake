@@ -9,6 +9,7 @@ pomona_test(btl_tcp ${CMAKE_CURRENT_SOURCE_DIR}/unit/btl_tcp.cc LIBS pomona_btl 
 pomona_test(btl_strangers ${CMAKE_CURRENT_SOURCE_DIR}/unit/btl_strangers.cc LIBS pomona_btl TIMEOUT 180)
 pomona_test(handshake ${CMAKE_CURRENT_SOURCE_DIR}/unit/handshake.cc LIBS pomona_btl)
 pomona_test(link_paths ${CMAKE_CURRENT_SOURCE_DIR}/unit/link_paths.cc LIBS pomona_btl)
+pomona_test(link_help_choice ${CMAKE_CURRENT_SOURCE_DIR}/unit/link_help_choice.cc LIBS pomona_btl)
 pomona_test(tcp_paths ${CMAKE_CURRENT_SOURCE_DIR}/unit/tcp_paths.cc LIBS pomona_btl TIMEOUT 120)
 pomona_test(tcp_sealed ${CMAKE_CURRENT_SOURCE_DIR}/unit/tcp_sealed.cc LIBS pomona_btl TIMEOUT 180)
 pomona_test(tcp_pairs ${CMAKE_CURRENT_SOURCE_DIR}/unit/tcp_pairs.cc LIBS pomona_btl)
