@@ -106,7 +106,7 @@ unpack_debian() {  # folder package...
         find "$root" -name '*.pc' -exec sed -i "s|^prefix=/usr$|prefix=$root|; s|=/usr/|=$root/|" {} +
         find "$root" -xtype l | while read -r link; do
             target=${link#"$prefix"}
-            target=$(dirname "$target")/$(readlink "$link")
+            target=$(realpath -m "$(dirname "$target")/$(readlink "$link")")
             if [ -e "$target" ]; then ln -sf "$target" "$link"; fi
         done
         # shellcheck disable=SC2086

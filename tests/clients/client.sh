@@ -5,6 +5,7 @@
 #   source   debian:PACKAGE, the source package's upstream archive, or pypi:NAME==VERSION
 #   needs    Debian's packages that are unpacked beside it where they are not installed (may be left out)
 #   python   what pip installs into an environment for it (may be left out)
+#   after    clients that must have been built before it: clients.sh runs them first (may be left out)
 #   tier     short (runs in CI) or whole
 # and has two functions, which begin in the unpacked source: build, and tests, which calls
 #   linked FILE...                 these are linked to the MPI library under test, and to no other
@@ -19,7 +20,7 @@ log=$folder/log.txt
 found=$folder/found.tsv  # kind, title, what was found
 jobs=${POMONA_JOBS:-$(getconf _NPROCESSORS_ONLN)}
 limit=900  # seconds for one command; a recipe may set another
-about='' source='' needs='' python='' tier=whole
+about='' source='' needs='' python='' after='' tier=whole
 . "$root/tests/clients/recipes/$name.sh"
 
 skip() { echo "skipped: $*"; exit 77; }
@@ -177,6 +178,9 @@ left_out() { found "left out" "$1" "$2"; }
 : > "$log"
 rm -f "$found"
 use_mpi
+for other in $after; do
+    [ -f "$clients/$mpi/$other/built.txt" ] || skip "$other must be built before it: tests/clients.sh $other $name"
+done
 [ -z "$needs" ] || missing_needs
 # Reference BLAS and LAPACK, where a recipe needs libblas-dev and liblapack-dev.
 blas_folders="-L$packages/lib/$triplet/blas -L$packages/lib/$triplet/lapack"
@@ -187,7 +191,7 @@ version=$(basename "$archive" | sed -E 's/^[a-zA-Z0-9.+]*[a-zA-Z0-9][_-]([0-9].*
 found client "$name" "$version"
 found about "$about" "$source"
 
-stamp=$(cat "$root/tests/clients/recipes/$name.sh" "$archive" | cksum)
+stamp=$(sed '/^tests()/,$d' "$root/tests/clients/recipes/$name.sh" | cat - "$archive" | cksum)
 tree=$folder/source
 if [ "$(cat "$folder/built.txt" 2> /dev/null)" != "$stamp" ]; then
     rm -rf "$tree" "$folder/built.txt"
