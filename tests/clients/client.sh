@@ -2,14 +2,15 @@
 # Started by tests/clients.sh; what it prints last is the client's line. Ends with 77 if nothing could be
 # fetched. A recipe sets
 #   about    what the client is, for the table
-#   source   debian:PACKAGE, the source package's upstream archive, or pypi:NAME==VERSION
+#   source   debian:PACKAGE, the source package's upstream archive; pypi:NAME==VERSION, the source archive; or
+#            wheel:NAME==VERSION, which pip installs into the client's environment
 #   needs    Debian's packages that are unpacked beside it where they are not installed (may be left out)
 #   python   what pip installs into an environment for it (may be left out)
 #   after    clients that must have been built before it: clients.sh runs them first (may be left out)
 #   tier     short (runs in CI) or whole
-# and has two functions, which begin in the unpacked source: build, and tests, which calls
+# and has two functions, which begin in the unpacked source (or an empty folder): build, and tests, which calls
 #   linked FILE...                 these are linked to the MPI library under test, and to no other
-#   expect TITLE PATTERN COMMAND   the command ends well and prints a line with this (grep -E)
+#   expect TITLE PATTERN COMMAND   the command ends well and prints a line with this (grep -E; may be empty)
 #   known TITLE WHY COMMAND        the command fails, for a reason that stands in the table
 #   left_out WHAT WHY              what is not run
 # shellcheck shell=bash
@@ -61,6 +62,7 @@ fetch() {  # the archive goes to downloads/NAME
     esac
     touch "$downloads/complete"
 }
+archive_of() { find "$clients/downloads/$name" -name '*.tar.*' | head -n 1; }
 
 venv=$clients/venv/$name
 python_environment() {
@@ -148,8 +150,8 @@ expect() {
     shift 2
     cases=$((cases + 1))
     run_logged "$output" "$@" || code=$?
-    line=$(grep -aoE "$pattern" "$output" | tail -n 1) || true
-    if [ $code = 0 ] && [ -n "$line" ]; then
+    line=$([ -z "$pattern" ] || grep -aoE "$pattern" "$output" | tail -n 1) || true
+    if [ $code = 0 ] && { [ -n "$line" ] || [ -z "$pattern" ]; }; then
         found passed "$title" "$line"
         return
     fi
@@ -184,10 +186,16 @@ done
 [ -z "$needs" ] || missing_needs
 # Reference BLAS and LAPACK, where a recipe needs libblas-dev and liblapack-dev.
 blas_folders="-L$packages/lib/$triplet/blas -L$packages/lib/$triplet/lapack"
-[ -z "$python" ] || python_environment
-fetch
-archive=$(find "$clients/downloads/$name" -name '*.tar.*' | head -n 1)
-version=$(basename "$archive" | sed -E 's/^[a-zA-Z0-9.+]*[a-zA-Z0-9][_-]([0-9].*)\.tar\..*/\1/; s/\.orig$//; s/\+(dfsg|ds|repack)[0-9]*$//')
+if [ "${source%%:*}" = wheel ]; then
+    python="$python ${source#*:}"
+    python_environment
+    archive=/dev/null version=${source##*=}
+else
+    [ -z "$python" ] || python_environment
+    fetch
+    archive=$(archive_of)
+    version=$(basename "$archive" | sed -E 's/^[a-zA-Z0-9.+]*[a-zA-Z0-9][_-]([0-9].*)\.tar\..*/\1/; s/\.orig$//; s/\+(dfsg|ds|repack)[0-9]*$//')
+fi
 found client "$name" "$version"
 found about "$about" "$source"
 
@@ -196,7 +204,7 @@ tree=$folder/source
 if [ "$(cat "$folder/built.txt" 2> /dev/null)" != "$stamp" ]; then
     rm -rf "$tree" "$folder/built.txt"
     mkdir -p "$tree"
-    tar xf "$archive" -C "$tree" --strip-components 1
+    [ "$archive" = /dev/null ] || tar xf "$archive" -C "$tree" --strip-components 1
     # In a condition the shell would go on after a command that fails.
     set +e
     (set -e; cd "$tree"; build) >> "$log" 2>&1

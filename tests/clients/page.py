@@ -25,7 +25,14 @@ stale.
 compiles them with `mpicc`, `mpicxx` and `mpifort`, looks that they are linked to Pomona's library
 and to no other MPI, and runs them. A recipe for each stands in `tests/clients/recipes`; those
 marked *CI* are tests of `ctest -L clients` too. `tests/clients.sh --with mpich NAME` does the
-same with another MPI library. What cannot be fetched is skipped.
+same with another MPI library. What cannot be fetched is skipped. Programs that still call
+functions of MPI-1 that MPI 3.0 removed, HPL among them, compile with `mpicc -include
+mpi_removed.h`.
+
+`tests/clients/mpich_fortran.py` runs the Fortran programs of MPICH's suite
+([fortran.md](fortran.md)). ScaLAPACK and its BLACS testers, SuperLU_DIST, PETSc, LAMMPS, Quantum
+ESPRESSO, deal.II and OpenFOAM have no recipe yet; the first two could not be fetched where this
+was written.
 
 """
 
