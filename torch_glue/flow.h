@@ -61,7 +61,7 @@ public:
     bool posted() const { return !open_ && posted_ == stages_.size(); }  // MPI is called no more
     bool finished() const { return !open_ && finished_ == stages_.size(); }
     int source() const { return source_; }  // of the message that came last
-    bool waits_for_device() const;  // nothing tells when it is over: look again
+    bool waits_for_device() const;          // nothing tells when it is over: look again
     // MPI calls `notify` when a request ends; for who does not want to look all the time.
     void rest(void (*notify)());
 
