@@ -12,7 +12,7 @@ import tempfile
 import time
 import unittest
 
-from test_launch import MPIRUN, PATIENCE, PROBE, PYTHON, alive, clean_environment, run, wait_until
+from test_launch import MPIRUN, NEEDS_PMIX, PATIENCE, PROBE, PYTHON, alive, clean_environment, run, wait_until
 
 WORKER = ("env", "-u", "POMONA_JOB_ID", PROBE)  # knows PMIx alone
 
@@ -137,6 +137,7 @@ print(other.pid == number, other.poll())
 
 
 class Descriptors(unittest.TestCase):
+    @NEEDS_PMIX
     def test_the_soft_limit_is_no_limit(self):
         process = start("-n", 24, *WORKER, "info", preexec_fn=limit_descriptors(64, 4096))
         out, err = process.communicate(timeout=PATIENCE)

@@ -18,6 +18,11 @@ PYTHON = sys.executable
 for number in (signal.SIGHUP, signal.SIGINT):  # ignored if the tests run under nohup or in the background
     if signal.getsignal(number) == signal.SIG_IGN:
         signal.signal(number, signal.SIG_DFL)
+PMIX = os.environ.get("POMONA_TEST_PMIX") != "no"
+NEEDS_PMIX = unittest.skipUnless(PMIX, "built without OpenPMIx")
+# Open MPI 4's mpirun ends without one, also where it needs none.
+NEEDS_OPEN_MPI = unittest.skipUnless(PMIX and shutil.which("mpirun.openmpi") and shutil.which("ssh"),
+                                     "needs OpenPMIx, Open MPI and ssh")
 DEADLINE = 2.0   # from a rank's death to mpirun's end
 PATIENCE = 30    # for what must not hang; never waited for when all is well
 
@@ -521,7 +526,7 @@ class OtherLaunchers(unittest.TestCase):
         self.assertEqual(result.returncode, 77)
         self.assertIn("unset the POMONA_JOB_ variables", result.stderr)
 
-    @unittest.skipUnless(shutil.which("mpirun.openmpi"), "Open MPI is not installed")
+    @NEEDS_OPEN_MPI
     def test_under_open_mpi(self):
         env = clean_environment(OMPI_MCA_rmaps_base_oversubscribe="1")
         result = subprocess.run(["mpirun.openmpi", "--allow-run-as-root", "--oversubscribe", "-n", "3",
@@ -534,7 +539,7 @@ class OtherLaunchers(unittest.TestCase):
         directory = re.search(r"dir=(\S+)", result.stdout)[1]
         self.assertFalse(os.path.exists(directory))
 
-    @unittest.skipUnless(shutil.which("mpirun.openmpi"), "Open MPI is not installed")
+    @NEEDS_OPEN_MPI
     def test_a_death_under_open_mpi_leaves_nothing(self):
         result = subprocess.run(["mpirun.openmpi", "--allow-run-as-root", "--oversubscribe", "-n", "2",
                                  PROBE, "die", "9", "1"], capture_output=True, text=True,
@@ -545,7 +550,7 @@ class OtherLaunchers(unittest.TestCase):
         for path in glob.glob(f"/dev/shm/pomona-{tag}-*"):
             os.unlink(path)  # the probe's; Open MPI cannot know of it
 
-    @unittest.skipUnless(shutil.which("mpirun.openmpi"), "Open MPI is not installed")
+    @NEEDS_OPEN_MPI
     def test_under_open_mpi_started_by_a_rank_of_ours(self):
         result = run("-n", 1, "mpirun.openmpi", "--allow-run-as-root", "--oversubscribe", "-n", "2",
                      PROBE, "info")
@@ -562,6 +567,7 @@ class OtherLaunchers(unittest.TestCase):
         self.assertIn("start it with Pomona's mpirun", result.stderr)
 
 
+@NEEDS_PMIX
 class PmixServer(unittest.TestCase):
     """Programs that only know PMIx: probes that do not see our own variables."""
     HIDDEN = ("env", "-u", "POMONA_JOB_ID", PROBE)

@@ -9,7 +9,7 @@ import unittest
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."))
 import slurm_world
-from test_launch import MPIRUN, PATIENCE, PROBE, alive, clean_environment, wait_until
+from test_launch import MPIRUN, NEEDS_OPEN_MPI, PATIENCE, PROBE, alive, clean_environment, wait_until
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 MPICC = os.path.join(os.path.dirname(MPIRUN), "mpicc")
@@ -146,7 +146,7 @@ class Others(unittest.TestCase):
         os.symlink(shutil.which("echo"), os.path.join(place, "echo"))
         return place
 
-    @unittest.skipUnless(shutil.which("orterun"), "needs Open MPI's mpirun")
+    @NEEDS_OPEN_MPI
     def test_prterun_by_a_stand_in(self):
         # PRRTE is in no package here. Open MPI's mpirun is another PMIx launcher whose options for
         # numbers and variables have the same names; it does not know the others.

@@ -12,6 +12,8 @@ import tempfile
 import time
 import unittest
 
+from test_launch import NEEDS_PMIX
+
 MPIRUN = os.environ["POMONA_TEST_MPIRUN"]
 PROBE = os.environ["POMONA_TEST_PROBE"]
 PATIENCE = 30  # for what must not hang; never waited for when all is well
@@ -81,6 +83,7 @@ def first_message(environment):
             rank.wait()
 
 
+@NEEDS_PMIX
 @unittest.skipUnless(os.path.isdir("/proc/self/fd"), "needs /proc")
 class Strangers(unittest.TestCase):
     def setUp(self):
