@@ -19,8 +19,9 @@ constexpr size_t kKept = 16;  // of each pair
 // Of a message of 8 bytes between machines, at most so much keeps either side busy.
 constexpr double kOverheadNs = 2500, kOverheadShare = 0.25;
 
-// Pairs whose numbers are within this factor are taken for one kind of link.
-constexpr double kAlike = 1.5;
+// Pairs whose numbers are within these factors are taken for one kind of link. Latencies depend more on what
+// else a host does, and between kinds are farther apart.
+constexpr double kAlike = 1.5, kAlikeLatency = 4;
 constexpr size_t kPairedHostsMost = 32;
 
 struct PairCost {
@@ -135,14 +136,15 @@ std::string net_costs(const std::vector<LinkMemory>& memory, const std::vector<s
                         std::min(quickest.byte_ns, cost.byte_ns)};
         }
     if (pairs.empty()) return "";
-    bool alike = slowest.message_ns <= kAlike * quickest.message_ns &&
-                 slowest.byte_ns <= kAlike * quickest.byte_ns;
+    bool one_latency = slowest.message_ns <= kAlikeLatency * quickest.message_ns;
+    bool alike = one_latency && slowest.byte_ns <= kAlike * quickest.byte_ns;
     if (alike && missing.empty()) return "net=" + slowest.text();
     // Of many hosts the pairs' list would be too long; the slowest stands for all.
     if (hosts.size() > kPairedHostsMost) return missing.empty() ? "net=" + slowest.text() : "";
     std::string out = missing.empty() ? "net=" + slowest.text() : "";
     for (const Pair& pair : pairs) {
-        PairCost rounded{stepped(pair.cost.message_ns), stepped(pair.cost.byte_ns)};
+        double message = one_latency ? slowest.message_ns : pair.cost.message_ns;
+        PairCost rounded{stepped(message), stepped(pair.cost.byte_ns)};
         out += format("{}{}-{}={}", out.empty() ? "" : ",", pair.a, pair.b, rounded.text());
     }
     return out;

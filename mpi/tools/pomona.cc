@@ -8,6 +8,7 @@
 #include "btl/base/kept_file.h"
 #include "btl/base/links_file.h"
 #include "btl/base/params.h"
+#include "coll/ring_order.h"
 #include "coll/select.h"
 #include "mpi/tools/accel_info.h"
 #include "mpi/tools/tune.h"
@@ -203,16 +204,18 @@ static int cost(const CostOptions& options) {
         links.crowd = static_cast<double>(options.ranks) / cores;  // as mpirun would say it
         source += format(", {:.2g} ranks a core", links.crowd);
     }
-    coll::Machine machine =
-        coll::Machine::of(links, options.machine != "tcp", options.machine == "cluster");
     shape.size = options.ranks;
     shape.element = 4;
     shape.count = (scratch.eager_max + 3) / 4;
     std::vector<int> nodes;
-    if (options.ranks_per_node > 0)
-        for (int rank = 0; rank < options.ranks; ++rank)
-            nodes.push_back(rank / options.ranks_per_node);
-    shape.nodes = nodes;
+    bool cluster = options.machine == "cluster";
+    int per_node = options.ranks_per_node > 0 ? options.ranks_per_node : cluster ? 1 : 0;
+    for (int rank = 0; rank < options.ranks && per_node > 0; ++rank)
+        nodes.push_back(rank / per_node);
+    coll::Machine machine = cluster ? coll::Machine::among(links, true, nodes)
+                                    : coll::Machine::of(links, options.machine != "tcp", false);
+    std::vector<int> ring = coll::ring_order(machine, nodes);
+    shape.nodes = nodes, shape.ring = ring;
     shape.board = options.machine != "tcp" &&
                   static_cast<uint64_t>(options.ranks_per_node > 0
                                             ? std::min(options.ranks, options.ranks_per_node)

@@ -67,7 +67,7 @@ TEST(links_report, gives_the_costs_between_hosts) {
     EXPECT_EQ(missing, "");
     // Pairs that were never measured are left to estimates.
     EXPECT_EQ(net_costs(memory, {"mac1", "mac2", "box"}, missing),
-              "0-1=17000:2500:0.22000,0-2=63000:2500:1.00000");
+              "0-1=63000:2500:0.22000,0-2=63000:2500:1.00000");
     EXPECT_EQ(missing, "mac2 and box");
     memory.push_back({"box mac2", "2026-01-04", 4, 10, "tcp"});
     EXPECT_EQ(net_costs(memory, {"mac1", "mac2", "box"}, missing),

@@ -37,6 +37,29 @@ TEST(CommunicatorCosts, are_those_of_the_members_machines) {
     });
 }
 
+// Goal: pairs of machines count for those communicators alone whose members they join, and rings go by them.
+// Method: three machines with cables and a fourth whose link to one of them is slow.
+TEST(CommunicatorCosts, are_those_of_the_members_pairs) {
+    sim::FabricOptions fabric;
+    fabric.ranks = 4;
+    fabric.nodes = {0, 1, 2, 3};
+    coll::Links links;
+    links.net = {15000, 2500, 0.25};
+    links.pairs = {{1, 2, {40000, 2500, 9}}};
+    std::vector<int> cables{0, 1, 3}, slow{1, 2}, nodes{0, 1, 2, 3};
+    std::mutex mutex;
+    run(1, {.fabric = fabric}, [&](int rank) {
+        std::lock_guard guard(mutex);
+        current_process->policy->links = links;
+        Ref<Group> group(new Group({0, 1, 2, 3}, rank));
+        Ref<Communicator> all(new Communicator(*current_process, 0x2000, group, {}));
+        EXPECT_EQ(collective_state(*all).machine, coll::Machine::among(links, true, nodes));
+        EXPECT_EQ(collective_state(*all).ring, (std::vector<int>{0, 1, 3, 2}));
+        if (rank != 2) { EXPECT_EQ(machine_among(cables).far, links.net); }
+        if (rank == 1 || rank == 2) { EXPECT_EQ(machine_among(slow).far, links.pairs[0].link); }
+    });
+}
+
 std::string taken_by(Communicator& comm, size_t bytes) {
     coll::Shape shape{.collective = coll::Collective::allreduce,
                       .rank = comm.rank(),

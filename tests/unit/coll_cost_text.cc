@@ -55,8 +55,24 @@ TEST(LinksText, comes_back_as_it_was_written) {
         links.both = number(100000), links.both_far = number(100000);
         links.chunk = number(100000), links.chunk_far = number(100000), links.hand = number(100000);
         links.bcast_far = number(100000);
+        for (int a = 0; a < 4; ++a)
+            for (int b = a + 1; b < 5; ++b)
+                if (random.chance(0.5))
+                    links.pairs.push_back({a, b, {number(100), number(10) + 1, number(100000)}});
         EXPECT_EQ(parsed(coll::links_text(links)), links) << coll::links_text(links);
     }
+}
+
+TEST(LinksText, names_pairs_of_machines_in_any_order) {
+    Links links = parsed("1-3=7:8:9,net=1:2:3,0-12=4:5:6");
+    EXPECT_EQ(links.net, (Link{1, 2, 3}));
+    ASSERT_EQ(links.pairs.size(), 2u);
+    EXPECT_EQ(links.pairs[0], (coll::PairLink{0, 12, {4, 5, 6}}));
+    EXPECT_EQ(links.pairs[1], (coll::PairLink{1, 3, {7, 8, 9}}));
+    std::string problem;
+    for (const char* wrong : {"1-1=1:2:3", "2-1=1:2:3", "0-64=1:2:3", "-1-2=1:2:3", "0-1=1:2",
+                              "0-1=1:2:3,0-1=1:2:3", "0-=1:2:3", "0-1x=1:2:3"})
+        EXPECT_FALSE(coll::parse_links(wrong, problem).ok()) << wrong;
 }
 
 TEST(LinksText, says_what_is_wrong) {

@@ -61,6 +61,15 @@ TEST(Roads, the_lowest_number_is_taken_and_ways_are_not_longer_than_a_route) {
     EXPECT_THAT(chain.between(0, 5), IsEmpty());
 }
 
+TEST(Roads, lines_have_numbers) {
+    Roads chain(3, {true, true, false, true, true, true, false, true, true},
+                {0, 0, 0, 1, 0, 2, 0, 0, 0});
+    EXPECT_EQ(chain.line(1, 0), 1);
+    EXPECT_EQ(chain.line(1, 2), 2);
+    EXPECT_EQ(chain.lines_most(), 3);
+    EXPECT_EQ(joined(3, {{0, 1}, {1, 2}}).line(1, 2), 0);
+}
+
 TEST(Roads, machines_that_nobody_joins_have_a_path_by_routers) {
     Roads roads = joined(4, {{0, 1}, {2, 3}});
     EXPECT_FALSE(roads.known());
