@@ -2,7 +2,9 @@
 #include "coll/ring_order.h"
 
 #include <algorithm>
+#include <cstddef>
 #include <map>
+#include <utility>
 
 namespace pomona::coll {
 

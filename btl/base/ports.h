@@ -1,8 +1,9 @@
 // btl/base/ports.h: when messages and local work are over among ranks that unlike links join.
 // Idea: LogGP with a port for each direction of a rank: a port carries one message at a time, both
 // directions at once. The ranks of a host share its line to the others, unless two hosts have a
-// cable of their own; what goes through a third host takes that one's lines too. Plain arithmetic on times; whoever uses it keeps the clock: coll/price, which
-// prices schedules, and btl/sim, which adds faults.
+// cable of their own; what goes through a third host takes that one's lines too. Plain arithmetic
+// on times; whoever uses it keeps the clock: coll/price, which prices schedules, and btl/sim, which
+// adds faults.
 // Source: Alexandrov, Ionescu, Schauser, Scheiman, "LogGP", SPAA 1995.
 #pragma once
 

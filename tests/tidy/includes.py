@@ -8,8 +8,8 @@ import re
 import sys
 
 # What both rooms of pmix share.
-PMIX_SHARED = ["pmix/control.h", "pmix/job_directory.h", "pmix/job_key.h", "pmix/program.h",
-               "pmix/services.h"]
+PMIX_SHARED = ["pmix/control.h", "pmix/job_directory.h", "pmix/job_key.h", "pmix/link_history.h",
+               "pmix/program.h", "pmix/services.h"]
 
 # What each folder may include, by prefix. The longest prefix of a file's path decides its row.
 ALLOWED = {
