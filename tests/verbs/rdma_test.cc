@@ -361,6 +361,86 @@ TEST(Rdma, who_sleeps_sees_that_a_cable_was_pulled) {
     }
 }
 
+// Only looking at it and sleeping take time.
+struct SteppedClock final : Clock {
+    Nanoseconds now() override { return time += 100; }
+    Nanoseconds time = 1'000'000'000;
+};
+
+// Two ranks that sleep when a poll has found nothing, as long as they may, or until TCP brings something.
+struct Sleepers {
+    explicit Sleepers(Ranks& world, SteppedClock& clock) : world(world), clock(clock) {}
+    // The one whose time has come looks.
+    void step() {
+        size_t which = wake_at[1] < wake_at[0];
+        Ranks::Rank& own = world.ranks[which];
+        clock.time = std::max(clock.time, wake_at[which]);
+        if (std::exchange(armed[which], false)) own.transport->disarm();
+        bool found = own.transport->poll(own.sink, 16) > 0;
+        armed[which] = !found && own.transport->arm();
+        Nanoseconds sleep = armed[which] ? own.transport->sleep_max() : 0;
+        wake_at[which] = clock.time + std::clamp<Nanoseconds>(sleep, 1'000, 1'000'000'000);
+        size_t other = 1 - which;
+        if (!armed[other]) return;
+        world.ranks[other].transport->disarm();
+        armed[other] = world.ranks[other].transport->arm();
+        if (!armed[other]) wake_at[other] = clock.time;
+    }
+    // Outside MPI for so long.
+    void compute(size_t which, Nanoseconds time) {
+        if (std::exchange(armed[which], false)) world.ranks[which].transport->disarm();
+        wake_at[which] = clock.time + time;
+    }
+    // A message from one to the other: how long it takes.
+    Nanoseconds send(int from) {
+        auto& to = world.ranks[static_cast<size_t>(1 - from)].sink;
+        uint64_t goal = to.arrived + 1;
+        Nanoseconds begin = clock.time;
+        EXPECT_TRUE(try_push(world.endpoint(from, 1 - from), world.sent[from]++, 8, false));
+        while (to.arrived < goal && clock.time < begin + 10'000'000'000) step();
+        EXPECT_EQ(to.arrived, goal);
+        return clock.time - begin;
+    }
+    Ranks& world;
+    SteppedClock& clock;
+    Nanoseconds wake_at[2] = {0, 0};
+    bool armed[2] = {false, false};
+};
+
+// Goal: what is sent when a cable was pulled arrives by TCP within 50 ms. Method: cuts at any time among messages and
+// pauses, by a clock that no other process's work moves.
+TEST(Rdma, a_pulled_cable_is_left_within_50_ms) {
+    SteppedClock clock;
+    Ranks world(2, -1, 1, &clock);
+    Sleepers both(world, clock);
+    Random random(seed());
+    world.exchange(50);
+    std::vector<Nanoseconds> gaps;
+    for (int cut = 0; cut < 100; ++cut) {
+        Nanoseconds end = clock.time + 20'000'000'000;
+        for (; !world.joined(0, 1) && clock.time < end; clock.time += 20'000) world.poll();
+        ASSERT_TRUE(world.joined(0, 1));
+        both.wake_at[0] = both.wake_at[1] = clock.time;
+        for (uint64_t n = random.below(200) + 20; n > 0; --n) {
+            both.send(static_cast<int>(n % 2));
+            Nanoseconds pause = clock.time + static_cast<Nanoseconds>(random.below(400'000));
+            while (random.chance(0.1) && clock.time < pause) both.step();
+            // One of them computes: what is measured of the path gets bad.
+            if (n > 4 && random.chance(0.2))
+                both.compute(n % 2, static_cast<Nanoseconds>(random.below(60'000'000)));
+        }
+        fabric().say("pull * *");
+        gaps.push_back(both.send(cut % 2));
+        fabric().say("plug * *");
+    }
+    std::sort(gaps.begin(), gaps.end());
+    std::printf("from the cut to the first message by TCP: median %.1f ms, at most %.1f ms\n",
+                static_cast<double>(gaps[gaps.size() / 2]) / 1e6,
+                static_cast<double>(gaps.back()) / 1e6);
+    EXPECT_LT(gaps.back(), 50'000'000);
+    fabric().calm();
+}
+
 TEST(Rdma, the_end_of_a_process_is_told) {
     Ranks world(3);
     world.exchange(50);

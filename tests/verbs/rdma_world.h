@@ -70,8 +70,9 @@ struct Counting final : Transport, Sink {
 };
 
 struct Ranks {
-    // All ranks of a job, or one of them; with so many paths by RDMA between two.
-    explicit Ranks(int size, int only = -1, size_t cables = 1) : cables(cables) {
+    // All ranks of a job, or one of them; with so many paths by RDMA between two; by another clock, if any.
+    explicit Ranks(int size, int only = -1, size_t cables = 1, Clock* by = nullptr)
+        : cables(cables), clock(by ? *by : real) {
         if (only < 0) fabric().calm();
         char pattern[] = "/tmp/pomona-rdma-XXXXXX";
         directory = mkdtemp(pattern);
@@ -174,9 +175,10 @@ struct Ranks {
         Sink* taker = &sink;  // what polling hands things to
     };
     const size_t cables;
+    RealClock real;
+    Clock& clock;
     Params params;
     Counters counters;
-    RealClock clock;
     Random random{seed()};
     std::string directory;
     std::vector<Rank> ranks;
