@@ -4,21 +4,22 @@
 # sanitizer; fuzzing (POMONA_FUZZ_SECONDS each, default 60) where clang++ is installed;
 # all MPI programs over two and four hosts (namespaces; root only), and with POMONA_CHECK; links over
 # simulated paths with many seeds (POMONA_LINK_SEEDS, default 10,000); random programs
-# (POMONA_PROGRAM_SEEDS, default 100,000) by all transports and algorithms; the wheel, and all of
+# (POMONA_PROGRAM_SEEDS, default 100,000) by all transports and algorithms; programs over RDMA by software
+# between two virtual machines whose cable loses packets (LOSS percent, default 1); the wheel, and all of
 # PyTorch's own tests that apply; all tests compiled for macOS; programs whose ranks are half x86-64's,
 # half Arm's under qemu; and all of tests/clients.sh, which fetches and compiles other people's programs
 # for hours.
 # Called by `tests/run.sh --slow`; builds beside the release tree. POMONA_JOBS: jobs at a time.
 #   tests/slow.sh                   all tiers
 #   tests/slow.sh address thread    only these; the tiers: address, thread, fuzz, hosts, checked, seeds,
-#                                   programs, torch, macos, mixed, clients
+#                                   programs, vm, torch, macos, mixed, clients
 . "$(dirname "$0")/setup.sh"
 [ -x "$POMONA_VENV/bin/python" ] || make_venv
 find_cmake
 builds=$(dirname "$POMONA_BUILD")
 mkdir -p "$builds"
 jobs=${POMONA_JOBS:-$(getconf _NPROCESSORS_ONLN)}
-tiers=${*:-address thread fuzz hosts checked seeds programs torch macos mixed clients}
+tiers=${*:-address thread fuzz hosts checked seeds programs vm torch macos mixed clients}
 status=0
 
 configure() {  # tree, options...
@@ -113,6 +114,17 @@ programs() {
         --seeds "${POMONA_PROGRAM_SEEDS:-100000}" --batch 50 --timeout 600 || status=$?
 }
 
+vm() {
+    local code=0
+    say "RDMA between two virtual machines"
+    build -DPOMONA_TESTS=ON -DPOMONA_WERROR=ON
+    "$POMONA_ROOT/tests/vm/rxe.sh" "$POMONA_BUILD" p2p_large:2:rc coll_all:4:rc coll_large:2:uc || code=$?
+    [ $code = 0 ] || [ $code = 77 ] || status=$code
+    code=0
+    "$POMONA_ROOT/tests/vm/pair.sh" "$POMONA_BUILD" || code=$?
+    [ $code = 0 ] || [ $code = 77 ] || status=$code
+}
+
 torch() {
     local code=0
     say "The wheel, and PyTorch's own tests"
@@ -157,6 +169,7 @@ for tier in $tiers; do
     checked) checked ;;
     seeds) seeds ;;
     programs) programs ;;
+    vm) vm ;;
     torch) torch ;;
     macos) macos ;;
     mixed) mixed ;;

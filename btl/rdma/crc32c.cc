@@ -1,14 +1,17 @@
 // btl/rdma/crc32c.cc: by the processor's instruction where it has one, else by a table.
 // Idea: the instruction's result is there after three cycles, and one can begin in each. So three blocks
 // are taken side by side, and their states joined: a state behind `n` bytes more is a linear function of
-// it, which a table holds.
+// it, which a table holds. Where the processor multiplies polynomials 512 bits at a time that takes about half
+// the time: 256 bytes are brought forward by as many, which leaves what is behind them unchanged modulo the
+// polynomial, until 16 bytes are left.
+// Source: Gopal et al., "Fast CRC Computation for Generic Polynomials Using PCLMULQDQ", Intel 2009.
 #include "btl/rdma/crc32c.h"
 
 #include <array>
 #include <cstring>
 
 #if defined(__x86_64__)
-#include <nmmintrin.h>
+#include <immintrin.h>
 #define POMONA_CRC_INSTRUCTION 1
 #define POMONA_CRC_TARGET __attribute__((target("sse4.2")))
 #elif defined(__aarch64__) && defined(__ARM_FEATURE_CRC32)
@@ -90,8 +93,70 @@ POMONA_CRC_TARGET uint32_t by_instruction(uint32_t crc, ConstBytes bytes) {
     for (; at + 8 <= bytes.size(); at += 8) state = step(state, bytes.data() + at);
     return by_table(static_cast<uint32_t>(state), bytes.subspan(at));
 }
+#if defined(__x86_64__)
+#define POMONA_CRC_WIDE __attribute__((target("avx512f,vpclmulqdq,pclmul,sse4.2")))
+constexpr size_t kWide = 256;  // bytes in a turn
+
+// What brings 8 bytes forward: x to the power of `bits`, modulo the polynomial, lowest bit last.
+constexpr uint64_t forward(int bits) {
+    uint64_t power = 1, out = 0;
+    for (int i = 0; i < bits; ++i) {
+        power <<= 1;
+        if (power >> 32) power ^= 0x11edc6f41u;
+    }
+    for (int bit = 0; bit < 32; ++bit)
+        if (power >> bit & 1) out |= uint64_t{1} << (31 - bit);
+    return out << 1;
+}
+// Of 16 bytes the first 8, and the others, by so many bits.
+template <int bits> constexpr uint64_t kFirst = forward(bits + 32);
+template <int bits> constexpr uint64_t kSecond = forward(bits - 32);
+
+bool has_wide() {
+    return __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("vpclmulqdq");
+}
+
+template <int bits> POMONA_CRC_WIDE inline __m512i brought(__m512i from, __m512i onto) {
+    constexpr auto one = static_cast<long long>(kFirst<bits>);
+    constexpr auto two = static_cast<long long>(kSecond<bits>);
+    const __m512i by = _mm512_set_epi64(two, one, two, one, two, one, two, one);
+    __m512i first = _mm512_clmulepi64_epi128(from, by, 0x00);
+    __m512i second = _mm512_clmulepi64_epi128(from, by, 0x11);
+    return _mm512_ternarylogic_epi64(first, second, onto, 0x96);  // all three, exclusive
+}
+
+// At least kWide bytes.
+POMONA_CRC_WIDE uint32_t by_products(uint32_t crc, ConstBytes bytes) {
+    const std::byte* data = bytes.data();
+    __m512i parts[4];
+    for (size_t i = 0; i < 4; ++i) parts[i] = _mm512_loadu_si512(data + 64 * i);
+    parts[0] = _mm512_xor_si512(parts[0], _mm512_set_epi64(0, 0, 0, 0, 0, 0, 0, crc));
+    size_t at = kWide;
+    for (; at + kWide <= bytes.size(); at += kWide)
+        for (size_t i = 0; i < 4; ++i)
+            parts[i] = brought<8 * kWide>(parts[i], _mm512_loadu_si512(data + at + 64 * i));
+    __m512i sum = parts[0];
+    for (size_t i = 1; i < 4; ++i) sum = brought<512>(sum, parts[i]);
+    for (; at + 64 <= bytes.size(); at += 64)
+        sum = brought<512>(sum, _mm512_loadu_si512(data + at));
+    alignas(64) uint64_t words[8];
+    _mm512_store_si512(words, sum);
+    // The rest is one number after the other; what is before counts as its state.
+    uint64_t state = 0;
+    for (uint64_t word : words) state = _mm_crc32_u64(state, word);
+    for (; at + 8 <= bytes.size(); at += 8) state = step(state, data + at);
+    return by_table(static_cast<uint32_t>(state), bytes.subspan(at));
+}
 #else
+constexpr size_t kWide = 0;
+bool has_wide() { return false; }
+uint32_t by_products(uint32_t crc, ConstBytes bytes) { return by_instruction(crc, bytes); }
+#endif
+#else
+constexpr size_t kWide = 0;
 bool has_instruction() { return false; }
+bool has_wide() { return false; }
+uint32_t by_products(uint32_t crc, ConstBytes bytes) { return by_table(crc, bytes); }
 uint32_t by_instruction(uint32_t crc, ConstBytes bytes) { return by_table(crc, bytes); }
 #endif
 
@@ -103,6 +168,8 @@ bool crc32c_is_quick() {
 }
 
 uint32_t crc32c(ConstBytes bytes) {
+    static const bool wide = has_wide();
+    if (wide && bytes.size() >= 2 * kWide) return ~by_products(~0u, bytes);
     return ~(crc32c_is_quick() ? by_instruction(~0u, bytes) : by_table(~0u, bytes));
 }
 

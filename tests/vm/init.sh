@@ -24,6 +24,7 @@ $b mkdir /tmp/upper /tmp/work
 $b mount -t overlay -o lowerdir=/tmp/packages:/host,upperdir=/tmp/upper,workdir=/tmp/work root /new ||
     fail "there is no overlay"
 for each in proc sys dev; do $b mount -o bind /$each /new/$each; done
+$b ln -s /proc/self/fd /dev/fd
 $b mkdir -p /dev/shm /dev/pts
 $b mount -t tmpfs shm /dev/shm
 $b mount -t devpts devpts /dev/pts
