@@ -6,7 +6,9 @@ Usage: rdma.py BUILD [-r ROUNDS] [--json FILE]. In interleaved rounds: what the 
 with a cable's latency and rate (MODEL, the published figures of Thunderbolt 5), the same by TCP, and how
 long nothing arrives when a cable is pulled (rdma_cut.c). Of all rounds the quickest one counts. Counted
 once, whatever else the machine does (rdma_counts.c): bytes copied for each byte sent, instructions of
-MPI_Send, what waiting takes of a core, and after how long a receive from a rank that is killed fails.
+MPI_Send, what waiting takes of a core, and after how long a receive from a rank that is killed fails. Beside
+them, in virtual time, allreduce among 2 to 4 machines (tests/sim/rdma_bounds.cc). `load_average` says how busy
+the machine was with other things before.
 """
 import argparse
 import json
@@ -123,6 +125,13 @@ def idle(build, folder):
             for where, value in re.findall(r"^idle (outside|inside) ([\d.]+)$", text, re.M)}
 
 
+def bounds(build):
+    text = subprocess.run([f"{build}/tests/sim_rdma_bounds"], capture_output=True, text=True, check=True).stdout
+    found = re.findall(r"^(\d) in a (\w+), (\d+) bytes: (\w+), ([\d.]+) us, ([\d.]+) of", text, re.M)
+    return [{"machines": int(machines), "joined": joined, "bytes": int(size), "algorithm": name, "us": float(us),
+             "of_the_bounds_pace": float(part)} for machines, joined, size, name, us, part in found]
+
+
 def spread(values):
     values = sorted(values)
     return {"times": len(values), "least": values[0], "p50": values[len(values) // 2], "most": values[-1]}
@@ -150,7 +159,7 @@ def main():
     p.add_argument("--json", type=Path)
     options = p.parse_args()
     build = options.build.resolve()
-    library, rdma, tcp, cuts = {}, {}, {}, []
+    library, rdma, tcp, cuts, load = {}, {}, {}, [], os.getloadavg()[0]
     with tempfile.TemporaryDirectory() as folder:
         compiled(build, folder)
         for _ in range(options.rounds):
@@ -162,7 +171,7 @@ def main():
         out = {
             "schema": 2, "tool": "rdma.py", "command": "rdma.py BUILD " + " ".join(sys.argv[2:]),
             "date": datetime.now(timezone.utc).strftime("%Y-%m-%dT%H:%M:%SZ"), "machine": machine,
-            "rounds": options.rounds, "of_all_rounds": "the quickest",
+            "load_average": round(load, 1), "rounds": options.rounds, "of_all_rounds": "the quickest",
             "plain": compared("plain", library, rdma),
             "model": MODEL | compared("model", library, rdma),
             "tcp": {"half_round_trip_8_B_us": min(tcp["plain", "latency", 8]),
@@ -172,6 +181,7 @@ def main():
             "waiting_percent_of_a_core": idle(build, folder),
             "killed_to_error_ms": deaths(build, folder, 5),
             "cable_pulled_ms": spread(cuts),
+            "allreduce_in_virtual_time": bounds(build),
         }
     text = json.dumps(out, indent=1)
     print(text)

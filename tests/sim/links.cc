@@ -8,6 +8,8 @@
 // gone, once and in time. Cuts: messages leave a silent path soon.
 #include "tests/sim/link_world.h"
 
+#include <cstdio>
+
 namespace pomona {
 namespace {
 

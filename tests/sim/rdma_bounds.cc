@@ -9,8 +9,10 @@
 
 #include <gtest/gtest.h>
 
-#include <cmath>
+#include <algorithm>
 #include <cstdio>
+#include <string>
+#include <vector>
 
 namespace pomona {
 namespace {

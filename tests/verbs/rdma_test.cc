@@ -9,6 +9,7 @@
 #include "tests/verbs/rdma_world.h"
 
 #include <chrono>
+#include <cstdio>
 #include <thread>
 
 namespace pomona {

@@ -43,7 +43,7 @@ timeout -k 5 "${SECONDS_MOST:-240}" qemu-system-x86_64 -M q35 -accel tcg,thread=
     -virtfs local,path=/,mount_tag=host,security_model=none,readonly=on,multidevs=remap \
     -virtfs "local,path=$folder/root,mount_tag=packages,security_model=none,readonly=on" \
     -virtfs "local,path=$shared,mount_tag=shared,security_model=none" \
-    < /dev/null 2> "$shared/qemu" | tr -d '\r' | tee "$shared/console" || true
+    < /dev/null 2> "$shared/qemu" | sed -u 's/\r$//' | tee "$shared/console" || true
 code=$(sed -n 's/^guest: ended with //p' "$shared/console" | tail -n 1)
 [ -n "$code" ] || { echo "The virtual machine has not come to its end:"; cat "$shared/qemu"; }
 exit "${code:-1}"
