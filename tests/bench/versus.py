@@ -24,6 +24,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parent))
+import apps  # noqa: E402
 import compare  # noqa: E402
 import handover  # noqa: E402
 import netns  # noqa: E402
@@ -497,6 +498,8 @@ def parse():
     parser.add_argument("--net", metavar="GBITS", help="also TCP between two network namespaces "
                         "shaped to these rates, e.g. 1,10,40; 10x2: two links (Linux, root)")
     parser.add_argument("--torch", action="store_true", help="also torch.distributed against gloo")
+    parser.add_argument("--apps", action="store_true", help="also programs of others (HPCC, FFTW), "
+                        "built for each library from Debian's sources")
     parser.add_argument("--python", default=sys.executable, help="the Python that has torch")
     parser.add_argument("--json", help="write everything to this file")
     parser.add_argument("--plot", help="draw into this PNG file or folder")
@@ -532,7 +535,7 @@ def finish(args, run, groups, libraries, losses):
 def main():
     args = parse()
     groups = choose_groups(args)
-    if not groups and not args.torch and not args.net:
+    if not groups and not args.torch and not args.net and not args.apps:
         return say(f"no group matches --only {args.only}") or 2
     with tempfile.TemporaryDirectory(prefix="mpi-bench-") as scratch:
         try:
@@ -546,7 +549,7 @@ def main():
         print("Comparing " + ", ".join(f"{p.name} [{p.source}]" for p in libraries))
         run = run_all(args, libraries, groups, scratch)
         losses = report(run, groups, libraries)
-        for part in (netns, torch_versus):
+        for part in (netns, torch_versus, apps):
             if INTERRUPTED in run.failures:
                 break
             more = []  # a part adds its groups here as it goes, so that an interruption loses none

@@ -13,6 +13,7 @@
 #   expect TITLE PATTERN COMMAND   the command ends well and prints a line with this (grep -E; may be empty)
 #   known TITLE WHY COMMAND        the command fails, for a reason that stands in the table
 #   left_out WHAT WHY              what is not run
+# CLIENT_COMPILERS: the folder of another MPI's mpicc. CLIENT_STEP=build: end when it is built (tests/bench/apps.py).
 # shellcheck shell=bash
 root=$1 name=$2 clients=$3 mpi=$4
 . "$root/tests/setup.sh"
@@ -102,6 +103,9 @@ use_mpi() {
     if [ "$mpi" = pomona ]; then
         export PATH="$POMONA_BUILD/bin:$PATH"
         library='libmpi_abi\.so'
+    elif [ -n "${CLIENT_COMPILERS:-}" ]; then
+        export PATH="$CLIENT_COMPILERS:$PATH"
+        library='libmpi'
     else
         mkdir -p "$folder/bin"
         for tool in mpicc mpicxx mpifort mpirun mpiexec mpif77 mpif90; do
@@ -216,6 +220,7 @@ if [ "$(cat "$folder/built.txt" 2> /dev/null)" != "$stamp" ]; then
     fi
     printf '%s' "$stamp" > "$folder/built.txt"
 fi
+[ "${CLIENT_STEP:-}" != build ] || exit 0
 cd "$tree"
 tests
 [ $links != 0 ] || fail "the recipe does not look at what was linked"

@@ -6,14 +6,18 @@ Values are made up here, so every expectation can be worked out by hand.
 
 import argparse
 import json
+import re
 import subprocess
 import sys
 import tempfile
+import types
 import unittest
+import unittest.mock
 from pathlib import Path
 
 BENCH = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(BENCH))
+import apps  # noqa: E402
 import compare  # noqa: E402
 import handover  # noqa: E402
 import peers  # noqa: E402
@@ -171,6 +175,50 @@ def results(library):
     rows += [{"case": "bandwidth", "bytes": 1024, "p50_us": 9, "algorithm_gbs": 7.5},
              {"case": "latency", "bytes": 0, "p50_us": 9}]
     return {"schema": 1, "tool": "mpi-bench", "library": library, "ranks": 2, "rows": rows}
+
+
+class Apps(unittest.TestCase):
+    """What the programs of others print is found, and what cannot be had is said."""
+
+    class Answer:
+        def __init__(self, stdout, returncode=0):
+            self.stdout, self.stderr, self.returncode = stdout, "", returncode
+
+    def once(self, app, said, returncode=0):
+        """Cells and failures of one run that printed `said`."""
+        run = versus.Run.__new__(versus.Run)
+        run.cells, run.failures = {}, []
+        library = peers.Library("pomona", "/nowhere/bin/mpirun")
+        args = types.SimpleNamespace(quick=True, timeout=5)
+        answer = self.Answer(said, returncode)
+        with unittest.mock.patch("apps.subprocess.run", return_value=answer):
+            apps.once(args, run, [], versus.Group, library, 0, app, 2, Path("/nowhere"))
+        return {label: cell.values["pomona"] for (_, label), cell in run.cells.items()}, run.failures
+
+    def test_figures_are_read(self):
+        app = next(app for app in apps.APPS if app.client == "fftw")
+        label = next(iter(app.figures))
+        values, failures = self.once(app, "Problem: 1024, setup: 1 ms, time: 2 us, ``mflops'': 1234.5\n")
+        self.assertEqual((values, failures), ({label: [1234.5]}, []))
+
+    def test_what_is_not_printed_is_a_failure(self):
+        app = next(app for app in apps.APPS if app.client == "fftw")
+        self.assertIn("prints no", self.once(app, "nothing\n")[1][0])
+        self.assertEqual(self.once(app, "broken", 3)[0], {})
+
+    def test_figures_of_hpcc_are_those_of_its_file(self):
+        written = "HPL_Tflops=0.0123\nMPIFFT_Gflops=1.5e+00\nAvgPingPongLatency_usec=0.25\n"
+        found = {label: re.search(pattern, written, re.M) for app in apps.APPS
+                 if app.client == "hpcc" for label, pattern in app.figures.items()}
+        self.assertEqual(found["HPL"][1], "0.0123")
+        self.assertEqual(found["FFT"][1], "1.5e+00")
+        self.assertIsNone(found["PTRANS"])
+
+    def test_only_the_source_tree_has_recipes(self):
+        said = []
+        with unittest.mock.patch("apps.CLIENTS", Path("/nowhere")):
+            apps.measure(types.SimpleNamespace(apps=True), None, [], None, said.append, [])
+        self.assertIn("source tree", said[0])
 
 
 class Summary(unittest.TestCase):

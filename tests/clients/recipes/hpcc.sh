@@ -4,6 +4,9 @@ source=debian:hpcc
 needs="libblas-dev"
 tier=short
 build() {
+    # HPL uses MPI-1's MPI_Address and MPI_Type_struct.
+    local removed="-include mpi_removed.h"
+    [ "$mpi" = pomona ] || removed="-DMPI_Address=MPI_Get_address -DMPI_Type_struct=MPI_Type_create_struct"
     cat > hpl/Make.pomona << END
 SHELL = /bin/sh
 CD = cd
@@ -22,8 +25,7 @@ HPL_DEFS = -DAdd_ -DF77_INTEGER=int -DStringSunStyle -I\$(INCdir) -I\$(INCdir)/\
 HPL_LIBS = \$(HPLlib) $blas_folders -lblas -lm
 CC = mpicc
 CCNOOPT = \$(HPL_DEFS)
-# HPL uses MPI-1's MPI_Address and MPI_Type_struct.
-CCFLAGS = \$(HPL_DEFS) -O2 -w -include mpi_removed.h
+CCFLAGS = \$(HPL_DEFS) -O2 -w $removed
 LINKER = mpicc
 LINKFLAGS =
 ARCHIVER = ar
