@@ -118,7 +118,7 @@ vm() {
     local code=0
     say "RDMA between two virtual machines"
     build -DPOMONA_TESTS=ON -DPOMONA_WERROR=ON
-    "$POMONA_ROOT/tests/vm/rxe.sh" "$POMONA_BUILD" p2p_large:2:rc coll_all:4:rc coll_large:2:uc || code=$?
+    "$POMONA_ROOT/tests/vm/rxe.sh" "$POMONA_BUILD" p2p_large:2:rc coll_all:3:uc coll_all:4:rc || code=$?
     [ $code = 0 ] || [ $code = 77 ] || status=$code
     code=0
     "$POMONA_ROOT/tests/vm/pair.sh" "$POMONA_BUILD" || code=$?
