@@ -293,7 +293,13 @@ bool Link::send_state(Path& path, uint8_t flags, uint64_t time) {
     return true;
 }
 
+// By the path that brought something last: the first one may be cut, which who only receives does not find.
 bool Link::send_owed_state() {
+    auto last =
+        std::max_element(order_.begin(), order_.end(), [](const Path* one, const Path* other) {
+            return one->heard_at < other->heard_at;
+        });
+    if (last != order_.end() && send_state(**last, 0, 0)) return true;
     return std::any_of(order_.begin(), order_.end(),
                        [&](Path* path) { return send_state(*path, 0, 0); });
 }

@@ -118,6 +118,8 @@ void Link::path_gone(Path& path, const Error& reason, Sink& sink) {
         path.description = path.transport->describe(peer);  // what was tried
     }
     if (over) return;
+    // What this side has said by it about arrived frames may be lost, and nothing else may make it say so.
+    if (was && was_up_) owe(true);
     if (was && &path != relay_ && !direct()) indirect_since_ = now;
     take_back(path);
     order_paths();

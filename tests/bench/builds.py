@@ -1,11 +1,12 @@
 """builds.py: two builds of Pomona side by side, in turns: is the newer one as quick?
 
 builds.py BASE NEW [--case latency ...] [-s SIZES] [-r ROUNDS] [-t SECONDS] [-n RANKS]
-          [--set NAME=VALUE ...] [--json FILE]
+          [--set NAME=VALUE ...] [--statistic p50|min] [--json FILE]
 
 BASE and NEW are folders with bin/mpirun, bin/mpi-bench and lib. Each round runs every case once with
 each build. For each size: the ratio NEW / BASE of the medians (p50), in the middle of the rounds, and
-of the quickest rounds of both; below 1 the new build is ahead.
+of the quickest rounds of both; below 1 the new build is ahead. --statistic min: each run's quickest sample
+in place of its median, for a machine that is busy with other things.
 """
 
 import argparse
@@ -72,13 +73,14 @@ def main():
     parser.add_argument("--set", nargs="+", default=["transports=self,tcp"])
     parser.add_argument("--label", nargs=2, default=["base", "new"],
                         help="what the builds are, for the file: two revisions")
+    parser.add_argument("--statistic", choices=["p50", "min"], default="p50")
     parser.add_argument("--json")
     options = parser.parse_args()
     found = {case: [] for case in options.case}
     for _ in range(options.rounds):
         for case in options.case:
             both = [measure(build, case, options) for build in (options.base, options.new)]
-            found[case].append([{r["bytes"]: r["p50_us"] for r in d["rows"]} for d in both])
+            found[case].append([{r["bytes"]: r[f"{options.statistic}_us"] for r in d["rows"]} for d in both])
     document = {
         "schema": 1, "tool": "builds.py",
         "command": command_of(sys.argv[1:], options),

@@ -347,5 +347,35 @@ TEST(Links, a_cable_and_another_line_share_long_payloads_where_that_pays) {
     EXPECT_LT(alone.by_line, 0.01);
 }
 
+// The same with many messages to one side, which says nothing but what has arrived: that must not go by
+// the silent path, and what was lost with it is said again.
+TEST(Links, acknowledgements_leave_a_silent_cut_too) {
+    for (double notice : {10e9, 0.3e9}) {
+        sim::WayOptions quick, slow;
+        quick.latency_ns = 50'000, slow.latency_ns = 200'000;
+        quick.notice_ns = slow.notice_ns = notice;
+        Params params;
+        params.link_window = 64 << 10;
+        World world(9, 2, {quick, slow}, params);
+        Random random(2);
+        auto send = [&](sim::Time time) {
+            sim::Time end = world.fabric.world().now() + time;
+            while (world.fabric.world().now() < end) {
+                while (world.push_message(0, 1, random)) {}
+                world.run(1e5, 1e5);
+            }
+        };
+        send(0.3e9);
+        world.fabric.block(0, 0, 1, true);
+        world.fabric.block(0, 1, 0, true);
+        send(0.05e9);
+        for (int times = 0; times < 40; ++times) {
+            uint64_t before = world.ranks[1]->next[0];
+            send(0.02e9);
+            ASSERT_GT(world.ranks[1]->next[0], before) << times;
+        }
+    }
+}
+
 }  // namespace
 }  // namespace pomona
