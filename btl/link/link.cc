@@ -470,8 +470,8 @@ void Link::arrive_state(Path& path, const LinkHeader& header, ConstBytes payload
     }
     if (over) return;
     if (header.flags & kQuestion) {
-        owed_answer_ = &path;
-        answer_time_ = header.time;
+        path.owes_answer = true;
+        path.answer_time = header.time;
         links_.activate(*this);
     }
     if (header.flags & kAnswer && header.time != 0) {
@@ -533,7 +533,7 @@ void Link::malformed(const char* what) {
 bool Link::has_work() const {
     if (over) return !told;
     if (first_unsent_ < window_.next() || !unsent_pieces_.empty() || owed_frames_ != 0 ||
-        owed_answer_ || wants_memory() || !held_.empty() || to_copy_ != 0 || !forwards_.empty())
+        owes_answer() || wants_memory() || !held_.empty() || to_copy_ != 0 || !forwards_.empty())
         return true;
     for (const Path& path : paths) {
         if (path.busy()) return true;
@@ -546,17 +546,22 @@ bool Link::has_work() const {
     return down_since_ != 0 || unbegun() != 0 || (order_.size() > 1 && outstanding());
 }
 
+bool Link::owes_answer() const {
+    return std::any_of(paths.begin(), paths.end(),
+                       [](const Path& path) { return path.owes_answer; });
+}
+
 // Nothing but acknowledgements that are not urgent.
 bool Link::only_owes() const {
-    return simple_ && !over && !owed_now_ && !owed_answer_ && first_unsent_ == window_.next() &&
+    return simple_ && !over && !owed_now_ && !owes_answer() && first_unsent_ == window_.next() &&
            outgoing_.empty() && held_.empty() && !paths[0].busy();
 }
 
 // Answers and acknowledgements.
 void Link::say_what_is_owed(Nanoseconds now) {
-    if (owed_answer_ && (owed_answer_->state != Path::State::up ||
-                         send_state(*owed_answer_, kAnswer, answer_time_)))
-        owed_answer_ = nullptr;
+    for (Path& path : paths)
+        if (path.owes_answer && send_state(path, kAnswer, path.answer_time))
+            path.owes_answer = false;
     if (owed_frames_ != 0) {
         if (owed_since_ == 0) owed_since_ = now;
         bool less = !simple_;

@@ -103,7 +103,7 @@ void Link::path_gone(Path& path, const Error& reason, Sink& sink) {
     path.why = reason;
     path.sending = nullptr;
     path.rest_length = 0;
-    if (owed_answer_ == &path) owed_answer_ = nullptr;
+    path.owes_answer = false;
     bool refused = reason.os_errno == ECONNREFUSED;
     path.refusals = refused ? path.refusals + 1 : 0;
     Nanoseconds now = links_.now();
@@ -186,7 +186,7 @@ void Link::give_up(Error reason) {
     early_.clear();
     forget_forwards();
     owed_frames_ = 0;
-    owed_answer_ = nullptr;
+    for (Path& path : paths) path.owes_answer = false;
     links_.activate(*this);
 }
 

@@ -52,6 +52,8 @@ struct Path {
     Nanoseconds asked_at = 0;                   // the first question without an answer; 0: none
     Nanoseconds asked_last = 0;
     bool question_waits = false;  // it goes as soon as the path takes a frame
+    bool owes_answer = false;     // a question came by it, of this time
+    uint64_t answer_time = 0;
     Nanoseconds answered_at = 0;  // the last answer came
     Nanoseconds heard_at = 0;     // the last frame came
     Nanoseconds moved_at = 0;     // bytes got through, or none had to

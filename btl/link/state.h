@@ -47,6 +47,7 @@ public:
     Nanoseconds sleep_max(Nanoseconds now) const;
     bool has_work() const;
     bool only_owes() const;
+    bool owes_answer() const;
     // Looked at from time to time while its window is large; true when it is not, or not any more.
     bool gives_back(Nanoseconds now);
     bool pending() const;
@@ -211,8 +212,6 @@ private:
     size_t owed_bytes_ = 0;
     bool owed_now_ = false;
     Nanoseconds owed_since_ = 0;
-    Path* owed_answer_ = nullptr;  // a question came by it
-    uint64_t answer_time_ = 0;
 
     bool used_ = false;                 // the engine has asked for it, or has had something from it
     bool for_others_ = false;           // it carries frames for others, or was made to
