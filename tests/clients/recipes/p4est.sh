@@ -13,5 +13,5 @@ build() {
 tests() {
     limit=3600
     linked test/p4est_test_balance test/p8est_test_balance
-    expect "make check" '# PASS: +[1-9][0-9]*' make check
+    expect "make check, 4 ranks" '# PASS: +[1-9][0-9]*' make check LOG_COMPILER="mpiexec -n 4"
 }
