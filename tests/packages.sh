@@ -96,10 +96,12 @@ unpack_debian() {  # folder package...
     if [ -n "$wanted" ]; then
         say "Unpacking below $prefix: $wanted"
         # shellcheck disable=SC2086
-        names=$(apt-get ${APT_OPTIONS[@]+"${APT_OPTIONS[@]}"} install -s -qq --no-install-recommends $wanted | awk '$1 == "Inst" { print $2 }') ||
+        names=$(apt-get ${APT_OPTIONS[@]+"${APT_OPTIONS[@]}"} install -s -qq --no-install-recommends $wanted |
+            awk '$1 == "Inst" { print $2 }') ||
             fail "These packages $OFFLINE: $wanted"
         # shellcheck disable=SC2086
-        (cd "$prefix/archives" && apt-get ${APT_OPTIONS[@]+"${APT_OPTIONS[@]}"} download -qq $names) || fail "These packages $OFFLINE: $names"
+        (cd "$prefix/archives" && apt-get ${APT_OPTIONS[@]+"${APT_OPTIONS[@]}"} download -qq $names) ||
+            fail "These packages $OFFLINE: $names"
         for link in "$prefix"/archives/*.deb; do dpkg-deb -x "$link" "$prefix"; done
         rm "$prefix"/archives/*.deb
         # What names the system's folders, and links to libraries that the system has itself.

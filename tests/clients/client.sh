@@ -202,7 +202,9 @@ else
     [ -z "$python" ] || python_environment
     fetch
     archive=$(archive_of)
-    version=$(basename "$archive" | sed -E 's/^[a-zA-Z0-9.+]*[a-zA-Z0-9][_-]([0-9].*)\.tar\..*/\1/; s/\.orig$//; s/\+(dfsg|ds|repack)[0-9]*$//')
+    # NAME_1.2+dfsg.orig.tar.xz, NAME-1.2.tar.gz
+    version=$(basename "$archive" | sed -E 's/^[a-zA-Z0-9.+]*[a-zA-Z0-9][_-]([0-9].*)\.tar\..*/\1/')
+    version=$(echo "$version" | sed -E 's/\.orig$//; s/\+(dfsg|ds|repack)[0-9]*$//')
 fi
 found client "$name" "$version"
 found about "$about" "$source"
