@@ -69,7 +69,7 @@ const std::shared_ptr<const Schedule>& ScheduleCache::get(const Shape& shape,
     entry.shape.result_blocks = entry.result_blocks;
     entry.shape.sources = entry.sources;
     entry.shape.destinations = entry.destinations;
-    entry.shape.nodes = entry.shape.ring = {};  // of the communicator: the same for all
+    entry.shape.place({});  // of the communicator: the same for all
     entry.schedule = std::move(schedule);
     entry.used = ++clock_;
     return entry.schedule;

@@ -182,7 +182,7 @@ Facts::Facts(const Shape& shape, const Machine& machine, const Options& options)
     double far_edges = p;  // of a ring by number
     for (int r = 0; r < size && nodes > 1; ++r)
         far_edges -= shape.nodes[r] == shape.nodes[(r + 1) % size];
-    ordered = nodes > 1 && !shape.ring.empty();
+    ordered = nodes > 1 && shape.reordered;
     Around flat = around(machine, shape.nodes, wring, far_edges);
     aring = flat.message;
     bring = nodes > 1 && machine.unlike() ? flat.mean : mean_of_edges(bnext, b1, far_edges);
@@ -190,7 +190,7 @@ Facts::Facts(const Shape& shape, const Machine& machine, const Options& options)
     std::tie(ring_reduce, ring_gather) = ring_costs(shape, machine, flat);
     std::vector<int> order;
     if (nodes > 1 && machine.unlike())
-        for (int r : ordered ? std::vector<int>(shape.ring.begin(), shape.ring.end())
+        for (int r : ordered ? std::vector<int>(shape.ring().begin(), shape.ring().end())
                              : ranks_by_node(shape.nodes))
             order.push_back(shape.nodes[static_cast<size_t>(r)]);
     double by_node_times = nodes > 1 ? std::max(1.0, machine.detours.ring) : wring;

@@ -123,6 +123,11 @@ std::vector<int> ranks_by_node(std::span<const int> nodes) {
     return ranks_in(machines_in_order(nodes), nodes);
 }
 
+std::vector<int> with_ring(std::vector<int> nodes, std::span<const int> ring) {
+    nodes.insert(nodes.end(), ring.begin(), ring.end());
+    return nodes;
+}
+
 std::vector<int> ring_order(const Machine& machine, std::span<const int> nodes) {
     if (!machine.unlike()) return {};
     std::vector<int> plain = machines_in_order(nodes);

@@ -25,6 +25,8 @@ RingLinks links_of_ring(const Machine& machine, std::span<const int> nodes);
 // The ranks in the ring's order; empty where the links are alike or no order is better than one machine
 // after the other by their lowest ranks. `nodes`: by rank.
 std::vector<int> ring_order(const Machine& machine, std::span<const int> nodes);
+// Both in one, for Shape::place.
+std::vector<int> with_ring(std::vector<int> nodes, std::span<const int> ring);
 
 // The ranks of one machine after the other, machines by their lowest ranks.
 std::vector<int> ranks_by_node(std::span<const int> nodes);

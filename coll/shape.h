@@ -57,12 +57,23 @@ struct Shape {
     bool in_place = false;
     bool board = false;      // the ranks of a node share memory, and the carriers have boards
     bool irregular = false;  // a v-form: equal on all ranks, whether or not a rank knows the blocks
+    bool reordered = false;  // behind `nodes` stands ring()
     std::span<const Block> input_blocks{};
     std::span<const Block> result_blocks{};
-    std::span<const int> nodes{};  // the number of each rank's node; empty: not known
-    std::span<const int> ring{};   // ranks as a ring goes best (coll/ring_order.h); empty: by node
+    std::span<const int> nodes{};    // the number of each rank's node; empty: not known
     std::span<const int> sources{};  // neighbor collectives
     std::span<const int> destinations{};
+
+    // Each rank's node and then, if any, the ranks in the order in which a ring goes best
+    // (coll/ring_order.h). The caller's memory; one span, since calls copy shapes.
+    void place(std::span<const int> nodes_and_ring) {
+        auto ranks = static_cast<size_t>(size);
+        reordered = ranks > 0 && nodes_and_ring.size() == 2 * ranks;
+        nodes = nodes_and_ring.first(reordered ? ranks : nodes_and_ring.size());
+    }
+    std::span<const int> ring() const {  // empty: by node
+        return reordered ? std::span(nodes.data() + nodes.size(), nodes.size()) : nodes.first(0);
+    }
 
     size_t bytes() const { return count * element; }
     Block input_block(int r) const {

@@ -38,7 +38,7 @@ Shape part_of(const Shape& shape, const std::vector<int>& team, int root) {
     part.rank = position(team, shape.rank);
     part.size = static_cast<int>(team.size());
     part.root = position(team, root);
-    part.nodes = part.ring = {};
+    part.place({});
     return part;
 }
 

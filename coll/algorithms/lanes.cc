@@ -23,9 +23,9 @@ struct Lanes {
 
     explicit Lanes(const Shape& shape, bool in_rings = true) {
         std::vector<int> seen;
-        bool reordered = in_rings && !shape.ring.empty();
+        bool reordered = in_rings && shape.reordered;
         for (int i = 0; i < shape.size; ++i) {
-            int r = reordered ? shape.ring[static_cast<size_t>(i)] : i;
+            int r = reordered ? shape.ring()[static_cast<size_t>(i)] : i;
             auto at = std::find(seen.begin(), seen.end(), shape.nodes[r]) - seen.begin();
             if (at == static_cast<std::ptrdiff_t>(seen.size())) {
                 seen.push_back(shape.nodes[r]);
@@ -189,7 +189,7 @@ void allreduce_hierarchical_lanes(Builder& s, const Shape& shape, const Options&
         for (int x = 0; x < lanes.machine_count(); ++x) team.push_back(lanes.leader(x, lanes.lane));
         Shape wide = shape;
         wide.rank = lanes.own, wide.size = lanes.machine_count(), wide.in_place = true;
-        wide.count = own.length / shape.element, wide.nodes = wide.ring = {};
+        wide.count = own.length / shape.element, wide.place({});
         s.alias_input(sum), s.alias_result(sum);
         auto outer = s.set_team(std::move(team));
         allreduce_ring(s, wide, options);

@@ -128,11 +128,12 @@ namespace {
 class RingByNode {
 public:
     RingByNode(Builder& s, const Shape& shape) : s_(s), part_(shape) {
-        if (shape.ring.empty()) order_ = ranks_by_node(shape.nodes);
-        else order_.assign(shape.ring.begin(), shape.ring.end());
+        auto ring = shape.ring();
+        if (ring.empty()) order_ = ranks_by_node(shape.nodes);
+        else order_.assign(ring.begin(), ring.end());
         auto at = std::find(order_.begin(), order_.end(), shape.rank);
         part_.rank = static_cast<int>(at - order_.begin());
-        part_.nodes = part_.ring = {};
+        part_.place({});
         outer_ = s.set_team(order_);
     }
     ~RingByNode() { s_.set_team(std::move(outer_)); }

@@ -46,7 +46,8 @@ CollectiveState::CollectiveState(Communicator& comm)
     bool one = std::all_of(nodes.begin(), nodes.end(), [&](int node) { return node == nodes[0]; });
     if (one) nodes.clear();
     machine = machine_of(comm, nodes);
-    ring = coll::ring_order(machine, nodes);
+    std::vector<int> ring = coll::ring_order(machine, nodes);
+    places = coll::with_ring(nodes, ring);
     if (machine.pairs.known())
         LOG(info, coll, "Collectives on {} count on unlike links; rings go by {}",
             name_for_people(comm), ring.empty() ? "number" : text_of(ring));
@@ -106,7 +107,7 @@ void CollectiveState::board_made(bool agreed, std::unique_ptr<Board> made, const
 }
 
 const std::shared_ptr<const coll::Schedule>& CollectiveState::schedule(coll::Shape& shape) {
-    shape.nodes = nodes, shape.ring = ring;
+    shape.place(places);
     bool built = false;
     const coll::Choice& choice = comm.process.policy->choice(shape.collective);
     const coll::Rules* rules[] = {&own_rules, &comm.process.policy->rules};

@@ -41,7 +41,7 @@ struct CollectiveState final : BoardOwner {
     Communicator& comm;
     coll::ScheduleCache cache;
     std::vector<int> nodes;                // by rank; empty when all are on one
-    std::vector<int> ring;                 // ranks as rings go best; empty: by number
+    std::vector<int> places;               // and ranks as rings go best (Shape::place)
     coll::Machine machine;                 // what its schedules are chosen by
     coll::Rules own_rules;                 // of its hint; they come before the process's
     std::vector<CollectiveRequest*> idle;  // newest last

@@ -214,8 +214,8 @@ static int cost(const CostOptions& options) {
         nodes.push_back(rank / per_node);
     coll::Machine machine = cluster ? coll::Machine::among(links, true, nodes)
                                     : coll::Machine::of(links, options.machine != "tcp", false);
-    std::vector<int> ring = coll::ring_order(machine, nodes);
-    shape.nodes = nodes, shape.ring = ring;
+    std::vector<int> places = coll::with_ring(nodes, coll::ring_order(machine, nodes));
+    shape.place(places);
     shape.board = options.machine != "tcp" &&
                   static_cast<uint64_t>(options.ranks_per_node > 0
                                             ? std::min(options.ranks, options.ranks_per_node)

@@ -72,7 +72,7 @@ private:
 
     NetworkFile network_;
     coll::Links links_;
-    std::vector<int> ring_;  // as rings go best
+    std::vector<int> places_;  // of ranks (Shape::place)
     coll::PricedNetwork priced_;
     std::map<std::pair<int, size_t>, Found> found_;
 };

@@ -30,7 +30,8 @@ CollectiveTimes::CollectiveTimes(NetworkFile network, coll::Links links)
     coll::Links known = links_;
     add_pairs(network_, priced_.links, known);
     priced_.machine = coll::Machine::among(known, true, hosts_of_ranks(network_));
-    ring_ = coll::ring_order(priced_.machine, priced_.links.hosts);
+    places_ = coll::with_ring(priced_.links.hosts,
+                              coll::ring_order(priced_.machine, priced_.links.hosts));
 }
 
 const CollectiveTimes::Found& CollectiveTimes::find(Collective collective, size_t bytes) {
@@ -42,8 +43,7 @@ const CollectiveTimes::Found& CollectiveTimes::find(Collective collective, size_
     shape.element = kElement;
     size_t parts = per_rank(collective) ? static_cast<size_t>(shape.size) : 1;
     shape.count = (bytes + parts * kElement - 1) / (parts * kElement);
-    std::vector<int> nodes = hosts_of_ranks(network_);
-    if (network_.hosts.size() > 1) shape.nodes = nodes, shape.ring = ring_;
+    if (network_.hosts.size() > 1) shape.place(places_);
     shape.board = true;
     coll::Plan plan = coll::select(shape, priced_.machine);
     std::string problem;

@@ -55,7 +55,7 @@ std::vector<ChoiceCase> choice_cases(const ChoiceWorld& world) {
     for (int r = 0; r < world.ranks && world.machines > 1; ++r)
         nodes.push_back(r * world.machines / world.ranks);
     coll::Machine machine = coll::Machine::among(world.links, world.board, nodes);
-    std::vector<int> ring = coll::ring_order(machine, nodes);
+    std::vector<int> places = coll::with_ring(nodes, coll::ring_order(machine, nodes));
     for (Collective collective : kTimed)
         for (size_t bytes : kSizes) {
             bool sized = collective != Collective::barrier;
@@ -67,9 +67,8 @@ std::vector<ChoiceCase> choice_cases(const ChoiceWorld& world) {
                               .size = world.ranks,
                               .count = sized ? bytes / 4 : 0,
                               .element = 4,
-                              .board = world.board,
-                              .nodes = nodes,
-                              .ring = ring};
+                              .board = world.board};
+            shape.place(places);
             ChoiceCase made{collective, sized ? bytes : 0, {}};
             double cheapest = 0;
             for (const coll::Plan& plan : rank_algorithms(shape, machine)) {

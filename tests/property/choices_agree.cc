@@ -92,9 +92,10 @@ coll::Plan choice_of(const Network& network, const Setup& setup, int rank,
     auto links = coll::parse_links(handed, problem);
     EXPECT_TRUE(links.ok()) << problem;
     coll::Machine machine = coll::Machine::among(*links, true, network.nodes, network.roads);
-    std::vector<int> ring = coll::ring_order(machine, network.nodes);
+    std::vector<int> places =
+        coll::with_ring(network.nodes, coll::ring_order(machine, network.nodes));
     coll::Shape shape = setup.shape(rank);
-    shape.nodes = network.nodes, shape.ring = ring, shape.board = network.board;
+    shape.place(places), shape.board = network.board;
     return coll::select(shape, machine);
 }
 

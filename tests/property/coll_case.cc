@@ -112,13 +112,14 @@ Setup::Setup(const Case& wanted) : c(wanted) {
     bool in_turn = c.seed % 3 == 1;
     for (int r = 0; r < c.p && c.ranks_per_node; ++r)
         nodes.push_back(in_turn ? r % machines : r / c.ranks_per_node);
+    places = nodes;
     std::vector<int> order;
     for (int machine = 0; machine < machines && c.ring && c.ranks_per_node; ++machine)
         order.insert(order.begin() + static_cast<ptrdiff_t>(random.below(order.size() + 1)),
                      machine);
     for (int machine : order)
         for (int r = 0; r < c.p; ++r)
-            if (nodes[r] == machine) ring.push_back(r);
+            if (nodes[r] == machine) places.push_back(r);
     reducer = c.op == TestOp::matrix    ? reducer_of<TestOp::matrix>()
               : c.op == TestOp::sum_u64 ? reducer_of<TestOp::sum_u64>()
                                         : reducer_of<TestOp::sum_f32>();
@@ -192,7 +193,7 @@ coll::Shape Setup::shape(int r) const {
     shape.in_place = c.in_place && (!rooted || r == c.root);
     shape.board = true;
     shape.irregular = c.irregular;
-    shape.nodes = nodes, shape.ring = ring;
+    shape.place(places);
     shape.sources = sources[r], shape.destinations = destinations[r];
     bool lists = c.irregular || kind == Collective::neighbor;
     bool at_root = r == c.root;

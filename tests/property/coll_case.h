@@ -49,7 +49,7 @@ struct Setup {
     std::vector<std::vector<std::byte>> expected;
     std::vector<std::vector<Block>> input_blocks, result_blocks;  // bytes, by rank (v-forms)
     std::vector<std::vector<int>> sources, destinations;
-    std::vector<int> nodes, ring;
+    std::vector<int> nodes, places;  // the latter for Shape::place
     coll::Reducer reducer;
 
 private:

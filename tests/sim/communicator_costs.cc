@@ -54,7 +54,7 @@ TEST(CommunicatorCosts, are_those_of_the_members_pairs) {
         Ref<Group> group(new Group({0, 1, 2, 3}, rank));
         Ref<Communicator> all(new Communicator(*current_process, 0x2000, group, {}));
         EXPECT_EQ(collective_state(*all).machine, coll::Machine::among(links, true, nodes));
-        EXPECT_EQ(collective_state(*all).ring, (std::vector<int>{0, 1, 3, 2}));
+        EXPECT_EQ(collective_state(*all).places, (std::vector<int>{0, 1, 2, 3, 0, 1, 3, 2}));
         if (rank != 2) { EXPECT_EQ(machine_among(cables).far, links.net); }
         if (rank == 1 || rank == 2) { EXPECT_EQ(machine_among(slow).far, links.pairs[0].link); }
     });

@@ -31,7 +31,7 @@ const Link kCable{15000, 2500, 0.25}, kLine{40000, 2500, 0.9}, kWifi{1.5e6, 5000
 struct Cluster {
     std::vector<int> nodes;
     coll::Machine machine;
-    std::vector<int> ring;
+    std::vector<int> ring, places;
 };
 
 Cluster cluster_of(std::vector<int> nodes, const coll::Links& links, const Roads& roads = {}) {
@@ -39,6 +39,7 @@ Cluster cluster_of(std::vector<int> nodes, const coll::Links& links, const Roads
     made.nodes = std::move(nodes);
     made.machine = coll::Machine::among(links, true, made.nodes, roads);
     made.ring = coll::ring_order(made.machine, made.nodes);
+    made.places = coll::with_ring(made.nodes, made.ring);
     return made;
 }
 
@@ -48,7 +49,7 @@ coll::Shape shape_of(const Cluster& cluster, Collective collective, size_t bytes
     shape.size = static_cast<int>(cluster.nodes.size());
     shape.element = 8;
     shape.count = bytes / 8;
-    shape.nodes = cluster.nodes, shape.ring = cluster.ring;
+    shape.place(cluster.places);
     return shape;
 }
 
@@ -233,7 +234,7 @@ TEST(Choices, by_pairs_are_about_the_best) {
         for (Collective collective : kCollectives)
             for (size_t bytes : {size_t{64}, size_t{16} << 10, size_t{1} << 20}) {
                 coll::Shape shape = shape_of(cluster, collective, bytes), blind = shape;
-                blind.ring = {};
+                blind.place(cluster.nodes);
                 auto begin = std::chrono::steady_clock::now();
                 coll::Plan plan = select(shape, cluster.machine);
                 seconds +=
@@ -293,7 +294,7 @@ TEST(Choices, of_many_ranks_are_no_slower) {
             coll::Machine one_number = cluster.machine;
             one_number.pairs = {}, one_number.roads = {};
             coll::Shape blind = shape;
-            blind.ring = {};
+            blind.place(cluster.nodes);
             coll::Plan old = select(blind, one_number);
             EXPECT_LT(time_of(cluster, *plan.algorithm, shape, plan.options),
                       1.02 * time_of(cluster, *old.algorithm, blind, old.options));
@@ -312,7 +313,7 @@ TEST(Choices, of_the_cluster_that_people_have) {
     for (Collective collective : kCollectives)
         for (size_t bytes : {size_t{64}, size_t{64} << 10, size_t{8} << 20}) {
             coll::Shape shape = shape_of(cluster, collective, bytes), blind = shape;
-            blind.ring = {};
+            blind.place(cluster.nodes);
             coll::Plan plan = select(shape, cluster.machine), old = select(blind, one_number);
             double took = time_of(cluster, *plan.algorithm, shape, plan.options);
             double before = time_of(cluster, *old.algorithm, blind, old.options);
