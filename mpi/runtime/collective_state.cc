@@ -48,6 +48,8 @@ CollectiveState::CollectiveState(Communicator& comm)
     machine = machine_of(comm, nodes);
     std::vector<int> ring = coll::ring_order(machine, nodes);
     places = coll::with_ring(nodes, ring);
+    placed.size = comm.size();
+    placed.place(places);
     if (machine.pairs.known())
         LOG(info, coll, "Collectives on {} count on unlike links; rings go by {}",
             name_for_people(comm), ring.empty() ? "number" : text_of(ring));
@@ -107,7 +109,8 @@ void CollectiveState::board_made(bool agreed, std::unique_ptr<Board> made, const
 }
 
 const std::shared_ptr<const coll::Schedule>& CollectiveState::schedule(coll::Shape& shape) {
-    shape.place(places);
+    shape.nodes = placed.nodes;
+    shape.reordered = placed.reordered;
     bool built = false;
     const coll::Choice& choice = comm.process.policy->choice(shape.collective);
     const coll::Rules* rules[] = {&own_rules, &comm.process.policy->rules};

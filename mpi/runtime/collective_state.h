@@ -42,6 +42,7 @@ struct CollectiveState final : BoardOwner {
     coll::ScheduleCache cache;
     std::vector<int> nodes;                // by rank; empty when all are on one
     std::vector<int> places;               // and ranks as rings go best (Shape::place)
+    coll::Shape placed;                    // with these
     coll::Machine machine;                 // what its schedules are chosen by
     coll::Rules own_rules;                 // of its hint; they come before the process's
     std::vector<CollectiveRequest*> idle;  // newest last
