@@ -91,7 +91,7 @@ void CollectiveState::make_board(const coll::Shape& cause) {
         check(!call.running);
         call.request.reset();
     }
-    making->start();
+    making.load()->start();
 }
 
 void CollectiveState::board_made(bool agreed, std::unique_ptr<Board> made, const Error* error) {

@@ -7,6 +7,7 @@
 #include "mpi/runtime/collective_watching.h"
 #include "mpi/runtime/repeated_call.h"
 
+#include <atomic>
 #include <unordered_map>
 #include <vector>
 
@@ -50,8 +51,8 @@ struct CollectiveState final : BoardOwner {
     std::vector<BoardMaking*> makings;     // of boards, also those of persistent collectives
     RepeatedCalls repeated;
     // While the board is being made, which collectives wait for: some members might know already, others
-    // not.
-    BoardMaking* making = nullptr;
+    // not. Written with the engine held; blocking calls of other threads look without.
+    std::atomic<BoardMaking*> making = nullptr;
     std::vector<CollectiveRequest*> postponed;  // in their order
     // All members that share a node with another have boards; else all collectives go by messages.
     bool has_boards = false;

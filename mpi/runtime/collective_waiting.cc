@@ -50,7 +50,7 @@ void BoardMaking::describe(Waiting& out) const {
 }
 
 void CollectiveState::describe_making(Waiting& out) const {
-    if (making) making->describe(out);
+    if (const BoardMaking* now = making) now->describe(out);
 }
 
 void CollectiveRequest::describe(Waiting& out) const {
