@@ -13,8 +13,11 @@ tests() {
     linked "$(find "$venv" -name 'MPI*.so')"
     for ranks in 1 2 4; do
         expect "ranks: $ranks" 'Ran [0-9]+ tests' \
-            mpirun -n "$ranks" "$venv/bin/python" test/main.py -q -x 'test_util_dtlib*.testHVector'
+            mpirun -n "$ranks" "$venv/bin/python" test/main.py -q -x 'test_util_dtlib*.testHVector' \
+            -x 'test_ulfm*.testIAgree'
     done
     known "testHVector" "extents follow the type map alone (MPI 5.0, 5.1.6), NumPy counts the inner type's padding" \
         mpirun -n 1 "$venv/bin/python" test/main.py -q -i test_util_dtlib
+    known "testIAgree" "starts an agreement before a barrier on one rank, after it on the others; MPI 5.0, 6.12 asks for one order" \
+        mpirun -n 2 "$venv/bin/python" test/main.py -q -i test_ulfm
 }
