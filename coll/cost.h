@@ -81,7 +81,8 @@ inline constexpr double kSeeFirst = 5, kSeeNext = 2, kPiecesNext = 3, kSeeOverla
 double distance_from_cache(double bytes);
 
 // "shm=L:o:G,tcp=L:o:G,net=L:o:G,copy=c,...,crowd=k,0-1=L:o:G" (names: cost.cc; at last pairs of machines)
-// in ns and ns per byte. What is not named keeps its built-in value; "" and "built-in" name nothing. `problem` gets a sentence for people.
+// in ns and ns per byte. What is not named keeps its built-in value; "" and "built-in" name nothing.
+// `problem` gets a sentence for people.
 Result<Links> parse_links(std::string_view text, std::string& problem);
 std::string links_text(const Links& links);
 

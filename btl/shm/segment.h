@@ -65,8 +65,8 @@ Status provide_memory(std::byte* bytes, size_t length);
 // Gives the system back the memory of whole pages of a segment: zero bytes stand there, and nobody may write
 // there before provide_memory(). False where the system cannot.
 bool return_memory(std::byte* bytes, size_t length);
-// The same as provide_memory() for part of another's segment that its maker may not have written to yet: a look would take
-// memory for it too.
+// The same as provide_memory() for part of another's segment that its maker may not have written to yet:
+// a look would take memory for it too.
 Status provide_for_reading(const std::byte* bytes, size_t length);
 
 }  // namespace pomona

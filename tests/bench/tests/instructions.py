@@ -1,13 +1,13 @@
 #!/usr/bin/env python3
 """instructions.py: a guard on the length of the short paths, in instructions, not in time.
 
-Goal: sends, receives, a window of receives, a repeated bcast and an allreduce of 8 bytes must not grow unnoticed; times are
-too noisy for that. Method: rank 1 of bench_paths runs under valgrind's callgrind, which counts only
-inside the function in question; the count of 50 calls is subtracted from that of 250, so that first
-calls (connections, schedules) do not show. Compared with the counts of a revision that are kept in
-instructions.json, with its compiler: what came since then (links, failures, watching) may cost 1 % at
-most. Another compiler's counts differ by more than that for the same source: then 10 %. --update
-writes them anew, as those of the revision that is named.
+Goal: sends, receives, a window of receives, a repeated bcast and an allreduce of 8 bytes must not
+grow unnoticed; times are too noisy for that. Method: rank 1 of bench_paths runs under valgrind's
+callgrind, which counts only inside the function in question; the count of 50 calls is subtracted
+from that of 250, so that first calls (connections, schedules) do not show. Compared with the counts
+of a revision that are kept in instructions.json, with its compiler: what came since then (links,
+failures, watching) may cost 1 % at most. Another compiler's counts differ by more than that for the
+same source: then 10 %. --update writes them anew, as those of the revision that is named.
 """
 
 import argparse
