@@ -4,9 +4,13 @@ source=debian:hpcc
 needs="libblas-dev"
 tier=short
 build() {
-    # HPL uses MPI-1's MPI_Address and MPI_Type_struct.
+    # HPL uses MPI-1's MPI_Address and MPI_Type_struct, which other libraries may not have either.
     local removed="-include mpi_removed.h"
-    [ "$mpi" = pomona ] || removed="-DMPI_Address=MPI_Get_address -DMPI_Type_struct=MPI_Type_create_struct"
+    if [ "$mpi" != pomona ]; then
+        removed=
+        grep -rlE 'MPI_(Address|Type_struct)' --include='*.[ch]' . | xargs sed -i \
+            's/\<MPI_Address\>/MPI_Get_address/g; s/\<MPI_Type_struct\>/MPI_Type_create_struct/g'
+    fi
     cat > hpl/Make.pomona << END
 SHELL = /bin/sh
 CD = cd
