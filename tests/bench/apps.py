@@ -93,7 +93,8 @@ def output_of(app, library, folder, ranks, args):
     if app.prepare:
         words = app.prepare.format(size=SIZES[args.quick], rows=ranks // 2)
         subprocess.run(["sh", "-c", words], cwd=where, check=True, timeout=60)
-    command = library.launch(ranks) + app.command.split()
+    launcher, *options = library.launch(ranks)
+    command = [os.path.abspath(launcher), *options, *app.command.split()]  # it runs elsewhere
     try:
         done = subprocess.run(command, cwd=where, env=env, capture_output=True, text=True,
                               timeout=args.timeout, stdin=subprocess.DEVNULL)
