@@ -61,7 +61,7 @@ private:
                 !fabric_.world_.random().chance(way.part_chance))
                 return push(header, payload);
             if (!end_.pushes()) return end_.announced == 0 ? Push::busy : Push::gone;
-            if (end_.half_length != 0 || end_.flying_bytes > way.buffer) return Push::busy;
+            if (end_.half_length != 0 || end_.flying_bytes > way.buffer) return fabric_.busy(end_);
             taken = fabric_.world_.random().below(payload.size());
             end_.half_header = header;
             end_.half_length = payload.size();
@@ -94,7 +94,8 @@ private:
     private:
         Push begin_filling(const FrameHeader& header, ConstBytes payload, size_t& taken) {
             if (!end_.pushes()) return end_.announced == 0 ? Push::busy : Push::gone;
-            if (end_.half_length != 0 || !fabric_.fill(end_, payload, taken)) return Push::busy;
+            if (end_.half_length != 0 || !fabric_.fill(end_, payload, taken))
+                return fabric_.busy(end_);
             std::vector<std::byte> begun(payload.begin(),
                                          payload.begin() + static_cast<ptrdiff_t>(taken));
             if (taken == payload.size()) {
@@ -193,7 +194,7 @@ void PathFabric::drop(End& end, const Error& why) {
     end.coming.push_back({Coming::What::gone, end.connection, {}, {}, why});
     end.connection = 0;
     end.flying.clear();
-    end.held = end.flying_bytes = 0;
+    end.held = end.flying_bytes = end.held_bytes = end.unconfirmed = 0;
     end.half.clear();
     end.half_length = 0;
 }
@@ -237,19 +238,23 @@ void PathFabric::block(int way, int from, int to, bool blocked) {
     if (!blocked) {
         size_t held = std::exchange(out.held, 0);
         for (size_t i = 0; i < held; ++i) land(out, out.connection);
+        confirm(out, std::exchange(out.held_bytes, 0));
+        confirm(other(out), std::exchange(other(out).unconfirmed, 0));
         return;
     }
     const WayOptions& options = ways_[static_cast<size_t>(way)];
     if (!options.reliable) return;
     uint64_t connection = out.connection;
-    later(options.notice_ns,
-          [this, way, from, to, connection] { notice(way, from, to, connection); });
+    later(options.notice_ns, [this, way, from, to, connection] {
+        notice(way, from, to, connection);
+        notice(way, to, from, connection);
+    });
 }
 
 // The system of one end says that its bytes do not get through.
 void PathFabric::notice(int way, int a, int b, uint64_t connection) {
     End& end = this->end(way, a, b);
-    bool silent = end.blocked || !reaches(a) || !reaches(b);
+    bool silent = end.blocked || end.unconfirmed != 0 || !reaches(a) || !reaches(b);
     if (connection == 0 || end.connection != connection || !silent) return;
     drop(end, {Code::timed_out, "The connection does not answer", b});
     told_by_peer(other(end), connection);
@@ -282,7 +287,7 @@ Push PathFabric::push(End& end, const FrameHeader& header, ConstBytes payload) {
     const WayOptions& way = ways_[static_cast<size_t>(end.way)];
     check(payload.size() <= way.fragment_max, payload.size(), way.fragment_max);
     if (!end.pushes()) return end.announced == 0 ? Push::busy : Push::gone;
-    if (end.half_length != 0 || end.flying_bytes > way.buffer) return Push::busy;
+    if (end.half_length != 0 || end.flying_bytes > way.buffer) return busy(end);
     std::vector<std::byte> copy(payload.begin(), payload.end());
     if (way.reliable) fly(end, header, std::move(copy));
     else fly_loosely(end, header, std::move(copy));
@@ -301,13 +306,41 @@ bool PathFabric::fill(End& end, ConstBytes bytes, size_t& taken) {
         left -= part;
         end.free_at = std::max(end.free_at, world_.now()) + static_cast<double>(part) * way.byte_ns;
         later(end.free_at + way.latency_ns - world_.now(),
-              [&end, part, connection = end.connection] {
+              [this, &end, part, connection = end.connection] {
                   if (end.connection != connection) return;
-                  end.flying_bytes -= part;
-                  end.arrived_bytes += part;
+                  if (end.blocked) end.held_bytes += part;
+                  else confirm(end, part);
               });
     }
     return true;
+}
+
+// The other end's system has these bytes, and says so if that gets through; or that it has closed.
+void PathFabric::confirm(End& end, size_t bytes) {
+    if (bytes == 0) return;
+    End& to = other(end);
+    if (to.blocked || !reaches(end.peer)) {
+        end.unconfirmed += bytes;
+        return;
+    }
+    if (to.connection != end.connection) return told_by_peer(end, end.connection);
+    end.flying_bytes -= bytes;
+    end.arrived_bytes += bytes;
+}
+
+Push PathFabric::busy(End& end) {
+    end.refused = true;
+    return Push::busy;
+}
+
+bool PathFabric::has_news(int rank) {
+    for (auto& [key, each] : ends_) {
+        if (each->rank != rank) continue;
+        const WayOptions& way = ways_[static_cast<size_t>(each->way)];
+        bool waits = each->refused || each->half_length != 0;
+        if (!each->coming.empty() || (waits && each->flying_bytes < way.buffer)) return true;
+    }
+    return false;
 }
 
 Pace PathFabric::pace(End& end) {
@@ -352,8 +385,7 @@ void PathFabric::land(End& end, uint64_t connection) {
     }
     Flying frame = std::move(end.flying.front());
     end.flying.pop_front();
-    end.flying_bytes -= frame.bytes;
-    end.arrived_bytes += frame.bytes;
+    confirm(end, frame.bytes);
     End& to = other(end);
     if (to.connection != connection) return;
     to.coming.push_back({frame.whole ? Coming::What::frame : Coming::What::part, connection,
@@ -390,6 +422,7 @@ int PathFabric::poll(int rank, int way, Sink& sink, int most) {
         auto found = ends_.find({way, rank, peer});
         if (found == ends_.end()) continue;
         End& end = *found->second;
+        end.refused = false;
         while (!end.coming.empty() && handed < most) {
             Coming next = std::move(end.coming.front());
             end.coming.pop_front();

@@ -25,7 +25,7 @@ struct WayOptions {
     double loss = 0, doubling = 0;  // where it is not reliable
     double part_chance = 0.5;       // a long payload is taken, and arrives, in two parts
     size_t buffer = 1 << 20;        // bytes under way before it is busy
-    bool fills = false;  // long payloads are taken as far as the buffer has room; no faults then
+    bool fills = false;             // long payloads are taken as far as the buffer has room
     size_t fragment_max = 65536 + 64;
     Time notice_ns = 300e6;  // until a reliable one says that nothing gets through
     bool rides = false;      // transport.h, rule 14
@@ -45,6 +45,8 @@ public:
 
     // Frames that were ever pushed from one rank to another by this way.
     uint64_t frames(int way, int from, int to) { return end(way, from, to).frames; }
+    // A process that sleeps is woken: something has come for it, or there is room for what was refused.
+    bool has_news(int rank);
     // Bytes of payloads that a rank has had by this way.
     uint64_t delivered(int way, int rank, int from) { return end(way, rank, from).delivered; }
 
@@ -83,6 +85,9 @@ private:
         std::deque<Flying> flying;  // from here to the peer, in order, by a reliable way
         size_t held = 0;            // of those, the first ones whose time came while blocked
         size_t flying_bytes = 0;
+        size_t held_bytes = 0;   // of fill(), whose time came while blocked
+        size_t unconfirmed = 0;  // have arrived, but the way back is blocked
+        bool refused = false;    // something, as there was no room
         uint64_t arrived_bytes = 0, frames = 0;
         uint64_t delivered = 0;  // bytes of payloads handed to this end's sink
         PaceMeter meter{};
@@ -121,6 +126,8 @@ private:
     Pace pace(End& end);
     void fly_loosely(End& end, const FrameHeader& header, std::vector<std::byte> payload);
     void land(End& end, uint64_t connection);
+    void confirm(End& end, size_t bytes);
+    Push busy(End& end);
     int poll(int rank, int way, Sink& sink, int most);
     bool reaches(int rank) const { return !vanished_[static_cast<size_t>(rank)]; }
 
