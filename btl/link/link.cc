@@ -471,7 +471,8 @@ void Link::arrive_state(Path& path, const LinkHeader& header, ConstBytes payload
     if (over) return;
     if (header.flags & kQuestion) {
         path.owes_answer = true;
-        path.answer_time = header.time;
+        // A question without a time must not take another one's place: that would stay unanswered.
+        if (header.time != 0) path.answer_time = header.time;
         links_.activate(*this);
     }
     if (header.flags & kAnswer && header.time != 0) {
@@ -543,7 +544,7 @@ bool Link::has_work() const {
             (!path.settled || path.stalled || !path.description.watched || !path.reliable))
             return true;
     }
-    return down_since_ != 0 || unbegun() != 0 || (order_.size() > 1 && outstanding());
+    return down_since_ != 0 || unbegun() != 0 || (paths.size() > 1 && outstanding());
 }
 
 bool Link::owes_answer() const {
@@ -560,8 +561,10 @@ bool Link::only_owes() const {
 // Answers and acknowledgements.
 void Link::say_what_is_owed(Nanoseconds now) {
     for (Path& path : paths)
-        if (path.owes_answer && send_state(path, kAnswer, path.answer_time))
+        if (path.owes_answer && send_state(path, kAnswer, path.answer_time)) {
             path.owes_answer = false;
+            path.answer_time = 0;
+        }
     if (owed_frames_ != 0) {
         if (owed_since_ == 0) owed_since_ = now;
         bool less = !simple_;
@@ -587,6 +590,9 @@ bool Link::work(Nanoseconds now, bool idle, Sink& sink) {
         // Before the next message or piece, which would take the path for as long again.
         if (path.question_waits && !path.busy()) ask(path, now);
     }
+    // Before anything is sent: what has to go again by another path goes in this turn, as sleep may follow it.
+    if (now >= next_look_) look_at_time(now);
+    if (over) return work(now, idle, sink);
     say_what_is_owed(now);
     if (!forwards_.empty()) moved |= drain_forwards();
     if (first_unsent_ < window_.next()) moved |= flush();
@@ -594,7 +600,6 @@ bool Link::work(Nanoseconds now, bool idle, Sink& sink) {
     if (idle && wants_memory()) ask_for_memory();
     if (!held_.empty()) copy_held(now, idle, sink);
     if (to_copy_ != 0 && !over) copy_bulk(sink);
-    if (!over && now >= next_look_) look_at_time(now);
     if (over) return work(now, idle, sink);
     return moved;
 }

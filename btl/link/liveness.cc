@@ -10,6 +10,7 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <utility>
 
 namespace pomona::link {
 
@@ -104,6 +105,7 @@ void Link::path_gone(Path& path, const Error& reason, Sink& sink) {
     path.sending = nullptr;
     path.rest_length = 0;
     path.owes_answer = false;
+    path.answer_time = 0;
     bool refused = reason.os_errno == ECONNREFUSED;
     path.refusals = refused ? path.refusals + 1 : 0;
     Nanoseconds now = links_.now();
@@ -231,10 +233,7 @@ void Link::look_at_time(Nanoseconds now) {
         if (!path.reliable) look_at_losses(path, now);
         if (over) return;
     }
-    if (order_.size() > 1 || std::any_of(paths.begin(), paths.end(), [](const Path& each) {
-            return each.stalled || (each.rides && each.usable());
-        }))
-        look_at_stalls(now);
+    if (paths.size() > 1) look_at_stalls(now);
     look_at_silence(now);
     if (!over) look_at_refusals(now);
     if (over || down_since_ == 0) return;
@@ -336,28 +335,32 @@ void Link::look_at_losses(Path& path, Nanoseconds now) {
     if (worn && path.rides) go_by_standing(path, now);
 }
 
-// Paths whose queues do not get shorter: are others answered?
+// Who waits for acknowledgements asks for them by every path: what was said by one that is cut is lost,
+// and who said it does not know. A path whose queue does not get shorter while another one is answered is
+// stalled, until its queue does.
 void Link::look_at_stalls(Nanoseconds now) {
-    bool changed = false;
+    bool waits = outstanding(), changed = false;
+    if (!waits) progress_at_ = now;
+    bool late = now - progress_at_ >= kStall;
     for (Path& path : paths) {
         if (!path.usable()) continue;
         bool moves = path.asked_at == 0 && !path.question_waits;
+        bool asks = late && moves;
         if (path.reliable) {
             Pace pace = path.endpoint->pace();
-            // What a system acknowledges late without need, as words for paths that ride, stalls nothing.
-            moves = pace.queued == 0 || pace.arrived != path.arrived || !outstanding();
+            moves = pace.queued == 0 || pace.arrived != path.arrived;
             path.arrived = pace.arrived;
-        } else if (outstanding() && now - path.heard_at > kStall &&
-                   now - path.asked_last > question_pause(path, now)) {
-            ask(path, now);
+        } else {
+            asks = waits && now - path.heard_at > kStall;
         }
-        if (moves) {
-            path.moved_at = now;
-            changed |= path.stalled;
-            path.stalled = false;
-        }
+        // What a system acknowledges late without need, as words for paths that ride, stalls nothing.
+        if (moves || !waits) path.moved_at = now;
+        if (moves) changed |= std::exchange(path.stalled, false);
+        if (asks && now - path.asked_last > question_pause(path, now)) ask(path, now);
+    }
+    for (Path& path : paths) {
         Nanoseconds limit = kStall + std::min(2 * path.round_trip, kStallTrip);
-        if (path.stalled || now - path.moved_at < limit) continue;
+        if (!path.usable() || path.stalled || now - path.moved_at < limit) continue;
         for (Path& other : paths) {
             if (&other == &path || !other.usable() || other.stalled) continue;
             if (other.answered_at > path.moved_at + limit) {
@@ -369,9 +372,7 @@ void Link::look_at_stalls(Nanoseconds now) {
             if (other.asked_at == 0) ask(other, now);
         }
     }
-    if (!changed) return;
-    order_paths();
-    flush();
+    if (changed) order_paths();
 }
 
 // Paths that do not watch themselves: nobody else will say that the other side is gone.
@@ -412,7 +413,7 @@ Nanoseconds Link::sleep_max(Nanoseconds now) const {
         if (!path.description.watched) within(kSecond / 4);
     }
     if (!held_.empty()) within(1'000'000);
-    if (order_.size() > 1 && outstanding()) within(kStall / 2);
+    if (paths.size() > 1 && outstanding()) within(kStall / 2);
     if (unbegun() != 0 && order_.size() > 1) within(1'000'000);
     if (down_since_ != 0) within(kSecond / 4);
     return most;

@@ -7,19 +7,14 @@
 #include "btl/base/random.h"
 #include "btl/link/link.h"
 #include "btl/sim/paths.h"
+#include "tests/sim/seeds.h"
 
 #include <gtest/gtest.h>
 
 #include <algorithm>
-#include <cstdlib>
 #include <map>
 
 namespace pomona {
-
-inline uint64_t number_from(const char* name, uint64_t otherwise) {
-    const char* text = std::getenv(name);
-    return text ? std::strtoull(text, nullptr, 0) : otherwise;
-}
 
 inline std::byte byte_of(uint64_t number, size_t at) {
     return static_cast<std::byte>((number * 0x9e3779b97f4a7c15u + at * 0x100000001b3u) >> 24);
