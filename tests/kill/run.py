@@ -7,7 +7,8 @@ rank 1 kills itself; the job must be over two seconds after that (measured from 
 may be given more by POMONA_TEST_SLACK seconds), with an exit code that is not 0. Then once more with
 mpirun itself killed while everybody works. And without any launcher ("alone"): this script starts the
 ranks and nobody ends them, so each has to see an error in its own operation; the dead rank stays a
-zombie meanwhile.
+zombie meanwhile. By shared memory this script stands for a mpirun that says nothing; by TCP ranks meet
+by a folder of files.
 
 Usage: run.py MPICC MPIRUN [PATTERN of "operation transport how"]...
 """
@@ -38,9 +39,9 @@ if THROUGH:
 # By several connections, or by RDMA: what is large enough to be under way on all of them, or among all.
 BY_STREAMS = ["rendezvous", "bcast", "allreduce", "iallreduce", "several", "rma_get"]
 # Killed from outside: what leaves traces (rings, windows) and what does not.
-# Without a launcher: all by shared memory but those that do not communicate, or end before they do, and
-# those that may still be served by who lives: receives from any source, and rma_holder, in which the
-# others wait for a lock that the dead rank held.
+# Without a launcher: all but those that do not communicate, or end before they do, and those that may
+# still be served by who lives: receives from any source, and rma_holder, in which the others wait for a
+# lock that the dead rank held.
 NOT_ALONE = ["absent", "compute", "init", "finalize", "any_source", "iprobe", "rma_holder"]
 NOT_INVOLVED = {"inter_sendrecv": range(2, RANKS)}
 LAUNCHER_KILLED = ["compute", "sendrecv", "rendezvous", "iallreduce", "rma_lock_allocated", "rma_make"]
@@ -139,7 +140,19 @@ def listen(directory):
     return server
 
 
-def run_alone(program, operation):
+def without_launcher(rank, transport, directory, job_id):
+    """The environment of a rank that this script starts."""
+    if transport == "shm":
+        own = dict(POMONA_JOB_ID=job_id, POMONA_JOB_RANK=str(rank), POMONA_JOB_SIZE=str(RANKS),
+                   POMONA_JOB_NODES=f"0x{RANKS}", POMONA_JOB_DIR=directory, POMONA_OVERSUBSCRIBED="1")
+    else:
+        settings = [each.split("=", 1) for each in TRANSPORTS[transport] if each != "--set"]
+        own = {f"POMONA_{name.upper()}": value for name, value in settings}
+        own.update(VICTIM_TABLE=directory, VICTIM_RANK=str(rank), VICTIM_RANKS=str(RANKS))
+    return dict(os.environ, **own)
+
+
+def run_alone(program, operation, transport):
     """The faults found among ranks that nobody started together, as sentences."""
     job_id = "k" + secrets.token_hex(4)
     with tempfile.TemporaryDirectory(prefix="pomona-kill-") as directory:
@@ -147,9 +160,7 @@ def run_alone(program, operation):
         output = open(f"{directory}/output", "w+")
         ranks = []
         for rank in range(RANKS):
-            environment = dict(os.environ, POMONA_JOB_ID=job_id, POMONA_JOB_RANK=str(rank),
-                               POMONA_JOB_SIZE=str(RANKS), POMONA_JOB_NODES=f"0x{RANKS}",
-                               POMONA_JOB_DIR=directory, POMONA_OVERSUBSCRIBED="1")
+            environment = without_launcher(rank, transport, directory, job_id)
             ranks.append(subprocess.Popen([program, operation, "alone"], env=environment,
                                           stdout=output, stderr=output))
         end = time.monotonic() + DEADLINE + 60
@@ -180,9 +191,10 @@ def cases(operations):
     """(operation, transport, how)"""
     for transport in TRANSPORTS:
         streams = transport in ("streams", "rdma")
-        if transport == "shm":
+        if transport != "rdma":
             yield from ((operation, transport, "alone")
-                        for operation in operations if operation not in NOT_ALONE)
+                        for operation in (BY_STREAMS if streams else operations)
+                        if operation not in NOT_ALONE)
         # By TCP all ranks wait for each other in MPI_Init, and mpirun ends a job whose ranks cannot meet.
         some = operations if transport == "shm" else [o for o in operations if o != "absent"]
         for how in ("fatal", "return"):
@@ -194,7 +206,7 @@ def cases(operations):
 def main(mpicc, mpirun, *patterns):
     def faults_of(operation, transport, how):
         if how == "alone":
-            return run_alone(program, operation)
+            return run_alone(program, operation, transport)
         return run([mpirun, "-n", str(RANKS), "--oversubscribe", *TRANSPORTS[transport], *THROUGH, program,
                     operation, how], how)
 

@@ -3,8 +3,10 @@
  * rank tells its process, and "alive" once it is under way; rank 1 raises SIGKILL after some rounds.
  * Argument 2: "fatal"; "return": the others have MPI_ERRORS_RETURN and end by MPI_Abort at the first
  * error they see; "alone": the same, but they end by themselves, since nobody would end them;
- * "live": nobody kills itself (the launcher is killed from outside). */
+ * "live": nobody kills itself (the launcher is killed from outside).
+ * With VICTIM_TABLE, a folder, there is no launcher: ranks meet by its files (MPIX_Wireup_set). */
 #include <mpi.h>
+#include <mpix.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -24,6 +26,27 @@ static double *in, *out, *cells;
 static MPI_Comm twin, inter = MPI_COMM_NULL;
 static MPI_Win window = MPI_WIN_NULL;
 static MPI_Request persistent[2] = {MPI_REQUEST_NULL, MPI_REQUEST_NULL};
+
+static int put(void *folder, const char *key, const void *value, size_t length) {
+    char path[4096], unnamed[4200];
+    snprintf(path, sizeof path, "%s/%s", (const char *)folder, key);
+    snprintf(unnamed, sizeof unnamed, "%s.%d", path, rank);
+    FILE *file = fopen(unnamed, "wb");
+    if (!file) return 1;
+    size_t written = fwrite(value, 1, length, file);
+    return fclose(file) || written != length || rename(unnamed, path);
+}
+
+static int get(void *folder, const char *key, void *value, size_t room, size_t *length) {
+    char path[4096];
+    snprintf(path, sizeof path, "%s/%s", (const char *)folder, key);
+    FILE *file;
+    while (!(file = fopen(path, "rb"))) usleep(1000);
+    size_t taken = fread(value, 1, room, file);
+    fseek(file, 0, SEEK_END);
+    *length = (size_t)ftell(file);
+    return fclose(file) || (taken < room && taken < *length);
+}
 
 static int alive(void) {
     if (printf("alive %d\n", rank) < 0) return 1;
@@ -349,6 +372,7 @@ enum { operation_count = sizeof operations / sizeof *operations };
 
 static void begin(const char *how, int early, int without) {
     const char *id = getenv("POMONA_JOB_ID"), *place = getenv("POMONA_JOB_RANK");
+    if (!place) place = getenv("VICTIM_RANK");
     rank = place ? atoi(place) : 0;
     printf("process %d job %s\n", (int)getpid(), id ? id : "?");
     fflush(stdout);
@@ -360,6 +384,10 @@ static void begin(const char *how, int early, int without) {
     if (without) {
         alive();
         if (rank == 1) exit(0);
+    }
+    if (getenv("VICTIM_TABLE")) {
+        MPIX_Wireup table = {rank, atoi(getenv("VICTIM_RANKS")), 60, getenv("VICTIM_TABLE"), put, get};
+        MPIX_Wireup_set(&table);
     }
     MPI_Init(NULL, NULL);
     MPI_Comm_rank(WORLD, &rank);
