@@ -43,9 +43,11 @@ struct alignas(4096) SegmentHeader {
     uint32_t fences;  // 1: the owner fences for its senders before it sleeps
     uint32_t locked;  // 1: the owner holds a life file
     uint32_t inbox;   // 1: there is one, and rings begin short
+    uint32_t index;   // the owner's local index
     uint64_t incarnation;
-    // Where this header lies in the owner's address space; whoever finds the magic number there can
-    // read the owner's memory.
+    // Where this header lies in the owner's address space; whoever finds the magic number and the index
+    // there can read the owner's memory. The index, since `pid` may name another rank in the reader's
+    // PID namespace, with a header at the same address.
     uint64_t own_address;
     // One bit per local index: that rank writes to its ring here. Set once (seq_cst) after the
     // writer has mapped the ring; a late look by poll only delays.

@@ -115,6 +115,7 @@ public:
         header_->locked = life_.held();
         if (params.shm_pull_min) allow_reading_by_siblings();
         header_->inbox = layout_.has_inbox;
+        header_->index = static_cast<uint32_t>(options_.index);
         for (size_t i = 0; i < options_.ranks.size(); ++i)
             readers_.emplace_back(inbound(i), layout_.has_inbox);
         if (layout_.has_inbox) {
@@ -568,10 +569,14 @@ BoardStrip* ShmEndpoint::boards() {
 bool ShmEndpoint::try_pulling() {
     if (!transport_.params_.shm_pull_min) return false;
     uint64_t magic = 0;
-    uint64_t address = header_->own_address + offsetof(SegmentHeader, magic);
-    return pulls_ = read_process(header_->pid, address,
-                                 {reinterpret_cast<std::byte*>(&magic), sizeof(magic)}) &&
-                    magic == kSegmentMagic;
+    uint32_t index = 0;
+    auto read = [&](size_t offset, auto& to) {
+        return read_process(header_->pid, header_->own_address + offset,
+                            {reinterpret_cast<std::byte*>(&to), sizeof to});
+    };
+    return pulls_ = read(offsetof(SegmentHeader, magic), magic) && magic == kSegmentMagic &&
+                    read(offsetof(SegmentHeader, index), index) &&
+                    index == static_cast<uint32_t>(index_);
 }
 
 // Told by the next poll, which fails all that waits for the peer; there after the next sleep.

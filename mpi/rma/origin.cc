@@ -162,7 +162,8 @@ void Window::run_direct(const RmaAccess& access, const RmaCommand& command,
         // with the engine held.
         Engine::Hold hold(engine());
         SharedLock* lock = shared_ ? shared_lock(access.target) : nullptr;
-        if (lock) lock->take(process_id_);
+        if (lock)
+            lock->take(comm_->rank(), [this](int member) { return process_has_ended(member); });
         for (const RmaBlock& block : blocks) {
             apply_command(command, at(block), block.length,
                           data.empty() ? nullptr : data.data() + offset,

@@ -8,6 +8,7 @@
 #include "mpi/object/contexts.h"
 #include "mpi/runtime/collectives.h"
 #include "mpi/runtime/consensus.h"
+#include "mpi/runtime/life.h"
 #include "mpi/runtime/process.h"
 
 #include <algorithm>
@@ -41,6 +42,11 @@ SharedLock* Window::shared_lock(int rank) {
     return reinterpret_cast<SharedLock*>(segment_.data()) + rank;
 }
 
+bool Window::process_has_ended(int member) const {
+    auto place = static_cast<size_t>(member);
+    return has_ended(processes_[place], life_of(comm_->process, comm_->group->members()[place]));
+}
+
 using SegmentName = std::array<char, 32>;  // at most 31 characters, for macOS
 
 // The communicator's context does not name the segment: the groups of one split share it, and they may
@@ -64,7 +70,6 @@ int Window::share_memory(bool contiguous, const char** reason) {
         if (!contiguous) total = round_up(total, kPartAlignment);
     }
     SegmentName name = {};  // empty: there is none
-    int made = 1;
     if (comm_->rank() == 0 && shared_memory_has_room(total)) {
         name = new_segment_name(comm_->process);
         auto created = Segment::create(name.data(), total, comm_->process.job().directory);
@@ -72,16 +77,16 @@ int Window::share_memory(bool contiguous, const char** reason) {
         else name[0] = '\0';
     }
     if (int error = run_bcast(*comm_, name.data(), name.size(), 0)) return error;
-    if (name[0] == '\0') {
-        made = 0;
-    } else if (comm_->rank() != 0) {
+    if (name[0] != '\0' && comm_->rank() != 0) {
         auto opened = Segment::open(name.data());
         if (opened.ok() && opened->size() >= total) segment_ = std::move(*opened);
-        else made = 0;
     }
-    std::vector<int> all(parts_.size());
-    if (int error = run_allgather(*comm_, &made, all.data(), sizeof made)) return error;
-    if (std::find(all.begin(), all.end(), 0) != all.end()) {
+    // The number 0: it has not mapped the segment.
+    ProcessName own = segment_.data() ? ProcessName::own() : ProcessName();
+    processes_.resize(parts_.size());
+    if (int error = run_allgather(*comm_, &own, processes_.data(), sizeof own)) return error;
+    if (!std::all_of(processes_.begin(), processes_.end(),
+                     [](const ProcessName& each) { return each.number != 0; })) {
         segment_ = {};
         *reason = messages::shm_window;
         return MPI_ERR_NO_MEM;
@@ -90,7 +95,6 @@ int Window::share_memory(bool contiguous, const char** reason) {
     for (size_t i = 0; i < parts_.size(); ++i) parts_[i].direct = segment_.data() + offsets[i];
     base_ = parts_[static_cast<size_t>(comm_->rank())].direct;
     shared_ = true;
-    process_id_ = getpid();
     return MPI_SUCCESS;
 }
 

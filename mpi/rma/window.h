@@ -173,6 +173,7 @@ private:
     int make_memory(const Options& options, const char** reason);
     int share_memory(bool contiguous, const char** reason);
     SharedLock* shared_lock(int rank);
+    bool process_has_ended(int member) const;
     bool may_access(int target) const;
     Target& target(int rank) { return targets_[static_cast<size_t>(rank)]; }
     Channel& channel(int rank) { return *channels_[static_cast<size_t>(rank)]; }
@@ -229,8 +230,8 @@ private:
     size_t size_ = 0;
     std::unique_ptr<std::byte[]> own_memory_;
     Segment segment_;
-    bool shared_ = false;     // every part is mapped here
-    int32_t process_id_ = 0;  // the own one, if shared_
+    bool shared_ = false;                 // every part is mapped here
+    std::vector<ProcessName> processes_;  // of all members, if shared_
     std::vector<Part> parts_;
     std::map<uintptr_t, size_t> attached_;  // address -> size
 

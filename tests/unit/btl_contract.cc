@@ -269,6 +269,26 @@ TEST(ShmContract, memory_of_an_earlier_run_is_not_used) {
     EXPECT_EQ(sinks[1].arrived, 1u);
 }
 
+// Goal: a process number that means another rank here, as across PID namespaces, is not read in its place.
+// Method: rank 1's header says that it lies where rank 0's does, in this process.
+TEST(ShmContract, another_rank_is_not_read_in_the_place_of_the_peer) {
+    for (bool other : {false, true}) {
+        World world("shm", 2);
+        auto header = [&](int rank) {
+            return Segment::open("/pomona-" + world.tag + "-" + std::to_string(rank));
+        };
+        auto first = header(0), second = header(1);
+        ASSERT_TRUE(first.ok() && second.ok());
+        auto& theirs = *reinterpret_cast<SegmentHeader*>(second->data());
+        if (other)
+            theirs.own_address = reinterpret_cast<SegmentHeader*>(first->data())->own_address;
+        Endpoint& endpoint = world.endpoint(0, 1);
+        Checker sink;
+        while (!try_push(endpoint, 0, 8, false)) world.nodes[0].transport->poll(sink, 16);
+        EXPECT_EQ(endpoint.pulls(), !other);
+    }
+}
+
 // Memory of the system behind a file of /dev/shm, in bytes.
 size_t memory_behind(const std::string& name) {
     struct stat status {};
