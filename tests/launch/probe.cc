@@ -1,6 +1,7 @@
 // tests/launch/probe.cc: a rank that joins its job and then does what the test asks for.
 // Idea: the launcher's tests need processes that join, exchange, die,
 // hang or leave wrongly; no MPI library is needed for that, only the wire-up client.
+#include "pmix/services.h"
 #include "pmix/wireup/wireup.h"
 
 #include "btl/base/format.h"
@@ -70,6 +71,15 @@ int threads(Wireup& wireup) {
     return wireup.finalize().ok() ? 0 : 1;
 }
 
+// What the ranks of the job prove to each other that they know.
+std::string key_of(Wireup& wireup) {
+    auto key = wireup.request(Service::job_key, {});
+    std::string out;
+    if (key.ok())
+        for (std::byte each : *key) out += format("{:02x}", std::to_integer<unsigned>(each));
+    return out;
+}
+
 // Leaves a named piece of shared memory behind.
 void make_shared_memory(const Job& job) {
     std::string name = format("/pomona-{}-{}", job.tag, job.local_rank);
@@ -102,6 +112,11 @@ int main(int count, char** words) {
     if (what == "exit") {  // in good order, with a code
         (void)wireup.finalize();
         return job.rank == who ? number : 0;
+    }
+    if (what == "key") {
+        std::string line = format("key {} {}\n", job.rank, key_of(wireup));
+        (void)!write(1, line.data(), line.size());
+        what = "pause";
     }
     if (what == "ignore") std::signal(SIGTERM, SIG_IGN);
     make_shared_memory(job);

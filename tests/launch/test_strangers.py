@@ -1,8 +1,10 @@
 # tests/launch/test_strangers.py: mpirun's PMIx server answers this user's ranks and nobody else, and
 # strangers that connect do not hold it up. A stranger knows all that other users of a machine can see:
-# ports, the names of files, the form of PMIx's messages. Needs POMONA_TEST_MPIRUN and
-# POMONA_TEST_PROBE; ctest sets them.
+# ports, the names of files, the form of PMIx's messages. And the job's key stands nowhere but in the
+# memory of mpirun and its ranks. Needs POMONA_TEST_MPIRUN and POMONA_TEST_PROBE; ctest sets them.
+import base64
 import os
+import pathlib
 import shutil
 import signal
 import socket
@@ -189,6 +191,52 @@ class Strangers(unittest.TestCase):
         self.assertEqual(os.stat(os.path.join(self.temporary, entry)).st_mode & 0o777, 0o700)
         self.finish()
         self.assertEqual(os.listdir(self.temporary), [])
+
+
+@unittest.skipUnless(os.path.isdir("/proc/self/fd"), "needs /proc")
+class Key(unittest.TestCase):
+    """The key of a job (pmix/job_key.h) is asked of mpirun by a rank, and then looked for."""
+
+    def start(self, temporary):
+        job = subprocess.Popen([MPIRUN, "-n", "2", PROBE, "key"], stdin=subprocess.DEVNULL,
+                               stdout=subprocess.PIPE, text=True, env=clean_environment(TMPDIR=temporary))
+        keys, pids = {}, [job.pid]
+        while len(pids) < 3:
+            words = job.stdout.readline().split()
+            self.assertTrue(words, "the job has ended")
+            if words[0] == "key":
+                keys[int(words[1])] = bytes.fromhex(words[2])
+            else:
+                pids.append(int(words[3]))
+        self.assertEqual(set(keys), {0, 1})
+        self.assertEqual(keys[0], keys[1])
+        self.assertEqual(len(keys[0]), 32)
+        return job, pids, keys[0]
+
+    def test_it_stands_in_no_argument_environment_or_file(self):
+        found, seen = [], []
+        for _ in range(2):
+            with tempfile.TemporaryDirectory(dir="/tmp", prefix="pk") as temporary:
+                job, pids, key = self.start(temporary)
+                try:
+                    places = {f"/proc/{pid}/{name}": pathlib.Path(f"/proc/{pid}/{name}").read_bytes()
+                              for pid in pids for name in ("environ", "cmdline")}
+                    for folder in (temporary, "/dev/shm"):
+                        for path in pathlib.Path(folder).rglob("*"):
+                            places[f"the name {path}"] = os.fsencode(path)
+                            if folder == temporary and path.is_file():
+                                places[str(path)] = path.read_bytes()
+                finally:
+                    job.send_signal(signal.SIGTERM)
+                    job.communicate(timeout=PATIENCE)
+            seen.append(key)
+            self.assertTrue(any(b"POMONA_JOB_ID" in each for each in places.values()))
+            forms = (key, key.hex().encode(), base64.b64encode(key).rstrip(b"="),
+                     base64.urlsafe_b64encode(key).rstrip(b"="))
+            found += [place for place, content in places.items()
+                      if any(form in content or form.upper() in content for form in forms)]
+        self.assertEqual(found, [])
+        self.assertNotEqual(*seen)
 
 
 if __name__ == "__main__":

@@ -100,9 +100,13 @@ tcp::Socket connected(const tcp::Address& address, const char* host = "127.0.0.1
     return std::move(*made);
 }
 
+// Whatever it was told before.
 bool closed(tcp::Socket& socket) {
     std::byte bytes[256];
-    return socket.read(bytes, {}) < 0;
+    ssize_t got = 0;
+    do got = socket.read(bytes, {});
+    while (got > 0);
+    return got < 0;
 }
 
 #if defined(__linux__)
@@ -249,29 +253,73 @@ TEST(Strangers, have_a_deadline) {
     EXPECT_TRUE(silent_closed) << "the silent one";
 }
 
-// Ten thousand connections, silent, cut or talking garbage, while two ranks exchange messages and a third
-// one comes in: only so many are open at once, the oldest make room, and nobody of the job is disturbed.
+// What a rank of the job says first on a connection that it makes: to a listener of this test.
+std::vector<std::byte> recorded_greeting(Job& job, size_t rank, int peer) {
+    int listener = socket(AF_INET, SOCK_STREAM, 0);
+    sockaddr_in own{};
+    own.sin_family = AF_INET;
+    own.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+    socklen_t length = sizeof own;
+    EXPECT_EQ(bind(listener, reinterpret_cast<sockaddr*>(&own), length), 0);
+    EXPECT_EQ(listen(listener, 1), 0);
+    EXPECT_EQ(getsockname(listener, reinterpret_cast<sockaddr*>(&own), &length), 0);
+    fcntl(listener, F_SETFL, O_NONBLOCK);
+    job.ranks[rank]->connect(peer, address_at(ntohs(own.sin_port), {"127.0.0.1"}));
+    std::byte bytes[4096];
+    ssize_t got = 0;
+    int accepted = -1;
+    job.until([&] {
+        if (accepted < 0) accepted = accept(listener, nullptr, nullptr);
+        if (accepted >= 0) got = recv(accepted, bytes, sizeof bytes, MSG_DONTWAIT);
+        return got > 0;
+    });
+    EXPECT_GT(got, 0);
+    close(accepted);
+    close(listener);
+    return {bytes, bytes + std::max<ssize_t>(got, 0)};
+}
+
+// Ten thousand connections, silent, slow, cut, talking garbage or repeating what a rank of the job once said,
+// while two ranks exchange messages and a third one comes in: only so many are open at once, the oldest make
+// room, and nobody of the job is disturbed.
 TEST(Strangers, ten_thousand_disturb_no_job) {
     constexpr int kStrangers = 10'000;
     constexpr int kOpenMost = 2'000;  // of this test's own ends
-    Job job(3);
+    Job job(4);
     job.params.tcp_half_open = 50;
     Random random(20261122);
+    const std::vector<std::byte> greeting = recorded_greeting(job, 3, 1);
     Rank& target = *job.ranks[1];
     Endpoint* endpoint = job.ranks[0]->connect(1, target.address());
     ASSERT_TRUE(job.send(endpoint, 0) && job.arrived(1, 1));
-    std::deque<tcp::Socket> strangers;
+    struct Stranger {
+        tcp::Socket socket;
+        size_t said = 0;  // of the greeting, by one that says it byte by byte
+    };
+    std::deque<Stranger> strangers;
+    auto say_more = [&](Stranger& slow) {
+        if (slow.said == 0 || slow.said == greeting.size()) return;
+        if (slow.socket.write({&greeting[slow.said], 1}, {}) == 1) ++slow.said;
+    };
     uint64_t sent = 1, late = 0;
     for (int i = 0; i < kStrangers; ++i) {
         auto made = tcp::Socket::connect("127.0.0.1", target.address().places[0].port, 0);
         ASSERT_TRUE(made.ok());
-        if (random.chance(0.3)) {
+        double manner = random.unit();
+        if (manner < 0.3) {
             std::byte garbage[300];
             for (std::byte& each : garbage) each = static_cast<std::byte>(random.next());
             made->write({garbage, 1 + random.below(sizeof garbage)}, {});
+        } else if (manner < 0.6) {
+            made->write(greeting, {});
         }
         if (random.chance(0.1)) made->close();
-        strangers.push_back(std::move(*made));
+        strangers.push_back({std::move(*made), 0});
+        Stranger& last = strangers.back();
+        if (manner > 0.9 && last.socket.open() && last.socket.write({greeting.data(), 1}, {}) == 1)
+            last.said = 1;
+        for (size_t back = 1; back <= std::min<size_t>(strangers.size(), 20); ++back)
+            say_more(strangers[strangers.size() - back]);
         if (strangers.size() > kOpenMost) strangers.pop_front();
         if (endpoint->push({{sent, 0, 0, 0}}, {}) == Push::sent) ++sent;
         job.poll();
@@ -287,8 +335,8 @@ TEST(Strangers, ten_thousand_disturb_no_job) {
     EXPECT_GE(target.counters.tcp_strangers.load(), static_cast<uint64_t>(kStrangers) * 9 / 10);
     // The oldest have been closed; no more than the bound are open.
     long open = 0;
-    for (tcp::Socket& each : strangers)
-        if (each.open() && !closed(each)) ++open;
+    for (Stranger& each : strangers)
+        if (each.socket.open() && !closed(each.socket)) ++open;
     EXPECT_LE(open, 60);
 }
 
