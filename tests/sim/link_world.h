@@ -3,6 +3,7 @@
 // places and releases of all that comes.
 #pragma once
 
+#include "btl/base/format.h"
 #include "btl/base/log.h"
 #include "btl/base/random.h"
 #include "btl/link/link.h"
@@ -91,6 +92,7 @@ struct World {
             LinkOptions link;
             link.rank = rank;
             link.clock = &fabric.clock();
+            link.host = [](int peer) { return format("host{}", peer); };
             link.caps = {64, 2048, kFragment};
             link.relays = [this] { return relays; };
             link.address_of = [this](int peer) -> Result<std::vector<std::byte>> {

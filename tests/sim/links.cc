@@ -236,6 +236,57 @@ TEST_P(LinksEnd, a_process_given_up_is_gone) {
 
 INSTANTIATE_TEST_SUITE_P(Ways, LinksEnd, testing::Values(0, 1, 2, 3));
 
+// A link that is down for more than a second is told of in one line, which says who, by which paths and for how
+// long operations wait, and another line tells when it is back; shorter ones are not told of.
+TEST(Links, that_are_down_are_told_of_once) {
+    set_log_levels("warn");
+    World world(3, 2, {reliable_way(), reliable_way()});
+    Random random(5);
+    ASSERT_TRUE(world.push_message(0, 1, random));
+    world.run(1e9);
+    auto cables = [&](bool blocked) {
+        for (int way : {0, 1}) {
+            world.fabric.block(way, 0, 1, blocked);
+            world.fabric.block(way, 1, 0, blocked);
+            if (blocked) world.fabric.break_path(way, 0, 1, false);
+        }
+    };
+    // Each rank's words while the cables are out for so long, and after it.
+    auto words_of_cut = [&](double out) {
+        std::pair<std::string, std::string> words;
+        testing::internal::CaptureStderr();
+        cables(true);
+        world.run(out);
+        words.first = testing::internal::GetCapturedStderr();
+        testing::internal::CaptureStderr();
+        cables(false);
+        world.run(5e9);
+        words.second = testing::internal::GetCapturedStderr();
+        return words;
+    };
+    auto times = [](const std::string& text, const std::string& words) {
+        int count = 0;
+        for (size_t at = 0; (at = text.find(words, at)) != text.npos; at += words.size()) ++count;
+        return count;
+    };
+    auto [brief, after] = words_of_cut(0.8e9);
+    EXPECT_EQ(brief + after, "");
+    auto [down, back] = words_of_cut(6e9);
+    std::string grace = format("operations with it wait for up to {} s", world.params.link_grace_s);
+    for (int peer : {0, 1}) {
+        std::string name = format("Rank {0} on host{0}", peer);
+        EXPECT_EQ(times(down, name + " has not been reached for 1."), 1) << down;
+        EXPECT_EQ(times(back, name + " is reached again after 6."), 1) << back;
+    }
+    EXPECT_EQ(times(down, "\n"), 2) << down;
+    EXPECT_EQ(times(down, grace), 2) << down;
+    EXPECT_EQ(times(down, "sim 0: "), 2) << down;
+    EXPECT_EQ(times(down, "sim 1: "), 2) << down;
+    EXPECT_EQ(times(back, "\n"), 2) << back;
+    for (auto& rank : world.ranks)
+        for (auto& [peer, told] : rank->told) EXPECT_EQ(told, 0) << rank->why;
+}
+
 // Nothing at the other end: the link is given up when connect_timeout_ms is over.
 TEST(Links, a_link_that_never_comes_up_is_gone) {
     Params params;
