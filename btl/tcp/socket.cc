@@ -201,8 +201,10 @@ std::optional<Ip> Socket::peer_ip() const {
     return Ip::of(peer.get());
 }
 
-Socket Socket::accept() {
-    Socket made(::accept(descriptor_, nullptr, nullptr));
+Socket Socket::accept() { return adopt(::accept(descriptor_, nullptr, nullptr)); }
+
+Socket Socket::adopt(int accepted) {
+    Socket made(accepted);
     if (made.open()) made.prepare(0);
     return made;
 }

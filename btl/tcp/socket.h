@@ -46,6 +46,8 @@ public:
     std::optional<Ip> peer_ip() const;
     // A connection that somebody made, or a closed Socket when there is none.
     Socket accept();
+    // The same for one that was accepted elsewhere; takes ownership.
+    static Socket adopt(int accepted);
     // 0 while connecting, 1 when connected, -1 (errno set) when it failed.
     int finished();
 

@@ -4,6 +4,7 @@
 #include "btl/base/clock.h"
 #include "btl/base/format.h"
 #include "pmix/launch/agent.h"
+#include "pmix/launch/dial_back.h"
 #include "pmix/launch/frame_channel.h"
 #include "pmix/launch/listener.h"
 
@@ -33,7 +34,7 @@ class Service {
 public:
     Service(event_base* base, const char* const* environment)
         : base_(base), environment_(environment), agent_(environment) {}
-    int run();
+    int run(bool dials);
 
 private:
     // One output stream of a rank.
@@ -61,6 +62,7 @@ private:
         EventPtr readable, writable;
     };
 
+    bool open_channel(bool dials);
     void greet();
     void on_frame(AgentWord word, Reader& in);
     void prepare(Reader& in);
@@ -109,10 +111,11 @@ Writer rank_word(int rank) {
     return out;
 }
 
-int Service::run() {
+int Service::run(bool dials) {
     agent_.note_ignored_signals();
     for (int number : {SIGPIPE, SIGINT, SIGHUP, SIGTSTP, SIGTTIN, SIGTTOU})
         std::signal(number, SIG_IGN);
+    if (!open_channel(dials)) return 1;
     for (int number : {SIGCHLD, SIGTERM}) {
         signals_.emplace_back(event_new(
             base_, number, EV_SIGNAL | EV_PERSIST,
@@ -122,12 +125,6 @@ int Service::run() {
             this));
         event_add(signals_.back().get(), nullptr);
     }
-    // The frames' descriptors are ours alone: what we start must not print into them.
-    int in = fcntl(0, F_DUPFD_CLOEXEC, 3), out = fcntl(1, F_DUPFD_CLOEXEC, 3);
-    int nothing = open("/dev/null", O_RDWR | O_CLOEXEC);
-    dup2(nothing, 0);
-    dup2(2, 1);
-    channel_ = std::make_unique<FrameChannel>(base_, in, out, "");
     channel_->on_frame = [this](AgentWord word, Reader& reader) { on_frame(word, reader); };
     channel_->on_closed = [this](const std::string& why) {
         end(why.empty() ? "the connection to mpirun is lost" : why);
@@ -141,6 +138,31 @@ int Service::run() {
     event_add(beat_timer_.get(), &kBeat);
     if (!over_) event_base_dispatch(base_);
     return code_;
+}
+
+// Before SIGTERM has a handler: until the loop runs it just ends us.
+bool Service::open_channel(bool dials) {
+    // The frames' descriptors are ours alone: what we start must not print into them.
+    int in = fcntl(0, F_DUPFD_CLOEXEC, 3), out = fcntl(1, F_DUPFD_CLOEXEC, 3);
+    int nothing = open("/dev/null", O_RDWR | O_CLOEXEC);
+    dup2(nothing, 0);
+    dup2(2, 1);
+    if (!dials) {
+        channel_ = std::make_unique<FrameChannel>(base_, in, out, "");
+        return true;
+    }
+    auto invitation = read_invitation(in);
+    for (int each : {in, out}) close(each);
+    Dialled dialled;
+    if (invitation.ok()) dialled = dial_mpirun(*invitation);
+    else dialled.why = invitation.error().text();
+    if (!dialled.socket) {
+        std::string line = format("pomona: {}\n", dialled.why);
+        (void)!write(2, line.data(), line.size());
+        return false;
+    }
+    channel_ = std::make_unique<FrameChannel>(base_, std::move(*dialled.socket), "");
+    return true;
 }
 
 void Service::greet() {
@@ -533,14 +555,16 @@ void Service::end(const std::string& why) {
 
 }  // namespace
 
-int run_agent(const char* const* environment) {
+int run_agent(const char* const* environment, bool dials) {
+    for (int i = 0; i < 3; ++i)  // some of these may be closed, and the loop would take them
+        if (fcntl(i, F_GETFD) < 0) (void)open("/dev/null", O_RDWR);
     event_config* config = event_config_new();
     event_config_set_flag(config, EVENT_BASE_FLAG_NOLOCK);
     event_base* base = event_base_new_with_config(config);
     event_config_free(config);
     if (!base) return 1;
     auto service = std::make_unique<Service>(base, environment);
-    return service->run();
+    return service->run(dials);
 }
 
 }  // namespace pomona

@@ -48,7 +48,8 @@ std::string asked_of_mpirun_alone(const Options& options) {
                      {options.stack_traces, "--stack-traces"},
                      {!options.trace.empty(), "--trace"},
                      {!options.debugger.empty(), "--gdb, --lldb, --debugger or --debug-rank"},
-                     {!options.report_json.empty(), "--report-json"}};
+                     {!options.report_json.empty(), "--report-json"},
+                     {options.dial_back_seconds > 0, "--dial-back"}};
     for (const auto& each : all)
         if (each.asked) return each.name;
     return {};

@@ -22,11 +22,21 @@ FrameChannel::FrameChannel(event_base* base, int in, int out, std::string_view g
         fcntl(descriptor, F_SETFL, fcntl(descriptor, F_GETFL) | O_NONBLOCK);
         fcntl(descriptor, F_SETFD, FD_CLOEXEC);
     }
+    begin(base);
+}
+
+FrameChannel::FrameChannel(event_base* base, tcp::Socket socket, std::string_view greeting)
+    : socket_(std::move(socket)), in_(socket_.descriptor()), out_descriptor_(in_),
+      greeting_(greeting) {
+    begin(base);
+}
+
+void FrameChannel::begin(event_base* base) {
     readable_.reset(event_new(
-        base, in, EV_READ | EV_PERSIST,
+        base, in_, EV_READ | EV_PERSIST,
         [](int, short, void* self) { static_cast<FrameChannel*>(self)->read_some(); }, this));
     writable_.reset(event_new(
-        base, out, EV_WRITE,
+        base, out_descriptor_, EV_WRITE,
         [](int, short, void* self) { static_cast<FrameChannel*>(self)->flush(); }, this));
     event_add(readable_.get(), nullptr);
 }
@@ -50,11 +60,25 @@ void FrameChannel::send_text(std::string_view text) {
     if (was_idle) flush();
 }
 
+ssize_t FrameChannel::take(std::byte* buffer, size_t length) {
+    if (!socket_.open()) return read(in_, buffer, length);
+    ssize_t count = socket_.read({buffer, length}, {});
+    if (count == 0) errno = EAGAIN;
+    return count > 0 ? count : count == 0 ? -1 : 0;  // however a connection has ended
+}
+
+ssize_t FrameChannel::give(const char* bytes, size_t length) {
+    // SIGPIPE is ignored in mpirun.
+    if (!socket_.open()) return write(out_descriptor_, bytes, length);
+    ssize_t count = socket_.write(bytes_of({bytes, length}), {});
+    if (count == 0) errno = EAGAIN;
+    return count == 0 ? -1 : count;
+}
+
 void FrameChannel::flush() {
     size_t sent = 0;
     while (sent < out_.size()) {
-        // SIGPIPE is ignored in mpirun.
-        ssize_t count = write(out_descriptor_, out_.data() + sent, out_.size() - sent);
+        ssize_t count = give(out_.data() + sent, out_.size() - sent);
         if (count > 0) sent += static_cast<size_t>(count);
         else if (count < 0 && errno == EINTR) continue;
         else if (count < 0 && errno == EAGAIN) break;
@@ -65,13 +89,16 @@ void FrameChannel::flush() {
         }
     }
     out_.erase(0, sent);
-    if (!out_.empty()) event_add(writable_.get(), nullptr);
+    bool more = !out_.empty();
+    // What was encrypted and not sent waits in the socket.
+    if (!more && socket_.unsent()) more = socket_.flush() && socket_.unsent();
+    if (more) event_add(writable_.get(), nullptr);
 }
 
 void FrameChannel::read_some() {
     std::byte buffer[65536];
     for (int i = 0; i < kReadsInARow && !closed_; ++i) {
-        ssize_t count = read(in_, buffer, sizeof buffer);
+        ssize_t count = take(buffer, sizeof buffer);
         if (count < 0 && errno == EINTR) continue;
         if (count < 0 && errno == EAGAIN) return;
         if (count <= 0) return close_both("");
@@ -87,6 +114,8 @@ void FrameChannel::read_some() {
         if (parser_.malformed()) return close_both("what the other end says does not parse");
         if (static_cast<size_t>(count) < sizeof buffer) return;
     }
+    // The system knows nothing of bytes that were decrypted already.
+    if (!closed_ && socket_.buffered()) event_active(readable_.get(), EV_READ, 0);
 }
 
 // What follows the greeting.
@@ -111,8 +140,13 @@ void FrameChannel::close_both(const std::string& why) {
     closed_ = true;
     readable_.reset();
     writable_.reset();
-    close(in_);
-    if (out_descriptor_ != in_) close(out_descriptor_);
+    if (socket_.open()) {
+        socket_.take_leave();
+        socket_.close();
+    } else {
+        close(in_);
+        if (out_descriptor_ != in_) close(out_descriptor_);
+    }
     if (auto function = std::move(on_closed)) function(why);
 }
 

@@ -61,6 +61,7 @@ private:
     // Hosts (launcher_hosts.cc).
     bool open_loop();
     bool connect_hosts();
+    std::string let_agents_dial();
     RemoteHost* add_remote(const HostSlots& host);
     bool unite_hosts();
     HostEvents events_of(size_t number);
@@ -176,6 +177,7 @@ private:
     int slots_ = 0;
     std::deque<Process> processes_;
     LocalHost local_;
+    std::unique_ptr<DialBack> dial_back_;  // until all hosts are there; none: agents do not connect
     std::vector<std::unique_ptr<RemoteHost>> remotes_;
     std::vector<Node> nodes_;
     std::vector<HostSlots> hosts_;     // as asked for; one for each node

@@ -2,6 +2,7 @@
 #include "pmix/launch/launcher.h"
 
 #include "btl/base/format.h"
+#include "btl/base/params_handed.h"
 #include "pmix/launch/cores.h"
 #include "pmix/launch/engine.h"
 #include "pmix/launch/messages.h"
@@ -95,6 +96,12 @@ RemoteHost* Launcher::add_remote(const HostSlots& host) {
     shell.program = options_.shell;
     shell.own = own_program();
     if (variable(environment_, "KUBERNETES_SERVICE_HOST")) shell.retry_seconds = kPodsPatience;
+    if (options_.dial_back_seconds > 0) {
+        if (!dial_back_) dial_back_ = std::make_unique<DialBack>(base_);
+        shell.dial_back = dial_back_.get();
+        shell.number = static_cast<int>(remotes_.size()) + 1;
+        shell.patience_seconds = options_.dial_back_seconds;
+    }
     HostSlots there = host;
     if (there.prefix.empty()) there.prefix = options_.prefix;
     remotes_.push_back(std::make_unique<RemoteHost>(base_, there, events_of(remotes_.size() + 1),
@@ -118,17 +125,40 @@ bool Launcher::connect_hosts() {
             if (!is_this_host(host.name, host_)) where = add_remote(host);
             nodes_.push_back({where, {}, 0, 0, false});
         }
+    if (std::string mistake = let_agents_dial(); !mistake.empty()) {
+        say(format(messages::no_dial_back_here, mistake));
+        return false;
+    }
     for (auto& remote : remotes_)
         if (!remote->connect(environment_for_ranks(environment_), local_.agent.ignored_signals()))
             return false;
     if (!remotes_.empty()) {
         stop_loop_if_connected();
         event_base_dispatch(base_);
+        if (dial_back_) dial_back_->close();
         for (auto& remote : remotes_)
             if (remote->lost()) return false;
         if (exit_code_known_) return false;  // a signal
     }
     return unite_hosts();
+}
+
+// Where agents connect to us; a mistake as text, or "".
+std::string Launcher::let_agents_dial() {
+    if (!dial_back_) return {};
+    dial_back_->awaits = [this](int number) {
+        return remotes_[static_cast<size_t>(number) - 1]->awaits_agent();
+    };
+    dial_back_->admit = [this](int number, tcp::Socket socket) {
+        remotes_[static_cast<size_t>(number) - 1]->admit(std::move(socket));
+    };
+    HandedParams handed;
+    Params params = read_params_to_hand(environment_, handed, [](const std::string&) {});
+    for (const auto& [name, value] : options_.sets) (void)set_param(params, name, value).ok();
+    tcp::InterfaceFilter filter;
+    std::string mistake = filter.parse(params.if_include, params.if_exclude);
+    if (!mistake.empty()) return mistake;
+    return dial_back_->open(static_cast<int>(remotes_.size()), options_.dial_back_seconds, filter);
 }
 
 void Launcher::stop_loop_if_connected() {

@@ -48,6 +48,8 @@ static void explain(const pomona::Options& options) {
     std::string program = own.substr(0, own.rfind('/') + 1) + "pomona";
     std::vector<std::string> words{program, "links"};
     if (!hosts.empty()) words.insert(words.end(), {"--host", hosts, "--ssh", options.shell});
+    if (options.dial_back_seconds > 0)
+        setenv(pomona::kDialBackVariable, std::to_string(options.dial_back_seconds).c_str(), 1);
     std::vector<char*> pointers;
     for (std::string& word : words) pointers.push_back(word.data());
     pointers.push_back(nullptr);
@@ -67,8 +69,9 @@ static void explain(const pomona::Options& options) {
 int main(int count, char** words) {
     std::vector<std::string> arguments(words + 1, words + count);
     // By another mpirun, through ssh; not for people.
-    if (arguments.size() == 1 && arguments[0] == "--pomona-agent")
-        _exit(pomona::run_agent(environ));
+    for (const char* role : {pomona::kAgentRole, pomona::kDiallingAgentRole})
+        if (arguments.size() == 1 && arguments[0] == role)
+            _exit(pomona::run_agent(environ, arguments[0] == pomona::kDiallingAgentRole));
     auto parsed = pomona::parse_command_line(arguments, environ);
     if (parsed.exit_code >= 0) {
         std::fputs(parsed.text.c_str(), parsed.exit_code == 0 ? stdout : stderr);

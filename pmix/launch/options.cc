@@ -366,6 +366,7 @@ std::string Parser::take_job(const OptionInfo& option, const std::string& said,
         options.shell = value;
         options.shell_said = true;
         return {};
+    case OptionId::dial_back: return seconds_of("Option " + said, value, options.dial_back_seconds);
     case OptionId::launcher: return read_launcher(said, value, options);
     case OptionId::prefix: options.prefix = value; return {};
     case OptionId::report_json: options.report_json = value; return {};
@@ -595,10 +596,11 @@ std::string Parser::whole() {
         options.shell = shell_of(environment);
         options.shell_said = options.shell_said || options.shell != "ssh";
     }
-    auto limit = variable(environment, "MPIEXEC_TIMEOUT");
-    if (options.timeout_seconds == 0 && limit && !limit->empty()) {
-        std::string mistake =
-            seconds_of("Variable MPIEXEC_TIMEOUT", std::string(*limit), options.timeout_seconds);
+    for (auto [name, seconds] : {std::pair("MPIEXEC_TIMEOUT", &options.timeout_seconds),
+                                 std::pair(kDialBackVariable, &options.dial_back_seconds)}) {
+        auto said = variable(environment, name);
+        if (*seconds > 0 || !said || said->empty()) continue;
+        std::string mistake = seconds_of(format("Variable {}", name), std::string(*said), *seconds);
         if (!mistake.empty()) return mistake;
     }
     return check_sets(options.sets);

@@ -33,7 +33,9 @@ struct Options {
     std::string launcher = "auto";               // or own, srun, prterun: engine.h
     std::string shell;        // what starts an agent on another host, with its options
     bool shell_said = false;  // by the user
-    std::string prefix;       // where Pomona is installed there; "": as here
+    double dial_back_seconds =
+        0;               // in which agents must connect to mpirun; 0: they speak through it
+    std::string prefix;  // where Pomona is installed there; "": as here
     StdinTo stdin_to = StdinTo::rank;
     int stdin_rank = 0;
     double timeout_seconds = 0;    // 0: none
@@ -58,6 +60,9 @@ struct Options {
     std::string pmix = "auto";       // auto, on, off: environment for other libraries' programs
     std::vector<std::string> notes;  // what was given and has no effect
 };
+
+// Says what --dial-back does.
+inline constexpr char kDialBackVariable[] = "POMONA_DIAL_BACK";
 
 struct ParsedCommandLine {
     Options options;

@@ -13,6 +13,7 @@
 #include <csignal>
 
 #include <fcntl.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 namespace pomona {
@@ -46,8 +47,10 @@ bool RemoteHost::connect(const std::vector<std::string>& environment, const sigs
 
 bool RemoteHost::start_shell() {
     SpawnRequest request;
-    request.arguments =
-        shell_words_for(shell_.program, host_.name, agent_command(shell_.own, host_.prefix));
+    bool dials = shell_.dial_back != nullptr;
+    request.arguments = shell_words_for(
+        shell_.program, host_.name,
+        agent_command(shell_.own, host_.prefix, dials ? kDiallingAgentRole : kAgentRole));
     request.environment = environment_;
     request.ignored = ignored_;
     request.path = find_program(request.arguments[0], "", environment_);
@@ -56,10 +59,10 @@ bool RemoteHost::start_shell() {
         return false;
     }
     int to_read = -1, to_write = -1, from_read = -1, from_write = -1, errors_write = -1;
-    bool made = make_pipe(to_read, to_write) && make_pipe(from_read, from_write) &&
+    bool made = make_pipe(to_read, to_write) && (dials || make_pipe(from_read, from_write)) &&
                 make_pipe(errors_, errors_write);
     request.input = to_read;
-    request.output = from_write;
+    request.output = dials ? errors_write : from_write;
     request.error = errors_write;
     auto started = made ? pomona::spawn(request) : Result<pid_t>(os_error(Code::io, "No pipes"));
     for (int end : {to_read, from_write, errors_write})
@@ -72,15 +75,14 @@ bool RemoteHost::start_shell() {
         return false;
     }
     process_ = *started;
-    channel_ = std::make_unique<FrameChannel>(base_, from_read, to_write, kAgentLine);
-    channel_->on_frame = [this](AgentWord word, Reader& in) { on_frame(word, in); };
-    channel_->on_closed = [this](const std::string& why) {
-        closing_ = true;
-        closed_why_ = why;
-        // Its exit status says more; it may be long in coming.
-        if (reaped_) return finish_lost(why_lost());
-        end_shell();
-    };
+    if (dials) {
+        // A pipe has room for it. The end tells programs that pass on all or nothing to begin.
+        std::string line = shell_.dial_back->invitation(shell_.number);
+        (void)!write(to_write, line.data(), line.size());
+        close(to_write);
+    } else {
+        open_channel(std::make_unique<FrameChannel>(base_, from_read, to_write, kAgentLine));
+    }
     fcntl(errors_, F_SETFL, O_NONBLOCK);
     errors_readable_.reset(event_new(
         base_, errors_, EV_READ | EV_PERSIST,
@@ -92,6 +94,27 @@ bool RemoteHost::start_shell() {
     event_add(beat_timer_.get(), &kBeat);
     heard_ = steady_now();
     return true;
+}
+
+void RemoteHost::open_channel(std::unique_ptr<FrameChannel> channel) {
+    channel_ = std::move(channel);
+    channel_->on_frame = [this](AgentWord word, Reader& in) { on_frame(word, in); };
+    channel_->on_closed = [this](const std::string& why) {
+        closing_ = true;
+        closed_why_ = why;
+        // Its exit status says more; it may be long in coming.
+        if (reaped_) return finish_lost(why_lost());
+        end_shell();
+    };
+}
+
+void RemoteHost::admit(tcp::Socket socket) {
+    auto text_of = [](const std::optional<tcp::Ip>& ip) { return ip ? ip->text() : std::string(); };
+    own_address_ = text_of(socket.peer_ip());
+    caller_address_ = text_of(socket.own_ip());
+    heard_ = steady_now();
+    open_channel(std::make_unique<FrameChannel>(base_, std::move(socket), kAgentLine));
+    channel_->read_some();  // what came with the last word of the handshake
 }
 
 // Lines of the agent, and of ssh itself; before the agent speaks they may tell why it does not.
@@ -123,11 +146,18 @@ void RemoteHost::beat() {
     if (state_ == State::lost) return;
     double silent = steady_now() - heard_;
     if (state_ == State::connecting && silent > shell_.patience_seconds)
-        return give_up(format(messages::agent_unheard, static_cast<int>(shell_.patience_seconds),
-                              error_text_.empty() ? "" : ": " + error_text_));
+        return give_up(why_unheard());
     if (state_ != State::connecting && silent > silence_)
         return give_up(format(messages::host_silent, static_cast<int>(silent)));
     if (state_ != State::connecting) channel_->send(AgentWord::beat);
+}
+
+std::string RemoteHost::why_unheard() const {
+    std::string printed = error_text_.empty() ? "" : ": " + error_text_;
+    if (awaits_agent())
+        return format(messages::no_dial_back, shell_.patience_seconds, shell_.dial_back->places(),
+                      shell_.dial_back->strangers(), printed);
+    return format(messages::agent_unheard, static_cast<int>(shell_.patience_seconds), printed);
 }
 
 void RemoteHost::pause() {
@@ -146,6 +176,9 @@ bool RemoteHost::reap(pid_t process, int status) {
     // The last words come before the end.
     if (channel_ && !channel_->closed()) channel_->read_some();
     if (errors_readable_) read_errors();
+    // What has started an agent that connects by itself may have nothing more to do.
+    bool started = channel_ || (WIFEXITED(status) && WEXITSTATUS(status) == 0);
+    if (shell_.dial_back && started && !closing_) return true;
     // A process that outlives ssh may hold its streams open; without ssh nobody reads them.
     finish_lost(why_lost());
     return true;
@@ -170,6 +203,7 @@ std::string RemoteHost::why_lost() const {
     if (state_ == State::connecting)
         return explain_shell(shell_.program, name_, status_,
                              (channel_ ? channel_->noise() : "") + error_text_);
+    if (shell_.dial_back && !reaped_) return "the connection to it ended";
     return format("the connection to it ended: {}",
                   explain_shell(shell_.program, name_, status_, error_text_));
 }
@@ -306,6 +340,8 @@ void RemoteHost::on_facts(Reader& in) {
     auto facts = read_facts(in);
     if (!facts) return give_up("what its agent says of the host does not parse");
     facts_ = *facts;
+    if (shell_.dial_back)
+        facts_.own_address = own_address_, facts_.caller_address = caller_address_;
     state_ = State::ready;
     error_text_.clear();
     events_.ready();

@@ -1,9 +1,12 @@
 // pmix/launch/remote_host.h: a host on which mpirun does not run: an agent there, started by ssh.
 // Idea: the agent's standard streams carry frames (agent_words.h). Both ends say something at least
 // every second, so that either notices when the other is gone; ssh's own end is noticed at once.
+// Where mpirun takes agents' connections (dial_back.h), ssh's place is taken by a program that passes
+// standard input on and need not live as long as the agent: then the connection's end is what counts.
 #pragma once
 
 #include "pmix/launch/control_server.h"
+#include "pmix/launch/dial_back.h"
 #include "pmix/launch/frame_channel.h"
 #include "pmix/launch/host.h"
 
@@ -20,6 +23,9 @@ struct ShellOptions {
     std::string own;               // this program, as an absolute path
     double patience_seconds = 30;  // until the agent speaks
     double retry_seconds = 0;      // a host that cannot be reached yet is tried again so long
+    const DialBack* dial_back =
+        nullptr;     // the agent connects here; none: it speaks through `program`
+    int number = 0;  // of this host there
 };
 
 class RemoteHost final : public Host {
@@ -33,6 +39,9 @@ public:
     void serve(ControlServer& control) { control_ = &control; }
     // A child of ours has ended; true if it was ssh.
     bool reap(pid_t process, int status);
+    // The agent's connection, where it makes one and is waited for.
+    bool awaits_agent() const { return state_ == State::connecting && !channel_; }
+    void admit(tcp::Socket socket);
     bool lost() const { return state_ == State::lost; }
     bool connecting() const { return state_ == State::connecting; }
     // No word for so long, and it is given up.
@@ -66,6 +75,8 @@ private:
     void read_errors();
     void beat();
     bool start_shell();
+    void open_channel(std::unique_ptr<FrameChannel> channel);
+    std::string why_unheard() const;
     bool try_again();
     void end_shell();
     std::string why_lost() const;
@@ -83,9 +94,10 @@ private:
     int status_ = 0;
     bool closing_ = false;  // its frames have ended, and its process not yet
     std::string closed_why_;
-    std::unique_ptr<FrameChannel> channel_;
-    int errors_ = -1;         // ssh's standard error
-    std::string error_text_;  // before the agent spoke, or the begin of a line
+    std::unique_ptr<FrameChannel> channel_;  // none before the agent has connected, where it does
+    std::string own_address_, caller_address_;  // of that connection, as the agent would see it
+    int errors_ = -1;                           // ssh's standard error
+    std::string error_text_;                    // before the agent spoke, or the begin of a line
     EventPtr errors_readable_, beat_timer_, late_timer_, again_timer_;
     ControlServer* control_ = nullptr;
     std::map<uint32_t, uint64_t> connections_;  // the agent's numbers to the server's

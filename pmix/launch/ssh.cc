@@ -67,7 +67,8 @@ std::string own_program() {
 #endif
 }
 
-std::string agent_command(const std::string& own, const std::string& prefix) {
+std::string agent_command(const std::string& own, const std::string& prefix,
+                          const std::string& role) {
     std::string candidates;
     auto add = [&](const std::string& path) {
         if (plain(path)) candidates += format(" \"{}\"", path);
@@ -79,12 +80,10 @@ std::string agent_command(const std::string& own, const std::string& prefix) {
         for (const char* folder : {"/opt/homebrew", "/usr/local"})
             add(format("{}/bin/mpirun", folder));
         candidates += " \"$HOME/.local/bin/mpirun\"";
-        tail = "m=$(command -v mpirun) && exec \"$m\" --pomona-agent; " + tail;
+        tail = format("m=$(command -v mpirun) && exec \"$m\" {}; {}", role, tail);
     }
-    return format(
-        "/bin/sh -c 'for m in{}; do test -x \"$m\" && exec \"$m\" --pomona-agent; done; "
-        "{}'",
-        candidates, tail);
+    return format("/bin/sh -c 'for m in{}; do test -x \"$m\" && exec \"$m\" {}; done; {}'",
+                  candidates, role, tail);
 }
 
 std::vector<std::string> shell_words_for(const std::string& program, const std::string& host,

@@ -10,11 +10,17 @@
 
 namespace pomona {
 
+// mpirun's only argument where another mpirun has started it: its words come and go by the standard
+// streams, or, where only standard input gets through, by a connection that it makes (dial_back.h).
+inline constexpr char kAgentRole[] = "--pomona-agent";
+inline constexpr char kDiallingAgentRole[] = "--pomona-agent-dials";
+
 // The file that this process executes; "" if the system does not tell.
 std::string own_program();
 
 // What looks for mpirun on the other host and makes an agent of it. `prefix` may be empty.
-std::string agent_command(const std::string& own, const std::string& prefix);
+std::string agent_command(const std::string& own, const std::string& prefix,
+                          const std::string& role = kAgentRole);
 
 // The whole command line; `program` as given by --ssh, words with spaces between.
 std::vector<std::string> shell_words_for(const std::string& program, const std::string& host,

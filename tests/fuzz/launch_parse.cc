@@ -1,7 +1,8 @@
 // tests/fuzz/launch_parse.cc: libFuzzer over everything the launcher parses: command lines,
-// hostfiles, host lists, node runs and frames of the job's socket. Any input must end in a value
-// or a mistake told, never in a crash; the first byte chooses the parser.
+// hostfiles, host lists, invitations of agents, node runs and frames of the job's socket. Any input
+// must end in a value or a mistake told, never in a crash; the first byte chooses the parser.
 #include "pmix/control.h"
+#include "pmix/launch/dial_back.h"
 #include "pmix/launch/hosts.h"
 #include "pmix/launch/options.h"
 #include "pmix/launch/options_table.h"
@@ -62,6 +63,14 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
     case 'h': {
         HostList list = parse_host_option(text);
         must(list.mistake.empty() != list.hosts.empty());
+        break;
+    }
+    case 'd': {
+        auto invitation = parse_invitation(text);
+        if (!invitation) break;
+        std::string line = invitation_line(*invitation);
+        line.pop_back();  // its end
+        must(parse_invitation(line).has_value());
         break;
     }
     case 'n': {

@@ -19,8 +19,9 @@ ALLOWED = {
     "accel": ["btl/base", "accel"],
     "pmix": ["btl/base", *PMIX_SHARED],
     "pmix/wireup": ["btl/base", *PMIX_SHARED, "pmix/wireup"],
-    # Which interfaces lead to other hosts.
-    "pmix/launch": ["btl/base", "btl/tcp/interfaces.h", "btl/tcp/ip.h", "pmix"],
+    # Which interfaces lead to other hosts; connections of agents, proved and encrypted as those of ranks.
+    "pmix/launch": ["btl/base", "btl/link/handshake.h", "btl/tcp/interfaces.h", "btl/tcp/ip.h",
+                    "btl/tcp/sealed.h", "btl/tcp/socket.h", "pmix"],
     "coll": ["btl/base", "accel", "coll"],
     "mpi/object": ["btl/base", "accel", "coll", "mpi/object", "mpi/include/mpi.h", "mpi/include/mpix.h",
                    "mpi/p2p", "mpi/check", "mpi/runtime"],
