@@ -195,6 +195,9 @@ public:
         held = false;
         return push(header, payload);
     }
+    // Do long payloads come in the transport's memory, wherever Sink::place() wants them? Then whoever does
+    // not keep their bytes as they are (a sum) reads them there, in arrive(), and saves a copy.
+    virtual bool lends() const { return false; }
     // Can this process read the peer's memory? Asked once there is a peer; tried, not guessed.
     virtual bool pulls() { return false; }
     // Reads target.size() bytes at `address` in the peer's address space, where pulls(). False when

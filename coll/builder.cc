@@ -225,6 +225,46 @@ void Builder::settle(StepId step) {
         if (earlier != step) edges_.emplace_back(earlier, step);
 }
 
+static bool overlap(Buffer one, size_t from, Buffer other, size_t other_from, size_t length,
+                    size_t other_length) {
+    return one == other && from < other_from + other_length && other_from < from + length;
+}
+
+void Builder::find_reduced_receives(Schedule& schedule) {
+    auto steps = schedule.steps();
+    for (StepId id = 0; id < steps.size(); ++id) {
+        const Step& recv = steps[id];
+        if (recv.kind != StepKind::recv || recv.length < kReducingMin) continue;
+        auto reads_it = [&](Buffer buffer, size_t offset, size_t length) {
+            return overlap(recv.target, recv.target_offset, buffer, offset, recv.length, length);
+        };
+        // Who reads what has arrived comes after it.
+        StepId reader = kNoStep;
+        int readers = 0;
+        for (StepId next : schedule.successors(recv)) {
+            const Step& step = steps[next];
+            if (!reads_it(step.source, step.source_offset, step.length) &&
+                !reads_it(step.other, step.other_offset, step.length))
+                continue;
+            reader = next;
+            ++readers;
+        }
+        if (readers != 1 || steps[reader].kind != StepKind::reduce ||
+            steps[reader].length != recv.length)
+            continue;
+        const Step& reduce = steps[reader];
+        bool left = reduce.source == recv.target && reduce.source_offset == recv.target_offset;
+        bool right = reduce.other == recv.target && reduce.other_offset == recv.target_offset;
+        bool apart = left ? !reads_it(reduce.other, reduce.other_offset, reduce.length)
+                          : !reads_it(reduce.source, reduce.source_offset, reduce.length);
+        // Elements that are put together in the receive's memory must not be reduced ones of others.
+        bool lands = reduce.target == recv.target && reduce.target_offset == recv.target_offset;
+        bool beside = !reads_it(reduce.target, reduce.target_offset, reduce.length);
+        if ((left || right) && apart && (lands || beside))
+            schedule.reduced_receives_.push_back({id, reader});
+    }
+}
+
 Schedule Builder::finish() {
     Schedule schedule;
     std::sort(edges_.begin(), edges_.end());
@@ -257,6 +297,7 @@ Schedule Builder::finish() {
     schedule.steps_ = std::move(steps_);
     schedule.scratch_bytes_ = scratch_bytes_;
     schedule.element_ = element_;
+    if (rules_.hazards) find_reduced_receives(schedule);
     return schedule;
 }
 

@@ -94,6 +94,7 @@ private:
     }
     Extents::iterator split(Extents& extents, size_t at);
     void settle(StepId step);
+    static void find_reduced_receives(Schedule& schedule);
 
     HazardRules rules_;
     Region input_, result_;

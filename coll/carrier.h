@@ -24,6 +24,8 @@ struct Completion {
 
 inline constexpr size_t kPostBytes = 4096;  // the longest post
 
+class ReducingReceive;  // coll/reducing_receive.h
+
 class Carrier {
 public:
     virtual ~Carrier() = default;
@@ -31,6 +33,18 @@ public:
     // The bytes stay valid until the completion is called.
     virtual void send(int peer, int slot, ConstBytes data, Completion& done) = 0;
     virtual void recv(int peer, int slot, Bytes data, Completion& done) = 0;
+
+    // Does what comes from this peer lie in memory that is lent out, so that it is better reduced from
+    // there than received first? Then recv_reducing() is recv() to its landing, and reduces.
+    virtual bool lends(int peer) {
+        (void)peer;
+        return false;
+    }
+    virtual void recv_reducing(int peer, int slot, size_t length, ReducingReceive& receive,
+                               Completion& done) {
+        (void)peer, (void)slot, (void)length, (void)receive;
+        done.function(&done, &kLendsNothing);
+    }
 
     // Withdraws an operation that may still be under way, after an error elsewhere. Its completion
     // is called (now or later) unless it was called before. A carrier that cannot withdraw leaves
@@ -80,6 +94,7 @@ public:
 
 private:
     static constexpr Error kNoBoard{Code::internal, "This carrier has no board", -1, 0};
+    static constexpr Error kLendsNothing{Code::internal, "This carrier lends nothing", -1, 0};
 };
 
 }  // namespace pomona::coll

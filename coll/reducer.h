@@ -12,6 +12,8 @@
 namespace pomona::coll {
 
 struct Reducer {
+    // The functions take any number of elements at any address, so a vector may be reduced in parts.
+    bool any_run = false;
     // inout = left op inout; `left` and `inout` do not overlap.
     void (*into)(const Reducer* self, void* inout, const void* left, size_t count) = nullptr;
     // out = left op right; `out` may be `left`, or neither.
@@ -27,6 +29,7 @@ struct Reducer {
 // A predefined operation on a predefined type.
 struct KernelReducer : Reducer {
     explicit KernelReducer(const ReduceKernel& kernel) : kernel(kernel) {
+        any_run = true;
         into = [](const Reducer* self, void* inout, const void* left, size_t count) {
             static_cast<const KernelReducer*>(self)->kernel.into(inout, left, count);
         };

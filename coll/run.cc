@@ -3,6 +3,7 @@
 
 #include "btl/base/stream_copy.h"
 
+#include <algorithm>
 #include <cstring>
 #include <utility>
 
@@ -26,6 +27,11 @@ void Runner::prepare(const Schedule& schedule, bool symbolic) {
     if (!symbolic && schedule.scratch_bytes() > scratch_max_) {
         scratch_.reset(new std::byte[schedule.scratch_bytes() + 64]);
         scratch_max_ = schedule.scratch_bytes();
+    }
+    size_t reducing = symbolic ? 0 : schedule.reduced_receives().size();
+    if (reducing > reducing_max_) {
+        reducing_.reset(new ReducingReceive[reducing]);
+        reducing_max_ = reducing;
     }
     if (scratch_) {
         auto start = (reinterpret_cast<uintptr_t>(scratch_.get()) + 63) & ~uintptr_t{63};
@@ -132,6 +138,9 @@ void Runner::drain() {
     draining_ = false;
     if (active_) return;
     running_ = false;
+    if (failed_)
+        for (const ReducedReceive& each : schedule_->reduced_receives())
+            states_[each.reduce].receive = nullptr;
     check(failed_ || ready_tail_ == schedule_->steps().size(), ready_tail_);
     done_->function(done_, failed_ ? &error_ : nullptr);  // may destroy this Runner
 }
@@ -146,6 +155,7 @@ bool Runner::start_step(StepId id) {
         return false;
     case StepKind::recv:
         state.active = true, ++active_;
+        if (step.length >= kReducingMin && receive_reducing(id)) return false;
         carrier_->recv(step.peer, step.slot, written_by(step), state);
         return false;
     case StepKind::gate:
@@ -173,6 +183,7 @@ bool Runner::start_step(StepId id) {
     case StepKind::pass: carrier_->pass(step.slot); return true;
     case StepKind::join: return true;
     case StepKind::reduce:
+        if (state.receive) return std::exchange(state.receive, nullptr)->finish(), true;
         if (!symbolic_ && reducer_->begin && hand_over(step, state)) return false;
         [[fallthrough]];
     default:
@@ -198,6 +209,36 @@ void Runner::run_local(const Step& step) {
     size_t count = step.length / schedule_->element();
     if (target == other) reducer_->into(reducer_, target, source, count);
     else reducer_->to(reducer_, target, source, other, count);
+}
+
+static const ReducedReceive* find_receive(const Schedule& schedule, StepId recv) {
+    auto all = schedule.reduced_receives();
+    auto less = [](const ReducedReceive& each, StepId id) { return each.recv < id; };
+    auto at = std::lower_bound(all.begin(), all.end(), recv, less);
+    return at != all.end() && at->recv == recv ? &*at : nullptr;
+}
+
+// The receive does the reduction that follows it, where that waits for nothing else; so its other operand
+// and its target are what they will be. False: it receives.
+bool Runner::receive_reducing(StepId id) {
+    if (symbolic_ || models_time_ || !reducer_ || !reducer_->any_run || failed_) return false;
+    const ReducedReceive* found = find_receive(*schedule_, id);
+    if (!found || open_[found->reduce] != 1) return false;
+    const Step &recv = schedule_->steps()[id], &reduce = schedule_->steps()[found->reduce];
+    if (!carrier_->lends(recv.peer)) return false;
+    ReducingReceive::Operands is;
+    is.reducer = reducer_;
+    is.element = schedule_->element();
+    is.landing = address(recv.target, recv.target_offset);
+    is.target = address(reduce.target, reduce.target_offset);
+    is.arrives_left = reduce.source == recv.target && reduce.source_offset == recv.target_offset;
+    is.other = is.arrives_left ? address(reduce.other, reduce.other_offset)
+                               : address(reduce.source, reduce.source_offset);
+    ReducingReceive& receive = reducing_[found - schedule_->reduced_receives().data()];
+    receive.begin(is);
+    states_[found->reduce].receive = &receive;
+    carrier_->recv_reducing(recv.peer, recv.slot, recv.length, receive, states_[id]);
+    return true;
 }
 
 // A reduction that completes later: the step is a gate that the device opens.

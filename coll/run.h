@@ -8,6 +8,7 @@
 
 #include "coll/carrier.h"
 #include "coll/reducer.h"
+#include "coll/reducing_receive.h"
 #include "coll/schedule.h"
 
 #include <memory>
@@ -73,6 +74,7 @@ private:
         Runner* runner = nullptr;
         StepId step = 0;
         bool active = false;
+        ReducingReceive* receive = nullptr;  // which has done this reduction
     };
 
     static void on_completion(Completion* self, const Error* error);
@@ -84,6 +86,7 @@ private:
     template <class ShortCarrier> bool look_soon(ShortCarrier& carrier, const Step& step);
     bool start_step(StepId id);  // true: over already
     bool hand_over(const Step& step, State& state);
+    bool receive_reducing(StepId id);
     void run_local(const Step& step);
     void spread();
     void leave_board();
@@ -113,7 +116,8 @@ private:
     std::unique_ptr<StepId[]> ready_;   // each step enters once
     std::unique_ptr<State[]> states_;
     std::unique_ptr<std::byte[]> scratch_;
-    size_t steps_max_ = 0, scratch_max_ = 0;
+    std::unique_ptr<ReducingReceive[]> reducing_;  // by the schedule's reduced_receives()
+    size_t steps_max_ = 0, scratch_max_ = 0, reducing_max_ = 0;
     uint32_t ready_head_ = 0, ready_tail_ = 0;
     uint32_t active_ = 0;
     bool running_ = false, draining_ = false, failed_ = false, cancelled_ = false;

@@ -66,6 +66,9 @@ struct Region {
     bool operator==(const Region&) const = default;
 };
 
+// Shorter messages are received first and reduced then, which takes fewer instructions.
+inline constexpr size_t kReducingMin = 4096;
+
 using StepId = uint32_t;
 constexpr StepId kNoStep = ~StepId{0};
 
@@ -84,9 +87,16 @@ struct Step {
 };
 static_assert(sizeof(Step) == 56);
 
+// A receive and the reduction of just what it brings, which nobody else reads before.
+struct ReducedReceive {
+    StepId recv, reduce;
+};
+
 class Schedule {
 public:
     std::span<const Step> steps() const { return steps_; }
+    // By receive, ascending; of kReducingMin bytes and more.
+    std::span<const ReducedReceive> reduced_receives() const { return reduced_receives_; }
     std::span<const StepId> successors(const Step& step) const {
         return {successors_.data() + step.successors_begin,
                 successors_.data() + step.successors_end};
@@ -118,6 +128,7 @@ private:
     std::vector<Step> steps_;
     std::vector<StepId> successors_;
     std::vector<StepId> roots_;
+    std::vector<ReducedReceive> reduced_receives_;
     size_t scratch_bytes_ = 0;
     size_t element_ = 1;
     size_t taken_bytes_ = 0;

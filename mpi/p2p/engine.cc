@@ -521,6 +521,22 @@ void Engine::recv_step(Peer& peer, uint64_t context, int source, int tag, Bytes 
     begin_recv(*request);
 }
 
+void Engine::recv_reducing_step(Peer& peer, uint64_t context, int source, int tag, size_t length,
+                                coll::ReducingReceive& receive, coll::Completion& done) {
+    P2pRequest* request = take();
+    request->exact = true;
+    request->engine = this;
+    request->context = context;
+    request->peer = &peer;
+    request->rank = source;
+    request->tag = tag;
+    request->buffer = receive.landing();
+    request->bytes = length;
+    request->completion = &done;
+    request->reducing = &receive;
+    begin_recv(*request);
+}
+
 // ---- frames
 
 inline void Engine::arrive_message(Peer& peer, const Header& header, ConstBytes payload) {

@@ -138,6 +138,9 @@ public:
     // `exact`: a shorter message is an error; both sides of a schedule's message know its length.
     void recv_step(Peer& from, uint64_t context, int source, int tag, Bytes data,
                    coll::Completion& done, bool exact = false);
+    // Like an exact one to its landing; what arrives is reduced from where it lies.
+    void recv_reducing_step(Peer& from, uint64_t context, int source, int tag, size_t length,
+                            coll::ReducingReceive& receive, coll::Completion& done);
 
     // Tags of collectives: of all but persistent ones by the communicator's number of the operation.
     static constexpr int kCollectiveSlotBits = 17;

@@ -56,6 +56,7 @@ public:
 
     // A step of a collective schedule instead of a user's request: called at completion.
     coll::Completion* completion = nullptr;
+    coll::ReducingReceive* reducing = nullptr;  // takes what arrives
 
     // A part of a compound request, which is told at completion; no user holds this one.
     Request* parent = nullptr;
@@ -99,6 +100,7 @@ protected:
         work = 0;
         peer = nullptr;
         completion = nullptr;
+        reducing = nullptr;
         parent = nullptr;
     }
 };

@@ -2,6 +2,7 @@
 // A request without a datatype (a step of a schedule) has plain bytes.
 #pragma once
 
+#include "coll/reducing_receive.h"
 #include "mpi/object/datatype.h"
 #include "mpi/p2p/p2p_request.h"
 
@@ -9,9 +10,9 @@
 
 namespace pomona {
 
-// Is the data one run of bytes?
+// Is the data one run of bytes, and are these what is kept?
 inline bool is_plain(const P2pRequest& request) {
-    return !request.type || request.type->contiguous();
+    return request.type ? request.type->contiguous() : !request.reducing;
 }
 
 // Of plain data: the byte at `offset` of the message.
@@ -23,6 +24,7 @@ inline std::byte* byte_at(const P2pRequest& request, size_t offset) {
 inline void unpack(const P2pRequest& recv, size_t offset, ConstBytes payload) {
     if (payload.empty()) return;
     if (is_plain(recv)) std::memcpy(byte_at(recv, offset), payload.data(), payload.size());
+    else if (recv.reducing) recv.reducing->take(offset, payload);
     else recv.type->unpack(recv.buffer, recv.count, offset, payload);
 }
 

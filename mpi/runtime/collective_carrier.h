@@ -73,6 +73,16 @@ public:
         engine().recv_step(*comm_->peers[peer], context_, peer | label_, tag(slot), data, done,
                            true);
     }
+    bool lends(int peer) override {
+        const Endpoint* endpoint = comm_->peers[peer]->endpoint;
+        return endpoint && endpoint->lends();
+    }
+    void recv_reducing(int peer, int slot, size_t length, coll::ReducingReceive& receive,
+                       coll::Completion& done) override {
+        count(engine().counters().bytes_reduced_in_place, length);
+        engine().recv_reducing_step(*comm_->peers[peer], context_, peer | label_, tag(slot), length,
+                                    receive, done);
+    }
     void post(ConstBytes data, coll::Completion& done) override {
         count(engine().counters().board_posts);
         board_->post(number_, data, done);

@@ -173,6 +173,7 @@ void CollectiveRequest::set_operation() {
         own.timed(count, [&] { own.reduce_to(out, left, right, count); });
     };
     reducer_.begin = nullptr;
+    reducer_.any_run = reducer_.kernel && !reducer_.kernel->begin;
     if (reducer_.kernel && reducer_.kernel->begin) {
         reducer_.gates = &comm_->process.device_gates();
         reducer_.begin = begin_on_device;

@@ -25,6 +25,7 @@ HERE = Path(__file__).resolve().parent
 PROGRAMS = HERE.parent / "programs"
 SIZES = [65536, 262144, 1048576, 4194304, 16777216]
 COPIED = [8, 1024, 4000, 65536, 1048576, 16777216]
+SUMMED = [1048576, 16777216]  # bytes of a vector of MPI_Allreduce
 MODEL = {"latency_ns": 4200, "rate_mbs": 9375}  # ib_send_lat of 64 B, and 75 Gb/s
 FAULTS = {"plain": "hold * * on",
           "model": "hold * * on\nlatency * * {latency_ns}\nrate * * {rate_mbs}".format(**MODEL)}
@@ -86,6 +87,17 @@ def copies(build, folder):
         text = under(build, mpirun(f"{folder}/rdma_counts copies {size} {number}",
                                    options=f"-x LD_PRELOAD={folder}/copied.so"))
         sides = dict(re.findall(r"^copies (send|recv) \d+ ([\d.]+)$", text, re.M))
+        out.append({"bytes": size} | {side: float(value) for side, value in sides.items()})
+    return out
+
+
+def copies_of_sums(build, folder):
+    """Two ranks' MPI_Allreduce sends as many bytes as the vector has, and reduces half of them."""
+    out = []
+    for size in SUMMED:
+        text = under(build, mpirun(f"{folder}/rdma_counts sums {size} {max(2, (32 << 20) // size)}",
+                                   options=f"-x LD_PRELOAD={folder}/copied.so"))
+        sides = dict(re.findall(r"^sums (first|second) \d+ ([\d.]+)$", text, re.M))
         out.append({"bytes": size} | {side: float(value) for side, value in sides.items()})
     return out
 
@@ -177,6 +189,7 @@ def main():
             "tcp": {"half_round_trip_8_B_us": min(tcp["plain", "latency", 8]),
                     "bandwidth_gbs": {str(size): max(tcp["plain", "bandwidth", size]) for size in SIZES}},
             "copied_for_a_byte": copies(build, folder),
+            "copied_for_a_byte_of_allreduce": copies_of_sums(build, folder),
             "instructions": instructions(build, folder),
             "waiting_percent_of_a_core": idle(build, folder),
             "killed_to_error_ms": deaths(build, folder, 5),

@@ -2,6 +2,7 @@
  * when messages take such a path.
  *   sends N     rank 1 sends N messages of 8 bytes, some at a time (callgrind counts inside MPI_Send)
  *   copies B N  rank 0 sends N messages of B bytes; each rank tells what it copied (rdma_copied.c, preloaded)
+ *   sums B N    both ranks add up N vectors of B bytes (MPI_Allreduce); the same, by bytes of the vector
  *   death       rank 1 is killed while rank 0 waits for its message; rank 0 tells after how long that failed
  *   idle S      rank 1 waits S seconds for rank 0, which is outside MPI, then for rank 0 in MPI, which waits for
  *               rank 2 outside MPI; it tells what part of a core that took */
@@ -72,6 +73,26 @@ static void copies(int bytes, int number) {
     free(buffer);
 }
 
+static void sums(int bytes, int number) {
+    unsigned long long (*copied)(void) = (unsigned long long (*)(void))dlsym(RTLD_DEFAULT, "copied_bytes");
+    int count = bytes / (int)sizeof(float);
+    float *in = calloc((size_t)count, sizeof *in), *out = calloc((size_t)count, sizeof *out);
+    if (!copied || !in || !out) MPI_Abort(world, 3);
+    for (int i = 0; i < count; ++i) in[i] = (float)(i % 4096);
+    unsigned long long before = 0;
+    /* The first one prepares. */
+    for (int i = -1; i < number; ++i) {
+        if (i == 0) before = copied();
+        MPI_Allreduce(in, out, count, MPI_FLOAT, MPI_SUM, world);
+    }
+    for (int i = 0; i < count; ++i)
+        if (out[i] != (float)(i % 4096) * 2) MPI_Abort(world, 5);
+    printf("sums %s %d %.4f\n", rank == 0 ? "first" : "second", bytes,
+           (double)(copied() - before) / ((double)bytes * number));
+    free(in);
+    free(out);
+}
+
 static void death(void) {
     double at = 0;
     MPI_Comm_set_errhandler(world, MPI_ERRORS_RETURN);
@@ -130,6 +151,7 @@ int main(int argc, char** argv) {
     if (rank < 2) warm_up();
     if (argc > 2 && strcmp(argv[1], "sends") == 0) sends(atoi(argv[2]));
     if (argc > 3 && strcmp(argv[1], "copies") == 0) copies(atoi(argv[2]), atoi(argv[3]));
+    if (argc > 3 && strcmp(argv[1], "sums") == 0) sums(atoi(argv[2]), atoi(argv[3]));
     if (argc > 1 && strcmp(argv[1], "death") == 0) death();
     if (argc > 2 && strcmp(argv[1], "idle") == 0) idle(atoi(argv[2]));
     MPI_Comm_free(&world);

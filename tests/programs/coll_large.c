@@ -63,6 +63,7 @@ int main(int argc, char** argv) {
     int f;
     start(&argc, &argv);
     if (streams_asked()) counter_start("further_path_bytes");
+    else if (reducing_asked()) counter_start("bytes_reduced_in_place");
     rank = check_rank;
     size = check_size;
     for (f = 0; f < form_count; ++f) {
@@ -70,5 +71,6 @@ int main(int argc, char** argv) {
         one((enum form)f, 400003);
     }
     if (streams_asked()) CHECK(counter_end() > 100000);
+    else if (reducing_asked()) CHECK(counter_end() > 4000000);
     return finish();
 }

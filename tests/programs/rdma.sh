@@ -2,7 +2,7 @@
 # tests/programs/rdma.sh BUILD MACHINES PER COMMAND...: runs COMMAND where each two of MACHINES "machines" are
 # joined by a fake RDMA cable (tests/verbs), with $fabric, a folder of them, and $through, what starts a rank,
 # in its environment; PER ranks on each machine. RDMA_SHAPE=chain: only neighbours are joined, ring: and the ends;
-# all others use TCP. RDMA_FAULTS: more lines of what there is.
+# all others use TCP. RDMA_CABLES: so many between each two (1). RDMA_FAULTS: more lines of what there is.
 build=$1 machines=$2 per=$3
 shift 3
 fabric=$(mktemp -d "${TMPDIR:-/tmp}/pomona-rdma-XXXXXX")
@@ -14,7 +14,12 @@ while [ $a -lt "$machines" ]; do
         joined=1
         [ -z "$RDMA_SHAPE" ] || [ $((b - a)) = 1 ] || joined=0
         [ "$RDMA_SHAPE" != ring ] || [ $((b - a + 1)) != "$machines" ] || joined=1
-        [ $joined = 0 ] || echo "cable $a rdma_en$b $b rdma_en$a" >> "$fabric/cables"
+        cable=$((joined * ${RDMA_CABLES:-1}))
+        while [ $cable -gt 0 ]; do
+            further=$([ $cable = 1 ] || echo "_$cable")
+            echo "cable $a rdma_en$b$further $b rdma_en$a$further" >> "$fabric/cables"
+            cable=$((cable - 1))
+        done
         b=$((b + 1))
     done
     a=$((a + 1))

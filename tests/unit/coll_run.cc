@@ -9,6 +9,8 @@
 #include <algorithm>
 #include <atomic>
 #include <cstring>
+#include <numeric>
+#include <random>
 #include <thread>
 
 namespace pomona::coll {
@@ -26,7 +28,15 @@ public:
     std::vector<Operation> operations;
     int cancelled = 0;
     int at_once = 0;  // so many posts and looks are over at once
+    bool lending = false;
+    std::vector<ReducingReceive*> reducing;
 
+    bool lends(int) override { return lending; }
+    void recv_reducing(int peer, int slot, size_t length, ReducingReceive& receive,
+                       Completion& done) override {
+        operations.push_back({false, peer, slot, length, &done});
+        reducing.push_back(&receive);
+    }
     void send(int peer, int slot, ConstBytes data, Completion& done) override {
         operations.push_back({true, peer, slot, data.size(), &done});
     }
@@ -172,6 +182,133 @@ TEST(Runner, a_truncated_message_leaves_the_others_in_order) {
     carrier.end(*carrier.operations[0].done);
     EXPECT_EQ(done.calls, 1);
     EXPECT_EQ(done.error.code, Code::truncated);
+}
+
+std::vector<float> ramp(size_t count, float first, float step) {
+    std::vector<float> out(count);
+    for (float& each : out) each = first, first += step;
+    return out;
+}
+
+// Goal: what comes in pieces is reduced as if it had come at once, also where cuts run through elements.
+// Method: a difference, whose operands must not be swapped, of messages cut anywhere, pieces in any order.
+TEST(ReducingReceive, takes_pieces_cut_anywhere_in_any_order) {
+    struct Difference : Reducer {
+        Difference() {
+            any_run = true;
+            to = [](const Reducer*, void* out, const void* left, const void* right, size_t count) {
+                for (size_t i = 0; i < count; ++i) {
+                    float a, b;
+                    std::memcpy(&a, static_cast<const char*>(left) + 4 * i, 4);
+                    std::memcpy(&b, static_cast<const char*>(right) + 4 * i, 4);
+                    a -= b;
+                    std::memcpy(static_cast<char*>(out) + 4 * i, &a, 4);
+                }
+            };
+        }
+    } difference;
+    std::minstd_rand random(7);
+    for (int round = 0; round < 300; ++round) {
+        size_t count = 1 + random() % 40, bytes = 4 * count;
+        auto message = ramp(count, 100, 3), other = ramp(count, -5, 0.5f);
+        bool left = random() % 2 != 0;
+        int into = static_cast<int>(random() % 3);  // the landing, the other operand, or neither
+        std::vector<float> landing(count, -1), neither(count, -2), wanted(count);
+        for (size_t i = 0; i < count; ++i)
+            wanted[i] = left ? message[i] - other[i] : other[i] - message[i];
+        std::vector<float>& target = into == 0 ? landing : into == 1 ? other : neither;
+        std::vector<size_t> cuts{0, bytes};
+        for (size_t i = random() % 6; i > 0; --i) cuts.push_back(random() % (bytes + 1));
+        std::sort(cuts.begin(), cuts.end());
+        std::vector<size_t> order(cuts.size() - 1);
+        std::iota(order.begin(), order.end(), size_t{0});
+        std::shuffle(order.begin(), order.end(), random);
+        auto at = [](std::vector<float>& in) { return reinterpret_cast<std::byte*>(in.data()); };
+        ReducingReceive receive;
+        receive.begin({&difference, 4, at(landing), at(other), at(target), left});
+        for (size_t i : order)
+            receive.take(cuts[i], {at(message) + cuts[i], cuts[i + 1] - cuts[i]});
+        receive.finish();
+        ASSERT_EQ(target, wanted) << "round " << round;
+    }
+}
+
+// Goal: a receive whose only reader is a reduction does it, once, where the carrier lends what arrives and
+// the operation takes any run; all others stay two steps. Method: the carrier asks for one or the other.
+TEST(Runner, reduces_what_the_carrier_lends) {
+    constexpr size_t bytes = 8192, count = bytes / 4;
+    KernelReducer sum(*find_kernel(ReduceOp::sum, ElementType::f32));
+    enum Case { usual, into_other, chained, second_reader, waits, lends_not, whole_only, cases };
+    for (int which = 0; which < cases; ++which) {
+        Shape shape{.rank = 0, .size = 2, .element = 4};
+        Builder s(shape);
+        Region arrived = s.scratch(bytes), own = s.input(0, bytes);
+        if (which == waits) s.recv(1, s.result(0, bytes));
+        s.recv(1, arrived);
+        if (which == second_reader) s.send(1, arrived);
+        bool beside = which == into_other || which == waits || which == second_reader;
+        s.reduce(own, arrived, beside ? s.result(0, bytes) : arrived);
+        if (which == chained) s.reduce(arrived, own, s.result(0, bytes));
+        else if (!beside) s.copy(arrived, s.result(0, bytes));
+        Schedule schedule = s.finish();
+        auto input = ramp(count, 1, 1), message = ramp(count, 0.5f, 2);
+        std::vector<float> result(count), wanted(count);
+        for (size_t i = 0; i < count; ++i) wanted[i] = input[i] + message[i];
+        sum.any_run = which != whole_only;
+        ManualCarrier carrier;
+        carrier.lending = which != lends_not;
+        Runner runner;
+        for (int round = 0; round < 2; ++round) {
+            Done done;
+            std::fill(result.begin(), result.end(), -1.0f);
+            carrier.reducing.clear();
+            runner.prepare(schedule);
+            runner.start(carrier, {.input = input.data(), .result = result.data(), .reducer = &sum},
+                         done);
+            bool reduces = which == usual || which == into_other || which == chained;
+            ASSERT_EQ(carrier.reducing.size(), reduces ? 1u : 0u) << "case " << which;
+            ASSERT_EQ(carrier.operations.size(), which == waits ? 2u : 1u);
+            if (!reduces) {
+                runner.fail({Code::timed_out, "The test goes on", -1, 0});
+                continue;
+            }
+            auto* from = reinterpret_cast<const std::byte*>(message.data());
+            carrier.reducing[0]->take(4098, {from + 4098, bytes - 4098});
+            carrier.reducing[0]->take(0, {from, 4098});
+            carrier.end(*carrier.operations[0].done);
+            EXPECT_EQ(done.calls, 1);
+            if (which == chained)
+                for (size_t i = 0; i < count; ++i) wanted[i] = 2 * input[i] + message[i];
+            ASSERT_EQ(result, wanted) << "case " << which;
+        }
+    }
+}
+
+// Goal: an execution that failed leaves nothing behind. Method: its receive had begun to reduce; the next
+// one receives and reduces in two steps.
+TEST(Runner, forgets_what_a_failed_execution_was_to_reduce) {
+    constexpr size_t bytes = 4096;
+    KernelReducer sum(*find_kernel(ReduceOp::sum, ElementType::u8));
+    Shape shape{.rank = 0, .size = 2, .element = 1};
+    Builder s(shape);
+    s.recv(1, s.result(0, bytes));
+    s.reduce(s.input(0, bytes), s.result(0, bytes), s.result(0, bytes));
+    Schedule schedule = s.finish();
+    std::vector<uint8_t> input(bytes, 3), result(bytes, 4);
+    ManualCarrier carrier;
+    Runner runner;
+    for (bool lending : {true, false}) {
+        Done done;
+        carrier.lending = lending;
+        runner.prepare(schedule);
+        runner.start(carrier, {.input = input.data(), .result = result.data(), .reducer = &sum},
+                     done);
+        ASSERT_EQ(carrier.operations.size(), 1u);
+        if (lending) runner.fail({Code::timed_out, "The job ends", -1, 0});
+        else carrier.end(*carrier.operations[0].done);
+        EXPECT_EQ(done.calls, 1);
+    }
+    EXPECT_EQ(result, std::vector<uint8_t>(bytes, 7));
 }
 
 TEST(Runner, can_be_ended_from_outside) {

@@ -61,7 +61,7 @@ struct DeviceState {
     QueuePairSlot queue_pairs[pomona::rdma::kLimits.queue_pairs];
     // What happened, for tests.
     std::atomic<uint64_t> refused;  // queue pairs, of which there was none left
-    std::atomic<uint64_t> messages, no_receive, mismatched, dropped, duplicated, reordered,
+    std::atomic<uint64_t> messages, bytes, no_receive, mismatched, dropped, duplicated, reordered,
         corrupted;
 };
 

@@ -107,6 +107,7 @@ static void leave(QueuePair& pair, Leaving&& sent) {
     Context& context = context_of(pair.handle.context);
     DeviceState& device = *context.device;
     device.messages.fetch_add(1, std::memory_order_relaxed);
+    device.bytes.fetch_add(sent.length, std::memory_order_relaxed);
     auto lose = [&] {
         sent.length = 0;
         sent.data = nullptr;
