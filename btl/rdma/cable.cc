@@ -4,6 +4,7 @@
 #include "btl/base/entropy.h"
 #include "btl/base/format.h"
 #include "btl/rdma/crc32c.h"
+#include "btl/rdma/termination.h"
 
 #include <algorithm>
 #include <cerrno>
@@ -25,9 +26,11 @@ static uint32_t slots_of(size_t stride) {
 bool Cable::make(Device& device, const Options& options, Reason& why) {
     options_ = options;
     verbs::PortAttr port;
+    if (asked_to_end()) return why = {"this process ends"}, false;
     if (!device.open(why) || !device.port(port, why)) return false;
     device_ = &device;
     ++device.users;
+    cable_begins();
     gid_index_ = device.find_gid(port, end_.gid);
     if (gid_index_ < 0) {
         why = {format("{} has no address yet", device.name()),
@@ -208,6 +211,7 @@ void Cable::destroy() {
     queue_ = nullptr;
     memory_.release();
     --device_->users;
+    cable_ends();
     device_ = nullptr;
     end_ = {};
 }

@@ -8,6 +8,7 @@
 #include "btl/rdma/crc32c.h"
 #include "btl/rdma/endpoint.h"
 #include "btl/rdma/plan.h"
+#include "btl/rdma/termination.h"
 
 #include <algorithm>
 #include <unordered_map>
@@ -78,6 +79,7 @@ public:
     }
 
     int poll(Sink& sink, int most) override {
+        if (asked_to_end()) return drain(sink), 0;
         bool slept = std::exchange(slept_, false);
         if (++polls_ % kPollsPerLook == 0 || slept) look_at_devices(sink);
         int handed = 0;
@@ -166,6 +168,16 @@ private:
         int own = options_.rank;
         return machine(own) < machine(peer) ? queue_pairs_of(seat(own), seat(peer))
                                             : queue_pairs_of(seat(peer), seat(own));
+    }
+    // The process ends: queue pairs, regions and domains go, in this order.
+    void drain(Sink& sink) {
+        for (auto& [peer, each] : endpoints_) {
+            each->abandon({Code::peer_gone, "This process was asked to end (SIGTERM)", peer});
+            each->look(now(), sink);
+        }
+        for (size_t i = 0; i < devices_->size(); ++i)
+            if ((*devices_)[i].users == 0) (*devices_)[i].close();
+        end_if_drained();
     }
     void attend(RdmaEndpoint& endpoint) {
         if (!std::exchange(endpoint.active, true)) active_.push_back(&endpoint);

@@ -8,7 +8,7 @@ if [ -z "$fabric" ]; then
     exec "$(dirname "$0")/rdma.sh" "$1" 4 1 "$0" "$@"
 fi
 shift
-[ $# -gt 0 ] || set -- p2p_large.c:2 p2p_order.c:2 coll_all.c:3 coll_all.c:4
+[ $# -gt 0 ] || set -- p2p_large.c:2 p2p_order.c:2 coll_large.c:3 coll_all.c:4
 faults=${FAULTS:-24}
 here=$(dirname "$0")
 failed=0

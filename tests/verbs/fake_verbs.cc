@@ -335,7 +335,16 @@ EXPORT int ibv_query_qp(verbs::Qp* pair, verbs::QpAttr* attr, int, verbs::QpInit
     attr->cap = init->cap = reinterpret_cast<fake::QueuePair*>(pair)->cap;
     return 0;
 }
-// For tests in this process; fabric.h.
+// For tests in this process: queue pairs and regions that a process holds; fabric.h.
+EXPORT int fake_held_by(pid_t process) {
+    if (!fake::open_once()) return -1;
+    int held = 0;
+    for (int i = 0; i < fake::fabric->devices; ++i) {
+        for (const auto& each : fake::fabric->device[i].queue_pairs) held += each.owner == process;
+        for (const auto& each : fake::fabric->device[i].region_owner) held += each == process;
+    }
+    return held;
+}
 EXPORT int fake_control(const char* command) {
     return fake::open_once() && fake::control(*fake::fabric, command) ? 0 : -1;
 }

@@ -27,6 +27,11 @@ struct FakeWorld {
         auto* control = reinterpret_cast<int (*)(const char*)>(dlsym(library, "fake_control"));
         EXPECT_EQ(control(command.c_str()), 0) << command;
     }
+    // Queue pairs and regions of a process, in all devices.
+    int held_by(pid_t process) {
+        void* library = dlopen(POMONA_FAKE_LIBRARY, RTLD_NOW);
+        return reinterpret_cast<int (*)(pid_t)>(dlsym(library, "fake_held_by"))(process);
+    }
     // No faults any more.
     void calm() {
         for (const char* each :

@@ -10,6 +10,7 @@
 
 #include <chrono>
 #include <cstdio>
+#include <fcntl.h>
 #include <thread>
 
 namespace pomona {
@@ -251,35 +252,37 @@ TEST(Rdma, goes_on_while_TCP_breaks) {
     EXPECT_EQ(world.ranks[0].rdma->losses, losses);
 }
 
+// Where a rank is a process of its own.
+void tell_address(int end, const std::vector<std::byte>& address) {
+    uint32_t length = static_cast<uint32_t>(address.size());
+    (void)!write(end, &length, sizeof length);
+    (void)!write(end, address.data(), length);
+}
+std::vector<std::byte> hear_address(int end) {
+    uint32_t length = 0;
+    (void)!read(end, &length, sizeof length);
+    std::vector<std::byte> address(length);
+    (void)!read(end, address.data(), length);
+    return address;
+}
+
 // Goal: a process that is killed is gone, though RDMA says nothing. Method: a rank as a process.
 TEST(Rdma, a_killed_process_is_gone) {
     int to_child[2], to_parent[2];
     ASSERT_EQ(pipe(to_child), 0);
     ASSERT_EQ(pipe(to_parent), 0);
     fabric().calm();
-    auto tell = [](int end, const std::vector<std::byte>& address) {
-        uint32_t length = static_cast<uint32_t>(address.size());
-        (void)!write(end, &length, sizeof length);
-        (void)!write(end, address.data(), length);
-    };
-    auto hear = [](int end) {
-        uint32_t length = 0;
-        (void)!read(end, &length, sizeof length);
-        std::vector<std::byte> address(length);
-        (void)!read(end, address.data(), length);
-        return address;
-    };
     pid_t child = fork();
     if (child == 0) {
         Ranks world(2, 1);
-        tell(to_parent[1], world.ranks[1].address);
-        world.ranks[0].address = hear(to_child[0]);
+        tell_address(to_parent[1], world.ranks[1].address);
+        world.ranks[0].address = hear_address(to_child[0]);
         for (uint64_t number = 0;; world.poll())
             if (number < 100 && try_push(world.endpoint(1, 0), number, 100, false)) ++number;
     }
     Ranks world(2, 0);
-    tell(to_child[1], world.ranks[0].address);
-    world.ranks[1].address = hear(to_parent[0]);
+    tell_address(to_child[1], world.ranks[0].address);
+    world.ranks[1].address = hear_address(to_parent[0]);
     auto& own = world.ranks[0];
     EXPECT_TRUE(world.until([&] { return own.rdma->up_now[1] && own.sink.arrived == 100; }));
     kill(child, SIGKILL);
@@ -288,6 +291,50 @@ TEST(Rdma, a_killed_process_is_gone) {
     EXPECT_TRUE(world.until([&] { return own.sink.told[1] == 1; }, 5));
     waitpid(child, nullptr, 0);
     for (int end : {to_child[0], to_child[1], to_parent[0], to_parent[1]}) close(end);
+}
+
+// Goal: a process that is asked to end (SIGTERM) ends by that signal, and soon; one in MPI has taken its queue pairs
+// and regions down. Method: a rank as a process, which polls, or is busy; the devices say whose they are.
+TEST(Rdma, a_process_that_is_asked_to_end_leaves_nothing_in_its_devices) {
+    for (bool busy : {false, true}) {
+        fabric().calm();
+        int to_child[2], to_parent[2];
+        ASSERT_EQ(pipe(to_child), 0);
+        ASSERT_EQ(pipe(to_parent), 0);
+        pid_t child = fork();
+        if (child == 0) {
+            Ranks world(2, 1);
+            tell_address(to_parent[1], world.ranks[1].address);
+            world.ranks[0].address = hear_address(to_child[0]);
+            while (!world.ranks[1].rdma->up_now[0] || world.ranks[1].sink.arrived < 10)
+                world.poll();
+            (void)!write(to_parent[1], "", 1);
+            while (true)
+                if (!busy) world.poll();
+        }
+        Ranks world(2, 0);
+        tell_address(to_child[1], world.ranks[0].address);
+        world.ranks[1].address = hear_address(to_parent[0]);
+        fcntl(to_parent[0], F_SETFL, O_NONBLOCK);
+        char byte;
+        bool ready = false, ended = false;
+        EXPECT_TRUE(world.until([&] {
+            if (world.sent[0] < 20 && try_push(world.endpoint(0, 1), world.sent[0], 100, false))
+                ++world.sent[0];
+            ready = ready || read(to_parent[0], &byte, 1) == 1;
+            return ready;
+        }));
+        EXPECT_GT(fabric().held_by(child), 0);
+        Nanoseconds begin = world.clock.now();
+        kill(child, SIGTERM);
+        int status = 0;
+        EXPECT_TRUE(world.until(
+            [&] { return ended || (ended = waitpid(child, &status, WNOHANG) == child); }));
+        EXPECT_TRUE(WIFSIGNALED(status) && WTERMSIG(status) == SIGTERM) << status;
+        EXPECT_LT(world.clock.now() - begin, 10'000'000'000);
+        EXPECT_TRUE(busy || fabric().held_by(child) == 0);
+        for (int end : {to_child[0], to_child[1], to_parent[0], to_parent[1]}) close(end);
+    }
 }
 
 // Goal: a rank that sleeps for long is woken by a message, and by credit. Method: both ends poll until rank 1
