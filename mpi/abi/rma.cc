@@ -3,6 +3,7 @@
 #include "mpi/abi/define.h"
 #include "mpi/abi/p2p_arguments.h"
 #include "mpi/abi/win_internal.h"
+#include "mpi/rma/window_check.h"
 #include "mpi/runtime/unlike.h"
 
 using namespace pomona;
@@ -69,6 +70,7 @@ public:
             std::string why = unlike_format(window_.comm(), *access_.type, access_.target);
             if (!why.empty()) return fail(function_, window_, MPI_ERR_TYPE, why);
         }
+        if (__builtin_expect(window_.check != nullptr, 0)) return run_checked();
         return report(function_, window_, window_.access(access_));
     }
     int run_origin() { return run(access_.origin); }
@@ -88,6 +90,15 @@ public:
     }
 
 private:
+    int run_checked() {
+        RmaError result = window_.check->begin(mpi_name(function_), access_);
+        if (!result) {
+            result = window_.access(access_);
+            if (result) window_.check->take_back();
+        }
+        return report(function_, window_, result);
+    }
+
     int user_data(const char* which, void* address, MPI_Count count, MPI_Datatype datatype,
                   Data& out) {
         if (count < 0)

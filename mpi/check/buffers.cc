@@ -54,7 +54,8 @@ static bool share_bytes(const BufferUses::Use& a, const BufferUses::Use& b) {
     return false;
 }
 
-const BufferUses::Use* BufferUses::conflict(const Memory& memory, uint64_t owner) const {
+const BufferUses::Use* BufferUses::conflict(const Memory& memory, uint64_t owner,
+                                            const Counts& counts) const {
     if (uses_.empty()) return nullptr;
     Use use = use_of(memory, owner);
     if (use.begin == use.end) return nullptr;
@@ -64,7 +65,7 @@ const BufferUses::Use* BufferUses::conflict(const Memory& memory, uint64_t owner
         const Use& other = each->second;
         if (other.owner == owner || (!other.written && !use.written) || other.end <= use.begin)
             continue;
-        if (share_bytes(use, other)) return &other;
+        if (share_bytes(use, other) && (!counts || counts(other))) return &other;
     }
     return nullptr;
 }

@@ -7,6 +7,7 @@
 #include "mpi/object/datatype.h"
 
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <memory>
 #include <string>
@@ -33,8 +34,9 @@ public:
     };
     using Entry = std::multimap<uintptr_t, Use>::iterator;
 
-    // What uses a byte of it already, other than `owner`; null: nothing does.
-    const Use* conflict(const Memory& memory, uint64_t owner) const;
+    // What uses a byte of it already, other than `owner`; null: nothing does. With `counts`: only such.
+    using Counts = std::function<bool(const Use&)>;
+    const Use* conflict(const Memory& memory, uint64_t owner, const Counts& counts = {}) const;
     Entry add(const Memory& memory, uint64_t owner);
     void remove(Entry entry);
 

@@ -81,6 +81,10 @@ uint64_t Checker::use(const std::string& function, const std::vector<Memory>& me
     return add(Owner{function, {}, true}, memory);
 }
 
+uint64_t Checker::use_by_window(const std::string& text, const std::vector<Memory>& memory) {
+    return add(Owner{text, {}, false}, memory);
+}
+
 void Checker::release(uint64_t owner) {
     auto found = owners_.find(owner);
     if (found == owners_.end()) return;

@@ -52,6 +52,13 @@ public:
     // In use until release() of the number returned. Blocking calls need none.
     uint64_t use(const std::string& function, const std::vector<Memory>& memory);
     void release(uint64_t owner);
+    // The same for one-sided operations (mpi/rma/window_check.h), by their text; no user's request is told
+    // to be left.
+    std::string in_use(const Memory& memory, const char* name) {
+        return conflict_text(memory, name, 0);
+    }
+    uint64_t use_by_window(const std::string& text, const std::vector<Memory>& memory);
+    bool uses(uint64_t owner) const { return owners_.contains(owner); }
     // Are there other members, and may they be waited for?
     static bool compares(const Communicator& comm);
     CollectiveChecks collectives;

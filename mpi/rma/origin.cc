@@ -2,6 +2,7 @@
 // Idea: the target's datatype becomes a list of blocks; memory that is mapped here is used at once,
 // other memory by commands of at most kRmaBlocksMax blocks. Data that is one block on both sides goes
 // whole and uncopied; the rest is cut into chunks, so that nobody needs a copy of it all.
+#include "mpi/check/checker.h"
 #include "mpi/rma/blocks.h"
 #include "mpi/rma/window.h"
 #include "mpi/runtime/process.h"
@@ -27,6 +28,15 @@ void RmaRequest::part_over(Engine& engine, int error) {
         outcome_.reason = "The target has ended";
     }
     if (--parts_ == 0) engine.complete(*this);
+}
+
+int RmaRequest::finish(MPI_Status* status) {
+    if (__builtin_expect(memory_use_ != 0, 0)) {
+        Process& process = comm_->process;
+        Engine::Hold hold(process.engine);
+        process.checker->release(std::exchange(memory_use_, 0));
+    }
+    return Request::finish(status);
 }
 
 // ---- one access

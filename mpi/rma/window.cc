@@ -6,6 +6,7 @@
 
 #include "btl/base/messages.h"
 #include "mpi/object/contexts.h"
+#include "mpi/rma/window_check.h"
 #include "mpi/runtime/collectives.h"
 #include "mpi/runtime/consensus.h"
 #include "mpi/runtime/life.h"
@@ -168,6 +169,7 @@ Window* Window::make(Ref<Communicator> comm, const Options& options, RmaError& w
     }
     if (error) why = {error, "a member of the communicator has ended"};
     else if (int code = window->make_memory(options, &why.reason)) why.error = code;
+    if (own.process.checker) window->check = std::make_unique<WindowCheck>(*window);
     if (!why) {
         window->open_channels();
         error = run_barrier(own);
@@ -199,6 +201,7 @@ RmaError Window::free() {
 }
 
 Window::~Window() {
+    check.reset();
     Engine::Hold hold(engine());
     for (Operation* each : idle_operations_) delete each;
     comm_ = {};
@@ -266,10 +269,20 @@ template <class Chosen> RmaError Window::flush_chosen(bool local, Chosen chosen,
     return take_error();
 }
 
+// What has been sent to the chosen targets is over, for those who check it.
+template <class Chosen> void Window::checked_complete(bool local, Chosen chosen) {
+    if (__builtin_expect(!check, 1)) return;
+    for (int rank = 0; rank < comm_->size(); ++rank)
+        if (chosen(rank)) check->complete(rank, local);
+}
+
 RmaError Window::flush(int rank, bool local) {
     if (!locked_all_ && target(rank).lock == Lock::none)
         return {MPI_ERR_RMA_SYNC, "the target is not locked"};
-    return flush_chosen(local, [rank](int each) { return each == rank; });
+    auto chosen = [rank](int each) { return each == rank; };
+    RmaError result = flush_chosen(local, chosen);
+    checked_complete(local, chosen);
+    return result;
 }
 
 RmaError Window::flush_all(bool local) {
@@ -277,7 +290,9 @@ RmaError Window::flush_all(bool local) {
         locked_all_ || std::any_of(targets_.begin(), targets_.end(),
                                    [](const Target& each) { return each.lock != Lock::none; });
     if (!locked) return {MPI_ERR_RMA_SYNC, "no target is locked"};
-    return flush_chosen(local, [](int) { return true; });
+    RmaError result = flush_chosen(local, [](int) { return true; });
+    checked_complete(local, [](int) { return true; });
+    return result;
 }
 
 // ---- fence
@@ -286,6 +301,11 @@ RmaError Window::fence(int assert) {
     if (locked_all_ || started_ || posted_)
         return {MPI_ERR_RMA_SYNC, "an epoch of another kind is open"};
     RmaError result = flush_chosen(false, [](int) { return true; });
+    if (__builtin_expect(check != nullptr, 0)) {
+        RmaError conflict = check->compare();
+        if (!result) result = conflict;
+        checked_complete(false, [](int) { return true; });
+    }
     int error = run_barrier(*comm_);
     if (error && !result) result = {error, "a member of the window has ended"};
     std::atomic_thread_fence(std::memory_order_seq_cst);
@@ -346,7 +366,10 @@ RmaError Window::end_locks(int first, int last) {
             target(rank).lock = Lock::none;
         }
     }
-    return flush_chosen(true, [=](int each) { return each >= first && each < last; });
+    auto chosen = [=](int each) { return each >= first && each < last; };
+    RmaError result = flush_chosen(true, chosen);
+    checked_complete(false, chosen);
+    return result;
 }
 
 RmaError Window::unlock(int rank) {
@@ -432,6 +455,7 @@ RmaError Window::complete() {
     // What was asked for must be here before the target may change its memory again.
     RmaError result =
         flush_chosen(true, [&](int rank) { return chosen[static_cast<size_t>(rank)]; });
+    checked_complete(false, [&](int rank) { return chosen[static_cast<size_t>(rank)]; });
     Engine::Hold hold(engine());
     for (int rank = 0; rank < comm_->size(); ++rank)
         if (chosen[static_cast<size_t>(rank)]) order(RmaKind::complete, rank, false);

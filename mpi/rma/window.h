@@ -29,10 +29,14 @@ public:
     ~RmaRequest() override { comm_->release(); }  // with the engine held
     void add_part() { ++parts_; }
     void part_over(Engine& engine, int error);
+    // Of a checked program: the buffers are the user's again when the end is reported.
+    void use_memory(uint64_t number) { memory_use_ = number; }
+    int finish(MPI_Status* status) override;
 
 private:
     void recycle() override;
-    int parts_ = 1;  // and the call that starts it
+    int parts_ = 1;            // and the call that starts it
+    uint64_t memory_use_ = 0;  // Checker::use; 0: none
 };
 
 // One call's operation, decoded; ranks, types and operation have been checked.
@@ -54,6 +58,8 @@ struct RmaError {
     const char* reason = "";
     explicit operator bool() const { return error != MPI_SUCCESS; }
 };
+
+class WindowCheck;  // mpi/rma/window_check.h
 
 class Window final : public Object {
 public:
@@ -103,6 +109,8 @@ public:
     // ---- dynamic windows
     RmaError attach(void* base, MPI_Aint size);
     RmaError detach(const void* base);
+
+    std::unique_ptr<WindowCheck> check;  // with POMONA_CHECK, else null
 
     std::string name;
     Ref<Errhandler> errhandler;
@@ -180,6 +188,7 @@ private:
     template <class Chosen>
     RmaError flush_chosen(bool local, Chosen chosen, Need need = Need::answer);
     RmaError end_locks(int first, int last);
+    template <class Chosen> void checked_complete(bool local, Chosen chosen);
     bool completes_are_in();
     // What MPI_Win_wait and MPI_Win_test look for.
     struct Completes {

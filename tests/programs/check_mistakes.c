@@ -3,29 +3,11 @@
  * MPI_ERRORS_RETURN; class and words are compared, and then the communicator still works.
  */
 #include "check.h"
+#include "tells.h"
 
 #include <stdlib.h>
-#include <string.h>
 
 static MPI_Comm comm;
-
-/* The error is of that class, and its sentence has all these words. */
-static void tells(int error, int class, const char* words[], int count) {
-    char text[MPI_MAX_ERROR_STRING];
-    int length;
-    CHECK_EQ(class, class_of(error));
-    if (class_of(error) != class) return;
-    CHECK_OK(MPI_Error_string(error, text, &length));
-    for (int i = 0; i < count; ++i) {
-        if (!strstr(text, words[i])) fprintf(stderr, "\"%s\" is not in: %s\n", words[i], text);
-        CHECK(strstr(text, words[i]) != NULL);
-    }
-}
-#define TELLS(error, class, ...)                                                                   \
-    do {                                                                                           \
-        const char* words_[] = {__VA_ARGS__};                                                      \
-        tells(error, class, words_, sizeof words_ / sizeof *words_);                               \
-    } while (0)
 
 /* What follows a mistake is right. */
 static void goes_on(void) {

@@ -17,9 +17,10 @@ program() {  # name, statements, options of mpirun: compiled, and run on two ran
         echo '    MPI_Request request;'
         echo '    MPI_Comm comm;'
         echo '    MPI_Datatype type;'
+        echo '    MPI_Win win;'
         echo '    MPI_Init(&argc, &argv);'
         echo '    MPI_Comm_rank(MPI_COMM_WORLD, &rank);'
-        echo '    (void)data; (void)reals; (void)request; (void)comm; (void)type;'
+        echo '    (void)data; (void)reals; (void)request; (void)comm; (void)type; (void)win;'
         echo "    $2"
         echo '    return MPI_Finalize();'
         echo '}'
@@ -51,6 +52,16 @@ ends_well
 has "MPI_Finalize: 1 communicator not freed, from MPI_Comm_dup"
 has "MPI_Finalize: 1 datatype not freed, from MPI_Type_contiguous"
 has "MPI_Finalize: 2 requests not freed, from MPI_Ibarrier, MPI_Isend (to rank 1, tag 5, 8 bytes)"
+
+program windows 'MPI_Win_create(data, sizeof data, 1, MPI_INFO_NULL, MPI_COMM_WORLD, &win);
+    MPI_Win_fence(0, win); MPI_Put(reals, 1, MPI_INT, 1 - rank, 0, 1, MPI_INT, win); MPI_Win_fence(0, win);'
+ends_well
+has "MPI_Finalize: 1 window not freed, from MPI_Win_create"
+
+program conflict 'MPI_Win_create(data, sizeof data, 1, MPI_INFO_NULL, MPI_COMM_WORLD, &win);
+    MPI_Win_fence(0, win); MPI_Put(reals, 1, MPI_INT, 0, 8, 1, MPI_INT, win); MPI_Win_fence(0, win);'
+fails
+has "Members access bytes 8 to 12 of rank 0 in one epoch without an order: rank 0: MPI_Put writes; rank 1: MPI_Put"
 
 program collectives 'if (rank) MPI_Bcast(data, 1, MPI_INT, 0, MPI_COMM_WORLD); else MPI_Barrier(MPI_COMM_WORLD);'
 fails
