@@ -121,7 +121,8 @@ struct flight {
     MPI_Request request;
     struct buffer in, out;
     int step, counts, persistent;
-    int* numbers; /* counts and displacements that the operation reads */
+    void* numbers; /* counts and displacements that the operation reads */
+    MPI_Comm comm; /* of its own, or MPI_COMM_NULL */
 };
 static struct flight flights[flight_max];
 static int flying;
@@ -133,6 +134,7 @@ static void land(int slot) {
     free(f->in.memory);
     free(f->out.memory);
     free(f->numbers);
+    if (f->comm != MPI_COMM_NULL) MPI_Comm_free(&f->comm);
     *f = flights[--flying];
 }
 static void land_all(void) {
@@ -153,8 +155,8 @@ static void land_all(void) {
     while (flying) land(0);
 }
 static void fly(MPI_Request request, struct buffer in, struct buffer out, int counts, int persistent,
-                int* numbers) {
-    struct flight f = {request, in, out, step, counts, persistent, numbers};
+                void* numbers) {
+    struct flight f = {request, in, out, step, counts, persistent, numbers, MPI_COMM_NULL};
     flights[flying++] = f;
 }
 
@@ -329,7 +331,7 @@ static int start_when_persistent(MPI_Request* request, int persistent) {
 #endif
 
 static void finish_collective(MPI_Request request, int form, struct buffer in, struct buffer out, int counts,
-                              int* numbers) {
+                              void* numbers) {
     int persistent = 0;
 #if MPI_VERSION >= 4
     if (form == 2) persistent = start_when_persistent(&request, 1);
@@ -463,92 +465,329 @@ static void moving(void) {
     finish_collective(request, form, in, out, counts, n);
 }
 
-static void neighbors(void) {
-    const struct group* g = &groups[below(3)];
-    const struct type* t = &types[below(types_count)];
-    int dimensions[2] = {0, 0}, periods[2] = {below(2), below(2)}, count = draw_count(t, 4) % 8192, kind = below(2);
-    struct buffer out, in;
-    MPI_Comm grid;
-    MPI_Dims_create(g->size, 2, dimensions);
-    MPI_Cart_create(g->comm, 2, dimensions, periods, 0, &grid);
-    out = make_buffer(t, 4 * count, (uint32_t)(step * 1000 + world_rank));
-    in = make_buffer(t, 4 * count, 77);
-    if (kind == 0) MPI_Neighbor_allgather(out.base, count, t->handle, in.base, count, t->handle, grid);
-    else MPI_Neighbor_alltoall(out.base, count, t->handle, in.base, count, t->handle, grid);
-    add_buffer(&in, step);
-    MPI_Comm_free(&grid);
-    free(in.memory);
-    free(out.memory);
+/* Neighbours in a grid, or in a graph that both ends of each edge know. */
+struct neighborhood {
+    MPI_Comm comm;
+    int into, out;      /* edges */
+    int *from, *to;     /* ranks, in the order of the edges; MPI_PROC_NULL at a grid's border */
+};
+static struct neighborhood make_neighborhood(const struct group* g) {
+    struct neighborhood n = {MPI_COMM_NULL, 0, 0, NULL, NULL};
+    int periods[2] = {below(2), below(2)}, grid = below(2), dimensions[2] = {0, 0}, i, p = g->size;
+    n.from = malloc((size_t)(p + 4) * sizeof(int));
+    n.to = malloc((size_t)(p + 4) * sizeof(int));
+    if (grid) {
+        MPI_Dims_create(p, 2, dimensions);
+        MPI_Cart_create(g->comm, 2, dimensions, periods, 0, &n.comm);
+        for (i = 0; i < 2; ++i) MPI_Cart_shift(n.comm, i, 1, &n.from[2 * i], &n.from[2 * i + 1]);
+        for (i = 0; i < 4; ++i) n.to[i] = n.from[i];
+        n.into = n.out = 4;
+        return n;
+    }
+    for (i = 0; i < p; ++i) {
+        if ((g->rank * 7 + i * 3 + step) % 3 == 0) n.to[n.out++] = i;
+        if (((p - 1 - i) * 7 + g->rank * 3 + step) % 3 == 0) n.from[n.into++] = p - 1 - i;
+    }
+    MPI_Dist_graph_create_adjacent(g->comm, n.into, n.from, MPI_UNWEIGHTED, n.out, n.to, MPI_UNWEIGHTED,
+                                   MPI_INFO_NULL, 0, &n.comm);
+    return n;
 }
 
-/* A window: each rank has a part for each other one, and a row that all add to. */
+enum { edges_max = 12 };
+struct edges { /* lives as long as the operation */
+    int sends[edges_max], at[edges_max], takes[edges_max], in_at[edges_max];
+    MPI_Aint bytes[edges_max], in_bytes[edges_max];
+    MPI_Datatype types[edges_max];
+};
+
+static void neighbors(void) {
+    const struct group* parent = &groups[below(3)];
+    const struct type* t = &types[below(types_count)];
+    int count = draw_count(t, 4) % 4096, kind = below(5), form = below(3), i, base = 0, in_base = 0;
+    struct neighborhood n;
+    struct edges* e = calloc(1, sizeof *e);
+    struct group grid = *parent, *g = &grid;
+    struct buffer out, in;
+    MPI_Request request = MPI_REQUEST_NULL;
+    if (parent->size > edges_max - 4) {
+        free(e);
+        return;
+    }
+    n = make_neighborhood(parent);
+    g->comm = n.comm;
+    /* How much rank a gives to rank b: the same rule at both. */
+    for (i = 0; i < n.out; ++i) {
+        e->sends[i] = n.to[i] < 0 ? 0 : (g->rank * 3 + n.to[i] * 5 + step) % (count + 1);
+        e->at[i] = base, base += e->sends[i] + 1;
+    }
+    for (i = 0; i < n.into; ++i) {
+        int gives = kind == 1 ? n.from[i] * 3 + step : n.from[i] * 3 + g->rank * 5 + step;
+        e->takes[i] = n.from[i] < 0 ? 0 : gives % (count + 1);
+        e->in_at[i] = in_base, in_base += e->takes[i] + 1;
+    }
+    for (i = 0; i < edges_max; ++i) {
+        e->types[i] = t->handle;
+        e->bytes[i] = e->at[i] * t->extent, e->in_bytes[i] = e->in_at[i] * t->extent;
+    }
+    out = make_buffer(t, (n.out + 1) * (count + 1), (uint32_t)(step * 1000 + world_rank));
+    in = make_buffer(t, (n.into + 1) * (count + 1), 77);
+    switch (kind) {
+    case 0:
+        COLLECTIVE(Neighbor_allgather, Ineighbor_allgather, Neighbor_allgather_init, out.base, count,
+                   t->handle, in.base, count, t->handle);
+        break;
+    case 1:
+        COLLECTIVE(Neighbor_allgatherv, Ineighbor_allgatherv, Neighbor_allgatherv_init, out.base,
+                   (g->rank * 3 + step) % (count + 1), t->handle, in.base, e->takes, e->in_at, t->handle);
+        break;
+    case 2:
+        COLLECTIVE(Neighbor_alltoall, Ineighbor_alltoall, Neighbor_alltoall_init, out.base, count, t->handle,
+                   in.base, count, t->handle);
+        break;
+    case 3:
+        COLLECTIVE(Neighbor_alltoallv, Ineighbor_alltoallv, Neighbor_alltoallv_init, out.base, e->sends,
+                   e->at, t->handle, in.base, e->takes, e->in_at, t->handle);
+        break;
+    default:
+        COLLECTIVE(Neighbor_alltoallw, Ineighbor_alltoallw, Neighbor_alltoallw_init, out.base, e->sends,
+                   e->bytes, e->types, in.base, e->takes, e->in_bytes, e->types);
+    }
+    free(n.from);
+    free(n.to);
+    finish_collective(request, form, in, out, 1, e);
+    if (flying) flights[flying - 1].comm = n.comm;
+    else MPI_Comm_free(&n.comm);
+}
+
+/* Collectives between two groups: from or to a root in one of them, and those of all. */
+static void between(void) {
+    const struct group* g = &groups[3];
+    const struct type* t = &types[below(types_count)];
+    int kind = below(9), form = below(3), low_has_root = below(2), drawn = below(world_size), i;
+    int lows = (world_size + 1) / 2, holders = low_has_root ? lows : world_size - lows;
+    int in_root_group = (g->low != 0) == (low_has_root != 0), count = draw_count(t, world_size) % 8192;
+    int root, is_root, p = g->remote, total = 0, counts = 1, *n;
+    MPI_Op ops[3] = {MPI_SUM, MPI_MAX, MPI_BXOR}, op = ops[below(3)];
+    struct buffer out, in;
+    MPI_Request request = MPI_REQUEST_NULL;
+    if (!g->remote) return;
+    root = drawn % holders;
+    is_root = in_root_group && g->rank == root;
+    if (in_root_group) root = is_root ? MPI_ROOT : MPI_PROC_NULL;
+    n = malloc((size_t)(2 * p) * sizeof(int));
+    for (i = 0; i < p; ++i) {
+        n[i] = (i * 3 + step) % (count + 1);
+        n[p + i] = total, total += n[i] + 1;
+    }
+    if (total < count * p) total = count * p;
+    out = make_buffer(t, total, (uint32_t)(step * 1000 + world_rank));
+    in = make_buffer(t, total, 77);
+    switch (kind) {
+    case 0:
+        COLLECTIVE(Bcast, Ibcast, Bcast_init, is_root ? out.base : in.base, count, t->handle, root);
+        break;
+    case 1:
+        COLLECTIVE(Gather, Igather, Gather_init, out.base, count, t->handle, in.base, count, t->handle, root);
+        break;
+    case 2:
+        COLLECTIVE(Scatter, Iscatter, Scatter_init, out.base, count, t->handle, in.base, count, t->handle,
+                   root);
+        break;
+    case 3:
+        COLLECTIVE(Gatherv, Igatherv, Gatherv_init, out.base, (g->rank * 3 + step) % (count + 1), t->handle,
+                   in.base, n, n + p, t->handle, root);
+        break;
+    case 4:
+        COLLECTIVE(Scatterv, Iscatterv, Scatterv_init, out.base, n, n + p, t->handle, in.base,
+                   (g->rank * 3 + step) % (count + 1), t->handle, root);
+        break;
+    case 5: {
+        /* Gaps count as data here. What the root's group has to send is not read. */
+        int ints = count > 1 ? (int)((count - 1) * t->extent / 4) : 0;
+        COLLECTIVE(Reduce, Ireduce, Reduce_init, in_root_group ? NULL : out.base, in.base, ints,
+                   MPI_UNSIGNED, op, root);
+        break;
+    }
+    case 6: COLLECTIVE(Allreduce, Iallreduce, Allreduce_init, out.base, in.base, count, MPI_UNSIGNED, op); break;
+    case 7:
+        COLLECTIVE(Allgatherv, Iallgatherv, Allgatherv_init, out.base, (g->rank * 3 + step) % (count + 1),
+                   t->handle, in.base, n, n + p, t->handle);
+        break;
+    default:
+        if (form == 0) MPI_Barrier(g->comm);
+        else form = 1, MPI_Ibarrier(g->comm, &request);
+    }
+    finish_collective(request, form, in, out, counts, n);
+}
+
+/* A window of each rank: a part for each other one, a row that all add to, and a cell for each other one. */
+struct places {
+    MPI_Win win;
+    MPI_Aint* bases; /* of a dynamic window: addresses by rank; else NULL */
+    int part, size, rank;
+    const struct type* type; /* of what is written and read: as much as fits into a part */
+    int count;
+};
+static MPI_Aint place(const struct places* w, int target, MPI_Aint ints) {
+    return w->bases ? w->bases[target] + 4 * ints : ints;
+}
+static MPI_Aint part_of(const struct places* w, int target) {
+    return place(w, target, (MPI_Aint)w->rank * w->part + (w->type->low < 0 ? -w->type->low / 4 : 0));
+}
+static MPI_Aint row_of(const struct places* w, int target) {
+    return place(w, target, (MPI_Aint)w->size * w->part);
+}
+static MPI_Aint cell_of(const struct places* w, int target) {
+    return place(w, target, (MPI_Aint)(w->size + 1) * w->part + w->rank);
+}
+static void put(const struct places* w, const struct buffer* b, int to) {
+    MPI_Put(b->base, w->count * w->type->ints, MPI_INT, to, part_of(w, to), w->count, w->type->handle, w->win);
+}
+static void get(const struct places* w, const struct buffer* b, int to) {
+    MPI_Get(b->base, w->count, w->type->handle, to, part_of(w, to), w->count, w->type->handle, w->win);
+}
+static void add(const struct places* w, const struct buffer* b, int to, MPI_Op op) {
+    MPI_Accumulate(b->base, w->part, MPI_INT, to, row_of(w, to), w->part, MPI_INT, op, w->win);
+}
+
+/* By requests, each waited for before what follows it needs it. */
+static void by_requests(const struct places* w, const struct buffer* out, const struct buffer* got, int to,
+                        MPI_Op op) {
+    MPI_Request requests[2];
+    int ints = w->count * w->type->ints;
+    MPI_Win_lock_all(0, w->win);
+    MPI_Rput(out->base, ints, MPI_INT, to, part_of(w, to), w->count, w->type->handle, w->win, &requests[0]);
+    MPI_Raccumulate(out->base, w->part, MPI_INT, to, row_of(w, to), w->part, MPI_INT, op, w->win, &requests[1]);
+    MPI_Waitall(2, requests, MPI_STATUSES_IGNORE);
+    MPI_Win_flush(to, w->win);
+    MPI_Rget(got->base, w->count, w->type->handle, to, part_of(w, to), w->count, w->type->handle, w->win,
+             &requests[0]);
+    MPI_Wait(&requests[0], MPI_STATUS_IGNORE);
+    add_buffer(got, step);
+    MPI_Rget_accumulate(out->base, ints, MPI_INT, got->base, w->count, w->type->handle, to, part_of(w, to),
+                        w->count, w->type->handle, MPI_SUM, w->win, &requests[0]);
+    MPI_Wait(&requests[0], MPI_STATUS_IGNORE);
+    MPI_Win_unlock_all(w->win);
+}
+
+/* On the own cell of one target, so that the order is this rank's own. */
+static void by_atomics(const struct places* w, int to) {
+    int add_this[4], seen[4], swapped = 5, i;
+    MPI_Win_lock(MPI_LOCK_SHARED, to, 0, w->win);
+    for (i = 0; i < 4; ++i) {
+        add_this[i] = step + i;
+        MPI_Fetch_and_op(&add_this[i], &seen[i], MPI_INT, to, cell_of(w, to), i == 2 ? MPI_REPLACE : MPI_SUM, w->win);
+    }
+    MPI_Win_flush_local(to, w->win);
+    MPI_Compare_and_swap(&seen[1], &add_this[3], &swapped, MPI_INT, to, cell_of(w, to), w->win);
+    MPI_Win_unlock(to, w->win);
+    for (i = 0; i < 4; ++i) checksum = checksum * 31 + (uint32_t)seen[i];
+    checksum = checksum * 31 + (uint32_t)swapped;
+}
+
+/* Every member exposes to some and accesses some: groups of more than one, and MPI_Win_test. */
+static void by_groups(const struct places* w, const struct group* g, const struct buffer* out, int shift, int polls) {
+    MPI_Group all, targets, origins;
+    int to[2], from[2], few, i, p = g->size;
+    to[0] = (g->rank + shift) % p, to[1] = (g->rank + shift + 1) % p;
+    from[0] = (g->rank + p - shift) % p, from[1] = (g->rank + 2 * p - shift - 1) % p;
+    few = p > 1 ? 2 : 1;
+    MPI_Comm_group(g->comm, &all);
+    MPI_Group_incl(all, few, to, &targets);
+    MPI_Group_incl(all, few, from, &origins);
+    MPI_Win_post(origins, 0, w->win);
+    MPI_Win_start(targets, 0, w->win);
+    for (i = 0; i < few; ++i) {
+        put(w, out, to[i]);
+        add(w, out, to[i], MPI_SUM);
+    }
+    MPI_Win_complete(w->win);
+    if (polls) {
+        int flag = 0;
+        while (!flag) MPI_Win_test(w->win, &flag);
+    } else {
+        MPI_Win_wait(w->win);
+    }
+    MPI_Group_free(&all);
+    MPI_Group_free(&targets);
+    MPI_Group_free(&origins);
+}
+
 static void one_sided(void) {
     const struct group* g = &groups[below(3)];
-    int part = 1 + draw_count(&types[0], g->size) % 20000, epoch = below(4), flavor = below(2), p = g->size, i;
-    int shift = below(p), to = (g->rank + shift) % p, from = (g->rank + p - shift) % p;
+    int p = g->size, part = 1 + draw_count(&types[0], p) % 20000, epoch = below(7), flavor = below(3), i;
+    int shift = below(p), to = (g->rank + shift) % p, polls = below(2);
+    MPI_Op ops[3] = {MPI_SUM, MPI_MAX, MPI_BXOR}, op = ops[below(3)];
     struct type ints = {MPI_INT, 1, 0, 4, 4};
-    struct buffer out = make_buffer(&ints, part, (uint32_t)(step * 1000 + world_rank));
-    struct buffer got = make_buffer(&ints, part, 77), window = {NULL, NULL, 0};
-    MPI_Aint bytes = (MPI_Aint)(p + 1) * part * 4;
-    MPI_Group all, one, other;
-    MPI_Win win;
-    int* memory;
-    if (flavor) MPI_Win_allocate(bytes, 4, MPI_INFO_NULL, g->comm, &memory, &win);
+    struct places w = {MPI_WIN_NULL, NULL, part, p, g->rank, &types[below(types_count)], 0};
+    struct buffer out, got, window = {NULL, NULL, 0};
+    MPI_Aint bytes = ((MPI_Aint)(p + 1) * part + p) * 4;
+    int* memory = NULL;
+    w.count = 4 * part < w.type->length ? 0 : (int)((4 * part - w.type->length) / w.type->extent);
+    if (w.count < 0) w.count = 0;
+    out = make_buffer(&ints, part + w.count * w.type->ints, (uint32_t)(step * 1000 + world_rank));
+    got = make_buffer(w.type, w.count, 77);
+    if (flavor != 1) memory = malloc((size_t)bytes);
+    if (flavor == 0) MPI_Win_create(memory, bytes, 4, MPI_INFO_NULL, g->comm, &w.win);
+    else if (flavor == 1) MPI_Win_allocate(bytes, 4, MPI_INFO_NULL, g->comm, &memory, &w.win);
     else {
-        memory = malloc((size_t)bytes);
-        MPI_Win_create(memory, bytes, 4, MPI_INFO_NULL, g->comm, &win);
+        MPI_Aint mine;
+        MPI_Win_create_dynamic(MPI_INFO_NULL, g->comm, &w.win);
+        MPI_Win_attach(w.win, memory, bytes);
+        MPI_Get_address(memory, &mine);
+        w.bases = malloc((size_t)p * sizeof(MPI_Aint));
+        MPI_Allgather(&mine, 1, MPI_AINT, w.bases, 1, MPI_AINT, g->comm);
     }
-    MPI_Win_lock(MPI_LOCK_EXCLUSIVE, g->rank, 0, win);
-    for (i = 0; i < (p + 1) * part; ++i) memory[i] = i * 7 + g->rank;
-    MPI_Win_unlock(g->rank, win);
+    MPI_Win_lock(MPI_LOCK_EXCLUSIVE, g->rank, 0, w.win);
+    for (i = 0; i < bytes / 4; ++i) memory[i] = i * 7 + g->rank;
+    MPI_Win_unlock(g->rank, w.win);
     MPI_Barrier(g->comm);
     switch (epoch) {
     case 0:
-        MPI_Win_fence(0, win);
-        MPI_Put(out.base, part, MPI_INT, to, (MPI_Aint)g->rank * part, part, MPI_INT, win);
-        MPI_Accumulate(out.base, part, MPI_INT, to, (MPI_Aint)p * part, part, MPI_INT, MPI_SUM, win);
-        MPI_Win_fence(0, win);
-        MPI_Get(got.base, part, MPI_INT, to, (MPI_Aint)g->rank * part, part, MPI_INT, win);
-        MPI_Win_fence(0, win);
+        MPI_Win_fence(polls ? MPI_MODE_NOPRECEDE : 0, w.win);
+        put(&w, &out, to);
+        add(&w, &out, to, op);
+        MPI_Win_fence(0, w.win);
+        get(&w, &got, to);
+        MPI_Win_fence(polls ? MPI_MODE_NOSUCCEED : 0, w.win);
         break;
     case 1:
         for (i = 0; i < p; ++i) {
-            MPI_Win_lock(i % 2 ? MPI_LOCK_SHARED : MPI_LOCK_EXCLUSIVE, i, 0, win);
-            MPI_Put(out.base, part, MPI_INT, i, (MPI_Aint)g->rank * part, part, MPI_INT, win);
-            MPI_Accumulate(out.base, part, MPI_INT, i, (MPI_Aint)p * part, part, MPI_INT, MPI_SUM, win);
-            MPI_Win_unlock(i, win);
+            MPI_Win_lock(i % 2 ? MPI_LOCK_SHARED : MPI_LOCK_EXCLUSIVE, i, 0, w.win);
+            put(&w, &out, i);
+            add(&w, &out, i, op);
+            MPI_Win_unlock(i, w.win);
         }
         break;
     case 2:
-        MPI_Win_lock_all(0, win);
-        MPI_Put(out.base, part, MPI_INT, to, (MPI_Aint)g->rank * part, part, MPI_INT, win);
-        MPI_Win_flush(to, win);
-        MPI_Get(got.base, part, MPI_INT, to, (MPI_Aint)g->rank * part, part, MPI_INT, win);
-        MPI_Accumulate(out.base, part, MPI_INT, to, (MPI_Aint)p * part, part, MPI_INT, MPI_BXOR, win);
-        MPI_Win_unlock_all(win);
+        MPI_Win_lock_all(0, w.win);
+        put(&w, &out, to);
+        if (polls) MPI_Win_flush_all(w.win);
+        else MPI_Win_flush(to, w.win);
+        get(&w, &got, to);
+        add(&w, &out, to, op);
+        MPI_Win_unlock_all(w.win);
         break;
+    case 3: by_groups(&w, g, &out, shift, polls); break;
+    case 4: by_requests(&w, &out, &got, to, op); break;
+    case 5: by_atomics(&w, to); break;
     default:
-        MPI_Comm_group(g->comm, &all);
-        MPI_Group_incl(all, 1, &to, &one);
-        MPI_Group_incl(all, 1, &from, &other);
-        MPI_Win_post(other, 0, win);
-        MPI_Win_start(one, 0, win);
-        MPI_Put(out.base, part, MPI_INT, to, (MPI_Aint)g->rank * part, part, MPI_INT, win);
-        MPI_Win_complete(win);
-        MPI_Win_wait(win);
-        MPI_Group_free(&all);
-        MPI_Group_free(&one);
-        MPI_Group_free(&other);
+        MPI_Win_lock(MPI_LOCK_SHARED, to, 0, w.win);
+        MPI_Get_accumulate(out.base, w.count * w.type->ints, MPI_INT, got.base, w.count, w.type->handle, to,
+                           part_of(&w, to), w.count, w.type->handle, polls ? MPI_NO_OP : op, w.win);
+        MPI_Win_unlock(to, w.win);
     }
     MPI_Barrier(g->comm);
-    MPI_Win_lock(MPI_LOCK_SHARED, g->rank, 0, win);
+    MPI_Win_lock(MPI_LOCK_SHARED, g->rank, 0, w.win);
     window.memory = (char*)memory;
     window.bytes = (size_t)bytes;
     add_buffer(&window, step);
     add_buffer(&got, step);
-    MPI_Win_unlock(g->rank, win);
-    MPI_Win_free(&win);
-    if (!flavor) free(memory);
+    MPI_Win_unlock(g->rank, w.win);
+    if (w.bases) MPI_Win_detach(w.win, memory);
+    MPI_Win_free(&w.win);
+    if (flavor != 1) free(memory);
+    free(w.bases);
     free(out.memory);
     free(got.memory);
 }
@@ -579,13 +818,14 @@ static void run_seed(uint64_t number, int steps, const char* selection) {
         int kind;
         if (!selected(selection, step)) continue;
         draw_from((uint64_t)step);
-        kind = below(12);
-        if (kind == 11 || flying > flight_max - 2) land_all();
+        kind = below(15);
+        if (kind == 14 || flying > flight_max - 2) land_all();
         if (kind < 4) exchange();
         else if (kind < 6) reduction();
         else if (kind < 9) moving();
-        else if (kind == 9) neighbors();
-        else if (kind == 10) one_sided();
+        else if (kind < 11) neighbors();
+        else if (kind == 11) between();
+        else if (kind < 14) one_sided();
     }
     land_all();
     all = calloc((size_t)world_size, sizeof *all);
