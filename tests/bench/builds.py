@@ -1,12 +1,14 @@
 """builds.py: two builds of Pomona side by side, in turns: is the newer one as quick?
 
 builds.py BASE NEW [--case latency ...] [-s SIZES] [-r ROUNDS] [-t SECONDS] [-n RANKS]
-          [--set NAME=VALUE ...] [--statistic p50|min] [--json FILE]
+          [--set NAME=VALUE ...] [--statistic p50|min] [--sockets] [--json FILE]
 
 BASE and NEW are folders with bin/mpirun, bin/mpi-bench and lib. Each round runs every case once with
 each build. For each size: the ratio NEW / BASE of the medians (p50), in the middle of the rounds, and
 of the quickest rounds of both; below 1 the new build is ahead. --statistic min: each run's quickest sample
-in place of its median, for a machine that is busy with other things.
+in place of its median, for a machine that is busy with other things. --sockets: bare TCP sockets in the
+same rounds (mpi-bench limits tcp): half a round trip beside latency, and beside bandwidth the time of a
+stream of as many bytes as a window has (where it was measured, from 8 KiB on).
 """
 
 import argparse
@@ -20,30 +22,56 @@ import tempfile
 from pathlib import Path
 
 
-def measure(build, case, options):
-    """The document that mpi-bench writes; rows hold microseconds by size in bytes."""
-    environment = dict(os.environ)
-    library = str(Path(build, "lib").resolve())
-    environment["LD_LIBRARY_PATH"] = ":".join(
-        [library] + [p for p in [os.environ.get("LD_LIBRARY_PATH")] if p])
+# The case of `mpi-bench limits` that stands beside one of its own, and how many writes it times.
+SOCKETS = {"latency": ("tcp-latency", 1), "bandwidth": ("tcp-stream", 16)}
+
+
+def run_for_json(command, environment):
+    """The document that this mpi-bench writes; rows hold microseconds by size in bytes."""
     with tempfile.NamedTemporaryFile(suffix=".json") as out:
-        command = [str(Path(build, "bin", "mpirun")), "-n", str(options.ranks)]
-        for each in options.set:
-            command += ["--set", each]
-        command += [str(Path(build, "bin", "mpi-bench")), case, "-s", options.sizes, "-t",
-                    str(options.seconds), "--json", out.name]
-        done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=600)
+        done = subprocess.run([*command, "--json", out.name], env=environment, capture_output=True,
+                              text=True, timeout=600)
         if done.returncode != 0:
             sys.exit(f"{' '.join(command)} ended with {done.returncode}:\n{done.stderr}")
         return json.load(open(out.name))
 
 
-def compare(rounds):
-    """From [(base rows, new rows)] by round, rows being {bytes: p50}, to one row for each size."""
+def measure_sockets(build, options):
+    """{case of ours: {bytes: microseconds of one write}}"""
+    rows = run_for_json([str(Path(build, "bin", "mpi-bench")), "limits", "tcp", "-s", options.sizes, "--step", "2", "-t",
+                         options.seconds], os.environ)["rows"]
+    return {case: {row["bytes"]: row[f"{options.statistic}_us"] / writes for row in rows
+                   if row["case"] == name} for case, (name, writes) in SOCKETS.items()}
+
+
+def beside_sockets(case, rows, rounds):
+    """Adds to the rows of a case what bare sockets take, in the middle of the rounds."""
+    for row in rows:
+        times = [each[case][row["bytes"]] for each in rounds if row["bytes"] in each.get(case, {})]
+        if times:
+            row["sockets_us"] = statistics.median(times) * (row["window"] or 1)
+            row["ratio_to_sockets"] = row["new_us"] / row["sockets_us"]
+
+
+def measure(build, case, options):
+    environment = dict(os.environ)
+    library = str(Path(build, "lib").resolve())
+    environment["LD_LIBRARY_PATH"] = ":".join(
+        [library] + [p for p in [os.environ.get("LD_LIBRARY_PATH")] if p])
+    command = [str(Path(build, "bin", "mpirun")), "-n", str(options.ranks)]
+    for each in options.set:
+        command += ["--set", each]
+    command += [str(Path(build, "bin", "mpi-bench")), case, "-s", options.sizes, "-t", options.seconds]
+    return run_for_json(command, environment)
+
+
+def compare(rounds, windows):
+    """From [(base rows, new rows)] by round, rows being {bytes: p50}, to one row for each size. `windows`:
+    how many messages are timed together, by size; None where each is."""
     out = []
     for size in sorted(rounds[0][0]):
         base, new = ([r[which][size] for r in rounds] for which in (0, 1))
-        out.append({"bytes": size, "base_us": statistics.median(base),
+        out.append({"bytes": size, "window": windows[size], "base_us": statistics.median(base),
                     "new_us": statistics.median(new),
                     "ratio": statistics.median(n / b for b, n in zip(base, new)),
                     "ratio_of_quickest": min(new) / min(base)})
@@ -74,12 +102,16 @@ def main():
     parser.add_argument("--label", nargs=2, default=["base", "new"],
                         help="what the builds are, for the file: two revisions")
     parser.add_argument("--statistic", choices=["p50", "min"], default="p50")
+    parser.add_argument("--sockets", action="store_true")
     parser.add_argument("--json")
     options = parser.parse_args()
-    found = {case: [] for case in options.case}
+    found, windows, sockets = {case: [] for case in options.case}, {}, []
     for _ in range(options.rounds):
+        if options.sockets:
+            sockets.append(measure_sockets(options.new, options))
         for case in options.case:
             both = [measure(build, case, options) for build in (options.base, options.new)]
+            windows[case] = {r["bytes"]: r.get("extra", {}).get("window") for r in both[1]["rows"]}
             found[case].append([{r["bytes"]: r[f"{options.statistic}_us"] for r in d["rows"]} for d in both])
     document = {
         "schema": 1, "tool": "builds.py",
@@ -87,10 +119,14 @@ def main():
         "base": options.label[0], "new": options.label[1], "machine": both[1]["machine"],
         "date": both[1]["date"], "rounds": options.rounds, "cases": {}}
     for case, rounds in found.items():
-        document["cases"][case] = compare(rounds)
+        document["cases"][case] = compare(rounds, windows[case])
+        beside_sockets(case, document["cases"][case], sockets)
         for row in document["cases"][case]:
+            bare = ""
+            if "sockets_us" in row:
+                bare = f", sockets {row['sockets_us']:.2f} us, {row['ratio_to_sockets']:.2f} of them"
             print(f"{case:10} {row['bytes']:8} {row['base_us']:10.2f} {row['new_us']:10.2f} us "
-                  f"{row['ratio']:5.2f}, quickest {row['ratio_of_quickest']:5.2f}")
+                  f"{row['ratio']:5.2f}, quickest {row['ratio_of_quickest']:5.2f}{bare}")
         ratios = [row["ratio"] for row in document["cases"][case]]
         print(f"{case}: mean ratio {statistics.geometric_mean(ratios):.3f}")
     if options.json:
