@@ -296,6 +296,38 @@ static void exchange(void) {
     free(out.memory);
 }
 
+#if MPI_VERSION >= 4
+/* In parts, made ready in an order of the sender's own; the receiver's parts may be others. Twice, since the
+ * requests are persistent. */
+static void in_parts(void) {
+    const struct group* g = &groups[below(3)];
+    const struct type* t = &types[below(types_count)];
+    int parts = 1 + below(4), in_parts = 1 + below(4), each = draw_count(t, parts * in_parts);
+    int shift = below(g->size), stride = parts == 4 ? 3 : 1, early = below(2), turn, i;
+    int to = (g->rank + shift) % g->size, from = (g->rank + g->size - shift) % g->size;
+    struct buffer out = make_buffer(t, parts * in_parts * each, (uint32_t)(step * 1000 + world_rank));
+    struct buffer in = make_buffer(t, parts * in_parts * each, 77);
+    MPI_Request requests[2];
+    MPI_Psend_init(out.base, parts, in_parts * each, t->handle, to, step, g->comm, MPI_INFO_NULL, &requests[0]);
+    MPI_Precv_init(in.base, in_parts, parts * each, t->handle, from, step, g->comm, MPI_INFO_NULL, &requests[1]);
+    for (turn = 0; turn < 2; ++turn) {
+        MPI_Startall(2, requests);
+        for (i = 0; i < parts; ++i) MPI_Pready((i * stride + turn) % parts, requests[0]);
+        for (i = 0; early && i < in_parts; ++i) {
+            int flag = 0;
+            while (!flag) MPI_Parrived(requests[1], i, &flag);
+        }
+        MPI_Waitall(2, requests, MPI_STATUSES_IGNORE);
+        add_buffer(&in, step);
+        for (i = 0; i < (int)out.bytes; ++i) out.memory[i] = (char)(out.memory[i] * 3 + 1);
+    }
+    MPI_Request_free(&requests[0]);
+    MPI_Request_free(&requests[1]);
+    free(in.memory);
+    free(out.memory);
+}
+#endif
+
 /* Composition of maps x -> a x + b, modulo 2^32: associative, and the order matters. */
 static void compose(void* in, void* inout, int* length, MPI_Datatype* type) {
     uint32_t *left = in, *right = inout;
@@ -818,7 +850,7 @@ static void run_seed(uint64_t number, int steps, const char* selection) {
         int kind;
         if (!selected(selection, step)) continue;
         draw_from((uint64_t)step);
-        kind = below(15);
+        kind = below(16);
         if (kind == 14 || flying > flight_max - 2) land_all();
         if (kind < 4) exchange();
         else if (kind < 6) reduction();
@@ -826,6 +858,9 @@ static void run_seed(uint64_t number, int steps, const char* selection) {
         else if (kind < 11) neighbors();
         else if (kind == 11) between();
         else if (kind < 14) one_sided();
+#if MPI_VERSION >= 4
+        else if (kind == 15) in_parts();
+#endif
     }
     land_all();
     all = calloc((size_t)world_size, sizeof *all);
