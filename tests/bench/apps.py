@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import peers
-from compare import Goal
+from compare import Goal, is_chosen
 
 ROOT = Path(__file__).resolve().parent.parent.parent
 CLIENTS = ROOT / "tests" / "clients"
@@ -56,6 +56,13 @@ APPS = [
     App("fftw", "FFTW", f"mpi/mpi-bench -oestimate -s {problem}", {problem: r"``mflops'': ([\d.]+)"},
         "MFlop/s", False) for problem in ("1024", "65536", "256x256", "1024x1024", "64x64x64")
 ]
+
+
+TAGS = ("apps",)
+
+
+def group_name(app, ranks):
+    return f"{app.name}, {ranks} ranks"
 
 
 def compilers_of(library):
@@ -116,15 +123,18 @@ def measure(args, run, libraries, Group, say, groups):
         return
     folder = Path(os.environ.get("POMONA_CLIENTS") or peers.cache_folder() / "clients")
     folder.mkdir(parents=True, exist_ok=True)
+    every = [(app, ranks) for app in APPS for ranks in (2, 4)
+             if is_chosen(args, group_name(app, ranks), TAGS)]
+    if not every:
+        return say(f"--apps: no program matches --only {args.only} and --skip {args.skip}")
     built = {}
     for library in libraries:
-        for client in dict.fromkeys(app.client for app in APPS):
+        for client in dict.fromkeys(app.client for app, _ in every):
             say(f"building {client} for {library.name}")
             problem = build(folder, library, client)
             built[library.name, client] = problem is None
             if problem:
                 run.failures.append(f"{library.name}: {client}: {problem}")
-    every = [(app, ranks) for app in APPS for ranks in (2, 4)]
     for repetition in range(args.repeat):
         turn = repetition % len(libraries)
         for app, ranks in every:
@@ -134,11 +144,11 @@ def measure(args, run, libraries, Group, say, groups):
 
 
 def once(args, run, groups, Group, library, repetition, app, ranks, folder):
-    name = f"{app.name}, {ranks} ranks"
+    name = group_name(app, ranks)
     group = next((g for g in groups if g.name == name), None)
     if not group:
         group = Group(name, app.client, app.unit, ranks=ranks, less_is_better=app.less_is_better,
-                      goal=Goal(None, 1.0), tags=("apps",))
+                      goal=Goal(None, 1.0), tags=TAGS)
         groups.append(group)
     text, problem = output_of(app, library, folder, ranks, args)
     if problem:

@@ -6,6 +6,7 @@ machine, against the peer that is best in the median; the spread is the least an
 """
 
 import math
+import re
 import statistics
 from dataclasses import dataclass, field
 
@@ -70,6 +71,15 @@ class Goal:
     """What a group of rows is to reach: a geometric mean and a worst row, as ratios."""
     mean: float = None
     worst: float = None
+
+
+def is_chosen(args, name, tags):
+    """Whether --only and --skip take a group."""
+    if args.only:
+        wanted = [w.strip().lower() for w in re.split(r",(?! )", args.only)]
+        if not any(w in tags or w in name.lower() for w in wanted):
+            return False
+    return not (args.skip and re.search(args.skip, name))
 
 
 def summarize(cells, candidate, goal=None):

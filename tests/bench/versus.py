@@ -14,7 +14,6 @@ import argparse
 import json
 import os
 import platform
-import re
 import shlex
 import subprocess
 import sys
@@ -318,13 +317,7 @@ def choose_groups(args):
     groups = all_groups()
     if args.quick and not args.only:
         groups = [g for g in groups if g.quick]
-    if args.only:
-        wanted = [w.strip().lower() for w in re.split(r",(?! )", args.only)]
-        groups = [g for g in groups
-                  if any(w in g.tags or w in g.name.lower() for w in wanted)]
-    if args.skip:
-        groups = [g for g in groups if not re.search(args.skip, g.name)]
-    return groups
+    return [g for g in groups if compare.is_chosen(args, g.name, g.tags)]
 
 
 def prepare(args, scratch):

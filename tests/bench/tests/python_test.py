@@ -6,6 +6,7 @@ Values are made up here, so every expectation can be worked out by hand.
 
 import argparse
 import json
+import os
 import re
 import subprocess
 import sys
@@ -213,6 +214,21 @@ class Apps(unittest.TestCase):
         self.assertEqual(found["HPL"][1], "0.0123")
         self.assertEqual(found["FFT"][1], "1.5e+00")
         self.assertIsNone(found["PTRANS"])
+
+    def test_only_and_skip_choose(self):
+        args = types.SimpleNamespace(apps=True, only="hpcc", skip="latency", repeat=1, timeout=5, quick=True)
+        ran, clients = [], set()
+        library = peers.Library("pomona", "/nowhere/bin/mpirun")
+        with tempfile.TemporaryDirectory() as folder, \
+                unittest.mock.patch.dict(os.environ, {"POMONA_CLIENTS": folder}), \
+                unittest.mock.patch("apps.build", lambda _, __, client: clients.add(client)), \
+                unittest.mock.patch("apps.once", lambda *a: ran.append((a[6].name, a[7]))):
+            apps.measure(args, None, [library], None, lambda text: None, [])
+            self.assertEqual((ran, clients), ([("HPCC throughput", 2), ("HPCC throughput", 4)], {"hpcc"}))
+            args.only = "shm"
+            said = []
+            apps.measure(args, None, [library], None, said.append, [])
+            self.assertEqual((len(ran), "no program" in said[0]), (2, True))
 
     def test_only_the_source_tree_has_recipes(self):
         said = []
