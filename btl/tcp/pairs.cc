@@ -93,14 +93,50 @@ bool share_network(const Places& own, const Places& peer) {
            joining(own, peer).has_value();
 }
 
+namespace {
+// Interfaces whose addresses do not tell what they lead to.
+size_t untold_lines(const Places& places) {
+    std::set<std::string> names;
+    for (const Place& each : places)
+        if (each.ip.link_local()) names.insert(each.interface);
+    return names.size();
+}
+
+size_t lines(const Places& places) {
+    std::set<std::string> names;
+    for (const Place& each : places) names.insert(each.interface);
+    return names.size();
+}
+
+// It has nothing but such interfaces, and fewer than there are hosts that it shares no network with.
+bool has_few_lines(const Places& of, const std::vector<const Places*>& all) {
+    auto apart = std::count_if(all.begin(), all.end(),
+                               [&](const Places* each) { return !share_network(of, *each); });
+    return std::all_of(of.begin(), of.end(),
+                       [](const Place& each) { return each.ip.link_local(); }) &&
+           untold_lines(of) < static_cast<size_t>(apart);
+}
+}  // namespace
+
 bool stands_between(const Places& own, const std::vector<Places>& others) {
-    std::vector<const Places*> joined;
-    for (const Places& each : others)
-        if (share_network(own, each)) joined.push_back(&each);
-    for (size_t i = 0; i < joined.size(); ++i)
-        for (size_t j = 0; j < i; ++j)
-            if (!share_network(*joined[i], *joined[j])) return true;
-    return false;
+    std::vector<const Places*> all{&own}, joined, perhaps;
+    for (const Places& each : others) all.push_back(&each);
+    bool some = lines(own) > 1 && untold_lines(own) != 0;
+    for (const Places& each : others) {
+        bool shares = share_network(own, each);
+        if (shares) joined.push_back(&each);
+        if (shares || (some && untold_lines(each) != 0)) perhaps.push_back(&each);
+    }
+    auto any_apart = [](const std::vector<const Places*>& among, auto lack) {
+        for (size_t i = 0; i < among.size(); ++i)
+            for (size_t j = 0; j < i; ++j)
+                if (!share_network(*among[i], *among[j]) && lack(*among[i], *among[j])) return true;
+        return false;
+    };
+    return any_apart(joined, [](const Places&, const Places&) { return true; }) ||
+           (some && any_apart(perhaps, [&](const Places& one, const Places& other) {
+                return has_few_lines(one, all) || has_few_lines(other, all);
+            }));
 }
 
 Ends ends_of(const Place* own, const Place* peer, const std::optional<Ip>& peer_ip) {

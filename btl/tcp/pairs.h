@@ -29,7 +29,8 @@ std::optional<Joining> joining(const std::vector<Place>& own, const std::vector<
 // Have these two, on different hosts, addresses of one network? Link-local ones do not tell.
 bool share_network(const std::vector<Place>& own, const std::vector<Place>& peer);
 // May a host be all that joins two of the others: it shares a network with each of them, and they share
-// none? Where routers join their networks, or addresses do not tell, this is a guess.
+// none? Where routers join their networks this is a guess. So it is where addresses do not tell (link-local
+// ones): it counts if one of the two has fewer such interfaces, and no others, than hosts to reach by them.
 bool stands_between(const std::vector<Place>& own, const std::vector<std::vector<Place>>& others);
 
 struct Attempt {

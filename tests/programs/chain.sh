@@ -67,7 +67,7 @@ run_chain 1 "$folder/program" "$folder/done1" || fault "the rank between compute
 POMONA_LOG=info run_chain 1 "$folder/program" "$folder/done1" || fault "with a log: exit code $?"
 grep -q 'Rank 2.* is reached through rank 1' "$folder/out" || fault "the log does not name the way"
 
-# Addresses do not tell: the rank between learns what it is by its first frame for another one.
+# Addresses do not tell, but that the outer ones have one cable for two hosts does.
 for space in $a $b $c; do
     ip -n $space addr flush dev ${cable}1 2> /dev/null
     ip -n $space addr flush dev ${cable}2 2> /dev/null
@@ -78,4 +78,6 @@ give $b 2 169.254.2.2/16
 give $c 2 169.254.2.3/16
 export POMONA_IF_INCLUDE=169.254.0.0/16
 run_chain 1 "$folder/program" "$folder/done2" || fault "addresses of 169.254/16: exit code $?"
+run_chain 1 "$folder/program" "$folder/done3" "at once" ||
+    fault "addresses of 169.254/16, the rank between computes from the start: exit code $?"
 exit $failed

@@ -2,7 +2,8 @@
  * Goal: whoever stands between two ranks that have no path of their own (chain.sh) hands their messages on
  * though its program does not call MPI. Method: rank 1 computes until the file argv[1] is there, which
  * rank 0 makes when it has exchanged messages of many sizes with the last rank. Before that, all are in MPI
- * while the two exchange a first message. Without an argument, or with two ranks, rank 1 does not wait.
+ * while the two exchange a first message, unless argv[2] is "at once". Without an argument, or with two
+ * ranks, rank 1 does not wait.
  */
 #include "check.h"
 
@@ -29,9 +30,11 @@ int main(int argc, char** argv) {
     start(&argc, &argv);
     const char* path = argc > 1 ? argv[1] : NULL;
     int last = check_size - 1;
-    if (check_size > 1 && (check_rank == 0 || check_rank == last))
-        exchange(last - check_rank, 100, 1);
-    CHECK_OK(MPI_Barrier(MPI_COMM_WORLD));
+    if (argc < 3 || strcmp(argv[2], "at once") != 0) {
+        if (check_size > 1 && (check_rank == 0 || check_rank == last))
+            exchange(last - check_rank, 100, 1);
+        CHECK_OK(MPI_Barrier(MPI_COMM_WORLD));
+    }
     if (check_size > 1 && (check_rank == 0 || check_rank == last)) {
         for (int length = 1, seed = 2; length < 5000000; length *= 5, ++seed)
             exchange(last - check_rank, length, seed);

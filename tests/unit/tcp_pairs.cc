@@ -98,8 +98,7 @@ TEST(Pairs, ranks_of_one_machine_leave_it_to_the_system) {
     EXPECT_EQ(plan(a, lo, {true, 0}), Plan{});
 }
 
-// A chain: the one in the middle joins the others. Networks that all have, and addresses that do not
-// tell, join nobody.
+// A chain: the one in the middle joins the others. Networks that all have join nobody.
 TEST(Pairs, who_stands_between) {
     std::vector<Place> a = {at("e0", "10.1.0.1", 24), at("br0", "172.17.0.1", 16)};
     std::vector<Place> b = {at("e0", "10.1.0.2", 24), at("e1", "10.2.0.2", 24),
@@ -111,13 +110,40 @@ TEST(Pairs, who_stands_between) {
     EXPECT_FALSE(stands_between(a, {b, c}));
     EXPECT_FALSE(stands_between(b, {a, a}));
     EXPECT_FALSE(stands_between(b, {b, a}));
-    std::vector<Place> local = {at("e0", "169.254.1.1", 16), at("e1", "169.254.2.1", 16)};
-    EXPECT_FALSE(
-        stands_between(local, {{at("e0", "169.254.1.2", 16)}, {at("e0", "169.254.2.2", 16)}}));
     // Two ranks of one host are one.
     std::vector<Place> other_rank = a;
     for (Place& each : other_rank) each.port = 4001;
     EXPECT_TRUE(share_network(a, other_rank));
+}
+
+// Addresses that do not tell: whoever has too few cables for all others needs one between.
+TEST(Pairs, who_stands_between_where_addresses_do_not_tell) {
+    auto host = [](int number, size_t cables) {
+        std::vector<Place> out;
+        for (size_t i = 0; i < cables; ++i)
+            out.push_back(
+                at(("e" + std::to_string(i)).c_str(),
+                   ("169.254." + std::to_string(i) + "." + std::to_string(number)).c_str(), 16));
+        return out;
+    };
+    // A chain of three.
+    EXPECT_TRUE(stands_between(host(2, 2), {host(1, 1), host(3, 1)}));
+    EXPECT_FALSE(stands_between(host(1, 1), {host(2, 2), host(3, 1)}));
+    // Each joined to each; a ring of four.
+    EXPECT_FALSE(stands_between(host(1, 2), {host(2, 2), host(3, 2)}));
+    EXPECT_TRUE(stands_between(host(1, 2), {host(2, 2), host(3, 2), host(4, 2)}));
+    // One switch.
+    EXPECT_FALSE(stands_between(host(1, 1), {host(2, 1), host(3, 1)}));
+    // Beside the cables all share a network, or routers join theirs.
+    auto with = [&](int number, size_t cables, const char* ip) {
+        std::vector<Place> out = host(number, cables);
+        out.push_back(at("w0", ip, 24));
+        return out;
+    };
+    EXPECT_FALSE(
+        stands_between(with(2, 2, "10.1.0.2"), {with(1, 1, "10.1.0.1"), with(3, 1, "10.1.0.3")}));
+    EXPECT_FALSE(
+        stands_between(with(2, 2, "10.2.0.2"), {with(1, 1, "10.1.0.1"), with(3, 1, "10.3.0.3")}));
 }
 
 std::vector<Place> random_places(Random& random, int side) {
