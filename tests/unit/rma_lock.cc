@@ -6,6 +6,7 @@
 
 #include <cerrno>
 #include <csignal>
+#include <cstdlib>
 #include <sched.h>
 #include <sys/mman.h>
 #include <sys/wait.h>
