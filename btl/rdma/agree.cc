@@ -1,5 +1,6 @@
 // btl/rdma/agree.cc: how the two ends of a path agree on its queue pairs, and leave them.
 #include "btl/base/format.h"
+#include "btl/base/messages.h"
 #include "btl/base/log.h"
 #include "btl/rdma/endpoint.h"
 
@@ -46,13 +47,8 @@ void RdmaEndpoint::make_tries(const Published& there) {
 }
 
 Status RdmaEndpoint::dial(const Published& there) {
-    if (there.devices.empty())
-        return Error{Code::unsupported, "The other process has no RDMA device", peer};
-    if (pairs_most_ == 0)
-        return Error{Code::unsupported,
-                     "A device's queue pairs are those of other ranks: it has ten for all of a "
-                     "machine",
-                     peer};
+    if (there.devices.empty()) return Error{Code::unsupported, messages::rdma_not_there, peer};
+    if (pairs_most_ == 0) return Error{Code::unsupported, messages::rdma_pairs_taken, peer};
     if (state_ != State::idle || tell_gone_ || tell_up_) return {};
     Nanoseconds now = owner_.now();
     bool alone = owner_.path() != 0 && tries_.empty();  // as far as was known the last time

@@ -3,6 +3,7 @@
 
 #include "btl/base/entropy.h"
 #include "btl/base/format.h"
+#include "btl/base/messages.h"
 #include "btl/rdma/crc32c.h"
 #include "btl/rdma/termination.h"
 
@@ -33,7 +34,7 @@ bool Cable::make(Device& device, const Options& options, Reason& why) {
     cable_begins();
     gid_index_ = device.find_gid(port, end_.gid);
     if (gid_index_ < 0) {
-        why = {format("{} has no address yet", device.name()),
+        why = {format(messages::rdma_no_address, device.name()),
                "give its interface an address, and take it out of a bridge"};
         return destroy(), false;
     }
@@ -104,7 +105,7 @@ verbs::Qp* Cable::create(QueuePair& pair, Reason& why) {
         mend = format("a device has {}; use fewer ranks on this machine", kLimits.queue_pairs);
     else if (const PairType* asked = pair_type(options_.type))
         mend = format("perhaps it has none of type {}: see rdma_queue_pairs", asked->name);
-    why = {format("{} gives no queue pair", device_->name()), std::move(mend), error};
+    why = {format(messages::rdma_no_pair, device_->name()), std::move(mend), error};
     return nullptr;
 }
 
@@ -172,9 +173,9 @@ bool Cable::ready(QueuePair& pair, const PairPlace& place, const EndPlace& peer,
         verbs::kMaskState | verbs::kMaskAv | verbs::kMaskMtu | verbs::kMaskPeer | verbs::kMaskRqPsn;
     int error = library.modify_qp(pair.handle, &attr, kMask | type.to_receive);
     if (error != 0) {
-        why = {format("{} does not reach {} at {}", device_->name(), peer.device,
-                      text_of_gid(peer.gid)),
-               error == EINVAL ? "take the interfaces out of the Thunderbolt bridge" : "", error};
+        why = {
+            format(messages::rdma_not_joined, device_->name(), peer.device, text_of_gid(peer.gid)),
+            error == EINVAL ? "take the interfaces out of the Thunderbolt bridge" : "", error};
         return false;
     }
     size_t index = static_cast<size_t>(&pair - pairs_.data());
@@ -263,7 +264,7 @@ bool Cable::send(int which, MessageKind kind, const FrameHeader& header, size_t 
     wr.send_flags = verbs::kSignaled;
     int error = device_->context()->ops.post_send(pair.handle, &wr, &bad);
     if (error != 0) {
-        why = {format("{} takes no message", device_->name()), "look at its cable", error};
+        why = {format(messages::rdma_not_taken, device_->name()), "look at its cable", error};
         return false;
     }
     pair.free.pop_back();
@@ -284,7 +285,7 @@ int Cable::poll(CableOwner& owner, int most, const bool& stopped, Reason& why) {
     verbs::Wc done[kPollMost];
     int found = device_->context()->ops.poll_cq(queue_, std::min(most, kPollMost), done);
     if (found < 0) {
-        why = {format("{} does not answer", device_->name()), "look at its cable"};
+        why = {format(messages::rdma_silent, device_->name()), "look at its cable"};
         device_->lost = true;
         return -1;
     }
@@ -293,9 +294,9 @@ int Cable::poll(CableOwner& owner, int most, const bool& stopped, Reason& why) {
         const verbs::Wc& wc = done[i];
         auto which = static_cast<size_t>(wc.wr_id >> 40);
         if (wc.status != verbs::kSuccess) {
-            why = {format("{}: a message ended with status {}", device_->name(),
-                          static_cast<int>(wc.status)),
-                   "look at its cable"};
+            why = {
+                format(messages::rdma_message_failed, device_->name(), static_cast<int>(wc.status)),
+                "look at its cable"};
             return -1;
         }
         if (which >= pairs_.size()) continue;

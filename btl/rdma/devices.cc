@@ -2,6 +2,7 @@
 #include "btl/rdma/devices.h"
 
 #include "btl/base/format.h"
+#include "btl/base/messages.h"
 
 #include <algorithm>
 
@@ -16,7 +17,7 @@ std::shared_ptr<Devices> Devices::open(const Params& params, std::string& why) {
     for (std::string& name : device_names(*library, params.rdma_devices))
         out->devices_.push_back(std::make_unique<Device>(library, std::move(name)));
     if (!out->devices_.empty()) return out;
-    why = format("{} knows no RDMA device{}", library->path,
+    why = format(messages::rdma_no_device, library->path,
                  params.rdma_devices.empty() ? "" : " of those in rdma_devices");
     return nullptr;
 }

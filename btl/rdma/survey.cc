@@ -2,6 +2,7 @@
 #include "btl/rdma/survey.h"
 
 #include "btl/base/format.h"
+#include "btl/base/messages.h"
 #include "btl/rdma/verbs.h"
 
 #include <algorithm>
@@ -48,7 +49,7 @@ static DeviceSeen look_at(Device& device) {
         }
         GidBytes gid{};
         if (device.find_gid(port, gid) >= 0) out.address = text_of_gid(gid);
-        else if (opened) why = {format("{} has no address yet", device.name()), kNoAddress};
+        else if (opened) why = {format(messages::rdma_no_address, device.name()), kNoAddress};
     }
     if (opened && !out.address.empty()) return out;
     out.mend = std::move(why.mend);
@@ -67,7 +68,7 @@ Survey survey() {
         out.devices.push_back(look_at(device));
     }
     if (!out.devices.empty()) return out;
-    out.why = format("{} knows no RDMA device", library->path);
+    out.why = format(messages::rdma_no_device, library->path, "");
     out.mend = kNoDevice;
     return out;
 }

@@ -2,6 +2,7 @@
 #include "btl/rdma/verbs.h"
 
 #include "btl/base/format.h"
+#include "btl/base/messages.h"
 
 #include <algorithm>
 #include <cerrno>
@@ -43,7 +44,7 @@ std::shared_ptr<Library> Library::open(std::string& why) {
     // Never closed: drivers do not expect it.
     void* library = dlopen(out->path.c_str(), RTLD_NOW | RTLD_LOCAL);
     if (!library) {
-        why = format("{} cannot be opened; {}", out->path, kMend);
+        why = format(messages::rdma_no_library, out->path, kMend);
         return nullptr;
     }
     Library& l = *out;
@@ -105,7 +106,7 @@ bool Device::open(Reason& why) {
         int error = errno;
         if (list) library_->free_device_list(list);
         if (!context_)
-            return why = {format("{} cannot be opened", name_),
+            return why = {format(messages::rdma_device_closed, name_),
                           "is RDMA enabled (rdma_ctl enable, in macOS Recovery)?", error},
                    false;
     }
@@ -114,7 +115,7 @@ bool Device::open(Reason& why) {
     int error = errno;
     verbs::PortAttr attr;
     if (port(attr, why))
-        why = {format("{} gives no protection domain", name_), "restart the machine", error};
+        why = {format(messages::rdma_no_domain, name_), "restart the machine", error};
     return false;
 }
 
@@ -123,10 +124,10 @@ bool Device::port(verbs::PortAttr& out, Reason& why) {
     int error = context_ ? library_->query_port(context_, kLimits.port, &out) : ENODEV;
     if (error != 0) {
         lost = true;
-        return why = {format("{} does not answer", name_), "look at its cable", error}, false;
+        return why = {format(messages::rdma_silent, name_), "look at its cable", error}, false;
     }
     if (out.state == verbs::kPortActive) return true;
-    return why = {format("the port of {} is down", name_), "look at its cable"}, false;
+    return why = {format(messages::rdma_port_down, name_), "look at its cable"}, false;
 }
 
 bool Device::gid(int index, GidBytes& out) const {
@@ -182,8 +183,8 @@ bool Region::make(Device& device, size_t length, Reason& why) {
         handle_ = library_->reg_mr(device.domain(), data_, length, access);
         if (handle_) return true;
     }
-    why = {format("{} does not register memory", device.name()),
-           "other programs may hold its regions", errno};
+    why = {format(messages::rdma_no_region, device.name()), "other programs may hold its regions",
+           errno};
     release();
     return false;
 }

@@ -274,7 +274,7 @@ Result<std::shared_ptr<tcp::Shared>> Process::make_tcp() {
 // Paths by RDMA, where there are devices: beside TCP, by which their ends agree.
 void Process::add_rdma(std::vector<std::unique_ptr<Transport>>& paths, const tcp::Shared& shared) {
     if (!lists(params.transports, "rdma")) return;
-    std::string why = "the parameter encrypt asks for more than it can do";
+    std::string why = messages::rdma_encrypted;
     RdmaOptions options{job().rank, &clock, {}, job().first};
     for (int rank = job().first; rank < job().size; ++rank)
         options.machine_of.push_back(job().node(rank));
