@@ -72,12 +72,12 @@ public:
     // ---- state
     bool predefined() const { return !made_by_.derived; }
     bool committed = false;
-    // Committed, and of the same format at all processes of the job (formats.h).
+    // Committed, and of the same format on all systems (formats.h).
     bool plain = false;
     void commit();
     // The basic types in it whose format differs between systems: a set of kLongDouble, ...
     unsigned varies() const { return varies_; }
-    // This job's systems differ in these: types that hold one are not plain. Before any is made.
+    // Systems of this job may differ in these: types that hold one are not plain. Before any is made.
     static void set_unlike(unsigned formats);
     // No type is plain any more: calls take the ways on which the program is checked (mpi/check).
     static void watch_all() { set_unlike(kWatched); }

@@ -147,6 +147,7 @@ Status Process::make_transports() {
         return {};
     }
     transports.push_back(make_self_transport(here.rank));
+    if (here.origin == Origin::mpirun) TRY(formats.begin(*wireup, params));
     bool all_local = here.local_size == here.world_size();
     bool use_shm = lists(params.transports, "shm") && here.local_size > 1;
     if (use_shm) {
@@ -158,13 +159,10 @@ Status Process::make_transports() {
     if (here.parent >= 0 ||
         (!alone && lists(params.transports, "tcp") && !(use_shm && all_local))) {
         auto shared = TRY(make_tcp());
-        bool several = !on_one_node(here);
-        if (several) {
-            TRY(publish_formats(*wireup, params));
-            TRY(publish_machine_links(*wireup, link_history_));
-        }
+        if (!on_one_node(here)) TRY(publish_machine_links(*wireup, link_history_));
+        // Under our mpirun they were told already.
+        if (here.origin != Origin::mpirun) TRY(formats.begin(*wireup, params));
         TRY(wireup->fence());
-        if (several) formats = find_formats(*wireup);
         linked_ = true;
         if (!shared->loopback_only()) relays_ = probably_relays(*wireup, shared->places());
     }

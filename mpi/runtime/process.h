@@ -8,9 +8,9 @@
 #include "btl/base/params.h"
 #include "btl/base/sleeper.h"
 #include "mpi/object/communicator.h"
-#include "mpi/object/formats.h"
 #include "mpi/p2p/bsend.h"
 #include "mpi/p2p/engine.h"
+#include "mpi/runtime/unlike.h"
 #include "pmix/wireup/wireup.h"
 
 #include <memory>
@@ -70,7 +70,7 @@ public:
     bool leaving = false;                    // in MPI_Finalize
     std::unique_ptr<Agreements> agreements;  // and revoked communicators; heard by the engine
 
-    std::vector<Formats> formats;  // of each node; empty where all are alike (unlike.h)
+    JobFormats formats;
 
     std::unique_ptr<coll::Policy> policy;  // which collective algorithms to take
 

@@ -10,6 +10,8 @@
 
 #include <algorithm>
 #include <charconv>
+#include <chrono>
+#include <thread>
 
 namespace pomona {
 
@@ -29,49 +31,51 @@ static std::optional<Formats> formats_from(const std::string& text) {
     return Formats{numbers[0], numbers[1], numbers[2], sign == "signed"};
 }
 
-Status publish_formats(Wireup& wireup, const Params& params) {
-    Formats own = Formats::here();
+Status JobFormats::begin(Wireup& wireup, const Params& params) {
+    own_ = Formats::here();
     if (!params.formats.empty()) {
-        if (auto told = formats_from(params.formats)) own = *told;
+        if (auto told = formats_from(params.formats)) own_ = *told;
         else
             LOG(warn, mpi, "{} is ignored: {} is not of the form 8,53,4,signed",
                 param_variable("formats"), params.formats);
     }
-    return wireup.publish(kKey, own.pack());
+    begun_ = true;
+    Datatype::set_unlike(kLongDouble | kWideCharacter);
+    return wireup.publish(kKey, own_.pack());
 }
 
-// One process of each node tells for all there.
-std::vector<Formats> find_formats(Wireup& wireup) {
-    const Job& job = wireup.job();
-    std::vector<Formats> out;
-    std::vector<bool> known;
-    for (int rank = 0; rank < job.size; ++rank) {
-        auto node = static_cast<size_t>(job.node(rank));
-        if (node >= out.size()) {
-            out.resize(node + 1, Formats::here());
-            known.resize(node + 1);
-        }
-        if (known[node]) continue;
-        known[node] = true;
-        auto published = wireup.lookup(rank, kKey);
-        auto found = published.ok() ? Formats::parse(*published) : std::nullopt;
-        if (found) out[node] = *found;
+// One that nothing can be learnt of counts as like this one.
+Formats JobFormats::ask(const Process& process, int rank) const {
+    static constexpr Nanoseconds kAgain = 1'000'000;
+    RealClock clock;
+    Nanoseconds patience = static_cast<Nanoseconds>(process.params.connect_timeout_ms) * 1'000'000;
+    Nanoseconds end = clock.now() + patience;
+    for (;;) {
+        auto published = process.wireup->lookup(rank, kKey);
+        if (published.ok()) return Formats::parse(*published).value_or(own_);
+        // Where others' words come by fences, what is not there now will not come.
+        bool may_come = process.job().origin == Origin::mpirun &&
+                        published.error().code == Code::not_found && clock.now() < end;
+        if (!may_come) return own_;
+        std::this_thread::sleep_for(std::chrono::nanoseconds(kAgain));
     }
-    unsigned unlike = 0;
-    for (const Formats& each : out) unlike |= each.differing(out.front());
-    if (unlike == 0) return {};
-    Datatype::set_unlike(unlike);
-    return out;
 }
 
-static const Formats& formats_of(const Process& process, int rank) {
-    auto node = static_cast<size_t>(process.job().node(rank));
-    return process.formats[node < process.formats.size() ? node : 0];
+Formats JobFormats::of(const Process& process, int rank) {
+    if (rank == process.job().rank) return own_;
+    {
+        std::lock_guard lock(mutex_);
+        auto found = known_.find(rank);
+        if (found != known_.end()) return found->second;
+    }
+    Formats asked = ask(process, rank);
+    std::lock_guard lock(mutex_);
+    return known_.emplace(rank, asked).first->second;
 }
 
 std::string unlike_format(const Communicator& comm, const Datatype& type, int peer) {
-    const Process& process = comm.process;
-    if (process.formats.empty() || type.varies() == 0) return {};
+    Process& process = comm.process;
+    if (!process.formats.begun() || type.varies() == 0) return {};
     std::vector<int> others;
     if (peer >= 0) {
         others.push_back(comm.peers[static_cast<size_t>(peer)]->rank);
@@ -81,9 +85,9 @@ std::string unlike_format(const Communicator& comm, const Datatype& type, int pe
     }
     // The same two for all who ask about all members, so that all refuse.
     int first = peer >= 0 ? process.job().rank : *std::min_element(others.begin(), others.end());
-    const Formats& here = formats_of(process, first);
+    Formats here = process.formats.of(process, first);
     for (int other : others) {
-        const Formats& there = formats_of(process, other);
+        Formats there = process.formats.of(process, other);
         unsigned unlike = here.differing(there) & type.varies();
         if (unlike == 0) continue;
         const char* name = unlike & kLongDouble ? "MPI_LONG_DOUBLE" : "MPI_WCHAR";

@@ -3,10 +3,9 @@
 # qemu-user, the others this machine's own.
 # The library is compiled for Arm with Debian's packages of that processor, unpacked into the build folder;
 # every program of tests/programs is compiled twice. Runs them on one machine, where both kinds share memory,
-# and over two hosts (namespaces; root only), of which the second is the Arm one. There mixed_who.c looks
-# that both kinds run and that long double, whose formats differ, is refused by name.
-# One rank of a machine tells the formats of all there, so nothing on one machine refuses long double: programs
-# that use it (ops_predefined, ops_pairs) are left out.
+# and over two hosts (namespaces; root only), of which the second is the Arm one. On both mixed_who.c looks
+# that both kinds run and that long double, whose formats differ, is refused by name. Programs that use it
+# (ops_predefined, ops_pairs) are left out.
 # Needs g++-aarch64-linux-gnu, qemu-user, apt and network at the first run. 77: skipped.
 # Usage: tests/cross/mixed.sh BUILD [FOLDER [PATTERN...]]; PATTERN chooses programs ('coll_*')
 set -euo pipefail
@@ -75,11 +74,17 @@ status=0
 echo "One machine, odd ranks for Arm:"
 "${run[@]}" --through "$folder/bin/start_by_rank" || status=1
 
-echo "Two hosts, the second for Arm:"
 "$folder/bin/mpicc" -Wall -Werror "$root/tests/cross/mixed_who.c" -o "$folder/who"
+refused() { # of mixed_who.c's two ranks
+    cat "$folder/who.txt"
+    [ "$(grep -c ': good; long double: .*MPI_LONG_DOUBLE' "$folder/who.txt")" = 2 ] || status=1
+}
+"$build/bin/mpirun" --oversubscribe -n 2 "$folder/bin/start_by_rank" "$folder/who" > "$folder/who.txt" 2>&1 || status=1
+refused
+
+echo "Two hosts, the second for Arm:"
 python3 -B "$root/tests/host_world.py" 2 "$build/bin/mpirun" -n 2 --host HOSTS "$folder/bin/start_by_host" \
     "$folder/who" > "$folder/who.txt" 2>&1 || { [ $? != 77 ] || { echo "skipped: needs root"; exit $status; }; }
-cat "$folder/who.txt"
-[ "$(grep -c ': good; long double: .*MPI_LONG_DOUBLE' "$folder/who.txt")" = 2 ] || status=1
+refused
 "${run[@]}" --through "$folder/bin/start_by_host" --hosts 2 || status=1
 exit $status

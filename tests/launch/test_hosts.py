@@ -350,13 +350,30 @@ class Programs(Case):
             for host, other in pair:
                 self.world.ip("-n", self.world.space(host), "neigh", "del", other, "dev", "eth0")
 
+    OTHER = "POMONA_FORMATS=8,53,4,signed"  # an announced long double of 8 bytes
+
     def test_types_that_differ_are_refused(self):
         program = os.path.join(self.world.place, "unlike")
         subprocess.run([MPICC, os.path.join(HERE, "unlike.c"), "-o", program], check=True)
-        done = self.run_job("-n", 3, "--host", "h1,h2,h3", "sh", "-c",
-                            "[ $RANK = 1 ] && export POMONA_FORMATS=8,53,4,signed; exec " + program)
-        self.assertEqual((done.returncode, sorted(done.stdout.splitlines())),
-                         (0, [f"rank {rank}: passed" for rank in range(3)]), done.stderr)
+        # On three hosts; on one, as two processors' programs share it; there by TCP.
+        for hosts, transports in (("h1,h2,h3", "self,shm,tcp"), ("h1:3", "self,shm,tcp"),
+                                  ("h1:3", "self,tcp")):
+            with self.subTest(hosts=hosts, transports=transports):
+                done = self.run_job("-n", 3, "--host", hosts, "--set", f"transports={transports}",
+                                    "sh", "-c", f"[ $RANK = 1 ] && export {self.OTHER}; exec " + program)
+                self.assertEqual((done.returncode, sorted(done.stdout.splitlines())),
+                                 (0, [f"rank {rank}: passed" for rank in range(3)]), done.stderr)
+
+    def test_spawned_processes_whose_types_differ(self):
+        program, other = (os.path.join(self.world.place, name) for name in ("worlds", "other"))
+        subprocess.run([MPICC, "-Wall", "-Werror", os.path.join(HERE, "unlike_worlds.c"), "-o", program],
+                       check=True)
+        self.world.stand_in("other", text=f"#!/bin/sh\nexport {self.OTHER}\nexec {program}\n")
+        for hosts in ("h1:3", "h1,h2"):
+            with self.subTest(hosts=hosts):
+                done = self.run_job("-n", 1, "--host", hosts, program, other)
+                self.assertEqual((done.returncode, sorted(done.stdout.splitlines())),
+                                 (0, ["child: passed"] * 2 + ["parent: passed"]), done.stderr)
 
     def filtered(self, host, hook, what):
         """Packets that come to a host or leave it by eth0 are dropped or rejected until the block ends."""
