@@ -12,6 +12,9 @@ namespace pomona::coll {
 static constexpr Nanoseconds kAskLast = 2'000'000'000;     // between rounds, at most
 static constexpr Nanoseconds kReasonWait = 1'000'000'000;  // for the reason of a failure
 static constexpr size_t kAskAtOnce = 16;                   // processes a round
+// Collectives that ask in one look. Thousands may be under way (boards of persistent ones are agreed on
+// without waiting), and a process goes through all of its own for each question that it answers.
+static constexpr size_t kAskedAtOnce = 8;
 static constexpr size_t kTextMax = 700, kSentencesMax = 1000;
 static constexpr int kMissesMax = 2;
 
@@ -261,9 +264,18 @@ void Watch::look() {
     Nanoseconds now = clock_.now();
     if (!asks_) return;
     while (Watched* expired = next_expired(now)) conclude(*expired, expired->error);
+    std::vector<Watched*> due;
     for (WatchedGroup* group : groups_)
-        for (Watched* each = group->under_way_.front(); each; each = group->under_way_.next(each))
-            if (!each->ending) look_at(*each, now);
+        for (Watched* each = group->under_way_.front(); each; each = group->under_way_.next(each)) {
+            if (each->ending) continue;
+            if (!each->pause || now < each->ask_at) look_at(*each, now);
+            else due.push_back(each);
+        }
+    // Those that should have asked long ago come first.
+    auto last = due.begin() + static_cast<ptrdiff_t>(std::min(due.size(), kAskedAtOnce));
+    std::partial_sort(due.begin(), last, due.end(),
+                      [](const Watched* a, const Watched* b) { return a->ask_at < b->ask_at; });
+    for (auto each = due.begin(); each != last; ++each) look_at(**each, now);
 }
 
 // Sends only, so nothing ends here.
