@@ -78,6 +78,41 @@ bool share_network(const HostReport& a, const HostReport& b) {
     return false;
 }
 
+// Interfaces of one network that take packets of different lengths: what the longer one sends may vanish.
+std::vector<Finding> unlike_packets(const LinkReport& report) {
+    struct Place {
+        const LinkHost* host;
+        const LinkInterface* interface;
+    };
+    std::vector<Finding> out;
+    std::vector<Place> seen;
+    for (const LinkHost& host : report.hosts)
+        for (const LinkInterface& each : host.interfaces) {
+            auto network = tcp::Network::parse(each.address);
+            if (!each.taken || each.mtu == 0 || !network || network->ip.link_local()) continue;
+            auto other = std::find_if(seen.begin(), seen.end(), [&](const Place& known) {
+                auto ip = tcp::Network::parse(known.interface->address);
+                return known.host != &host && known.interface->mtu != each.mtu && ip &&
+                       same_network(network->ip, ip->ip, network->prefix);
+            });
+            bool told = other != seen.end() &&
+                        std::any_of(out.begin(), out.end(), [&](const Finding& finding) {
+                            return finding.text.starts_with(
+                                pomona::format("{} of {} has", each.name, host.name));
+                        });
+            if (other != seen.end() && !told)
+                out.push_back(
+                    {"MTU", State::hint,
+                     pomona::format("{} of {} has {}, {} of {} in the same network {}", each.name,
+                                    host.name, each.mtu, other->interface->name, other->host->name,
+                                    other->interface->mtu),
+                     "set both alike, and no more than the switch between them takes: long "
+                     "packets vanish else, and connections stand still"});
+            seen.push_back({&host, &each});
+        }
+    return out;
+}
+
 HostReport report_of(const std::string& host, const std::string& mpirun, const std::string& ssh) {
     std::string command =
         pomona::format("{} -q -n 1 --host {}", shell_quoted(mpirun), shell_quoted(host));
@@ -218,6 +253,11 @@ int command_on_hosts(const std::string& list, const std::string& ssh, bool json)
     std::vector<LinkMemory> before;
     if (reached && reports.size() > 1) {
         measured = measure_links({list, ssh, json, false}, before);
+        for (const Finding& each : unlike_packets(measured)) {
+            if (together.front().state == State::good) together.clear();
+            together.push_back(each);
+            all.push_back(each);
+        }
         if (!measured.failure.empty()) {
             all.push_back({"links", State::bad,
                            "they could not all be measured: " + measured.failure,

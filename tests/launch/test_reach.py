@@ -36,6 +36,16 @@ class Doctor(Case):
         self.assertEqual(done.returncode, 1)
         self.assertIn("nosuch: mpirun: host nosuch cannot be used", done.stdout)
 
+    def test_packets_of_different_lengths(self):
+        way = ("-n", self.world.space("h2"), "link", "set", "eth0", "mtu")
+        self.world.ip(*way, "1400")
+        try:
+            done = self.doctor("--host", "h1,h2")
+        finally:
+            self.world.ip(*way, "1500")
+            self.world.ip("-n", self.world.space("h2"), "addr", "replace", "fd00:7::2/64", "dev", "eth0")
+        self.assertRegex(done.stdout, "eth0 of h2 has 1400, eth0 of h1 in the same network 1500")
+
     def test_an_address_that_two_hosts_have(self):
         for host in ("h1", "h2"):
             self.world.ip("-n", self.world.space(host), "addr", "add", "10.99.0.1/24", "dev", "eth0")
