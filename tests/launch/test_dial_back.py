@@ -111,7 +111,8 @@ class DialBack(Case):
         # While mpirun waits for its agent: one with another secret, one that sends rubbish, and more that
         # say nothing than it has places. The agent then comes in.
         go = os.path.join(self.world.place, "go")
-        ssh = self.starter("waits", f"(for i in $(seq 600); do test -e {go} && break; sleep 0.05; done; {DETACHED[:-2]}) &")
+        wait = f"for i in $(seq 600); do test -e {go} && break; sleep 0.05; done"
+        ssh = self.starter("waits", f"({wait}; {DETACHED[:-2]}) &")
         process = self.start("-n", 1, "--host", "h2", "hostname", ssh=ssh)
         words = self.letter("h2").split()
         wrong = [*words[:2], format(int(words[2], 16) ^ 1, "064x"), words[3], "1500", *words[5:]]
