@@ -67,8 +67,9 @@ def ours(build, how, transports, found):
 
 
 def gaps(build, program):
+    """Of each cut: how long nothing came, and the longest such time before, which is the machine's."""
     text = under(build, mpirun(program))
-    return [float(value) for value in re.findall(r"gap_ms ([\d.]+)", text)]
+    return [(float(gap), float(before)) for gap, before in re.findall(r"gap_ms ([\d.]+) before ([\d.]+)", text)]
 
 
 def compiled(build, folder):
@@ -98,6 +99,16 @@ def copies_of_sums(build, folder):
         text = under(build, mpirun(f"{folder}/rdma_counts sums {size} {max(2, (32 << 20) // size)}",
                                    options=f"-x LD_PRELOAD={folder}/copied.so"))
         sides = dict(re.findall(r"^sums (first|second) \d+ ([\d.]+)$", text, re.M))
+        out.append({"bytes": size} | {side: float(value) for side, value in sides.items()})
+    return out
+
+
+def work(build, folder):
+    """GB that a rank sends or receives in a second of its processor's time; what else runs counts little."""
+    out = []
+    for size in SIZES:
+        text = under(build, mpirun(f"{folder}/rdma_counts work {size} {max(2, (128 << 20) // size)}"))
+        sides = dict(re.findall(r"^work (send|recv) \d+ ([\d.]+)$", text, re.M))
         out.append({"bytes": size} | {side: float(value) for side, value in sides.items()})
     return out
 
@@ -190,10 +201,12 @@ def main():
                     "bandwidth_gbs": {str(size): max(tcp["plain", "bandwidth", size]) for size in SIZES}},
             "copied_for_a_byte": copies(build, folder),
             "copied_for_a_byte_of_allreduce": copies_of_sums(build, folder),
+            "gb_in_a_second_of_processor": work(build, folder),
             "instructions": instructions(build, folder),
             "waiting_percent_of_a_core": idle(build, folder),
             "killed_to_error_ms": deaths(build, folder, 5),
-            "cable_pulled_ms": spread(cuts),
+            "cable_pulled_ms": spread([gap for gap, _ in cuts]),
+            "longest_pause_before_ms": spread([before for _, before in cuts]),
             "allreduce_in_virtual_time": bounds(build),
         }
     text = json.dumps(out, indent=1)

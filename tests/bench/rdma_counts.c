@@ -3,6 +3,7 @@
  *   sends N     rank 1 sends N messages of 8 bytes, some at a time (callgrind counts inside MPI_Send)
  *   copies B N  rank 0 sends N messages of B bytes; each rank tells what it copied (rdma_copied.c, preloaded)
  *   sums B N    both ranks add up N vectors of B bytes (MPI_Allreduce); the same, by bytes of the vector
+ *   work B N    N times, rank 0 sends four messages of B bytes at once; GB for a second of each rank's processor
  *   death       rank 1 is killed while rank 0 waits for its message; rank 0 tells after how long that failed
  *   idle S      rank 1 waits S seconds for rank 0, which is outside MPI, then for rank 0 in MPI, which waits for
  *               rank 2 outside MPI; it tells what part of a core that took */
@@ -118,6 +119,30 @@ static double processor(void) {
            1e-6 * (double)(use.ru_utime.tv_usec + use.ru_stime.tv_usec);
 }
 
+static void work(int bytes, int number) {
+    enum { WINDOW = 4 };
+    char* buffer = calloc(WINDOW, (size_t)bytes);
+    if (!buffer) MPI_Abort(world, 3);
+    double before = 0;
+    /* The first two prepare. */
+    for (int i = -2; i < number; ++i) {
+        MPI_Request requests[WINDOW];
+        int over = 0;
+        if (i == 0) before = processor();
+        for (int j = 0; j < WINDOW; ++j) {
+            char* at = buffer + (size_t)j * (size_t)bytes;
+            if (rank == 0) MPI_Isend(at, bytes, MPI_BYTE, 1, 1, world, &requests[j]);
+            else MPI_Irecv(at, bytes, MPI_BYTE, 0, 1, world, &requests[j]);
+        }
+        MPI_Waitall(WINDOW, requests, MPI_STATUSES_IGNORE);
+        if (rank == 0) MPI_Recv(&over, 1, MPI_INT, 1, 2, world, MPI_STATUS_IGNORE);
+        else MPI_Send(&over, 1, MPI_INT, 0, 2, world);
+    }
+    printf("work %s %d %.3f\n", rank == 0 ? "send" : "recv", bytes,
+           (double)bytes * WINDOW * number / (processor() - before) * 1e-9);
+    free(buffer);
+}
+
 static void idle(int seconds) {
     char byte = 0;
     MPI_Barrier(world);
@@ -153,6 +178,7 @@ int main(int argc, char** argv) {
     if (argc > 3 && strcmp(argv[1], "copies") == 0) copies(atoi(argv[2]), atoi(argv[3]));
     if (argc > 3 && strcmp(argv[1], "sums") == 0) sums(atoi(argv[2]), atoi(argv[3]));
     if (argc > 1 && strcmp(argv[1], "death") == 0) death();
+    if (argc > 3 && strcmp(argv[1], "work") == 0) work(atoi(argv[2]), atoi(argv[3]));
     if (argc > 2 && strcmp(argv[1], "idle") == 0) idle(atoi(argv[2]));
     MPI_Comm_free(&world);
     MPI_Finalize();

@@ -13,6 +13,12 @@
 #include "btl/tcp/tcp.h"
 #include "tests/unit/tcp_identity.h"
 
+#ifdef POMONA_CONTRACT_OVER_RDMA
+#include "btl/base/format.h"
+#include "btl/rdma/rdma.h"
+#include "tests/verbs/fake_world.h"
+#endif
+
 #include <gtest/gtest.h>
 
 #include <csignal>
@@ -36,7 +42,32 @@ inline uint64_t seed() {
     return given ? std::strtoull(given, nullptr, 0) : 20261121;
 }
 
+#ifdef POMONA_CONTRACT_OVER_RDMA
+// Each two of four "machines" are joined by two fake RDMA cables.
+inline FakeWorld& cables() {
+    static FakeWorld made([] {
+        std::string lines;
+        for (int a = 0; a < 4; ++a)
+            for (int b = a + 1; b < 4; ++b)
+                for (const char* which : {"", "_2"})
+                    lines +=
+                        format("cable {} rdma_en{}{} {} rdma_en{}{}\n", a, b, which, b, a, which);
+        return lines;
+    }());
+    return made;
+}
+inline std::string devices_of(int machine) {
+    std::string out;
+    for (int other = 0; other < 4; ++other)
+        for (const char* which : {"", "_2"})
+            if (other != machine)
+                out += format("{}{}.rdma_en{}{}", out.empty() ? "" : ",", machine, other, which);
+    return out;
+}
+#endif
+
 struct Node {
+    Params params;  // where they are not those of all
     std::unique_ptr<Sleeper> sleeper;
     std::unique_ptr<Transport> transport;
 };
@@ -74,7 +105,8 @@ struct World {
             EXPECT_TRUE(made.ok()) << made.error().text();
             node.transport = std::move(made.value());
         }
-        if (kind.starts_with("tcp_link")) return make_link(node, rank, size);
+        if (kind.starts_with("tcp_link") || kind.starts_with("rdma"))
+            return make_link(node, rank, size);
         if (kind.starts_with("tcp")) {
             auto made = make_tcp_transport(params, counters,
                                            {tcp_identity(rank, size), true, node.sleeper.get()});
@@ -101,6 +133,16 @@ struct World {
             ASSERT_TRUE(made.ok()) << made.error().text();
             paths.push_back(std::move(*made));
         }
+#ifdef POMONA_CONTRACT_OVER_RDMA
+        cables();
+        node.params = params;
+        node.params.rdma_devices = devices_of(rank);
+        std::string why;
+        auto rdma = make_rdma_transports(node.params, counters, {rank, &clock}, why);
+        ASSERT_GE(rdma.size(), 2u) << why;
+        rdma.resize(kind == "rdma_link_of_two" ? 2 : 1);
+        for (auto& each : rdma) paths.push_back(std::move(each));
+#endif
         LinkOptions link;
         link.rank = rank;
         link.clock = &clock;

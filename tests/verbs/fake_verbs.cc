@@ -345,6 +345,12 @@ EXPORT int fake_held_by(pid_t process) {
     }
     return held;
 }
+EXPORT uint64_t fake_messages() {
+    if (!fake::open_once()) return 0;
+    uint64_t sum = 0;
+    for (int i = 0; i < fake::fabric->devices; ++i) sum += fake::fabric->device[i].messages;
+    return sum;
+}
 EXPORT int fake_control(const char* command) {
     return fake::open_once() && fake::control(*fake::fabric, command) ? 0 : -1;
 }

@@ -32,6 +32,11 @@ struct FakeWorld {
         void* library = dlopen(POMONA_FAKE_LIBRARY, RTLD_NOW);
         return reinterpret_cast<int (*)(pid_t)>(dlsym(library, "fake_held_by"))(process);
     }
+    // That all devices have sent.
+    uint64_t messages() {
+        void* library = dlopen(POMONA_FAKE_LIBRARY, RTLD_NOW);
+        return reinterpret_cast<uint64_t (*)()>(dlsym(library, "fake_messages"))();
+    }
     // No faults any more.
     void calm() {
         for (const char* each :
