@@ -1,6 +1,7 @@
 // mpi/p2p/bsend.cc: room in the attached buffer, sends from it, and waiting for them.
 #include "mpi/p2p/bsend.h"
 
+#include "btl/base/clock.h"
 #include "btl/base/messages.h"
 #include "mpi/object/communicator.h"
 #include "mpi/object/datatype.h"
@@ -9,6 +10,9 @@
 #include <memory>
 
 namespace pomona {
+
+// A full buffer is looked at again for so long.
+static constexpr Nanoseconds kKnownWithin = 300'000'000;
 
 // One message's room, from its packing until it has left. Its send is a part of this request, which
 // no user ever sees.
@@ -92,11 +96,13 @@ Status BsendBuffer::send(Communicator& comm, Data data, Envelope to) {
         Engine::Hold hold(engine_);
         piece = take(comm, bytes);
     }
-    if (!piece) {
-        // What has been received may not be known here yet.
+    // What has been received may not be known here yet: by paths that may lose it is when that is
+    // acknowledged.
+    for (Nanoseconds end = RealClock().now() + kKnownWithin; !piece;) {
         engine_.catch_up();
         Engine::Hold hold(engine_);
         piece = take(comm, bytes);
+        if (RealClock().now() > end) break;
     }
     if (!piece) return Error{Code::out_of_memory, messages::bsend_full};
     std::byte* copy = automatic ? piece->own.get() : static_cast<std::byte*>(base) + piece->offset;

@@ -4,6 +4,8 @@
  */
 #include "check.h"
 
+#include <unistd.h>
+
 enum { messages = 20, n = 500 };
 
 static void detach_delivers(void) {
@@ -56,6 +58,34 @@ static void exhausted(void) {
     free(buffer);
 }
 
+/* What rank 0 knows from rank 2 has been received has left the buffer, though rank 1 is outside MPI since. */
+static void received_elsewhere(void) {
+    enum { length = 150001, rounds = 40 };
+    int bytes = length + MPI_BSEND_OVERHEAD, size, i, token = 0;
+    char *data = calloc(1, length), *buffer = malloc((size_t)bytes);
+    void* back;
+    context("received elsewhere");
+    if (check_rank == 0) CHECK_OK(MPI_Buffer_attach(buffer, bytes));
+    for (i = 0; i < rounds; ++i) {
+        if (check_rank == 0) {
+            int code = MPI_Bsend(data, length, MPI_CHAR, 1, i, MPI_COMM_WORLD);
+            CHECK_EQ(MPI_SUCCESS, code);
+            if (code) CHECK_OK(MPI_Send(data, length, MPI_CHAR, 1, i, MPI_COMM_WORLD));
+            CHECK_OK(MPI_Recv(&token, 1, MPI_INT, 2, i, MPI_COMM_WORLD, MPI_STATUS_IGNORE));
+        } else if (check_rank == 1) {
+            CHECK_OK(MPI_Recv(data, length, MPI_CHAR, 0, i, MPI_COMM_WORLD, MPI_STATUS_IGNORE));
+            CHECK_OK(MPI_Send(&token, 1, MPI_INT, 2, i, MPI_COMM_WORLD));
+            usleep(5000);
+        } else if (check_rank == 2) {
+            CHECK_OK(MPI_Recv(&token, 1, MPI_INT, 1, i, MPI_COMM_WORLD, MPI_STATUS_IGNORE));
+            CHECK_OK(MPI_Send(&token, 1, MPI_INT, 0, i, MPI_COMM_WORLD));
+        }
+    }
+    if (check_rank == 0) CHECK_OK(MPI_Buffer_detach(&back, &size));
+    free(data);
+    free(buffer);
+}
+
 #if MPI_AT_LEAST(4, 1)
 static void automatic(void) {
     int value = 7, got = 0, size = -1;
@@ -98,6 +128,7 @@ int main(int argc, char** argv) {
     detach_delivers();
     MPI_Barrier(MPI_COMM_WORLD);
     exhausted();
+    if (check_size > 2) received_elsewhere();
 #if MPI_AT_LEAST(4, 1)
     automatic();
 #endif
