@@ -91,10 +91,11 @@ public:
 
 private:
     int run_checked() {
-        RmaError result = window_.check->begin(mpi_name(function_), access_);
+        uint64_t number = 0;
+        RmaError result = window_.check->begin(mpi_name(function_), access_, number);
         if (!result) {
             result = window_.access(access_);
-            if (result) window_.check->take_back();
+            if (result) window_.check->take_back(access_.target, number);
         }
         return report(function_, window_, result);
     }

@@ -82,8 +82,8 @@ std::string WindowCheck::conflict(const RmaAccess& access, const Memory& there) 
 
 // ---- one operation
 
-RmaError WindowCheck::begin(const std::string& function, const RmaAccess& access) {
-    last_target_ = -1;
+RmaError WindowCheck::begin(const std::string& function, const RmaAccess& access,
+                            uint64_t& number) {
     Engine::Hold hold(window_.engine());
     struct Buffer {
         const char* name;
@@ -125,21 +125,19 @@ RmaError WindowCheck::begin(const std::string& function, const RmaAccess& access
                                memory);
     if (access.request) access.request->use_memory(use);
     Target& list = target(access.target);
-    ++made_;
-    list.accesses[made_] = {function, access.kind, access.op, use, list.uses.add(there, made_)};
-    last_target_ = access.target;
+    number = ++made_;
+    list.accesses[number] = {function, access.kind, access.op, use, list.uses.add(there, number)};
     return {};
 }
 
-void WindowCheck::take_back() {
-    if (last_target_ < 0) return;
+void WindowCheck::take_back(int rank, uint64_t number) {
     Engine::Hold hold(window_.engine());
-    Target& list = target(last_target_);
-    auto last = list.accesses.find(made_);
-    checker_.release(last->second.memory);
-    list.uses.remove(last->second.there);
-    list.accesses.erase(last);
-    last_target_ = -1;
+    Target& list = target(rank);
+    auto taken = list.accesses.find(number);
+    if (taken == list.accesses.end()) return;  // another thread has ended the epoch
+    checker_.release(taken->second.memory);
+    list.uses.remove(taken->second.there);
+    list.accesses.erase(taken);
 }
 
 void WindowCheck::complete(int rank, bool local) {
@@ -159,6 +157,7 @@ void WindowCheck::complete(int rank, bool local) {
 // ---- all members
 
 std::vector<WindowCheck::Told> WindowCheck::tell() const {
+    Engine::Hold hold(window_.engine());
     std::vector<Told> told;
     int me = window_.comm().rank();
     for (size_t rank = 0; rank < targets_.size(); ++rank)

@@ -20,10 +20,10 @@ public:
     explicit WindowCheck(Window& window);
     ~WindowCheck();
 
-    // Before an operation begins; with an error it must not.
-    RmaError begin(const std::string& function, const RmaAccess& access);
-    // The one that was to begin did not.
-    void take_back();
+    // Before an operation begins, whose number it gives; with an error it must not.
+    RmaError begin(const std::string& function, const RmaAccess& access, uint64_t& number);
+    // It did not begin.
+    void take_back(int target, uint64_t number);
     // What has been sent to `target` is complete here, and unless `local` over there.
     void complete(int target, bool local);
     // Collective, at a fence: the accesses of all members since the last one.
@@ -53,8 +53,7 @@ private:
     Window& window_;
     Checker& checker_;
     std::vector<Target> targets_;
-    uint64_t made_ = 0;
-    int last_target_ = -1;
+    uint64_t made_ = 0;  // with the engine held, as the lists
 };
 
 }  // namespace pomona
