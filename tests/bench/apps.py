@@ -97,6 +97,10 @@ def output_of(app, library, folder, ranks, args):
     """What a run printed, with the file that HPCC writes instead; or (None, why)."""
     where = folder / word_of(library) / app.client / "source"
     env = library.environment("shm")
+    env.pop("POMONA_CLIENTS", None)  # no parameter of the library
+    path = where.parent / "library_path.txt"  # of what was unpacked for it, BLAS for one
+    if path.exists() and path.read_text():
+        env["LD_LIBRARY_PATH"] = path.read_text()
     if app.prepare:
         words = app.prepare.format(size=SIZES[args.quick], rows=ranks // 2)
         subprocess.run(["sh", "-c", words], cwd=where, check=True, timeout=60)

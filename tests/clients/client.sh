@@ -192,6 +192,8 @@ for other in $after; do
     [ -f "$clients/$mpi/$other/built.txt" ] || skip "$other must be built before it: tests/clients.sh $other $name"
 done
 [ -z "$needs" ] || missing_needs
+# For who runs the client beside this script (tests/bench/apps.py).
+printf '%s' "${LD_LIBRARY_PATH-}" > "$folder/library_path.txt"
 # Reference BLAS and LAPACK, where a recipe needs libblas-dev and liblapack-dev.
 blas_folders="-L$packages/lib/$triplet/blas -L$packages/lib/$triplet/lapack"
 if [ "${source%%:*}" = wheel ]; then

@@ -215,6 +215,18 @@ class Apps(unittest.TestCase):
         self.assertEqual(found["FFT"][1], "1.5e+00")
         self.assertIsNone(found["PTRANS"])
 
+    def test_libraries_that_were_unpacked_for_a_client_are_found(self):
+        library = peers.Library("pomona", "/nowhere/bin/mpirun")
+        app = next(app for app in apps.APPS if app.client == "fftw")
+        args = types.SimpleNamespace(quick=True, timeout=5)
+        with tempfile.TemporaryDirectory() as folder, \
+                unittest.mock.patch("apps.subprocess.run", return_value=self.Answer("said")) as run:
+            client = Path(folder) / "pomona" / "fftw"
+            client.mkdir(parents=True)
+            (client / "library_path.txt").write_text("/unpacked/lib")
+            apps.output_of(app, library, Path(folder), 2, args)
+        self.assertEqual(run.call_args.kwargs["env"].get("LD_LIBRARY_PATH"), "/unpacked/lib")
+
     def test_only_and_skip_choose(self):
         args = types.SimpleNamespace(apps=True, only="hpcc", skip="latency", repeat=1, timeout=5, quick=True)
         ran, clients = [], set()
