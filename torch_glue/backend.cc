@@ -275,13 +275,25 @@ WorkPointer ProcessGroupPomona::broadcast(Tensors& tensors, const c10d::Broadcas
         start(OpType::BROADCAST, "mpi:broadcast", opts.timeout, tensors, {.root = opts.rootRank});
     const int root = static_cast<int>(opts.rootRank);
     Transit transit(*work);
-    const at::Tensor host =
-        rank_ == opts.rootRank ? transit.readable(tensor) : transit.room(tensor);
-    if (rank_ != opts.rootRank) transit.copy(host, tensor);
-    work->keep(host);
-    work->post([=](MPI_Comm comm, MPI_Request* request) {
-        return mpi().Ibcast_c(address_of(host), bytes_of(host), MPI_BYTE, root, comm, request);
-    });
+    const bool gives = rank_ == root;
+    const auto by_host = [=, work = work.get()](const at::Tensor& given, Transit& way) {
+        const at::Tensor host = gives ? way.readable(given) : way.room(given);
+        if (!gives) way.copy(host, given);
+        work->keep(host);
+        work->post([=](MPI_Comm comm, MPI_Request* request) {
+            return mpi().Ibcast_c(address_of(host), bytes_of(host), MPI_BYTE, root, comm, request);
+        });
+    };
+    if (by_peers(bytes_of(tensor))) {
+        const at::Tensor flat = gives ? plain(tensor) : flat_room(tensor);
+        transit.broadcast_by_peers(
+            group_->ring, flat, root, [=](Transit& way) { by_host(gives ? flat : tensor, way); },
+            [=](Transit& way) {
+                if (!gives && !flat.is_same(tensor)) way.copy_after(flat, tensor);
+            });
+    } else {
+        by_host(tensor, transit);
+    }
     work->set_outputs(tensors);
     transit.install();
     return launch(work, opts.asyncOp);
@@ -311,10 +323,14 @@ at::Tensor ProcessGroupPomona::room_for_sum(const at::Tensor& output,
 }
 
 // The same on all ranks: asks for nothing that belongs to one rank's tensor.
+bool ProcessGroupPomona::by_peers(MPI_Count bytes) const {
+    // Refused, not on all ranks at once: but then they call MPI alike all the same.
+    return group_->ring && bytes >= group_->ring_from &&
+           group_->ring->state() != PeerRing::State::Refused;
+}
+
 bool ProcessGroupPomona::sums_by_peers(const at::Tensor& t, const Reduction& reduction) const {
-    if (!group_->ring || reduction.op != MPI_SUM || bytes_of(t) < group_->ring_from) return false;
-    // Not on all ranks at once: but then they call MPI alike all the same.
-    if (group_->ring->state() == PeerRing::State::Refused) return false;
+    if (reduction.op != MPI_SUM || !by_peers(bytes_of(t))) return false;
     if (t.scalar_type() == at::kBool || t.numel() == 0) return false;
     return !reduction.average || at::isFloatingType(t.scalar_type());
 }
@@ -330,14 +346,16 @@ void ProcessGroupPomona::add_allreduce(const at::Tensor& tensor, const c10d::Red
     const int64_t divisor = reduction.average ? size_ : 1;
     if (alone && sums_by_peers(source, reduction)) {
         const at::Tensor flat = plain(source);  // now: in the order of the caller's stream
+        const auto then = [flat, tensor](Transit& way) {
+            if (!flat.is_same(tensor)) way.copy_after(flat, tensor);
+        };
         transit.sum_by_peers(
             group_->ring, flat, divisor,
             [=, chunk = group_->chunk](Transit& way) {
                 way.reduce_in_pieces(flat, chunk, divisor, call);
+                then(way);
             },
-            [flat, tensor](Transit& way) {
-                if (!flat.is_same(tensor)) way.copy_after(flat, tensor);
-            });
+            then);
         return;
     }
     transit.reduce_in_pieces(source, group_->chunk, divisor, call);
@@ -394,8 +412,19 @@ WorkPointer ProcessGroupPomona::reduce(Tensors& tensors, const c10d::ReduceOptio
     return launch(work, opts.asyncOp);
 }
 
+namespace {
+// The ranks' parts of a flat tensor, of equal size.
+std::vector<at::Tensor> parts_of(const at::Tensor& flat, int size) {
+    std::vector<at::Tensor> parts;
+    const at::Tensor row = flat.view({-1});
+    const int64_t each = row.numel() / size;
+    for (int i = 0; i < size; ++i) parts.push_back(row.narrow(0, i * each, each));
+    return parts;
+}
+}  // namespace
+
 void ProcessGroupPomona::add_allgather(GlueWork& work, const at::Tensor& output,
-                                       const at::Tensor& input, Transit& transit) {
+                                       const at::Tensor& input, Transit& transit, bool alone) {
     const char* name = "all_gather_into_tensor";
     check_tensor(output, name);
     check_tensor(input, name);
@@ -403,24 +432,37 @@ void ProcessGroupPomona::add_allgather(GlueWork& work, const at::Tensor& output,
     TORCH_CHECK_VALUE(output.numel() == input.numel() * size_, where(name),
                       "the output must have world size times the input's elements: ", size_, " x ",
                       input.numel(), ", not ", output.numel());
-    const at::Tensor target = transit.room(output);
-    const at::Tensor source = transit.readable(input);
-    transit.copy(target, output);
-    work.keep(target);
-    work.keep(source);
-    char* mine = static_cast<char*>(address_of(target)) + rank_ * bytes_of(source);
-    const void* from = address_of(source) == mine ? MPI_IN_PLACE : address_of(source);
-    work.post([=](MPI_Comm comm, MPI_Request* request) {
-        return mpi().Iallgather_c(from, bytes_of(source), MPI_BYTE, address_of(target),
-                                  bytes_of(source), MPI_BYTE, comm, request);
-    });
+    const auto by_host = [work = &work, output, rank = rank_](const at::Tensor& given,
+                                                              Transit& way) {
+        const at::Tensor target = way.room(output);
+        const at::Tensor source = way.readable(given);
+        way.copy(target, output);
+        work->keep(target);
+        work->keep(source);
+        char* mine = static_cast<char*>(address_of(target)) + rank * bytes_of(source);
+        const void* from = address_of(source) == mine ? MPI_IN_PLACE : address_of(source);
+        work->post([=](MPI_Comm comm, MPI_Request* request) {
+            return mpi().Iallgather_c(from, bytes_of(source), MPI_BYTE, address_of(target),
+                                      bytes_of(source), MPI_BYTE, comm, request);
+        });
+    };
+    if (!alone || !by_peers(bytes_of(output))) {
+        by_host(input, transit);
+        return;
+    }
+    const at::Tensor flat = plain(input), room = flat_room(output);
+    transit.gather_by_peers(
+        group_->ring, parts_of(room, size_), flat, [=](Transit& way) { by_host(flat, way); },
+        [=](Transit& way) {
+            if (!room.is_same(output)) way.copy_after(room, output);
+        });
 }
 
 WorkPointer ProcessGroupPomona::_allgather_base(at::Tensor& output, at::Tensor& input,
                                                 const c10d::AllgatherOptions& opts) {
     auto work = start(OpType::_ALLGATHER_BASE, "mpi:_all_gather_base", opts.timeout, {input});
     Transit transit(*work);
-    add_allgather(*work, output, input, transit);
+    add_allgather(*work, output, input, transit, /*alone=*/true);
     work->set_outputs({output});
     transit.install();
     return launch(work, opts.asyncOp);
@@ -433,7 +475,8 @@ WorkPointer ProcessGroupPomona::allgather_into_tensor_coalesced(
     auto work =
         start(OpType::COALESCED, "mpi:all_gather_into_tensor_coalesced", opts.timeout, inputs);
     Transit transit(*work);
-    for (size_t i = 0; i < inputs.size(); ++i) add_allgather(*work, outputs[i], inputs[i], transit);
+    for (size_t i = 0; i < inputs.size(); ++i)
+        add_allgather(*work, outputs[i], inputs[i], transit, inputs.size() == 1);
     work->set_outputs(outputs);
     transit.install();
     return launch(work, opts.asyncOp);
@@ -441,7 +484,7 @@ WorkPointer ProcessGroupPomona::allgather_into_tensor_coalesced(
 
 void ProcessGroupPomona::add_reduce_scatter(GlueWork& work, const at::Tensor& output,
                                             const at::Tensor& input, const c10d::ReduceOp& op,
-                                            Transit& transit) {
+                                            Transit& transit, bool alone) {
     const char* name = "reduce_scatter_tensor";
     check_tensor(output, name);
     check_tensor(input, name);
@@ -451,19 +494,35 @@ void ProcessGroupPomona::add_reduce_scatter(GlueWork& work, const at::Tensor& ou
                       output.numel(), ", not ", input.numel());
     const at::Tensor summands = summand(input, op);
     const Reduction reduction = reduction_for(summands.scalar_type(), op);
-    const at::Tensor source = transit.readable(summands);
-    at::Tensor target = transit.room(room_for_sum(output, op));
-    // An output inside the input (common for sharded gradients) must not be written while others
-    // read.
-    if (overlaps(target, source)) target = transit.other_room(target, output);
-    if (reduction.average) transit.divide(target, size_);
-    transit.copy(target, output);
-    work.keep(target);
-    work.keep(source);
-    work.post([=](MPI_Comm comm, MPI_Request* request) {
-        return mpi().Ireduce_scatter_block_c(address_of(source), address_of(target), target.numel(),
-                                             reduction.type, reduction.op, comm, request);
-    });
+    const at::Tensor room = room_for_sum(output, op);
+    const int64_t divisor = reduction.average ? size_ : 1;
+    const auto by_host = [=, work = &work](const at::Tensor& given, Transit& way) {
+        const at::Tensor source = way.readable(given);
+        at::Tensor target = way.room(room);
+        // An output inside the input (common for sharded gradients) must not be written while others
+        // read.
+        if (overlaps(target, source)) target = way.other_room(target, output);
+        if (divisor > 1) way.divide(target, divisor);
+        way.copy(target, output);
+        work->keep(target);
+        work->keep(source);
+        work->post([=](MPI_Comm comm, MPI_Request* request) {
+            return mpi().Ireduce_scatter_block_c(address_of(source), address_of(target),
+                                                 target.numel(), reduction.type, reduction.op, comm,
+                                                 request);
+        });
+    };
+    if (!alone || !sums_by_peers(summands, reduction)) {
+        by_host(summands, transit);
+        return;
+    }
+    const at::Tensor flat = plain(summands), sums = flat_room(room);
+    transit.scatter_sums_by_peers(
+        group_->ring, sums, parts_of(flat, size_), divisor,
+        [=](Transit& way) { by_host(flat, way); },
+        [=](Transit& way) {
+            if (!sums.is_same(output)) way.copy_after(sums, output);
+        });
 }
 
 WorkPointer ProcessGroupPomona::_reduce_scatter_base(at::Tensor& output, at::Tensor& input,
@@ -471,7 +530,7 @@ WorkPointer ProcessGroupPomona::_reduce_scatter_base(at::Tensor& output, at::Ten
     auto work = start(OpType::_REDUCE_SCATTER_BASE, "mpi:_reduce_scatter_base", opts.timeout,
                       {input}, {.op = &opts.reduceOp});
     Transit transit(*work);
-    add_reduce_scatter(*work, output, input, opts.reduceOp, transit);
+    add_reduce_scatter(*work, output, input, opts.reduceOp, transit, /*alone=*/true);
     work->set_outputs({output});
     transit.install();
     return launch(work, opts.asyncOp);
@@ -485,7 +544,8 @@ WorkPointer ProcessGroupPomona::reduce_scatter_tensor_coalesced(
                       opts.timeout, inputs, {.op = &opts.reduceOp});
     Transit transit(*work);
     for (size_t i = 0; i < inputs.size(); ++i)
-        add_reduce_scatter(*work, outputs[i], inputs[i], opts.reduceOp, transit);
+        add_reduce_scatter(*work, outputs[i], inputs[i], opts.reduceOp, transit,
+                           inputs.size() == 1);
     work->set_outputs(outputs);
     transit.install();
     return launch(work, opts.asyncOp);

@@ -88,11 +88,15 @@ private:
     WorkPointer receive(Tensors&, int source, int tag, c10d::OpType, const char* title);
     // One tensor's part of an operation, added to a work; the coalesced forms add several.
     void add_allreduce(const at::Tensor&, const c10d::ReduceOp&, Transit&, bool alone);
-    void add_allgather(GlueWork&, const at::Tensor& output, const at::Tensor& input, Transit&);
+    void add_allgather(GlueWork&, const at::Tensor& output, const at::Tensor& input, Transit&,
+                       bool alone);
     void add_reduce_scatter(GlueWork&, const at::Tensor& output, const at::Tensor& input,
-                            const c10d::ReduceOp&, Transit&);
-    void add_allgather_list(GlueWork&, const Tensors& outputs, const at::Tensor& input, Transit&);
+                            const c10d::ReduceOp&, Transit&, bool alone);
+    void add_allgather_list(GlueWork&, const Tensors& outputs, const at::Tensor& input, Transit&,
+                            bool alone);
 
+    bool by_peers(MPI_Count bytes) const;
+    bool tells_for_peers() const { return by_peers(group_->ring_from); }  // all_to_all
     bool sums_by_peers(const at::Tensor&, const Reduction&) const;
     void leave_ring();
     bool widens(const at::Tensor&, const c10d::ReduceOp&) const;

@@ -93,6 +93,42 @@ std::pair<std::vector<MPI_Count>, std::vector<MPI_Aint>> split_bytes(
     return {std::move(counts), std::move(offsets)};
 }
 
+MPI_Count bytes_of_all(const std::vector<at::Tensor>& tensors) {
+    MPI_Count sum = 0;
+    for (const at::Tensor& t : tensors) sum += bytes_of(t);
+    return sum;
+}
+
+std::vector<at::Tensor> flat_rooms(const std::vector<at::Tensor>& tensors) {
+    std::vector<at::Tensor> rooms;
+    rooms.reserve(tensors.size());
+    for (const at::Tensor& t : tensors) rooms.push_back(flat_room(t));
+    return rooms;
+}
+
+void copies_after(Transit& way, const std::vector<at::Tensor>& rooms,
+                  const std::vector<at::Tensor>& targets) {
+    for (size_t i = 0; i < rooms.size(); ++i) {
+        if (!rooms[i].is_same(targets[i])) way.copy_after(rooms[i], targets[i]);
+    }
+}
+
+// The rows that dimension 0 of a tensor is split into, of its memory in a row.
+std::vector<at::Tensor> split_rows(const at::Tensor& flat, const std::vector<int64_t>& splits,
+                                   int size) {
+    std::vector<at::Tensor> parts;
+    const int64_t rows = flat.dim() > 0 ? flat.size(0) : 1;
+    const at::Tensor line = flat.view({-1});
+    const int64_t row = rows > 0 ? line.numel() / rows : 0;
+    int64_t first = 0;
+    for (int i = 0; i < size; ++i) {
+        const int64_t count = (splits.empty() ? rows / size : splits[static_cast<size_t>(i)]) * row;
+        parts.push_back(line.narrow(0, first, count));
+        first += count;
+    }
+    return parts;
+}
+
 GlueWork::Arrays keep_slots(GlueWork& work, Slots& slots) {
     for (const at::Tensor& t : slots.host) work.keep(t);
     return work.keep_arrays(std::move(slots.counts), std::move(slots.offsets));
@@ -104,26 +140,38 @@ GlueWork::Arrays keep_slots(GlueWork& work, Slots& slots) {
 
 // Always the v-form: whether the outputs happen to lie in a row differs from rank to rank.
 void ProcessGroupPomona::add_allgather_list(GlueWork& work, const Tensors& outputs,
-                                            const at::Tensor& input, Transit& transit) {
+                                            const at::Tensor& input, Transit& transit, bool alone) {
     check_tensor(input, "all_gather");
     check_list(outputs, input, "all_gather");
     TORCH_CHECK_VALUE(outputs[static_cast<size_t>(rank_)].numel() == input.numel(),
                       where("all_gather"), "output ", rank_, " has ",
                       outputs[static_cast<size_t>(rank_)].numel(), " elements, the input ",
                       input.numel());
-    Slots slots = transit.room(outputs);
-    transit.copies(slots, outputs);
-    const at::Tensor source = transit.readable(input);
-    work.keep(source);
-    const void* own = slots.host[static_cast<size_t>(rank_)].data_ptr();
-    const bool in_place = source.numel() > 0 && source.data_ptr() == own;
-    void* base = slots.base;
-    const auto parts = keep_slots(work, slots);
-    work.post([=](MPI_Comm comm, MPI_Request* request) {
-        return mpi().Iallgatherv_c(in_place ? MPI_IN_PLACE : address_of(source), bytes_of(source),
-                                   MPI_BYTE, base, parts.counts, parts.offsets, MPI_BYTE, comm,
-                                   request);
-    });
+    const auto by_host = [work = &work, outputs, rank = rank_](const at::Tensor& given,
+                                                               Transit& way) {
+        Slots slots = way.room(outputs);
+        way.copies(slots, outputs);
+        const at::Tensor source = way.readable(given);
+        work->keep(source);
+        const void* own = slots.host[static_cast<size_t>(rank)].data_ptr();
+        const bool in_place = source.numel() > 0 && source.data_ptr() == own;
+        void* base = slots.base;
+        const auto parts = keep_slots(*work, slots);
+        work->post([=](MPI_Comm comm, MPI_Request* request) {
+            return mpi().Iallgatherv_c(in_place ? MPI_IN_PLACE : address_of(source),
+                                       bytes_of(source), MPI_BYTE, base, parts.counts,
+                                       parts.offsets, MPI_BYTE, comm, request);
+        });
+    };
+    if (!alone || !by_peers(bytes_of_all(outputs))) {
+        by_host(input, transit);
+        return;
+    }
+    const at::Tensor flat = plain(input);
+    const Tensors rooms = flat_rooms(outputs);
+    transit.gather_by_peers(
+        group_->ring, rooms, flat, [=](Transit& way) { by_host(flat, way); },
+        [=](Transit& way) { copies_after(way, rooms, outputs); });
 }
 
 WorkPointer ProcessGroupPomona::allgather(std::vector<Tensors>& outputs, Tensors& inputs,
@@ -132,7 +180,7 @@ WorkPointer ProcessGroupPomona::allgather(std::vector<Tensors>& outputs, Tensors
                       "one input tensor and one list of outputs are expected");
     auto work = start(OpType::ALLGATHER, "mpi:all_gather", opts.timeout, inputs);
     Transit transit(*work);
-    add_allgather_list(*work, outputs[0], inputs[0], transit);
+    add_allgather_list(*work, outputs[0], inputs[0], transit, /*alone=*/true);
     work->set_outputs(outputs[0]);
     transit.install();
     return launch(work, opts.asyncOp);
@@ -156,7 +204,7 @@ WorkPointer ProcessGroupPomona::allgather_coalesced(std::vector<Tensors>& output
             outputs.push_back(list[i]);
             all.push_back(list[i]);
         }
-        add_allgather_list(*work, outputs, inputs[i], transit);
+        add_allgather_list(*work, outputs, inputs[i], transit, /*alone=*/false);
     }
     work->set_outputs(std::move(all));
     transit.install();
@@ -242,17 +290,31 @@ WorkPointer ProcessGroupPomona::reduce_scatter(Tensors& outputs, std::vector<Ten
         flat.push_back(t.contiguous().view({-1}));
         counts.push_back(t.numel());
     }
-    const at::Tensor source = transit.readable(summand(at::cat(flat), opts.reduceOp));
-    const at::Tensor target = transit.room(room_for_sum(output, opts.reduceOp));
-    if (reduction.average) transit.divide(target, size_);
-    transit.copy(target, output);
-    work->keep(source);
-    work->keep(target);
-    const auto parts = work->keep_arrays(std::move(counts), {});
-    work->post([=](MPI_Comm comm, MPI_Request* request) {
-        return mpi().Ireduce_scatter_c(address_of(source), address_of(target), parts.counts,
-                                       reduction.type, reduction.op, comm, request);
-    });
+    const at::Tensor whole = summand(at::cat(flat), opts.reduceOp);
+    const at::Tensor room = room_for_sum(output, opts.reduceOp);
+    const int64_t divisor = reduction.average ? size_ : 1;
+    const auto by_host = [=, work = work.get()](Transit& way) {
+        const at::Tensor source = way.readable(whole);
+        const at::Tensor target = way.room(room);
+        if (divisor > 1) way.divide(target, divisor);
+        way.copy(target, output);
+        work->keep(source);
+        work->keep(target);
+        const auto parts = work->keep_arrays(counts, {});
+        work->post([=](MPI_Comm comm, MPI_Request* request) {
+            return mpi().Ireduce_scatter_c(address_of(source), address_of(target), parts.counts,
+                                           reduction.type, reduction.op, comm, request);
+        });
+    };
+    if (sums_by_peers(whole, reduction)) {
+        const at::Tensor sums = flat_room(room);
+        const std::vector<int64_t> lengths(counts.begin(), counts.end());
+        transit.scatter_sums_by_peers(group_->ring, sums, split_rows(whole, lengths, size_),
+                                      divisor, by_host,
+                                      [=](Transit& way) { copies_after(way, {sums}, {output}); });
+    } else {
+        by_host(transit);
+    }
     work->set_outputs(outputs);
     transit.install();
     return launch(work, opts.asyncOp);
@@ -270,22 +332,35 @@ WorkPointer ProcessGroupPomona::alltoall_base(at::Tensor& output, at::Tensor& in
     c10d::checkSplitSizes(output_splits, output, size_);
     auto work = start(OpType::ALLTOALL_BASE, "mpi:all_to_all", opts.timeout, {input});
     Transit transit(*work);
-    at::Tensor target = transit.room(output);
-    const at::Tensor source = transit.readable(input);
-    if (overlaps(target, source)) target = transit.other_room(target, output);
-    transit.copy(target, output);
-    work->keep(target);
-    work->keep(source);
-    // Always the v-form: a rank whose own parts are equal may meet one whose parts are not.
-    auto [in_counts, in_offsets] = split_bytes(source, input_splits, size_);
-    auto [out_counts, out_offsets] = split_bytes(target, output_splits, size_);
-    const auto from = work->keep_arrays(std::move(in_counts), std::move(in_offsets));
-    const auto to = work->keep_arrays(std::move(out_counts), std::move(out_offsets));
-    work->post([=](MPI_Comm comm, MPI_Request* request) {
-        return mpi().Ialltoallv_c(address_of(source), from.counts, from.offsets, MPI_BYTE,
-                                  address_of(target), to.counts, to.offsets, MPI_BYTE, comm,
-                                  request);
-    });
+    const auto by_host = [=, work = work.get(), size = size_](const at::Tensor& given,
+                                                              Transit& way) {
+        at::Tensor target = way.room(output);
+        const at::Tensor source = way.readable(given);
+        if (overlaps(target, source)) target = way.other_room(target, output);
+        way.copy(target, output);
+        work->keep(target);
+        work->keep(source);
+        // Always the v-form: a rank whose own parts are equal may meet one whose parts are not.
+        auto [in_counts, in_offsets] = split_bytes(source, input_splits, size);
+        auto [out_counts, out_offsets] = split_bytes(target, output_splits, size);
+        const auto from = work->keep_arrays(std::move(in_counts), std::move(in_offsets));
+        const auto to = work->keep_arrays(std::move(out_counts), std::move(out_offsets));
+        work->post([=](MPI_Comm comm, MPI_Request* request) {
+            return mpi().Ialltoallv_c(address_of(source), from.counts, from.offsets, MPI_BYTE,
+                                      address_of(target), to.counts, to.offsets, MPI_BYTE, comm,
+                                      request);
+        });
+    };
+    if (tells_for_peers()) {
+        const at::Tensor flat = plain(input), room = flat_room(output);
+        transit.all_to_all_by_peers(
+            group_->ring, split_rows(room, output_splits, size_),
+            split_rows(flat, input_splits, size_), group_->ring_from,
+            [=](Transit& way) { by_host(flat, way); },
+            [=](Transit& way) { copies_after(way, {room}, {output}); });
+    } else {
+        by_host(input, transit);
+    }
     work->set_outputs({output});
     transit.install();
     return launch(work, opts.asyncOp);
@@ -299,17 +374,29 @@ WorkPointer ProcessGroupPomona::alltoall(Tensors& outputs, Tensors& inputs,
     check_list(outputs, inputs[0], "all_to_all");
     auto work = start(OpType::ALLTOALL, "mpi:all_to_all", opts.timeout, inputs);
     Transit transit(*work);
-    Slots in = transit.readable(inputs);
-    Slots out = transit.room(outputs);
-    transit.copies(out, outputs);
-    void* in_base = in.base;
-    void* out_base = out.base;
-    const auto from = keep_slots(*work, in);
-    const auto to = keep_slots(*work, out);
-    work->post([=](MPI_Comm comm, MPI_Request* request) {
-        return mpi().Ialltoallv_c(in_base, from.counts, from.offsets, MPI_BYTE, out_base, to.counts,
-                                  to.offsets, MPI_BYTE, comm, request);
-    });
+    const auto by_host = [outputs, work = work.get()](const Tensors& given, Transit& way) {
+        Slots in = way.readable(given);
+        Slots out = way.room(outputs);
+        way.copies(out, outputs);
+        void* in_base = in.base;
+        void* out_base = out.base;
+        const auto from = keep_slots(*work, in);
+        const auto to = keep_slots(*work, out);
+        work->post([=](MPI_Comm comm, MPI_Request* request) {
+            return mpi().Ialltoallv_c(in_base, from.counts, from.offsets, MPI_BYTE, out_base,
+                                      to.counts, to.offsets, MPI_BYTE, comm, request);
+        });
+    };
+    if (tells_for_peers()) {
+        Tensors flat;
+        for (const at::Tensor& t : inputs) flat.push_back(plain(t));
+        const Tensors rooms = flat_rooms(outputs);
+        transit.all_to_all_by_peers(
+            group_->ring, rooms, flat, group_->ring_from, [=](Transit& way) { by_host(flat, way); },
+            [=](Transit& way) { copies_after(way, rooms, outputs); });
+    } else {
+        by_host(inputs, transit);
+    }
     work->set_outputs(outputs);
     transit.install();
     return launch(work, opts.asyncOp);

@@ -25,11 +25,23 @@ Exchange::Exchange(Flow& flow, std::shared_ptr<PeerRing> ring, Acts acts)
     : flow_(flow), ring_(std::move(ring)), acts_(std::move(acts)) {}
 
 void Exchange::begin() {
-    switch (ring_->state()) {
-    case PeerRing::State::Unknown: connect(); return;
-    case PeerRing::State::Refused: through_host(); return;
-    case PeerRing::State::Ready: first_piece(); return;
-    }
+    if (ring_->state() == PeerRing::State::Refused) through_host();
+    else if (acts_.told_from >= 0 && !told_) tell();
+    else if (ring_->state() == PeerRing::State::Unknown) connect();
+    else first_piece();
+}
+
+void Exchange::tell() {
+    told_ = true;
+    Stage& stage = flow_.new_stage();
+    words_ = {0, -acts_.bytes, -acts_.pieces};
+    meet_with_words(stage);
+    stage.unpacks.push_back([self = shared_from_this()] {
+        const int64_t most = -self->words_[1];
+        self->acts_.pieces = std::max<int64_t>(-self->words_[2], 1);
+        if (most < self->acts_.told_from || most == 0) self->through_host();
+        else self->begin();
+    });
 }
 
 // ---- connections: by the first operation, all ranks alike -----------------------------------------
@@ -85,13 +97,13 @@ void Exchange::opened() {
             }
         });
     }
+    // What has been read is compared when it is there: just before the ranks tell it.
     stage.calls.push_back([self = shared_from_this()](MPI_Comm comm, MPI_Request* request) {
         self->compare();
-        return mpi().Iallreduce_c(MPI_IN_PLACE, &self->word_, 1, MPI_INT64_T, MPI_MIN, comm,
-                                  request);
+        return self->least_words(comm, request);
     });
     stage.unpacks.push_back([self = shared_from_this()] {
-        if (self->word_ == 0) {
+        if (self->words_[0] == 0) {
             self->give_up();
             return;
         }
@@ -101,11 +113,12 @@ void Exchange::opened() {
 }
 
 void Exchange::compare() {
-    word_ = static_cast<int>(seen_.size()) == ring_->size() - 1;
+    int64_t& same = words_[0];
+    same = static_cast<int>(seen_.size()) == ring_->size() - 1;
     size_t i = 0;
     for (int rank = 0; rank < ring_->size(); ++rank) {
-        if (rank == ring_->rank() || word_ == 0) continue;
-        if (!seen_[i++].equal(peer_pattern(rank))) word_ = 0;
+        if (rank == ring_->rank() || same == 0) continue;
+        if (!seen_[i++].equal(peer_pattern(rank))) same = 0;
     }
     seen_.clear();
 }
@@ -130,6 +143,17 @@ void Exchange::give_up() {
 void Exchange::meet(Stage& stage) {
     stage.calls.push_back(
         [](MPI_Comm comm, MPI_Request* request) { return mpi().Ibarrier(comm, request); });
+}
+
+int Exchange::least_words(MPI_Comm comm, MPI_Request* request) {
+    return mpi().Iallreduce_c(MPI_IN_PLACE, words_.data(), static_cast<MPI_Count>(words_.size()),
+                              MPI_INT64_T, MPI_MIN, comm, request);
+}
+
+void Exchange::meet_with_words(Stage& stage) {
+    stage.calls.push_back([self = shared_from_this()](MPI_Comm comm, MPI_Request* request) {
+        return self->least_words(comm, request);
+    });
 }
 
 void Exchange::begin_piece(Stage& stage, int64_t piece) {
@@ -184,15 +208,16 @@ void Exchange::gather(int64_t piece) {
 
 void Exchange::first_piece() {
     Stage& stage = flow_.new_stage();
-    word_ = acts_.usable && ring_->is_on(flow_.where());
-    if (word_ == 0) acts_.usable = false;
+    acts_.usable = acts_.usable && ring_->is_on(flow_.where());
+    const int64_t bytes = told_ ? 0 : acts_.bytes;
+    words_ = {acts_.usable, bytes, -bytes};
     begin_piece(stage, 0);
-    stage.calls.push_back([self = shared_from_this()](MPI_Comm comm, MPI_Request* request) {
-        return mpi().Iallreduce_c(MPI_IN_PLACE, &self->word_, 1, MPI_INT64_T, MPI_MIN, comm,
-                                  request);
-    });
+    meet_with_words(stage);
     stage.unpacks.push_back([self = shared_from_this(), &stage] {
-        if (self->word_ == 0) {
+        const auto [usable, least, most] = self->words_;
+        TORCH_CHECK(least == -most, "the ranks' tensors differ in size: from ", least, " to ",
+                    -most, " bytes");
+        if (usable == 0) {
             self->ring_->has_read(self->pieces_[0].ticket, nullptr);
             self->through_host();
             return;

@@ -3,16 +3,19 @@
 // writes its slot, all meet, and each reads what it needs from the others' slots. Where a result is
 // needed by all, each of three or more ranks first sums one part of the piece in its own slot; then
 // all meet again and gather the parts. At the first meeting the ranks say whether their tensors are
-// where the ring's memory is; if one says no (a CPU tensor), all go through the host instead.
+// where the ring's memory is, and how much they exchange; if one says no (a CPU tensor), all go through
+// the host instead. Where no rank knows how much others exchange (all_to_all), they tell before.
 #pragma once
 
 #include <ATen/ATen.h>
 
+#include <array>
 #include <cstdint>
 #include <functional>
 #include <memory>
 #include <vector>
 
+#include "torch_glue/library.h"
 #include "torch_glue/ring.h"
 
 namespace pomona::glue {
@@ -26,6 +29,8 @@ public:
     using Act = std::function<void(int64_t piece, uint64_t ticket)>;
     struct Acts {
         int64_t pieces = 0;
+        int64_t bytes = 0;       // the same on all ranks, unless told
+        int64_t told_from = -1;  // if not negative: all tell their bytes first; less go by the host
         bool usable =
             false;  // this rank's tensors are such that the others can go on; else no act runs
         Act write;  // own slot
@@ -39,6 +44,7 @@ public:
 private:
     Exchange(Flow& flow, std::shared_ptr<PeerRing> ring, Acts acts);
     void begin();
+    void tell();
     void connect();
     void opened();
     void compare();
@@ -51,8 +57,9 @@ private:
     void middle(Stage& stage, int64_t piece);
     void gather(int64_t piece);
     void meet(Stage& stage);
+    void meet_with_words(Stage& stage);
+    int least_words(MPI_Comm comm, MPI_Request* request);
     void through_host();
-    void write_pattern() const;
 
     struct Piece {
         uint64_t ticket = 0;
@@ -63,7 +70,8 @@ private:
     const std::shared_ptr<PeerRing> ring_;
     Acts acts_;
     std::vector<Piece> pieces_;
-    int64_t word_ = 0;
+    bool told_ = false;
+    std::array<int64_t, 3> words_{};  // of a meeting: the least that any rank says
     std::vector<PeerRing::Offer> offers_;
     std::vector<at::Tensor> seen_;  // the others' patterns
 };

@@ -6,6 +6,8 @@
 #include <functional>
 #include <optional>
 
+#include <c10/core/impl/VirtualGuardImpl.h>
+
 #include "torch_glue/device.h"
 
 namespace pomona::glue {
@@ -92,7 +94,10 @@ void Transit::divide(const at::Tensor& host, int64_t divisor) {
 
 void Transit::store(const at::Tensor& target, const at::Tensor& from) {
     work_.flow_stage().stores.push_back([target, from, this_flow = &work_.flow(target.device())] {
-        this_flow->device().hold(target, this_flow->device().up(this_flow->where()));
+        const c10::Stream up =
+            c10::impl::VirtualGuardImpl(target.device().type()).getStream(target.device());
+        this_flow->device().hold(target, up);
+        if (!from.device().is_cpu()) this_flow->device().hold(from, up);
         at::Tensor(target).copy_(from, /*non_blocking=*/true);
     });
 }

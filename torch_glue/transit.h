@@ -5,6 +5,7 @@
 // thread of the user's, in its stream's order.
 #pragma once
 
+#include "torch_glue/exchange.h"
 #include "torch_glue/tensor.h"
 #include "torch_glue/work.h"
 
@@ -31,9 +32,8 @@ struct Slots {
     std::vector<at::Tensor> host;
 };
 
-class PeerRing;
-
-at::Tensor plain(const at::Tensor& t);  // contiguous, and what it says
+at::Tensor plain(const at::Tensor& t);      // contiguous, and what it says
+at::Tensor flat_room(const at::Tensor& t);  // itself if it is plain, else room for its values
 
 class Transit {
 public:
@@ -61,15 +61,32 @@ public:
     void reduce_in_pieces(const at::Tensor& t, MPI_Count piece_bytes, int64_t divisor,
                           const ReducePiece& call);
 
-    // A sum in place of a flat tensor by devices that read each other's memory; by `by_host` where a
-    // rank's tensor is elsewhere. The work's only part. `then` adds what comes after it.
+    // Operations by devices that read each other's memory, on flat tensors of theirs; by `by_host`
+    // where a rank's tensor is elsewhere. The work's only part. `then` adds what comes after it, not
+    // after `by_host`. A sum in place:
     using Later = std::function<void(Transit&)>;
     void sum_by_peers(const std::shared_ptr<PeerRing>& ring, const at::Tensor& flat,
                       int64_t divisor, const Later& by_host, const Later& then);
+    void gather_by_peers(const std::shared_ptr<PeerRing>& ring,
+                         const std::vector<at::Tensor>& outputs, const at::Tensor& flat,
+                         const Later& by_host, const Later& then);
+    void scatter_sums_by_peers(const std::shared_ptr<PeerRing>& ring, const at::Tensor& output,
+                               const std::vector<at::Tensor>& inputs, int64_t divisor,
+                               const Later& by_host, const Later& then);
+    void broadcast_by_peers(const std::shared_ptr<PeerRing>& ring, const at::Tensor& flat, int root,
+                            const Later& by_host, const Later& then);
+    // By the host too, where no rank has `told_from` bytes.
+    void all_to_all_by_peers(const std::shared_ptr<PeerRing>& ring,
+                             const std::vector<at::Tensor>& outputs,
+                             const std::vector<at::Tensor>& flat, int64_t told_from,
+                             const Later& by_host, const Later& then);
 
     void install();  // the last word, before launch()
 
 private:
+    void by_peers(const std::shared_ptr<PeerRing>& ring, Flow& flow, Exchange::Acts acts,
+                  const Later& by_host, const Later& then);
+
     using Copies = std::vector<std::pair<at::Tensor, at::Tensor>>;
     static void copy_all(const Copies& copies);
     void pieces_on_host(const at::Tensor& host, MPI_Count count, const ReducePiece& call);

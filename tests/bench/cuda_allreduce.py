@@ -5,7 +5,8 @@
 Two processes (--ranks) share the GPU, or take one each where there are several. "mpi": as users have it;
 "host": through pinned host memory; "peers": by memory that the devices read from each other. Each repetition runs all ways, in another
 order. Times are of all_reduce and the device's synchronisation, the slowest rank's, in us: the median
-and the least over the repetitions. --device cpu tries the script.
+and the least over the repetitions. --others measures all_gather, reduce_scatter, broadcast and all_to_all
+too, by the bytes of all ranks' parts together. --device cpu tries the script.
 """
 
 import argparse
@@ -143,6 +144,32 @@ def measure_size(size, groups, device, repetitions, meet):
     return measure(actions, meet, device, repetitions)
 
 
+def others(size, ranks, device):
+    """{operation: what calls it on a group}."""
+    whole = torch.zeros(size // 4, device=device)
+    again = torch.zeros(size // 4, device=device)
+    part = torch.zeros(size // 4 // ranks, device=device)
+    return {"all_gather_into_tensor": lambda group: dist.all_gather_into_tensor(whole, part, group=group),
+            "reduce_scatter_tensor": lambda group: dist.reduce_scatter_tensor(part, whole, group=group),
+            "broadcast": lambda group: dist.broadcast(whole, 0, group=group),
+            "all_to_all_single": lambda group: dist.all_to_all_single(again, whole, group=group)}
+
+
+def measure_others(size, groups, device, repetitions, meet):
+    """A row for each operation; ways that do not have it are left out."""
+    for title, call in others(size, dist.get_world_size(), device).items():
+        actions = {}
+        for name, group in groups.items():
+            try:
+                call(group)
+                actions[name] = lambda call=call, group=group: call(group)
+            except (RuntimeError, NotImplementedError):
+                pass  # on all ranks alike
+        times = measure(actions, meet, device, repetitions)
+        yield {"operation": title, "bytes": size,
+               **{kind: {name: each[place] for name, each in times.items()} for place, kind in enumerate(("median", "least"))}}
+
+
 def row_of(size, times):
     row = {"bytes": size}
     for place, kind in enumerate(("median", "least")):
@@ -219,7 +246,11 @@ def run(rank, args, port):
         say(json.dumps(row))
     result["over gloo, mean"] = {name: round(statistics.mean(row["over gloo"][name] for row in result["rows"]), 3)
                                  for name in result["rows"][0]["over gloo"]}
-    for title, steps in ddp_steps(groups, device).items():
+    for size in [size for size in args.sizes if size >= 256 * KIB] if args.others else []:
+        for row in measure_others(size, groups, device, 7 if size >= 64 * MIB else 15, meet):
+            result.setdefault("others", []).append(row)
+            say(json.dumps(row))
+    for title, steps in ({} if args.no_ddp else ddp_steps(groups, device)).items():
         for name, times in measure(steps, meet, device, 10).items():
             result["ddp"].setdefault(title, {})[name] = dict(zip(("median", "least"), times))
         say("ddp", title, json.dumps(result["ddp"][title]))
@@ -238,6 +269,8 @@ def main():
     parser.add_argument("--machine", default="", help="a few words for the JSON")
     parser.add_argument("--pieces", type=int, nargs="+", default=[], help="also other lengths of pieces, in bytes")
     parser.add_argument("--nccl", action="store_true", help="last, try NCCL")
+    parser.add_argument("--others", action="store_true", help="other operations, too")
+    parser.add_argument("--no-ddp", action="store_true", help="without steps of DistributedDataParallel")
     parser.add_argument("--sizes", type=int, nargs="+", default=SIZES)
     args = parser.parse_args()
     with socket.socket() as free:

@@ -205,6 +205,12 @@ struct Block {
     c10::StreamId taken_on;
 };
 
+constexpr char kFreed = '\xee';
+std::vector<Block*>& freed_blocks() {  // under mutex
+    static auto* const all = new std::vector<Block*>;
+    return *all;
+}
+
 // The next user may overwrite it: here, at once, in stream order. It is never given back.
 void free_block(void* context) {
     auto* block = static_cast<Block*>(context);
@@ -221,7 +227,22 @@ void free_block(void* context) {
         record_on(event, id);
         block_on(event, block->taken_on);
     }
-    stream_of(block->taken_on).give([block] { std::memset(block->memory, 0xee, block->size); });
+    stream_of(block->taken_on).give([block] {
+        std::memset(block->memory, kFreed, block->size);
+        std::lock_guard lock(mutex);
+        freed_blocks().push_back(block);
+    });
+}
+
+// Blocks that somebody has written to after they had been freed: by a stream that they were not recorded on.
+int spoiled() {
+    for (c10::StreamId id = 0; id < kStreams; ++id) synchronise(id);
+    std::lock_guard lock(mutex);
+    const auto& blocks = freed_blocks();
+    return static_cast<int>(std::count_if(blocks.begin(), blocks.end(), [](const Block* block) {
+        return std::any_of(block->memory, block->memory + block->size,
+                           [](char byte) { return byte != kFreed; });
+    }));
 }
 
 class FakeAllocator final : public c10::Allocator {
@@ -464,6 +485,7 @@ PYBIND11_MODULE(fake_device, m) {
         std::lock_guard lock(mutex);
         return shared.size();
     });
+    m.def("spoiled", &spoiled);
     m.def("synchronised", [] { return synchronised.load(); });
     m.def("to", [](const at::Tensor& t) {
         at::Tensor made = empty(t.sizes(), t.scalar_type());

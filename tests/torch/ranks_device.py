@@ -31,7 +31,7 @@ if ON_CPU:
         add_later = staticmethod(lambda t, number: t.add_(number))
         set_stream = staticmethod(lambda number: 0)
         close_gate = open_gate = staticmethod(lambda: None)
-        synchronised = staticmethod(lambda: 0)
+        synchronised = spoiled = staticmethod(lambda: 0)
 elif CUDA:
     torch.cuda.set_device(int(os.environ["LOCAL_RANK"]) % torch.cuda.device_count())
     import cuda_device as fake_device
@@ -132,12 +132,20 @@ def test_memory_given_away(rank, world):
     """Who drops the tensor of a sum under way may use its memory at once: the result does not come there."""
     if not CUDA or MIXED:
         return
-    for size in (1000, 3000000):
+    operations = (
+        lambda x, y: dist.all_reduce(x, async_op=True),
+        lambda x, y: dist.broadcast(x, 0, async_op=True),
+        lambda x, y: dist.all_gather_into_tensor(x, y, async_op=True),
+        lambda x, y: dist.reduce_scatter_tensor(y, x, async_op=True),
+        lambda x, y: dist.all_to_all_single(x, x.clone(), async_op=True),
+    )
+    for size in (1000 * world, 1000000 * world):
         for turn in range(20):
-            tensor = to(value(rank, size))
-            work = dist.all_reduce(tensor, async_op=True)
-            del tensor
-            others = [torch.full((size,), 77 + turn, device="cuda", dtype=torch.int32) for _ in range(3)]
+            tensor, part = to(value(rank, size)), to(value(rank, size // world))
+            work = operations[turn % len(operations)](tensor, part)
+            del tensor, part
+            others = [torch.full((n,), 77 + turn, device="cuda", dtype=torch.int32)
+                      for n in (size, size // world) for _ in range(3)]
             work.wait()
             del work
             others.append(torch.full((size,), 77 + turn, device="cuda", dtype=torch.int32))
@@ -176,8 +184,17 @@ def test_dropped(rank, world):
     for _ in range(4):
         dist.all_reduce(to(value(rank, 40000)), async_op=True).wait()
     works = [dist.all_reduce(to(value(rank, 40000)), async_op=True) for _ in range(4)]
+    for size in (9, 33000):
+        empty = torch.zeros(size * world, dtype=torch.int32)
+        full, one = value(rank, size * world), value(rank, size)
+        works += [dist.broadcast(to(one), 0, async_op=True),
+                  dist.all_gather_into_tensor(to(empty), to(one), async_op=True),
+                  dist.reduce_scatter_tensor(to(one), to(full), async_op=True),
+                  dist.all_to_all_single(to(empty), to(full), async_op=True),
+                  dist.all_reduce(to(empty)[::2], async_op=True)]
     del works
     dist.barrier()
+    assert fake_device.spoiled() == 0
 
 
 def test_not_blocked(rank, world):
@@ -353,6 +370,148 @@ def test_peers(rank, world):
         assert held == 0, held
 
 
+def by_peers():
+    return PEERS and not MIXED and fake_device.apart and not os.environ.get("FAKE_SHARING")
+
+
+def counted(action, pieces):
+    """Runs it; it goes in so many pieces where peers' memory is used."""
+    import pomona._backends as backends
+
+    went = backends.glue().pieces_by_peers
+    before = went()
+    action()
+    want = pieces if by_peers() else 0
+    assert went() - before == want, (went() - before, want)
+
+
+def test_peers_gather(rank, world):
+    """Each way an output may lie: apart, around the input, strided, in tensors of unlike sizes."""
+    for size in (40000, 50001):
+        wants = [value(r, size) + 3 for r in range(world)]
+        mine, out = to(value(rank, size)), to(torch.zeros(world * size, dtype=torch.int32))
+        fake_device.add_later(mine, 3)
+        counted(lambda: dist.all_gather_into_tensor(out, mine), -(-size * 4 // 65536))
+        fake_device.add_later(out, 1)
+        same(out, torch.cat(wants) + 1)
+        around = to(torch.zeros(world * size, dtype=torch.int32) + rank)
+        inside = around[rank * size : rank * size + size]
+        fake_device.add_later(around, 5)
+        dist.all_gather_into_tensor(around, inside)
+        same(around, torch.cat([torch.full((size,), r + 5, dtype=torch.int32) for r in range(world)]))
+        outs = [to(torch.zeros(size - 7 * r, dtype=torch.int32)) for r in range(world)]
+        outs[-1] = to(torch.zeros(size - 7 * (world - 1), 2, dtype=torch.int32))[:, 1]
+        counted(lambda: dist.all_gather(outs, to(value(rank, size - 7 * rank))), -(-size * 4 // 65536))
+        for r in range(world):
+            fake_device.add_later(outs[r], 1)
+            same(outs[r], value(r, size - 7 * r) + 1)
+
+
+def test_peers_reduce_scatter(rank, world):
+    """Outputs apart from the input, in the place of the own part, and in that of another rank's."""
+    count = 65536 // 4 // world // 64 * 64  # elements of a part in a slot
+    for size, op, dtype in ((40000, "SUM", torch.int32), (33333, "AVG", torch.float32), (50001, "SUM", torch.int64)):
+        each = count * 4 // torch.empty((), dtype=dtype).element_size() // 64 * 64
+        wide = [(value(r, world * size, dtype) + r) * world for r in range(world)]
+        whole = (sum(wide) / (world if op == "AVG" else 1)).to(dtype).view(world, size)
+        reduce = getattr(dist.ReduceOp, op)
+        out, source = to(torch.zeros(size, dtype=dtype)), to(wide[rank])
+        counted(lambda: dist.reduce_scatter_tensor(out, source, op=reduce), -(-size // each))
+        fake_device.add_later(source, 9)  # it may be used again: all have read it
+        fake_device.add_later(out, 1)
+        same(out, whole[rank] + 1)
+        for first in (rank * size, (rank + 1) % world * size, 100):
+            source = to(wide[rank])
+            fake_device.add_later(source, 2)
+            out = source[first : first + size]
+            dist.reduce_scatter_tensor(out, source, op=reduce)
+            same(out, whole[rank] + 2 * (1 if op == "AVG" else world))
+        parts = [to(wide[rank].view(world, size)[r]) for r in range(world)]
+        strided = to(torch.zeros(size, 2, dtype=dtype))[:, 1]
+        dist.reduce_scatter(strided, parts, op=reduce)
+        same(strided, whole[rank])
+    halves = [torch.full((world * 40000,), 60000.0, dtype=torch.float16) for _ in range(world)]
+    out = to(torch.zeros(40000, dtype=torch.float16))
+    dist.reduce_scatter_tensor(out, to(halves[rank]), op=dist.ReduceOp.AVG)  # sums in fp32
+    same(out, halves[0][:40000])
+
+
+def test_peers_broadcast(rank, world):
+    for root in range(world):
+        for size in (40001, 300):
+            tensor = to(value(rank, size))
+            fake_device.add_later(tensor, 4)
+            counted(lambda: dist.broadcast(tensor, root), -(-size * 4 // 65536) if size * 4 >= 2000 else 0)
+            fake_device.add_later(tensor, 1)
+            same(tensor, value(root, size) + 5)
+    square = to(value(rank, 40000).view(200, 200))
+    dist.broadcast(square.t(), 1)
+    same(square, value(1, 40000).view(200, 200))
+
+
+def test_peers_all_to_all(rank, world):
+    """Sizes that only the two ranks of a pair know, some of them 0; short ones go through the host."""
+    def size(source, target, scale):
+        return 0 if (source + target) % 5 == 4 else scale * (1 + (source + 2 * target) % 3)
+
+    most = max(size(s, t, 20000) for s in range(world) for t in range(world))
+    for scale, pieces in ((20000, -(-most * 4 // (65536 // world // 64 * 64))), (3, 0)):
+        sends = [size(rank, r, scale) for r in range(world)]
+        gets = [size(r, rank, scale) for r in range(world)]
+        wants = [value(r, size(r, rank, scale)) + rank + 6 for r in range(world)]
+        source = to(torch.cat([value(rank, sends[r]) + r for r in range(world)]))
+        fake_device.add_later(source, 6)
+        out = to(torch.zeros(sum(gets), dtype=torch.int32))
+        counted(lambda: dist.all_to_all_single(out, source, gets, sends), pieces)
+        fake_device.add_later(source, 1)
+        fake_device.add_later(out, 1)
+        same(out, torch.cat(wants) + 1)
+        ins = [to(value(rank, sends[r]) + r + 6) for r in range(world)]
+        outs = [to(torch.zeros(n, dtype=torch.int32)) for n in gets]
+        counted(lambda: dist.all_to_all(outs, ins), pieces)
+        for r in range(world):
+            same(outs[r], wants[r])
+    inside = to(value(rank, world * 30000))
+    dist.all_to_all_single(inside, inside)
+    same(inside, torch.cat([value(r, world * 30000)[rank * 30000 : rank * 30000 + 30000] for r in range(world)]))
+
+
+def test_peers_in_turns(rank, world):
+    """All operations under way at once, ranks late in turn, some tensors on the CPU: slots are kept apart."""
+    same_everywhere, own = random.Random(2), random.Random(rank)
+    for _ in range(30 if CUDA else 8):
+        ended = []
+        for i in range(6):
+            size, kind = same_everywhere.choice((600, 33000, 70001)), same_everywhere.choice("grbas")
+            place = torch.Tensor.clone if same_everywhere.random() < 0.1 and rank == i % world else to
+            if own.random() < 0.3:
+                time.sleep(own.random() * 0.01)
+            full, one = value(rank, size * world) + i, value(rank, size) + i
+            block = slice(size * rank, size * rank + size)
+            empty = torch.zeros(size * world if kind in "ga" else size, dtype=torch.int32)
+            if kind == "g":
+                out, args = place(empty), (dist.all_gather_into_tensor, place(one))
+                want = torch.cat([value(r, size) + i for r in range(world)])
+            elif kind == "r":
+                out, args = place(empty), (dist.reduce_scatter_tensor, place(full))
+                want = (total(world, size * world) + i * world)[block]
+            elif kind == "a":
+                out, args = place(empty), (dist.all_to_all_single, place(full))
+                want = torch.cat([(value(r, size * world) + i)[block] for r in range(world)])
+            elif kind == "b":
+                out, args, want = place(one), (dist.broadcast, i % world), value(i % world, size) + i
+            else:
+                out, args, want = place(one), (dist.all_reduce,), total(world, size) + i * world
+            ended.append((out, args[0](out, *args[1:], async_op=True), want))
+        for out, work, want in ended:
+            work.wait()
+            if out.device.type == "cpu":
+                assert torch.equal(out, want)
+            else:
+                fake_device.add_later(out, 1)
+                same(out, want + 1)
+
+
 def test_peers_dtypes(rank, world):
     for dtype in (torch.float16, torch.bfloat16, torch.float64, torch.int64, torch.uint16, torch.uint32):
         tensor = to(value(rank, 70000).to(dtype))
@@ -387,6 +546,16 @@ def late_rank(rank, world):
     os._exit(0)
 
 
+def unlike_sizes(rank, world):
+    """All ranks hear of it, none gets a wrong result."""
+    try:
+        dist.broadcast(to(value(rank, 40000 + (rank == 1))), 0)
+    except dist.DistBackendError as error:
+        assert "differ in size: from 160000 to 160004 bytes" in str(error), error
+        print("met: unlike sizes", flush=True)
+    os._exit(0)
+
+
 def main():
     os.environ.setdefault("POMONA_GLUE_STAGE_BYTES", "65536")
     import pomona
@@ -405,6 +574,8 @@ def main():
     rank, world = dist.get_rank(), dist.get_world_size()
     if late:
         late_rank(rank, world)
+    if chosen == ["unlike_sizes"]:
+        unlike_sizes(rank, world)
     for name, test in list(globals().items()):
         if name.startswith("test_") and (not chosen or name in chosen):
             test(rank, world)

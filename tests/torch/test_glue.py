@@ -77,6 +77,13 @@ def test_errors_of_late_ranks_on_devices():
     assert outcome.text.count("met: a late rank") == 2, str(outcome)
 
 
+def test_errors_of_unlike_sizes_on_devices():
+    paths = [str(BUILD / "tests" / "python"), os.environ.get("PYTHONPATH", "")]
+    env = {"PEERS": "1", "PYTHONPATH": os.pathsep.join(p for p in paths if p)}
+    outcome = launch(2, HERE / "ranks_device.py", "unlike_sizes", env=env, timeout=50)
+    assert outcome.text.count("met: unlike sizes") == 2, str(outcome)
+
+
 def test_operations_of_device_list():
     env = {"TEST_BACKEND": "cpu:mpi"}
     passed(launch(2, HERE / "ranks_ops.py", "test_broadcast", "test_groups", env=env))
