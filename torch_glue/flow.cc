@@ -93,12 +93,35 @@ bool Flow::may_call(const Running& each) const {
 }
 
 void Flow::begin() {
+    // Short copies go on the streams of the callers, who start the operation and wait for it: these keep
+    // their order by themselves, and events between streams take longer than the copies.
+    if (short_load()) {
+        load_here(*stages_.front());
+        is_short_ = true;
+        ++loading_;
+        return;
+    }
     start_ = device_.now(where_);
     // What MPI says with the first advance() must not come before the copies have been asked for.
     while (loading_ < std::min(stages_.size(), kDepth) && may_load(*stages_[loading_])) {
         load(*stages_[loading_], loading_);
         ++loading_;
     }
+}
+
+bool Flow::short_load() const {
+    constexpr int64_t kShort = int64_t{256} << 10;
+    int64_t bytes = 0;
+    for (const at::Tensor& room : rooms_) bytes += room.numel();
+    return has_streams() && stages_.size() == 1 && !plan_ && !stages_.front()->used_slot &&
+           !stages_.front()->stage.loads.empty() && !stages_.front()->stage.direct &&
+           bytes <= kShort && may_load(*stages_.front());
+}
+
+void Flow::load_here(Running& each) {
+    const at::AutoDispatchBelowADInplaceOrView below;
+    run(each.stage.loads);
+    each.loaded = device_.end_of(c10::impl::VirtualGuardImpl(where_.type()).getStream(where_));
 }
 
 void Flow::load(Running& each, size_t number) {
@@ -116,7 +139,7 @@ void Flow::load(Running& each, size_t number) {
     each.loaded = device_.end_of(down);
 }
 
-bool Flow::advance(MPI_Comm comm, bool may_post, int* mpi_error) {
+bool Flow::advance(MPI_Comm comm, bool may_post, int* mpi_error, bool waited) {
     bool moved = false;
     if (plan_ && may_post) {
         std::exchange(plan_, nullptr)();
@@ -144,7 +167,7 @@ bool Flow::advance(MPI_Comm comm, bool may_post, int* mpi_error) {
     for (; finished_ < posted_; ++finished_) {
         if (!test(*stages_[finished_], mpi_error)) break;
         if (*mpi_error != MPI_SUCCESS) return true;
-        finish(*stages_[finished_]);
+        finish(*stages_[finished_], waited && is_short_);
         moved = true;
     }
     if (finished()) give_back();
@@ -175,11 +198,12 @@ bool Flow::test(Running& each, int* mpi_error) {
     return true;
 }
 
-void Flow::finish(Running& each) {
+void Flow::finish(Running& each, bool here) {
     const at::AutoDispatchBelowADInplaceOrView below;
     run(each.stage.unpacks);
     if (!each.stage.stores.empty()) {
-        const c10::Stream up = device_.up(where_);
+        const c10::Stream up = here ? c10::impl::VirtualGuardImpl(where_.type()).getStream(where_)
+                                    : device_.up(where_);
         const c10::StreamGuard current(up);
         // What the caller's stream does with the tensors was asked for before this operation.
         if (start_) start_->delay(up);

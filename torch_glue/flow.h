@@ -57,7 +57,8 @@ public:
 
     // Moves on what can be moved, without waiting; true if something has. `may_post`: it is this
     // operation's turn to call MPI. Throws what goes wrong.
-    bool advance(MPI_Comm comm, bool may_post, int* mpi_error);
+    // `waited`: by a thread that waits for the operation, on its current stream.
+    bool advance(MPI_Comm comm, bool may_post, int* mpi_error, bool waited = false);
     bool posted() const { return !open_ && posted_ == stages_.size(); }  // MPI is called no more
     bool finished() const { return !open_ && finished_ == stages_.size(); }
     int source() const { return source_; }  // of the message that came last
@@ -76,10 +77,12 @@ private:
         bool used_slot = false;
     };
     void load(Running& each, size_t number);
+    bool short_load() const;
+    void load_here(Running& each);
     bool may_load(const Running& each) const;
     bool may_call(const Running& each) const;
     bool test(Running& each, int* mpi_error);
-    void finish(Running& each);
+    void finish(Running& each, bool here);
     void give_back();
 
     const c10::Device where_;
@@ -87,7 +90,8 @@ private:
     MomentPointer start_;
     std::vector<std::unique_ptr<Running>> stages_;
     std::function<void()> plan_;
-    bool open_ = false;  // more stages may come
+    bool open_ = false;      // more stages may come
+    bool is_short_ = false;  // copied on the callers' streams
     size_t loading_ = 0, posted_ = 0, finished_ = 0;
     int source_ = -1;
     std::vector<at::Tensor> rooms_, slots_;

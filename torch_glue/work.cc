@@ -230,11 +230,11 @@ bool GlueWork::stopped() {
     return true;
 }
 
-bool GlueWork::test() {
+bool GlueWork::test(bool waited) {
     if (stopped()) return done_.load(std::memory_order_acquire);
     if (flow_) {
         bool over = false;
-        advance(&over);
+        advance(&over, waited);
         return done_.load(std::memory_order_acquire);
     }
     std::unique_lock lock(requests_mutex_);
@@ -265,7 +265,7 @@ void GlueWork::drive() {
     const auto start = Clock::now();
     for (;;) {
         for (int i = 0; i < 16; ++i) {
-            if (test() || phase_.load() != Phase::Driven) return;
+            if (test(true) || phase_.load() != Phase::Driven) return;
         }
         const auto passed = Clock::now() - start;
         if (passed > kYield) return;

@@ -171,8 +171,8 @@ public:
     void start_held();  // its turn has come, by FutureOrder
     // By Lane and Mover:
     void have_turn();
-    bool advance(bool* over);  // true if something has moved
-    bool rest();               // true: look at the device soon
+    bool advance(bool* over, bool waited = false);  // true if something has moved
+    bool rest();                                    // true: look at the device soon
     static void let_go(c10::intrusive_ptr<GlueWork> work);
     // By the watchdog, which looks at works that are under way for long:
     std::string departed() const;  // the ranks it needs that have left: "rank 1"
@@ -202,7 +202,7 @@ private:
     void end_waiting();
     Lane& lane();
     void enter_lane();
-    bool test();
+    bool test(bool waited = false);
     void drive();
     void arm();
     void park(std::chrono::milliseconds timeout);

@@ -50,7 +50,7 @@ void GlueWork::have_turn() {
 }
 
 // A work that has failed leaves its memory to MPI, which may still use it, for ever.
-bool GlueWork::advance(bool* over) {
+bool GlueWork::advance(bool* over, bool waited) {
     std::unique_lock lock(requests_mutex_, std::try_to_lock);
     if (!lock) return false;
     if (phase_.load() == Phase::Finished) {
@@ -62,7 +62,7 @@ bool GlueWork::advance(bool* over) {
     if (!lost) {
         int error = MPI_SUCCESS;
         try {
-            moved = flow_->advance(group_->comm, may_post_, &error);
+            moved = flow_->advance(group_->comm, may_post_, &error, waited);
         } catch (const std::exception& e) { failure = e.what(); }
         if (error != MPI_SUCCESS) failure = error_text(error);
         lost = !failure.empty();
