@@ -5,10 +5,10 @@
 # all MPI programs over two and four hosts (namespaces; root only), and with POMONA_CHECK; links over
 # simulated paths with many seeds (POMONA_LINK_SEEDS, default 10,000); random programs
 # (POMONA_PROGRAM_SEEDS, default 100,000) by all transports and algorithms; programs over RDMA by software
-# between two virtual machines whose cable loses packets (LOSS percent, default 1); the wheel, and all of
-# PyTorch's own tests that apply; all tests compiled for macOS; programs whose ranks are half x86-64's,
-# half Arm's under qemu; and all of tests/clients.sh, which fetches and compiles other people's programs
-# for hours.
+# between two virtual machines whose cable loses packets (LOSS percent, default 1); the wheel, PyTorch's own
+# MPI backend, the extension against all torches' headers, and all of PyTorch's own tests that apply; all
+# tests compiled for macOS; programs whose ranks are half x86-64's, half Arm's under qemu; and all of
+# tests/clients.sh, which fetches and compiles other people's programs for hours.
 # Called by `tests/run.sh --slow`; builds beside the release tree. POMONA_JOBS: jobs at a time.
 #   tests/slow.sh                   all tiers
 #   tests/slow.sh address thread    only these; the tiers: address, thread, fuzz, hosts, checked, seeds,
@@ -130,6 +130,14 @@ torch() {
     say "The wheel, and PyTorch's own tests"
     build -DPOMONA_TESTS=ON -DPOMONA_WERROR=ON
     sh "$POMONA_ROOT/tests/torch/wheel.sh" "$POMONA_VENV/bin/python" || code=$?
+    [ $code = 0 ] || [ $code = 77 ] || status=$code
+    code=0
+    sh "$POMONA_ROOT/tests/torch/process_group_mpi.sh" "$POMONA_BUILD" "$POMONA_VENV/bin/python" \
+        "$builds/process_group_mpi" || code=$?
+    [ $code = 0 ] || [ $code = 77 ] || status=$code
+    code=0
+    python3 "$POMONA_ROOT/tests/torch/minors.py" --python "$POMONA_VENV/bin/python" --folder "$builds/minors" \
+        --jobs "$jobs" || code=$?
     [ $code = 0 ] || [ $code = 77 ] || status=$code
     (cd "$POMONA_ROOT/tests/torch" && POMONA_BUILD=$POMONA_BUILD POMONA_SUITE=whole \
         "$POMONA_VENV/bin/python" -m pytest -q -p no:cacheprovider test_suite.py) || status=$?
