@@ -93,12 +93,6 @@ std::pair<std::vector<MPI_Count>, std::vector<MPI_Aint>> split_bytes(
     return {std::move(counts), std::move(offsets)};
 }
 
-MPI_Count bytes_of_all(const std::vector<at::Tensor>& tensors) {
-    MPI_Count sum = 0;
-    for (const at::Tensor& t : tensors) sum += bytes_of(t);
-    return sum;
-}
-
 std::vector<at::Tensor> flat_rooms(const std::vector<at::Tensor>& tensors) {
     std::vector<at::Tensor> rooms;
     rooms.reserve(tensors.size());

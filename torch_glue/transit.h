@@ -32,7 +32,8 @@ struct Slots {
     std::vector<at::Tensor> host;
 };
 
-at::Tensor plain(const at::Tensor& t);      // contiguous, and what it says
+at::Tensor plain(const at::Tensor& t);  // contiguous, and what it says
+MPI_Count bytes_of_all(const std::vector<at::Tensor>& tensors);
 at::Tensor flat_room(const at::Tensor& t);  // itself if it is plain, else room for its values
 
 class Transit {

@@ -201,12 +201,6 @@ int64_t longest(const std::vector<at::Tensor>& tensors) {
     return most;
 }
 
-int64_t bytes_of_all(const std::vector<at::Tensor>& tensors) {
-    int64_t sum = 0;
-    for (const at::Tensor& t : tensors) sum += bytes_of(t);
-    return sum;
-}
-
 // The one device of the tensors, if others can read what is there.
 bool usable(const std::vector<at::Tensor>& tensors) {
     return std::all_of(tensors.begin(), tensors.end(), [&](const at::Tensor& t) {
@@ -247,6 +241,12 @@ template <class Operation> Exchange::Acts acts_of(const std::shared_ptr<const Op
 }
 
 }  // namespace
+
+MPI_Count bytes_of_all(const std::vector<at::Tensor>& tensors) {
+    MPI_Count sum = 0;
+    for (const at::Tensor& t : tensors) sum += bytes_of(t);
+    return sum;
+}
 
 at::Tensor flat_room(const at::Tensor& t) {
     if (t.is_contiguous() && !t.is_conj() && !t.is_neg()) return t;
