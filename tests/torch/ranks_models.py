@@ -124,6 +124,65 @@ def test_fsdp2(rank, size):
     close([p.full_tensor() for p in model.parameters()], reference(), "FSDP2")
 
 
+def test_hsdp(rank, size):
+    """Sharded within rows of a mesh, replicated across them."""
+    from torch.distributed.device_mesh import init_device_mesh
+    from torch.distributed.fsdp import fully_shard
+
+    mesh = init_device_mesh(DEVICE, (2, size // 2), mesh_dim_names=("replicas", "shards"))
+    model = make_model()
+    for layer in (*(each for each in model if isinstance(each, nn.Linear)), model):
+        fully_shard(layer, mesh=mesh)
+    train(model, model.parameters(), rank, size)
+    close([p.full_tensor() for p in model.parameters()], reference(), "HSDP")
+
+
+def test_accumulation(rank, size):
+    """Gradients of two parts of a batch: nothing is exchanged for the first."""
+    import pomona
+
+    def sums():
+        return pomona.metrics().get("all_reduce", {"count": 0})["count"]
+
+    model = make_model()
+    network = DistributedDataParallel(model)
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.05)
+    for step in range(3):
+        x, y = (part[rank::size] for part in batch(step))
+        optimizer.zero_grad()
+        before = sums()
+        with network.no_sync():
+            (nn.functional.mse_loss(network(x[::2]), y[::2]) / 2).backward()
+        assert sums() == before
+        (nn.functional.mse_loss(network(x[1::2]), y[1::2]) / 2).backward()
+        assert sums() > before
+        optimizer.step()
+    alone = make_model()
+    train(alone, alone.parameters(), 0, 1, steps=3)
+    close(model.parameters(), list(alone.parameters()), "accumulated gradients")
+
+
+def test_pipeline(rank, size):
+    """One layer a rank, by messages: gradients as of one process."""
+    from torch.distributed.pipelining import PipelineStage, Schedule1F1B, ScheduleGPipe
+
+    for schedule in (ScheduleGPipe, Schedule1F1B):
+        torch.manual_seed(1)
+        layers = [nn.Linear(8, 8) for _ in range(size)]
+        x, y = torch.randn(8, 8), torch.randn(8, 8)
+        whole = nn.Sequential(*layers)
+        nn.functional.mse_loss(whole(x), y).backward()
+        want = layers[rank].weight.grad.clone()
+        layers[rank].zero_grad()
+        stage = PipelineStage(layers[rank], rank, size, torch.device(DEVICE))
+        pipe = schedule(stage, n_microbatches=4, loss_fn=nn.functional.mse_loss)
+        if rank == 0:
+            pipe.step(x, target=y) if size == 1 else pipe.step(x)
+        else:
+            pipe.step(target=y) if rank == size - 1 else pipe.step()
+        close([layers[rank].weight.grad], [want], schedule.__name__)
+
+
 def test_device_mesh_and_dtensor(rank, size):
     from torch.distributed.device_mesh import init_device_mesh
     from torch.distributed.tensor import Replicate, Shard, distribute_tensor
