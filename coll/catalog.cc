@@ -183,6 +183,7 @@ Facts::Facts(const Shape& shape, const Machine& machine, const Options& options)
     for (int r = 0; r < size && nodes > 1; ++r)
         far_edges -= shape.nodes[r] == shape.nodes[(r + 1) % size];
     ordered = nodes > 1 && shape.reordered;
+    set_forest(shape, options.forest);
     Around flat = around(machine, shape.nodes, wring, far_edges);
     aring = flat.message;
     bring = nodes > 1 && machine.unlike() ? flat.mean : mean_of_edges(bnext, b1, far_edges);
@@ -302,6 +303,38 @@ std::pair<double, double> Facts::ring_costs(const Shape& shape, const Machine& m
     return {reduce, gather};
 }
 
+void Facts::set_forest(const Shape& shape, const Forest* trees) {
+    forest = trees && trees->serves(shape) && shape.size > 1;
+    height = busiest = 0;
+    if (!forest) return;
+    bool both_ways = shape.collective == Collective::allreduce;
+    bool rooted = shape.collective == Collective::bcast;
+    S = trees->segments(static_cast<size_t>(m));
+    std::vector<double> load(static_cast<size_t>(shape.size));
+    bool all = both_ways;
+    for (int root = all      ? -1
+                    : rooted ? shape.root
+                             : 0;
+         root < (all      ? 0
+                 : rooted ? shape.root + 1
+                          : shape.size);
+         ++root) {
+        auto own = trees->of_root(root);
+        double sum = 0;
+        for (const Tree* tree : own) sum += tree->share;
+        for (const Tree* tree : own) {
+            height = std::max(height, static_cast<double>(tree->height()));
+            for (int rank = 0; rank < shape.size; ++rank) {
+                auto children = static_cast<double>(tree->children(rank).size());
+                bool child = tree->parents[static_cast<size_t>(rank)] >= 0;
+                double times = both_ways ? children + child : std::max<double>(children, child);
+                load[static_cast<size_t>(rank)] += tree->share / sum * times;
+            }
+        }
+    }
+    busiest = *std::max_element(load.begin(), load.end());
+}
+
 std::span<const Algorithm> catalog() { return table(); }
 
 std::span<const Algorithm> catalog_of(Collective collective) {
@@ -339,6 +372,13 @@ static uint32_t mark_of(const Algorithm& algorithm, const Shape& shape, const Op
     default: break;
     }
     add(static_cast<uint64_t>(options.segments)), add(static_cast<uint64_t>(options.radix));
+    if (options.forest) {
+        add(options.forest->segment);
+        for (const Tree& tree : options.forest->trees) {
+            add(static_cast<uint64_t>(tree.share));
+            for (int parent : tree.parents) add(static_cast<uint64_t>(parent));
+        }
+    }
     static_assert(static_cast<size_t>(Collective::count_) <= 16);
     return mark << 5 | static_cast<uint32_t>(shape.collective) << 1 | 1;
 }

@@ -46,6 +46,10 @@ struct Facts {
     double half, levels_apart;  // of two trees over all ranks but the root: how many levels
     int root;
     bool commutative, irregular, in_place, even, levels;
+    // Of the user's trees: the most levels, and the most that a rank sends or takes in, in vectors (blocks
+    // of allgather and reduce_scatter); there are some for this shape.
+    double height, busiest;
+    bool forest;
     bool ordered;  // a ring has an order of its own, by unlike links
     // All ranks share a board; what is moved can go through chunks of it; the same of each node's ranks,
     // of several nodes.
@@ -57,6 +61,7 @@ struct Facts {
     double both(double x, double y) const { return overlaps ? max(x, y) : x + y; }
 
     void set_steps(const Shape& shape);
+    void set_forest(const Shape& shape, const Forest* trees);
     double mean_of_edges(double far, double near, double far_edges) const;
     // A message to the right neighbour, in the mean and to one on another machine; a byte of it, at the
     // busiest line and in the mean.
@@ -83,7 +88,8 @@ enum Tunable : unsigned {
     ring_segments = 2,  // pieces of a block, which hide its reduction
     cut_blocks = 4,     // pieces of a block: only where somebody asks for them
     radix = 8,          // children of a node; exchanges under way
-    of_tree = segments | radix
+    of_tree = segments | radix,
+    given_trees = 16  // the user's trees (coll/forest.h), without which a row is not legal
 };
 
 struct Algorithm {

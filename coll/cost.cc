@@ -1,6 +1,7 @@
 // coll/cost.cc: costs of links as text; bytes from users and files, so it is fuzzed (tests/fuzz).
 #include "coll/cost.h"
 
+#include "btl/base/decimal.h"
 #include "btl/base/format.h"
 #include "btl/base/kept_file.h"
 
@@ -12,33 +13,10 @@ namespace pomona::coll {
 
 namespace {
 
-constexpr double number_max = 1e9;  // a second of latency
-
-// Digits with at most one point between them, the same in every locale. (std::from_chars of
-// doubles is not in every C++ library yet.)
-bool read_number(std::string_view text, double& value) {
-    double scale = 0;
-    bool digit = false;
-    value = 0;
-    if (text.size() > 24) return false;
-    for (char c : text) {
-        if (c == '.' && scale == 0 && digit) {
-            scale = 1;
-            continue;
-        }
-        if (c < '0' || c > '9') return false;
-        digit = true;
-        value = value * 10 + (c - '0');
-        scale *= 10;
-    }
-    if (scale > 0) value /= scale;
-    return digit && text.back() != '.' && value <= number_max;
-}
-
 bool read_link(std::string_view text, Link& link) {
-    bool good = read_number(take_piece(text, ':'), link.latency_ns);
-    good = good && read_number(take_piece(text, ':'), link.overhead_ns);
-    return good && read_number(text, link.byte_ns) && link.message_ns() > 0;
+    bool good = read_decimal(take_piece(text, ':'), link.latency_ns);
+    good = good && read_decimal(take_piece(text, ':'), link.overhead_ns);
+    return good && read_decimal(text, link.byte_ns) && link.message_ns() > 0;
 }
 
 std::string show(double value) {
@@ -202,7 +180,7 @@ Result<Links> parse_links(std::string_view text, std::string& problem) {
             return bad(problem, format("{} takes L:o:G, nanoseconds of latency and of overhead and "
                                        "nanoseconds per byte, as in 60:35:0.08",
                                        name));
-        if (row->number && !read_number(value, *row->number))
+        if (row->number && !read_decimal(value, *row->number))
             return bad(problem, format("{} takes a number such as 0.05, without a sign", name));
     }
     return links;

@@ -6,6 +6,7 @@
 
 #include "btl/base/result.h"
 #include "btl/base/roads.h"
+#include "coll/forest.h"
 
 #include <span>
 #include <string>
@@ -128,6 +129,7 @@ struct Machine : Together {
     // without a path of their own have the numbers of the whole way.
     PairCosts pairs{};
     Roads roads{};
+    Forests forests{};  // of the user's, that fit the ranks
     bool unlike() const { return pairs.known() || roads.known(); }
     bool operator==(const Machine&) const = default;
 

@@ -8,9 +8,12 @@
 
 namespace pomona::coll {
 
+struct Forest;
+
 struct Options {
     int segments = 1;  // pieces of a block that overlap communication with reduction
     int radix = 2;     // children of a tree's node; messages in flight of a linear exchange
+    const Forest* forest = nullptr;  // of the rows `forest`: their trees, which outlive this
     bool operator==(const Options&) const = default;
 };
 

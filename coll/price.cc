@@ -64,23 +64,29 @@ uint64_t mix(uint64_t hash, double value) { return mix(hash, std::bit_cast<uint6
 
 }  // namespace
 
+static Machine without_tables(Machine machine) {
+    machine.pairs = {}, machine.roads = {}, machine.forests = {};
+    return machine;
+}
+
 // Runs one execution. A unit is a rank, or one that stands for all of its kind.
 class Pricing {
 public:
     Pricing(const ScheduleSet::Parts& parts, const PricedNetwork& network, bool collapse)
-        : parts_(parts), network_(network),
+        : parts_(parts), network_(network), plain_(without_tables(network.machine)),
           ports_(static_cast<int>(parts.ranks.size()), network.links) {
         choose_units(collapse && !network.links.roads.known());
         for (size_t unit = 0; unit < ranks_.size(); ++unit) add_unit(unit);
     }
 
-    Price run() {
+    Price run(double most_ns) {
         for (size_t unit = 0; unit < ranks_.size(); ++unit) at(0, What::begin, unit, 0);
         while (!heap_.empty() && problem_.empty()) {
             std::pop_heap(heap_.begin(), heap_.end(), later);
             Event event = heap_.back();
             heap_.pop_back();
             now_ = event.time;
+            if (now_ > most_ns) problem_ = "It takes longer than is of interest";
             happen(event);
         }
         Price price;
@@ -175,6 +181,7 @@ private:
 
     const ScheduleSet::Parts& parts_;
     const PricedNetwork& network_;
+    const Machine plain_;  // for copies
     Ports ports_;
     std::vector<int> ranks_;    // of each unit: who stands for it
     std::vector<int> unit_of_;  // of each rank
@@ -263,8 +270,8 @@ void Pricing::add_unit(size_t unit) {
     bool passes = std::any_of(steps.steps.begin(), steps.steps.end(),
                               [](const KindStep& step) { return step.kind == StepKind::pass; });
     if (!passes) made.board.passed = 1 << 30;
-    made.machine = network_.machine;
     const LinkCost& own = ports_.map().link(ranks_[unit], ranks_[unit]);
+    made.machine = plain_;
     made.machine.near = {own.latency_ns, own.overhead_ns, own.byte_ns};
 }
 
@@ -449,15 +456,15 @@ void Pricing::grant_rooms() {
     }
 }
 
-Result<Price> ScheduleSet::price(const PricedNetwork& network, std::string& problem,
-                                 bool collapse) const {
+Result<Price> ScheduleSet::price(const PricedNetwork& network, std::string& problem, bool collapse,
+                                 double most_ns) const {
     if (ranks() != parts_->expected)
         problem = format("{} of {} ranks have schedules", ranks(), parts_->expected);
     else if (parts_->too_many_lengths) problem = "Messages of more than 65536 different lengths";
     else problem = parts_->join_peers();
     if (problem.empty()) {
         Pricing pricing(*parts_, network, collapse);
-        Price price = pricing.run();
+        Price price = pricing.run(most_ns);
         problem = pricing.problem();
         if (problem.empty()) return price;
     }
@@ -465,8 +472,8 @@ Result<Price> ScheduleSet::price(const PricedNetwork& network, std::string& prob
 }
 
 Result<Price> price(const Algorithm& row, const Shape& shape, const Options& options,
-                    const PricedNetwork& network, std::string& problem) {
-    return ScheduleSet::of(row, shape, options).price(network, problem);
+                    const PricedNetwork& network, std::string& problem, double most_ns) {
+    return ScheduleSet::of(row, shape, options).price(network, problem, true, most_ns);
 }
 
 }  // namespace pomona::coll

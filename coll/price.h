@@ -12,6 +12,7 @@
 #include "btl/base/result.h"
 #include "coll/catalog.h"
 
+#include <limits>
 #include <memory>
 #include <span>
 #include <string>
@@ -41,6 +42,9 @@ struct Price {
     std::vector<double> done_ns;  // by rank
 };
 
+// How long a price may be, where more is of no interest.
+inline constexpr double kAnyPrice = std::numeric_limits<double>::infinity();
+
 // All ranks' schedules, each kind of steps once.
 class ScheduleSet {
 public:
@@ -57,9 +61,10 @@ public:
     int kinds() const;  // of steps
 
     // An error names the ranks of a message without a partner, of unlike lengths, or of a deadlock.
-    // `collapse`: one rank of each kind stands for all where that is possible.
-    Result<Price> price(const PricedNetwork& network, std::string& problem,
-                        bool collapse = true) const;
+    // `collapse`: one rank of each kind stands for all where that is possible. What takes longer than
+    // `most_ns` is an error too, as soon as that is seen.
+    Result<Price> price(const PricedNetwork& network, std::string& problem, bool collapse = true,
+                        double most_ns = kAnyPrice) const;
 
 private:
     friend class Pricing;
@@ -69,6 +74,6 @@ private:
 
 // In one call. The row must be legal for the shape; `shape.nodes` becomes the hosts of the links.
 Result<Price> price(const Algorithm& row, const Shape& shape, const Options& options,
-                    const PricedNetwork& network, std::string& problem);
+                    const PricedNetwork& network, std::string& problem, double most_ns = kAnyPrice);
 
 }  // namespace pomona::coll

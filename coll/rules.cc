@@ -4,6 +4,7 @@
 #include "btl/base/format.h"
 #include "btl/base/params.h"
 #include "coll/select.h"
+#include "coll/words.h"
 
 #include <algorithm>
 
@@ -13,41 +14,6 @@ namespace {
 
 constexpr size_t kRulesMost = 4096;
 
-std::string_view trimmed(std::string_view text) {
-    auto blank = [](char c) { return c == ' ' || c == '\t' || c == '\r'; };
-    while (!text.empty() && blank(text.front())) text.remove_prefix(1);
-    while (!text.empty() && blank(text.back())) text.remove_suffix(1);
-    return text;
-}
-
-std::string_view take_word(std::string_view& text) {
-    text = trimmed(text);
-    size_t end = std::min(text.find_first_of(" \t"), text.size());
-    std::string_view word = text.substr(0, end);
-    text = trimmed(text.substr(end));
-    return word;
-}
-
-// Digits, and where `units`: K, M or G behind them, with or without iB or B.
-bool read_count(std::string_view text, bool units, size_t most, size_t& value) {
-    size_t at = 0;
-    value = 0;
-    for (; at < text.size() && text[at] >= '0' && text[at] <= '9'; ++at) {
-        value = value * 10 + static_cast<size_t>(text[at] - '0');
-        if (value > most) return false;
-    }
-    if (at == 0) return false;
-    std::string_view unit = text.substr(at);
-    if (unit.empty()) return true;
-    if (!units) return false;
-    int shift = unit[0] == 'K' ? 10 : unit[0] == 'M' ? 20 : unit[0] == 'G' ? 30 : 0;
-    if (shift) unit.remove_prefix(1);
-    if (!(unit.empty() || unit == "B" || (shift && unit == "iB")) || value > most >> shift)
-        return false;
-    value <<= shift;
-    return true;
-}
-
 class Reader {
 public:
     explicit Reader(std::string& problem) : problem_(problem) {}
@@ -55,10 +21,7 @@ public:
     bool read(std::string_view text, Rules& out) {
         while (!text.empty()) {
             ++line_;
-            size_t end = std::min(text.find_first_of("\n;"), text.size());
-            std::string_view line = text.substr(0, end);
-            text.remove_prefix(std::min(end + 1, text.size()));
-            line = trimmed(line.substr(0, line.find('#')));
+            std::string_view line = take_line(text);
             if (!line.empty() && !read_line(line, out)) return false;
         }
         return true;
@@ -162,16 +125,9 @@ private:
     // "FROM..TO ALGORITHM", "FROM.. ALGORITHM" or "ALGORITHM", and what read_where() reads.
     bool read_item(std::string_view item, Rule& rule) {
         std::string_view word = take_word(item);
-        size_t dots = word.find("..");
-        if (dots != word.npos) {
-            constexpr size_t most = SIZE_MAX / 2;
-            std::string_view end = word.substr(dots + 2);
-            if (!read_count(word.substr(0, dots), true, most, rule.from) ||
-                (!end.empty() && !read_count(end, true, most, rule.to)))
-                return bad(format(
-                    "'{}' is no range of bytes; ranges are as in 0..4K, 4K..1M or 1M..", word));
-            if (rule.from >= rule.to)
-                return bad(format("the range {} is empty: its end must be greater", word));
+        if (word.find("..") != word.npos) {
+            if (std::string wrong = read_range(word, rule.from, rule.to); !wrong.empty())
+                return bad(wrong);
             word = take_word(item);
         }
         if (word.empty())
@@ -187,12 +143,6 @@ private:
     std::string& problem_;
     int line_ = 0;
 };
-
-std::string size_text(size_t bytes) {
-    for (auto [shift, unit] : {std::pair{30, 'G'}, {20, 'M'}, {10, 'K'}})
-        if (bytes && bytes % (size_t{1} << shift) == 0) return format("{}{}", bytes >> shift, unit);
-    return std::to_string(bytes);
-}
 
 }  // namespace
 
@@ -227,9 +177,7 @@ std::string rule_text(const Rule& rule) {
         text += format(" of {}..{} ranks", rule.ranks_least, rule.ranks_most);
     else if (rule.ranks_least != 1) text += format(" of {}.. ranks", rule.ranks_least);
     text += ": ";
-    if (!rule.all_sizes())
-        text +=
-            format("{}..{} ", size_text(rule.from), rule.to == SIZE_MAX ? "" : size_text(rule.to));
+    if (!rule.all_sizes()) text += range_text(rule.from, rule.to) + " ";
     return text + choice_text(rule.choice);
 }
 

@@ -38,15 +38,30 @@ void try_segments(const Algorithm& row, const Shape& shape, const Machine& machi
     }
 }
 
+// The options that a row begins with: the user's trees for the shape, those of this size before others.
+Options options_of(const Algorithm& row, const Shape& shape, const Machine& machine,
+                   Options options = {}) {
+    if (!(row.tunables & given_trees) || !machine.forests) return options;
+    auto bytes = static_cast<size_t>(Facts(shape, machine, {}).m);
+    options.forest = find_forest(machine.forests, shape, bytes, true);
+    return options;
+}
+
+bool is_legal(const Algorithm& row, const Shape& shape, const Machine& machine,
+              const Facts& facts) {
+    if (!(row.tunables & given_trees)) return row.legal(facts);
+    return machine.forests && row.legal(Facts(shape, machine, options_of(row, shape, machine)));
+}
+
 // The best options of one row; those that were `given` stay.
 Plan best_of(const Algorithm& row, const Shape& shape, const Machine& machine,
              const Choice& given = {}) {
-    Options start = given.options;
+    Options start = options_of(row, shape, machine, given.options);
     start.segments = std::min(start.segments, segments_most(shape.size));
     Plan best{&row, start, row.cost(Facts(shape, machine, start)), nullptr};
     bool radixes = row.uses_radix && !given.radix_given;
     for (int radix = start.radix; radix <= (radixes ? kRadixMax : start.radix); radix *= 2) {
-        Options options{start.segments, radix};
+        Options options{start.segments, radix, start.forest};
         double cost = row.cost(Facts(shape, machine, options));
         if (cost < best.cost_ns) best = {&row, options, cost, nullptr};
         if (!given.segments_given) try_segments(row, shape, machine, options, best);
@@ -88,11 +103,16 @@ public:
                                                         {shape.nodes.begin(), shape.nodes.end()}),
                                                {}} {}
 
-    // A plan keeps its formula's time where it has no price.
-    void put_price(Plan& plan) const {
+    Pricer(const Shape& shape, const PricedNetwork& network)
+        : shape_(common_part(shape)), network_(network) {}
+
+    // A plan keeps its formula's time where it has no price, if that is the greater, and where more than
+    // `most_ns` is of no interest, that.
+    void put_price(Plan& plan, double most_ns = kAnyPrice) const {
         std::string problem;
-        auto price = coll::price(*plan.algorithm, shape_, plan.options, network_, problem);
+        auto price = coll::price(*plan.algorithm, shape_, plan.options, network_, problem, most_ns);
         if (price.ok()) plan.cost_ns = price->ns;
+        else if (most_ns < kAnyPrice) plan.cost_ns = std::max(plan.cost_ns, most_ns);
     }
     // Formulas have chosen segments for the slowest link: more and fewer are tried while that helps.
     void mend_options(Plan& plan) const {
@@ -115,7 +135,8 @@ private:
     bool take_better(Plan& plan, const Options& options) const {
         Plan other = plan;
         other.options = options;
-        put_price(other);
+        other.cost_ns = 0;
+        put_price(other, plan.cost_ns);
         if (!(other.cost_ns < plan.cost_ns)) return false;
         plan = other;
         return true;
@@ -127,19 +148,22 @@ private:
 constexpr double kPromising =
     4;  // times the cheapest: options of such rows may make them the cheapest
 
-void put_prices(std::vector<Plan>& plans, const Shape& shape, const Machine& machine,
-                const Choice& given = {}) {
-    if (!by_price(shape, machine)) return;
-    Pricer pricer(shape, machine);
+// `all`: also of those that will not be taken.
+void put_prices(std::vector<Plan>& plans, const Pricer& pricer, bool all) {
+    // What is cheap by its formula first: the others need not be followed to their ends.
+    std::vector<Plan*> order;
+    for (Plan& plan : plans)
+        if (!plan.why_not) order.push_back(&plan);
+    std::stable_sort(order.begin(), order.end(),
+                     [](const Plan* x, const Plan* y) { return x->cost_ns < y->cost_ns; });
     double least = 0;
-    for (Plan& plan : plans) {
-        if (plan.why_not) continue;
-        pricer.put_price(plan);
+    for (Plan* each : order) {
+        Plan& plan = *each;
+        pricer.put_price(plan, all || least <= 0 ? kAnyPrice : kPromising * least * (1 + 1e-9));
         least = least > 0 ? std::min(least, plan.cost_ns) : plan.cost_ns;
     }
-    bool free = !given.segments_given && !given.radix_given;
     for (Plan& plan : plans)
-        if (!plan.why_not && free && plan.cost_ns <= kPromising * least) pricer.mend_options(plan);
+        if (!plan.why_not && plan.cost_ns <= kPromising * least) pricer.mend_options(plan);
 }
 
 }  // namespace
@@ -150,11 +174,12 @@ Plan select(const Shape& shape, const Machine& machine, const Choice& choice) {
     const Algorithm* wanted =
         choice.algorithm.empty() ? nullptr : find_algorithm(shape.collective, choice.algorithm);
     Facts facts(shape, machine, choice.options);
-    if (wanted && wanted->legal(facts)) return best_of(*wanted, shape, machine, choice);
+    if (wanted && is_legal(*wanted, shape, machine, facts))
+        return best_of(*wanted, shape, machine, choice);
     std::vector<Plan> plans;
     for (const Algorithm& row : catalog_of(shape.collective))
-        if (row.legal(facts)) plans.push_back(best_of(row, shape, machine));
-    put_prices(plans, shape, machine);
+        if (is_legal(row, shape, machine, facts)) plans.push_back(best_of(row, shape, machine));
+    if (by_price(shape, machine)) put_prices(plans, Pricer(shape, machine), false);
     auto cheaper = [](const Plan& x, const Plan& y) { return x.cost_ns < y.cost_ns; };
     auto best = std::min_element(plans.begin(), plans.end(), cheaper);
     check(best != plans.end(), static_cast<int>(shape.collective));
@@ -173,8 +198,24 @@ const Rule* rule_for(const Shape& shape, const Machine& machine, const Rules& ru
     return rules.find(shape.collective, level, shape.size, bytes);
 }
 
+std::optional<Plan> forest_for(const Shape& shape, const Machine& machine) {
+    if (!machine.forests) return std::nullopt;
+    const Algorithm* row = find_algorithm(shape.collective, "forest");
+    if (!row) return std::nullopt;
+    Facts facts(shape, machine, {});
+    const Forest* forest = find_forest(machine.forests, shape, static_cast<size_t>(facts.m), false);
+    if (!forest) return std::nullopt;
+    Options options;
+    options.forest = forest;
+    Facts own(shape, machine, options);
+    if (!row->legal(own)) return std::nullopt;
+    return Plan{row, options, row->cost(own), nullptr};
+}
+
 Plan select(const Shape& shape, const Machine& machine, const Choice& choice,
             std::span<const Rules* const> rules) {
+    if (choice.algorithm.empty() && machine.forests)
+        if (auto plan = forest_for(shape, machine)) return *plan;
     if (choice.algorithm.empty())
         for (const Rules* each : rules)
             if (const Rule* rule = rule_for(shape, machine, *each))
@@ -182,18 +223,35 @@ Plan select(const Shape& shape, const Machine& machine, const Choice& choice,
     return select(shape, machine, choice);
 }
 
-std::vector<Plan> rank_algorithms(const Shape& shape, const Machine& machine) {
+static std::vector<Plan> all_plans(const Shape& shape, const Machine& machine) {
     std::vector<Plan> plans;
     Facts facts(shape, machine, {});
     for (const Algorithm& row : catalog_of(shape.collective)) {
-        if (row.legal(facts)) plans.push_back(best_of(row, shape, machine));
+        if (is_legal(row, shape, machine, facts)) plans.push_back(best_of(row, shape, machine));
         else plans.push_back({&row, {}, 0, row.limits});
     }
-    put_prices(plans, shape, machine);
+    return plans;
+}
+
+static void sort_plans(std::vector<Plan>& plans) {
     std::stable_sort(plans.begin(), plans.end(), [](const Plan& x, const Plan& y) {
         if (!x.why_not != !y.why_not) return !x.why_not;
         return x.cost_ns < y.cost_ns;
     });
+}
+
+std::vector<Plan> rank_algorithms(const Shape& shape, const Machine& machine) {
+    std::vector<Plan> plans = all_plans(shape, machine);
+    if (by_price(shape, machine)) put_prices(plans, Pricer(shape, machine), true);
+    sort_plans(plans);
+    return plans;
+}
+
+std::vector<Plan> rank_by_price(const Shape& shape, const Machine& machine,
+                                const PricedNetwork& network) {
+    std::vector<Plan> plans = all_plans(shape, machine);
+    put_prices(plans, Pricer(shape, network), true);
+    sort_plans(plans);
     return plans;
 }
 

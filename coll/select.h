@@ -7,6 +7,7 @@
 #include "coll/rules.h"
 
 #include <array>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -16,13 +17,16 @@ namespace pomona::coll {
 struct Policy {
     Links links;
     bool shared_memory = true;  // serves between ranks of one machine
-    Roads roads;                // between the machines of this process's world
+    std::vector<ForestNetwork> forests;
+    Roads roads;  // between the machines of this process's world
     std::array<Choice, static_cast<size_t>(Collective::count_)> choices;
     Rules rules;  // for what no choice is named
     const Choice& choice(Collective collective) const {
         return choices[static_cast<size_t>(collective)];
     }
 };
+
+struct PricedNetwork;
 
 struct Plan {
     const Algorithm* algorithm = nullptr;
@@ -38,12 +42,17 @@ int segments_most(int ranks);
 Plan select(const Shape& shape, const Machine& machine, const Choice& choice = {});
 // What the rules say of a shape; null where they say nothing.
 const Rule* rule_for(const Shape& shape, const Machine& machine, const Rules& rules);
-// `choice` counts, or else the first of these rules that speaks of the shape; earlier ones come first.
+// By the user's trees, where there are some for the communicator and the size.
+std::optional<Plan> forest_for(const Shape& shape, const Machine& machine);
+// `choice` counts, or else the user's trees, or else the first of these rules that speaks of the shape; earlier ones come first.
 Plan select(const Shape& shape, const Machine& machine, const Choice& choice,
             std::span<const Rules* const> rules);
 
 // All rows, the cheapest first and those that are not legal last.
 std::vector<Plan> rank_algorithms(const Shape& shape, const Machine& machine);
+// The same by price on a network, whose lines and cables are known.
+std::vector<Plan> rank_by_price(const Shape& shape, const Machine& machine,
+                                const PricedNetwork& network);
 // The ranking as a table for people: `pomona cost allreduce 1MiB`. `source`: where the machine's
 // costs come from. `rules`, from `origin`: one that takes another algorithm is named.
 std::string explain(const Shape& shape, const Machine& machine,

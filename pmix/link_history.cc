@@ -1,10 +1,9 @@
 // pmix/link_history.cc: see link_history.h. Plain values in and out; nothing here asks the system.
 #include "pmix/link_history.h"
 
+#include "btl/base/decimal.h"
 #include "btl/base/format.h"
 #include "btl/base/kept_file.h"
-
-#include <nlohmann/json.hpp>
 
 #include <algorithm>
 #include <cstddef>
@@ -13,9 +12,8 @@ namespace pomona {
 
 namespace {
 
-using nlohmann::json;
-
-constexpr size_t kKept = 16;  // of each pair
+constexpr std::string_view kVersion = "v1";  // of a line: what it means
+constexpr size_t kKept = 16;                 // of each pair
 // Of a message of 8 bytes between machines, at most so much keeps either side busy.
 constexpr double kOverheadNs = 2500, kOverheadShare = 0.25;
 
@@ -69,14 +67,16 @@ const LinkMemory* latest(const std::vector<LinkMemory>& memory, const std::strin
 std::vector<LinkMemory> read_link_memory(const std::string& text) {
     std::vector<LinkMemory> out;
     for (std::string_view left = text; !left.empty();) {
-        json value = json::parse(take_piece(left, '\n'), nullptr, false);
-        if (!value.is_object()) continue;  // of a later version, or damaged: the rest serves
-        try {
-            out.push_back({value.at("hosts").get<std::string>(),
-                           value.at("date").get<std::string>(),
-                           value.at("latency_us").get<double>(), value.at("gigabits").get<double>(),
-                           value.value("by", "")});
-        } catch (const json::exception&) {}
+        std::string_view line = take_piece(left, '\n');
+        if (take_piece(line, ' ') != kVersion) continue;
+        LinkMemory each;
+        std::string_view a = take_piece(line, ' '), b = take_piece(line, ' ');
+        each.hosts = format("{} {}", a, b);
+        each.date = take_piece(line, ' ');
+        bool good = read_decimal(take_piece(line, ' '), each.latency_us);
+        good = read_decimal(take_piece(line, ' '), each.gigabits) && good;
+        each.by = line;
+        if (good && !a.empty() && !b.empty() && !each.date.empty()) out.push_back(std::move(each));
     }
     return out;
 }
@@ -84,12 +84,10 @@ std::vector<LinkMemory> read_link_memory(const std::string& text) {
 std::string link_memory_text(const std::vector<LinkMemory>& memory) {
     std::string out;
     for (const LinkMemory& each : memory) {
-        json value{{"hosts", each.hosts},
-                   {"date", each.date},
-                   {"latency_us", each.latency_us},
-                   {"gigabits", each.gigabits},
-                   {"by", each.by}};
-        out += value.dump(-1, ' ', false, json::error_handler_t::replace) + "\n";
+        std::string line = format("{} {} {} {:.3f} {:.6f} {}", kVersion, each.hosts, each.date,
+                                  each.latency_us, each.gigabits, each.by);
+        std::replace(line.begin(), line.end(), '\n', ' ');
+        out += line + "\n";
     }
     return out;
 }

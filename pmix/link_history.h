@@ -17,7 +17,8 @@ struct LinkMemory {
     std::string by;  // what messages took first
 };
 
-// A line of JSON for each; what is damaged or of a later version is passed over.
+// A line for each, "v1 HOST HOST DATE LATENCY_US GIGABITS BY"; what is damaged, older or of a later version
+// is passed over.
 std::vector<LinkMemory> read_link_memory(const std::string& text);
 std::string link_memory_text(const std::vector<LinkMemory>& memory);
 std::vector<LinkMemory> latest_of_each(const std::vector<LinkMemory>& memory);

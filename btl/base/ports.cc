@@ -81,7 +81,8 @@ Ports::Departure Ports::depart(double now, int from, int to, size_t bytes, doubl
         sent = leaves + slow * cost.byte_ns * length;
         free = leaves + slow * line_byte(here, first) * length;
     }
-    out_free_[static_cast<size_t>(from)] = sent;
+    double port = busy_ns(cost, apart, slow * length);
+    out_free_[static_cast<size_t>(from)] = port < 0 ? sent : start + slow * cost.overhead_ns + port;
     double head = sent - cost.byte_ns * length + cost.latency_ns;
     if (apart && first != map_.host_of(to)) {
         const auto& way = map_.roads.between(here, map_.host_of(to));
@@ -119,8 +120,17 @@ double Ports::arrive(double now, int from, int to, size_t bytes, double slow) {
         start = std::max(start, free);
         free = start + slow * line_byte(here, last) * length;
     }
-    return in_free_[static_cast<size_t>(to)] =
-               start + slow * cost.byte_ns * length + slow * cost.overhead_ns;
+    double taken = start + slow * cost.byte_ns * length + slow * cost.overhead_ns;
+    double port = busy_ns(cost, apart, slow * length);
+    double& own = in_free_[static_cast<size_t>(to)];
+    own = port < 0 ? taken : std::max(now, own) + port + slow * cost.overhead_ns;
+    return taken;
+}
+
+// How long a message of so many bytes keeps its rank busy; below 0: until it is over.
+double Ports::busy_ns(const LinkCost& cost, bool apart, double bytes) const {
+    bool aside = apart && map_.port_byte_ns > 0 && map_.port_byte_ns < cost.byte_ns;
+    return aside ? map_.port_byte_ns * bytes : -1;
 }
 
 double Ports::compute(double now, int rank, double work_ns, double slow) {

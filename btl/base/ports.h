@@ -37,6 +37,9 @@ struct LinkMap {
     // Messages between hosts without a path of their own go by the lines of those between, and each
     // part of the way costs what its link does.
     Roads roads{};
+    // What a byte to or from another host keeps a rank busy for, where lines and cables are what limits it:
+    // messages by unlike lines then go side by side. 0: as long as the link takes, one after the other.
+    double port_byte_ns = 0;
 
     int host_count() const;
     int host_of(int rank) const { return hosts.empty() ? 0 : hosts[static_cast<size_t>(rank)]; }
@@ -74,6 +77,7 @@ private:
     double pass(int before, int host, int next, double head, size_t bytes);
     size_t line(int host, int other, bool out) const;
     double line_byte(int host, int other) const;
+    double busy_ns(const LinkCost& cost, bool apart, double bytes) const;
 
     LinkMap map_;
     int host_count_, lines_;                                   // of a host, cables apart

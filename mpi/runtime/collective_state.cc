@@ -6,20 +6,24 @@
 #include "coll/ring_order.h"
 #include "mpi/check/checker.h"
 #include "mpi/object/hints.h"
+#include "mpi/runtime/forests.h"
 
 #include <algorithm>
 
 namespace pomona {
 
+static bool of_one_world(const Communicator& comm) {
+    const Job& job = comm.process.job();
+    const auto& members = comm.group->members();
+    return std::all_of(members.begin(), members.end(),
+                       [&](int member) { return member >= job.first && member < job.size; });
+}
+
 // The costs of the links between the members. Those of other worlds share no memory with ours, also on one
 // machine; that somebody is of another world all members see alike.
 static coll::Machine machine_of(const Communicator& comm, const std::vector<int>& nodes) {
-    const Job& job = comm.process.job();
     const coll::Policy& policy = *comm.process.policy;
-    const auto& members = comm.group->members();
-    bool one_world = std::all_of(members.begin(), members.end(), [&](int member) {
-        return member >= job.first && member < job.size;
-    });
+    bool one_world = of_one_world(comm);
     // Other worlds' machines stand in no table that all members have.
     coll::Links links = policy.links;
     if (!one_world) links.pairs.clear();
@@ -46,10 +50,14 @@ CollectiveState::CollectiveState(Communicator& comm)
     bool one = std::all_of(nodes.begin(), nodes.end(), [&](int node) { return node == nodes[0]; });
     if (one) nodes.clear();
     machine = machine_of(comm, nodes);
+    if (of_one_world(comm)) machine.forests = forests_among(*comm.process.policy, nodes);
     std::vector<int> ring = coll::ring_order(machine, nodes);
     places = coll::with_ring(nodes, ring);
     placed.size = comm.size();
     placed.place(places);
+    if (machine.forests)
+        LOG(info, coll, "Collectives on {} go by {} forests of the user's", name_for_people(comm),
+            machine.forests->size());
     if (machine.pairs.known())
         LOG(info, coll, "Collectives on {} count on unlike links; rings go by {}",
             name_for_people(comm), ring.empty() ? "number" : text_of(ring));
@@ -115,7 +123,11 @@ const std::shared_ptr<const coll::Schedule>& CollectiveState::schedule(coll::Sha
     const coll::Choice& choice = comm.process.policy->choice(shape.collective);
     const coll::Rules* rules[] = {&own_rules, &comm.process.policy->rules};
     const auto& found = cache.get(shape, machine, choice, &built, rules);
-    if (built) say_lowered(choice, shape.collective);
+    if (built) {
+        say_lowered(choice, shape.collective);
+        LOG(debug, coll, "{} of {} bytes on {} goes by {}", coll::collective_name(shape.collective),
+            shape.bytes(), name_for_people(comm), found->algorithm());
+    }
     Counters& counters = comm.process.counters;
     count(built ? counters.schedules_built : counters.schedules_reused);
     return found;

@@ -153,18 +153,25 @@ static std::string published_text(Wireup& wireup, int rank, const char* key) {
     return {reinterpret_cast<const char*>(found->data()), found->size()};
 }
 
+std::vector<std::string> machine_names(Wireup& wireup) {
+    const Job& job = wireup.job();
+    std::vector<std::string> hosts;
+    for (int rank = job.first; rank < job.size && job.origin != Origin::mpirun; ++rank) {
+        auto node = static_cast<size_t>(job.node(rank));
+        if (node >= kMachinesMost) return {};
+        if (node >= hosts.size()) hosts.resize(node + 1);
+        if (hosts[node].empty()) hosts[node] = published_text(wireup, rank, kHostKey);
+    }
+    return hosts;
+}
+
 // What the first rank has kept of the links between this job's hosts.
 static void learn_measured(Wireup& wireup, coll::Links& links) {
     const Job& job = wireup.job();
     std::string history = published_text(wireup, job.first, kHistoryKey);
     if (history.empty()) return;
-    std::vector<std::string> hosts;
-    for (int rank = job.first; rank < job.size; ++rank) {
-        auto node = static_cast<size_t>(job.node(rank));
-        if (node >= kMachinesMost) return;
-        if (node >= hosts.size()) hosts.resize(node + 1);
-        if (hosts[node].empty()) hosts[node] = published_text(wireup, rank, kHostKey);
-    }
+    std::vector<std::string> hosts = machine_names(wireup);
+    if (hosts.empty()) return;
     std::string missing, problem;
     auto net = coll::parse_links(net_costs(read_link_memory(history), hosts, missing), problem);
     if (net.ok()) links.net = net->net, links.pairs = net->pairs;

@@ -34,6 +34,8 @@ std::vector<coll::PairLink> estimated_pairs(const MachinePlaces& places, const R
 // measured, the first rank's history of links between hosts.
 // `history`: the path of that file.
 Status publish_machine_links(Wireup& wireup, const std::string& history);
+// Behind it, under other launchers: the machines' names by their numbers; mpirun hands out numbers.
+std::vector<std::string> machine_names(Wireup& wireup);
 // Behind it: puts what was measured or is estimated, and the ways through others, into what this process
 // chooses by. `said`: the text of the parameter `links`; where it names `net`, that counts alone.
 void learn_machine_links(Wireup& wireup, std::string_view said, coll::Links& links, Roads& roads);

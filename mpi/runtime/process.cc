@@ -23,6 +23,7 @@
 #include "mpi/runtime/collectives.h"
 #include "mpi/runtime/devices.h"
 #include "mpi/runtime/launcher_watch.h"
+#include "mpi/runtime/forests.h"
 #include "mpi/runtime/machine_links.h"
 #include "mpi/runtime/relaying.h"
 #include "mpi/runtime/unlike.h"
@@ -171,6 +172,7 @@ Status Process::make_transports() {
     policy = std::make_unique<coll::Policy>(make_policy(params, lists(params.transports, "shm")));
     if (linked_ && !on_one_node(here))
         learn_machine_links(*wireup, params.links, policy->links, policy->roads);
+    if (linked_ && !on_one_node(here)) learn_forests(*wireup, params, *policy);
     return {};
 }
 

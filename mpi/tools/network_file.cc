@@ -185,6 +185,8 @@ LinkMap link_map(const NetworkFile& network, const coll::Links& links) {
     map.near = {links.shm.latency_ns, links.shm.overhead_ns, links.shm.byte_ns};
     map.far = {links.net.latency_ns, links.net.overhead_ns, links.net.byte_ns};
     map.within.assign(count, map.near);
+    // The processor hands over what TCP carries within a machine, where it does both ends.
+    map.port_byte_ns = links.tcp.byte_ns;
     map.between.assign(count * count, {map.far, -1});
     std::vector<double> quickest(count);
     int cables = 0;

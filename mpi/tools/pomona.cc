@@ -16,6 +16,7 @@
 #include "mpi/tools/doctor.h"
 #include "mpi/tools/links.h"
 #include "mpi/tools/predict.h"
+#include "mpi/tools/synthesize.h"
 #include "mpi/tools/queues.h"
 #include "mpi/tools/trace.h"
 #include "mpi/tools/top.h"
@@ -273,6 +274,23 @@ static CLI::App* add_predict(CLI::App& app, PredictOptions& options, std::string
     return command;
 }
 
+static CLI::App* add_synthesize(CLI::App& app, SynthesizeOptions& options, std::string& links) {
+    CLI::App* command = app.add_subcommand(
+        "synthesize", "searches for trees that suit a network of unlike links better");
+    command->add_option("collective", options.collective,
+                        "allreduce, allgather, reduce_scatter or bcast");
+    command->add_option("size", options.size, "bytes that a rank gives; else 4K to 16M");
+    command->add_option("--network", options.network, "the hosts: a file, see docs/predict.md")
+        ->required();
+    command->add_option("--root", options.root, "of a bcast");
+    command->add_option("--seed", options.seed, "of the search (1)");
+    command->add_option("--tries", options.tries, "prices of changes (1500)")
+        ->check(CLI::Range(0, 1000000));
+    command->add_option("--links", links, "costs of links, as the parameter links");
+    command->add_flag("--dry-run", options.dry_run, "search and print, keep nothing");
+    return command;
+}
+
 int main(int argc, char** argv) {
     CLI::App app{"Pomona: what is installed, its parameters, and what collectives cost"};
     app.require_subcommand(1);
@@ -332,6 +350,9 @@ int main(int argc, char** argv) {
     PredictOptions predicting;
     std::string predict_links;
     CLI::App* predict_app = add_predict(app, predicting, predict_links);
+    SynthesizeOptions synthesizing;
+    std::string synthesize_links;
+    CLI::App* synthesize_app = add_synthesize(app, synthesizing, synthesize_links);
     TuneOptions tuning;
     bool rank = false;
     CLI::App* tune_command = app.add_subcommand(
@@ -375,6 +396,11 @@ int main(int argc, char** argv) {
         std::string source;
         coll::Links costs = current_links(predict_links, source);
         return predict_command(predicting, costs);
+    }
+    if (app.got_subcommand(synthesize_app)) {
+        std::string source;
+        coll::Links costs = current_links(synthesize_links, source);
+        return synthesize_command(synthesizing, costs, cache_path(environ, "forests"));
     }
     if (app.got_subcommand("doctor")) return doctor::command(json);
     if (app.got_subcommand("links")) return links_of_rank ? links_rank() : links(linking);

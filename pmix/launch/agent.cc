@@ -111,10 +111,12 @@ std::vector<std::string> environment_for_ranks(const char* const* environment) {
     // What an outer mpirun has handed to its ranks was not said by the user.
     bool links = variable(environment, "POMONA_JOB_LINKS").has_value();
     bool choices = variable(environment, "POMONA_JOB_CHOICES").has_value();
+    bool forests = variable(environment, "POMONA_JOB_FORESTS").has_value();
     std::vector<std::string> out;
     for (const char* const* entry = environment; entry && *entry; ++entry)
         if (!inherited_from_launcher(*entry, nested) &&
             !(links && std::string_view(*entry).starts_with("POMONA_LINKS=")) &&
+            !(forests && std::string_view(*entry).starts_with("POMONA_FORESTS=")) &&
             !(choices && std::string_view(*entry).starts_with("POMONA_CHOICES=")))
             out.emplace_back(*entry);
     return out;

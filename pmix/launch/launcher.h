@@ -99,6 +99,8 @@ private:
     void read_parameters();
     void hand_links();
     void hand_choices();
+    void hand_forests();
+    std::vector<std::string> host_names() const;  // by the nodes' numbers
     std::string measured_links(std::string& origin) const;
     std::string measured_net() const;
     std::string config_of(const Program& program) const;

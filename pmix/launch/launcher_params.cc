@@ -3,6 +3,7 @@
 
 #include "btl/base/choices_file.h"
 #include "btl/base/format.h"
+#include "btl/base/forests_file.h"
 #include "btl/base/kept_file.h"
 #include "btl/base/links_file.h"
 #include "pmix/link_history.h"
@@ -43,6 +44,7 @@ void Launcher::read_parameters() {
     if (options_.silence_seconds > 0) silence_ = options_.silence_seconds;
     if (params.links.empty()) hand_links();
     if (params.choices.empty()) hand_choices();
+    if (params.forests.empty()) hand_forests();
 }
 
 // The costs of links as measured on this machine, unless the user said some: ranks do not read the
@@ -69,9 +71,7 @@ void Launcher::hand_links() {
 std::string Launcher::measured_net() const {
     if (!several_hosts()) return "";
     auto text = read_kept(cache_path(environment_, "link-history"));
-    std::vector<std::string> hosts;
-    for (const Node& node : nodes_)
-        hosts.push_back(node.host->here() ? host_ : std::string(without_user(node.host->name())));
+    std::vector<std::string> hosts = host_names();
     std::string missing;
     std::string costs =
         net_costs(text.ok() ? read_link_memory(*text) : std::vector<LinkMemory>(), hosts, missing);
@@ -92,6 +92,27 @@ void Launcher::hand_choices() {
     set_variable(given_, param_variable("choices"), *kept);
     given_.push_back("POMONA_JOB_CHOICES=handed");
     handed_.inherit("choices", *kept, path);
+}
+
+std::vector<std::string> Launcher::host_names() const {
+    std::vector<std::string> hosts;
+    for (const Node& node : nodes_)
+        hosts.push_back(node.host->here() ? host_ : std::string(without_user(node.host->name())));
+    return hosts;
+}
+
+// The same for the forests of the job's hosts, by their numbers.
+void Launcher::hand_forests() {
+    std::string path = cache_path(environment_, "forests");
+    if (path.empty() || !several_hosts()) return;
+    auto text = read_kept(path);
+    if (!text.ok()) return;
+    auto kept = handed_forests(*text, host_names());
+    if (!kept.ok()) remark(format("{} is ignored: {}", path, kept.error().text()));
+    if (!kept.ok() || kept->empty()) return;
+    set_variable(given_, param_variable("forests"), *kept);
+    given_.push_back("POMONA_JOB_FORESTS=handed");
+    handed_.inherit("forests", *kept, path);
 }
 
 std::string Launcher::measured_links(std::string& origin) const {

@@ -103,8 +103,10 @@ TEST(links_report, memory_is_kept_and_bounded) {
     for (int day = 0; day < 100; ++day)
         remember(memory, {"a b", "2026-01-02", 1, static_cast<double>(day), "\"quoted\""});
     EXPECT_EQ(memory.size(), 17u);
-    std::vector<LinkMemory> again =
-        read_link_memory("garbage\n{}\n[1]\n" + link_memory_text(memory) + "{\"hosts\":7}\n");
+    std::vector<LinkMemory> again = read_link_memory(
+        "garbage\n{\"hosts\":\"a b\",\"date\":\"x\"}\nv1 a b x 1\nv1 a b x 1 y z\n"
+        "v2 a b x 1 2 z\n" +
+        link_memory_text(memory) + "v1\n");
     ASSERT_EQ(again.size(), 17u);
     EXPECT_EQ(again.back().gigabits, 99);
     EXPECT_EQ(again.back().by, "\"quoted\"");

@@ -7,6 +7,7 @@
 
 #include <algorithm>
 #include <cstdlib>
+#include <deque>
 
 namespace pomona::property {
 
@@ -98,6 +99,31 @@ std::string text_of(const Case& c) {
         c.options.radix, c.p, c.root, c.count, ops[static_cast<int>(c.op)],
         c.in_place ? " in_place" : "", c.irregular ? " irregular" : "", c.ranks_per_node,
         c.ring ? " ring" : "", c.seed);
+}
+
+const coll::Forest* random_forest(Collective collective, int p, Random& random) {
+    static std::deque<coll::Forest> made;
+    coll::Forest& forest = made.emplace_back();
+    forest.collective = collective;
+    forest.segment = random.chance(0.5) ? 16 * (1 + random.below(20)) : 0;
+    for (int root = 0; root < p; ++root)
+        for (int trees = random.between(1, 3); trees > 0; --trees) {
+            coll::Tree tree{random.between(1, 9), std::vector<int>(static_cast<size_t>(p), -1)};
+            std::vector<int> joined{root};
+            for (int rank = 0; rank < p; ++rank)
+                if (rank != root) joined.push_back(rank);
+            for (size_t i = joined.size(); i > 2; --i)
+                std::swap(joined[i - 1], joined[1 + random.below(i - 1)]);
+            for (size_t i = 1; i < joined.size(); ++i)
+                tree.parents[static_cast<size_t>(joined[i])] = joined[random.below(i)];
+            forest.trees.push_back(std::move(tree));
+        }
+    return &forest;
+}
+
+void give_trees(Case& c, Random& random) {
+    if (c.algorithm->tunables & coll::given_trees)
+        c.options.forest = random_forest(c.algorithm->collective, c.p, random);
 }
 
 Setup::Setup(const Case& wanted) : c(wanted) {

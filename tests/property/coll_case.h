@@ -32,6 +32,10 @@ struct Case {
     coll::HazardRules rules;
 };
 std::string text_of(const Case& c);
+// Random trees for as many ranks, of which each rank is a root; they live as long as the test.
+const coll::Forest* random_forest(Collective collective, int p, Random& random);
+// Gives trees to a case whose row needs some.
+void give_trees(Case& c, Random& random);
 
 struct Buffers {
     std::vector<std::byte> input, result;

@@ -52,6 +52,7 @@ protected:
                     c.ring = random.chance(0.5);
                     if (c.ring && c.ranks_per_node) c.ranks_per_node = random.between(1, 3);
                     c.seed = random.next();
+                    give_trees(c, random);
                     bool no_in_place = row.collective == Collective::bcast ||
                                        row.collective == Collective::neighbor;
                     bool no_lists = row.collective == Collective::bcast ||
@@ -126,6 +127,7 @@ TEST_P(EveryAlgorithm, float_sums_repeat_bitwise) {
         Case c;
         c.algorithm = &row;
         c.p = p, c.count = 101, c.op = TestOp::sum_f32, c.seed = random.next();
+        give_trees(c, random);
         if (std::string_view(row.name).starts_with("hierarchical")) c.ranks_per_node = 2;
         if (!legal(c)) continue;
         std::vector<std::vector<std::byte>> calm, stormy;
@@ -146,6 +148,8 @@ TEST_P(EveryAlgorithm, two_runs_are_one) {
     c.algorithm = GetParam();
     c.p = 12, c.count = 40, c.seed = base_seed();
     if (std::string_view(c.algorithm->name).starts_with("hierarchical")) c.ranks_per_node = 3;
+    Random random(base_seed() ^ 6);
+    give_trees(c, random);
     if (!legal(c)) c.p = 16;
     ASSERT_TRUE(legal(c)) << text_of(c);
     uint64_t first = 0, second = 0, other = 0;

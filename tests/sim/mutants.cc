@@ -28,6 +28,7 @@ bool caught(const coll::Algorithm& row, coll::HazardRules rules) {
         c.ring = random.chance(0.5);
         c.rules = rules;
         c.seed = random.next();
+        give_trees(c, random);
         coll::Facts facts(Setup(c).shape(0), coll::Machine::shared_memory(), c.options);
         if (row.legal(facts) && !run_case(c).empty()) return true;
     }
