@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 """instructions.py: a guard on the length of the short paths, in instructions, not in time.
 
-Goal: sends, receives, a window of receives, a repeated bcast and an allreduce of 8 bytes must not
-grow unnoticed; times are too noisy for that. Method: rank 1 of bench_paths runs under valgrind's
+Goal: sends, receives, a window of receives and small collectives must not grow unnoticed; times are
+too noisy for that. Method: rank 1 of bench_paths runs under valgrind's
 callgrind, which counts only inside the function in question; the count of 50 calls is subtracted
 from that of 250, so that first calls (connections, schedules) do not show. Compared with the counts
 of a revision that are kept in instructions.json, with its compiler: what came since then (links,
@@ -23,7 +23,9 @@ from pathlib import Path
 KEPT = Path(__file__).resolve().parent / "instructions.json"
 PATHS = {"send": ["MPI_Send"], "isend": ["MPI_Isend", "MPI_Wait"], "recv": ["MPI_Recv"],
          "window": ["MPI_Irecv", "MPI_Waitall"],  # 16 receives
-         "bcast": ["MPI_Bcast"], "allreduce": ["MPI_Iallreduce", "MPI_Wait"]}
+         "bcast": ["MPI_Bcast"], "reduce": ["MPI_Reduce"],
+         "allreduce": ["MPI_Iallreduce", "MPI_Wait"], "allgather": ["MPI_Iallgather", "MPI_Wait"],
+         "barrier": ["MPI_Ibarrier", "MPI_Wait"]}
 FEW, MANY = 50, 250
 ALLOWED = 1.01
 ALLOWED_OTHER_COMPILER = 1.10

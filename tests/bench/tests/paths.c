@@ -107,15 +107,33 @@ static void bcast_path(int rank) {
     if (rank == 0) await_peer();
 }
 
-/* Non-blocking, because rank 0 must tell that it has begun; the schedule is the blocking one's. */
-static void allreduce_path(int rank) {
+/* Rank 1 is the root, and has what its peer gives before it begins. */
+static void reduce_path(int rank) {
     double value = 1, sum = 0;
+    if (rank == 1) await_peer();
+    MPI_Reduce(&value, &sum, 1, MPI_DOUBLE, MPI_SUM, 1, MPI_COMM_WORLD);
+    if (rank == 1 && sum != 2) MPI_Abort(MPI_COMM_WORLD, 3);
+    signal_peer();
+    if (rank == 0) await_peer();
+}
+
+/* Those in which both need each other are non-blocking, because rank 0 must tell that it has begun;
+ * the schedule is the blocking one's. */
+enum Mutual { ALLREDUCE, ALLGATHER, BARRIER };
+static void mutual_path(int rank, enum Mutual which) {
+    double value = 1, sum = 0, both[2] = {0};
     MPI_Request request;
     if (rank == 1) await_peer();
-    MPI_Iallreduce(&value, &sum, 1, MPI_DOUBLE, MPI_SUM, MPI_COMM_WORLD, &request);
+    if (which == ALLREDUCE)
+        MPI_Iallreduce(&value, &sum, 1, MPI_DOUBLE, MPI_SUM, MPI_COMM_WORLD, &request);
+    else if (which == ALLGATHER)
+        MPI_Iallgather(&value, 1, MPI_DOUBLE, both, 1, MPI_DOUBLE, MPI_COMM_WORLD, &request);
+    else
+        MPI_Ibarrier(MPI_COMM_WORLD, &request);
     if (rank == 0) signal_peer();
     MPI_Wait(&request, MPI_STATUS_IGNORE);
-    if (sum != 2) MPI_Abort(MPI_COMM_WORLD, 3);
+    if (which == ALLREDUCE && sum != 2) MPI_Abort(MPI_COMM_WORLD, 3);
+    if (which == ALLGATHER && both[0] + both[1] != 2) MPI_Abort(MPI_COMM_WORLD, 3);
     if (rank == 1) signal_peer();
     else await_peer();
 }
@@ -128,7 +146,8 @@ int main(int argc, char** argv) {
     MPI_Comm_size(MPI_COMM_WORLD, &size);
     if (size != 2 || times < 1) {
         fprintf(stderr,
-                "usage: mpirun -n 2 bench_paths send|isend|recv|window|bcast|allreduce TIMES FOLDER\n");
+                "usage: mpirun -n 2 bench_paths "
+                "send|isend|recv|window|bcast|reduce|allreduce|allgather|barrier TIMES FOLDER\n");
         MPI_Abort(MPI_COMM_WORLD, 2);
     }
     open_pipes(argv[3], rank);
@@ -139,7 +158,10 @@ int main(int argc, char** argv) {
         else if (!strcmp(path, "recv")) recv_path(rank);
         else if (!strcmp(path, "window")) window_path(rank);
         else if (!strcmp(path, "bcast")) bcast_path(rank);
-        else allreduce_path(rank);
+        else if (!strcmp(path, "reduce")) reduce_path(rank);
+        else if (!strcmp(path, "allgather")) mutual_path(rank, ALLGATHER);
+        else if (!strcmp(path, "barrier")) mutual_path(rank, BARRIER);
+        else mutual_path(rank, ALLREDUCE);
     }
     MPI_Finalize();
     return 0;
