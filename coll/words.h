@@ -4,6 +4,7 @@
 #include "btl/base/format.h"
 
 #include <algorithm>
+#include <cstdint>
 #include <string>
 #include <string_view>
 #include <utility>

@@ -7,7 +7,7 @@
 
 #include <gtest/gtest.h>
 
-#include <set>
+#include <cstdio>
 
 namespace pomona::property {
 namespace {
