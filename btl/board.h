@@ -1,10 +1,10 @@
 // btl/board.h: boards, memory in which each rank shows data to all ranks of its machine.
-// Idea: a strip has one writer, and belongs to one communicator at a time. Its post number n stands in
-// cell n % kBoardCells, whose sequence word says n + 1 once it is there; so a reader needs nothing but
-// that word. The writer uses a cell again when every reader's strip says that it is done with the
-// post before. Small posts and their words share a line; lines of one strip share a page.
-// Long data goes piece by piece through a few chunks, which stay in the caches: a chunk's position is the
-// collective's number and the piece's index in it.
+// Idea: a strip has one writer, and belongs to one communicator at a time. Its post number n stands
+// in cell n % kBoardCells, whose sequence word says n + 1 once it is there; so a reader needs
+// nothing but that word. The writer uses a cell again when every reader's strip says that it is
+// done with the post before. Small posts and their words share a line; lines of one strip share a
+// page. Long data goes piece by piece through a few chunks, which stay in the caches: a chunk's
+// position is the collective's number and the piece's index in it.
 #pragma once
 
 #include "btl/base/result.h"
@@ -29,8 +29,9 @@ inline uint64_t board_position(uint64_t number, uint64_t index) {
     return number << kPositionBits | index;
 }
 
-// Chunk `index` of the collective `number`, in which a rank shows `span` chunks at most. Collectives of
-// the same span go round through all places, so that one need not wait for the end of the one before.
+// Chunk `index` of the collective `number`, in which a rank shows `span` chunks at most.
+// Collectives of the same span go round through all places, so that one need not wait for the end
+// of the one before.
 struct BoardChunk {
     BoardChunk(uint64_t number, int index, size_t span)
         : number(number), index(static_cast<uint64_t>(index)),
@@ -41,8 +42,8 @@ struct BoardChunk {
 };
 
 struct alignas(128) BoardCell {
-    // Number of the post + 1. The writer stores it with release or stronger, which publishes length and
-    // bytes; readers load it with acquire.
+    // Number of the post + 1. The writer stores it with release or stronger, which publishes length
+    // and bytes; readers load it with acquire.
     std::atomic<uint64_t> sequence;
     uint64_t length;
     std::byte bytes[kBoardInline];
@@ -58,8 +59,8 @@ struct alignas(128) ChunkCell {
 struct alignas(4096) BoardStrip {
     // The communicator's context; 0: none. Stored with release after the rest has been made ready.
     std::atomic<uint64_t> context;
-    // The owner is done with all posts and chunks of lower positions, its own and others'. Release after
-    // reading them; a writer that acquires it may use the cells again.
+    // The owner is done with all posts and chunks of lower positions, its own and others'. Release
+    // after reading them; a writer that acquires it may use the cells again.
     std::atomic<uint64_t> done;
     // Of the latest operations, by number: number + 1 and how the owner goes about it (the ways of
     // mpi/p2p/board.h). Members that disagree would wait for ever; looked at before sleeping.
@@ -86,13 +87,13 @@ public:
     virtual BoardStrip* own() = 0;
     // The same of a peer; null when its memory cannot be reached.
     virtual BoardStrip* of(int peer) = 0;
-    // After a post: does the peer sleep (or is it about to)? Then wake it. `fences`: it makes our plain
-    // stores visible before it sleeps; else publish by an exchange.
+    // After a post: does the peer sleep (or is it about to)? Then wake it. `fences`: it makes our
+    // plain stores visible before it sleeps; else publish by an exchange.
     virtual const std::atomic<uint32_t>& armed(int peer) = 0;
     virtual void wake(int peer) = 0;
     virtual bool fences(int peer) = 0;
-    // Makes sure that there is memory behind so many bytes of one's own strips: shared memory is taken
-    // when it is first touched, and touching what the system does not have ends the process.
+    // Makes sure that there is memory behind so many bytes of one's own strips: shared memory is
+    // taken when it is first touched, and touching what the system does not have ends the process.
     virtual Status provide(std::byte* bytes, size_t length) = 0;
 };
 

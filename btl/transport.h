@@ -14,16 +14,17 @@
 //  5. arm() prepares for sleep: from then on an arriving frame wakes the Sleeper given to the
 //     transport. It returns false when a frame is already there (then: do not sleep). disarm()
 //     ends that state; poll() works in both states.
-//  6. When a peer dies or its connection breaks, Sink::gone(peer) is called once, from poll(), after
-//     all frames that had arrived from it; later push() to it returns `gone`.
-//     So for a peer that the engine gave up (Endpoint::abandon), of which nothing more arrives.
-//     A push() may find out first: then Sink::gone() follows.
-//  7. A transport never starts threads and keeps no global state: two ranks may live in one process.
+//  6. When a peer dies or its connection breaks, Sink::gone(peer) is called once, from poll(),
+//     after all frames that had arrived from it; later push() to it returns `gone`. So for a peer
+//     that the engine gave up (Endpoint::abandon), of which nothing more arrives. A push() may find
+//     out first: then Sink::gone() follows.
+//  7. A transport never starts threads and keeps no global state: two ranks may live in one
+//     process.
 //
-// Between machines the engine's Endpoint is a Link (btl/link), which is itself a Transport and keeps
-// the rules above over one or more *paths* that may break at any time. A transport that makes paths
-// carries at most one to each peer at a time (several interfaces or connections: several instances)
-// and keeps these rules instead of rule 6:
+// Between machines the engine's Endpoint is a Link (btl/link), which is itself a Transport and
+// keeps the rules above over one or more *paths* that may break at any time. A transport that makes
+// paths carries at most one to each peer at a time (several interfaces or connections: several
+// instances) and keeps these rules instead of rule 6:
 //
 //  8. Sink::up(peer) is called from poll() when a path to the peer can be used: made by connect()
 //     here or accepted from the peer, the first time or again; before the first frame from it. Then
@@ -34,20 +35,20 @@
 //     and arrive() did not follow; push() says `gone`; connect() may be called and tries again.
 //     A transport that notices that the peer has a newer path in place of one that still seems up
 //     here says gone(peer) and then up(peer).
-// 10. Between connect() and up() push() says `busy`. connect() with a path that is up, or an attempt
-//     under way, changes nothing. The transport does not try again by itself.
-// 11. Endpoint::abandon() ends a path at once, also inside a Sink call: nothing more is written to any
-//     place, nothing more is read from a payload, nothing more arrives; gone(peer) follows from a
-//     later poll().
-// 12. Frames of a path that describes itself as reliable arrive by rule 1 until gone(peer); what had
-//     been pushed and had not arrived then is lost. Other paths may also lose, double and reorder
-//     frames; a frame that arrives is whole and unchanged.
+// 10. Between connect() and up() push() says `busy`. connect() with a path that is up, or an
+//     attempt under way, changes nothing. The transport does not try again by itself.
+// 11. Endpoint::abandon() ends a path at once, also inside a Sink call: nothing more is written to
+//     any place, nothing more is read from a payload, nothing more arrives; gone(peer) follows from
+//     a later poll().
+// 12. Frames of a path that describes itself as reliable arrive by rule 1 until gone(peer); what
+//     had been pushed and had not arrived then is lost. Other paths may also lose, double and
+//     reorder frames; a frame that arrives is whole and unchanged.
 // 13. A path whose description says `watched` finds out by itself, without this process running,
 //     that the peer's machine does not answer any more (TCP: keep-alive and a user timeout).
-// 14. A transport that rides() makes its paths with the help of a link's other ones: what it says to
-//     its other half, by the function that speak_by() gives, comes there to hear(), in order and at most
-//     once (it is lost where a path breaks). hear() calls no Sink. Where such a path is up it is
-//     preferred to the others, which then watch whether the process lives.
+// 14. A transport that rides() makes its paths with the help of a link's other ones: what it says
+//     to its other half, by the function that speak_by() gives, comes there to hear(), in order and
+//     at most once (it is lost where a path breaks). hear() calls no Sink. Where such a path is up
+//     it is preferred to the others, which then watch whether the process lives.
 #pragma once
 
 #include "btl/base/bytes.h"
@@ -111,10 +112,10 @@ struct Pace {
     uint64_t arrived = 0;  // bytes that have reached the peer's system, as far as is known
 };
 
-// A long payload that stays in the caller's memory until Sink::released(peer, ticket), since a path may
-// break in between. It arrives as frames, in any order, each byte once, under the headers that
-// piece_header() makes: at the receiver through Sink::place() and arrive() like any other frame. After
-// Sink::gone(peer) or Endpoint::abandon() it is not looked at any more.
+// A long payload that stays in the caller's memory until Sink::released(peer, ticket), since a path
+// may break in between. It arrives as frames, in any order, each byte once, under the headers that
+// piece_header() makes: at the receiver through Sink::place() and arrive() like any other frame.
+// After Sink::gone(peer) or Endpoint::abandon() it is not looked at any more.
 struct Bulk {
     uint64_t place = 0;               // what the receiver calls it
     uint64_t ticket = 0;              // what the sender calls it
@@ -149,8 +150,8 @@ public:
     // and only when the result is `sent`.
     virtual Push push_fill(const FrameHeader& header, size_t length, FillFunction fill,
                            void* context) = 0;
-    // For long payloads that the caller keeps unchanged until all of it is gone: may take the header
-    // and only a part, `taken` bytes (rule 2 otherwise). The caller then brings the rest by
+    // For long payloads that the caller keeps unchanged until all of it is gone: may take the
+    // header and only a part, `taken` bytes (rule 2 otherwise). The caller then brings the rest by
     // push_rest() calls, as often as needed; every other push says `busy` until then. A transport
     // that always takes the whole has nothing to do.
     virtual Push push_part(const FrameHeader& header, ConstBytes payload, size_t& taken) {
@@ -161,8 +162,8 @@ public:
         (void)rest, (void)taken;
         return Push::gone;
     }
-    // Like push_part, of a payload in two parts: with the header all of `first` is taken, and `taken`
-    // bytes of `second`, whose rest push_rest() brings.
+    // Like push_part, of a payload in two parts: with the header all of `first` is taken, and
+    // `taken` bytes of `second`, whose rest push_rest() brings.
     virtual Push push_gathered(const FrameHeader& header, ConstBytes first, ConstBytes second,
                                size_t& taken) {
         struct Parts {
@@ -195,8 +196,9 @@ public:
         held = false;
         return push(header, payload);
     }
-    // Do long payloads come in the transport's memory, wherever Sink::place() wants them? Then whoever does
-    // not keep their bytes as they are (a sum) reads them there, in arrive(), and saves a copy.
+    // Do long payloads come in the transport's memory, wherever Sink::place() wants them? Then
+    // whoever does not keep their bytes as they are (a sum) reads them there, in arrive(), and
+    // saves a copy.
     virtual bool lends() const { return false; }
     // Can this process read the peer's memory? Asked once there is a peer; tried, not guessed.
     virtual bool pulls() { return false; }
@@ -208,8 +210,8 @@ public:
     }
     // Asked before pushes, for sharing among paths.
     virtual Pace pace() { return {}; }
-    // The peer has sent what it must not: nothing more is read from it, not even the rest of a payload
-    // that has its place.
+    // The peer has sent what it must not: nothing more is read from it, not even the rest of a
+    // payload that has its place.
     virtual void abandon(const Error& why) { (void)why; }
     // How the peer is reached and in what state that is, for people: "shared memory".
     virtual std::string state_text() const { return "connected"; }
@@ -258,7 +260,8 @@ public:
     virtual bool rides() const { return false; }
     virtual void speak_by(Speaker speaker) { (void)speaker; }
     virtual void hear(int peer, ConstBytes words) { (void)peer, (void)words; }
-    // How long a sleep after arm() may last: then poll() has something to do though nothing arrives.
+    // How long a sleep after arm() may last: then poll() has something to do though nothing
+    // arrives.
     virtual Nanoseconds sleep_max() { return kSleepForever; }
 };
 

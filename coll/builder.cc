@@ -257,7 +257,8 @@ void Builder::find_reduced_receives(Schedule& schedule) {
         bool right = reduce.other == recv.target && reduce.other_offset == recv.target_offset;
         bool apart = left ? !reads_it(reduce.other, reduce.other_offset, reduce.length)
                           : !reads_it(reduce.source, reduce.source_offset, reduce.length);
-        // Elements that are put together in the receive's memory must not be reduced ones of others.
+        // Elements that are put together in the receive's memory must not be reduced ones of
+        // others.
         bool lands = reduce.target == recv.target && reduce.target_offset == recv.target_offset;
         bool beside = !reads_it(reduce.target, reduce.target_offset, reduce.length);
         if ((left || right) && apart && (lands || beside))

@@ -53,11 +53,11 @@ public:
     // Posts without bytes.
     StepId post_mark();
     StepId look_mark(int peer);
-    // Chunks (shapes with `board`): memory of one rank that all ranks read, kPieceBytes each, numbered
-    // from 0 in the order in which their owner shows them; gaps are allowed. The owner asks for room,
-    // writes and shows; another sees before it reads. Every rank passes every index, in order, when it
-    // is done with it and those before: what it has not passed is not used again. `total` is the length
-    // of the whole vector, the same at all ranks and in all of the schedule.
+    // Chunks (shapes with `board`): memory of one rank that all ranks read, kPieceBytes each,
+    // numbered from 0 in the order in which their owner shows them; gaps are allowed. The owner
+    // asks for room, writes and shows; another sees before it reads. Every rank passes every index,
+    // in order, when it is done with it and those before: what it has not passed is not used again.
+    // `total` is the length of the whole vector, the same at all ranks and in all of the schedule.
     Region chunk(int rank, int index, size_t length) const;
     StepId room(int index, size_t length, size_t total);
     StepId show(int index, size_t length, size_t total);

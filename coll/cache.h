@@ -16,8 +16,9 @@ public:
     explicit ScheduleCache(size_t capacity = 64) : capacity_(capacity ? capacity : 1) {}
 
     // The schedule for the shape, made if need be (then `built` is set). Shared, because it may
-    // be dropped from the cache while it runs; a reference, good until the next call, because whoever
-    // has it already need not count once more. `machine`: always the same one, unless clear() is called.
+    // be dropped from the cache while it runs; a reference, good until the next call, because
+    // whoever has it already need not count once more. `machine`: always the same one, unless
+    // clear() is called.
     const std::shared_ptr<const Schedule>& get(const Shape& shape, const Machine& machine,
                                                const Choice& choice = {}, bool* built = nullptr,
                                                std::span<const Rules* const> rules = {});

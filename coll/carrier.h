@@ -34,8 +34,8 @@ public:
     virtual void send(int peer, int slot, ConstBytes data, Completion& done) = 0;
     virtual void recv(int peer, int slot, Bytes data, Completion& done) = 0;
 
-    // Does what comes from this peer lie in memory that is lent out, so that it is better reduced from
-    // there than received first? Then recv_reducing() is recv() to its landing, and reduces.
+    // Does what comes from this peer lie in memory that is lent out, so that it is better reduced
+    // from there than received first? Then recv_reducing() is recv() to its landing, and reduces.
     virtual bool lends(int peer) {
         (void)peer;
         return false;
@@ -51,10 +51,11 @@ public:
     // the operation to run to its end.
     virtual void cancel(Completion& done) { (void)done; }
 
-    // The board, for schedules of shapes with one. A rank posts once at most in an execution, others
-    // look at it or not. post() is over when the data may change again; look() when `target` has the
-    // bytes from `offset` of the peer's post, which is `total` long. A post of another length
-    // completes a look with Code::truncated, an empty one in place of data with Code::data_lost.
+    // The board, for schedules of shapes with one. A rank posts once at most in an execution,
+    // others look at it or not. post() is over when the data may change again; look() when `target`
+    // has the bytes from `offset` of the peer's post, which is `total` long. A post of another
+    // length completes a look with Code::truncated, an empty one in place of data with
+    // Code::data_lost.
     virtual void post(ConstBytes data, Completion& done) {
         (void)data;
         done.function(&done, &kNoBoard);
@@ -64,10 +65,11 @@ public:
         done.function(&done, &kNoBoard);
     }
 
-    // Chunks, for the same schedules: any number of them a rank, numbered within the execution and shown
-    // in this order. Chunk `index` has room when every rank has passed chunk index - kChunksAhead.
-    // see() is over when the peer has shown its chunk; with Code::truncated when it is a piece of a
-    // vector of another length than `total`, with Code::data_lost when it was shown as lost.
+    // Chunks, for the same schedules: any number of them a rank, numbered within the execution and
+    // shown in this order. Chunk `index` has room when every rank has passed chunk index -
+    // kChunksAhead. see() is over when the peer has shown its chunk; with Code::truncated when it
+    // is a piece of a vector of another length than `total`, with Code::data_lost when it was shown
+    // as lost.
     virtual void room(int index, size_t bytes, Completion& done) {
         (void)index, (void)bytes;
         done.function(&done, &kNoBoard);

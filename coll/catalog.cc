@@ -64,7 +64,8 @@ int tree_depth(int p, int radix) {
     return depth;
 }
 
-// In a ring of all ranks by number: how many of one machine have their right neighbour on another, at most.
+// In a ring of all ranks by number: how many of one machine have their right neighbour on another,
+// at most.
 int ring_crossings(std::span<const int> nodes) {
     std::vector<int> leaving;  // their machines
     for (size_t r = 0; r < nodes.size(); ++r)
@@ -206,8 +207,8 @@ Facts::Facts(const Shape& shape, const Machine& machine, const Options& options)
 
 namespace {
 
-// Of the messages of one step, how many leave one machine, at most. `partner` of a rank: whom it sends to,
-// or -1.
+// Of the messages of one step, how many leave one machine, at most. `partner` of a rank: whom it
+// sends to, or -1.
 int leaving(std::span<const int> nodes, const std::function<int(int)>& partner) {
     std::vector<int> count(static_cast<size_t>(*std::max_element(nodes.begin(), nodes.end())) + 1);
     int most = 0;
@@ -268,8 +269,9 @@ double Facts::mean_of_edges(double far, double near, double far_edges) const {
     return near + (far - near) * far_edges / p;
 }
 
-// Of a ring by number or through one machine after the other, `nodes` in its order. Each block takes `times`
-// as long as on a link of its own. Where links are unlike, the pairs of machines that are neighbours count.
+// Of a ring by number or through one machine after the other, `nodes` in its order. Each block
+// takes `times` as long as on a link of its own. Where links are unlike, the pairs of machines that
+// are neighbours count.
 Facts::Around Facts::around(const Machine& machine, std::span<const int> nodes, double times,
                             double far_edges) const {
     if (h > 1 && machine.unlike()) {
@@ -280,15 +282,15 @@ Facts::Around Facts::around(const Machine& machine, std::span<const int> nodes, 
     return {mean_of_edges(anext, a1, far_edges), anext, byte, mean_of_edges(byte, b1, far_edges)};
 }
 
-// Of a ring's reduce-scatter and of its allgather. The slowest link sets the pace of long ones; a block goes
-// over all links, near ones too.
+// Of a ring's reduce-scatter and of its allgather. The slowest link sets the pace of long ones; a
+// block goes over all links, near ones too.
 std::pair<double, double> Facts::ring_costs(const Shape& shape, const Machine& machine,
                                             const Around& links) const {
     double latency = links.message, byte = links.pace, mean = links.mean;
     // Each step moves S pieces; a piece goes on when it has been added to.
     double piece = n / p / S, first = byte, again = byte + f;
-    // What came through TCP is in the caches as far as the message is; in shared memory all of a vector is
-    // worked on by all.
+    // What came through TCP is in the caches as far as the message is; in shared memory all of a
+    // vector is worked on by all.
     double sum = with_distance(machine.reduce_ns, machine.reduce_far, overlaps ? piece : n / S);
     double step = std::max(S * both(o + piece * again, piece * sum),
                            latency + piece * (mean + (again - byte) + sum));

@@ -18,16 +18,17 @@ struct Facts {
     double n, m, S, k, depth, batches;         // depth of a k-ary tree
     double a, o, b, a1, o1, b1, c, r;
     double f;  // more per byte that its sender has just made or received
-    // Times longer per byte while all ranks move data: through the same memory, or through their machine's
-    // line to the others; and in a ring, where some neighbours are on other machines.
+    // Times longer per byte while all ranks move data: through the same memory, or through their
+    // machine's line to the others; and in a ring, where some neighbours are on other machines.
     double w, wring, anext, bnext;
-    // Of steps that double their distance, on average: a message's latency, and how many times longer a
-    // byte takes (w on one machine). Between pairs: of equal messages, and of halved ones whose longest
-    // goes to the nearest or to the farthest; to a rank at a distance; down a binomial tree (1 on one
-    // machine).
+    // Of steps that double their distance, on average: a message's latency, and how many times
+    // longer a byte takes (w on one machine). Between pairs: of equal messages, and of halved ones
+    // whose longest goes to the nearest or to the farthest; to a rank at a distance; down a
+    // binomial tree (1 on one machine).
     double apair, wpair, wnear, wfar, ashift, wshift, wshifts, atree, wtree;
-    // From neighbour to neighbour by number, on average: a message's latency and a byte; while each rank
-    // exchanges with all others, times longer per byte, and while one root does (1 on one machine).
+    // From neighbour to neighbour by number, on average: a message's latency and a byte; while each
+    // rank exchanges with all others, times longer per byte, and while one root does (1 on one
+    // machine).
     double aring, bring, wall, wroot;
     double z;  // where the input lies in the result: messages land aside first, near links only
     double h, q, lgh, lgq;
@@ -46,13 +47,13 @@ struct Facts {
     double half, levels_apart;  // of two trees over all ranks but the root: how many levels
     int root;
     bool commutative, irregular, in_place, even, levels;
-    // Of the user's trees: the most levels, and the most that a rank sends or takes in, in vectors (blocks
-    // of allgather and reduce_scatter); there are some for this shape.
+    // Of the user's trees: the most levels, and the most that a rank sends or takes in, in vectors
+    // (blocks of allgather and reduce_scatter); there are some for this shape.
     double height, busiest;
     bool forest;
     bool ordered;  // a ring has an order of its own, by unlike links
-    // All ranks share a board; what is moved can go through chunks of it; the same of each node's ranks,
-    // of several nodes.
+    // All ranks share a board; what is moved can go through chunks of it; the same of each node's
+    // ranks, of several nodes.
     bool board, chunks, shared;
     bool overlaps;  // a transfer and a computation, see both()
 
@@ -63,8 +64,8 @@ struct Facts {
     void set_steps(const Shape& shape);
     void set_forest(const Shape& shape, const Forest* trees);
     double mean_of_edges(double far, double near, double far_edges) const;
-    // A message to the right neighbour, in the mean and to one on another machine; a byte of it, at the
-    // busiest line and in the mean.
+    // A message to the right neighbour, in the mean and to one on another machine; a byte of it, at
+    // the busiest line and in the mean.
     struct Around {
         double message, crossing, pace, mean;
     };

@@ -42,8 +42,8 @@ std::optional<PairLink> read_pair(std::string_view name) {
     return good ? std::optional(pair) : std::nullopt;
 }
 
-// Base 2, of 1 and more, by additions and multiplications alone: the C library's functions may differ in the
-// last bit between systems, and all ranks must come to the same.
+// Base 2, of 1 and more, by additions and multiplications alone: the C library's functions may
+// differ in the last bit between systems, and all ranks must come to the same.
 double log2_alike(double value) {
     double whole = 0, part = 0;
     for (; value >= 2; value /= 2) whole += 1;

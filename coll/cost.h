@@ -28,8 +28,9 @@ struct Link {
 struct Together {
     // Per byte, while both of two ranks send at once: in the caches and in memory.
     double both = 2, both_far = 1.5;
-    // What goes through chunks, in what its copies and sums take by themselves (bcast_far: where one rank
-    // only writes, the others read); and handing one over, in what kSeeOverheads and the others below say.
+    // What goes through chunks, in what its copies and sums take by themselves (bcast_far: where
+    // one rank only writes, the others read); and handing one over, in what kSeeOverheads and the
+    // others below say.
     double chunk = 1, chunk_far = 1, bcast_far = 1, hand = 1;
     bool operator==(const Together&) const = default;
 };
@@ -55,7 +56,8 @@ struct Links : Together {
     // made or received itself (it comes out of that core's cache).
     double ask_ns = 1200;
     double fresh_ns = 0.068;
-    // Per byte of messages below that limit, which are copied twice, one after the other; 0: as above.
+    // Per byte of messages below that limit, which are copied twice, one after the other; 0: as
+    // above.
     double byte_eager_ns = 0.18;
     // Per byte where data does not fit the caches; 0: the same as above.
     double byte_far_ns = 0.079;  // of shm
@@ -67,23 +69,24 @@ struct Links : Together {
     bool operator==(const Links&) const = default;
 };
 
-// About where messages begin to ask first, through shared memory and TCP: transports have limits of their
-// own (shm_eager_max, tcp_eager_max).
+// About where messages begin to ask first, through shared memory and TCP: transports have limits of
+// their own (shm_eager_max, tcp_eager_max).
 inline constexpr double kAskBytes = 16 << 10, kAskBytesTcp = (64 << 10) + 1;
 
-// Of steps of chunks, in overheads of a message: fitted by hand to allreduce, reduce and bcast of 8 to
-// 128 KiB with 2 ranks on the machine of the built-in values, halfway between data written anew and kept.
+// Of steps of chunks, in overheads of a message: fitted by hand to allreduce, reduce and bcast of 8
+// to 128 KiB with 2 ranks on the machine of the built-in values, halfway between data written anew
+// and kept.
 inline constexpr double kSeeOverheads = 4;
-// A piece by itself overlaps nothing, the next few little; later ones' hand-overs happen while others are
-// worked on.
+// A piece by itself overlaps nothing, the next few little; later ones' hand-overs happen while
+// others are worked on.
 inline constexpr double kSeeFirst = 5, kSeeNext = 2, kPiecesNext = 3, kSeeOverlapped = 1;
 
 // How far from the caches so many bytes are: 0 in them, 1 in memory, in between by the logarithm.
 double distance_from_cache(double bytes);
 
-// "shm=L:o:G,tcp=L:o:G,net=L:o:G,copy=c,...,crowd=k,0-1=L:o:G" (names: cost.cc; at last pairs of machines)
-// in ns and ns per byte. What is not named keeps its built-in value; "" and "built-in" name nothing.
-// `problem` gets a sentence for people.
+// "shm=L:o:G,tcp=L:o:G,net=L:o:G,copy=c,...,crowd=k,0-1=L:o:G" (names: cost.cc; at last pairs of
+// machines) in ns and ns per byte. What is not named keeps its built-in value; "" and "built-in"
+// name nothing. `problem` gets a sentence for people.
 Result<Links> parse_links(std::string_view text, std::string& problem);
 std::string links_text(const Links& links);
 
@@ -119,14 +122,15 @@ struct Machine : Together {
     // Of a near link beside far ones.
     double near_ask_ns = 0, near_ask_bytes = kAskBytes;
     double byte_far = 1, copy_far = 1, reduce_far = 1;
-    // Bytes move while a core computes. Through memory that ranks share a core moves them; through the
-    // loopback the kernel does, at least in part: a ring of 4 segments is up to a fifth quicker than one of 1.
+    // Bytes move while a core computes. Through memory that ranks share a core moves them; through
+    // the loopback the kernel does, at least in part: a ring of 4 segments is up to a fifth quicker
+    // than one of 1.
     bool overlaps = true;
     // Where pairs of machines go through others: in the latency of `far` already, and in how many
     // messages share a line.
     Detours detours{};
-    // Of several machines whose links are not all alike; `far` is then the slowest in each respect. Pairs
-    // without a path of their own have the numbers of the whole way.
+    // Of several machines whose links are not all alike; `far` is then the slowest in each respect.
+    // Pairs without a path of their own have the numbers of the whole way.
     PairCosts pairs{};
     Roads roads{};
     Forests forests{};  // of the user's, that fit the ranks
@@ -144,7 +148,8 @@ struct Machine : Together {
         machine.near.latency_ns += share > 1 ? links.switch_ns : 0;
         machine.near.overhead_ns *= share, machine.near.byte_ns *= share;
         machine.far = several_nodes ? links.net : machine.near;
-        // Each process between takes a message in and hands it on. All rounds are as long as the longest.
+        // Each process between takes a message in and hands it on. All rounds are as long as the
+        // longest.
         if (several_nodes && detours.any()) {
             machine.detours = detours;
             machine.far.latency_ns += (detours.links - 1) * machine.far.message_ns();
@@ -154,8 +159,9 @@ struct Machine : Together {
         machine.reduce_far = times(links.reduce_far_ns, links.reduce_ns);
         machine.overlaps = several_nodes || !shared_memory;
         if (several_nodes) machine.both = machine.both_far = 1;  // there and back are two lines
-        // Of shared memory it was measured between ranks that wait for each other; here each has work of its
-        // own meanwhile. Of TCP it was fitted to rings of 1 to 32 segments, 2 ranks, 0.5 to 64 MiB.
+        // Of shared memory it was measured between ranks that wait for each other; here each has
+        // work of its own meanwhile. Of TCP it was fitted to rings of 1 to 32 segments, 2 ranks,
+        // 0.5 to 64 MiB.
         machine.near_ask_ns =
             shared_memory ? 1.75 * links.ask_ns * share : 4 * machine.near.overhead_ns;
         machine.near_ask_bytes = shared_memory ? kAskBytes : kAskBytesTcp;

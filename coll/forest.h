@@ -1,17 +1,19 @@
-// coll/forest.h: a row of the user's: the trees that a collective's data goes by on one network, each
-// with its share of the bytes.
-// Idea: `pomona synthesize` searches for them where links are unlike; a job on the same machines takes
-// them before rules and formulas. A forest is data, so it is read from text, checked before it is used
-// (coll/contributions.h) and built by one function for each collective (coll/algorithms/forest.cc).
-// Source: packing of weighted trees: Edmonds, "Edge-disjoint branchings", 1973; for collectives: Wang et
-// al., "Blink: Fast and generic collectives for distributed ML", MLSys 2020.
-// Form, lines ended by a line feed or ';', '#' begins a comment; sizes as in coll/rules.h:
+// coll/forest.h: a row of the user's: the trees that a collective's data goes by on one network,
+// each with its share of the bytes.
+// Idea: `pomona synthesize` searches for them where links are unlike; a job on the same machines
+// takes them before rules and formulas. A forest is data, so it is read from text, checked before
+// it is used (coll/contributions.h) and built by one function for each collective
+// (coll/algorithms/forest.cc).
+// Source: packing of weighted trees: Edmonds, "Edge-disjoint branchings", 1973; for collectives:
+// Wang et al., "Blink: Fast and generic collectives for distributed ML", MLSys 2020. Form, lines
+// ended by a line feed or ';', '#' begins a comment; sizes as in coll/rules.h:
 //   network mac1:2 mac2 linuxbox                  hosts with their ranks; 1 where none is said
 //   gigabits 0-1=38 0-2=0.94 1-2=0.94             what joined them when the forests were made
 //   allreduce 64K..16M segment=32K: 5 (- 0 0 1), 3 (2 0 - 1)
-// The last says: 5 of 8 parts of the vector go by the tree whose rank 0 is the root, ranks 1 and 2 its
-// children and rank 3 the child of 1; in pieces of 32 KiB of the vector at most. Ranks are counted host
-// by host. Trees of a bcast serve its root; of allgather and reduce_scatter each rank is a root.
+// The last says: 5 of 8 parts of the vector go by the tree whose rank 0 is the root, ranks 1 and 2
+// its children and rank 3 the child of 1; in pieces of 32 KiB of the vector at most. Ranks are
+// counted host by host. Trees of a bcast serve its root; of allgather and reduce_scatter each rank
+// is a root.
 #pragma once
 
 #include "btl/base/result.h"
@@ -72,12 +74,13 @@ Result<std::vector<ForestNetwork>> parse_forests(std::string_view text, std::str
 std::string forest_text(const Forest& forest);            // a line, without its end
 std::string network_lines(const ForestNetwork& network);  // all of its lines
 
-// Is a forest right: builds all ranks' schedules for several sizes and follows every contribution. "" or
-// a sentence.
+// Is a forest right: builds all ranks' schedules for several sizes and follows every contribution.
+// "" or a sentence.
 std::string verify_forest(const Forest& forest);
 
-// The forests for ranks on these machines: their ranks renumbered. Hosts must be named by the machines'
-// numbers. Empty where not all of the network's machines, with as many ranks, are there, or others too.
+// The forests for ranks on these machines: their ranks renumbered. Hosts must be named by the
+// machines' numbers. Empty where not all of the network's machines, with as many ranks, are there,
+// or others too.
 std::vector<Forest> forests_for(const ForestNetwork& network, std::span<const int> nodes);
 
 // Those of one communicator, as Machine carries them. Never null where a machine has any.

@@ -1,8 +1,8 @@
 // coll/gates.h: gates that other threads open: steps of schedules wait for what a GPU makes.
-// Idea: a device's completed handler runs on a thread of its own and may neither block nor enter the
-// engine. It opens a gate: under a lock held for a few instructions, the gate goes to a list, and
-// the engine is woken if it sleeps. The engine's turn polls, and completes the steps that wait, on
-// its own thread. A gate may open before a step waits for it. Gates are used again.
+// Idea: a device's completed handler runs on a thread of its own and may neither block nor enter
+// the engine. It opens a gate: under a lock held for a few instructions, the gate goes to a list,
+// and the engine is woken if it sleeps. The engine's turn polls, and completes the steps that wait,
+// on its own thread. A gate may open before a step waits for it. Gates are used again.
 #pragma once
 
 #include "btl/base/check.h"

@@ -1,4 +1,5 @@
-// coll/price.cc: schedules in virtual time. One heap of events; ties in the order in which they were made.
+// coll/price.cc: schedules in virtual time. One heap of events; ties in the order in which they
+// were made.
 #include "coll/price.h"
 
 #include "btl/base/format.h"

@@ -1,11 +1,12 @@
 // coll/price.h: what a schedule costs among ranks that unlike links join: the one price.
-// Idea: all ranks' schedules run in virtual time, without data and without a Carrier; ports, lines and
-// processors are those of btl/base/ports.h. The catalog's formulas are shortcuts of this price, which
-// tests hold to it (tests/sim/coll_cost.cc); the simulator with faults uses the same costs of steps.
-// Ranks whose schedules differ in nothing but peers, lengths and offsets share one copy of the steps.
-// Where ranks also have like neighbours on like links, one of each kind stands for all (colour
-// refinement), so a ring of 4,096 is priced as one rank that sends to itself.
-// Source: for the ports, LogGP; Cardon, Crochemore, "Partitioning a graph in O(|A| log2 |V|)", TCS 1982.
+// Idea: all ranks' schedules run in virtual time, without data and without a Carrier; ports, lines
+// and processors are those of btl/base/ports.h. The catalog's formulas are shortcuts of this price,
+// which tests hold to it (tests/sim/coll_cost.cc); the simulator with faults uses the same costs of
+// steps. Ranks whose schedules differ in nothing but peers, lengths and offsets share one copy of
+// the steps. Where ranks also have like neighbours on like links, one of each kind stands for all
+// (colour refinement), so a ring of 4,096 is priced as one rank that sends to itself.
+// Source: for the ports, LogGP; Cardon, Crochemore, "Partitioning a graph in O(|A| log2 |V|)", TCS
+// 1982.
 #pragma once
 
 #include "btl/base/ports.h"
@@ -26,8 +27,8 @@ double look_work_ns(const Machine& machine, size_t bytes);
 double see_work_ns(const Machine& machine, int index);  // to show takes twice that
 double local_work_ns(const Machine& machine, const Step& step, int rank);  // copies and reductions
 
-// Where a schedule runs. `links.hosts` says where the ranks are; of `machine` only the costs of copies,
-// reductions and the board count here, and links_of() makes its links a map.
+// Where a schedule runs. `links.hosts` says where the ranks are; of `machine` only the costs of
+// copies, reductions and the board count here, and links_of() makes its links a map.
 struct PricedNetwork {
     Machine machine;
     LinkMap links;
@@ -52,8 +53,8 @@ public:
     ~ScheduleSet();
     ScheduleSet(ScheduleSet&&) noexcept;
 
-    // The schedules of a row for all ranks. `shape.rank` is ignored; spans of `shape` must be the same
-    // at all ranks.
+    // The schedules of a row for all ranks. `shape.rank` is ignored; spans of `shape` must be the
+    // same at all ranks.
     static ScheduleSet of(const Algorithm& row, Shape shape, const Options& options);
     // Rank by rank, in order.
     void add(const Schedule& schedule);
@@ -61,8 +62,8 @@ public:
     int kinds() const;  // of steps
 
     // An error names the ranks of a message without a partner, of unlike lengths, or of a deadlock.
-    // `collapse`: one rank of each kind stands for all where that is possible. What takes longer than
-    // `most_ns` is an error too, as soon as that is seen.
+    // `collapse`: one rank of each kind stands for all where that is possible. What takes longer
+    // than `most_ns` is an error too, as soon as that is seen.
     Result<Price> price(const PricedNetwork& network, std::string& problem, bool collapse = true,
                         double most_ns = kAnyPrice) const;
 

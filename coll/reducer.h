@@ -12,16 +12,17 @@
 namespace pomona::coll {
 
 struct Reducer {
-    // The functions take any number of elements at any address, so a vector may be reduced in parts.
+    // The functions take any number of elements at any address, so a vector may be reduced in
+    // parts.
     bool any_run = false;
     // inout = left op inout; `left` and `inout` do not overlap.
     void (*into)(const Reducer* self, void* inout, const void* left, size_t count) = nullptr;
     // out = left op right; `out` may be `left`, or neither.
     void (*to)(const Reducer* self, void* out, const void* left, const void* right,
                size_t count) = nullptr;
-    // Optional, for devices: starts out = left op right, where `out` may be either; `done` is called
-    // later, with the engine held (coll/gates.h), and not inside begin(). False: nothing was begun,
-    // one of the above shall do it.
+    // Optional, for devices: starts out = left op right, where `out` may be either; `done` is
+    // called later, with the engine held (coll/gates.h), and not inside begin(). False: nothing was
+    // begun, one of the above shall do it.
     bool (*begin)(const Reducer* self, void* out, const void* left, const void* right, size_t count,
                   Completion& done) = nullptr;
 };

@@ -1,8 +1,8 @@
-// coll/reducing_receive.h: a receive that reduces what arrives while it arrives, from where it lies, instead
-// of keeping it for a reduction afterwards.
-// Idea: a message comes in pieces that a transport lends out (Endpoint::lends); each piece's whole elements
-// are reduced straight from there. Elements that a cut runs through are put together in the receive's own
-// memory, and reduced at the end.
+// coll/reducing_receive.h: a receive that reduces what arrives while it arrives, from where it
+// lies, instead of keeping it for a reduction afterwards.
+// Idea: a message comes in pieces that a transport lends out (Endpoint::lends); each piece's whole
+// elements are reduced straight from there. Elements that a cut runs through are put together in
+// the receive's own memory, and reduced at the end.
 #pragma once
 
 #include "coll/reducer.h"

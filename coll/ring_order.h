@@ -1,9 +1,9 @@
-// coll/ring_order.h: in which order a ring goes through machines that unlike links join, and what the
-// links of a ring give.
-// Idea: a ring is as fast as the line that carries most of it for each step. A chain of cables, a mesh
-// without one of its edges: by number a ring may go back and forth through the same cable; the order with
-// the least on the busiest line, and then with the shortest way, does not. Ranks of one machine stay
-// together. Plain arithmetic on what all members know, so all come to the same.
+// coll/ring_order.h: in which order a ring goes through machines that unlike links join, and what
+// the links of a ring give.
+// Idea: a ring is as fast as the line that carries most of it for each step. A chain of cables, a
+// mesh without one of its edges: by number a ring may go back and forth through the same cable; the
+// order with the least on the busiest line, and then with the shortest way, does not. Ranks of one
+// machine stay together. Plain arithmetic on what all members know, so all come to the same.
 #pragma once
 
 #include "coll/cost.h"
@@ -22,8 +22,8 @@ struct RingLinks {
 // `nodes`: the machines of the ranks in the ring's order.
 RingLinks links_of_ring(const Machine& machine, std::span<const int> nodes);
 
-// The ranks in the ring's order; empty where the links are alike or no order is better than one machine
-// after the other by their lowest ranks. `nodes`: by rank.
+// The ranks in the ring's order; empty where the links are alike or no order is better than one
+// machine after the other by their lowest ranks. `nodes`: by rank.
 std::vector<int> ring_order(const Machine& machine, std::span<const int> nodes);
 // Both in one, for Shape::place.
 std::vector<int> with_ring(std::vector<int> nodes, std::span<const int> ring);

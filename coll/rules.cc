@@ -1,4 +1,5 @@
-// coll/rules.cc: the parser of rules; bytes from a file that people edit, so it is fuzzed (tests/fuzz).
+// coll/rules.cc: the parser of rules; bytes from a file that people edit, so it is fuzzed
+// (tests/fuzz).
 #include "coll/rules.h"
 
 #include "btl/base/format.h"

@@ -1,8 +1,8 @@
 // coll/rules.h: which algorithm is taken for which sizes and communicators, as people write it and
 // `pomona tune` measures it.
-// Idea: a few lines of text, the same at all ranks (the parameter `choices`, which mpirun fills from
-// one file). What no rule speaks of is chosen by the formulas of catalog.def.
-// Form, a line for each collective, lines ended by a line feed or ';', '#' begins a comment:
+// Idea: a few lines of text, the same at all ranks (the parameter `choices`, which mpirun fills
+// from one file). What no rule speaks of is chosen by the formulas of catalog.def. Form, a line for
+// each collective, lines ended by a line feed or ';', '#' begins a comment:
 //   allreduce: 0..4K board, 4K..1M recursive_doubling, 1M.. ring:segments=4
 //   bcast on level net of 2..8 ranks: 64K.. tree:radix=4
 // Sizes are the bytes that a rank gives: the vector, or one block where every rank has its own; a
@@ -18,7 +18,8 @@
 
 namespace pomona::coll {
 
-// Where the members of a communicator are: on one machine with or without shared memory, on several.
+// Where the members of a communicator are: on one machine with or without shared memory, on
+// several.
 enum class Reach : uint8_t { host, loopback, net, count_ };
 const char* reach_name(Reach reach);
 
@@ -34,8 +35,8 @@ struct Rule {
 
 struct Rules {
     std::vector<Rule> rows;
-    // Null where none fits. `bytes`: empty where not all members know them; then only ranges of all sizes
-    // fit.
+    // Null where none fits. `bytes`: empty where not all members know them; then only ranges of all
+    // sizes fit.
     const Rule* find(Collective collective, Reach level, int ranks,
                      std::optional<size_t> bytes) const;
 };

@@ -98,9 +98,9 @@ void Runner::complete(StepId id, const Error* error) {
 
 // A step has failed. A device's reduction is made up for here while both operands are whole. Data
 // that is lost, here or at another rank, leaves the messages in order, as does a message of another
-// length (a member that gave another count): see spread(). Chunks of a vector of another length do not
-// all come, nor those of one that finds no memory: they are left. After any other error messages may
-// never come either.
+// length (a member that gave another count): see spread(). Chunks of a vector of another length do
+// not all come, nor those of one that finds no memory: they are left. After any other error
+// messages may never come either.
 void Runner::note(const Step& step, const Error& error) {
     if (off_board_ && of_board(step.kind)) return;  // withdrawn
     bool leaves = of_chunks(step.kind) &&
@@ -218,8 +218,8 @@ static const ReducedReceive* find_receive(const Schedule& schedule, StepId recv)
     return at != all.end() && at->recv == recv ? &*at : nullptr;
 }
 
-// The receive does the reduction that follows it, where that waits for nothing else; so its other operand
-// and its target are what they will be. False: it receives.
+// The receive does the reduction that follows it, where that waits for nothing else; so its other
+// operand and its target are what they will be. False: it receives.
 bool Runner::receive_reducing(StepId id) {
     if (symbolic_ || models_time_ || !reducer_ || !reducer_->any_run || failed_) return false;
     const ReducedReceive* found = find_receive(*schedule_, id);
@@ -253,9 +253,10 @@ bool Runner::hand_over(const Step& step, State& state) {
     return false;
 }
 
-// Goes through the rest of the schedule without its data: sends and posts are empty, by which the receiver
-// knows, and chunks are shown as lost; receives take what peers send anyway; nothing is computed. So every rank that depends on
-// the lost data gets an error, the others get their results, and nobody waits for ever.
+// Goes through the rest of the schedule without its data: sends and posts are empty, by which the
+// receiver knows, and chunks are shown as lost; receives take what peers send anyway; nothing is
+// computed. So every rank that depends on the lost data gets an error, the others get their
+// results, and nobody waits for ever.
 void Runner::spread() {
     while (ready_head_ != ready_tail_ && spreading_) {
         StepId id = ready_[ready_head_++];

@@ -2,8 +2,8 @@
 // Idea: counters of open dependencies, a queue of ready steps, and one completion per step. Nothing
 // blocks and nothing is allocated once a Runner has run its schedule, so a persistent collective
 // keeps its Runner. Completions may arrive at once, later or nested; the caller holds the engine.
-// Failures are of two kinds. A broken connection ends the execution: what is under way is withdrawn.
-// Lost data (a device failed in a reduction) does not: see spread() in run.cc.
+// Failures are of two kinds. A broken connection ends the execution: what is under way is
+// withdrawn. Lost data (a device failed in a reduction) does not: see spread() in run.cc.
 #pragma once
 
 #include "coll/carrier.h"
@@ -44,12 +44,13 @@ public:
     // way any more. It may be called inside start(), and may start the Runner again or destroy it.
     // The steps before `from` are over already: run_ahead() has done them.
     void start(Carrier& carrier, const Binding& binding, Completion& done, StepId from = 0);
-    // Does the steps one after the other, as far as each is over at once, or soon; returns the first
-    // that is not, or their number. Nobody is told, so small collectives on a board, whose members come
-    // together, take two thirds of the time. The carrier has, besides:
+    // Does the steps one after the other, as far as each is over at once, or soon; returns the
+    // first that is not, or their number. Nobody is told, so small collectives on a board, whose
+    // members come together, take two thirds of the time. The carrier has, besides:
     //     bool post_now(ConstBytes data);
     //     bool look_now(int peer, size_t offset, size_t total, Bytes target);
-    // which are post() and look() where these are over at once; else false, and nothing has happened.
+    // which are post() and look() where these are over at once; else false, and nothing has
+    // happened.
     template <class ShortCarrier> StepId run_ahead(ShortCarrier& carrier, const Binding& binding);
     bool running() const { return running_; }
     const Schedule& schedule() const { return *schedule_; }  // prepared for
@@ -65,8 +66,8 @@ public:
     bool failed() const { return failed_; }
     // Ends the execution early with this error: starts no more steps and withdraws those under way.
     void fail(const Error& error);
-    // The same where others have failed with whom this rank shares memory: it waits for nothing there any
-    // more, and tells by its messages those that wait for them.
+    // The same where others have failed with whom this rank shares memory: it waits for nothing
+    // there any more, and tells by its messages those that wait for them.
     void fail_and_tell(const Error& error);
 
 private:

@@ -79,8 +79,8 @@ struct Step {
     int32_t peer = -1;
     int32_t slot = 0;   // of a message; of a gate: its number; of a chunk: its index
     size_t length = 0;  // bytes
-    // Of a look: source_offset within the peer's post, which is other_offset bytes long. Of steps of
-    // chunks: other_offset is the length of the whole vector, length that of the chunk.
+    // Of a look: source_offset within the peer's post, which is other_offset bytes long. Of steps
+    // of chunks: other_offset is the length of the whole vector, length that of the chunk.
     size_t source_offset = 0, other_offset = 0, target_offset = 0;
     uint32_t successors_begin = 0;  // into Schedule::successors
     uint32_t successors_end = 0;
@@ -105,11 +105,11 @@ public:
     size_t scratch_bytes() const { return scratch_bytes_; }
     size_t element() const { return element_; }
     bool uses_board() const { return uses_board_; }
-    // Bytes that a rank copies into its result which does nothing else with data, as a receiver of a
-    // bcast through chunks; 0 of others.
+    // Bytes that a rank copies into its result which does nothing else with data, as a receiver of
+    // a bcast through chunks; 0 of others.
     size_t taken_bytes() const { return taken_bytes_; }
-    // Of the chunks that this rank shows; and the length of the vector that they are pieces of, the same
-    // at all ranks: 0 when nobody shows any.
+    // Of the chunks that this rank shows; and the length of the vector that they are pieces of, the
+    // same at all ranks: 0 when nobody shows any.
     size_t chunk_count() const { return chunk_count_; }
     size_t chunk_total() const { return chunk_total_; }
     size_t chunk_span() const {

@@ -67,7 +67,8 @@ int ScheduleSet::Parts::number_lengths(const Schedule& schedule) {
         if (step.length != last) number = number_of(last = step.length);
         numbers.push_back(number);
     }
-    // Ranks beside each other are often alike; more than a few different ones are not looked through.
+    // Ranks beside each other are often alike; more than a few different ones are not looked
+    // through.
     size_t look = std::min<size_t>(by_step.size(), 16);
     for (size_t i = 0; i < look; ++i)
         if (by_step[by_step.size() - 1 - i] == numbers)

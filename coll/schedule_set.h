@@ -1,5 +1,5 @@
-// coll/schedule_set.h: the parts of a ScheduleSet (coll/price.h): what ranks have in common once, and
-// of each rank only its peers and which lengths it uses.
+// coll/schedule_set.h: the parts of a ScheduleSet (coll/price.h): what ranks have in common once,
+// and of each rank only its peers and which lengths it uses.
 #pragma once
 
 #include "coll/price.h"
@@ -28,7 +28,8 @@ struct StepsKind {
     std::vector<StepId> successors, roots;
     std::vector<std::vector<StepId>> sends, receives;  // by peer, then slot
     bool of_board = false;
-    // For recognising further ranks by their steps before hazards; empty where their regions overlap.
+    // For recognising further ranks by their steps before hazards; empty where their regions
+    // overlap.
     std::vector<StepRegions> regions;
     std::vector<StepId> called_after;  // the successors that the algorithm itself asked for
     size_t region_count = 0;

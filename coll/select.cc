@@ -14,11 +14,13 @@ namespace {
 
 constexpr int kSegmentsMax = 256, kRadixMax = 8;
 constexpr double kSegmentBytesMin = 4096;  // shorter ones cost more to handle than they hide
-// A ring's through TCP: they hide no more than sums. Of 1 to 64 MiB among 2 ranks, over the loopback and links
-// of 10 and 40 Gb/s, 4 segments were best where they are so long, and one where they are not.
+// A ring's through TCP: they hide no more than sums. Of 1 to 64 MiB among 2 ranks, over the
+// loopback and links of 10 and 40 Gb/s, 4 segments were best where they are so long, and one where
+// they are not.
 constexpr double kRingBytesMinTcp = 512 << 10;
 
-// Of an override: a schedule numbers the messages between two ranks, and a ring has 2 (p - 1) S of them.
+// Of an override: a schedule numbers the messages between two ranks, and a ring has 2 (p - 1) S of
+// them.
 constexpr int kMessagesMost = 1 << 16;
 constexpr int kSegmentsOfTwo = kMessagesMost / 2;  // between 2 ranks; more ranks have less
 
@@ -38,7 +40,8 @@ void try_segments(const Algorithm& row, const Shape& shape, const Machine& machi
     }
 }
 
-// The options that a row begins with: the user's trees for the shape, those of this size before others.
+// The options that a row begins with: the user's trees for the shape, those of this size before
+// others.
 Options options_of(const Algorithm& row, const Shape& shape, const Machine& machine,
                    Options options = {}) {
     if (!(row.tunables & given_trees) || !machine.forests) return options;
@@ -72,8 +75,8 @@ Plan best_of(const Algorithm& row, const Shape& shape, const Machine& machine,
 // Of more ranks formulas choose alone: to price all schedules takes too long.
 constexpr int kPricedRanksMost = 16;
 
-// Are the rows compared by price? Where links are unlike it matters which ranks talk to each other, which
-// formulas with few letters do not say. Of irregular shapes no rank knows all lengths.
+// Are the rows compared by price? Where links are unlike it matters which ranks talk to each other,
+// which formulas with few letters do not say. Of irregular shapes no rank knows all lengths.
 bool by_price(const Shape& shape, const Machine& machine) {
     return machine.unlike() && !shape.nodes.empty() && !shape.irregular && shape.size > 2 &&
            shape.size <= kPricedRanksMost && shape.collective != Collective::neighbor;
@@ -106,15 +109,16 @@ public:
     Pricer(const Shape& shape, const PricedNetwork& network)
         : shape_(common_part(shape)), network_(network) {}
 
-    // A plan keeps its formula's time where it has no price, if that is the greater, and where more than
-    // `most_ns` is of no interest, that.
+    // A plan keeps its formula's time where it has no price, if that is the greater, and where more
+    // than `most_ns` is of no interest, that.
     void put_price(Plan& plan, double most_ns = kAnyPrice) const {
         std::string problem;
         auto price = coll::price(*plan.algorithm, shape_, plan.options, network_, problem, most_ns);
         if (price.ok()) plan.cost_ns = price->ns;
         else if (most_ns < kAnyPrice) plan.cost_ns = std::max(plan.cost_ns, most_ns);
     }
-    // Formulas have chosen segments for the slowest link: more and fewer are tried while that helps.
+    // Formulas have chosen segments for the slowest link: more and fewer are tried while that
+    // helps.
     void mend_options(Plan& plan) const {
         if (plan.algorithm->uses_radix)
             for (int radix : {2, 4, 8}) take_better(plan, {plan.options.segments, radix});

@@ -13,7 +13,8 @@
 
 namespace pomona::coll {
 
-// What the processes of a job choose by: the same in all of them. Which costs count is a communicator's.
+// What the processes of a job choose by: the same in all of them. Which costs count is a
+// communicator's.
 struct Policy {
     Links links;
     bool shared_memory = true;  // serves between ranks of one machine
@@ -44,7 +45,8 @@ Plan select(const Shape& shape, const Machine& machine, const Choice& choice = {
 const Rule* rule_for(const Shape& shape, const Machine& machine, const Rules& rules);
 // By the user's trees, where there are some for the communicator and the size.
 std::optional<Plan> forest_for(const Shape& shape, const Machine& machine);
-// `choice` counts, or else the user's trees, or else the first of these rules that speaks of the shape; earlier ones come first.
+// `choice` counts, or else the user's trees, or else the first of these rules that speaks of the
+// shape; earlier ones come first.
 Plan select(const Shape& shape, const Machine& machine, const Choice& choice,
             std::span<const Rules* const> rules);
 

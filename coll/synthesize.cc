@@ -15,8 +15,8 @@ namespace pomona::coll {
 namespace {
 
 constexpr double kNever = std::numeric_limits<double>::infinity();
-// Models like many short messages better than processors do: over shaped namespaces pieces of 4 KiB by 8
-// trees took three times as long as the row that they were to beat.
+// Models like many short messages better than processors do: over shaped namespaces pieces of 4 KiB
+// by 8 trees took three times as long as the row that they were to beat.
 constexpr size_t kSegmentLeast = 32 << 10;
 constexpr int kTreesMost = 3;  // of one root
 
@@ -97,8 +97,8 @@ Flow flow_of(Collective collective) {
 
 using Matrix = std::vector<std::vector<double>>;
 
-// The cheapest spanning arborescence from `root`: parents. Chu, Liu 1965; Edmonds 1967: each takes its
-// cheapest edge in, and rings of these become one node until there is none.
+// The cheapest spanning arborescence from `root`: parents. Chu, Liu 1965; Edmonds 1967: each takes
+// its cheapest edge in, and rings of these become one node until there is none.
 std::vector<int> arborescence(const Matrix& cost, int root) {
     auto n = static_cast<int>(cost.size());
     std::vector<int> in(static_cast<size_t>(n), -1);
@@ -222,8 +222,8 @@ private:
         }
     }
 
-    // Each root's data in small shares, by the cheapest tree each; of each root the `most` trees that
-    // carry the most are kept.
+    // Each root's data in small shares, by the cheapest tree each; of each root the `most` trees
+    // that carry the most are kept.
     Forest packed(size_t most) {
         constexpr int kShares = 48;
         constexpr double kSteep = 10;

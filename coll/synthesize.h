@@ -1,13 +1,14 @@
-// coll/synthesize.h: a search for trees that a network's links carry best: behind `pomona synthesize`.
-// Idea: two kinds of forests begin it. For long vectors, trees are packed: one after the other carries a
-// small share by the cheapest spanning arborescence, where what is loaded already has become dear; so the
-// load on the busiest port, line or cable comes close to the least. For short ones, a tree grows to
-// whomever is reached first. Then single parents, roots, shares and pieces are changed while the price
-// (coll/price.h) falls. The same seed finds the same forest.
-// Source: packing by multiplicative weights: Garg, Koenemann, SIAM J. Comput. 37(2), 2007, for collectives
-// Wang et al., "Blink", MLSys 2020; arborescences: Edmonds, J. Res. NBS 71B, 1967; growing trees: Bhat,
-// Raghavendra, Prasanna, "Efficient collective communication in distributed heterogeneous systems",
-// JPDC 63(3), 2003 (earliest completing edge first).
+// coll/synthesize.h: a search for trees that a network's links carry best: behind `pomona
+// synthesize`.
+// Idea: two kinds of forests begin it. For long vectors, trees are packed: one after the other
+// carries a small share by the cheapest spanning arborescence, where what is loaded already has
+// become dear; so the load on the busiest port, line or cable comes close to the least. For short
+// ones, a tree grows to whomever is reached first. Then single parents, roots, shares and pieces
+// are changed while the price (coll/price.h) falls. The same seed finds the same forest.
+// Source: packing by multiplicative weights: Garg, Koenemann, SIAM J. Comput. 37(2), 2007, for
+// collectives Wang et al., "Blink", MLSys 2020; arborescences: Edmonds, J. Res. NBS 71B, 1967;
+// growing trees: Bhat, Raghavendra, Prasanna, "Efficient collective communication in distributed
+// heterogeneous systems", JPDC 63(3), 2003 (earliest completing edge first).
 // Cost: O(shares p^3) for a packing, and a price for each change that is tried.
 #pragma once
 

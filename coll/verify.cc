@@ -1,4 +1,5 @@
-// coll/verify.cc: matching by (from, to, slot) and of looks to posts, then execution in abstract rounds.
+// coll/verify.cc: matching by (from, to, slot) and of looks to posts, then execution in abstract
+// rounds.
 #include "coll/verify.h"
 
 #include "btl/base/format.h"
@@ -108,8 +109,8 @@ std::string match_board(std::span<const Schedule> schedules, std::vector<Posted>
     return "";
 }
 
-// A rank's chunks: each index is shown once at most, in room asked for; those who see it find it, of the
-// same length and of a vector of the same length.
+// A rank's chunks: each index is shown once at most, in room asked for; those who see it find it,
+// of the same length and of a vector of the same length.
 struct Chunks {
     struct One {
         StepId room = kNoStep, show = kNoStep;
@@ -168,8 +169,8 @@ std::string match_chunks(std::span<const Schedule> schedules, std::vector<Chunks
     return "";
 }
 
-// Executes everything abstractly: a message is over when both its sides are ready, a look or a see when it
-// and what it waits for are, a room when all have passed what stands there.
+// Executes everything abstractly: a message is over when both its sides are ready, a look or a see
+// when it and what it waits for are, a room when all have passed what stands there.
 class Execution {
 public:
     Execution(std::span<const Schedule> schedules, Pairs& pairs, std::vector<Posted>& posts,

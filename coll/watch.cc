@@ -12,8 +12,9 @@ namespace pomona::coll {
 static constexpr Nanoseconds kAskLast = 2'000'000'000;     // between rounds, at most
 static constexpr Nanoseconds kReasonWait = 1'000'000'000;  // for the reason of a failure
 static constexpr size_t kAskAtOnce = 16;                   // processes a round
-// Collectives that ask in one look. Thousands may be under way (boards of persistent ones are agreed on
-// without waiting), and a process goes through all of its own for each question that it answers.
+// Collectives that ask in one look. Thousands may be under way (boards of persistent ones are
+// agreed on without waiting), and a process goes through all of its own for each question that it
+// answers.
 static constexpr size_t kAskedAtOnce = 8;
 static constexpr size_t kTextMax = 700, kSentencesMax = 1000;
 static constexpr int kMissesMax = 2;

@@ -1,13 +1,13 @@
-// coll/watch.h: finds members that do not meet in a collective, and tells all when one has failed, where
-// no board shows it: on different machines, over TCP, or where a communicator has no board.
-// Idea: each process keeps which of its collectives go by messages: those under way, and the last 64. One
-// that has waited for a while asks those whose messages it waits for; a process answers what it has called
-// under the same number, whether it failed, and whether it has the counterpart of the message at all. Where
-// two calls do not meet, both sides end theirs with an error that names both. One that fails says so to all
-// with whom it exchanges messages in this collective, with the reason.
-// Nothing here waits. A process has at most one question open to another for each collective, so one that
-// is outside MPI, and does not answer, costs nothing; the others go on waiting for it. A collective that
-// goes well costs a place in two lists.
+// coll/watch.h: finds members that do not meet in a collective, and tells all when one has failed,
+// where no board shows it: on different machines, over TCP, or where a communicator has no board.
+// Idea: each process keeps which of its collectives go by messages: those under way, and the last
+// 64. One that has waited for a while asks those whose messages it waits for; a process answers
+// what it has called under the same number, whether it failed, and whether it has the counterpart
+// of the message at all. Where two calls do not meet, both sides end theirs with an error that
+// names both. One that fails says so to all with whom it exchanges messages in this collective,
+// with the reason. Nothing here waits. A process has at most one question open to another for each
+// collective, so one that is outside MPI, and does not answer, costs nothing; the others go on
+// waiting for it. A collective that goes well costs a place in two lists.
 #pragma once
 
 #include "btl/base/clock.h"
@@ -91,8 +91,8 @@ public:
     WatchedGroup(const WatchedGroup&) = delete;
     WatchedGroup& operator=(const WatchedGroup&) = delete;
 
-    // Around each execution. end() is false when the error will be told later, by Watched::told; else it
-    // may have been replaced by one that says more.
+    // Around each execution. end() is false when the error will be told later, by Watched::told;
+    // else it may have been replaced by one that says more.
     void begin(Watched& collective) {
         collective.ask_at = collective.pause = 0;
         collective.why = nullptr;

@@ -5,8 +5,8 @@
     python examples/ddp_digits.py                        # one process, the same global batch
     torchrun --nproc-per-node 2 examples/ddp_digits.py --backend gloo
 
-Each step takes one global batch, of which every rank gets its share; so the result does not depend on the
-number of ranks, which --check asserts by training once more in one process.
+Each step takes one global batch, of which every rank gets its share; so the result does not depend
+on the number of ranks, which --check asserts by training once more in one process.
 """
 
 import argparse
@@ -26,8 +26,9 @@ try:
 except ImportError:
     pass
 
-# The same sums in another order differ by float32's rounding: some 1e-7 after all steps, since the network
-# is smooth and the learning rate moderate. (With ReLU and twice the rate training is chaotic: 1e-1.)
+# The same sums in another order differ by float32's rounding: some 1e-7 after all steps, since the
+# network is smooth and the learning rate moderate. (With ReLU and twice the rate training is
+# chaotic: 1e-1.)
 WEIGHT_TOLERANCE = 1e-4
 ACCURACY_WANTED = 0.95
 

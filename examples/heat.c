@@ -1,6 +1,6 @@
-/* examples/heat.c: heat spreads through a plate. The plate is cut into blocks, one a rank; neighbours
- * exchange the edges of their blocks in each step, and a global maximum tells when nothing changes any
- * more. The end shows the temperatures as a picture of characters.
+/* examples/heat.c: heat spreads through a plate. The plate is cut into blocks, one a rank;
+ * neighbours exchange the edges of their blocks in each step, and a global maximum tells when
+ * nothing changes any more. The end shows the temperatures as a picture of characters.
  *
  *   mpicc heat.c -o heat -lm
  *   mpirun -n 4 ./heat

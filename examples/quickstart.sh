@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
 # examples/quickstart.sh: from a clone to a training step over Pomona. Installs what is missing
-# (saying what), builds, measures what messages cost here, and runs: an MPI program over shared memory
-# and over TCP, data-parallel training on real data, also over two hosts, and a benchmark. Results:
-# .build/quickstart.
+# (saying what), builds, measures what messages cost here, and runs: an MPI program over shared
+# memory and over TCP, data-parallel training on real data, also over two hosts, and a benchmark.
+# Results: .build/quickstart.
 #   examples/quickstart.sh                    the two hosts are namespaces of this machine (Linux, root)
 #   examples/quickstart.sh --host mac1,mac2   these, reached by ssh (docs/multi-node.md)
 #   examples/quickstart.sh --no-install       installs nothing, says what is missing

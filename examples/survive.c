@@ -1,8 +1,8 @@
 /* examples/survive.c: a computation that loses a rank and goes on without it.
- * All ranks add up the sum of 1/n^2 in pieces, and meet after each round. In the third round the last
- * rank is killed. Those who notice call the others out of the meeting (revoke), all agree who is
- * left (shrink), and the round is done again: what each had is whole, since it is added only once
- * all have said that the round went well (agree).
+ * All ranks add up the sum of 1/n^2 in pieces, and meet after each round. In the third round the
+ * last rank is killed. Those who notice call the others out of the meeting (revoke), all agree who
+ * is left (shrink), and the round is done again: what each had is whole, since it is added only
+ * once all have said that the round went well (agree).
  *
  *   mpicc survive.c -o survive -lm
  *   mpirun -n 4 --on-death continue ./survive

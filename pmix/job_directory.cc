@@ -88,8 +88,8 @@ Status hold_job_directory(const std::string& path) {
 }
 
 namespace {
-// One without a lock is another launcher's, or just being made; or its mpirun was killed between making
-// and locking it, and then it is old and holds nothing else.
+// One without a lock is another launcher's, or just being made; or its mpirun was killed between
+// making and locking it, and then it is old and holds nothing else.
 bool remove_half_made(const std::string& path) {
     constexpr time_t old = 60;
     struct stat status {};
@@ -103,8 +103,8 @@ bool remove_half_made(const std::string& path) {
     return rmdir(path.c_str()) == 0;
 }
 
-// Each directory of this user's jobs on this host, with its open lock (-1: it has none) and whether a
-// launcher holds that.
+// Each directory of this user's jobs on this host, with its open lock (-1: it has none) and whether
+// a launcher holds that.
 template <class Function> void each_job_directory(Function&& function) {
     std::string place = temporary_directory();
     std::string prefix = format("pomona-{}-", getuid()), suffix = "-" + host_hash();

@@ -1,7 +1,7 @@
 // pmix/job_directory.h: the private place of a job on one machine, and its removal.
-// Idea: <tmp>/pomona-<user>-<tag>-<host>, mode 0700, short enough for the path of a Unix socket (104
-// bytes on macOS); <host> is a short hash of the host's name, since several hosts may share a disk.
-// Whoever removes it also removes the job's named shared memory.
+// Idea: <tmp>/pomona-<user>-<tag>-<host>, mode 0700, short enough for the path of a Unix socket
+// (104 bytes on macOS); <host> is a short hash of the host's name, since several hosts may share a
+// disk. Whoever removes it also removes the job's named shared memory.
 #pragma once
 
 #include "btl/base/result.h"
@@ -15,7 +15,8 @@ namespace pomona {
 // 8 random letters and digits: the job's id, in the names of all that it makes.
 std::string make_job_tag();
 
-// Makes a directory that did not exist, for the part of a job that node number `node` has; its path.
+// Makes a directory that did not exist, for the part of a job that node number `node` has; its
+// path.
 Result<std::string> make_job_directory(const std::string& tag, int node);
 
 // Tells that the job's launcher lives: a lock on a file in its directory, held until this process
@@ -29,8 +30,8 @@ struct RunningJob {
 };
 std::vector<RunningJob> running_jobs();
 
-// `pomona top` asks a launcher for its table by this file in the job's directory and SIGUSR1, and finds
-// it in the other.
+// `pomona top` asks a launcher for its table by this file in the job's directory and SIGUSR1, and
+// finds it in the other.
 inline constexpr const char* kTableWanted = "table.wanted";
 inline constexpr const char* kTableWritten = "table.json";
 

@@ -17,8 +17,8 @@ constexpr size_t kKept = 16;                 // of each pair
 // Of a message of 8 bytes between machines, at most so much keeps either side busy.
 constexpr double kOverheadNs = 2500, kOverheadShare = 0.25;
 
-// Pairs whose numbers are within these factors are taken for one kind of link. Latencies depend more on what
-// else a host does, and between kinds are farther apart.
+// Pairs whose numbers are within these factors are taken for one kind of link. Latencies depend
+// more on what else a host does, and between kinds are farther apart.
 constexpr double kAlike = 1.5, kAlikeLatency = 4;
 constexpr size_t kPairedHostsMost = 32;
 

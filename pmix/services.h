@@ -1,5 +1,5 @@
-// pmix/services.h: what mpirun does for ranks that run already: it starts more of them, brings those
-// together that meet at a port, and keeps published names (MPI 5.0, chapter 11.7 on).
+// pmix/services.h: what mpirun does for ranks that run already: it starts more of them, brings
+// those together that meet at a port, and keeps published names (MPI 5.0, chapter 11.7 on).
 // Idea: a request is one frame of the job's socket and is answered at once. Who waits for a partner
 // asks again (met), so that it can poll its messages meanwhile.
 #pragma once

@@ -1,15 +1,15 @@
 #!/usr/bin/env bash
-# tests/clients.sh: programs that nobody here wrote, compiled with our wrappers, linked to our library and
-# run. A recipe for each stands in tests/clients/recipes; sources come from Debian's packages and PyPI
-# and stay below the build folder. What cannot be fetched is skipped with a word.
+# tests/clients.sh: programs that nobody here wrote, compiled with our wrappers, linked to our
+# library and run. A recipe for each stands in tests/clients/recipes; sources come from Debian's
+# packages and PyPI and stay below the build folder. What cannot be fetched is skipped with a word.
 #   tests/clients.sh                 all clients
 #   tests/clients.sh --short         the quick ones, which ctest -L clients runs
 #   tests/clients.sh hpcc mpi4py     only these
 #   tests/clients.sh --record ...    keep what was found in tests/clients/results.json, of which
 #                                    docs/clients.md is made (tests/clients/page.py)
 #   tests/clients.sh --with mpich ...  the same on another MPI, whose mpicc.mpich Debian has
-# POMONA_BUILD: the build to use. POMONA_CLIENTS: where the clients go (default: clients, in the build).
-# POMONA_JOBS: jobs at a time.
+# POMONA_BUILD: the build to use. POMONA_CLIENTS: where the clients go (default: clients, in the
+# build). POMONA_JOBS: jobs at a time.
 . "$(dirname "$0")/setup.sh"
 recipes=$POMONA_ROOT/tests/clients/recipes
 clients=${POMONA_CLIENTS:-$POMONA_BUILD/clients}

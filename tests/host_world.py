@@ -1,5 +1,5 @@
-# tests/host_world.py: several hosts on one machine, for tests: network and UTS namespaces joined by a
-# virtual switch, and a stand-in for ssh that enters them. Everything is removed at the end.
+# tests/host_world.py: several hosts on one machine, for tests: network and UTS namespaces joined by
+# a virtual switch, and a stand-in for ssh that enters them. Everything is removed at the end.
 #     host_world.py COUNT COMMAND...    runs a command with POMONA_SSH set; HOSTS in it becomes h1,h2,...
 # Ends with code 77 where this cannot be done: not Linux, not root.
 import os

@@ -1,8 +1,8 @@
 # tests/packages.sh: sourced by tests/setup.sh: installs the packages of tests/packages.txt by the
-# system's own manager (apt, dnf, pacman, Homebrew). Without root and sudo the same packages are unpacked
-# below .build instead (apt), or made an environment there (conda, mamba or micromamba, where one is
-# installed). POMONA_INSTALL=no (--no-install) installs nothing and says what is missing.
-# shellcheck shell=bash
+# system's own manager (apt, dnf, pacman, Homebrew). Without root and sudo the same packages are
+# unpacked below .build instead (apt), or made an environment there (conda, mamba or micromamba,
+# where one is installed). POMONA_INSTALL=no (--no-install) installs nothing and says what is
+# missing. shellcheck shell=bash
 
 # The packages of one purpose (build, tests), as this manager calls them.
 packages_for() {  # manager purpose
@@ -82,12 +82,13 @@ use_prefix() {  # folder: what is found below it serves as if it were installed
     export PATH="$1/bin:$PATH" CMAKE_PREFIX_PATH="$1${CMAKE_PREFIX_PATH:+:$CMAKE_PREFIX_PATH}"
     export PKG_CONFIG_PATH="$lib/pkgconfig:$1/share/pkgconfig${PKG_CONFIG_PATH:+:$PKG_CONFIG_PATH}"
     export LDFLAGS="-Wl,-rpath,$lib -L$lib${LDFLAGS:+ $LDFLAGS}"
-    # Programs of these packages, pkg-config for one, are built to find their libraries in the system's.
+    # Programs of these packages, pkg-config for one, are built to find their libraries in the
+    # system's.
     export LD_LIBRARY_PATH="$lib${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}"
 }
 
-# Debian's packages, unpacked: the names with all they need that is not installed. APT_OPTIONS may name
-# other lists than the system's.
+# Debian's packages, unpacked: the names with all they need that is not installed. APT_OPTIONS may
+# name other lists than the system's.
 unpack_debian() {  # folder package...
     local prefix=$1 root=$1/usr names link target wanted
     shift

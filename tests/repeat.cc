@@ -1,5 +1,5 @@
-// tests/repeat.cc: linked to every GoogleTest program: a failed test ends with the command that repeats
-// it. Seeds are fixed, so the command alone does; a seed from outside is part of it.
+// tests/repeat.cc: linked to every GoogleTest program: a failed test ends with the command that
+// repeats it. Seeds are fixed, so the command alone does; a seed from outside is part of it.
 #include <cstdio>
 #include <cstdlib>
 #include <filesystem>

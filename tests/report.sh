@@ -1,7 +1,7 @@
-# tests/report.sh: sourced by tests/run.sh: one file with all that is needed to understand a run from
-# afar: machine, versions, doctor, what failed to build, which tests failed and how. Written also when
-# the build failed, for that is when it is needed most. The home folder's and user's names are left out.
-# shellcheck shell=bash
+# tests/report.sh: sourced by tests/run.sh: one file with all that is needed to understand a run
+# from afar: machine, versions, doctor, what failed to build, which tests failed and how. Written
+# also when the build failed, for that is when it is needed most. The home folder's and user's names
+# are left out. shellcheck shell=bash
 
 # What a command prints, under a heading; a missing command is no failure.
 report_command() {  # heading command...

@@ -1,8 +1,7 @@
-# tests/setup.sh: sourced by examples/quickstart.sh and tests/run.sh: installs what is missing, makes a
-# Python environment, configures and builds. A second run finds everything there.
-# Places can be moved: POMONA_BUILD (default .build/release), POMONA_VENV (default .venv).
-# POMONA_INSTALL=no installs nothing and says what is missing (--no-install of both commands).
-# shellcheck shell=bash
+# tests/setup.sh: sourced by examples/quickstart.sh and tests/run.sh: installs what is missing,
+# makes a Python environment, configures and builds. A second run finds everything there. Places can
+# be moved: POMONA_BUILD (default .build/release), POMONA_VENV (default .venv). POMONA_INSTALL=no
+# installs nothing and says what is missing (--no-install of both commands). shellcheck shell=bash
 set -eu -o pipefail
 POMONA_ROOT=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd -P)
 POMONA_BUILD=${POMONA_BUILD:-$POMONA_ROOT/.build/release}
@@ -90,8 +89,9 @@ make_venv() {
     printf '%s' "$PYTHON_PACKAGES" > "$stamp"
 }
 
-# On Linux the common wheel of torch brings gigabytes of CUDA; where no NVIDIA device is, the build for
-# CPUs does. uv knows where PyTorch keeps it. Without it, or when it finds nothing, pip takes the common one.
+# On Linux the common wheel of torch brings gigabytes of CUDA; where no NVIDIA device is, the build
+# for CPUs does. uv knows where PyTorch keeps it. Without it, or when it finds nothing, pip takes
+# the common one.
 torch_for_cpu() {
     [ "$(uname -s)" = Linux ] && [ ! -e /dev/nvidiactl ] || return 0
     # A wheel that pip finds on this machine's own disk is as good.

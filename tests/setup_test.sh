@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# tests/setup_test.sh: which packages are asked of which manager (tests/packages.sh), with stand-ins for
-# dnf, pacman, apt, conda, sudo and id that write down how they are called.
+# tests/setup_test.sh: which packages are asked of which manager (tests/packages.sh), with stand-ins
+# for dnf, pacman, apt, conda, sudo and id that write down how they are called.
 set -eu -o pipefail
 root=$(cd "$(dirname "$0")/.." && pwd -P)
 work=$(mktemp -d)

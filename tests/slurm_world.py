@@ -1,9 +1,10 @@
 # tests/slurm_world.py: a Slurm cluster on one machine, for tests: the hosts of host_world.py, with
-# munged, slurmctld and a slurmd on each, of the system's packages. Everything is removed at the end.
+# munged, slurmctld and a slurmd on each, of the system's packages. Everything is removed at the
+# end.
 #     slurm_world.py COUNT COMMAND...    runs a command on the first host, inside an allocation of all
 # Ends with code 77 where this cannot be done, and says what is missing.
-# Idea: each slurmd stands in a host's own namespaces, so it is a node like any other: its name is the
-# host's, and its ports are nobody else's. Only munged's socket and the files are shared.
+# Idea: each slurmd stands in a host's own namespaces, so it is a node like any other: its name is
+# the host's, and its ports are nobody else's. Only munged's socket and the files are shared.
 import os
 import shutil
 import subprocess

@@ -34,7 +34,8 @@ std::shared_ptr<Group> make_group(const ProcessGroupPomona::Setup& setup) {
     return group;
 }
 
-// Torch up to 2.11 has no name of its own for it; `Type` is OpType, a parameter so that it is asked for.
+// Torch up to 2.11 has no name of its own for it; `Type` is OpType, a parameter so that it is asked
+// for.
 template <class Type> constexpr Type coalesced_reduce_scatter() {
     if constexpr (requires { Type::REDUCE_SCATTER_TENSOR_COALESCED; })
         return Type::REDUCE_SCATTER_TENSOR_COALESCED;
@@ -173,8 +174,8 @@ c10::intrusive_ptr<c10d::Backend::Options> ProcessGroupPomona::getBackendOptions
 
 namespace {
 
-// A span in torch's profiler carries the backend's name: "pomona:all_reduce" for "mpi:all_reduce". Work
-// keeps the pointer for good, so such names stay; there are a few dozen.
+// A span in torch's profiler carries the backend's name: "pomona:all_reduce" for "mpi:all_reduce".
+// Work keeps the pointer for good, so such names stay; there are a few dozen.
 const char* titled(const std::string& backend_name, const char* title) {
     constexpr std::string_view kWritten = "mpi";
     if (backend_name == kWritten || title == nullptr) return title;
@@ -198,8 +199,8 @@ ProcessGroupPomona::WorkRef ProcessGroupPomona::start(OpType op, const char* tit
                         where(title) + "the group cannot be used any more: " + group_->cause());
     }
     if (timeout < std::chrono::milliseconds(0)) timeout = timeout_.load();
-    // Point to point concerns two ranks only: it must not count, or the ranks' numbers would differ.
-    // A collective counts when it is launched: a call that its arguments end does not.
+    // Point to point concerns two ranks only: it must not count, or the ranks' numbers would
+    // differ. A collective counts when it is launched: a call that its arguments end does not.
     const bool collective = !c10d::isP2POp(op);
     const uint64_t sequence = sequence_.load() + (collective ? 1 : 0);
     if (collective && group_->compares) compare_calls(op, sequence, timeout, inputs, told);
@@ -299,8 +300,8 @@ WorkPointer ProcessGroupPomona::broadcast(Tensors& tensors, const c10d::Broadcas
     return launch(work, opts.asyncOp);
 }
 
-// Sums of 16-bit floats are made in fp32 and rounded once, unless that changes nothing: of two terms
-// the kernels do so anyway, and only fp16 has averages whose sum it cannot hold.
+// Sums of 16-bit floats are made in fp32 and rounded once, unless that changes nothing: of two
+// terms the kernels do so anyway, and only fp16 has averages whose sum it cannot hold.
 bool ProcessGroupPomona::widens(const at::Tensor& t, const c10d::ReduceOp& op) const {
     const auto dtype = t.scalar_type();
     if ((dtype != at::kHalf && dtype != at::kBFloat16) || group_->sums_16_bits_natively)
@@ -499,8 +500,8 @@ void ProcessGroupPomona::add_reduce_scatter(GlueWork& work, const at::Tensor& ou
     const auto by_host = [=, work = &work](const at::Tensor& given, Transit& way) {
         const at::Tensor source = way.readable(given);
         at::Tensor target = way.room(room);
-        // An output inside the input (common for sharded gradients) must not be written while others
-        // read.
+        // An output inside the input (common for sharded gradients) must not be written while
+        // others read.
         if (overlaps(target, source)) target = way.other_room(target, output);
         if (divisor > 1) way.divide(target, divisor);
         way.copy(target, output);
@@ -563,8 +564,8 @@ void ProcessGroupPomona::abort() {
     if (!in_forked_child()) group_->stop("The process group was aborted");
 }
 
-// An operation may be on its way still, as one that a late peer takes part in; one that no peer takes
-// part in would keep the process from ending until the group's timeout.
+// An operation may be on its way still, as one that a late peer takes part in; one that no peer
+// takes part in would keep the process from ending until the group's timeout.
 void ProcessGroupPomona::shutdown() {
     if (in_forked_child()) return;  // the works are the parent's
     // After a failure there is nothing left to wait for; several groups wait 5 s together.
@@ -576,8 +577,8 @@ void ProcessGroupPomona::shutdown() {
     group_->stop("The process group was shut down (destroy_process_group)");
 }
 
-// The others' memory is closed when this rank has read it, the own one goes when all have closed it. Where
-// a rank does not come it stays until the process ends.
+// The others' memory is closed when this rank has read it, the own one goes when all have closed
+// it. Where a rank does not come it stays until the process ends.
 void ProcessGroupPomona::leave_ring() {
     if (!group_->ring || group_->ring->state() != PeerRing::State::Ready) return;
     const auto limit = Clock::now() + kLeaveGrace;

@@ -1,5 +1,5 @@
-// compare.cc: do all ranks call the same collective? Asked before each one in torch's debug mode, and with
-// POMONA_CHECK.
+// compare.cc: do all ranks call the same collective? Asked before each one in torch's debug mode,
+// and with POMONA_CHECK.
 // Idea: each rank tells in a few words what it is about to start; where the words differ, all ranks
 // throw an error that lists them, and nothing is started. On a communicator of its own, so that
 // whatever the ranks have called, these words meet.

@@ -1,5 +1,5 @@
-// device.cc: see device.h. The adapters: any device by c10's guards, with a few words for CUDA (memory
-// that is pinned where it lies) and Apple's MPS (events by torch's hooks, shared buffers).
+// device.cc: see device.h. The adapters: any device by c10's guards, with a few words for CUDA
+// (memory that is pinned where it lies) and Apple's MPS (events by torch's hooks, shared buffers).
 #include "torch_glue/device.h"
 
 #include <ATen/detail/MPSHooksInterface.h>
@@ -47,8 +47,8 @@ public:
     }
 };
 
-// Pages of our own, which CUDA pins where they lie: unlike those of CUDA's allocator other processes
-// may read them (process_vm_readv), as MPI does between ranks of one machine.
+// Pages of our own, which CUDA pins where they lie: unlike those of CUDA's allocator other
+// processes may read them (process_vm_readv), as MPI does between ranks of one machine.
 class CudaDevice final : public AnyDevice {
 public:
     explicit CudaDevice(c10::DeviceType type) : AnyDevice(type) {}

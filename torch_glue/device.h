@@ -1,9 +1,9 @@
 // device.h: what the glue must know of a kind of device, behind one interface.
 // Idea: three questions. Where does the CPU find a tensor's memory (host_pointer)? When is what a
-// stream has been given so far over (Moment)? How does data get to host memory and back: nowhere, for
-// memory that the CPU sees; by side streams and pinned memory; or, where a device has neither, by
-// plain copies on the caller's thread. All of it through c10's guards, so CUDA and devices that this
-// file has never heard of (PrivateUse1) need no headers of theirs.
+// stream has been given so far over (Moment)? How does data get to host memory and back: nowhere,
+// for memory that the CPU sees; by side streams and pinned memory; or, where a device has neither,
+// by plain copies on the caller's thread. All of it through c10's guards, so CUDA and devices that
+// this file has never heard of (PrivateUse1) need no headers of theirs.
 #pragma once
 
 #include <ATen/ATen.h>

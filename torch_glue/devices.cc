@@ -2,7 +2,8 @@
 // Idea: torch registers its collectives for CPU and CUDA only. For MPS we register a kernel that
 // goes on to the CPU's, which does nothing but call the group's backend. Only where torch has no
 // kernel of its own. How MPI gets at their memory: device.h.
-// Written without a Mac: it runs on Linux against a stand-in for torch's MPS (tests/torch/fake_mps.cc).
+// Written without a Mac: it runs on Linux against a stand-in for torch's MPS
+// (tests/torch/fake_mps.cc).
 #include <ATen/core/dispatch/Dispatcher.h>
 #include <torch/library.h>
 

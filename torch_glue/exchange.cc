@@ -44,7 +44,8 @@ void Exchange::tell() {
     });
 }
 
-// ---- connections: by the first operation, all ranks alike -----------------------------------------
+// ---- connections: by the first operation, all ranks alike
+// -----------------------------------------
 
 void Exchange::connect() {
     offers_.resize(static_cast<size_t>(ring_->size()));
@@ -138,7 +139,8 @@ void Exchange::give_up() {
     through_host();
 }
 
-// ---- pieces ---------------------------------------------------------------------------------------
+// ---- pieces
+// ---------------------------------------------------------------------------------------
 
 void Exchange::meet(Stage& stage) {
     stage.calls.push_back(

@@ -1,10 +1,12 @@
-// exchange.h: an operation on device tensors by memory that the ranks' devices read from each other.
+// exchange.h: an operation on device tensors by memory that the ranks' devices read from each
+// other.
 // Idea: the tensor goes in pieces through the slots of the group's PeerRing. Of each piece a rank
 // writes its slot, all meet, and each reads what it needs from the others' slots. Where a result is
 // needed by all, each of three or more ranks first sums one part of the piece in its own slot; then
 // all meet again and gather the parts. At the first meeting the ranks say whether their tensors are
-// where the ring's memory is, and how much they exchange; if one says no (a CPU tensor), all go through
-// the host instead. Where no rank knows how much others exchange (all_to_all), they tell before.
+// where the ring's memory is, and how much they exchange; if one says no (a CPU tensor), all go
+// through the host instead. Where no rank knows how much others exchange (all_to_all), they tell
+// before.
 #pragma once
 
 #include <ATen/ATen.h>

@@ -93,8 +93,8 @@ bool Flow::may_call(const Running& each) const {
 }
 
 void Flow::begin() {
-    // Short copies go on the streams of the callers, who start the operation and wait for it: these keep
-    // their order by themselves, and events between streams take longer than the copies.
+    // Short copies go on the streams of the callers, who start the operation and wait for it: these
+    // keep their order by themselves, and events between streams take longer than the copies.
     if (short_load()) {
         load_here(*stages_.front());
         is_short_ = true;

@@ -1,8 +1,8 @@
 // flow.h: an operation on tensors of a device, as stages that go through host memory.
-// Idea: a stage is copied to the host, given to MPI, and copied back. Stages overlap: while MPI is at
-// one, the device copies the next down and the last up, on side streams that wait for the caller's
-// stream, and no thread waits for the device. Few stages are under way at a time and share their
-// staging memory. Whoever has time moves a flow on (advance): the thread that waits for the
+// Idea: a stage is copied to the host, given to MPI, and copied back. Stages overlap: while MPI is
+// at one, the device copies the next down and the last up, on side streams that wait for the
+// caller's stream, and no thread waits for the device. Few stages are under way at a time and share
+// their staging memory. Whoever has time moves a flow on (advance): the thread that waits for the
 // operation, or the Mover's.
 #pragma once
 

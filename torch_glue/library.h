@@ -1,7 +1,8 @@
 // library.h: MPI's functions, taken from our own library and from no other.
 // Idea: a process may hold a second MPI (mpi4py's wheel brings Open MPI or MPICH), whose functions
-// have the same names, and the system's linker takes whichever was loaded first. So the extension is
-// not linked to MPI: it opens the one library that belongs to it and asks that for each function.
+// have the same names, and the system's linker takes whichever was loaded first. So the extension
+// is not linked to MPI: it opens the one library that belongs to it and asks that for each
+// function.
 #pragma once
 
 #include <string>

@@ -146,7 +146,8 @@ void Lane::leave() {
     GlueWork::let_go(std::move(work));
 }
 
-// Who can call MPI at once leaves inside of have_turn(): then the loop goes on, and not a recursion.
+// Who can call MPI at once leaves inside of have_turn(): then the loop goes on, and not a
+// recursion.
 void Lane::give_turns(std::unique_lock<std::mutex>& lock) {
     if (giving_) return;
     giving_ = true;

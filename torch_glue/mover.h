@@ -1,8 +1,8 @@
-// mover.h: the thread that moves operations on device tensors on while nobody waits for them, and the
-// one that completes their Futures.
+// mover.h: the thread that moves operations on device tensors on while nobody waits for them, and
+// the one that completes their Futures.
 // Idea: a stage ends when an event of the device or a request of MPI does. While things move the
-// thread looks at all of them again and again; after a while without it leaves the requests to MPI's
-// own thread and sleeps. Callbacks of Futures run on a second thread, since they may wait.
+// thread looks at all of them again and again; after a while without it leaves the requests to
+// MPI's own thread and sleeps. Callbacks of Futures run on a second thread, since they may wait.
 #pragma once
 
 #include <c10/util/intrusive_ptr.h>

@@ -1,9 +1,9 @@
 // presence.h: which ranks have come to a collective, and which have left: their program has ended.
-// Idea: an operation costs one store more, of its number. Only whoever waits for long asks the others
-// how many collectives of the group they have started; a thread of theirs answers, whatever the rank
-// is doing. Who ends in good order while others have not come to their end tells them the same
-// unasked. So a timeout names who has not come, and who waits for a rank that has left hears it soon.
-// (MPI itself only knows of processes that die: MPI_Finalize waits for all.)
+// Idea: an operation costs one store more, of its number. Only whoever waits for long asks the
+// others how many collectives of the group they have started; a thread of theirs answers, whatever
+// the rank is doing. Who ends in good order while others have not come to their end tells them the
+// same unasked. So a timeout names who has not come, and who waits for a rank that has left hears
+// it soon. (MPI itself only knows of processes that die: MPI_Finalize waits for all.)
 #pragma once
 
 #include <atomic>

@@ -1,7 +1,7 @@
 // record.h: what this process has called lately, kept in memory, and counts of all it has called.
-// Idea: a ring of entries, written when an operation starts and when it ends, for the question "what
-// was each rank doing?"; and for each kind of operation a histogram of its times. Python turns the
-// former into the file that torch's analyser reads (pomona.dump_record), the latter into
+// Idea: a ring of entries, written when an operation starts and when it ends, for the question
+// "what was each rank doing?"; and for each kind of operation a histogram of its times. Python
+// turns the former into the file that torch's analyser reads (pomona.dump_record), the latter into
 // pomona.metrics().
 #pragma once
 

@@ -1,10 +1,10 @@
 // ring.h: device memory that all ranks of a group can read, and who may use which part of it when.
-// Idea: each rank has kSlots slots on its device and the others' opened. A piece of an operation takes
-// a ticket, the same on all ranks, which stands for one slot. A rank writes the piece there; then all
-// meet (a small collective of MPI's); then all read each other's slots. Nobody waits for another
-// process on the device itself: only the host does, so a peer that dies leaves no stream blocked. A
-// slot is written again when all have read it: who comes to the meeting of a ticket has read all
-// tickets kBehind before.
+// Idea: each rank has kSlots slots on its device and the others' opened. A piece of an operation
+// takes a ticket, the same on all ranks, which stands for one slot. A rank writes the piece there;
+// then all meet (a small collective of MPI's); then all read each other's slots. Nobody waits for
+// another process on the device itself: only the host does, so a peer that dies leaves no stream
+// blocked. A slot is written again when all have read it: who comes to the meeting of a ticket has
+// read all tickets kBehind before.
 #pragma once
 
 #include <ATen/ATen.h>

@@ -1,7 +1,7 @@
 // sharing.h: memory of a device that other processes of the machine can read.
 // Idea: four functions for each kind of device that has such memory. CUDA's are taken from the CUDA
-// runtime that torch has loaded, by name, so that nothing here is compiled against CUDA; a device of
-// PrivateUse1 brings its own (set_memory_sharing).
+// runtime that torch has loaded, by name, so that nothing here is compiled against CUDA; a device
+// of PrivateUse1 brings its own (set_memory_sharing).
 #pragma once
 
 #include <c10/core/DeviceType.h>

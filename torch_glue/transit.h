@@ -1,8 +1,8 @@
 // transit.h: how an operation's tensors get to where MPI can use them, and back.
-// Idea: flat CPU tensors are used where they lie, and nothing is allocated here. Others bring steps:
-// what the work does when MPI is done (divide, copy to strided CPU tensors), or, for a device's
-// tensors, stages of the work's Flow. Devices without side streams are read at once and written by a
-// thread of the user's, in its stream's order.
+// Idea: flat CPU tensors are used where they lie, and nothing is allocated here. Others bring
+// steps: what the work does when MPI is done (divide, copy to strided CPU tensors), or, for a
+// device's tensors, stages of the work's Flow. Devices without side streams are read at once and
+// written by a thread of the user's, in its stream's order.
 #pragma once
 
 #include "torch_glue/exchange.h"
@@ -63,8 +63,8 @@ public:
                           const ReducePiece& call);
 
     // Operations by devices that read each other's memory, on flat tensors of theirs; by `by_host`
-    // where a rank's tensor is elsewhere. The work's only part. `then` adds what comes after it, not
-    // after `by_host`. A sum in place:
+    // where a rank's tensor is elsewhere. The work's only part. `then` adds what comes after it,
+    // not after `by_host`. A sum in place:
     using Later = std::function<void(Transit&)>;
     void sum_by_peers(const std::shared_ptr<PeerRing>& ring, const at::Tensor& flat,
                       int64_t divisor, const Later& by_host, const Later& then);

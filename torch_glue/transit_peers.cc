@@ -1,5 +1,7 @@
-// transit_peers.cc: which parts of tensors an operation by peers' memory (exchange.h) moves and sums.
+// transit_peers.cc: which parts of tensors an operation by peers' memory (exchange.h) moves and
+// sums.
 #include <algorithm>
+#include <optional>
 #include <utility>
 
 #include "torch_glue/exchange.h"
@@ -122,8 +124,8 @@ struct PeerGather : Peers {
     }
 };
 
-// One reduce_scatter: `from` has a tensor for each rank, which adds up its own in `to`, beginning with
-// what it has itself.
+// One reduce_scatter: `from` has a tensor for each rank, which adds up its own in `to`, beginning
+// with what it has itself.
 struct PeerScatter : Peers {
     std::vector<at::Tensor> from;
     at::Tensor to;

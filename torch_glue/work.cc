@@ -31,15 +31,15 @@ using namespace std::chrono_literals;
 constexpr auto kSpin = 3us;
 constexpr auto kYield = 2ms;
 
-// How long who has waited for an operation waits for its Future at the most: callbacks of earlier ones
-// run first, and one of them may wait for this very thread.
+// How long who has waited for an operation waits for its Future at the most: callbacks of earlier
+// ones run first, and one of them may wait for this very thread.
 constexpr auto kFuture = 1s;
 
 // From when on a collective is long, and the others are asked.
 constexpr auto kLong = 1s;
 
-// torch calls some functions of a Work with the GIL held (get_future). Who waits there for MPI's thread
-// leaves it meanwhile: that thread may be dropping a tensor, for which it needs the GIL.
+// torch calls some functions of a Work with the GIL held (get_future). Who waits there for MPI's
+// thread leaves it meanwhile: that thread may be dropping a tensor, for which it needs the GIL.
 class WithoutGil {
 public:
     WithoutGil() {

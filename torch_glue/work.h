@@ -40,9 +40,10 @@ class GlueWork;
 // The order of one group's collectives and of the callbacks of their Futures, which may start
 // collectives themselves (PowerSGD does): all ranks must start them in the same order, whenever the
 // operations end. So the order is the one in which callbacks would run if every operation were over
-// at once: Futures complete in the order of their operations, and an operation that is started while
-// Python holds a Future that is not complete waits until that one's callbacks have run. (The callbacks
-// of C++, as those of DistributedDataParallel, start nothing: its buckets go side by side.)
+// at once: Futures complete in the order of their operations, and an operation that is started
+// while Python holds a Future that is not complete waits until that one's callbacks have run. (The
+// callbacks of C++, as those of DistributedDataParallel, start nothing: its buckets go side by
+// side.)
 class FutureOrder {
 public:
     void add(c10::intrusive_ptr<GlueWork> work, bool by_python);  // its Future has been asked for

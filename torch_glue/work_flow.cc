@@ -1,4 +1,5 @@
-// work_flow.cc: operations whose tensors are a device's, and those that wait behind such. See work.h.
+// work_flow.cc: operations whose tensors are a device's, and those that wait behind such. See
+// work.h.
 #include "torch_glue/work.h"
 
 #include <exception>

@@ -69,8 +69,9 @@ inline constexpr std::chrono::seconds kLeaveGrace{5};
 void operation_started();
 void operation_ended();
 
-// Waits until all have come here, under the same name: making a communicator knows no timeout. Empty,
-// or who has not come in time, named by the place in the list. `comm` carries no messages of others.
+// Waits until all have come here, under the same name: making a communicator knows no timeout.
+// Empty, or who has not come in time, named by the place in the list. `comm` carries no messages of
+// others.
 std::string meet_members(MPI_Comm comm, const std::vector<int>& ranks, const std::string& name,
                          std::chrono::milliseconds timeout);
 std::string meet_world(std::chrono::milliseconds timeout);
@@ -85,8 +86,8 @@ int make_sub_comm(MPI_Comm parent, const std::vector<int>& ranks, const std::str
 int copy_comm(MPI_Comm comm, MPI_Comm* copy);  // collective; errors come back as for the others
 void free_comm(MPI_Comm* comm);
 
-// One of the library's counters (docs/counters.md), by its name. 0 of another library, and before MPI
-// has started.
+// One of the library's counters (docs/counters.md), by its name. 0 of another library, and before
+// MPI has started.
 uint64_t library_counter(const char* name);
 
 // Largest tag the library takes.

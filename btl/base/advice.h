@@ -1,6 +1,6 @@
 // btl/base/advice.h: what a user may do about an error of the network.
-// Idea: the system's words for an error ("No route to host") seldom name its cause. What is known of
-// causes stands here once; Error::text() adds it, `pomona doctor` says the same beforehand.
+// Idea: the system's words for an error ("No route to host") seldom name its cause. What is known
+// of causes stands here once; Error::text() adds it, `pomona doctor` says the same beforehand.
 #pragma once
 
 #include "btl/base/system.h"

@@ -8,8 +8,8 @@
 
 namespace pomona {
 
-// True when this process agreed to be interrupted and may call asymmetric_fence(). The first call asks
-// the system.
+// True when this process agreed to be interrupted and may call asymmetric_fence(). The first call
+// asks the system.
 bool asymmetric_fence_available();
 
 // A full fence in this thread and in every thread of the processes that agreed. Microseconds.

@@ -1,6 +1,8 @@
-// btl/base/fingerprint.h: facts that two processes must have alike, and one number that stands for all.
-// Idea: a link carries the number in its greeting. Where the numbers differ, both sides exchange the
-// facts, so that the difference can be named: which fact, both values, and where each value came from.
+// btl/base/fingerprint.h: facts that two processes must have alike, and one number that stands for
+// all.
+// Idea: a link carries the number in its greeting. Where the numbers differ, both sides exchange
+// the facts, so that the difference can be named: which fact, both values, and where each value
+// came from.
 #pragma once
 
 #include "btl/base/bytes.h"

@@ -1,5 +1,6 @@
-// btl/base/kept_file.h: figures measured on this machine, kept for later runs in small text files of
-// the user's cache folder. Each names the machine it holds for: a home folder may be shared by many.
+// btl/base/kept_file.h: figures measured on this machine, kept for later runs in small text files
+// of the user's cache folder. Each names the machine it holds for: a home folder may be shared by
+// many.
 #pragma once
 
 #include "btl/base/result.h"

@@ -1,7 +1,8 @@
 // btl/base/links_file.h: the costs of links that `pomona tune` measured, as kept for mpirun.
-// Idea: mpirun reads the file once and hands its text to all ranks as the parameter `links`, so that
-// all choose alike; nobody but mpirun and `pomona` reads it. What the text says is coll/cost.h's
-// matter. Form: "pomona-links 1", "machine NAME", "date YYYY-MM-DD", the text in one line.
+// Idea: mpirun reads the file once and hands its text to all ranks as the parameter `links`, so
+// that all choose alike; nobody but mpirun and `pomona` reads it. What the text says is
+// coll/cost.h's matter. Form: "pomona-links 1", "machine NAME", "date YYYY-MM-DD", the text in one
+// line.
 #pragma once
 
 #include "btl/base/result.h"

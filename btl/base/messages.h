@@ -1,5 +1,6 @@
-// btl/base/messages.h: what the library says when something is wrong and somebody can mend it; the one table
-// is messages.def, from which a part of the page docs/messages.md comes (pmix/launch/messages.h has mpirun's).
+// btl/base/messages.h: what the library says when something is wrong and somebody can mend it; the
+// one table is messages.def, from which a part of the page docs/messages.md comes
+// (pmix/launch/messages.h has mpirun's).
 #pragma once
 
 namespace pomona::messages {

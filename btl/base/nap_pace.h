@@ -1,6 +1,7 @@
 // btl/base/nap_pace.h: how often a sleeping rank may wake for a moment.
-// Idea: what a nap costs differs from machine to machine (about 10 us of processor time on one, 36 on another
-// virtual one), so it is measured, and naps are so far apart that they take a hundredth of a core.
+// Idea: what a nap costs differs from machine to machine (about 10 us of processor time on one, 36
+// on another virtual one), so it is measured, and naps are so far apart that they take a hundredth
+// of a core.
 #pragma once
 
 #include "btl/base/clock.h"

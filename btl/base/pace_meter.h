@@ -1,8 +1,10 @@
-// btl/base/pace_meter.h: how many bytes a nanosecond a way carries, from what it had to do and what is done.
-// Idea: an interval between two questions counts if something was to be carried all the time: not all that
-// was under way at its beginning has arrived. If all has, a short one counts. Short ones alone would not do:
-// who sleeps until something arrives asks often while much does, and then not for a while. What counts is
-// summed up, and halved from time to time, so that what was long ago counts less and less.
+// btl/base/pace_meter.h: how many bytes a nanosecond a way carries, from what it had to do and what
+// is done.
+// Idea: an interval between two questions counts if something was to be carried all the time: not
+// all that was under way at its beginning has arrived. If all has, a short one counts. Short ones
+// alone would not do: who sleeps until something arrives asks often while much does, and then not
+// for a while. What counts is summed up, and halved from time to time, so that what was long ago
+// counts less and less.
 #pragma once
 
 #include "btl/base/clock.h"
@@ -15,8 +17,8 @@ namespace pomona {
 
 class PaceMeter {
 public:
-    // To be asked often while there is something to carry: `queued` bytes are under way, `arrived` are there,
-    // ever. 0: not known.
+    // To be asked often while there is something to carry: `queued` bytes are under way, `arrived`
+    // are there, ever. 0: not known.
     double rate(size_t queued, uint64_t arrived, Nanoseconds now) {
         uint64_t done = arrived - std::min(arrived, arrived_);
         if (queued != 0 || done != 0) used_ = now;
@@ -35,11 +37,13 @@ public:
     }
 
 private:
-    // A rate is taken from so many bytes, or from what came in so long a time: those that arrived last.
+    // A rate is taken from so many bytes, or from what came in so long a time: those that arrived
+    // last.
     static constexpr double kBytesLeast = 256 << 10, kBytesMost = 4 << 20;
     static constexpr double kTimeLeast = 5e6, kTimeMost = 40e6;
     static constexpr Nanoseconds kInterval = 1'000'000;
-    // A way that was idle for so long is tried again: others may have been given all for a bad rate.
+    // A way that was idle for so long is tried again: others may have been given all for a bad
+    // rate.
     static constexpr Nanoseconds kKept = 1'000'000'000;
 
     Nanoseconds asked_ = 0, used_ = 0;

@@ -26,7 +26,8 @@ struct Params {
 #include "btl/base/params.def"
 #undef PARAM
 
-    // Where each parameter that is not built in was set: "POMONA_BCAST", "/home/me/.config/pomona.conf:3".
+    // Where each parameter that is not built in was set: "POMONA_BCAST",
+    // "/home/me/.config/pomona.conf:3".
     std::map<std::string, std::string, std::less<>> sources;
     std::string source(std::string_view name) const {
         auto found = sources.find(name);
@@ -60,7 +61,8 @@ Status set_param(Params& params, std::string_view name, std::string_view value);
 Params read_params(const char* const* environment,
                    const std::function<void(const std::string&)>& complain);
 
-// The known parameter (or word of `words`) nearest to `name` by edit distance; "" when none is near.
+// The known parameter (or word of `words`) nearest to `name` by edit distance; "" when none is
+// near.
 std::string nearest_name(std::string_view name, const std::vector<std::string>& words);
 
 }  // namespace pomona

@@ -93,8 +93,8 @@ Ports::Departure Ports::depart(double now, int from, int to, size_t bytes, doubl
     return {sent, head};
 }
 
-// A message on its way through a host, whose lines it shares: when its first byte is at the next one. It is
-// handed on in frames, so it enters and leaves at the same time.
+// A message on its way through a host, whose lines it shares: when its first byte is at the next
+// one. It is handed on in frames, so it enters and leaves at the same time.
 double Ports::pass(int before, int host, int next, double head, size_t bytes) {
     const LinkCost &in = map_.host_link(before, host), &out = map_.host_link(host, next);
     auto length = static_cast<double>(bytes);

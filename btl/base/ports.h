@@ -37,8 +37,9 @@ struct LinkMap {
     // Messages between hosts without a path of their own go by the lines of those between, and each
     // part of the way costs what its link does.
     Roads roads{};
-    // What a byte to or from another host keeps a rank busy for, where lines and cables are what limits it:
-    // messages by unlike lines then go side by side. 0: as long as the link takes, one after the other.
+    // What a byte to or from another host keeps a rank busy for, where lines and cables are what
+    // limits it: messages by unlike lines then go side by side. 0: as long as the link takes, one
+    // after the other.
     double port_byte_ns = 0;
 
     int host_count() const;

@@ -1,5 +1,6 @@
 // btl/base/queue.h: a first-in, first-out queue that takes no memory before it is first used.
-// A std::deque takes half a KiB when it is made; there are as many peers as ranks, and most have none waiting.
+// A std::deque takes half a KiB when it is made; there are as many peers as ranks, and most have
+// none waiting.
 #pragma once
 
 #include <deque>

@@ -16,7 +16,8 @@ public:
         z = (z ^ (z >> 27)) * 0x94d049bb133111ebu;
         return z ^ (z >> 31);
     }
-    // Uniform in [0, bound); bound > 0. The bias of the multiply-shift is below 2^-32 for small bounds.
+    // Uniform in [0, bound); bound > 0. The bias of the multiply-shift is below 2^-32 for small
+    // bounds.
     uint64_t below(uint64_t bound) {
         return static_cast<uint64_t>((static_cast<Wide>(next()) * bound) >> 64);
     }

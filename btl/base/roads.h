@@ -1,7 +1,8 @@
-// btl/base/roads.h: which machines of a job have a path of their own to each other, and through which
-// others the rest go (btl/link/relays.h).
-// Idea: a value that all processes compute alike from what all have published, so that what collectives
-// cost (coll/cost.h) is the same for all. The way that a link takes in the end may be another one.
+// btl/base/roads.h: which machines of a job have a path of their own to each other, and through
+// which others the rest go (btl/link/relays.h).
+// Idea: a value that all processes compute alike from what all have published, so that what
+// collectives cost (coll/cost.h) is the same for all. The way that a link takes in the end may be
+// another one.
 #pragma once
 
 #include <span>
@@ -13,11 +14,13 @@ class Roads {
 public:
     // Nobody knows: every machine reaches every other one.
     Roads() = default;
-    // machines * machines, row by row, symmetric: whether these two have a path of their own. `lines`, if
-    // any, likewise: the number, from 0, of the first one's line (an interface) by which that path goes.
+    // machines * machines, row by row, symmetric: whether these two have a path of their own.
+    // `lines`, if any, likewise: the number, from 0, of the first one's line (an interface) by
+    // which that path goes.
     Roads(int machines, std::vector<bool> direct, std::vector<int> lines = {});
 
-    // Do some go through others? Two machines that nobody joins are taken to have a path: by routers.
+    // Do some go through others? Two machines that nobody joins are taken to have a path: by
+    // routers.
     bool known() const { return !between_.empty(); }
     int machines() const { return machines_; }
     // The machines between two, in order; empty where they have a path of their own.
@@ -37,8 +40,9 @@ private:
 // What ways through others cost members on these machines (by rank) more.
 struct Detours {
     int links = 1;  // of the longest way
-    // How many messages the busiest line of a machine carries in one direction, where a path of its own
-    // would carry one: while every rank sends to somebody, and while each sends to the next rank.
+    // How many messages the busiest line of a machine carries in one direction, where a path of its
+    // own would carry one: while every rank sends to somebody, and while each sends to the next
+    // rank.
     double all = 1, ring = 1;
     double next = 1;  // links of the way from a rank to the next one, in the mean
     bool any() const { return links > 1; }

@@ -1,7 +1,7 @@
 // btl/base/shared_names.h: how a job's directory tells which named shared memory the job has.
-// Idea: macOS cannot list the names of shared memory, and a job that is killed as a whole removes none.
-// So whoever makes one leaves an empty file "shm.<name>" in the job's directory, and whoever sweeps the
-// directory removes the memory too (btl/shm/segment.cc, pmix/job_directory.cc).
+// Idea: macOS cannot list the names of shared memory, and a job that is killed as a whole removes
+// none. So whoever makes one leaves an empty file "shm.<name>" in the job's directory, and whoever
+// sweeps the directory removes the memory too (btl/shm/segment.cc, pmix/job_directory.cc).
 #pragma once
 
 #include <string>

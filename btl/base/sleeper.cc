@@ -51,11 +51,13 @@ struct Sleeper::State {
     event* bell_event = nullptr;
     event* timer_event = nullptr;
     std::atomic<std::atomic<uint32_t>*> word{nullptr};
-    // By the word, until the next sleep. Written by the sleeping thread, read by those that wake it.
+    // By the word, until the next sleep. Written by the sleeping thread, read by those that wake
+    // it.
     std::atomic<bool> by_word{false};
     bool fired = false;  // in this sleep: by the bell or a socket
     NapPace nap_pace;    // of the thread that sleeps
-    // wake() was called since the last sleep. Release there, acquire in sleep(): what was done before.
+    // wake() was called since the last sleep. Release there, acquire in sleep(): what was done
+    // before.
     std::atomic<bool> rung{false};
 
     ~State() {

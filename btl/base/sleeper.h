@@ -32,17 +32,17 @@ public:
     Status watch(int descriptor, Watch watch);
     void forget(int descriptor);
 
-    // How others wake this rank until it has slept next: `bell`, or by setting the word to 0 and waking
-    // who waits for it. What a transport stores in its word when it arms.
+    // How others wake this rank until it has slept next: `bell`, or by setting the word to 0 and
+    // waking who waits for it. What a transport stores in its word when it arms.
     enum Way : uint32_t { awake = 0, bell = 1, word = 2 };
     Way way();
     // The word, in memory shared with the other processes; null: none (any more).
     void set_word(std::atomic<uint32_t>* word);
 
-    // Sleeps until a descriptor is ready, the doorbell rings, or the time is over, which returns false.
-    // Returns at once if the doorbell rang since the last sleep. `nap`: wakes for a moment each so often,
-    // since a core that has rested for long, and what of its caches others have taken, is slow to return;
-    // 0: never.
+    // Sleeps until a descriptor is ready, the doorbell rings, or the time is over, which returns
+    // false. Returns at once if the doorbell rang since the last sleep. `nap`: wakes for a moment
+    // each so often, since a core that has rested for long, and what of its caches others have
+    // taken, is slow to return; 0: never.
     bool sleep(Nanoseconds longest, Nanoseconds nap = 0);
 
     // Wakes this process's sleeper, or the next sleep returns at once; from any thread.

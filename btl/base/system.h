@@ -1,5 +1,6 @@
-// btl/base/system.h: which system, as a value: what depends on it by rule alone (names, advice) takes
-// it as an argument, so that macOS's rules are tested on Linux. System calls use the preprocessor.
+// btl/base/system.h: which system, as a value: what depends on it by rule alone (names, advice)
+// takes it as an argument, so that macOS's rules are tested on Linux. System calls use the
+// preprocessor.
 #pragma once
 
 namespace pomona {

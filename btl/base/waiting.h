@@ -1,6 +1,7 @@
-// btl/base/waiting.h: what a rank that has waited for long tells of it: in which operation, and for whom.
-// Idea: a plain value that the engine fills in, a rank puts into its warning, and mpirun collects into
-// the job's table (pmix/launch/table.h).
+// btl/base/waiting.h: what a rank that has waited for long tells of it: in which operation, and for
+// whom.
+// Idea: a plain value that the engine fills in, a rank puts into its warning, and mpirun collects
+// into the job's table (pmix/launch/table.h).
 #pragma once
 
 #include "btl/base/bytes.h"
@@ -40,13 +41,14 @@ struct Waiting {
     bool releases =
         false;  // something else may end the wait: a transfer under way, another thread that
                 // calls MPI, a process that holds a lock
-    // It does not wait, but tests again and again, in vain; nothing was sent or has come since it began.
+    // It does not wait, but tests again and again, in vain; nothing was sent or has come since it
+    // began.
     bool tests = false;
     // A collective operation: by its context and its number there members know it.
     bool collective = false;
     uint64_t context = 0, number = 0;
-    // How many collective operations this rank has begun in each of its contexts; not all_begun: there
-    // are more of them.
+    // How many collective operations this rank has begun in each of its contexts; not all_begun:
+    // there are more of them.
     std::vector<std::pair<uint64_t, uint64_t>> begun;
     bool all_begun = true;
 
@@ -64,8 +66,8 @@ struct Waiting {
 std::string operation_text(const Waiting& waiting);
 // "rank 1", "ranks 1 and 2", "ranks 1, 2 and 3", "ranks 0, 1, ... and 9 more"
 std::string ranks_text(const std::vector<int>& ranks);
-// "ranks 1 and 2 have not come; nothing has come from rank 3". `links`: how a rank is reached, by rank;
-// may be empty.
+// "ranks 1 and 2 have not come; nothing has come from rank 3". `links`: how a rank is reached, by
+// rank; may be empty.
 std::string needs_text(const Waiting& waiting,
                        const std::vector<std::pair<int, std::string>>& links = {});
 // "has waited for 12 s", "has been tested in vain for 12 s"

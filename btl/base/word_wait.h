@@ -1,5 +1,5 @@
-// btl/base/word_wait.h: threads wait for a word to change, those of one process or, in memory that they
-// share, of several.
+// btl/base/word_wait.h: threads wait for a word to change, those of one process or, in memory that
+// they share, of several.
 // Idea: within a process the C++ library's atomic wait everywhere; macOS 14.4 and later have a call
 // for it, found when the program runs. It refuses on some kernels, then the library's serves again.
 // Between processes there is Linux's futex, and on macOS that call or nothing.

@@ -1,4 +1,5 @@
-// btl/link/bulk.cc: long payloads: cut into pieces, shared among paths, released when all has arrived.
+// btl/link/bulk.cc: long payloads: cut into pieces, shared among paths, released when all has
+// arrived.
 #include "btl/link/state.h"
 
 #include <algorithm>
@@ -11,7 +12,8 @@ static constexpr int kPiecesAtOnce = 4;
 // A payload of so many bytes is copied rather than waited for, where nothing else is on its way.
 static constexpr size_t kCopyMost = 256 << 10;
 
-// Of a path whose rate is not known yet, beside others that have enough to do: from so many bytes on.
+// Of a path whose rate is not known yet, beside others that have enough to do: from so many bytes
+// on.
 static constexpr size_t kTrialFrom = 1 << 20;
 // After so many bytes on end it is decided anew who carries them.
 static constexpr size_t kDecidedFor = 64 << 20;

@@ -1,9 +1,11 @@
-// btl/link/crypto.h: message authentication, key derivation and sealed records, by OpenSSL's libcrypto.
+// btl/link/crypto.h: message authentication, key derivation and sealed records, by OpenSSL's
+// libcrypto.
 // Idea: the library is opened by name when a rank first talks to another machine, with types and
-// prototypes from its own headers: a job on one machine never loads it. Pomona keeps a library context of
-// its own, so neither OpenSSL's configuration file nor what the program does with OpenSSL changes it.
-// Why this library: it is part of every Linux distribution and of Homebrew (Python needs it in both), it
-// is kept up to date by them, and it uses the processors' instructions for SHA-256 and AES.
+// prototypes from its own headers: a job on one machine never loads it. Pomona keeps a library
+// context of its own, so neither OpenSSL's configuration file nor what the program does with
+// OpenSSL changes it. Why this library: it is part of every Linux distribution and of Homebrew
+// (Python needs it in both), it is kept up to date by them, and it uses the processors'
+// instructions for SHA-256 and AES.
 #pragma once
 
 #include "btl/base/bytes.h"
@@ -26,7 +28,8 @@ class Seal {
 public:
     static constexpr size_t kTag = 16;
     virtual ~Seal() = default;
-    // Encrypts `plain` to `out` (of the same length) and writes the tag; `head` is authenticated only.
+    // Encrypts `plain` to `out` (of the same length) and writes the tag; `head` is authenticated
+    // only.
     virtual bool close(uint64_t number, ConstBytes head, ConstBytes plain, std::byte* out,
                        std::byte* tag) = 0;
     // The reverse; false when a byte of it or its place in the order is not what was sealed.

@@ -1,8 +1,9 @@
 // btl/link/handshake.h: how the two ends of a new connection prove that they are ranks of one job.
 //
 // Idea: four messages of fixed length. Each end answers the other's 32 random bytes (nonce) with
-// HMAC-SHA256 under the job's key over all that was said; the labels differ by message, so that neither a
-// replay nor a reflection proves anything. Pure functions and a state machine: no socket, no clock.
+// HMAC-SHA256 under the job's key over all that was said; the labels differ by message, so that
+// neither a replay nor a reflection proves anything. Pure functions and a state machine: no socket,
+// no clock.
 //
 //   dialer                                 listener
 //   hello      who, to whom, nonce    ->
@@ -10,13 +11,15 @@
 //   proof      proof, seen or number  ->
 //                                     <-   welcome    number, proof; from the lower rank only
 //
-// Both may dial at once, so both ends must agree on one connection. The lower rank decides, and numbers
-// its decisions from 1: as a listener by its welcome, as a dialer already by its proof. It decides for the
-// first one that gets through. The higher rank says which number it has seen last, so that the lower one
-// can tell a new attempt (the last connection broke) from one that crossed with its own decision.
+// Both may dial at once, so both ends must agree on one connection. The lower rank decides, and
+// numbers its decisions from 1: as a listener by its welcome, as a dialer already by its proof. It
+// decides for the first one that gets through. The higher rank says which number it has seen last,
+// so that the lower one can tell a new attempt (the last connection broke) from one that crossed
+// with its own decision.
 //
-// If the fingerprints of the two differ (btl/base/fingerprint.h), each sends the facts behind its own, after
-// the proofs and authenticated, and the connection ends: difference_of() names what differs.
+// If the fingerprints of the two differ (btl/base/fingerprint.h), each sends the facts behind its
+// own, after the proofs and authenticated, and the connection ends: difference_of() names what
+// differs.
 //
 // Integers little-endian. What does not parse or prove itself ends in State::refused.
 #pragma once
@@ -65,12 +68,13 @@ public:
         refused     // why() says why
     };
 
-    // A connection that this rank has made to `peer`; `path` is this end's number. `seen`: the number of
-    // the last connection that was used between the two. `encrypts`: this one has to be encrypted,
-    // whatever the identity says.
+    // A connection that this rank has made to `peer`; `path` is this end's number. `seen`: the
+    // number of the last connection that was used between the two. `encrypts`: this one has to be
+    // encrypted, whatever the identity says.
     static Handshake dial(const Identity& identity, int peer, int path, const Nonce& nonce,
                           uint32_t seen, bool encrypts = false);
-    // A connection that somebody has made; `path` may be kDialersPath: this end has the dialer's number.
+    // A connection that somebody has made; `path` may be kDialersPath: this end has the dialer's
+    // number.
     static constexpr int kDialersPath = -1;
     static Handshake listen(const Identity& identity, int path, const Nonce& nonce,
                             bool encrypts = false);

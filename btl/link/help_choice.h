@@ -1,7 +1,8 @@
-// btl/link/help_choice.h: do the standing paths of a link carry a part of what goes by paths that ride on them?
-// Idea: a cable by RDMA and Ethernet together carry more than the cable, unless the processor that copies for
-// TCP is missed elsewhere. Rates do not tell, so both ways are tried on long payloads as they come, by
-// length; the quicker one is taken, and the other tried again now and then.
+// btl/link/help_choice.h: do the standing paths of a link carry a part of what goes by paths that
+// ride on them?
+// Idea: a cable by RDMA and Ethernet together carry more than the cable, unless the processor that
+// copies for TCP is missed elsewhere. Rates do not tell, so both ways are tried on long payloads as
+// they come, by length; the quicker one is taken, and the other tried again now and then.
 #pragma once
 
 #include "btl/base/clock.h"

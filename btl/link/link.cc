@@ -1,7 +1,7 @@
 // btl/link/link.cc: one link's messages: numbers, order, acknowledgements.
 // Idea: push() writes the frame into the window, which is both the queue and what is kept; it goes
-// out from there at once if it can. Every frame that goes the other way acknowledges what has arrived;
-// where none does for a while, a state frame does.
+// out from there at once if it can. Every frame that goes the other way acknowledges what has
+// arrived; where none does for a while, a state frame does.
 #include "btl/base/log.h"
 #include "btl/link/state.h"
 
@@ -166,16 +166,16 @@ bool Link::wants_memory() const {
            std::none_of(paths.begin(), paths.end(), [](const Path& each) { return each.busy(); });
 }
 
-// One question for all that is on its way, and only when nothing comes and nothing is left to be sent:
-// until then acknowledgements come by themselves, for many at once.
+// One question for all that is on its way, and only when nothing comes and nothing is left to be
+// sent: until then acknowledgements come by themselves, for many at once.
 void Link::ask_for_memory() {
     if (order_.empty() || !send_state(*order_.front(), kQuestion, 0)) return;
     asked_message_ = window_.next();
     asked_piece_ = next_piece_number();
 }
 
-// Gives the caller's memory back: soon where little is on its way, at once if nothing comes, so that there
-// is time for the copies; else when the peer does not answer.
+// Gives the caller's memory back: soon where little is on its way, at once if nothing comes, so
+// that there is time for the copies; else when the peer does not answer.
 void Link::copy_held(Nanoseconds now, bool idle, Sink& sink) {
     bool much = holds_much();
     size_t most = static_cast<size_t>(links_.params.link_window);
@@ -271,7 +271,8 @@ void Link::mark_unsent(uint64_t number) {
     first_unsent_ = std::min(first_unsent_, number);
 }
 
-// By latency, then by kind; those that ride before all others, stalled ones only where there is no other.
+// By latency, then by kind; those that ride before all others, stalled ones only where there is no
+// other.
 void Link::order_paths() {
     order_.clear();
     for (int worse = 0; worse < 4 && order_.empty(); ++worse)
@@ -293,7 +294,8 @@ bool Link::send_state(Path& path, uint8_t flags, uint64_t time) {
     return true;
 }
 
-// By the path that brought something last: the first one may be cut, which who only receives does not find.
+// By the path that brought something last: the first one may be cut, which who only receives does
+// not find.
 bool Link::send_owed_state() {
     auto last =
         std::max_element(order_.begin(), order_.end(), [](const Path* one, const Path* other) {
@@ -328,7 +330,8 @@ std::byte* Link::place(Path& path, const FrameHeader& frame, size_t length, Sink
     return place;
 }
 
-// The bytes of a piece come by another path: one that was writing them, and stopped, must not go on.
+// The bytes of a piece come by another path: one that was writing them, and stopped, must not go
+// on.
 void Link::forget_overlap(const Path& path, const FrameHeader& header, size_t length, Sink& sink) {
     uint64_t begin = header.word[3], end = begin + length;
     for (Path& other : paths) {
@@ -590,7 +593,8 @@ bool Link::work(Nanoseconds now, bool idle, Sink& sink) {
         // Before the next message or piece, which would take the path for as long again.
         if (path.question_waits && !path.busy()) ask(path, now);
     }
-    // Before anything is sent: what has to go again by another path goes in this turn, as sleep may follow it.
+    // Before anything is sent: what has to go again by another path goes in this turn, as sleep may
+    // follow it.
     if (now >= next_look_) look_at_time(now);
     if (over) return work(now, idle, sink);
     say_what_is_owed(now);

@@ -1,14 +1,15 @@
 // btl/link/link.h: one Endpoint for each process on another machine, made of paths that may break.
-// Idea: every frame has a number and is kept until the other side has said that it arrived; so it can
-// go again by another path, and what arrives twice is dropped. Messages are handed on in order; pieces
-// of long payloads name their place, need no order, and are shared among the paths by their rates. A
-// path that breaks is made again in the background. Sink::gone() means that the process has left, or
-// cannot be reached for link_grace_s. Two processes without a path of their own go through others.
+// Idea: every frame has a number and is kept until the other side has said that it arrived; so it
+// can go again by another path, and what arrives twice is dropped. Messages are handed on in order;
+// pieces of long payloads name their place, need no order, and are shared among the paths by their
+// rates. A path that breaks is made again in the background. Sink::gone() means that the process
+// has left, or cannot be reached for link_grace_s. Two processes without a path of their own go
+// through others.
 //
 // Files: wire.h frames; window.* what is kept and what has arrived; paths.* a path and the choice
 // among several; link.* one link: messages; bulk.cc its long payloads; liveness.cc its timers;
-// relays.*, relay_wire.h, through.cc paths through others; riding.cc paths that are made by words over
-// others; transport.cc all links of a process.
+// relays.*, relay_wire.h, through.cc paths through others; riding.cc paths that are made by words
+// over others; transport.cc all links of a process.
 #pragma once
 
 #include "btl/base/counters.h"
@@ -23,20 +24,21 @@
 
 namespace pomona {
 
-// What a path's frame holds beside a message's payload: the engine's header, and what is added where it
-// goes through others.
+// What a path's frame holds beside a message's payload: the engine's header, and what is added
+// where it goes through others.
 inline constexpr size_t kLinkRoom = 128;
 
 struct LinkOptions {
     int rank = 0;
     int size = 1 << 24;      // ranks that the job may have
     Clock* clock = nullptr;  // borrowed
-    // Of messages, as the engine sees them. Every path takes frames of fragment_max + kLinkRoom bytes.
+    // Of messages, as the engine sees them. Every path takes frames of fragment_max + kLinkRoom
+    // bytes.
     Caps caps{};
     // "host3", for people.
     std::function<std::string(int rank)> host{};
-    // Paths through others: one process of each host, which may stand between two; asked once, when one
-    // is needed. None: there are no such paths.
+    // Paths through others: one process of each host, which may stand between two; asked once, when
+    // one is needed. None: there are no such paths.
     std::function<std::vector<int>()> relays{};
     std::function<Result<std::vector<std::byte>>(int rank)> address_of{};  // as it has published it
     std::function<void(int rank)>

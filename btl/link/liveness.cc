@@ -1,8 +1,9 @@
 // btl/link/liveness.cc: what a link does by the clock: making paths, finding those by which nothing
 // gets through, sending again what was lost, and giving up.
 // Idea: that a process does not answer proves nothing: it may compute and not look at its messages
-// for minutes. So a path is lost when its transport says so (TCP: the other machine's system does not
-// acknowledge). What a path leaves lying while another one is answered goes by the other one as well.
+// for minutes. So a path is lost when its transport says so (TCP: the other machine's system does
+// not acknowledge). What a path leaves lying while another one is answered goes by the other one as
+// well.
 #include "btl/base/format.h"
 #include "btl/base/log.h"
 #include "btl/base/messages.h"
@@ -23,7 +24,8 @@ static constexpr Nanoseconds kPauseMost = 1'000'000'000;
 static constexpr Nanoseconds kOthersTurn = 200'000'000;
 // Bytes lie in a path for so long, while others get through: it is stalled.
 static constexpr Nanoseconds kStall = 10'000'000;
-// More for a path's round trip, of which much may be its own queue: bytes get through all the while.
+// More for a path's round trip, of which much may be its own queue: bytes get through all the
+// while.
 static constexpr Nanoseconds kStallTrip = 20'000'000;
 // So many refusals on end by every path, for so long: nobody listens there any more.
 static constexpr int kRefusals = 4;
@@ -120,7 +122,8 @@ void Link::path_gone(Path& path, const Error& reason, Sink& sink) {
         path.description = path.transport->describe(peer);  // what was tried
     }
     if (over) return;
-    // What this side has said by it about arrived frames may be lost, and nothing else may make it say so.
+    // What this side has said by it about arrived frames may be lost, and nothing else may make it
+    // say so.
     if (was && was_up_) owe(true);
     if (was && &path != relay_ && !direct()) indirect_since_ = now;
     take_back(path);
@@ -210,7 +213,8 @@ std::string Link::names_of_paths() const {
     return out;
 }
 
-// When what was sent so often is taken for lost: ever later, as the other side may be busy outside MPI.
+// When what was sent so often is taken for lost: ever later, as the other side may be busy outside
+// MPI.
 static Nanoseconds lost_at(const Path& path, Nanoseconds sent_at, int sendings) {
     return sent_at + (path.patience() << std::clamp(sendings - 1, 0, 6));
 }
@@ -257,8 +261,8 @@ void Link::look_at_time(Nanoseconds now) {
     }
     if (was_up_ && down > kRefusedFor && all_refused())
         return give_up({Code::peer_gone, "The other process does not listen any more"});
-    // A connection that the other side's system has taken, and the process has not answered yet, is no
-    // failure: it may be busy outside MPI.
+    // A connection that the other side's system has taken, and the process has not answered yet, is
+    // no failure: it may be busy outside MPI.
     bool tries = std::any_of(paths.begin(), paths.end(), [&](const Path& path) {
         return path.state == Path::State::connecting && path.transport->describe(peer).taken;
     });
@@ -335,9 +339,9 @@ void Link::look_at_losses(Path& path, Nanoseconds now) {
     if (worn && path.rides) go_by_standing(path, now);
 }
 
-// Who waits for acknowledgements asks for them by every path: what was said by one that is cut is lost,
-// and who said it does not know. A path whose queue does not get shorter while another one is answered is
-// stalled, until its queue does.
+// Who waits for acknowledgements asks for them by every path: what was said by one that is cut is
+// lost, and who said it does not know. A path whose queue does not get shorter while another one is
+// answered is stalled, until its queue does.
 void Link::look_at_stalls(Nanoseconds now) {
     bool waits = outstanding(), changed = false;
     if (!waits) progress_at_ = now;
@@ -353,7 +357,8 @@ void Link::look_at_stalls(Nanoseconds now) {
         } else {
             asks = waits && now - path.heard_at > kStall;
         }
-        // What a system acknowledges late without need, as words for paths that ride, stalls nothing.
+        // What a system acknowledges late without need, as words for paths that ride, stalls
+        // nothing.
         if (moves || !waits) path.moved_at = now;
         if (moves) changed |= std::exchange(path.stalled, false);
         if (asks && now - path.asked_last > question_pause(path, now)) ask(path, now);

@@ -48,8 +48,8 @@ double end_of(const Path& path, size_t bytes) {
     return static_cast<double>(path.pace.queued + bytes) / path.pace.rate;
 }
 
-// When all could be done at once with what they have and `unbegun` bytes more, those left out that are
-// busy for longer anyway.
+// When all could be done at once with what they have and `unbegun` bytes more, those left out that
+// are busy for longer anyway.
 double common_end(const std::vector<const Path*>& paths, size_t unbegun) {
     double end = 0;
     for (size_t left_out = 0, before = 1; left_out != before;) {

@@ -78,13 +78,14 @@ struct Path {
     void took(Nanoseconds trip);  // a question was answered after so long
 };
 
-// Is a path to be preferred to another one for messages? By what was measured; kinds decide where that
-// is alike, or nothing has been measured yet.
+// Is a path to be preferred to another one for messages? By what was measured; kinds decide where
+// that is alike, or nothing has been measured yet.
 bool quicker(const Path* one, const Path* other);
 
-// How long the next piece for `own` is, at most `longest`, of `left` bytes, when `unbegun` bytes wait in all;
-// 0: it is better left to the others. With several paths the pieces get shorter towards the end, and none
-// is longer than its path brings until all can be done, so that all are done at about the same time.
+// How long the next piece for `own` is, at most `longest`, of `left` bytes, when `unbegun` bytes
+// wait in all; 0: it is better left to the others. With several paths the pieces get shorter
+// towards the end, and none is longer than its path brings until all can be done, so that all are
+// done at about the same time.
 size_t next_piece(const std::vector<const Path*>& paths, const Path& own, size_t longest,
                   size_t left, size_t unbegun);
 

@@ -1,16 +1,16 @@
-// btl/link/relay_wire.h: what processes say to each other about paths through others: the content of
-// link messages of Kind::relay (wire.h), and its parser (fuzzed). A message of one byte says nothing: its link
-// had to go through others itself, and left out what it had kept for others.
+// btl/link/relay_wire.h: what processes say to each other about paths through others: the content
+// of link messages of Kind::relay (wire.h), and its parser (fuzzed). A message of one byte says
+// nothing: its link had to go through others itself, and left out what it had kept for others.
 //
 //   u8 kind, u8 at, u8 count, u8 0, u32 number, u32 chooser, 5 u32 route, u64 sent, u64 got; then
 //   data:                  a path's frame: its 32-byte header and its payload
 //   seek:                  u32 destination, sized bytes: its published address
 //   credit, found, broken, leave: nothing
 //
-// route: `count` ranks, none twice; the frame is at the `at`-th of them, and all but seek go to the last
-// one. number and chooser name one path between two processes (relays.h), or number a process's seeks.
-// sent, got: bytes of data that the sender has put on this path so far, and those that it has taken
-// from it. All integers little-endian.
+// route: `count` ranks, none twice; the frame is at the `at`-th of them, and all but seek go to the
+// last one. number and chooser name one path between two processes (relays.h), or number a
+// process's seeks. sent, got: bytes of data that the sender has put on this path so far, and those
+// that it has taken from it. All integers little-endian.
 #pragma once
 
 #include "btl/link/wire.h"
@@ -57,8 +57,8 @@ private:
     }
 };
 
-// Which of the paths that two processes have had, one after the other. A newer one takes the place of
-// what was; of two that both have chosen at once, that of the lower rank.
+// Which of the paths that two processes have had, one after the other. A newer one takes the place
+// of what was; of two that both have chosen at once, that of the lower rank.
 struct RelayName {
     uint32_t number = 0, chooser = 0;
     bool operator==(const RelayName&) const = default;

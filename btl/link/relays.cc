@@ -18,8 +18,8 @@ static constexpr Nanoseconds kSeekEvery = 100 * kMillisecond;
 static constexpr Nanoseconds kSeekFor = 1000 * kMillisecond;
 // So long without its own path a neighbour is none any more.
 static constexpr Nanoseconds kHopPatience = 500 * kMillisecond;
-// A route that brings no answer for so long may have a process that stands still. Others are looked for,
-// more and more seldom, since it may be the other end that is busy outside MPI.
+// A route that brings no answer for so long may have a process that stands still. Others are looked
+// for, more and more seldom, since it may be the other end that is busy outside MPI.
 static constexpr Nanoseconds kSilence = 1000 * kMillisecond;
 static constexpr Nanoseconds kSilencePauseMost = 8000 * kMillisecond;
 // Another route waits so long for a word by the present one.

@@ -1,22 +1,23 @@
-// btl/link/relays.h: paths to a process through others: a Transport of paths (transport.h, rules 8 to 13)
-// whose frames are messages of the links to neighbours, and the part of the process that stands between.
+// btl/link/relays.h: paths to a process through others: a Transport of paths (transport.h, rules 8
+// to 13) whose frames are messages of the links to neighbours, and the part of the process that
+// stands between.
 //
-// Idea: the frames carry their whole route, of at most kHopsMost links, so those between keep no tables
-// and nothing goes in circles. A neighbour is a process with a path of its own to this one. Whoever has no
-// path to a process asks its neighbours, who ask theirs (seek); the first one that is the neighbour of the
-// process sought answers with the route (found). Neighbours are made for that: one process of each host is
-// connected to, and who is asked connects to the process sought.
+// Idea: the frames carry their whole route, of at most kHopsMost links, so those between keep no
+// tables and nothing goes in circles. A neighbour is a process with a path of its own to this one.
+// Whoever has no path to a process asks its neighbours, who ask theirs (seek); the first one that
+// is the neighbour of the process sought answers with the route (found). Neighbours are made for
+// that: one process of each host is connected to, and who is asked connects to the process sought.
 //
 // What a link between two neighbours loses is repaired there. A process that cannot hand a frame on
-// (its next link is lost, too much waits) tells the end that it comes from (broken), and every end looks for
-// another route then; what had not arrived goes again, by the numbers of the link between the two ends. A
-// route whose process stands still is left when another one answers. Neither end keeps more than
-// kRelayWindow bytes under way, so what waits between is bounded by the number of paths, and by
-// kForwardMost in all.
+// (its next link is lost, too much waits) tells the end that it comes from (broken), and every end
+// looks for another route then; what had not arrived goes again, by the numbers of the link between
+// the two ends. A route whose process stands still is left when another one answers. Neither end
+// keeps more than kRelayWindow bytes under way, so what waits between is bounded by the number of
+// paths, and by kForwardMost in all.
 //
 // Who may say what: only processes that have proved to have the job's key are neighbours, and each
-// frame is taken as a neighbour's word. All processes of a job have the same key, so a proof from end to end
-// would prove no more; for the same reason encryption is that of each link on the way.
+// frame is taken as a neighbour's word. All processes of a job have the same key, so a proof from
+// end to end would prove no more; for the same reason encryption is that of each link on the way.
 #pragma once
 
 #include "btl/link/relay_wire.h"

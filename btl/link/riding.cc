@@ -1,6 +1,6 @@
-// btl/link/riding.cc: paths that are made by words over a link's other paths (transport.h, rule 14), as
-// RDMA's are over TCP. The others stand by themselves: without one of them no such path is made, and only
-// they tell that the other process has ended.
+// btl/link/riding.cc: paths that are made by words over a link's other paths (transport.h, rule
+// 14), as RDMA's are over TCP. The others stand by themselves: without one of them no such path is
+// made, and only they tell that the other process has ended.
 #include "btl/link/state.h"
 
 #include <algorithm>

@@ -67,11 +67,12 @@ public:
     Nanoseconds indirect_since() const { return indirect_since_; }
     // How often frames for others were left out, as this link's own path went through others.
     uint64_t relay_losses() const { return relay_losses_; }
-    // Memory for a message of Kind::relay, to be filled before sent_relayed(); null: there is no room.
+    // Memory for a message of Kind::relay, to be filled before sent_relayed(); null: there is no
+    // room.
     std::byte* keep_relayed(size_t length);
     void sent_relayed() { sent_new(); }
-    // Sends a message of Kind::relay, whose `at` (relay_wire.h) becomes this, or keeps it until there is
-    // room. False: too much waits, or the process is gone.
+    // Sends a message of Kind::relay, whose `at` (relay_wire.h) becomes this, or keeps it until
+    // there is room. False: too much waits, or the process is gone.
     bool forward(ConstBytes message, size_t at);
     void forget_forwards();
     // Of the path through others: as path_up(), path_gone() and arrive() of other ones.
@@ -194,7 +195,8 @@ private:
     uint64_t asked_message_ = 0, asked_piece_ = 0;  // those below have been asked for
     Nanoseconds acknowledged_at_ = 0;               // the last time, while there are such
     std::vector<Path*> order_;  // those that messages may take, the quickest first
-    // One path, up, that neither loses nor has to be watched: nothing but acknowledging has its time.
+    // One path, up, that neither loses nor has to be watched: nothing but acknowledging has its
+    // time.
     bool simple_ = false;
 
     std::list<Outgoing> outgoing_;
@@ -203,7 +205,8 @@ private:
     uint64_t first_piece_ = 0;
     std::deque<uint64_t> unsent_pieces_;  // to be sent again
     Received received_pieces_;
-    // Do standing paths help those that ride? Decided while nothing long is under way, or for so many bytes.
+    // Do standing paths help those that ride? Decided while nothing long is under way, or for so
+    // many bytes.
     HelpChoice help_choice_;
     bool helped_ = false;
     Nanoseconds helped_since_ = 0;

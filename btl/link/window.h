@@ -1,7 +1,8 @@
 // btl/link/window.h: the frames that a link keeps until they are acknowledged, and the numbers of
 // those that have arrived.
 // Idea: kept frames lie one behind the other in one buffer that is used round and round, and starts
-// again at its beginning whenever it is empty, so that a link without a backlog stays in the caches.
+// again at its beginning whenever it is empty, so that a link without a backlog stays in the
+// caches.
 #pragma once
 
 #include "btl/link/wire.h"
@@ -21,8 +22,8 @@ struct Kept {
     int path = kUnsent;       // by which it went last
     int sendings = 0;         // how often it went
     Nanoseconds sent_at = 0;  // the last time
-    // The payload of a message that is not in the buffer, behind the engine's header, which is. `own`:
-    // the link's copy of it.
+    // The payload of a message that is not in the buffer, behind the engine's header, which is.
+    // `own`: the link's copy of it.
     const std::byte* data = nullptr;
     size_t data_length = 0;
     uint64_t ticket = 0;         // Sink::released() is owed

@@ -11,13 +11,13 @@
 //   state    next message  next piece     kind, flags                time of the question
 //
 // message: the engine's 32-byte header and its payload. address: the sender's published address, so
-// that who was connected to can connect, too. bye: the sender has left MPI. relay: a frame of a path
-// through others (relay_wire.h). These four share one sequence of numbers from 0 and are handed on in
-// its order. piece: a part of a Bulk (transport.h), with numbers of its own. "Next" numbers
-// acknowledge all below. words: of a transport to its other half (transport.h, rule 14); without a
-// number, they are lost with their path. state: acknowledges, and names what arrived beyond: u16 count,
-// u16 count, then for messages and for pieces as many pairs of u64, first and end, ascending, not
-// touching. All integers little-endian.
+// that who was connected to can connect, too. bye: the sender has left MPI. relay: a frame of a
+// path through others (relay_wire.h). These four share one sequence of numbers from 0 and are
+// handed on in its order. piece: a part of a Bulk (transport.h), with numbers of its own. "Next"
+// numbers acknowledge all below. words: of a transport to its other half (transport.h, rule 14);
+// without a number, they are lost with their path. state: acknowledges, and names what arrived
+// beyond: u16 count, u16 count, then for messages and for pieces as many pairs of u64, first and
+// end, ascending, not touching. All integers little-endian.
 #pragma once
 
 #include "btl/transport.h"

@@ -224,7 +224,8 @@ void RdmaEndpoint::accepted(const Words& words) {
 
 // ---- probes
 
-// Both ends send one by each queue pair: the leader until it has an answer, the follower as answers.
+// Both ends send one by each queue pair: the leader until it has an answer, the follower as
+// answers.
 bool RdmaEndpoint::send_probes() {
     for (int pair = 0; pair < cable_->pairs(); ++pair) {
         bool asked = leads_ ? !probe_came_[pair] : std::exchange(probe_came_[pair], false);

@@ -1,8 +1,9 @@
 // btl/rdma/cable.h: the queue pairs between two ranks, their memory and their credit.
-// Idea: one region of slots is registered when the cable is made; every message is copied into a slot,
-// and read from one. Two queue pairs: slots of 4 KiB for short messages and credit, slots of the stride
-// for long ones, where there is one that works and a second queue pair is to be had. A sender counts the
-// frames that it has sent and those it may have sent: a message without a posted receive would be lost.
+// Idea: one region of slots is registered when the cable is made; every message is copied into a
+// slot, and read from one. Two queue pairs: slots of 4 KiB for short messages and credit, slots of
+// the stride for long ones, where there is one that works and a second queue pair is to be had. A
+// sender counts the frames that it has sent and those it may have sent: a message without a posted
+// receive would be lost.
 #pragma once
 
 #include "btl/rdma/wire.h"

@@ -1,9 +1,9 @@
 // btl/rdma/crc32c.cc: by the processor's instruction where it has one, else by a table.
-// Idea: the instruction's result is there after three cycles, and one can begin in each. So three blocks
-// are taken side by side, and their states joined: a state behind `n` bytes more is a linear function of
-// it, which a table holds. Where the processor multiplies polynomials 512 bits at a time that takes about half
-// the time: 256 bytes are brought forward by as many, which leaves what is behind them unchanged modulo the
-// polynomial, until 16 bytes are left.
+// Idea: the instruction's result is there after three cycles, and one can begin in each. So three
+// blocks are taken side by side, and their states joined: a state behind `n` bytes more is a linear
+// function of it, which a table holds. Where the processor multiplies polynomials 512 bits at a
+// time that takes about half the time: 256 bytes are brought forward by as many, which leaves what
+// is behind them unchanged modulo the polynomial, until 16 bytes are left.
 // Source: Gopal et al., "Fast CRC Computation for Generic Polynomials Using PCLMULQDQ", Intel 2009.
 #include "btl/rdma/crc32c.h"
 

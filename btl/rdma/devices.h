@@ -1,6 +1,7 @@
 // btl/rdma/devices.h: what the RDMA transports of one process have in common: its devices.
-// Idea: each transport makes one path to each peer (transport.h), and a device is one cable, so there are as
-// many transports as devices, up to some. No two paths to a peer may go by one device: it is taken before.
+// Idea: each transport makes one path to each peer (transport.h), and a device is one cable, so
+// there are as many transports as devices, up to some. No two paths to a peer may go by one device:
+// it is taken before.
 #pragma once
 
 #include "btl/base/params.h"

@@ -25,8 +25,8 @@ RdmaEndpoint::RdmaEndpoint(EndpointOwner& owner, int peer, bool leads, size_t fr
 
 // ---- out
 
-// Short frames go in slots of 4 KiB, also as many of them: a long slot always goes as a whole, so that
-// a frame of half its length would take the cable for twice its time.
+// Short frames go in slots of 4 KiB, also as many of them: a long slot always goes as a whole, so
+// that a frame of half its length would take the cable for twice its time.
 int RdmaEndpoint::pair_for(size_t length) const {
     if (cable_->pairs() == 1) return 0;
     auto messages = [&](size_t stride) { return (length + room_in(stride) - 1) / room_in(stride); };
@@ -183,8 +183,8 @@ void RdmaEndpoint::message(int pair, const MessageHead& head, ConstBytes payload
         ++handed_;
         return sink_->arrive(peer, head.header, payload);
     }
-    // A part that is not the next one was overtaken, or the one before is lost: the link sends the frame
-    // again.
+    // A part that is not the next one was overtaken, or the one before is lost: the link sends the
+    // frame again.
     bool goes_on = head.offset == assembly.bytes.size() &&
                    (head.offset == 0 || head.sequence == assembly.next);
     if (!goes_on && head.offset != 0) return;

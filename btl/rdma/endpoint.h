@@ -5,8 +5,9 @@
 //   leader       offered --accept--> probing --both probes came back--> up (says go)
 //   follower     (offer comes: says accept) answering --go, or a frame--> up
 //
-// Each try has a number (attempt). A try that fails goes on with the next pair of devices, or with a
-// shorter stride where only long messages do not get through; then the path is given up for a while.
+// Each try has a number (attempt). A try that fails goes on with the next pair of devices, or with
+// a shorter stride where only long messages do not get through; then the path is given up for a
+// while.
 #pragma once
 
 #include "btl/rdma/cable.h"

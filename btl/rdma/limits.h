@@ -1,6 +1,7 @@
 // btl/rdma/limits.h: what Apple's RDMA over Thunderbolt allows, the one table of it.
-// Pomona keeps these limits with every verbs library; the test provider (tests/verbs) refuses whoever
-// does not. Sources: Apple's technote TN3205; where it says nothing, what users of it have reported.
+// Pomona keeps these limits with every verbs library; the test provider (tests/verbs) refuses
+// whoever does not. Sources: Apple's technote TN3205; where it says nothing, what users of it have
+// reported.
 #pragma once
 
 #include <cstddef>

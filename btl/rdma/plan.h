@@ -1,8 +1,8 @@
 // btl/rdma/plan.h: which pairs of ranks of two machines have queue pairs of a cable between them.
-// Idea: a device has ten for all ranks of its machine, and whoever comes first must not take them from whoever
-// needs them. Both ends, and all their neighbours, compute the same shares from where ranks are: lanes first
-// (the n-th rank here, the n-th there: what hierarchical collectives use), then the ends of rings, then
-// neighbours of lanes. Pairs without any use TCP.
+// Idea: a device has ten for all ranks of its machine, and whoever comes first must not take them
+// from whoever needs them. Both ends, and all their neighbours, compute the same shares from where
+// ranks are: lanes first (the n-th rank here, the n-th there: what hierarchical collectives use),
+// then the ends of rings, then neighbours of lanes. Pairs without any use TCP.
 #pragma once
 
 namespace pomona::rdma {

@@ -19,7 +19,8 @@ namespace {
 
 using namespace rdma;
 
-// Deadlines and ports are looked at once in so many polls, and after each sleep: these get longer and longer.
+// Deadlines and ports are looked at once in so many polls, and after each sleep: these get longer
+// and longer.
 constexpr unsigned kPollsPerLook = 32;
 // What devices without a path are like is looked at so often.
 constexpr Nanoseconds kDevicesEvery = 250'000'000;

@@ -1,6 +1,6 @@
-// btl/rdma/survey.h: what a person should know of this machine's RDMA devices: their state, and what stands in
-// the way of each, with its mend. For `pomona links` and `pomona doctor`. Nothing is changed; a device is
-// opened and closed again.
+// btl/rdma/survey.h: what a person should know of this machine's RDMA devices: their state, and
+// what stands in the way of each, with its mend. For `pomona links` and `pomona doctor`. Nothing is
+// changed; a device is opened and closed again.
 #pragma once
 
 #include <string>

@@ -1,7 +1,7 @@
 // btl/rdma/verbs.h: the verbs library, opened at run time, and one of its devices.
-// Idea: POMONA_VERBS=path chooses the library; else librdma.dylib on macOS, libibverbs.so.1 elsewhere.
-// Where there is none, or no device, that is an answer and no error. A device is opened once in a
-// process: several contexts of one can block each other on macOS.
+// Idea: POMONA_VERBS=path chooses the library; else librdma.dylib on macOS, libibverbs.so.1
+// elsewhere. Where there is none, or no device, that is an answer and no error. A device is opened
+// once in a process: several contexts of one can block each other on macOS.
 #pragma once
 
 #include "btl/base/result.h"
@@ -44,9 +44,10 @@ struct Library {
     int (*query_qp)(verbs::Qp*, verbs::QpAttr*, int, verbs::QpInitAttr*);
 };
 
-// Queue pairs over which messages go, in the order in which a device is asked for them. Unreliable connections
-// are all that Macs have; some of Linux's devices have reliable ones alone, which want to know more when they
-// are connected. The link repairs in any case: what a device repeats by itself is not lost as often.
+// Queue pairs over which messages go, in the order in which a device is asked for them. Unreliable
+// connections are all that Macs have; some of Linux's devices have reliable ones alone, which want
+// to know more when they are connected. The link repairs in any case: what a device repeats by
+// itself is not lost as often.
 struct PairType {
     const char* name;
     verbs::QpType type;
@@ -103,7 +104,8 @@ public:
     bool port(verbs::PortAttr& out, Reason& why);
     // False when this entry of its table is empty.
     bool gid(int index, GidBytes& out) const;
-    // The address by which peers reach it: an IPv4 one if there is one, as it can be routed to; -1: none yet.
+    // The address by which peers reach it: an IPv4 one if there is one, as it can be routed to; -1:
+    // none yet.
     int find_gid(const verbs::PortAttr& port, GidBytes& out) const;
     // It is to be opened anew the next time. What was made of it has to be destroyed before.
     void close();

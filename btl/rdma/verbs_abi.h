@@ -1,7 +1,7 @@
 // btl/rdma/verbs_abi.h: what Pomona uses of libibverbs' binary interface (infiniband/verbs.h 1.14),
 // declared here, so that no header of rdma-core is needed to build and librdma serves on macOS.
-// tests/verbs/verbs_abi.cc compares sizes, offsets and values with the system's header, where it has one.
-// Fields keep their names there; what is not used is a filler of the same size.
+// tests/verbs/verbs_abi.cc compares sizes, offsets and values with the system's header, where it
+// has one. Fields keep their names there; what is not used is a filler of the same size.
 #pragma once
 
 #include <cstddef>

@@ -1,11 +1,12 @@
 // btl/rdma/wire.h: what travels by a queue pair, and the words by which two ranks agree on one.
 //
 // A message of a queue pair: 80 bytes of MessageHead, then `length` bytes of a frame's payload. All
-// messages of a queue pair fill a slot of the same size (4 KiB, or the stride), since sender and receiver
-// must count the same number of 4 KiB frames. A longer frame goes as several messages, in order.
+// messages of a queue pair fill a slot of the same size (4 KiB, or the stride), since sender and
+// receiver must count the same number of 4 KiB frames. A longer frame goes as several messages, in
+// order.
 //
-// Words travel by the link's other paths (transport.h, rule 14): u8 kind, u8 which path of those by RDMA,
-// u32 attempt, and
+// Words travel by the link's other paths (transport.h, rule 14): u8 kind, u8 which path of those by
+// RDMA, u32 attempt, and
 //   offer   u8 which of the peer's devices; then an End
 //   accept  an End
 //   refuse  text: why
@@ -17,8 +18,9 @@
 //   asleep  u64 twice: frames that have arrived by each queue pair; the sender sleeps from now on
 //   knows   nothing: nothing beyond these has been sent, and what is will be followed by a bell
 //   bell    nothing: something has been sent to a sleeper
-// End: sized text device, 16 bytes GID, u16 LID, u8 MTU, u8 checksums are sent, u8 type of queue pair, u8
-// number of these, for each u32 number, u32 first packet, u32 stride, u32 slots. Integers little-endian.
+// End: sized text device, 16 bytes GID, u16 LID, u8 MTU, u8 checksums are sent, u8 type of queue
+// pair, u8 number of these, for each u32 number, u32 first packet, u32 stride, u32 slots. Integers
+// little-endian.
 #pragma once
 
 #include "btl/rdma/limits.h"

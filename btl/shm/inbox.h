@@ -1,14 +1,16 @@
-// btl/shm/inbox.h: a bounded queue of short frames from many producers to one consumer, in shared memory.
-// Idea: a slot's word says which lap the slot is in, who has claimed it, and whether its frame is there.
-// A producer claims the slot at `head` by one compare-and-swap of that word, so no claim is without a
-// name: if its process dies before it publishes, the consumer knows whose claim to give back (release()).
-// `head` is a hint that everybody moves past claimed slots; a producer that dies before it moves it
-// hinders nobody. Nobody waits for anybody: a producer finds the slot of the last lap still in use and
-// says so; the consumer passes over claims whose frames are not there yet and takes what others have
-// published behind them. A producer has one claim at a time, so its own frames keep their order, if the
-// consumer takes no more of a producer in a round in which it has passed over one of its claims.
-// After D. Vyukov's bounded queue, whose sequence words here carry the producer too.
-// All of it is written by other processes: the consumer believes neither lengths nor owners.
+// btl/shm/inbox.h: a bounded queue of short frames from many producers to one consumer, in shared
+// memory.
+// Idea: a slot's word says which lap the slot is in, who has claimed it, and whether its frame is
+// there. A producer claims the slot at `head` by one compare-and-swap of that word, so no claim is
+// without a name: if its process dies before it publishes, the consumer knows whose claim to give
+// back (release()). `head` is a hint that everybody moves past claimed slots; a producer that dies
+// before it moves it hinders nobody. Nobody waits for anybody: a producer finds the slot of the
+// last lap still in use and says so; the consumer passes over claims whose frames are not there yet
+// and takes what others have published behind them. A producer has one claim at a time, so its own
+// frames keep their order, if the consumer takes no more of a producer in a round in which it has
+// passed over one of its claims. After D. Vyukov's bounded queue, whose sequence words here carry
+// the producer too. All of it is written by other processes: the consumer believes neither lengths
+// nor owners.
 #pragma once
 
 #include "btl/transport.h"
@@ -24,8 +26,8 @@ inline constexpr size_t kInboxMax = 448;    // payload of a frame
 inline constexpr int kInboxOwners = 4096;
 
 struct alignas(128) InboxSlot {
-    // lap << 16 | published << 15 | owner's local index + 1 (0: free). Acquired before the slot's other
-    // fields are touched; stored with release, or stronger, after.
+    // lap << 16 | published << 15 | owner's local index + 1 (0: free). Acquired before the slot's
+    // other fields are touched; stored with release, or stronger, after.
     std::atomic<uint64_t> word;
     FrameHeader header;
     uint32_t length;
@@ -53,7 +55,8 @@ class InboxWriter {
 public:
     InboxWriter(InboxMemory& memory, int owner) : memory_(memory), owner_(owner) {}
 
-    // A place for kInboxMax bytes at the most, or null when the inbox is full. Write them, then publish.
+    // A place for kInboxMax bytes at the most, or null when the inbox is full. Write them, then
+    // publish.
     std::byte* reserve() {
         // Each turn but the last means that somebody else has claimed a slot.
         for (size_t tries = 0; tries < 4 * kInboxSlots; ++tries) {
@@ -102,9 +105,9 @@ class InboxReader {
 public:
     InboxReader(InboxMemory& memory, size_t owners) : memory_(memory), taken_(owners, 0) {}
 
-    // Hands frames to take(owner, header, payload), which says whether to go on. Returns their number.
-    // Of a frame that no honest producer can have written take() gets no payload, and damaged() is called
-    // with the owner instead, if the slot names one.
+    // Hands frames to take(owner, header, payload), which says whether to go on. Returns their
+    // number. Of a frame that no honest producer can have written take() gets no payload, and
+    // damaged() is called with the owner instead, if the slot names one.
     template <class Take, class Damaged> int poll(Take take, Damaged damaged) {
         int handed = 0;
         passed_.clear();
@@ -185,8 +188,8 @@ private:
         slot.word.store(InboxMemory::free(InboxMemory::lap(number) + 1), std::memory_order_release);
         if (number == first_) ++first_;
     }
-    // `first_` may lag: slots that were taken or given back since the last poll began may stand there, and
-    // behind them what others have put into the next lap.
+    // `first_` may lag: slots that were taken or given back since the last poll began may stand
+    // there, and behind them what others have put into the next lap.
     uint64_t oldest() const {
         uint64_t number = first_;
         while (number != first_ + kInboxSlots &&

@@ -1,7 +1,7 @@
 // btl/shm/layout.h: what stands where in a rank's segment: its header, the inbox if there is one
-// (btl/shm/inbox.h), a ring for each local rank in order of local index (the own one stays untouched),
-// then the owner's boards.
-// Also the one table of what changes with the number of ranks on the machine.
+// (btl/shm/inbox.h), a ring for each local rank in order of local index (the own one stays
+// untouched), then the owner's boards. Also the one table of what changes with the number of ranks
+// on the machine.
 #pragma once
 
 #include "btl/base/params.h"
@@ -20,15 +20,16 @@ static_assert(kLocalMax <= kInboxOwners);
 
 // Where many ranks share a machine.
 struct ManyRanks {
-    // With more ranks than this on the machine rings begin short (btl/shm/ring.h), and every rank has an
-    // inbox, by which a pair exchanges frames until it has earned its ring.
+    // With more ranks than this on the machine rings begin short (btl/shm/ring.h), and every rank
+    // has an inbox, by which a pair exchanges frames until it has earned its ring.
     static constexpr size_t rings_most = 16;
-    // A sender earns its ring with so many frames or so many bytes of payload, with a frame that is too
-    // long for the inbox, or when it was told so often that the inbox is full.
+    // A sender earns its ring with so many frames or so many bytes of payload, with a frame that is
+    // too long for the inbox, or when it was told so often that the inbox is full.
     static constexpr uint32_t earn_frames = 32;
     static constexpr uint64_t earn_bytes = 4096;
     static constexpr uint32_t earn_refusals = 64;
-    // Rings that a poll looks at: those that brought something lately, and a few of the others in turn.
+    // Rings that a poll looks at: those that brought something lately, and a few of the others in
+    // turn.
     static constexpr size_t near_rings = 8;
     static constexpr size_t far_looks = 8;
 };
@@ -45,25 +46,27 @@ struct alignas(4096) SegmentHeader {
     uint32_t inbox;   // 1: there is one, and rings begin short
     uint32_t index;   // the owner's local index
     uint64_t incarnation;
-    // Where this header lies in the owner's address space; whoever finds the magic number and the index
-    // there can read the owner's memory. The index, since `pid` may name another rank in the reader's
-    // PID namespace, with a header at the same address.
+    // Where this header lies in the owner's address space; whoever finds the magic number and the
+    // index there can read the owner's memory. The index, since `pid` may name another rank in the
+    // reader's PID namespace, with a header at the same address.
     uint64_t own_address;
     // One bit per local index: that rank writes to its ring here. Set once (seq_cst) after the
     // writer has mapped the ring; a late look by poll only delays.
     alignas(kLine) std::atomic<uint64_t> writers[kLocalMax / 64];
-    // How many bits were set in `writers` ever; added to (release) after each. So whoever has looked at
-    // all of them need not look again until this changes.
+    // How many bits were set in `writers` ever; added to (release) after each. So whoever has
+    // looked at all of them need not look again until this changes.
     alignas(kLine) std::atomic<uint32_t> rings;
     // Sleeper::Way: how the owner, which sleeps or is about to, wants to be woken by whoever has
-    // published a frame or a post; 0 while it is awake. Store and look are seq_cst on both sides, or
-    // fenced by the owner.
+    // published a frame or a post; 0 while it is awake. Store and look are seq_cst on both sides,
+    // or fenced by the owner.
     alignas(kLine) std::atomic<uint32_t> armed;
     // 1 when the owner has closed: nothing will be read any more. Release, after all that it sent.
     alignas(kLine) std::atomic<uint32_t> closed;
-    // One bit per local index: that rank had mapped this segment, and has closed. Release, as `closed`.
+    // One bit per local index: that rank had mapped this segment, and has closed. Release, as
+    // `closed`.
     std::atomic<uint64_t> left[kLocalMax / 64];
-    // One bit per local index: that rank has found no memory for its ring here, and sends nothing more.
+    // One bit per local index: that rank has found no memory for its ring here, and sends nothing
+    // more.
     std::atomic<uint64_t> lost[kLocalMax / 64];
 };
 

@@ -3,8 +3,8 @@
 // ends, however it ends, and before its parent hears of it. So neither PID namespaces nor process
 // numbers that are used again matter, and a zombie counts as dead. Forked children do not inherit
 // such a lock (they would inherit flock's).
-// The lock is also lost when its process closes any descriptor of the file. So a process keeps in mind
-// which life files it holds itself, and never opens those.
+// The lock is also lost when its process closes any descriptor of the file. So a process keeps in
+// mind which life files it holds itself, and never opens those.
 #pragma once
 
 #include "btl/base/result.h"

@@ -10,8 +10,8 @@
 
 namespace pomona {
 
-// Reads target.size() bytes at `address` of process `pid`. False: not allowed, no such memory, or no
-// such process; part of the target may have been written.
+// Reads target.size() bytes at `address` of process `pid`. False: not allowed, no such memory, or
+// no such process; part of the target may have been written.
 bool read_process(int64_t pid, uint64_t address, Bytes target);
 
 // Lets this process's siblings read it: the launcher and what it started, and nobody else whom the

@@ -3,15 +3,15 @@
 // 64-byte line and one of up to 80 in one 128-byte line. Longer payloads go to a byte ring beside
 // the slots, in the same order. The consumer publishes how far it has read only now and then; the
 // producer reads that only when the ring looks full.
-// Publishing is one plain store where the consumer, before it sleeps, can make the producer's stores
-// visible (btl/base/asymmetric.h); otherwise an exchange, so that the look at the consumer's `armed`
-// word after it cannot come first.
-// The producer asks for the ring's memory before it is written to for the first time: where the system
-// has no more, touching it would end the process. Before it asks for more it begins at the front again
-// if all has been read, so that a ring that is read in time touches only its first bytes. The data's memory
-// of a ring that has been read, and then not used for some looks, it gives back.
-// Among many ranks a ring begins *short*: with a few slots, in the page of its tail. When those have run
-// full it grows to all of them: a frame of length kGrow says so, and is read before any that follows.
+// Publishing is one plain store where the consumer, before it sleeps, can make the producer's
+// stores visible (btl/base/asymmetric.h); otherwise an exchange, so that the look at the consumer's
+// `armed` word after it cannot come first. The producer asks for the ring's memory before it is
+// written to for the first time: where the system has no more, touching it would end the process.
+// Before it asks for more it begins at the front again if all has been read, so that a ring that is
+// read in time touches only its first bytes. The data's memory of a ring that has been read, and
+// then not used for some looks, it gives back. Among many ranks a ring begins *short*: with a few
+// slots, in the page of its tail. When those have run full it grows to all of them: a frame of
+// length kGrow says so, and is read before any that follows.
 #pragma once
 
 #include "btl/shm/segment.h"
@@ -26,8 +26,9 @@ namespace pomona {
 inline constexpr size_t kLine = 128;  // Apple's cache line; a pair of lines on x86
 
 struct alignas(kLine) Slot {
-    // Number of the frame + 1 once it is there. Written (release or stronger) by RingWriter::publish,
-    // which publishes all other fields and the data area; pairs with the acquire in RingReader.
+    // Number of the frame + 1 once it is there. Written (release or stronger) by
+    // RingWriter::publish, which publishes all other fields and the data area; pairs with the
+    // acquire in RingReader.
     std::atomic<uint64_t> sequence;
     FrameHeader header;
     uint32_t length;
@@ -112,8 +113,8 @@ public:
         return memory_.slots[next_ & (memory_.slot_count - 1)].inline_bytes;
     }
 
-    // To be called now and then, between frames: gives the data's memory back if nothing was written since
-    // the last kIdleLooks calls and all has been read.
+    // To be called now and then, between frames: gives the data's memory back if nothing was
+    // written since the last kIdleLooks calls and all has been read.
     void look_whether_idle() {
         if (provided_ == 0 || std::exchange(looked_at_, next_) != next_) {
             idle_looks_ = 0;
@@ -165,8 +166,8 @@ private:
         if (lost_) provided_ = end;
         return lost_.ok();
     }
-    // The ring has run full, or has just grown: its reader must have passed the frame that says so before
-    // slots are used by the new count.
+    // The ring has run full, or has just grown: its reader must have passed the frame that says so
+    // before slots are used by the new count.
     void grow() {
         if (memory_.slot_count < memory_.slots_most) {
             bool room = next_ - tail_slots_ < memory_.slot_count;

@@ -1,7 +1,7 @@
 // btl/shm/ring_list.h: which of many inbound rings a poll looks at.
-// Idea: those that brought something lately stand near, and every poll looks at them; of the others it
-// looks at a few, in turn. So a poll costs the same however many peers have fallen silent, and nobody's
-// frame waits for longer than some polls. Whoever is about to sleep looks at all.
+// Idea: those that brought something lately stand near, and every poll looks at them; of the others
+// it looks at a few, in turn. So a poll costs the same however many peers have fallen silent, and
+// nobody's frame waits for longer than some polls. Whoever is about to sleep looks at all.
 #pragma once
 
 #include <algorithm>
@@ -25,8 +25,8 @@ public:
         if (found != rings_.end()) come_near(static_cast<size_t>(found - rings_.begin()));
     }
 
-    // One poll: look(index) says how many frames a ring has brought; ends when over() says so. The next
-    // poll begins behind the ring that brought the last, so that none is passed over for ever.
+    // One poll: look(index) says how many frames a ring has brought; ends when over() says so. The
+    // next poll begins behind the ring that brought the last, so that none is passed over for ever.
     template <class Look, class Over> int poll(Look look, Over over) {
         int handed = 0;
         size_t looks = std::min(rings_.size(), near_most_ + far_looks_);

@@ -102,8 +102,8 @@ Pages pages_of(const std::byte* bytes, size_t length, size_t page) {
     return {begin, reinterpret_cast<uintptr_t>(bytes) + length - begin};
 }
 
-// Linux 5.14 tells instead of ending the process; before, and on macOS, where the memory is swappable,
-// it is taken when it is touched.
+// Linux 5.14 tells instead of ending the process; before, and on macOS, where the memory is
+// swappable, it is taken when it is touched.
 static Status populate([[maybe_unused]] const std::byte* bytes, [[maybe_unused]] size_t length,
                        [[maybe_unused]] int advice) {
 #if defined(__linux__)

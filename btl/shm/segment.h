@@ -36,7 +36,8 @@ public:
 
     std::byte* data() const { return data_ + shift_; }
     size_t size() const { return size_ - shift_; }
-    // Of an opened one: how large it is as a whole, and which it is (one of the same name may be another).
+    // Of an opened one: how large it is as a whole, and which it is (one of the same name may be
+    // another).
     size_t whole_size() const { return whole_size_; }
     uint64_t number() const { return number_; }
 
@@ -52,8 +53,9 @@ private:
     std::string note_;        // the file that tells of it
 };
 
-// The pages that some bytes lie in, as madvise wants them: from the beginning of the first one, which must
-// be one of the system's own pages (4 KiB, 16 KiB on Apple's machines, up to 64 KiB on arm64 Linux).
+// The pages that some bytes lie in, as madvise wants them: from the beginning of the first one,
+// which must be one of the system's own pages (4 KiB, 16 KiB on Apple's machines, up to 64 KiB on
+// arm64 Linux).
 struct Pages {
     uintptr_t begin;
     size_t length;
@@ -62,11 +64,11 @@ Pages pages_of(const std::byte* bytes, size_t length, size_t page);
 
 // Makes sure that there is memory behind part of a segment that is to be written.
 Status provide_memory(std::byte* bytes, size_t length);
-// Gives the system back the memory of whole pages of a segment: zero bytes stand there, and nobody may write
-// there before provide_memory(). False where the system cannot.
+// Gives the system back the memory of whole pages of a segment: zero bytes stand there, and nobody
+// may write there before provide_memory(). False where the system cannot.
 bool return_memory(std::byte* bytes, size_t length);
-// The same as provide_memory() for part of another's segment that its maker may not have written to yet:
-// a look would take memory for it too.
+// The same as provide_memory() for part of another's segment that its maker may not have written to
+// yet: a look would take memory for it too.
 Status provide_for_reading(const std::byte* bytes, size_t length);
 
 }  // namespace pomona

@@ -1,5 +1,6 @@
-// btl/shm/shm.cc: the shared-memory Transport. What stands in a segment: layout.h. With few ranks a poll
-// looks at the rings; with many (ManyRanks) at the inbox, and at the rings that pairs have earned.
+// btl/shm/shm.cc: the shared-memory Transport. What stands in a segment: layout.h. With few ranks a
+// poll looks at the rings; with many (ManyRanks) at the inbox, and at the rings that pairs have
+// earned.
 #include "btl/shm/shm.h"
 
 #include "btl/base/asymmetric.h"
@@ -24,8 +25,8 @@
 namespace pomona {
 namespace {
 
-// A rank of this machine: `lost`: it is gone, but what it had sent may not have been read; `over`: nothing
-// more comes from it or goes to it.
+// A rank of this machine: `lost`: it is gone, but what it had sent may not have been read; `over`:
+// nothing more comes from it or goes to it.
 enum class Local : uint8_t { here, lost, over };
 
 class ShmTransport;
@@ -46,8 +47,8 @@ public:
 
 private:
     friend class ShmTransport;
-    // Maps the head of the peer's segment, and our ring if there is no inbox; false while it is not there
-    // yet, and when the peer is gone.
+    // Maps the head of the peer's segment, and our ring if there is no inbox; false while it is not
+    // there yet, and when the peer is gone.
     bool attach();
     bool map_head();
     bool map_ring();
@@ -272,7 +273,8 @@ private:
         };
         return handed + rings_.poll(look, [&] { return most <= 0 || sink.enough; });
     }
-    // Takes up the rings that were announced; frames of one that stand in the inbox come before its own.
+    // Takes up the rings that were announced; frames of one that stand in the inbox come before its
+    // own.
     void open_rings(uint32_t rings) {
         rings_seen_ = rings;
         for (size_t word = 0; word * 64 < readers_.size(); ++word) {

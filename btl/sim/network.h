@@ -1,6 +1,6 @@
 // btl/sim/network.h: how long messages take among simulated ranks, and what goes wrong.
-// Idea: the ports and lines of btl/base/ports.h in a World's time. Faults change times; death cuts a
-// rank off.
+// Idea: the ports and lines of btl/base/ports.h in a World's time. Faults change times; death cuts
+// a rank off.
 #pragma once
 
 #include "btl/base/ports.h"

@@ -294,7 +294,8 @@ Push PathFabric::push(End& end, const FrameHeader& header, ConstBytes payload) {
     return Push::sent;
 }
 
-// As much as there is room for is on the line from now on; what it belongs to arrives when all of it has.
+// As much as there is room for is on the line from now on; what it belongs to arrives when all of
+// it has.
 bool PathFabric::fill(End& end, ConstBytes bytes, size_t& taken) {
     const WayOptions& way = ways_[static_cast<size_t>(end.way)];
     taken = std::min(bytes.size(), way.buffer - std::min(way.buffer, end.flying_bytes));

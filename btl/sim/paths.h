@@ -1,8 +1,8 @@
 // btl/sim/paths.h: simulated paths that break, for links (btl/link): virtual time, faults by call.
-// Idea: one PathFabric is the network of a test; each of its transports makes the paths of one rank by
-// one of several ways. A reliable way behaves as TCP does: frames in order, through a buffer of some
-// size, long ones in two parts; when its bytes do not get through for `notice_ns`, both ends are told.
-// The other kind loses, doubles and reorders frames, and never notices anything.
+// Idea: one PathFabric is the network of a test; each of its transports makes the paths of one rank
+// by one of several ways. A reliable way behaves as TCP does: frames in order, through a buffer of
+// some size, long ones in two parts; when its bytes do not get through for `notice_ns`, both ends
+// are told. The other kind loses, doubles and reorders frames, and never notices anything.
 #pragma once
 
 #include "btl/base/pace_meter.h"
@@ -45,7 +45,8 @@ public:
 
     // Frames that were ever pushed from one rank to another by this way.
     uint64_t frames(int way, int from, int to) { return end(way, from, to).frames; }
-    // A process that sleeps is woken: something has come for it, or there is room for what was refused.
+    // A process that sleeps is woken: something has come for it, or there is room for what was
+    // refused.
     bool has_news(int rank);
     // Bytes of payloads that a rank has had by this way.
     uint64_t delivered(int way, int rank, int from) { return end(way, rank, from).delivered; }

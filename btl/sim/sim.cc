@@ -82,8 +82,8 @@ bool Fabric::pull(const Path& path, uint64_t address, Bytes target) {
     return true;
 }
 
-// The rank will want to try again although nothing arrives for it. Once for all its paths: else each
-// of several full ones would make an event at every turn, and time would hardly pass.
+// The rank will want to try again although nothing arrives for it. Once for all its paths: else
+// each of several full ones would make an event at every turn, and time would hardly pass.
 void Fabric::wake_later(size_t rank) {
     if (retry_at_[rank] > world_.now()) return;
     retry_at_[rank] = world_.now() + options_.near.latency_ns;

@@ -1,7 +1,7 @@
 // btl/sim/sim.h: the transport over the simulator: real ranks, virtual network.
 // Idea: ranks are threads of one program that run one at a time. A rank that polls and finds
-// nothing hands on its turn; when nobody has anything to do, virtual time moves to the next event. So a
-// whole job, with its engine and matching, is a function of the seed.
+// nothing hands on its turn; when nobody has anything to do, virtual time moves to the next event.
+// So a whole job, with its engine and matching, is a function of the seed.
 //
 // Without enter() (tests of the transport alone) a poll that finds nothing makes one event happen.
 #pragma once

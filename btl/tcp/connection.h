@@ -1,7 +1,8 @@
-// btl/tcp/connection.h: one TCP connection's buffers, and the system calls that fill and empty them.
+// btl/tcp/connection.h: one TCP connection's buffers, and the system calls that fill and empty
+// them.
 // Idea: few and large system calls. A short frame leaves in one send; a long payload is gathered by
-// the kernel. Arriving bytes are read into a small buffer; a long payload's rest is read straight to
-// its place, in pieces that stay in the caches, and the last piece brings the next frame's head.
+// the kernel. Arriving bytes are read into a small buffer; a long payload's rest is read straight
+// to its place, in pieces that stay in the caches, and the last piece brings the next frame's head.
 #pragma once
 
 #include "btl/base/pace_meter.h"

@@ -1,6 +1,7 @@
 // btl/tcp/endpoint.h: a TCP connection to a peer as an Endpoint: frames out and in.
-// Idea: push() writes straight to the socket when nothing waits; arriving payloads are read straight to
-// the place that the sink names. Making connections and choosing among them is the transport's (tcp.cc).
+// Idea: push() writes straight to the socket when nothing waits; arriving payloads are read
+// straight to the place that the sink names. Making connections and choosing among them is the
+// transport's (tcp.cc).
 #pragma once
 
 #include "btl/base/counters.h"

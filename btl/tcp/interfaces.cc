@@ -38,8 +38,8 @@ struct Rule {
 };
 
 // gif, stf: tunnels; awdl, llw: AirDrop; ap: a Mac as access point; anpi: internal devices; vmenet,
-// feth: virtual machines. bridge0 is the Thunderbolt bridge; bridge100 and up serve virtual machines
-// and Internet Sharing.
+// feth: virtual machines. bridge0 is the Thunderbolt bridge; bridge100 and up serve virtual
+// machines and Internet Sharing.
 constexpr Rule macos_rules[] = {{"utun", InterfaceKind::vpn},
                                 {"ipsec", InterfaceKind::vpn},
                                 {"ppp", InterfaceKind::vpn},

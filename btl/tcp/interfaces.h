@@ -1,8 +1,8 @@
 // btl/tcp/interfaces.h: which of this machine's network interfaces TCP uses.
-// Idea: reading them is one function; what each is and which are chosen are rules over plain values,
-// tested for both systems. Unless the user names others, those are chosen that reach other machines
-// directly: Thunderbolt, wired, Wi-Fi; no tunnels (a VPN would carry the traffic over the Internet),
-// nothing that belongs to virtual machines or AirDrop.
+// Idea: reading them is one function; what each is and which are chosen are rules over plain
+// values, tested for both systems. Unless the user names others, those are chosen that reach other
+// machines directly: Thunderbolt, wired, Wi-Fi; no tunnels (a VPN would carry the traffic over the
+// Internet), nothing that belongs to virtual machines or AirDrop.
 #pragma once
 
 #include "btl/base/system.h"
@@ -51,8 +51,8 @@ std::vector<Interface> list_interfaces();
 // Words of the parameters if_include and if_exclude.
 class InterfaceFilter {
 public:
-    // "" or a sentence that names the word that is none. A word is an interface's name, an address, a
-    // network (10.0.0.0/8), a kind, or `network` (wired or wifi); words are separated by commas.
+    // "" or a sentence that names the word that is none. A word is an interface's name, an address,
+    // a network (10.0.0.0/8), a kind, or `network` (wired or wifi); words are separated by commas.
     std::string parse(std::string_view include, std::string_view exclude);
     // Interfaces that `include` names are taken whatever they are, except what `exclude` names.
     bool takes(const Interface& interface, System system = this_system) const;
@@ -73,18 +73,18 @@ struct NetworkWish {
     std::string said;  // "GLOO_SOCKET_IFNAME=eth0"
     std::string include, exclude;
 };
-// By the variables' values, "" where one is not set. gloo's are names; NCCL's are beginnings of names,
-// names behind '=', or, behind '^', those to leave out. Nothing where none of them is up here and leads to
-// other machines: the wish may be meant for others.
+// By the variables' values, "" where one is not set. gloo's are names; NCCL's are beginnings of
+// names, names behind '=', or, behind '^', those to leave out. Nothing where none of them is up
+// here and leads to other machines: the wish may be meant for others.
 std::optional<NetworkWish> network_wish(std::string_view gloo, std::string_view nccl,
                                         const std::vector<Interface>& all);
 
-// Words of the parameter `encrypt`: all, or kinds; empty or `no`: none. "" or a sentence that names the
-// word that is none.
+// Words of the parameter `encrypt`: all, or kinds; empty or `no`: none. "" or a sentence that names
+// the word that is none.
 std::string parse_encrypt(std::string_view text, std::vector<InterfaceKind>& kinds);
 
-// Those of them that are up and taken, interfaces of the best kind first; of each interface first IPv4,
-// then IPv6, then link-local IPv6.
+// Those of them that are up and taken, interfaces of the best kind first; of each interface first
+// IPv4, then IPv6, then link-local IPv6.
 std::vector<Interface> choose_interfaces(const std::vector<Interface>& all,
                                          const InterfaceFilter& filter,
                                          System system = this_system);

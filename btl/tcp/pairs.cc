@@ -108,7 +108,8 @@ size_t lines(const Places& places) {
     return names.size();
 }
 
-// It has nothing but such interfaces, and fewer than there are hosts that it shares no network with.
+// It has nothing but such interfaces, and fewer than there are hosts that it shares no network
+// with.
 bool has_few_lines(const Places& of, const std::vector<const Places*>& all) {
     auto apart = std::count_if(all.begin(), all.end(),
                                [&](const Places* each) { return !share_network(of, *each); });
@@ -173,8 +174,8 @@ std::vector<Attempt> attempts_for(const Places& own, const Places& peer, Attempt
         if (!has(own, peer[to].ip)) out.push_back({static_cast<int>(from), to});
         else if (by_routes.insert(to).second) out.push_back({-1, to});
     }
-    // At last without a word about the interface: routes may know better. Link-local addresses of IPv6
-    // and loopback ones mean nothing then.
+    // At last without a word about the interface: routes may know better. Link-local addresses of
+    // IPv6 and loopback ones mean nothing then.
     for (size_t to = 0; to < peer.size(); ++to) {
         const Ip& ip = peer[to].ip;
         if ((ip.six && ip.link_local()) || (ip.loopback() && !has_loopback(own))) continue;

@@ -1,7 +1,9 @@
-// btl/tcp/pairs.h: from which own address to which of a peer's addresses a path is tried, in what order.
-// Idea: both sides know both lists of places, and compute the same from them: pairs of interfaces that
-// have none in common, the most plausible first. Path k begins with the k-th of these pairs, so that two
-// cables carry two paths whichever side makes which; if that one does not work, all others follow.
+// btl/tcp/pairs.h: from which own address to which of a peer's addresses a path is tried, in what
+// order.
+// Idea: both sides know both lists of places, and compute the same from them: pairs of interfaces
+// that have none in common, the most plausible first. Path k begins with the k-th of these pairs,
+// so that two cables carry two paths whichever side makes which; if that one does not work, all
+// others follow.
 #pragma once
 
 #include "btl/tcp/wire.h"
@@ -20,7 +22,8 @@ enum class Reach {
 };
 Reach reach(const Place& own, const Place& peer);
 
-// By which addresses, by their numbers, two hosts share a network most plausibly; of several the first.
+// By which addresses, by their numbers, two hosts share a network most plausibly; of several the
+// first.
 struct Joining {
     size_t own, peer;
     bool operator==(const Joining&) const = default;
@@ -28,9 +31,10 @@ struct Joining {
 std::optional<Joining> joining(const std::vector<Place>& own, const std::vector<Place>& peer);
 // Have these two, on different hosts, addresses of one network? Link-local ones do not tell.
 bool share_network(const std::vector<Place>& own, const std::vector<Place>& peer);
-// May a host be all that joins two of the others: it shares a network with each of them, and they share
-// none? Where routers join their networks this is a guess. So it is where addresses do not tell (link-local
-// ones): it counts if one of the two has fewer such interfaces, and no others, than hosts to reach by them.
+// May a host be all that joins two of the others: it shares a network with each of them, and they
+// share none? Where routers join their networks this is a guess. So it is where addresses do not
+// tell (link-local ones): it counts if one of the two has fewer such interfaces, and no others,
+// than hosts to reach by them.
 bool stands_between(const std::vector<Place>& own, const std::vector<std::vector<Place>>& others);
 
 struct Attempt {

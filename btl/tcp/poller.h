@@ -1,7 +1,7 @@
 // btl/tcp/poller.h: which of many sockets have something to read: epoll on Linux, kqueue on macOS.
-// Idea: sockets are added once and stay in the kernel's set, so that a question costs what there is to
-// answer, not what is watched. The set's own descriptor becomes readable when a socket in it is ready: the
-// Sleeper watches that one.
+// Idea: sockets are added once and stay in the kernel's set, so that a question costs what there is
+// to answer, not what is watched. The set's own descriptor becomes readable when a socket in it is
+// ready: the Sleeper watches that one.
 #pragma once
 
 #include "btl/base/result.h"
@@ -26,8 +26,8 @@ public:
     // Its token has changed, or whether room for output is waited for too.
     Status change(int socket, void* token, bool output);
     void remove(int socket);
-    // The tokens of sockets that are ready, `most` at the most; those not returned come first next time.
-    // Does not wait.
+    // The tokens of sockets that are ready, `most` at the most; those not returned come first next
+    // time. Does not wait.
     int ready(void** tokens, int most);
 
 private:

@@ -9,8 +9,8 @@ namespace pomona::tcp {
 
 static constexpr size_t kTag = link::Seal::kTag;
 static constexpr size_t kOverhead = kRecordHead + kTag;
-// Encrypted at once, before the system has taken the first of them: the more, the fewer calls; the less,
-// the sooner the other side begins to decrypt.
+// Encrypted at once, before the system has taken the first of them: the more, the fewer calls; the
+// less, the sooner the other side begins to decrypt.
 static constexpr size_t kRecordsAtOnce = 8;
 static constexpr size_t kReadAtOnce = kRecordsAtOnce * (kRecordMost + kOverhead);
 

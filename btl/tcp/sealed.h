@@ -1,9 +1,9 @@
 // btl/tcp/sealed.h: what encrypts the bytes of a TCP connection.
-// Idea: a Socket that was given one writes and reads as before, plain bytes; on the wire stand records:
-// u32 length (1 to kRecordMost), as many encrypted bytes, a tag of 16 bytes (AES-256-GCM; the length is
-// authenticated too). The records of each direction are numbered from 0, which is their nonce, so one
-// that is changed, left out, doubled or put elsewhere does not open, and the connection is over. After
-// kRecordsPerKey of them both ends derive the next key from the last one.
+// Idea: a Socket that was given one writes and reads as before, plain bytes; on the wire stand
+// records: u32 length (1 to kRecordMost), as many encrypted bytes, a tag of 16 bytes (AES-256-GCM;
+// the length is authenticated too). The records of each direction are numbered from 0, which is
+// their nonce, so one that is changed, left out, doubled or put elsewhere does not open, and the
+// connection is over. After kRecordsPerKey of them both ends derive the next key from the last one.
 #pragma once
 
 #include "btl/link/handshake.h"

@@ -1,8 +1,8 @@
 // btl/tcp/shared.h: what the TCP transports of one process have in common.
-// Idea: each of them makes one path to each peer (transport.h), but all of them are reached at the same
-// addresses: one listening socket for each chosen address of an interface, and none for anything else.
-// Who connects says which path it is, and gets to the transport of that number. No two paths to a peer
-// should go by one pair of interfaces, so each may ask what the others use.
+// Idea: each of them makes one path to each peer (transport.h), but all of them are reached at the
+// same addresses: one listening socket for each chosen address of an interface, and none for
+// anything else. Who connects says which path it is, and gets to the transport of that number. No
+// two paths to a peer should go by one pair of interfaces, so each may ask what the others use.
 #pragma once
 
 #include "btl/base/params.h"
@@ -44,8 +44,8 @@ public:
     void join(size_t path, Sibling* transport);
     void leave(const Sibling* transport);
     void admit(size_t path, std::unique_ptr<Connection>& connection, link::Handshake& handshake);
-    // Does this end want that this connection is encrypted? By its interface; if that is none of the
-    // chosen ones, yes.
+    // Does this end want that this connection is encrypted? By its interface; if that is none of
+    // the chosen ones, yes.
     bool encrypts(const Socket& socket) const;
     // What goes by interfaces of this kind.
     bool encrypts(InterfaceKind kind) const {

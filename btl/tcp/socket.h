@@ -1,4 +1,5 @@
-// btl/tcp/socket.h: a non-blocking TCP socket; what differs between Linux and macOS is in socket.cc.
+// btl/tcp/socket.h: a non-blocking TCP socket; what differs between Linux and macOS is in
+// socket.cc.
 #pragma once
 
 #include "btl/base/bytes.h"
@@ -51,8 +52,8 @@ public:
     // 0 while connecting, 1 when connected, -1 (errno set) when it failed.
     int finished();
 
-    // Before close(): says that nothing more comes, and takes in what has arrived. A system that closes
-    // over unread bytes resets the connection, and throws away what it has not sent yet.
+    // Before close(): says that nothing more comes, and takes in what has arrived. A system that
+    // closes over unread bytes resets the connection, and throws away what it has not sent yet.
     void take_leave();
     // The system finds out by itself that the peer's does not answer any more, in about so long.
     void watch_peer(int milliseconds);
@@ -65,8 +66,8 @@ public:
     size_t unacknowledged() const;
 
     // From now on all is encrypted. What was written waits here then, where the system has no room:
-    // unsent(), until flush(), which says false when the connection is over; and what can be read may
-    // have left the system: buffered().
+    // unsent(), until flush(), which says false when the connection is over; and what can be read
+    // may have left the system: buffered().
     void seal(std::unique_ptr<Sealed> sealed);
     bool sealed() const { return sealed_ != nullptr; }
     bool unsent() const { return sealed_ && sealed_unsent(); }

@@ -9,7 +9,8 @@
 
 namespace pomona::tcp {
 
-// So many connections are taken in one turn: a flood of them must not keep a rank from its messages.
+// So many connections are taken in one turn: a flood of them must not keep a rank from its
+// messages.
 static constexpr int kAcceptMost = 16;
 static constexpr size_t kHearMost = 1024;  // at once; a handshake's messages are shorter
 static constexpr Nanoseconds kPause = 100'000'000;
@@ -89,8 +90,8 @@ void Strangers::accept_some(Listener& listener) {
     }
 }
 
-// Reads what has come of a handshake, answers, and hands on who is of this job. False: the place is free
-// again.
+// Reads what has come of a handshake, answers, and hands on who is of this job. False: the place is
+// free again.
 bool Strangers::greet(Stranger& stranger) {
     link::Handshake& handshake = stranger.handshake;
     while (handshake.state() == link::Handshake::State::waiting) {

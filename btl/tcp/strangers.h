@@ -1,7 +1,7 @@
 // btl/tcp/strangers.h: the listeners, and connections that have not proved to be of this job.
-// Idea: anybody can connect, so who has not proved anything gets little: as many bytes of memory as the
-// handshake has, a deadline, and a place among few, from which the oldest is sent away when more
-// come. None is read from before the system says that bytes are there.
+// Idea: anybody can connect, so who has not proved anything gets little: as many bytes of memory as
+// the handshake has, a deadline, and a place among few, from which the oldest is sent away when
+// more come. None is read from before the system says that bytes are there.
 #pragma once
 
 #include "btl/base/clock.h"
@@ -21,8 +21,8 @@ struct StrangersOptions {
     const link::Identity* identity = nullptr;
     // Does this end want that the connection is encrypted?
     std::function<bool(const Socket&)> encrypts;
-    // A connection from a rank of this job (in a state after `waiting`): takes it out of its place, or
-    // leaves it to be closed.
+    // A connection from a rank of this job (in a state after `waiting`): takes it out of its place,
+    // or leaves it to be closed.
     std::function<void(std::unique_ptr<Connection>&, link::Handshake&)> admit;
 };
 

@@ -1,15 +1,16 @@
 // btl/tcp/tcp.cc: the TCP Transport: which connections there are to whom, and who is served when.
 //
-// Crossing: when two ranks connect to each other at once, the lower one decides for the first connection
-// that gets through (btl/link/handshake.h). Nobody sends frames before, so nothing is lost with the other
-// one.
+// Crossing: when two ranks connect to each other at once, the lower one decides for the first
+// connection that gets through (btl/link/handshake.h). Nobody sends frames before, so nothing is
+// lost with the other one.
 //
-// Paths: an instance tries its plan (pairs.h), from an interface of its own to an address of the peer, and
-// passes over pairs whose interfaces another path uses already.
+// Paths: an instance tries its plan (pairs.h), from an interface of its own to an address of the
+// peer, and passes over pairs whose interfaces another path uses already.
 //
-// Turns: few connections are read without asking. Of more, and of strangers always, the system is asked
-// which have bytes (poller.h). What must be done without bytes (attempts to connect, output that waits) stands
-// in `attention_`; so a turn's cost does not grow with connections that are silent.
+// Turns: few connections are read without asking. Of more, and of strangers always, the system is
+// asked which have bytes (poller.h). What must be done without bytes (attempts to connect, output
+// that waits) stands in `attention_`; so a turn's cost does not grow with connections that are
+// silent.
 #include "btl/tcp/tcp.h"
 
 #include "btl/base/check.h"

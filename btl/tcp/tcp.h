@@ -1,8 +1,8 @@
 // btl/tcp/tcp.h: frames between ranks through TCP connections.
 // Idea: one connection a pair, made at the first send, used both ways. push() writes straight to
 // the socket when nothing waits; what the kernel does not take is queued. Large payloads are read
-// straight into the place that the sink names. Several connections to a peer are paths of a link, each
-// made by an instance of its own.
+// straight into the place that the sink names. Several connections to a peer are paths of a link,
+// each made by an instance of its own.
 #pragma once
 
 #include "btl/base/counters.h"
@@ -32,8 +32,8 @@ struct TcpOptions {
     int path = 0;  // this instance's number among those of the process
     // Of all its instances; null: of this one alone.
     std::shared_ptr<tcp::Shared> shared{};
-    // After so long without an acknowledgement from the peer's system a connection is over; 0: as the
-    // system likes it.
+    // After so long without an acknowledgement from the peer's system a connection is over; 0: as
+    // the system likes it.
     Nanoseconds silence = 0;
 };
 

@@ -18,8 +18,8 @@ using BuildFunction = void (*)(Builder& s, const Shape& shape, const Options& op
 #include "coll/catalog.def"
 #undef ALGORITHM
 
-// How chunks.cc cuts what a collective moves: each piece `bytes` long but the last, and how many. Of
-// reduce_scatter and alltoall: a block's pieces, of which a chunk has one for each rank.
+// How chunks.cc cuts what a collective moves: each piece `bytes` long but the last, and how many.
+// Of reduce_scatter and alltoall: a block's pieces, of which a chunk has one for each rank.
 struct Pieces {
     size_t bytes, count;
 };
@@ -94,9 +94,10 @@ inline void reduce_ordered(Builder& s, bool theirs_lower, Region mine, Region th
     else s.reduce(mine, theirs, target);
 }
 
-// target = parts[0] op parts[1] op ..., in this order. parts[own] is only read; the others, scratch,
-// take partial sums. `target` may be parts[own]'s memory: it is written last. With kOnlyRead all are
-// others' memory: the target takes the partial sums, and only parts[0] may be its memory.
+// target = parts[0] op parts[1] op ..., in this order. parts[own] is only read; the others,
+// scratch, take partial sums. `target` may be parts[own]'s memory: it is written last. With
+// kOnlyRead all are others' memory: the target takes the partial sums, and only parts[0] may be its
+// memory.
 inline constexpr int kOnlyRead = -1;
 void add_up(Builder& s, const std::vector<Region>& parts, int own, Region target);
 

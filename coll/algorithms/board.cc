@@ -1,7 +1,8 @@
 // coll/algorithms/board.cc: small collectives of ranks that share memory, over the board.
-// Idea: every rank shows its data once, in its own place, and looks at what it needs of the others'.
-// One step of communication whatever the number of ranks, so that a rank gets by with one turn of its
-// core where ranks outnumber cores; sums are added up in rank order, the same bits at every rank.
+// Idea: every rank shows its data once, in its own place, and looks at what it needs of the
+// others'. One step of communication whatever the number of ranks, so that a rank gets by with one
+// turn of its core where ranks outnumber cores; sums are added up in rank order, the same bits at
+// every rank.
 // Source: Graham, Shipman, "MPI Support for Multi-core Architectures: Optimized Shared Memory
 // Collectives", EuroPVM/MPI 2008 (the flat variants); costs in the letters of catalog.def.
 #include "coll/algorithms/algorithms.h"

@@ -1,8 +1,8 @@
 // coll/algorithms/chunks.cc: large collectives of ranks that share memory, through chunks of it.
-// Idea: every rank copies its data once into chunks that all see, piece by piece; each adds up its own
-// slice of a piece straight from the others' chunks and shows the sum; results are copied out once. A
-// few chunks are in flight, so that ranks copy and add at the same time and all of it stays in the
-// caches. Sums are added up in rank order, one rank each: the same bits everywhere.
+// Idea: every rank copies its data once into chunks that all see, piece by piece; each adds up its
+// own slice of a piece straight from the others' chunks and shows the sum; results are copied out
+// once. A few chunks are in flight, so that ranks copy and add at the same time and all of it stays
+// in the caches. Sums are added up in rank order, one rank each: the same bits everywhere.
 // Source: Graham, Shipman, "MPI Support for Multi-core Architectures: Optimized Shared Memory
 // Collectives", EuroPVM/MPI 2008; costs in the letters of catalog.def.
 #include "coll/algorithms/algorithms.h"
@@ -48,8 +48,8 @@ struct Parts {
 
 }  // namespace
 
-// The vectors of `team` are reduced: piece i stands in chunk 2i, the sum of a rank's slice in 2i + 1. Those
-// for whom they are `wanted` take the sums into result(). Shape and pieces: of the team.
+// The vectors of `team` are reduced: piece i stands in chunk 2i, the sum of a rank's slice in 2i +
+// 1. Those for whom they are `wanted` take the sums into result(). Shape and pieces: of the team.
 void reduce_pieces(Builder& s, const Shape& shape, Pieces pieces, bool wanted) {
     size_t n = shape.bytes();
     if (shape.size == 1) return void(s.copy(s.input(0, n), s.result(0, n)));

@@ -72,8 +72,8 @@ TreePlace kary_place(int rank, int size, int root, int radix) {
     return place;
 }
 
-// What the children send, each to a place of its own, is added to `own` in `total`; the sum goes to the
-// parent, or stays at the root. `landings`: as many as there are children, or more.
+// What the children send, each to a place of its own, is added to `own` in `total`; the sum goes to
+// the parent, or stays at the root. `landings`: as many as there are children, or more.
 void reduce_up(Builder& s, const TreePlace& place, std::span<const Region> landings, Region own,
                Region total, Block piece) {
     Region acc = own.slice(piece.offset, piece.length);

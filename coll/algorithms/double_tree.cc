@@ -1,15 +1,17 @@
 // coll/algorithms/double_tree.cc: two binary trees, each of which carries half of the vector.
-// Idea: in one binary tree half of the ranks are leaves and only receive. The second tree is made so that
-// the leaves of one stand inside the other; so every rank receives and sends about all of the vector
-// once, and segments flow through trees of logarithmic depth with the bandwidth of a chain.
+// Idea: in one binary tree half of the ranks are leaves and only receive. The second tree is made
+// so that the leaves of one stand inside the other; so every rank receives and sends about all of
+// the vector once, and segments flow through trees of logarithmic depth with the bandwidth of a
+// chain.
 //
 //   7 positions:  first   3            second, by one further:   4
 //                       1   5                                  2   6
 //                      0 2 4 6                                1 3 5 0
-// Even positions of the first tree are leaves. Of an even number of positions the second tree is the first
-// one's mirror image; of an odd number it is moved by one, and one position is a leaf in both.
-// Source: Sanders, Speck, Traeff, "Two-tree algorithms for full bandwidth broadcast, reduction and scan",
-// Parallel Computing 35(12):581-594, 2009.
+// Even positions of the first tree are leaves. Of an even number of positions the second tree is
+// the first one's mirror image; of an odd number it is moved by one, and one position is a leaf in
+// both.
+// Source: Sanders, Speck, Traeff, "Two-tree algorithms for full bandwidth broadcast, reduction and
+// scan", Parallel Computing 35(12):581-594, 2009.
 #include "coll/algorithms/algorithms.h"
 
 namespace pomona::coll {
@@ -34,7 +36,8 @@ TreePlace in_order_place(int position, int n) {
     }
 }
 
-// Where a rank stands in the two trees over all ranks, or over all but the root, which then feeds both.
+// Where a rank stands in the two trees over all ranks, or over all but the root, which then feeds
+// both.
 struct TwoTrees {
     const Shape& shape;
     bool root_apart;

@@ -1,5 +1,5 @@
-// coll/algorithms/forest.cc: collectives by trees that somebody gives (coll/forest.h): each tree carries
-// its share of the bytes, in pieces that flow one after the other.
+// coll/algorithms/forest.cc: collectives by trees that somebody gives (coll/forest.h): each tree
+// carries its share of the bytes, in pieces that flow one after the other.
 //
 //   two trees over 4 ranks:   0         2      of 8 parts of the vector 5 go by the left tree,
 //                            1 2       0 1     3 by the right one: slow links lie in few trees,
@@ -124,7 +124,8 @@ void allgather_forest(Builder& s, const Shape& shape, const Options& options) {
         }
 }
 
-// Idea: each rank's block is added up on the way to that rank, by the trees of which it is the root.
+// Idea: each rank's block is added up on the way to that rank, by the trees of which it is the
+// root.
 // Source: as above.     Cost: height (a + m/S (b + r)) + busiest m b     Limits: the user's trees, commutative
 void reduce_scatter_forest(Builder& s, const Shape& shape, const Options& options) {
     auto blocks = input_blocks(shape);

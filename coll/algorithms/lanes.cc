@@ -1,8 +1,8 @@
 // coll/algorithms/lanes.cc: collectives in which every rank has its own block, on several machines.
-// Idea: a lane is a rank of each machine; all lanes talk to their own kind on the other machines at the
-// same time, so that a machine's line carries each byte once and all its cores move data. There are as
-// many lanes as the smallest machine has ranks; further ranks of larger machines are served by a lane's
-// rank on their machine, its leader.
+// Idea: a lane is a rank of each machine; all lanes talk to their own kind on the other machines at
+// the same time, so that a machine's line carries each byte once and all its cores move data. There
+// are as many lanes as the smallest machine has ranks; further ranks of larger machines are served
+// by a lane's rank on their machine, its leader.
 // Source: Traeff, Hunold, "Decomposing MPI Collectives for Exploiting Multi-lane Communication",
 // IEEE CLUSTER 2020; of alltoall also Kumar, Mamidala, Panda, IPDPS 2008.
 #include "coll/algorithms/algorithms.h"
@@ -13,8 +13,8 @@ namespace pomona::coll {
 
 namespace {
 
-// Who stands where. Machines are numbered as rings go through them: by their lowest ranks, or as their links
-// allow.
+// Who stands where. Machines are numbered as rings go through them: by their lowest ranks, or as
+// their links allow.
 struct Lanes {
     std::vector<std::vector<int>> machines;  // ranks, ascending
     int own = 0;                             // this rank's machine
@@ -52,8 +52,8 @@ struct Lanes {
     }
 };
 
-// The blocks of these ranks, each of which is a message; those that touch are one where `merged`, which
-// all ranks must see alike. `but`: a rank that is left out.
+// The blocks of these ranks, each of which is a message; those that touch are one where `merged`,
+// which all ranks must see alike. `but`: a rank that is left out.
 std::vector<Block> runs_of(const std::vector<Block>& blocks, const std::vector<int>& ranks,
                            bool merged = true, int but = -1) {
     std::vector<Block> runs;
@@ -121,7 +121,8 @@ private:
 
 }  // namespace
 
-// Idea: lanes pass their blocks around rings of machines; what arrives is handed on to all of the machine.
+// Idea: lanes pass their blocks around rings of machines; what arrives is handed on to all of the
+// machine.
 // Source: as above.
 // Cost: m c + (h-1)(a + q m b) + a1 + h (q-1) m b1     Limits: several machines, one of several ranks
 void allgather_hierarchical(Builder& s, const Shape& shape, const Options&) {
@@ -160,8 +161,8 @@ void allgather_hierarchical(Builder& s, const Shape& shape, const Options&) {
     }
 }
 
-// Idea: each lane of a machine adds up its share of the vector, the lanes of all machines reduce their
-// share around rings of machines, all lanes at once, and hand the outcome to their machine.
+// Idea: each lane of a machine adds up its share of the vector, the lanes of all machines reduce
+// their share around rings of machines, all lanes at once, and hand the outcome to their machine.
 // Source: as above; the rings: Patarasu, Yuan, 2009.
 // Cost: 2 (a1 + (q-1) n/q b1) + (q-1) n/q r + 2 (h-1)(a + n/h b) + (h-1) n/(h q) r
 // Limits: several machines of several ranks, commutative
@@ -203,7 +204,8 @@ void allreduce_hierarchical_lanes(Builder& s, const Shape& shape, const Options&
             s.recv(lanes.leader(lanes.own, lane), result(s, share(lane)));
 }
 
-// Idea: each machine adds up by lanes, the sums travel around rings of machines as in reduce_scatter_ring.
+// Idea: each machine adds up by lanes, the sums travel around rings of machines as in
+// reduce_scatter_ring.
 // Source: as above.
 // Cost: h (a1 + (q-1) m (b1 + r)) + (h-1)(a + q m b + m r)     Limits: as above, commutative
 void reduce_scatter_hierarchical(Builder& s, const Shape& shape, const Options&) {
@@ -241,8 +243,8 @@ void reduce_scatter_hierarchical(Builder& s, const Shape& shape, const Options&)
     }
 }
 
-// Idea: each machine collects by lanes what is for another one; a lane sends all of it as one message, so
-// that between two machines there is a message a lane, and not one for each two ranks.
+// Idea: each machine collects by lanes what is for another one; a lane sends all of it as one
+// message, so that between two machines there is a message a lane, and not one for each two ranks.
 // Source: as above.
 // Cost: a1 + h (q-1)(o1 + m b1) + a + (h-2) o + (h-1) q q m b + 2 (h-1) q m c     Limits: as above, regular
 void alltoall_hierarchical(Builder& s, const Shape& shape, const Options&) {

@@ -58,9 +58,9 @@ void reduce_chain(Builder& s, const Shape& shape, const Options& options) {
     }
 }
 
-// Idea: segments are summed up on their way along the ranks, and go back the same way, at the same time: each
-// line between neighbours carries the vector once in each direction. Where machines stand in a chain
-// nothing else keeps to these lines.
+// Idea: segments are summed up on their way along the ranks, and go back the same way, at the same
+// time: each line between neighbours carries the vector once in each direction. Where machines
+// stand in a chain nothing else keeps to these lines.
 // Source: as above.     Cost: 2 (p-1 + S-1) (a + n/S b) + ...     Limits: p > 2
 void allreduce_chain(Builder& s, const Shape& shape, const Options& options) {
     Shape to_first = shape;

@@ -123,8 +123,9 @@ void allgather_ring(Builder& s, const Shape& shape, const Options& options) {
 
 namespace {
 
-// A ring that goes through all ranks of one machine before it goes to the next: so each machine's line
-// carries each block once a step, however ranks are numbered; and through the machines as links allow.
+// A ring that goes through all ranks of one machine before it goes to the next: so each machine's
+// line carries each block once a step, however ranks are numbered; and through the machines as
+// links allow.
 class RingByNode {
 public:
     RingByNode(Builder& s, const Shape& shape) : s_(s), part_(shape) {
@@ -155,7 +156,8 @@ private:
 
 }  // namespace
 
-// Idea: allreduce_ring through one machine after the other, in the order that their links make quickest.
+// Idea: allreduce_ring through one machine after the other, in the order that their links make
+// quickest.
 // Source: Patarasu, Yuan, 2009; the order: Chan et al., Concurrency Computat. 19:1749-1783, 2007.
 // Cost: 2(p-1)(a + n/p b) + (p-1) n/p r     Limits: commutative, several machines: of several ranks, or in another order than by number
 void allreduce_hierarchical_ring(Builder& s, const Shape& shape, const Options& options) {

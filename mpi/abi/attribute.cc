@@ -1,7 +1,7 @@
 // mpi/abi/attribute.cc: values cached on communicators, datatypes and windows (MPI 5.0, section
 // 7.7), with the deprecated names of MPI-1. Idea: the callbacks of the three kinds differ in their
-// first argument only, so one set of functions serves them all; `Owner` carries the handle and calls
-// through the right type.
+// first argument only, so one set of functions serves them all; `Owner` carries the handle and
+// calls through the right type.
 #include "mpi/abi/attributes.h"
 
 #include "mpi/abi/define.h"
@@ -152,8 +152,8 @@ int free_keyval(const char* function, Holder holder, int* number) {
                     format("keyval {} is not valid here", *number));
     std::lock_guard guard(table.mutex);
     keyval->freed = true;
-    // While attributes use it (two references are the table's and ours), its number stays good: other
-    // copies of it may be freed too.
+    // While attributes use it (two references are the table's and ours), its number stays good:
+    // other copies of it may be freed too.
     if (keyval.use_count() == 2) table.known.erase(*number);
     *number = MPI_KEYVAL_INVALID;
     return MPI_SUCCESS;

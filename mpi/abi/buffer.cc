@@ -14,7 +14,8 @@ using namespace pomona;
 
 namespace pomona {
 
-// The buffer is taken out of its place first: nobody may send from it any more, and the mutex is free.
+// The buffer is taken out of its place first: nobody may send from it any more, and the mutex is
+// free.
 std::unique_ptr<BsendBuffer> detach_buffer(std::unique_ptr<BsendBuffer>& place) {
     std::unique_ptr<BsendBuffer> taken;
     {

@@ -1,5 +1,5 @@
-// mpi/abi/collective_end.cc: what happens to a collective call once it is decoded: run, started, or kept to
-// be started. And when a communicator's board is made.
+// mpi/abi/collective_end.cc: what happens to a collective call once it is decoded: run, started, or
+// kept to be started. And when a communicator's board is made.
 #include "mpi/abi/collective_plan.h"
 #include "mpi/abi/comm_internal.h"
 #include "mpi/check/checker.h"
@@ -17,8 +17,8 @@ static void complete_plan(CollectivePlan& plan) {
         build_inter_schedule(plan);
 }
 
-// The board is made in the first operation that all members call alike and that none ends before all have
-// come: a root's bcast must not begin to wait.
+// The board is made in the first operation that all members call alike and that none ends before
+// all have come: a root's bcast must not begin to wait.
 static bool makes_board(const CollectivePlan& plan) {
     if (plan.comm->is_inter() || plan.shape.irregular) return false;
     switch (plan.shape.collective) {
@@ -38,8 +38,8 @@ static void make_board(CollectivePlan& plan) {
     collective_state(*plan.comm).make_board(plan.shape);
 }
 
-// Until all members know whether there is one; of use to what is kept for calls to come. Returns the error
-// if that could not be found out.
+// Until all members know whether there is one; of use to what is kept for calls to come. Returns
+// the error if that could not be found out.
 static Outcome await_board(CollectivePlan& plan) {
     make_board(plan);
     CollectiveState& state = collective_state(*plan.comm);

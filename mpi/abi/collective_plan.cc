@@ -605,7 +605,8 @@ int neighbors(Planner& p, const Topology*& topology) {
 
 // The positions of the neighbors that exist, in the order in which messages are matched. In a
 // Cartesian grid what goes up arrives from below: with both neighbors the same process (dimension
-// of 1 or 2) the order of sends decides, so destinations go by pairs (up, down), sources (down, up).
+// of 1 or 2) the order of sends decides, so destinations go by pairs (up, down), sources (down,
+// up).
 std::vector<int> present(const Topology& topology, const std::vector<int>& ranks,
                          bool destinations) {
     std::vector<int> order;

@@ -70,8 +70,8 @@ int plan_neighbor_alltoallv(const char* f, CollectivePlan& plan, SendBlocks send
                             MPI_Comm comm);
 
 // A blocking call that may have been made before with the same key (mpi/runtime/repeated_call.h).
-// Use: when the buffers pass the checks that depend on addresses and it has been repeated(), return its
-// error(); else plan, and finish().
+// Use: when the buffers pass the checks that depend on addresses and it has been repeated(), return
+// its error(); else plan, and finish().
 class BlockingCall {
 public:
     BlockingCall(const char* f, MPI_Comm comm, const CallKey& key) : f_(f), key_(key) {

@@ -35,8 +35,8 @@ int create_inter(const char* function, Communicator& owner, Group& members, uint
 int exchange_between(Communicator& inter, const void* mine, size_t mine_bytes, void* theirs,
                      size_t theirs_bytes);
 
-// An intercommunicator between `local` and a group that nothing connects yet. At `root`, `partner` is the
-// job rank of the other group's root, and `meeting` a number that only these two have.
+// An intercommunicator between `local` and a group that nothing connects yet. At `root`, `partner`
+// is the job rank of the other group's root, and `meeting` a number that only these two have.
 int join_worlds(const char* function, Communicator& local, int root, int partner, uint64_t meeting,
                 MPI_Comm* newcomm);
 // A spawned world meets its parent, in MPI_Init; MPI_SUCCESS for other worlds.

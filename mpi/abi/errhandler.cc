@@ -1,5 +1,5 @@
-// mpi/abi/errhandler.cc: error handlers as objects, and those of communicators and sessions (MPI 5.0,
-// section 9.3). Those of windows: win.cc; of files: file_defaults.cc.
+// mpi/abi/errhandler.cc: error handlers as objects, and those of communicators and sessions (MPI
+// 5.0, section 9.3). Those of windows: win.cc; of files: file_defaults.cc.
 #include "mpi/abi/errhandler.h"
 
 #include "mpi/abi/define.h"

@@ -1,5 +1,6 @@
-// mpi/abi/file.cc: files: opening, closing, deleting, sizes, views, pointers, hints (MPI 5.0, sections
-// 14.2 to 14.4 and 14.6). What a file does: mpi/io. Data: file_access.cc and file_collective.cc.
+// mpi/abi/file.cc: files: opening, closing, deleting, sizes, views, pointers, hints (MPI 5.0,
+// sections 14.2 to 14.4 and 14.6). What a file does: mpi/io. Data: file_access.cc and
+// file_collective.cc.
 #include "mpi/abi/comm_internal.h"
 #include "mpi/abi/define.h"
 #include "mpi/abi/errhandler.h"

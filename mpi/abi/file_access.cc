@@ -1,7 +1,8 @@
 // mpi/abi/file_access.cc: data access by one process: at explicit offsets, at the individual and at
 // the shared pointer (MPI 5.0, sections 14.4.2 to 14.4.4).
-// The non-blocking forms, the collective ones too, do the whole transfer before they return: nothing
-// else waits for it, and their requests are complete. Errors are those of the starting call.
+// The non-blocking forms, the collective ones too, do the whole transfer before they return:
+// nothing else waits for it, and their requests are complete. Errors are those of the starting
+// call.
 #include "mpi/abi/define.h"
 #include "mpi/abi/file_internal.h"
 #include "mpi/abi/status.h"

@@ -1,6 +1,7 @@
-// mpi/abi/file_collective.cc: collective data access: blocking and split, at explicit offsets, at the
-// individual pointer, and ordered by rank at the shared pointer (MPI 5.0, sections 14.4.2 to 14.4.5).
-// A split access is done by its begin, as the standard allows; its end hands the result over.
+// mpi/abi/file_collective.cc: collective data access: blocking and split, at explicit offsets, at
+// the individual pointer, and ordered by rank at the shared pointer (MPI 5.0, sections 14.4.2 to
+// 14.4.5). A split access is done by its begin, as the standard allows; its end hands the result
+// over.
 #include "mpi/abi/define.h"
 #include "mpi/abi/file_internal.h"
 #include "mpi/abi/status.h"

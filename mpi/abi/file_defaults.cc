@@ -1,5 +1,5 @@
-// mpi/abi/file_defaults.cc: error handlers of files, those of MPI_FILE_NULL which new files take over
-// (MPI 5.0, section 14.7), and the names of users' data representations (section 14.5.3).
+// mpi/abi/file_defaults.cc: error handlers of files, those of MPI_FILE_NULL which new files take
+// over (MPI 5.0, section 14.7), and the names of users' data representations (section 14.5.3).
 #include "mpi/abi/define.h"
 #include "mpi/abi/errhandler.h"
 #include "mpi/abi/file_internal.h"

@@ -1,5 +1,5 @@
-// mpi/abi/file_internal.h: what the files about MPI files share: handles, the way of errors, and the
-// decoding of data accesses.
+// mpi/abi/file_internal.h: what the files about MPI files share: handles, the way of errors, and
+// the decoding of data accesses.
 #pragma once
 
 #include "mpi/abi/guard.h"

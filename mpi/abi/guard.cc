@@ -63,7 +63,8 @@ int fail(const char* function, Communicator* comm, int code, const std::string& 
     last_error = {code, name + ": " + sentence};
     Process& here = process();
     // Without a communicator the error belongs to MPI_COMM_SELF (MPI 5.0, section 9.3); programs of
-    // older standards set the handler of MPI_COMM_WORLD instead, which counts if the other is unset.
+    // older standards set the handler of MPI_COMM_WORLD instead, which counts if the other is
+    // unset.
     Communicator* owner = comm ? comm : here.self();
     if (!comm && owner && !owner->errhandler) owner = here.world();
     Errhandler* handler = owner ? owner->errhandler.get() : nullptr;

@@ -4,9 +4,9 @@
 //     REQUIRE(comm, nullptr, MPI_ERR_COMM, "comm is not a valid communicator");
 //     REQUIRE(count >= 0, comm, MPI_ERR_COUNT, "count is {}; it must not be negative", count);
 // The second argument is the communicator whose error handler is called (null: the one of
-// MPI_COMM_SELF, as the standard asks). The sentence is printed by MPI_ERRORS_ARE_FATAL and kept for
-// MPI_Error_string of the calling thread. An error code is its class; user-defined codes come from
-// MPI_Add_error_code.
+// MPI_COMM_SELF, as the standard asks). The sentence is printed by MPI_ERRORS_ARE_FATAL and kept
+// for MPI_Error_string of the calling thread. An error code is its class; user-defined codes come
+// from MPI_Add_error_code.
 #pragma once
 
 #include "btl/base/format.h"

@@ -34,8 +34,8 @@ inline bool usual_address(uintptr_t bits) {
 class LowHeap {
 public:
     bool holds(uintptr_t address) const {
-        // Acquire: whoever sees a size sees the begin that was stored before it, or an earlier one of
-        // a smaller range; pairs with add().
+        // Acquire: whoever sees a size sees the begin that was stored before it, or an earlier one
+        // of a smaller range; pairs with add().
         uintptr_t size = size_.load(std::memory_order_acquire);
         return address - begin_.load(std::memory_order_relaxed) < size &&
                address % alignof(Object) == 0;
@@ -46,7 +46,8 @@ private:
     std::atomic<uintptr_t> begin_{0}, size_{0};
 };
 inline constinit LowHeap low_heap;
-// The object at another address, if there is memory: garbage is mostly small, negative or no address.
+// The object at another address, if there is memory: garbage is mostly small, negative or no
+// address.
 Object* object_at(uintptr_t bits);
 
 inline Object* resolve_any(const void* handle, Kind kind) {
@@ -93,8 +94,8 @@ template <class Handle> Handle handle_of(const Object* object) {
                                         : reinterpret_cast<uintptr_t>(object));
 }
 
-// The same for a handle that the user is to free: where the program is checked, it is known until then.
-// `function`: __func__ of the MPI function; null: as found on the stack.
+// The same for a handle that the user is to free: where the program is checked, it is known until
+// then. `function`: __func__ of the MPI function; null: as found on the stack.
 void note_handed_out(const Object* object, const char* function);
 void note_given_back(const Object* object);
 template <class Handle> Handle hand_out(const Object* object, const char* function = nullptr) {

@@ -1,4 +1,5 @@
-// mpi/abi/p2p_arguments.h: checking and decoding of the arguments that all point-to-point calls have.
+// mpi/abi/p2p_arguments.h: checking and decoding of the arguments that all point-to-point calls
+// have.
 #pragma once
 
 #include "mpi/abi/guard.h"
@@ -42,8 +43,8 @@ protected:
     int check_format(const char* function, int peer);
 };
 
-// check(): 0, or the code that the MPI function returns. What right calls need is inline and has one
-// way through, so that nothing is kept or asked twice.
+// check(): 0, or the code that the MPI function returns. What right calls need is inline and has
+// one way through, so that nothing is kept or asked twice.
 struct SendArguments : MessageArguments {
     int check(const char* function, const void* buffer, MPI_Count count, MPI_Datatype datatype,
               int dest, int tag, MPI_Comm comm_handle) {

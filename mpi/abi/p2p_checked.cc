@@ -1,4 +1,5 @@
-// mpi/abi/p2p_checked.cc: see p2p_checked.h. Blocking calls too go by a request, which they wait for.
+// mpi/abi/p2p_checked.cc: see p2p_checked.h. Blocking calls too go by a request, which they wait
+// for.
 #include "mpi/abi/p2p_checked.h"
 
 #include "mpi/abi/status.h"

@@ -1,5 +1,6 @@
-// mpi/abi/p2p_checked.h: sends and receives of a program that is checked (POMONA_CHECK): the arguments are
-// right, what is looked at is whether the buffer is in use, and the types (mpi/check/checker.h).
+// mpi/abi/p2p_checked.h: sends and receives of a program that is checked (POMONA_CHECK): the
+// arguments are right, what is looked at is whether the buffer is in use, and the types
+// (mpi/check/checker.h).
 #pragma once
 
 #include "mpi/abi/p2p_arguments.h"

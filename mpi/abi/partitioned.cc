@@ -98,8 +98,8 @@ public:
         out.releases = is_send;
         if (peer_) out.await(peer_->rank, is_send ? Need::receive : Need::message);
     }
-    // Whether the sender's piece reaches into the receiver's partition; where there are no bytes, both
-    // sides share the empty message by their numbers.
+    // Whether the sender's piece reaches into the receiver's partition; where there are no bytes,
+    // both sides share the empty message by their numbers.
     bool overlaps(size_t index, size_t partition) const {
         size_t each = bytes_ / static_cast<size_t>(partitions), piece = piece_bytes_;
         if (piece == 0) piece = static_cast<size_t>(partitions), each = over_.size();

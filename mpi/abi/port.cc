@@ -1,7 +1,7 @@
-// mpi/abi/port.cc: groups that meet at a port or over a socket, and published names (MPI 5.0, sections
-// 11.9 and 11.10.6).
-// Idea: mpirun knows the open ports of its job and tells two roots that meet there of each other; the
-// rest is an exchange between roots (intercomm.cc). So both sides must be of one job.
+// mpi/abi/port.cc: groups that meet at a port or over a socket, and published names (MPI 5.0,
+// sections 11.9 and 11.10.6).
+// Idea: mpirun knows the open ports of its job and tells two roots that meet there of each other;
+// the rest is an exchange between roots (intercomm.cc). So both sides must be of one job.
 #include "mpi/abi/comm_internal.h"
 #include "mpi/abi/define.h"
 #include "mpi/runtime/collectives.h"
@@ -44,7 +44,8 @@ struct Partner {
     }
 };
 
-// Whether there is a partner; what mpirun refuses is told in `out`. `leave`: we ask for the last time.
+// Whether there is a partner; what mpirun refuses is told in `out`. `leave`: we ask for the last
+// time.
 bool ask_for_partner(Process& here, const Writer& ticket, bool leave, Partner& out) {
     auto answer = here.wireup->request(leave ? Service::leave : Service::met, ticket.bytes());
     if (!answer.ok()) {

@@ -1,7 +1,7 @@
 // mpi/abi/spawn.cc: processes that start other processes (MPI 5.0, section 11.8).
-// Idea: the root asks mpirun, which starts a new world in the same job; the new processes learn from
-// their environment who their parent's root is, and both worlds become an intercommunicator by an
-// ordinary exchange between the two roots (intercomm.cc) while the children are in MPI_Init.
+// Idea: the root asks mpirun, which starts a new world in the same job; the new processes learn
+// from their environment who their parent's root is, and both worlds become an intercommunicator by
+// an ordinary exchange between the two roots (intercomm.cc) while the children are in MPI_Init.
 #include "mpi/abi/comm_internal.h"
 #include "mpi/abi/define.h"
 #include "mpi/runtime/collectives.h"

@@ -1,7 +1,8 @@
-// mpi/check/buffers.h: which memory operations under way read and write (MPI 5.0, sections 3.7.2, 6.12).
-// Idea: each operation's memory is one entry by its first byte. A new operation looks at those that begin
-// in front of its end and reach into it; only where two meet in their outer bounds, and one has gaps, are
-// their bytes compared run by run. Two that only read may share memory.
+// mpi/check/buffers.h: which memory operations under way read and write (MPI 5.0, sections 3.7.2,
+// 6.12).
+// Idea: each operation's memory is one entry by its first byte. A new operation looks at those that
+// begin in front of its end and reach into it; only where two meet in their outer bounds, and one
+// has gaps, are their bytes compared run by run. Two that only read may share memory.
 #pragma once
 
 #include "mpi/object/datatype.h"
@@ -34,7 +35,8 @@ public:
     };
     using Entry = std::multimap<uintptr_t, Use>::iterator;
 
-    // What uses a byte of it already, other than `owner`; null: nothing does. With `counts`: only such.
+    // What uses a byte of it already, other than `owner`; null: nothing does. With `counts`: only
+    // such.
     using Counts = std::function<bool(const Use&)>;
     const Use* conflict(const Memory& memory, uint64_t owner, const Counts& counts = {}) const;
     Entry add(const Memory& memory, uint64_t owner);

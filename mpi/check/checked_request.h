@@ -1,5 +1,5 @@
-// mpi/check/checked_request.h: a send or receive of a program that is checked. It knows its call, uses its
-// buffer from start to end, and compares the types of what it meets with its own.
+// mpi/check/checked_request.h: a send or receive of a program that is checked. It knows its call,
+// uses its buffer from start to end, and compares the types of what it meets with its own.
 #pragma once
 
 #include "mpi/check/checker.h"

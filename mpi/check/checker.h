@@ -1,8 +1,9 @@
-// mpi/check/checker.h: what POMONA_CHECK looks at in a program, in the manner of MUST (docs/checking.md).
-// Idea: no hot path knows of it. With the parameter no datatype is plain (Datatype::watch_all), so calls
-// with messages leave their fast way at a test that they make anyway, and go by requests of a class of
-// their own, which say what they use and are told what they meet. Collectives ask collective_check.h
-// first. Handles that users get are listed until they give them back.
+// mpi/check/checker.h: what POMONA_CHECK looks at in a program, in the manner of MUST
+// (docs/checking.md).
+// Idea: no hot path knows of it. With the parameter no datatype is plain (Datatype::watch_all), so
+// calls with messages leave their fast way at a test that they make anyway, and go by requests of a
+// class of their own, which say what they use and are told what they meet. Collectives ask
+// collective_check.h first. Handles that users get are listed until they give them back.
 //
 // The idea of comparing such things at run time, and what to compare: Hilbrich, Protze, Schulz, de
 // Supinski and Mueller, "MPI runtime error detection with MUST", SC'12.
@@ -52,8 +53,8 @@ public:
     // In use until release() of the number returned. Blocking calls need none.
     uint64_t use(const std::string& function, const std::vector<Memory>& memory);
     void release(uint64_t owner);
-    // The same for one-sided operations (mpi/rma/window_check.h), by their text; no user's request is told
-    // to be left.
+    // The same for one-sided operations (mpi/rma/window_check.h), by their text; no user's request
+    // is told to be left.
     std::string in_use(const Memory& memory, const char* name) {
         return conflict_text(memory, name, 0);
     }

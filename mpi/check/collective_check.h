@@ -1,9 +1,10 @@
-// mpi/check/collective_check.h: do all members of a communicator call the same collective, with arguments
-// that belong together (MPI 5.0, chapter 6)? Idea: before an operation begins each member tells what it
-// calls to one of them, the member with the lowest rank in the job, which compares and tells everybody
-// the verdict. So all members end a call that does not fit with the same sentence, and none of its
-// messages is ever sent. Nothing here waits: words and verdicts are notices (mpi/p2p/notice.h), and what
-// is called meanwhile on the same communicator begins in its order.
+// mpi/check/collective_check.h: do all members of a communicator call the same collective, with
+// arguments that belong together (MPI 5.0, chapter 6)? Idea: before an operation begins each member
+// tells what it calls to one of them, the member with the lowest rank in the job, which compares
+// and tells everybody the verdict. So all members end a call that does not fit with the same
+// sentence, and none of its messages is ever sent. Nothing here waits: words and verdicts are
+// notices (mpi/p2p/notice.h), and what is called meanwhile on the same communicator begins in its
+// order.
 // Cost: 2(p-1) notices and two latencies for each collective, all of them at that member.
 #pragma once
 
@@ -36,7 +37,8 @@ struct CollectiveCall {
         bool operator==(const Side&) const = default;
     };
     static Side side_of(const Datatype& type, MPI_Count count);
-    // Blocks by partner: none, one that is the same for each of them, or one for each; or for one only.
+    // Blocks by partner: none, one that is the same for each of them, or one for each; or for one
+    // only.
     struct Blocks {
         static constexpr int kEach = -1;
         std::vector<Side> sides;

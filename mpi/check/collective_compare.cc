@@ -1,5 +1,5 @@
-// mpi/check/collective_compare.cc: whether the calls of a communicator's members fit, and the sentence that
-// says what does not.
+// mpi/check/collective_compare.cc: whether the calls of a communicator's members fit, and the
+// sentence that says what does not.
 #include "btl/base/format.h"
 #include "mpi/check/collective_check.h"
 #include "mpi/check/signature.h"

@@ -1,5 +1,6 @@
-// mpi/check/signature.cc: see signature.h. The word: bit 63 says that there is one, bit 62 that the types
-// are mixed. Of one type: its handle. Mixed: a hash of 40 bits, then the handles of the first two.
+// mpi/check/signature.cc: see signature.h. The word: bit 63 says that there is one, bit 62 that the
+// types are mixed. Of one type: its handle. Mixed: a hash of 40 bits, then the handles of the first
+// two.
 #include "mpi/check/signature.h"
 
 #include "btl/base/format.h"
@@ -61,7 +62,8 @@ struct Sequence {
     }
 };
 
-// MPI_PACKED matches all; of types that have no handle (Fortran 90's are named by another) nothing is said.
+// MPI_PACKED matches all; of types that have no handle (Fortran 90's are named by another) nothing
+// is said.
 uint64_t word_of(const Datatype& basic) {
     if (&basic == &Datatype::of(MPI_PACKED) || basic.builtin_handle == 0) return 0;
     return kPresent | basic.builtin_handle;

@@ -1,6 +1,7 @@
 // mpi/fortran/callbacks.h: functions of the user, written in Fortran, that MPI calls.
-// Where MPI passes an extra state on, it is our record of the function and its own state. Operations
-// and error handlers have none: each such function gets one of a fixed number of C functions.
+// Where MPI passes an extra state on, it is our record of the function and its own state.
+// Operations and error handlers have none: each such function gets one of a fixed number of C
+// functions.
 #pragma once
 
 #include "mpi/fortran/convert.h"

@@ -1,5 +1,5 @@
-// mpi/fortran/constants.cc: the variables of Fortran that are known by their address, and lengths of
-// arrays that communicators tell.
+// mpi/fortran/constants.cc: the variables of Fortran that are known by their address, and lengths
+// of arrays that communicators tell.
 #include "mpi/fortran/convert.h"
 
 #if defined(__APPLE__)

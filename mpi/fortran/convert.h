@@ -1,9 +1,9 @@
 // mpi/fortran/convert.h: what an argument of a Fortran call is in C: handles, strings, logicals,
 // statuses, the constants that are known by their address, and descriptors of choice buffers.
 // Idea: the library of Fortran stands above the functions of the standard ABI and knows nothing of
-// the MPI library below, so it serves any library of that ABI. It is the same for each compiler that
-// passes INTEGER as int, appends _ to external names, passes lengths of characters last, and lays
-// out C descriptors as below: gfortran and LLVM flang do.
+// the MPI library below, so it serves any library of that ABI. It is the same for each compiler
+// that passes INTEGER as int, appends _ to external names, passes lengths of characters last, and
+// lays out C descriptors as below: gfortran and LLVM flang do.
 #pragma once
 
 #include "mpi/include/mpi.h"

@@ -65,8 +65,8 @@ void defer(int error, MPI_Request request, bool persistent, Parts&&... parts) {
     put_pending(request, std::move(pending));
 }
 
-// Around a call that may complete requests. What is pending is taken away before: a completed request's
-// handle may be another one's at once.
+// Around a call that may complete requests. What is pending is taken away before: a completed
+// request's handle may be another one's at once.
 class Completions {
 public:
     Completions(const MPI_Request* requests, size_t count);

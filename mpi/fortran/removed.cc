@@ -1,5 +1,5 @@
-// mpi/fortran/removed.cc: procedures that MPI 3.0 removed, which old programs with mpif.h still call.
-// Their displacements and extents are INTEGERs of the default kind. No module declares them.
+// mpi/fortran/removed.cc: procedures that MPI 3.0 removed, which old programs with mpif.h still
+// call. Their displacements and extents are INTEGERs of the default kind. No module declares them.
 #include "mpi/fortran/callbacks.h"
 
 using namespace pomona::fortran;

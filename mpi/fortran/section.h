@@ -1,8 +1,8 @@
 // mpi/fortran/section.h: choice buffers of mpi_f08, which may be sections with gaps.
-// Idea: where count elements of a datatype make up the buffer, the section is described by a datatype
-// made for the call (Counted), and nothing is copied. Where they do not (receive side of a gather,
-// reductions, whose operations know no made datatypes), the section is copied to contiguous memory and
-// back (Whole); for non-blocking calls when Fortran learns that the request is complete.
+// Idea: where count elements of a datatype make up the buffer, the section is described by a
+// datatype made for the call (Counted), and nothing is copied. Where they do not (receive side of a
+// gather, reductions, whose operations know no made datatypes), the section is copied to contiguous
+// memory and back (Whole); for non-blocking calls when Fortran learns that the request is complete.
 #pragma once
 
 #include "mpi/fortran/convert.h"

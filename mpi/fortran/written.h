@@ -1,7 +1,7 @@
-// mpi/fortran/written.h: the functions whose Fortran form differs from C's by more than the kinds of
-// its arguments: completion, callbacks, attributes, strings with lengths, spawning.
-// Included twice, by the generated sources of the MPI_ and of the PMPI_ names: POMONA_C(Send) is the
-// C function to call. Each returns the error code.
+// mpi/fortran/written.h: the functions whose Fortran form differs from C's by more than the kinds
+// of its arguments: completion, callbacks, attributes, strings with lengths, spawning. Included
+// twice, by the generated sources of the MPI_ and of the PMPI_ names: POMONA_C(Send) is the C
+// function to call. Each returns the error code.
 #pragma once
 
 #include "mpi/fortran/callbacks.h"
@@ -375,7 +375,8 @@ inline bool is_null(Procedure function) {
 
 // ---- spawning
 
-// Arguments end with a blank one; blanks around them do not count. `step`: from one argument to the next.
+// Arguments end with a blank one; blanks around them do not count. `step`: from one argument to the
+// next.
 inline std::vector<std::string> arguments(const char* first, size_t length, size_t step) {
     std::vector<std::string> found;
     for (const char* text = first;; text += step) {

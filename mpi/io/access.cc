@@ -1,8 +1,8 @@
 // mpi/io/access.cc: independent accesses: this process alone moves its data.
 // Writing takes one call for each segment of the file. Reading many small segments takes one call
-// for all of them and their holes ("data sieving": Thakur, Gropp, Lusk, "Data sieving and collective
-// I/O in ROMIO", Frontiers 1999), when that is estimated to be quicker. Writing does not sieve: it
-// would write holes back that somebody else may have changed meanwhile.
+// for all of them and their holes ("data sieving": Thakur, Gropp, Lusk, "Data sieving and
+// collective I/O in ROMIO", Frontiers 1999), when that is estimated to be quicker. Writing does not
+// sieve: it would write holes back that somebody else may have changed meanwhile.
 #include "mpi/io/external.h"
 
 #include "btl/base/format.h"
@@ -15,7 +15,8 @@ namespace pomona {
 
 namespace {
 
-// Data that are not contiguous in memory go through a buffer of this size, which stays in the cache.
+// Data that are not contiguous in memory go through a buffer of this size, which stays in the
+// cache.
 constexpr MPI_Offset kPackBytes = 1 << 20;
 // What memory copies in the time that one system call takes.
 constexpr MPI_Offset kCallBytes = 8192;

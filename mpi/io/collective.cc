@@ -1,5 +1,5 @@
-// mpi/io/collective.cc: collective accesses: members tell each other what they want, then each goes on
-// its own, or all together (two_phase.cc); in the end they agree on the result.
+// mpi/io/collective.cc: collective accesses: members tell each other what they want, then each goes
+// on its own, or all together (two_phase.cc); in the end they agree on the result.
 #include "mpi/io/external.h"
 #include "mpi/io/two_phase.h"
 

@@ -1,6 +1,7 @@
 // mpi/io/external.h: views in the data representation "external32" (MPI 5.0, section 14.5).
-// Idea: a filetype's form in the file is the same constructor calls on basic types of the standard's
-// sizes, as the standard describes it; data are converted in memory, around a transfer of bytes.
+// Idea: a filetype's form in the file is the same constructor calls on basic types of the
+// standard's sizes, as the standard describes it; data are converted in memory, around a transfer
+// of bytes.
 #pragma once
 
 #include "mpi/io/file.h"

@@ -1,7 +1,7 @@
 // mpi/io/hints.h: the info keys that files know (MPI 5.0, section 14.2.8, and those that ROMIO made
 // common), read from an info object and told by MPI_File_get_info.
-// Idea: a hint whose value cannot be used is ignored, as the standard allows; keys that nothing here
-// knows are not kept.
+// Idea: a hint whose value cannot be used is ignored, as the standard allows; keys that nothing
+// here knows are not kept.
 #pragma once
 
 #include "mpi/object/info.h"

@@ -12,7 +12,8 @@
 
 namespace pomona {
 
-// macOS refuses more than INT_MAX bytes in one call, Linux transfers no more than 2 GiB less a page.
+// macOS refuses more than INT_MAX bytes in one call, Linux transfers no more than 2 GiB less a
+// page.
 static constexpr size_t kCallBytesMax = size_t{1} << 30;
 
 // ---- errors

@@ -46,8 +46,8 @@ public:
     // Data reach the storage device.
     int sync() const;
 
-    // A lock on [offset, offset + length), length 0: to the end; waits. Locks exclude other openings
-    // of the file, in this process too where the system can.
+    // A lock on [offset, offset + length), length 0: to the end; waits. Locks exclude other
+    // openings of the file, in this process too where the system can.
     int lock(MPI_Offset offset, MPI_Offset length, bool exclusive) const;
     int unlock(MPI_Offset offset, MPI_Offset length) const;
 

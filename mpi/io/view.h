@@ -11,8 +11,8 @@
 
 namespace pomona {
 
-// Calls visit(offset, length) for the blocks that hold bytes [from, to) of a layout's packed stream,
-// in stream order, until one call returns false. Returns false then.
+// Calls visit(offset, length) for the blocks that hold bytes [from, to) of a layout's packed
+// stream, in stream order, until one call returns false. Returns false then.
 template <class Visit>
 bool each_block(const Layout& layout, MPI_Count base, MPI_Count from, MPI_Count to, Visit& visit) {
     base += layout.origin;
@@ -89,8 +89,8 @@ public:
     // The first position whose offset is not below `offset`; the view must not be empty.
     MPI_Offset first_at(MPI_Offset offset) const;
 
-    // Calls visit(offset, length) for the segments of [position, position + length), those that touch
-    // in one piece, until it returns false.
+    // Calls visit(offset, length) for the segments of [position, position + length), those that
+    // touch in one piece, until it returns false.
     template <class Visit>
     void each_segment(MPI_Offset position, MPI_Offset length, Visit visit) const {
         if (length == 0) return;

@@ -2,8 +2,8 @@
 // Idea: members of a communicator create its children in the same order, so (parent's context,
 // number of the child) names the new one; groups made without a parent are named by what they were
 // made from and how often. The names are mixed to 63 bits; bit 0 tells collective traffic.
-// The disjoint groups of one split share a number: no process is in two of them, so it never has two
-// meanings in one process. It does in a machine: a context names nothing that processes share.
+// The disjoint groups of one split share a number: no process is in two of them, so it never has
+// two meanings in one process. It does in a machine: a context names nothing that processes share.
 #pragma once
 
 #include <cstdint>

@@ -77,7 +77,8 @@ public:
     void commit();
     // The basic types in it whose format differs between systems: a set of kLongDouble, ...
     unsigned varies() const { return varies_; }
-    // Systems of this job may differ in these: types that hold one are not plain. Before any is made.
+    // Systems of this job may differ in these: types that hold one are not plain. Before any is
+    // made.
     static void set_unlike(unsigned formats);
     // No type is plain any more: calls take the ways on which the program is checked (mpi/check).
     static void watch_all() { set_unlike(kWatched); }
@@ -143,8 +144,8 @@ public:
 
     // Levels of types within types, of which some functions recurse; more are refused.
     static constexpr int kLevelsMax = 2000;
-    // Where this type is but another name or place of the one inside (dup, resized), that one, which
-    // is no level of its own; else null.
+    // Where this type is but another name or place of the one inside (dup, resized), that one,
+    // which is no level of its own; else null.
     const Datatype* wrapped() const {
         bool one = made_by_.types.size() == 1 && made_by_.types[0]->size_ == size_ && size_ > 0;
         return one ? &*made_by_.types[0] : nullptr;

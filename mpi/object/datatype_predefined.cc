@@ -61,7 +61,8 @@ const std::vector<Row>& rows() {
         TYPED(MPI_CXX_LONG_DOUBLE_COMPLEX, Complex<long double>, complex_long_double),
         TYPED(MPI_C_BOOL, bool, logical8), TYPED(MPI_CXX_BOOL, bool, logical8),
         OPAQUE(MPI_WCHAR, wchar_t), INTEGER(MPI_INT8_T, int8_t), INTEGER(MPI_UINT8_T, uint8_t),
-        // No C integer for the standard (table 6.3), but codes reduce it, and other libraries let them.
+        // No C integer for the standard (table 6.3), but codes reduce it, and other libraries let
+        // them.
         INTEGER(MPI_CHAR, char), INTEGER(MPI_SIGNED_CHAR, signed char),
         INTEGER(MPI_UNSIGNED_CHAR, unsigned char), TYPED(MPI_BYTE, char, byte),
         INTEGER(MPI_INT16_T, int16_t), INTEGER(MPI_UINT16_T, uint16_t),

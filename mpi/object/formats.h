@@ -1,8 +1,8 @@
 // mpi/object/formats.h: basic types whose bytes differ between the systems of one job.
-// Idea: a Mac's long double is its double, Linux on x86-64 has 80 bits in 16 bytes, on Arm 128 bits;
-// wchar_t differs in its sign. Nothing is converted: types that hold one are refused between two
-// processes that do not have it alike. Other types pay nothing for that: only those that hold one of these
-// are marked (Datatype::plain), and looked at where they are used.
+// Idea: a Mac's long double is its double, Linux on x86-64 has 80 bits in 16 bytes, on Arm 128
+// bits; wchar_t differs in its sign. Nothing is converted: types that hold one are refused between
+// two processes that do not have it alike. Other types pay nothing for that: only those that hold
+// one of these are marked (Datatype::plain), and looked at where they are used.
 #pragma once
 
 #include "btl/base/bytes.h"

@@ -1,5 +1,5 @@
-// mpi/object/hints.h: the info keys that communicators and windows know (MPI 5.0, sections 7.4.4 and
-// 12.2.1). MPI_X_get_info tells these; others are ignored, as the standard asks.
+// mpi/object/hints.h: the info keys that communicators and windows know (MPI 5.0, sections 7.4.4
+// and 12.2.1). MPI_X_get_info tells these; others are ignored, as the standard asks.
 #pragma once
 
 #include "mpi/object/info.h"

@@ -55,7 +55,8 @@ public:
 protected:
     // Called when nobody refers to the object; pools override it.
     virtual void recycle() { delete this; }
-    // Releases one reference; true when it was the last. acq_rel: the deleter sees all earlier writes.
+    // Releases one reference; true when it was the last. acq_rel: the deleter sees all earlier
+    // writes.
     bool drop_reference() {
         if (objects_shared.load(std::memory_order_relaxed))
             return references_.fetch_sub(1, std::memory_order_acq_rel) == 1;

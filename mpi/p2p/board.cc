@@ -204,7 +204,8 @@ Board::Begun* Board::find(uint64_t number) {
 void Board::end(uint64_t number, const Error* error) {
     Begun* begun = find(number);
     check(begun != nullptr, number);
-    // Others that have got what they need may be 64 collectives further, but none can wait for this one.
+    // Others that have got what they need may be 64 collectives further, but none can wait for this
+    // one.
     auto& way = strip_->ways[number % kBoardCells];
     if (__builtin_expect(error != nullptr, 0) && by_chunks(begun->way) &&
         way.number.load(std::memory_order_relaxed) == number + 1) {
@@ -282,8 +283,8 @@ void Board::look(uint64_t number, int peer, size_t offset, size_t total, Bytes t
 
 // ---- chunks
 
-// Collectives use chunks in the order of their numbers: a later one that took a chunk which an earlier
-// one needs again would wait for that one's end, which waits for it.
+// Collectives use chunks in the order of their numbers: a later one that took a chunk which an
+// earlier one needs again would wait for that one's end, which waits for it.
 bool Board::has_room(BoardChunk chunk) {
     for (const Begun& earlier : outstanding_) {
         if (earlier.number == chunk.number) break;

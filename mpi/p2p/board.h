@@ -1,8 +1,8 @@
-// mpi/p2p/board.h: the boards of communicators, for collectives of ranks that share memory: all of a
-// communicator's, or those of each node.
-// Idea: post and look are two stores and two loads (btl/board.h), without matching and requests; so are
-// showing a chunk and seeing one, with the data copied or reduced where it lies. What
-// cannot be done at once waits in one list that Engine::turn() goes through. All with the engine held.
+// mpi/p2p/board.h: the boards of communicators, for collectives of ranks that share memory: all of
+// a communicator's, or those of each node.
+// Idea: post and look are two stores and two loads (btl/board.h), without matching and requests; so
+// are showing a chunk and seeing one, with the data copied or reduced where it lies. What cannot be
+// done at once waits in one list that Engine::turn() goes through. All with the engine held.
 #pragma once
 
 #include "btl/base/bytes.h"
@@ -35,10 +35,11 @@ public:
     void attach(BoardSpace* space) { space_ = space; }
     bool available() const { return space_ != nullptr; }
 
-    // A strip of one's own for a communicator (or for another that `context` names); -1: `most` are taken.
+    // A strip of one's own for a communicator (or for another that `context` names); -1: `most` are
+    // taken.
     int claim(uint64_t context, int most = kBoardStrips);
-    // The board over the members' strips (`strips` by rank, as claimed by each; -1: of another node); null
-    // when the memory of one cannot be reached.
+    // The board over the members' strips (`strips` by rank, as claimed by each; -1: of another
+    // node); null when the memory of one cannot be reached.
     std::unique_ptr<Board> open(uint64_t context, int rank, const std::vector<Peer*>& members,
                                 const std::vector<int>& strips);
     // Gives a strip back of which no board came.
@@ -53,9 +54,9 @@ public:
     bool cancel(coll::Completion& done);
     // Fails what can only end with the help of peers that are gone.
     void fail_gone();
-    // Members that give different lengths may not meet: one uses the board, the other messages, or those
-    // of another algorithm. Nor does one come that has failed. Such a collective, the second time it is
-    // seen; asked before sleeping. Null runner: none.
+    // Members that give different lengths may not meet: one uses the board, the other messages, or
+    // those of another algorithm. Nor does one come that has failed. Such a collective, the second
+    // time it is seen; asked before sleeping. Null runner: none.
     struct Mistake {
         coll::Runner* runner = nullptr;
         CollectiveMark mark{};
@@ -101,16 +102,16 @@ private:
     std::vector<Board*> open_;
 };
 
-// How a rank goes about a collective: the way that it tells the others, which should agree, and how many
-// chunks it shows.
+// How a rank goes about a collective: the way that it tells the others, which should agree, and how
+// many chunks it shows.
 struct BoardUse {
     uint64_t way;
     size_t chunks = 0;
 };
 
-// Of a communicator, for all its collectives but persistent ones; or of one persistent collective, whose
-// starts are its collectives. They are numbered alike at all ranks, begin in the order of their numbers,
-// whether or not they use the board, and may end in another.
+// Of a communicator, for all its collectives but persistent ones; or of one persistent collective,
+// whose starts are its collectives. They are numbered alike at all ranks, begin in the order of
+// their numbers, whether or not they use the board, and may end in another.
 class Board {
 public:
     ~Board();
@@ -128,22 +129,23 @@ public:
         return {which << 2 | 2, schedule.chunk_count()};
     }
     static bool by_chunks(uint64_t way) { return (way & 3) == 2; }
-    // Around each collective: tells the others how far this rank is, and by which way it goes. One that
-    // fails is told as failed, so that none waits for it.
+    // Around each collective: tells the others how far this rank is, and by which way it goes. One
+    // that fails is told as failed, so that none waits for it.
     void begin(uint64_t number, coll::Runner& runner, BoardUse use, CollectiveMark mark = {});
     void end(uint64_t number, const Error* error = nullptr);
-    // Is the collective of this number (which is known modulo `modulus`) one of the last, and over here?
+    // Is the collective of this number (which is known modulo `modulus`) one of the last, and over
+    // here?
     bool over_lately(uint64_t number, uint64_t modulus) const;
     uint64_t context() const { return context_; }
-    // For reports. Has a member of this node begun the collective of this number? And which members are not
-    // done with what a post, or a chunk, would overwrite.
+    // For reports. Has a member of this node begun the collective of this number? And which members
+    // are not done with what a post, or a chunk, would overwrite.
     bool has_come(int rank, uint64_t number) const;
     std::vector<int> behind_post(uint64_t number) const;
     std::vector<int> behind_chunk(BoardChunk chunk) const { return behind(used_[chunk.place]); }
     bool has_strip(int rank) const { return members_[static_cast<size_t>(rank)].strip != nullptr; }
 
-    // In place of begin() and end() for a collective that is over at once: where no other is under way, it is
-    // posts and looks, and over(); if it is not over at once, begin() follows.
+    // In place of begin() and end() for a collective that is over at once: where no other is under
+    // way, it is posts and looks, and over(); if it is not over at once, begin() follows.
     bool idle(uint64_t number) const { return number == next_ && outstanding_.empty(); }
     void over(uint64_t number, BoardUse use) {
         announce(number, use);
@@ -202,8 +204,8 @@ private:
     uint64_t room_ = 0;  // all are done with lower positions
     uint64_t next_ = 0;  // above the last number begun
     uint64_t done_ = 0;  // as published
-    // Of each of one's own chunks: above the position that it was used for last, and how much of its
-    // memory is known to be there.
+    // Of each of one's own chunks: above the position that it was used for last, and how much of
+    // its memory is known to be there.
     uint64_t used_[kBoardChunks] = {};
     size_t provided_[kBoardChunks] = {};
     size_t posts_provided_ = 0;  // likewise of the places of long posts

@@ -1,8 +1,8 @@
 // mpi/p2p/bsend.h: the buffer a user attaches for buffered sends (MPI 5.0, section 3.6).
-// Idea: a message is packed into a piece of the buffer and sent from there; a piece whose message has
-// left is taken again, first fit. With MPI_BUFFER_AUTOMATIC each message gets memory of its own.
-// Pieces are numbered in the order of sending. To flush is to wait until all pieces up to a number
-// have left: a request like others, so that threads that wait for it keep no lock, and later
+// Idea: a message is packed into a piece of the buffer and sent from there; a piece whose message
+// has left is taken again, first fit. With MPI_BUFFER_AUTOMATIC each message gets memory of its
+// own. Pieces are numbered in the order of sending. To flush is to wait until all pieces up to a
+// number have left: a request like others, so that threads that wait for it keep no lock, and later
 // buffered sends go on.
 #pragma once
 
@@ -15,8 +15,9 @@ namespace pomona {
 class BsendPiece;
 class BsendFlush;
 
-// Which buffer is attached, and whose turn it is to send from it, is guarded by Process::bsend_mutex,
-// which nobody keeps while waiting; the lists of pieces are guarded by the engine.
+// Which buffer is attached, and whose turn it is to send from it, is guarded by
+// Process::bsend_mutex, which nobody keeps while waiting; the lists of pieces are guarded by the
+// engine.
 class BsendBuffer {
 public:
     BsendBuffer(Engine& engine, void* base, MPI_Count size);

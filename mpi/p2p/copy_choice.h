@@ -1,11 +1,11 @@
 // mpi/p2p/copy_choice.h: one copy or two for large messages between processes of one machine.
 // Idea: reading the sender's memory saves a copy, but only the receiver's core works, page by page;
 // through the ring both cores copy at once. Which is faster depends on the machine, on the length
-// and on whether the data is still in the sender's cache, so it is measured in use: a receiver keeps
-// the cost per byte of both ways by length, takes the cheaper one and now and then tries the other.
-// Where messages go both ways at once no core is free to help: there the work of both cores counts,
-// reading once against writing into the ring and out of it. The latter is reckoned as twice the former,
-// since its target is seldom in the cache.
+// and on whether the data is still in the sender's cache, so it is measured in use: a receiver
+// keeps the cost per byte of both ways by length, takes the cheaper one and now and then tries the
+// other. Where messages go both ways at once no core is free to help: there the work of both cores
+// counts, reading once against writing into the ring and out of it. The latter is reckoned as twice
+// the former, since its target is seldom in the cache.
 #pragma once
 
 #include "btl/base/clock.h"

@@ -1,7 +1,7 @@
 // mpi/p2p/engine.cc: sends, receives, probes and the frames they cause.
-// How messages travel: mpi/p2p/header.h. Large ones: mpi/p2p/large.cc. Peers, and what waits for them:
-// mpi/p2p/peers.cc. Waiting and threads: mpi/p2p/progress.cc. Peers that are lost: mpi/p2p/failure.cc.
-// Taking back: mpi/p2p/withdraw.cc.
+// How messages travel: mpi/p2p/header.h. Large ones: mpi/p2p/large.cc. Peers, and what waits for
+// them: mpi/p2p/peers.cc. Waiting and threads: mpi/p2p/progress.cc. Peers that are lost:
+// mpi/p2p/failure.cc. Taking back: mpi/p2p/withdraw.cc.
 #include "mpi/p2p/engine.h"
 
 #include "btl/base/check.h"
@@ -230,8 +230,8 @@ Push Engine::push_eager(Peer& peer, P2pRequest& send, Header header) {
     return push;
 }
 
-// Where the transport may leave the bytes where they are. No receiver has to be found any more: so it
-// cannot be cancelled.
+// Where the transport may leave the bytes where they are. No receiver has to be found any more: so
+// it cannot be cancelled.
 Push Engine::push_held(Peer& peer, P2pRequest& send, const Header& header) {
     if (!send.token) send.token = operations_.add(&send);
     bool held = false;
@@ -275,7 +275,8 @@ inline bool Engine::recv_expected(Communicator& comm, const Data& data, Envelope
     return expected.met;
 }
 
-// Is it what is waited for? What cannot be taken at once is kept as unexpected, where recv() finds it.
+// Is it what is waited for? What cannot be taken at once is kept as unexpected, where recv() finds
+// it.
 inline bool Engine::meets_expected(const Header& header, ConstBytes payload) {
     Expected& it = *expected_;
     if (header.context != it.context ||

@@ -1,8 +1,8 @@
 // mpi/p2p/engine.h: moves messages: matching, eager and rendezvous, progress, waiting. The heart.
 // Idea: whoever waits polls. turn() looks at every transport once and moves what is queued; wait()
 // is the only function that blocks. One lock guards all of it, and only when threads share the
-// engine. Large messages ask first (rts); they are told where to go (cts) and stream in fragments, or
-// the receiver reads them from the sender's memory and says so (pulled).
+// engine. Large messages ask first (rts); they are told where to go (cts) and stream in fragments,
+// or the receiver reads them from the sender's memory and says so (pulled).
 #pragma once
 
 #include "btl/base/counters.h"
@@ -49,8 +49,8 @@ inline constexpr const char* kRevokedText = "The communicator has been revoked";
 inline constexpr const char* kMaybeSender =
     "A process that might have sent has failed, and that is not acknowledged";
 
-// Finds a peer's way: connects a transport to it. Set by the runtime. Does not wait: null means that the
-// peer is not up yet, and is asked again by later turns.
+// Finds a peer's way: connects a transport to it. Set by the runtime. Does not wait: null means
+// that the peer is not up yet, and is asked again by later turns.
 using ConnectFunction = std::function<Result<Endpoint*>(int peer)>;
 
 // What is to be done from time to time while this process waits in MPI. With the engine held.
@@ -142,18 +142,19 @@ public:
     void recv_reducing_step(Peer& from, uint64_t context, int source, int tag, size_t length,
                             coll::ReducingReceive& receive, coll::Completion& done);
 
-    // Tags of collectives: of all but persistent ones by the communicator's number of the operation.
+    // Tags of collectives: of all but persistent ones by the communicator's number of the
+    // operation.
     static constexpr int kCollectiveSlotBits = 17;
     static constexpr uint64_t kCollectiveNumbers = 1 << 13;
     static int collective_tag(uint64_t number, int slot) {
         return static_cast<int>(number % kCollectiveNumbers) << kCollectiveSlotBits | slot;
     }
-    // Withdraws a step: its completion is called, with an error unless it had what it needs. A posted
-    // receive and a send whose receive is not there yet end at once, and the later receive of such a
-    // send ends with Code::data_lost. Two do not end at once, but do not wait for the peer's program,
-    // only for its engine: a send whose memory the peer may be reading, and what has met its
-    // counterpart and is under way.
-    // `told`: flags of the word to a peer that knows of the message.
+    // Withdraws a step: its completion is called, with an error unless it had what it needs. A
+    // posted receive and a send whose receive is not there yet end at once, and the later receive
+    // of such a send ends with Code::data_lost. Two do not end at once, but do not wait for the
+    // peer's program, only for its engine: a send whose memory the peer may be reading, and what
+    // has met its counterpart and is under way. `told`: flags of the word to a peer that knows of
+    // the message.
     void cancel_step(uint64_t context, coll::Completion& done, uint8_t told = kFlagLost);
 
     // Small collectives over shared memory; polled by turn().
@@ -185,20 +186,21 @@ public:
     // How a process of the job is reached: "shared memory", "TCP", "gone", "" when
     // it was never sent to; for people.
     std::string link_text(int job_rank) const;
-    // What is posted, has come unexpectedly, or is to be sent: for pomona queues. With the engine held.
+    // What is posted, has come unexpectedly, or is to be sent: for pomona queues. With the engine
+    // held.
     std::string queues_json();
     // Which collective operations have begun here.
     void describe_begun(Waiting& out) const;
     // Is told of waits that last long; null: nobody.
     void set_watch(WaitWatch* watch) { watch_ = watch; }
-    // One bounded look at everything; true when something moved. With the engine held. Ends early when
-    // what is waited for is there, but not many times one after the other, or a transport that
+    // One bounded look at everything; true when something moved. With the engine held. Ends early
+    // when what is waited for is there, but not many times one after the other, or a transport that
     // always has something would hide those behind it.
     bool turn();
     // Takes in all that has arrived.
     void catch_up();
-    // turn(), taking the engine if nobody has it; for MPI_Test and the like. `what` is looked for (see
-    // Tested). A test that succeeds pays nothing for it.
+    // turn(), taking the engine if nobody has it; for MPI_Test and the like. `what` is looked for
+    // (see Tested). A test that succeeds pays nothing for it.
     template <class What> void test_turn(const What& what) {
         if (tests_watched_) test_turn_watched(Tested(what));
         else if (!turn()) test_in_vain(Tested(what), true);
@@ -207,7 +209,8 @@ public:
     // The same with the engine held.
     template <class What> void turn_of_test(const What& what) { turn_of_test(Tested(what)); }
 
-    // A loop that asks somebody else than the transports, who would not wake it: reported like other waits.
+    // A loop that asks somebody else than the transports, who would not wake it: reported like
+    // other waits.
     class LoopedWait {
     public:
         LoopedWait(Engine& engine, LongWait wait) : engine_(engine), wait_(wait) {
@@ -307,7 +310,8 @@ private:
         wait_until(ready);
         if (awaited_) awaited_ = nullptr;  // wait_long() may have started a thread that looks at it
     }
-    // Between looks; not at first, since a pause takes as long as a short message (Intel: 140 cycles).
+    // Between looks; not at first, since a pause takes as long as a short message (Intel: 140
+    // cycles).
     static void pause(int idle) {
         if (idle >= 32) cpu_pause();
     }
@@ -328,8 +332,8 @@ private:
     uint64_t moved_so_far() const;
     void sleep_armed(const LongWait& wait);
     bool blocked() const;
-    // Leaves the lock. What was done under it may need looking after, which a thread that fell asleep
-    // before does not know.
+    // Leaves the lock. What was done under it may need looking after, which a thread that fell
+    // asleep before does not know.
     void leave() {
         if (__builtin_expect(sleeps_long_, 0)) wake_if_blocked();
         lock_.leave();
@@ -339,8 +343,8 @@ private:
     void run_progress();
     void run_callbacks();
 
-    // A receive without a request, by the only thread: the message that it waits for is the next one of
-    // its envelope. Anything but a plain short message is left to the ordinary way.
+    // A receive without a request, by the only thread: the message that it waits for is the next
+    // one of its envelope. Anything but a plain short message is left to the ordinary way.
     struct Expected {
         uint64_t context;
         int source, tag;  // or MPI_ANY_...

@@ -3,8 +3,8 @@
 // function that uses them is on the stack. So whoever pushes, connects or answers may go on using
 // requests and lists afterwards. A push that says `gone` marks nothing, since frames that the peer
 // sent before may still be on the way to here: it counts as `busy` until the transport calls
-// gone(). What can only end by a message of the lost one fails at once. A receive of any source might
-// still be met: it is stalled, which ends waiting for it, until the user acknowledges.
+// gone(). What can only end by a message of the lost one fails at once. A receive of any source
+// might still be met: it is stalled, which ends waiting for it, until the user acknowledges.
 // Revoked communicators: in their contexts no message meets a receive any more. Whoever still asks
 // (rts, synchronous) is told `revoked`, also later, so that each question has one answer; what was
 // met goes on to its end.
@@ -102,8 +102,8 @@ void Engine::fail_peer(Peer& peer) {
     fail_list(peer.backlog);
     fail_list(peer.streams);
     fail_list(peer.pulls);
-    // Failing one may end others (a schedule cancels its steps, a communicator goes), so the next one
-    // is looked for anew each time.
+    // Failing one may end others (a schedule cancels its steps, a communicator goes), so the next
+    // one is looked for anew each time.
     while (P2pRequest* lost = operation_with(peer)) fail(*lost, error, reason);
     while (P2pRequest* posted = take_posted_from(peer)) fail(*posted, error, reason);
     stall_receives_of(peer);

@@ -1,5 +1,5 @@
-// mpi/p2p/large.cc: messages that ask first (rendezvous): streams of fragments, and reading straight
-// from the sender's memory where the system lets the receiver do that (Endpoint::pull).
+// mpi/p2p/large.cc: messages that ask first (rendezvous): streams of fragments, and reading
+// straight from the sender's memory where the system lets the receiver do that (Endpoint::pull).
 // Idea: the rts of plain data says where it lies. The receiver answers `cts` (send it) or, having
 // read it, `pulled`; whenever reading fails it falls back to `cts`.
 #include "btl/base/check.h"
@@ -261,7 +261,8 @@ void Engine::arrive_data(Peer& peer, const Header& header, ConstBytes payload) {
     else unpack(*recv, header.token, payload);
     recv->offset += payload.size();
     if (recv->offset < recv->accepted) return;
-    // Fragments that overlap: some of them are still being read to where nothing must be written then.
+    // Fragments that overlap: some of them are still being read to where nothing must be written
+    // then.
     if (recv->rest != 0) return protocol_error(peer, "Fragments overlap");
     if (recv->measured) measure(peer, *recv, false);
     finish_p2p(*recv);

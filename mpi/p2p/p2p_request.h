@@ -61,11 +61,12 @@ public:
     // A part of a compound request, which is told at completion; no user holds this one.
     Request* parent = nullptr;
 
-    // Of a program that is checked (mpi/check); requests of the engine's pool never are. `types`: of a
-    // send, what its message tells of them, 0: nothing.
+    // Of a program that is checked (mpi/check); requests of the engine's pool never are. `types`:
+    // of a send, what its message tells of them, 0: nothing.
     bool checked = false;
     uint64_t types = 0;
-    // A checked receive has met a message, whose sender tells `theirs` of its types. May set an error.
+    // A checked receive has met a message, whose sender tells `theirs` of its types. May set an
+    // error.
     virtual void met(const Header& header, uint64_t theirs) {
         static_cast<void>(header);
         static_cast<void>(theirs);

@@ -1,7 +1,7 @@
 // mpi/p2p/parking.h: where threads of one rank wait while another of them polls.
-// Idea: a count of events, which parked threads wait to see changed. A thread announces itself while
-// it still holds the engine: whoever polls then and stops can't do so without waking it, even when it
-// stops before the other has fallen asleep.
+// Idea: a count of events, which parked threads wait to see changed. A thread announces itself
+// while it still holds the engine: whoever polls then and stops can't do so without waking it, even
+// when it stops before the other has fallen asleep.
 #pragma once
 
 #include "btl/base/word_wait.h"
@@ -22,13 +22,14 @@ public:
         WordWait::system().wait(events_, seen);
         parked_.fetch_sub(1, std::memory_order_relaxed);
     }
-    // Something changed that others may wait for. Told with the engine held, or after it was left: then
-    // either the other's look at the events sees this one, or this look the other.
+    // Something changed that others may wait for. Told with the engine held, or after it was left:
+    // then either the other's look at the events sees this one, or this look the other.
     void notify() {
         events_.fetch_add(1, std::memory_order_seq_cst);
         if (parked_.load(std::memory_order_seq_cst) > 0) WordWait::system().wake_all(events_);
     }
-    // The caller has stopped polling, which it did with the engine held: one of the others takes over.
+    // The caller has stopped polling, which it did with the engine held: one of the others takes
+    // over.
     void hand_over() {
         if (parked_.load(std::memory_order_acquire) > 0) notify();
     }

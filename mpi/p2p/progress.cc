@@ -65,8 +65,8 @@ Transport** Engine::poll_all(Transport** transport, Transport** end) {
     return end;
 }
 
-// Pushes what waits for peers, and fails the operations of those that are lost. `arrived`: there may
-// be more frames to take in.
+// Pushes what waits for peers, and fails the operations of those that are lost. `arrived`: there
+// may be more frames to take in.
 bool Engine::drain_queued(bool arrived) {
     bool moved = false;
     // drain() may queue peers again; take the list first.
@@ -127,8 +127,8 @@ uint64_t Engine::moved_so_far() const {
     return sum;
 }
 
-// Whoever polls by tests never sleeps, and what it tests for is never described unless that takes long.
-// Clocks are read seldom, but for each test where tests are rare.
+// Whoever polls by tests never sleeps, and what it tests for is never described unless that takes
+// long. Clocks are read seldom, but for each test where tests are rare.
 void Engine::look_at_tests(const Tested& what) {
     constexpr uint32_t kWorkEvery = 1024;
     constexpr Nanoseconds kRare = 20'000, kTestsApart = 2'000'000'000;
@@ -273,8 +273,8 @@ void Engine::end_wait(const LongWait& wait) {
 
 static coll::Completion nobody{[](coll::Completion*, const Error*) {}};
 
-// A member that gave another length may ask for what nobody receives: the collective is over here (of no
-// length, it was so at once). It gets no room, so that it need not wait.
+// A member that gave another length may ask for what nobody receives: the collective is over here
+// (of no length, it was so at once). It gets no room, so that it need not wait.
 void Engine::refuse_late() {
     for (Board* board : boards.open_boards()) {
         auto found = matchers_.find(board->context());
@@ -290,8 +290,8 @@ void Engine::refuse_late() {
     }
 }
 
-// Ends a collective in which members do not meet (Boards::find_mistake): what others have asked for in it
-// is received with no room, so that they need not wait for an answer.
+// Ends a collective in which members do not meet (Boards::find_mistake): what others have asked for
+// in it is received with no room, so that they need not wait for an answer.
 void Engine::end_mistake() {
     refuse_late();
     Boards::Mistake mistake = boards.find_mistake();
@@ -310,8 +310,8 @@ void Engine::end_mistake() {
 // Does something wait here for what has no bell?
 bool Engine::blocked() const { return !queued_peers_.empty() || boards.posting(); }
 
-// Another thread sleeps, which armed the transports before this one put something in: for a full ring, for
-// room on a board, or as output of a socket that is full now.
+// Another thread sleeps, which armed the transports before this one put something in: for a full
+// ring, for room on a board, or as output of a socket that is full now.
 void Engine::wake_if_blocked() {
     bool pending = std::any_of(transports_.begin(), transports_.end(),
                                [](const Transport* each) { return each->pending(); });

@@ -1,6 +1,7 @@
 // mpi/p2p/queues.cc: the engine's queues of messages, for people who look for one that is missing.
-// Idea: the same lists in which messages find their receives, read while the engine is held, so nothing is
-// added to any message. Messages of collectives are counted only: users know them by their call.
+// Idea: the same lists in which messages find their receives, read while the engine is held, so
+// nothing is added to any message. Messages of collectives are counted only: users know them by
+// their call.
 #include "btl/base/format.h"
 #include "mpi/object/communicator.h"
 #include "mpi/p2p/engine.h"

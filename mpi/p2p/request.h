@@ -56,8 +56,8 @@ public:
     // For compound requests: one of the parts is complete; with the engine held.
     virtual void part_done(Engine&, Request&) {}
 
-    // For reports of waits that last long: the function that made it, and whom it waits for. With the engine
-    // held.
+    // For reports of waits that last long: the function that made it, and whom it waits for. With
+    // the engine held.
     virtual void describe(Waiting& out) const;
 
     void set_inactive(bool inactive) { inactive_ = inactive; }

@@ -1,7 +1,7 @@
 // mpi/p2p/spin_limit.h: how long a waiting rank polls before it sleeps.
-// Idea: two ranks that wake each other late both sleep before the other's answer can come, and stay so,
-// each operation costing them two wake-ups. So who is woken soon after it fell asleep polls for longer the
-// next times, until a sleep has been worth it again.
+// Idea: two ranks that wake each other late both sleep before the other's answer can come, and stay
+// so, each operation costing them two wake-ups. So who is woken soon after it fell asleep polls for
+// longer the next times, until a sleep has been worth it again.
 // Source: competitive spinning, Karlin, Li, Manasse, Owicki, SOSP 1991.
 #pragma once
 

@@ -19,8 +19,8 @@ struct Search {
     int depth = 0;
 };
 
-// Exported functions have names that the system knows; of hidden ones it would tell the nearest exported
-// one, so the function's own start decides.
+// Exported functions have names that the system knows; of hidden ones it would tell the nearest
+// exported one, so the function's own start decides.
 _Unwind_Reason_Code look_at_frame(_Unwind_Context* frame, void* data) {
     auto& search = *static_cast<Search*>(data);
     constexpr int deepest = 256;

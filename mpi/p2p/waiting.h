@@ -1,8 +1,8 @@
 // mpi/p2p/waiting.h: waits that last long, for those who report them.
-// Idea: a wait knows nothing of reports until it has found nothing to do for a while; then a LongWait
-// stands on the waiting thread's stack. What it waits for is asked of the condition itself, which has a
-// function describe() if there is more to tell than the name of the MPI function; that name is found on
-// the stack. So a wait that ends soon costs nothing.
+// Idea: a wait knows nothing of reports until it has found nothing to do for a while; then a
+// LongWait stands on the waiting thread's stack. What it waits for is asked of the condition
+// itself, which has a function describe() if there is more to tell than the name of the MPI
+// function; that name is found on the stack. So a wait that ends soon costs nothing.
 #pragma once
 
 #include "btl/base/clock.h"
@@ -58,8 +58,8 @@ struct UnfinishedOne {
     uint64_t key() const { return reinterpret_cast<uintptr_t>(&request); }
 };
 
-// What one test looks for, for reports: refers to a function object with `void describe(Waiting&) const`
-// and `uint64_t key() const`, by which the same operation is known again; or to nothing.
+// What one test looks for, for reports: refers to a function object with `void describe(Waiting&)
+// const` and `uint64_t key() const`, by which the same operation is known again; or to nothing.
 struct Tested {
     Tested() = default;
     template <class What> explicit Tested(const What& what)
@@ -73,8 +73,8 @@ struct Tested {
     const void* context = nullptr;
 };
 
-// Who is told of long waits: mpi/runtime/wait_reports.h. All calls with the engine held, from the thread
-// that waits.
+// Who is told of long waits: mpi/runtime/wait_reports.h. All calls with the engine held, from the
+// thread that waits.
 class WaitWatch {
 public:
     virtual ~WaitWatch() = default;
@@ -82,8 +82,8 @@ public:
     virtual void look(const LongWait& wait, Nanoseconds now) = 0;
     // The wait is over; it was looked at.
     virtual void over(const LongWait& wait) = 0;
-    // Since `since` this process has tested in vain, and now once more, for this; nothing was sent and
-    // nothing has come meanwhile. Often.
+    // Since `since` this process has tested in vain, and now once more, for this; nothing was sent
+    // and nothing has come meanwhile. Often.
     virtual void tested(const Tested& what, Nanoseconds since, Nanoseconds now) = 0;
     // Something was sent or has come, or the process does something else; it was told of tests.
     virtual void tests_over() = 0;
@@ -101,8 +101,8 @@ std::string message_text(const MessageText& message);
 // Adds all whom a rank of the communicator may name, or the one.
 void await_source(Waiting& out, const Communicator& comm, int rank, Need need);
 
-// The outermost MPI function that the calling thread is in: "MPI_Recv"; "" outside, or where the system
-// does not tell.
+// The outermost MPI function that the calling thread is in: "MPI_Recv"; "" outside, or where the
+// system does not tell.
 std::string mpi_function_on_stack();
 
 }  // namespace pomona

@@ -1,8 +1,9 @@
-// mpi/p2p/withdraw.cc: operations that are taken back: MPI_Cancel, and steps of a collective that failed.
-// Idea: what nobody else knows of is simply taken out. A send whose first frame is out asks its peer to
-// drop the message (`withdraw`). The peer answers `withdrawn` where no receive has met it; else what
-// answers the message itself is on the way, and tells that it was too late. Either comes as soon as the
-// peer's engine turns.
+// mpi/p2p/withdraw.cc: operations that are taken back: MPI_Cancel, and steps of a collective that
+// failed.
+// Idea: what nobody else knows of is simply taken out. A send whose first frame is out asks its
+// peer to drop the message (`withdraw`). The peer answers `withdrawn` where no receive has met it;
+// else what answers the message itself is on the way, and tells that it was too late. Either comes
+// as soon as the peer's engine turns.
 #include "mpi/object/communicator.h"
 #include "mpi/p2p/engine.h"
 

@@ -10,8 +10,8 @@ namespace pomona {
 // 0, plus `base` (64-bit, wraps as addresses do).
 void flatten(const Datatype& type, MPI_Count count, uint64_t base, std::vector<RmaBlock>& out);
 
-// The same in whole elements of `basic`, whose extent is larger than its size: lengths are multiples
-// of the extent. For pairs like MPI_DOUBLE_INT.
+// The same in whole elements of `basic`, whose extent is larger than its size: lengths are
+// multiples of the extent. For pairs like MPI_DOUBLE_INT.
 void flatten_gapped(const Datatype& type, MPI_Count count, const Datatype& basic, uint64_t base,
                     std::vector<RmaBlock>& out);
 

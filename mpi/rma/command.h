@@ -1,8 +1,9 @@
 // mpi/rma/command.h: what one process asks of another's window: the wire format and its parser.
-// Idea: a command is a message on the window's own context: a fixed head, the places in the target's
-// memory as (offset, length) blocks, and the data when it is short. Long data follows as a message of
-// its own. The origin flattens the target's datatype, so a target never parses datatypes.
-// All integers little-endian; offsets are bytes from the window's base (addresses when dynamic).
+// Idea: a command is a message on the window's own context: a fixed head, the places in the
+// target's memory as (offset, length) blocks, and the data when it is short. Long data follows as a
+// message of its own. The origin flattens the target's datatype, so a target never parses
+// datatypes. All integers little-endian; offsets are bytes from the window's base (addresses when
+// dynamic).
 #pragma once
 
 #include "accel/kernel.h"
@@ -82,8 +83,8 @@ void write_command(const RmaCommand& command, std::byte* out);
 // sender of ours can have written; nothing in `out` may be used then.
 bool parse_command(ConstBytes message, RmaCommand& out, ConstBytes& data);
 
-// Does the command's work on one block at `target`. `data` and `old` point to the block's part of the
-// data and of the answer; `old` may be null.
+// Does the command's work on one block at `target`. `data` and `old` point to the block's part of
+// the data and of the answer; `old` may be null.
 void apply_command(const RmaCommand& command, std::byte* target, size_t length,
                    const std::byte* data, std::byte* old);
 

@@ -1,7 +1,7 @@
 // mpi/rma/origin.cc: MPI_Put, MPI_Get, MPI_Accumulate and relatives where they are called.
 // Idea: the target's datatype becomes a list of blocks; memory that is mapped here is used at once,
-// other memory by commands of at most kRmaBlocksMax blocks. Data that is one block on both sides goes
-// whole and uncopied; the rest is cut into chunks, so that nobody needs a copy of it all.
+// other memory by commands of at most kRmaBlocksMax blocks. Data that is one block on both sides
+// goes whole and uncopied; the rest is cut into chunks, so that nobody needs a copy of it all.
 #include "mpi/check/checker.h"
 #include "mpi/rma/blocks.h"
 #include "mpi/rma/window.h"

@@ -1,7 +1,8 @@
 // mpi/rma/shared_lock.h: the lock for accumulations on one member's part of a shared window.
 // Idea: a word in the window's segment that names its holder, so that those who wait long can find
-// out that the holder has ended and go on; memory is then as the holder left it. The holder is named by
-// its place in the window and not by its process number, which members in other PID namespaces do not know.
+// out that the holder has ended and go on; memory is then as the holder left it. The holder is
+// named by its place in the window and not by its process number, which members in other PID
+// namespaces do not know.
 #pragma once
 
 #include "btl/shm/life_file.h"
@@ -19,7 +20,8 @@ struct ProcessName {
     static ProcessName own();
 };
 
-// Whether a process is known to have ended: by its life file, and where that does not tell, by its number.
+// Whether a process is known to have ended: by its life file, and where that does not tell, by its
+// number.
 bool has_ended(const ProcessName& process, Life life);
 
 struct alignas(128) SharedLock {

@@ -50,9 +50,9 @@ bool Window::process_has_ended(int member) const {
 
 using SegmentName = std::array<char, 32>;  // at most 31 characters, for macOS
 
-// The communicator's context does not name the segment: the groups of one split share it, and they may
-// run on one machine. The maker's rank in the job and its count do. The count may begin again, since a
-// name stands only until all members have opened the segment.
+// The communicator's context does not name the segment: the groups of one split share it, and they
+// may run on one machine. The maker's rank in the job and its count do. The count may begin again,
+// since a name stands only until all members have opened the segment.
 static SegmentName new_segment_name(Process& process) {
     uint64_t count = process.next_use(hash_text(7, "segment of a window"));
     SegmentName name = {};
@@ -444,8 +444,8 @@ RmaError Window::complete() {
             if (!target(rank).started) continue;
             chosen[static_cast<size_t>(rank)] = true;
             target(rank).started = false;
-            // Only the target of a dynamic window knows what was out of range: it is asked. Of other
-            // windows the order of commands is enough.
+            // Only the target of a dynamic window knows what was out of range: it is asked. Of
+            // other windows the order of commands is enough.
             if (target(rank).dirty && flavor_ == MPI_WIN_FLAVOR_DYNAMIC)
                 order(RmaKind::flush, rank, false);
             target(rank).dirty = false;
@@ -468,7 +468,8 @@ bool Window::completes_are_in() {
     });
 }
 
-// Whom a wait of this window waits for. What a target answers may be up to others: who holds the lock.
+// Whom a wait of this window waits for. What a target answers may be up to others: who holds the
+// lock.
 void Window::describe(Waiting& out, Need need, const std::function<bool(int)>& chosen) const {
     out.communicator = name.empty() ? "a window" : name;
     out.releases = need == Need::answer || need == Need::lock;

@@ -4,8 +4,8 @@
 // polls. So commands of one origin never overtake each other, and "all my operations are done over
 // there" is one more command with an answer (flush). Memory that this process can address itself
 // (its own, or shared on one node) is used directly (origin.cc), under a lock per target for
-// accumulations. Synchronisation: window.cc. A target that is not in MPI calls answers nothing; give
-// it a progress thread (POMONA_PROGRESS=thread) if others must not wait for it.
+// accumulations. Synchronisation: window.cc. A target that is not in MPI calls answers nothing;
+// give it a progress thread (POMONA_PROGRESS=thread) if others must not wait for it.
 #pragma once
 
 #include "btl/shm/segment.h"

@@ -1,9 +1,11 @@
-// mpi/rma/window_check.h: one-sided operations of a program that is checked (POMONA_CHECK, docs/checking.md).
-// Idea: an operation uses memory at two places until it is complete there. Here its buffers are among those
-// of all operations (mpi/check/checker.h), until a local flush, its request's end or the epoch's. In the
-// target's memory this origin keeps what it accesses, until a flush or the end of the epoch: two accesses
-// that meet there are a conflict (MPI 5.0, section 12.7). What several origins access in one epoch only
-// fences know, which all members call: they tell each other and compare alike.
+// mpi/rma/window_check.h: one-sided operations of a program that is checked (POMONA_CHECK,
+// docs/checking.md).
+// Idea: an operation uses memory at two places until it is complete there. Here its buffers are
+// among those of all operations (mpi/check/checker.h), until a local flush, its request's end or
+// the epoch's. In the target's memory this origin keeps what it accesses, until a flush or the end
+// of the epoch: two accesses that meet there are a conflict (MPI 5.0, section 12.7). What several
+// origins access in one epoch only fences know, which all members call: they tell each other and
+// compare alike.
 #pragma once
 
 #include "mpi/check/checker.h"

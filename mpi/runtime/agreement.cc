@@ -19,7 +19,8 @@ std::string catalog_text() {
     return format("{} algorithms, {:016x}", rows.facts().size(), rows.hash());
 }
 
-// What selection makes of the text: "", "built-in" and the built-in values themselves are the same costs.
+// What selection makes of the text: "", "built-in" and the built-in values themselves are the same
+// costs.
 std::string links_value(const Params& params) {
     std::string problem;
     auto links = coll::parse_links(params.links, problem);

@@ -9,8 +9,8 @@
 
 namespace pomona {
 
-// The ABI, this library's version, the form of its frames, the catalog of algorithms, the costs of links
-// that selection uses, and every parameter whose scope is `same` (btl/base/params.def).
+// The ABI, this library's version, the form of its frames, the catalog of algorithms, the costs of
+// links that selection uses, and every parameter whose scope is `same` (btl/base/params.def).
 Fingerprint agreement_of(const Params& params);
 
 }  // namespace pomona

@@ -8,7 +8,8 @@
 
 namespace pomona {
 
-// Of the members on one node, the most: all members know that. Nodes are by rank; empty: all are on one.
+// Of the members on one node, the most: all members know that. Nodes are by rank; empty: all are on
+// one.
 static uint64_t most_on_a_node(std::vector<int> nodes, int size) {
     std::sort(nodes.begin(), nodes.end());
     auto most = static_cast<std::ptrdiff_t>(nodes.empty() ? size : 0);

@@ -1,8 +1,8 @@
 // mpi/runtime/board_making.h: how the members of a communicator come to a board, without waiting.
-// Idea: everyone claims a strip, where it has any, and tells its number; when all have, everyone maps the
-// others' memory and tells whether that went well. So all come to the same answer, which none could
-// alone: what reaches whom differs from rank to rank. Two allgathers by messages tell; what needs the answer
-// starts when they are over.
+// Idea: everyone claims a strip, where it has any, and tells its number; when all have, everyone
+// maps the others' memory and tells whether that went well. So all come to the same answer, which
+// none could alone: what reaches whom differs from rank to rank. Two allgathers by messages tell;
+// what needs the answer starts when they are over.
 #pragma once
 
 #include "mpi/p2p/board.h"
@@ -15,10 +15,10 @@ namespace pomona {
 
 // Whom a board is made for.
 struct BoardOwner {
-    // Called once, with the engine held. `error`: it could not be found out, since a member has failed or
-    // is in another call; what waited for the board ends with that.
-    // `agreed`: all members that share a node with another have boards. `board`: null without, and of a
-    // member that is alone on its node.
+    // Called once, with the engine held. `error`: it could not be found out, since a member has
+    // failed or is in another call; what waited for the board ends with that. `agreed`: all members
+    // that share a node with another have boards. `board`: null without, and of a member that is
+    // alone on its node.
     virtual void board_made(bool agreed, std::unique_ptr<Board> board, const Error* error) = 0;
 
 protected:
@@ -27,10 +27,10 @@ protected:
 
 class BoardMaking : private coll::Completion {
 public:
-    // A collective operation: all members call it between the same two of theirs, with a name of the board
-    // that all give alike. It takes the numbers of two collectives. Null: no member can have a board.
-    // With the engine held. `cause`: the collective for which it is made. `strips_most`: claims none when
-    // this rank has so many in use.
+    // A collective operation: all members call it between the same two of theirs, with a name of
+    // the board that all give alike. It takes the numbers of two collectives. Null: no member can
+    // have a board. With the engine held. `cause`: the collective for which it is made.
+    // `strips_most`: claims none when this rank has so many in use.
     static BoardMaking* prepare(Communicator& comm, uint64_t name, BoardOwner& owner,
                                 const coll::Shape& cause, int strips_most = kBoardStrips);
     // Deletes itself once the owner has been told, which may be inside.
@@ -41,8 +41,8 @@ public:
     // The owner goes; its board will be given back.
     void forget_owner() { owner_ = nullptr; }
     void describe(Waiting& out) const;  // whom it waits for
-    // Of the two collectives whose numbers it has taken, and of what is called after them: those from
-    // this one on have not begun.
+    // Of the two collectives whose numbers it has taken, and of what is called after them: those
+    // from this one on have not begun.
     uint64_t next_number() const { return number_; }
 
 private:

@@ -1,5 +1,5 @@
-// mpi/runtime/collective_carrier.h: what schedules need of the world, by the engine: messages of one
-// collective on one communicator, and its posts and chunks on a board.
+// mpi/runtime/collective_carrier.h: what schedules need of the world, by the engine: messages of
+// one collective on one communicator, and its posts and chunks on a board.
 #pragma once
 
 #include "btl/base/check.h"
@@ -11,14 +11,13 @@
 
 namespace pomona {
 
-// Tags hold the operation's number and the slot. Collectives are numbered within their context: that of
-// the communicator's collectives, or, of a persistent one, its own, in which its starts are numbered;
-// ranks may start several of them in different orders.
+// Tags hold the operation's number and the slot. Collectives are numbered within their context:
+// that of the communicator's collectives, or, of a persistent one, its own, in which its starts are
+// numbered; ranks may start several of them in different orders.
 class EngineCarrier final : public coll::Carrier {
 public:
-    // What all executions of a schedule have in common. `board`: null where there is none, for schedules
-    // that do without.
-    // `group`: null where the board shows all members what each does.
+    // What all executions of a schedule have in common. `board`: null where there is none, for
+    // schedules that do without. `group`: null where the board shows all members what each does.
     void attach(Communicator& comm, Board* board, const coll::Schedule& schedule, uint64_t context,
                 coll::WatchedGroup* group, const coll::Shape& shape, bool prepares = false) {
         comm_ = &comm;
@@ -48,7 +47,8 @@ public:
         if (watched_.group) begin_watched(runner);
         if (board_) board_->begin(number_, runner, use_, {context_, base_});
     }
-    // Whether the first steps may be done by Runner::run_ahead(); then over() ends them, or begin() goes on.
+    // Whether the first steps may be done by Runner::run_ahead(); then over() ends them, or begin()
+    // goes on.
     bool may_run_ahead() const { return posts_ && board_->idle(number_); }
     void over() { board_->over(number_, use_); }
     bool post_now(ConstBytes data) {
@@ -59,8 +59,8 @@ public:
     bool look_now(int peer, size_t offset, size_t total, Bytes target) {
         return board_->look_now(number_, peer, offset, total, target);
     }
-    // False: the error is told later, since another member is asked for its reason. Else it may have been
-    // replaced by one that says more.
+    // False: the error is told later, since another member is asked for its reason. Else it may
+    // have been replaced by one that says more.
     bool end(Error* error) {
         if (board_) board_->end(number_, error);
         return !watched_.group || watched_.group->end(watched_, error);
@@ -116,8 +116,8 @@ private:
         check(slot < 1 << Engine::kCollectiveSlotBits, slot);
         return base_ | slot;
     }
-    // Above the sender's rank stands what the members call, so that no message of one function is taken for
-    // another's; nor, of most, for one with another root.
+    // Above the sender's rank stands what the members call, so that no message of one function is
+    // taken for another's; nor, of most, for one with another root.
     static constexpr int kRankBits = 24;
     static int label_of(const Communicator& comm, const coll::Shape& shape, bool prepares) {
         constexpr int preparing = 15;

@@ -40,9 +40,9 @@ void CollectiveRequest::take(CollectivePlan&& plan) {
     result_staging_.resize(plan_.result_staging);
 }
 
-// Do the ranks of this machine copy more into their results than its caches hold? Only of those that do
-// nothing else: measured, a bcast's receivers gain 1.8 times at 16 MiB, ranks that write chunks or add up
-// at the same time nothing (docs/bench).
+// Do the ranks of this machine copy more into their results than its caches hold? Only of those
+// that do nothing else: measured, a bcast's receivers gain 1.8 times at 16 MiB, ranks that write
+// chunks or add up at the same time nothing (docs/bench).
 static bool fills_caches(const coll::Schedule& schedule, const coll::Shape& shape,
                          const Params& params) {
     if (!kStreamCopy || schedule.taken_bytes() < coll::kAskBytes) return false;
@@ -85,7 +85,8 @@ uint64_t CollectiveRequest::context() const {
     return persistent_ ? combine(of_all, number_) | 1 : of_all;
 }
 
-// Without one, where it could not be found out: then that is the error of what was started meanwhile.
+// Without one, where it could not be found out: then that is the error of what was started
+// meanwhile.
 void CollectiveRequest::board_made(bool agreed, std::unique_ptr<Board> made, const Error* error) {
     making_ = nullptr;
     own_board_ = std::move(made);

@@ -19,7 +19,8 @@
 
 namespace pomona {
 
-// A user's buffer that is staged: `count` elements of `type` at `buffer`, at `offset` in the staging.
+// A user's buffer that is staged: `count` elements of `type` at `buffer`, at `offset` in the
+// staging.
 struct StagedPiece {
     void* buffer;
     MPI_Count count;
@@ -27,8 +28,9 @@ struct StagedPiece {
     size_t offset;
 };
 
-// What few calls have: blocks of unlike lengths, neighbours, pieces that are staged. Moving six empty lists is
-// took 60 of the 2256 instructions of a short MPI_Iallreduce and its MPI_Wait, so that is looked at first.
+// What few calls have: blocks of unlike lengths, neighbours, pieces that are staged. Moving six
+// empty lists is took 60 of the 2256 instructions of a short MPI_Iallreduce and its MPI_Wait, so
+// that is looked at first.
 struct CollectiveLists {
     std::vector<coll::Block> input_blocks, result_blocks;
     std::vector<int> sources, destinations;
@@ -63,8 +65,9 @@ struct CollectivePlan : CollectiveLists {
     size_t input_staging = 0, result_staging = 0;
     // Packed (data movement) or laid out as in the user's memory (reductions on types with gaps).
     bool raw = false;
-    // A reduction on packed elements, since the type's true extent is longer than its extent: laid out as in
-    // the user's memory, elements would reach into each other, and a part of them beyond its end.
+    // A reduction on packed elements, since the type's true extent is longer than its extent: laid
+    // out as in the user's memory, elements would reach into each other, and a part of them beyond
+    // its end.
     bool packed = false;
     // Input and result are the same memory, staged or not.
     bool one_buffer = false;
@@ -164,8 +167,8 @@ private:
     EngineCarrier carrier_;
     OperationReducer reducer_;
     uint64_t number_ = 0;
-    // Of persistent ones. Members may start theirs in different orders, which one board for all of them
-    // does not allow: each has its own, while there are strips.
+    // Of persistent ones. Members may start theirs in different orders, which one board for all of
+    // them does not allow: each has its own, while there are strips.
     std::unique_ptr<Board> own_board_;
     BoardMaking* making_ = nullptr;
     uint64_t memory_use_ = 0;     // Checker::use()

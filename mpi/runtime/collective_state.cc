@@ -19,8 +19,8 @@ static bool of_one_world(const Communicator& comm) {
                        [&](int member) { return member >= job.first && member < job.size; });
 }
 
-// The costs of the links between the members. Those of other worlds share no memory with ours, also on one
-// machine; that somebody is of another world all members see alike.
+// The costs of the links between the members. Those of other worlds share no memory with ours, also
+// on one machine; that somebody is of another world all members see alike.
 static coll::Machine machine_of(const Communicator& comm, const std::vector<int>& nodes) {
     const coll::Policy& policy = *comm.process.policy;
     bool one_world = of_one_world(comm);

@@ -17,9 +17,9 @@ struct CollectiveState final : BoardOwner {
     explicit CollectiveState(Communicator& comm);
     ~CollectiveState();
 
-    // Begins to make the board where all members can have one; a collective operation, which all members
-    // call between the same two of theirs. Only the first call does something. With the engine held.
-    // `cause`: for that collective.
+    // Begins to make the board where all members can have one; a collective operation, which all
+    // members call between the same two of theirs. Only the first call does something. With the
+    // engine held. `cause`: for that collective.
     void make_board(const coll::Shape& cause);
     void board_made(bool agreed, std::unique_ptr<Board> made, const Error* error) override;
 
@@ -28,13 +28,16 @@ struct CollectiveState final : BoardOwner {
     // not repeated without a look at the communicator any more.
     void fail_all();
 
-    // The communicator's hints have changed, at all members between the same two collectives of theirs.
+    // The communicator's hints have changed, at all members between the same two collectives of
+    // theirs.
     void hints_changed();
 
-    // The schedule for a shape: cached, or chosen and built. Stands in the cache until the next call.
+    // The schedule for a shape: cached, or chosen and built. Stands in the cache until the next
+    // call.
     const std::shared_ptr<const coll::Schedule>& schedule(coll::Shape& shape);
 
-    // Who watches over a collective by this schedule; null where the board shows all members what each does.
+    // Who watches over a collective by this schedule; null where the board shows all members what
+    // each does.
     coll::WatchedGroup* watched_beside(const Board* made, const coll::Schedule& schedule) {
         return made && nodes.empty() && schedule.uses_board() ? nullptr : watched_by_messages();
     }
@@ -50,8 +53,8 @@ struct CollectiveState final : BoardOwner {
     List<CollectiveRequest> under_way;     // started, and not over at once
     std::vector<BoardMaking*> makings;     // of boards, also those of persistent collectives
     RepeatedCalls repeated;
-    // While the board is being made, which collectives wait for: some members might know already, others
-    // not. Written with the engine held; blocking calls of other threads look without.
+    // While the board is being made, which collectives wait for: some members might know already,
+    // others not. Written with the engine held; blocking calls of other threads look without.
     std::atomic<BoardMaking*> making = nullptr;
     std::vector<CollectiveRequest*> postponed;  // in their order
     // All members that share a node with another have boards; else all collectives go by messages.

@@ -1,6 +1,7 @@
-// mpi/runtime/collective_watching.h: coll::Watch on the engine: notes as messages, communicators as groups.
-// Notes travel in a context of their own, as messages that one receive of any source is posted for: so
-// they pass like any others, and a process that does not call MPI costs their senders nothing.
+// mpi/runtime/collective_watching.h: coll::Watch on the engine: notes as messages, communicators as
+// groups. Notes travel in a context of their own, as messages that one receive of any source is
+// posted for: so they pass like any others, and a process that does not call MPI costs their
+// senders nothing.
 #pragma once
 
 #include "coll/watch.h"
@@ -47,8 +48,8 @@ class WatchedCommunicator final : public coll::WatchedGroup {
 public:
     WatchedCommunicator(CollectiveWatching& watching, Communicator& comm);
 
-    // Takes in and drops what comes late for collectives that have failed here, so that its senders need
-    // not wait.
+    // Takes in and drops what comes late for collectives that have failed here, so that its senders
+    // need not wait.
     void refuse_late(Engine& engine);
 
 private:

@@ -17,8 +17,8 @@ int run_bcast(Communicator& comm, void* data, size_t bytes, int root);
 // Everybody's `bytes` bytes, by rank, to everybody.
 int run_allgather(Communicator& comm, const void* mine, void* all, size_t bytes);
 
-// Between the leaders (rank 0) of two groups, over a communicator both are in: sends `mine`, receives
-// `theirs`. Called by the leaders only. `peer` is a rank for point to point on `comm`.
+// Between the leaders (rank 0) of two groups, over a communicator both are in: sends `mine`,
+// receives `theirs`. Called by the leaders only. `peer` is a rank for point to point on `comm`.
 int exchange_leaders(Communicator& comm, int peer, int tag, const void* mine, size_t mine_bytes,
                      void* theirs, size_t theirs_bytes);
 

@@ -1,5 +1,5 @@
-// mpi/runtime/forests.h: the user's forests (coll/forest.h) of this job: read from the parameter `forests`,
-// checked, and held against what is known of the links. All ranks come to the same.
+// mpi/runtime/forests.h: the user's forests (coll/forest.h) of this job: read from the parameter
+// `forests`, checked, and held against what is known of the links. All ranks come to the same.
 #pragma once
 
 #include "btl/base/params.h"
@@ -10,8 +10,8 @@
 
 namespace pomona {
 
-// Behind the fence, when links are known: those that serve go into `policy`; why others do not the first
-// rank says.
+// Behind the fence, when links are known: those that serve go into `policy`; why others do not the
+// first rank says.
 void learn_forests(Wireup& wireup, const Params& params, coll::Policy& policy);
 
 // Those that fit members on these machines (by rank; empty: all are on one).

@@ -1,11 +1,11 @@
-// mpi/runtime/launcher_watch.h: what the launcher says of processes that have ended, as one more thing
-// for the engine to poll.
+// mpi/runtime/launcher_watch.h: what the launcher says of processes that have ended, as one more
+// thing for the engine to poll.
 // Idea: a transport finds out by itself that a peer has ended with whom it has exchanged anything,
-// sooner than the launcher says it and in order with what the peer had sent. The launcher's word is for
-// the others: processes of whom nobody has heard, or whose end the transport cannot see. So it counts
-// only after a while, in which what they had sent is taken in.
-// Nothing is looked at while messages come: once in 1,024 turns without any, and after each sleep,
-// and then at most each 50 ms.
+// sooner than the launcher says it and in order with what the peer had sent. The launcher's word is
+// for the others: processes of whom nobody has heard, or whose end the transport cannot see. So it
+// counts only after a while, in which what they had sent is taken in. Nothing is looked at while
+// messages come: once in 1,024 turns without any, and after each sleep, and then at most each 50
+// ms.
 #pragma once
 
 #include "btl/base/clock.h"

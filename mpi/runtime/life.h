@@ -1,4 +1,5 @@
-// mpi/runtime/life.h: whether a rank of this machine lives, also for code that waits without the engine.
+// mpi/runtime/life.h: whether a rank of this machine lives, also for code that waits without the
+// engine.
 #pragma once
 
 #include "btl/shm/life_file.h"

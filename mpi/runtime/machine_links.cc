@@ -23,7 +23,8 @@ constexpr size_t kMachinesMost = coll::kPairedNodesMost;
 constexpr const char *kHostKey = "host", *kHistoryKey = "link-history";
 constexpr size_t kHistoryMost = 64 << 10;
 
-// Through TCP. Estimates, of which only that they are far apart matters: a cable between Macs, and Wi-Fi.
+// Through TCP. Estimates, of which only that they are far apart matters: a cable between Macs, and
+// Wi-Fi.
 constexpr Link kThunderbolt{15000, 2500, 0.3}, kWifi{1.5e6, 5000, 20};
 constexpr double kUsualMegabits = 10000;  // what the built-in Links::net stands for
 

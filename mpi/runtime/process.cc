@@ -176,7 +176,8 @@ Status Process::make_transports() {
     return {};
 }
 
-// The job's key: from our mpirun through the job's socket; else from rank 0, through what it published.
+// The job's key: from our mpirun through the job's socket; else from rank 0, through what it
+// published.
 static Status find_key(Wireup& wireup, link::Identity& identity) {
     bool ours = wireup.job().origin == Origin::mpirun;
     auto found = ours ? wireup.request(Service::job_key, {}) : wireup.lookup(0, "key");
@@ -214,8 +215,8 @@ static std::shared_ptr<link::Identity> make_identity(const Job& job, int limit,
                   format(messages::set_differently, difference_of({here, ours}, {there, theirs})));
 }
 
-// After how long without an answer the system ends a connection: soon enough for its process to be taken
-// for gone within link_grace_s and two seconds.
+// After how long without an answer the system ends a connection: soon enough for its process to be
+// taken for gone within link_grace_s and two seconds.
 static Nanoseconds silence_of(const Params& params) {
     return 1'000'000'000 * std::min<Nanoseconds>(4 * static_cast<Nanoseconds>(params.heartbeat_s),
                                                  static_cast<Nanoseconds>(params.link_grace_s) + 1);
@@ -387,8 +388,8 @@ void Process::wait_for_world() {
         uint64_t context = child_context(3, static_cast<uint64_t>(job().first));
         end = Ref(new Communicator(*this, context, world_->group, {}));
     }
-    // Twice with links: whoever stands between two others learns of that in the first barrier at the
-    // latest, and stays until they have left (Transport::serves).
+    // Twice with links: whoever stands between two others learns of that in the first barrier at
+    // the latest, and stays until they have left (Transport::serves).
     if (!end_in_barrier(*end) || (linked_ && !end_in_barrier(*end))) {
         auto over = std::make_shared<bool>(false);
         {
@@ -436,8 +437,8 @@ Status Process::finish() {
     return status;
 }
 
-// What the program has printed into its buffers, as exit() does. On a thread, since another may hold a
-// stream's lock for good (it reads standard input): that ends after a second.
+// What the program has printed into its buffers, as exit() does. On a thread, since another may
+// hold a stream's lock for good (it reads standard input): that ends after a second.
 static void flush_streams() {
     auto done = std::make_shared<std::promise<void>>();
     std::future<void> flushed = done->get_future();

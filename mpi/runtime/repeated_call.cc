@@ -63,7 +63,8 @@ RepeatedCall* keep_call(CollectivePlan& plan, const CallKey& key) {
     return &call;
 }
 
-// Whoever only makes calls that are over at once polls nothing else; others may wait for its messages.
+// Whoever only makes calls that are over at once polls nothing else; others may wait for its
+// messages.
 static constexpr uint32_t kTurnEvery = 64;
 
 Repeated repeat_call(Communicator& comm, const CallKey& key, const void* input, void* result,

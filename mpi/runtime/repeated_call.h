@@ -49,12 +49,12 @@ struct RepeatedCall {
 using RepeatedCalls = std::array<RepeatedCall, kRepeatedSlots>;  // by CallKey::slot()
 
 enum class Repeated { unknown, over, under_way };
-// Begins the prepared call for these arguments, if there is one. `input` and `result` as in CollectivePlan;
-// sets `call` when it is under way.
+// Begins the prepared call for these arguments, if there is one. `input` and `result` as in
+// CollectivePlan; sets `call` when it is under way.
 Repeated repeat_call(Communicator& comm, const CallKey& key, const void* input, void* result,
                      RepeatedCall*& call);
-// Keeps the plan as prepared call, as good as begun; null (and an untouched plan) when it is not one of
-// those kept.
+// Keeps the plan as prepared call, as good as begun; null (and an untouched plan) when it is not
+// one of those kept.
 RepeatedCall* keep_call(CollectivePlan& plan, const CallKey& key);
 // Begins that; true when it is over already.
 bool begin_call(RepeatedCall& call, const void* input, void* result);

@@ -131,7 +131,8 @@ void WaitReports::over(const LongWait& wait) {
     open_.erase(found);
 }
 
-// What mpirun has answered at an earlier look: it names a deadlock only where nothing else can end it.
+// What mpirun has answered at an earlier look: it names a deadlock only where nothing else can end
+// it.
 void WaitReports::end_deadlock(const Report& report) const {
     if (report.others.find("deadlock") == std::string::npos) return;
     checker_->end_job(format("{} never ends; {}", operation_text(report.told), report.others));

@@ -1,9 +1,10 @@
 // mpi/runtime/wait_reports.h: what is said of waits that last long.
-// Idea: after half a second the wait is told to our mpirun, if there is one, which keeps the job's table
-// (pmix/launch/table.h); after wait_warn_s one line says it here. Shortly before that line mpirun is asked
-// what the awaited ranks do instead; its answer comes by the same socket, and nobody waits for it.
-// Who tests in a loop is told of in the same way: nobody says when a program stops testing, so mpirun
-// believes what it was told for a few seconds. What is tested in turn is collected for half a second.
+// Idea: after half a second the wait is told to our mpirun, if there is one, which keeps the job's
+// table (pmix/launch/table.h); after wait_warn_s one line says it here. Shortly before that line
+// mpirun is asked what the awaited ranks do instead; its answer comes by the same socket, and
+// nobody waits for it. Who tests in a loop is told of in the same way: nobody says when a program
+// stops testing, so mpirun believes what it was told for a few seconds. What is tested in turn is
+// collected for half a second.
 #pragma once
 
 #include "btl/base/params.h"

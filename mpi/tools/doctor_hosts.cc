@@ -1,7 +1,7 @@
-// mpi/tools/doctor_hosts.cc: `pomona doctor --host a,b`: the checks of several hosts, and what they must have
-// in common.
-// Idea: mpirun starts `pomona doctor --report` on each host, so what it says of a host that cannot be
-// reached is the finding; what the reports say is compared here.
+// mpi/tools/doctor_hosts.cc: `pomona doctor --host a,b`: the checks of several hosts, and what they
+// must have in common.
+// Idea: mpirun starts `pomona doctor --report` on each host, so what it says of a host that cannot
+// be reached is the finding; what the reports say is compared here.
 #include "mpi/tools/doctor.h"
 
 #include "btl/base/format.h"
@@ -78,7 +78,8 @@ bool share_network(const HostReport& a, const HostReport& b) {
     return false;
 }
 
-// Interfaces of one network that take packets of different lengths: what the longer one sends may vanish.
+// Interfaces of one network that take packets of different lengths: what the longer one sends may
+// vanish.
 std::vector<Finding> unlike_packets(const LinkReport& report) {
     struct Place {
         const LinkHost* host;

@@ -1,8 +1,8 @@
-// mpi/tools/links.h: `pomona links`: how the hosts of a job reach each other, measured, and compared with
-// what was measured before.
-// Idea: mpirun starts one rank of `pomona links --rank` on each host; these measure pair by pair and ask
-// the library by which paths (MPIX_Link_paths). They answer in lines of JSON, which are read, printed
-// and remembered here.
+// mpi/tools/links.h: `pomona links`: how the hosts of a job reach each other, measured, and
+// compared with what was measured before.
+// Idea: mpirun starts one rank of `pomona links --rank` on each host; these measure pair by pair
+// and ask the library by which paths (MPIX_Link_paths). They answer in lines of JSON, which are
+// read, printed and remembered here.
 #pragma once
 
 #include "pmix/link_history.h"

@@ -1,5 +1,5 @@
-// mpi/tools/links_rank.cc: what the ranks of `pomona links` measure: half round trips and rates, one pair
-// of hosts after the other, so that no pair disturbs another.
+// mpi/tools/links_rank.cc: what the ranks of `pomona links` measure: half round trips and rates,
+// one pair of hosts after the other, so that no pair disturbs another.
 #include "mpi/tools/links.h"
 
 #include "btl/base/clock.h"

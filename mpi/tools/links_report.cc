@@ -1,5 +1,5 @@
-// mpi/tools/links_report.cc: the report of `pomona links`: read, remembered, compared, printed. Plain values
-// in and out; nothing here asks the system.
+// mpi/tools/links_report.cc: the report of `pomona links`: read, remembered, compared, printed.
+// Plain values in and out; nothing here asks the system.
 #include "mpi/tools/links.h"
 
 #include "btl/base/format.h"

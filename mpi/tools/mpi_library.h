@@ -1,6 +1,6 @@
 // mpi/tools/mpi_library.h: the MPI library beside this program, opened when it is needed.
-// Idea: `pomona` is no MPI program; the roles of it that are ranks (`tune --rank`, `links --rank`) open the
-// library and call it like any user.
+// Idea: `pomona` is no MPI program; the roles of it that are ranks (`tune --rank`, `links --rank`)
+// open the library and call it like any user.
 #pragma once
 
 #include "mpi/include/mpix.h"

@@ -1,5 +1,6 @@
 // mpi/tools/network_file.h: a cluster as a file: hosts with ranks and speeds, and what joins them.
-// Idea: what `pomona links --json` prints is such a file already; people add to it, or write their own:
+// Idea: what `pomona links --json` prints is such a file already; people add to it, or write their
+// own:
 //   {"hosts": [{"host": "a", "ranks": 2, "speed": 1.5, "gigabits": 10}, ...],
 //    "pairs": [{"hosts": ["a", "b"], "latency_us": 30, "gigabits": 9.4, "cable": true}, ...]}
 // docs/predict.md says what may be left out.

@@ -1,6 +1,6 @@
 // mpi/tools/pomona.cc: the command line `pomona`: what is installed, which parameters there are,
-// what collectives cost, what ails the machine. The same tables that the library reads; also writes the generated pages of
-// docs/ (--markdown).
+// what collectives cost, what ails the machine. The same tables that the library reads; also writes
+// the generated pages of docs/ (--markdown).
 #include "accel/choose.h"
 #include "btl/base/choices_file.h"
 #include "btl/base/counters.h"
@@ -287,7 +287,7 @@ static CLI::App* add_synthesize(CLI::App& app, SynthesizeOptions& options, std::
     command->add_option("--tries", options.tries, "prices of changes (1500)")
         ->check(CLI::Range(0, 1000000));
     command->add_option("--links", links, "costs of links, as the parameter links");
-    command->add_flag("--dry-run", options.dry_run, "search and print, keep nothing");
+    command->add_flag("--keep", options.keep, "keep what is better, for jobs on these hosts");
     return command;
 }
 

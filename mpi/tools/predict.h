@@ -1,7 +1,8 @@
 // mpi/tools/predict.h: `pomona predict`: what a training step will take, and what would shorten it.
-// Idea: a step is a list of events: computing, the start of a collective, the wait for it. It comes from
-// a recording (pomona.predict.Recorder) or from the sizes of a model's parameters. Replayed on a network,
-// each collective lasts what coll/price says of the algorithm that the library would choose.
+// Idea: a step is a list of events: computing, the start of a collective, the wait for it. It comes
+// from a recording (pomona.predict.Recorder) or from the sizes of a model's parameters. Replayed on
+// a network, each collective lasts what coll/price says of the algorithm that the library would
+// choose.
 #pragma once
 
 #include "coll/price.h"

@@ -59,8 +59,8 @@ StepModel ddp_of(const StepSizes& sizes, const std::vector<double>& bytes) {
     return model;
 }
 
-// One group a parameter given. Without streams each collective is waited for where it starts; with them
-// the next group is gathered while one computes. The first group, the root's, stays gathered.
+// One group a parameter given. Without streams each collective is waited for where it starts; with
+// them the next group is gathered while one computes. The first group, the root's, stays gathered.
 StepModel fsdp2_of(const StepSizes& sizes, const std::vector<double>& bytes) {
     StepModel model{"fsdp2", {}, bytes, 0};
     auto& events = model.events;
@@ -177,7 +177,8 @@ std::optional<StepModel> with_buckets(const StepModel& model, double bucket_byte
         return each.kind == StepEvent::Kind::start;
     });
     if (first == model.events.begin() || first == model.events.end()) return std::nullopt;
-    // What was computed before the first bucket: in front of the backward pass, and the bucket's part of it.
+    // What was computed before the first bucket: in front of the backward pass, and the bucket's
+    // part of it.
     double before = 0;
     for (auto at = model.events.begin(); at != first; ++at) before += at->seconds;
     for (auto at = first; at != model.events.end(); ++at) {

@@ -65,8 +65,9 @@ std::string CollectiveTimes::algorithm(Collective collective, size_t bytes) {
 
 namespace {
 
-// What one collective of the step lasts. DistributedDataParallel's hooks (pomona.hooks) send each rank's
-// share to all, and the packed averages back; FSDP2's mixed precision only makes its collectives shorter.
+// What one collective of the step lasts. DistributedDataParallel's hooks (pomona.hooks) send each
+// rank's share to all, and the packed averages back; FSDP2's mixed precision only makes its
+// collectives shorter.
 double lasting(const StepModel& model, const StepEvent& event, CollectiveTimes& times,
                Packing packing) {
     double of = packing == Packing::fp16   ? 0.5

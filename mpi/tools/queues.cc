@@ -1,4 +1,5 @@
-// mpi/tools/queues.cc: `pomona queues PID`: which messages a living rank waits for, and which wait for it.
+// mpi/tools/queues.cc: `pomona queues PID`: which messages a living rank waits for, and which wait
+// for it.
 #include "mpi/tools/queues.h"
 
 #include "btl/base/format.h"

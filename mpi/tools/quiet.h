@@ -1,7 +1,8 @@
 // mpi/tools/quiet.h: was the machine quiet while something was measured?
-// Idea: what all processors did (/proc/stat) less what this process's children did is others' work; a
-// virtual machine's host says what it took away (steal); and repeats of one measurement that lie far apart
-// show what neither tells. Where the system has no such figures, the load average has to do.
+// Idea: what all processors did (/proc/stat) less what this process's children did is others' work;
+// a virtual machine's host says what it took away (steal); and repeats of one measurement that lie
+// far apart show what neither tells. Where the system has no such figures, the load average has to
+// do.
 #pragma once
 
 #include <optional>

@@ -1,5 +1,5 @@
-// mpi/tools/synthesize.cc: reads the network, searches at one size or several, says what is gained and
-// why, and keeps what is better than the catalog.
+// mpi/tools/synthesize.cc: reads the network, searches at one size or several, says what is gained
+// and why, and keeps what is better than the catalog.
 #include "mpi/tools/synthesize.h"
 
 #include "btl/base/format.h"
@@ -195,8 +195,8 @@ int synthesize_command(const SynthesizeOptions& options, const coll::Links& link
             return complain(format("{} is no size up to 256M; try 64K or 1M", options.size));
         sizes = {bytes};
     }
-    if (kept.empty() && !options.dry_run)
-        return complain("the environment names no home to keep it in; --dry-run only prints");
+    if (kept.empty() && options.keep)
+        return complain("the environment names no home to keep it in");
     Session session(options, *network, links);
     int found = 0;
     for (size_t i = 0; i < sizes.size(); ++i) {
@@ -207,7 +207,7 @@ int synthesize_command(const SynthesizeOptions& options, const coll::Links& link
         if (int code = session.search(*wanted, sizes[i], least, most, line)) return code;
         if (line.empty()) continue;
         ++found;
-        if (options.dry_run) continue;
+        if (!options.keep) continue;
         auto before = read_kept(kept);
         std::string why = format("by pomona synthesize {} {} on {}", options.collective,
                                  coll::size_text(sizes[i]), today());
@@ -216,8 +216,9 @@ int synthesize_command(const SynthesizeOptions& options, const coll::Links& link
                  .ok())
             return complain(format("{} cannot be written", kept));
     }
-    if (found && !options.dry_run)
+    if (found && options.keep)
         std::printf("kept in %s: jobs of mpirun on these hosts use it\n", kept.c_str());
+    else if (found) std::printf("not kept; with --keep jobs of mpirun on these hosts use it\n");
     return 0;
 }
 

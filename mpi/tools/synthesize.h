@@ -1,4 +1,5 @@
-// mpi/tools/synthesize.h: `pomona synthesize`: a forest for a described network, which jobs there use.
+// mpi/tools/synthesize.h: `pomona synthesize`: a forest for a described network, which jobs there
+// use.
 #pragma once
 
 #include "coll/cost.h"
@@ -16,7 +17,7 @@ struct SynthesizeOptions {
     int root = 0;         // of a bcast
     uint64_t seed = 1;
     int tries = 1500;
-    bool dry_run = false;  // nothing is kept
+    bool keep = false;  // for jobs on these hosts; else it is printed only
 };
 
 int synthesize_command(const SynthesizeOptions& options, const coll::Links& links,

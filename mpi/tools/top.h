@@ -1,6 +1,8 @@
-// mpi/tools/top.h: `pomona top`: the ranks of a running job, and whom they wait for, again and again.
+// mpi/tools/top.h: `pomona top`: the ranks of a running job, and whom they wait for, again and
+// again.
 // Idea: mpirun knows who waits for whom (pmix/launch/table.h) and writes it when it is asked
-// (pmix/job_directory.h); of processes on this host the system tells how busy and how large they are.
+// (pmix/job_directory.h); of processes on this host the system tells how busy and how large they
+// are.
 #pragma once
 
 #include <string>

@@ -1,7 +1,7 @@
 // mpi/tools/trace.cc: see trace.h.
-// Idea: who waited for whom stands in the trace already (mpi/trace/merge.cc), so this adds up. The file is read
-// as it comes: a trace may be larger than memory. A job that was ended left its trace in parts, which
-// are put together first.
+// Idea: who waited for whom stands in the trace already (mpi/trace/merge.cc), so this adds up. The
+// file is read as it comes: a trace may be larger than memory. A job that was ended left its trace
+// in parts, which are put together first.
 #include "mpi/tools/trace.h"
 
 #include "btl/base/format.h"

@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 """Draws the bytes that each rank has sent to each other one as a heat map.
 
-Usage: trace_heat.py PICTURE.png, with the output of `pomona trace FILE --json` on standard input. Called
-by `pomona trace FILE --heat PICTURE.png`; needs matplotlib.
+Usage: trace_heat.py PICTURE.png, with the output of `pomona trace FILE --json` on standard input.
+Called by `pomona trace FILE --heat PICTURE.png`; needs matplotlib.
 """
 import json
 import math

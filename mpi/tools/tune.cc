@@ -144,9 +144,9 @@ bool measure(Reading& reading) {
     return false;
 }
 
-// Keeps the quicker of what is known and another measurement. A host may move a virtual machine's cores
-// for some seconds to where they share no cache, and give its memory half the speed at other times: what is
-// slow in either way is not what is usual.
+// Keeps the quicker of what is known and another measurement. A host may move a virtual machine's
+// cores for some seconds to where they share no cache, and give its memory half the speed at other
+// times: what is slow in either way is not what is usual.
 bool measure_again(Reading& reading) {
     Reading other{reading.name, reading.transport, reading.one_core, {}, {}, {}};
     if (!measure(other)) return false;
@@ -233,8 +233,8 @@ void print_json(const std::vector<Reading>& readings, const KeptLinks& kept) {
                        local.copy_near, local.copy_far, local.reduce_near, local.reduce_far));
 }
 
-// How many ranks algorithms are timed with: 2, 4 and on, up to a rank on each core; 4 at least, since small
-// machines run such jobs too.
+// How many ranks algorithms are timed with: 2, 4 and on, up to a rank on each core; 4 at least,
+// since small machines run such jobs too.
 std::vector<int> timed_ranks() {
     auto cores = static_cast<int>(std::max(sysconf(_SC_NPROCESSORS_ONLN), 1L));
     std::vector<int> out;
@@ -371,8 +371,8 @@ bool time_choices_between(const TuneOptions& options, size_t hosts, const coll::
     return false;
 }
 
-// `pomona tune --host a,b`: measures as `pomona links` does, which keeps its figures by pair of hosts, and
-// mpirun hands them to jobs of these hosts.
+// `pomona tune --host a,b`: measures as `pomona links` does, which keeps its figures by pair of
+// hosts, and mpirun hands them to jobs of these hosts.
 int tune_hosts(const TuneOptions& options, const std::string& links_path,
                const std::string& choices_path) {
     LinksOptions linking;

@@ -1,5 +1,5 @@
-// mpi/tools/tune.h: `pomona tune`: measures the links of this machine, fits coll/cost.h's numbers to
-// them and keeps these for mpirun (btl/base/links_file.h).
+// mpi/tools/tune.h: `pomona tune`: measures the links of this machine, fits coll/cost.h's numbers
+// to them and keeps these for mpirun (btl/base/links_file.h).
 #pragma once
 
 #include "coll/cost.h"
@@ -38,8 +38,8 @@ struct LinkMeasurement {
     double fresh_ns = 0;  // per byte of data that its sender has just made, more than of other data
     // Nanoseconds per byte, in arrays that stay in the second-level cache and in longer ones.
     double copy_near = 0, copy_far = 0, reduce_near = 0, reduce_far = 0;
-    // Nanoseconds that a message takes while another comes, and an allreduce in place through chunks, of
-    // kTuneNear and kTuneFar bytes; the latter of kTuneShort too.
+    // Nanoseconds that a message takes while another comes, and an allreduce in place through
+    // chunks, of kTuneNear and kTuneFar bytes; the latter of kTuneShort too.
     double both_near = 0, both_far = 0, chunks_short = 0, chunks_near = 0, chunks_far = 0;
     double bcast_far = 0;  // a bcast through chunks of kTuneFar bytes, to who receives it
 };

@@ -82,7 +82,8 @@ std::vector<ChoiceCase> choice_cases(const ChoiceWorld& world) {
     return cases;
 }
 
-// Who is clearly quicker than the formulas' choice in both respects; of several, in the middle repeat.
+// Who is clearly quicker than the formulas' choice in both respects; of several, in the middle
+// repeat.
 const ChoiceTime& ChoiceTimes::best() const {
     const ChoiceTime* best = &times[0];
     for (const ChoiceTime& each : times)
@@ -136,7 +137,8 @@ coll::Rules rules_of(const std::vector<ChoiceTimes>& measured, coll::Reach level
         rule.collective = here.collective, rule.level = level;
         rule.ranks_least = rule.ranks_most = ranks;
         rule.choice = best.choice;
-        // Sizes between which nothing was timed, because the formulas left no doubt, keep their choice.
+        // Sizes between which nothing was timed, because the formulas left no doubt, keep their
+        // choice.
         const size_t* at = std::find(std::begin(kSizes), std::end(kSizes), here.bytes);
         if (at != std::end(kSizes)) {
             if (at != std::begin(kSizes)) rule.from = middle_of(at[-1], at[0]);

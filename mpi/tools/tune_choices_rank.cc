@@ -1,5 +1,5 @@
-// mpi/tools/tune_choices_rank.cc: the ranks that time algorithms in turns (tune_choices.h), through MPI
-// calls alone.
+// mpi/tools/tune_choices_rank.cc: the ranks that time algorithms in turns (tune_choices.h), through
+// MPI calls alone.
 #include "mpi/tools/tune_choices.h"
 
 #include "btl/base/clock.h"
@@ -138,7 +138,8 @@ int tune_choices_rank(int machines) {
     Timer timer(mpi, room);
     std::vector<ChoiceTimes> all;
     for (const ChoiceCase& each : cases) all.push_back(timer.time(each));
-    // What disturbed the machine for a while may have made a winner: it has to win once more, later.
+    // What disturbed the machine for a while may have made a winner: it has to win once more,
+    // later.
     for (ChoiceTimes& times : all) {
         while (&times.best() != &times.times[0]) {
             const ChoiceTime& best = times.best();

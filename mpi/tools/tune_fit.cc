@@ -33,8 +33,8 @@ coll::Link fit_link(const std::vector<LinkPoint>& points, double gap_ns) {
 
 namespace {
 
-// What an allreduce in place or a bcast takes through chunks: links.hand times the handing over and the
-// links' other factors times the bytes, beside the rest.
+// What an allreduce in place or a bcast takes through chunks: links.hand times the handing over and
+// the links' other factors times the bytes, beside the rest.
 struct ChunkParts {
     double rest, handing, bytes;
     ChunkParts(coll::Links links, size_t length,

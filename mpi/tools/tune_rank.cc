@@ -1,7 +1,7 @@
 // mpi/tools/tune_rank.cc: what the two ranks of `pomona tune` measure, through MPI calls alone.
 // Idea: `pomona` is no MPI program, so the library beside it is opened only here. All sizes are
-// visited in every round, and the median over rounds is taken: what disturbs the machine for a while
-// disturbs all sizes alike. Rank 0 keeps the time and says whether there is another round.
+// visited in every round, and the median over rounds is taken: what disturbs the machine for a
+// while disturbs all sizes alike. Rank 0 keeps the time and says whether there is another round.
 #include "mpi/tools/tune.h"
 
 #include "btl/base/clock.h"
@@ -82,7 +82,8 @@ private:
         stream();
         windows_.push_back(static_cast<double>(clock_.now() - start));
         shorts_.push_back(timed(50, [&] { allreduce(kTuneShort); }));
-        // From rank 1: rank 0's clock stands when it has all of it. The exchange lets both begin together.
+        // From rank 1: rank 0's clock stands when it has all of it. The exchange lets both begin
+        // together.
         bcasts_.push_back(timed(1, [&] {
             exchange(8);
             mpi_.Bcast(there_.get(), static_cast<int>(kTuneFar), MPI_CHAR, 1, MPI_COMM_WORLD);
@@ -96,7 +97,8 @@ private:
         std::vector<double> copies, sums;       // nanoseconds per byte
         void clear() { exchanges.clear(), chunks.clear(), copies.clear(), sums.clear(); }
     };
-    // Nanoseconds per call. One before them does not count: what was measured before has emptied the caches.
+    // Nanoseconds per call. One before them does not count: what was measured before has emptied
+    // the caches.
     double timed(int calls, auto&& work) {
         work();
         Nanoseconds start = clock_.now();

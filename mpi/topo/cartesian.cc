@@ -55,9 +55,9 @@ std::shared_ptr<Topology> make_grid(std::vector<int> dims, std::vector<int> peri
 namespace {
 
 // Searches the factorizations of a number into non-increasing factors for the one with the
-// smallest difference of the largest and the smallest; among equals, the one with the greatest small
-// factors. Divisors are few, so all are tried that can be better. The optimality asked for: Traff,
-// Lubbe, "Specification guideline violations by MPI_Dims_create", EuroMPI 2015.
+// smallest difference of the largest and the smallest; among equals, the one with the greatest
+// small factors. Divisors are few, so all are tried that can be better. The optimality asked for:
+// Traff, Lubbe, "Specification guideline violations by MPI_Dims_create", EuroMPI 2015.
 struct Balancer {
     std::vector<int> divisors;  // ascending
     std::vector<int> current, best;

@@ -1,6 +1,6 @@
 // mpi/trace/completion.cc: MPI_Wait, MPI_Test and their kin: which messages they have completed.
-// Idea: what is known of the requests is copied before the call, which may free them; afterwards each one
-// completed gets a record of its own, inside the call's time.
+// Idea: what is known of the requests is copied before the call, which may free them; afterwards
+// each one completed gets a record of its own, inside the call's time.
 #include "mpi/trace/completion.h"
 
 #include "functions.h"

@@ -1,12 +1,13 @@
 #!/usr/bin/env python3
-"""Writes the functions of the trace library (mpi/trace) from the tables of the ABI (mpi/abi/tables).
+"""Writes the functions of the trace library (mpi/trace) from the tables of the ABI
+(mpi/abi/tables).
 
   generate.py FOLDER      functions.h, names.cc, wrappers.cc
 
 Each wrapper asks for the time, calls the function's PMPI_ name and writes one record: what is in it
-follows from the names and types of the parameters. Those that complete requests, and those that begin
-and end MPI, are written by hand (completion.cc, job.cc). Functions that neither communicate nor wait are
-not traced.
+follows from the names and types of the parameters. Those that complete requests, and those that
+begin and end MPI, are written by hand (completion.cc, job.cc). Functions that neither communicate
+nor wait are not traced.
 """
 import re
 import sys

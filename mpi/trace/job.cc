@@ -1,7 +1,7 @@
 // mpi/trace/job.cc: the begin and the end of a trace: MPI_Init and MPI_Finalize.
-// Idea: at both ends the clocks of the hosts are compared. At the end rank 0 gets the files of other hosts'
-// ranks by messages, and makes the one trace of all (merge.h). A job that ends without MPI_Finalize leaves
-// its files, of which `pomona trace` makes what there is.
+// Idea: at both ends the clocks of the hosts are compared. At the end rank 0 gets the files of
+// other hosts' ranks by messages, and makes the one trace of all (merge.h). A job that ends without
+// MPI_Finalize leaves its files, of which `pomona trace` makes what there is.
 #include "functions.h"
 #include "mpi/trace/clocks.h"
 #include "mpi/trace/completion.h"

@@ -1,7 +1,7 @@
 // mpi/trace/objects.h: what the trace knows of communicators and of requests under way.
-// Idea: a communicator gets a number on this rank and one that is the same on all its ranks, made of its
-// members and of how many with these members came before it; all ranks make those in the same order.
-// Ranks in communicators are told as ranks of MPI_COMM_WORLD.
+// Idea: a communicator gets a number on this rank and one that is the same on all its ranks, made
+// of its members and of how many with these members came before it; all ranks make those in the
+// same order. Ranks in communicators are told as ranks of MPI_COMM_WORLD.
 #pragma once
 
 #include "mpi/include/mpi.h"

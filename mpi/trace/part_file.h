@@ -1,7 +1,7 @@
 // mpi/trace/part_file.h: the file into which one rank writes what it does, as it does it.
-// Idea: a header of one page, then chunks; a chunk belongs to one thread, which appends records to it.
-// The file is mapped, so what has been written outlives the process, however that ends. merge.h makes
-// one trace of the files of all ranks. Times are those of the host's own steady clock.
+// Idea: a header of one page, then chunks; a chunk belongs to one thread, which appends records to
+// it. The file is mapped, so what has been written outlives the process, however that ends. merge.h
+// makes one trace of the files of all ranks. Times are those of the host's own steady clock.
 #pragma once
 
 #include <atomic>

@@ -16,7 +16,8 @@ constexpr const char* kLibrary = "@rpath/libmpi_abi.1.dylib";
 constexpr const char* kLibrary = "libmpi_abi.so.1";
 #endif
 
-// Python's modules and torch's backend load their MPI library where the search for names does not come.
+// Python's modules and torch's backend load their MPI library where the search for names does not
+// come.
 void* look_for(const char* name) {
     if (void* next = dlsym(RTLD_NEXT, name)) return next;
     void* library = dlopen(kLibrary, RTLD_LAZY | RTLD_NOLOAD);

@@ -1,6 +1,6 @@
 // mpi/trace/pmpi.h: the functions of the MPI library below, found when they are first called.
-// Idea: this library is loaded before programs that it knows nothing of, shells among them, so it names no
-// library of MPI itself. It stands above the PMPI_ names of the standard ABI.
+// Idea: this library is loaded before programs that it knows nothing of, shells among them, so it
+// names no library of MPI itself. It stands above the PMPI_ names of the standard ABI.
 #pragma once
 
 #include "mpi/include/mpi.h"

@@ -1,6 +1,7 @@
 // mpi/trace/recorder.h: what one rank does, into its file (part_file.h).
-// Idea: each thread has a chunk of the mapped file and appends to it without a lock. A call costs two
-// looks at the clock and one record. Nothing is recorded before MPI_Init and after MPI_Finalize.
+// Idea: each thread has a chunk of the mapped file and appends to it without a lock. A call costs
+// two looks at the clock and one record. Nothing is recorded before MPI_Init and after
+// MPI_Finalize.
 #pragma once
 
 #include "mpi/trace/part_file.h"

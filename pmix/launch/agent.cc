@@ -168,8 +168,8 @@ std::string Agent::prepare(const JobOrders& orders,
     return {};
 }
 
-// The soft limit is there for programs that use select. A rank takes two pipes and a socket, and three
-// sockets more if it speaks PMIx; the ranks themselves get the old limit back (spawn.cc).
+// The soft limit is there for programs that use select. A rank takes two pipes and a socket, and
+// three sockets more if it speaks PMIx; the ranks themselves get the old limit back (spawn.cc).
 std::string Agent::raise_descriptor_limit(int ranks) {
     constexpr rlim_t kOurs = 40;
     if (getrlimit(RLIMIT_NOFILE, &descriptor_limit_) != 0) return {};
@@ -203,8 +203,8 @@ std::string Agent::working_directory(const std::string& ordered) const {
     return "";
 }
 
-// A program that mpirun found in its own PATH is tried under that name first: an environment of Python
-// mostly stands in the same place on all hosts.
+// A program that mpirun found in its own PATH is tried under that name first: an environment of
+// Python mostly stands in the same place on all hosts.
 std::string Agent::find(const StartOrder& order, const SpawnRequest& request) const {
     if (!order.program.empty()) {
         std::string same = find_program(order.program, "", request.environment);
@@ -364,9 +364,9 @@ void Agent::collect_ended(std::vector<EndedRank>& ended) {
     }
 }
 
-// Ranks give up when they see that another has gone, and a process closes its connections before the
-// system tells of its end: so if all that ended did so with an error code, the one that was killed may
-// still be to come.
+// Ranks give up when they see that another has gone, and a process closes its connections before
+// the system tells of its end: so if all that ended did so with an error code, the one that was
+// killed may still be to come.
 std::vector<EndedRank> Agent::reap() {
     std::vector<EndedRank> ended;
     collect_ended(ended);
@@ -413,8 +413,8 @@ void Agent::signal_catchers(int number) const {
         if (process.running && catches(process.pid, number)) kill(process.pid, number);
 }
 
-// The number of a group is free for others when its last process has gone. Where a process has it as its
-// own number, that is someone else: our ranks have been reaped.
+// The number of a group is free for others when its last process has gone. Where a process has it
+// as its own number, that is someone else: our ranks have been reaped.
 void Agent::kill_what_outlives_ranks() {
     for (const auto& [rank, process] : processes_) {
         if (process.running || process.group_empty) continue;

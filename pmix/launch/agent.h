@@ -1,8 +1,8 @@
-// pmix/launch/agent.h: the launcher's part on one host: it starts, watches and ends the host's ranks, and
-// owns the job's directory there.
+// pmix/launch/agent.h: the launcher's part on one host: it starts, watches and ends the host's
+// ranks, and owns the job's directory there.
 // Idea: mpirun has one in its own process for the host on which it runs; on other hosts the same
-// program in another role has one (agent_service.h). It decides nothing: who is to blame, and when the
-// job ends, is mpirun's to say.
+// program in another role has one (agent_service.h). It decides nothing: who is to blame, and when
+// the job ends, is mpirun's to say.
 #pragma once
 
 #include "pmix/launch/child_environment.h"
@@ -25,8 +25,8 @@ class Agent {
 public:
     explicit Agent(const char* const* environment);
 
-    // Makes the job's directory and finds the bindings; a mistake as text, or "". `remark` takes what
-    // is no mistake.
+    // Makes the job's directory and finds the bindings; a mistake as text, or "". `remark` takes
+    // what is no mistake.
     std::string prepare(const JobOrders& orders, const std::function<void(std::string)>& remark);
 
     struct Started {
@@ -43,7 +43,8 @@ public:
 
     // After SIGCHLD: those that have ended, the culprits among them if there are any.
     std::vector<EndedRank> reap();
-    // Has a process other than this rank's failed that has not been reaped yet? Waits a moment for it.
+    // Has a process other than this rank's failed that has not been reaped yet? Waits a moment for
+    // it.
     bool another_has_failed(int rank) const;
     std::function<void(pid_t process, int status)> on_other_child;
 
@@ -89,7 +90,8 @@ private:
     sigset_t ignored_{};
 };
 
-// What ranks inherit of this environment: all but what other launchers, or an outer job, have put there.
+// What ranks inherit of this environment: all but what other launchers, or an outer job, have put
+// there.
 std::vector<std::string> environment_for_ranks(const char* const* environment);
 // Sets NAME=VALUE, in the place of what stood there.
 void set_variable(std::vector<std::string>& environment, std::string_view name,

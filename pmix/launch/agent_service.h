@@ -1,6 +1,7 @@
-// pmix/launch/agent_service.h: mpirun in its other role: the agent on a host that another mpirun has
-// started by ssh. Words come on standard input, and leave on standard output (agent_words.h); or both
-// go by a connection to mpirun, whose invitation is all that comes on standard input (dial_back.h).
+// pmix/launch/agent_service.h: mpirun in its other role: the agent on a host that another mpirun
+// has started by ssh. Words come on standard input, and leave on standard output (agent_words.h);
+// or both go by a connection to mpirun, whose invitation is all that comes on standard input
+// (dial_back.h).
 #pragma once
 
 namespace pomona {

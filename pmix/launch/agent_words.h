@@ -1,8 +1,8 @@
 // pmix/launch/agent_words.h: the words that mpirun and its agents on other hosts exchange.
-// Idea: frames as on the job's socket (pmix/control.h), over the standard streams of the program that
-// started the agent (ssh). The agent speaks first: a fixed line, so that what a login shell prints
-// before is told apart, then its facts. Streams and connections have credit: whoever reads says how
-// much it has taken.
+// Idea: frames as on the job's socket (pmix/control.h), over the standard streams of the program
+// that started the agent (ssh). The agent speaks first: a fixed line, so that what a login shell
+// prints before is told apart, then its facts. Streams and connections have credit: whoever reads
+// says how much it has taken.
 #pragma once
 
 #include "pmix/control.h"

@@ -1,8 +1,8 @@
-// pmix/launch/child_environment.h: what is installed with mpirun and ranks are to find: the MPI library, for
-// programs without an rpath; the library that traces; what valgrind is not to report.
-// Idea: the folder of an installation may hold other libraries that a program must not find there, so the
-// search path gets a folder of the job in which the MPI library alone stands. It comes last: a library
-// of the standard ABI that the user puts first is the user's choice.
+// pmix/launch/child_environment.h: what is installed with mpirun and ranks are to find: the MPI
+// library, for programs without an rpath; the library that traces; what valgrind is not to report.
+// Idea: the folder of an installation may hold other libraries that a program must not find there,
+// so the search path gets a folder of the job in which the MPI library alone stands. It comes last:
+// a library of the standard ABI that the user puts first is the user's choice.
 #pragma once
 
 #include <functional>

@@ -286,7 +286,8 @@ void ControlServer::drop(Connection& connection) {
     table.gone(connection.rank);
 }
 
-// By somebody of this user who is no rank; ranks answer when they next look, and they look in MPI only.
+// By somebody of this user who is no rank; ranks answer when they next look, and they look in MPI
+// only.
 void ControlServer::ask_queues(Connection& connection, Reader& reader) {
     int process = reader.get<int32_t>();
     if (reader.failed() || !on_queues) return drop(connection);

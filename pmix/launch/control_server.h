@@ -27,8 +27,8 @@ public:
 
     Status listen(const std::string& directory);
 
-    // A rank on another host connects to its agent, which passes the bytes on. The number stands for
-    // the connection until far_closed() or `close` is called.
+    // A rank on another host connects to its agent, which passes the bytes on. The number stands
+    // for the connection until far_closed() or `close` is called.
     struct Far {
         std::function<void(ConstBytes)> send;
         std::function<void()> close;
@@ -61,8 +61,8 @@ public:
     WaitTable table;
     std::function<std::string(int rank, uint32_t number)> on_explain;
 
-    // What stands in the queues of messages of processes, by process number; mpirun's own means all. The
-    // answer, as JSON, comes within kQueuesPatience; on_queues tells whom to ask.
+    // What stands in the queues of messages of processes, by process number; mpirun's own means
+    // all. The answer, as JSON, comes within kQueuesPatience; on_queues tells whom to ask.
     std::function<std::vector<TableProcess>(int process)> on_queues;
 
 private:

@@ -78,8 +78,8 @@ bool say(tcp::Socket& socket, link::Handshake& handshake) {
     return answer.empty() || socket.write(answer, {}) == static_cast<ssize_t>(answer.size());
 }
 
-// Reads what has come of the peer's messages and answers; false when the connection is over (errno 0:
-// closed by the peer).
+// Reads what has come of the peer's messages and answers; false when the connection is over (errno
+// 0: closed by the peer).
 bool hear_some(tcp::Socket& socket, link::Handshake& handshake) {
     while (handshake.state() == link::Handshake::State::waiting) {
         std::byte bytes[kHearMost];

@@ -1,8 +1,10 @@
-// pmix/launch/dial_back.h: agents that connect to mpirun, where what starts them carries no answer back.
-// Idea: mpirun listens, and gives each agent by its standard input one line, the invitation: mpirun's
-// addresses and a secret made for this job. The agent tries all addresses, and both ends prove the secret
-// (btl/link/handshake.h, mpirun as rank 0, agents from 1); then the connection is encrypted and carries
-// the frames that ssh would (agent_words.h). Encryption is no choice here, for the job's key is in them.
+// pmix/launch/dial_back.h: agents that connect to mpirun, where what starts them carries no answer
+// back.
+// Idea: mpirun listens, and gives each agent by its standard input one line, the invitation:
+// mpirun's addresses and a secret made for this job. The agent tries all addresses, and both ends
+// prove the secret (btl/link/handshake.h, mpirun as rank 0, agents from 1); then the connection is
+// encrypted and carries the frames that ssh would (agent_words.h). Encryption is no choice here,
+// for the job's key is in them.
 #pragma once
 
 #include "btl/link/handshake.h"
@@ -85,8 +87,8 @@ private:
 
 // The agent's side: reads the invitation from a descriptor, and nothing behind it.
 Result<Invitation> read_invitation(int descriptor);
-// Tries all places, again and again, until mpirun lets it in or the time is over: the error says then
-// what each place answered.
+// Tries all places, again and again, until mpirun lets it in or the time is over: the error says
+// then what each place answered.
 struct Dialled {
     std::optional<tcp::Socket> socket;
     std::string why;

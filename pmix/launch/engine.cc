@@ -137,8 +137,8 @@ Engine by_prterun(const Options& options, const EngineProbes& probes) {
     return out;
 }
 
-// The allocation's hosts become those of the job, and srun starts the agents there, unless the user has
-// said something else.
+// The allocation's hosts become those of the job, and srun starts the agents there, unless the user
+// has said something else.
 void use_allocation(Options& options, const std::vector<HostSlots>& granted) {
     auto is_granted = [&](const HostSlots& host) {
         return std::any_of(granted.begin(), granted.end(),

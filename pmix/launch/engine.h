@@ -1,4 +1,5 @@
-// pmix/launch/engine.h: who starts a job's processes: mpirun itself and its agents, or another launcher.
+// pmix/launch/engine.h: who starts a job's processes: mpirun itself and its agents, or another
+// launcher.
 // Idea: mpirun's own agents serve everything that mpirun can, also inside a Slurm allocation, where
 // srun starts them instead of ssh, on the hosts that Slurm has granted. Slurm's srun and PRRTE's
 // prterun start the same programs by PMIx; mpirun then only translates the options and becomes that
@@ -35,8 +36,8 @@ struct Engine {
 // May add hosts, a program in place of ssh, and remarks to `options`.
 Engine choose_engine(Options& options, const char* const* environment, const EngineProbes& probes);
 
-// The hosts of the Slurm allocation that the environment tells of, with their slots; none if there is no
-// allocation. `mistake` says why they cannot be known.
+// The hosts of the Slurm allocation that the environment tells of, with their slots; none if there
+// is no allocation. `mistake` says why they cannot be known.
 std::vector<HostSlots> slurm_hosts(const char* const* environment, const EngineProbes& probes,
                                    std::string& mistake);
 

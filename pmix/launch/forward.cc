@@ -119,7 +119,8 @@ void RankStream::feed(std::string_view bytes) {
     if (!output_.congested()) taken_(std::exchange(untold_, 0));
 }
 
-// Of a rank on another host: the agent closes its pipe, and the rank gets SIGPIPE as it would alone.
+// Of a rank on another host: the agent closes its pipe, and the rank gets SIGPIPE as it would
+// alone.
 void RankStream::stop_reading() {
     taken_(kNobodyReads);
     close_stream();

@@ -1,4 +1,5 @@
-// pmix/launch/forward.h: the output of the ranks on mpirun's own streams, and standard input to them.
+// pmix/launch/forward.h: the output of the ranks on mpirun's own streams, and standard input to
+// them.
 // Idea: a line of one rank is never cut by another's. Lines are collected per rank and stream and
 // written whole; a half line waits, unless a person looks on (a terminal), where it is shown after
 // a moment so that prompts and progress bars work. When our own reader is slow the ranks' pipes

@@ -1,5 +1,5 @@
-// pmix/launch/frame_channel.h: frames over two descriptors of the event loop, or over a connection, as
-// mpirun and its agents exchange them (agent_words.h).
+// pmix/launch/frame_channel.h: frames over two descriptors of the event loop, or over a connection,
+// as mpirun and its agents exchange them (agent_words.h).
 #pragma once
 
 #include "btl/tcp/socket.h"

@@ -18,8 +18,8 @@
 
 namespace pomona {
 
-// Of the running system and, where there are containers, of this one: its network and its names. The
-// host's name stands in it as well: a system may not tell the rest.
+// Of the running system and, where there are containers, of this one: its network and its names.
+// The host's name stands in it as well: a system may not tell the rest.
 static std::string identity_here() {
     std::string out = format("{}-{}", boot_id(), host_name());
 #if defined(__linux__)

@@ -1,6 +1,6 @@
 // pmix/launch/host.h: one host of a job, as mpirun's state machine sees it.
-// Idea: what a job asks of a host is the same for the host on which mpirun runs (local_host.h) and for
-// others, where an agent does it (remote_host.h): prepare, start ranks, pass signals on, end.
+// Idea: what a job asks of a host is the same for the host on which mpirun runs (local_host.h) and
+// for others, where an agent does it (remote_host.h): prepare, start ranks, pass signals on, end.
 // What happens there comes back by the events, all from the one event loop.
 #pragma once
 
@@ -29,15 +29,15 @@ struct HostFacts {
     int fast = 0;          // of the fastest kind; 0: all are alike
     // As ssh tells: this host's address, and that of the host which called it; "" else.
     std::string own_address, caller_address;
-    // Of its network interfaces, "10.0.7.1/24", the best kind first; none that mean something on one
-    // interface only.
+    // Of its network interfaces, "10.0.7.1/24", the best kind first; none that mean something on
+    // one interface only.
     std::vector<std::string> addresses;
 };
 HostFacts facts_here(const char* const* environment);
 std::string facts_version();
 
-// The address by which `host` is reached by the others: one in a network that most of them are in, the
-// one that ssh used (`by_ssh`) if there are several such or none; "" if none is known.
+// The address by which `host` is reached by the others: one in a network that most of them are in,
+// the one that ssh used (`by_ssh`) if there are several such or none; "" if none is known.
 std::string address_for(const HostFacts& host, const std::vector<const HostFacts*>& others,
                         const std::string& by_ssh);
 

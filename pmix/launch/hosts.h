@@ -1,7 +1,7 @@
 // pmix/launch/hosts.h: host lists, from --host and from hostfiles, in the forms in use.
-// Idea: `name`, `name:4`, `name slots=4 max_slots=8 prefix=/opt/pomona user=me`; # begins a comment. A
-// name may be an IPv6 address in brackets, and a user may stand before it: me@name. Parsers take text
-// and return lists; nothing here resolves names.
+// Idea: `name`, `name:4`, `name slots=4 max_slots=8 prefix=/opt/pomona user=me`; # begins a
+// comment. A name may be an IPv6 address in brackets, and a user may stand before it: me@name.
+// Parsers take text and return lists; nothing here resolves names.
 #pragma once
 
 #include <string>

@@ -1,4 +1,5 @@
-// pmix/launch/launcher.cc: what happens while a job runs and how it ends. The start: launcher_start.cc.
+// pmix/launch/launcher.cc: what happens while a job runs and how it ends. The start:
+// launcher_start.cc.
 #include "pmix/launch/launcher.h"
 
 #include "btl/base/format.h"
@@ -138,7 +139,8 @@ void Launcher::stop_ourselves() {
 }
 
 // The system tells of the dead in any order, and ranks give up when they see that another has gone:
-// whoever was killed comes first, then whoever left without a word, then those who ended with a code.
+// whoever was killed comes first, then whoever left without a word, then those who ended with a
+// code.
 int Launcher::suspicion(const EndedRank& each) const {
     if (WIFSIGNALED(each.status)) return 0;
     if (WEXITSTATUS(each.status) != 0) return 2;
@@ -243,8 +245,8 @@ void Launcher::check_fence() {
     }
 }
 
-// A rank that aborts because its peer died may tell us before the system tells of the death, which is
-// what the user must hear of.
+// A rank that aborts because its peer died may tell us before the system tells of the death, which
+// is what the user must hear of.
 void Launcher::on_abort(int rank, int code, const std::string& message) {
     if (state_ != State::running) return;
     if (!continues() && local_.agent.another_has_failed(rank)) return;
@@ -384,7 +386,8 @@ bool Launcher::drained() {
     return false;
 }
 
-// An agent that is killed while it makes the job's directory would leave it: no watchdog is there yet.
+// An agent that is killed while it makes the job's directory would leave it: no watchdog is there
+// yet.
 void Launcher::dismiss_hosts() {
     for (auto& remote : remotes_) remote->leave();
     auto has_left = [](const auto& remote) { return remote->left(); };

@@ -1,4 +1,5 @@
-// pmix/launch/launcher_params.cc: the parameters of all ranks, read once (btl/base/params_handed.h).
+// pmix/launch/launcher_params.cc: the parameters of all ranks, read once
+// (btl/base/params_handed.h).
 #include "btl/base/params_handed.h"
 
 #include "btl/base/choices_file.h"
@@ -66,8 +67,8 @@ void Launcher::hand_links() {
     handed_.inherit("links", links, origin);
 }
 
-// Between the job's hosts, as `pomona links` or `pomona tune --host` has measured them; "" where nothing is
-// known. Hosts stand in the order of the nodes' numbers, which every rank has.
+// Between the job's hosts, as `pomona links` or `pomona tune --host` has measured them; "" where
+// nothing is known. Hosts stand in the order of the nodes' numbers, which every rank has.
 std::string Launcher::measured_net() const {
     if (!several_hosts()) return "";
     auto text = read_kept(cache_path(environment_, "link-history"));
@@ -129,7 +130,8 @@ std::string Launcher::measured_links(std::string& origin) const {
     return "";
 }
 
-// A program that is given another configuration file (-x POMONA_CONFIG, -x HOME) has a file of its own.
+// A program that is given another configuration file (-x POMONA_CONFIG, -x HOME) has a file of its
+// own.
 std::string Launcher::config_of(const Program& program) const {
     std::string config, home;
     for (const auto& [name, value] : program.exports) {

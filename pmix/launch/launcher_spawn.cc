@@ -1,8 +1,8 @@
 // pmix/launch/launcher_spawn.cc: worlds that ranks ask for while the job runs (MPI_Comm_spawn).
-// Idea: a spawned world's ranks follow those of the job, and are processes of the job like any other:
-// same directory, same socket, and a failure in one ends all. Either all of a world start or none.
-// They fill the slots that are free, host by host, or run where the info key "host" says; ranks that were
-// there before learn of it when groups are exchanged (Job::later).
+// Idea: a spawned world's ranks follow those of the job, and are processes of the job like any
+// other: same directory, same socket, and a failure in one ends all. Either all of a world start or
+// none. They fill the slots that are free, host by host, or run where the info key "host" says;
+// ranks that were there before learn of it when groups are exchanged (Job::later).
 #include "pmix/launch/launcher.h"
 
 #include "btl/base/format.h"

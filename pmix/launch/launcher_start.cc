@@ -1,4 +1,5 @@
-// pmix/launch/launcher_start.cc: the start of a job: who runs where, with which environment and streams.
+// pmix/launch/launcher_start.cc: the start of a job: who runs where, with which environment and
+// streams.
 // Idea: the order serves speed. Processes are started as soon as the job's socket listens; the
 // watchdog is made while they load their programs.
 #include "pmix/launch/launcher.h"
@@ -41,7 +42,8 @@ int free_port() {
     return port;
 }
 
-// Variables of ours that ranks on other hosts get too; the rest of their environment is their own host's.
+// Variables of ours that ranks on other hosts get too; the rest of their environment is their own
+// host's.
 bool goes_to_other_hosts(std::string_view entry) {
     for (std::string_view prefix : {"POMONA_", "OMP_", "TORCH_", "PYTORCH_", "MASTER_ADDR=",
                                     "MASTER_PORT=", "NCCL_", "GLOO_", "PYTHONPATH="})

@@ -1,5 +1,5 @@
-// pmix/launch/launcher_tools.cc: what mpirun does for tools: the trace's file, debuggers and their terminals;
-// and the look at programs whose MPI library is not ours.
+// pmix/launch/launcher_tools.cc: what mpirun does for tools: the trace's file, debuggers and their
+// terminals; and the look at programs whose MPI library is not ours.
 #include "pmix/launch/launcher.h"
 
 #include "btl/base/format.h"
@@ -32,7 +32,8 @@ std::string process_file(const std::string& directory, int rank) {
 
 }  // namespace
 
-// Every rank gets the same name, wherever it stands. An earlier trace is replaced, and nothing else.
+// Every rank gets the same name, wherever it stands. An earlier trace is replaced, and nothing
+// else.
 bool Launcher::prepare_trace() {
     trace_ = options_.trace;
     if (trace_.empty()) trace_ = variable(environment_, "POMONA_TRACE").value_or("");
@@ -119,8 +120,8 @@ void Launcher::say_another_mpi(const Process& process, const std::string& how,
     say(format(messages::another_mpi, process.name, how, other, size_));
 }
 
-// Programs in Python import their MPI library, so it is seen in their memory alone, while they run. Looked at
-// here, not on other hosts: all ranks of a job mostly run the same program.
+// Programs in Python import their MPI library, so it is seen in their memory alone, while they run.
+// Looked at here, not on other hosts: all ranks of a job mostly run the same program.
 void Launcher::watch_for_another_mpi() {
     if (size_ < 2) return;
     look_timer_ = timer([](int, short, void* self) {
@@ -134,7 +135,8 @@ void Launcher::watch_for_another_mpi() {
     event_add(look_timer_.get(), &delay);
 }
 
-// It may be about to connect through PMIx, so nothing is said before it has ended or has had some time.
+// It may be about to connect through PMIx, so nothing is said before it has ended or has had some
+// time.
 void Launcher::look_into_memory() {
     for (Process& process : processes_) {
         bool before = !process.other_mpi.empty();

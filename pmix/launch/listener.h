@@ -16,8 +16,8 @@ public:
     Listener(const Listener&) = delete;
     Listener& operator=(const Listener&) = delete;
 
-    // Takes ownership of a socket that listens and does not block. Accepted ones close on exec and do not
-    // block either.
+    // Takes ownership of a socket that listens and does not block. Accepted ones close on exec and
+    // do not block either.
     void start(event_base* base, int descriptor, std::function<void(int)> on_connection);
     // Those that have arrived.
     void accept_all();

@@ -23,8 +23,8 @@ struct Binding {
 std::vector<int> parse_cpu_list(const std::string& text);
 // The hardware threads that mpirun may run on, by core; none where processes cannot be bound.
 std::vector<std::vector<int>> usable_threads();
-// Equal shares of `cores` (each its hardware threads) for `count` ranks, neighbours together; unbound
-// when there are fewer cores than ranks, or one rank.
+// Equal shares of `cores` (each its hardware threads) for `count` ranks, neighbours together;
+// unbound when there are fewer cores than ranks, or one rank.
 std::vector<Binding> share_cores(int count, const std::vector<std::vector<int>>& cores);
 // So many cores for each, one after the other; or those that a rankfile names, by their place in
 // `cores` (ranks that it does not name stay unbound). A mistake as text.
@@ -38,7 +38,8 @@ std::string name_cores(const std::vector<std::vector<int>>& cores,
 // is an error, with `note` as its reason.
 Result<std::vector<Binding>> bind_ranks(int count, const Options& options, std::string& note);
 
-// mpirun's own process, and so all that it starts, runs on these processors alone; a mistake as text.
+// mpirun's own process, and so all that it starts, runs on these processors alone; a mistake as
+// text.
 std::string use_processors(const std::vector<int>& processors);
 
 }  // namespace pomona

@@ -1,5 +1,6 @@
-// pmix/launch/messages.h: what mpirun says when something is wrong and somebody can mend it; the one table
-// is messages.def. The page docs/messages.md comes from it and from the library's btl/base/messages.def.
+// pmix/launch/messages.h: what mpirun says when something is wrong and somebody can mend it; the
+// one table is messages.def. The page docs/messages.md comes from it and from the library's
+// btl/base/messages.def.
 #pragma once
 
 #include <string>

@@ -1,4 +1,5 @@
-// pmix/launch/mpirun.cc: main of mpirun (and mpiexec, which is the same program, and of its agents).
+// pmix/launch/mpirun.cc: main of mpirun (and mpiexec, which is the same program, and of its
+// agents).
 #include "pmix/launch/agent_service.h"
 #include "pmix/launch/debugger.h"
 #include "pmix/launch/engine.h"
@@ -37,7 +38,8 @@ static int become(const pomona::Engine& engine, const pomona::Options& options) 
     return 126;
 }
 
-// What `pomona links` tells of the job's hosts goes to standard error; the job starts whatever it says.
+// What `pomona links` tells of the job's hosts goes to standard error; the job starts whatever it
+// says.
 static void explain(const pomona::Options& options) {
     std::string own = pomona::own_program(), hosts;
     for (const pomona::HostSlots& host : options.hosts) {
@@ -85,7 +87,8 @@ int main(int count, char** words) {
     }
     if (!engine.command.empty()) return become(engine, parsed.options);
     if (parsed.options.explain) explain(parsed.options);
-    // A pane for each process: inside a session of tmux, unless there is none; the launcher says so then.
+    // A pane for each process: inside a session of tmux, unless there is none; the launcher says so
+    // then.
     bool panes = !parsed.options.debugger.empty() && parsed.options.debug_rank < 0;
     bool alone = parsed.options.programs.size() == 1 && parsed.options.programs[0].count == 1;
     if (panes && !alone && isatty(0) && isatty(1) && !getenv("TMUX")) {

@@ -1,6 +1,6 @@
 // pmix/launch/options.cc: see options.h.
-// Idea: the table (options.def) says which words are options and what follows them; here stands what
-// each does. A word that is no option and no option's value is the program.
+// Idea: the table (options.def) says which words are options and what follows them; here stands
+// what each does. A word that is no option and no option's value is the program.
 #include "pmix/launch/options.h"
 
 #include "btl/base/format.h"
@@ -524,8 +524,8 @@ std::string check_sets(const Variables& sets) {
     return {};
 }
 
-// What starts processes on other hosts, by the environment; operators of Kubernetes and site files say
-// it to Open MPI or MPICH.
+// What starts processes on other hosts, by the environment; operators of Kubernetes and site files
+// say it to Open MPI or MPICH.
 std::string shell_of(const char* const* environment) {
     auto said = [&](std::string_view name) {
         return std::string(variable(environment, name).value_or(""));
@@ -542,8 +542,8 @@ std::string shell_of(const char* const* environment) {
     return more.empty() ? out : out + " " + more;
 }
 
-// Of the hosts in a file those that --host names, with what the file says of them; else either list. A
-// rankfile's are added.
+// Of the hosts in a file those that --host names, with what the file says of them; else either
+// list. A rankfile's are added.
 std::string Parser::choose_hosts() {
     std::vector<HostSlots>& chosen = out.options.hosts;
     for (const char* name : {"OMPI_MCA_orte_default_hostfile", "HYDRA_HOST_FILE"}) {

@@ -1,5 +1,5 @@
-// pmix/launch/options_table.h: the one table of mpirun's options (options.def), and what is made of it:
-// their names for the parser, the help and docs/mpirun.md.
+// pmix/launch/options_table.h: the one table of mpirun's options (options.def), and what is made of
+// it: their names for the parser, the help and docs/mpirun.md.
 #pragma once
 
 #include <string>
@@ -33,8 +33,8 @@ const std::vector<OptionInfo>& option_table();
 // The words of a text with spaces between.
 std::vector<std::string> words_of(std::string_view text);
 
-// The option that a word of the command line is, or null; the word up to its '='. Attached to -n and -c
-// may stand a number (-n4), which becomes `attached`.
+// The option that a word of the command line is, or null; the word up to its '='. Attached to -n
+// and -c may stand a number (-n4), which becomes `attached`.
 const OptionInfo* find_option(std::string_view word, std::string& attached);
 
 // " Did you mean"-names: the long names without dashes.

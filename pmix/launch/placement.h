@@ -40,8 +40,8 @@ struct Placement {
 };
 Placement place_ranks(int count, const std::vector<PlaceHost>& hosts, const PlaceWish& wish);
 
-// Processes that are added while `used` run on each host: free slots first, host by host, then where
-// the fewest run for each slot. `allowed`: the hosts that may be taken (empty: all).
+// Processes that are added while `used` run on each host: free slots first, host by host, then
+// where the fewest run for each slot. `allowed`: the hosts that may be taken (empty: all).
 Placement place_more(int count, const std::vector<PlaceHost>& hosts, std::vector<int> used,
                      const std::vector<bool>& allowed);
 

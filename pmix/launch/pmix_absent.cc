@@ -1,5 +1,5 @@
-// pmix/launch/pmix_absent.cc: instead of pmix_server.cc where the build found no OpenPMIx: nothing is
-// offered to programs of other libraries, and `mpirun --pmix on` says why.
+// pmix/launch/pmix_absent.cc: instead of pmix_server.cc where the build found no OpenPMIx: nothing
+// is offered to programs of other libraries, and `mpirun --pmix on` says why.
 #include "pmix/launch/pmix_server.h"
 
 #include "btl/base/messages.h"

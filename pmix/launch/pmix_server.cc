@@ -2,8 +2,8 @@
 // OpenPMIx calls back on its own thread; everything from there goes through a queue and a pipe
 // into mpirun's loop. A client that connects must name the job's namespace, which holds a secret
 // that only the ranks' environment tells, before the server hears of it; who is silent for long or
-// says something else is dropped. The server is never finalized: PMIx_server_finalize crashes or hangs after
-// abnormal ends (seen with OpenPMIx 4.2.2 and 6.1), so mpirun simply exits.
+// says something else is dropped. The server is never finalized: PMIx_server_finalize crashes or
+// hangs after abnormal ends (seen with OpenPMIx 4.2.2 and 6.1), so mpirun simply exits.
 #include "pmix/launch/pmix_server.h"
 
 #include "btl/base/entropy.h"

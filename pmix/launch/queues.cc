@@ -1,6 +1,6 @@
 // pmix/launch/queues.cc: see queues.h.
-// Idea: each job has a socket in a directory that only its user may enter (job_directory.h), so nobody else
-// asks, and it need not be known which job a process belongs to.
+// Idea: each job has a socket in a directory that only its user may enter (job_directory.h), so
+// nobody else asks, and it need not be known which job a process belongs to.
 #include "pmix/launch/queues.h"
 
 #include "btl/base/bytes.h"
@@ -83,7 +83,8 @@ Result<std::string> ask_for_queues(int process) {
     writer.put(static_cast<int32_t>(process));
     std::vector<std::byte> question = control_frame(ControlType::queues, writer);
     Result<std::string> out = std::string("[]");
-    // One that does not answer may be of an older version, or stopped; another may know the process.
+    // One that does not answer may be of an older version, or stopped; another may know the
+    // process.
     for (const std::string& directory : job_directories()) {
         int descriptor = connect_to(directory);
         if (descriptor < 0) continue;

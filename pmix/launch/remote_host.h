@@ -1,8 +1,9 @@
 // pmix/launch/remote_host.h: a host on which mpirun does not run: an agent there, started by ssh.
 // Idea: the agent's standard streams carry frames (agent_words.h). Both ends say something at least
 // every second, so that either notices when the other is gone; ssh's own end is noticed at once.
-// Where mpirun takes agents' connections (dial_back.h), ssh's place is taken by a program that passes
-// standard input on and need not live as long as the agent: then the connection's end is what counts.
+// Where mpirun takes agents' connections (dial_back.h), ssh's place is taken by a program that
+// passes standard input on and need not live as long as the agent: then the connection's end is
+// what counts.
 #pragma once
 
 #include "pmix/launch/control_server.h"

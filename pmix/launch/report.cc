@@ -1,5 +1,5 @@
-// pmix/launch/report.cc: the launcher's table of who waits for whom (table.h), when it is asked for or a job
-// takes too long.
+// pmix/launch/report.cc: the launcher's table of who waits for whom (table.h), when it is asked for
+// or a job takes too long.
 #include "pmix/launch/launcher.h"
 
 #include "btl/base/format.h"

@@ -1,4 +1,5 @@
-// pmix/launch/services.cc: see services.h. A part of the launcher; refusal_of and write_spawn serve ranks.
+// pmix/launch/services.cc: see services.h. A part of the launcher; refusal_of and write_spawn serve
+// ranks.
 #include "pmix/services.h"
 
 namespace pomona {

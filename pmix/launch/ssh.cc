@@ -95,7 +95,8 @@ std::vector<std::string> shell_words_for(const std::string& program, const std::
         // No terminal, no questions; a host that is switched off is told of in time.
         out.insert(out.end(), {"-x", "-T", "-o", "BatchMode=yes", "-o", "ConnectTimeout=10"});
     if (name == kAgentsBySrun && out.size() == 1) {
-        // One process beside whatever else runs there, with all that the job was granted on the host.
+        // One process beside whatever else runs there, with all that the job was granted on the
+        // host.
         out.insert(out.end(),
                    {"--nodes=1", "--ntasks=1", "--ntasks-per-node=1", "--overlap", "--mpi=none",
                     "--cpu-bind=none", "--unbuffered", "--quiet", "--kill-on-bad-exit=0",

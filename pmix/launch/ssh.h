@@ -1,8 +1,8 @@
 // pmix/launch/ssh.h: how mpirun starts its agent on another host, and what it says when that fails.
-// Idea: `PROGRAM [options] HOST command`, where PROGRAM is ssh or whatever --ssh names. The command is
-// one word that every login shell takes alike (sh, bash, zsh, fish, csh): it calls /bin/sh, which
-// looks for mpirun where it stands here, below a prefix that was given, in Homebrew's folders, and in
-// PATH last.
+// Idea: `PROGRAM [options] HOST command`, where PROGRAM is ssh or whatever --ssh names. The command
+// is one word that every login shell takes alike (sh, bash, zsh, fish, csh): it calls /bin/sh,
+// which looks for mpirun where it stands here, below a prefix that was given, in Homebrew's
+// folders, and in PATH last.
 #pragma once
 
 #include <string>
@@ -26,8 +26,8 @@ std::string agent_command(const std::string& own, const std::string& prefix,
 std::vector<std::string> shell_words_for(const std::string& program, const std::string& host,
                                          const std::string& command);
 
-// Why the agent could not be started, with the mend, from the exit status (of waitpid) and from what
-// was printed.
+// Why the agent could not be started, with the mend, from the exit status (of waitpid) and from
+// what was printed.
 std::string explain_shell(const std::string& program, const std::string& host, int status,
                           const std::string& printed);
 

@@ -8,7 +8,8 @@
 
 namespace pomona {
 
-// What the system's debugger shows of this process, or why there is nothing to see; within ten seconds.
+// What the system's debugger shows of this process, or why there is nothing to see; within ten
+// seconds.
 std::string stack_of(pid_t process, const char* const* environment);
 
 }  // namespace pomona

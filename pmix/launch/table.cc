@@ -98,8 +98,8 @@ const WaitTable::Wait* WaitTable::only_wait(int rank) const {
     return wait.what.releases || wait.what.awaited.empty() ? nullptr : &wait;
 }
 
-// For whom it waits, as far as that is up to these: members of a collective operation who are in it go on
-// by themselves once those have come for whom any of them waits.
+// For whom it waits, as far as that is up to these: members of a collective operation who are in it
+// go on by themselves once those have come for whom any of them waits.
 std::vector<int> WaitTable::needed(int rank) const {
     const Waiting& what = only_wait(rank)->what;
     if (!what.collective) return ranks_awaited(what);
@@ -119,7 +119,8 @@ std::vector<int> WaitTable::needed(int rank) const {
     return {outside.begin(), outside.end()};
 }
 
-// Has this rank begun the operation that another is in, and goes on with it in whatever it does now?
+// Has this rank begun the operation that another is in, and goes on with it in whatever it does
+// now?
 static bool takes_part(const Waiting& other, const Waiting& own) {
     if (!other.collective) return false;
     auto found = std::find_if(own.begun.begin(), own.begun.end(),
@@ -127,10 +128,10 @@ static bool takes_part(const Waiting& other, const Waiting& own) {
     return found == own.begun.end() ? !own.all_begun : found->second > other.number;
 }
 
-// Ranks that cannot go on: at first all that wait; then those are taken away for whom one that they wait
-// for may come, until nothing changes. Who needs all is held by one that is stuck, who needs any only by
-// all of them. What a rank has sent before it began to wait may have been on the way: the other must have
-// looked since.
+// Ranks that cannot go on: at first all that wait; then those are taken away for whom one that they
+// wait for may come, until nothing changes. Who needs all is held by one that is stuck, who needs
+// any only by all of them. What a rank has sent before it began to wait may have been on the way:
+// the other must have looked since.
 std::map<int, bool> WaitTable::stuck(Nanoseconds now) const {
     constexpr Nanoseconds on_the_way = 200'000'000;
     std::map<int, bool> stuck;

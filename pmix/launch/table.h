@@ -1,7 +1,7 @@
 // pmix/launch/table.h: who waits for whom in a job, as its ranks tell (btl/base/waiting.h).
-// Idea: ranks tell mpirun of waits that last longer than half a second, and of their end; so the table is
-// there when somebody asks, also of ranks that answer nothing any more. Ranks that can only go on with the
-// help of each other are named as a deadlock.
+// Idea: ranks tell mpirun of waits that last longer than half a second, and of their end; so the
+// table is there when somebody asks, also of ranks that answer nothing any more. Ranks that can
+// only go on with the help of each other are named as a deadlock.
 #pragma once
 
 #include "btl/base/clock.h"
@@ -32,8 +32,8 @@ public:
     void waited(int rank, uint32_t number, Nanoseconds now);
     void gone(int rank);  // it waits for nothing any more
 
-    // A deadlock: ranks, each of which waits for the next, the last for the first. One that tests in a
-    // loop counts while it tells so; it may do something else next, which the text says.
+    // A deadlock: ranks, each of which waits for the next, the last for the first. One that tests
+    // in a loop counts while it tells so; it may do something else next, which the text says.
     std::vector<int> deadlock(Nanoseconds now) const;
     // "ranks 0 and 1 wait for each other: rank 0 in MPI_Recv for rank 1, ..."
     std::string deadlock_text(const std::vector<int>& ranks) const;

@@ -91,7 +91,8 @@ uint64_t incarnation_of(const char* const* environment) {
     uint64_t sum = 0;  // in whatever order they stand
     for (; environment && *environment; ++environment) {
         std::string_view entry = *environment;
-        // Where the server listens, and its process number; how often Slurm has started the job again.
+        // Where the server listens, and its process number; how often Slurm has started the job
+        // again.
         if (entry.starts_with("PMIX_SERVER_URI") || entry.starts_with("SLURM_RESTART_COUNT="))
             sum += hash_of(entry);
     }

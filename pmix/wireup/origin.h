@@ -29,9 +29,9 @@ struct Started {
 };
 Started find_origin(const char* const* environment);
 
-// A number that tells this run of the job from an earlier one of the same name (Slurm starts a job again
-// under its old number): alike for the ranks of one machine, which have the same PMIx server. 0 where
-// names are not used again (our mpirun's hold random letters).
+// A number that tells this run of the job from an earlier one of the same name (Slurm starts a job
+// again under its old number): alike for the ranks of one machine, which have the same PMIx server.
+// 0 where names are not used again (our mpirun's hold random letters).
 uint64_t incarnation_of(const char* const* environment);
 uint64_t incarnation_here();  // of this process
 

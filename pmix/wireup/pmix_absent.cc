@@ -1,5 +1,5 @@
-// pmix/wireup/pmix_absent.cc: instead of pmix_client.cc and pmix_library.cc where the build found no
-// OpenPMIx: what needs it says so.
+// pmix/wireup/pmix_absent.cc: instead of pmix_client.cc and pmix_library.cc where the build found
+// no OpenPMIx: what needs it says so.
 #include "pmix/wireup/pmix_client.h"
 #include "pmix/wireup/pmix_probe.h"
 

@@ -1,5 +1,5 @@
-// pmix/wireup/pmix_client.h: the wire-up of a rank that a PMIx server started (Open MPI's mpirun, PRRTE,
-// Slurm's srun --mpi=pmix, or our own for programs of other libraries).
+// pmix/wireup/pmix_client.h: the wire-up of a rank that a PMIx server started (Open MPI's mpirun,
+// PRRTE, Slurm's srun --mpi=pmix, or our own for programs of other libraries).
 #pragma once
 
 #include "pmix/wireup/wireup.h"

@@ -1,12 +1,12 @@
 // pmix/wireup/table_wireup.cc: see table_wireup.h.
 // Idea: the table is used while MPI starts and never again: whoever serves it may end first. So a
-// fence brings all that anybody has published, and lookups are answered from memory. Processes are on
-// one machine when it was started once (boot id), they call it by the same name, and they share the
-// memory of /dev/shm (containers may not).
-// The table may hold what an earlier job has put there under the same keys (torchrun starts killed
-// workers again over one store). So nothing counts that does not answer to a random number of this
-// process: rank 0 names the job and lists the numbers it has found; a rank accepts the list that holds
-// its own number, and says so; all keys that follow begin with the job's name, which is random too.
+// fence brings all that anybody has published, and lookups are answered from memory. Processes are
+// on one machine when it was started once (boot id), they call it by the same name, and they share
+// the memory of /dev/shm (containers may not). The table may hold what an earlier job has put there
+// under the same keys (torchrun starts killed workers again over one store). So nothing counts that
+// does not answer to a random number of this process: rank 0 names the job and lists the numbers it
+// has found; a rank accepts the list that holds its own number, and says so; all keys that follow
+// begin with the job's name, which is random too.
 #include "pmix/wireup/table_wireup.h"
 
 #include "btl/base/entropy.h"

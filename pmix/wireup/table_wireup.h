@@ -1,5 +1,5 @@
-// pmix/wireup/table_wireup.h: the wire-up of processes that no launcher of MPI has started, but that
-// reach one table of keys and values: torch's store under torchrun, for example.
+// pmix/wireup/table_wireup.h: the wire-up of processes that no launcher of MPI has started, but
+// that reach one table of keys and values: torch's store under torchrun, for example.
 #pragma once
 
 #include "pmix/wireup/wireup.h"

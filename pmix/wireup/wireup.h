@@ -83,16 +83,16 @@ public:
     virtual Result<std::vector<std::byte>> lookup(int rank, std::string_view key) = 0;
     // What our mpirun does for ranks that run already; others do not.
     virtual Result<std::vector<std::byte>> request(Service service, ConstBytes question);
-    // For mpirun's table of who waits for whom: a wait of this rank that lasts long, under a number of its
-    // own, again when what it waits for has changed; and its end. `explain`: asks what the awaited ranks do.
-    // Our mpirun keeps it; others do not.
+    // For mpirun's table of who waits for whom: a wait of this rank that lasts long, under a number
+    // of its own, again when what it waits for has changed; and its end. `explain`: asks what the
+    // awaited ranks do. Our mpirun keeps it; others do not.
     virtual void tell_waiting(uint32_t number, int64_t waited_ns, bool explain,
                               const Waiting& waiting);
     virtual void tell_waited(uint32_t number) { (void)number; }
     // The answer to that question, if it has come; "" else. Does not wait.
     virtual std::string explanation(uint32_t number);
-    // mpirun wants to know what stands in this process's queues of messages (pomona queues): the number of
-    // its question, once; 0: it does not. The answer is JSON.
+    // mpirun wants to know what stands in this process's queues of messages (pomona queues): the
+    // number of its question, once; 0: it does not. The answer is JSON.
     virtual uint32_t asked_for_queues() { return 0; }
     virtual void tell_queues(uint32_t number, const std::string& text);
     // Collective without exchange of data.

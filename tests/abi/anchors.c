@@ -1,6 +1,7 @@
 /* anchors.c: what MPI 5.0 itself says, written by hand, so that a mistake in the tables from which
  * header and other tests come does not pass unseen (MPI 5.0, sections 20.2 to 20.4, appendix A.1).
- * Method: constants the standard fixes by value, the encoding of handles, and the rules of sizes. */
+ * Method: constants the standard fixes by value, the encoding of handles, and the rules of
+ * sizes. */
 #include "mpi.h"
 
 #include <stdio.h>

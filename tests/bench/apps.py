@@ -1,7 +1,7 @@
 """apps.py: programs that others wrote over the candidate and its peers (`mpi-bench versus --apps`).
 
-Each is built for every library by its recipe of tests/clients (sources from Debian's packages), runs
-with 2 and 4 ranks, and is judged by its own figure of merit. Repetitions are interleaved as in
+Each is built for every library by its recipe of tests/clients (sources from Debian's packages),
+runs with 2 and 4 ranks, and is judged by its own figure of merit. Repetitions are interleaved as in
 versus.py, and the rows go through the same tables. Needs the project's source tree.
 """
 

@@ -90,9 +90,9 @@ std::vector<double> Bench::batch_times(bool active, const std::function<void()>&
     return samples;
 }
 
-// Brings the ranks together, in ceil(log2 p) rounds of messages that are the same in every library. A
-// library's own barrier may let one rank out before the others, a root perhaps, whose part in what is
-// measured then costs nobody anything.
+// Brings the ranks together, in ceil(log2 p) rounds of messages that are the same in every library.
+// A library's own barrier may let one rank out before the others, a root perhaps, whose part in
+// what is measured then costs nobody anything.
 void Bench::line_up() const {
     char out = 0, in = 0;
     for (int distance = 1; distance < size; distance *= 2)

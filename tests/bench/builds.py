@@ -3,12 +3,13 @@
 builds.py BASE NEW [--case latency ...] [-s SIZES] [-r ROUNDS] [-t SECONDS] [-n RANKS]
           [--set NAME=VALUE ...] [--statistic p50|min] [--sockets] [--json FILE]
 
-BASE and NEW are folders with bin/mpirun, bin/mpi-bench and lib. Each round runs every case once with
-each build. For each size: the ratio NEW / BASE of the medians (p50), in the middle of the rounds, and
-of the quickest rounds of both; below 1 the new build is ahead. --statistic min: each run's quickest sample
-in place of its median, for a machine that is busy with other things. --sockets: bare TCP sockets in the
-same rounds (mpi-bench limits tcp): half a round trip beside latency, and beside bandwidth the time of a
-stream of as many bytes as a window has (where it was measured, from 8 KiB on).
+BASE and NEW are folders with bin/mpirun, bin/mpi-bench and lib. Each round runs every case once
+with each build. For each size: the ratio NEW / BASE of the medians (p50), in the middle of the
+rounds, and of the quickest rounds of both; below 1 the new build is ahead. --statistic min: each
+run's quickest sample in place of its median, for a machine that is busy with other things.
+--sockets: bare TCP sockets in the same rounds (mpi-bench limits tcp): half a round trip beside
+latency, and beside bandwidth the time of a stream of as many bytes as a window has (where it was
+measured, from 8 KiB on).
 """
 
 import argparse
@@ -66,8 +67,8 @@ def measure(build, case, options):
 
 
 def compare(rounds, windows):
-    """From [(base rows, new rows)] by round, rows being {bytes: p50}, to one row for each size. `windows`:
-    how many messages are timed together, by size; None where each is."""
+    """From [(base rows, new rows)] by round, rows being {bytes: p50}, to one row for each size.
+    `windows`: how many messages are timed together, by size; None where each is."""
     out = []
     for size in sorted(rounds[0][0]):
         base, new = ([r[which][size] for r in rounds] for which in (0, 1))
@@ -79,7 +80,8 @@ def compare(rounds, windows):
 
 
 def command_of(arguments, options):
-    """The command as others can repeat it: without this machine's paths and where the document went."""
+    """The command as others can repeat it: without this machine's paths and where the document
+    went."""
     out, left_out = ["builds.py", "BASE", "NEW"], False
     for each in arguments:
         if not (left_out or each.startswith("--json") or os.path.isabs(each)

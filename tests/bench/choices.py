@@ -1,14 +1,15 @@
 #!/usr/bin/env python3
 """tests/bench/choices.py: is the algorithm that the library takes by itself about the fastest one?
 
-Runs mpi-bench with every algorithm of a collective forced in turn, and with none forced, in interleaved
-repetitions, and holds the time of the choice against the best one's. Run by hand on a quiet machine:
+Runs mpi-bench with every algorithm of a collective forced in turn, and with none forced, in
+interleaved repetitions, and holds the time of the choice against the best one's. Run by hand on a
+quiet machine:
 
     tests/bench/choices.py --bin build/bin --json docs/bench/choices.json
 
-A time is the median of the repetitions' medians (--statistic min: the least of all samples, for a machine
-that others use too). Runs of the algorithm that is chosen anyway count as runs of the choice, unless a rule
-of `pomona tune` has chosen it, with options of its own.
+A time is the median of the repetitions' medians (--statistic min: the least of all samples, for a
+machine that others use too). Runs of the algorithm that is chosen anyway count as runs of the
+choice, unless a rule of `pomona tune` has chosen it, with options of its own.
 """
 import argparse
 import json

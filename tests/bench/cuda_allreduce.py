@@ -1,12 +1,14 @@
-"""all_reduce and DDP steps of CUDA tensors: backend "mpi" against gloo, in one run of the same processes.
+"""all_reduce and DDP steps of CUDA tensors: backend "mpi" against gloo, in one run of the same
+processes.
 
     PYTHONPATH=.build/release/python python tests/bench/cuda_allreduce.py --json cuda.json
 
-Two processes (--ranks) share the GPU, or take one each where there are several. "mpi": as users have it;
-"host": through pinned host memory; "peers": by memory that the devices read from each other. Each repetition runs all ways, in another
-order. Times are of all_reduce and the device's synchronisation, the slowest rank's, in us: the median
-and the least over the repetitions. --others measures all_gather, reduce_scatter, broadcast and all_to_all
-too, by the bytes of all ranks' parts together. --device cpu tries the script.
+Two processes (--ranks) share the GPU, or take one each where there are several. "mpi": as users
+have it; "host": through pinned host memory; "peers": by memory that the devices read from each
+other. Each repetition runs all ways, in another order. Times are of all_reduce and the device's
+synchronisation, the slowest rank's, in us: the median and the least over the repetitions. --others
+measures all_gather, reduce_scatter, broadcast and all_to_all too, by the bytes of all ranks' parts
+together. --device cpu tries the script.
 """
 
 import argparse
@@ -61,7 +63,8 @@ def measure(actions, meet, device, repetitions):
 
 
 def check(groups, device, rank, size):
-    """Right results, and what depends on streams: work before and after, async, averages, a CPU rank."""
+    """Right results, and what depends on streams: work before and after, async, averages, a CPU
+    rank."""
     total = size * (size + 1) // 2
     for name, group in groups.items():
         for count in (1, 1000, 3 * MIB + 7):

@@ -1,8 +1,8 @@
-/* dead_host.c waits|talks|sends FOLDER: rank 1's host is about to vanish; rank 0 tells when it is told.
- * waits: rank 0 is in MPI_Recv, and nothing is on its way. talks: the two exchange 8 bytes all the time.
- * sends: rank 0 sends messages of 1 MiB. Rank 1 writes its process number to FOLDER/pid, rank 0 makes
- * FOLDER/begun when the host may vanish. Rank 0 prints as JSON when MPI returned an error (seconds of
- * the system's monotonic clock), and its class. For dead_host.py. */
+/* dead_host.c waits|talks|sends FOLDER: rank 1's host is about to vanish; rank 0 tells when it is
+ * told. waits: rank 0 is in MPI_Recv, and nothing is on its way. talks: the two exchange 8 bytes
+ * all the time. sends: rank 0 sends messages of 1 MiB. Rank 1 writes its process number to
+ * FOLDER/pid, rank 0 makes FOLDER/begun when the host may vanish. Rank 0 prints as JSON when MPI
+ * returned an error (seconds of the system's monotonic clock), and its class. For dead_host.py. */
 #define _POSIX_C_SOURCE 200809L
 #include <mpi.h>
 #include <mpix.h>

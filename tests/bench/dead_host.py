@@ -2,11 +2,11 @@
 
 dead_host.py BUILD [-r ROUNDS] [--grace SECONDS ...] [--json FILE]
 
-Two network namespaces stand for two hosts, with a rank each (dead_host.c). One is made to vanish: its
-process is stopped, and then nothing passes between the two any more, of which neither is told: no FIN,
-no RST, no lost carrier. Measured from then on to the return of rank 0's MPI function with the class
-MPIX_ERR_PROC_FAILED, while it waits for a message, exchanges small ones, or sends large ones. Asked:
-within link_grace_s and two seconds. Linux and root.
+Two network namespaces stand for two hosts, with a rank each (dead_host.c). One is made to vanish:
+its process is stopped, and then nothing passes between the two any more, of which neither is told:
+no FIN, no RST, no lost carrier. Measured from then on to the return of rank 0's MPI function with
+the class MPIX_ERR_PROC_FAILED, while it waits for a message, exchanges small ones, or sends large
+ones. Asked: within link_grace_s and two seconds. Linux and root.
 """
 
 import argparse

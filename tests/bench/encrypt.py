@@ -1,13 +1,14 @@
 #!/usr/bin/env python3
 """tests/bench/encrypt.py: what encrypted connections cost (parameter `encrypt`).
 
-Runs mpi-bench between two ranks over TCP of the loopback interface, with and without, in interleaved
-repetitions, and keeps the medians of the repetitions' medians (--statistic min: the least of them, for
-a machine that others use too). Run by hand on a quiet machine:
+Runs mpi-bench between two ranks over TCP of the loopback interface, with and without, in
+interleaved repetitions, and keeps the medians of the repetitions' medians (--statistic min: the
+least of them, for a machine that others use too). Run by hand on a quiet machine:
 
     tests/bench/encrypt.py --bin build/bin --json docs/bench/encrypt.json
 
-Both ends work on this machine, so encrypting and decrypting share its cores with the kernel's copies.
+Both ends work on this machine, so encrypting and decrypting share its cores with the kernel's
+copies.
 """
 import argparse
 import json

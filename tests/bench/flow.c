@@ -1,7 +1,7 @@
-/* flow.c SECONDS BYTES WINDOW [FILE]: rank 0 sends messages of BYTES to rank 1 for SECONDS, with WINDOW of
- * them on their way. Rank 1 prints bytes and seconds between the first arrival and the last one, and the
- * longest time between two arrivals, as JSON. FILE appears when messages have been arriving for half a
- * second: whoever measures a cut cuts then. For paths.py. */
+/* flow.c SECONDS BYTES WINDOW [FILE]: rank 0 sends messages of BYTES to rank 1 for SECONDS, with
+ * WINDOW of them on their way. Rank 1 prints bytes and seconds between the first arrival and the
+ * last one, and the longest time between two arrivals, as JSON. FILE appears when messages have
+ * been arriving for half a second: whoever measures a cut cuts then. For paths.py. */
 #include <mpi.h>
 #include <stdio.h>
 #include <stdlib.h>

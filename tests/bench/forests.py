@@ -1,10 +1,12 @@
-"""forests.py: collectives by trees that `pomona synthesize` found, beside what the library chooses by price.
+"""forests.py: collectives by trees that `pomona synthesize` found, beside what the library chooses
+by price.
 
 forests.py BUILD [-r ROUNDS] [--rate MEGABITS] [--json FILE]
 
-Four hosts, network namespaces (tests/host_world.py) with one rank each: h1 is reached by all at the rate, the
-others reach each other at a tenth of it. The network is described as it was set up, and both kinds of jobs are
-given these rates; they run in turns. The program (lanes.c) checks its results. Linux and root.
+Four hosts, network namespaces (tests/host_world.py) with one rank each: h1 is reached by all at the
+rate, the others reach each other at a tenth of it. The network is described as it was set up, and
+both kinds of jobs are given these rates; they run in turns. The program (lanes.c) checks its
+results. Linux and root.
 """
 
 import json
@@ -70,7 +72,7 @@ def main():
         launch = [build / "bin/mpirun", "--ssh", world.enter, "--bind-to", "none", "--host", HOSTS, "-n", 4,
                   "--set", "if_include=10.213.7.0/24", "--set", f"links={links}"]
         for collective, size in SIZES.items():
-            found = subprocess.run([build / "bin/pomona", "synthesize", collective, str(size), "--network",
+            found = subprocess.run([build / "bin/pomona", "synthesize", collective, str(size), "--keep", "--network",
                                     network, "--links", "built-in", "--tries", str(TRIES)], check=True,
                                    capture_output=True, text=True, env=environment).stdout
             times = {"chosen": [], "forest": []}

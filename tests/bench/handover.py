@@ -1,11 +1,12 @@
-"""handover.py: is the machine as it mostly is? Told by what a bare cache line takes between two cores.
+"""handover.py: is the machine as it mostly is? Told by what a bare cache line takes between two
+cores.
 
-Idea: a virtual machine's cores are moved by its host for seconds at a time, from neighbours to cores
-that share no cache: a line then takes five times as long, and whichever library runs at that moment
-looks slow. So a handover is measured before and after every run, which costs a tenth of a second; a
-run does not begin until it is as usual, and one that it was not usual after is taken again. All
-libraries are treated alike. `usual` is the median of all that were seen, so a machine that is always
-slow, or that has one core, passes.
+Idea: a virtual machine's cores are moved by its host for seconds at a time, from neighbours to
+cores that share no cache: a line then takes five times as long, and whichever library runs at that
+moment looks slow. So a handover is measured before and after every run, which costs a tenth of a
+second; a run does not begin until it is as usual, and one that it was not usual after is taken
+again. All libraries are treated alike. `usual` is the median of all that were seen, so a machine
+that is always slow, or that has one core, passes.
 """
 
 import json

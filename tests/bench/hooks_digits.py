@@ -1,10 +1,12 @@
 #!/usr/bin/env python3
-"""What communication hooks do to the loss and to the bytes: the digits example, once with each hook.
+"""What communication hooks do to the loss and to the bytes: the digits example, once with each
+hook.
 
     mpirun -n 2 python tests/bench/hooks_digits.py [--epochs 15] [--json docs/bench/hooks.json]
 
-The same data, order and weights at the start each time. bytes: what a rank gives to collectives, against
-its gradients in fp32. PowerSGD is PyTorch's own, whose bytes are counted from the record's sizes.
+The same data, order and weights at the start each time. bytes: what a rank gives to collectives,
+against its gradients in fp32. PowerSGD is PyTorch's own, whose bytes are counted from the record's
+sizes.
 """
 
 import argparse

@@ -1,7 +1,7 @@
-/* tests/bench/hosts.c: for hosts.py: "hosts sum BYTES ROUNDS" sums BYTES over all ranks in each round and prints
- * the seconds that a round took (of the slowest rank), one line each; "hosts stream BYTES ROUNDS" does so for
- * a message of BYTES from rank 0 to rank 1, as eight in a row take it, two of them on their way; without
- * arguments only begins and ends. */
+/* tests/bench/hosts.c: for hosts.py: "hosts sum BYTES ROUNDS" sums BYTES over all ranks in each
+ * round and prints the seconds that a round took (of the slowest rank), one line each; "hosts
+ * stream BYTES ROUNDS" does so for a message of BYTES from rank 0 to rank 1, as eight in a row take
+ * it, two of them on their way; without arguments only begins and ends. */
 #include <mpi.h>
 #include <stdio.h>
 #include <stdlib.h>

@@ -1,16 +1,18 @@
-"""hosts.py: jobs over several hosts, beside other MPI libraries and gloo: start, streams, large sums, a lost host.
+"""hosts.py: jobs over several hosts, beside other MPI libraries and gloo: start, streams, large
+sums, a lost host.
 
 hosts.py BUILD [-r ROUNDS] [--rate MEGABITS] [--python PROGRAM] [--no-install] [--json FILE]
 
-The hosts are network namespaces joined by a virtual switch (tests/host_world.py), each with a stand-in
-for ssh; all launchers run on the first one. Beside Pomona stand the newest wheels of Open MPI and MPICH
-(peers.py), Debian's Open MPI where it is installed whole, and gloo where PROGRAM has torch; all in
-turns, a round of each at a time, each round beginning with another. Measured: from the start of mpirun
-to its end for programs that only begin and end, two ranks on each of 2, 4 and 8 hosts; then, with cables
-that a token bucket limits, messages of 4 MiB from one host to another, as a share of the cable's rate
-(a bare TCP connection stands beside them), and an allreduce of 64 MiB with one rank on each of 2, 4
-and 8 hosts, against the time that the bytes need (2 (n - 1) / n of them through each cable); and the time
-from the end of a host's agent to that of mpirun. Linux and root.
+The hosts are network namespaces joined by a virtual switch (tests/host_world.py), each with a
+stand-in for ssh; all launchers run on the first one. Beside Pomona stand the newest wheels of Open
+MPI and MPICH (peers.py), Debian's Open MPI where it is installed whole, and gloo where PROGRAM has
+torch; all in turns, a round of each at a time, each round beginning with another. Measured: from
+the start of mpirun to its end for programs that only begin and end, two ranks on each of 2, 4 and 8
+hosts; then, with cables that a token bucket limits, messages of 4 MiB from one host to another, as
+a share of the cable's rate (a bare TCP connection stands beside them), and an allreduce of 64 MiB
+with one rank on each of 2, 4 and 8 hosts, against the time that the bytes need (2 (n - 1) / n of
+them through each cable); and the time from the end of a host's agent to that of mpirun. Linux and
+root.
 """
 
 import argparse

@@ -1,7 +1,7 @@
-/* tests/bench/lanes.c: for lanes.py and unlike.py: "lanes COLLECTIVE BYTES ROUNDS ORDER" does allgather,
- * reduce_scatter or allreduce of a vector of BYTES in each round, checks it, and prints the seconds that
- * a round took (of the slowest rank), one line each. ORDER: block, the ranks of a host one after the
- * other, or cyclic, the hosts in turn. */
+/* tests/bench/lanes.c: for lanes.py and unlike.py: "lanes COLLECTIVE BYTES ROUNDS ORDER" does
+ * allgather, reduce_scatter or allreduce of a vector of BYTES in each round, checks it, and prints
+ * the seconds that a round took (of the slowest rank), one line each. ORDER: block, the ranks of a
+ * host one after the other, or cyclic, the hosts in turn. */
 #include <mpi.h>
 #include <stdio.h>
 #include <stdlib.h>

@@ -2,9 +2,10 @@
 
 lanes.py BUILD [-r ROUNDS] [--rate MEGABITS] [--json FILE]
 
-The hosts are network namespaces (tests/host_world.py) whose cables a token bucket limits; two ranks on
-each of 4. Allgather and reduce_scatter by ring, by hierarchical and as selection chooses, in turns; the
-ranks of a host one after the other (block), or the hosts in turn (cyclic). Linux and root.
+The hosts are network namespaces (tests/host_world.py) whose cables a token bucket limits; two ranks
+on each of 4. Allgather and reduce_scatter by ring, by hierarchical and as selection chooses, in
+turns; the ranks of a host one after the other (block), or the hosts in turn (cyclic). Linux and
+root.
 """
 
 import json

@@ -1,9 +1,9 @@
 /* tests/bench/many_ranks.c: what a rank's memory comes to among many ranks of one machine.
- * Idea: every pair of ranks exchanges so much, in messages of two sizes, and then rank 0 tells, for each
- * stage, the greatest of all ranks' resident memory, share of resident memory (shared pages divided among
- * their users) and address space, and what the job's files in /dev/shm hold. Stages: after MPI_Init, after a
- * message of 8 bytes between all pairs, and after 512 KB between all pairs. A line of JSON a stage; many_ranks.py
- * runs it. Linux only. */
+ * Idea: every pair of ranks exchanges so much, in messages of two sizes, and then rank 0 tells, for
+ * each stage, the greatest of all ranks' resident memory, share of resident memory (shared pages
+ * divided among their users) and address space, and what the job's files in /dev/shm hold. Stages:
+ * after MPI_Init, after a message of 8 bytes between all pairs, and after 512 KB between all pairs.
+ * A line of JSON a stage; many_ranks.py runs it. Linux only. */
 #include <mpi.h>
 #include <dirent.h>
 #include <stdio.h>

@@ -1,7 +1,7 @@
 """netns.py: two network namespaces stand for two hosts (`mpi-bench versus --net 1,10,40,10x2`).
 
-Idea: a veth pair joins them, a token bucket on both ends makes it a link of the asked rate; 10x2 are two
-such links side by side, by each of which Pomona has a TCP stream (POMONA_TCP_STREAMS). The
+Idea: a veth pair joins them, a token bucket on both ends makes it a link of the asked rate; 10x2
+are two such links side by side, by each of which Pomona has a TCP stream (POMONA_TCP_STREAMS). The
 launchers of MPICH and Open MPI believe in two hosts: in place of ssh they get a script that enters
 the namespace of the host named. Pomona's ranks are started into the namespaces directly, one
 program each ("mpirun ... : ..."). A bare TCP ping-pong and stream over the same link stand beside.

@@ -3,9 +3,9 @@
 paths.py BUILD [-r ROUNDS] [-t SECONDS] [--json FILE]
 
 Two network namespaces are joined by two cables whose rates a token bucket sets. Measured by flow.c:
-how much more two cables carry than each alone (equal ones, and unlike ones against their sum), and the
-longest pause of arriving messages when one of two cables drops everything without a word, against the
-same without a cut. Linux and root.
+how much more two cables carry than each alone (equal ones, and unlike ones against their sum), and
+the longest pause of arriving messages when one of two cables drops everything without a word,
+against the same without a cut. Linux and root.
 """
 
 import argparse

@@ -3,12 +3,13 @@
 predict.py BUILD [-r ROUNDS] [--python PYTHON] [--hosts 2,4,8] [--rates 100,1000]
     [--realtime] [--set NAME=VALUE] [--json FILE]
 
-The hosts are network namespaces (tests/host_world.py), one rank on each, whose cables a token bucket limits to
-so many Mb/s. One step of DistributedDataParallel and one of FSDP2 are recorded with two ranks on one host,
-through shared memory. For each number of hosts and rate `pomona links` measures the network, `pomona predict`
-foretells the steps from the recording and that, and then they run. The model's computing is sleep, so that
-the hosts do not share processors with each other's computing (tests/bench/predict_step.py). On a machine that
-other programs use, --realtime gives the ranks and `pomona links` precedence. Linux and root.
+The hosts are network namespaces (tests/host_world.py), one rank on each, whose cables a token
+bucket limits to so many Mb/s. One step of DistributedDataParallel and one of FSDP2 are recorded
+with two ranks on one host, through shared memory. For each number of hosts and rate `pomona links`
+measures the network, `pomona predict` foretells the steps from the recording and that, and then
+they run. The model's computing is sleep, so that the hosts do not share processors with each
+other's computing (tests/bench/predict_step.py). On a machine that other programs use, --realtime
+gives the ranks and `pomona links` precedence. Linux and root.
 """
 
 import argparse
@@ -37,10 +38,12 @@ def run(command, environment, timeout=600):
 
 
 def shape(world, megabits):
-    """As hosts.shape, but TCP keeps short queues before the bucket, as it does before real interfaces.
+    """As hosts.shape, but TCP keeps short queues before the bucket, as it does before real
+    interfaces.
 
-    Otherwise the answer to one message would wait for all of another that goes the same way. And the bucket
-    lets through half a millisecond's worth at once; more would carry the start of each collective for nothing.
+    Otherwise the answer to one message would wait for all of another that goes the same way. And
+    the bucket lets through half a millisecond's worth at once; more would carry the start of each
+    collective for nothing.
     """
     burst = max(16 << 10, megabits * 63)
     for number in range(1, world.count + 1):
@@ -89,7 +92,8 @@ class Cluster:
 
 
 def row_of(cluster, hosts, rate, rounds):
-    """Both kinds; the network is measured before each round, and the middle of the rounds counts."""
+    """Both kinds; the network is measured before each round, and the middle of the rounds
+    counts."""
     foretold, measured, lines, hidden = {}, {}, [], {}
     for _ in range(rounds):
         network, pairs = cluster.probe(hosts)

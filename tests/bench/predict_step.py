@@ -1,9 +1,11 @@
-"""predict_step.py: one rank of tests/bench/predict.py: trains a small model whose computing is sleep.
+"""predict_step.py: one rank of tests/bench/predict.py: trains a small model whose computing is
+sleep.
 
 predict_step.py record FOLDER | measure STEPS [realtime]
 
-So computing takes no processor, as on a GPU, and many hosts can stand on few cores. Prints, or records, steps
-of DistributedDataParallel and of FSDP2. With realtime other programs do not delay the ranks (SCHED_RR).
+So computing takes no processor, as on a GPU, and many hosts can stand on few cores. Prints, or
+records, steps of DistributedDataParallel and of FSDP2. With realtime other programs do not delay
+the ranks (SCHED_RR).
 """
 
 import json

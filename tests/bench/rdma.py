@@ -1,14 +1,15 @@
 #!/usr/bin/env python3
-"""Figures of paths by RDMA over the fake verbs library (tests/verbs), which copies by the processor.
+"""Figures of paths by RDMA over the fake verbs library (tests/verbs), which copies by the
+processor.
 
-Usage: rdma.py BUILD [-r ROUNDS] [--json FILE]. In interleaved rounds: what the library does by itself
-(verbs_bench), what two ranks of Pomona do over it (mpi-bench), both as quickly as the library copies and
-with a cable's latency and rate (MODEL, the published figures of Thunderbolt 5), the same by TCP, and how
-long nothing arrives when a cable is pulled (rdma_cut.c). Of all rounds the quickest one counts. Counted
-once, whatever else the machine does (rdma_counts.c): bytes copied for each byte sent, instructions of
-MPI_Send, what waiting takes of a core, and after how long a receive from a rank that is killed fails. Beside
-them, in virtual time, allreduce among 2 to 4 machines (tests/sim/rdma_bounds.cc). `load_average` says how busy
-the machine was with other things before.
+Usage: rdma.py BUILD [-r ROUNDS] [--json FILE]. In interleaved rounds: what the library does by
+itself (verbs_bench), what two ranks of Pomona do over it (mpi-bench), both as quickly as the
+library copies and with a cable's latency and rate (MODEL, the published figures of Thunderbolt 5),
+the same by TCP, and how long nothing arrives when a cable is pulled (rdma_cut.c). Of all rounds the
+quickest one counts. Counted once, whatever else the machine does (rdma_counts.c): bytes copied for
+each byte sent, instructions of MPI_Send, what waiting takes of a core, and after how long a receive
+from a rank that is killed fails. Beside them, in virtual time, allreduce among 2 to 4 machines
+(tests/sim/rdma_bounds.cc). `load_average` says how busy the machine was with other things before.
 """
 import argparse
 import json
@@ -67,7 +68,8 @@ def ours(build, how, transports, found):
 
 
 def gaps(build, program):
-    """Of each cut: how long nothing came, and the longest such time before, which is the machine's."""
+    """Of each cut: how long nothing came, and the longest such time before, which is the
+    machine's."""
     text = under(build, mpirun(program))
     return [(float(gap), float(before)) for gap, before in re.findall(r"gap_ms ([\d.]+) before ([\d.]+)", text)]
 
@@ -104,7 +106,8 @@ def copies_of_sums(build, folder):
 
 
 def work(build, folder):
-    """GB that a rank sends or receives in a second of its processor's time; what else runs counts little."""
+    """GB that a rank sends or receives in a second of its processor's time; what else runs counts
+    little."""
     out = []
     for size in SIZES:
         text = under(build, mpirun(f"{folder}/rdma_counts work {size} {max(2, (128 << 20) // size)}"))
@@ -114,7 +117,8 @@ def work(build, folder):
 
 
 def instructions(build, folder):
-    """Of an MPI_Send of 8 bytes: in all, and without those of the fake library. None: no valgrind."""
+    """Of an MPI_Send of 8 bytes: in all, and without those of the fake library. None: no
+    valgrind."""
     if not shutil.which("valgrind"):
         return None
     few, many, found = 500, 2500, {}

@@ -1,5 +1,6 @@
-/* tests/bench/rdma_copied.c: preloaded, counts the bytes that Pomona's library copies by memcpy and memmove.
- * For rdma.py on Linux; copies of a few bytes that the compiler writes out are not seen. */
+/* tests/bench/rdma_copied.c: preloaded, counts the bytes that Pomona's library copies by memcpy and
+ * memmove. For rdma.py on Linux; copies of a few bytes that the compiler writes out are not
+ * seen. */
 #define _GNU_SOURCE
 #include <link.h>
 #include <stddef.h>

@@ -1,5 +1,5 @@
-/* tests/bench/rdma_counts.c: what can be counted of paths by RDMA between two ranks, for rdma.py. Each case begins
- * when messages take such a path.
+/* tests/bench/rdma_counts.c: what can be counted of paths by RDMA between two ranks, for rdma.py.
+ * Each case begins when messages take such a path.
  *   sends N     rank 1 sends N messages of 8 bytes, some at a time (callgrind counts inside MPI_Send)
  *   copies B N  rank 0 sends N messages of B bytes; each rank tells what it copied (rdma_copied.c, preloaded)
  *   sums B N    both ranks add up N vectors of B bytes (MPI_Allreduce); the same, by bytes of the vector

@@ -1,5 +1,6 @@
-/* tests/bench/rdma_cut.c: how long nothing arrives when a fake RDMA cable is pulled (tests/verbs): two ranks
- * exchange 8 bytes without end; each time rank 0 pulls the cable, and plugs it in again. For rdma.py. */
+/* tests/bench/rdma_cut.c: how long nothing arrives when a fake RDMA cable is pulled (tests/verbs):
+ * two ranks exchange 8 bytes without end; each time rank 0 pulls the cable, and plugs it in again.
+ * For rdma.py. */
 #include <dlfcn.h>
 #include <mpi.h>
 #include <stdio.h>

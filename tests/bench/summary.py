@@ -1,12 +1,13 @@
 #!/usr/bin/env python3
-"""summary.py: kept results of `mpi-bench versus` as one Markdown table, and that table in the README.
+"""summary.py: kept results of `mpi-bench versus` as one Markdown table, and that table in the
+README.
 
     summary.py results.json [more.json ...]                    prints the table
     summary.py --into README.md results.json [more.json ...]   puts it between the file's marks
     summary.py --check README.md results.json [more.json ...]  fails if the file says otherwise
 
-A line per group that has a goal: the geometric mean and the worst row of the ratios to the best peer.
-A group in several files is taken from the first one that has it.
+A line per group that has a goal: the geometric mean and the worst row of the ratios to the best
+peer. A group in several files is taken from the first one that has it.
 """
 
 import argparse

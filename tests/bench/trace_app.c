@@ -1,7 +1,8 @@
-/* trace_app.c: what tests/bench/trace_cost.py measures: a Jacobi iteration on strips of a grid that is closed to a
- * ring, as an application has it (halo rows, a norm every 10th sweep), and messages of 8 bytes, which are nothing but
- * calls. Rank 0 prints seconds of both: of the clock, then of its processor. One rank is its own neighbour, so its
- * processor's time tells what calls cost also on a machine that is busy with something else. */
+/* trace_app.c: what tests/bench/trace_cost.py measures: a Jacobi iteration on strips of a grid that
+ * is closed to a ring, as an application has it (halo rows, a norm every 10th sweep), and messages
+ * of 8 bytes, which are nothing but calls. Rank 0 prints seconds of both: of the clock, then of its
+ * processor. One rank is its own neighbour, so its processor's time tells what calls cost also on a
+ * machine that is busy with something else. */
 #include <mpi.h>
 #include <stdio.h>
 #include <stdlib.h>

@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
 """What recording costs: trace_app.c with and without mpirun --trace, in turn.
 
-Usage: trace_cost.py BUILD [-n RANKS] [-r REPETITIONS] [--json FILE]. Prints the quickest run and the median of
-each, and their ratios, from after MPI_Init to before MPI_Finalize: by the clock, and of rank 0's processor. On
-a busy machine -n 1 and the processor's time tell what recording costs.
+Usage: trace_cost.py BUILD [-n RANKS] [-r REPETITIONS] [--json FILE]. Prints the quickest run and
+the median of each, and their ratios, from after MPI_Init to before MPI_Finalize: by the clock, and
+of rank 0's processor. On a busy machine -n 1 and the processor's time tell what recording costs.
 """
 import argparse
 import datetime

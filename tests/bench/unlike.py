@@ -1,12 +1,13 @@
-"""unlike.py: collectives among hosts that unlike links join: chosen by pairs, or by one number for all.
+"""unlike.py: collectives among hosts that unlike links join: chosen by pairs, or by one number for
+all.
 
 unlike.py BUILD [-r ROUNDS] [--rate MEGABITS] [--json FILE]
 
-Four hosts, network namespaces (tests/host_world.py) with one rank each, whose cables are limited. `wifi`:
-one host has a tenth of the others' rate. `edge`: two hosts have a tenth of it between each other alone.
-Jobs run in turns with the rates of the pairs as they were set (pairs), and with the slowest pair's for all
-pairs (one), as it was before pairs had numbers of their own; both by the parameter `links`, since what is
-measured on a busy machine says little. Linux and root.
+Four hosts, network namespaces (tests/host_world.py) with one rank each, whose cables are limited.
+`wifi`: one host has a tenth of the others' rate. `edge`: two hosts have a tenth of it between each
+other alone. Jobs run in turns with the rates of the pairs as they were set (pairs), and with the
+slowest pair's for all pairs (one), as it was before pairs had numbers of their own; both by the
+parameter `links`, since what is measured on a busy machine says little. Linux and root.
 """
 
 import json

@@ -1,4 +1,5 @@
-"""tests/bench_accel/compare.py: sums of two arrays by Pomona, numpy and torch, and the memory's limit.
+"""tests/bench_accel/compare.py: sums of two arrays by Pomona, numpy and torch, and the memory's
+limit.
 
 Method: one thread each, in turn, best of several rounds, processor time (so that a busy machine
 disturbs less); bytes per second count three arrays. numpy and torch write into a given result.

@@ -1,6 +1,6 @@
-# tests/clients/client.sh ROOT NAME FOLDER MPI: one client: fetches, builds and runs what recipes/NAME.sh says.
-# Started by tests/clients.sh; what it prints last is the client's line. Ends with 77 if nothing could be
-# fetched. A recipe sets
+# tests/clients/client.sh ROOT NAME FOLDER MPI: one client: fetches, builds and runs what
+# recipes/NAME.sh says. Started by tests/clients.sh; what it prints last is the client's line. Ends
+# with 77 if nothing could be fetched. A recipe sets
 #   about    what the client is, for the table
 #   source   debian:PACKAGE, the source package's upstream archive; pypi:NAME==VERSION, the source archive; or
 #            wheel:NAME==VERSION, which pip installs into the client's environment
@@ -8,13 +8,14 @@
 #   python   what pip installs into an environment for it (may be left out)
 #   after    clients that must have been built before it: clients.sh runs them first (may be left out)
 #   tier     short (runs in CI) or whole
-# and has two functions, which begin in the unpacked source (or an empty folder): build, and tests, which calls
+# and has two functions, which begin in the unpacked source (or an empty folder): build, and tests,
+# which calls
 #   linked FILE...                 these are linked to the MPI library under test, and to no other
 #   expect TITLE PATTERN COMMAND   the command ends well and prints a line with this (grep -E; may be empty)
 #   known TITLE WHY COMMAND        the command fails, for a reason that stands in the table
 #   left_out WHAT WHY              what is not run
-# CLIENT_COMPILERS: the folder of another MPI's mpicc. CLIENT_STEP=build: end when it is built (tests/bench/apps.py).
-# shellcheck shell=bash
+# CLIENT_COMPILERS: the folder of another MPI's mpicc. CLIENT_STEP=build: end when it is built
+# (tests/bench/apps.py). shellcheck shell=bash
 root=$1 name=$2 clients=$3 mpi=$4
 . "$root/tests/setup.sh"
 folder=$clients/$mpi/$name

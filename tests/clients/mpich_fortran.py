@@ -3,9 +3,9 @@
 
 Usage: mpich_fortran.py BUILD [--work FOLDER] [FOLDER OF THE SUITE...]
 Source: Debian's source package mpich (test/mpi), fetched by apt from where the system's packages
-come, into the work folder, from which nothing is kept. What fails by the suite's own fault, or since
-MPI has changed, is listed below with the reason; anything else that fails, and anything listed that
-passes, is an error.
+come, into the work folder, from which nothing is kept. What fails by the suite's own fault, or
+since MPI has changed, is listed below with the reason; anything else that fails, and anything
+listed that passes, is an error.
 """
 import argparse
 import os

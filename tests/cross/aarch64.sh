@@ -1,9 +1,10 @@
 #!/usr/bin/env bash
 # tests/cross/aarch64.sh: tests of kernels and wire code as Arm programs under qemu-user.
-# Compiles with g++ for aarch64 (static), then runs with 16 KiB pages as macOS has them. Kernels: once on
-# a CPU with half-precision and bfloat16 instructions, once with half only, once with neither. Wire
-# code: frames, addresses, parameters, rings and packed datatypes, with the mutated inputs of
-# tests/fuzz. Proves results, not speed, nor the weak order of memory. Needs g++-aarch64-linux-gnu, qemu-user and the sources of GoogleTest.
+# Compiles with g++ for aarch64 (static), then runs with 16 KiB pages as macOS has them. Kernels:
+# once on a CPU with half-precision and bfloat16 instructions, once with half only, once with
+# neither. Wire code: frames, addresses, parameters, rings and packed datatypes, with the mutated
+# inputs of tests/fuzz. Proves results, not speed, nor the weak order of memory. Needs
+# g++-aarch64-linux-gnu, qemu-user and the sources of GoogleTest.
 # Usage: tests/cross/aarch64.sh [build folder]
 set -euo pipefail
 root=$(cd "$(dirname "$0")/../.." && pwd)

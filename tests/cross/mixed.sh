@@ -1,12 +1,12 @@
 #!/usr/bin/env bash
 # tests/cross/mixed.sh: MPI programs whose ranks are of two processors: some are Arm programs under
 # qemu-user, the others this machine's own.
-# The library is compiled for Arm with Debian's packages of that processor, unpacked into the build folder;
-# every program of tests/programs is compiled twice. Runs them on one machine, where both kinds share memory,
-# and over two hosts (namespaces; root only), of which the second is the Arm one. On both mixed_who.c looks
-# that both kinds run and that long double, whose formats differ, is refused by name. Programs that use it
-# (ops_predefined, ops_pairs) are left out.
-# Needs g++-aarch64-linux-gnu, qemu-user, apt and network at the first run. 77: skipped.
+# The library is compiled for Arm with Debian's packages of that processor, unpacked into the build
+# folder; every program of tests/programs is compiled twice. Runs them on one machine, where both
+# kinds share memory, and over two hosts (namespaces; root only), of which the second is the Arm
+# one. On both mixed_who.c looks that both kinds run and that long double, whose formats differ, is
+# refused by name. Programs that use it (ops_predefined, ops_pairs) are left out. Needs
+# g++-aarch64-linux-gnu, qemu-user, apt and network at the first run. 77: skipped.
 # Usage: tests/cross/mixed.sh BUILD [FOLDER [PATTERN...]]; PATTERN chooses programs ('coll_*')
 set -euo pipefail
 root=$(cd "$(dirname "$0")/../.." && pwd)

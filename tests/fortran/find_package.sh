@@ -1,6 +1,6 @@
 #!/bin/sh
-# tests/fortran/find_package.sh BUILD CMAKE: a project with find_package(MPI COMPONENTS C Fortran) and our
-# wrappers in PATH builds and runs, on nothing but our library.
+# tests/fortran/find_package.sh BUILD CMAKE: a project with find_package(MPI COMPONENTS C Fortran)
+# and our wrappers in PATH builds and runs, on nothing but our library.
 set -eu
 build=$1 cmake=$2
 folder=$(mktemp -d)

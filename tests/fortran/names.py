@@ -1,8 +1,9 @@
 #!/usr/bin/env python3
 """Every function of MPI 5.0 that Fortran has, against the library and the modules.
 
-Usage: names.py BUILD LIBRARY. What should exist comes from fortran.csv alone, not from the generator
-that made library and modules: names of the mpi module, of mpi_f08, and the PMPI_ twin of each.
+Usage: names.py BUILD LIBRARY. What should exist comes from fortran.csv alone, not from the
+generator that made library and modules: names of the mpi module, of mpi_f08, and the PMPI_ twin of
+each.
 """
 import csv
 import re
@@ -23,7 +24,8 @@ def exported(library):
 
 
 def generic_names(path):
-    """What a program may call: names of generic interfaces, of procedures, of declared externals."""
+    """What a program may call: names of generic interfaces, of procedures, of declared
+    externals."""
     text = path.read_text().lower().replace("&\n", " ")
     return set(re.findall(r"^\s*(?:interface|(?:pure )?subroutine|function|external ::) (\w+)", text,
                           re.MULTILINE))

@@ -1,6 +1,6 @@
 #!/bin/sh
-# tests/fortran/profiling.sh BUILD: a profiling library in C, loaded before MPI, sees what programs in
-# Fortran call, by each of the three interfaces, once.
+# tests/fortran/profiling.sh BUILD: a profiling library in C, loaded before MPI, sees what programs
+# in Fortran call, by each of the three interfaces, once.
 set -eu
 build=$1
 folder=$(mktemp -d)

@@ -1,6 +1,6 @@
 #!/bin/sh
-# tests/fortran/run.sh BUILD SOURCE OPTIONS RANKS...: compiles a program with our mpifort, warnings being
-# errors, and runs it on each number of ranks.
+# tests/fortran/run.sh BUILD SOURCE OPTIONS RANKS...: compiles a program with our mpifort, warnings
+# being errors, and runs it on each number of ranks.
 set -eu
 build=$1 source=$2 options=$3
 shift 3

@@ -1,6 +1,7 @@
 #!/bin/sh
-# tests/fortran/wrapper.sh BUILD: mpifort under all its names: what it answers, without a compiler, with
-# options that change the sizes of types, and with a compiler whose modules nobody has made yet.
+# tests/fortran/wrapper.sh BUILD: mpifort under all its names: what it answers, without a compiler,
+# with options that change the sizes of types, and with a compiler whose modules nobody has made
+# yet.
 bin=$1/bin
 failed=0
 wrong() { echo "wrong: $*"; failed=1; }

@@ -1,5 +1,6 @@
-// tests/fuzz/choices.cc: libFuzzer over the rules for choosing algorithms and the file that mpirun takes
-// them from. Any bytes end in rules that come back as they were written, or in a problem told with its line.
+// tests/fuzz/choices.cc: libFuzzer over the rules for choosing algorithms and the file that mpirun
+// takes them from. Any bytes end in rules that come back as they were written, or in a problem told
+// with its line.
 #include "btl/base/choices_file.h"
 #include "coll/select.h"
 

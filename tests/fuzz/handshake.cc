@@ -1,7 +1,7 @@
 // tests/fuzz/handshake.cc: libFuzzer over the handshake of a new connection.
-// Whatever arrives, nobody is let in without the key: bytes that a stranger sends to a listener or answers
-// to a dialer, and handshakes of two ranks of a job of which some bytes are changed on the way. The
-// first byte chooses among the three.
+// Whatever arrives, nobody is let in without the key: bytes that a stranger sends to a listener or
+// answers to a dialer, and handshakes of two ranks of a job of which some bytes are changed on the
+// way. The first byte chooses among the three.
 #include "btl/link/handshake.h"
 
 #include <algorithm>

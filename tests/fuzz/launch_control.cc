@@ -1,6 +1,6 @@
-// tests/fuzz/launch_control.cc: libFuzzer over what ranks send to the launcher's socket: frames of any
-// type and contents, in pieces, on several connections that come and go. The launcher must neither
-// crash nor mix up who is which rank. Input: (what to do, length, bytes)...
+// tests/fuzz/launch_control.cc: libFuzzer over what ranks send to the launcher's socket: frames of
+// any type and contents, in pieces, on several connections that come and go. The launcher must
+// neither crash nor mix up who is which rank. Input: (what to do, length, bytes)...
 #include "pmix/control.h"
 #include "pmix/launch/control_server.h"
 

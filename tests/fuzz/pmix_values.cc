@@ -1,6 +1,7 @@
-// tests/fuzz/pmix_values.cc: libFuzzer over what a PMIx server tells a rank: any type and value under
-// any key, or nothing. Method: the wire-up runs on functions of this file in place of libpmix's, which
-// take their answers from the input. It must refuse, or end with a job that makes sense.
+// tests/fuzz/pmix_values.cc: libFuzzer over what a PMIx server tells a rank: any type and value
+// under any key, or nothing. Method: the wire-up runs on functions of this file in place of
+// libpmix's, which take their answers from the input. It must refuse, or end with a job that makes
+// sense.
 #include "pmix/job_directory.h"
 #include "pmix/wireup/pmix_client.h"
 #include "pmix/wireup/pmix_value.h"

@@ -1,6 +1,6 @@
-// tests/fuzz/rma_command.cc: libFuzzer over what a rank asks of another's window. Any bytes must end in
-// a command or a refusal; a command must survive the way out and back, and what it does must stay
-// within its blocks, its data and its answer (which the address sanitizer watches).
+// tests/fuzz/rma_command.cc: libFuzzer over what a rank asks of another's window. Any bytes must
+// end in a command or a refusal; a command must survive the way out and back, and what it does must
+// stay within its blocks, its data and its answer (which the address sanitizer watches).
 #include "mpi/rma/command.h"
 
 #include <cstdint>

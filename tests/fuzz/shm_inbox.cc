@@ -1,9 +1,9 @@
-// tests/fuzz/shm_inbox.cc: libFuzzer over an inbox in shared memory, into which any other process can
-// write. Goal: whatever stands in its words and slots, reader and writers stay within the inbox and
-// come to an end, and no producer is named that does not exist; and as long as nobody has damaged it,
-// every published frame arrives once, each producer's in order. Method: memory of exactly the inbox's
-// size; the input is a list of calls (reserve, publish, take, give a dead one's claim back) and of
-// bytes that are overwritten; every payload that the reader hands on is read.
+// tests/fuzz/shm_inbox.cc: libFuzzer over an inbox in shared memory, into which any other process
+// can write. Goal: whatever stands in its words and slots, reader and writers stay within the inbox
+// and come to an end, and no producer is named that does not exist; and as long as nobody has
+// damaged it, every published frame arrives once, each producer's in order. Method: memory of
+// exactly the inbox's size; the input is a list of calls (reserve, publish, take, give a dead one's
+// claim back) and of bytes that are overwritten; every payload that the reader hands on is read.
 #include "btl/shm/inbox.h"
 
 #include <algorithm>

@@ -1,6 +1,6 @@
 // tests/fuzz/wire.cc: libFuzzer over what a rank reads from others: frame headers,
-// addresses, parameters, lists of interfaces. Any input must end in a value or a refusal; what was accepted must survive
-// the way out and back. The first byte chooses the parser.
+// addresses, parameters, lists of interfaces. Any input must end in a value or a refusal; what was
+// accepted must survive the way out and back. The first byte chooses the parser.
 #include "btl/base/params.h"
 #include "btl/tcp/wire.h"
 #include "mpi/p2p/header.h"

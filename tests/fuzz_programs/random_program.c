@@ -2,11 +2,12 @@
  *
  *     random_program FIRST-SEED SEEDS STEPS [SELECTION]
  *
- * Every step is drawn from (SEED, its number), the same on all ranks, so steps can be left out without
- * changing the others: SELECTION lists those to run ("0-3,7"). A step moves data over one of several
- * communicators; what a rank receives, with the gaps between it, goes into its checksum. Operations may
- * stay in flight over the next steps. Data are integers and tags are unique, so the checksum that rank 0
- * prints is the same for every transport, algorithm and library. run.py compares and shrinks.
+ * Every step is drawn from (SEED, its number), the same on all ranks, so steps can be left out
+ * without changing the others: SELECTION lists those to run ("0-3,7"). A step moves data over one
+ * of several communicators; what a rank receives, with the gaps between it, goes into its checksum.
+ * Operations may stay in flight over the next steps. Data are integers and tags are unique, so the
+ * checksum that rank 0 prints is the same for every transport, algorithm and library. run.py
+ * compares and shrinks.
  */
 #include <mpi.h>
 #include <stdint.h>
@@ -297,8 +298,8 @@ static void exchange(void) {
 }
 
 #if MPI_VERSION >= 4
-/* In parts, made ready in an order of the sender's own; the receiver's parts may be others. Twice, since the
- * requests are persistent. */
+/* In parts, made ready in an order of the sender's own; the receiver's parts may be others. Twice,
+ * since the requests are persistent. */
 static void in_parts(void) {
     const struct group* g = &groups[below(3)];
     const struct type* t = &types[below(types_count)];
@@ -652,7 +653,8 @@ static void between(void) {
     finish_collective(request, form, in, out, counts, n);
 }
 
-/* A window of each rank: a part for each other one, a row that all add to, and a cell for each other one. */
+/* A window of each rank: a part for each other one, a row that all add to, and a cell for each
+ * other one. */
 struct places {
     MPI_Win win;
     MPI_Aint* bases; /* of a dynamic window: addresses by rank; else NULL */

@@ -1,9 +1,10 @@
 #!/usr/bin/env python3
 """Runs random correct MPI programs (random_program.c) and compares their checksums.
 
-Each seed is one program. Its checksum must be the same in every row of WAYS (transports, parameters,
-forced algorithms) and on every --peer library. A seed whose checksum differs, or that fails, is shrunk
-to few steps, and the command that repeats it is printed. Numbers of ranks go round with the batches.
+Each seed is one program. Its checksum must be the same in every row of WAYS (transports,
+parameters, forced algorithms) and on every --peer library. A seed whose checksum differs, or that
+fails, is shrunk to few steps, and the command that repeats it is printed. Numbers of ranks go round
+with the batches.
 
     run.py --build .build/release --seeds 200
     run.py --build .build/release --first 4711 --seeds 1 --ranks 3

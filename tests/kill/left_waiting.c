@@ -1,8 +1,8 @@
 /* tests/kill/left_waiting.c: operations that need a process which dies.
  * Goal: each ends at all survivors with MPIX_ERR_PROC_FAILED, though nobody revokes anything: those
- * who see the error first leave, and do not call the others out. Method: argument 1 names the operation
- * (without arguments: lists them); all repeat it until it fails, rank 1 kills itself before one of the
- * rounds. Who found the error prints "survived RANK"; survive.py reads that. */
+ * who see the error first leave, and do not call the others out. Method: argument 1 names the
+ * operation (without arguments: lists them); all repeat it until it fails, rank 1 kills itself
+ * before one of the rounds. Who found the error prints "survived RANK"; survive.py reads that. */
 #include <mpi.h>
 #include <mpix.h>
 #include <signal.h>

@@ -1,14 +1,14 @@
 #!/usr/bin/env python3
 """Kill tests: a rank is killed in the middle of each kind of operation; the job must end.
 
-Goal: no hang, no orphan, nothing left in shared memory or of the job's directory, a message that names
-the rank and the signal. Method: victim.c repeats one operation on three ranks (or POMONA_TEST_RANKS) until
-rank 1 kills itself; the job must be over two seconds after that (measured from the last sign of life; slow machines
-may be given more by POMONA_TEST_SLACK seconds), with an exit code that is not 0. Then once more with
-mpirun itself killed while everybody works. And without any launcher ("alone"): this script starts the
-ranks and nobody ends them, so each has to see an error in its own operation; the dead rank stays a
-zombie meanwhile. By shared memory this script stands for a mpirun that says nothing; by TCP ranks meet
-by a folder of files.
+Goal: no hang, no orphan, nothing left in shared memory or of the job's directory, a message that
+names the rank and the signal. Method: victim.c repeats one operation on three ranks (or
+POMONA_TEST_RANKS) until rank 1 kills itself; the job must be over two seconds after that (measured
+from the last sign of life; slow machines may be given more by POMONA_TEST_SLACK seconds), with an
+exit code that is not 0. Then once more with mpirun itself killed while everybody works. And without
+any launcher ("alone"): this script starts the ranks and nobody ends them, so each has to see an
+error in its own operation; the dead rank stays a zombie meanwhile. By shared memory this script
+stands for a mpirun that says nothing; by TCP ranks meet by a folder of files.
 
 Usage: run.py MPICC MPIRUN [PATTERN of "operation transport how"]...
 """
@@ -36,12 +36,13 @@ TRANSPORTS = {"shm": [], "tcp": ["--set", "transports=self,tcp"],
 THROUGH = shlex.split(os.environ.get("through", ""))
 if THROUGH:
     TRANSPORTS = {"rdma": []}
-# By several connections, or by RDMA: what is large enough to be under way on all of them, or among all.
+# By several connections, or by RDMA: what is large enough to be under way on all of them, or among
+# all.
 BY_STREAMS = ["rendezvous", "bcast", "allreduce", "iallreduce", "several", "rma_get"]
 # Killed from outside: what leaves traces (rings, windows) and what does not.
-# Without a launcher: all but those that do not communicate, or end before they do, and those that may
-# still be served by who lives: receives from any source, and rma_holder, in which the others wait for a
-# lock that the dead rank held.
+# Without a launcher: all but those that do not communicate, or end before they do, and those that
+# may still be served by who lives: receives from any source, and rma_holder, in which the others
+# wait for a lock that the dead rank held.
 NOT_ALONE = ["absent", "compute", "init", "finalize", "any_source", "iprobe", "rma_holder"]
 NOT_INVOLVED = {"inter_sendrecv": range(2, RANKS)}
 LAUNCHER_KILLED = ["compute", "sendrecv", "rendezvous", "iallreduce", "rma_lock_allocated", "rma_make"]
@@ -195,7 +196,8 @@ def cases(operations):
             yield from ((operation, transport, "alone")
                         for operation in (BY_STREAMS if streams else operations)
                         if operation not in NOT_ALONE)
-        # By TCP all ranks wait for each other in MPI_Init, and mpirun ends a job whose ranks cannot meet.
+        # By TCP all ranks wait for each other in MPI_Init, and mpirun ends a job whose ranks cannot
+        # meet.
         some = operations if transport == "shm" else [o for o in operations if o != "absent"]
         for how in ("fatal", "return"):
             yield from ((operation, transport, how) for operation in (BY_STREAMS if streams else some))

@@ -2,9 +2,9 @@
 """Survivors of a death go on: each scenario of survivor.c and left_waiting.c under mpirun
 --on-death continue.
 
-Goal: no hang, the right error classes, a job whose exit code says that a rank was killed. Method: all
-ranks but those killed must print "survived", and mpirun must end with 137 (128 + SIGKILL), or 0 where
-nobody dies.
+Goal: no hang, the right error classes, a job whose exit code says that a rank was killed. Method:
+all ranks but those killed must print "survived", and mpirun must end with 137 (128 + SIGKILL), or 0
+where nobody dies.
 
 Usage: survive.py MPICC MPIRUN [PATTERN of "scenario transport"]...
 """

@@ -1,12 +1,13 @@
 #!/usr/bin/env python3
 """mpi4py's wrappers of the functions for survivors (docs/failures.md) reach ours.
 
-Goal: Revoke, Is_revoked, Shrink, Ishrink, Agree, Iagree, Get_failed and Ack_failed work from Python.
-Method: this starts itself on four ranks, of which rank 1 kills itself. It needs an mpi4py that was built
-with mpix.h, as docs/failures.md says. Where this Python has none, one is built in FOLDER, once: from
-source, by our mpicc, not optimized (half a minute of processor time; with ccache, where that is
-installed). Where the source cannot be fetched, or nothing may be installed (POMONA_INSTALL=no), it ends
-with code 77, which is "skipped" for ctest.
+Goal: Revoke, Is_revoked, Shrink, Ishrink, Agree, Iagree, Get_failed and Ack_failed work from
+Python.
+Method: this starts itself on four ranks, of which rank 1 kills itself. It needs an mpi4py that was
+built with mpix.h, as docs/failures.md says. Where this Python has none, one is built in FOLDER,
+once: from source, by our mpicc, not optimized (half a minute of processor time; with ccache, where
+that is installed). Where the source cannot be fetched, or nothing may be installed
+(POMONA_INSTALL=no), it ends with code 77, which is "skipped" for ctest.
 
 Usage: survive_mpi4py.py MPIRUN MPICC FOLDER
 """
@@ -88,7 +89,8 @@ def fetch(python, folder):
 
 
 def build(mpicc, folder):
-    """A Python environment with mpi4py in `folder`: its interpreter, or the exit code to end with."""
+    """A Python environment with mpi4py in `folder`: its interpreter, or the exit code to end
+    with."""
     if os.environ.get("POMONA_INSTALL") == "no":
         print("skipped: no mpi4py that was built with mpix.h (docs/failures.md), and nothing is "
               "installed (POMONA_INSTALL=no)")

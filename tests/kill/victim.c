@@ -1,10 +1,11 @@
-/* tests/kill/victim.c: all ranks repeat one operation without end; rank 1 kills itself in the middle.
+/* tests/kill/victim.c: all ranks repeat one operation without end; rank 1 kills itself in the
+ * middle.
  * Goal: nobody hangs. Method: argument 1 names the operation (without arguments: lists them); every
- * rank tells its process, and "alive" once it is under way; rank 1 raises SIGKILL after some rounds.
- * Argument 2: "fatal"; "return": the others have MPI_ERRORS_RETURN and end by MPI_Abort at the first
- * error they see; "alone": the same, but they end by themselves, since nobody would end them;
- * "live": nobody kills itself (the launcher is killed from outside).
- * With VICTIM_TABLE, a folder, there is no launcher: ranks meet by its files (MPIX_Wireup_set). */
+ * rank tells its process, and "alive" once it is under way; rank 1 raises SIGKILL after some
+ * rounds. Argument 2: "fatal"; "return": the others have MPI_ERRORS_RETURN and end by MPI_Abort at
+ * the first error they see; "alone": the same, but they end by themselves, since nobody would end
+ * them; "live": nobody kills itself (the launcher is killed from outside). With VICTIM_TABLE, a
+ * folder, there is no launcher: ranks meet by its files (MPIX_Wireup_set). */
 #include <mpi.h>
 #include <mpix.h>
 #include <signal.h>

@@ -41,8 +41,8 @@ TEST(engine, counts_by_node) {
         EXPECT_THAT(parse_slurm_counts(wrong), IsEmpty()) << wrong;
 }
 
-// Goal: the hosts granted become the job's, with their slots, and srun starts the agents; what the user
-// has said about hosts and the way to them counts more.
+// Goal: the hosts granted become the job's, with their slots, and srun starts the agents; what the
+// user has said about hosts and the way to them counts more.
 TEST(engine, inside_an_allocation) {
     const char* slurm[] = {"SLURM_JOB_ID=7", "SLURM_JOB_NODELIST=h[1-2]",
                            "SLURM_TASKS_PER_NODE=4,2", nullptr};

@@ -1,5 +1,5 @@
-# tests/launch/hosts_case.py: what tests of mpirun over several hosts share. The hosts are namespaces of
-# this machine (../host_world.py). Needs what test_launch.py needs.
+# tests/launch/hosts_case.py: what tests of mpirun over several hosts share. The hosts are
+# namespaces of this machine (../host_world.py). Needs what test_launch.py needs.
 import contextlib
 import os
 import signal

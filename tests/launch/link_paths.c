@@ -1,5 +1,6 @@
-/* tests/launch/link_paths.c: MPIX_Link_paths says how another process is reached, in as many bytes as there is
- * room for, and refuses ranks that are not there; for test_hosts.py. Rank 0 prints what it is told. */
+/* tests/launch/link_paths.c: MPIX_Link_paths says how another process is reached, in as many bytes
+ * as there is room for, and refuses ranks that are not there; for test_hosts.py. Rank 0 prints what
+ * it is told. */
 #include <mpix.h>
 #include <stdio.h>
 #include <string.h>

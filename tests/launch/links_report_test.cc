@@ -1,4 +1,5 @@
-// tests/launch/links_report_test.cc: what `pomona links` makes of what ranks say and of earlier days.
+// tests/launch/links_report_test.cc: what `pomona links` makes of what ranks say and of earlier
+// days.
 #include "mpi/tools/links.h"
 
 #include <gmock/gmock.h>
@@ -55,8 +56,8 @@ TEST(links_report, that_is_not_whole) {
     }
 }
 
-// Goal: what was measured between hosts is what their jobs reckon with: one number where pairs are about
-// alike, else each pair's; of each pair the latest figure.
+// Goal: what was measured between hosts is what their jobs reckon with: one number where pairs are
+// about alike, else each pair's; of each pair the latest figure.
 TEST(links_report, gives_the_costs_between_hosts) {
     std::vector<LinkMemory> memory{{"mac1 mac2.local", "2026-01-02", 20, 1, "tcp"},
                                    {"mac1 mac2.local", "2026-01-03", 20, 40, "tcp"},

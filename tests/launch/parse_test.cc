@@ -316,8 +316,8 @@ TEST(hosts, this_host) {
         EXPECT_FALSE(is_this_host(name, "mac.lan")) << name;
 }
 
-// Goal: a rank that says good-bye and has gone before mpirun reads its first word has left in good order,
-// also where mpirun has something to tell it (that rank 1 has ended).
+// Goal: a rank that says good-bye and has gone before mpirun reads its first word has left in good
+// order, also where mpirun has something to tell it (that rank 1 has ended).
 TEST(control_server, reads_the_words_of_a_rank_that_has_gone) {
     std::signal(SIGPIPE, SIG_IGN);
     std::string directory = testing::TempDir() + "pomona-control-XXXXXX";
@@ -347,7 +347,8 @@ TEST(control_server, reads_the_words_of_a_rank_that_has_gone) {
     rmdir(directory.c_str());
 }
 
-// Goal: a job that Slurm starts again under its old number is another run; ranks of one server are of one.
+// Goal: a job that Slurm starts again under its old number is another run; ranks of one server are
+// of one.
 TEST(origin, runs_of_one_name_are_told_apart) {
     const char* first[] = {"PMIX_SERVER_URI41=slurm.1;tcp4://127.0.0.1:5000", "PMIX_RANK=0",
                            "PMIX_SERVER_URI2=slurm.1;tcp4://127.0.0.1:5000", nullptr};

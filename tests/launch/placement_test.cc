@@ -1,4 +1,5 @@
-// tests/launch/placement_test.cc: which rank runs on which host, and the words between mpirun and agents.
+// tests/launch/placement_test.cc: which rank runs on which host, and the words between mpirun and
+// agents.
 #include "pmix/launch/agent_words.h"
 #include "pmix/launch/placement.h"
 #include "pmix/launch/ssh.h"

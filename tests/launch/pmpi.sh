@@ -1,7 +1,7 @@
 #!/bin/sh
-# tests/launch/pmpi.sh BUILD: a profiling library in C, loaded before MPI and linked before it, sees each call of
-# a program once, and calls what it stands for by its PMPI_ name; a program calls PMPI_ names past it.
-# For Fortran: tests/fortran/profiling.sh.
+# tests/launch/pmpi.sh BUILD: a profiling library in C, loaded before MPI and linked before it, sees
+# each call of a program once, and calls what it stands for by its PMPI_ name; a program calls PMPI_
+# names past it. For Fortran: tests/fortran/profiling.sh.
 set -eu
 build=$1
 folder=$(mktemp -d)

@@ -1,6 +1,6 @@
-/* tests/launch/rounds.c: sums over all ranks until something ends it, for test_hosts.py. Says its process
- * number after some rounds; when a sum fails and errors return (argument "return"), says which error and
- * goes on. Argument "once": one sum. */
+/* tests/launch/rounds.c: sums over all ranks until something ends it, for test_hosts.py. Says its
+ * process number after some rounds; when a sum fails and errors return (argument "return"), says
+ * which error and goes on. Argument "once": one sum. */
 #include <mpi.h>
 #include <mpix.h>
 #include <stdio.h>

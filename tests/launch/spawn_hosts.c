@@ -1,6 +1,6 @@
-/* tests/launch/spawn_hosts.c COUNT [HOST [ROUNDS]]: rank 0 spawns COUNT processes (on HOST, the info key
- * "host"; "-": any), all of both worlds are merged, and those that were spawned tell where they run; for
- * test_hosts.py. Sums and copies go through collectives of unlike nodes. */
+/* tests/launch/spawn_hosts.c COUNT [HOST [ROUNDS]]: rank 0 spawns COUNT processes (on HOST, the
+ * info key "host"; "-": any), all of both worlds are merged, and those that were spawned tell where
+ * they run; for test_hosts.py. Sums and copies go through collectives of unlike nodes. */
 #include <mpi.h>
 #include <stdio.h>
 #include <stdlib.h>

@@ -1,6 +1,6 @@
 // tests/launch/table_test.cc: mpirun's table of who waits for whom (pmix/launch/table.h).
-// Goal: a deadlock is named when there is one, and never else. Method: the waits of small jobs, as ranks
-// would tell of them, at chosen times.
+// Goal: a deadlock is named when there is one, and never else. Method: the waits of small jobs, as
+// ranks would tell of them, at chosen times.
 #include "pmix/launch/table.h"
 
 #include <gmock/gmock.h>

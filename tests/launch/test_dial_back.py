@@ -1,6 +1,6 @@
-# tests/launch/test_dial_back.py: mpirun --dial-back: agents connect to mpirun, where what starts them passes
-# standard input on and brings nothing back. mpirun runs on h1, agents on h2 and h3. Needs what test_launch.py
-# needs.
+# tests/launch/test_dial_back.py: mpirun --dial-back: agents connect to mpirun, where what starts
+# them passes standard input on and brings nothing back. mpirun runs on h1, agents on h2 and h3.
+# Needs what test_launch.py needs.
 import contextlib
 import os
 import re
@@ -14,8 +14,8 @@ from hosts_case import Case
 from test_launch import MPIRUN, PATIENCE, alive, wait_until
 
 STARTER = """#!/bin/sh
-# Stands for a batch system's starter: HOST command. It reads one line, keeps a copy for the test, and
-# ends as soon as the agent runs, which has neither standard output nor standard error.
+# Stands for a batch system's starter: HOST command. It reads one line, keeps a copy for the test,
+# and ends as soon as the agent runs, which has neither standard output nor standard error.
 host=$1
 shift
 IFS= read -r letter
@@ -108,8 +108,8 @@ class DialBack(Case):
         self.assertRegex(self.letter("h2"), r"^pomona-dial-back 1 [0-9a-f]{64} 1 \d+ 10\.213\.7\.1 \d+ fd00:7::1 \d+$")
 
     def test_strangers(self):
-        # While mpirun waits for its agent: one with another secret, one that sends rubbish, and more that
-        # say nothing than it has places. The agent then comes in.
+        # While mpirun waits for its agent: one with another secret, one that sends rubbish, and
+        # more that say nothing than it has places. The agent then comes in.
         go = os.path.join(self.world.place, "go")
         wait = f"for i in $(seq 600); do test -e {go} && break; sleep 0.05; done"
         ssh = self.starter("waits", f"({wait}; {DETACHED[:-2]}) &")

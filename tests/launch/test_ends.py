@@ -1,6 +1,6 @@
-# tests/launch/test_ends.py: what must not lose output, hang or hit strangers when things around mpirun go
-# wrong: full disks, hang-ups, few descriptors, processes that outlive their rank, reused process
-# numbers. Needs what test_launch.py needs, and its helpers.
+# tests/launch/test_ends.py: what must not lose output, hang or hit strangers when things around
+# mpirun go wrong: full disks, hang-ups, few descriptors, processes that outlive their rank, reused
+# process numbers. Needs what test_launch.py needs, and its helpers.
 import fcntl
 import os
 import resource
@@ -157,7 +157,8 @@ class Descriptors(unittest.TestCase):
 
     @unittest.skipUnless(os.path.isdir("/proc/self"), "needs /proc")
     def test_without_one_mpirun_does_not_spin(self):
-        # Connections that cannot be accepted stay in the queue; a rank's comes when there is room again.
+        # Connections that cannot be accepted stay in the queue; a rank's comes when there is room
+        # again.
         with tempfile.TemporaryDirectory(dir="/tmp", prefix="fd") as place:
             go = os.path.join(place, "go")
             script = f"while ! test -e {go}; do sleep 0.05; done; exec {PROBE} info"

@@ -1,5 +1,5 @@
-# tests/launch/test_forests.py: `pomona synthesize` and jobs that go by what it found, over hosts that are
-# namespaces of this machine. The program (../bench/lanes.c) checks its results.
+# tests/launch/test_forests.py: `pomona synthesize` and jobs that go by what it found, over hosts
+# that are namespaces of this machine. The program (../bench/lanes.c) checks its results.
 import json
 import os
 import re
@@ -10,7 +10,8 @@ from hosts_case import Case, HERE, MPICC
 from test_launch import MPIRUN, PATIENCE
 
 POMONA = os.environ.get("POMONA_TEST_POMONA", "")
-# All reach h1 at ten times the rate at which they reach each other: rings and trees by number do not suit.
+# All reach h1 at ten times the rate at which they reach each other: rings and trees by number do
+# not suit.
 NETWORK = {"hosts": [{"host": f"h{n}"} for n in range(1, 5)],
            "pairs": [{"hosts": [f"h{a}", f"h{b}"], "latency_us": 100,
                       "gigabits": 0.2 if a == 1 else 0.02}
@@ -40,7 +41,7 @@ class Forests(Case):
         return folder
 
     def synthesize(self, cache, *words):
-        return subprocess.run([POMONA, "synthesize", *words, "--network", self.network, "--links",
+        return subprocess.run([POMONA, "synthesize", *words, "--keep", "--network", self.network, "--links",
                                "built-in", "--tries", "100"], text=True, capture_output=True,
                               timeout=PATIENCE, env=self.environment(XDG_CACHE_HOME=cache))
 

@@ -1,4 +1,5 @@
-# tests/launch/test_hosts.py: mpirun over several hosts: where ranks run, their streams, and how a job ends.
+# tests/launch/test_hosts.py: mpirun over several hosts: where ranks run, their streams, and how a
+# job ends.
 import contextlib
 import os
 import re
@@ -278,7 +279,8 @@ class Ends(Case):
         self.nothing_left(pids)
 
     def test_what_has_left_its_group_ends_too(self):
-        # A process in a session of its own, with a child; at a normal end and when mpirun is killed.
+        # A process in a session of its own, with a child; at a normal end and when mpirun is
+        # killed.
         leave = "setsid sh -c 'echo $$; sleep 600 & echo $!; wait' & "
         process = self.start("-n", 2, "--host", "h1,h2", "sh", "-c", leave + "sleep 0.5")
         pids = self.pids_of(process, 4)
@@ -334,8 +336,8 @@ class Programs(Case):
         self.nothing_left(pids)
 
     def test_a_pair_of_hosts_meets_late(self):
-        # What h1 and h3 send each other vanishes, so they meet through h2, after a while. The ranks of
-        # h2 wait for them meanwhile, and ask what they wait for.
+        # What h1 and h3 send each other vanishes, so they meet through h2, after a while. The ranks
+        # of h2 wait for them meanwhile, and ask what they wait for.
         pair = (("h1", "10.213.7.3"), ("h3", "10.213.7.1"))
         for host, other in pair:
             self.world.ip("-n", self.world.space(host), "neigh", "replace", other, "lladdr",
@@ -376,7 +378,8 @@ class Programs(Case):
                                  (0, ["child: passed"] * 2 + ["parent: passed"]), done.stderr)
 
     def filtered(self, host, hook, what):
-        """Packets that come to a host or leave it by eth0 are dropped or rejected until the block ends."""
+        """Packets that come to a host or leave it by eth0 are dropped or rejected until the block
+        ends."""
         table = ["nft", f"add table inet t; add chain inet t c {{ type filter hook {hook} priority 0; }}; "
                  f"add rule inet t c {'iif' if hook == 'input' else 'oif'} eth0 {what}"]
         subprocess.run(self.world.inside(host, *table), check=True)
@@ -415,8 +418,8 @@ class Programs(Case):
         self.assertEqual(done.returncode, 0, done.stderr)
 
     def test_an_mtu_that_does_not_fit(self):
-        # The way to h2 drops long packets in silence, as a switch between cards set to 9000 and 1500
-        # does. The job ends with the right sum or with a word, within the grace.
+        # The way to h2 drops long packets in silence, as a switch between cards set to 9000 and
+        # 1500 does. The job ends with the right sum or with a word, within the grace.
         way = ("-n", self.world.space("sw"), "link", "set", "p2", "mtu")
         self.world.ip(*way, "1300")
         try:

@@ -1,5 +1,5 @@
-# tests/launch/test_predict.py: `pomona predict` from the command line: files, hosts that it measures
-# itself, what it says of mistakes, and the plot. Needs POMONA_TEST_POMONA; ctest sets it.
+# tests/launch/test_predict.py: `pomona predict` from the command line: files, hosts that it
+# measures itself, what it says of mistakes, and the plot. Needs POMONA_TEST_POMONA; ctest sets it.
 import json
 import os
 import subprocess

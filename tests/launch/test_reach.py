@@ -1,5 +1,5 @@
-# tests/launch/test_reach.py: how mpirun reaches its hosts, through shells and ssh, and what is told where it
-# cannot; what pomona doctor and pomona links say of hosts.
+# tests/launch/test_reach.py: how mpirun reaches its hosts, through shells and ssh, and what is told
+# where it cannot; what pomona doctor and pomona links say of hosts.
 import json
 import os
 import pathlib
@@ -225,8 +225,8 @@ time.sleep(5)
         self.assertIn("see --ssh", done.stderr)
 
     def test_as_an_operator_of_kubernetes_starts_it(self):
-        # Host names and the way to them come by variables for Open MPI; the first pod starts slowly;
-        # no rank runs where mpirun does.
+        # Host names and the way to them come by variables for Open MPI; the first pod starts
+        # slowly; no rank runs where mpirun does.
         tries = os.path.join(self.world.place, "tries")
         pods = self.world.stand_in("kubexec", text=f"""#!/bin/sh
 echo x >> {tries}-$1

@@ -1,5 +1,6 @@
-# tests/launch/test_slurm.py: jobs under a real Slurm (two nodes on this machine, ../slurm_world.py), by mpirun
-# and by srun alone; and other launchers that mpirun becomes. Needs what test_launch.py needs.
+# tests/launch/test_slurm.py: jobs under a real Slurm (two nodes on this machine,
+# ../slurm_world.py), by mpirun and by srun alone; and other launchers that mpirun becomes. Needs
+# what test_launch.py needs.
 import os
 import shutil
 import signal

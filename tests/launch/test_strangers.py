@@ -1,7 +1,8 @@
-# tests/launch/test_strangers.py: mpirun's PMIx server answers this user's ranks and nobody else, and
-# strangers that connect do not hold it up. A stranger knows all that other users of a machine can see:
-# ports, the names of files, the form of PMIx's messages. And the job's key stands nowhere but in the
-# memory of mpirun and its ranks. Needs POMONA_TEST_MPIRUN and POMONA_TEST_PROBE; ctest sets them.
+# tests/launch/test_strangers.py: mpirun's PMIx server answers this user's ranks and nobody else,
+# and strangers that connect do not hold it up. A stranger knows all that other users of a machine
+# can see: ports, the names of files, the form of PMIx's messages. And the job's key stands nowhere
+# but in the memory of mpirun and its ranks. Needs POMONA_TEST_MPIRUN and POMONA_TEST_PROBE; ctest
+# sets them.
 import base64
 import os
 import pathlib
@@ -159,8 +160,8 @@ class Strangers(unittest.TestCase):
             nobody = ()  # not root: the same user, who knows no more
         for _, port in ports:
             self.assertEqual(self.ask(port, forged, *nobody), 0, f"port {port} of {ports}")
-        # The message itself is one that the server answers, at mpirun's port alone. (The rank's place
-        # is taken now, so the job cannot end well.)
+        # The message itself is one that the server answers, at mpirun's port alone. (The rank's
+        # place is taken now, so the job cannot end well.)
         answered = [port for _, port in ports if self.ask(port, message) > 0]
         self.assertEqual(len(answered), 1)
 

@@ -1,5 +1,6 @@
-# tests/launch/test_tools.py: what people use on MPI programs, under mpirun: debuggers, valgrind, sanitizers, the
-# look into queues; programs without an rpath, and programs in Python that have another MPI library.
+# tests/launch/test_tools.py: what people use on MPI programs, under mpirun: debuggers, valgrind,
+# sanitizers, the look into queues; programs without an rpath, and programs in Python that have
+# another MPI library.
 # Usage: test_tools.py MPICC MPIRUN [unittest's words]. What is not installed is skipped.
 import contextlib
 import json

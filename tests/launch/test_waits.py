@@ -1,8 +1,8 @@
 # tests/launch/test_waits.py: what is said of ranks that wait for each other.
-# Goal: the line that a rank writes after wait_warn_s, mpirun's table (SIGUSR1, --timeout), its JSON and
-# the deadlocks that it names are right: who, in what, for whom. Method: waits.c does one thing after
-# the other wrong; the test waits for the words, however long they take, then lets the job go on.
-# Nothing is said of when. Usage: test_waits.py MPICC MPIRUN.
+# Goal: the line that a rank writes after wait_warn_s, mpirun's table (SIGUSR1, --timeout), its JSON
+# and the deadlocks that it names are right: who, in what, for whom. Method: waits.c does one thing
+# after the other wrong; the test waits for the words, however long they take, then lets the job go
+# on. Nothing is said of when. Usage: test_waits.py MPICC MPIRUN.
 import concurrent.futures
 import json
 import os
@@ -64,7 +64,8 @@ class Job:
         raise AssertionError(f"no line {pattern!r} in:\n{self.text()}")
 
     def await_table(self, wanted):
-        """Asks for the table until `wanted` says yes to its JSON; ranks tell of waits after half a second."""
+        """Asks for the table until `wanted` says yes to its JSON; ranks tell of waits after half a
+        second."""
         end = time.monotonic() + PATIENCE
         table = None
         # mpirun has its handler when ranks have begun.
@@ -135,7 +136,8 @@ NEEDS = {
     "win_flush": "has not answered",
 }
 
-# How, the operation, its communicator, its detail: of rank 0, which tests for what rank 1 sends late.
+# How, the operation, its communicator, its detail: of rank 0, which tests for what rank 1 sends
+# late.
 TESTS = [
     ("test", "MPI_Test of an MPI_Irecv", "MPI_COMM_WORLD", "from rank 1, tag 12, 4 bytes"),
     ("test_rarely", "MPI_Test of an MPI_Irecv", "MPI_COMM_WORLD", "from rank 1, tag 12, 4 bytes"),
@@ -159,7 +161,8 @@ class Late(unittest.TestCase):
         self.assertIn(f"mpi: {named}", line)
         if detail:
             self.assertIn(f"({detail})", line)
-        # The root of it: the rank that does something else. Who has not come may stand behind another.
+        # The root of it: the rank that does something else. Who has not come may stand behind
+        # another.
         late = ranks - 1 if awaited == [ranks - 1] else awaited[0]
         self.assertRegex(line, rf"rank {late} is not waiting in MPI")
         if transport == "shm" and how in ("barrier", "allreduce", "iallreduce"):
@@ -196,7 +199,8 @@ for transport in TRANSPORTS:
 
 
 class Top(unittest.TestCase):
-    """`pomona top`: mpirun's table of a running job, which neither its ranks nor its terminal see."""
+    """`pomona top`: mpirun's table of a running job, which neither its ranks nor its terminal
+    see."""
 
     POMONA = os.path.join(os.path.dirname(MPIRUN), "pomona")
 
@@ -255,7 +259,8 @@ class Tests(unittest.TestCase):
         self.assertEqual((wait["waits_for"], wait["tests"], table["deadlock"]), ([1], True, []))
         text = job.await_line(r"^mpirun: rank 0 \(pid \d+ on \S+\) has tested in vain for ")
         self.assertIn(f"by {operation} on {communicator}", text)
-        # A program may look for messages by intention, also for long; an operation that was begun is told.
+        # A program may look for messages by intention, also for long; an operation that was begun
+        # is told.
         if "probe" not in how:
             line = job.await_line(r"pomona 0@\S+ mpi: .* has been tested in vain for")
             self.assertIn(f"{operation} on {communicator}", line)

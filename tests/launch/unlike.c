@@ -1,6 +1,7 @@
-/* tests/launch/unlike.c: three ranks, of which rank 1 says that its long double is another (POMONA_FORMATS,
- * set by test_hosts.py): types with a long double are refused where it takes part, with a sentence that
- * names both, and pass between the others; everything else passes everywhere. */
+/* tests/launch/unlike.c: three ranks, of which rank 1 says that its long double is another
+ * (POMONA_FORMATS, set by test_hosts.py): types with a long double are refused where it takes part,
+ * with a sentence that names both, and pass between the others; everything else passes
+ * everywhere. */
 #include <mpi.h>
 #include <stddef.h>
 #include <stdio.h>

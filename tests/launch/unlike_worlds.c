@@ -1,6 +1,7 @@
-/* tests/launch/unlike_worlds.c: a world that spawns another, whose long double is another one (POMONA_FORMATS,
- * set by what is spawned: test_hosts.py): types with a long double are refused between the two, with a sentence
- * that names both ranks, over the intercommunicator, merged, and over a port; everything else passes. */
+/* tests/launch/unlike_worlds.c: a world that spawns another, whose long double is another one
+ * (POMONA_FORMATS, set by what is spawned: test_hosts.py): types with a long double are refused
+ * between the two, with a sentence that names both ranks, over the intercommunicator, merged, and
+ * over a port; everything else passes. */
 #include <mpi.h>
 #include <stdio.h>
 #include <string.h>

@@ -2,8 +2,8 @@
 """Checks every Objective-C call of accel/ against selectors.txt: check_selectors.py SOURCE_ROOT.
 
 Goal: a mistyped selector, a wrong result type or a missing argument is found where no Metal is (the
-compiler sees strings and casts only). Method: each send<Result>(receiver, "selector", arguments...) is
-taken apart; the table says what Metal has. What the table has and nobody calls is a fault too.
+compiler sees strings and casts only). Method: each send<Result>(receiver, "selector", arguments...)
+is taken apart; the table says what Metal has. What the table has and nobody calls is a fault too.
 """
 import pathlib
 import re

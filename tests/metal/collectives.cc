@@ -1,7 +1,8 @@
 // tests/metal/collectives.cc: reductions by the GPU inside collectives, through the whole library.
-// Goal: a collective whose reductions a device makes gives what the CPU's would, blocks nothing while
-// the device works, and ends at every rank when the device fails. Method: ranks as threads over real
-// transports, Metal's stand-in (mock.cc) running reduce.metal's kernels on threads of its own.
+// Goal: a collective whose reductions a device makes gives what the CPU's would, blocks nothing
+// while the device works, and ends at every rank when the device fails. Method: ranks as threads
+// over real transports, Metal's stand-in (mock.cc) running reduce.metal's kernels on threads of its
+// own.
 #include "accel/choose.h"
 #include "tests/metal/mock.h"
 #include "tests/threads/thread_world.h"

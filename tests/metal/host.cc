@@ -144,8 +144,8 @@ TEST_F(MetalHost, waits_for_an_event) {
     objc::send<void>(event, "release");
 }
 
-// A schedule waits for two halves that the GPU makes, and copies each when it is there: the path of a
-// collective whose input a device still computes.
+// A schedule waits for two halves that the GPU makes, and copies each when it is there: the path of
+// a collective whose input a device still computes.
 TEST_F(MetalHost, opens_the_gates_of_a_schedule) {
     auto metal = opened();
     constexpr size_t half = 4096, bytes = half * sizeof(float);

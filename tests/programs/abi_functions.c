@@ -1,5 +1,6 @@
 /* Goal: what MPI-5.0 added: the ABI's version and info, handle conversion to and from int, request
- * status of several requests, value-index types. Method: round trips for predefined and made handles.
+ * status of several requests, value-index types. Method: round trips for predefined and made
+ * handles.
  */
 #include "check.h"
 

@@ -1,5 +1,5 @@
-/* Goal: a conjugate-gradient solver with non-blocking halo messages and dot products by allreduce, as
- * in miniFE and HPCG. Method: the solution of a 3D Poisson problem is known.
+/* Goal: a conjugate-gradient solver with non-blocking halo messages and dot products by allreduce,
+ * as in miniFE and HPCG. Method: the solution of a 3D Poisson problem is known.
  */
 #include "check.h"
 #include <math.h>

@@ -1,5 +1,5 @@
-/* Goal: a 2D Fourier transform with a transpose by MPI_Alltoall between the two directions. Method: a
- * forward transform of a plane wave has one non-zero coefficient; the inverse returns the input.
+/* Goal: a 2D Fourier transform with a transpose by MPI_Alltoall between the two directions. Method:
+ * a forward transform of a plane wave has one non-zero coefficient; the inverse returns the input.
  */
 #include "check.h"
 #include <complex.h>

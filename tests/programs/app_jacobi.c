@@ -1,6 +1,6 @@
-/* Goal: a 2D Jacobi solver as many codes are written: Cartesian grid, halo exchange with column types
- * and sendrecv, a residual by allreduce. Method: the result on any number of ranks equals the one of a
- * sequential run to the last bit.
+/* Goal: a 2D Jacobi solver as many codes are written: Cartesian grid, halo exchange with column
+ * types and sendrecv, a residual by allreduce. Method: the result on any number of ranks equals the
+ * one of a sequential run to the last bit.
  */
 #include "check.h"
 #include <math.h>

@@ -1,5 +1,6 @@
 // Goal: a C++ program: pi by numerical integration with bcast and reduce, results kept in standard
-// containers, a user datatype for a struct. Method: known value; gathered structs tell each rank's share.
+// containers, a user datatype for a struct. Method: known value; gathered structs tell each rank's
+// share.
 #include "check.h"
 
 #include <cmath>

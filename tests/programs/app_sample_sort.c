@@ -1,4 +1,5 @@
-/* Goal: sample sort: gather of samples, broadcast of splitters, alltoall of counts, alltoallv of keys.
+/* Goal: sample sort: gather of samples, broadcast of splitters, alltoall of counts, alltoallv of
+ * keys.
  * Method: the result is sorted within and across ranks and holds the same keys (sum and count).
  */
 #include "check.h"

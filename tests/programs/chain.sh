@@ -1,10 +1,11 @@
 #!/bin/sh
-# tests/programs/chain.sh BUILD [PROGRAM...]: three hosts in a chain: the first and the last reach each
-# other through the one between, which forwards no packets.
-# Goal: programs run as on any network, also while the rank between computes, and the log says which way the
-# messages go. Method: three network namespaces, $a - $b - $c, joined by two virtual cables of different
-# networks, then of one (169.254/16), where addresses do not tell who stands between; a rank in each, then
-# two, then two that share memory. The programs check all that they get. Linux, root; else skipped, code 77.
+# tests/programs/chain.sh BUILD [PROGRAM...]: three hosts in a chain: the first and the last reach
+# each other through the one between, which forwards no packets.
+# Goal: programs run as on any network, also while the rank between computes, and the log says which
+# way the messages go. Method: three network namespaces, $a - $b - $c, joined by two virtual cables
+# of different networks, then of one (169.254/16), where addresses do not tell who stands between; a
+# rank in each, then two, then two that share memory. The programs check all that they get. Linux,
+# root; else skipped, code 77.
 . "$(dirname "$0")/hosts.sh"
 shift
 [ $# -gt 0 ] || set -- p2p_order.c p2p_large.c coll_all.c rma_fence.c

@@ -1,5 +1,5 @@
-/* Goal: with POMONA_CHECK mistakes of a program are told by an error at the call, in a sentence that names
- * who does what, and the program can go on (docs/checking.md). Method: each mistake with
+/* Goal: with POMONA_CHECK mistakes of a program are told by an error at the call, in a sentence
+ * that names who does what, and the program can go on (docs/checking.md). Method: each mistake with
  * MPI_ERRORS_RETURN; class and words are compared, and then the communicator still works.
  */
 #include "check.h"

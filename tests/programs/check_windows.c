@@ -1,7 +1,8 @@
-/* Goal: with POMONA_CHECK mistakes with windows are told by an error at the call: memory that an operation
- * still uses, operations outside an epoch, accesses of one epoch that meet in a target's memory, of one
- * origin or of two (docs/checking.md); what is right beside them is not accused. Method: each mistake with
- * MPI_ERRORS_RETURN, class and words compared, then the same after what ends the first operation.
+/* Goal: with POMONA_CHECK mistakes with windows are told by an error at the call: memory that an
+ * operation still uses, operations outside an epoch, accesses of one epoch that meet in a target's
+ * memory, of one origin or of two (docs/checking.md); what is right beside them is not accused.
+ * Method: each mistake with MPI_ERRORS_RETURN, class and words compared, then the same after what
+ * ends the first operation.
  */
 #include "check.h"
 #include "tells.h"

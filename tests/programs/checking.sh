@@ -1,7 +1,9 @@
 #!/bin/sh
-# tests/programs/checking.sh BUILD: what a job prints, and how it ends, whose program POMONA_CHECK finds wrong.
-# Goal: the sentence names what is wrong, a deadlock ends the job soon, and a program without mistakes prints
-# nothing. Method: small programs on two ranks; check_mistakes.c tries what is told by errors.
+# tests/programs/checking.sh BUILD: what a job prints, and how it ends, whose program POMONA_CHECK
+# finds wrong.
+# Goal: the sentence names what is wrong, a deadlock ends the job soon, and a program without
+# mistakes prints nothing. Method: small programs on two ranks; check_mistakes.c tries what is told
+# by errors.
 bin=$1/bin
 folder=$(mktemp -d)
 trap 'rm -rf "$folder"' EXIT

@@ -1,8 +1,9 @@
-/* Goal: small collectives, which ranks of one machine do over boards in shared memory, are right whatever
- * the order and the pace: roots that run ahead, several under way and ended in another order, large ones
- * and persistent ones in between, more communicators than there are boards, lengths that differ.
- * Method: every result is compared; ranks are slowed down in turn; a performance variable tells that
- * boards were used where nothing forbids it.
+/* Goal: small collectives, which ranks of one machine do over boards in shared memory, are right
+ * whatever the order and the pace: roots that run ahead, several under way and ended in another
+ * order, large ones and persistent ones in between, more communicators than there are boards,
+ * lengths that differ.
+ * Method: every result is compared; ranks are slowed down in turn; a performance variable tells
+ * that boards were used where nothing forbids it.
  */
 #include "check.h"
 #include "counter.h"
@@ -17,7 +18,8 @@ static void slow(int round) {
     if (round % (3 * check_size) == check_rank) usleep(300);
 }
 
-/* Roots run ahead of the others, beyond the cells of a board; no call in between holds them back. */
+/* Roots run ahead of the others, beyond the cells of a board; no call in between holds them
+ * back. */
 static void ahead(MPI_Comm comm) {
     static int data[longest];
     int round, i, total = 0;

@@ -1,7 +1,8 @@
-/* Goal: non-blocking and persistent collectives use shared memory in programs that never call a blocking one;
- * persistent ones start in an order of each rank's own (MPI-5.0 section 6.13), more of them than there are
- * boards, are freed before or while their boards are made, and tell of lengths that differ. Method: results
- * are compared; a performance variable tells that boards were used.
+/* Goal: non-blocking and persistent collectives use shared memory in programs that never call a
+ * blocking one; persistent ones start in an order of each rank's own (MPI-5.0 section 6.13), more
+ * of them than there are boards, are freed before or while their boards are made, and tell of
+ * lengths that differ. Method: results are compared; a performance variable tells that boards were
+ * used.
  */
 #include "check.h"
 #include "counter.h"

@@ -1,8 +1,8 @@
-/* Goal: large collectives, which ranks of one machine do through chunks of shared memory, are right whatever
- * the order and the pace: roots that run ahead, several under way and ended in another order, small ones
- * in between, in place, operations that do not commute, lengths that differ.
- * Method: every result is compared as a whole; ranks are slowed down in turn; a performance variable tells
- * that chunks were used where nothing forbids it.
+/* Goal: large collectives, which ranks of one machine do through chunks of shared memory, are right
+ * whatever the order and the pace: roots that run ahead, several under way and ended in another
+ * order, small ones in between, in place, operations that do not commute, lengths that differ.
+ * Method: every result is compared as a whole; ranks are slowed down in turn; a performance
+ * variable tells that chunks were used where nothing forbids it.
  */
 #include "check.h"
 #include "counter.h"
@@ -83,8 +83,8 @@ static void every_kind(MPI_Comm comm) {
     }
 }
 
-/* Blocks of unequal lengths, none among them; the first is the shortest, so that in place results begin
- * amid others' blocks. */
+/* Blocks of unequal lengths, none among them; the first is the shortest, so that in place results
+ * begin amid others' blocks. */
 static void unequal(MPI_Comm comm) {
     int* lengths = malloc(sizeof(int) * (size_t)check_size);
     int* offsets = malloc(sizeof(int) * (size_t)check_size);

@@ -1,5 +1,5 @@
-/* Goal: collectives of several megabytes, where pipelines and segments are used. Method: doubles whose
- * sums are exact; every element compared; sizes that no power of two divides.
+/* Goal: collectives of several megabytes, where pipelines and segments are used. Method: doubles
+ * whose sums are exact; every element compared; sizes that no power of two divides.
  */
 #include "coll_forms.h"
 #include "counter.h"

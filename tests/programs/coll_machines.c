@@ -1,7 +1,7 @@
-/* Goal: in a job over several machines the ranks of each use its shared memory, however many ranks the job
- * has. Method: large and small collectives among all ranks and among those of each machine are right, and
- * performance variables tell that boards and their chunks were used, where a machine has no more ranks than
- * POMONA_SHM_BOARD allows.
+/* Goal: in a job over several machines the ranks of each use its shared memory, however many ranks
+ * the job has. Method: large and small collectives among all ranks and among those of each machine
+ * are right, and performance variables tell that boards and their chunks were used, where a machine
+ * has no more ranks than POMONA_SHM_BOARD allows.
  */
 #include "check.h"
 #include "counter.h"

@@ -1,6 +1,6 @@
-/* Goal: mistakes in collectives and what follows is told, never a hang (MPI-5.0 sections 6.1, 7.4.4, 8.5):
- * one buffer for both sides, different lengths, and results after errors. Method: each mistake on all
- * ranks at once, with MPI_ERRORS_RETURN; the error class is compared.
+/* Goal: mistakes in collectives and what follows is told, never a hang (MPI-5.0 sections 6.1,
+ * 7.4.4, 8.5): one buffer for both sides, different lengths, and results after errors. Method: each
+ * mistake on all ranks at once, with MPI_ERRORS_RETURN; the error class is compared.
  */
 #include "check.h"
 
@@ -45,8 +45,8 @@ static void lengths(MPI_Comm comm) {
     CHECK_OK(MPI_Barrier(comm));
 }
 
-/* Counts so far apart that members choose different algorithms, with messages that do not answer each
- * other: all end, and what they do next is right. */
+/* Counts so far apart that members choose different algorithms, with messages that do not answer
+ * each other: all end, and what they do next is right. */
 static void far_apart(MPI_Comm comm) {
     static const int counts[] = {1, 5000, 60000, 2000000};
     int* in = calloc(counts[3], sizeof(int));
@@ -74,7 +74,8 @@ static void far_apart(MPI_Comm comm) {
     free(out);
 }
 
-/* MPI_IN_PLACE at one rank only is a mistake: right sums all the same, or an error, at every rank. */
+/* MPI_IN_PLACE at one rank only is a mistake: right sums all the same, or an error, at every
+ * rank. */
 static void place_of_one(MPI_Comm comm) {
     static const int counts[] = {100, 4000, 64000, 2000000};
     for (int c = 0; c < 4; ++c) {
@@ -100,8 +101,9 @@ static void place_of_one(MPI_Comm comm) {
     }
 }
 
-/* Members of one machine may see on a board that another goes another way, not what it called; short calls
- * of two functions that look alike there are not told apart. Where no two share memory all ask each other. */
+/* Members of one machine may see on a board that another goes another way, not what it called;
+ * short calls of two functions that look alike there are not told apart. Where no two share memory
+ * all ask each other. */
 static int by_messages(MPI_Comm comm) {
     MPI_Comm near;
     int size, most;
@@ -141,8 +143,8 @@ static void names_both(int error, const char* one, const char* other) {
     CHECK(named);
 }
 
-/* The last rank is in another collective than the others: the first one of a communicator, or a later one.
- * Who needs all others gets an error, and every error says what two members called. */
+/* The last rank is in another collective than the others: the first one of a communicator, or a
+ * later one. Who needs all others gets an error, and every error says what two members called. */
 static void different_calls(MPI_Comm comm) {
     static const int counts[] = {1, 5000, 300000};
     int *in = calloc(counts[2] * check_size, sizeof(int));
@@ -277,7 +279,8 @@ static void hints(MPI_Comm comm) {
     CHECK_OK(MPI_Info_free(&used));
 }
 
-/* On one machine's board too the error of a barrier that meets an allreduce names both calls and ranks. */
+/* On one machine's board too the error of a barrier that meets an allreduce names both calls and
+ * ranks. */
 static void barrier_on_a_board(MPI_Comm comm) {
     MPI_Comm near;
     int size, one = 1, sum, round, error, length, last = check_rank == check_size - 1;

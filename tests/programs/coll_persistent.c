@@ -113,7 +113,8 @@ static void rounds(MPI_Comm comm, const char* name) {
     }
 }
 
-/* Two requests so far apart that numbers of a bounded length come again, started in different orders. */
+/* Two requests so far apart that numbers of a bounded length come again, started in different
+ * orders. */
 static void far_apart(void) {
     enum { apart = 8192 };
     int mine[2] = {1 + rank, 1000 * (1 + rank)}, sums[2] = {guard, guard}, i, total = 0;

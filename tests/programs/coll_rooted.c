@@ -1,7 +1,7 @@
-/* Goal: bcast, gather, scatter and reduce in all forms, from every root, in place, with counts around
- * the places where algorithms change. Method: integers whose value tells rank, peer and index;
- * results compared with loops; a guard after each buffer; buffers of ranks where they are not
- * significant stay untouched.
+/* Goal: bcast, gather, scatter and reduce in all forms, from every root, in place, with counts
+ * around the places where algorithms change. Method: integers whose value tells rank, peer and
+ * index; results compared with loops; a guard after each buffer; buffers of ranks where they are
+ * not significant stay untouched.
  */
 #include "coll_forms.h"
 

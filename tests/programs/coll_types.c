@@ -1,6 +1,6 @@
 /* Goal: collectives with derived datatypes: different types of one signature on the two sides,
- * resized extents for columns, user operations on derived types (MPI-5.0 section 6.1). Method: matrices
- * distributed by columns and rows, compared element by element.
+ * resized extents for columns, user operations on derived types (MPI-5.0 section 6.1). Method:
+ * matrices distributed by columns and rows, compared element by element.
  */
 #include "coll_forms.h"
 

@@ -1,6 +1,7 @@
 /* Goal: attributes cached on communicators and datatypes with their copy and delete callbacks
- * (MPI-5.0 section 7.7), the deprecated forms too. Method: callbacks count and note their arguments;
- * copy may decide not to copy; dup, free, replace and delete each call what the standard says.
+ * (MPI-5.0 section 7.7), the deprecated forms too. Method: callbacks count and note their
+ * arguments; copy may decide not to copy; dup, free, replace and delete each call what the standard
+ * says.
  */
 #include "check.h"
 

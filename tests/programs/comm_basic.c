@@ -1,7 +1,7 @@
 /* Goal: making, comparing, naming and freeing communicators (MPI-5.0 section 7.4): dup, idup,
  * dup_with_info, idup_with_info, split, split_type, create, create_group, names, info, compare.
- * Method: ranks and sizes computed by hand; each new communicator must carry messages of its own and
- * collectives.
+ * Method: ranks and sizes computed by hand; each new communicator must carry messages of its own
+ * and collectives.
  */
 #include "check.h"
 

@@ -1,6 +1,6 @@
-/* Goal: intercommunicators (MPI-5.0 section 7.6): create, merge, dup, split, queries, point to point
- * and every collective with its two-group meaning. Method: the world's even and odd ranks face one
- * another; values tell group and rank.
+/* Goal: intercommunicators (MPI-5.0 section 7.6): create, merge, dup, split, queries, point to
+ * point and every collective with its two-group meaning. Method: the world's even and odd ranks
+ * face one another; values tell group and rank.
  */
 #include "coll_forms.h"
 
@@ -119,8 +119,8 @@ static void rooted(enum form f, int n, int from) {
     free(mine);
 }
 
-/* Arguments that are not significant are not looked at (MPI-5.0 sections 6.4, 6.9.1): no buffer of the
- * root's group but the root's is, and what the root sends is not. */
+/* Arguments that are not significant are not looked at (MPI-5.0 sections 6.4, 6.9.1): no buffer of
+ * the root's group but the root's is, and what the root sends is not. */
 static MPI_Datatype gapped;
 
 static void add_gapped(void* in, void* inout, int* n, MPI_Datatype* type) {

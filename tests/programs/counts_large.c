@@ -1,6 +1,6 @@
-/* Goal: the forms with MPI_Count of point to point, datatypes, packing and queries behave as the int
- * forms, and hold sizes beyond int (MPI-5.0 section 19.2). Method: small messages through every _c call;
- * types of more than 2 GiB that only describe, never move, memory.
+/* Goal: the forms with MPI_Count of point to point, datatypes, packing and queries behave as the
+ * int forms, and hold sizes beyond int (MPI-5.0 section 19.2). Method: small messages through every
+ * _c call; types of more than 2 GiB that only describe, never move, memory.
  */
 #include "check.h"
 

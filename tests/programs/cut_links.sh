@@ -1,9 +1,10 @@
 #!/bin/sh
 # tests/programs/cut_links.sh BUILD [PROGRAM...]: programs over a link that is cut again and again.
-# Goal: two processes survive their connections. Method: two network namespaces joined by two virtual
-# cables, a rank in each; while a program runs, all TCP connections between them are destroyed
-# (ss --kill) and a cable is taken down and up, 50 ms apart, CUTS times (20) in all: a program that ends
-# before is run again. The programs check all that they get. Linux, root, ss with --kill; else skipped, code 77.
+# Goal: two processes survive their connections. Method: two network namespaces joined by two
+# virtual cables, a rank in each; while a program runs, all TCP connections between them are
+# destroyed (ss --kill) and a cable is taken down and up, 50 ms apart, CUTS times (20) in all: a
+# program that ends before is run again. The programs check all that they get. Linux, root, ss with
+# --kill; else skipped, code 77.
 . "$(dirname "$0")/hosts.sh"
 shift
 [ $# -gt 0 ] || set -- p2p_large.c p2p_order.c coll_all.c

@@ -1,9 +1,11 @@
 #!/bin/sh
-# tests/programs/cut_rdma.sh BUILD [PROGRAM...]: programs over fake RDMA cables that fail again and again.
-# Goal: what a cable, a port, a device or the registration of memory does in mid-job moves messages to TCP and
-# back, and neither loses nor doubles any. Method: ranks on 2 to 4 "machines", joined by fake cables
-# (tests/verbs); while a program runs in a loop, faults come and go, 40 ms each, FAULTS of them (24). The
-# programs check all that they get; at the end messages must have gone by RDMA again.
+# tests/programs/cut_rdma.sh BUILD [PROGRAM...]: programs over fake RDMA cables that fail again and
+# again.
+# Goal: what a cable, a port, a device or the registration of memory does in mid-job moves messages
+# to TCP and back, and neither loses nor doubles any. Method: ranks on 2 to 4 "machines", joined by
+# fake cables (tests/verbs); while a program runs in a loop, faults come and go, 40 ms each, FAULTS
+# of them (24). The programs check all that they get; at the end messages must have gone by RDMA
+# again.
 if [ -z "$fabric" ]; then
     exec "$(dirname "$0")/rdma.sh" "$1" 4 1 "$0" "$@"
 fi

@@ -1,6 +1,6 @@
-/* Goal: environment inquiry of MPI-5.0 chapters 9 and 11. Method: ask before MPI_Init, while running
- * and after MPI_Finalize; compare with what the standard fixes (versions, lengths, attribute ranges,
- * monotonous clock, aligned memory).
+/* Goal: environment inquiry of MPI-5.0 chapters 9 and 11. Method: ask before MPI_Init, while
+ * running and after MPI_Finalize; compare with what the standard fixes (versions, lengths,
+ * attribute ranges, monotonous clock, aligned memory).
  */
 #include "check.h"
 

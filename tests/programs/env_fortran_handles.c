@@ -1,6 +1,6 @@
-/* Goal: handles and statuses cross to Fortran's INTEGERs and back as C codes with Fortran parts do it
- * (MPI 5.0, 19.3.4, 19.3.5). Method: each kind of handle, predefined and made, there and back; a status
- * of a receive through all its forms; then used.
+/* Goal: handles and statuses cross to Fortran's INTEGERs and back as C codes with Fortran parts do
+ * it (MPI 5.0, 19.3.4, 19.3.5). Method: each kind of handle, predefined and made, there and back; a
+ * status of a receive through all its forms; then used.
  */
 #include "check.h"
 

@@ -1,6 +1,6 @@
-/* Goal: programs of MPI-1 compile with mpi_removed.h and mean the same. Method: a structure described by
- * the removed functions, sent to oneself, and an error handler set by them; other libraries' headers are
- * not asked for these names.
+/* Goal: programs of MPI-1 compile with mpi_removed.h and mean the same. Method: a structure
+ * described by the removed functions, sent to oneself, and an error handler set by them; other
+ * libraries' headers are not asked for these names.
  */
 #include "check.h"
 

@@ -1,6 +1,6 @@
 /* Goal: wrong arguments give the standard's error class and leave the library usable
- * (MPI-5.0 section 9.4). Method: one call for each kind of mistake with MPI_ERRORS_RETURN; at the end a
- * collective still works.
+ * (MPI-5.0 section 9.4). Method: one call for each kind of mistake with MPI_ERRORS_RETURN; at the
+ * end a collective still works.
  */
 #include "check.h"
 
@@ -37,8 +37,8 @@ static void messages(MPI_Comm c) {
 }
 
 #ifdef MPI_ABI_VERSION
-/* Handles that no call has given: small, negative, without memory behind, or of another library (MPICH's
- * old MPI_COMM_WORLD was the number 0x44000000). */
+/* Handles that no call has given: small, negative, without memory behind, or of another library
+ * (MPICH's old MPI_COMM_WORLD was the number 0x44000000). */
 static void garbage(void) {
     static const uintptr_t values[] = {0x3ff,      0x1234567,          0x44000000,
                                        0xdeadbeef, 0x12345678deadbee8, (uintptr_t)-1,

@@ -1,6 +1,6 @@
 #!/bin/sh
-# tests/programs/examples.sh MPICC MPIRUN FOLDER: compiles every example in C of FOLDER and runs it on
-# 1, 2 and 4 ranks. An example fails by its exit code; hello must also print one line a rank.
+# tests/programs/examples.sh MPICC MPIRUN FOLDER: compiles every example in C of FOLDER and runs it
+# on 1, 2 and 4 ranks. An example fails by its exit code; hello must also print one line a rank.
 set -eu
 mpicc=$1 mpirun=$2 folder=$3
 work=$(mktemp -d)

@@ -3,9 +3,9 @@
 
     forbid_copy.py program arguments...
 
-Linux: a seccomp filter lets process_vm_readv(2) and process_vm_writev(2) fail with EPERM, in the program and
-all that it starts; where the system allows no filter, it says so and runs it without. Source: Linux's
-seccomp_filter documentation; numbers of system calls: its tables.
+Linux: a seccomp filter lets process_vm_readv(2) and process_vm_writev(2) fail with EPERM, in the
+program and all that it starts; where the system allows no filter, it says so and runs it without.
+Source: Linux's seccomp_filter documentation; numbers of system calls: its tables.
 """
 import ctypes
 import errno

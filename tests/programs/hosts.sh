@@ -1,6 +1,6 @@
-# tests/programs/hosts.sh: for other scripts (". hosts.sh BUILD"): two network namespaces stand for two
-# hosts, $a and $b (three: $c), joined by virtual cables that a script makes; all goes away at its end. A script ends
-# with code 77 (skipped) where this cannot be done: not Linux, not root.
+# tests/programs/hosts.sh: for other scripts (". hosts.sh BUILD"): two network namespaces stand for
+# two hosts, $a and $b (three: $c), joined by virtual cables that a script makes; all goes away at
+# its end. A script ends with code 77 (skipped) where this cannot be done: not Linux, not root.
 bin=$1/bin
 here=$(dirname "$0")
 tag=$$
@@ -35,8 +35,9 @@ make_cable() {
 # Gives the end of cable $2 at host $1 the address $3.
 give() { ip -n $1 addr add $3 dev $cable$2; }
 
-# Both hosts and cables 1 and 2 between them; cable N has the addresses PREFIXN.1 and PREFIXN.2, where
-# PREFIX is $1 (10.213.2 for 10.213.21.1 and so on). Skips the script where this cannot be done.
+# Both hosts and cables 1 and 2 between them; cable N has the addresses PREFIXN.1 and PREFIXN.2,
+# where PREFIX is $1 (10.213.2 for 10.213.21.1 and so on). Skips the script where this cannot be
+# done.
 make_two_cables() {
     {
         make_hosts && for link in 1 2; do

@@ -1,8 +1,9 @@
 #!/bin/sh
 # tests/programs/huge_pages.sh BUILD: the parameter shm_huge_pages.
-# Goal: shared memory gets huge pages where they are asked for and the system may give them, and none unasked.
-# Method: a mount namespace whose /dev/shm may have them (Linux, root; else skipped, code 77); what the kernel
-# counts, given or tried, before and after a job whose results are checked.
+# Goal: shared memory gets huge pages where they are asked for and the system may give them, and
+# none unasked.
+# Method: a mount namespace whose /dev/shm may have them (Linux, root; else skipped, code 77); what
+# the kernel counts, given or tried, before and after a job whose results are checked.
 bin=$1/bin
 unshare -m mount -t tmpfs -o huge=advise none /dev/shm 2>/dev/null || exit 77
 pages() {

@@ -1,7 +1,8 @@
-/* Goal: files are opened, written, read and closed as the standard says (MPI 5.0, sections 14.2, 14.4.2,
- * 14.4.3): access modes, sizes, pointers, statuses, hints, atomic mode, deletion.
- * Method: every rank writes and reads its own part of one file, in each of the forms with an explicit
- * offset or the individual pointer; what lies in the file is compared by plain system calls too.
+/* Goal: files are opened, written, read and closed as the standard says (MPI 5.0, sections 14.2,
+ * 14.4.2, 14.4.3): access modes, sizes, pointers, statuses, hints, atomic mode, deletion.
+ * Method: every rank writes and reads its own part of one file, in each of the forms with an
+ * explicit offset or the individual pointer; what lies in the file is compared by plain system
+ * calls too.
  */
 #include "io_files.h"
 

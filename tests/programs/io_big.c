@@ -1,6 +1,7 @@
 /* Goal: offsets and displacements beyond 4 GiB and 2^31 etypes are right (MPI 5.0, section 14.4).
- * Method: sparse files: a few integers at far places, by view, by offset and by pointer; then a filetype
- * whose extent is several GiB. Needs a file system with sparse files of 40 GiB; only pages touched count.
+ * Method: sparse files: a few integers at far places, by view, by offset and by pointer; then a
+ * filetype whose extent is several GiB. Needs a file system with sparse files of 40 GiB; only pages
+ * touched count.
  */
 #include "io_files.h"
 

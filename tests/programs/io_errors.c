@@ -1,7 +1,7 @@
-/* Goal: a wrong argument or an impossible file gives the standard's error class through the file's error
- * handler, on all ranks, and the file goes on to work (MPI 5.0, sections 14.7 and 14.8).
- * Method: each call is made wrongly, once; errors of one rank in a collective call must end the call on
- * all. Handlers of users are counted.
+/* Goal: a wrong argument or an impossible file gives the standard's error class through the file's
+ * error handler, on all ranks, and the file goes on to work (MPI 5.0, sections 14.7 and 14.8).
+ * Method: each call is made wrongly, once; errors of one rank in a collective call must end the
+ * call on all. Handlers of users are counted.
  */
 #include "io_files.h"
 
@@ -173,8 +173,8 @@ static void handlers(const char* name) {
 #endif
     CHECK_OK(MPI_Errhandler_free(&comm_handler));
     CHECK_OK(MPI_File_close(&f));
-    /* New files take over what MPI_FILE_NULL has, and failed openings call it. MPICH 4.0 loses count of
-     * the handler's users there. */
+    /* New files take over what MPI_FILE_NULL has, and failed openings call it. MPICH 4.0 loses
+     * count of the handler's users there. */
     if (known_limit("MPICH")) return;
     CHECK_OK(MPI_File_set_errhandler(MPI_FILE_NULL, mine));
     CHECK_CLASS(MPI_ERR_AMODE, MPI_File_open(MPI_COMM_WORLD, name, 0, MPI_INFO_NULL, &f));

@@ -1,10 +1,10 @@
-/* Goal: whatever the view, the memory's datatype and the form of the call, exactly the right bytes of the
- * file are written and read, and no others (MPI 5.0, sections 14.3 and 14.4).
- * Method: property test. From a seed, all ranks draw the views of all ranks: either one tile of the file
- * dealt out among the ranks, so that their data interleave, or a nested filetype in a region of each
- * rank's own. The file's whole image is kept in memory and updated by loops over etypes; after every write
- * the file is compared with it byte by byte, and every read with the image. Hints make libraries
- * exchange data in small windows or not at all.
+/* Goal: whatever the view, the memory's datatype and the form of the call, exactly the right bytes
+ * of the file are written and read, and no others (MPI 5.0, sections 14.3 and 14.4).
+ * Method: property test. From a seed, all ranks draw the views of all ranks: either one tile of the
+ * file dealt out among the ranks, so that their data interleave, or a nested filetype in a region
+ * of each rank's own. The file's whole image is kept in memory and updated by loops over etypes;
+ * after every write the file is compared with it byte by byte, and every read with the image. Hints
+ * make libraries exchange data in small windows or not at all.
  */
 #include "io_files.h"
 

@@ -1,7 +1,8 @@
-/* Goal: the shared pointer, ordered access and split collectives (MPI 5.0, sections 14.4.4, 14.4.5):
- * every access at the shared pointer gets a place of its own, ordered ones the places in rank order.
- * Method: ranks write records that name their writer and number; afterwards the file must hold every
- * record once, each rank's in its order. Then the same through reads, with many at a time.
+/* Goal: the shared pointer, ordered access and split collectives (MPI 5.0, sections 14.4.4,
+ * 14.4.5): every access at the shared pointer gets a place of its own, ordered ones the places in
+ * rank order.
+ * Method: ranks write records that name their writer and number; afterwards the file must hold
+ * every record once, each rank's in its order. Then the same through reads, with many at a time.
  */
 #include "io_files.h"
 

@@ -1,6 +1,7 @@
-/* Goal: threads of one process may use one file handle at the same time (MPI 5.0, sections 11.6, 14.6).
- * Method: under MPI_THREAD_MULTIPLE, threads write records at explicit offsets, at the individual and at the
- * shared pointer of the same files; every record must lie in the file exactly once.
+/* Goal: threads of one process may use one file handle at the same time (MPI 5.0, sections 11.6,
+ * 14.6).
+ * Method: under MPI_THREAD_MULTIPLE, threads write records at explicit offsets, at the individual
+ * and at the shared pointer of the same files; every record must lie in the file exactly once.
  */
 #include "io_files.h"
 #include <pthread.h>

@@ -1,5 +1,5 @@
-/* Goal: views of every kind that programs use: blocks of matrices, regions of processes without data,
- * positions and ends in views with holes, reads beyond the end, writers under atomic mode
+/* Goal: views of every kind that programs use: blocks of matrices, regions of processes without
+ * data, positions and ends in views with holes, reads beyond the end, writers under atomic mode
  * (MPI 5.0, sections 14.3, 14.4, 14.6).
  * Method: small files whose every byte is known; each result is computed by loops over the matrix.
  */
@@ -19,7 +19,8 @@ static void close_and_delete(MPI_File* f, const char* name) {
     barrier();
 }
 
-/* A matrix dealt out by blocks of columns, through MPI_Type_create_subarray, with a border in memory. */
+/* A matrix dealt out by blocks of columns, through MPI_Type_create_subarray, with a border in
+ * memory. */
 static void matrix_columns(void) {
     enum { rows = 37, width = 5, border = 2 };
     char name[200];
@@ -64,7 +65,8 @@ static void matrix_columns(void) {
     close_and_delete(&f, name);
 }
 
-/* A cyclic distribution through MPI_Type_create_darray; the handle is freed while the view uses it. */
+/* A cyclic distribution through MPI_Type_create_darray; the handle is freed while the view uses
+ * it. */
 static void cyclic(void) {
     enum { total = 103 };
     char name[200];

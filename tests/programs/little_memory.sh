@@ -1,6 +1,7 @@
 #!/bin/sh
 # tests/programs/little_memory.sh BUILD: jobs whose /dev/shm is small, as containers' are.
-# Goal: where shared memory runs out, an error that says so at every size; never SIGBUS, never a hang.
+# Goal: where shared memory runs out, an error that says so at every size; never SIGBUS, never a
+# hang.
 # Method: a mount namespace with a /dev/shm of each size (Linux, root; else skipped, code 77).
 bin=$1/bin
 unshare -m mount -t tmpfs -o size=64k none /dev/shm 2>/dev/null || exit 77

@@ -1,6 +1,7 @@
 #!/bin/sh
-# tests/programs/nodes.sh RANKS PROGRAM [ARGS...]: a rank of our mpirun that believes in several machines, each
-# of RANKS ranks: those of another "machine" it reaches by TCP alone. For run.py --through.
+# tests/programs/nodes.sh RANKS PROGRAM [ARGS...]: a rank of our mpirun that believes in several
+# machines, each of RANKS ranks: those of another "machine" it reaches by TCP alone. For run.py
+# --through.
 per=$1
 shift
 first=0

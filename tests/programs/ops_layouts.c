@@ -1,7 +1,8 @@
-/* Goal: reductions on datatypes whose elements reach into each other's extent: the true extent is longer
- * than the extent, which may be zero or negative (MPI-5.0 sections 5.1.7, 6.9.5). Method: pairs (a, b)
- * that stand for x -> a x + b, whose composition does not commute, with all a's in one run and all b's
- * in another; results are compared with the composition in rank order, and all other bytes must stay.
+/* Goal: reductions on datatypes whose elements reach into each other's extent: the true extent is
+ * longer than the extent, which may be zero or negative (MPI-5.0 sections 5.1.7, 6.9.5). Method:
+ * pairs (a, b) that stand for x -> a x + b, whose composition does not commute, with all a's in one
+ * run and all b's in another; results are compared with the composition in rank order, and all
+ * other bytes must stay.
  */
 #include "coll_forms.h"
 

@@ -1,5 +1,6 @@
-/* Goal: MPI_MINLOC and MPI_MAXLOC on every pair type (MPI-5.0 section 6.9.4): the extreme value with,
- * among equals, the smallest index. Method: values with many ties; reference by a loop over ranks.
+/* Goal: MPI_MINLOC and MPI_MAXLOC on every pair type (MPI-5.0 section 6.9.4): the extreme value
+ * with, among equals, the smallest index. Method: values with many ties; reference by a loop over
+ * ranks.
  */
 #include "check.h"
 

@@ -1,7 +1,7 @@
 /* Goal: every predefined operation on every type the standard allows (MPI-5.0 section 6.9.2), by
- * MPI_Reduce_local, MPI_Allreduce and MPI_Reduce. Method: a macro writes the reference for each C type;
- * values are small, so that all results are exact; odd counts cross vector widths; an operation on a
- * type that the standard does not allow must give MPI_ERR_OP.
+ * MPI_Reduce_local, MPI_Allreduce and MPI_Reduce. Method: a macro writes the reference for each C
+ * type; values are small, so that all results are exact; odd counts cross vector widths; an
+ * operation on a type that the standard does not allow must give MPI_ERR_OP.
  */
 #include "check.h"
 #include <complex.h>

@@ -1,6 +1,6 @@
 /* Goal: user-defined operations, commutative and not, on predefined and derived types, in every
- * collective that reduces (MPI-5.0 section 6.9.5): operands in rank order where the operation does not
- * commute. Method: 2x2 matrices modulo a prime (associative, not commutative); the product over
+ * collective that reduces (MPI-5.0 section 6.9.5): operands in rank order where the operation does
+ * not commute. Method: 2x2 matrices modulo a prime (associative, not commutative); the product over
  * ranks in order is the reference.
  */
 #include "coll_forms.h"

@@ -1,9 +1,9 @@
 /* tests/programs/p2p_between.c: two ranks talk while the one between them computes.
- * Goal: whoever stands between two ranks that have no path of their own (chain.sh) hands their messages on
- * though its program does not call MPI. Method: rank 1 computes until the file argv[1] is there, which
- * rank 0 makes when it has exchanged messages of many sizes with the last rank. Before that, all are in MPI
- * while the two exchange a first message, unless argv[2] is "at once". Without an argument, or with two
- * ranks, rank 1 does not wait.
+ * Goal: whoever stands between two ranks that have no path of their own (chain.sh) hands their
+ * messages on though its program does not call MPI. Method: rank 1 computes until the file argv[1]
+ * is there, which rank 0 makes when it has exchanged messages of many sizes with the last rank.
+ * Before that, all are in MPI while the two exchange a first message, unless argv[2] is "at once".
+ * Without an argument, or with two ranks, rank 1 does not wait.
  */
 #include "check.h"
 

@@ -1,6 +1,6 @@
 /* Goal: one message and one broadcast of more than 2 GiB by the int forms (a large type) and by the
- * MPI_Count forms. Method: 2.25 GiB with a pattern checked at every page and at both ends; runs only
- * with run.py --big, since it needs 5 GiB of memory.
+ * MPI_Count forms. Method: 2.25 GiB with a pattern checked at every page and at both ends; runs
+ * only with run.py --big, since it needs 5 GiB of memory.
  */
 #include "check.h"
 

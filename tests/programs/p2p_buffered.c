@@ -1,6 +1,7 @@
-/* Goal: buffered sends (MPI-5.0 section 3.6): attach, detach that waits for delivery, exhaustion, reuse
- * of room, automatic buffering and flush where the library has MPI 4.1. Method: messages that no one
- * receives yet; the receiver checks them after the sender detached and overwrote its buffers.
+/* Goal: buffered sends (MPI-5.0 section 3.6): attach, detach that waits for delivery, exhaustion,
+ * reuse of room, automatic buffering and flush where the library has MPI 4.1. Method: messages that
+ * no one receives yet; the receiver checks them after the sender detached and overwrote its
+ * buffers.
  */
 #include "check.h"
 
@@ -58,7 +59,8 @@ static void exhausted(void) {
     free(buffer);
 }
 
-/* What rank 0 knows from rank 2 has been received has left the buffer, though rank 1 is outside MPI since. */
+/* What rank 0 knows from rank 2 has been received has left the buffer, though rank 1 is outside MPI
+ * since. */
 static void received_elsewhere(void) {
     enum { length = 150001, rounds = 40 };
     int bytes = length + MPI_BSEND_OVERHEAD, size, i, token = 0;

@@ -1,8 +1,9 @@
-/* Goal: MPI_Cancel (MPI-5.0 section 3.8.4): a receive that has no message is cancelled and tells so; one
- * that was matched completes normally; persistent receives can be cancelled and started again. A send
- * whose message nobody has received yet is cancelled too; each is cancelled or received, never both.
- * Method: receives for tags that nobody sends, and for tags that are sent first. Rank 0 cancels sends to
- * rank 1, which has no receive for them, or posts one at about that time.
+/* Goal: MPI_Cancel (MPI-5.0 section 3.8.4): a receive that has no message is cancelled and tells
+ * so; one that was matched completes normally; persistent receives can be cancelled and started
+ * again. A send whose message nobody has received yet is cancelled too; each is cancelled or
+ * received, never both.
+ * Method: receives for tags that nobody sends, and for tags that are sent first. Rank 0 cancels
+ * sends to rank 1, which has no receive for them, or posts one at about that time.
  */
 #include "check.h"
 

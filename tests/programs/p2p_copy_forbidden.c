@@ -1,6 +1,8 @@
-/* p2p_copy_forbidden: large messages while the system begins to forbid reading another process's memory.
- * Goal: what was read directly before goes another way from then on, and nothing is lost. Method: both ranks
- * exchange 4 MiB, then refuse process_vm_readv(2) to themselves (seccomp, Linux), and exchange on. */
+/* p2p_copy_forbidden: large messages while the system begins to forbid reading another process's
+ * memory.
+ * Goal: what was read directly before goes another way from then on, and nothing is lost. Method:
+ * both ranks exchange 4 MiB, then refuse process_vm_readv(2) to themselves (seccomp, Linux), and
+ * exchange on. */
 #include "check.h"
 
 #if defined(__linux__) && (defined(__x86_64__) || defined(__aarch64__))

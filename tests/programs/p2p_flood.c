@@ -1,6 +1,6 @@
-/* Goal: a sender that floods a receiver that looks away must neither fail nor exhaust memory. Method:
- * all ranks send many small messages to rank 0, which sleeps first and then receives; the growth of
- * its resident memory is bounded (Linux only, where /proc tells it).
+/* Goal: a sender that floods a receiver that looks away must neither fail nor exhaust memory.
+ * Method: all ranks send many small messages to rank 0, which sleeps first and then receives; the
+ * growth of its resident memory is bounded (Linux only, where /proc tells it).
  */
 #include "check.h"
 #include <unistd.h>

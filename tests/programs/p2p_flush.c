@@ -1,7 +1,8 @@
-/* Goal: waiting for buffered sends (MPI-5.0 section 3.6) keeps nobody else up: MPI_Buffer_iflush returns
- * at once, its request completes when what was sent before it has left, and buffered sends go on while
- * another thread is in MPI_Buffer_flush. Method: messages too long to leave by themselves, which rank 1
- * receives only when rank 0 has done what would hang if flushing kept a lock.
+/* Goal: waiting for buffered sends (MPI-5.0 section 3.6) keeps nobody else up: MPI_Buffer_iflush
+ * returns at once, its request completes when what was sent before it has left, and buffered sends
+ * go on while another thread is in MPI_Buffer_flush. Method: messages too long to leave by
+ * themselves, which rank 1 receives only when rank 0 has done what would hang if flushing kept a
+ * lock.
  */
 #include "check.h"
 

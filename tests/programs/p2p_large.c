@@ -1,8 +1,8 @@
-/* Goal: messages around and far above the limit where senders ask first: every way a receive can meet
- * them. Method: lengths at the limits of the transports, contents that name their place, receives
- * posted before and after, wildcards, probes, types with gaps on either side, buffers too short,
- * synchronous sends, windows in both directions, data changed between calls. Ranks above 1 only come to
- * the barriers (chain.sh: they stand between the others).
+/* Goal: messages around and far above the limit where senders ask first: every way a receive can
+ * meet them. Method: lengths at the limits of the transports, contents that name their place,
+ * receives posted before and after, wildcards, probes, types with gaps on either side, buffers too
+ * short, synchronous sends, windows in both directions, data changed between calls. Ranks above 1
+ * only come to the barriers (chain.sh: they stand between the others).
  */
 #include "counter.h"
 

@@ -1,6 +1,6 @@
-/* Goal: every send mode, blocking, non-blocking and persistent, delivers the right bytes, status and
- * count. Method: each rank sends to every rank (itself too) with every mode and sizes around the
- * places where protocols change; the receive is posted before or after the send starts.
+/* Goal: every send mode, blocking, non-blocking and persistent, delivers the right bytes, status
+ * and count. Method: each rank sends to every rank (itself too) with every mode and sizes around
+ * the places where protocols change; the receive is posted before or after the send starts.
  */
 #include "check.h"
 

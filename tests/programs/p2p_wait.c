@@ -220,8 +220,8 @@ static void free_active(void) {
     free(in);
 }
 
-/* Sends that are over at once may share a request: each handle is completed, freed, cancelled or asked
- * for by itself, in any order, with what the standard says of a send's status. */
+/* Sends that are over at once may share a request: each handle is completed, freed, cancelled or
+ * asked for by itself, in any order, with what the standard says of a send's status. */
 static void many_small_sends(void) {
     enum { many = 40 };
     MPI_Request sends[many], receives[many];

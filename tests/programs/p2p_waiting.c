@@ -1,6 +1,7 @@
-/* Goal: a blocking receive that waits already gets the message it asked for, whatever comes before it and
- * however it comes; a message too long is told and writes nothing behind the buffer. Method: rank 0 waits
- * in MPI_Recv while rank 1 sleeps and then sends; room of every size around the places where ways change.
+/* Goal: a blocking receive that waits already gets the message it asked for, whatever comes before
+ * it and however it comes; a message too long is told and writes nothing behind the buffer. Method:
+ * rank 0 waits in MPI_Recv while rank 1 sleeps and then sends; room of every size around the places
+ * where ways change.
  */
 #define _POSIX_C_SOURCE 200809L
 #include "check.h"
@@ -110,7 +111,8 @@ static void others(MPI_Comm comm, MPI_Comm second) {
     }
 }
 
-/* Messages of one envelope stay in order over receives that were posted before and blocking ones. */
+/* Messages of one envelope stay in order over receives that were posted before and blocking
+ * ones. */
 static void order(MPI_Comm comm) {
     int round, i, values[6];
     MPI_Request posted[3];

@@ -1,10 +1,11 @@
 #!/bin/sh
 # tests/programs/paths.sh BUILD [CASE...]: two hosts joined by all sorts of cables and addresses.
-# Goal: two processes find the paths that there are and use them, whatever addresses say: IPv6 alone,
-# link-local IPv6 alone, cables without configuration (169.254/16), straight and crossed, addresses that
-# both hosts have, three interfaces against two, a cable by which nothing gets through; and they listen at
-# the chosen addresses and nowhere else. Method: two network namespaces (Linux, root; else skipped, code
-# 77); large messages that are checked, counters of the cables' bytes, ss while the program runs.
+# Goal: two processes find the paths that there are and use them, whatever addresses say: IPv6
+# alone, link-local IPv6 alone, cables without configuration (169.254/16), straight and crossed,
+# addresses that both hosts have, three interfaces against two, a cable by which nothing gets
+# through; and they listen at the chosen addresses and nowhere else. Method: two network namespaces
+# (Linux, root; else skipped, code 77); large messages that are checked, counters of the cables'
+# bytes, ss while the program runs.
 . "$(dirname "$0")/hosts.sh"
 shift
 make_hosts 2> /dev/null && command -v ss > /dev/null || exit 77
@@ -27,8 +28,8 @@ no_ipv6() {
 # Each of the addresses at which somebody listens on host $1, without the port.
 listeners() { ip netns exec $1 ss -Hltn | awk '{print $4}' | sed 's/:[0-9]*$//'; }
 
-# Runs the program with the interfaces $2; then cables $3... must have carried most, and no others. The
-# addresses that $a listened at are left in $folder/listened.
+# Runs the program with the interfaces $2; then cables $3... must have carried most, and no others.
+# The addresses that $a listened at are left in $folder/listened.
 expect() {
     name=$1 include=$2
     shift 2
@@ -134,7 +135,8 @@ three_and_two() {
     expect_listeners 10.213.31.1 10.213.32.1 10.213.33.1
 }
 
-# Nothing that is sent by the first cable arrives: nobody has the hardware address that it is sent to.
+# Nothing that is sent by the first cable arrives: nobody has the hardware address that it is sent
+# to.
 dropped() {
     no_ipv6 1
     make_cable 1 && make_cable 2

@@ -1,6 +1,6 @@
-/* Goal: ports, published names and sockets: two halves of the world meet by accept and connect, and by
- * MPI_Comm_join; wrong ports and names are told. Method: the even ranks serve, the odd ones call; with
- * one process only what is local is done.
+/* Goal: ports, published names and sockets: two halves of the world meet by accept and connect, and
+ * by MPI_Comm_join; wrong ports and names are told. Method: the even ranks serve, the odd ones
+ * call; with one process only what is local is done.
  */
 #include "check.h"
 

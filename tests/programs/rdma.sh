@@ -1,8 +1,9 @@
 #!/bin/sh
-# tests/programs/rdma.sh BUILD MACHINES PER COMMAND...: runs COMMAND where each two of MACHINES "machines" are
-# joined by a fake RDMA cable (tests/verbs), with $fabric, a folder of them, and $through, what starts a rank,
-# in its environment; PER ranks on each machine. RDMA_SHAPE=chain: only neighbours are joined, ring: and the ends;
-# all others use TCP. RDMA_CABLES: so many between each two (1). RDMA_FAULTS: more lines of what there is.
+# tests/programs/rdma.sh BUILD MACHINES PER COMMAND...: runs COMMAND where each two of MACHINES
+# "machines" are joined by a fake RDMA cable (tests/verbs), with $fabric, a folder of them, and
+# $through, what starts a rank, in its environment; PER ranks on each machine. RDMA_SHAPE=chain:
+# only neighbours are joined, ring: and the ends; all others use TCP. RDMA_CABLES: so many between
+# each two (1). RDMA_FAULTS: more lines of what there is.
 build=$1 machines=$2 per=$3
 shift 3
 fabric=$(mktemp -d "${TMPDIR:-/tmp}/pomona-rdma-XXXXXX")

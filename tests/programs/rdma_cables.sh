@@ -1,8 +1,9 @@
 #!/bin/sh
-# tests/programs/rdma_cables.sh BUILD: large collectives over two cables between the same two "machines".
-# Goal: each machine sends a fair part of its bytes by each of its cables, sums are made where their parts arrive,
-# and all is right. Method: two ranks, two fake RDMA cables (tests/verbs) of the same modest rate, which count
-# bytes; coll_large looks at a counter.
+# tests/programs/rdma_cables.sh BUILD: large collectives over two cables between the same two
+# "machines".
+# Goal: each machine sends a fair part of its bytes by each of its cables, sums are made where their
+# parts arrive, and all is right. Method: two ranks, two fake RDMA cables (tests/verbs) of the same
+# modest rate, which count bytes; coll_large looks at a counter.
 if [ -z "$fabric" ]; then
     RDMA_CABLES=2 RDMA_FAULTS="rate * * 400" exec "$(dirname "$0")/rdma.sh" "$1" 2 1 "$0" "$@"
 fi

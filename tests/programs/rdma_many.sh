@@ -1,7 +1,9 @@
 #!/bin/sh
-# tests/programs/rdma_many.sh BUILD [PROGRAM...]: more ranks on each of two "machines" than queue pairs suffice for.
-# Goal: none is asked for that a device does not have, some of the ranks use theirs, the others TCP, and all
-# is right. Method: programs on 2 times 8 ranks over a fake RDMA cable (tests/verbs), which counts refusals.
+# tests/programs/rdma_many.sh BUILD [PROGRAM...]: more ranks on each of two "machines" than queue
+# pairs suffice for.
+# Goal: none is asked for that a device does not have, some of the ranks use theirs, the others TCP,
+# and all is right. Method: programs on 2 times 8 ranks over a fake RDMA cable (tests/verbs), which
+# counts refusals.
 if [ -z "$fabric" ]; then
     exec "$(dirname "$0")/rdma.sh" "$1" 2 8 "$0" "$@"
 fi

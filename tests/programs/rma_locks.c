@@ -1,6 +1,6 @@
 /* Goal: passive targets. Locks exclude each other, flushes complete, lock_all lets everybody work,
- * atomic operations lose nothing, requests complete. Method: counters that every member increments in
- * each of the ways; the sums are known.
+ * atomic operations lose nothing, requests complete. Method: counters that every member increments
+ * in each of the ways; the sums are known.
  */
 #include "check.h"
 

@@ -1,7 +1,7 @@
-/* Goal: three rules of one-sided access that are easily broken (MPI-5.0 sections 12.5, 12.7): what a get
- * brought is what was there in the epoch, whatever the target does afterwards; who polls its own window
- * by calls that only flush lets others in; pieces attached side by side are one. Method: large gets and
- * late changes, a poll for another rank's flag, an access across two pieces.
+/* Goal: three rules of one-sided access that are easily broken (MPI-5.0 sections 12.5, 12.7): what
+ * a get brought is what was there in the epoch, whatever the target does afterwards; who polls its
+ * own window by calls that only flush lets others in; pieces attached side by side are one. Method:
+ * large gets and late changes, a poll for another rank's flag, an access across two pieces.
  */
 #include "check.h"
 

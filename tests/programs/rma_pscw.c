@@ -1,5 +1,5 @@
-/* Goal: post, start, complete, wait and test. Method: a ring: everybody exposes its memory to its left
- * neighbour and writes to its right one, in many rounds without any other synchronisation.
+/* Goal: post, start, complete, wait and test. Method: a ring: everybody exposes its memory to its
+ * left neighbour and writes to its right one, in many rounds without any other synchronisation.
  */
 #include "check.h"
 

@@ -1,6 +1,7 @@
-/* Goal: what the groups of one MPI_Comm_split make in shared memory is their own: windows of both kinds,
- * sums on them, and the shared pointers of files. Method: the groups make, use and free windows again
- * and again without waiting for each other, so that the makings of both meet in time in every order.
+/* Goal: what the groups of one MPI_Comm_split make in shared memory is their own: windows of both
+ * kinds, sums on them, and the shared pointers of files. Method: the groups make, use and free
+ * windows again and again without waiting for each other, so that the makings of both meet in time
+ * in every order.
  */
 #include "io_files.h"
 

@@ -1,5 +1,6 @@
-/* Goal: kinds of windows and what hangs on them: shared and dynamic memory, attributes, names, hints,
- * error handlers, pairs with gaps, wrong calls, empty operations. Method: each feature's smallest use with known result.
+/* Goal: kinds of windows and what hangs on them: shared and dynamic memory, attributes, names,
+ * hints, error handlers, pairs with gaps, wrong calls, empty operations. Method: each feature's
+ * smallest use with known result.
  */
 #include "check.h"
 

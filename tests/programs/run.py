@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
 """Compiles and runs the conformance programs of this folder on an MPI library.
 
-Reads programs.csv (name, ranks, timeout in seconds, needs, expect, arguments), compiles each program
-with --mpicc into a build folder, runs it with each number of ranks under --mpirun, prints one line a
-program and a closing line, and ends with code 1 when one failed. The same run works on any MPI,
-which is how the programs themselves are proven:
+Reads programs.csv (name, ranks, timeout in seconds, needs, expect, arguments), compiles each
+program with --mpicc into a build folder, runs it with each number of ranks under --mpirun, prints
+one line a program and a closing line, and ends with code 1 when one failed. The same run works on
+any MPI, which is how the programs themselves are proven:
 
     run.py --mpicc mpicc.mpich --mpirun mpiexec.mpich
     run.py --mpicc build/bin/mpicc --mpirun "build/bin/mpirun --oversubscribe" --only 'p2p_*' -j2

@@ -1,9 +1,9 @@
 #!/bin/sh
 # tests/programs/same_job.sh BUILD: what ranks of one job prove to each other.
-# Goal: ranks that were set differently end with a sentence that names both values and where each came
-# from, instead of waiting for ever; a job within one machine's memory does not load libcrypto, one that uses
-# TCP does (Linux). Method: programs that MPI_Init themselves,
-# one of them with a variable of its own.
+# Goal: ranks that were set differently end with a sentence that names both values and where each
+# came from, instead of waiting for ever; a job within one machine's memory does not load libcrypto,
+# one that uses TCP does (Linux). Method: programs that MPI_Init themselves, one of them with a
+# variable of its own.
 bin=$1/bin
 folder=$(mktemp -d)
 trap 'rm -rf "$folder"' EXIT

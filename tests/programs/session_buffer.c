@@ -1,6 +1,6 @@
-/* Goal: buffers of sessions, communicators and the process (MPI-5.0 section 3.6): which one a buffered
- * send takes, that a full one is told, attach, detach, flush. Method: buffers of room for one message;
- * the size of what still fits tells which was used.
+/* Goal: buffers of sessions, communicators and the process (MPI-5.0 section 3.6): which one a
+ * buffered send takes, that a full one is told, attach, detach, flush. Method: buffers of room for
+ * one message; the size of what still fits tells which was used.
  */
 #include "check.h"
 

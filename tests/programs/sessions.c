@@ -52,7 +52,8 @@ static int round_of(int number) {
     CHECK_EQ(rank, result);
     CHECK_OK(MPI_Allreduce(&one, &sum, 1, MPI_INT, MPI_SUM, comm));
     CHECK_EQ(size, sum);
-    /* Errors go to the handler that was named; MPI_COMM_SELF's and MPI_COMM_WORLD's would end the job. */
+    /* Errors go to the handler that was named; MPI_COMM_SELF's and MPI_COMM_WORLD's would end the
+     * job. */
     CHECK_CLASS(MPI_ERR_GROUP, MPI_Comm_create_from_group(MPI_GROUP_NULL, "none", MPI_INFO_NULL,
                                                           MPI_ERRORS_RETURN, &single));
     CHECK_CLASS(MPI_ERR_GROUP,

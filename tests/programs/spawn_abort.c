@@ -1,5 +1,5 @@
-/* Goal: a spawned process that ends the job ends all of it, with its code, also while its parents wait for
- * it in a receive. Method: the program spawns itself; the child aborts with 7.
+/* Goal: a spawned process that ends the job ends all of it, with its code, also while its parents
+ * wait for it in a receive. Method: the program spawns itself; the child aborts with 7.
  */
 #include "check.h"
 

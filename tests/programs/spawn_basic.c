@@ -1,12 +1,13 @@
-/* Goal: MPI_Comm_spawn and MPI_Comm_spawn_multiple: the new processes' world, their parent, messages and
- * collectives across, merging, spawning again from the children, errors. Method: the program spawns
- * itself; what a child is to do is its first argument.
+/* Goal: MPI_Comm_spawn and MPI_Comm_spawn_multiple: the new processes' world, their parent,
+ * messages and collectives across, merging, spawning again from the children, errors. Method: the
+ * program spawns itself; what a child is to do is its first argument.
  */
 #include "check.h"
 
 static char self[4096];
 
-/* Both sides: a message from every process to every process of the other group, then collectives. */
+/* Both sides: a message from every process to every process of the other group, then
+ * collectives. */
 static void talk(MPI_Comm inter, int high) {
     enum { n = 20000 };
     static int out[n], in[n];
@@ -115,7 +116,8 @@ static void multiple(void) {
     CHECK_OK(MPI_Comm_disconnect(&inter));
 }
 
-/* Those who had no part in the spawn are reached as well: over a bridge of one process on each side. */
+/* Those who had no part in the spawn are reached as well: over a bridge of one process on each
+ * side. */
 static void bystanders(void) {
     char* arguments[] = {"bridge", NULL};
     MPI_Comm inter, bridge = MPI_COMM_NULL, wide;

@@ -1,6 +1,6 @@
-/* Goal: ranks of several worlds choose the same algorithms. Method: a process alone, and two that it
- * spawns, reduce vectors of 4 B to 1 MiB together. Pomona's ranks are told to leave out shared memory,
- * so that one that is alone and two that are not have different transports.
+/* Goal: ranks of several worlds choose the same algorithms. Method: a process alone, and two that
+ * it spawns, reduce vectors of 4 B to 1 MiB together. Pomona's ranks are told to leave out shared
+ * memory, so that one that is alone and two that are not have different transports.
  */
 #define _POSIX_C_SOURCE 200112L
 #include "check.h"

@@ -1,4 +1,5 @@
-/* Goal: spawning a program that is no MPI program ends the job with an error instead of waiting for ever.
+/* Goal: spawning a program that is no MPI program ends the job with an error instead of waiting for
+ * ever.
  * Method: spawns true, which leaves without MPI_Init.
  */
 #include "check.h"

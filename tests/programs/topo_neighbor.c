@@ -1,6 +1,6 @@
-/* Goal: graph and distributed-graph topologies and the neighborhood collectives on them and on grids,
- * in all forms (MPI-5.0 sections 8.5.3 to 8.7). Method: a directed ring with chords whose edges are
- * known; each edge carries its own values.
+/* Goal: graph and distributed-graph topologies and the neighborhood collectives on them and on
+ * grids, in all forms (MPI-5.0 sections 8.5.3 to 8.7). Method: a directed ring with chords whose
+ * edges are known; each edge carries its own values.
  */
 #include "coll_forms.h"
 
@@ -208,8 +208,8 @@ static void graph(void) {
     free(got);
 }
 
-/* Grids: neighbours in the order minus, plus of each dimension; MPI_PROC_NULL at open ends. Periodic
- * dimensions are long enough here that the two neighbours are distinct. */
+/* Grids: neighbours in the order minus, plus of each dimension; MPI_PROC_NULL at open ends.
+ * Periodic dimensions are long enough here that the two neighbours are distinct. */
 static void grid(int periodic) {
     int dims[2] = {0, 0}, periods[2] = {periodic, 0}, neighbors[4], f;
     MPI_Comm cart;

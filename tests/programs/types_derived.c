@@ -1,7 +1,7 @@
-/* Goal: every type constructor gives the layout the standard defines: size, lower bound, extent, true
- * extent, and the bytes it moves. Method: for each constructor the list of byte offsets in order is
- * written down by hand (or by loops from the standard's definition); packing must yield exactly
- * those bytes, and size and bounds must follow from them.
+/* Goal: every type constructor gives the layout the standard defines: size, lower bound, extent,
+ * true extent, and the bytes it moves. Method: for each constructor the list of byte offsets in
+ * order is written down by hand (or by loops from the standard's definition); packing must yield
+ * exactly those bytes, and size and bounds must follow from them.
  */
 #include "check.h"
 #include <stddef.h>

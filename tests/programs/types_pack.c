@@ -1,7 +1,7 @@
 /* Goal: pack, unpack, pack_external, and counting received elements: get_count, get_elements(_x),
- * set_elements (MPI-5.0 sections 5.2, 5.3). Method: mixed messages packed by one side and received as
- * MPI_PACKED or unpacked as the matching type; external32 compared with bytes written down; partial
- * receives counted by hand.
+ * set_elements (MPI-5.0 sections 5.2, 5.3). Method: mixed messages packed by one side and received
+ * as MPI_PACKED or unpacked as the matching type; external32 compared with bytes written down;
+ * partial receives counted by hand.
  */
 #include "check.h"
 

@@ -1,6 +1,8 @@
 #!/bin/sh
-# tests/programs/words_of_ends.sh BUILD: what a job prints that ends by MPI_Abort or by a fatal error.
-# Goal: nothing that the program printed is lost, and the error is told once, in words that are true.
+# tests/programs/words_of_ends.sh BUILD: what a job prints that ends by MPI_Abort or by a fatal
+# error.
+# Goal: nothing that the program printed is lost, and the error is told once, in words that are
+# true.
 # Method: small programs whose standard output is a pipe, so that C's streams hold what was printed.
 bin=$1/bin
 folder=$(mktemp -d)
@@ -50,7 +52,8 @@ once "MPI_Init: "
 has_not err "on MPI_COMM_WORLD"
 has_not err "known error not in this list"
 
-# A program of another MPI library, here one without functions: its processes know nothing of each other.
+# A program of another MPI library, here one without functions: its processes know nothing of each
+# other.
 if [ "$(uname -s)" = Linux ]; then
     echo 'int another;' > "$folder/another.c"
     echo 'extern int another; int main(void) { return another; }' > "$folder/foreign.c"

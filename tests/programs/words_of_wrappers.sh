@@ -1,5 +1,6 @@
 #!/bin/sh
-# tests/programs/words_of_wrappers.sh BUILD: mpicc and mpicxx under all their names, asked what they do.
+# tests/programs/words_of_wrappers.sh BUILD: mpicc and mpicxx under all their names, asked what they
+# do.
 # Goal: what is asked for may stand anywhere among the arguments, which keep their form.
 bin=$1/bin
 failed=0

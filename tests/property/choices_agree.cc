@@ -1,8 +1,9 @@
 // tests/property/choices_agree.cc: all ranks of a communicator choose the same algorithm.
-// Goal: a rank that chose differently would wait for ever. Method: random networks (ranks, machines in any
-// order, costs of links, each pair's own, ways through others) and calls, some with blocks of which each
-// rank knows only its own; every rank makes its costs and its ring from what a job hands out, and chooses
-// for itself, from its own shape. A rank with another table must be found out.
+// Goal: a rank that chose differently would wait for ever. Method: random networks (ranks, machines
+// in any order, costs of links, each pair's own, ways through others) and calls, some with blocks
+// of which each rank knows only its own; every rank makes its costs and its ring from what a job
+// hands out, and chooses for itself, from its own shape. A rank with another table must be found
+// out.
 #include "coll/ring_order.h"
 #include "coll/select.h"
 #include "tests/property/coll_case.h"
@@ -99,7 +100,8 @@ coll::Plan choice_of(const Network& network, const Setup& setup, int rank,
     return coll::select(shape, machine);
 }
 
-// The first rank that chooses otherwise than rank 0; -1: none. `altered`: has another table, if any.
+// The first rank that chooses otherwise than rank 0; -1: none. `altered`: has another table, if
+// any.
 int odd_one(const Network& network, int altered = -1, const std::string& other = "") {
     Setup setup(network.c);
     std::string handed = coll::links_text(network.links);
@@ -130,8 +132,9 @@ TEST(Choices, of_all_ranks_are_one) {
     EXPECT_GT(ordered, 500);
 }
 
-// Goal: the test above sees it when one rank has other numbers. Method: some pairs of one rank's table are
-// a hundred times slower; where links decide at all, that rank must now and then stand out.
+// Goal: the test above sees it when one rank has other numbers. Method: some pairs of one rank's
+// table are a hundred times slower; where links decide at all, that rank must now and then stand
+// out.
 TEST(Choices, of_a_rank_with_another_table_stand_out) {
     Random random(base_seed() ^ 21);
     int altered = 0, found = 0;

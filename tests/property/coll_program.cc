@@ -1,4 +1,5 @@
-// tests/property/coll_program.cc: random straight-line programs: what the Builder promises, directly.
+// tests/property/coll_program.cc: random straight-line programs: what the Builder promises,
+// directly.
 // Method: one list of operations on all ranks' memory is executed in order, and also given to one
 // Builder a rank; after a stormy simulated run the memories must be equal.
 #include "btl/base/format.h"

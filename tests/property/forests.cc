@@ -1,4 +1,5 @@
-// tests/property/forests.cc: forests of the user's: their text, the verifier, and the search for them.
+// tests/property/forests.cc: forests of the user's: their text, the verifier, and the search for
+// them.
 #include "coll/contributions.h"
 #include "coll/forest.h"
 #include "coll/synthesize.h"

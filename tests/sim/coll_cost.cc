@@ -1,6 +1,6 @@
 // tests/sim/coll_cost.cc: the catalog's formulas against the price of the schedules (coll/price.h).
-// Goal: selection trusts the formulas, which are shortcuts of that price. Method: every row is priced,
-// and the formula must be within a stated factor of the time of the last rank.
+// Goal: selection trusts the formulas, which are shortcuts of that price. Method: every row is
+// priced, and the formula must be within a stated factor of the time of the last rank.
 #include "coll/price.h"
 
 #include <gtest/gtest.h>
@@ -131,8 +131,9 @@ INSTANTIATE_TEST_SUITE_P(catalog, Formula, ::testing::ValuesIn(all_rows()), [](c
     return std::string(collective_name(info.param->collective)) + "_" + info.param->name;
 });
 
-// Goal: flat rows are compared with hierarchical ones, so their formulas must hold where the ranks of a
-// machine share its line. Method: long messages, whose time is the lines'; ranks in both orders.
+// Goal: flat rows are compared with hierarchical ones, so their formulas must hold where the ranks
+// of a machine share its line. Method: long messages, whose time is the lines'; ranks in both
+// orders.
 TEST_P(Formula, of_flat_rows_agrees_where_ranks_share_a_line) {
     const Algorithm& row = *GetParam();
     std::string_view name = row.name;
@@ -154,9 +155,9 @@ TEST_P(Formula, of_flat_rows_agrees_where_ranks_share_a_line) {
     std::printf("formula / simulated: %.3f to %.3f\n", low, high);
 }
 
-// Goal: FSDP's collectives on 4 hosts of 2 ranks, where the hosts' lines are the limit. Of 8 blocks 6 must
-// cross each line; a flat ring carries 7 where the ranks of a host are neighbours, and 14 where the hosts
-// take turns. So two levels take 0.86 of the ring's time at best, or 0.43.
+// Goal: FSDP's collectives on 4 hosts of 2 ranks, where the hosts' lines are the limit. Of 8 blocks
+// 6 must cross each line; a flat ring carries 7 where the ranks of a host are neighbours, and 14
+// where the hosts take turns. So two levels take 0.86 of the ring's time at best, or 0.43.
 TEST(Lines, of_four_hosts_with_two_ranks_are_spared_by_levels) {
     coll::Machine machine = coll::Machine::cluster();
     machine.far = {30000, 2500, 8};  // 1 Gb/s

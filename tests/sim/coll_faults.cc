@@ -1,6 +1,7 @@
 // tests/sim/coll_faults.cc: collectives in bad networks: late, clogged and split ones end right;
-// with a dead rank every other one ends once, with an error, or had its whole result already. The same
-// with nobody but the watches (coll/watch.h) to pass it on, and for members whose calls do not meet.
+// with a dead rank every other one ends once, with an error, or had its whole result already. The
+// same with nobody but the watches (coll/watch.h) to pass it on, and for members whose calls do not
+// meet.
 #include "coll/catalog.h"
 #include "tests/property/coll_case.h"
 
@@ -165,8 +166,8 @@ TEST_P(Faulty, a_dead_rank_ends_the_others) {
     EXPECT_GT(failed, 0);
 }
 
-// Reductions by devices that take their time end right; when one fails, nobody hangs, who is told of
-// success has the right result, and where no operand was lost there is no error at all.
+// Reductions by devices that take their time end right; when one fails, nobody hangs, who is told
+// of success has the right result, and where no operand was lost there is no error at all.
 TEST_P(Faulty, devices_reduce_and_one_fails) {
     Random random(base_seed() ^ 0xde71ce);
     with_devices_ = true;
@@ -256,7 +257,8 @@ protected:
     std::vector<bool> right_;
 };
 
-// A member that comes late, or networks that are slow, end nothing; nobody is asked in the first 100 ms.
+// A member that comes late, or networks that are slow, end nothing; nobody is asked in the first
+// 100 ms.
 TEST_P(Watched, slow_members_are_waited_for) {
     Random random(base_seed() ^ 0x510);
     for (int round = 0; round < 10; ++round) {

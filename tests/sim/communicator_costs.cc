@@ -1,6 +1,7 @@
 // tests/sim/communicator_costs.cc: the costs that a communicator's algorithms are chosen by.
-// Goal: what counts is where the members are, not where the job's other ranks are. Method: simulated ranks
-// on two machines, of which communicators are made; every member must come to the same costs.
+// Goal: what counts is where the members are, not where the job's other ranks are. Method:
+// simulated ranks on two machines, of which communicators are made; every member must come to the
+// same costs.
 #include "mpi/object/hints.h"
 #include "mpi/runtime/collective_state.h"
 #include "tests/sim/program_world.h"
@@ -37,7 +38,8 @@ TEST(CommunicatorCosts, are_those_of_the_members_machines) {
     });
 }
 
-// Goal: pairs of machines count for those communicators alone whose members they join, and rings go by them.
+// Goal: pairs of machines count for those communicators alone whose members they join, and rings go
+// by them.
 // Method: three machines with cables and a fourth whose link to one of them is slow.
 TEST(CommunicatorCosts, are_those_of_the_members_pairs) {
     sim::FabricOptions fabric;
@@ -68,7 +70,8 @@ std::string taken_by(Communicator& comm, size_t bytes) {
     return collective_state(comm).schedule(shape)->algorithm();
 }
 
-// Goal: a communicator's hint chooses for it alone, by size, and a changed hint counts from then on.
+// Goal: a communicator's hint chooses for it alone, by size, and a changed hint counts from then
+// on.
 TEST(CommunicatorChoices, are_those_of_its_hint) {
     sim::FabricOptions fabric;
     fabric.ranks = 3;

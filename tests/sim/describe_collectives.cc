@@ -1,5 +1,6 @@
 // tests/sim/describe_collectives.cc: writes docs/collectives.md from the catalog.
-// `describe_collectives FILE` writes it; `describe_collectives --check FILE` fails when it is stale.
+// `describe_collectives FILE` writes it; `describe_collectives --check FILE` fails when it is
+// stale.
 #include "coll/select.h"
 
 #include "btl/base/format.h"

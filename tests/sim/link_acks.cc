@@ -1,6 +1,8 @@
-// tests/sim/link_acks.cc: what acknowledgements cost, and when the memory of messages is free, on one path.
-// Goal: a row of long payloads or messages needs few acknowledgements, what is alone gets one at once;
-// nobody waits for memory that a copy could free, and nothing is copied whose acknowledgement comes anyway.
+// tests/sim/link_acks.cc: what acknowledgements cost, and when the memory of messages is free, on
+// one path.
+// Goal: a row of long payloads or messages needs few acknowledgements, what is alone gets one at
+// once; nobody waits for memory that a copy could free, and nothing is copied whose acknowledgement
+// comes anyway.
 // Method: frames that the receiver sends are counted; releases are looked at between turns.
 #include "tests/sim/link_pair.h"
 

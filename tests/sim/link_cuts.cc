@@ -1,9 +1,11 @@
-// tests/sim/link_cuts.cc: two ranks joined by two ways of which one is cut without a word, in virtual time.
-// Goal: while one way works, messages go on within a stated time, whatever was under way by the other one
-// and whoever had just said what had arrived. Method: traffic as the engine makes it (short messages at
-// once, long ones asked for) one way, both ways, in turns and in bursts after a pause, by ranks that sleep as
-// the engine does; cuts of both directions or one, drawn from a seed; the longest time from when something was
-// waited for to the next arrival. POMONA_LINK_SEEDS: how many seeds, from POMONA_SEED on.
+// tests/sim/link_cuts.cc: two ranks joined by two ways of which one is cut without a word, in
+// virtual time.
+// Goal: while one way works, messages go on within a stated time, whatever was under way by the
+// other one and whoever had just said what had arrived. Method: traffic as the engine makes it
+// (short messages at once, long ones asked for) one way, both ways, in turns and in bursts after a
+// pause, by ranks that sleep as the engine does; cuts of both directions or one, drawn from a seed;
+// the longest time from when something was waited for to the next arrival. POMONA_LINK_SEEDS: how
+// many seeds, from POMONA_SEED on.
 #include "btl/base/log.h"
 #include "btl/base/random.h"
 #include "tests/sim/link_pair.h"
@@ -195,7 +197,8 @@ void Rank::arrive(int, const FrameHeader& header, ConstBytes payload) {
     }
 }
 
-// As the engine's: it looks for a while, then sleeps until something comes or the link wants its turn.
+// As the engine's: it looks for a while, then sleeps until something comes or the link wants its
+// turn.
 void Rank::turn() {
     if (sleeps_ && pair_.now() < wakes_at_ && !pair_.fabric.has_news(rank_)) return;
     sleeps_ = false;
@@ -223,8 +226,8 @@ bool Rank::waits_for_messages() const {
 
 // ---- cuts
 
-// The longest pauses of arrivals when one of two equal ways is cut while messages go one way: just then, and
-// later, when both ends must have found it.
+// The longest pauses of arrivals when one of two equal ways is cut while messages go one way: just
+// then, and later, when both ends must have found it.
 struct Pauses {
     Time first, later;
 };
@@ -278,8 +281,8 @@ TEST(LinkCuts, an_acknowledgement_that_is_lost_is_asked_for) {
 
 constexpr Time kFound = 50 * kMs;  // until a cut is found and left
 
-// One run: traffic, ways and cuts by seed. At any time one way works: the other one is cut when this one
-// has been whole for long enough to be up again.
+// One run: traffic, ways and cuts by seed. At any time one way works: the other one is cut when
+// this one has been whole for long enough to be up again.
 struct Storm {
     explicit Storm(uint64_t number) : seed(number) {}
     uint64_t seed;

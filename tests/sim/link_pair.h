@@ -1,5 +1,6 @@
-// tests/sim/link_pair.h: two ranks with a link over simulated lines, of which rank 0 sends and rank 1
-// receives, for tests of how much and how soon. Lines and buffers behave as a system's sockets do.
+// tests/sim/link_pair.h: two ranks with a link over simulated lines, of which rank 0 sends and rank
+// 1 receives, for tests of how much and how soon. Lines and buffers behave as a system's sockets
+// do.
 #pragma once
 
 #include "btl/link/link.h"

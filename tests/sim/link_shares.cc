@@ -1,8 +1,8 @@
 // tests/sim/link_shares.cc: one long payload over unlike paths, in virtual time.
-// Goal: paths of a link carry nearly the sum of their rates also where one payload alone is on its way,
-// since what the slow one begins last ends with what the quick one does. Method: payloads of 4 MiB one
-// after the other, each when the one before was released; the time from the first push to the last byte,
-// against the sum of the rates.
+// Goal: paths of a link carry nearly the sum of their rates also where one payload alone is on its
+// way, since what the slow one begins last ends with what the quick one does. Method: payloads of 4
+// MiB one after the other, each when the one before was released; the time from the first push to
+// the last byte, against the sum of the rates.
 #include "tests/sim/link_pair.h"
 
 #include <algorithm>

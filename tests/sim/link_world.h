@@ -1,6 +1,6 @@
 // tests/sim/link_world.h: ranks with links over simulated paths, for the tests of links.
-// Every rank sends numbered messages and long payloads of known bytes; its sink checks order, content,
-// places and releases of all that comes.
+// Every rank sends numbered messages and long payloads of known bytes; its sink checks order,
+// content, places and releases of all that comes.
 #pragma once
 
 #include "btl/base/format.h"

@@ -1,11 +1,12 @@
 // tests/sim/links.cc: links over simulated paths that break, in virtual time.
-// Storms: random traffic and faults drawn from a seed (loss, doubling, reordering, cuts clean, silent,
-// half-open and one-way, slow paths, processes that stop for a while). Messages arrive once and in
-// order, long payloads once and whole; payloads are released when they have arrived and not looked at
-// afterwards; nothing is written to a receiver's memory after its payload is complete; nothing hangs.
-// Every byte is checked. POMONA_LINK_SEEDS: how many seeds (200), from POMONA_SEED on.
-// Ends: a process that leaves, dies, vanishes with its machine, is given up, or never comes up is told
-// gone, once and in time. Cuts: messages leave a silent path soon.
+// Storms: random traffic and faults drawn from a seed (loss, doubling, reordering, cuts clean,
+// silent, half-open and one-way, slow paths, processes that stop for a while). Messages arrive once
+// and in order, long payloads once and whole; payloads are released when they have arrived and not
+// looked at afterwards; nothing is written to a receiver's memory after its payload is complete;
+// nothing hangs. Every byte is checked. POMONA_LINK_SEEDS: how many seeds (200), from POMONA_SEED
+// on.
+// Ends: a process that leaves, dies, vanishes with its machine, is given up, or never comes up is
+// told gone, once and in time. Cuts: messages leave a silent path soon.
 #include "tests/sim/link_world.h"
 
 #include <cstdio>
@@ -236,8 +237,9 @@ TEST_P(LinksEnd, a_process_given_up_is_gone) {
 
 INSTANTIATE_TEST_SUITE_P(Ways, LinksEnd, testing::Values(0, 1, 2, 3));
 
-// A link that is down for more than a second is told of in one line, which says who, by which paths and for how
-// long operations wait, and another line tells when it is back; shorter ones are not told of.
+// A link that is down for more than a second is told of in one line, which says who, by which paths
+// and for how long operations wait, and another line tells when it is back; shorter ones are not
+// told of.
 TEST(Links, that_are_down_are_told_of_once) {
     set_log_levels("warn");
     World world(3, 2, {reliable_way(), reliable_way()});
@@ -334,8 +336,9 @@ struct Taker final : Sink {
     bool over = false;
 };
 
-// Goal: where it pays Ethernet carries a part of what goes by a cable, and else none worth speaking of. Method: long
-// payloads by a cable, which rides, and another line; the times of the last ones, with two lines and alone.
+// Goal: where it pays Ethernet carries a part of what goes by a cable, and else none worth speaking
+// of. Method: long payloads by a cable, which rides, and another line; the times of the last ones,
+// with two lines and alone.
 struct Shared {
     std::vector<double> times;  // of payloads, one after the other
     double by_line = 0;         // part of the last ones' bytes
@@ -398,8 +401,8 @@ TEST(Links, a_cable_and_another_line_share_long_payloads_where_that_pays) {
     EXPECT_LT(alone.by_line, 0.01);
 }
 
-// The same with many messages to one side, which says nothing but what has arrived: that must not go by
-// the silent path, and what was lost with it is said again.
+// The same with many messages to one side, which says nothing but what has arrived: that must not
+// go by the silent path, and what was lost with it is said again.
 TEST(Links, acknowledgements_leave_a_silent_cut_too) {
     for (double notice : {10e9, 0.3e9}) {
         sim::WayOptions quick, slow;

@@ -1,7 +1,8 @@
 // tests/sim/mutants.cc: seeded bugs in the dependency rules that the property tests must catch.
 // Reason: in a calm network most schedules come out right without most of their edges; a suite that
 // notices nothing when a rule is missing proves nothing. Method: each mutant runs a small version
-// of the property tests in a child process, which must end with a failure; the rules as they are, not.
+// of the property tests in a child process, which must end with a failure; the rules as they are,
+// not.
 #include "tests/property/coll_case.h"
 
 #include <gtest/gtest.h>

@@ -1,6 +1,6 @@
 // tests/sim/price.cc: coll/price against the simulator, its errors, and its memory.
-// Goal: one price: what the runs with faults take in a calm network is what coll/price says, on like and
-// unlike links; and ranks that stand for others change nothing.
+// Goal: one price: what the runs with faults take in a calm network is what coll/price says, on
+// like and unlike links; and ranks that stand for others change nothing.
 #include "coll/price.h"
 #include "tests/sim/schedule_world.h"
 

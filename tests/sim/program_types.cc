@@ -1,7 +1,9 @@
-// tests/sim/program_types.cc: random derived datatypes in messages and collectives on simulated ranks.
-// Goal: what a type names arrives in its place, whatever the type, the network and the call; what it
-// does not name stays. Method: types from tests/property/datatype_generator.h beside their typemaps;
-// the data of rank r is a function of r; packed by the typemap, not by the library, on both sides.
+// tests/sim/program_types.cc: random derived datatypes in messages and collectives on simulated
+// ranks.
+// Goal: what a type names arrives in its place, whatever the type, the network and the call; what
+// it does not name stays. Method: types from tests/property/datatype_generator.h beside their
+// typemaps; the data of rank r is a function of r; packed by the typemap, not by the library, on
+// both sides.
 #include "mpi/abi/handle.h"
 #include "tests/property/datatype_generator.h"
 #include "tests/sim/program_world.h"

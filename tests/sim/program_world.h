@@ -1,4 +1,5 @@
-// tests/sim/program_world.h: runs MPI programs on simulated ranks: the whole library, a virtual network.
+// tests/sim/program_world.h: runs MPI programs on simulated ranks: the whole library, a virtual
+// network.
 // Method: ranks are threads that take turns (btl/sim/sim.h); each has its own Process over the sim
 // transport.
 #pragma once

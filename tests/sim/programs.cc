@@ -1,5 +1,6 @@
 // tests/sim/programs.cc: MPI programs on simulated ranks: the whole library, a virtual network.
-// Networks are drawn from the seed (program_world.h); every value received is checked by its program.
+// Networks are drawn from the seed (program_world.h); every value received is checked by its
+// program.
 #include "tests/sim/program_world.h"
 
 #include <gtest/gtest.h>
@@ -160,9 +161,10 @@ TEST(Programs, a_dead_rank_gives_the_others_errors) {
     }
 }
 
-// Goal: persistent collectives do not take each other's messages, however many were made between them.
-// Method: two broadcasts, made so many apart that their numbers may be alike, are started in opposite
-// orders; without a board, as the two ranks are on two nodes.
+// Goal: persistent collectives do not take each other's messages, however many were made between
+// them.
+// Method: two broadcasts, made so many apart that their numbers may be alike, are started in
+// opposite orders; without a board, as the two ranks are on two nodes.
 TEST(Programs, persistent_collectives_far_apart_do_not_meet) {
     for (uint64_t apart : {1u, 2u, 4096u, 8192u, 16384u}) {
         sim::FabricOptions network;

@@ -1,8 +1,10 @@
-// tests/sim/rdma_bounds.cc: allreduce among 2 to 4 machines joined by cables as quick as Thunderbolt 5 is said to be.
-// Goal: what is chosen comes near to what no schedule can beat. Method: virtual time, 4.2 us and 75 Gb/s; machines
-// in a mesh, or in a chain, where messages between the ends share the lines of those between. A machine is
-// taken to have one line for all its cables, as collectives do (docs/architecture.md): with p machines each has
-// to send at least 2 (p - 1) / p of the vector, and one within a chain all of it in both directions.
+// tests/sim/rdma_bounds.cc: allreduce among 2 to 4 machines joined by cables as quick as
+// Thunderbolt 5 is said to be.
+// Goal: what is chosen comes near to what no schedule can beat. Method: virtual time, 4.2 us and 75
+// Gb/s; machines in a mesh, or in a chain, where messages between the ends share the lines of those
+// between. A machine is taken to have one line for all its cables, as collectives do
+// (docs/architecture.md): with p machines each has to send at least 2 (p - 1) / p of the vector,
+// and one within a chain all of it in both directions.
 #include "coll/catalog.h"
 #include "coll/select.h"
 #include "tests/sim/schedule_world.h"

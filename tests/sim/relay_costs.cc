@@ -1,5 +1,7 @@
-// tests/sim/relay_costs.cc: collectives among machines in a chain, whose ends have no path of their own.
-// Goal: who knows of the ways through others chooses differently where that pays, and is not slower for it.
+// tests/sim/relay_costs.cc: collectives among machines in a chain, whose ends have no path of their
+// own.
+// Goal: who knows of the ways through others chooses differently where that pays, and is not slower
+// for it.
 // Method: both choices run in the simulated network, in which messages share the lines between.
 #include "coll/catalog.h"
 #include "coll/select.h"

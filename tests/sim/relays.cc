@@ -1,10 +1,10 @@
 // tests/sim/relays.cc: paths through others, over simulated paths that break, in virtual time.
-// Storms: 3 to 5 ranks, of which only some pairs have paths of their own (a chain at least), while paths
-// lose, break and are cut and ranks stop for a while, drawn from a seed. All pairs exchange messages and
-// long payloads; every byte is checked, nobody is told to be gone, nothing hangs.
-// POMONA_LINK_SEEDS: how many seeds (100), from POMONA_SEED on.
-// Single faults: the rank between dies or stands still where there is another one, or there is none; a
-// path without others comes up; a chain is too long; memory at the rank between is bounded.
+// Storms: 3 to 5 ranks, of which only some pairs have paths of their own (a chain at least), while
+// paths lose, break and are cut and ranks stop for a while, drawn from a seed. All pairs exchange
+// messages and long payloads; every byte is checked, nobody is told to be gone, nothing hangs.
+// POMONA_LINK_SEEDS: how many seeds (100), from POMONA_SEED on. Single faults: the rank between
+// dies or stands still where there is another one, or there is none; a path without others comes
+// up; a chain is too long; memory at the rank between is bounded.
 #include "tests/sim/link_world.h"
 
 #include <set>

@@ -1,5 +1,5 @@
-// tests/sim/schedule_rank.h: one rank of a ScheduleWorld: the Carrier of its schedule, what it shows
-// to others, and its watch.
+// tests/sim/schedule_rank.h: one rank of a ScheduleWorld: the Carrier of its schedule, what it
+// shows to others, and its watch.
 #pragma once
 
 #include "btl/base/check.h"

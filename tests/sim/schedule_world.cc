@@ -268,7 +268,8 @@ void ScheduleWorld::rank_done(int rank, const Error* error) {
     }
 }
 
-// Receives from the dead fail, and looks for what it has not posted; what it sent is still delivered.
+// Receives from the dead fail, and looks for what it has not posted; what it sent is still
+// delivered.
 void ScheduleWorld::die() {
     int dead = network_.faults().dead_rank;
     for (int r = 0; r < options_.ranks; ++r) {

@@ -28,8 +28,8 @@ struct ScheduleOptions {
     double start_spread_ns = 0;  // ranks enter the collective within this time
     int late_rank = -1;          // enters after late_ns
     double late_ns = 0;
-    // By rank: what each calls; then they are watched (coll/watch.h), and their messages meet only where
-    // the calls do. For schedules without a board.
+    // By rank: what each calls; then they are watched (coll/watch.h), and their messages meet only
+    // where the calls do. For schedules without a board.
     std::vector<coll::Call> calls{};
     int failing_rank = -1;  // runs out of memory at failing_at, if it is under way then
     double failing_at = 0;

@@ -1,8 +1,8 @@
 // tests/sim/unlike_links.cc: collectives among machines that unlike links join.
-// Goal: rings go through the machines as their links allow, formulas of rings know it, and what is chosen
-// by the links of each pair is quicker than what one number for all pairs would choose. Method: chains,
-// meshes without an edge, machines on cables, lines and Wi-Fi, drawn or as people have them; schedules run
-// in the simulated network, which has the same links.
+// Goal: rings go through the machines as their links allow, formulas of rings know it, and what is
+// chosen by the links of each pair is quicker than what one number for all pairs would choose.
+// Method: chains, meshes without an edge, machines on cables, lines and Wi-Fi, drawn or as people
+// have them; schedules run in the simulated network, which has the same links.
 #include "coll/catalog.h"
 #include "coll/ring_order.h"
 #include "coll/select.h"
@@ -142,7 +142,8 @@ TEST(RingOrder, saves_time_on_chains_and_meshes) {
         {"chain of 4", 4, {{0, 2}, {2, 1}, {1, 3}}, 0.65},
         {"chain of 5", 5, {{0, 2}, {2, 4}, {4, 1}, {1, 3}}, 0.6},
         {"ring of 6", 6, {{0, 3}, {3, 1}, {1, 4}, {4, 2}, {2, 5}, {5, 0}}, 0.6},
-        // Each cable carries one message a step either way; what is saved is the way through others.
+        // Each cable carries one message a step either way; what is saved is the way through
+        // others.
         {"mesh of 4 without two cables", 4, {{0, 2}, {0, 3}, {1, 2}, {1, 3}}, 1}};
     for (const Row& row : rows) {
         Cluster known =
@@ -193,7 +194,8 @@ Cluster drawn(Random& random, int machines, int ranks_each) {
     return cluster_of(nodes, links, cables(machines, joined));
 }
 
-// Goal: the formulas of rings hold on unlike links; they choose segments, and for many ranks the algorithm.
+// Goal: the formulas of rings hold on unlike links; they choose segments, and for many ranks the
+// algorithm.
 TEST(Formulas, of_rings_hold_to_virtual_time_on_unlike_links) {
     Random random(31);
     double low = 1e9, high = 0;
@@ -220,8 +222,9 @@ constexpr Collective kCollectives[] = {Collective::allreduce,      Collective::a
                                        Collective::reduce_scatter, Collective::bcast,
                                        Collective::reduce,         Collective::alltoall};
 
-// Goal: choosing by pairs beats choosing by the slowest pair for all, and nothing of the catalog would have
-// been much better. Method: the choice, the old one, and every row with many options in virtual time.
+// Goal: choosing by pairs beats choosing by the slowest pair for all, and nothing of the catalog
+// would have been much better. Method: the choice, the old one, and every row with many options in
+// virtual time.
 TEST(Choices, by_pairs_are_about_the_best) {
     Random random(32);
     int cases = 0, near_best = 0, slower = 0;
@@ -277,8 +280,8 @@ TEST(Choices, by_pairs_are_about_the_best) {
     EXPECT_LT(worst, 1.4);
 }
 
-// Goal: the same holds for more machines. What choosing takes, once for each size and form of a call, is
-// printed; more ranks than are priced go by formulas.
+// Goal: the same holds for more machines. What choosing takes, once for each size and form of a
+// call, is printed; more ranks than are priced go by formulas.
 TEST(Choices, of_many_ranks_are_no_slower) {
     Random random(33);
     for (int machines : {8, 16, 32}) {

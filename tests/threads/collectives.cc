@@ -1,7 +1,7 @@
 // tests/threads/collectives.cc: collectives between ranks that are threads.
-// Goal: no data race and no wrong value in blocking, non-blocking and persistent collectives, several
-// at once, on several communicators. Method: values that tell rank and position; every algorithm of
-// MPI_Allreduce that can serve is forced once.
+// Goal: no data race and no wrong value in blocking, non-blocking and persistent collectives,
+// several at once, on several communicators. Method: values that tell rank and position; every
+// algorithm of MPI_Allreduce that can serve is forced once.
 #include "btl/base/format.h"
 #include "tests/threads/thread_world.h"
 

@@ -1,7 +1,8 @@
 // tests/threads/one_mapping.cc: mmap and munmap of this test program: a shared segment that several
 // ranks (threads) map, as a whole or a part of it, stands at one address.
 // Why: the thread sanitizer knows memory by address. With a mapping for each rank it would neither
-// see what a ring's atomics order nor a race on its slots. The linker's --wrap puts these in between.
+// see what a ring's atomics order nor a race on its slots. The linker's --wrap puts these in
+// between.
 #if !defined(__APPLE__)
 #include <cstddef>
 #include <iterator>

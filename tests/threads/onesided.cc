@@ -1,5 +1,6 @@
 // tests/threads/onesided.cc: windows between ranks that are threads.
-// Goal: no data race in windows: commands, agents, locks of shared windows, all three kinds of epochs.
+// Goal: no data race in windows: commands, agents, locks of shared windows, all three kinds of
+// epochs.
 // Method: counters that every rank adds to, neighbours' cells, under fence, locks and post-start.
 #include "tests/threads/thread_world.h"
 

@@ -1,7 +1,7 @@
 // tests/threads/p2p.cc: point to point between ranks that are threads.
-// Goal: no data race and no wrong byte in matching, eager and rendezvous, wildcards, probes, all send
-// modes, persistent requests, buffered sends and cancelling. Method: seeded sizes on both sides of
-// the eager limits; every element received is compared.
+// Goal: no data race and no wrong byte in matching, eager and rendezvous, wildcards, probes, all
+// send modes, persistent requests, buffered sends and cancelling. Method: seeded sizes on both
+// sides of the eager limits; every element received is compared.
 #include "btl/base/random.h"
 #include "tests/threads/thread_world.h"
 

@@ -1,4 +1,5 @@
-// tests/threads/thread_world.cc: the exchange in place of a launcher, and one Process for each thread.
+// tests/threads/thread_world.cc: the exchange in place of a launcher, and one Process for each
+// thread.
 #include "tests/threads/thread_world.h"
 
 #include "btl/base/format.h"

@@ -1,7 +1,7 @@
 // tests/threads/thread_world.h: runs an MPI program whose ranks are threads of this process.
-// Idea: each rank has its own Process (mpi/runtime/process.h) over real shared memory or TCP; what a
-// launcher would do (addresses, fences) is a board in memory. So the thread sanitizer sees both ends
-// of every message, and a rank's own threads besides.
+// Idea: each rank has its own Process (mpi/runtime/process.h) over real shared memory or TCP; what
+// a launcher would do (addresses, fences) is a board in memory. So the thread sanitizer sees both
+// ends of every message, and a rank's own threads besides.
 #pragma once
 
 #include "mpi/abi/current.h"

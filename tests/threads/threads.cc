@@ -1,6 +1,7 @@
-// tests/threads/threads.cc: MPI_THREAD_MULTIPLE, two and more threads a rank, and completion callbacks.
-// Goal: threads of one rank share the engine without a data race: they wait, sleep, take over polling
-// and complete each other's requests. Method: each thread checks all it receives.
+// tests/threads/threads.cc: MPI_THREAD_MULTIPLE, two and more threads a rank, and completion
+// callbacks.
+// Goal: threads of one rank share the engine without a data race: they wait, sleep, take over
+// polling and complete each other's requests. Method: each thread checks all it receives.
 #include "tests/threads/thread_world.h"
 
 #include <atomic>
@@ -100,7 +101,8 @@ TEST_P(Threads, threads_share_what_comes_from_anywhere) {
     });
 }
 
-// One thread waits for what another thread of the rank starts and what a third completes by polling.
+// One thread waits for what another thread of the rank starts and what a third completes by
+// polling.
 TEST_P(Threads, one_waits_for_anothers_request) {
     int size = GetParam().job.ranks;
     run_threads(GetParam().job, [&](int rank) {

@@ -1,9 +1,10 @@
 #!/usr/bin/env python3
 """Checks that sources look as clang-format 14 with .clang-format makes them; --fix makes them so.
 
-Usage: format.py ROOT [--fix] [FILE...]. Other versions of clang-format differ in details, so the check
-is skipped (exit code 77) without version 14: Debian's clang-format-14 or PyPI's clang-format==14.0.6;
-POMONA_TEST_CLANG_FORMAT names another place. Files in format_later.txt are not covered yet.
+Usage: format.py ROOT [--fix] [FILE...]. Other versions of clang-format differ in details, so the
+check is skipped (exit code 77) without version 14: Debian's clang-format-14 or PyPI's
+clang-format==14.0.6; POMONA_TEST_CLANG_FORMAT names another place. Files in format_later.txt are
+not covered yet.
 """
 import os
 import pathlib

@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 """Checks the form of files: each says what it is in its first lines; lines of at
-most 140 characters (rows of tables: 240); no tabs, no blanks at line ends; no words that promise later work.
+most 140 characters (rows of tables: 240); no tabs, no blanks at line ends; no words that promise
+later work.
 
 Usage: headers.py ROOT. Prints each fault and exits 1.
 """

@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
-"""Checks the order of dependency: a folder includes only what stands above it (docs/architecture.md).
+"""Checks the order of dependency: a folder includes only what stands above it
+(docs/architecture.md).
 
 Usage: includes.py ROOT. Prints each offending include and exits 1.
 """
@@ -19,7 +20,8 @@ ALLOWED = {
     "accel": ["btl/base", "accel"],
     "pmix": ["btl/base", *PMIX_SHARED],
     "pmix/wireup": ["btl/base", *PMIX_SHARED, "pmix/wireup"],
-    # Which interfaces lead to other hosts; connections of agents, proved and encrypted as those of ranks.
+    # Which interfaces lead to other hosts; connections of agents, proved and encrypted as those of
+    # ranks.
     "pmix/launch": ["btl/base", "btl/link/handshake.h", "btl/tcp/interfaces.h", "btl/tcp/ip.h",
                     "btl/tcp/sealed.h", "btl/tcp/socket.h", "pmix"],
     "coll": ["btl/base", "accel", "coll"],

@@ -1,5 +1,6 @@
-# tests/tidy/messages.py ROOT: every row of the two tables of messages, mpirun's and the library's, is said
-# somewhere, and its text stands nowhere else, so that docs/messages.md holds what is printed.
+# tests/tidy/messages.py ROOT: every row of the two tables of messages, mpirun's and the library's,
+# is said somewhere, and its text stands nowhere else, so that docs/messages.md holds what is
+# printed.
 import pathlib
 import re
 import sys

@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
 """Checks that what a C++ file uses of the standard library comes from a header that it includes.
 
-Headers that other headers happen to bring differ between compilers: g++ 13 and later bring fewer than
-g++ 12 (no SIZE_MAX from <cstdlib>). A file has a header when it includes it itself or by a header of
-the repository. Comments and strings are not looked at.
+Headers that other headers happen to bring differ between compilers: g++ 13 and later bring fewer
+than g++ 12 (no SIZE_MAX from <cstdlib>). A file has a header when it includes it itself or by a
+header of the repository. Comments and strings are not looked at.
 
 Usage: standard_headers.py ROOT [--fix]. Prints each fault and exits 1; --fix adds what is missing.
 """

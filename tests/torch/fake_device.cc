@@ -2,8 +2,8 @@
 // Idea: its tensors' addresses cannot be read (FAKE_DEVICE=apart) or can (seen). Each stream is a
 // thread that does what it is given in order and late; an event is reached when its stream has come
 // there. Memory that is freed is overwritten, in the order of the stream that it was taken on and
-// those it was recorded on. So whoever does not wait, or keeps no tensor, gets wrong values. What has
-// no kernel here is computed on the CPU, after the device is done.
+// those it was recorded on. So whoever does not wait, or keeps no tensor, gets wrong values. What
+// has no kernel here is computed on the CPU, after the device is done.
 #include <ATen/ATen.h>
 #include <ATen/detail/PrivateUse1HooksInterface.h>
 #include <ATen/native/CPUFallback.h>
@@ -49,8 +49,8 @@ const bool apart = [] {
 const uintptr_t shift = apart ? uintptr_t{1} << 46 : 0;  // nothing is mapped there
 
 std::mutex mutex;
-// With mutex: an event was reached, a gate was opened. Never destroyed: the streams' threads wait in it
-// when the program ends.
+// With mutex: an event was reached, a gate was opened. Never destroyed: the streams' threads wait
+// in it when the program ends.
 auto& changed = *new std::condition_variable;
 
 class FakeStream {
@@ -234,7 +234,8 @@ void free_block(void* context) {
     });
 }
 
-// Blocks that somebody has written to after they had been freed: by a stream that they were not recorded on.
+// Blocks that somebody has written to after they had been freed: by a stream that they were not
+// recorded on.
 int spoiled() {
     for (c10::StreamId id = 0; id < kStreams; ++id) synchronise(id);
     std::lock_guard lock(mutex);
@@ -377,9 +378,11 @@ void open_gate() {
     changed.notify_all();
 }
 
-// ---- memory that other processes can read: a file without a name ------------------------------------
+// ---- memory that other processes can read: a file without a name
+// ------------------------------------
 
-// FAKE_SHARING: "refused", no process can open another's memory; "wrong", it gets memory of its own.
+// FAKE_SHARING: "refused", no process can open another's memory; "wrong", it gets memory of its
+// own.
 const std::string sharing = [] {
     const char* mode = std::getenv("FAKE_SHARING");
     return std::string(mode ? mode : "");

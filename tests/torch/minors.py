@@ -2,10 +2,11 @@
 
     python3 tests/torch/minors.py --python PYTHON [--folder FOLDER] [--minors 2.10 2.15] [--jobs N]
 
-Headers come out of torch's wheels, fetched by pip into FOLDER and not installed (of macOS, the smallest: headers
-are the same but for a few lines). Every source file is compiled as in the build, to the end of what a compiler
-checks; nothing is linked or run. Exit code 77 where no wheel can be had.
---given FILE...: archives (zip, wheel) with torch/include and torch/version.py, in place of pip's.
+Headers come out of torch's wheels, fetched by pip into FOLDER and not installed (of macOS, the
+smallest: headers are the same but for a few lines). Every source file is compiled as in the build,
+to the end of what a compiler checks; nothing is linked or run. Exit code 77 where no wheel can be
+had. --given FILE...: archives (zip, wheel) with torch/include and torch/version.py, in place of
+pip's.
 """
 
 import argparse
@@ -44,7 +45,8 @@ def minors_meant():
 
 
 def wheel_of(minor, folder, python):
-    """Of its newest patch release; None where pip has none. Limits that pip's settings name do not count."""
+    """Of its newest patch release; None where pip has none. Limits that pip's settings name do not
+    count."""
     target = folder / minor
     if not list(target.glob("*.whl")):
         command = [python, "-m", "pip", "download", "-q", "--no-deps", "--only-binary=:all:", "-d", target]

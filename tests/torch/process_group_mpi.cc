@@ -1,5 +1,5 @@
-// process_group_mpi.cc: PyTorch's own ProcessGroupMPI for Python, as torch binds it where it is built
-// with MPI. Compiled by process_group_mpi.sh, beside PyTorch's source.
+// process_group_mpi.cc: PyTorch's own ProcessGroupMPI for Python, as torch binds it where it is
+// built with MPI. Compiled by process_group_mpi.sh, beside PyTorch's source.
 #include <torch/csrc/distributed/c10d/ProcessGroupMPI.hpp>
 #include <torch/csrc/utils/pybind.h>
 

@@ -1,9 +1,9 @@
 #!/bin/sh
 # process_group_mpi.sh BUILD PYTHON [FOLDER]: the MPI backend that PyTorch itself has
 # (ProcessGroupMPI), compiled unchanged with our mpicxx against PYTHON's torch, then
-# ranks_process_group_mpi.py over it on 2 and 4 ranks. Its source is PYTORCH_SOURCE: a folder, or the
-# path or URL of an archive (tar); without that, what Debian's newer source packages of PyTorch have,
-# by apt. It stays in FOLDER and is fetched once. Exit code 77 where it cannot be had.
+# ranks_process_group_mpi.py over it on 2 and 4 ranks. Its source is PYTORCH_SOURCE: a folder, or
+# the path or URL of an archive (tar); without that, what Debian's newer source packages of PyTorch
+# have, by apt. It stays in FOLDER and is fetched once. Exit code 77 where it cannot be had.
 set -eu
 here=$(cd "$(dirname "$0")" && pwd -P)
 build=$(cd "$1" && pwd -P)

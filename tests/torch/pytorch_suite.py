@@ -4,8 +4,8 @@
     BACKEND=mpi WORLD_SIZE=3 TEMP_DIR=/tmp/suite mpirun -n 3 python tests/torch/pytorch_suite.py
 
 With ACTUAL=mpi BACKEND=gloo the tests that are meant for gloo run too, on backend "mpi".
-Needs the package expecttest. Rank 0 reports. Most tests ask for GPUs or NCCL and skip themselves; their
-names and reasons are written to the file SKIPPED, if that is set.
+Needs the package expecttest. Rank 0 reports. Most tests ask for GPUs or NCCL and skip themselves;
+their names and reasons are written to the file SKIPPED, if that is set.
 """
 
 import io

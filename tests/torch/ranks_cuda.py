@@ -1,4 +1,5 @@
-"""Runs on every rank of a machine with CUDA: training steps that need a GPU, or one beside a CPU."""
+"""Runs on every rank of a machine with CUDA: training steps that need a GPU, or one beside a
+CPU."""
 
 import os
 import sys
@@ -27,7 +28,8 @@ def test_fsdp2_mixed_precision(rank, size):
 
 
 def test_ddp_of_a_gpu_and_cpus(rank, size):
-    """Rank 0 trains on CUDA with most of each batch, the others on the CPU: the weights of one process."""
+    """Rank 0 trains on CUDA with most of each batch, the others on the CPU: the weights of one
+    process."""
     with torch.device("cpu"):
         alone, model = make_model(), make_model()
     device = "cuda" if rank == 0 else "cpu"
@@ -49,7 +51,8 @@ def test_ddp_of_a_gpu_and_cpus(rank, size):
 
 
 def test_wait_blocks_only_the_stream(rank, size):
-    """wait() returns while the device still works, and a Future's value is read in its stream's order."""
+    """wait() returns while the device still works, and a Future's value is read in its stream's
+    order."""
     tensor = torch.full((3000000,), float(rank), device="cuda")
     for _ in range(3):
         torch.cuda._sleep(50_000_000)

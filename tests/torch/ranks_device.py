@@ -1,10 +1,12 @@
-"""Runs on every rank: collectives on tensors of a device, a stand-in (fake_device.cc) or CUDA (DEVICE=cuda).
+"""Runs on every rank: collectives on tensors of a device, a stand-in (fake_device.cc) or CUDA
+(DEVICE=cuda).
 
 Goal: results are right whatever is late, and nobody waits for the device who need not. Method: the
-device does all its work late and overwrites memory that nobody keeps; each test gives its stream work
-before and after a collective, without waiting itself. FAKE_DEVICE=apart (default): the CPU does not see the
-device's memory; seen: it does. MIXED=1: odd ranks have no device, and call the same with CPU tensors.
-PEERS=1: sums go by memory that the devices read from each other; with FAKE_SHARING they try, and do not.
+device does all its work late and overwrites memory that nobody keeps; each test gives its stream
+work before and after a collective, without waiting itself. FAKE_DEVICE=apart (default): the CPU
+does not see the device's memory; seen: it does. MIXED=1: odd ranks have no device, and call the
+same with CPU tensors. PEERS=1: sums go by memory that the devices read from each other; with
+FAKE_SHARING they try, and do not.
 """
 
 import datetime
@@ -97,7 +99,8 @@ def test_strided(rank, world):
 
 
 def test_stress(rank, world):
-    """Sums of all sizes and dtypes in chains on several streams, and ranks that are late in turn."""
+    """Sums of all sizes and dtypes in chains on several streams, and ranks that are late in
+    turn."""
     same_everywhere, own = random.Random(1), random.Random(rank)
     sizes = (1, 700, 40000, 300001) if not CUDA else (1, 700, 40000, 300001, 5000011)
     dtypes = (torch.float32, torch.int32, torch.float64, torch.bfloat16, torch.uint8)
@@ -129,7 +132,8 @@ def test_stress(rank, world):
 
 
 def test_memory_given_away(rank, world):
-    """Who drops the tensor of a sum under way may use its memory at once: the result does not come there."""
+    """Who drops the tensor of a sum under way may use its memory at once: the result does not come
+    there."""
     if not CUDA or MIXED:
         return
     operations = (
@@ -154,7 +158,8 @@ def test_memory_given_away(rank, world):
 
 
 def test_many_at_once(rank, world):
-    """Their order is the same on all ranks, whichever device they are on, and none is waited for."""
+    """Their order is the same on all ranks, whichever device they are on, and none is waited
+    for."""
     tensors, works = [], []
     for i in range(12):
         tensor = value(rank, 1000 * (i % 4) + 5)
@@ -217,7 +222,8 @@ def test_not_blocked(rank, world):
 
 
 def test_streams(rank, world):
-    """The order is that of the stream which is current when a collective starts, and when it is waited for."""
+    """The order is that of the stream which is current when a collective starts, and when it is
+    waited for."""
     tensor = to(value(rank, 60000))
     before = fake_device.set_stream(3)
     fake_device.add_later(tensor, 2)
@@ -230,7 +236,8 @@ def test_streams(rank, world):
 
 
 def test_futures(rank, world):
-    """Callbacks see the result in their streams' order, and may start collectives and wait for them."""
+    """Callbacks see the result in their streams' order, and may start collectives and wait for
+    them."""
     done = threading.Event()
     tensor, second = to(value(rank, 30000)), to(value(rank, 30))
 
@@ -317,7 +324,8 @@ def test_coalesced(rank, world):
 
 
 def test_peers(rank, world):
-    """Long sums go that way, unless one rank's tensor is on the CPU; other ranks' tensors change nothing."""
+    """Long sums go that way, unless one rank's tensor is on the CPU; other ranks' tensors change
+    nothing."""
     if not PEERS:
         return
     import pomona._backends as backends
@@ -450,7 +458,8 @@ def test_peers_broadcast(rank, world):
 
 
 def test_peers_all_to_all(rank, world):
-    """Sizes that only the two ranks of a pair know, some of them 0; short ones go through the host."""
+    """Sizes that only the two ranks of a pair know, some of them 0; short ones go through the
+    host."""
     def size(source, target, scale):
         return 0 if (source + target) % 5 == 4 else scale * (1 + (source + 2 * target) % 3)
 
@@ -477,7 +486,8 @@ def test_peers_all_to_all(rank, world):
 
 
 def test_peers_in_turns(rank, world):
-    """All operations under way at once, ranks late in turn, some tensors on the CPU: slots are kept apart."""
+    """All operations under way at once, ranks late in turn, some tensors on the CPU: slots are kept
+    apart."""
     same_everywhere, own = random.Random(2), random.Random(rank)
     for _ in range(30 if CUDA else 8):
         ended = []

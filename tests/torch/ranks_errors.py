@@ -68,7 +68,8 @@ def timeout_of_wait(rank, size):
 
 
 def timeout_of_messages(rank, size):
-    """Messages keep the group's timeout, or one of their own, and name the rank that does not come."""
+    """Messages keep the group's timeout, or one of their own, and name the rank that does not
+    come."""
     if rank == 0:
         start = time.time()
         text = expect(dist.DistBackendError, ["RECV", "rank 1 has not sent it", "Timed out after 1 s"], dist.recv, torch.ones(3), 1)
@@ -279,7 +280,8 @@ def peer_leaves_group(rank, size):
 
 
 def different_calls(rank, size):
-    """TORCH_DISTRIBUTED_DEBUG=DETAIL: each pair of calls that do not match is named on all ranks."""
+    """TORCH_DISTRIBUTED_DEBUG=DETAIL: each pair of calls that do not match is named on all
+    ranks."""
     x, longer, others = torch.ones(3), torch.ones(4), torch.ones(3, dtype=torch.int32)
     for calls, words in (
         ((lambda: dist.all_reduce(x), lambda: dist.broadcast(x, 0)), ["ALLREDUCE", "BROADCAST"]),
@@ -314,7 +316,8 @@ def destroy_unmatched(rank, size):
 
 
 def forked(rank, size):
-    """A child made by fork() gets an error and ends by itself; the parent's MPI is not disturbed."""
+    """A child made by fork() gets an error and ends by itself; the parent's MPI is not
+    disturbed."""
     x = torch.ones(3)
     dist.all_reduce(x)
     child = os.fork()

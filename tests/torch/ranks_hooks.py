@@ -1,7 +1,8 @@
 """Runs on every rank: the communication hooks of pomona.hooks, against the exact average.
 
-Goal: what each hook promises of its result, and how many bytes it takes. Method: a model of one layer whose
-gradient is chosen: the batch's size is one and the loss is linear, so the gradient is the input.
+Goal: what each hook promises of its result, and how many bytes it takes. Method: a model of one
+layer whose gradient is chosen: the batch's size is one and the loss is linear, so the gradient is
+the input.
 """
 
 import math

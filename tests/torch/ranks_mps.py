@@ -1,7 +1,8 @@
 """Runs on every rank: collectives on MPS tensors; a Mac's, or those of a stand-in (fake_mps.cc).
 
-Goal: flat tensors in memory that the CPU shares are used where they lie, after the GPU's work on them
-is done; private and strided ones go through copies, and give the same. FAKE_MPS_PRIVATE=1: all are private.
+Goal: flat tensors in memory that the CPU shares are used where they lie, after the GPU's work on
+them is done; private and strided ones go through copies, and give the same. FAKE_MPS_PRIVATE=1: all
+are private.
 """
 
 import os
@@ -88,7 +89,8 @@ def test_async(rank, world):
 
 
 def test_dropped(rank, world):
-    """MPI's thread frees a tensor, for which it needs Python's lock, while get_future() waits for that thread."""
+    """MPI's thread frees a tensor, for which it needs Python's lock, while get_future() waits for
+    that thread."""
     if rank == 1:
         time.sleep(0.3)  # longer than rank 0 tests the requests itself
     dropped = fake_mps.to(value(rank, 10))

@@ -291,7 +291,8 @@ def test_unlike_splits(rank, size):
 
 
 def test_starts_in_callbacks(rank, size):
-    """All ranks start collectives in one order, though callbacks run at once on one and late on another."""
+    """All ranks start collectives in one order, though callbacks run at once on one and late on
+    another."""
     for turn in range(30):
         first, second, third = torch.ones(5), torch.ones(3000), torch.ones(70)
 
@@ -423,7 +424,8 @@ def test_functional_collectives(rank, size):
 
 
 def test_sums_of_16_bits(rank, world):
-    """They are added in fp32 and rounded once: an average does not overflow, small terms are not lost."""
+    """They are added in fp32 and rounded once: an average does not overflow, small terms are not
+    lost."""
     for dtype in (torch.float16, torch.bfloat16):
         large = 60000.0 if dtype == torch.float16 else 2.0**120
         want = torch.full((5000,), large, dtype=dtype)

@@ -1,4 +1,5 @@
-"""What pomona.predict.Recorder writes of DistributedDataParallel and of FSDP2, and that it changes no result."""
+"""What pomona.predict.Recorder writes of DistributedDataParallel and of FSDP2, and that it changes
+no result."""
 
 import json
 import os

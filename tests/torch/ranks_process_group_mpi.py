@@ -1,4 +1,5 @@
-"""Runs on every rank: PyTorch's own ProcessGroupMPI (process_group_mpi.sh), where torch has it if built with MPI."""
+"""Runs on every rank: PyTorch's own ProcessGroupMPI (process_group_mpi.sh), where torch has it if
+built with MPI."""
 
 import sys
 

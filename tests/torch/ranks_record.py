@@ -1,7 +1,7 @@
 """Runs on every rank: the record of what was called, and the metrics. Argument: a prefix for files.
 
-Rank 0 calls one collective more than the others, which times out: each rank then has a file, rank 0 at the
-timeout (POMONA_GLUE_RECORD), the others because they ask for it.
+Rank 0 calls one collective more than the others, which times out: each rank then has a file, rank 0
+at the timeout (POMONA_GLUE_RECORD), the others because they ask for it.
 """
 
 import sys

@@ -1,7 +1,7 @@
 """Runs on every rank: groups of one machine use its shared memory for collectives.
 
-Goal: the default group and new ones, whose operations are all non-blocking, small and large. Method: the
-library's own counters of posts and chunks (performance variables of MPI_T) rise.
+Goal: the default group and new ones, whose operations are all non-blocking, small and large.
+Method: the library's own counters of posts and chunks (performance variables of MPI_T) rise.
 """
 
 import ctypes

@@ -1,4 +1,5 @@
-"""Runs on every rank: metrics, the report of all ranks, the timeline, spans in torch's profiler. Argument: a folder."""
+"""Runs on every rank: metrics, the report of all ranks, the timeline, spans in torch's profiler.
+Argument: a folder."""
 
 import json
 import re
@@ -107,7 +108,8 @@ def test_clocks():
     last = [each for each in sight.meetings(records) if each.kind == "barrier"][-1]
     begins = [entry["created_ns"] for entry in last.entries.values()]
     ends = [entry["ended_ns"] for entry in last.entries.values()]
-    # A barrier ends after everybody has come, by any right clock; a clock in seconds off breaks that.
+    # A barrier ends after everybody has come, by any right clock; a clock in seconds off breaks
+    # that.
     assert max(ends) - min(ends) < 1e9 and max(begins) < min(ends) + 1e9, last
 
 

@@ -1,7 +1,7 @@
 """Runs on every rank of a job that mpirun has not started: `ranks_start.py BACKEND HOW [METHOD]`.
 
-HOW: "train" (sums, subgroups, DDP against one process), "killed" (rank 1 kills itself), "restarted" (the
-same at torchrun's first attempt only), "beside" (a group beside gloo's).
+HOW: "train" (sums, subgroups, DDP against one process), "killed" (rank 1 kills itself), "restarted"
+(the same at torchrun's first attempt only), "beside" (a group beside gloo's).
 """
 
 import os

@@ -1,4 +1,5 @@
-"""Backends "mpi" and "pomona" of torch.distributed, by launching ranks_*.py and looking at the outcome."""
+"""Backends "mpi" and "pomona" of torch.distributed, by launching ranks_*.py and looking at the
+outcome."""
 
 import ctypes
 import json
@@ -100,7 +101,8 @@ def test_models(ranks):
 
 
 def test_errors_recorded(tmp_path):
-    """Torch's own analyser reads the record, and finds the collective that rank 0 has called alone."""
+    """Torch's own analyser reads the record, and finds the collective that rank 0 has called
+    alone."""
     prefix = tmp_path / "rank_"
     outcome = launch(2, HERE / "ranks_record.py", prefix, env={"POMONA_GLUE_RECORD": str(prefix)})
     assert outcome.text.count("met: all passed") == 2, str(outcome)
@@ -161,7 +163,8 @@ def test_more_than_two_gigabytes():
 def test_errors(name, times):
     outcome = launch(2, HERE / "ranks_errors.py", name, timeout=60)
     assert outcome.text.count("met:") == times, str(outcome)
-    # After a timeout some rank leaves without MPI_Finalize, which a launcher may report as a failure.
+    # After a timeout some rank leaves without MPI_Finalize, which a launcher may report as a
+    # failure.
     given_up = name.startswith(("timeout", "abort", "monitored_barrier", "stays_failed", "late"))
     assert outcome.code == 0 or given_up, str(outcome)
 
@@ -179,7 +182,8 @@ def test_errors_of_ranks_that_leave(name, ranks, times):
 
 
 def test_errors_of_different_calls():
-    """Of "mpi"; around backends of other names torch puts a wrapper of its own, which stands on gloo."""
+    """Of "mpi"; around backends of other names torch puts a wrapper of its own, which stands on
+    gloo."""
     env = {"TORCH_DISTRIBUTED_DEBUG": "DETAIL"}
     outcome = launch(2, HERE / "ranks_errors.py", "different_calls", timeout=60, env=env)
     assert outcome.code == 0 and outcome.text.count("met:") == 2, str(outcome)
@@ -203,7 +207,8 @@ def test_failing_rank_ends_the_job(name, words, code):
 
 @pytest.mark.parametrize("name", ["leave_unmatched", "destroy_unmatched"])
 def test_errors_of_unmatched_operations(name):
-    """The group's timeout is 60 s, and the end must not wait for it; the exit code is the launcher's."""
+    """The group's timeout is 60 s, and the end must not wait for it; the exit code is the
+    launcher's."""
     start = time.time()
     outcome = launch(2, HERE / "ranks_errors.py", name, timeout=100)
     assert "met: left" in outcome.text and "Traceback" not in outcome.text, str(outcome)
@@ -225,14 +230,16 @@ def test_errors_of_a_changed_torch():
 
 
 def test_without_launcher():
-    """One process without mpirun is a world of one. Of two (test_start.py) torch asks where they meet."""
+    """One process without mpirun is a world of one. Of two (test_start.py) torch asks where they
+    meet."""
     passed(launch(1, HERE / "ranks_ops.py", "test_all_reduce", "test_groups", prefix=[]))
     outcome = launch(1, HERE / "ranks_ops.py", prefix=[], env={"WORLD_SIZE": "2", "RANK": "0"})
     assert outcome.code != 0 and "MASTER_ADDR" in outcome.text, str(outcome)
 
 
 def test_errors_of_a_smaller_world():
-    """mpirun's world and the one that init_process_group was told differ: an error, as before training."""
+    """mpirun's world and the one that init_process_group was told differ: an error, as before
+    training."""
     code = "import torch.distributed as dist, pomona; dist.init_process_group('mpi', rank=0, world_size=3)"
     outcome = launch(2, "-c", code)
     assert outcome.code != 0 and "mpirun -n 3" in outcome.text, str(outcome)
@@ -240,7 +247,8 @@ def test_errors_of_a_smaller_world():
 
 @pytest.mark.skipif(not OPEN_MPI, reason="no Open MPI to stand for mpi4py's")
 def test_errors_of_another_mpi():
-    """mpi4py's wheel brings a library with the same names: Pomona's functions are taken all the same."""
+    """mpi4py's wheel brings a library with the same names: Pomona's functions are taken all the
+    same."""
     code = (
         "import ctypes, os, sys\n"
         f"ctypes.CDLL({OPEN_MPI!r}, mode=ctypes.RTLD_GLOBAL)\n"
@@ -269,7 +277,8 @@ def test_autoload():
 
 
 def test_example(tmp_path):
-    """The DDP example arrives at one process's weights and above 95 % accuracy (asserted by --check)."""
+    """The DDP example arrives at one process's weights and above 95 % accuracy (asserted by
+    --check)."""
     example = ROOT / "examples" / "ddp_digits.py"
     outcome = launch(2, example, "--check", "--quiet", "--out", tmp_path, timeout=200)
     assert outcome.code == 0 and "check: " in outcome.text, str(outcome)

@@ -1,4 +1,5 @@
-"""The package: its version, its parameters (pomona.init), which torch it takes, `pomona doctor`'s part."""
+"""The package: its version, its parameters (pomona.init), which torch it takes, `pomona doctor`'s
+part."""
 
 import re
 import subprocess
@@ -43,7 +44,8 @@ def test_doctor():
 
 
 def test_parameters_of_python(tmp_path):
-    """Python goes over the environment, that over the file; what is in force is told at level info."""
+    """Python goes over the environment, that over the file; what is in force is told at level
+    info."""
     code = (
         "import logging, os, pomona, torch, torch.distributed as dist\n"
         "logging.basicConfig(level=logging.INFO)\n"

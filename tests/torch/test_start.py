@@ -66,7 +66,8 @@ def test_environment(size, backend):
 
 @pytest.mark.parametrize("method", ["tcp://127.0.0.1:{port}", "file://{{folder}}/store"])
 def test_method(method):
-    """rank and world_size are arguments, as torch's documentation has it for every other backend."""
+    """rank and world_size are arguments, as torch's documentation has it for every other
+    backend."""
     method = method.format(port=free_port())
     codes, text = by_hand(2, "mpi", "train", method, THE_RANK="{rank}", THE_SIZE="{size}")
     assert codes == [0, 0] and text.count("all passed") == 2, text

@@ -1,7 +1,8 @@
 """PyTorch's own distributed tests (pytorch_suite.py) on 3 ranks, with backend "mpi".
 
-Some of them here; all with POMONA_SUITE=whole (tests/slow.sh torch): first those that know "mpi", then
-those that know gloo. Which are skipped, and why, is kept in suite_mpi.txt and suite_gloo.txt, and checked.
+Some of them here; all with POMONA_SUITE=whole (tests/slow.sh torch): first those that know "mpi",
+then those that know gloo. Which are skipped, and why, is kept in suite_mpi.txt and suite_gloo.txt,
+and checked.
 """
 
 import importlib.util
@@ -29,7 +30,8 @@ def run(folder, names, env):
         (folder / part).mkdir()
     everything = {"WORLD_SIZE": "3", "TEMP_DIR": str(folder), "SKIPPED": str(folder / "skipped.txt"), **env}
     outcome = launch(3, HERE / "pytorch_suite.py", *names, env=everything, timeout=1500)
-    # Some tests of monitored_barrier let it time out: then MPI_Finalize is left out, which mpirun tells.
+    # Some tests of monitored_barrier let it time out: then MPI_Finalize is left out, which mpirun
+    # tells.
     assert "failed: 0" in outcome.text and "Traceback" not in outcome.text, str(outcome)
     return outcome.text, (folder / "skipped.txt").read_text().splitlines()
 
@@ -44,7 +46,8 @@ def test_some(tmp_path):
 @pytest.mark.skipif(not WHOLE, reason="minutes: POMONA_SUITE=whole")
 @pytest.mark.parametrize("known_as", ["mpi", "gloo"])
 def test_all(tmp_path, known_as):
-    """What torch's version in tests/setup.sh skips is what is kept; another version may have other tests."""
+    """What torch's version in tests/setup.sh skips is what is kept; another version may have other
+    tests."""
     also = {"ACTUAL": "mpi"} if known_as == "gloo" else {}
     _, skipped = run(tmp_path, [], {"BACKEND": known_as, **also})
     kept = [line for line in (HERE / f"suite_{known_as}.txt").read_text().splitlines() if not line.startswith("#")]
@@ -52,7 +55,8 @@ def test_all(tmp_path, known_as):
 
 
 def test_others():
-    """The modules of the wheel that hold tests are known: a newer torch may ship some that apply."""
+    """The modules of the wheel that hold tests are known: a newer torch may ship some that
+    apply."""
     folder = Path(importlib.util.find_spec("torch").origin).parent / "testing" / "_internal" / "distributed"
     found = {".".join(path.relative_to(folder).with_suffix("").parts) for path in folder.rglob("*.py")
              if re.search(r"^\s+def test_", path.read_text(), re.MULTILINE)}

@@ -1,8 +1,8 @@
 #!/bin/sh
 # tests/torch/two_hosts.sh BUILD PYTHON: torchrun on two hosts, two processes on each.
 # Goal: ranks of several machines meet by torch's store, share memory where they can and go by the
-# cable else. Method: two network namespaces with host names of their own, joined by a virtual cable;
-# ranks_start.py trains and checks sums. Linux, root; else skipped, code 77.
+# cable else. Method: two network namespaces with host names of their own, joined by a virtual
+# cable; ranks_start.py trains and checks sums. Linux, root; else skipped, code 77.
 build=$1 python=$2
 . "$(dirname "$0")/../programs/hosts.sh"
 { make_hosts && make_cable 1 && give $a 1 10.213.31.1/24 && give $b 1 10.213.31.2/24; } \

@@ -1,7 +1,8 @@
 #!/bin/sh
-# wheel.sh PYTHON [FOLDER]: builds the package as pip does, installs it into an environment with nothing but
-# PYTHON's torch, and trains by what lies in it alone: by mpirun, by torchrun, and compiled by mpicc. Then
-# auditwheel, where pip can get it. Needs scikit-build-core from pip; exit code 77 where it cannot be had.
+# wheel.sh PYTHON [FOLDER]: builds the package as pip does, installs it into an environment with
+# nothing but PYTHON's torch, and trains by what lies in it alone: by mpirun, by torchrun, and
+# compiled by mpicc. Then auditwheel, where pip can get it. Needs scikit-build-core from pip; exit
+# code 77 where it cannot be had.
 set -eu
 root=$(cd "$(dirname "$0")/../.." && pwd -P)
 python=$1

@@ -1,6 +1,7 @@
 // tests/trace/clocks_test.cc: times of several hosts on one clock.
-// Goal: offset and drift of a simulated clock are undone to the error that the round trips allow. Method: a clock
-// that runs 20 millionths too fast from another zero, compared at both ends of a job of an hour.
+// Goal: offset and drift of a simulated clock are undone to the error that the round trips allow.
+// Method: a clock that runs 20 millionths too fast from another zero, compared at both ends of a
+// job of an hour.
 #include "mpi/trace/clocks.h"
 
 #include <gtest/gtest.h>

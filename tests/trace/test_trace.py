@@ -1,7 +1,7 @@
 # tests/trace/test_trace.py: mpirun --trace and pomona trace.
-# Goal: a trace has the documented format ("Trace Event Format", Chromium project), every message of the
-# program as one arrow between calls that hold its ends, and names who was waited for. Method: traced.c
-# knows how many messages it has sent, and who comes late; nothing is said of how late.
+# Goal: a trace has the documented format ("Trace Event Format", Chromium project), every message of
+# the program as one arrow between calls that hold its ends, and names who was waited for. Method:
+# traced.c knows how many messages it has sent, and who comes late; nothing is said of how late.
 # Usage: test_trace.py BUILD [unittest's words].
 import collections
 import json

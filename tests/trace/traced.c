@@ -1,5 +1,5 @@
-/* traced.c: what tests of the trace record: messages of every kind, collectives, and ranks that come late.
- * Rank 0 prints how many messages there were from rank to rank, of how many bytes. */
+/* traced.c: what tests of the trace record: messages of every kind, collectives, and ranks that
+ * come late. Rank 0 prints how many messages there were from rank to rank, of how many bytes. */
 #include <mpi.h>
 #include <stdio.h>
 #include <stdlib.h>

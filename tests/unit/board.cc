@@ -60,8 +60,8 @@ struct Operation {
     int expected = 0;
 };
 
-// Goal: whatever the order of ranks, everyone sees what was posted, whole. Method: exchanges, bcasts and
-// gathers in a drawn sequence with gaps in the numbers, up to three under way at a rank.
+// Goal: whatever the order of ranks, everyone sees what was posted, whole. Method: exchanges,
+// bcasts and gathers in a drawn sequence with gaps in the numbers, up to three under way at a rank.
 TEST(Board, shows_what_was_posted_in_any_order_of_ranks) {
     for (uint64_t seed = 1; seed <= 30; ++seed) {
         Random random(seed);

@@ -1,5 +1,7 @@
-// tests/unit/board_chunks.cc: chunks of boards: whole collectives over them, room, order, death, lack of memory.
-// Method: ranks in one process (board_world.h), which run the schedules of coll/algorithms/chunks.cc.
+// tests/unit/board_chunks.cc: chunks of boards: whole collectives over them, room, order, death,
+// lack of memory.
+// Method: ranks in one process (board_world.h), which run the schedules of
+// coll/algorithms/chunks.cc.
 #include "btl/base/random.h"
 #include "coll/catalog.h"
 #include "tests/unit/board_world.h"
@@ -121,7 +123,8 @@ Kind draw(Random& random, int ranks) {
             kCounts[random.below(std::size(kCounts))]};
 }
 
-// Goal: collectives of any sizes, several under way at a rank, are right whatever the order of ranks.
+// Goal: collectives of any sizes, several under way at a rank, are right whatever the order of
+// ranks.
 TEST(Chunks, carry_collectives_in_any_order_of_ranks) {
     for (uint64_t seed = 1; seed <= 6; ++seed) {
         Random random(seed);

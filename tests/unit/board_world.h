@@ -1,5 +1,5 @@
-// tests/unit/board_world.h: ranks with boards in plain memory of one process, each driven by hand, in a drawn
-// order, or by a thread of its own.
+// tests/unit/board_world.h: ranks with boards in plain memory of one process, each driven by hand,
+// in a drawn order, or by a thread of its own.
 #pragma once
 
 #include "mpi/p2p/board.h"

@@ -1,8 +1,8 @@
 // tests/unit/btl_connections.cc: the TCP connection between two ranks, and who gets it.
 // Goal: ranks that connect to each other at once end up with one connection; one is taken only from
-// who belongs to the job, for whom it is; what it carries and how fast is known; one that was given up
-// is not read. Method: ranks of a "job" are transports of one process, driven in turn; where one must
-// misbehave, the test plays it by bare sockets.
+// who belongs to the job, for whom it is; what it carries and how fast is known; one that was given
+// up is not read. Method: ranks of a "job" are transports of one process, driven in turn; where one
+// must misbehave, the test plays it by bare sockets.
 #include "btl/base/random.h"
 #include "btl/base/sleeper.h"
 #include "btl/tcp/socket.h"
@@ -118,7 +118,8 @@ TEST(Connections, tell_their_pace) {
     EXPECT_GT(endpoint.pace().rate, 0);
 }
 
-// All connect at once, in any order of turns: in the end each pair has one connection, used both ways.
+// All connect at once, in any order of turns: in the end each pair has one connection, used both
+// ways.
 TEST(Connections, that_cross_leave_one) {
     for (uint64_t seed = 0; seed < 60; ++seed) {
         SCOPED_TRACE(seed);
@@ -194,7 +195,8 @@ public:
         tcp::FrameHead head{length, header_of(number, length)};
         write({reinterpret_cast<const std::byte*>(&head), sizeof head});
     }
-    // Brings the handshake on: 1 the connection is used, -1 it is not (closed, mostly), 0 neither yet.
+    // Brings the handshake on: 1 the connection is used, -1 it is not (closed, mostly), 0 neither
+    // yet.
     int met() {
         using State = link::Handshake::State;
         if (handshake_->state() == State::waiting) {
@@ -294,8 +296,8 @@ TEST(Connections, that_were_abandoned_are_not_read) {
     EXPECT_EQ(one.endpoint().push({}, {}), Push::gone);
 }
 
-// Who leaves says so last, and does not wait for what others still send. That must not take the last
-// words with it: not when its system resets the connection, nor when writing fails here first.
+// Who leaves says so last, and does not wait for what others still send. That must not take the
+// last words with it: not when its system resets the connection, nor when writing fails here first.
 TEST(Connections, end_after_what_was_sent) {
     for (bool writes_first : {false, true}) {
         SCOPED_TRACE(writes_first ? "writing fails first" : "reading");

@@ -1,9 +1,10 @@
 // tests/unit/btl_contract.cc: the rules of btl/transport.h, one suite for every transport.
 // Goal: frames arrive once, whole, in order, from any mix of sizes; push never blocks; a busy push
-// takes nothing; arm() never loses a wake-up; a dead peer is told once. Method: ranks of a "job" are
-// transports of one process, driven by one thread (or one thread each), with seeded random sizes;
-// every payload carries its number and a fingerprint. Who has to die is a process of its own.
-// rdma_contract is this file once more, over links with paths by fake RDMA cables (tests/verbs).
+// takes nothing; arm() never loses a wake-up; a dead peer is told once. Method: ranks of a "job"
+// are transports of one process, driven by one thread (or one thread each), with seeded random
+// sizes; every payload carries its number and a fingerprint. Who has to die is a process of its
+// own. rdma_contract is this file once more, over links with paths by fake RDMA cables
+// (tests/verbs).
 #include "btl/shm/other_process.h"
 #include "tests/unit/transport_world.h"
 
@@ -12,7 +13,8 @@ namespace {
 
 class Contract : public testing::TestWithParam<const char*> {};
 
-// Goal: rules 1 to 4. Method: two ranks send 3000 frames each way from one thread, polling when busy.
+// Goal: rules 1 to 4. Method: two ranks send 3000 frames each way from one thread, polling when
+// busy.
 TEST_P(Contract, frames_arrive_whole_and_in_order) {
     bool alone = std::string(GetParam()) == "self";
     World world(GetParam(), alone ? 1 : 2);
@@ -36,8 +38,9 @@ TEST_P(Contract, frames_arrive_whole_and_in_order) {
     }
 }
 
-// Goal: push_part: a long payload goes in as many pieces as the transport likes and arrives whole; until
-// then every other push says busy. Method: one rank sends parts, with frames of its own tried between.
+// Goal: push_part: a long payload goes in as many pieces as the transport likes and arrives whole;
+// until then every other push says busy. Method: one rank sends parts, with frames of its own tried
+// between.
 TEST_P(Contract, parts_arrive_whole) {
     bool alone = std::string(GetParam()) == "self";
     World world(GetParam(), alone ? 1 : 2);
@@ -112,8 +115,8 @@ TEST_P(Contract, armed_receivers_wake) {
     sender.join();
 }
 
-// Goal: the same while other threads of the rank poll, as they do before they park. Method: a receiver
-// that has armed polls as often as such threads, and then sleeps.
+// Goal: the same while other threads of the rank poll, as they do before they park. Method: a
+// receiver that has armed polls as often as such threads, and then sleeps.
 TEST_P(Contract, an_armed_receiver_wakes_though_others_poll) {
     if (std::string(GetParam()) == "self") GTEST_SKIP() << "a rank does not wait for itself";
     if (std::string(GetParam()) == "sim") GTEST_SKIP() << "simulated ranks do not sleep";
@@ -247,9 +250,9 @@ TEST(OtherProcess, is_read_or_refused) {
     for (int end : {said[0], said[1], over[0], over[1]}) close(end);
 }
 
-// Goal: what a killed run of the job has left under its name is neither used nor taken for a death; when
-// the rank of this run comes, its memory replaces it. Method: a process makes rank 1's memory and is killed;
-// rank 0 is of the next run.
+// Goal: what a killed run of the job has left under its name is neither used nor taken for a death;
+// when the rank of this run comes, its memory replaces it. Method: a process makes rank 1's memory
+// and is killed; rank 0 is of the next run.
 TEST(ShmContract, memory_of_an_earlier_run_is_not_used) {
     World world("shm", 2, false);
     {
@@ -278,7 +281,8 @@ TEST(ShmContract, memory_of_an_earlier_run_is_not_used) {
     EXPECT_EQ(sinks[1].arrived, 1u);
 }
 
-// Goal: a process number that means another rank here, as across PID namespaces, is not read in its place.
+// Goal: a process number that means another rank here, as across PID namespaces, is not read in its
+// place.
 // Method: rank 1's header says that it lies where rank 0's does, in this process.
 TEST(ShmContract, another_rank_is_not_read_in_the_place_of_the_peer) {
     for (bool other : {false, true}) {
@@ -305,9 +309,9 @@ size_t memory_behind(const std::string& name) {
     return static_cast<size_t>(status.st_blocks) * 512;
 }
 
-// Goal: among many ranks a pair that talks, but never much at once, takes a few pages; when its ring has
-// run full it has the whole of it, and nothing is lost on the way. Method: as many ranks as make rings
-// short, of which two exist; megabytes one message after the other; then bursts.
+// Goal: among many ranks a pair that talks, but never much at once, takes a few pages; when its
+// ring has run full it has the whole of it, and nothing is lost on the way. Method: as many ranks
+// as make rings short, of which two exist; megabytes one message after the other; then bursts.
 TEST(ShmContract, a_ring_that_is_read_in_time_stays_small) {
 #if !defined(__linux__)
     GTEST_SKIP() << "the memory behind a segment is not told here";
@@ -359,7 +363,8 @@ TEST(ShmContract, too_many_ranks_are_refused) {
     EXPECT_NE(made.error().text().find("4096"), std::string::npos);
 }
 
-// Goal: rule 6 for a rank that closes in good order: what it had sent arrives, then its end is told.
+// Goal: rule 6 for a rank that closes in good order: what it had sent arrives, then its end is
+// told.
 // Method: its transport goes while frames of it are under way.
 TEST_P(Contract, a_closed_peer_is_told_once) {
     if (std::string(GetParam()) == "self") GTEST_SKIP() << "a rank does not survive itself";
@@ -391,7 +396,8 @@ TEST_P(Contract, a_closed_peer_is_told_once) {
     EXPECT_EQ(sinks[0].told[1], 1);
 }
 
-// Goal: rule 6 for a peer that is given up: nothing more arrives, not even what had, and pushes say gone.
+// Goal: rule 6 for a peer that is given up: nothing more arrives, not even what had, and pushes say
+// gone.
 TEST_P(Contract, an_abandoned_peer_is_told_once) {
     if (std::string(GetParam()) == "self") GTEST_SKIP() << "a rank does not give itself up";
     World world(GetParam(), 2);

@@ -1,5 +1,6 @@
-// tests/unit/btl_death.cc: rule 6 of btl/transport.h for every transport: a process that dies is told
-// to be gone, once. Method: who has to die is a process of its own, joined to a rank of this one.
+// tests/unit/btl_death.cc: rule 6 of btl/transport.h for every transport: a process that dies is
+// told to be gone, once. Method: who has to die is a process of its own, joined to a rank of this
+// one.
 #include "tests/unit/transport_world.h"
 
 namespace pomona {
@@ -7,9 +8,9 @@ namespace {
 
 class Death : public testing::TestWithParam<std::tuple<const char*, bool>> {};
 
-// Goal: rule 6 for a process that is killed: what it had sent arrives, then its end is told once, to a
-// rank that polls and to one that sleeps; then pushes say gone. Rank 0 makes no endpoint before: it only
-// receives. Method: see Mortal.
+// Goal: rule 6 for a process that is killed: what it had sent arrives, then its end is told once,
+// to a rank that polls and to one that sleeps; then pushes say gone. Rank 0 makes no endpoint
+// before: it only receives. Method: see Mortal.
 TEST_P(Death, is_told_to_who_only_receives) {
     auto [kind, sleeps] = GetParam();
     World world(kind, 2, false);
@@ -22,8 +23,8 @@ TEST_P(Death, is_told_to_who_only_receives) {
     expect_gone(world, sink);
 }
 
-// Goal: the same for a rank that sends. Method: a frame goes back before the peer dies; there is room for
-// many more.
+// Goal: the same for a rank that sends. Method: a frame goes back before the peer dies; there is
+// room for many more.
 TEST_P(Death, is_told_to_who_sends) {
     auto [kind, sleeps] = GetParam();
     World world(kind, 2, false);
@@ -41,7 +42,8 @@ TEST_P(Death, is_told_to_who_sends) {
     expect_gone(world, sink);
 }
 
-// Goal: a rank of this machine whose end nobody's connection tells of: it had sent nothing, and got nothing.
+// Goal: a rank of this machine whose end nobody's connection tells of: it had sent nothing, and got
+// nothing.
 TEST_P(Death, is_told_of_the_silent) {
     auto [kind, sleeps] = GetParam();
     if (std::string(kind).starts_with("tcp")) GTEST_SKIP() << "no connection, no knowledge";
@@ -54,9 +56,10 @@ TEST_P(Death, is_told_of_the_silent) {
     expect_gone(world, sink);
 }
 
-// Goal: who dies between its claim of a place in an inbox and its frame holds up nobody: what others send
-// meanwhile arrives, the death is told, and the place serves again. Method: rank 1 is a process that
-// claims by hand and is killed; rank 2 sends more than there are places, to a receiver that sleeps or not.
+// Goal: who dies between its claim of a place in an inbox and its frame holds up nobody: what
+// others send meanwhile arrives, the death is told, and the place serves again. Method: rank 1 is a
+// process that claims by hand and is killed; rank 2 sends more than there are places, to a receiver
+// that sleeps or not.
 TEST(InboxDeath, of_a_claimant_holds_up_nobody) {
     for (bool sleeps : {false, true}) {
         World world("shm_many", 3, false);

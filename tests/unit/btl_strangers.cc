@@ -1,8 +1,9 @@
-// tests/unit/btl_strangers.cc: TCP connections that come to nothing, from inside the job and outside.
+// tests/unit/btl_strangers.cc: TCP connections that come to nothing, from inside the job and
+// outside.
 // Goal: a pair of ranks that reach each other one way only meets; an address where somebody else
-// answers, or nobody, is passed over; strangers (silent, slow, talking garbage, ten thousand of them)
-// cost a job neither memory nor reads. Method: ranks of a "job" are transports of one process, driven in
-// turn; strangers are bare sockets; what they cost is counted, not timed.
+// answers, or nobody, is passed over; strangers (silent, slow, talking garbage, ten thousand of
+// them) cost a job neither memory nor reads. Method: ranks of a "job" are transports of one
+// process, driven in turn; strangers are bare sockets; what they cost is counted, not timed.
 #include "btl/base/random.h"
 #include "btl/base/sleeper.h"
 #include "btl/tcp/socket.h"
@@ -134,8 +135,8 @@ struct Silence {
     tcp::Address address;
 };
 
-// Both connect at once, and what one of them sends on its way out is lost: the other's connection is
-// used, whichever rank is the lower one.
+// Both connect at once, and what one of them sends on its way out is lost: the other's connection
+// is used, whichever rank is the lower one.
 TEST(Strangers, one_way_is_enough) {
     Silence silence;
     for (size_t deaf : {0, 1}) {
@@ -158,8 +159,8 @@ TEST(Strangers, one_way_is_enough) {
     }
 }
 
-// At the first of a peer's addresses another program listens (127.0.0.2 stands for a network that has
-// such an address too): with wrong words, with none, closing at once.
+// At the first of a peer's addresses another program listens (127.0.0.2 stands for a network that
+// has such an address too): with wrong words, with none, closing at once.
 TEST(Strangers, somebody_else_is_passed_over) {
     enum class Manner { wrong, silent, closing };
     for (Manner manner : {Manner::wrong, Manner::silent, Manner::closing}) {
@@ -235,7 +236,8 @@ TEST(Strangers, idle_peers_cost_nothing) {
     EXPECT_LE(first.counters.tcp_looks.load() - looks, 13 * kFrames);
 }
 
-// A stranger that says nothing is closed after a while; one that sends its greeting byte by byte too.
+// A stranger that says nothing is closed after a while; one that sends its greeting byte by byte
+// too.
 TEST(Strangers, have_a_deadline) {
     Job job(1);
     job.params.tcp_greeting_ms = 300;
@@ -279,9 +281,9 @@ std::vector<std::byte> recorded_greeting(Job& job, size_t rank, int peer) {
     return {bytes, bytes + std::max<ssize_t>(got, 0)};
 }
 
-// Ten thousand connections, silent, slow, cut, talking garbage or repeating what a rank of the job once said,
-// while two ranks exchange messages and a third one comes in: only so many are open at once, the oldest make
-// room, and nobody of the job is disturbed.
+// Ten thousand connections, silent, slow, cut, talking garbage or repeating what a rank of the job
+// once said, while two ranks exchange messages and a third one comes in: only so many are open at
+// once, the oldest make room, and nobody of the job is disturbed.
 TEST(Strangers, ten_thousand_disturb_no_job) {
     constexpr int kStrangers = 10'000;
     constexpr int kOpenMost = 2'000;  // of this test's own ends

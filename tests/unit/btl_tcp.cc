@@ -85,8 +85,8 @@ struct Job {
     std::vector<Receiver> sinks;
 };
 
-// Around every size at which a frame takes another way: copied together, waiting in the buffer, read
-// to its place, in one piece or several, with the next head behind it.
+// Around every size at which a frame takes another way: copied together, waiting in the buffer,
+// read to its place, in one piece or several, with the next head behind it.
 TEST(Tcp, frames_of_all_edges) {
     std::vector<size_t> lengths;
     for (size_t edge :

@@ -1,7 +1,8 @@
-// tests/unit/check_types.cc: signatures of messages and memory in use (mpi/check), without messages.
-// Goal: two sequences of basic types have one word just when they are the same, however their datatypes
-// were made; memory is in use twice just when a byte is. Method: types made in different ways, and random
-// runs of bytes compared one by one.
+// tests/unit/check_types.cc: signatures of messages and memory in use (mpi/check), without
+// messages.
+// Goal: two sequences of basic types have one word just when they are the same, however their
+// datatypes were made; memory is in use twice just when a byte is. Method: types made in different
+// ways, and random runs of bytes compared one by one.
 #include "btl/base/random.h"
 #include "mpi/check/buffers.h"
 #include "mpi/check/signature.h"

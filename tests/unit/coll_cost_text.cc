@@ -125,7 +125,8 @@ TEST(LinksText, says_which_links_a_communicator_has) {
     EXPECT_EQ(one.reduce_ns, 5);
 }
 
-// Two ranks a core: half the speed, and every message waits for a turn; links between machines stay.
+// Two ranks a core: half the speed, and every message waits for a turn; links between machines
+// stay.
 TEST(LinksText, tells_of_crowded_cores) {
     Links links = parsed("shm=1:10:100,net=3:3:3,copy=4,reduce=5,switch=1000,crowd=2");
     coll::Machine crowded = coll::Machine::of(links, true, true);
@@ -227,8 +228,8 @@ TEST(SharedMemoryFit, meets_its_points) {
     EXPECT_LE(links.both_far, 3);
 }
 
-// Goal: what the chunks' formula says with the fitted costs is what was measured. Method: costs are made
-// up, the formula says what would be measured with them, and the fit has to find them again.
+// Goal: what the chunks' formula says with the fitted costs is what was measured. Method: costs are
+// made up, the formula says what would be measured with them, and the fit has to find them again.
 TEST(SharedMemoryFit, finds_what_chunks_take) {
     LinkMeasurement measured;
     measured.gap_ns = 50, measured.copy_near = 0.01, measured.copy_far = 0.06;
@@ -303,7 +304,8 @@ TEST(LinksText, decides_which_algorithm_serves) {
     EXPECT_NE(dear_latency, dear_bytes);
 }
 
-// Goal: through TCP a ring's pieces hide sums, and stay long: short ones cost more to ask for than they hide.
+// Goal: through TCP a ring's pieces hide sums, and stay long: short ones cost more to ask for than
+// they hide.
 TEST(LinksText, cuts_rings_through_tcp_in_long_pieces) {
     const int one[] = {0, 0}, two[] = {0, 1};
     for (bool several : {false, true})

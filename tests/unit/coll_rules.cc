@@ -1,4 +1,5 @@
-// tests/unit/coll_rules.cc: rules for choosing algorithms: read, refused with a line and a mend, applied.
+// tests/unit/coll_rules.cc: rules for choosing algorithms: read, refused with a line and a mend,
+// applied.
 #include "btl/base/choices_file.h"
 #include "coll/select.h"
 

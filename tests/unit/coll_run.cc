@@ -1,4 +1,5 @@
-// tests/unit/coll_run.cc: the Runner: order, reuse, errors, cancelling; the cache and the selection.
+// tests/unit/coll_run.cc: the Runner: order, reuse, errors, cancelling; the cache and the
+// selection.
 #include "coll/cache.h"
 #include "coll/gates.h"
 #include "coll/run.h"
@@ -109,8 +110,8 @@ TEST(Runner, starts_what_is_ready_and_ends_once) {
     }
 }
 
-// Goal: what is over at once is not done again, and the rest follows. Method: a board whose posts and looks
-// are over at once so often; the first that is not goes the usual way.
+// Goal: what is over at once is not done again, and the rest follows. Method: a board whose posts
+// and looks are over at once so often; the first that is not goes the usual way.
 TEST(Runner, goes_on_behind_what_it_did_ahead) {
     Shape shape{.rank = 1, .size = 3, .element = 1};
     Builder s(shape);
@@ -190,8 +191,10 @@ std::vector<float> ramp(size_t count, float first, float step) {
     return out;
 }
 
-// Goal: what comes in pieces is reduced as if it had come at once, also where cuts run through elements.
-// Method: a difference, whose operands must not be swapped, of messages cut anywhere, pieces in any order.
+// Goal: what comes in pieces is reduced as if it had come at once, also where cuts run through
+// elements.
+// Method: a difference, whose operands must not be swapped, of messages cut anywhere, pieces in any
+// order.
 TEST(ReducingReceive, takes_pieces_cut_anywhere_in_any_order) {
     struct Difference : Reducer {
         Difference() {
@@ -233,8 +236,9 @@ TEST(ReducingReceive, takes_pieces_cut_anywhere_in_any_order) {
     }
 }
 
-// Goal: a receive whose only reader is a reduction does it, once, where the carrier lends what arrives and
-// the operation takes any run; all others stay two steps. Method: the carrier asks for one or the other.
+// Goal: a receive whose only reader is a reduction does it, once, where the carrier lends what
+// arrives and the operation takes any run; all others stay two steps. Method: the carrier asks for
+// one or the other.
 TEST(Runner, reduces_what_the_carrier_lends) {
     constexpr size_t bytes = 8192, count = bytes / 4;
     KernelReducer sum(*find_kernel(ReduceOp::sum, ElementType::f32));
@@ -284,8 +288,8 @@ TEST(Runner, reduces_what_the_carrier_lends) {
     }
 }
 
-// Goal: an execution that failed leaves nothing behind. Method: its receive had begun to reduce; the next
-// one receives and reduces in two steps.
+// Goal: an execution that failed leaves nothing behind. Method: its receive had begun to reduce;
+// the next one receives and reduces in two steps.
 TEST(Runner, forgets_what_a_failed_execution_was_to_reduce) {
     constexpr size_t bytes = 4096;
     KernelReducer sum(*find_kernel(ReduceOp::sum, ElementType::u8));
@@ -354,7 +358,8 @@ TEST(Runner, waits_for_gates) {
     EXPECT_EQ(done.calls, 1);
 }
 
-// Gates opened by other threads: only poll() completes, on the engine's thread; an early one is kept.
+// Gates opened by other threads: only poll() completes, on the engine's thread; an early one is
+// kept.
 TEST(Gates, open_from_other_threads_and_complete_in_the_turn) {
     Shape shape{.rank = 0, .size = 2, .element = 1};
     Builder s(shape);
@@ -563,7 +568,8 @@ TEST(Select, lets_many_machines_use_their_chunks) {
     EXPECT_FALSE(chunks.legal(Facts(shape, Machine::cluster(), {})));
 }
 
-// Every option that an algorithm reads can be set, and no number of pieces is too many to be numbered.
+// Every option that an algorithm reads can be set, and no number of pieces is too many to be
+// numbered.
 TEST(Select, knows_the_options_of_each_row) {
     std::string problem;
     EXPECT_TRUE(parse_choice_for(Collective::alltoall, "pairwise:radix=4", problem).ok())

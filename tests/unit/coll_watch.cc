@@ -47,9 +47,10 @@ struct Nobody : Completion {
     }
 };
 
-// Goal: thousands of collectives that wait do not drown the others in questions, and each asks in the end.
-// Method: 3,000 that wait for a message of the other process, which never answers; a look each 20 ms of a
-// clock set by hand.
+// Goal: thousands of collectives that wait do not drown the others in questions, and each asks in
+// the end.
+// Method: 3,000 that wait for a message of the other process, which never answers; a look each 20
+// ms of a clock set by hand.
 TEST(Watch, asks_a_few_at_a_time_and_all_in_the_end) {
     Shape shape{.rank = 0, .size = 2, .element = 1};
     Builder builder(shape);

@@ -1,7 +1,7 @@
 // tests/unit/cores.cc: how many performance cores mpirun sees.
 // Goal: a machine of two kinds of cores gives those of the fast kind. Method: hwloc writes such a
-// machine to a file, and HWLOC_XMLFILE makes it the one that is seen. And how much processor time control
-// groups grant.
+// machine to a file, and HWLOC_XMLFILE makes it the one that is seen. And how much processor time
+// control groups grant.
 #include "pmix/launch/cores.h"
 
 #include <gtest/gtest.h>

@@ -55,7 +55,8 @@ TEST(datatype_object, predefined_types_match_the_abi_table) {
         EXPECT_EQ(type.extent(), std::stoll(fields[extent]));
         EXPECT_EQ(type.builtin_handle, handle);
         EXPECT_TRUE(type.committed && type.permanent && type.predefined());
-        // Where the standard calls one name the synonym of another, MPI_Type_get_name tells the other.
+        // Where the standard calls one name the synonym of another, MPI_Type_get_name tells the
+        // other.
         std::string name = fields[0];
         if (name == "MPI_LONG_LONG") name = "MPI_LONG_LONG_INT";
         if (name == "MPI_C_FLOAT_COMPLEX") name = "MPI_C_COMPLEX";

@@ -1,6 +1,8 @@
 // tests/unit/doctor.cc: `pomona doctor` on machines that are played.
-// Goal: each ailment is seen, with its mend, and a healthy machine has none; for macOS too, on Linux.
-// Method: Probes whose answers are set by the test; those of a Mac follow the commands' manual pages.
+// Goal: each ailment is seen, with its mend, and a healthy machine has none; for macOS too, on
+// Linux.
+// Method: Probes whose answers are set by the test; those of a Mac follow the commands' manual
+// pages.
 #include "mpi/tools/doctor.h"
 
 #include <gtest/gtest.h>

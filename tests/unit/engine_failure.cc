@@ -1,7 +1,8 @@
 // tests/unit/engine_failure.cc: peers that die, refuse and cannot be reached, at every moment.
-// Goal: each request ends once, with an error if it needed the lost peer, and goes on if it did not.
-// Method: a scripted transport (scripted_world.h); the peer is lost inside a push, inside an answer, or
-// between two turns; then new requests are made from the pool, which must be whole.
+// Goal: each request ends once, with an error if it needed the lost peer, and goes on if it did
+// not.
+// Method: a scripted transport (scripted_world.h); the peer is lost inside a push, inside an
+// answer, or between two turns; then new requests are made from the pool, which must be whole.
 #include "tests/unit/scripted_world.h"
 
 namespace pomona {
@@ -62,8 +63,8 @@ TEST(EngineFailure, an_answer_that_finds_the_peer_gone_fails_its_receive_once) {
     }
 }
 
-// What a peer sent before it died still counts: a push that finds it gone must not fail the receive whose
-// data is on the way.
+// What a peer sent before it died still counts: a push that finds it gone must not fail the receive
+// whose data is on the way.
 TEST(EngineFailure, data_that_has_arrived_counts) {
     ScriptedWorld world;
     std::vector<char> in(1000), out(kLarge);

@@ -1,8 +1,8 @@
 // tests/unit/engine_order.cc: what passes what on the way to one peer.
 // Goal: while a large message streams, answers and small messages go between its fragments, not
-// behind its end. By several connections every byte leaves once, none waits for another, and failing
-// forgets what is under way. Method: a transport that takes half of every fragment and keeps a list of
-// what was pushed; the test plays the peer.
+// behind its end. By several connections every byte leaves once, none waits for another, and
+// failing forgets what is under way. Method: a transport that takes half of every fragment and
+// keeps a list of what was pushed; the test plays the peer.
 #include "btl/base/random.h"
 #include "coll/carrier.h"
 #include "mpi/p2p/engine.h"
@@ -122,8 +122,8 @@ TEST(EngineOrder, small_messages_pass_between_fragments) {
     EXPECT_TRUE(done.yes);
 }
 
-// Two ranks that stream to each other: the answer to the other's question must not wait for the end of
-// the own stream, or the link is used one way at a time.
+// Two ranks that stream to each other: the answer to the other's question must not wait for the end
+// of the own stream, or the link is used one way at a time.
 TEST(EngineOrder, answers_pass_between_fragments) {
     Stream stream;
     std::vector<std::byte> room(20 * kFragment);

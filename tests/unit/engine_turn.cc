@@ -1,6 +1,7 @@
-// tests/unit/engine_turn.cc: a turn looks at everything, and is bounded; nothing that is put in while another
-// thread sleeps waits for the end of that sleep. Method: scripted transports (scripted_world.h): one that
-// always has the next message, one that takes all, a peer that is not up yet, and a board in plain memory.
+// tests/unit/engine_turn.cc: a turn looks at everything, and is bounded; nothing that is put in
+// while another thread sleeps waits for the end of that sleep. Method: scripted transports
+// (scripted_world.h): one that always has the next message, one that takes all, a peer that is not
+// up yet, and a board in plain memory.
 #include "tests/unit/scripted_world.h"
 
 #include "coll/carrier.h"
@@ -81,8 +82,8 @@ TEST(EngineTurn, a_peer_that_never_comes_up_is_given_up) {
     EXPECT_NE(MPI_Wait(&recv, MPI_STATUS_IGNORE), MPI_SUCCESS);
 }
 
-// Before a sleep transports are asked for how long, which another thread's send may change: the engine is
-// held. Whoever tests finds it so.
+// Before a sleep transports are asked for how long, which another thread's send may change: the
+// engine is held. Whoever tests finds it so.
 TEST(EngineTurn, transports_are_asked_with_the_engine_held) {
     ScriptedWorld world(3, MPI_THREAD_MULTIPLE);
     world.transport->sleeps = true;
@@ -161,8 +162,8 @@ struct Sleeping {
     std::thread waiter;
 };
 
-// The sleep is 100 ms long; who is not woken waits for most of it each time. A machine that is busy with
-// other things may delay one try, not all.
+// The sleep is 100 ms long; who is not woken waits for most of it each time. A machine that is busy
+// with other things may delay one try, not all.
 TEST(EngineTurn, room_on_a_board_is_found_while_another_thread_sleeps) {
     constexpr int kPosts = 10;
     constexpr std::chrono::nanoseconds kMost = std::chrono::milliseconds(50 * kPosts);

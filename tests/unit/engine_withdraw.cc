@@ -1,7 +1,7 @@
 // tests/unit/engine_withdraw.cc: sends that are taken back after their peer has been told of them.
-// Goal: MPI_Cancel and Engine::cancel_step end such a send whatever the peer answers, and a receive never
-// waits for a message that was taken back. Method: a scripted peer that gives each possible answer, also
-// those that cross with the word that takes the message back.
+// Goal: MPI_Cancel and Engine::cancel_step end such a send whatever the peer answers, and a receive
+// never waits for a message that was taken back. Method: a scripted peer that gives each possible
+// answer, also those that cross with the word that takes the message back.
 #include "tests/unit/scripted_world.h"
 
 #include "coll/carrier.h"

@@ -19,7 +19,8 @@ std::string difference(const Params& one, const Params& other) {
     return difference_of({"rank 0", agreement_of(one)}, {"rank 1", agreement_of(other)});
 }
 
-// Goal: each parameter whose scope is `same` counts, and no other. Method: change one after the other.
+// Goal: each parameter whose scope is `same` counts, and no other. Method: change one after the
+// other.
 TEST(Agreement, parameters_count_by_their_scope) {
     uint64_t standard = agreement_of(Params{}).hash();
     EXPECT_EQ(agreement_of(Params{}).hash(), standard);

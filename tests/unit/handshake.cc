@@ -1,8 +1,9 @@
 // tests/unit/handshake.cc: how two ends of a connection prove that they are of one job.
-// Goal: ranks of a job agree on one connection, whoever dials; nobody else gets anywhere: with another
-// key, job or rank, with any byte changed, with messages replayed or reflected; ranks that differ
-// in what they must agree on learn in what. Method: both state machines in one test, whose messages it
-// carries, cuts, changes and replays; the library's functions against vectors of their standards.
+// Goal: ranks of a job agree on one connection, whoever dials; nobody else gets anywhere: with
+// another key, job or rank, with any byte changed, with messages replayed or reflected; ranks that
+// differ in what they must agree on learn in what. Method: both state machines in one test, whose
+// messages it carries, cuts, changes and replays; the library's functions against vectors of their
+// standards.
 #include "btl/link/handshake.h"
 
 #include "btl/base/random.h"
@@ -150,7 +151,8 @@ TEST(Handshake, refuses_what_was_changed) {
                 if (!changed) break;
                 Handshake& higher = dialer < listener ? b : a;
                 EXPECT_NE(higher.state(), State::done) << which << " " << place;
-                // The one that decides has done so before the last message, if only that was changed.
+                // The one that decides has done so before the last message, if only that was
+                // changed.
                 EXPECT_TRUE(!decided || which == said - 1) << which << " " << place;
             }
     }
@@ -246,7 +248,8 @@ TEST(Crypto, hkdf_as_in_rfc_5869) {
     EXPECT_TRUE(same_bytes(out, right));
 }
 
-// Test case 13 of the GCM specification: a key and a nonce of zeros, no data. And records of all lengths.
+// Test case 13 of the GCM specification: a key and a nonce of zeros, no data. And records of all
+// lengths.
 TEST(Crypto, records_open_as_they_were_closed) {
     Digest zeros{};
     std::byte tag[Seal::kTag];

@@ -1,7 +1,8 @@
-// tests/unit/launcher_watch.cc: what the launcher says of processes that have ended (mpi/runtime/launcher_watch.h).
-// Goal: its word fails what waits for such a process, though no transport says anything; not before what the
-// process had sent has been taken in, and once. Method: a scripted transport, a launcher and a clock of this
-// test.
+// tests/unit/launcher_watch.cc: what the launcher says of processes that have ended
+// (mpi/runtime/launcher_watch.h).
+// Goal: its word fails what waits for such a process, though no transport says anything; not before
+// what the process had sent has been taken in, and once. Method: a scripted transport, a launcher
+// and a clock of this test.
 #include "mpi/include/mpix.h"
 #include "mpi/runtime/launcher_watch.h"
 #include "mpi/runtime/process.h"

@@ -1,4 +1,5 @@
-// tests/unit/link_help_choice.cc: whether standing paths help those that ride on them, by what was measured.
+// tests/unit/link_help_choice.cc: whether standing paths help those that ride on them, by what was
+// measured.
 #include "btl/link/help_choice.h"
 
 #include <gtest/gtest.h>

@@ -1,7 +1,8 @@
-// tests/unit/machine_links.cc: what joins the machines of a job, as ranks compute it from what is published
-// (mpi/runtime/machine_links.h).
-// Goal: kinds and speeds of lines give unlike costs where they are unlike and none where they are not;
-// measured figures come first; and all ranks come to the same. Method: a wire-up that answers from a table.
+// tests/unit/machine_links.cc: what joins the machines of a job, as ranks compute it from what is
+// published (mpi/runtime/machine_links.h).
+// Goal: kinds and speeds of lines give unlike costs where they are unlike and none where they are
+// not; measured figures come first; and all ranks come to the same. Method: a wire-up that answers
+// from a table.
 #include "btl/link/state.h"
 #include "coll/ring_order.h"
 #include "mpi/runtime/machine_links.h"

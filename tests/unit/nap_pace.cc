@@ -1,5 +1,6 @@
 // tests/unit/nap_pace.cc: how often a sleeping rank wakes for a moment (btl/base/nap_pace.h).
-// Goal: naps of any cost take about a hundredth of a core, and cheap ones are as frequent as was asked.
+// Goal: naps of any cost take about a hundredth of a core, and cheap ones are as frequent as was
+// asked.
 // Method: reckoned time, no clock.
 #include "btl/base/nap_pace.h"
 

@@ -1,8 +1,9 @@
-// tests/unit/pace_meter.cc: the rate of a way from what is under way and what has arrived (PaceMeter).
-// Goal: the rate that is found is the line's, also by a process that is woken when acknowledgements come
-// and not in between, or that has other things to do for milliseconds; an idle line says nothing; a line
-// that has become slower or quicker is seen to be. Method: a line of a known rate, whose bytes are
-// acknowledged in groups, and a process that asks at times which each test sets.
+// tests/unit/pace_meter.cc: the rate of a way from what is under way and what has arrived
+// (PaceMeter).
+// Goal: the rate that is found is the line's, also by a process that is woken when acknowledgements
+// come and not in between, or that has other things to do for milliseconds; an idle line says
+// nothing; a line that has become slower or quicker is seen to be. Method: a line of a known rate,
+// whose bytes are acknowledged in groups, and a process that asks at times which each test sets.
 #include "btl/base/pace_meter.h"
 #include "btl/base/random.h"
 

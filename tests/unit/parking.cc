@@ -1,6 +1,6 @@
 // tests/unit/parking.cc: threads of one rank that wait while another polls (mpi/p2p/parking.h).
-// Goal: no thread is left parked without a poller. Method: the order that loses a wake-up, step by step,
-// and threads that take turns as pollers in drawn moments, as the engine's do.
+// Goal: no thread is left parked without a poller. Method: the order that loses a wake-up, step by
+// step, and threads that take turns as pollers in drawn moments, as the engine's do.
 #include "mpi/p2p/parking.h"
 
 #include <chrono>
@@ -52,8 +52,9 @@ TEST(Parking, an_event_before_the_wait_ends_it) {
     });
 }
 
-// Three threads each wait for their own marks; who finds nobody polling polls: it makes marks for all.
-// The poller leaves without an event when its own mark is there already, as after another's turn.
+// Three threads each wait for their own marks; who finds nobody polling polls: it makes marks for
+// all. The poller leaves without an event when its own mark is there already, as after another's
+// turn.
 TEST(Parking, one_of_the_parked_takes_over) {
     constexpr int kThreads = 3, kRounds = 3000;
     within_a_minute([] {

@@ -1,6 +1,6 @@
 // tests/unit/port.cc: what differs between Linux and macOS by rule alone.
-// Goal: macOS's rules hold without a Mac. Method: names and addresses as a Mac shows them go through
-// the functions that decide.
+// Goal: macOS's rules hold without a Mac. Method: names and addresses as a Mac shows them go
+// through the functions that decide.
 #include "btl/base/advice.h"
 #include "btl/base/result.h"
 #include "btl/base/shared_names.h"
@@ -279,7 +279,8 @@ static int wake_shared_as_macos(void* address, size_t, uint32_t flags) {
 }
 
 // Goal: what is asked of the system begins at one of its pages, or it refuses (EINVAL) and the
-// protection against a full /dev/shm is lost without a word. Method: each size of page that there is.
+// protection against a full /dev/shm is lost without a word. Method: each size of page that there
+// is.
 TEST(segment, memory_is_asked_for_by_whole_pages) {
     auto at = [](uintptr_t address) { return reinterpret_cast<const std::byte*>(address); };
     for (size_t page : {size_t{4} << 10, size_t{16} << 10, size_t{64} << 10}) {

@@ -7,8 +7,8 @@ add_test(NAME setup COMMAND bash ${CMAKE_CURRENT_SOURCE_DIR}/setup_test.sh)
 add_test(NAME report COMMAND bash ${CMAKE_CURRENT_SOURCE_DIR}/report_test.sh)
 set_tests_properties(setup report PROPERTIES TIMEOUT 120 LABELS port)
 pomona_test(cores ${CMAKE_CURRENT_SOURCE_DIR}/unit/cores.cc LIBS pomona_launch LABELS port)
-# What is installed on macOS, built here, the torch extension too where a Python with pip is given; the
-# tests for it are built by slow.sh.
+# What is installed on macOS, built here, the torch extension too where a Python with pip is given;
+# the tests for it are built by slow.sh.
 if(NOT APPLE AND NOT CMAKE_CROSSCOMPILING AND NOT POMONA_SANITIZE)
   add_test(NAME cross_macos
     COMMAND ${CMAKE_SOURCE_DIR}/tests/cross/macos.sh --torch ${CMAKE_BINARY_DIR}/macos)

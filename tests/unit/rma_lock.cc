@@ -1,5 +1,5 @@
-// tests/unit/rma_lock.cc: the lock of shared windows between processes: it keeps others out while its
-// holder lives, and goes on to the next one when the holder is known to have died with it.
+// tests/unit/rma_lock.cc: the lock of shared windows between processes: it keeps others out while
+// its holder lives, and goes on to the next one when the holder is known to have died with it.
 #include "mpi/rma/shared_lock.h"
 
 #include <gtest/gtest.h>
@@ -89,8 +89,9 @@ TEST_F(SharedLockTest, IsTakenFromADeadHolder) {
     EXPECT_EQ(shared_->lock.holder.load(), 0);
 }
 
-// A process of another PID namespace does not find our number, and takes us for living all the same, with
-// our life file and without; once the file's lock is free, for dead. Linux, root; else skipped.
+// A process of another PID namespace does not find our number, and takes us for living all the
+// same, with our life file and without; once the file's lock is free, for dead. Linux, root; else
+// skipped.
 TEST(HasEnded, numbers_of_other_namespaces_tell_nothing) {
 #if !defined(__linux__)
     GTEST_SKIP() << "this system has no PID namespaces";

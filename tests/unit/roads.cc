@@ -1,6 +1,6 @@
 // tests/unit/roads.cc: ways between machines through others (btl/base/roads.h).
-// Goal: who goes through whom, and how many messages share a line, is as one counts it by hand. Method:
-// chains and stars of a few machines.
+// Goal: who goes through whom, and how many messages share a line, is as one counts it by hand.
+// Method: chains and stars of a few machines.
 #include "btl/base/roads.h"
 
 #include <gmock/gmock.h>
@@ -36,8 +36,8 @@ TEST(Roads, a_chain) {
     EXPECT_THAT(roads.between(0, 1), IsEmpty());
     EXPECT_THAT(roads.between(0, 3), ElementsAre(1, 2));
     EXPECT_THAT(roads.between(3, 0), ElementsAre(2, 1));
-    // From 3 to 0 both others carry one more. Of three messages of each: 0's to 2 and 3 pass 1, as do
-    // those of 2 and 3 to 0, each with a third of a message.
+    // From 3 to 0 both others carry one more. Of three messages of each: 0's to 2 and 3 pass 1, as
+    // do those of 2 and 3 to 0, each with a third of a message.
     Detours detours = detours_of(roads, std::vector<int>{0, 1, 2, 3});
     EXPECT_EQ(detours.links, 3);
     EXPECT_DOUBLE_EQ(detours.ring, 2);

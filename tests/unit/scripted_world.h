@@ -1,6 +1,7 @@
-// tests/unit/scripted_world.h: one rank with the whole library above a transport whose peers the test plays.
-// Idea: what the rank pushes is kept in a list, what the test puts into `incoming` arrives at the next
-// poll. So a test decides in which order frames, refusals and deaths come.
+// tests/unit/scripted_world.h: one rank with the whole library above a transport whose peers the
+// test plays.
+// Idea: what the rank pushes is kept in a list, what the test puts into `incoming` arrives at the
+// next poll. So a test decides in which order frames, refusals and deaths come.
 #pragma once
 
 #include "btl/base/format.h"

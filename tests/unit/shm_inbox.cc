@@ -1,8 +1,8 @@
-// tests/unit/shm_inbox.cc: the inbox of many producers (btl/shm/inbox.h), the list of rings that polls
-// look at (ring_list.h), and both behind the transport, among many ranks.
-// Goal: each producer's frames arrive once, whole and in order, whatever the others do between a claim and
-// its frame; a full inbox says so; what is damaged ends its producer alone; a pair that changes to its
-// ring loses nothing and doubles nothing; a pair that speaks little takes no ring.
+// tests/unit/shm_inbox.cc: the inbox of many producers (btl/shm/inbox.h), the list of rings that
+// polls look at (ring_list.h), and both behind the transport, among many ranks.
+// Goal: each producer's frames arrive once, whole and in order, whatever the others do between a
+// claim and its frame; a full inbox says so; what is damaged ends its producer alone; a pair that
+// changes to its ring loses nothing and doubles nothing; a pair that speaks little takes no ring.
 #include "btl/shm/ring_list.h"
 #include "tests/unit/transport_world.h"
 
@@ -68,8 +68,8 @@ TEST(Inbox, frames_of_many_producers_arrive_in_order) {
     EXPECT_TRUE(reader.empty());
 }
 
-// Method: one thread, every order of claims, frames, deaths and rounds that a seed draws, against what each
-// producer has published.
+// Method: one thread, every order of claims, frames, deaths and rounds that a seed draws, against
+// what each producer has published.
 TEST(Inbox, any_order_of_claims_and_frames) {
     constexpr int kProducers = 5;
     for (uint64_t round = 0; round < 300; ++round) {
@@ -188,8 +188,8 @@ TEST(Inbox, damage_ends_its_producer_alone) {
     EXPECT_TRUE(reader.empty());
 }
 
-// Goal: a poll looks at few rings; one that brings something is looked at by every poll, all others within
-// so many polls as there are rings for one's looks; who ends polls early leaves nobody out.
+// Goal: a poll looks at few rings; one that brings something is looked at by every poll, all others
+// within so many polls as there are rings for one's looks; who ends polls early leaves nobody out.
 TEST(RingList, polls_look_at_few_and_leave_none_out) {
     constexpr size_t kNear = 4, kFar = 2;
     for (int rings : {1, 3, 4, 5, 6, 40}) {
@@ -229,8 +229,9 @@ TEST(RingList, polls_look_at_few_and_leave_none_out) {
     }
 }
 
-// Goal: a pair changes from the inbox to its ring, at any of its frames and for any reason, and its frames
-// keep their order. Method: lengths by seed; the receiver polls little, so that both hold frames.
+// Goal: a pair changes from the inbox to its ring, at any of its frames and for any reason, and its
+// frames keep their order. Method: lengths by seed; the receiver polls little, so that both hold
+// frames.
 TEST(ManyRanksTransport, order_holds_across_the_change_to_a_ring) {
     for (uint64_t round = 0; round < 40; ++round) {
         SCOPED_TRACE("POMONA_SEED=" + std::to_string(seed()) + ", round " + std::to_string(round));
@@ -254,7 +255,8 @@ TEST(ManyRanksTransport, order_holds_across_the_change_to_a_ring) {
     }
 }
 
-// Goal: pairs that say little take no rings; who has much to say gets one, and the others still do not.
+// Goal: pairs that say little take no rings; who has much to say gets one, and the others still do
+// not.
 TEST(ManyRanksTransport, a_pair_that_says_little_takes_no_ring) {
     World world("shm_many", 6);
     auto segment = Segment::open("/pomona-" + world.tag + "-0");
@@ -283,8 +285,9 @@ TEST(ManyRanksTransport, a_pair_that_says_little_takes_no_ring) {
     EXPECT_EQ(header->rings.load(), 3u);
 }
 
-// Goal: an inbox that is full keeps nobody waiting for good. Method: a claim that comes to nothing for as
-// long as its process lives fills it; another rank goes on by its ring, and all it had sent comes first.
+// Goal: an inbox that is full keeps nobody waiting for good. Method: a claim that comes to nothing
+// for as long as its process lives fills it; another rank goes on by its ring, and all it had sent
+// comes first.
 TEST(ManyRanksTransport, a_stopped_claimant_keeps_nobody_waiting) {
     World world("shm_many", 3);
     auto segment = Segment::open("/pomona-" + world.tag + "-0");

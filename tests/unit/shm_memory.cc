@@ -1,7 +1,8 @@
 // tests/unit/shm_memory.cc: the memory of rings (btl/shm/ring.h) that are not used any more.
-// Goal: a ring that has been read and is not used gives its data's memory back to the system, one that
-// holds something keeps it, and frames are right whenever it was given back in between. Method: what the
-// system says of the file behind the segment, in bytes. Linux; elsewhere nothing can be given back.
+// Goal: a ring that has been read and is not used gives its data's memory back to the system, one
+// that holds something keeps it, and frames are right whenever it was given back in between.
+// Method: what the system says of the file behind the segment, in bytes. Linux; elsewhere nothing
+// can be given back.
 #include "tests/unit/transport_world.h"
 
 #include <chrono>

@@ -1,5 +1,6 @@
 // tests/unit/stream_copy.cc: copies past the caches (btl/base/stream_copy.h).
-// Goal: the same bytes as memcpy's, and none beside them, at every alignment and length around a line's.
+// Goal: the same bytes as memcpy's, and none beside them, at every alignment and length around a
+// line's.
 #include "btl/base/stream_copy.h"
 
 #include "btl/base/random.h"

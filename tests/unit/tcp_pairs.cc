@@ -1,7 +1,7 @@
 // tests/unit/tcp_pairs.cc: from which address to which a path is tried, in what order.
 // Goal: the k-th paths of both sides begin with the same pair of interfaces and no two with one
-// interface, whatever the addresses; every pair that might work is tried, none twice, and those that
-// cannot work are not. Method: lists of places by hand and by seed, seen from both sides.
+// interface, whatever the addresses; every pair that might work is tried, none twice, and those
+// that cannot work are not. Method: lists of places by hand and by seed, seen from both sides.
 #include "btl/base/random.h"
 #include "btl/tcp/pairs.h"
 
@@ -47,7 +47,8 @@ TEST(Pairs, one_network_comes_before_others) {
     EXPECT_EQ(plan(b, a, {false, 1}).front(), "b0 10.2.0.2 > 10.2.0.1");
 }
 
-// Two cables without any configuration: all addresses look alike, and which leads where is found out.
+// Two cables without any configuration: all addresses look alike, and which leads where is found
+// out.
 TEST(Pairs, link_local_addresses_are_tried_crosswise) {
     std::vector<Place> a = {at("a0", "169.254.1.1", 16), at("a1", "169.254.2.1", 16)};
     std::vector<Place> b = {at("b0", "169.254.1.2", 16), at("b1", "169.254.2.2", 16)};

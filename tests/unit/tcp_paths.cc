@@ -1,6 +1,7 @@
 // tests/unit/tcp_paths.cc: TCP as a path of links (btl/transport.h, rules 8 to 11).
-// Goal: a path comes up, is lost and comes up again, each told once and in this order, whoever dials;
-// an attempt that fails is told; a peer's newer connection takes the place of one that still seems up.
+// Goal: a path comes up, is lost and comes up again, each told once and in this order, whoever
+// dials; an attempt that fails is told; a peer's newer connection takes the place of one that still
+// seems up.
 // Method: two transports of one process, driven in turn; paths are ended by abandon().
 #include "btl/base/sleeper.h"
 #include "btl/link/paths.h"
@@ -131,8 +132,8 @@ TEST(TcpPaths, kinds_break_ties) {
     EXPECT_FALSE(link::quicker(&wired, &wifi));
 }
 
-// One end has lost the path and dials again before the other has noticed: there the old one is told gone,
-// then the new one up.
+// One end has lost the path and dials again before the other has noticed: there the old one is told
+// gone, then the new one up.
 TEST(TcpPaths, newer_ones_take_the_place) {
     for (size_t lost : {0, 1}) {
         Pair pair;

@@ -1,9 +1,9 @@
 // tests/unit/tcp_sealed.cc: encrypted TCP connections.
-// Goal: what is read is what was written, whatever the sizes; nothing of it can be seen on the wire;
-// what somebody changes, leaves out, doubles or moves there is never handed on and ends the
-// connection, which the path makes again; either end's wish is enough. Method: records through a wire in
-// memory whose every bit is changed once; two transports whose connections go through a relay of
-// the test.
+// Goal: what is read is what was written, whatever the sizes; nothing of it can be seen on the
+// wire; what somebody changes, leaves out, doubles or moves there is never handed on and ends the
+// connection, which the path makes again; either end's wish is enough. Method: records through a
+// wire in memory whose every bit is changed once; two transports whose connections go through a
+// relay of the test.
 #include "btl/tcp/sealed.h"
 
 #include "btl/base/random.h"
@@ -303,8 +303,8 @@ TEST(Encrypted, where_one_end_wants_it) {
     }
 }
 
-// A bit changed on the way, or bytes sent twice: the path is lost, nothing wrong arrives, and the path can
-// be made again.
+// A bit changed on the way, or bytes sent twice: the path is lost, nothing wrong arrives, and the
+// path can be made again.
 TEST(Encrypted, ends_when_somebody_interferes) {
     for (bool flip : {true, false}) {
         Pair pair("all", "");

@@ -253,8 +253,8 @@ inline bool try_push(Endpoint& endpoint, uint64_t number, size_t length, bool fi
     return result == Push::sent;
 }
 
-// Polls rank 0 of a world until peer 1 is told to be gone; asleep between polls, if asked. False: not
-// within the time.
+// Polls rank 0 of a world until peer 1 is told to be gone; asleep between polls, if asked. False:
+// not within the time.
 inline bool told(World& world, Checker& sink, bool sleeps) {
     Node& node = world.nodes[0];
     Nanoseconds end = RealClock().now() + 20'000'000'000;
@@ -266,7 +266,8 @@ inline bool told(World& world, Checker& sink, bool sleeps) {
     return sink.told[1] != 0;
 }
 
-// Rank 1 of a world as a process: it pushes `frames` frames to rank 0, says so, and waits to be killed.
+// Rank 1 of a world as a process: it pushes `frames` frames to rank 0, says so, and waits to be
+// killed.
 struct Mortal {
     Mortal(World& world, uint64_t frames) {
         EXPECT_EQ(pipe(to_child), 0);

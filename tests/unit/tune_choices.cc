@@ -1,5 +1,5 @@
-// tests/unit/tune_choices.cc: `pomona tune`'s plan of what to time, its judgement, and how it knows a
-// busy machine. Figures here are made up.
+// tests/unit/tune_choices.cc: `pomona tune`'s plan of what to time, its judgement, and how it knows
+// a busy machine. Figures here are made up.
 #include "mpi/tools/quiet.h"
 #include "mpi/tools/tune_choices.h"
 

@@ -1,8 +1,8 @@
 // tests/unit/wireup_nodes.cc: which ranks share a node, as a rank learns it from a PMIx server.
-// Goal: all ranks of a job have the same node numbers, whatever the server tells: collectives choose
-// their algorithms by them. Method: ranks are threads; libpmix's functions are replaced by ones of this
-// file, for a server that numbers the nodes, or only names the hosts, or tells each rank of its own node
-// only, or nothing.
+// Goal: all ranks of a job have the same node numbers, whatever the server tells: collectives
+// choose their algorithms by them. Method: ranks are threads; libpmix's functions are replaced by
+// ones of this file, for a server that numbers the nodes, or only names the hosts, or tells each
+// rank of its own node only, or nothing.
 #include "pmix/wireup/pmix_client.h"
 #include "pmix/wireup/pmix_value.h"
 

@@ -1,7 +1,7 @@
 // tests/unit/wireup_table.cc: processes that meet by a table of keys and values (table_wireup.h).
 // Goal: they find each other also in a table that an earlier job has filled, as torchrun's restarts
-// leave it, whatever was there and in whatever order they come. Method: ranks are threads, the table
-// is a map; the ranks of one job say which numbers they have published to each other.
+// leave it, whatever was there and in whatever order they come. Method: ranks are threads, the
+// table is a map; the ranks of one job say which numbers they have published to each other.
 #include "pmix/wireup/table_wireup.h"
 
 #include <gtest/gtest.h>

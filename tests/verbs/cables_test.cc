@@ -1,7 +1,8 @@
 // tests/verbs/cables_test.cc: several cables between two ranks: a path by RDMA by each.
-// Goal: long payloads are shared among the cables by what each carries; one that is pulled in the middle of
-// a payload costs none of it, and is used again when it is back. Method: ranks in one process
-// (rdma_world.h); a payload whose bytes tell where they belong, placed by a sink that counts each.
+// Goal: long payloads are shared among the cables by what each carries; one that is pulled in the
+// middle of a payload costs none of it, and is used again when it is back. Method: ranks in one
+// process (rdma_world.h); a payload whose bytes tell where they belong, placed by a sink that
+// counts each.
 #include "tests/verbs/rdma_world.h"
 
 namespace pomona {

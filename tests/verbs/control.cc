@@ -1,5 +1,5 @@
-// tests/verbs/control.cc: fake_verbs DIR COMMAND...: does to the fake devices of DIR what fabric.h tells;
-// `fake_verbs DIR counts` prints what happened.
+// tests/verbs/control.cc: fake_verbs DIR COMMAND...: does to the fake devices of DIR what fabric.h
+// tells; `fake_verbs DIR counts` prints what happened.
 #include "tests/verbs/fabric.h"
 
 #include <cstdio>

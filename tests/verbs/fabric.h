@@ -1,8 +1,8 @@
-// tests/verbs/fabric.h: what the fake verbs library's processes share: the devices of all "machines",
-// their queue pairs, and the faults that a test has asked for.
-// Idea: DIR/fabric is one mapped file; DIR/wires-N holds the bytes that are on their way to device N, a
-// ring for each queue pair. Whoever sends writes into the ring of the receiver's queue pair; the
-// receiver's poll_cq copies from there to where its receives were posted.
+// tests/verbs/fabric.h: what the fake verbs library's processes share: the devices of all
+// "machines", their queue pairs, and the faults that a test has asked for.
+// Idea: DIR/fabric is one mapped file; DIR/wires-N holds the bytes that are on their way to device
+// N, a ring for each queue pair. Whoever sends writes into the ring of the receiver's queue pair;
+// the receiver's poll_cq copies from there to where its receives were posted.
 //
 // DIR/cables says what there is:
 //   cable MACHINE DEVICE MACHINE DEVICE

@@ -187,8 +187,8 @@ static size_t room_in(const QueuePairSlot& slot, uint32_t side, uint64_t head) {
            std::min<size_t>(kRing - 16, head - slot.tail[side].load(std::memory_order_acquire));
 }
 
-// When a message that is sent now will have left the device, which sends one after the other, and when it will
-// have arrived.
+// When a message that is sent now will have left the device, which sends one after the other, and
+// when it will have arrived.
 static void schedule(DeviceState& device, Leaving& sent, int64_t& due) {
     uint64_t rate = device.rate, latency = device.latency;
     if (rate == 0 && latency == 0) return;

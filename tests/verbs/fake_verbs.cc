@@ -1,9 +1,10 @@
-// tests/verbs/fake_verbs.cc: a verbs library without devices: libibverbs' functions over shared memory.
-// Goal: what runs over it keeps to Apple's limits, and survives what cables and drivers do. Every limit
-// of btl/rdma/limits.h is enforced, per device and over all processes, with the errno that the real one
-// gives where that is known; fabric.h tells the faults. POMONA_TEST_FABRIC is the folder with `cables`;
-// POMONA_TEST_MACHINE says which machine's devices this process sees; without it, those of all machines,
-// named MACHINE.DEVICE.
+// tests/verbs/fake_verbs.cc: a verbs library without devices: libibverbs' functions over shared
+// memory.
+// Goal: what runs over it keeps to Apple's limits, and survives what cables and drivers do. Every
+// limit of btl/rdma/limits.h is enforced, per device and over all processes, with the errno that
+// the real one gives where that is known; fabric.h tells the faults. POMONA_TEST_FABRIC is the
+// folder with `cables`; POMONA_TEST_MACHINE says which machine's devices this process sees; without
+// it, those of all machines, named MACHINE.DEVICE.
 #include "tests/verbs/fake_verbs.h"
 
 #include <algorithm>

@@ -1,8 +1,8 @@
 // tests/verbs/fake_verbs.h: the objects behind the fake verbs library's handles.
 // Idea: nothing happens but inside calls: post_send and poll_cq move bytes between queue pairs of
-// processes through the rings of fabric.h, as far as there is room and there are posted receives. With a rate
-// or a latency bytes move as soon as they can, and what is modelled is when a message counts as sent and as
-// arrived, so that the time for copying lies within.
+// processes through the rings of fabric.h, as far as there is room and there are posted receives.
+// With a rate or a latency bytes move as soon as they can, and what is modelled is when a message
+// counts as sent and as arrived, so that the time for copying lies within.
 #pragma once
 
 #include "btl/rdma/verbs_abi.h"

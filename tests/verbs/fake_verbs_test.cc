@@ -1,7 +1,7 @@
 // tests/verbs/fake_verbs_test.cc: the fake verbs library keeps what it promises.
-// Goal: each limit of btl/rdma/limits.h is refused with its errno; messages between two devices arrive
-// by the rules of unreliable connections; each fault does what fabric.h says. Method: both ends of a
-// cable in this process; limits over processes with a child.
+// Goal: each limit of btl/rdma/limits.h is refused with its errno; messages between two devices
+// arrive by the rules of unreliable connections; each fault does what fabric.h says. Method: both
+// ends of a cable in this process; limits over processes with a child.
 #include "btl/base/clock.h"
 #include "btl/rdma/verbs.h"
 #include "tests/verbs/fake_world.h"

@@ -1,5 +1,6 @@
-// tests/verbs/raw_bench.cc: verbs_bench: what the verbs library itself does, between two processes: half round
-// trips and bandwidth, one line a size. For tests/bench/rdma.py, which puts Pomona's figures beside them.
+// tests/verbs/raw_bench.cc: verbs_bench: what the verbs library itself does, between two processes:
+// half round trips and bandwidth, one line a size. For tests/bench/rdma.py, which puts Pomona's
+// figures beside them.
 // Usage: verbs_bench DEVICE PEER SECONDS, by tests/programs/rdma.sh BUILD 2 1.
 #include "btl/base/clock.h"
 #include "btl/base/format.h"

@@ -1,7 +1,7 @@
 // tests/verbs/rdma_test.cc: paths by RDMA, as a link uses them.
-// Goal: two ranks agree on queue pairs or stay with TCP, never half; every fault moves what was under way
-// to TCP and, when it is over, back; the limits of devices are kept. Method: ranks in one process
-// (rdma_world.h); numbered payloads of random lengths, which the sinks check.
+// Goal: two ranks agree on queue pairs or stay with TCP, never half; every fault moves what was
+// under way to TCP and, when it is over, back; the limits of devices are kept. Method: ranks in one
+// process (rdma_world.h); numbered payloads of random lengths, which the sinks check.
 #include "btl/rdma/crc32c.h"
 #include "btl/rdma/plan.h"
 #include "btl/rdma/survey.h"
@@ -30,7 +30,8 @@ TEST(Rdma, checksums) {
     }
 }
 
-// Goal: words of any bytes parse or do not, and those of ours come back. Method: changed and cut ones.
+// Goal: words of any bytes parse or do not, and those of ours come back. Method: changed and cut
+// ones.
 TEST(Rdma, words_parse) {
     rdma::Words words{rdma::Word::accept, 7};
     words.end = {
@@ -51,7 +52,8 @@ TEST(Rdma, words_parse) {
     }
 }
 
-// Goal: a device's queue pairs suffice for all that are given, none is left without need, and lanes come first.
+// Goal: a device's queue pairs suffice for all that are given, none is left without need, and lanes
+// come first.
 TEST(Rdma, queue_pairs_are_shared_out) {
     using rdma::queue_pairs_of;
     for (int here = 1; here <= 20; ++here)
@@ -148,7 +150,8 @@ TEST(Rdma, takes_another_cable) {
     world.exchange(200);
 }
 
-// Goal: devices that have reliable connections alone are used by these; where only one end's has them, TCP is.
+// Goal: devices that have reliable connections alone are used by these; where only one end's has
+// them, TCP is.
 TEST(Rdma, takes_the_type_of_queue_pair_that_there_is) {
     fabric().calm();
     Ranks world(2);
@@ -237,7 +240,8 @@ TEST(Rdma, comes_when_the_device_is_ready) {
     }
 }
 
-// Goal: while TCP's connection is made anew messages go by RDMA. Method: it is ended again and again.
+// Goal: while TCP's connection is made anew messages go by RDMA. Method: it is ended again and
+// again.
 TEST(Rdma, goes_on_while_TCP_breaks) {
     Ranks world(2);
     world.exchange(50);
@@ -293,8 +297,9 @@ TEST(Rdma, a_killed_process_is_gone) {
     for (int end : {to_child[0], to_child[1], to_parent[0], to_parent[1]}) close(end);
 }
 
-// Goal: a process that is asked to end (SIGTERM) ends by that signal, and soon; one in MPI has taken its queue pairs
-// and regions down. Method: a rank as a process, which polls, or is busy; the devices say whose they are.
+// Goal: a process that is asked to end (SIGTERM) ends by that signal, and soon; one in MPI has
+// taken its queue pairs and regions down. Method: a rank as a process, which polls, or is busy; the
+// devices say whose they are.
 TEST(Rdma, a_process_that_is_asked_to_end_leaves_nothing_in_its_devices) {
     for (bool busy : {false, true}) {
         fabric().calm();
@@ -337,8 +342,8 @@ TEST(Rdma, a_process_that_is_asked_to_end_leaves_nothing_in_its_devices) {
     }
 }
 
-// Goal: a rank that sleeps for long is woken by a message, and by credit. Method: both ends poll until rank 1
-// may sleep for long; it then sleeps, for 20 s at the most, and is not polled before.
+// Goal: a rank that sleeps for long is woken by a message, and by credit. Method: both ends poll
+// until rank 1 may sleep for long; it then sleeps, for 20 s at the most, and is not polled before.
 TEST(Rdma, a_sleeper_is_woken) {
     Ranks world(2);
     world.exchange(50);
@@ -388,8 +393,9 @@ TEST(Rdma, a_sleeper_is_woken) {
     EXPECT_EQ(far.sink.arrived, goal);
 }
 
-// Goal: a rank that mostly sleeps leaves a pulled cable at the first wakings after it looks at ports again, and not
-// after so many of them, since each sleep is longer than the last. Method: wakings are counted.
+// Goal: a rank that mostly sleeps leaves a pulled cable at the first wakings after it looks at
+// ports again, and not after so many of them, since each sleep is longer than the last. Method:
+// wakings are counted.
 TEST(Rdma, who_sleeps_sees_that_a_cable_was_pulled) {
     Ranks world(2);
     world.exchange(50);
@@ -415,7 +421,8 @@ struct SteppedClock final : Clock {
     Nanoseconds time = 1'000'000'000;
 };
 
-// Two ranks that sleep when a poll has found nothing, as long as they may, or until TCP brings something.
+// Two ranks that sleep when a poll has found nothing, as long as they may, or until TCP brings
+// something.
 struct Sleepers {
     explicit Sleepers(Ranks& world, SteppedClock& clock) : world(world), clock(clock) {}
     // The one whose time has come looks.
@@ -455,8 +462,8 @@ struct Sleepers {
     bool armed[2] = {false, false};
 };
 
-// Goal: what is sent when a cable was pulled arrives by TCP within 50 ms. Method: cuts at any time among messages and
-// pauses, by a clock that no other process's work moves.
+// Goal: what is sent when a cable was pulled arrives by TCP within 50 ms. Method: cuts at any time
+// among messages and pauses, by a clock that no other process's work moves.
 TEST(Rdma, a_pulled_cable_is_left_within_50_ms) {
     SteppedClock clock;
     Ranks world(2, -1, 1, &clock);

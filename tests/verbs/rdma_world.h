@@ -1,5 +1,5 @@
-// tests/verbs/rdma_world.h: ranks in one process, each with a link over one TCP connection and the fake
-// devices of its own "machine" (fake_world.h), for tests of paths by RDMA.
+// tests/verbs/rdma_world.h: ranks in one process, each with a link over one TCP connection and the
+// fake devices of its own "machine" (fake_world.h), for tests of paths by RDMA.
 #pragma once
 
 #include "btl/base/format.h"
@@ -70,7 +70,8 @@ struct Counting final : Transport, Sink {
 };
 
 struct Ranks {
-    // All ranks of a job, or one of them; with so many paths by RDMA between two; by another clock, if any.
+    // All ranks of a job, or one of them; with so many paths by RDMA between two; by another clock,
+    // if any.
     explicit Ranks(int size, int only = -1, size_t cables = 1, Clock* by = nullptr)
         : cables(cables), clock(by ? *by : real) {
         if (only < 0) fabric().calm();

@@ -1,5 +1,7 @@
-// tests/verbs/verbs_abi.cc: Pomona's declarations of the verbs interface are those of rdma-core's header.
-// Goal: no field that is used stands elsewhere. Method: static assertions, where the header is there.
+// tests/verbs/verbs_abi.cc: Pomona's declarations of the verbs interface are those of rdma-core's
+// header.
+// Goal: no field that is used stands elsewhere. Method: static assertions, where the header is
+// there.
 #include "btl/rdma/verbs_abi.h"
 
 #include <gtest/gtest.h>
@@ -16,7 +18,8 @@ namespace pomona::verbs {
 SAME_SIZE(Gid, ibv_gid);
 SAME_SIZE(Device, ibv_device);
 SAME_PLACE(Device, ibv_device, name);
-// Newer headers have more behind it; the library's function ibv_query_port fills in what stands here.
+// Newer headers have more behind it; the library's function ibv_query_port fills in what stands
+// here.
 static_assert(sizeof(PortAttr) <= sizeof(ibv_port_attr));
 SAME_PLACE(PortAttr, ibv_port_attr, active_mtu);
 SAME_PLACE(PortAttr, ibv_port_attr, gid_tbl_len);

@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
-# tests/vm/fetch.sh FOLDER: what the small virtual machine of tests/vm consists of, from Debian's or Ubuntu's
-# packages: QEMU, a kernel with its modules, and libibverbs. Nothing is installed: packages that the system
-# does not have are unpacked in FOLDER, once. Ends with 77, and a word, where they are not to be had.
+# tests/vm/fetch.sh FOLDER: what the small virtual machine of tests/vm consists of, from Debian's or
+# Ubuntu's packages: QEMU, a kernel with its modules, and libibverbs. Nothing is installed: packages
+# that the system does not have are unpacked in FOLDER, once. Ends with 77, and a word, where they
+# are not to be had.
 #   FOLDER/root     unpacked packages, which the guest sees over the host's files
 #   FOLDER/kernel   /boot of a kernel
 #   FOLDER/modules  those of its modules that the guest loads, and their order

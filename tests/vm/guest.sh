@@ -8,8 +8,8 @@ failed=0
 for each; do
     IFS=: read -r name ranks type <<< "$each"
     before=$(packets) begin=$SECONDS
-    # Three ranks on two emulated processors need 40 s for p2p_modes, 105 where others use the host's, too: the
-    # limit is for what stands still. Then mpirun says what each rank waits for.
+    # Three ranks on two emulated processors need 40 s for p2p_modes, 105 where others use the
+    # host's, too: the limit is for what stands still. Then mpirun says what each rank waits for.
     POMONA_LOG=warn,btl=info "$build/bin/mpirun" --timeout "${RANK_SECONDS:-200}" --oversubscribe -n "$ranks" \
         --set transports=self,rdma,tcp --set "rdma_queue_pairs=$type" \
         "$here/../programs/nodes.sh" 1 "/tmp/shared/$name" > /tmp/out 2>&1

@@ -1,7 +1,7 @@
 #!/bin/busybox sh
-# tests/vm/init.sh: the first process of the virtual machine (run.sh). The host's files are the guest's, under what
-# fetch.sh has unpacked; whatever is written stays in memory, but for /tmp/shared, the host's folder. It
-# runs /tmp/shared/guest.sh and says how that ended.
+# tests/vm/init.sh: the first process of the virtual machine (run.sh). The host's files are the
+# guest's, under what fetch.sh has unpacked; whatever is written stays in memory, but for
+# /tmp/shared, the host's folder. It runs /tmp/shared/guest.sh and says how that ended.
 b=/bin/busybox
 $b mount -t proc proc /proc
 $b mount -t sysfs sys /sys

@@ -1,8 +1,9 @@
 #!/usr/bin/env bash
-# tests/vm/pair.sh BUILD [PROGRAM:TYPE...]: programs on two virtual machines with a cable between them that loses
-# packets. Goal: what is lost between two kernels, by RDMA and by TCP, costs no message. Method: a rank in each,
-# mpirun in the first, whose ssh is far.sh; LOSS percent (1) of the packets of either direction are lost, and
-# the programs check all that they get. Ends with 77 where there can be no such machine.
+# tests/vm/pair.sh BUILD [PROGRAM:TYPE...]: programs on two virtual machines with a cable between
+# them that loses packets. Goal: what is lost between two kernels, by RDMA and by TCP, costs no
+# message. Method: a rank in each, mpirun in the first, whose ssh is far.sh; LOSS percent (1) of the
+# packets of either direction are lost, and the programs check all that they get. Ends with 77 where
+# there can be no such machine.
 set -eu -o pipefail
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd -P)
 build=$(cd "$1" && pwd -P)

@@ -1,8 +1,9 @@
 #!/usr/bin/env bash
-# tests/vm/run.sh FOLDER COMMAND...: runs COMMAND in a small virtual machine that has RDMA devices by software
-# (rdma_rxe), sees the host's files, and loses what is written but in /tmp/shared; ends as COMMAND does, or with
-# 77 where there can be no such machine (fetch.sh, which makes FOLDER). The devices are CABLES (2) of
-# rdma_en2, rdma_en3, ...: each is both ends of one cable, at 169.254.2.1, 169.254.3.1, ...
+# tests/vm/run.sh FOLDER COMMAND...: runs COMMAND in a small virtual machine that has RDMA devices
+# by software (rdma_rxe), sees the host's files, and loses what is written but in /tmp/shared; ends
+# as COMMAND does, or with 77 where there can be no such machine (fetch.sh, which makes FOLDER). The
+# devices are CABLES (2) of rdma_en2, rdma_en3, ...: each is both ends of one cable, at 169.254.2.1,
+# 169.254.3.1, ...
 #   SHARED               the host's folder that is /tmp/shared; without it one for this run
 #   SECONDS_MOST (240)   after which the machine is ended
 #   NETWORK              OWN:PEER, two sockets' paths: a network with another such machine, in which the first cable

@@ -184,8 +184,8 @@ def wrap(text):
 
 
 def prototype(function):
-    """The parameters; weights as pointers, since gcc takes `int weights[]` for an array and warns of
-    the special address MPI_UNWEIGHTED."""
+    """The parameters; weights as pointers, since gcc takes `int weights[]` for an array and warns
+    of the special address MPI_UNWEIGHTED."""
     text = re.sub(r"(\w+) (\w*weights)\[\]", r"\1* \2", function.prototype)
     return pointer_left(text)
 

@@ -13,7 +13,8 @@ TABLES = Path(__file__).resolve().parent.parent / "tables"
 
 @dataclass
 class Param:
-    """One parameter: `const int recvcounts[]` is type "const int", name "recvcounts", array "[]"."""
+    """One parameter: `const int recvcounts[]` is type "const int", name "recvcounts", array
+    "[]"."""
 
     text: str
     type: str

@@ -22,8 +22,8 @@ VARIABLES = {
     "MPI_ARGVS_NULL": ("mpi_fortran_argvs_null", "character", "(1,1)"),
 }
 
-# Datatypes of types whose size the compiler's options choose: name -> (an expression of the type, then
-# the datatype for kind 4, 8, 16). Those of one size only are left out.
+# Datatypes of types whose size the compiler's options choose: name -> (an expression of the type,
+# then the datatype for kind 4, 8, 16). Those of one size only are left out.
 BY_KIND = {
     "MPI_LOGICAL": ("KIND(.TRUE.)", "MPI_LOGICAL", "MPI_LOGICAL8", "MPI_LOGICAL16"),
     "MPI_INTEGER": ("KIND(0)", "MPI_INTEGER", "MPI_INTEGER8", "MPI_INTEGER16"),
@@ -35,7 +35,8 @@ BY_KIND = {
 
 
 def values():
-    """(name, type, value as text) of every constant that Fortran has; type "" is a default INTEGER."""
+    """(name, type, value as text) of every constant that Fortran has; type "" is a default
+    INTEGER."""
     rows = [c for c in tables.constants()
             if c["kind"] not in ("special_pointer", "predefined_callback", "fortran_status_index")
             and not c["name"].startswith("MPI_T_") and c["kind"] not in tables.ENUM_KINDS]
@@ -76,8 +77,8 @@ def of_module(handles):
 
 
 def variables(kinds, of_f08=False):
-    """Declarations of those of some kinds. A name of the linker belongs to one module only: what both
-    modules have stands in mpi_types, and the statuses of mpi_f08 have names of their own."""
+    """Declarations of those of some kinds. A name of the linker belongs to one module only: what
+    both modules have stands in mpi_types, and the statuses of mpi_f08 have names of their own."""
     out = []
     for name, (symbol, kind, shape) in VARIABLES.items():
         if kind not in kinds:
@@ -128,7 +129,8 @@ def mpif(generated):
         for name in ("MPI_AINT_ADD", "MPI_AINT_DIFF"):
             out += [f"      INTEGER(KIND=MPI_ADDRESS_KIND) {prefix}{name}",
                     f"      EXTERNAL {prefix}{name}"]
-    # A statement that does not fit is broken: & in column 73 is of the free form, in column 6 of both.
+    # A statement that does not fit is broken: & in column 73 is of the free form, in column 6 of
+    # both.
     lines = []
     for line in out:
         while len(line) > 72 and not line.startswith("!"):

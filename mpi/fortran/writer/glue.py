@@ -1,9 +1,9 @@
 """Writes the C++ side: each Fortran procedure as a call of its C function.
 
 Two forms of one procedure: that of the mpi module and mpif.h (choice buffers by their address), and
-that of mpi_f08 (choice buffers by descriptors). Both take handles as INTEGERs. Each source is compiled
-twice: for the MPI_ names, weak and calling MPI_ in C, so that a profiling library in C sees Fortran's
-calls; and for the PMPI_ names.
+that of mpi_f08 (choice buffers by descriptors). Both take handles as INTEGERs. Each source is
+compiled twice: for the MPI_ names, weak and calling MPI_ in C, so that a profiling library in C
+sees Fortran's calls; and for the PMPI_ names.
 """
 import re
 
@@ -30,12 +30,13 @@ WRITTEN = re.compile(
 # Not made here: MPI_Sizeof takes a descriptor in both modules (other.cc).
 ELSEWHERE = {"MPI_Sizeof"}
 
-# What becomes of a section with gaps. Buffers whose address is what counts, or that hold one element:
+# What becomes of a section with gaps. Buffers whose address is what counts, or that hold one
+# element:
 ADDRESS = re.compile(r"MPI_(Get_address|\w*_attach_buffer|Buffer_attach|Win_create|Win_attach|Win_detach"
                      r"|Free_mem|F_sync_reg|Fetch_and_op|Compare_and_swap|File_\w+_end"
                      r")(_c)?$")
-# Those where neither a datatype nor a copy serves; where only a datatype does, since nobody tells when a
-# copy may go back:
+# Those where neither a datatype nor a copy serves; where only a datatype does, since nobody tells
+# when a copy may go back:
 NO_GAPS = re.compile(r"MPI_P(send|recv)_init$")
 NO_COPY = re.compile(r"MPI_(R?put|R?get|R?accumulate|R?get_accumulate|File_\w+_begin)(_c)?$",
                      re.IGNORECASE)

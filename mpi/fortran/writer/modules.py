@@ -1,10 +1,10 @@
 """Writes the Fortran side: mpif.h and the sources of the modules mpi_types, mpi and mpi_f08.
 
-The modules hold declarations only, no code: a compiler's .mod files are all that is made of them, and
-the library serves all compilers (convert.h says which). Choice buffers are TYPE(*), DIMENSION(..) of
-BIND(C) procedures in mpi_f08, which every compiler passes as a C descriptor, and have no check of type
-and rank in mpi. Constants of the kinds of types (MPI_REAL ...) follow the kinds that the compiler gives
-the types, so options like -fdefault-real-8 count.
+The modules hold declarations only, no code: a compiler's .mod files are all that is made of them,
+and the library serves all compilers (convert.h says which). Choice buffers are TYPE(*),
+DIMENSION(..) of BIND(C) procedures in mpi_f08, which every compiler passes as a C descriptor, and
+have no check of type and rank in mpi. Constants of the kinds of types (MPI_REAL ...) follow the
+kinds that the compiler gives the types, so options like -fdefault-real-8 count.
 """
 import re
 

@@ -1,8 +1,8 @@
 """Reads what Fortran has of MPI: mpi/abi/tables/fortran.csv, joined with the C prototypes.
 
 Each parameter of a Fortran routine knows the C parameter that it becomes (or None), so the kinds of
-integers, the widths of large-count forms and what is an array follow from the C prototype; the kind in
-fortran.csv tells the rest (logicals, strings, choice buffers, functions).
+integers, the widths of large-count forms and what is an array follow from the C prototype; the kind
+in fortran.csv tells the rest (logicals, strings, choice buffers, functions).
 """
 import csv
 import re

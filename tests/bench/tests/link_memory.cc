@@ -1,8 +1,9 @@
 // tests/bench/tests/link_memory.cc: what a process keeps for each process on another machine.
-// Method: rank 0 of 1,001 has links to the others over simulated paths (btl/sim/paths.h), which exchange
-// messages with it in virtual time; and the engine's lists of as many peers. What rank 0 allocates is counted by
-// operator new, while its functions run and not those of the others or of the network. A real path adds
-// what its transport keeps: btl/tcp a buffer of 24 KiB, which is not in here, and the system its own.
+// Method: rank 0 of 1,001 has links to the others over simulated paths (btl/sim/paths.h), which
+// exchange messages with it in virtual time; and the engine's lists of as many peers. What rank 0
+// allocates is counted by operator new, while its functions run and not those of the others or of
+// the network. A real path adds what its transport keeps: btl/tcp a buffer of 24 KiB, which is not
+// in here, and the system its own.
 //
 //     bench_link_memory [PEERS [MOST]]   prints JSON; Linux. 1: idle links keep more than MOST bytes a peer
 #include "btl/base/format.h"

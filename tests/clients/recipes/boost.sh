@@ -1,4 +1,5 @@
-# boost: Boost.MPI, classes over nearly all of MPI-1; on the ranks that its own list of tests asks for.
+# boost: Boost.MPI, classes over nearly all of MPI-1; on the ranks that its own list of tests asks
+# for.
 about="Boost.MPI, its tests"
 source=debian:boost1.74
 tier=whole

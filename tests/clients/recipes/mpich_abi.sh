@@ -1,5 +1,6 @@
-# mpich_abi: programs of one library of the standard ABI on another: what MPICH's wrapper for the ABI has
-# compiled runs on our library, and what ours has compiled, in C, C++ and Fortran, on MPICH's.
+# mpich_abi: programs of one library of the standard ABI on another: what MPICH's wrapper for the
+# ABI has compiled runs on our library, and what ours has compiled, in C, C++ and Fortran, on
+# MPICH's.
 about="Binaries of MPICH 5 for the standard ABI on Pomona, and the other way round"
 source=wheel:mpich==5.0.2
 tier=short

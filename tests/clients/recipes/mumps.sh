@@ -1,5 +1,6 @@
-# mumps: a direct solver in Fortran, double precision. ScaLAPACK's source cannot be fetched, so that of
-# MUMPS's own stand-ins serves that belong to ScaLAPACK: they stop the program if they are called.
+# mumps: a direct solver in Fortran, double precision. ScaLAPACK's source cannot be fetched, so that
+# of MUMPS's own stand-ins serves that belong to ScaLAPACK: they stop the program if they are
+# called.
 about="MUMPS, solving a Poisson equation"
 source=debian:mumps
 needs="libblas-dev liblapack-dev"

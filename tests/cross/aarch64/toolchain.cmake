@@ -1,5 +1,5 @@
-# tests/cross/aarch64/toolchain.cmake: Arm Linux from x86-64 Linux: Debian's cross compiler and the folder of
-# Arm packages that mixed.sh unpacks, given as POMONA_ARM.
+# tests/cross/aarch64/toolchain.cmake: Arm Linux from x86-64 Linux: Debian's cross compiler and the
+# folder of Arm packages that mixed.sh unpacks, given as POMONA_ARM.
 list(APPEND CMAKE_TRY_COMPILE_PLATFORM_VARIABLES POMONA_ARM)
 set(CMAKE_SYSTEM_NAME Linux)
 set(CMAKE_SYSTEM_PROCESSOR aarch64)

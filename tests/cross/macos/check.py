@@ -7,7 +7,8 @@ output of LLVM's tools is read for each file:
 - libraries it loads: the system's, Homebrew's and @rpath/libmpi_abi.1.dylib, by rules.txt;
 - undefined symbols: each bound to a library; looked up at run time only where rules.txt says;
 - names newer than macOS 14 (rules.txt) are weak imports;
-- libmpi_abi: its install name, and the ABI's symbols (tests/abi/symbols.py): MPI_ weak, PMPI_ strong.
+- libmpi_abi: its install name, and the ABI's symbols (tests/abi/symbols.py): MPI_ weak, PMPI_
+  strong.
 """
 import fnmatch
 import os

@@ -2,8 +2,9 @@
 """Makes a macOS SDK to compile and link against on Linux: sdk.py FOLDER [--torch].
 
 No file of Apple's SDK is needed. Darwin's open-source headers and libSystem's list of symbols come
-from the wheel `ziglang`, libc++'s headers from clang's package; the other libraries are stubs (.tbd)
-that name what Pomona may call and no more, so that a mistyped or unexpected name fails to link.
+from the wheel `ziglang`, libc++'s headers from clang's package; the other libraries are stubs
+(.tbd) that name what Pomona may call and no more, so that a mistyped or unexpected name fails to
+link.
   FOLDER/sdk       what -isysroot names        FOLDER/prefix  stands for /opt/homebrew
   FOLDER/cxx       libc++'s configuration      FOLDER/torch   the real macOS wheel (--torch)
 A second run finds everything there.
@@ -24,7 +25,8 @@ LLVM = pathlib.Path("/usr/lib/llvm-19")
 LIBCXX_HEADERS = LLVM / "include/c++/v1"
 TORCH_PLATFORM = "macosx_14_0_arm64"
 
-# Libraries of the system and of Homebrew, by the name dyld looks for; stubs.txt lists their symbols.
+# Libraries of the system and of Homebrew, by the name dyld looks for; stubs.txt lists their
+# symbols.
 LIBRARIES = {
     "objc": ("sdk/usr/lib/libobjc.tbd", "/usr/lib/libobjc.A.dylib"),
     "Accelerate": ("sdk/System/Library/Frameworks/Accelerate.framework/Accelerate.tbd",
@@ -144,7 +146,8 @@ def stubs(folder):
 
 
 def prefix(folder):
-    """Homebrew's part: headers of the same packages on this system (portable C and header-only C++)."""
+    """Homebrew's part: headers of the same packages on this system (portable C and header-only
+    C++)."""
     prefix = folder / "prefix"
     include = prefix / "include"
     system_include = pathlib.Path("/usr/include")
@@ -199,7 +202,8 @@ def torch(folder, version):
 
 
 def torch_answers(folder, version):
-    """A Python that answers for the wheel (torch_glue/CMakeLists.txt); the folder may have moved."""
+    """A Python that answers for the wheel (torch_glue/CMakeLists.txt); the folder may have
+    moved."""
     home, python = folder / "torch", f"{sys.version_info[0]}.{sys.version_info[1]}"
     answer = {"TORCH_INCLUDES": f"{home}/torch/include;{home}/torch/include/torch/csrc/api/include",
               "TORCH_LIB_DIR": f"{home}/torch/lib", "TORCH_VERSION": version,

@@ -59,7 +59,8 @@ def __getattr__(name: str) -> Any:
 
 
 def _autoload() -> None:
-    """Called by `import torch` (entry point torch.backends), which has imported this module before."""
+    """Called by `import torch` (entry point torch.backends), which has imported this module
+    before."""
 
 
 def _register() -> None:
@@ -84,8 +85,9 @@ def get_include() -> str:
 def set_host_visible(device: str) -> None:
     """Declares that the CPU sees the memory of this kind of device, at the tensors' own addresses.
 
-    For devices of torch's PrivateUse1 that have such memory; to be called by all ranks that have the device,
-    before the first process group. Collectives then use tensors where they lie, without copies.
+    For devices of torch's PrivateUse1 that have such memory; to be called by all ranks that have
+    the device, before the first process group. Collectives then use tensors where they lie, without
+    copies.
     """
     from . import _backends
 

@@ -1,9 +1,9 @@
 """Registers "pomona" and "mpi" with torch.distributed, on stock wheels of torch.
 
-"pomona" is an ordinary registered backend. "mpi" is a name torch knows by itself: up to 2.13 it is built
-into `_new_process_group_helper` and looks for a class ProcessGroupMPI, which stock wheels lack, so we
-put ours there; from 2.14 it is a registered backend like others. Where torch was built with MPI of its
-own, "mpi" is left alone.
+"pomona" is an ordinary registered backend. "mpi" is a name torch knows by itself: up to 2.13 it is
+built into `_new_process_group_helper` and looks for a class ProcessGroupMPI, which stock wheels
+lack, so we put ours there; from 2.14 it is a registered backend like others. Where torch was built
+with MPI of its own, "mpi" is left alone.
 """
 
 from __future__ import annotations
@@ -135,7 +135,8 @@ class ProcessGroupMPI:
 
 
 def _install_mpi(dist: Any, c10d: Any) -> None:
-    """What torch up to 2.13 creates the backend by, and is_mpi_available() asks in every version."""
+    """What torch up to 2.13 creates the backend by, and is_mpi_available() asks in every
+    version."""
     for module in (c10d, dist):
         module.ProcessGroupMPI = ProcessGroupMPI
     c10d._MPI_AVAILABLE = True
@@ -145,7 +146,8 @@ def _install_mpi(dist: Any, c10d: Any) -> None:
 def _wrap_helper(c10d: Any) -> None:
     """Gives backend "mpi" what others get: its rank and size, a store and the timeout.
 
-    torch passes (-1, -1, Store()) for it, without which object collectives, mixed backends and timeouts fail.
+    torch passes (-1, -1, Store()) for it, without which object collectives, mixed backends and
+    timeouts fail.
     """
     original = c10d._new_process_group_helper
     signature = inspect.signature(original)
@@ -183,7 +185,8 @@ def _wrap_helper(c10d: Any) -> None:
 
 
 def _add_private_device(c10d: Any) -> None:
-    """A device that a package adds to torch (PrivateUse1) has its name only after that package is loaded."""
+    """A device that a package adds to torch (PrivateUse1) has its name only after that package is
+    loaded."""
     import torch
 
     name = torch._C._get_privateuse1_backend_name()
@@ -223,7 +226,8 @@ def _default_group(values: dict[str, Any]) -> None:
 
 
 def _told_to_init() -> dict[str, Any]:
-    """What init_process_group was told: torch drops rank, world_size and store for backend "mpi"."""
+    """What init_process_group was told: torch drops rank, world_size and store for backend
+    "mpi"."""
     frame: FrameType | None = sys._getframe()
     while frame is not None and frame.f_code.co_name != "init_process_group":
         frame = frame.f_back
@@ -248,7 +252,8 @@ def _by_mpi_launcher() -> bool:
 
 
 def _meet(told: dict[str, Any], timeout: timedelta | None) -> tuple[Any, int, int]:
-    """Store, rank and size of processes that torchrun or somebody by hand has started; or (None, 0, 1)."""
+    """Store, rank and size of processes that torchrun or somebody by hand has started; or (None, 0,
+    1)."""
     dist = _torch_distributed()
     c10d = _torch_distributed().distributed_c10d
 
@@ -285,7 +290,8 @@ def _wrong_size(told: str, wanted: int, size: int) -> NoReturn:
 
 
 def _wrap_rendezvous(c10d: Any) -> None:
-    """Under a launcher that tells torch nothing (RANK, MASTER_ADDR, ...), MPI gives rank and store."""
+    """Under a launcher that tells torch nothing (RANK, MASTER_ADDR, ...), MPI gives rank and
+    store."""
     theirs: Callable[..., Iterator[tuple[Any, int, int]]] = c10d.rendezvous
 
     @functools.wraps(theirs)
@@ -356,7 +362,8 @@ def _make_store(world: dict[str, Any], timeout: timedelta | None) -> Any:
 
 
 def _set_default_backend(c10d: Any, group: Any, backends: list[str]) -> None:
-    """With any registered backend present, torch sets none for "cpu:x,cuda:y", and then fails at the end."""
+    """With any registered backend present, torch sets none for "cpu:x,cuda:y", and then fails at
+    the end."""
     if not isinstance(group, c10d.ProcessGroup) or c10d.Backend.NCCL in backends:
         return
     kind = c10d.Backend.backend_type_map.get(backends[0])
@@ -381,7 +388,8 @@ def _start_mpi(store: Any = None, rank: int = 0, size: int = 1) -> None:
 
 
 def _start_mpi_for(rank: int, size: int, ranks: list[int], store: Any) -> None:
-    """For a group: the default one, whose ranks are not listed, or one made beside another backend's."""
+    """For a group: the default one, whose ranks are not listed, or one made beside another
+    backend's."""
     if ranks and not glue().mpi_running():
         dist = _torch_distributed()
         c10d = _torch_distributed().distributed_c10d

@@ -1,8 +1,8 @@
 """Loads the C++ extension for the torch that runs.
 
 c10d's classes change with every minor version of torch, so an extension fits one minor version. The
-package carries those that it was built with (_glue_torch2_13...), and the sources: with another torch
-they are compiled once, at the first use, into the user's cache folder.
+package carries those that it was built with (_glue_torch2_13...), and the sources: with another
+torch they are compiled once, at the first use, into the user's cache folder.
 """
 
 from __future__ import annotations

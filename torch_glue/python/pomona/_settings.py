@@ -34,9 +34,10 @@ def variable(name: str) -> str:
 def init(config: Config | None = None, **parameters: Any) -> dict[str, Setting]:
     """Sets parameters, before the first process group: over the environment and over files.
 
-    By a Config, by names, or both: pomona.init(eager_max="64K", glue_sum16="native"). All names stand in
-    pomona.Config. Returns what is in force and where it is from. Raises TypeError for a name that does not
-    exist or a value of another type, ValueError for a value that cannot be, RuntimeError once MPI runs.
+    By a Config, by names, or both: pomona.init(eager_max="64K", glue_sum16="native"). All names
+    stand in pomona.Config. Returns what is in force and where it is from. Raises TypeError for a
+    name that does not exist or a value of another type, ValueError for a value that cannot be,
+    RuntimeError once MPI runs.
     """
     unknown = [name for name in parameters if name not in TYPES]
     if unknown:
@@ -97,8 +98,8 @@ def _text(name: str, value: Any) -> str:
 def resolved(set_here: set[str] | None = None, checked: set[str] | None = None) -> dict[str, Setting]:
     """Every parameter as MPI will read it, and where its value is from.
 
-    Asks the program `pomona`, which reads them as the library does. Raises ValueError where that refuses
-    the value of one of `checked`.
+    Asks the program `pomona`, which reads them as the library does. Raises ValueError where that
+    refuses the value of one of `checked`.
     """
     here = _set_here if set_here is None else set_here
     done = subprocess.run([_load.program("pomona"), "params", "--json"], capture_output=True, text=True, check=True)
@@ -121,7 +122,8 @@ def bytes_of(text: str) -> int:
 
 
 def for_the_glue() -> None:
-    """What the extension reads from the environment, in its form: files count too, and sizes are numbers.
+    """What the extension reads from the environment, in its form: files count too, and sizes are
+    numbers.
 
     A word that it would not understand is an error here, since it would be taken for the default.
     """

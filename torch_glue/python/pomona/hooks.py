@@ -1,12 +1,13 @@
-"""Communication hooks for DistributedDataParallel, for links that are slower than the gradients are large.
+"""Communication hooks for DistributedDataParallel, for links that are slower than the gradients are
+large.
 
     import pomona.hooks
     hook = pomona.hooks.Int8()
     model.register_comm_hook(None, hook)
 
 Each takes the gradients' average by fewer bytes. `hook.bytes` counts what this rank has given to
-collectives, `hook.bytes_plain` what it would have given without the hook. Hooks see gradients alone: parameters
-and buffers are broadcast whole.
+collectives, `hook.bytes_plain` what it would have given without the hook. Hooks see gradients
+alone: parameters and buffers are broadcast whole.
 """
 
 # No `from __future__ import annotations`: DDP compares the annotations of hooks with its own types.
@@ -80,7 +81,8 @@ class Shares(Hook):
 
 
 class Cast(Shares):
-    """Gradients travel as `dtype`; their sum is made in fp32, so that fp16 does not overflow in it."""
+    """Gradients travel as `dtype`; their sum is made in fp32, so that fp16 does not overflow in
+    it."""
 
     def __init__(self, dtype: torch.dtype, group: Any = None) -> None:
         super().__init__(group)
@@ -127,7 +129,8 @@ class Residuals:
 
 
 class TopK(Hook):
-    """Only the part `ratio` of the gradients that is largest travels; the rest waits for the next steps.
+    """Only the part `ratio` of the gradients that is largest travels; the rest waits for the next
+    steps.
 
     8 bytes for each value (its place and its fp32 value) go to every other rank.
     """
@@ -191,10 +194,11 @@ class Int8(Shares):
 
 
 class Reproducible(Hook):
-    """The same bits whichever rank has which gradients, however many ranks there are, in whatever order.
+    """The same bits whichever rank has which gradients, however many ranks there are, in whatever
+    order.
 
-    Sums are made of whole numbers: each block's values by one power of two, chosen by the largest of all
-    ranks, with 40 bits below it. 8 bytes for each value and 8 for each block.
+    Sums are made of whole numbers: each block's values by one power of two, chosen by the largest
+    of all ranks, with 40 bits below it. 8 bytes for each value and 8 for each block.
     """
 
     BITS = 40  # 23 more are left for the sum: 8 million ranks

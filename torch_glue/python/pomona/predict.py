@@ -6,11 +6,12 @@
             ...
     recorder.write("step.json")                     # on rank 0; pomona predict --model step.json
 
-A recording says when each collective was started and waited for, how many bytes it had, and how long the
-program computed in between; not how long the collectives took, which is what `pomona predict` finds out for
-other networks. One step is too few: the first one has other buckets. Of DDP the gradients' buckets are
-recorded, by a communication hook that stays with the model (a model takes one, so none of your own beside it);
-of FSDP2 the collectives that torch.distributed is asked for in a step.
+A recording says when each collective was started and waited for, how many bytes it had, and how
+long the program computed in between; not how long the collectives took, which is what `pomona
+predict` finds out for other networks. One step is too few: the first one has other buckets. Of DDP
+the gradients' buckets are recorded, by a communication hook that stays with the model (a model
+takes one, so none of your own beside it); of FSDP2 the collectives that torch.distributed is asked
+for in a step.
 """
 
 import contextlib
@@ -27,8 +28,8 @@ from torch._C._distributed_c10d import GradBucket
 from torch.distributed.algorithms.ddp_comm_hooks.default_hooks import allreduce_hook
 from torch.nn.parallel import DistributedDataParallel
 
-# Of torch.distributed, by the names of several versions: the name in recordings; where and under which
-# names the tensor is that has all ranks' parts.
+# Of torch.distributed, by the names of several versions: the name in recordings; where and under
+# which names the tensor is that has all ranks' parts.
 Event = dict[str, Any]
 FSDP2_CALLS = {
     "all_gather_single": ("all_gather", 0, ("output_tensor", "output")),
@@ -161,7 +162,8 @@ class Recorder:
         step.compute(end, update=True)
 
     def result(self) -> Event:
-        """The recording: of the steps that went like the last one the medians, but for the first."""
+        """The recording: of the steps that went like the last one the medians, but for the
+        first."""
         steps = self.steps[1:] or self.steps
         if not steps:
             raise RuntimeError("nothing was recorded: use step() around whole steps first")

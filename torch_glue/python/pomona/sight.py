@@ -6,8 +6,9 @@
     report = pomona.report()                     # on all ranks: waiting, moving, reducing; who is late
     print(report.text()); report.json(); report.prometheus()
 
-report() and timeline() are collective over the default group, whose clocks they bring together: ranks of
-one machine share a clock; others send a tensor to rank 0 and back a few times, and the quickest counts.
+report() and timeline() are collective over the default group, whose clocks they bring together:
+ranks of one machine share a clock; others send a tensor to rank 0 and back a few times, and the
+quickest counts.
 """
 
 from __future__ import annotations
@@ -35,11 +36,12 @@ ROUNDS = 20  # of messages to rank 0 and back, of which the quickest tells the c
 def metrics(reset: bool = False) -> dict[str, dict[str, float]]:
     """What this process has called so far: {"all_reduce": {"count": ..., ...}, ...}.
 
-    bytes: of the results; seconds: from the calls to the ends; waited_seconds: of these, a thread of the
-    program was in wait(); reducing_seconds: of these, this process was adding (parts of 4 KiB and more; where
-    unlike operations that reduce are under way at a time, one of them has it all); p50_us and p99_us: times of
-    half and of 99 in 100 (upper ends of steps of a fifth); failed: operations that ended with an error, which
-    are in none of the others. report() adds what is seen with all ranks together only.
+    bytes: of the results; seconds: from the calls to the ends; waited_seconds: of these, a thread
+    of the program was in wait(); reducing_seconds: of these, this process was adding (parts of 4
+    KiB and more; where unlike operations that reduce are under way at a time, one of them has it
+    all); p50_us and p99_us: times of half and of 99 in 100 (upper ends of steps of a fifth);
+    failed: operations that ended with an error, which are in none of the others. report() adds what
+    is seen with all ranks together only.
     """
     glue = _backends.glue()
     result: dict[str, dict[str, float]] = glue.metrics()
@@ -49,7 +51,8 @@ def metrics(reset: bool = False) -> dict[str, dict[str, float]]:
 
 
 def dump_record(prefix: str) -> str:
-    """Writes what this process has called lately to PREFIX + rank, for torch's analyser (torchfrtrace).
+    """Writes what this process has called lately to PREFIX + rank, for torch's analyser
+    (torchfrtrace).
 
     Beside it RANK.json has the same for people. Returns the path.
     """
@@ -182,17 +185,18 @@ class Report:
     """All ranks together. The same on every rank."""
 
     hosts: list[str]
-    # By operation, sums over all ranks: count, failed, bytes, seconds, waited_seconds, reducing_seconds as
-    # metrics() has them; p50_us, p99_us: the slowest rank's. And of the operations that were seen at all ranks
-    # of their group (among the last 2000 of each): seen, seen_seconds, waiting_seconds (until the last rank
-    # came).
+    # By operation, sums over all ranks: count, failed, bytes, seconds, waited_seconds,
+    # reducing_seconds as metrics() has them; p50_us, p99_us: the slowest rank's. And of the
+    # operations that were seen at all ranks of their group (among the last 2000 of each): seen,
+    # seen_seconds, waiting_seconds (until the last rank came).
     operations: dict[str, dict[str, float]]
     # waits[a][b]: seconds that rank a was in collectives to which rank b came last.
     waits: list[list[float]]
     lasts: list[int]  # how often each rank came last, where somebody waited for more than 10 us
 
     def moving_share(self, kind: str) -> tuple[float, float, float]:
-        """Of an operation's time: waiting for peers, reducing, and moving (all else). They add up to 1."""
+        """Of an operation's time: waiting for peers, reducing, and moving (all else). They add up
+        to 1."""
         row = self.operations[kind]
         if not row["seconds"]:
             return 0.0, 0.0, 0.0
@@ -321,7 +325,8 @@ def _lanes(entries: list[dict[str, Any]]) -> list[int]:
 
 
 def make_trace(records: list[RankRecord]) -> Trace:
-    """All ranks' operations: a process for each rank, and in collectives the part spent waiting for whom."""
+    """All ranks' operations: a process for each rank, and in collectives the part spent waiting for
+    whom."""
     trace = Trace()
     lasts = {(each.group, each.sequence): each for each in meetings(records)}
     starts = [raw["created_ns"] for record in records for raw in record.entries]
@@ -346,8 +351,8 @@ def make_trace(records: list[RankRecord]) -> Trace:
 def timeline(path: str) -> Iterator[None]:
     """Writes what all ranks called within it to `path` (on rank 0), for ui.perfetto.dev or chrome://tracing.
 
-    Collective over the default group at its end. Of each rank the last 2000 operations at the most. An
-    exception inside is passed on, and nothing is written then.
+    Collective over the default group at its end. Of each rank the last 2000 operations at the most.
+    An exception inside is passed on, and nothing is written then.
     """
     since = time.time_ns()
     yield
