@@ -44,8 +44,7 @@ const std::shared_ptr<const Schedule>& ScheduleCache::get(const Shape& shape,
                                                           const Choice& choice, bool* built,
                                                           std::span<const Rules* const> rules) {
     if (built) *built = false;
-    if (last_ < entries_.size() && same(entries_[last_]->shape, shape))
-        return entries_[last_]->schedule;
+    if (const auto* known = again(shape)) return *known;
     uint64_t hash = hash_of(shape);
     for (size_t i = 0; i < entries_.size(); ++i) {
         Entry& entry = *entries_[i];

@@ -22,6 +22,11 @@ public:
     const std::shared_ptr<const Schedule>& get(const Shape& shape, const Machine& machine,
                                                const Choice& choice = {}, bool* built = nullptr,
                                                std::span<const Rules* const> rules = {});
+    // That of the last call, if this one is of the same shape; else null, and get() knows.
+    const std::shared_ptr<const Schedule>* again(const Shape& shape) const {
+        if (last_ >= entries_.size() || !same(entries_[last_]->shape, shape)) return nullptr;
+        return &entries_[last_]->schedule;
+    }
     size_t size() const { return entries_.size(); }
     void clear() { entries_.clear(); }
 

@@ -164,15 +164,29 @@ void CollectiveRequest::set_operation() {
     reducer_.kernel = plan_.kernel;
     reducer_.element_bytes = static_cast<size_t>(plan_.type->size());
     reducer_.counters = &comm_->process.engine.counters();
-    reducer_.into = [](const coll::Reducer* self, void* inout, const void* left, size_t count) {
-        auto& own = *static_cast<const OperationReducer*>(self);
-        own.timed(count, [&] { own.reduce_into(inout, left, count); });
-    };
-    reducer_.to = [](const coll::Reducer* self, void* out, const void* left, const void* right,
-                     size_t count) {
-        auto& own = *static_cast<const OperationReducer*>(self);
-        own.timed(count, [&] { own.reduce_to(out, left, right, count); });
-    };
+    // All reductions of a short call are short: these need not ask.
+    const coll::Shape& shape = plan_.shape;
+    bool may_be_long =
+        shape.irregular || shape.bytes() * static_cast<size_t>(shape.size) >= kTimedBytes;
+    if (may_be_long) {
+        reducer_.into = [](const coll::Reducer* self, void* inout, const void* left, size_t count) {
+            auto& own = *static_cast<const OperationReducer*>(self);
+            own.timed(count, [&] { own.reduce_into(inout, left, count); });
+        };
+        reducer_.to = [](const coll::Reducer* self, void* out, const void* left, const void* right,
+                         size_t count) {
+            auto& own = *static_cast<const OperationReducer*>(self);
+            own.timed(count, [&] { own.reduce_to(out, left, right, count); });
+        };
+    } else {
+        reducer_.into = [](const coll::Reducer* self, void* inout, const void* left, size_t count) {
+            static_cast<const OperationReducer*>(self)->reduce_into(inout, left, count);
+        };
+        reducer_.to = [](const coll::Reducer* self, void* out, const void* left, const void* right,
+                         size_t count) {
+            static_cast<const OperationReducer*>(self)->reduce_to(out, left, right, count);
+        };
+    }
     reducer_.begin = nullptr;
     reducer_.any_run = reducer_.kernel && !reducer_.kernel->begin;
     if (reducer_.kernel && reducer_.kernel->begin) {

@@ -119,6 +119,10 @@ void CollectiveState::board_made(bool agreed, std::unique_ptr<Board> made, const
 const std::shared_ptr<const coll::Schedule>& CollectiveState::schedule(coll::Shape& shape) {
     shape.nodes = placed.nodes;
     shape.reordered = placed.reordered;
+    if (const auto* known = cache.again(shape)) {
+        count(comm.process.counters.schedules_reused);
+        return *known;
+    }
     bool built = false;
     const coll::Choice& choice = comm.process.policy->choice(shape.collective);
     const coll::Rules* rules[] = {&own_rules, &comm.process.policy->rules};
