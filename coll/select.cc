@@ -181,8 +181,11 @@ Plan select(const Shape& shape, const Machine& machine, const Choice& choice) {
     if (wanted && is_legal(*wanted, shape, machine, facts))
         return best_of(*wanted, shape, machine, choice);
     std::vector<Plan> plans;
+    // The user's trees are for the sizes that they were kept for, or where they are asked for:
+    // their formula knows one kind of link, so it is not compared with others.
     for (const Algorithm& row : catalog_of(shape.collective))
-        if (is_legal(row, shape, machine, facts)) plans.push_back(best_of(row, shape, machine));
+        if (!(row.tunables & given_trees) && is_legal(row, shape, machine, facts))
+            plans.push_back(best_of(row, shape, machine));
     if (by_price(shape, machine)) put_prices(plans, Pricer(shape, machine), false);
     auto cheaper = [](const Plan& x, const Plan& y) { return x.cost_ns < y.cost_ns; };
     auto best = std::min_element(plans.begin(), plans.end(), cheaper);

@@ -28,8 +28,8 @@ no_ipv6() {
 # Each of the addresses at which somebody listens on host $1, without the port.
 listeners() { ip netns exec $1 ss -Hltn | awk '{print $4}' | sed 's/:[0-9]*$//'; }
 
-# Runs the program with the interfaces $2; then cables $3... must have carried most, and no others.
-# The addresses that $a listened at are left in $folder/listened.
+# Runs the program with the interfaces $2; then cables $3... must have carried its data, and no
+# others. The addresses that $a listened at are left in $folder/listened.
 expect() {
     name=$1 include=$2
     shift 2
@@ -53,7 +53,8 @@ expect() {
         eval "out=\$((\$(bytes $a $link 2> /dev/null || echo 0) - before_$link))"
         eval "back=\$((\$(bytes $b $link 2> /dev/null || echo 0) - back_$link))"
         case " $* " in
-        *" $link "*) [ "$out" -gt 1000000 ] && [ "$back" -gt 20000 ] ||
+        # Shares follow measured rates, which the processors give these cables, not the wire.
+        *" $link "*) [ "$out" -gt 200000 ] && [ "$back" -gt 20000 ] ||
             fault "$name: cable $link carried only $out and $back bytes" ;;
         *) [ "$out" -lt 100000 ] && [ "$back" -lt 100000 ] ||
             fault "$name: cable $link carried $out and $back bytes" ;;

@@ -92,6 +92,7 @@ class Formula : public ::testing::TestWithParam<const Algorithm*> {};
 TEST_P(Formula, agrees_with_the_simulator) {
     const Algorithm& row = *GetParam();
     if (row.collective == Collective::neighbor) return;  // its graph is the user's
+    if (row.tunables & coll::given_trees) return;        // nothing is chosen by their formula
     int measured = 0;
     double low = 1e9, high = 0;
     for (const coll::Machine& machine : kMachines)

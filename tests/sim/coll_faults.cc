@@ -78,6 +78,8 @@ protected:
         c.root = static_cast<int>(seed % p);
         c.ranks_per_node = std::string_view(c.algorithm->name).starts_with("hierarchical") ? 3 : 0;
         c.options.segments = c.algorithm->uses_segments ? 2 : 1;
+        Random trees(seed);
+        property::give_trees(c, trees);
         property::Setup setup(c);
         legal_ = c.algorithm->legal(
             coll::Facts(setup.shape(0), coll::Machine::shared_memory(), c.options));

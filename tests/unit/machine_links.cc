@@ -153,13 +153,12 @@ std::vector<Learnt> learn(const MachinePlaces& places, const std::string& histor
 
 TEST(MachineLinks, are_the_same_at_all_ranks_and_measured_figures_come_first) {
     std::string history = "/tmp/pomona-history-" + std::to_string(getpid());
-    std::ofstream(history)
-        << R"({"hosts":"h0 h1","date":"2026-01-01","latency_us":20,"gigabits":1})"
-        << "\n"
-        << R"({"hosts":"h0 h1","date":"2026-01-02","latency_us":20,"gigabits":36})"
-        << "\n"
-        << R"({"hosts":"h0 h3","date":"2026-01-02","latency_us":50,"gigabits":9})"
-        << "\n";
+    std::ofstream(history) << "v1 h0 h1 2026-01-01 20 1 tcp"
+                           << "\n"
+                           << "v1 h0 h1 2026-01-02 20 36 tcp"
+                           << "\n"
+                           << "v1 h0 h3 2026-01-02 50 9 tcp"
+                           << "\n";
     auto learnt = learn(people_have(), history, "");
     for (const Learnt& each : learnt) EXPECT_EQ(each, learnt[0]);
     ASSERT_THAT(learnt[0].links.pairs, SizeIs(6));
