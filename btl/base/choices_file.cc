@@ -18,7 +18,6 @@ constexpr std::string_view kHead =
     "# between two lines of its own below; your rules above them come first.\n";
 constexpr std::string_view kBegin = "# measured by pomona tune",
                            kEnd = "# end of what was measured";
-constexpr size_t kHandedMost = 64 << 10;  // an environment variable holds it
 
 }  // namespace
 
@@ -28,14 +27,9 @@ Result<std::string> handed_choices(std::string_view file, std::string_view machi
     while (!file.empty()) {
         std::string_view line = take_piece(file, '\n');
         bool begins = line.starts_with(kBegin), ends = line.starts_with(kEnd);
-        line = line.substr(0, line.find('#'));
-        while (!line.empty() && (line.back() == ' ' || line.back() == '\t' || line.back() == '\r'))
-            line.remove_suffix(1);
-        while (!line.empty() && (line.front() == ' ' || line.front() == '\t'))
-            line.remove_prefix(1);
-        for (char c : line)
-            if ((c < ' ' && c != '\t') || c > '~' || c == ';')
-                return Error{Code::malformed, "A line has characters that belong to no rule"};
+        line = bare_line(line);
+        if (!may_be_handed(line))
+            return Error{Code::malformed, "A line has characters that belong to no rule"};
         if (begins || ends) here = true;
         if (line.starts_with("machine ")) here = line.substr(8) == machine, line = {};
         if (here && !line.empty()) out += line, any = true;

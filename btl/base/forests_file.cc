@@ -14,15 +14,6 @@ namespace {
 constexpr std::string_view kHead =
     "# Trees by which collectives go on a network of yours: docs/tuning.md says how to read them.\n"
     "# pomona synthesize writes them; jobs of mpirun on these hosts use them.\n";
-constexpr size_t kHandedMost = 64 << 10;  // an environment variable holds it
-
-std::string_view bare(std::string_view line) {
-    line = line.substr(0, line.find('#'));
-    while (!line.empty() && (line.back() == ' ' || line.back() == '\t' || line.back() == '\r'))
-        line.remove_suffix(1);
-    while (!line.empty() && (line.front() == ' ' || line.front() == '\t')) line.remove_prefix(1);
-    return line;
-}
 
 // "network a:2 b" with numbers for names; "" where a host is none of these.
 std::string by_number(std::string_view words, std::span<const std::string> hosts) {
@@ -41,7 +32,7 @@ std::string by_number(std::string_view words, std::span<const std::string> hosts
 // What a forest's line is for: "allreduce 64K..16M".
 std::string_view purpose(std::string_view line) {
     line = line.substr(0, line.find(':'));
-    return bare(line.substr(0, line.find(" segment=")));
+    return bare_line(line.substr(0, line.find(" segment=")));
 }
 
 }  // namespace
@@ -50,10 +41,9 @@ Result<std::string> handed_forests(std::string_view file, std::span<const std::s
     std::string out;
     bool here = false, any = false;
     while (!file.empty()) {
-        std::string_view line = bare(take_piece(file, '\n'));
-        for (char c : line)
-            if ((c < ' ' && c != '\t') || c > '~' || c == ';')
-                return Error{Code::malformed, "A line has characters that belong to no forest"};
+        std::string_view line = bare_line(take_piece(file, '\n'));
+        if (!may_be_handed(line))
+            return Error{Code::malformed, "A line has characters that belong to no forest"};
         if (line.starts_with("network ")) {
             std::string numbered = by_number(line, hosts);
             here = !numbered.empty();
@@ -72,7 +62,7 @@ Result<std::string> handed_forests(std::string_view file, std::span<const std::s
 
 std::string with_forest(std::string_view file, std::string_view network, std::string_view forest,
                         std::string_view why) {
-    std::string head(bare(network.substr(0, network.find('\n'))));
+    std::string head(bare_line(network.substr(0, network.find('\n'))));
     std::string out, added = format("# {}\n{}\n", why, forest);
     bool inside = false, put = false;
     std::vector<std::string> comments;  // that belong to the next line
@@ -81,7 +71,7 @@ std::string with_forest(std::string_view file, std::string_view network, std::st
         comments.clear();
     };
     while (!file.empty()) {
-        std::string_view line = take_piece(file, '\n'), words = bare(line);
+        std::string_view line = take_piece(file, '\n'), words = bare_line(line);
         if (words.starts_with("network ")) {
             if (inside && !put) out += added, put = true;
             inside = words == head;

@@ -3,6 +3,7 @@
 
 #include "btl/base/format.h"
 
+#include <algorithm>
 #include <cstdio>
 #include <cstring>
 #include <ctime>
@@ -96,6 +97,19 @@ std::string_view take_piece(std::string_view& text, char end) {
     std::string_view piece = text.substr(0, at);
     text.remove_prefix(at == std::string_view::npos ? text.size() : at + 1);
     return piece;
+}
+
+std::string_view bare_line(std::string_view line) {
+    line = line.substr(0, line.find('#'));
+    while (!line.empty() && (line.back() == ' ' || line.back() == '\t' || line.back() == '\r'))
+        line.remove_suffix(1);
+    while (!line.empty() && (line.front() == ' ' || line.front() == '\t')) line.remove_prefix(1);
+    return line;
+}
+
+bool may_be_handed(std::string_view line) {
+    return std::all_of(line.begin(), line.end(),
+                       [](char c) { return (c >= ' ' || c == '\t') && c <= '~' && c != ';'; });
 }
 
 }  // namespace pomona

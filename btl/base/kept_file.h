@@ -5,6 +5,7 @@
 
 #include "btl/base/result.h"
 
+#include <cstddef>
 #include <string>
 #include <string_view>
 
@@ -27,5 +28,12 @@ std::string today();
 
 // The piece of `text` up to `end`, which is removed with it.
 std::string_view take_piece(std::string_view& text, char end);
+
+// Of files that people edit and mpirun hands to all ranks as a parameter, in one line.
+inline constexpr size_t kHandedMost = 64 << 10;  // an environment variable holds it
+// The line without its comment, and without blanks at both ends.
+std::string_view bare_line(std::string_view line);
+// No other characters than a parameter may have; ';' stands between the lines there.
+bool may_be_handed(std::string_view line);
 
 }  // namespace pomona

@@ -83,14 +83,19 @@ def compiled(build, folder):
                     "-o", f"{folder}/copied.so"], check=True)
 
 
+def row_of(size, what, text):
+    """What the lines "WHAT SIDE BYTES VALUE" of rdma_counts say of both sides."""
+    sides = re.findall(rf"^{what} (\w+) \d+ ([\d.]+)$", text, re.M)
+    return {"bytes": size} | {side: float(value) for side, value in sides}
+
+
 def copies(build, folder):
     out = []
     for size in COPIED:
         number = max(4, min(200, (8 << 20) // size))
         text = under(build, mpirun(f"{folder}/rdma_counts copies {size} {number}",
                                    options=f"-x LD_PRELOAD={folder}/copied.so"))
-        sides = dict(re.findall(r"^copies (send|recv) \d+ ([\d.]+)$", text, re.M))
-        out.append({"bytes": size} | {side: float(value) for side, value in sides.items()})
+        out.append(row_of(size, "copies", text))
     return out
 
 
@@ -100,8 +105,7 @@ def copies_of_sums(build, folder):
     for size in SUMMED:
         text = under(build, mpirun(f"{folder}/rdma_counts sums {size} {max(2, (32 << 20) // size)}",
                                    options=f"-x LD_PRELOAD={folder}/copied.so"))
-        sides = dict(re.findall(r"^sums (first|second) \d+ ([\d.]+)$", text, re.M))
-        out.append({"bytes": size} | {side: float(value) for side, value in sides.items()})
+        out.append(row_of(size, "sums", text))
     return out
 
 
@@ -111,8 +115,7 @@ def work(build, folder):
     out = []
     for size in SIZES:
         text = under(build, mpirun(f"{folder}/rdma_counts work {size} {max(2, (128 << 20) // size)}"))
-        sides = dict(re.findall(r"^work (send|recv) \d+ ([\d.]+)$", text, re.M))
-        out.append({"bytes": size} | {side: float(value) for side, value in sides.items()})
+        out.append(row_of(size, "work", text))
     return out
 
 

@@ -21,9 +21,12 @@ from_debian() {
     command -v apt-get > /dev/null || return 1
     keys=/usr/share/keyrings/debian-archive-keyring.gpg
     [ -f "$keys" ] || return 1
+    # shellcheck disable=SC2016  # the word is apt's
+    mirror=$(apt-get indextargets --format '$(REPO_URI)' "Created-By: Packages" "Origin: Debian" | head -n 1)
+    [ -n "$mirror" ] || return 1
     for suite in sid trixie; do
         mkdir -p "apt/$suite/parts" "apt/$suite/lists/partial" "apt/$suite/cache/archives/partial"
-        echo "deb-src [signed-by=$keys] ${DEBIAN_MIRROR:-http://deb.debian.org/debian} $suite main" \
+        echo "deb-src [signed-by=$keys] $mirror $suite main" \
             > "apt/$suite/parts/all.list"
         set -- -qq -o Dir::Etc::SourceList=/dev/null -o "Dir::Etc::SourceParts=$folder/apt/$suite/parts" \
             -o "Dir::State::Lists=$folder/apt/$suite/lists" -o "Dir::Cache=$folder/apt/$suite/cache" \
