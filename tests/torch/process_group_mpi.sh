@@ -22,7 +22,7 @@ from_debian() {
     keys=/usr/share/keyrings/debian-archive-keyring.gpg
     [ -f "$keys" ] || return 1
     # shellcheck disable=SC2016  # the word is apt's
-    mirror=$(apt-get indextargets --format '$(REPO_URI)' "Created-By: Packages" "Origin: Debian" | head -n 1)
+    mirror=$(apt-get indextargets --format '$(REPO_URI)' "Created-By: Packages" "Label: Debian" | head -n 1)
     [ -n "$mirror" ] || return 1
     for suite in sid trixie; do
         mkdir -p "apt/$suite/parts" "apt/$suite/lists/partial" "apt/$suite/cache/archives/partial"
