@@ -131,6 +131,12 @@ inline FrameHeader piece_header(uint64_t place, size_t offset, size_t length) {
     return {{place, 0, length | kPieceKind << 48, offset}};
 }
 
+// The third word of frames that go through processes below their engines, by the endpoints of
+// shared memory and those of links (btl/link/carried.h): a kind of frame of its own to both.
+inline constexpr uint64_t kCarriedKind = 14;     // FrameKind::carried of mpi/p2p/header.h
+inline constexpr uint64_t kCarriedLinkKind = 8;  // Kind::carried of btl/link/wire.h
+inline constexpr uint64_t kCarriedWord = kCarriedKind << 48 | kCarriedLinkKind;
+
 // What a path is; for the choice among several, and for people.
 struct PathDescription {
     std::string text;         // "tcp 10.0.0.1:5000 - 10.0.0.2:40120 by en0"
@@ -245,6 +251,10 @@ public:
     virtual bool serves() const { return false; }
     // Memory that the peers it reaches see, where there is any; owned by the transport.
     virtual BoardSpace* boards() { return nullptr; }
+    // A frame with kCarriedWord that another transport has brought. From inside a Sink call.
+    virtual void carry(int peer, const FrameHeader& header, ConstBytes payload, Sink& sink) {
+        (void)peer, (void)header, (void)payload, (void)sink;
+    }
     // -- paths (rules 8 to 13)
     // The Endpoint of the path to this peer; null before the first up(peer) or connect(peer).
     virtual Endpoint* path(int peer) {

@@ -1,5 +1,6 @@
-# tests/host_world.py: several hosts on one machine, for tests: network and UTS namespaces joined by
-# a virtual switch, and a stand-in for ssh that enters them. Everything is removed at the end.
+# tests/host_world.py: several hosts on one machine, for tests: namespaces with a network, a name,
+# IPC and mounts (/dev/shm) of their own, joined by a virtual switch, and a stand-in for ssh that
+# enters them. Processes and /tmp are all hosts' alike. Everything is removed at the end.
 #     host_world.py COUNT COMMAND...    runs a command with POMONA_SSH set; HOSTS in it becomes h1,h2,...
 # Ends with code 77 where this cannot be done: not Linux, not root.
 import os
@@ -15,13 +16,19 @@ host=$1
 shift
 echo $$ >> {place}/shells-$host
 cd {home} || exit 1
-exec ip netns exec {tag}$host unshare --uts {shell} -c "{begin}hostname $host; {last}$*"
+exec {into} $host {shell} -c "{begin}{last}$*"
+"""
+# HOST words...: runs them there, as this process.
+INTO = """#!/bin/sh
+holder=$(cat {place}/holder-$1) || exit 1
+shift
+exec nsenter --target $holder --net --uts --ipc --mount --wd=. "$@"
 """
 
 
 def possible():
     return (os.uname().sysname == "Linux" and os.getuid() == 0 and shutil.which("ip") is not None
-            and subprocess.run(["unshare", "--uts", "--net", "true"], capture_output=True).returncode == 0)
+            and subprocess.run(["unshare", "--uts", "--net", "--ipc", "--mount", "true"], capture_output=True).returncode == 0)
 
 
 class HostWorld:
@@ -35,6 +42,8 @@ class HostWorld:
         os.mkdir(self.home)
         self.temporary = os.path.join(self.place, "t")
         os.mkdir(self.temporary)
+        self.holders = {}  # a process in each host's namespaces, which keeps them
+        self.into = self.stand_in("into", text=INTO.format(place=self.place))
         self.enter = self.stand_in("enter")
         self.apart = self.stand_in("apart", last="")  # a process between, as ssh is one
         self.ip("netns", "add", self.tag + "sw")
@@ -52,6 +61,18 @@ class HostWorld:
                             "echo 0 > /proc/sys/net/ipv6/conf/eth0/accept_dad"], check=False)
             self.ip("-n", space, "addr", "add", f"fd00:7::{number}/64", "dev", "eth0")
             self.ip("-n", space, "link", "set", "eth0", "up")
+            self.hold(f"h{number}")
+
+    def hold(self, host):
+        holder = subprocess.Popen(
+            ["ip", "netns", "exec", self.space(host), "unshare", "--uts", "--ipc", "--mount", "sh", "-c",
+             f"hostname {host} && mount -t tmpfs none /dev/shm && echo held && exec sleep infinity"],
+            stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, text=True)
+        self.holders[host] = holder
+        if holder.stdout.readline() != "held\n":
+            raise RuntimeError(f"the namespaces of {host} cannot be made")
+        with open(os.path.join(self.place, "holder-" + host), "w") as file:
+            file.write(str(holder.pid))
 
     def space(self, host):
         return self.tag + host
@@ -64,14 +85,18 @@ class HostWorld:
         path = os.path.join(self.place, name)
         with open(path, "w") as file:
             file.write(text if text is not None else ENTER.format(
-                place=self.place, home=self.home, tag=self.tag, shell=shell, begin=begin, last=last))
+                place=self.place, home=self.home, into=self.into, shell=shell, begin=begin, last=last))
         os.chmod(path, 0o755)
         return path
 
     def inside(self, host, *words):
         """The command line that runs words on a host."""
-        return ["ip", "netns", "exec", self.space(host), "unshare", "--uts", "sh", "-c",
-                f"hostname {host}; exec \"$@\"", "sh", *map(str, words)]
+        return [self.into, host, *map(str, words)]
+
+    def shared_memory(self):
+        """What the hosts have of ours in /dev/shm."""
+        return [f"{host}: {name}" for host, holder in self.holders.items()
+                for name in os.listdir(f"/proc/{holder.pid}/root/dev/shm") if "pomona" in name]
 
     def names(self, count=None):
         return ",".join(f"h{number}" for number in range(1, (count or self.count) + 1))
@@ -90,6 +115,10 @@ class HostWorld:
                 os.unlink(os.path.join(self.place, name))
 
     def close(self):
+        for holder in self.holders.values():
+            holder.kill()
+            holder.wait()
+            holder.stdout.close()
         for name in [f"h{number}" for number in range(1, self.count + 1)] + ["sw"]:
             subprocess.run(["ip", "netns", "del", self.tag + name], capture_output=True)
         shutil.rmtree(self.place, ignore_errors=True)

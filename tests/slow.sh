@@ -4,23 +4,25 @@
 # under the thread sanitizer; fuzzing (POMONA_FUZZ_SECONDS each, default 60) where clang++ is
 # installed; all MPI programs over two and four hosts (namespaces; root only), and with
 # POMONA_CHECK; links over simulated paths with many seeds (POMONA_LINK_SEEDS, default 10,000);
-# random programs (POMONA_PROGRAM_SEEDS, default 100,000) by all transports and algorithms; programs
-# over RDMA by software between two virtual machines whose cable loses packets (LOSS percent,
-# default 1); the wheel, PyTorch's own MPI backend, the extension against all torches' headers, and
-# all of PyTorch's own tests that apply; all tests compiled for macOS; programs whose ranks are half
-# x86-64's, half Arm's under qemu; and all of tests/clients.sh, which fetches and compiles other
-# people's programs for hours. Called by `tests/run.sh --slow`; builds beside the release tree.
+# random programs (POMONA_PROGRAM_SEEDS, default 100,000) by all transports and algorithms; all
+# algorithms of collectives (POMONA_COLLECTIVE_ROUNDS, default 20) and the torch glue over fake RDMA
+# cables; programs over RDMA by software between two virtual machines whose cable loses packets
+# (LOSS percent, default 1); the wheel, PyTorch's own MPI backend, the extension against all
+# torches' headers, and all of PyTorch's own tests that apply; all tests compiled for macOS;
+# programs whose ranks are half x86-64's, half Arm's under qemu; and all of tests/clients.sh, which
+# fetches and compiles other people's programs for hours. Called by `tests/run.sh --slow`; builds
+# beside the release tree.
 # POMONA_JOBS: jobs at a time.
 #   tests/slow.sh                   all tiers
 #   tests/slow.sh address thread    only these; the tiers: address, thread, fuzz, hosts, checked, seeds,
-#                                   programs, vm, torch, macos, mixed, clients
+#                                   programs, rdma, vm, torch, macos, mixed, clients
 . "$(dirname "$0")/setup.sh"
 [ -x "$POMONA_VENV/bin/python" ] || make_venv
 find_cmake
 builds=$(dirname "$POMONA_BUILD")
 mkdir -p "$builds"
 jobs=${POMONA_JOBS:-$(getconf _NPROCESSORS_ONLN)}
-tiers=${*:-address thread fuzz hosts checked seeds programs vm torch macos mixed clients}
+tiers=${*:-address thread fuzz hosts checked seeds programs rdma vm torch macos mixed clients}
 status=0
 
 configure() {  # tree, options...
@@ -115,6 +117,16 @@ programs() {
         --seeds "${POMONA_PROGRAM_SEEDS:-100000}" --batch 50 --timeout 600 || status=$?
 }
 
+rdma() {
+    local rounds=${POMONA_COLLECTIVE_ROUNDS:-20} tests=$POMONA_ROOT/tests/torch/test_glue.py
+    say "Collectives over fake RDMA cables, $rounds rounds, and the torch glue"
+    build -DPOMONA_TESTS=ON -DPOMONA_WERROR=ON
+    POMONA_COLLECTIVE_ROUNDS=$rounds "$POMONA_BUILD/tests/rdma_collectives" --gtest_brief=1 || status=$?
+    POMONA_BUILD=$POMONA_BUILD "$POMONA_ROOT/tests/programs/rdma.sh" "$POMONA_BUILD" 4 1 \
+        "$POMONA_VENV/bin/python" -m pytest -q -p no:cacheprovider "$tests::test_operations" \
+        "$tests::test_models" "$tests::test_models_with_hooks" "$tests::test_sight" || status=$?
+}
+
 vm() {
     local code=0
     say "RDMA between two virtual machines"
@@ -178,6 +190,7 @@ for tier in $tiers; do
     checked) checked ;;
     seeds) seeds ;;
     programs) programs ;;
+    rdma) rdma ;;
     vm) vm ;;
     torch) torch ;;
     macos) macos ;;

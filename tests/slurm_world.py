@@ -102,9 +102,7 @@ class SlurmWorld:
         self.daemon(*self.world.inside(hosts[0], program("slurmctld"), "-D", "-f", self.config))
         for host in hosts:
             os.mkdir(os.path.join(self.place, "tmp-" + host))
-            # Shared memory is a host's own.
-            self.daemon(*self.world.inside(host, "sh", "-c", "mount -t tmpfs none /dev/shm && exec "
-                                           f"{program('slurmd')} -D -N {host} -f {self.config}"))
+            self.daemon(*self.world.inside(host, program("slurmd"), "-D", "-N", host, "-f", self.config))
         self.wait(lambda: self.run("sinfo", "-h", "-o", "%T %D").stdout == f"idle {count}\n", "slurmd")
 
     def daemon(self, *words):

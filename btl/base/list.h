@@ -39,6 +39,13 @@ public:
         head_.next->previous = node;
         head_.next = node;
     }
+    static void insert_before(T* later, T* item) {
+        ListNode *after = later, *node = item;
+        node->previous = after->previous;
+        node->next = after;
+        after->previous->next = node;
+        after->previous = node;
+    }
     static void remove(T* item) {
         ListNode* node = item;
         node->previous->next = node->next;

@@ -35,7 +35,8 @@ bool LinkMap::shares_lines() const {
     std::vector<int> sorted = hosts;
     std::sort(sorted.begin(), sorted.end());
     bool several = !sorted.empty() && sorted.front() != sorted.back();
-    return several && std::adjacent_find(sorted.begin(), sorted.end()) != sorted.end();
+    return several && (together_byte_ns > 0 ||
+                       std::adjacent_find(sorted.begin(), sorted.end()) != sorted.end());
 }
 
 Ports::Ports(int ranks, LinkMap map)
@@ -51,6 +52,7 @@ Ports::Ports(int ranks, LinkMap map)
 void Ports::reset() {
     for (auto* each : {&out_free_, &in_free_, &processor_free_, &line_out_free_, &line_in_free_})
         std::fill(each->begin(), each->end(), 0.0);
+    together_free_ = 0;
 }
 
 // What a message takes at `host`, to or from the other one, to which it has a path of its own.
@@ -80,6 +82,11 @@ Ports::Departure Ports::depart(double now, int from, int to, size_t bytes, doubl
         leaves = std::max(leaves, free);
         sent = leaves + slow * cost.byte_ns * length;
         free = leaves + slow * line_byte(here, first) * length;
+        // Messages pass side by side; none is through before all bytes until then are.
+        if (map_.together_byte_ns > 0) {
+            together_free_ = std::max(together_free_, now) + map_.together_byte_ns * length;
+            sent = std::max(sent, together_free_);
+        }
     }
     double port = busy_ns(cost, apart, slow * length);
     out_free_[static_cast<size_t>(from)] = port < 0 ? sent : start + slow * cost.overhead_ns + port;

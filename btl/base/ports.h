@@ -41,6 +41,9 @@ struct LinkMap {
     // limits it: messages by unlike lines then go side by side. 0: as long as the link takes, one
     // after the other.
     double port_byte_ns = 0;
+    // What all messages between hosts share beside their lines: a switch that carries less than its
+    // ports, or the cores that all hosts stand on. 0: nothing.
+    double together_byte_ns = 0;
 
     int host_count() const;
     int host_of(int rank) const { return hosts.empty() ? 0 : hosts[static_cast<size_t>(rank)]; }
@@ -53,7 +56,7 @@ struct LinkMap {
     // Where a message to another host goes first, and from where it comes at last.
     int first_hop(int from, int to) const;
     int last_hop(int from, int to) const;
-    // Does some host's line, or a cable, serve several ranks?
+    // Does some host's line, a cable, or what all hosts share serve several ranks?
     bool shares_lines() const;
 };
 
@@ -85,6 +88,7 @@ private:
     std::vector<double> out_free_, in_free_, processor_free_;  // by rank
     std::vector<double> line_out_free_,
         line_in_free_;  // by host and its lines, then two directions of each cable
+    double together_free_ = 0;
 };
 
 }  // namespace pomona

@@ -10,7 +10,11 @@ namespace pomona::link {
 // Of a link with one path: pieces pushed before something else has its turn.
 static constexpr int kPiecesAtOnce = 4;
 // A payload of so many bytes is copied rather than waited for, where nothing else is on its way.
-static constexpr size_t kCopyMost = 256 << 10;
+static constexpr size_t kCopyMost = 1 << 20;
+// An answer to it, which acknowledges it too, is waited for as long.
+static constexpr Nanoseconds kCopyAfter = 25'000;
+static constexpr size_t kCopyLaterFrom = 256 << 10;
+static constexpr Nanoseconds kCopyLater = 500'000;
 
 // Of a path whose rate is not known yet, beside others that have enough to do: from so many bytes
 // on.
@@ -172,10 +176,8 @@ bool Link::push_piece(Path& path, uint64_t number) {
     bool in_row = simple_ && outgoing_.size() > 1 && what.sendings == 0;
     bool copies = last && simple_ && outgoing_.size() == 1 && bulk.length <= kCopyMost &&
                   bulk.data && what.sendings == 0;
-    LinkHeader header{Kind::piece, last && !copies && !in_row ? kQuestion : uint8_t{0},
-                      number,      received_.next(),
-                      0,           bulk.place,
-                      what.offset, 0};
+    uint8_t flags = copies ? kSoon : last && !in_row ? kQuestion : uint8_t{0};
+    LinkHeader header{Kind::piece, flags, number, received_.next(), 0, bulk.place, what.offset, 0};
     size_t taken = length;
     Push push;
     if (bulk.data) {
@@ -211,24 +213,25 @@ void Link::piece_arrived(Piece& piece, Sink& sink) {
     for (Path& path : paths)
         if (path.sending == of) stop_bringing(path);
     uint64_t ticket = of->bulk.ticket;
-    bool released = !of->own.empty();
+    bool released = of->own != nullptr;
     if (of->copies && !released) --to_copy_;
-    if (released && links_.spare.size() < of->own.size()) links_.spare.swap(of->own);
     outgoing_.remove_if([&](const Outgoing& each) { return &each == of; });
     if (outgoing_.empty()) bulk_ends();
     if (!released) sink.released(peer, ticket);
 }
 
-// All of it has been pushed, and nothing waits behind it: the copy is made while it travels and is
-// read, which takes as long, and spares both sides the acknowledgement that the caller waited for.
-void Link::copy_bulk(Sink& sink) {
+// All of it has been pushed, and nothing waits behind it. Programs answer what they receive, and an
+// answer acknowledges it, which costs nobody a frame; the peer may also compute for long. So the
+// copy is made when no answer has come for about as long as the copy takes.
+void Link::copy_bulk(Nanoseconds now, Sink& sink) {
     for (Outgoing& each : outgoing_) {
-        bool begun = each.copies && each.own.empty();
-        if (!begun || (paths[0].busy() && paths[0].sending == &each)) continue;
-        each.own.swap(links_.spare);
-        each.own.resize(std::max(each.own.size(), each.bulk.length));
-        std::memcpy(each.own.data(), each.bulk.data, each.bulk.length);
-        each.bulk.data = each.own.data();
+        if (!each.copies || each.own || paths[0].sending == &each) continue;
+        if (each.pushed_at == 0) each.pushed_at = now;
+        Nanoseconds wait = each.bulk.length < kCopyLaterFrom ? kCopyAfter : kCopyLater;
+        if (now - each.pushed_at < wait) continue;
+        each.own.reset(new std::byte[each.bulk.length]);
+        std::memcpy(each.own.get(), each.bulk.data, each.bulk.length);
+        each.bulk.data = each.own.get();
         --to_copy_;
         return sink.released(peer, each.bulk.ticket);
     }

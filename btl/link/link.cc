@@ -12,8 +12,11 @@
 namespace pomona::link {
 
 // An acknowledgement is owed at once after so many frames or bytes, else after so long a time.
-static constexpr int kOwedFrames = 64;
-static constexpr size_t kOwedBytes = 512 << 10;
+static constexpr int kOwedFrames = 256;
+static constexpr size_t kOwedBytes = 2 << 20;
+// Of pieces by one path that loses nothing so many times as much: none of them is kept in the
+// window, and who waits for their memory asks.
+static constexpr size_t kPiecesWeigh = 8;
 static constexpr Nanoseconds kOwedTime = 2'000'000;
 // By paths that may lose, or several, whose sender wants to know more.
 static constexpr size_t kOwedBytesLess = 128 << 10;
@@ -159,7 +162,8 @@ bool Link::holds_much() const {
 
 // All has left, and the caller's memory is free when it has arrived: has that not been asked yet?
 bool Link::wants_memory() const {
-    bool keeps = !outgoing_.empty() || (!held_.empty() && holds_much());
+    bool alone = outgoing_.size() == 1 && outgoing_.front().copies;
+    bool keeps = (!outgoing_.empty() && !alone) || (!held_.empty() && holds_much());
     if (!keeps || (asked_message_ == window_.next() && asked_piece_ == next_piece_number()))
         return false;
     return first_unsent_ == window_.next() && unsent_pieces_.empty() && unbegun() == 0 &&
@@ -366,6 +370,7 @@ void Link::arrive(Path& path, const FrameHeader& frame, ConstBytes payload, Sink
             links_.activate(*this);
         }
     }
+    if (header->kind == Kind::carried) return links_.carry(peer, frame, payload, sink);
     if (!acknowledge(*header, sink) || over) return;
     switch (header->kind) {
     case Kind::state: return arrive_state(path, *header, payload, sink);
@@ -440,7 +445,7 @@ void Link::hand_on(Kind kind, ConstBytes payload, Sink& sink) {
 
 void Link::arrive_piece(Path& path, const LinkHeader& header, ConstBytes payload, Sink& sink) {
     path.placing = false;
-    owed_bytes_ += payload.size();
+    owed_bytes_ += payload.size() / (simple_ ? kPiecesWeigh : 1);
     if (header.number >= received_pieces_.next() + kAheadMost)
         return malformed("A piece's number is too high");
     FrameHeader engines = piece_header(header.place, header.offset, payload.size());
@@ -453,7 +458,9 @@ void Link::arrive_piece(Path& path, const LinkHeader& header, ConstBytes payload
         if (!over) sink.arrive(peer, engines, payload);
     }
     in_order &= received_pieces_.in_order();
-    if (!over) owe((header.flags & kQuestion) != 0 || !in_order);
+    if (over) return;
+    owe((header.flags & kQuestion) != 0 || !in_order);
+    owed_now_ |= (header.flags & kSoon) != 0;
 }
 
 void Link::arrive_state(Path& path, const LinkHeader& header, ConstBytes payload, Sink& sink) {
@@ -603,7 +610,7 @@ bool Link::work(Nanoseconds now, bool idle, Sink& sink) {
     if (!outgoing_.empty()) moved |= drain_bulk(now);
     if (idle && wants_memory()) ask_for_memory();
     if (!held_.empty()) copy_held(now, idle, sink);
-    if (to_copy_ != 0 && !over) copy_bulk(sink);
+    if (to_copy_ != 0 && !over) copy_bulk(now, sink);
     if (over) return work(now, idle, sink);
     return moved;
 }
@@ -618,7 +625,7 @@ bool Link::pending() const {
     if (over || rests()) return false;
     if (first_unsent_ < window_.next() || owed_frames_ != 0 || !forwards_.empty()) return true;
     for (const Outgoing& each : outgoing_)
-        if (each.own.empty() || each.begun < each.bulk.length) return true;
+        if (!each.own || each.begun < each.bulk.length) return true;
     // What a path that loses nothing has taken will arrive.
     auto safe = [](const Path& path) { return path.state == Path::State::up && path.reliable; };
     return (!window_.empty() || !outgoing_.empty()) &&

@@ -8,7 +8,8 @@
 //
 // Files: wire.h frames; window.* what is kept and what has arrived; paths.* a path and the choice
 // among several; link.* one link: messages; bulk.cc its long payloads; liveness.cc its timers;
-// relays.*, relay_wire.h, through.cc paths through others; riding.cc paths that are made by words
+// relays.*, relay_wire.h, through.cc paths through others; carried.* those by another rank's RDMA;
+// riding.cc paths that are made by words
 // over others; transport.cc all links of a process.
 #pragma once
 
@@ -44,6 +45,10 @@ struct LinkOptions {
     std::function<void(int rank)>
         on_peer{};                     // a process is met in this way, before its first frame
     std::function<void()> on_relay{};  // frames of others come through here; often called
+    // Paths by the RDMA queue pairs of another rank (carried.h). None: there are no such paths.
+    std::function<int(int rank)> owner_of{};     // of its machine; below 0: not known
+    std::function<bool(int peer)> by_owner{};    // is this peer reached so, if at all?
+    std::function<Endpoint*(int rank)> local{};  // through shared memory
 };
 
 // What a path of a link is at the moment, for people.

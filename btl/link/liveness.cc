@@ -417,7 +417,7 @@ Nanoseconds Link::sleep_max(Nanoseconds now) const {
         }
         if (!path.description.watched) within(kSecond / 4);
     }
-    if (!held_.empty()) within(1'000'000);
+    if (!held_.empty() || to_copy_ != 0) within(1'000'000);
     if (paths.size() > 1 && outstanding()) within(kStall / 2);
     if (unbegun() != 0 && order_.size() > 1) within(1'000'000);
     if (down_since_ != 0) within(kSecond / 4);

@@ -11,10 +11,13 @@ inline constexpr size_t kPieceMin = 64 << 10;
 // Of one payload that push_bulk() took.
 struct Outgoing {
     pomona::Bulk bulk;
-    size_t begun = 0;              // bytes in pieces
-    size_t arrived = 0;            // bytes of pieces that were acknowledged
-    bool copies = false;           // the caller gets its memory back as soon as all has been pushed
-    std::vector<std::byte> own{};  // the copy
+    size_t begun = 0;    // bytes in pieces
+    size_t arrived = 0;  // bytes of pieces that were acknowledged
+    // It is alone: the caller gets its memory back by a copy if its acknowledgement does not come
+    // soon after all has been pushed.
+    bool copies = false;
+    Nanoseconds pushed_at = 0;
+    std::unique_ptr<std::byte[]> own{};  // the copy
 };
 
 struct Piece {

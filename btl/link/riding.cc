@@ -4,6 +4,7 @@
 #include "btl/link/state.h"
 
 #include <algorithm>
+#include <utility>
 
 namespace pomona::link {
 
@@ -23,6 +24,27 @@ bool Link::say(ConstBytes words) {
         return path.state == Path::State::up && !path.rides && &path != relay_ && !path.busy() &&
                path.endpoint->push(header.pack(), words) == Push::sent;
     });
+}
+
+// By the first that has room.
+Push Link::push_carried(const FrameHeader& header, ConstBytes first, ConstBytes second) {
+    for (Path& path : paths) {
+        size_t taken = 0;
+        if (carries(path) && !path.busy() &&
+            path.endpoint->push_gathered(header, first, second, taken) == Push::sent)
+            return Push::sent;
+    }
+    return carries() ? Push::busy : Push::gone;
+}
+
+// Not by what others carry in turn.
+bool Link::carries(const Path& path) const {
+    return path.rides && path.usable() && !links_.is_carried(*path.transport);
+}
+
+bool Link::carries() const {
+    return !over && std::any_of(paths.begin(), paths.end(),
+                                [this](const Path& path) { return carries(path); });
 }
 
 // What has been sent may be lost though another path loses nothing.
@@ -67,6 +89,14 @@ void Link::look_at_refusals(Nanoseconds now) {
 void Links::hear(int peer, ConstBytes words) {
     for (auto& each : transports_)
         if (each->rides()) each->hear(peer, words);
+}
+
+// It may come while another transport is polled.
+void Links::carry(int peer, const FrameHeader& header, ConstBytes payload, Sink& sink) {
+    if (!carried_) return;
+    Sink* before = std::exchange(sink_, &sink);
+    carried_->arrive(peer, header, payload, *ways_.back());
+    sink_ = before;
 }
 
 }  // namespace pomona::link

@@ -2,6 +2,7 @@
 #pragma once
 
 #include "btl/base/random.h"
+#include "btl/link/carried.h"
 #include "btl/link/help_choice.h"
 #include "btl/link/link.h"
 #include "btl/link/paths.h"
@@ -87,6 +88,11 @@ public:
     // -- for paths that ride on others (riding.cc)
     // Sends words of such a transport to its other half; false: no path takes them now.
     bool say(ConstBytes words);
+    // May such paths be made? Another one is up.
+    bool may_ride() const { return !over && stands(); }
+    // A frame of others by one of them (carried.h), in two parts. `gone`: there is none.
+    Push push_carried(const FrameHeader& header, ConstBytes first, ConstBytes second);
+    bool carries() const;
 
     const int peer;
     std::vector<Path> paths;
@@ -128,7 +134,7 @@ private:
     bool wants_memory() const;
     void ask_for_memory();
     void copy_held(Nanoseconds now, bool idle, Sink& sink);
-    void copy_bulk(Sink& sink);
+    void copy_bulk(Nanoseconds now, Sink& sink);
     void nothing_owed();
     void owe(bool at_once);
     bool drain_forwards();
@@ -171,6 +177,7 @@ private:
     bool stands() const;
     bool may_dial(const Path& path) const { return !path.rides || stands(); }
     bool loses() const;
+    bool carries(const Path& path) const;
     void leave_by_standing();
     void go_by_standing(Path& path, Nanoseconds now);
     void look_at_refusals(Nanoseconds now);
@@ -266,7 +273,9 @@ public:
     const LinkOptions& options() const { return options_; }
     std::vector<std::unique_ptr<Transport>>& transports() { return transports_; }
     Relays& relays() { return relays_; }
+    bool is_carried(const Transport& transport) const { return &transport == carried_; }
     void hear(int peer, ConstBytes words) override;
+    void carry(int peer, const FrameHeader& header, ConstBytes payload, Sink& sink) override;
     Link* existing(int peer) {
         auto at = static_cast<size_t>(peer);
         return at < links_.size() ? links_[at].get() : nullptr;
@@ -279,7 +288,6 @@ public:
     void reach(int peer, ConstBytes address);
     size_t forwarded = 0;  // bytes in all links' forwards_
     bool windows_grew = false;
-    std::vector<std::byte> spare;  // memory for a copy of a long payload
 
 private:
     struct Way final : public Sink {  // of one transport to its links
@@ -299,6 +307,7 @@ private:
 
     LinkOptions options_;
     std::vector<std::unique_ptr<Transport>> transports_;
+    Carried* carried_ = nullptr;  // the last of these
     std::vector<std::unique_ptr<Way>> ways_;
     Relays relays_{*this};
     std::vector<std::unique_ptr<Link>> links_;  // by peer; null where there is none

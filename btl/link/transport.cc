@@ -57,6 +57,10 @@ Links::Links(const Params& params, Counters& counters, LinkOptions options,
              std::vector<std::unique_ptr<Transport>> transports)
     : params(params), counters(counters), options_(std::move(options)),
       transports_(std::move(transports)) {
+    if (options_.by_owner) {
+        transports_.push_back(std::make_unique<Carried>(*this));
+        carried_ = static_cast<Carried*>(transports_.back().get());
+    }
     for (size_t i = 0; i < transports_.size(); ++i) {
         ways_.push_back(std::make_unique<Way>(*this, static_cast<int>(i)));
         if (transports_[i]->rides())

@@ -8,16 +8,18 @@
 //   piece    number        place          kind, flags, offset << 16  next message
 //   relay    number        next message   kind, flags                next piece
 //   words    0             next message   kind, flags                next piece
+//   carried  carried.h
 //   state    next message  next piece     kind, flags                time of the question
 //
 // message: the engine's 32-byte header and its payload. address: the sender's published address, so
 // that who was connected to can connect, too. bye: the sender has left MPI. relay: a frame of a
 // path through others (relay_wire.h). These four share one sequence of numbers from 0 and are
 // handed on in its order. piece: a part of a Bulk (transport.h), with numbers of its own. "Next"
-// numbers acknowledge all below. words: of a transport to its other half (transport.h, rule 14);
-// without a number, they are lost with their path. state: acknowledges, and names what arrived
-// beyond: u16 count, u16 count, then for messages and for pieces as many pairs of u64, first and
-// end, ascending, not touching. All integers little-endian.
+// numbers acknowledge all below. carried: a frame of two other processes, which acknowledges
+// nothing. words: of a transport to its other half (transport.h, rule 14); without a number, they
+// are lost with their path. state: acknowledges, and names what arrived beyond: u16 count, u16
+// count, then for messages and for pieces as many pairs of u64, first and end, ascending, not
+// touching. All integers little-endian.
 #pragma once
 
 #include "btl/transport.h"
@@ -33,11 +35,15 @@ enum class Kind : uint8_t {
     piece = 4,
     state = 5,
     relay = 6,
-    words = 7
+    words = 7,
+    carried = 8
 };
+static_assert(static_cast<uint64_t>(Kind::carried) == kCarriedLinkKind);
 
 inline constexpr uint8_t kQuestion = 1;  // answer with a state frame, by the same path
 inline constexpr uint8_t kAnswer = 2;    // of a state frame: it is the answer, word 3 is repeated
+// Of a piece: to be acknowledged in the next turn, unless something that is sent before does so.
+inline constexpr uint8_t kSoon = 4;
 inline constexpr size_t kRangesMost = 32;
 inline constexpr size_t kAddressMost = 4096;
 inline constexpr size_t kWordsMost = 4096;
@@ -65,9 +71,11 @@ struct LinkHeader {
 inline std::optional<LinkHeader> parse(const FrameHeader& frame, size_t payload) {
     LinkHeader out;
     out.kind = static_cast<Kind>(frame.word[2] & 0xff);
+    if (frame.word[2] == kCarriedWord) return out;
     out.flags = static_cast<uint8_t>(frame.word[2] >> 8);
     uint8_t allowed = kQuestion;
     if (out.kind == Kind::state) allowed |= kAnswer;
+    if (out.kind == Kind::piece) allowed |= kSoon;
     if ((out.flags & ~allowed) != 0) return std::nullopt;
     if (out.kind == Kind::piece) {
         out.number = frame.word[0];

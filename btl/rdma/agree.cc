@@ -24,6 +24,13 @@ static constexpr size_t kTriesMost = 16;
 static constexpr size_t kUnsaidMost = 16;
 static constexpr size_t kShorter = 16 << 10;
 
+static bool is_ipv4(const GidBytes& gid) { return gid[10] == 0xff && gid[11] == 0xff; }
+// Of a network that somebody has chosen. What systems take for themselves (169.254/16, RFC 3927)
+// says nothing of the cable.
+static bool names_network(const GidBytes& gid) {
+    return is_ipv4(gid) && !(gid[12] == 169 && gid[13] == 254);
+}
+
 // By their IPv4 addresses those of one cable are known; else all are tried.
 void RdmaEndpoint::make_tries(const Published& there) {
     tries_.clear();
@@ -37,10 +44,10 @@ void RdmaEndpoint::make_tries(const Published& there) {
                 bool known =
                     device.open(why) && device.port(port, why) && device.find_gid(port, gid) >= 0;
                 const GidBytes& other = there.devices[theirs].gid;
-                bool same = known && gid[10] == 0xff &&
+                bool same = known && is_ipv4(gid) &&
                             std::equal(gid.begin(), gid.begin() + 15, other.begin());
                 // A second path is not worth trying what the addresses speak against.
-                bool unlike = known && !same && gid[10] == 0xff && other[10] == 0xff;
+                bool unlike = known && !same && names_network(gid) && names_network(other);
                 if (unlike && owner_.path() != 0) continue;
                 if (same == alike && tries_.size() < kTriesMost) tries_.push_back({own, theirs});
             }

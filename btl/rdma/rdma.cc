@@ -7,7 +7,6 @@
 #include "btl/link/link.h"
 #include "btl/rdma/crc32c.h"
 #include "btl/rdma/endpoint.h"
-#include "btl/rdma/plan.h"
 #include "btl/rdma/termination.h"
 
 #include <algorithm>
@@ -146,29 +145,9 @@ private:
         if (!slot) {
             size_t most = std::max(params_.tcp_fragment, params_.tcp_eager_max) + kLinkRoom;
             slot = std::make_unique<RdmaEndpoint>(*this, peer, options_.rank < peer, most,
-                                                  queue_pairs(peer));
+                                                  options_.plan.queue_pairs(peer));
         }
         return *slot;
-    }
-    // Nothing is known of a rank of another world: it gets what is left.
-    int queue_pairs(int peer) const {
-        const auto& machines = options_.machine_of;
-        auto known = [&](int rank) {
-            return rank >= options_.first &&
-                   static_cast<size_t>(rank - options_.first) < machines.size();
-        };
-        if (!known(options_.rank) || !known(peer)) return 2;
-        auto machine = [&](int rank) {
-            return machines[static_cast<size_t>(rank - options_.first)];
-        };
-        auto seat = [&](int rank) {
-            auto here = machines.begin() + (rank - options_.first);
-            return Seat{static_cast<int>(std::count(machines.begin(), here, *here)),
-                        static_cast<int>(std::count(machines.begin(), machines.end(), *here))};
-        };
-        int own = options_.rank;
-        return machine(own) < machine(peer) ? queue_pairs_of(seat(own), seat(peer))
-                                            : queue_pairs_of(seat(peer), seat(own));
     }
     // The process ends: queue pairs, regions and domains go, in this order.
     void drain(Sink& sink) {

@@ -14,6 +14,7 @@
 
 #include "btl/base/counters.h"
 #include "btl/base/params.h"
+#include "btl/rdma/plan.h"
 #include "btl/transport.h"
 
 namespace pomona {
@@ -21,10 +22,7 @@ namespace pomona {
 struct RdmaOptions {
     int rank = 0;
     Clock* clock = nullptr;  // borrowed
-    // The machine of each rank from `first` on, by which queue pairs are shared out (plan.h); of
-    // others nothing is known.
-    std::vector<int> machine_of{};
-    int first = 0;
+    rdma::Plan plan{};       // by which queue pairs are shared out
 };
 
 // Opens the verbs library, and makes a transport for each path that there may be to a peer. None

@@ -56,11 +56,11 @@ Fabric::Fabric(uint64_t seed, FabricOptions options)
     : options_(options), world_(seed),
       network_(world_, options.ranks, {options.nodes, options.near, options.far, {}, {}, {}},
                options.faults),
+      wires_(world_, network_, [this](int to, Frame frame) { arrived(to, std::move(frame)); }),
       inboxes_(static_cast<size_t>(options.ranks)), retry_at_(static_cast<size_t>(options.ranks)),
       lives_(static_cast<size_t>(options.ranks), Life::outside) {
     for (int from = 0; from < options.ranks; ++from)
-        for (int to = 0; to < options.ranks; ++to)
-            paths_.push_back({this, from, to, {}, {}, 0, 0, false});
+        for (int to = 0; to < options.ranks; ++to) paths_.push_back({from, to});
 }
 
 Fabric::~Fabric() = default;
@@ -100,7 +100,7 @@ Push Fabric::push(Path& path, const FrameHeader& header, size_t length, ConstByt
     check(length <= options_.fragment_max, length);
     auto from = static_cast<size_t>(path.from), to = static_cast<size_t>(path.to);
     if (path.told_gone || path.given_up || stuck_) return Push::gone;
-    bool full = path.flying.size() + path.landing.size() + path.unread >= options_.window;
+    bool full = wires_.under_way(path.from, path.to) + path.unread >= options_.window;
     if (full || world_.random().chance(options_.busy_chance)) {
         wake_later(from);
         return Push::busy;
@@ -111,17 +111,7 @@ Push Fabric::push(Path& path, const FrameHeader& header, size_t length, ConstByt
         frame.payload.resize(length);
         fill(context, frame.payload);
     }
-    Network::Departure departure =
-        network_.depart(path.from, path.to, length + sizeof(FrameHeader));
-    path.last_head = std::max(path.last_head, departure.head);  // frames of a path keep their order
-    path.flying.push_back(std::move(frame));
-    world_.at(
-        path.last_head,
-        [](void* context, uint64_t) {
-            auto* path = static_cast<Path*>(context);
-            path->fabric->head_reached(*path);
-        },
-        &path, header.word[0] ^ from << 40 ^ to << 20 ^ length);
+    wires_.send(path.to, std::move(frame));
     return Push::sent;
 }
 
@@ -131,25 +121,10 @@ void Fabric::give_up(Path& path) {
     inboxes_[static_cast<size_t>(path.from)].push_front({path.to, {}, {}, true});
 }
 
-void Fabric::head_reached(Path& path) {
-    size_t length = path.flying.front().payload.size() + sizeof(FrameHeader);
-    path.landing.push_back(std::move(path.flying.front()));
-    path.flying.pop_front();
-    Time over = network_.arrive(path.from, path.to, length);
-    world_.at(
-        over,
-        [](void* context, uint64_t) {
-            auto* path = static_cast<Path*>(context);
-            path->fabric->landed(*path);
-        },
-        &path, length);
-}
-
-void Fabric::landed(Path& path) {
-    inboxes_[static_cast<size_t>(path.to)].push_back(std::move(path.landing.front()));
-    path.landing.pop_front();
-    ++path.unread;
-    wake(path.to);
+void Fabric::arrived(int to, Frame frame) {
+    ++path(frame.from, to).unread;
+    inboxes_[static_cast<size_t>(to)].push_back(std::move(frame));
+    wake(to);
 }
 
 int Fabric::poll(int rank, Sink& sink, int most) {
@@ -203,19 +178,8 @@ void Fabric::enter(int rank) {
 void Fabric::leave(int rank, bool dead) {
     std::unique_lock lock(mutex_);
     lives_[static_cast<size_t>(rank)] = Life::over;
-    for (int peer = 0; peer < options_.ranks && dead; ++peer) {
-        // Behind what it had sent: on the same path.
-        Path& way = path(rank, peer);
-        way.flying.push_back({rank, {}, {}, true});
-        way.last_head = std::max(way.last_head, world_.now() + options_.near.latency_ns);
-        world_.at(
-            way.last_head,
-            [](void* context, uint64_t) {
-                auto* path = static_cast<Path*>(context);
-                path->fabric->head_reached(*path);
-            },
-            &way, 0xdead);
-    }
+    for (int peer = 0; peer < options_.ranks && dead; ++peer)
+        wires_.send_gone(rank, peer, options_.near.latency_ns);
     turn_ = choose_next();
     turned_.notify_all();
 }

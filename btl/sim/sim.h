@@ -6,8 +6,7 @@
 // Without enter() (tests of the transport alone) a poll that finds nothing makes one event happen.
 #pragma once
 
-#include "btl/sim/network.h"
-#include "btl/transport.h"
+#include "btl/sim/wires.h"
 
 #include <condition_variable>
 #include <deque>
@@ -47,18 +46,9 @@ public:
 
 private:
     friend class SimTransport;
-    struct Frame {
-        int from;
-        FrameHeader header;
-        std::vector<std::byte> payload;
-        bool gone = false;  // not a frame: its sender died
-    };
-    struct Path {  // from one rank to another, in order
-        Fabric* fabric;
+    struct Path {  // from one rank to another
         int from, to;
-        std::deque<Frame> flying, landing;
         size_t unread = 0;  // in the receiver's inbox
-        Time last_head = 0;
         bool told_gone = false;
         bool given_up = false;  // by its sender, which hears nothing more from the receiver either
     };
@@ -70,8 +60,7 @@ private:
     bool pull(const Path& path, uint64_t address, Bytes target);
     void give_up(Path& path);
     int poll(int rank, Sink& sink, int most);
-    void head_reached(Path& path);
-    void landed(Path& path);
+    void arrived(int to, Frame frame);
     void wake_later(size_t rank);
     void wake(int rank);
     void pass_turn(int rank, std::unique_lock<std::mutex>& lock);
@@ -80,6 +69,7 @@ private:
     FabricOptions options_;
     World world_;
     Network network_;
+    Wires wires_;
     std::vector<Path> paths_;
     std::vector<std::deque<Frame>> inboxes_;
     std::vector<Time> retry_at_;  // when a rank with a full path looks again, by rank

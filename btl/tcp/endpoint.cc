@@ -1,6 +1,8 @@
 // btl/tcp/endpoint.cc: see endpoint.h.
 #include "btl/tcp/endpoint.h"
 
+#include "btl/link/link.h"
+
 #include "btl/base/advice.h"
 #include "btl/base/check.h"
 #include "btl/base/format.h"
@@ -22,7 +24,9 @@ static constexpr size_t kFirstMost = 128;
 
 TcpEndpoint::TcpEndpoint(EndpointOwner& owner, int peer, const Params& params)
     : Watched{Kind::endpoint}, peer(peer), owner_(owner) {
-    caps_ = {0, params.tcp_eager_max, std::max(params.tcp_fragment, params.tcp_eager_max)};
+    // The link's own words are no part of a piece.
+    size_t piece = std::max(params.tcp_fragment, params.tcp_eager_max);
+    caps_ = {0, params.tcp_eager_max, piece + kLinkRoom};
 }
 
 Error TcpEndpoint::broken() const {

@@ -1,5 +1,6 @@
 // mpi/abi/env.cc: the environment: versions, names, time, memory, addresses, hardware, and what
 // the ABI says about itself (MPI 5.0, chapters 9, 11 and 20). Most of it works before MPI_Init.
+#include "btl/sim/remote.h"
 #include "mpi/abi/define.h"
 #include "mpi/abi/guard.h"
 #include "mpi/runtime/extensions.h"
@@ -50,7 +51,8 @@ POMONA_MPI(int, Get_processor_name, (char* name, int* resultlen)) {
     RESULT(name);
     RESULT(resultlen);
     char host[MPI_MAX_PROCESSOR_NAME] = "";
-    if (gethostname(host, sizeof host - 1) != 0) std::strcpy(host, "localhost");
+    if (process().simulated) process().job().host.copy(host, sizeof host - 1);
+    else if (gethostname(host, sizeof host - 1) != 0) std::strcpy(host, "localhost");
     size_t length = std::strlen(host);
     std::memcpy(name, host, length + 1);
     *resultlen = static_cast<int>(length);
@@ -60,6 +62,11 @@ POMONA_MPI(int, Get_processor_name, (char* name, int* resultlen)) {
 // ---- time: the monotonic clock, whose origin is the same for all processes of a machine
 
 POMONA_MPI(double, Wtime, (void)) {
+    if (sim::Remote* simulated = process().simulated.get()) {
+        constexpr Nanoseconds kLook = 50;
+        simulated->spend(kLook);
+        return static_cast<double>(simulated->clock().now()) * 1e-9;
+    }
     timespec now;
     clock_gettime(CLOCK_MONOTONIC, &now);
     return static_cast<double>(now.tv_sec) + static_cast<double>(now.tv_nsec) * 1e-9;

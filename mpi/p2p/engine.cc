@@ -335,6 +335,11 @@ P2pRequest* Engine::recv_init(Communicator& comm, Data data, Envelope from) {
 
 void Engine::begin_recv(P2pRequest& recv) {
     recv.active = true;
+    receive_from_now(recv, &Matcher::post);
+}
+
+// Takes a message that is kept, or is posted by `post`.
+void Engine::receive_from_now(P2pRequest& recv, void (Matcher::*post)(P2pRequest&)) {
     Matcher& matching = recv.completion ? matcher(recv.context) : *recv.comm_->matcher;
     if (Message* message = matching.find_message(recv.rank, recv.tag)) {
         matching.take(*message);
@@ -350,7 +355,7 @@ void Engine::begin_recv(P2pRequest& recv) {
         fail(recv, source->error_gone(), source->why_gone());
         return;
     }
-    matching.post(recv);
+    (matching.*post)(recv);
     if (!source && !failed_.empty() && unacknowledged(*recv.comm_)) stall(recv);
 }
 
@@ -582,11 +587,14 @@ void Engine::arrive(int rank, const FrameHeader& frame, ConstBytes payload) {
 
 // What is no plain message. Not a part of arrive(), which has less to save without it.
 void Engine::arrive_frame(Peer& peer, const FrameHeader& frame, ConstBytes payload) {
+    if (frame.word[2] == kCarriedWord && carrier_)
+        return carrier_->carry(peer.rank, frame, payload, *this);
     auto header = parse(frame, payload.size());
     if (!header) return protocol_error(peer, "A frame does not parse");
     // Of a lost peer only whole messages count.
     if (peer.gone && header->kind != FrameKind::eager) return;
     switch (header->kind) {
+    case FrameKind::carried: return;  // parse() takes none
     case FrameKind::eager:
     case FrameKind::rts:
         if (expected_ && meets_expected(*header, payload)) return;

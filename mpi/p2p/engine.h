@@ -109,6 +109,8 @@ public:
 
     // -- failures and revoked communicators (mpi/p2p/failure.cc); with the engine held
     void listen(NoticeListener* listener) { listener_ = listener; }
+    // Takes frames that go through this process below its engine; borrowed.
+    void set_carrier(Transport* carrier) { carrier_ = carrier; }
     // Frames of Notice; kept while the peer takes none.
     void push_notice(Peer& peer, const Header& header, ConstBytes payload);
     // Members of the communicator known to have failed, as ranks of the job, in the order in which
@@ -372,6 +374,7 @@ private:
     P2pRequest* sent_request();
     void begin_send(P2pRequest& send);
     void begin_recv(P2pRequest& recv);
+    void receive_from_now(P2pRequest& recv, void (Matcher::*post)(P2pRequest&));
     bool connect(Peer& peer);
     void wait_to_connect(Peer& peer);
     Push push_message(Peer& peer, P2pRequest& send);
@@ -390,6 +393,7 @@ private:
     void withdraw(P2pRequest& send, uint8_t told);  // flags of that word
     bool refuse_rest(P2pRequest& send, uint8_t told);
     void fail_part(P2pRequest& recv, uint8_t told);
+    void forget_met(P2pRequest& recv);
     void lose(const Peer& peer);
     P2pRequest* find_step(uint64_t context, const coll::Completion& done);
     std::optional<uint8_t> was_withdrawn(const Peer& peer, uint64_t token);
@@ -443,6 +447,7 @@ private:
     std::vector<Peer*> queued_peers_;  // with something waiting to be pushed, or newly failed
     std::vector<int> failed_;          // ranks, in the order of learning
     NoticeListener* listener_ = nullptr;
+    Transport* carrier_ = nullptr;
 
     std::unordered_map<uint64_t, std::unique_ptr<Matcher>> matchers_;
     uint64_t last_context_ = ~uint64_t{0};

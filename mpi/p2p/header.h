@@ -19,7 +19,8 @@
 //          answers the message itself. With kFlagLost its receive shall end with an error, not wait.
 //   withdrawn  -             -     -    -              sender's operation
 //   refused    receiver's op -     -    -              -
-//          "The rest of the data that you have accepted does not come."
+//          "The rest of the data that you have accepted does not come." With kFlagCancelled none of
+//          it: the message was cancelled before the answer came; the receive is posted again.
 //
 // All integers little-endian. `rank` is the sender's rank in its local group.
 #pragma once
@@ -43,17 +44,20 @@ enum class FrameKind : uint8_t {
     withdrawn = 10,
     refused = 11,
     revoked = 12,
-    notice = 13
+    notice = 13,
+    carried = 14  // not for the engine: to another process, or for its links (btl/link/carried.h)
 };
 
 static_assert(static_cast<uint64_t>(FrameKind::data) == kPieceKind);
+static_assert(static_cast<uint64_t>(FrameKind::carried) == kCarriedKind);
 
 // Of this layout and what the kinds mean; raised with every change.
-inline constexpr int kFrameVersion = 3;
+inline constexpr int kFrameVersion = 4;
 inline constexpr uint8_t kFlagSync = 1;
 inline constexpr uint8_t kFlagLost = 2;  // of withdraw, and of a message here that was withdrawn
 inline constexpr uint8_t kFlagFailure =
     4;  // also of refused: because a process failed, or a revocation
+inline constexpr uint8_t kFlagCancelled = 8;                        // of refused
 inline constexpr size_t kPlaceBytes = 8, kPlaceAndTypesBytes = 16;  // payloads of an rts
 inline constexpr uint64_t kLengthMax = (uint64_t{1} << 48) - 1;
 
@@ -131,6 +135,7 @@ inline std::optional<Header> parse(const FrameHeader& frame, size_t payload) {
     case FrameKind::revoked:
         if (payload != 0) return std::nullopt;
         return out;
+    case FrameKind::carried: break;
     }
     return std::nullopt;
 }

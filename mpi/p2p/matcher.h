@@ -58,6 +58,16 @@ public:
         if (is_wild(receive)) wildcards_.push_back(&receive);
         else posted_[hash(receive.rank, receive.tag)].push_back(&receive);
     }
+    // Back to where it was posted, as what it has met is void.
+    void post_again(P2pRequest& receive) {
+        List<P2pRequest>& list =
+            is_wild(receive) ? wildcards_ : posted_[hash(receive.rank, receive.tag)];
+        P2pRequest* later = list.front();
+        while (later && later->order < receive.order) later = list.next(later);
+        ++posted_count_;
+        if (later) List<P2pRequest>::insert_before(later, &receive);
+        else list.push_back(&receive);
+    }
     void withdraw(P2pRequest& receive) {
         List<P2pRequest>::remove(&receive);
         --posted_count_;

@@ -51,6 +51,7 @@ public:
     bool withdrawing = false;  // send: the peer has been asked to drop it
     uint8_t told = 0;          // with these flags
     bool exact = false;        // a step's receive: a shorter message is an error
+    bool of_mprobe = false;    // receive: of a message that MPI_Mprobe has taken out of matching
     bool simple = false;       // a user's receive of one run of bytes
     bool active = false;       // between start and completion
 
@@ -94,7 +95,7 @@ protected:
         reset();
         plain_ = true;
         is_send = matched = asked = exact = simple = active = measured = outgoing = false;
-        readable = withdrawing = false;
+        readable = withdrawing = of_mprobe = false;
         mode = SendMode::standard;
         accepted = offset = rest = 0;
         token = remote_token = 0;

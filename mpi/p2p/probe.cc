@@ -111,7 +111,7 @@ P2pRequest* Engine::imrecv(Message* message, Data data) {
 void Engine::start_matched(P2pRequest& request, Message* message) {
     Communicator* comm = message->comm;
     hold_for_engine(request);
-    request.active = true;
+    request.active = request.of_mprobe = true;
     deliver_kept(request, *message);
     message->release();
     comm->release();

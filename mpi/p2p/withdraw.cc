@@ -2,8 +2,9 @@
 // failed.
 // Idea: what nobody else knows of is simply taken out. A send whose first frame is out asks its
 // peer to drop the message (`withdraw`). The peer answers `withdrawn` where no receive has met it;
-// else what answers the message itself is on the way, and tells that it was too late. Either comes
-// as soon as the peer's engine turns.
+// else what answers the message itself is on the way. Where the data has not left and nobody may
+// read it here, the send ends at once, and that answer meets a refusal. Else it tells that it was
+// too late, and the send waits for it: it comes as soon as the peer's engine turns.
 #include "mpi/object/communicator.h"
 #include "mpi/p2p/engine.h"
 
@@ -13,11 +14,22 @@ static constexpr const char* kPartFailed = "Another part of the collective faile
 
 void Engine::cancel(P2pRequest& request) {
     if (request.stalled()) refresh(request);
-    if (request.done() || !request.active || request.matched) return;
+    if (request.done() || !request.active) return;
+    if (request.matched) {
+        // A receive whose message turns out to be cancelled is so too (forget_met()).
+        request.withdrawing |= !request.is_send;
+        return;
+    }
     if (request.is_send) {
-        if (request.asked) return withdraw(request, 0);
-        if (!request.linked()) return;
-        List<P2pRequest>::remove(&request);
+        if (request.asked) {
+            withdraw(request, 0);
+            if (!request.outgoing || request.readable) return;
+            withdrawn_.insert({request.token, {request.peer, kFlagCancelled}});
+        } else if (request.linked()) {
+            List<P2pRequest>::remove(&request);
+        } else {
+            return;
+        }
     } else {
         request.comm_->matcher->withdraw(request);
     }
@@ -136,7 +148,30 @@ void Engine::arrive_refused(Peer& peer, const Header& header) {
     P2pRequest* recv = operations_.find(header.context);
     if (!recv || recv->is_send || recv->peer != &peer || recv->rest != 0)
         return protocol_error(peer, "A refusal names no receive");
+    if (header.flags & kFlagCancelled) return forget_met(*recv);
     fail_part(*recv, header.flags);
+}
+
+// The message that a receive has met was cancelled before any of it left. The receive takes another
+// one, as if it had not met this.
+void Engine::forget_met(P2pRequest& recv) {
+    if (recv.offset != 0 || recv.completion)
+        return protocol_error(*recv.peer, "A message was cancelled after its data");
+    if (recv.of_mprobe)
+        return fail(recv, MPI_ERR_OTHER,
+                    "The sender cancelled the message after MPI_Mprobe had found it");
+    if (recv.withdrawing) {
+        recv.outcome_ = {};
+        recv.outcome_.cancelled = true;
+        return finish_p2p(recv);
+    }
+    operations_.remove(recv.token);
+    recv.token = recv.remote_token = 0;
+    recv.accepted = 0;
+    recv.matched = recv.measured = false;
+    recv.peer = nullptr;
+    recv.outcome_ = {};
+    receive_from_now(recv, &Matcher::post_again);
 }
 
 }  // namespace pomona

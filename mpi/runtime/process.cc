@@ -26,6 +26,7 @@
 #include "mpi/runtime/forests.h"
 #include "mpi/runtime/machine_links.h"
 #include "mpi/runtime/relaying.h"
+#include "mpi/runtime/simulated.h"
 #include "mpi/runtime/unlike.h"
 #include "mpi/runtime/wait_reports.h"
 #include "pmix/job_key.h"
@@ -49,10 +50,22 @@ static constexpr int kRanksMost = 1 << 24;  // of a job with all that it spawns
 
 static uintptr_t bits_of(const void* handle) { return reinterpret_cast<uintptr_t>(handle); }
 
+// A simulated rank does not spin, since time passes for it only between its turns; nobody else may
+// send for it; and shared memory would be a way beside the simulated network.
+static Params params_of(const char* const* environment, bool simulated) {
+    Params params =
+        read_params(environment, [](const std::string& line) { LOG(warn, base, "{}", line); });
+    if (!simulated) return params;
+    params.spin_us = 0;
+    params.progress = "none";
+    params.rma_shared = false;
+    return params;
+}
+
 Process::Process(const char* const* environment)
-    : params(
-          read_params(environment, [](const std::string& line) { LOG(warn, base, "{}", line); })),
-      engine(params, counters, clock), link_history_(cache_path(environment, "link-history")) {
+    : simulated(simulation_of(environment)), params(params_of(environment, simulated != nullptr)),
+      clock(simulated ? simulated->clock() : real_clock), engine(params, counters, clock),
+      link_history_(cache_path(environment, "link-history")) {
     std::string unknown = set_log_levels(params.log);
     if (!unknown.empty())
         LOG(warn, base, "POMONA_LOG: \"{}\" is neither a level nor a scope", unknown);
@@ -85,12 +98,19 @@ Process::~Process() {
 
 Status Process::start(int wanted_level, std::unique_ptr<Wireup> given) {
     wireup = given ? std::move(given) : TRY(Wireup::start());
+    if (simulated) {
+        TRY(simulated->enter(job().rank));
+        wireup = make_simulated_wireup(std::move(wireup), *simulated);
+        transports.push_back(simulated->make_transport());
+        // Ranks run one at a time: a thread that waits for its turn would keep the others out.
+        wanted_level = std::min(wanted_level, MPI_THREAD_SERIALIZED);
+    }
     const Job& here = job();
     set_log_identity(format("{}@{}", here.rank, here.host));
     thread_level = wanted_level;
     main_thread = std::this_thread::get_id();
     engine.set_crowded(here.oversubscribed);
-    bool simulated = !transports.empty();
+    bool given_transports = !transports.empty();
     TRY(make_transports());
     std::vector<Transport*> borrowed;
     for (auto& transport : transports) borrowed.push_back(transport.get());
@@ -99,7 +119,7 @@ Status Process::start(int wanted_level, std::unique_ptr<Wireup> given) {
     engine.listen(agreements.get());
     for (Transport* each : borrowed)
         if (BoardSpace* space = each->boards()) engine.boards.attach(space);
-    start_watching(simulated);
+    start_watching(given_transports);
     if (wanted_level == MPI_THREAD_MULTIPLE) engine.set_threaded();
     if (here.size > 1) {
         wait_reports = std::make_unique<WaitReports>(params, engine, *wireup);
@@ -111,7 +131,7 @@ Status Process::start(int wanted_level, std::unique_ptr<Wireup> given) {
     if (params.progress == "thread") {
         thread_level = MPI_THREAD_MULTIPLE;
         engine.start_progress_thread();
-    } else if (relays_ && params.progress == "auto") {
+    } else if ((relays_ || owns_cable_) && params.progress == "auto") {
         engine.start_progress_thread();
     }
     state.store(State::running, std::memory_order_release);
@@ -253,12 +273,12 @@ Result<std::shared_ptr<tcp::Shared>> Process::make_tcp() {
         options.silence = silence_of(params);
         paths.push_back(TRY(make_tcp_transport(params, counters, std::move(options))));
     }
-    if (!all_local) add_rdma(paths, *shared);
     LinkOptions link;
+    if (!all_local) add_rdma(paths, *shared, link);
     link.rank = here.rank;
     link.size = limit;
     link.clock = &clock;
-    size_t longest = std::max(params.tcp_fragment, params.tcp_eager_max) - kLinkRoom;
+    size_t longest = std::max(params.tcp_fragment, params.tcp_eager_max);
     link.caps = {0, std::min<size_t>(params.tcp_eager_max, longest), longest};
     if (!shared->loopback_only()) link.relays = [this] { return relay_candidates(job()); };
     link.address_of = [this](int rank) { return wireup->lookup(rank, "tcp"); };
@@ -268,21 +288,39 @@ Result<std::shared_ptr<tcp::Shared>> Process::make_tcp() {
     };
     auto links = make_link_transport(params, counters, std::move(link), std::move(paths));
     TRY(wireup->publish("tcp", links->address()));
+    engine.set_carrier(links.get());
     transports.push_back(std::move(links));
     return shared;
 }
 
 // Paths by RDMA, where there are devices: beside TCP, by which their ends agree.
-void Process::add_rdma(std::vector<std::unique_ptr<Transport>>& paths, const tcp::Shared& shared) {
+void Process::add_rdma(std::vector<std::unique_ptr<Transport>>& paths, const tcp::Shared& shared,
+                       LinkOptions& link) {
     if (!lists(params.transports, "rdma")) return;
     std::string why = messages::rdma_encrypted;
-    RdmaOptions options{job().rank, &clock, {}, job().first};
-    for (int rank = job().first; rank < job().size; ++rank)
-        options.machine_of.push_back(job().node(rank));
+    std::vector<int> machines;
+    for (int rank = job().first; rank < job().size; ++rank) machines.push_back(job().node(rank));
+    auto shm = std::find_if(transports.begin(), transports.end(), [](const auto& each) {
+        return std::string_view(each->name()) == "shm";
+    });
+    rdma::Plan plan(job().rank, std::move(machines), job().first, params.rdma_owner);
+    RdmaOptions options{job().rank, &clock, plan};
     std::vector<std::unique_ptr<Transport>> made;
     if (!shared.encrypts(tcp::InterfaceKind::thunderbolt))
         made = make_rdma_transports(params, counters, std::move(options), why);
     if (made.empty()) LOG(info, btl, "RDMA is not used: {}", why);
+    if (!made.empty() && params.rdma_owner && (shm != transports.end() || job().local_size == 1)) {
+        link.owner_of = [plan](int rank) { return plan.owner_of(rank); };
+        link.by_owner = [plan](int peer) { return plan.by_owner(peer); };
+        Transport* near = shm != transports.end() ? shm->get() : nullptr;
+        link.local = [near](int rank) -> Endpoint* {
+            if (!near) return nullptr;
+            auto endpoint = near->connect(rank, {});
+            return endpoint.ok() ? *endpoint : nullptr;
+        };
+        // It has to hand frames on while its program computes.
+        owns_cable_ = plan.owner_of(job().rank) == job().rank && plan.shares();
+    }
     for (auto& each : made) paths.push_back(std::move(each));
 }
 

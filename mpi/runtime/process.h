@@ -21,9 +21,13 @@
 namespace pomona {
 
 class Agreements;
+struct LinkOptions;
 
 namespace tcp {
 class Shared;
+}
+namespace sim {
+class Remote;
 }
 namespace coll {
 class Gates;
@@ -56,9 +60,11 @@ public:
     int thread_level = MPI_THREAD_SINGLE;
     std::thread::id main_thread;
 
+    std::unique_ptr<sim::Remote> simulated;  // null: network and time are real
     Params params;
     Counters counters;
-    RealClock clock;
+    RealClock real_clock;
+    Clock& clock;
     std::unique_ptr<Wireup> wireup;
     const Job& job() const { return wireup->job(); }
 
@@ -122,7 +128,8 @@ private:
     void start_watching(bool simulated);
     Status make_transports();
     Result<std::shared_ptr<tcp::Shared>> make_tcp();
-    void add_rdma(std::vector<std::unique_ptr<Transport>>& paths, const tcp::Shared& shared);
+    void add_rdma(std::vector<std::unique_ptr<Transport>>& paths, const tcp::Shared& shared,
+                  LinkOptions& link);
     void meet(int rank);
     // Null: it belongs to another world, and has not published yet where it is.
     Result<Endpoint*> connect(int peer);
@@ -132,6 +139,7 @@ private:
 
     bool linked_ = false;       // this world's ranks have links, from the start
     std::string link_history_;  // a file (mpi/runtime/machine_links.h)
+    bool owns_cable_ = false;   // other ranks use its RDMA queue pairs
     bool relays_ = false;       // others probably reach each other through this process
     Ref<Communicator> world_;
     Ref<Communicator> self_;

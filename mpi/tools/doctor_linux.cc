@@ -4,7 +4,12 @@
 #include "btl/base/format.h"
 
 #include <algorithm>
+#include <cstdint>
 #include <cstdlib>
+#include <initializer_list>
+#include <string>
+#include <utility>
+#include <vector>
 
 namespace pomona::doctor {
 
@@ -48,10 +53,121 @@ Finding library_path(const Probes& probes) {
             "programs run with that library; unset it if it is another MPI's"};
 }
 
+// Shares of the packets above which a card's counts are told.
+constexpr double kDamagedMost = 1e-6, kDroppedMost = 1e-3;
+
+// What the cards have counted since they were set up.
+std::vector<Finding> cards(const Probes& probes) {
+    std::vector<Finding> out;
+    std::string seen;
+    std::vector<std::string> names;
+    for (const tcp::Interface& each :
+         tcp::choose_interfaces(probes.interfaces(), {}, probes.system()))
+        if (std::find(names.begin(), names.end(), each.name) == names.end())
+            names.push_back(each.name);
+    for (const std::string& name : names) {
+        auto sum = [&](std::initializer_list<const char*> counters, std::string& told) {
+            int64_t out = 0;
+            for (const char* counter : counters) {
+                std::string path = pomona::format("/sys/class/net/{}/statistics/{}", name, counter);
+                int64_t count = std::atoll(probes.read(path).c_str());
+                out += count;
+                if (count > 0)
+                    told += pomona::format("{}{} {}", told.empty() ? "" : ", ", counter, count);
+            }
+            return static_cast<double>(out);
+        };
+        std::string packets, damaged, dropped;
+        double all = sum({"rx_packets", "tx_packets"}, packets);
+        if (sum({"rx_errors", "tx_errors", "collisions"}, damaged) > kDamagedMost * all)
+            out.push_back(
+                {"network card", State::hint,
+                 pomona::format("{} counts damaged packets: {} ({})", name, damaged, packets),
+                 pomona::format("another cable, transceiver or port; ethtool -S {} tells "
+                                "more",
+                                name)});
+        // rx_errors has what the card missed for want of room.
+        if (sum({"rx_dropped", "tx_dropped"}, dropped) > kDroppedMost * all)
+            out.push_back(
+                {"network card", State::hint,
+                 pomona::format("{} counts dropped packets: {} ({})", name, dropped, packets),
+                 pomona::format("give both ends of the cable and the switch the same MTU, "
+                                "and the card longer queues (ethtool -G {} rx 4096)",
+                                name)});
+        if (!packets.empty()) seen += (seen.empty() ? "" : ", ") + name;
+    }
+    if (out.empty())
+        out.push_back(
+            {"network card", State::good,
+             seen.empty() ? std::string("no counts to read") : "few errors, few drops: " + seen,
+             ""});
+    return out;
+}
+
+// Whether a rule, as nft or iptables prints it, ends connections that other hosts make to ranks.
+bool keeps_out(const std::string& rule) {
+    auto has = [&](const char* word) { return (" " + rule + " ").find(word) != rule.npos; };
+    bool ends = has(" drop ") || has(" reject ") || has(" DROP ") || has(" REJECT ");
+    return ends && !has("invalid") && !has("INVALID") && !has(" udp ") && !has("icmp") &&
+           !has(" lo ") && !has("\"lo\"");
+}
+
+struct Wall {
+    std::string rule;   // "" if there is none
+    std::string place;  // "inet filter input", as nft names a chain
+};
+
+// The first rule, or policy, of chains through which all that comes in goes. Those that they call
+// are not followed.
+Wall first_wall(const std::string& rules) {
+    std::string table, chain;
+    bool incoming = false;
+    for (size_t begin = 0; begin < rules.size();) {
+        size_t end = std::min(rules.find('\n', begin), rules.size());
+        std::string line = rules.substr(begin, end - begin);
+        begin = end + 1;
+        line.erase(0, std::min(line.find_first_not_of(" \t"), line.size()));
+        auto name = [&](size_t skip) { return line.substr(skip, line.rfind(" {") - skip); };
+        if (line.starts_with("table ")) table = name(6);
+        else if (line.starts_with("chain ")) chain = name(6), incoming = false;
+        else if (line.starts_with("type filter hook input")) incoming = true;
+        bool policy = line.find("policy drop") != line.npos;
+        if (incoming && (policy || keeps_out(line)))
+            return {policy ? "policy drop" : line, pomona::format("{} {}", table, chain)};
+        if (line == "-P INPUT DROP" || (line.starts_with("-A INPUT ") && keeps_out(line)))
+            return {line, ""};
+    }
+    return {};
+}
+
+Finding firewall(const Probes& probes) {
+    std::string rules = probes.run("nft list ruleset 2>/dev/null && echo read");
+    if (rules.empty()) rules = probes.run("iptables -S INPUT 2>/dev/null && echo read");
+    if (rules.empty())
+        return {"firewall", State::good, "its rules cannot be read: run the doctor as root", ""};
+    Wall wall = first_wall(rules);
+    if (wall.rule.empty()) return {"firewall", State::good, "no rule keeps other hosts out", ""};
+    std::string mend =
+        wall.place.empty()
+            ? "iptables -I INPUT -s NETWORK -j ACCEPT"
+            : pomona::format("nft insert rule {} ip saddr NETWORK accept", wall.place);
+    return {
+        "firewall", State::hint,
+        pomona::format("{}{}{} ends connections that no rule lets in", wall.place,
+                       wall.place.empty() ? "" : ": ", wall.rule),
+        pomona::format("ranks listen at free ports, so let the job's hosts in by address, as root: "
+                       "{} (ufw allow from NETWORK; firewall-cmd --zone=trusted "
+                       "--add-source=NETWORK); pomona links --host tries it",
+                       mend)};
+}
+
 }  // namespace
 
 std::vector<Finding> linux_checks(const Probes& probes) {
-    return {shared_memory_room(probes), attach(probes), library_path(probes)};
+    std::vector<Finding> out = {shared_memory_room(probes), attach(probes), library_path(probes),
+                                firewall(probes)};
+    for (Finding& each : cards(probes)) out.push_back(std::move(each));
+    return out;
 }
 
 }  // namespace pomona::doctor

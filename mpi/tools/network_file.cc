@@ -149,7 +149,9 @@ std::optional<NetworkFile> parse_network(const std::string& text, std::string& p
     json pairs = value.value("pairs", json::array());
     for (size_t i = 0; i < pairs.size(); ++i)
         if (!read_pair(pairs.at(i), i, out, problem)) return std::nullopt;
-    if (!complete(out, problem)) return std::nullopt;
+    if (!complete(out, problem) ||
+        !read_number(value, "together_gigabits", 0, out.together_gigabits, problem, "The network"))
+        return std::nullopt;
     return out;
 }
 
@@ -167,6 +169,7 @@ std::string network_text(const NetworkFile& network) {
                          {"gigabits", each.gigabits},
                          {"cable", each.cable}});
     json all{{"hosts", hosts}, {"pairs", pairs}};
+    if (network.together_gigabits > 0) all["together_gigabits"] = network.together_gigabits;
     return all.dump(1, ' ', false, json::error_handler_t::replace) + "\n";
 }
 
@@ -207,7 +210,14 @@ LinkMap link_map(const NetworkFile& network, const coll::Links& links) {
             network.hosts[host].gigabits > 0 ? network.hosts[host].gigabits : quickest[host];
         map.line_byte_ns.push_back(line > 0 ? 8 / line : 0);
     }
+    if (network.together_gigabits > 0) map.together_byte_ns = 8 / network.together_gigabits;
     return map;
+}
+
+double lines_gigabits(const LinkMap& map) {
+    double sum = 0;
+    for (double byte_ns : map.line_byte_ns) sum += byte_ns > 0 ? 8 / byte_ns : 0;
+    return sum;
 }
 
 void add_pairs(const NetworkFile& network, const LinkMap& map, coll::Links& links) {

@@ -2,7 +2,8 @@
 // Idea: what `pomona links --json` prints is such a file already; people add to it, or write their
 // own:
 //   {"hosts": [{"host": "a", "ranks": 2, "speed": 1.5, "gigabits": 10}, ...],
-//    "pairs": [{"hosts": ["a", "b"], "latency_us": 30, "gigabits": 9.4, "cable": true}, ...]}
+//    "pairs": [{"hosts": ["a", "b"], "latency_us": 30, "gigabits": 9.4, "cable": true}, ...],
+//    "together_gigabits": 20}
 // docs/predict.md says what may be left out.
 #pragma once
 
@@ -29,6 +30,9 @@ struct NetworkPair {
 struct NetworkFile {
     std::vector<NetworkHost> hosts;
     std::vector<NetworkPair> pairs;  // every two hosts once
+    // What all hosts send to each other at once, where that is less than their lines carry: a
+    // switch, or cores that they share. 0: as much as the lines.
+    double together_gigabits = 0;
 
     int ranks() const;
     const NetworkPair& pair(int a, int b) const;
@@ -45,7 +49,10 @@ LinkMap link_map(const NetworkFile& network, const coll::Links& links);
 // The same pairs as costs that algorithms are chosen by.
 void add_pairs(const NetworkFile& network, const LinkMap& map, coll::Links& links);
 
-// Changes that predictions ask about.
+// What the hosts' lines carry, all at once; cables apart.
+double lines_gigabits(const LinkMap& map);
+
+// Changes that predictions ask about; what all hosts carry together stays.
 NetworkFile with_lines(NetworkFile network,
                        double times);  // each line and cable is so much quicker
 NetworkFile with_rate(NetworkFile network, double gigabits);  // each line and cable has this rate

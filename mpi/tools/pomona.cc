@@ -16,6 +16,7 @@
 #include "mpi/tools/doctor.h"
 #include "mpi/tools/links.h"
 #include "mpi/tools/predict.h"
+#include "mpi/tools/simulate.h"
 #include "mpi/tools/synthesize.h"
 #include "mpi/tools/queues.h"
 #include "mpi/tools/trace.h"
@@ -291,6 +292,20 @@ static CLI::App* add_synthesize(CLI::App& app, SynthesizeOptions& options, std::
     return command;
 }
 
+// For mpirun, which becomes it.
+static CLI::App* add_simulate(CLI::App& app, SimulateOptions& options) {
+    CLI::App* command = app.add_subcommand("simulate", "what mpirun --simulate does")->group("");
+    command->add_option("--ranks", options.ranks)->required();
+    command->add_option("--network", options.network);
+    command->add_option("--faults", options.faults);
+    command->add_option("--seed", options.seed);
+    command->add_option("--compute", options.compute);
+    command->add_option("--json", options.json);
+    command->add_flag("--survivors", options.survivors);
+    command->add_option("command", options.command)->required();
+    return command;
+}
+
 int main(int argc, char** argv) {
     CLI::App app{"Pomona: what is installed, its parameters, and what collectives cost"};
     app.require_subcommand(1);
@@ -353,6 +368,8 @@ int main(int argc, char** argv) {
     SynthesizeOptions synthesizing;
     std::string synthesize_links;
     CLI::App* synthesize_app = add_synthesize(app, synthesizing, synthesize_links);
+    SimulateOptions simulating;
+    CLI::App* simulate_app = add_simulate(app, simulating);
     TuneOptions tuning;
     bool rank = false;
     CLI::App* tune_command = app.add_subcommand(
@@ -402,6 +419,7 @@ int main(int argc, char** argv) {
         coll::Links costs = current_links(synthesize_links, source);
         return synthesize_command(synthesizing, costs, cache_path(environ, "forests"));
     }
+    if (app.got_subcommand(simulate_app)) return simulate_command(simulating);
     if (app.got_subcommand("doctor")) return doctor::command(json);
     if (app.got_subcommand("links")) return links_of_rank ? links_rank() : links(linking);
     if (app.got_subcommand("top")) return top(watching);

@@ -138,6 +138,12 @@ std::string prediction_text(const StepModel& model, const NetworkFile& network,
         out += format("  {:>3} x {:<14} of {:>9.3f} MB  {:>9} ms each, {}\n", row.count,
                       coll::collective_name(row.collective), static_cast<double>(row.bytes) / 1e6,
                       milliseconds(row.seconds), row.algorithm);
+    double lines = lines_gigabits(link_map(network, {}));
+    if (network.together_gigabits > 0 && network.together_gigabits < lines)
+        out += format(
+            "All hosts together carry {:.3g} Gb/s of the {:.3g} of their lines: what they share, a "
+            "switch or cores, may be the limit, which no cable moves.\n",
+            network.together_gigabits, lines);
     out += "What would change it:                step ms  samples/s\n";
     for (const Lever& lever : prediction.levers)
         out += format("  {:<30} {:>12}  {:>7.2f} x  {}\n", lever.name, milliseconds(lever.seconds),

@@ -25,13 +25,15 @@ bool is_name(std::string_view name) {
     return !name.empty() && name.front() != '-' && std::all_of(name.begin(), name.end(), allowed);
 }
 
-// name, name:4, [fe80::1]:4; an unbracketed text with several colons is an IPv6 address.
+// name, name:4, [fe80::1]:4, user@[fe80::1]:4; an unbracketed text with several colons is an IPv6
+// address.
 std::string parse_host(std::string_view text, HostSlots& host) {
     std::string_view slots;
-    if (text.starts_with('[')) {
+    size_t open = text.find('@') + 1;  // 0: no user is named
+    if (text.substr(open).starts_with('[')) {
         size_t close = text.find(']');
         if (close == std::string_view::npos) return "a '[' is not closed";
-        host.name = text.substr(1, close - 1);
+        host.name = format("{}{}", text.substr(0, open), text.substr(open + 1, close - open - 1));
         slots = text.substr(close + 1);
         if (!slots.empty() && slots.front() != ':') return "text after ']'";
     } else {

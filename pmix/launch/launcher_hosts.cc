@@ -95,11 +95,11 @@ RemoteHost* Launcher::add_remote(const HostSlots& host) {
     ShellOptions shell;
     shell.program = options_.shell;
     shell.own = own_program();
+    shell.number = static_cast<int>(remotes_.size()) + 1;
     if (variable(environment_, "KUBERNETES_SERVICE_HOST")) shell.retry_seconds = kPodsPatience;
     if (options_.dial_back_seconds > 0) {
         if (!dial_back_) dial_back_ = std::make_unique<DialBack>(base_);
         shell.dial_back = dial_back_.get();
-        shell.number = static_cast<int>(remotes_.size()) + 1;
         shell.patience_seconds = options_.dial_back_seconds;
     }
     HostSlots there = host;

@@ -68,6 +68,29 @@ static void explain(const pomona::Options& options) {
     while (!failed && waitpid(child, &status, 0) < 0 && errno == EINTR) {}
 }
 
+// The simulator takes this process over, and starts this command again as its child.
+static int become_simulator(const pomona::Options& options, std::vector<std::string> arguments) {
+    std::string own = pomona::own_program();
+    std::vector<std::string> command{own.substr(0, own.rfind('/') + 1) + "pomona",
+                                     "simulate",
+                                     "--ranks",
+                                     std::to_string(options.simulate),
+                                     "--seed",
+                                     std::to_string(options.simulate_seed),
+                                     "--compute",
+                                     std::to_string(options.simulate_compute)};
+    for (const auto& [name, value] :
+         {std::pair("--network", &options.network), std::pair("--faults", &options.simulate_faults),
+          std::pair("--json", &options.simulate_json)})
+        if (!value->empty()) command.insert(command.end(), {name, *value});
+    if (options.on_death == "continue") command.push_back("--survivors");
+    command.insert(command.end(), {"--", own});
+    command.insert(command.end(), arguments.begin(), arguments.end());
+    pomona::Engine simulator;
+    simulator.command = std::move(command);
+    return become(simulator, options);
+}
+
 int main(int count, char** words) {
     std::vector<std::string> arguments(words + 1, words + count);
     // By another mpirun, through ssh; not for people.
@@ -79,6 +102,8 @@ int main(int count, char** words) {
         std::fputs(parsed.text.c_str(), parsed.exit_code == 0 ? stdout : stderr);
         return parsed.exit_code;
     }
+    if (parsed.options.simulate > 0 && !getenv("POMONA_SIMULATION"))
+        return become_simulator(parsed.options, arguments);
     pomona::Engine engine =
         pomona::choose_engine(parsed.options, environ, pomona::real_engine_probes(environ));
     if (!engine.mistake.empty()) {

@@ -28,6 +28,7 @@ namespace pomona {
 namespace {
 
 constexpr int kRanksMax = 100000;
+constexpr int kSimulatedMost = 4096;
 constexpr double kSecondsMax = 1e9;
 
 // What one part of the command line says, beside what goes to the whole job.
@@ -54,6 +55,7 @@ struct Parser {
     std::string app_file(const std::string& path);
     std::string whole();
     std::string choose_hosts();
+    std::string choose_simulation();
 };
 
 std::string lower(std::string word) {
@@ -369,6 +371,24 @@ std::string Parser::take_job(const OptionInfo& option, const std::string& said,
     case OptionId::dial_back: return seconds_of("Option " + said, value, options.dial_back_seconds);
     case OptionId::launcher: return read_launcher(said, value, options);
     case OptionId::prefix: options.prefix = value; return {};
+    case OptionId::simulate: return whole_number(said, value, 1, kSimulatedMost, options.simulate);
+    case OptionId::network: options.network = value; return {};
+    case OptionId::simulate_faults: options.simulate_faults = value; return {};
+    case OptionId::simulate_json: options.simulate_json = value; return {};
+    case OptionId::simulate_seed: {
+        const char* end = value.data() + value.size();
+        auto [read, error] = std::from_chars(value.data(), end, options.simulate_seed);
+        if (error == std::errc() && read == end) return {};
+        return format("Option {}: '{}' is not a number from 0 to 2^64 - 1", said, value);
+    }
+    case OptionId::simulate_compute: {
+        char* end = nullptr;
+        options.simulate_compute = std::strtod(value.c_str(), &end);
+        if (!value.empty() && !*end && options.simulate_compute >= 0 &&
+            options.simulate_compute <= 1e6)
+            return {};
+        return format("Option {}: '{}' is not a factor from 0 to 1000000", said, value);
+    }
     case OptionId::report_json: options.report_json = value; return {};
     case OptionId::trace: options.trace = value; return {};
     case OptionId::debugger: options.debugger = value; return {};
@@ -573,6 +593,38 @@ std::string Parser::choose_hosts() {
     return {};
 }
 
+// Simulated ranks are processes of this machine, on no cores of their own.
+std::string Parser::choose_simulation() {
+    Options& options = out.options;
+    if (options.simulate == 0) {
+        for (auto [said, name] : {std::pair(!options.network.empty(), "--network"),
+                                  std::pair(!options.simulate_faults.empty(), "--simulate-faults"),
+                                  std::pair(!options.simulate_json.empty(), "--simulate-json"),
+                                  std::pair(options.simulate_seed != 1, "--simulate-seed"),
+                                  std::pair(options.simulate_compute > 0, "--simulate-compute")})
+            if (said)
+                options.notes.push_back(
+                    format("option {} has no effect without --simulate COUNT", name));
+        return {};
+    }
+    if (!options.hosts.empty())
+        return "Option --simulate runs all ranks on this machine; leave hosts out, and describe "
+               "them by --network FILE";
+    if (!options.debugger.empty())
+        return "Option --simulate and debuggers do not go together: ranks run one at a time";
+    int total = 0;
+    for (Program& program : options.programs) {
+        if (options.programs.size() == 1 && program.count == 0) program.count = options.simulate;
+        total += program.count;
+    }
+    if (total != options.simulate)
+        return format("Option --simulate {}: the programs have {} processes together",
+                      options.simulate, total);
+    options.bind = BindTo::none;
+    options.pmix = "off";
+    return {};
+}
+
 // What concerns all parts together.
 std::string Parser::whole() {
     Options& options = out.options;
@@ -591,6 +643,7 @@ std::string Parser::whole() {
     if (total > kRanksMax) return format("More than {} processes are not supported", kRanksMax);
     if (options.debug_rank >= 0 && options.debugger.empty()) options.debugger = "gdb";
     std::string wrong = choose_hosts();
+    if (wrong.empty()) wrong = choose_simulation();
     if (!wrong.empty()) return wrong;
     if (options.shell.empty()) {
         options.shell = shell_of(environment);

@@ -7,6 +7,7 @@
 #include "pmix/launch/hosts.h"
 #include "pmix/program.h"
 
+#include <cstdint>
 #include <map>
 #include <string>
 #include <utility>
@@ -53,7 +54,12 @@ struct Options {
     bool refuse_oversubscribe = false;
     bool quiet = false;
     bool verbose = false;
-    std::string trace;               // file; "": none
+    std::string trace;    // file; "": none
+    int simulate = 0;     // ranks of a simulated job; 0: a real one
+    std::string network;  // of that job, a file; "": one host
+    std::string simulate_faults, simulate_json;
+    uint64_t simulate_seed = 1;
+    double simulate_compute = 0;     // how many times processor time counts
     std::string debugger;            // gdb, lldb or a command; "": none
     int debug_rank = -1;             // this one alone
     bool library_path = true;        // ranks find our library without an rpath

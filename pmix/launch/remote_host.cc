@@ -20,8 +20,9 @@ namespace pomona {
 
 namespace {
 constexpr timeval kBeat{1, 0};
-constexpr timeval kAgain{1, 0};     // between two attempts to reach a host
-constexpr double kEndPatience = 2;  // from the last word to ssh's end
+constexpr timeval kAgain{1, 0};        // between two attempts to reach a host
+constexpr double kCrowdPatience = 20;  // seconds in which a server that takes few at once has room
+constexpr double kEndPatience = 2;     // from the last word to ssh's end
 constexpr size_t kErrorTextMax = 16u << 10;
 
 double steady_now() { return static_cast<double>(RealClock().now()) * 1e-9; }
@@ -216,11 +217,17 @@ void RemoteHost::give_up(const std::string& why) {
     finish_lost(why);
 }
 
-// A pod, or a host that has just been switched on, is not there at once.
+// A pod, or a host that has just been switched on, is not there at once; and the names of many
+// hosts may lead through one sshd, which drops all but a few of those who come together. These come
+// again, not all at one moment.
 bool RemoteHost::try_again() {
-    if (state_ != State::connecting || !reaped_ || given_up_ ||
-        steady_now() - begun_ > shell_.retry_seconds)
+    bool crowded = turned_away(error_text_);
+    double patience =
+        crowded ? std::max(kCrowdPatience, shell_.retry_seconds) : shell_.retry_seconds;
+    if (state_ != State::connecting || !reaped_ || given_up_ || steady_now() - begun_ > patience)
         return false;
+    timeval delay = kAgain;
+    if (crowded) delay = {0, 200000 + shell_.number % 8 * 100000};
     if (channel_) channel_->shut();
     errors_readable_.reset();
     if (errors_ >= 0) close(std::exchange(errors_, -1));
@@ -237,7 +244,7 @@ bool RemoteHost::try_again() {
             if (!self->start_shell()) self->give_up("it cannot be reached");
         },
         this));
-    event_add(again_timer_.get(), &kAgain);
+    event_add(again_timer_.get(), &delay);
     return true;
 }
 

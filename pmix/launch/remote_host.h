@@ -26,7 +26,7 @@ struct ShellOptions {
     double retry_seconds = 0;      // a host that cannot be reached yet is tried again so long
     const DialBack* dial_back =
         nullptr;     // the agent connects here; none: it speaks through `program`
-    int number = 0;  // of this host there
+    int number = 0;  // of this host, from 1
 };
 
 class RemoteHost final : public Host {

@@ -108,6 +108,10 @@ std::vector<std::string> shell_words_for(const std::string& program, const std::
     return out;
 }
 
+bool turned_away(const std::string& printed) {
+    return printed.find("exchange_identification: ") != printed.npos;
+}
+
 std::string explain_shell(const std::string& program, const std::string& host, int status,
                           const std::string& printed) {
     for (const Reason& reason : kReasons)

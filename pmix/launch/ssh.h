@@ -26,6 +26,10 @@ std::string agent_command(const std::string& own, const std::string& prefix,
 std::vector<std::string> shell_words_for(const std::string& program, const std::string& host,
                                          const std::string& command);
 
+// The server has closed the connection before it knew who calls: one that takes so many at a time
+// (MaxStartups in sshd_config) will take it later.
+bool turned_away(const std::string& printed);
+
 // Why the agent could not be started, with the mend, from the exit status (of waitpid) and from
 // what was printed.
 std::string explain_shell(const std::string& program, const std::string& host, int status,

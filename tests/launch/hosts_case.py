@@ -15,6 +15,8 @@ MPICC = os.path.join(os.path.dirname(MPIRUN), "mpicc")
 
 
 class Case(HostCase):
+    patience = PATIENCE
+
     def tearDown(self):
         # Here, or another test would find it and be blamed.
         self.nothing_left([])
@@ -30,7 +32,7 @@ class Case(HostCase):
         if "input" in kinds:
             del kinds["stdin"]
         return subprocess.run(self.words(*words, ssh=ssh), capture_output=True, text=True,
-                              timeout=PATIENCE, env=env or self.environment(), **kinds)
+                              timeout=self.patience, env=env or self.environment(), **kinds)
 
     def start(self, *words, ssh=None, **kinds):
         return subprocess.Popen(self.words(*words, ssh=ssh), stdin=subprocess.DEVNULL, text=True,
@@ -44,9 +46,10 @@ class Case(HostCase):
         self.assertTrue(wait_until(lambda: not any(alive(pid) for pid in pids)), pids)
         self.assertTrue(wait_until(lambda: not os.listdir(self.world.temporary)),
                         os.listdir(self.world.temporary))
+        self.assertTrue(wait_until(lambda: not self.world.shared_memory()), self.world.shared_memory())
 
     def end_of(self, process):
-        out, err = process.communicate(timeout=PATIENCE)
+        out, err = process.communicate(timeout=self.patience)
         return process.returncode, out, err
 
     def wake(self, pids):

@@ -272,10 +272,11 @@ static HostSlots in_file(const char* name, int slots, int max_slots = 0) {
 TEST(hosts, hostfile_forms) {
     HostList list = parse_hostfile(
         "# our hosts\n node1 slots=4 max_slots=8 # fast\nnode2:2\r\n\n"
-        "[fe80::1]:3\nfe80::2\nnode1 slots=1\n");
+        "[fe80::1]:3\nfe80::2\nnode1 slots=1\nme@[fe80::3]:2\n");
     ASSERT_EQ(list.mistake, "");
-    EXPECT_THAT(list.hosts, ElementsAre(in_file("node1", 5, 8), in_file("node2", 2),
-                                        in_file("fe80::1", 3), in_file("fe80::2", 0)));
+    EXPECT_THAT(list.hosts,
+                ElementsAre(in_file("node1", 5, 8), in_file("node2", 2), in_file("fe80::1", 3),
+                            in_file("fe80::2", 0), in_file("me@fe80::3", 2)));
     list = parse_hostfile("mac2 user=me prefix=/opt/pomona\n");
     ASSERT_EQ(list.mistake, "");
     EXPECT_EQ(list.hosts[0].name, "me@mac2");

@@ -21,7 +21,7 @@ shift
 IFS= read -r letter
 echo "$letter" > {place}/letter-$host
 cd {home} || exit 1
-agent() {{ ip netns exec {tag}$host unshare --uts sh -c "hostname $host; $*"; }}
+agent() {{ {into} $host sh -c "$*"; }}
 {start}
 """
 DETACHED = 'echo "$letter" | agent "$@" >&- 2>&- &'
@@ -36,7 +36,7 @@ class DialBack(Case):
     @classmethod
     def starter(cls, name, start):
         return cls.world.stand_in(name, text=STARTER.format(
-            place=cls.world.place, home=cls.world.home, tag=cls.world.tag, start=start))
+            place=cls.world.place, home=cls.world.home, into=cls.world.into, start=start))
 
     def setUp(self):
         super().setUp()

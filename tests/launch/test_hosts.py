@@ -96,6 +96,23 @@ class Placement(Case):
         self.assertIn("2 slots", done.stderr)
 
 
+class Apart(Case):
+    """What makes the hosts of these tests hosts."""
+
+    def seen(self, host, *words):
+        return subprocess.run(self.world.inside(host, *words), capture_output=True, text=True,
+                              check=True).stdout.split()
+
+    def test_shared_memory_is_a_hosts_own(self):
+        self.seen("h1", "touch", "/dev/shm/mine")
+        self.addCleanup(self.seen, "h1", "rm", "/dev/shm/mine")
+        self.assertEqual([self.seen(host, "ls", "/dev/shm") for host in ("h1", "h2", "h1")],
+                         [["mine"], [], ["mine"]])
+        spaces = [self.seen(host, "readlink", "/proc/self/ns/ipc")[0] for host in ("h1", "h2", "h1")]
+        self.assertEqual(len(set(spaces)), 2, spaces)
+        self.assertEqual(spaces[0], spaces[2])
+
+
 class Streams(Case):
     def test_standard_input(self):
         self.assertEqual(self.run_job("-n", 2, "--host", "h1,h2", "cat", input="word\n").stdout,

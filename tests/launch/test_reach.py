@@ -7,6 +7,7 @@ import re
 import shutil
 import signal
 import subprocess
+import sys
 import unittest
 
 from hosts_case import Case
@@ -45,6 +46,40 @@ class Doctor(Case):
             self.world.ip(*way, "1500")
             self.world.ip("-n", self.world.space("h2"), "addr", "replace", "fd00:7::2/64", "dev", "eth0")
         self.assertRegex(done.stdout, "eth0 of h2 has 1400, eth0 of h1 in the same network 1500")
+
+    @unittest.skipUnless(shutil.which("nft"), "needs nft")
+    def test_a_firewall(self):
+        def findings():
+            done = subprocess.run(self.world.inside("h2", DOCTOR, "doctor"), text=True,
+                                  capture_output=True, timeout=PATIENCE, env=self.environment(),
+                                  stdin=subprocess.DEVNULL)
+            return done.stdout
+        self.assertIn("no rule keeps other hosts out", findings())
+        table = "table inet t { chain c { type filter hook input priority 0; policy accept; " \
+                "iifname lo accept; tcp dport 1024-65535 reject with tcp reset; }; }"
+        subprocess.run(self.world.inside("h2", "nft", table), check=True)
+        try:
+            said = findings()
+        finally:
+            subprocess.run(self.world.inside("h2", "nft", "delete table inet t"), check=True)
+        self.assertRegex(said, r"hint +firewall +inet t c: tcp dport 1024-65535 reject")
+        self.assertIn("nft insert rule inet t c ip saddr NETWORK accept", said)
+
+    def test_packets_that_a_card_drops(self):
+        # The switch's end takes shorter packets, as a wrong setting there does.
+        way = ("-n", self.world.space("sw"), "link", "set", "p3", "mtu")
+        self.world.ip(*way, "1300")
+        try:
+            send = "import socket as s; c = s.socket(s.AF_INET, s.SOCK_DGRAM); " \
+                   "c.setsockopt(s.SOL_SOCKET, s.SO_BROADCAST, 1); " \
+                   "[c.sendto(bytes(1400), ('10.213.7.255', 9)) for _ in range(500)]"
+            subprocess.run(self.world.inside("h3", sys.executable, "-c", send), check=True)
+            done = subprocess.run(self.world.inside("h3", DOCTOR, "doctor"), text=True,
+                                  capture_output=True, timeout=PATIENCE, env=self.environment(),
+                                  stdin=subprocess.DEVNULL)
+        finally:
+            self.world.ip(*way, "1500")
+        self.assertRegex(done.stdout, r"hint +network card +eth0 counts dropped packets: tx_dropped \d")
 
     def test_an_address_that_two_hosts_have(self):
         for host in ("h1", "h2"):
@@ -161,8 +196,7 @@ class Reaching(Case):
             if not path:
                 continue
             with self.subTest(shell=shell):
-                text = f"#!/bin/sh\nhost=$1\nshift\nexec ip netns exec {self.world.tag}$host " \
-                       f"unshare --uts {path} -c \"hostname $host; $*\"\n"
+                text = f"#!/bin/sh\nhost=$1\nshift\nexec {self.world.into} $host {path} -c \"$*\"\n"
                 done = self.run_job("-n", 2, "--host", "h1,h2", "hostname",
                                     ssh=self.world.stand_in("login-" + shell, text=text))
                 self.assertEqual(sorted(done.stdout.split()), ["h1", "h2"], done.stderr)
@@ -273,20 +307,26 @@ class RealSsh(Case):
             file.write(f"Port 2222\nHostKey {place}/host_key\nPidFile none\nStrictModes no\n"
                        f"AuthorizedKeysFile {place}/user_key.pub\nPermitRootLogin yes\n"
                        "PasswordAuthentication no\nUsePAM no\n")
-        self.server = subprocess.Popen(
-            self.world.inside("h2", shutil.which("sshd"), "-D", "-e", "-f", config),
-            stdin=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
-        self.assertIn("listening", self.server.stderr.readline())
+        self.server = self.sshd("h2", config)
         with open(os.path.join(place, "host_key.pub")) as file:
             key = file.read().split()[:2]
         with open(os.path.join(place, "known"), "w") as file:
-            for name in ("[10.213.7.2]:2222", "[fd00:7::2]:2222"):
+            for name in ("[10.213.7.2]:2222", "[fd00:7::2]:2222", "[::1]:2222"):
                 file.write(" ".join([name, *key]) + "\n")
 
-    def tearDown(self):
-        self.server.terminate()
-        self.server.wait()
-        self.server.stderr.close()
+    def sshd(self, host, config, *options):
+        server = subprocess.Popen(
+            self.world.inside(host, shutil.which("sshd"), "-D", "-e", "-f", config, *options),
+            stdin=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
+        self.addCleanup(self.end_server, server)
+        self.assertIn("listening", server.stderr.readline())
+        return server
+
+    @staticmethod
+    def end_server(server):
+        server.terminate()
+        server.wait()
+        server.stderr.close()
 
     def ssh(self, known="known", key="user_key"):
         place = self.world.place
@@ -304,6 +344,36 @@ class RealSsh(Case):
         for host in ("10.213.7.2", "fd00:7::2", "root@10.213.7.2", "[fd00:7::2]:1"):
             done = self.run_from_h1("-n", 2, "--host", f"localhost:1,{host}", "hostname")
             self.assertEqual((sorted(done.stdout.split()), done.stderr), (["h1", "h2"], ""), host)
+
+    def test_this_host_by_its_own_address(self):
+        # ssh to ourselves, by the literals that need brackets: one host, whatever it is called.
+        self.sshd("h1", os.path.join(self.world.place, "sshd_config"))
+        for hosts, count in (("[::1]:1", 1), ("[::1]:1,[fd00:7::2]:1", 2), ("root@[::1]:2", 2)):
+            done = self.run_from_h1("-n", count, "--host", hosts, "hostname")
+            self.assertEqual((sorted(done.stdout.split()), done.stderr),
+                             (["h1", "h2" if "," in hosts else "h1"][:count], ""), hosts)
+
+    def test_another_user(self):
+        # Who is not root there runs the ranks, and finds no way to root's directory.
+        user = "nobody"
+        done = self.run_from_h1("-n", 1, "--host", f"{user}@10.213.7.2", "id", "-un")
+        self.assertEqual(done.returncode, 1)
+        self.assertIn(f"host {user}@10.213.7.2 cannot be used", done.stderr)
+
+    def test_a_server_that_takes_few_at_once(self):
+        # Many names lead to one sshd, as a gateway to a cluster does; what it drops comes again.
+        config = os.path.join(self.world.place, "sshd_config")
+        self.sshd("h2", config, "-p", "2224", "-o", "MaxStartups=2:100:2")
+        count = 12
+        names = [f"node{number}" for number in range(count)]
+        client = os.path.join(self.world.place, "ssh_config")
+        with open(client, "w") as file:
+            file.write("Host node*\n HostName 10.213.7.2\n Port 2224\n HostKeyAlias [10.213.7.2]:2222\n")
+        ssh = f"ssh -F {client} -i {self.world.place}/user_key -o IdentitiesOnly=yes " \
+              f"-o UserKnownHostsFile={self.world.place}/known"
+        done = self.run_from_h1("--host", ",".join(names), "hostname", ssh=ssh)
+        self.assertEqual(done.stderr, "")
+        self.assertEqual(done.stdout.split(), ["h2"] * count)
 
     def test_where_rank_0_is_reached(self):
         done = self.run_from_h1("-n", 2, "--host", "localhost,10.213.7.2", "sh", "-c",

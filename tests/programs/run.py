@@ -35,7 +35,7 @@ def parse_arguments():
     p = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     p.add_argument("--mpicc", default="mpicc", help="C compiler wrapper")
     p.add_argument("--mpicxx", help="C++ compiler wrapper (default: beside mpicc)")
-    p.add_argument("--mpirun", default="mpirun", help="launcher with its options, one string")
+    p.add_argument("--mpirun", default="mpirun", help="launcher with its options, one string; {ranks} in it is their number")
     p.add_argument("--only", action="append", default=[], metavar="PATTERN",
                    help="run programs whose name matches (shell pattern, repeatable)")
     p.add_argument("--ranks", help="run with these numbers of ranks instead, e.g. '2 4'")
@@ -174,7 +174,8 @@ def run_program(row, options, folder, environment):
     checks, notes, skips = 0, [], 0
     ranks_list = (options.ranks or row["ranks"]).split()
     for ranks in ranks_list:
-        command = shlex.split(options.mpirun) + ["-n", ranks] + shlex.split(options.through)
+        launcher = options.mpirun.replace("{ranks}", ranks)
+        command = shlex.split(launcher) + ["-n", ranks] + shlex.split(options.through)
         command += [str(target)] + row["args"].split()
         code, text = run_command(command, float(row["timeout"]) * options.timeout_factor,
                                  environment)

@@ -67,6 +67,9 @@ bool reduces(Collective kind) {
            kind == Collective::exscan;
 }
 
+// In vectors that all ranks have, not in blocks.
+bool reduces_whole(Collective kind) { return reduces(kind) && kind != Collective::reduce_scatter; }
+
 void fill(std::vector<std::byte>& bytes, TestOp op, Random random) {
     if (op == TestOp::sum_f32) {
         for (size_t i = 0; i + 4 <= bytes.size(); i += 4) {
@@ -217,7 +220,7 @@ coll::Shape Setup::shape(int r) const {
     bool rooted =
         kind == Collective::reduce || kind == Collective::gather || kind == Collective::scatter;
     shape.in_place = c.in_place && (!rooted || r == c.root);
-    shape.board = true;
+    shape.board = c.board;
     shape.irregular = c.irregular;
     shape.place(places);
     shape.sources = sources[r], shape.destinations = destinations[r];
@@ -366,8 +369,47 @@ coll::Binding Setup::binding(int r) {
     return binding;
 }
 
-std::string run_case(const Case& c, uint64_t* event_hash,
-                     std::vector<std::vector<std::byte>>* results) {
+bool legal(const Case& c) {
+    Setup setup(c);
+    for (int r = 0; r < c.p; ++r) {
+        coll::Facts facts(setup.shape(r), coll::Machine::shared_memory(), c.options);
+        if (!c.algorithm->legal(facts)) return false;
+    }
+    return true;
+}
+
+std::vector<Case> legal_forms(const coll::Algorithm& row, int p, size_t count, uint64_t seed,
+                              const FormOptions& options) {
+    Random random(seed);
+    Collective kind = row.collective;
+    bool no_in_place = kind == Collective::bcast || kind == Collective::neighbor;
+    bool no_lists = kind == Collective::bcast || reduces_whole(kind);
+    std::vector<Case> out;
+    for (bool in_place : {false, true})
+        for (bool irregular : {false, true})
+            for (TestOp op : {TestOp::sum_u64, TestOp::matrix}) {
+                Case c;
+                c.algorithm = &row;
+                c.p = p, c.count = count, c.op = op;
+                c.root = options.root ? *options.root : static_cast<int>(random.below(p));
+                c.in_place = in_place, c.irregular = irregular, c.board = options.board;
+                c.options.segments = row.uses_segments ? random.between(1, 4) : 1;
+                c.options.radix = row.uses_radix ? random.between(1, 4) : 2;
+                bool hierarchical = std::string_view(row.name).starts_with("hierarchical");
+                c.ranks_per_node = random.chance(0.5) || hierarchical ? random.between(2, 4) : 0;
+                c.ring = random.chance(0.5);
+                if (c.ring && c.ranks_per_node) c.ranks_per_node = random.between(1, 3);
+                c.seed = random.next();
+                give_trees(c, random);
+                if ((in_place && no_in_place) || (irregular && no_lists)) continue;
+                if (kind == Collective::barrier && (in_place || irregular)) continue;
+                if (legal(c)) out.push_back(c);
+            }
+    return out;
+}
+
+std::string run_case_by(const Case& c, const Execute& execute,
+                        std::vector<std::vector<std::byte>>* results) {
     Setup setup(c);
     std::vector<coll::Schedule> schedules;
     std::vector<coll::Binding> bindings;
@@ -375,10 +417,27 @@ std::string run_case(const Case& c, uint64_t* event_hash,
         schedules.push_back(build_schedule(*c.algorithm, setup.shape(r), c.options, c.rules));
         bindings.push_back(setup.binding(r));
     }
+    bool all_done = execute(schedules, bindings);
+    if (results)
+        for (int r = 0; r < c.p; ++r) results->push_back(setup.buffers[r].result);
+    std::string repeat =
+        format(": {}\n  repeat with POMONA_SEED={:#x} and the same filter: {}", text_of(c),
+               base_seed(), ::testing::UnitTest::GetInstance()->current_test_info()->name());
+    if (!all_done) return "Not every rank finished" + repeat;
+    bool bitwise = c.op != TestOp::sum_f32 || !reduces(c.algorithm->collective);
+    for (int r = 0; r < c.p && bitwise; ++r)
+        for (size_t i = 0; i < setup.expected[r].size(); ++i)
+            if (setup.buffers[r].result[i] != setup.expected[r][i])
+                return format("Rank {} byte {} differs", r, i) + repeat;
+    return "";
+}
+
+std::string run_case(const Case& c, uint64_t* event_hash,
+                     std::vector<std::vector<std::byte>>* results) {
     Random random(c.seed ^ 0x4e7);
     sim::ScheduleOptions options;
     options.ranks = c.p;
-    options.nodes = setup.nodes;
+    options.nodes = Setup(c).nodes;
     if (!c.calm) {
         options.faults.jitter_ns = random.chance(0.8) ? 1e5 * random.unit() : 0;
         options.faults.reorder_chance = random.chance(0.5) ? 0.3 : 0;
@@ -389,20 +448,12 @@ std::string run_case(const Case& c, uint64_t* event_hash,
         if (random.chance(0.2)) options.faults.slow_rank = static_cast<int>(random.below(c.p));
     }
     sim::ScheduleWorld world(c.seed, options);
-    world.run(schedules, bindings);
-    if (event_hash) *event_hash = world.world().hash();
-    if (results)
-        for (int r = 0; r < c.p; ++r) results->push_back(setup.buffers[r].result);
-    std::string repeat =
-        format(": {}\n  repeat with POMONA_SEED={:#x} and the same filter: {}", text_of(c),
-               base_seed(), ::testing::UnitTest::GetInstance()->current_test_info()->name());
-    if (!world.all_done()) return "Not every rank finished" + repeat;
-    bool bitwise = c.op != TestOp::sum_f32 || !reduces(c.algorithm->collective);
-    for (int r = 0; r < c.p && bitwise; ++r)
-        for (size_t i = 0; i < setup.expected[r].size(); ++i)
-            if (setup.buffers[r].result[i] != setup.expected[r][i])
-                return format("Rank {} byte {} differs", r, i) + repeat;
-    return "";
+    auto execute = [&](const auto& schedules, const auto& bindings) {
+        world.run(schedules, bindings);
+        if (event_hash) *event_hash = world.world().hash();
+        return world.all_done();
+    };
+    return run_case_by(c, execute, results);
 }
 
 }  // namespace pomona::property

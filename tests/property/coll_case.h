@@ -7,6 +7,8 @@
 #include "tests/sim/schedule_world.h"
 
 #include <cstring>
+#include <functional>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -29,6 +31,7 @@ struct Case {
     bool ring = false;       // rings go through the machines in a drawn order
     uint64_t seed = 1;       // of the data and of the network
     bool calm = false;
+    bool board = true;  // the ranks of a node share memory
     coll::HazardRules rules;
 };
 std::string text_of(const Case& c);
@@ -36,6 +39,16 @@ std::string text_of(const Case& c);
 const coll::Forest* random_forest(Collective collective, int p, Random& random);
 // Gives trees to a case whose row needs some.
 void give_trees(Case& c, Random& random);
+// May the row be used for the case at all ranks?
+bool legal(const Case& c);
+// One configuration in all forms (in place, irregular, by both operations) for which the row may be
+// used; the root is drawn unless given.
+struct FormOptions {
+    std::optional<int> root = {};
+    bool board = true;
+};
+std::vector<Case> legal_forms(const coll::Algorithm& row, int p, size_t count, uint64_t seed,
+                              const FormOptions& options = {});
 
 struct Buffers {
     std::vector<std::byte> input, result;
@@ -62,7 +75,13 @@ private:
     void expect();
 };
 
+// Runs all ranks' schedules to their end; false: they did not come to one.
+using Execute =
+    std::function<bool(const std::vector<coll::Schedule>&, const std::vector<coll::Binding>&)>;
 // "" when all ranks ended with what the reference says; else what is wrong and how to repeat it.
+std::string run_case_by(const Case& c, const Execute& execute,
+                        std::vector<std::vector<std::byte>>* results = nullptr);
+// On simulated ranks.
 std::string run_case(const Case& c, uint64_t* event_hash = nullptr,
                      std::vector<std::vector<std::byte>>* results = nullptr);
 

@@ -16,57 +16,14 @@ std::vector<size_t> counts_for(int p) {
     return {0, 1, n - 1, n, n + 1, 7 * n + 3};
 }
 
-// Whether the row may be used for the case at all ranks.
-bool legal(const Case& c) {
-    Setup setup(c);
-    for (int r = 0; r < c.p; ++r) {
-        coll::Facts facts(setup.shape(r), coll::Machine::shared_memory(), c.options);
-        if (!c.algorithm->legal(facts)) return false;
-    }
-    return true;
-}
-
 class EveryAlgorithm : public ::testing::TestWithParam<const coll::Algorithm*> {
 protected:
     // All forms of one configuration; counts how many were legal. The root is drawn unless given.
     void walk(int p, size_t count, uint64_t seed, std::optional<int> root = {}) {
-        const coll::Algorithm& row = *GetParam();
-        Random random(seed);
-        bool has_op = row.collective != Collective::barrier;
-        for (bool in_place : {false, true})
-            for (bool irregular : {false, true})
-                for (TestOp op : {TestOp::sum_u64, TestOp::matrix}) {
-                    Case c;
-                    c.algorithm = &row;
-                    c.p = p, c.count = count, c.op = op;
-                    c.root = root ? *root : static_cast<int>(random.below(p));
-                    c.in_place = in_place, c.irregular = irregular;
-                    c.options.segments = row.uses_segments ? random.between(1, 4) : 1;
-                    c.options.radix = row.uses_radix ? random.between(1, 4) : 2;
-                    c.ranks_per_node =
-                        random.chance(0.5) || std::string_view(row.name).starts_with("hierarchical")
-                            ? random.between(2, 4)
-                            : 0;
-                    if (std::string_view(row.name).starts_with("hierarchical"))
-                        c.ranks_per_node = random.between(2, 4);
-                    c.ring = random.chance(0.5);
-                    if (c.ring && c.ranks_per_node) c.ranks_per_node = random.between(1, 3);
-                    c.seed = random.next();
-                    give_trees(c, random);
-                    bool no_in_place = row.collective == Collective::bcast ||
-                                       row.collective == Collective::neighbor;
-                    bool no_lists = row.collective == Collective::bcast ||
-                                    row.collective == Collective::reduce ||
-                                    row.collective == Collective::allreduce ||
-                                    row.collective == Collective::scan ||
-                                    row.collective == Collective::exscan;
-                    if ((in_place && no_in_place) || (irregular && no_lists)) continue;
-                    if (!has_op && (in_place || irregular)) continue;
-                    if (!legal(c)) continue;
-                    ++walked_;
-                    std::string problem = run_case(c);
-                    ASSERT_EQ(problem, "");
-                }
+        for (const Case& c : legal_forms(*GetParam(), p, count, seed, {root})) {
+            ++walked_;
+            ASSERT_EQ(run_case(c), "");
+        }
     }
     int walked_ = 0;
 };

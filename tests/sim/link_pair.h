@@ -13,9 +13,9 @@
 
 namespace pomona {
 
-inline constexpr size_t kFragment = (512 << 10) - kLinkRoom;  // tcp_fragment
-inline constexpr double kMegabit = 125e-6;                    // bytes a nanosecond
-inline constexpr size_t kPayload = 4 << 20;                   // at most, of all on their way
+inline constexpr size_t kFragment = 512 << 10;  // tcp_fragment
+inline constexpr double kMegabit = 125e-6;      // bytes a nanosecond
+inline constexpr size_t kPayload = 4 << 20;     // at most, of all on their way
 
 struct Receiver final : Sink {
     std::byte* place(int, const FrameHeader& header, size_t) override {

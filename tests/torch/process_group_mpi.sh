@@ -10,6 +10,7 @@ build=$(cd "$1" && pwd -P)
 python=$2
 folder=${3:-$(mktemp -d)}
 mkdir -p "$folder"
+folder=$(cd "$folder" && pwd -P)
 cd "$folder"
 [ -n "${3-}" ] || trap 'rm -rf "$folder"' EXIT
 say() { printf '==> %s\n' "$*"; }

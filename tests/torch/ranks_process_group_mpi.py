@@ -86,7 +86,9 @@ def test_lists(rank, size):
 def test_messages(rank, size):
     right, left = (rank + 1) % size, (rank - 1) % size
     got, large = torch.zeros(6), torch.zeros(300000)
-    sending = [dist.isend(value(rank), right), dist.isend(value(rank, 300000), right, tag=3)]
+    # The Work of a send does not keep its tensor.
+    sent = value(rank), value(rank, 300000)
+    sending = [dist.isend(sent[0], right), dist.isend(sent[1], right, tag=3)]
     dist.irecv(large, left, tag=3).wait()
     dist.recv(got, left)
     for work in sending:

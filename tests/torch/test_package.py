@@ -2,6 +2,7 @@
 part."""
 
 import re
+import shutil
 import subprocess
 
 from conftest import BUILD, ROOT, launch
@@ -92,3 +93,55 @@ def test_parameters_of_the_environment():
     assert outcome.code == 0 and "no parameter" not in outcome.text, str(outcome)
     outcome = python(code, {"POMONA_GLUE_STAGE_BYTE": "1M"})
     assert "did you mean glue_stage_bytes" in outcome.text, str(outcome)
+
+
+def package_for_another(folder):
+    """A package as a wheel lays it out, whose extension is of a torch other than this one."""
+    package = folder / "pomona"
+    built = BUILD / "python" / "pomona"
+    shutil.copytree(built, package, ignore=shutil.ignore_patterns("__pycache__"))
+    (extension,) = package.glob("_glue_torch*")
+    extension.rename(package / "_glue_torch2_0.so")
+    for part in "torch_glue", "mpi/include":
+        target = package / "src" / part
+        target.mkdir(parents=True)
+        for pattern in "*.cc", "*.h":
+            for file in (ROOT / part).glob(pattern):
+                shutil.copy(file, target)
+    return next(built.glob("_glue_torch*"))
+
+
+def use(folder, env):
+    """The package in `folder`, before that of the build tree."""
+    code = (
+        f"import sys; sys.path.insert(0, '{folder}')\n"
+        "import torch, torch.distributed as dist; dist.init_process_group('mpi')\n"
+        "import pomona; print('is', pomona._backends.glue().__file__)\n"
+    )
+    return python(code, {"POMONA_CACHE": str(folder / "cache"), **env})
+
+
+def test_no_compiler_for_another_torch(tmp_path):
+    package_for_another(tmp_path)
+    outcome = use(tmp_path, {"PATH": str(tmp_path), "CXX": ""})
+    assert outcome.code != 0 and "no C++ compiler found to build the torch extension" in outcome.text, str(outcome)
+    assert "or set CXX" in outcome.text, str(outcome)
+
+
+def test_compiled_for_another_torch(tmp_path):
+    """Compiled at the first use, and taken from the cache at the second. The compiler is a stand-in
+    that gives what the build made."""
+    built = package_for_another(tmp_path)
+    stand_in = tmp_path / "compiler"
+    stand_in.write_text(
+        "#!/bin/sh\nkind=$1\nfor last; do :; done\n"
+        f'[ "$kind" = -shared ] && exec cp "{built}" "$last"\n'
+        '[ "$kind" = -std=c++20 ] && exec touch "$last"\nexit 1\n'
+    )
+    stand_in.chmod(0o755)
+    outcome = use(tmp_path, {"CXX": str(stand_in)})
+    assert outcome.code == 0 and "compiling the torch extension for torch 2." in outcome.text, str(outcome)
+    assert re.search(rf"^is {tmp_path}/cache/\S+/_glue.so$", outcome.text, re.M), str(outcome)
+    assert not list((tmp_path / "cache").glob("*/*.o")), "objects are left"
+    outcome = use(tmp_path, {"CXX": "/no/compiler"})
+    assert outcome.code == 0 and "compiling" not in outcome.text, str(outcome)

@@ -227,7 +227,7 @@ class TwoHosts(HostCase):
             self.skipTest("no time namespaces here")
         path = os.path.join(FOLDER, "hosts.json")
         ahead = self.world.stand_in(
-            "ahead", shell="$([ $host = h2 ] && echo --time --monotonic 1000 --fork) sh")
+            "ahead", shell="$([ $host = h2 ] && echo unshare --time --monotonic 1000 --fork) sh")
         done = mpirun("--ssh", ahead, "--host", "h1:2,h2:2", "-n", 4, "--trace", path, PROGRAM,
                       env={**os.environ, "TMPDIR": self.world.temporary})
         self.assertEqual(done.returncode, 0, done.stderr)

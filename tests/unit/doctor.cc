@@ -115,6 +115,53 @@ void expect(const Machine& machine, const char* check, State state, const char* 
 
 }  // namespace
 
+TEST(doctor, counts_of_network_cards) {
+    Machine machine = healthy_linux();
+    std::string folder = "/sys/class/net/eth0/statistics/";
+    machine.files[folder + "rx_packets"] = "1000000\n";
+    machine.files[folder + "tx_packets"] = "1000000\n";
+    machine.files[folder + "rx_dropped"] = "3\n";
+    EXPECT_EQ(machine.find("network card").state, State::good);
+    EXPECT_NE(machine.find("network card").text.find("eth0"), std::string::npos);
+    machine.files[folder + "rx_dropped"] = "50000\n";
+    EXPECT_EQ(machine.find("network card").state, State::hint);
+    EXPECT_NE(machine.find("network card").text.find("rx_dropped 50000"), std::string::npos);
+    EXPECT_NE(machine.find("network card").mend.find("MTU"), std::string::npos);
+    machine.files[folder + "rx_errors"] = "77\n";
+    EXPECT_NE(machine.find("network card").text.find("rx_errors 77"), std::string::npos);
+    EXPECT_NE(machine.find("network card").mend.find("cable"), std::string::npos);
+}
+
+TEST(doctor, firewall_rules) {
+    Machine machine = healthy_linux();
+    auto seen = [&](const char* command, const std::string& rules) {
+        machine.outputs.erase("nft");
+        machine.outputs.erase("iptables");
+        machine.outputs[command] = rules + "read\n";
+        return machine.find("firewall");
+    };
+    EXPECT_EQ(machine.find("firewall").state, State::good);  // cannot be read
+    EXPECT_EQ(seen("nft", "").state, State::good);
+    auto chain = [](const std::string& hook, const std::string& policy, const std::string& rules) {
+        return "table inet filter {\n\tchain first {\n\t\ttype filter hook " + hook +
+               " priority filter; policy " + policy + ";\n\t\t" + rules + "\n\t}\n}\n";
+    };
+    EXPECT_EQ(seen("nft", chain("input", "accept", "ct state invalid drop")).state, State::good);
+    EXPECT_EQ(seen("nft", chain("forward", "drop", "")).state, State::good);
+    EXPECT_EQ(seen("nft", chain("input", "accept", "udp dport 53 drop")).state, State::good);
+    Finding found = seen("nft", chain("input", "drop", "iifname \"lo\" accept"));
+    EXPECT_EQ(found.state, State::hint);
+    EXPECT_NE(found.mend.find("nft insert rule inet filter first ip saddr"), std::string::npos);
+    found = seen("nft", chain("input", "accept", "tcp dport 1024-65535 reject"));
+    EXPECT_EQ(found.state, State::hint);
+    EXPECT_NE(found.text.find("tcp dport 1024-65535 reject"), std::string::npos);
+    EXPECT_EQ(seen("iptables", "-P INPUT ACCEPT\n-A INPUT -p udp -j DROP\n").state, State::good);
+    EXPECT_EQ(seen("iptables", "-P INPUT DROP\n-A INPUT -i lo -j ACCEPT\n").state, State::hint);
+    EXPECT_EQ(
+        seen("iptables", "-P INPUT ACCEPT\n-A INPUT -j REJECT --reject-with tcp-reset\n").state,
+        State::hint);
+}
+
 TEST(doctor, healthy_machines_have_no_findings) {
     for (const Machine& machine : {healthy_linux(), healthy_mac()}) {
         EXPECT_EQ(machine.count(State::bad), 0) << as_text(examine(machine));

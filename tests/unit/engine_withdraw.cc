@@ -155,10 +155,11 @@ bool was_cancelled(ScriptedWorld& world, MPI_Request& request) {
     return cancelled != 0;
 }
 
-TEST(EngineWithdraw, a_cancelled_send_asks_its_peer) {
+TEST(EngineWithdraw, a_cancelled_send_that_may_have_been_received_asks_its_peer) {
     for (int size : {8, kLarge})
         for (bool dropped : {true, false}) {
             ScriptedWorld world;
+            world.peer(1).readable = true;
             std::vector<char> data(kLarge);
             MPI_Request send;
             MPI_Issend(data.data(), size, MPI_BYTE, 1, 4, MPI_COMM_WORLD, &send);
@@ -174,6 +175,77 @@ TEST(EngineWithdraw, a_cancelled_send_asks_its_peer) {
                                        asks && !dropped ? size_t{kLarge} : 0,
                                        dropped ? FrameKind::withdrawn : too_late, 0, token});
             EXPECT_EQ(was_cancelled(world, send), dropped);
+            EXPECT_FALSE(world.peer(1).abandoned);
+        }
+}
+
+TEST(EngineWithdraw, a_send_whose_data_has_not_left_is_cancelled_at_once) {
+    for (bool synchronous : {true, false})
+        for (FrameKind answer : {FrameKind::withdrawn, FrameKind::cts}) {
+            ScriptedWorld world;
+            std::vector<char> data(kLarge);
+            MPI_Request send;
+            auto init = synchronous ? MPI_Ssend_init : MPI_Send_init;
+            init(data.data(), kLarge, MPI_BYTE, 1, 4, MPI_COMM_WORLD, &send);
+            MPI_Start(&send);
+            uint64_t token = world.peer(1).last(FrameKind::rts).token;
+            MPI_Cancel(&send);
+            EXPECT_TRUE(was_cancelled(world, send)) << "without a word of the peer";
+            EXPECT_EQ(world.peer(1).last(FrameKind::withdraw).token, token);
+            // It starts again before that word comes.
+            MPI_Start(&send);
+            bool crossed = answer == FrameKind::cts;
+            world.transport->frame(
+                1, {crossed ? 77u : 0u, 0, 0, crossed ? size_t{kLarge} : 0, answer, 0, token});
+            world.turns();
+            EXPECT_EQ(world.peer(1).count(FrameKind::refused), crossed);
+            if (crossed) {
+                EXPECT_EQ(world.peer(1).last(FrameKind::refused).context, 77u);
+                EXPECT_EQ(world.peer(1).last(FrameKind::refused).flags, kFlagCancelled);
+            }
+            EXPECT_EQ(world.peer(1).count(FrameKind::data), 0);
+            uint64_t second = world.peer(1).last(FrameKind::rts).token;
+            EXPECT_NE(second, token);
+            world.transport->frame(1, {78, 0, 0, kLarge, FrameKind::cts, 0, second});
+            EXPECT_FALSE(was_cancelled(world, send));
+            EXPECT_FALSE(world.peer(1).abandoned);
+            MPI_Request_free(&send);
+        }
+}
+
+TEST(EngineWithdraw, a_receive_that_met_a_cancelled_message_takes_the_next) {
+    for (int source : {1, MPI_ANY_SOURCE})
+        for (bool kept : {true, false}) {
+            ScriptedWorld world;
+            uint64_t first = 0, second = 0;
+            MPI_Request receives[2];
+            MPI_Status status;
+            MPI_Irecv(&first, 8, MPI_BYTE, source, 4, MPI_COMM_WORLD, &receives[0]);
+            world.transport->frame(1, {world.context(), 1, 4, 8, FrameKind::rts, 0, 99});
+            world.turns();
+            Header cts = world.peer(1).last(FrameKind::cts);
+            EXPECT_EQ(cts.token, 99u);
+            if (kept) {
+                world.message(1, 4, 17);
+                world.turns();
+            } else {
+                MPI_Irecv(&second, 8, MPI_BYTE, source, 4, MPI_COMM_WORLD, &receives[1]);
+            }
+            // The word crosses with the answer, which is refused then.
+            world.transport->frame(1, {world.context(), 1, 4, 0, FrameKind::withdraw, 0, 99});
+            world.transport->frame(1,
+                                   {cts.context, 0, 0, 0, FrameKind::refused, kFlagCancelled, 0});
+            if (!kept) world.message(1, 4, 17);
+            world.message(1, 4, 18);
+            world.turns();
+            if (kept) MPI_Irecv(&second, 8, MPI_BYTE, source, 4, MPI_COMM_WORLD, &receives[1]);
+            for (MPI_Request& receive : receives) {
+                EXPECT_EQ(world.error_of(receive, &status), MPI_SUCCESS);
+                EXPECT_EQ(status.MPI_SOURCE, 1);
+            }
+            EXPECT_EQ(first, 17u);
+            EXPECT_EQ(second, 18u);
+            EXPECT_EQ(world.peer(1).count(FrameKind::withdrawn), 0);
             EXPECT_FALSE(world.peer(1).abandoned);
         }
 }

@@ -33,7 +33,7 @@ TEST(NetworkFile, reads_what_links_prints_and_what_it_writes) {
     auto network = parse_network(
         R"({"hosts": [{"host": "a", "interfaces": []}, {"host": "b", "ranks": 2, "speed": 0.5}],
             "pairs": [{"hosts": ["a", "b"], "latency_us": 31.5, "gigabits": 9.4, "by": "x"}],
-            "failure": ""})",
+            "failure": "", "together_gigabits": 7})",
         problem);
     ASSERT_TRUE(network) << problem;
     auto again = parse_network(network_text(*network), problem);
@@ -41,6 +41,7 @@ TEST(NetworkFile, reads_what_links_prints_and_what_it_writes) {
     EXPECT_EQ(again->ranks(), 3);
     EXPECT_EQ(again->hosts[1].speed, 0.5);
     EXPECT_EQ(again->pair(1, 0).gigabits, 9.4);
+    EXPECT_EQ(again->together_gigabits, 7);
     LinkMap map = link_map(*again, {});
     EXPECT_EQ(map.hosts, (std::vector<int>{0, 1, 1}));
     EXPECT_DOUBLE_EQ(map.link(0, 2).byte_ns, 8 / 9.4);
@@ -64,6 +65,8 @@ TEST(NetworkFile, says_what_is_wrong_and_where) {
               std::string::npos);
     EXPECT_NE(problem_of_network(std::string(one) + R"({"hosts": ["a", "b"]}]})").find("gigabits"),
               std::string::npos);
+    EXPECT_EQ(problem_of_network(R"({"hosts": [{"host": "a"}], "together_gigabits": 0})"),
+              "The network: \"together_gigabits\" is a number above 0, not 0");
     for (const char* odd :
          {R"({"hosts": 3})", R"({"hosts": [4]})", R"({"hosts": [{"host": 1}]})", "{"})
         EXPECT_FALSE(problem_of_network(odd).empty());
@@ -121,6 +124,27 @@ TEST(PredictStep, what_computing_does_not_hide_is_exposed) {
     // Batches that are only accumulated communicate nothing and update nothing.
     StepTime three = step_time(step_of(0.2, 1e7, 0.03, 0.01), times, {.batches = 3});
     EXPECT_DOUBLE_EQ(three.seconds, 2 * 0.23 + open.seconds);
+}
+
+// A ring among 4 sends 60 MB for 10: 12 ms through lines of 10 Gb/s each, 48 through 10 for all.
+TEST(PredictStep, what_all_hosts_share_is_a_limit) {
+    NetworkFile network = even_network(4, 10);
+    auto seconds = [&](double together) {
+        network.together_gigabits = together;
+        return CollectiveTimes(network, {}).seconds(coll::Collective::allreduce, 10'000'000);
+    };
+    double free = seconds(0);
+    EXPECT_NEAR(free, 0.012, 0.002);
+    EXPECT_NEAR(seconds(10), 0.048, 0.005);
+    EXPECT_NEAR(seconds(5), 0.096, 0.01);
+    EXPECT_NEAR(seconds(4000), free, 1e-4);
+    StepModel model = step_of(0.1, 1e7, 0, 0);
+    network.together_gigabits = 10;
+    std::string text = prediction_text(model, network, predict(model, network, {}, 0));
+    EXPECT_NE(text.find("together carry 10 Gb/s of the 40"), std::string::npos) << text;
+    network.together_gigabits = 40;
+    text = prediction_text(model, network, predict(model, network, {}, 0));
+    EXPECT_EQ(text.find("together carry"), std::string::npos) << text;
 }
 
 TEST(PredictStep, the_slowest_host_and_uneven_batches) {

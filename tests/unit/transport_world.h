@@ -146,7 +146,7 @@ struct World {
         LinkOptions link;
         link.rank = rank;
         link.clock = &clock;
-        size_t longest = std::max(params.tcp_fragment, params.tcp_eager_max) - kLinkRoom;
+        size_t longest = std::max(params.tcp_fragment, params.tcp_eager_max);
         link.caps = {0, params.tcp_eager_max, longest};
         node.transport = make_link_transport(params, counters, std::move(link), std::move(paths));
     }

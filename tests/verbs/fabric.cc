@@ -20,7 +20,8 @@ static int add_device(Fabric& fabric, int machine, const std::string& name, int 
     made.machine = machine;
     made.cable = cable;
     made.end = end;
-    made.port_up = made.gids = made.regions = 1;
+    made.port_up = made.regions = 1;
+    made.gids = Gids::usual;
     made.message_most = pomona::rdma::kLimits.message_most;
     return fabric.devices++;
 }
@@ -72,6 +73,13 @@ Fabric* open_fabric(const std::string& directory, std::string& why) {
     return good ? fabric : nullptr;
 }
 
+static Gids gids_named(const std::string& value) {
+    if (value == "on") return Gids::usual;
+    if (value == "local") return Gids::local;
+    if (value == "self") return Gids::self;
+    return value == "late" ? Gids::late : Gids::none;
+}
+
 static bool apply(Fabric& fabric, DeviceState& device, const std::string& what,
                   const std::string& value) {
     bool on = value == "on" || value == "up";
@@ -81,7 +89,7 @@ static bool apply(Fabric& fabric, DeviceState& device, const std::string& what,
     if (what == "plug") return device.port_up = other.port_up = 1, true;
     if (what == "lose") return device.lost = 1, true;
     if (what == "find") return device.lost = 0, true;
-    if (what == "gids") return device.gids = on, true;
+    if (what == "gids") return device.gids = gids_named(value), true;
     if (what == "regions") return device.regions = on, true;
     if (what == "stall") return device.stall = on, true;
     if (what == "reliable") return device.reliable = on, true;
@@ -114,14 +122,25 @@ bool control(Fabric& fabric, const std::string& command) {
     return any;
 }
 
-// As a Mac's: [0] link-local, [1] the cable's IPv4 address.
+// As a Mac's: [0] link-local, [1] the cable's IPv4 address, or [2].
 std::array<uint8_t, 16> gid_of(const DeviceState& device, int index) {
     std::array<uint8_t, 16> out{};
-    if (device.gids == 0) return out;
+    Gids gids = device.gids;
+    if (gids == Gids::none) return out;
     auto cable = static_cast<uint8_t>(device.cable), end = static_cast<uint8_t>(device.end + 1);
     if (index == 0) out = {0xfe, 0x80, 0, 0, 0, 0, 0, 0, 0x02, 0, cable, 0xff, 0xfe, 0, 0, end};
-    if (index == 1) out = {0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xff, 0xff, 169, 254, cable, end};
+    if (index != (gids == Gids::late ? 2 : 1) || gids == Gids::local) return out;
+    out = {0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xff, 0xff, 10, 77, cable, end};
+    // No two of them alike but in the network that all have.
+    auto apart = static_cast<uint8_t>(7 * cable + 100 * end);
+    if (gids == Gids::self) out[12] = 169, out[13] = 254, out[14] = apart;
     return out;
+}
+
+bool has_gid(const DeviceState& device, const std::array<uint8_t, 16>& gid) {
+    for (int index = 0; index < kGids; ++index)
+        if (gid_of(device, index) == gid) return true;
+    return false;
 }
 
 }  // namespace fake

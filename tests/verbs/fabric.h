@@ -9,7 +9,10 @@
 // and any of the commands below, which fake_control() takes, too. MACHINE and DEVICE may be `*`.
 //   port M D up|down         one end; `pull M D` and `plug M D`: both ends of its cable
 //   lose M D, find M D       the device vanishes, and comes back
-//   gids M D on|off          its table of addresses is empty, as it is for minutes on some Macs
+//   gids M D on|off          its table of addresses is empty, as it is for minutes on some Macs;
+//            local|self|late what is in there: the link-local one alone; an IPv4 one that the system
+//                            took for itself, which tells nothing of the cable; the IPv4 one behind
+//                            an empty place
 //   regions M D on|off       memory can be registered
 //   reliable M D on|off      it has reliable connections alone, as some of Linux's devices
 //   stall M D on|off         what it sends stays where it is
@@ -34,6 +37,8 @@ inline constexpr int kDevicesMost = 32;
 inline constexpr size_t kRing = 1 << 20;
 inline constexpr int kGids = 4;
 
+enum class Gids : uint32_t { none, usual, local, self, late };
+
 struct QueuePairSlot {
     std::atomic<int32_t> owner;        // process; 0: free
     std::atomic<uint32_t> generation;  // of its users; a part of its number
@@ -52,7 +57,8 @@ struct DeviceState {
     int32_t other;  // the device at the cable's other end
     int32_t cable;
     int32_t end;
-    std::atomic<uint32_t> port_up, lost, gids, regions, stall, hold, reliable;
+    std::atomic<uint32_t> port_up, lost, regions, stall, hold, reliable;
+    std::atomic<Gids> gids;
     std::atomic<uint32_t> drop, duplicate, reorder, corrupt;  // of 1000
     std::atomic<uint64_t> message_most;
     std::atomic<uint64_t> latency, rate;  // nanoseconds, bytes in a microsecond
@@ -76,5 +82,6 @@ Fabric* open_fabric(const std::string& directory, std::string& why);
 // Does what a command says; false when it is none.
 bool control(Fabric& fabric, const std::string& command);
 std::array<uint8_t, 16> gid_of(const DeviceState& device, int index);  // zeros: there is none
+bool has_gid(const DeviceState& device, const std::array<uint8_t, 16>& gid);
 
 }  // namespace fake

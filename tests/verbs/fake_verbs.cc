@@ -229,8 +229,7 @@ static int to_ready_to_receive(QueuePair& pair, const QpAttr& attr, int mask) {
     if (!own || target == none || way.port_num != kLimits.port) return EINVAL;
     DeviceState& other = fabric->device[context.device->other];
     bool there = context.device->port_up && other.port_up && !other.lost;
-    bool known = gid_of(other, 0) == target || gid_of(other, 1) == target;
-    if (!there || !known) return ETIMEDOUT;
+    if (!there || !has_gid(other, target)) return ETIMEDOUT;
     uint32_t number = attr.dest_qp_num;
     if ((number >> 4 & 0x1f) != static_cast<uint32_t>(context.device->other) ||
         (number & 0xf) >= static_cast<uint32_t>(kLimits.queue_pairs))

@@ -75,6 +75,9 @@ TEST(Rdma, queue_pairs_are_shared_out) {
     EXPECT_EQ(queue_pairs_of({0, 8}, {7, 8}), 1) << "the end of a ring";
     EXPECT_EQ(queue_pairs_of({2, 8}, {3, 8}), 0);
     EXPECT_EQ(queue_pairs_of({99, 100}, {99, 100}), 0);
+    EXPECT_EQ(queue_pairs_of({0, 8}, {0, 8}, true), 2) << "what owners use for others";
+    EXPECT_EQ(queue_pairs_of({0, 3}, {0, 3}, true), 2);
+    EXPECT_EQ(queue_pairs_of({7, 8}, {7, 8}, true), 1);
 }
 
 TEST(Rdma, is_agreed_on_and_preferred) {
@@ -203,7 +206,7 @@ TEST(Rdma, devices_and_what_stands_in_their_way) {
     };
     EXPECT_EQ(seen("1.rdma_en2").state, "active");
     EXPECT_EQ(seen("1.rdma_en2").why, "");
-    EXPECT_EQ(seen("1.rdma_en2").address, "169.254.0.2");
+    EXPECT_EQ(seen("1.rdma_en2").address, "10.77.0.2");
     EXPECT_EQ(seen("1.rdma_en2").addresses.size(), 2u);
     struct {
         const char *fault, *state, *words;

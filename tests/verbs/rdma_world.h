@@ -113,7 +113,7 @@ struct Ranks {
         LinkOptions link;
         link.rank = rank;
         link.clock = &clock;
-        size_t longest = std::max(params.tcp_fragment, params.tcp_eager_max) - kLinkRoom;
+        size_t longest = std::max(params.tcp_fragment, params.tcp_eager_max);
         link.caps = {0, params.tcp_eager_max, longest};
         own.transport =
             make_link_transport(own.params, counters, std::move(link), std::move(paths));

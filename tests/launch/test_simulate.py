@@ -1,0 +1,165 @@
+# tests/launch/test_simulate.py: mpirun --simulate: programs as they are, over a described network
+# in virtual time. Usage: test_simulate.py MPICC MPIRUN.
+import json
+import os
+import subprocess
+import sys
+import tempfile
+import unittest
+
+MPICC, MPIRUN = sys.argv[1:3]
+del sys.argv[1:]
+
+# Sums up, and prints how long that has taken, and where rank 0 is.
+SUM = r"""
+#include <mpi.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+static int counted; /* each rank has its own */
+int main(int argc, char** argv) {
+    int rank, size, length, count = atoi(argv[1]);
+    char host[MPI_MAX_PROCESSOR_NAME];
+    MPI_Init(&argc, &argv);
+    MPI_Comm_rank(MPI_COMM_WORLD, &rank);
+    MPI_Comm_size(MPI_COMM_WORLD, &size);
+    MPI_Get_processor_name(host, &length);
+    counted += rank;
+    long* data = malloc(sizeof(long) * (size_t)count);
+    for (int i = 0; i < count; ++i) data[i] = counted + i;
+    double begin = MPI_Wtime();
+    MPI_Allreduce(MPI_IN_PLACE, data, count, MPI_LONG, MPI_SUM, MPI_COMM_WORLD);
+    double end = MPI_Wtime();
+    for (int i = 0; i < count; ++i)
+        if (data[i] != (long)size * (size - 1) / 2 + (long)i * size) MPI_Abort(MPI_COMM_WORLD, 3);
+    if (rank == size - 1) printf("%d ranks, last on %s, %.9f\n", size, host, end - begin);
+    MPI_Finalize();
+    return 0;
+}
+"""
+# Ranks 0 and 1 wait for each other: by receives, or in loops of tests.
+STUCK = r"""
+#include <mpi.h>
+int main(int argc, char** argv) {
+    int rank, value = 0, flag = 0;
+    MPI_Request request;
+    MPI_Init(&argc, &argv);
+    MPI_Comm_rank(MPI_COMM_WORLD, &rank);
+    if (rank < 2 && argc == 1)
+        MPI_Recv(&value, 1, MPI_INT, 1 - rank, 5, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
+    if (rank < 2 && argc > 1) {
+        MPI_Irecv(&value, 1, MPI_INT, 1 - rank, 5, MPI_COMM_WORLD, &request);
+        while (!flag) MPI_Test(&request, &flag, MPI_STATUS_IGNORE);
+    }
+    MPI_Finalize();
+    return 0;
+}
+"""
+TWO = {"hosts": [{"host": "a", "ranks": 2}, {"host": "b", "ranks": 2}],
+       "pairs": [{"hosts": ["a", "b"], "latency_us": 20, "gigabits": 10}]}
+
+
+class Simulate(unittest.TestCase):
+    @classmethod
+    def setUpClass(cls):
+        cls.folder = tempfile.TemporaryDirectory()
+        cls.addClassCleanup(cls.folder.cleanup)
+        for name, text in (("sum", SUM), ("stuck", STUCK)):
+            source = cls.keep(name + ".c", text)
+            subprocess.run([MPICC, source, "-o", os.path.join(cls.folder.name, name)], check=True)
+        cls.two = cls.keep("two.json", json.dumps(TWO))
+
+    @classmethod
+    def keep(cls, name, text):
+        path = os.path.join(cls.folder.name, name)
+        with open(path, "w") as file:
+            file.write(text)
+        return path
+
+    def run_it(self, *words, program=("sum", "1000")):
+        environment = {k: v for k, v in os.environ.items() if not k.startswith("POMONA_")}
+        environment.update(XDG_CACHE_HOME=self.folder.name, POMONA_CONFIG="/dev/null")
+        program = [os.path.join(self.folder.name, program[0]), *program[1:]]
+        return subprocess.run([MPIRUN, *map(str, words), *program], capture_output=True, text=True,
+                              timeout=200, env=environment, stdin=subprocess.DEVNULL)
+
+    def report(self, *words, code=0, **how):
+        path = os.path.join(self.folder.name, "report.json")
+        done = self.run_it(*words, "--simulate-json", path, **how)
+        self.assertEqual(done.returncode, code, done.stderr)
+        with open(path) as file:
+            return json.load(file), done
+
+    def test_a_run_is_a_function_of_its_seed(self):
+        words = ("--simulate", 4, "--network", self.two, "--simulate-faults", "jitter=20us,reorder=0.1")
+        first, one = self.report(*words, "--simulate-seed", 7)
+        second, two = self.report(*words, "--simulate-seed", 7)
+        other, _ = self.report(*words, "--simulate-seed", 8)
+        self.assertEqual((first, one.stdout, one.stderr), (second, two.stdout, two.stderr))
+        self.assertNotEqual(first["event_hash"], other["event_hash"])
+        self.assertIn("4 ranks, last on b", one.stdout)
+        self.assertIn(first["event_hash"], one.stderr)
+
+    def test_time_and_traffic_follow_the_network(self):
+        slow = json.loads(json.dumps(TWO))
+        slow["pairs"][0]["gigabits"] = 1
+        quick, _ = self.report("--simulate", 4, "--network", self.two, program=("sum", "1000000"))
+        late, _ = self.report("--simulate", 4, "--network", self.keep("slow.json", json.dumps(slow)),
+                              program=("sum", "1000000"))
+        # Each host's 8 MB have to reach the other one, at 1 Gb/s.
+        self.assertGreater(late["seconds"], 0.064)
+        self.assertLess(quick["seconds"], late["seconds"])
+        self.assertGreaterEqual(late["bytes_between_hosts"], 16e6)
+        self.assertEqual(sum(each["bytes"] for each in late["traffic"]), late["bytes"])
+        self.assertTrue(any(each["seconds"] > 0 for each in late["waits"]))
+        self.assertEqual(late["host_of_rank"], [0, 0, 1, 1])
+
+    def test_faults(self):
+        words = ("--simulate", 4, "--network", self.two)
+        calm, _ = self.report(*words)
+        for fault in ("slow=3x50", "clog=0-1@30ms", "partition=2@30ms"):
+            worse, _ = self.report(*words, "--simulate-faults", fault)
+            self.assertGreater(worse["seconds"], calm["seconds"], fault)
+        dead, done = self.report(*words, "--simulate-faults", "dead=1@1us", code=137)
+        self.assertEqual(dead["end"], "death")
+        self.assertIn("rank 1", done.stderr)
+
+    def test_many_ranks(self):
+        hosts = [{"host": f"h{i}", "ranks": 16, "gigabits": 10} for i in range(4)]
+        network = self.keep("four.json", json.dumps({"hosts": hosts}))
+        first, done = self.report("--simulate", 64, "--network", network, program=("sum", "1"))
+        self.assertIn("64 ranks, last on h3", done.stdout)
+        again, _ = self.report("--simulate", 64, "--network", network, program=("sum", "1"))
+        self.assertEqual(first["event_hash"], again["event_hash"])
+
+    def test_deadlocks_are_named(self):
+        for more in ((), ("tests",)):
+            out, done = self.report("--simulate", 3, program=("stuck", *more), code=1)
+            self.assertEqual(out["end"], "deadlock")
+            self.assertIn("no rank can go on", done.stderr)
+            for rank in (0, 1):
+                self.assertIn(f"rank {rank} (pid", done.stderr)
+            self.assertIn("waiting for rank 1", done.stderr)
+            if not more:
+                self.assertIn("ranks 0 and 1 wait for each other", done.stderr)
+
+    def test_mistakes_get_a_sentence(self):
+        for words, said in (
+                (("--simulate", 4, "--network", "/none.json"), "/none.json cannot be read"),
+                (("--simulate", 4, "--network", self.keep("bad.json", "{")), "pomona links"),
+                (("--simulate", 3, "--network", self.two), "has 4 ranks on 2 hosts, and the job has 3"),
+                (("--simulate", 2, "--simulate-faults", "rain=1"), "'rain=1' is none of jitter"),
+                (("--simulate", 2, "--simulate-faults", "dead=2@1ms"), "ranks 0 to 1"),
+                (("--simulate", 0), "is not in the range"),
+                (("--simulate", 2, "--simulate-seed", "x"), "'x' is not a number"),
+                (("--simulate", 2, "--simulate-compute", "-1"), "'-1' is not a factor"),
+                (("--simulate", 2, "-n", 3), "have 3 processes"),
+                (("--simulate", 2, "--host", "a"), "leave hosts out")):
+            done = self.run_it(*words)
+            self.assertEqual(done.returncode, 2, (words, done.stderr))
+            self.assertIn(said, done.stderr)
+            self.assertTrue(done.stderr.startswith("mpirun: "), done.stderr)
+
+
+if __name__ == "__main__":
+    unittest.main()
