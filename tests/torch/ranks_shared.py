@@ -1,7 +1,9 @@
 """Runs on every rank: groups of one machine use its shared memory for collectives.
 
 Goal: the default group and new ones, whose operations are all non-blocking, small and large.
-Method: the library's own counters of posts and chunks (performance variables of MPI_T) rise.
+Method: the library's own counters of posts and chunks (performance variables of MPI_T) rise. The
+    algorithms are forced (a group that cannot take one takes another): by costs a machine may
+    prefer messages through shared memory to chunks.
 """
 
 import ctypes

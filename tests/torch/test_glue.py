@@ -31,7 +31,8 @@ def test_operations_of_registered_name():
 
 @pytest.mark.skipif("POMONA_MPIRUN" in os.environ, reason="counts what Pomona's library does")
 def test_shared_memory():
-    passed(launch(2, HERE / "ranks_shared.py"))
+    env = {"POMONA_CHOICES": "allreduce: 0..4K board, 4K.. chunks"}
+    passed(launch(2, HERE / "ranks_shared.py", env=env))
 
 
 OPEN_MPI = "libmpi.so.40"
