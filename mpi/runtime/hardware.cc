@@ -17,20 +17,15 @@ const char* const kNames[] = {"libhwloc.so.15", "libhwloc.so"};
 #endif
 
 // The functions used, by name. hwloc's inline helpers are avoided: they would link.
+#define HWLOC_FUNCTIONS(F)                                                                         \
+    F(topology_init)                                                                               \
+    F(topology_load) F(topology_destroy) F(topology_get_complete_cpuset) F(get_cpubind)            \
+        F(get_type_depth) F(get_nbobjs_by_depth) F(get_obj_by_depth) F(bitmap_alloc)               \
+            F(bitmap_copy) F(bitmap_isincluded) F(bitmap_free)
+
 struct Hwloc {
-#define FUNCTION(name) decltype(&::hwloc_##name) name = nullptr
-    FUNCTION(topology_init);
-    FUNCTION(topology_load);
-    FUNCTION(topology_destroy);
-    FUNCTION(topology_get_complete_cpuset);
-    FUNCTION(get_cpubind);
-    FUNCTION(get_type_depth);
-    FUNCTION(get_nbobjs_by_depth);
-    FUNCTION(get_obj_by_depth);
-    FUNCTION(bitmap_alloc);
-    FUNCTION(bitmap_copy);
-    FUNCTION(bitmap_isincluded);
-    FUNCTION(bitmap_free);
+#define FUNCTION(name) decltype(&::hwloc_##name) name = nullptr;
+    HWLOC_FUNCTIONS(FUNCTION)
 #undef FUNCTION
 
     bool open() {
@@ -44,19 +39,8 @@ struct Hwloc {
             all = all && found;
             place = reinterpret_cast<std::remove_reference_t<decltype(place)>>(found);
         };
-#define FUNCTION(name) load(name, "hwloc_" #name)
-        FUNCTION(topology_init);
-        FUNCTION(topology_load);
-        FUNCTION(topology_destroy);
-        FUNCTION(topology_get_complete_cpuset);
-        FUNCTION(get_cpubind);
-        FUNCTION(get_type_depth);
-        FUNCTION(get_nbobjs_by_depth);
-        FUNCTION(get_obj_by_depth);
-        FUNCTION(bitmap_alloc);
-        FUNCTION(bitmap_copy);
-        FUNCTION(bitmap_isincluded);
-        FUNCTION(bitmap_free);
+#define FUNCTION(name) load(name, "hwloc_" #name);
+        HWLOC_FUNCTIONS(FUNCTION)
 #undef FUNCTION
         return all;
     }
