@@ -17,12 +17,13 @@ const char* const kNames[] = {"libhwloc.so.15", "libhwloc.so"};
 #endif
 
 // The functions used, by name. hwloc's inline helpers are avoided: they would link.
-#define HWLOC_FUNCTIONS(F)                                                                         \
-    F(topology_init)                                                                               \
-    F(topology_load)                                                                               \
-    F(topology_destroy) F(topology_get_complete_cpuset) F(get_cpubind) F(get_type_depth)           \
-        F(get_nbobjs_by_depth) F(get_obj_by_depth) F(bitmap_alloc) F(bitmap_copy)                  \
-            F(bitmap_isincluded) F(bitmap_free)
+// Each run of clang-format would make other lines of it.
+// clang-format off
+#define HWLOC_FUNCTIONS(F)                                                               \
+    F(topology_init) F(topology_load) F(topology_destroy) F(topology_get_complete_cpuset) \
+    F(get_cpubind) F(get_type_depth) F(get_nbobjs_by_depth) F(get_obj_by_depth)           \
+    F(bitmap_alloc) F(bitmap_copy) F(bitmap_isincluded) F(bitmap_free)
+// clang-format on
 
 struct Hwloc {
 #define FUNCTION(name) decltype(&::hwloc_##name) name = nullptr;
