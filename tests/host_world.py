@@ -1,7 +1,9 @@
 # tests/host_world.py: several hosts on one machine, for tests: namespaces with a network, a name,
 # IPC and mounts (/dev/shm) of their own, joined by a virtual switch, and a stand-in for ssh that
-# enters them. Processes and /tmp are all hosts' alike. Everything is removed at the end.
-#     host_world.py COUNT COMMAND...    runs a command with POMONA_SSH set; HOSTS in it becomes h1,h2,...
+# enters them. Processes and /tmp are all hosts' alike, but of hosts that are `apart`: these number
+# their processes themselves, see nobody else's, and have a /tmp of their own, in which only this
+# world's folder is there. Everything is removed at the end.
+#     host_world.py [--apart] COUNT COMMAND...    runs a command with POMONA_SSH set; HOSTS in it becomes h1,h2,...
 # Ends with code 77 where this cannot be done: not Linux, not root.
 import os
 import shutil
@@ -22,8 +24,14 @@ exec {into} $host {shell} -c "{begin}{last}$*"
 INTO = """#!/bin/sh
 holder=$(cat {place}/holder-$1) || exit 1
 shift
-exec nsenter --target $holder --net --uts --ipc --mount --wd=. "$@"
+exec nsenter --target $holder --net --uts --ipc --mount {more} --wd=. "$@"
 """
+# A host that is apart: what stays in /tmp are the folders {kept}. Its process 1 waits for nobody who
+# loses the parent, as in many containers.
+APART = """mount -t tmpfs none /mnt && mkdir /mnt/was && mount --bind /tmp /mnt/was &&
+mount -t tmpfs -o mode=1777 none /tmp && for folder in {kept}; do
+    mkdir -p $folder && mount --bind /mnt/was/${{folder#/tmp/}} $folder || exit 1
+done && umount -l /mnt/was && umount -l /mnt && """
 
 
 def possible():
@@ -31,19 +39,57 @@ def possible():
             and subprocess.run(["unshare", "--uts", "--net", "--ipc", "--mount", "true"], capture_output=True).returncode == 0)
 
 
+TREE = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
+
+
+def read(path):
+    try:
+        with open(path) as file:
+            return file.read()
+    except (FileNotFoundError, ProcessLookupError):
+        return ""
+
+
+def children_of(pid):
+    return [int(word) for word in read(f"/proc/{pid}/task/{pid}/children").split()]
+
+
+def command_of(pid):
+    return read(f"/proc/{pid}/comm").strip()
+
+
+def parent_of(pid):
+    return int((read(f"/proc/{pid}/stat").rsplit(")", 1)[-1].split() or [0, 0])[1])
+
+
+def state_of(pid):
+    with open(f"/proc/{pid}/stat") as file:
+        return file.read().rsplit(")", 1)[1].split()[0]
+
+
+def inside_number(pid):
+    """The number that a process has in its own namespace."""
+    for line in read(f"/proc/{pid}/status").splitlines():
+        if line.startswith("NSpid:"):
+            return int(line.split()[-1])
+    return pid
+
+
 class HostWorld:
     """Hosts h1, h2, ... with addresses 10.213.7.1, fd00:7::1, ...; `enter` stands for ssh."""
 
-    def __init__(self, count):
+    def __init__(self, count, apart=False):
         self.count = count
+        self.own_processes = apart
         self.tag = f"pomt{os.getpid()}"
         self.place = tempfile.mkdtemp(prefix="pomona-hosts-")
         self.home = os.path.join(self.place, "home")
         os.mkdir(self.home)
         self.temporary = os.path.join(self.place, "t")
         os.mkdir(self.temporary)
-        self.holders = {}  # a process in each host's namespaces, which keeps them
-        self.into = self.stand_in("into", text=INTO.format(place=self.place))
+        self.holders = {}  # a process that keeps each host's namespaces
+        self.first = {}    # and one in them
+        self.into = self.stand_in("into", text=INTO.format(place=self.place, more="--pid" if apart else ""))
         self.enter = self.stand_in("enter")
         self.apart = self.stand_in("apart", last="")  # a process between, as ssh is one
         self.ip("netns", "add", self.tag + "sw")
@@ -64,15 +110,23 @@ class HostWorld:
             self.hold(f"h{number}")
 
     def hold(self, host):
+        script = f"hostname {host} && mount -t tmpfs none /dev/shm && "
+        more = []
+        if self.own_processes:
+            more = ["--pid", "--fork", "--kill-child", "--mount-proc"]
+            build = os.path.dirname(os.path.dirname(os.environ.get("POMONA_TEST_MPIRUN", "")))
+            script += APART.format(kept=" ".join(path for path in (self.place, TREE, build)
+                                                 if path.startswith("/tmp/")))
         holder = subprocess.Popen(
-            ["ip", "netns", "exec", self.space(host), "unshare", "--uts", "--ipc", "--mount", "sh", "-c",
-             f"hostname {host} && mount -t tmpfs none /dev/shm && echo held && exec sleep infinity"],
-            stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, text=True)
+            ["ip", "netns", "exec", self.space(host), "unshare", "--uts", "--ipc", "--mount", *more, "sh", "-c",
+             f"{script} echo held && exec sleep infinity"], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, text=True)
         self.holders[host] = holder
         if holder.stdout.readline() != "held\n":
             raise RuntimeError(f"the namespaces of {host} cannot be made")
+        # Of hosts that are apart the child is inside, as process 1.
+        self.first[host] = children_of(holder.pid)[0] if self.own_processes else holder.pid
         with open(os.path.join(self.place, "holder-" + host), "w") as file:
-            file.write(str(holder.pid))
+            file.write(str(self.first[host]))
 
     def space(self, host):
         return self.tag + host
@@ -95,19 +149,68 @@ class HostWorld:
 
     def shared_memory(self):
         """What the hosts have of ours in /dev/shm."""
-        return [f"{host}: {name}" for host, holder in self.holders.items()
-                for name in os.listdir(f"/proc/{holder.pid}/root/dev/shm") if "pomona" in name]
+        return self.entries("/dev/shm")
+
+    def entries(self, folder):
+        """What the hosts have of ours in a folder of their own."""
+        return [f"{host}: {name}" for host, first in self.first.items()
+                for name in os.listdir(f"/proc/{first}/root{folder}")
+                if "pomona" in name and os.path.join(folder, name) != self.place]
+
+    def processes(self):
+        """Of hosts that are apart: the processes on each but the first, by the numbers they have here."""
+        out = {host: [] for host in self.first}
+        spaces = {os.readlink(f"/proc/{first}/ns/pid"): host for host, first in self.first.items()}
+        for name in filter(str.isdigit, os.listdir("/proc")):
+            try:
+                host = spaces.get(os.readlink(f"/proc/{name}/ns/pid"))
+                state = state_of(name)
+            except OSError:
+                continue  # it has just ended
+            if host and state != "Z" and int(name) != self.first[host]:
+                out[host].append(int(name))
+        return out
+
+    def outside(self, numbers):
+        """The numbers that processes have here, of those by which they know themselves."""
+        if not self.own_processes:
+            return numbers
+        known = {}
+        for pids in self.processes().values():
+            for pid in pids:
+                known.setdefault(inside_number(pid), []).append(pid)
+        return [known[number].pop() if known.get(number) else number for number in numbers]
+
+    def host_of(self, pid):
+        """By its network: which host a process is on."""
+        there = os.stat(f"/proc/{pid}/ns/net").st_ino
+        for host, first in self.first.items():
+            if os.stat(f"/proc/{first}/ns/net").st_ino == there:
+                return host
+        return None
+
+    def told(self, pid):
+        """And the other way round."""
+        return inside_number(pid)
 
     def names(self, count=None):
         return ",".join(f"h{number}" for number in range(1, (count or self.count) + 1))
 
     def shells(self, host):
-        """Process numbers of the stand-ins for ssh that were started for this host."""
+        """Process numbers of the stand-ins for ssh that were started for this host; of those that have
+        become what they run (nsenter's child, on hosts that are apart), of that."""
         try:
             with open(os.path.join(self.place, "shells-" + host)) as file:
-                return [int(line) for line in file]
+                shells = [int(line) for line in file]
         except FileNotFoundError:
             return []
+        return [children_of(pid)[0] if command_of(pid) == "nsenter" and children_of(pid) else pid for pid in shells]
+
+    @staticmethod
+    def with_nsenter(pids):
+        """Those processes, and each nsenter that waits for one of them."""
+        parents = [parent_of(pid) for pid in pids]
+        return [*pids, *(parent for parent in parents if command_of(parent) == "nsenter")]
 
     def forget_shells(self):
         for name in os.listdir(self.place):
@@ -126,22 +229,25 @@ class HostWorld:
 
 class HostCase(unittest.TestCase):
     hosts = 3
+    apart = False  # see HostWorld
 
     @classmethod
     def setUpClass(cls):
         if not possible():
             raise unittest.SkipTest("needs root on Linux, ip and network namespaces")
-        cls.world = HostWorld(cls.hosts)
+        cls.world = HostWorld(cls.hosts, cls.apart)
         cls.addClassCleanup(cls.world.close)
 
     def setUp(self):
         self.world.forget_shells()
 
 
-def main(count, *command):
+def main(*words):
     if not possible():
         return 77
-    world = HostWorld(int(count))
+    apart = words[0] == "--apart"
+    count, *command = words[apart:]
+    world = HostWorld(int(count), apart)
     try:
         return subprocess.run([word.replace("HOSTS", world.names()) for word in command],
                               env=dict(os.environ, POMONA_SSH=world.enter)).returncode

@@ -20,6 +20,8 @@ namespace pomona {
 namespace {
 constexpr double kExitGrace = 0.3;       // others may be failing too: let them say why
 constexpr double kTermGrace = 1.0;       // from SIGTERM to SIGKILL
+constexpr double kCauseGrace = 1.0;      // for the word of a death, after who has met it gave up
+constexpr int kPeerFailed = 16001;       // MPIX_ERR_PROC_FAILED, with which such a rank aborts
 constexpr double kInterruptGrace = 5.0;  // after Ctrl-C
 constexpr double kDrainTime = 0.2;       // output of processes that outlive their rank
 constexpr double kAgentPatience = 2.0;   // from SIGKILL to the word that all have ended
@@ -163,6 +165,7 @@ void Launcher::on_ended(std::vector<EndedRank> ended) {
         judge(process_of(each.rank), each.status);
         if (state_ == State::running) check_fence();
     }
+    if (running_ == 0 && without_cause_) without_cause_();  // nobody is left to tell of one
     if (state_ != State::connecting) finish_if_done();
 }
 
@@ -250,6 +253,24 @@ void Launcher::check_fence() {
 void Launcher::on_abort(int rank, int code, const std::string& message) {
     if (state_ != State::running) return;
     if (!continues() && local_.agent.another_has_failed(rank)) return;
+    if (code == kPeerFailed && several_hosts() && !continues())
+        return await_cause(rank, code, message);
+    take_abort(rank, code, message);
+}
+
+// The word of a death on another host comes by its agent, which others may overtake. The first rank
+// that gave up is blamed when none comes.
+void Launcher::await_cause(int rank, int code, const std::string& message) {
+    if (without_cause_) return;
+    without_cause_ = [this, rank, code, message] { take_abort(rank, code, message); };
+    cause_timer_ =
+        timer([](int, short, void* self) { static_cast<Launcher*>(self)->without_cause_(); });
+    timeval delay = time_of(kCauseGrace);
+    event_add(cause_timer_.get(), &delay);
+}
+
+void Launcher::take_abort(int rank, int code, const std::string& message) {
+    if (state_ != State::running) return;
     // By MPI_Abort, by a fatal error, or by another library's call: the message says which.
     const Process& process = process_of(rank);
     say(format("rank {} (pid {}, {}) on {} ended the job with code {}{}{}", rank, process.pid,

@@ -13,6 +13,7 @@
 #include "pmix/launch/remote_host.h"
 
 #include <deque>
+#include <functional>
 #include <map>
 #include <memory>
 #include <string>
@@ -122,6 +123,8 @@ private:
     bool continues() const { return options_.on_death == "continue"; }
     void check_fence();
     void on_abort(int rank, int code, const std::string& message);
+    void await_cause(int rank, int code, const std::string& message);
+    void take_abort(int rank, int code, const std::string& message);
     void on_timeout();
     void ask_stacks();
 
@@ -196,9 +199,10 @@ private:
     std::unique_ptr<InputCopier> input_;
     std::vector<int> input_targets_;
     std::vector<EventPtr> signals_;
-    EventPtr kill_timer_, term_timer_, timeout_timer_, drain_timer_, look_timer_;
-    int looks_ = 0;      // into the memory of processes that have not connected
-    std::string trace_;  // the file; "": none
+    EventPtr kill_timer_, term_timer_, timeout_timer_, drain_timer_, look_timer_, cause_timer_;
+    std::function<void()> without_cause_;  // what cause_timer_ does, until a cause is known
+    int looks_ = 0;                        // into the memory of processes that have not connected
+    std::string trace_;                    // the file; "": none
     enum class DebugMode { none, batch, terminal, panes };
     DebugMode debug_mode_ = DebugMode::none;
     std::string own_terminal_;  // where it has been lent to a debugger

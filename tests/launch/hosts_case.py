@@ -16,6 +16,7 @@ MPICC = os.path.join(os.path.dirname(MPIRUN), "mpicc")
 
 class Case(HostCase):
     patience = PATIENCE
+    apart = os.environ.get("POMONA_TEST_APART") == "yes"
 
     def tearDown(self):
         # Here, or another test would find it and be blamed.
@@ -40,20 +41,24 @@ class Case(HostCase):
                                 env=self.environment(), start_new_session=True, **kinds)
 
     def pids_of(self, process, count):
-        return [int(process.stdout.readline()) for _ in range(count)]
+        return self.world.outside([int(process.stdout.readline()) for _ in range(count)])
 
     def nothing_left(self, pids):
         self.assertTrue(wait_until(lambda: not any(alive(pid) for pid in pids)), pids)
         self.assertTrue(wait_until(lambda: not os.listdir(self.world.temporary)),
                         os.listdir(self.world.temporary))
         self.assertTrue(wait_until(lambda: not self.world.shared_memory()), self.world.shared_memory())
+        if self.apart:
+            self.assertTrue(wait_until(lambda: not any(self.world.processes().values())),
+                            self.world.processes())
+            self.assertTrue(wait_until(lambda: not self.world.entries("/tmp")), self.world.entries("/tmp"))
 
     def end_of(self, process):
         out, err = process.communicate(timeout=self.patience)
         return process.returncode, out, err
 
     def wake(self, pids):
-        """Stopped processes go on, those that are still there."""
-        for pid in pids:
+        """Stopped processes go on, those that are still there. nsenter stops with its child."""
+        for pid in self.world.with_nsenter(pids):
             with contextlib.suppress(ProcessLookupError):
                 os.kill(pid, signal.SIGCONT)

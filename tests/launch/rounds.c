@@ -1,11 +1,17 @@
 /* tests/launch/rounds.c: sums over all ranks until something ends it, for test_hosts.py. Says its
  * process number after some rounds; when a sum fails and errors return (argument "return"), says
- * which error and goes on. Argument "once": one sum. */
+ * which error and goes on. Argument "once": one sum; "usr1": SIGUSR1 makes it exit with code 3. */
 #include <mpi.h>
 #include <mpix.h>
+#include <signal.h>
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>
+
+static void leave(int signal) {
+    (void)signal;
+    _exit(3);
+}
 
 int main(int count, char** words) {
     int rank, size, round, code = 0, once = count > 1 && strcmp(words[1], "once") == 0;
@@ -14,6 +20,7 @@ int main(int count, char** words) {
     MPI_Comm_size(MPI_COMM_WORLD, &size);
     if (count > 1 && strcmp(words[1], "return") == 0)
         MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN);
+    if (count > 1 && strcmp(words[1], "usr1") == 0) signal(SIGUSR1, leave);
     for (round = 0; code == 0; ++round) {
         double mine[1000], sum[1000];
         int i;

@@ -112,6 +112,25 @@ class Apart(Case):
         self.assertEqual(len(set(spaces)), 2, spaces)
         self.assertEqual(spaces[0], spaces[2])
 
+    def test_processes_and_temporary_files_are_a_hosts_own(self):
+        if not self.world.own_processes:
+            self.skipTest("these hosts share them")
+        left = subprocess.Popen(self.world.inside("h1", "sh", "-c", "echo $$; exec sleep 600"),
+                                stdout=subprocess.PIPE, text=True)
+        number = int(left.stdout.readline())
+        try:
+            self.assertEqual({host: [self.world.told(pid) for pid in pids]
+                              for host, pids in self.world.processes().items()},
+                             {"h1": [number], "h2": [], "h3": []})
+            self.assertEqual(self.seen("h2", "sh", "-c", "cat /proc/[0-9]*/comm; exit 0"), ["sleep", "sh"])
+        finally:
+            for pid in self.world.processes()["h1"]:
+                os.kill(pid, signal.SIGKILL)
+            left.communicate()
+        self.seen("h1", "touch", "/tmp/pomona-left")
+        self.assertEqual(self.world.entries("/tmp"), ["h1: pomona-left"])
+        self.seen("h1", "rm", "/tmp/pomona-left")
+
 
 class Streams(Case):
     def test_standard_input(self):
@@ -309,6 +328,24 @@ class Ends(Case):
         process.communicate()
         self.nothing_left(pids)
 
+    def test_nothing_stays_in_folders_that_a_host_has_for_itself(self):
+        # No TMPDIR: each host's agent makes the job's files in that host's /tmp.
+        if not self.world.own_processes:
+            self.skipTest("these hosts share /tmp")
+        env = self.environment()
+        del env["TMPDIR"]
+        for ends in ("", "; exec sleep 600"):
+            process = subprocess.Popen(
+                self.words("-n", 3, "--host", "h1,h2,h3", "sh", "-c", "setsid sleep 600 & "
+                           "test -e $POMONA_JOB_DIR && dirname $POMONA_JOB_DIR" + ends),
+                stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+                env=env, start_new_session=True)
+            self.assertEqual([process.stdout.readline() for _ in range(3)], ["/tmp\n"] * 3)
+            if ends:
+                process.kill()
+            process.communicate(timeout=PATIENCE)
+            self.nothing_left([])
+
     def test_stopped_and_continued(self):
         process = self.start("-n", 2, "--set", "link_grace_s=1", "--host", "h1,h2", "sh", "-c",
                              "echo $$; sleep 5; echo end")
@@ -336,11 +373,32 @@ class Programs(Case):
 
     def test_a_rank_is_killed(self):
         process, pids = self.rounds()
+        told = self.world.told(pids[0])
         os.kill(pids[0], signal.SIGKILL)
         code, _, err = self.end_of(process)
         self.assertEqual(code, 128 + signal.SIGKILL)
-        self.assertRegex(err, r"^mpirun: rank \d \(pid %d, .*\) on h\d was killed by signal 9" % pids[0])
+        self.assertRegex(err, r"^mpirun: rank \d \(pid %d, .*\) on h\d was killed by signal 9" % told)
         self.nothing_left(pids)
+
+    def test_the_cause_comes_first(self):
+        # The rank beside it sees that it has gone, and gives up, before their agent tells of its end.
+        for signal_, code, fate in ((signal.SIGKILL, 137, "was killed by signal 9"),
+                                    (signal.SIGUSR1, 3, "exited with code 3 without calling MPI_Finalize")):
+            with self.subTest(fate=fate):
+                self.world.forget_shells()
+                process = self.start("-n", 3, "--host", "h1:1,h2:2", self.program, "usr1")
+                pids = self.pids_of(process, 3)
+                agents = self.world.shells("h2")
+                there = next(pid for pid in pids if self.world.host_of(pid) == "h2")
+                for pid in agents:
+                    os.kill(pid, signal.SIGSTOP)
+                os.kill(there, signal_)
+                time.sleep(0.2)
+                self.wake(agents)
+                end, _, err = self.end_of(process)
+                self.assertEqual(end, code, err)
+                self.assertRegex(err, rf"^mpirun: rank [12] \(pid \d+, .*\) on h2 {fate}")
+                self.nothing_left(pids)
 
     def test_survivors_of_a_host_go_on(self):
         process, pids = self.rounds("return", options=("--on-death", "continue"))
