@@ -26,8 +26,8 @@ holder=$(cat {place}/holder-$1) || exit 1
 shift
 exec nsenter --target $holder --net --uts --ipc --mount {more} --wd=. "$@"
 """
-# A host that is apart: what stays in /tmp are the folders {kept}. Its process 1 waits for nobody who
-# loses the parent, as in many containers.
+# A host that is apart: what stays in /tmp are the folders {kept}. Its process 1 waits for nobody
+# who loses the parent, as in many containers.
 APART = """mount -t tmpfs none /mnt && mkdir /mnt/was && mount --bind /tmp /mnt/was &&
 mount -t tmpfs -o mode=1777 none /tmp && for folder in {kept}; do
     mkdir -p $folder && mount --bind /mnt/was/${{folder#/tmp/}} $folder || exit 1
@@ -158,7 +158,7 @@ class HostWorld:
                 if "pomona" in name and os.path.join(folder, name) != self.place]
 
     def processes(self):
-        """Of hosts that are apart: the processes on each but the first, by the numbers they have here."""
+        """Of hosts that are apart: all processes but the first, by the numbers they have here."""
         out = {host: [] for host in self.first}
         spaces = {os.readlink(f"/proc/{first}/ns/pid"): host for host, first in self.first.items()}
         for name in filter(str.isdigit, os.listdir("/proc")):
@@ -197,8 +197,8 @@ class HostWorld:
         return ",".join(f"h{number}" for number in range(1, (count or self.count) + 1))
 
     def shells(self, host):
-        """Process numbers of the stand-ins for ssh that were started for this host; of those that have
-        become what they run (nsenter's child, on hosts that are apart), of that."""
+        """Process numbers of the stand-ins for ssh that were started for this host; where one has
+        become what it runs (nsenter's child, on hosts that are apart), that one's."""
         try:
             with open(os.path.join(self.place, "shells-" + host)) as file:
                 shells = [int(line) for line in file]

@@ -292,7 +292,8 @@ void Launcher::on_timeout() {
     for (const Process& process : processes_)
         if (process.running && ++count <= 8)
             still += format("{}{}", still.empty() ? "" : ", ", process.rank);
-    say(format(messages::time_over, options_.timeout_seconds, still, count > 8 ? ", ..." : ""));
+    say(format(messages::time_over, options_.timeout_seconds, options_.timeout_by, still,
+               count > 8 ? ", ..." : ""));
     report();
     if (options_.stack_traces) return ask_stacks();
     end_job(124, 0, SIGTERM);

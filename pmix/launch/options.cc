@@ -649,7 +649,9 @@ std::string Parser::whole() {
         options.shell = shell_of(environment);
         options.shell_said = options.shell_said || options.shell != "ssh";
     }
-    for (auto [name, seconds] : {std::pair("MPIEXEC_TIMEOUT", &options.timeout_seconds),
+    constexpr const char* timeout = "MPIEXEC_TIMEOUT";
+    if (options.timeout_seconds <= 0) options.timeout_by = timeout;
+    for (auto [name, seconds] : {std::pair(timeout, &options.timeout_seconds),
                                  std::pair(kDialBackVariable, &options.dial_back_seconds)}) {
         auto said = variable(environment, name);
         if (*seconds > 0 || !said || said->empty()) continue;

@@ -39,9 +39,10 @@ struct Options {
     std::string prefix;  // where Pomona is installed there; "": as here
     StdinTo stdin_to = StdinTo::rank;
     int stdin_rank = 0;
-    double timeout_seconds = 0;    // 0: none
-    double silence_seconds = 0;    // of a host that is then given up; 0: by link_grace_s
-    bool stack_traces = false;     // at the timeout
+    double timeout_seconds = 0;            // 0: none
+    std::string timeout_by = "--timeout";  // or the variable that says it
+    double silence_seconds = 0;            // of a host that is then given up; 0: by link_grace_s
+    bool stack_traces = false;             // at the timeout
     std::string report_json;       // where the table of who waits for whom is written besides
     std::string on_death = "end";  // or continue: the other ranks go on
     std::string output_filename;

@@ -7,7 +7,7 @@ import subprocess
 import sys
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."))
-from host_world import HostCase
+from host_world import HostCase, command_of  # noqa: F401
 from test_launch import MPIRUN, PATIENCE, alive, clean_environment, wait_until
 
 HERE = os.path.dirname(os.path.abspath(__file__))

@@ -9,7 +9,7 @@ import subprocess
 import time
 import unittest
 
-from hosts_case import Case, HERE, MPICC
+from hosts_case import Case, HERE, MPICC, command_of
 from test_launch import PATIENCE, alive, wait_until
 
 SHOW = ("sh", "-c", "echo $RANK $LOCAL_RANK/$LOCAL_WORLD_SIZE $(hostname) $POMONA_JOB_NODES")
@@ -381,7 +381,7 @@ class Programs(Case):
         self.nothing_left(pids)
 
     def test_the_cause_comes_first(self):
-        # The rank beside it sees that it has gone, and gives up, before their agent tells of its end.
+        # The rank beside it sees that it has gone and gives up before their agent tells of its end.
         for signal_, code, fate in ((signal.SIGKILL, 137, "was killed by signal 9"),
                                     (signal.SIGUSR1, 3, "exited with code 3 without calling MPI_Finalize")):
             with self.subTest(fate=fate):
@@ -399,6 +399,39 @@ class Programs(Case):
                 self.assertEqual(end, code, err)
                 self.assertRegex(err, rf"^mpirun: rank [12] \(pid \d+, .*\) on h2 {fate}")
                 self.nothing_left(pids)
+
+    def test_a_host_that_died_as_a_whole_is_swept_by_the_next_job(self):
+        # Not even the watchdog lives on there, as when the power fails.
+        if not self.world.own_processes:
+            self.skipTest("needs hosts with processes of their own")
+        process = self.start("-n", 3, "--host", "h1:1,h2:2", self.program)
+        pids = self.pids_of(process, 3)
+        # The watchdog first: it would clean up.
+        there = sorted(self.world.processes()["h2"], key=lambda pid: command_of(pid) != "pomona-watchdog")
+        self.assertEqual(command_of(there[0]), "pomona-watchdog")
+        for pid in there:
+            os.kill(pid, signal.SIGKILL)
+        code, _, err = self.end_of(process)
+        self.assertEqual(code, 1)
+        self.assertIn("host h2: the connection to it ended", err)
+        self.assertTrue(wait_until(lambda: not any(alive(pid) for pid in there)))
+        self.assertNotEqual(self.world.shared_memory(), [])
+        self.assertEqual(self.run_job("-n", 2, "--host", "h1,h2", "true").returncode, 0)
+        self.nothing_left(pids)
+
+    def test_hosts_that_know_no_ipv4(self):
+        for number in (1, 2, 3):
+            self.world.ip("-n", self.world.space(f"h{number}"), "addr", "del", f"10.213.7.{number}/24",
+                          "dev", "eth0")
+        try:
+            done = self.run_job("-n", 3, "--host", "h1,h2,h3", self.program, "once")
+            self.assertEqual((done.returncode, done.stderr), (0, ""))
+            done = self.run_job("-n", 3, "--host", "h1,h2,h3", "sh", "-c", "echo $MASTER_ADDR")
+            self.assertEqual(done.stdout, "fd00:7::1\n" * 3, done.stderr)
+        finally:
+            for number in (1, 2, 3):
+                self.world.ip("-n", self.world.space(f"h{number}"), "addr", "add",
+                              f"10.213.7.{number}/24", "dev", "eth0")
 
     def test_survivors_of_a_host_go_on(self):
         process, pids = self.rounds("return", options=("--on-death", "continue"))

@@ -629,8 +629,12 @@ class CommandLine(unittest.TestCase):
             self.assertEqual(told, given)
 
     def test_the_timeout_of_the_environment(self):
-        result = run("-n", 1, "sleep", 600, env=clean_environment(MPIEXEC_TIMEOUT="0.3"))
+        env = clean_environment(MPIEXEC_TIMEOUT="0.3")
+        result = run("-n", 1, "sleep", 600, env=env)
         self.assertEqual(result.returncode, 124)
+        self.assertIn("the time of 0.3 s given by MPIEXEC_TIMEOUT is over", result.stderr)
+        result = run("-n", 1, "--timeout", 0.2, "sleep", 600, env=env)
+        self.assertIn("the time of 0.2 s given by --timeout is over", result.stderr)
 
     def test_what_has_no_effect_is_told(self):
         result = run("-n", 2, "--mca", "btl", "tcp", "true")

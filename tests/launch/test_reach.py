@@ -360,6 +360,28 @@ class RealSsh(Case):
         self.assertEqual(done.returncode, 1)
         self.assertIn(f"host {user}@10.213.7.2 cannot be used", done.stderr)
 
+    def test_login_shells_behind_it(self):
+        # The user of h2 has another shell, which sshd starts without a terminal and with its PATH.
+        passwd = os.path.join(self.world.place, "passwd")
+        entry = pathlib.Path("/etc/passwd").read_text().splitlines()
+        for shell in ("fish", "csh", "tcsh", "zsh"):
+            path = shutil.which(shell)
+            if not path:
+                continue
+            with self.subTest(shell=shell):
+                pathlib.Path(passwd).write_text("\n".join(
+                    ":".join([*line.split(":")[:-1], path]) if line.startswith("root:") else line
+                    for line in entry) + "\n")
+                subprocess.run(self.world.inside("h2", "mount", "--bind", passwd, "/etc/passwd"), check=True)
+                try:
+                    done = self.run_from_h1("-n", 2, "--host", "localhost:1,10.213.7.2", "sh", "-c",
+                                            "echo $(hostname) $SHELL; tty; test -n \"$RANK\"")
+                finally:
+                    subprocess.run(self.world.inside("h2", "umount", "/etc/passwd"), check=True)
+                self.assertEqual((done.returncode, done.stderr), (0, ""))
+                self.assertIn(f"h2 {path}\n", done.stdout)
+                self.assertEqual(done.stdout.count("not a tty"), 2, done.stdout)
+
     def test_a_server_that_takes_few_at_once(self):
         # Many names lead to one sshd, as a gateway to a cluster does; what it drops comes again.
         config = os.path.join(self.world.place, "sshd_config")
