@@ -39,7 +39,9 @@ build -DPOMONA_TESTS=ON -DPOMONA_WERROR=ON
 say "Testing"
 log=$POMONA_BUILD/tests.log
 status=0
-"$CTEST" --test-dir "$POMONA_BUILD" --output-on-failure -j "$(getconf _NPROCESSORS_ONLN)" \
+# Many tests wait more than they compute: half as many again as there are cores.
+cores=$(getconf _NPROCESSORS_ONLN)
+"$CTEST" --test-dir "$POMONA_BUILD" --output-on-failure -j $((cores + (cores + 1) / 2)) \
     ${arguments[@]+"${arguments[@]}"} 2>&1 | tee "$log" || status=$?
 if [ $slow = yes ]; then
     "$POMONA_ROOT/tests/slow.sh" || status=$?

@@ -46,7 +46,8 @@ done
 
 ${CMAKE:-cmake} -S "$root" -B "$build/tree" -G Ninja -DCMAKE_BUILD_TYPE=Debug -DPOMONA_WERROR=ON \
     -DCMAKE_C_FLAGS_DEBUG=-O0 -DCMAKE_CXX_FLAGS_DEBUG=-O0 -DPOMONA_MACOS="$build/kit" -DPOMONA_TESTS=$tests \
-    -DCMAKE_TOOLCHAIN_FILE="$here/toolchain.cmake" "${options[@]}" > "$build/cmake.log" 2>&1 || { tail -n 30 "$build/cmake.log"; exit 1; }
+    -DCMAKE_TOOLCHAIN_FILE="$here/toolchain.cmake" -DCMAKE_PROJECT_pomona_INCLUDE="$here/precompile.cmake" \
+    "${options[@]}" > "$build/cmake.log" 2>&1 || { tail -n 30 "$build/cmake.log"; exit 1; }
 targets=(all)
 [ $torch_too = yes ] || targets=(mpi_abi mpi_abi_fortran mpirun pomona)
 ${NINJA:-ninja} -C "$build/tree" -k 0 -j "${POMONA_JOBS:-$(getconf _NPROCESSORS_ONLN)}" "${targets[@]}" \
