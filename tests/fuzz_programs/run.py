@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Runs random correct MPI programs (random_program.c) and compares their checksums.
+"""Runs random correct MPI programs (random_program.c and beside it) and compares their checksums.
 
 Each seed is one program. Its checksum must be the same in every row of WAYS (transports,
 parameters, forced algorithms) and on every --peer library. A seed whose checksum differs, or that
@@ -77,7 +77,7 @@ class Library:
     def __init__(self, name, folder, work):
         self.folder = Path(folder)
         self.program = work / f"random_program.{name}"
-        command = [self.folder / "mpicc", "-g", "-O1", "-std=gnu11", "-w", HERE / "random_program.c", "-o",
+        command = [self.folder / "mpicc", "-g", "-O1", "-std=gnu11", "-w", *sorted(HERE.glob("*.c")), "-o",
                    self.program]
         subprocess.run([str(word) for word in command], check=True)
 
