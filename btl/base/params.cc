@@ -123,8 +123,8 @@ bool reserved(std::string_view variable) {
     for (std::string_view name :
          {"POMONA_CONFIG", "POMONA_SEED", "POMONA_MPIRUN", "POMONA_PYTHON", "POMONA_BUILD",
           "POMONA_VENV", "POMONA_HOME", "POMONA_TRACE", "POMONA_OVERSUBSCRIBED", "POMONA_CC",
-          "POMONA_CXX", "POMONA_JOBS", "POMONA_FUZZ_SECONDS", "POMONA_SSH", "POMONA_DIAL_BACK",
-          "POMONA_VERBS", "POMONA_SIMULATION"})
+          "POMONA_CXX", "POMONA_FC", "POMONA_JOBS", "POMONA_FUZZ_SECONDS", "POMONA_SSH",
+          "POMONA_DIAL_BACK", "POMONA_VERBS", "POMONA_SIMULATION"})
         if (variable == name) return true;
     return false;
 }

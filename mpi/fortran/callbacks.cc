@@ -4,6 +4,7 @@
 #include <array>
 #include <atomic>
 #include <mutex>
+#include <type_traits>
 #include <unordered_set>
 #include <utility>
 
@@ -67,8 +68,9 @@ struct Large {
 template <class Handle, class Function> struct Handler {
     using CFunction = Function;
     template <Procedure (*function)()> static void call(Handle* object, int* code, ...) {
-        Integer number = to_fortran(*object);
-        as<void (*)(Integer*, Integer*)>(function())(&number, code);
+        Integer number = to_fortran(*object), error = *code;
+        as<void (*)(Integer*, Integer*)>(function())(&number, &error);
+        *code = narrow(error);
     }
 };
 
@@ -143,17 +145,17 @@ MPI_Aint attribute_value(int keyval, void* value) {
 template <class Handle> int KeyvalFunctions<Handle>::copy(Handle object, int keyval, void* extra,
                                                           void* in, void* out, int* flag) {
     auto& state = *static_cast<KeyvalState*>(extra);
-    Integer number = to_fortran(object), error = MPI_SUCCESS;
+    Integer number = to_fortran(object), key = keyval, error = MPI_SUCCESS;
     Logical copied = to_logical(0);
     MPI_Aint from = plain_value(in), to = 0;
     if (state.values == Values::address) {
         as<void (*)(Integer*, Integer*, MPI_Aint*, MPI_Aint*, MPI_Aint*, Logical*, Integer*)>(
-            state.copy)(&number, &keyval, &state.extra, &from, &to, &copied, &error);
+            state.copy)(&number, &key, &state.extra, &from, &to, &copied, &error);
     } else {
         Integer plain_extra = static_cast<Integer>(state.extra), plain_to = 0;
         auto plain_from = static_cast<Integer>(from);
         as<void (*)(Integer*, Integer*, Integer*, Integer*, Integer*, Logical*, Integer*)>(
-            state.copy)(&number, &keyval, &plain_extra, &plain_from, &plain_to, &copied, &error);
+            state.copy)(&number, &key, &plain_extra, &plain_from, &plain_to, &copied, &error);
         to = plain_to;
     }
     if (error != MPI_SUCCESS) return error;
@@ -167,15 +169,15 @@ template <class Handle> int KeyvalFunctions<Handle>::copy(Handle object, int key
 template <class Handle>
 int KeyvalFunctions<Handle>::remove(Handle object, int keyval, void* value, void* extra) {
     auto& state = *static_cast<KeyvalState*>(extra);
-    Integer number = to_fortran(object), error = MPI_SUCCESS;
+    Integer number = to_fortran(object), key = keyval, error = MPI_SUCCESS;
     MPI_Aint old = plain_value(value);
     if (state.values == Values::address) {
         as<void (*)(Integer*, Integer*, MPI_Aint*, MPI_Aint*, Integer*)>(state.remove)(
-            &number, &keyval, &old, &state.extra, &error);
+            &number, &key, &old, &state.extra, &error);
     } else {
         auto plain_old = static_cast<Integer>(old), plain_extra = static_cast<Integer>(state.extra);
         as<void (*)(Integer*, Integer*, Integer*, Integer*, Integer*)>(state.remove)(
-            &number, &keyval, &plain_old, &plain_extra, &error);
+            &number, &key, &plain_old, &plain_extra, &error);
     }
     if (error == MPI_SUCCESS) forget_value(value);
     return error;
@@ -189,9 +191,14 @@ template struct KeyvalFunctions<MPI_Win>;
 
 int grequest_query(void* extra, MPI_Status* status) {
     auto& state = *static_cast<GrequestState*>(extra);
-    Integer error = MPI_SUCCESS;
-    as<void (*)(MPI_Aint*, MPI_Status*, Integer*)>(state.query)(state.extra, status, &error);
-    return error;
+    Integer error = MPI_SUCCESS, fields[MPI_F_STATUS_SIZE];
+    int numbers[MPI_F_STATUS_SIZE];
+    std::memcpy(numbers, status, sizeof *status);
+    std::copy(numbers, numbers + MPI_F_STATUS_SIZE, fields);
+    as<void (*)(MPI_Aint*, Integer*, Integer*)>(state.query)(state.extra, fields, &error);
+    std::copy(fields, fields + MPI_F_STATUS_SIZE, numbers);
+    std::memcpy(status, numbers, sizeof *status);
+    return narrow(error);
 }
 int grequest_free(void* extra) {
     std::unique_ptr<GrequestState> state(static_cast<GrequestState*>(extra));
@@ -213,9 +220,11 @@ namespace {
 template <class Count> int convert(Procedure function, MPI_Aint* extra, void* userbuf,
                                    MPI_Datatype datatype, Count count, void* filebuf,
                                    MPI_Offset position) {
+    using Number = std::conditional_t<std::is_same_v<Count, int>, Integer, Count>;
     Integer type = to_fortran(datatype), error = MPI_SUCCESS;
-    as<void (*)(void*, Integer*, Count*, void*, MPI_Offset*, MPI_Aint*, Integer*)>(function)(
-        userbuf, &type, &count, filebuf, &position, extra, &error);
+    Number number = count;
+    as<void (*)(void*, Integer*, Number*, void*, MPI_Offset*, MPI_Aint*, Integer*)>(function)(
+        userbuf, &type, &number, filebuf, &position, extra, &error);
     return error;
 }
 }  // namespace

@@ -9,22 +9,25 @@
 #endif
 
 extern "C" {
+using pomona::fortran::Integer;
 // Compilers align COMMON blocks; a linker warns where the library's are aligned less.
-alignas(64) int mpi_fortran_bottom_;
-alignas(64) int mpi_fortran_in_place_;
-alignas(64) int mpi_fortran_buffer_automatic_;
-alignas(64) int mpi_fortran_status_ignore_[MPI_F_STATUS_SIZE];
-alignas(64) int mpi_fortran_statuses_ignore_[MPI_F_STATUS_SIZE];
-alignas(64) int mpi_f08_status_ignore_[MPI_F_STATUS_SIZE];
-alignas(64) int mpi_f08_statuses_ignore_[MPI_F_STATUS_SIZE];
-alignas(64) int mpi_fortran_errcodes_ignore_[1];
-alignas(64) int mpi_fortran_unweighted_[1];
-alignas(64) int mpi_fortran_weights_empty_[1];
+alignas(64) Integer mpi_fortran_bottom_;
+alignas(64) Integer mpi_fortran_in_place_;
+alignas(64) Integer mpi_fortran_buffer_automatic_;
+alignas(64) Integer mpi_fortran_status_ignore_[MPI_F_STATUS_SIZE];
+alignas(64) Integer mpi_fortran_statuses_ignore_[MPI_F_STATUS_SIZE];
+alignas(64) Integer mpi_f08_status_ignore_[MPI_F_STATUS_SIZE];
+alignas(64) Integer mpi_f08_statuses_ignore_[MPI_F_STATUS_SIZE];
+alignas(64) Integer mpi_fortran_errcodes_ignore_[1];
+alignas(64) Integer mpi_fortran_unweighted_[1];
+alignas(64) Integer mpi_fortran_weights_empty_[1];
 alignas(64) char mpi_fortran_argv_null_[1];
 alignas(64) char mpi_fortran_argvs_null_[1];
 // What mpi.h declares for C programs that pass Fortran's statuses on.
-POMONA_FORTRAN_EXPORT MPI_Fint* MPI_F_STATUS_IGNORE = mpi_fortran_status_ignore_;
-POMONA_FORTRAN_EXPORT MPI_Fint* MPI_F_STATUSES_IGNORE = mpi_fortran_statuses_ignore_;
+POMONA_FORTRAN_EXPORT MPI_Fint* MPI_F_STATUS_IGNORE =
+    reinterpret_cast<MPI_Fint*>(mpi_fortran_status_ignore_);
+POMONA_FORTRAN_EXPORT MPI_Fint* MPI_F_STATUSES_IGNORE =
+    reinterpret_cast<MPI_Fint*>(mpi_fortran_statuses_ignore_);
 POMONA_FORTRAN_EXPORT MPI_F08_status* MPI_F08_STATUS_IGNORE =
     reinterpret_cast<MPI_F08_status*>(mpi_f08_status_ignore_);
 POMONA_FORTRAN_EXPORT MPI_F08_status* MPI_F08_STATUSES_IGNORE =

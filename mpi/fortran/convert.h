@@ -4,40 +4,57 @@
 // the MPI library below, so it serves any library of that ABI. It is the same for each compiler
 // that passes INTEGER as int, appends _ to external names, passes lengths of characters last, and
 // lays out C descriptors as below: gfortran and LLVM flang do.
+// With POMONA_FORTRAN_INTEGER8 it is the library for programs whose INTEGERs and LOGICALs have 8
+// bytes (-fdefault-integer-8): single values and arrays are converted, and counts go to the
+// large-count functions of C, which take them as they are.
 #pragma once
 
 #include "mpi/include/mpi.h"
 
+#include <algorithm>
+#include <climits>
 #include <cstddef>
+#include <cstdint>
 #include <cstring>
 #include <memory>
+#include <numeric>
 #include <string>
 #include <vector>
 
 #define POMONA_FORTRAN_EXPORT __attribute__((visibility("default")))
 
+namespace pomona::fortran {
+
+#if defined(POMONA_FORTRAN_INTEGER8)
+using Integer = int64_t;
+using Logical = int64_t;
+#else
+using Integer = MPI_Fint;
+using Logical = int;
+#endif
+using Procedure = void (*)();
+
+}  // namespace pomona::fortran
+
 // Variables of Fortran (COMMON blocks of mpif.h, variables of the modules) whose address is their
 // meaning. Defined in constants.cc; as large and aligned as compilers lay out such blocks.
 extern "C" {
-extern POMONA_FORTRAN_EXPORT int mpi_fortran_bottom_;
-extern POMONA_FORTRAN_EXPORT int mpi_fortran_in_place_;
-extern POMONA_FORTRAN_EXPORT int mpi_fortran_buffer_automatic_;
-extern POMONA_FORTRAN_EXPORT int mpi_fortran_status_ignore_[MPI_F_STATUS_SIZE];
-extern POMONA_FORTRAN_EXPORT int mpi_fortran_statuses_ignore_[MPI_F_STATUS_SIZE];
-extern POMONA_FORTRAN_EXPORT int mpi_f08_status_ignore_[MPI_F_STATUS_SIZE];
-extern POMONA_FORTRAN_EXPORT int mpi_f08_statuses_ignore_[MPI_F_STATUS_SIZE];
-extern POMONA_FORTRAN_EXPORT int mpi_fortran_errcodes_ignore_[1];
-extern POMONA_FORTRAN_EXPORT int mpi_fortran_unweighted_[1];
-extern POMONA_FORTRAN_EXPORT int mpi_fortran_weights_empty_[1];
+extern POMONA_FORTRAN_EXPORT pomona::fortran::Integer mpi_fortran_bottom_;
+extern POMONA_FORTRAN_EXPORT pomona::fortran::Integer mpi_fortran_in_place_;
+extern POMONA_FORTRAN_EXPORT pomona::fortran::Integer mpi_fortran_buffer_automatic_;
+extern POMONA_FORTRAN_EXPORT pomona::fortran::Integer mpi_fortran_status_ignore_[MPI_F_STATUS_SIZE];
+extern POMONA_FORTRAN_EXPORT pomona::fortran::Integer
+    mpi_fortran_statuses_ignore_[MPI_F_STATUS_SIZE];
+extern POMONA_FORTRAN_EXPORT pomona::fortran::Integer mpi_f08_status_ignore_[MPI_F_STATUS_SIZE];
+extern POMONA_FORTRAN_EXPORT pomona::fortran::Integer mpi_f08_statuses_ignore_[MPI_F_STATUS_SIZE];
+extern POMONA_FORTRAN_EXPORT pomona::fortran::Integer mpi_fortran_errcodes_ignore_[1];
+extern POMONA_FORTRAN_EXPORT pomona::fortran::Integer mpi_fortran_unweighted_[1];
+extern POMONA_FORTRAN_EXPORT pomona::fortran::Integer mpi_fortran_weights_empty_[1];
 extern POMONA_FORTRAN_EXPORT char mpi_fortran_argv_null_[1];
 extern POMONA_FORTRAN_EXPORT char mpi_fortran_argvs_null_[1];
 }
 
 namespace pomona::fortran {
-
-using Integer = MPI_Fint;
-using Logical = int;
-using Procedure = void (*)();
 
 // The start of CFI_cdesc_t, as far as gfortran's and flang's agree (F2018, 18.5.3).
 struct Descriptor {
@@ -55,13 +72,36 @@ struct Descriptor {
 };
 static_assert(offsetof(Descriptor, dimensions) == 24);
 
+// ---- integers
+
+// A value that C's int cannot hold becomes the nearest one that it can: no rank, tag or count of a
+// function without a large-count form is that large.
+inline int narrow(Integer value) {
+    return static_cast<int>(std::clamp<Integer>(value, INT_MIN, INT_MAX));
+}
+inline std::vector<int> narrow(const Integer* values, Integer length) {
+    std::vector<int> found(length > 0 ? static_cast<size_t>(length) : 0);
+    for (size_t i = 0; i < found.size(); ++i) found[i] = narrow(values[i]);
+    return found;
+}
+inline void widen(const std::vector<int>& from, Integer* to) {
+    std::copy(from.begin(), from.end(), to);
+}
+
+inline Integer sum(const Integer* values, Integer length) {
+    return std::accumulate(values, values + std::max<Integer>(length, 0), Integer{0});
+}
+inline Integer last(const Integer* values, Integer length) {
+    return length > 0 ? values[length - 1] : 0;
+}
+
 // ---- handles
 
 template <class Handle> Handle to_c(Integer number);
 
 #define POMONA_FORTRAN_HANDLE(Handle, name)                                                        \
     template <> inline Handle to_c<Handle>(Integer number) {                                       \
-        return PMPI_##name##_fromint(number);                                                      \
+        return PMPI_##name##_fromint(narrow(number));                                              \
     }                                                                                              \
     inline Integer to_fortran(Handle handle) { return PMPI_##name##_toint(handle); }
 POMONA_FORTRAN_HANDLE(MPI_Comm, Comm)
@@ -164,22 +204,80 @@ inline void* buffer_of(const void* address) {
 }
 inline void* buffer_of(const Descriptor* descriptor) { return buffer_of(descriptor->base); }
 
-// Fortran's status is C's: the same eight integers.
-inline MPI_Status* status_of(Integer* from) {
-    if (is(from, mpi_fortran_status_ignore_) || is(from, mpi_f08_status_ignore_))
-        return MPI_STATUS_IGNORE;
-    return reinterpret_cast<MPI_Status*>(from);
+inline bool is_ignored(const Integer* status) {
+    return is(status, mpi_fortran_status_ignore_) || is(status, mpi_f08_status_ignore_) ||
+           is(status, mpi_fortran_statuses_ignore_) || is(status, mpi_f08_statuses_ignore_);
 }
-inline MPI_Status* statuses_of(Integer* from) {
-    if (is(from, mpi_fortran_statuses_ignore_) || is(from, mpi_f08_statuses_ignore_))
-        return MPI_STATUSES_IGNORE;
-    return reinterpret_cast<MPI_Status*>(from);
-}
-inline int* weights_of(Integer* from) {
-    if (is(from, mpi_fortran_unweighted_)) return MPI_UNWEIGHTED;
-    if (is(from, mpi_fortran_weights_empty_)) return MPI_WEIGHTS_EMPTY;
-    return from;
-}
+
+// Statuses while a function of C reads or writes them. Fortran's status is C's, the same eight
+// integers, unless INTEGERs have 8 bytes.
+#if defined(POMONA_FORTRAN_INTEGER8)
+class Statuses {
+public:
+    explicit Statuses(Integer* from, Integer count = 1) : from_(from) {
+        if (is_ignored(from) || count <= 0) return;
+        statuses_.resize(static_cast<size_t>(count));
+        auto numbers = narrow(from, count * MPI_F_STATUS_SIZE);
+        std::memcpy(statuses_.data(), numbers.data(), numbers.size() * sizeof(int));
+    }
+    ~Statuses() {
+        std::vector<int> numbers(statuses_.size() * MPI_F_STATUS_SIZE);
+        std::memcpy(numbers.data(), statuses_.data(), numbers.size() * sizeof(int));
+        widen(numbers, from_);
+    }
+    Statuses(const Statuses&) = delete;
+    MPI_Status* data() { return statuses_.empty() ? MPI_STATUS_IGNORE : statuses_.data(); }
+
+private:
+    Integer* from_;
+    std::vector<MPI_Status> statuses_;
+};
+#else
+class Statuses {
+public:
+    explicit Statuses(Integer* from, Integer = 1) : from_(from) {}
+    MPI_Status* data() const {
+        return is_ignored(from_) ? MPI_STATUS_IGNORE : reinterpret_cast<MPI_Status*>(from_);
+    }
+
+private:
+    Integer* from_;
+};
+#endif
+static_assert(sizeof(MPI_Status) == MPI_F_STATUS_SIZE * sizeof(int));
+// Weights of edges: numbers, or one of two constants.
+class Weights {
+public:
+    Weights(Integer* from, [[maybe_unused]] Integer length) : from_(from) {
+#if defined(POMONA_FORTRAN_INTEGER8)
+        if (!is_constant()) numbers_ = narrow(from, length);
+#endif
+    }
+    int* data() {
+        if (is(from_, mpi_fortran_unweighted_)) return MPI_UNWEIGHTED;
+        if (is(from_, mpi_fortran_weights_empty_)) return MPI_WEIGHTS_EMPTY;
+#if defined(POMONA_FORTRAN_INTEGER8)
+        return numbers_.data();
+#else
+        return from_;
+#endif
+    }
+    // What C has written.
+    void store() {
+#if defined(POMONA_FORTRAN_INTEGER8)
+        if (!is_constant()) widen(numbers_, from_);
+#endif
+    }
+
+private:
+    bool is_constant() const {
+        return is(from_, mpi_fortran_unweighted_) || is(from_, mpi_fortran_weights_empty_);
+    }
+    Integer* from_;
+#if defined(POMONA_FORTRAN_INTEGER8)
+    std::vector<int> numbers_;
+#endif
+};
 
 // ---- lengths of arrays that no argument tells
 
@@ -196,9 +294,9 @@ inline void give(Integer* ierror, int code) {
 }
 
 // A section that can be neither described nor copied: the object's error handler decides.
-inline int refuse(MPI_Comm comm) {
-    PMPI_Comm_call_errhandler(comm, MPI_ERR_BUFFER);
-    return MPI_ERR_BUFFER;
+inline int refuse(MPI_Comm comm, int error = MPI_ERR_BUFFER) {
+    PMPI_Comm_call_errhandler(comm, error);
+    return error;
 }
 inline int refuse(MPI_Win win) {
     PMPI_Win_call_errhandler(win, MPI_ERR_BUFFER);

@@ -37,6 +37,8 @@ def main():
         parser.error("a folder is needed")
     for name, text in glue.sources(found).items():
         put(options.folder / name, text)
+    for name, text in glue.sources(found, wide=True).items():
+        put(options.folder / "integer8" / name, text)
     for name, text in modules.sources(found).items():
         put(options.folder / "include" / name, text)
 

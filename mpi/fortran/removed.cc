@@ -7,13 +7,13 @@ using namespace pomona::fortran;
 namespace {
 
 // A value that does not fit is an error, not another value.
-int narrow(int error, MPI_Aint wide, Integer* value) {
+int fit(int error, MPI_Aint wide, Integer* value) {
     if (error != MPI_SUCCESS) return error;
     *value = static_cast<Integer>(wide);
     return *value == wide ? MPI_SUCCESS : MPI_ERR_OTHER;
 }
 
-std::vector<MPI_Aint> widened(const Integer* values, int count) {
+std::vector<MPI_Aint> widened(const Integer* values, Integer count) {
     return {values, values + (count > 0 ? count : 0)};
 }
 
@@ -29,22 +29,22 @@ void give_type(Integer* newtype, int error, MPI_Datatype made, Integer* ierror) 
 REMOVED mpi_address_(void* location, Integer* address, Integer* ierror) {
     MPI_Aint wide = 0;
     int error = MPI_Get_address(buffer_of(location), &wide);
-    give(ierror, narrow(error, wide, address));
+    give(ierror, fit(error, wide, address));
 }
 REMOVED mpi_type_extent_(Integer* datatype, Integer* extent, Integer* ierror) {
     MPI_Aint bound = 0, wide = 0;
     int error = MPI_Type_get_extent(to_c<MPI_Datatype>(*datatype), &bound, &wide);
-    give(ierror, narrow(error, wide, extent));
+    give(ierror, fit(error, wide, extent));
 }
 REMOVED mpi_type_lb_(Integer* datatype, Integer* displacement, Integer* ierror) {
     MPI_Aint bound = 0, wide = 0;
     int error = MPI_Type_get_extent(to_c<MPI_Datatype>(*datatype), &bound, &wide);
-    give(ierror, narrow(error, bound, displacement));
+    give(ierror, fit(error, bound, displacement));
 }
 REMOVED mpi_type_ub_(Integer* datatype, Integer* displacement, Integer* ierror) {
     MPI_Aint bound = 0, wide = 0;
     int error = MPI_Type_get_extent(to_c<MPI_Datatype>(*datatype), &bound, &wide);
-    give(ierror, narrow(error, bound + wide, displacement));
+    give(ierror, fit(error, bound + wide, displacement));
 }
 REMOVED mpi_type_hvector_(Integer* count, Integer* length, Integer* stride, Integer* oldtype,
                           Integer* newtype, Integer* ierror) {
@@ -56,7 +56,8 @@ REMOVED mpi_type_hvector_(Integer* count, Integer* length, Integer* stride, Inte
 REMOVED mpi_type_hindexed_(Integer* count, Integer* lengths, Integer* displacements,
                            Integer* oldtype, Integer* newtype, Integer* ierror) {
     MPI_Datatype made{};
-    int error = MPI_Type_create_hindexed(*count, lengths, widened(displacements, *count).data(),
+    int error = MPI_Type_create_hindexed(*count, narrow(lengths, *count).data(),
+                                         widened(displacements, *count).data(),
                                          to_c<MPI_Datatype>(*oldtype), &made);
     give_type(newtype, error, made, ierror);
 }
@@ -64,8 +65,9 @@ REMOVED mpi_type_struct_(Integer* count, Integer* lengths, Integer* displacement
                          Integer* newtype, Integer* ierror) {
     MPI_Datatype made{};
     Handles<MPI_Datatype> handles(types, *count);
-    int error = MPI_Type_create_struct(*count, lengths, widened(displacements, *count).data(),
-                                       handles.data(), &made);
+    int error =
+        MPI_Type_create_struct(*count, narrow(lengths, *count).data(),
+                               widened(displacements, *count).data(), handles.data(), &made);
     give_type(newtype, error, made, ierror);
 }
 REMOVED mpi_errhandler_create_(Procedure function, Integer* errhandler, Integer* ierror) {

@@ -5,6 +5,7 @@
 #pragma once
 
 #include "mpi/fortran/callbacks.h"
+#include "mpi/fortran/contents.h"
 #include "mpi/fortran/pending.h"
 
 #include <utility>
@@ -33,11 +34,11 @@ inline void tell_fortran() {
         return;
     }
     PMPI_Info_create(&info);
-    const std::pair<const char*, const char*> sizes[] = {{"mpi_logical_size", "4"},
-                                                         {"mpi_integer_size", "4"},
-                                                         {"mpi_real_size", "4"},
-                                                         {"mpi_double_precision_size", "8"}};
-    for (auto [key, value] : sizes) PMPI_Info_set(info, key, value);
+    const std::pair<const char*, size_t> sizes[] = {{"mpi_logical_size", sizeof(Logical)},
+                                                    {"mpi_integer_size", sizeof(Integer)},
+                                                    {"mpi_real_size", 4},
+                                                    {"mpi_double_precision_size", 8}};
+    for (auto [key, value] : sizes) PMPI_Info_set(info, key, std::to_string(value).c_str());
     PMPI_Abi_set_fortran_info(info);
     PMPI_Info_free(&info);
 }
@@ -47,7 +48,9 @@ inline void tell_fortran() {
     return error;
 }
 [[maybe_unused]] int written_Init_thread(Integer* required, Integer* provided) {
-    int error = POMONA_C(Init_thread)(nullptr, nullptr, *required, provided);
+    int level = MPI_THREAD_SINGLE;
+    int error = POMONA_C(Init_thread)(nullptr, nullptr, narrow(*required), &level);
+    *provided = level;
     if (error == MPI_SUCCESS) tell_fortran();
     return error;
 }
@@ -57,7 +60,7 @@ inline void tell_fortran() {
 [[maybe_unused]] int written_Wait(Integer* request, Integer* result) {
     auto handle = to_c<MPI_Request>(*request);
     Completions completions(&handle, 1);
-    int error = POMONA_C(Wait)(&handle, status_of(result));
+    int error = POMONA_C(Wait)(&handle, Statuses(result).data());
     if (error == MPI_SUCCESS || handle == MPI_REQUEST_NULL) completions.complete(0, handle);
     *request = to_fortran(handle);
     return error;
@@ -66,7 +69,7 @@ inline void tell_fortran() {
     auto handle = to_c<MPI_Request>(*request);
     Completions completions(&handle, 1);
     int done = 0;
-    int error = POMONA_C(Test)(&handle, &done, status_of(result));
+    int error = POMONA_C(Test)(&handle, &done, Statuses(result).data());
     if (done) completions.complete(0, handle);
     *flag = to_logical(done);
     *request = to_fortran(handle);
@@ -75,7 +78,7 @@ inline void tell_fortran() {
 [[maybe_unused]] int written_Waitall(Integer* count, Integer* requests, Integer* results) {
     Handles<MPI_Request> handles(requests, *count);
     Completions completions(handles.data(), handles.size());
-    int error = POMONA_C(Waitall)(*count, handles.data(), statuses_of(results));
+    int error = POMONA_C(Waitall)(*count, handles.data(), Statuses(results, *count).data());
     for (size_t i = 0; i < handles.size(); ++i)
         if (error == MPI_SUCCESS || handles[i] == MPI_REQUEST_NULL)
             completions.complete(i, handles[i]);
@@ -87,7 +90,7 @@ inline void tell_fortran() {
     Handles<MPI_Request> handles(requests, *count);
     Completions completions(handles.data(), handles.size());
     int done = 0;
-    int error = POMONA_C(Testall)(*count, handles.data(), &done, statuses_of(results));
+    int error = POMONA_C(Testall)(*count, handles.data(), &done, Statuses(results, *count).data());
     if (done) completions.complete_all(handles.data());
     *flag = to_logical(done);
     handles.store(requests);
@@ -105,7 +108,7 @@ inline void complete_one(Completions& completions, const Handles<MPI_Request>& h
     Handles<MPI_Request> handles(requests, *count);
     Completions completions(handles.data(), handles.size());
     int place = MPI_UNDEFINED;
-    int error = POMONA_C(Waitany)(*count, handles.data(), &place, status_of(result));
+    int error = POMONA_C(Waitany)(*count, handles.data(), &place, Statuses(result).data());
     complete_one(completions, handles, &place);
     *index = place;
     handles.store(requests);
@@ -116,7 +119,7 @@ inline void complete_one(Completions& completions, const Handles<MPI_Request>& h
     Handles<MPI_Request> handles(requests, *count);
     Completions completions(handles.data(), handles.size());
     int place = MPI_UNDEFINED, done = 0;
-    int error = POMONA_C(Testany)(*count, handles.data(), &place, &done, status_of(result));
+    int error = POMONA_C(Testany)(*count, handles.data(), &place, &done, Statuses(result).data());
     if (done) complete_one(completions, handles, &place);
     *index = place;
     *flag = to_logical(done);
@@ -128,10 +131,13 @@ inline int some(SomeFunction* function, Integer* count, Integer* requests, Integ
                 Integer* indices, Integer* results) {
     Handles<MPI_Request> handles(requests, *count);
     Completions completions(handles.data(), handles.size());
+    std::vector<int> places(handles.size());
     int done = MPI_UNDEFINED;
-    int error = function(*count, handles.data(), &done, indices, statuses_of(results));
-    for (int i = 0; done != MPI_UNDEFINED && i < done; ++i)
-        complete_one(completions, handles, indices + i);
+    int error =
+        function(*count, handles.data(), &done, places.data(), Statuses(results, *count).data());
+    places.resize(done == MPI_UNDEFINED ? 0 : static_cast<size_t>(done));
+    for (int& place : places) complete_one(completions, handles, &place);
+    widen(places, indices);
     *outcount = done;
     handles.store(requests);
     return error;
@@ -148,7 +154,7 @@ inline int some(SomeFunction* function, Integer* count, Integer* requests, Integ
     auto handle = to_c<MPI_Request>(*request);
     Completions completions(&handle, 1);
     int done = 0;
-    int error = POMONA_C(Request_get_status)(handle, &done, status_of(result));
+    int error = POMONA_C(Request_get_status)(handle, &done, Statuses(result).data());
     if (done) completions.complete(0, handle);
     *flag = to_logical(done);
     return error;
@@ -158,8 +164,8 @@ inline int some(SomeFunction* function, Integer* count, Integer* requests, Integ
     Handles<MPI_Request> handles(requests, *count);
     Completions completions(handles.data(), handles.size());
     int done = 0;
-    int error =
-        POMONA_C(Request_get_status_all)(*count, handles.data(), &done, statuses_of(results));
+    int error = POMONA_C(Request_get_status_all)(*count, handles.data(), &done,
+                                                 Statuses(results, *count).data());
     if (done) completions.complete_all(handles.data());
     *flag = to_logical(done);
     return error;
@@ -170,8 +176,8 @@ inline int some(SomeFunction* function, Integer* count, Integer* requests, Integ
     Handles<MPI_Request> handles(requests, *count);
     Completions completions(handles.data(), handles.size());
     int place = MPI_UNDEFINED, done = 0;
-    int error =
-        POMONA_C(Request_get_status_any)(*count, handles.data(), &place, &done, status_of(result));
+    int error = POMONA_C(Request_get_status_any)(*count, handles.data(), &place, &done,
+                                                 Statuses(result).data());
     if (done) complete_one(completions, handles, &place);
     *index = place;
     *flag = to_logical(done);
@@ -254,8 +260,11 @@ POMONA_FORTRAN_ERRHANDLER(Session, session_handler)
     [[maybe_unused]] int written_##Object##_create_keyval(Procedure copy, Procedure remove,        \
                                                           Integer* keyval, MPI_Aint* extra) {      \
         auto* state = new KeyvalState{copy, remove, *extra, Values::address};                      \
-        return POMONA_C(Object##_create_keyval)(&KeyvalFunctions<Handle>::copy,                    \
-                                                &KeyvalFunctions<Handle>::remove, keyval, state);  \
+        int made = MPI_KEYVAL_INVALID;                                                             \
+        int error = POMONA_C(Object##_create_keyval)(                                              \
+            &KeyvalFunctions<Handle>::copy, &KeyvalFunctions<Handle>::remove, &made, state);       \
+        if (error == MPI_SUCCESS) *keyval = made;                                                  \
+        return error;                                                                              \
     }                                                                                              \
     [[maybe_unused]] int written_##Object##_set_attr(Integer* object, Integer* keyval,             \
                                                      MPI_Aint* value) {                            \
@@ -280,8 +289,11 @@ POMONA_FORTRAN_ATTRIBUTES(Win, MPI_Win)
 [[maybe_unused]] int written_Keyval_create(Procedure copy, Procedure remove, Integer* keyval,
                                            Integer* extra) {
     auto* state = new KeyvalState{copy, remove, *extra, Values::plain};
-    return POMONA_C(Keyval_create)(&KeyvalFunctions<MPI_Comm>::copy,
-                                   &KeyvalFunctions<MPI_Comm>::remove, keyval, state);
+    int made = MPI_KEYVAL_INVALID;
+    int error = POMONA_C(Keyval_create)(&KeyvalFunctions<MPI_Comm>::copy,
+                                        &KeyvalFunctions<MPI_Comm>::remove, &made, state);
+    if (error == MPI_SUCCESS) *keyval = made;
+    return error;
 }
 [[maybe_unused]] int written_Attr_put(Integer* comm, Integer* keyval, Integer* value) {
     return POMONA_C(Attr_put)(to_c<MPI_Comm>(*comm), *keyval, new_value(*value));
@@ -350,7 +362,7 @@ inline bool is_null(Procedure function) {
                                              Characters value, Logical* flag) {
     bool ask = *length <= 0;
     std::vector<char> text(ask ? 1 : static_cast<size_t>(*length) + 1);
-    int there = 0, size = ask ? 0 : *length + 1;
+    int there = 0, size = ask ? 0 : narrow(*length) + 1;
     int error = POMONA_C(Info_get_string)(to_c<MPI_Info>(*info), trimmed(key, true).c_str(), &size,
                                           text.data(), &there);
     if (error == MPI_SUCCESS && there) {
@@ -364,7 +376,7 @@ inline bool is_null(Procedure function) {
                                                   Integer* length, Characters name) {
     bool ask = *length <= 0;
     std::vector<char> text(ask ? 1 : static_cast<size_t>(*length) + 1);
-    int size = ask ? 0 : *length + 1;
+    int size = ask ? 0 : narrow(*length) + 1;
     int error = POMONA_C(Session_get_nth_pset)(to_c<MPI_Session>(*session), to_c<MPI_Info>(*info),
                                                *n, &size, text.data());
     if (error != MPI_SUCCESS) return error;
@@ -392,9 +404,41 @@ inline std::vector<char*> pointers(std::vector<std::string>& texts) {
     found.push_back(nullptr);
     return found;
 }
-inline int* codes(Integer* from) {
-    return is(from, mpi_fortran_errcodes_ignore_) ? MPI_ERRCODES_IGNORE : from;
-}
+// Error codes of spawned processes.
+class Codes {
+public:
+    explicit Codes(Integer* from) : from_(from) {
+#if defined(POMONA_FORTRAN_INTEGER8)
+        if (!ignored()) numbers_.assign(kProcessesMax, MPI_SUCCESS);
+#endif
+    }
+    int* data() {
+        if (ignored()) return MPI_ERRCODES_IGNORE;
+#if defined(POMONA_FORTRAN_INTEGER8)
+        return numbers_.data();
+#else
+        return from_;
+#endif
+    }
+    // One for each process: as many as the new communicator's other group has.
+    void store([[maybe_unused]] MPI_Comm made) {
+#if defined(POMONA_FORTRAN_INTEGER8)
+        int size = 0;
+        if (ignored() || made == MPI_COMM_NULL || PMPI_Comm_remote_size(made, &size) != MPI_SUCCESS)
+            return;
+        numbers_.resize(static_cast<size_t>(size));
+        widen(numbers_, from_);
+#endif
+    }
+
+private:
+    bool ignored() const { return is(from_, mpi_fortran_errcodes_ignore_); }
+    Integer* from_;
+#if defined(POMONA_FORTRAN_INTEGER8)
+    static constexpr size_t kProcessesMax = 65536;  // only the root knows how many there will be
+    std::vector<int> numbers_;
+#endif
+};
 inline bool is_root(Integer* comm, Integer* root) {
     int rank = -1;
     PMPI_Comm_rank(to_c<MPI_Comm>(*comm), &rank);
@@ -411,10 +455,12 @@ inline bool is_root(Integer* comm, Integer* root) {
     if (!none) texts = arguments(argv.text, argv.length, argv.length);
     auto list = pointers(texts);
     MPI_Comm made = MPI_COMM_NULL;
+    Codes codes(errcodes);
     int error =
         POMONA_C(Comm_spawn)(program.c_str(), none ? MPI_ARGV_NULL : list.data(),
                              here ? *maxprocs : 0, here ? to_c<MPI_Info>(*info) : MPI_INFO_NULL,
-                             *root, to_c<MPI_Comm>(*comm), &made, codes(errcodes));
+                             *root, to_c<MPI_Comm>(*comm), &made, codes.data());
+    codes.store(made);
     *intercomm = to_fortran(made);
     return error;
 }
@@ -440,9 +486,12 @@ inline bool is_root(Integer* comm, Integer* root) {
     auto list = pointers(names);
     Handles<MPI_Info> handles(infos, static_cast<long>(programs));
     MPI_Comm made = MPI_COMM_NULL;
+    Codes codes(errcodes);
+    auto numbers = narrow(maxprocs, static_cast<Integer>(programs));
     int error = POMONA_C(Comm_spawn_multiple)(
-        here ? *count : 0, list.data(), none ? MPI_ARGVS_NULL : argvs.data(), maxprocs,
-        handles.data(), *root, to_c<MPI_Comm>(*comm), &made, codes(errcodes));
+        here ? *count : 0, list.data(), none ? MPI_ARGVS_NULL : argvs.data(), numbers.data(),
+        handles.data(), *root, to_c<MPI_Comm>(*comm), &made, codes.data());
+    codes.store(made);
     *intercomm = to_fortran(made);
     return error;
 }
@@ -458,6 +507,42 @@ inline int copy_status(const Integer* from, Integer* to) {
 }
 [[maybe_unused]] int written_Status_f2f08(Integer* f_status, Integer* f08_status) {
     return copy_status(f_status, f08_status);
+}
+
+// ---- what a datatype was made of: by large counts, where INTEGERs have 8 bytes
+
+[[maybe_unused]] int written_Type_get_envelope(Integer* datatype, Integer* num_integers,
+                                               Integer* num_addresses, Integer* num_datatypes,
+                                               Integer* combiner) {
+    Contents found;
+    int error = contents_of(to_c<MPI_Datatype>(*datatype), found);
+    if (error != MPI_SUCCESS) return error;
+    *num_integers = static_cast<Integer>(found.integers.size());
+    *num_addresses = static_cast<Integer>(found.addresses.size());
+    *num_datatypes = static_cast<Integer>(found.types.size());
+    *combiner = found.combiner;
+    free_types(found.types);
+    return error;
+}
+[[maybe_unused]] int written_Type_get_contents(Integer* datatype, Integer* max_integers,
+                                               Integer* max_addresses, Integer* max_datatypes,
+                                               Integer* integers, MPI_Aint* addresses,
+                                               Integer* datatypes) {
+    Contents found;
+    int error = contents_of(to_c<MPI_Datatype>(*datatype), found);
+    if (error != MPI_SUCCESS) return error;
+    auto fits = [](const auto& values, Integer* most) {
+        return *most >= 0 && values.size() <= static_cast<size_t>(*most);
+    };
+    if (found.combiner == MPI_COMBINER_NAMED || !fits(found.integers, max_integers) ||
+        !fits(found.addresses, max_addresses) || !fits(found.types, max_datatypes)) {
+        free_types(found.types);
+        return refuse(MPI_COMM_SELF, MPI_ERR_ARG);
+    }
+    std::copy(found.integers.begin(), found.integers.end(), integers);
+    std::copy(found.addresses.begin(), found.addresses.end(), addresses);
+    for (size_t i = 0; i < found.types.size(); ++i) datatypes[i] = to_fortran(found.types[i]);
+    return error;
 }
 
 // ---- communicators that may be known later than the call's end

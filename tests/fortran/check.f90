@@ -3,6 +3,7 @@ module check
   implicit none
   private
   integer :: failures = 0
+  integer, parameter, public :: integer_bytes = storage_size(0) / 8  ! bytes of an INTEGER
   public :: that, equal, failed
   interface equal
     module procedure equal_4, equal_8
@@ -16,7 +17,9 @@ contains
     print '(2a)', 'wrong: ', what
   end subroutine that
   subroutine equal_4(found, expected, what)
-    integer, intent(in) :: found, expected
+    use, intrinsic :: iso_c_binding, only: c_int32_t
+    integer(c_int32_t), intent(in) :: found
+    integer, intent(in) :: expected
     character(len=*), intent(in) :: what
     if (found == expected) return
     failures = failures + 1
@@ -27,7 +30,9 @@ contains
     integer(c_int64_t), intent(in) :: found
     integer, intent(in) :: expected
     character(len=*), intent(in) :: what
-    call equal_4(int(found), expected, what)
+    if (found == expected) return
+    failures = failures + 1
+    print '(3a,i0,a,i0)', 'wrong: ', what, ' is ', found, ', expected ', expected
   end subroutine equal_8
   integer function failed()
     failed = failures

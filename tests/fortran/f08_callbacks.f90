@@ -74,12 +74,12 @@ contains
     call MPI_Status_set_tag(status, 4)
     ierror = MPI_SUCCESS
   end subroutine query
-  subroutine free(extra_state, ierror)
+  subroutine release(extra_state, ierror)
     integer(MPI_ADDRESS_KIND) :: extra_state
     integer :: ierror
     frees = frees + int(extra_state)
     ierror = MPI_SUCCESS
-  end subroutine free
+  end subroutine release
   subroutine cancel(extra_state, complete, ierror)
     integer(MPI_ADDRESS_KIND) :: extra_state
     logical :: complete
@@ -123,7 +123,7 @@ contains
     end do
     call MPI_Allreduce(mine, all_of, 3, matrix, op, MPI_COMM_WORLD)
     call that(all(all_of(:, :, 3) == expected), 'an operation of the program')
-    if (size > 1) call equal(type_bytes, 16, 'the datatype that the operation sees')
+    if (size > 1) call equal(type_bytes, 4 * integer_bytes, 'the datatype that the operation sees')
     all_of = 0
     call MPI_Iallreduce(mine, all_of, 3, matrix, op, MPI_COMM_WORLD, request)
     call MPI_Wait(request, MPI_STATUS_IGNORE)
@@ -209,7 +209,7 @@ contains
     integer :: n
     logical :: flag
     extra = 5
-    call MPI_Grequest_start(query, free, cancel, extra, request)
+    call MPI_Grequest_start(query, release, cancel, extra, request)
     call MPI_Test(request, flag, status)
     call that(.not. flag, 'not complete yet')
     call MPI_Cancel(request)

@@ -37,14 +37,14 @@ contains
     call equal(n, size, 'group')
     call MPI_Group_free(group)
     out = [(100 * rank + i, i = 1, 8)]
-    offset = 16 * rank
+    offset = 4 * integer_bytes * rank
     ! A section, as in other calls.
     call MPI_File_write_at_all(file, offset, out(1:8:2), 4, MPI_INTEGER, status)
     call MPI_Get_count(status, MPI_INTEGER, n)
     call equal(n, 4, 'written')
     call MPI_File_get_size(file, bytes)
-    call that(bytes == 16 * size, 'size')
-    offset = 16 * mod(rank + 1, size)
+    call that(bytes == 4 * integer_bytes * size, 'size')
+    offset = 4 * integer_bytes * mod(rank + 1, size)
     in = -1
     call MPI_File_iread_at(file, offset, in(2:8:2), 4, MPI_INTEGER, request)
     call MPI_Wait(request, status)
@@ -52,9 +52,9 @@ contains
     call equal(count(in == -1), 4, 'gaps')
     call MPI_File_seek(file, 0_MPI_OFFSET_KIND, MPI_SEEK_END)
     call MPI_File_get_position(file, offset)
-    call that(offset == 16 * size, 'position')
+    call that(offset == 4 * integer_bytes * size, 'position')
     in = -1
-    call MPI_File_seek(file, 4_MPI_OFFSET_KIND, MPI_SEEK_SET)
+    call MPI_File_seek(file, int(integer_bytes, MPI_OFFSET_KIND), MPI_SEEK_SET)
     call MPI_File_read_all_begin(file, in, 1, MPI_INTEGER)
     call MPI_File_read_all_end(file, in, MPI_STATUS_IGNORE)
     call equal(in(1), 3, 'split collective read')
@@ -71,10 +71,10 @@ contains
     call MPI_File_set_size(file, 0_MPI_OFFSET_KIND)
     call MPI_Type_vector(3, 1, size, MPI_INTEGER, every)
     call MPI_Type_commit(every)
-    disp = 4 * rank
+    disp = integer_bytes * rank
     call MPI_File_set_view(file, disp, MPI_INTEGER, every, 'native ', MPI_INFO_NULL)
     call MPI_File_get_view(file, disp, etype, filetype, datarep)
-    call that(datarep == 'native' .and. disp == 4 * rank .and. etype == MPI_INTEGER, 'view')
+    call that(datarep == 'native' .and. disp == integer_bytes * rank .and. etype == MPI_INTEGER, 'view')
     call MPI_Type_free(filetype)
     out = [(10 * rank + i, i = 1, 3)]
     call MPI_File_write_all(file, out, 3, MPI_INTEGER, MPI_STATUS_IGNORE)

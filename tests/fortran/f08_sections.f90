@@ -170,9 +170,9 @@ contains
     mine = [(1000 * rank + i, i = 1, 4)]
     origin = [(i, i = 1, 8)]
     result = -1
-    bytes = 16
+    bytes = 4 * integer_bytes
     zero = 0
-    call MPI_Win_create(mine, bytes, 4, MPI_INFO_NULL, MPI_COMM_WORLD, win)
+    call MPI_Win_create(mine, bytes, integer_bytes, MPI_INFO_NULL, MPI_COMM_WORLD, win)
     call MPI_Win_fence(0, win)
     call MPI_Get(result(1:7:2), 4, MPI_INTEGER, right, zero, 4, MPI_INTEGER, win)
     call MPI_Win_fence(0, win)

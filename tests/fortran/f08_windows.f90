@@ -26,16 +26,16 @@ contains
     type(MPI_Request) :: requests(2)
     integer(MPI_ADDRESS_KIND) :: bytes, value
     logical :: flag
-    bytes = 16
-    call MPI_Win_allocate(bytes, 4, MPI_INFO_NULL, MPI_COMM_WORLD, pointer, win)
+    bytes = 4 * integer_bytes
+    call MPI_Win_allocate(bytes, integer_bytes, MPI_INFO_NULL, MPI_COMM_WORLD, pointer, win)
     call c_f_pointer(pointer, memory, [4])
     memory = 0
     call MPI_Win_get_attr(win, MPI_WIN_SIZE, value, flag)
-    call that(flag .and. value == 16, 'MPI_WIN_SIZE')
+    call that(flag .and. value == 4 * integer_bytes, 'MPI_WIN_SIZE')
     call MPI_Win_get_attr(win, MPI_WIN_BASE, value, flag)
     call that(flag .and. value == transfer(pointer, value), 'MPI_WIN_BASE')
     call MPI_Win_get_attr(win, MPI_WIN_DISP_UNIT, value, flag)
-    call that(flag .and. value == 4, 'MPI_WIN_DISP_UNIT')
+    call that(flag .and. value == integer_bytes, 'MPI_WIN_DISP_UNIT')
     call MPI_Barrier(MPI_COMM_WORLD)
     call MPI_Win_lock_all(0, win)
     call MPI_Fetch_and_op(1, before, MPI_INTEGER, 0, zero, MPI_SUM, win)
@@ -65,8 +65,8 @@ contains
     integer, asynchronous :: memory(2)
     integer(MPI_ADDRESS_KIND) :: bytes
     memory = -1
-    bytes = 8
-    call MPI_Win_create(memory, bytes, 4, MPI_INFO_NULL, MPI_COMM_WORLD, win)
+    bytes = 2 * integer_bytes
+    call MPI_Win_create(memory, bytes, integer_bytes, MPI_INFO_NULL, MPI_COMM_WORLD, win)
     call MPI_Comm_group(MPI_COMM_WORLD, world)
     call MPI_Group_incl(world, 1, [right], to)
     call MPI_Group_incl(world, 1, [left], from)
@@ -92,13 +92,13 @@ contains
     call MPI_Comm_split_type(MPI_COMM_WORLD, MPI_COMM_TYPE_SHARED, 0, MPI_INFO_NULL, node)
     call MPI_Comm_rank(node, me)
     call MPI_Comm_size(node, n)
-    bytes = 12
-    call MPI_Win_allocate_shared(bytes, 4, MPI_INFO_NULL, node, pointer, win)
+    bytes = 3 * integer_bytes
+    call MPI_Win_allocate_shared(bytes, integer_bytes, MPI_INFO_NULL, node, pointer, win)
     call c_f_pointer(pointer, mine, [3])
     mine = [(10 * me + i, i = 1, 3)]
     call MPI_Win_fence(0, win)
     call MPI_Win_shared_query(win, mod(me + 1, n), other, unit, pointer)
-    call that(other == 12 .and. unit == 4, 'shared_query')
+    call that(other == 3 * integer_bytes .and. unit == integer_bytes, 'shared_query')
     call c_f_pointer(pointer, theirs, [3])
     call equal(theirs(3), 10 * mod(me + 1, n) + 3, 'shared memory')
     call MPI_Win_fence(0, win)
@@ -110,7 +110,7 @@ contains
     integer, asynchronous :: memory(4), got
     integer(MPI_ADDRESS_KIND) :: bytes, place, places(size)
     memory = 7 * rank
-    bytes = 16
+    bytes = 4 * integer_bytes
     call MPI_Win_create_dynamic(MPI_INFO_NULL, MPI_COMM_WORLD, win)
     call MPI_Win_attach(win, memory, bytes)
     call MPI_Get_address(memory(2), place)

@@ -86,7 +86,8 @@ contains
     call MPI_Allreduce(flags, there, 3, MPI_LOGICAL, MPI_LAND, MPI_COMM_WORLD, ierr)
     call that(there(1) .and. .not. there(2), 'logicals')
     mine = particle(rank + 0.5d0, rank, 7)
-    call MPI_Sendrecv(mine, 16, MPI_BYTE, right, 3, yours, 16, MPI_BYTE, left, 3, MPI_COMM_WORLD, &
+    n = 8 + 2 * integer_bytes
+    call MPI_Sendrecv(mine, n, MPI_BYTE, right, 3, yours, n, MPI_BYTE, left, 3, MPI_COMM_WORLD, &
         MPI_STATUS_IGNORE, ierr)
     call that(yours%kind == left .and. yours%id == 7, 'a derived type')
     ! Scalars where the arrays mean nothing.
@@ -139,7 +140,7 @@ contains
     call that(place /= 0, 'memory as an integer')
     call c_f_pointer(transfer(place, pointer), x, [10])
     x(1) = 1
-    call MPI_Get_address(x(1), other, ierr)
+    call MPI_Get_address(x, other, ierr)
     call that(other == place, 'MPI_GET_ADDRESS')
     other = MPI_Aint_add(place, 8_MPI_ADDRESS_KIND)
     call that(MPI_Aint_diff(other, place) == 8, 'MPI_AINT_DIFF')
@@ -162,7 +163,7 @@ contains
     call MPI_Sizeof(x, n, ierr)
     call equal(n, 8, 'MPI_SIZEOF of an array')
     call MPI_Sizeof(flag, n, ierr)
-    call equal(n, 4, 'MPI_SIZEOF of a logical')
+    call equal(n, integer_bytes, 'MPI_SIZEOF of a logical')
     call MPI_Sizeof(big, n, ierr)
     call equal(n, 8, 'MPI_SIZEOF of an integer')
     call MPI_Type_size(MPI_INTEGER, n, ierr)

@@ -17,8 +17,11 @@ compiler=$("$bin/mpifort" -showme:command)
 command -v "$compiler" > /dev/null || exit $failed
 [ "$("$bin/mpifort" -show x.f90 -o x)" = "$("$bin/mpif90" x.f90 -o x -show)" ] || wrong "-show as last argument"
 case $("$bin/mpif77" -show) in *"$compiler "*-lmpi_abi_fortran*-lmpi_abi) ;; *) wrong "-show" ;; esac
-said=$("$bin/mpifort" -fdefault-integer-8 x.f90 2>&1) && wrong "-fdefault-integer-8 is taken"
-case $said in *"INTEGERs of 4 bytes"*) ;; *) wrong "-fdefault-integer-8: $said" ;; esac
+case $("$bin/mpifort" -fdefault-integer-8 x.f90 -show) in
+*-fdefault-integer-8*-lmpi_abi_fortran_integer8*) ;; *) wrong "-fdefault-integer-8: $("$bin/mpifort" -fdefault-integer-8 -show)" ;;
+esac
+said=$("$bin/mpifort" -finteger-4-integer-8 x.f90 2>&1) && wrong "-finteger-4-integer-8 is taken"
+case $said in *"take -fdefault-integer-8"*) ;; *) wrong "-finteger-4-integer-8: $said" ;; esac
 
 # A user whose compiler has no modules yet: made once, in the user's cache, and found again.
 cat > program.f90 << 'END'
@@ -38,6 +41,8 @@ END
 export XDG_CACHE_HOME="$folder/cache"
 "$bin/mpifort" program.f90 -o plain && ./plain || wrong "a program"
 [ -d "$folder/cache" ] && wrong "modules are made that are there already"
+said=$(POMONA_FC=$compiler ./plain 2>&1)
+[ -z "$said" ] || wrong "with POMONA_FC set a program says: $said"
 # The size of REAL is asked of the compiler in use, with its options.
 "$bin/mpifort" -fdefault-real-8 program.f90 -o wide && ./wide || wrong "-fdefault-real-8"
 set -- "$folder"/cache/pomona/modules/*
@@ -45,8 +50,33 @@ set -- "$folder"/cache/pomona/modules/*
 "$bin/mpifort" -fdefault-real-8 program.f90 -o wide || wrong "modules in the cache"
 [ $# = 1 ] || wrong "several modules in the cache: $*"
 # Another compiler, where there is one.
-for other in gfortran-11 flang-19; do
+# The two modules, and those for INTEGERs of 8 bytes too.
+cat > modules.f90 << 'END'
+program modules
+  call old()
+  call new()
+contains
+  subroutine old()
+    use mpi
+    integer :: ierr, rank
+    call MPI_Init(ierr)
+    call MPI_Comm_rank(MPI_COMM_WORLD, rank, ierr)
+    if (rank /= 0) stop 1
+  end subroutine old
+  subroutine new()
+    use mpi_f08
+    integer :: all_of
+    call MPI_Allreduce(7, all_of, 1, MPI_INTEGER, MPI_SUM, MPI_COMM_WORLD)
+    if (all_of /= 7) stop 2
+    call MPI_Finalize()
+  end subroutine new
+end program modules
+END
+for other in gfortran-11 gfortran-13 gfortran-14 flang-19 flang-new-19 flang-22 flang-new-22; do
     command -v $other > /dev/null || continue
     POMONA_FC=$other "$bin/mpifort" program.f90 -o other && ./other || wrong "$other"
+    for option in -O0 -fdefault-integer-8; do
+        POMONA_FC=$other "$bin/mpifort" $option modules.f90 -o other && ./other || wrong "$other $option"
+    done
 done
 exit $failed

@@ -403,6 +403,10 @@ static void between(void) {
     struct buffer out, in;
     MPI_Request request = MPI_REQUEST_NULL;
     if (!g->remote) return;
+#ifdef MPICH_VERSION
+    /* In MPICH 5.0.2 other groups get nothing of these from roots that are not 0. */
+    if (kind == 0) form = 0;
+#endif
     root = drawn % holders;
     is_root = in_root_group && g->rank == root;
     if (in_root_group) root = is_root ? MPI_ROOT : MPI_PROC_NULL;

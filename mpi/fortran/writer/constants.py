@@ -31,6 +31,11 @@ BY_KIND = {
     "MPI_COMPLEX": ("KIND(1.0)", "MPI_COMPLEX", "MPI_COMPLEX16", "MPI_COMPLEX32"),
     "MPI_DOUBLE_PRECISION": ("KIND(1D0)", "MPI_REAL4", "MPI_DOUBLE_PRECISION", "MPI_REAL16"),
     "MPI_DOUBLE_COMPLEX": ("KIND(1D0)", "MPI_COMPLEX8", "MPI_DOUBLE_COMPLEX", "MPI_COMPLEX32"),
+    # Pairs for MPI_MINLOC and MPI_MAXLOC: there are none of other sizes.
+    "MPI_2INTEGER": ("KIND(0)", "MPI_2INTEGER", "MPI_DATATYPE_NULL", "MPI_DATATYPE_NULL"),
+    "MPI_2REAL": ("KIND(1.0)", "MPI_2REAL", "MPI_2DOUBLE_PRECISION", "MPI_DATATYPE_NULL"),
+    "MPI_2DOUBLE_PRECISION": ("KIND(1D0)", "MPI_2REAL", "MPI_2DOUBLE_PRECISION",
+                              "MPI_DATATYPE_NULL"),
 }
 
 
@@ -86,10 +91,10 @@ def variables(kinds, of_f08=False):
         if kind == "status" and of_f08:
             symbol, what = symbol.replace("fortran", "f08"), "type(MPI_Status)"
         elif kind == "status":
-            what = "integer(c_int)"
+            what = "integer(MPI_INTEGER_KIND)"
             shape = shape.replace("(", "(MPI_STATUS_SIZE, ") if shape else "(MPI_STATUS_SIZE)"
         else:
-            what = "character(kind=c_char)" if kind == "character" else "integer(c_int)"
+            what = "character(kind=c_char)" if kind == "character" else "integer(MPI_INTEGER_KIND)"
         out.append(f'  {what}, bind(C, name="{symbol}_") :: {name}{shape}')
     return out
 

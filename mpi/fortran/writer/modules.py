@@ -154,13 +154,13 @@ def bodies_mpi(routine, prefix):
         return [line for p in routine.params for line in declare_mpi(p, pointer)]
     name = prefix + routine.name
     found = [body(routine, name, "", lines(False))]
-    if any(p.kind == "C_BUFFER" for p in routine.params):
-        found.append(body(routine, name + "_cptr", name.lower() + "_", lines(True)))
-    if re.search("lltoall[vw]", routine.name):
+    if "_cptr" in routine.variants:
+        found.append(body(routine, name + "_cptr", "", lines(True)))
+    if "_in_place" in routine.variants:
         # With MPI_IN_PLACE the arrays of the send side mean nothing, and programs pass scalars.
         scalars = [line.replace("(*)", "") if re.search(r":: (send\w+|sdispls)\(", line) else line
                    for line in lines(False)]
-        found.append(body(routine, name + "_in_place", name.lower() + "_", scalars))
+        found.append(body(routine, name + "_in_place", "", scalars))
     return found
 
 
@@ -237,11 +237,12 @@ def module_types():
            "  integer, parameter :: MPI_OFFSET_KIND = c_int64_t",
            "  integer, parameter :: MPI_STATUS_SIZE = 8"]
     types = sorted(set(constants.TYPE_OF_KIND.values()))
+    number = "    integer(MPI_INTEGER_KIND)"
     for name in types:
-        out += [f"  type, bind(C) :: {name}", "    integer(c_int) :: MPI_VAL", f"  end type {name}"]
-    out += ["  type, bind(C) :: MPI_Status", "    integer(c_int) :: MPI_SOURCE",
-            "    integer(c_int) :: MPI_TAG", "    integer(c_int) :: MPI_ERROR",
-            "    integer(c_int), private :: MPI_internal(5)", "  end type MPI_Status"]
+        out += [f"  type, bind(C) :: {name}", f"{number} :: MPI_VAL", f"  end type {name}"]
+    out += ["  type, bind(C) :: MPI_Status"]
+    out += [f"{number} :: {name}" for name in ("MPI_SOURCE", "MPI_TAG", "MPI_ERROR")]
+    out += [f"{number}, private :: MPI_internal(5)", "  end type MPI_Status"]
     out += constants.variables({"integer", "character"})
     for operator, what in (("==", "eq"), ("/=", "ne")):
         bodies = []
@@ -272,8 +273,12 @@ def module_mpi(routines):
     return "\n".join(out + ["end module mpi", ""])
 
 
-def module_f08(routines):
-    out = [f"! mpi_f08.f90: the module mpi_f08. {GENERATED}", "module mpi_f08",
+def module_f08(routines, integer8=False):
+    """Without integer8; with it, for INTEGERs that are as wide as counts, so that what differs in
+    these alone is one procedure."""
+    what = ", for INTEGERs of 8 bytes" if integer8 else ""
+    out = [f"! mpi_f08{'_integer8' if integer8 else ''}.f90: the module mpi_f08{what}.",
+           f"! {GENERATED}", "module mpi_f08",
            "  use, intrinsic :: iso_c_binding, only: c_int, c_ptr", "  use mpi_types",
            "  implicit none", "  private :: c_int, c_ptr"]
     out += constants.of_module(handles=True) + constants.variables({"status"}, of_f08=True)
@@ -291,7 +296,7 @@ def module_f08(routines):
                 out += interface("", [body(r, name, "", [declaration_f08(p, False) for p in r.params])])
                 continue
             bodies, wide = [body_f08(r, prefix)], large.get(r.name)
-            if wide and signature(wide) != signature(r):
+            if wide and signature(wide) != signature(r) and not integer8:
                 bodies.append(body_f08(wide, prefix))
             out += interface(prefix + r.name, bodies)
             if wide and signature(wide) == signature(r):
@@ -302,7 +307,8 @@ def module_f08(routines):
 def sources(routines):
     """file name -> text."""
     return {"mpif.h": constants.mpif(GENERATED), "mpi_types.f90": module_types(),
-            "mpi.f90": module_mpi(routines), "mpi_f08.f90": module_f08(routines)}
+            "mpi.f90": module_mpi(routines), "mpi_f08.f90": module_f08(routines),
+            "mpi_f08_integer8.f90": module_f08(routines, integer8=True)}
 
 
 def external_names(routines):
@@ -314,7 +320,7 @@ def external_names(routines):
             continue
         for prefix in ("", "p"):
             if r.in_mpi and not r.large:
-                names.append(prefix + r.name.lower() + "_")
+                names += [prefix + r.name.lower() + end + "_" for end in ["", *r.variants]]
             if r.in_f08 and not r.result:
                 names.append(prefix + f08_name(r).lower() + "_")
     names += [f"{name.lower()}_{what}_" for name in constants.TYPE_OF_KIND.values()

@@ -83,10 +83,19 @@ class Routine:
     in_f08: bool
     large: bool
     lengths: dict
+    calls: str = ""  # another C function than that of its name, without MPI_
 
     @property
     def short(self):
         return self.name[4:]
+
+    @property
+    def variants(self):
+        """Ends of further names in the mpi module, of one procedure with arguments of other types:
+        memory as a C pointer; scalars for the arrays that mean nothing with MPI_IN_PLACE. LLVM's
+        flang takes no two procedures of one linker's name."""
+        return ((["_cptr"] if any(p.kind == "C_BUFFER" for p in self.params) else []) +
+                (["_in_place"] if re.search("lltoall[vw]", self.name) else []))
 
     @property
     def buffers(self):
