@@ -99,15 +99,18 @@ static void by_groups(const struct places* w, const struct group* g, const struc
 
 void one_sided(void) {
     const struct group* g = &groups[below(3)];
-    int p = g->size, part = 1 + draw_count(&types[0], p) % 20000, epoch = below(7), flavor = below(3), i;
-    int shift = below(p), to = (g->rank + shift) % p, polls = below(2);
+    int p = g->size, part = 1 + draw_count(&types[0], p) % 20000, epoch = below(7), flavor = below(3);
+    int shift = below(p), to = (g->rank + shift) % p, polls = below(2), i, room;
     MPI_Op ops[3] = {MPI_SUM, MPI_MAX, MPI_BXOR}, op = ops[below(3)];
     struct type ints = {MPI_INT, 1, 0, 4, 4};
     struct places w = {MPI_WIN_NULL, NULL, part, p, g->rank, &types[below(types_count)], 0};
     struct buffer out, got, window = {NULL, NULL, 0};
     MPI_Aint bytes = ((MPI_Aint)(p + 1) * part + p) * 4;
     int* memory = NULL;
-    w.count = 4 * part < w.type->length ? 0 : (int)((4 * part - w.type->length) / w.type->extent);
+    /* What stands before the first element's data belongs to the part too: two ranks' parts that met
+     * would make results depend on who comes first. */
+    room = 4 * part - (w.type->low > 0 ? (int)w.type->low : 0);
+    w.count = room < w.type->length ? 0 : (int)((room - w.type->length) / w.type->extent);
     if (w.count < 0) w.count = 0;
     out = make_buffer(&ints, part + w.count * w.type->ints, (uint32_t)(step * 1000 + world_rank));
     got = make_buffer(w.type, w.count, 77);
