@@ -107,8 +107,8 @@ void one_sided(void) {
     struct buffer out, got, window = {NULL, NULL, 0};
     MPI_Aint bytes = ((MPI_Aint)(p + 1) * part + p) * 4;
     int* memory = NULL;
-    /* What stands before the first element's data belongs to the part too: two ranks' parts that met
-     * would make results depend on who comes first. */
+    /* What stands before the first element's data belongs to the part too: two ranks' parts that
+     * met would make results depend on who comes first. */
     room = 4 * part - (w.type->low > 0 ? (int)w.type->low : 0);
     w.count = room < w.type->length ? 0 : (int)((room - w.type->length) / w.type->extent);
     if (w.count < 0) w.count = 0;
