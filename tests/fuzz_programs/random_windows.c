@@ -57,6 +57,7 @@ static void by_requests(const struct places* w, const struct buffer* out, const 
 /* On the own cell of one target, so that the order is this rank's own. */
 static void by_atomics(const struct places* w, int to) {
     int add_this[4], seen[4], swapped = 5, i;
+    uint64_t hash = (uint64_t)step;
     MPI_Win_lock(MPI_LOCK_SHARED, to, 0, w->win);
     for (i = 0; i < 4; ++i) {
         add_this[i] = step + i;
@@ -65,8 +66,9 @@ static void by_atomics(const struct places* w, int to) {
     MPI_Win_flush_local(to, w->win);
     MPI_Compare_and_swap(&seen[1], &add_this[3], &swapped, MPI_INT, to, cell_of(w, to), w->win);
     MPI_Win_unlock(to, w->win);
-    for (i = 0; i < 4; ++i) checksum = checksum * 31 + (uint32_t)seen[i];
-    checksum = checksum * 31 + (uint32_t)swapped;
+    /* Added, since what is in flight may be added before or after it. */
+    for (i = 0; i < 4; ++i) hash = hash * 31 + (uint32_t)seen[i];
+    checksum += (hash * 31 + (uint32_t)swapped) * UINT64_C(0x9e3779b97f4a7c15);
 }
 
 /* Every member exposes to some and accesses some: groups of more than one, and MPI_Win_test. */
