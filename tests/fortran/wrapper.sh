@@ -35,6 +35,8 @@ program program
   call MPI_Init()
   call MPI_Type_size(MPI_REAL, bytes)
   if (bytes /= storage_size(x) / 8) stop 2
+  call MPI_Type_size(MPI_2REAL, bytes)
+  if (bytes /= storage_size(x) / 4) stop 3
   call MPI_Finalize()
 end program program
 END
