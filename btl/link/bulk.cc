@@ -74,7 +74,7 @@ static void look_at_pace(Path& path) {
 }
 
 // Pushes pieces by all paths that take some; true when something moved.
-bool Link::drain_bulk(Nanoseconds) {
+bool Link::drain_bulk(Nanoseconds now) {
     std::vector<const Path*> sharing(order_.begin(), order_.end());
     std::vector<Path*> help;
     if (helped_ && outgoing_.back().begun < outgoing_.back().bulk.length) help = helpers();
@@ -95,7 +95,7 @@ bool Link::drain_bulk(Nanoseconds) {
     int times = sharing.size() > 1 ? 1 : kPiecesAtOnce;
     auto drain = [&](Path& path, const std::vector<const Path*>& among, size_t longest) {
         for (int n = 0; n < times && first_unsent_ == window_.next(); ++n) {
-            if (path.busy() || !push_next_piece(path, among, longest)) return;
+            if (path.busy() || !push_next_piece(path, among, longest, now)) return;
             moved = true;
             if (among.size() > 1) look_at_pace(path);
         }
@@ -106,14 +106,18 @@ bool Link::drain_bulk(Nanoseconds) {
         else if (path->pace.queued <= kPieceMin && unbegun() >= kTrialFrom)
             times = 1, drain(*path, {path}, kPieceMin);
     }
+    if (unbegun() == 0)
+        for (Path& path : paths)
+            if (!path.busy()) path.intake.idle();
     return moved;
 }
 
 // Brings more of what the path has begun to take.
-bool Link::push_begun(Path& path) {
+bool Link::push_begun(Path& path, Nanoseconds now) {
     const std::byte* bytes = path.sending ? path.sending->bulk.data : message_bytes(path.begun);
     size_t taken = 0;
     Push push = path.endpoint->push_rest({bytes + path.rest_offset, path.rest_length}, taken);
+    path.intake.took(taken, taken < path.rest_length, now);
     if (push != Push::sent) return false;
     path.rest_offset += taken;
     path.rest_length -= taken;
@@ -129,11 +133,13 @@ void Link::stop_bringing(Path& path) {
 }
 
 // One that was lost, or a new one; false when the path takes none now.
-bool Link::push_next_piece(Path& path, const std::vector<const Path*>& sharing, size_t most) {
+bool Link::push_next_piece(Path& path, const std::vector<const Path*>& sharing, size_t most,
+                           Nanoseconds now) {
+    most = std::min(most, path.piece_most());
     while (!unsent_pieces_.empty()) {
         uint64_t number = unsent_pieces_.front();
         bool waits = number >= first_piece_ && piece(number).of && piece(number).path == kUnsent;
-        if (waits && !push_piece(path, number)) return false;
+        if (waits && !push_piece(path, number, now)) return false;
         unsent_pieces_.pop_front();
         if (waits) return true;
     }
@@ -145,7 +151,7 @@ bool Link::push_next_piece(Path& path, const std::vector<const Path*>& sharing, 
             next_piece(sharing, path, longest, left, sharing.size() > 1 ? unbegun() : left);
         if (length == 0) return false;
         pieces_.push_back({&each, each.begun, length, kUnsent, 0, 0});
-        if (!push_piece(path, first_piece_ + pieces_.size() - 1)) {
+        if (!push_piece(path, first_piece_ + pieces_.size() - 1, now)) {
             pieces_.pop_back();
             return false;
         }
@@ -166,7 +172,7 @@ void gather(void* context, Bytes target) {
 }
 }  // namespace
 
-bool Link::push_piece(Path& path, uint64_t number) {
+bool Link::push_piece(Path& path, uint64_t number, Nanoseconds now) {
     Piece& what = piece(number);
     const Bulk& bulk = what.of->bulk;
     size_t length = what.length;
@@ -186,6 +192,8 @@ bool Link::push_piece(Path& path, uint64_t number) {
         Gather context{&bulk, what.offset};
         push = path.endpoint->push_fill(header.pack(), length, gather, &context);
     }
+    if (push != Push::sent) taken = 0;
+    path.intake.took(taken, taken < length, now);
     if (push != Push::sent) return false;
     if (taken < length) {
         path.sending = what.of;

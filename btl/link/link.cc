@@ -596,7 +596,7 @@ bool Link::work(Nanoseconds now, bool idle, Sink& sink) {
     bool moved = false;
     for (Path& path : paths) {
         if (path.state != Path::State::up) continue;
-        if (path.busy()) moved |= push_begun(path);
+        if (path.busy()) moved |= push_begun(path, now);
         // Before the next message or piece, which would take the path for as long again.
         if (path.question_waits && !path.busy()) ask(path, now);
     }

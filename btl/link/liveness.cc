@@ -78,6 +78,7 @@ void Link::path_up(Path& path) {
     path.question_waits = false;
     path.heard_at = path.moved_at = now;
     path.arrived = 0;
+    path.intake = {};
     // What the other side has of what was sent before has to be known first.
     path.settled = !was_up_;
     // Who is connected to has no address of ours, and may have to connect the next time.

@@ -27,6 +27,21 @@ void Path::took(Nanoseconds trip) {
     round_trip += error / 8;
 }
 
+// A piece takes a slow path for so long, if it has so many bytes then; of one whose rate is not
+// known. What brings more than kQuick, in bytes a nanosecond, lets nothing wait for long.
+static constexpr double kPieceTime = 250e3;
+static constexpr size_t kPieceLeast = 16 << 10;
+static constexpr size_t kPieceUnknown = 128 << 10;
+static constexpr double kQuick = 0.3;
+
+size_t Path::piece_most() const {
+    // What may lose has a window of its own; within a machine there is no line to share.
+    if (!reliable || rides || description.kind == "loopback") return SIZE_MAX;
+    if (intake.rate() == 0) return kPieceUnknown;
+    if (intake.rate() > kQuick) return SIZE_MAX;
+    return std::max(kPieceLeast, static_cast<size_t>(intake.rate() * kPieceTime));
+}
+
 static int rank_of_kind(const std::string& kind) {
     static constexpr const char* kBest[] = {"thunderbolt", "wired", "wifi", "vpn", "virtual"};
     int rank = 0;

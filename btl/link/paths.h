@@ -1,6 +1,7 @@
 // btl/link/paths.h: one path of a link, and how long payloads are shared among several.
 #pragma once
 
+#include "btl/base/intake.h"
 #include "btl/link/window.h"
 
 namespace pomona::link {
@@ -51,6 +52,7 @@ struct Path {
 
     // How quick it is.
     Pace pace{};
+    Intake intake{};                            // of long payloads
     Nanoseconds round_trip = 0, deviation = 0;  // 0: not known
     Nanoseconds asked_at = 0;                   // the first question without an answer; 0: none
     Nanoseconds asked_last = 0;
@@ -76,6 +78,9 @@ struct Path {
 
     bool usable() const { return state == State::up && settled; }
     bool busy() const { return rest_length != 0; }
+    // The longest piece that leaves it soon for something else, as an answer that lets the other
+    // side send at the same time.
+    size_t piece_most() const;
     // When a frame that was not acknowledged is taken for lost, by a path that may lose.
     Nanoseconds patience() const;
     void took(Nanoseconds trip);  // a question was answered after so long

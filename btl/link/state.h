@@ -144,9 +144,10 @@ private:
     void bulk_ends();
     std::vector<Path*> helpers();
     bool drain_bulk(Nanoseconds now);
-    bool push_next_piece(Path& path, const std::vector<const Path*>& sharing, size_t most);
-    bool push_piece(Path& path, uint64_t number);
-    bool push_begun(Path& path);
+    bool push_next_piece(Path& path, const std::vector<const Path*>& sharing, size_t most,
+                         Nanoseconds now);
+    bool push_piece(Path& path, uint64_t number, Nanoseconds now);
+    bool push_begun(Path& path, Nanoseconds now);
     void stop_bringing(Path& path);
     size_t unbegun() const;
     void piece_arrived(Piece& piece, Sink& sink);

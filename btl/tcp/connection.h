@@ -5,6 +5,7 @@
 // to its place, in pieces that stay in the caches, and the last piece brings the next frame's head.
 #pragma once
 
+#include "btl/base/intake.h"
 #include "btl/base/pace_meter.h"
 #include "btl/tcp/socket.h"
 #include "btl/tcp/wire.h"
@@ -67,6 +68,9 @@ struct Connection {
     bool output_over = false;
     uint64_t written = 0;  // bytes so far
     PaceMeter meter;
+    Intake intake;              // of long payloads
+    Nanoseconds intake_at = 0;  // the last time that the kernel took all of one; 0: it did not
+    size_t unsent_most = kUnsentMost;  // what the kernel shall keep of bytes it has not sent
     bool paced = false;  // it was asked, and there is more to learn without new pushes
 
     explicit Connection(Socket connected) : socket(std::move(connected)) {

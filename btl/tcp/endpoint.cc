@@ -19,6 +19,13 @@ static constexpr Nanoseconds kAttempt = 2'000'000'000;
 // A path that has never succeeded is tried each time after a longer pause, up to so long.
 static constexpr Nanoseconds kRestMost = 30'000'000'000;
 
+// What the kernel keeps unsent leaves in so long a time.
+static constexpr double kUnsentTime = 500e3;
+// Payloads of so many bytes tell how quickly the kernel takes them, unless none came for so long.
+static constexpr size_t kLongPayload = 16 << 10;
+static constexpr Nanoseconds kIntakeGap = 300'000;
+static constexpr size_t kUnsentLeast = 16 << 10;
+
 // Of a payload in two parts, the first one.
 static constexpr size_t kFirstMost = 128;
 
@@ -220,6 +227,23 @@ Push TcpEndpoint::push_gathered(const FrameHeader& header, ConstBytes first, Con
     return begun(begin, second, static_cast<size_t>(moved), taken);
 }
 
+// The kernel has taken bytes of a long payload. It shall keep as many as leave in kUnsentTime, so
+// that what is pushed next, as an answer that lets the peer send at the same time, does not wait for
+// long.
+void TcpEndpoint::note_intake(size_t taken) {
+    if (ends.kind == InterfaceKind::loopback) return;  // no line that could be slow
+    Connection& c = *connection;
+    Nanoseconds now = owner_.clock().now();
+    if (c.intake_at != 0 && now - c.intake_at > kIntakeGap) c.intake.idle();
+    c.intake_at = c.rest == 0 ? now : 0;
+    if (!c.intake.took(taken, c.rest != 0, now)) return;
+    double bytes = c.intake.rate() * kUnsentTime;
+    size_t most = kUnsentMost;
+    while (most > kUnsentLeast && static_cast<double>(most) > bytes) most /= 2;
+    if (most != c.unsent_most) c.socket.keep_unsent(most);
+    c.unsent_most = most;
+}
+
 // The kernel took `moved` bytes of a frame. What is left of its head is queued.
 Push TcpEndpoint::begun(ConstBytes head, ConstBytes payload, size_t moved, size_t& taken) {
     Connection& c = *connection;
@@ -230,6 +254,7 @@ Push TcpEndpoint::begun(ConstBytes head, ConstBytes payload, size_t moved, size_
     }
     taken = moved - head.size();
     c.rest = payload.size() - taken;
+    if (payload.size() >= kLongPayload) note_intake(taken);
     if (c.blocked()) {
         count(owner_.counters().tcp_write_blocked);
         owner_.attend(*this);
@@ -252,6 +277,7 @@ Push TcpEndpoint::push_rest(ConstBytes rest, size_t& taken) {
     taken = static_cast<size_t>(moved);
     c.written += taken;
     c.rest -= taken;
+    note_intake(taken);
     return Push::sent;
 }
 

@@ -114,6 +114,7 @@ private:
     bool can_push(Push& why_not);
     // The answer of a push when the connection is not up.
     Push refusal() const { return state == State::gone ? Push::gone : Push::busy; }
+    void note_intake(size_t taken);
     Push begun(ConstBytes head, ConstBytes payload, size_t moved, size_t& taken);
     bool parse_frames(Sink& sink, int& handed);
     void finish_payload(Sink& sink, int& handed);

@@ -56,17 +56,11 @@ static void set_option(int descriptor, int level, int name, int value) {
     if (setsockopt(descriptor, level, name, &value, sizeof value) != 0) return;
 }
 
-// What the kernel keeps of bytes it has not sent yet: more would only stand before the next small
-// message, and before the answers that let the other side stream at the same time.
-static constexpr int kUnsentMost = 128 << 10;
-
 void Socket::prepare(uint64_t buffer_size) {
     fcntl(descriptor_, F_SETFD, FD_CLOEXEC);
     fcntl(descriptor_, F_SETFL, O_NONBLOCK);
     set_option(descriptor_, IPPROTO_TCP, TCP_NODELAY, 1);
-#if defined(TCP_NOTSENT_LOWAT)  // Linux and macOS
-    set_option(descriptor_, IPPROTO_TCP, TCP_NOTSENT_LOWAT, kUnsentMost);
-#endif
+    keep_unsent(kUnsentMost);
 #if defined(SO_NOSIGPIPE)
     set_option(descriptor_, SOL_SOCKET, SO_NOSIGPIPE, 1);
 #endif
@@ -74,6 +68,14 @@ void Socket::prepare(uint64_t buffer_size) {
         set_option(descriptor_, SOL_SOCKET, SO_SNDBUF, static_cast<int>(buffer_size));
         set_option(descriptor_, SOL_SOCKET, SO_RCVBUF, static_cast<int>(buffer_size));
     }
+}
+
+void Socket::keep_unsent(size_t most) {
+#if defined(TCP_NOTSENT_LOWAT)  // Linux and macOS
+    set_option(descriptor_, IPPROTO_TCP, TCP_NOTSENT_LOWAT, static_cast<int>(most));
+#else
+    (void)most;
+#endif
 }
 
 // Probes when idle, and a bound on what is not acknowledged when not.

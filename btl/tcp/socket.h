@@ -19,6 +19,10 @@ struct End {
     bool bound = false;  // to this interface: no other carries its packets, whatever routes say
 };
 
+// What the system keeps of bytes it has not sent yet, at first: more would only stand before the
+// next small message, and before the answers that let the other side stream at the same time.
+inline constexpr size_t kUnsentMost = 128 << 10;
+
 class Sealed;
 
 class Socket {
@@ -57,6 +61,9 @@ public:
     void take_leave();
     // The system finds out by itself that the peer's does not answer any more, in about so long.
     void watch_peer(int milliseconds);
+
+    // The system keeps so many bytes that it has not sent.
+    void keep_unsent(size_t most);
 
     // Bytes moved; 0 when the kernel has no room or no bytes now; -1 when the connection is over
     // (errno 0: closed in order by the peer).

@@ -1,0 +1,151 @@
+// tests/sim/link_exchange.cc: long payloads in both directions at once, each of which asks first,
+// in virtual time.
+// Goal: a line carries both directions at once. So the answer to a question must not wait until
+// all has left of what its sender sends meanwhile by the same path.
+// Method: each of two ranks asks, answers, and sends when it is answered, one of them a little
+// later than the other, as ranks come to a collective; the time from the first question until both
+// have all, against that of one payload alone. Short messages are sent beside a payload, too.
+#include "btl/link/link.h"
+#include "btl/sim/paths.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <vector>
+
+namespace pomona {
+namespace {
+
+constexpr size_t kFragment = 512 << 10;  // tcp_fragment
+constexpr double kMegabit = 125e-6;      // bytes a nanosecond
+constexpr size_t kPayload = 1 << 20;
+constexpr uint64_t kAsk = 1, kAnswer = 2, kShort = 3;
+
+struct Side final : Sink {
+    std::byte* place(int, const FrameHeader& header, size_t) override {
+        return data.data() + header.word[3];
+    }
+    void arrive(int, const FrameHeader& header, ConstBytes payload) override {
+        if (header.word[0] == kAsk) send(kAnswer);
+        else if (header.word[0] == kAnswer) push_long();
+        else if (header.word[0] == kShort) ++shorts;
+        else arrived += payload.size();
+    }
+    void gone(int, const Error& why) override { ADD_FAILURE() << why.text(); }
+    void released(int, uint64_t) override { ++released_; }
+    void send(uint64_t what) { EXPECT_EQ(endpoint->push({{what, 0, 0, 0}}, {}), Push::sent); }
+    void push_long() {
+        Bulk bulk;
+        bulk.place = 100;
+        bulk.ticket = ++ticket;
+        bulk.length = length;
+        bulk.data = data.data();
+        EXPECT_EQ(endpoint->push_bulk(bulk), Push::sent);
+    }
+
+    Endpoint* endpoint = nullptr;
+    std::vector<std::byte> data = std::vector<std::byte>(kPayload);
+    size_t length = kPayload, arrived = 0, shorts = 0;
+    uint64_t ticket = 0, released_ = 0;
+};
+
+struct Exchange {
+    explicit Exchange(double megabits, size_t buffer)
+        : byte_ns(1 / (megabits * kMegabit)), fabric(7, 2, {way(byte_ns, buffer)}) {
+        for (int rank = 0; rank < 2; ++rank) {
+            std::vector<std::unique_ptr<Transport>> paths;
+            paths.push_back(fabric.make_transport(rank, 0));
+            LinkOptions link;
+            link.rank = rank;
+            link.clock = &fabric.clock();
+            link.caps = {64, 65536, kFragment};
+            transports.push_back(
+                make_link_transport(params, counters, std::move(link), std::move(paths)));
+        }
+        for (int rank = 0; rank < 2; ++rank)
+            sides[rank].endpoint = *transports[static_cast<size_t>(rank)]->connect(
+                1 - rank, transports[static_cast<size_t>(1 - rank)]->address());
+        run_until([&] { return now() >= 20e6; });
+    }
+    static sim::WayOptions way(double byte_ns, size_t buffer) {
+        sim::WayOptions out;
+        out.latency_ns = 100'000;
+        out.byte_ns = byte_ns;
+        out.buffer = buffer;
+        out.fills = true;
+        out.fragment_max = kFragment + kLinkRoom;
+        return out;
+    }
+    sim::Time now() { return fabric.world().now(); }
+    template <class Condition> void run_until(Condition over) {
+        while (!over() && !testing::Test::HasFailure()) {
+            for (size_t rank = 0; rank < 2; ++rank) transports[rank]->poll(sides[rank], 16);
+            fabric.run_until(now() + 20'000);
+            ASSERT_LT(now(), 60e9) << "it hangs";
+        }
+    }
+    // What one payload alone takes on the line.
+    double alone(size_t bytes) const { return static_cast<double>(bytes) * byte_ns; }
+    // The time until both sides have `bytes` of the other one, where the second begins `late`.
+    double exchange(size_t bytes, double late) {
+        double begin = now();
+        for (Side& side : sides) side.arrived = 0, side.length = bytes;
+        sides[0].send(kAsk);
+        run_until([&] { return now() >= begin + late; });
+        sides[1].send(kAsk);
+        run_until([&] { return sides[0].arrived >= bytes && sides[1].arrived >= bytes; });
+        double took = now() - begin;
+        run_until([&] { return sides[0].released_ + sides[1].released_ >= 2 * (exchanges + 1); });
+        ++exchanges;
+        return took;
+    }
+
+    Params params;
+    Counters counters;
+    double byte_ns;
+    sim::PathFabric fabric;
+    std::vector<std::unique_ptr<Transport>> transports;
+    Side sides[2];
+    uint64_t exchanges = 0;
+};
+
+TEST(LinkExchange, both_directions_take_as_long_as_one) {
+    for (double megabits : {100.0, 1000.0})
+        for (size_t bytes : {256 << 10, 1 << 20})
+            for (double part_late : {0.02, 0.1, 0.3}) {
+                size_t buffer = megabits < 500 ? 32 << 10 : 64 << 10;
+                Exchange both(megabits, buffer);
+                double alone = both.alone(bytes), late = part_late * alone;
+                double took = 0;
+                // The first ones are how the link comes to know the line.
+                for (int number = 0; number < 4; ++number) took = both.exchange(bytes, late);
+                // What is in the system's buffer goes before the answer.
+                EXPECT_LE(took - late, 1.15 * alone + 1.5 * both.alone(buffer))
+                    << megabits << " Mb/s, " << (bytes >> 10) << " KiB, " << part_late << " late";
+            }
+}
+
+TEST(LinkExchange, the_first_one_does_not_wait_for_much) {
+    Exchange both(100, 32 << 10);
+    double alone = both.alone(kPayload);
+    EXPECT_LE(both.exchange(kPayload, 1e6), 1.4 * alone);
+}
+
+TEST(LinkExchange, short_messages_pass_between_pieces) {
+    Exchange both(100, 32 << 10);
+    both.exchange(kPayload, 1e6);
+    both.sides[1].arrived = 0;
+    both.sides[0].push_long();
+    double longest = 0;
+    for (size_t number = 1; number <= 10; ++number) {
+        double begin = both.now();
+        both.sides[0].send(kShort);
+        both.run_until([&] { return both.sides[1].shorts == number; });
+        longest = std::max(longest, both.now() - begin);
+    }
+    EXPECT_LT(longest, 6e6);  // of which 2.6 ms are in the system's buffer
+    both.run_until([&] { return both.sides[1].arrived == kPayload; });
+}
+
+}  // namespace
+}  // namespace pomona
