@@ -1,4 +1,4 @@
-// btl/base/intake.h: how many bytes a nanosecond a way carries, from what it takes while more waits.
+// btl/base/intake.h: how many bytes a nanosecond a way carries: what it takes while more waits.
 // Idea: whatever is kept on the way (a system's queue, a window) is as much at the end of such a
 // time as at its beginning, since it was full at both; so what was taken meanwhile was carried. No
 // system is asked, as PaceMeter does, and the clock is read where something was refused anyway.

@@ -228,8 +228,7 @@ Push TcpEndpoint::push_gathered(const FrameHeader& header, ConstBytes first, Con
 }
 
 // The kernel has taken bytes of a long payload. It shall keep as many as leave in kUnsentTime, so
-// that what is pushed next, as an answer that lets the peer send at the same time, does not wait for
-// long.
+// that what is pushed next, as an answer that lets the peer send at the same time, goes soon.
 void TcpEndpoint::note_intake(size_t taken) {
     if (ends.kind == InterfaceKind::loopback) return;  // no line that could be slow
     Connection& c = *connection;
