@@ -219,8 +219,12 @@ void Board::end(uint64_t number, const Error* error) {
 bool Board::over_lately(uint64_t number, uint64_t modulus) const {
     uint64_t before = (next_ - number) % modulus;  // 0: the next one
     if (before == 0 || before > kBoardCells || before > next_) return false;
+    uint64_t whole = next_ - before;
+    // One that was called before the board was made goes on by messages, and may not be over.
+    auto& way = strip_->ways[whole % kBoardCells];
+    if (way.number.load(std::memory_order_relaxed) != whole + 1) return false;
     return std::none_of(outstanding_.begin(), outstanding_.end(),
-                        [&](const Begun& each) { return each.number == next_ - before; });
+                        [&](const Begun& each) { return each.number == whole; });
 }
 
 bool Board::all_done(uint64_t position) {

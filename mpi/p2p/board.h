@@ -133,8 +133,8 @@ public:
     // that fails is told as failed, so that none waits for it.
     void begin(uint64_t number, coll::Runner& runner, BoardUse use, CollectiveMark mark = {});
     void end(uint64_t number, const Error* error = nullptr);
-    // Is the collective of this number (which is known modulo `modulus`) one of the last, and over
-    // here?
+    // Is the collective of this number (which is known modulo `modulus`) one of the last that began
+    // on the board, and over here?
     bool over_lately(uint64_t number, uint64_t modulus) const;
     uint64_t context() const { return context_; }
     // For reports. Has a member of this node begun the collective of this number? And which members

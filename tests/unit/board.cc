@@ -60,6 +60,32 @@ struct Operation {
     int expected = 0;
 };
 
+// Goal: what a board never had is not over there: messages of a collective that goes by messages,
+// called before the board was made, are not refused. Method: a first number above 0, then a gap.
+TEST(Board, knows_what_is_over_only_of_what_it_had) {
+    World world(2);
+    Board& board = world.board(0);
+    constexpr uint64_t kModulus = 1 << 16;
+    EXPECT_FALSE(board.over_lately(0, kModulus));
+    board.begin(16, idle, Board::kPosts);
+    EXPECT_FALSE(board.over_lately(14, kModulus));
+    EXPECT_FALSE(board.over_lately(16, kModulus));
+    board.end(16);
+    EXPECT_TRUE(board.over_lately(16, kModulus));
+    EXPECT_FALSE(board.over_lately(14, kModulus));
+    EXPECT_FALSE(board.over_lately(17, kModulus));
+    board.begin(20, idle, Board::kPosts);
+    board.end(20);
+    EXPECT_TRUE(board.over_lately(20, kModulus));
+    EXPECT_FALSE(board.over_lately(18, kModulus));
+    EXPECT_TRUE(board.over_lately(16, kModulus));
+    EXPECT_FALSE(board.over_lately(14, kModulus));
+    board.begin(kModulus + 2, idle, Board::kPosts);
+    board.end(kModulus + 2);
+    EXPECT_TRUE(board.over_lately(2, kModulus));   // of kModulus + 2
+    EXPECT_FALSE(board.over_lately(1, kModulus));  // kModulus + 1 it never had
+}
+
 // Goal: whatever the order of ranks, everyone sees what was posted, whole. Method: exchanges,
 // bcasts and gathers in a drawn sequence with gaps in the numbers, up to three under way at a rank.
 TEST(Board, shows_what_was_posted_in_any_order_of_ranks) {
