@@ -10,6 +10,9 @@ any launcher ("alone"): this script starts the ranks and nobody ends them, so ea
 error in its own operation; the dead rank stays a zombie meanwhile. By shared memory this script
 stands for a mpirun that says nothing; by TCP ranks meet by a folder of files.
 
+"mixed": ranks 0 and 1 share memory, all others are on machines of their own. Without mpirun such
+machines, and those of RDMA, are names (UTS namespaces: root, Linux; else these cases are left out).
+
 Usage: run.py MPICC MPIRUN [PATTERN of "operation transport how"]...
 """
 import functools
@@ -26,12 +29,14 @@ import tempfile
 import threading
 import time
 
-from cases import compiled, go_through
+from cases import HERE, compiled, go_through
 
 RANKS = int(os.environ.get("POMONA_TEST_RANKS", "3"))
 DEADLINE = 2 + float(os.environ.get("POMONA_TEST_SLACK", "8"))
 TRANSPORTS = {"shm": [], "tcp": ["--set", "transports=self,tcp"],
-              "streams": ["--set", "transports=self,tcp", "--set", "tcp_streams=3"]}
+              "streams": ["--set", "transports=self,tcp", "--set", "tcp_streams=3"],
+              "mixed": []}
+MIXED = ["sh", str(HERE.parent / "programs/nodes.sh"), "2"]
 # Where tests/programs/rdma.sh has made fake RDMA cables, only by these: what starts a rank there.
 THROUGH = shlex.split(os.environ.get("through", ""))
 if THROUGH:
@@ -39,12 +44,17 @@ if THROUGH:
 # By several connections, or by RDMA: what is large enough to be under way on all of them, or among
 # all.
 BY_STREAMS = ["rendezvous", "bcast", "allreduce", "iallreduce", "several", "rma_get"]
-# Killed from outside: what leaves traces (rings, windows) and what does not.
-# Without a launcher: all but those that do not communicate, or end before they do, and those that
-# may still be served by who lives: receives from any source, and rma_holder, in which the others
-# wait for a lock that the dead rank held.
-NOT_ALONE = ["absent", "compute", "init", "finalize", "any_source", "iprobe", "rma_holder"]
+# And by RDMA without a launcher one of each kind.
+BY_RDMA = [*BY_STREAMS, "sendrecv", "ssend", "persistent_p2p", "partitioned", "barrier", "neighbors", "split",
+           "inter_allreduce", "rma_fence", "rma_lock", "rma_pscw", "file_collective"]
+# Without a launcher: all but those that do not communicate, or end before they do; those that may
+# still be served by who lives: receives from any source, and rma_holder, in which the others wait
+# for a lock that the dead rank held; and those that need mpirun.
+NOT_ALONE = ["absent", "compute", "init", "finalize", "any_source", "iprobe", "rma_holder", "connected",
+             "spawned"]
+CHILDREN = {"spawned": 2}
 NOT_INVOLVED = {"inter_sendrecv": range(2, RANKS)}
+# Killed from outside: what leaves traces (rings, windows) and what does not.
 LAUNCHER_KILLED = ["compute", "sendrecv", "rendezvous", "iallreduce", "rma_lock_allocated", "rma_make"]
 
 
@@ -103,9 +113,12 @@ def run(command, how):
             "has ended" not in text and "saw error" not in text):
         faults.append("no message names rank 1 and its signal")
     told = re.findall(r"process (\d+) job (\w+)", text)
+    children = re.findall(r"child (\d+) job (\w+)", text)
     if len(told) != RANKS or len({name for _, name in told}) != 1:
         return faults + ["the ranks did not tell their job:\n" + text]
-    pids, job_id = [int(pid) for pid, _ in told], told[0][1]
+    if len(children) != CHILDREN.get(command[-2], 0):
+        faults.append(f"{len(children)} processes were spawned")
+    pids, job_id = [int(pid) for pid, _ in told + children], told[0][1]
     end = time.monotonic() + DEADLINE
     while (left := leftovers(pids, job_id)) and time.monotonic() < end:
         time.sleep(0.05)
@@ -150,7 +163,16 @@ def without_launcher(rank, transport, directory, job_id):
         settings = [each.split("=", 1) for each in TRANSPORTS[transport] if each != "--set"]
         own = {f"POMONA_{name.upper()}": value for name, value in settings}
         own.update(VICTIM_TABLE=directory, VICTIM_RANK=str(rank), VICTIM_RANKS=str(RANKS))
+    if transport == "rdma":
+        own["POMONA_TEST_MACHINE"] = str(rank)
     return dict(os.environ, **own)
+
+
+def elsewhere(rank, transport):
+    """What starts a rank on a machine of its own, as far as it knows."""
+    if transport not in ("mixed", "rdma") or (transport == "mixed" and rank < 2):
+        return []
+    return ["unshare", "--uts", "sh", "-c", 'hostname "$0" && exec "$@"', f"machine{rank}"]
 
 
 def run_alone(program, operation, transport):
@@ -162,8 +184,8 @@ def run_alone(program, operation, transport):
         ranks = []
         for rank in range(RANKS):
             environment = without_launcher(rank, transport, directory, job_id)
-            ranks.append(subprocess.Popen([program, operation, "alone"], env=environment,
-                                          stdout=output, stderr=output))
+            command = [*elsewhere(rank, transport), program, operation, "alone"]
+            ranks.append(subprocess.Popen(command, env=environment, stdout=output, stderr=output))
         end = time.monotonic() + DEADLINE + 60
         while not ended(ranks[1]) and time.monotonic() < end:
             time.sleep(0.01)
@@ -190,18 +212,22 @@ def run_alone(program, operation, transport):
 
 def cases(operations):
     """(operation, transport, how)"""
+    few = {"streams": BY_STREAMS, "rdma": BY_RDMA}
     for transport in TRANSPORTS:
         streams = transport in ("streams", "rdma")
-        if transport != "rdma":
+        if transport not in ("mixed", "rdma") or (sys.platform == "linux" and os.geteuid() == 0):
             yield from ((operation, transport, "alone")
-                        for operation in (BY_STREAMS if streams else operations)
+                        for operation in few.get(transport, operations)
                         if operation not in NOT_ALONE)
         # By TCP all ranks wait for each other in MPI_Init, and mpirun ends a job whose ranks cannot
         # meet.
         some = operations if transport == "shm" else [o for o in operations if o != "absent"]
-        for how in ("fatal", "return"):
+        # Who is spawned knows nothing of machines that ranks only believe in.
+        if transport == "mixed":
+            some = [o for o in some if o not in CHILDREN]
+        for how in ("return",) if transport == "mixed" else ("fatal", "return"):
             yield from ((operation, transport, how) for operation in (BY_STREAMS if streams else some))
-        if not streams:
+        if transport in ("shm", "tcp"):
             yield from ((operation, transport, "live") for operation in LAUNCHER_KILLED)
 
 
@@ -209,7 +235,8 @@ def main(mpicc, mpirun, *patterns):
     def faults_of(operation, transport, how):
         if how == "alone":
             return run_alone(program, operation, transport)
-        return run([mpirun, "-n", str(RANKS), "--oversubscribe", *TRANSPORTS[transport], *THROUGH, program,
+        through = MIXED if transport == "mixed" else THROUGH
+        return run([mpirun, "-n", str(RANKS), "--oversubscribe", *TRANSPORTS[transport], *through, program,
                     operation, how], how)
 
     with tempfile.TemporaryDirectory() as folder:

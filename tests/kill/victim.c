@@ -5,7 +5,8 @@
  * rounds. Argument 2: "fatal"; "return": the others have MPI_ERRORS_RETURN and end by MPI_Abort at
  * the first error they see; "alone": the same, but they end by themselves, since nobody would end
  * them; "live": nobody kills itself (the launcher is killed from outside). With VICTIM_TABLE, a
- * folder, there is no launcher: ranks meet by its files (MPIX_Wireup_set). */
+ * folder, there is no launcher: ranks meet by its files (MPIX_Wireup_set). Files are made beside
+ * the program. "child" as the operation: what the operation "spawned" has started. */
 #include <mpi.h>
 #include <mpix.h>
 #include <signal.h>
@@ -26,6 +27,8 @@ static int rank, size, left, right;
 static double *in, *out, *cells;
 static MPI_Comm twin, inter = MPI_COMM_NULL;
 static MPI_Win window = MPI_WIN_NULL;
+static MPI_File file = MPI_FILE_NULL;
+static char *program;
 static MPI_Request persistent[2] = {MPI_REQUEST_NULL, MPI_REQUEST_NULL};
 
 static int put(void *folder, const char *key, const void *value, size_t length) {
@@ -103,6 +106,14 @@ static int iprobe(void) {
     while (!flag) TRY(MPI_Iprobe(MPI_ANY_SOURCE, MPI_ANY_TAG, WORLD, &flag, &status));
     return MPI_Recv(out, 1, MPI_DOUBLE, left, 0, WORLD, &status);
 }
+static int isendrecv(void) {
+    MPI_Request request;
+    TRY(MPI_Isendrecv(in, 3000, MPI_DOUBLE, right, 0, out, 3000, MPI_DOUBLE, left, 0, WORLD, &request));
+    return MPI_Wait(&request, MPI_STATUS_IGNORE);
+}
+static int sendrecv_replace(void) {
+    return MPI_Sendrecv_replace(out, COUNT, MPI_DOUBLE, right, 0, left, 0, WORLD, MPI_STATUS_IGNORE);
+}
 static int mprobe(void) {
     MPI_Message message;
     MPI_Request request;
@@ -171,6 +182,23 @@ static int partitioned(void) {
     return MPI_Waitall(2, persistent, MPI_STATUSES_IGNORE);
 }
 
+static int testany(void) {
+    MPI_Request requests[2];
+    int over, flag, index;
+    TRY(pair(requests));
+    for (over = 0; over < 2; over += flag)
+        TRY(MPI_Testany(2, requests, &index, &flag, MPI_STATUS_IGNORE));
+    return MPI_SUCCESS;
+}
+static int testsome(void) {
+    MPI_Request requests[2];
+    int over, count, indices[2];
+    TRY(pair(requests));
+    for (over = 0; over < 2; over += count)
+        TRY(MPI_Testsome(2, requests, &count, indices, MPI_STATUSES_IGNORE));
+    return MPI_SUCCESS;
+}
+
 /* ---- collectives */
 
 static int barrier(void) { return MPI_Barrier(WORLD); }
@@ -204,6 +232,26 @@ static int reduce_scatter(void) {
 }
 static int scan(void) { return MPI_Scan(in, out, COUNT, MPI_DOUBLE, MPI_SUM, WORLD); }
 static int exscan(void) { return MPI_Exscan(in, out, COUNT, MPI_DOUBLE, MPI_SUM, WORLD); }
+/* Members' parts differ in length: rank r has (r + 1) * 100 elements. */
+static int allgatherv(void) {
+    int counts[64], places[64], i, sum = 0;
+    for (i = 0; i < size; ++i) {
+        counts[i] = (i + 1) * 100;
+        places[i] = sum;
+        sum += counts[i];
+    }
+    return MPI_Allgatherv(in, counts[rank], MPI_DOUBLE, out, counts, places, MPI_DOUBLE, WORLD);
+}
+static int alltoallw(void) {
+    int counts[64], places[64], i;
+    MPI_Datatype types[64];
+    for (i = 0; i < size; ++i) {
+        counts[i] = 500;
+        places[i] = 500 * i * (int)sizeof *in;
+        types[i] = MPI_DOUBLE;
+    }
+    return MPI_Alltoallw(in, counts, places, types, out, counts, places, types, WORLD);
+}
 static int iallreduce(void) {
     MPI_Request request;
     TRY(MPI_Iallreduce(in, out, COUNT, MPI_DOUBLE, MPI_SUM, WORLD, &request));
@@ -238,6 +286,19 @@ static int neighbors(void) {
     return MPI_Neighbor_allgather(in, 2000, MPI_DOUBLE, out, 2000, MPI_DOUBLE, ring);
 }
 
+static int ineighbors(void) {
+    static MPI_Comm ring = MPI_COMM_NULL;
+    MPI_Request request;
+    int both[2], weights[2] = {1, 1};
+    both[0] = left;
+    both[1] = right;
+    if (ring == MPI_COMM_NULL)
+        TRY(MPI_Dist_graph_create_adjacent(WORLD, 2, both, weights, 2, both, weights, MPI_INFO_NULL,
+                                           0, &ring));
+    TRY(MPI_Ineighbor_alltoall(in, 1000, MPI_DOUBLE, out, 1000, MPI_DOUBLE, ring, &request));
+    return MPI_Wait(&request, MPI_STATUS_IGNORE);
+}
+
 /* ---- communicators: the world with nobody's part missing, and two groups that talk */
 
 static int split(void) {
@@ -264,6 +325,52 @@ static int inter_barrier(void) {
 static int inter_allreduce(void) {
     TRY(make_inter());
     return MPI_Allreduce(in, out, 5000, MPI_DOUBLE, MPI_SUM, inter);
+}
+static int inter_bcast(void) {
+    TRY(make_inter());
+    return MPI_Bcast(out, 5000, MPI_DOUBLE, rank == 1 ? MPI_ROOT : 0, inter);
+}
+static int inter_merge(void) {
+    MPI_Comm merged;
+    TRY(make_inter());
+    TRY(MPI_Intercomm_merge(inter, rank == 1, &merged));
+    TRY(MPI_Barrier(merged));
+    return MPI_Comm_free(&merged);
+}
+static int comm_idup(void) {
+    MPI_Comm made;
+    MPI_Request request;
+    TRY(MPI_Comm_idup(WORLD, &made, &request));
+    TRY(MPI_Wait(&request, MPI_STATUS_IGNORE));
+    TRY(MPI_Barrier(made)); /* without it nothing would be sent */
+    return MPI_Comm_free(&made);
+}
+/* Rank 1 meets the others at a port. */
+static int connected(void) {
+    char port[MPI_MAX_PORT_NAME] = "";
+    MPI_Comm half;
+    if (inter == MPI_COMM_NULL) {
+        TRY(MPI_Comm_split(WORLD, rank == 1, rank, &half));
+        if (rank == 0) {
+            TRY(MPI_Open_port(MPI_INFO_NULL, port));
+            TRY(MPI_Send(port, sizeof port, MPI_CHAR, 1, 8, WORLD));
+        }
+        if (rank == 1) {
+            TRY(MPI_Recv(port, sizeof port, MPI_CHAR, 0, 8, WORLD, MPI_STATUS_IGNORE));
+            TRY(MPI_Comm_connect(port, MPI_INFO_NULL, 0, half, &inter));
+        } else {
+            TRY(MPI_Comm_accept(port, MPI_INFO_NULL, 0, half, &inter));
+        }
+    }
+    return inter_allreduce();
+}
+/* Two further processes, which do the same. */
+static int spawned(void) {
+    char *arguments[] = {"child", NULL};
+    if (inter == MPI_COMM_NULL)
+        TRY(MPI_Comm_spawn(program, arguments, 2, MPI_INFO_NULL, 0, WORLD, &inter,
+                           MPI_ERRCODES_IGNORE));
+    return inter_allreduce();
 }
 static int inter_sendrecv(void) {
     TRY(make_inter());
@@ -336,11 +443,95 @@ static int rma_pscw(void) {
     TRY(MPI_Win_complete(window));
     return MPI_Win_wait(window);
 }
+static int lock_everywhere(void) {
+    static int open;
+    TRY(make_window(0));
+    if (!open) TRY(MPI_Win_lock_all(0, window));
+    open = 1;
+    return MPI_SUCCESS;
+}
+static int rma_fetch(void) {
+    TRY(lock_everywhere());
+    TRY(MPI_Fetch_and_op(in, out, MPI_DOUBLE, right, 0, MPI_SUM, window));
+    return MPI_Win_flush(right, window);
+}
+static int rma_flush_all(void) {
+    int i;
+    TRY(lock_everywhere());
+    for (i = 0; i < size; ++i)
+        TRY(MPI_Put(in, 500, MPI_DOUBLE, i, 500 * rank, 500, MPI_DOUBLE, window));
+    return MPI_Win_flush_all(window);
+}
+static int rma_get_accumulate(void) {
+    MPI_Request request;
+    TRY(lock_everywhere());
+    TRY(MPI_Rget_accumulate(in, 100, MPI_DOUBLE, out, 100, MPI_DOUBLE, right, 0, 100, MPI_DOUBLE,
+                            MPI_SUM, window, &request));
+    return MPI_Wait(&request, MPI_STATUS_IGNORE);
+}
+static int rma_dynamic(void) {
+    MPI_Aint places[64];
+    static MPI_Aint there;
+    if (window == MPI_WIN_NULL) {
+        MPI_Aint own;
+        TRY(MPI_Win_create_dynamic(MPI_INFO_NULL, WORLD, &window));
+        TRY(MPI_Win_set_errhandler(window, twin == MPI_COMM_NULL ? MPI_ERRORS_ARE_FATAL
+                                                                  : MPI_ERRORS_RETURN));
+        TRY(MPI_Win_attach(window, cells, COUNT * sizeof *cells));
+        TRY(MPI_Get_address(cells, &own));
+        TRY(MPI_Allgather(&own, 1, MPI_AINT, places, 1, MPI_AINT, WORLD));
+        there = places[right];
+    }
+    TRY(MPI_Win_fence(0, window));
+    TRY(MPI_Put(in, 5000, MPI_DOUBLE, right, there, 5000, MPI_DOUBLE, window));
+    return MPI_Win_fence(0, window);
+}
 static int rma_make(void) {
     double *memory;
     MPI_Win made;
     TRY(MPI_Win_allocate(1 << 16, 1, MPI_INFO_NULL, WORLD, &memory, &made));
     return MPI_Win_free(&made);
+}
+
+/* ---- files: each of these needs all members, since other accesses are no communication */
+
+static int open_file(void) {
+    char name[4200];
+    if (file != MPI_FILE_NULL) return MPI_SUCCESS;
+    snprintf(name, sizeof name, "%s.file", program);
+    TRY(MPI_File_open(WORLD, name, MPI_MODE_CREATE | MPI_MODE_RDWR, MPI_INFO_NULL, &file));
+    return MPI_File_set_errhandler(file, twin == MPI_COMM_NULL ? MPI_ERRORS_ARE_FATAL
+                                                               : MPI_ERRORS_RETURN);
+}
+/* Elements of the ranks in turns, so that members move them for each other. */
+static int file_collective(void) {
+    MPI_Datatype every;
+    int viewed = file != MPI_FILE_NULL;
+    TRY(open_file());
+    if (!viewed) {
+        TRY(MPI_Type_vector(500, 1, size, MPI_DOUBLE, &every));
+        TRY(MPI_Type_commit(&every));
+        TRY(MPI_File_set_view(file, rank * (MPI_Offset)sizeof *in, MPI_DOUBLE, every, "native",
+                              MPI_INFO_NULL));
+        TRY(MPI_Type_free(&every));
+    }
+    TRY(MPI_File_write_at_all(file, 0, in, 500, MPI_DOUBLE, MPI_STATUS_IGNORE));
+    return MPI_File_read_at_all(file, 0, out, 500, MPI_DOUBLE, MPI_STATUS_IGNORE);
+}
+static int file_split(void) {
+    TRY(open_file());
+    TRY(MPI_File_write_at_all_begin(file, rank * 4000, in, 500, MPI_DOUBLE));
+    return MPI_File_write_at_all_end(file, in, MPI_STATUS_IGNORE);
+}
+static int file_ordered(void) {
+    TRY(open_file());
+    TRY(MPI_File_write_ordered(file, in, 10, MPI_DOUBLE, MPI_STATUS_IGNORE));
+    return MPI_File_seek_shared(file, 0, MPI_SEEK_SET);
+}
+static int file_make(void) {
+    TRY(open_file());
+    TRY(MPI_File_set_size(file, 1 << 16));
+    return MPI_File_close(&file);
 }
 
 static int compute(void) { return usleep(1000); }
@@ -356,27 +547,49 @@ static int finalize(void) { return MPI_SUCCESS; }
 static const struct { const char *name; int (*round)(void); } operations[] = {
     OPERATION(sendrecv), OPERATION(rendezvous), OPERATION(ssend), OPERATION(bsend), OPERATION(flood),
     OPERATION(any_source), OPERATION(probe), OPERATION(iprobe), OPERATION(mprobe),
+    OPERATION(isendrecv), OPERATION(sendrecv_replace), OPERATION(testany), OPERATION(testsome),
     OPERATION(waitall), OPERATION(waitany), OPERATION(waitsome), OPERATION(test), OPERATION(testall),
     OPERATION(persistent_p2p), OPERATION(partitioned),
     OPERATION(barrier), OPERATION(bcast), OPERATION(bcast_chunks), OPERATION(reduce), OPERATION(allreduce),
     OPERATION(allreduce_small), OPERATION(gather), OPERATION(scatter), OPERATION(allgather),
     OPERATION(alltoall), OPERATION(reduce_scatter), OPERATION(scan), OPERATION(exscan),
     OPERATION(iallreduce), OPERATION(ibarrier_test), OPERATION(several),
-    OPERATION(persistent_allreduce), OPERATION(neighbors),
-    OPERATION(split), OPERATION(comm_dup),
+    OPERATION(persistent_allreduce), OPERATION(neighbors), OPERATION(ineighbors),
+    OPERATION(allgatherv), OPERATION(alltoallw),
+    OPERATION(split), OPERATION(comm_dup), OPERATION(comm_idup), OPERATION(connected),
+    OPERATION(spawned), OPERATION(inter_bcast), OPERATION(inter_merge),
     OPERATION(inter_barrier), OPERATION(inter_allreduce), OPERATION(inter_sendrecv),
     OPERATION(rma_fence), OPERATION(rma_fence_allocated), OPERATION(rma_lock),
     OPERATION(rma_lock_shared), OPERATION(rma_lock_allocated), OPERATION(rma_holder),
-    OPERATION(rma_get), OPERATION(rma_pscw), OPERATION(rma_make),
+    OPERATION(rma_get), OPERATION(rma_pscw), OPERATION(rma_make), OPERATION(rma_fetch),
+    OPERATION(rma_flush_all), OPERATION(rma_get_accumulate), OPERATION(rma_dynamic),
+    OPERATION(file_collective), OPERATION(file_split), OPERATION(file_ordered), OPERATION(file_make),
     OPERATION(absent), OPERATION(compute), OPERATION(init), OPERATION(finalize)};
 enum { operation_count = sizeof operations / sizeof *operations };
 
+static void introduce(const char *what) {
+    const char *id = getenv("POMONA_JOB_ID");
+    printf("%s %d job %s\n", what, (int)getpid(), id ? id : "?");
+    fflush(stdout);
+}
+
+/* What spawned() has started goes on until it sees an error. */
+static int child(void) {
+    introduce("child");
+    MPI_Init(NULL, NULL);
+    in = calloc(COUNT, sizeof *in);
+    out = calloc(COUNT, sizeof *out);
+    MPI_Comm_get_parent(&inter);
+    MPI_Comm_set_errhandler(inter, MPI_ERRORS_RETURN);
+    while (!inter_allreduce()) continue;
+    _exit(7);
+}
+
 static void begin(const char *how, int early, int without) {
-    const char *id = getenv("POMONA_JOB_ID"), *place = getenv("POMONA_JOB_RANK");
+    const char *place = getenv("POMONA_JOB_RANK");
     if (!place) place = getenv("VICTIM_RANK");
     rank = place ? atoi(place) : 0;
-    printf("process %d job %s\n", (int)getpid(), id ? id : "?");
-    fflush(stdout);
+    introduce("process");
     if (early) {
         alive();
         usleep(200000);
@@ -410,6 +623,8 @@ int main(int argc, char **argv) {
     int (*one_round)(void) = NULL;
     int i, error = 0;
     long round;
+    program = argv[0];
+    if (argc > 1 && !strcmp(argv[1], "child")) return child();
     for (i = 0; i < operation_count; ++i) {
         if (argc < 2) puts(operations[i].name);
         else if (!strcmp(argv[1], operations[i].name)) one_round = operations[i].round;
