@@ -148,6 +148,9 @@ struct PathDescription {
     bool taken = true;        // of an attempt: the peer's system has answered, if not the process
 };
 
+// Before a payload of push_behind_room(): enough for TCP's head of a frame.
+inline constexpr size_t kHeadRoom = 40;
+
 class Endpoint {
 public:
     virtual ~Endpoint() = default;
@@ -221,6 +224,11 @@ public:
     virtual void abandon(const Error& why) { (void)why; }
     // How the peer is reached and in what state that is, for people: "shared memory".
     virtual std::string state_text() const { return "connected"; }
+    // Like push, of a payload with kHeadRoom bytes before it that are the transport's to write to:
+    // there it may put its own head, so that all of the frame lies in one piece. `whole`: both.
+    virtual Push push_behind_room(const FrameHeader& header, Bytes whole) {
+        return push(header, whole.subspan(kHeadRoom));
+    }
     const Caps& caps() const { return caps_; }
 
 protected:

@@ -93,12 +93,13 @@ Push Link::push_simply(const FrameHeader& header, ConstBytes payload) {
     std::memcpy(place, &header, sizeof header);
     if (!payload.empty()) std::memcpy(place + sizeof header, payload.data(), payload.size());
     uint64_t number = first_unsent_;
-    if (paths[0].endpoint->push(message_header(number).pack(), {place, length}) != Push::sent) {
+    Kept& frame = window_[number];
+    if (paths[0].endpoint->push_behind_room(message_header(number).pack(),
+                                            window_.with_room(frame)) != Push::sent) {
         links_.activate(*this);
         return Push::sent;
     }
     first_unsent_ = number + 1;
-    Kept& frame = window_[number];
     frame.path = 0;
     frame.sendings = 1;
     if (owed_frames_ != 0 && received_.in_order() && received_pieces_.in_order()) nothing_owed();
@@ -217,7 +218,7 @@ Push Link::send(uint64_t number, Path& path) {
         push = path.endpoint->push(header, window_.bytes(frame).first(1));
         if (push == Push::sent) ++relay_losses_;
     } else if (!frame.data) {
-        push = path.endpoint->push(header, window_.bytes(frame));
+        push = path.endpoint->push_behind_room(header, window_.with_room(frame));
     } else {
         size_t taken = 0;
         push = path.endpoint->push_gathered(header, window_.bytes(frame),

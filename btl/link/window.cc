@@ -11,13 +11,13 @@ static constexpr size_t kSmallest = 2 << 10;
 static constexpr size_t kPlacesLeast = 8;
 
 std::byte* Window::add_behind(Kind kind, size_t length) {
-    size_t begin = 0;
-    if (used_ + length > most_ && !empty()) return nullptr;
-    while (size_ == 0 || !find_room(length, begin))
-        if (!grow(length)) return nullptr;
+    size_t begin = 0, whole = kHeadRoom + length;
+    if (used_ + whole > most_ && !empty()) return nullptr;
+    while (size_ == 0 || !find_room(whole, begin))
+        if (!grow(whole)) return nullptr;
     if (next_ - first_ == frames_.size()) add_places();
-    take_place(kind, begin, length);
-    return data_.get() + begin;
+    take_place(kind, begin + kHeadRoom, length);
+    return data_.get() + begin + kHeadRoom;
 }
 
 void Window::attach(const std::byte* data, size_t length, uint64_t ticket, Nanoseconds now) {
@@ -37,7 +37,7 @@ void Window::add_places() {
     mask_ = frames_.size() - 1;
 }
 
-// Where the next frame can lie in one piece. A frame of no bytes lies where the last one ended.
+// Where the next frame can lie in one piece, with its room.
 bool Window::find_room(size_t length, size_t& begin) {
     if (empty()) {
         begin = 0;
@@ -45,9 +45,9 @@ bool Window::find_room(size_t length, size_t& begin) {
     }
     const Kept& oldest = frames_[first_ & mask_];
     const Kept& newest = frames_[(next_ - 1) & mask_];
-    size_t head = oldest.begin;
+    size_t head = oldest.begin - kHeadRoom;
     size_t tail = newest.begin + newest.length;
-    bool wrapped = newest.begin < head;
+    bool wrapped = newest.begin < oldest.begin;
     if (!wrapped && size_ - tail >= length) {
         begin = tail;
         return true;
@@ -66,6 +66,7 @@ bool Window::grow(size_t length) {
     size_t end = 0;
     for (uint64_t number = first_; number < next_; ++number) {
         Kept& each = frames_[number & mask_];
+        end += kHeadRoom;
         if (each.length != 0)
             std::memcpy(larger.get() + end, data_.get() + each.begin, each.length);
         each.begin = end;

@@ -2,7 +2,7 @@
 // those that have arrived.
 // Idea: kept frames lie one behind the other in one buffer that is used round and round, and starts
 // again at its beginning whenever it is empty, so that a link without a backlog stays in the
-// caches.
+// caches. Before each is room for a transport's own head (Endpoint::push_behind_room).
 #pragma once
 
 #include "btl/link/wire.h"
@@ -17,7 +17,7 @@ inline constexpr int kUnsent = -1;  // Kept::path, Piece::path: it has to be sen
 inline constexpr int kArrived = -2;
 
 struct Kept {
-    size_t begin = 0, length = 0;  // in the buffer
+    size_t begin = 0, length = 0;  // in the buffer, behind kHeadRoom bytes
     Kind kind = Kind::message;
     int path = kUnsent;       // by which it went last
     int sendings = 0;         // how often it went
@@ -38,9 +38,9 @@ public:
 
     // Memory for the next frame, to be filled by the caller; null when it would be too much.
     std::byte* add(Kind kind, size_t length) {
-        if (!empty() || length > size_ || size_ == 0) return add_behind(kind, length);
-        take_place(kind, 0, length);
-        return data_.get();
+        if (!empty() || kHeadRoom + length > size_) return add_behind(kind, length);
+        take_place(kind, kHeadRoom, length);
+        return data_.get() + kHeadRoom;
     }
     // To the one added last belongs a payload that stays where it is.
     void attach(const std::byte* data, size_t length, uint64_t ticket, Nanoseconds now);
@@ -48,7 +48,7 @@ public:
     void drop_below(uint64_t next) {
         for (; first_ < next && first_ < next_; ++first_) {
             Kept& oldest = frames_[first_ & mask_];
-            used_ -= oldest.length;
+            used_ -= kHeadRoom + oldest.length;
             if (oldest.data) drop_payload(oldest);
         }
     }
@@ -59,6 +59,9 @@ public:
     Kept& operator[](uint64_t number) { return frames_[number & mask_]; }
     const Kept& operator[](uint64_t number) const { return frames_[number & mask_]; }
     ConstBytes bytes(const Kept& frame) const { return {data_.get() + frame.begin, frame.length}; }
+    Bytes with_room(const Kept& frame) {
+        return {data_.get() + frame.begin - kHeadRoom, kHeadRoom + frame.length};
+    }
     // More than half of what is allowed is taken.
     bool crowded() const { return used_ > most_ / 2; }
     // Its buffer is worth giving back when it is not used.
@@ -76,7 +79,7 @@ private:
         added.kind = kind;
         added.path = kUnsent;
         added.sendings = 0;
-        used_ += length;
+        used_ += kHeadRoom + length;
     }
     std::byte* add_behind(Kind kind, size_t length);
     void drop_payload(Kept& frame);
@@ -90,7 +93,7 @@ private:
     bool& grew_;
     std::unique_ptr<std::byte[]> data_;
     size_t size_ = 0;
-    size_t used_ = 0;           // bytes of frames there
+    size_t used_ = 0;           // bytes of frames there, with their room
     size_t attached_ = 0;       // of their payloads elsewhere
     std::vector<Kept> frames_;  // by number, modulo their number, a power of two; some, if size_
     uint64_t mask_ = 0;

@@ -191,12 +191,32 @@ bool TcpEndpoint::can_push(Push& why_not) {
 Push TcpEndpoint::push(const FrameHeader& header, ConstBytes payload) {
     size_t taken = 0;
     Push done = push_part(header, payload, taken);
-    if (done == Push::sent && taken < payload.size()) {
-        // The kernel took a part: the rest is ours to bring.
-        connection->queue(payload.subspan(taken));
-        connection->rest = 0;
-    }
+    if (done == Push::sent && taken < payload.size()) keep_rest(payload.subspan(taken));
     return done;
+}
+
+// The kernel took a part: the rest is ours to bring.
+void TcpEndpoint::keep_rest(ConstBytes rest) {
+    connection->queue(rest);
+    connection->rest = 0;
+}
+
+// One piece for the kernel, without a copy that puts the head before the payload.
+Push TcpEndpoint::push_behind_room(const FrameHeader& header, Bytes whole) {
+    static_assert(kFrameHead <= kHeadRoom);
+    Push why_not;
+    if (!can_push(why_not)) return why_not;
+    ConstBytes payload = whole.subspan(kHeadRoom);
+    FrameHead head{payload.size(), header};
+    Bytes frame = whole.subspan(kHeadRoom - kFrameHead);
+    std::memcpy(frame.data(), &head, sizeof head);
+    ssize_t moved = connection->socket.write(frame, {});
+    if (moved < 0) return end_output();
+    if (moved == 0) return Push::busy;
+    size_t taken = 0;
+    begun(frame.first(kFrameHead), payload, static_cast<size_t>(moved), taken);
+    if (taken < payload.size()) keep_rest(payload.subspan(taken));
+    return Push::sent;
 }
 
 Push TcpEndpoint::push_part(const FrameHeader& header, ConstBytes payload, size_t& taken) {

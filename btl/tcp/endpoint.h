@@ -36,6 +36,7 @@ class TcpEndpoint final : public Endpoint, public Watched {
 public:
     TcpEndpoint(EndpointOwner& owner, int peer, const Params& params);
     Push push(const FrameHeader& header, ConstBytes payload) override;
+    Push push_behind_room(const FrameHeader& header, Bytes whole) override;
     Push push_fill(const FrameHeader& header, size_t length, FillFunction fill,
                    void* context) override;
     Push push_part(const FrameHeader& header, ConstBytes payload, size_t& taken) override;
@@ -116,6 +117,7 @@ private:
     Push refusal() const { return state == State::gone ? Push::gone : Push::busy; }
     void note_intake(size_t taken);
     Push begun(ConstBytes head, ConstBytes payload, size_t moved, size_t& taken);
+    void keep_rest(ConstBytes rest);
     bool parse_frames(Sink& sink, int& handed);
     void finish_payload(Sink& sink, int& handed);
     EndpointOwner& owner_;
