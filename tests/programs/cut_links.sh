@@ -1,5 +1,7 @@
 #!/bin/sh
-# tests/programs/cut_links.sh BUILD [PROGRAM...]: programs over a link that is cut again and again.
+# tests/programs/cut_links.sh BUILD [all | PROGRAM...]: programs over a link that is cut again and
+# again; all: those of programs.csv that run on two ranks and are to end well, except those that
+# spawn (the cables are not where new processes start).
 # Goal: two processes survive their connections. Method: two network namespaces joined by two
 # virtual cables, a rank in each; while a program runs, all TCP connections between them are
 # destroyed (ss --kill) and a cable is taken down and up, 50 ms apart, CUTS times (20) in all: a
@@ -7,7 +9,10 @@
 # --kill; else skipped, code 77.
 . "$(dirname "$0")/hosts.sh"
 shift
-[ $# -gt 0 ] || set -- p2p_large.c p2p_order.c coll_all.c
+[ $# -gt 0 ] || set -- p2p_large.c p2p_order.c coll_all.c p2p_partitioned.c coll_persistent.c \
+    comm_inter.c rma_fence.c rma_locks.c io_views.c threads_multiple.c
+[ "$1" != all ] || set -- $(awk -F, 'NR > 1 && (" " $2 " ") ~ / 2 / && $1 !~ /^spawn/ && $5 == "" && $6 == "" { print $1 ".c" }' \
+    "$here/programs.csv")
 cuts=${CUTS:-20}
 
 make_two_cables 10.213.2
@@ -30,6 +35,7 @@ cut_all() {  # $1: how often at most
 }
 
 for program in "$@"; do
+    [ -f "$here/$program" ] || program=${program%.c}.cc
     compile "$program"
     touch "$folder/ended"
     made=0 times=0 code=0

@@ -50,7 +50,12 @@ make_two_cables() {
 bytes() { ip netns exec $1 cat /sys/class/net/$cable$2/statistics/tx_bytes; }
 
 # Compiles $1 of this folder to $folder/program.
-compile() { "$bin/mpicc" -I "$here" "$here/$1" -lm -o "$folder/program" || exit 1; }
+compile() {
+    case $1 in
+    *.cc) "$bin/mpicxx" -std=c++17 -I "$here" "$here/$1" -o "$folder/program" ;;
+    *) "$bin/mpicc" -std=c11 -D_GNU_SOURCE -I "$here" "$here/$1" -lm -o "$folder/program" ;;
+    esac || exit 1
+}
 
 # Both ranks run a program, each on its host.
 run() {
