@@ -172,13 +172,15 @@ class HostWorld:
         return out
 
     def outside(self, numbers):
-        """The numbers that processes have here, of those by which they know themselves."""
+        """The numbers that ranks have here, of those by which they know themselves. An agent on
+        one host may have the number of a rank on another one."""
         if not self.own_processes:
             return numbers
         known = {}
         for pids in self.processes().values():
             for pid in pids:
-                known.setdefault(inside_number(pid), []).append(pid)
+                if command_of(pid) != "mpirun":
+                    known.setdefault(inside_number(pid), []).append(pid)
         return [known[number].pop() if known.get(number) else number for number in numbers]
 
     def host_of(self, pid):
