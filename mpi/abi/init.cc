@@ -21,10 +21,10 @@ Status acquire_library(int thread_level) {
     Process& here = process();
     {
         std::lock_guard guard(here.object_mutex);
-        if (here.users++ > 0) return {};
-        if (here.state.load() == Process::State::running) return {};
         if (here.state.load() == Process::State::finished)
             return Error{Code::unsupported, "MPI cannot be started again after MPI_Finalize"};
+        if (here.users++ > 0) return {};
+        if (here.state.load() == Process::State::running) return {};
     }
     return here.start(thread_level, TRY(given_wireup()));
 }

@@ -46,7 +46,11 @@ POMONA_MPI(int, Session_init, (MPI_Info info, MPI_Errhandler errhandler, MPI_Ses
         if (*wanted == "MPI_THREAD_FUNNELED") level = MPI_THREAD_FUNNELED;
     }
     Status started = acquire_library(level);
-    if (!started.ok()) return fail(__func__, nullptr, started.error());
+    if (!started.ok()) {
+        MPI_Session none = MPI_SESSION_NULL;
+        const Error& error = started.error();
+        return fail_with(__func__, handler, &none, error_class_of(error.code), error.text());
+    }
     auto* made = new Session;
     made->errhandler = Ref<Errhandler>::share(handler);
     *session = hand_out<MPI_Session>(made);

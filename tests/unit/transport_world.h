@@ -319,7 +319,7 @@ private:
         length = own.size();
         std::vector<std::byte> said(sizeof length + length);
         std::memcpy(said.data(), &length, sizeof length);
-        std::memcpy(said.data() + sizeof length, own.data(), length);
+        std::copy(own.begin(), own.end(), said.begin() + sizeof length);  // may be nothing
         if (write(to_parent[1], said.data(), said.size()) != static_cast<ssize_t>(said.size()))
             _exit(1);
         for (;;) pause();
