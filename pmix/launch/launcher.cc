@@ -3,6 +3,7 @@
 #include "pmix/launch/launcher.h"
 
 #include "btl/base/format.h"
+#include "mpi/include/mpix.h"
 #include "pmix/launch/messages.h"
 #include "pmix/wireup/origin.h"
 #include "pmix/launch/foreign.h"
@@ -21,7 +22,6 @@ namespace {
 constexpr double kExitGrace = 0.3;       // others may be failing too: let them say why
 constexpr double kTermGrace = 1.0;       // from SIGTERM to SIGKILL
 constexpr double kCauseGrace = 1.0;      // for the word of a death, after who has met it gave up
-constexpr int kPeerFailed = 16001;       // MPIX_ERR_PROC_FAILED, with which such a rank aborts
 constexpr double kInterruptGrace = 5.0;  // after Ctrl-C
 constexpr double kDrainTime = 0.2;       // output of processes that outlive their rank
 constexpr double kAgentPatience = 2.0;   // from SIGKILL to the word that all have ended
@@ -253,7 +253,7 @@ void Launcher::check_fence() {
 void Launcher::on_abort(int rank, int code, const std::string& message) {
     if (state_ != State::running) return;
     if (!continues() && local_.agent.another_has_failed(rank)) return;
-    if (code == kPeerFailed && several_hosts() && !continues())
+    if (code == MPIX_ERR_PROC_FAILED && several_hosts() && !continues())
         return await_cause(rank, code, message);
     take_abort(rank, code, message);
 }

@@ -21,9 +21,9 @@ ALLOWED = {
     "pmix": ["btl/base", *PMIX_SHARED],
     "pmix/wireup": ["btl/base", *PMIX_SHARED, "pmix/wireup"],
     # Which interfaces lead to other hosts; connections of agents, proved and encrypted as those of
-    # ranks.
+    # ranks. The code with which a rank ends that has met a failed one.
     "pmix/launch": ["btl/base", "btl/link/handshake.h", "btl/tcp/interfaces.h", "btl/tcp/ip.h",
-                    "btl/tcp/sealed.h", "btl/tcp/socket.h", "pmix"],
+                    "btl/tcp/sealed.h", "btl/tcp/socket.h", "mpi/include/mpix.h", "pmix"],
     "coll": ["btl/base", "accel", "coll"],
     "mpi/object": ["btl/base", "accel", "coll", "mpi/object", "mpi/include/mpi.h", "mpi/include/mpix.h",
                    "mpi/p2p", "mpi/check", "mpi/runtime"],
