@@ -1,7 +1,8 @@
 // btl/base/pace_meter.h: how many bytes a nanosecond a way carries, from what it had to do and what
 // is done.
-// Idea: an interval between two questions counts if something was to be carried all the time: not
-// all that was under way at its beginning has arrived. If all has, a short one counts. Short ones
+// Idea: an interval between two questions counts if much was to be carried all the time: not all
+// that was under way at its beginning has arrived. If all has, a short one counts. A few bytes
+// under way say nothing: answers are small, and a peer's system acknowledges them late. Short ones
 // alone would not do: who sleeps until something arrives asks often while much does, and then not
 // for a while. What counts is summed up, and halved from time to time, so that what was long ago
 // counts less and less.
@@ -21,10 +22,10 @@ public:
     // are there, ever. 0: not known.
     double rate(size_t queued, uint64_t arrived, Nanoseconds now) {
         uint64_t done = arrived - std::min(arrived, arrived_);
-        if (queued != 0 || done != 0) used_ = now;
+        if (queued >= kMuch || done >= kMuch) used_ = now;
         else if (now - used_ > kKept) bytes_ = 0, time_ = 0, rate_ = 0;
         bool busy = done < queued_ || (queued != 0 && now - asked_ < kInterval);
-        if (busy && asked_ != 0) {
+        if (busy && queued_ >= kMuch) {
             bytes_ += static_cast<double>(done);
             time_ += static_cast<double>(now - asked_);
         }
@@ -37,6 +38,7 @@ public:
     }
 
 private:
+    static constexpr size_t kMuch = 16 << 10;
     // A rate is taken from so many bytes, or from what came in so long a time: those that arrived
     // last.
     static constexpr double kBytesLeast = 256 << 10, kBytesMost = 4 << 20;

@@ -23,7 +23,7 @@ for streams in 1 2 0; do
     first=$(($(bytes $a 1) - first)) second=$(($(bytes $a 2) - second)) back=$(($(bytes $b 2) - back))
     case $streams in
     1) [ $((first > second ? second : first)) -lt 100000 ] || fault "one stream went by both links" ;;
-    *) [ "$first" -gt 1000000 ] && [ "$second" -gt 1000000 ] && [ "$back" -gt 20000 ] ||
+    *) [ "$first" -gt 1000000 ] && [ "$second" -gt 1000000 ] && [ "$back" -gt 1000000 ] ||
         fault "of two streams $first and $second bytes went by the links, $back came back by the second" ;;
     esac
 done

@@ -87,6 +87,30 @@ TEST(PaceMeter, an_idle_line_says_nothing) {
     }
 }
 
+// As answers and acknowledgements, which the peer's system acknowledges late.
+TEST(PaceMeter, few_bytes_under_way_say_nothing) {
+    PaceMeter meter;
+    Nanoseconds now = kMillisecond;
+    uint64_t arrived = 0;
+    for (; now < 300 * kMillisecond; now += kMillisecond / 2) {
+        if (now % (40 * kMillisecond) == 0) arrived += 76;
+        ASSERT_EQ(meter.rate(76, arrived, now), 0) << now;
+    }
+}
+
+TEST(PaceMeter, few_bytes_under_way_leave_the_rate_as_it_was) {
+    Process process{{0.06, 65160}};
+    for (; process.now < 100 * kMillisecond; process.wait(50'000)) process.fill(), process.ask();
+    while (process.line.queued() != 0) process.wait(50'000), process.ask();
+    double before = process.rate;
+    uint64_t arrived = process.line.arrived();
+    for (int i = 0; i < 1000; ++i) {
+        process.now += kMillisecond / 2;
+        if (i % 20 == 0) arrived += 76;
+        ASSERT_EQ(process.meter.rate(76, arrived, process.now), before) << i;
+    }
+}
+
 TEST(PaceMeter, a_changed_rate_is_found_soon) {
     Process process{{0.06, 65160}};
     for (double rate : {0.06, 0.006, 0.06}) {
