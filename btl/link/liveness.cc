@@ -250,7 +250,11 @@ void Link::look_at_time(Nanoseconds now) {
         if (down > kReachFor || all_refused()) rest();
         return;
     }
+    if (all_refused() && down > refusals_for())
+        return give_up({Code::peer_gone, "The other process does not listen any more"});
     if (!relay_ && wants_relay(now)) dial(need_relay(), now);
+    // Who only waits for something from there leaves it to the other side to connect in its time.
+    if (!was_up_ && !outstanding()) return;
     if (!was_up_ && !warned_ && down > kSaidAfter) {
         warned_ = true;
         LOG(warn, btl, messages::not_yet_connected, name_of_peer(), names_of_paths());
@@ -263,8 +267,6 @@ void Link::look_at_time(Nanoseconds now) {
         LOG(warn, btl, messages::link_down, name_of_peer(), static_cast<double>(down) / kSecond,
             names_of_paths(), links_.params.link_grace_s);
     }
-    if (all_refused() && down > refusals_for())
-        return give_up({Code::peer_gone, "The other process does not listen any more"});
     // A connection that the other side's system has taken, and the process has not answered yet, is
     // no failure: it may be busy outside MPI.
     bool tries = std::any_of(paths.begin(), paths.end(), [&](const Path& path) {
@@ -284,8 +286,7 @@ Nanoseconds Link::refusals_for() const {
     if (was_up_) return kRefusedFor;
     bool here = true;
     for (const Path& path : paths)
-        if (!path.address.empty() && &path != relay_ && !path.rides)
-            here &= path.description.here;
+        if (!path.address.empty() && &path != relay_ && !path.rides) here &= path.description.here;
     if (here) return kRefusedFor;
     return std::min(kRefusedAtFirst,
                     static_cast<Nanoseconds>(links_.params.link_grace_s) * kSecond);

@@ -94,9 +94,8 @@ bool share_network(const Places& own, const Places& peer) {
 }
 
 bool same_machine(const Places& own, const Places& peer) {
-    return !peer.empty() && std::all_of(peer.begin(), peer.end(), [&](const Place& each) {
-        return has(own, each.ip);
-    });
+    return !peer.empty() && std::all_of(peer.begin(), peer.end(),
+                                        [&](const Place& each) { return has(own, each.ip); });
 }
 
 // Several interfaces may have one such address, as those of virtual networks on one card.

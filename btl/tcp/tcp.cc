@@ -286,9 +286,9 @@ private:
         tcp::End own{from ? from->ip : tcp::Ip{}, endpoint.ends.own,
                      from && from->kind != tcp::InterfaceKind::loopback};
         const tcp::Place* scope = from ? from : tcp::own_place_of(shared_.places(), to);
-        auto socket = Socket::connect(from ? &own : nullptr,
-                                      tcp::End{to.ip, scope ? scope->interface : ""}, to.port,
-                                      params_.tcp_socket_buffer);
+        auto socket =
+            Socket::connect(from ? &own : nullptr, tcp::End{to.ip, scope ? scope->interface : ""},
+                            to.port, params_.tcp_socket_buffer);
         if (!socket.ok()) return retry(endpoint, socket.error());
         endpoint.initiator = true;
         endpoint.state = State::connecting;

@@ -317,6 +317,32 @@ TEST(Links, a_process_that_dies_before_it_was_reached_is_gone) {
     EXPECT_GE(told_after({here, here}, true), 30);
 }
 
+// Who only waits for a message, and connects for that, is told of a death too; but else the other
+// side has all the time that it wants.
+TEST(Links, who_only_waits_is_told_of_a_death_and_waits_for_the_living) {
+    set_log_levels("error");
+    for (bool dies : {false, true}) {
+        Params params;
+        params.link_grace_s = 5;
+        World world(3, 2, {reliable_way()}, params);
+        world.ranks[1]->stopped = true;
+        world.fabric.block(0, 0, 1, true);
+        (void)world.endpoint(0, 1);
+        world.run(100e9, 1e7);
+        EXPECT_EQ(world.ranks[0]->told[1], 0);
+        world.fabric.block(0, 0, 1, false);
+        if (dies) world.fabric.kill(1);
+        else world.ranks[1]->stopped = false;
+        world.run(8e9, 1e6);
+        EXPECT_EQ(world.ranks[0]->told[1], dies ? 1 : 0);
+        if (dies) continue;
+        Random random(5);
+        ASSERT_TRUE(world.push_message(1, 0, random));
+        world.run(1e9);
+        EXPECT_EQ(world.ranks[0]->next[1], 1u);
+    }
+}
+
 // Nothing at the other end: the link is given up when connect_timeout_ms is over.
 TEST(Links, a_link_that_never_comes_up_is_gone) {
     Params params;

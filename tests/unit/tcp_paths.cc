@@ -124,9 +124,8 @@ TEST(TcpPaths, tell_of_attempts_that_fail) {
 TEST(TcpPaths, go_by_an_own_link_local_address) {
     Pair pair(false);
     auto places = tcp::parse_address(pair.transports[1]->address()).value().places;
-    std::erase_if(places, [](const tcp::Place& each) {
-        return !each.ip.six || !each.ip.link_local();
-    });
+    std::erase_if(places,
+                  [](const tcp::Place& each) { return !each.ip.six || !each.ip.link_local(); });
     if (places.empty()) GTEST_SKIP() << "no interface has a link-local address of IPv6";
     ASSERT_TRUE(pair.transports[0]->connect(1, tcp::write_address({places})).ok());
     pair.until([&] { return pair.sinks[0].is_up || pair.sinks[0].gones > 0; });
