@@ -119,8 +119,8 @@ TEST(TcpPaths, tell_of_attempts_that_fail) {
     EXPECT_EQ(pair.transports[1]->describe(0).text.find("tcp 1 lo 127.0.0.1 to 127.0.0.1"), 0u);
 }
 
-// Two processes of one machine reach each other by its link-local address of IPv6 alone, which means
-// nothing without its interface.
+// Two processes of one machine reach each other by its link-local address of IPv6 alone, which
+// means nothing without its interface.
 TEST(TcpPaths, go_by_an_own_link_local_address) {
     Pair pair(false);
     auto places = tcp::parse_address(pair.transports[1]->address()).value().places;
