@@ -146,6 +146,7 @@ struct PathDescription {
     Nanoseconds latency = 0;  // one way, as far as is known; 0: measured by the link
     double rate = 0;          // bytes a nanosecond that the device can do at best; 0: not known
     bool taken = true;        // of an attempt: the peer's system has answered, if not the process
+    bool here = false;        // to a process of this machine: no firewall can refuse in its place
 };
 
 // Before a payload of push_behind_room(): enough for TCP's head of a frame.

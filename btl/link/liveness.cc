@@ -30,6 +30,9 @@ static constexpr Nanoseconds kStallTrip = 20'000'000;
 // So many refusals on end by every path, for so long: nobody listens there any more.
 static constexpr int kRefusals = 4;
 static constexpr Nanoseconds kRefusedFor = 300'000'000;
+// For so long if it was never reached, on another machine: there a firewall may refuse in its place
+// while the other side connects, and a process between may be busy.
+static constexpr Nanoseconds kRefusedAtFirst = 10'000'000'000;
 // Sent again in one look.
 static constexpr int kResendMost = 64;
 // Looked at for when that is to be: those behind were sent later.
@@ -247,7 +250,11 @@ void Link::look_at_time(Nanoseconds now) {
         if (down > kReachFor || all_refused()) rest();
         return;
     }
+    if (all_refused() && down > refusals_for())
+        return give_up({Code::peer_gone, "The other process does not listen any more"});
     if (!relay_ && wants_relay(now)) dial(need_relay(), now);
+    // Who only waits for something from there leaves it to the other side to connect in its time.
+    if (!was_up_ && !outstanding()) return;
     if (!was_up_ && !warned_ && down > kSaidAfter) {
         warned_ = true;
         LOG(warn, btl, messages::not_yet_connected, name_of_peer(), names_of_paths());
@@ -260,8 +267,6 @@ void Link::look_at_time(Nanoseconds now) {
         LOG(warn, btl, messages::link_down, name_of_peer(), static_cast<double>(down) / kSecond,
             names_of_paths(), links_.params.link_grace_s);
     }
-    if (was_up_ && down > kRefusedFor && all_refused())
-        return give_up({Code::peer_gone, "The other process does not listen any more"});
     // A connection that the other side's system has taken, and the process has not answered yet, is
     // no failure: it may be busy outside MPI.
     bool tries = std::any_of(paths.begin(), paths.end(), [&](const Path& path) {
@@ -275,7 +280,18 @@ void Link::look_at_time(Nanoseconds now) {
     give_up(last);
 }
 
-// Where the process was, its system says that nobody listens: it has ended.
+// Its system says that nobody listens where the process was, and addresses are published when there
+// is somebody: it has ended. For how long that has to be said.
+Nanoseconds Link::refusals_for() const {
+    if (was_up_) return kRefusedFor;
+    bool here = true;
+    for (const Path& path : paths)
+        if (!path.address.empty() && &path != relay_ && !path.rides) here &= path.description.here;
+    if (here) return kRefusedFor;
+    return std::min(kRefusedAtFirst,
+                    static_cast<Nanoseconds>(links_.params.link_grace_s) * kSecond);
+}
+
 bool Link::all_refused() const {
     bool any = false;
     for (const Path& path : paths) {

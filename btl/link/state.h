@@ -165,6 +165,7 @@ private:
     void take_back(const Path& path);
     void link_down(Nanoseconds now);
     void link_up(Nanoseconds now);
+    Nanoseconds refusals_for() const;
     bool all_refused() const;
     bool any_up() const;
     bool for_others() const { return for_others_ && !used_; }

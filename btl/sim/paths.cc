@@ -30,7 +30,9 @@ public:
     PathDescription describe(int) override {
         const WayOptions& way = fabric_.ways_[static_cast<size_t>(way_)];
         const char* kind = way.rides ? "cable" : "simulated";
-        return {"sim " + std::to_string(way_), kind, way.reliable, way.reliable, 0, 0};
+        PathDescription out{"sim " + std::to_string(way_), kind, way.reliable, way.reliable, 0, 0};
+        out.here = way.here;
+        return out;
     }
     int poll(Sink& sink, int most) override { return fabric_.poll(rank_, way_, sink, most); }
     bool arm() override { return false; }

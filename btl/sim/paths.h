@@ -29,6 +29,7 @@ struct WayOptions {
     size_t fragment_max = 65536 + 64;
     Time notice_ns = 300e6;  // until a reliable one says that nothing gets through
     bool rides = false;      // transport.h, rule 14
+    bool here = false;       // between processes of one machine
 };
 
 class PathFabric {

@@ -93,6 +93,19 @@ bool share_network(const Places& own, const Places& peer) {
            joining(own, peer).has_value();
 }
 
+bool same_machine(const Places& own, const Places& peer) {
+    return !peer.empty() && std::all_of(peer.begin(), peer.end(),
+                                        [&](const Place& each) { return has(own, each.ip); });
+}
+
+// Several interfaces may have one such address, as those of virtual networks on one card.
+const Place* own_place_of(const Places& own, const Place& peer) {
+    const Place* found = nullptr;
+    for (const Place& each : own)
+        if (each.ip == peer.ip && (!found || each.interface == peer.interface)) found = &each;
+    return found;
+}
+
 namespace {
 // Interfaces whose addresses do not tell what they lead to.
 size_t untold_lines(const Places& places) {

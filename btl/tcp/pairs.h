@@ -37,11 +37,18 @@ bool share_network(const std::vector<Place>& own, const std::vector<Place>& peer
 // than hosts to reach by them.
 bool stands_between(const std::vector<Place>& own, const std::vector<std::vector<Place>>& others);
 
+// Is each of the peer's addresses one of this side's too? Then no packet leaves the machine.
+bool same_machine(const std::vector<Place>& own, const std::vector<Place>& peer);
+
 struct Attempt {
     int own = -1;     // by number; -1: the system chooses, and routes decide
     size_t peer = 0;  // by number
     bool operator==(const Attempt&) const = default;
 };
+
+// The own interface from which the system would go to an address that is an own one too; link-local
+// addresses of IPv6 mean nothing without it. Null: there is none.
+const Place* own_place_of(const std::vector<Place>& own, const Place& peer);
 
 // By which interfaces a connection goes, as far as that is known.
 struct Ends {

@@ -110,6 +110,8 @@ public:
         PathDescription out;
         if (found != endpoints_.end()) out = found->second->describe();
         out.text = format("tcp {}{}", options_.path + 1, out.text);
+        out.here = found != endpoints_.end() &&
+                   tcp::same_machine(shared_.places(), found->second->address.places);
         return out;
     }
     std::optional<tcp::Ends> used(int peer) const override {
@@ -283,8 +285,10 @@ private:
         if (conflicts(endpoint)) return retry(endpoint, kConflict);
         tcp::End own{from ? from->ip : tcp::Ip{}, endpoint.ends.own,
                      from && from->kind != tcp::InterfaceKind::loopback};
-        auto socket = Socket::connect(from ? &own : nullptr, tcp::End{to.ip, own.interface},
-                                      to.port, params_.tcp_socket_buffer);
+        const tcp::Place* scope = from ? from : tcp::own_place_of(shared_.places(), to);
+        auto socket =
+            Socket::connect(from ? &own : nullptr, tcp::End{to.ip, scope ? scope->interface : ""},
+                            to.port, params_.tcp_socket_buffer);
         if (!socket.ok()) return retry(endpoint, socket.error());
         endpoint.initiator = true;
         endpoint.state = State::connecting;

@@ -125,6 +125,7 @@ Status Process::start(int wanted_level, std::unique_ptr<Wireup> given) {
         wait_reports = std::make_unique<WaitReports>(params, engine, *wireup);
         wait_reports->set_shared(wanted_level == MPI_THREAD_MULTIPLE);
         wait_reports->set_checker(checker.get());
+        if (!given_transports) wait_reports->set_reach([this](int peer) { (void)connect(peer); });
         engine.set_watch(wait_reports.get());
     }
     make_world();

@@ -14,6 +14,7 @@ namespace pomona {
 static constexpr Nanoseconds kTellOften = 900'000'000, kTellSeldom = 4'900'000'000;
 static constexpr Nanoseconds kTellTests = 1'900'000'000;  // mpirun believes it for longer
 static constexpr Nanoseconds kToldOften = 20'000'000'000;
+static constexpr size_t kReachOfAny = 4;
 static constexpr Nanoseconds kSuspectAfter = 900'000'000;  // of a program that is checked
 
 WaitReports::WaitReports(const Params& params, Engine& engine, Wireup& wireup)
@@ -46,9 +47,18 @@ void WaitReports::look(const LongWait& wait, Nanoseconds now) {
     Waiting waiting = describe(wait, report.function);
     // The progress thread waits for nothing in particular.
     if (waiting.operation.empty() && waiting.awaited.empty()) return;
+    reach(waiting);
     waited_at_ = now;
     if (!shared_) tests_over();
     tell(report, std::move(waiting), {wait.since, now}, true);
+}
+
+// Of many of whom any may come, as in a receive of any source, nobody in particular is meant.
+void WaitReports::reach(const Waiting& waiting) const {
+    if (!reach_ || (waiting.any && waiting.awaited.size() > kReachOfAny)) return;
+    for (const auto& each : waiting.awaited)
+        if (const Peer& peer = engine_.peer(each.rank); !peer.endpoint && !peer.gone)
+            reach_(each.rank);
 }
 
 // Tells mpirun, and warns when it is time, if that is wanted.
@@ -86,6 +96,7 @@ void WaitReports::tested(const Tested& what, Nanoseconds since, Nanoseconds now)
     waiting.tests = true;
     waiting.releases |= shared_;
     engine_.describe_begun(waiting);
+    reach(waiting);
     bool warns = !tests_.probes_only && !tests_warned_;
     tests_.round_began = now;
     tests_.seen.clear();

@@ -4,15 +4,18 @@
 // mpirun is asked what the awaited ranks do instead; its answer comes by the same socket, and
 // nobody waits for it. Who tests in a loop is told of in the same way: nobody says when a program
 // stops testing, so mpirun believes what it was told for a few seconds. What is tested in turn is
-// collected for half a second.
+// collected for half a second. Whoever is waited for by name is connected to, so that its death is
+// seen though nothing was ever sent to it or has come from it.
 #pragma once
 
 #include "btl/base/params.h"
 #include "mpi/p2p/engine.h"
 #include "pmix/wireup/wireup.h"
 
+#include <functional>
 #include <map>
 #include <string>
+#include <utility>
 
 namespace pomona {
 
@@ -26,6 +29,9 @@ public:
 
     // Deadlocks end the job; null: they are only told.
     void set_checker(Checker* checker) { checker_ = checker; }
+
+    // Connects to a rank of the job.
+    void set_reach(std::function<void(int)> reach) { reach_ = std::move(reach); }
 
     void look(const LongWait& wait, Nanoseconds now) override;
     void over(const LongWait& wait) override;
@@ -50,6 +56,7 @@ private:
     };
     Waiting describe(const LongWait& wait, std::string& function) const;
     void add_test(const Tested& what);
+    void reach(const Waiting& waiting) const;
     struct Times {
         Nanoseconds since, now;
     };
@@ -62,6 +69,7 @@ private:
     Checker* checker_ = nullptr;
     Engine& engine_;
     Wireup& wireup_;
+    std::function<void(int)> reach_;
     bool shared_ = false;
     uint32_t reports_ = 0;
     std::map<const LongWait*, Report> open_;

@@ -165,10 +165,6 @@ def without_launcher(rank, transport, directory, job_id):
         own.update(VICTIM_TABLE=directory, VICTIM_RANK=str(rank), VICTIM_RANKS=str(RANKS))
     if transport == "rdma":
         own["POMONA_TEST_MACHINE"] = str(rank)
-    if transport == "mixed":
-        # A link that has never come up is given up after this time, not after link_grace_s: a rank
-        # may die before another one's first message has reached it (flood).
-        own["POMONA_CONNECT_TIMEOUT_MS"] = "5000"
     return dict(os.environ, **own)
 
 

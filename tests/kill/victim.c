@@ -539,6 +539,14 @@ static int compute(void) { return usleep(1000); }
 /* Rank 1 ends in good order and never comes to MPI: main() sees to that. */
 static int absent(void) { return MPI_Recv(out, 1, MPI_DOUBLE, 1, 0, WORLD, MPI_STATUS_IGNORE); }
 
+/* Rank 1 dies before anything was exchanged with it: no connection to it has ever come up. */
+static int unmet(void) {
+    usleep(rank == 1 ? 300000 : 600000);
+    if (rank == 1) raise(SIGKILL);
+    if (rank == 0) return MPI_Ssend(in, 10, MPI_DOUBLE, 1, 0, WORLD);
+    return MPI_Recv(out, 10, MPI_DOUBLE, 1, 0, WORLD, MPI_STATUS_IGNORE);
+}
+
 /* Before MPI_Init and in MPI_Finalize: each rank has its part in main(). */
 static int init(void) { return MPI_SUCCESS; }
 static int finalize(void) { return MPI_SUCCESS; }
@@ -564,7 +572,7 @@ static const struct { const char *name; int (*round)(void); } operations[] = {
     OPERATION(rma_get), OPERATION(rma_pscw), OPERATION(rma_make), OPERATION(rma_fetch),
     OPERATION(rma_flush_all), OPERATION(rma_get_accumulate), OPERATION(rma_dynamic),
     OPERATION(file_collective), OPERATION(file_split), OPERATION(file_ordered), OPERATION(file_make),
-    OPERATION(absent), OPERATION(compute), OPERATION(init), OPERATION(finalize)};
+    OPERATION(unmet), OPERATION(absent), OPERATION(compute), OPERATION(init), OPERATION(finalize)};
 enum { operation_count = sizeof operations / sizeof *operations };
 
 static void introduce(const char *what) {
@@ -634,9 +642,9 @@ int main(int argc, char **argv) {
     begin(how, one_round == init, one_round == absent);
     if (one_round == init) one_round = barrier;
     for (round = 0; !error; ++round) {
-        if (round == 20 && strcmp(argv[1], "init") != 0) {
+        if (round == (one_round == unmet ? 0 : 20) && strcmp(argv[1], "init") != 0) {
             alive();
-            MPI_Barrier(WORLD); /* nobody dies before all have told */
+            if (one_round != unmet) MPI_Barrier(WORLD); /* nobody dies before all have told */
         }
         if (one_round == finalize && round > 20) break;
         if (round == 100 && rank == 1 && strcmp(how, "live") != 0) raise(SIGKILL);

@@ -289,6 +289,60 @@ TEST(Links, that_are_down_are_told_of_once) {
         for (auto& [peer, told] : rank->told) EXPECT_EQ(told, 0) << rank->why;
 }
 
+// A process that dies before any path to it came up is found by refusals alone, too: at once on one
+// machine, and after a while on another one, where a firewall may refuse in its place. Where a path
+// says nothing, or one of two, its silence proves nothing.
+TEST(Links, a_process_that_dies_before_it_was_reached_is_gone) {
+    set_log_levels("error");
+    sim::WayOptions here, elsewhere;
+    here.here = true;
+    auto told_after = [](std::vector<sim::WayOptions> ways, bool silent) {
+        Params params;
+        params.link_grace_s = 5;
+        World world(3, 2, std::move(ways), params);
+        world.ranks[1]->stopped = true;
+        if (silent) world.fabric.block(0, 0, 1, true), world.fabric.block(0, 1, 0, true);
+        world.fabric.kill(1);
+        world.endpoint(0, 1).push({}, {});
+        while (world.ranks[0]->told[1] == 0 && world.fabric.world().now() < 40e9) world.run(1e7);
+        EXPECT_EQ(world.ranks[0]->told[1], 1);
+        return world.fabric.world().now() / 1e9;
+    };
+    EXPECT_LT(told_after({here}, false), 1);
+    EXPECT_LT(told_after({here, here}, false), 1);
+    double by_another = told_after({here, elsewhere}, false);
+    EXPECT_GE(by_another, 5);
+    EXPECT_LT(by_another, 7);
+    EXPECT_GE(told_after({elsewhere}, true), 30);
+    EXPECT_GE(told_after({here, here}, true), 30);
+}
+
+// Who only waits for a message, and connects for that, is told of a death too; but else the other
+// side has all the time that it wants.
+TEST(Links, who_only_waits_is_told_of_a_death_and_waits_for_the_living) {
+    set_log_levels("error");
+    for (bool dies : {false, true}) {
+        Params params;
+        params.link_grace_s = 5;
+        World world(3, 2, {reliable_way()}, params);
+        world.ranks[1]->stopped = true;
+        world.fabric.block(0, 0, 1, true);
+        (void)world.endpoint(0, 1);
+        world.run(100e9, 1e7);
+        EXPECT_EQ(world.ranks[0]->told[1], 0);
+        world.fabric.block(0, 0, 1, false);
+        if (dies) world.fabric.kill(1);
+        else world.ranks[1]->stopped = false;
+        world.run(8e9, 1e6);
+        EXPECT_EQ(world.ranks[0]->told[1], dies ? 1 : 0);
+        if (dies) continue;
+        Random random(5);
+        ASSERT_TRUE(world.push_message(1, 0, random));
+        world.run(1e9);
+        EXPECT_EQ(world.ranks[0]->next[1], 1u);
+    }
+}
+
 // Nothing at the other end: the link is given up when connect_timeout_ms is over.
 TEST(Links, a_link_that_never_comes_up_is_gone) {
     Params params;

@@ -221,7 +221,7 @@ TEST_F(RelaysFaults, a_chain_of_six_is_too_long) {
     params.connect_timeout_ms = 3000;
     World world(3, 6, {{}}, params);
     prepare(world, {{0, 1}, {1, 2}, {2, 3}, {3, 4}, {4, 5}});
-    world.endpoint(0, 5);
+    world.endpoint(0, 5).push({}, {});
     world.run(4e9);
     EXPECT_EQ(world.ranks[0]->told[5], 1);
     for (int rank = 1; rank < 5; ++rank)

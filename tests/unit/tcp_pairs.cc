@@ -99,6 +99,26 @@ TEST(Pairs, ranks_of_one_machine_leave_it_to_the_system) {
     EXPECT_EQ(plan(a, lo, {true, 0}), Plan{});
 }
 
+// Nor is anything asked of a network, by which one knows them: an address that both have proves
+// nothing alone. A link-local one of IPv6 goes by its own interface, of several with that address
+// by that which the peer names.
+TEST(Pairs, ranks_of_one_machine_are_known) {
+    std::vector<Place> a = {at("e0", "10.1.0.1", 24), at("v0", "fe80::1", 64),
+                            at("v1", "fe80::1", 64)};
+    std::vector<Place> b = {at("v1", "fe80::1", 64), at("e0", "10.1.0.1", 24)};
+    std::vector<Place> c = {at("v0", "fe80::1", 64), at("e0", "10.1.0.2", 24)};
+    EXPECT_TRUE(same_machine(a, a));
+    EXPECT_TRUE(same_machine(a, b));
+    EXPECT_FALSE(same_machine(a, c));
+    EXPECT_FALSE(same_machine(a, {}));
+    EXPECT_EQ(own_place_of(a, b[0]), &a[2]);
+    EXPECT_EQ(own_place_of(a, c[0]), &a[1]);
+    EXPECT_EQ(own_place_of(a, at("x", "fe80::1", 64)), &a[1]);
+    EXPECT_EQ(own_place_of(a, c[1]), nullptr);
+    Plan all = plan(a, c, {true, 0});
+    EXPECT_EQ(std::count(all.begin(), all.end(), " > fe80::1"), 1);
+}
+
 // A chain: the one in the middle joins the others. Networks that all have join nobody.
 TEST(Pairs, who_stands_between) {
     std::vector<Place> a = {at("e0", "10.1.0.1", 24), at("br0", "172.17.0.1", 16)};

@@ -11,6 +11,10 @@
 
 #include <gtest/gtest.h>
 
+#include <fcntl.h>
+#include <optional>
+#include <unistd.h>
+
 namespace pomona {
 namespace {
 
@@ -37,10 +41,10 @@ struct Teller final : Sink {
 };
 
 struct Pair {
-    Pair() {
+    explicit Pair(bool loopback_only = true) {
         params.connect_timeout_ms = 3000;
         for (int rank = 0; rank < 2; ++rank) {
-            TcpOptions options{tcp_identity(rank, 2), true, nullptr};
+            TcpOptions options{tcp_identity(rank, 2), loopback_only, nullptr};
             options.makes_paths = true;
             options.silence = 10'000'000'000;
             auto made = make_tcp_transport(params, counters, std::move(options));
@@ -111,11 +115,28 @@ TEST(TcpPaths, tell_of_attempts_that_fail) {
     // People learn what was tried.
     EXPECT_EQ(pair.transports[0]->describe(1).text,
               "tcp 1, tried to 127.0.0.1 (lo): Connection refused");
+    EXPECT_TRUE(pair.transports[0]->describe(1).here);
     pair.connect(0);
     ASSERT_TRUE(pair.both_up());
     pair.exchange(1);
     EXPECT_EQ(pair.transports[0]->describe(1).kind, "loopback");
     EXPECT_EQ(pair.transports[1]->describe(0).text.find("tcp 1 lo 127.0.0.1 to 127.0.0.1"), 0u);
+}
+
+// Two processes of one machine reach each other by its link-local address of IPv6 alone, which
+// means nothing without its interface.
+TEST(TcpPaths, go_by_an_own_link_local_address) {
+    Pair pair(false);
+    auto places = tcp::parse_address(pair.transports[1]->address()).value().places;
+    std::erase_if(places,
+                  [](const tcp::Place& each) { return !each.ip.six || !each.ip.link_local(); });
+    if (places.empty()) GTEST_SKIP() << "no interface has a link-local address of IPv6";
+    ASSERT_TRUE(pair.transports[0]->connect(1, tcp::write_address({places})).ok());
+    pair.until([&] { return pair.sinks[0].is_up || pair.sinks[0].gones > 0; });
+    ASSERT_TRUE(pair.sinks[0].is_up) << pair.sinks[0].why;
+    EXPECT_TRUE(pair.transports[0]->describe(1).here);
+    ASSERT_TRUE(pair.both_up());
+    pair.exchange(1);
 }
 
 // What was measured decides; where it is alike, or nothing was, the kind does.
@@ -132,13 +153,28 @@ TEST(TcpPaths, kinds_break_ties) {
     EXPECT_FALSE(link::quicker(&wired, &wifi));
 }
 
-// One end has lost the path and dials again before the other has noticed: there the old one is told
-// gone, then the new one up.
+// Second names of all open files: who closes one of these ends no connection.
+struct AllOpen {
+    AllOpen() {
+        for (int file = 3; file < 200; ++file)
+            if (int other = fcntl(file, F_DUPFD_CLOEXEC, 200); other >= 0) others.push_back(other);
+    }
+    ~AllOpen() {
+        for (int each : others) close(each);
+    }
+    std::vector<int> others;
+};
+
+// One end has lost the path and dials again before the other has noticed, or can notice: there the
+// old one is told gone, then the new one up.
 TEST(TcpPaths, newer_ones_take_the_place) {
-    for (size_t lost : {0, 1}) {
+    for (size_t test = 0; test < 4; ++test) {
+        size_t lost = test % 2;
         Pair pair;
         pair.connect(lost);
         ASSERT_TRUE(pair.both_up());
+        std::optional<AllOpen> seems_up;
+        if (test >= 2) seems_up.emplace();
         size_t other = 1 - lost;
         pair.path(lost).abandon(Error{Code::malformed, "test"});
         // The other end is not polled meanwhile.
