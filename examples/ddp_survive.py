@@ -6,7 +6,7 @@
 Rank 1 is killed in step 20. The others' collectives end with an error; all of them ask who has
 died (pomona.failed_ranks), make the group anew without the dead (torch's shrink_group), take rank
 0's weights, momentum and step number, and repeat the step in which it happened. Each step has one
-global batch, of which every rank takes its share, so the gradient is the same however many are left.
+global batch, of which every rank takes its share: the gradient is the same however many are left.
 
 --save FILE keeps the state from which the survivors went on; --resume FILE starts there. Both runs
 then end with the same weights, to the bit: the hash printed at the end is of all of them.
@@ -78,7 +78,7 @@ class Training:
         self.step_number += 1
 
     def recover(self):
-        """By all that live, after an error. Others may die meanwhile: then there is another error."""
+        """By all that live, after an error. Others may die meanwhile: that is another error."""
         failed = pomona.failed_ranks()
         if not failed:
             raise RuntimeError("a collective failed, but no rank has died")

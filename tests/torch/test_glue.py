@@ -312,6 +312,13 @@ def test_groups_of_groups(how, ranks, backend):
     passed(launch(ranks, HERE / "ranks_shrink.py", how, env={"TEST_BACKEND": backend}))
 
 
+@pytest.mark.parametrize("backend", ["mpi", "pomona"])
+def test_groups_bound_to_a_device(backend):
+    paths = [str(BUILD / "tests" / "python"), os.environ.get("PYTHONPATH", "")]
+    env = {"TEST_BACKEND": backend, "PYTHONPATH": os.pathsep.join(p for p in paths if p)}
+    passed(launch(4, HERE / "ranks_bound.py", env=env))
+
+
 def test_errors_of_absent_survivors():
     """Those who call it leave without MPI_Finalize, so the launcher ends the one that sleeps."""
     outcome = launch(3, HERE / "ranks_shrink.py", "absent", timeout=60)

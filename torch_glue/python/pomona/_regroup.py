@@ -12,6 +12,7 @@ from __future__ import annotations
 import functools
 import os
 import socket
+import sys
 from datetime import timedelta
 from types import ModuleType
 from typing import Any
@@ -59,7 +60,7 @@ def _wrap_create_shrunk(c10d: Any) -> None:
 
 
 def _new_store(torch: Any, c10d: Any, backend: Any) -> Any:
-    """A store that the new rank 0 serves, for ranks whose store may have gone with the old rank 0."""
+    """A store that the new rank 0 serves: the ranks' own may have gone with the old rank 0."""
     if backend.size() == 1:
         return torch.distributed.HashStore()
     timeout: timedelta = backend.options._timeout
@@ -110,7 +111,7 @@ def _wrap_shrink(dist: Any, c10d: Any) -> None:
         finally:
             c10d._extract_group_metadata = extract
         kept = [number for rank, number in enumerate(numbers) if rank not in ranks_to_exclude]
-        # Of the default group the ranks are numbered anew; of others the members have their numbers.
+        # Of the default group the ranks are numbered anew; members of others keep their numbers.
         kept = list(range(len(kept))) if is_default else kept
         c10d._world.pg_group_ranks[new] = {number: rank for rank, number in enumerate(kept)}
         return new
@@ -138,22 +139,26 @@ def _wrap_split(dist: Any, c10d: Any) -> None:
         parent = parent_pg or c10d._get_default_group()
         known = parent in c10d._world.pg_map
         config = str(c10d._world.pg_map[parent][0]) if known else ""
-        bound = c10d._get_default_group().bound_device_id is not None
-        if bound or not known or not split_ranks or set(_backends_of(config)) - set(OURS) or any(more.values()):
+        if not known or not split_ranks or set(_backends_of(config)) - set(OURS) or any(more.values()):
             return original(parent_pg, split_ranks, timeout, pg_options, group_desc, **more)
         return _split(c10d, parent, split_ranks, timeout, group_desc)
 
-    for module in (c10d, dist):
-        module.split_group = split_group
+    mesh = sys.modules.get("torch.distributed.device_mesh")
+    for module in (c10d, dist, mesh):
+        if hasattr(module, "split_group"):  # the mesh's module has its own reference to it
+            module.split_group = split_group
 
 
 def _split(
     c10d: Any, parent: Any, lists: list[list[int]], timeout: timedelta | None, description: str | None
 ) -> Any:
-    """split_group without a device: torch refuses it where the default group is bound to none.
+    """split_group, without torch's demand for a device that the default group is bound to.
+
+    torch also makes the name, on which all members must agree, of the number of groups that a
+    process is in, which differs: then they wait for each other for ever.
 
     `lists` count in `parent`. None on ranks that are in no list. Raises ValueError for a rank that
-    is named twice or is none of the parent's.
+    is named twice or is none of the parent's, DistBackendError where one does not come in time.
     """
     named = [rank for each in lists for rank in each]
     if not all(lists) or len(named) != len(set(named)) or not set(named) <= set(range(parent.size())):
@@ -173,6 +178,9 @@ def _split(
         return None
     name = f"{whole}:split{_splits[whole]}:{'_'.join(map(str, mine))}"
     group = parent.split_group(mine, timeout=timeout, group_name=name, group_desc=description or "split")
+    device = c10d._get_default_group().bound_device_id
+    if device is not None:
+        group.bound_device_id = device
     numbers = c10d.get_process_group_ranks(parent)
     c10d._register_pg_in_world(
         group,
