@@ -297,8 +297,9 @@ def survivors(ranks, *program, env=None):
 
 
 @pytest.mark.skipif("POMONA_MPIRUN" in os.environ, reason="other launchers end the job")
-@pytest.mark.parametrize("backend", ["mpi", "pomona"])
-@pytest.mark.parametrize("how, ranks, dead", [("train", 3, 1), ("first", 3, 1), ("twice", 4, 2), ("leave", 3, 1)])
+@pytest.mark.parametrize("how, ranks, dead, backend", [("train", 3, 1, "mpi"), ("first", 3, 1, "pomona"),
+                                                       ("first", 3, 1, "mpi"), ("twice", 4, 2, "mpi"),
+                                                       ("leave", 3, 1, "mpi")])
 def test_errors_of_dead_ranks_survived(how, ranks, dead, backend):
     """DistributedDataParallel loses ranks and arrives at one process's weights without them."""
     outcome = survivors(ranks, HERE / "ranks_shrink.py", how, env={"TEST_BACKEND": backend})
@@ -306,8 +307,8 @@ def test_errors_of_dead_ranks_survived(how, ranks, dead, backend):
     assert "without calling MPI_Finalize" not in outcome.text and "Traceback" not in outcome.text, str(outcome)
 
 
-@pytest.mark.parametrize("backend", ["mpi", "pomona"])
-@pytest.mark.parametrize("how, ranks", [("idle", 2), ("alive", 3), ("subgroup", 4), ("split", 2), ("split", 4)])
+@pytest.mark.parametrize("how, ranks, backend", [("idle", 2, "mpi"), ("alive", 3, "pomona"), ("subgroup", 4, "mpi"),
+                                                 ("split", 2, "mpi"), ("split", 4, "pomona")])
 def test_groups_of_groups(how, ranks, backend):
     passed(launch(ranks, HERE / "ranks_shrink.py", how, env={"TEST_BACKEND": backend}))
 

@@ -115,7 +115,7 @@ def test_again_by_torchrun(backend):
     assert done.returncode == 0 and done.stdout.count("all passed") == 2, done.stdout + done.stderr
 
 
-@pytest.mark.parametrize("backend, how", [("mpi", "untold"), ("pomona", "untold"), ("pomona", "again")])
+@pytest.mark.parametrize("backend, how", [("mpi", "untold"), ("pomona", "untold")])
 def test_again_by_mpirun(backend, how):
     """Also where the launcher tells torch nothing: MPI gives rank and store each time."""
     outcome = launch(2, PROGRAM, backend, how)
