@@ -143,8 +143,9 @@ def _wrap_split(dist: Any, c10d: Any) -> None:
             return original(parent_pg, split_ranks, timeout, pg_options, group_desc, **more)
         return _split(c10d, parent, split_ranks, timeout, group_desc)
 
-    mesh = sys.modules.get("torch.distributed.device_mesh")
-    for module in (c10d, dist, mesh):
+    mesh: Any = sys.modules.get("torch.distributed.device_mesh")
+    modules: list[Any] = [c10d, dist, mesh]
+    for module in modules:
         if hasattr(module, "split_group"):  # the mesh's module has its own reference to it
             module.split_group = split_group
 
