@@ -24,13 +24,29 @@ namespace {
 std::mutex groups_mutex;
 std::weak_ptr<Group> first_group;  // under groups_mutex; parent of all others
 
+std::shared_ptr<Group> parent_of(const ProcessGroupPomona::Setup& setup) {
+    if (setup.parent) return setup.parent;
+    std::lock_guard lock(groups_mutex);
+    return first_group.lock();
+}
+
+// A group that stands in the first one's place after a shrink has other numbers than that had.
+std::vector<int> members_of(const ProcessGroupPomona::Setup& setup) {
+    const auto parent = setup.ranks.empty() ? nullptr : parent_of(setup);
+    if (!parent || parent->members.empty()) return setup.ranks;
+    std::vector<int> members;
+    for (int rank : setup.ranks) members.push_back(parent->members[static_cast<size_t>(rank)]);
+    return members;
+}
+
 std::shared_ptr<Group> make_group(const ProcessGroupPomona::Setup& setup) {
     auto group = std::make_shared<Group>();
     group->name = setup.group_name;
     group->backend_name = setup.backend_name;
     group->rank = setup.rank;
     group->size = setup.size;
-    group->count = count_group(setup.group_name, setup.ranks, setup.size);
+    group->members = members_of(setup);
+    group->count = count_group(setup.group_name, group->members, setup.size);
     return group;
 }
 
@@ -67,20 +83,18 @@ void connect_first(const std::shared_ptr<Group>& group, std::chrono::millisecond
     first_group = group;
 }
 
-void connect_subgroup(const std::shared_ptr<Group>& group, const std::vector<int>& ranks,
-                      std::chrono::milliseconds timeout) {
-    std::shared_ptr<Group> parent;
-    {
-        std::lock_guard lock(groups_mutex);
-        parent = first_group.lock();
-    }
+void connect_subgroup(const std::shared_ptr<Group>& group, const ProcessGroupPomona::Setup& setup) {
+    const std::shared_ptr<Group> parent = parent_of(setup);
     // A default group of another backend (cpu:gloo and the like): the world itself is the parent.
-    const MPI_Comm parent_comm = parent ? parent->comm : MPI_COMM_WORLD;
+    // Never parent->comm: that may have been revoked.
     const MPI_Comm aside = parent ? parent->aside : world_aside();
-    const std::string late = meet_members(aside, ranks, group->name, timeout);
+    const std::string late = meet_members(aside, setup.ranks, group->name, setup.timeout);
     if (!late.empty()) fail_group(*group, late);
-    const int error = make_sub_comm(parent_comm, ranks, group->name, &group->comm);
+    const int error = make_sub_comm(aside, setup.ranks, group->name, &group->comm);
     if (error != MPI_SUCCESS) fail_group(*group, error_text(error));
+    if (!setup.first) return;
+    std::lock_guard lock(groups_mutex);
+    first_group = group;
 }
 
 // How long sums are cut, where some rank has tensors that MPI cannot read where they lie: it copies
@@ -140,12 +154,17 @@ void agree(Group& group) {
 
 }  // namespace
 
+bool is_first_group(const Group* group) {
+    std::lock_guard lock(groups_mutex);
+    return first_group.lock().get() == group;
+}
+
 c10::intrusive_ptr<ProcessGroupPomona> ProcessGroupPomona::create(const Setup& setup) {
     auto group = make_group(setup);
     const std::string failure = start_mpi();
     if (!failure.empty()) fail_group(*group, failure);
     if (setup.ranks.empty()) connect_first(group, setup.timeout);
-    else connect_subgroup(group, setup.ranks, setup.timeout);
+    else connect_subgroup(group, setup);
     const int error = copy_comm(group->comm, &group->aside);
     if (error != MPI_SUCCESS) fail_group(*group, error_text(error));
     agree(*group);
@@ -167,7 +186,7 @@ ProcessGroupPomona::ProcessGroupPomona(std::shared_ptr<Group> group,
 }
 
 c10::intrusive_ptr<c10d::Backend::Options> ProcessGroupPomona::getBackendOptions() {
-    auto options = c10::make_intrusive<Options>(group_->backend_name, timeout_.load());
+    auto options = c10::make_intrusive<CopiedOptions>(group_->backend_name, timeout_.load());
     options->group_name = group_->name;
     return options;
 }

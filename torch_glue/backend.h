@@ -30,6 +30,8 @@ public:
         int size = 1;
         std::vector<int> ranks;  // in the first group; empty: the first group itself
         std::chrono::milliseconds timeout = kBackendDefaultTimeout;
+        std::shared_ptr<Group> parent;  // null: the first group; else `ranks` count in this one
+        bool first = false;             // takes the first group's place
     };
     // Blocking; called by all members. Throws with the reason.
     static c10::intrusive_ptr<ProcessGroupPomona> create(const Setup& setup);
@@ -37,6 +39,11 @@ public:
     ProcessGroupPomona(std::shared_ptr<Group> group, std::chrono::milliseconds timeout);
 
     const std::string getBackendName() const override { return group_->backend_name; }
+    // What torch hands to a group that it splits from this one; it makes a deep copy.
+    struct CopiedOptions final : Options {
+        using Options::Options;
+        CopiedOptions(const CopiedOptions& other) : Options(other) {}
+    };
     c10::intrusive_ptr<Options> getBackendOptions() override;
     void setTimeout(std::chrono::milliseconds timeout) override { timeout_ = timeout; }
 
@@ -74,6 +81,19 @@ public:
 
     void setSequenceNumberForGroup() override {}  // counted alike on all ranks from the start
     uint64_t getSequenceNumberForGroup() override { return sequence_.load(); }
+
+    // Groups of some of this one's ranks (regroup.cc), made by these ranks alone. What split()
+    // returns is null on others. shrink() also serves a group that has failed.
+    bool supportsSplitting() const override { return true; }
+    bool supportsShrinking() const override { return true; }
+    c10::intrusive_ptr<Backend> split(const c10::intrusive_ptr<c10d::Store>&,
+                                      const std::vector<int>& ranks,
+                                      const c10::intrusive_ptr<Options>&) override;
+    c10::intrusive_ptr<Backend> shrink(const std::vector<int64_t>& ranks_to_exclude, int flags,
+                                       const c10::intrusive_ptr<Options>&) override;
+    // The ranks that have died. Collective over the others, who agree on them; ends what is under
+    // way in the group, at all of them.
+    std::vector<int> failed_ranks();
 
     c10d::ErrorType getError() override;
     void abort() override;
@@ -118,9 +138,13 @@ private:
     const std::shared_ptr<Group> group_;
     std::atomic<std::chrono::milliseconds> timeout_;
     std::atomic<uint64_t> sequence_{0};
+    std::pair<std::string, c10::weak_intrusive_ptr<Backend>> last_split_{
+        "", c10::weak_intrusive_ptr<Backend>(c10::intrusive_ptr<Backend>())};
     bool coalescing_ = false;
     std::vector<WorkPointer> coalesced_;
 };
+
+bool is_first_group(const Group* group);  // the parent of groups that name no other
 
 // Makes torch call this backend for tensors on Apple's GPU. Once per process.
 void register_device_kernels();

@@ -31,6 +31,7 @@ namespace pomona::glue {
     F(Get_library_version)                                                                         \
     F(Group_free)                                                                                  \
     F(Group_incl)                                                                                  \
+    F(Group_translate_ranks)                                                                       \
     F(Iallgather_c)                                                                                \
     F(Iallgatherv_c)                                                                               \
     F(Iallreduce_c)                                                                                \
@@ -58,6 +59,9 @@ namespace pomona::glue {
 
 // Pomona's own (mpix.h): null in other libraries of the standard ABI.
 #define POMONA_GLUE_EXTENSIONS(F)                                                                  \
+    F(Comm_ack_failed)                                                                             \
+    F(Comm_ishrink)                                                                                \
+    F(Comm_revoke)                                                                                 \
     F(Request_on_completion)                                                                       \
     F(Type_bfloat16)                                                                               \
     F(Type_float16)                                                                                \

@@ -113,10 +113,17 @@ void python_ends(bool failed) {
 PYBIND11_MODULE(_glue, m) {
     using release = py::call_guard<py::gil_scoped_release>;
     py::module_::import("torch.distributed");  // registers c10d::Backend's Python type
+    using Copied = ProcessGroupPomona::CopiedOptions;
+    py::class_<Copied, c10d::Backend::Options, c10::intrusive_ptr<Copied>>(m, "Options")
+        .def("__deepcopy__",
+             [](const Copied& self, const py::dict&) { return c10::make_intrusive<Copied>(self); });
     py::class_<ProcessGroupPomona, c10d::Backend, c10::intrusive_ptr<ProcessGroupPomona>>(
         m, "ProcessGroupPomona")
         // What torch asks every backend for: the timeout and the name.
         .def_property_readonly("options", &ProcessGroupPomona::getBackendOptions)
+        .def("failed_ranks", &ProcessGroupPomona::failed_ranks, release())
+        // torch asks ranks outside of a group for it, since NCCL needs all ranks for a split.
+        .def("perform_nocolor_split", [](ProcessGroupPomona&, const py::object&) {})
         .def("_group_comm_error",
              [](ProcessGroupPomona& self) { return self.getError() != c10d::ErrorType::SUCCESS; });
     m.def("create", &create, py::arg("backend_name"), py::arg("group_name"), py::arg("rank"),

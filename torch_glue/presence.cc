@@ -129,7 +129,13 @@ void look(State& s) {
         MPI_Status status;
         std::memset(&status, 0, sizeof status);
         const int error = mpi().Improbe(MPI_ANY_SOURCE, kTag, s.comm, &found, &message, &status);
-        if (error != MPI_SUCCESS || !found) return;
+        if (error != MPI_SUCCESS) {
+            // A rank has died, and MPI says so until it is told that this is known.
+            int known = 0;
+            if (mpi().X_Comm_ack_failed) mpi().X_Comm_ack_failed(s.comm, s.size, &known);
+            return;
+        }
+        if (!found) return;
         Word word{};
         MPI_Status received;
         std::memset(&received, 0, sizeof received);
@@ -263,18 +269,19 @@ void depart() {
     // Nobody looks from here on: MPI ends.
     if (s.comm == MPI_COMM_NULL || s.size == 1) return;
     MPI_Request barrier = MPI_REQUEST_NULL;
-    if (mpi().Ibarrier(s.comm, &barrier) != MPI_SUCCESS) return;
+    // Where a rank has died no barrier is possible: the others are told at once.
+    bool broken = mpi().Ibarrier(s.comm, &barrier) != MPI_SUCCESS;
     const auto limit = Clock::now() + kPatience;
     int done = 0;
     MPI_Status status;
-    for (int turns = 0; !done && Clock::now() < limit; ++turns) {
-        if (mpi().Test(&barrier, &done, &status) != MPI_SUCCESS) break;
+    for (int turns = 0; !done && !broken && Clock::now() < limit; ++turns) {
+        broken = mpi().Test(&barrier, &done, &status) != MPI_SUCCESS;
         if (turns < 1000) std::this_thread::yield();
         else std::this_thread::sleep_for(std::chrono::microseconds(200));
     }
     if (!done) {
         tell_all(s);
-        mpi().Wait(&barrier, &status);
+        if (!broken) mpi().Wait(&barrier, &status);
     }
     look(s);
     s.comm = MPI_COMM_NULL;

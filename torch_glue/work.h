@@ -74,6 +74,7 @@ struct Group {
     int size = 1;
     std::string name;          // c10d's group name
     std::string backend_name;  // "mpi" or "pomona"
+    std::vector<int> members;  // ranks in the first group that was made; empty: all of them
     FutureOrder futures;
     Lane collectives, messages;
     MPI_Count chunk = 0;  // bytes; longer sums go in pieces of it, on all ranks; 0: whole
@@ -83,6 +84,7 @@ struct Group {
     std::shared_ptr<GroupCount> count;  // of collectives, for ranks that leave
     MPI_Comm aside = MPI_COMM_NULL;     // the same ranks, for the glue's own words
     bool compares = false;              // in torch's debug mode: compare.cc
+    std::atomic<bool> revoked{false};   // by failed_ranks(): what was under way has ended
 
     Group() = default;
     Group(const Group&) = delete;

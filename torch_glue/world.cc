@@ -304,6 +304,7 @@ MPI_Datatype float16_type() {
 }
 
 void give_up_finalize(const char* why) { state().given_up.store(why); }
+void take_back_finalize() { state().given_up.store(nullptr); }
 const char* finalize_given_up() { return state().given_up.load(); }
 void operation_started() { state().operations.fetch_add(1); }
 void operation_ended() { state().operations.fetch_sub(1); }

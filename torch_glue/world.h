@@ -60,6 +60,8 @@ MPI_Datatype float16_type();
 // End of the process. MPI_Finalize is called by a C exit handler, only if we started MPI, the exit
 // status is 0 and no operation was given up: MPI_Finalize would wait for peers that wait for us.
 void give_up_finalize(const char* why);
+// After a shrink of the first group: what was given up went with those that have died.
+void take_back_finalize();
 const char* finalize_given_up();
 
 // How long the end of a group, and of the process, waits for operations that are not complete.

@@ -1,7 +1,9 @@
 """Runs on every rank of a job that mpirun has not started: `ranks_start.py BACKEND HOW [METHOD]`.
 
 HOW: "train" (sums, subgroups, DDP against one process), "killed" (rank 1 kills itself), "restarted"
-(the same at torchrun's first attempt only), "beside" (a group beside gloo's).
+(the same at torchrun's first attempt only), "beside" (a group beside gloo's), "again" (many groups,
+one after the other, and neither memory nor threads nor files grow), "untold" (the same, but nothing
+in the environment tells torch its rank, as with launchers of other MPI libraries).
 """
 
 import os
@@ -69,6 +71,27 @@ def beside(rank, size):
     network(torch.ones(2, 3)).sum().backward()
 
 
+def held():
+    """Pages of memory, threads and open files of this process."""
+    with open("/proc/self/statm", encoding="ascii") as file:
+        pages = int(file.read().split()[1])
+    return pages, len(os.listdir("/proc/self/task")), len(os.listdir("/proc/self/fd"))
+
+
+def again(rank, size):
+    for turn in range(50):
+        check_sums()
+        dist.destroy_process_group()
+        start()
+        if turn == 20:
+            before = held()
+    now = held()
+    assert now[0] < before[0] + 1000 and now[1] <= before[1] + 4 and now[2] <= before[2] + 8, (before, now)
+
+
+untold = again
+
+
 def start():
     backend, how, *method = sys.argv[1:]
     torch.set_default_device(os.environ.get("TEST_DEVICE", "cpu"))
@@ -80,6 +103,9 @@ def start():
 
 
 def main():
+    if sys.argv[2] == "untold":
+        for name in ("RANK", "WORLD_SIZE", "LOCAL_RANK", "LOCAL_WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT"):
+            os.environ.pop(name, None)
     start()
     rank, size = dist.get_rank(), dist.get_world_size()
     globals()[sys.argv[2]](rank, size)

@@ -4,12 +4,13 @@ outcome."""
 import ctypes
 import json
 import os
+import re
 import subprocess
 import sys
 import time
 
 import pytest
-from conftest import BUILD, HERE, PYTHON, ROOT, launch
+from conftest import BUILD, HERE, PYTHON, ROOT, launch, launcher
 
 
 def passed(outcome):
@@ -289,3 +290,54 @@ def test_example(tmp_path):
     assert written["epochs"][-1]["loss"] < written["epochs"][0]["loss"] / 10
 
 
+def survivors(ranks, *program, env=None):
+    """Under mpirun that goes on without those that die."""
+    prefix = [*launcher(ranks), "--on-death", "continue"]
+    return launch(ranks, *program, prefix=prefix, env=env)
+
+
+@pytest.mark.skipif("POMONA_MPIRUN" in os.environ, reason="other launchers end the job")
+@pytest.mark.parametrize("how, ranks, dead, backend", [("train", 3, 1, "mpi"), ("first", 3, 1, "pomona"),
+                                                       ("first", 3, 1, "mpi"), ("twice", 4, 2, "mpi"),
+                                                       ("leave", 3, 1, "mpi")])
+def test_errors_of_dead_ranks_survived(how, ranks, dead, backend):
+    """DistributedDataParallel loses ranks and arrives at one process's weights without them."""
+    outcome = survivors(ranks, HERE / "ranks_shrink.py", how, env={"TEST_BACKEND": backend})
+    assert outcome.code == 137 and outcome.text.count("all passed") == ranks - dead, str(outcome)
+    assert "without calling MPI_Finalize" not in outcome.text and "Traceback" not in outcome.text, str(outcome)
+
+
+@pytest.mark.parametrize("how, ranks, backend", [("idle", 2, "mpi"), ("alive", 3, "pomona"), ("subgroup", 4, "mpi"),
+                                                 ("split", 2, "mpi"), ("split", 4, "pomona")])
+def test_groups_of_groups(how, ranks, backend):
+    passed(launch(ranks, HERE / "ranks_shrink.py", how, env={"TEST_BACKEND": backend}))
+
+
+@pytest.mark.parametrize("backend", ["mpi", "pomona"])
+def test_groups_bound_to_a_device(backend):
+    paths = [str(BUILD / "tests" / "python"), os.environ.get("PYTHONPATH", "")]
+    env = {"TEST_BACKEND": backend, "PYTHONPATH": os.pathsep.join(p for p in paths if p)}
+    passed(launch(4, HERE / "ranks_bound.py", env=env))
+
+
+def test_errors_of_absent_survivors():
+    """Those who call it leave without MPI_Finalize, so the launcher ends the one that sleeps."""
+    outcome = launch(3, HERE / "ranks_shrink.py", "absent", timeout=60)
+    assert all(f"rank {rank}: all passed" in outcome.text for rank in (0, 2)), str(outcome)
+
+
+@pytest.mark.skipif("POMONA_MPIRUN" in os.environ, reason="other launchers end the job")
+@pytest.mark.parametrize("dead", [0, 2])
+def test_example_survives(dead, tmp_path):
+    """What the survivors arrive at is, to the bit, what a job of their number does that starts from
+    where they went on; and the loss goes on falling."""
+    example, state = ROOT / "examples" / "ddp_survive.py", tmp_path / "state.pt"
+    lost = survivors(3, example, "--kill", f"{dead}:20", "--save", state)
+    assert lost.code == 137 and f"step 20: lost [{dead}], going on with 2 ranks" in lost.text, str(lost)
+    resumed = launch(2, example, "--resume", state)
+    assert resumed.code == 0, str(resumed)
+    ends = [[line for line in out.text.splitlines() if line.startswith("2 ranks, loss")] for out in (lost, resumed)]
+    assert len(ends[0]) == 1 and ends[0] == ends[1], (ends, str(lost), str(resumed))
+    state = __import__("torch").load(state, weights_only=True)
+    first, last = re.findall(r"loss (\S+) -> (\S+),", ends[0][0])[0]
+    assert float(first) > 2 * state["losses"][-1] > 4 * float(last), (state["losses"], ends)

@@ -9,7 +9,7 @@ import tempfile
 from pathlib import Path
 
 import pytest
-from conftest import BUILD, HERE, PYTHON
+from conftest import BUILD, HERE, PYTHON, launch
 
 PROGRAM = str(HERE / "ranks_start.py")
 LIMIT = 150  # seconds, for what takes ten
@@ -90,8 +90,8 @@ def test_killed(transports):
     assert codes[1] == -signal.SIGKILL and text.count("met: ") == 2, (codes, text)
 
 
-def torchrun(*options, how="train"):
-    command = [PYTHON, "-m", "torch.distributed.run", "--nproc-per-node", "2", *options, PROGRAM, "mpi", how]
+def torchrun(*options, how="train", backend="mpi"):
+    command = [PYTHON, "-m", "torch.distributed.run", "--nproc-per-node", "2", *options, PROGRAM, backend, how]
     return subprocess.run(command, env=environment(), capture_output=True, text=True, timeout=LIMIT,
                           check=False)
 
@@ -107,3 +107,16 @@ def test_torchrun_restarts():
     done = torchrun("--standalone", "--max-restarts", "1", how="restarted")
     assert done.returncode == 0, done.stdout + done.stderr
     assert len(re.findall("all passed", done.stdout)) == 2, done.stdout + done.stderr
+
+
+@pytest.mark.parametrize("backend", ["mpi", "pomona"])
+def test_again_by_torchrun(backend):
+    done = torchrun("--standalone", how="again", backend=backend)
+    assert done.returncode == 0 and done.stdout.count("all passed") == 2, done.stdout + done.stderr
+
+
+@pytest.mark.parametrize("backend, how", [("mpi", "untold"), ("pomona", "untold")])
+def test_again_by_mpirun(backend, how):
+    """Also where the launcher tells torch nothing: MPI gives rank and store each time."""
+    outcome = launch(2, PROGRAM, backend, how)
+    assert outcome.code == 0 and outcome.text.count("all passed") == 2, str(outcome)

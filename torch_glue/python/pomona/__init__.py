@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from ._settings import Setting, init, resolved
     from .config import Config
+    from .recovery import failed_ranks
     from .sight import Report, dump_record, metrics, report, timeline
 
 __all__ = [
@@ -24,6 +25,7 @@ __all__ = [
     "Report",
     "Setting",
     "dump_record",
+    "failed_ranks",
     "get_include",
     "info",
     "init",
@@ -40,6 +42,7 @@ _MODULES = {
     "Setting": "_settings",
     "init": "_settings",
     "resolved": "_settings",
+    "failed_ranks": "recovery",
     "Report": "sight",
     "dump_record": "sight",
     "metrics": "sight",

@@ -23,12 +23,12 @@ from datetime import timedelta
 from types import FrameType, ModuleType
 from typing import Any, NoReturn
 
-from . import _settings
+from . import _regroup, _settings
 
 DEVICES = ["cpu", "cuda", "mps"]
 
 _context = threading.local()  # arguments of the group being made, for ProcessGroupMPI.create
-_state: dict[str, Any] = {"registered": False, "glue": None}
+_state: dict[str, Any] = {"registered": False, "glue": None, "rank_by_mpi": False}
 _lock = threading.Lock()
 
 
@@ -90,6 +90,7 @@ def register() -> None:
         creator = functools.partial(_create_registered, "pomona")
         c10d.Backend.register_backend("pomona", creator, extended_api=True, devices=DEVICES)
     _wrap_monitored_barrier(dist, c10d)
+    _regroup.install(dist, c10d)
     if _has_own_mpi(c10d):
         return
     _install_mpi(dist, c10d)
@@ -216,6 +217,8 @@ def _default_group(values: dict[str, Any]) -> None:
     world["local_rank"], world["local_size"] = extension.local_info()
     values["group_rank"], values["group_size"] = world["rank"], world["size"]
     values["store"] = store or _make_store(world, values.get("timeout"))
+    # Not by who has started the program: the next init_process_group asks MPI as this one did.
+    _state["rank_by_mpi"] = _state["rank_by_mpi"] or "RANK" not in os.environ
     for name, key in (
         ("RANK", "rank"),
         ("WORLD_SIZE", "size"),
@@ -298,7 +301,7 @@ def _wrap_rendezvous(c10d: Any) -> None:
     def rendezvous(
         url: str, rank: int = -1, world_size: int = -1, **kwargs: Any
     ) -> Iterator[tuple[Any, int, int]]:
-        told = rank != -1 or world_size != -1 or "RANK" in os.environ
+        told = rank != -1 or world_size != -1 or ("RANK" in os.environ and not _state["rank_by_mpi"])
         if told or not str(url).startswith("env://"):
             return theirs(url, rank, world_size, **kwargs)
         if not any(name in os.environ for name in LAUNCHER_VARIABLES):
