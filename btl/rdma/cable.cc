@@ -230,8 +230,27 @@ std::byte* Cable::payload_slot(int which) {
     return pair.out + pair.free.back() * pair.stride + sizeof(MessageHead);
 }
 
-bool Cable::send(int which, MessageKind kind, const FrameHeader& header, size_t length,
-                 size_t total, size_t offset, Reason& why) {
+uint32_t Cable::slot_checksum(int which, size_t length) {
+    return options_.checks ? crc32c({payload_slot(which), length}) : 0;
+}
+
+uint32_t Cable::copy_to_slot(int which, const Parts& payload, size_t from, size_t length) {
+    std::byte* to = payload_slot(which);
+    bool in_one = from >= payload.first.size();
+    if (options_.checks && in_one)
+        return crc32c_copied(to, payload.second.subspan(from - payload.first.size(), length));
+    if (options_.checks && from + length <= payload.first.size())
+        return crc32c_copied(to, payload.first.subspan(from, length));
+    size_t of_first = in_one ? 0 : std::min(length, payload.first.size() - from);
+    if (of_first != 0) std::memcpy(to, payload.first.data() + from, of_first);
+    if (of_first < length)
+        std::memcpy(to + of_first, payload.second.data() + (from + of_first - payload.first.size()),
+                    length - of_first);
+    return slot_checksum(which, length);
+}
+
+bool Cable::send(int which, MessageKind kind, const FrameHeader& header, const Part& part,
+                 Reason& why) {
     QueuePair& pair = pairs_[static_cast<size_t>(which)];
     uint32_t slot = pair.free.back();
     std::byte* at = pair.out + slot * pair.stride;
@@ -240,21 +259,22 @@ bool Cable::send(int which, MessageKind kind, const FrameHeader& header, size_t 
     head.kind = kind;
     head.checked = options_.checks;
     head.attempt = options_.attempt;
-    head.length = static_cast<uint32_t>(length);
+    head.length = static_cast<uint32_t>(part.length);
     head.sequence = pair.sent;
     for (int i = 0; i < pairs(); ++i) head.credit[i] = credit(i);
-    head.total = static_cast<uint32_t>(total);
-    head.offset = static_cast<uint32_t>(offset);
+    head.total = static_cast<uint32_t>(part.total);
+    head.offset = static_cast<uint32_t>(part.offset);
+    head.payload_checksum = part.checksum;
     head.header = header;
     std::memcpy(at, &head, sizeof head);
     if (options_.checks) {
         constexpr size_t kAfter = sizeof head.checksum;
-        head.checksum = crc32c({at + kAfter, sizeof head - kAfter + length});
+        head.checksum = crc32c({at + kAfter, sizeof head - kAfter});
         std::memcpy(at, &head.checksum, sizeof head.checksum);
     }
     // As many frames as the receiver has posted.
     size_t least = pair.stride - kLimits.frame + 1;
-    auto bytes = static_cast<uint32_t>(std::max(sizeof head + length, least));
+    auto bytes = static_cast<uint32_t>(std::max(sizeof head + part.length, least));
     verbs::Sge sge{reinterpret_cast<uint64_t>(at), bytes, memory_.key()};
     verbs::SendWr wr{}, *bad = nullptr;
     wr.wr_id = id_of(pair, slot, false);

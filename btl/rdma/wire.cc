@@ -22,10 +22,13 @@ std::optional<MessageHead> parse_message(ConstBytes message, bool checked) {
                  head.kind >= MessageKind::data && head.kind <= MessageKind::probe;
     if (!sound || (head.checked != 0) != checked) return std::nullopt;
     constexpr size_t kAfter = sizeof head.checksum;
-    if (checked &&
-        crc32c(message.subspan(kAfter, sizeof head - kAfter + head.length)) != head.checksum)
+    if (checked && crc32c(message.subspan(kAfter, sizeof head - kAfter)) != head.checksum)
         return std::nullopt;
     return head;
+}
+
+bool payload_is_sound(const MessageHead& head, ConstBytes payload) {
+    return head.checked == 0 || crc32c(payload) == head.payload_checksum;
 }
 
 static void put_gid(Writer& out, const GidBytes& gid) {
