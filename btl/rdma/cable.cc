@@ -231,22 +231,25 @@ std::byte* Cable::payload_slot(int which) {
 }
 
 uint32_t Cable::slot_checksum(int which, size_t length) {
-    return options_.checks ? crc32c({payload_slot(which), length}) : 0;
+    return apart(length) ? crc32c({payload_slot(which), length}) : 0;
 }
 
-uint32_t Cable::copy_to_slot(int which, const Parts& payload, size_t from, size_t length) {
+uint32_t Cable::copy_to_slot(int which, const Parts& payload, size_t from, size_t length,
+                             bool whole) {
     std::byte* to = payload_slot(which);
-    bool in_one = from >= payload.first.size();
-    if (options_.checks && in_one)
-        return crc32c_copied(to, payload.second.subspan(from - payload.first.size(), length));
-    if (options_.checks && from + length <= payload.first.size())
-        return crc32c_copied(to, payload.first.subspan(from, length));
-    size_t of_first = in_one ? 0 : std::min(length, payload.first.size() - from);
-    if (of_first != 0) std::memcpy(to, payload.first.data() + from, of_first);
-    if (of_first < length)
-        std::memcpy(to + of_first, payload.second.data() + (from + of_first - payload.first.size()),
-                    length - of_first);
-    return slot_checksum(which, length);
+    bool checks = whole && apart(length);
+    if (payload.second.empty()) {
+        if (checks) return crc32c_copied(to, payload.first.subspan(from, length));
+        if (length != 0) std::memcpy(to, payload.first.data() + from, length);
+        return 0;
+    }
+    size_t skipped = std::min(from, payload.first.size());
+    ConstBytes first = payload.first.subspan(skipped);
+    ConstBytes second = payload.second.subspan(from - skipped);
+    size_t of_first = std::min(length, first.size());
+    if (of_first != 0) std::memcpy(to, first.data(), of_first);
+    if (of_first < length) std::memcpy(to + of_first, second.data(), length - of_first);
+    return checks ? slot_checksum(which, length) : 0;
 }
 
 bool Cable::send(int which, MessageKind kind, const FrameHeader& header, const Part& part,
@@ -257,19 +260,20 @@ bool Cable::send(int which, MessageKind kind, const FrameHeader& header, const P
     MessageHead head{};
     head.magic = kMagic;
     head.kind = kind;
-    head.checked = options_.checks;
+    bool own_checksum = part.length == part.total && apart(part.length);
+    if (options_.checks) head.checked = own_checksum ? Checked::apart : Checked::together;
     head.attempt = options_.attempt;
     head.length = static_cast<uint32_t>(part.length);
     head.sequence = pair.sent;
     for (int i = 0; i < pairs(); ++i) head.credit[i] = credit(i);
     head.total = static_cast<uint32_t>(part.total);
-    head.offset = static_cast<uint32_t>(part.offset);
-    head.payload_checksum = part.checksum;
+    head.offset = own_checksum ? part.checksum : static_cast<uint32_t>(part.offset);
     head.header = header;
     std::memcpy(at, &head, sizeof head);
     if (options_.checks) {
         constexpr size_t kAfter = sizeof head.checksum;
-        head.checksum = crc32c({at + kAfter, sizeof head - kAfter});
+        size_t behind = own_checksum ? 0 : part.length;
+        head.checksum = crc32c({at + kAfter, sizeof head - kAfter + behind});
         std::memcpy(at, &head.checksum, sizeof head.checksum);
     }
     // As many frames as the receiver has posted.

@@ -49,10 +49,10 @@ public:
         ConstBytes first, second;
         size_t size() const { return first.size() + second.size(); }
     };
-    // The checksum of what is in the slot, or of what is copied there: so many bytes of `payload`
-    // from `from` on. 0 where checksums are not sent.
+    // The checksum of the payload that is in the slot, or of what is copied there: so many bytes of
+    // `payload` from `from` on. 0 where it has none of its own, or is not `whole`.
     uint32_t slot_checksum(int pair, size_t length);
-    uint32_t copy_to_slot(int pair, const Parts& payload, size_t from, size_t length);
+    uint32_t copy_to_slot(int pair, const Parts& payload, size_t from, size_t length, bool whole);
     // Of a frame's payload, which goes on or is alone.
     struct Part {
         size_t length = 0, total = 0, offset = 0;
@@ -91,6 +91,7 @@ private:
         uint64_t seen = 0, told = 0;
         uint64_t posted = 0;  // now
     };
+    bool apart(size_t length) const { return options_.checks && length >= kApartFrom; }
     verbs::Qp* create(QueuePair& pair, Reason& why);
     bool make_pair(QueuePair& pair, Reason& why);
     bool ready(QueuePair& pair, const PairPlace& place, const EndPlace& peer, Reason& why);

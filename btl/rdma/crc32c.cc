@@ -184,8 +184,9 @@ bool crc32c_is_quick() {
 }
 
 static bool takes_products(size_t length) {
+    if (length < 2 * kWide) return false;
     static const bool wide = has_wide();
-    return wide && length >= 2 * kWide;
+    return wide;
 }
 
 static uint32_t onward(uint32_t crc, ConstBytes bytes) {

@@ -17,8 +17,6 @@ static constexpr Nanoseconds kBlockedMost = 500'000'000;
 static constexpr Nanoseconds kPortEvery = 20'000'000;
 // What sending and receiving a message takes, in bytes of a cable's time.
 static constexpr size_t kMessageCost = 2048;
-// Shorter payloads are copied by whom they are for.
-static constexpr size_t kPlacedFrom = 4 << 10;
 
 RdmaEndpoint::RdmaEndpoint(EndpointOwner& owner, int peer, bool leads, size_t frame_most,
                            int pairs_most)
@@ -84,7 +82,9 @@ Push RdmaEndpoint::push_parts(const FrameHeader& header, const Parts& payload) {
 bool RdmaEndpoint::send_part(const Parts& payload) {
     size_t left = rest_total_ - rest_done_;
     size_t part = std::min(left, room_in(cable_->stride(rest_pair_)));
-    uint32_t checksum = cable_->copy_to_slot(rest_pair_, payload, payload.size() - left, part);
+    bool whole = part == rest_total_;
+    uint32_t checksum =
+        cable_->copy_to_slot(rest_pair_, payload, payload.size() - left, part, whole);
     if (!send(rest_pair_, MessageKind::data, rest_header_,
               {part, rest_total_, rest_done_, checksum}))
         return false;
@@ -185,7 +185,6 @@ void RdmaEndpoint::message(int pair, const MessageHead& head, ConstBytes payload
         ++handed_;
         return sink_->arrive(peer, head.header, payload);
     }
-    if (!payload_is_sound(head, payload)) return;
     // A part that is not the next one was overtaken, or the one before is lost: the link sends the
     // frame again.
     bool goes_on = head.offset == assembly.bytes.size() &&
@@ -205,12 +204,12 @@ void RdmaEndpoint::message(int pair, const MessageHead& head, ConstBytes payload
 // A payload that came whole, which is copied to its place, if it has one, where that is one pass
 // with the checksum. False when it was changed: the link sends it again.
 bool RdmaEndpoint::bring(const MessageHead& head, ConstBytes& payload) {
-    bool asks = head.checked != 0 && payload.size() >= kPlacedFrom;
+    bool asks = head.checked == Checked::apart;
     std::byte* place = asks ? sink_->place(peer, head.header, payload.size()) : nullptr;
     if (stopped_) return false;
     if (!place) return payload_is_sound(head, payload);
     uint32_t checksum = crc32c_copied(place, payload);
-    if (checksum != head.payload_checksum) {
+    if (checksum != head.offset) {
         sink_->displaced(peer, head.header, payload.size());
         return false;
     }

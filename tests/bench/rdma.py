@@ -108,7 +108,7 @@ def copies(build, folder):
     for size in COPIED:
         number = max(4, min(200, (8 << 20) // size))
         text = under(build, mpirun(f"{folder}/rdma_counts copies {size} {number}",
-                                   options=f"--set rdma_crc=off -x LD_PRELOAD={folder}/copied.so"))
+                                   options=f"--set rdma_crc=none -x LD_PRELOAD={folder}/copied.so"))
         out.append(row_of(size, "copies", text))
     return out
 
@@ -118,7 +118,7 @@ def copies_of_sums(build, folder):
     out = []
     for size in SUMMED:
         text = under(build, mpirun(f"{folder}/rdma_counts sums {size} {max(2, (32 << 20) // size)}",
-                                   options=f"--set rdma_crc=off -x LD_PRELOAD={folder}/copied.so"))
+                                   options=f"--set rdma_crc=none -x LD_PRELOAD={folder}/copied.so"))
         out.append(row_of(size, "sums", text))
     return out
 
@@ -183,8 +183,8 @@ def spread(values):
 
 def compared(how, library, rdma):
     def best(size):
-        # What a model allows is known; without one the library's messages of 64 KiB come from, and go
-        # to, as much memory.
+        # What a model allows is known; without one the library's messages of 64 KiB come from, and
+        # go to, as much memory.
         if how == "model":
             return MODEL["rate_mbs"] / 1e3
         window = int(rdma["window", size])

@@ -1,8 +1,8 @@
 // tests/verbs/raw_bench.cc: verbs_bench: what the verbs library itself does, between two processes:
-// half round trips and bandwidth, one line a size; and the same in messages of 64 KiB that come from
-// and go to different memory, so many bytes of it ("memory", then "work": GB for a second of each
-// process's processor), as a program's payloads do. For tests/bench/rdma.py, which puts Pomona's
-// figures beside them.
+// half round trips and bandwidth, one line a size; and the same in messages of 64 KiB that come
+// from and go to different memory, so many bytes of it ("memory", then "work": GB for a second of
+// each process's processor), as a program's payloads do. For tests/bench/rdma.py, which puts
+// Pomona's figures beside them.
 // Usage: verbs_bench DEVICE PEER SECONDS, by tests/programs/rdma.sh BUILD 2 1.
 #include "btl/base/clock.h"
 #include "tests/verbs/raw.h"

@@ -1,10 +1,10 @@
 // tests/verbs/share_bench.cc: verbs_share: what part of the processor's time by which the fake
 // library moves long payloads remains of it when a link moves them over it.
 // Idea: both ends are in one process and are polled in turns, so that nobody waits, and what else
-// the machine does counts little. Both move as many bytes of as much memory: the library in messages
-// of 64 KiB from and to their places, the link as a window of payloads. Of all rounds the quickest
-// counts. A line: "share BYTES WINDOW LIBRARY LINK PART", GB for a second of one processor that does
-// both ends' work.
+// the machine does counts little. Both move as many bytes of as much memory: the library in
+// messages of 64 KiB from and to their places, the link as a window of payloads. Of all rounds the
+// quickest counts. A line: "share BYTES WINDOW LIBRARY LINK PART", GB for a second of one processor
+// that does both ends' work.
 // Usage: verbs_share [ROUNDS] [CRC]; CRC: as the parameter rdma_crc.
 #include "tests/verbs/raw.h"
 #include "tests/verbs/rdma_world.h"
