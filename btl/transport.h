@@ -90,7 +90,7 @@ public:
     // A path to the peer can be used (rule 8).
     virtual void up(int peer) { (void)peer; }
     // A place that place() gave for this frame is not written to any more, and arrive() does not
-    // follow: its path broke.
+    // follow: its path broke, or what was written there was not what the peer had sent.
     virtual void displaced(int peer, const FrameHeader& header, size_t length) {
         (void)peer, (void)header, (void)length;
     }

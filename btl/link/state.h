@@ -297,6 +297,7 @@ private:
         std::byte* place(int peer, const FrameHeader& header, size_t length) override;
         void arrive(int peer, const FrameHeader& header, ConstBytes payload) override;
         void gone(int peer, const Error& why) override;
+        void displaced(int peer, const FrameHeader& header, size_t length) override;
         void up(int peer) override;
         Link& link(int peer) { return links.link(peer); }
         Path& path(Link& of) { return of.paths[static_cast<size_t>(index)]; }

@@ -46,6 +46,11 @@ void Links::Way::gone(int peer, const Error& why) {
     of.path_gone(path(of), why, *links.sink_);
 }
 
+void Links::Way::displaced(int peer, const FrameHeader&, size_t) {
+    Link& of = link(peer);
+    of.displace(path(of), *links.sink_);
+}
+
 void Links::Way::up(int peer) {
     Link& of = link(peer);
     of.path_up(path(of));

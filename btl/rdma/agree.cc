@@ -240,8 +240,8 @@ bool RdmaEndpoint::send_probes() {
         size_t length = room_in(cable_->stride(pair));
         std::memset(cable_->payload_slot(pair), 0x5a, length);
         Reason why;
-        if (!cable_->send(pair, MessageKind::probe, {}, length, length, 0, why))
-            return fail(why), false;
+        Cable::Part part{length, length, 0, cable_->slot_checksum(pair, length)};
+        if (!cable_->send(pair, MessageKind::probe, {}, part, why)) return fail(why), false;
     }
     return true;
 }

@@ -230,31 +230,55 @@ std::byte* Cable::payload_slot(int which) {
     return pair.out + pair.free.back() * pair.stride + sizeof(MessageHead);
 }
 
-bool Cable::send(int which, MessageKind kind, const FrameHeader& header, size_t length,
-                 size_t total, size_t offset, Reason& why) {
+uint32_t Cable::slot_checksum(int which, size_t length) {
+    return apart(length) ? crc32c({payload_slot(which), length}) : 0;
+}
+
+uint32_t Cable::copy_to_slot(int which, const Parts& payload, size_t from, size_t length,
+                             bool whole) {
+    std::byte* to = payload_slot(which);
+    bool checks = whole && apart(length);
+    if (payload.second.empty()) {
+        if (checks) return crc32c_copied(to, payload.first.subspan(from, length));
+        if (length != 0) std::memcpy(to, payload.first.data() + from, length);
+        return 0;
+    }
+    size_t skipped = std::min(from, payload.first.size());
+    ConstBytes first = payload.first.subspan(skipped);
+    ConstBytes second = payload.second.subspan(from - skipped);
+    size_t of_first = std::min(length, first.size());
+    if (of_first != 0) std::memcpy(to, first.data(), of_first);
+    if (of_first < length) std::memcpy(to + of_first, second.data(), length - of_first);
+    return checks ? slot_checksum(which, length) : 0;
+}
+
+bool Cable::send(int which, MessageKind kind, const FrameHeader& header, const Part& part,
+                 Reason& why) {
     QueuePair& pair = pairs_[static_cast<size_t>(which)];
     uint32_t slot = pair.free.back();
     std::byte* at = pair.out + slot * pair.stride;
     MessageHead head{};
     head.magic = kMagic;
     head.kind = kind;
-    head.checked = options_.checks;
+    bool own_checksum = part.length == part.total && apart(part.length);
+    if (options_.checks) head.checked = own_checksum ? Checked::apart : Checked::together;
     head.attempt = options_.attempt;
-    head.length = static_cast<uint32_t>(length);
+    head.length = static_cast<uint32_t>(part.length);
     head.sequence = pair.sent;
     for (int i = 0; i < pairs(); ++i) head.credit[i] = credit(i);
-    head.total = static_cast<uint32_t>(total);
-    head.offset = static_cast<uint32_t>(offset);
+    head.total = static_cast<uint32_t>(part.total);
+    head.offset = own_checksum ? part.checksum : static_cast<uint32_t>(part.offset);
     head.header = header;
     std::memcpy(at, &head, sizeof head);
     if (options_.checks) {
         constexpr size_t kAfter = sizeof head.checksum;
-        head.checksum = crc32c({at + kAfter, sizeof head - kAfter + length});
+        size_t behind = own_checksum ? 0 : part.length;
+        head.checksum = crc32c({at + kAfter, sizeof head - kAfter + behind});
         std::memcpy(at, &head.checksum, sizeof head.checksum);
     }
     // As many frames as the receiver has posted.
     size_t least = pair.stride - kLimits.frame + 1;
-    auto bytes = static_cast<uint32_t>(std::max(sizeof head + length, least));
+    auto bytes = static_cast<uint32_t>(std::max(sizeof head + part.length, least));
     verbs::Sge sge{reinterpret_cast<uint64_t>(at), bytes, memory_.key()};
     verbs::SendWr wr{}, *bad = nullptr;
     wr.wr_id = id_of(pair, slot, false);

@@ -10,7 +10,7 @@
 
 namespace pomona::rdma {
 
-// What a cable does with arrivals.
+// What a cable does with arrivals. Whether the payload is as it was sent has not been looked at.
 class CableOwner {
 public:
     virtual ~CableOwner() = default;
@@ -42,11 +42,24 @@ public:
     size_t stride(int pair) const { return pairs_[static_cast<size_t>(pair)].stride; }
     // Can one more message go? Some frames are kept for credit.
     bool has_room(int pair, bool control) const;
-    // Memory for its payload; then send() with what is in there. Only when has_room().
+    // Memory for its payload. Only when has_room().
     std::byte* payload_slot(int pair);
-    // False with the reason: the queue pair does not work any more.
-    bool send(int pair, MessageKind kind, const FrameHeader& header, size_t length, size_t total,
-              size_t offset, Reason& why);
+    // A payload, or what is left of one, in two parts.
+    struct Parts {
+        ConstBytes first, second;
+        size_t size() const { return first.size() + second.size(); }
+    };
+    // The checksum of the payload that is in the slot, or of what is copied there: so many bytes of
+    // `payload` from `from` on. 0 where it has none of its own, or is not `whole`.
+    uint32_t slot_checksum(int pair, size_t length);
+    uint32_t copy_to_slot(int pair, const Parts& payload, size_t from, size_t length, bool whole);
+    // Of a frame's payload, which goes on or is alone.
+    struct Part {
+        size_t length = 0, total = 0, offset = 0;
+        uint32_t checksum = 0;
+    };
+    // With what is in the slot. False with the reason: the queue pair does not work any more.
+    bool send(int pair, MessageKind kind, const FrameHeader& header, const Part& part, Reason& why);
     bool all_sent() const;
     // Bytes of messages that the device still has, and that have left it, ever.
     size_t queued() const { return static_cast<size_t>(given_ - left_); }
@@ -78,6 +91,7 @@ private:
         uint64_t seen = 0, told = 0;
         uint64_t posted = 0;  // now
     };
+    bool apart(size_t length) const { return options_.checks && length >= kApartFrom; }
     verbs::Qp* create(QueuePair& pair, Reason& why);
     bool make_pair(QueuePair& pair, Reason& why);
     bool ready(QueuePair& pair, const PairPlace& place, const EndPlace& peer, Reason& why);

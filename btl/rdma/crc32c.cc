@@ -7,6 +7,7 @@
 // Source: Gopal et al., "Fast CRC Computation for Generic Polynomials Using PCLMULQDQ", Intel 2009.
 #include "btl/rdma/crc32c.h"
 
+#include <algorithm>
 #include <array>
 #include <cstring>
 
@@ -33,6 +34,7 @@ constexpr std::array<uint32_t, 256> make_table() {
     return out;
 }
 constexpr std::array<uint32_t, 256> kTable = make_table();
+constexpr size_t kCopiedBlock = 12 << 10;
 
 uint32_t by_table(uint32_t crc, ConstBytes bytes) {
     for (std::byte each : bytes)
@@ -125,20 +127,30 @@ template <int bits> POMONA_CRC_WIDE inline __m512i brought(__m512i from, __m512i
     return _mm512_ternarylogic_epi64(first, second, onto, 0x96);  // all three, exclusive
 }
 
+// 64 bytes, which go to `to` as well where this copies.
+template <bool copies> POMONA_CRC_WIDE inline __m512i read(const std::byte* from, std::byte* to) {
+    __m512i bytes = _mm512_loadu_si512(from);
+    if constexpr (copies) _mm512_storeu_si512(to, bytes);
+    return bytes;
+}
+
 // At least kWide bytes.
-POMONA_CRC_WIDE uint32_t by_products(uint32_t crc, ConstBytes bytes) {
+template <bool copies>
+POMONA_CRC_WIDE uint32_t by_products(uint32_t crc, ConstBytes bytes, std::byte* to) {
     const std::byte* data = bytes.data();
     __m512i parts[4];
-    for (size_t i = 0; i < 4; ++i) parts[i] = _mm512_loadu_si512(data + 64 * i);
+    for (size_t i = 0; i < 4; ++i) parts[i] = read<copies>(data + 64 * i, to + 64 * i);
     parts[0] = _mm512_xor_si512(parts[0], _mm512_set_epi64(0, 0, 0, 0, 0, 0, 0, crc));
     size_t at = kWide;
     for (; at + kWide <= bytes.size(); at += kWide)
         for (size_t i = 0; i < 4; ++i)
-            parts[i] = brought<8 * kWide>(parts[i], _mm512_loadu_si512(data + at + 64 * i));
+            parts[i] =
+                brought<8 * kWide>(parts[i], read<copies>(data + at + 64 * i, to + at + 64 * i));
     __m512i sum = parts[0];
     for (size_t i = 1; i < 4; ++i) sum = brought<512>(sum, parts[i]);
     for (; at + 64 <= bytes.size(); at += 64)
-        sum = brought<512>(sum, _mm512_loadu_si512(data + at));
+        sum = brought<512>(sum, read<copies>(data + at, to + at));
+    if constexpr (copies) std::memcpy(to + at, data + at, bytes.size() - at);
     alignas(64) uint64_t words[8];
     _mm512_store_si512(words, sum);
     // The rest is one number after the other; what is before counts as its state.
@@ -150,13 +162,17 @@ POMONA_CRC_WIDE uint32_t by_products(uint32_t crc, ConstBytes bytes) {
 #else
 constexpr size_t kWide = 0;
 bool has_wide() { return false; }
-uint32_t by_products(uint32_t crc, ConstBytes bytes) { return by_instruction(crc, bytes); }
+template <bool copies> uint32_t by_products(uint32_t crc, ConstBytes bytes, std::byte*) {
+    return by_instruction(crc, bytes);
+}
 #endif
 #else
 constexpr size_t kWide = 0;
 bool has_instruction() { return false; }
 bool has_wide() { return false; }
-uint32_t by_products(uint32_t crc, ConstBytes bytes) { return by_table(crc, bytes); }
+template <bool copies> uint32_t by_products(uint32_t crc, ConstBytes bytes, std::byte*) {
+    return by_table(crc, bytes);
+}
 uint32_t by_instruction(uint32_t crc, ConstBytes bytes) { return by_table(crc, bytes); }
 #endif
 
@@ -167,10 +183,29 @@ bool crc32c_is_quick() {
     return quick;
 }
 
-uint32_t crc32c(ConstBytes bytes) {
+static bool takes_products(size_t length) {
+    if (length < 2 * kWide) return false;
     static const bool wide = has_wide();
-    if (wide && bytes.size() >= 2 * kWide) return ~by_products(~0u, bytes);
-    return ~(crc32c_is_quick() ? by_instruction(~0u, bytes) : by_table(~0u, bytes));
+    return wide;
+}
+
+static uint32_t onward(uint32_t crc, ConstBytes bytes) {
+    if (takes_products(bytes.size())) return by_products<false>(crc, bytes, nullptr);
+    return crc32c_is_quick() ? by_instruction(crc, bytes) : by_table(crc, bytes);
+}
+
+uint32_t crc32c(ConstBytes bytes) { return ~onward(~0u, bytes); }
+
+uint32_t crc32c_copied(std::byte* to, ConstBytes from) {
+    if (takes_products(from.size())) return ~by_products<true>(~0u, from, to);
+    // Block by block, which is in the nearest cache when it is looked at.
+    uint32_t crc = ~0u;
+    for (size_t at = 0; at < from.size(); at += kCopiedBlock) {
+        ConstBytes block = from.subspan(at, std::min(kCopiedBlock, from.size() - at));
+        std::memcpy(to + at, block.data(), block.size());
+        crc = onward(crc, {to + at, block.size()});
+    }
+    return ~crc;
 }
 
 uint32_t crc32c_plain(ConstBytes bytes) { return ~by_table(~0u, bytes); }

@@ -6,6 +6,8 @@
 namespace pomona::rdma {
 
 uint32_t crc32c(ConstBytes bytes);
+// The same, of bytes that are copied to `to` at once: in one pass where the processor can.
+uint32_t crc32c_copied(std::byte* to, ConstBytes from);
 // By a table alone: for tests.
 uint32_t crc32c_plain(ConstBytes bytes);
 // The processor has an instruction for it.

@@ -3,6 +3,7 @@
 
 #include "btl/base/check.h"
 #include "btl/base/format.h"
+#include "btl/rdma/crc32c.h"
 
 #include <algorithm>
 #include <cstring>
@@ -68,35 +69,33 @@ Push RdmaEndpoint::push_parts(const FrameHeader& header, const Parts& payload) {
     } while (rest_done_ < rest_total_ && cable_->has_room(rest_pair_, false));
     // The rest waits for credit here.
     if (rest_done_ < rest_total_) {
-        rest_.resize(rest_total_ - rest_done_);
-        payload.copy(rest_done_, rest_);
+        size_t of_first = std::min(rest_done_, payload.first.size());
+        ConstBytes first = payload.first.subspan(of_first);
+        ConstBytes second = payload.second.subspan(rest_done_ - of_first);
+        rest_.assign(first.begin(), first.end());
+        rest_.insert(rest_.end(), second.begin(), second.end());
     }
     return Push::sent;
-}
-
-void RdmaEndpoint::Parts::copy(size_t from, Bytes to) const {
-    size_t of_first = from < first.size() ? std::min(to.size(), first.size() - from) : 0;
-    if (of_first != 0) std::memcpy(to.data(), first.data() + from, of_first);
-    if (of_first < to.size())
-        std::memcpy(to.data() + of_first, second.data() + (from + of_first - first.size()),
-                    to.size() - of_first);
 }
 
 // The next message of the frame; `payload` is all of it, or what is left.
 bool RdmaEndpoint::send_part(const Parts& payload) {
     size_t left = rest_total_ - rest_done_;
     size_t part = std::min(left, room_in(cable_->stride(rest_pair_)));
-    payload.copy(payload.size() - left, {cable_->payload_slot(rest_pair_), part});
-    if (!send(rest_pair_, MessageKind::data, rest_header_, part, rest_total_, rest_done_))
+    bool whole = part == rest_total_;
+    uint32_t checksum =
+        cable_->copy_to_slot(rest_pair_, payload, payload.size() - left, part, whole);
+    if (!send(rest_pair_, MessageKind::data, rest_header_,
+              {part, rest_total_, rest_done_, checksum}))
         return false;
     rest_done_ += part;
     return true;
 }
 
-bool RdmaEndpoint::send(int pair, MessageKind kind, const FrameHeader& header, size_t length,
-                        size_t total, size_t offset) {
+bool RdmaEndpoint::send(int pair, MessageKind kind, const FrameHeader& header,
+                        const Cable::Part& part) {
     Reason why;
-    if (!cable_->send(pair, kind, header, length, total, offset, why)) return fail(why), false;
+    if (!cable_->send(pair, kind, header, part, why)) return fail(why), false;
     if (std::exchange(peer_sleeps_, false)) say(Words{Word::bell, attempt_});
     return true;
 }
@@ -119,7 +118,9 @@ Push RdmaEndpoint::push_fill(const FrameHeader& header, size_t length, FillFunct
         return push(header, bytes);
     }
     fill(context, {cable_->payload_slot(rest_pair_), length});
-    return send(rest_pair_, MessageKind::data, header, length, length, 0) ? Push::sent : Push::gone;
+    uint32_t checksum = cable_->slot_checksum(rest_pair_, length);
+    bool sent = send(rest_pair_, MessageKind::data, header, {length, length, 0, checksum});
+    return sent ? Push::sent : Push::gone;
 }
 
 Pace RdmaEndpoint::pace() {
@@ -131,7 +132,7 @@ Pace RdmaEndpoint::pace() {
 
 void RdmaEndpoint::tell_credit() {
     if (!cable_->owes_credit() || !cable_->has_room(0, true)) return;
-    send(0, MessageKind::credit, {}, 0, 0, 0);
+    send(0, MessageKind::credit, {}, {});
 }
 
 void RdmaEndpoint::go_to_sleep() {
@@ -163,7 +164,7 @@ void RdmaEndpoint::message(int pair, const MessageHead& head, ConstBytes payload
     if (stopped_) return;
     auto which = static_cast<size_t>(pair);
     if (head.kind == MessageKind::probe) {
-        probe_came_[which] = true;
+        probe_came_[which] |= payload_is_sound(head, payload);
         return;
     }
     // The leader sends frames only when it is through: its `go` may come later.
@@ -180,6 +181,7 @@ void RdmaEndpoint::message(int pair, const MessageHead& head, ConstBytes payload
     Assembly& assembly = assembly_[which];
     if (head.length == head.total) {
         assembly.bytes.clear();
+        if (!bring(head, payload)) return;
         ++handed_;
         return sink_->arrive(peer, head.header, payload);
     }
@@ -197,6 +199,22 @@ void RdmaEndpoint::message(int pair, const MessageHead& head, ConstBytes payload
     std::vector<std::byte> whole = std::move(assembly.bytes);
     assembly.bytes.clear();
     sink_->arrive(peer, head.header, whole);
+}
+
+// A payload that came whole, which is copied to its place, if it has one, where that is one pass
+// with the checksum. False when it was changed: the link sends it again.
+bool RdmaEndpoint::bring(const MessageHead& head, ConstBytes& payload) {
+    bool asks = head.checked == Checked::apart;
+    std::byte* place = asks ? sink_->place(peer, head.header, payload.size()) : nullptr;
+    if (stopped_) return false;
+    if (!place) return payload_is_sound(head, payload);
+    uint32_t checksum = crc32c_copied(place, payload);
+    if (checksum != head.offset) {
+        sink_->displaced(peer, head.header, payload.size());
+        return false;
+    }
+    payload = {place, payload.size()};
+    return true;
 }
 
 // ---- by the clock

@@ -108,16 +108,11 @@ private:
     void message(int pair, const MessageHead& head, ConstBytes payload) override;
     int pair_for(size_t length) const;
     Push can_push(size_t length);
-    // A frame's payload, or what is left of it, in two parts.
-    struct Parts {
-        ConstBytes first, second;
-        size_t size() const { return first.size() + second.size(); }
-        void copy(size_t from, Bytes to) const;
-    };
+    using Parts = Cable::Parts;
     Push push_parts(const FrameHeader& header, const Parts& payload);
     bool send_part(const Parts& payload);
-    bool send(int pair, MessageKind kind, const FrameHeader& header, size_t length, size_t total,
-              size_t offset);
+    bool send(int pair, MessageKind kind, const FrameHeader& header, const Cable::Part& part);
+    bool bring(const MessageHead& head, ConstBytes& payload);
     void drain_rest();
     void tell_credit();
 

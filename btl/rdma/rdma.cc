@@ -36,7 +36,7 @@ public:
                   std::shared_ptr<Devices> devices, int path)
         : params_(params), counters_(counters), options_(options), devices_(std::move(devices)),
           path_(path) {
-        checks_ = params.rdma_crc == "all" || (params.rdma_crc == "auto" && crc32c_is_quick());
+        checks_ = params.rdma_crc == "all" || (params.rdma_crc != "none" && crc32c_is_quick());
         if (const rdma::PairType* type = pair_type(params.rdma_queue_pairs)) type_ = type->type;
         size_t most = std::clamp(static_cast<size_t>(params.rdma_message), kLimits.frame,
                                  kLimits.message_most);

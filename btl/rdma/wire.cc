@@ -18,14 +18,19 @@ std::optional<MessageHead> parse_message(ConstBytes message, bool checked) {
     if (message.size() < sizeof head) return std::nullopt;
     std::memcpy(&head, message.data(), sizeof head);
     bool sound = head.magic == kMagic && head.length <= message.size() - sizeof head &&
-                 head.offset <= head.total && head.length <= head.total - head.offset &&
+                 (head.checked == Checked::apart
+                      ? head.length == head.total
+                      : head.offset <= head.total && head.length <= head.total - head.offset) &&
                  head.kind >= MessageKind::data && head.kind <= MessageKind::probe;
-    if (!sound || (head.checked != 0) != checked) return std::nullopt;
+    if (!sound || (head.checked != Checked::no) != checked) return std::nullopt;
     constexpr size_t kAfter = sizeof head.checksum;
-    if (checked &&
-        crc32c(message.subspan(kAfter, sizeof head - kAfter + head.length)) != head.checksum)
-        return std::nullopt;
+    size_t length = sizeof head - kAfter + (head.checked == Checked::apart ? 0 : head.length);
+    if (checked && crc32c(message.subspan(kAfter, length)) != head.checksum) return std::nullopt;
     return head;
+}
+
+bool payload_is_sound(const MessageHead& head, ConstBytes payload) {
+    return head.checked != Checked::apart || crc32c(payload) == head.offset;
 }
 
 static void put_gid(Writer& out, const GidBytes& gid) {

@@ -3,7 +3,8 @@
 // A message of a queue pair: 80 bytes of MessageHead, then `length` bytes of a frame's payload. All
 // messages of a queue pair fill a slot of the same size (4 KiB, or the stride), since sender and
 // receiver must count the same number of 4 KiB frames. A longer frame goes as several messages, in
-// order.
+// order. With a long payload the head has a checksum of its own: where it is right the payload may
+// be copied to its place while its checksum is computed.
 //
 // Words travel by the link's other paths (transport.h, rule 14): u8 kind, u8 which path of those by
 // RDMA, u32 attempt, and
@@ -36,18 +37,21 @@ namespace pomona::rdma {
 
 enum class MessageKind : uint8_t { data = 1, credit = 2, probe = 3 };
 inline constexpr uint16_t kMagic = 0x524d;
+enum class Checked : uint8_t { no, together, apart };
+// Payloads from this length on that go as one message have a checksum of their own.
+inline constexpr size_t kApartFrom = 4 << 10;
 
 struct MessageHead {
-    uint32_t checksum;  // CRC32C of all behind it; 0 where checksums are not sent
+    uint32_t checksum;  // CRC32C of the head behind it, and of the payload where that has none
     uint16_t magic;
     MessageKind kind;
-    uint8_t checked;     // there is a checksum
+    Checked checked;
     uint32_t attempt;    // at making the path
     uint32_t length;     // of the payload's part in this message
     uint64_t sequence;   // frames sent before by this queue pair
     uint64_t credit[2];  // frames that the receiver of this may have sent by each queue pair, ever
     uint32_t total;      // of the frame's payload,
-    uint32_t offset;     // and where this part begins
+    uint32_t offset;     // and where this part begins; of a whole one, apart: its checksum
     FrameHeader header;
 };
 static_assert(sizeof(MessageHead) == 80);
@@ -55,8 +59,11 @@ static_assert(sizeof(MessageHead) == 80);
 // Bytes of payload in a slot.
 constexpr size_t room_in(size_t stride) { return stride - sizeof(MessageHead); }
 
-// Of a message in memory; none when no sender of ours can have written it, or it was changed.
+// Of a message in memory; none when no sender of ours can have written it, or it was changed, as
+// far as its first checksum tells.
 std::optional<MessageHead> parse_message(ConstBytes message, bool checked);
+// Is the payload what was sent, as far as its own checksum tells?
+bool payload_is_sound(const MessageHead& head, ConstBytes payload);
 
 enum class Word : uint8_t {
     offer = 1,

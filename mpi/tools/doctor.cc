@@ -82,12 +82,38 @@ Finding interfaces(const Probes& probes) {
             "POMONA_IF_INCLUDE"};
 }
 
-// One finding for each device; without any, TCP does.
+// Thunderbolt 5 says 80 or 120 Gb/s of its ports, or of what is at them; it alone has RDMA, though
+// macOS may list devices, and say "enabled", without.
+bool has_older_thunderbolt(const Probes& probes) {
+    if (probes.system() != System::macos) return false;
+    std::string ports = probes.run("system_profiler SPThunderboltDataType");
+    bool newer = ports.find("80 Gb/s") != ports.npos || ports.find("120 Gb/s") != ports.npos;
+    return !newer && ports.find(" Gb/s") != ports.npos;
+}
+
+const char* const kOlderThunderbolt =
+    "Thunderbolt at 40 Gb/s or less has no RDMA, whatever rdma_ctl says: Thunderbolt 5 is needed at "
+    "both ends, and in the cable; TCP is used over this one";
+
+// Without any device TCP does; a person can do something about it where RDMA is not enabled.
+Finding no_rdma_device(const Probes& probes, const rdma::Survey& seen) {
+    if (has_older_thunderbolt(probes)) return good("RDMA", kOlderThunderbolt);
+    std::string enabled = probes.system() == System::macos ? probes.run("rdma_ctl status") : "";
+    if (enabled.find("disabled") != enabled.npos)
+        return {"RDMA", State::hint, "RDMA over Thunderbolt is not enabled",
+                "start macOS Recovery, open its Terminal, say `rdma_ctl enable`"};
+    if (enabled.find("enabled") != enabled.npos)
+        return {"RDMA", State::hint, "RDMA is enabled, but there is no device for it",
+                "Thunderbolt 5 is needed; restart the Mac if it has that"};
+    return good("RDMA", pomona::format("not used: {}{}{}", seen.why, seen.mend.empty() ? "" : "; ",
+                                       seen.mend));
+}
+
+// One finding for each device.
 std::vector<Finding> rdma_devices(const Probes& probes) {
     rdma::Survey seen = probes.rdma_devices();
-    if (seen.devices.empty())
-        return {good("RDMA", pomona::format("not used: {}{}{}", seen.why,
-                                            seen.mend.empty() ? "" : "; ", seen.mend))};
+    if (seen.devices.empty()) return {no_rdma_device(probes, seen)};
+    bool older = has_older_thunderbolt(probes);
     std::string bridge = probes.run("ifconfig bridge0");
     std::vector<Finding> out;
     for (const rdma::DeviceSeen& each : seen.devices) {
@@ -97,7 +123,8 @@ std::vector<Finding> rdma_devices(const Probes& probes) {
                 good("RDMA", pomona::format("{} is {}, {}", each.name, each.state, each.address)));
             continue;
         }
-        if (bridge.find("member: " + port + " ") != bridge.npos)
+        if (older) mend = kOlderThunderbolt;
+        else if (bridge.find("member: " + port + " ") != bridge.npos)
             mend = pomona::format(
                 "{} is a member of bridge0: take it out (System Settings > "
                 "Network > Manage Virtual Interfaces)",

@@ -6,10 +6,12 @@ Usage: rdma.py BUILD [-r ROUNDS] [--json FILE]. In interleaved rounds: what the 
 itself (verbs_bench), what two ranks of Pomona do over it (mpi-bench), both as quickly as the
 library copies and with a cable's latency and rate (MODEL, the published figures of Thunderbolt 5),
 the same by TCP, and how long nothing arrives when a cable is pulled (rdma_cut.c). Of all rounds the
-quickest one counts. Counted once, whatever else the machine does (rdma_counts.c): bytes copied for
-each byte sent, instructions of MPI_Send, what waiting takes of a core, and after how long a receive
-from a rank that is killed fails. Beside them, in virtual time, allreduce among 2 to 4 machines
-(tests/sim/rdma_bounds.cc). `load_average` says how busy the machine was with other things before.
+quickest one counts. So it does of what a link leaves of the library's rate where one processor does
+both ends' work (verbs_share), which a busy machine changes less. Counted once, whatever else the
+machine does (rdma_counts.c): bytes copied for each byte sent, instructions of MPI_Send, what
+waiting takes of a core, and after how long a receive from a rank that is killed fails. Beside them,
+in virtual time, allreduce among 2 to 4 machines (tests/sim/rdma_bounds.cc). `load_average` says how
+busy the machine was with other things before.
 """
 import argparse
 import json
@@ -47,7 +49,7 @@ def mpirun(program, transports="self,rdma,tcp", options=""):
 
 def raw(build, how, found):
     text = under(build, "$build/tests/verbs_bench 0.rdma_en1 1.rdma_en0 1", FAULTS[how])
-    for case, size, value in re.findall(r"^(latency|bandwidth) (\d+) ([\d.]+)$", text, re.M):
+    for case, size, value in re.findall(r"^(latency|bandwidth|memory) (\d+) ([\d.]+)$", text, re.M):
         found.setdefault((how, case, int(size)), []).append(float(value))
 
 
@@ -63,6 +65,7 @@ def ours(build, how, transports, found):
                 value = row["min_us"]
                 if case == "bandwidth":
                     value = row["bytes"] * row["extra"]["window"] / row["min_us"] / 1e3
+                    found["window", row["bytes"]] = row["extra"]["window"]
                 found.setdefault((how, case, row["bytes"]), []).append(value)
     return kept["machine"]
 
@@ -89,12 +92,23 @@ def row_of(size, what, text):
     return {"bytes": size} | {side: float(value) for side, value in sides}
 
 
+def shares(build, rounds):
+    """GB in a second of one processor that does both ends' work, of the library and of a link over
+    it."""
+    text = subprocess.run([f"{build}/tests/verbs_share", str(5 * rounds)], capture_output=True, text=True,
+                          check=True).stdout
+    found = re.findall(r"^share (\d+) (\d+) ([\d.]+) ([\d.]+) ([\d.]+)$", text, re.M)
+    return [{"bytes": int(size), "window": int(window), "library": float(library), "link": float(link),
+             "share": float(share)} for size, window, library, link, share in found]
+
+
+# Without checksums: their copies, of as many bytes, are not calls of memcpy, and would not be seen.
 def copies(build, folder):
     out = []
     for size in COPIED:
         number = max(4, min(200, (8 << 20) // size))
         text = under(build, mpirun(f"{folder}/rdma_counts copies {size} {number}",
-                                   options=f"-x LD_PRELOAD={folder}/copied.so"))
+                                   options=f"--set rdma_crc=none -x LD_PRELOAD={folder}/copied.so"))
         out.append(row_of(size, "copies", text))
     return out
 
@@ -104,7 +118,7 @@ def copies_of_sums(build, folder):
     out = []
     for size in SUMMED:
         text = under(build, mpirun(f"{folder}/rdma_counts sums {size} {max(2, (32 << 20) // size)}",
-                                   options=f"-x LD_PRELOAD={folder}/copied.so"))
+                                   options=f"--set rdma_crc=none -x LD_PRELOAD={folder}/copied.so"))
         out.append(row_of(size, "sums", text))
     return out
 
@@ -168,17 +182,26 @@ def spread(values):
 
 
 def compared(how, library, rdma):
-    # What a model allows is known; without one the library's own best is taken.
-    raw_best = MODEL["rate_mbs"] / 1e3 if how == "model" else max(
-        max(values) for (kind, case, _), values in library.items()
-        if kind == how and case == "bandwidth")
+    def best(size):
+        # What a model allows is known; without one the library's messages of 64 KiB come from, and
+        # go to, as much memory.
+        if how == "model":
+            return MODEL["rate_mbs"] / 1e3
+        window = int(rdma["window", size])
+        used = min((used for kind, case, used in library if kind == how and case == "memory"),
+                   key=lambda used: abs(used - size * window))
+        return max(library[how, "memory", used])
+
+    def rates(case):
+        return {str(key[2]): max(values) for key, values in library.items() if key[:2] == (how, case)}
+
     raw_latency, latency = min(library[how, "latency", 8]), min(rdma[how, "latency", 8])
     return {"half_round_trip_8_B": {"library_us": raw_latency, "rdma_us": latency,
                                     "ratio": latency / raw_latency},
-            "library_gbs": {str(size): max(values) for (kind, case, size), values in library.items()
-                            if kind == how and case == "bandwidth"},
+            "library_gbs": rates("bandwidth"),
+            "library_gbs_by_bytes_of_memory": rates("memory"),
             "bandwidth": [{"bytes": size, "rdma_gbs": max(rdma[how, "bandwidth", size]),
-                           "share": max(rdma[how, "bandwidth", size]) / raw_best}
+                           "share": max(rdma[how, "bandwidth", size]) / best(size)}
                           for size in SIZES]}
 
 
@@ -206,6 +229,7 @@ def main():
             "model": MODEL | compared("model", library, rdma),
             "tcp": {"half_round_trip_8_B_us": min(tcp["plain", "latency", 8]),
                     "bandwidth_gbs": {str(size): max(tcp["plain", "bandwidth", size]) for size in SIZES}},
+            "share_of_the_processors_work": shares(build, options.rounds),
             "copied_for_a_byte": copies(build, folder),
             "copied_for_a_byte_of_allreduce": copies_of_sums(build, folder),
             "gb_in_a_second_of_processor": work(build, folder),

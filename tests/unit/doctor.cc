@@ -392,6 +392,25 @@ TEST(doctor_hosts, reports_go_there_and_back) {
 TEST(doctor, devices_for_rdma) {
     Machine machine = healthy_mac();
     expect(machine, "RDMA", State::good, "cannot be opened");
+    machine.outputs["rdma_ctl status"] = "disabled\n";
+    expect(machine, "RDMA", State::hint, "`rdma_ctl enable`");
+    machine.outputs["rdma_ctl status"] = "enabled\n";
+    expect(machine, "RDMA", State::hint, "there is no device");
+    // "enabled" for ever, and perhaps devices that never work.
+    std::string& ports = machine.outputs["system_profiler SPThunderboltDataType"];
+    ports =
+        "Thunderbolt/USB4:\n  Port:\n    Status: No device connected\n    Speed: Up to 40 Gb/s\n";
+    for (const char* enabled : {"enabled\n", "disabled\n"}) {
+        machine.outputs["rdma_ctl status"] = enabled;
+        expect(machine, "RDMA", State::good, "Thunderbolt 5 is needed");
+    }
+    machine.devices = {"librdma.dylib",
+                       {{"rdma_en3", "down", {}, "", 0, "the port of rdma_en3 is down", "look"}},
+                       "",
+                       ""};
+    expect(machine, "RDMA", State::hint, "Thunderbolt 5 is needed");
+    ports = "Thunderbolt/USB4:\n  Port:\n    Status: Device connected\n    Speed: 80 Gb/s\n";
+    expect(machine, "RDMA", State::hint, "look");
     machine.devices = {
         "librdma.dylib", {{"rdma_en2", "active", {}, "169.254.3.1", 4096, "", ""}}, "", ""};
     expect(machine, "RDMA", State::good, "rdma_en2 is active, 169.254.3.1");

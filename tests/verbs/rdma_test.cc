@@ -27,6 +27,12 @@ TEST(Rdma, checksums) {
         std::vector<std::byte> any(random.below(20000));
         for (auto& each : any) each = static_cast<std::byte>(random.next());
         EXPECT_EQ(rdma::crc32c(any), rdma::crc32c_plain(any)) << any.size() << " bytes";
+        // Copied as well, to anywhere, and nothing beside it is touched.
+        size_t before = random.below(70);
+        std::vector<std::byte> wanted(before + any.size() + 70, std::byte{0xa5}), copy = wanted;
+        std::copy(any.begin(), any.end(), wanted.begin() + static_cast<ptrdiff_t>(before));
+        EXPECT_EQ(rdma::crc32c_copied(copy.data() + before, any), rdma::crc32c_plain(any));
+        EXPECT_EQ(copy, wanted) << any.size() << " bytes behind " << before;
     }
 }
 

@@ -45,12 +45,16 @@ struct Counting final : Transport, Sink {
     void hear(int peer, ConstBytes words) override { below->hear(peer, words); }
     Nanoseconds sleep_max() override { return below->sleep_max(); }
     std::byte* place(int peer, const FrameHeader& header, size_t length) override {
-        return above->place(peer, header, length);
+        return place_ = above->place(peer, header, length);
     }
     void arrive(int peer, const FrameHeader& header, ConstBytes payload) override {
         ++frames;
         bytes += payload.size();
+        placed += std::exchange(place_, nullptr) == payload.data() ? payload.size() : 0;
         above->arrive(peer, header, payload);
+    }
+    void displaced(int peer, const FrameHeader& header, size_t length) override {
+        above->displaced(peer, header, length);
     }
     void gone(int peer, const Error& why) override {
         ++losses;
@@ -64,16 +68,18 @@ struct Counting final : Transport, Sink {
     }
     std::unique_ptr<Transport> below;
     Sink* above = nullptr;
-    uint64_t frames = 0, bytes = 0;
+    uint64_t frames = 0, bytes = 0, placed = 0;  // placed: of these, by the path itself
     int ups = 0, losses = 0;
+    std::byte* place_ = nullptr;
     std::map<int, bool> up_now;
 };
 
 struct Ranks {
     // All ranks of a job, or one of them; with so many paths by RDMA between two; by another clock,
     // if any.
-    explicit Ranks(int size, int only = -1, size_t cables = 1, Clock* by = nullptr)
-        : cables(cables), clock(by ? *by : real) {
+    explicit Ranks(int size, int only = -1, size_t cables = 1, Clock* by = nullptr,
+                   Params given = {})
+        : cables(cables), clock(by ? *by : real), params(std::move(given)) {
         if (only < 0) fabric().calm();
         char pattern[] = "/tmp/pomona-rdma-XXXXXX";
         directory = mkdtemp(pattern);
@@ -178,7 +184,7 @@ struct Ranks {
     const size_t cables;
     RealClock real;
     Clock& clock;
-    Params params;
+    const Params params;
     Counters counters;
     Random random{seed()};
     std::string directory;
