@@ -56,6 +56,7 @@
 #include "btl/base/result.h"
 
 #include <algorithm>
+#include <atomic>
 #include <cstdint>
 #include <functional>
 #include <memory>
@@ -216,6 +217,22 @@ public:
     // it cannot be done: then part of the target may have been written.
     virtual bool pull(uint64_t address, Bytes target) {
         (void)address, (void)target;
+        return false;
+    }
+    // Words that this process and the peer reach (btl/send_offer.h): of messages to the peer, and
+    // of its messages to here. Null: there are none, or not this one.
+    virtual std::atomic<uint64_t>* own_offer(uint32_t index) {
+        (void)index;
+        return nullptr;
+    }
+    virtual std::atomic<uint64_t>* offer_of_peer(uint32_t index) {
+        (void)index;
+        return nullptr;
+    }
+    // Makes a copy of what push_bulk() has taken under this ticket, so that the caller's memory is
+    // its own again: released() does not follow. False when there is none.
+    virtual bool copy_bulk(uint64_t ticket) {
+        (void)ticket;
         return false;
     }
     // Asked before pushes, for sharing among paths.

@@ -245,6 +245,20 @@ void Link::copy_bulk(Nanoseconds now, Sink& sink) {
     }
 }
 
+bool Link::copy_bulk(uint64_t ticket) {
+    for (Outgoing& each : outgoing_) {
+        Bulk& bulk = each.bulk;
+        if (bulk.ticket != ticket || each.own) continue;
+        each.own.reset(new std::byte[bulk.length]);
+        if (bulk.data) std::memcpy(each.own.get(), bulk.data, bulk.length);
+        else bulk.gather(bulk.context, 0, {each.own.get(), bulk.length});
+        bulk.data = each.own.get();
+        if (each.copies) --to_copy_;
+        return true;
+    }
+    return false;
+}
+
 void Link::pieces_below(uint64_t next, Sink& sink) {
     for (uint64_t number = first_piece_; number < next && !over; ++number)
         piece_arrived(piece(number), sink);

@@ -26,6 +26,7 @@ public:
                    void* context) override;
     bool takes_bulk() const override { return true; }
     Push push_bulk(const Bulk& bulk) override;
+    bool copy_bulk(uint64_t ticket) override;
     Push push_held(const FrameHeader& header, ConstBytes payload, uint64_t ticket,
                    bool& held) override;
     Pace pace() override;

@@ -6,6 +6,7 @@
 
 #include "btl/base/params.h"
 #include "btl/board.h"
+#include "btl/send_offer.h"
 #include "btl/shm/inbox.h"
 #include "btl/shm/ring.h"
 
@@ -68,6 +69,8 @@ struct alignas(4096) SegmentHeader {
     // One bit per local index: that rank has found no memory for its ring here, and sends nothing
     // more.
     std::atomic<uint64_t> lost[kLocalMax / 64];
+    // Of the owner's messages (btl/send_offer.h).
+    alignas(kLine) std::atomic<uint64_t> offers[kOffers];
 };
 
 // Of the segments of one machine's ranks, which all compute the same.

@@ -42,6 +42,10 @@ public:
         pulls_ = pulls_ && read_process(header_->pid, address, target);
         return pulls_;
     }
+    std::atomic<uint64_t>* own_offer(uint32_t index) override;
+    std::atomic<uint64_t>* offer_of_peer(uint32_t index) override {
+        return header_ && index < kOffers ? &header_->offers[index] : nullptr;
+    }
     void abandon(const Error& why) override;
     std::string state_text() const override { return "shared memory"; }
 
@@ -445,6 +449,10 @@ ShmEndpoint::ShmEndpoint(ShmTransport& transport, int index, const Params& param
       bell_path_(doorbell_path(transport.options_.directory, transport.options_.ranks[index])) {
     caps_ = {kInlineMax, params.shm_eager_max, params.shm_fragment};
     attach();
+}
+
+std::atomic<uint64_t>* ShmEndpoint::own_offer(uint32_t index) {
+    return index < kOffers ? &transport_.header_->offers[index] : nullptr;
 }
 
 bool ShmEndpoint::attach() {

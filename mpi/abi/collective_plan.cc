@@ -290,6 +290,11 @@ struct Planner {
     int operation(MPI_Op handle, Datatype& type) {
         plan.operation = resolve(handle);
         if (!plan.operation) return fail(f, comm, MPI_ERR_OP, "op is not a valid operation");
+        if (__builtin_expect(plan.operation->only_one_sided(), 0))
+            return fail(f, comm, MPI_ERR_OP,
+                        plan.operation->name() +
+                            std::string(" is for one-sided accesses only (MPI_Accumulate and the "
+                                        "like)"));
         if (__builtin_expect(plan.check != nullptr, 0)) note_operation();
         plan.kernel = plan.operation->kernel(type);
         if (!plan.kernel)

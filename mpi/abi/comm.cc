@@ -284,7 +284,7 @@ int split(const char* function, Communicator& owner, int color, int key, MPI_Com
     Communicator& local = owner.is_inter() ? *owner.local : owner;
     uint64_t context = next_child(owner);  // also where it fails: all members count alike
     if (int error = run_allgather(local, &mine, all.data(), sizeof mine))
-        return fail(function, &owner, error, "a member of the communicator has ended");
+        return fail(function, &owner, error, why_unfinished(error));
     *newcomm = MPI_COMM_NULL;
     int me = owner.process.job().rank;
     if (!owner.is_inter()) {
@@ -296,7 +296,7 @@ int split(const char* function, Communicator& owner, int color, int key, MPI_Com
     std::vector<ColorKey> remote(static_cast<size_t>(owner.remote_size()));
     if (int error = exchange_between(owner, all.data(), all.size() * sizeof mine, remote.data(),
                                      remote.size() * sizeof mine))
-        return fail(function, &owner, error, "a member of the communicator has ended");
+        return fail(function, &owner, error, why_unfinished(error));
     uint64_t local_context = next_child(local);
     if (color == MPI_UNDEFINED) return MPI_SUCCESS;
     Ref<Group> here = group_of(*owner.group, all, color, me);

@@ -154,8 +154,7 @@ int gather_edges(Communicator& owner, MPI_Comm comm, const std::vector<Edge>& mi
     MPI_Count bytes = static_cast<MPI_Count>(mine.size() * sizeof(Edge));
     std::vector<MPI_Count> lengths(static_cast<size_t>(owner.size()));
     if (int error = run_allgather(owner, &bytes, lengths.data(), sizeof bytes))
-        return fail("MPI_Dist_graph_create", &owner, error,
-                    "a member of the communicator has ended");
+        return fail("MPI_Dist_graph_create", &owner, error, why_unfinished(error));
     std::vector<MPI_Aint> places(lengths.size());
     std::exclusive_scan(lengths.begin(), lengths.end(), places.begin(), MPI_Aint{0});
     all.resize(static_cast<size_t>(places.back() + lengths.back()) / sizeof(Edge));

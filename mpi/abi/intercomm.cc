@@ -104,7 +104,7 @@ int create_between(const char* function, Communicator& local, int local_leader, 
     mine = told.mine, theirs = told.theirs;
     there.resize(static_cast<size_t>(theirs.size));
     if (!error) error = run_bcast(local, there.data(), there.size() * sizeof(Member), local_leader);
-    if (error) return fail(function, &local, error, "a member of the local group has ended");
+    if (error) return fail(function, &local, error, why_unfinished(error));
     std::vector<int> ranks = meet(local.process, there);
     for (int member : ranks)
         if (local.group->find(member) >= 0)

@@ -54,6 +54,8 @@ POMONA_MPI(int, Reduce_local_c, (const void* inbuf, void* inoutbuf, MPI_Count co
     REQUIRE(count >= 0, nullptr, MPI_ERR_COUNT, "count is {}; it must not be negative", count);
     Operation* operation = resolve(op);
     REQUIRE(operation, nullptr, MPI_ERR_OP, "op is not a valid operation");
+    REQUIRE(!operation->only_one_sided(), nullptr, MPI_ERR_OP,
+            "{} is for one-sided accesses only (MPI_Accumulate and the like)", operation->name());
     auto allowed = operation->check(*type);
     REQUIRE(allowed.ok(), nullptr, MPI_ERR_OP, "{} on {}: {}", operation->name(),
             type->name.empty() ? "a derived datatype" : type->name, allowed.error().what);

@@ -16,7 +16,7 @@ static std::string name_of(std::string_view function) {
 
 CheckedRequest::CheckedRequest(Checker& checker, const Checker::Call& call)
     : P2pRequest(nullptr), checker_(checker), function_(name_of(call.function)) {
-    checked = true;
+    checked = cancellable = true;
     plain_ = false;  // its end is told to finish()
     call.comm->process.engine.adopt(*this, *call.comm, call.data, call.envelope);
     is_send = call.kind == Checker::Kind::send;

@@ -28,13 +28,9 @@ const ReduceKernel* Operation::kernel(const Datatype& type) const {
     return find_kernel(*op_, *type.element());
 }
 
-// MPI_REPLACE and MPI_NO_OP move values and so take every predefined type.
-static bool moves(std::optional<ReduceOp> op) {
-    return op == ReduceOp::replace || op == ReduceOp::no_op;
-}
-
 Status Operation::check(const Datatype& type) const {
-    if (!op_ || kernel(type) || (moves(op_) && type.predefined())) return {};
+    // Those two move values and so take every predefined type.
+    if (!op_ || kernel(type) || (only_one_sided() && type.predefined())) return {};
     if (!type.predefined())
         return Error{Code::invalid_argument,
                      "a predefined operation takes predefined datatypes only; "
@@ -48,7 +44,7 @@ void Operation::reduce(const void* in, void* inout, MPI_Count count, const Datat
     if (const ReduceKernel* found = kernel(type))
         return found->into(inout, in, static_cast<size_t>(count));
     if (op_) {
-        pomona::check(moves(op_), static_cast<int>(*op_));
+        pomona::check(only_one_sided(), static_cast<int>(*op_));
         if (op_ == ReduceOp::replace && in != inout)
             std::memcpy(inout, in, static_cast<size_t>(count * type.extent()));
         return;

@@ -25,6 +25,8 @@ public:
     // Which predefined operation this is; none for the users' own.
     std::optional<ReduceOp> op() const { return op_; }
     const char* name() const { return name_; }
+    // MPI_REPLACE and MPI_NO_OP: not for collectives, nor for MPI_Reduce_local (MPI 5.0, 12.3.4).
+    bool only_one_sided() const { return op_ == ReduceOp::replace || op_ == ReduceOp::no_op; }
 
     // Whether the standard allows the operation on the type (MPI 5.0, section 6.9.2); the error is
     // of class MPI_ERR_OP. Uncommitted types are the caller's matter.

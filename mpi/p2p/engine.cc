@@ -148,6 +148,7 @@ P2pRequest* Engine::send_init(Communicator& comm, Data data, Envelope to, SendMo
     request->mode = mode;
     request->persistent_ = true;
     request->inactive_ = true;
+    request->cancellable = true;
     return request;
 }
 
@@ -157,6 +158,7 @@ P2pRequest* Engine::isend(Communicator& comm, Data data, Envelope to, SendMode m
     P2pRequest* request = make(comm, data, to);
     request->is_send = true;
     request->mode = mode;
+    request->cancellable = true;
     hold_for_engine(*request);
     begin_send(*request);
     return request;
@@ -168,6 +170,7 @@ void Engine::start(P2pRequest& request) {
     request.outcome_ = {};
     request.offset = request.accepted = request.rest = 0;
     request.matched = request.asked = request.readable = request.withdrawing = false;
+    request.offered = false;
     request.work = 0;
     hold_for_engine(request);
     if (request.is_send) begin_send(request);
@@ -204,7 +207,9 @@ Push Engine::push_message(Peer& peer, P2pRequest& send) {
 Push Engine::push_eager(Peer& peer, P2pRequest& send, Header header) {
     if (send.mode == SendMode::synchronous) {
         if (send.types) return push_question(peer, send);  // the frame has no room for both
-        header.flags = kFlagSync;
+        // What has arrived could be taken back with the peer's help only.
+        if (send.cancellable && !offer(peer, send)) return push_question(peer, send);
+        header.flags = kFlagSync | (send.offered ? kFlagOffered : 0);
         header.token = send.token;
     }
     Push push;
@@ -342,6 +347,8 @@ void Engine::begin_recv(P2pRequest& recv) {
 void Engine::receive_from_now(P2pRequest& recv, void (Matcher::*post)(P2pRequest&)) {
     Matcher& matching = recv.completion ? matcher(recv.context) : *recv.comm_->matcher;
     if (Message* message = matching.find_message(recv.rank, recv.tag)) {
+        // In case that it turns out to be void.
+        if (post == &Matcher::post) recv.order = matching.next_order();
         matching.take(*message);
         deliver_kept(recv, *message);
         message->release();
@@ -400,6 +407,9 @@ static uint64_t types_of(const Header& header, ConstBytes payload) {
 // A message and its receive have met.
 void Engine::deliver(P2pRequest& recv, Peer& peer, const Header& header, ConstBytes payload) {
     if (__builtin_expect(recv.stalled(), 0)) refresh(recv);
+    if (__builtin_expect(header.flags & kFlagOffered, 0) && header.kind == FrameKind::eager &&
+        !receive_offer(peer, header.token))
+        return pass_over(recv, peer, header.token);
     recv.matched = true;
     recv.peer = &peer;
     recv.outcome_.source = header.source;
@@ -429,6 +439,7 @@ void Engine::deliver(P2pRequest& recv, Peer& peer, const Header& header, ConstBy
         return;
     }
     recv.accepted = taken;
+    recv.offered = header.flags & kFlagOffered;
     answer(recv, peer, header, payload);
 }
 
@@ -632,6 +643,7 @@ void Engine::arrive_frame(Peer& peer, const FrameHeader& frame, ConstBytes paylo
     }
     case FrameKind::ack: {
         P2pRequest* send = operations_.find(header->token);
+        if (!send && was_withdrawn(peer, header->token)) return;
         if (!send || !send->is_send || send->peer != &peer)
             return protocol_error(peer, "An acknowledgement names no send");
         return sent(*send);

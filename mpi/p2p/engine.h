@@ -8,6 +8,7 @@
 #include "btl/base/counters.h"
 #include "btl/base/params.h"
 #include "btl/base/sleeper.h"
+#include "btl/send_offer.h"
 #include "btl/transport.h"
 #include "mpi/p2p/board.h"
 #include "mpi/p2p/matcher.h"
@@ -394,6 +395,15 @@ private:
     bool refuse_rest(P2pRequest& send, uint8_t told);
     void fail_part(P2pRequest& recv, uint8_t told);
     void forget_met(P2pRequest& recv);
+    std::optional<SendOffer> offer_from(Peer& peer, uint64_t token);
+    bool offer(Peer& peer, P2pRequest& send);
+    bool take_offer(Peer& peer, uint64_t token);
+    void leave_offer(Peer& peer, uint64_t token, SendOffer::State state);
+    bool receive_offer(Peer& peer, uint64_t token);
+    void pass_over(P2pRequest& recv, Peer& peer, uint64_t token);
+    bool cancel_offered(P2pRequest& send);
+    void cancel_met(P2pRequest& send);
+    void go_on_by_copy(P2pRequest& send);
     void lose(const Peer& peer);
     P2pRequest* find_step(uint64_t context, const coll::Completion& done);
     std::optional<uint8_t> was_withdrawn(const Peer& peer, uint64_t token);
@@ -409,6 +419,7 @@ private:
     void fail_stalled(P2pRequest& recv);
     void stall_receives_of(const Peer& peer);
     bool unacknowledged(const Communicator& comm) const;
+    Message* take_message(Communicator& comm, Envelope from);
     bool hopeless(Communicator& comm, Envelope from, Outcome& outcome) const;
     void refuse(Peer& peer, const Header& header);
     void refuse_kept(Matcher& matching);

@@ -3,12 +3,14 @@
 //
 //   kind   context         source  tag  length             token
 //   eager  communicator    rank    tag  of the message     sender's operation when `sync`, else its types
+//   With kFlagOffered eager ones and rts have a word that says whether they may be taken (btl/send_offer.h).
 //   rts    communicator    rank    tag  of the message     sender's operation
 //          payload: none, or 8 bytes: where the data lies in the sender's memory; or 16: the same (0: not
 //          readable) and its types
 //   "Its types": 0, or where the program is checked (POMONA_CHECK) what mpi/check/signature.h says.
 //   cts    receiver's op   -       -    bytes accepted     sender's operation
 //   data   receiver's op   -       -    of this piece      offset of this piece
+//          Where 0 bytes are accepted one of 0 says that the message was not cancelled.
 //   ack    -               -       -    -                  sender's operation (synchronous send)
 //   pulled -               -       -    bytes read         sender's operation
 //   revoked -              -       -    -                  sender's operation: its context is revoked
@@ -16,7 +18,7 @@
 //   hold, resume: no fields. "Ask before you send anything", and the end of that (back-pressure).
 //   withdraw   communicator  rank  tag  -              sender's operation
 //          "Drop this message if no receive has met it": answered by `withdrawn` if so, else by what
-//          answers the message itself. With kFlagLost its receive shall end with an error, not wait.
+//          answers the message itself, or `withdrawn` where that was offered. With kFlagLost its receive shall end with an error, not wait.
 //   withdrawn  -             -     -    -              sender's operation
 //   refused    receiver's op -     -    -              -
 //          "The rest of the data that you have accepted does not come." With kFlagCancelled none of
@@ -52,12 +54,13 @@ static_assert(static_cast<uint64_t>(FrameKind::data) == kPieceKind);
 static_assert(static_cast<uint64_t>(FrameKind::carried) == kCarriedKind);
 
 // Of this layout and what the kinds mean; raised with every change.
-inline constexpr int kFrameVersion = 4;
+inline constexpr int kFrameVersion = 5;
 inline constexpr uint8_t kFlagSync = 1;
 inline constexpr uint8_t kFlagLost = 2;  // of withdraw, and of a message here that was withdrawn
 inline constexpr uint8_t kFlagFailure =
     4;  // also of refused: because a process failed, or a revocation
-inline constexpr uint8_t kFlagCancelled = 8;                        // of refused
+inline constexpr uint8_t kFlagCancelled = 8;  // of refused
+inline constexpr uint8_t kFlagOffered = 16;   // of rts, and of eager with `sync`
 inline constexpr size_t kPlaceBytes = 8, kPlaceAndTypesBytes = 16;  // payloads of an rts
 inline constexpr uint64_t kLengthMax = (uint64_t{1} << 48) - 1;
 
@@ -113,7 +116,8 @@ inline std::optional<Header> parse(const FrameHeader& frame, size_t payload) {
     Header out = unpack(frame);
     switch (out.kind) {
     case FrameKind::eager:
-        if (out.length != payload || out.source < 0 || out.flags & ~kFlagSync) return std::nullopt;
+        if (out.length != payload || out.source < 0 || out.flags & ~(kFlagSync | kFlagOffered))
+            return std::nullopt;
         return out;
     case FrameKind::rts:
         if ((payload != 0 && payload != kPlaceBytes && payload != kPlaceAndTypesBytes) ||

@@ -21,8 +21,10 @@ static constexpr size_t kStreamMost = 1 << 20;
 Push Engine::push_question(Peer& peer, P2pRequest& send) {
     if (!send.token) send.token = operations_.add(&send);
     Header header{send.context, send.source, send.tag, send.bytes, FrameKind::rts, 0, send.token};
+    if (send.cancellable && peer.endpoint->pulls() && offer(peer, send))
+        header.flags = kFlagOffered;
     auto address = reinterpret_cast<uint64_t>(is_plain(send) ? byte_at(send, 0) : nullptr);
-    bool readable = peer.endpoint->pulls() && address != 0;
+    bool readable = peer.endpoint->pulls() && address != 0 && (send.offered || !send.cancellable);
     const uint64_t words[] = {readable ? address : 0, send.types};
     size_t length = send.types ? kPlaceAndTypesBytes : readable ? kPlaceBytes : 0;
     Push push =
@@ -51,7 +53,11 @@ void Engine::arrive_cts(Peer& peer, const Header& header) {
     send->remote_token = header.context;
     send->accepted = header.length;
     send->matched = true;
-    if (send->accepted == 0) return sent(*send);
+    if (send->accepted == 0) {
+        // So that both know that it was not cancelled.
+        push_control(peer, {header.context, 0, 0, 0, FrameKind::data, 0, 0});
+        return sent(*send);
+    }
     if (peer.endpoint->takes_bulk()) return push_bulk(peer, *send);
     peer.streams.push_back(send);
     if (send->withdrawing && send->completion && refuse_rest(*send, send->told))
@@ -90,6 +96,7 @@ void Engine::released(int rank, uint64_t ticket) {
 // The receiver has read all it wants.
 void Engine::arrive_pulled(Peer& peer, const Header& header) {
     P2pRequest* send = operations_.find(header.token);
+    if (!send && was_withdrawn(peer, header.token)) return;
     if (!send || !send->is_send || send->peer != &peer || header.length > send->bytes)
         return protocol_error(peer, "A message that was read names no send");
     send->offset = send->accepted = header.length;
@@ -190,9 +197,8 @@ void Engine::answer(P2pRequest& recv, Peer& peer, const Header& header, ConstByt
 
 // Asks for the bytes.
 void Engine::accept(P2pRequest& recv, Peer& peer) {
-    if (recv.accepted != 0) recv.token = operations_.add(&recv);
+    recv.token = operations_.add(&recv);
     push_control(peer, {recv.token, 0, 0, recv.accepted, FrameKind::cts, 0, recv.remote_token});
-    if (recv.accepted == 0) finish_p2p(recv);
 }
 
 // Reads a piece of the first message to be read; true when something moved.
@@ -200,10 +206,17 @@ bool Engine::drain_pulls(Peer& peer) {
     P2pRequest* recv = peer.pulls.front();
     if (!recv) return false;
     size_t length = std::min(kPullPiece, recv->accepted - recv->offset);
+    if (recv->offered && !take_offer(peer, recv->remote_token)) {
+        List<P2pRequest>::remove(recv);
+        recv->offset = 0;
+        pass_over(*recv, peer, recv->remote_token);
+        return true;
+    }
     bool timed = recv->accepted >= CopyChoice::kMeasuredMin;
     Nanoseconds begin = timed ? clock_.now() : 0;
     if (!peer.endpoint->pull(recv->remote_address + recv->offset,
                              {byte_at(*recv, recv->offset), length})) {
+        if (recv->offered) leave_offer(peer, recv->remote_token, SendOffer::State::open);
         // The system forbids it, or the peer is gone, which will be told otherwise.
         while ((recv = peer.pulls.pop_front())) {
             recv->offset = 0;
@@ -214,7 +227,11 @@ bool Engine::drain_pulls(Peer& peer) {
     if (timed) recv->work += clock_.now() - begin;
     recv->offset += length;
     count(counters_.bytes_received, length);
-    if (recv->offset < recv->accepted) return true;
+    bool over = recv->offset == recv->accepted;
+    if (recv->offered)
+        leave_offer(peer, recv->remote_token,
+                    over ? SendOffer::State::received : SendOffer::State::open);
+    if (!over) return true;
     count(counters_.messages_pulled);
     if (timed) peer.copy_choice.read(recv->accepted, recv->work);
     if (recv->measured) measure(peer, *recv, true);
@@ -253,7 +270,7 @@ void Engine::displaced(int rank, const FrameHeader& frame, size_t length) {
 void Engine::arrive_data(Peer& peer, const Header& header, ConstBytes payload) {
     P2pRequest* recv = operations_.find(header.context);
     if (!recv || recv->is_send || recv->peer != &peer || header.token > recv->accepted ||
-        payload.size() > recv->accepted - header.token || payload.empty())
+        payload.size() > recv->accepted - header.token || (payload.empty() && recv->accepted != 0))
         return protocol_error(peer, "A fragment names no receive");
     count(counters_.bytes_received, payload.size());
     bool placed = is_plain(*recv) && payload.data() == byte_at(*recv, header.token);

@@ -52,8 +52,9 @@ public:
         }
         return found;
     }
+    uint64_t next_order() { return next_order_++; }
     void post(P2pRequest& receive) {
-        receive.order = next_order_++;
+        receive.order = next_order();
         ++posted_count_;
         if (is_wild(receive)) wildcards_.push_back(&receive);
         else posted_[hash(receive.rank, receive.tag)].push_back(&receive);

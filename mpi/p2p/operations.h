@@ -22,6 +22,9 @@ public:
         slots_[index].operation = operation;
         return uint64_t{slots_[index].generation} << 32 | index;
     }
+    void replace(uint64_t number, T* operation) {
+        slots_[static_cast<uint32_t>(number)].operation = operation;
+    }
     T* find(uint64_t number) const {
         auto index = static_cast<uint32_t>(number);
         if (index >= slots_.size() || slots_[index].generation != number >> 32) return nullptr;

@@ -4,7 +4,14 @@
 #include "mpi/object/datatype.h"
 #include "mpi/p2p/engine.h"
 
+#include <sched.h>
+
 namespace pomona {
+
+// Who brings the message that was looked for in vain may need this core. Not with the engine held.
+static void make_room(bool crowded) {
+    if (crowded) sched_yield();
+}
 
 static void describe(const Message& message, Outcome& outcome) {
     outcome.source = message.header.source;
@@ -34,14 +41,18 @@ auto tells(const Communicator& comm, Envelope from) {
 }  // namespace
 
 bool Engine::iprobe(Communicator& comm, Envelope from, Outcome& outcome) {
-    Hold hold(*this);
-    Message* found = comm.matcher->find_message(from.rank, from.tag);
-    if (!found) {
-        turn_of_test(Source{comm, from});
+    Message* found;
+    {
+        Hold hold(*this);
         found = comm.matcher->find_message(from.rank, from.tag);
+        if (!found) {
+            turn_of_test(Source{comm, from});
+            found = comm.matcher->find_message(from.rank, from.tag);
+        }
+        if (found) describe(*found, outcome);
+        else hopeless(comm, from, outcome);
     }
-    if (found) describe(*found, outcome);
-    else hopeless(comm, from, outcome);
+    make_room(found == nullptr && crowded_);
     return found != nullptr;
 }
 
@@ -67,18 +78,39 @@ void Engine::probe(Communicator& comm, Envelope from, Outcome& outcome) {
                          tells(comm, from)});
 }
 
-Message* Engine::improbe(Communicator& comm, Envelope from, Outcome& outcome) {
-    Hold hold(*this);
-    Message* found = comm.matcher->find_message(from.rank, from.tag);
-    if (!found) {
-        turn_of_test(Source{comm, from});
-        found = comm.matcher->find_message(from.rank, from.tag);
+// Out of matching: it cannot be cancelled any more if it is here as a whole.
+Message* Engine::take_message(Communicator& comm, Envelope from) {
+    while (Message* found = comm.matcher->find_message(from.rank, from.tag)) {
+        comm.matcher->take(*found);
+        Header& header = found->header;
+        if (!(header.flags & kFlagOffered) || header.kind != FrameKind::eager) return found;
+        header.flags &= static_cast<uint8_t>(~kFlagOffered);
+        if (receive_offer(*found->peer, header.token)) return found;
+        forget_kept(*found);
+        push_control(*found->peer, {0, 0, 0, 0, FrameKind::withdrawn, 0, header.token});
+        found->release();
     }
-    if (!found) return hopeless(comm, from, outcome), nullptr;
-    describe(*found, outcome);
-    comm.matcher->take(*found);
-    found->comm = &comm;
-    comm.retain();
+    return nullptr;
+}
+
+Message* Engine::improbe(Communicator& comm, Envelope from, Outcome& outcome) {
+    Message* found;
+    {
+        Hold hold(*this);
+        found = take_message(comm, from);
+        if (!found) {
+            turn_of_test(Source{comm, from});
+            found = take_message(comm, from);
+        }
+        if (found) {
+            describe(*found, outcome);
+            found->comm = &comm;
+            comm.retain();
+        } else {
+            hopeless(comm, from, outcome);
+        }
+    }
+    make_room(found == nullptr && crowded_);
     return found;
 }
 
@@ -86,10 +118,9 @@ Message* Engine::mprobe(Communicator& comm, Envelope from, Outcome& outcome) {
     Message* taken = nullptr;
     auto take = [&] {
         if (taken) return true;  // asked again after it said yes
-        Message* found = comm.matcher->find_message(from.rank, from.tag);
+        Message* found = take_message(comm, from);
         if (!found) return hopeless(comm, from, outcome);
         describe(*found, outcome);
-        comm.matcher->take(*found);
         taken = found;
         return true;
     };

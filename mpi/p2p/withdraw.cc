@@ -4,9 +4,17 @@
 // peer to drop the message (`withdraw`). The peer answers `withdrawn` where no receive has met it;
 // else what answers the message itself is on the way. Where the data has not left and nobody may
 // read it here, the send ends at once, and that answer meets a refusal. Else it tells that it was
-// too late, and the send waits for it: it comes as soon as the peer's engine turns.
+// too late.
+// MPI_Wait after MPI_Cancel must not wait for others (MPI 5.0, 3.8.4). So sends that MPI_Cancel may
+// name are either not there yet (those above, and synchronous ones, which ask first), or offered by
+// a word that both ends reach (btl/send_offer.h), or their receive has met them: then nothing of
+// them has left and they are refused, or a copy of them goes on.
 #include "mpi/object/communicator.h"
 #include "mpi/p2p/engine.h"
+#include "mpi/p2p/user_buffer.h"
+
+#include <new>
+#include <sched.h>
 
 namespace pomona {
 
@@ -18,9 +26,11 @@ void Engine::cancel(P2pRequest& request) {
     if (request.matched) {
         // A receive whose message turns out to be cancelled is so too (forget_met()).
         request.withdrawing |= !request.is_send;
+        if (request.is_send && request.cancellable) cancel_met(request);
         return;
     }
     if (request.is_send) {
+        if (request.offered && cancel_offered(request)) return;
         if (request.asked) {
             withdraw(request, 0);
             if (!request.outgoing || request.readable) return;
@@ -35,6 +45,132 @@ void Engine::cancel(P2pRequest& request) {
     }
     request.outcome_.cancelled = true;
     finish_p2p(request);
+}
+
+// ---- sends that are offered
+
+// The word of a message; none where there is no such memory.
+std::optional<SendOffer> Engine::offer_from(Peer& peer, uint64_t token) {
+    if (!peer.endpoint) connect(peer);
+    auto* word =
+        peer.endpoint ? peer.endpoint->offer_of_peer(static_cast<uint32_t>(token)) : nullptr;
+    if (!word) return std::nullopt;
+    return SendOffer(*word, static_cast<uint32_t>(token >> 32));
+}
+
+bool Engine::offer(Peer& peer, P2pRequest& send) {
+    if (!send.token) send.token = operations_.add(&send);
+    auto* word = peer.endpoint->own_offer(static_cast<uint32_t>(send.token));
+    if (word) SendOffer(*word, static_cast<uint32_t>(send.token >> 32)).make();
+    return send.offered = word != nullptr;
+}
+
+// The peer's message may be read. A peer whose word cannot be reached is gone, and takes nothing
+// back.
+bool Engine::take_offer(Peer& peer, uint64_t token) {
+    auto offer = offer_from(peer, token);
+    return !offer || offer->take();
+}
+
+void Engine::leave_offer(Peer& peer, uint64_t token, SendOffer::State state) {
+    if (auto offer = offer_from(peer, token)) offer->leave(state);
+}
+
+bool Engine::receive_offer(Peer& peer, uint64_t token) {
+    auto offer = offer_from(peer, token);
+    return !offer || offer->receive();
+}
+
+// The message that a receive has met was taken back.
+void Engine::pass_over(P2pRequest& recv, Peer& peer, uint64_t token) {
+    push_control(peer, {0, 0, 0, 0, FrameKind::withdrawn, 0, token});
+    recv.peer = &peer;
+    forget_met(recv);
+}
+
+// False where the peer is at it for too long: then its answer is waited for.
+bool Engine::cancel_offered(P2pRequest& send) {
+    Peer& peer = *send.peer;
+    if (!send.asked) return false;
+    SendOffer word(*peer.endpoint->own_offer(static_cast<uint32_t>(send.token)),
+                   static_cast<uint32_t>(send.token >> 32));
+    SendOffer::State state = word.withdraw();
+    // A piece is read in less than a millisecond, but its reader may have lost its core.
+    constexpr int kYieldsMost = 20'000;
+    for (int i = 0; state == SendOffer::State::reading && i < kYieldsMost; ++i) {
+        sched_yield();
+        state = word.withdraw();
+    }
+    if (state != SendOffer::State::received && state != SendOffer::State::withdrawn) return false;
+    bool withdrawn = state == SendOffer::State::withdrawn;
+    uint64_t token = send.token;
+    if (withdrawn) withdraw(send, 0);
+    withdrawn_.insert({token, {&peer, kFlagCancelled}});  // its answer is on the way, or will be
+    send.outcome_.cancelled = withdrawn;
+    if (withdrawn) return finish_p2p(send), true;
+    send.offset = send.bytes;
+    if (send.readable) count(counters_.bytes_sent, send.bytes);
+    sent(send);
+    return true;
+}
+
+// ---- sends that were met, and whose receiver does not go on
+
+namespace {
+// What is left of a send that is over for its user.
+struct Copy : coll::Completion {
+    explicit Copy(size_t length) : data(new std::byte[length]) {
+        function = [](coll::Completion* self, const Error*) { delete static_cast<Copy*>(self); };
+    }
+    std::unique_ptr<std::byte[]> data;
+};
+}  // namespace
+
+// Memory that is lacking is no reason to fail: then the send goes on as it is.
+void Engine::cancel_met(P2pRequest& send) try {
+    Peer& peer = *send.peer;
+    if (peer.endpoint && peer.endpoint->takes_bulk()) {
+        uint64_t token = send.token;
+        if (token && peer.endpoint->copy_bulk(token)) released(peer.rank, token);
+    } else if (send.linked() && send.offset == 0) {
+        send.outcome_.cancelled = refuse_rest(send, kFlagCancelled);
+        finish_p2p(send);
+    } else if (send.linked()) {
+        go_on_by_copy(send);
+    }
+} catch (const std::bad_alloc&) {}
+
+// Another request takes the place of a stream that is under way.
+void Engine::go_on_by_copy(P2pRequest& send) {
+    auto copy = std::make_unique<Copy>(send.accepted);
+    size_t begin = send.offset - send.rest;
+    Bytes left{copy->data.get() + begin, send.accepted - begin};
+    if (is_plain(send)) std::memcpy(left.data(), byte_at(send, begin), left.size());
+    else send.type->pack(send.buffer, send.count, begin, left);
+    Peer& peer = *send.peer;
+    auto* rest = new P2pRequest(nullptr);  // goes to the pool
+    rest->engine = this;
+    rest->is_send = rest->asked = rest->matched = rest->active = true;
+    rest->context = send.context;
+    rest->source = send.source;
+    rest->tag = send.tag;
+    rest->peer = &peer;
+    rest->buffer = copy->data.get();
+    rest->bytes = send.bytes;
+    rest->accepted = send.accepted;
+    rest->offset = send.offset;
+    rest->rest = send.rest;
+    rest->work = send.work;
+    rest->remote_token = send.remote_token;
+    rest->outgoing = std::exchange(send.outgoing, false);
+    rest->token = std::exchange(send.token, 0);
+    rest->completion = copy.release();
+    operations_.replace(rest->token, rest);
+    List<P2pRequest>::insert_before(&send, rest);
+    List<P2pRequest>::remove(&send);
+    if (peer.piece.send == &send) peer.piece.send = rest;
+    send.offset = send.bytes;
+    sent(send);
 }
 
 // Asks the peer to drop a message that it has been told of.
@@ -165,8 +301,9 @@ void Engine::forget_met(P2pRequest& recv) {
         recv.outcome_.cancelled = true;
         return finish_p2p(recv);
     }
-    operations_.remove(recv.token);
+    if (recv.token) operations_.remove(recv.token);
     recv.token = recv.remote_token = 0;
+    recv.offered = false;
     recv.accepted = 0;
     recv.matched = recv.measured = false;
     recv.peer = nullptr;

@@ -167,13 +167,13 @@ Window* Window::make(Ref<Communicator> comm, const Options& options, RmaError& w
         window->parts_[i].size = all[2 * i];
         window->parts_[i].unit = all[2 * i + 1];
     }
-    if (error) why = {error, "a member of the communicator has ended"};
+    if (error) why = {error, why_unfinished(error)};
     else if (int code = window->make_memory(options, &why.reason)) why.error = code;
     if (own.process.checker) window->check = std::make_unique<WindowCheck>(*window);
     if (!why) {
         window->open_channels();
         error = run_barrier(own);
-        if (error) why = {error, "a member of the communicator has ended"};
+        if (error) why = {error, why_unfinished(error)};
     }
     if (!why) return window;
     window->close_channels();
@@ -190,7 +190,7 @@ RmaError Window::free() {
     // Nobody sends a command after this.
     int error = run_barrier(*comm_);
     if (error) {
-        if (!result) result = {error, "a member of the communicator has ended"};
+        if (!result) result = {error, why_unfinished(error)};
         // Others may go on for a while: nothing here answers them any more.
         Engine::Hold hold(engine());
         comm_->process.agreements->revoke(*comm_);
@@ -307,7 +307,7 @@ RmaError Window::fence(int assert) {
         checked_complete(false, [](int) { return true; });
     }
     int error = run_barrier(*comm_);
-    if (error && !result) result = {error, "a member of the window has ended"};
+    if (error && !result) result = {error, why_unfinished(error)};
     std::atomic_thread_fence(std::memory_order_seq_cst);
     fence_open_ = (assert& MPI_MODE_NOSUCCEED) == 0;
     return result;

@@ -3,6 +3,7 @@
 
 #include "btl/base/check.h"
 #include "btl/base/clock.h"
+#include "btl/base/messages.h"
 #include "btl/base/stream_copy.h"
 #include "coll/cost.h"
 #include "mpi/check/checker.h"
@@ -452,6 +453,11 @@ int run_bcast(Communicator& comm, void* data, size_t bytes, int root) {
 }
 int run_allgather(Communicator& comm, const void* mine, void* all, size_t bytes) {
     return run_bytes(coll::Collective::allgather, comm, bytes, 0, mine, all);
+}
+const char* why_unfinished(int error) {
+    return error == MPI_ERR_NO_MEM     ? messages::shm_full
+           : error == MPIX_ERR_REVOKED ? kRevokedText
+                                       : "a member of the communicator has ended";
 }
 
 namespace {

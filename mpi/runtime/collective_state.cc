@@ -150,13 +150,13 @@ void CollectiveState::say_lowered(const coll::Choice& choice, coll::Collective c
 
 Error why_ended(const Communicator& comm) {
     if (comm.revoked) return {Code::refused, kRevokedText, -1, 0};
-    const char* text = "A member of the communicator has failed";
-    // What is known of it helps more: it may have found no shared memory.
-    if (comm.lost >= 0) {
-        const Error& reason = comm.process.engine.peer(comm.lost).why;
-        if (reason.what[0]) text = reason.what;
-    }
-    return {Code::peer_gone, text, comm.lost, 0};
+    Error why{Code::peer_gone, "A member of the communicator has failed", comm.lost, 0};
+    if (comm.lost < 0) return why;
+    // What is known of it helps more: where no shared memory was found, nobody has failed.
+    const Error& reason = comm.process.engine.peer(comm.lost).why;
+    if (reason.what[0]) why.what = reason.what;
+    if (reason.code == Code::out_of_memory) why.code = reason.code;
+    return why;
 }
 
 void CollectiveState::fail_all() {

@@ -116,7 +116,7 @@ void Launcher::give_terminal(const Process& process) {
 
 void Launcher::say_another_mpi(const Process& process, const std::string& how,
                                const std::string& other) {
-    told_of_another_mpi_ = true;
+    if (std::exchange(told_of_another_mpi_, true)) return;
     say(format(messages::another_mpi, process.name, how, other, size_));
 }
 
@@ -149,7 +149,7 @@ void Launcher::look_into_memory() {
 void Launcher::look_into_memory(Process& process) {
     bool silent = control_->phase(process.rank) == ControlServer::Phase::outside;
     if (!silent) process.other_mpi.clear();
-    if (!process.running || !silent || process.pid < 0 || told_of_another_mpi_ || size_ < 2) return;
+    if (!process.running || !silent || process.pid < 0 || size_ < 2) return;
     if (node_of(process).host->here()) process.other_mpi = foreign_mpi_in(process.pid);
 }
 

@@ -17,6 +17,14 @@ compiler=$("$bin/mpifort" -showme:command)
 command -v "$compiler" > /dev/null || exit $failed
 [ "$("$bin/mpifort" -show x.f90 -o x)" = "$("$bin/mpif90" x.f90 -o x -show)" ] || wrong "-show as last argument"
 case $("$bin/mpif77" -show) in *"$compiler "*-lmpi_abi_fortran*-lmpi_abi) ;; *) wrong "-show" ;; esac
+for name in mpifort mpif77 mpif90; do
+    runs="$compiler $("$bin/$name" -showme:compile)"
+    links=$("$bin/$name" -showme:link)
+    [ "$("$bin/$name" -c x.f90 -show)" = "$runs -c x.f90" ] || wrong "$name -c x.f90 -show"
+    [ "$("$bin/$name" --showme x.f90)" = "$runs x.f90 $links" ] || wrong "$name --showme x.f90"
+    [ "$("$bin/$name" x.f90 -compile-info)" = "$runs" ] || wrong "$name -compile-info"
+    [ "$("$bin/$name" -link_info)" = "$compiler $links" ] || wrong "$name -link_info"
+done
 case $("$bin/mpifort" -fdefault-integer-8 x.f90 -show) in
 *-fdefault-integer-8*-lmpi_abi_fortran_integer8*) ;; *) wrong "-fdefault-integer-8: $("$bin/mpifort" -fdefault-integer-8 -show)" ;;
 esac

@@ -77,6 +77,9 @@ struct buffer make_buffer(const struct type* t, int count, uint32_t salt) {
     MPI_Aint last = count > 0 ? (count - 1) * t->extent : 0, low = t->low < 0 ? t->low : 0;
     MPI_Aint high = t->low + t->length + (last > 0 ? last : 0);
     size_t i;
+    /* A type may end before its origin; reductions take the buffer as so many extents of plain
+     * integers. */
+    if (high < count * t->extent) high = count * t->extent;
     out.bytes = (size_t)(high - low) + 16;
     out.memory = malloc(out.bytes);
     out.base = out.memory - low;

@@ -117,7 +117,7 @@ class AnotherMpi(unittest.TestCase):
 
     def test_python_that_has_imported_one(self):
         done = self.job(f"import ctypes; ctypes.CDLL({self.LIBRARY!r}); print('rank 0 of 1')")
-        self.assertEqual(done.returncode, 0)
+        self.assertEqual(done.returncode, 1)
         self.assertEqual(done.stderr.count("has loaded libmpi.so.40, another MPI library"), 1, done.stderr)
         self.assertIn("pip install", done.stderr)
 

@@ -92,6 +92,33 @@ static void collectives(MPI_Comm c) {
     CHECK_CLASS(MPI_ERR_OP, MPI_Allreduce(data, more, 1, MPI_DOUBLE, MPI_BAND, c));
 }
 
+/* MPI_REPLACE and MPI_NO_OP are for one-sided accesses only (MPI-5.0 section 12.3.4). */
+static void one_sided_operations(MPI_Comm c) {
+    MPI_Op ops[2] = {MPI_REPLACE, MPI_NO_OP};
+    MPI_Request r;
+    int i, k, counts[64];
+    for (i = 0; i < 64; ++i) counts[i] = i == 0;
+    for (k = 0; k < 2; ++k) {
+        MPI_Op op = ops[k];
+        context("operation %d of 2 that is for windows only", k + 1);
+        CHECK_CLASS(MPI_ERR_OP, MPI_Allreduce(data, more, 1, MPI_INT, op, c));
+        CHECK_CLASS(MPI_ERR_OP, MPI_Reduce(data, more, 1, MPI_INT, op, 0, c));
+        CHECK_CLASS(MPI_ERR_OP, MPI_Scan(data, more, 1, MPI_INT, op, c));
+        CHECK_CLASS(MPI_ERR_OP, MPI_Exscan(data, more, 1, MPI_INT, op, c));
+        CHECK_CLASS(MPI_ERR_OP, MPI_Reduce_scatter_block(data, more, 1, MPI_INT, op, c));
+        if (check_size <= 64)
+            CHECK_CLASS(MPI_ERR_OP, MPI_Reduce_scatter(data, more, counts, MPI_INT, op, c));
+        CHECK_CLASS(MPI_ERR_OP, MPI_Iallreduce(data, more, 1, MPI_INT, op, c, &r));
+        CHECK_CLASS(MPI_ERR_OP, MPI_Iscan(data, more, 1, MPI_INT, op, c, &r));
+        CHECK_CLASS(MPI_ERR_OP, MPI_Reduce_local(data, more, 1, MPI_INT, op));
+#if MPI_AT_LEAST(4, 0)
+        CHECK_CLASS(MPI_ERR_OP, MPI_Allreduce_init(data, more, 1, MPI_INT, op, c, MPI_INFO_NULL, &r));
+        CHECK_CLASS(MPI_ERR_OP, MPI_Reduce_init(data, more, 1, MPI_INT, op, 0, c, MPI_INFO_NULL, &r));
+#endif
+        CHECK_OK(MPI_Op_commutative(op, &i));
+    }
+}
+
 static void objects(MPI_Comm c) {
     MPI_Datatype t = MPI_DATATYPE_NULL;
     MPI_Group g, h;
@@ -139,6 +166,7 @@ int main(int argc, char** argv) {
 #endif
     requests();
     collectives(twin);
+    one_sided_operations(twin);
     objects(twin);
     context("still usable");
     CHECK_OK(MPI_Allreduce(&one, &sum, 1, MPI_INT, MPI_SUM, twin));

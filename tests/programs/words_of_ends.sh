@@ -62,7 +62,7 @@ if [ "$(uname -s)" = Linux ]; then
     timeout 30 "$bin/mpirun" --oversubscribe -n 2 "$folder/foreign" > "$folder/out" 2> "$folder/err"
     code=$?
     what=foreign
-    [ $code = 0 ] || fault "the code should be 0"
+    [ $code = 1 ] || fault "the code should be 1"
     once "is linked to libmpi.so.40, another MPI library"
     timeout 30 "$bin/mpirun" --oversubscribe -n 2 true > "$folder/out" 2> "$folder/err"
     has_not err "another MPI"

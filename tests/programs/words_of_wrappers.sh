@@ -10,6 +10,26 @@ same() {  # expected, found
 same "$("$bin/mpicc" -show x.c -o x)" "$("$bin/mpicc" x.c -o x -show)"
 same "$("$bin/mpicc" -showme:link)" "$("$bin/mpicc" x.c --showme:link -O2)"
 same "$("$bin/mpicxx" -show)" "$("$bin/mpic++" -show)"
+# What is shown is what would be run: without the libraries where nothing is linked.
+for wrapper in mpicc mpicxx mpic++ mpiCC; do
+    [ "$wrapper" = mpiCC ] && [ "$(uname -s)" = Darwin ] && continue
+    runs="$("$bin/$wrapper" -showme:command) $("$bin/$wrapper" -showme:compile)"
+    links=$("$bin/$wrapper" -showme:link)
+    for only in -c -S -E -M -MM; do
+        for words in "-show $only x.c" "$only -show x.c" "$only x.c --showme"; do
+            # shellcheck disable=SC2086
+            same "$runs $only x.c" "$("$bin/$wrapper" $words)"
+        done
+    done
+    same "$runs x.c -o x $links" "$("$bin/$wrapper" x.c -showme -o x)"
+    same "$runs $links" "$("$bin/$wrapper" --show)"
+    for word in -compile_info -compile-info; do
+        same "$runs" "$("$bin/$wrapper" -c x.c $word)"
+    done
+    for word in -link_info -link-info; do
+        same "$("$bin/$wrapper" -showme:command) $links" "$("$bin/$wrapper" $word x.c)"
+    done
+done
 # macOS does not tell mpiCC from mpicc.
 [ "$(uname -s)" = Darwin ] || same "$("$bin/mpicxx" -show)" "$("$bin/mpiCC" -show)"
 folder=$(mktemp -d)
@@ -19,4 +39,7 @@ echo 'int main(void) { return sizeof TEXT == 4 ? 0 : 1; }' > "$folder/a program.
     echo "arguments with blanks and quotes do not arrive"
     failed=1
 }
+# A program that comes by standard input is linked too.
+echo 'int main(void) { return 0; }' | "$bin/mpicc" -x c - -o "$folder/program" &&
+    "$folder/program" || { echo "standard input is not compiled"; failed=1; }
 exit $failed

@@ -155,28 +155,156 @@ bool was_cancelled(ScriptedWorld& world, MPI_Request& request) {
     return cancelled != 0;
 }
 
-TEST(EngineWithdraw, a_cancelled_send_that_may_have_been_received_asks_its_peer) {
-    for (int size : {8, kLarge})
-        for (bool dropped : {true, false}) {
+// A synchronous send of rank 0 to rank 1 that is offered; large ones lie where the peer reads them.
+struct OfferedSend {
+    explicit OfferedSend(int size) : data(kLarge) {
+        world.peer(1).readable = world.peer(1).offers = true;
+        MPI_Issend(data.data(), size, MPI_BYTE, 1, 4, MPI_COMM_WORLD, &send);
+        asks = size == kLarge;
+        Header first = world.peer(1).last(asks ? FrameKind::rts : FrameKind::eager);
+        EXPECT_TRUE(first.flags & kFlagOffered);
+        token = first.token;
+    }
+    void answer(FrameKind kind) {
+        world.transport->frame(
+            1, {0, 0, 0, kind == FrameKind::pulled ? size_t{kLarge} : 0, kind, 0, token});
+        world.turns();
+        EXPECT_FALSE(world.peer(1).abandoned);
+    }
+    FrameKind received() const { return asks ? FrameKind::pulled : FrameKind::ack; }
+    ScriptedWorld world;
+    std::vector<char> data;
+    MPI_Request send = MPI_REQUEST_NULL;
+    bool asks = false;
+    uint64_t token = 0;
+};
+
+TEST(EngineWithdraw, a_send_that_is_offered_is_cancelled_without_a_word_of_the_peer) {
+    for (int size : {8, kLarge}) {
+        OfferedSend it(size);
+        MPI_Cancel(&it.send);
+        MPI_Cancel(&it.send);
+        EXPECT_TRUE(was_cancelled(it.world, it.send));
+        EXPECT_FALSE(it.world.peer(1).own_word(it.token).take()) << "the peer cannot read it now";
+        EXPECT_EQ(it.world.peer(1).count(FrameKind::withdraw), 1);
+        it.answer(FrameKind::withdrawn);
+    }
+}
+
+TEST(EngineWithdraw, a_send_that_was_received_ends_so_without_a_word_of_the_peer) {
+    for (int size : {8, kLarge}) {
+        OfferedSend it(size);
+        EXPECT_TRUE(it.world.peer(1).own_word(it.token).receive());
+        MPI_Cancel(&it.send);
+        EXPECT_FALSE(was_cancelled(it.world, it.send));
+        EXPECT_EQ(it.world.peer(1).count(FrameKind::withdraw), 0);
+        it.answer(it.received());
+        // There is one answer to a message.
+        it.world.transport->frame(1, {0, 0, 0, 0, it.received(), 0, it.token});
+        it.world.turns();
+        EXPECT_TRUE(it.world.peer(1).abandoned);
+    }
+}
+
+TEST(EngineWithdraw, a_send_that_is_being_read_for_long_ends_with_the_answer) {
+    for (bool received : {true, false}) {
+        OfferedSend it(kLarge);
+        EXPECT_TRUE(it.world.peer(1).own_word(it.token).take());
+        MPI_Cancel(&it.send);
+        EXPECT_TRUE(ScriptedWorld::pending(it.send));
+        it.answer(received ? FrameKind::pulled : FrameKind::withdrawn);
+        EXPECT_EQ(was_cancelled(it.world, it.send), !received);
+    }
+}
+
+TEST(EngineWithdraw, what_was_offered_and_taken_back_is_received_by_nobody) {
+    for (bool kept : {true, false})
+        for (bool probed : {true, false}) {
+            if (probed && !kept) continue;
             ScriptedWorld world;
-            world.peer(1).readable = true;
-            std::vector<char> data(kLarge);
-            MPI_Request send;
-            MPI_Issend(data.data(), size, MPI_BYTE, 1, 4, MPI_COMM_WORLD, &send);
-            bool asks = size == kLarge;
-            uint64_t token = world.peer(1).last(asks ? FrameKind::rts : FrameKind::eager).token;
-            MPI_Cancel(&send);
-            MPI_Cancel(&send);
-            EXPECT_EQ(world.peer(1).count(FrameKind::withdraw), 1);
-            EXPECT_EQ(world.peer(1).last(FrameKind::withdraw).token, token);
-            EXPECT_TRUE(ScriptedWorld::pending(send));
-            FrameKind too_late = asks ? FrameKind::cts : FrameKind::ack;
-            world.transport->frame(1, {asks && !dropped ? 77u : 0u, 0, 0,
-                                       asks && !dropped ? size_t{kLarge} : 0,
-                                       dropped ? FrameKind::withdrawn : too_late, 0, token});
-            EXPECT_EQ(was_cancelled(world, send), dropped);
+            world.peer(1).offers = true;
+            uint64_t value = 0, bytes = 11;
+            ConstBytes payload{reinterpret_cast<const std::byte*>(&bytes), sizeof bytes};
+            MPI_Request receive = MPI_REQUEST_NULL, other = MPI_REQUEST_NULL;
+            MPI_Message message = MPI_MESSAGE_NULL;
+            MPI_Status status;
+            if (!kept) MPI_Irecv(&value, 8, MPI_BYTE, 1, MPI_ANY_TAG, MPI_COMM_WORLD, &receive);
+            world.peer(1).word_of_peer(99).make();
+            world.peer(1).word_of_peer(99).withdraw();
+            Header first{world.context(), 1, 4, 8, FrameKind::eager, kFlagSync | kFlagOffered, 99};
+            world.transport->frame(1, first, payload);
+            world.turns();
+            if (probed) {
+                int found = 1;
+                MPI_Improbe(1, 4, MPI_COMM_WORLD, &found, &message, &status);
+                EXPECT_FALSE(found);
+            }
+            if (kept) MPI_Irecv(&value, 8, MPI_BYTE, 1, MPI_ANY_TAG, MPI_COMM_WORLD, &receive);
+            EXPECT_TRUE(ScriptedWorld::pending(receive));
+            EXPECT_EQ(world.peer(1).count(FrameKind::withdrawn), 1);
+            // The first receive is the first one still.
+            uint64_t second = 0;
+            MPI_Irecv(&second, 8, MPI_BYTE, 1, MPI_ANY_TAG, MPI_COMM_WORLD, &other);
+            world.message(1, 4, 17);
+            world.message(1, 4, 18);
+            EXPECT_EQ(world.error_of(receive), MPI_SUCCESS);
+            EXPECT_EQ(world.error_of(other), MPI_SUCCESS);
+            EXPECT_EQ(value, 17u);
+            EXPECT_EQ(second, 18u);
+            EXPECT_EQ(world.peer(1).count(FrameKind::ack), 0);
             EXPECT_FALSE(world.peer(1).abandoned);
         }
+}
+
+// Without words that both reach a synchronous send that MPI_Cancel may name asks first.
+TEST(EngineWithdraw, only_a_blocking_synchronous_send_goes_unasked_where_nothing_is_shared) {
+    ScriptedWorld world;
+    MPI_Request send;
+    char byte = 0;
+    MPI_Issend(&byte, 1, MPI_BYTE, 1, 4, MPI_COMM_WORLD, &send);
+    EXPECT_EQ(world.peer(1).count(FrameKind::rts), 1);
+    MPI_Cancel(&send);
+    EXPECT_TRUE(was_cancelled(world, send));
+}
+
+TEST(EngineWithdraw, a_stream_that_its_receiver_leaves_ends_by_a_copy) {
+    ScriptedWorld world;
+    std::vector<char> data(kLarge, 1);
+    MPI_Request send;
+    MPI_Isend(data.data(), kLarge, MPI_BYTE, 1, 4, MPI_COMM_WORLD, &send);
+    world.peer(1).keeps_data = true;
+    world.peer(1).room = 2;  // the fragments of 1000 bytes that it takes for now
+    uint64_t token = world.peer(1).last(FrameKind::rts).token;
+    world.transport->frame(1, {77, 0, 0, kLarge, FrameKind::cts, 0, token});
+    world.turns();
+    EXPECT_EQ(world.peer(1).count(FrameKind::data), 2);
+    MPI_Cancel(&send);
+    EXPECT_FALSE(was_cancelled(world, send));
+    std::fill(data.begin(), data.end(), char{2});
+    world.peer(1).room = 100;
+    world.turns();
+    EXPECT_EQ(world.peer(1).count(FrameKind::data), 5);
+    EXPECT_EQ(world.peer(1).bytes_of_data, std::vector<std::byte>(kLarge, std::byte{1}));
+    EXPECT_FALSE(world.engine().draining());
+    EXPECT_FALSE(world.peer(1).abandoned);
+}
+
+TEST(EngineWithdraw, a_stream_that_has_not_begun_is_cancelled) {
+    ScriptedWorld world;
+    std::vector<char> data(kLarge, 1);
+    MPI_Request send;
+    MPI_Isend(data.data(), kLarge, MPI_BYTE, 1, 4, MPI_COMM_WORLD, &send);
+    uint64_t token = world.peer(1).last(FrameKind::rts).token;
+    world.peer(1).room = 0;
+    world.transport->frame(1, {77, 0, 0, kLarge, FrameKind::cts, 0, token});
+    world.turns();
+    MPI_Cancel(&send);
+    EXPECT_TRUE(was_cancelled(world, send));
+    world.peer(1).room = 100;
+    world.turns();
+    EXPECT_EQ(world.peer(1).count(FrameKind::data), 0);
+    EXPECT_EQ(world.peer(1).last(FrameKind::refused).context, 77u);
+    EXPECT_EQ(world.peer(1).last(FrameKind::refused).flags, kFlagCancelled);
 }
 
 TEST(EngineWithdraw, a_send_whose_data_has_not_left_is_cancelled_at_once) {

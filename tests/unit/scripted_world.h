@@ -5,6 +5,7 @@
 #pragma once
 
 #include "btl/base/format.h"
+#include "btl/send_offer.h"
 #include "mpi/abi/current.h"
 #include "mpi/include/mpi.h"
 #include "mpi/p2p/header.h"
@@ -22,6 +23,11 @@ struct ScriptedEndpoint final : Endpoint {
         if (answer != Push::sent) return answer;
         auto parsed = parse(header, payload.size());
         EXPECT_TRUE(parsed.has_value());
+        bool data = parsed && parsed->kind == FrameKind::data;
+        if (data && room == 0) return Push::busy;
+        if (data) --room;
+        if (data && keeps_data)
+            bytes_of_data.insert(bytes_of_data.end(), payload.begin(), payload.end());
         if (parsed) pushed.push_back(*parsed);
         return Push::sent;
     }
@@ -32,6 +38,19 @@ struct ScriptedEndpoint final : Endpoint {
         return push(header, bytes);
     }
     bool pulls() override { return readable; }
+    std::atomic<uint64_t>* own_offer(uint32_t index) override {
+        return offers && index < std::size(own) ? &own[index] : nullptr;
+    }
+    std::atomic<uint64_t>* offer_of_peer(uint32_t index) override {
+        return offers && index < std::size(of_peer) ? &of_peer[index] : nullptr;
+    }
+    // Those of one message.
+    SendOffer own_word(uint64_t token) {
+        return SendOffer(own[static_cast<uint32_t>(token)], static_cast<uint32_t>(token >> 32));
+    }
+    SendOffer word_of_peer(uint64_t token) {
+        return SendOffer(of_peer[static_cast<uint32_t>(token)], static_cast<uint32_t>(token >> 32));
+    }
     void abandon(const Error&) override { abandoned = true; }
     // The last frame of a kind that was pushed; a header of length 0 and token 0 if there is none.
     Header last(FrameKind kind) const {
@@ -46,7 +65,12 @@ struct ScriptedEndpoint final : Endpoint {
     Push answer = Push::sent;
     bool readable = false;  // this rank may read the peer's memory, and says where its own lies
     bool abandoned = false;
+    bool offers = false;  // there are words that both ends reach
+    std::atomic<uint64_t> own[128]{}, of_peer[128]{};
     std::vector<Header> pushed;
+    int room = 1 << 30;  // so many fragments are taken
+    bool keeps_data = false;
+    std::vector<std::byte> bytes_of_data;
 };
 
 struct ScriptedTransport final : Transport {
