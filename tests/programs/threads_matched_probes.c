@@ -1,4 +1,4 @@
-/* Goal: messages that many threads take by MPI_Improbe and MPI_Imrecv arrive once, whole and in order.
+/* Goal: messages that many threads take by MPI_Improbe and MPI_Imrecv arrive once, whole, in order.
  * Method: thread t of each rank sends to thread t of the next by the tag t, by standard and
  * synchronous sends of several lengths, and receives what its own tag brings.
  */
