@@ -94,9 +94,12 @@ bool Engine::drain_queued(bool arrived) {
     return moved;
 }
 
-// Whoever polls by tests leaves the core to those who have work.
+// Whoever polls by tests leaves the core to those who have work. Where that is likely to be for
+// milliseconds, few tests take long.
 void Engine::test_in_vain(const Tested& what, bool yields) {
-    if (++tests_in_vain_ >= tests_to_look_) look_at_tests(what);
+    constexpr uint32_t kCrowdedTests = 10;  // so a look at each 13th, again a prime
+    tests_in_vain_ += crowded_ ? kCrowdedTests : 1;
+    if (tests_in_vain_ >= tests_to_look_) look_at_tests(what);
     if (crowded_ && yields) sched_yield();
 }
 
