@@ -103,7 +103,9 @@ std::vector<LinkMemory> latest_of_each(const std::vector<LinkMemory>& memory) {
 }
 
 void remember(std::vector<LinkMemory>& memory, const LinkMemory& now) {
-    memory.push_back(now);
+    // With the digits that are kept, so that all who reckon by it reckon alike.
+    std::vector<LinkMemory> kept = read_link_memory(link_memory_text({now}));
+    memory.push_back(kept.empty() ? now : kept.front());
     auto same = [&](const LinkMemory& each) { return each.hosts == now.hosts; };
     while (static_cast<size_t>(std::count_if(memory.begin(), memory.end(), same)) > kKept)
         memory.erase(std::find_if(memory.begin(), memory.end(), same));

@@ -113,5 +113,17 @@ TEST(links_report, memory_is_kept_and_bounded) {
     EXPECT_EQ(again.back().by, "\"quoted\"");
 }
 
+// Else the job of these hosts would reckon with other numbers than `pomona tune` has shown.
+TEST(links_report, what_is_remembered_is_what_is_kept) {
+    for (int i = 0; i < 1000; ++i) {
+        std::vector<LinkMemory> memory;
+        remember(memory, {"a b", "2026-01-02", 9 + i * 0.00037, 20 + i * 0.0123456789, "x"});
+        std::vector<LinkMemory> again = read_link_memory(link_memory_text(memory));
+        std::string missing;
+        ASSERT_EQ(net_costs(memory, {"a", "b"}, missing), net_costs(again, {"a", "b"}, missing))
+            << i;
+    }
+}
+
 }  // namespace
 }  // namespace pomona
