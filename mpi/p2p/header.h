@@ -18,7 +18,8 @@
 //   hold, resume: no fields. "Ask before you send anything", and the end of that (back-pressure).
 //   withdraw   communicator  rank  tag  -              sender's operation
 //          "Drop this message if no receive has met it": answered by `withdrawn` if so, else by what
-//          answers the message itself, or `withdrawn` where that was offered. With kFlagLost its receive shall end with an error, not wait.
+//          answers the message itself, or `withdrawn` where that was offered. With kFlagLost its
+//          receive shall end with an error, not wait.
 //   withdrawn  -             -     -    -              sender's operation
 //   refused    receiver's op -     -    -              -
 //          "The rest of the data that you have accepted does not come." With kFlagCancelled none of
