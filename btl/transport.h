@@ -237,6 +237,9 @@ public:
     }
     // Asked before pushes, for sharing among paths.
     virtual Pace pace() { return {}; }
+    // Longer messages than caps().eager_max, up to so many bytes in one piece of memory, are better
+    // sent at once, too, at the moment.
+    virtual size_t unasked_most() const { return 0; }
     // The peer has sent what it must not: nothing more is read from it, not even the rest of a
     // payload that has its place.
     virtual void abandon(const Error& why) { (void)why; }

@@ -71,7 +71,7 @@ struct Links : Together {
 
 // About where messages begin to ask first, through shared memory and TCP: transports have limits of
 // their own (shm_eager_max, tcp_eager_max).
-inline constexpr double kAskBytes = 16 << 10, kAskBytesTcp = (64 << 10) + 1;
+inline constexpr double kAskBytes = 16 << 10, kAskBytesTcp = (128 << 10) + 1;
 
 // Of steps of chunks, in overheads of a message: fitted by hand to allreduce, reduce and bcast of 8
 // to 128 KiB with 2 ranks on the machine of the built-in values, halfway between data written anew

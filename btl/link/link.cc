@@ -653,6 +653,12 @@ void Link::say_bye() {
     sent_new();
 }
 
+// Among several paths long messages are shared, in pieces.
+size_t Link::unasked_most() const {
+    if (order_.size() != 1) return 0;
+    return std::min(order_.front()->unasked_most(), links_.options().unasked_max);
+}
+
 Pace Link::pace() {
     Pace sum;
     for (Path* path : order_) {

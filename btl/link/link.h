@@ -36,6 +36,7 @@ struct LinkOptions {
     // Of messages, as the engine sees them. Every path takes frames of fragment_max + kLinkRoom
     // bytes.
     Caps caps{};
+    size_t unasked_max = 0;  // of one path, for unasked_most() of its endpoint
     // "host3", for people.
     std::function<std::string(int rank)> host{};
     // Paths through others: one process of each host, which may stand between two; asked once, when

@@ -78,9 +78,12 @@ struct Path {
 
     bool usable() const { return state == State::up && settled; }
     bool busy() const { return rest_length != 0; }
+    bool is_line() const;
     // The longest piece that leaves it soon for something else, as an answer that lets the other
     // side send at the same time.
     size_t piece_most() const;
+    // The longest message that takes it in one frame, without having asked.
+    size_t unasked_most() const;
     // When a frame that was not acknowledged is taken for lost, by a path that may lose.
     Nanoseconds patience() const;
     void took(Nanoseconds trip);  // a question was answered after so long

@@ -30,6 +30,7 @@ public:
     Push push_held(const FrameHeader& header, ConstBytes payload, uint64_t ticket,
                    bool& held) override;
     Pace pace() override;
+    size_t unasked_most() const override;
     // Paths that ride do so; of others bytes come in the link's memory where place() says null.
     bool lends() const override { return !order_.empty() && order_.front()->rides; }
     void abandon(const Error& why) override { give_up(why); }

@@ -200,8 +200,16 @@ void Engine::begin_send(P2pRequest& send) {
 // Pushes a send's first frame: the message itself, or the question.
 Push Engine::push_message(Peer& peer, P2pRequest& send) {
     Header header{send.context, send.source, send.tag, send.bytes, FrameKind::eager, 0, send.types};
-    if (send.bytes < peer.eager_limit) return push_eager(peer, send, header);
+    if (send.bytes < peer.eager_limit || goes_unasked(peer, send))
+        return push_eager(peer, send, header);
     return push_question(peer, send);
+}
+
+// Above the limit, where the transport says so at the moment.
+bool Engine::goes_unasked(const Peer& peer, const P2pRequest& send) const {
+    bool held_back = peer.eager_limit < peer.eager_limit_open;
+    return !held_back && params_.eager_max == 0 && is_plain(send) &&
+           send.bytes <= peer.endpoint->unasked_most();
 }
 
 Push Engine::push_eager(Peer& peer, P2pRequest& send, Header header) {

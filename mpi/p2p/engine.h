@@ -380,6 +380,7 @@ private:
     void wait_to_connect(Peer& peer);
     Push push_message(Peer& peer, P2pRequest& send);
     Push push_eager(Peer& peer, P2pRequest& send, Header header);
+    bool goes_unasked(const Peer& peer, const P2pRequest& send) const;
     Push push_held(Peer& peer, P2pRequest& send, const Header& header);
     Push push_question(Peer& peer, P2pRequest& send);
     void push_control(Peer& peer, const Header& header);

@@ -46,6 +46,8 @@
 
 namespace pomona {
 
+// From here on several paths of a link share a message.
+static constexpr size_t kSharedMin = 64 << 10;
 static constexpr int kRanksMost = 1 << 24;  // of a job with all that it spawns
 
 static uintptr_t bits_of(const void* handle) { return reinterpret_cast<uintptr_t>(handle); }
@@ -280,7 +282,9 @@ Result<std::shared_ptr<tcp::Shared>> Process::make_tcp() {
     link.size = limit;
     link.clock = &clock;
     size_t longest = std::max(params.tcp_fragment, params.tcp_eager_max);
-    link.caps = {0, std::min<size_t>(params.tcp_eager_max, longest), longest};
+    // Several paths share the pieces of longer messages, which ask first.
+    link.caps = {0, std::min<size_t>(params.tcp_eager_max, kSharedMin), longest};
+    link.unasked_max = params.tcp_eager_max;
     if (!shared->loopback_only()) link.relays = [this] { return relay_candidates(job()); };
     link.address_of = [this](int rank) { return wireup->lookup(rank, "tcp"); };
     link.on_peer = met;

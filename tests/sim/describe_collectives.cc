@@ -123,7 +123,7 @@ bcast.
 segment on links that are alike; `ring_gather` its allgather, (p-1)(a + n/p (b + f)). Between
 unlike links the slowest sets the pace of long blocks, and a block takes the sum of all links'.
 `by_node_reduce` and `by_node_gather` are those of a ring that goes through all ranks of one
-machine before the next one's. Through TCP a message of more than 64 KiB asks first, which adds 4
+machine before the next one's. Through TCP a message of more than 128 KiB asks first, which adds 4
 o to o and on one machine to a; a ring's pieces are no shorter than 512 KiB there, and their r is
 that of a vector as long as a piece.
 

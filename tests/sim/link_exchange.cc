@@ -17,7 +17,8 @@ namespace pomona {
 namespace {
 
 constexpr size_t kFragment = 512 << 10;  // tcp_fragment
-constexpr double kMegabit = 125e-6;      // bytes a nanosecond
+constexpr size_t kUnaskedMax = 256 << 10;
+constexpr double kMegabit = 125e-6;  // bytes a nanosecond
 constexpr size_t kPayload = 1 << 20;
 constexpr uint64_t kAsk = 1, kAnswer = 2, kShort = 3;
 
@@ -59,6 +60,7 @@ struct Exchange {
             link.rank = rank;
             link.clock = &fabric.clock();
             link.caps = {64, 65536, kFragment};
+            link.unasked_max = kUnaskedMax;
             transports.push_back(
                 make_link_transport(params, counters, std::move(link), std::move(paths)));
         }
@@ -129,6 +131,23 @@ TEST(LinkExchange, the_first_one_does_not_wait_for_much) {
     Exchange both(100, 32 << 10);
     double alone = both.alone(kPayload);
     EXPECT_LE(both.exchange(kPayload, 1e6), 1.4 * alone);
+}
+
+// A line that is known to be slow takes, within bounds, what it carries in 5 ms; of others 128 KiB.
+TEST(LinkExchange, knows_what_is_better_sent_without_asking) {
+    constexpr size_t kQuick = 128 << 10;
+    struct Line {
+        double megabits;
+        size_t least, most;
+    };
+    for (const Line& line : {Line{100, 40 << 10, 80 << 10}, Line{1000, kUnaskedMax, kUnaskedMax},
+                             Line{10000, kQuick, kQuick}}) {
+        Exchange both(line.megabits, 64 << 10);
+        EXPECT_EQ(both.sides[0].endpoint->unasked_most(), kQuick) << "nothing is known yet";
+        for (int number = 0; number < 4; ++number) both.exchange(kPayload, 1e5);
+        EXPECT_GE(both.sides[0].endpoint->unasked_most(), line.least) << line.megabits;
+        EXPECT_LE(both.sides[0].endpoint->unasked_most(), line.most) << line.megabits;
+    }
 }
 
 TEST(LinkExchange, short_messages_pass_between_pieces) {

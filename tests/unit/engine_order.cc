@@ -48,6 +48,8 @@ struct HalfEndpoint final : Endpoint {
         return Push::sent;
     }
     void abandon(const Error&) override { abandoned = true; }
+    size_t unasked_most() const override { return unasked; }
+    size_t unasked = 0;
     size_t rest = 0;
     bool full = false;  // takes nothing now
     bool abandoned = false;
@@ -132,6 +134,33 @@ TEST(EngineOrder, answers_pass_between_fragments) {
     stream.arrive({5, 1, 3, room.size(), FrameKind::rts, 0, 99});
     EXPECT_EQ(stream.fragments_before(FrameKind::cts), 1);
     stream.end();
+}
+
+// Up to what the endpoint says at the moment, unless the peer has asked us to ask, and no message
+// that would have to be packed into one piece first.
+TEST(EngineOrder, messages_are_sent_at_once_where_a_question_would_take_longer) {
+    for (bool held_back : {false, true})
+        for (size_t unasked : {size_t{0}, size_t{500}, size_t{499}}) {
+            Params params;
+            Counters counters;
+            RealClock clock;
+            HalfTransport transport;
+            Engine engine(params, counters, clock);
+            transport.endpoint.unasked = unasked;
+            engine.attach(2, {&transport}, nullptr, [&](int) { return transport.connect(1, {}); });
+            std::vector<std::byte> data(500), short_one(50);
+            Done short_done, done;
+            engine.send_step(engine.peer(1), 5, 0, 1, short_one, short_done);
+            if (held_back) engine.arrive(1, Header{0, 0, 0, 0, FrameKind::hold, 0, 0}.pack(), {});
+            engine.send_step(engine.peer(1), 5, 0, 1, data, done);
+            bool at_once = unasked == 500 && !held_back;
+            const Header& last = transport.endpoint.pushed.back();
+            EXPECT_EQ(last.kind, at_once ? FrameKind::eager : FrameKind::rts) << unasked;
+            EXPECT_EQ(last.length, 500u);
+            EXPECT_EQ(done.yes, at_once);
+            engine.gone(1, Error{Code::peer_gone, "of this test", 1});
+            engine.turn();
+        }
 }
 
 // The peer goes while a piece is under way: the send fails, and nothing of it is pushed any more.
