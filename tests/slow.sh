@@ -3,15 +3,15 @@
 # under the address and undefined-behaviour sanitizers; ranks as threads, and threads of ranks,
 # under the thread sanitizer; fuzzing (POMONA_FUZZ_SECONDS each, default 60) where clang++ is
 # installed; all MPI programs over two and four hosts (namespaces; root only), and with
-# POMONA_CHECK; links over simulated paths with many seeds (POMONA_LINK_SEEDS, default 10,000);
-# random programs (POMONA_PROGRAM_SEEDS, default 100,000) by all transports and algorithms; all
-# algorithms of collectives (POMONA_COLLECTIVE_ROUNDS, default 20) and the torch glue over fake RDMA
-# cables; programs over RDMA by software between two virtual machines whose cable loses packets
-# (LOSS percent, default 1); the wheel, PyTorch's own MPI backend, the extension against all
-# torches' headers, and all of PyTorch's own tests that apply; all tests compiled for macOS;
-# programs whose ranks are half x86-64's, half Arm's under qemu; and all of tests/clients.sh, which
-# fetches and compiles other people's programs for hours. Called by `tests/run.sh --slow`; builds
-# beside the release tree.
+# POMONA_CHECK; links over simulated paths, and the contract of transports, with many seeds
+# (POMONA_LINK_SEEDS, default 10,000); random programs (POMONA_PROGRAM_SEEDS, default 100,000) by
+# all transports and algorithms; all algorithms of collectives (POMONA_COLLECTIVE_ROUNDS, default
+# 20) and the torch glue over fake RDMA cables; programs over RDMA by software between two virtual
+# machines whose cable loses packets (LOSS percent, default 1); the wheel, PyTorch's own MPI
+# backend, the extension against all torches' headers, and all of PyTorch's own tests that apply;
+# all tests compiled for macOS; programs whose ranks are half x86-64's, half Arm's under qemu; and
+# all of tests/clients.sh, which fetches and compiles other people's programs for hours. Called by
+# `tests/run.sh --slow`; builds beside the release tree.
 # POMONA_JOBS: jobs at a time.
 #   tests/slow.sh                   all tiers
 #   tests/slow.sh address thread    only these; the tiers: address, thread, fuzz, hosts, checked, seeds,
@@ -101,12 +101,24 @@ checked() {
 }
 
 seeds() {
-    local number=${POMONA_LINK_SEEDS:-10000} program
+    local number=${POMONA_LINK_SEEDS:-10000} program seed forms
     say "Links over simulated paths, $number seeds"
     if [ ! -f "$POMONA_BUILD/build.ninja" ]; then configure "$POMONA_BUILD" -DPOMONA_TESTS=ON; fi
     build_tree "$POMONA_BUILD" sim_links sim_relays
     for program in sim_links sim_relays; do
         POMONA_LINK_SEEDS=$number "$POMONA_BUILD/tests/$program" --gtest_brief=1 || status=$?
+    done
+    # In virtual time, and with each hundredth seed all transports.
+    say "The contract of transports, $number seeds"
+    build_tree "$POMONA_BUILD" btl_contract
+    for ((seed = 1; seed <= number; ++seed)); do
+        forms='*/sim'
+        [ $((seed % 100)) != 0 ] || forms='*'
+        POMONA_SEED=$seed "$POMONA_BUILD/tests/btl_contract" --gtest_brief=1 --gtest_filter="$forms" \
+            > "$builds/contract.log" 2>&1 && continue
+        status=1
+        cat "$builds/contract.log"
+        say "The contract failed: POMONA_SEED=$seed"
     done
 }
 

@@ -69,7 +69,7 @@ public:
     Endpoint* path(int peer) override;
     PathDescription describe(int peer) override;
     int poll(Sink& sink, int most) override;
-    bool arm() override { return next_look_ != 0; }
+    bool arm() override { return (ends_.empty() && served_.empty()) || next_look_ != 0; }
     void disarm() override {}
     bool pending() const override { return waiting_ != 0; }
     Nanoseconds sleep_max() override;

@@ -2,6 +2,7 @@
 // SO_NOSIGPIPE (macOS).
 #include "btl/tcp/socket.h"
 
+#include "btl/tcp/not_inherited.h"
 #include "btl/tcp/sealed.h"
 
 #include <algorithm>
@@ -30,7 +31,9 @@ static constexpr int kNoSignal = 0;
 #endif
 
 Socket::Socket() = default;
-Socket::Socket(int descriptor) : descriptor_(descriptor) {}
+Socket::Socket(int descriptor) : descriptor_(descriptor) {
+    if (descriptor >= 0) do_not_inherit(descriptor);
+}
 Socket::Socket(Socket&& other) noexcept
     : sealed_(std::move(other.sealed_)), descriptor_(std::exchange(other.descriptor_, -1)) {}
 Socket& Socket::operator=(Socket&& other) noexcept {
@@ -40,7 +43,7 @@ Socket& Socket::operator=(Socket&& other) noexcept {
 }
 Socket::~Socket() { close(); }
 void Socket::close() {
-    if (descriptor_ >= 0) ::close(descriptor_);
+    if (descriptor_ >= 0) close_not_inherited(descriptor_);
     descriptor_ = -1;
 }
 

@@ -9,6 +9,7 @@
 
 #include <atomic>
 #include <cstddef>
+#include <mutex>
 
 namespace pomona {
 namespace {
@@ -198,8 +199,13 @@ void Datatype::commit() {
     plain = ((varies_ | kWatched) & unlike_in_job.load(std::memory_order_relaxed)) == 0;
 }
 
+// Ranks that are threads of one process share these types: the first one marks them, and nobody
+// uses them before it has been here.
 void Datatype::set_unlike(unsigned formats) {
-    unlike_in_job.fetch_or(formats, std::memory_order_relaxed);
+    static std::mutex mutex;
+    std::lock_guard guard(mutex);
+    unsigned before = unlike_in_job.fetch_or(formats, std::memory_order_relaxed);
+    if ((before & formats) == formats) return;
     each_predefined([](MPI_Datatype, Datatype& type) { type.commit(); });
 }
 

@@ -102,6 +102,7 @@ static void any_source(void) {
     CHECK(class_of(MPI_Probe(MPI_ANY_SOURCE, 6, world, &status)) == MPIX_ERR_PROC_FAILED);
     CHECK(MPIX_Comm_failure_get_acked(world, &group) == MPI_SUCCESS);
     check_group(group, 0);
+    CHECK(class_of(MPIX_Comm_ack_failed(world, -1, &acked)) == MPI_ERR_ARG);
     CHECK(MPIX_Comm_ack_failed(world, 0, &acked) == MPI_SUCCESS && acked == 0);
     CHECK(MPIX_Comm_ack_failed(world, size, &acked) == MPI_SUCCESS && acked == 1);
     CHECK(MPIX_Comm_failure_get_acked(world, &group) == MPI_SUCCESS);

@@ -8,6 +8,7 @@ import json
 import os
 import re
 import signal
+import socket
 import subprocess
 import sys
 import tempfile
@@ -177,11 +178,14 @@ class Late(unittest.TestCase):
         if communicator:
             self.assertEqual(wait["communicator"], communicator)
         self.assertEqual(wait["detail"], detail)
+        self.assertGreater(wait["for_s"], 0.4)  # it was told after half a second
         if transport == "shm" or how not in ("barrier", "finalize"):
             self.assertEqual(wait["waits_for"], awaited)
         self.assertEqual(table["ranks"][late]["state"], "not waiting")
         self.assertEqual(table["deadlock"], [])
-        text = job.await_line(r"^mpirun: rank 0 \(pid \d+ on \S+\) has been in ")
+        host = re.escape(socket.gethostname().split(".")[0])
+        self.assertRegex(table["ranks"][0]["host"], rf"^{host}")
+        text = job.await_line(rf"^mpirun: rank 0 \(pid {table['ranks'][0]['pid']} on {host}\S*\) has been in ")
         self.assertIn(f"in {named}", text)
         job.await_line(rf"^mpirun: rank {late} \(pid {table['ranks'][late]['pid']} on \S+\) is not waiting")
         self.assertEqual(sum("pomona 0@" in each and "has waited" in each for each in job.lines), 1)
@@ -408,6 +412,10 @@ class Timeout(unittest.TestCase):
             self.assertRegex(job.text(), rf"mpirun: rank {rank} \(pid \d+ on \S+\) has been in MPI_Recv on "
                              rf"MPI_COMM_WORLD \(from rank {other}, tag 9, 4 bytes\) for \d.*s, "
                              rf"waiting for rank {other}")
+        with open(job.table) as file:
+            table = json.load(file)
+        self.assertEqual(table["deadlock"], [0, 1])
+        self.assertEqual([wait_of(table, rank)["waits_for"] for rank in (0, 1)], [[1], [0]])
 
     def test_programs_without_mpi(self):
         result = subprocess.run([MPIRUN, "-n", "2", "--timeout", "0.5", "sleep", "60"], timeout=PATIENCE,

@@ -105,5 +105,24 @@ TEST(RelayCosts, formulas_hold_to_virtual_time) {
         }
 }
 
+// A ring by number mostly goes to neighbours, and only its last step through all between.
+TEST(RelayCosts, a_ring_is_reckoned_by_its_neighbours) {
+    for (int machines : {4, 5}) {
+        std::vector<int> nodes;
+        for (int i = 0; i < machines; ++i) nodes.push_back(i);
+        Roads roads = chain(machines);
+        coll::Machine direct = coll::Machine::of({}, true, true);
+        coll::Machine relayed = coll::Machine::of({}, true, true, detours_of(roads, nodes));
+        coll::Shape shape = shape_of(Collective::allgather, nodes, 64);
+        coll::Plan plan;
+        plan.algorithm = coll::find_algorithm(Collective::allgather, "ring");
+        double formula = plan.algorithm->cost(coll::Facts(shape, relayed, plan.options));
+        double time = time_of(plan, shape, direct, roads);
+        std::printf("%d machines: %.0f ns, formula %.0f\n", machines, time, formula);
+        EXPECT_LT(formula, 1.3 * time);
+        EXPECT_GT(formula, time / 2);
+    }
+}
+
 }  // namespace
 }  // namespace pomona

@@ -42,6 +42,19 @@ TEST_P(Death, is_told_to_who_sends) {
     expect_gone(world, sink);
 }
 
+// Goal: the same where a process that the dead one had forked goes on, with what it had open.
+TEST_P(Death, is_told_though_a_child_lives) {
+    auto [kind, sleeps] = GetParam();
+    World world(kind, 2, false);
+    Mortal mortal(world, 5, true);
+    Checker sink;
+    mortal.await(world, sink, world.kind.starts_with("tcp"));
+    mortal.die();
+    ASSERT_TRUE(told(world, sink, sleeps));
+    EXPECT_EQ(sink.arrived, 5u);
+    expect_gone(world, sink);
+}
+
 // Goal: a rank of this machine whose end nobody's connection tells of: it had sent nothing, and got
 // nothing.
 TEST_P(Death, is_told_of_the_silent) {

@@ -269,7 +269,7 @@ inline bool told(World& world, Checker& sink, bool sleeps) {
 // Rank 1 of a world as a process: it pushes `frames` frames to rank 0, says so, and waits to be
 // killed.
 struct Mortal {
-    Mortal(World& world, uint64_t frames) {
+    Mortal(World& world, uint64_t frames, bool leaves_child = false) : leaves_child(leaves_child) {
         EXPECT_EQ(pipe(to_child), 0);
         EXPECT_EQ(pipe(to_parent), 0);
         process = fork();
@@ -320,15 +320,25 @@ private:
         std::vector<std::byte> said(sizeof length + length);
         std::memcpy(said.data(), &length, sizeof length);
         std::copy(own.begin(), own.end(), said.begin() + sizeof length);  // may be nothing
+        if (leaves_child && fork() == 0) outlive();
         if (write(to_parent[1], said.data(), said.size()) != static_cast<ssize_t>(said.size()))
             _exit(1);
         for (;;) pause();
+    }
+
+    // Its own child: with all that it had open, until the test ends.
+    [[noreturn]] void outlive() {
+        close(to_child[1]);
+        char byte;
+        while (read(to_child[0], &byte, 1) > 0) {}
+        _exit(0);
     }
 
 public:
     std::vector<std::byte> address;  // its own, after await()
 
 private:
+    bool leaves_child;
     int to_child[2], to_parent[2];
     pid_t process;
 };
