@@ -16,7 +16,7 @@ int blocking_send(const char* function, const void* buffer, MPI_Count count, MPI
     if (dest == MPI_PROC_NULL) return MPI_SUCCESS;
     Outcome outcome = a.engine().send(*a.comm, a.data, {dest, tag}, mode);
     if (__builtin_expect(outcome.error == MPI_SUCCESS, 1)) return MPI_SUCCESS;
-    return fail_peer(function, a.comm, outcome, dest);
+    return fail_peer(function, a.comm, outcome, {dest, tag});
 }
 
 int start_send(const char* function, const void* buffer, MPI_Count count, MPI_Datatype datatype,
@@ -105,7 +105,7 @@ POMONA_MPI(int, Recv_c, (void* buf, MPI_Count count, MPI_Datatype datatype, int 
     Outcome outcome = a.engine().recv(*a.comm, a.data, {source, tag});
     set_status(status, outcome);
     if (__builtin_expect(outcome.error == MPI_SUCCESS, 1)) return MPI_SUCCESS;
-    return fail_peer(__func__, a.comm, outcome, source);
+    return fail_peer(__func__, a.comm, outcome, {source, tag});
 }
 POMONA_MPI(int, Irecv_c, (void* buf, MPI_Count count, MPI_Datatype datatype, int source, int tag,
                           MPI_Comm comm, MPI_Request* request)) {
@@ -156,8 +156,9 @@ int exchange(const char* function, const SendArguments& s, int dest, int sendtag
         recv->release();
     }
     set_status(status, received);
-    if (sent.error != MPI_SUCCESS) return fail_peer(function, s.comm, sent, dest);
-    if (received.error != MPI_SUCCESS) return fail_peer(function, r.comm, received, source);
+    if (sent.error != MPI_SUCCESS) return fail_peer(function, s.comm, sent, {dest, sendtag});
+    if (received.error != MPI_SUCCESS)
+        return fail_peer(function, r.comm, received, {source, recvtag});
     return MPI_SUCCESS;
 }
 

@@ -98,12 +98,20 @@ int fail_revoked(const char* function, Communicator* comm) {
                        comm->name.empty() ? "" : " ", comm->name, comm->rank()));
 }
 
-int fail_peer(const char* function, Communicator* comm, const Outcome& outcome, int rank) {
-    int peer = outcome.source >= 0 ? outcome.source : rank;
+std::string whom_text(const Outcome& outcome) {
+    std::string text = outcome.source >= 0 ? format("peer {}", outcome.source) : "";
+    if (outcome.tag < 0) return text;
+    return format("{}, tag {}", text.empty() ? "any peer" : text, outcome.tag);
+}
+
+int fail_peer(const char* function, Communicator* comm, const Outcome& outcome, Envelope asked) {
+    Outcome named = outcome;
+    if (named.source < 0) named.source = asked.rank;
+    if (named.tag < 0) named.tag = asked.tag;
+    std::string whom = whom_text(named);
     return fail(function, comm, outcome.error,
-                format("{} (rank {}, peer {}, tag {})",
-                       outcome.reason ? outcome.reason : "The operation failed", comm->rank(), peer,
-                       outcome.tag));
+                format("{} (rank {}{}{})", outcome.reason ? outcome.reason : "The operation failed",
+                       comm->rank(), whom.empty() ? "" : ", ", whom));
 }
 
 // ---- requests without messages

@@ -80,8 +80,11 @@ inline Outcome proc_null_outcome() {
 // The failure of an operation on a communicator that has been revoked, through the error handler.
 int fail_revoked(const char* function, Communicator* comm);
 
-// An operation's failure, through the error handler; names the peer.
-int fail_peer(const char* function, Communicator* comm, const Outcome& outcome, int rank);
+// An operation's failure, through the error handler; names the peer and the tag: the outcome's or,
+// where it has none, those that were asked for.
+int fail_peer(const char* function, Communicator* comm, const Outcome& outcome, Envelope asked);
+// "peer 1, tag 3"; "" for what has neither, such as a collective operation's request.
+std::string whom_text(const Outcome& outcome);
 
 using PartMaker = std::function<P2pRequest*(Communicator& comm, const Data& data, Envelope envelope,
                                             bool is_send)>;

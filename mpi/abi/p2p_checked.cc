@@ -41,7 +41,7 @@ Outcome end(const Call& call, P2pRequest* request) {
 
 int end_with(const Call& call, const Outcome& outcome) {
     if (outcome.error == MPI_SUCCESS) return MPI_SUCCESS;
-    return fail_peer(call.function, call.comm, outcome, call.envelope.rank);
+    return fail_peer(call.function, call.comm, outcome, call.envelope);
 }
 
 int begin(const Call& call, MPI_Request* request) {

@@ -19,7 +19,8 @@ POMONA_MPI(int, Probe, (int source, int tag, MPI_Comm comm, MPI_Status* status))
     Outcome outcome = proc_null_outcome();
     if (source != MPI_PROC_NULL) engine.probe(*owner, {source, tag}, outcome);
     set_status(status, outcome);
-    return outcome.error == MPI_SUCCESS ? MPI_SUCCESS : fail_peer(__func__, owner, outcome, source);
+    if (outcome.error == MPI_SUCCESS) return MPI_SUCCESS;
+    return fail_peer(__func__, owner, outcome, {source, tag});
 }
 
 POMONA_MPI(int, Iprobe, (int source, int tag, MPI_Comm comm, int* flag, MPI_Status* status)) {
@@ -28,7 +29,8 @@ POMONA_MPI(int, Iprobe, (int source, int tag, MPI_Comm comm, int* flag, MPI_Stat
     Outcome outcome = proc_null_outcome();
     *flag = source == MPI_PROC_NULL || engine.iprobe(*owner, {source, tag}, outcome);
     if (*flag) set_status(status, outcome);
-    return outcome.error == MPI_SUCCESS ? MPI_SUCCESS : fail_peer(__func__, owner, outcome, source);
+    if (outcome.error == MPI_SUCCESS) return MPI_SUCCESS;
+    return fail_peer(__func__, owner, outcome, {source, tag});
 }
 
 POMONA_MPI(int, Mprobe, (int source, int tag, MPI_Comm comm, MPI_Message* message, MPI_Status* status)) {
@@ -41,7 +43,8 @@ POMONA_MPI(int, Mprobe, (int source, int tag, MPI_Comm comm, MPI_Message* messag
         *message = taken ? handle_of<MPI_Message>(taken) : MPI_MESSAGE_NULL;
     }
     set_status(status, outcome);
-    return outcome.error == MPI_SUCCESS ? MPI_SUCCESS : fail_peer(__func__, owner, outcome, source);
+    if (outcome.error == MPI_SUCCESS) return MPI_SUCCESS;
+    return fail_peer(__func__, owner, outcome, {source, tag});
 }
 
 POMONA_MPI(int, Improbe, (int source, int tag, MPI_Comm comm, int* flag, MPI_Message* message,
@@ -57,7 +60,8 @@ POMONA_MPI(int, Improbe, (int source, int tag, MPI_Comm comm, int* flag, MPI_Mes
         *message = taken ? handle_of<MPI_Message>(taken) : MPI_MESSAGE_NULL;
     }
     if (*flag) set_status(status, outcome);
-    return outcome.error == MPI_SUCCESS ? MPI_SUCCESS : fail_peer(__func__, owner, outcome, source);
+    if (outcome.error == MPI_SUCCESS) return MPI_SUCCESS;
+    return fail_peer(__func__, owner, outcome, {source, tag});
 }
 
 // Decodes the message and the data of a matched receive.
@@ -96,7 +100,7 @@ POMONA_MPI(int, Mrecv_c, (void* buf, MPI_Count count, MPI_Datatype datatype, MPI
     }
     set_status(status, outcome);
     if (outcome.error == MPI_SUCCESS) return MPI_SUCCESS;
-    return fail_peer(__func__, comm, outcome, outcome.source);
+    return fail_peer(__func__, comm, outcome, {outcome.source, outcome.tag});
 }
 
 POMONA_MPI(int, Imrecv_c, (void* buf, MPI_Count count, MPI_Datatype datatype, MPI_Message* message,

@@ -5,6 +5,7 @@
 #include "mpi/abi/p2p_arguments.h"
 #include "mpi/abi/status.h"
 #include "mpi/check/checker.h"
+#include "mpi/p2p/p2p_request.h"
 
 #include <algorithm>
 #include <utility>
@@ -51,6 +52,14 @@ private:
     void* state_;
 };
 
+// For the error's sentence: with whom a message was to be, if its end does not tell.
+void name_peer(const Request* request, Outcome& outcome) {
+    const auto* message = dynamic_cast<const P2pRequest*>(request);
+    if (!message) return;
+    if (outcome.source < 0) outcome.source = message->rank;
+    if (outcome.tag < 0) outcome.tag = message->tag;
+}
+
 // Takes the end of a complete request to the user (of a stalled one only the error): fills the
 // status, deactivates a persistent request, frees another and its handle. Returns the operation's
 // error class; *comm is whose error handler it concerns, *outcome what happened.
@@ -66,6 +75,7 @@ int report(MPI_Request* handle, Request* request, MPI_Status* status, Outcome* o
     }
     int error = request->finish(status);
     *outcome = request->outcome();
+    if (__builtin_expect(error != MPI_SUCCESS, 0)) name_peer(request, *outcome);
     if (request->persistent()) {
         request->set_inactive(true);
     } else {
@@ -103,7 +113,8 @@ int report_one(const char* function, MPI_Request* handle, Request* request, MPI_
     int error = report(handle, request, status, &outcome, &comm);
     if (__builtin_expect(error == MPI_SUCCESS, 1)) return MPI_SUCCESS;
     outcome.error = error;
-    return fail_peer(function, comm ? comm : process().world(), outcome, outcome.source);
+    return fail_peer(function, comm ? comm : process().world(), outcome,
+                     {outcome.source, outcome.tag});
 }
 
 MPI_Status* status_at(MPI_Status* statuses, int index) {
@@ -156,10 +167,11 @@ int report_all(const char* function, MPI_Request* handles, std::vector<Request*>
     if (errors.empty()) return MPI_SUCCESS;
     if (statuses != MPI_STATUSES_IGNORE)
         for (size_t i = 0; i < requests.size(); ++i) statuses[i].MPI_ERROR = errors[i];
+    std::string whom = whom_text(first_failed);
     return fail(function, failed_comm ? failed_comm : process().world(), MPI_ERR_IN_STATUS,
-                format("{} (peer {}, tag {}); the statuses' MPI_ERROR tells which",
+                format("{}{}; the statuses' MPI_ERROR tells which",
                        first_failed.reason ? first_failed.reason : "An operation failed",
-                       first_failed.source, first_failed.tag));
+                       whom.empty() ? "" : " (" + whom + ")"));
 }
 
 bool all_done(const std::vector<Request*>& requests) {

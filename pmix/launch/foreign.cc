@@ -5,7 +5,6 @@
 #include <cstdint>
 #include <cstring>
 #include <fstream>
-#include <string_view>
 #include <utility>
 
 namespace pomona {
@@ -117,6 +116,15 @@ static bool is_another_mpi(std::string_view name) {
 std::string foreign_mpi_of(const std::string& path) {
     for (const std::string& name : needed_libraries(path))
         if (is_another_mpi(name)) return name;
+    return {};
+}
+
+// Names of their functions, which stand in what they print and in nobody else's words.
+std::string_view foreign_mpi_saying(std::string_view text) {
+    for (std::string_view name : {"internal_Init_thread(", "MPIR_pmi_init(", "MPIR_Init_thread("})
+        if (text.find(name) != text.npos) return "MPICH";
+    for (std::string_view name : {"ompi_mpi_init", "ompi_rte_init", "orte_init"})
+        if (text.find(name) != text.npos) return "Open MPI";
     return {};
 }
 

@@ -149,6 +149,7 @@ void RankStream::read_some() {
 
 void RankStream::take(std::string_view bytes) {
     if (on_first) std::exchange(on_first, nullptr)();
+    if (on_bytes) on_bytes(bytes);
     if (options_.raw) return output_.write(bytes, this);
     bool decorated = !options_.tag.empty() || options_.timestamp;
     while (!bytes.empty()) {

@@ -76,6 +76,7 @@ public:
     void resume();
     std::function<void()> on_close;
     std::function<void()> on_first;  // before the first bytes
+    std::function<void(std::string_view bytes)> on_bytes;
 
 private:
     void read_some();

@@ -219,6 +219,8 @@ void Launcher::look_for_another_mpi(const Process& process) {
     if (!silent || size_ < 2) return;
     if (!process.other_mpi.empty()) {
         say_another_mpi(process, "has loaded", process.other_mpi);
+    } else if (!process.other_words.empty()) {
+        say_another_mpi(process, "ends with the words of", process.other_words);
     } else if (!told_of_another_mpi_) {
         std::string other = foreign_mpi_of(find_program(process.name, "", common_));
         if (other.empty()) return;

@@ -46,8 +46,9 @@ private:
         int pid = -1;
         bool running = false;
         std::string binding;
-        std::string name;       // what it executes
-        std::string other_mpi;  // seen in its memory before it has connected
+        std::string name;         // what it executes
+        std::string other_mpi;    // seen in its memory before it has connected
+        std::string other_words;  // the MPI library whose error messages it has printed
         std::unique_ptr<Output> output_file, error_file;  // of a rank on another host
         std::unique_ptr<RankStream> output, error;
     };
@@ -156,6 +157,7 @@ private:
     void watch_for_another_mpi();
     void look_into_memory();
     void look_into_memory(Process& process);
+    void listen(Process& process, std::string_view bytes);
     void say_another_mpi(const Process& process, const std::string& how, const std::string& other);
 
     // The end.

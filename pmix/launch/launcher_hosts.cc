@@ -216,6 +216,7 @@ void Launcher::add_streams(Process& process, int output, int error) {
             std::make_unique<RankStream>(base_, descriptor, to, forward_options(process, name));
         stream->on_close = [this] { finish_if_done(); };
         stream->on_first = [this, &process] { look_into_memory(process); };
+        stream->on_bytes = [this, &process](std::string_view bytes) { listen(process, bytes); };
         return stream;
     };
     if (output >= 0) process.output = make(output, *stdout_, "stdout");

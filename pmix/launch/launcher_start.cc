@@ -344,6 +344,7 @@ bool Launcher::open_output_files(Process& process) {
             base_, to, forward_options(process, name),
             [host, rank, number](size_t bytes) { host->output_taken(rank, number, bytes); });
         stream->on_close = [this] { finish_if_done(); };
+        stream->on_bytes = [this, &process](std::string_view bytes) { listen(process, bytes); };
         return stream;
     };
     process.output = make(files ? *process.output_file : *stdout_, "stdout", 1);

@@ -146,6 +146,13 @@ void Launcher::look_into_memory() {
     }
 }
 
+// A process that prints another library's error messages may be gone before it is looked at.
+void Launcher::listen(Process& process, std::string_view bytes) {
+    if (size_ < 2 || !process.other_words.empty()) return;
+    if (control_->phase(process.rank) != ControlServer::Phase::outside) return;
+    process.other_words = foreign_mpi_saying(bytes);
+}
+
 void Launcher::look_into_memory(Process& process) {
     bool silent = control_->phase(process.rank) == ControlServer::Phase::outside;
     if (!silent) process.other_mpi.clear();

@@ -15,7 +15,8 @@
 #   known TITLE WHY COMMAND        the command fails, for a reason that stands in the table
 #   left_out WHAT WHY              what is not run
 # CLIENT_COMPILERS: the folder of another MPI's mpicc. CLIENT_STEP=build: end when it is built
-# (tests/bench/apps.py). shellcheck shell=bash
+# (tests/bench/apps.py). CLIENT_ARCHIVES: a folder whose archives are taken rather than fetched:
+# PACKAGE_1.2.orig.tar.xz or NAME-1.2.tar.gz. shellcheck shell=bash
 root=$1 name=$2 clients=$3 mpi=$4
 . "$root/tests/setup.sh"
 folder=$clients/$mpi/$name
@@ -46,11 +47,23 @@ apt_lists() {
     touch "$clients/apt/complete"
 }
 
+# Copies the archive of the source from CLIENT_ARCHIVES, if it is there.
+given_archive() {  # folder
+    local package=${source#*:} archive
+    archive=${package%%==*}_*.orig.tar.*
+    [ "${source%%:*}" = debian ] || archive=${package/==/-}.tar.*
+    archive=$(find "${CLIENT_ARCHIVES:-/nowhere}" -maxdepth 1 -name "$archive" 2> /dev/null | sort | tail -n 1)
+    [ -n "$archive" ] && cp "$archive" "$1"
+}
 fetch() {  # the archive goes to downloads/NAME
     local downloads=$clients/downloads/$name
     if [ -f "$downloads/complete" ]; then return; fi
     rm -rf "$downloads"
     mkdir -p "$downloads"
+    if given_archive "$downloads"; then
+        touch "$downloads/complete"
+        return
+    fi
     case $source in
     debian:*)
         apt_lists
@@ -206,7 +219,7 @@ else
     fetch
     archive=$(archive_of)
     # NAME_1.2+dfsg.orig.tar.xz, NAME-1.2.tar.gz
-    version=$(basename "$archive" | sed -E 's/^[a-zA-Z0-9.+]*[a-zA-Z0-9][_-]([0-9].*)\.tar\..*/\1/')
+    version=$(basename "$archive" | sed -E 's/^[^_]*_([0-9].*)\.tar\..*/\1/; s/^[a-zA-Z0-9.+]*[a-zA-Z0-9][_-]([0-9].*)\.tar\..*/\1/')
     version=$(echo "$version" | sed -E 's/\.orig$//; s/\+(dfsg|ds|repack)[0-9]*$//')
 fi
 found client "$name" "$version"

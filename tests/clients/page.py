@@ -30,9 +30,10 @@ functions of MPI-1 that MPI 3.0 removed, HPL among them, compile with `mpicc -in
 mpi_removed.h`.
 
 `tests/clients/mpich_fortran.py` runs the Fortran programs of MPICH's suite
-([fortran.md](fortran.md)). **Not there yet:** petsc4py, deal.II and OpenFOAM have no recipe; the
-archives of ScaLAPACK with its BLACS testers and of SuperLU_DIST could not be fetched where this was
-written, from none of four releases of Debian.
+([fortran.md](fortran.md)). `CLIENT_ARCHIVES=FOLDER` takes source archives from a folder first: those
+of ScaLAPACK and of SuperLU_DIST could not be fetched from Debian's mirror where this was written,
+and came from another distribution's, with the checksums that Debian's lists tell. **Not there
+yet:** petsc4py, mpi4jax, deal.II and OpenFOAM have no recipe.
 
 """
 

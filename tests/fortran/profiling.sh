@@ -1,6 +1,6 @@
 #!/bin/sh
 # tests/fortran/profiling.sh BUILD: a profiling library in C, loaded before MPI, sees what programs
-# in Fortran call, by each of the three interfaces, once.
+# in Fortran call, by each of the three interfaces, once; one in Fortran stands in their place too.
 set -eu
 build=$1
 folder=$(mktemp -d)
@@ -62,4 +62,32 @@ else
     # Linked too; the program itself names nothing of it.
     "$build/bin/mpifort" -w program.f90 -o linked -L. -Wl,-rpath,"$folder" -Wl,--no-as-needed -ltool
     check "$("$build/bin/mpirun" -n 1 ./linked)"
+fi
+# A tool in Fortran: the names by which mpif.h and the module mpi call, and those of mpi_f08.
+cat > tool.f90 << 'END'
+subroutine MPI_SEND(buf, count, datatype, dest, tag, comm, ierror)
+  implicit none
+  include 'mpif.h'
+  integer :: buf(*), count, datatype, dest, tag, comm, ierror
+  print '(a)', 'a send'
+  call PMPI_SEND(buf, count, datatype, dest, tag, comm, ierror)
+end subroutine MPI_SEND
+subroutine MPI_Barrier_f08(comm, ierror)
+  use mpi_f08, only: MPI_Comm, PMPI_Barrier
+  implicit none
+  type(MPI_Comm), intent(in) :: comm
+  integer, optional, intent(out) :: ierror
+  print '(a)', 'a barrier of mpi_f08'
+  call PMPI_Barrier(comm, ierror)
+end subroutine MPI_Barrier_f08
+END
+check_fortran() {
+    said=$(printf '%s' "$1" | sort | uniq -c | tr -s ' \n' ' ')
+    [ "$said" = " 1 a barrier of mpi_f08 2 a send " ] || { echo "the tool in Fortran says: $said"; exit 1; }
+}
+"$build/bin/mpifort" -w program.f90 tool.f90 -o together
+check_fortran "$("$build/bin/mpirun" -n 1 ./together)"
+if [ "$(uname -s)" != Darwin ]; then
+    "$build/bin/mpifort" -w -shared -fPIC tool.f90 -o libftool.so
+    check_fortran "$("$build/bin/mpirun" -n 1 env LD_PRELOAD="$folder/libftool.so" ./program)"
 fi

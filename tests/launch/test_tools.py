@@ -121,6 +121,18 @@ class AnotherMpi(unittest.TestCase):
         self.assertEqual(done.stderr.count("has loaded libmpi.so.40, another MPI library"), 1, done.stderr)
         self.assertIn("pip install", done.stderr)
 
+    def test_one_that_fails_at_once(self):
+        """Such a process has gone before anybody has looked into its memory; its words tell."""
+        for words, name in (("internal_Init_thread(71)....: failed\\nMPIR_pmi_init(225): no", "MPICH"),
+                            ("*** An error occurred in ompi_mpi_init", "Open MPI")):
+            for streams in ([], ["--tag-output"], ["--merge-stderr-to-stdout"]):
+                with self.subTest(name, streams=streams):
+                    done = mpirun("-n", 2, *streams, "sh", "-c", f"printf '{words}\\n' >&2; exit 16")
+                    self.assertEqual(done.returncode, 16)
+                    self.assertEqual(done.stderr.count(f"ends with the words of {name}, another MPI library"), 1,
+                                     done.stderr)
+                    self.assertIn("pip install", done.stderr)
+
     def test_one_that_runs_on_is_told_of(self):
         process = subprocess.Popen(
             [MPIRUN, "-n", "2", sys.executable, "-c",

@@ -9,12 +9,15 @@ folder=$(mktemp -d)
 trap 'rm -rf "$folder"' EXIT
 failed=0
 
-program() {  # name, statements: compiled and run on one rank, its output kept
+program() {  # name, statements, ranks (1): compiled and run, its output kept
     {
         echo '#include <mpi.h>'
         echo '#include <stdio.h>'
         echo 'int main(int argc, char** argv) {'
+        echo '    int rank, data[2] = {0};'
         echo '    MPI_Init(&argc, &argv);'
+        echo '    MPI_Comm_rank(MPI_COMM_WORLD, &rank);'
+        echo '    (void)rank; (void)data;'
         echo '    printf("printed before\\n");'
         echo "    $2"
         echo '    MPI_Finalize();'
@@ -22,7 +25,7 @@ program() {  # name, statements: compiled and run on one rank, its output kept
         echo '}'
     } > "$folder/$1.c"
     "$bin/mpicc" -o "$folder/$1" "$folder/$1.c" || failed=1
-    timeout 30 "$bin/mpirun" -n 1 "$folder/$1" > "$folder/out" 2> "$folder/err"
+    timeout 30 "$bin/mpirun" --oversubscribe -n "${3:-1}" "$folder/$1" > "$folder/out" 2> "$folder/err"
     code=$?
     what=$1
 }
@@ -51,6 +54,19 @@ has out "printed before"
 once "MPI_Init: "
 has_not err "on MPI_COMM_WORLD"
 has_not err "known error not in this list"
+
+# Unlike collective calls as a communicator's first: the sentence names both, without POMONA_CHECK.
+unlike() {  # name, the call of rank 0, that of rank 1, their functions
+    program "$1" "if (rank) $3; else $2;" 2
+    [ $code != 0 ] && [ $code != 124 ] || fault "the job should have failed, and not by its time"
+    has err "called $4"
+    has err "called $5"
+    has_not err "internal error\|lost its data\|bug in Pomona"
+}
+unlike bcast 'MPI_Bcast(data, 1, MPI_INT, 0, MPI_COMM_WORLD)' \
+    'MPI_Allreduce(data, data + 1, 1, MPI_INT, MPI_SUM, MPI_COMM_WORLD)' MPI_Bcast MPI_Allreduce
+unlike barrier 'MPI_Barrier(MPI_COMM_WORLD)' \
+    'MPI_Allreduce(data, data + 1, 1, MPI_INT, MPI_SUM, MPI_COMM_WORLD)' MPI_Barrier MPI_Allreduce
 
 # A program of another MPI library, here one without functions: its processes know nothing of each
 # other.
