@@ -2,6 +2,7 @@
 outcome."""
 
 import ctypes
+import importlib.util
 import json
 import os
 import re
@@ -126,6 +127,15 @@ def test_sight(ranks, tmp_path):
 @pytest.mark.parametrize("ranks", [2, 3])
 def test_models_with_hooks(ranks):
     passed(launch(ranks, HERE / "ranks_hooks.py"))
+
+
+@pytest.mark.parametrize("name", ["accelerate", "lightning"])
+def test_models_of_frameworks(name):
+    """Under mpirun Lightning takes the ranks as started already, as under torchrun."""
+    if not importlib.util.find_spec(name):
+        pytest.skip(f"{name} is not installed: pip install {name}")
+    outcome = launch(2, HERE / "ranks_frameworks.py", name)
+    assert outcome.code == 0 and outcome.text.count("all passed") == 2, str(outcome)
 
 
 def test_models_recorded_for_predict():
