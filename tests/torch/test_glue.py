@@ -6,6 +6,7 @@ import importlib.util
 import json
 import os
 import re
+import socket
 import subprocess
 import sys
 import time
@@ -275,7 +276,8 @@ def test_errors_of_another_mpi():
 
 
 def test_autoload():
-    """`import torch` alone makes the backends available, and imports nothing heavy."""
+    """`import torch` alone makes the backends available, and imports nothing heavy. MASTER_PORT,
+    where another program listens, is not asked for."""
     code = (
         "import sys, torch, torch.distributed as dist\n"
         "assert dist.is_mpi_available() and 'pomona' in dist.Backend.backend_list\n"
@@ -283,7 +285,9 @@ def test_autoload():
         "dist.init_process_group('mpi'); x = torch.ones(2); dist.all_reduce(x)\n"
         "sys.stdout.write(f'all {dist.get_world_size()} passed {x.tolist()}\\n')\n"
     )
-    outcome = launch(2, "-c", code)
+    with socket.create_server(("127.0.0.1", 0)) as other:
+        env = {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(other.getsockname()[1])}
+        outcome = launch(2, "-c", code, env=env)
     passed(outcome)
     assert outcome.text.count("all 2 passed [2.0, 2.0]") == 2, str(outcome)
 
