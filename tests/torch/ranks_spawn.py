@@ -1,5 +1,6 @@
-"""Two processes by torch.multiprocessing.spawn, and the one that spawns them: `ranks_spawn.py STORE PLACE`.
+"""Two processes by torch.multiprocessing.spawn, and the one that spawns them.
 
+Usage: `ranks_spawn.py STORE PLACE`.
 STORE is "file" or "tcp", PLACE a path or a port. Neither the environment nor a URL says anything:
 rank, size and store are arguments of init_process_group. The process that spawns is a world of its
 own, with a HashStore, which no other process can reach.
