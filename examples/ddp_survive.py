@@ -3,6 +3,8 @@
 
     mpirun -n 3 --on-death continue python examples/ddp_survive.py --kill 1:20
 
+or, without a launcher, as three processes with RANK, WORLD_SIZE, MASTER_ADDR and MASTER_PORT.
+
 Rank 1 is killed in step 20. The others' collectives end with an error; all of them ask who has
 died (pomona.failed_ranks), make the group anew without the dead (torch's shrink_group), take rank
 0's weights, momentum and step number, and repeat the step in which it happened. Each step has one

@@ -121,6 +121,7 @@ PYBIND11_MODULE(_glue, m) {
         m, "ProcessGroupPomona")
         // What torch asks every backend for: the timeout and the name.
         .def_property_readonly("options", &ProcessGroupPomona::getBackendOptions)
+        .def("get_error", &ProcessGroupPomona::getError)  // an ErrorType of torch's
         .def("failed_ranks", &ProcessGroupPomona::failed_ranks, release())
         // torch asks ranks outside of a group for it, since NCCL needs all ranks for a split.
         .def("perform_nocolor_split", [](ProcessGroupPomona&, const py::object&) {})

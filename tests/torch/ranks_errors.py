@@ -174,8 +174,11 @@ def arguments(rank, size):
 def abort(rank, size):
     if rank == 0:
         work = dist.all_reduce(torch.ones(3), async_op=True)
-        dist.group.WORLD._get_backend(torch.device("cpu")).abort()
+        backend = dist.group.WORLD._get_backend(torch.device("cpu"))
+        assert backend.get_error().name == "SUCCESS"
+        backend.abort()
         expect(dist.DistBackendError, ["aborted"], work.wait)
+        assert backend.get_error().name == "COMM_ERROR"
         print("met: aborted", flush=True)
     else:
         time.sleep(3)
@@ -187,13 +190,14 @@ def stays_failed(rank, size):
     assert not backend._group_comm_error()
     if rank == 0:
         expect(dist.DistBackendError, ["Timed out after 1 s"], dist.all_reduce, torch.ones(3))
-        assert backend._group_comm_error()
+        assert backend._group_comm_error() and backend.get_error().name == "TIMEOUT"
         for operation in (dist.all_reduce, dist.broadcast):
             more = (0,) if operation is dist.broadcast else ()
             expect(dist.DistBackendError, ["cannot be used any more", "ALLREDUCE", "Timed out"],
                    operation, torch.ones(3), *more)
         backend.abort()
         expect(dist.DistBackendError, ["cannot be used any more", "Timed out"], dist.barrier)
+        assert backend.get_error().name == "TIMEOUT"  # the first cause
         print("met: the failure stays", flush=True)
     else:
         time.sleep(4)

@@ -59,10 +59,12 @@ def test_ddp(rank, size):
 def test_ddp_hooks(rank, size):
     from torch.distributed.algorithms.ddp_comm_hooks import default_hooks, powerSGD_hook
 
-    for name, tolerance in (("allreduce_hook", 1e-5), ("fp16_compress_hook", 1e-2)):
+    for name, tolerance in (("allreduce_hook", 1e-5), ("fp16_compress_hook", 1e-2), ("bf16_compress_hook", 2e-2)):
         model = make_model()
         network = DistributedDataParallel(model, bucket_cap_mb=0.01)
-        network.register_comm_hook(None, getattr(default_hooks, name))
+        hook = getattr(default_hooks, name)
+        # By another name: torch takes its bf16 hook with NCCL alone.
+        network.register_comm_hook(None, lambda state, bucket, hook=hook: hook(state, bucket))
         train(network, model.parameters(), rank, size)
         close(model.parameters(), reference(), name, tolerance)
     for buckets in ({}, {"bucket_cap_mb": 0.001}):
@@ -122,6 +124,48 @@ def test_fsdp2(rank, size):
     fully_shard(model, mesh=mesh)
     train(model, model.parameters(), rank, size)
     close([p.full_tensor() for p in model.parameters()], reference(), "FSDP2")
+
+
+def test_fsdp2_mixed_precision(rank, size):
+    """Parameters in bf16, gradients added in fp32: as with gloo, which sums two ranks alike to the
+    bit."""
+    from torch.distributed.device_mesh import DeviceMesh
+    from torch.distributed.fsdp import MixedPrecisionPolicy, fully_shard
+
+    if DEVICE != "cpu":
+        return  # gloo has the CPU only; ranks_cuda.py has a test of its own
+    policy = MixedPrecisionPolicy(torch.bfloat16, torch.float32)
+    results = []
+    for group in (dist.group.WORLD, dist.new_group(backend="gloo")):
+        mesh = DeviceMesh.from_group(group, DEVICE)
+        model = make_model()
+        for layer in (*(each for each in model if isinstance(each, nn.Linear)), model):
+            fully_shard(layer, mesh=mesh, mp_policy=policy)
+        train(model, model.parameters(), rank, size)
+        results.append([p.full_tensor() for p in model.parameters()])
+    close(results[0], results[1], "FSDP2 in bf16 and gloo's", 1e-6 if size <= 2 else 2e-3)
+    close(results[0], reference(), "FSDP2 in bf16", 2e-2)
+
+
+def test_compiled(rank, size):
+    """Collectives in a compiled function, and a compiled model under DistributedDataParallel."""
+    import torch.distributed._functional_collectives as funcol
+
+    if size != 2 or DEVICE != "cpu":
+        return  # compiling takes seconds, and is the same for any number
+
+    @torch.compile(backend="aot_eager", fullgraph=True)
+    def sums(x):
+        summed = funcol.all_reduce(2 * x, "sum", dist.group.WORLD)
+        return funcol.all_gather_tensor(summed + x, 0, dist.group.WORLD)
+
+    x = torch.arange(6.0) + rank
+    want = [2 * (2 * torch.arange(6.0) + 1) + torch.arange(6.0) + other for other in range(size)]
+    assert torch.equal(sums(x), torch.cat(want)), sums(x)
+    model = make_model()
+    network = torch.compile(DistributedDataParallel(model), backend="aot_eager")
+    train(network, model.parameters(), rank, size)
+    close(model.parameters(), reference(), "a compiled model")
 
 
 def test_hsdp(rank, size):

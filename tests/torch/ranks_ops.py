@@ -381,6 +381,23 @@ def test_sparse(rank, size):
     dist.all_reduce(x)
     expected = sum(sparse(r).to_dense() for r in range(size))
     same(x.to_dense().view(-1), expected.view(-1), "all_reduce of a sparse tensor")
+    # With async_op the call itself waits for the others; what it returns is over.
+    x = sparse(rank)
+    work = dist.all_reduce(x, op=R.AVG, async_op=True)
+    assert work.is_completed() and work.is_success()
+    same(x.to_dense().view(-1), expected.view(-1) / size, "asynchronous all_reduce of a sparse tensor")
+    (got,) = work.get_future().wait()
+    same(got.to_dense().view(-1), expected.view(-1) / size, "Future of a sparse tensor")
+    if size == 1:
+        return
+    # Other collectives may be under way: numbers and order stay alike on all ranks.
+    before = torch.full((100000,), rank + 1.0)
+    work = dist.all_reduce(before, async_op=True)
+    x = sparse(rank)
+    dist.all_reduce(x)
+    work.wait()
+    same(x.to_dense().view(-1), expected.view(-1), "sparse beside another")
+    assert before[-1].item() == size * (size + 1) / 2
 
 
 def test_objects_and_barriers(rank, size):

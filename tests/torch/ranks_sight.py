@@ -47,6 +47,12 @@ def test_report():
     assert sums["bytes"] == 5 * size * 4 << 20, sums
     waiting, reducing, moving = report.moving_share("all_reduce")
     assert waiting > 0 and reducing > 0 and abs(waiting + reducing + moving - 1) < 1e-9, report
+    # By value: each of the five took all but rank 1 at least the 50 ms that it was late.
+    assert sums["waiting_seconds"] >= 0.25 * (size - 1) and sums["seconds"] >= sums["waiting_seconds"], sums
+    assert abs(waiting - sums["waiting_seconds"] / sums["seen_seconds"]) < 1e-9, sums
+    assert 50_000 <= sums["p50_us"] <= sums["p99_us"] <= 1.2 * 1e6 * sums["seconds"], sums
+    own = pomona.metrics()["all_reduce"]
+    assert own["count"] == 5 and (RANK == 1 or (own["p50_us"] >= 50_000 and own["waited_seconds"] > 0)), own
     assert report.operations["broadcast"]["reducing_seconds"] == 0, report.operations
     content = json.loads(report.json())
     assert content["stragglers"][0] == {"rank": late, "seconds": seconds}, content
@@ -60,9 +66,10 @@ def test_report():
 
 def test_prometheus():
     """Every line has the form that Prometheus reads, and each name has its HELP and TYPE first."""
-    text = pomona.report().prometheus()
+    report = pomona.report()
+    text = report.prometheus()
     line = re.compile(r'(pomona_\w+)\{(\w+="[^"]*",?)+\} [0-9.e+-]+')
-    known = set()
+    known, values = set(), {}
     assert text.endswith("\n") and 'pomona_operations_total{operation="all_reduce"}' in text, text
     for each in text.splitlines():
         if each.startswith("# TYPE "):
@@ -70,6 +77,15 @@ def test_prometheus():
         elif not each.startswith("#"):
             found = line.fullmatch(each)
             assert found and found[1] in known, each
+            values[each.split()[0]] = float(each.split()[1])
+    row = report.operations["all_reduce"]
+    for name, key in (("operations_total", "count"), ("operation_bytes_total", "bytes"), ("operation_p99_us", "p99_us"),
+                      ("operation_seconds_total", "seconds"), ("reducing_seconds_total", "reducing_seconds")):
+        told = values[f'pomona_{name}{{operation="all_reduce"}}']
+        assert abs(told - row[key]) <= 1e-8 * row[key] and told > 0, (name, told, row)
+    late = {rank: seconds for rank, seconds in report.stragglers()}
+    told = {int(re.search(r'rank="(\d+)"', name)[1]): value for name, value in values.items() if "waited_for" in name}
+    assert told.keys() == late.keys() and all(abs(told[rank] - late[rank]) <= 1e-8 * late[rank] for rank in late), told
 
 
 class Shifted:

@@ -2,9 +2,11 @@
 outcome."""
 
 import ctypes
+import importlib.util
 import json
 import os
 import re
+import socket
 import subprocess
 import sys
 import time
@@ -126,6 +128,15 @@ def test_sight(ranks, tmp_path):
 @pytest.mark.parametrize("ranks", [2, 3])
 def test_models_with_hooks(ranks):
     passed(launch(ranks, HERE / "ranks_hooks.py"))
+
+
+@pytest.mark.parametrize("name", ["accelerate", "lightning"])
+def test_models_of_frameworks(name):
+    """Under mpirun Lightning takes the ranks as started already, as under torchrun."""
+    if not importlib.util.find_spec(name):
+        pytest.skip(f"{name} is not installed: pip install {name}")
+    outcome = launch(2, HERE / "ranks_frameworks.py", name)
+    assert outcome.code == 0 and outcome.text.count("all passed") == 2, str(outcome)
 
 
 def test_models_recorded_for_predict():
@@ -265,7 +276,8 @@ def test_errors_of_another_mpi():
 
 
 def test_autoload():
-    """`import torch` alone makes the backends available, and imports nothing heavy."""
+    """`import torch` alone makes the backends available, and imports nothing heavy. MASTER_PORT,
+    where another program listens, is not asked for."""
     code = (
         "import sys, torch, torch.distributed as dist\n"
         "assert dist.is_mpi_available() and 'pomona' in dist.Backend.backend_list\n"
@@ -273,7 +285,9 @@ def test_autoload():
         "dist.init_process_group('mpi'); x = torch.ones(2); dist.all_reduce(x)\n"
         "sys.stdout.write(f'all {dist.get_world_size()} passed {x.tolist()}\\n')\n"
     )
-    outcome = launch(2, "-c", code)
+    with socket.create_server(("127.0.0.1", 0)) as other:
+        env = {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(other.getsockname()[1])}
+        outcome = launch(2, "-c", code, env=env)
     passed(outcome)
     assert outcome.text.count("all 2 passed [2.0, 2.0]") == 2, str(outcome)
 

@@ -27,7 +27,7 @@ def environment(**more):
             "PYTHONPATH": os.pathsep.join(p for p in paths if p), **more}
 
 
-def by_hand(size, *arguments, **more):
+def by_hand(size, *arguments, program=PROGRAM, **more):
     """The exit codes and what all have said; nothing of the job is left in TMPDIR."""
     with tempfile.TemporaryDirectory(prefix="pomona-start-") as folder:
         output = Path(folder, "output")
@@ -36,7 +36,7 @@ def by_hand(size, *arguments, **more):
             for rank in range(size):
                 each = {name: value.format(rank=rank, size=size) for name, value in more.items()}
                 ranks.append(subprocess.Popen(
-                    [PYTHON, PROGRAM, *(a.format(folder=folder) for a in arguments)],
+                    [PYTHON, program, *(a.format(folder=folder) for a in arguments)],
                     env=environment(TMPDIR=folder, **each), stdout=out, stderr=out))
         try:
             codes = [rank.wait(LIMIT) for rank in ranks]
@@ -88,6 +88,24 @@ def test_killed(transports):
     """Nobody but the other ranks sees that one dies: they get an error long before the timeout."""
     codes, text = by_hand(3, "mpi", "killed", **variables(), POMONA_TRANSPORTS=transports)
     assert codes[1] == -signal.SIGKILL and text.count("met: ") == 2, (codes, text)
+
+
+@pytest.mark.parametrize("how, dead, transports", [("first", 0, "self,tcp"), ("train", 1, "self,shm")])
+def test_survived(how, dead, transports):
+    """The others train on without a launcher, too, also without rank 0, which served the store: at
+    the end they have one process's weights."""
+    codes, text = by_hand(3, how, program=HERE / "ranks_shrink.py", **variables(), POMONA_TRANSPORTS=transports)
+    assert codes[dead] == -signal.SIGKILL and sorted(codes) == [-signal.SIGKILL, 0, 0], (codes, text)
+    assert text.count("all passed") == 2, text
+
+
+@pytest.mark.parametrize("store", ["tcp", "file"])
+def test_spawned(store, tmp_path):
+    """torch.multiprocessing.spawn; each process brings a store. So does the one that spawns, a
+    HashStore."""
+    place = tmp_path / "store" if store == "file" else free_port()
+    outcome = launch(1, HERE / "ranks_spawn.py", store, place, prefix=[])
+    assert outcome.code == 0 and outcome.text.count("all passed") == 3, str(outcome)
 
 
 def torchrun(*options, how="train", backend="mpi"):
