@@ -188,7 +188,11 @@ Facts::Facts(const Shape& shape, const Machine& machine, const Options& options)
     Around flat = around(machine, shape.nodes, wring, far_edges);
     aring = flat.message;
     bring = nodes > 1 && machine.unlike() ? flat.mean : mean_of_edges(bnext, b1, far_edges);
-    wall = nodes > 1 ? w * (p - q) / (p - 1) : w, wroot = nodes > 1 ? (p - q) / (p - 1) : 1;
+    weach = wall = nodes > 1 ? w * (p - q) / (p - 1) : w;
+    wroot = nodes > 1 ? (p - q) / (p - 1) : 1;
+    apart = nodes > 1 && machine.apart;
+    // What two machines' ranks send each other shares a line; each rank copies what it sends to all.
+    if (apart && b > 0) wall = max(q * q, (p - q) * min(1, machine.copy_ns / b)) / (p - 1);
     std::tie(ring_reduce, ring_gather) = ring_costs(shape, machine, flat);
     std::vector<int> order;
     if (nodes > 1 && machine.unlike())

@@ -27,9 +27,9 @@ struct Facts {
     // binomial tree (1 on one machine).
     double apair, wpair, wnear, wfar, ashift, wshift, wshifts, atree, wtree;
     // From neighbour to neighbour by number, on average: a message's latency and a byte; while each
-    // rank exchanges with all others, times longer per byte, and while one root does (1 on one
-    // machine).
-    double aring, bring, wall, wroot;
+    // rank exchanges with all others at once, times longer per byte, while it does so with one
+    // after the other, and while one root does (1 on one machine).
+    double aring, bring, wall, weach, wroot;
     double z;  // where the input lies in the result: messages land aside first, near links only
     double h, q, lgh, lgq;
     double l, u;  // the board: until a post is seen, and what a post or a look takes
@@ -52,6 +52,7 @@ struct Facts {
     double height, busiest;
     bool forest;
     bool ordered;  // a ring has an order of its own, by unlike links
+    bool apart;    // each two of several machines have a line of their own
     // All ranks share a board; what is moved can go through chunks of it; the same of each node's
     // ranks, of several nodes.
     bool board, chunks, shared;
@@ -90,7 +91,8 @@ enum Tunable : unsigned {
     cut_blocks = 4,     // pieces of a block: only where somebody asks for them
     radix = 8,          // children of a node; exchanges under way
     of_tree = segments | radix,
-    given_trees = 16  // the user's trees (coll/forest.h), without which a row is not legal
+    given_trees = 16,  // the user's trees (coll/forest.h), without which a row is not legal
+    lines_apart = 32   // compared with others only where each two machines have a line of their own
 };
 
 struct Algorithm {
