@@ -44,6 +44,7 @@ struct Facts {
     double ring_reduce;                     // a ring's reduce-scatter with segments
     double ring_gather;                     // its allgather
     double by_node_reduce, by_node_gather;  // of a ring that goes from machine to machine once
+    double direct_reduce, direct_gather;    // of a direct exchange: with sums, and then of these
     double half, levels_apart;  // of two trees over all ranks but the root: how many levels
     int root;
     bool commutative, irregular, in_place, even, levels;
@@ -63,6 +64,7 @@ struct Facts {
     double both(double x, double y) const { return overlaps ? max(x, y) : x + y; }
 
     void set_steps(const Shape& shape);
+    void set_direct(const Shape& shape);
     void set_forest(const Shape& shape, const Forest* trees);
     double mean_of_edges(double far, double near, double far_edges) const;
     // A message to the right neighbour, in the mean and to one on another machine; a byte of it, at

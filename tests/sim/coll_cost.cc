@@ -183,9 +183,9 @@ TEST(Lines, of_four_hosts_with_two_ranks_are_spared_by_levels) {
         }
 }
 
-// Goal: on a mesh of cables, whose machines send by all lines at once, formulas know so: of what goes
-// to all others at once, and of what goes to one after the other. Method: long messages; one rank or
-// two on each machine.
+// Goal: on a mesh of cables, whose machines send by all lines at once, formulas know so: of what
+// goes to all others at once, and of what goes to one after the other. Method: long messages; one
+// rank or two on each machine.
 TEST(Lines, of_a_mesh_are_counted_one_by_one) {
     struct Row {
         Collective collective;

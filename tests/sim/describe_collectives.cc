@@ -126,10 +126,13 @@ bcast.
 `ring_reduce` is the reduce-scatter of a ring with segments, (p-1)(a + n/p (b + r)) for one
 segment on links that are alike; `ring_gather` its allgather, (p-1)(a + n/p (b + f)). Between
 unlike links the slowest sets the pace of long blocks, and a block takes the sum of all links'.
-`by_node_reduce` and `by_node_gather` are those of a ring that goes through all ranks of one
-machine before the next one's. Through TCP a message of more than 64 KiB asks first, which adds 4
-o to o and on one machine to a; a ring's pieces are no shorter than 512 KiB there, and their r is
-that of a vector as long as a piece.
+`direct_reduce` of a direct exchange is a + (p-1) x (wall b + r) for one segment of x = n/p bytes
+of an allreduce or m of a reduce_scatter, less what overlaps, and `direct_gather` a + (p-1) x wall
+b; further segments take the greater of what lines carry and of the sums. `by_node_reduce` and
+`by_node_gather` are those of a ring that goes through all ranks of one machine before the next
+one's. Through TCP a message of more than 64 KiB asks first, which adds 4 o to o and on one
+machine to a; a ring's pieces are no shorter than 512 KiB there, and their r is that of a vector
+as long as a piece.
 
 Sources in full: `docs/papers.md`. Simulated and formula times are held together by tests/sim.
 )";

@@ -3,8 +3,8 @@
 // Goal: what is chosen comes near to what no schedule can beat. Method: virtual time, 4.2 us and 75
 // Gb/s; machines in a mesh, where all cables of a machine are busy at once; in a chain, where
 // messages between the ends share the lines of those between; or at a switch, by one line each.
-// Of a vector of n bytes each of p machines has to send at least (p - 1) / p for a reduce_scatter or
-// an allgather, and twice that for an allreduce: in a mesh by p - 1 cables. One within a chain sends
+// Of a vector each of p machines has to send at least (p - 1) / p for a reduce_scatter or an
+// allgather, and twice that for an allreduce: in a mesh by p - 1 cables. One within a chain sends
 // all of it in both directions.
 #include "coll/catalog.h"
 #include "coll/select.h"
