@@ -322,7 +322,7 @@ void Facts::set_direct(const Shape& shape) {
     double pace = (gathers ? 2 : 1) * ((p - 1) * o + all);
     direct_reduce = a + piece * (b + r) + both(others, (p - 2) * piece * r);
     direct_reduce += (S - 1) * both(pace, sums);
-    direct_gather = a + all;
+    direct_gather = a + (p - 2) * o + all;
 }
 
 void Facts::set_forest(const Shape& shape, const Forest* trees) {
