@@ -188,7 +188,12 @@ Facts::Facts(const Shape& shape, const Machine& machine, const Options& options)
     Around flat = around(machine, shape.nodes, wring, far_edges);
     aring = flat.message;
     bring = nodes > 1 && machine.unlike() ? flat.mean : mean_of_edges(bnext, b1, far_edges);
-    wall = nodes > 1 ? w * (p - q) / (p - 1) : w, wroot = nodes > 1 ? (p - q) / (p - 1) : 1;
+    weach = wall = nodes > 1 ? w * (p - q) / (p - 1) : w;
+    wroot = nodes > 1 ? (p - q) / (p - 1) : 1;
+    apart = nodes > 1 && machine.apart;
+    // What two machines' ranks send each other shares a line; each rank copies what it sends.
+    if (apart && b > 0) wall = max(q * q, (p - q) * min(1, machine.copy_ns / b)) / (p - 1);
+    set_direct(shape);
     std::tie(ring_reduce, ring_gather) = ring_costs(shape, machine, flat);
     std::vector<int> order;
     if (nodes > 1 && machine.unlike())
@@ -303,6 +308,21 @@ std::pair<double, double> Facts::ring_costs(const Shape& shape, const Machine& m
     double last = latency - o + part - (byte - mean) * (part - o) / again;
     double gather = p > 1 ? (p - 2) * std::max(S * part, last) + last + (S - 1) * part : 0;
     return {reduce, gather};
+}
+
+// A segment's parts come side by side as far as lines are apart, else one after the other, and each
+// is added up when it is there. While later segments come, those before are added up, and of an
+// allreduce their sums leave.
+void Facts::set_direct(const Shape& shape) {
+    direct_reduce = direct_gather = 0;
+    if (p <= 2) return;
+    bool gathers = shape.collective == Collective::allreduce;
+    double piece = (gathers ? n / p : m) / S, sums = (p - 1) * piece * r;
+    double all = (p - 1) * piece * wall * b, others = (p - 2) * o + all - piece * b;
+    double pace = (gathers ? 2 : 1) * ((p - 1) * o + all);
+    direct_reduce = a + piece * (b + r) + both(others, (p - 2) * piece * r);
+    direct_reduce += (S - 1) * both(pace, sums);
+    direct_gather = a + (p - 2) * o + all;
 }
 
 void Facts::set_forest(const Shape& shape, const Forest* trees) {

@@ -27,9 +27,9 @@ struct Facts {
     // binomial tree (1 on one machine).
     double apair, wpair, wnear, wfar, ashift, wshift, wshifts, atree, wtree;
     // From neighbour to neighbour by number, on average: a message's latency and a byte; while each
-    // rank exchanges with all others, times longer per byte, and while one root does (1 on one
-    // machine).
-    double aring, bring, wall, wroot;
+    // rank exchanges with all others at once, times longer per byte, while it does so with one
+    // after the other, and while one root does (1 on one machine).
+    double aring, bring, wall, weach, wroot;
     double z;  // where the input lies in the result: messages land aside first, near links only
     double h, q, lgh, lgq;
     double l, u;  // the board: until a post is seen, and what a post or a look takes
@@ -44,6 +44,7 @@ struct Facts {
     double ring_reduce;                     // a ring's reduce-scatter with segments
     double ring_gather;                     // its allgather
     double by_node_reduce, by_node_gather;  // of a ring that goes from machine to machine once
+    double direct_reduce, direct_gather;    // of a direct exchange: with sums, and then of these
     double half, levels_apart;  // of two trees over all ranks but the root: how many levels
     int root;
     bool commutative, irregular, in_place, even, levels;
@@ -52,6 +53,7 @@ struct Facts {
     double height, busiest;
     bool forest;
     bool ordered;  // a ring has an order of its own, by unlike links
+    bool apart;    // each two of several machines have a line of their own
     // All ranks share a board; what is moved can go through chunks of it; the same of each node's
     // ranks, of several nodes.
     bool board, chunks, shared;
@@ -62,6 +64,7 @@ struct Facts {
     double both(double x, double y) const { return overlaps ? max(x, y) : x + y; }
 
     void set_steps(const Shape& shape);
+    void set_direct(const Shape& shape);
     void set_forest(const Shape& shape, const Forest* trees);
     double mean_of_edges(double far, double near, double far_edges) const;
     // A message to the right neighbour, in the mean and to one on another machine; a byte of it, at
@@ -90,7 +93,8 @@ enum Tunable : unsigned {
     cut_blocks = 4,     // pieces of a block: only where somebody asks for them
     radix = 8,          // children of a node; exchanges under way
     of_tree = segments | radix,
-    given_trees = 16  // the user's trees (coll/forest.h), without which a row is not legal
+    given_trees = 16,  // the user's trees (coll/forest.h), without which a row is not legal
+    lines_apart = 32   // compared with others only where each two machines have a line of their own
 };
 
 struct Algorithm {

@@ -13,6 +13,8 @@ namespace pomona::coll {
 
 namespace {
 
+constexpr std::string_view kCable = ":cable";
+
 bool read_link(std::string_view text, Link& link) {
     bool good = read_decimal(take_piece(text, ':'), link.latency_ns);
     good = good && read_decimal(take_piece(text, ':'), link.overhead_ns);
@@ -86,6 +88,18 @@ void PairCosts::set(int a, int b, const Link& link) {
     links_[static_cast<size_t>(b * machines_ + a)] = link;
 }
 
+// Three machines and more (ascending), of which each two have a cable.
+static bool all_by_cable(std::span<const PairLink> pairs, std::span<const int> machines) {
+    auto among = [&](int machine) {
+        return std::binary_search(machines.begin(), machines.end(), machine);
+    };
+    auto cables = std::count_if(pairs.begin(), pairs.end(), [&](const PairLink& pair) {
+        return pair.cable && among(pair.a) && among(pair.b);
+    });
+    auto count = static_cast<ptrdiff_t>(machines.size());
+    return count > 2 && cables == count * (count - 1) / 2;
+}
+
 // All members compute this from the same numbers: those of the job, and where members are.
 Machine Machine::among(const Links& links, bool shared_memory, std::span<const int> nodes,
                        const Roads& roads) {
@@ -102,6 +116,7 @@ Machine Machine::among(const Links& links, bool shared_memory, std::span<const i
     PairCosts pairs(machines, links.net);
     for (const PairLink& pair : links.pairs)
         if (pair.b < machines) pairs.set(pair.a, pair.b, pair.link);
+    machine.apart = roads.apart(there) || all_by_cable(links.pairs, there);
     Link slowest{}, quickest{1e18, 1e18, 1e18};
     for (int a : there)
         for (int b : there) {
@@ -159,8 +174,12 @@ Result<Links> parse_links(std::string_view text, std::string& problem) {
         std::string_view item = take_piece(text, ','), value = item;
         std::string_view name = take_piece(value, '=');
         if (auto pair = read_pair(name)) {
+            pair->cable = value.ends_with(kCable);
+            if (pair->cable) value.remove_suffix(kCable.size());
             if (!read_link(value, pair->link))
-                return bad(problem, format("{} takes L:o:G as in 60:35:0.08", name));
+                return bad(problem, format("{} takes L:o:G as in 60:35:0.08, or L:o:G:cable where "
+                                           "these two machines have a line of their own",
+                                           name));
             if (!add_pair(links.pairs, *pair)) return bad(problem, format("{} stands twice", name));
             continue;
         }
@@ -198,7 +217,7 @@ std::string links_text(const Links& links) {
                    show(links.bcast_far), show(links.hand));
     if (links.crowd != 1) text += format(",crowd={}", show(links.crowd));
     for (const PairLink& pair : links.pairs)
-        text += format(",{}-{}={}", pair.a, pair.b, show(pair.link));
+        text += format(",{}-{}={}{}", pair.a, pair.b, show(pair.link), pair.cable ? kCable : "");
     return text;
 }
 

@@ -39,6 +39,7 @@ struct Together {
 struct PairLink {
     int a = 0, b = 0;
     Link link;
+    bool cable = false;  // a line of these two alone
     bool operator==(const PairLink&) const = default;
 };
 inline constexpr int kPairedNodesMost = 64;  // machines beyond these have no numbers of their own
@@ -84,9 +85,9 @@ inline constexpr double kSeeFirst = 5, kSeeNext = 2, kPiecesNext = 3, kSeeOverla
 // How far from the caches so many bytes are: 0 in them, 1 in memory, in between by the logarithm.
 double distance_from_cache(double bytes);
 
-// "shm=L:o:G,tcp=L:o:G,net=L:o:G,copy=c,...,crowd=k,0-1=L:o:G" (names: cost.cc; at last pairs of
-// machines) in ns and ns per byte. What is not named keeps its built-in value; "" and "built-in"
-// name nothing. `problem` gets a sentence for people.
+// "shm=L:o:G,tcp=L:o:G,net=L:o:G,copy=c,...,crowd=k,0-1=L:o:G,0-2=L:o:G:cable" (names: cost.cc; at
+// last pairs of machines) in ns and ns per byte. What is not named keeps its built-in value; "" and
+// "built-in" name nothing. `problem` gets a sentence for people.
 Result<Links> parse_links(std::string_view text, std::string& problem);
 std::string links_text(const Links& links);
 
@@ -133,8 +134,12 @@ struct Machine : Together {
     // Pairs without a path of their own have the numbers of the whole way.
     PairCosts pairs{};
     Roads roads{};
+    // Of three machines and more: each two have a line of their own (a mesh of cables), so that one
+    // sends to all others at once.
+    bool apart = false;
     Forests forests{};  // of the user's, that fit the ranks
-    bool unlike() const { return pairs.known() || roads.known(); }
+    // Does it matter which ranks talk to each other?
+    bool unlike() const { return pairs.known() || roads.known() || apart; }
     bool operator==(const Machine&) const = default;
 
     // Where ranks share cores, all that a core does takes as many times longer, and a message waits

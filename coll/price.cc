@@ -46,12 +46,18 @@ LinkMap links_of(const Machine& machine, std::vector<int> hosts) {
         return LinkCost{link.latency_ns, link.overhead_ns, link.byte_ns};
     };
     LinkMap map{std::move(hosts), cost(machine.near), cost(machine.far), {}, {}, {}, machine.roads};
-    if (!machine.pairs.known()) return map;
-    int count = machine.pairs.machines();
+    if (!machine.pairs.known() && !machine.apart) return map;
+    int count = machine.pairs.known() ? machine.pairs.machines() : map.host_count();
     map.within.assign(static_cast<size_t>(count), map.near);
+    auto cable = [&](int a, int b) {
+        return machine.apart ? std::min(a, b) * count + std::max(a, b) : -1;
+    };
     for (int a = 0; a < count; ++a)
         for (int b = 0; b < count; ++b)
-            map.between.push_back({cost(machine.pairs.between(a, b)), -1});
+            map.between.push_back(
+                {machine.pairs.known() ? cost(machine.pairs.between(a, b)) : map.far, cable(a, b)});
+    // Beside several cables a rank copies each byte, once at either end.
+    if (machine.apart) map.port_byte_ns = machine.copy_ns;
     return map;
 }
 

@@ -30,8 +30,8 @@ public:
         auto hop = [&](int next) {
             const Link& link = between(machine_, at, next);
             message += link.message_ns(), slowest = std::max(slowest, link.byte_ns);
-            load(at, machine_.roads.line(at, next), true, link.byte_ns);
-            load(next, machine_.roads.line(next, at), false, link.byte_ns);
+            load(at, line(at, next), true, link.byte_ns);
+            load(next, line(next, at), false, link.byte_ns);
             at = next;
         };
         for (int next : way) hop(next);
@@ -42,6 +42,7 @@ public:
     RingLinks out;
 
 private:
+    int line(int at, int to) const { return machine_.apart ? to : machine_.roads.line(at, to); }
     void load(int machine, int line, bool outwards, double byte_ns) {
         double& sum = loads_[{2 * machine + outwards, line}];
         sum += byte_ns;

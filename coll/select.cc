@@ -56,6 +56,12 @@ bool is_legal(const Algorithm& row, const Shape& shape, const Machine& machine,
     return machine.forests && row.legal(Facts(shape, machine, options_of(row, shape, machine)));
 }
 
+// Is it compared with others here? By their formulas these rows would be taken elsewhere too, where
+// all send to one at once; nobody has measured that.
+bool competes(const Algorithm& row, const Facts& facts) {
+    return facts.apart || !(row.tunables & lines_apart);
+}
+
 // The best options of one row; those that were `given` stay.
 Plan best_of(const Algorithm& row, const Shape& shape, const Machine& machine,
              const Choice& given = {}) {
@@ -184,7 +190,8 @@ Plan select(const Shape& shape, const Machine& machine, const Choice& choice) {
     // The user's trees are for the sizes that they were kept for, or where they are asked for:
     // their formula knows one kind of link, so it is not compared with others.
     for (const Algorithm& row : catalog_of(shape.collective))
-        if (!(row.tunables & given_trees) && is_legal(row, shape, machine, facts))
+        if (!(row.tunables & given_trees) && competes(row, facts) &&
+            is_legal(row, shape, machine, facts))
             plans.push_back(best_of(row, shape, machine));
     if (by_price(shape, machine)) put_prices(plans, Pricer(shape, machine), false);
     auto cheaper = [](const Plan& x, const Plan& y) { return x.cost_ns < y.cost_ns; };
@@ -234,7 +241,10 @@ static std::vector<Plan> all_plans(const Shape& shape, const Machine& machine) {
     std::vector<Plan> plans;
     Facts facts(shape, machine, {});
     for (const Algorithm& row : catalog_of(shape.collective)) {
-        if (is_legal(row, shape, machine, facts)) plans.push_back(best_of(row, shape, machine));
+        if (!competes(row, facts))
+            plans.push_back({&row, {}, 0, "a line for each two machines, unless asked for"});
+        else if (is_legal(row, shape, machine, facts))
+            plans.push_back(best_of(row, shape, machine));
         else plans.push_back({&row, {}, 0, row.limits});
     }
     return plans;

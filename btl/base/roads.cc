@@ -52,11 +52,26 @@ const std::vector<int>& Roads::between(int from, int to) const {
 
 int Roads::line(int at, int to) const {
     if (lines_.empty() || at >= machines_ || to >= machines_) return 0;
-    return lines_[static_cast<size_t>(at * machines_ + to)];
+    return std::max(0, lines_[static_cast<size_t>(at * machines_ + to)]);
 }
 
 int Roads::lines_most() const {
-    return lines_.empty() ? 1 : *std::max_element(lines_.begin(), lines_.end()) + 1;
+    return lines_.empty() ? 1 : std::max(0, *std::max_element(lines_.begin(), lines_.end())) + 1;
+}
+
+bool Roads::apart(std::span<const int> machines) const {
+    if (lines_.empty() || machines.size() < 3) return false;
+    for (int at : machines) {
+        std::vector<int> used;
+        for (int to : machines) {
+            if (at == to) continue;
+            if (at >= machines_ || to >= machines_ || !between(at, to).empty()) return false;
+            int line = lines_[static_cast<size_t>(at * machines_ + to)];
+            if (line < 0 || std::find(used.begin(), used.end(), line) != used.end()) return false;
+            used.push_back(line);
+        }
+    }
+    return true;
 }
 
 Detours detours_of(const Roads& roads, std::span<const int> nodes) {

@@ -16,7 +16,7 @@ public:
     Roads() = default;
     // machines * machines, row by row, symmetric: whether these two have a path of their own.
     // `lines`, if any, likewise: the number, from 0, of the first one's line (an interface) by
-    // which that path goes.
+    // which that path goes; below 0 where nobody knows.
     Roads(int machines, std::vector<bool> direct, std::vector<int> lines = {});
 
     // Do some go through others? Two machines that nobody joins are taken to have a path: by
@@ -28,6 +28,9 @@ public:
     // Of machine `at`, towards one that it has a path of its own to; 0 where that is not known.
     int line(int at, int to) const;
     int lines_most() const;  // of one machine
+    // Do each two of these machines have a path by a line that neither uses for another of them, as
+    // in a mesh of cables? Of three and more.
+    bool apart(std::span<const int> machines) const;
     bool operator==(const Roads&) const = default;
 
 private:

@@ -34,6 +34,9 @@ static coll::Machine machine_of(const Communicator& comm, const std::vector<int>
             "Collectives on {} count on ways of up to {} links, through other machines; on one's line "
             "with {:.2f} messages at a time, in rings {:.2f}",
             name_for_people(comm), detours.links, detours.all, detours.ring);
+    if (machine.apart)
+        LOG(info, coll, "Collectives on {} count on a line for each two machines",
+            name_for_people(comm));
     return machine;
 }
 

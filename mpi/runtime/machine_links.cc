@@ -39,12 +39,14 @@ Link estimate(const Place& a, const Place& b, const Link& usual) {
     return link;
 }
 
-// The number of a place's interface among its machine's.
+// The number of a place's interface among its machine's. VLANs (eth0.7) of one are one line.
 int line_of(const std::vector<Place>& places, size_t place) {
     std::vector<std::string_view> seen;
     for (const Place& each : places) {
-        auto at = std::find(seen.begin(), seen.end(), each.interface) - seen.begin();
-        if (at == static_cast<ptrdiff_t>(seen.size())) seen.push_back(each.interface);
+        std::string_view name = each.interface;
+        name = name.substr(0, name.find('.'));
+        auto at = std::find(seen.begin(), seen.end(), name) - seen.begin();
+        if (at == static_cast<ptrdiff_t>(seen.size())) seen.push_back(name);
         if (&each == &places[place]) return static_cast<int>(at);
     }
     return 0;
@@ -100,7 +102,7 @@ Roads roads_between(const MachinePlaces& places) {
     size_t machines = places.size();
     if (machines < 3) return {};
     std::vector<bool> direct(machines * machines, true);
-    std::vector<int> lines(machines * machines);
+    std::vector<int> lines(machines * machines, -1);
     for (size_t a = 0; a < machines; ++a)
         for (size_t b = 0; b < a; ++b) {
             if (places[a].empty() || places[b].empty()) continue;

@@ -226,7 +226,10 @@ void add_pairs(const NetworkFile& network, const LinkMap& map, coll::Links& link
     for (int a = 0; a < count; ++a)
         for (int b = a + 1; b < count; ++b) {
             const LinkCost& cost = map.host_link(a, b);
-            links.pairs.push_back({a, b, {cost.latency_ns, cost.overhead_ns, cost.byte_ns}});
+            links.pairs.push_back({a,
+                                   b,
+                                   {cost.latency_ns, cost.overhead_ns, cost.byte_ns},
+                                   map.host_cable(a, b) >= 0});
         }
 }
 

@@ -63,8 +63,9 @@ std::optional<NetworkFile> read_network(const SimulateOptions& options, std::str
 void hand_links_out(const NetworkFile& network, const LinkMap& map, coll::Links links) {
     bool unlike = false;
     for (const NetworkPair& each : network.pairs)
-        unlike = unlike || map.host_link(each.a, each.b) !=
-                               map.host_link(network.pairs[0].a, network.pairs[0].b);
+        unlike =
+            unlike || each.cable ||
+            map.host_link(each.a, each.b) != map.host_link(network.pairs[0].a, network.pairs[0].b);
     if (!network.pairs.empty()) {
         const LinkCost& first = map.host_link(network.pairs[0].a, network.pairs[0].b);
         links.net = {first.latency_ns, first.overhead_ns, first.byte_ns};

@@ -52,6 +52,16 @@ Roads random_roads(Random& random, int machines) {
     return {machines, direct};
 }
 
+// Each two by a cable; some of these nobody knows.
+Roads random_mesh(Random& random, int machines) {
+    auto count = static_cast<size_t>(machines);
+    std::vector<int> lines;
+    for (size_t a = 0; a < count; ++a)
+        for (size_t b = 0; b < count; ++b)
+            lines.push_back(random.chance(0.03) ? -1 : static_cast<int>(b));
+    return {machines, std::vector<bool>(count * count, true), lines};
+}
+
 // What a job's ranks are handed, and a call of theirs.
 struct Network {
     Case c;
@@ -81,7 +91,9 @@ std::optional<Network> random_network(Random& random, int ranks_most) {
     for (int r = 0; r < c.p && several; ++r) made.nodes.push_back(random.between(0, machines));
     made.links = random_links(random);
     if (unlike) add_pairs(random, machines + 1, made.links);
-    if (unlike && random.chance(0.4)) made.roads = random_roads(random, machines + 1);
+    if (unlike && random.chance(0.55))
+        made.roads = random.chance(0.25) ? random_mesh(random, machines + 1)
+                                         : random_roads(random, machines + 1);
     made.board = random.chance(0.5);
     return made;
 }
@@ -115,20 +127,24 @@ int odd_one(const Network& network, int altered = -1, const std::string& other =
 
 TEST(Choices, of_all_ranks_are_one) {
     Random random(base_seed() ^ 20);
-    int unlike = 0, by_roads = 0, ordered = 0;
+    int unlike = 0, by_roads = 0, apart = 0, ordered = 0;
     for (int i = 0; i < 10000; ++i) {
         auto network = random_network(random, 24);
         if (!network) continue;
         coll::Machine machine =
             coll::Machine::among(network->links, true, network->nodes, network->roads);
         unlike += machine.pairs.known(), by_roads += machine.roads.known();
+        apart += machine.apart;
         ordered += !coll::ring_order(machine, network->nodes).empty();
         ASSERT_EQ(odd_one(*network), -1) << text_of(network->c);
     }
-    std::printf("%d of the networks unlike, %d with ways through others, %d rings reordered\n",
-                unlike, by_roads, ordered);
+    std::printf(
+        "%d of the networks unlike, %d with ways through others, %d meshes, %d rings "
+        "reordered\n",
+        unlike, by_roads, apart, ordered);
     EXPECT_GT(unlike, 2000);
     EXPECT_GT(by_roads, 800);
+    EXPECT_GT(apart, 150);
     EXPECT_GT(ordered, 500);
 }
 

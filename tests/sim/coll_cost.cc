@@ -183,6 +183,41 @@ TEST(Lines, of_four_hosts_with_two_ranks_are_spared_by_levels) {
         }
 }
 
+// Goal: on a mesh of cables, whose machines send by all lines at once, formulas know so: of what
+// goes to all others at once, and of what goes to one after the other. Method: long messages; one
+// rank or two on each machine.
+TEST(Lines, of_a_mesh_are_counted_one_by_one) {
+    struct Row {
+        Collective collective;
+        const char* name;
+    };
+    for (Row each :
+         {Row{Collective::allreduce, "direct"}, Row{Collective::allreduce, "linear"},
+          Row{Collective::allgather, "direct"}, Row{Collective::allgather, "linear"},
+          Row{Collective::reduce_scatter, "direct"}, Row{Collective::reduce_scatter, "linear"},
+          Row{Collective::reduce_scatter, "pairwise"}, Row{Collective::alltoall, "linear"},
+          Row{Collective::alltoall, "pairwise"}})
+        for (int per_node : {1, 2})
+            for (int machines : {3, 4, 6})
+                for (size_t bytes : {size_t{65536}, size_t{4} << 20})
+                    for (int segments : {1, 8}) {
+                        const Algorithm& row = *coll::find_algorithm(each.collective, each.name);
+                        if (segments > 1 && !row.uses_segments) continue;
+                        coll::Machine machine = kMachines[1];
+                        machine.apart = true;
+                        Measured m{};
+                        int p = machines * per_node;
+                        ASSERT_TRUE(
+                            measure(row, p, bytes, {segments, 2}, machine, kBlocks, m, per_node));
+                        double ratio = m.formula / m.simulated, limit = tolerance(row, p);
+                        EXPECT_TRUE(ratio < limit && ratio > 1 / limit)
+                            << collective_name(each.collective) << " " << each.name << " p=" << p
+                            << " on " << machines << " bytes=" << bytes << " segments=" << segments
+                            << " simulated " << m.simulated << " formula " << m.formula << " ratio "
+                            << ratio;
+                    }
+}
+
 // Goal: schedules of 1024 ranks, in seconds, with the time that the closed formula gives.
 TEST(Scale, ring_and_doubling_of_1024_ranks) {
     const coll::Machine machine = kMachines[0];

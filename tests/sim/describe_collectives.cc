@@ -50,22 +50,23 @@ copied and reduced in one core. The first of these that is there counts:
 2. what `pomona tune` measured on this machine, in `~/.cache/pomona/links` (macOS:
    `~/Library/Caches/pomona/links`; `XDG_CACHE_HOME` comes before both). mpirun reads it once and
    hands it to all ranks as the parameter, so that all choose alike. A file of another machine is
-   passed over. What `pomona tune --host` or `pomona links --host` last measured between the
-   job's hosts it adds as `net`, the slowest pair's, and where pairs are unlike as each pair's own
-   numbers, `0-1=L:o:G`, machines counted from 0 in the job's order (up to 32 machines);
+   passed over. What `pomona tune --host` or `pomona links --host` last measured between the job's
+   hosts it adds as `net`, the slowest pair's, and where pairs are unlike as each pair's own
+   numbers, `0-1=L:o:G` (`0-1=L:o:G:cable` where these two have a line of their own), machines
+   counted from 0 in the job's order (up to 32 machines);
 3. the built-in estimates of `coll/cost.h`; always under other launchers, unless the parameter is
    set. Between machines whose addresses tell of Thunderbolt, Wi-Fi or lines of other than 10 Gb/s
    estimates by pair take their place, unless `net` is named; under other launchers pairs that the
    first rank's host has measured come before these ([tuning.md](tuning.md)).
 
-Where the pairs of a communicator's machines are unlike, or some go through others, formulas do
-not decide: they find each row's options, and then the schedules of all rows are priced in virtual
-time (`coll/price.h`) with each pair's numbers, up to 16 ranks; more segments and fewer are tried
-where that helps. `a` and `b` below are then those of the slowest pair, and rings have the numbers
-of the pairs that are neighbours in them. Rings and lanes (`hierarchical_ring` and the rows by
-machines) go through the machines in the order that leaves the least on the busiest line, and of
-such orders has the shortest ways (`coll/ring_order.h`; among 4 machines or more; of up to 7 all
-orders are tried): `ordered`.
+Where the pairs of a communicator's machines are unlike, some go through others, or each two have
+a line of their own, formulas do not decide: they find each row's options, and then the schedules
+of all rows are priced in virtual time (`coll/price.h`) with each pair's numbers, up to 16 ranks;
+more segments and fewer are tried where that helps. `a` and `b` below are then those of the
+slowest pair, and rings have the numbers of the pairs that are neighbours in them. Rings and lanes
+(`hierarchical_ring` and the rows by machines) go through the machines in the order that leaves
+the least on the busiest line, and of such orders has the shortest ways (`coll/ring_order.h`;
+among 4 machines or more; of up to 7 all orders are tried): `ordered`.
 
 For the costs `pomona tune` takes about three seconds. Two ranks measure through MPI calls, over
 shared memory and over TCP, half of a round trip for 8 B to 16 MiB (medians of interleaved
@@ -99,14 +100,17 @@ sends or takes in; `S` is then the pieces of the forest.
 
 `w` says how many times longer a byte takes while all ranks move data through one memory; between
 machines as many times as ranks share a machine's line. `wring` is that of a ring, where only some
-neighbours are on other machines, `wall` that of an exchange of each with all others, `wroot` that
-of one root with all others (1 on one machine). Between machines some steps of an algorithm stay
-within them, which is counted from where the ranks are: `apair` and `wpair` are the mean latency
-and the mean `w` of steps between ranks whose numbers differ in one bit, `wnear` and `wfar` the
-latter where messages halve from the nearest to the farthest or the other way round; `ashift` and
-`wshift` of steps to the rank at a distance of 1, 2, 4 ... (`wshifts` where messages double),
-`atree` and `wtree` of a binomial tree's (1 on one machine), `aring` and `bring` of messages to
-the right neighbour. On one machine all of these are `a`, `b` and `w`.
+neighbours are on other machines, `wall` that of an exchange of each with all others at once,
+`weach` of one with each in turn, `wroot` that of one root with all others (1 on one machine).
+Where each two of three machines and more have a line of their own (a mesh of cables: `apart`),
+`wall` counts what goes over one of them, or what a rank copies if that takes longer; rows that are
+compared only there say so, and can be asked for elsewhere. Between machines some steps of an
+algorithm stay within them, which is counted from where the ranks are: `apair` and `wpair` are the
+mean latency and the mean `w` of steps between ranks whose numbers differ in one bit, `wnear` and
+`wfar` the latter where messages halve from the nearest to the farthest or the other way round;
+`ashift` and `wshift` of steps to the rank at a distance of 1, 2, 4 ... (`wshifts` where messages
+double), `atree` and `wtree` of a binomial tree's (1 on one machine), `aring` and `bring` of
+messages to the right neighbour. On one machine all of these are `a`, `b` and `w`.
 
 `board`: all ranks see one memory, in which each can post up to 4096 bytes for all (parameter
 `shm_board`); `l` = L until a post is seen by who waits for it, `u` = o/2 for a post or a look at
@@ -122,10 +126,13 @@ bcast.
 `ring_reduce` is the reduce-scatter of a ring with segments, (p-1)(a + n/p (b + r)) for one
 segment on links that are alike; `ring_gather` its allgather, (p-1)(a + n/p (b + f)). Between
 unlike links the slowest sets the pace of long blocks, and a block takes the sum of all links'.
-`by_node_reduce` and `by_node_gather` are those of a ring that goes through all ranks of one
-machine before the next one's. Through TCP a message of more than 128 KiB asks first, which adds 4
-o to o and on one machine to a; a ring's pieces are no shorter than 512 KiB there, and their r is
-that of a vector as long as a piece.
+`direct_reduce` of a direct exchange is a + (p-1) x (wall b + r) for one segment of x = n/p bytes
+of an allreduce or m of a reduce_scatter, less what overlaps, and `direct_gather` a + (p-1) x wall
+b; further segments take the greater of what lines carry and of the sums. `by_node_reduce` and
+`by_node_gather` are those of a ring that goes through all ranks of one machine before the next
+one's. Through TCP a message of more than 128 KiB asks first, which adds 4 o to o and on one
+machine to a; a ring's pieces are no shorter than 512 KiB there, and their r is that of a vector
+as long as a piece.
 
 Sources in full: `docs/papers.md`. Simulated and formula times are held together by tests/sim.
 )";
@@ -144,6 +151,7 @@ std::string page() {
         std::string options = row.uses_segments ? "segments" : "";
         if (row.uses_radix) options += options.empty() ? "radix" : ", radix";
         std::string limits = row.limits == std::string("true") ? "" : format("`{}`", row.limits);
+        if (row.tunables & lines_apart) limits += "; compared where `apart`";
         for (size_t at = 0; (at = limits.find('|', at)) != limits.npos; at += 2)
             limits.insert(at, "\\");
         out += format("| {} | {} | {} | `{}` | {} |\n", row.name, options, limits, row.formula,

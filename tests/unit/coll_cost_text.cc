@@ -58,7 +58,8 @@ TEST(LinksText, comes_back_as_it_was_written) {
         for (int a = 0; a < 4; ++a)
             for (int b = a + 1; b < 5; ++b)
                 if (random.chance(0.5))
-                    links.pairs.push_back({a, b, {number(100), number(10) + 1, number(100000)}});
+                    links.pairs.push_back(
+                        {a, b, {number(100), number(10) + 1, number(100000)}, random.chance(0.3)});
         EXPECT_EQ(parsed(coll::links_text(links)), links) << coll::links_text(links);
     }
 }
@@ -70,9 +71,25 @@ TEST(LinksText, names_pairs_of_machines_in_any_order) {
     EXPECT_EQ(links.pairs[0], (coll::PairLink{0, 12, {4, 5, 6}}));
     EXPECT_EQ(links.pairs[1], (coll::PairLink{1, 3, {7, 8, 9}}));
     std::string problem;
-    for (const char* wrong : {"1-1=1:2:3", "2-1=1:2:3", "0-64=1:2:3", "-1-2=1:2:3", "0-1=1:2",
-                              "0-1=1:2:3,0-1=1:2:3", "0-=1:2:3", "0-1x=1:2:3"})
+    for (const char* wrong :
+         {"1-1=1:2:3", "2-1=1:2:3", "0-64=1:2:3", "-1-2=1:2:3", "0-1=1:2", "0-1=1:2:3,0-1=1:2:3",
+          "0-=1:2:3", "0-1x=1:2:3", "0-1=1:2:3:cables", "0-1=:cable", "net=1:2:3:cable"})
         EXPECT_FALSE(coll::parse_links(wrong, problem).ok()) << wrong;
+}
+
+TEST(LinksText, names_cables_of_pairs_which_are_a_mesh_where_each_two_have_one) {
+    std::string text = "net=1:2:3,0-1=4:5:6:cable,0-2=4:5:6:cable,1-2=4:5:6:cable,0-3=4:5:6:cable";
+    Links links = parsed(text);
+    EXPECT_EQ(links.pairs[0], (coll::PairLink{0, 1, {4, 5, 6}, true}));
+    auto apart = [&](std::vector<int> nodes) {
+        return coll::Machine::among(links, true, nodes).apart;
+    };
+    EXPECT_TRUE(apart({0, 1, 2}));
+    EXPECT_TRUE(apart({2, 1, 0, 0, 1}));
+    EXPECT_FALSE(apart({0, 1, 2, 3}));
+    EXPECT_FALSE(apart({0, 1}));
+    links.pairs[1].cable = false;
+    EXPECT_FALSE(apart({0, 1, 2}));
 }
 
 TEST(LinksText, says_what_is_wrong) {

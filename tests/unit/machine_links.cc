@@ -119,6 +119,38 @@ TEST(MachineLinks, of_a_chain_add_up_and_have_lines_of_their_own) {
     EXPECT_GT(pairs[1].link.latency_ns, pairs[0].link.latency_ns + pairs[2].link.latency_ns);
 }
 
+TEST(MachineLinks, of_a_mesh_are_apart_and_those_of_a_switch_are_not) {
+    auto apart = [](const MachinePlaces& places) {
+        return coll::Machine::among({}, true, std::vector<int>{0, 1, 2}, roads_between(places))
+            .apart;
+    };
+    MachinePlaces mesh = {{at("en2", "10.1.0.1", kCable), at("en3", "10.2.0.1", kCable)},
+                          {at("en2", "10.1.0.2", kCable), at("en3", "10.3.0.2", kCable)},
+                          {at("en2", "10.2.0.3", kCable), at("en3", "10.3.0.3", kCable)}};
+    EXPECT_TRUE(apart(mesh));
+    // The ports of a bridge, and networks of one line, are one.
+    MachinePlaces bridged = mesh, tagged = mesh;
+    for (Place& place : bridged[1]) place.interface = "bridge0";
+    EXPECT_FALSE(apart(bridged));
+    tagged[2][0].interface = "eth0.7", tagged[2][1].interface = "eth0.8";
+    EXPECT_FALSE(apart(tagged));
+    // A switch beside the cables changes nothing; by itself it is one line.
+    MachinePlaces both = mesh, one(3);
+    for (size_t i = 0; i < 3; ++i) {
+        one[i].push_back(at("eth0", ("10.9.0." + std::to_string(i + 1)).c_str(), kWired, 1000));
+        both[i].push_back(one[i][0]);
+    }
+    EXPECT_TRUE(apart(both));
+    EXPECT_FALSE(apart(one));
+    // Where addresses of all cables look alike, nobody knows which is which.
+    MachinePlaces alike = mesh;
+    int number = 1;
+    for (auto& places : alike)
+        for (Place& place : places)
+            place.ip = tcp::Ip::parse("169.254.0." + std::to_string(number++)).value();
+    EXPECT_FALSE(apart(alike));
+}
+
 struct Learnt {
     coll::Links links;
     Roads roads;

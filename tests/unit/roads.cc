@@ -70,6 +70,24 @@ TEST(Roads, lines_have_numbers) {
     EXPECT_EQ(joined(3, {{0, 1}, {1, 2}}).line(1, 2), 0);
 }
 
+TEST(Roads, of_a_mesh_of_cables_are_apart) {
+    std::vector<bool> all(9, true);
+    auto apart = [&](std::vector<int> lines, std::vector<int> machines = {0, 1, 2}) {
+        return Roads(3, all, std::move(lines)).apart(machines);
+    };
+    EXPECT_TRUE(apart({0, 0, 1, 0, 0, 1, 0, 1, 0}));
+    EXPECT_FALSE(apart({0, 0, 1, 0, 0, 1, 0, 0, 0}));   // 2 has one line
+    EXPECT_FALSE(apart({0, 0, -1, 0, 0, 1, 0, 1, 0}));  // nobody knows by which 0 reaches 2
+    EXPECT_FALSE(apart({0, 0, 1, 0, 0, 1, 0, 1, 0}, {0, 1}));
+    EXPECT_FALSE(apart({0, 0, 1, 0, 0, 1, 0, 1, 0}, {0, 1, 3}));
+    EXPECT_FALSE(apart({}));
+    // A chain, whose ends have no path of their own.
+    Roads chain(3, {true, true, false, true, true, true, false, true, true},
+                {0, 0, 1, 0, 0, 1, 1, 0, 0});
+    EXPECT_FALSE(chain.apart(std::vector<int>{0, 1, 2}));
+    EXPECT_EQ(Roads(3, all, {0, 0, -1, 0, 0, 1, 0, 1, 0}).line(0, 2), 0);
+}
+
 TEST(Roads, machines_that_nobody_joins_have_a_path_by_routers) {
     Roads roads = joined(4, {{0, 1}, {2, 3}});
     EXPECT_FALSE(roads.known());
