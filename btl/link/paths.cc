@@ -34,8 +34,8 @@ static constexpr size_t kPieceLeast = 16 << 10;
 static constexpr size_t kPieceUnknown = 128 << 10;
 static constexpr double kQuick = 0.3;
 
-// A message that was sent without a question is one frame, for which all others of a slow line wait.
-// A question and its answer wait there, too: 2 to 6 ms at 0.1 and 1 Gb/s (docs/predict.md).
+// A message that was sent without a question is one frame, for which all others of a slow line
+// wait. A question and its answer wait there, too: 2 to 6 ms at 0.1 and 1 Gb/s (docs/predict.md).
 static constexpr double kUnaskedTime = 5e6;
 // It is copied out of the connection's memory. Where bytes come quickly a question takes about as
 // long as copying so many.
