@@ -53,7 +53,7 @@ private:
 };
 
 // For the error's sentence: with whom a message was to be, if its end does not tell.
-void name_peer(const Request* request, Outcome& outcome) {
+[[gnu::cold, gnu::noinline]] void name_peer(const Request* request, Outcome& outcome) {
     const auto* message = dynamic_cast<const P2pRequest*>(request);
     if (!message) return;
     if (outcome.source < 0) outcome.source = message->rank;
@@ -75,15 +75,16 @@ int report(MPI_Request* handle, Request* request, MPI_Status* status, Outcome* o
     }
     int error = request->finish(status);
     *outcome = request->outcome();
-    if (__builtin_expect(error != MPI_SUCCESS, 0)) name_peer(request, *outcome);
     if (request->persistent()) {
+        if (error != MPI_SUCCESS) name_peer(request, *outcome);
         request->set_inactive(true);
     } else {
         *handle = MPI_REQUEST_NULL;
         // A communicator freed meanwhile lives on by the request's reference only.
-        if (error != MPI_SUCCESS && *comm) {
+        if (error != MPI_SUCCESS) {
+            name_peer(request, *outcome);
             Engine::Hold hold(engine());
-            if ((*comm)->references() == 1) *comm = nullptr;
+            if (*comm && (*comm)->references() == 1) *comm = nullptr;
         }
         // An error of the user's free function is the completing call's too.
         if (!*comm && request->calls_user())
@@ -138,6 +139,15 @@ int decode(const char* function, int count, MPI_Request* handles, std::vector<Re
     return MPI_SUCCESS;
 }
 
+[[gnu::cold, gnu::noinline]] int fail_some(const char* function, Communicator* comm,
+                                           const Outcome& first_failed) {
+    std::string whom = whom_text(first_failed);
+    return fail(function, comm ? comm : process().world(), MPI_ERR_IN_STATUS,
+                format("{}{}; the statuses' MPI_ERROR tells which",
+                       first_failed.reason ? first_failed.reason : "An operation failed",
+                       whom.empty() ? "" : " (" + whom + ")"));
+}
+
 // Reports every request of `requests` (null ones get the empty status). MPI_ERR_IN_STATUS when one
 // of them failed; then all statuses carry MPI_ERROR.
 int report_all(const char* function, MPI_Request* handles, std::vector<Request*>& requests,
@@ -167,11 +177,7 @@ int report_all(const char* function, MPI_Request* handles, std::vector<Request*>
     if (errors.empty()) return MPI_SUCCESS;
     if (statuses != MPI_STATUSES_IGNORE)
         for (size_t i = 0; i < requests.size(); ++i) statuses[i].MPI_ERROR = errors[i];
-    std::string whom = whom_text(first_failed);
-    return fail(function, failed_comm ? failed_comm : process().world(), MPI_ERR_IN_STATUS,
-                format("{}{}; the statuses' MPI_ERROR tells which",
-                       first_failed.reason ? first_failed.reason : "An operation failed",
-                       whom.empty() ? "" : " (" + whom + ")"));
+    return fail_some(function, failed_comm, first_failed);
 }
 
 bool all_done(const std::vector<Request*>& requests) {

@@ -45,7 +45,7 @@ def alive(pid):
     try:
         with open(f"/proc/{pid}/stat") as file:
             return file.read().rsplit(")", 1)[1].split()[0] != "Z"
-    except FileNotFoundError:
+    except (FileNotFoundError, ProcessLookupError):  # the latter where it ends while it is read
         if os.path.isdir("/proc/self"):
             return False
     try:
