@@ -29,6 +29,8 @@ static constexpr size_t kHoldFrom = 16;
 static constexpr Nanoseconds kHeldTime = 500'000;
 // While less is on its way.
 static constexpr Nanoseconds kHeldTimeOfFew = 20'000;
+// A message is alone, if no more than this is under way.
+static constexpr size_t kAloneMost = 32 << 10;
 // A window that has been empty for so long gives its memory back.
 static constexpr Nanoseconds kIdleTime = 200'000'000;
 // Further ahead than any window reaches.
@@ -653,9 +655,10 @@ void Link::say_bye() {
     sent_new();
 }
 
-// Among several paths long messages are shared, in pieces.
+// Among several paths long messages are shared, in pieces. One message after the other gains
+// nothing from questions' being left out, and would all be copied out of the path's memory.
 size_t Link::unasked_most() const {
-    if (order_.size() != 1) return 0;
+    if (order_.size() != 1 || window_.in_flight() >= kAloneMost) return 0;
     return std::min(order_.front()->unasked_most(), links_.options().unasked_max);
 }
 

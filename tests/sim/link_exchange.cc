@@ -150,6 +150,18 @@ TEST(LinkExchange, knows_what_is_better_sent_without_asking) {
     }
 }
 
+// Of messages that follow each other the later ones ask, until the earlier ones have arrived.
+TEST(LinkExchange, only_a_message_that_is_alone_goes_without_asking) {
+    Exchange both(10000, 64 << 10);
+    Endpoint& endpoint = *both.sides[0].endpoint;
+    EXPECT_EQ(endpoint.unasked_most(), size_t{128} << 10);
+    std::vector<std::byte> payload(40 << 10);
+    ASSERT_EQ(endpoint.push(FrameHeader{{kShort, 0, 0, 0}}, payload), Push::sent);
+    EXPECT_EQ(endpoint.unasked_most(), 0u);
+    both.run_until([&] { return endpoint.unasked_most() != 0; });
+    EXPECT_EQ(both.sides[1].shorts, 1u);
+}
+
 TEST(LinkExchange, short_messages_pass_between_pieces) {
     Exchange both(100, 32 << 10);
     both.exchange(kPayload, 1e6);
