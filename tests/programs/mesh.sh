@@ -1,10 +1,10 @@
 #!/bin/sh
 # tests/programs/mesh.sh BUILD: three hosts of which each two have a cable of their own.
 # Goal: all ranks see that, and a long allreduce, allgather and reduce_scatter use all cables both
-# ways, where a ring would leave each host's way back idle. Method: three network namespaces; the log
-# tells what the communicator counts on and by which algorithm it goes, the interfaces' counters what
-# each host sent by each of its cables. mpi-bench checks the results. Linux, root; else skipped,
-# code 77.
+# ways, where a ring would leave each host's way back idle. Method: three network namespaces; the
+# log tells what the communicator counts on and by which algorithm it goes, the interfaces' counters
+# what each host sent by each of its cables. mpi-bench checks the results. Linux, root; else
+# skipped, code 77.
 . "$(dirname "$0")/hosts.sh"
 
 # Cable $1 from host $2 to host $3, of a network of its own.
