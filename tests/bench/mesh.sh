@@ -1,7 +1,7 @@
 #!/bin/sh
 # tests/bench/mesh.sh BUILD [MEGABITS]: allreduce over all cables of a mesh against a ring: three
-# hosts (network namespaces) of which each two have a cable of their own, of MEGABITS (500) each way.
-# Prints the microseconds of both, of 4 and 16 MiB, in three rounds. Linux, root.
+# hosts (network namespaces) of which each two have a cable of their own, of MEGABITS (500) each
+# way. Prints the microseconds of both, of 4 and 16 MiB, in three rounds. Linux, root.
 . "$(dirname "$0")/../programs/hosts.sh"
 rate=${2:-500}
 
@@ -15,13 +15,7 @@ join() {
     give $2 $1 10.213.5$1.1/24 && give $3 $1 10.213.5$1.2/24
 }
 make_hosts $a $b $c && join 1 $a $b && join 2 $b $c && join 3 $a $c || exit 77
-cat > "$folder/enter" <<'END'
-#!/bin/sh
-host=$1
-shift
-exec ip netns exec $host unshare --uts sh -c "hostname $host; exec $*"
-END
-chmod +x "$folder/enter"
+make_enter
 export POMONA_IF_INCLUDE=10.213.0.0/16 POMONA_SSH=$folder/enter
 for round in 1 2 3; do
     for way in direct ring; do

@@ -46,13 +46,7 @@ second=$b third=$c
 run_chain 2 "$folder/program" || fault "two ranks on each host: exit code $?"
 
 # Two ranks on each host that share its memory, as mpirun --host starts them.
-cat > "$folder/enter" <<'END'
-#!/bin/sh
-host=$1
-shift
-exec ip netns exec $host unshare --uts sh -c "hostname $host; exec $*"
-END
-chmod +x "$folder/enter"
+make_enter
 compile coll_all.c
 POMONA_LOG=warn,coll=info POMONA_SSH=$folder/enter timeout 110 "$folder/enter" $a "$bin/mpirun" --bind-to none -n 6 \
     --host $a:2,$b:2,$c:2 "$folder/program" > "$folder/out" 2>&1 ||

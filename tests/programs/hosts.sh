@@ -46,6 +46,17 @@ make_two_cables() {
     } 2> /dev/null || exit 77
 }
 
+# "$folder/enter HOST COMMAND..." stands for ssh: runs the command on a host, under its name.
+make_enter() {
+    cat > "$folder/enter" <<'END'
+#!/bin/sh
+host=$1
+shift
+exec ip netns exec $host unshare --uts sh -c "hostname $host; exec $*"
+END
+    chmod +x "$folder/enter"
+}
+
 # Bytes that left host $1 by cable $2.
 bytes() { ip netns exec $1 cat /sys/class/net/$cable$2/statistics/tx_bytes; }
 

@@ -15,13 +15,7 @@ join() {
 }
 { make_hosts $a $b $c && join 1 $a $b && join 2 $b $c && join 3 $a $c; } 2> /dev/null || exit 77
 
-cat > "$folder/enter" <<'END'
-#!/bin/sh
-host=$1
-shift
-exec ip netns exec $host unshare --uts sh -c "hostname $host; exec $*"
-END
-chmod +x "$folder/enter"
+make_enter
 run_mesh() {
     POMONA_IF_INCLUDE=10.213.0.0/16 POMONA_LOG=warn,coll=debug POMONA_SSH=$folder/enter timeout 110 \
         "$folder/enter" $a "$bin/mpirun" --bind-to none -n 3 --host $a:1,$b:1,$c:1 "$@" \
