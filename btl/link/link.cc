@@ -23,7 +23,8 @@ static constexpr size_t kOwedBytesLess = 128 << 10;
 static constexpr Nanoseconds kOwedTimeLess = 200'000;
 // Messages of so many bytes leave straight from the caller's memory, and are copied behind that.
 static constexpr size_t kCopyFirst = 8 << 10;
-// While this part of a window's bytes is on its way the caller's memory is kept instead of a copy,
+// Once this part of a window's bytes is on its way, the caller's memory is kept instead of a copy
+// until all of it has arrived,
 static constexpr size_t kHoldFrom = 16;
 // but no longer than this without any acknowledgement: the peer may be busy outside MPI.
 static constexpr Nanoseconds kHeldTime = 500'000;
@@ -147,6 +148,7 @@ Push Link::push_held(const FrameHeader& header, ConstBytes payload, uint64_t tic
     window_.attach(payload.data(), payload.size(), ticket, now);
     if (held_.empty()) acknowledged_at_ = now;
     held_.push_back(window_.next() - 1);
+    many_held_ |= window_.in_flight() >= static_cast<size_t>(links_.params.link_window) / kHoldFrom;
     sent_new();
     links_.activate(*this);
     return Push::sent;
@@ -158,15 +160,10 @@ const std::byte* Link::message_bytes(uint64_t number) {
     return frame.data ? frame.data : window_.bytes(frame).data();
 }
 
-// So much is on its way that acknowledgements come before copies would be worth their time.
-bool Link::holds_much() const {
-    return window_.in_flight() >= static_cast<size_t>(links_.params.link_window) / kHoldFrom;
-}
-
 // All has left, and the caller's memory is free when it has arrived: has that not been asked yet?
 bool Link::wants_memory() const {
     bool alone = outgoing_.size() == 1 && outgoing_.front().copies;
-    bool keeps = (!outgoing_.empty() && !alone) || (!held_.empty() && holds_much());
+    bool keeps = (!outgoing_.empty() && !alone) || (!held_.empty() && many_held_);
     if (!keeps || (asked_message_ == window_.next() && asked_piece_ == next_piece_number()))
         return false;
     return first_unsent_ == window_.next() && unsent_pieces_.empty() && unbegun() == 0 &&
@@ -182,21 +179,23 @@ void Link::ask_for_memory() {
 }
 
 // Gives the caller's memory back: soon where little is on its way, at once if nothing comes, so
-// that there is time for the copies; else when the peer does not answer.
+// that there is time for the copies; else when the peer does not answer. The end of a long row is
+// not copied either: its acknowledgement is asked for, and comes sooner than the copies end.
 void Link::copy_held(Nanoseconds now, bool idle, Sink& sink) {
-    bool much = holds_much();
     size_t most = static_cast<size_t>(links_.params.link_window);
+    Nanoseconds quiet = 0;  // since when a row has neither grown nor been acknowledged
+    if (many_held_) quiet = std::max(window_[held_.back()].held_since, acknowledged_at_);
     while (!held_.empty() && !over) {
         Kept& frame = window_[held_.front()];
-        Nanoseconds kept =
-            now - (much ? std::max(frame.held_since, acknowledged_at_) : frame.held_since);
-        bool due = much ? kept >= kHeldTime : idle || kept >= kHeldTimeOfFew;
+        bool due = many_held_ ? now - quiet >= kHeldTime
+                              : idle || now - frame.held_since >= kHeldTimeOfFew;
         if (!due || (copied_ != 0 && copied_ + frame.data_length > most)) return;
         frame.own.reset(new std::byte[frame.data_length]);
         std::memcpy(frame.own.get(), frame.data, frame.data_length);
         frame.data = frame.own.get();
         copied_ += frame.data_length;
         held_.pop_front();
+        many_held_ &= !held_.empty();
         sink.released(peer, std::exchange(frame.ticket, 0));
     }
 }
@@ -507,6 +506,7 @@ void Link::message_arrived(uint64_t number, Sink& sink) {
     if (frame.ticket == 0) return;
     acknowledged_at_ = links_.now();
     std::erase(held_, number);
+    many_held_ &= !held_.empty();
     sink.released(peer, std::exchange(frame.ticket, 0));
 }
 

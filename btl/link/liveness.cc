@@ -188,6 +188,7 @@ void Link::give_up(Error reason) {
     first_unsent_ = window_.next();
     outgoing_.clear();
     held_.clear();
+    many_held_ = false;
     copied_ = 0;
     to_copy_ = 0;
     pieces_.clear();

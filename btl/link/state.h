@@ -132,7 +132,6 @@ private:
     const std::byte* message_bytes(uint64_t number);
     void note_sent(Kept& frame, Path& path, bool oldest);
     bool push_from_caller(ConstBytes payload, std::byte* copy);
-    bool holds_much() const;
     bool wants_memory() const;
     void ask_for_memory();
     void copy_held(Nanoseconds now, bool idle, Sink& sink);
@@ -202,7 +201,10 @@ private:
         early_;  // arrived before their turn
     size_t early_bytes_ = 0;
     std::deque<uint64_t> held_;  // messages whose payload the caller keeps, ascending
-    size_t copied_ = 0;          // bytes of payloads copied out of there
+    // So much was on its way since there are such that acknowledgements come before copies would be
+    // worth their time.
+    bool many_held_ = false;
+    size_t copied_ = 0;                             // bytes of payloads copied out of there
     uint64_t asked_message_ = 0, asked_piece_ = 0;  // those below have been asked for
     Nanoseconds acknowledged_at_ = 0;               // the last time, while there are such
     std::vector<Path*> order_;  // those that messages may take, the quickest first

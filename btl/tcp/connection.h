@@ -16,10 +16,11 @@
 namespace pomona::tcp {
 
 // Read at once into the buffer: many small frames, and little of a long one, whose bytes there have
-// to be copied once more.
-inline constexpr size_t kReadMost = 16 << 10;
-// Payloads up to this length wait in the buffer until they are whole.
-inline constexpr size_t kWaitMax = 8 << 10;
+// to be copied once more. With room for the heads, so that whole frames of a power of two fit.
+inline constexpr size_t kReadMost = (32 << 10) + 256;
+// Payloads up to this length wait in the buffer until they are whole: messages of 8 KiB too, with
+// the headers of the link and the engine.
+inline constexpr size_t kWaitMax = (8 << 10) + 128;
 inline constexpr size_t kReadBuffer = kReadMost + kWaitMax + kFrameHead;
 // Reading in pieces gives the sender room, and the next segments a warm cache: over loopback a
 // third more than reads of a MiB.

@@ -53,5 +53,36 @@ TEST_F(LinkAcks, memory_of_many_messages_is_kept_and_of_few_is_copied) {
     EXPECT_LE(answers() - before, 64 * kBytes / (512 << 10) + 2);
 }
 
+// What is given back before it has arrived was copied.
+TEST_F(LinkAcks, the_end_of_a_long_row_is_not_copied) {
+    constexpr size_t kBytes = 16 << 10, kNumber = 64;
+    for (int round = 1; round <= 3; ++round) {
+        size_t all = kNumber * static_cast<size_t>(round);
+        for (size_t i = 0; i < kNumber; ++i) pair.push_held(kBytes);
+        pair.run_while([&] {
+            EXPECT_LE(pair.sender.back.size(), pair.receiver.frames);
+            return pair.sender.back.size() < all;
+        });
+    }
+    // A few behind them are copied as before.
+    pair.push_held(kBytes);
+    pair.poll();
+    EXPECT_EQ(pair.sender.back.size(), 3 * kNumber + 1);
+}
+
+// The peer may be busy outside MPI, and then the caller goes on by copies.
+TEST_F(LinkAcks, a_long_row_is_copied_when_the_peer_does_not_answer) {
+    constexpr size_t kBytes = 16 << 10, kNumber = 32;
+    for (size_t i = 0; i < kNumber; ++i) pair.push_held(kBytes);
+    for (int turn = 0; turn < 100 && pair.sender.back.size() < kNumber; ++turn) {
+        pair.transports[0]->poll(pair.sender, 16);
+        pair.fabric.run_until(pair.fabric.world().now() + 20'000);
+    }
+    EXPECT_EQ(pair.receiver.frames, 0u);
+    EXPECT_EQ(pair.sender.back.size(), kNumber);
+    run_until_released();
+    pair.run_while([&] { return pair.receiver.frames < kNumber; });
+}
+
 }  // namespace
 }  // namespace pomona
