@@ -1,12 +1,14 @@
 """builds.py: two builds of Pomona side by side, in turns: is the newer one as quick?
 
 builds.py BASE NEW [--case latency ...] [-s SIZES] [-r ROUNDS] [-t SECONDS] [-n RANKS]
-          [--set NAME=VALUE ...] [--statistic p50|min] [--sockets] [--json FILE]
+          [--set NAME=VALUE ...] [--bind-to core] [--statistic p50|min] [--sockets] [--json FILE]
 
 BASE and NEW are folders with bin/mpirun, bin/mpi-bench and lib. Each round runs every case once
-with each build. For each size: the ratio NEW / BASE of the medians (p50), in the middle of the
-rounds, and of the quickest rounds of both; below 1 the new build is ahead. --statistic min: each
-run's quickest sample in place of its median, for a machine that is busy with other things.
+with each build; the build that goes first changes from round to round, since the second of two runs
+can find another machine. For each size: the ratio NEW / BASE of the medians (p50), in the middle of
+the rounds, and of the quickest rounds of both; below 1 the new build is ahead. --bind-to is
+mpirun's. --statistic min: each run's quickest sample in place of its median, for a machine that is
+busy with other things.
 --sockets: bare TCP sockets in the same rounds (mpi-bench limits tcp): half a round trip beside
 latency, and beside bandwidth the time of a stream of as many bytes as a window has (where it was
 measured, from 8 KiB on).
@@ -62,8 +64,18 @@ def measure(build, case, options):
     command = [str(Path(build, "bin", "mpirun")), "-n", str(options.ranks)]
     for each in options.set:
         command += ["--set", each]
+    if options.bind_to:
+        command += ["--bind-to", options.bind_to]
     command += [str(Path(build, "bin", "mpi-bench")), case, "-s", options.sizes, "-t", options.seconds]
     return run_for_json(command, environment)
+
+
+def measure_both(case, options, new_first):
+    """[document of BASE, document of NEW]"""
+    builds = [options.base, options.new]
+    if new_first:
+        return [measure(build, case, options) for build in reversed(builds)][::-1]
+    return [measure(build, case, options) for build in builds]
 
 
 def compare(rounds, windows):
@@ -101,6 +113,7 @@ def main():
     parser.add_argument("-t", "--seconds", default="0.05")
     parser.add_argument("-n", "--ranks", type=int, default=2)
     parser.add_argument("--set", nargs="+", default=["transports=self,tcp"])
+    parser.add_argument("--bind-to")
     parser.add_argument("--label", nargs=2, default=["base", "new"],
                         help="what the builds are, for the file: two revisions")
     parser.add_argument("--statistic", choices=["p50", "min"], default="p50")
@@ -108,11 +121,11 @@ def main():
     parser.add_argument("--json")
     options = parser.parse_args()
     found, windows, sockets = {case: [] for case in options.case}, {}, []
-    for _ in range(options.rounds):
+    for index in range(options.rounds):
         if options.sockets:
             sockets.append(measure_sockets(options.new, options))
         for case in options.case:
-            both = [measure(build, case, options) for build in (options.base, options.new)]
+            both = measure_both(case, options, new_first=index % 2 == 1)
             windows[case] = {r["bytes"]: r.get("extra", {}).get("window") for r in both[1]["rows"]}
             found[case].append([{r["bytes"]: r[f"{options.statistic}_us"] for r in d["rows"]} for d in both])
     document = {
