@@ -123,16 +123,28 @@ bool is_checked() {
 // of any rank counts.
 void agree(Group& group) {
     constexpr MPI_Count kSlot = MPI_Count{16} << 20;
-    constexpr MPI_Count kRingFrom = MPI_Count{2} << 20;  // docs/torch.md: where the two ways meet
+    // docs/torch.md: where the two ways meet, if each rank has a device of its own, and if not.
+    constexpr MPI_Count kRingFrom = MPI_Count{256} << 10, kSharedFrom = MPI_Count{2} << 20;
     const char* sums = std::getenv("POMONA_GLUE_SUM16");
     const MPI_Count ring_from = from_environment("POMONA_GLUE_PEER_BYTES", kRingFrom);
     const int64_t machine = machine_number();
-    enum { kChunk, kNative, kNoRing, kFrom, kSlotBytes, kMachine, kMachineToo, kWords };
+    enum {
+        kChunk,
+        kNative,
+        kNoRing,
+        kFrom,
+        kFromShared,
+        kSlotBytes,
+        kMachine,
+        kMachineToo,
+        kWords
+    };
     int64_t words[kWords];
     words[kChunk] = own_chunk();
     words[kNative] = sums != nullptr && std::string_view(sums) == "native";
     words[kNoRing] = ring_from <= 0 || machine < 0 || group.size < 2 || !can_share_memory();
     words[kFrom] = ring_from;
+    words[kFromShared] = from_environment("POMONA_GLUE_PEER_BYTES", kSharedFrom);
     words[kSlotBytes] = from_environment("POMONA_GLUE_PEER_SLOT_BYTES", kSlot);
     words[kMachine] = machine;
     words[kMachineToo] = -machine;
@@ -148,7 +160,7 @@ void agree(Group& group) {
     if (words[kNoRing] != 0 || !one_machine) return;
     constexpr int64_t kLine = 32 << 10;  // at least, and a multiple: room for the trial, any dtype
     const int64_t slot = (std::max(words[kSlotBytes], kLine) + kLine - 1) / kLine * kLine;
-    group.ring = std::make_shared<PeerRing>(group.rank, group.size, slot);
+    group.ring = std::make_shared<PeerRing>(group.rank, group.size, slot, words[kFromShared]);
     group.ring_from = words[kFrom];
 }
 

@@ -28,6 +28,7 @@ void Exchange::begin() {
     if (ring_->state() == PeerRing::State::Refused) through_host();
     else if (acts_.told_from >= 0 && !told_) tell();
     else if (ring_->state() == PeerRing::State::Unknown) connect();
+    else if (!ring_->is_worth(acts_.bytes)) through_host();
     else first_piece();
 }
 
@@ -38,6 +39,7 @@ void Exchange::tell() {
     meet_with_words(stage);
     stage.unpacks.push_back([self = shared_from_this()] {
         const int64_t most = -self->words_[1];
+        self->acts_.bytes = most;
         self->acts_.pieces = std::max<int64_t>(-self->words_[2], 1);
         if (most < self->acts_.told_from || most == 0) self->through_host();
         else self->begin();
@@ -109,7 +111,7 @@ void Exchange::opened() {
             return;
         }
         self->ring_->decide(PeerRing::State::Ready);
-        self->first_piece();
+        self->begin();
     });
 }
 

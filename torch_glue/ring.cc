@@ -16,8 +16,8 @@ std::atomic<uint64_t> pieces{0};
 uint64_t pieces_by_peers() { return pieces.load(); }
 void count_piece_by_peers() { pieces.fetch_add(1, std::memory_order_relaxed); }
 
-PeerRing::PeerRing(int rank, int size, int64_t slot_bytes)
-    : rank_(rank), size_(size), slot_bytes_(slot_bytes),
+PeerRing::PeerRing(int rank, int size, int64_t slot_bytes, int64_t shared_from)
+    : rank_(rank), size_(size), slot_bytes_(slot_bytes), shared_from_(shared_from),
       memory_(static_cast<size_t>(size), nullptr) {}
 
 // What was not released may be in use by others: it stays until the process ends.
@@ -39,17 +39,23 @@ PeerRing::Offer PeerRing::offer(c10::Device where) {
         const c10::DeviceGuard current(where);
         void* address = nullptr;
         const auto bytes = static_cast<size_t>(slot_bytes_) * kSlots;
+        if (sharing_->identify(&device_) != 0) return made;
         if (sharing_->allocate(bytes, &address, handle_) != 0) return made;
         own = static_cast<char*>(address);
         where_ = where;
     }
     made.word = where == where_ ? kUsable : kNot;
     std::memcpy(made.handle, handle_, sizeof handle_);
+    made.device = device_;
     return made;
 }
 
 bool PeerRing::open(const std::vector<Offer>& offers) {
     std::lock_guard lock(mutex_);
+    std::vector<uint64_t> devices;
+    for (const Offer& each : offers) devices.push_back(each.device);
+    std::sort(devices.begin(), devices.end());
+    shares_device_ = std::adjacent_find(devices.begin(), devices.end()) != devices.end();
     const c10::DeviceGuard current(where_);
     for (size_t i = 0; i < offers.size(); ++i) {
         if (static_cast<int>(i) == rank_) continue;
@@ -63,6 +69,11 @@ bool PeerRing::open(const std::vector<Offer>& offers) {
 void PeerRing::decide(State state) {
     std::lock_guard lock(mutex_);
     state_ = state;
+}
+
+bool PeerRing::is_worth(int64_t bytes) const {
+    std::lock_guard lock(mutex_);
+    return !shares_device_ || bytes >= shared_from_;
 }
 
 bool PeerRing::tried_in_vain() {

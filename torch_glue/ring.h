@@ -24,7 +24,8 @@ public:
     static constexpr uint64_t kSlots = 4, kBehind = 2;
     static_assert(kBehind < kSlots);
 
-    PeerRing(int rank, int size, int64_t slot_bytes);
+    // Ranks that share a device exchange less than `shared_from` bytes more quickly by the host.
+    PeerRing(int rank, int size, int64_t slot_bytes, int64_t shared_from);
     ~PeerRing();
     PeerRing(const PeerRing&) = delete;
     PeerRing& operator=(const PeerRing&) = delete;
@@ -39,11 +40,13 @@ public:
     struct Offer {
         int32_t word = kNot;
         char handle[MemorySharing::kHandle] = {};
+        uint64_t device = 0;
     };
     State state() const;
     Offer offer(c10::Device where);               // makes this rank's memory
     bool open(const std::vector<Offer>& offers);  // the others'
     void decide(State state);
+    bool is_worth(int64_t bytes) const;  // as far as is known: all ranks know the same
     // Another sum that some rank's tensor kept from going this way; true: it is time to give up.
     bool tried_in_vain();
     bool is_on(c10::Device where) const;  // the memory is, and so must be the tensors
@@ -69,13 +72,15 @@ private:
         bool over() const { return !when || when->reached(); }
     };
     const int rank_, size_;
-    const int64_t slot_bytes_;
+    const int64_t slot_bytes_, shared_from_;
     mutable std::mutex mutex_;
     State state_ = State::Unknown;
     int vain_tries_ = 0;
+    bool shares_device_ = false;
     c10::Device where_{c10::DeviceType::CPU};
     const MemorySharing* sharing_ = nullptr;
     char handle_[MemorySharing::kHandle] = {};
+    uint64_t device_ = 0;
     std::vector<char*> memory_;  // by rank; null: not made, or not open
     uint64_t taken_ = 0, met_ = 0;
     std::array<Reading, kSlots> readings_;

@@ -8,6 +8,7 @@
 #include <cstring>
 #include <fstream>
 #include <string>
+#include <string_view>
 
 #include <dlfcn.h>
 
@@ -21,6 +22,12 @@ std::array<std::atomic<const MemorySharing*>,
     given{};
 std::atomic<bool> refused{false};
 
+uint64_t hash_of(std::string_view text) {
+    uint64_t hash = 14695981039346656037u;  // FNV-1a
+    for (const char c : text) hash = (hash ^ static_cast<unsigned char>(c)) * 1099511628211u;
+    return hash;
+}
+
 // The CUDA runtime's functions, as its header declares them.
 struct Cuda {
     struct Handle {
@@ -31,6 +38,8 @@ struct Cuda {
     int (*IpcGetMemHandle)(Handle*, void*) = nullptr;
     int (*IpcOpenMemHandle)(void**, Handle, unsigned) = nullptr;
     int (*IpcCloseMemHandle)(void*) = nullptr;
+    int (*GetDevice)(int*) = nullptr;
+    int (*DeviceGetPCIBusId)(char*, int, int) = nullptr;
     int (*GetLastError)() = nullptr;
     bool complete = true;
 
@@ -40,6 +49,8 @@ struct Cuda {
         find("cudaIpcGetMemHandle", IpcGetMemHandle);
         find("cudaIpcOpenMemHandle", IpcOpenMemHandle);
         find("cudaIpcCloseMemHandle", IpcCloseMemHandle);
+        find("cudaGetDevice", GetDevice);
+        find("cudaDeviceGetPCIBusId", DeviceGetPCIBusId);
         find("cudaGetLastError", GetLastError);
     }
     template <class Function> void find(const char* name, Function& function) {
@@ -59,7 +70,11 @@ int taken(int error) {
     return error;
 }
 
-int cuda_allocate(size_t bytes, void** address, char* handle) {
+// CUDA lays small allocations beside each other in blocks of 2 MiB, and a handle stands for a whole
+// block: who opens it would see the block's beginning.
+int cuda_allocate(size_t wanted, void** address, char* handle) {
+    constexpr size_t kBlock = size_t{2} << 20;
+    const size_t bytes = (wanted + kBlock - 1) / kBlock * kBlock;
     if (const int error = cuda().Malloc(address, bytes); error != 0) return taken(error);
     Cuda::Handle made;
     if (const int error = cuda().IpcGetMemHandle(&made, *address); error != 0) {
@@ -82,7 +97,18 @@ int cuda_open(const char* handle, void** address) {
 
 int cuda_close(void* address) { return taken(cuda().IpcCloseMemHandle(address)); }
 
-constexpr MemorySharing kCuda{cuda_allocate, cuda_release, cuda_open, cuda_close};
+// Parts of one GPU (MIG) have one number: they share its way to others.
+int cuda_identify(uint64_t* number) {
+    int device = 0;
+    char name[32] = {};
+    if (const int error = cuda().GetDevice(&device); error != 0) return taken(error);
+    if (const int error = cuda().DeviceGetPCIBusId(name, sizeof name, device); error != 0)
+        return taken(error);
+    *number = hash_of(name);
+    return 0;
+}
+
+constexpr MemorySharing kCuda{cuda_allocate, cuda_release, cuda_open, cuda_close, cuda_identify};
 
 }  // namespace
 
@@ -111,9 +137,7 @@ int64_t machine_number() {
     std::ifstream file("/proc/sys/kernel/random/boot_id");
     std::string text;
     if (!std::getline(file, text)) return -1;
-    uint64_t hash = 14695981039346656037u;  // FNV-1a
-    for (const char c : text) hash = (hash ^ static_cast<unsigned char>(c)) * 1099511628211u;
-    return static_cast<int64_t>(hash >> 2);
+    return static_cast<int64_t>(hash_of(text) >> 2);
 }
 
 }  // namespace pomona::glue

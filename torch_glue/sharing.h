@@ -1,5 +1,5 @@
 // sharing.h: memory of a device that other processes of the machine can read.
-// Idea: four functions for each kind of device that has such memory. CUDA's are taken from the CUDA
+// Idea: five functions for each kind of device that has such memory. CUDA's are taken from the CUDA
 // runtime that torch has loaded, by name, so that nothing here is compiled against CUDA; a device
 // of PrivateUse1 brings its own (set_memory_sharing).
 #pragma once
@@ -18,6 +18,8 @@ struct MemorySharing {
     int (*release)(void* address);
     int (*open)(const char* handle, void** address);  // another process's memory
     int (*close)(void* address);
+    // A number of the device, the same in all processes of the machine, and of no other device.
+    int (*identify)(uint64_t* number);
 };
 
 void set_memory_sharing(c10::DeviceType type, const MemorySharing* sharing);

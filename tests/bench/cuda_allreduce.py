@@ -3,9 +3,9 @@ processes.
 
     PYTHONPATH=.build/release/python python tests/bench/cuda_allreduce.py --json cuda.json
 
-Two processes (--ranks) share the GPU, or take one each where there are several. "mpi": as users
-have it; "host": through pinned host memory; "peers": by memory that the devices read from each
-other. Each repetition runs all ways, in another order. Times are of all_reduce and the device's
+Two processes (--ranks) share the GPU, or take one each where there are several; then NCCL is
+measured too. "mpi": as users have it; "host": through pinned host memory; "peers": by memory that
+the devices read from each other. Each repetition runs all ways, in another order. Times are of all_reduce and the device's
 synchronisation, the slowest rank's, in us: the median and the least over the repetitions. --others
 measures all_gather, reduce_scatter, broadcast and all_to_all too, by the bytes of all ranks' parts
 together. --device cpu tries the script.
@@ -27,7 +27,7 @@ import torch.multiprocessing
 
 KIB, MIB = 1024, 1024 * 1024
 SIZES = [4 * KIB, 64 * KIB, 256 * KIB, MIB, 2 * MIB, 4 * MIB, 16 * MIB, 64 * MIB, 256 * MIB]
-OURS, HOST, PEERS, GLOO = "mpi", "mpi, host", "mpi, peers", "gloo"
+OURS, HOST, PEERS, GLOO, NCCL = "mpi", "mpi, host", "mpi, peers", "gloo", "nccl"
 HOST_MEMORY, COPIES = "host memory, mpi", "one copy each way"
 WAYS = {OURS: None, HOST: 0, PEERS: 1}  # POMONA_GLUE_PEER_BYTES
 
@@ -179,7 +179,9 @@ def row_of(size, times):
         row[kind] = {name: each[place] for name, each in times.items()}
     medians = row["median"]
     ours = [name for name in medians if name.startswith("mpi")]
-    row["over gloo"] = {name: round(medians[name] / medians[GLOO], 3) for name in ours}
+    for peer in (GLOO, NCCL):
+        if peer in medians:
+            row[f"over {peer}"] = {name: round(medians[name] / medians[peer], 3) for name in ours}
     through = medians[HOST_MEMORY] + medians[COPIES]
     row["over host memory and copies"] = {name: round(medians[name] / through, 3) for name in ours}
     return row
@@ -241,14 +243,19 @@ def run(rank, args, port):
         dist.barrier(group=groups[HOST])
 
     groups[GLOO] = None
+    if device.type == "cuda" and args.ranks <= torch.cuda.device_count():
+        groups[NCCL] = dist.new_group(backend="nccl")
     measure_size(4 * MIB, groups, device, 100 if device.type == "cuda" else 1, meet)  # clocks rise
     for size in args.sizes:
         repetitions = 7 if size >= 64 * MIB else 15 if size >= 4 * MIB else 60
         row = row_of(size, measure_size(size, groups, device, repetitions, meet))
         result["rows"].append(row)
         say(json.dumps(row))
-    result["over gloo, mean"] = {name: round(statistics.mean(row["over gloo"][name] for row in result["rows"]), 3)
-                                 for name in result["rows"][0]["over gloo"]}
+    for peer in (GLOO, NCCL):
+        over = [row[f"over {peer}"] for row in result["rows"] if f"over {peer}" in row]
+        if over:
+            result[f"over {peer}, mean"] = {name: round(statistics.mean(each[name] for each in over), 3)
+                                            for name in over[0]}
     for size in [size for size in args.sizes if size >= 256 * KIB] if args.others else []:
         for row in measure_others(size, groups, device, 7 if size >= 64 * MIB else 15, meet):
             result.setdefault("others", []).append(row)
@@ -257,7 +264,7 @@ def run(rank, args, port):
         for name, times in measure(steps, meet, device, 10).items():
             result["ddp"].setdefault(title, {})[name] = dict(zip(("median", "least"), times))
         say("ddp", title, json.dumps(result["ddp"][title]))
-    if device.type == "cuda" and args.nccl:
+    if device.type == "cuda" and args.nccl and NCCL not in groups:
         result["nccl"] = try_nccl(rank, args.ranks)
         say("nccl:", result["nccl"])
         os._exit(0)
@@ -271,7 +278,7 @@ def main():
     parser.add_argument("--device", default="cuda")
     parser.add_argument("--machine", default="", help="a few words for the JSON")
     parser.add_argument("--pieces", type=int, nargs="+", default=[], help="also other lengths of pieces, in bytes")
-    parser.add_argument("--nccl", action="store_true", help="last, try NCCL")
+    parser.add_argument("--nccl", action="store_true", help="ranks share a GPU: last, try NCCL")
     parser.add_argument("--others", action="store_true", help="other operations, too")
     parser.add_argument("--no-ddp", action="store_true", help="without steps of DistributedDataParallel")
     parser.add_argument("--sizes", type=int, nargs="+", default=SIZES)

@@ -382,7 +382,7 @@ void open_gate() {
 // ------------------------------------
 
 // FAKE_SHARING: "refused", no process can open another's memory; "wrong", it gets memory of its
-// own.
+// own; "one_device", all processes are on one device.
 const std::string sharing = [] {
     const char* mode = std::getenv("FAKE_SHARING");
     return std::string(mode ? mode : "");
@@ -437,9 +437,13 @@ int share_end(void* address, bool spoil) {
 }
 int share_release(void* address) { return share_end(address, true); }
 int share_close(void* address) { return share_end(address, false); }
+int share_identify(uint64_t* number) {
+    *number = sharing == "one_device" ? 1 : static_cast<uint64_t>(getpid());
+    return 0;
+}
 
 const pomona::glue::MemorySharing memory_sharing{share_allocate, share_release, share_open,
-                                                 share_close};
+                                                 share_close, share_identify};
 
 struct FakeHooks final : at::PrivateUse1HooksInterface {
     bool isBuilt() const override { return true; }

@@ -1,15 +1,15 @@
 """Runs on every rank of a machine with CUDA: training steps that need a GPU, or one beside a
 CPU."""
 
-import os
 import sys
 
 import torch
 import torch.distributed as dist
+from rank_device import take_gpu
 from ranks_models import batch, close, make_model, reference, train
 from torch import nn
 
-torch.cuda.set_device(int(os.environ["LOCAL_RANK"]) % torch.cuda.device_count())
+take_gpu()
 ROWS = 24
 
 

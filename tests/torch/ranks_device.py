@@ -35,7 +35,9 @@ if ON_CPU:
         close_gate = open_gate = staticmethod(lambda: None)
         synchronised = spoiled = staticmethod(lambda: 0)
 elif CUDA:
-    torch.cuda.set_device(int(os.environ["LOCAL_RANK"]) % torch.cuda.device_count())
+    from rank_device import take_gpu
+
+    take_gpu()  # first: the other knows the streams of this GPU
     import cuda_device as fake_device
 else:
     import fake_device
@@ -566,6 +568,27 @@ def unlike_sizes(rank, world):
     os._exit(0)
 
 
+def by_length(rank, world):
+    """Without POMONA_GLUE_PEER_BYTES: medium sums go by peers where each rank has a device of its
+    own, long ones anyway."""
+    import pomona._backends as backends
+
+    went = backends.glue().pieces_by_peers
+    one_device = os.environ.get("FAKE_SHARING") == "one_device" or (CUDA and torch.cuda.device_count() < world)
+    for turn in range(2):
+        for size, peers in ((40000, False), (80000, not one_device), (600000, True)):
+            before = went()
+            tensor = to(value(rank, size))
+            dist.all_reduce(tensor)
+            same(tensor, total(world, size))
+            assert went() - before == (-(-size * 4 // 65536) if peers else 0), (turn, size, went() - before)
+            part, swapped = to(value(rank, size)), to(value(rank, size))
+            dist.all_to_all_single(swapped, part)
+            each = size // world
+            want = [value(r, size)[each * rank : each * rank + each] for r in range(world)]
+            same(swapped, torch.cat(want))
+
+
 def main():
     os.environ.setdefault("POMONA_GLUE_STAGE_BYTES", "65536")
     import pomona
@@ -573,7 +596,9 @@ def main():
     if not ON_CPU and not fake_device.apart:
         pomona.set_host_visible("fake")
     if PEERS:
-        os.environ.update(POMONA_GLUE_PEER_BYTES="2000", POMONA_GLUE_PEER_SLOT_BYTES="65536")
+        if sys.argv[1:] != ["by_length"]:
+            os.environ["POMONA_GLUE_PEER_BYTES"] = "2000"
+        os.environ["POMONA_GLUE_PEER_SLOT_BYTES"] = "65536"
         if not ON_CPU and not CUDA:
             import pomona._backends as backends
 
@@ -586,6 +611,8 @@ def main():
         late_rank(rank, world)
     if chosen == ["unlike_sizes"]:
         unlike_sizes(rank, world)
+    if chosen == ["by_length"]:
+        by_length(rank, world)
     for name, test in list(globals().items()):
         if name.startswith("test_") and (not chosen or name in chosen):
             test(rank, world)

@@ -11,9 +11,9 @@ from datetime import timedelta
 
 import torch
 import torch.distributed as dist
+from rank_device import DEVICE, take_device
 
 BACKEND = os.environ.get("TEST_BACKEND", "mpi")
-DEVICE = os.environ.get("TEST_DEVICE", "cpu")
 
 
 def expect(kind, words, function, *args, **kwargs):
@@ -387,7 +387,7 @@ def leave_pending(rank, size):
 
 def main():
     name = sys.argv[1]
-    torch.set_default_device(DEVICE)
+    take_device()
     short = "timeout", "timeout_of_future", "timeout_of_messages", "monitored_barrier", "stays_failed"
     seconds = 1 if name in short else 60
     if name == "late_world" and os.environ["RANK"] == "1":

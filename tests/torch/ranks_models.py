@@ -7,12 +7,12 @@ import warnings
 
 import torch
 import torch.distributed as dist
+from rank_device import DEVICE, take_device
 from torch import nn
 from torch.nn.parallel import DistributedDataParallel
 
 warnings.filterwarnings("ignore", category=FutureWarning)
 BACKEND = os.environ.get("TEST_BACKEND", "mpi")
-DEVICE = os.environ.get("TEST_DEVICE", "cpu")
 
 
 def make_model():
@@ -287,7 +287,7 @@ def test_data_loader_workers(rank, size):
 
 def main():
     torch.set_num_threads(1)
-    torch.set_default_device(DEVICE)
+    take_device()
     dist.init_process_group(BACKEND)
     rank, size = dist.get_rank(), dist.get_world_size()
     wanted = sys.argv[1:]

@@ -10,11 +10,11 @@ import warnings
 
 import torch
 import torch.distributed as dist
+from rank_device import DEVICE, take_device
 
 # Newer names of the same operations, which torch up to 2.12 lacks.
 warnings.filterwarnings("ignore", category=FutureWarning)
 BACKEND = os.environ.get("TEST_BACKEND", "mpi")
-DEVICE = os.environ.get("TEST_DEVICE", "cpu")
 
 INTEGERS = [torch.uint8, torch.int8, torch.int16, torch.int32, torch.int64]
 FLOATS = [torch.float16, torch.bfloat16, torch.float32, torch.float64]
@@ -510,7 +510,7 @@ def test_large(rank, size):
 def main():
     import sys
 
-    torch.set_default_device(DEVICE)
+    take_device()
     dist.init_process_group(BACKEND)
     rank, size = dist.get_rank(), dist.get_world_size()
     wanted = sys.argv[1:]

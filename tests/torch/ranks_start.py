@@ -13,6 +13,7 @@ from datetime import timedelta
 
 import torch
 import torch.distributed as dist
+from rank_device import take_device
 from ranks_models import test_ddp
 from torch import nn
 
@@ -94,7 +95,7 @@ untold = again
 
 def start():
     backend, how, *method = sys.argv[1:]
-    torch.set_default_device(os.environ.get("TEST_DEVICE", "cpu"))
+    take_device()
     more = {"timeout": timedelta(seconds=60)}
     if method:
         more |= {"rank": int(os.environ["THE_RANK"]), "world_size": int(os.environ["THE_SIZE"])}

@@ -1,6 +1,6 @@
 """Backend "mpi" on CUDA: what test_glue.py runs on the CPU and on stand-ins, where there is a GPU.
 
-One GPU is enough: ranks share it. "peers": all_reduce by memory that the devices read from each
+One GPU is enough: ranks share it; where there are several, each takes one. "peers": all_reduce by memory that the devices read from each
 other, from the first byte on; "host": through host memory; "default": as users have it.
 """
 
@@ -41,6 +41,11 @@ def test_models(way):
 def test_errors(name, times):
     outcome = launch(2, HERE / "ranks_errors.py", name, timeout=100, env={**CUDA, **WAYS["peers"]})
     assert outcome.text.count("met:") == times, str(outcome)
+
+
+@pytest.mark.parametrize("ranks", [2, 4])
+def test_lengths(ranks):
+    passed(launch(ranks, HERE / "ranks_device.py", "by_length", env={"DEVICE": "cuda", "PEERS": "1"}))
 
 
 def test_late_rank():

@@ -75,6 +75,13 @@ def test_operations_on_devices_that_share_memory(ranks, env):
     passed(launch(ranks, HERE / "ranks_device.py", env=env))
 
 
+@pytest.mark.parametrize("ranks, sharing", [(2, ""), (4, ""), (2, "one_device")])
+def test_lengths_that_go_by_peers(ranks, sharing):
+    paths = [str(BUILD / "tests" / "python"), os.environ.get("PYTHONPATH", "")]
+    env = {"PEERS": "1", "FAKE_SHARING": sharing, "PYTHONPATH": os.pathsep.join(p for p in paths if p)}
+    passed(launch(ranks, HERE / "ranks_device.py", "by_length", env=env))
+
+
 def test_errors_of_late_ranks_on_devices():
     paths = [str(BUILD / "tests" / "python"), os.environ.get("PYTHONPATH", "")]
     env = {"PEERS": "1", "PYTHONPATH": os.pathsep.join(p for p in paths if p)}
