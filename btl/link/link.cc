@@ -194,6 +194,7 @@ void Link::copy_held(Nanoseconds now, bool idle, Sink& sink) {
         std::memcpy(frame.own.get(), frame.data, frame.data_length);
         frame.data = frame.own.get();
         copied_ += frame.data_length;
+        count(links_.counters.link_copied_bytes, frame.data_length);
         held_.pop_front();
         many_held_ &= !held_.empty();
         sink.released(peer, std::exchange(frame.ticket, 0));

@@ -72,10 +72,13 @@ struct LinkPair {
         transports[0]->poll(sender, 16);
         transports[1]->poll(receiver, 16);
     }
+    void turn() {
+        poll();
+        fabric.run_until(fabric.world().now() + 20'000);
+    }
     template <class Condition> void run_while(Condition more) {
         while (more() && !testing::Test::HasFailure()) {
-            poll();
-            fabric.run_until(fabric.world().now() + 20'000);
+            turn();
             ASSERT_LT(fabric.world().now(), 20e9) << "it hangs";
         }
     }
