@@ -200,7 +200,7 @@ bool Link::push_piece(Path& path, uint64_t number, Nanoseconds now) {
         path.rest_offset = what.offset + taken;
         path.rest_length = length - taken;
     }
-    if (copies && !what.of->copies) {
+    if (copies && !what.of->copies && !what.of->own) {
         what.of->copies = true;
         ++to_copy_;
     }

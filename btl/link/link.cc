@@ -504,11 +504,13 @@ void Link::message_arrived(uint64_t number, Sink& sink) {
     for (Path& path : paths)
         if (path.busy() && !path.sending && path.begun == number) stop_bringing(path);
     if (frame.own) copied_ -= frame.data_length;
-    if (frame.ticket == 0) return;
+    uint64_t ticket = frame.ticket;
+    if (frame.data) window_.drop_payload(frame);
+    if (ticket == 0) return;
     acknowledged_at_ = links_.now();
     std::erase(held_, number);
     many_held_ &= !held_.empty();
-    sink.released(peer, std::exchange(frame.ticket, 0));
+    sink.released(peer, ticket);
 }
 
 void Link::messages_below(uint64_t next, Sink& sink) {

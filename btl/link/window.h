@@ -44,6 +44,8 @@ public:
     }
     // To the one added last belongs a payload that stays where it is.
     void attach(const std::byte* data, size_t length, uint64_t ticket, Nanoseconds now);
+    // It has arrived, and maybe not all before it: what it has elsewhere is given back.
+    void drop_payload(Kept& frame);
     // All below `next` have arrived.
     void drop_below(uint64_t next) {
         for (; first_ < next && first_ < next_; ++first_) {
@@ -82,7 +84,6 @@ private:
         used_ += kHeadRoom + length;
     }
     std::byte* add_behind(Kind kind, size_t length);
-    void drop_payload(Kept& frame);
     bool find_room(size_t length, size_t& begin);
     bool grow(size_t length);
     void add_places();

@@ -14,6 +14,7 @@
 
 #include <algorithm>
 #include <map>
+#include <set>
 
 namespace pomona {
 
@@ -78,6 +79,7 @@ struct Rank final : Sink {
     std::map<int, uint64_t> sent_messages, begun_bulks, released_bulks, completed;
     std::map<int, uint64_t> held_messages, released_messages;
     std::map<std::pair<int, uint64_t>, std::vector<std::byte>> sending;
+    std::set<std::pair<int, uint64_t>> back;  // of these, whose memory is its own again
     bool stopped = false;
 };
 
@@ -151,6 +153,14 @@ struct World {
         }
         EXPECT_EQ(endpoint(from, to).push_bulk(bulk), Push::sent) << own.why;
     }
+    // The sender's user takes one back that was begun: the link makes a copy, if it is not over.
+    void withdraw_bulk(int from, int to, Random& random) {
+        Rank& own = *ranks[static_cast<size_t>(from)];
+        uint64_t number = bulk_number(from, to, random.below(own.begun_bulks[to]));
+        bool back = own.back.contains({to, number});
+        EXPECT_NE(endpoint(from, to).copy_bulk(number), back) << own.why;
+        if (!back) own.released(to, number);
+    }
     void poll() {
         for (auto& rank : ranks)
             if (!rank->stopped && rank->transport) rank->transport->poll(*rank, 16);
@@ -218,7 +228,8 @@ inline void Rank::arrive(int peer, const FrameHeader& header, ConstBytes payload
 
 inline void Rank::released(int peer, uint64_t ticket) {
     auto& data = sending[{peer, ticket}];
-    EXPECT_FALSE(data.empty()) << "released twice";
+    EXPECT_FALSE(data.empty()) << "nobody has sent it";
+    EXPECT_TRUE(back.insert({peer, ticket}).second) << "released twice";
     // Whoever reads it from now on sends this.
     std::fill(data.begin(), data.end(), std::byte{0x55});
     if (ticket >= kHeldTickets) ++released_messages[peer];

@@ -3,8 +3,8 @@
 // silent, half-open and one-way, slow paths, processes that stop for a while). Messages arrive once
 // and in order, long payloads once and whole; payloads are released when they have arrived and not
 // looked at afterwards; nothing is written to a receiver's memory after its payload is complete;
-// nothing hangs. Every byte is checked. POMONA_LINK_SEEDS: how many seeds (200), from POMONA_SEED
-// on.
+// nothing hangs; who has nothing left to do may sleep. Every byte is checked. POMONA_LINK_SEEDS: how
+// many seeds (200), from POMONA_SEED on.
 // Ends: a process that leaves, dies, vanishes with its machine, is given up, or never comes up is
 // told gone, once and in time. Cuts: messages leave a silent path soon.
 #include "tests/sim/link_world.h"
@@ -23,6 +23,7 @@ struct Storm {
     int ranks = random.chance(0.2) ? 3 : 2;
     uint64_t messages = 20 + random.below(120);
     uint64_t bulks = random.below(6);
+    bool withdraws = random.chance(0.3);  // payloads that are under way
 
     std::vector<sim::WayOptions> draw_ways() {
         std::vector<sim::WayOptions> out(1 + random.below(3));
@@ -107,6 +108,8 @@ struct Storm {
                         if (!world.push_message(rank->rank, peer, random)) break;
                     if (rank->begun_bulks[peer] < bulks && random.chance(0.2))
                         world.push_bulk(rank->rank, peer, random);
+                    if (withdraws && rank->begun_bulks[peer] != 0 && random.chance(0.05))
+                        world.withdraw_bulk(rank->rank, peer, random);
                 }
                 if (random.chance(0.8))
                     rank->transport->poll(*rank, 1 + static_cast<int>(random.below(16)));
@@ -118,6 +121,7 @@ struct Storm {
         world.run(4e9, 5e6);                                  // what comes late does no harm
         for (auto& rank : world.ranks) {
             EXPECT_FALSE(rank->transport->pending());
+            EXPECT_GT(rank->transport->sleep_max(), 10'000'000) << "it wakes for nothing";
             for (auto& [peer, times] : rank->told) EXPECT_EQ(times, 0) << rank->why;
             for (auto& [key, in] : rank->receives)
                 for (std::byte each : in.buffer) ASSERT_EQ(each, std::byte{0xee}) << "written late";
