@@ -54,7 +54,7 @@ struct State {
     MPI_Comm comm = MPI_COMM_NULL;
     int rank = 0;
     int size = 0;
-    std::map<std::string, uint64_t> made;  // groups of each name so far
+    std::map<std::string, uint64_t> made;  // groups of each name and members so far
     std::map<uint64_t, std::shared_ptr<GroupCount>> groups;
     std::map<int, std::map<uint64_t, uint64_t>> left;  // by rank and key: collectives started
     std::map<Place, Answer> answers;
@@ -196,7 +196,7 @@ std::string GroupCount::absent(uint64_t sequence, int self) const {
         const auto known = s.answers.find({world_rank(rank), key});
         if (rank == self) continue;
         if (known == s.answers.end()) {
-            silent.push_back(rank);
+            if (s.asked.count({world_rank(rank), key})) silent.push_back(rank);
         } else if (known->second.started < sequence) {
             const Answer& answer = known->second;
             out += (out.empty() ? "" : "; ") + list({rank}) + " has not called it (";
@@ -206,8 +206,9 @@ std::string GroupCount::absent(uint64_t sequence, int self) const {
                        ", " + seconds_of(Clock::now() - answer.idle_from) + " ago)";
         }
     }
-    if (silent.empty() || static_cast<int>(silent.size()) == size_ - 1) return out;
-    return out + (out.empty() ? "" : "; ") + list(silent) + " did not answer";
+    if (silent.empty()) return out;
+    return out + (out.empty() ? "" : "; ") + list(silent) +
+           " did not answer: stopped, or its machine cannot be reached";
 }
 
 std::string GroupCount::left(uint64_t sequence) const {
@@ -241,8 +242,11 @@ std::shared_ptr<GroupCount> count_group(const std::string& name, std::vector<int
                                         int size) {
     State& s = state();
     std::lock_guard lock(s.mutex);
-    // Names come again after destroy_process_group, on all ranks alike.
-    const uint64_t key = hash(name + "#" + std::to_string(s.made[name]++));
+    // Names come again after destroy_process_group, on all ranks alike; after a shrink also those
+    // of groups that other ranks have made by themselves.
+    std::string words = name;
+    for (int rank : members) words += " " + std::to_string(rank);
+    const uint64_t key = hash(words + "#" + std::to_string(s.made[words]++));
     return s.groups[key] = std::make_shared<GroupCount>(key, std::move(members), size);
 }
 

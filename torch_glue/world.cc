@@ -5,6 +5,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <array>
 #include <atomic>
 #include <chrono>
 #include <condition_variable>
@@ -316,15 +317,18 @@ static int finish_comm(int error, MPI_Comm* comm) {
 
 namespace {
 
+// How long a member waits beyond its time for the word of who has not come.
+constexpr std::chrono::seconds kTold{1};
+
 // Requests of one meeting. What is not over at its end stays MPI's, with its memory.
 struct Meeting {
+    using Word = std::array<char, 256>;  // who has not come; empty: all have
     std::vector<MPI_Request> requests;
-    std::deque<char> words;
+    std::deque<Word> words;
 
-    MPI_Request* next() {
-        words.push_back(0);
+    Word& next() {
         requests.push_back(MPI_REQUEST_NULL);
-        return &requests.back();
+        return words.emplace_back(Word{});
     }
 };
 
@@ -357,13 +361,16 @@ std::string meet_members(MPI_Comm comm, const std::vector<int>& ranks, const std
     const int tag = static_cast<int>(hash_name(name) % 32768u);
     const bool leads = ranks.front() == self;
     auto meeting = std::make_unique<Meeting>();
-    auto send = [&](int peer) {
-        MPI_Request* request = meeting->next();
-        mpi().Isend(&meeting->words.back(), 1, MPI_BYTE, peer, tag, comm, request);
+    auto send = [&](int peer, const std::string& text) {
+        Meeting::Word& word = meeting->next();
+        text.copy(word.data(), word.size() - 1);
+        mpi().Isend(word.data(), static_cast<int>(std::strlen(word.data())) + 1, MPI_BYTE, peer,
+                    tag, comm, &meeting->requests.back());
     };
     auto receive = [&](int peer) {
-        MPI_Request* request = meeting->next();
-        mpi().Irecv_c(&meeting->words.back(), 1, MPI_BYTE, peer, tag, comm, request);
+        Meeting::Word& word = meeting->next();
+        mpi().Irecv_c(word.data(), static_cast<MPI_Count>(word.size()), MPI_BYTE, peer, tag, comm,
+                      &meeting->requests.back());
     };
     std::vector<size_t> open;
     if (leads) {
@@ -372,20 +379,26 @@ std::string meet_members(MPI_Comm comm, const std::vector<int>& ranks, const std
         std::string late;
         for (size_t i : open) late += (late.empty() ? "" : ", ") + std::to_string(i + 1);
         if (!late.empty()) {
+            late = (open.size() == 1 ? "rank " : "ranks ") + late + " did not come within " +
+                   std::to_string(timeout.count()) + " ms";
+            for (size_t i = 1; i < ranks.size(); ++i) send(ranks[i], late);
             meeting.release();
             give_up_finalize("a group could not be made");
-            return (open.size() == 1 ? "rank " : "ranks ") + late + " did not come within " +
-                   std::to_string(timeout.count()) + " ms";
+            return late;
         }
-        for (size_t i = 1; i < ranks.size(); ++i) send(ranks[i]);
+        for (size_t i = 1; i < ranks.size(); ++i) send(ranks[i], {});
         // Words of one byte leave by themselves, so this ends unless a rank has died.
         open = still_open(*meeting, deadline + kLeaveGrace);
     } else {
-        send(ranks.front());
+        send(ranks.front(), {});
         receive(ranks.front());
-        open = still_open(*meeting, deadline);
+        open = still_open(*meeting, deadline + kTold);
     }
-    if (open.empty()) return {};
+    if (open.empty()) {
+        const std::string late = leads ? "" : meeting->words.back().data();
+        if (!late.empty()) give_up_finalize("a group could not be made");
+        return late;
+    }
     meeting.release();
     give_up_finalize("a group could not be made");
     return leads ? "a rank has gone while the group was made"

@@ -25,6 +25,13 @@ def test_operations(ranks):
     passed(launch(ranks, HERE / "ranks_ops.py", timeout=300))
 
 
+@pytest.mark.parametrize("ranks, backend", [(1, "mpi"), (2, "mpi"), (3, "mpi"), (3, "pomona")])
+def test_operations_at_their_edges(ranks, backend):
+    outcome = launch(ranks, HERE / "ranks_edges.py", env={"TEST_BACKEND": backend})
+    passed(outcome)
+    assert outcome.text.count("one was begun and not ended") == ranks, str(outcome)
+
+
 def test_operations_of_registered_name():
     """Backend "pomona" goes through torch's plugin path and an ordinary rendezvous."""
     env = {"TEST_BACKEND": "pomona", "MASTER_ADDR": "127.0.0.1"}
