@@ -9,10 +9,12 @@
 #                                    docs/clients.md is made (tests/clients/page.py)
 #   tests/clients.sh --with mpich ...  the same on another MPI, whose mpicc.mpich Debian has
 # POMONA_BUILD: the build to use. POMONA_CLIENTS: where the clients go (default: clients, in the
-# build). POMONA_JOBS: jobs at a time.
+# build). POMONA_JOBS: jobs at a time. CLIENT_ARCHIVES: a folder whose source archives are taken
+# rather than fetched, where their sha256 is one that Debian's lists or SHA256SUMS beside them tell.
 . "$(dirname "$0")/setup.sh"
 recipes=$POMONA_ROOT/tests/clients/recipes
 clients=${POMONA_CLIENTS:-$POMONA_BUILD/clients}
+unset POMONA_CLIENTS  # no parameter of the library, which would tell every client so
 
 names_of() {  # tier: all recipes of it, those that need others last
     local recipe

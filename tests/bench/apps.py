@@ -24,11 +24,12 @@ class App:
     """A program in a client's source folder, and what it prints of itself."""
     client: str
     name: str
-    command: str          # in the source folder
+    command: str          # in `folder`
     figures: dict         # what a row is called -> what it looks like in the output, one number
     unit: str
     less_is_better: bool
     prepare: str = None   # shell, before each run; {size} and {rows} are filled in
+    folder: str = ""      # where it runs, in the source folder: there its input lies
 
 
 WRITTEN = "hpccoutf.txt"
@@ -55,6 +56,10 @@ APPS = [
 ] + [
     App("fftw", "FFTW", f"mpi/mpi-bench -oestimate -s {problem}", {problem: r"``mflops'': ([\d.]+)"},
         "MFlop/s", False) for problem in ("1024", "65536", "256x256", "1024x1024", "64x64x64")
+] + [
+    # Of its 100 steps, without what comes before them.
+    App("lammps", "LAMMPS", f"../src/lmp_mpi -in in.{problem} -log none", {problem: r" ([\d.]+) timesteps/s"},
+        "timesteps/s", False, folder="bench") for problem in ("lj", "eam", "chain", "rhodo")
 ]
 
 
@@ -80,6 +85,7 @@ def build(folder, library, client):
     """What is wrong, or nothing."""
     env = dict(library.environment("shm"), CLIENT_STEP="build",
                POMONA_BUILD=str(Path(library.mpirun).resolve().parent.parent))
+    env.pop("POMONA_CLIENTS", None)  # no parameter of the library
     if word_of(library) != library.kind:
         env["CLIENT_COMPILERS"] = str(compilers_of(library))
     command = ["bash", "-eu", "-o", "pipefail", str(CLIENTS / "client.sh"), str(ROOT), client,
@@ -95,10 +101,11 @@ def build(folder, library, client):
 
 def output_of(app, library, folder, ranks, args):
     """What a run printed, with the file that HPCC writes instead; or (None, why)."""
-    where = folder / word_of(library) / app.client / "source"
+    source = folder / word_of(library) / app.client / "source"
+    where = source / app.folder
     env = library.environment("shm")
-    env.pop("POMONA_CLIENTS", None)  # no parameter of the library
-    path = where.parent / "library_path.txt"  # of what was unpacked for it, BLAS for one
+    env.pop("POMONA_CLIENTS", None)
+    path = source.parent / "library_path.txt"  # of what was unpacked for it, BLAS for one
     if path.exists() and path.read_text():
         env["LD_LIBRARY_PATH"] = path.read_text()
     if app.prepare:

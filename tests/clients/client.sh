@@ -16,7 +16,8 @@
 #   left_out WHAT WHY              what is not run
 # CLIENT_COMPILERS: the folder of another MPI's mpicc. CLIENT_STEP=build: end when it is built
 # (tests/bench/apps.py). CLIENT_ARCHIVES: a folder whose archives are taken rather than fetched:
-# PACKAGE_1.2.orig.tar.xz or NAME-1.2.tar.gz. shellcheck shell=bash
+# PACKAGE_1.2.orig.tar.xz or NAME-1.2.tar.gz, with the sha256 that Debian's lists or a file
+# SHA256SUMS beside them tell. shellcheck shell=bash
 root=$1 name=$2 clients=$3 mpi=$4
 . "$root/tests/setup.sh"
 folder=$clients/$mpi/$name
@@ -47,13 +48,38 @@ apt_lists() {
     touch "$clients/apt/complete"
 }
 
+# The sha256 that an archive may have, a line each: by Debian's lists, or SHA256SUMS beside it.
+sums_known_of() {  # archive
+    local list
+    list=$(dirname "$1")/SHA256SUMS
+    { if [ -f "$list" ]; then cat "$list"; fi; debian_sums; } | awk -v name="$(basename "$1")" '
+        length($1) == 64 && ($NF == name || $NF == "*" name) { print $1 }' | sort -u
+}
+debian_sums() {  # lines: sum, size, file
+    [ "${source%%:*}" = debian ] && (apt_lists) > /dev/null &&
+        apt-cache "${APT_OPTIONS[@]}" showsrc "${source#*:}" 2> /dev/null | awk 'NF == 3 && length($1) == 64' || true
+}
+sum_of() { { sha256sum "$1" 2> /dev/null || shasum -a 256 "$1"; } | cut -d ' ' -f 1; }
+
 # Copies the archive of the source from CLIENT_ARCHIVES, if it is there.
 given_archive() {  # folder
-    local package=${source#*:} archive
+    local package=${source#*:} archive sum sums
     archive=${package%%==*}_*.orig.tar.*
     [ "${source%%:*}" = debian ] || archive=${package/==/-}.tar.*
     archive=$(find "${CLIENT_ARCHIVES:-/nowhere}" -maxdepth 1 -name "$archive" 2> /dev/null | sort | tail -n 1)
-    [ -n "$archive" ] && cp "$archive" "$1"
+    [ -n "$archive" ] || return 1
+    sum=$(sum_of "$archive") sums=$(sums_known_of "$archive")
+    [ -n "$sums" ] || fail "$archive: nothing tells its sha256. If $sum is right, a line with that and" \
+        "its name in SHA256SUMS beside it says so"
+    echo "$sums" | grep -qx "$sum" || fail "$archive has the sha256 $sum, and should have" $sums
+    cp "$archive" "$1"
+}
+# Why there is no archive, and what to do.
+not_fetched() {
+    local why wanted
+    why=$(sed -n 's/^E: Failed to fetch //p' "$log" | tail -n 1)
+    wanted=$(debian_sums | awk '$3 ~ /\.orig\.tar\.[a-z0-9]+$/ { print $3 " (sha256 " $1 ")" }' | sort -u | tail -n 1)
+    echo "its source could not be fetched${why:+: $why}; CLIENT_ARCHIVES=FOLDER takes ${wanted:-its archive} from a folder"
 }
 fetch() {  # the archive goes to downloads/NAME
     local downloads=$clients/downloads/$name
@@ -68,11 +94,11 @@ fetch() {  # the archive goes to downloads/NAME
     debian:*)
         apt_lists
         (cd "$downloads" && apt-get "${APT_OPTIONS[@]}" -qq source --download-only --tar-only "${source#*:}") \
-            >> "$log" 2>&1 || skip "its source package could not be fetched" ;;
+            >> "$log" 2>&1 || skip "$(not_fetched)" ;;
     pypi:*)
         python_environment
         "$venv/bin/pip" download -q --no-deps --no-binary :all: --no-build-isolation -d "$downloads" \
-            "${source#*:}" >> "$log" 2>&1 || skip "its source could not be fetched" ;;
+            "${source#*:}" >> "$log" 2>&1 || skip "$(not_fetched)" ;;
     *) fail "$name: no source is $source" ;;
     esac
     touch "$downloads/complete"

@@ -218,6 +218,33 @@ class Apps(unittest.TestCase):
         self.assertEqual(found["FFT"][1], "1.5e+00")
         self.assertIsNone(found["PTRANS"])
 
+    def test_figures_of_lammps_are_its_steps(self):
+        app = next(app for app in apps.APPS if app.command.startswith("../src/lmp_mpi -in in.eam "))
+        said = ("Loop time of 1.5 on 2 procs for 100 steps with 32000 atoms\n\n"
+                "Performance: 28.748 ns/day, 0.835 hours/ns, 66.547 timesteps/s\n")
+        self.assertEqual(self.once(app, said), ({"eam": [66.547]}, []))
+
+    def test_a_program_runs_where_its_input_lies(self):
+        library = peers.Library("pomona", "/nowhere/bin/mpirun")
+        args = types.SimpleNamespace(quick=True, timeout=5)
+        for client, folder in (("lammps", "source/bench"), ("fftw", "source")):
+            app = next(app for app in apps.APPS if app.client == client)
+            with unittest.mock.patch("apps.subprocess.run", return_value=self.Answer("said")) as run:
+                apps.output_of(app, library, Path("/nowhere"), 2, args)
+            self.assertEqual(run.call_args.kwargs["cwd"], Path("/nowhere/pomona") / client / folder)
+
+    def test_programs_do_not_hear_of_what_is_no_parameter(self):
+        library = peers.Library("pomona", "/nowhere/bin/mpirun")
+        with tempfile.TemporaryDirectory() as folder, \
+                unittest.mock.patch.dict(os.environ, {"POMONA_CLIENTS": folder}), \
+                unittest.mock.patch("apps.subprocess.run", return_value=self.Answer("")) as run:
+            apps.build(Path(folder), library, "fftw")
+            app = next(app for app in apps.APPS if app.client == "fftw")
+            apps.output_of(app, library, Path(folder), 2, types.SimpleNamespace(quick=True, timeout=5))
+        self.assertEqual(run.call_count, 2)
+        for call in run.call_args_list:
+            self.assertNotIn("POMONA_CLIENTS", call.kwargs["env"])
+
     def test_libraries_that_were_unpacked_for_a_client_are_found(self):
         library = peers.Library("pomona", "/nowhere/bin/mpirun")
         app = next(app for app in apps.APPS if app.client == "fftw")
