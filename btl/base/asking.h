@@ -27,13 +27,23 @@ inline constexpr std::size_t kHeads = 1 << 10;
 
 // The longest message that goes unasked by a line of `rate` bytes a nanosecond (0: not known), by
 // which `under_way` bytes go already. By a slow one the second in a row may, so that the line does
-// not wait for an answer while the first one leaves it.
+// not wait for an answer while the first one leaves it, or its acknowledgement comes.
 inline std::size_t unasked_most(double rate, std::size_t under_way, std::size_t longest) {
     if (rate == 0 || rate > kQuick)
         return under_way < kAloneMost ? std::min(longest, kQuickMost) : 0;
-    auto carried = static_cast<std::size_t>(rate * kSlowTime);
-    if (under_way > longest + kHeads || under_way >= carried) return 0;
-    return std::min(longest, carried - under_way);
+    std::size_t most = std::min(longest, static_cast<std::size_t>(rate * kSlowTime));
+    return under_way <= most + kHeads ? most : 0;
+}
+
+inline bool is_slow(double byte_ns) { return byte_ns * kQuick >= 1; }
+
+// What stands on a slow line before the answer to a question: the answer's host sends, too.
+inline constexpr double kBefore = 64 << 10;
+
+// How long a message by a line waits for the answer to its question, where one without bytes takes
+// `message_ns`. By a quick one that is hidden, or as short as the copy that it spares: 0.
+inline double ask_ns(double message_ns, double byte_ns) {
+    return is_slow(byte_ns) ? 2 * message_ns + kBefore * byte_ns : 0;
 }
 
 }  // namespace pomona::asking

@@ -193,7 +193,7 @@ TEST(LinkExchange, only_a_message_that_is_alone_goes_without_asking) {
 // Of a slow line the second one does not ask either: its answer would come when the first one has
 // left.
 TEST(LinkExchange, the_second_in_a_row_goes_unasked_by_a_slow_line) {
-    Exchange both(200, 32 << 10);
+    Exchange both(100, 32 << 10);
     for (int number = 0; number < 4; ++number) both.exchange(kPayload, 1e5);
     Endpoint& endpoint = *both.sides[0].endpoint;
     std::vector<std::byte> payload(128 << 10);
