@@ -106,9 +106,7 @@ bool Link::drain_bulk(Nanoseconds now) {
         else if (path->pace.queued <= kPieceMin && unbegun() >= kTrialFrom)
             times = 1, drain(*path, {path}, kPieceMin);
     }
-    if (unbegun() == 0)
-        for (Path& path : paths)
-            if (!path.busy()) path.intake.idle();
+    pause_intake();
     return moved;
 }
 

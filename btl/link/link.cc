@@ -30,8 +30,6 @@ static constexpr size_t kHoldFrom = 16;
 static constexpr Nanoseconds kHeldTime = 500'000;
 // While less is on its way.
 static constexpr Nanoseconds kHeldTimeOfFew = 20'000;
-// A message is alone, if no more than this is under way.
-static constexpr size_t kAloneMost = 32 << 10;
 // A window that has been empty for so long gives its memory back.
 static constexpr Nanoseconds kIdleTime = 200'000'000;
 // Further ahead than any window reaches.
@@ -123,11 +121,7 @@ bool Link::push_from_caller(ConstBytes payload, std::byte* copy) {
             path->endpoint->push_gathered(message_header(number).pack(), header, payload, taken);
         if (push != Push::sent) continue;
         std::memcpy(copy, payload.data(), payload.size());
-        if (taken < payload.size()) {
-            path->begun = number;
-            path->rest_offset = sizeof(FrameHeader) + taken;
-            path->rest_length = payload.size() - taken;
-        }
+        note_taken(*path, number, sizeof(FrameHeader), taken, payload.size());
         note_sent(frame, *path, window_.first() == number);
         first_unsent_ = number + 1;
         if (!simple_ || path->busy()) links_.activate(*this);
@@ -225,14 +219,28 @@ Push Link::send(uint64_t number, Path& path) {
         size_t taken = 0;
         push = path.endpoint->push_gathered(header, window_.bytes(frame),
                                             {frame.data, frame.data_length}, taken);
-        if (push == Push::sent && taken < frame.data_length) {
-            path.begun = number;
-            path.rest_offset = taken;
-            path.rest_length = frame.data_length - taken;
-        }
+        if (push == Push::sent) note_taken(path, number, 0, taken, frame.data_length);
     }
     if (push == Push::sent) note_sent(frame, path, window_.first() == number);
     return push;
+}
+
+// The path has taken so much of a message's payload, which begins at `offset` of message_bytes().
+void Link::note_taken(Path& path, uint64_t number, size_t offset, size_t taken, size_t length) {
+    bool all = taken == length;
+    path.intake.took(taken, !all, all ? 0 : links_.now());
+    if (all) return;
+    path.begun = number;
+    path.rest_offset = offset + taken;
+    path.rest_length = length - taken;
+}
+
+// Paths that have taken all that waited for them: nothing shows how quick they are, until more
+// waits.
+void Link::pause_intake() {
+    if (first_unsent_ != window_.next() || unbegun() != 0) return;
+    for (Path& path : paths)
+        if (!path.busy()) path.intake.idle();
 }
 
 LinkHeader Link::message_header(uint64_t number) {
@@ -614,6 +622,7 @@ bool Link::work(Nanoseconds now, bool idle, Sink& sink) {
     if (!forwards_.empty()) moved |= drain_forwards();
     if (first_unsent_ < window_.next()) moved |= flush();
     if (!outgoing_.empty()) moved |= drain_bulk(now);
+    else if (moved) pause_intake();
     if (idle && wants_memory()) ask_for_memory();
     if (!held_.empty()) copy_held(now, idle, sink);
     if (to_copy_ != 0 && !over) copy_bulk(now, sink);
@@ -658,11 +667,10 @@ void Link::say_bye() {
     sent_new();
 }
 
-// Among several paths long messages are shared, in pieces. One message after the other gains
-// nothing from questions' being left out, and would all be copied out of the path's memory.
+// Among several paths long messages are shared, in pieces.
 size_t Link::unasked_most() const {
-    if (order_.size() != 1 || window_.in_flight() >= kAloneMost) return 0;
-    return std::min(order_.front()->unasked_most(), links_.options().unasked_max);
+    if (order_.size() != 1) return 0;
+    return order_.front()->unasked_most(window_.in_flight(), links_.options().unasked_max);
 }
 
 Pace Link::pace() {

@@ -1,6 +1,8 @@
 // btl/link/paths.cc: times and shares of paths.
 #include "btl/link/paths.h"
 
+#include "btl/base/asking.h"
+
 #include <algorithm>
 
 namespace pomona::link {
@@ -28,18 +30,10 @@ void Path::took(Nanoseconds trip) {
 }
 
 // A piece takes a slow path for so long, if it has so many bytes then; of one whose rate is not
-// known. What brings more than kQuick, in bytes a nanosecond, lets nothing wait for long.
+// known.
 static constexpr double kPieceTime = 250e3;
 static constexpr size_t kPieceLeast = 16 << 10;
 static constexpr size_t kPieceUnknown = 128 << 10;
-static constexpr double kQuick = 0.3;
-
-// A message that was sent without a question is one frame, for which all others of a slow line
-// wait. A question and its answer wait there, too: 2 to 6 ms at 0.1 and 1 Gb/s (docs/predict.md).
-static constexpr double kUnaskedTime = 5e6;
-// It is copied out of the connection's memory. Where bytes come quickly a question takes about as
-// long as copying so many.
-static constexpr size_t kUnaskedQuick = 128 << 10;
 
 // What may lose has a window of its own; within a machine there is no line to share.
 bool Path::is_line() const { return reliable && !rides && description.kind != "loopback"; }
@@ -47,13 +41,12 @@ bool Path::is_line() const { return reliable && !rides && description.kind != "l
 size_t Path::piece_most() const {
     if (!is_line()) return SIZE_MAX;
     if (intake.rate() == 0) return kPieceUnknown;
-    if (intake.rate() > kQuick) return SIZE_MAX;
+    if (intake.rate() > asking::kQuick) return SIZE_MAX;
     return std::max(kPieceLeast, static_cast<size_t>(intake.rate() * kPieceTime));
 }
 
-size_t Path::unasked_most() const {
-    if (!is_line() || intake.rate() == 0 || intake.rate() > kQuick) return kUnaskedQuick;
-    return static_cast<size_t>(intake.rate() * kUnaskedTime);
+size_t Path::unasked_most(size_t under_way, size_t longest) const {
+    return asking::unasked_most(is_line() ? intake.rate() : 0, under_way, longest);
 }
 
 static int rank_of_kind(const std::string& kind) {

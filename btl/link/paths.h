@@ -82,8 +82,8 @@ struct Path {
     // The longest piece that leaves it soon for something else, as an answer that lets the other
     // side send at the same time.
     size_t piece_most() const;
-    // The longest message that takes it in one frame, without having asked.
-    size_t unasked_most() const;
+    // The longest message, up to `longest`, that takes it in one frame, without having asked.
+    size_t unasked_most(size_t under_way, size_t longest) const;
     // When a frame that was not acknowledged is taken for lost, by a path that may lose.
     Nanoseconds patience() const;
     void took(Nanoseconds trip);  // a question was answered after so long

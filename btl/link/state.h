@@ -131,6 +131,8 @@ private:
     void messages_below(uint64_t next, Sink& sink);
     const std::byte* message_bytes(uint64_t number);
     void note_sent(Kept& frame, Path& path, bool oldest);
+    void note_taken(Path& path, uint64_t number, size_t offset, size_t taken, size_t length);
+    void pause_intake();
     bool push_from_caller(ConstBytes payload, std::byte* copy);
     bool wants_memory() const;
     void ask_for_memory();

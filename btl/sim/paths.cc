@@ -70,6 +70,18 @@ private:
             end_.half.assign(payload.begin(), payload.begin() + static_cast<ptrdiff_t>(taken));
             return Push::sent;
         }
+        Push push_gathered(const FrameHeader& header, ConstBytes first, ConstBytes second,
+                           size_t& taken) override {
+            const WayOptions& way = fabric_.ways_[static_cast<size_t>(end_.way)];
+            if (!way.fills || second.size() < kLong)
+                return Endpoint::push_gathered(header, first, second, taken);
+            if (end_.flying_bytes + first.size() >= way.buffer) return fabric_.busy(end_);
+            std::vector<std::byte> whole(first.begin(), first.end());
+            whole.insert(whole.end(), second.begin(), second.end());
+            Push push = begin_filling(header, whole, taken);
+            if (push == Push::sent) taken -= first.size();
+            return push;
+        }
         Push push_rest(ConstBytes rest, size_t& taken) override {
             if (!end_.pushes()) return Push::gone;
             check(end_.half.size() + rest.size() == end_.half_length, rest.size());

@@ -5,9 +5,9 @@
 // to its place, in pieces that stay in the caches, and the last piece brings the next frame's head.
 #pragma once
 
-#include "btl/base/intake.h"
 #include "btl/base/pace_meter.h"
 #include "btl/tcp/socket.h"
+#include "btl/tcp/unsent.h"
 #include "btl/tcp/wire.h"
 
 #include <algorithm>
@@ -69,13 +69,16 @@ struct Connection {
     bool output_over = false;
     uint64_t written = 0;  // bytes so far
     PaceMeter meter;
-    Intake intake;              // of long payloads
-    Nanoseconds intake_at = 0;  // the last time that the kernel took all of one; 0: it did not
-    size_t unsent_most = kUnsentMost;  // what the kernel shall keep of bytes it has not sent
+    UnsentBound unsent{true};
     bool paced = false;  // it was asked, and there is more to learn without new pushes
 
     explicit Connection(Socket connected) : socket(std::move(connected)) {
         in.reserve(kReadBuffer);
+    }
+    // Where it leads is known.
+    void leaves_machine(bool line) {
+        unsent = UnsentBound(line);
+        socket.keep_unsent(unsent.most());
     }
     bool has_output() const { return out_begin < out_end || socket.unsent(); }
     bool blocked() const { return has_output() || rest != 0; }  // the kernel had no room

@@ -19,12 +19,8 @@ static constexpr Nanoseconds kAttempt = 2'000'000'000;
 // A path that has never succeeded is tried each time after a longer pause, up to so long.
 static constexpr Nanoseconds kRestMost = 30'000'000'000;
 
-// What the kernel keeps unsent leaves in so long a time.
-static constexpr double kUnsentTime = 500e3;
-// Payloads of so many bytes tell how quickly the kernel takes them, unless none came for so long.
+// Payloads of so many bytes tell how quickly the kernel takes them.
 static constexpr size_t kLongPayload = 16 << 10;
-static constexpr Nanoseconds kIntakeGap = 300'000;
-static constexpr size_t kUnsentLeast = 16 << 10;
 
 // Of a payload in two parts, the first one.
 static constexpr size_t kFirstMost = 128;
@@ -79,6 +75,7 @@ Nanoseconds TcpEndpoint::answer_patience() const { return kAttempt << std::min<s
 void TcpEndpoint::find_ends(const Shared& shared) {
     auto own = connection->socket.own_ip(), theirs = connection->socket.peer_ip();
     ends = ends_of(own ? shared.place_of(*own) : nullptr, address.place_of(theirs), theirs);
+    connection->leaves_machine(ends.kind != InterfaceKind::loopback);
 }
 
 bool TcpEndpoint::seal(const link::Crypto& crypto, const link::DirectionKeys& keys) {
@@ -247,20 +244,12 @@ Push TcpEndpoint::push_gathered(const FrameHeader& header, ConstBytes first, Con
     return begun(begin, second, static_cast<size_t>(moved), taken);
 }
 
-// The kernel has taken bytes of a long payload. It shall keep as many as leave in kUnsentTime, so
-// that what is pushed next, as an answer that lets the peer send at the same time, goes soon.
+// The kernel has taken bytes of a long payload.
 void TcpEndpoint::note_intake(size_t taken) {
-    if (ends.kind == InterfaceKind::loopback) return;  // no line that could be slow
+    if (ends.kind == InterfaceKind::loopback) return;
     Connection& c = *connection;
-    Nanoseconds now = owner_.clock().now();
-    if (c.intake_at != 0 && now - c.intake_at > kIntakeGap) c.intake.idle();
-    c.intake_at = c.rest == 0 ? now : 0;
-    if (!c.intake.took(taken, c.rest != 0, now)) return;
-    double bytes = c.intake.rate() * kUnsentTime;
-    size_t most = kUnsentMost;
-    while (most > kUnsentLeast && static_cast<double>(most) > bytes) most /= 2;
-    if (most != c.unsent_most) c.socket.keep_unsent(most);
-    c.unsent_most = most;
+    if (c.unsent.took(taken, c.rest != 0, owner_.clock().now()))
+        c.socket.keep_unsent(c.unsent.most());
 }
 
 // The kernel took `moved` bytes of a frame. What is left of its head is queued.

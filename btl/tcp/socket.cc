@@ -63,7 +63,6 @@ void Socket::prepare(uint64_t buffer_size) {
     fcntl(descriptor_, F_SETFD, FD_CLOEXEC);
     fcntl(descriptor_, F_SETFL, O_NONBLOCK);
     set_option(descriptor_, IPPROTO_TCP, TCP_NODELAY, 1);
-    keep_unsent(kUnsentMost);
 #if defined(SO_NOSIGPIPE)
     set_option(descriptor_, SOL_SOCKET, SO_NOSIGPIPE, 1);
 #endif

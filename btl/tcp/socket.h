@@ -19,10 +19,6 @@ struct End {
     bool bound = false;  // to this interface: no other carries its packets, whatever routes say
 };
 
-// What the system keeps of bytes it has not sent yet, at first: more would only stand before the
-// next small message, and before the answers that let the other side stream at the same time.
-inline constexpr size_t kUnsentMost = 128 << 10;
-
 class Sealed;
 
 class Socket {

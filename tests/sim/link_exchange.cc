@@ -133,20 +133,48 @@ TEST(LinkExchange, the_first_one_does_not_wait_for_much) {
     EXPECT_LE(both.exchange(kPayload, 1e6), 1.4 * alone);
 }
 
-// A line that is known to be slow takes, within bounds, what it carries in 5 ms; of others 128 KiB.
+// A line that is known to be slow takes, within bounds, what it carries in 13 ms; others 128 KiB.
 TEST(LinkExchange, knows_what_is_better_sent_without_asking) {
     constexpr size_t kQuick = 128 << 10;
     struct Line {
         double megabits;
         size_t least, most;
     };
-    for (const Line& line : {Line{100, 40 << 10, 80 << 10}, Line{1000, kUnaskedMax, kUnaskedMax},
+    for (const Line& line : {Line{100, 120 << 10, 200 << 10}, Line{1000, kUnaskedMax, kUnaskedMax},
                              Line{10000, kQuick, kQuick}}) {
         Exchange both(line.megabits, 64 << 10);
         EXPECT_EQ(both.sides[0].endpoint->unasked_most(), kQuick) << "nothing is known yet";
         for (int number = 0; number < 4; ++number) both.exchange(kPayload, 1e5);
         EXPECT_GE(both.sides[0].endpoint->unasked_most(), line.least) << line.megabits;
         EXPECT_LE(both.sides[0].endpoint->unasked_most(), line.most) << line.megabits;
+    }
+}
+
+// How quickly a line takes messages shows while more of them waits: while nothing is to be sent
+// it takes nothing, and is no slower.
+TEST(LinkExchange, pauses_of_the_sender_say_nothing_of_the_line) {
+    for (bool keeps : {true, false}) {
+        Exchange both(100, 32 << 10);
+        for (int number = 0; number < 4; ++number) both.exchange(kPayload, 1e5);
+        Endpoint& endpoint = *both.sides[0].endpoint;
+        size_t known = endpoint.unasked_most(), sent = 0;
+        std::vector<std::byte> payload(48 << 10);
+        auto push = [&] {
+            bool held = false;
+            FrameHeader header{{kShort, 0, 0, 0}};
+            ++sent;
+            return keeps ? endpoint.push_held(header, payload, sent, held)
+                         : endpoint.push(header, payload);
+        };
+        for (size_t in_row : {1, 1, 1, 1, 1, 6, 1, 1, 1, 1, 1}) {
+            for (size_t number = 0; number < in_row; ++number) ASSERT_EQ(push(), Push::sent);
+            both.run_until([&] { return both.sides[1].shorts == sent; });
+            double later = both.now() + 50e6;
+            both.run_until([&] { return both.now() >= later; });
+            EXPECT_NEAR(static_cast<double>(endpoint.unasked_most()), static_cast<double>(known),
+                        static_cast<double>(known) / 10)
+                << sent << " messages" << (keeps ? ", kept" : "");
+        }
     }
 }
 
@@ -160,6 +188,23 @@ TEST(LinkExchange, only_a_message_that_is_alone_goes_without_asking) {
     EXPECT_EQ(endpoint.unasked_most(), 0u);
     both.run_until([&] { return endpoint.unasked_most() != 0; });
     EXPECT_EQ(both.sides[1].shorts, 1u);
+}
+
+// Of a slow line the second one does not ask either: its answer would come when the first one has
+// left.
+TEST(LinkExchange, the_second_in_a_row_goes_unasked_by_a_slow_line) {
+    Exchange both(100, 32 << 10);
+    for (int number = 0; number < 4; ++number) both.exchange(kPayload, 1e5);
+    Endpoint& endpoint = *both.sides[0].endpoint;
+    std::vector<std::byte> payload(128 << 10);
+    for (size_t number = 1; number <= 2; ++number) {
+        EXPECT_GE(endpoint.unasked_most(), payload.size()) << number;
+        ASSERT_EQ(endpoint.push(FrameHeader{{kShort, 0, 0, 0}}, payload), Push::sent);
+    }
+    EXPECT_LT(endpoint.unasked_most(), payload.size()) << "a third one";
+    both.run_until([&] { return endpoint.unasked_most() >= payload.size(); });
+    EXPECT_LT(both.sides[1].shorts, 2u) << "the next one goes before the line is idle";
+    both.run_until([&] { return both.sides[1].shorts == 2; });
 }
 
 TEST(LinkExchange, short_messages_pass_between_pieces) {

@@ -1,0 +1,49 @@
+// btl/base/asking.h: which messages between machines go without asking their receiver first.
+// Idea: a question and its answer wait on a slow line for what others have put on it, 2 to 6 ms at
+// 0.1 and 1 Gb/s (docs/predict.md); a message that does not ask is one frame, for which all others
+// wait, and is copied once more at its receiver. So a slow line takes without a question what it
+// carries in a few times as long as an answer comes. By a quick one a question takes about as long
+// as a copy, and messages in a row gain nothing from their questions' being left out. The link
+// (btl/link) decides by this, and the price of a schedule (coll/price) reckons with it.
+#pragma once
+
+#include <algorithm>
+#include <cstddef>
+
+namespace pomona::asking {
+
+// What brings more, in bytes a nanosecond, lets nothing wait for long.
+inline constexpr double kQuick = 0.3;
+// What a slow line takes without a question leaves in so long a time.
+inline constexpr double kSlowTime = 13e6;
+// The longest message by a quick line, or one that is not known, and what may be under way then.
+inline constexpr std::size_t kQuickMost = 128 << 10, kAloneMost = 32 << 10;
+// Shorter ones never ask.
+inline constexpr std::size_t kNever = 64 << 10;
+// The longest message at all, unless tcp_eager_max says otherwise.
+inline constexpr std::size_t kLongest = 256 << 10;
+// The heads of frames do not count.
+inline constexpr std::size_t kHeads = 1 << 10;
+
+// The longest message that goes unasked by a line of `rate` bytes a nanosecond (0: not known), by
+// which `under_way` bytes go already. By a slow one the second in a row may, so that the line does
+// not wait for an answer while the first one leaves it, or its acknowledgement comes.
+inline std::size_t unasked_most(double rate, std::size_t under_way, std::size_t longest) {
+    if (rate == 0 || rate > kQuick)
+        return under_way < kAloneMost ? std::min(longest, kQuickMost) : 0;
+    std::size_t most = std::min(longest, static_cast<std::size_t>(rate * kSlowTime));
+    return under_way <= most + kHeads ? most : 0;
+}
+
+inline bool is_slow(double byte_ns) { return byte_ns * kQuick >= 1; }
+
+// What stands on a slow line before the answer to a question: the answer's host sends, too.
+inline constexpr double kBefore = 64 << 10;
+
+// How long a message by a line waits for the answer to its question, where one without bytes takes
+// `message_ns`. By a quick one that is hidden, or as short as the copy that it spares: 0.
+inline double ask_ns(double message_ns, double byte_ns) {
+    return is_slow(byte_ns) ? 2 * message_ns + kBefore * byte_ns : 0;
+}
+
+}  // namespace pomona::asking
