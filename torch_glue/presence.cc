@@ -245,8 +245,9 @@ std::shared_ptr<GroupCount> count_group(const std::string& name, std::vector<int
     // Names come again after destroy_process_group, on all ranks alike; after a shrink also those
     // of groups that other ranks have made by themselves.
     std::string words = name;
-    for (int rank : members) words += " " + std::to_string(rank);
-    const uint64_t key = hash(words + "#" + std::to_string(s.made[words]++));
+    for (int rank : members) words.append(1, ' ').append(std::to_string(rank));
+    const uint64_t times = s.made[words]++;
+    const uint64_t key = hash(words.append(1, '#').append(std::to_string(times)));
     return s.groups[key] = std::make_shared<GroupCount>(key, std::move(members), size);
 }
 

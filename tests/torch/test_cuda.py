@@ -1,7 +1,8 @@
 """Backend "mpi" on CUDA: what test_glue.py runs on the CPU and on stand-ins, where there is a GPU.
 
-One GPU is enough: ranks share it; where there are several, each takes one. "peers": all_reduce by memory that the devices read from each
-other, from the first byte on; "host": through host memory; "default": as users have it.
+One GPU is enough: ranks share it; where there are several, each takes one. "peers": all_reduce by
+memory that the devices read from each other, from the first byte on; "host": through host memory;
+"default": as users have it.
 """
 
 import os
