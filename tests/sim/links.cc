@@ -3,8 +3,8 @@
 // silent, half-open and one-way, slow paths, processes that stop for a while). Messages arrive once
 // and in order, long payloads once and whole; payloads are released when they have arrived and not
 // looked at afterwards; nothing is written to a receiver's memory after its payload is complete;
-// nothing hangs; who has nothing left to do may sleep. Every byte is checked. POMONA_LINK_SEEDS: how
-// many seeds (200), from POMONA_SEED on.
+// nothing hangs; who has nothing left to do may sleep. Every byte is checked. POMONA_LINK_SEEDS:
+// how many seeds (200), from POMONA_SEED on.
 // Ends: a process that leaves, dies, vanishes with its machine, is given up, or never comes up is
 // told gone, once and in time. Cuts: messages leave a silent path soon.
 #include "tests/sim/link_world.h"
