@@ -71,6 +71,20 @@ TEST(LauncherWatch, its_word_ends_what_waits_for_the_dead) {
     EXPECT_EQ(ScriptedWorld::error_of(rank.from_living), MPI_SUCCESS);
 }
 
+// The transport is told, too: else it would go on to take what is sent, and to read and write the
+// memory of operations that have failed.
+TEST(LauncherWatch, its_word_ends_what_transports_do_for_the_dead) {
+    Watched rank;
+    char byte = 0;
+    EXPECT_EQ(MPI_Send(&byte, 1, MPI_BYTE, 1, 0, MPI_COMM_WORLD), MPI_SUCCESS);
+    rank.wireup.tell(1);
+    rank.pass(1'500'000'000);
+    EXPECT_TRUE(rank.world.peer(1).abandoned);
+    int error = MPI_Send(&byte, 1, MPI_BYTE, 1, 0, MPI_COMM_WORLD), found = MPI_SUCCESS;
+    MPI_Error_class(error, &found);
+    EXPECT_EQ(found, MPIX_ERR_PROC_FAILED);
+}
+
 // Who was busy for long hears the word and finds the message in the same look: the message counts.
 TEST(LauncherWatch, what_had_been_sent_comes_first) {
     Watched rank;

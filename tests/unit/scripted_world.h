@@ -51,7 +51,10 @@ struct ScriptedEndpoint final : Endpoint {
     SendOffer word_of_peer(uint64_t token) {
         return SendOffer(of_peer[static_cast<uint32_t>(token)], static_cast<uint32_t>(token >> 32));
     }
-    void abandon(const Error&) override { abandoned = true; }
+    void abandon(const Error&) override {
+        abandoned = true;
+        answer = Push::gone;
+    }
     // The last frame of a kind that was pushed; a header of length 0 and token 0 if there is none.
     Header last(FrameKind kind) const {
         for (auto each = pushed.rbegin(); each != pushed.rend(); ++each)

@@ -29,6 +29,9 @@
 #include <poll.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
+#ifdef __linux__
+#include <sys/syscall.h>
+#endif
 #include <algorithm>
 #include <map>
 #include <thread>
@@ -269,7 +272,11 @@ inline bool told(World& world, Checker& sink, bool sleeps) {
 // Rank 1 of a world as a process: it pushes `frames` frames to rank 0, says so, and waits to be
 // killed.
 struct Mortal {
-    Mortal(World& world, uint64_t frames, bool leaves_child = false) : leaves_child(leaves_child) {
+    // Its own child, which goes on with what it has: forked, or made by clone(2), of which no
+    // handler of pthread_atfork() hears.
+    enum class Child { none, forked, cloned };
+
+    Mortal(World& world, uint64_t frames, Child child = Child::none) : child(child) {
         EXPECT_EQ(pipe(to_child), 0);
         EXPECT_EQ(pipe(to_parent), 0);
         process = fork();
@@ -283,7 +290,12 @@ struct Mortal {
     ~Mortal() {
         kill(process, SIGKILL);
         waitpid(process, nullptr, 0);
-        for (int end : {to_child[0], to_child[1], to_parent[0], to_parent[1]}) close(end);
+        end_child();
+        for (int end : {to_child[0], to_parent[0], to_parent[1]}) close(end);
+    }
+    void end_child() {
+        if (to_child[1] >= 0) close(to_child[1]);
+        to_child[1] = -1;
     }
     // It has sent all; rank 0 may have to take in what comes, so that connections come up.
     void await(World& world, Checker& sink, bool polls) {
@@ -320,13 +332,22 @@ private:
         std::vector<std::byte> said(sizeof length + length);
         std::memcpy(said.data(), &length, sizeof length);
         std::copy(own.begin(), own.end(), said.begin() + sizeof length);  // may be nothing
-        if (leaves_child && fork() == 0) outlive();
+        if (child != Child::none && leave() == 0) outlive();
         if (write(to_parent[1], said.data(), said.size()) != static_cast<ssize_t>(said.size()))
             _exit(1);
         for (;;) pause();
     }
 
-    // Its own child: with all that it had open, until the test ends.
+    pid_t leave() const {
+#ifdef __linux__
+        if (child == Child::cloned)
+            return static_cast<pid_t>(
+                syscall(SYS_clone, SIGCHLD, nullptr, nullptr, nullptr, nullptr));
+#endif
+        return fork();
+    }
+
+    // The child, until end_child().
     [[noreturn]] void outlive() {
         close(to_child[1]);
         char byte;
@@ -338,7 +359,7 @@ public:
     std::vector<std::byte> address;  // its own, after await()
 
 private:
-    bool leaves_child;
+    Child child;
     int to_child[2], to_parent[2];
     pid_t process;
 };
