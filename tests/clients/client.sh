@@ -77,7 +77,7 @@ given_archive() {  # folder
 # Why there is no archive, and what to do.
 not_fetched() {
     local why wanted
-    why=$(sed -n 's/^E: Failed to fetch //p' "$log" | tail -n 1)
+    why=$(sed -n 's|^E: Failed to fetch \(.*://\)|\1|p' "$log" | tail -n 1)
     wanted=$(debian_sums | awk '$3 ~ /\.orig\.tar\.[a-z0-9]+$/ { print $3 " (sha256 " $1 ")" }' | sort -u | tail -n 1)
     echo "its source could not be fetched${why:+: $why}; CLIENT_ARCHIVES=FOLDER takes ${wanted:-its archive} from a folder"
 }

@@ -50,7 +50,8 @@ stand_in() {  # name body
 # shellcheck disable=SC2016  # the stand-ins' words
 stand_in apt-get 'case "$*" in
 *indextargets*) echo "http://mirror.invalid/debian/ stable main" ;;
-*source*) echo "E: Failed to fetch http://mirror.invalid/far_1.0.orig.tar.gz  404  Not Found" >&2; exit 100 ;;
+*source*) echo "E: Failed to fetch http://mirror.invalid/far_1.0.orig.tar.gz  404  Not Found" >&2
+    echo "E: Failed to fetch some archives." >&2; exit 100 ;;
 esac'
 stand_in apt-cache "printf ' %s 9 far_1.0.orig.tar.gz\n %s 9 far_1.0.debian.tar.xz\n' $sum 0$(echo "$sum" | cut -c 2-)"
 

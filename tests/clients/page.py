@@ -30,10 +30,12 @@ functions of MPI-1 that MPI 3.0 removed, HPL among them, compile with `mpicc -in
 mpi_removed.h`.
 
 `tests/clients/mpich_fortran.py` runs the Fortran programs of MPICH's suite
-([fortran.md](fortran.md)). `CLIENT_ARCHIVES=FOLDER` takes source archives from a folder first: those
-of ScaLAPACK and of SuperLU_DIST could not be fetched from Debian's mirror where this was written,
-and came from another distribution's, with the checksums that Debian's lists tell. **Not there
-yet:** petsc4py, mpi4jax, deal.II and OpenFOAM have no recipe.
+([fortran.md](fortran.md)). `CLIENT_ARCHIVES=FOLDER` takes source archives from a folder first, if
+Debian's lists, or a file `SHA256SUMS` in the folder, tell their sha256: those of ScaLAPACK and of
+SuperLU_DIST could not be fetched from Debian's mirror where this was written (it has lost the files
+that its lists name) and came from another distribution's. Such a client is skipped with the name
+and the sha256 of what is missing. **Not there yet:** petsc4py, mpi4jax, deal.II
+and OpenFOAM have no recipe.
 
 """
 

@@ -191,6 +191,16 @@ class Checkers(unittest.TestCase):
                 self.assertEqual((done.returncode, done.stderr, done.stdout), (0, "", "sum 1\n" * 2))
 
 
+class Lldb(unittest.TestCase):
+    def test_calls_of_a_crash(self):
+        needs("lldb")
+        done = mpirun("-n", 2, "--lldb", PROGRAM, "crash")
+        self.assertNotEqual(done.returncode, 0)
+        self.assertRegex(done.stdout, r"frame #0: .*write_to\(where=0x0*8\)")
+        done = mpirun("-n", 2, "--lldb", PROGRAM)
+        self.assertEqual((done.returncode, done.stdout.count("sum 1\n")), (0, 2), done.stdout)
+
+
 class Debuggers(unittest.TestCase):
     def setUp(self):
         needs("gdb")
