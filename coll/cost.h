@@ -120,6 +120,7 @@ struct Machine : Together {
     double ask_overhead_ns = 0;    // what keeps the ranks busy when a message asks
     double ask_bytes = kAskBytes;  // from here on messages ask
     double ask_times = 1;          // longer per byte then
+    bool asks_far = false;         // messages between nodes ask as btl/base/asking.h says
     // Of a near link beside far ones.
     double near_ask_ns = 0, near_ask_bytes = kAskBytes;
     double byte_far = 1, copy_far = 1, reduce_far = 1;
@@ -172,6 +173,7 @@ struct Machine : Together {
         machine.near_ask_bytes = shared_memory ? kAskBytes : kAskBytesTcp;
         machine.ask_bytes = several_nodes ? kAskBytesTcp : machine.near_ask_bytes;
         if (several_nodes) {
+            machine.asks_far = true;
             machine.ask_overhead_ns =
                 4 * machine.far.overhead_ns;  // how long it takes is not measured
             return machine;

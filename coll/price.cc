@@ -2,6 +2,7 @@
 // were made.
 #include "coll/price.h"
 
+#include "btl/base/asking.h"
 #include "btl/base/format.h"
 #include "coll/carrier.h"
 #include "coll/schedule_set.h"
@@ -45,7 +46,13 @@ LinkMap links_of(const Machine& machine, std::vector<int> hosts) {
     auto cost = [](const Link& link) {
         return LinkCost{link.latency_ns, link.overhead_ns, link.byte_ns};
     };
-    LinkMap map{std::move(hosts), cost(machine.near), cost(machine.far), {}, {}, {}, machine.roads};
+    auto between = [&](const Link& link) {
+        LinkCost out = cost(link);
+        if (machine.asks_far) out.ask_ns = asking::ask_ns(link.message_ns(), link.byte_ns);
+        return out;
+    };
+    LinkMap map{std::move(hosts), cost(machine.near), between(machine.far), {}, {}, {},
+                machine.roads};
     if (!machine.pairs.known() && !machine.apart) return map;
     int count = machine.pairs.known() ? machine.pairs.machines() : map.host_count();
     map.within.assign(static_cast<size_t>(count), map.near);
@@ -55,7 +62,8 @@ LinkMap links_of(const Machine& machine, std::vector<int> hosts) {
     for (int a = 0; a < count; ++a)
         for (int b = 0; b < count; ++b)
             map.between.push_back(
-                {machine.pairs.known() ? cost(machine.pairs.between(a, b)) : map.far, cable(a, b)});
+                {machine.pairs.known() ? between(machine.pairs.between(a, b)) : map.far,
+                 cable(a, b)});
     // Beside several cables a rank copies each byte, once at either end.
     if (machine.apart) map.port_byte_ns = machine.copy_ns;
     return map;
@@ -117,7 +125,16 @@ public:
     }
 
 private:
-    enum class What : uint8_t { begin, sent, head, arrived, over, post_shown, chunk_shown };
+    enum class What : uint8_t {
+        begin,
+        answered,
+        sent,
+        head,
+        arrived,
+        over,
+        post_shown,
+        chunk_shown
+    };
     struct Event {
         double time;
         uint64_t order;
@@ -179,6 +196,8 @@ private:
     void drain(size_t unit);
     bool start(size_t unit, StepId id);  // true: over already
     void send(size_t unit, StepId id);
+    void depart(size_t unit, StepId id);
+    StepId receive_of(size_t unit, StepId send) const;
     void work(size_t unit, StepId id, double ns, What then = What::over);
     void complete(size_t unit, StepId id);
     void release(size_t unit, StepId id);
@@ -203,7 +222,8 @@ uint64_t Pricing::link_colour(int from, int to) const {
     const LinkMap& map = ports_.map();
     const LinkCost& cost = map.link(from, to);
     uint64_t hash = map.far_apart(from, to);
-    for (double each : {cost.latency_ns, cost.overhead_ns, cost.byte_ns}) hash = mix(hash, each);
+    for (double each : {cost.latency_ns, cost.overhead_ns, cost.byte_ns, cost.ask_ns})
+        hash = mix(hash, each);
     if (!map.line_byte_ns.empty())
         for (int end : {from, to})
             hash = mix(hash, map.line_byte_ns[static_cast<size_t>(map.host_of(end))]);
@@ -290,6 +310,7 @@ void Pricing::happen(const Event& event) {
     case What::begin:
         for (StepId root : kind(unit).roots) own.ready.push_back(root);
         return drain(unit);
+    case What::answered: return depart(unit, event.step);
     case What::sent:
     case What::over: return complete(unit, event.step);
     case What::head: {  // of the message that this step receives
@@ -362,26 +383,39 @@ void Pricing::work(size_t unit, StepId id, double ns, What then) {
     at(ports_.compute(now_, rank, ns, slowness(rank)), then, unit, id);
 }
 
+// The step that receives what this one sends, or kNoStep.
+StepId Pricing::receive_of(size_t unit, StepId send) const {
+    const KindStep& step = step_of(unit, send);
+    int32_t back = part(unit).back[static_cast<size_t>(step.peer)];
+    const auto& receives =
+        kind(unit_of_rank(peer_of(unit, step))).receives[static_cast<size_t>(back)];
+    auto slot = static_cast<size_t>(step.slot);
+    return slot < receives.size() ? receives[slot] : kNoStep;
+}
+
 void Pricing::send(size_t unit, StepId id) {
     const KindStep& step = step_of(unit, id);
     size_t bytes = parts_.length(part(unit), id);
     int peer = peer_of(unit, step), rank = ranks_[unit];
     ++units_[unit].messages, units_[unit].bytes += bytes;
-    size_t to = unit_of_rank(peer);
-    int32_t back = part(unit).back[static_cast<size_t>(step.peer)];
-    const auto& receives = kind(to).receives[static_cast<size_t>(back)];
-    StepId there = static_cast<size_t>(step.slot) < receives.size()
-                       ? receives[static_cast<size_t>(step.slot)]
-                       : kNoStep;
-    size_t due = there == kNoStep ? 0 : parts_.length(part(to), there);
+    StepId there = receive_of(unit, id);
+    size_t due = there == kNoStep ? 0 : parts_.length(part(unit_of_rank(peer)), there);
     if (there == kNoStep || due != bytes) {
         problem_ = format("Rank {} sends {} bytes to rank {}, which expects {} (slot {})", rank,
                           bytes, peer, due, step.slot);
         return;
     }
-    Ports::Departure way = ports_.depart(now_, rank, peer, bytes, slowness(rank));
+    double answer = ports_.answer_ns(now_, rank, peer, bytes);
+    if (answer > 0) return at(now_ + answer, What::answered, unit, id);
+    depart(unit, id);
+}
+
+void Pricing::depart(size_t unit, StepId id) {
+    int peer = peer_of(unit, step_of(unit, id)), rank = ranks_[unit];
+    Ports::Departure way =
+        ports_.depart(now_, rank, peer, parts_.length(part(unit), id), slowness(rank));
     at(way.sent, What::sent, unit, id);
-    at(way.head, What::head, to, there);
+    at(way.head, What::head, unit_of_rank(peer), receive_of(unit, id));
 }
 
 bool Pricing::start(size_t unit, StepId id) {

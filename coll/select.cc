@@ -1,6 +1,7 @@
 // coll/select.cc: evaluating the catalog.
 #include "coll/select.h"
 
+#include "btl/base/asking.h"
 #include "btl/base/format.h"
 #include "btl/base/params.h"
 #include "coll/price.h"
@@ -81,11 +82,20 @@ Plan best_of(const Algorithm& row, const Shape& shape, const Machine& machine,
 // Of more ranks formulas choose alone: to price all schedules takes too long.
 constexpr int kPricedRanksMost = 16;
 
+// May a message ask first, and wait for long?
+bool asks_slowly(const Shape& shape, const Machine& machine) {
+    size_t most = shape.bytes() * static_cast<size_t>(shape.size);  // of a message
+    return machine.asks_far && asking::is_slow(machine.far.byte_ns) && most >= asking::kNever;
+}
+
 // Are the rows compared by price? Where links are unlike it matters which ranks talk to each other,
-// which formulas with few letters do not say. Of irregular shapes no rank knows all lengths.
+// and on slow lines which messages ask first; formulas with few letters say neither. Of irregular
+// shapes no rank knows all lengths.
 bool by_price(const Shape& shape, const Machine& machine) {
-    return machine.unlike() && !shape.nodes.empty() && !shape.irregular && shape.size > 2 &&
-           shape.size <= kPricedRanksMost && shape.collective != Collective::neighbor;
+    bool asks = asks_slowly(shape, machine);
+    return (asks || (machine.unlike() && shape.size > 2)) && !shape.nodes.empty() &&
+           !shape.irregular && shape.size > 1 && shape.size <= kPricedRanksMost &&
+           shape.collective != Collective::neighbor;
 }
 
 bool reduces(Collective collective) {
@@ -122,6 +132,20 @@ public:
         auto price = coll::price(*plan.algorithm, shape_, plan.options, network_, problem, most_ns);
         if (price.ok()) plan.cost_ns = price->ns;
         else if (most_ns < kAnyPrice) plan.cost_ns = std::max(plan.cost_ns, most_ns);
+    }
+    // Where pieces ask, a formula's number of segments may be far from the best: the least number
+    // whose pieces need not is tried too.
+    void try_unasked(Plan& plan) const {
+        const Algorithm& row = *plan.algorithm;
+        if (!(row.tunables & (segments | ring_segments)) || !network_.machine.asks_far) return;
+        Facts facts(shape_, network_.machine, plan.options);
+        double whole = row.tunables & ring_segments ? facts.n / facts.p : facts.n;
+        int least = plan.options.segments;
+        while (whole / least >= static_cast<double>(asking::kNever)) least *= 2;
+        if (least <= plan.options.segments || !more_serve(least)) return;
+        take_better(plan, {least, plan.options.radix});
+        if (row.uses_radix)
+            for (int radix : {2, 4, 8}) take_better(plan, {least, radix});
     }
     // Formulas have chosen segments for the slowest link: more and fewer are tried while that
     // helps.
@@ -170,6 +194,7 @@ void put_prices(std::vector<Plan>& plans, const Pricer& pricer, bool all) {
     for (Plan* each : order) {
         Plan& plan = *each;
         pricer.put_price(plan, all || least <= 0 ? kAnyPrice : kPromising * least * (1 + 1e-9));
+        pricer.try_unasked(plan);
         least = least > 0 ? std::min(least, plan.cost_ns) : plan.cost_ns;
     }
     for (Plan& plan : plans)

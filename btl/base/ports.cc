@@ -1,6 +1,8 @@
 // btl/base/ports.cc: ports and lines, and when they are free.
 #include "btl/base/ports.h"
 
+#include "btl/base/asking.h"
+
 #include <algorithm>
 #include <utility>
 
@@ -53,6 +55,7 @@ void Ports::reset() {
     for (auto* each : {&out_free_, &in_free_, &processor_free_, &line_out_free_, &line_in_free_})
         std::fill(each->begin(), each->end(), 0.0);
     together_free_ = 0;
+    under_way_.clear();
 }
 
 // What a message takes at `host`, to or from the other one, to which it has a path of its own.
@@ -68,6 +71,17 @@ double Ports::line_byte(int host, int other) const {
     if (map_.line_byte_ns.empty() || map_.host_cable(host, other) >= 0) return link;
     double own = map_.line_byte_ns[static_cast<size_t>(host)];
     return own > 0 ? own : link;
+}
+
+double Ports::answer_ns(double now, int from, int to, size_t bytes) {
+    const LinkCost& cost = map_.link(from, to);
+    if (cost.ask_ns <= 0 || !map_.far_apart(from, to) || bytes < asking::kNever) return 0;
+    std::deque<UnderWay>& there = under_way_[{from, to}];
+    while (!there.empty() && there.front().until <= now) there.pop_front();
+    size_t sum = 0;
+    for (const UnderWay& each : there) sum += each.bytes;
+    double rate = cost.byte_ns > 0 ? 1 / cost.byte_ns : 0;
+    return bytes <= asking::unasked_most(rate, sum, asking::kLongest) ? 0 : cost.ask_ns;
 }
 
 Ports::Departure Ports::depart(double now, int from, int to, size_t bytes, double slow) {
@@ -91,6 +105,8 @@ Ports::Departure Ports::depart(double now, int from, int to, size_t bytes, doubl
     double port = busy_ns(cost, apart, slow * length);
     out_free_[static_cast<size_t>(from)] = port < 0 ? sent : start + slow * cost.overhead_ns + port;
     double head = sent - cost.byte_ns * length + cost.latency_ns;
+    if (apart && map_.link(from, to).ask_ns > 0)
+        under_way_[{from, to}].push_back({sent + 2 * cost.latency_ns, bytes});
     if (apart && first != map_.host_of(to)) {
         const auto& way = map_.roads.between(here, map_.host_of(to));
         for (size_t i = 0; i < way.size(); ++i)

@@ -10,6 +10,9 @@
 #include "btl/base/roads.h"
 
 #include <cstddef>
+#include <deque>
+#include <map>
+#include <utility>
 #include <vector>
 
 namespace pomona {
@@ -19,6 +22,8 @@ struct LinkCost {
     double latency_ns = 1000;
     double overhead_ns = 100;
     double byte_ns = 0.1;
+    // How long a message that asks first (asking.h) waits for the answer; 0: none asks.
+    double ask_ns = 0;
     bool operator==(const LinkCost&) const = default;
 };
 
@@ -72,12 +77,19 @@ public:
     };
     // `slow`: how many times as long this rank takes.
     Departure depart(double now, int from, int to, size_t bytes, double slow = 1);
+    // How long a message waits before it departs: for the answer to its question, if it asks.
+    double answer_ns(double now, int from, int to, size_t bytes);
     // Called at `head`: when the receiver has taken in the message.
     double arrive(double now, int from, int to, size_t bytes, double slow = 1);
     // Local work: when it is over, if the rank's processor begins as soon as it is free.
     double compute(double now, int rank, double work_ns, double slow = 1);
 
 private:
+    struct UnderWay {
+        double until;  // its sender knows then that it has arrived
+        size_t bytes;
+    };
+
     double pass(int before, int host, int next, double head, size_t bytes);
     size_t line(int host, int other, bool out) const;
     double line_byte(int host, int other) const;
@@ -89,6 +101,7 @@ private:
     std::vector<double> line_out_free_,
         line_in_free_;  // by host and its lines, then two directions of each cable
     double together_free_ = 0;
+    std::map<std::pair<int, int>, std::deque<UnderWay>> under_way_;  // by sender and receiver
 };
 
 }  // namespace pomona

@@ -35,6 +35,10 @@ public:
         Time sent;  // the sender's port is free again, its buffer was read
         Time head;  // the first byte reaches the receiver's port
     };
+    // What a message waits for its question's answer before it departs; 0: it does not ask.
+    Time answer(int from, int to, size_t bytes) {
+        return ports_.answer_ns(world_.now(), from, to, bytes);
+    }
     Departure depart(int from, int to, size_t bytes);
     // Called at `head`; when the message is wholly there and taken in by the receiver.
     Time arrive(int from, int to, size_t bytes);

@@ -1,6 +1,7 @@
 // mpi/tools/network_file.cc: reading, writing and changing descriptions of clusters.
 #include "mpi/tools/network_file.h"
 
+#include "btl/base/asking.h"
 #include "btl/base/format.h"
 
 #include <nlohmann/json.hpp>
@@ -197,8 +198,10 @@ LinkMap link_map(const NetworkFile& network, const coll::Links& links) {
         // What `pomona links` measures is a half round trip: latency and an overhead at either end.
         double whole = pair.latency_us * 1e3;
         double overhead = std::min(links.net.overhead_ns, whole / 4);
-        LinkMap::Between between{{whole - 2 * overhead, overhead, 8 / pair.gigabits},
-                                 pair.cable ? cables++ : -1};
+        double byte_ns = 8 / pair.gigabits;
+        LinkMap::Between between{
+            {whole - 2 * overhead, overhead, byte_ns, asking::ask_ns(whole, byte_ns)},
+            pair.cable ? cables++ : -1};
         auto a = static_cast<size_t>(pair.a), b = static_cast<size_t>(pair.b);
         map.between[a * count + b] = map.between[b * count + a] = between;
         if (pair.cable) continue;

@@ -21,6 +21,14 @@ using coll::Collective;
 
 const coll::Machine kMachine = {{1, 1}, {200, 50, 0.05}, {5000, 800, 0.5}, 0.1, 0.3};
 
+// The same by lines of 100 Mb/s, where long messages ask first.
+coll::Machine slow_machine() {
+    coll::Machine machine = kMachine;
+    machine.far = {30000, 2500, 80};
+    machine.asks_far = true;
+    return machine;
+}
+
 coll::Shape shape_of(Collective collective, int p, size_t bytes, const std::vector<int>& nodes) {
     coll::Shape shape;
     shape.collective = collective;
@@ -106,6 +114,9 @@ TEST(Price, is_what_the_simulator_takes) {
                     EXPECT_DOUBLE_EQ(priced(set, others, false),
                                      simulated(row, shape, options, others))
                         << what << " on unlike links";
+                    LinkMap slow = coll::links_of(slow_machine(), nodes);
+                    EXPECT_DOUBLE_EQ(priced(set, slow, false), simulated(row, shape, options, slow))
+                        << what << " on slow lines";
                     ++compared, saved += run < p;
                 }
     std::printf("%d prices compared, %d of them by fewer ranks\n", compared, saved);

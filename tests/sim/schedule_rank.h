@@ -153,24 +153,39 @@ public:
         message->sending = &sending;
         Random& random = w.world_.random();
         message->rendezvous = random.chance(w.options_.rendezvous_chance);
-        Network::Departure departure = w.network_.depart(rank_, peer, data.size());
-        w.world_.at(
-            departure.sent,
-            [](void* m, uint64_t) {
-                static_cast<Message*>(m)->world->on_sent(*static_cast<Message*>(m));
-            },
-            message, label(1, rank_, peer, slot));
-        w.world_.at(
-            departure.head,
-            [](void* m, uint64_t) {
-                static_cast<Message*>(m)->world->on_head(*static_cast<Message*>(m));
-            },
-            message, label(2, rank_, peer, slot));
+        Time answer = w.network_.answer(rank_, peer, data.size());
+        if (answer > 0)
+            w.world_.at(
+                w.world_.now() + answer,
+                [](void* m, uint64_t) {
+                    auto& asked = *static_cast<Message*>(m);
+                    if (!asked.world->network_.dead(asked.from)) depart(asked);
+                },
+                message, label(15, rank_, peer, slot));
+        else depart(*message);
         if (!message->rendezvous && random.chance(w.options_.immediate_chance)) {
             read(*message);
             message->sending = nullptr;
             sending.function(&sending, nullptr);
         }
+    }
+
+    static void depart(Message& message) {
+        ScheduleWorld& w = *message.world;
+        int from = message.from, to = message.to, slot = message.slot;
+        Network::Departure departure = w.network_.depart(from, to, message.source.size());
+        w.world_.at(
+            departure.sent,
+            [](void* m, uint64_t) {
+                static_cast<Message*>(m)->world->on_sent(*static_cast<Message*>(m));
+            },
+            &message, label(1, from, to, slot));
+        w.world_.at(
+            departure.head,
+            [](void* m, uint64_t) {
+                static_cast<Message*>(m)->world->on_head(*static_cast<Message*>(m));
+            },
+            &message, label(2, from, to, slot));
     }
 
     void recv(int peer, int slot, Bytes data, coll::Completion& receiving) override {

@@ -2,6 +2,8 @@
 // Goal: the step's arithmetic by hand: cases whose times are known without the program.
 #include "mpi/tools/predict.h"
 
+#include "btl/base/asking.h"
+
 #include <gtest/gtest.h>
 
 #include <nlohmann/json.hpp>
@@ -46,6 +48,30 @@ TEST(NetworkFile, reads_what_links_prints_and_what_it_writes) {
     EXPECT_EQ(map.hosts, (std::vector<int>{0, 1, 1}));
     EXPECT_DOUBLE_EQ(map.link(0, 2).byte_ns, 8 / 9.4);
     EXPECT_DOUBLE_EQ(map.link(0, 2).latency_ns + 2 * map.link(0, 2).overhead_ns, 31500);
+}
+
+// Long messages by a slow line ask first, and wait for the answer.
+TEST(NetworkFile, slow_lines_have_the_price_of_a_question) {
+    std::string problem;
+    auto network = parse_network(
+        R"({"hosts": [{"host": "a"}, {"host": "b"}, {"host": "c"}], "pairs": [
+            {"hosts": ["a", "b"], "latency_us": 50, "gigabits": 0.1},
+            {"hosts": ["a", "c"], "latency_us": 50, "gigabits": 10},
+            {"hosts": ["b", "c"], "latency_us": 50, "gigabits": 0.1}]})",
+        problem);
+    ASSERT_TRUE(network) << problem;
+    LinkMap map = link_map(*network, {});
+    EXPECT_EQ(map.link(0, 1).ask_ns, asking::ask_ns(50000, 80));
+    EXPECT_GT(map.link(0, 1).ask_ns, 1e6);
+    EXPECT_EQ(map.link(0, 2).ask_ns, 0);
+    // So two hosts that exchange 1 MiB need more than the line does.
+    NetworkFile two;
+    two.hosts = {network->hosts[0], network->hosts[1]};
+    two.pairs = {network->pair(0, 1)};
+    CollectiveTimes times(two, {});
+    double line = 1e-9 * 80 * (256 << 10);
+    EXPECT_GT(times.seconds(coll::Collective::bcast, 256 << 10), line);
+    EXPECT_LT(times.seconds(coll::Collective::bcast, 256 << 10), line + 2e-3) << "no piece asks";
 }
 
 TEST(NetworkFile, says_what_is_wrong_and_where) {
