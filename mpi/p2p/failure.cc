@@ -21,7 +21,10 @@ namespace pomona {
 void Engine::protocol_error(Peer& peer, const char* what) {
     LOG(error, mpi, "Rank {} sent what it must not: {}; its connection is given up", peer.rank,
         what);
-    gone(peer.rank, {Code::malformed, what, peer.rank});
+    Error why{Code::malformed, what, peer.rank};
+    // Bytes may be under way to places that are not ours any more once its receives have failed.
+    if (peer.endpoint) peer.endpoint->abandon(why);
+    gone(peer.rank, why);
 }
 
 void Engine::gone(int rank, const Error& why) {
@@ -29,9 +32,6 @@ void Engine::gone(int rank, const Error& why) {
     if (peer.gone) return;
     peer.gone = true;
     peer.why = why;
-    // Where the transport does not know it: bytes may be under way from and to memory that is not
-    // ours any more once operations have failed, and pushes must not go on to say `sent`.
-    if (peer.endpoint) peer.endpoint->abandon(why);
     queue(peer);
 }
 

@@ -38,8 +38,13 @@ int LauncherWatch::look(Sink& sink) {
     std::erase_if(words_, [&](const Word& word) {
         return std::find(over.begin(), over.end(), word.rank) != over.end();
     });
-    for (int rank : over)
-        sink.gone(rank, {Code::peer_gone, "The launcher says that the process has ended", rank});
+    for (int rank : over) {
+        Error why{Code::peer_gone, "The launcher says that the process has ended", rank};
+        // The transport may know nothing of it, where a child has kept the connections: it would go
+        // on to take what is sent, and to read and write the memory of operations that have failed.
+        if (Endpoint* there = engine_.peer(rank).endpoint) there->abandon(why);
+        sink.gone(rank, why);
+    }
     return static_cast<int>(over.size());
 }
 
