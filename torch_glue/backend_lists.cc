@@ -568,8 +568,12 @@ void ProcessGroupPomona::monitoredBarrier(const c10d::BarrierOptions& opts, bool
         return std::max(rest, std::chrono::milliseconds(1));
     };
     const auto fail = [&](const std::string& text) {
+        const std::vector<int> dead = dead_ranks(group_->comm);
+        std::string known;
+        if (!dead.empty())
+            known = "; " + list_ranks(dead) + (dead.size() == 1 ? " has died" : " have died");
         give_up_finalize("a monitored barrier failed");
-        C10_THROW_ERROR(DistBackendError, where("monitored_barrier") + text);
+        C10_THROW_ERROR(DistBackendError, where("monitored_barrier") + text + known);
     };
     const int report_tag = tag_max(), release_tag = tag_max() - 1;
     Tensors report{at::zeros({1}, at::kByte)}, answer{at::zeros({kWord}, at::kByte)};
@@ -586,27 +590,41 @@ void ProcessGroupPomona::monitoredBarrier(const c10d::BarrierOptions& opts, bool
         return;
     }
     std::vector<WorkPointer> reports;
-    for (int peer = 1; peer < size_; ++peer) {
-        Tensors buffer{at::zeros({1}, at::kByte)};
-        reports.push_back(recv(buffer, peer, report_tag));
-    }
     std::vector<int> missing;
-    for (int peer = 1; peer < size_ && (missing.empty() || wait_all_ranks); ++peer) {
-        try {
-            reports[static_cast<size_t>(peer - 1)]->wait(left());
-        } catch (const c10::Error&) { missing.push_back(peer); }
+    try {
+        for (int peer = 1; peer < size_; ++peer) {
+            Tensors buffer{at::zeros({1}, at::kByte)};
+            reports.push_back(recv(buffer, peer, report_tag));
+        }
+    } catch (const c10::Error&) {  // of one that has died nothing can be received
+        missing = dead_ranks(group_->comm);
+        if (missing.empty()) throw;
     }
-    std::string words;
-    for (int peer : missing) words += (words.empty() ? "Ranks " : ", ") + std::to_string(peer);
-    if (!missing.empty())
-        words += " failed to pass within " + std::to_string(timeout.count()) + " ms";
+    for (int peer = 1; peer < size_ && (missing.empty() || wait_all_ranks); ++peer) {
+        const auto place = static_cast<size_t>(peer - 1);
+        if (place >= reports.size()) break;
+        try {
+            reports[place]->wait(left());
+        } catch (const c10::Error&) {
+            if (std::find(missing.begin(), missing.end(), peer) == missing.end())
+                missing.push_back(peer);
+        }
+    }
+    if (missing.empty()) {
+        for (int peer = 1; peer < size_; ++peer) send(answer, peer, release_tag)->wait(left());
+        return;
+    }
+    std::sort(missing.begin(), missing.end());
+    const std::string words =
+        list_ranks(missing) + " failed to pass within " + std::to_string(timeout.count()) + " ms";
     words.copy(text, kWord - 1);
+    static_cast<void>(new Tensors(answer));  // MPI's from here on
     for (int peer = 1; peer < size_; ++peer) {
         if (std::find(missing.begin(), missing.end(), peer) != missing.end()) continue;
-        const WorkPointer told = send(answer, peer, release_tag);
-        if (missing.empty()) told->wait(left());
+        MPI_Request request = MPI_REQUEST_NULL;  // past the group, which may have failed by now
+        mpi().Isend_c(text, kWord, MPI_BYTE, peer, release_tag, group_->comm, &request);
     }
-    if (!missing.empty()) fail(words);
+    fail(words);
 }
 
 }  // namespace pomona::glue

@@ -75,12 +75,6 @@ uint64_t hash(const std::string& text) {
     return value;
 }
 
-std::string list(const std::vector<int>& ranks) {
-    std::string out = ranks.size() == 1 ? "rank " : "ranks ";
-    for (size_t i = 0; i < ranks.size(); ++i) out += (i ? ", " : "") + std::to_string(ranks[i]);
-    return ranks.empty() ? "" : out;
-}
-
 void send(State& s, int peer, const Word& word) {
     Sent& sent = s.sent.emplace_back();
     sent.word = word;
@@ -199,7 +193,7 @@ std::string GroupCount::absent(uint64_t sequence, int self) const {
             if (s.asked.count({world_rank(rank), key})) silent.push_back(rank);
         } else if (known->second.started < sequence) {
             const Answer& answer = known->second;
-            out += (out.empty() ? "" : "; ") + list({rank}) + " has not called it (";
+            out += (out.empty() ? "" : "; ") + list_ranks({rank}) + " has not called it (";
             if (answer.started == 0) out += "nor any collective of this group)";
             else
                 out += "its last one of this group was number " + std::to_string(answer.started) +
@@ -207,7 +201,7 @@ std::string GroupCount::absent(uint64_t sequence, int self) const {
         }
     }
     if (silent.empty()) return out;
-    return out + (out.empty() ? "" : "; ") + list(silent) +
+    return out + (out.empty() ? "" : "; ") + list_ranks(silent) +
            " did not answer: stopped, or its machine cannot be reached";
 }
 
@@ -222,7 +216,7 @@ std::string GroupCount::left(uint64_t sequence) const {
         const auto count = left->second.find(key);
         if (count != left->second.end() && count->second < sequence) found.push_back(rank);
     }
-    return list(found);
+    return list_ranks(found);
 }
 
 std::string GroupCount::left_peer(int peer, int self) const {
@@ -235,7 +229,7 @@ std::string GroupCount::left_peer(int peer, int self) const {
         if (!s.left.count(world_rank(rank))) return {};
         found.push_back(rank);
     }
-    return list(found);
+    return list_ranks(found);
 }
 
 std::shared_ptr<GroupCount> count_group(const std::string& name, std::vector<int> members,

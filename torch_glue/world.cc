@@ -14,9 +14,11 @@
 #include <cstdlib>
 #include <cstring>
 #include <deque>
+#include <iterator>
 #include <map>
 #include <memory>
 #include <mutex>
+#include <numeric>
 #include <thread>
 
 #include "torch_glue/presence.h"
@@ -266,6 +268,36 @@ std::string error_text(int code) {
     if (mpi().Error_string(code, text.data(), &length) != MPI_SUCCESS)
         return "MPI error " + std::to_string(code);
     return text.data();
+}
+
+std::vector<int> dead_ranks(MPI_Comm comm) {
+    std::vector<int> ranks;
+    MPI_Group dead = MPI_GROUP_NULL, all = MPI_GROUP_NULL;
+    if (!mpi().X_Comm_get_failed || comm == MPI_COMM_NULL) return ranks;
+    if (mpi().X_Comm_get_failed(comm, &dead) != MPI_SUCCESS) return ranks;
+    int size = 0;
+    mpi().Comm_size(comm, &size);
+    mpi().Comm_group(comm, &all);
+    std::vector<int> each(static_cast<size_t>(size)), places(each.size(), MPI_UNDEFINED);
+    std::iota(each.begin(), each.end(), 0);
+    mpi().Group_translate_ranks(all, size, each.data(), dead, places.data());
+    std::copy_if(each.begin(), each.end(), std::back_inserter(ranks),
+                 [&](int rank) { return places[static_cast<size_t>(rank)] != MPI_UNDEFINED; });
+    mpi().Group_free(&all);
+    mpi().Group_free(&dead);
+    return ranks;
+}
+
+bool is_death(int code) {
+    int kind = MPI_SUCCESS;
+    mpi().Error_class(code, &kind);
+    return kind == MPIX_ERR_PROC_FAILED || kind == MPIX_ERR_PROC_FAILED_PENDING;
+}
+
+std::string list_ranks(const std::vector<int>& ranks) {
+    std::string out = ranks.size() == 1 ? "rank " : "ranks ";
+    for (size_t i = 0; i < ranks.size(); ++i) out += (i ? ", " : "") + std::to_string(ranks[i]);
+    return ranks.empty() ? "" : out;
 }
 
 int broadcast_bytes(void* data, int bytes) {
