@@ -7,8 +7,8 @@ Two processes (--ranks) share the GPU, or take one each where there are several;
 measured too. "mpi": as users have it; "host": through pinned host memory; "peers": by memory that
 the devices read from each other. Each repetition runs all ways, in another order. Times are of
 all_reduce and the device's synchronisation, the slowest rank's, in us: the median and the least
-over the repetitions. --others measures all_gather, reduce_scatter, broadcast and all_to_all too, by the bytes of all ranks' parts
-together. --device cpu tries the script.
+over the repetitions. --others measures all_gather, reduce_scatter, broadcast and all_to_all too, by
+the bytes of all ranks' parts together. --device cpu tries the script.
 """
 
 import argparse
