@@ -6,10 +6,7 @@
 #include "torch_glue/backend.h"
 
 #include <algorithm>
-#include <cstddef>
 #include <exception>
-#include <string>
-#include <thread>
 #include <utility>
 
 namespace pomona::glue {
@@ -21,8 +18,8 @@ namespace {
 // Several works as one.
 class CoalescedWork final : public c10d::Work {
 public:
-    CoalescedWork(std::string group, std::vector<WorkPointer> works)
-        : c10d::Work(-1, OpType::COALESCED), group_(std::move(group)), works_(std::move(works)) {}
+    explicit CoalescedWork(std::vector<WorkPointer> works)
+        : c10d::Work(-1, OpType::COALESCED), works_(std::move(works)) {}
 
     bool isCompleted() override {
         for (auto& work : works_)
@@ -46,19 +43,10 @@ public:
         }
         // The time is given to all of them together.
         const auto deadline = Clock::now() + timeout;
-        for (size_t i = 0; i < works_.size(); ++i) {
-            const auto left =
+        for (auto& work : works_) {
+            auto left =
                 std::chrono::duration_cast<std::chrono::milliseconds>(deadline - Clock::now());
-            try {
-                works_[i]->wait(std::max(left, std::chrono::milliseconds(1)));
-            } catch (const c10::Error&) {
-                if (works_[i]->isCompleted()) throw;  // it has failed; else only the time is over
-                C10_THROW_ERROR(DistBackendError,
-                                group_ + ": coalesced operations: Timed out after waiting " +
-                                    std::to_string(timeout.count()) + " ms for number " +
-                                    std::to_string(i + 1) + " of " + std::to_string(works_.size()) +
-                                    ", " + c10d::opTypeToString(works_[i]->retrieveOpType()));
-            }
+            work->wait(std::max(left, std::chrono::milliseconds(1)));
         }
         return true;
     }
@@ -85,7 +73,6 @@ public:
     }
 
 private:
-    const std::string group_;  // its description
     std::vector<WorkPointer> works_;
 };
 
@@ -106,15 +93,10 @@ std::pair<std::vector<MPI_Count>, std::vector<MPI_Aint>> split_bytes(
     return {std::move(counts), std::move(offsets)};
 }
 
-// As Transit::room(), of tensors where they are.
-std::vector<at::Tensor> flat_rooms(const std::vector<at::Tensor>& tensors,
-                                   const std::vector<at::Tensor>& read, int own) {
+std::vector<at::Tensor> flat_rooms(const std::vector<at::Tensor>& tensors) {
     std::vector<at::Tensor> rooms;
     rooms.reserve(tensors.size());
     for (const at::Tensor& t : tensors) rooms.push_back(flat_room(t));
-    const auto disturbs = [&](const at::Tensor& t) { return overlaps_others(t, rooms, own); };
-    if (any_overlap(rooms) || std::any_of(read.begin(), read.end(), disturbs))
-        std::transform(tensors.begin(), tensors.end(), rooms.begin(), empty_like_plain);
     return rooms;
 }
 
@@ -153,11 +135,17 @@ GlueWork::Arrays keep_slots(GlueWork& work, Slots& slots) {
 // Always the v-form: whether the outputs happen to lie in a row differs from rank to rank.
 void ProcessGroupPomona::add_allgather_list(GlueWork& work, const Tensors& outputs,
                                             const at::Tensor& input, Transit& transit, bool alone) {
+    check_tensor(input, "all_gather");
+    check_list(outputs, input, "all_gather");
+    TORCH_CHECK_VALUE(outputs[static_cast<size_t>(rank_)].numel() == input.numel(),
+                      where("all_gather"), "output ", rank_, " has ",
+                      outputs[static_cast<size_t>(rank_)].numel(), " elements, the input ",
+                      input.numel());
     const auto by_host = [work = &work, outputs, rank = rank_](const at::Tensor& given,
                                                                Transit& way) {
-        const at::Tensor source = way.readable(given);
-        Slots slots = way.room(outputs, {source}, rank);
+        Slots slots = way.room(outputs);
         way.copies(slots, outputs);
+        const at::Tensor source = way.readable(given);
         work->keep(source);
         const void* own = slots.host[static_cast<size_t>(rank)].data_ptr();
         const bool in_place = source.numel() > 0 && source.data_ptr() == own;
@@ -174,7 +162,7 @@ void ProcessGroupPomona::add_allgather_list(GlueWork& work, const Tensors& outpu
         return;
     }
     const at::Tensor flat = plain(input);
-    const Tensors rooms = flat_rooms(outputs, {flat}, rank_);
+    const Tensors rooms = flat_rooms(outputs);
     transit.gather_by_peers(
         group_->ring, rooms, flat, [=](Transit& way) { by_host(flat, way); },
         [=](Transit& way) { copies_after(way, rooms, outputs); });
@@ -184,7 +172,6 @@ WorkPointer ProcessGroupPomona::allgather(std::vector<Tensors>& outputs, Tensors
                                           const c10d::AllgatherOptions& opts) {
     TORCH_CHECK_VALUE(inputs.size() == 1 && outputs.size() == 1, where("all_gather"),
                       "one input tensor and one list of outputs are expected");
-    check_allgather_list(outputs[0], inputs[0]);
     auto work = start(OpType::ALLGATHER, "mpi:all_gather", opts.timeout, inputs);
     Transit transit(*work);
     add_allgather_list(*work, outputs[0], inputs[0], transit, /*alone=*/true);
@@ -199,34 +186,20 @@ WorkPointer ProcessGroupPomona::allgather_coalesced(std::vector<Tensors>& output
     // output_lists[rank][i] receives that rank's inputs[i].
     TORCH_CHECK_VALUE(static_cast<int>(output_lists.size()) == size_, where("all_gather_coalesced"),
                       "there must be one list of outputs for each of the ", size_, " ranks");
-    Tensors all;
-    std::vector<Tensors> lists(inputs.size());  // of each input
-    for (const Tensors& list : output_lists) {
-        TORCH_CHECK_VALUE(list.size() == inputs.size(), where("all_gather_coalesced"),
-                          "each list of outputs must be as long as the inputs: ", inputs.size(),
-                          ", not ", list.size());
-        for (size_t i = 0; i < inputs.size(); ++i) lists[i].push_back(list[i]);
-    }
-    for (size_t i = 0; i < inputs.size(); ++i) check_allgather_list(lists[i], inputs[i]);
-    std::vector<Range> used;
-    for (size_t i = 0; i < inputs.size(); ++i) {
-        for (const at::Tensor& output : lists[i]) {
-            all.push_back(output);
-            used.push_back(range_of(output));
-        }
-        if (!overlaps(inputs[i], lists[i][static_cast<size_t>(rank_)]))
-            used.push_back(range_of(inputs[i]));
-    }
     auto work =
         start(OpType::ALLGATHER_COALESCED, "mpi:all_gather_coalesced", opts.timeout, inputs);
     Transit transit(*work);
-    const Tensors apart = apart_if(any_overlap(std::move(used)), all);
+    Tensors all;
     for (size_t i = 0; i < inputs.size(); ++i) {
-        const auto first = apart.begin() + static_cast<std::ptrdiff_t>(i * lists[i].size());
-        add_allgather_list(*work, Tensors(first, first + size_), inputs[i], transit,
-                           /*alone=*/false);
+        Tensors outputs;
+        for (const Tensors& list : output_lists) {
+            TORCH_CHECK_VALUE(list.size() == inputs.size(), where("all_gather_coalesced"),
+                              "each list of outputs must be as long as the inputs");
+            outputs.push_back(list[i]);
+            all.push_back(list[i]);
+        }
+        add_allgather_list(*work, outputs, inputs[i], transit, /*alone=*/false);
     }
-    copy_from_apart(transit, apart, all);
     work->set_outputs(std::move(all));
     transit.install();
     return launch(work, opts.asyncOp);
@@ -239,30 +212,23 @@ WorkPointer ProcessGroupPomona::gather(std::vector<Tensors>& outputs, Tensors& i
     const bool root = rank_ == opts.rootRank;
     TORCH_CHECK_VALUE(root ? outputs.size() == 1 : outputs.empty(), where("gather"),
                       root ? "the root needs one list of outputs" : "only the root has outputs");
-    if (root) {
-        check_list(outputs[0], input, "gather");
-        for (const at::Tensor& output : outputs[0]) check_written(output, "gather");
-        check_own_part(outputs[0], input, "gather");
-    }
     auto work = start(OpType::GATHER, "mpi:gather", opts.timeout, inputs, {.root = opts.rootRank});
     Transit transit(*work);
     const at::Tensor source = transit.readable(input);
     work->keep(source);
     Slots slots;
-    bool in_place = false;
     if (root) {
-        slots = transit.room(outputs[0], {source}, rank_);
+        check_list(outputs[0], input, "gather");
+        slots = transit.room(outputs[0]);
         transit.copies(slots, outputs[0]);
         work->set_outputs(outputs[0]);
-        in_place = overlaps(source, slots.host[static_cast<size_t>(rank_)]);
     }
     void* base = slots.base;
     const auto parts = keep_slots(*work, slots);
     const int root_rank = static_cast<int>(opts.rootRank);
     work->post([=](MPI_Comm comm, MPI_Request* request) {
-        const void* from = in_place ? MPI_IN_PLACE : address_of(source);
-        return mpi().Igatherv_c(from, bytes_of(source), MPI_BYTE, base, parts.counts, parts.offsets,
-                                MPI_BYTE, root_rank, comm, request);
+        return mpi().Igatherv_c(address_of(source), bytes_of(source), MPI_BYTE, base, parts.counts,
+                                parts.offsets, MPI_BYTE, root_rank, comm, request);
     });
     transit.install();
     return launch(work, opts.asyncOp);
@@ -275,31 +241,23 @@ WorkPointer ProcessGroupPomona::scatter(Tensors& outputs, std::vector<Tensors>& 
     const bool root = rank_ == opts.rootRank;
     TORCH_CHECK_VALUE(root ? inputs.size() == 1 : inputs.empty(), where("scatter"),
                       root ? "the root needs one list of inputs" : "only the root has inputs");
-    check_written(output, "scatter");
-    if (root) {
-        check_list(inputs[0], output, "scatter");
-        check_own_part(inputs[0], output, "scatter");
-    }
     auto work =
         start(OpType::SCATTER, "mpi:scatter", opts.timeout, outputs, {.root = opts.rootRank});
     Transit transit(*work);
-    at::Tensor target = transit.room(output);
-    Slots slots;
-    bool in_place = false;
-    if (root) {
-        slots = transit.readable(inputs[0]);
-        if (overlaps_others(target, slots.host, rank_)) target = transit.other_room(target, output);
-        in_place = overlaps(target, slots.host[static_cast<size_t>(rank_)]);
-    }
+    const at::Tensor target = transit.room(output);
     transit.copy(target, output);
     work->keep(target);
+    Slots slots;
+    if (root) {
+        check_list(inputs[0], output, "scatter");
+        slots = transit.readable(inputs[0]);
+    }
     void* base = slots.base;
     const auto parts = keep_slots(*work, slots);
     const int root_rank = static_cast<int>(opts.rootRank);
     work->post([=](MPI_Comm comm, MPI_Request* request) {
-        void* to = in_place ? MPI_IN_PLACE : address_of(target);
-        return mpi().Iscatterv_c(base, parts.counts, parts.offsets, MPI_BYTE, to, bytes_of(target),
-                                 MPI_BYTE, root_rank, comm, request);
+        return mpi().Iscatterv_c(base, parts.counts, parts.offsets, MPI_BYTE, address_of(target),
+                                 bytes_of(target), MPI_BYTE, root_rank, comm, request);
     });
     work->set_outputs(outputs);
     transit.install();
@@ -312,9 +270,8 @@ WorkPointer ProcessGroupPomona::reduce_scatter(Tensors& outputs, std::vector<Ten
     TORCH_CHECK_VALUE(inputs.size() == 1, where("reduce_scatter"),
                       "one list of inputs is expected");
     check_list(inputs[0], output, "reduce_scatter");
-    check_own_part(inputs[0], output, "reduce_scatter");
-    check_written(output, "reduce_scatter");
-    check_reduction(output, opts.reduceOp, "reduce_scatter");
+    TORCH_CHECK_VALUE(inputs[0][static_cast<size_t>(rank_)].numel() == output.numel(),
+                      where("reduce_scatter"), "input ", rank_, " and the output differ in size");
     const Reduction reduction = reduction_for(
         widens(output, opts.reduceOp) ? at::kFloat : output.scalar_type(), opts.reduceOp);
     auto work = start(OpType::REDUCE_SCATTER, "mpi:reduce_scatter", opts.timeout, inputs[0],
@@ -365,9 +322,8 @@ WorkPointer ProcessGroupPomona::alltoall_base(at::Tensor& output, at::Tensor& in
     check_tensor(output, name);
     check_tensor(input, name);
     check_same(output, input, name);
-    check_written(output, name);
-    check_splits(input, input_splits, "input");
-    check_splits(output, output_splits, "output");
+    c10d::checkSplitSizes(input_splits, input, size_);
+    c10d::checkSplitSizes(output_splits, output, size_);
     auto work = start(OpType::ALLTOALL_BASE, "mpi:all_to_all", opts.timeout, {input});
     Transit transit(*work);
     const auto by_host = [=, work = work.get(), size = size_](const at::Tensor& given,
@@ -390,9 +346,7 @@ WorkPointer ProcessGroupPomona::alltoall_base(at::Tensor& output, at::Tensor& in
         });
     };
     if (tells_for_peers()) {
-        const at::Tensor flat = plain(input);
-        at::Tensor room = flat_room(output);
-        if (overlaps(room, flat)) room = empty_like_plain(output);
+        const at::Tensor flat = plain(input), room = flat_room(output);
         transit.all_to_all_by_peers(
             group_->ring, split_rows(room, output_splits, size_),
             split_rows(flat, input_splits, size_), group_->ring_from,
@@ -412,12 +366,11 @@ WorkPointer ProcessGroupPomona::alltoall(Tensors& outputs, Tensors& inputs,
     check_tensor(inputs[0], "all_to_all");
     check_list(inputs, inputs[0], "all_to_all");
     check_list(outputs, inputs[0], "all_to_all");
-    for (const at::Tensor& output : outputs) check_written(output, "all_to_all");
     auto work = start(OpType::ALLTOALL, "mpi:all_to_all", opts.timeout, inputs);
     Transit transit(*work);
     const auto by_host = [outputs, work = work.get()](const Tensors& given, Transit& way) {
         Slots in = way.readable(given);
-        Slots out = way.room(outputs, in.host);
+        Slots out = way.room(outputs);
         way.copies(out, outputs);
         void* in_base = in.base;
         void* out_base = out.base;
@@ -431,7 +384,7 @@ WorkPointer ProcessGroupPomona::alltoall(Tensors& outputs, Tensors& inputs,
     if (tells_for_peers()) {
         Tensors flat;
         for (const at::Tensor& t : inputs) flat.push_back(plain(t));
-        const Tensors rooms = flat_rooms(outputs, flat, -1);
+        const Tensors rooms = flat_rooms(outputs);
         transit.all_to_all_by_peers(
             group_->ring, rooms, flat, group_->ring_from, [=](Transit& way) { by_host(flat, way); },
             [=](Transit& way) { copies_after(way, rooms, outputs); });
@@ -473,7 +426,6 @@ WorkPointer ProcessGroupPomona::recvAnysource(Tensors& tensors, int tag) {
 WorkPointer ProcessGroupPomona::receive(Tensors& tensors, int source, int tag, OpType op,
                                         const char* title) {
     const at::Tensor& tensor = only(tensors, "recv");
-    check_written(tensor, "recv");
     check_tag(tag, "recv");
     auto work = start(op, title, c10d::kUnsetTimeout, tensors);
     work->set_peer(source == MPI_ANY_SOURCE ? -1 : source);
@@ -536,30 +488,18 @@ WorkPointer ProcessGroupPomona::allreduce_sparse(Tensors& tensors,
 }
 
 void ProcessGroupPomona::startCoalescing() {
-    if (coalescing_.load() != std::thread::id{}) {
-        TORCH_WARN(where("coalescing"),
-                   "one was begun and not ended, as when an exception leaves it; "
-                   "the ",
-                   coalesced_.size(), " operations in it go on, each for itself");
-    }
     coalesced_.clear();
-    coalescing_ = std::this_thread::get_id();
+    coalescing_ = true;
 }
 
-// Of a thread that has begun none there is nothing to end: it may have been ended before.
 WorkPointer ProcessGroupPomona::endCoalescing() {
-    std::vector<WorkPointer> works;
-    if (coalescing_.load() == std::this_thread::get_id()) {
-        works.swap(coalesced_);
-        coalescing_ = std::thread::id{};
-    }
-    return c10::make_intrusive<CoalescedWork>(group_->describe(), std::move(works));
+    coalescing_ = false;
+    return c10::make_intrusive<CoalescedWork>(std::move(coalesced_));
 }
 
-// Every rank reports to rank 0, which tells those that have come who has not, or lets all go.
+// Every rank reports to rank 0, which names those that do not, then lets all go.
 // Two tags at the top of the range are used, where no user's are expected.
 void ProcessGroupPomona::monitoredBarrier(const c10d::BarrierOptions& opts, bool wait_all_ranks) {
-    constexpr int64_t kWord = 256;  // bytes of rank 0's answer
     const auto timeout =
         opts.timeout < std::chrono::milliseconds(0) ? timeout_.load() : opts.timeout;
     const auto deadline = Clock::now() + timeout;
@@ -567,64 +507,35 @@ void ProcessGroupPomona::monitoredBarrier(const c10d::BarrierOptions& opts, bool
         auto rest = std::chrono::duration_cast<std::chrono::milliseconds>(deadline - Clock::now());
         return std::max(rest, std::chrono::milliseconds(1));
     };
-    const auto fail = [&](const std::string& text) {
-        const std::vector<int> dead = dead_ranks(group_->comm);
-        std::string known;
-        if (!dead.empty())
-            known = "; " + list_ranks(dead) + (dead.size() == 1 ? " has died" : " have died");
-        give_up_finalize("a monitored barrier failed");
-        C10_THROW_ERROR(DistBackendError, where("monitored_barrier") + text + known);
-    };
     const int report_tag = tag_max(), release_tag = tag_max() - 1;
-    Tensors report{at::zeros({1}, at::kByte)}, answer{at::zeros({kWord}, at::kByte)};
-    auto* text = static_cast<char*>(answer[0].data_ptr());
+    Tensors word{at::zeros({1}, at::kByte)};
     if (rank_ != 0) {
-        try {
-            send(report, 0, report_tag)->wait(left());
-            recv(answer, 0, release_tag)->wait(left() + std::chrono::seconds(1));
-        } catch (const c10::Error& error) {
-            fail("this rank has come, but rank 0 has not let it go within " +
-                 std::to_string(timeout.count()) + " ms: " + error.what_without_backtrace());
-        }
-        if (*text != 0) fail(text);
+        send(word, 0, report_tag)->wait(left());
+        Tensors released{at::zeros({1}, at::kByte)};
+        recv(released, 0, release_tag)->wait(left());
         return;
     }
     std::vector<WorkPointer> reports;
-    std::vector<int> missing;
-    try {
-        for (int peer = 1; peer < size_; ++peer) {
-            Tensors buffer{at::zeros({1}, at::kByte)};
-            reports.push_back(recv(buffer, peer, report_tag));
-        }
-    } catch (const c10::Error&) {  // of one that has died nothing can be received
-        missing = dead_ranks(group_->comm);
-        if (missing.empty()) throw;
-    }
-    for (int peer = 1; peer < size_ && (missing.empty() || wait_all_ranks); ++peer) {
-        const auto place = static_cast<size_t>(peer - 1);
-        if (place >= reports.size()) break;
-        try {
-            reports[place]->wait(left());
-        } catch (const c10::Error&) {
-            if (std::find(missing.begin(), missing.end(), peer) == missing.end())
-                missing.push_back(peer);
-        }
-    }
-    if (missing.empty()) {
-        for (int peer = 1; peer < size_; ++peer) send(answer, peer, release_tag)->wait(left());
-        return;
-    }
-    std::sort(missing.begin(), missing.end());
-    const std::string words =
-        list_ranks(missing) + " failed to pass within " + std::to_string(timeout.count()) + " ms";
-    words.copy(text, kWord - 1);
-    static_cast<void>(new Tensors(answer));  // MPI's from here on
     for (int peer = 1; peer < size_; ++peer) {
-        if (std::find(missing.begin(), missing.end(), peer) != missing.end()) continue;
-        MPI_Request request = MPI_REQUEST_NULL;  // past the group, which may have failed by now
-        mpi().Isend_c(text, kWord, MPI_BYTE, peer, release_tag, group_->comm, &request);
+        Tensors buffer{at::zeros({1}, at::kByte)};
+        reports.push_back(recv(buffer, peer, report_tag));
     }
-    fail(words);
+    std::string missing;
+    for (int peer = 1; peer < size_; ++peer) {
+        try {
+            reports[static_cast<size_t>(peer - 1)]->wait(left());
+        } catch (const c10::Error&) {
+            missing += (missing.empty() ? "" : ", ") + std::to_string(peer);
+            if (!wait_all_ranks) break;
+        }
+    }
+    if (!missing.empty()) {
+        give_up_finalize("a monitored barrier failed");
+        C10_THROW_ERROR(DistBackendError, where("monitored_barrier") + "Ranks " + missing +
+                                              " failed to pass within " +
+                                              std::to_string(timeout.count()) + " ms");
+    }
+    for (int peer = 1; peer < size_; ++peer) send(word, peer, release_tag)->wait(left());
 }
 
 }  // namespace pomona::glue
