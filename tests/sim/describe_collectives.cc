@@ -59,15 +59,16 @@ copied and reduced in one core. The first of these that is there counts:
    estimates by pair take their place, unless `net` is named; under other launchers pairs that the
    first rank's host has measured come before these ([tuning.md](tuning.md)).
 
-Where the pairs of a communicator's machines are unlike, some go through others, each two have a
-line of their own, or lines are slow, so that long messages wait for the answers to their questions
-(`btl/base/asking.h`; below 2.4 Gb/s, from 64 KiB in all on), formulas do not decide: they find each
-row's options, and then the schedules of all rows are priced in virtual time (`coll/price.h`) with
-each pair's numbers, up to 16 ranks; more segments and fewer are tried where that helps. `a` and `b` below are then those of the
-slowest pair, and rings have the numbers of the pairs that are neighbours in them. Rings and lanes
-(`hierarchical_ring` and the rows by machines) go through the machines in the order that leaves
-the least on the busiest line, and of such orders has the shortest ways (`coll/ring_order.h`;
-among 4 machines or more; of up to 7 all orders are tried): `ordered`.
+Formulas do not decide up to 16 ranks where the pairs of a communicator's machines are unlike, where
+some go through others, where each two have a line of their own, and where lines are slow, so that
+long messages wait for the answers to their questions (`btl/base/asking.h`; below 2.4 Gb/s, from 64
+KiB in all on). There they find each row's options; then the schedules of all rows are priced in
+virtual time (`coll/price.h`) with each pair's numbers, and more segments and fewer are tried where
+that helps. `a` and `b` below are then those of the slowest pair, and rings have the numbers of the
+pairs that are neighbours in them. Rings and lanes (`hierarchical_ring` and the rows by machines) go
+through the machines in the order that leaves the least on the busiest line, and of such orders has
+the shortest ways (`coll/ring_order.h`; among 4 machines or more; of up to 7 all orders are tried):
+`ordered`.
 
 For the costs `pomona tune` takes about three seconds. Two ranks measure through MPI calls, over
 shared memory and over TCP, half of a round trip for 8 B to 16 MiB (medians of interleaved
