@@ -164,6 +164,22 @@ void agree(Group& group) {
     group.ring_from = words[kFrom];
 }
 
+// The ranks that a group is to be made of: each once, and one of those there are.
+void check_ranks(const ProcessGroupPomona::Setup& setup) {
+    const auto parent = parent_of(setup);
+    const int size = parent ? parent->size : world_info().size;
+    std::vector<int> seen;
+    for (int rank : setup.ranks) {
+        TORCH_CHECK_VALUE(rank >= 0 && rank < size, "group ", setup.group_name, " of ranks ",
+                          c10::ArrayRef<int>(setup.ranks), " could not be made: there is no rank ",
+                          rank, "; ranks go from 0 to ", size - 1);
+        TORCH_CHECK_VALUE(std::find(seen.begin(), seen.end(), rank) == seen.end(), "group ",
+                          setup.group_name, " of ranks ", c10::ArrayRef<int>(setup.ranks),
+                          " could not be made: rank ", rank, " is given twice");
+        seen.push_back(rank);
+    }
+}
+
 }  // namespace
 
 bool is_first_group(const Group* group) {
@@ -172,8 +188,9 @@ bool is_first_group(const Group* group) {
 }
 
 c10::intrusive_ptr<ProcessGroupPomona> ProcessGroupPomona::create(const Setup& setup) {
-    auto group = make_group(setup);
     const std::string failure = start_mpi();
+    if (failure.empty()) check_ranks(setup);
+    auto group = make_group(setup);
     if (!failure.empty()) fail_group(*group, failure);
     if (setup.ranks.empty()) connect_first(group, setup.timeout);
     else connect_subgroup(group, setup);
@@ -245,57 +262,10 @@ ProcessGroupPomona::WorkRef ProcessGroupPomona::start(OpType op, const char* tit
 
 WorkPointer ProcessGroupPomona::launch(WorkRef work, bool async) {
     if (!c10d::isP2POp(work->retrieveOpType())) group_->count->start(++sequence_);
-    work->launch(async || coalescing_);
-    if (coalescing_) coalesced_.push_back(work);
+    const bool together = coalescing_.load() == std::this_thread::get_id();
+    work->launch(async || together);
+    if (together) coalesced_.push_back(work);
     return work;
-}
-
-// ---- checks -----------------------------------------------------------------------------------
-
-std::string ProcessGroupPomona::where(const char* operation) const {
-    return group_->describe() + ": " + operation + ": ";
-}
-
-void ProcessGroupPomona::check_tensor(const at::Tensor& t, const char* operation) const {
-    TORCH_CHECK_VALUE(t.defined(), where(operation), "the tensor is undefined");
-    TORCH_CHECK_VALUE(t.layout() == at::kStrided, where(operation), "the tensor is ",
-                      t.layout() == at::kSparse ? "sparse" : "not strided",
-                      "; only all_reduce takes sparse tensors, others want .to_dense()");
-}
-
-const at::Tensor& ProcessGroupPomona::only(const Tensors& tensors, const char* operation) const {
-    TORCH_CHECK_VALUE(tensors.size() == 1, where(operation), "one tensor is expected, got ",
-                      tensors.size());
-    check_tensor(tensors[0], operation);
-    return tensors[0];
-}
-
-void ProcessGroupPomona::check_same(const at::Tensor& a, const at::Tensor& b,
-                                    const char* operation) const {
-    TORCH_CHECK_VALUE(a.scalar_type() == b.scalar_type(), where(operation),
-                      "input and output differ in dtype: ", a.scalar_type(), " and ",
-                      b.scalar_type());
-}
-
-void ProcessGroupPomona::check_list(const Tensors& list, const at::Tensor& like,
-                                    const char* operation) const {
-    TORCH_CHECK_VALUE(static_cast<int>(list.size()) == size_, where(operation),
-                      "the list must have one tensor for each of the ", size_, " ranks, but has ",
-                      list.size());
-    for (const at::Tensor& t : list) {
-        check_tensor(t, operation);
-        check_same(t, like, operation);
-    }
-}
-
-void ProcessGroupPomona::check_peer(int64_t rank, const char* operation, const char* role) const {
-    TORCH_CHECK_VALUE(rank >= 0 && rank < size_, where(operation), role, " ", rank,
-                      " is not a rank of the group");
-}
-
-void ProcessGroupPomona::check_tag(int tag, const char* operation) const {
-    TORCH_CHECK_VALUE(tag >= 0 && tag <= tag_max(), where(operation), "tag ", tag,
-                      " is out of range (0 to ", tag_max(), ")");
 }
 
 // ---- whole tensors ----------------------------------------------------------------------------
@@ -303,6 +273,7 @@ void ProcessGroupPomona::check_tag(int tag, const char* operation) const {
 WorkPointer ProcessGroupPomona::broadcast(Tensors& tensors, const c10d::BroadcastOptions& opts) {
     const at::Tensor& tensor = only(tensors, "broadcast");
     check_peer(opts.rootRank, "broadcast", "root");
+    if (rank_ != opts.rootRank) check_written(tensor, "broadcast");
     auto work =
         start(OpType::BROADCAST, "mpi:broadcast", opts.timeout, tensors, {.root = opts.rootRank});
     const int root = static_cast<int>(opts.rootRank);
@@ -332,14 +303,14 @@ WorkPointer ProcessGroupPomona::broadcast(Tensors& tensors, const c10d::Broadcas
 }
 
 // Sums of 16-bit floats are made in fp32 and rounded once, unless that changes nothing: of two
-// terms the kernels do so anyway, and only fp16 has averages whose sum it cannot hold.
+// terms the kernels do so anyway. Averages and factors round once more.
 bool ProcessGroupPomona::widens(const at::Tensor& t, const c10d::ReduceOp& op) const {
     const auto dtype = t.scalar_type();
     if ((dtype != at::kHalf && dtype != at::kBFloat16) || group_->sums_16_bits_natively)
         return false;
-    const bool average = op.op_ == c10d::ReduceOp::AVG;
-    if (!average && op.op_ != c10d::ReduceOp::SUM && !is_premultiplied(op)) return false;
-    return size_ > 2 || (size_ == 2 && average);
+    const bool more = op.op_ == c10d::ReduceOp::AVG || is_premultiplied(op);
+    if (!more && op.op_ != c10d::ReduceOp::SUM) return false;
+    return size_ > 2 || (size_ == 2 && more);
 }
 
 at::Tensor ProcessGroupPomona::summand(const at::Tensor& t, const c10d::ReduceOp& op) const {
@@ -397,6 +368,8 @@ void ProcessGroupPomona::add_allreduce(const at::Tensor& tensor, const c10d::Red
 WorkPointer ProcessGroupPomona::allreduce(Tensors& tensors, const c10d::AllreduceOptions& opts) {
     if (tensors.size() == 1 && tensors[0].is_sparse()) return allreduce_sparse(tensors, opts);
     const at::Tensor& tensor = only(tensors, "all_reduce");
+    check_reduction(tensor, opts.reduceOp, "all_reduce");
+    check_written(tensor, "all_reduce");
     auto work =
         start(OpType::ALLREDUCE, "mpi:all_reduce", opts.timeout, tensors, {.op = &opts.reduceOp});
     Transit transit(*work);
@@ -406,15 +379,36 @@ WorkPointer ProcessGroupPomona::allreduce(Tensors& tensors, const c10d::Allreduc
     return launch(work, opts.asyncOp);
 }
 
+Tensors ProcessGroupPomona::apart_if(bool shared, const Tensors& tensors) {
+    Tensors apart = tensors;
+    if (shared)
+        for (at::Tensor& tensor : apart) tensor = empty_like_plain(tensor);
+    return apart;
+}
+
+void ProcessGroupPomona::copy_from_apart(Transit& transit, const Tensors& apart,
+                                         const Tensors& targets) {
+    for (size_t i = 0; i < targets.size(); ++i)
+        if (!apart[i].is_same(targets[i])) transit.copy_after(apart[i], targets[i]);
+}
+
 WorkPointer ProcessGroupPomona::allreduce_coalesced(Tensors& tensors,
                                                     const c10d::AllreduceCoalescedOptions& opts) {
+    for (const at::Tensor& tensor : tensors) {
+        check_tensor(tensor, "all_reduce_coalesced");
+        check_reduction(tensor, opts.reduceOp, "all_reduce_coalesced");
+        check_written(tensor, "all_reduce_coalesced");
+    }
     auto work = start(OpType::ALLREDUCE_COALESCED, "mpi:all_reduce_coalesced", opts.timeout,
                       tensors, {.op = &opts.reduceOp});
     Transit transit(*work);
-    for (const at::Tensor& tensor : tensors) {
-        check_tensor(tensor, "all_reduce_coalesced");
+    const bool shared = any_overlap(tensors);
+    Tensors apart = apart_if(shared, tensors);
+    const at::NoGradGuard no_grad;
+    for (size_t i = 0; shared && i < apart.size(); ++i) apart[i].copy_(tensors[i]);
+    for (const at::Tensor& tensor : apart)
         add_allreduce(tensor, opts.reduceOp, transit, /*alone=*/false);
-    }
+    copy_from_apart(transit, apart, tensors);
     work->set_outputs(tensors);
     transit.install();
     return launch(work, opts.asyncOp);
@@ -423,6 +417,8 @@ WorkPointer ProcessGroupPomona::allreduce_coalesced(Tensors& tensors,
 WorkPointer ProcessGroupPomona::reduce(Tensors& tensors, const c10d::ReduceOptions& opts) {
     const at::Tensor& tensor = only(tensors, "reduce");
     check_peer(opts.rootRank, "reduce", "root");
+    check_reduction(tensor, opts.reduceOp, "reduce");
+    if (rank_ == opts.rootRank) check_written(tensor, "reduce");
     const at::Tensor source = summand(tensor, opts.reduceOp);
     const Reduction reduction = reduction_for(source.scalar_type(), opts.reduceOp);
     auto work = start(OpType::REDUCE, "mpi:reduce", opts.timeout, tensors,
@@ -457,17 +453,17 @@ std::vector<at::Tensor> parts_of(const at::Tensor& flat, int size) {
 
 void ProcessGroupPomona::add_allgather(GlueWork& work, const at::Tensor& output,
                                        const at::Tensor& input, Transit& transit, bool alone) {
-    const char* name = "all_gather_into_tensor";
-    check_tensor(output, name);
-    check_tensor(input, name);
-    check_same(output, input, name);
-    TORCH_CHECK_VALUE(output.numel() == input.numel() * size_, where(name),
-                      "the output must have world size times the input's elements: ", size_, " x ",
-                      input.numel(), ", not ", output.numel());
-    const auto by_host = [work = &work, output, rank = rank_](const at::Tensor& given,
-                                                              Transit& way) {
-        const at::Tensor target = way.room(output);
+    // Memory of both is in use at a time, unless the input lies where it is to come in the output.
+    const auto in_place = [rank = rank_](const at::Tensor& target, const at::Tensor& source) {
+        return address_of(source) ==
+               static_cast<char*>(address_of(target)) + rank * bytes_of(source);
+    };
+    const auto by_host = [work = &work, output, in_place, rank = rank_](const at::Tensor& given,
+                                                                        Transit& way) {
+        at::Tensor target = way.room(output);
         const at::Tensor source = way.readable(given);
+        if (overlaps(target, source) && !in_place(target, source))
+            target = way.other_room(target, output);
         way.copy(target, output);
         work->keep(target);
         work->keep(source);
@@ -482,7 +478,9 @@ void ProcessGroupPomona::add_allgather(GlueWork& work, const at::Tensor& output,
         by_host(input, transit);
         return;
     }
-    const at::Tensor flat = plain(input), room = flat_room(output);
+    const at::Tensor flat = plain(input);
+    at::Tensor room = flat_room(output);
+    if (overlaps(room, flat) && !in_place(room, flat)) room = empty_like_plain(output);
     transit.gather_by_peers(
         group_->ring, parts_of(room, size_), flat, [=](Transit& way) { by_host(flat, way); },
         [=](Transit& way) {
@@ -492,6 +490,7 @@ void ProcessGroupPomona::add_allgather(GlueWork& work, const at::Tensor& output,
 
 WorkPointer ProcessGroupPomona::_allgather_base(at::Tensor& output, at::Tensor& input,
                                                 const c10d::AllgatherOptions& opts) {
+    check_allgather(output, input);
     auto work = start(OpType::_ALLGATHER_BASE, "mpi:_all_gather_base", opts.timeout, {input});
     Transit transit(*work);
     add_allgather(*work, output, input, transit, /*alone=*/true);
@@ -504,11 +503,14 @@ WorkPointer ProcessGroupPomona::allgather_into_tensor_coalesced(
     Tensors& outputs, Tensors& inputs, const c10d::AllgatherOptions& opts) {
     TORCH_CHECK_VALUE(outputs.size() == inputs.size(), where("all_gather_into_tensor_coalesced"),
                       "there are ", outputs.size(), " outputs for ", inputs.size(), " inputs");
+    for (size_t i = 0; i < inputs.size(); ++i) check_allgather(outputs[i], inputs[i]);
     auto work =
         start(OpType::COALESCED, "mpi:all_gather_into_tensor_coalesced", opts.timeout, inputs);
     Transit transit(*work);
+    const Tensors apart = apart_if(pairs_overlap(outputs, inputs), outputs);
     for (size_t i = 0; i < inputs.size(); ++i)
-        add_allgather(*work, outputs[i], inputs[i], transit, inputs.size() == 1);
+        add_allgather(*work, apart[i], inputs[i], transit, inputs.size() == 1);
+    copy_from_apart(transit, apart, outputs);
     work->set_outputs(outputs);
     transit.install();
     return launch(work, opts.asyncOp);
@@ -517,13 +519,6 @@ WorkPointer ProcessGroupPomona::allgather_into_tensor_coalesced(
 void ProcessGroupPomona::add_reduce_scatter(GlueWork& work, const at::Tensor& output,
                                             const at::Tensor& input, const c10d::ReduceOp& op,
                                             Transit& transit, bool alone) {
-    const char* name = "reduce_scatter_tensor";
-    check_tensor(output, name);
-    check_tensor(input, name);
-    check_same(output, input, name);
-    TORCH_CHECK_VALUE(input.numel() == output.numel() * size_, where(name),
-                      "the input must have world size times the output's elements: ", size_, " x ",
-                      output.numel(), ", not ", input.numel());
     const at::Tensor summands = summand(input, op);
     const Reduction reduction = reduction_for(summands.scalar_type(), op);
     const at::Tensor room = room_for_sum(output, op);
@@ -548,7 +543,9 @@ void ProcessGroupPomona::add_reduce_scatter(GlueWork& work, const at::Tensor& ou
         by_host(summands, transit);
         return;
     }
-    const at::Tensor flat = plain(summands), sums = flat_room(room);
+    const at::Tensor flat = plain(summands);
+    at::Tensor sums = flat_room(room);
+    if (overlaps(sums, flat)) sums = empty_like_plain(room);
     transit.scatter_sums_by_peers(
         group_->ring, sums, parts_of(flat, size_), divisor,
         [=](Transit& way) { by_host(flat, way); },
@@ -559,6 +556,7 @@ void ProcessGroupPomona::add_reduce_scatter(GlueWork& work, const at::Tensor& ou
 
 WorkPointer ProcessGroupPomona::_reduce_scatter_base(at::Tensor& output, at::Tensor& input,
                                                      const c10d::ReduceScatterOptions& opts) {
+    check_reduce_scatter(output, input, opts.reduceOp);
     auto work = start(OpType::_REDUCE_SCATTER_BASE, "mpi:_reduce_scatter_base", opts.timeout,
                       {input}, {.op = &opts.reduceOp});
     Transit transit(*work);
@@ -572,12 +570,15 @@ WorkPointer ProcessGroupPomona::reduce_scatter_tensor_coalesced(
     Tensors& outputs, Tensors& inputs, const c10d::ReduceScatterOptions& opts) {
     TORCH_CHECK_VALUE(outputs.size() == inputs.size(), where("reduce_scatter_tensor_coalesced"),
                       "there are ", outputs.size(), " outputs for ", inputs.size(), " inputs");
+    for (size_t i = 0; i < inputs.size(); ++i)
+        check_reduce_scatter(outputs[i], inputs[i], opts.reduceOp);
     auto work = start(coalesced_reduce_scatter<OpType>(), "mpi:reduce_scatter_tensor_coalesced",
                       opts.timeout, inputs, {.op = &opts.reduceOp});
     Transit transit(*work);
+    const Tensors apart = apart_if(pairs_overlap(outputs, inputs), outputs);
     for (size_t i = 0; i < inputs.size(); ++i)
-        add_reduce_scatter(*work, outputs[i], inputs[i], opts.reduceOp, transit,
-                           inputs.size() == 1);
+        add_reduce_scatter(*work, apart[i], inputs[i], opts.reduceOp, transit, inputs.size() == 1);
+    copy_from_apart(transit, apart, outputs);
     work->set_outputs(outputs);
     transit.install();
     return launch(work, opts.asyncOp);

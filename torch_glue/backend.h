@@ -4,6 +4,7 @@
 // are read and written where they lie, through displacements.
 #pragma once
 
+#include <thread>
 #include <torch/csrc/distributed/c10d/Backend.hpp>
 
 #include "torch_glue/tensor.h"
@@ -75,7 +76,8 @@ public:
     WorkPointer barrier(const c10d::BarrierOptions&) override;
     void monitoredBarrier(const c10d::BarrierOptions&, bool wait_all_ranks) override;
 
-    // Works started in between are waited for as one.
+    // Works started in between by this thread are waited for as one. Torch does not end it where an
+    // exception leaves its manager: _coalescing.py does, and the next start takes over.
     void startCoalescing() override;
     WorkPointer endCoalescing() override;
 
@@ -115,6 +117,10 @@ private:
     void add_allgather_list(GlueWork&, const Tensors& outputs, const at::Tensor& input, Transit&,
                             bool alone);
 
+    // For coalesced forms whose tensors share memory: others in their place, and the way back.
+    static Tensors apart_if(bool shared, const Tensors& tensors);
+    static void copy_from_apart(Transit&, const Tensors& apart, const Tensors& targets);
+
     bool by_peers(MPI_Count bytes) const;
     bool tells_for_peers() const { return by_peers(group_->ring_from); }  // all_to_all
     bool sums_by_peers(const at::Tensor&, const Reduction&) const;
@@ -127,10 +133,20 @@ private:
     void compare_calls(c10d::OpType, uint64_t sequence, std::chrono::milliseconds timeout,
                        const Tensors& inputs, const Told& told);
 
+    // checks.cc. All of them before start(): ranks then still agree on what has been called.
     const at::Tensor& only(const Tensors& tensors, const char* operation) const;
     void check_tensor(const at::Tensor&, const char* operation) const;
     void check_same(const at::Tensor&, const at::Tensor&, const char* operation) const;
     void check_list(const Tensors&, const at::Tensor& like, const char* operation) const;
+    void check_written(const at::Tensor&, const char* operation) const;
+    void check_reduction(const at::Tensor&, const c10d::ReduceOp&, const char* operation) const;
+    void check_allgather(const at::Tensor& output, const at::Tensor& input) const;
+    void check_allgather_list(const Tensors& outputs, const at::Tensor& input) const;
+    void check_reduce_scatter(const at::Tensor& output, const at::Tensor& input,
+                              const c10d::ReduceOp&) const;
+    void check_own_part(const Tensors& list, const at::Tensor& own, const char* operation) const;
+    void check_splits(const at::Tensor&, const std::vector<int64_t>& splits,
+                      const char* what) const;
     void check_peer(int64_t rank, const char* operation, const char* role) const;
     void check_tag(int tag, const char* operation) const;
     std::string where(const char* operation) const;
@@ -140,8 +156,8 @@ private:
     std::atomic<uint64_t> sequence_{0};
     std::pair<std::string, c10::weak_intrusive_ptr<Backend>> last_split_{
         "", c10::weak_intrusive_ptr<Backend>(c10::intrusive_ptr<Backend>())};
-    bool coalescing_ = false;
-    std::vector<WorkPointer> coalesced_;
+    std::atomic<std::thread::id> coalescing_{};  // the thread that has begun it
+    std::vector<WorkPointer> coalesced_;         // of that thread alone
 };
 
 bool is_first_group(const Group* group);  // the parent of groups that name no other

@@ -25,6 +25,7 @@ namespace pomona::glue {
     F(Comm_size)                                                                                   \
     F(Comm_split)                                                                                  \
     F(Comm_split_type)                                                                             \
+    F(Error_class)                                                                                 \
     F(Error_string)                                                                                \
     F(Finalize)                                                                                    \
     F(Finalized)                                                                                   \
@@ -60,6 +61,7 @@ namespace pomona::glue {
 // Pomona's own (mpix.h): null in other libraries of the standard ABI.
 #define POMONA_GLUE_EXTENSIONS(F)                                                                  \
     F(Comm_ack_failed)                                                                             \
+    F(Comm_get_failed)                                                                             \
     F(Comm_ishrink)                                                                                \
     F(Comm_revoke)                                                                                 \
     F(Request_on_completion)                                                                       \

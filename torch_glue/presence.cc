@@ -54,7 +54,7 @@ struct State {
     MPI_Comm comm = MPI_COMM_NULL;
     int rank = 0;
     int size = 0;
-    std::map<std::string, uint64_t> made;  // groups of each name so far
+    std::map<std::string, uint64_t> made;  // groups of each name and members so far
     std::map<uint64_t, std::shared_ptr<GroupCount>> groups;
     std::map<int, std::map<uint64_t, uint64_t>> left;  // by rank and key: collectives started
     std::map<Place, Answer> answers;
@@ -73,12 +73,6 @@ uint64_t hash(const std::string& text) {
     uint64_t value = 0xcbf29ce484222325u;
     for (unsigned char letter : text) value = (value ^ letter) * 0x100000001b3u;
     return value;
-}
-
-std::string list(const std::vector<int>& ranks) {
-    std::string out = ranks.size() == 1 ? "rank " : "ranks ";
-    for (size_t i = 0; i < ranks.size(); ++i) out += (i ? ", " : "") + std::to_string(ranks[i]);
-    return ranks.empty() ? "" : out;
 }
 
 void send(State& s, int peer, const Word& word) {
@@ -196,18 +190,19 @@ std::string GroupCount::absent(uint64_t sequence, int self) const {
         const auto known = s.answers.find({world_rank(rank), key});
         if (rank == self) continue;
         if (known == s.answers.end()) {
-            silent.push_back(rank);
+            if (s.asked.count({world_rank(rank), key})) silent.push_back(rank);
         } else if (known->second.started < sequence) {
             const Answer& answer = known->second;
-            out += (out.empty() ? "" : "; ") + list({rank}) + " has not called it (";
+            out += (out.empty() ? "" : "; ") + list_ranks({rank}) + " has not called it (";
             if (answer.started == 0) out += "nor any collective of this group)";
             else
                 out += "its last one of this group was number " + std::to_string(answer.started) +
                        ", " + seconds_of(Clock::now() - answer.idle_from) + " ago)";
         }
     }
-    if (silent.empty() || static_cast<int>(silent.size()) == size_ - 1) return out;
-    return out + (out.empty() ? "" : "; ") + list(silent) + " did not answer";
+    if (silent.empty()) return out;
+    return out + (out.empty() ? "" : "; ") + list_ranks(silent) +
+           " did not answer: stopped, or its machine cannot be reached";
 }
 
 std::string GroupCount::left(uint64_t sequence) const {
@@ -221,7 +216,7 @@ std::string GroupCount::left(uint64_t sequence) const {
         const auto count = left->second.find(key);
         if (count != left->second.end() && count->second < sequence) found.push_back(rank);
     }
-    return list(found);
+    return list_ranks(found);
 }
 
 std::string GroupCount::left_peer(int peer, int self) const {
@@ -234,15 +229,19 @@ std::string GroupCount::left_peer(int peer, int self) const {
         if (!s.left.count(world_rank(rank))) return {};
         found.push_back(rank);
     }
-    return list(found);
+    return list_ranks(found);
 }
 
 std::shared_ptr<GroupCount> count_group(const std::string& name, std::vector<int> members,
                                         int size) {
     State& s = state();
     std::lock_guard lock(s.mutex);
-    // Names come again after destroy_process_group, on all ranks alike.
-    const uint64_t key = hash(name + "#" + std::to_string(s.made[name]++));
+    // Names come again after destroy_process_group, on all ranks alike; after a shrink also those
+    // of groups that other ranks have made by themselves.
+    std::string words = name;
+    for (int rank : members) words.append(1, ' ').append(std::to_string(rank));
+    const uint64_t times = s.made[words]++;
+    const uint64_t key = hash(words.append(1, '#').append(std::to_string(times)));
     return s.groups[key] = std::make_shared<GroupCount>(key, std::move(members), size);
 }
 

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <functional>
 #include <optional>
+#include <string>
 
 namespace pomona::glue {
 namespace {
@@ -134,23 +135,37 @@ Reduction lookup(at::ScalarType dtype, ReduceOp::RedOpType kind) {
 
 }  // namespace
 
+std::string reduction_refused(at::ScalarType dtype, const ReduceOp& op) {
+    const std::string what =
+        std::string("Reduction ") + op_name(op.op_) + " of " + at::toString(dtype);
+    if (is_premultiplied(op)) {
+        if (at::isIntegralType(dtype, /*includeBool=*/true))
+            return what +
+                   " is not defined: times the factor, integers are none any more. Convert the "
+                   "tensor first, e.g. to float32, or use SUM and multiply its result.";
+        const auto* extra = dynamic_cast<c10d::NCCLPreMulSumSupplement*>(op.supplement_.get());
+        if (extra == nullptr)
+            return what +
+                   " needs its factor: make the operation with "
+                   "torch.distributed._make_nccl_premul_sum(factor).";
+    }
+    if (lookup(dtype, op.op_).op != MPI_OP_NULL) return {};
+    return what +
+           " is not defined for backends \"mpi\" and \"pomona\". Convert the tensor first, "
+           "e.g. to float32 (8-bit floats, quantised types) or int32 (bitwise operations).";
+}
+
 Reduction reduction_for(at::ScalarType dtype, const ReduceOp& op) {
     const Reduction found = lookup(dtype, op.op_);
-    TORCH_CHECK_VALUE(
-        found.op != MPI_OP_NULL, "Reduction ", op_name(op.op_), " of ", at::toString(dtype),
-        " is not defined for backends \"mpi\" and \"pomona\". Convert the tensor first, "
-        "e.g. to float32 (8-bit floats, quantised types) or int32 (bitwise operations).");
+    TORCH_CHECK_VALUE(found.op != MPI_OP_NULL, reduction_refused(dtype, op));
     return found;
 }
 
 at::Tensor premultiplied(const at::Tensor& tensor, const ReduceOp& op) {
-    const auto* extra = dynamic_cast<c10d::NCCLPreMulSumSupplement*>(op.supplement_.get());
-    TORCH_CHECK_VALUE(extra != nullptr,
-                      "PREMUL_SUM needs its factor: make the operation with "
-                      "torch.distributed._make_nccl_premul_sum(factor).");
-    if (extra->tensor_factor.defined())
-        return tensor.mul(extra->tensor_factor.to(tensor.device(), tensor.scalar_type()));
-    return tensor.mul(extra->double_factor);
+    const auto& extra = dynamic_cast<const c10d::NCCLPreMulSumSupplement&>(*op.supplement_);
+    if (extra.tensor_factor.defined())
+        return tensor.mul(extra.tensor_factor.to(tensor.device(), tensor.scalar_type()).squeeze());
+    return tensor.mul(extra.double_factor);
 }
 
 void* address_of(const at::Tensor& t) {

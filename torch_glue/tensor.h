@@ -20,8 +20,9 @@ struct Reduction {
     bool average = false;  // divide by the group's size afterwards
 };
 
-// The MPI type and operation for (dtype, reduce op). Throws c10::ValueError naming both if MPI has
-// none.
+// Why a reduction of tensors of this dtype is refused: a sentence, or empty.
+std::string reduction_refused(at::ScalarType dtype, const c10d::ReduceOp& op);
+// The MPI type and operation of one that is not refused; throws c10::ValueError of others.
 Reduction reduction_for(at::ScalarType dtype, const c10d::ReduceOp& op);
 
 // The factor of PREMUL_SUM applied: a new tensor.

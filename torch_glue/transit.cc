@@ -135,10 +135,15 @@ Slots Transit::readable(const std::vector<at::Tensor>& tensors) {
     return slots_of(std::move(host));
 }
 
-Slots Transit::room(const std::vector<at::Tensor>& tensors) {
+Slots Transit::room(const std::vector<at::Tensor>& tensors, const std::vector<at::Tensor>& read,
+                    int own) {
     std::vector<at::Tensor> host;
     host.reserve(tensors.size());
     for (const at::Tensor& t : tensors) host.push_back(room(t));
+    const auto disturbs = [&](const at::Tensor& t) { return overlaps_others(t, host, own); };
+    if (any_overlap(host) || std::any_of(read.begin(), read.end(), disturbs)) {
+        for (size_t i = 0; i < host.size(); ++i) host[i] = other_room(host[i], tensors[i]);
+    }
     return slots_of(std::move(host));
 }
 

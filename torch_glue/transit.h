@@ -6,6 +6,7 @@
 #pragma once
 
 #include "torch_glue/exchange.h"
+#include "torch_glue/overlap.h"
 #include "torch_glue/tensor.h"
 #include "torch_glue/work.h"
 
@@ -15,13 +16,6 @@
 #include <vector>
 
 namespace pomona::glue {
-
-// Do the two tensors' bytes overlap? (Flat host tensors.)
-inline bool overlaps(const at::Tensor& a, const at::Tensor& b) {
-    const auto* a_begin = static_cast<const char*>(a.data_ptr());
-    const auto* b_begin = static_cast<const char*>(b.data_ptr());
-    return a_begin < b_begin + b.nbytes() && b_begin < a_begin + a.nbytes();
-}
 
 // A list of tensors as one MPI buffer with counts and displacements in bytes, without a copy:
 // displacements count from the lowest address.
@@ -35,6 +29,7 @@ struct Slots {
 at::Tensor plain(const at::Tensor& t);  // contiguous, and what it says
 MPI_Count bytes_of_all(const std::vector<at::Tensor>& tensors);
 at::Tensor flat_room(const at::Tensor& t);  // itself if it is plain, else room for its values
+at::Tensor empty_like_plain(const at::Tensor& t);  // room for its values, always other memory
 
 class Transit {
 public:
@@ -52,7 +47,10 @@ public:
     void copy(const at::Tensor& host, const at::Tensor& target);  // unless they are the same memory
 
     Slots readable(const std::vector<at::Tensor>& tensors);
-    Slots room(const std::vector<at::Tensor>& tensors);
+    // Rooms that share no byte with each other, nor with what is `read` meanwhile, unless that is
+    // all of tensor `own`.
+    Slots room(const std::vector<at::Tensor>& tensors, const std::vector<at::Tensor>& read = {},
+               int own = -1);
     // The same for two tensors of one device, when `from` has its result.
     void copy_after(const at::Tensor& from, const at::Tensor& target);
     void copies(const Slots& slots, const std::vector<at::Tensor>& targets);

@@ -252,6 +252,10 @@ MPI_Count bytes_of_all(const std::vector<at::Tensor>& tensors) {
 
 at::Tensor flat_room(const at::Tensor& t) {
     if (t.is_contiguous() && !t.is_conj() && !t.is_neg()) return t;
+    return empty_like_plain(t);
+}
+
+at::Tensor empty_like_plain(const at::Tensor& t) {
     return at::empty(t.sizes(), t.options().memory_format(std::nullopt));
 }
 

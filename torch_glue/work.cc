@@ -35,6 +35,9 @@ constexpr auto kYield = 2ms;
 // ones run first, and one of them may wait for this very thread.
 constexpr auto kFuture = 1s;
 
+// How long an operation that has failed by a death waits for the dead rank's name.
+constexpr auto kNews = 200ms;
+
 // From when on a collective is long, and the others are asked.
 constexpr auto kLong = 1s;
 
@@ -119,7 +122,7 @@ GlueWork::~GlueWork() {
 
 void GlueWork::refused(int error) {
     requests_.pop_back();
-    C10_THROW_ERROR(DistBackendError, error_message(error_text(error)));
+    C10_THROW_ERROR(DistBackendError, error_message(failure_text(error)));
 }
 
 GlueWork::Arrays GlueWork::keep_arrays(std::vector<MPI_Count> counts,
@@ -257,7 +260,7 @@ bool GlueWork::test(bool waited) {
     phase_.store(Phase::Finished);
     lock.unlock();
     const int error = mpi_error_.load();
-    complete(error == MPI_SUCCESS ? std::string() : error_text(error));
+    complete(error == MPI_SUCCESS ? std::string() : failure_text(error));
     return true;
 }
 
@@ -315,7 +318,7 @@ void GlueWork::completed_by_mpi(void* context, int error, const MPI_Status* stat
     else if (work->opType_ == c10d::OpType::RECVANYSOURCE) work->source_.store(status->MPI_SOURCE);
     if (work->remaining_.fetch_sub(1) != 1) return;
     const int first_error = work->mpi_error_.load();
-    work->complete(first_error == MPI_SUCCESS ? std::string() : error_text(first_error));
+    work->complete(first_error == MPI_SUCCESS ? std::string() : work->failure_text(first_error));
     work->group_->armed.fetch_sub(1);
     if (releasing.allowed()) c10::intrusive_ptr<GlueWork>::reclaim(work);
     operation_ended();
@@ -544,6 +547,21 @@ c10::intrusive_ptr<c10::ivalue::Future> GlueWork::getFuture() {
     if (done_.load(std::memory_order_acquire)) complete_future();
     else arm();
     return future_;
+}
+
+// The text first: another call of MPI may take its place. The word that a collective has failed,
+// which another rank has sent, can come before the news of who has died.
+std::string GlueWork::failure_text(int mpi_error) const {
+    const std::string text = error_text(mpi_error);
+    if (!is_death(mpi_error)) return text;
+    std::vector<int> dead = dead_ranks(group_->comm);
+    const auto limit = Clock::now() + kNews;
+    while (dead.empty() && Clock::now() < limit) {
+        std::this_thread::sleep_for(1ms);
+        dead = dead_ranks(group_->comm);
+    }
+    if (dead.empty()) return text;
+    return list_ranks(dead) + (dead.size() == 1 ? " has" : " have") + " died (" + text + ")";
 }
 
 std::string GlueWork::error_message(const std::string& cause) const {

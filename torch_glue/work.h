@@ -215,6 +215,7 @@ private:
     void complete_future();
     void mark_future();
     void deliver();
+    std::string failure_text(int mpi_error) const;
     std::string error_message(const std::string& cause) const;
     static void completed_by_mpi(void* context, int error, const MPI_Status* status);
 

@@ -5,6 +5,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <array>
 #include <atomic>
 #include <chrono>
 #include <condition_variable>
@@ -13,9 +14,11 @@
 #include <cstdlib>
 #include <cstring>
 #include <deque>
+#include <iterator>
 #include <map>
 #include <memory>
 #include <mutex>
+#include <numeric>
 #include <thread>
 
 #include "torch_glue/presence.h"
@@ -267,6 +270,36 @@ std::string error_text(int code) {
     return text.data();
 }
 
+std::vector<int> dead_ranks(MPI_Comm comm) {
+    std::vector<int> ranks;
+    MPI_Group dead = MPI_GROUP_NULL, all = MPI_GROUP_NULL;
+    if (!mpi().X_Comm_get_failed || comm == MPI_COMM_NULL) return ranks;
+    if (mpi().X_Comm_get_failed(comm, &dead) != MPI_SUCCESS) return ranks;
+    int size = 0;
+    mpi().Comm_size(comm, &size);
+    mpi().Comm_group(comm, &all);
+    std::vector<int> each(static_cast<size_t>(size)), places(each.size(), MPI_UNDEFINED);
+    std::iota(each.begin(), each.end(), 0);
+    mpi().Group_translate_ranks(all, size, each.data(), dead, places.data());
+    std::copy_if(each.begin(), each.end(), std::back_inserter(ranks),
+                 [&](int rank) { return places[static_cast<size_t>(rank)] != MPI_UNDEFINED; });
+    mpi().Group_free(&all);
+    mpi().Group_free(&dead);
+    return ranks;
+}
+
+bool is_death(int code) {
+    int kind = MPI_SUCCESS;
+    mpi().Error_class(code, &kind);
+    return kind == MPIX_ERR_PROC_FAILED || kind == MPIX_ERR_PROC_FAILED_PENDING;
+}
+
+std::string list_ranks(const std::vector<int>& ranks) {
+    std::string out = ranks.size() == 1 ? "rank " : "ranks ";
+    for (size_t i = 0; i < ranks.size(); ++i) out += (i ? ", " : "") + std::to_string(ranks[i]);
+    return ranks.empty() ? "" : out;
+}
+
 int broadcast_bytes(void* data, int bytes) {
     return mpi().Bcast(data, bytes, MPI_BYTE, 0, MPI_COMM_WORLD);
 }
@@ -316,15 +349,18 @@ static int finish_comm(int error, MPI_Comm* comm) {
 
 namespace {
 
+// How long a member waits beyond its time for the word of who has not come.
+constexpr std::chrono::seconds kTold{1};
+
 // Requests of one meeting. What is not over at its end stays MPI's, with its memory.
 struct Meeting {
+    using Word = std::array<char, 256>;  // who has not come; empty: all have
     std::vector<MPI_Request> requests;
-    std::deque<char> words;
+    std::deque<Word> words;
 
-    MPI_Request* next() {
-        words.push_back(0);
+    Word& next() {
         requests.push_back(MPI_REQUEST_NULL);
-        return &requests.back();
+        return words.emplace_back(Word{});
     }
 };
 
@@ -357,13 +393,16 @@ std::string meet_members(MPI_Comm comm, const std::vector<int>& ranks, const std
     const int tag = static_cast<int>(hash_name(name) % 32768u);
     const bool leads = ranks.front() == self;
     auto meeting = std::make_unique<Meeting>();
-    auto send = [&](int peer) {
-        MPI_Request* request = meeting->next();
-        mpi().Isend(&meeting->words.back(), 1, MPI_BYTE, peer, tag, comm, request);
+    auto send = [&](int peer, const std::string& text) {
+        Meeting::Word& word = meeting->next();
+        text.copy(word.data(), word.size() - 1);
+        mpi().Isend(word.data(), static_cast<int>(std::strlen(word.data())) + 1, MPI_BYTE, peer,
+                    tag, comm, &meeting->requests.back());
     };
     auto receive = [&](int peer) {
-        MPI_Request* request = meeting->next();
-        mpi().Irecv_c(&meeting->words.back(), 1, MPI_BYTE, peer, tag, comm, request);
+        Meeting::Word& word = meeting->next();
+        mpi().Irecv_c(word.data(), static_cast<MPI_Count>(word.size()), MPI_BYTE, peer, tag, comm,
+                      &meeting->requests.back());
     };
     std::vector<size_t> open;
     if (leads) {
@@ -372,20 +411,26 @@ std::string meet_members(MPI_Comm comm, const std::vector<int>& ranks, const std
         std::string late;
         for (size_t i : open) late += (late.empty() ? "" : ", ") + std::to_string(i + 1);
         if (!late.empty()) {
+            late = (open.size() == 1 ? "rank " : "ranks ") + late + " did not come within " +
+                   std::to_string(timeout.count()) + " ms";
+            for (size_t i = 1; i < ranks.size(); ++i) send(ranks[i], late);
             meeting.release();
             give_up_finalize("a group could not be made");
-            return (open.size() == 1 ? "rank " : "ranks ") + late + " did not come within " +
-                   std::to_string(timeout.count()) + " ms";
+            return late;
         }
-        for (size_t i = 1; i < ranks.size(); ++i) send(ranks[i]);
+        for (size_t i = 1; i < ranks.size(); ++i) send(ranks[i], {});
         // Words of one byte leave by themselves, so this ends unless a rank has died.
         open = still_open(*meeting, deadline + kLeaveGrace);
     } else {
-        send(ranks.front());
+        send(ranks.front(), {});
         receive(ranks.front());
-        open = still_open(*meeting, deadline);
+        open = still_open(*meeting, deadline + kTold);
     }
-    if (open.empty()) return {};
+    if (open.empty()) {
+        const std::string late = leads ? "" : meeting->words.back().data();
+        if (!late.empty()) give_up_finalize("a group could not be made");
+        return late;
+    }
     meeting.release();
     give_up_finalize("a group could not be made");
     return leads ? "a rank has gone while the group was made"

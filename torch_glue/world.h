@@ -42,6 +42,11 @@ struct LocalInfo {
 LocalInfo local_info();
 
 std::string error_text(int code);
+// The ranks of `comm` that this process knows to have died, in their order; and whether an error
+// says that some have.
+std::vector<int> dead_ranks(MPI_Comm comm);
+bool is_death(int code);
+std::string list_ranks(const std::vector<int>& ranks);  // "rank 1", "ranks 1, 3", or empty
 
 // Sends `bytes` of rank 0's `data` to all of MPI_COMM_WORLD (blocking; used once, at start).
 int broadcast_bytes(void* data, int bytes);

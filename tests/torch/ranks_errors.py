@@ -4,6 +4,7 @@ The runner checks the output and that the job ends in time, with the right exit 
 """
 
 import os
+import signal
 import sys
 import threading
 import time
@@ -94,7 +95,7 @@ def timeout_of_operation(rank, size):
 
 def monitored_barrier(rank, size):
     if rank == 0:
-        expect(RuntimeError, ["monitored_barrier", "Ranks 1"], dist.monitored_barrier,
+        expect(RuntimeError, ["monitored_barrier", "rank 1 failed to pass"], dist.monitored_barrier,
                timeout=timedelta(seconds=1))
         print("met: monitored barrier named rank 1", flush=True)
     else:
@@ -106,7 +107,7 @@ def monitored_barrier_all(rank, size):
     dist.monitored_barrier()
     dist.monitored_barrier(timeout=timedelta(seconds=30), wait_all_ranks=True)
     if rank == 0:
-        expect(RuntimeError, ["Ranks 1"], dist.monitored_barrier, timeout=timedelta(seconds=1),
+        expect(RuntimeError, ["rank 1 failed to pass"], dist.monitored_barrier, timeout=timedelta(seconds=1),
                wait_all_ranks=True)
         print("met: monitored barrier named the late ones", flush=True)
     else:
@@ -135,6 +136,26 @@ def late_rank(rank, size):
     assert "rank 0 has" not in text and "rank 1 has" not in text, text
     print("met: a late rank", flush=True)
     time.sleep(4)  # mpirun ends the others when the first has left
+
+
+def stopped_rank(rank, size):
+    """One whose process stands still answers nothing, and is named all the same: by the timeouts of
+    collectives, of messages and of new groups, and by monitored_barrier."""
+    pair, other = dist.new_group(timeout=timedelta(seconds=4)), dist.new_group(timeout=timedelta(seconds=4))
+    dist.barrier()
+    if rank == 1:
+        os.kill(os.getpid(), signal.SIGSTOP)
+        return
+    expect(RuntimeError, [f"Rank {rank} of", "monitored_barrier", "rank 1 failed to pass"], dist.monitored_barrier,
+           timeout=timedelta(seconds=3))
+    expect(dist.DistBackendError, ["ALLREDUCE of Float[3]", "group", "Timed out after 4 s", "rank 1 did not answer"],
+           dist.all_reduce, torch.ones(3), group=pair)
+    expect(dist.DistBackendError, ["RECV", "Timed out after 4 s", "rank 1 has not sent it"], dist.recv, torch.ones(3),
+           1, group=other)
+    expect(dist.DistBackendError, ["could not be made", "rank 1 did not come"],
+           dist.new_group, timeout=timedelta(seconds=3))
+    print("met: a stopped rank", flush=True)
+    time.sleep(3)  # until the other one is as far: mpirun ends all when one has left so
 
 
 def late_world(rank, size):

@@ -95,12 +95,6 @@ def test_ddp_extras(rank, size):
         nn.functional.mse_loss(network(x[rank::size]), y[rank::size]).backward()
         optimizer.step()
     close(model.parameters(), reference(), "ZeroRedundancyOptimizer")
-    # uneven inputs
-    network = DistributedDataParallel(make_model())
-    with network.join():
-        for step in range(2 + rank):
-            x, y = batch(step)
-            nn.functional.mse_loss(network(x), y).backward()
     norm = nn.SyncBatchNorm.convert_sync_batchnorm(nn.BatchNorm1d(3))
     assert norm is not None
     embedding = nn.Embedding(20, 4, sparse=True)
@@ -110,6 +104,49 @@ def test_ddp_extras(rank, size):
     network(torch.tensor([rank, 19])).sum().backward()
     gradient = embedding.weight.grad.to_dense()
     assert torch.allclose(gradient[19], torch.ones(4)) and torch.allclose(gradient[rank], torch.ones(4) / size)
+
+
+def uneven_reference(size, by_initial_size):
+    """One process: in step `s` ranks above `s - 2` still have a batch."""
+    model = make_model()
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.05)
+    for step in range(size + 1):
+        optimizer.zero_grad()
+        active = [r for r in range(size) if step < 2 + r]
+        for r in active:
+            x, y = batch(100 * r + step)
+            (nn.functional.mse_loss(model(x), y) / (size if by_initial_size else len(active))).backward()
+        optimizer.step()
+    return list(model.parameters())
+
+
+def test_join(rank, size):
+    """Ranks with fewer batches join the others' sums with zeros; all end with one process's
+    weights."""
+    for by_initial_size in (True, False):
+        for options in ({}, {"bucket_cap_mb": 0.01}):
+            model = make_model()
+            network = DistributedDataParallel(model, **options)
+            optimizer = torch.optim.SGD(model.parameters(), lr=0.05)
+            with network.join(divide_by_initial_world_size=by_initial_size):
+                for step in range(2 + rank):
+                    x, y = batch(100 * rank + step)
+                    optimizer.zero_grad()
+                    nn.functional.mse_loss(network(x), y).backward()
+                    optimizer.step()
+            close(model.parameters(), uneven_reference(size, by_initial_size), f"join {by_initial_size} {options}")
+    if size == 1:
+        return
+    network = DistributedDataParallel(make_model())
+    try:
+        with network.join(throw_on_early_termination=True):
+            for step in range(2 + rank):
+                x, y = batch(step)
+                nn.functional.mse_loss(network(x), y).backward()
+    except RuntimeError as error:
+        assert "exhausted" in str(error), error
+    else:
+        raise AssertionError("no error of a rank without inputs")
 
 
 def test_fsdp2(rank, size):

@@ -25,6 +25,13 @@ def test_operations(ranks):
     passed(launch(ranks, HERE / "ranks_ops.py", timeout=300))
 
 
+@pytest.mark.parametrize("ranks, backend", [(1, "mpi"), (2, "mpi"), (3, "mpi"), (3, "pomona")])
+def test_operations_at_their_edges(ranks, backend):
+    outcome = launch(ranks, HERE / "ranks_edges.py", env={"TEST_BACKEND": backend})
+    passed(outcome)
+    assert outcome.text.count("one was begun and not ended") == ranks, str(outcome)
+
+
 def test_operations_of_registered_name():
     """Backend "pomona" goes through torch's plugin path and an ordinary rendezvous."""
     env = {"TEST_BACKEND": "pomona", "MASTER_ADDR": "127.0.0.1"}
@@ -194,6 +201,20 @@ def test_errors_of_late_ranks():
     assert outcome.text.count("met: a late rank") == 2, str(outcome)
 
 
+def test_errors_of_stopped_ranks():
+    outcome = launch(3, HERE / "ranks_errors.py", "stopped_rank", timeout=200)
+    assert outcome.text.count("met: a stopped rank") == 2, str(outcome)
+
+
+@pytest.mark.skipif("POMONA_MPIRUN" in os.environ, reason="other launchers end the job")
+@pytest.mark.parametrize("transports", ["", "self,tcp"])
+def test_errors_of_dead_ranks_in_each_operation(transports):
+    """No operation hangs without a rank that has died; the groups' timeout is half an hour."""
+    env = {"POMONA_TRANSPORTS": transports} if transports else None
+    outcome = survivors(3, HERE / "ranks_dead.py", env=env, timeout=300)
+    assert outcome.text.count("passed") == 2 and "Traceback" not in outcome.text, str(outcome)
+
+
 @pytest.mark.parametrize("name, ranks, times",
                          [("peer_leaves", 2, 1), ("peer_leaves_message", 2, 1), ("peer_leaves_group", 3, 2)])
 def test_errors_of_ranks_that_leave(name, ranks, times):
@@ -311,10 +332,10 @@ def test_example(tmp_path):
     assert written["epochs"][-1]["loss"] < written["epochs"][0]["loss"] / 10
 
 
-def survivors(ranks, *program, env=None):
+def survivors(ranks, *program, env=None, timeout=120):
     """Under mpirun that goes on without those that die."""
     prefix = [*launcher(ranks), "--on-death", "continue"]
-    return launch(ranks, *program, prefix=prefix, env=env)
+    return launch(ranks, *program, prefix=prefix, env=env, timeout=timeout)
 
 
 @pytest.mark.skipif("POMONA_MPIRUN" in os.environ, reason="other launchers end the job")

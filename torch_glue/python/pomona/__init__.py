@@ -90,7 +90,7 @@ def set_host_visible(device: str) -> None:
 
     For devices of torch's PrivateUse1 that have such memory; to be called by all ranks that have
     the device, before the first process group. Collectives then use tensors where they lie, without
-    copies.
+    copies. Raises RuntimeError for a name that torch does not know.
     """
     from . import _backends
 
@@ -98,9 +98,14 @@ def set_host_visible(device: str) -> None:
 
 
 def info() -> dict[str, Any]:
-    """What MPI runs underneath: library, rank, size, whether it exports mpix.h's functions."""
+    """What MPI runs underneath: "library" (its name), "rank", "size", and "mpix": whether it
+    exports mpix.h's functions. Raises RuntimeError before the first process group, with which MPI
+    starts.
+    """
     from . import _backends
 
+    if not _backends.mpi_running():
+        raise RuntimeError("pomona.info: MPI does not run: call init_process_group first")
     world: dict[str, Any] = _backends.glue().world_info()
     return world
 

@@ -23,7 +23,7 @@ from datetime import timedelta
 from types import FrameType, ModuleType
 from typing import Any, NoReturn
 
-from . import _regroup, _settings
+from . import _coalescing, _members, _regroup, _settings
 
 DEVICES = ["cpu", "cuda", "mps"]
 
@@ -91,6 +91,8 @@ def register() -> None:
         c10d.Backend.register_backend("pomona", creator, extended_api=True, devices=DEVICES)
     _wrap_monitored_barrier(dist, c10d)
     _regroup.install(dist, c10d)
+    _coalescing.install(dist, c10d)
+    _members.install(c10d)
     if _has_own_mpi(c10d):
         return
     _install_mpi(dist, c10d)

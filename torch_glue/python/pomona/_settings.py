@@ -23,11 +23,14 @@ _set_here: set[str] = set()
 
 
 class Setting(NamedTuple):
+    """A parameter's value, as text, and where it is from."""
+
     value: str
     source: str  # "pomona.init()", "POMONA_BCAST", "/home/me/.config/pomona.conf:3", "built-in"
 
 
 def variable(name: str) -> str:
+    """The environment's variable of a parameter: POMONA_BCAST of "bcast"."""
     return "POMONA_" + name.upper()
 
 

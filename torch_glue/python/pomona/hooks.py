@@ -20,7 +20,13 @@ from torch._C._distributed_c10d import GradBucket
 
 
 class Hook:
-    """What they have in common: the group and the counts."""
+    """What they have in common: the group and the counts.
+
+    `group`: None for the default one. `bytes` and `bytes_plain` count bytes of this rank since the
+    hook was made. Called by DistributedDataParallel with each bucket: a flat tensor of floats, as
+    long on every rank. The Future that it returns is that of the bucket itself with the average;
+    an operation that fails is thrown by it as DistBackendError.
+    """
 
     def __init__(self, group: Any = None) -> None:
         self.group = group
@@ -34,13 +40,18 @@ class Hook:
         return future
 
     def size(self) -> int:
+        """The group's number of ranks."""
         return int(dist.get_world_size(self.group))
 
     def count(self, *tensors: torch.Tensor) -> None:
+        """Adds the bytes of tensors that this rank gives to a collective."""
         self.bytes += sum(tensor.nbytes for tensor in tensors)
 
     def average(self, index: int, buffer: torch.Tensor) -> Any:
-        """The Future of the bucket's average: one tensor of the shape and dtype of `buffer`."""
+        """The Future of the bucket's average: one tensor of the shape and dtype of `buffer`.
+
+        `index`: the bucket's number, from 0; `buffer`: one dimension, any floating dtype.
+        """
         raise NotImplementedError
 
 
@@ -53,9 +64,11 @@ class Shares(Hook):
     multiple = 1  # of it is the length of a share
 
     def pack(self, values: torch.Tensor) -> torch.Tensor:
+        """(rows, n) in fp32, n a multiple of `multiple`, to as many rows of what travels."""
         raise NotImplementedError
 
     def unpack(self, packed: torch.Tensor) -> torch.Tensor:
+        """What pack() has made, back to (rows, n) in fp32."""
         raise NotImplementedError
 
     def average_shares(self, buffer: torch.Tensor, wanted: torch.Tensor) -> tuple[Any, torch.Tensor]:
@@ -119,12 +132,14 @@ class Residuals:
         self.kept: dict[int, torch.Tensor] = {}
 
     def add_to(self, index: int, buffer: torch.Tensor) -> torch.Tensor:
+        """A new fp32 tensor of the bucket's shape: what is to be sent now."""
         kept = self.kept.get(index)
         if kept is not None and kept.shape == buffer.shape:  # DDP makes its buckets anew after the first step
             return (buffer + kept).float()
         return buffer.float().clone()  # the buffer itself is overwritten by the result
 
     def keep(self, index: int, residual: torch.Tensor) -> None:
+        """For the next step: an fp32 tensor of the bucket's shape."""
         self.kept[index] = residual
 
 
@@ -132,7 +147,8 @@ class TopK(Hook):
     """Only the part `ratio` of the gradients that is largest travels; the rest waits for the next
     steps.
 
-    8 bytes for each value (its place and its fp32 value) go to every other rank.
+    8 bytes for each value (its place and its fp32 value) go to every other rank. Raises ValueError
+    where `ratio` is not above 0 and at most 1.
     """
 
     def __init__(self, ratio: float = 0.01, group: Any = None) -> None:
@@ -165,7 +181,10 @@ class TopK(Hook):
 
 
 class Int8(Shares):
-    """8 bits a value and one fp32 scale for each block, with error feedback."""
+    """8 bits a value and one fp32 scale for each block of `block` values, with error feedback.
+
+    Raises ValueError where `block` is not a multiple of 4.
+    """
 
     def __init__(self, block: int = 256, group: Any = None) -> None:
         super().__init__(group)
@@ -198,7 +217,8 @@ class Reproducible(Hook):
     order.
 
     Sums are made of whole numbers: each block's values by one power of two, chosen by the largest
-    of all ranks, with 40 bits below it. 8 bytes for each value and 8 for each block.
+    of all ranks, with 40 bits below it. 8 bytes for each value and 8 for each block of `block`
+    values. Raises ValueError where `block` is not positive.
     """
 
     BITS = 40  # 23 more are left for the sum: 8 million ranks

@@ -92,6 +92,9 @@ class _Watched(dist.Work):
 
 
 class Recorder:
+    """Records steps of `model`, a DistributedDataParallel or FSDP2's, in `group` (None: the default
+    one). Raises ValueError for a model without parameters that are trained."""
+
     def __init__(self, model: torch.nn.Module, group: dist.ProcessGroup | None = None) -> None:
         self.group = cast(dist.ProcessGroup, group)  # torch's functions take None as the default group
         self.steps: list[list[Event]] = []
@@ -137,6 +140,8 @@ class Recorder:
 
     @contextlib.contextmanager
     def step(self) -> Iterator[None]:
+        """Records what is called within it: a whole step. A step that an exception leaves does not
+        count."""
         kept: dict[str, Callable[..., Any]] = {}
         if not self.ddp:
             for call, what in FSDP2_CALLS.items():
@@ -188,7 +193,8 @@ class Recorder:
         }
 
     def write(self, path: str) -> Event:
-        """On rank 0 of the group; others write nothing."""
+        """Writes the recording as JSON, times in seconds, and returns it. On rank 0 of the group;
+        others write nothing."""
         recording = self.result()
         if dist.get_rank(self.group) == 0:
             with open(path, "w", encoding="utf-8") as file:

@@ -54,10 +54,13 @@ def dump_record(prefix: str) -> str:
     """Writes what this process has called lately to PREFIX + rank, for torch's analyser
     (torchfrtrace).
 
-    Beside it RANK.json has the same for people. Returns the path.
+    Beside it RANK.json has the same for people. Returns the path. Raises RuntimeError before the
+    first process group, OSError where the file cannot be written.
     """
     from . import _record
 
+    if not _backends.mpi_running():
+        raise RuntimeError("pomona.dump_record: MPI does not run: call init_process_group first")
     return _record.dump(_backends.glue(), prefix, _backends.glue().world_info()["rank"])
 
 
@@ -211,6 +214,8 @@ class Report:
         return sorted(late, key=lambda pair: -pair[1])
 
     def json(self) -> str:
+        """All fields, of each operation the shares of its time too, and the stragglers; times in
+        seconds but where a name ends in _us."""
         content = dataclasses.asdict(self)
         for kind, row in content["operations"].items():
             shares = zip(("waiting_share", "reducing_share", "moving_share"), self.moving_share(kind))
@@ -274,6 +279,7 @@ SLOWEST = ("p50_us", "p99_us")
 
 
 def make_report(records: list[RankRecord]) -> Report:
+    """What report() returns, of what gather_records() has returned."""
     operations: dict[str, dict[str, float]] = {}
     for record in records:
         for kind, row in record.metrics.items():
@@ -302,7 +308,9 @@ def make_report(records: list[RankRecord]) -> Report:
 def report(since_ns: int = 0) -> Report:
     """What all ranks have called, and who kept whom waiting. Collective over the default group.
 
-    `since_ns`: only operations after this time.time_ns() count for who waited for whom.
+    `since_ns`: only operations after this time.time_ns() count for who waited for whom. Raises
+    RuntimeError without a process group, DistBackendError where a rank does not call it within the
+    group's timeout.
     """
     return make_report(gather_records(since_ns))
 
