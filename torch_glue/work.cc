@@ -31,8 +31,8 @@ using namespace std::chrono_literals;
 constexpr auto kSpin = 3us;
 constexpr auto kYield = 2ms;
 
-// How long who has waited for an operation waits for its Future at the most: callbacks of earlier
-// ones run first, and one of them may wait for this very thread.
+// How long who has waited for an operation waits for the Futures of earlier ones at the most: their
+// callbacks run first, and one of them may wait for this very thread.
 constexpr auto kFuture = 1s;
 
 // How long an operation that has failed by a death waits for the dead rank's name.
@@ -411,6 +411,7 @@ bool GlueWork::isCompleted() {
     if (!done_.load(std::memory_order_acquire) && !test()) return false;
     if (isSuccess() && flow_) flow_->join();
     deliver();
+    waited_.store(true);
     return true;
 }
 
@@ -448,6 +449,7 @@ bool GlueWork::wait(std::chrono::milliseconds timeout) {
         if (record_ != 0) Record::instance().waited(title_, Clock::now() - start);
     }
     deliver();
+    waited_.store(true);
     std::unique_lock lock(mutex_);
     if (exception_) {
         auto failure = exception_;
@@ -456,17 +458,25 @@ bool GlueWork::wait(std::chrono::milliseconds timeout) {
     }
     auto future = future_;
     lock.unlock();
-    if (future) wait_for_future(*future);
+    if (future) settle(*future);
     if (flow_) flow_->join();
     return true;
 }
 
-// As with gloo, a Future is complete when wait() returns: its thread may be about to complete it.
-void GlueWork::wait_for_future(const c10::ivalue::Future& future) {
-    if (in_callback || future.completed()) return;
+// As with gloo, a Future is complete when wait() returns, and one that is asked for afterwards from
+// the beginning: DistributedDataParallel's join takes its value without a wait. Another thread may
+// be about to complete it, after those of earlier operations; where that thread is in a callback
+// that lasts, or is this one, the order gives way.
+void GlueWork::settle(const c10::ivalue::Future& future) {
+    if (future.completed() || python_ended.load()) return;
     WithoutGil without;
-    const auto end = Clock::now() + kFuture;
-    while (!future.completed() && Clock::now() < end) std::this_thread::yield();
+    const auto complete_until = [&future](Clock::time_point end) {
+        while (!future.completed() && Clock::now() < end) std::this_thread::yield();
+    };
+    if (!in_callback) complete_until(Clock::now() + kFuture);
+    if (future.completed()) return;
+    mark_future();
+    complete_until(Clock::now() + kFuture);  // another thread has come first, and is about to
 }
 
 void GlueWork::park(std::chrono::milliseconds timeout) {
@@ -546,6 +556,7 @@ c10::intrusive_ptr<c10::ivalue::Future> GlueWork::getFuture() {
         group_->futures.add(c10::intrusive_ptr<GlueWork>::reclaim_copy(this), by_python);
     if (done_.load(std::memory_order_acquire)) complete_future();
     else arm();
+    if (waited_.load()) settle(*future_);
     return future_;
 }
 

@@ -209,7 +209,7 @@ private:
     void drive();
     void arm();
     void park(std::chrono::milliseconds timeout);
-    static void wait_for_future(const c10::ivalue::Future& future);
+    void settle(const c10::ivalue::Future& future);
     bool stopped();
     void complete(const std::string& error, c10d::ErrorType kind = c10d::ErrorType::COMM_ERROR);
     void complete_future();
@@ -248,6 +248,7 @@ private:
     std::atomic<bool> done_{false};
     std::atomic<bool> claimed_{false};
     std::atomic<bool> future_claimed_{false};
+    std::atomic<bool> waited_{false};  // the program has seen it complete
     const bool nested_;   // started inside a callback of another Future, which may wait for it
     const bool ordered_;  // its Future waits for those of earlier collectives
     c10::intrusive_ptr<c10::ivalue::Future> future_;  // under mutex_

@@ -5,6 +5,8 @@ Like ranks_ops.py: `ranks_edges.py [test_...]`, each result compared with one ma
 """
 
 import os
+import threading
+import time
 import warnings
 from datetime import timedelta
 
@@ -432,6 +434,31 @@ def test_results_and_futures(rank, size):
             assert seen == [len(tensors)], (name, seen)
             result = work.result()
             assert [t.data_ptr() for t in result] == [t.data_ptr() for t in tensors], (name, when)
+
+
+def test_future_of_what_has_been_waited_for(rank, size):
+    """A Future that is asked for after wait() has its value at once, as with gloo: also while
+    another's callbacks run, which may even wait for this thread."""
+    for waits in (False, True):
+        begun, over = threading.Event(), threading.Event()
+
+        def callback(future, begun=begun, over=over, waits=waits):
+            begun.set()
+            if waits:
+                over.wait(30)
+            else:
+                time.sleep(0.2)
+
+        first = dist.all_reduce(torch.ones(3), async_op=True)
+        tensor = torch.full((4,), float(rank))
+        second = dist.all_reduce(tensor, async_op=True)
+        chained = first.get_future().then(callback)
+        assert begun.wait(30)
+        second.wait()
+        (value,) = second.get_future().value()
+        assert value.data_ptr() == tensor.data_ptr() and value.tolist() == [sum(range(size))] * 4
+        over.set()
+        chained.wait()
 
 
 def main():
