@@ -35,8 +35,11 @@ constexpr auto kYield = 2ms;
 // callbacks run first, and one of them may wait for this very thread.
 constexpr auto kFuture = 1s;
 
-// How long an operation that has failed by a death waits for the dead rank's name.
-constexpr auto kNews = 200ms;
+// How long an operation that has failed by a death waits for the dead rank's name: where the two
+// have exchanged nothing the launcher says it, and its word counts after a second. MPI looks for it
+// once in some thousand turns.
+constexpr auto kNews = 4s;
+constexpr int kTurns = 32;
 
 // From when on a collective is long, and the others are asked.
 constexpr auto kLong = 1s;
@@ -569,7 +572,7 @@ std::string GlueWork::failure_text(int mpi_error) const {
     const auto limit = Clock::now() + kNews;
     while (dead.empty() && Clock::now() < limit) {
         std::this_thread::sleep_for(1ms);
-        dead = dead_ranks(group_->comm);
+        for (int turn = 0; dead.empty() && turn < kTurns; ++turn) dead = dead_ranks(group_->comm);
     }
     if (dead.empty()) return text;
     return list_ranks(dead) + (dead.size() == 1 ? " has" : " have") + " died (" + text + ")";
