@@ -120,8 +120,9 @@ def main():
         except (dist.DistBackendError, RuntimeError) as error:
             text = str(error)
             named = f"Rank {rank} of {size} in group" in text and words in text
-            # A survivor that had all its errors at once may be gone when another hears of the first.
-            who = "rank 1 has died" in text or f"ranks {2 - rank}, 1 have died" in text.replace("1, 2", "2, 1")
+            # A survivor that had all its errors may be gone when the other hears of the first.
+            both = "ranks {}, {} have died".format(*sorted((DEAD, 2 - rank)))
+            who = "rank 1 has died" in text or both in text
             assert named and who, f"{name}: {text}"
             print(f"met: {name}: {text.splitlines()[0]}", flush=True)
         else:
