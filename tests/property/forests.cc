@@ -127,7 +127,7 @@ TEST(Contributions, rows_of_the_catalog_are_right) {
             for (int r = 0; r < p; ++r) nodes.push_back(r / 2);
             if (std::string_view(row.name).starts_with("hierarchical")) shape.nodes = nodes;
             coll::Options options;
-            if (row.tunables & coll::given_trees)
+            if (row.tunables & coll::by_trees)
                 options.forest = random_forest(row.collective, p, random);
             if (!row.legal(coll::Facts(shape, coll::Machine::cluster(), options))) continue;
             std::string problem = judge(row, shape, options, nothing);
