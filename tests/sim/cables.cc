@@ -157,6 +157,25 @@ TEST(Cables, formulas_hold_to_virtual_time) {
     std::printf("formulas are %.2f to %.2f of virtual time\n", low, high);
 }
 
+// A chain of cables beside a switch of a tenth of their rate, as `links` names them: long vectors
+// go by the cables, although each two machines have a path of their own.
+TEST(Cables, count_beside_a_switch) {
+    coll::Links links;
+    links.net = {15000, 2500, 1.07};
+    for (int a = 0; a < 3; ++a) links.pairs.push_back({a, a + 1, {3600, 300, 0.107}, true});
+    std::vector<int> nodes = numbers(4);
+    coll::Machine machine = coll::Machine::among(links, true, nodes);
+    ASSERT_TRUE(machine.by_cable);
+    EXPECT_FALSE(machine.apart);
+    for (Collective collective : kCollectives) {
+        coll::Shape shape = shape_of(collective, nodes, 16 << 20);
+        coll::Plan plan = select(shape, machine);
+        EXPECT_STREQ(plan.algorithm->name, "cables") << collective_name(collective);
+        double least = least_laden({"chain", 4, {{0, 1}, {1, 2}, {2, 3}}}, collective);
+        EXPECT_LT(plan.cost_ns, 1.1 * least * (16 << 20) * 0.107) << collective_name(collective);
+    }
+}
+
 // Several ranks on a machine, machines that no cable joins, and too many: none.
 TEST(Cables, limits) {
     CabledMachines chain{"chain", 4, {{0, 1}, {1, 2}, {2, 3}}};
