@@ -1,5 +1,5 @@
 // tests/sim/cable_shares.cc: what share of the cables' rate collectives reach among 2 to 4 machines
-// that cables join: in a mesh, a chain, a ring, a star, and a mesh without one of its cables.
+// that cables join: in a mesh, a chain, a ring, a star, and meshes without some of their cables.
 // Goal: what is chosen comes near to what no schedule can beat. Method: virtual time, 4.2 us and 75
 // Gb/s either way on each cable; all cables of a machine at once, each byte copied once at either
 // end; machines without a cable go through others. Each row is printed as a line of JSON
@@ -35,6 +35,7 @@ const std::vector<CabledMachines>& all_cables() {
         {"chain", 4, {{0, 1}, {1, 2}, {2, 3}}},
         {"ring", 4, {{0, 1}, {1, 2}, {2, 3}, {0, 3}}},
         {"mesh_but_one", 4, {{0, 1}, {0, 2}, {0, 3}, {1, 2}, {1, 3}}},
+        {"triangle_with_tail", 4, {{0, 1}, {0, 2}, {1, 2}, {2, 3}}},
         {"star", 4, {{0, 1}, {0, 2}, {0, 3}}},
     };
     return all;

@@ -9,6 +9,7 @@
 #include "coll/catalog.h"
 #include "coll/forest.h"
 #include "coll/select.h"
+#include "coll/verify.h"
 #include "tests/sim/cable_bounds.h"
 #include "tests/sim/schedule_world.h"
 #include "tests/sim/seeds.h"
@@ -18,6 +19,7 @@
 #include <cstdio>
 #include <numeric>
 #include <set>
+#include <tuple>
 
 namespace pomona {
 namespace {
@@ -174,6 +176,51 @@ TEST(Cables, count_beside_a_switch) {
         double least = least_laden({"chain", 4, {{0, 1}, {1, 2}, {2, 3}}}, collective);
         EXPECT_LT(plan.cost_ns, 1.1 * least * (16 << 20) * 0.107) << collective_name(collective);
     }
+}
+
+// Mutants: a rank that knows of a cable more packs other trees: its messages do not fit others'.
+using Messages = std::vector<std::tuple<coll::StepKind, int, int, size_t>>;
+Messages messages_of(const coll::Schedule& schedule) {
+    Messages out;
+    for (const coll::Step& step : schedule.steps())
+        if (step.kind == coll::StepKind::send || step.kind == coll::StepKind::recv)
+            out.emplace_back(step.kind, step.peer, step.slot, step.length);
+    std::sort(out.begin(), out.end());
+    return out;
+}
+
+TEST(Cables, trees_of_a_rank_with_another_table_do_not_fit) {
+    Random random(number_from("POMONA_SEED", 20260601) ^ 73);
+    int differ = 0, found = 0;
+    for (int i = 0; i < 60; ++i) {
+        CabledMachines cables = random_cables(random, random.between(4, 6)), other = cables;
+        std::pair<int, int> more{0, cables.machines - 1};
+        if (std::count(cables.pairs.begin(), cables.pairs.end(), more)) continue;
+        other.pairs.push_back(more);
+        if (is_mesh(other)) continue;
+        std::vector<int> nodes = numbers(cables.machines);
+        coll::Machine machine = machine_of(cables, nodes), altered = machine_of(other, nodes);
+        for (Collective collective : kCollectives) {
+            const coll::Algorithm& row = *coll::find_algorithm(collective, "cables");
+            coll::Shape shape = shape_of(collective, nodes, 4800);
+            auto build = [&](const coll::Machine& by) {
+                return build_schedule(row, shape, {2, 2, find_forest(by.by_cable, shape, 0, true)});
+            };
+            std::vector<coll::Schedule> schedules;
+            for (shape.rank = 0; shape.rank < shape.size; ++shape.rank)
+                schedules.push_back(build(machine));
+            EXPECT_TRUE(coll::verify(schedules).ok()) << collective_name(collective);
+            shape.rank = 1;
+            coll::Schedule mutant = build(altered);
+            bool other_messages = messages_of(mutant) != messages_of(schedules[1]);
+            schedules[1] = std::move(mutant);
+            differ += other_messages;
+            found += other_messages && !coll::verify(schedules).ok();
+        }
+    }
+    std::printf("%d of %d were found\n", found, differ);
+    EXPECT_GT(differ, 60);
+    EXPECT_EQ(found, differ);
 }
 
 // Several ranks on a machine, machines that no cable joins, and too many: none.
