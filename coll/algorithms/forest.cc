@@ -101,16 +101,24 @@ StepId send_down(Builder& s, const TreePlace& place, Region from, Region to) {
     return received;
 }
 
+int height_of(const Forest& forest) {
+    int most = 1;
+    for (const Tree& tree : forest.trees) most = std::max(most, tree.height());
+    return most;
+}
+
 // Who only sends waits for the sum of an earlier piece: else pieces on the way up fill the lines
 // before those that come down and those from farther away.
+// Higher trees need more pieces under way to hide their messages' latency.
 void allreduce_by_trees(Builder& s, const Shape& shape, const Options& options) {
     size_t n = shape.bytes();
     Grove grove(shape, *options.forest, -1, {0, n}, pieces_of(shape, options, n));
     Places places(s);
+    int ahead = kPiecesAhead * height_of(*options.forest);
     std::vector<StepId> summed(grove.trees(), kNoStep);  // of the latest piece
-    for (int step = 0; step < grove.segments() + kPiecesAhead; ++step) {
-        for (size_t tree = 0; tree < grove.trees() && step >= kPiecesAhead; ++tree) {
-            Region data = result(s, grove.piece(tree, step - kPiecesAhead));
+    for (int step = 0; step < grove.segments() + ahead; ++step) {
+        for (size_t tree = 0; tree < grove.trees() && step >= ahead; ++tree) {
+            Region data = result(s, grove.piece(tree, step - ahead));
             summed[tree] = send_down(s, grove.place(tree), data, data);
         }
         if (step >= grove.segments()) continue;
@@ -120,7 +128,7 @@ void allreduce_by_trees(Builder& s, const Shape& shape, const Options& options) 
             Block piece = grove.piece(tree, step);
             auto landings = places.take(place.children.size(), piece.length);
             StepId sent = reduce_piece(s, place, landings, input(s, piece), result(s, piece));
-            if (step >= kPiecesAhead) s.after(sent, summed[tree]);
+            if (step >= ahead) s.after(sent, summed[tree]);
         }
     }
 }
