@@ -184,6 +184,7 @@ Facts::Facts(const Shape& shape, const Machine& machine, const Options& options)
     for (int r = 0; r < size && nodes > 1; ++r)
         far_edges -= shape.nodes[r] == shape.nodes[(r + 1) % size];
     ordered = nodes > 1 && shape.reordered;
+    hop = a / std::max(1, nodes > 1 ? machine.detours.links : 1);
     set_forest(shape, options.forest);
     Around flat = around(machine, shape.nodes, wring, far_edges);
     aring = flat.message;
@@ -327,34 +328,42 @@ void Facts::set_direct(const Shape& shape) {
 
 void Facts::set_forest(const Shape& shape, const Forest* trees) {
     forest = trees && trees->serves(shape) && shape.size > 1;
-    height = busiest = 0;
+    height = busiest = laden = tree = 0;
     if (!forest) return;
     bool both_ways = shape.collective == Collective::allreduce;
     bool rooted = shape.collective == Collective::bcast;
-    S = trees->segments(static_cast<size_t>(m));
-    std::vector<double> load(static_cast<size_t>(shape.size));
-    bool all = both_ways;
-    for (int root = all      ? -1
-                    : rooted ? shape.root
-                             : 0;
-         root < (all      ? 0
-                 : rooted ? shape.root + 1
-                          : shape.size);
-         ++root) {
+    bool scatters = shape.collective == Collective::alltoall;
+    if (trees->segment) S = trees->segments(static_cast<size_t>(m));
+    auto size = static_cast<size_t>(shape.size);
+    std::vector<double> load(size), lines(size * size);
+    int first = both_ways ? -1 : rooted ? shape.root : 0;
+    int last = both_ways ? -1 : rooted ? shape.root : shape.size - 1;
+    for (int root = first; root <= last; ++root) {
         auto own = trees->of_root(root);
         double sum = 0;
-        for (const Tree* tree : own) sum += tree->share;
-        for (const Tree* tree : own) {
-            height = std::max(height, static_cast<double>(tree->height()));
-            for (int rank = 0; rank < shape.size; ++rank) {
-                auto children = static_cast<double>(tree->children(rank).size());
-                bool child = tree->parents[static_cast<size_t>(rank)] >= 0;
-                double times = both_ways ? children + child : std::max<double>(children, child);
-                load[static_cast<size_t>(rank)] += tree->share / sum * times;
+        for (const Tree* each : own) sum += each->share;
+        for (const Tree* each : own) {
+            double part = each->share / sum;
+            height = std::max(height, static_cast<double>(each->height()));
+            tree = std::max(tree, part);
+            for (size_t rank = 0; rank < size; ++rank) {
+                auto children = static_cast<double>(each->children(static_cast<int>(rank)).size());
+                int parent = each->parents[rank];
+                double times =
+                    both_ways ? children + (parent >= 0) : std::max<double>(children, parent >= 0);
+                load[rank] += part * times;
+                // An alltoall's block goes no farther than its receiver.
+                for (size_t at = rank; (parent = each->parents[at]) >= 0;) {
+                    lines[static_cast<size_t>(parent) * size + at] += part;
+                    if (both_ways) lines[at * size + static_cast<size_t>(parent)] += part;
+                    at = static_cast<size_t>(parent);
+                    if (!scatters) break;
+                }
             }
         }
     }
     busiest = *std::max_element(load.begin(), load.end());
+    laden = *std::max_element(lines.begin(), lines.end());
 }
 
 std::span<const Algorithm> catalog() { return table(); }

@@ -48,9 +48,11 @@ struct Facts {
     double half, levels_apart;  // of two trees over all ranks but the root: how many levels
     int root;
     bool commutative, irregular, in_place, even, levels;
-    // Of the user's trees: the most levels, and the most that a rank sends or takes in, in vectors
-    // (blocks of allgather and reduce_scatter); there are some for this shape.
-    double height, busiest;
+    // Of given trees: the most levels; the most that a rank sends or takes in, and the most that
+    // goes from one rank to another, in vectors (in blocks where each has its own); there are some
+    // for this shape.
+    double height, busiest, laden;
+    double tree, hop;  // the greatest share of one; a message's latency without others between
     bool forest;
     bool ordered;  // a ring has an order of its own, by unlike links
     bool apart;    // each two of several machines have a line of their own
@@ -94,7 +96,9 @@ enum Tunable : unsigned {
     radix = 8,          // children of a node; exchanges under way
     of_tree = segments | radix,
     given_trees = 16,  // the user's trees (coll/forest.h), without which a row is not legal
-    lines_apart = 32   // compared with others only where each two machines have a line of their own
+    lines_apart = 32,  // compared with others only where each two machines have a line of their own
+    packed_trees = 64,  // those that fill the cables (coll/cables.h); not legal without, either
+    by_trees = given_trees | packed_trees
 };
 
 struct Algorithm {

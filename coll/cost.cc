@@ -4,6 +4,7 @@
 #include "btl/base/decimal.h"
 #include "btl/base/format.h"
 #include "btl/base/kept_file.h"
+#include "coll/cables.h"
 
 #include <algorithm>
 #include <charconv>
@@ -88,16 +89,21 @@ void PairCosts::set(int a, int b, const Link& link) {
     links_[static_cast<size_t>(b * machines_ + a)] = link;
 }
 
-// Three machines and more (ascending), of which each two have a cable.
-static bool all_by_cable(std::span<const PairLink> pairs, std::span<const int> machines) {
+// Between three machines and more (ascending): those that were named, and those that addresses
+// tell.
+static Cables cables_among(std::span<const PairLink> pairs, const Roads& roads, int count,
+                           std::span<const int> machines) {
+    Cables cables(count);
+    if (machines.size() < 3) return cables;
     auto among = [&](int machine) {
         return std::binary_search(machines.begin(), machines.end(), machine);
     };
-    auto cables = std::count_if(pairs.begin(), pairs.end(), [&](const PairLink& pair) {
-        return pair.cable && among(pair.a) && among(pair.b);
-    });
-    auto count = static_cast<ptrdiff_t>(machines.size());
-    return count > 2 && cables == count * (count - 1) / 2;
+    for (const PairLink& pair : pairs)
+        if (pair.cable && among(pair.a) && among(pair.b)) cables.join(pair.a, pair.b);
+    for (int a : machines)
+        for (int b : machines)
+            if (a < b && roads.own_line(a, b, machines)) cables.join(a, b);
+    return cables;
 }
 
 // All members compute this from the same numbers: those of the job, and where members are.
@@ -116,7 +122,13 @@ Machine Machine::among(const Links& links, bool shared_memory, std::span<const i
     PairCosts pairs(machines, links.net);
     for (const PairLink& pair : links.pairs)
         if (pair.b < machines) pairs.set(pair.a, pair.b, pair.link);
-    machine.apart = roads.apart(there) || all_by_cable(links.pairs, there);
+    if (Cables cables = cables_among(links.pairs, roads, machines, there); cables.any()) {
+        machine.cables = std::move(cables);
+        machine.apart = true;
+        for (int a : there)
+            for (int b : there)
+                machine.apart = machine.apart && (a == b || machine.cables.between(a, b));
+    }
     Link slowest{}, quickest{1e18, 1e18, 1e18};
     for (int a : there)
         for (int b : there) {
@@ -133,10 +145,21 @@ Machine Machine::among(const Links& links, bool shared_memory, std::span<const i
         return std::binary_search(there.begin(), there.end(), pair.a) &&
                std::binary_search(there.begin(), there.end(), pair.b);
     });
-    if (!measured) return machine;  // `far` has what the ways through others take longer
-    machine.far = slowest;
-    machine.ask_overhead_ns = 4 * slowest.overhead_ns;
+    if (measured) {
+        machine.far = slowest;
+        machine.ask_overhead_ns = 4 * slowest.overhead_ns;
+    } else {
+        // `far` has what the longest way through others takes longer.
+        for (int a : there)
+            for (int b : there) {
+                Link way = links.net;
+                way.latency_ns += static_cast<double>(machine.roads.between(a, b).size()) *
+                                  links.net.message_ns();
+                if (a < b) pairs.set(a, b, way);
+            }
+    }
     if (!(slowest == quickest) || machine.roads.known()) machine.pairs = std::move(pairs);
+    machine.by_cable = forests_by_cable(machine, nodes);
     return machine;
 }
 

@@ -8,6 +8,7 @@
 #include "btl/base/roads.h"
 #include "coll/forest.h"
 
+#include <algorithm>
 #include <span>
 #include <string>
 #include <string_view>
@@ -109,6 +110,29 @@ private:
     std::vector<Link> links_;
 };
 
+// Which of a job's machines have a line of their own to each other, that neither uses for another
+// one; by their numbers.
+class Cables {
+public:
+    Cables() = default;  // none
+    explicit Cables(int machines)
+        : machines_(machines), joined_(static_cast<size_t>(machines * machines)) {}
+    void join(int a, int b) {
+        joined_[static_cast<size_t>(a * machines_ + b)] = true;
+        joined_[static_cast<size_t>(b * machines_ + a)] = true;
+    }
+    bool any() const { return std::find(joined_.begin(), joined_.end(), true) != joined_.end(); }
+    int machines() const { return machines_; }
+    bool between(int a, int b) const {
+        return a < machines_ && b < machines_ && joined_[static_cast<size_t>(a * machines_ + b)];
+    }
+    bool operator==(const Cables&) const = default;
+
+private:
+    int machines_ = 0;
+    std::vector<bool> joined_;
+};
+
 // What a formula sees: the links between the ranks of one communicator.
 struct Machine : Together {
     Link near;                // between ranks of one node
@@ -135,12 +159,14 @@ struct Machine : Together {
     // Pairs without a path of their own have the numbers of the whole way.
     PairCosts pairs{};
     Roads roads{};
-    // Of three machines and more: each two have a line of their own (a mesh of cables), so that one
-    // sends to all others at once.
+    // Of three machines and more: by these one sends to several others at once; each two have one
+    // (a mesh of cables).
+    Cables cables{};
     bool apart = false;
-    Forests forests{};  // of the user's, that fit the ranks
+    Forests forests{};   // of the user's, that fit the ranks
+    Forests by_cable{};  // trees by cables alone (coll/cables.h)
     // Does it matter which ranks talk to each other?
-    bool unlike() const { return pairs.known() || roads.known() || apart; }
+    bool unlike() const { return pairs.known() || roads.known() || cables.any(); }
     bool operator==(const Machine&) const = default;
 
     // Where ranks share cores, all that a core does takes as many times longer, and a message waits
@@ -192,6 +218,13 @@ struct Machine : Together {
     // Of members on these machines (by rank; empty: all on one): with the links of their pairs.
     static Machine among(const Links& links, bool shared_memory, std::span<const int> nodes,
                          const Roads& roads = {});
+    // A mesh of cables between so many machines.
+    void join_all(int machines) {
+        cables = Cables(machines);
+        for (int a = 0; a < machines; ++a)
+            for (int b = a + 1; b < machines; ++b) cables.join(a, b);
+        apart = true;
+    }
     static Machine shared_memory() { return of({}, true, false); }
     static Machine tcp_loopback() { return of({}, false, false); }
     static Machine cluster() { return of({}, true, true); }

@@ -53,11 +53,13 @@ LinkMap links_of(const Machine& machine, std::vector<int> hosts) {
     };
     LinkMap map{std::move(hosts), cost(machine.near), between(machine.far), {}, {}, {},
                 machine.roads};
-    if (!machine.pairs.known() && !machine.apart) return map;
-    int count = machine.pairs.known() ? machine.pairs.machines() : map.host_count();
+    bool cables = machine.cables.any();
+    if (!machine.pairs.known() && !cables) return map;
+    int count = std::max(
+        {machine.pairs.machines(), cables ? machine.cables.machines() : 0, map.host_count()});
     map.within.assign(static_cast<size_t>(count), map.near);
     auto cable = [&](int a, int b) {
-        return machine.apart ? std::min(a, b) * count + std::max(a, b) : -1;
+        return machine.cables.between(a, b) ? std::min(a, b) * count + std::max(a, b) : -1;
     };
     for (int a = 0; a < count; ++a)
         for (int b = 0; b < count; ++b)
@@ -65,7 +67,7 @@ LinkMap links_of(const Machine& machine, std::vector<int> hosts) {
                 {machine.pairs.known() ? between(machine.pairs.between(a, b)) : map.far,
                  cable(a, b)});
     // Beside several cables a rank copies each byte, once at either end.
-    if (machine.apart) map.port_byte_ns = machine.copy_ns;
+    if (cables) map.port_byte_ns = machine.copy_ns;
     return map;
 }
 
@@ -80,7 +82,8 @@ uint64_t mix(uint64_t hash, double value) { return mix(hash, std::bit_cast<uint6
 }  // namespace
 
 static Machine without_tables(Machine machine) {
-    machine.pairs = {}, machine.roads = {}, machine.forests = {};
+    machine.pairs = {}, machine.roads = {}, machine.cables = {};
+    machine.forests = machine.by_cable = {};
     return machine;
 }
 

@@ -42,7 +42,9 @@ public:
     RingLinks out;
 
 private:
-    int line(int at, int to) const { return machine_.apart ? to : machine_.roads.line(at, to); }
+    int line(int at, int to) const {
+        return machine_.cables.between(at, to) ? -1 - to : machine_.roads.line(at, to);
+    }
     void load(int machine, int line, bool outwards, double byte_ns) {
         double& sum = loads_[{2 * machine + outwards, line}];
         sum += byte_ns;

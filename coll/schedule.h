@@ -66,6 +66,9 @@ struct Region {
     bool operator==(const Region&) const = default;
 };
 
+// A schedule numbers the messages between two ranks: so many at most.
+inline constexpr int kMessagesMost = 1 << 16;
+
 // Shorter messages are received first and reduced then, which takes fewer instructions.
 inline constexpr size_t kReducingMin = 4096;
 

@@ -20,9 +20,7 @@ constexpr double kSegmentBytesMin = 4096;  // shorter ones cost more to handle t
 // they are not.
 constexpr double kRingBytesMinTcp = 512 << 10;
 
-// Of an override: a schedule numbers the messages between two ranks, and a ring has 2 (p - 1) S of
-// them.
-constexpr int kMessagesMost = 1 << 16;
+// Of an override: a ring has 2 (p - 1) S messages between two ranks.
 constexpr int kSegmentsOfTwo = kMessagesMost / 2;  // between 2 ranks; more ranks have less
 
 // The best segments with a radix: formulas fall and then rise with S, so powers of two suffice.
@@ -41,20 +39,21 @@ void try_segments(const Algorithm& row, const Shape& shape, const Machine& machi
     }
 }
 
-// The options that a row begins with: the user's trees for the shape, those of this size before
-// others.
+// The options that a row begins with: the trees for the shape; of the user's those of this size
+// before others.
 Options options_of(const Algorithm& row, const Shape& shape, const Machine& machine,
                    Options options = {}) {
-    if (!(row.tunables & given_trees) || !machine.forests) return options;
+    const Forests& forests = row.tunables & given_trees ? machine.forests : machine.by_cable;
+    if (!(row.tunables & by_trees) || !forests) return options;
     auto bytes = static_cast<size_t>(Facts(shape, machine, {}).m);
-    options.forest = find_forest(machine.forests, shape, bytes, true);
+    options.forest = find_forest(forests, shape, bytes, true);
     return options;
 }
 
 bool is_legal(const Algorithm& row, const Shape& shape, const Machine& machine,
               const Facts& facts) {
-    if (!(row.tunables & given_trees)) return row.legal(facts);
-    return machine.forests && row.legal(Facts(shape, machine, options_of(row, shape, machine)));
+    if (!(row.tunables & by_trees)) return row.legal(facts);
+    return row.legal(Facts(shape, machine, options_of(row, shape, machine)));
 }
 
 // Is it compared with others here? By their formulas these rows would be taken elsewhere too, where
@@ -143,7 +142,7 @@ public:
         int least = plan.options.segments;
         while (whole / least >= static_cast<double>(asking::kNever)) least *= 2;
         if (least <= plan.options.segments || !more_serve(least)) return;
-        take_better(plan, {least, plan.options.radix});
+        take_better(plan, {least, plan.options.radix, plan.options.forest});
         if (row.uses_radix)
             for (int radix : {2, 4, 8}) take_better(plan, {least, radix});
     }
@@ -155,10 +154,12 @@ public:
         if (!(plan.algorithm->tunables & (segments | ring_segments))) return;
         int start = plan.options.segments;
         for (int more : {4 * start, 2 * start})
-            while (more_serve(more) && take_better(plan, {more, plan.options.radix})) more *= 2;
+            while (more_serve(more) &&
+                   take_better(plan, {more, plan.options.radix, plan.options.forest}))
+                more *= 2;
         if (plan.options.segments != start) return;
         for (int fewer = start / 2; fewer >= 1; fewer /= 2)
-            if (!take_better(plan, {fewer, plan.options.radix})) return;
+            if (!take_better(plan, {fewer, plan.options.radix, plan.options.forest})) return;
     }
 
 private:

@@ -59,18 +59,25 @@ int Roads::lines_most() const {
     return lines_.empty() ? 1 : std::max(0, *std::max_element(lines_.begin(), lines_.end())) + 1;
 }
 
-bool Roads::apart(std::span<const int> machines) const {
-    if (lines_.empty() || machines.size() < 3) return false;
-    for (int at : machines) {
-        std::vector<int> used;
-        for (int to : machines) {
-            if (at == to) continue;
-            if (at >= machines_ || to >= machines_ || !between(at, to).empty()) return false;
-            int line = lines_[static_cast<size_t>(at * machines_ + to)];
-            if (line < 0 || std::find(used.begin(), used.end(), line) != used.end()) return false;
-            used.push_back(line);
-        }
+bool Roads::own_line(int a, int b, std::span<const int> machines) const {
+    if (lines_.empty() || a == b || std::max(a, b) >= machines_ || !between(a, b).empty())
+        return false;
+    auto of = [&](int at, int to) { return lines_[static_cast<size_t>(at * machines_ + to)]; };
+    for (auto [at, to] : {std::pair{a, b}, std::pair{b, a}}) {
+        if (of(at, to) < 0) return false;
+        for (int other : machines)
+            if (other != at && other != to && other < machines_ && between(at, other).empty() &&
+                of(at, other) == of(at, to))
+                return false;
     }
+    return true;
+}
+
+bool Roads::apart(std::span<const int> machines) const {
+    if (machines.size() < 3) return false;
+    for (int a : machines)
+        for (int b : machines)
+            if (a < b && !own_line(a, b, machines)) return false;
     return true;
 }
 

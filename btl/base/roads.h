@@ -31,6 +31,8 @@ public:
     // Do each two of these machines have a path by a line that neither uses for another of them, as
     // in a mesh of cables? Of three and more.
     bool apart(std::span<const int> machines) const;
+    // Have these two of `machines` a path by a line that neither uses for another of them?
+    bool own_line(int a, int b, std::span<const int> machines) const;
     bool operator==(const Roads&) const = default;
 
 private:

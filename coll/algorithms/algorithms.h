@@ -71,7 +71,9 @@ struct TreePlace {
 };
 TreePlace binomial_place(int rank, int size, int root);
 TreePlace kary_place(int rank, int size, int root, int radix);
-// One piece of a reduction up a tree.
+// One piece of a reduction up a tree, all of `own` or a part of it.
+StepId reduce_piece(Builder& s, const TreePlace& place, std::span<const Region> landings,
+                    Region own, Region sum);
 void reduce_up(Builder& s, const TreePlace& place, std::span<const Region> landings, Region own,
                Region total, Block piece);
 

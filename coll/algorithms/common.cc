@@ -72,20 +72,27 @@ TreePlace kary_place(int rank, int size, int root, int radix) {
     return place;
 }
 
-// What the children send, each to a place of its own, is added to `own` in `total`; the sum goes to
-// the parent, or stays at the root. `landings`: as many as there are children, or more.
+// What the children send, each to a place of its own, is added to `own` in `sum`, which goes to the
+// parent, or stays at the root: the step that is returned. `landings`: as many as there are
+// children, or more.
+StepId reduce_piece(Builder& s, const TreePlace& place, std::span<const Region> landings,
+                    Region own, Region sum) {
+    for (size_t i = 0; i < place.children.size(); ++i) {
+        Region theirs = landings[i].slice(0, own.length);
+        s.recv(place.children[i], theirs);
+        s.reduce(theirs, own, sum);
+        own = sum;
+    }
+    return place.parent >= 0 ? s.send(place.parent, own) : s.copy(own, sum);
+}
+
 void reduce_up(Builder& s, const TreePlace& place, std::span<const Region> landings, Region own,
                Region total, Block piece) {
-    Region acc = own.slice(piece.offset, piece.length);
-    Region sum = total.slice(piece.offset, piece.length);
-    for (size_t i = 0; i < place.children.size(); ++i) {
-        Region theirs = landings[i].slice(piece.offset, piece.length);
-        s.recv(place.children[i], theirs);
-        s.reduce(theirs, acc, sum);
-        acc = sum;
-    }
-    if (place.parent >= 0) s.send(place.parent, acc);
-    else s.copy(acc, sum);
+    std::vector<Region> places;
+    for (size_t i = 0; i < place.children.size(); ++i)
+        places.push_back(landings[i].slice(piece.offset, piece.length));
+    reduce_piece(s, place, places, own.slice(piece.offset, piece.length),
+                 total.slice(piece.offset, piece.length));
 }
 
 // Ranks beyond a power of two hand their data to a neighbour first: of the first 2 * rest ranks

@@ -1,5 +1,6 @@
-// coll/algorithms/forest.cc: collectives by trees that somebody gives (coll/forest.h): each tree
-// carries its share of the bytes, in pieces that flow one after the other.
+// coll/algorithms/forest.cc: collectives by trees that somebody gives (coll/forest.h), or that fill
+// the cables between machines (coll/cables.h): each tree carries its share of the bytes, in pieces
+// that flow one after the other.
 //
 //   two trees over 4 ranks:   0         2      of 8 parts of the vector 5 go by the left tree,
 //                            1 2       0 1     3 by the right one: slow links lie in few trees,
@@ -17,8 +18,8 @@ namespace {
 // The trees of one root at one rank, and the blocks of `whole` that they carry.
 class Grove {
 public:
-    Grove(const Shape& shape, const Forest& forest, int root, Block whole, size_t decides)
-        : element_(shape.element), segments_(forest.segments(decides)) {
+    Grove(const Shape& shape, const Forest& forest, int root, Block whole, int segments)
+        : element_(shape.element), segments_(segments) {
         auto trees = forest.of_root(root);
         size_t sum = 0, before = 0, count = whole.length / element_;
         for (const Tree* tree : trees) sum += static_cast<size_t>(tree->share);
@@ -40,11 +41,6 @@ public:
     Block piece(size_t tree, int segment) const {
         return share_of_block(blocks_[tree], element_, segments_, segment);
     }
-    size_t children_most() const {
-        size_t most = 0;
-        for (const TreePlace& each : places_) most = std::max(most, each.children.size());
-        return most;
-    }
 
 private:
     size_t element_;
@@ -53,10 +49,41 @@ private:
     std::vector<Block> blocks_;
 };
 
-// `from`: where a root has the piece; elsewhere, and for those who pass it on, it is `to`.
-void send_down(Builder& s, const TreePlace& place, Region from, Region to) {
-    if (place.parent >= 0) s.recv(place.parent, to);
-    for (int child : place.children) s.send(child, place.parent >= 0 ? to : from);
+// How many pieces of each tree may lie aside here at a time.
+constexpr int kPiecesAhead = 8;
+
+// Places for what a piece brings: a later piece takes those of one that is done with.
+class Places {
+public:
+    explicit Places(Builder& s) : s_(s) {}
+    // From now on those of this piece.
+    void begin(int segment) { next_ = 0, turn_ = static_cast<size_t>(segment % kPiecesAhead); }
+    // Always asked for in the same order, with the longest piece first.
+    Region take(size_t bytes) {
+        if (turn_ >= made_.size()) made_.resize(turn_ + 1);
+        if (next_ == made_[turn_].size()) made_[turn_].push_back(s_.scratch(bytes));
+        return made_[turn_][next_++].slice(0, bytes);
+    }
+    std::vector<Region> take(size_t count, size_t bytes) {
+        std::vector<Region> out;
+        for (size_t i = 0; i < count; ++i) out.push_back(take(bytes));
+        return out;
+    }
+
+private:
+    Builder& s_;
+    std::vector<std::vector<Region>> made_;
+    size_t turn_ = 0, next_ = 0;
+};
+
+// Trees of the user's say how long pieces are, of others the options how many there are.
+int pieces_of(const Shape& shape, const Options& options, size_t bytes) {
+    const Forest& forest = *options.forest;
+    int pieces = forest.segment ? forest.segments(bytes) : options.segments;
+    // Between two ranks: of each tree's piece one message each way, in an alltoall one for each
+    // rank.
+    size_t messages = forest.trees.size() * static_cast<size_t>(std::max(2, shape.size));
+    return std::max(1, std::min(pieces, static_cast<int>(kMessagesMost / messages)));
 }
 
 // Of regular shapes any block, of irregular ones the longest: all ranks cut alike.
@@ -66,13 +93,115 @@ size_t longest_block(const std::vector<Block>& blocks) {
     return most;
 }
 
+// `from`: where a root has the piece; elsewhere, and for those who pass it on, it is `to`.
+// Returns the step that receives it.
+StepId send_down(Builder& s, const TreePlace& place, Region from, Region to) {
+    StepId received = place.parent >= 0 ? s.recv(place.parent, to) : kNoStep;
+    for (int child : place.children) s.send(child, place.parent >= 0 ? to : from);
+    return received;
+}
+
+int height_of(const Forest& forest) {
+    int most = 1;
+    for (const Tree& tree : forest.trees) most = std::max(most, tree.height());
+    return most;
+}
+
+// Who only sends waits for the sum of an earlier piece: else pieces on the way up fill the lines
+// before those that come down and those from farther away.
+// Higher trees need more pieces under way to hide their messages' latency.
+void allreduce_by_trees(Builder& s, const Shape& shape, const Options& options) {
+    size_t n = shape.bytes();
+    Grove grove(shape, *options.forest, -1, {0, n}, pieces_of(shape, options, n));
+    Places places(s);
+    int ahead = kPiecesAhead * height_of(*options.forest);
+    std::vector<StepId> summed(grove.trees(), kNoStep);  // of the latest piece
+    for (int step = 0; step < grove.segments() + ahead; ++step) {
+        for (size_t tree = 0; tree < grove.trees() && step >= ahead; ++tree) {
+            Region data = result(s, grove.piece(tree, step - ahead));
+            summed[tree] = send_down(s, grove.place(tree), data, data);
+        }
+        if (step >= grove.segments()) continue;
+        places.begin(step);
+        for (size_t tree = 0; tree < grove.trees(); ++tree) {
+            const TreePlace& place = grove.place(tree);
+            Block piece = grove.piece(tree, step);
+            auto landings = places.take(place.children.size(), piece.length);
+            StepId sent = reduce_piece(s, place, landings, input(s, piece), result(s, piece));
+            if (step >= ahead) s.after(sent, summed[tree]);
+        }
+    }
+}
+
+// The groves of all roots, each for its block.
+std::vector<Grove> groves_of(const Shape& shape, const Options& options,
+                             const std::vector<Block>& blocks) {
+    std::vector<Grove> groves;
+    int segments = pieces_of(shape, options, longest_block(blocks));
+    for (int root = 0; root < shape.size; ++root)
+        groves.emplace_back(shape, *options.forest, root, blocks[static_cast<size_t>(root)],
+                            segments);
+    return groves;
+}
+
+void allgather_by_trees(Builder& s, const Shape& shape, const Options& options) {
+    auto blocks = result_blocks(shape);
+    Block mine = blocks[static_cast<size_t>(shape.rank)];
+    if (!shape.in_place) s.copy(s.input(0, mine.length), result(s, mine));
+    std::vector<Grove> groves = groves_of(shape, options, blocks);
+    for (int segment = 0; segment < groves[0].segments(); ++segment)
+        for (int root = 0; root < shape.size; ++root) {
+            const Grove& grove = groves[static_cast<size_t>(root)];
+            for (size_t tree = 0; tree < grove.trees(); ++tree) {
+                Block piece = grove.piece(tree, segment);
+                Region data = result(s, piece), from = data;
+                if (root == shape.rank && !shape.in_place)
+                    from = s.input(piece.offset - mine.offset, piece.length);
+                send_down(s, grove.place(tree), from, data);
+            }
+        }
+}
+
+void reduce_scatter_by_trees(Builder& s, const Shape& shape, const Options& options) {
+    auto blocks = input_blocks(shape);
+    Block mine = blocks[static_cast<size_t>(shape.rank)];
+    std::vector<Grove> groves = groves_of(shape, options, blocks);
+    Region total = shape.in_place ? s.scratch(mine.length) : s.result(0, mine.length);
+    Places places(s);
+    for (int segment = 0; segment < groves[0].segments(); ++segment) {
+        places.begin(segment);
+        for (int root = 0; root < shape.size; ++root) {
+            const Grove& grove = groves[static_cast<size_t>(root)];
+            for (size_t tree = 0; tree < grove.trees(); ++tree) {
+                const TreePlace& place = grove.place(tree);
+                Block piece = grove.piece(tree, segment);
+                auto landings = places.take(place.children.size(), piece.length);
+                Region own = input(s, piece), sum = landings.empty() ? own : landings[0];
+                if (root == shape.rank) sum = total.slice(piece.offset - mine.offset, piece.length);
+                reduce_piece(s, place, landings, own, sum);
+            }
+        }
+    }
+    s.copy(total, s.result(0, mine.length));
+}
+
+// The rank behind `rank` on the way down to `to`; -1: that is not below it.
+int next_of(const Tree& tree, int rank, int to) {
+    while (to >= 0) {
+        int parent = tree.parents[static_cast<size_t>(to)];
+        if (parent == rank) return to;
+        to = parent;
+    }
+    return -1;
+}
+
 }  // namespace
 
 // Idea: each of the root's trees carries its share of the vector.
 // Source: as above.     Cost: height (a + n/S b) + busiest n b     Limits: the user's trees, of this root
 void bcast_forest(Builder& s, const Shape& shape, const Options& options) {
     size_t n = shape.bytes();
-    Grove grove(shape, *options.forest, shape.root, {0, n}, n);
+    Grove grove(shape, *options.forest, shape.root, {0, n}, pieces_of(shape, options, n));
     for (int segment = 0; segment < grove.segments(); ++segment)
         for (size_t tree = 0; tree < grove.trees(); ++tree) {
             Region data = result(s, grove.piece(tree, segment));
@@ -84,74 +213,76 @@ void bcast_forest(Builder& s, const Shape& shape, const Options& options) {
 // Source: as above.     Cost: 2 height (a + n/S b) + busiest n b + ...
 // Limits: the user's trees, commutative
 void allreduce_forest(Builder& s, const Shape& shape, const Options& options) {
-    size_t n = shape.bytes();
-    Grove grove(shape, *options.forest, -1, {0, n}, n);
-    Region mine = s.input(0, n), sum = s.result(0, n);
-    std::vector<Region> landings;
-    for (size_t i = 0; i < grove.children_most(); ++i) landings.push_back(s.scratch(n));
-    for (int segment = 0; segment < grove.segments(); ++segment)
-        for (size_t tree = 0; tree < grove.trees(); ++tree)
-            reduce_up(s, grove.place(tree), landings, mine, sum, grove.piece(tree, segment));
-    for (int segment = 0; segment < grove.segments(); ++segment)
-        for (size_t tree = 0; tree < grove.trees(); ++tree) {
-            Region data = result(s, grove.piece(tree, segment));
-            send_down(s, grove.place(tree), data, data);
-        }
+    allreduce_by_trees(s, shape, options);
 }
 
 // Idea: each rank's block goes down the trees of which that rank is the root.
 // Source: as above.     Cost: height (a + m/S b) + busiest m b     Limits: the user's trees
 void allgather_forest(Builder& s, const Shape& shape, const Options& options) {
-    auto blocks = result_blocks(shape);
-    size_t decides = longest_block(blocks);
-    Region own = result(s, blocks[static_cast<size_t>(shape.rank)]);
-    if (!shape.in_place) s.copy(s.input(0, own.length), own);
-    std::vector<Grove> groves;
-    for (int root = 0; root < shape.size; ++root)
-        groves.emplace_back(shape, *options.forest, root, blocks[static_cast<size_t>(root)],
-                            decides);
-    for (int segment = 0; segment < groves[0].segments(); ++segment)
-        for (int root = 0; root < shape.size; ++root) {
-            const Grove& grove = groves[static_cast<size_t>(root)];
-            for (size_t tree = 0; tree < grove.trees(); ++tree) {
-                Block piece = grove.piece(tree, segment);
-                Region data = result(s, piece), from = data;
-                if (root == shape.rank && !shape.in_place)
-                    from = s.input(piece.offset - blocks[static_cast<size_t>(root)].offset,
-                                   piece.length);
-                send_down(s, grove.place(tree), from, data);
-            }
-        }
+    allgather_by_trees(s, shape, options);
 }
 
 // Idea: each rank's block is added up on the way to that rank, by the trees of which it is the
 // root.
 // Source: as above.     Cost: height (a + m/S (b + r)) + busiest m b     Limits: the user's trees, commutative
 void reduce_scatter_forest(Builder& s, const Shape& shape, const Options& options) {
-    auto blocks = input_blocks(shape);
-    size_t decides = longest_block(blocks);
-    std::vector<Grove> groves;
-    std::vector<std::vector<Region>> landings(blocks.size());
-    std::vector<Region> sums;
-    for (int root = 0; root < shape.size; ++root) {
-        Block block = blocks[static_cast<size_t>(root)];
-        const Grove& grove =
-            groves.emplace_back(shape, *options.forest, root, Block{0, block.length}, decides);
-        size_t children = grove.children_most();
-        for (size_t i = 0; i < children; ++i)
-            landings[static_cast<size_t>(root)].push_back(s.scratch(block.length));
-        bool own = root == shape.rank && !shape.in_place;
-        sums.push_back(own        ? s.result(0, block.length)
-                       : children ? s.scratch(block.length)
-                                  : input(s, block));
+    reduce_scatter_by_trees(s, shape, options);
+}
+
+// Idea: as by the user's trees, by those that load cables least: a chain's cables carry the vector
+// once either way at once, a ring's 3/4 of it.
+// Source: Tutte 1961; Wang et al. 2020.     Cost: 2 height (a + n/S b) + laden n b
+// Limits: commutative; trees by cables (coll/cables.h)
+void allreduce_cables(Builder& s, const Shape& shape, const Options& options) {
+    allreduce_by_trees(s, shape, options);
+}
+
+// Idea: likewise.
+// Source: as above.     Cost: height (a + m/S b) + laden m b     Limits: trees by cables
+void allgather_cables(Builder& s, const Shape& shape, const Options& options) {
+    allgather_by_trees(s, shape, options);
+}
+
+// Idea: likewise.
+// Source: as above.     Cost: height (a + m/S (b + r)) + laden m b     Limits: as the first's
+void reduce_scatter_cables(Builder& s, const Shape& shape, const Options& options) {
+    reduce_scatter_by_trees(s, shape, options);
+}
+
+// Idea: each block goes down a tree of its sender's as far as its receiver; who is between hands it
+// on piece by piece, and the pieces for all take turns, so that all cables carry some at once.
+// Source: as above.     Cost: height (a + m/S b) + laden m b     Limits: regular; trees by cables
+void alltoall_cables(Builder& s, const Shape& shape, const Options& options) {
+    auto in = shape.in_place ? result_blocks(shape) : input_blocks(shape);
+    auto out = result_blocks(shape);
+    copy_input_aside(s, shape, out);
+    int p = shape.size, r = shape.rank;
+    std::vector<Grove> groves =
+        groves_of(shape, options, std::vector<Block>(static_cast<size_t>(p), {0, shape.bytes()}));
+    Places places(s);
+    for (int segment = 0; segment < groves[0].segments(); ++segment) {
+        places.begin(segment);
+        for (int step = 1; step < p; ++step)
+            for (int root = 0; root < p; ++root) {
+                int to = (root + step) % p;
+                auto trees = options.forest->of_root(root);
+                for (size_t i = 0; i < trees.size(); ++i) {
+                    int parent = trees[i]->parents[static_cast<size_t>(r)];
+                    int next = r == to ? -1 : next_of(*trees[i], r, to);
+                    if (r != to && next < 0) continue;
+                    Block piece = groves[static_cast<size_t>(root)].piece(i, segment);
+                    auto part = [&](Block block) {
+                        return Block{block.offset + piece.offset, piece.length};
+                    };
+                    Region data = r == root ? input(s, part(in[static_cast<size_t>(to)]))
+                                  : r == to ? result(s, part(out[static_cast<size_t>(root)]))
+                                            : places.take(piece.length);
+                    if (r != root) s.recv(parent, data);
+                    if (r != to) s.send(next, data);
+                }
+            }
     }
-    for (int segment = 0; segment < groves[0].segments(); ++segment)
-        for (size_t root = 0; root < groves.size(); ++root)
-            for (size_t tree = 0; tree < groves[root].trees(); ++tree)
-                reduce_up(s, groves[root].place(tree), landings[root], input(s, blocks[root]),
-                          sums[root], groves[root].piece(tree, segment));
-    auto own = static_cast<size_t>(shape.rank);
-    s.copy(sums[own], s.result(0, blocks[own].length));
+    s.copy(input(s, in[static_cast<size_t>(r)]), result(s, out[static_cast<size_t>(r)]));
 }
 
 }  // namespace pomona::coll

@@ -37,6 +37,9 @@ static coll::Machine machine_of(const Communicator& comm, const std::vector<int>
     if (machine.apart)
         LOG(info, coll, "Collectives on {} count on a line for each two machines",
             name_for_people(comm));
+    else if (machine.by_cable)
+        LOG(info, coll, "Collectives on {} count on cables between some of the machines",
+            name_for_people(comm));
     return machine;
 }
 

@@ -1,10 +1,10 @@
 #!/bin/sh
 # tests/programs/mesh.sh BUILD: three hosts of which each two have a cable of their own.
 # Goal: all ranks see that, and a long allreduce, allgather and reduce_scatter use all cables both
-# ways, where a ring would leave each host's way back idle. Method: three network namespaces; the
-# log tells what the communicator counts on and by which algorithm it goes, the interfaces' counters
-# what each host sent by each of its cables. mpi-bench checks the results. Linux, root; else
-# skipped, code 77.
+# ways, where a ring would leave each host's way back idle; and on a chain, without the third cable,
+# allreduce and alltoall go by trees of the cables. Method: three network namespaces; the log tells
+# what the communicator counts on and by which algorithm it goes, the interfaces' counters what each
+# host sent by each of its cables. mpi-bench checks the results. Linux, root; else skipped, code 77.
 . "$(dirname "$0")/hosts.sh"
 
 # Cable $1 from host $2 to host $3, of a network of its own.
@@ -48,4 +48,23 @@ run_mesh --set allreduce=ring "$bin/mpi-bench" allreduce -s 4M:4M -r 20 || fault
 first=$(($(bytes $a 1) - a1)) second=$(($(bytes $a 3) - a3))
 [ $((first * 3)) -lt $second ] || [ $((second * 3)) -lt $first ] ||
     fault "$what: $first and $second bytes; counting them shows nothing"
+
+# Without the third cable they are a chain, whose cables carry the vector once either way.
+ip -n $a link del ${cable}3
+for what in allreduce alltoall; do
+    a1=$(bytes $a 1) c2=$(bytes $c 2)
+    run_mesh --set $what=cables:segments=16 "$bin/mpi-bench" $what -s 4M:4M -r 20 ||
+        fault "$what on a chain: exit code $?"
+    grep -q 'All results were checked and right' "$folder/out" || fault "$what on a chain was not checked"
+    [ "$(grep -c 'MPI_COMM_WORLD count on cables between some of the machines' "$folder/out")" = 3 ] ||
+        fault "$what: not all ranks know of the chain"
+    grep -q "$what of [0-9]* bytes on MPI_COMM_WORLD goes by cables" "$folder/out" ||
+        fault "$what does not go by trees of cables"
+    first=$(($(bytes $a 1) - a1)) second=$(($(bytes $c 2) - c2))
+    [ $((first * 5)) -gt $((second * 4)) ] && [ $((second * 5)) -gt $((first * 4)) ] ||
+        fault "$what on a chain: its ends sent $first and $second bytes"
+done
+run_mesh "$bin/mpi-bench" allreduce -s 4M:4M -r 20 || fault "allreduce on a chain: exit code $?"
+grep -q 'allreduce of [0-9]* bytes on MPI_COMM_WORLD goes by cables' "$folder/out" ||
+    fault "a chain's allreduce is not chosen"
 exit $failed

@@ -42,14 +42,18 @@ void add_pairs(Random& random, int machines, coll::Links& links) {
         }
 }
 
-// Machines on cables, of which some are missing.
+// Machines on cables, of which some are missing; by which line each goes may be known.
 Roads random_roads(Random& random, int machines) {
     auto count = static_cast<size_t>(machines);
     std::vector<bool> direct(count * count, true);
+    std::vector<int> lines(count * count, -1);
     for (size_t a = 0; a < count; ++a)
         for (size_t b = 0; b < a; ++b)
-            direct[a * count + b] = direct[b * count + a] = random.chance(0.6);
-    return {machines, direct};
+            if ((direct[a * count + b] = direct[b * count + a] = random.chance(0.6)))
+                lines[a * count + b] = static_cast<int>(b),
+                                  lines[b * count + a] = static_cast<int>(a);
+    if (random.chance(0.5)) return {machines, direct};
+    return {machines, direct, lines};
 }
 
 // Each two by a cable; some of these nobody knows.
@@ -98,9 +102,16 @@ std::optional<Network> random_network(Random& random, int ranks_most) {
     return made;
 }
 
+// What a rank builds its schedule by; trees in full.
+struct Chosen {
+    const coll::Algorithm* algorithm;
+    int segments, radix;
+    std::optional<coll::Forest> forest;
+    bool operator==(const Chosen&) const = default;
+};
+
 // As a rank does it: the text that was handed out, then its communicator's costs, then its choice.
-coll::Plan choice_of(const Network& network, const Setup& setup, int rank,
-                     const std::string& handed) {
+Chosen choice_of(const Network& network, const Setup& setup, int rank, const std::string& handed) {
     std::string problem;
     auto links = coll::parse_links(handed, problem);
     EXPECT_TRUE(links.ok()) << problem;
@@ -109,7 +120,10 @@ coll::Plan choice_of(const Network& network, const Setup& setup, int rank,
         coll::with_ring(network.nodes, coll::ring_order(machine, network.nodes));
     coll::Shape shape = setup.shape(rank);
     shape.place(places), shape.board = network.board;
-    return coll::select(shape, machine);
+    coll::Plan plan = coll::select(shape, machine);
+    Chosen chosen{plan.algorithm, plan.options.segments, plan.options.radix, {}};
+    if (plan.options.forest) chosen.forest = *plan.options.forest;
+    return chosen;
 }
 
 // The first rank that chooses otherwise than rank 0; -1: none. `altered`: has another table, if
@@ -117,11 +131,9 @@ coll::Plan choice_of(const Network& network, const Setup& setup, int rank,
 int odd_one(const Network& network, int altered = -1, const std::string& other = "") {
     Setup setup(network.c);
     std::string handed = coll::links_text(network.links);
-    coll::Plan first = choice_of(network, setup, 0, altered == 0 ? other : handed);
-    for (int r = 1; r < network.c.p; ++r) {
-        coll::Plan plan = choice_of(network, setup, r, altered == r ? other : handed);
-        if (plan.algorithm != first.algorithm || !(plan.options == first.options)) return r;
-    }
+    Chosen first = choice_of(network, setup, 0, altered == 0 ? other : handed);
+    for (int r = 1; r < network.c.p; ++r)
+        if (!(choice_of(network, setup, r, altered == r ? other : handed) == first)) return r;
     return -1;
 }
 
@@ -148,7 +160,55 @@ TEST(Choices, of_all_ranks_are_one) {
     EXPECT_GT(ordered, 500);
 }
 
-// Goal: the test above sees it when one rank has other numbers. Method: some pairs of one rank's
+// A rank on each of some machines, in any order, that a chain of cables joins and some more; of one
+// rate or of several.
+Network cabled_network(Random& random) {
+    Network made;
+    const Collective kinds[] = {Collective::allreduce, Collective::allgather,
+                                Collective::reduce_scatter, Collective::alltoall};
+    Case& c = made.c;
+    c.algorithm = coll::find_algorithm(kinds[random.below(4)], "cables");
+    c.p = random.between(3, random.chance(0.2) ? 8 : 4);
+    c.count = 1 + random.below(random.chance(0.5) ? 1000 : 30000);
+    c.seed = random.next();
+    c.in_place = random.chance(0.3);
+    auto count = static_cast<size_t>(c.p);
+    std::vector<bool> direct(count * count);
+    std::vector<int> lines(count * count, -1);
+    made.links = random_links(random);
+    for (size_t a = 0; a < count; ++a)
+        for (size_t b = a + 1; b < count; ++b) {
+            if (b != a + 1 && !random.chance(0.3)) continue;
+            direct[a * count + b] = direct[b * count + a] = true;
+            lines[a * count + b] = static_cast<int>(b), lines[b * count + a] = static_cast<int>(a);
+            if (random.chance(0.3))
+                made.links.pairs.push_back({static_cast<int>(a),
+                                            static_cast<int>(b),
+                                            {15000, 2500, between(random, 0.1, 1)}});
+        }
+    made.roads = Roads(c.p, direct, lines);
+    for (int r = 0; r < c.p; ++r)
+        made.nodes.insert(made.nodes.begin() +
+                              static_cast<ptrdiff_t>(random.below(static_cast<uint64_t>(r) + 1)),
+                          r);
+    return made;
+}
+
+TEST(Choices, of_trees_by_cables_are_one) {
+    Random random(base_seed() ^ 22);
+    int taken = 0;
+    for (int i = 0; i < 150; ++i) {
+        Network network = cabled_network(random);
+        ASSERT_EQ(odd_one(network), -1) << text_of(network.c);
+        property::Setup setup(network.c);
+        std::string handed = coll::links_text(network.links);
+        taken += choice_of(network, setup, 0, handed).forest.has_value();
+    }
+    std::printf("%d calls go by the trees that all ranks made\n", taken);
+    EXPECT_GT(taken, 30);
+}
+
+// Goal: the first test sees it when one rank has other numbers. Method: some pairs of one rank's
 // table are a hundred times slower; where links decide at all, that rank must now and then stand
 // out.
 TEST(Choices, of_a_rank_with_another_table_stand_out) {

@@ -125,7 +125,7 @@ const coll::Forest* random_forest(Collective collective, int p, Random& random) 
 }
 
 void give_trees(Case& c, Random& random) {
-    if (c.algorithm->tunables & coll::given_trees)
+    if (c.algorithm->tunables & coll::by_trees)
         c.options.forest = random_forest(c.algorithm->collective, c.p, random);
 }
 

@@ -113,6 +113,36 @@ TEST(Forests, random_ones_are_right) {
         }
 }
 
+// Goal: more pieces than may be under way, so that places are used again and leaves wait for sums.
+// Method: random trees cut in 60 to 120 pieces, by rows with data in a rough network; without one
+// of the dependencies' rules it must show.
+TEST(Forests, in_many_pieces) {
+    Random random(base_seed() ^ 5);
+    int cases = 0, wrong = 0;
+    for (const char* name : {"forest", "cables"})
+        for (Collective each : {Collective::allreduce, Collective::allgather,
+                                Collective::reduce_scatter, Collective::alltoall})
+            for (int i = 0; i < 12; ++i) {
+                Case c;
+                c.algorithm = coll::find_algorithm(each, name);
+                if (!c.algorithm) continue;
+                c.p = random.between(2, 5), c.count = 300 + random.below(300);
+                c.in_place = random.chance(0.5), c.seed = random.next();
+                Forest forest = *random_forest(each, c.p, random);
+                bool options = std::string_view(name) == "cables";
+                forest.segment = options ? 0 : 32;
+                c.options = {options ? random.between(60, 120) : 1, 2, &forest};
+                if (!legal(c)) continue;
+                ASSERT_EQ(run_case(c), "");
+                ++cases;
+                c.rules.write_after_read = false;
+                wrong += !run_case(c).empty();
+            }
+    std::printf("%d cases; %d wrong without a rule\n", cases, wrong);
+    EXPECT_GT(cases, 50);
+    EXPECT_GT(wrong, 5);
+}
+
 // The verifier follows the catalog's rows too: all that go by messages.
 TEST(Contributions, rows_of_the_catalog_are_right) {
     int followed = 0;
@@ -127,7 +157,7 @@ TEST(Contributions, rows_of_the_catalog_are_right) {
             for (int r = 0; r < p; ++r) nodes.push_back(r / 2);
             if (std::string_view(row.name).starts_with("hierarchical")) shape.nodes = nodes;
             coll::Options options;
-            if (row.tunables & coll::given_trees)
+            if (row.tunables & coll::by_trees)
                 options.forest = random_forest(row.collective, p, random);
             if (!row.legal(coll::Facts(shape, coll::Machine::cluster(), options))) continue;
             std::string problem = judge(row, shape, options, nothing);

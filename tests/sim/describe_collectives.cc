@@ -96,9 +96,11 @@ and a computation: the greater where they overlap (through TCP), else the sum; `
 radix, `batches` = (p-1)/k rounded up, `depth` of a k-ary tree, `levels_apart` of two binary trees
 over all ranks but the root; `h` nodes of at most `q` ranks, `lgh` and `lgq` their logarithms,
 `a1`, `o1` and `b1` within a node, `levels`: several nodes with several ranks.
-`forest`: trees are given that serve the call (`pomona synthesize`, tuning.md), `height` the most
-levels of one, `busiest` how many vectors (blocks of allgather and reduce_scatter) the busiest rank
-sends or takes in; `S` is then the pieces of the forest.
+`forest`: trees are given that serve the call (`pomona synthesize`, tuning.md; of the rows `cables`
+those that fill the cables between machines, `coll/cables.h`), `height` the most levels of one,
+`tree` its greatest share, `hop` a message's latency without others between, `busiest` how many
+vectors (blocks where each rank has its own) the busiest rank sends or takes in, `laden` how many go
+from one rank to another at most; of `pomona synthesize` `S` is the pieces of the forest.
 
 `w` says how many times longer a byte takes while all ranks move data through one memory; between
 machines as many times as ranks share a machine's line. `wring` is that of a ring, where only some

@@ -22,7 +22,7 @@ coll::Machine machine_of(bool mesh, int sums) {
     coll::Links links;
     links.net = {10'000, 1000, kByteNs};
     coll::Machine machine = coll::Machine::of(links, true, true);
-    machine.apart = mesh;
+    if (mesh) machine.join_all(kRanks);
     machine.copy_ns = 0.01;
     machine.reduce_ns = kByteNs / sums;
     machine.reduce_far = 1;

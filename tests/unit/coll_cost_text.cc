@@ -87,6 +87,9 @@ TEST(LinksText, names_cables_of_pairs_which_are_a_mesh_where_each_two_have_one) 
     EXPECT_TRUE(apart({0, 1, 2}));
     EXPECT_TRUE(apart({2, 1, 0, 0, 1}));
     EXPECT_FALSE(apart({0, 1, 2, 3}));
+    coll::Cables some = coll::Machine::among(links, true, std::vector<int>{0, 1, 2, 3}).cables;
+    EXPECT_TRUE(some.between(3, 0) && some.between(1, 2));
+    EXPECT_FALSE(some.between(1, 3) || some.between(0, 0));
     EXPECT_FALSE(apart({0, 1}));
     links.pairs[1].cable = false;
     EXPECT_FALSE(apart({0, 1, 2}));

@@ -88,6 +88,23 @@ TEST(Roads, of_a_mesh_of_cables_are_apart) {
     EXPECT_EQ(Roads(3, all, {0, 0, -1, 0, 0, 1, 0, 1, 0}).line(0, 2), 0);
 }
 
+// One that both use for no other of these machines.
+TEST(Roads, lines_of_two_machines_alone) {
+    std::vector<int> three{0, 1, 2};
+    Roads chain(3, {true, true, false, true, true, true, false, true, true},
+                {-1, 0, -1, 0, -1, 1, -1, 0, -1});
+    EXPECT_TRUE(chain.own_line(0, 1, three));
+    EXPECT_TRUE(chain.own_line(2, 1, three));
+    EXPECT_FALSE(chain.own_line(0, 2, three));
+    EXPECT_FALSE(chain.own_line(1, 1, three));
+    EXPECT_FALSE(chain.own_line(1, 3, three));
+    // Machine 1 has one line, which is the other's alone if nobody else of them is reached by it.
+    Roads shared(3, {true, true, false, true, true, true, false, true, true},
+                 {-1, 0, -1, 0, -1, 0, -1, 0, -1});
+    EXPECT_FALSE(shared.own_line(0, 1, three));
+    EXPECT_TRUE(shared.own_line(0, 1, std::vector<int>{0, 1}));
+}
+
 TEST(Roads, machines_that_nobody_joins_have_a_path_by_routers) {
     Roads roads = joined(4, {{0, 1}, {2, 3}});
     EXPECT_FALSE(roads.known());
