@@ -206,6 +206,7 @@ private:
     // So much was on its way since there are such that acknowledgements come before copies would be
     // worth their time.
     bool many_held_ = false;
+    uint64_t last_held_ = UINT64_MAX;               // in the last turn that had some
     size_t copied_ = 0;                             // bytes of payloads copied out of there
     uint64_t asked_message_ = 0, asked_piece_ = 0;  // those below have been asked for
     Nanoseconds acknowledged_at_ = 0;               // the last time, while there are such
