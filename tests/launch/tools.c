@@ -46,18 +46,20 @@ static void queues(const char* go) {
     static char small[64], large[1 << 20];
     MPI_Comm named;
     MPI_Request requests[4];
+    char byte = 0; /* synchronous: it is here and not received */
     MPI_Comm_dup(MPI_COMM_WORLD, &named);
     MPI_Comm_set_name(named, "named");
     if (rank == 0) {
         MPI_Irecv(small, 40, MPI_CHAR, 1, 11, MPI_COMM_WORLD, requests);
         MPI_Irecv(small, 41, MPI_CHAR, MPI_ANY_SOURCE, MPI_ANY_TAG, named, requests + 1);
         MPI_Isend(large, sizeof large, MPI_CHAR, 1, 13, named, requests + 2);
+        MPI_Issend(&byte, 1, MPI_CHAR, 1, 14, MPI_COMM_WORLD, requests + 3);
         MPI_Barrier(MPI_COMM_WORLD);
         printf("%d\n", (int)getpid());
         fflush(stdout);
         MPI_Recv(small, 1, MPI_CHAR, 1, 15, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
         MPI_Recv(large, 12, MPI_CHAR, 1, 12, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
-        MPI_Waitall(3, requests, MPI_STATUSES_IGNORE);
+        MPI_Waitall(4, requests, MPI_STATUSES_IGNORE);
     } else if (rank == 1) {
         MPI_Send(small, 12, MPI_CHAR, 0, 12, MPI_COMM_WORLD);
         MPI_Barrier(MPI_COMM_WORLD);
@@ -66,6 +68,7 @@ static void queues(const char* go) {
         MPI_Send(small, 1, MPI_CHAR, 0, 11, MPI_COMM_WORLD);
         MPI_Send(small, 1, MPI_CHAR, 0, 16, named);
         MPI_Recv(large, sizeof large, MPI_CHAR, 0, 13, named, MPI_STATUS_IGNORE);
+        MPI_Recv(&byte, 1, MPI_CHAR, 0, 14, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
     } else {
         MPI_Barrier(MPI_COMM_WORLD);
         wait_for(go);
