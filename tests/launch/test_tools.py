@@ -159,7 +159,7 @@ class Checkers(unittest.TestCase):
         needs("valgrind")
         for options in ([], ["--set", "transports=self,tcp"]):
             with self.subTest(options):
-                done = mpirun("-n", 2, *options, "valgrind", "-q", "--error-exitcode=9", "--leak-check=full",
+                done = mpirun("-n", 4, *options, "valgrind", "-q", "--error-exitcode=9", "--leak-check=full",
                               PROGRAM, env=without("VALGRIND_OPTS"))
                 said = [line for line in done.stderr.splitlines() if line.startswith("==")]
                 self.assertEqual((done.returncode, said), (0, []))

@@ -17,7 +17,7 @@ static void write_to(int* where) { *where = 1; }
 static void good(void) {
     int n = 100000, next = (rank + 1) % size, last = (rank + size - 1) % size, sum = 0;
     char *out = calloc(1, n), *in = calloc(1, n);
-    MPI_Comm half;
+    MPI_Comm half, other, both;
     MPI_Request requests[2];
     MPI_Datatype pairs;
     MPI_Comm_split(MPI_COMM_WORLD, rank % 2, 0, &half);
@@ -32,6 +32,13 @@ static void good(void) {
     MPI_Allreduce(&rank, &sum, 1, MPI_INT, MPI_SUM, MPI_COMM_WORLD);
     MPI_Bcast(in, n, MPI_CHAR, 0, MPI_COMM_WORLD);
     MPI_Allgather(&sum, 1, MPI_INT, in, 1, MPI_INT, half);
+    if (size > 1) {
+        MPI_Intercomm_create(half, 0, MPI_COMM_WORLD, rank % 2 ? 0 : 1, 3, &other);
+        MPI_Intercomm_merge(other, rank % 2, &both);
+        MPI_Barrier(both);
+        MPI_Comm_free(&both);
+        MPI_Comm_free(&other);
+    }
     MPI_Type_free(&pairs);
     MPI_Comm_free(&half);
     free(out), free(in);
