@@ -6,6 +6,7 @@
 #include "mpi/runtime/collectives.h"
 
 #include <cstring>
+#include <type_traits>
 #include <vector>
 
 using namespace pomona;
@@ -57,6 +58,15 @@ struct Introduction {
     uint64_t context;  // proposed; the leader with the lower job rank decides
 };
 
+// What the leader tells its group: its own words, the other leader's, and how it fared: an error
+// class.
+struct Introduced {
+    Introduction mine, theirs;
+    int64_t error = MPI_SUCCESS;
+};
+// Padding would travel unset.
+static_assert(std::has_unique_object_representations_v<Introduced>);
+
 // A process as the other group's learn of it: where it runs decides how collectives reach it.
 struct Member {
     int rank, node;
@@ -83,10 +93,7 @@ int create_between(const char* function, Communicator& local, int local_leader, 
     Introduction mine{local.size(), local.process.job().rank, proposed}, theirs{};
     std::vector<Member> here = members_of(local), there;
     // The leaders first, so that none waits for one whose group has lost a member.
-    struct {
-        Introduction mine, theirs;
-        int error = MPI_SUCCESS;  // of the leader
-    } told;
+    Introduced told;
     auto exchange = [&](const void* own, size_t own_bytes, void* other, size_t other_bytes) {
         told.error =
             exchange_leaders(*peer, remote_leader, tag, own, own_bytes, other, other_bytes);
@@ -100,7 +107,7 @@ int create_between(const char* function, Communicator& local, int local_leader, 
     told.mine = mine, told.theirs = theirs;
     int error = run_bcast(local, &told, sizeof told, local_leader);
     if (!error && told.error)
-        return fail(function, &local, told.error, "the leaders could not talk");
+        return fail(function, &local, static_cast<int>(told.error), "the leaders could not talk");
     mine = told.mine, theirs = told.theirs;
     there.resize(static_cast<size_t>(theirs.size));
     if (!error) error = run_bcast(local, there.data(), there.size() * sizeof(Member), local_leader);

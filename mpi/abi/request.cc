@@ -322,6 +322,11 @@ POMONA_MPI(int, Waitall, (int count, MPI_Request array_of_requests[], MPI_Status
     REQUIRE_RUNNING();
     std::vector<Request*> requests;
     if (int error = decode(__func__, count, array_of_requests, requests)) return error;
+    // Each of these costs its peer a look at the messages that it keeps.
+    constexpr size_t kSettledMost = 64;
+    if (requests.size() <= kSettledMost)
+        for (Request* each : requests)
+            if (each) engine().settle(*each);
     // The last one first: with messages in order, all the others are then complete too.
     for (size_t i = requests.size(); i-- > 0;)
         if (requests[i]) engine().wait(*requests[i], requests);

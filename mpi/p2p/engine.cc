@@ -170,7 +170,7 @@ void Engine::start(P2pRequest& request) {
     request.outcome_ = {};
     request.offset = request.accepted = request.rest = 0;
     request.matched = request.asked = request.readable = request.withdrawing = false;
-    request.offered = false;
+    request.offered = request.measured = request.settled = false;
     request.work = 0;
     hold_for_engine(request);
     if (request.is_send) begin_send(request);
@@ -216,13 +216,20 @@ Push Engine::push_eager(Peer& peer, P2pRequest& send, Header header) {
     if (send.mode == SendMode::synchronous) {
         if (send.types) return push_question(peer, send);  // the frame has no room for both
         // What has arrived could be taken back with the peer's help only.
-        if (send.cancellable && !offer(peer, send)) return push_question(peer, send);
+        if (send.cancellable && !offer(peer, send)) return push_whole_question(peer, send, header);
         header.flags = kFlagSync | (send.offered ? kFlagOffered : 0);
         header.token = send.token;
     }
-    Push push;
     if (is_plain(send) && send.bytes >= peer.held_from && send.mode != SendMode::synchronous)
         return push_held(peer, send, header);
+    Push push = push_payload(peer, send, header);
+    if (push == Push::sent && send.mode != SendMode::synchronous) sent(send);
+    return push;
+}
+
+// A frame with the whole message behind it.
+Push Engine::push_payload(Peer& peer, P2pRequest& send, const Header& header) {
+    Push push;
     if (is_plain(send)) {
         push = peer.endpoint->push(header.pack(), {byte_at(send, 0), send.bytes});
     } else {
@@ -239,7 +246,6 @@ Push Engine::push_eager(Peer& peer, P2pRequest& send, Header header) {
     count(counters_.bytes_sent, send.bytes);
     send.offset = send.bytes;
     send.asked = true;
-    if (send.mode != SendMode::synchronous) sent(send);
     return push;
 }
 
@@ -406,7 +412,7 @@ inline void Engine::deliver_short(P2pRequest& recv, const Header& header, ConstB
 // What the sender tells of its types.
 static uint64_t types_of(const Header& header, ConstBytes payload) {
     if (header.kind == FrameKind::eager) return header.flags & kFlagSync ? 0 : header.token;
-    if (payload.size() != kPlaceAndTypesBytes) return 0;
+    if (header.flags & kFlagWhole || payload.size() != kPlaceAndTypesBytes) return 0;
     uint64_t types;
     std::memcpy(&types, payload.data() + kPlaceBytes, sizeof types);
     return types;
@@ -446,6 +452,7 @@ void Engine::deliver(P2pRequest& recv, Peer& peer, const Header& header, ConstBy
         finish_p2p(recv);
         return;
     }
+    if (header.flags & kFlagWhole) return hold_whole(recv, peer, header, payload.first(taken));
     recv.accepted = taken;
     recv.offered = header.flags & kFlagOffered;
     answer(recv, peer, header, payload);
@@ -456,7 +463,9 @@ void Engine::deliver(P2pRequest& recv, Peer& peer, const Header& header, ConstBy
 void Engine::finish_p2p(P2pRequest& request) {
     if (request.token) {
         operations_.remove(request.token);
+        if (!whole_.empty()) whole_.erase(request.token);
         request.token = 0;
+        request.unsettled_ = false;
         if (request.outgoing) {
             request.outgoing = false;
             --request.peer->large_outgoing;
@@ -621,6 +630,7 @@ void Engine::arrive_frame(Peer& peer, const FrameHeader& frame, ConstBytes paylo
     case FrameKind::cts: return arrive_cts(peer, *header);
     case FrameKind::data: return arrive_data(peer, *header, payload);
     case FrameKind::pulled: return arrive_pulled(peer, *header);
+    case FrameKind::settled: return arrive_settled(peer, *header);
     case FrameKind::withdraw: return arrive_withdraw(peer, *header);
     case FrameKind::withdrawn: return arrive_withdrawn(peer, *header);
     case FrameKind::refused: return arrive_refused(peer, *header);

@@ -178,13 +178,21 @@ public:
         }
     }
     void wait(Request& request) {
-        if (!request.done()) wait_for(request, RequestDone{&request});
+        if (request.done()) return;
+        settle(request);
+        wait_for(request, RequestDone{&request});
     }
     // One of several, all of which are waited for.
     void wait(Request& request, const std::vector<Request*>& all) {
-        if (!request.done())
-            wait_for(request, Described{[&] { return request.done(); },
-                                        [&](Waiting& out) { Unfinished{all}.describe(out); }});
+        if (request.done()) return;
+        settle(request);
+        wait_for(request, Described{[&] { return request.done(); },
+                                    [&](Waiting& out) { Unfinished{all}.describe(out); }});
+    }
+    // Whoever waits for a send does not cancel it any more, where there is no other thread. So the
+    // peer of one that came with its question may be told.
+    void settle(Request& request) {
+        if (!threaded_ && __builtin_expect(request.unsettled_, 0)) push_settled(request);
     }
     // How a process of the job is reached: "shared memory", "TCP", "gone", "" when
     // it was never sent to; for people.
@@ -383,6 +391,10 @@ private:
     bool goes_unasked(const Peer& peer, const P2pRequest& send) const;
     Push push_held(Peer& peer, P2pRequest& send, const Header& header);
     Push push_question(Peer& peer, P2pRequest& send);
+    Push push_whole_question(Peer& peer, P2pRequest& send, Header header);
+    void push_settled(Request& request);
+    void hold_whole(P2pRequest& recv, Peer& peer, const Header& header, ConstBytes payload);
+    Push push_payload(Peer& peer, P2pRequest& send, const Header& header);
     void push_control(Peer& peer, const Header& header);
     bool drain_queued(bool arrived);
     bool drain(Peer& peer);
@@ -432,6 +444,7 @@ private:
     void arrive_message(Peer& peer, const Header& header, ConstBytes payload);
     void arrive_cts(Peer& peer, const Header& header);
     void arrive_data(Peer& peer, const Header& header, ConstBytes payload);
+    void arrive_settled(Peer& peer, const Header& header);
     void arrive_pulled(Peer& peer, const Header& header);
     void arrive_withdraw(Peer& peer, const Header& header);
     void arrive_withdrawn(Peer& peer, const Header& header);
@@ -471,6 +484,8 @@ private:
         uint8_t told;
     };
     std::unordered_map<uint64_t, Withdrawn> withdrawn_;
+    // Messages that came with their question, by the receive that has met them.
+    std::unordered_map<uint64_t, std::vector<std::byte>> whole_;
     const Request* awaited_ = nullptr;  // by the only thread: its completion ends the turn
     Expected* expected_ = nullptr;      // by the only thread; null when it is over
     Expected expecting_{};

@@ -6,7 +6,11 @@
 //   With kFlagOffered eager ones and rts have a word that says whether they may be taken (btl/send_offer.h).
 //   rts    communicator    rank    tag  of the message     sender's operation
 //          payload: none, or 8 bytes: where the data lies in the sender's memory; or 16: the same (0: not
-//          readable) and its types
+//          readable) and its types; with kFlagWhole the whole message, of which 0 bytes are accepted
+//   settled  communicator  rank   tag  -                sender's operation
+//          "What came with this question will not be cancelled": it is received without the word
+//          that the answer asks for. A message that MPI_Mprobe has taken is not found by this: the
+//          answer to it has kFlagWord, which asks for the word in any case.
 //   "Its types": 0, or where the program is checked (POMONA_CHECK) what mpi/check/signature.h says.
 //   cts    receiver's op   -       -    bytes accepted     sender's operation
 //   data   receiver's op   -       -    of this piece      offset of this piece
@@ -48,20 +52,23 @@ enum class FrameKind : uint8_t {
     refused = 11,
     revoked = 12,
     notice = 13,
-    carried = 14  // not for the engine: to another process, or for its links (btl/link/carried.h)
+    carried = 14,  // not for the engine: to another process, or for its links (btl/link/carried.h)
+    settled = 15
 };
 
 static_assert(static_cast<uint64_t>(FrameKind::data) == kPieceKind);
 static_assert(static_cast<uint64_t>(FrameKind::carried) == kCarriedKind);
 
 // Of this layout and what the kinds mean; raised with every change.
-inline constexpr int kFrameVersion = 5;
+inline constexpr int kFrameVersion = 6;
 inline constexpr uint8_t kFlagSync = 1;
 inline constexpr uint8_t kFlagLost = 2;  // of withdraw, and of a message here that was withdrawn
 inline constexpr uint8_t kFlagFailure =
     4;  // also of refused: because a process failed, or a revocation
 inline constexpr uint8_t kFlagCancelled = 8;  // of refused
 inline constexpr uint8_t kFlagOffered = 16;   // of rts, and of eager with `sync`
+inline constexpr uint8_t kFlagWhole = 32;     // of rts
+inline constexpr uint8_t kFlagWord = 64;      // of cts
 inline constexpr size_t kPlaceBytes = 8, kPlaceAndTypesBytes = 16;  // payloads of an rts
 inline constexpr uint64_t kLengthMax = (uint64_t{1} << 48) - 1;
 
@@ -121,8 +128,10 @@ inline std::optional<Header> parse(const FrameHeader& frame, size_t payload) {
             return std::nullopt;
         return out;
     case FrameKind::rts:
-        if ((payload != 0 && payload != kPlaceBytes && payload != kPlaceAndTypesBytes) ||
-            out.source < 0)
+        if (out.source < 0) return std::nullopt;
+        if (out.flags & kFlagWhole
+                ? payload != out.length
+                : payload != 0 && payload != kPlaceBytes && payload != kPlaceAndTypesBytes)
             return std::nullopt;
         return out;
     case FrameKind::data:
@@ -138,6 +147,7 @@ inline std::optional<Header> parse(const FrameHeader& frame, size_t payload) {
     case FrameKind::withdrawn:
     case FrameKind::refused:
     case FrameKind::revoked:
+    case FrameKind::settled:
         if (payload != 0) return std::nullopt;
         return out;
     case FrameKind::carried: break;

@@ -39,6 +39,30 @@ Push Engine::push_question(Peer& peer, P2pRequest& send) {
     return push;
 }
 
+// The question with the whole message behind it, where that is short: a cancelled one must not be
+// received, so its receive still ends by the answer to its own, but no data is waited for.
+Push Engine::push_whole_question(Peer& peer, P2pRequest& send, Header header) {
+    if (send.bytes >= peer.eager_limit) return push_question(peer, send);
+    header.kind = FrameKind::rts;
+    header.flags = kFlagWhole;
+    header.token = send.token;
+    Push push = push_payload(peer, send, header);
+    if (push == Push::sent) {
+        send.outgoing = send.unsettled_ = true;
+        ++peer.large_outgoing;
+        count(counters_.rendezvous_started);
+    }
+    return push;
+}
+
+void Engine::push_settled(Request& request) {
+    auto& send = static_cast<P2pRequest&>(request);
+    send.unsettled_ = false;
+    send.settled = true;
+    push_control(*send.peer,
+                 {send.context, send.source, send.tag, 0, FrameKind::settled, 0, send.token});
+}
+
 void Engine::arrive_cts(Peer& peer, const Header& header) {
     P2pRequest* send = operations_.find(header.token);
     if (!send)
@@ -48,14 +72,16 @@ void Engine::arrive_cts(Peer& peer, const Header& header) {
                 push_control(peer, {header.context, 0, 0, 0, FrameKind::refused, *told, 0});
             return;
         }
-    if (!send || !send->is_send || send->peer != &peer || header.length > send->bytes)
+    if (!send || !send->is_send || send->peer != &peer ||
+        header.length > send->bytes - send->offset)
         return protocol_error(peer, "A go-ahead names no send");
     send->remote_token = header.context;
     send->accepted = header.length;
     send->matched = true;
     if (send->accepted == 0) {
         // So that both know that it was not cancelled.
-        push_control(peer, {header.context, 0, 0, 0, FrameKind::data, 0, 0});
+        if (!send->settled || header.flags & kFlagWord)
+            push_control(peer, {header.context, 0, 0, 0, FrameKind::data, 0, 0});
         return sent(*send);
     }
     if (peer.endpoint->takes_bulk()) return push_bulk(peer, *send);
@@ -201,6 +227,38 @@ void Engine::accept(P2pRequest& recv, Peer& peer) {
     push_control(peer, {recv.token, 0, 0, recv.accepted, FrameKind::cts, 0, recv.remote_token});
 }
 
+// What came with its question waits for the word that it was not cancelled: of a receive that is
+// cancelled in its place no part of the buffer may change (MPI 5.0, 3.8.4).
+void Engine::hold_whole(P2pRequest& recv, Peer& peer, const Header& header, ConstBytes payload) {
+    recv.remote_token = header.token;
+    recv.accepted = 0;
+    recv.token = operations_.add(&recv);
+    uint8_t flags = recv.of_mprobe ? kFlagWord : 0;
+    push_control(peer, {recv.token, 0, 0, 0, FrameKind::cts, flags, header.token});
+    whole_.insert_or_assign(recv.token, std::vector<std::byte>(payload.begin(), payload.end()));
+}
+
+// Nothing is found where the receive has ended, or will ask for the word (kFlagWord).
+void Engine::arrive_settled(Peer& peer, const Header& header) {
+    auto context = matchers_.find(header.context);
+    Message* kept =
+        context == matchers_.end() ? nullptr : context->second->find_kept([&](const Message& each) {
+            return each.peer == &peer && each.header.token == header.token &&
+                   each.header.flags & kFlagWhole;
+        });
+    if (kept) {
+        kept->header.kind = FrameKind::eager;
+        kept->header.flags = kFlagSync;
+        return;
+    }
+    for (auto& [token, payload] : whole_) {
+        P2pRequest* recv = operations_.find(token);
+        if (recv->peer != &peer || recv->remote_token != header.token || recv->of_mprobe) continue;
+        unpack(*recv, 0, payload);
+        return finish_p2p(*recv);
+    }
+}
+
 // Reads a piece of the first message to be read; true when something moved.
 bool Engine::drain_pulls(Peer& peer) {
     P2pRequest* recv = peer.pulls.front();
@@ -281,6 +339,9 @@ void Engine::arrive_data(Peer& peer, const Header& header, ConstBytes payload) {
     // Fragments that overlap: some of them are still being read to where nothing must be written
     // then.
     if (recv->rest != 0) return protocol_error(peer, "Fragments overlap");
+    if (!whole_.empty())
+        if (auto whole = whole_.find(header.context); whole != whole_.end())
+            unpack(*recv, 0, whole->second);
     if (recv->measured) measure(peer, *recv, false);
     finish_p2p(*recv);
 }

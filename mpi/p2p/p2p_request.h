@@ -50,6 +50,7 @@ public:
     bool readable = false;  // send: its rts says where the data lies in this process
     bool cancellable = false;  // send: MPI_Cancel may name it
     bool offered = false;  // the peer of a send, or this receive, has to take it (btl/send_offer.h)
+    bool settled = false;  // send: the peer has been told that it will not be cancelled
     bool withdrawing = false;  // send: the peer has been asked to drop it
     uint8_t told = 0;          // with these flags
     bool exact = false;        // a step's receive: a shorter message is an error
@@ -97,7 +98,7 @@ protected:
         reset();
         plain_ = true;
         is_send = matched = asked = exact = simple = active = measured = outgoing = false;
-        readable = withdrawing = of_mprobe = cancellable = offered = false;
+        readable = withdrawing = of_mprobe = cancellable = offered = settled = false;
         mode = SendMode::standard;
         accepted = offset = rest = 0;
         token = remote_token = 0;

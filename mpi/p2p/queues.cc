@@ -46,7 +46,7 @@ std::string entry(const Communicator* comm, const char* direction, const std::st
 
 const char* state_of(const P2pRequest& send) {
     if (!send.asked) return "cannot leave yet";
-    return send.accepted || send.offset ? "is being taken" : "waits for its receive";
+    return send.matched ? "is being taken" : "waits for its receive";
 }
 
 }  // namespace

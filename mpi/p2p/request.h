@@ -78,7 +78,7 @@ protected:
         fortran_index = 0;
         callback_function = nullptr;
         callback_context = nullptr;
-        engine_refers_ = persistent_ = inactive_ = false;
+        engine_refers_ = persistent_ = inactive_ = unsettled_ = false;
         outcome_ = {};
     }
 
@@ -88,6 +88,7 @@ protected:
     bool engine_refers_ = false;  // the engine has a reference until completion
     bool persistent_ = false;
     bool inactive_ = false;
+    bool unsettled_ = false;  // see Engine::settle()
     Outcome outcome_;
     Communicator* comm_;
 };

@@ -302,6 +302,7 @@ void Engine::forget_met(P2pRequest& recv) {
         return finish_p2p(recv);
     }
     if (recv.token) operations_.remove(recv.token);
+    whole_.erase(recv.token);
     recv.token = recv.remote_token = 0;
     recv.offered = false;
     recv.accepted = 0;

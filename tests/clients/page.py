@@ -34,7 +34,7 @@ mpi_removed.h`.
 Debian's lists, or a file `SHA256SUMS` in the folder, tell their sha256: those of ScaLAPACK and of
 SuperLU_DIST could not be fetched from Debian's mirror where this was written (it has lost the files
 that its lists name) and came from another distribution's. Such a client is skipped with the name
-and the sha256 of what is missing. **Not there yet:** petsc4py, mpi4jax and deal.II have no recipe.
+and the sha256 of what is missing. **Not there yet:** deal.II has no recipe.
 
 """
 

@@ -159,7 +159,7 @@ class Checkers(unittest.TestCase):
         needs("valgrind")
         for options in ([], ["--set", "transports=self,tcp"]):
             with self.subTest(options):
-                done = mpirun("-n", 2, *options, "valgrind", "-q", "--error-exitcode=9", "--leak-check=full",
+                done = mpirun("-n", 4, *options, "valgrind", "-q", "--error-exitcode=9", "--leak-check=full",
                               PROGRAM, env=without("VALGRIND_OPTS"))
                 said = [line for line in done.stderr.splitlines() if line.startswith("==")]
                 self.assertEqual((done.returncode, said), (0, []))
@@ -319,7 +319,8 @@ class Queues(unittest.TestCase):
                 for line in (r"posted receives: 3\n", r"from rank 1, tag 11, 40 bytes, MPI_COMM_WORLD",
                              r"from rank any, tag any, 41 bytes, named", r"from rank 1, tag 15, 1 bytes",
                              r"unexpected messages: 1\n.*from rank 1, tag 12, 12 bytes, MPI_COMM_WORLD",
-                             r"pending sends: 1\n.*to rank 1, tag 13, 1048576 bytes, named"):
+                             r"pending sends: 2\n", r"to rank 1, tag 13, 1048576 bytes, named, waits for its receive",
+                             r"to rank 1, tag 14, 1 bytes, MPI_COMM_WORLD, waits for its receive"):
                     self.assertRegex(done.stdout, line)
                 ranks = json.loads(run(pomona, "queues", job.pid, "--json").stdout)
                 self.assertEqual([each["rank"] for each in ranks], [0, 1, 2])

@@ -17,7 +17,7 @@ static void write_to(int* where) { *where = 1; }
 static void good(void) {
     int n = 100000, next = (rank + 1) % size, last = (rank + size - 1) % size, sum = 0;
     char *out = calloc(1, n), *in = calloc(1, n);
-    MPI_Comm half;
+    MPI_Comm half, other, both;
     MPI_Request requests[2];
     MPI_Datatype pairs;
     MPI_Comm_split(MPI_COMM_WORLD, rank % 2, 0, &half);
@@ -32,6 +32,13 @@ static void good(void) {
     MPI_Allreduce(&rank, &sum, 1, MPI_INT, MPI_SUM, MPI_COMM_WORLD);
     MPI_Bcast(in, n, MPI_CHAR, 0, MPI_COMM_WORLD);
     MPI_Allgather(&sum, 1, MPI_INT, in, 1, MPI_INT, half);
+    if (size > 1) {
+        MPI_Intercomm_create(half, 0, MPI_COMM_WORLD, rank % 2 ? 0 : 1, 3, &other);
+        MPI_Intercomm_merge(other, rank % 2, &both);
+        MPI_Barrier(both);
+        MPI_Comm_free(&both);
+        MPI_Comm_free(&other);
+    }
     MPI_Type_free(&pairs);
     MPI_Comm_free(&half);
     free(out), free(in);
@@ -46,18 +53,20 @@ static void queues(const char* go) {
     static char small[64], large[1 << 20];
     MPI_Comm named;
     MPI_Request requests[4];
+    char byte = 0; /* synchronous: it is here and not received */
     MPI_Comm_dup(MPI_COMM_WORLD, &named);
     MPI_Comm_set_name(named, "named");
     if (rank == 0) {
         MPI_Irecv(small, 40, MPI_CHAR, 1, 11, MPI_COMM_WORLD, requests);
         MPI_Irecv(small, 41, MPI_CHAR, MPI_ANY_SOURCE, MPI_ANY_TAG, named, requests + 1);
         MPI_Isend(large, sizeof large, MPI_CHAR, 1, 13, named, requests + 2);
+        MPI_Issend(&byte, 1, MPI_CHAR, 1, 14, MPI_COMM_WORLD, requests + 3);
         MPI_Barrier(MPI_COMM_WORLD);
         printf("%d\n", (int)getpid());
         fflush(stdout);
         MPI_Recv(small, 1, MPI_CHAR, 1, 15, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
         MPI_Recv(large, 12, MPI_CHAR, 1, 12, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
-        MPI_Waitall(3, requests, MPI_STATUSES_IGNORE);
+        MPI_Waitall(4, requests, MPI_STATUSES_IGNORE);
     } else if (rank == 1) {
         MPI_Send(small, 12, MPI_CHAR, 0, 12, MPI_COMM_WORLD);
         MPI_Barrier(MPI_COMM_WORLD);
@@ -66,6 +75,7 @@ static void queues(const char* go) {
         MPI_Send(small, 1, MPI_CHAR, 0, 11, MPI_COMM_WORLD);
         MPI_Send(small, 1, MPI_CHAR, 0, 16, named);
         MPI_Recv(large, sizeof large, MPI_CHAR, 0, 13, named, MPI_STATUS_IGNORE);
+        MPI_Recv(&byte, 1, MPI_CHAR, 0, 14, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
     } else {
         MPI_Barrier(MPI_COMM_WORLD);
         wait_for(go);

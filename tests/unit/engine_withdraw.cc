@@ -267,6 +267,255 @@ TEST(EngineWithdraw, only_a_blocking_synchronous_send_goes_unasked_where_nothing
     EXPECT_TRUE(was_cancelled(world, send));
 }
 
+// Where it is short, it goes with the question: the answer is all that it waits for.
+TEST(EngineWithdraw, a_short_synchronous_send_is_over_by_one_answer) {
+    for (bool gaps : {false, true}) {
+        ScriptedWorld world;
+        MPI_Datatype type = MPI_INT;
+        if (gaps) MPI_Type_vector(1, 1, 2, MPI_INT, &type);
+        if (gaps) MPI_Type_commit(&type);
+        int values[] = {5, 6};
+        MPI_Request send;
+        MPI_Issend(values, 1, type, 1, 4, MPI_COMM_WORLD, &send);
+        Header question = world.peer(1).last(FrameKind::rts);
+        EXPECT_EQ(question.flags, kFlagWhole);
+        EXPECT_EQ(question.length, sizeof(int));
+        EXPECT_TRUE(ScriptedWorld::pending(send));
+        world.transport->frame(1, {77, 0, 0, 0, FrameKind::cts, 0, question.token});
+        EXPECT_FALSE(was_cancelled(world, send));
+        EXPECT_EQ(world.peer(1).count(FrameKind::data), 1);
+        EXPECT_EQ(world.peer(1).last(FrameKind::data).context, 77u);
+        EXPECT_EQ(world.peer(1).last(FrameKind::data).length, 0u);
+        EXPECT_FALSE(world.peer(1).abandoned);
+        // Nobody asks for bytes that he has.
+        MPI_Issend(values, 1, type, 1, 4, MPI_COMM_WORLD, &send);
+        question = world.peer(1).last(FrameKind::rts);
+        world.transport->frame(1, {78, 0, 0, sizeof(int), FrameKind::cts, 0, question.token});
+        world.turns();
+        EXPECT_TRUE(world.peer(1).abandoned);
+        if (gaps) MPI_Type_free(&type);
+    }
+}
+
+TEST(EngineWithdraw, a_short_synchronous_send_asks_only_while_the_peer_is_full) {
+    ScriptedWorld world;
+    MPI_Request sends[2];
+    char byte = 0;
+    MPI_Send(&byte, 1, MPI_BYTE, 1, 4, MPI_COMM_WORLD);  // so that it is connected
+    world.transport->frame(1, {0, 0, 0, 0, FrameKind::hold, 0, 0});
+    world.turns();
+    MPI_Issend(&byte, 1, MPI_BYTE, 1, 4, MPI_COMM_WORLD, &sends[0]);
+    EXPECT_EQ(world.peer(1).last(FrameKind::rts).flags, 0);
+    world.transport->frame(1, {0, 0, 0, 0, FrameKind::resume, 0, 0});
+    world.turns();
+    MPI_Issend(&byte, 1, MPI_BYTE, 1, 4, MPI_COMM_WORLD, &sends[1]);
+    EXPECT_EQ(world.peer(1).last(FrameKind::rts).flags, kFlagWhole);
+    for (MPI_Request& send : sends) {
+        MPI_Cancel(&send);
+        EXPECT_TRUE(was_cancelled(world, send)) << "without a word of the peer";
+    }
+}
+
+// A message of 8 bytes that came with its question, and the receive that is to meet it.
+struct WholeQuestion {
+    explicit WholeQuestion(bool kept, int room = 8) {
+        auto receive_it = [&] {
+            MPI_Irecv(&value, room, MPI_BYTE, 1, 4, MPI_COMM_WORLD, &receive);
+        };
+        if (!kept) receive_it();
+        arrive(world);
+        world.turns();
+        if (kept) receive_it();
+        cts = world.peer(1).last(FrameKind::cts);
+        EXPECT_EQ(cts.token, 99u);
+        EXPECT_EQ(cts.length, 0u);
+        EXPECT_TRUE(ScriptedWorld::pending(receive)) << "it may have been cancelled";
+        EXPECT_EQ(value, 0u) << "the receive may be cancelled in its place";
+    }
+    static void arrive(ScriptedWorld& world) {
+        uint64_t bytes = 11;
+        world.transport->frame(1, {world.context(), 1, 4, 8, FrameKind::rts, kFlagWhole, 99},
+                               {reinterpret_cast<const std::byte*>(&bytes), sizeof bytes});
+    }
+    static void settle(ScriptedWorld& world) {
+        world.transport->frame(1, {world.context(), 1, 4, 0, FrameKind::settled, 0, 99});
+    }
+    void settle() { settle(world); }
+    ScriptedWorld world;
+    uint64_t value = 0;
+    MPI_Request receive = MPI_REQUEST_NULL;
+    Header cts;
+};
+
+TEST(EngineWithdraw, what_came_with_its_question_is_received_when_the_sender_says_so) {
+    for (bool kept : {false, true})
+        for (int room : {8, 9, 4}) {
+            WholeQuestion it(kept, room);
+            it.world.transport->frame(1, {it.cts.context, 0, 0, 0, FrameKind::data, 0, 0});
+            MPI_Status status;
+            int bytes = 0;
+            EXPECT_EQ(it.world.error_of(it.receive, &status),
+                      room < 8 ? MPI_ERR_TRUNCATE : MPI_SUCCESS);
+            MPI_Get_count(&status, MPI_BYTE, &bytes);
+            EXPECT_EQ(bytes, std::min(room, 8));
+            EXPECT_EQ(it.value, 11u);
+            EXPECT_FALSE(it.world.peer(1).abandoned);
+        }
+}
+
+TEST(EngineWithdraw, what_came_with_its_question_and_was_cancelled_is_received_by_nobody) {
+    for (bool kept : {false, true}) {
+        WholeQuestion it(kept);
+        it.world.transport->frame(1,
+                                  {it.cts.context, 0, 0, 0, FrameKind::refused, kFlagCancelled, 0});
+        it.world.turns();
+        EXPECT_TRUE(ScriptedWorld::pending(it.receive));
+        EXPECT_EQ(it.value, 0u);
+        it.world.message(1, 4, 17);
+        EXPECT_EQ(it.world.error_of(it.receive), MPI_SUCCESS);
+        EXPECT_EQ(it.value, 17u);
+        EXPECT_FALSE(it.world.peer(1).abandoned);
+    }
+}
+
+// Whoever waits does not cancel: its peer need not answer twice.
+TEST(EngineWithdraw, a_short_synchronous_send_that_is_waited_for_is_settled) {
+    for (uint8_t flags : {uint8_t{0}, kFlagWord}) {
+        ScriptedWorld world;
+        MPI_Request sends[2];
+        char byte = 0;
+        for (MPI_Request& send : sends) {
+            MPI_Issend(&byte, 1, MPI_BYTE, 1, 4, MPI_COMM_WORLD, &send);
+            Header question = world.peer(1).last(FrameKind::rts);
+            world.transport->frame(1, {77, 0, 0, 0, FrameKind::cts, flags, question.token});
+        }
+        EXPECT_EQ(world.peer(1).count(FrameKind::settled), 0);
+        EXPECT_EQ(MPI_Waitall(2, sends, MPI_STATUSES_IGNORE), MPI_SUCCESS);
+        EXPECT_EQ(world.peer(1).count(FrameKind::settled), 2);
+        EXPECT_EQ(world.peer(1).count(FrameKind::data), flags ? 2 : 0);
+        EXPECT_EQ(world.peer(1).last(FrameKind::settled).token,
+                  world.peer(1).last(FrameKind::rts).token);
+    }
+}
+
+TEST(EngineWithdraw, a_send_that_another_thread_may_cancel_is_not_settled) {
+    ScriptedWorld world(3, MPI_THREAD_MULTIPLE);
+    MPI_Request send;
+    char byte = 0;
+    MPI_Issend(&byte, 1, MPI_BYTE, 1, 4, MPI_COMM_WORLD, &send);
+    Header question = world.peer(1).last(FrameKind::rts);
+    EXPECT_EQ(question.flags, kFlagWhole);
+    world.transport->frame(1, {77, 0, 0, 0, FrameKind::cts, 0, question.token});
+    EXPECT_EQ(MPI_Wait(&send, MPI_STATUS_IGNORE), MPI_SUCCESS);
+    EXPECT_EQ(world.peer(1).count(FrameKind::settled), 0);
+    EXPECT_EQ(world.peer(1).count(FrameKind::data), 1);
+}
+
+TEST(EngineWithdraw, a_persistent_send_is_settled_anew_with_each_start) {
+    ScriptedWorld world;
+    MPI_Request send;
+    char byte = 0;
+    MPI_Ssend_init(&byte, 1, MPI_BYTE, 1, 4, MPI_COMM_WORLD, &send);
+    for (int round = 1; round <= 2; ++round) {
+        MPI_Start(&send);
+        Header question = world.peer(1).last(FrameKind::rts);
+        world.transport->frame(1, {77, 0, 0, 0, FrameKind::cts, 0, question.token});
+        EXPECT_EQ(MPI_Wait(&send, MPI_STATUS_IGNORE), MPI_SUCCESS);
+        EXPECT_EQ(world.peer(1).count(FrameKind::settled), round);
+        EXPECT_EQ(world.peer(1).count(FrameKind::data), 0);
+    }
+    MPI_Start(&send);
+    MPI_Cancel(&send);
+    EXPECT_TRUE(was_cancelled(world, send));
+}
+
+TEST(EngineWithdraw, what_is_settled_is_received_without_another_word) {
+    for (bool kept : {false, true}) {
+        WholeQuestion it(kept);
+        it.settle();
+        EXPECT_EQ(it.world.error_of(it.receive), MPI_SUCCESS);
+        EXPECT_EQ(it.value, 11u);
+        it.settle();  // of a receive that is over
+        it.world.turns();
+        EXPECT_FALSE(it.world.peer(1).abandoned);
+    }
+}
+
+TEST(EngineWithdraw, what_is_settled_before_its_receive_is_as_one_that_did_not_ask) {
+    for (bool probed : {false, true}) {
+        ScriptedWorld world;
+        WholeQuestion::arrive(world);
+        MPI_Message message;
+        WholeQuestion::settle(world);
+        world.turns();
+        if (probed) MPI_Mprobe(1, 4, MPI_COMM_WORLD, &message, MPI_STATUS_IGNORE);
+        world.transport->death(1);
+        world.turns();
+        uint64_t value = 0;
+        MPI_Request receive;
+        if (probed) MPI_Imrecv(&value, 8, MPI_BYTE, &message, &receive);
+        else MPI_Irecv(&value, 8, MPI_BYTE, 1, 4, MPI_COMM_WORLD, &receive);
+        EXPECT_EQ(world.error_of(receive), MPI_SUCCESS);
+        EXPECT_EQ(value, 11u);
+    }
+    ScriptedWorld world;
+    WholeQuestion::arrive(world);
+    WholeQuestion::settle(world);
+    world.turns();
+    uint64_t value = 0;
+    MPI_Recv(&value, 8, MPI_BYTE, 1, 4, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
+    EXPECT_EQ(value, 11u);
+    EXPECT_EQ(world.peer(1).last(FrameKind::ack).token, 99u);
+    EXPECT_EQ(world.peer(1).count(FrameKind::cts), 0);
+}
+
+TEST(EngineWithdraw, what_mprobe_has_taken_asks_for_the_word) {
+    for (bool cancelled : {false, true}) {
+        ScriptedWorld world;
+        WholeQuestion::arrive(world);
+        MPI_Message message;
+        MPI_Status status;
+        int bytes = 0;
+        MPI_Mprobe(MPI_ANY_SOURCE, MPI_ANY_TAG, MPI_COMM_WORLD, &message, &status);
+        MPI_Get_count(&status, MPI_BYTE, &bytes);
+        EXPECT_EQ(bytes, 8);
+        if (!cancelled) WholeQuestion::settle(world);
+        world.turns();
+        uint64_t value = 0;
+        MPI_Request receive;
+        MPI_Imrecv(&value, 8, MPI_BYTE, &message, &receive);
+        Header cts = world.peer(1).last(FrameKind::cts);
+        EXPECT_EQ(cts.flags, kFlagWord);
+        world.turns();
+        EXPECT_TRUE(ScriptedWorld::pending(receive));
+        EXPECT_EQ(value, 0u);
+        Header word{cts.context, 0, 0, 0, FrameKind::data, 0, 0};
+        if (cancelled) word.kind = FrameKind::refused, word.flags = kFlagCancelled;
+        world.transport->frame(1, word);
+        EXPECT_EQ(world.error_of(receive), cancelled ? MPI_ERR_OTHER : MPI_SUCCESS);
+        EXPECT_EQ(value, cancelled ? 0u : 11u);
+        EXPECT_FALSE(world.peer(1).abandoned);
+    }
+}
+
+// Neither the one that is kept nor the one that a receive has met.
+TEST(EngineWithdraw, a_question_of_a_dead_sender_is_received_by_nobody) {
+    for (bool kept : {false, true}) {
+        WholeQuestion it(kept);
+        it.world.transport->death(1);
+        EXPECT_EQ(it.world.error_of(it.receive), MPIX_ERR_PROC_FAILED);
+        EXPECT_EQ(it.value, 0u);
+    }
+    ScriptedWorld world;
+    WholeQuestion::arrive(world);
+    world.turns();
+    world.transport->death(1);
+    world.turns();
+    int found = 1;
+    MPI_Iprobe(1, 4, MPI_COMM_WORLD, &found, MPI_STATUS_IGNORE);
+    EXPECT_FALSE(found);
+}
+
 TEST(EngineWithdraw, a_stream_that_its_receiver_leaves_ends_by_a_copy) {
     ScriptedWorld world;
     std::vector<char> data(kLarge, 1);
