@@ -173,8 +173,8 @@ void Link::ask_for_memory() {
 }
 
 // Gives the caller's memory back: soon where little is on its way, at once if nothing comes, so
-// that there is time for the copies; else when the peer does not answer. A row that still grows from
-// turn to turn may become a long one. The end of a long row is not copied either: its
+// that there is time for the copies; else when the peer does not answer. A row that still grows
+// from turn to turn may become a long one. The end of a long row is not copied either: its
 // acknowledgement is asked for, and comes sooner than the copies end.
 void Link::copy_held(Nanoseconds now, bool idle, Sink& sink) {
     bool grows = std::exchange(last_held_, held_.back()) != held_.back();
