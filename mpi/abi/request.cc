@@ -324,7 +324,7 @@ POMONA_MPI(int, Waitall, (int count, MPI_Request array_of_requests[], MPI_Status
     if (int error = decode(__func__, count, array_of_requests, requests)) return error;
     // Each of these costs its peer a look at the messages that it keeps.
     constexpr size_t kSettledMost = 64;
-    if (requests.size() <= kSettledMost)
+    if (engine().sent_whole() && requests.size() <= kSettledMost)
         for (Request* each : requests)
             if (each) engine().settle(*each);
     // The last one first: with messages in order, all the others are then complete too.

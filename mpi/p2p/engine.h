@@ -194,6 +194,8 @@ public:
     void settle(Request& request) {
         if (!threaded_ && __builtin_expect(request.unsettled_, 0)) push_settled(request);
     }
+    // Has any send ever gone with its question?
+    bool sent_whole() const { return sent_whole_; }
     // How a process of the job is reached: "shared memory", "TCP", "gone", "" when
     // it was never sent to; for people.
     std::string link_text(int job_rank) const;
@@ -484,6 +486,7 @@ private:
         uint8_t told;
     };
     std::unordered_map<uint64_t, Withdrawn> withdrawn_;
+    bool sent_whole_ = false;
     // Messages that came with their question, by the receive that has met them.
     std::unordered_map<uint64_t, std::vector<std::byte>> whole_;
     const Request* awaited_ = nullptr;  // by the only thread: its completion ends the turn

@@ -48,7 +48,7 @@ Push Engine::push_whole_question(Peer& peer, P2pRequest& send, Header header) {
     header.token = send.token;
     Push push = push_payload(peer, send, header);
     if (push == Push::sent) {
-        send.outgoing = send.unsettled_ = true;
+        send.outgoing = send.unsettled_ = sent_whole_ = true;
         ++peer.large_outgoing;
         count(counters_.rendezvous_started);
     }

@@ -114,9 +114,10 @@ TEST(Header, packs_and_parses) {
         header.source = static_cast<int32_t>(random.below(1 << 20));
         header.tag = static_cast<int32_t>(random.next());
         header.kind = static_cast<FrameKind>(1 + random.below(12));
-        bool carries = header.kind == FrameKind::eager || header.kind == FrameKind::data;
         header.length = random.below(kLengthMax + 1);
         header.flags = static_cast<uint8_t>(random.next());
+        bool whole = header.kind == FrameKind::rts && header.flags & kFlagWhole;
+        bool carries = header.kind == FrameKind::eager || header.kind == FrameKind::data || whole;
         if (header.kind == FrameKind::eager) header.flags &= kFlagSync;
         header.token = random.next();
         auto back = parse(header.pack(), carries ? header.length : 0);
