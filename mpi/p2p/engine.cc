@@ -170,7 +170,7 @@ void Engine::start(P2pRequest& request) {
     request.outcome_ = {};
     request.offset = request.accepted = request.rest = 0;
     request.matched = request.asked = request.readable = request.withdrawing = false;
-    request.offered = request.measured = request.settled = false;
+    request.offered = false;
     request.work = 0;
     hold_for_engine(request);
     if (request.is_send) begin_send(request);

@@ -19,6 +19,7 @@ static constexpr size_t kStreamMost = 1 << 20;
 
 // The question; says where plain data lies.
 Push Engine::push_question(Peer& peer, P2pRequest& send) {
+    send.settled = false;
     if (!send.token) send.token = operations_.add(&send);
     Header header{send.context, send.source, send.tag, send.bytes, FrameKind::rts, 0, send.token};
     if (send.cancellable && peer.endpoint->pulls() && offer(peer, send))
@@ -49,6 +50,7 @@ Push Engine::push_whole_question(Peer& peer, P2pRequest& send, Header header) {
     Push push = push_payload(peer, send, header);
     if (push == Push::sent) {
         send.outgoing = send.unsettled_ = sent_whole_ = true;
+        send.settled = false;
         ++peer.large_outgoing;
         count(counters_.rendezvous_started);
     }
@@ -203,6 +205,7 @@ bool Engine::drain_streams(Peer& peer) {
 // Answers the question of a message whose receive is there.
 void Engine::answer(P2pRequest& recv, Peer& peer, const Header& header, ConstBytes where) {
     recv.remote_token = header.token;
+    recv.measured = false;
     uint64_t address = 0;
     if (where.size() >= kPlaceBytes) std::memcpy(&address, where.data(), sizeof address);
     if (address != 0 && recv.accepted != 0 && is_plain(recv) && (peer.endpoint || connect(peer)) &&
@@ -232,6 +235,7 @@ void Engine::accept(P2pRequest& recv, Peer& peer) {
 void Engine::hold_whole(P2pRequest& recv, Peer& peer, const Header& header, ConstBytes payload) {
     recv.remote_token = header.token;
     recv.accepted = 0;
+    recv.measured = false;
     recv.token = operations_.add(&recv);
     uint8_t flags = recv.of_mprobe ? kFlagWord : 0;
     push_control(peer, {recv.token, 0, 0, 0, FrameKind::cts, flags, header.token});

@@ -98,7 +98,7 @@ protected:
         reset();
         plain_ = true;
         is_send = matched = asked = exact = simple = active = measured = outgoing = false;
-        readable = withdrawing = of_mprobe = cancellable = offered = settled = false;
+        readable = withdrawing = of_mprobe = cancellable = offered = false;
         mode = SendMode::standard;
         accepted = offset = rest = 0;
         token = remote_token = 0;

@@ -78,7 +78,7 @@ protected:
         fortran_index = 0;
         callback_function = nullptr;
         callback_context = nullptr;
-        engine_refers_ = persistent_ = inactive_ = unsettled_ = false;
+        engine_refers_ = persistent_ = inactive_ = false;
         outcome_ = {};
     }
 
