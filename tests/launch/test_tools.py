@@ -116,7 +116,9 @@ class AnotherMpi(unittest.TestCase):
         return mpirun("-n", ranks, sys.executable, "-c", text)
 
     def test_python_that_has_imported_one(self):
-        done = self.job(f"import ctypes; ctypes.CDLL({self.LIBRARY!r}); print('rank 0 of 1')")
+        # It is looked for when the process says something, and no more when it has ended.
+        done = self.job(f"import ctypes, time; ctypes.CDLL({self.LIBRARY!r}); print('rank 0 of 1', flush=True); "
+                        "time.sleep(0.5)")
         self.assertEqual(done.returncode, 1)
         self.assertEqual(done.stderr.count("has loaded libmpi.so.40, another MPI library"), 1, done.stderr)
         self.assertIn("pip install", done.stderr)
