@@ -9,7 +9,7 @@
 #include "coll/ring_order.h"
 #include "coll/select.h"
 #include "tests/sim/cable_bounds.h"
-#include "tests/sim/schedule_world.h"
+#include "tests/sim/collective_time.h"
 
 #include <gtest/gtest.h>
 
@@ -96,28 +96,13 @@ coll::Shape shape_of(const Cluster& cluster, Collective collective, size_t bytes
     return shape;
 }
 
-double time_of(const Cluster& cluster, coll::Shape shape, const coll::Plan& plan) {
-    std::vector<coll::Schedule> schedules;
-    for (shape.rank = 0; shape.rank < shape.size; ++shape.rank)
-        schedules.push_back(build_schedule(*plan.algorithm, shape, plan.options));
-    sim::ScheduleOptions options;
-    options.ranks = shape.size;
-    options.nodes = cluster.nodes;
-    options.machine = cluster.machine;
-    options.links = cluster.links;
-    options.data = false;
-    sim::ScheduleWorld world(1, options);
-    world.run(schedules, std::vector<coll::Binding>(schedules.size()));
-    EXPECT_TRUE(world.all_done()) << plan.algorithm->name;
-    return world.makespan();
-}
-
 // How much of the bound's pace is reached, as chosen.
 double share_of(const CabledMachines& cables, Collective collective, size_t bytes) {
     Cluster cluster = cluster_of(cables);
     coll::Shape shape = shape_of(cluster, collective, bytes);
     coll::Plan plan = select(shape, cluster.machine);
-    double time = time_of(cluster, shape, plan);
+    double time =
+        sim::collective_time(*plan.algorithm, shape, plan.options, cluster.machine, cluster.links);
     double share = bound_ns(cables, collective, bytes) / time;
     std::printf(
         "{\"network\": \"%s\", \"machines\": %d, \"collective\": \"%s\", \"bytes\": %zu, "

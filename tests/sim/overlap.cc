@@ -4,7 +4,7 @@
 // Method: schedules in virtual time (coll/price.h is held to the same by coll_price), on links by
 // which a block takes as long as its sum; with one segment, where nothing can overlap, and several.
 #include "coll/price.h"
-#include "tests/sim/schedule_world.h"
+#include "tests/sim/collective_time.h"
 
 #include <gtest/gtest.h>
 
@@ -40,18 +40,7 @@ double time_of(Collective collective, const char* name, const coll::Machine& mac
     for (int rank = 0; rank < kRanks; ++rank) nodes.push_back(rank);
     shape.nodes = nodes;
     const coll::Algorithm& row = *coll::find_algorithm(collective, name);
-    std::vector<coll::Schedule> schedules;
-    for (shape.rank = 0; shape.rank < kRanks; ++shape.rank)
-        schedules.push_back(build_schedule(row, shape, {segments, 2}));
-    sim::ScheduleWorld world(1, {.ranks = kRanks,
-                                 .nodes = nodes,
-                                 .links = coll::links_of(machine, nodes),
-                                 .machine = machine,
-                                 .faults = {},
-                                 .data = false});
-    world.run(schedules, std::vector<coll::Binding>(schedules.size()));
-    EXPECT_TRUE(world.all_done()) << name;
-    return world.makespan();
+    return sim::collective_time(row, shape, {segments, 2}, machine, coll::links_of(machine, nodes));
 }
 
 constexpr double kArrives = kBlock * kByteNs;  // one block

@@ -2,7 +2,7 @@
 // Goal: one price: what the runs with faults take in a calm network is what coll/price says, on
 // like and unlike links; and ranks that stand for others change nothing.
 #include "coll/price.h"
-#include "tests/sim/schedule_world.h"
+#include "tests/sim/collective_time.h"
 
 #include <gtest/gtest.h>
 
@@ -61,20 +61,9 @@ LinkMap unlike(Random& random, std::vector<int> hosts) {
     return map;
 }
 
-double simulated(const coll::Algorithm& row, coll::Shape shape, coll::Options options,
+double simulated(const coll::Algorithm& row, const coll::Shape& shape, const coll::Options& options,
                  const LinkMap& map) {
-    std::vector<coll::Schedule> schedules;
-    for (shape.rank = 0; shape.rank < shape.size; ++shape.rank)
-        schedules.push_back(build_schedule(row, shape, options));
-    sim::ScheduleWorld world(1, {.ranks = shape.size,
-                                 .nodes = map.hosts,
-                                 .links = map,
-                                 .machine = kMachine,
-                                 .faults = {},
-                                 .data = false});
-    world.run(schedules, std::vector<coll::Binding>(static_cast<size_t>(shape.size)));
-    EXPECT_TRUE(world.all_done()) << row.name;
-    return world.makespan();
+    return sim::collective_time(row, shape, options, kMachine, map);
 }
 
 double priced(const coll::ScheduleSet& set, const LinkMap& map, bool collapse, int* run = nullptr) {

@@ -8,7 +8,7 @@
 // all of it in both directions.
 #include "coll/catalog.h"
 #include "coll/select.h"
-#include "tests/sim/schedule_world.h"
+#include "tests/sim/collective_time.h"
 
 #include <gtest/gtest.h>
 
@@ -83,24 +83,14 @@ Found run(Collective collective, int machines, Network network, size_t bytes,
     shape.count = bytes / 8 / static_cast<size_t>(whole ? 1 : machines);
     shape.nodes = cluster.nodes;
     coll::Plan plan = select(shape, cluster.machine, choice);
-    std::vector<coll::Schedule> schedules;
-    for (shape.rank = 0; shape.rank < shape.size; ++shape.rank)
-        schedules.push_back(build_schedule(*plan.algorithm, shape, plan.options));
-    sim::ScheduleOptions options;
-    options.ranks = machines;
-    options.nodes = cluster.nodes;
-    options.machine = cluster.machine;
-    options.links = cluster.links;
-    options.data = false;
-    sim::ScheduleWorld world(1, options);
-    world.run(schedules, std::vector<coll::Binding>(schedules.size()));
-    EXPECT_TRUE(world.all_done());
+    double time =
+        sim::collective_time(*plan.algorithm, shape, plan.options, cluster.machine, cluster.links);
     auto p = static_cast<double>(machines), n = static_cast<double>(bytes);
     double sent = (whole ? 2 : 1) * (p - 1) / p, rounds = 1;
     if (network == mesh) sent /= p - 1;
     if (network == chain && machines > 2) sent = whole ? 2 : 1;
     if (network == chain) rounds = p - 1;
-    return {world.makespan(), std::max(rounds * kMessage, sent * n * kByte), plan.algorithm->name};
+    return {time, std::max(rounds * kMessage, sent * n * kByte), plan.algorithm->name};
 }
 
 TEST(RdmaBounds, allreduce_is_near_them) {

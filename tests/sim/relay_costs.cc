@@ -5,7 +5,7 @@
 // Method: both choices run in the simulated network, in which messages share the lines between.
 #include "coll/catalog.h"
 #include "coll/select.h"
-#include "tests/sim/schedule_world.h"
+#include "tests/sim/collective_time.h"
 
 #include <gtest/gtest.h>
 
@@ -37,20 +37,10 @@ coll::Shape shape_of(Collective collective, const std::vector<int>& nodes, size_
 
 double time_of(const coll::Plan& plan, coll::Shape shape, const coll::Machine& direct,
                const Roads& roads) {
-    std::vector<coll::Schedule> schedules;
-    for (shape.rank = 0; shape.rank < shape.size; ++shape.rank)
-        schedules.push_back(build_schedule(*plan.algorithm, shape, plan.options));
-    sim::ScheduleOptions options;
-    options.ranks = shape.size;
-    options.nodes.assign(shape.nodes.begin(), shape.nodes.end());
-    options.machine = direct;  // the network adds what is between
-    options.links = coll::links_of(direct, options.nodes);
-    options.links->roads = roads;
-    options.data = false;
-    sim::ScheduleWorld world(1, options);
-    world.run(schedules, std::vector<coll::Binding>(schedules.size()));
-    EXPECT_TRUE(world.all_done());
-    return world.makespan();
+    // The network adds what is between.
+    LinkMap links = coll::links_of(direct, {shape.nodes.begin(), shape.nodes.end()});
+    links.roads = roads;
+    return sim::collective_time(*plan.algorithm, shape, plan.options, direct, std::move(links));
 }
 
 TEST(RelayCosts, choices_know_of_the_machines_between) {

@@ -6,7 +6,7 @@
 #include "coll/catalog.h"
 #include "coll/ring_order.h"
 #include "coll/select.h"
-#include "tests/sim/schedule_world.h"
+#include "tests/sim/collective_time.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -53,21 +53,10 @@ coll::Shape shape_of(const Cluster& cluster, Collective collective, size_t bytes
     return shape;
 }
 
-double time_of(const Cluster& cluster, const coll::Algorithm& row, coll::Shape shape,
+double time_of(const Cluster& cluster, const coll::Algorithm& row, const coll::Shape& shape,
                const coll::Options& options) {
-    std::vector<coll::Schedule> schedules;
-    for (shape.rank = 0; shape.rank < shape.size; ++shape.rank)
-        schedules.push_back(build_schedule(row, shape, options));
-    sim::ScheduleOptions how;
-    how.ranks = shape.size;
-    how.nodes = cluster.nodes;
-    how.machine = cluster.machine;
-    how.links = coll::links_of(cluster.machine, cluster.nodes);
-    how.data = false;
-    sim::ScheduleWorld world(1, how);
-    world.run(schedules, std::vector<coll::Binding>(schedules.size()));
-    EXPECT_TRUE(world.all_done());
-    return world.makespan();
+    return sim::collective_time(row, shape, options, cluster.machine,
+                                coll::links_of(cluster.machine, cluster.nodes));
 }
 
 double time_of(const Cluster& cluster, Collective collective, const char* name, size_t bytes) {
