@@ -113,7 +113,8 @@ TEST(Header, packs_and_parses) {
         header.context = random.next();
         header.source = static_cast<int32_t>(random.below(1 << 20));
         header.tag = static_cast<int32_t>(random.next());
-        header.kind = static_cast<FrameKind>(1 + random.below(12));
+        header.kind = static_cast<FrameKind>(1 + random.below(13));
+        if (header.kind == FrameKind::notice) header.kind = FrameKind::settled;
         header.length = random.below(kLengthMax + 1);
         header.flags = static_cast<uint8_t>(random.next());
         bool whole = header.kind == FrameKind::rts && header.flags & kFlagWhole;
