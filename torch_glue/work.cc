@@ -37,7 +37,7 @@ constexpr auto kFuture = 1s;
 
 // How long an operation that has failed by a death waits for the dead rank's name: where the two
 // have exchanged nothing the launcher says it, and its word counts after a second. MPI looks for it
-// once in some thousand turns.
+// once in some thousand turns, of which kTurns are made each millisecond.
 constexpr auto kNews = 4s;
 constexpr int kTurns = 32;
 

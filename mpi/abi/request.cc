@@ -327,7 +327,8 @@ POMONA_MPI(int, Waitall, (int count, MPI_Request array_of_requests[], MPI_Status
     if (engine().sent_whole() && requests.size() <= kSettledMost)
         for (Request* each : requests)
             if (each) engine().settle(*each);
-    // The last one first: with messages in order, all the others are then complete too.
+    // The last one first: with messages in order, all the others are then complete too, which is
+    // asked here since wait() is not inlined.
     for (size_t i = requests.size(); i-- > 0;)
         if (requests[i] && !requests[i]->done()) engine().wait(*requests[i], requests);
     return report_all(__func__, array_of_requests, requests, array_of_statuses);
