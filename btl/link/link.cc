@@ -30,6 +30,13 @@ static constexpr size_t kHoldFrom = 16;
 static constexpr Nanoseconds kHeldTime = 500'000;
 // While less is on its way.
 static constexpr Nanoseconds kHeldTimeOfFew = 20'000;
+// So long after a row has grown or been acknowledged the peer is asked for its memory, if its
+// program has answered the last rows: its answer acknowledges them, too.
+static constexpr Nanoseconds kAskedAfter = 200'000;
+static constexpr int kRowsAnswered = 2;
+// Both times are longer by so many nanoseconds for each byte on its way, which a line of 10 Gb/s
+// needs.
+static constexpr Nanoseconds kTimeOfByte = 1;
 // A window that has been empty for so long gives its memory back.
 static constexpr Nanoseconds kIdleTime = 200'000'000;
 // Further ahead than any window reaches.
@@ -138,10 +145,10 @@ Push Link::push_held(const FrameHeader& header, ConstBytes payload, uint64_t tic
     if (!place) return Push::busy;
     held = true;
     std::memcpy(place, &header, sizeof header);
-    Nanoseconds now = links_.now();
-    window_.attach(payload.data(), payload.size(), ticket, now);
-    if (held_.empty()) acknowledged_at_ = now;
+    window_.attach(payload.data(), payload.size(), ticket);
     held_.push_back(window_.next() - 1);
+    held_moved_ = true;
+    if (std::exchange(row_ended_, false)) rows_answered_ = 0;
     many_held_ |= window_.in_flight() >= static_cast<size_t>(links_.params.link_window) / kHoldFrom;
     sent_new();
     links_.activate(*this);
@@ -164,10 +171,20 @@ bool Link::wants_memory() const {
            std::none_of(paths.begin(), paths.end(), [](const Path& each) { return each.busy(); });
 }
 
+bool Link::may_ask(Nanoseconds now) const {
+    return !outgoing_.empty() || rows_answered_ < kRowsAnswered ||
+           (!held_moved_ && now - held_moved_at_ >= kAskedAfter + time_on_line());
+}
+
+Nanoseconds Link::time_on_line() const {
+    return kTimeOfByte * static_cast<Nanoseconds>(window_.in_flight());
+}
+
 // One question for all that is on its way, and only when nothing comes and nothing is left to be
 // sent: until then acknowledgements come by themselves, for many at once.
-void Link::ask_for_memory() {
+void Link::ask_for_memory(Nanoseconds now) {
     if (order_.empty() || !send_state(*order_.front(), kQuestion, 0)) return;
+    held_moved_at_ = now;
     asked_message_ = window_.next();
     asked_piece_ = next_piece_number();
 }
@@ -177,15 +194,15 @@ void Link::ask_for_memory() {
 // from turn to turn may become a long one. The end of a long row is not copied either: its
 // acknowledgement is asked for, and comes sooner than the copies end.
 void Link::copy_held(Nanoseconds now, bool idle, Sink& sink) {
-    bool grows = std::exchange(last_held_, held_.back()) != held_.back();
-    if (grows && !many_held_) return;
+    bool moved = std::exchange(held_moved_, false);
+    if (moved) held_moved_at_ = now;
+    if (moved && !many_held_) return;
+    Nanoseconds quiet = now - held_moved_at_;
+    Nanoseconds patience = kHeldTime + time_on_line();
     size_t most = static_cast<size_t>(links_.params.link_window);
-    Nanoseconds quiet = 0;  // since when a row has neither grown nor been acknowledged
-    if (many_held_) quiet = std::max(window_[held_.back()].held_since, acknowledged_at_);
     while (!held_.empty() && !over) {
         Kept& frame = window_[held_.front()];
-        bool due = many_held_ ? now - quiet >= kHeldTime
-                              : idle || now - frame.held_since >= kHeldTimeOfFew;
+        bool due = many_held_ ? quiet >= patience : idle || quiet >= kHeldTimeOfFew;
         if (!due || (copied_ != 0 && copied_ + frame.data_length > most)) return;
         frame.own.reset(new std::byte[frame.data_length]);
         std::memcpy(frame.own.get(), frame.data, frame.data_length);
@@ -327,7 +344,8 @@ bool Link::send_owed_state() {
 void Link::owe(bool at_once) {
     ++owed_frames_;
     owed_now_ |= at_once;
-    links_.activate(*this, at_once || !simple_);
+    bool much = owed_frames_ >= kOwedFrames || owed_bytes_ >= kOwedBytes;
+    links_.activate(*this, at_once || much || !simple_);
 }
 
 // ---- in
@@ -385,7 +403,9 @@ void Link::arrive(Path& path, const FrameHeader& frame, ConstBytes payload, Sink
         }
     }
     if (header->kind == Kind::carried) return links_.carry(peer, frame, payload, sink);
+    bool had_row = many_held_;
     if (!acknowledge(*header, sink) || over) return;
+    note_row(header->kind, had_row && held_.empty());
     switch (header->kind) {
     case Kind::state: return arrive_state(path, *header, payload, sink);
     case Kind::words: return links_.hear(peer, payload);
@@ -396,6 +416,14 @@ void Link::arrive(Path& path, const FrameHeader& frame, ConstBytes payload, Sink
     }
 }
 
+// A frame has come; `ended`: it acknowledged the end of a row. The program there answers rows if a
+// message comes behind each, be it behind the link's own answer to a question.
+void Link::note_row(Kind kind, bool ended) {
+    if (kind == Kind::message && (ended || row_ended_))
+        rows_answered_ = std::min(rows_answered_ + 1, kRowsAnswered);
+    if (kind == Kind::message || ended) row_ended_ = kind == Kind::state;
+}
+
 // What arrive() does for the next message of a link with nothing unusual about it, in few
 // instructions. False when it is something else: nothing has been done.
 bool Link::arrive_simply(const FrameHeader& frame, ConstBytes payload, Sink& sink) {
@@ -404,7 +432,7 @@ bool Link::arrive_simply(const FrameHeader& frame, ConstBytes payload, Sink& sin
                  (flags & ~uint64_t{kQuestion}) == 0 && frame.word[0] == handed_on_ &&
                  payload.size() >= sizeof(FrameHeader) && early_.empty() && !over &&
                  next >= window_.first() && next <= first_unsent_ &&
-                 frame.word[3] == first_piece_ && held_.empty() && copied_ == 0 &&
+                 frame.word[3] == first_piece_ && held_.empty() && copied_ == 0 && !row_ended_ &&
                  !paths[0].busy() && !paths[0].placing;
     if (!usual) return false;
     window_.drop_below(next);
@@ -518,8 +546,9 @@ void Link::message_arrived(uint64_t number, Sink& sink) {
     uint64_t ticket = frame.ticket;
     if (frame.data) window_.drop_payload(frame);
     if (ticket == 0) return;
-    acknowledged_at_ = links_.now();
-    std::erase(held_, number);
+    held_moved_ = true;
+    if (held_.front() == number) held_.pop_front();  // nearly always
+    else std::erase(held_, number);
     many_held_ &= !held_.empty();
     sink.released(peer, ticket);
 }
@@ -626,7 +655,7 @@ bool Link::work(Nanoseconds now, bool idle, Sink& sink) {
     if (first_unsent_ < window_.next()) moved |= flush();
     if (!outgoing_.empty()) moved |= drain_bulk(now);
     else if (moved) pause_intake();
-    if (idle && wants_memory()) ask_for_memory();
+    if (idle && may_ask(now) && wants_memory()) ask_for_memory(now);
     if (!held_.empty()) copy_held(now, idle, sink);
     if (to_copy_ != 0 && !over) copy_bulk(now, sink);
     if (over) return work(now, idle, sink);
@@ -636,6 +665,7 @@ bool Link::work(Nanoseconds now, bool idle, Sink& sink) {
 bool Link::settle_for_sleep() {
     if (over) return told;
     if (owed_frames_ != 0) send_owed_state();
+    if (wants_memory()) ask_for_memory(links_.now());
     return true;
 }
 

@@ -135,7 +135,10 @@ private:
     void pause_intake();
     bool push_from_caller(ConstBytes payload, std::byte* copy);
     bool wants_memory() const;
-    void ask_for_memory();
+    bool may_ask(Nanoseconds now) const;
+    Nanoseconds time_on_line() const;
+    void note_row(Kind kind, bool ended);
+    void ask_for_memory(Nanoseconds now);
     void copy_held(Nanoseconds now, bool idle, Sink& sink);
     void copy_bulk(Nanoseconds now, Sink& sink);
     void nothing_owed();
@@ -206,10 +209,12 @@ private:
     // So much was on its way since there are such that acknowledgements come before copies would be
     // worth their time.
     bool many_held_ = false;
-    uint64_t last_held_ = UINT64_MAX;               // in the last turn that had some
-    size_t copied_ = 0;                             // bytes of payloads copied out of there
+    bool held_moved_ = false;        // since the last turn: some came, or were acknowledged
+    Nanoseconds held_moved_at_ = 0;  // the turn that saw it, or asked for them
+    int rows_answered_ = 2;          // by the program there, in a row; at most 2. See note_row()
+    bool row_ended_ = false;         // by an answer of the link; nothing has come or gone since
+    size_t copied_ = 0;              // bytes of payloads copied out of there
     uint64_t asked_message_ = 0, asked_piece_ = 0;  // those below have been asked for
-    Nanoseconds acknowledged_at_ = 0;               // the last time, while there are such
     std::vector<Path*> order_;  // those that messages may take, the quickest first
     // One path, up, that neither loses nor has to be watched: nothing but acknowledging has its
     // time.

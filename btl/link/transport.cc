@@ -137,9 +137,8 @@ int Links::poll(Sink& sink, int most) {
         moved += found;
     }
     relays_.poll(sink, most);
-    // When what was waited for has come, acknowledgements wait for the next turn, or for the
-    // answer, which brings them.
-    bool puts_off = sink.enough && !hurry_ && ++put_off_ < kPutOffMost;
+    // Acknowledgements wait for a later turn, or for a message the other way, which brings them.
+    bool puts_off = !hurry_ && ++put_off_ < kPutOffMost;
     if (!active_.empty() && !puts_off) {
         put_off_ = 0;
         Nanoseconds time = now();

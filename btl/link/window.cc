@@ -20,12 +20,11 @@ std::byte* Window::add_behind(Kind kind, size_t length) {
     return data_.get() + begin + kHeadRoom;
 }
 
-void Window::attach(const std::byte* data, size_t length, uint64_t ticket, Nanoseconds now) {
+void Window::attach(const std::byte* data, size_t length, uint64_t ticket) {
     Kept& last = frames_[(next_ - 1) & mask_];
     last.data = data;
     last.data_length = length;
     last.ticket = ticket;
-    last.held_since = now;
     attached_ += length;
 }
 

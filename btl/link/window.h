@@ -26,8 +26,7 @@ struct Kept {
     // `own`: the link's copy of it.
     const std::byte* data = nullptr;
     size_t data_length = 0;
-    uint64_t ticket = 0;         // Sink::released() is owed
-    Nanoseconds held_since = 0;  // the caller keeps it
+    uint64_t ticket = 0;  // Sink::released() is owed
     std::unique_ptr<std::byte[]> own{};
 };
 
@@ -43,7 +42,7 @@ public:
         return data_.get() + kHeadRoom;
     }
     // To the one added last belongs a payload that stays where it is.
-    void attach(const std::byte* data, size_t length, uint64_t ticket, Nanoseconds now);
+    void attach(const std::byte* data, size_t length, uint64_t ticket);
     // It has arrived, and maybe not all before it: what it has elsewhere is given back.
     void drop_payload(Kept& frame);
     // All below `next` have arrived.

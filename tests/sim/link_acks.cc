@@ -86,6 +86,41 @@ TEST_F(LinkAcks, a_row_that_grows_is_not_copied) {
     EXPECT_EQ(pair.counters.link_copied_bytes.load(), 0u);
 }
 
+// The other side's answer acknowledges a row, so that the link need not ask. Who never gets one
+// waits for it once, and after that is acknowledged as soon as the row has arrived.
+TEST_F(LinkAcks, a_row_that_is_answered_needs_no_question) {
+    constexpr size_t kBytes = 16 << 10, kNumber = 64;
+    LinkPair quick{{40'000}, 1 << 20};
+    auto send_row = [&](bool answered) {
+        uint64_t sent = quick.fabric.frames(0, 0, 1), all = quick.receiver.frames + kNumber;
+        for (size_t i = 0; i < kNumber; ++i) quick.push_held(kBytes);
+        quick.run_while([&] { return quick.receiver.frames < all; });
+        sim::Time arrived = quick.fabric.world().now();
+        if (answered) {
+            size_t answers = quick.sender.frames + 1;
+            EXPECT_EQ(quick.transports[1]->path(0)->push({}, {}), Push::sent);
+            quick.run_while([&] { return quick.sender.frames < answers; });
+        }
+        quick.run_while([&] { return quick.sender.back.size() < quick.ticket; });
+        struct Row {
+            uint64_t questions;
+            double microseconds;  // from its arrival to the release of all memory
+        };
+        return Row{quick.fabric.frames(0, 0, 1) - sent - kNumber,
+                   static_cast<double>(quick.fabric.world().now() - arrived) / 1e3};
+    };
+    for (int row = 0; row < 4; ++row) EXPECT_EQ(send_row(true).questions, 0u);
+    EXPECT_EQ(send_row(false).questions, 1u);
+    for (int row = 0; row < 4; ++row) {
+        auto [questions, microseconds] = send_row(false);
+        EXPECT_EQ(questions, 1u);
+        EXPECT_LE(microseconds, 150) << "the latency, and turns";
+    }
+    for (int row = 0; row < 2; ++row) send_row(true);
+    for (int row = 0; row < 4; ++row) EXPECT_EQ(send_row(true).questions, 0u);
+    EXPECT_EQ(quick.counters.link_copied_bytes.load(), 0u);
+}
+
 // The peer may be busy outside MPI, and then the caller goes on by copies.
 TEST_F(LinkAcks, a_long_row_is_copied_when_the_peer_does_not_answer) {
     constexpr size_t kBytes = 16 << 10, kNumber = 32;

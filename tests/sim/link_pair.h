@@ -32,10 +32,11 @@ struct Receiver final : Sink {
 
 struct Sender final : Sink {
     std::byte* place(int, const FrameHeader&, size_t) override { return nullptr; }
-    void arrive(int, const FrameHeader&, ConstBytes) override {}
+    void arrive(int, const FrameHeader&, ConstBytes) override { ++frames; }
     void gone(int, const Error& why) override { ADD_FAILURE() << why.text(); }
     void released(int, uint64_t ticket) override { EXPECT_TRUE(back.insert(ticket).second); }
     std::set<uint64_t> back;  // tickets
+    size_t frames = 0;
 };
 
 struct LinkPair {
