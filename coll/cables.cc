@@ -41,6 +41,11 @@ public:
     }
     int size() const { return p_; }
     bool joined(int a, int b) const { return rates_[index(a, b)] > 0; }
+    // Have all cables the same rate?
+    bool alike() const {
+        return std::all_of(rates_.begin(), rates_.end(),
+                           [](int rate) { return rate == 0 || rate == kRateUnits; });
+    }
     // How long so many shares take by a cable.
     int64_t time(int a, int b, int64_t shares) const {
         return shares * kScale / rates_[index(a, b)];
@@ -134,6 +139,85 @@ Parents grown_tree(const CableGraph& graph, int root, Loads& loads) {
     return parents;
 }
 
+// Directed cables that no tree has taken yet.
+class FreeCables {
+public:
+    explicit FreeCables(const CableGraph& graph) : graph_(graph) {
+        int p = graph.size();
+        free_.resize(static_cast<size_t>(p * p));
+        for (int a = 0; a < p; ++a)
+            for (int b = 0; b < p; ++b) free_[graph.index(a, b)] = graph.joined(a, b);
+    }
+    bool has(int a, int b) const { return free_[graph_.index(a, b)] != 0; }
+    void set(int a, int b, bool free) { free_[graph_.index(a, b)] = free; }
+    // Ways from `root` to any one rank that share no cable: so many there are to each, up to
+    // `most`.
+    int ways_from(int root, int most) const {
+        for (int to = 0; to < graph_.size() && most > 0; ++to)
+            if (to != root) most = std::min(most, ways_between(root, to, most));
+        return most;
+    }
+
+private:
+    // The greatest flow, a way at a time (Ford, Fulkerson).
+    int ways_between(int from, int to, int most) const {
+        std::vector<char> left = free_;
+        int found = 0;
+        for (; found < most; ++found) {
+            Parents before(static_cast<size_t>(graph_.size()), -1);
+            std::vector<int> open{from};
+            for (size_t i = 0; i < open.size() && before[static_cast<size_t>(to)] < 0; ++i)
+                for (int next = 0; next < graph_.size(); ++next)
+                    if (left[graph_.index(open[i], next)] > 0 && next != from &&
+                        before[static_cast<size_t>(next)] < 0) {
+                        before[static_cast<size_t>(next)] = open[i];
+                        open.push_back(next);
+                    }
+            if (before[static_cast<size_t>(to)] < 0) break;
+            for (int at = to; at != from; at = before[static_cast<size_t>(at)]) {
+                --left[graph_.index(before[static_cast<size_t>(at)], at)];
+                ++left[graph_.index(at, before[static_cast<size_t>(at)])];
+            }
+        }
+        return found;
+    }
+
+    const CableGraph& graph_;
+    std::vector<char> free_;
+};
+
+// Trees from `root` that share no cable in one direction, as many as cables part it from any other
+// rank (Edmonds). Each grows, near ranks first, by cables without which there still are ways for
+// the trees that follow (the proof of Lovasz, "On two minimax theorems in graph", 1976).
+std::vector<Parents> disjoint_trees(const CableGraph& graph, int root) {
+    int p = graph.size();
+    FreeCables free(graph);
+    std::vector<Parents> trees;
+    for (int left = free.ways_from(root, p) - 1; left >= 0; --left) {
+        Parents parents(static_cast<size_t>(p), -1);
+        std::vector<int> reached{root};  // in the order of their depths
+        auto grow = [&] {
+            for (int a : reached)
+                for (int b = 0; b < p; ++b) {
+                    bool inside = b == root || parents[static_cast<size_t>(b)] >= 0;
+                    if (inside || !free.has(a, b)) continue;
+                    free.set(a, b, false);
+                    if (free.ways_from(root, left) == left) {
+                        parents[static_cast<size_t>(b)] = a;
+                        reached.push_back(b);
+                        return true;
+                    }
+                    free.set(a, b, true);
+                }
+            return false;
+        };
+        while (static_cast<int>(reached.size()) < p)
+            if (!grow()) return trees;
+        trees.push_back(std::move(parents));
+    }
+    return trees;
+}
+
 // Shortest ways from `root`, of which each takes the one whose busiest cable has carried least.
 Parents shortest_ways(const CableGraph& graph, int root, Loads& loads) {
     int p = graph.size();
@@ -193,6 +277,19 @@ Forest packed(const CableGraph& graph, Collective collective, Round&& round) {
     return forest;
 }
 
+// Where cables are alike disjoint trees carry equal shares; else the greatest to the quickest.
+Forest of_one_root(const CableGraph& graph, int root) {
+    if (!graph.alike())
+        return packed(graph, Collective::bcast, [&](std::vector<Parents>& trees, Loads& loads) {
+            trees.push_back(grown_tree(graph, root, loads));
+        });
+    Forest forest;
+    forest.collective = Collective::bcast;
+    for (Parents& parents : disjoint_trees(graph, root))
+        forest.trees.push_back({1, std::move(parents)});
+    return forest;
+}
+
 }  // namespace
 
 Forests forests_by_cable(const Machine& machine, std::span<const int> nodes) {
@@ -209,6 +306,13 @@ Forests forests_by_cable(const Machine& machine, std::span<const int> nodes) {
         };
     };
     std::vector<Forest> made{packed(graph, Collective::alltoall, of_all_roots(shortest_ways))};
+    // What goes down a root's trees in a bcast comes up in a reduce.
+    for (int root = 0; root < ranks; ++root) {
+        Forest down = of_one_root(graph, root);
+        made.push_back(down);
+        down.collective = Collective::reduce;
+        made.push_back(std::move(down));
+    }
     if (!machine.apart) {
         made.push_back(
             packed(graph, Collective::allreduce, [&](std::vector<Parents>& trees, Loads& loads) {

@@ -331,7 +331,7 @@ void Facts::set_forest(const Shape& shape, const Forest* trees) {
     height = busiest = laden = tree = 0;
     if (!forest) return;
     bool both_ways = shape.collective == Collective::allreduce;
-    bool rooted = shape.collective == Collective::bcast;
+    bool rooted = shape.collective == Collective::bcast || shape.collective == Collective::reduce;
     bool scatters = shape.collective == Collective::alltoall;
     if (trees->segment) S = trees->segments(static_cast<size_t>(m));
     auto size = static_cast<size_t>(shape.size);

@@ -216,7 +216,8 @@ int Tree::height() const {
 
 bool Forest::serves(const Shape& shape) const {
     return shape.collective == collective && shape.size == size() &&
-           (collective != Collective::bcast || !of_root(shape.root).empty());
+           (!(collective == Collective::bcast || collective == Collective::reduce) ||
+            !of_root(shape.root).empty());
 }
 
 int Forest::segments(size_t bytes) const {

@@ -107,6 +107,16 @@ int height_of(const Forest& forest) {
     return most;
 }
 
+void bcast_by_trees(Builder& s, const Shape& shape, const Options& options) {
+    size_t n = shape.bytes();
+    Grove grove(shape, *options.forest, shape.root, {0, n}, pieces_of(shape, options, n));
+    for (int segment = 0; segment < grove.segments(); ++segment)
+        for (size_t tree = 0; tree < grove.trees(); ++tree) {
+            Region data = result(s, grove.piece(tree, segment));
+            send_down(s, grove.place(tree), data, data);
+        }
+}
+
 // Who only sends waits for the sum of an earlier piece: else pieces on the way up fill the lines
 // before those that come down and those from farther away.
 // Higher trees need more pieces under way to hide their messages' latency.
@@ -200,13 +210,7 @@ int next_of(const Tree& tree, int rank, int to) {
 // Idea: each of the root's trees carries its share of the vector.
 // Source: as above.     Cost: height (a + n/S b) + busiest n b     Limits: the user's trees, of this root
 void bcast_forest(Builder& s, const Shape& shape, const Options& options) {
-    size_t n = shape.bytes();
-    Grove grove(shape, *options.forest, shape.root, {0, n}, pieces_of(shape, options, n));
-    for (int segment = 0; segment < grove.segments(); ++segment)
-        for (size_t tree = 0; tree < grove.trees(); ++tree) {
-            Region data = result(s, grove.piece(tree, segment));
-            send_down(s, grove.place(tree), data, data);
-        }
+    bcast_by_trees(s, shape, options);
 }
 
 // Idea: each tree adds up its share of the vector on the way to its root and sends it back down.
@@ -247,6 +251,34 @@ void allgather_cables(Builder& s, const Shape& shape, const Options& options) {
 // Source: as above.     Cost: height (a + m/S (b + r)) + laden m b     Limits: as the first's
 void reduce_scatter_cables(Builder& s, const Shape& shape, const Options& options) {
     reduce_scatter_by_trees(s, shape, options);
+}
+
+// Idea: as by the user's trees, by those of the root that load cables least: as many at once as
+// cables part the root from any other machine.
+// Source: Edmonds 1973; Wang et al. 2020.     Cost: height (a + n/S b) + laden n b
+// Limits: trees by cables
+void bcast_cables(Builder& s, const Shape& shape, const Options& options) {
+    bcast_by_trees(s, shape, options);
+}
+
+// Idea: what a bcast sends down those trees comes up and is added up on the way.
+// Source: as above.     Cost: height (a + n/S (b + r)) + laden n b
+// Limits: commutative; trees by cables
+void reduce_cables(Builder& s, const Shape& shape, const Options& options) {
+    size_t n = shape.bytes();
+    Grove grove(shape, *options.forest, shape.root, {0, n}, pieces_of(shape, options, n));
+    bool is_root = shape.rank == shape.root;
+    Places places(s);
+    for (int segment = 0; segment < grove.segments(); ++segment) {
+        places.begin(segment);
+        for (size_t tree = 0; tree < grove.trees(); ++tree) {
+            const TreePlace& place = grove.place(tree);
+            Block piece = grove.piece(tree, segment);
+            auto landings = places.take(place.children.size(), piece.length);
+            Region own = input(s, piece), sum = landings.empty() ? own : landings[0];
+            reduce_piece(s, place, landings, own, is_root ? result(s, piece) : sum);
+        }
+    }
 }
 
 // Idea: each block goes down a tree of its sender's as far as its receiver; who is between hands it

@@ -13,7 +13,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-COLLECTIVES = ["allreduce", "allgather", "reduce_scatter", "alltoall"]
+COLLECTIVES = ["allreduce", "allgather", "reduce_scatter", "alltoall", "bcast", "reduce"]
 LONG, SHORT = 16 << 20, 8
 
 

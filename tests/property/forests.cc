@@ -120,8 +120,9 @@ TEST(Forests, in_many_pieces) {
     Random random(base_seed() ^ 5);
     int cases = 0, wrong = 0;
     for (const char* name : {"forest", "cables"})
-        for (Collective each : {Collective::allreduce, Collective::allgather,
-                                Collective::reduce_scatter, Collective::alltoall})
+        for (Collective each :
+             {Collective::allreduce, Collective::allgather, Collective::reduce_scatter,
+              Collective::alltoall, Collective::bcast, Collective::reduce})
             for (int i = 0; i < 12; ++i) {
                 Case c;
                 c.algorithm = coll::find_algorithm(each, name);

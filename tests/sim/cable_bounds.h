@@ -4,6 +4,8 @@
 //   allreduce       each part of a vector takes 2 (k - 1) messages between k groups of machines, of
 //                   whatever groups (Harary, Schwenk, "The communication problem on graphs and
 //                   digraphs", J. Franklin Institute 297, 1974), by the cables between groups
+//   bcast, reduce   the vector crosses the cables between the root's group and the others; trees
+//                   fill them (Edmonds, "Edge-disjoint branchings", 1973)
 //   allgather       what machines of a group have leaves it by its cables; a reduce_scatter is the
 //                   same turned round
 //   alltoall        the same with the blocks for those outside; and each block takes as many cables
@@ -37,11 +39,17 @@ inline int way_between(const CabledMachines& cables, int from, int to) {
     return distance[static_cast<size_t>(to)];
 }
 
+// From a rank to the one that is farthest from it.
+inline int longest_way(const CabledMachines& cables, int from) {
+    int longest = 0;
+    for (int to = 0; to < cables.machines; ++to)
+        longest = std::max(longest, way_between(cables, from, to));
+    return longest;
+}
 inline int longest_way(const CabledMachines& cables) {
     int longest = 0;
-    for (int a = 0; a < cables.machines; ++a)
-        for (int b = 0; b < cables.machines; ++b)
-            longest = std::max(longest, way_between(cables, a, b));
+    for (int from = 0; from < cables.machines; ++from)
+        longest = std::max(longest, longest_way(cables, from));
     return longest;
 }
 
@@ -57,6 +65,19 @@ inline double most_of_groups(const CabledMachines& cables, coll::Collective coll
         for (int r = 0; r < p; ++r) inside += group >> r & 1;
         int blocks = inside * (collective == coll::Collective::alltoall ? p - inside : 1);
         most = std::max(most, static_cast<double>(blocks) / static_cast<double>(leaving) / p);
+    }
+    return most;
+}
+
+// Groups that the root is in, but not all others: a vector for all, or of all, crosses their cables.
+inline double most_around(const CabledMachines& cables, int root) {
+    double most = 0;
+    for (int group = 1; group + 1 < 1 << cables.machines; ++group) {
+        if (!(group >> root & 1)) continue;
+        auto leaving = std::count_if(cables.pairs.begin(), cables.pairs.end(), [&](auto& pair) {
+            return (group >> pair.first & 1) != (group >> pair.second & 1);
+        });
+        most = std::max(most, 1 / static_cast<double>(leaving));
     }
     return most;
 }
@@ -82,9 +103,16 @@ inline double most_of_partitions(const CabledMachines& cables) {
     return most;
 }
 
-// How often the whole vector goes over the busiest cable in one direction, at least.
-inline double least_laden(const CabledMachines& cables, coll::Collective collective) {
+// A bcast or a reduce, whose vector is one rank's.
+inline bool is_rooted(coll::Collective collective) {
+    return collective == coll::Collective::bcast || collective == coll::Collective::reduce;
+}
+
+// How often the whole vector goes over the busiest cable in one direction, at least. `root`: of
+// those that have one.
+inline double least_laden(const CabledMachines& cables, coll::Collective collective, int root = 0) {
     if (collective == coll::Collective::allreduce) return most_of_partitions(cables);
+    if (is_rooted(collective)) return most_around(cables, root);
     double vectors = most_of_groups(cables, collective);
     if (collective != coll::Collective::alltoall) return vectors;
     int p = cables.machines, all = 0;
