@@ -180,7 +180,7 @@ mixed() {
     local code=0
     say "Jobs of two processors"
     build -DPOMONA_TESTS=ON -DPOMONA_WERROR=ON
-    CMAKE=$CMAKE POMONA_JOBS=$jobs "$POMONA_ROOT/tests/cross/mixed.sh" "$POMONA_BUILD" "$builds/mixed" || code=$?
+    CMAKE=$CMAKE POMONA_JOBS=$jobs "$POMONA_ROOT/tests/cross/mixed.sh" "$POMONA_BUILD" "$POMONA_BUILD/mixed" || code=$?
     [ $code = 0 ] || [ $code = 77 ] || status=$code
 }
 
