@@ -255,9 +255,9 @@ static void write_real(const struct kind* k, void* at, double value) {
     int fraction = 8 * k->bytes - 1 - k->exponent, exponent = (1 << (k->exponent - 1)) - 1, i;
     unsigned __int128 bits = 0;
     double rest = value < 0 ? -value : value;
-    if (rest != 0) {
+    while (rest != 0 && rest < 1 && exponent > 1) rest *= 2, --exponent;
+    if (rest >= 1) { /* below the smallest normal number: zero */
         for (; rest >= 2; ++exponent) rest /= 2;
-        for (; rest < 1; --exponent) rest *= 2;
         rest -= 1;
         for (i = fraction - 1; i >= 0; --i) {
             rest *= 2;
