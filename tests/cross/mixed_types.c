@@ -1,6 +1,6 @@
-/* tests/cross/mixed_types.c: two ranks of different processors: the first is x86-64's, the second Arm's.
- * int, double and integers of 8 bytes arrive exactly. Types whose formats differ, and one that holds
- * such a type, are refused by name in messages and in every collective, at both ranks.
+/* tests/cross/mixed_types.c: two ranks of different processors: the first is x86-64's, the second
+ * Arm's. int, double and integers of 8 bytes arrive exactly. Types whose formats differ, and one that
+ * holds such a type, are refused by name in messages and in every collective, at both ranks.
  */
 #include <mpi.h>
 

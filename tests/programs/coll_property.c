@@ -1,9 +1,9 @@
-/* Goal: every collective, with every predefined type that is alike on all systems and every operation
- * on it, against a sequential reference. Method: each case is drawn from its seed, the same on all
- * ranks: communicator, root, counts, lengths of blocks and gaps between them, in place or not,
- * blocking, non-blocking or persistent. Results are compared byte for byte with what loops over all
- * ranks' inputs give, gaps and guards included; of sums of arbitrary reals, which depend on their
- * order, all members of an allreduce must have the same bits.
+/* Goal: every collective, with every predefined type that is alike on all systems and every
+ * operation on it, against a sequential reference. Method: each case is drawn from its seed, the
+ * same on all ranks: communicator, root, counts, lengths of blocks and gaps between them, in place
+ * or not, blocking, non-blocking or persistent. Results are compared byte for byte with what loops
+ * over all ranks' inputs give, gaps and guards included; of sums of arbitrary reals, which depend
+ * on their order, all members of an allreduce must have the same bits.
  *
  *     coll_property [FIRST-SEED [SEEDS]]
  */
