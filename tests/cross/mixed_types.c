@@ -1,5 +1,5 @@
-/* tests/cross/mixed_types.c: two ranks of different processors: the first is x86-64's, the second
- * Arm's. int, double and integers of 8 bytes arrive exactly. Types whose formats differ, and one that
+/* tests/cross/mixed_types.c: two ranks of different processors: x86-64 the first, Arm the second.
+ * int, double and integers of 8 bytes arrive exactly. Types whose formats differ, and one that
  * holds such a type, are refused by name in messages and in every collective, at both ranks.
  */
 #include <mpi.h>
