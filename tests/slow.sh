@@ -2,8 +2,8 @@
 # tests/slow.sh: the tiers that take long: unit, property and simulation tests and MPI programs
 # under the address and undefined-behaviour sanitizers; ranks as threads, and threads of ranks,
 # under the thread sanitizer; fuzzing (POMONA_FUZZ_SECONDS each, default 60) where clang++ is
-# installed; all MPI programs over two and four hosts (namespaces; root only), and with
-# POMONA_CHECK; links over simulated paths, and the contract of transports, with many seeds
+# installed; all MPI programs, and the torch glue, over two and four hosts (namespaces; root only), and
+# programs with POMONA_CHECK; links over simulated paths, and the contract of transports, with many seeds
 # (POMONA_LINK_SEEDS, default 10,000); random programs (POMONA_PROGRAM_SEEDS, default 100,000) by
 # all transports and algorithms; all algorithms of collectives (POMONA_COLLECTIVE_ROUNDS, default
 # 20) and the torch glue over fake RDMA cables; programs over RDMA by software between two virtual
@@ -89,6 +89,10 @@ hosts() {
         python3 -B "$POMONA_ROOT/tests/programs/run.py" --mpicc "$tree/bin/mpicc" \
             --mpirun "$tree/bin/mpirun" --hosts $count --timeout-factor 3 || code=$?
         [ $code = 0 ] || [ $code = 77 ] || status=$code
+        say "PyTorch over $count hosts"
+        (cd "$POMONA_ROOT/tests/torch" && POMONA_BUILD=$tree POMONA_HOSTS=$count PYTHONPATH=$tree/python \
+            "$POMONA_VENV/bin/python" -m pytest -q -p no:cacheprovider test_glue.py \
+            -k "(test_operations or test_models) and not record") || status=$?
     done
 }
 
