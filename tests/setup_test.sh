@@ -27,7 +27,9 @@ stand_in() {  # name body
 }
 provide() {  # purposes...; what it says and did go to files
     PATH=$work/bin POMONA_BUILD=$work/build/release bash -c \
-        ". '$root/tests/setup.sh'; provide_packages $*; echo PREFIX \${CMAKE_PREFIX_PATH-}; echo PC \${PKG_CONFIG_PATH-}; echo CPATH \${CPATH-}" \
+        ". '$root/tests/setup.sh'
+        provide_packages $*
+        echo PREFIX \${CMAKE_PREFIX_PATH-}; echo PC \${PKG_CONFIG_PATH-}; echo CPATH \${CPATH-}" \
         < /dev/null > "$work/said" 2>&1 && code=0 || code=$?
 }
 expect() {  # case file pattern
