@@ -1,8 +1,8 @@
 # tests/packages.sh: sourced by tests/setup.sh: installs the packages of tests/packages.txt by the
 # system's own manager (apt, dnf, pacman, Homebrew). Without root and sudo the same packages are
-# unpacked below .build instead (apt), or made an environment there (conda, mamba or micromamba,
-# where one is installed). POMONA_INSTALL=no (--no-install) installs nothing and says what is
-# missing. shellcheck shell=bash
+# fetched by the same manager and unpacked below .build, if there is a compiler; else conda, mamba
+# or micromamba makes an environment there, where one is installed. POMONA_INSTALL=no
+# (--no-install) installs nothing and says what is missing. shellcheck shell=bash
 
 # The packages of one purpose (build, tests), as this manager calls them.
 packages_for() {  # manager purpose
@@ -78,7 +78,10 @@ install_by() {  # manager package...
 use_prefix() {  # folder: what is found below it serves as if it were installed
     local lib
     lib=$1/lib/$(c++ -print-multiarch 2> /dev/null || true)
-    [ -d "$lib" ] && [ "$lib" != "$1/lib/" ] || lib=$1/lib
+    if [ ! -d "$lib" ] || [ "$lib" = "$1/lib/" ]; then
+        lib=$1/lib
+        [ ! -d "$1/lib64" ] || lib=$1/lib64
+    fi
     export PATH="$1/bin:$PATH" CMAKE_PREFIX_PATH="$1${CMAKE_PREFIX_PATH:+:$CMAKE_PREFIX_PATH}"
     export PKG_CONFIG_PATH="$lib/pkgconfig:$1/share/pkgconfig${PKG_CONFIG_PATH:+:$PKG_CONFIG_PATH}"
     export LDFLAGS="-Wl,-rpath,$lib -L$lib${LDFLAGS:+ $LDFLAGS}"
@@ -87,24 +90,49 @@ use_prefix() {  # folder: what is found below it serves as if it were installed
     export LD_LIBRARY_PATH="$lib${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}"
 }
 
-# Debian's packages, unpacked: the names with all they need that is not installed. APT_OPTIONS may
-# name other lists than the system's.
-unpack_debian() {  # folder package...
-    local prefix=$1 root=$1/usr names link target wanted
+# The files of packages and of all they need that is not installed, as the manager calls them, into
+# the current folder. No root is needed for that.
+fetch_packages() {  # manager package...
+    local manager=$1 names address
     shift
-    mkdir -p "$prefix/archives"
-    wanted=$(printf '%s\n' "$@" | grep -v -x -F -f <(cat "$prefix/names.txt" 2> /dev/null) | tr '\n' ' ' || true)
+    case $manager in
+    apt)  # APT_OPTIONS may name other lists than the system's
+        names=$(apt-get ${APT_OPTIONS[@]+"${APT_OPTIONS[@]}"} install -s -qq --no-install-recommends "$@" |
+            awk '$1 == "Inst" { print $2 }') || return
+        # shellcheck disable=SC2086
+        apt-get ${APT_OPTIONS[@]+"${APT_OPTIONS[@]}"} download -qq $names ;;
+    dnf) dnf download -y -q --resolve --setopt=install_weak_deps=False --destdir=. "$@" > /dev/null ;;
+    pacman)  # names the addresses alone; an empty list would be a system without lists
+        names=$(pacman -Sp --noconfirm "$@") && [ -n "$names" ] || return
+        for address in $names; do curl -fsSLO "$address" || return; done ;;
+    esac
+}
+unpack_package() {  # file, folder
+    case $1 in
+    *.deb) dpkg-deb -x "$1" "$2" ;;
+    *.rpm) if command -v bsdtar > /dev/null; then bsdtar -xf "$1" -C "$2"
+        elif command -v cpio > /dev/null; then rpm2cpio "$1" | (cd "$2" && cpio -idm --quiet)
+        else rpm2archive - < "$1" | tar -xz -C "$2"; fi ;;
+    *) bsdtar -xf "$1" -C "$2" --exclude '.[A-Z]*' ;;  # of pacman: .PKGINFO and such
+    esac
+}
+
+# The manager's own packages, unpacked: the names with all they need that is not installed.
+unpack_packages() {  # manager folder package...
+    local manager=$1 prefix=$2 root=$2/usr file link target wanted=
+    shift 2
+    mkdir -p "$prefix"
+    [ $# = 0 ] || wanted=$(printf '%s\n' "$@" | grep -v -x -F -f <(cat "$prefix/names.txt" 2> /dev/null) | tr '\n' ' ' || true)
     if [ -n "$wanted" ]; then
         say "Unpacking below $prefix: $wanted"
+        rm -rf "$prefix/archives"
+        mkdir "$prefix/archives"
         # shellcheck disable=SC2086
-        names=$(apt-get ${APT_OPTIONS[@]+"${APT_OPTIONS[@]}"} install -s -qq --no-install-recommends $wanted |
-            awk '$1 == "Inst" { print $2 }') ||
-            fail "These packages $OFFLINE: $wanted"
-        # shellcheck disable=SC2086
-        (cd "$prefix/archives" && apt-get ${APT_OPTIONS[@]+"${APT_OPTIONS[@]}"} download -qq $names) ||
-            fail "These packages $OFFLINE: $names"
-        for link in "$prefix"/archives/*.deb; do dpkg-deb -x "$link" "$prefix"; done
-        rm "$prefix"/archives/*.deb
+        (cd "$prefix/archives" && fetch_packages "$manager" $wanted) || fail "These packages $OFFLINE: $wanted"
+        for file in "$prefix"/archives/*; do
+            unpack_package "$file" "$prefix" || fail "$file cannot be unpacked"
+        done
+        rm -r "$prefix/archives"
         # What names the system's folders, and links to libraries that the system has itself.
         find "$root" -name '*.pc' -exec sed -i "s|^prefix=/usr$|prefix=$root|; s|=/usr/|=$root/|" {} +
         find "$root" -xtype l | while read -r link; do
@@ -115,10 +143,13 @@ unpack_debian() {  # folder package...
         # shellcheck disable=SC2086
         printf '%s\n' $wanted >> "$prefix/names.txt"
     fi
+    [ -d "$root" ] || return 0
     use_prefix "$root"
     # A compiler's own search path ends with these.
-    CPATH=$(printf '%s:' "$root"/include "$root"/include/*-linux-gnu "$root"/include/python3*)${CPATH-}
-    export CPATH=${CPATH%:}
+    for link in "$root"/include "$root"/include/*-linux-gnu "$root"/include/python3*; do
+        if [ -d "$link" ]; then CPATH=${CPATH:+$CPATH:}$link; fi
+    done
+    export CPATH
 }
 
 conda_environment() {  # conda-program package...
@@ -158,14 +189,15 @@ provide_packages() {  # package purposes (build, tests)...
     elif [ "$manager" = brew ] || { [ "$manager" != none ] && may_install; }; then
         # shellcheck disable=SC2086
         install_by "$manager" $missing
-    elif [ "$manager" = apt ] && command -v c++ > /dev/null; then
-        # Of what tests use only libraries: they leave out programs that are not there.
-        # shellcheck disable=SC2046
+    elif [ "$manager" != none ] && command -v c++ > /dev/null; then
         say "No root and no sudo"
+        # The compiler and Python are there. Of what tests use only libraries: they leave out
+        # programs that are not there.
         # shellcheck disable=SC2046
-        unpack_debian "$(dirname "$POMONA_BUILD")/packages" $(missing_packages apt $(
-            { packages_for apt build; for candidate; do packages_for apt "$candidate"; done |
-                tr ' ' '\n' | grep '^lib'; } | tr ' ' '\n' | grep -v -x -e build-essential -e python3 -e python3-venv |
+        unpack_packages "$manager" "$(dirname "$POMONA_BUILD")/packages" $(missing_packages "$manager" $(
+            { packages_for "$manager" build; for candidate; do packages_for "$manager" "$candidate"; done |
+                tr ' ' '\n' | grep -E '^lib|-devel$|^gtest$|^benchmark$'; } | tr ' ' '\n' |
+                grep -v -x -E -e 'build-essential|gcc-c\+\+|make|base-devel|python3?|python3-venv' |
                 awk '!seen[$0]++'
         ))
     elif [ -n "$conda" ]; then
@@ -176,6 +208,7 @@ provide_packages() {  # package purposes (build, tests)...
             "tests/packages.txt lists the packages. With them in place: --no-install"
     else
         fail "Missing: $missing. Installing them by $manager needs root or sudo. Ask for" \
-            "'$(install_command "$manager") $missing', or install micromamba, which needs neither"
+            "'$(install_command "$manager") $missing'. With a C++ compiler alone the rest is unpacked" \
+            "below .build; micromamba, where it is installed, needs neither"
     fi
 }

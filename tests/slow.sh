@@ -2,16 +2,16 @@
 # tests/slow.sh: the tiers that take long: unit, property and simulation tests and MPI programs
 # under the address and undefined-behaviour sanitizers; ranks as threads, and threads of ranks,
 # under the thread sanitizer; fuzzing (POMONA_FUZZ_SECONDS each, default 60) where clang++ is
-# installed; all MPI programs over two and four hosts (namespaces; root only), and with
-# POMONA_CHECK; links over simulated paths, and the contract of transports, with many seeds
-# (POMONA_LINK_SEEDS, default 10,000); random programs (POMONA_PROGRAM_SEEDS, default 100,000) by
-# all transports and algorithms; all algorithms of collectives (POMONA_COLLECTIVE_ROUNDS, default
-# 20) and the torch glue over fake RDMA cables; programs over RDMA by software between two virtual
-# machines whose cable loses packets (LOSS percent, default 1); the wheel, PyTorch's own MPI
-# backend, the extension against all torches' headers, and all of PyTorch's own tests that apply;
-# all tests compiled for macOS; programs whose ranks are half x86-64's, half Arm's under qemu; and
-# all of tests/clients.sh, which fetches and compiles other people's programs for hours. Called by
-# `tests/run.sh --slow`; builds beside the release tree.
+# installed; all MPI programs, and the torch glue, over two and four hosts (namespaces; root only),
+# and programs with POMONA_CHECK; links over simulated paths, and the contract of transports, with
+# many seeds (POMONA_LINK_SEEDS, default 10,000); random programs (POMONA_PROGRAM_SEEDS, default
+# 100,000) by all transports and algorithms; all algorithms of collectives
+# (POMONA_COLLECTIVE_ROUNDS, default 20) and the torch glue over fake RDMA cables; programs over
+# RDMA by software between two virtual machines whose cable loses packets (LOSS percent, default 1);
+# the wheel, PyTorch's own MPI backend, the extension against all torches' headers, and all of
+# PyTorch's own tests that apply; all tests compiled for macOS; programs whose ranks are half
+# x86-64's, half Arm's under qemu; and all of tests/clients.sh, which fetches and compiles other
+# people's programs for hours. Called by `tests/run.sh --slow`; builds beside the release tree.
 # POMONA_JOBS: jobs at a time.
 #   tests/slow.sh                   all tiers
 #   tests/slow.sh address thread    only these; the tiers: address, thread, fuzz, hosts, checked, seeds,
@@ -89,6 +89,10 @@ hosts() {
         python3 -B "$POMONA_ROOT/tests/programs/run.py" --mpicc "$tree/bin/mpicc" \
             --mpirun "$tree/bin/mpirun" --hosts $count --timeout-factor 3 || code=$?
         [ $code = 0 ] || [ $code = 77 ] || status=$code
+        say "PyTorch over $count hosts"
+        (cd "$POMONA_ROOT/tests/torch" && POMONA_BUILD=$tree POMONA_HOSTS=$count PYTHONPATH=$tree/python \
+            "$POMONA_VENV/bin/python" -m pytest -q -p no:cacheprovider test_glue.py::test_models \
+            test_glue.py::test_operations test_glue.py::test_operations_at_their_edges) || status=$?
     done
 }
 
@@ -180,7 +184,7 @@ mixed() {
     local code=0
     say "Jobs of two processors"
     build -DPOMONA_TESTS=ON -DPOMONA_WERROR=ON
-    CMAKE=$CMAKE POMONA_JOBS=$jobs "$POMONA_ROOT/tests/cross/mixed.sh" "$POMONA_BUILD" "$builds/mixed" || code=$?
+    CMAKE=$CMAKE POMONA_JOBS=$jobs "$POMONA_ROOT/tests/cross/mixed.sh" "$POMONA_BUILD" "$POMONA_BUILD/mixed" || code=$?
     [ $code = 0 ] || [ $code = 77 ] || status=$code
 }
 

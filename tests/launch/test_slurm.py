@@ -16,6 +16,9 @@ HERE = os.path.dirname(os.path.abspath(__file__))
 MPICC = os.path.join(os.path.dirname(MPIRUN), "mpicc")
 SHOW = ("sh", "-c", "echo $RANK $LOCAL_RANK/$LOCAL_WORLD_SIZE $(hostname)")
 MISSING = slurm_world.missing()
+# PRRTE's launcher: no package of Debian has it, PyPI's wheel of Open MPI does.
+PRTERUN = os.environ.get("POMONA_TEST_PRTERUN") or shutil.which("prterun")
+NEEDS_PRTERUN = unittest.skipUnless(PRTERUN, "no prterun in PATH, nor named by POMONA_TEST_PRTERUN")
 
 
 @unittest.skipIf(MISSING, MISSING)
@@ -149,8 +152,8 @@ class Others(unittest.TestCase):
 
     @NEEDS_OPEN_MPI
     def test_prterun_by_a_stand_in(self):
-        # PRRTE is in no package here. Open MPI's mpirun is another PMIx launcher whose options for
-        # numbers and variables have the same names; it does not know the others.
+        # Open MPI's mpirun is another PMIx launcher whose options for numbers and variables have
+        # PRRTE's names; it does not know the others.
         place = self.enterContext(slurm_world.tempfile.TemporaryDirectory())
         with open(os.path.join(place, "prterun"), "w") as file:
             file.write("#!/bin/sh\n[ \"$1\" = --allow-run-as-root ] && shift\n"
@@ -164,6 +167,28 @@ class Others(unittest.TestCase):
         self.assertEqual(done.returncode, 0, done.stderr)
         self.assertEqual(done.stdout.count("x\n"), 2)
         self.assertRegex(done.stdout, "rank=1 size=2 local=1/2 origin=PMIx .*value of 0,value of 1")
+
+    @NEEDS_PRTERUN
+    def test_prterun_starts_programs_unchanged(self):
+        done = subprocess.run([PRTERUN, "--allow-run-as-root", "--map-by", ":OVERSUBSCRIBE", "-n", "3",
+                               PROBE, "info"], capture_output=True, text=True, timeout=PATIENCE,
+                              stdin=subprocess.DEVNULL, env=clean_environment())
+        self.assertEqual(done.returncode, 0, done.stderr)
+        for rank in range(3):
+            self.assertRegex(done.stdout, f"rank={rank} size=3 local=./3 origin=PMIx "
+                                          ".*value of 0,value of 1,value of 2")
+
+    @NEEDS_PRTERUN
+    def test_mpirun_becomes_prterun(self):
+        path = os.path.dirname(PRTERUN) + ":" + os.environ["PATH"]
+        done = self.run_job("--launcher", "prterun", "-n", 3, "-x", "MINE=x", "sh", "-c",
+                            f"echo $MINE; exec {PROBE} info", PATH=path)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertEqual(done.stdout.count("x\n"), 3)
+        self.assertEqual(done.stdout.count("size=3"), 3, done.stdout)
+        self.assertEqual(done.stdout.count("origin=PMIx"), 3, done.stdout)
+        done = self.run_job("--launcher", "prterun", "-n", 2, "sh", "-c", "exit 5", PATH=path)
+        self.assertEqual(done.returncode, 5)
 
 
 if __name__ == "__main__":

@@ -2,6 +2,7 @@
 
 POMONA_BUILD    build folder (default: build/release of the repository); gives bin/mpirun and python/pomona
 POMONA_MPIRUN   another launcher, e.g. "mpiexec.hydra"
+POMONA_HOSTS    over so many hosts, which are network namespaces of this machine (root on Linux)
 PYTHON          Python with torch (default: the one that runs pytest)
 """
 
@@ -27,8 +28,13 @@ class Outcome:
         return f"exit code {self.code} of: {shlex.join(self.command)}\n{self.text[-6000:]}"
 
 
-def launcher(ranks):
+def launcher(ranks, env=None):
     given = os.environ.get("POMONA_MPIRUN")
+    hosts = os.environ.get("POMONA_HOSTS")
+    if hosts:
+        handed = [word for name in env or {} for word in ("-x", name)]
+        return [sys.executable, "-B", str(HERE.parent / "host_world.py"), hosts, str(BUILD / "bin" / "mpirun"),
+                "--host", "HOSTS", "-n", str(ranks), *handed]
     if given:
         return [*shlex.split(given), "-n", str(ranks)]
     through = os.environ["through"].split() if "fabric" in os.environ else []  # of tests/programs/rdma.sh
@@ -37,8 +43,10 @@ def launcher(ranks):
 
 def launch(ranks, *program, timeout=120, env=None, prefix=None):
     """Runs a Python program on `ranks` ranks; kills the job at the timeout, which is a failure."""
-    command = [*(launcher(ranks) if prefix is None else prefix), PYTHON, *map(str, program)]
+    command = [*(launcher(ranks, env) if prefix is None else prefix), PYTHON, *map(str, program)]
     environment = {**os.environ, "OMP_NUM_THREADS": "1", "PYTHONUNBUFFERED": "1", **(env or {})}
+    if "POMONA_HOSTS" in os.environ:
+        environment.setdefault("GLOO_SOCKET_IFNAME", "eth0")  # the hosts' names are not known to gloo
     if (BUILD / "python" / "pomona").is_dir():
         paths = [str(BUILD / "python"), environment.get("PYTHONPATH", "")]
         environment["PYTHONPATH"] = os.pathsep.join(path for path in paths if path)
@@ -55,4 +63,6 @@ def launch(ranks, *program, timeout=120, env=None, prefix=None):
             process.kill()
             text, _ = process.communicate()
         pytest.fail(f"no end within {timeout} s: {shlex.join(command)}\n{text[-6000:]}")
+    if process.returncode == 77 and "POMONA_HOSTS" in os.environ:  # of host_world.py
+        pytest.skip("hosts as namespaces need root on Linux")
     return Outcome(command, process.returncode, text)
