@@ -3,6 +3,8 @@
 POMONA_BUILD    build folder (default: build/release of the repository); gives bin/mpirun and python/pomona
 POMONA_MPIRUN   another launcher, e.g. "mpiexec.hydra"
 PYTHON          Python with torch (default: the one that runs pytest)
+TEST_PRELOAD    LD_PRELOAD of the ranks: the runtimes of sanitizers, which must come before Python
+TEST_PATIENCE   factor of all time limits, for what runs slowly
 """
 
 import os
@@ -17,6 +19,8 @@ HERE = Path(__file__).resolve().parent
 ROOT = HERE.parent.parent
 BUILD = Path(os.environ.get("POMONA_BUILD", ROOT / "build" / "release"))
 PYTHON = os.environ.get("PYTHON", sys.executable)
+PATIENCE = float(os.environ.get("TEST_PATIENCE", "1"))
+PRELOADED = {"LD_PRELOAD": os.environ["TEST_PRELOAD"]} if "TEST_PRELOAD" in os.environ else {}
 
 
 class Outcome:
@@ -38,7 +42,8 @@ def launcher(ranks):
 def launch(ranks, *program, timeout=120, env=None, prefix=None):
     """Runs a Python program on `ranks` ranks; kills the job at the timeout, which is a failure."""
     command = [*(launcher(ranks) if prefix is None else prefix), PYTHON, *map(str, program)]
-    environment = {**os.environ, "OMP_NUM_THREADS": "1", "PYTHONUNBUFFERED": "1", **(env or {})}
+    environment = {**os.environ, "OMP_NUM_THREADS": "1", "PYTHONUNBUFFERED": "1", **PRELOADED, **(env or {})}
+    timeout *= PATIENCE
     if (BUILD / "python" / "pomona").is_dir():
         paths = [str(BUILD / "python"), environment.get("PYTHONPATH", "")]
         environment["PYTHONPATH"] = os.pathsep.join(path for path in paths if path)
