@@ -1,28 +1,30 @@
 #!/usr/bin/env bash
 # tests/slow.sh: the tiers that take long: unit, property and simulation tests and MPI programs
 # under the address and undefined-behaviour sanitizers; ranks as threads, and threads of ranks,
-# under the thread sanitizer; fuzzing (POMONA_FUZZ_SECONDS each, default 60) where clang++ is
-# installed; all MPI programs, and the torch glue, over two and four hosts (namespaces; root only),
-# and programs with POMONA_CHECK; links over simulated paths, and the contract of transports, with
-# many seeds (POMONA_LINK_SEEDS, default 10,000); random programs (POMONA_PROGRAM_SEEDS, default
-# 100,000) by all transports and algorithms; all algorithms of collectives
-# (POMONA_COLLECTIVE_ROUNDS, default 20) and the torch glue over fake RDMA cables; programs over
-# RDMA by software between two virtual machines whose cable loses packets (LOSS percent, default 1);
-# the wheel, PyTorch's own MPI backend, the extension against all torches' headers, and all of
-# PyTorch's own tests that apply; all tests compiled for macOS; programs whose ranks are half
-# x86-64's, half Arm's under qemu; and all of tests/clients.sh, which fetches and compiles other
-# people's programs for hours. Called by `tests/run.sh --slow`; builds beside the release tree.
+# under the thread sanitizer; the torch glue under the first two, with the tests of tests/torch
+# that launch ranks (TEST_ONLY: only those that pytest's -k would choose); fuzzing
+# (POMONA_FUZZ_SECONDS each, default 60) where clang++ is installed; all MPI programs, and the torch
+# glue, over two and four hosts (namespaces; root only), and programs with POMONA_CHECK; links over
+# simulated paths, and the contract of transports, with many seeds (POMONA_LINK_SEEDS, default
+# 10,000); random programs (POMONA_PROGRAM_SEEDS, default 100,000) by all transports and algorithms;
+# all algorithms of collectives (POMONA_COLLECTIVE_ROUNDS, default 20) and the torch glue over fake
+# RDMA cables; programs over RDMA by software between two virtual machines whose cable loses packets
+# (LOSS percent, default 1); the wheel, PyTorch's own MPI backend, the extension against all torches'
+# headers, and all of PyTorch's own tests that apply; all tests compiled for macOS; collectives by
+# every algorithm, and programs, whose ranks are half x86-64's, half Arm's under qemu; and all of
+# tests/clients.sh, which fetches and compiles other people's programs for hours. Called by
+# `tests/run.sh --slow`; builds beside the release tree.
 # POMONA_JOBS: jobs at a time.
 #   tests/slow.sh                   all tiers
-#   tests/slow.sh address thread    only these; the tiers: address, thread, fuzz, hosts, checked, seeds,
-#                                   programs, rdma, vm, torch, macos, mixed, clients
+#   tests/slow.sh address thread    only these; the tiers: address, thread, glue, fuzz, hosts, checked,
+#                                   seeds, programs, rdma, vm, torch, macos, mixed, clients
 . "$(dirname "$0")/setup.sh"
 [ -x "$POMONA_VENV/bin/python" ] || make_venv
 find_cmake
 builds=$(dirname "$POMONA_BUILD")
 mkdir -p "$builds"
 jobs=${POMONA_JOBS:-$(getconf _NPROCESSORS_ONLN)}
-tiers=${*:-address thread fuzz hosts checked seeds programs rdma vm torch macos mixed clients}
+tiers=${*:-address thread glue fuzz hosts checked seeds programs rdma vm torch macos mixed clients}
 status=0
 
 configure() {  # tree, options...
@@ -60,6 +62,26 @@ sanitized() {  # sanitizers, what to build (all, or the programs of the tests), 
         ASAN_OPTIONS=detect_leaks=0 UBSAN_OPTIONS=print_stacktrace=1:halt_on_error=1 \
         TSAN_OPTIONS="suppressions=$POMONA_ROOT/tests/threads/tsan.supp" \
         "$CTEST" --test-dir "$tree" --output-on-failure -j "$jobs" "$@" || status=$?
+    say "Tested in $((SECONDS - begin)) s"
+}
+
+# torch itself is not built for the sanitizers: they see what the glue and the library do, and what
+# C's functions are given by anybody. The test that is left out looks at memory, which the sanitizer
+# keeps for a while when it is freed.
+glue() {
+    local tree=$builds/address begin=$SECONDS name preload=
+    say "The torch glue under sanitizers: address, undefined"
+    configure "$tree" -DPOMONA_SANITIZE=address,undefined
+    build_tree "$tree" mpirun pomona mpi_abi pomona_glue fake_device fake_mps
+    say "Built in $((SECONDS - begin)) s; testing"
+    for name in libasan.so libubsan.so libstdc++.so.6; do
+        preload=$preload:$("${CXX:-c++}" -print-file-name=$name)
+    done
+    begin=$SECONDS
+    (cd "$POMONA_ROOT/tests/torch" && POMONA_BUILD=$tree TEST_PRELOAD=${preload#:} TEST_PATIENCE=5 \
+        ASAN_OPTIONS=detect_leaks=0:abort_on_error=1 UBSAN_OPTIONS=print_stacktrace=1:halt_on_error=1 \
+        "$POMONA_VENV/bin/python" -m pytest -q -p no:cacheprovider test_glue.py test_start.py \
+        --deselect "tests/torch/test_glue.py::test_errors[again_and_again-2]" ${TEST_ONLY:+-k "$TEST_ONLY"}) || status=$?
     say "Tested in $((SECONDS - begin)) s"
 }
 
@@ -181,10 +203,13 @@ macos() {
 }
 
 mixed() {
-    local code=0
+    local code=0 script
     say "Jobs of two processors"
     build -DPOMONA_TESTS=ON -DPOMONA_WERROR=ON
-    CMAKE=$CMAKE POMONA_JOBS=$jobs "$POMONA_ROOT/tests/cross/mixed.sh" "$POMONA_BUILD" "$POMONA_BUILD/mixed" || code=$?
+    for script in mixed_collectives mixed; do
+        CMAKE=$CMAKE POMONA_JOBS=$jobs "$POMONA_ROOT/tests/cross/$script.sh" "$POMONA_BUILD" \
+            "$POMONA_BUILD/mixed" || code=$?
+    done
     [ $code = 0 ] || [ $code = 77 ] || status=$code
 }
 
@@ -201,6 +226,7 @@ for tier in $tiers; do
     address) sanitized address,undefined all -L 'unit|fuzz|programs' ;;
     # What has threads; other programs have nothing to show here.
     thread) sanitized thread tests -R '^(threads_|btl_|shm_inbox$|board$|board_chunks$|coll_run$|port$|engine_turn$|sim_programs$)' ;;
+    glue) glue ;;
     fuzz) fuzz ;;
     hosts) hosts ;;
     checked) checked ;;

@@ -602,11 +602,18 @@ void ProcessGroupPomona::shutdown() {
     if (in_forked_child()) return;  // the works are the parent's
     // After a failure there is nothing left to wait for; several groups wait 5 s together.
     const auto limit = Clock::now() + kLeaveGrace;
-    while (group_->armed.load() > 0 && group_->error() == c10d::ErrorType::SUCCESS &&
-           finalize_given_up() == nullptr && Clock::now() < limit)
+    const auto calls_back = [&] {  // a callback that destroys the group does not wait for itself
+        return group_->callbacks.running.load() > 0 && !GlueWork::in_callback();
+    };
+    while ((group_->armed.load() > 0 || calls_back()) &&
+           group_->error() == c10d::ErrorType::SUCCESS && finalize_given_up() == nullptr &&
+           Clock::now() < limit)
         std::this_thread::sleep_for(std::chrono::microseconds(200));
     leave_ring();
     group_->stop("The process group was shut down (destroy_process_group)");
+    const auto told = Clock::now() + std::chrono::seconds(1);
+    while (calls_back() && Clock::now() < told)
+        std::this_thread::sleep_for(std::chrono::microseconds(200));
 }
 
 // The others' memory is closed when this rank has read it, the own one goes when all have closed

@@ -6,11 +6,15 @@
 #include "torch_glue/work.h"
 
 namespace pomona::glue {
+namespace {
 
-void FutureOrder::add(c10::intrusive_ptr<GlueWork> work, bool by_python) {
+thread_local const FutureOrder* runs_callbacks_of = nullptr;
+
+}  // namespace
+
+void FutureOrder::add(c10::intrusive_ptr<GlueWork> work) {
     std::lock_guard lock(mutex_);
     if (work->future_claimed_.load()) return;
-    work->python_future_ = work->python_future_ || by_python;
     if (std::find(waiting_.begin(), waiting_.end(), work) != waiting_.end()) return;
     auto place = waiting_.end();
     while (place != waiting_.begin() && (*std::prev(place))->sequence_ > work->sequence_) --place;
@@ -20,8 +24,7 @@ void FutureOrder::add(c10::intrusive_ptr<GlueWork> work, bool by_python) {
 uint64_t FutureOrder::last_awaited() {
     std::lock_guard lock(mutex_);
     uint64_t last = running_;
-    for (const auto& work : waiting_)
-        if (work->python_future_) last = std::max(last, work->sequence_);
+    if (!waiting_.empty()) last = std::max(last, waiting_.back()->sequence_);
     if (!held_.empty()) last = std::max(last, held_.back().awaited);
     return last;
 }
@@ -36,15 +39,26 @@ void FutureOrder::hold(c10::intrusive_ptr<GlueWork> work, uint64_t awaited) {
 
 bool FutureOrder::held_may_start() const {
     if (held_.empty()) return false;
-    return std::none_of(waiting_.begin(), waiting_.end(), [this](const auto& work) {
-        return work->python_future_ && work->sequence_ <= held_.front().awaited;
-    });
+    return waiting_.empty() || waiting_.front()->sequence_ > held_.front().awaited;
 }
 
-void FutureOrder::drain() {
+void FutureOrder::drain(const GlueWork* fresh) {
     std::unique_lock lock(mutex_);
     if (draining_) return;  // whoever drains looks at the front again
     draining_ = true;
+    go_on(lock, fresh);
+}
+
+void FutureOrder::resume() {
+    runs_callbacks_of = this;
+    {
+        std::unique_lock lock(mutex_);
+        go_on(lock, nullptr);
+    }
+    runs_callbacks_of = nullptr;
+}
+
+void FutureOrder::go_on(std::unique_lock<std::mutex>& lock, const GlueWork* fresh) {
     for (;;) {
         c10::intrusive_ptr<GlueWork> work;
         const bool starts = held_may_start();
@@ -52,20 +66,40 @@ void FutureOrder::drain() {
             work = std::move(held_.front().work);
             held_.pop_front();
         } else if (!waiting_.empty() && waiting_.front()->done_.load(std::memory_order_acquire)) {
-            work = std::move(waiting_.front());
+            work = waiting_.front();
+            if (runs_callbacks_of != this && work.get() != fresh) {
+                lock.unlock();
+                work->leave_to(work->group_->callbacks.ordered, &GlueWork::resume_order);
+                GlueWork::let_go(std::move(work));
+                return;
+            }
             waiting_.pop_front();
         } else {
             break;
         }
-        running_ = starts || work->python_future_ ? work->sequence_ : 0;
+        running_ = work->sequence_;
         lock.unlock();
         if (starts) work->start_held();
         else work->mark_future();
-        work.reset();
+        GlueWork::let_go(std::move(work));
         lock.lock();
         running_ = 0;
     }
     draining_ = false;
+}
+
+// This thread drains: it is in mark_future(), and nobody else starts what is held.
+void FutureOrder::start_for_callback(const GlueWork& awaited) {
+    if (runs_callbacks_of != this) return;
+    std::unique_lock lock(mutex_);
+    while (!held_.empty() && held_.front().work->sequence_ <= awaited.sequence_) {
+        auto work = std::move(held_.front().work);
+        held_.pop_front();
+        lock.unlock();
+        work->start_held();
+        GlueWork::let_go(std::move(work));
+        lock.lock();
+    }
 }
 
 }  // namespace pomona::glue

@@ -104,31 +104,6 @@ void Mover::sleep(const std::vector<GlueWorkPointer>& works) {
                    [this] { return woken_ || !arrivals_.empty(); });
 }
 
-void Mover::later(std::function<void()> job) {
-    {
-        std::lock_guard lock(jobs_mutex_);
-        jobs_.push_back(std::move(job));
-        if (!jobs_running_) {
-            jobs_running_ = true;
-            std::thread([this] { run_jobs(); }).detach();
-        }
-    }
-    jobs_wake_.notify_one();
-}
-
-void Mover::run_jobs() {
-    for (;;) {
-        std::function<void()> job;
-        {
-            std::unique_lock lock(jobs_mutex_);
-            jobs_wake_.wait(lock, [this] { return !jobs_.empty(); });
-            job = std::move(jobs_.front());
-            jobs_.pop_front();
-        }
-        job();
-    }
-}
-
 void Lane::enter(GlueWorkPointer work) {
     std::unique_lock lock(mutex_);
     places_.push_back({std::move(work)});

@@ -1,8 +1,7 @@
-// mover.h: the thread that moves operations on device tensors on while nobody waits for them, and
-// the one that completes their Futures.
+// mover.h: the thread that moves operations on device tensors on while nobody waits for them.
 // Idea: a stage ends when an event of the device or a request of MPI does. While things move the
 // thread looks at all of them again and again; after a while without it leaves the requests to
-// MPI's own thread and sleeps. Callbacks of Futures run on a second thread, since they may wait.
+// MPI's own thread and sleeps. Callbacks of Futures run on other threads (callbacks.h).
 #pragma once
 
 #include <c10/util/intrusive_ptr.h>
@@ -11,7 +10,6 @@
 #include <condition_variable>
 #include <cstddef>
 #include <deque>
-#include <functional>
 #include <mutex>
 #include <vector>
 
@@ -26,12 +24,9 @@ public:
     void add(GlueWorkPointer work);
     static void wake();  // a request that was left to MPI is over
     static bool is_this_thread();
-    // Runs what may wait, in order, on the second thread.
-    void later(std::function<void()> job);
 
 private:
     void run();
-    void run_jobs();
     bool turn(std::vector<GlueWorkPointer>& works);
     void sleep(const std::vector<GlueWorkPointer>& works);
 
@@ -39,11 +34,6 @@ private:
     std::condition_variable wake_;
     std::vector<GlueWorkPointer> arrivals_;
     bool running_ = false, woken_ = false;
-
-    std::mutex jobs_mutex_;
-    std::condition_variable jobs_wake_;
-    std::deque<std::function<void()>> jobs_;
-    bool jobs_running_ = false;
 };
 
 // Which operation of a group may call MPI next: all ranks must call it in one order, and operations

@@ -52,7 +52,10 @@ public:
         if (!python_ended.load() && PyGILState_Check()) state_ = PyEval_SaveThread();
     }
     ~WithoutGil() {
-        if (state_) PyEval_RestoreThread(state_);
+        if (!state_) return;
+        // Python would end a thread that asks now, which C++ does not let pass a destructor.
+        while (python_ended.load() && on_callback_thread()) std::this_thread::sleep_for(1h);
+        PyEval_RestoreThread(state_);
     }
     WithoutGil(const WithoutGil&) = delete;
     WithoutGil& operator=(const WithoutGil&) = delete;
@@ -62,7 +65,7 @@ private:
 };
 
 std::atomic<bool> futures_inline{false};
-thread_local bool in_callback = false;  // a Future's callbacks run on this thread now
+thread_local size_t callback_depth = 0;  // of the callbacks that this thread runs; 0: runs none
 
 std::exception_ptr backend_error(const std::string& text) {
     return std::make_exception_ptr(
@@ -105,8 +108,8 @@ GlueWork::GlueWork(std::shared_ptr<Group> group, c10d::OpType op, const char* ti
     : c10d::Work(group->rank, op, title,
                  title ? std::optional<std::vector<at::Tensor>>(inputs) : std::nullopt),
       group_(std::move(group)), title_(title), sequence_(sequence), timeout_(timeout),
-      begun_(Clock::now()), deadline_(begun_ + timeout), nested_(in_callback),
-      ordered_(!nested_ && !c10d::isP2POp(op)) {}
+      begun_(Clock::now()), deadline_(begun_ + timeout), depth_(callback_depth),
+      ordered_(depth_ == 0 && !c10d::isP2POp(op)) {}
 
 GlueWork::~GlueWork() {
     if (phase_.load() != Phase::Driven) return;
@@ -307,9 +310,7 @@ void GlueWork::arm() {
     c10::raw::intrusive_ptr::incref(this);  // given back by the last callback
     for (MPI_Request& request : requests_) {
         if (request == MPI_REQUEST_NULL) continue;
-        // The callback that started a nested operation may wait for it, on MPI's completion thread.
-        if (nested_) on_completion_apart(&request, completed_by_mpi, this);
-        else on_completion(&request, completed_by_mpi, this);
+        on_completion(&request, completed_by_mpi, this);
     }
     stopped();
 }
@@ -355,19 +356,36 @@ void GlueWork::complete(const std::string& error, c10d::ErrorType kind) {
     complete_future();
 }
 
-void GlueWork::complete_future() {
-    if (Mover::is_this_thread() && !nested_) {  // callbacks may wait for what the mover moves
-        auto self = c10::intrusive_ptr<GlueWork>::reclaim_copy(this);
-        Mover::instance().later([work = std::move(self)]() mutable {
-            if (work->ordered_) work->group_->futures.drain();
-            else work->mark_future();
-            let_go(std::move(work));
-        });
-        return;
+// Who comes here completes operations, or waits for one: Python's callbacks run elsewhere, and
+// those of C++ too, where they may wait for what the mover moves.
+void GlueWork::complete_future(bool fresh) {
+    bool by_python = false, failed = false;
+    {
+        std::lock_guard lock(mutex_);
+        if (!future_) return;
+        by_python = python_future_;
+        failed = exception_ != nullptr;
     }
-    if (ordered_) group_->futures.drain();
-    else mark_future();
+    GroupCallbacks& callbacks = group_->callbacks;
+    const bool in_order = by_python && ordered_ && !failed;
+    if (in_order) group_->futures.drain(fresh ? this : nullptr);
+    else if (fresh || (!by_python && !Mover::is_this_thread())) mark_future();
+    else if (failed || !by_python) leave_to(callbacks.early, &GlueWork::mark_future);
+    else if (depth_ > 0) leave_to(callbacks.nested(depth_), &GlueWork::mark_future);
+    else leave_to(callbacks.messages, &GlueWork::mark_future);
 }
+
+void GlueWork::leave_to(CallbackQueue& queue, CallbackQueue::Action action) {
+    group_->callbacks.running.fetch_add(1);
+    queue.add(c10::intrusive_ptr<GlueWork>::reclaim_copy(this), action);
+}
+
+void GlueWork::run_callbacks(CallbackQueue::Action action) {
+    (this->*action)();
+    group_->callbacks.running.fetch_sub(1);
+}
+
+bool GlueWork::in_callback() { return callback_depth > 0; }
 
 void GlueWork::mark_future() {
     c10::intrusive_ptr<c10::ivalue::Future> future;
@@ -378,8 +396,7 @@ void GlueWork::mark_future() {
         failure = exception_;
     }
     if (!future || future_claimed_.exchange(true) || python_ended.load()) return;
-    const bool outer = in_callback;
-    in_callback = true;
+    const size_t outer = std::exchange(callback_depth, depth_ + 1);
     try {
         // The Future's event comes after the copies up, whatever this thread's own stream is.
         std::optional<c10::StreamGuard> stream;
@@ -392,7 +409,7 @@ void GlueWork::mark_future() {
         // Future).
         TORCH_WARN(group_->describe(), ": a callback of a Future failed: ", e.what());
     }
-    in_callback = outer;
+    callback_depth = outer;
 }
 
 void GlueWork::deliver() {
@@ -442,6 +459,7 @@ bool GlueWork::wait(std::chrono::milliseconds timeout) {
     if (!done_.load(std::memory_order_acquire)) {
         WithoutGil without;
         const auto start = Clock::now();
+        if (awaited_ != 0 && in_callback()) group_->futures.start_for_callback(*this);
         drive();
         if (!done_.load(std::memory_order_acquire)) {
             arm();
@@ -469,16 +487,18 @@ bool GlueWork::wait(std::chrono::milliseconds timeout) {
 // As with gloo, a Future is complete when wait() returns, and one that is asked for afterwards from
 // the beginning: DistributedDataParallel's join takes its value without a wait. Another thread may
 // be about to complete it, after those of earlier operations; where that thread is in a callback
-// that lasts, or is this one, the order gives way.
+// that lasts, or is this one, the order gives way. A thread of the program runs no callbacks, which
+// might wait for it.
 void GlueWork::settle(const c10::ivalue::Future& future) {
     if (future.completed() || python_ended.load()) return;
     WithoutGil without;
     const auto complete_until = [&future](Clock::time_point end) {
         while (!future.completed() && Clock::now() < end) std::this_thread::yield();
     };
-    if (!in_callback) complete_until(Clock::now() + kFuture);
+    if (!in_callback()) complete_until(Clock::now() + kFuture);
     if (future.completed()) return;
-    mark_future();
+    if (in_callback()) mark_future();
+    else leave_to(group_->callbacks.early, &GlueWork::mark_future);
     complete_until(Clock::now() + kFuture);  // another thread has come first, and is about to
 }
 
@@ -525,7 +545,10 @@ void GlueWork::expire() {
     give_up_finalize("an operation timed out");
     dump_record_at_timeout();
     std::string who;
-    if (!c10d::isP2POp(opType_)) who = group_->count->absent(sequence_, group_->rank);
+    if (awaited_ != 0 && phase_.load() == Phase::Held)
+        who = "It was to start after the callbacks of the Future of sequence " +
+              std::to_string(awaited_) + ", which have not ended";
+    else if (!c10d::isP2POp(opType_)) who = group_->count->absent(sequence_, group_->rank);
     else if (peer_ >= 0)
         who = "rank " + std::to_string(peer_) +
               (opType_ == c10d::OpType::SEND ? " has not received it" : " has not sent it");
@@ -544,8 +567,10 @@ c10::intrusive_ptr<c10::ivalue::Future> GlueWork::getFuture() {
     // Device memory is written on this thread only; calls that are compared have one order.
     if (on_device_ || futures_inline.load() || group_->compares) wait();
     bool made = false;
+    const bool by_python = !python_ended.load() && PyGILState_Check();
     {
         std::lock_guard lock(mutex_);
+        python_future_ = python_future_ || by_python;
         if (!future_) {
             std::vector<c10::Device> devices;
             if (flow_ && flow_->has_streams()) devices.push_back(flow_->where());
@@ -554,10 +579,9 @@ c10::intrusive_ptr<c10::ivalue::Future> GlueWork::getFuture() {
             made = true;
         }
     }
-    const bool by_python = !python_ended.load() && PyGILState_Check();
-    if (ordered_ && (made || by_python))
-        group_->futures.add(c10::intrusive_ptr<GlueWork>::reclaim_copy(this), by_python);
-    if (done_.load(std::memory_order_acquire)) complete_future();
+    if (ordered_ && by_python)
+        group_->futures.add(c10::intrusive_ptr<GlueWork>::reclaim_copy(this));
+    if (done_.load(std::memory_order_acquire)) complete_future(made);
     else arm();
     if (waited_.load()) settle(*future_);
     return future_;
@@ -591,9 +615,12 @@ std::string GlueWork::error_message(const std::string& cause) const {
 void start_watchdog() { Watchdog::instance().start(); }
 void set_futures_inline(bool on) { futures_inline.store(on); }
 void stop_futures() {
-    python_ended.store(true);
     const auto limit = Clock::now() + 5s;  // a callback may wait for what never comes
-    while (threads_releasing.load() > 0 && Clock::now() < limit) std::this_thread::sleep_for(100us);
+    const bool has_threads = !in_forked_child();
+    if (has_threads) wait_for_callbacks(limit);
+    python_ended.store(true);
+    while (has_threads && threads_releasing.load() > 0 && Clock::now() < limit)
+        std::this_thread::sleep_for(100us);
 }
 
 }  // namespace pomona::glue

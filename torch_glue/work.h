@@ -24,6 +24,7 @@
 #include <utility>
 #include <vector>
 
+#include "torch_glue/callbacks.h"
 #include "torch_glue/flow.h"
 #include "torch_glue/mover.h"
 #include "torch_glue/presence.h"
@@ -42,19 +43,27 @@ class GlueWork;
 // operations end. So the order is the one in which callbacks would run if every operation were over
 // at once: Futures complete in the order of their operations, and an operation that is started
 // while Python holds a Future that is not complete waits until that one's callbacks have run. (The
-// callbacks of C++, as those of DistributedDataParallel, start nothing: its buckets go side by
-// side.)
+// callbacks of C++, as those of DistributedDataParallel, start nothing: its Futures complete when
+// their operations do, and its buckets go side by side.)
 class FutureOrder {
 public:
-    void add(c10::intrusive_ptr<GlueWork> work, bool by_python);  // its Future has been asked for
-    void drain();  // completes and starts what is ready, unless another thread is at it
+    void add(c10::intrusive_ptr<GlueWork> work);  // Python has asked for its Future
+    // Starts what may start, and leaves Futures that are to be completed to the group's queue of
+    // callbacks, unless another thread is at it. `fresh`: a work whose Future nobody has seen, so
+    // that it has no callbacks: it is completed here if it is its turn.
+    void drain(const GlueWork* fresh = nullptr);
+    void resume();  // the same, by the queue: completes Futures
 
     // Must an operation that starts now wait? 0, or the number of the operation to wait for.
     uint64_t last_awaited();
     void hold(c10::intrusive_ptr<GlueWork> work, uint64_t awaited);
+    // A callback waits for `work`. If that one, in turn, waits for this callback, it starts now,
+    // after all that were to start before it.
+    void start_for_callback(const GlueWork& work);
 
 private:
     bool held_may_start() const;
+    void go_on(std::unique_lock<std::mutex>& lock, const GlueWork* fresh);
 
     struct Held {
         c10::intrusive_ptr<GlueWork> work;
@@ -63,8 +72,8 @@ private:
     std::mutex mutex_;
     std::deque<c10::intrusive_ptr<GlueWork>> waiting_;  // by sequence number
     std::deque<Held> held_;                             // in the order of their starts
-    bool draining_ = false;                             // a thread is at it
-    uint64_t running_ = 0;  // whose callbacks run, or which is started; 0: nobody must wait for it
+    bool draining_ = false;                             // a thread is at it, or the queue will be
+    uint64_t running_ = 0;                              // whose callbacks run, or which is started
 };
 
 // A communicator and its names; freed when the backend and its last Work are gone.
@@ -76,6 +85,7 @@ struct Group {
     std::string backend_name;  // "mpi" or "pomona"
     std::vector<int> members;  // ranks in the first group that was made; empty: all of them
     FutureOrder futures;
+    GroupCallbacks callbacks;
     Lane collectives, messages;
     MPI_Count chunk = 0;  // bytes; longer sums go in pieces of it, on all ranks; 0: whole
     bool sums_16_bits_natively = false;
@@ -174,6 +184,9 @@ public:
     void start_held();  // its turn has come, by FutureOrder
     // By Lane and Mover:
     void have_turn();
+    // By the thread of a queue (callbacks.h).
+    void run_callbacks(CallbackQueue::Action action);
+    static bool in_callback();                      // this thread runs a Future's callbacks
     bool advance(bool* over, bool waited = false);  // true if something has moved
     bool rest();                                    // true: look at the device soon
     static void let_go(c10::intrusive_ptr<GlueWork> work);
@@ -212,8 +225,10 @@ private:
     void settle(const c10::ivalue::Future& future);
     bool stopped();
     void complete(const std::string& error, c10d::ErrorType kind = c10d::ErrorType::COMM_ERROR);
-    void complete_future();
+    void complete_future(bool fresh = false);
     void mark_future();
+    void resume_order() { group_->futures.resume(); }
+    void leave_to(CallbackQueue& queue, CallbackQueue::Action action);
     void deliver();
     std::string failure_text(int mpi_error) const;
     std::string error_message(const std::string& cause) const;
@@ -232,7 +247,6 @@ private:
     std::mutex requests_mutex_;  // requests_ and phase_ while Driven
     std::vector<MPI_Request> requests_;
     std::atomic<Phase> phase_{Phase::Driven};
-    bool python_future_ = false;     // Python holds its Future; under the mutex of its FutureOrder
     bool held_ = false;              // waits for its turn: until start_held()
     uint64_t awaited_ = 0;           // then: the operation whose Future it waits for
     std::vector<Call> calls_;        // then: what starts it
@@ -249,9 +263,10 @@ private:
     std::atomic<bool> claimed_{false};
     std::atomic<bool> future_claimed_{false};
     std::atomic<bool> waited_{false};  // the program has seen it complete
-    const bool nested_;   // started inside a callback of another Future, which may wait for it
+    const size_t depth_;  // how many callbacks, one in the other, it was started in; 0: in none
     const bool ordered_;  // its Future waits for those of earlier collectives
     c10::intrusive_ptr<c10::ivalue::Future> future_;  // under mutex_
+    bool python_future_ = false;                      // Python has it; under mutex_
 
     std::vector<at::Tensor> outputs_;
     std::vector<at::Tensor> kept_;

@@ -318,16 +318,6 @@ void on_completion(MPI_Request* request, MPIX_Completion_function* function, voi
     }
 }
 
-void on_completion_apart(MPI_Request* request, MPIX_Completion_function* function, void* context) {
-    std::thread([request = *request, function, context]() mutable {
-        MPI_Status status;
-        std::memset(&status, 0, sizeof status);
-        const int error = mpi().Wait(&request, &status);
-        function(context, error, &status);
-    }).detach();
-    *request = MPI_REQUEST_NULL;
-}
-
 MPI_Datatype bfloat16_type() {
     return mpi().X_Type_bfloat16 ? mpi().X_Type_bfloat16() : two_byte_type();
 }

@@ -54,9 +54,6 @@ int broadcast_bytes(void* data, int bytes);
 // MPIX_Request_on_completion, or the stand-in: a thread that tests requests.
 void on_completion(MPI_Request* request, MPIX_Completion_function* function, void* context);
 
-// The same on a thread of its own, for who may be waited for by a completion callback.
-void on_completion_apart(MPI_Request* request, MPIX_Completion_function* function, void* context);
-
 // 16-bit floats. With mpix both are reducible with the predefined operations; without it they are
 // two-byte types, and `Float16Ops` must be made with combine functions of the caller.
 MPI_Datatype bfloat16_type();

@@ -4,6 +4,8 @@ POMONA_BUILD    build folder (default: build/release of the repository); gives b
 POMONA_MPIRUN   another launcher, e.g. "mpiexec.hydra"
 POMONA_HOSTS    over so many hosts, which are network namespaces of this machine (root on Linux)
 PYTHON          Python with torch (default: the one that runs pytest)
+TEST_PRELOAD    LD_PRELOAD of the ranks: the runtimes of sanitizers, which must come before Python
+TEST_PATIENCE   factor of all time limits, for what runs slowly
 """
 
 import os
@@ -18,6 +20,8 @@ HERE = Path(__file__).resolve().parent
 ROOT = HERE.parent.parent
 BUILD = Path(os.environ.get("POMONA_BUILD", ROOT / "build" / "release"))
 PYTHON = os.environ.get("PYTHON", sys.executable)
+PATIENCE = float(os.environ.get("TEST_PATIENCE", "1"))
+PRELOADED = {"LD_PRELOAD": os.environ["TEST_PRELOAD"]} if "TEST_PRELOAD" in os.environ else {}
 
 
 class Outcome:
@@ -44,7 +48,8 @@ def launcher(ranks, env=None):
 def launch(ranks, *program, timeout=120, env=None, prefix=None):
     """Runs a Python program on `ranks` ranks; kills the job at the timeout, which is a failure."""
     command = [*(launcher(ranks, env) if prefix is None else prefix), PYTHON, *map(str, program)]
-    environment = {**os.environ, "OMP_NUM_THREADS": "1", "PYTHONUNBUFFERED": "1", **(env or {})}
+    environment = {**os.environ, "OMP_NUM_THREADS": "1", "PYTHONUNBUFFERED": "1", **PRELOADED, **(env or {})}
+    timeout *= PATIENCE
     if "POMONA_HOSTS" in os.environ:
         environment.setdefault("GLOO_SOCKET_IFNAME", "eth0")  # the hosts' names are not known to gloo
     if (BUILD / "python" / "pomona").is_dir():

@@ -268,7 +268,8 @@ bool is_fake(const at::Tensor& t) { return t.device().type() == kType; }
 
 // The same values as a tensor of the CPU, which keeps nothing alive: as a kernel sees them.
 at::Tensor seen(const at::Tensor& t) {
-    char* data = static_cast<char*>(t.data_ptr()) - (is_fake(t) ? shift : 0);
+    auto* data = static_cast<char*>(t.data_ptr());
+    if (is_fake(t) && data != nullptr) data -= shift;  // null: no elements
     return at::from_blob(data, t.sizes(), t.strides(), at::TensorOptions().dtype(t.scalar_type()));
 }
 

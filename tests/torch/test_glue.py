@@ -113,6 +113,31 @@ def test_operations_in_debug_mode():
     passed(launch(3, HERE / "ranks_ops.py", timeout=300, env={"TORCH_DISTRIBUTED_DEBUG": "DETAIL"}))
 
 
+@pytest.mark.parametrize("ranks, backend", [(2, "mpi"), (3, "pomona")])
+def test_callbacks(ranks, backend):
+    """Some wait for up to 600 s for the thread that waits for other operations: it need not."""
+    passed(launch(ranks, HERE / "ranks_callbacks.py", env={"TEST_BACKEND": backend}, timeout=200))
+
+
+@pytest.mark.parametrize(
+    "name, times",
+    [
+        ("error_waits", 1),
+        ("held_too_long", 1),
+        ("failure_reaches_callback", 1),
+        ("destroyed_unmatched", 1),
+        ("ends_while_blocked", 2),
+        ("ends_while_waiting_for_operation", 2),
+        ("ends_with_callbacks_to_run", 10),
+    ],
+)
+def test_callbacks_at_the_end(name, times):
+    outcome = launch(2, HERE / "ranks_callbacks.py", name, timeout=100)
+    assert outcome.text.count("met:") == times and "Traceback" not in outcome.text, str(outcome)
+    assert outcome.code == 0 or not name.startswith("ends_with_"), str(outcome)
+    assert outcome.code < 128, str(outcome)  # no signal ended it
+
+
 @pytest.mark.parametrize("ranks", [2, 4])
 def test_models(ranks):
     passed(launch(ranks, HERE / "ranks_models.py", timeout=300))

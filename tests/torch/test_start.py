@@ -9,10 +9,10 @@ import tempfile
 from pathlib import Path
 
 import pytest
-from conftest import BUILD, HERE, PYTHON, launch
+from conftest import BUILD, HERE, PATIENCE, PRELOADED, PYTHON, launch
 
 PROGRAM = str(HERE / "ranks_start.py")
-LIMIT = 150  # seconds, for what takes ten
+LIMIT = 150 * PATIENCE  # seconds, for what takes ten
 
 
 def free_port():
@@ -24,7 +24,7 @@ def free_port():
 def environment(**more):
     paths = [str(BUILD / "python"), os.environ.get("PYTHONPATH", "")]
     return {**os.environ, "OMP_NUM_THREADS": "1", "PYTHONUNBUFFERED": "1",
-            "PYTHONPATH": os.pathsep.join(p for p in paths if p), **more}
+            "PYTHONPATH": os.pathsep.join(p for p in paths if p), **PRELOADED, **more}
 
 
 def by_hand(size, *arguments, program=PROGRAM, **more):

@@ -25,11 +25,11 @@ needs_expecttest = pytest.mark.skipif(
 )
 
 
-def run(folder, names, env):
+def run(folder, names, env, ranks=3):
     for part in "barrier", "test_dir":
         (folder / part).mkdir()
-    everything = {"WORLD_SIZE": "3", "TEMP_DIR": str(folder), "SKIPPED": str(folder / "skipped.txt"), **env}
-    outcome = launch(3, HERE / "pytorch_suite.py", *names, env=everything, timeout=1500)
+    everything = {"WORLD_SIZE": str(ranks), "TEMP_DIR": str(folder), "SKIPPED": str(folder / "skipped.txt"), **env}
+    outcome = launch(ranks, HERE / "pytorch_suite.py", *names, env=everything, timeout=1500)
     # Some tests of monitored_barrier let it time out: then MPI_Finalize is left out, which mpirun
     # tells.
     assert "failed: 0" in outcome.text and "Traceback" not in outcome.text, str(outcome)
@@ -37,8 +37,9 @@ def run(folder, names, env):
 
 
 @needs_expecttest
-def test_some(tmp_path):
-    text, skipped = run(tmp_path, SOME, {"BACKEND": "mpi"})
+@pytest.mark.parametrize("ranks", [3, 4])
+def test_some(tmp_path, ranks):
+    text, skipped = run(tmp_path, SOME, {"BACKEND": "mpi"}, ranks)
     assert not skipped and f"{len(SOME)} tests ran, 0 skipped" in text, text[-2000:]
 
 
