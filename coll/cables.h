@@ -8,8 +8,9 @@
 // blocks of an alltoall by shortest ways, so that machines hand them on piece by piece. All is
 // counted in whole numbers: all ranks make the same trees, whatever their processors.
 // Source: Tutte, "On the problem of decomposing a graph into n connected factors", J. London Math.
-// Soc. 36, 1961; of one root: Edmonds, "Edge-disjoint branchings", 1973; packing by taking the least loaded tree again and again: Thorup, "Fully-dynamic
-// min-cut", Combinatorica 27, 2007; for collectives: Wang et al., "Blink", MLSys 2020.
+// Soc. 36, 1961; of one root: Edmonds, "Edge-disjoint branchings", 1973; packing by taking the
+// least loaded tree again and again: Thorup, "Fully-dynamic min-cut", Combinatorica 27, 2007; for
+// collectives: Wang et al., "Blink", MLSys 2020.
 // Cost: O(rounds p^3) once a communicator     Limits: 3 to 8 ranks, each on a machine of its own,
 // all of which are joined by cables
 #pragma once

@@ -9,11 +9,11 @@
 # 10,000); random programs (POMONA_PROGRAM_SEEDS, default 100,000) by all transports and algorithms;
 # all algorithms of collectives (POMONA_COLLECTIVE_ROUNDS, default 20) and the torch glue over fake
 # RDMA cables; programs over RDMA by software between two virtual machines whose cable loses packets
-# (LOSS percent, default 1); the wheel, PyTorch's own MPI backend, the extension against all torches'
-# headers, and all of PyTorch's own tests that apply; all tests compiled for macOS; collectives by
-# every algorithm, and programs, whose ranks are half x86-64's, half Arm's under qemu; and all of
-# tests/clients.sh, which fetches and compiles other people's programs for hours. Called by
-# `tests/run.sh --slow`; builds beside the release tree.
+# (LOSS percent, default 1); the wheel, PyTorch's own MPI backend, the extension against all
+# torches' headers, and all of PyTorch's own tests that apply; all tests compiled for macOS;
+# collectives by every algorithm, and programs, whose ranks are half x86-64's, half Arm's under
+# qemu; and all of tests/clients.sh, which fetches and compiles other people's programs for hours.
+# Called by `tests/run.sh --slow`; builds beside the release tree.
 # POMONA_JOBS: jobs at a time.
 #   tests/slow.sh                   all tiers
 #   tests/slow.sh address thread    only these; the tiers: address, thread, glue, fuzz, hosts, checked,

@@ -69,7 +69,7 @@ inline double most_of_groups(const CabledMachines& cables, coll::Collective coll
     return most;
 }
 
-// Groups that the root is in, but not all others: a vector for all, or of all, crosses their cables.
+// Groups with the root and not all others: a vector for all, or of all, crosses their cables.
 inline double most_around(const CabledMachines& cables, int root) {
     double most = 0;
     for (int group = 1; group + 1 < 1 << cables.machines; ++group) {
