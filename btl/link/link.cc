@@ -271,7 +271,10 @@ LinkHeader Link::message_header(uint64_t number) {
 
 void Link::note_sent(Kept& frame, Path& path, bool oldest) {
     if (!path.reliable || (oldest && paths.size() > 1)) frame.sent_at = links_.now();
-    if (oldest && frame.sendings == 0) progress_at_ = frame.sent_at;
+    if (oldest && frame.sendings == 0) {
+        progress_at_ = frame.sent_at;
+        begun_anew_ |= outgoing_.empty();
+    }
     frame.path = path.index;
     ++frame.sendings;
     if (received_.in_order() && received_pieces_.in_order()) nothing_owed();

@@ -257,6 +257,7 @@ private:
     Nanoseconds down_since_ = 0;  // 0: it is up, or was never asked for
     Nanoseconds next_look_ = 0;
     Nanoseconds progress_at_ = 0;  // something was acknowledged
+    bool begun_anew_ = false;      // since the last look: before, nothing was under way
 };
 
 // The Transport that the engine sees.
