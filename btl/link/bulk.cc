@@ -54,7 +54,10 @@ void Link::bulk_ends() {
 Push Link::push_bulk(const Bulk& bulk) {
     if (over) return Push::gone;
     bulk_begins(bulk.length);
-    if (paths.size() > 1 && !outstanding()) progress_at_ = links_.now();
+    if (paths.size() > 1 && !outstanding()) {
+        progress_at_ = links_.now();
+        begun_anew_ = true;
+    }
     outgoing_.push_back({bulk});
     links_.activate(*this);
     if (first_unsent_ == window_.next()) drain_bulk(links_.now());

@@ -271,7 +271,10 @@ LinkHeader Link::message_header(uint64_t number) {
 
 void Link::note_sent(Kept& frame, Path& path, bool oldest) {
     if (!path.reliable || (oldest && paths.size() > 1)) frame.sent_at = links_.now();
-    if (oldest && frame.sendings == 0) progress_at_ = frame.sent_at;
+    if (oldest && frame.sendings == 0) {
+        progress_at_ = frame.sent_at;
+        begun_anew_ |= outgoing_.empty();
+    }
     frame.path = path.index;
     ++frame.sendings;
     if (received_.in_order() && received_pieces_.in_order()) nothing_owed();
@@ -592,15 +595,21 @@ bool Link::has_work() const {
     if (first_unsent_ < window_.next() || !unsent_pieces_.empty() || owed_frames_ != 0 ||
         owes_answer() || wants_memory() || !held_.empty() || to_copy_ != 0 || !forwards_.empty())
         return true;
+    for (const Path& path : paths)
+        if (path.busy() || (path.question_waits && path.state == Path::State::up)) return true;
+    return unbegun() != 0;
+}
+
+bool Link::watches() const {
+    if (over) return false;
     for (const Path& path : paths) {
-        if (path.busy()) return true;
         if (path.state == Path::State::down && !path.address.empty()) return true;
         if (path.state == Path::State::connecting) return true;
         if (path.state == Path::State::up &&
             (!path.settled || path.stalled || !path.description.watched || !path.reliable))
             return true;
     }
-    return down_since_ != 0 || unbegun() != 0 || (paths.size() > 1 && outstanding());
+    return down_since_ != 0 || (paths.size() > 1 && outstanding());
 }
 
 bool Link::owes_answer() const {

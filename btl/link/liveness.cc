@@ -363,6 +363,9 @@ void Link::look_at_losses(Path& path, Nanoseconds now) {
 void Link::look_at_stalls(Nanoseconds now) {
     bool waits = outstanding(), changed = false;
     if (!waits) progress_at_ = now;
+    // That a path stood still while nothing was under way says nothing.
+    if (std::exchange(begun_anew_, false))
+        for (Path& path : paths) path.moved_at = now;
     bool late = now - progress_at_ >= kStall;
     for (Path& path : paths) {
         if (!path.usable()) continue;

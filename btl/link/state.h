@@ -51,6 +51,8 @@ public:
     bool settle_for_sleep();
     Nanoseconds sleep_max(Nanoseconds now) const;
     bool has_work() const;
+    // Without work: there is something to look at by the clock, as a path to try again.
+    bool watches() const;
     bool only_owes() const;
     bool owes_answer() const;
     // Looked at from time to time while its window is large; true when it is not, or not any more.
@@ -98,9 +100,10 @@ public:
 
     const int peer;
     std::vector<Path> paths;
-    bool active = false;  // in the list of those that work() is called for
-    bool over = false;    // the process is gone or given up
-    bool told = false;    // the sink knows
+    bool active = false;   // in the list of those that work() is called for
+    bool watched = false;  // in the list of those that become active when it is time to look
+    bool over = false;     // the process is gone or given up
+    bool told = false;     // the sink knows
     Error why{};
 
 private:
@@ -254,6 +257,7 @@ private:
     Nanoseconds down_since_ = 0;  // 0: it is up, or was never asked for
     Nanoseconds next_look_ = 0;
     Nanoseconds progress_at_ = 0;  // something was acknowledged
+    bool begun_anew_ = false;      // since the last look: before, nothing was under way
 };
 
 // The Transport that the engine sees.
@@ -282,6 +286,8 @@ public:
         link.active = true;
         active_.push_back(&link);
     }
+    // How often a link was looked after in a turn.
+    uint64_t looked_after() const { return looked_after_; }
     const Params& params;
     Counters& counters;
     const LinkOptions& options() const { return options_; }
@@ -318,6 +324,9 @@ private:
     };
     friend struct Way;
     Link& make_link(int peer);
+    void work_on_active(Nanoseconds time, int& moved, Sink& sink);
+    void watch(Link& link);
+    void look_at_watched();
     void give_back();
 
     LinkOptions options_;
@@ -326,7 +335,11 @@ private:
     std::vector<std::unique_ptr<Way>> ways_;
     Relays relays_{*this};
     std::vector<std::unique_ptr<Link>> links_;  // by peer; null where there is none
-    std::vector<Link*> active_;
+    // Those that have work, which each turn looks after, and those that only look at the clock,
+    // which would make a turn dearer with each process that this one has spoken to.
+    std::vector<Link*> active_, watched_;
+    Nanoseconds watch_at_ = 0;  // the first of watched_ has to look then
+    uint64_t looked_after_ = 0;
     std::vector<Link*> large_;  // whose windows hold much memory
     Nanoseconds looked_at_large_ = 0;
     bool hurry_ = false;  // one of them has more to do than to acknowledge, some time

@@ -139,22 +139,46 @@ int Links::poll(Sink& sink, int most) {
     relays_.poll(sink, most);
     // Acknowledgements wait for a later turn, or for a message the other way, which brings them.
     bool puts_off = !hurry_ && ++put_off_ < kPutOffMost;
-    if (!active_.empty() && !puts_off) {
-        put_off_ = 0;
+    bool works = !active_.empty() && !puts_off;
+    if (works || !watched_.empty()) {
         Nanoseconds time = now();
-        bool idle = moved == 0;
-        // Links may become active meanwhile: they are seen to, too.
-        for (size_t i = 0; i < active_.size(); ++i) moved += active_[i]->work(time, idle, sink);
-        std::erase_if(active_, [](Link* each) {
-            each->active = each->has_work();
-            return !each->active;
-        });
-        hurry_ = std::any_of(active_.begin(), active_.end(),
-                             [](const Link* each) { return !each->only_owes(); });
+        if (!watched_.empty() && time >= watch_at_) look_at_watched(), works = true;
+        if (works) work_on_active(time, moved, sink);
     }
     if (moved == 0 && (windows_grew || !large_.empty())) give_back();
     sink_ = nullptr;
     return moved;
+}
+
+void Links::work_on_active(Nanoseconds time, int& moved, Sink& sink) {
+    put_off_ = 0;
+    bool idle = moved == 0;
+    // Links may become active meanwhile: they are seen to, too.
+    for (size_t i = 0; i < active_.size(); ++i) moved += active_[i]->work(time, idle, sink);
+    looked_after_ += active_.size();
+    std::erase_if(active_, [this](Link* each) {
+        each->active = each->has_work();
+        if (!each->active && each->watches()) watch(*each);
+        return !each->active;
+    });
+    hurry_ = std::any_of(active_.begin(), active_.end(),
+                         [](const Link* each) { return !each->only_owes(); });
+}
+
+void Links::watch(Link& link) {
+    Nanoseconds time = link.next_look_;
+    watch_at_ = watched_.empty() ? time : std::min(watch_at_, time);
+    if (!std::exchange(link.watched, true)) watched_.push_back(&link);
+}
+
+// All at once, so that their times do not come one by one.
+void Links::look_at_watched() {
+    for (Link* each : watched_) {
+        each->watched = false;
+        each->next_look_ = 0;
+        activate(*each);
+    }
+    watched_.clear();
 }
 
 // Of links that are idle, as far as they had much.
@@ -193,9 +217,11 @@ bool Links::pending() const {
 }
 
 Nanoseconds Links::sleep_max() {
-    Nanoseconds most = relays_.sleep_max(), time = active_.empty() ? 0 : now();
+    Nanoseconds most = relays_.sleep_max();
+    Nanoseconds time = active_.empty() && watched_.empty() ? 0 : now();
     for (auto& each : transports_) most = std::min(most, each->sleep_max());
     for (Link* each : active_) most = std::min(most, each->sleep_max(time));
+    for (Link* each : watched_) most = std::min(most, each->sleep_max(time));
     if (windows_grew || !large_.empty()) most = std::min(most, kGiveBackEach);
     return most;
 }
