@@ -1,10 +1,11 @@
 #!/bin/sh
 # tests/programs/mesh.sh BUILD: three hosts of which each two have a cable of their own.
 # Goal: all ranks see that, and a long allreduce, allgather and reduce_scatter use all cables both
-# ways, where a ring would leave each host's way back idle; and on a chain, without the third cable,
-# allreduce and alltoall go by trees of the cables. Method: three network namespaces; the log tells
-# what the communicator counts on and by which algorithm it goes, the interfaces' counters what each
-# host sent by each of its cables. mpi-bench checks the results. Linux, root; else skipped, code 77.
+# ways, where a ring would leave each host's way back idle; of a bcast and a reduce half the vector
+# goes by each cable of the root; and on a chain, without the third cable, allreduce and alltoall go
+# by trees of the cables. Method: three network namespaces; the log tells what the communicator
+# counts on and by which algorithm it goes, the interfaces' counters what each host sent by each of
+# its cables. mpi-bench checks the results. Linux, root; else skipped, code 77.
 . "$(dirname "$0")/hosts.sh"
 
 # Cable $1 from host $2 to host $3, of a network of its own.
@@ -40,6 +41,24 @@ for what in allreduce allgather reduce_scatter; do
     both_used $a 1 3 $a1 $a3
     both_used $b 1 2 $b1 $b2
     both_used $c 2 3 $c2 $c3
+done
+
+# One rank's vector goes to all, and all ranks' to one, by trees that share no cable.
+for what in bcast reduce; do
+    a1=$(bytes $a 1) a3=$(bytes $a 3) b1=$(bytes $b 1) b2=$(bytes $b 2) c2=$(bytes $c 2)
+    run_mesh --set $what=cables:segments=16 "$bin/mpi-bench" $what -s 4M:4M -r 20 ||
+        fault "$what: exit code $?"
+    grep -q 'All results were checked and right' "$folder/out" || fault "$what was not checked"
+    grep -q "$what of [0-9]* bytes on MPI_COMM_WORLD goes by cables" "$folder/out" ||
+        fault "$what does not go by trees of cables"
+    if [ $what = reduce ]; then
+        both_used $b 1 2 $b1 $b2
+        continue
+    fi
+    both_used $a 1 3 $a1 $a3
+    # Who sends all to both hands nothing on.
+    sent=$((first + second)) on=$(($(bytes $b 2) - b2 + $(bytes $c 2) - c2))
+    [ $((on * 5)) -gt $((sent * 4)) ] || fault "$what: $a sent $sent bytes, of which $on were handed on"
 done
 
 # What a ring does there is what the figures above are held against.
