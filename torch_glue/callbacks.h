@@ -46,7 +46,7 @@ class GroupCallbacks {
 public:
     CallbackQueue ordered;   // collectives' Futures, by FutureOrder
     CallbackQueue messages;  // of point to point
-    CallbackQueue early;     // Futures that do not wait for their turn: failures, and what gave way
+    CallbackQueue early;     // Futures that only C++ has, which do not wait for their turn
     // Futures of what callbacks have started, which may wait for these: one queue for each depth.
     CallbackQueue& nested(size_t depth);
 

@@ -370,7 +370,8 @@ void GlueWork::complete_future(bool fresh) {
     const bool in_order = by_python && ordered_ && !failed;
     if (in_order) group_->futures.drain(fresh ? this : nullptr);
     else if (fresh || (!by_python && !Mover::is_this_thread())) mark_future();
-    else if (failed || !by_python) leave_to(callbacks.early, &GlueWork::mark_future);
+    else if (failed) give_way();
+    else if (!by_python) leave_to(callbacks.early, &GlueWork::mark_future);
     else if (depth_ > 0) leave_to(callbacks.nested(depth_), &GlueWork::mark_future);
     else leave_to(callbacks.messages, &GlueWork::mark_future);
 }
@@ -378,6 +379,13 @@ void GlueWork::complete_future(bool fresh) {
 void GlueWork::leave_to(CallbackQueue& queue, CallbackQueue::Action action) {
     group_->callbacks.running.fetch_add(1);
     queue.add(c10::intrusive_ptr<GlueWork>::reclaim_copy(this), action);
+}
+
+// A callback of any other Future, failed or not, may wait for this one: so its own must not stand
+// behind theirs.
+void GlueWork::give_way() {
+    CallbackQueue own;  // whoever empties it keeps it
+    leave_to(own, &GlueWork::mark_future);
 }
 
 void GlueWork::run_callbacks(CallbackQueue::Action action) {
@@ -498,7 +506,7 @@ void GlueWork::settle(const c10::ivalue::Future& future) {
     if (!in_callback()) complete_until(Clock::now() + kFuture);
     if (future.completed()) return;
     if (in_callback()) mark_future();
-    else leave_to(group_->callbacks.early, &GlueWork::mark_future);
+    else give_way();
     complete_until(Clock::now() + kFuture);  // another thread has come first, and is about to
 }
 

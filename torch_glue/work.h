@@ -229,6 +229,7 @@ private:
     void mark_future();
     void resume_order() { group_->futures.resume(); }
     void leave_to(CallbackQueue& queue, CallbackQueue::Action action);
+    void give_way();
     void deliver();
     std::string failure_text(int mpi_error) const;
     std::string error_message(const std::string& cause) const;

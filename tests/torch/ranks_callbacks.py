@@ -387,6 +387,27 @@ def failure_reaches_callback(rank, size):
     print("met: told in a callback", flush=True)
 
 
+def failures_wait_for_each_other(rank, size):
+    """A failed Future's callback that waits for another one, which fails a moment later."""
+    told = []
+    dist.all_reduce(torch.ones(3))
+    set_timeout(dist.group.WORLD)
+    if rank != 0:
+        time.sleep(5)
+        return
+    first, second = (dist.all_reduce(torch.ones(3), async_op=True).get_future() for _ in range(2))
+
+    def callback(future):
+        try:
+            second.wait()
+        except Exception as error:
+            told.append(str(error))
+
+    first.then(callback).wait()
+    assert len(told) == 1 and "Timed out after 1 s" in told[0], told
+    print("met: told in a callback", flush=True)
+
+
 def destroyed_unmatched(rank, size):
     """destroy_process_group tells callbacks that wait for what never comes."""
     told = []

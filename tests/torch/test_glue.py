@@ -125,6 +125,7 @@ def test_callbacks(ranks, backend):
         ("error_waits", 1),
         ("held_too_long", 1),
         ("failure_reaches_callback", 1),
+        ("failures_wait_for_each_other", 1),
         ("destroyed_unmatched", 1),
         ("ends_while_blocked", 2),
         ("ends_while_waiting_for_operation", 2),
