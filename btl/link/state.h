@@ -13,6 +13,9 @@
 
 namespace pomona::link {
 
+// Messages of so many bytes leave straight from the caller's memory, and are copied behind that.
+inline constexpr size_t kCopyFirst = 8 << 10;
+
 class Links;
 
 // Everything between this process and one other.
