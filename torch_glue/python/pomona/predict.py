@@ -47,11 +47,14 @@ class _Step:
         self.lock = threading.Lock()
         self.events: list[Event] = []
         self.started = 0
-        self.buckets: list[int] = []  # of DDP: numbers of collectives
+        self.buckets: list[int] = []  # of DDP: numbers of collectives that nobody waits for yet
         self.over = 0.0  # when the last of them was
+        self.waited = False  # DDP waits, or waited, for all of them
         self.last = time.perf_counter()
 
     def compute(self, until: float, update: bool = False) -> None:
+        if self.waited:
+            self.last, self.waited = max(self.last, self.over), False
         seconds = max(0.0, until - self.last)
         self.events.append({"compute_s": seconds, "update": True} if update else {"compute_s": seconds})
         self.last = until
@@ -62,6 +65,20 @@ class _Step:
             self.events.append({"start": name, "megabytes": nbytes / 1e6})
             self.started += 1
             return self.started - 1
+
+    def bucket(self, nbytes: int) -> None:
+        """A bucket's collective starts. DDP waits for all buckets when the whole backward pass is
+        over: autograd then calls what was queued, in the order in which it was, and DDP queues its
+        own when the last bucket is ready, which is later than this."""
+        if not self.buckets:
+            torch.autograd.Variable._execution_engine.queue_callback(self.backward_over)
+        self.buckets.append(self.start("all_reduce", nbytes))
+
+    def backward_over(self) -> None:
+        with self.lock:
+            self.compute(time.perf_counter())
+            self.events.extend({"wait": number} for number in self.buckets)
+            self.buckets, self.waited = [], True
 
     def wait(self, number: int, function: Callable[[], Any]) -> Any:
         with self.lock:
@@ -112,13 +129,12 @@ class Recorder:
         step = self.current
         if step is None:
             return allreduce_hook(self.group, bucket)
-        number = step.start("all_reduce", bucket.buffer().nbytes)
+        step.bucket(bucket.buffer().nbytes)
 
         def over(future: torch.futures.Future[torch.Tensor]) -> torch.Tensor:
             step.over = time.perf_counter()
             return future.value()
 
-        step.buckets.append(number)
         return allreduce_hook(self.group, bucket).then(over)
 
     def _wrapped(
@@ -151,20 +167,12 @@ class Recorder:
         self.current = step = _Step()
         try:
             yield
-            self._finish(step)
+            step.compute(time.perf_counter(), update=True)
             self.steps.append(step.events)
         finally:
             self.current = None
             for call, function in kept.items():
                 setattr(dist, call, function)
-
-    def _finish(self, step: _Step) -> None:
-        """DDP waits for all buckets when the last is ready: what follows is the update."""
-        end = time.perf_counter()
-        for number in step.buckets:
-            step.events.append({"wait": number})
-        step.last = max(step.last, step.over)
-        step.compute(end, update=True)
 
     def result(self) -> Event:
         """The recording: of the steps that went like the last one the medians, but for the
