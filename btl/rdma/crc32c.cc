@@ -69,6 +69,14 @@ POMONA_CRC_TARGET inline uint64_t step(uint64_t state, const std::byte* at) {
     std::memcpy(&word, at, sizeof word);
     return _mm_crc32_u64(state, word);
 }
+POMONA_CRC_TARGET inline uint32_t half_step(uint32_t state, const std::byte* at) {
+    uint32_t word;
+    std::memcpy(&word, at, sizeof word);
+    return _mm_crc32_u32(state, word);
+}
+POMONA_CRC_TARGET inline uint32_t byte_step(uint32_t state, std::byte byte) {
+    return _mm_crc32_u8(state, static_cast<uint8_t>(byte));
+}
 #else
 bool has_instruction() { return true; }
 inline uint64_t step(uint64_t state, const std::byte* at) {
@@ -76,12 +84,19 @@ inline uint64_t step(uint64_t state, const std::byte* at) {
     std::memcpy(&word, at, sizeof word);
     return __crc32cd(static_cast<uint32_t>(state), word);
 }
+inline uint32_t half_step(uint32_t state, const std::byte* at) {
+    uint32_t word;
+    std::memcpy(&word, at, sizeof word);
+    return __crc32cw(state, word);
+}
+inline uint32_t byte_step(uint32_t state, std::byte byte) {
+    return __crc32cb(state, static_cast<uint8_t>(byte));
+}
 #endif
 
-POMONA_CRC_TARGET uint32_t by_instruction(uint32_t crc, ConstBytes bytes) {
+// Whole turns of three blocks; `at`: where what is left begins.
+POMONA_CRC_TARGET uint64_t by_blocks(uint64_t state, ConstBytes bytes, size_t& at) {
     static const Shift shift = make_shift();
-    uint64_t state = crc;
-    size_t at = 0;
     for (; at + 3 * kBlock <= bytes.size(); at += 3 * kBlock) {
         const std::byte* block = bytes.data() + at;
         uint64_t second = 0, third = 0;
@@ -92,8 +107,18 @@ POMONA_CRC_TARGET uint32_t by_instruction(uint32_t crc, ConstBytes bytes) {
         }
         state = shifted(shift, shifted(shift, state) ^ second) ^ third;
     }
-    for (; at + 8 <= bytes.size(); at += 8) state = step(state, bytes.data() + at);
-    return by_table(static_cast<uint32_t>(state), bytes.subspan(at));
+    return state;
+}
+
+POMONA_CRC_TARGET uint32_t by_instruction(uint32_t crc, ConstBytes bytes) {
+    uint64_t wide = crc;
+    size_t at = 0;
+    if (bytes.size() >= 3 * kBlock) wide = by_blocks(wide, bytes, at);
+    for (; at + 8 <= bytes.size(); at += 8) wide = step(wide, bytes.data() + at);
+    auto state = static_cast<uint32_t>(wide);
+    if (at + 4 <= bytes.size()) state = half_step(state, bytes.data() + at), at += 4;
+    for (; at < bytes.size(); ++at) state = byte_step(state, bytes[at]);
+    return state;
 }
 #if defined(__x86_64__)
 #define POMONA_CRC_WIDE __attribute__((target("avx512f,vpclmulqdq,pclmul,sse4.2")))
