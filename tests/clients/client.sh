@@ -124,10 +124,10 @@ missing_needs() {
     missing=$(missing_packages apt $needs)
     if [ -z "$missing" ]; then return; fi
     # shellcheck disable=SC2086
-    (unpack_debian "$clients/packages" $missing) >> "$log" 2>&1 ||
+    (unpack_packages apt "$clients/packages" $missing) >> "$log" 2>&1 ||
         skip "what it needs could not be fetched: $needs"
     # shellcheck disable=SC2086
-    unpack_debian "$clients/packages" $missing
+    unpack_packages apt "$clients/packages" $missing
     packages=$clients/packages/usr
     # These look for their own files where they would be installed.
     [ ! -f "$packages/bin/libtoolize" ] || sed -i "s|=\"/usr/share|=\"$packages/share|" "$packages/bin/libtoolize"
