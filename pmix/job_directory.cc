@@ -129,6 +129,29 @@ template <class Function> void each_job_directory(Function&& function) {
 }
 }  // namespace
 
+namespace {
+// Shared memory of this user whose maker has ended, although no directory tells of it any more.
+void sweep_shared_memory() {
+#if defined(__linux__)
+    DIR* directory = opendir("/dev/shm");
+    if (!directory) return;
+    while (dirent* entry = readdir(directory)) {
+        if (!std::string_view(entry->d_name).starts_with("pomona-")) continue;
+        int descriptor =
+            openat(dirfd(directory), entry->d_name, O_RDWR | O_NOFOLLOW | O_CLOEXEC | O_NONBLOCK);
+        if (descriptor < 0) continue;
+        struct stat status {};
+        if (fstat(descriptor, &status) == 0 && S_ISREG(status.st_mode) &&
+            (status.st_mode & 07777) == shared_locked && status.st_uid == geteuid() &&
+            flock(descriptor, LOCK_EX | LOCK_NB) == 0)
+            unlinkat(dirfd(directory), entry->d_name, 0);
+        close(descriptor);
+    }
+    closedir(directory);
+#endif
+}
+}  // namespace
+
 int sweep_job_directories() {
     int removed = 0;
     each_job_directory([&](const std::string& path, std::string_view tag, int lock, bool held) {
@@ -138,6 +161,7 @@ int sweep_job_directories() {
         remove_job_directory(path);
         ++removed;
     });
+    sweep_shared_memory();
     return removed;
 }
 

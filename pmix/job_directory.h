@@ -36,7 +36,8 @@ inline constexpr const char* kTableWanted = "table.wanted";
 inline constexpr const char* kTableWritten = "table.json";
 
 // Removes what launchers of this user have left on this host that were killed together with their
-// watchdog: the directories whose lock nobody holds, and their shared memory. The number of jobs.
+// watchdog: the directories whose lock nobody holds, and their shared memory; and, on Linux, shared
+// memory whose maker has ended under another launcher. The number of directories.
 int sweep_job_directories();
 
 // The directory of a job whose tag is known: made by whoever comes first, in `session` (a private

@@ -6,9 +6,14 @@
 #include "btl/base/system.h"
 
 #include <fcntl.h>
+#include <sys/file.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
 #include <unistd.h>
+#include <atomic>
+#include <cstdlib>
+#include <map>
+#include <mutex>
 #include <utility>
 
 namespace pomona {
@@ -16,6 +21,18 @@ namespace pomona {
 static size_t page_size() {
     static const auto size = static_cast<size_t>(sysconf(_SC_PAGESIZE));
     return size;
+}
+
+// Locks and marks what its maker has opened (btl/base/shared_names.h); to be kept open.
+static int lock_of([[maybe_unused]] int descriptor) {
+#if defined(__linux__)
+    int lock = fcntl(descriptor, F_DUPFD_CLOEXEC, 3);
+    if (lock < 0) return -1;
+    if (flock(lock, LOCK_SH | LOCK_NB) == 0) fchmod(lock, shared_locked);
+    return lock;
+#else
+    return -1;
+#endif
 }
 
 static Result<std::byte*> map(int descriptor, size_t size, size_t offset = 0) {
@@ -26,6 +43,51 @@ static Result<std::byte*> map(int descriptor, size_t size, size_t offset = 0) {
     if (data == MAP_FAILED) return error;
     return static_cast<std::byte*>(data);
 }
+
+namespace {
+
+// Names that this process has given, with the files that tell of them. What is left when it ends by
+// exit(), without MPI_Finalize as after an exception, goes then: not every launcher would remove it.
+// Forked children have made none of them.
+class GivenNames {
+public:
+    void add(const std::string& name, const std::string& note) {
+        std::lock_guard guard(mutex_);
+        if (maker_ != getpid()) names_.clear(), maker_ = getpid();
+        names_[name] = note;
+        if (!std::exchange(registered_, true)) std::atexit([] { given_names().remove_all(); });
+    }
+    void remove(const std::string& name) {
+        if (maker_ != getpid()) return;
+        std::lock_guard guard(mutex_);
+        auto found = names_.find(name);
+        if (found == names_.end()) return;
+        unlink_both(*found);
+        names_.erase(found);
+    }
+    static GivenNames& given_names() {
+        static auto* names = new GivenNames;  // other threads may be at work while a process exits
+        return *names;
+    }
+
+private:
+    static void unlink_both(const std::pair<const std::string, std::string>& given) {
+        shm_unlink(given.first.c_str());
+        if (!given.second.empty()) ::unlink(given.second.c_str());  // after the memory's name
+    }
+    void remove_all() {
+        if (maker_ != getpid()) return;  // before the lock, which a thread may have had at the fork
+        std::lock_guard guard(mutex_);
+        for (auto& each : names_) unlink_both(each);
+        names_.clear();
+    }
+    std::mutex mutex_;
+    std::map<std::string, std::string> names_;
+    std::atomic<pid_t> maker_{0};
+    bool registered_ = false;
+};
+
+}  // namespace
 
 // A job whose directory takes no file is one that leaves its memory behind when it is killed.
 static std::string leave_note(const std::string& directory, const std::string& name) {
@@ -50,6 +112,8 @@ Result<Segment> Segment::create(const std::string& name, size_t size,
         made.owned_name_.clear();  // another's
         return error;
     }
+    GivenNames::given_names().add(name, made.note_);
+    made.lock_ = lock_of(descriptor);
     if (ftruncate(descriptor, static_cast<off_t>(size)) != 0) {
         Error error =
             os_error(Code::out_of_memory, this_system == System::macos ? "Cannot size shared memory"
@@ -141,6 +205,7 @@ Segment& Segment::operator=(Segment&& other) noexcept {
     std::swap(number_, other.number_);
     std::swap(owned_name_, other.owned_name_);
     std::swap(note_, other.note_);
+    std::swap(lock_, other.lock_);
     return *this;
 }
 
@@ -150,8 +215,9 @@ Segment::~Segment() {
 }
 
 void Segment::unlink() {
-    if (!owned_name_.empty()) shm_unlink(owned_name_.c_str());
-    if (!note_.empty()) ::unlink(note_.c_str());  // after the memory's name
+    if (!owned_name_.empty()) GivenNames::given_names().remove(owned_name_);
+    else if (!note_.empty()) ::unlink(note_.c_str());
+    if (lock_ >= 0) close(std::exchange(lock_, -1));
     owned_name_.clear();
     note_.clear();
 }

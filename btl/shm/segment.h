@@ -51,6 +51,7 @@ private:
     uint64_t number_ = 0;
     std::string owned_name_;  // empty when another process made it, or unlinked
     std::string note_;        // the file that tells of it
+    int lock_ = -1;           // Linux: by it others see that its maker lives
 };
 
 // The pages that some bytes lie in, as madvise wants them: from the beginning of the first one,

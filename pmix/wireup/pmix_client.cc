@@ -66,6 +66,8 @@ public:
         TRY(find_nodes());
         fill_local(job_);
         job_.oversubscribed = job_.local_size > machine_cores();
+        // Under the launcher's own directory nothing of ours tells of memory that a job has left.
+        if (job_.local_rank == 0) sweep_job_directories();
         job_.directory = TRY(share_job_directory(job_.tag, session_directory()));
         return {};
     }

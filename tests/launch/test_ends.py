@@ -236,6 +236,27 @@ class Leftovers(unittest.TestCase):
             self.assertFalse(os.path.exists(told))
             self.assertIn("removed what 3 killed jobs had left", result.stderr)
 
+    def test_memory_that_no_directory_tells_of_is_swept(self):
+        """As after a job whose launcher had its files in a directory of its own, which is gone."""
+        if not os.path.isdir("/dev/shm"):
+            self.skipTest("names of shared memory cannot be listed")
+        paths = {kind: f"/dev/shm/pomona-{kind}{os.getpid()}-0" for kind in ("dead", "living", "unmarked", "linked")}
+        try:
+            os.symlink("/etc/hostname", paths["linked"])
+            for kind in ("dead", "living", "unmarked"):
+                open(paths[kind], "w").close()
+                os.chmod(paths[kind], 0o600 if kind == "unmarked" else 0o1600)
+            with open(paths["living"]) as held:
+                fcntl.flock(held, fcntl.LOCK_SH)
+                result = run("-n", 1, "true")
+                self.assertEqual(result.returncode, 0, result.stderr)
+                self.assertEqual([kind for kind, path in paths.items() if os.path.lexists(path)],
+                                 ["living", "unmarked", "linked"])
+        finally:
+            for path in paths.values():
+                if os.path.lexists(path):
+                    os.unlink(path)
+
     def test_a_living_job_is_not_swept(self):
         with tempfile.TemporaryDirectory(prefix="sweep", dir="/tmp") as place:
             inner = [MPIRUN, "-n", "1", "true"]

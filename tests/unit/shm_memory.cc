@@ -3,10 +3,19 @@
 // that holds something keeps it, and frames are right whenever it was given back in between.
 // Method: what the system says of the file behind the segment, in bytes. Linux; elsewhere nothing
 // can be given back.
+#include "btl/base/shared_names.h"
 #include "tests/unit/transport_world.h"
 
 #include <chrono>
+#include <csignal>
+#include <cstdlib>
+#include <fcntl.h>
+#include <functional>
+#include <sys/file.h>
+#include <sys/mman.h>
 #include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 namespace pomona {
 namespace {
@@ -123,6 +132,78 @@ TEST(RingsMemory, of_an_idle_pair_is_given_back) {
             for (int polls = 0; polls < 2000; ++polls) world.nodes[1].transport->poll(quiet, 64);
         EXPECT_LE(memory_of(segment), before + 2 * kPage);
     }
+}
+
+// The exit code of a child that does this and, if that returns, ends by exit(3).
+int child_ends(const std::function<void()>& work) {
+    pid_t child = fork();
+    if (child == 0) {
+        work();
+        std::exit(3);
+    }
+    int status = 0;
+    waitpid(child, &status, 0);
+    return WIFEXITED(status) ? WEXITSTATUS(status) : -1;
+}
+
+bool is_there(const std::string& name) { return access(("/dev/shm" + name).c_str(), F_OK) == 0; }
+
+// A program that ends without MPI_Finalize takes its names along, and those alone: not what a
+// process that it was forked from has made, nor what it has removed and another one has made anew.
+TEST(SegmentNames, go_when_their_process_exits) {
+    std::string ours = "/pomona-names-" + std::to_string(getpid()), its = ours + "-child";
+    Segment kept = std::move(Segment::create(ours, 4096).value());
+    char folder[] = "/tmp/pomona-names-XXXXXX";
+    ASSERT_NE(mkdtemp(folder), nullptr);
+    EXPECT_EQ(child_ends([&] {
+                  auto* left = new Segment(std::move(Segment::create(its, 4096, folder).value()));
+                  auto* gone = new Segment(std::move(Segment::create(its + "-2", 4096).value()));
+                  gone->unlink();
+                  if (!left->data() || !is_there(its)) std::_Exit(4);
+                  // One of the same name by another process.
+                  int code = child_ends([&] {
+                      auto again = std::move(Segment::create(its + "-2", 4096).value());
+                      new (&kept) Segment(std::move(again));
+                      std::_Exit(0);
+                  });
+                  if (code != 0) std::_Exit(5);
+                  // A child of its own ends: nothing goes.
+                  if (child_ends([] {}) != 3 || !is_there(its)) std::_Exit(6);
+              }),
+              3);
+    EXPECT_TRUE(is_there(ours));
+    EXPECT_FALSE(is_there(its));
+    EXPECT_TRUE(is_there(its + "-2"));
+    shm_unlink((its + "-2").c_str());
+    EXPECT_EQ(rmdir(folder), 0) << "the file that tells of it is left";
+}
+
+// Others see whether the maker of a segment lives, by the lock on it and the mark that says that
+// there is one (btl/base/shared_names.h).
+TEST(SegmentNames, tell_whether_their_maker_lives) {
+    std::string name = "/pomona-lives-" + std::to_string(getpid());
+    int told[2];
+    ASSERT_EQ(pipe(told), 0);
+    pid_t maker = fork();
+    if (maker == 0) {
+        auto* made = new Segment(std::move(Segment::create(name, 4096).value()));
+        if (!made->data() || write(told[1], "x", 1) != 1) std::_Exit(1);
+        for (;;) pause();
+    }
+    char word;
+    ASSERT_EQ(read(told[0], &word, 1), 1);
+    int descriptor = shm_open(name.c_str(), O_RDWR | O_CLOEXEC, 0600);
+    ASSERT_GE(descriptor, 0);
+    struct stat status {};
+    EXPECT_EQ(fstat(descriptor, &status), 0);
+    EXPECT_EQ(status.st_mode & 07777, shared_locked);
+    EXPECT_NE(flock(descriptor, LOCK_EX | LOCK_NB), 0);
+    kill(maker, SIGKILL);
+    waitpid(maker, nullptr, 0);
+    EXPECT_EQ(flock(descriptor, LOCK_EX | LOCK_NB), 0);
+    EXPECT_TRUE(is_there(name));
+    for (int each : {descriptor, told[0], told[1]}) close(each);
+    shm_unlink(name.c_str());
 }
 
 }  // namespace
