@@ -46,6 +46,13 @@ public:
         done.function(&done, &kLendsNothing);
     }
 
+    // Calls the completion once, in the engine's next turn and after that has looked at the
+    // transports: so a long computation lets messages pass between its parts. False: it cannot.
+    virtual bool later(Completion& next) {
+        (void)next;
+        return false;
+    }
+
     // Withdraws an operation that may still be under way, after an error elsewhere. Its completion
     // is called (now or later) unless it was called before. A carrier that cannot withdraw leaves
     // the operation to run to its end.

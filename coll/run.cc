@@ -9,6 +9,10 @@
 
 namespace pomona::coll {
 
+// A long reduction is done in parts of so many bytes, each whole elements of all sizes; the last
+// one is longer. 10 Gb/s bring a part in 80 us, and it is added up in 10 to 30.
+static constexpr size_t kPart = 3 << 15, kPartsFrom = 2 * kPart;
+
 void Runner::prepare(const Schedule& schedule, bool symbolic) {
     check(!running_);
     schedule_ = &schedule;
@@ -88,8 +92,10 @@ void Runner::on_completion(Completion* self, const Error* error) {
 }
 
 void Runner::complete(StepId id, const Error* error) {
-    check(states_[id].active, id);
-    states_[id].active = false;
+    State& state = states_[id];
+    check(state.active, id);
+    if (__builtin_expect(state.left != 0, 0) && next_part(schedule_->steps()[id], state)) return;
+    state.active = false;
     --active_;
     if (error) note(schedule_->steps()[id], *error);
     if (!failed_ || spreading_) release(schedule_->steps()[id]);
@@ -185,6 +191,7 @@ bool Runner::start_step(StepId id) {
     case StepKind::reduce:
         if (state.receive) return std::exchange(state.receive, nullptr)->finish(), true;
         if (!symbolic_ && reducer_->begin && hand_over(step, state)) return false;
+        if (step.length >= kPartsFrom && reduce_in_parts(step, state)) return false;
         [[fallthrough]];
     default:
         if (!symbolic_) run_local(step);
@@ -209,6 +216,35 @@ void Runner::run_local(const Step& step) {
     size_t count = step.length / schedule_->element();
     if (target == other) reducer_->into(reducer_, target, source, count);
     else reducer_->to(reducer_, target, source, other, count);
+}
+
+// A thread that adds up 4 MiB at once is away for half a millisecond. The system has meanwhile sent
+// what it had been given, and lines of 10 Gb/s stand still.
+bool Runner::reduce_in_parts(const Step& step, State& state) {
+    if (symbolic_ || models_time_ || !reducer_->any_run || !carrier_->later(state)) return false;
+    state.active = true, ++active_;
+    state.left = step.length;
+    reduce_part(step, state);
+    return true;
+}
+
+// False: there is none, or the execution has failed.
+bool Runner::next_part(const Step& step, State& state) {
+    if (failed_) state.left = 0;
+    if (state.left == 0) return false;
+    reduce_part(step, state);
+    if (state.left == 0) return false;
+    check(carrier_->later(state));
+    return true;
+}
+
+void Runner::reduce_part(const Step& step, State& state) {
+    Step part = step;
+    size_t begin = step.length - state.left;
+    part.source_offset += begin, part.other_offset += begin, part.target_offset += begin;
+    part.length = state.left < kPartsFrom ? state.left : kPart;
+    run_local(part);
+    state.left -= part.length;
 }
 
 static const ReducedReceive* find_receive(const Schedule& schedule, StepId recv) {

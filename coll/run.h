@@ -75,6 +75,7 @@ private:
         Runner* runner = nullptr;
         StepId step = 0;
         bool active = false;
+        size_t left = 0;                     // of a reduction in parts, bytes still to be reduced
         ReducingReceive* receive = nullptr;  // which has done this reduction
     };
 
@@ -88,6 +89,9 @@ private:
     bool start_step(StepId id);  // true: over already
     bool hand_over(const Step& step, State& state);
     bool receive_reducing(StepId id);
+    bool reduce_in_parts(const Step& step, State& state);
+    bool next_part(const Step& step, State& state);
+    void reduce_part(const Step& step, State& state);
     void run_local(const Step& step);
     void spread();
     void leave_board();

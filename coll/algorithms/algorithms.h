@@ -57,9 +57,10 @@ void copy_input_aside(Builder& s, const Shape& shape, const std::vector<Block>& 
 // ---- parts, used by several algorithms (each documented where it is defined)
 // Where the partial sum of `block` lands at `step` of a ring; `last`: it is one's own result.
 using Landing = std::function<Region(int step, int block, bool last)>;
-// Rank r ends with the whole reduction of blocks[(r + first) % p].
+// Rank r ends with the whole reduction of blocks[(r + first) % p], where it landed, or, with
+// `to_input`, in that block of the input.
 void ring_reduce_scatter(Builder& s, const Shape& shape, const std::vector<Block>& blocks,
-                         int first, int segments, const Landing& landing);
+                         int first, int segments, const Landing& landing, bool to_input = false);
 // Rank r begins with blocks[(r + first) % p] in result().
 void ring_allgather(Builder& s, const Shape& shape, const std::vector<Block>& blocks, int first,
                     int segments);

@@ -13,21 +13,22 @@ namespace pomona::coll {
 // Source: Patarasu, Yuan, JPDC 69(2):117-124, 2009.
 // Cost: (p-1)(a + n/p (b + r))     Limits: commutative
 void ring_reduce_scatter(Builder& s, const Shape& shape, const std::vector<Block>& blocks,
-                         int first, int segments, const Landing& landing) {
+                         int first, int segments, const Landing& landing, bool to_input) {
     int p = shape.size, right = (shape.rank + 1) % p, left = mod(shape.rank - 1, p);
     Region partial{};  // what is sent next: at first the input itself
     for (int step = 0; step < p - 1; ++step) {
         int out = mod(shape.rank + first - 1 - step, p), in = mod(out - 1, p);
         Region sent = step ? partial : input(s, blocks[out]);
         Region mine = input(s, blocks[in]);
-        Region land = landing(step, in, step == p - 2);
+        bool last = step == p - 2;
+        Region land = landing(step, in, last);
         for (int segment = 0; segment < segments; ++segment) {
             Block o = share_of_block({0, sent.length}, shape.element, segments, segment);
             Block i = share_of_block({0, mine.length}, shape.element, segments, segment);
             Region piece = land.slice(i.offset, i.length), own = mine.slice(i.offset, i.length);
             s.recv(left, piece);
             s.send(right, sent.slice(o.offset, o.length));
-            s.reduce(own, piece, piece);
+            s.reduce(own, piece, last && to_input ? own : piece);
         }
         partial = land;
     }
@@ -61,11 +62,10 @@ void allreduce_ring(Builder& s, const Shape& shape, const Options& options) {
         ring_reduce_scatter(s, shape, blocks, 1, options.segments,
                             [&](int, int block, bool) { return result(s, blocks[block]); });
     } else {
-        ring_reduce_scatter(s, shape, blocks, 1, options.segments, [&](int step, int block, bool) {
+        auto landing = [&](int step, int block, bool) {
             return space[step % 2].slice(0, blocks[block].length);
-        });
-        int own = (shape.rank + 1) % shape.size;
-        s.copy(space[shape.size % 2].slice(0, blocks[own].length), result(s, blocks[own]));
+        };
+        ring_reduce_scatter(s, shape, blocks, 1, options.segments, landing, true);
     }
     ring_allgather(s, shape, blocks, 1, options.segments);
 }

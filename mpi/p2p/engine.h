@@ -19,8 +19,9 @@
 #include "mpi/p2p/turnstile.h"
 #include "mpi/p2p/waiting.h"
 
-#include <functional>
 #include <atomic>
+#include <deque>
+#include <functional>
 #include <memory>
 #include <mutex>
 #include <optional>
@@ -159,6 +160,8 @@ public:
     // has met its counterpart and is under way. `told`: flags of the word to a peer that knows of
     // the message.
     void cancel_step(uint64_t context, coll::Completion& done, uint8_t told = kFlagLost);
+    // Calls it once in the next turn(), between two looks at the transports.
+    void later(coll::Completion& next) { later_.push_back(&next); }
 
     // Small collectives over shared memory; polled by turn().
     Boards boards;
@@ -352,6 +355,8 @@ private:
         lock_.leave();
     }
     void wake_if_blocked();
+    bool look();
+    bool do_later();
     Transport** poll_all(Transport** transport, Transport** end);
     void run_progress();
     void run_callbacks();
@@ -471,8 +476,9 @@ private:
     Sleeper* sleeper_ = nullptr;
     ConnectFunction connect_;
     std::vector<std::unique_ptr<Peer>> peers_;
-    std::vector<Peer*> queued_peers_;  // with something waiting to be pushed, or newly failed
-    std::vector<int> failed_;          // ranks, in the order of learning
+    std::deque<coll::Completion*> later_;  // parts of long computations
+    std::vector<Peer*> queued_peers_;      // with something waiting to be pushed, or newly failed
+    std::vector<int> failed_;              // ranks, in the order of learning
     NoticeListener* listener_ = nullptr;
     Transport* carrier_ = nullptr;
 

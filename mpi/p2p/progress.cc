@@ -13,6 +13,7 @@
 namespace pomona {
 
 static constexpr int kArrivalsMost = 64;                   // frames per transport and turn
+static constexpr int kPartsMost = 256;                     // of long computations, in a turn
 static constexpr Nanoseconds kSleepLongest = 100'000'000;  // then dead peers are looked for
 static constexpr Nanoseconds kSleepBlocked = 50'000;       // a full ring has no bell
 static constexpr int kSleepsWithNaps = 100;                // one after the other: 10 s
@@ -36,6 +37,25 @@ void Engine::grow(int job_size) {
 }
 
 bool Engine::turn() {
+    bool moved = look();
+    return __builtin_expect(later_.empty(), 1) ? moved : do_later();
+}
+
+// Between each two parts there is a look at the transports. All parts that are at hand belong to
+// one turn: a program that tests from time to time needs no more tests than if they were done at
+// once.
+bool Engine::do_later() {
+    for (int parts = 0; parts < kPartsMost && !later_.empty(); ++parts) {
+        coll::Completion* next = later_.front();
+        later_.pop_front();
+        next->function(next, nullptr);
+        look();
+        if (enough) break;
+    }
+    return true;
+}
+
+inline bool Engine::look() {
     bool moved = false;
     enough = false;
     Transport** transport = transports_.data();
@@ -311,7 +331,9 @@ void Engine::end_mistake() {
 }
 
 // Does something wait here for what has no bell?
-bool Engine::blocked() const { return !queued_peers_.empty() || boards.posting(); }
+bool Engine::blocked() const {
+    return !queued_peers_.empty() || boards.posting() || !later_.empty();
+}
 
 // Another thread sleeps, which armed the transports before this one put something in: for a full
 // ring, for room on a board, or as output of a socket that is full now.

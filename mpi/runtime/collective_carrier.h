@@ -103,6 +103,7 @@ public:
     }
     void pass(int index) override { board_->pass(chunk_of(index)); }
     std::byte* chunk(int rank, int index) override { return board_->memory(rank, chunk_of(index)); }
+    bool later(coll::Completion& next) override { return engine().later(next), true; }
     void cancel(coll::Completion& done) override {
         if (!engine().boards.cancel(done)) engine().cancel_step(context_, done, told());
     }

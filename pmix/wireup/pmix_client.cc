@@ -22,6 +22,7 @@ namespace pomona {
 
 namespace {
 
+constexpr int kFetchSeconds = 5;        // from another node's server
 constexpr int64_t kRanksMax = 1 << 24;  // more is a mistake of the server
 
 std::mutex death_mutex;
@@ -92,10 +93,11 @@ public:
 
     Result<std::vector<std::byte>> lookup(int rank, std::string_view key) override {
         pmix_value_t* value = nullptr;
-        pmix_proc_t whom = pmix_process(self_.nspace, static_cast<pmix_rank_t>(rank));
-        // Fences collect: what the server does not have now will not come (it would wait 2 s).
-        pmix_info_t immediate = pmix_flag(PMIX_IMMEDIATE);
-        pmix_status_t status = pmix_.PMIx_Get(&whom, full_key(key).c_str(), &immediate, 1, &value);
+        // Fences collect: most servers have then what there is.
+        pmix_status_t status = get(rank, key, pmix_flag(PMIX_IMMEDIATE), value);
+        if (status == PMIX_ERR_NOT_FOUND && may_fetch(rank))
+            status = get(rank, key, pmix_seconds(PMIX_TIMEOUT, kFetchSeconds), value);
+        if (status == PMIX_SUCCESS) is_here(rank);
         if (status != PMIX_SUCCESS)
             return pmix_error(pmix_, status, "Nothing was published under this key", rank);
         std::vector<std::byte> out;
@@ -155,7 +157,28 @@ private:
         pmix_proc_t all = pmix_process(self_.nspace, PMIX_RANK_WILDCARD);
         pmix_status_t status = pmix_.PMIx_Fence(&all, 1, &info, 1);
         if (status != PMIX_SUCCESS) return pmix_error(pmix_, status, "PMIx_Fence failed");
+        fences_ += collect;
         return {};
+    }
+
+    pmix_status_t get(int rank, std::string_view key, pmix_info_t how, pmix_value_t*& value) {
+        pmix_proc_t whom = pmix_process(self_.nspace, static_cast<pmix_rank_t>(rank));
+        return pmix_.PMIx_Get(&whom, full_key(key).c_str(), &how, 1, &value);
+    }
+    // PRRTE's servers keep what was published to themselves until they are asked for it, fences or
+    // not. The answer has all that the rank had published, so it is asked once behind each fence:
+    // for what is not there the server would wait.
+    bool may_fetch(int rank) {
+        if (rank < 0 || rank >= job_.size || job_.node_of.empty() ||
+            job_.node_of[rank] == job_.node_of[job_.rank])
+            return false;
+        std::lock_guard lock(mutex_);
+        auto found = here_.find(rank);
+        return found == here_.end() || found->second != fences_;
+    }
+    void is_here(int rank) {
+        std::lock_guard lock(mutex_);
+        here_[rank] = fences_;
     }
 
     // A key the server may have told us at start; never asks it again (PMIX_OPTIONAL).
@@ -260,7 +283,9 @@ private:
     pmix_proc_t self_;
     Job job_;
     bool dirty_ = false;
-    bool asked_for_deaths_ = false;  // guarded by death_mutex
+    int fences_ = 0;
+    std::unordered_map<int, int> here_;  // behind which fence what a rank had published was here
+    bool asked_for_deaths_ = false;      // guarded by death_mutex
 };
 
 }  // namespace

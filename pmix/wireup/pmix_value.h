@@ -36,6 +36,13 @@ inline pmix_info_t pmix_flag(std::string_view key, bool on = true) {
     return info;
 }
 
+inline pmix_info_t pmix_seconds(std::string_view key, int seconds) {
+    pmix_info_t info = pmix_flag(key);
+    info.value.type = PMIX_INT;
+    info.value.data.integer = seconds;
+    return info;
+}
+
 inline std::optional<int64_t> pmix_number(const pmix_value_t& value) {
     switch (value.type) {
     case PMIX_SIZE: return static_cast<int64_t>(value.data.size);

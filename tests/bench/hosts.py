@@ -2,7 +2,7 @@
 sums, a lost host.
 
 hosts.py BUILD [-r ROUNDS] [--rates MEGABITS,...] [--within SECONDS] [--python PROGRAM]
-         [--peers FOLDER] [--no-install] [--json FILE]
+         [--congestion NAME,...] [--peers FOLDER] [--no-install] [--json FILE]
 
 The hosts are network namespaces joined by a virtual switch (tests/host_world.py), each with a
 stand-in for ssh; all launchers run on the first one. Beside Pomona stand the newest wheels of Open
@@ -12,7 +12,9 @@ the start of mpirun to its end for programs that only begin and end, two ranks o
 hosts; then, with cables that a token bucket limits, messages of 4 MiB from one host to another, as
 a share of the cable's rate (a bare TCP connection stands beside them), and an allreduce of 64 MiB
 with one rank on each of 2, 4 and 8 hosts, against the time that the bytes need (2 (n - 1) / n of
-them through each cable); and the time from the end of a host's agent to that of mpirun. Linux and
+them through each cable); and the time from the end of
+a host's agent to that of mpirun. TCP's congestion control is the system's, or each of --congestion
+in turn (cubic is that of most Linux systems, bbr that of some); the figures name it. Linux and
 root.
 """
 
@@ -37,16 +39,6 @@ BYTES = 64 << 20
 STREAM = 4 << 20
 HOSTS = (2, 4, 8)
 PATIENCE = 60  # seconds for one run
-# What stands for ssh to launchers that name hosts by their addresses and give it options.
-BY_ADDRESS = """#!/bin/sh
-while [ $# -gt 0 ]; do
-    case $1 in
-    10.213.7.*) host=h${{1##*.}}; shift; break ;;
-    esac
-    shift
-done
-exec {enter} "$host" "$@"
-"""
 
 
 def clean():
@@ -208,7 +200,7 @@ def libraries(options, world):
                            ["mpirun.openmpi", "--mca", "plm_rsh_agent", world.enter, "--mca",
                             "btl", "self,vader,tcp", "--mca", "btl_tcp_if_include", "eth0",
                             "--bind-to", "none", "--oversubscribe"], world))
-    agent = world.stand_in("by-address", text=BY_ADDRESS.format(enter=world.apart))
+    agent = world.by_address()
     for found in peers.wheel_peers(print, install=not options.no_install, folder=options.peers):
         out.append(wheel(found.kind, found, world, agent))
     if has_torch(options.python):
@@ -276,6 +268,32 @@ def shape(world, megabits):
                             "latency", "50ms"], check=True)
 
 
+ASK_CONGESTION = """
+import socket
+one = socket.socket()
+one.setblocking(False)
+one.connect_ex(("10.213.7.2", 9))  # what the route says holds from the first segment on
+print(one.getsockopt(socket.IPPROTO_TCP, 13, 16).rstrip(bytes(1)).decode())  # TCP_CONGESTION
+"""
+
+
+def congestion(world, name):
+    """Sets the congestion control of all connections between the hosts (by their routes, since a
+    namespace may not choose one that the machine does not allow everybody); None: the system's.
+    Returns what a connection has then; None where this one cannot be had."""
+    for number in range(1, world.count + 1) if name else ():
+        for family, *network in (("-4", "10.213.7.0/24"), ("-6", "fd00:7::/64", "metric", "256")):
+            subprocess.run(["ip", family, "-n", world.space(f"h{number}"), "route", "replace", *network,
+                            "dev", "eth0", "proto", "kernel", "congctl", name], check=False)
+    found = subprocess.run(world.inside("h1", sys.executable, "-c", ASK_CONGESTION), check=True,
+                           capture_output=True, text=True).stdout.strip()
+    if name and found != name:
+        print(f"left out: connections have {found} in place of {name}; /proc/sys/net/ipv4/"
+              "tcp_available_congestion_control says what there is", flush=True)
+        return None
+    return found
+
+
 def lost_host(library, world, rounds):
     """Milliseconds from the end of a host's agent to that of mpirun."""
     out = []
@@ -308,6 +326,7 @@ def arguments(about, rounds, more=lambda parser: None):
 
 def peers_wanted(parser):
     parser.add_argument("--rates", help="of the cables, one after the other, instead of --rate")
+    parser.add_argument("--congestion", help="TCP's congestion controls, as cubic,bbr; else the system's")
     parser.add_argument("--within", type=float, default=math.inf, help="seconds for all rows")
     parser.add_argument("--python", default=sys.executable, help="for gloo, where it has torch")
     parser.add_argument("--peers", help="folder of the peers' wheels, or of what they hold")
@@ -323,13 +342,17 @@ def starts(rows, launched, rounds):
                    for name, samples in times.items()}, done)
 
 
-def shares(rows, world, all_, rate, rounds):
+def shares(rows, world, all_, rate, rounds, control):
     """Of a cable's rate: streams, and sums on more and more hosts."""
     shape(world, rate)
+    control = congestion(world, control)
+    if control is None:
+        rows.left -= 1 + len(HOSTS)
+        return
     bound = STREAM / (rate * 1e6 / 8)
     times, done = in_turns([*all_, BareTcp(world)], rounds, lambda each: each.run(2, 1, "stream", STREAM, 3)[1],
                            rows.share())
-    rows.keep(f"stream_4MiB_{rate}", "2",
+    rows.keep(f"stream_4MiB_{rate}_{control}", "2",
               {name: {"of_rate": round(bound / statistics.median(samples), 3),
                       "best": round(bound / min(samples), 3)} for name, samples in times.items()}, done)
     for hosts in HOSTS:
@@ -339,7 +362,7 @@ def shares(rows, world, all_, rate, rounds):
                          "of_bound": round(bound / statistics.median(samples), 3),
                          "best_of_bound": round(bound / min(samples), 3)}
                   for name, samples in times.items()}
-        rows.keep(f"allreduce_64MiB_{rate}", str(hosts), dict(values, bound_s=round(bound, 4)), done)
+        rows.keep(f"allreduce_64MiB_{rate}_{control}", str(hosts), dict(values, bound_s=round(bound, 4)), done)
 
 
 def main():
@@ -347,16 +370,19 @@ def main():
     if not host_world.possible():
         return 77
     rates = [int(rate) for rate in (options.rates or str(options.rate)).split(",")]
-    result = {"command": f"hosts.py BUILD -r {options.rounds} --rates {','.join(map(str, rates))}",
+    controls = options.congestion.split(",") if options.congestion else [None]
+    result = {"command": f"hosts.py BUILD -r {options.rounds} --rates {','.join(map(str, rates))}"
+                         + (f" --congestion {options.congestion}" if options.congestion else ""),
               "cores": os.cpu_count(), "load_at_begin": round(os.getloadavg()[0], 1)}
     world = host_world.HostWorld(max(HOSTS))
     try:
         all_ = [each for each in libraries(options, world) if usable(each, 2)]
         launched = [each for each in all_ if each.starts]
-        rows = Rows(len(HOSTS) + len(rates) * (1 + len(HOSTS)) + 1, options.within, result, options.json)
+        rows = Rows(len(HOSTS) + len(rates) * len(controls) * (1 + len(HOSTS)) + 1, options.within, result, options.json)
         starts(rows, launched, options.rounds)
         for rate in rates:
-            shares(rows, world, all_, rate, max(options.rounds // 3, 2))
+            for control in controls:
+                shares(rows, world, all_, rate, max(options.rounds // 3, 2), control)
         times = lost_host(launched[0], world, min(options.rounds, 5))
         rows.keep("lost_host_ms", "pomona", {"median": round(statistics.median(times), 1),
                                              "most": round(max(times), 1)}, len(times))

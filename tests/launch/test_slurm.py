@@ -1,6 +1,6 @@
 # tests/launch/test_slurm.py: jobs under a real Slurm (two nodes on this machine,
-# ../slurm_world.py), by mpirun and by srun alone; and other launchers that mpirun becomes. Needs
-# what test_launch.py needs.
+# ../slurm_world.py), by mpirun and by srun alone; and other launchers that mpirun becomes, on this
+# machine and over two hosts. Needs what test_launch.py needs; POMONA_TEST_PRTERUN: PRRTE's prterun.
 import os
 import shutil
 import signal
@@ -10,6 +10,7 @@ import unittest
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."))
 import slurm_world
+from host_world import HostCase
 from test_launch import MPIRUN, NEEDS_OPEN_MPI, PATIENCE, PROBE, alive, clean_environment, wait_until
 
 HERE = os.path.dirname(os.path.abspath(__file__))
@@ -189,6 +190,42 @@ class Others(unittest.TestCase):
         self.assertEqual(done.stdout.count("origin=PMIx"), 3, done.stdout)
         done = self.run_job("--launcher", "prterun", "-n", 2, "sh", "-c", "exit 5", PATH=path)
         self.assertEqual(done.returncode, 5)
+
+
+class PrterunOverHosts(HostCase):
+    """Two hosts, whose names nobody resolves: PRRTE is given their addresses, and a stand-in for
+    ssh. Its servers, other than Slurm's, have what was published on other hosts only when asked."""
+    hosts = 2
+    names = "10.213.7.1:2,10.213.7.2:2"
+
+    def run_job(self, *words):
+        # Of a wheel, which was made for another folder than it is in.
+        prefix = os.path.dirname(os.path.dirname(os.path.realpath(PRTERUN)))
+        env = clean_environment(TMPDIR=self.world.temporary, PATH=os.path.dirname(PRTERUN) + ":" + os.environ["PATH"],
+                                PRTE_PREFIX=prefix, PMIX_PREFIX=prefix, PRTE_MCA_prte_if_include="eth0",
+                                PMIX_MCA_ptl_tcp_if_include="eth0")
+        return subprocess.run(self.world.inside("h1", MPIRUN, "--launcher", "prterun", "--ssh", self.world.by_address(),
+                                                "--host", self.names, *words),
+                              capture_output=True, text=True, timeout=PATIENCE, stdin=subprocess.DEVNULL, env=env)
+
+    @NEEDS_PRTERUN
+    def test_a_job_over_two_hosts(self):
+        program = os.path.join(self.world.home, "rounds")
+        subprocess.run([MPICC, "-O1", os.path.join(HERE, "rounds.c"), "-o", program], check=True)
+        done = self.run_job("-n", 4, "-x", "MINE=x", "sh", "-c", f"echo $MINE $(hostname); exec {program} once")
+        self.assertEqual(done.returncode, 0, done.stderr)
+        for host in ("h1", "h2"):
+            self.assertEqual(done.stdout.count(f"x {host}\n"), 2, done.stdout)
+        done = self.run_job("-n", 4, PROBE, "info")
+        self.assertEqual(done.returncode, 0, done.stderr)
+        for rank in range(4):
+            self.assertRegex(done.stdout, rf"rank={rank} size=4 local={rank % 2}/2 origin=PMIx .*"
+                                          "all=value of 0,value of 1,value of 2,value of 3\n")
+
+    @NEEDS_PRTERUN
+    def test_its_end_is_the_jobs(self):
+        done = self.run_job("-n", 4, "sh", "-c", "[ $(hostname) = h1 ] && exec sleep 60; exit 5")
+        self.assertEqual(done.returncode, 5, done.stderr)
 
 
 if __name__ == "__main__":

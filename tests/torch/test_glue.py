@@ -34,7 +34,8 @@ def test_operations_at_their_edges(ranks, backend):
 
 def test_operations_of_registered_name():
     """Backend "pomona" goes through torch's plugin path and an ordinary rendezvous."""
-    env = {"TEST_BACKEND": "pomona", "MASTER_ADDR": "127.0.0.1"}
+    first = "10.213.7.1" if "POMONA_HOSTS" in os.environ else "127.0.0.1"
+    env = {"TEST_BACKEND": "pomona", "MASTER_ADDR": first}
     program = "test_all_reduce", "test_groups", "test_async_and_futures", "test_objects_and_barriers"
     passed(launch(2, HERE / "ranks_ops.py", *program, env=env))
 

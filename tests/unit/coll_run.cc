@@ -30,7 +30,10 @@ public:
     int cancelled = 0;
     int at_once = 0;  // so many posts and looks are over at once
     bool lending = false;
+    std::vector<Completion*> next;  // parts of what is computed; only with `turns`
+    bool turns = false;
     std::vector<ReducingReceive*> reducing;
+    std::vector<Bytes> received;
 
     bool lends(int) override { return lending; }
     void recv_reducing(int peer, int slot, size_t length, ReducingReceive& receive,
@@ -38,11 +41,20 @@ public:
         operations.push_back({false, peer, slot, length, &done});
         reducing.push_back(&receive);
     }
+    bool later(Completion& part) override {
+        if (turns) next.push_back(&part);
+        return turns;
+    }
+    // What an engine does in a turn.
+    void turn() {
+        for (Completion* each : std::exchange(next, {})) each->function(each, nullptr);
+    }
     void send(int peer, int slot, ConstBytes data, Completion& done) override {
         operations.push_back({true, peer, slot, data.size(), &done});
     }
     void recv(int peer, int slot, Bytes data, Completion& done) override {
         operations.push_back({false, peer, slot, data.size(), &done});
+        received.push_back(data);
     }
     void post(ConstBytes data, Completion& done) override {
         operations.push_back({true, -1, 0, data.size(), &done});
@@ -53,6 +65,7 @@ public:
     bool post_now(ConstBytes) { return at_once > 0 && at_once--; }
     bool look_now(int, size_t, size_t, Bytes) { return at_once > 0 && at_once--; }
     void cancel(Completion& done) override {
+        if (std::find(next.begin(), next.end(), &done) != next.end()) return;  // it cannot
         ++cancelled;
         end(done, &kWithdrawn);
     }
@@ -285,6 +298,69 @@ TEST(Runner, reduces_what_the_carrier_lends) {
                 for (size_t i = 0; i < count; ++i) wanted[i] = 2 * input[i] + message[i];
             ASSERT_EQ(result, wanted) << "case " << which;
         }
+    }
+}
+
+// Goal: while a long vector is added up, messages go on; the sum is whole, and what waits for it
+// starts behind its last part. Method: turns of the carrier are counted; in the third one, other
+// messages complete.
+TEST(Runner, reduces_long_vectors_in_parts) {
+    constexpr size_t count = 250'001, bytes = count * 4;
+    KernelReducer sum(*find_kernel(ReduceOp::sum, ElementType::f32));
+    Shape shape{.rank = 0, .size = 3, .element = 4};
+    Builder s(shape);
+    Region arrived = s.scratch(bytes), beside = s.scratch(8);
+    s.recv(1, arrived);
+    s.reduce(s.input(0, bytes), arrived, s.result(0, bytes));
+    s.send(1, s.result(0, bytes));
+    s.recv(2, beside);
+    s.send(2, beside);
+    Schedule schedule = s.finish();
+    auto input = ramp(count, 1, 1);
+    std::vector<float> result(count), wanted(count);
+    enum Case { whole, by_turns, only_runs, fails, cases };
+    for (int which = 0; which < cases; ++which) {
+        ManualCarrier carrier;
+        carrier.turns = which != whole;
+        sum.any_run = which != only_runs;
+        Runner runner;
+        Done done;
+        std::fill(result.begin(), result.end(), -1.0f);
+        runner.prepare(schedule);
+        runner.start(carrier, {.input = input.data(), .result = result.data(), .reducer = &sum},
+                     done);
+        ASSERT_EQ(carrier.operations.size(), 2u);
+        auto* landed = reinterpret_cast<float*>(carrier.received[0].data());
+        for (size_t i = 0; i < count; ++i) landed[i] = 3, wanted[i] = input[i] + 3;
+        carrier.end(*carrier.operations[0].done);
+        bool parts = which == by_turns || which == fails;
+        ASSERT_EQ(carrier.next.size(), parts ? 1u : 0u) << "case " << which;
+        int turns = 0;
+        for (; !carrier.next.empty(); ++turns) {
+            EXPECT_EQ(carrier.operations.size(), 1u) << "nothing waits for a part";
+            EXPECT_EQ(result[count - 1], -1.0f);
+            if (turns == 3) {
+                carrier.end(*carrier.operations[0].done);
+                ASSERT_EQ(carrier.operations.size(), 1u) << "its answer goes at once";
+                EXPECT_EQ(carrier.operations[0].peer, 2);
+                if (which == fails) {
+                    runner.fail({Code::timed_out, "The job ends", -1, 0});
+                    EXPECT_EQ(done.calls, 0) << "a part is still to come";
+                }
+            }
+            carrier.turn();
+            if (which == fails && turns == 3) break;
+        }
+        if (which == fails) {
+            EXPECT_EQ(done.calls, 1);
+            EXPECT_TRUE(carrier.next.empty());
+            EXPECT_EQ(result[count - 1], -1.0f) << "no part is added up for nobody";
+            continue;
+        }
+        EXPECT_EQ(turns, parts ? 9 : 0);
+        ASSERT_EQ(result, wanted) << "case " << which;
+        while (!carrier.operations.empty()) carrier.end(*carrier.operations[0].done);
+        EXPECT_EQ(done.calls, 1);
     }
 }
 

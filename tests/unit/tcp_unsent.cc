@@ -72,6 +72,39 @@ TEST(TcpUnsent, a_line_that_has_become_slow_is_seen) {
     EXPECT_EQ(bound.most(), UnsentBound::kLeast);
 }
 
+// A payload of a sender that comes back so late each time. What the line could have carried besides
+// meanwhile is returned.
+size_t send_late(UnsentBound& bound, double megabits, size_t bytes, Nanoseconds& now,
+                 Nanoseconds away) {
+    size_t kept = 0, missed = 0;
+    for (size_t left = bytes; left != 0;) {
+        size_t taken = std::min(left, bound.most() - std::min(bound.most(), kept));
+        left -= taken;
+        kept += taken;
+        bound.took(taken, left != 0, now);
+        auto carried = static_cast<size_t>(static_cast<double>(away) * megabits * kMegabit);
+        if (left != 0 && carried > kept) missed += carried - kept;
+        kept -= std::min(kept, carried);
+        now += away;
+    }
+    return missed;
+}
+
+// Goal: the line of a sender that comes milliseconds late does not stand still; when it comes in
+// time again, little waits before an answer. Method: away for 5 ms each time, then for 50 us.
+TEST(TcpUnsent, who_comes_late_has_more_kept) {
+    UnsentBound bound(true);
+    Nanoseconds now = 1;
+    send(bound, 1000, 1 << 20, now, 0);
+    size_t usual = bound.most();
+    EXPECT_GT(send_late(bound, 1000, 8 << 20, now, 5'000'000), size_t{1} << 20);
+    EXPECT_GE(bound.most(), size_t{625} << 10);
+    EXPECT_LE(bound.most(), UnsentBound::kMostLate);
+    EXPECT_EQ(send_late(bound, 1000, 8 << 20, now, 5'000'000), size_t{0});
+    for (int second = 0; second < 5; ++second) send_late(bound, 1000, 125 << 20, now, 50'000);
+    EXPECT_EQ(bound.most(), usual);
+}
+
 TEST(TcpUnsent, within_a_machine_nothing_is_slow) {
     UnsentBound bound(false);
     Nanoseconds now = 1;

@@ -1,4 +1,5 @@
-// tests/unit/wireup_nodes.cc: which ranks share a node, as a rank learns it from a PMIx server.
+// tests/unit/wireup_nodes.cc: which ranks share a node, as a rank learns it from a PMIx server; and
+// what ranks of other nodes have published.
 // Goal: all ranks of a job have the same node numbers, whatever the server tells: collectives
 // choose their algorithms by them. Method: ranks are threads; libpmix's functions are replaced by
 // ones of this file, for a server that numbers the nodes, or only names the hosts, or tells each
@@ -26,6 +27,10 @@ enum class Tells { numbers, hosts, own_node, nothing };
 
 struct Server {
     Tells tells = Tells::nothing;
+    // A node's server has what was published on others only when it was asked for it.
+    bool fetches = false;
+    std::map<std::pair<int, int>, int> fetched;  // by asking node and rank: behind which fence
+    int waits = 0;                               // for what nobody has published
     std::mutex mutex;
     std::condition_variable all_there;
     std::map<std::pair<int, std::string>, std::string> put;
@@ -55,7 +60,7 @@ std::string local_peers() {
     return out;
 }
 
-pmix_status_t get(const pmix_proc_t* whom, const char* name, const pmix_info_t*, size_t,
+pmix_status_t get(const pmix_proc_t* whom, const char* name, const pmix_info_t* how, size_t,
                   pmix_value_t** out) {
     std::string_view key(name);
     auto rank = static_cast<int>(whom->rank);
@@ -69,6 +74,13 @@ pmix_status_t get(const pmix_proc_t* whom, const char* name, const pmix_info_t*,
     if (key == PMIX_LOCAL_PEERS && server->tells == Tells::own_node)
         return *out = value_of(local_peers()), PMIX_SUCCESS;
     auto found = server->put.find({rank, name});
+    bool waits = std::string_view(how->key) == PMIX_TIMEOUT;
+    if (server->fetches && kNodes[rank] != kNodes[own_rank]) {
+        int& when = server->fetched[{kNodes[own_rank], rank}];
+        if (waits) when = server->rounds;
+        else if (when != server->rounds) return PMIX_ERR_NOT_FOUND;
+    }
+    if (found == server->put.end() && waits) return ++server->waits, PMIX_ERR_TIMEOUT;
     if (found == server->put.end()) return PMIX_ERR_NOT_FOUND;
     auto* value = static_cast<pmix_value_t*>(std::calloc(1, sizeof(pmix_value_t)));
     value->type = PMIX_BYTE_OBJECT;
@@ -138,6 +150,42 @@ TEST(WireupNodes, are_numbered_alike_by_all_ranks) {
     // All are on this machine.
     for (const auto& nodes : nodes_of_ranks(Tells::nothing))
         EXPECT_EQ(nodes, std::vector<int>(kRanks, 0));
+}
+
+// Goal: what ranks of other nodes have published is found behind a fence, whether a server has it
+// then or, as PRRTE's, only asks for it; and what nobody has published is waited for by nobody who
+// has found something else of that rank. Method: two rounds of publishing, between fences.
+TEST(WireupNodes, publications_of_other_nodes_are_found) {
+    static const PmixLibrary functions = library();
+    for (bool fetches : {false, true}) {
+        Server made;
+        made.tells = Tells::numbers;
+        made.fetches = fetches;
+        server = &made;
+        std::vector<std::thread> threads;
+        for (int rank = 0; rank < kRanks; ++rank)
+            threads.emplace_back([&, rank] {
+                own_rank = rank;
+                auto wireup = start_under_pmix(functions);
+                ASSERT_TRUE(wireup.ok()) << wireup.error().text();
+                for (const char* key : {"first", "second"}) {
+                    auto text = key + std::to_string(rank);
+                    EXPECT_TRUE((*wireup)->publish(key, bytes_of(text)).ok());
+                    EXPECT_TRUE((*wireup)->fence().ok());
+                    for (int other = 0; other < kRanks; ++other) {
+                        auto found = (*wireup)->lookup(other, key);
+                        EXPECT_TRUE(found.ok()) << rank << " " << key << other;
+                        if (!found.ok()) continue;
+                        EXPECT_EQ(static_cast<char>(found->back()), '0' + other);
+                        EXPECT_FALSE((*wireup)->lookup(other, "nothing").ok());
+                    }
+                    EXPECT_TRUE((*wireup)->barrier().ok());
+                }
+                EXPECT_TRUE((*wireup)->finalize().ok());
+            });
+        for (auto& thread : threads) thread.join();
+        EXPECT_EQ(made.waits, 0) << "fetches: " << fetches;
+    }
 }
 
 }  // namespace
