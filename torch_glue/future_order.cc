@@ -114,7 +114,9 @@ c10::intrusive_ptr<GlueWork> FutureOrder::first_of(
     const std::vector<const c10::ivalue::Future*>& wanted) {
     std::lock_guard lock(mutex_);
     for (const auto& work : waiting_) {
-        const auto has = [&work](const c10::ivalue::Future* each) { return work->has_future(each); };
+        const auto has = [&work](const c10::ivalue::Future* each) {
+            return work->has_future(each);
+        };
         if (std::any_of(wanted.begin(), wanted.end(), has)) return work;
     }
     return {};

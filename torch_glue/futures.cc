@@ -37,8 +37,7 @@ public:
         Entry& entry = entries_[made.get()];
         entry.made = c10::weak_intrusive_ptr<Future>(made);
         entry.from.clear();
-        for (const FuturePointer& each : from)
-            entry.from.emplace_back(each);
+        for (const FuturePointer& each : from) entry.from.emplace_back(each);
     }
 
     // It, and all that it waits for.

@@ -1,13 +1,14 @@
 #!/usr/bin/env python3
-"""Training steps, calls and memory of torch.distributed over "mpi", against gloo (bound to lo) in the
-same run, on CPU tensors.
+"""Training steps, calls and memory of torch.distributed over "mpi", on CPU tensors, against gloo
+(bound to lo) in the same run.
 
     PYTHONPATH=.build/release/python python tests/bench/torch_step.py --json torch_step.json
 
-Times: the same processes have a group of each backend, and call them in turns, in another order each
-time; all ranks meet before each call, a time is the slowest rank's, the median and the least of all
-turns are kept.
-- calls: in a group of one rank, where nobody is waited for: what Python, torch and the backend cost.
+Times: the same processes have a group of each backend, and call them in turns, in another order
+each time; all ranks meet before each call, a time is the slowest rank's, the median and the least
+of all turns are kept.
+- calls: in a group of one rank, where nobody is waited for: what Python, torch and the backend
+  cost.
 - steps: of DistributedDataParallel and of FSDP2, each beside one that exchanges nothing ("alone":
   the hook gives buckets back; torch's "fake" group), and beside what the step exchanges without a
   step around it ("exchange"). hidden = 1 - (step - alone) / exchange: the part of the communication

@@ -14,7 +14,7 @@ from typing import Any
 
 def install(private: Any, extension: Any) -> None:
     """`private`: torch._C. Where a name is missing, torch stays as it is."""
-    future = getattr(private, "Future", None)
+    future: Any = getattr(private, "Future", None)
     if not all(hasattr(future, name) for name in ("wait", "then")) or not hasattr(private, "_collect_all"):
         return
     original_wait, original_then, original_all = future.wait, future.then, private._collect_all

@@ -14,6 +14,7 @@ worker's whole process group.
 
 from __future__ import annotations
 
+import importlib
 import os
 import signal
 import subprocess
@@ -32,11 +33,11 @@ class Ends:
     worker serves."""
 
     def __init__(self) -> None:
-        from torch.distributed import PrefixStore, TCPStore
-
-        store: Any = TCPStore(os.environ["MASTER_ADDR"], int(os.environ["MASTER_PORT"]), None, False,
+        dist: Any = importlib.import_module("torch.distributed")  # what it offers is not declared
+        store = dist.TCPStore(os.environ["MASTER_ADDR"], int(os.environ["MASTER_PORT"]), None, False,
                               timeout=timedelta(seconds=30))
-        self.store = PrefixStore("pomona/survive/" + os.environ.get("TORCHELASTIC_RESTART_COUNT", "0"), store)
+        restart = os.environ.get("TORCHELASTIC_RESTART_COUNT", "0")
+        self.store = dist.PrefixStore("pomona/survive/" + restart, store)
 
     def tell(self, well: bool) -> None:
         self.store.add("well", int(well))  # first: who sees all ends sees all of these
