@@ -3,6 +3,10 @@
 
     mpirun -n 3 --on-death continue python examples/ddp_survive.py --kill 1:20
 
+or by torchrun, which needs a word not to end the others,
+
+    torchrun --nproc-per-node 3 -m pomona_tools.survive examples/ddp_survive.py --kill 1:20
+
 or, without a launcher, as three processes with RANK, WORLD_SIZE, MASTER_ADDR and MASTER_PORT.
 
 Rank 1 is killed in step 20. The others' collectives end with an error; all of them ask who has

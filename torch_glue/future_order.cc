@@ -8,7 +8,7 @@
 namespace pomona::glue {
 namespace {
 
-thread_local const FutureOrder* runs_callbacks_of = nullptr;
+thread_local FutureOrder* runs_callbacks_of = nullptr;
 
 }  // namespace
 
@@ -100,6 +100,42 @@ void FutureOrder::start_for_callback(const GlueWork& awaited) {
         GlueWork::let_go(std::move(work));
         lock.lock();
     }
+}
+
+bool FutureOrder::in_callback() { return runs_callbacks_of != nullptr; }
+
+void FutureOrder::callback_waits(const std::vector<const c10::ivalue::Future*>& wanted) {
+    FutureOrder* const order = runs_callbacks_of;
+    if (order == nullptr) return;
+    while (auto work = order->first_of(wanted)) order->complete_in_callback(std::move(work));
+}
+
+c10::intrusive_ptr<GlueWork> FutureOrder::first_of(
+    const std::vector<const c10::ivalue::Future*>& wanted) {
+    std::lock_guard lock(mutex_);
+    for (const auto& work : waiting_) {
+        const auto has = [&work](const c10::ivalue::Future* each) {
+            return work->has_future(each);
+        };
+        if (std::any_of(wanted.begin(), wanted.end(), has)) return work;
+    }
+    return {};
+}
+
+// This thread drains, so nobody else completes what stands in the queue.
+void FutureOrder::complete_in_callback(c10::intrusive_ptr<GlueWork> work) {
+    work->await_end(kNoTimeout);
+    uint64_t outer = 0;
+    {
+        std::lock_guard lock(mutex_);
+        const auto place = std::find(waiting_.begin(), waiting_.end(), work);
+        if (place != waiting_.end()) waiting_.erase(place);
+        outer = std::exchange(running_, std::max(running_, work->sequence_));
+    }
+    work->mark_future();
+    GlueWork::let_go(std::move(work));
+    std::lock_guard lock(mutex_);
+    running_ = outer;
 }
 
 }  // namespace pomona::glue

@@ -5,6 +5,7 @@
 
 #include "torch_glue/backend.h"
 #include "torch_glue/device.h"
+#include "torch_glue/futures.h"
 #include "torch_glue/record.h"
 #include "torch_glue/store.h"
 
@@ -179,5 +180,6 @@ PYBIND11_MODULE(_glue, m) {
     m.def("library_counter", &library_counter, py::arg("name"));
     m.def("reset_metrics", [] { Record::instance().reset_times(); });
     m.def("set_futures_inline", &set_futures_inline);
+    bind_futures(m);
     m.def("python_ends", &python_ends, release());
 }

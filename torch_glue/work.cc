@@ -463,20 +463,28 @@ std::vector<at::Tensor> GlueWork::result() {
 
 void GlueWork::synchronize() { wait(); }
 
-bool GlueWork::wait(std::chrono::milliseconds timeout) {
+void GlueWork::await_end(std::chrono::milliseconds timeout) {
+    if (done_.load(std::memory_order_acquire)) return;
+    WithoutGil without;
+    const auto start = Clock::now();
+    if (awaited_ != 0 && in_callback()) group_->futures.start_for_callback(*this);
+    drive();
     if (!done_.load(std::memory_order_acquire)) {
-        WithoutGil without;
-        const auto start = Clock::now();
-        if (awaited_ != 0 && in_callback()) group_->futures.start_for_callback(*this);
-        drive();
-        if (!done_.load(std::memory_order_acquire)) {
-            arm();
-            park(timeout);
-            // park() hears of the end a moment before everything of it is in place.
-            while (!done_.load(std::memory_order_acquire)) std::this_thread::yield();
-        }
-        if (record_ != 0) Record::instance().waited(title_, Clock::now() - start);
+        arm();
+        park(timeout);
+        // park() hears of the end a moment before everything of it is in place.
+        while (!done_.load(std::memory_order_acquire)) std::this_thread::yield();
     }
+    if (record_ != 0) Record::instance().waited(title_, Clock::now() - start);
+}
+
+bool GlueWork::has_future(const c10::ivalue::Future* future) {
+    std::lock_guard lock(mutex_);
+    return future_.get() == future;
+}
+
+bool GlueWork::wait(std::chrono::milliseconds timeout) {
+    await_end(timeout);
     deliver();
     waited_.store(true);
     std::unique_lock lock(mutex_);

@@ -60,9 +60,17 @@ public:
     // A callback waits for `work`. If that one, in turn, waits for this callback, it starts now,
     // after all that were to start before it.
     void start_for_callback(const GlueWork& work);
+    // Python waits on this thread for the Futures `wanted`. If it does so in a callback, those of
+    // them that are later ones of the callback's own group, which would be completed after it,
+    // are completed here as soon as their operations are over: at the same place of the callback
+    // on all ranks, so that what their own callbacks start keeps one order.
+    static void callback_waits(const std::vector<const c10::ivalue::Future*>& wanted);
+    static bool in_callback();  // is this thread in such a callback?
 
 private:
     bool held_may_start() const;
+    c10::intrusive_ptr<GlueWork> first_of(const std::vector<const c10::ivalue::Future*>& wanted);
+    void complete_in_callback(c10::intrusive_ptr<GlueWork> work);
     void go_on(std::unique_lock<std::mutex>& lock, const GlueWork* fresh);
 
     struct Held {
@@ -222,6 +230,8 @@ private:
     void drive();
     void arm();
     void park(std::chrono::milliseconds timeout);
+    void await_end(std::chrono::milliseconds timeout);
+    bool has_future(const c10::ivalue::Future* future);
     void settle(const c10::ivalue::Future& future);
     bool stopped();
     void complete(const std::string& error, c10d::ErrorType kind = c10d::ErrorType::COMM_ERROR);

@@ -137,6 +137,61 @@ def test_callback_waits_for_what_comes_later(rank, size):
     thread.join()
 
 
+def later_futures(rank, count):
+    if rank == 0:
+        time.sleep(1)
+    works = [dist.all_reduce(torch.full((2,), float(i)), async_op=True) for i in range(count)]
+    return works, [work.get_future() for work in works]
+
+
+def test_callback_waits_for_a_later_future(rank, size):
+    """Of its own group, complete before the callback begins, or not; not the next one either."""
+    works, futures = later_futures(rank, 4)
+
+    def callback(future):
+        if threading.get_ident() != MAIN:
+            works[2].wait()
+        return [futures[i].wait()[0][0].item() for i in (2, 3, 1)]
+
+    assert futures[0].then(callback).wait() == [2.0 * size, 3.0 * size, 1.0 * size]
+    assert [future.wait()[0][0].item() for future in futures] == [i * size for i in range(4)]
+
+
+def test_callback_waits_for_a_later_callback(rank, size):
+    """That waits for one that comes later still."""
+    _, futures = later_futures(rank, 4)
+    extra = torch.ones(2)
+
+    def first(future):
+        dist.all_reduce(extra)
+        return chained.wait()
+
+    ended = futures[3].then(lambda done: done.value()[0][0].item())
+    chained = futures[1].then(lambda done: [futures[2].wait()[0][0].item(), ended.wait()])
+    assert futures[0].then(first).wait() == [2.0 * size, 3.0 * size]
+    assert extra.tolist() == [float(size)] * 2
+
+
+def test_callback_waits_for_all_later_futures(rank, size):
+    """And for one that the program's thread starts after the callback has begun."""
+    _, futures = later_futures(rank, 3)
+    begun, more = threading.Event(), queue.Queue()
+
+    def callback(future):
+        begun.set()
+        values = torch.futures.wait_all(futures[1:])
+        return [value[0][0].item() for value in values + [more.get(timeout=HOLD).wait()]]
+
+    def start_another():
+        assert begun.wait(HOLD)
+        more.put(dist.all_reduce(torch.full((2,), 3.0), async_op=True).get_future())
+
+    thread = threading.Thread(target=start_another)
+    thread.start()
+    assert futures[0].then(callback).wait() == [1.0 * size, 2.0 * size, 3.0 * size]
+    thread.join()
+
+
 def test_callback_waits_for_another_threads_message(rank, size):
     messages, blocked, got = Messages(rank, size), Blocked(), []
 

@@ -9,7 +9,7 @@ import tempfile
 from pathlib import Path
 
 import pytest
-from conftest import BUILD, HERE, PATIENCE, PRELOADED, PYTHON, launch
+from conftest import BUILD, HERE, PATIENCE, PRELOADED, PYTHON, ROOT, launch
 
 PROGRAM = str(HERE / "ranks_start.py")
 LIMIT = 150 * PATIENCE  # seconds, for what takes ten
@@ -131,6 +131,44 @@ def test_torchrun_restarts():
     done = torchrun("--standalone", "--max-restarts", "1", how="restarted")
     assert done.returncode == 0, done.stdout + done.stderr
     assert len(re.findall("all passed", done.stdout)) == 2, done.stdout + done.stderr
+
+
+def survive(count, *program, restarts=0):
+    """By torchrun, which would end the others where one fails."""
+    command = [PYTHON, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", str(count),
+               "--max-restarts", str(restarts), "-m", "pomona_tools.survive", *map(str, program)]
+    return subprocess.run(command, env=environment(), capture_output=True, text=True, timeout=LIMIT,
+                          check=False)
+
+
+@pytest.mark.parametrize("dead", [0, 1])
+def test_torchrun_goes_on(dead, tmp_path):
+    """Without a rank that was killed, in the same processes: what the others arrive at is, to the
+    bit, what a job of their number does that starts from where they went on."""
+    example, state = ROOT / "examples" / "ddp_survive.py", tmp_path / "state.pt"
+    lost = survive(3, example, "--kill", f"{dead}:20", "--save", state)
+    assert lost.returncode == 0, lost.stdout + lost.stderr
+    assert f"step 20: lost [{dead}], going on with 2 ranks" in lost.stdout, lost.stdout
+    assert f"rank {dead}'s program was ended by SIGKILL; waiting" in lost.stderr, lost.stderr
+    assert f"the job has ended well without rank {dead}" in lost.stderr, lost.stderr
+    resumed = survive(2, example, "--resume", state)
+    assert resumed.returncode == 0 and not re.search("survive: rank", resumed.stderr), resumed.stdout + resumed.stderr
+    ends = [re.findall("(?m)^2 ranks, loss .*", out.stdout) for out in (lost, resumed)]
+    assert len(ends[0]) == 1 and ends[0] == ends[1], ends
+
+
+def test_torchrun_restarts_what_does_not_go_on():
+    """Where the others fail as well, torchrun sees each rank's own end, and starts all again."""
+    done = survive(2, PROGRAM, "mpi", "restarted", restarts=1)
+    assert done.returncode == 0 and len(re.findall("all passed", done.stdout)) == 2, done.stdout + done.stderr
+    done = survive(2, "-c", "import sys; sys.exit(5)")
+    assert done.returncode == 1 and "exitcode  : 5" in done.stderr, done.stdout + done.stderr
+
+
+def test_nobody_but_torchrun():
+    done = subprocess.run([PYTHON, "-m", "pomona_tools.survive", "-c", "pass"], env=environment(), check=False,
+                          capture_output=True, text=True, timeout=LIMIT)
+    assert done.returncode == 2 and "torchrun has not started this process" in done.stderr, done.stderr
 
 
 @pytest.mark.parametrize("backend", ["mpi", "pomona"])

@@ -23,7 +23,7 @@ from datetime import timedelta
 from types import FrameType, ModuleType
 from typing import Any, NoReturn
 
-from . import _coalescing, _members, _regroup, _settings
+from . import _coalescing, _futures, _members, _regroup, _settings
 
 DEVICES = ["cpu", "cuda", "mps"]
 
@@ -43,6 +43,7 @@ def glue() -> Any:
             _state["glue"] = extension
             extension.set_futures_inline(os.environ.get("POMONA_FUTURES") == "inline")
             extension.register_device_kernels()
+            _futures.install(importlib.import_module("torch._C"), extension)
             prefix = os.environ.get("POMONA_GLUE_RECORD")
             if prefix:
                 extension.set_record_dumper(functools.partial(_dump_record, prefix))
