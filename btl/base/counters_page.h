@@ -1,6 +1,6 @@
 // btl/base/counters_page.h: a process's counters, which `pomona top` reads while it runs.
-// Idea: they stand on a page of their own. Once the job's directory is known, a file there takes the
-// page's place, which any process of this user may read: nobody is asked, so that it works for
+// Idea: they stand on a page of their own. Once the job's directory is known, a file there takes
+// the page's place, which any process of this user may read: nobody is asked, so that it works for
 // processes that compute or are stuck, and counting costs what it did before.
 #pragma once
 

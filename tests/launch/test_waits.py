@@ -237,7 +237,7 @@ class Top(unittest.TestCase):
         self.assertIn(f"process {process} is not an mpirun of yours on this host", done.stderr)
 
     def await_rates(self, job, wanted):
-        """Looks until `wanted` says yes to the ranks: between two looks they may have done little."""
+        """Looks until `wanted` says yes to the ranks: between two looks they may do little."""
         end, ranks = time.monotonic() + PATIENCE, None
         while time.monotonic() < end:
             done = self.top(str(job.process.pid), "--json")
