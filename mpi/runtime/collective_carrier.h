@@ -99,6 +99,7 @@ public:
     }
     void show(int index, size_t total, bool lost) override {
         count(engine().counters().board_chunks);
+        count(engine().counters().board_bytes, lost ? 0 : total);
         board_->show(chunk_of(index), lost ? 0 : total);
     }
     void pass(int index) override { board_->pass(chunk_of(index)); }

@@ -111,6 +111,7 @@ Status Process::start(int wanted_level, std::unique_ptr<Wireup> given) {
     set_log_identity(format("{}@{}", here.rank, here.host));
     thread_level = wanted_level;
     main_thread = std::this_thread::get_id();
+    if (here.origin == Origin::mpirun && !simulated) show_counters();
     engine.set_crowded(here.oversubscribed);
     bool given_transports = !transports.empty();
     TRY(make_transports());
@@ -139,6 +140,12 @@ Status Process::start(int wanted_level, std::unique_ptr<Wireup> given) {
     }
     state.store(State::running, std::memory_order_release);
     return {};
+}
+
+// For `pomona top`, which does without them where this fails.
+void Process::show_counters() {
+    Status shown = counters_page.show(counters_file(job().directory, job().rank));
+    if (!shown) LOG(info, base, "no rates for `pomona top`: {}", shown.error().text());
 }
 
 // Simulated time does not pass while ranks wait, so they ask nobody.

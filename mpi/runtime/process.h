@@ -4,7 +4,7 @@
 #pragma once
 
 #include "btl/base/clock.h"
-#include "btl/base/counters.h"
+#include "btl/base/counters_page.h"
 #include "btl/base/params.h"
 #include "btl/base/sleeper.h"
 #include "mpi/object/communicator.h"
@@ -62,7 +62,8 @@ public:
 
     std::unique_ptr<sim::Remote> simulated;  // null: network and time are real
     Params params;
-    Counters counters;
+    CountersPage counters_page;
+    Counters& counters = counters_page.counters();
     RealClock real_clock;
     Clock& clock;
     std::unique_ptr<Wireup> wireup;
@@ -125,6 +126,7 @@ public:
     std::unique_ptr<Extension> extensions[16];
 
 private:
+    void show_counters();
     void start_watching(bool simulated);
     Status make_transports();
     Result<std::shared_ptr<tcp::Shared>> make_tcp();

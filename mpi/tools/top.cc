@@ -2,6 +2,7 @@
 #include "mpi/tools/top.h"
 
 #include "btl/base/clock.h"
+#include "btl/base/counters_page.h"
 #include "btl/base/format.h"
 #include "pmix/job_directory.h"
 
@@ -104,34 +105,70 @@ bool usage_of(int pid, Usage& usage) {
     return true;
 }
 
+// Does a rank of the table run on this host?
+bool is_here(const Json& rank) {
+    char name[256] = "";
+    gethostname(name, sizeof name - 1);
+    const std::string host = rank.value("host", "");
+    return host.empty() || host == name || host == "localhost";
+}
+
+// What a rank has handed over so far.
+struct Moved {
+    uint64_t messages = 0, bytes = 0, received = 0;
+};
+bool moved_by(const RunningJob& job, int rank, Moved& moved) {
+    const auto values = read_counters(counters_file(job.directory, rank));
+    if (!values) return false;
+    for (size_t i = 0; i < values->size(); ++i) {
+        const std::string_view name = counter_table()[i].name;
+        if (name == "messages_sent" || name == "board_posts" || name == "board_chunks")
+            moved.messages += (*values)[i];
+        if (name == "bytes_sent" || name == "board_bytes") moved.bytes += (*values)[i];
+        if (name == "bytes_received") moved.received += (*values)[i];
+    }
+    return true;
+}
+
 class Screen {
 public:
-    // Adds "cpu_percent" and "resident_kib" to the ranks of this host.
-    void add_usage(Json& table) {
-        char name[256] = "";
-        gethostname(name, sizeof name - 1);
+    // Adds "cpu_percent" and "resident_kib" to the ranks of this host, and from the second look on
+    // "messages_per_s", "bytes_per_s" and "received_bytes_per_s".
+    void add_usage(Json& table, const RunningJob& job) {
         const Nanoseconds now = RealClock().now();
         for (Json& rank : table["ranks"]) {
             const int pid = rank.value("pid", -1);
-            Usage usage;
-            const std::string host = rank.value("host", "");
-            if (pid <= 0 || (!host.empty() && host != name && host != "localhost") ||
-                !usage_of(pid, usage))
-                continue;
-            auto [seen, is_new] = seen_.try_emplace(pid, Seen{now, usage.cpu_seconds});
-            if (!is_new && now > seen->second.at)
-                rank["cpu_percent"] = (usage.cpu_seconds - seen->second.cpu_seconds) * 1e11 /
-                                      static_cast<double>(now - seen->second.at);
-            seen->second = {now, usage.cpu_seconds};
-            rank["resident_kib"] = usage.resident_kib;
+            if (pid <= 0 || !is_here(rank)) continue;
+            auto [seen, is_new] = seen_.try_emplace(pid);
+            Seen fresh{now, {}, {}, false};
+            const double seconds = is_new ? 0 : static_cast<double>(now - seen->second.at) * 1e-9;
+            if (usage_of(pid, fresh.usage)) {
+                if (seconds > 0)
+                    rank["cpu_percent"] =
+                        (fresh.usage.cpu_seconds - seen->second.usage.cpu_seconds) * 100 / seconds;
+                rank["resident_kib"] = fresh.usage.resident_kib;
+            }
+            fresh.moves = moved_by(job, rank.value("rank", -1), fresh.moved);
+            if (seconds > 0 && fresh.moves && seen->second.moves) {
+                const Moved& last = seen->second.moved;
+                rank["messages_per_s"] = rate(last.messages, fresh.moved.messages, seconds);
+                rank["bytes_per_s"] = rate(last.bytes, fresh.moved.bytes, seconds);
+                rank["received_bytes_per_s"] = rate(last.received, fresh.moved.received, seconds);
+            }
+            seen->second = fresh;
         }
     }
 
 private:
     struct Seen {
-        Nanoseconds at;
-        double cpu_seconds;
+        Nanoseconds at = 0;
+        Usage usage;
+        Moved moved;
+        bool moves = false;
     };
+    static double rate(uint64_t last, uint64_t now, double seconds) {
+        return static_cast<double>(now - last) / seconds;
+    }
     std::map<int, Seen> seen_;
 };
 
@@ -170,12 +207,19 @@ std::vector<std::string> lines_of(const Json& table, const RunningJob& job) {
             rank.contains("resident_kib")
                 ? format("{:.1f}", static_cast<double>(rank["resident_kib"].get<long>()) / 1024)
                 : "-";
-        lines.push_back(format("{:>5}  {:<16} {:>8} {:>6} {:>9}  {}", rank.value("rank", -1),
-                               rank.value("host", ""), rank.value("pid", -1), cpu, memory,
+        std::string messages = "-", bytes = "-";
+        if (rank.contains("messages_per_s")) {
+            messages = format("{:.0f}", rank["messages_per_s"].get<double>());
+            bytes = format("{:.1f}", rank["bytes_per_s"].get<double>() / (1 << 20));
+        }
+        lines.push_back(format("{:>5}  {:<16} {:>8} {:>6} {:>9} {:>9} {:>9}  {}",
+                               rank.value("rank", -1), rank.value("host", ""),
+                               rank.value("pid", -1), cpu, memory, messages, bytes,
                                words_of(rank)));
     }
-    lines.insert(lines.begin(), format("{:>5}  {:<16} {:>8} {:>6} {:>9}  {}", "rank", "host", "pid",
-                                       "cpu", "MiB", "what it does"));
+    lines.insert(lines.begin(),
+                 format("{:>5}  {:<16} {:>8} {:>6} {:>9} {:>9} {:>9}  {}", "rank", "host", "pid",
+                        "cpu", "MiB", "msg/s", "MiB/s", "what it does"));
     lines.insert(lines.begin(), format("mpirun {}: {} ranks, {} of them waiting in MPI",
                                        job.launcher, table["ranks"].size(), waiting));
     if (table.contains("deadlock") && !table["deadlock"].empty())
@@ -214,7 +258,7 @@ int top(const TopOptions& options) {
             if (first || why != "the job has ended") complain(why);
             return first || why != "the job has ended" ? 1 : 0;
         }
-        screen.add_usage(table);
+        screen.add_usage(table, job);
         if (once && first) {  // how busy they are takes two looks
             pause(0.2);
             continue;

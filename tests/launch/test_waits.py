@@ -236,6 +236,38 @@ class Top(unittest.TestCase):
         self.assertEqual(done.returncode, 1)
         self.assertIn(f"process {process} is not an mpirun of yours on this host", done.stderr)
 
+    def await_rates(self, job, wanted):
+        """Looks until `wanted` says yes to the ranks: between two looks they may do little."""
+        end, ranks = time.monotonic() + PATIENCE, None
+        while time.monotonic() < end:
+            done = self.top(str(job.process.pid), "--json")
+            self.assertEqual((done.returncode, done.stderr), (0, ""))
+            ranks = json.loads(done.stdout)["ranks"]
+            if wanted(*ranks):
+                return
+        self.fail(f"the rates never were as wanted: {ranks}")
+
+    def test_rates(self):
+        """Rank 0 sends 64 KiB, rank 1 takes them, and both exchange sums: by messages over TCP, as
+        pieces on a board in shared memory."""
+        for transport in TRANSPORTS:
+            job = Job(2, "exchange", transport)
+            self.addCleanup(job.kill)
+            job.await_table(lambda table: True)
+            self.await_rates(job, lambda sends, takes: 0 < takes["bytes_per_s"] < sends["bytes_per_s"])
+            self.await_rates(job, lambda sends, takes: 0 < sends["received_bytes_per_s"] < takes["received_bytes_per_s"])
+            # A round is a message of 64 KiB, and 256 KiB or more of sums.
+            self.await_rates(job, lambda sends, takes: sends["bytes_per_s"] > 2**16 * sends["messages_per_s"] / 10 > 0)
+            shown = self.top(str(job.process.pid), "--once").stdout
+            self.assertRegex(shown, r"(?m)^ +rank +host +pid +cpu +MiB +msg/s +MiB/s  what it does$")
+            self.assertRegex(shown, r"(?m)^ +0 +\S+ +\d+ +\d+% +[\d.]+ +\d+ +\d+\.\d  ")
+            self.assertEqual(job.end(), (0, "over\n"), job.text())
+        # Who waits moves nothing.
+        job = self.waiting_job()
+        rates = ("messages_per_s", "bytes_per_s", "received_bytes_per_s")
+        self.await_rates(job, lambda *ranks: not any(rank[name] for rank in ranks for name in rates))
+        self.assertEqual(job.end(), (0, "over\n"), job.text())
+
     def test_terminal(self):
         job = self.waiting_job()
         ours, its = os.openpty()

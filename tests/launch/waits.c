@@ -83,6 +83,24 @@ static void test_busily(int other) {
     MPI_Wait(&request, MPI_STATUS_IGNORE);
 }
 
+// Rank 0 sends 64 KiB again and again, rank 1 takes them, and both add up 256 KiB.
+static void exchange(int other) {
+    static char text[1 << 16];
+    static double some[1 << 15], sums[1 << 15];
+    for (int gone = 0; !gone;) {
+        if (rank == 0) {
+            gone = access(file, F_OK) == 0;
+            text[0] = (char)gone;
+            MPI_Send(text, sizeof text, MPI_CHAR, other, 15, MPI_COMM_WORLD);
+        } else {
+            MPI_Recv(text, sizeof text, MPI_CHAR, other, 15, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
+            gone = text[0];
+        }
+        MPI_Allreduce(some, sums, 1 << 15, MPI_DOUBLE, MPI_SUM, MPI_COMM_WORLD);
+        usleep(1000);
+    }
+}
+
 // Rank 0 accepts, or rank 1 connects, and the other one comes late.
 static void at_a_port(int late) {
     char port[MPI_MAX_PORT_NAME];
@@ -211,6 +229,8 @@ int main(int count, char** words) {
     } else if (strcmp(how, "test_mixture") == 0) {  // rank 0 waits, the others test
         if (rank == 0) receive(next, 9);
         else test(rank == 1 ? "iprobe" : "testall", next);
+    } else if (strcmp(how, "exchange") == 0) {
+        exchange(1 - rank);
     } else if (strcmp(how, "test_busily") == 0) {
         test_busily(1 - rank);
     } else if (strcmp(how, "test_then_compute") == 0) {  // rank 1 goes on by itself

@@ -1,4 +1,5 @@
 # Unit tests of btl: the contract of transports, parameters, wire formats.
+pomona_test(counters_page ${CMAKE_CURRENT_SOURCE_DIR}/unit/counters_page.cc LIBS pomona_base LABELS unit)
 pomona_test(btl_contract ${CMAKE_CURRENT_SOURCE_DIR}/unit/btl_contract.cc LIBS pomona_btl pomona_sim TIMEOUT 180)
 pomona_test(btl_death ${CMAKE_CURRENT_SOURCE_DIR}/unit/btl_death.cc LIBS pomona_btl pomona_sim TIMEOUT 180)
 pomona_test(shm_inbox ${CMAKE_CURRENT_SOURCE_DIR}/unit/shm_inbox.cc LIBS pomona_btl pomona_sim TIMEOUT 120)
