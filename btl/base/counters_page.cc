@@ -2,12 +2,15 @@
 #include "btl/base/counters_page.h"
 
 #include "btl/base/format.h"
+#include "btl/base/shared_names.h"
 
 #include <cstddef>
+#include <cstring>
 #include <new>
 
 #include <fcntl.h>
 #include <sys/mman.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 namespace pomona {
@@ -37,41 +40,68 @@ CountersPage::CountersPage() {
     new (page_) Shown{hash_of_names(), {}};
 }
 
-CountersPage::~CountersPage() { munmap(page_, size_); }
+CountersPage::~CountersPage() {
+    remove_name();
+    munmap(page_, size_);
+}
 
 Counters& CountersPage::counters() { return static_cast<Shown*>(page_)->counters; }
 
-Status CountersPage::show(const std::string& path) {
-    const int file = open(path.c_str(), O_CREAT | O_EXCL | O_RDWR | O_CLOEXEC, 0600);
-    if (file < 0) return os_error(Code::io, "Cannot make the file of counters");
-    // Written whole: a page that the disk has no room for would end the process when it counts.
-    Status status;
-    if (write(file, page_, size_) != static_cast<ssize_t>(size_))
-        status = os_error(Code::io, "Cannot write the file of counters");
-    else if (mmap(page_, size_, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED, file, 0) ==
-             MAP_FAILED)
-        status = os_error(Code::io, "Cannot map the file of counters");
+// The memory is there before it is written to: where there is no more, that would end the process.
+Status CountersPage::show(const std::string& name, const std::string& directory) {
+    const int file = shm_open(name.c_str(), O_CREAT | O_EXCL | O_RDWR, 0600);
+    if (file < 0) return os_error(Code::io, "Cannot make the memory of counters");
+    name_ = name;
+    note_ = shared_note(directory, name);
+    if (const int note = open(note_.c_str(), O_CREAT | O_WRONLY | O_CLOEXEC, 0600); note >= 0)
+        close(note);
+    bool good = ftruncate(file, static_cast<off_t>(size_)) == 0;
+#if defined(__linux__)
+    good = good && posix_fallocate(file, 0, static_cast<off_t>(size_)) == 0;
+#endif
+    void* there =
+        good ? mmap(nullptr, size_, PROT_READ | PROT_WRITE, MAP_SHARED, file, 0) : MAP_FAILED;
+    if (there != MAP_FAILED) {
+        std::memcpy(there, page_, size_);
+        munmap(there, size_);
+        good = mmap(page_, size_, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED, file, 0) !=
+               MAP_FAILED;
+    }
     close(file);
-    if (!status) unlink(path.c_str());
-    return status;
+    if (good && there != MAP_FAILED) return {};
+    remove_name();
+    return Error{Code::out_of_memory, "There is no room for the counters in shared memory"};
 }
 
-std::string counters_file(const std::string& directory, int rank) {
-    return format("{}/counters.{}", directory, rank);
+void CountersPage::remove_name() {
+    if (name_.empty()) return;
+    shm_unlink(name_.c_str());
+    unlink(note_.c_str());
+    name_.clear();
 }
 
-std::optional<std::vector<uint64_t>> read_counters(const std::string& path) {
-    const int file = open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
+std::string counters_name(std::string_view tag, int rank) {
+    return format("/pomona-{}-c{}", tag, rank);
+}
+
+std::optional<std::vector<uint64_t>> read_counters(const std::string& name) {
+    const int file = shm_open(name.c_str(), O_RDONLY, 0);
     if (file < 0) return {};
-    alignas(Shown) std::byte bytes[sizeof(Shown)];
-    const ssize_t got = pread(file, bytes, sizeof bytes, 0);
+    struct stat status {};
+    void* page = MAP_FAILED;
+    if (fstat(file, &status) == 0 && status.st_uid == geteuid() &&
+        status.st_size >= static_cast<off_t>(sizeof(Shown)))
+        page = mmap(nullptr, sizeof(Shown), PROT_READ, MAP_SHARED, file, 0);
     close(file);
-    if (got != static_cast<ssize_t>(sizeof bytes)) return {};
-    const auto* shown = reinterpret_cast<const Shown*>(bytes);
-    if (shown->names != hash_of_names()) return {};
-    std::vector<uint64_t> values;
-    for (const CounterInfo& each : counter_table())
-        values.push_back((shown->counters.*each.field).load(std::memory_order_relaxed));
+    if (page == MAP_FAILED) return {};
+    const auto* shown = static_cast<const Shown*>(page);
+    std::optional<std::vector<uint64_t>> values;
+    if (shown->names == hash_of_names()) {
+        values.emplace();
+        for (const CounterInfo& each : counter_table())
+            values->push_back((shown->counters.*each.field).load(std::memory_order_relaxed));
+    }
+    munmap(page, sizeof(Shown));
     return values;
 }
 

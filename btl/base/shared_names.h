@@ -1,10 +1,11 @@
 // btl/base/shared_names.h: how a job's directory tells which named shared memory the job has.
 // Idea: macOS cannot list the names of shared memory, and a job that is killed as a whole removes
-// none. So whoever makes one leaves an empty file "shm.<name>" in the job's directory, and whoever
-// sweeps the directory removes the memory too (btl/shm/segment.cc, pmix/job_directory.cc). Where the
-// names can be listed, on Linux, the memory itself tells whether its maker lives, since a launcher's
-// own directory may be gone before anybody sweeps it: the maker holds a lock (flock) on it, and then
-// marks it as locked, so that nobody takes what another version made for abandoned.
+// none. So whoever makes one leaves an empty file "shm.<name>" in the job's directory, and
+// whoever sweeps the directory removes the memory too (btl/shm/segment.cc,
+// pmix/job_directory.cc). Where the names can be listed, on Linux, the memory itself tells
+// whether its maker lives, since a launcher's own directory may be gone before anybody sweeps it:
+// the maker holds a lock (flock) on it, and then marks it as locked, so that nobody takes what
+// another version made for abandoned.
 #pragma once
 
 #include <string>

@@ -47,8 +47,8 @@ static Result<std::byte*> map(int descriptor, size_t size, size_t offset = 0) {
 namespace {
 
 // Names that this process has given, with the files that tell of them. What is left when it ends by
-// exit(), without MPI_Finalize as after an exception, goes then: not every launcher would remove it.
-// Forked children have made none of them.
+// exit(), without MPI_Finalize as after an exception, goes then: not every launcher would remove
+// it. Forked children have made none of them.
 class GivenNames {
 public:
     void add(const std::string& name, const std::string& note) {

@@ -144,7 +144,7 @@ Status Process::start(int wanted_level, std::unique_ptr<Wireup> given) {
 
 // For `pomona top`, which does without them where this fails.
 void Process::show_counters() {
-    Status shown = counters_page.show(counters_file(job().directory, job().rank));
+    Status shown = counters_page.show(counters_name(job().tag, job().rank), job().directory);
     if (!shown) LOG(info, base, "no rates for `pomona top`: {}", shown.error().text());
 }
 

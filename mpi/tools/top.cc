@@ -118,7 +118,7 @@ struct Moved {
     uint64_t messages = 0, bytes = 0, received = 0;
 };
 bool moved_by(const RunningJob& job, int rank, Moved& moved) {
-    const auto values = read_counters(counters_file(job.directory, rank));
+    const auto values = read_counters(counters_name(job.tag, rank));
     if (!values) return false;
     for (size_t i = 0; i < values->size(); ++i) {
         const std::string_view name = counter_table()[i].name;

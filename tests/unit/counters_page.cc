@@ -1,15 +1,17 @@
-// tests/unit/counters_page.cc: counters that another process reads from a file.
-// Goal: what is counted before and after show() stands in the file, with each counter in its place;
-// what is no such file, or of other counters, is refused; a file that stands there is left alone.
+// tests/unit/counters_page.cc: counters that another process reads from shared memory.
+// Goal: what is counted before and after show() stands there, with each counter in its place; what
+// is no such memory, or of other counters, is refused; what stands there already is left alone; and
+// the name goes with its maker.
 #include "btl/base/counters_page.h"
 
 #include <gtest/gtest.h>
 
 #include <cstdio>
 #include <cstdlib>
-#include <fstream>
 #include <string>
 
+#include <fcntl.h>
+#include <sys/mman.h>
 #include <unistd.h>
 
 namespace pomona {
@@ -21,11 +23,11 @@ protected:
         char name[] = "/tmp/counters-page-XXXXXX";
         ASSERT_NE(mkdtemp(name), nullptr);
         folder_ = name;
-        path_ = counters_file(folder_, 3);
+        path_ = counters_name("test" + std::to_string(getpid()), 3);
     }
     void TearDown() override {
-        unlink(path_.c_str());
-        rmdir(folder_.c_str());
+        shm_unlink(path_.c_str());
+        EXPECT_EQ(rmdir(folder_.c_str()), 0);
     }
     static uint64_t value(const std::vector<uint64_t>& values, const std::string& name) {
         for (size_t i = 0; i < values.size(); ++i)
@@ -41,7 +43,7 @@ TEST_F(CountersPages, what_is_counted_can_be_read) {
     count(page.counters().bytes_sent, 5);
     EXPECT_FALSE(read_counters(path_));
     Counters* const before = &page.counters();
-    ASSERT_TRUE(page.show(path_).ok());
+    ASSERT_TRUE(page.show(path_, folder_).ok());
     EXPECT_EQ(before, &page.counters());
     count(page.counters().bytes_sent, 7);
     count(page.counters().reduce_ns, 1);
@@ -57,21 +59,26 @@ TEST_F(CountersPages, two_pages_are_apart) {
     CountersPage one, other;
     count(one.counters().sleeps);
     EXPECT_EQ(other.counters().sleeps.load(), 0U);
-    ASSERT_TRUE(one.show(path_).ok());
-    EXPECT_FALSE(other.show(path_).ok());  // it stands
+    ASSERT_TRUE(one.show(path_, folder_).ok());
+    EXPECT_FALSE(other.show(path_, folder_).ok());  // it stands
     count(other.counters().sleeps, 9);
     EXPECT_EQ(value(*read_counters(path_), "sleeps"), 1U);
 }
 
-TEST_F(CountersPages, other_files_are_refused) {
-    std::ofstream(path_) << "short";
+TEST_F(CountersPages, the_name_goes_with_its_maker) {
+    { ASSERT_TRUE(CountersPage().show(path_, folder_).ok()); }
     EXPECT_FALSE(read_counters(path_));
-    std::ofstream(path_) << std::string(1 << 16, 'x');
+}
+
+TEST_F(CountersPages, other_memory_is_refused) {
+    int file = shm_open(path_.c_str(), O_CREAT | O_RDWR, 0600);
+    ASSERT_GE(file, 0);
+    ASSERT_EQ(ftruncate(file, 8), 0);
     EXPECT_FALSE(read_counters(path_));
-    unlink(path_.c_str());
-    ASSERT_EQ(symlink("/etc/passwd", path_.c_str()), 0);
+    ASSERT_EQ(ftruncate(file, 1 << 16), 0);
     EXPECT_FALSE(read_counters(path_));
-    EXPECT_FALSE(CountersPage().show(path_).ok());
+    EXPECT_FALSE(CountersPage().show(path_, folder_).ok());
+    close(file);
 }
 
 }  // namespace
