@@ -164,11 +164,13 @@ TEST_P(Contract, ranks_as_threads) {
     if (std::string(GetParam()) == "sim") GTEST_SKIP() << "takes turns: tests/sim/programs.cc";
     constexpr int kRanks = 3;
     constexpr uint64_t kFrames = 400;
+    constexpr Nanoseconds kPatience = 200'000'000'000;  // takes a fifth of a second
     World world(GetParam(), kRanks);
     std::vector<std::vector<std::byte>> addresses;
     for (Node& node : world.nodes) addresses.push_back(node.transport->address());
     std::vector<std::thread> threads;
     std::atomic<int> finished{0};
+    std::atomic<bool> failed{false};
     for (int rank = 0; rank < kRanks; ++rank)
         threads.emplace_back([&, rank] {
             Random random(seed() + static_cast<uint64_t>(rank));
@@ -176,7 +178,17 @@ TEST_P(Contract, ranks_as_threads) {
             Checker sink;
             std::vector<uint64_t> sent(kRanks, 0);
             bool counted = false;
-            while (finished.load() < kRanks) {
+            Nanoseconds begin = RealClock().now();
+            while (finished.load() < kRanks && !failed) {
+                bool hangs = RealClock().now() - begin > kPatience;
+                if (hangs || !sink.told.empty()) {
+                    ADD_FAILURE() << "rank " << rank << (hangs ? " hangs" : " was told of an end")
+                                  << ", with " << sink.arrived << " frames arrived, " << sent[0]
+                                  << ", " << sent[1] << " and " << sent[2] << " sent, pending "
+                                  << transport.pending() << " POMONA_SEED=" << seed();
+                    failed = true;
+                    break;
+                }
                 for (int to = 0; to < kRanks; ++to) {
                     if (to == rank || sent[static_cast<size_t>(to)] == kFrames) continue;
                     auto endpoint = transport.connect(to, addresses[static_cast<size_t>(to)]);
