@@ -23,7 +23,7 @@ class Links(unittest.TestCase):
         self.environment.update(XDG_CACHE_HOME=self.folder.name, POMONA_CONFIG="/dev/null")
 
     def run_it(self, *words, preexec_fn=None, **changes):
-        return subprocess.run([*words], capture_output=True, text=True, timeout=60,
+        return subprocess.run([*words], capture_output=True, text=True, timeout=180,
                               env={**self.environment, **changes}, stdin=subprocess.DEVNULL,
                               preexec_fn=preexec_fn)
 
