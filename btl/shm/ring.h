@@ -119,7 +119,9 @@ public:
         if (provided_ == 0 || std::exchange(looked_at_, next_) != next_) {
             idle_looks_ = 0;
         } else if (++idle_looks_ >= kIdleLooks) {
-            refresh();
+            // Not how many slots were read: a ring that has just grown counts as full until its
+            // reader has passed the frame that says so (grow()).
+            tail_data_ = memory_.tail->data.load(std::memory_order_acquire);
             if (tail_data_ == data_end_ && return_memory(memory_.data, provided_)) provided_ = 0;
             idle_looks_ = 0;
         }
