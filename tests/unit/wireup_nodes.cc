@@ -12,6 +12,7 @@
 #include <condition_variable>
 #include <cstdlib>
 #include <cstring>
+#include <functional>
 #include <map>
 #include <mutex>
 #include <thread>
@@ -121,23 +122,30 @@ PmixLibrary library() {
     return made;
 }
 
-// The node numbers that each rank has.
-std::vector<std::vector<int>> nodes_of_ranks(Tells tells) {
+// Each rank, as a thread, between its start and its end under this server.
+void each_rank(Server& made, const std::function<void(int rank, Wireup& wireup)>& body) {
     static const PmixLibrary functions = library();
-    Server made;
-    made.tells = tells;
     server = &made;
-    std::vector<std::vector<int>> out(kRanks);
     std::vector<std::thread> threads;
     for (int rank = 0; rank < kRanks; ++rank)
         threads.emplace_back([&, rank] {
             own_rank = rank;
             auto wireup = start_under_pmix(functions);
             ASSERT_TRUE(wireup.ok()) << wireup.error().text();
-            out[static_cast<size_t>(rank)] = (*wireup)->job().node_of;
+            body(rank, **wireup);
             EXPECT_TRUE((*wireup)->finalize().ok());
         });
     for (auto& thread : threads) thread.join();
+}
+
+// The node numbers that each rank has.
+std::vector<std::vector<int>> nodes_of_ranks(Tells tells) {
+    Server made;
+    made.tells = tells;
+    std::vector<std::vector<int>> out(kRanks);
+    each_rank(made, [&](int rank, Wireup& wireup) {
+        out[static_cast<size_t>(rank)] = wireup.job().node_of;
+    });
     return out;
 }
 
@@ -156,34 +164,25 @@ TEST(WireupNodes, are_numbered_alike_by_all_ranks) {
 // then or, as PRRTE's, only asks for it; and what nobody has published is waited for by nobody who
 // has found something else of that rank. Method: two rounds of publishing, between fences.
 TEST(WireupNodes, publications_of_other_nodes_are_found) {
-    static const PmixLibrary functions = library();
     for (bool fetches : {false, true}) {
         Server made;
         made.tells = Tells::numbers;
         made.fetches = fetches;
-        server = &made;
-        std::vector<std::thread> threads;
-        for (int rank = 0; rank < kRanks; ++rank)
-            threads.emplace_back([&, rank] {
-                own_rank = rank;
-                auto wireup = start_under_pmix(functions);
-                ASSERT_TRUE(wireup.ok()) << wireup.error().text();
-                for (const char* key : {"first", "second"}) {
-                    auto text = key + std::to_string(rank);
-                    EXPECT_TRUE((*wireup)->publish(key, bytes_of(text)).ok());
-                    EXPECT_TRUE((*wireup)->fence().ok());
-                    for (int other = 0; other < kRanks; ++other) {
-                        auto found = (*wireup)->lookup(other, key);
-                        EXPECT_TRUE(found.ok()) << rank << " " << key << other;
-                        if (!found.ok()) continue;
-                        EXPECT_EQ(static_cast<char>(found->back()), '0' + other);
-                        EXPECT_FALSE((*wireup)->lookup(other, "nothing").ok());
-                    }
-                    EXPECT_TRUE((*wireup)->barrier().ok());
+        each_rank(made, [](int rank, Wireup& wireup) {
+            for (const char* key : {"first", "second"}) {
+                auto text = key + std::to_string(rank);
+                EXPECT_TRUE(wireup.publish(key, bytes_of(text)).ok());
+                EXPECT_TRUE(wireup.fence().ok());
+                for (int other = 0; other < kRanks; ++other) {
+                    auto found = wireup.lookup(other, key);
+                    EXPECT_TRUE(found.ok()) << rank << " " << key << other;
+                    if (!found.ok()) continue;
+                    EXPECT_EQ(static_cast<char>(found->back()), '0' + other);
+                    EXPECT_FALSE(wireup.lookup(other, "nothing").ok());
                 }
-                EXPECT_TRUE((*wireup)->finalize().ok());
-            });
-        for (auto& thread : threads) thread.join();
+                EXPECT_TRUE(wireup.barrier().ok());
+            }
+        });
         EXPECT_EQ(made.waits, 0) << "fetches: " << fetches;
     }
 }
