@@ -226,6 +226,7 @@ void ControlServer::fence(Connection& connection) {
     World& world = world_of(connection.rank);
     ++world.arrived;
     end_fence_if_full(world);
+    if (world.arrived > 0 && on_fence) on_fence();
 }
 
 void ControlServer::end_fence_if_full(World& world) {

@@ -52,6 +52,7 @@ public:
     bool retired(int rank) const { return ranks_[rank].retired; }
 
     std::function<void(int rank, int code, const std::string& message)> on_abort;
+    std::function<void()> on_fence;  // a rank has entered a fence, in which others are missing
     Services services;
     // In on_spawn: the answer will come by answer_spawn.
     void postpone(int rank) { postponed_.insert(rank); }

@@ -239,6 +239,17 @@ void Launcher::go_on_without(Process& process, int code, const std::string& fate
     control_->retire(process.rank);
 }
 
+// Later: what the dead have left behind may be unread, and who was killed is told of first.
+void Launcher::check_fence_soon() {
+    if (state_ != State::running || running_ == size_) return;
+    if (!fence_timer_)
+        fence_timer_ = timer([](int, short, void* data) {
+            auto* self = static_cast<Launcher*>(data);
+            if (self->state_ == State::running) self->check_fence();
+        });
+    event_active(fence_timer_.get(), EV_TIMEOUT, 1);
+}
+
 // A rank that has gone can never enter the barrier in which others wait.
 void Launcher::check_fence() {
     if (running_ == 0) return;

@@ -123,6 +123,7 @@ private:
     void go_on_without(Process& process, int code, const std::string& fate);
     bool continues() const { return options_.on_death == "continue"; }
     void check_fence();
+    void check_fence_soon();
     void on_abort(int rank, int code, const std::string& message);
     void await_cause(int rank, int code, const std::string& message);
     void take_abort(int rank, int code, const std::string& message);
@@ -201,7 +202,8 @@ private:
     std::unique_ptr<InputCopier> input_;
     std::vector<int> input_targets_;
     std::vector<EventPtr> signals_;
-    EventPtr kill_timer_, term_timer_, timeout_timer_, drain_timer_, look_timer_, cause_timer_;
+    EventPtr kill_timer_, term_timer_, timeout_timer_, drain_timer_, look_timer_, cause_timer_,
+        fence_timer_;
     std::function<void()> without_cause_;  // what cause_timer_ does, until a cause is known
     int looks_ = 0;                        // into the memory of processes that have not connected
     std::string trace_;                    // the file; "": none

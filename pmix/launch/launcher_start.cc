@@ -118,6 +118,7 @@ bool Launcher::prepare() {
     control_->on_abort = [this](int rank, int code, const std::string& message) {
         on_abort(rank, code, message);
     };
+    control_->on_fence = [this] { check_fence_soon(); };
     if (!random_bytes(control_->services.key))
         return say("the system has no random numbers for the job's key"), false;
     control_->services.on_spawn = [this](int rank, std::vector<Program> programs) {

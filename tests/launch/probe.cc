@@ -95,6 +95,7 @@ int main(int count, char** words) {
     int who = count > 3 ? std::atoi(words[3]) : 0;
     const char* own = std::getenv("RANK");
     if (what == "noinit" && own && std::atoi(own) == number) return 0;
+    if (what == "noinit") usleep(static_cast<useconds_t>(who) * 1000);
     auto started = Wireup::start();
     if (!started.ok()) {
         std::printf("start failed: %s\n", started.error().text().c_str());

@@ -404,10 +404,11 @@ class Ends(unittest.TestCase):
             time.sleep(0.01)
 
     def test_exit_before_init_while_others_wait(self):
-        result = run("-n", 3, PROBE, "noinit", 2)
-        self.assertEqual(result.returncode, 1)
-        self.assertIn("rank 2", result.stderr)
-        self.assertIn("without calling MPI_Init", result.stderr)
+        for late_ms in 0, 300:  # the others begin to wait before it has ended, and after
+            result = run("-n", 3, PROBE, "noinit", 2, late_ms)
+            self.assertEqual(result.returncode, 1)
+            self.assertIn("rank 2", result.stderr)
+            self.assertIn("without calling MPI_Init", result.stderr)
 
     def test_abort(self):
         for code, want in ((5, 5), (0, 0), (256, 1), (300, 44)):
