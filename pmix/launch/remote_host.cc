@@ -174,9 +174,9 @@ bool RemoteHost::reap(pid_t process, int status) {
     if (process != process_ || reaped_) return false;
     reaped_ = true;
     status_ = status;
-    // The last words come before the end.
-    if (channel_ && !channel_->closed()) channel_->read_some();
+    // The last words come before the end; the channel's is the end of all.
     if (errors_readable_) read_errors();
+    if (channel_ && !channel_->closed()) channel_->read_some();
     // What has started an agent that connects by itself may have nothing more to do.
     bool started = channel_ || (WIFEXITED(status) && WEXITSTATUS(status) == 0);
     if (shell_.dial_back && started && !closing_) return true;

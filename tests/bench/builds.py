@@ -36,7 +36,7 @@ def run_for_json(command, environment):
                               text=True, timeout=600)
         if done.returncode != 0:
             sys.exit(f"{' '.join(command)} ended with {done.returncode}:\n{done.stderr}")
-        return json.load(open(out.name))
+        return json.loads(Path(out.name).read_text())
 
 
 def measure_sockets(build, options):

@@ -11,6 +11,7 @@ import sys
 import tempfile
 import time
 import unittest
+from pathlib import Path
 
 MPIRUN = os.environ["POMONA_TEST_MPIRUN"]
 PROBE = os.environ["POMONA_TEST_PROBE"]
@@ -237,7 +238,7 @@ class Start(unittest.TestCase):
         self.assertEqual(masks("-n", 2, "--bind-to", "none"), [everything] * 2)
         crowd = len(everything) + 1
         self.assertEqual(masks("-n", crowd), [everything] * crowd)
-        siblings = {open(f"/sys/devices/system/cpu/cpu{i}/topology/thread_siblings_list").read()
+        siblings = {Path(f"/sys/devices/system/cpu/cpu{i}/topology/thread_siblings_list").read_text()
                     for i in everything}
         if len(siblings) >= 2:
             pair = masks("-n", 2)
