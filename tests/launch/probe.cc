@@ -80,6 +80,16 @@ std::string key_of(Wireup& wireup) {
     return out;
 }
 
+// Is told of a death that was known before it asked.
+int gone(Wireup& wireup) {
+    if (!wireup.fence().ok()) return 2;
+    int dead = -1;
+    wireup.on_peer_death([&](int rank) { dead = rank; });
+    for (int i = 0; i < 300 && dead < 0; ++i, usleep(10000)) wireup.drain();
+    std::printf("rank %d was told of %d\n", wireup.job().rank, dead);
+    return wireup.finalize().ok() ? 0 : 1;
+}
+
 // Leaves a named piece of shared memory behind.
 void make_shared_memory(const Job& job) {
     std::string name = format("/pomona-{}-{}", job.tag, job.local_rank);
@@ -96,6 +106,8 @@ int main(int count, char** words) {
     const char* own = std::getenv("RANK");
     if (what == "noinit" && own && std::atoi(own) == number) return 0;
     if (what == "noinit") usleep(static_cast<useconds_t>(who) * 1000);
+    if (what == "gone" && own && std::atoi(own) == number) return 3;
+    if (what == "gone") usleep(300000);  // it has ended when the others come
     auto started = Wireup::start();
     if (!started.ok()) {
         std::printf("start failed: %s\n", started.error().text().c_str());
@@ -105,6 +117,7 @@ int main(int count, char** words) {
     const Job& job = wireup.job();
     if (what == "info") return info(wireup);
     if (what == "threads") return threads(wireup);
+    if (what == "gone") return gone(wireup);
     if (what == "fences") {
         for (int i = 0; i < number; ++i)
             if (!wireup.fence().ok()) return 2;

@@ -136,6 +136,16 @@ print(other.pid == number, other.poll())
         self.assertEqual(done.stdout, "True None\n", done.stderr)
 
 
+class GoingOn(unittest.TestCase):
+    """--on-death continue"""
+
+    def test_who_comes_later_hears_of_who_is_gone(self):
+        # Also where nobody listens for it yet when the word comes.
+        done = run("-n", 3, "--oversubscribe", "--on-death", "continue", PROBE, "gone", 2)
+        self.assertEqual((done.returncode, sorted(done.stdout.splitlines())),
+                         (3, [f"rank {rank} was told of 2" for rank in (0, 1)]), done.stderr)
+
+
 class Descriptors(unittest.TestCase):
     @NEEDS_PMIX
     def test_the_soft_limit_is_no_limit(self):
