@@ -403,8 +403,12 @@ bool Agent::another_has_failed(int rank) const {
 }
 
 void Agent::signal(int number) {
-    for (const auto& [rank, process] : processes_)
-        if (process.running) kill(-process.pid, number);
+    for (const auto& [rank, process] : processes_) {
+        if (!process.running) continue;
+        kill(-process.pid, number);
+        // It may have gone to another group by itself.
+        if (getpgid(process.pid) != process.pid) kill(process.pid, number);
+    }
 }
 
 // To those programs that ask for it: it would end others.

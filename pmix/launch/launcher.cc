@@ -117,6 +117,7 @@ void Launcher::on_signal(int signal) {
         return;
     }
     // Interrupt, terminate, hang up: once politely, then for good.
+    awaits_reader_ = false;
     if (++interrupts_ > 1 || state_ == State::killing) {
         if (!exit_code_known_) exit_code_ = 128 + signal;
         exit_code_known_ = true;
@@ -305,6 +306,7 @@ void Launcher::on_lost_output(const char* stream, int error) {
 }
 
 void Launcher::on_timeout() {
+    awaits_reader_ = false;
     if (state_ != State::running) return;
     std::string still;
     int count = 0;
@@ -416,10 +418,11 @@ bool Launcher::drained() {
             if (stream && drain_rounds_ > (far ? kFarDrainRounds : 0)) stream->finish();
             open = open || (stream && stream->open());
         }
-    // A reader of ours that is merely slow gets all of it; a second Ctrl-C ends that too.
+    // A reader of ours that is merely slow gets all of it, however the job ends; an interrupt, or
+    // the end of the time given, ends that too.
     bool unwritten =
         !(stdout_->idle() || stdout_->broken()) || !(stderr_->idle() || stderr_->broken());
-    if (!open && (!unwritten || state_ == State::killing)) return true;
+    if (!open && (!unwritten || (state_ == State::killing && !awaits_reader_))) return true;
     if (drain_rounds_ > 0) {
         timeval delay = time_of(kDrainPause);
         event_add(drain_timer_.get(), &delay);

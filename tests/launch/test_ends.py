@@ -103,6 +103,24 @@ class Outliving(unittest.TestCase):
                 process.kill()
                 process.wait()
 
+    def test_a_rank_that_has_gone_to_another_group(self):
+        # It is reached by its own number then, and the job ends.
+        leave = "import os, time; os.setpgid(0, os.getpgid(os.getppid())); print(os.getpid(), flush=True); time.sleep(600)"
+        with tempfile.TemporaryDirectory() as place:
+            gone = os.path.join(place, "gone")
+            process = start("-n", 1, PYTHON, "-c", leave, ":", "-n", 1, "sh", "-c",
+                            f"while ! test -e {gone}; do sleep 0.01; done; exit 3")
+            try:
+                pid = int(process.stdout.readline())
+                with open(gone, "w"):
+                    pass
+                process.communicate(timeout=PATIENCE)
+                self.assertEqual(process.returncode, 3)
+                self.assertFalse(alive(pid))
+            finally:
+                process.kill()
+                process.communicate()
+
     def test_a_number_that_someone_else_has_now(self):
         """Rank 0 ends; another program gets its number and a group of that number; the job ends."""
         unshare = ["unshare", "--pid", "--fork", "--mount-proc", "--kill-child"]
@@ -196,6 +214,27 @@ class Descriptors(unittest.TestCase):
             out, err = process.communicate(timeout=PATIENCE)
             self.assertEqual(process.returncode, 0, err)
             self.assertIn("size=1", out)
+
+
+class Reader(unittest.TestCase):
+    def test_the_last_words_reach_a_slow_one_though_the_job_fails(self):
+        # More than a pipe takes, and read when the job has long been asked to end and been killed.
+        for end in ("exit 3", "kill -9 $$", f"exec {PROBE} abort 3 0"):
+            with self.subTest(end=end):
+                process = start("-n", 1, "sh", "-c", f"head -c 300000 /dev/zero | tr '\\0' x; {end}",
+                                bufsize=0)
+                time.sleep(2)
+                out, _ = process.communicate(timeout=PATIENCE)
+                self.assertEqual(out.count("x"), 300000)
+
+    def test_an_interrupt_ends_the_wait_for_one_that_reads_nothing(self):
+        process = start("-n", 1, "sh", "-c", "head -c 300000 /dev/zero; echo done >&2; exit 3")
+        with process.stdout, process.stderr:
+            self.assertEqual(process.stderr.readline(), "done\n")
+            time.sleep(1.6)
+            self.assertIsNone(process.poll())
+            process.send_signal(signal.SIGINT)
+            self.assertEqual(process.wait(timeout=PATIENCE), 3)
 
 
 class Input(unittest.TestCase):
