@@ -366,6 +366,7 @@ void ControlServer::retire(int rank) {
 
 void ControlServer::tell_gone(int gone) {
     ranks_[gone].gone = true;
+    services.forget(gone);
     for (Rank& rank : ranks_)
         if (rank.connection && rank.phase == Phase::joined)
             send(*rank.connection, gone_frame(gone));
