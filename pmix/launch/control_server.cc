@@ -50,6 +50,7 @@ Status ControlServer::listen(const std::string& directory) {
 void ControlServer::set_phase(int rank, bool finalized) {
     if (rank < 0 || rank >= size_) return;
     ranks_[rank].phase = finalized ? Phase::finalized : Phase::joined;
+    ranks_[rank].by_pmix = true;
 }
 
 void ControlServer::take(int descriptor) {

@@ -251,14 +251,19 @@ void Launcher::check_fence_soon() {
     event_active(fence_timer_.get(), EV_TIMEOUT, 1);
 }
 
-// A rank that has gone can never enter the barrier in which others wait.
+// A rank that has gone can never enter the barrier in which others wait. Those of PMIx are not
+// seen here: whoever has called PMIx_Init is taken to wait for all, as other launchers do.
 void Launcher::check_fence() {
     if (running_ == 0) return;
+    bool by_pmix = std::any_of(processes_.begin(), processes_.end(), [&](const Process& each) {
+        return each.running && control_->runs_by_pmix(each.rank);
+    });
     for (Process& process : processes_) {
         if (process.running || control_->waits_in_fence(process.rank)) continue;
-        if (control_->retired(process.rank)) continue;
-        if (!control_->fence_open(process.rank) && !left_parent_waiting(process)) continue;
         bool never = control_->phase(process.rank) == ControlServer::Phase::outside;
+        bool awaited = control_->fence_open(process.rank) || left_parent_waiting(process);
+        if (control_->retired(process.rank)) awaited = false;
+        if (!awaited && !(never && by_pmix && !process.world_size)) continue;
         say(
             format("rank {} ({}) on {} exited {} while other ranks wait for it in MPI_Init or "
                    "another collective call; the job ends with code 1",

@@ -164,6 +164,20 @@ class GoingOn(unittest.TestCase):
                          (3, [f"rank {rank} was told of 2" for rank in (0, 1)]), done.stderr)
 
 
+@NEEDS_PMIX
+class PmixAlone(unittest.TestCase):
+    """Programs that know PMIx alone."""
+
+    def test_an_exit_before_init_while_others_wait(self):
+        # It ends before the others have called PMIx_Init, and while they wait.
+        for before, of_others in (("", "sleep 0.5; "), ("sleep 0.5; ", "")):
+            done = run("-n", 2, "sh", "-c", f"{of_others}exec {' '.join(WORKER)} info", ":",
+                       "-n", 1, "sh", "-c", f"{before}exit 0")
+            self.assertEqual(done.returncode, 1)
+            self.assertRegex(done.stderr, r"^mpirun: rank 2 \(sh\) on \S+ exited without calling MPI_Init")
+            self.assertEqual(done.stderr.count("mpirun:"), 1, done.stderr)
+
+
 class Descriptors(unittest.TestCase):
     @NEEDS_PMIX
     def test_the_soft_limit_is_no_limit(self):
