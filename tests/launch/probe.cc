@@ -5,6 +5,7 @@
 #include "pmix/wireup/wireup.h"
 
 #include "btl/base/format.h"
+#include "btl/base/shared_names.h"
 
 #include <atomic>
 #include <csignal>
@@ -90,9 +91,11 @@ int gone(Wireup& wireup) {
     return wireup.finalize().ok() ? 0 : 1;
 }
 
-// Leaves a named piece of shared memory behind.
+// Leaves a named piece of shared memory behind, and the file that tells of it.
 void make_shared_memory(const Job& job) {
     std::string name = format("/pomona-{}-{}", job.tag, job.local_rank);
+    int note = open(shared_note(job.directory, name).c_str(), O_CREAT | O_WRONLY, 0600);
+    if (note >= 0) close(note);
     int descriptor = shm_open(name.c_str(), O_CREAT | O_RDWR, 0600);
     if (descriptor >= 0) close(descriptor);
 }
