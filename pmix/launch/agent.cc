@@ -2,6 +2,7 @@
 #include "pmix/launch/agent.h"
 
 #include "btl/base/format.h"
+#include "btl/base/messages.h"
 #include "btl/base/params_handed.h"
 #include "pmix/job_directory.h"
 #include "pmix/launch/cores.h"
@@ -150,7 +151,9 @@ std::string Agent::prepare(const JobOrders& orders,
     if (int swept = sweep_job_directories(); swept > 0 && orders.verbose)
         remark(format("removed what {} killed job{} had left", swept, swept == 1 ? "" : "s"));
     auto directory = make_job_directory(orders.tag, orders.node);
-    if (!directory.ok()) return directory.error().text();
+    if (!directory.ok())
+        return format(messages::no_job_directory, temporary_directory(),
+                      os_text(directory.error().os_errno));
     directory_ = *directory;
     if (Status held = hold_job_directory(directory_); !held.ok()) return held.error().text();
     for (size_t i = 0; i < orders.parameters.size(); ++i) {

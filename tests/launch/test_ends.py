@@ -262,6 +262,16 @@ class Input(unittest.TestCase):
         self.assertEqual((done.returncode, done.stdout.split(), done.stderr), (0, ["100000"] * 3, ""))
 
 
+class Directory(unittest.TestCase):
+    @unittest.skipUnless(os.getuid() == 0 and os.path.isdir("/proc/self"), "needs root and /proc")
+    def test_one_that_takes_no_files(self):
+        # Not to be seen by its permissions; who is no user with all rights goes to /tmp.
+        done = run("-n", 1, "true", env=clean_environment(TMPDIR="/proc"))
+        self.assertEqual((done.returncode, done.stderr),
+                         (1, "mpirun: the job's directory cannot be made in /proc: No such file or directory; "
+                             "set TMPDIR to a directory that can be written\n"))
+
+
 class Leftovers(unittest.TestCase):
     def test_what_killed_jobs_left_is_swept(self):
         # Of three directories one has a lock that nobody holds: it goes, with its shared memory.
