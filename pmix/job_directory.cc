@@ -3,6 +3,8 @@
 #include "pmix/job_directory.h"
 
 #include "btl/base/format.h"
+#include "btl/base/log.h"
+#include "btl/base/messages.h"
 #include "btl/base/shared_names.h"
 
 #include <cstdint>
@@ -35,6 +37,7 @@ std::string host_hash() {
 }
 
 constexpr int kLocalMost = 256;  // ranks on one machine (btl/shm)
+constexpr const char* kUnmade = "The job's directory cannot be made";
 
 std::string path_for(std::string_view tag) {
     return format("{}/pomona-{}-{}-{}", temporary_directory(), getuid(), tag, host_hash());
@@ -64,7 +67,7 @@ Result<std::string> make_job_directory(const std::string& tag, int node) {
     // Two nodes of a job may be one machine under two names.
     std::string path = path_for(node > 0 ? format("{}-{}", tag, node) : tag);
     if (mkdir(path.c_str(), 0700) == 0) return path;
-    return os_error(Code::io, "The job's directory cannot be made in TMPDIR or /tmp");
+    return os_error(Code::io, kUnmade);
 }
 
 namespace {
@@ -188,8 +191,12 @@ bool is_private(const std::string& path) {
 Result<std::string> share_job_directory(const std::string& tag, std::string_view session) {
     std::string inner(session);
     std::string path = is_private(inner) ? inner + "/pomona-" + tag : path_for(tag);
-    if (mkdir(path.c_str(), 0700) != 0 && errno != EEXIST)
-        return os_error(Code::io, "The job's directory cannot be made in TMPDIR or /tmp");
+    if (mkdir(path.c_str(), 0700) != 0 && errno != EEXIST) {
+        Error error = os_error(Code::io, kUnmade);
+        LOG(error, pmix, messages::no_job_directory, path.substr(0, path.rfind('/')),
+            os_text(error.os_errno));
+        return error;
+    }
     struct stat status {};
     if (lstat(path.c_str(), &status) != 0)
         return os_error(Code::io, "The job's directory cannot be examined");

@@ -48,6 +48,8 @@ public:
     // The answer to a request of `rank`: a Code u8 and the service's words.
     Writer answer(int rank, Reader& request);
     static Writer spawn_answer(Result<int> first);
+    // It has ended, and waits at no port any more.
+    void forget(int rank);
 
 private:
     struct Waiting {

@@ -2,6 +2,7 @@
 #include "pmix/launch/agent.h"
 
 #include "btl/base/format.h"
+#include "btl/base/messages.h"
 #include "btl/base/params_handed.h"
 #include "pmix/job_directory.h"
 #include "pmix/launch/cores.h"
@@ -150,7 +151,9 @@ std::string Agent::prepare(const JobOrders& orders,
     if (int swept = sweep_job_directories(); swept > 0 && orders.verbose)
         remark(format("removed what {} killed job{} had left", swept, swept == 1 ? "" : "s"));
     auto directory = make_job_directory(orders.tag, orders.node);
-    if (!directory.ok()) return directory.error().text();
+    if (!directory.ok())
+        return format(messages::no_job_directory, temporary_directory(),
+                      os_text(directory.error().os_errno));
     directory_ = *directory;
     if (Status held = hold_job_directory(directory_); !held.ok()) return held.error().text();
     for (size_t i = 0; i < orders.parameters.size(); ++i) {
@@ -403,8 +406,12 @@ bool Agent::another_has_failed(int rank) const {
 }
 
 void Agent::signal(int number) {
-    for (const auto& [rank, process] : processes_)
-        if (process.running) kill(-process.pid, number);
+    for (const auto& [rank, process] : processes_) {
+        if (!process.running) continue;
+        kill(-process.pid, number);
+        // It may have gone to another group by itself.
+        if (getpgid(process.pid) != process.pid) kill(process.pid, number);
+    }
 }
 
 // To those programs that ask for it: it would end others.

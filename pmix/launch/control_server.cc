@@ -50,6 +50,7 @@ Status ControlServer::listen(const std::string& directory) {
 void ControlServer::set_phase(int rank, bool finalized) {
     if (rank < 0 || rank >= size_) return;
     ranks_[rank].phase = finalized ? Phase::finalized : Phase::joined;
+    ranks_[rank].by_pmix = true;
 }
 
 void ControlServer::take(int descriptor) {
@@ -366,6 +367,7 @@ void ControlServer::retire(int rank) {
 
 void ControlServer::tell_gone(int gone) {
     ranks_[gone].gone = true;
+    services.forget(gone);
     for (Rank& rank : ranks_)
         if (rank.connection && rank.phase == Phase::joined)
             send(*rank.connection, gone_frame(gone));

@@ -38,7 +38,10 @@ public:
     void far_closed(uint64_t number);
 
     Phase phase(int rank) const { return ranks_[rank].phase; }
-    void set_phase(int rank, bool finalized);  // told by another way than the socket
+    void set_phase(int rank, bool finalized);  // by PMIx, whose fences are not seen here
+    bool runs_by_pmix(int rank) const {
+        return ranks_[rank].by_pmix && ranks_[rank].phase == Phase::joined;
+    }
     bool waits_in_fence(int rank) const { return ranks_[rank].fences > world_of(rank).fences_done; }
     bool fence_open(int rank) const {
         return world_of(rank).arrived > 0;
@@ -97,6 +100,7 @@ private:
         bool retired = false;
         size_t world = 0;
         bool gone = false;
+        bool by_pmix = false;
         std::map<std::string, std::vector<std::byte>> published;
     };
 

@@ -108,6 +108,7 @@ public:
     const std::string& name() const { return name_; }
     const HostFacts& facts() const { return facts_; }
     virtual bool here() const = 0;  // the host on which mpirun runs
+    virtual bool lost() const = 0;  // nothing can be done there any more
 
     // False when it cannot be done, with a word to the user.
     virtual bool prepare(const JobOrders& orders) = 0;

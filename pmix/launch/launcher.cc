@@ -117,6 +117,7 @@ void Launcher::on_signal(int signal) {
         return;
     }
     // Interrupt, terminate, hang up: once politely, then for good.
+    awaits_reader_ = false;
     if (++interrupts_ > 1 || state_ == State::killing) {
         if (!exit_code_known_) exit_code_ = 128 + signal;
         exit_code_known_ = true;
@@ -250,14 +251,19 @@ void Launcher::check_fence_soon() {
     event_active(fence_timer_.get(), EV_TIMEOUT, 1);
 }
 
-// A rank that has gone can never enter the barrier in which others wait.
+// A rank that has gone can never enter the barrier in which others wait. Those of PMIx are not
+// seen here: whoever has called PMIx_Init is taken to wait for all, as other launchers do.
 void Launcher::check_fence() {
     if (running_ == 0) return;
+    bool by_pmix = std::any_of(processes_.begin(), processes_.end(), [&](const Process& each) {
+        return each.running && control_->runs_by_pmix(each.rank);
+    });
     for (Process& process : processes_) {
         if (process.running || control_->waits_in_fence(process.rank)) continue;
-        if (control_->retired(process.rank)) continue;
-        if (!control_->fence_open(process.rank) && !left_parent_waiting(process)) continue;
         bool never = control_->phase(process.rank) == ControlServer::Phase::outside;
+        bool awaited = control_->fence_open(process.rank) || left_parent_waiting(process);
+        if (control_->retired(process.rank)) awaited = false;
+        if (!awaited && !(never && by_pmix && !process.world_size)) continue;
         say(
             format("rank {} ({}) on {} exited {} while other ranks wait for it in MPI_Init or "
                    "another collective call; the job ends with code 1",
@@ -305,6 +311,7 @@ void Launcher::on_lost_output(const char* stream, int error) {
 }
 
 void Launcher::on_timeout() {
+    awaits_reader_ = false;
     if (state_ != State::running) return;
     std::string still;
     int count = 0;
@@ -416,10 +423,11 @@ bool Launcher::drained() {
             if (stream && drain_rounds_ > (far ? kFarDrainRounds : 0)) stream->finish();
             open = open || (stream && stream->open());
         }
-    // A reader of ours that is merely slow gets all of it; a second Ctrl-C ends that too.
+    // A reader of ours that is merely slow gets all of it, however the job ends; an interrupt, or
+    // the end of the time given, ends that too.
     bool unwritten =
         !(stdout_->idle() || stdout_->broken()) || !(stderr_->idle() || stderr_->broken());
-    if (!open && (!unwritten || state_ == State::killing)) return true;
+    if (!open && (!unwritten || (state_ == State::killing && !awaits_reader_))) return true;
     if (drain_rounds_ > 0) {
         timeval delay = time_of(kDrainPause);
         event_add(drain_timer_.get(), &delay);

@@ -219,6 +219,7 @@ private:
     int interrupts_ = 0;
     int stacks_awaited_ = 0;
     bool swept_ = false;
+    bool awaits_reader_ = true;  // of our output, until somebody wants the end
     bool told_of_another_mpi_ = false;
     int drain_rounds_ = 0;
 };

@@ -262,11 +262,14 @@ void Launcher::on_lost_host(Host& host, const std::string& why) {
         return stop_loop_if_connected();
     }
     bool first = state_ == State::running;
+    for (const Node& node : nodes_)
+        if (node.host == &host) slots_ -= node.slots;
     std::vector<Process*> gone;
     for (Process& process : processes_) {
         if (node_of(process).host != &host) continue;
         for (RankStream* stream : {process.output.get(), process.error.get()})
             if (stream) stream->end();
+        if (input_) input_->closed(process.rank);  // what it did not take holds nobody up
         if (!process.running) continue;
         process.running = false;
         --running_;

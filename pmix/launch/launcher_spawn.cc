@@ -71,7 +71,7 @@ Result<int> Launcher::spawn_world(int parent, std::vector<Program> programs) {
     return asked->first;
 }
 
-// The hosts that an info key names; says which name is none.
+// The hosts that an info key names, or all; says which name is none, or lost.
 Result<std::vector<bool>> Launcher::hosts_named(int parent, const std::string& names) {
     std::vector<bool> out(nodes_.size(), names.empty());
     std::istringstream list(names);
@@ -83,6 +83,10 @@ Result<std::vector<bool>> Launcher::hosts_named(int parent, const std::string& n
                         (host.here() && is_this_host(name, host_));
             if (!same) continue;
             out[i] = found = true;
+            if (!host.lost()) continue;
+            remark(
+                format("rank {} asked for processes on host \"{}\", which is lost", parent, name));
+            return Error{Code::not_found, "The host is lost"};
         }
         if (found) continue;
         std::string all;
@@ -92,6 +96,8 @@ Result<std::vector<bool>> Launcher::hosts_named(int parent, const std::string& n
                       parent, name, all));
         return Error{Code::not_found, "There is no such host in the job"};
     }
+    for (size_t i = 0; i < nodes_.size(); ++i)
+        if (nodes_[i].host->lost()) out[i] = false;
     return out;
 }
 
@@ -119,6 +125,13 @@ Result<std::vector<int>> Launcher::place_world(int parent, const std::vector<Pro
 Result<int> Launcher::start_world(int parent, std::vector<Program> programs,
                                   const std::vector<int>& nodes, const std::string& missing) {
     if (state_ != State::running) return Error{Code::refused, "The job is ending"};
+    for (int node : nodes) {
+        const Host& host = *nodes_[static_cast<size_t>(node)].host;
+        if (!host.lost()) continue;
+        remark(format("rank {} asked for processes on host \"{}\", which is lost", parent,
+                      host.name()));
+        return Error{Code::refused, "A host has been lost meanwhile"};
+    }
     if (!missing.empty()) {
         remark(format("rank {} asked for the program {}, which is not there or cannot be executed",
                       parent, missing));

@@ -193,7 +193,10 @@ bool Launcher::offer_pmix() {
     }
     pmix_ = std::make_unique<PmixServer>(base_, std::move(job));
     pmix_->on_abort = control_->on_abort;
-    pmix_->on_phase = [this](int rank, bool finalized) { control_->set_phase(rank, finalized); };
+    pmix_->on_phase = [this](int rank, bool finalized) {
+        control_->set_phase(rank, finalized);
+        if (!finalized) check_fence_soon();
+    };
     pmix_->on_failure = [this](const std::string& text) { say(text); };
     if (pmix_->offer(options_.pmix == "on").ok()) return true;
     if (options_.pmix == "on") return say(pmix_->reason()), false;

@@ -14,6 +14,7 @@ public:
         : Host(std::move(name), std::move(events)), agent(environment) {}
 
     bool here() const override { return true; }
+    bool lost() const override { return false; }
     void set_facts(const HostFacts& facts) { facts_ = facts; }
     bool prepare(const JobOrders& orders) override {
         std::string mistake = agent.prepare(orders, events_.remark);

@@ -43,7 +43,6 @@ public:
     // The agent's connection, where it makes one and is waited for.
     bool awaits_agent() const { return state_ == State::connecting && !channel_; }
     void admit(tcp::Socket socket);
-    bool lost() const { return state_ == State::lost; }
     bool connecting() const { return state_ == State::connecting; }
     // No word for so long, and it is given up.
     void set_silence(double seconds) { silence_ = seconds; }
@@ -52,6 +51,7 @@ public:
     void give_up(const std::string& why);
 
     bool here() const override { return false; }
+    bool lost() const override { return state_ == State::lost; }
     bool prepare(const JobOrders& orders) override;
     void start(const StartOrder& order) override;
     void ask_program(const std::string& name, const std::string& directory,

@@ -105,6 +105,11 @@ Code Services::meet(int rank, Reader& request, Writer& out) {
     return Code::ok;
 }
 
+void Services::forget(int rank) {
+    for (auto& [place, waiting] : waiting_)
+        std::erase_if(waiting, [&](const Waiting& each) { return each.rank == rank; });
+}
+
 // Who waits there is told when it asks again.
 Code Services::close_port(const std::string& port) {
     if (!ports_.erase(port)) return Code::not_found;

@@ -15,6 +15,8 @@
 #include <atomic>
 #include <map>
 #include <mutex>
+#include <utility>
+#include <vector>
 
 #include <fcntl.h>
 #include <poll.h>
@@ -112,6 +114,8 @@ public:
     void on_peer_death(std::function<void(int)> function) override {
         std::lock_guard lock(question_);
         on_death_ = std::move(function);
+        if (on_death_)
+            for (int rank : std::exchange(untold_, {})) on_death_(rank);
     }
     int watch_fd() const override { return descriptor_; }
 
@@ -221,7 +225,9 @@ private:
         Reader reader(frame.payload);
         if (frame.type == ControlType::gone) {
             int rank = reader.get<int32_t>();
-            if (!reader.failed() && on_death_) on_death_(rank);
+            if (reader.failed()) return;
+            if (on_death_) on_death_(rank);
+            else untold_.push_back(rank);
         } else if (frame.type == ControlType::explanation) {
             auto number = reader.get<uint32_t>();
             std::string text = reader.get_text(kControlTextMax);
@@ -243,6 +249,7 @@ private:
     std::vector<std::byte> out_;
     ControlParser parser_;
     std::function<void(int)> on_death_;
+    std::vector<int> untold_;  // who has ended while nobody asked, mostly before this rank came
     std::map<uint32_t, std::string> explanations_;  // not yet taken; by the number of the wait
     std::atomic<uint32_t> asked_for_queues_ = 0;    // read by whoever polls; any order will do
     bool refused_ = false;

@@ -101,9 +101,10 @@ public:
     // Ends the whole job with this exit code; does not return.
     [[noreturn]] virtual void abort(int code, std::string_view message) = 0;
 
-    // The function is called with the rank of a process that died while we live, or with -1 when
-    // the launcher itself is gone. Where watch_fd() is not -1, the owner of the event loop calls
-    // drain() when it becomes readable; otherwise the call comes from another thread.
+    // The function is called with the rank of a process that died while we live, at once where that
+    // was known before; or with -1 when the launcher itself is gone. Where watch_fd() is not -1,
+    // the owner of the event loop calls drain() when it becomes readable; otherwise the call comes
+    // from another thread.
     virtual void on_peer_death(std::function<void(int rank)> function) = 0;
     virtual int watch_fd() const { return -1; }
     virtual void drain() {}

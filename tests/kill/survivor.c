@@ -267,13 +267,41 @@ static void named_beside_child(void) {
     named();
 }
 
+static void on_alarm(int number) {
+    (void)number;
+    die();
+}
+
+/* It dies while it waits at a port: who accepts there next meets one who lives. */
+static void port(void) {
+    char name[MPI_MAX_PORT_NAME] = "";
+    int mine = rank, theirs = -1, nothing;
+    MPI_Comm met;
+    if (rank == 0) CHECK(MPI_Open_port(MPI_INFO_NULL, name) == MPI_SUCCESS);
+    CHECK(MPI_Bcast(name, sizeof name, MPI_CHAR, 0, world) == MPI_SUCCESS);
+    if (rank > 2) return;
+    if (rank == 1) {
+        signal(SIGALRM, on_alarm);
+        ualarm(200000, 0);
+        MPI_Comm_connect(name, MPI_INFO_NULL, 0, MPI_COMM_SELF, &met);
+    }
+    CHECK(MPI_Recv(&nothing, 1, MPI_INT, 1, 0, world, MPI_STATUS_IGNORE) != MPI_SUCCESS);
+    usleep(300000); /* mpirun may hear of it after us */
+    if (rank == 0) CHECK(MPI_Comm_accept(name, MPI_INFO_NULL, 0, MPI_COMM_SELF, &met) == MPI_SUCCESS);
+    else CHECK(MPI_Comm_connect(name, MPI_INFO_NULL, 0, MPI_COMM_SELF, &met) == MPI_SUCCESS);
+    CHECK(MPI_Sendrecv(&mine, 1, MPI_INT, 0, 0, &theirs, 1, MPI_INT, 0, 0, met,
+                       MPI_STATUS_IGNORE) == MPI_SUCCESS);
+    CHECK(theirs == 2 - rank);
+    CHECK(MPI_Comm_disconnect(&met) == MPI_SUCCESS);
+}
+
 static const struct {
     const char *name;
     void (*run)(void);
 } scenarios[] = {{"named", named},   {"any_source", any_source},       {"revoke", revoked},
                  {"agree", agree},   {"agree_waiting", agree_waiting}, {"shrink", shrink},
                  {"go_on", go_on},   {"last_two", last_two},           {"finalize", finalize},
-                 {"named_beside_child", named_beside_child}};
+                 {"named_beside_child", named_beside_child},           {"port", port}};
 
 int main(int argc, char **argv) {
     const int count = (int)(sizeof scenarios / sizeof *scenarios);

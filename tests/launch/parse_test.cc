@@ -519,6 +519,11 @@ TEST(services, two_sides_of_a_port_meet_in_order) {
     EXPECT_EQ(partner(server), std::pair(5, partner(first).second));
     EXPECT_EQ(partner(again).first, 6);
     EXPECT_EQ(partner(second).first, 0);
+    // Nobody meets who has ended.
+    come(7, 1);
+    come(8, 1);
+    services.forget(7);
+    EXPECT_EQ(partner(come(0, 0)).first, 8);
 }
 
 TEST(services, what_does_not_parse_is_refused) {

@@ -5,6 +5,7 @@
 #include "pmix/wireup/wireup.h"
 
 #include "btl/base/format.h"
+#include "btl/base/shared_names.h"
 
 #include <atomic>
 #include <csignal>
@@ -80,9 +81,21 @@ std::string key_of(Wireup& wireup) {
     return out;
 }
 
-// Leaves a named piece of shared memory behind.
+// Is told of a death that was known before it asked.
+int gone(Wireup& wireup) {
+    if (!wireup.fence().ok()) return 2;
+    int dead = -1;
+    wireup.on_peer_death([&](int rank) { dead = rank; });
+    for (int i = 0; i < 300 && dead < 0; ++i, usleep(10000)) wireup.drain();
+    std::printf("rank %d was told of %d\n", wireup.job().rank, dead);
+    return wireup.finalize().ok() ? 0 : 1;
+}
+
+// Leaves a named piece of shared memory behind, and the file that tells of it.
 void make_shared_memory(const Job& job) {
     std::string name = format("/pomona-{}-{}", job.tag, job.local_rank);
+    int note = open(shared_note(job.directory, name).c_str(), O_CREAT | O_WRONLY, 0600);
+    if (note >= 0) close(note);
     int descriptor = shm_open(name.c_str(), O_CREAT | O_RDWR, 0600);
     if (descriptor >= 0) close(descriptor);
 }
@@ -96,6 +109,8 @@ int main(int count, char** words) {
     const char* own = std::getenv("RANK");
     if (what == "noinit" && own && std::atoi(own) == number) return 0;
     if (what == "noinit") usleep(static_cast<useconds_t>(who) * 1000);
+    if (what == "gone" && own && std::atoi(own) == number) return 3;
+    if (what == "gone") usleep(300000);  // it has ended when the others come
     auto started = Wireup::start();
     if (!started.ok()) {
         std::printf("start failed: %s\n", started.error().text().c_str());
@@ -105,6 +120,7 @@ int main(int count, char** words) {
     const Job& job = wireup.job();
     if (what == "info") return info(wireup);
     if (what == "threads") return threads(wireup);
+    if (what == "gone") return gone(wireup);
     if (what == "fences") {
         for (int i = 0; i < number; ++i)
             if (!wireup.fence().ok()) return 2;

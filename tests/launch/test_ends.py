@@ -103,6 +103,24 @@ class Outliving(unittest.TestCase):
                 process.kill()
                 process.wait()
 
+    def test_a_rank_that_has_gone_to_another_group(self):
+        # It is reached by its own number then, and the job ends.
+        leave = "import os, time; os.setpgid(0, os.getpgid(os.getppid())); print(os.getpid(), flush=True); time.sleep(600)"
+        with tempfile.TemporaryDirectory() as place:
+            gone = os.path.join(place, "gone")
+            process = start("-n", 1, PYTHON, "-c", leave, ":", "-n", 1, "sh", "-c",
+                            f"while ! test -e {gone}; do sleep 0.01; done; exit 3")
+            try:
+                pid = int(process.stdout.readline())
+                with open(gone, "w"):
+                    pass
+                process.communicate(timeout=PATIENCE)
+                self.assertEqual(process.returncode, 3)
+                self.assertFalse(alive(pid))
+            finally:
+                process.kill()
+                process.communicate()
+
     def test_a_number_that_someone_else_has_now(self):
         """Rank 0 ends; another program gets its number and a group of that number; the job ends."""
         unshare = ["unshare", "--pid", "--fork", "--mount-proc", "--kill-child"]
@@ -134,6 +152,30 @@ print(other.pid == number, other.poll())
         if done.stdout.startswith("False"):
             self.skipTest("the number was taken by another process of this test")
         self.assertEqual(done.stdout, "True None\n", done.stderr)
+
+
+class GoingOn(unittest.TestCase):
+    """--on-death continue"""
+
+    def test_who_comes_later_hears_of_who_is_gone(self):
+        # Also where nobody listens for it yet when the word comes.
+        done = run("-n", 3, "--oversubscribe", "--on-death", "continue", PROBE, "gone", 2)
+        self.assertEqual((done.returncode, sorted(done.stdout.splitlines())),
+                         (3, [f"rank {rank} was told of 2" for rank in (0, 1)]), done.stderr)
+
+
+@NEEDS_PMIX
+class PmixAlone(unittest.TestCase):
+    """Programs that know PMIx alone."""
+
+    def test_an_exit_before_init_while_others_wait(self):
+        # It ends before the others have called PMIx_Init, and while they wait.
+        for before, of_others in (("", "sleep 0.5; "), ("sleep 0.5; ", "")):
+            done = run("-n", 2, "sh", "-c", f"{of_others}exec {' '.join(WORKER)} info", ":",
+                       "-n", 1, "sh", "-c", f"{before}exit 0")
+            self.assertEqual(done.returncode, 1)
+            self.assertRegex(done.stderr, r"^mpirun: rank 2 \(sh\) on \S+ exited without calling MPI_Init")
+            self.assertEqual(done.stderr.count("mpirun:"), 1, done.stderr)
 
 
 class Descriptors(unittest.TestCase):
@@ -188,6 +230,27 @@ class Descriptors(unittest.TestCase):
             self.assertIn("size=1", out)
 
 
+class Reader(unittest.TestCase):
+    def test_the_last_words_reach_a_slow_one_though_the_job_fails(self):
+        # More than a pipe takes, and read when the job has long been asked to end and been killed.
+        for end in ("exit 3", "kill -9 $$", f"exec {PROBE} abort 3 0"):
+            with self.subTest(end=end):
+                process = start("-n", 1, "sh", "-c", f"head -c 300000 /dev/zero | tr '\\0' x; {end}",
+                                bufsize=0)
+                time.sleep(2)
+                out, _ = process.communicate(timeout=PATIENCE)
+                self.assertEqual(out.count("x"), 300000)
+
+    def test_an_interrupt_ends_the_wait_for_one_that_reads_nothing(self):
+        process = start("-n", 1, "sh", "-c", "head -c 300000 /dev/zero; echo done >&2; exit 3")
+        with process.stdout, process.stderr:
+            self.assertEqual(process.stderr.readline(), "done\n")
+            time.sleep(1.6)
+            self.assertIsNone(process.poll())
+            process.send_signal(signal.SIGINT)
+            self.assertEqual(process.wait(timeout=PATIENCE), 3)
+
+
 class Input(unittest.TestCase):
     def test_a_file_for_all(self):
         with tempfile.TemporaryFile("w+") as file:
@@ -197,6 +260,16 @@ class Input(unittest.TestCase):
                                   capture_output=True, text=True, timeout=PATIENCE,
                                   env=clean_environment())
         self.assertEqual((done.returncode, done.stdout.split(), done.stderr), (0, ["100000"] * 3, ""))
+
+
+class Directory(unittest.TestCase):
+    @unittest.skipUnless(os.getuid() == 0 and os.path.isdir("/proc/self"), "needs root and /proc")
+    def test_one_that_takes_no_files(self):
+        # Not to be seen by its permissions; who is no user with all rights goes to /tmp.
+        done = run("-n", 1, "true", env=clean_environment(TMPDIR="/proc"))
+        self.assertEqual((done.returncode, done.stderr),
+                         (1, "mpirun: the job's directory cannot be made in /proc: No such file or directory; "
+                             "set TMPDIR to a directory that can be written\n"))
 
 
 class Leftovers(unittest.TestCase):

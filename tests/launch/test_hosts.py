@@ -307,6 +307,21 @@ class Ends(Case):
         self.assertRegex(err, r"host h2: .*; the job goes on without its ranks")
         self.nothing_left(pids)
 
+    def test_the_others_get_their_input_without_a_host(self):
+        process = subprocess.Popen(
+            self.words("-n", 3, "--on-death", "continue", "--stdin", "all", "--host", "h1,h2,h3", "sh", "-c",
+                       "echo $RANK; exec wc -c"),
+            stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+            env=self.environment())
+        for _ in range(3):
+            process.stdout.readline()
+        for pid in self.world.shells("h2"):
+            os.kill(pid, signal.SIGKILL)
+        self.assertIn("goes on without its ranks", process.stderr.readline())
+        # More than mpirun sends to a rank on another host that takes nothing.
+        out, _ = process.communicate("x" * 1000000, timeout=PATIENCE)
+        self.assertEqual((process.returncode, out.split()), (1, ["1000000"] * 2))
+
     def test_what_ranks_have_started_ends_too(self):
         process = self.start("-n", 2, "--host", "h1,h2", "sh", "-c",
                              "sleep 600 & echo $!; sleep 600 & echo $!; sleep 0.3")
@@ -591,6 +606,24 @@ class Programs(Case):
         done = self.run_job("-n", 2, "--host", "h1,h2", program, 1, "h7")
         self.assertNotEqual(done.returncode, 0)
         self.assertIn('rank 0 asked for processes on host "h7", and the job\'s hosts are h1, h2', done.stderr)
+
+    def test_a_process_is_spawned_in_place_of_one_whose_host_is_lost(self):
+        program = os.path.join(self.world.place, "respawn")
+        subprocess.run([MPICC, "-Wall", "-Werror", os.path.join(HERE, "respawn.c"), "-o", program], check=True)
+        for words, options, told, said in (
+                ((), (), "spawned on h1", ""),
+                ((), ("--no-oversubscribe",), "not spawned", "2 run on 2 slots, and --no-oversubscribe"),
+                (("h2",), (), "not spawned", 'processes on host "h2", which is lost')):
+            self.world.forget_shells()
+            process = self.start("-n", 3, "--on-death", "continue", *options, "--host", "h1,h2,h3", program, *words)
+            begun = [process.stdout.readline() for _ in range(3)]
+            self.assertEqual(sorted(begun), [f"rank {rank}\n" for rank in range(3)])
+            for pid in self.world.shells("h2"):
+                os.kill(pid, signal.SIGKILL)
+            code, out, err = self.end_of(process)
+            self.assertTrue(out.startswith(told), out + err)
+            self.assertIn(said, err)
+            self.assertEqual(code, 1)
 
     def test_programs_of_other_libraries_are_refused(self):
         done = self.run_job("-n", 2, "--pmix", "on", "--host", "h1,h2", "true")

@@ -595,8 +595,14 @@ class PmixServer(unittest.TestCase):
         self.assertEqual(run("-n", 3, *self.HIDDEN, "threads").returncode, 0)
         self.assertEqual(run("-n", 3, *self.HIDDEN, "fences", 50).returncode, 0)
 
+    def nothing_left(self, result):
+        names = re.findall(r"ready (\S+) ", result.stdout)
+        self.assertEqual(len(names), 3, result.stdout)
+        self.assertEqual(glob.glob(f"/dev/shm/pomona-{names[0]}-*"), [])
+
     def test_abort(self):
         result = run("-n", 3, *self.HIDDEN, "abort", 5, 1)
+        self.nothing_left(result)
         self.assertEqual(result.returncode, 5)
         self.assertIn("rank 1 (pid", result.stderr)
         self.assertIn("ended the job with code 5: the test wants it", result.stderr)
@@ -605,7 +611,10 @@ class PmixServer(unittest.TestCase):
         result = run("-n", 3, *self.HIDDEN, "nofinalize", 0, 2)
         self.assertEqual(result.returncode, 1)
         self.assertIn("without calling MPI_Finalize", result.stderr)
-        self.assertEqual(run("-n", 3, *self.HIDDEN, "die", 9, 0).returncode, 137)
+        self.nothing_left(result)
+        result = run("-n", 3, *self.HIDDEN, "die", 9, 0)
+        self.assertEqual(result.returncode, 137)
+        self.nothing_left(result)
 
     def test_off_and_on(self):
         result = run("-n", 1, "--pmix", "off", "sh", "-c", "echo ${PMIX_NAMESPACE:-none}")
