@@ -84,6 +84,31 @@ TEST(EngineTurn, a_peer_that_never_comes_up_is_given_up) {
     EXPECT_NE(MPI_Wait(&recv, MPI_STATUS_IGNORE), MPI_SUCCESS);
 }
 
+// Long computations are done in parts. Who has what it waits for does not wait for more of them; but
+// they go on, however often that is so.
+TEST(EngineTurn, who_waits_for_a_message_does_one_part_of_a_computation) {
+    ScriptedWorld world;
+    struct Part : coll::Completion {
+        explicit Part(Engine& engine) : engine(engine) {
+            function = [](coll::Completion* self, const Error*) {
+                auto& part = *static_cast<Part*>(self);
+                if (++part.done < part.most) part.engine.later(part);
+            };
+        }
+        Engine& engine;
+        int done = 0, most = 1000;
+    } part(world.engine());
+    world.engine().later(part);
+    for (int i = 1; i <= 3; ++i) {
+        uint64_t value = 0;
+        world.message(1, 1, 17);
+        MPI_Recv(&value, 8, MPI_BYTE, 1, 1, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
+        EXPECT_EQ(part.done, i);
+    }
+    part.most = 0;
+    world.turns(1);
+}
+
 // Before a sleep transports are asked for how long, which another thread's send may change: the
 // engine is held. Whoever tests finds it so.
 TEST(EngineTurn, transports_are_asked_with_the_engine_held) {
