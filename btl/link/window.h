@@ -30,7 +30,7 @@ struct Kept {
     // `own`: the link's copy of it.
     const std::byte* data = nullptr;
     size_t data_length = 0;  // also when it has arrived
-    uint64_t ticket = 0;  // Sink::released() is owed
+    uint64_t ticket = 0;     // Sink::released() is owed
     std::unique_ptr<std::byte[]> own{};
 };
 

@@ -84,8 +84,8 @@ TEST(EngineTurn, a_peer_that_never_comes_up_is_given_up) {
     EXPECT_NE(MPI_Wait(&recv, MPI_STATUS_IGNORE), MPI_SUCCESS);
 }
 
-// Long computations are done in parts. Who has what it waits for does not wait for more of them; but
-// they go on, however often that is so.
+// Long computations are done in parts. Who has what it waits for does not wait for more of them;
+// but they go on, however often that is so.
 TEST(EngineTurn, who_waits_for_a_message_does_one_part_of_a_computation) {
     ScriptedWorld world;
     struct Part : coll::Completion {
@@ -227,8 +227,7 @@ TEST(EngineTurn, who_waits_for_a_step_is_woken_by_who_polls) {
             Header header{comm.collective_context(), 1, kTag | INT_MIN, 8, FrameKind::eager, 0, 0};
             {
                 Engine::Hold hold(job.engine);
-                job.world.transport->frame(1, header,
-                                           {reinterpret_cast<std::byte*>(&number), 8});
+                job.world.transport->frame(1, header, {reinterpret_cast<std::byte*>(&number), 8});
             }
             auto begin = std::chrono::steady_clock::now();
             job.world.process->sleeper->wake();

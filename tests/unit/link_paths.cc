@@ -1,5 +1,5 @@
-// tests/unit/link_paths.cc: how a long payload is shared among the paths of a link (next_piece), and
-// how much of its messages may be on its way.
+// tests/unit/link_paths.cc: how a long payload is shared among the paths of a link (next_piece),
+// and how much of its messages may be on its way.
 // Goal: quick paths take more, a slow one takes nothing that would keep the others waiting, and
 // whatever the paces, somebody takes the next piece. Method: pieces are drawn in turns, as
 // Link::drain_bulk() does, from paths whose paces the test sets.
