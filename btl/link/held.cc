@@ -28,7 +28,7 @@ Push Link::push_held(const FrameHeader& header, ConstBytes payload, uint64_t tic
     held = false;
     if (payload.size() < kCopyFirst) return push(header, payload);
     if (over) return Push::gone;
-    std::byte* place = keep(Kind::message, sizeof header);
+    std::byte* place = keep(Kind::message, sizeof header, payload.size());
     if (!place) return Push::busy;
     held = true;
     std::memcpy(place, &header, sizeof header);

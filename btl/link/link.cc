@@ -23,9 +23,6 @@ static constexpr size_t kOwedBytesLess = 128 << 10;
 static constexpr Nanoseconds kOwedTimeLess = 200'000;
 // A window that has been empty for so long gives its memory back.
 static constexpr Nanoseconds kIdleTime = 200'000'000;
-// Further ahead than any window reaches.
-static constexpr uint64_t kAheadMost = 1 << 20;
-static constexpr size_t kEarlyBytesMost = 256 << 20;
 
 Link::Link(Links& links, int peer)
     : peer(peer), links_(links),
@@ -44,7 +41,9 @@ Link::Link(Links& links, int peer)
 
 // ---- out
 
-std::byte* Link::keep(Kind kind, size_t length) { return window_.add(kind, length); }
+std::byte* Link::keep(Kind kind, size_t length, size_t elsewhere) {
+    return window_.add(kind, length, elsewhere);
+}
 
 // The last frame added is ready to go.
 void Link::sent_new() {

@@ -112,7 +112,7 @@ public:
 private:
     friend class Links;
     // Messages out (link.cc).
-    std::byte* keep(Kind kind, size_t length);
+    std::byte* keep(Kind kind, size_t length, size_t elsewhere = 0);
     void sent_new();
     bool flush();
     Push send(uint64_t number, Path& path);

@@ -10,9 +10,11 @@ namespace pomona::link {
 static constexpr size_t kSmallest = 2 << 10;
 static constexpr size_t kPlacesLeast = 8;
 
-std::byte* Window::add_behind(Kind kind, size_t length) {
+std::byte* Window::add_behind(Kind kind, size_t length, size_t elsewhere) {
     size_t begin = 0, whole = kHeadRoom + length;
-    if (used_ + whole > most_ && !empty()) return nullptr;
+    bool much = used_ + whole > most_ || next_ - first_ >= kAheadMost ||
+                used_ + whole + elsewhere_ + elsewhere > kEarlyBytesMost;
+    if (much && !empty()) return nullptr;
     while (size_ == 0 || !find_room(whole, begin))
         if (!grow(whole)) return nullptr;
     if (next_ - first_ == frames_.size()) add_places();
@@ -26,6 +28,7 @@ void Window::attach(const std::byte* data, size_t length, uint64_t ticket) {
     last.data_length = length;
     last.ticket = ticket;
     attached_ += length;
+    elsewhere_ += length;
 }
 
 void Window::add_places() {
@@ -83,6 +86,13 @@ void Window::drop_payload(Kept& frame) {
     frame.data = nullptr;
     frame.ticket = 0;
     frame.own.reset();
+}
+
+// Its number is done with.
+void Window::forget_payload(Kept& frame) {
+    if (frame.data) drop_payload(frame);
+    elsewhere_ -= frame.data_length;
+    frame.data_length = 0;
 }
 
 void Window::clear() {

@@ -15,6 +15,10 @@ namespace pomona::link {
 
 inline constexpr int kUnsent = -1;  // Kept::path, Piece::path: it has to be sent (again)
 inline constexpr int kArrived = -2;
+// What a peer takes of messages, and bytes of them, that come before their turn: more is nothing
+// that a sender of ours can have on its way.
+inline constexpr uint64_t kAheadMost = 1 << 20;
+inline constexpr size_t kEarlyBytesMost = 256 << 20;
 
 struct Kept {
     size_t begin = 0, length = 0;  // in the buffer, behind kHeadRoom bytes
@@ -25,8 +29,8 @@ struct Kept {
     // The payload of a message that is not in the buffer, behind the engine's header, which is.
     // `own`: the link's copy of it.
     const std::byte* data = nullptr;
-    size_t data_length = 0;
-    uint64_t ticket = 0;  // Sink::released() is owed
+    size_t data_length = 0;  // also when it has arrived
+    uint64_t ticket = 0;     // Sink::released() is owed
     std::unique_ptr<std::byte[]> own{};
 };
 
@@ -36,8 +40,9 @@ public:
     Window(size_t most, bool& grew) : most_(most), grew_(grew) {}
 
     // Memory for the next frame, to be filled by the caller; null when it would be too much.
-    std::byte* add(Kind kind, size_t length) {
-        if (!empty() || kHeadRoom + length > size_) return add_behind(kind, length);
+    // `elsewhere`: of its payload, which is attached next.
+    std::byte* add(Kind kind, size_t length, size_t elsewhere = 0) {
+        if (!empty() || kHeadRoom + length > size_) return add_behind(kind, length, elsewhere);
         take_place(kind, kHeadRoom, length);
         return data_.get() + kHeadRoom;
     }
@@ -50,7 +55,7 @@ public:
         for (; first_ < next && first_ < next_; ++first_) {
             Kept& oldest = frames_[first_ & mask_];
             used_ -= kHeadRoom + oldest.length;
-            if (oldest.data) drop_payload(oldest);
+            if (oldest.data_length != 0) forget_payload(oldest);
         }
     }
 
@@ -82,7 +87,8 @@ private:
         added.sendings = 0;
         used_ += kHeadRoom + length;
     }
-    std::byte* add_behind(Kind kind, size_t length);
+    std::byte* add_behind(Kind kind, size_t length, size_t elsewhere);
+    void forget_payload(Kept& frame);
     bool find_room(size_t length, size_t& begin);
     bool grow(size_t length);
     void add_places();
@@ -95,6 +101,7 @@ private:
     size_t size_ = 0;
     size_t used_ = 0;           // bytes of frames there, with their room
     size_t attached_ = 0;       // of their payloads elsewhere
+    size_t elsewhere_ = 0;      // the same, with those that have arrived before their turn
     std::vector<Kept> frames_;  // by number, modulo their number, a power of two; some, if size_
     uint64_t mask_ = 0;
     uint64_t first_ = 0, next_ = 0;

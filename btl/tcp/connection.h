@@ -64,7 +64,8 @@ struct Connection {
     // Bytes accepted by push() that the kernel has not taken yet.
     Room out;
     size_t out_begin = 0, out_end = 0;
-    size_t rest = 0;  // of a payload that push_part() began: push_rest() brings it
+    size_t rest = 0;       // of a payload that push_part() began: push_rest() brings it
+    bool refused = false;  // since the last turn: a frame, for which the kernel had no room
     // Nothing leaves by it any more; what the peer sent before its end may still be there to read.
     bool output_over = false;
     uint64_t written = 0;  // bytes so far

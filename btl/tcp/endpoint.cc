@@ -165,6 +165,13 @@ Push TcpEndpoint::end_output() {
     return Push::busy;
 }
 
+// Nothing of a frame was taken. Who sleeps is woken when there is room.
+Push TcpEndpoint::no_room() {
+    connection->refused = true;
+    owner_.attend(*this);
+    return Push::busy;
+}
+
 Pace TcpEndpoint::pace() {
     if (state != State::up) return {};
     Pace found = connection->pace(owner_.clock().now());
@@ -209,7 +216,7 @@ Push TcpEndpoint::push_behind_room(const FrameHeader& header, Bytes whole) {
     std::memcpy(frame.data(), &head, sizeof head);
     ssize_t moved = connection->socket.write(frame, {});
     if (moved < 0) return end_output();
-    if (moved == 0) return Push::busy;
+    if (moved == 0) return no_room();
     size_t taken = 0;
     begun(frame.first(kFrameHead), payload, static_cast<size_t>(moved), taken);
     if (taken < payload.size()) keep_rest(payload.subspan(taken));
@@ -223,7 +230,7 @@ Push TcpEndpoint::push_part(const FrameHeader& header, ConstBytes payload, size_
     FrameHead head{payload.size(), header};
     ssize_t moved = c.write_frame(head, payload);
     if (moved < 0) return end_output();
-    if (moved == 0) return Push::busy;
+    if (moved == 0) return no_room();
     return begun({reinterpret_cast<const std::byte*>(&head), sizeof head}, payload,
                  static_cast<size_t>(moved), taken);
 }
@@ -240,7 +247,7 @@ Push TcpEndpoint::push_gathered(const FrameHeader& header, ConstBytes first, Con
     ConstBytes begin{whole, sizeof head + first.size()};
     ssize_t moved = connection->socket.write(begin, second);
     if (moved < 0) return end_output();
-    if (moved == 0) return Push::busy;
+    if (moved == 0) return no_room();
     return begun(begin, second, static_cast<size_t>(moved), taken);
 }
 

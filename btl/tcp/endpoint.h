@@ -115,6 +115,7 @@ private:
     bool can_push(Push& why_not);
     // The answer of a push when the connection is not up.
     Push refusal() const { return state == State::gone ? Push::gone : Push::busy; }
+    Push no_room();
     void note_intake(size_t taken);
     Push begun(ConstBytes head, ConstBytes payload, size_t moved, size_t& taken);
     void keep_rest(ConstBytes rest);

@@ -167,7 +167,8 @@ public:
             bool untold = each->tell_gone || each->tell_up;
             if (each->state == State::idle || untold || !each->connection) return false;
             if (each->reads_last()) return false;
-            if (each->connection->blocked() || each->state == State::connecting)
+            const Connection& c = *each->connection;
+            if (c.blocked() || c.refused || each->state == State::connecting)
                 if (!watch_output(*each, true)) return false;
         }
         return armed_ = true;
@@ -223,6 +224,7 @@ private:
             if (!each->reads()) continue;
             poller_.remove(each->connection->socket.descriptor());
             each->out_of_set = true;
+            each->output_waits = false;
         }
     }
     // All connections stand in the set again. False: the system does not take one of them.
@@ -373,14 +375,17 @@ private:
         if (peer.initiator) peer.good_attempt = peer.next_attempt - 1;
         c.queue(handshake.take_output());
         c.in_begin = c.in_end = 0;
-        if (options_.silence > 0)
-            c.socket.watch_peer(static_cast<int>(options_.silence / 1'000'000));
+        if (!peer.initiator) watch_peer(c);
         peer.state = State::met;
         peer.tell_up = true;
         attend(peer);
         if (!c.flush()) return fail(peer, os_error(Code::peer_gone, "The connection broke"));
         if (handshake.encrypted() && !peer.seal(*options_.identity->crypto, handshake.keys()))
             fail(peer, Error{Code::io, "The connection has no room"});
+    }
+    void watch_peer(Connection& connection) {
+        if (options_.silence > 0)
+            connection.socket.watch_peer(static_cast<int>(options_.silence / 1'000'000));
     }
     void differ(int peer, const link::Handshake& handshake) {
         if (options_.on_difference) options_.on_difference(peer, handshake.peer_facts());
@@ -407,6 +412,7 @@ private:
                 return retry(peer, Error{Code::timed_out, "The connection took too long"});
             if (finished < 0) return retry(peer, os_error(Code::refused, "Cannot connect"));
             if (finished == 0) return;
+            watch_peer(c);  // its machine may vanish before the peer answers
             peer.find_ends(shared_);
             if (conflicts(peer)) return retry(peer, kConflict);
             if (options_.makes_paths && peer.ends.own.empty()) return retry(peer, kElsewhere);
@@ -482,18 +488,21 @@ private:
     // What there is to do without bytes that arrive.
     void attend_all(Sink& sink) {
         for (size_t i = 0; i < attention_.size(); ++i) attend_one(*attention_[i], sink);
-        std::erase_if(attention_, [](TcpEndpoint* each) {
-            bool busy =
-                each->connection && (each->state < State::up || each->connection->blocked() ||
-                                     (each->state == State::up && each->connection->paced) ||
-                                     each->reads_last() || each->connection->socket.buffered());
+        std::erase_if(attention_, [this](TcpEndpoint* each) {
+            const Connection* c = each->connection.get();
+            bool busy = c && (each->state < State::up || c->blocked() || c->refused ||
+                              (each->state == State::up && c->paced) || each->reads_last() ||
+                              c->socket.buffered());
             bool waits = each->state == State::idle || each->tell_gone || each->tell_up;
             bool closes = each->connection && each->state == State::gone;
             each->attended = busy || waits || closes;
+            // Another thread may sleep, which had it watched for room.
+            if (!each->attended) watch_output(*each, false);
             return !each->attended;
         });
     }
     void attend_one(TcpEndpoint& peer, Sink& sink) {
+        if (peer.connection) peer.connection->refused = false;  // it is tried again
         if (peer.reads_last()) read_last(peer, sink);
         else if (peer.state == State::up && peer.connection->has_output() &&
                  !peer.connection->flush())

@@ -114,10 +114,18 @@ int finish_nonblocking(const char* f, CollectivePlan& plan, MPI_Request* request
 
 namespace {
 struct Verdict final : CheckedOperation {
-    void judged(const char* sentence) override { known = true, wrong = sentence; }
+    explicit Verdict(Engine& engine) : engine(engine) {}
+    void judged(const char* sentence) override { wrong = sentence, tell(); }
     void abandoned(const Error& why) override {
-        known = true, failed = CollectiveRequest::outcome_of(why);
+        failed = CollectiveRequest::outcome_of(why);
+        tell();
     }
+    // Another thread may be the one that polls.
+    void tell() {
+        known = true;
+        engine.notify();
+    }
+    Engine& engine;
     bool known = false;
     const char* wrong = nullptr;
     Outcome failed;
@@ -128,7 +136,7 @@ static int await_verdict(const char* f, Communicator& comm, CollectiveCall call)
     if (!Checker::compares(comm)) return MPI_SUCCESS;
     Engine& engine = comm.process.engine;
     CollectiveChecks& checks = comm.process.checker->collectives;
-    Verdict verdict;
+    Verdict verdict(engine);
     {
         Engine::Hold hold(engine);
         collective_state(comm);  // is told when a member fails

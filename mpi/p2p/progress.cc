@@ -49,6 +49,7 @@ bool Engine::do_later() {
         coll::Completion* next = later_.front();
         later_.pop_front();
         next->function(next, nullptr);
+        if (enough) break;  // by the look before, which has found what is waited for, or by this
         look();
         if (enough) break;
     }

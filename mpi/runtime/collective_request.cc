@@ -462,13 +462,15 @@ const char* why_unfinished(int error) {
 
 namespace {
 struct StepWaiter : coll::Completion {
-    StepWaiter() {
+    explicit StepWaiter(Engine& engine) : engine(engine) {
         function = [](coll::Completion* self, const Error* error) {
             auto& own = *static_cast<StepWaiter*>(self);
             own.over = true;
             own.failed = error != nullptr;
+            own.engine.notify();  // another thread may have been the one that polls
         };
     }
+    Engine& engine;
     bool over = false;
     bool failed = false;
 };
@@ -478,7 +480,7 @@ struct StepWaiter : coll::Completion {
 int exchange_leaders(Communicator& comm, int peer, int tag, const void* mine, size_t mine_bytes,
                      void* theirs, size_t theirs_bytes) {
     Engine& engine = comm.process.engine;
-    StepWaiter received, sent;
+    StepWaiter received(engine), sent(engine);
     Peer& other = *comm.peers[peer];
     int mark = tag | INT_MIN;
     {

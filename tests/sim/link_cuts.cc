@@ -279,6 +279,24 @@ TEST(LinkCuts, an_acknowledgement_that_is_lost_is_asked_for) {
     }
 }
 
+// A row of messages of which the first ones wait on the cut way: who receives keeps those behind
+// them, and takes only so much of that from a peer before it gives it up.
+TEST(LinkCuts, what_comes_before_its_turn_is_bounded) {
+    constexpr size_t kNumber = 700;
+    LinkPair pair({400'000, 400'000}, 32 << 20);
+    pair.fabric.block(0, 0, 1, true);
+    size_t pushed = 0;
+    auto push = [&] {
+        bool held = false;
+        return pair.endpoint->push_held({}, {pair.data.data(), kFragment}, pushed + 1, held) ==
+               Push::sent;
+    };
+    pair.run_while([&] {
+        while (pushed < kNumber && push()) ++pushed;
+        return pair.receiver.frames < kNumber;
+    });
+}
+
 constexpr Time kFound = 50 * kMs;  // until a cut is found and left
 
 // One run: traffic, ways and cuts by seed. At any time one way works: the other one is cut when

@@ -70,6 +70,7 @@ struct Rank {
 struct Job {
     explicit Job(int size) {
         params.connect_timeout_ms = 20000;
+        params.tcp_socket_buffer = 64 << 10;
         for (int rank = 0; rank < size; ++rank)
             ranks.push_back(std::make_unique<Rank>(params, counters, rank, size));
     }
@@ -330,6 +331,74 @@ TEST(Connections, end_after_what_was_sent) {
         EXPECT_EQ(rest.sink.told, 1);
         EXPECT_EQ(rest.sink.arrived, last);
     }
+}
+
+// ---- sleep
+
+// A rank whose connection is full, and one that reads when it is told to.
+struct Full {
+    Full() : job(2), endpoint(job.endpoint(0, 1)) {
+        EXPECT_TRUE(job.until([&] { return push(8) == Push::sent; }));
+        EXPECT_TRUE(job.until([&] { return reader().sink.arrived == sent; }));
+    }
+    Rank& writer() { return *job.ranks[0]; }
+    Rank& reader() { return *job.ranks[1]; }
+    Push push(size_t length) {
+        auto payload = payload_of(sent, length);
+        Push done = endpoint.push(header_of(sent, length), payload);
+        sent += done == Push::sent;
+        return done;
+    }
+    void fill(size_t length) {
+        while (push(length) == Push::sent) {}
+    }
+    bool may_sleep() {
+        bool armed = false;
+        for (int turn = 0; turn < 100 && !armed; ++turn) {
+            writer().poll();
+            armed = writer().transport->arm();
+            writer().transport->disarm();
+        }
+        return armed;
+    }
+    Job job;
+    Endpoint& endpoint;
+    uint64_t sent = 0;
+};
+
+// While one thread sleeps another one finds that all has left: nobody wants to know of room then,
+// which there always is.
+TEST(Connections, that_have_room_let_their_rank_sleep) {
+    Full full;
+    full.fill(100'000);
+    ASSERT_TRUE(full.writer().transport->pending());
+    ASSERT_TRUE(full.writer().transport->arm());
+    ASSERT_TRUE(full.job.until([&] { return full.reader().sink.arrived == full.sent; }));
+    full.writer().transport->disarm();
+    EXPECT_TRUE(full.may_sleep());
+}
+
+// The system may be full between two frames: who was refused wants to know of room as well. The
+// length of the first frame decides where in a frame it is full.
+TEST(Connections, tell_of_room_between_frames) {
+    Full full;
+    Transport& transport = *full.writer().transport;
+    auto all_have_come = [&] { return full.reader().sink.arrived == full.sent; };
+    bool between = false;
+    for (size_t length = 100'000; length < 100'200 && !between; ++length) {
+        ASSERT_EQ(full.push(length), Push::sent);
+        full.fill(0);
+        between = !transport.pending();
+        if (!between) { ASSERT_TRUE(full.job.until(all_have_come)); }
+    }
+    if (!between) GTEST_SKIP() << "the kernel is full at another place each time";
+    ASSERT_TRUE(transport.arm());
+    for (long turn = 0; turn < kTurns && !all_have_come(); ++turn) full.reader().poll();
+    EXPECT_TRUE(full.writer().sleeper->sleep(2'000'000'000));
+    transport.disarm();
+    ASSERT_EQ(full.push(8), Push::sent);
+    ASSERT_TRUE(full.job.until(all_have_come));
+    EXPECT_TRUE(full.may_sleep());
 }
 
 }  // namespace

@@ -1,9 +1,11 @@
-// tests/unit/link_paths.cc: how a long payload is shared among the paths of a link (next_piece).
+// tests/unit/link_paths.cc: how a long payload is shared among the paths of a link (next_piece),
+// and how much of its messages may be on its way.
 // Goal: quick paths take more, a slow one takes nothing that would keep the others waiting, and
 // whatever the paces, somebody takes the next piece. Method: pieces are drawn in turns, as
 // Link::drain_bulk() does, from paths whose paces the test sets.
 #include "btl/base/random.h"
 #include "btl/link/paths.h"
+#include "btl/link/window.h"
 
 #include <gtest/gtest.h>
 
@@ -78,6 +80,30 @@ TEST(LinkPaths, pieces_get_shorter_towards_the_end) {
     EXPECT_EQ(next_piece(both, paths[0], longest, 600 << 10, 600 << 10), size_t{300} << 10);
     EXPECT_EQ(next_piece(both, paths[0], longest, 100 << 10, 100 << 10), size_t{100} << 10);
     EXPECT_EQ(next_piece({&paths[0]}, paths[0], longest, 600 << 10, 600 << 10), longest);
+}
+
+// However large its user makes a window, no more is on its way than the other side takes before its
+// turn; and what has arrived so, whose memory is free, still counts.
+TEST(Window, holds_no_more_than_may_come_before_its_turn) {
+    bool grew = false;
+    Window of_many(size_t{1} << 30, grew);
+    while (of_many.next() <= kAheadMost && of_many.add(Kind::message, 32)) {}
+    EXPECT_EQ(of_many.next(), kAheadMost);
+    Window of_long(size_t{4} << 20, grew);
+    constexpr size_t kLong = 1 << 20;
+    std::byte byte{};
+    auto add = [&] {
+        if (!of_long.add(Kind::message, 32, kLong)) return false;
+        of_long.attach(&byte, kLong, 0);
+        return true;
+    };
+    while (of_long.next() * kLong <= kEarlyBytesMost && add()) {
+        uint64_t last = of_long.next() - 1;
+        if (last > 0) of_long.drop_payload(of_long[last]);
+    }
+    EXPECT_EQ(of_long.next(), kEarlyBytesMost / kLong - 1);
+    of_long.drop_below(2);
+    EXPECT_TRUE(add());
 }
 
 }  // namespace

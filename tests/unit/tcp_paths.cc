@@ -5,6 +5,7 @@
 // Method: two transports of one process, driven in turn; paths are ended by abandon().
 #include "btl/base/sleeper.h"
 #include "btl/link/paths.h"
+#include "btl/tcp/socket.h"
 #include "btl/tcp/tcp.h"
 #include "btl/tcp/wire.h"
 #include "tests/unit/tcp_identity.h"
@@ -12,7 +13,9 @@
 #include <gtest/gtest.h>
 
 #include <fcntl.h>
+#include <netinet/in.h>
 #include <optional>
+#include <sys/socket.h>
 #include <unistd.h>
 
 namespace pomona {
@@ -121,6 +124,41 @@ TEST(TcpPaths, tell_of_attempts_that_fail) {
     pair.exchange(1);
     EXPECT_EQ(pair.transports[0]->describe(1).kind, "loopback");
     EXPECT_EQ(pair.transports[1]->describe(0).text.find("tcp 1 lo 127.0.0.1 to 127.0.0.1"), 0u);
+}
+
+// The socket of this process whose own port is this one.
+int socket_of_port(uint16_t port) {
+    for (int file = 3; file < 1000; ++file) {
+        sockaddr_in own{};
+        socklen_t length = sizeof own;
+        if (getsockname(file, reinterpret_cast<sockaddr*>(&own), &length) == 0 &&
+            own.sin_family == AF_INET && ntohs(own.sin_port) == port)
+            return file;
+    }
+    return -1;
+}
+
+// A process that is busy outside MPI answers late, which is waited for. Its machine may vanish
+// meanwhile, which the system alone finds out.
+TEST(TcpPaths, are_watched_before_the_peer_has_answered) {
+    Pair pair;
+    auto listener = tcp::Socket::listen("127.0.0.1", 0);
+    ASSERT_TRUE(listener.ok());
+    tcp::Address silent = address_at(listener->port(), {"127.0.0.1"});
+    ASSERT_TRUE(pair.transports[0]->connect(1, tcp::write_address(silent)).ok());
+    tcp::Socket taken;
+    ASSERT_TRUE(pair.until([&] { return (taken = listener->accept()).open(); }));
+    std::byte greeting[64];
+    ASSERT_TRUE(pair.until([&] { return taken.read(greeting, {}) > 0; }));
+    sockaddr_in peer{};
+    socklen_t length = sizeof peer;
+    ASSERT_EQ(getpeername(taken.descriptor(), reinterpret_cast<sockaddr*>(&peer), &length), 0);
+    int dialled = socket_of_port(ntohs(peer.sin_port));
+    ASSERT_GE(dialled, 0);
+    int watched = 0;
+    length = sizeof watched;
+    ASSERT_EQ(getsockopt(dialled, SOL_SOCKET, SO_KEEPALIVE, &watched, &length), 0);
+    EXPECT_NE(watched, 0);
 }
 
 // Two processes of one machine reach each other by its link-local address of IPv6 alone, which
