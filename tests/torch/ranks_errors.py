@@ -93,13 +93,14 @@ def timeout_of_many(rank, size):
 
 def longest_timeout(rank, size):
     """The longest time that Python can say is none that is over at once."""
-    backend = dist.group.WORLD._get_backend(torch.device("cpu"))
-    options = dist.AllreduceOptions()
-    options.timeout = timedelta.max
+    group = dist.new_group(timeout=timedelta.max)
     x = torch.ones(3)
     time.sleep(rank)
-    backend.allreduce([x], options).wait(timedelta.max)
+    dist.all_reduce(x, group=group, async_op=True).wait(timedelta.max)
     assert x.tolist() == [float(size)] * 3
+    dist.destroy_process_group()
+    dist.init_process_group(BACKEND, timeout=timedelta.max)
+    dist.barrier()
     print("met: the longest timeout", flush=True)
 
 

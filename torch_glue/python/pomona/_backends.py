@@ -347,7 +347,8 @@ def _make_store(world: dict[str, Any], timeout: timedelta | None) -> Any:
 
     if world["size"] == 1:
         return dist.HashStore()
-    timeout = timeout or timedelta(minutes=5)
+    # torch's clock overflows with timedelta.max.
+    timeout = min(timeout or timedelta(minutes=5), timedelta(days=36500))
     store = None
     if world["rank"] == 0:
         try:
