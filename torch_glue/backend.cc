@@ -137,6 +137,7 @@ void agree(Group& group) {
         kSlotBytes,
         kMachine,
         kMachineToo,
+        kMisplaced,
         kWords
     };
     int64_t words[kWords];
@@ -148,12 +149,19 @@ void agree(Group& group) {
     words[kSlotBytes] = from_environment("POMONA_GLUE_PEER_SLOT_BYTES", kSlot);
     words[kMachine] = machine;
     words[kMachineToo] = -machine;
+    int place = 0;
+    mpi().Comm_rank(group.comm, &place);
+    words[kMisplaced] = place != group.rank;
     MPI_Request request = MPI_REQUEST_NULL;
     MPI_Status status;
     int error = mpi().Iallreduce_c(MPI_IN_PLACE, words, kWords, MPI_INT64_T, MPI_MAX, group.aside,
                                    &request);
     if (error == MPI_SUCCESS) error = mpi().Wait(&request, &status);
     if (error != MPI_SUCCESS) fail_group(group, error_text(error));
+    if (words[kMisplaced] != 0)
+        fail_group(group, "this process is rank " + std::to_string(place) +
+                              " of MPI's group, and some ranks' numbers differ so: each rank must "
+                              "be given to one process");
     group.chunk = words[kChunk];
     group.sums_16_bits_natively = words[kNative] != 0;
     const bool one_machine = words[kMachine] == -words[kMachineToo];
@@ -178,6 +186,12 @@ void check_ranks(const ProcessGroupPomona::Setup& setup) {
                           " could not be made: rank ", rank, " is given twice");
         seen.push_back(rank);
     }
+    // By whom MPI knows this process: a default group of another backend may count otherwise.
+    const int self = parent ? parent->rank : world_info().rank;
+    const int told = setup.ranks.empty() ? self : setup.ranks[static_cast<size_t>(setup.rank)];
+    TORCH_CHECK_VALUE(told == self, "group ", setup.group_name, " could not be made: torch's rank ",
+                      told, " is rank ", self,
+                      " of MPI. Give init_process_group the ranks of mpirun (leave rank out)");
 }
 
 }  // namespace
@@ -277,6 +291,7 @@ WorkPointer ProcessGroupPomona::broadcast(Tensors& tensors, const c10d::Broadcas
     auto work =
         start(OpType::BROADCAST, "mpi:broadcast", opts.timeout, tensors, {.root = opts.rootRank});
     const int root = static_cast<int>(opts.rootRank);
+    work->set_outputs(tensors);
     Transit transit(*work);
     const bool gives = rank_ == root;
     const auto by_host = [=, work = work.get()](const at::Tensor& given, Transit& way) {
@@ -297,7 +312,6 @@ WorkPointer ProcessGroupPomona::broadcast(Tensors& tensors, const c10d::Broadcas
     } else {
         by_host(tensor, transit);
     }
-    work->set_outputs(tensors);
     transit.install();
     return launch(work, opts.asyncOp);
 }
@@ -372,9 +386,9 @@ WorkPointer ProcessGroupPomona::allreduce(Tensors& tensors, const c10d::Allreduc
     check_written(tensor, "all_reduce");
     auto work =
         start(OpType::ALLREDUCE, "mpi:all_reduce", opts.timeout, tensors, {.op = &opts.reduceOp});
+    work->set_outputs(tensors);
     Transit transit(*work);
     add_allreduce(tensor, opts.reduceOp, transit, /*alone=*/true);
-    work->set_outputs(tensors);
     transit.install();
     return launch(work, opts.asyncOp);
 }
@@ -401,6 +415,7 @@ WorkPointer ProcessGroupPomona::allreduce_coalesced(Tensors& tensors,
     }
     auto work = start(OpType::ALLREDUCE_COALESCED, "mpi:all_reduce_coalesced", opts.timeout,
                       tensors, {.op = &opts.reduceOp});
+    work->set_outputs(tensors);
     Transit transit(*work);
     const bool shared = any_overlap(tensors);
     Tensors apart = apart_if(shared, tensors);
@@ -409,7 +424,6 @@ WorkPointer ProcessGroupPomona::allreduce_coalesced(Tensors& tensors,
     for (const at::Tensor& tensor : apart)
         add_allreduce(tensor, opts.reduceOp, transit, /*alone=*/false);
     copy_from_apart(transit, apart, tensors);
-    work->set_outputs(tensors);
     transit.install();
     return launch(work, opts.asyncOp);
 }
@@ -423,6 +437,7 @@ WorkPointer ProcessGroupPomona::reduce(Tensors& tensors, const c10d::ReduceOptio
     const Reduction reduction = reduction_for(source.scalar_type(), opts.reduceOp);
     auto work = start(OpType::REDUCE, "mpi:reduce", opts.timeout, tensors,
                       {.root = opts.rootRank, .op = &opts.reduceOp});
+    work->set_outputs(tensors);
     Transit transit(*work);
     const at::Tensor host = transit.readable(source);
     const int root_rank = static_cast<int>(opts.rootRank);
@@ -435,7 +450,6 @@ WorkPointer ProcessGroupPomona::reduce(Tensors& tensors, const c10d::ReduceOptio
                                root ? address_of(host) : nullptr, host.numel(), reduction.type,
                                reduction.op, root_rank, comm, request);
     });
-    work->set_outputs(tensors);
     transit.install();
     return launch(work, opts.asyncOp);
 }
@@ -492,9 +506,9 @@ WorkPointer ProcessGroupPomona::_allgather_base(at::Tensor& output, at::Tensor& 
                                                 const c10d::AllgatherOptions& opts) {
     check_allgather(output, input);
     auto work = start(OpType::_ALLGATHER_BASE, "mpi:_all_gather_base", opts.timeout, {input});
+    work->set_outputs({output});
     Transit transit(*work);
     add_allgather(*work, output, input, transit, /*alone=*/true);
-    work->set_outputs({output});
     transit.install();
     return launch(work, opts.asyncOp);
 }
@@ -506,12 +520,12 @@ WorkPointer ProcessGroupPomona::allgather_into_tensor_coalesced(
     for (size_t i = 0; i < inputs.size(); ++i) check_allgather(outputs[i], inputs[i]);
     auto work =
         start(OpType::COALESCED, "mpi:all_gather_into_tensor_coalesced", opts.timeout, inputs);
+    work->set_outputs(outputs);
     Transit transit(*work);
     const Tensors apart = apart_if(pairs_overlap(outputs, inputs), outputs);
     for (size_t i = 0; i < inputs.size(); ++i)
         add_allgather(*work, apart[i], inputs[i], transit, inputs.size() == 1);
     copy_from_apart(transit, apart, outputs);
-    work->set_outputs(outputs);
     transit.install();
     return launch(work, opts.asyncOp);
 }
@@ -559,9 +573,9 @@ WorkPointer ProcessGroupPomona::_reduce_scatter_base(at::Tensor& output, at::Ten
     check_reduce_scatter(output, input, opts.reduceOp);
     auto work = start(OpType::_REDUCE_SCATTER_BASE, "mpi:_reduce_scatter_base", opts.timeout,
                       {input}, {.op = &opts.reduceOp});
+    work->set_outputs({output});
     Transit transit(*work);
     add_reduce_scatter(*work, output, input, opts.reduceOp, transit, /*alone=*/true);
-    work->set_outputs({output});
     transit.install();
     return launch(work, opts.asyncOp);
 }
@@ -574,12 +588,12 @@ WorkPointer ProcessGroupPomona::reduce_scatter_tensor_coalesced(
         check_reduce_scatter(outputs[i], inputs[i], opts.reduceOp);
     auto work = start(coalesced_reduce_scatter<OpType>(), "mpi:reduce_scatter_tensor_coalesced",
                       opts.timeout, inputs, {.op = &opts.reduceOp});
+    work->set_outputs(outputs);
     Transit transit(*work);
     const Tensors apart = apart_if(pairs_overlap(outputs, inputs), outputs);
     for (size_t i = 0; i < inputs.size(); ++i)
         add_reduce_scatter(*work, apart[i], inputs[i], opts.reduceOp, transit, inputs.size() == 1);
     copy_from_apart(transit, apart, outputs);
-    work->set_outputs(outputs);
     transit.install();
     return launch(work, opts.asyncOp);
 }

@@ -45,7 +45,7 @@ public:
             return true;
         }
         // The time is given to all of them together.
-        const auto deadline = Clock::now() + timeout;
+        const auto deadline = deadline_in(timeout);
         for (size_t i = 0; i < works_.size(); ++i) {
             const auto left =
                 std::chrono::duration_cast<std::chrono::milliseconds>(deadline - Clock::now());
@@ -186,9 +186,9 @@ WorkPointer ProcessGroupPomona::allgather(std::vector<Tensors>& outputs, Tensors
                       "one input tensor and one list of outputs are expected");
     check_allgather_list(outputs[0], inputs[0]);
     auto work = start(OpType::ALLGATHER, "mpi:all_gather", opts.timeout, inputs);
+    work->set_outputs(outputs[0]);
     Transit transit(*work);
     add_allgather_list(*work, outputs[0], inputs[0], transit, /*alone=*/true);
-    work->set_outputs(outputs[0]);
     transit.install();
     return launch(work, opts.asyncOp);
 }
@@ -219,6 +219,7 @@ WorkPointer ProcessGroupPomona::allgather_coalesced(std::vector<Tensors>& output
     }
     auto work =
         start(OpType::ALLGATHER_COALESCED, "mpi:all_gather_coalesced", opts.timeout, inputs);
+    work->set_outputs(all);
     Transit transit(*work);
     const Tensors apart = apart_if(any_overlap(std::move(used)), all);
     for (size_t i = 0; i < inputs.size(); ++i) {
@@ -227,7 +228,6 @@ WorkPointer ProcessGroupPomona::allgather_coalesced(std::vector<Tensors>& output
                            /*alone=*/false);
     }
     copy_from_apart(transit, apart, all);
-    work->set_outputs(std::move(all));
     transit.install();
     return launch(work, opts.asyncOp);
 }
@@ -245,6 +245,8 @@ WorkPointer ProcessGroupPomona::gather(std::vector<Tensors>& outputs, Tensors& i
         check_own_part(outputs[0], input, "gather");
     }
     auto work = start(OpType::GATHER, "mpi:gather", opts.timeout, inputs, {.root = opts.rootRank});
+    if (root) work->set_outputs(outputs[0]);
+    else work->set_given(inputs);
     Transit transit(*work);
     const at::Tensor source = transit.readable(input);
     work->keep(source);
@@ -253,7 +255,6 @@ WorkPointer ProcessGroupPomona::gather(std::vector<Tensors>& outputs, Tensors& i
     if (root) {
         slots = transit.room(outputs[0], {source}, rank_);
         transit.copies(slots, outputs[0]);
-        work->set_outputs(outputs[0]);
         in_place = overlaps(source, slots.host[static_cast<size_t>(rank_)]);
     }
     void* base = slots.base;
@@ -282,6 +283,7 @@ WorkPointer ProcessGroupPomona::scatter(Tensors& outputs, std::vector<Tensors>& 
     }
     auto work =
         start(OpType::SCATTER, "mpi:scatter", opts.timeout, outputs, {.root = opts.rootRank});
+    work->set_outputs(outputs);
     Transit transit(*work);
     at::Tensor target = transit.room(output);
     Slots slots;
@@ -301,7 +303,6 @@ WorkPointer ProcessGroupPomona::scatter(Tensors& outputs, std::vector<Tensors>& 
         return mpi().Iscatterv_c(base, parts.counts, parts.offsets, MPI_BYTE, to, bytes_of(target),
                                  MPI_BYTE, root_rank, comm, request);
     });
-    work->set_outputs(outputs);
     transit.install();
     return launch(work, opts.asyncOp);
 }
@@ -319,6 +320,7 @@ WorkPointer ProcessGroupPomona::reduce_scatter(Tensors& outputs, std::vector<Ten
         widens(output, opts.reduceOp) ? at::kFloat : output.scalar_type(), opts.reduceOp);
     auto work = start(OpType::REDUCE_SCATTER, "mpi:reduce_scatter", opts.timeout, inputs[0],
                       {.op = &opts.reduceOp});
+    work->set_outputs(outputs);
     Transit transit(*work);
     // MPI reduces one run of memory; sizes may differ from rank to rank, but all ranks know them.
     Tensors flat;
@@ -352,7 +354,6 @@ WorkPointer ProcessGroupPomona::reduce_scatter(Tensors& outputs, std::vector<Ten
     } else {
         by_host(transit);
     }
-    work->set_outputs(outputs);
     transit.install();
     return launch(work, opts.asyncOp);
 }
@@ -369,6 +370,7 @@ WorkPointer ProcessGroupPomona::alltoall_base(at::Tensor& output, at::Tensor& in
     check_splits(input, input_splits, "input");
     check_splits(output, output_splits, "output");
     auto work = start(OpType::ALLTOALL_BASE, "mpi:all_to_all", opts.timeout, {input});
+    work->set_outputs({output});
     Transit transit(*work);
     const auto by_host = [=, work = work.get(), size = size_](const at::Tensor& given,
                                                               Transit& way) {
@@ -401,7 +403,6 @@ WorkPointer ProcessGroupPomona::alltoall_base(at::Tensor& output, at::Tensor& in
     } else {
         by_host(input, transit);
     }
-    work->set_outputs({output});
     transit.install();
     return launch(work, opts.asyncOp);
 }
@@ -414,6 +415,7 @@ WorkPointer ProcessGroupPomona::alltoall(Tensors& outputs, Tensors& inputs,
     check_list(outputs, inputs[0], "all_to_all");
     for (const at::Tensor& output : outputs) check_written(output, "all_to_all");
     auto work = start(OpType::ALLTOALL, "mpi:all_to_all", opts.timeout, inputs);
+    work->set_outputs(outputs);
     Transit transit(*work);
     const auto by_host = [outputs, work = work.get()](const Tensors& given, Transit& way) {
         Slots in = way.readable(given);
@@ -438,7 +440,6 @@ WorkPointer ProcessGroupPomona::alltoall(Tensors& outputs, Tensors& inputs,
     } else {
         by_host(inputs, transit);
     }
-    work->set_outputs(outputs);
     transit.install();
     return launch(work, opts.asyncOp);
 }
@@ -451,13 +452,13 @@ WorkPointer ProcessGroupPomona::send(Tensors& tensors, int peer, int tag) {
     check_tag(tag, "send");
     auto work = start(OpType::SEND, "mpi:send", c10d::kUnsetTimeout, tensors);
     work->set_peer(peer);
+    work->set_outputs(tensors);
     Transit transit(*work);
     const at::Tensor host = transit.readable(tensor);
     work->keep(host);
     work->post([=](MPI_Comm comm, MPI_Request* request) {
         return mpi().Isend_c(address_of(host), bytes_of(host), MPI_BYTE, peer, tag, comm, request);
     });
-    work->set_outputs(tensors);
     return launch(work, true);
 }
 
@@ -477,6 +478,7 @@ WorkPointer ProcessGroupPomona::receive(Tensors& tensors, int source, int tag, O
     check_tag(tag, "recv");
     auto work = start(op, title, c10d::kUnsetTimeout, tensors);
     work->set_peer(source == MPI_ANY_SOURCE ? -1 : source);
+    work->set_outputs(tensors);
     Transit transit(*work);
     const at::Tensor host = transit.room(tensor);
     transit.copy(host, tensor);
@@ -485,7 +487,6 @@ WorkPointer ProcessGroupPomona::receive(Tensors& tensors, int source, int tag, O
         return mpi().Irecv_c(address_of(host), bytes_of(host), MPI_BYTE, source, tag, comm,
                              request);
     });
-    work->set_outputs(tensors);
     transit.install();
     return launch(work, true);
 }
@@ -562,7 +563,7 @@ void ProcessGroupPomona::monitoredBarrier(const c10d::BarrierOptions& opts, bool
     constexpr int64_t kWord = 256;  // bytes of rank 0's answer
     const auto timeout =
         opts.timeout < std::chrono::milliseconds(0) ? timeout_.load() : opts.timeout;
-    const auto deadline = Clock::now() + timeout;
+    const auto deadline = deadline_in(timeout);
     const auto left = [&] {
         auto rest = std::chrono::duration_cast<std::chrono::milliseconds>(deadline - Clock::now());
         return std::max(rest, std::chrono::milliseconds(1));

@@ -51,6 +51,7 @@ bool sizes_may_differ(OpType op) {
 void ProcessGroupPomona::compare_calls(OpType op, uint64_t sequence,
                                        std::chrono::milliseconds timeout, const Tensors& inputs,
                                        const Told& told) {
+    group_->count->start(sequence);  // others may ask while this rank waits here
     std::ostringstream words;
     words << c10d::opTypeToString(op);
     if (told.op) words << " " << name_of(*told.op);
@@ -59,11 +60,17 @@ void ProcessGroupPomona::compare_calls(OpType op, uint64_t sequence,
         words << ", " << tensor.scalar_type();
         if (!sizes_may_differ(op)) words << tensor.sizes();
     }
-    const std::string text = words.str().substr(0, static_cast<size_t>(kWords) - 1);
+    std::string text = words.str();
+    constexpr auto kMost = static_cast<size_t>(kWords) - 1;
+    if (text.size() > kMost) {  // what is cut off counts, too
+        const std::string rest = " ... (" + std::to_string(hash_name(text)) + ")";
+        text = text.substr(0, kMost - rest.size()) + rest;
+    }
     const at::Tensor mine = at::zeros({kWords}, at::kByte);
     const at::Tensor all = at::zeros({size_ * kWords}, at::kByte);
     std::memcpy(mine.data_ptr(), text.data(), text.size());
     auto work = c10::make_intrusive<GlueWork>(group_, op, nullptr, sequence, timeout, Tensors{});
+    work->set_outputs(inputs);
     work->keep(mine);
     work->keep(all);
     work->post([&](MPI_Comm, MPI_Request* request) {

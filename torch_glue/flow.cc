@@ -18,6 +18,7 @@ namespace pomona::glue {
 struct Resting {
     std::atomic<int> left{0};
     std::atomic<int> error{MPI_SUCCESS}, source{-1};
+    std::string text;  // of the error
     void (*notify)() = nullptr;
 };
 
@@ -29,8 +30,10 @@ struct Callback {
 
 void over(void* context, int error, const MPI_Status* status) {
     const std::unique_ptr<Callback> callback(static_cast<Callback*>(context));
-    if (error != MPI_SUCCESS) callback->resting->error.store(error);
-    else callback->resting->source.store(status->MPI_SOURCE);
+    int none = MPI_SUCCESS;
+    if (error == MPI_SUCCESS) callback->resting->source.store(status->MPI_SOURCE);
+    else if (callback->resting->error.compare_exchange_strong(none, error))
+        callback->resting->text = error_text(error);
     // Publishes what MPI has written and the error; pairs with the load in Flow::test().
     if (callback->resting->left.fetch_sub(1, std::memory_order_acq_rel) == 1)
         callback->resting->notify();
@@ -160,6 +163,7 @@ bool Flow::advance(MPI_Comm comm, bool may_post, int* mpi_error, bool waited) {
             if (error == MPI_SUCCESS) continue;
             each.requests.pop_back();
             *mpi_error = error;
+            mpi_text_ = error_text(error);
             return true;
         }
         moved = true;
@@ -178,6 +182,7 @@ bool Flow::test(Running& each, int* mpi_error) {
     if (each.resting) {
         if (each.resting->left.load(std::memory_order_acquire) > 0) return false;
         *mpi_error = each.resting->error.load();
+        mpi_text_ = each.resting->text;
         source_ = each.resting->source.load();
         return true;
     }
@@ -189,6 +194,7 @@ bool Flow::test(Running& each, int* mpi_error) {
         if (error != MPI_SUCCESS) {
             request = MPI_REQUEST_NULL;
             *mpi_error = error;
+            mpi_text_ = error_text(error);
         } else if (!done) {
             return false;
         } else {

@@ -10,6 +10,7 @@
 
 #include <functional>
 #include <memory>
+#include <string>
 #include <vector>
 
 #include "torch_glue/device.h"
@@ -61,8 +62,9 @@ public:
     bool advance(MPI_Comm comm, bool may_post, int* mpi_error, bool waited = false);
     bool posted() const { return !open_ && posted_ == stages_.size(); }  // MPI is called no more
     bool finished() const { return !open_ && finished_ == stages_.size(); }
-    int source() const { return source_; }  // of the message that came last
-    bool waits_for_device() const;          // nothing tells when it is over: look again
+    int source() const { return source_; }                     // of the message that came last
+    const std::string& mpi_text() const { return mpi_text_; }  // of the error of advance()
+    bool waits_for_device() const;  // nothing tells when it is over: look again
     // MPI calls `notify` when a request ends; for who does not want to look all the time.
     void rest(void (*notify)());
 
@@ -94,6 +96,7 @@ private:
     bool is_short_ = false;  // copied on the callers' streams
     size_t loading_ = 0, posted_ = 0, finished_ = 0;
     int source_ = -1;
+    std::string mpi_text_;
     std::vector<at::Tensor> rooms_, slots_;
 };
 

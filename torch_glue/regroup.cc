@@ -97,7 +97,7 @@ std::vector<int> ProcessGroupPomona::failed_ranks() {
     auto rest = std::make_unique<MPI_Comm>(MPI_COMM_NULL);  // MPI's, where the others do not come
     MPI_Request request = MPI_REQUEST_NULL;
     error = mpi().X_Comm_ishrink(group_->comm, rest.get(), &request);
-    const auto deadline = Clock::now() + timeout_.load();
+    const auto deadline = deadline_in(timeout_.load());
     int done = 0;
     MPI_Status status;
     while (error == MPI_SUCCESS && !done && Clock::now() < deadline) {

@@ -53,6 +53,7 @@ void Watchdog::run() {
         auto late = find_locked([&](GlueWork& work) { return work.deadline_ <= now; });
         if (!late.empty()) {
             lock.unlock();
+            dump_record_at_timeout();
             Releasing releasing;
             for (auto& work : late) {
                 work->expire();

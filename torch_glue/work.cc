@@ -108,7 +108,7 @@ GlueWork::GlueWork(std::shared_ptr<Group> group, c10d::OpType op, const char* ti
     : c10d::Work(group->rank, op, title,
                  title ? std::optional<std::vector<at::Tensor>>(inputs) : std::nullopt),
       group_(std::move(group)), title_(title), sequence_(sequence), timeout_(timeout),
-      begun_(Clock::now()), deadline_(begun_ + timeout), depth_(callback_depth),
+      begun_(Clock::now()), deadline_(deadline_in(timeout)), depth_(callback_depth),
       ordered_(depth_ == 0 && !c10d::isP2POp(op)) {}
 
 GlueWork::~GlueWork() {
@@ -127,8 +127,7 @@ GlueWork::~GlueWork() {
 }
 
 void GlueWork::refused(int error) {
-    requests_.pop_back();
-    C10_THROW_ERROR(DistBackendError, error_message(failure_text(error)));
+    C10_THROW_ERROR(DistBackendError, error_message(failure_text(error, error_text(error))));
 }
 
 GlueWork::Arrays GlueWork::keep_arrays(std::vector<MPI_Count> counts,
@@ -223,9 +222,12 @@ void GlueWork::call_held() {
             phase_.store(Phase::Finished);
             return;
         }
-        try {
-            for (Call& call : calls) make(call);
-        } catch (const c10::Error& error) { failure = error.what_without_backtrace(); }
+        for (Call& call : calls) {
+            const int error = make(call);
+            if (error == MPI_SUCCESS) continue;
+            failure = failure_text(error, error_text(error));
+            break;
+        }
         phase_.store(Phase::Driven);
     }
     if (!failure.empty()) complete(failure);
@@ -240,7 +242,7 @@ bool GlueWork::stopped() {
 }
 
 bool GlueWork::test(bool waited) {
-    if (stopped()) return done_.load(std::memory_order_acquire);
+    if (in_forked_child() || stopped()) return done_.load(std::memory_order_acquire);
     if (flow_) {
         bool over = false;
         advance(&over, waited);
@@ -255,7 +257,7 @@ bool GlueWork::test(bool waited) {
         status.MPI_SOURCE = -1;
         const int error = mpi().Test(&request, &done, &status);
         if (error != MPI_SUCCESS) {
-            mpi_error_.store(error);
+            note_error(error);
             request = MPI_REQUEST_NULL;
         } else if (!done) {
             return false;
@@ -265,8 +267,7 @@ bool GlueWork::test(bool waited) {
     }
     phase_.store(Phase::Finished);
     lock.unlock();
-    const int error = mpi_error_.load();
-    complete(error == MPI_SUCCESS ? std::string() : failure_text(error));
+    complete(mpi_failure());
     return true;
 }
 
@@ -318,14 +319,29 @@ void GlueWork::arm() {
 void GlueWork::completed_by_mpi(void* context, int error, const MPI_Status* status) {
     auto* work = static_cast<GlueWork*>(context);
     Releasing releasing;
-    if (error != MPI_SUCCESS) work->mpi_error_.store(error);
-    else if (work->opType_ == c10d::OpType::RECVANYSOURCE) work->source_.store(status->MPI_SOURCE);
+    if (error != MPI_SUCCESS) {
+        std::lock_guard lock(work->requests_mutex_);
+        work->note_error(error);
+    } else if (work->opType_ == c10d::OpType::RECVANYSOURCE) {
+        work->source_.store(status->MPI_SOURCE);
+    }
     if (work->remaining_.fetch_sub(1) != 1) return;
-    const int first_error = work->mpi_error_.load();
-    work->complete(first_error == MPI_SUCCESS ? std::string() : work->failure_text(first_error));
+    work->complete(work->mpi_failure());
     work->group_->armed.fetch_sub(1);
     if (releasing.allowed()) c10::intrusive_ptr<GlueWork>::reclaim(work);
     operation_ended();
+}
+
+// MPI's sentence is the calling thread's, and another may complete the operation.
+void GlueWork::note_error(int mpi_error) {
+    if (mpi_error_ != MPI_SUCCESS) return;
+    mpi_error_ = mpi_error;
+    mpi_text_ = error_text(mpi_error);
+}
+
+// By who has seen the end of the last request.
+std::string GlueWork::mpi_failure() const {
+    return mpi_error_ == MPI_SUCCESS ? std::string() : failure_text(mpi_error_, mpi_text_);
 }
 
 void GlueWork::complete(const std::string& error, c10d::ErrorType kind) {
@@ -465,6 +481,7 @@ void GlueWork::synchronize() { wait(); }
 
 void GlueWork::await_end(std::chrono::milliseconds timeout) {
     if (done_.load(std::memory_order_acquire)) return;
+    if (in_forked_child()) C10_THROW_ERROR(DistBackendError, error_message(kForked));
     WithoutGil without;
     const auto start = Clock::now();
     if (awaited_ != 0 && in_callback()) group_->futures.start_for_callback(*this);
@@ -529,7 +546,7 @@ void GlueWork::park(std::chrono::milliseconds timeout) {
         cv_.wait(lock, finished);  // the watchdog ends it at the deadline
         return;
     }
-    if (cv_.wait_for(lock, timeout, finished)) return;
+    if (cv_.wait_until(lock, deadline_in(timeout), finished)) return;
     lock.unlock();
     // The operation itself stays under way: only this wait is over.
     C10_THROW_ERROR(DistBackendError,
@@ -559,7 +576,6 @@ void GlueWork::ask_others() const { group_->count->ask(sequence_, group_->rank);
 
 void GlueWork::expire() {
     give_up_finalize("an operation timed out");
-    dump_record_at_timeout();
     std::string who;
     if (awaited_ != 0 && phase_.load() == Phase::Held)
         who = "It was to start after the callbacks of the Future of sequence " +
@@ -603,10 +619,13 @@ c10::intrusive_ptr<c10::ivalue::Future> GlueWork::getFuture() {
     return future_;
 }
 
-// The text first: another call of MPI may take its place. The word that a collective has failed,
-// which another rank has sent, can come before the news of who has died.
-std::string GlueWork::failure_text(int mpi_error) const {
-    const std::string text = error_text(mpi_error);
+// The word that a collective has failed, which another rank has sent, can come before the news of
+// who has died.
+std::string GlueWork::failure_text(int mpi_error, const std::string& text) const {
+    if (is_mismatch(mpi_error) && !c10d::isP2POp(opType_) && !group_->compares)
+        return text +
+               ". Do all ranks call the same? With POMONA_CHECK=1 they compare their calls, and "
+               "the error says who has called what";
     if (!is_death(mpi_error)) return text;
     std::vector<int> dead = dead_ranks(group_->comm);
     const auto limit = Clock::now() + kNews;
@@ -621,10 +640,14 @@ std::string GlueWork::failure_text(int mpi_error) const {
 std::string GlueWork::error_message(const std::string& cause) const {
     std::ostringstream out;
     out << group_->describe() << ": " << c10d::opTypeToString(opType_);
-    for (size_t i = 0; i < outputs_.size() && i < 3; ++i)
-        out << (i ? ", " : " of ") << outputs_[i].scalar_type() << outputs_[i].sizes();
-    if (outputs_.size() > 3) out << " and " << outputs_.size() - 3 << " more";
-    out << " (sequence " << sequence_ << "): " << cause;
+    const auto& tensors = outputs_.empty() ? given_ : outputs_;
+    for (size_t i = 0; i < tensors.size() && i < 3; ++i)
+        out << (i ? ", " : " of ") << tensors[i].scalar_type() << tensors[i].sizes();
+    if (tensors.size() > 3) out << " and " << tensors.size() - 3 << " more";
+    if (!c10d::isP2POp(opType_)) out << " (sequence " << sequence_ << ")";
+    else if (peer_ >= 0)
+        out << (opType_ == c10d::OpType::SEND ? " to rank " : " from rank ") << peer_;
+    out << ": " << cause;
     return out.str();
 }
 

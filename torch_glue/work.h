@@ -157,9 +157,11 @@ public:
     template <class Call> void post(Call&& call) {
         if (flow_) flow_->stage().calls.emplace_back(std::forward<Call>(call));
         else if (held_ || queued_) calls_.emplace_back(std::forward<Call>(call));
-        else make(call);
+        else if (const int error = make(call); error != MPI_SUCCESS) refused(error);
     }
     void keep(at::Tensor tensor) { kept_.push_back(std::move(tensor)); }
+    // For messages of errors, of a rank that has no outputs.
+    void set_given(std::vector<at::Tensor> given) { given_ = std::move(given); }
     void set_peer(int peer) { peer_ = peer; }  // of a message; negative: anybody
     void set_outputs(std::vector<at::Tensor> outputs) { outputs_ = std::move(outputs); }
     // Runs once when MPI is done, on whatever thread sees it: unpack, divide.
@@ -213,10 +215,11 @@ private:
     enum class Phase { Held, Driven, Armed, Finished };
     using Call = std::function<int(MPI_Comm, MPI_Request*)>;
 
-    template <class AnyCall> void make(AnyCall& call) {
+    template <class AnyCall> int make(AnyCall& call) {
         requests_.push_back(MPI_REQUEST_NULL);
         const int error = call(group_->comm, &requests_.back());
-        if (error != MPI_SUCCESS) refused(error);
+        if (error != MPI_SUCCESS) requests_.pop_back();
+        return error;
     }
     [[noreturn]] void refused(int error);
     void call_held();
@@ -241,8 +244,10 @@ private:
     void leave_to(CallbackQueue& queue, CallbackQueue::Action action);
     void give_way();
     void deliver();
-    std::string failure_text(int mpi_error) const;
+    void note_error(int mpi_error);
+    std::string failure_text(int mpi_error, const std::string& text) const;
     std::string error_message(const std::string& cause) const;
+    std::string mpi_failure() const;  // empty: there was none
     static void completed_by_mpi(void* context, int error, const MPI_Status* status);
 
     const std::shared_ptr<Group> group_;
@@ -266,7 +271,8 @@ private:
     bool in_lane_ = false;           // with a flow; under requests_mutex_
     bool may_post_ = false;          // likewise
     std::atomic<int> remaining_{0};  // armed requests not yet complete
-    std::atomic<int> mpi_error_{MPI_SUCCESS};
+    int mpi_error_ = MPI_SUCCESS;    // the first; under requests_mutex_
+    std::string mpi_text_;           // of it; likewise
     std::atomic<int> source_{-1};
 
     // done_ is stored after exception_ and the outputs are in place; pairs with loads in wait().
@@ -279,7 +285,7 @@ private:
     c10::intrusive_ptr<c10::ivalue::Future> future_;  // under mutex_
     bool python_future_ = false;                      // Python has it; under mutex_
 
-    std::vector<at::Tensor> outputs_;
+    std::vector<at::Tensor> outputs_, given_;
     std::vector<at::Tensor> kept_;
     std::vector<std::unique_ptr<std::vector<MPI_Count>>> counts_;
     std::vector<std::unique_ptr<std::vector<MPI_Aint>>> offsets_;

@@ -65,7 +65,7 @@ bool GlueWork::advance(bool* over, bool waited) {
         try {
             moved = flow_->advance(group_->comm, may_post_, &error, waited);
         } catch (const std::exception& e) { failure = e.what(); }
-        if (error != MPI_SUCCESS) failure = failure_text(error);
+        if (error != MPI_SUCCESS) failure = failure_text(error, flow_->mpi_text());
         lost = !failure.empty();
     }
     if (lost) c10::raw::intrusive_ptr::incref(this);

@@ -19,6 +19,7 @@
 #include <memory>
 #include <mutex>
 #include <numeric>
+#include <set>
 #include <thread>
 
 #include "torch_glue/presence.h"
@@ -42,6 +43,25 @@ State& state() {
     return *instance;
 }
 
+// What the glue has made and not freed. Groups that the program keeps to its end are among them.
+struct Comms {
+    std::mutex mutex;
+    std::set<MPI_Comm> made;  // under mutex
+};
+Comms& comms() {
+    static Comms* const instance = new Comms;
+    return *instance;
+}
+
+// They are the glue's and not the program's, which MPI_Finalize would blame (POMONA_CHECK). Other
+// libraries may wait for the other ranks in it.
+void free_all_comms() {
+    if (!has_mpix()) return;
+    std::lock_guard lock(comms().mutex);
+    for (MPI_Comm comm : comms().made) mpi().Comm_free(&comm);
+    comms().made.clear();
+}
+
 void finalize_at_exit(int status) {
     State& s = state();
     // A forked child (a data loader's worker) inherits this handler but not MPI.
@@ -61,6 +81,7 @@ void finalize_at_exit(int status) {
     }
     if (s.given_up.load() != nullptr) return;
     depart();
+    free_all_comms();
     mpi().Finalize();
 }
 
@@ -152,14 +173,14 @@ MPI_Datatype two_byte_type() {
     return type;
 }
 
-// FNV-1a: the same on every rank and machine, which std::hash does not promise.
+}  // namespace
+
+// FNV-1a: std::hash does not promise that.
 uint32_t hash_name(const std::string& name) {
     uint32_t hash = 2166136261u;
     for (unsigned char c : name) hash = (hash ^ c) * 16777619u;
     return hash;
 }
-
-}  // namespace
 
 bool in_forked_child() { return state().forked.load(std::memory_order_relaxed); }
 
@@ -294,6 +315,12 @@ bool is_death(int code) {
     return kind == MPIX_ERR_PROC_FAILED || kind == MPIX_ERR_PROC_FAILED_PENDING;
 }
 
+bool is_mismatch(int code) {
+    int kind = MPI_SUCCESS;
+    mpi().Error_class(code, &kind);
+    return kind == MPI_ERR_TRUNCATE || kind == MPI_ERR_OTHER;
+}
+
 std::string list_ranks(const std::vector<int>& ranks) {
     std::string out = ranks.size() == 1 ? "rank " : "ranks ";
     for (size_t i = 0; i < ranks.size(); ++i) out += (i ? ", " : "") + std::to_string(ranks[i]);
@@ -334,6 +361,8 @@ void operation_ended() { state().operations.fetch_sub(1); }
 
 static int finish_comm(int error, MPI_Comm* comm) {
     if (error != MPI_SUCCESS || *comm == MPI_COMM_NULL) return error;
+    std::lock_guard lock(comms().mutex);
+    comms().made.insert(*comm);
     return mpi().Comm_set_errhandler(*comm, MPI_ERRORS_RETURN);
 }
 
@@ -379,7 +408,7 @@ std::string meet_members(MPI_Comm comm, const std::vector<int>& ranks, const std
                          std::chrono::milliseconds timeout) {
     int self = 0;
     mpi().Comm_rank(comm, &self);
-    const auto deadline = std::chrono::steady_clock::now() + timeout;
+    const auto deadline = deadline_in(timeout);
     const int tag = static_cast<int>(hash_name(name) % 32768u);
     const bool leads = ranks.front() == self;
     auto meeting = std::make_unique<Meeting>();
@@ -394,38 +423,54 @@ std::string meet_members(MPI_Comm comm, const std::vector<int>& ranks, const std
         mpi().Irecv_c(word.data(), static_cast<MPI_Count>(word.size()), MPI_BYTE, peer, tag, comm,
                       &meeting->requests.back());
     };
-    std::vector<size_t> open;
-    if (leads) {
-        for (size_t i = 1; i < ranks.size(); ++i) receive(ranks[i]);
-        open = still_open(*meeting, deadline);
-        std::string late;
-        for (size_t i : open) late += (late.empty() ? "" : ", ") + std::to_string(i + 1);
-        if (!late.empty()) {
-            late = (open.size() == 1 ? "rank " : "ranks ") + late + " did not come within " +
-                   std::to_string(timeout.count()) + " ms";
-            for (size_t i = 1; i < ranks.size(); ++i) send(ranks[i], late);
-            meeting.release();
-            give_up_finalize("a group could not be made");
-            return late;
-        }
-        for (size_t i = 1; i < ranks.size(); ++i) send(ranks[i], {});
-        // Words of one byte leave by themselves, so this ends unless a rank has died.
-        open = still_open(*meeting, deadline + kLeaveGrace);
-    } else {
+    const auto give_up = [&](const std::string& why) {
+        meeting.release();
+        give_up_finalize("a group could not be made");
+        return why;
+    };
+    const std::string limit = std::to_string(timeout.count()) + " ms";
+    if (!leads) {
         send(ranks.front(), {});
         receive(ranks.front());
-        open = still_open(*meeting, deadline + kTold);
+        auto until = deadline + kTold;
+        // Have all come? Then the leader asks who is still here, and lets all go.
+        for (bool asked = false;; asked = true) {
+            if (!still_open(*meeting, until).empty())
+                return give_up("rank 0 did not tell within " + limit + " that all ranks have come");
+            if (meeting->words.back()[0] != '\0') return give_up(meeting->words.back().data());
+            if (asked) return {};
+            send(ranks.front(), {});
+            receive(ranks.front());
+            until = std::chrono::steady_clock::now() + kLeaveGrace + kTold;
+        }
     }
-    if (open.empty()) {
-        const std::string late = leads ? "" : meeting->words.back().data();
-        if (!late.empty()) give_up_finalize("a group could not be made");
-        return late;
+    const auto send_all = [&](const std::string& text) {
+        for (size_t i = 1; i < ranks.size(); ++i) send(ranks[i], text);
+    };
+    // One word of each; the others' places, as a list.
+    const auto hear_all = [&](std::chrono::steady_clock::time_point until) {
+        const size_t first = meeting->requests.size();
+        for (size_t i = 1; i < ranks.size(); ++i) receive(ranks[i]);
+        std::vector<int> silent;
+        for (size_t i : still_open(*meeting, until))
+            if (i >= first) silent.push_back(static_cast<int>(i - first) + 1);
+        return list_ranks(silent);
+    };
+    std::string late = hear_all(deadline);
+    if (!late.empty()) {
+        late += " did not come within " + limit;
+    } else {
+        // Who had come long before may have given up, and the others would wait for it in MPI.
+        send_all({});
+        late = hear_all(std::chrono::steady_clock::now() + kLeaveGrace);
+        if (!late.empty()) late += " did not wait until all ranks had come";
     }
-    meeting.release();
-    give_up_finalize("a group could not be made");
-    return leads ? "a rank has gone while the group was made"
-                 : "rank 0 did not tell within " + std::to_string(timeout.count()) +
-                       " ms that all ranks have come";
+    send_all(late);
+    if (!late.empty()) return give_up(late);
+    // Words of one byte leave by themselves, so this ends unless a rank has died.
+    if (!still_open(*meeting, std::chrono::steady_clock::now() + kLeaveGrace).empty())
+        return give_up("a rank has gone while the group was made");
+    return {};
 }
 
 MPI_Comm world_aside() {
@@ -468,8 +513,13 @@ int copy_comm(MPI_Comm comm, MPI_Comm* copy) {
 }
 
 void free_comm(MPI_Comm* comm) {
-    if (*comm != MPI_COMM_NULL && mpi_running() && finalize_given_up() == nullptr)
+    if (*comm != MPI_COMM_NULL && mpi_running() && finalize_given_up() == nullptr) {
+        {
+            std::lock_guard lock(comms().mutex);
+            comms().made.erase(*comm);
+        }
         mpi().Comm_free(comm);
+    }
     *comm = MPI_COMM_NULL;
 }
 

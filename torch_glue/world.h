@@ -5,6 +5,7 @@
 // library of the MPI-5.0 standard ABI and can be compared on them.
 #pragma once
 
+#include <algorithm>
 #include <chrono>
 #include <cstdint>
 #include <string>
@@ -46,6 +47,9 @@ std::string error_text(int code);
 // says that some have.
 std::vector<int> dead_ranks(MPI_Comm comm);
 bool is_death(int code);
+// What a rank hears whose collective does not fit the others' calls.
+bool is_mismatch(int code);
+uint32_t hash_name(const std::string& name);            // the same on every rank and machine
 std::string list_ranks(const std::vector<int>& ranks);  // "rank 1", "ranks 1, 3", or empty
 
 // Sends `bytes` of rank 0's `data` to all of MPI_COMM_WORLD (blocking; used once, at start).
@@ -68,6 +72,13 @@ const char* finalize_given_up();
 
 // How long the end of a group, and of the process, waits for operations that are not complete.
 inline constexpr std::chrono::seconds kLeaveGrace{5};
+
+// `timeout` from now; the longest that datetime.timedelta can say is longer than the clock.
+inline std::chrono::steady_clock::time_point deadline_in(std::chrono::milliseconds timeout) {
+    constexpr std::chrono::hours kLongest{24 * 365 * 100};
+    return std::chrono::steady_clock::now() +
+           std::min<std::chrono::milliseconds>(timeout, kLongest);
+}
 
 // Unfinished operations that a completion callback will end; the exit handler waits for them.
 void operation_started();

@@ -54,6 +54,8 @@ thread_local LastError last_error;
 }
 }  // namespace
 
+void keep_sentence(int code, const std::string& sentence) { last_error = {code, sentence}; }
+
 std::string last_error_sentence(int code) {
     return last_error.code == code ? last_error.sentence : "";
 }

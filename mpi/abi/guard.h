@@ -27,6 +27,8 @@ int fail_new(const char* function, MPI_Errhandler errhandler, int code,
 // For an error of the library's own making (Result).
 int fail(const char* function, Communicator* comm, const Error& error);
 
+// Without a handler's call: for MPI_Error_string of who is only told the code.
+void keep_sentence(int code, const std::string& sentence);
 // The sentence of this thread's last error if its code was `code`, else "".
 std::string last_error_sentence(int code);
 // MPI_Send for "PMPI_Send_c".

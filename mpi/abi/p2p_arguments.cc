@@ -104,14 +104,17 @@ std::string whom_text(const Outcome& outcome) {
     return format("{}, tag {}", text.empty() ? "any peer" : text, outcome.tag);
 }
 
+std::string end_text(const Communicator& comm, const Outcome& outcome) {
+    std::string whom = whom_text(outcome);
+    return format("{} (rank {}{}{})", outcome.reason ? outcome.reason : "The operation failed",
+                  comm.rank(), whom.empty() ? "" : ", ", whom);
+}
+
 int fail_peer(const char* function, Communicator* comm, const Outcome& outcome, Envelope asked) {
     Outcome named = outcome;
     if (named.source < 0) named.source = asked.rank;
     if (named.tag < 0) named.tag = asked.tag;
-    std::string whom = whom_text(named);
-    return fail(function, comm, outcome.error,
-                format("{} (rank {}{}{})", outcome.reason ? outcome.reason : "The operation failed",
-                       comm->rank(), whom.empty() ? "" : ", ", whom));
+    return fail(function, comm, outcome.error, end_text(*comm, named));
 }
 
 // ---- requests without messages

@@ -15,6 +15,9 @@ using namespace pomona;
 namespace pomona {
 int Request::finish(MPI_Status* status) {
     set_status(status, outcome_);
+    // A completion callback is only told the code.
+    if (__builtin_expect(outcome_.error != MPI_SUCCESS, 0) && comm_)
+        keep_sentence(outcome_.error, end_text(*comm_, outcome_));
     return outcome_.error;
 }
 }  // namespace pomona

@@ -17,7 +17,7 @@ MPI_Datatype MPIX_Type_bfloat16(void);
 MPI_Datatype MPIX_Type_float16(void);
 
 /* Called once when an operation is complete: `error` is MPI_SUCCESS or an error code, `status` is
- * valid during the call only. */
+ * valid during the call only; MPI_Error_string(error) tells in the call what has gone wrong. */
 typedef void MPIX_Completion_function(void* context, int error, const MPI_Status* status);
 
 /* Takes the request over, sets *request to MPI_REQUEST_NULL and calls function(context, ...) exactly

@@ -158,6 +158,34 @@ TEST_P(Threads, completion_callbacks_come_once) {
     });
 }
 
+TEST_P(Threads, completion_callbacks_hear_what_went_wrong) {
+    run_threads(GetParam().job, [&](int rank) {
+        struct Told {
+            std::string text;
+            std::atomic<bool> over{false};
+        } told;
+        auto* function = +[](void* context, int error, const MPI_Status*) {
+            char text[MPI_MAX_ERROR_STRING] = "";
+            int length = 0;
+            MPI_Error_string(error, text, &length);
+            auto* to_tell = static_cast<Told*>(context);
+            to_tell->text = text;
+            to_tell->over.store(true);
+        };
+        MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN);
+        MPI_Barrier(MPI_COMM_WORLD);
+        int in[2] = {}, out[2] = {};
+        MPI_Request request;
+        MPI_Irecv(in, 1, MPI_INT, rank, 7, MPI_COMM_WORLD, &request);
+        MPIX_Request_on_completion(&request, function, &told);
+        MPI_Send(out, 2, MPI_INT, rank, 7, MPI_COMM_WORLD);
+        while (!told.over.load()) std::this_thread::yield();
+        EXPECT_NE(told.text.find("peer " + std::to_string(rank) + ", tag 7"), std::string::npos)
+            << told.text;
+        MPI_Barrier(MPI_COMM_WORLD);
+    });
+}
+
 INSTANTIATE_TEST_SUITE_P(Forms, Threads, testing::ValuesIn(threaded_forms()),
                          [](const auto& form) { return form_name(form.param); });
 

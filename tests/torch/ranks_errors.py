@@ -80,6 +80,30 @@ def timeout_of_messages(rank, size):
         time.sleep(4)
 
 
+def timeout_of_many(rank, size):
+    """Operations that time out together are told of in one record."""
+    if rank == 0:
+        works = [dist.all_reduce(torch.ones(3), async_op=True) for _ in range(20)]
+        for work in works:
+            expect(dist.DistBackendError, ["Timed out after 1 s"], work.wait)
+        print("met: timeouts of many", flush=True)
+    else:
+        time.sleep(6)
+
+
+def longest_timeout(rank, size):
+    """The longest time that Python can say is none that is over at once."""
+    group = dist.new_group(timeout=timedelta.max)
+    x = torch.ones(3)
+    time.sleep(rank)
+    dist.all_reduce(x, group=group, async_op=True).wait(timedelta.max)
+    assert x.tolist() == [float(size)] * 3
+    dist.destroy_process_group()
+    dist.init_process_group(BACKEND, timeout=timedelta.max)
+    dist.barrier()
+    print("met: the longest timeout", flush=True)
+
+
 def timeout_of_operation(rank, size):
     """An operation's own timeout is shorter than the group's, which is an hour."""
     group = dist.new_group(timeout=timedelta(hours=1))
@@ -122,6 +146,20 @@ def late_group(rank, size):
         print("met: a late rank", flush=True)
     else:
         time.sleep(4)
+
+
+def late_leader(rank, size):
+    """Rank 0 comes when rank 1 has given up: neither waits for the other in MPI."""
+    start = time.time()
+    if rank == 0:
+        time.sleep(4)
+        expect(dist.DistBackendError, ["could not be made", "rank 1 did not wait until all ranks had come"],
+               dist.new_group, [0, 1], timeout=timedelta(seconds=1))
+    else:
+        expect(dist.DistBackendError, ["could not be made", "rank 0 did not tell within 1000 ms"],
+               dist.new_group, [0, 1], timeout=timedelta(seconds=1))
+    print(f"met: a late leader after {time.time() - start:.0f} s", flush=True)
+    time.sleep(1 if rank == 0 else 16)
 
 
 def late_rank(rank, size):
@@ -308,6 +346,12 @@ def different_calls(rank, size):
     """TORCH_DISTRIBUTED_DEBUG=DETAIL: each pair of calls that do not match is named on all
     ranks."""
     x, longer, others = torch.ones(3), torch.ones(4), torch.ones(3, dtype=torch.int32)
+    many = [torch.ones(10 + i) for i in range(40)]
+    backend = dist.group.WORLD._get_backend(torch.device("cpu"))
+
+    def coalesced(tensors):
+        return backend.allreduce_coalesced(tensors, dist.AllreduceCoalescedOptions())
+
     for calls, words in (
         ((lambda: dist.all_reduce(x), lambda: dist.broadcast(x, 0)), ["ALLREDUCE", "BROADCAST"]),
         ((lambda: dist.all_reduce(x), lambda: dist.all_reduce(longer)), ["[3]", "[4]"]),
@@ -315,11 +359,50 @@ def different_calls(rank, size):
         ((lambda: dist.all_reduce(x), lambda: dist.all_reduce(x, op=dist.ReduceOp.MAX)), ["SUM", "MAX"]),
         ((lambda: dist.broadcast(x, 0), lambda: dist.broadcast(x, 1)), ["root 0", "root 1"]),
         ((dist.barrier, lambda: dist.all_reduce(x)), ["BARRIER", "ALLREDUCE"]),
+        # More tensors than the words of a call have room for.
+        ((lambda: coalesced(many), lambda: coalesced([*many[:-1], x])), ["ALLREDUCE_COALESCED", "Float[10]", " ... ("]),
     ):
         expect(RuntimeError, ["different collectives", "by rank 0: ", "by rank 1: ", *words], calls[rank])
     dist.all_reduce(x)
     assert x.tolist() == [float(size)] * 3
     print("met: different calls", flush=True)
+
+
+def mismatched(rank, size):
+    """Without a check: who hears of it hears what it has called, and what the other has."""
+    def calls_of(group, n, later):
+        def row(*sizes):
+            return [torch.ones(n) for n in sizes]
+
+        more = {"group": group, "async_op": later}
+        return {
+            "lengths": (lambda: dist.all_reduce(*row(n), **more), lambda: dist.all_reduce(*row(2 * n), **more)),
+            "functions": (lambda: dist.all_reduce(*row(n), **more), lambda: dist.broadcast(*row(n), 0, **more)),
+            "short": (lambda: dist.broadcast(*row(n), 0, **more), lambda: dist.broadcast(*row(2 * n), 0, **more)),
+            "gathers": (lambda: dist.gather(*row(n), row(n, n), 0, **more),
+                        lambda: dist.gather(*row(2 * n), None, 0, **more)),
+            "barrier": (lambda: dist.barrier(**more), lambda: dist.all_reduce(*row(n), **more)),
+        }
+
+    heard = 0
+    for n in (4, 100000):
+        for later in (False, True):
+            for name in ("lengths", "functions", "short", "gathers", "barrier"):
+                group = dist.new_group()
+                try:
+                    work = calls_of(group, n, later)[name][rank]()
+                    if later:
+                        work.wait()
+                except dist.DistBackendError as error:
+                    text = str(error).splitlines()[0]
+                    heard += 1
+                    words = [f"Rank {rank} of 2 in group", "(sequence 1)", "POMONA_CHECK=1", "(rank ", "peer "]
+                    words += [] if "BARRIER" in text else [" of Float["]
+                    missing = [word for word in words if word not in text.replace("(MPI_Test: ", "(")]
+                    assert not missing, f"{name} of {n}, async {later}: the message lacks {missing}: {text}"
+                    print(f"heard: {name} of {n}, async {later}: {text}", flush=True)
+    assert heard >= 8, heard
+    print("met: calls that do not match", flush=True)
 
 
 def leave_unmatched(rank, size):
@@ -345,8 +428,10 @@ def forked(rank, size):
     disturbed."""
     x = torch.ones(3)
     dist.all_reduce(x)
+    pending = dist.irecv(torch.empty(1), 1 - rank)
     child = os.fork()
     if child == 0:
+        expect(dist.DistBackendError, ["RECV", "fork()"], pending.wait)
         expect(dist.DistBackendError, ["Rank", "fork()", "spawn"], dist.all_reduce, torch.ones(3))
         dist.destroy_process_group()
         expect(dist.DistBackendError, ["fork()"], dist.init_process_group, BACKEND)
@@ -354,6 +439,8 @@ def forked(rank, size):
     assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 5
     dist.all_reduce(x)
     assert x.tolist() == [float(size * size)] * 3
+    dist.send(torch.ones(1), 1 - rank)
+    pending.wait()
     print("met: forked child", flush=True)
 
 
@@ -409,7 +496,8 @@ def leave_pending(rank, size):
 def main():
     name = sys.argv[1]
     take_device()
-    short = "timeout", "timeout_of_future", "timeout_of_messages", "monitored_barrier", "stays_failed"
+    short = ("timeout", "timeout_of_future", "timeout_of_many", "timeout_of_messages", "monitored_barrier",
+             "stays_failed")
     seconds = 1 if name in short else 60
     if name == "late_world" and os.environ["RANK"] == "1":
         time.sleep(4)

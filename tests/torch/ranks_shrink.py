@@ -197,6 +197,19 @@ def split(rank, size):
     dist.barrier()
 
 
+def names_again(rank, size):
+    """Groups of a second default group have the first one's names, and other members."""
+    for members in ([0, 1], [0, 2]):
+        group = dist.new_group(members)
+        if rank in members:
+            part = dist.split_group(group, [[0, 1]], timeout=timedelta(seconds=10))
+            x = torch.ones(1)
+            dist.all_reduce(x, group=part)
+            assert x.item() == 2.0
+        dist.destroy_process_group()
+        dist.init_process_group(BACKEND, timeout=timedelta(seconds=60))
+
+
 def main():
     dist.init_process_group(BACKEND, timeout=timedelta(seconds=60))
     globals()[sys.argv[1]](dist.get_rank(), dist.get_world_size())

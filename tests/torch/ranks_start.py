@@ -2,12 +2,14 @@
 
 HOW: "train" (sums, subgroups, DDP against one process), "killed" (rank 1 kills itself), "restarted"
 (the same at torchrun's first attempt only), "beside" (a group beside gloo's), "again" (many groups,
-one after the other, and neither memory nor threads nor files grow), "untold" (the same, but nothing
-in the environment tells torch its rank, as with launchers of other MPI libraries).
+one after the other, and neither memory nor threads nor files grow), "port" (the store ends with its
+group), "untold" (as "again", but nothing in the environment tells torch its rank, as with launchers
+of other MPI libraries).
 """
 
 import os
 import signal
+import socket
 import sys
 from datetime import timedelta
 
@@ -70,6 +72,15 @@ def beside(rank, size):
     check_sums(group)
     network = nn.parallel.DistributedDataParallel(nn.Linear(3, 1), process_group=group)
     network(torch.ones(2, 3)).sum().backward()
+
+
+def port(rank, size):
+    """The store ends with its group: another program may listen where it did."""
+    check_sums()
+    dist.destroy_process_group()
+    if rank == 0:
+        with socket.create_server(("127.0.0.1", int(sys.argv[3].rpartition(":")[2]))):
+            pass
 
 
 def held():

@@ -200,6 +200,9 @@ def test_more_than_two_gigabytes():
         ("monitored_barrier", 1),
         ("monitored_barrier_all", 1),
         ("late_group", 1),
+        ("late_leader", 2),
+        ("longest_timeout", 2),
+        ("mismatched", 2),
         ("late_world", 1),
         ("store_fails", 2),
         ("arguments", 2),
@@ -223,8 +226,18 @@ def test_errors(name, times):
     assert outcome.code == 0 or given_up, str(outcome)
 
 
-def test_errors_of_late_ranks():
-    outcome = launch(3, HERE / "ranks_errors.py", "late_rank", timeout=50)
+def test_errors_of_many_operations(tmp_path):
+    outcome = launch(2, HERE / "ranks_errors.py", "timeout_of_many", env={"POMONA_GLUE_RECORD": str(tmp_path / "rank_")},
+                     timeout=60)
+    assert "met: timeouts of many" in outcome.text, str(outcome)
+    assert 1 <= outcome.text.count("an operation has timed out") <= 3, str(outcome)
+
+
+@pytest.mark.parametrize("check", ["", "1"])
+def test_errors_of_late_ranks(check):
+    """With POMONA_CHECK the others wait where they compare their calls."""
+    env = {"POMONA_CHECK": check} if check else None
+    outcome = launch(3, HERE / "ranks_errors.py", "late_rank", timeout=50, env=env)
     assert outcome.text.count("met: a late rank") == 2, str(outcome)
 
 
@@ -262,7 +275,10 @@ def test_errors_of_different_calls_when_checked():
     env = {"POMONA_CHECK": "1"}
     outcome = launch(2, HERE / "ranks_errors.py", "different_calls", timeout=60, env=env)
     assert outcome.code == 0 and outcome.text.count("met:") == 2, str(outcome)
-    passed(launch(2, HERE / "ranks_ops.py", "test_all_reduce", "test_objects_and_barriers", env=env))
+    assert "not freed" not in outcome.text, str(outcome)
+    outcome = launch(2, HERE / "ranks_ops.py", "test_all_reduce", "test_objects_and_barriers", env=env)
+    passed(outcome)
+    assert "not freed" not in outcome.text, str(outcome)
 
 
 @pytest.mark.parametrize("name, words, code", [("exception", "deliberate failure", 1), ("exit_code", "", 7)])
@@ -311,6 +327,55 @@ def test_errors_of_a_smaller_world():
     code = "import torch.distributed as dist, pomona; dist.init_process_group('mpi', rank=0, world_size=3)"
     outcome = launch(2, "-c", code)
     assert outcome.code != 0 and "mpirun -n 3" in outcome.text, str(outcome)
+
+
+def test_ranks_told_to_init():
+    """They count, as with other backends, also where mpirun's are others."""
+    code = (
+        "import os, sys, torch, torch.distributed as dist, pomona\n"
+        "rank = 1 - int(os.environ['RANK'])\n"
+        "dist.init_process_group('mpi', rank=rank, world_size=2)\n"
+        "assert dist.get_rank() == rank\n"
+        "for group in dist.group.WORLD, dist.new_group([0, 1]):\n"
+        "    x = torch.tensor([float(rank)])\n"
+        "    dist.broadcast(x, 1, group=group)\n"
+        "    assert x.item() == 1.0, x\n"
+        "sys.stdout.write('all passed\\n')\n"
+    )
+    outcome = launch(2, "-c", code)
+    passed(outcome)
+    assert outcome.text.count("all passed") == 2, str(outcome)
+
+
+def test_errors_of_ranks_told_twice():
+    code = (
+        "import sys, torch.distributed as dist, pomona\n"
+        "try:\n"
+        "    dist.init_process_group('mpi', rank=0, world_size=2)\n"
+        "except dist.DistBackendError as error:\n"
+        "    assert 'each rank must be given to one process' in str(error), error\n"
+        "    sys.stdout.write('met: one rank twice\\n')\n"
+    )
+    outcome = launch(2, "-c", code, timeout=60)
+    assert outcome.text.count("met: one rank twice") == 2, str(outcome)
+
+
+def test_errors_of_ranks_that_gloo_counts_otherwise():
+    """A group of "mpi" beside it would mistake its members for others."""
+    with socket.create_server(("127.0.0.1", 0)) as other:
+        port = other.getsockname()[1]
+    code = (
+        "import os, sys, torch.distributed as dist, pomona\n"
+        "rank = 1 - int(os.environ['RANK'])\n"
+        f"dist.init_process_group('gloo', init_method='tcp://127.0.0.1:{port}', rank=rank, world_size=2)\n"
+        "try:\n"
+        "    dist.new_group([0, 1], backend='mpi')\n"
+        "except ValueError as error:\n"
+        "    assert f\"torch's rank {rank} is rank {1 - rank} of MPI\" in str(error), error\n"
+        "    sys.stdout.write('met: other numbers\\n')\n"
+    )
+    outcome = launch(2, "-c", code, timeout=60)
+    assert outcome.text.count("met: other numbers") == 2, str(outcome)
 
 
 @pytest.mark.skipif(not OPEN_MPI, reason="no Open MPI to stand for mpi4py's")
@@ -377,7 +442,8 @@ def test_errors_of_dead_ranks_survived(how, ranks, dead, backend):
 
 
 @pytest.mark.parametrize("how, ranks, backend", [("idle", 2, "mpi"), ("alive", 3, "pomona"), ("subgroup", 4, "mpi"),
-                                                 ("split", 2, "mpi"), ("split", 4, "pomona")])
+                                                 ("split", 2, "mpi"), ("split", 4, "pomona"),
+                                                 ("names_again", 3, "mpi")])
 def test_groups_of_groups(how, ranks, backend):
     passed(launch(ranks, HERE / "ranks_shrink.py", how, env={"TEST_BACKEND": backend}))
 

@@ -79,6 +79,11 @@ def test_method(method):
     assert codes == [0, 0] and text.count("all passed") == 2, text
 
 
+def test_port_of_a_group_that_has_ended():
+    codes, text = by_hand(2, "mpi", "port", f"tcp://127.0.0.1:{free_port()}", THE_RANK="{rank}", THE_SIZE="{size}")
+    assert codes == [0, 0] and text.count("all passed") == 2, text
+
+
 def test_tcp():
     codes, text = by_hand(2, "mpi", "train", **variables(), POMONA_TRANSPORTS="self,tcp")
     assert codes == [0, 0] and text.count("all passed") == 2, text

@@ -180,7 +180,10 @@ def _wrap_helper(c10d: Any) -> None:
                 "timeout": values.get("timeout"),
                 "store": values["store"],
             }
-        made = original(*call.args, **call.kwargs)
+        try:
+            made = original(*call.args, **call.kwargs)
+        finally:
+            _context.group = None  # else its store, which may serve a port, outlives the group
         if ":" in str(values["backend"]):
             _set_default_backend(c10d, made[0], backends)
         return made
@@ -218,7 +221,9 @@ def _default_group(values: dict[str, Any]) -> None:
     _check_asked_for(told, world)
     extension.meet_world(_seconds(values.get("timeout")))
     world["local_rank"], world["local_size"] = extension.local_info()
-    values["group_rank"], values["group_size"] = world["rank"], world["size"]
+    # As with other backends the ranks are those that the processes are told.
+    values["group_rank"] = world["rank"] if told["rank"] == -1 else told["rank"]
+    values["group_size"] = world["size"]
     values["store"] = store or _make_store(world, values.get("timeout"))
     # Not by who has started the program: the next init_process_group asks MPI as this one did.
     _state["rank_by_mpi"] = _state["rank_by_mpi"] or "RANK" not in os.environ
@@ -342,7 +347,8 @@ def _make_store(world: dict[str, Any], timeout: timedelta | None) -> Any:
 
     if world["size"] == 1:
         return dist.HashStore()
-    timeout = timeout or timedelta(minutes=5)
+    # torch's clock overflows with timedelta.max.
+    timeout = min(timeout or timedelta(minutes=5), timedelta(days=36500))
     store = None
     if world["rank"] == 0:
         try:

@@ -13,13 +13,14 @@ import functools
 import os
 import socket
 import sys
+import weakref
 from datetime import timedelta
 from types import ModuleType
 from typing import Any
 
 OURS = ("mpi", "pomona")
 
-_splits: dict[str, int] = {}  # of each group so far, by its name
+_splits: Any = weakref.WeakKeyDictionary()  # of each group so far: names come again
 
 
 def install(dist: Any, c10d: Any) -> None:
@@ -173,11 +174,11 @@ def _split(
     c10d._check_valid_timeout(timeout)
     # Ranks may be in different numbers of groups, but all of the parent's split it equally often.
     whole = c10d._get_process_group_name(parent)
-    _splits[whole] = _splits.get(whole, 0) + 1
+    _splits[parent] = _splits.get(parent, 0) + 1
     mine = next((sorted(each) for each in lists if parent.rank() in each), None)
     if mine is None:
         return None
-    name = f"{whole}:split{_splits[whole]}:{'_'.join(map(str, mine))}"
+    name = f"{whole}:split{_splits[parent]}:{'_'.join(map(str, mine))}"
     group = parent.split_group(mine, timeout=timeout, group_name=name, group_desc=description or "split")
     device = c10d._get_default_group().bound_device_id
     if device is not None:
