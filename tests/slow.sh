@@ -117,7 +117,8 @@ hosts() {
             "$POMONA_VENV/bin/python" -m pytest -q -p no:cacheprovider test_glue.py::test_models \
             test_glue.py::test_operations test_glue.py::test_operations_at_their_edges \
             test_glue.py::test_operations_of_registered_name test_glue.py::test_operations_in_debug_mode \
-            test_glue.py::test_callbacks test_glue.py::test_callbacks_at_the_end) || status=$?
+            test_glue.py::test_callbacks test_glue.py::test_callbacks_at_the_end \
+            test_glue.py::test_errors_of_ranks_that_leave) || status=$?
     done
 }
 
