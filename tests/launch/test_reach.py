@@ -10,8 +10,8 @@ import subprocess
 import sys
 import unittest
 
-from hosts_case import Case
-from test_launch import MPIRUN, PATIENCE
+from hosts_case import NEEDS_PRTERUN, Case, prterun_environment
+from test_launch import MPIRUN, PATIENCE, PROBE
 
 DOCTOR = os.path.join(os.path.dirname(MPIRUN), "pomona")
 
@@ -344,6 +344,17 @@ class RealSsh(Case):
         for host in ("10.213.7.2", "fd00:7::2", "root@10.213.7.2", "[fd00:7::2]:1"):
             done = self.run_from_h1("-n", 2, "--host", f"localhost:1,{host}", "hostname")
             self.assertEqual((sorted(done.stdout.split()), done.stderr), (["h1", "h2"], ""), host)
+
+    @NEEDS_PRTERUN
+    def test_prterun_goes_by_it(self):
+        job = self.world.inside("h1", MPIRUN, "--launcher", "prterun", "--ssh", self.ssh(), "--host",
+                                "10.213.7.1:1,10.213.7.2:1", "-n", "2", "sh", "-c", f"hostname; exec {PROBE} info")
+        done = subprocess.run(job, capture_output=True, text=True, timeout=PATIENCE, stdin=subprocess.DEVNULL,
+                              env=prterun_environment(self.world))
+        self.assertEqual(done.returncode, 0, done.stderr)
+        for rank in (0, 1):
+            self.assertRegex(done.stdout, rf"rank={rank} size=2 local=0/1 origin=PMIx .*all=value of 0,value of 1\n")
+            self.assertEqual(done.stdout.count(f"h{rank + 1}\n"), 1, done.stdout)
 
     def test_this_host_by_its_own_address(self):
         # ssh to ourselves, by the literals that need brackets: one host, whatever it is called.

@@ -11,15 +11,13 @@ import unittest
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."))
 import slurm_world
 from host_world import HostCase
+from hosts_case import NEEDS_PRTERUN, PRTERUN, prterun_environment
 from test_launch import MPIRUN, NEEDS_OPEN_MPI, PATIENCE, PROBE, alive, clean_environment, wait_until
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 MPICC = os.path.join(os.path.dirname(MPIRUN), "mpicc")
 SHOW = ("sh", "-c", "echo $RANK $LOCAL_RANK/$LOCAL_WORLD_SIZE $(hostname)")
 MISSING = slurm_world.missing()
-# PRRTE's launcher: no package of Debian has it, PyPI's wheel of Open MPI does.
-PRTERUN = os.environ.get("POMONA_TEST_PRTERUN") or shutil.which("prterun")
-NEEDS_PRTERUN = unittest.skipUnless(PRTERUN, "no prterun in PATH, nor named by POMONA_TEST_PRTERUN")
 
 
 @unittest.skipIf(MISSING, MISSING)
@@ -199,14 +197,10 @@ class PrterunOverHosts(HostCase):
     names = "10.213.7.1:2,10.213.7.2:2"
 
     def run_job(self, *words):
-        # Of a wheel, which was made for another folder than it is in.
-        prefix = os.path.dirname(os.path.dirname(os.path.realpath(PRTERUN)))
-        env = clean_environment(TMPDIR=self.world.temporary, PATH=os.path.dirname(PRTERUN) + ":" + os.environ["PATH"],
-                                PRTE_PREFIX=prefix, PMIX_PREFIX=prefix, PRTE_MCA_prte_if_include="eth0",
-                                PMIX_MCA_ptl_tcp_if_include="eth0")
         return subprocess.run(self.world.inside("h1", MPIRUN, "--launcher", "prterun", "--ssh", self.world.by_address(),
                                                 "--host", self.names, *words),
-                              capture_output=True, text=True, timeout=PATIENCE, stdin=subprocess.DEVNULL, env=env)
+                              capture_output=True, text=True, timeout=PATIENCE, stdin=subprocess.DEVNULL,
+                              env=prterun_environment(self.world))
 
     @NEEDS_PRTERUN
     def test_a_job_over_two_hosts(self):
