@@ -1,8 +1,9 @@
 #!/usr/bin/env bash
 # tests/slow.sh: the tiers that take long: unit, property and simulation tests and MPI programs
 # under the address and undefined-behaviour sanitizers; ranks as threads, and threads of ranks,
-# under the thread sanitizer; the torch glue under the first two, with the tests of tests/torch
-# that launch ranks (TEST_ONLY: only those that pytest's -k would choose); fuzzing
+# under the thread sanitizer; the torch glue under the first two, and by itself under the third,
+# with the tests of tests/torch that launch ranks (TEST_ONLY: only those that pytest's -k would
+# choose); fuzzing
 # (POMONA_FUZZ_SECONDS each, default 60) where clang++ is installed; all MPI programs, and the torch
 # glue, over two and four hosts (namespaces; root only); jobs that the prterun of Open MPI's wheel
 # starts; programs with POMONA_CHECK; links over simulated paths, and the contract of transports,
@@ -17,15 +18,16 @@
 # Called by `tests/run.sh --slow`; builds beside the release tree.
 # POMONA_JOBS: jobs at a time.
 #   tests/slow.sh                   all tiers
-#   tests/slow.sh address thread    only these; the tiers: address, thread, glue, fuzz, hosts, prterun,
-#                                   checked, seeds, programs, rdma, vm, torch, macos, mixed, clients
+#   tests/slow.sh address thread    only these; the tiers: address, thread, glue, glue_thread, fuzz,
+#                                   hosts, prterun, checked, seeds, programs, rdma, vm, torch, macos,
+#                                   mixed, clients
 . "$(dirname "$0")/setup.sh"
 [ -x "$POMONA_VENV/bin/python" ] || make_venv
 find_cmake
 builds=$(dirname "$POMONA_BUILD")
 mkdir -p "$builds"
 jobs=${POMONA_JOBS:-$(getconf _NPROCESSORS_ONLN)}
-tiers=${*:-address thread glue fuzz hosts prterun checked seeds programs rdma vm torch macos mixed clients}
+tiers=${*:-address thread glue glue_thread fuzz hosts prterun checked seeds programs rdma vm torch macos mixed clients}
 status=0
 
 configure() {  # tree, options...
@@ -83,6 +85,27 @@ glue() {
         ASAN_OPTIONS=detect_leaks=0:abort_on_error=1 UBSAN_OPTIONS=print_stacktrace=1:halt_on_error=1 \
         "$POMONA_VENV/bin/python" -m pytest -q -p no:cacheprovider test_glue.py test_start.py \
         --deselect "tests/torch/test_glue.py::test_errors[again_and_again-2]" ${TEST_ONLY:+-k "$TEST_ONLY"}) || status=$?
+    say "Tested in $((SECONDS - begin)) s"
+}
+
+# Of torch, Python and the library, which has a tier of its own, only the locks are seen. A child of
+# fork() never ends under this sanitizer.
+glue_thread() {
+    local tree=$builds/glue_thread begin=$SECONDS
+    say "The torch glue under the thread sanitizer"
+    build -DPOMONA_TESTS=ON -DPOMONA_WERROR=ON
+    configure "$tree" -DPOMONA_SANITIZE=thread -DPOMONA_GLUE_MPI="$POMONA_BUILD/lib/libmpi_abi.so.1"
+    build_tree "$tree" pomona_glue fake_device
+    say "Built in $((SECONDS - begin)) s; testing"
+    begin=$SECONDS
+    (cd "$POMONA_ROOT/tests/torch" && POMONA_BUILD=$tree TEST_PATIENCE=5 \
+        POMONA_MPIRUN="$POMONA_BUILD/bin/mpirun --oversubscribe" \
+        TEST_PRELOAD=$("${CXX:-c++}" -print-file-name=libtsan.so) \
+        TSAN_OPTIONS=ignore_noninstrumented_modules=1 \
+        "$POMONA_VENV/bin/python" -m pytest -q -p no:cacheprovider test_glue.py \
+        --deselect "tests/torch/test_glue.py::test_errors[again_and_again-2]" \
+        --deselect "tests/torch/test_glue.py::test_errors[forked-2]" \
+        -k "${TEST_ONLY:-operations or callbacks or errors}") || status=$?
     say "Tested in $((SECONDS - begin)) s"
 }
 
@@ -244,6 +267,7 @@ for tier in $tiers; do
     # What has threads; other programs have nothing to show here.
     thread) sanitized thread tests -R '^(threads_|btl_|shm_inbox$|board$|board_chunks$|coll_run$|port$|engine_turn$|sim_programs$)' ;;
     glue) glue ;;
+    glue_thread) glue_thread ;;
     fuzz) fuzz ;;
     hosts) hosts ;;
     prterun) prterun ;;

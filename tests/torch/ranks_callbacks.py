@@ -362,6 +362,8 @@ def test_destroyed(rank, size):
 
 def test_forked(rank, size):
     """A child that was made while a callback runs does not wait for that at its end, for 5 s."""
+    if "TSAN_OPTIONS" in os.environ:  # its runtime waits for ever in such a child
+        return
     blocked = Blocked()
     future = begin(rank).then(blocked)
     assert blocked.begun.wait(HOLD)
