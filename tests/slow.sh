@@ -88,24 +88,25 @@ glue() {
     say "Tested in $((SECONDS - begin)) s"
 }
 
-# Of torch, Python and the library, which has a tier of its own, only the locks are seen. A child of
-# fork() never ends under this sanitizer.
+# Of torch, Python and the library, which has a tier of its own, only the locks are seen. References
+# that torch itself gives back are not, so that the end of an operation by the mover's thread counts
+# as a race: tests on devices are left out. A child of fork() never ends under this sanitizer.
 glue_thread() {
     local tree=$builds/glue_thread begin=$SECONDS
     say "The torch glue under the thread sanitizer"
     build -DPOMONA_TESTS=ON -DPOMONA_WERROR=ON
     configure "$tree" -DPOMONA_SANITIZE=thread -DPOMONA_GLUE_MPI="$POMONA_BUILD/lib/libmpi_abi.so.1"
-    build_tree "$tree" pomona_glue fake_device
+    build_tree "$tree" pomona_glue
     say "Built in $((SECONDS - begin)) s; testing"
     begin=$SECONDS
-    (cd "$POMONA_ROOT/tests/torch" && POMONA_BUILD=$tree TEST_PATIENCE=5 \
-        POMONA_MPIRUN="$POMONA_BUILD/bin/mpirun --oversubscribe" \
+    (cd "$POMONA_ROOT/tests/torch" && POMONA_MPIRUN="$POMONA_BUILD/bin/mpirun --oversubscribe" \
+        POMONA_BUILD=$tree TEST_PATIENCE=5 \
         TEST_PRELOAD=$("${CXX:-c++}" -print-file-name=libtsan.so) \
         TSAN_OPTIONS=ignore_noninstrumented_modules=1 \
         "$POMONA_VENV/bin/python" -m pytest -q -p no:cacheprovider test_glue.py \
         --deselect "tests/torch/test_glue.py::test_errors[again_and_again-2]" \
         --deselect "tests/torch/test_glue.py::test_errors[forked-2]" \
-        -k "${TEST_ONLY:-operations or callbacks or errors}") || status=$?
+        -k "(${TEST_ONLY:-operations or callbacks or errors}) and not device and not mps") || status=$?
     say "Tested in $((SECONDS - begin)) s"
 }
 
