@@ -178,7 +178,7 @@ MPI_Datatype two_byte_type() {
 
 }  // namespace
 
-// FNV-1a: std::hash does not promise that.
+// FNV-1a: std::hash may differ between machines.
 uint32_t hash_name(const std::string& name) {
     uint32_t hash = 2166136261u;
     for (unsigned char c : name) hash = (hash ^ c) * 16777619u;

@@ -105,7 +105,10 @@ class Outliving(unittest.TestCase):
 
     def test_a_rank_that_has_gone_to_another_group(self):
         # It is reached by its own number then, and the job ends.
-        leave = "import os, time; os.setpgid(0, os.getpgid(os.getppid())); print(os.getpid(), flush=True); time.sleep(600)"
+        leave = ("import os, time\n"
+                 "os.setpgid(0, os.getpgid(os.getppid()))\n"
+                 "print(os.getpid(), flush=True)\n"
+                 "time.sleep(600)")
         with tempfile.TemporaryDirectory() as place:
             gone = os.path.join(place, "gone")
             process = start("-n", 1, PYTHON, "-c", leave, ":", "-n", 1, "sh", "-c",
