@@ -18,11 +18,11 @@ using coll::Collective;
 constexpr Collective kTimed[] = {
     Collective::allreduce, Collective::bcast,          Collective::reduce, Collective::allgather,
     Collective::alltoall,  Collective::reduce_scatter, Collective::barrier};
-constexpr size_t kSizes[] = {8,         512,     4 << 10, 16 << 10, 64 << 10,
-                             256 << 10, 1 << 20, 4 << 20, 16 << 20};
+constexpr size_t kSizes[] = {8,        64,        256,     1 << 10, 4 << 10, 16 << 10,
+                             64 << 10, 256 << 10, 1 << 20, 4 << 20, 16 << 20};
 constexpr size_t kBufferMost = 32 << 20, kBufferMostNet = 4 << 20;  // of one rank
 constexpr double kDoubtful = 3;                                     // times the cheapest formula
-constexpr size_t kCandidatesMost = 5;
+constexpr size_t kCandidatesMost = 6;
 constexpr double kClearly = 0.95;  // of the formulas' choice
 
 bool of_blocks(Collective collective) {

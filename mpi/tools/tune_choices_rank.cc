@@ -21,48 +21,72 @@ namespace {
 using coll::Collective;
 
 constexpr int kRoundsMin = 5, kRoundsMost = 40;
-constexpr double kCaseNs = 60e6;   // of all rounds of a case
-constexpr double kBatchNs = 50e3;  // of one candidate before it is the next one's turn
+constexpr double kCaseNs = 60e6;  // of all rounds of a case
+// Of one candidate before it is the next one's turn: its memory comes back into the caches first.
+constexpr double kBatchNs = 500e3;
 constexpr double kCallsMost = 64;
+constexpr double kHopeless = 1.6;  // times the quickest candidate's least
 
 class Timer {
 public:
     Timer(const Mpi& mpi, size_t room) : mpi_(mpi), here_(new char[room]), there_(new char[room]) {
         std::memset(here_.get(), 0, room);
         std::memset(there_.get(), 0, room);
+        mpi_.Comm_rank(MPI_COMM_WORLD, &rank_);
+        mpi_.Comm_size(MPI_COMM_WORLD, &ranks_);
     }
 
     ChoiceTimes time(const ChoiceCase& each) {
-        std::vector<MPI_Comm> comms;
+        std::vector<Candidate> candidates;
         for (const coll::Choice& choice : each.candidates)
-            comms.push_back(communicator(each.collective, choice));
-        std::vector<std::vector<double>> samples(comms.size());
-        std::vector<int> calls;
-        for (MPI_Comm comm : comms) {
-            batch(each, comm, 2);  // boards, memory
-            double once = std::max(batch(each, comm, 1)[0], 1.0);
-            calls.push_back(static_cast<int>(std::clamp(kBatchNs / once, 1.0, kCallsMost)));
+            candidates.push_back({communicator(each.collective, choice)});
+        for (Candidate& one : candidates) {
+            batch(each, one.comm, 2);  // boards, memory
+            double once = std::max(batch(each, one.comm, 1)[0], 1.0);
+            one.calls = static_cast<int>(std::clamp(kBatchNs / once, 1.0, kCallsMost));
         }
         double spent = 0;
-        for (int round = 0; round < kRoundsMost && (round < kRoundsMin || spent < kCaseNs); ++round)
-            for (size_t i = 0; i < comms.size(); ++i) {
-                size_t turn = (i + static_cast<size_t>(round)) % comms.size();
-                for (double took : batch(each, comms[turn], calls[turn])) {
-                    samples[turn].push_back(took);
+        for (int round = 0; round < kRoundsMost && (round < kRoundsMin || spent < kCaseNs);
+             ++round) {
+            for (size_t i = 0; i < candidates.size(); ++i) {
+                Candidate& one = candidates[(i + static_cast<size_t>(round)) % candidates.size()];
+                if (round >= kRoundsMin && one.hopeless) continue;
+                for (double took : batch(each, one.comm, one.calls)) {
+                    one.samples.push_back(took);
                     spent += took;
                 }
             }
+            if (round + 1 == kRoundsMin) give_up_hopeless(candidates);
+        }
         ChoiceTimes out{each.collective, each.bytes, {}};
-        for (size_t i = 0; i < comms.size(); ++i) {
-            mpi_.Comm_free(&comms[i]);
-            std::sort(samples[i].begin(), samples[i].end());
-            out.times.push_back(
-                {each.candidates[i], samples[i].front(), samples[i][samples[i].size() / 2]});
+        for (size_t i = 0; i < candidates.size(); ++i) {
+            std::vector<double>& samples = candidates[i].samples;
+            mpi_.Comm_free(&candidates[i].comm);
+            std::sort(samples.begin(), samples.end());
+            out.times.push_back({each.candidates[i], samples.front(), samples[samples.size() / 2]});
         }
         return out;
     }
 
 private:
+    struct Candidate {
+        MPI_Comm comm;
+        int calls = 1;  // of a batch
+        bool hopeless = false;
+        std::vector<double> samples{};
+    };
+
+    // What the rest of the time is not spent on. All ranks have the same samples.
+    static void give_up_hopeless(std::vector<Candidate>& candidates) {
+        auto least = [](const Candidate& one) {
+            return *std::min_element(one.samples.begin(), one.samples.end());
+        };
+        double quickest = least(candidates[0]);
+        for (const Candidate& one : candidates) quickest = std::min(quickest, least(one));
+        for (size_t i = 1; i < candidates.size(); ++i)
+            candidates[i].hopeless = least(candidates[i]) > kHopeless * quickest;
+    }
+
     MPI_Comm communicator(Collective collective, const coll::Choice& choice) {
         MPI_Info info = MPI_INFO_NULL;
         MPI_Comm made = MPI_COMM_NULL;
@@ -76,10 +100,12 @@ private:
     }
 
     // Nanoseconds of each call, of the rank that took the longest: the same at all ranks. All begin
-    // together, so that no root runs ahead.
+    // together, so that no root runs ahead. Every other call has new data, as programs do: that
+    // costs algorithms unlike amounts, since a copy of what others' caches hold takes longer.
     std::vector<double> batch(const ChoiceCase& each, MPI_Comm comm, int calls) {
         std::vector<double> mine, longest(static_cast<size_t>(calls));
         for (int i = 0; i < calls; ++i) {
+            if (++called_ % 2 == 0) write(each);
             mpi_.Barrier(MPI_COMM_WORLD);
             Nanoseconds start = clock_.now();
             call(each, comm);
@@ -87,6 +113,16 @@ private:
         }
         mpi_.Allreduce(mine.data(), longest.data(), calls, MPI_DOUBLE, MPI_MAX, MPI_COMM_WORLD);
         return longest;
+    }
+
+    void write(const ChoiceCase& each) {
+        size_t bytes = each.bytes;
+        if (each.collective == Collective::alltoall ||
+            each.collective == Collective::reduce_scatter)
+            bytes *= static_cast<size_t>(ranks_);
+        bool of_root = each.collective == Collective::bcast;
+        if (of_root && rank_ != 0) return;
+        std::memset(of_root ? there_.get() : here_.get(), static_cast<int>(called_ % 4), bytes);
     }
 
     void call(const ChoiceCase& each, MPI_Comm comm) {
@@ -116,6 +152,8 @@ private:
     const Mpi& mpi_;
     RealClock clock_;
     std::unique_ptr<char[]> here_, there_;
+    int rank_ = 0, ranks_ = 1;
+    unsigned called_ = 0;
 };
 
 }  // namespace

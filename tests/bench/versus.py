@@ -62,6 +62,13 @@ COLLECTIVES = ("allreduce", "bcast", "allgather", "reduce_scatter", "reduce", "a
 GOAL_FOUR = ("allreduce", "bcast", "allgather", "reduce_scatter")
 
 
+def ranks_groups(numbers):
+    """The collectives with these numbers of ranks, in place of all_groups()."""
+    return [Group(f"{case}, {ranks} ranks", case, "us", ranks=ranks, goal=Goal(None, 1.0),
+                  sizes="4:4M" if case in ("allgather", "alltoall") else "4:16M", tags=("shm", "collectives"))
+            for ranks in numbers for case in COLLECTIVES]
+
+
 def all_groups():
     """The suite. The goals are those of the project: ratios to the best peer in the same run."""
     shm = [
@@ -314,6 +321,8 @@ def peers_size(size):
 
 
 def choose_groups(args):
+    if args.ranks:
+        return [g for g in ranks_groups(args.ranks) if compare.is_chosen(args, g.name, g.tags)]
     groups = all_groups()
     if args.quick and not args.only:
         groups = [g for g in groups if g.quick]
@@ -480,6 +489,8 @@ def parse():
     parser.add_argument("--only", help="groups by tag or part of a name: "
                         "shm,tcp,jobs,allreduce, 4 ranks (a comma with a blank is a name's)")
     parser.add_argument("--skip", metavar="REGEX", help="leave out groups whose names this fits")
+    parser.add_argument("--ranks", type=lambda text: [int(each) for each in text.split(",")],
+                        metavar="4,8,16", help="only collectives, with these numbers of ranks each")
     parser.add_argument("-r", "--repeat", type=int, help="repetitions (default 7; --quick 3)")
     parser.add_argument("-t", "--time", type=float, help="seconds per size (default 0.1)")
     parser.add_argument("--statistic", choices=("p50", "min"), default="p50", help="what stands "

@@ -74,10 +74,10 @@ TEST(TuneChoices, become_ranges_around_the_sizes) {
             Collective::bcast, bytes, {{named("binomial"), 100, 100}, {named(winner), 50, 50}}};
     };
     ChoiceTimes as_it_was{Collective::bcast, 64 << 10, {{named("binomial"), 100, 100}}};
-    std::vector<ChoiceTimes> measured{won(512, "board"), won(4 << 10, "board"),
+    std::vector<ChoiceTimes> measured{won(1 << 10, "board"), won(4 << 10, "board"),
                                       won(16 << 10, "chunks"), as_it_was, won(1 << 20, "chunks")};
     EXPECT_EQ(coll::rules_text(rules_of(measured, coll::Reach::host, 2)),
-              "bcast on level host of 2 ranks: 64..8K board\n"
+              "bcast on level host of 2 ranks: 512..8K board\n"
               "bcast on level host of 2 ranks: 8K..32K chunks\n"
               "bcast on level host of 2 ranks: 512K..2M chunks\n");
     EXPECT_TRUE(rules_of({as_it_was}, coll::Reach::host, 2).rows.empty());

@@ -116,13 +116,16 @@ class Names(unittest.TestCase):
         self.assertEqual(len(names), len(set(names)))
 
     def test_groups_are_chosen_by_tags_and_names(self):
-        def chosen(only, skip=None):
-            args = argparse.Namespace(only=only, skip=skip, quick=False)
+        def chosen(only, skip=None, ranks=None):
+            args = argparse.Namespace(only=only, skip=skip, quick=False, ranks=ranks)
             return [group.name for group in versus.choose_groups(args)]
         self.assertEqual(chosen("bcast, 2 ranks,barrier"), ["bcast, 2 ranks", "barrier, 2 ranks"])
         self.assertEqual(chosen("jobs"), ["empty job"])
         self.assertEqual(chosen("bcast", "fresh|4"), ["bcast, 2 ranks"])
         self.assertEqual(chosen("no such group"), [])
+        self.assertEqual(chosen("bcast,reduce_scatter", ranks=[4, 16]),
+                         ["bcast, 4 ranks", "reduce_scatter, 4 ranks", "bcast, 16 ranks",
+                          "reduce_scatter, 16 ranks"])
 
     def test_an_unknown_candidate_is_refused(self):
         with tempfile.TemporaryDirectory() as folder:
