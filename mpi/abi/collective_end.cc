@@ -18,7 +18,7 @@ static void complete_plan(CollectivePlan& plan) {
 }
 
 // The board is made in the first operation that all members call alike and that none ends before
-// all have come: a root's bcast must not begin to wait.
+// all have come: a root's bcast must not begin to wait. But see make_board_when_long().
 static bool makes_board(const CollectivePlan& plan) {
     if (plan.comm->is_inter() || plan.shape.irregular) return false;
     switch (plan.shape.collective) {
@@ -36,6 +36,25 @@ static void make_board(CollectivePlan& plan) {
     if (plan.check) return plan.makes_board = true, void();  // if the others call the same
     Engine::Hold hold(plan.comm->process.engine);
     collective_state(*plan.comm).make_board(plan.shape);
+}
+
+// A bcast or reduce that is so long that no rank leaves it before others have come, anyway.
+constexpr size_t kLongRooted = 64 << 10;
+constexpr int kRootedWithout = 2;
+
+// On a communicator that knows nothing else, as a row of a matrix, long blocking ones make the
+// board, after some that may have been all. False: there is one, or will be none.
+static bool make_board_when_long(CollectivePlan& plan) {
+    Collective collective = plan.shape.collective;
+    bool rooted = collective == Collective::bcast || collective == Collective::reduce;
+    if (!rooted || plan.comm->is_inter() || plan.shape.irregular) return false;
+    CollectiveState& state = collective_state(*plan.comm);
+    if (state.board_begun() || plan.shape.bytes() < kLongRooted) return false;
+    if (state.count_rooted() > kRootedWithout) {
+        Engine::Hold hold(plan.comm->process.engine);
+        state.make_board(plan.shape);
+    }
+    return true;
 }
 
 // Until all members know whether there is one; of use to what is kept for calls to come. Returns
@@ -94,6 +113,8 @@ int BlockingCall::wait(RepeatedCall& call) {
 
 int BlockingCall::finish(CollectivePlan& plan) {
     if (plan.check) return finish_blocking(f_, plan);
+    // All are counted, so none of these is kept.
+    if (make_board_when_long(plan)) return finish_blocking(f_, plan);
     const void* input = plan.input;
     void* result = plan.result;
     Outcome made = await_board(plan);

@@ -21,6 +21,9 @@ struct CollectiveState final : BoardOwner {
     // members call between the same two of theirs. Only the first call does something. With the
     // engine held. `cause`: for that collective.
     void make_board(const coll::Shape& cause);
+    bool board_begun() const { return board_begun_; }
+    // Long blocking calls of bcast and reduce without a board, with this one.
+    int count_rooted() { return ++rooted_; }
     void board_made(bool agreed, std::unique_ptr<Board> made, const Error* error) override;
 
     void describe_making(Waiting& out) const;  // whom that waits for
@@ -68,6 +71,7 @@ private:
     void say_lowered(const coll::Choice& choice, coll::Collective collective);
 
     bool board_begun_ = false, said_lowered_ = false;
+    int rooted_ = 0;
     std::unique_ptr<WatchedCommunicator> watched_;
 };
 

@@ -1,7 +1,7 @@
 // mpi/tools/tune_choices.h: which algorithm is the quickest, where the formulas leave doubt.
 // Idea: one job of ranks times, for some sizes, every algorithm whose formula is not far above the
 // cheapest's, in turns, each on a communicator of its own that names it by a hint. Only where
-// another one than the formulas' is quicker, both in the quickest repeat and in the middle one, a
+// another one than the formulas' is quicker in the middle repeat, and not slower in the quickest, a
 // rule is made (coll/rules.h). All ranks compute the same list from the same costs.
 #pragma once
 

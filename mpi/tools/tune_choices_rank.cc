@@ -20,7 +20,7 @@ namespace {
 
 using coll::Collective;
 
-constexpr int kRoundsMin = 5, kRoundsMost = 40;
+constexpr int kRoundsTrial = 3, kRoundsMin = 8, kRoundsMost = 40;
 constexpr double kCaseNs = 60e6;  // of all rounds of a case
 // Of one candidate before it is the next one's turn: its memory comes back into the caches first.
 constexpr double kBatchNs = 500e3;
@@ -50,13 +50,13 @@ public:
              ++round) {
             for (size_t i = 0; i < candidates.size(); ++i) {
                 Candidate& one = candidates[(i + static_cast<size_t>(round)) % candidates.size()];
-                if (round >= kRoundsMin && one.hopeless) continue;
+                if (one.hopeless) continue;
                 for (double took : batch(each, one.comm, one.calls)) {
                     one.samples.push_back(took);
                     spent += took;
                 }
             }
-            if (round + 1 == kRoundsMin) give_up_hopeless(candidates);
+            if (round + 1 == kRoundsTrial) give_up_hopeless(candidates);
         }
         ChoiceTimes out{each.collective, each.bytes, {}};
         for (size_t i = 0; i < candidates.size(); ++i) {
@@ -96,6 +96,7 @@ private:
         mpi_.Info_set(info, "pomona_choices", rule.c_str());
         mpi_.Comm_dup_with_info(MPI_COMM_WORLD, info, &made);
         mpi_.Info_free(&info);
+        mpi_.Barrier(made);  // makes its board, which a bcast does not
         return made;
     }
 

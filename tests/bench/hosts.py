@@ -2,7 +2,7 @@
 sums, a lost host.
 
 hosts.py BUILD [-r ROUNDS] [--rates MEGABITS,...] [--within SECONDS] [--python PROGRAM]
-         [--congestion NAME,...] [--peers FOLDER] [--no-install] [--json FILE]
+         [--congestion NAME,...] [--sums-only] [--peers FOLDER] [--no-install] [--json FILE]
 
 The hosts are network namespaces joined by a virtual switch (tests/host_world.py), each with a
 stand-in for ssh; all launchers run on the first one. Beside Pomona stand the newest wheels of Open
@@ -327,6 +327,7 @@ def arguments(about, rounds, more=lambda parser: None):
 def peers_wanted(parser):
     parser.add_argument("--rates", help="of the cables, one after the other, instead of --rate")
     parser.add_argument("--congestion", help="TCP's congestion controls, as cubic,bbr; else the system's")
+    parser.add_argument("--sums-only", action="store_true", help="only the allreduce of 64 MiB")
     parser.add_argument("--within", type=float, default=math.inf, help="seconds for all rows")
     parser.add_argument("--python", default=sys.executable, help="for gloo, where it has torch")
     parser.add_argument("--peers", help="folder of the peers' wheels, or of what they hold")
@@ -342,19 +343,15 @@ def starts(rows, launched, rounds):
                    for name, samples in times.items()}, done)
 
 
-def shares(rows, world, all_, rate, rounds, control):
+def shares(rows, world, all_, rate, rounds, control, streams):
     """Of a cable's rate: streams, and sums on more and more hosts."""
     shape(world, rate)
     control = congestion(world, control)
     if control is None:
-        rows.left -= 1 + len(HOSTS)
+        rows.left -= streams + len(HOSTS)
         return
-    bound = STREAM / (rate * 1e6 / 8)
-    times, done = in_turns([*all_, BareTcp(world)], rounds, lambda each: each.run(2, 1, "stream", STREAM, 3)[1],
-                           rows.share())
-    rows.keep(f"stream_4MiB_{rate}_{control}", "2",
-              {name: {"of_rate": round(bound / statistics.median(samples), 3),
-                      "best": round(bound / min(samples), 3)} for name, samples in times.items()}, done)
+    if streams:
+        stream_shares(rows, world, all_, rate, rounds, control)
     for hosts in HOSTS:
         bound = 2 * (hosts - 1) / hosts * BYTES / (rate * 1e6 / 8)
         times, done = in_turns(all_, rounds, lambda each: each.run(hosts, 1, "sum", BYTES, 3)[1], rows.share())
@@ -365,6 +362,15 @@ def shares(rows, world, all_, rate, rounds, control):
         rows.keep(f"allreduce_64MiB_{rate}_{control}", str(hosts), dict(values, bound_s=round(bound, 4)), done)
 
 
+def stream_shares(rows, world, all_, rate, rounds, control):
+    bound = STREAM / (rate * 1e6 / 8)
+    times, done = in_turns([*all_, BareTcp(world)], rounds, lambda each: each.run(2, 1, "stream", STREAM, 3)[1],
+                           rows.share())
+    rows.keep(f"stream_4MiB_{rate}_{control}", "2",
+              {name: {"of_rate": round(bound / statistics.median(samples), 3),
+                      "best": round(bound / min(samples), 3)} for name, samples in times.items()}, done)
+
+
 def main():
     options = arguments(__doc__, 9, peers_wanted)
     if not host_world.possible():
@@ -372,20 +378,25 @@ def main():
     rates = [int(rate) for rate in (options.rates or str(options.rate)).split(",")]
     controls = options.congestion.split(",") if options.congestion else [None]
     result = {"command": f"hosts.py BUILD -r {options.rounds} --rates {','.join(map(str, rates))}"
-                         + (f" --congestion {options.congestion}" if options.congestion else ""),
+                         + (f" --congestion {options.congestion}" if options.congestion else "")
+                         + " --sums-only" * options.sums_only,
               "cores": os.cpu_count(), "load_at_begin": round(os.getloadavg()[0], 1)}
     world = host_world.HostWorld(max(HOSTS))
     try:
         all_ = [each for each in libraries(options, world) if usable(each, 2)]
         launched = [each for each in all_ if each.starts]
-        rows = Rows(len(HOSTS) + len(rates) * len(controls) * (1 + len(HOSTS)) + 1, options.within, result, options.json)
-        starts(rows, launched, options.rounds)
+        streams = not options.sums_only
+        more = len(HOSTS) + 1 if streams else 0
+        rows = Rows(more + len(rates) * len(controls) * (streams + len(HOSTS)), options.within, result, options.json)
+        if streams:
+            starts(rows, launched, options.rounds)
         for rate in rates:
             for control in controls:
-                shares(rows, world, all_, rate, max(options.rounds // 3, 2), control)
-        times = lost_host(launched[0], world, min(options.rounds, 5))
-        rows.keep("lost_host_ms", "pomona", {"median": round(statistics.median(times), 1),
-                                             "most": round(max(times), 1)}, len(times))
+                shares(rows, world, all_, rate, max(options.rounds // 3, 2), control, streams)
+        if streams:
+            times = lost_host(launched[0], world, min(options.rounds, 5))
+            rows.keep("lost_host_ms", "pomona", {"median": round(statistics.median(times), 1),
+                                                 "most": round(max(times), 1)}, len(times))
         result["load_at_end"] = round(os.getloadavg()[0], 1)
         if options.json:
             Path(options.json).write_text(json.dumps(result, indent=1) + "\n")

@@ -1,14 +1,15 @@
 """predict.py: what `pomona predict` says of training steps, held against measured ones.
 
 predict.py BUILD [-r ROUNDS] [--python PYTHON] [--hosts 2,4,8] [--rates 100,1000]
-    [--realtime] [--set NAME=VALUE] [--json FILE]
+    [--congestion NAME] [--realtime] [--set NAME=VALUE] [--json FILE]
 
 The hosts are network namespaces (tests/host_world.py), one rank on each, whose cables a token
 bucket limits to so many Mb/s. One step of DistributedDataParallel and one of FSDP2 are recorded
 with two ranks on one host, through shared memory. For each number of hosts and rate `pomona links`
 measures the network, `pomona predict` foretells the steps from the recording and that, and then
 they run. The model's computing is sleep, so that the hosts do not share processors with each
-other's computing (tests/bench/predict_step.py). On a machine that other programs use, --realtime
+other's computing (tests/bench/predict_step.py). TCP's congestion control is the system's, or what
+--congestion says; the figures name it. On a machine that other programs use, --realtime
 gives the ranks and `pomona links` precedence. Linux and root.
 """
 
@@ -123,6 +124,7 @@ def main():
     parser.add_argument("--python", default=sys.executable, help="that has torch")
     parser.add_argument("--hosts", default="2,4,8")
     parser.add_argument("--rates", default="100,1000", help="of the cables, in Mb/s")
+    parser.add_argument("--congestion", help="TCP's congestion control, as cubic")
     parser.add_argument("--set", action="append", default=[], metavar="NAME=VALUE", help="as of mpirun")
     parser.add_argument("--realtime", action="store_true", help="the ranks take precedence")
     parser.add_argument("--json")
@@ -137,14 +139,18 @@ def main():
         cluster.record()
         for rate in (int(each) for each in options.rates.split(",")):
             shape(world, rate)
+            control = hosts_bench.congestion(world, options.congestion)
+            if control is None:
+                return 1
             for hosts in counts:
                 rows += row_of(cluster, hosts, rate, options.rounds)
     finally:
         world.close()
     off = [abs(row["off"]) for row in rows]
     result = {"command": f"predict.py BUILD -r {options.rounds} --hosts {options.hosts} --rates {options.rates}"
+              + (f" --congestion {options.congestion}" if options.congestion else "")
               + " --realtime" * options.realtime + "".join(f" --set {each}" for each in options.set),
-              "cores": os.cpu_count(), "load": os.getloadavg()[0], "off_median": statistics.median(off),
+              "congestion": control, "cores": os.cpu_count(), "load": os.getloadavg()[0], "off_median": statistics.median(off),
               "off_worst": max(off), "rows": rows}
     print(f"off by {result['off_median']:.3f} in the median, {result['off_worst']:.3f} at worst")
     if options.json:

@@ -122,6 +122,52 @@ static void communicators(void) {
     }
 }
 
+/* A communicator that knows nothing but bcast and reduce, as a row of a matrix: long ones go by
+ * chunks from the third on. Short ones before that keep no root, which runs ahead. */
+static void rooted(int one) {
+    enum { many = 64 << 10, rounds = 12 };
+    static int data[many], total[many];
+    int round, i, token = 0, kind;
+    unsigned long long shown = 0, all = 0;
+    for (kind = 0; kind < 2; ++kind) {
+        MPI_Comm comm;
+        MPI_Info info;
+        context("rooted, %s", kind ? "reduce" : "bcast");
+        CHECK_OK(MPI_Info_create(&info));
+        CHECK_OK(MPI_Info_set(info, "pomona_choices", kind ? "reduce: chunks" : "bcast: chunks"));
+        CHECK_OK(MPI_Comm_dup_with_info(MPI_COMM_WORLD, info, &comm));
+        CHECK_OK(MPI_Info_free(&info));
+        counter_start("board_chunks");
+        for (round = 0; round < rounds; ++round) {
+            for (i = 0; i < many; ++i) data[i] = check_rank == 0 || kind ? round + i % 5 : -1;
+            if (kind) CHECK_OK(MPI_Reduce(data, total, many, MPI_INT, MPI_SUM, 0, comm));
+            else CHECK_OK(MPI_Bcast(data, many, MPI_INT, 0, comm));
+            for (i = 0; i < many; ++i)
+                if (!kind) CHECK_EQ(round + i % 5, data[i]);
+                else if (check_rank == 0) CHECK_EQ((round + i % 5) * check_size, total[i]);
+        }
+        shown += counter_end();
+        CHECK_OK(MPI_Comm_free(&comm));
+    }
+    CHECK_OK(MPI_Allreduce(&shown, &all, 1, MPI_UNSIGNED_LONG_LONG, MPI_SUM, MPI_COMM_WORLD));
+    CHECK(all > 0 || !one);
+    context("short bcasts before a send");
+    {
+        MPI_Comm comm;
+        CHECK_OK(MPI_Comm_dup(MPI_COMM_WORLD, &comm));
+        if (check_rank > 0)
+            CHECK_OK(MPI_Recv(&token, 1, MPI_INT, 0, 3, MPI_COMM_WORLD, MPI_STATUS_IGNORE));
+        for (round = 0; round < 8; ++round) {
+            int value = check_rank == 0 ? round : -1;
+            CHECK_OK(MPI_Bcast(&value, 1, MPI_INT, 0, comm));
+            CHECK_EQ(round, value);
+        }
+        for (i = 1; i < check_size && check_rank == 0; ++i)
+            CHECK_OK(MPI_Send(&token, 1, MPI_INT, i, 3, MPI_COMM_WORLD));
+        CHECK_OK(MPI_Comm_free(&comm));
+    }
+}
+
 /* A short message meets a long one: one side posts, the other does not. Told, never a hang. */
 static void lengths(void) {
     static int data[4 * longest];
@@ -154,6 +200,7 @@ int main(int argc, char** argv) {
         int one = one_machine();
         CHECK(posted > 1000 || !one);
         lengths();
+        rooted(one);
     }
     return finish();
 }
