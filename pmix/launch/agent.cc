@@ -8,7 +8,6 @@
 #include "pmix/launch/cores.h"
 #include "pmix/launch/messages.h"
 #include "pmix/launch/orphans.h"
-#include "pmix/launch/stack_traces.h"
 #include "pmix/wireup/origin.h"
 
 #include <algorithm>
@@ -355,7 +354,7 @@ void Agent::collect_ended(std::vector<EndedRank>& ended) {
         };
         auto found = std::find_if(processes_.begin(), processes_.end(), of_pid);
         if (found == processes_.end()) {
-            if (on_other_child) on_other_child(pid, status);
+            if (!stacks_.reap(pid) && on_other_child) on_other_child(pid, status);
             continue;
         }
         Process& process = found->second;
@@ -406,6 +405,7 @@ bool Agent::another_has_failed(int rank) const {
 }
 
 void Agent::signal(int number) {
+    if (number == SIGKILL) stacks_.end_all();
     for (const auto& [rank, process] : processes_) {
         if (!process.running) continue;
         kill(-process.pid, number);
@@ -440,10 +440,10 @@ void Agent::kill_and_reap() {
     }
 }
 
-std::string Agent::stacks(int rank) const {
+void Agent::ask_stacks(event_base* base, int rank, StackTraces::Answer answer) {
     auto found = processes_.find(rank);
-    if (found == processes_.end() || !found->second.running) return "it has ended";
-    return stack_of(found->second.pid, environment_);
+    if (found == processes_.end() || !found->second.running) return answer("it has ended");
+    stacks_.ask(base, environment_, found->second.pid, std::move(answer));
 }
 
 void Agent::clean_up() {

@@ -321,6 +321,8 @@ void Launcher::on_timeout() {
     say(format(messages::time_over, options_.timeout_seconds, options_.timeout_by, still,
                count > 8 ? ", ..." : ""));
     report();
+    if (!exit_code_known_) exit_code_ = 124;
+    exit_code_known_ = true;
     if (options_.stack_traces) return ask_stacks();
     end_job(124, 0, SIGTERM);
 }

@@ -39,6 +39,7 @@ bool Launcher::open_loop() {
     base_ = event_base_new_with_config(config);
     event_config_free(config);
     if (!base_) return say("no event loop can be made"), false;
+    local_.base = base_;
     watch_signals();  // from here on a signal ends us in good order
     stdout_ = std::make_unique<Output>(base_, 1);
     stderr_ = std::make_unique<Output>(base_, 2);

@@ -239,6 +239,13 @@ class Ends(Case):
         self.assertRegex(done.stderr, r"rank 1 .* on h2")
         self.nothing_left([])
 
+    def test_stacks_take_longer_than_a_silence(self):
+        debugger = self.world.stand_in("gdb", text="#!/bin/sh\nsleep 4; echo '#0 in somewhere'\n")
+        env = self.environment(PATH=os.path.dirname(debugger) + ":" + os.environ["PATH"])
+        done = self.run_job("-n", 2, "--silence", 2, "--timeout", 0.5, "--stack-traces", "--host", "h1,h2",
+                            "sleep", 600, env=env)
+        self.assertEqual((done.returncode, done.stderr.count("#0 in somewhere")), (124, 2), done.stderr)
+
     def test_mpirun_is_killed(self):
         process, pids = self.job(*self.LIVE)
         process.kill()
