@@ -310,8 +310,29 @@ void Launcher::on_lost_output(const char* stream, int error) {
     end_job(1, 0, SIGTERM);
 }
 
+// Also while hosts are reached.
+void Launcher::begin_timeout() {
+    if (options_.timeout_seconds <= 0 || timeout_timer_) return;
+    timeout_timer_ =
+        timer([](int, short, void* self) { static_cast<Launcher*>(self)->on_timeout(); });
+    timeval delay = time_of(options_.timeout_seconds);
+    event_add(timeout_timer_.get(), &delay);
+}
+
 void Launcher::on_timeout() {
     awaits_reader_ = false;
+    if (state_ == State::connecting) {
+        std::string missing;
+        for (auto& remote : remotes_)
+            if (remote->connecting())
+                missing += format("{}{}", missing.empty() ? "" : ", ", remote->name());
+        say(format(messages::time_over_before, options_.timeout_seconds, options_.timeout_by,
+                   missing));
+        exit_code_ = 124;
+        exit_code_known_ = true;
+        event_base_loopbreak(base_);
+        return;
+    }
     if (state_ != State::running) return;
     std::string still;
     int count = 0;

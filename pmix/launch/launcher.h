@@ -127,6 +127,7 @@ private:
     void on_abort(int rank, int code, const std::string& message);
     void await_cause(int rank, int code, const std::string& message);
     void take_abort(int rank, int code, const std::string& message);
+    void begin_timeout();
     void on_timeout();
     void ask_stacks();
 

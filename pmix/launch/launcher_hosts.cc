@@ -134,6 +134,7 @@ bool Launcher::connect_hosts() {
         if (!remote->connect(environment_for_ranks(environment_), local_.agent.ignored_signals()))
             return false;
     if (!remotes_.empty()) {
+        begin_timeout();
         stop_loop_if_connected();
         event_base_dispatch(base_);
         if (dial_back_) dial_back_->close();
@@ -194,6 +195,7 @@ bool Launcher::unite_hosts() {
             if (node.host != nodes_[i].host) nodes_[i].host->leave();
             node.place.slots = std::max(node.place.slots, 1) + std::max(hosts_[i].slots, 1);
             node.place.max_slots += hosts_[i].max_slots;
+            node.place.also.push_back(hosts_[i].name);
             continue;
         }
         identities.push_back(facts.identity);
@@ -202,7 +204,8 @@ bool Launcher::unite_hosts() {
                         hosts_[i].max_slots,
                         hosts_[i].from_file,
                         cores_of(facts),
-                        facts.processors};
+                        facts.processors,
+                        {hosts_[i].name}};
         united.push_back({nodes_[i].host, place, 0, 0, false});
         hosts.push_back(hosts_[i]);
     }

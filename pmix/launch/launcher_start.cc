@@ -279,15 +279,7 @@ bool Launcher::start_all() {
     }
     if (!input_targets_.empty() || !far.empty())
         input_ = std::make_unique<InputCopier>(base_, input_targets_, std::move(far));
-    if (options_.timeout_seconds > 0) {
-        timeout_timer_ =
-            timer([](int, short, void* self) { static_cast<Launcher*>(self)->on_timeout(); });
-        timeval delay{};
-        delay.tv_sec = static_cast<time_t>(options_.timeout_seconds);
-        delay.tv_usec = static_cast<suseconds_t>(
-            (options_.timeout_seconds - static_cast<double>(delay.tv_sec)) * 1e6);
-        event_add(timeout_timer_.get(), &delay);
-    }
+    begin_timeout();
     if (state_ == State::running &&
         (options_.display_map || options_.report_bindings || options_.verbose))
         show_plan();

@@ -5,6 +5,7 @@ import os
 import re
 import shutil
 import signal
+import socket
 import subprocess
 import time
 import unittest
@@ -55,6 +56,13 @@ class Placement(Case):
         self.assertEqual([line.split()[1] for line in
                           self.lines("-n", 2, "--host", "localhost,alias", ssh=plain)],
                          ["0/2", "1/2"])
+
+    def test_a_rankfile_names_a_host_in_two_ways(self):
+        path = os.path.join(self.world.place, "ranks")
+        with open(path, "w") as file:
+            file.write(f"rank 0=localhost slot=0\nrank 1=h2 slot=0\nrank 2={socket.gethostname()} slot=0\n")
+        here, there, again = (line.split()[2] for line in self.lines("--rankfile", path))
+        self.assertEqual((here, there), (again, "h2"))
 
     def test_what_the_ranks_see(self):
         env = self.environment(POMONA_EAGER_MAX="3K", MINE="x")

@@ -8,6 +8,7 @@ import shutil
 import signal
 import subprocess
 import sys
+import time
 import unittest
 
 from hosts_case import NEEDS_PRTERUN, Case, prterun_environment
@@ -252,6 +253,14 @@ time.sleep(5)
             done = self.run_job("-n", 1, "--host", "h1", "true", ssh=garbage)
             self.assertEqual(done.returncode, 1, text)
             self.assertIn("host h1 cannot be used", done.stderr)
+
+    def test_the_time_given_counts_while_hosts_are_reached(self):
+        slow = self.world.stand_in("slow", text="#!/bin/sh\nexec sleep 600\n")
+        begin = time.monotonic()
+        done = self.run_job("--timeout", 1, "--host", "h1,h2", "true", ssh=slow)
+        self.assertEqual(done.returncode, 124)
+        self.assertIn("the time of 1 s given by --timeout is over; not reached yet: h1, h2", done.stderr)
+        self.assertLess(time.monotonic() - begin, 5)
 
     def test_no_such_stand_in(self):
         done = self.run_job("-n", 1, "--host", "h1", "true", ssh="/nowhere/ssh")
