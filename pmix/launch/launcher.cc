@@ -205,8 +205,9 @@ void Launcher::judge(Process& process, int status) {
     bool silent = code == 0;
     if (silent) code = 1;
     if (continues()) return go_on_without(process, code, fate);
-    // Our reader has gone (mpirun ... | head): nothing to complain of.
-    if (!(signal == SIGPIPE && stdout_->broken()))
+    // Our reader has gone (mpirun ... | head): nothing to complain of. Scripts pass it on as a code.
+    bool unread = (signal == SIGPIPE || code == 128 + SIGPIPE) && stdout_->broken();
+    if (!unread)
         say(format("rank {} (pid {}, {}) on {} {}; the job ends{}", process.rank, process.pid,
                    process.name, host_of(process), fate, silent ? " with code 1" : ""));
     look_for_another_mpi(process);

@@ -110,6 +110,7 @@ private:
     void hand_parameters(const Program& program);
 
     void show_plan() const;
+    static std::string bound_text(const Process& process);
 
     // While it runs.
     void watch_signals();

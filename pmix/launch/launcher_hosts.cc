@@ -243,6 +243,8 @@ void Launcher::on_started(int rank, int pid, const std::string& binding) {
     process.pid = pid;
     process.binding = binding;
     if (debugs(process)) give_terminal(process);
+    if (options_.report_bindings && !node_of(process).host->here() && !process.world_size)
+        say(format("rank {} on {}: {}", rank, host_of(process), bound_text(process)));
 }
 
 void Launcher::on_refused(int rank, int code, const std::string& why) {

@@ -369,6 +369,10 @@ StartOrder::Input Launcher::input_for(const Process& process) const {
     return here && one && !isatty(0) ? StartOrder::Input::ours : StartOrder::Input::pipe;
 }
 
+std::string Launcher::bound_text(const Process& process) {
+    return process.binding.empty() ? "not bound" : "bound to " + process.binding;
+}
+
 void Launcher::show_plan() const {
     bool map = options_.display_map || options_.verbose;
     bool several = nodes_.size() > 1;
@@ -379,9 +383,9 @@ void Launcher::show_plan() const {
                    where, slots_));
     }
     for (const Process& process : processes_) {
-        std::string where = process.binding.empty() ? "not bound" : "bound to " + process.binding;
+        std::string where = bound_text(process);
         if (!nodes_[static_cast<size_t>(process.node)].host->here()) {
-            // Its agent has not told yet, and need not be waited for.
+            // Its agent has not told yet, and need not be waited for (on_started).
             if (map) say(format("rank {} on {}: {}", process.rank, host_of(process), process.name));
             continue;
         }

@@ -3,6 +3,7 @@
 import contextlib
 import os
 import re
+import shlex
 import shutil
 import signal
 import socket
@@ -63,6 +64,11 @@ class Placement(Case):
             file.write(f"rank 0=localhost slot=0\nrank 1=h2 slot=0\nrank 2={socket.gethostname()} slot=0\n")
         here, there, again = (line.split()[2] for line in self.lines("--rankfile", path))
         self.assertEqual((here, there), (again, "h2"))
+
+    def test_bindings_are_told_of_all_hosts(self):
+        done = self.run_job("--report-bindings", "--bind-to", "core", "-n", 2, "--host", "h1,h2", "true")
+        self.assertEqual(sorted(re.findall(r"rank (\d) on (h\d): bound to ", done.stderr)),
+                         [("0", "h1"), ("1", "h2")], done.stderr)
 
     def test_what_the_ranks_see(self):
         env = self.environment(POMONA_EAGER_MAX="3K", MINE="x")
@@ -155,11 +161,12 @@ class Streams(Case):
 
     def test_a_reader_that_stops_early(self):
         # mpirun ... | head: the ranks get SIGPIPE and nobody complains.
-        words = " ".join(self.words("-n", 2, "--host", "h1,h2", "yes"))
-        done = subprocess.run(["bash", "-c", f"set -o pipefail; {words} | head -n 1"],
-                              capture_output=True, text=True, timeout=PATIENCE,
-                              env=self.environment(), stdin=subprocess.DEVNULL)
-        self.assertEqual((done.stdout, done.stderr), ("y\n", ""))
+        for program in (["yes"], ["sh", "-c", "yes; exit"]):  # a script passes the signal on as a code
+            words = shlex.join(self.words("-n", 2, "--host", "h1,h2", *program))
+            done = subprocess.run(["bash", "-c", f"set -o pipefail; {words} | head -n 1"],
+                                  capture_output=True, text=True, timeout=PATIENCE,
+                                  env=self.environment(), stdin=subprocess.DEVNULL)
+            self.assertEqual((done.stdout, done.stderr), ("y\n", ""))
 
     def test_streams_tags_and_files(self):
         script = ("sh", "-c", "echo out; echo err >&2")
