@@ -205,7 +205,7 @@ void Launcher::judge(Process& process, int status) {
     bool silent = code == 0;
     if (silent) code = 1;
     if (continues()) return go_on_without(process, code, fate);
-    // Our reader has gone (mpirun ... | head): nothing to complain of. Scripts pass it on as a code.
+    // Our reader has gone (mpirun ... | head): nothing to complain of. Scripts pass on a code.
     bool unread = (signal == SIGPIPE || code == 128 + SIGPIPE) && stdout_->broken();
     if (!unread)
         say(format("rank {} (pid {}, {}) on {} {}; the job ends{}", process.rank, process.pid,

@@ -172,8 +172,8 @@ def test_torchrun_restarts_what_does_not_go_on():
 
 @pytest.mark.parametrize("missing", [0, 1])
 def test_a_rank_that_never_comes(missing):
-    """It ends before all have met, and the store tells nobody: the others hear its number at the end
-    of their time, as an exception that a program can take."""
+    """It ends before all have met, and the store tells nobody: the others hear its number at the
+    end of their time, as an exception that a program can take."""
     code = ("import datetime, os, sys, torch.distributed as dist\n"
             "rank = int(os.environ['MINE'])\n"
             f"if rank == {missing}: sys.exit(0)\n"
