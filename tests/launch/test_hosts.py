@@ -65,6 +65,14 @@ class Placement(Case):
         here, there, again = (line.split()[2] for line in self.lines("--rankfile", path))
         self.assertEqual((here, there), (again, "h2"))
 
+    @unittest.skipUnless(shutil.which("setpriv"), "needs setpriv")
+    def test_this_host_as_another_user(self):
+        # The stand-in stays here, as ssh to this host would, and becomes the user that is named.
+        other = self.world.stand_in("as-nobody", text="#!/bin/sh\nshift\nexec setpriv --reuid 65534 --regid 65534 "
+                                                      "--clear-groups env TMPDIR=/tmp HOME=/ sh -c \"$*\"\n")
+        done = self.run_job("-n", 2, "--host", "localhost,nobody@localhost", "id", "-u", ssh=other, cwd="/")
+        self.assertEqual(sorted(done.stdout.split()), ["0", "65534"], done.stderr)
+
     def test_bindings_are_told_of_all_hosts(self):
         done = self.run_job("--report-bindings", "--bind-to", "core", "-n", 2, "--host", "h1,h2", "true")
         self.assertEqual(sorted(re.findall(r"rank (\d) on (h\d): bound to ", done.stderr)),
