@@ -7,7 +7,9 @@
 #include "pmix/launch/spawn.h"
 
 #include <algorithm>
+#include <cerrno>
 #include <csignal>
+#include <utility>
 #include <vector>
 
 #include <fcntl.h>
