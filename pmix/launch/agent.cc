@@ -198,7 +198,10 @@ void Agent::note_ignored_signals() {
 }
 
 // On another host the directory in which mpirun stands, or else the home directory, as ssh does.
+// Others count from where mpirun stands.
 std::string Agent::working_directory(const std::string& ordered) const {
+    bool from_there = !ordered.empty() && ordered[0] != '/' && !orders_.directory.empty();
+    if (from_there) return orders_.directory + "/" + ordered;
     if (!ordered.empty()) return ordered;
     if (orders_.directory.empty() || access(orders_.directory.c_str(), X_OK) == 0)
         return orders_.directory;

@@ -73,6 +73,12 @@ class Placement(Case):
         done = self.run_job("-n", 2, "--host", "localhost,nobody@localhost", "id", "-u", ssh=other, cwd="/")
         self.assertEqual(sorted(done.stdout.split()), ["0", "65534"], done.stderr)
 
+    def test_a_working_directory_counts_from_where_mpirun_stands(self):
+        place = os.path.join(self.world.place, "stands")
+        os.makedirs(os.path.join(place, "inner"))
+        done = self.run_job("-n", 2, "--wdir", "inner", "--host", "localhost,h2", "pwd", cwd=place)
+        self.assertEqual(done.stdout.split(), 2 * [os.path.join(place, "inner")], done.stderr)
+
     def test_bindings_are_told_of_all_hosts(self):
         done = self.run_job("--report-bindings", "--bind-to", "core", "-n", 2, "--host", "h1,h2", "true")
         self.assertEqual(sorted(re.findall(r"rank (\d) on (h\d): bound to ", done.stderr)),
