@@ -106,24 +106,32 @@ bool remove_half_made(const std::string& path) {
     return rmdir(path.c_str()) == 0;
 }
 
+}  // namespace
+
+std::string tag_of_job_directory(std::string_view name) {
+    std::string prefix = format("pomona-{}-", getuid()), suffix = "-" + host_hash();
+    if (!name.starts_with(prefix) || !name.ends_with(suffix)) return {};
+    name = name.substr(prefix.size());
+    return std::string(name.substr(0, name.find('-')));
+}
+
+namespace {
 // Each directory of this user's jobs on this host, with its open lock (-1: it has none) and whether
 // a launcher holds that.
 template <class Function> void each_job_directory(Function&& function) {
     std::string place = temporary_directory();
-    std::string prefix = format("pomona-{}-", getuid()), suffix = "-" + host_hash();
     DIR* directory = opendir(place.c_str());
     if (!directory) return;
     while (dirent* entry = readdir(directory)) {
-        std::string_view name = entry->d_name;
-        if (!name.starts_with(prefix) || !name.ends_with(suffix)) continue;
-        std::string path = format("{}/{}", place, name);
+        std::string tag = tag_of_job_directory(entry->d_name);
+        if (tag.empty()) continue;
+        std::string path = format("{}/{}", place, entry->d_name);
         struct stat status {};
         if (lstat(path.c_str(), &status) != 0 || !S_ISDIR(status.st_mode) ||
             status.st_uid != getuid())
             continue;
         int descriptor = open(lock_of(path).c_str(), O_RDWR | O_NOFOLLOW | O_CLOEXEC);
-        std::string_view tag = name.substr(prefix.size());
-        function(path, tag.substr(0, tag.find('-')), descriptor,
+        function(path, tag, descriptor,
                  descriptor >= 0 && flock(descriptor, LOCK_EX | LOCK_NB) != 0);
         if (descriptor < 0) continue;
         close(descriptor);

@@ -19,6 +19,9 @@ std::string make_job_tag();
 // path.
 Result<std::string> make_job_directory(const std::string& tag, int node);
 
+// The tag in the name of a directory of this user's jobs on this host; "": it is none.
+std::string tag_of_job_directory(std::string_view name);
+
 // Tells that the job's launcher lives: a lock on a file in its directory, held until this process
 // ends, which tells its process. The watchdog and the ranks do not inherit it.
 Status hold_job_directory(const std::string& path);

@@ -7,6 +7,7 @@
 # Ends with code 77 where this cannot be done: not Linux, not root.
 import os
 import shutil
+import signal
 import subprocess
 import sys
 import tempfile
@@ -129,7 +130,8 @@ class HostWorld:
                                                  if path.startswith("/tmp/")))
         holder = subprocess.Popen(
             ["ip", "netns", "exec", self.space(host), "unshare", "--uts", "--ipc", "--mount", *more, "sh", "-c",
-             f"{script} echo held && exec sleep infinity"], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, text=True)
+             f"{script} echo held && exec cat > /dev/null"],  # as long as we live
+            stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
         self.holders[host] = holder
         if holder.stdout.readline() != "held\n":
             raise RuntimeError(f"the namespaces of {host} cannot be made")
@@ -236,6 +238,7 @@ class HostWorld:
         for holder in self.holders.values():
             holder.kill()
             holder.wait()
+            holder.stdin.close()
             holder.stdout.close()
         for name in [f"h{number}" for number in range(1, self.count + 1)] + ["sw"]:
             subprocess.run(["ip", "netns", "del", self.tag + name], capture_output=True)
@@ -262,10 +265,20 @@ def main(*words):
         return 77
     apart = words[0] == "--apart"
     count, *command = words[apart:]
+    started = []
+
+    def pass_on(*_):
+        for process in started:
+            process.terminate()
+        if not started:
+            sys.exit(143)
+
+    signal.signal(signal.SIGTERM, pass_on)
     world = HostWorld(int(count), apart)
     try:
-        return subprocess.run([word.replace("HOSTS", world.names()) for word in command],
-                              env=dict(os.environ, POMONA_SSH=world.enter)).returncode
+        started.append(subprocess.Popen([word.replace("HOSTS", world.names()) for word in command],
+                                        env=dict(os.environ, POMONA_SSH=world.enter)))
+        return started[0].wait()
     finally:
         world.close()
 

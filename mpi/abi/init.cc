@@ -62,6 +62,9 @@ int init(const char* function, int required, int* provided) {
         return fail(function, nullptr, MPI_ERR_ARG,
                     format("required is {}, which is no thread level", required));
     Status started = acquire_library(required);
+    if (!started.ok() && wireup_is_given())
+        return fail_with(function, resolve(MPI_ERRORS_RETURN), nullptr,
+                         error_class_of(started.error().code), started.error().text());
     if (!started.ok()) return fail(function, nullptr, started.error());
     process().world_model.store(World::running, std::memory_order_release);
     if (int error = meet_parent(function)) return error;

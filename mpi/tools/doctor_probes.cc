@@ -159,16 +159,15 @@ std::string RealProbes::try_loopback() const {
 std::vector<std::string> RealProbes::leftovers() const {
     std::vector<std::string> out;
     std::string place = temporary_directory();
-    std::string mine = pomona::format("pomona-{}-", getuid());
     std::vector<std::string> tags;
     for (const std::string& name : names_in(place)) {
-        std::string path = place + "/" + name;
+        std::string path = place + "/" + name, tag = tag_of_job_directory(name);
         struct stat status;
-        if (!name.starts_with(mine) || lstat(path.c_str(), &status) != 0 ||
-            !S_ISDIR(status.st_mode) || status.st_uid != getuid())
+        if (tag.empty() || lstat(path.c_str(), &status) != 0 || !S_ISDIR(status.st_mode) ||
+            status.st_uid != getuid())
             continue;
         bool alive = is_young(status) || anyone_listens(path);
-        if (alive) tags.push_back(name.substr(mine.size()));
+        if (alive) tags.push_back(tag);
         else out.push_back(path);
     }
     // Shared memory whose job has no folder any more; macOS does not list names.

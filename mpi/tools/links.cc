@@ -7,6 +7,7 @@
 #include "pmix/launch/hosts.h"
 #include "pmix/launch/ssh.h"
 
+#include <algorithm>
 #include <cstdio>
 
 extern char** environ;
@@ -29,8 +30,9 @@ LinkReport measure_links(const LinksOptions& options, std::vector<LinkMemory>& r
     }
     if (!options.ssh.empty()) command += " --ssh " + shell_quoted(options.ssh);
     // `pomona` is found here first, and tried under that path there.
-    LinkReport report = read_link_report(
-        ask(format("PATH={}:\"$PATH\" {} pomona links --rank", shell_quoted(folder), command)));
+    LinkReport report =
+        read_link_report(ask(format("PATH={}:\"$PATH\" {} pomona links --rank{}",
+                                    shell_quoted(folder), command, options.look ? " --look" : "")));
     std::string path = cache_path(environ, "link-history");
     if (path.empty()) return report;
     if (!options.forget)
@@ -38,7 +40,10 @@ LinkReport measure_links(const LinksOptions& options, std::vector<LinkMemory>& r
     std::vector<LinkMemory> memory = remembered;
     for (const PairMeasured& pair : report.pairs)
         remember(memory, memory_of(report, pair, today()));
-    if ((report.pairs.empty() && !options.forget) || !options.keep) return report;
+    bool busy =
+        !options.keep_busy && std::any_of(report.hosts.begin(), report.hosts.end(),
+                                          [](const LinkHost& host) { return !host.busy.empty(); });
+    if ((report.pairs.empty() && !options.forget) || !options.keep || busy) return report;
     Status written = write_kept(path, link_memory_text(memory));
     if (!written.ok())
         std::fprintf(stderr, "pomona links: %s (%s)\n", written.error().text().c_str(),

@@ -17,7 +17,9 @@ struct LinksOptions {
     std::string ssh;    // what replaces ssh, or ""
     bool json = false;
     bool forget = false;
-    bool keep = true;  // what was measured
+    bool keep = true;        // what was measured
+    bool look = false;       // first whether the hosts are busy; what such hosts say is not kept
+    bool keep_busy = false;  // but it is
 };
 
 // An interface of a host, and whether the library takes it.
@@ -35,6 +37,7 @@ struct LinkHost {
     std::string name;
     std::vector<LinkInterface> interfaces;
     std::vector<LinkDevice> devices{};
+    std::string busy{};  // why figures of it are not to be kept, if that was looked for
 };
 struct PathSeen {
     std::string name, state, kind, text, why;
@@ -68,6 +71,6 @@ LinkReport measure_links(const LinksOptions& options, std::vector<LinkMemory>& r
 
 // The command, and the part of one rank.
 int links(const LinksOptions& options);
-int links_rank();
+int links_rank(bool look);
 
 }  // namespace pomona

@@ -8,6 +8,7 @@
 #include "btl/rdma/survey.h"
 #include "btl/tcp/interfaces.h"
 #include "mpi/tools/mpi_library.h"
+#include "mpi/tools/quiet.h"
 
 #include <nlohmann/json.hpp>
 
@@ -214,7 +215,9 @@ void print_line(const nlohmann::json& value) {
 
 }  // namespace
 
-int links_rank() {
+int links_rank(bool look) {
+    constexpr double kLook = 0.5;  // seconds; nobody measures yet
+    std::string busy = look ? why_busy(QuietWatch::look(kLook)) : "";
     Mpi mpi;
     if (!mpi.open("pomona links")) return 1;
     int rank = 0, size = 0, length = 0;
@@ -225,6 +228,7 @@ int links_rank() {
     mpi.Get_processor_name(name, &length);
     print_line({{"links_host", rank},
                 {"name", name},
+                {"busy", busy},
                 {"interfaces", interfaces_here()},
                 {"devices", devices_here()}});
     Pairs pairs(mpi, rank);

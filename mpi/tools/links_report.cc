@@ -25,6 +25,7 @@ void read_host(const json& value, LinkReport& out) {
     if (out.hosts.size() <= number) out.hosts.resize(number + 1);
     LinkHost& host = out.hosts[number];
     host.name = value.at("name").get<std::string>();
+    host.busy = value.value("busy", "");
     for (const json& each : value.at("interfaces"))
         host.interfaces.push_back({each.value("name", ""), each.value("address", ""),
                                    each.value("kind", ""), each.value("why", ""),

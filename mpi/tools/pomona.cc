@@ -333,6 +333,7 @@ int main(int argc, char** argv) {
     links_command->add_flag("--forget", linking.forget, "first forget what was measured before");
     bool links_of_rank = false;
     links_command->add_flag("--rank", links_of_rank)->group("");  // under its own mpirun
+    links_command->add_flag("--look", linking.look)->group("");
     TopOptions watching;
     CLI::App* top_command =
         app.add_subcommand("top", "the ranks of a running job, and whom they wait for, live");
@@ -421,7 +422,8 @@ int main(int argc, char** argv) {
     }
     if (app.got_subcommand(simulate_app)) return simulate_command(simulating);
     if (app.got_subcommand("doctor")) return doctor::command(json);
-    if (app.got_subcommand("links")) return links_of_rank ? links_rank() : links(linking);
+    if (app.got_subcommand("links"))
+        return links_of_rank ? links_rank(linking.look) : links(linking);
     if (app.got_subcommand("top")) return top(watching);
     if (app.got_subcommand("params")) return json ? params_json() : params(markdown);
     if (app.got_subcommand("counters")) return counters();

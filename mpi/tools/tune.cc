@@ -8,6 +8,7 @@
 #include "mpi/tools/links.h"
 #include "mpi/tools/quiet.h"
 #include "mpi/tools/tune_choices.h"
+#include "pmix/launch/hosts.h"
 
 #include <algorithm>
 #include <cerrno>
@@ -331,16 +332,20 @@ int keep(const TuneOptions& options, const Tuning& tuning, const KeptLinks& kept
 }
 
 // Whether figures are to be kept; says why not.
-bool quiet_enough(const TuneOptions& options, const Disturbance& seen, const char* what) {
-    std::string why = why_busy(seen);
+bool quiet_enough(const TuneOptions& options, const std::string& whose, const std::string& why,
+                  const char* what) {
     if (why.empty()) return true;
     complain(pomona::format(
-        "The machine was busy {}: {}. {}", what, why,
+        "{} was busy {}: {}. {}", whose, what, why,
         options.force || options.dry_run
             ? "Figures may be too high"
             : "Nothing was kept, since algorithms would be chosen by wrong figures: repeat it when "
               "the machine is quiet, or keep them with --force"));
     return options.force || options.dry_run;
+}
+
+bool quiet_enough(const TuneOptions& options, const Disturbance& seen, const char* what) {
+    return quiet_enough(options, "The machine", why_busy(seen), what);
 }
 
 // Costs as they are kept for this machine, with those between the hosts of the report.
@@ -377,6 +382,11 @@ int tune_hosts(const TuneOptions& options, const std::string& links_path,
                const std::string& choices_path) {
     LinksOptions linking;
     linking.hosts = options.hosts, linking.ssh = options.ssh, linking.keep = !options.dry_run;
+    linking.look = true, linking.keep_busy = options.force;
+    HostList named = parse_host_option(options.hosts);
+    if (!named.mistake.empty()) return complain(pomona::format("--host: {}", named.mistake)), 1;
+    if (named.hosts.size() < 2)
+        return complain("--host needs two hosts at least; without it this machine is measured"), 1;
     std::vector<LinkMemory> before;
     LinkReport report = measure_links(linking, before);
     print(options.json ? link_report_json(report, before, today())
@@ -384,6 +394,9 @@ int tune_hosts(const TuneOptions& options, const std::string& links_path,
     if (!report.failure.empty() || report.hosts.size() < 2)
         return complain(pomona::format("The links could not all be measured:\n{}", report.failure)),
                1;
+    for (const LinkHost& host : report.hosts)
+        if (!quiet_enough(options, "Host " + host.name, host.busy, "before the start"))
+            return kTuneBusy;
     for (const PairMeasured& pair : report.pairs)
         remember(before, memory_of(report, pair, today()));
     coll::Links links = links_between(report, before, links_path);

@@ -8,7 +8,6 @@
 #include "pmix/launch/cores.h"
 #include "pmix/launch/messages.h"
 #include "pmix/launch/orphans.h"
-#include "pmix/launch/stack_traces.h"
 #include "pmix/wireup/origin.h"
 
 #include <algorithm>
@@ -199,7 +198,10 @@ void Agent::note_ignored_signals() {
 }
 
 // On another host the directory in which mpirun stands, or else the home directory, as ssh does.
+// Others count from where mpirun stands.
 std::string Agent::working_directory(const std::string& ordered) const {
+    bool from_there = !ordered.empty() && ordered[0] != '/' && !orders_.directory.empty();
+    if (from_there) return orders_.directory + "/" + ordered;
     if (!ordered.empty()) return ordered;
     if (orders_.directory.empty() || access(orders_.directory.c_str(), X_OK) == 0)
         return orders_.directory;
@@ -355,7 +357,7 @@ void Agent::collect_ended(std::vector<EndedRank>& ended) {
         };
         auto found = std::find_if(processes_.begin(), processes_.end(), of_pid);
         if (found == processes_.end()) {
-            if (on_other_child) on_other_child(pid, status);
+            if (!stacks_.reap(pid) && on_other_child) on_other_child(pid, status);
             continue;
         }
         Process& process = found->second;
@@ -406,6 +408,7 @@ bool Agent::another_has_failed(int rank) const {
 }
 
 void Agent::signal(int number) {
+    if (number == SIGKILL) stacks_.end_all();
     for (const auto& [rank, process] : processes_) {
         if (!process.running) continue;
         kill(-process.pid, number);
@@ -440,10 +443,10 @@ void Agent::kill_and_reap() {
     }
 }
 
-std::string Agent::stacks(int rank) const {
+void Agent::ask_stacks(event_base* base, int rank, StackTraces::Answer answer) {
     auto found = processes_.find(rank);
-    if (found == processes_.end() || !found->second.running) return "it has ended";
-    return stack_of(found->second.pid, environment_);
+    if (found == processes_.end() || !found->second.running) return answer("it has ended");
+    stacks_.ask(base, environment_, found->second.pid, std::move(answer));
 }
 
 void Agent::clean_up() {

@@ -9,6 +9,7 @@
 #include "pmix/launch/host.h"
 #include "pmix/launch/mapping.h"
 #include "pmix/launch/spawn.h"
+#include "pmix/launch/stack_traces.h"
 #include "pmix/launch/watchdog.h"
 
 #include <functional>
@@ -53,7 +54,8 @@ public:
     // What ranks have started and left behind.
     void kill_what_outlives_ranks();
     void kill_and_reap();
-    std::string stacks(int rank) const;
+    // The answer comes later, from the loop.
+    void ask_stacks(event_base* base, int rank, StackTraces::Answer answer);
     void clean_up();
 
     const std::string& directory() const { return directory_; }
@@ -85,6 +87,7 @@ private:
     std::map<int, Process> processes_;  // by rank
     int running_ = 0;
     Watchdog watchdog_;
+    StackTraces stacks_;
     bool guarded_ = false;
     rlimit descriptor_limit_{};  // as we found it
     sigset_t ignored_{};

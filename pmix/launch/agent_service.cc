@@ -218,9 +218,12 @@ void Service::on_frame(AgentWord word, Reader& in) {
     }
     case AgentWord::ask_stacks: {
         int rank = in.get<int32_t>();
-        Writer out = rank_word(rank);
-        out.put_text(agent_.stacks(rank));
-        return channel_->send(AgentWord::stacks, out);
+        if (in.failed()) return;
+        return agent_.ask_stacks(base_, rank, [this, rank](const std::string& text) {
+            Writer out = rank_word(rank);
+            out.put_text(text);
+            channel_->send(AgentWord::stacks, out);
+        });
     }
     case AgentWord::ask_program: {
         auto question = in.get<uint32_t>();

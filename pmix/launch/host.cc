@@ -11,6 +11,7 @@
 
 #include <sys/stat.h>
 #include <sys/utsname.h>
+#include <unistd.h>
 
 #if !defined(POMONA_VERSION)
 #define POMONA_VERSION "unknown"
@@ -19,9 +20,10 @@
 namespace pomona {
 
 // Of the running system and, where there are containers, of this one: its network and its names.
-// The host's name stands in it as well: a system may not tell the rest.
+// The host's name stands in it as well: a system may not tell the rest. Another user is another
+// host: one agent starts processes of one user.
 static std::string identity_here() {
-    std::string out = format("{}-{}", boot_id(), host_name());
+    std::string out = format("{}-{}-{}", boot_id(), host_name(), geteuid());
 #if defined(__linux__)
     for (const char* path : {"/proc/self/ns/net", "/proc/self/ns/uts"}) {
         struct stat status {};

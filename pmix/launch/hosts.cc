@@ -17,10 +17,10 @@ bool parse_slots(std::string_view text, int& slots) {
            slots <= kSlotsMax;
 }
 
-bool is_name(std::string_view name) {
+bool is_plain_name(std::string_view name) {
     auto allowed = [](char c) {
         return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') ||
-               c == '.' || c == '-' || c == '_' || c == ':' || c == '%' || c == '@';
+               c == '.' || c == '-' || c == '_' || c == ':' || c == '%';
     };
     return !name.empty() && name.front() != '-' && std::all_of(name.begin(), name.end(), allowed);
 }
@@ -42,7 +42,7 @@ std::string parse_host(std::string_view text, HostSlots& host) {
         host.name = text.substr(0, one ? colon : text.size());
         if (one) slots = text.substr(colon);
     }
-    if (!is_name(host.name)) return format("'{}' is not a host name", text);
+    if (!is_host_name(host.name)) return format("'{}' is not a host name", text);
     if (slots == ":*") {  // as in a hostfile: one for each core
         host.from_file = true;
         return {};
@@ -75,6 +75,13 @@ void add_host(std::vector<HostSlots>& hosts, const HostSlots& host) {
 }
 }  // namespace
 
+bool is_host_name(std::string_view name) {
+    size_t at = name.find('@');
+    return at == name.npos
+               ? is_plain_name(name)
+               : is_plain_name(name.substr(0, at)) && is_plain_name(name.substr(at + 1));
+}
+
 void add_hosts(std::vector<HostSlots>& hosts, const std::vector<HostSlots>& more) {
     for (const HostSlots& host : more) add_host(hosts, host);
 }
@@ -84,14 +91,30 @@ std::string_view without_user(std::string_view name) {
     return at == name.npos ? name : name.substr(at + 1);
 }
 
+// "slots = 4" as "slots=4".
+static std::string without_room(std::string_view line) {
+    constexpr const char* room = " \t\r\v\f";
+    std::string out;
+    for (size_t equals; (equals = line.find('=')) != line.npos;) {
+        std::string_view before = line.substr(0, equals);
+        size_t last = before.find_last_not_of(room);
+        out += format("{}=", last == before.npos ? before : before.substr(0, last + 1));
+        line.remove_prefix(std::min(line.find_first_not_of(room, equals + 1), line.size()));
+    }
+    return out + std::string(line);
+}
+
 HostList parse_hostfile(std::string_view text) {
     HostList out;
+    constexpr std::string_view mark = "\xef\xbb\xbf";  // some editors begin UTF-8 so
+    if (text.starts_with(mark)) text.remove_prefix(mark.size());
     for (int number = 1; !text.empty(); ++number) {
         size_t end = std::min(text.find('\n'), text.size());
         std::string_view line = text.substr(0, end);
         text.remove_prefix(std::min(end + 1, text.size()));
         line = line.substr(0, line.find('#'));
-        auto words = split(line, " \t\r\v\f");
+        std::string joined = without_room(line);
+        auto words = split(joined, " \t\r\v\f");
         if (words.empty()) continue;
         HostSlots host;
         std::string mistake = parse_host(words[0], host);
@@ -100,13 +123,15 @@ HostList parse_hostfile(std::string_view text) {
             std::string_view name = words[i].substr(0, equals);
             std::string_view value = equals == words[i].npos ? "" : words[i].substr(equals + 1);
             int slots = 0;
-            bool most = name == "max_slots" || name == "max-slots";
+            bool most = name == "max_slots" || name == "max-slots" || name == "slots_max" ||
+                        name == "slots-max";
+            bool slots_said = name == "slots" || name == "count" || name == "cpu";
             if (name == "prefix") {
                 host.prefix = value;
-            } else if (name == "user") {
-                if (!is_name(value)) mistake = format("'{}' is not a user's name", value);
+            } else if (name == "user" || name == "username") {
+                if (!is_plain_name(value)) mistake = format("'{}' is not a user's name", value);
                 host.name = format("{}@{}", value, without_user(host.name));
-            } else if (name != "slots" && !most) {
+            } else if (!slots_said && !most) {
                 mistake = format(
                     "'{}' is unknown here; use 'name slots=4 max_slots=8 prefix=DIRECTORY "
                     "user=NAME' or 'name:4'",

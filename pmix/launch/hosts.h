@@ -1,6 +1,7 @@
 // pmix/launch/hosts.h: host lists, from --host and from hostfiles, in the forms in use.
 // Idea: `name`, `name:4`, `name slots=4 max_slots=8 prefix=/opt/pomona user=me`; # begins a
-// comment. A name may be an IPv6 address in brackets, and a user may stand before it: me@name.
+// comment; Open MPI's other words for slots and users are taken too. A name may be an IPv6 address
+// in brackets, and a user may stand before it: me@name.
 // Parsers take text and return lists; nothing here resolves names.
 #pragma once
 
@@ -30,6 +31,10 @@ HostList parse_host_option(std::string_view text);  // a:2,b,c:4; a:* is a with 
 
 // Of hosts that several options name, each once; slots of a name that is given again add up.
 void add_hosts(std::vector<HostSlots>& hosts, const std::vector<HostSlots>& more);
+
+// Whether it can be one: a name or an address, perhaps with a user before it. No shell and no
+// starter takes it for anything else.
+bool is_host_name(std::string_view name);
 
 // A name without the user before it.
 std::string_view without_user(std::string_view name);

@@ -205,8 +205,9 @@ void Launcher::judge(Process& process, int status) {
     bool silent = code == 0;
     if (silent) code = 1;
     if (continues()) return go_on_without(process, code, fate);
-    // Our reader has gone (mpirun ... | head): nothing to complain of.
-    if (!(signal == SIGPIPE && stdout_->broken()))
+    // Our reader has gone (mpirun ... | head): nothing to complain of. Scripts pass on a code.
+    bool unread = (signal == SIGPIPE || code == 128 + SIGPIPE) && stdout_->broken();
+    if (!unread)
         say(format("rank {} (pid {}, {}) on {} {}; the job ends{}", process.rank, process.pid,
                    process.name, host_of(process), fate, silent ? " with code 1" : ""));
     look_for_another_mpi(process);
@@ -310,8 +311,29 @@ void Launcher::on_lost_output(const char* stream, int error) {
     end_job(1, 0, SIGTERM);
 }
 
+// Also while hosts are reached.
+void Launcher::begin_timeout() {
+    if (options_.timeout_seconds <= 0 || timeout_timer_) return;
+    timeout_timer_ =
+        timer([](int, short, void* self) { static_cast<Launcher*>(self)->on_timeout(); });
+    timeval delay = time_of(options_.timeout_seconds);
+    event_add(timeout_timer_.get(), &delay);
+}
+
 void Launcher::on_timeout() {
     awaits_reader_ = false;
+    if (state_ == State::connecting) {
+        std::string missing;
+        for (auto& remote : remotes_)
+            if (remote->connecting())
+                missing += format("{}{}", missing.empty() ? "" : ", ", remote->name());
+        say(format(messages::time_over_before, options_.timeout_seconds, options_.timeout_by,
+                   missing));
+        exit_code_ = 124;
+        exit_code_known_ = true;
+        event_base_loopbreak(base_);
+        return;
+    }
     if (state_ != State::running) return;
     std::string still;
     int count = 0;
@@ -321,6 +343,8 @@ void Launcher::on_timeout() {
     say(format(messages::time_over, options_.timeout_seconds, options_.timeout_by, still,
                count > 8 ? ", ..." : ""));
     report();
+    if (!exit_code_known_) exit_code_ = 124;
+    exit_code_known_ = true;
     if (options_.stack_traces) return ask_stacks();
     end_job(124, 0, SIGTERM);
 }

@@ -110,6 +110,7 @@ private:
     void hand_parameters(const Program& program);
 
     void show_plan() const;
+    static std::string bound_text(const Process& process);
 
     // While it runs.
     void watch_signals();
@@ -127,6 +128,7 @@ private:
     void on_abort(int rank, int code, const std::string& message);
     void await_cause(int rank, int code, const std::string& message);
     void take_abort(int rank, int code, const std::string& message);
+    void begin_timeout();
     void on_timeout();
     void ask_stacks();
 

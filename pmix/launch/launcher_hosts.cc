@@ -39,6 +39,7 @@ bool Launcher::open_loop() {
     base_ = event_base_new_with_config(config);
     event_config_free(config);
     if (!base_) return say("no event loop can be made"), false;
+    local_.base = base_;
     watch_signals();  // from here on a signal ends us in good order
     stdout_ = std::make_unique<Output>(base_, 1);
     stderr_ = std::make_unique<Output>(base_, 2);
@@ -133,6 +134,7 @@ bool Launcher::connect_hosts() {
         if (!remote->connect(environment_for_ranks(environment_), local_.agent.ignored_signals()))
             return false;
     if (!remotes_.empty()) {
+        begin_timeout();
         stop_loop_if_connected();
         event_base_dispatch(base_);
         if (dial_back_) dial_back_->close();
@@ -193,6 +195,7 @@ bool Launcher::unite_hosts() {
             if (node.host != nodes_[i].host) nodes_[i].host->leave();
             node.place.slots = std::max(node.place.slots, 1) + std::max(hosts_[i].slots, 1);
             node.place.max_slots += hosts_[i].max_slots;
+            node.place.also.push_back(hosts_[i].name);
             continue;
         }
         identities.push_back(facts.identity);
@@ -201,7 +204,8 @@ bool Launcher::unite_hosts() {
                         hosts_[i].max_slots,
                         hosts_[i].from_file,
                         cores_of(facts),
-                        facts.processors};
+                        facts.processors,
+                        {hosts_[i].name}};
         united.push_back({nodes_[i].host, place, 0, 0, false});
         hosts.push_back(hosts_[i]);
     }
@@ -239,6 +243,8 @@ void Launcher::on_started(int rank, int pid, const std::string& binding) {
     process.pid = pid;
     process.binding = binding;
     if (debugs(process)) give_terminal(process);
+    if (options_.report_bindings && !node_of(process).host->here() && !process.world_size)
+        say(format("rank {} on {}: {}", rank, host_of(process), bound_text(process)));
 }
 
 void Launcher::on_refused(int rank, int code, const std::string& why) {

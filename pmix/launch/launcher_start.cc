@@ -279,15 +279,7 @@ bool Launcher::start_all() {
     }
     if (!input_targets_.empty() || !far.empty())
         input_ = std::make_unique<InputCopier>(base_, input_targets_, std::move(far));
-    if (options_.timeout_seconds > 0) {
-        timeout_timer_ =
-            timer([](int, short, void* self) { static_cast<Launcher*>(self)->on_timeout(); });
-        timeval delay{};
-        delay.tv_sec = static_cast<time_t>(options_.timeout_seconds);
-        delay.tv_usec = static_cast<suseconds_t>(
-            (options_.timeout_seconds - static_cast<double>(delay.tv_sec)) * 1e6);
-        event_add(timeout_timer_.get(), &delay);
-    }
+    begin_timeout();
     if (state_ == State::running &&
         (options_.display_map || options_.report_bindings || options_.verbose))
         show_plan();
@@ -377,6 +369,10 @@ StartOrder::Input Launcher::input_for(const Process& process) const {
     return here && one && !isatty(0) ? StartOrder::Input::ours : StartOrder::Input::pipe;
 }
 
+std::string Launcher::bound_text(const Process& process) {
+    return process.binding.empty() ? "not bound" : "bound to " + process.binding;
+}
+
 void Launcher::show_plan() const {
     bool map = options_.display_map || options_.verbose;
     bool several = nodes_.size() > 1;
@@ -387,9 +383,9 @@ void Launcher::show_plan() const {
                    where, slots_));
     }
     for (const Process& process : processes_) {
-        std::string where = process.binding.empty() ? "not bound" : "bound to " + process.binding;
+        std::string where = bound_text(process);
         if (!nodes_[static_cast<size_t>(process.node)].host->here()) {
-            // Its agent has not told yet, and need not be waited for.
+            // Its agent has not told yet, and need not be waited for (on_started).
             if (map) say(format("rank {} on {}: {}", process.rank, host_of(process), process.name));
             continue;
         }

@@ -5,6 +5,7 @@
 #include "pmix/launch/host.h"
 
 #include <string>
+#include <utility>
 
 namespace pomona {
 
@@ -42,13 +43,14 @@ public:
     void input_end(int) override {}
     void output_taken(int, int, size_t) override {}
     void ask_stacks(int rank, std::function<void(const std::string&)> answer) override {
-        answer(agent.stacks(rank));
+        agent.ask_stacks(base, rank, std::move(answer));
     }
     void sweep() override { agent.kill_what_outlives_ranks(); }
     void leave() override { agent.clean_up(); }
     bool left() const override { return true; }
 
     Agent agent;
+    event_base* base = nullptr;  // mpirun's loop, once there is one
 };
 
 }  // namespace pomona

@@ -252,7 +252,10 @@ std::string read_rankfile(const std::string& path, Options& options) {
         if (cores.empty())
             return format("Rankfile {} line {}: '{}' is not 'rank NUMBER=HOST slot=CORES' (0-3,8)",
                           path, line, each);
-        options.rank_hosts[rank] = words[1].substr(equals + 1);
+        std::string host = words[1].substr(equals + 1);
+        if (!host.starts_with('+') && !is_host_name(host))
+            return format("Rankfile {} line {}: '{}' is not a host name", path, line, host);
+        options.rank_hosts[rank] = host;
         options.rank_cores[rank] = std::move(cores);
     }
     return mistake;
@@ -585,7 +588,19 @@ std::string Parser::choose_hosts() {
             if (host.slots > 0) chosen.back().slots = host.slots;
         }
     }
-    for (const auto& [rank, name] : out.options.rank_hosts) {
+    const size_t named = chosen.size();
+    for (auto& [rank, name] : out.options.rank_hosts) {
+        if (name.starts_with('+')) {  // +n1: by its place among those
+            int place = -1;
+            bool right = lower(name).starts_with("+n") &&
+                         whole_number("+n", name.substr(2), 0, kRanksMax, place).empty();
+            if (!right || static_cast<size_t>(place) >= named)
+                return format(
+                    "the rankfile names host {}, and there are {}: +n0 is the first of --host or "
+                    "--hostfile",
+                    name, named);
+            name = chosen[static_cast<size_t>(place)].name;
+        }
         auto is_it = [&host = name](const HostSlots& each) { return each.name == host; };
         if (std::none_of(chosen.begin(), chosen.end(), is_it))
             chosen.push_back({name, 0, 0, "", true});

@@ -124,8 +124,10 @@ Placement place_ranks(int count, const std::vector<PlaceHost>& hosts, const Plac
                          "is the most that max_slots allows")};
     for (const auto& entry : wish.rank_hosts) {
         int rank = entry.first;
-        auto found = std::find_if(hosts.begin(), hosts.end(),
-                                  [&](const PlaceHost& host) { return host.name == entry.second; });
+        auto found = std::find_if(hosts.begin(), hosts.end(), [&](const PlaceHost& host) {
+            return host.name == entry.second ||
+                   std::count(host.also.begin(), host.also.end(), entry.second) > 0;
+        });
         if (rank < count && found != hosts.end())
             out.host_of[static_cast<size_t>(rank)] = static_cast<int>(found - hosts.begin());
     }

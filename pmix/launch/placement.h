@@ -19,6 +19,7 @@ struct PlaceHost {
     bool from_file = false;  // named in a hostfile: without slots it has one for each core
     int cores = 1;           // that ranks are started on where nothing was said
     int processors = 1;      // hardware threads
+    std::vector<std::string> also = {};  // its names, as they were said
 };
 
 struct PlaceWish {

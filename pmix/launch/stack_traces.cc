@@ -1,90 +1,148 @@
 // pmix/launch/stack_traces.cc: see stack_traces.h.
-// The debugger is a process of its own, whose output is read to its end or to the deadline.
 #include "pmix/launch/stack_traces.h"
 
 #include "btl/base/clock.h"
 #include "btl/base/format.h"
+#include "pmix/launch/agent.h"
 #include "pmix/launch/spawn.h"
 
+#include <algorithm>
+#include <cerrno>
 #include <csignal>
+#include <utility>
+#include <vector>
 
 #include <fcntl.h>
-#include <poll.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 namespace pomona {
 
 namespace {
-constexpr Nanoseconds kDeadline = 10'000'000'000;
+constexpr timeval kEach{10, 0};
+constexpr double kAll = 60;
+constexpr size_t kAtOnce = 4;
 constexpr size_t kOutputMax = 1 << 20;
 
-struct Debugger {
-    const char* name;
-    std::vector<std::string> arguments;  // before or after the process's number
-    bool number_last;
-};
+double steady_now() { return static_cast<double>(RealClock().now()) * 1e-9; }
 
-// Reads until the debugger closes its output; false at the deadline.
-bool read_all(int descriptor, std::string& out) {
-    Nanoseconds end = RealClock().now() + kDeadline;
-    for (;;) {
-        Nanoseconds left = end - RealClock().now();
-        pollfd entry{descriptor, POLLIN, 0};
-        if (left <= 0) return false;
-        if (poll(&entry, 1, static_cast<int>(left / 1'000'000) + 1) <= 0) continue;
-        char buffer[16384];
-        ssize_t count = read(descriptor, buffer, sizeof buffer);
-        if (count < 0 && errno == EINTR) continue;
-        if (count <= 0) return true;
-        if (out.size() < kOutputMax) out.append(buffer, static_cast<size_t>(count));
-    }
-}
-
-std::string output_of(SpawnRequest& request) {
-    int ends[2];
-    if (pipe(ends) != 0) return os_text(errno) + "\n";
-    for (int end : ends) fcntl(end, F_SETFD, FD_CLOEXEC);
-    int nothing = open("/dev/null", O_RDWR | O_CLOEXEC);
-    request.input = nothing;
-    request.output = request.error = ends[1];
-    auto started = spawn(request);
-    close(ends[1]);
-    if (nothing >= 0) close(nothing);
-    std::string out;
-    if (!started.ok()) {
-        out = started.error().text() + "\n";
-    } else {
-        if (!read_all(ends[0], out)) out += "(no more within ten seconds)\n";
-        kill(-*started, SIGKILL);
-        while (waitpid(*started, nullptr, 0) < 0 && errno == EINTR) {}
-    }
-    close(ends[0]);
-    return out;
-}
-}  // namespace
-
-std::string stack_of(pid_t process, const char* const* environment) {
-    static const std::vector<Debugger> debuggers = {
+// The command line of the first debugger that there is; false: none.
+bool find_debugger(SpawnRequest& request, pid_t process) {
+    struct Known {
+        const char* name;
+        std::vector<std::string> arguments;  // before or after the process's number
+        bool number_last;
+    };
+    static const std::vector<Known> known = {
         {"gdb", {"-nx", "-batch", "-ex", "thread apply all backtrace", "-p"}, true},
         {"eu-stack", {"-p"}, true},
         {"pstack", {}, true},
         {"sample", {"1", "-mayDie"}, false},
     };
-    SpawnRequest request;
-    for (const char* const* entry = environment; entry && *entry; ++entry)
-        request.environment.emplace_back(*entry);
-    for (const Debugger& debugger : debuggers) {
-        request.path = find_program(debugger.name, "", request.environment);
+    for (const Known& each : known) {
+        request.path = find_program(each.name, "", request.environment);
         if (request.path.empty()) continue;
-        request.arguments = {debugger.name};
-        std::string number = std::to_string(process);
-        if (!debugger.number_last) request.arguments.push_back(number);
-        for (const std::string& word : debugger.arguments) request.arguments.push_back(word);
-        if (debugger.number_last) request.arguments.push_back(number);
-        return output_of(request);
+        request.arguments = {each.name};
+        request.arguments.insert(request.arguments.end(), each.arguments.begin(),
+                                 each.arguments.end());
+        auto place = each.number_last ? request.arguments.end() : request.arguments.begin() + 1;
+        request.arguments.insert(place, std::to_string(process));
+        return true;
     }
-    return "none of gdb, eu-stack, pstack and sample is in PATH\n";
+    return false;
+}
+}  // namespace
+
+void StackTraces::end_all() {
+    waiting_.clear();
+    for (Debugger& each : running_) {
+        if (each.pid > 0) kill(-each.pid, SIGKILL);
+        each.readable.reset();
+        close(each.output);
+    }
+    running_.clear();
+}
+
+void StackTraces::ask(event_base* base, const char* const* environment, pid_t process,
+                      Answer answer) {
+    base_ = base;
+    environment_ = environment;
+    if (running_.empty() && waiting_.empty()) all_until_ = steady_now() + kAll;
+    waiting_.push_back({process, std::move(answer)});
+    begin_more();
+}
+
+bool StackTraces::reap(pid_t process) {
+    auto found = std::find_if(running_.begin(), running_.end(),
+                              [&](const Debugger& each) { return each.pid == process; });
+    if (found == running_.end()) return false;
+    found->pid = -1;
+    return true;  // its output may go on, by what it has started
+}
+
+void StackTraces::begin_more() {
+    while (!waiting_.empty() && running_.size() < kAtOnce) {
+        Question question = std::move(waiting_.front());
+        waiting_.pop_front();
+        if (steady_now() > all_until_) question.answer("no time was left for it\n");
+        else begin(std::move(question));
+    }
+}
+
+void StackTraces::begin(Question question) {
+    SpawnRequest request;
+    for (const char* const* entry = environment_; entry && *entry; ++entry)
+        request.environment.emplace_back(*entry);
+    if (!find_debugger(request, question.process))
+        return question.answer("none of gdb, eu-stack, pstack and sample is in PATH\n");
+    int read_end = -1, write_end = -1;
+    if (!make_pipe(read_end, write_end)) return question.answer(os_text(errno) + "\n");
+    int nothing = open("/dev/null", O_RDWR | O_CLOEXEC);
+    request.input = nothing;
+    request.output = request.error = write_end;
+    auto started = spawn(request);
+    close(write_end);
+    if (nothing >= 0) close(nothing);
+    if (!started.ok()) {
+        close(read_end);
+        return question.answer(started.error().text() + "\n");
+    }
+    fcntl(read_end, F_SETFL, O_NONBLOCK);
+    Debugger& debugger = running_.emplace_back();
+    debugger.owner = this;
+    debugger.pid = *started;
+    debugger.output = read_end;
+    debugger.answer = std::move(question.answer);
+    auto readable = [](int, short, void* data) {
+        auto* self = static_cast<Debugger*>(data);
+        self->owner->read_some(*self);
+    };
+    auto late = [](int, short, void* data) {
+        auto* self = static_cast<Debugger*>(data);
+        self->owner->finish(*self, "(no more within ten seconds)\n");
+    };
+    debugger.readable.reset(event_new(base_, read_end, EV_READ | EV_PERSIST, readable, &debugger));
+    event_add(debugger.readable.get(), nullptr);
+    debugger.deadline.reset(event_new(base_, -1, EV_TIMEOUT, late, &debugger));
+    event_add(debugger.deadline.get(), &kEach);
+}
+
+void StackTraces::read_some(Debugger& debugger) {
+    char buffer[16384];
+    ssize_t count = read(debugger.output, buffer, sizeof buffer);
+    if (count < 0 && (errno == EINTR || errno == EAGAIN)) return;
+    if (count <= 0) return finish(debugger, "");
+    if (debugger.text.size() < kOutputMax) debugger.text.append(buffer, static_cast<size_t>(count));
+}
+
+void StackTraces::finish(Debugger& debugger, const std::string& last) {
+    if (debugger.pid > 0) kill(-debugger.pid, SIGKILL);
+    debugger.readable.reset();
+    close(debugger.output);
+    std::string text = std::move(debugger.text) + last;
+    Answer answer = std::move(debugger.answer);
+    running_.remove_if([&](const Debugger& each) { return &each == &debugger; });
+    answer(text);
+    begin_more();
 }
 
 }  // namespace pomona

@@ -86,7 +86,7 @@ public:
         TRY(table_.put(key_of(name, job_.rank), mine.bytes()));
         for (int rank = 0; rank < job_.size; ++rank) {
             if (rank == job_.rank) continue;
-            TRY(take_in(rank, TRY(table_.get(key_of(name, rank)))));
+            TRY(take_in(rank, TRY(get_of(rank, key_of(name, rank)))));
         }
         return {};
     }
@@ -153,6 +153,14 @@ private:
         return name;
     }
 
+    // What that rank puts there. Tables mostly wait by themselves, as long as we would.
+    Result<std::vector<std::byte>> get_of(int rank, const std::string& key) {
+        auto found = table_.get(key);
+        if (found.ok()) return found;
+        return Error{Code::timed_out,
+                     rank == 0 ? messages::table_root_late : messages::table_rank_late, rank};
+    }
+
     Status introduce(const Introduction& own) {
         Writer out;
         out.put_text(own.number);
@@ -162,7 +170,7 @@ private:
     }
     // Empty where it does not parse: no process of this job has put that there.
     Result<Introduction> introduction_of(int rank) {
-        auto bytes = TRY(table_.get(introduction_key(rank)));
+        auto bytes = TRY(get_of(rank, introduction_key(rank)));
         Reader reader(bytes);
         Introduction out;
         out.number = reader.get_text(kTextMost);
@@ -211,11 +219,11 @@ private:
             if (!patience.wait()) return Error{Code::timed_out, messages::table_root_late, 0};
         job_.id = own.accepted;
         TRY(introduce(own));
-        return read_machines(TRY(table_.get(key_of("machines"))));
+        return read_machines(TRY(get_of(0, key_of("machines"))));
     }
     // The name of the job whose list has this number at our place; "" where another job's stands.
     Result<std::string> job_that_lists(const std::string& number) {
-        auto bytes = TRY(table_.get(kJobKey));
+        auto bytes = TRY(get_of(0, kJobKey));
         Reader reader(bytes);
         std::string name = reader.get_text(kTextMost);
         bool ours = !name.empty();

@@ -27,6 +27,8 @@ namespace {
 
 using testing::ElementsAre;
 using testing::HasSubstr;
+using testing::Pair;
+using testing::SizeIs;
 using Words = std::vector<std::string>;
 using Variable = std::pair<std::string, std::string>;
 
@@ -189,6 +191,17 @@ TEST(command_line, rankfile) {
     EXPECT_THAT(parsed.options.rank_cores[1], ElementsAre(0, 2, 3));
     std::ofstream(path) << "rank 0=localhost slot=0:1\n";
     EXPECT_THAT(parse({"-rf", path, "a"}).text, HasSubstr("line 1"));
+    // Hosts by their place in the list, as Open MPI has it.
+    std::ofstream(path) << "rank 0=+n1 slot=0\nrank 1=+N0 slot=0\n";
+    parsed = parse({"-rf", path, "--host", "a,b", "x"});
+    ASSERT_EQ(parsed.exit_code, -1) << parsed.text;
+    EXPECT_THAT(parsed.options.rank_hosts, ElementsAre(Pair(0, "b"), Pair(1, "a")));
+    EXPECT_THAT(parsed.options.hosts, SizeIs(2));
+    std::ofstream(path) << "rank 0=+n2 slot=0\n";
+    EXPECT_THAT(parse({"-rf", path, "--host", "a,b", "x"}).text,
+                HasSubstr("the rankfile names host +n2, and there are 2"));
+    std::ofstream(path) << "rank 0=-oProxyCommand=x slot=0\n";
+    EXPECT_THAT(parse({"-rf", path, "x"}).text, HasSubstr("not a host name"));
     std::remove(path.c_str());
 }
 
@@ -282,6 +295,12 @@ TEST(hosts, hostfile_forms) {
     EXPECT_EQ(list.hosts[0].name, "me@mac2");
     EXPECT_EQ(list.hosts[0].prefix, "/opt/pomona");
     EXPECT_EQ(without_user(list.hosts[0].name), "mac2");
+    // As editors of other systems write it, with room around '=', and in Open MPI's other words.
+    list = parse_hostfile(
+        "\xef\xbb\xbf"
+        "a slots = 2\r\nb count=3 slots-max= 4\nc cpu =1 username=me\n");
+    ASSERT_EQ(list.mistake, "");
+    EXPECT_THAT(list.hosts, ElementsAre(in_file("a", 2), in_file("b", 3, 4), in_file("me@c", 1)));
 }
 
 TEST(hosts, a_file_and_a_list_together) {
@@ -308,6 +327,9 @@ TEST(hosts, mistakes_name_the_line) {
     EXPECT_THAT(parse_hostfile("-o evil").mistake, HasSubstr("not a host name"));
     EXPECT_THAT(parse_hostfile("# nothing\n").mistake, HasSubstr("no host"));
     EXPECT_THAT(parse_host_option("a,b:c").mistake, HasSubstr("'c'"));
+    for (const char* name : {"me@", "@a", "me@you@a", "me@-a", "-a", "a;b"})
+        EXPECT_THAT(parse_host_option(name).mistake, HasSubstr("not a host name")) << name;
+    EXPECT_THAT(parse_hostfile("a user=me@b").mistake, HasSubstr("not a user's name"));
 }
 
 TEST(hosts, this_host) {

@@ -3,6 +3,7 @@
 # process numbers. Needs what test_launch.py needs, and its helpers.
 import fcntl
 import os
+import re
 import resource
 import shutil
 import signal
@@ -11,6 +12,7 @@ import subprocess
 import tempfile
 import time
 import unittest
+from pathlib import Path
 
 from test_launch import MPIRUN, NEEDS_PMIX, PATIENCE, PROBE, PYTHON, alive, clean_environment, run, wait_until
 
@@ -344,6 +346,66 @@ class Leftovers(unittest.TestCase):
             result = run("-n", 1, PYTHON, "-c", script, env=clean_environment(TMPDIR=place))
             self.assertEqual(result.stdout, "0 True\n", result.stderr)
             self.assertEqual(os.listdir(place), [])
+
+
+class Stacks(unittest.TestCase):
+    """What --stack-traces prints at the end of the time, by stand-ins for the debugger."""
+
+    def debugger(self, script):
+        """An environment with a stand-in for gdb."""
+        place = tempfile.TemporaryDirectory()
+        self.addCleanup(place.cleanup)
+        path = os.path.join(place.name, "gdb")
+        with open(path, "w") as file:
+            file.write("#!/bin/sh\n" + script)
+        os.chmod(path, 0o755)
+        return clean_environment(PATH=f"{place.name}:{os.environ['PATH']}")
+
+    def test_stack_traces_at_the_timeout(self):
+        # What the debugger is asked and says must be seen, once for each rank.
+        env = self.debugger("echo \"#0 in somewhere, asked: $*\"\n")
+        result = run("-n", 2, "--timeout", 0.5, "--stack-traces", "sleep", 600, env=env)
+        self.assertEqual(result.returncode, 124)
+        asked = re.findall(r"calls of rank (\d) \(pid (\d+), sleep\):\n"
+                           r"#0 in somewhere, asked: .*-p (\d+)\n", result.stderr)
+        self.assertEqual(sorted(rank for rank, *_ in asked), ["0", "1"], result.stderr)
+        for _, told, given in asked:
+            self.assertEqual(told, given)
+
+    def test_output_goes_on_while_stacks_are_taken(self):
+        """Debuggers of several ranks run at once, and mpirun passes on what comes meanwhile."""
+        env = self.debugger("sleep 2; echo '#0 in somewhere'\n")
+        begin = time.monotonic()
+        process = start("-n", 3, "--timeout", 0.3, "--stack-traces", "sh", "-c",
+                        "while :; do echo line; sleep 0.1; done", env=env)
+        at = []
+        for _ in process.stdout:
+            at.append(time.monotonic() - begin)
+        err = process.stderr.read()
+        self.assertEqual((process.wait(), err.count("#0 in somewhere")), (124, 3), err)
+        self.assertLess(time.monotonic() - begin, 5.5, err)
+        during = [each for each in at if 0.8 < each < 1.8]
+        self.assertGreater(len(during), 5, at)
+
+    def test_an_interrupt_ends_the_wait_for_stacks(self):
+        env = self.debugger("exec sleep 600\n")
+        process = start("-n", 2, "--timeout", 0.2, "--stack-traces", "sleep", 600, env=env)
+        time.sleep(1)
+        begin = time.monotonic()
+        process.send_signal(signal.SIGINT)
+        process.communicate(timeout=PATIENCE)
+        self.assertLess(time.monotonic() - begin, 3)
+        self.assertEqual(process.returncode, 124)
+
+    def test_a_debugger_that_does_not_end(self):
+        env = self.debugger("echo begun; echo $$ >> \"${0%/*}/pids\"; sleep 600\n")
+        begin = time.monotonic()
+        result = run("-n", 6, "--timeout", 0.2, "--stack-traces", "sleep", 600, env=env)
+        self.assertEqual((result.returncode, result.stderr.count("begun\n(no more within ten seconds)")), (124, 6),
+                         result.stderr)
+        self.assertLess(time.monotonic() - begin, 25)
+        pids = Path(env["PATH"].split(":")[0], "pids").read_text().split()
+        self.assertEqual((len(pids), [pid for pid in pids if alive(int(pid))]), (6, []))
 
 
 if __name__ == "__main__":

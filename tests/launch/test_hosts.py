@@ -3,8 +3,10 @@
 import contextlib
 import os
 import re
+import shlex
 import shutil
 import signal
+import socket
 import subprocess
 import time
 import unittest
@@ -55,6 +57,32 @@ class Placement(Case):
         self.assertEqual([line.split()[1] for line in
                           self.lines("-n", 2, "--host", "localhost,alias", ssh=plain)],
                          ["0/2", "1/2"])
+
+    def test_a_rankfile_names_a_host_in_two_ways(self):
+        path = os.path.join(self.world.place, "ranks")
+        with open(path, "w") as file:
+            file.write(f"rank 0=localhost slot=0\nrank 1=h2 slot=0\nrank 2={socket.gethostname()} slot=0\n")
+        here, there, again = (line.split()[2] for line in self.lines("--rankfile", path))
+        self.assertEqual((here, there), (again, "h2"))
+
+    @unittest.skipUnless(shutil.which("setpriv"), "needs setpriv")
+    def test_this_host_as_another_user(self):
+        # The stand-in stays here, as ssh to this host would, and becomes the user that is named.
+        other = self.world.stand_in("as-nobody", text="#!/bin/sh\nshift\nexec setpriv --reuid 65534 --regid 65534 "
+                                                      "--clear-groups env TMPDIR=/tmp HOME=/ sh -c \"$*\"\n")
+        done = self.run_job("-n", 2, "--host", "localhost,nobody@localhost", "id", "-u", ssh=other, cwd="/")
+        self.assertEqual(sorted(done.stdout.split()), ["0", "65534"], done.stderr)
+
+    def test_a_working_directory_counts_from_where_mpirun_stands(self):
+        place = os.path.join(self.world.place, "stands")
+        os.makedirs(os.path.join(place, "inner"))
+        done = self.run_job("-n", 2, "--wdir", "inner", "--host", "localhost,h2", "pwd", cwd=place)
+        self.assertEqual(done.stdout.split(), 2 * [os.path.join(place, "inner")], done.stderr)
+
+    def test_bindings_are_told_of_all_hosts(self):
+        done = self.run_job("--report-bindings", "--bind-to", "core", "-n", 2, "--host", "h1,h2", "true")
+        self.assertEqual(sorted(re.findall(r"rank (\d) on (h\d): bound to ", done.stderr)),
+                         [("0", "h1"), ("1", "h2")], done.stderr)
 
     def test_what_the_ranks_see(self):
         env = self.environment(POMONA_EAGER_MAX="3K", MINE="x")
@@ -122,7 +150,7 @@ class Apart(Case):
             self.assertEqual({host: [self.world.told(pid) for pid in pids]
                               for host, pids in self.world.processes().items()},
                              {"h1": [number], "h2": [], "h3": []})
-            self.assertEqual(self.seen("h2", "sh", "-c", "cat /proc/[0-9]*/comm; exit 0"), ["sleep", "sh"])
+            self.assertEqual(self.seen("h2", "sh", "-c", "cat /proc/[0-9]*/comm; exit 0"), ["cat", "sh"])
         finally:
             for pid in self.world.processes()["h1"]:
                 os.kill(pid, signal.SIGKILL)
@@ -147,11 +175,12 @@ class Streams(Case):
 
     def test_a_reader_that_stops_early(self):
         # mpirun ... | head: the ranks get SIGPIPE and nobody complains.
-        words = " ".join(self.words("-n", 2, "--host", "h1,h2", "yes"))
-        done = subprocess.run(["bash", "-c", f"set -o pipefail; {words} | head -n 1"],
-                              capture_output=True, text=True, timeout=PATIENCE,
-                              env=self.environment(), stdin=subprocess.DEVNULL)
-        self.assertEqual((done.stdout, done.stderr), ("y\n", ""))
+        for program in (["yes"], ["sh", "-c", "yes; exit"]):  # a script passes the signal on as a code
+            words = shlex.join(self.words("-n", 2, "--host", "h1,h2", *program))
+            done = subprocess.run(["bash", "-c", f"set -o pipefail; {words} | head -n 1"],
+                                  capture_output=True, text=True, timeout=PATIENCE,
+                                  env=self.environment(), stdin=subprocess.DEVNULL)
+            self.assertEqual((done.stdout, done.stderr), ("y\n", ""))
 
     def test_streams_tags_and_files(self):
         script = ("sh", "-c", "echo out; echo err >&2")
@@ -238,6 +267,13 @@ class Ends(Case):
         self.assertIn("still running: rank 0, 1", done.stderr)
         self.assertRegex(done.stderr, r"rank 1 .* on h2")
         self.nothing_left([])
+
+    def test_stacks_take_longer_than_a_silence(self):
+        debugger = self.world.stand_in("gdb", text="#!/bin/sh\nsleep 4; echo '#0 in somewhere'\n")
+        env = self.environment(PATH=os.path.dirname(debugger) + ":" + os.environ["PATH"])
+        done = self.run_job("-n", 2, "--silence", 2, "--timeout", 0.5, "--stack-traces", "--host", "h1,h2",
+                            "sleep", 600, env=env)
+        self.assertEqual((done.returncode, done.stderr.count("#0 in somewhere")), (124, 2), done.stderr)
 
     def test_mpirun_is_killed(self):
         process, pids = self.job(*self.LIVE)

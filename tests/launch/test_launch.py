@@ -623,22 +623,6 @@ class PmixServer(unittest.TestCase):
 
 
 class CommandLine(unittest.TestCase):
-    def test_stack_traces_at_the_timeout(self):
-        # A stand-in for the debugger: what it is asked and says must be seen, once for each rank.
-        with tempfile.TemporaryDirectory() as place:
-            path = os.path.join(place, "gdb")
-            with open(path, "w") as file:
-                file.write("#!/bin/sh\necho \"#0 in somewhere, asked: $*\"\n")
-            os.chmod(path, 0o755)
-            env = clean_environment(PATH=f"{place}:{os.environ['PATH']}")
-            result = run("-n", 2, "--timeout", 0.5, "--stack-traces", "sleep", 600, env=env)
-        self.assertEqual(result.returncode, 124)
-        asked = re.findall(r"calls of rank (\d) \(pid (\d+), sleep\):\n"
-                           r"#0 in somewhere, asked: .*-p (\d+)\n", result.stderr)
-        self.assertEqual([rank for rank, *_ in asked], ["0", "1"], result.stderr)
-        for _, told, given in asked:
-            self.assertEqual(told, given)
-
     def test_the_timeout_of_the_environment(self):
         env = clean_environment(MPIEXEC_TIMEOUT="0.3")
         result = run("-n", 1, "sleep", 600, env=env)

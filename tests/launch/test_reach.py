@@ -8,6 +8,7 @@ import shutil
 import signal
 import subprocess
 import sys
+import time
 import unittest
 
 from hosts_case import NEEDS_PRTERUN, Case, prterun_environment
@@ -138,12 +139,35 @@ class Links(Case):
         self.assertEqual([line for line in found if "net=" in line], [])
         self.assertIn("those of h1 and h2 were never measured by --host", said)
         done = subprocess.run([DOCTOR, "tune", "--host", "h1,h2", "--ssh", self.world.enter,
-                               "--links-only"], text=True, capture_output=True, timeout=PATIENCE,
+                               "--links-only", "--force"], text=True, capture_output=True, timeout=PATIENCE,
                               stdin=subprocess.DEVNULL, env=environment)
         self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
         (net,) = set(re.findall(r"net=[0-9.:]+", done.stdout))
         self.assertEqual([net in line for line in costs("--host", "h1,h2")[0]], [True, True], net)
         self.assertEqual([line for line in costs("--host", "h1:2")[0] if "net=" in line], [])
+
+    def test_tune_keeps_nothing_of_busy_hosts(self):
+        cache = os.path.join(self.world.place, "busy")
+        words = [DOCTOR, "tune", "--host", "h1,h2", "--ssh", self.world.enter, "--links-only"]
+        kinds = {"text": True, "capture_output": True, "timeout": PATIENCE, "stdin": subprocess.DEVNULL,
+                 "env": self.environment(XDG_CACHE_HOME=cache)}
+        others = subprocess.Popen([sys.executable, "-c", "while True: pass"])
+        self.addCleanup(others.wait)
+        self.addCleanup(others.kill)
+        done = subprocess.run(words, **kinds)
+        self.assertEqual(done.returncode, 3, done.stdout + done.stderr)
+        self.assertRegex(done.stderr, r"Host h1 was busy before the start: other programs used .* Nothing was kept")
+        self.assertFalse(os.path.exists(os.path.join(cache, "pomona", "link-history")))
+        done = subprocess.run([*words, "--force"], **kinds)
+        self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
+        self.assertIn("Host h2 was busy", done.stderr)
+        self.assertTrue(os.path.exists(os.path.join(cache, "pomona", "link-history")))
+
+    def test_tune_needs_two_hosts(self):
+        done = subprocess.run([DOCTOR, "tune", "--host", "h1", "--ssh", self.world.enter], text=True, env=self.environment(),
+                              capture_output=True, timeout=PATIENCE, stdin=subprocess.DEVNULL)
+        self.assertEqual((done.returncode, done.stdout), (1, ""), done.stderr)
+        self.assertIn("--host needs two hosts at least", done.stderr)
 
     def test_a_job_is_explained(self):
         done = self.run_job("-n", 2, "--explain", "--host", "h1,h2", "hostname",
@@ -252,6 +276,14 @@ time.sleep(5)
             done = self.run_job("-n", 1, "--host", "h1", "true", ssh=garbage)
             self.assertEqual(done.returncode, 1, text)
             self.assertIn("host h1 cannot be used", done.stderr)
+
+    def test_the_time_given_counts_while_hosts_are_reached(self):
+        slow = self.world.stand_in("slow", text="#!/bin/sh\nexec sleep 600\n")
+        begin = time.monotonic()
+        done = self.run_job("--timeout", 1, "--host", "h1,h2", "true", ssh=slow)
+        self.assertEqual(done.returncode, 124)
+        self.assertIn("the time of 1 s given by --timeout is over; not reached yet: h1, h2", done.stderr)
+        self.assertLess(time.monotonic() - begin, 5)
 
     def test_no_such_stand_in(self):
         done = self.run_job("-n", 1, "--host", "h1", "true", ssh="/nowhere/ssh")

@@ -8,8 +8,10 @@ TEST_PRELOAD    LD_PRELOAD of the ranks: the runtimes of sanitizers, which must 
 TEST_PATIENCE   factor of all time limits, for what runs slowly
 """
 
+import contextlib
 import os
 import shlex
+import signal
 import subprocess
 import sys
 from pathlib import Path
@@ -22,6 +24,7 @@ BUILD = Path(os.environ.get("POMONA_BUILD", ROOT / "build" / "release"))
 PYTHON = os.environ.get("PYTHON", sys.executable)
 PATIENCE = float(os.environ.get("TEST_PATIENCE", "1"))
 PRELOADED = {"LD_PRELOAD": os.environ["TEST_PRELOAD"]} if "TEST_PRELOAD" in os.environ else {}
+STACKS_TIME = 60  # for the stacks of all ranks, and the end
 
 
 class Outcome:
@@ -45,9 +48,26 @@ def launcher(ranks, env=None):
     return [str(BUILD / "bin" / "mpirun"), "--oversubscribe", "-n", str(ranks), *through]
 
 
+def ended(process):
+    """What a job has printed that is ended now: politely, then all that is left of its session."""
+    process.terminate()
+    try:
+        return process.communicate(timeout=10)[0]
+    except subprocess.TimeoutExpired:
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(process.pid, signal.SIGKILL)
+    try:
+        return process.communicate(timeout=10)[0]  # mpirun's watchdog and agents see to its ranks
+    except subprocess.TimeoutExpired as still:
+        return (still.output or b"").decode(errors="replace") + "\n(somebody still holds its output)"
+
+
 def launch(ranks, *program, timeout=120, env=None, prefix=None):
-    """Runs a Python program on `ranks` ranks; kills the job at the timeout, which is a failure."""
-    command = [*(launcher(ranks, env) if prefix is None else prefix), PYTHON, *map(str, program)]
+    """Runs a Python program on `ranks` ranks. One that does not end in time has failed: our mpirun
+    tells who waits for whom and where each rank is, and ends it on all hosts."""
+    own = prefix is None and "POMONA_MPIRUN" not in os.environ
+    watched = ["--timeout", str(timeout * PATIENCE), "--stack-traces"] if own else []
+    command = [*(launcher(ranks, env) if prefix is None else prefix), *watched, PYTHON, *map(str, program)]
     environment = {**os.environ, "OMP_NUM_THREADS": "1", "PYTHONUNBUFFERED": "1", **PRELOADED, **(env or {})}
     timeout *= PATIENCE
     if "POMONA_HOSTS" in os.environ:
@@ -56,18 +76,14 @@ def launch(ranks, *program, timeout=120, env=None, prefix=None):
         paths = [str(BUILD / "python"), environment.get("PYTHONPATH", "")]
         environment["PYTHONPATH"] = os.pathsep.join(path for path in paths if path)
     process = subprocess.Popen(
-        command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, env=environment
+        command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, env=environment, start_new_session=True
     )
     try:
-        text, _ = process.communicate(timeout=timeout)
+        text, _ = process.communicate(timeout=timeout + (STACKS_TIME if own else 0))
     except subprocess.TimeoutExpired:
-        process.terminate()
-        try:
-            text, _ = process.communicate(timeout=10)
-        except subprocess.TimeoutExpired:
-            process.kill()
-            text, _ = process.communicate()
-        pytest.fail(f"no end within {timeout} s: {shlex.join(command)}\n{text[-6000:]}")
+        pytest.fail(f"no end within {timeout} s: {shlex.join(command)}\n{ended(process)[-12000:]}")
+    if own and process.returncode == 124:
+        pytest.fail(f"no end within {timeout} s: {shlex.join(command)}\n{text[-12000:]}")
     if process.returncode == 77 and "POMONA_HOSTS" in os.environ:  # of host_world.py
         pytest.skip("hosts as namespaces need root on Linux")
     return Outcome(command, process.returncode, text)

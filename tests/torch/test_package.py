@@ -1,10 +1,13 @@
 """The package: its version, its parameters (pomona.init), which torch it takes, `pomona doctor`'s
 part."""
 
+import os
 import re
 import shutil
 import subprocess
+import time
 
+import pytest
 from conftest import BUILD, ROOT, launch
 
 VERSION = re.search(r"project\(pomona VERSION ([0-9.]+)", (ROOT / "CMakeLists.txt").read_text())[1]
@@ -145,3 +148,13 @@ def test_compiled_for_another_torch(tmp_path):
     assert not list((tmp_path / "cache").glob("*/*.o")), "objects are left"
     outcome = use(tmp_path, {"CXX": "/no/compiler"})
     assert outcome.code == 0 and "compiling" not in outcome.text, str(outcome)
+
+
+@pytest.mark.skipif("POMONA_MPIRUN" in os.environ, reason="other launchers end jobs in their own way")
+@pytest.mark.parametrize("prefix", [None, []])
+def test_a_job_that_hangs_is_ended(prefix):
+    """By these tests' own `launch`: it comes back, with what was printed."""
+    start = time.time()
+    with pytest.raises(pytest.fail.Exception, match="(?s)no end within 3.*it hangs"):
+        launch(2, "-c", "import time; print('it hangs'); time.sleep(600)", prefix=prefix, timeout=3)
+    assert time.time() - start < 40

@@ -170,6 +170,25 @@ def test_torchrun_restarts_what_does_not_go_on():
     assert done.returncode == 1 and "exitcode  : 5" in done.stderr, done.stdout + done.stderr
 
 
+@pytest.mark.parametrize("missing", [0, 1])
+def test_a_rank_that_never_comes(missing):
+    """It ends before all have met, and the store tells nobody: the others hear its number at the
+    end of their time, as an exception that a program can take."""
+    code = ("import datetime, os, sys, torch.distributed as dist\n"
+            "rank = int(os.environ['MINE'])\n"
+            f"if rank == {missing}: sys.exit(0)\n"
+            "try: dist.init_process_group('mpi', init_method=sys.argv[1], rank=rank, world_size=3,\n"
+            "                             timeout=datetime.timedelta(seconds=4))\n"
+            "except dist.DistBackendError as error: print('met:', str(error).splitlines()[0], flush=True)\n")
+    codes, text = by_hand(3, code, "file://{folder}/store", program="-c", MINE="{rank}")
+    assert codes == [0, 0, 0], text
+    words = "(?m)^met: Rank [012] of 3: MPI_Init_thread failed: .*" + (
+        "Rank 0 has not answered in the program's table in time" if missing == 0 else
+        "(?:A rank has not come to the program's table in time .*rank 1|Rank 0 has not answered)")
+    assert len(re.findall(words, text)) == 2, text
+    assert missing == 0 or "A rank has not come" in text, text
+
+
 def test_nobody_but_torchrun():
     done = subprocess.run([PYTHON, "-m", "pomona_tools.survive", "-c", "pass"], env=environment(), check=False,
                           capture_output=True, text=True, timeout=LIMIT)

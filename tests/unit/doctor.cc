@@ -4,10 +4,13 @@
 // Method: Probes whose answers are set by the test; those of a Mac follow the commands' manual
 // pages.
 #include "mpi/tools/doctor.h"
+#include "pmix/job_directory.h"
 
 #include <gtest/gtest.h>
 #include <nlohmann/json.hpp>
 
+#include <cstdio>
+#include <fstream>
 #include <map>
 
 #include <sys/stat.h>
@@ -312,18 +315,35 @@ TEST(doctor, this_machine) {
     EXPECT_GE(probes.cores(), probes.usable_cores());
     EXPECT_EQ(probes.run("echo word"), "word\n");
     EXPECT_EQ(probes.run("false"), "");
-    std::string folder = probes.temporary_folder() + "/pomona-" + std::to_string(getuid()) +
-                         "-doctortest" + std::to_string(getpid());
-    ASSERT_EQ(mkdir(folder.c_str(), 0700), 0);
-    auto listed = [&] {
+    std::string tag = make_job_tag();
+    auto made = make_job_directory(tag, 0);
+    ASSERT_TRUE(made.ok());
+    const std::string& folder = *made;
+    auto lists = [&](const std::string& path) {
         for (const std::string& each : probes.leftovers())
-            if (each == folder) return true;
+            if (each == path) return true;
         return false;
     };
+    auto listed = [&] { return lists(folder); };
     EXPECT_FALSE(listed());  // it may be a job that starts
     utimbuf old{1000000000, 1000000000};
     ASSERT_EQ(utime(folder.c_str(), &old), 0);
     EXPECT_TRUE(listed());
+    // Where several hosts share a disk: nobody here knows whether that job lives.
+    std::string elsewhere = folder.substr(0, folder.rfind('-')) + "-wxyz";
+    ASSERT_EQ(rename(folder.c_str(), elsewhere.c_str()), 0);
+    EXPECT_FALSE(lists(elsewhere));
+    ASSERT_EQ(rename(elsewhere.c_str(), folder.c_str()), 0);
+#if defined(__linux__)
+    // Old shared memory of a job that lives is none either.
+    std::string memory = "/dev/shm/pomona-" + tag + "-0";
+    std::ofstream(memory) << "x";
+    ASSERT_EQ(utime(memory.c_str(), &old), 0);
+    EXPECT_TRUE(lists(memory));
+    utime(folder.c_str(), nullptr);
+    EXPECT_FALSE(lists(memory));
+    unlink(memory.c_str());
+#endif
     rmdir(folder.c_str());
     EXPECT_FALSE(listed());
 }

@@ -93,6 +93,20 @@ void expect_met(const std::vector<Outcome>& ranks) {
     }
 }
 
+// Who waits hears for whom: also where get() itself gives up, as that of torch's store.
+TEST(WireupTable, namesWhoHasNotCome) {
+    Store store;
+    auto lead = start_by_table(store.table(0, 3, 0.1));
+    ASSERT_FALSE(lead.ok());
+    EXPECT_EQ(lead.error().peer, 1);
+    EXPECT_NE(lead.error().text().find("A rank has not come"), std::string::npos);
+    Store other;
+    auto follow = start_by_table(other.table(1, 2, 0.1));
+    ASSERT_FALSE(follow.ok());
+    EXPECT_EQ(follow.error().peer, 0);
+    EXPECT_NE(follow.error().text().find("Rank 0 has not answered"), std::string::npos);
+}
+
 TEST(WireupTable, meets) {
     Store store;
     expect_met(run_job(store, 4, 1));
