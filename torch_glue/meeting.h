@@ -20,7 +20,7 @@ namespace pomona::glue {
 std::string meet_members(MPI_Comm comm, const std::vector<int>& ranks, const std::string& name,
                          std::chrono::milliseconds timeout);
 std::string meet_world(std::chrono::milliseconds timeout);
-// All ranks that live have met: earlier meetings that failed keep nobody from MPI_Finalize any more.
+// All ranks that live have met: earlier meetings that failed keep none from MPI_Finalize any more.
 void forgive_meetings();
 
 }  // namespace pomona::glue
