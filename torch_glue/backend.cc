@@ -4,6 +4,7 @@
 
 #include <ATen/core/grad_mode.h>
 
+#include "torch_glue/meeting.h"
 #include "torch_glue/transit.h"
 
 #include <algorithm>
@@ -93,6 +94,7 @@ void connect_subgroup(const std::shared_ptr<Group>& group, const ProcessGroupPom
     const int error = make_sub_comm(aside, setup.ranks, group->name, &group->comm);
     if (error != MPI_SUCCESS) fail_group(*group, error_text(error));
     if (!setup.first) return;
+    forgive_meetings();
     std::lock_guard lock(groups_mutex);
     first_group = group;
 }
@@ -215,6 +217,7 @@ c10::intrusive_ptr<ProcessGroupPomona> ProcessGroupPomona::create(const Setup& s
     for (int i = 0; setup.ranks.empty() && i < setup.size; ++i) ranks.push_back(i);
     Record::instance().set_reduce_counter([] { return library_counter("reduce_ns"); });
     Record::instance().know_group(setup.group_name, std::move(ranks));
+    group->recorded = true;
     // Around backends of other names torch puts a wrapper that compares in its debug mode.
     group->compares =
         (c10d::debug_level() == c10d::DebugLevel::Detail && setup.backend_name == "mpi") ||

@@ -573,7 +573,7 @@ void ProcessGroupPomona::monitoredBarrier(const c10d::BarrierOptions& opts, bool
         std::string known;
         if (!dead.empty())
             known = "; " + list_ranks(dead) + (dead.size() == 1 ? " has died" : " have died");
-        give_up_finalize("a monitored barrier failed");
+        give_up_finalize("a monitored barrier failed", group_->count->key);
         C10_THROW_ERROR(DistBackendError, where("monitored_barrier") + text + known);
     };
     const int report_tag = tag_max(), release_tag = tag_max() - 1;

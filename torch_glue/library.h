@@ -15,6 +15,7 @@ namespace pomona::glue {
 // Every function that the glue calls.
 #define POMONA_GLUE_FUNCTIONS(F)                                                                   \
     F(Bcast)                                                                                       \
+    F(Cancel)                                                                                      \
     F(Comm_create_group)                                                                           \
     F(Comm_dup)                                                                                    \
     F(Comm_free)                                                                                   \
@@ -54,6 +55,7 @@ namespace pomona::glue {
     F(Op_create_c)                                                                                 \
     F(Query_thread)                                                                                \
     F(Test)                                                                                        \
+    F(Test_cancelled)                                                                              \
     F(Type_commit)                                                                                 \
     F(Type_contiguous)                                                                             \
     F(Wait)

@@ -6,6 +6,7 @@
 #include "torch_glue/backend.h"
 #include "torch_glue/device.h"
 #include "torch_glue/futures.h"
+#include "torch_glue/meeting.h"
 #include "torch_glue/record.h"
 #include "torch_glue/store.h"
 

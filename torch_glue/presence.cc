@@ -21,6 +21,7 @@ using Clock = std::chrono::steady_clock;
 // How long the end of the program waits for the others' before it tells them.
 constexpr std::chrono::milliseconds kPatience{200};
 constexpr int kTag = 1;
+constexpr size_t kEndedMost = 500;  // groups
 
 enum class Kind : uint32_t { left, question, answer };
 
@@ -54,8 +55,9 @@ struct State {
     MPI_Comm comm = MPI_COMM_NULL;
     int rank = 0;
     int size = 0;
-    std::map<std::string, uint64_t> made;  // groups of each name and members so far
+    std::map<uint64_t, uint32_t> made;  // by the hash of name and members: how many so far
     std::map<uint64_t, std::shared_ptr<GroupCount>> groups;
+    std::deque<uint64_t> ended;                        // those of them that have ended here
     std::map<int, std::map<uint64_t, uint64_t>> left;  // by rank and key: collectives started
     std::map<Place, Answer> answers;
     std::set<Place> asked;  // and not answered
@@ -240,9 +242,21 @@ std::shared_ptr<GroupCount> count_group(const std::string& name, std::vector<int
     // of groups that other ranks have made by themselves.
     std::string words = name;
     for (int rank : members) words.append(1, ' ').append(std::to_string(rank));
-    const uint64_t times = s.made[words]++;
+    const uint32_t times = s.made[hash(words)]++;
     const uint64_t key = hash(words.append(1, '#').append(std::to_string(times)));
     return s.groups[key] = std::make_shared<GroupCount>(key, std::move(members), size);
+}
+
+void end_count(const GroupCount& group) {
+    State& s = state();
+    std::lock_guard lock(s.mutex);
+    s.ended.push_back(group.key);
+    if (s.ended.size() <= kEndedMost) return;
+    const uint64_t key = s.ended.front();
+    s.ended.pop_front();
+    s.groups.erase(key);
+    std::erase_if(s.answers, [key](const auto& each) { return each.first.second == key; });
+    std::erase_if(s.asked, [key](const Place& place) { return place.second == key; });
 }
 
 int watch_presence(MPI_Comm first_group) {

@@ -51,9 +51,11 @@ private:
     std::atomic<int64_t> started_at_{0};  // nanoseconds of the steady clock
 };
 
-// The count of the group that this process makes now under `name`; kept after the group's end.
+// The count of the group that this process makes now under `name`.
 std::shared_ptr<GroupCount> count_group(const std::string& name, std::vector<int> members,
                                         int size);
+// The group has ended here. Others may wait in it still, so that the last hundreds are remembered.
+void end_count(const GroupCount& group);
 
 // Collective: made once, with the communicator of the first group.
 int watch_presence(MPI_Comm first_group);

@@ -109,7 +109,23 @@ void Record::waited(const std::string& title, std::chrono::nanoseconds time) {
 
 void Record::know_group(const std::string& name, std::vector<int> ranks) {
     std::lock_guard lock(mutex_);
-    groups_[name] = std::move(ranks);
+    KnownGroup& group = groups_[name];
+    group.ranks = std::move(ranks);
+    ++group.alive;
+}
+
+void Record::end_group(const std::string& name) {
+    std::lock_guard lock(mutex_);
+    --groups_[name].alive;
+    ended_.push_back(name);
+    if (ended_.size() <= kEndedMost) return;
+    const std::string oldest = std::move(ended_.front());
+    ended_.pop_front();
+    const auto group = groups_.find(oldest);
+    if (group == groups_.end() || group->second.alive > 0) return;
+    const auto mentions = [&](const RecordEntry& entry) { return entry.group == oldest; };
+    if (std::any_of(entries_.begin(), entries_.end(), mentions)) ended_.push_back(oldest);
+    else groups_.erase(group);
 }
 
 std::vector<RecordEntry> Record::entries() const {
@@ -121,8 +137,10 @@ std::vector<RecordEntry> Record::entries() const {
 }
 
 std::map<std::string, std::vector<int>> Record::groups() const {
+    std::map<std::string, std::vector<int>> all;
     std::lock_guard lock(mutex_);
-    return groups_;
+    for (const auto& [name, group] : groups_) all[name] = group.ranks;
+    return all;
 }
 
 std::map<std::string, OperationTimes> Record::times() const {

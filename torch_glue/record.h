@@ -10,6 +10,7 @@
 #include <array>
 #include <chrono>
 #include <cstdint>
+#include <deque>
 #include <map>
 #include <mutex>
 #include <string>
@@ -45,6 +46,7 @@ struct OperationTimes {
 class Record {
 public:
     static constexpr size_t kEntries = 2000;
+    static constexpr size_t kEndedMost = 500;  // groups, and those that entries mention
     static Record& instance();
 
     uint64_t begin(RecordEntry entry, uint64_t bytes);  // 0 is no entry
@@ -54,6 +56,7 @@ public:
     void waited(const std::string& title, std::chrono::nanoseconds time);
 
     void know_group(const std::string& name, std::vector<int> ranks);
+    void end_group(const std::string& name);   // entries may name it still
     std::vector<RecordEntry> entries() const;  // by age
     std::map<std::string, std::vector<int>> groups() const;
     std::map<std::string, OperationTimes> times() const;
@@ -67,7 +70,12 @@ private:
     mutable std::mutex mutex_;
     std::vector<RecordEntry> entries_;  // a ring
     uint64_t next_ = 1;
-    std::map<std::string, std::vector<int>> groups_;
+    struct KnownGroup {
+        std::vector<int> ranks;  // of the latest of that name
+        int alive = 0;
+    };
+    std::map<std::string, KnownGroup> groups_;
+    std::deque<std::string> ended_;                // names, one for each group that has ended
     std::map<std::string, OperationTimes> times_;  // by kind: "all_reduce"
     // Reductions are of the kind that is under way, of those that reduce; of the first of several.
     std::map<std::string, int> under_way_;  // kinds that reduce

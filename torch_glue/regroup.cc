@@ -83,7 +83,7 @@ c10::intrusive_ptr<c10d::Backend> ProcessGroupPomona::shrink(
     // A revoked communicator has nothing under way that MPI_Finalize would wait for.
     const bool ended = group_->revoked.load();
     auto made = create(setup);
-    if (setup.first && ended) take_back_finalize();
+    if (setup.first && ended) take_back_finalize(group_->count->key);
     return made;
 }
 

@@ -83,6 +83,14 @@ std::string seconds_text(std::chrono::milliseconds time) {
 
 }  // namespace
 
+Group::~Group() {
+    free_comm(&comm);
+    free_comm(&aside);
+    if (in_forked_child()) return;  // the parent's threads may hold the locks for ever
+    if (recorded) Record::instance().end_group(name);
+    if (count) end_count(*count);
+}
+
 std::string Group::describe() const {
     return "Rank " + std::to_string(rank) + " of " + std::to_string(size) + " in group " + name;
 }
@@ -121,7 +129,7 @@ GlueWork::~GlueWork() {
     for (MPI_Request request : requests_) active |= request != MPI_REQUEST_NULL;
     if (!active) return;
     // Dropped without a wait: MPI still uses the tensors, and nobody is left to end the requests.
-    give_up_finalize("an operation was dropped before it was complete");
+    give_up_finalize("an operation was dropped before it was complete", group_->count->key);
     static_cast<void>(flow_.release());
     new std::vector<at::Tensor>(std::move(kept_));
     new std::vector<at::Tensor>(std::move(outputs_));
@@ -571,7 +579,7 @@ static std::string departed_text(const std::string& who) {
 
 void GlueWork::fail_departed() {
     const std::string who = departed();
-    give_up_finalize("a rank has left");
+    give_up_finalize("a rank has left", group_->count->key);
     complete(departed_text(who));
 }
 
@@ -583,7 +591,7 @@ bool GlueWork::is_long() const {
 void GlueWork::ask_others() const { group_->count->ask(sequence_, group_->rank); }
 
 void GlueWork::expire() {
-    give_up_finalize("an operation timed out");
+    give_up_finalize("an operation timed out", group_->count->key);
     std::string who;
     if (awaited_ != 0 && phase_.load() == Phase::Held)
         who = "It was to start after the callbacks of the Future of sequence " +
@@ -599,7 +607,7 @@ void GlueWork::expire() {
 }
 
 void GlueWork::fail(const std::string& text) {
-    give_up_finalize("an operation was aborted");
+    give_up_finalize("an operation was aborted", group_->count->key);
     complete(text);
 }
 

@@ -102,15 +102,13 @@ struct Group {
     std::shared_ptr<GroupCount> count;  // of collectives, for ranks that leave
     MPI_Comm aside = MPI_COMM_NULL;     // the same ranks, for the glue's own words
     bool compares = false;              // in torch's debug mode: compare.cc
+    bool recorded = false;              // the record knows its name
     std::atomic<bool> revoked{false};   // by failed_ranks(): what was under way has ended
 
     Group() = default;
     Group(const Group&) = delete;
     Group& operator=(const Group&) = delete;
-    ~Group() {
-        free_comm(&comm);
-        free_comm(&aside);
-    }
+    ~Group();
 
     std::string describe() const;  // "Rank 1 of 4 in group default_pg"
 

@@ -8,7 +8,6 @@
 #endif
 
 #include <algorithm>
-#include <array>
 #include <atomic>
 #include <chrono>
 #include <condition_variable>
@@ -35,7 +34,9 @@ struct State {
     bool started_here = false;
     bool fork_watched = false;
     std::atomic<bool> forked{false};  // this process is a child, made after MPI had started
-    std::atomic<const char*> given_up{nullptr};
+    std::mutex reasons_mutex;
+    std::map<uint64_t, const char*> reasons;     // by owner; under reasons_mutex
+    std::atomic<const char*> given_up{nullptr};  // one of them
     // Pairs with the exit handler's loop; only the count itself is published.
     std::atomic<int64_t> operations{0};
 };
@@ -376,8 +377,19 @@ MPI_Datatype float16_type() {
     return mpi().X_Type_float16 ? mpi().X_Type_float16() : two_byte_type();
 }
 
-void give_up_finalize(const char* why) { state().given_up.store(why); }
-void take_back_finalize() { state().given_up.store(nullptr); }
+void give_up_finalize(const char* why, uint64_t owner) {
+    State& s = state();
+    std::lock_guard lock(s.reasons_mutex);
+    s.given_up.store(s.reasons.try_emplace(owner, why).first->second);
+}
+
+void take_back_finalize(uint64_t owner) {
+    State& s = state();
+    std::lock_guard lock(s.reasons_mutex);
+    s.reasons.erase(owner);
+    s.given_up.store(s.reasons.empty() ? nullptr : s.reasons.begin()->second);
+}
+
 const char* finalize_given_up() { return state().given_up.load(); }
 void operation_started() { state().operations.fetch_add(1); }
 void operation_ended() { state().operations.fetch_sub(1); }
@@ -389,113 +401,6 @@ static int finish_comm(int error, MPI_Comm* comm) {
     return mpi().Comm_set_errhandler(*comm, MPI_ERRORS_RETURN);
 }
 
-namespace {
-
-// How long a member waits beyond its time for the word of who has not come.
-constexpr std::chrono::seconds kTold{1};
-
-// Requests of one meeting. What is not over at its end stays MPI's, with its memory.
-struct Meeting {
-    using Word = std::array<char, 256>;  // who has not come; empty: all have
-    std::vector<MPI_Request> requests;
-    std::deque<Word> words;
-
-    Word& next() {
-        requests.push_back(MPI_REQUEST_NULL);
-        return words.emplace_back(Word{});
-    }
-};
-
-// Until all requests are over, or the deadline; those that are not, by number.
-std::vector<size_t> still_open(Meeting& meeting, std::chrono::steady_clock::time_point deadline) {
-    std::vector<size_t> open;
-    for (int turns = 0;; ++turns) {
-        open.clear();
-        for (size_t i = 0; i < meeting.requests.size(); ++i) {
-            int done = 0;
-            MPI_Status status;
-            std::memset(&status, 0, sizeof status);
-            // One that fails is not over: its rank does not come any more.
-            if (mpi().Test(&meeting.requests[i], &done, &status) != MPI_SUCCESS || !done)
-                open.push_back(i);
-        }
-        if (open.empty() || std::chrono::steady_clock::now() > deadline) return open;
-        if (turns < 1000) std::this_thread::yield();
-        else std::this_thread::sleep_for(std::chrono::microseconds(500));
-    }
-}
-
-}  // namespace
-
-std::string meet_members(MPI_Comm comm, const std::vector<int>& ranks, const std::string& name,
-                         std::chrono::milliseconds timeout) {
-    int self = 0;
-    mpi().Comm_rank(comm, &self);
-    const auto deadline = deadline_in(timeout);
-    const int tag = static_cast<int>(hash_name(name) % 32768u);
-    const bool leads = ranks.front() == self;
-    auto meeting = std::make_unique<Meeting>();
-    auto send = [&](int peer, const std::string& text) {
-        Meeting::Word& word = meeting->next();
-        text.copy(word.data(), word.size() - 1);
-        mpi().Isend(word.data(), static_cast<int>(std::strlen(word.data())) + 1, MPI_BYTE, peer,
-                    tag, comm, &meeting->requests.back());
-    };
-    auto receive = [&](int peer) {
-        Meeting::Word& word = meeting->next();
-        mpi().Irecv_c(word.data(), static_cast<MPI_Count>(word.size()), MPI_BYTE, peer, tag, comm,
-                      &meeting->requests.back());
-    };
-    const auto give_up = [&](const std::string& why) {
-        meeting.release();
-        give_up_finalize("a group could not be made");
-        return why;
-    };
-    const std::string limit = std::to_string(timeout.count()) + " ms";
-    if (!leads) {
-        send(ranks.front(), {});
-        receive(ranks.front());
-        auto until = deadline + kTold;
-        // Have all come? Then the leader asks who is still here, and lets all go.
-        for (bool asked = false;; asked = true) {
-            if (!still_open(*meeting, until).empty())
-                return give_up("rank 0 did not tell within " + limit + " that all ranks have come");
-            if (meeting->words.back()[0] != '\0') return give_up(meeting->words.back().data());
-            if (asked) return {};
-            send(ranks.front(), {});
-            receive(ranks.front());
-            until = std::chrono::steady_clock::now() + kLeaveGrace + kTold;
-        }
-    }
-    const auto send_all = [&](const std::string& text) {
-        for (size_t i = 1; i < ranks.size(); ++i) send(ranks[i], text);
-    };
-    // One word of each; the others' places, as a list.
-    const auto hear_all = [&](std::chrono::steady_clock::time_point until) {
-        const size_t first = meeting->requests.size();
-        for (size_t i = 1; i < ranks.size(); ++i) receive(ranks[i]);
-        std::vector<int> silent;
-        for (size_t i : still_open(*meeting, until))
-            if (i >= first) silent.push_back(static_cast<int>(i - first) + 1);
-        return list_ranks(silent);
-    };
-    std::string late = hear_all(deadline);
-    if (!late.empty()) {
-        late += " did not come within " + limit;
-    } else {
-        // Who had come long before may have given up, and the others would wait for it in MPI.
-        send_all({});
-        late = hear_all(std::chrono::steady_clock::now() + kLeaveGrace);
-        if (!late.empty()) late += " did not wait until all ranks had come";
-    }
-    send_all(late);
-    if (!late.empty()) return give_up(late);
-    // Words of one byte leave by themselves, so this ends unless a rank has died.
-    if (!still_open(*meeting, std::chrono::steady_clock::now() + kLeaveGrace).empty())
-        return give_up("a rank has gone while the group was made");
-    return {};
-}
-
 MPI_Comm world_aside() {
     static const MPI_Comm comm = [] {
         MPI_Comm made = MPI_COMM_NULL;
@@ -503,12 +408,6 @@ MPI_Comm world_aside() {
         return made;
     }();
     return comm;
-}
-
-std::string meet_world(std::chrono::milliseconds timeout) {
-    std::vector<int> everyone(static_cast<size_t>(world_info().size));
-    for (size_t i = 0; i < everyone.size(); ++i) everyone[i] = static_cast<int>(i);
-    return meet_members(world_aside(), everyone, "world", timeout);
 }
 
 int make_world_comm(int group_rank, MPI_Comm* comm) {

@@ -65,9 +65,10 @@ MPI_Datatype float16_type();
 
 // End of the process. MPI_Finalize is called by a C exit handler, only if we started MPI, the exit
 // status is 0 and no operation was given up: MPI_Finalize would wait for peers that wait for us.
-void give_up_finalize(const char* why);
-// After a shrink of the first group: what was given up went with those that have died.
-void take_back_finalize();
+void give_up_finalize(const char* why, uint64_t owner = 0);  // 0: for good
+// What `owner` had given up for is over all the same: its group was revoked, a later meeting was
+// one of all ranks.
+void take_back_finalize(uint64_t owner);
 const char* finalize_given_up();
 
 // How long the end of a group, and of the process, waits for operations that are not complete.
@@ -84,12 +85,6 @@ inline std::chrono::steady_clock::time_point deadline_in(std::chrono::millisecon
 void operation_started();
 void operation_ended();
 
-// Waits until all have come here, under the same name: making a communicator knows no timeout.
-// Empty, or who has not come in time, named by the place in the list. `comm` carries no messages of
-// others.
-std::string meet_members(MPI_Comm comm, const std::vector<int>& ranks, const std::string& name,
-                         std::chrono::milliseconds timeout);
-std::string meet_world(std::chrono::milliseconds timeout);
 MPI_Comm world_aside();  // MPI_COMM_WORLD for the glue's own words
 
 // The communicator of the first group: the whole world, ordered by c10d's rank. Subgroups come from

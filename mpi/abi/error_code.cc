@@ -106,7 +106,9 @@ POMONA_MPI(int, Error_string, (int errorcode, char* string, int* resultlen)) {
     REQUIRE(is_error_code(errorcode), nullptr, MPI_ERR_ARG,
             "errorcode is {}, which is no error code", errorcode);
     std::string name = error_text(errorcode);
-    if (errorcode != MPI_SUCCESS && errorcode <= MPI_ERR_LASTCODE && !text.empty())
+    // MPI_ERR_OTHER's own words, "known error not in this list", say nothing beside the sentence.
+    if (errorcode == MPI_ERR_OTHER && !text.empty()) name = "MPI_ERR_OTHER: " + text;
+    else if (errorcode != MPI_SUCCESS && errorcode <= MPI_ERR_LASTCODE && !text.empty())
         name += " (" + text + ")";
     if (name.size() >= MPI_MAX_ERROR_STRING) name.resize(MPI_MAX_ERROR_STRING - 1);
     std::memcpy(string, name.c_str(), name.size() + 1);

@@ -26,7 +26,13 @@ Status acquire_library(int thread_level) {
         if (here.users++ > 0) return {};
         if (here.state.load() == Process::State::running) return {};
     }
-    return here.start(thread_level, TRY(given_wireup()));
+    auto given = given_wireup();
+    if (!given.ok()) {  // nothing has begun: the program may try again
+        std::lock_guard guard(here.object_mutex);
+        --here.users;
+        return given.error();
+    }
+    return here.start(thread_level, std::move(*given));
 }
 
 Status release_library() {
@@ -62,9 +68,10 @@ int init(const char* function, int required, int* provided) {
         return fail(function, nullptr, MPI_ERR_ARG,
                     format("required is {}, which is no thread level", required));
     Status started = acquire_library(required);
-    if (!started.ok() && wireup_is_given())
-        return fail_with(function, resolve(MPI_ERRORS_RETURN), nullptr,
-                         error_class_of(started.error().code), started.error().text());
+    // Who brings a table handles that nobody comes to it: no error handler can be set yet.
+    if (!started.ok() && process().users == 0)
+        return fail_new(function, MPI_ERRORS_RETURN, error_class_of(started.error().code),
+                        started.error().text());
     if (!started.ok()) return fail(function, nullptr, started.error());
     process().world_model.store(World::running, std::memory_order_release);
     if (int error = meet_parent(function)) return error;

@@ -10,7 +10,6 @@ namespace pomona {
 
 // The wire-up that the program has brought (MPIX_Wireup_set), or null. (mpi/abi/wireup.cc)
 Result<std::unique_ptr<Wireup>> given_wireup();
-bool wireup_is_given();
 // Starts the library for the first user, counts the others.
 Status acquire_library(int thread_level);
 // Takes it down with the last user.

@@ -37,15 +37,11 @@ Result<std::vector<std::byte>> get(const MPIX_Wireup& table, const std::string& 
 
 namespace pomona {
 
-bool wireup_is_given() {
-    std::lock_guard lock(given_mutex);
-    return given.has_value();
-}
-
 Result<std::unique_ptr<Wireup>> given_wireup() {
     std::lock_guard lock(given_mutex);
     if (!given) return std::unique_ptr<Wireup>();
     const MPIX_Wireup table = *given;
+    given.reset();  // what its context points to need not live longer
     return start_by_table(
         {table.rank, table.size, table.timeout_s,
          [table](const std::string& key, ConstBytes value) { return put(table, key, value); },

@@ -27,13 +27,13 @@ int MPIX_Request_on_completion(MPI_Request* request, MPIX_Completion_function* f
                                void* context);
 
 /* ---- Starting MPI in processes that no launcher of MPI has started, but that know each other: by a
- * table of keys and values which all of them reach (torch's store under torchrun, for example).
- * Values are known once put() has returned; a later put() of a key replaces its value. The table may
- * hold what an earlier job has left. get() waits until the key has been put, copies at most
- * `room` bytes of the value and gives its whole length. Both return 0; another number makes MPI_Init
- * fail. Only the thread that calls MPI_Init calls them, and only until it returns.
- * The key by which processes of the job know each other goes through the table, too: whoever can read
- * the table can join the job. */
+ * table of keys and values which all of them reach (torch's store under torchrun, for example), also
+ * one that an earlier job has used. Values are known once put() has returned; a later put() of a key
+ * replaces its value. get() waits until the key has been put, copies at most `room` bytes of the value
+ * and gives its whole length. Both return 0; with another number, or where a process does not come,
+ * MPI_Init returns an error, whatever the handler, and may be called again after MPIX_Wireup_set().
+ * Only the thread that calls MPI_Init calls them, and only until it returns. The key by which processes
+ * of the job know each other goes through the table, too: who can read it can join the job. */
 typedef struct MPIX_Wireup {
     int rank;
     int size;
@@ -43,8 +43,8 @@ typedef struct MPIX_Wireup {
     int (*get)(void* context, const char* key, void* value, size_t room, size_t* length);
 } MPIX_Wireup;
 
-/* Before MPI_Init, by every process: MPI_COMM_WORLD will be the `size` processes that say this.
- * The structure is copied; what `context` points to must live until MPI_Init has returned. */
+/* Before MPI_Init, by every process: MPI_COMM_WORLD will be the `size` processes that say this. The
+ * structure is copied; what `context` points to must live until MPI_Init has returned. */
 int MPIX_Wireup_set(const MPIX_Wireup* wireup);
 
 /* ---- Going on after processes have failed: the functions of the ULFM proposal to the MPI Forum

@@ -400,6 +400,7 @@ def mismatched(rank, size):
                     words += [] if "BARRIER" in text else [" of Float["]
                     missing = [word for word in words if word not in text.replace("(MPI_Test: ", "(")]
                     assert not missing, f"{name} of {n}, async {later}: the message lacks {missing}: {text}"
+                    assert "not in this list" not in text, text
                     print(f"heard: {name} of {n}, async {later}: {text}", flush=True)
     assert heard >= 8, heard
     print("met: calls that do not match", flush=True)
@@ -457,12 +458,28 @@ def exit_code(rank, size):
     dist.all_reduce(torch.ones(3))
 
 
+def pages():
+    with open("/proc/self/statm", encoding="ascii") as file:
+        return int(file.read().split()[1])
+
+
+def many_groups(rank, size):
+    """What a group leaves, names and counts, goes when hundreds of others have ended after it."""
+    glue = sys.modules["pomona._glue"]
+    for turn in range(700):
+        group = dist.new_group()
+        if turn % 20 == 0:
+            dist.all_reduce(torch.ones(3), group=group)
+        dist.destroy_process_group(group)
+        if turn == 100:
+            before = pages()
+    assert len(glue.record_groups()) <= 500 + 700 // 20, len(glue.record_groups())
+    assert pages() < before + 500, (before, pages())
+    print("met: many groups", flush=True)
+
+
 def again_and_again(rank, size):
     """Groups end and are made again in one process, and memory does not grow."""
-    def pages():
-        with open("/proc/self/statm", encoding="ascii") as file:
-            return int(file.read().split()[1])
-
     for turn in range(50):
         dist.destroy_process_group()
         dist.init_process_group(BACKEND)

@@ -213,6 +213,7 @@ def test_more_than_two_gigabytes():
         ("options", 2),
         ("forked", 2),
         ("again_and_again", 2),
+        ("many_groups", 2),
         ("leave_without_destroy", 2),
         ("leave_pending", 1),
     ],
@@ -393,6 +394,27 @@ def test_errors_of_another_mpi():
     passed(outcome)
     assert outcome.text.count("all [2.0, 2.0] Pomona") == 2, str(outcome)
     assert "another MPI" in outcome.text and "Open MPI" in outcome.text, str(outcome)
+
+
+def test_errors_of_loading():
+    """What fails while the extension is loaded leaves no half of it: the next use does it again."""
+    program = (
+        "import sys, torch, torch.distributed as dist, pomona._futures as futures\n"
+        "install = futures.install\n"
+        "def fail(*_): raise RuntimeError('deliberate')\n"
+        "futures.install = fail\n"
+        "for attempt in range(2):\n"
+        "    try: dist.init_process_group('mpi')\n"
+        "    except RuntimeError as error: assert 'deliberate' in str(error), error\n"
+        "    else: raise AssertionError('no error')\n"
+        "futures.install = install\n"
+        "dist.init_process_group('mpi')\n"
+        "x = torch.ones(3)\n"
+        "dist.all_reduce(x)\n"
+        "print('passed', x.sum().item())\n"
+    )
+    outcome = launch(2, "-c", program)
+    assert outcome.code == 0 and outcome.text.count("passed 6.0") == 2, str(outcome)
 
 
 def test_autoload():

@@ -119,8 +119,9 @@ def test_spawned(store, tmp_path):
     assert outcome.code == 0 and outcome.text.count("all passed") == 3, str(outcome)
 
 
-def torchrun(*options, how="train", backend="mpi"):
-    command = [PYTHON, "-m", "torch.distributed.run", "--nproc-per-node", "2", *options, PROGRAM, backend, how]
+def torchrun(*options, how="train", backend="mpi", program=PROGRAM):
+    how = [how] if isinstance(how, str) else how
+    command = [PYTHON, "-m", "torch.distributed.run", "--nproc-per-node", "2", *options, program, backend, *how]
     return subprocess.run(command, env=environment(), capture_output=True, text=True, timeout=LIMIT,
                           check=False)
 
@@ -206,3 +207,30 @@ def test_again_by_mpirun(backend, how):
     """Also where the launcher tells torch nothing: MPI gives rank and store each time."""
     outcome = launch(2, PROGRAM, backend, how)
     assert outcome.code == 0 and outcome.text.count("all passed") == 2, str(outcome)
+
+
+@pytest.mark.parametrize("late", [0, 1])
+@pytest.mark.parametrize("backend", ["mpi", "pomona"])
+def test_late_by_mpirun(backend, late, tmp_path):
+    """What the first call of some ranks has left in vain is no word of the second."""
+    outcome = launch(3, HERE / "ranks_late.py", backend, late, tmp_path)
+    assert outcome.code == 0 and outcome.text.count("all passed") == 3, str(outcome)
+    assert outcome.text.count("met: ") == 2, str(outcome)
+
+
+@pytest.mark.parametrize("late", [0, 1])
+@pytest.mark.parametrize("backend, method", [("mpi", "tcp"), ("mpi", "file"), ("pomona", "file")])
+def test_late_by_hand(backend, method, late):
+    """The same where MPI itself cannot start yet: that is an error, and no end of the process."""
+    method = {"tcp": f"tcp://127.0.0.1:{free_port()}", "file": "file://{folder}/store"}[method]
+    codes, text = by_hand(2, backend, str(late), "{folder}", method, program=HERE / "ranks_late.py",
+                          THE_RANK="{rank}", THE_SIZE="{size}")
+    assert codes == [0, 0] and text.count("all passed") == 2 and text.count("met: ") == 1, (codes, text)
+
+
+@pytest.mark.parametrize("late", [0, 1])
+def test_late_by_torchrun(late, tmp_path):
+    """Whose store does not wait for the workers."""
+    done = torchrun("--standalone", how=[str(late), str(tmp_path)], program=str(HERE / "ranks_late.py"))
+    assert done.returncode == 0 and done.stdout.count("all passed") == 2, done.stdout + done.stderr
+    assert "met: " in done.stdout, done.stdout

@@ -40,15 +40,15 @@ def glue() -> Any:
 
             _settings.for_the_glue()
             extension: Any = _load.load()
-            _state["glue"] = extension
             extension.set_futures_inline(os.environ.get("POMONA_FUTURES") == "inline")
             extension.register_device_kernels()
-            _futures.install(importlib.import_module("torch._C"), extension)
             prefix = os.environ.get("POMONA_GLUE_RECORD")
             if prefix:
                 extension.set_record_dumper(functools.partial(_dump_record, prefix))
-            _tell_of_another_mpi(extension.other_library())
+            _futures.install(importlib.import_module("torch._C"), extension)
             atexit.register(_python_ends)
+            _state["glue"] = extension  # after all that may fail: else the next use would find a half
+            _tell_of_another_mpi(extension.other_library())  # which may be told to be an error
         return _state["glue"]
 
 
@@ -170,6 +170,8 @@ def _wrap_helper(c10d: Any) -> None:
         call = signature.bind(*args, **kwargs)
         values = call.arguments
         backends = _backends_of(values["backend"])
+        if c10d.GroupMember.WORLD is None and set(backends) <= set(_regroup.OURS):
+            _name_default_group(c10d, values)
         if "mpi" in backends:
             if values["group_rank"] == -1 and not values["global_ranks_in_group"]:
                 _default_group(values)
@@ -189,6 +191,15 @@ def _wrap_helper(c10d: Any) -> None:
         return made
 
     c10d._new_process_group_helper = helper
+
+
+def _name_default_group(c10d: Any, values: dict[str, Any]) -> None:
+    """The same on all ranks, though some have called init_process_group in vain before.
+
+    torch counts these calls in the names of groups, so that later ones would never meet.
+    """
+    values["group_name"] = type(values["group_name"])("0")
+    c10d._world.group_count = 1
 
 
 def _add_private_device(c10d: Any) -> None:

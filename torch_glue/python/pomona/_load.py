@@ -30,6 +30,7 @@ from . import _build_flags
 FOLDER = os.path.dirname(os.path.abspath(__file__))
 SOURCES = os.path.join(FOLDER, "src")  # laid out as in the repository: torch_glue/, mpi/include/
 
+NAME = "pomona._glue"
 
 # The versions of torch that the sources are written for: c10d's classes of others are not known.
 OLDEST, NEWEST = (2, 10), (2, 15)
@@ -40,7 +41,10 @@ def load() -> Any:
 
     _check_version(torch.__version__)
     built = _built_for(torch.__version__)
-    extension = _load_file(built if os.path.exists(built) else _compiled(torch.__version__))
+    # It can be loaded once: a second use after a failure below finds it there.
+    extension = sys.modules.get(NAME) or _load_file(
+        built if os.path.exists(built) else _compiled(torch.__version__)
+    )
     failure = extension.open_library(_mpi_library())
     if failure:
         raise RuntimeError(f"pomona: {failure}")
@@ -87,14 +91,13 @@ def _built() -> dict[str, str]:
 
 
 def _load_file(path: str) -> ModuleType:
-    name = "pomona._glue"
-    loader = importlib.machinery.ExtensionFileLoader(name, path)
-    spec = importlib.util.spec_from_file_location(name, path, loader=loader)
+    loader = importlib.machinery.ExtensionFileLoader(NAME, path)
+    spec = importlib.util.spec_from_file_location(NAME, path, loader=loader)
     if spec is None:
         raise ImportError(f"{path} is not an extension of Python")
     module = importlib.util.module_from_spec(spec)
-    sys.modules[name] = module
     loader.exec_module(module)
+    sys.modules[NAME] = module
     return module
 
 
