@@ -55,6 +55,14 @@ once "MPI_Init: "
 has_not err "on MPI_COMM_WORLD"
 has_not err "known error not in this list"
 
+# A program alone, without mpirun: nobody else tells its error.
+timeout 30 "$folder/fatal" > "$folder/out" 2> "$folder/err"
+code=$?
+what="fatal, alone"
+[ $code = 6 ] || fault "the code should be 6"
+has out "printed before"
+once "MPI_Send on MPI_COMM_WORLD: dest is 99"
+
 # Unlike collective calls as a communicator's first: the sentence names both, without POMONA_CHECK.
 unlike() {  # name, the call of rank 0, that of rank 1, their functions
     program "$1" "if (rank) $3; else $2;" 2
