@@ -115,13 +115,31 @@ bool Engine::drain_queued(bool arrived) {
     return moved;
 }
 
+// A program may compute between its tests: a core that is given away at each of them then costs more
+// than all the rest. So it is given away at once after something has moved, as in a loop that waits
+// for the answer to what it has sent, and ever more seldom while that has been in vain.
+static void give_way(uint64_t moved, Clock& clock) {
+    constexpr Nanoseconds kFirst = 500, kMost = 5000;
+    struct Ways {
+        uint64_t moved = 0;     // when this was another
+        Nanoseconds apart = 0;  // the next is not to be before
+        Nanoseconds last = 0;
+    };
+    thread_local Ways ways;
+    if (moved != ways.moved) ways = {moved};
+    if (clock.now() - ways.last < ways.apart) return;
+    sched_yield();
+    ways.last = clock.now();
+    ways.apart = std::clamp(2 * ways.apart, kFirst, kMost);
+}
+
 // Whoever polls by tests leaves the core to those who have work. Where that is likely to be for
 // milliseconds, few tests take long.
 void Engine::test_in_vain(const Tested& what, bool yields) {
     constexpr uint32_t kCrowdedTests = 10;  // so a look at each 13th, again a prime
     tests_in_vain_ += crowded_ ? kCrowdedTests : 1;
     if (tests_in_vain_ >= tests_to_look_) look_at_tests(what);
-    if (crowded_ && yields) sched_yield();
+    if (crowded_ && yields) give_way(moved_so_far(), clock_);
 }
 
 void Engine::test_turn() {
