@@ -4,6 +4,7 @@
 #include "btl/base/check.h"
 #include "btl/base/thread_role.h"
 #include "mpi/p2p/engine.h"
+#include "mpi/p2p/giving_way.h"
 
 #include <algorithm>
 #include <sched.h>
@@ -113,24 +114,6 @@ bool Engine::drain_queued(bool arrived) {
         }
     }
     return moved;
-}
-
-// A program may compute between its tests: a core that is given away at each of them then costs more
-// than all the rest. So it is given away at once after something has moved, as in a loop that waits
-// for the answer to what it has sent, and ever more seldom while that has been in vain.
-static void give_way(uint64_t moved, Clock& clock) {
-    constexpr Nanoseconds kFirst = 500, kMost = 5000;
-    struct Ways {
-        uint64_t moved = 0;     // when this was another
-        Nanoseconds apart = 0;  // the next is not to be before
-        Nanoseconds last = 0;
-    };
-    thread_local Ways ways;
-    if (moved != ways.moved) ways = {moved};
-    if (clock.now() - ways.last < ways.apart) return;
-    sched_yield();
-    ways.last = clock.now();
-    ways.apart = std::clamp(2 * ways.apart, kFirst, kMost);
 }
 
 // Whoever polls by tests leaves the core to those who have work. Where that is likely to be for
