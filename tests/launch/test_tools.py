@@ -364,6 +364,10 @@ class Queues(unittest.TestCase):
         done = run(os.path.join(BIN, "pomona"), "queues", os.getpid())
         self.assertEqual((done.returncode, done.stdout), (1, ""))
         self.assertIn("is no rank of a job of yours", done.stderr)
+        for word in ("hello", "-3", "0", "12x"):
+            done = run(os.path.join(BIN, "pomona"), "queues", "--", word)
+            self.assertNotEqual(done.returncode, 0)
+            self.assertIn(f"pid: {word} is not the number of a process\n", done.stderr)
 
 
 if __name__ == "__main__":
