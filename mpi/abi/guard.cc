@@ -48,8 +48,9 @@ thread_local LastError last_error;
     // MPI_ERR_OTHER says nothing beyond the sentence.
     std::string kind = code == MPI_ERR_OTHER ? "" : format(" ({})", error_class_text(code));
     std::string message = format("{}{}: {}{}", function, where, sentence, kind);
-    // Our mpirun prints what it is told; under other launchers nobody else may.
-    if (!here.wireup || here.job().origin != Origin::mpirun) LOG(error, mpi, "{}", message);
+    // Our mpirun prints what it is told, and a process that has no launcher says it as it ends;
+    // other launchers may keep it to themselves.
+    if (!here.wireup || here.job().origin == Origin::pmix) LOG(error, mpi, "{}", message);
     here.abort(code, message);
 }
 }  // namespace

@@ -5,6 +5,7 @@
 #include "mpi/abi/p2p_arguments.h"
 #include "mpi/abi/status.h"
 #include "mpi/check/checker.h"
+#include "mpi/object/lifetime.h"
 #include "mpi/p2p/p2p_request.h"
 
 #include <algorithm>
@@ -87,7 +88,7 @@ int report(MPI_Request* handle, Request* request, MPI_Status* status, Outcome* o
         if (error != MPI_SUCCESS) {
             name_peer(request, *outcome);
             Engine::Hold hold(engine());
-            if (*comm && (*comm)->references() == 1) *comm = nullptr;
+            if (*comm && outlives(**comm) && (*comm)->references() == 1) *comm = nullptr;
         }
         // An error of the user's free function is the completing call's too.
         if (!*comm && request->calls_user())

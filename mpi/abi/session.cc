@@ -17,7 +17,7 @@ Session* resolve(MPI_Session handle) {
 }
 
 int session_fail(const char* function, Session* session, int code, const std::string& sentence) {
-    auto handle = hand_out<MPI_Session>(session);
+    auto handle = handle_of<MPI_Session>(session);
     return fail_with(function, session->errhandler.get(), &handle, code, sentence);
 }
 }  // namespace pomona
@@ -63,6 +63,7 @@ POMONA_MPI(int, Session_finalize, (MPI_Session* session_handle)) {
     SESSION_ARGUMENT(owner);
     *session_handle = MPI_SESSION_NULL;
     detach_buffer(owner->bsend);
+    take_back(owner);
     owner->release();
     Status finished = release_library();
     return finished.ok() ? MPI_SUCCESS : fail(__func__, nullptr, finished.error());

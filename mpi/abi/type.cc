@@ -153,8 +153,12 @@ int get_contents(const char* function, const Datatype& type, Room<int> integers,
     copy_to(integers.array, contents.integers);
     copy_to(addresses.array, contents.addresses);
     copy_to(counts.array, contents.large_counts);
-    for (size_t i = 0; i < call.types.size(); ++i)
-        types.array[i] = hand_out<MPI_Datatype>(Datatype::clone(*call.types[i]).detach());
+    for (size_t i = 0; i < call.types.size(); ++i) {
+        Datatype* type = Datatype::clone(*call.types[i]).detach();
+        // Those of MPI_Type_create_f90_x are not freed.
+        types.array[i] =
+            type->permanent ? handle_of<MPI_Datatype>(type) : hand_out<MPI_Datatype>(type);
+    }
     return MPI_SUCCESS;
 }
 

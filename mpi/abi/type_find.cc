@@ -105,7 +105,7 @@ POMONA_MPI(int, Type_create_f90_integer, (int r, MPI_Datatype* newtype)) {
                                    : MPI_DATATYPE_NULL;
     REQUIRE(basic != MPI_DATATYPE_NULL, nullptr, MPI_ERR_ARG,
             "No integer type has a decimal range of {}", r);
-    *newtype = hand_out<MPI_Datatype>(
+    *newtype = handle_of<MPI_Datatype>(
         &Datatype::fortran90(MPI_COMBINER_F90_INTEGER, {r}, Datatype::of(basic)));
     return MPI_SUCCESS;
 }

@@ -156,7 +156,7 @@ POMONA_MPI(int, Win_shared_query_c, (MPI_Win win, int rank, MPI_Aint* size, MPI_
     // MPI 5.0 allows the question on every window: memory that is not shared has size 0.
     void* base = part.size ? part.direct : nullptr;
     *size = base ? part.size : 0;
-    *disp_unit = base ? part.unit : 0;
+    *disp_unit = part.unit;
     std::memcpy(baseptr, &base, sizeof base);
     return MPI_SUCCESS;
 }

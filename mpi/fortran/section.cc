@@ -139,7 +139,11 @@ bool Counted::describe() {
     PMPI_Type_get_extent_c(type_, &bound, &extent);
     PMPI_Type_get_true_extent_c(type_, &true_bound, &true_extent);
     auto element = static_cast<MPI_Count>(section_->element_bytes);
-    if (count_ * extent > elements_of(*section_) * element) {
+    // What the elements touch: the last one may well have an extent that goes beyond the section.
+    MPI_Count steps = (count_ - 1) * extent;
+    MPI_Count lowest = true_bound + std::min<MPI_Count>(steps, 0);
+    MPI_Count highest = true_bound + true_extent + std::max<MPI_Count>(steps, 0);
+    if (lowest < 0 || highest > elements_of(*section_) * element) {
         good_ = false;
         return false;
     }

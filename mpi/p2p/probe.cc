@@ -3,15 +3,9 @@
 #include "mpi/object/contexts.h"
 #include "mpi/object/datatype.h"
 #include "mpi/p2p/engine.h"
-
-#include <sched.h>
+#include "mpi/p2p/giving_way.h"
 
 namespace pomona {
-
-// Who brings the message that was looked for in vain may need this core. Not with the engine held.
-static void make_room(bool crowded) {
-    if (crowded) sched_yield();
-}
 
 static void describe(const Message& message, Outcome& outcome) {
     outcome.source = message.header.source;
@@ -52,7 +46,7 @@ bool Engine::iprobe(Communicator& comm, Envelope from, Outcome& outcome) {
         if (found) describe(*found, outcome);
         else hopeless(comm, from, outcome);
     }
-    make_room(found == nullptr && crowded_);
+    if (!found && crowded_) give_way(moved_so_far(), clock_);
     return found != nullptr;
 }
 
@@ -110,7 +104,7 @@ Message* Engine::improbe(Communicator& comm, Envelope from, Outcome& outcome) {
             hopeless(comm, from, outcome);
         }
     }
-    make_room(found == nullptr && crowded_);
+    if (!found && crowded_) give_way(moved_so_far(), clock_);
     return found;
 }
 

@@ -4,6 +4,7 @@
 #include "btl/base/check.h"
 #include "btl/base/thread_role.h"
 #include "mpi/p2p/engine.h"
+#include "mpi/p2p/giving_way.h"
 
 #include <algorithm>
 #include <sched.h>
@@ -121,7 +122,7 @@ void Engine::test_in_vain(const Tested& what, bool yields) {
     constexpr uint32_t kCrowdedTests = 10;  // so a look at each 13th, again a prime
     tests_in_vain_ += crowded_ ? kCrowdedTests : 1;
     if (tests_in_vain_ >= tests_to_look_) look_at_tests(what);
-    if (crowded_ && yields) sched_yield();
+    if (crowded_ && yields) give_way(moved_so_far(), clock_);
 }
 
 void Engine::test_turn() {

@@ -26,6 +26,7 @@
 #include <nlohmann/json.hpp>
 
 #include <algorithm>
+#include <charconv>
 #include <cstdio>
 #include <cstdlib>
 #include <sys/utsname.h>
@@ -390,7 +391,13 @@ int main(int argc, char** argv) {
         "queues", "the messages that a living rank waits for, and those that wait for it");
     queues_app->add_option("pid", process, "the process: a rank on this host, or its mpirun")
         ->required()
-        ->check(CLI::PositiveNumber);
+        ->check([](const std::string& word) {
+            int number = 0;
+            const char* end = word.data() + word.size();
+            auto read = std::from_chars(word.data(), end, number);
+            bool right = read.ec == std::errc() && read.ptr == end && number > 0;
+            return right ? std::string() : word + " is not the number of a process";
+        });
     queues_app->add_flag("--json", json, "for programs");
     bool machine = false;
     tune_command->add_flag("--machine", machine,

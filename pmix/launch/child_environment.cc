@@ -67,8 +67,9 @@ OwnFiles find_own_files(const std::string& job_directory,
             out.trace.clear();
         }
     }
-    std::string suppressions = prefix + "/share/pomona/valgrind.supp";
-    if (exists(suppressions)) out.suppressions = suppressions;
+    std::string shared = prefix + "/share/pomona/";
+    if (exists(shared + "valgrind.supp")) out.valgrind = shared + "valgrind.supp";
+    if (exists(shared + "tsan.supp")) out.tsan = shared + "tsan.supp";
     return out;
 }
 
@@ -85,8 +86,11 @@ void add_own_files(const OwnFiles& files, std::vector<std::string>& environment)
         set_variable(environment, kPreload,
                      others.empty() ? files.trace : files.trace + ":" + others);
     }
-    if (!files.suppressions.empty() && !has_variable(environment, "VALGRIND_OPTS"))
-        set_variable(environment, "VALGRIND_OPTS", "--suppressions=" + files.suppressions);
+    if (!files.valgrind.empty() && !has_variable(environment, "VALGRIND_OPTS"))
+        set_variable(environment, "VALGRIND_OPTS", "--suppressions=" + files.valgrind);
+    if (!files.tsan.empty() && !has_variable(environment, "TSAN_OPTIONS"))
+        set_variable(environment, "TSAN_OPTIONS",
+                     format("suppressions={}:print_suppressions=0", files.tsan));
 }
 
 }  // namespace pomona

@@ -12,9 +12,9 @@
 namespace pomona {
 
 struct OwnFiles {
-    std::string libraries;     // a folder; "": not to be added
-    std::string trace;         // the library; "": nothing is traced
-    std::string suppressions;  // valgrind's
+    std::string libraries;       // a folder; "": not to be added
+    std::string trace;           // the library; "": nothing is traced
+    std::string valgrind, tsan;  // their lists of what is no mistake of a program
 };
 // `environment`: that of all ranks. Makes the folder of libraries in the job's directory.
 OwnFiles find_own_files(const std::string& job_directory,

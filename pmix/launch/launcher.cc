@@ -279,13 +279,13 @@ void Launcher::check_fence() {
 void Launcher::on_abort(int rank, int code, const std::string& message) {
     if (state_ != State::running) return;
     if (!continues() && local_.agent.another_has_failed(rank)) return;
-    if (code == MPIX_ERR_PROC_FAILED && several_hosts() && !continues())
-        return await_cause(rank, code, message);
+    if (code == MPIX_ERR_PROC_FAILED && !continues()) return await_cause(rank, code, message);
     take_abort(rank, code, message);
 }
 
-// The word of a death on another host comes by its agent, which others may overtake. The first rank
-// that gave up is blamed when none comes.
+// The word of a death on another host comes by its agent, which others may overtake, and here a
+// rank that leaves by exit(0) closes its connections before it has ended. The first rank that gave
+// up is blamed when none comes.
 void Launcher::await_cause(int rank, int code, const std::string& message) {
     if (without_cause_) return;
     without_cause_ = [this, rank, code, message] { take_abort(rank, code, message); };

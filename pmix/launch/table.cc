@@ -160,11 +160,11 @@ std::map<int, bool> WaitTable::stuck(Nanoseconds now) const {
 }
 
 // Each rank that is stuck waits for one that is: so one comes back to where one has been.
-std::vector<int> WaitTable::deadlock(Nanoseconds now) const {
+std::vector<int> WaitTable::deadlock(Nanoseconds now, int from) const {
     std::map<int, bool> all = stuck(now);
     if (all.empty()) return {};
     std::vector<int> path;
-    for (int rank = all.begin()->first;;) {
+    for (int rank = all.count(from) ? from : all.begin()->first;;) {
         auto seen = std::find(path.begin(), path.end(), rank);
         if (seen != path.end()) {
             path.erase(path.begin(), seen);
@@ -258,7 +258,7 @@ std::string WaitTable::explain(int rank, uint32_t number,
     if (entry == ranks_.end()) return {};
     auto wait = entry->second.waits.find(number);
     if (wait == entry->second.waits.end()) return {};
-    std::vector<int> cycle = deadlock(now);
+    std::vector<int> cycle = deadlock(now, rank);
     if (std::count(cycle.begin(), cycle.end(), rank))
         return "this is a deadlock: " + deadlock_text(cycle);
     std::vector<int> next = ranks_awaited(wait->second.what);

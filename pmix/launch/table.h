@@ -34,7 +34,8 @@ public:
 
     // A deadlock: ranks, each of which waits for the next, the last for the first. One that tests
     // in a loop counts while it tells so; it may do something else next, which the text says.
-    std::vector<int> deadlock(Nanoseconds now) const;
+    // Of several the one to which rank `from` leads, if it is in one or waits for one.
+    std::vector<int> deadlock(Nanoseconds now, int from = -1) const;
     // "ranks 0 and 1 wait for each other: rank 0 in MPI_Recv for rank 1, ..."
     std::string deadlock_text(const std::vector<int>& ranks) const;
 

@@ -80,7 +80,8 @@ contains
     end do
   end subroutine odd_parts
   subroutine made_types()
-    type(MPI_Datatype) :: pair, spread
+    type(MPI_Datatype) :: pair, spread, far
+    integer(MPI_ADDRESS_KIND) :: zero, apart
     integer :: a(12), b(12)
     a = [(i, i = 1, 12)]
     b = -1
@@ -99,8 +100,20 @@ contains
     call equal(b(2), 1, 'first of a vector')
     call equal(b(6), 5, 'second of a vector')
     call equal(count(b == -1), 10, 'rest of a vector')
+    ! Elements 1 and 4; the second element's extent ends far behind the section.
+    b = -1
+    zero = 0
+    apart = 3 * integer_bytes
+    call MPI_Type_create_resized(MPI_INTEGER, zero, apart, far)
+    call MPI_Type_commit(far)
+    call MPI_Sendrecv(a(1:8:2), 2, far, rank, 8, b(5:12:2), 2, far, rank, 8, MPI_COMM_WORLD, &
+        MPI_STATUS_IGNORE)
+    call equal(b(5), 1, 'first of far ones')
+    call equal(b(11), 7, 'second of far ones')
+    call equal(count(b == -1), 10, 'rest of far ones')
     call MPI_Type_free(pair)
     call MPI_Type_free(spread)
+    call MPI_Type_free(far)
   end subroutine made_types
   subroutine gathers()
     integer, allocatable, asynchronous :: all_of(:, :)

@@ -12,6 +12,7 @@ namespace {
 using testing::ElementsAre;
 using testing::HasSubstr;
 using testing::IsEmpty;
+using testing::StartsWith;
 
 constexpr Nanoseconds kSecond = 1'000'000'000;
 
@@ -130,6 +131,14 @@ TEST(WaitTable, explains_by_whom_the_others_are_held) {
     EXPECT_THAT(table.explain(0, 1, processes(3), 4 * kSecond),
                 HasSubstr("this is a deadlock: ranks 0, 1"));
     EXPECT_EQ(table.explain(0, 9, processes(3), 4 * kSecond), "");
+}
+
+TEST(WaitTable, explains_a_rank_by_the_circle_that_it_stands_in) {
+    WaitTable table;
+    tell(table, 0, receive({0}));
+    tell(table, 1, receive({1}));
+    EXPECT_THAT(table.explain(1, 1, processes(2), 4 * kSecond),
+                StartsWith("this is a deadlock: rank 1 waits for itself: rank 1 in MPI_Recv"));
 }
 
 TEST(WaitTable, json_quotes_what_needs_it) {

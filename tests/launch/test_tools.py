@@ -182,6 +182,34 @@ class Checkers(unittest.TestCase):
         self.assertRegex(done.stderr, r"Invalid read(.*\n)*?.* by .*MPI_Send")
         self.assertRegex(done.stderr, r"Invalid write(.*\n)*?.* by .*MPI_Recv")
 
+    def test_threads_under_the_sanitizer(self):
+        # What threads do in the library is no race of the program, which has one of its own.
+        source = os.path.join(FOLDER, "threads.c")
+        with open(source, "w") as file:
+            file.write("#include <mpi.h>\n#include <pthread.h>\nstatic int counted;\n"
+                       "static void* sums(void* comm) { int one = 1, sum;\n"
+                       "for (int i = 0; i < 100; ++i)\n"
+                       "MPI_Allreduce(&one, &sum, 1, MPI_INT, MPI_SUM, *(MPI_Comm*)comm);\n"
+                       "return NULL; }\n"
+                       "static void* counts(void* none) { ++counted; return none; }\n"
+                       "int main(int argc, char** argv) { int level; MPI_Comm comms[2]; pthread_t threads[2];\n"
+                       "MPI_Init_thread(&argc, &argv, MPI_THREAD_MULTIPLE, &level);\n"
+                       "for (int i = 0; i < 2; ++i) MPI_Comm_dup(MPI_COMM_WORLD, &comms[i]);\n"
+                       "for (int i = 0; i < 2; ++i)\n"
+                       "pthread_create(&threads[i], NULL, argc > 1 ? counts : sums, &comms[i]);\n"
+                       "for (int i = 0; i < 2; ++i) pthread_join(threads[i], NULL);\n"
+                       "for (int i = 0; i < 2; ++i) MPI_Comm_free(&comms[i]);\n"
+                       "MPI_Finalize(); return 0; }\n")
+        built = run(MPICC, "-g", "-pthread", "-fsanitize=thread", source, "-o", source + ".out")
+        if built.returncode != 0:
+            self.skipTest("the compiler has no thread sanitizer")
+        done = mpirun("-n", 2, source + ".out", env=without("TSAN_OPTIONS"))
+        self.assertEqual((done.returncode, done.stderr), (0, ""))
+        done = mpirun("-n", 1, source + ".out", "race", env=without("TSAN_OPTIONS"))
+        self.assertIn("WARNING: ThreadSanitizer: data race", done.stderr)
+        said = mpirun("-n", 1, "sh", "-c", "echo $TSAN_OPTIONS", env={**os.environ, "TSAN_OPTIONS": "verbosity=1"})
+        self.assertEqual(said.stdout, "verbosity=1\n")
+
     def test_sanitizers(self):
         for kind in ("address,undefined", "thread"):
             program = os.path.join(FOLDER, kind.split(",")[0])
@@ -336,6 +364,10 @@ class Queues(unittest.TestCase):
         done = run(os.path.join(BIN, "pomona"), "queues", os.getpid())
         self.assertEqual((done.returncode, done.stdout), (1, ""))
         self.assertIn("is no rank of a job of yours", done.stderr)
+        for word in ("hello", "-3", "0", "12x"):
+            done = run(os.path.join(BIN, "pomona"), "queues", "--", word)
+            self.assertNotEqual(done.returncode, 0)
+            self.assertIn(f"pid: {word} is not the number of a process\n", done.stderr)
 
 
 if __name__ == "__main__":

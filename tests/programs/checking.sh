@@ -46,6 +46,15 @@ program right 'MPI_Comm_dup(MPI_COMM_WORLD, &comm); MPI_Barrier(comm); MPI_Comm_
 ends_well
 [ ! -s "$folder/out" ] || fault "nothing should be printed"
 
+# An error of a session, a session that has ended, and types that are never freed.
+program right_too 'MPI_Session session; MPI_Group group; MPI_Datatype made, found; int count; MPI_Aint address;
+    MPI_Session_init(MPI_INFO_NULL, MPI_ERRORS_RETURN, &session);
+    MPI_Group_from_session_pset(session, "none", &group); MPI_Session_finalize(&session);
+    MPI_Type_create_f90_integer(9, &type); MPI_Type_contiguous(2, type, &made);
+    MPI_Type_get_contents(made, 1, 0, 1, &count, &address, &found); MPI_Type_free(&made);'
+ends_well
+[ ! -s "$folder/out" ] || fault "nothing should be printed"
+
 program left 'MPI_Comm_dup(MPI_COMM_WORLD, &comm); MPI_Type_contiguous(3, MPI_INT, &type);
     MPI_Type_commit(&type); MPI_Isend(data, 2, MPI_INT, 1 - rank, 5, MPI_COMM_WORLD, &request);
     MPI_Recv(reals, 100, MPI_INT, 1 - rank, 5, MPI_COMM_WORLD, MPI_STATUS_IGNORE);

@@ -47,6 +47,33 @@ static void user_handler(void) {
     CHECK_OK(MPI_Comm_free(&twin));
 }
 
+/* A request that fails calls the handler of its own communicator, MPI_COMM_SELF's too. */
+static void requests_of_self(void) {
+    MPI_Errhandler mine;
+    MPI_Request requests[2];
+    MPI_Status statuses[2];
+    int sent[4] = {0}, received[2], form, index, outcount, indices[2];
+    CHECK_OK(MPI_Comm_create_errhandler(on_error, &mine));
+    CHECK_OK(MPI_Comm_set_errhandler(MPI_COMM_SELF, mine));
+    for (form = 0; form < 4; ++form) {
+        int first_calls = calls;
+        context("a failed request of MPI_COMM_SELF, form %d", form);
+        last_comm = MPI_COMM_NULL;
+        CHECK_OK(MPI_Isend(sent, 4, MPI_INT, 0, 1, MPI_COMM_SELF, &requests[0]));
+        CHECK_OK(MPI_Irecv(received, 2, MPI_INT, 0, 1, MPI_COMM_SELF, &requests[1]));
+        if (form != 1) CHECK_OK(MPI_Wait(&requests[0], MPI_STATUS_IGNORE));
+        if (form == 0) MPI_Wait(&requests[1], &statuses[1]);
+        else if (form == 1) MPI_Waitall(2, requests, statuses);
+        else if (form == 2) MPI_Waitany(2, requests, &index, &statuses[1]);
+        else MPI_Waitsome(2, requests, &outcount, indices, statuses);
+        CHECK_EQ(first_calls + 1, calls);
+        CHECK(last_comm == MPI_COMM_SELF);
+        CHECK_CLASS(form & 1 ? MPI_ERR_IN_STATUS : MPI_ERR_TRUNCATE, last_code);
+    }
+    CHECK_OK(MPI_Comm_set_errhandler(MPI_COMM_SELF, MPI_ERRORS_RETURN));
+    CHECK_OK(MPI_Errhandler_free(&mine));
+}
+
 static void predefined_handlers(void) {
     MPI_Errhandler found;
     MPI_Comm twin;
@@ -163,6 +190,7 @@ int main(int argc, char** argv) {
     CHECK_OK(MPI_Comm_set_errhandler(MPI_COMM_SELF, MPI_ERRORS_RETURN));
     predefined_handlers();
     user_handler();
+    requests_of_self();
     class_strings();
     added();
     return finish();

@@ -28,6 +28,20 @@ static void shared(void) {
     CHECK_OK(MPI_Win_free(&win));
 }
 
+/* A part without memory keeps its unit of displacements. */
+static void shared_part(void) {
+    MPI_Win win;
+    MPI_Aint size;
+    int unit;
+    char *mine, *theirs;
+    context("shared, without memory at rank 0");
+    CHECK_OK(MPI_Win_allocate_shared(8 * check_rank, 8, MPI_INFO_NULL, MPI_COMM_WORLD, &mine, &win));
+    CHECK_OK(MPI_Win_shared_query(win, 0, &size, &unit, &theirs));
+    CHECK_EQ(0, size);
+    CHECK_EQ(8, unit);
+    CHECK_OK(MPI_Win_free(&win));
+}
+
 static void dynamic(void) {
     MPI_Win win;
     static int memory[100];
@@ -222,6 +236,7 @@ static void pairs(void) {
 int main(int argc, char** argv) {
     start(&argc, &argv);
     shared();
+    shared_part();
     dynamic();
     dynamic_range();
     attributes();

@@ -11,8 +11,9 @@ failed=0
 
 program() {  # name, statements, ranks (1): compiled and run, its output kept
     {
-        echo '#include <mpi.h>'
+        echo '#include <mpix.h>'
         echo '#include <stdio.h>'
+        echo '#include <unistd.h>'
         echo 'int main(int argc, char** argv) {'
         echo '    int rank, data[2] = {0};'
         echo '    MPI_Init(&argc, &argv);'
@@ -54,6 +55,20 @@ has out "printed before"
 once "MPI_Init: "
 has_not err "on MPI_COMM_WORLD"
 has_not err "known error not in this list"
+
+# Who gives up because another has left may be quicker than the news of that.
+program left 'if (rank) { usleep(200000); _exit(0); } MPI_Abort(MPI_COMM_WORLD, MPIX_ERR_PROC_FAILED);' 2
+[ $code = 1 ] || fault "the code should be 1"
+once "rank 1 .* exited without calling MPI_Finalize after MPI_Init"
+has_not err "rank 0"
+
+# A program alone, without mpirun: nobody else tells its error.
+timeout 30 "$folder/fatal" > "$folder/out" 2> "$folder/err"
+code=$?
+what="fatal, alone"
+[ $code = 6 ] || fault "the code should be 6"
+has out "printed before"
+once "MPI_Send on MPI_COMM_WORLD: dest is 99"
 
 # Unlike collective calls as a communicator's first: the sentence names both, without POMONA_CHECK.
 unlike() {  # name, the call of rank 0, that of rank 1, their functions

@@ -12,6 +12,18 @@
 #include <climits>
 #include <thread>
 
+#if defined(__linux__)
+#include <sys/syscall.h>
+#include <unistd.h>
+
+// How often this program has given its core away.
+static std::atomic<int> yields{0};
+extern "C" int sched_yield() noexcept {
+    ++yields;
+    return static_cast<int>(syscall(SYS_sched_yield));
+}
+#endif
+
 namespace pomona {
 namespace {
 
@@ -108,6 +120,34 @@ TEST(EngineTurn, who_waits_for_a_message_does_one_part_of_a_computation) {
     part.most = 0;
     world.turns(1);
 }
+
+#if defined(__linux__)
+// Where ranks share cores. A program that computes between tests must not lose its core at each.
+TEST(EngineTurn, tests_in_vain_give_the_core_away_at_once_and_then_seldom) {
+    constexpr int tests = 10'000;
+    ScriptedWorld world;
+    world.engine().set_crowded(true);
+    RealClock clock;
+    Nanoseconds begin = clock.now();
+    int before = yields;
+    for (int i = 0; i < tests; ++i) {
+        int found = 0;
+        if (i % 2) world.engine().test_turn();
+        else MPI_Iprobe(1, 1, MPI_COMM_WORLD, &found, MPI_STATUS_IGNORE);
+    }
+    EXPECT_LE(yields - before, (clock.now() - begin) / 5000 + 10);
+    EXPECT_GT(yields - before, 0);
+    // Something has moved: the answer of whoever it concerns may be next.
+    for (uint64_t i = 0; i < 3; ++i) {
+        uint64_t value = 0;
+        world.message(1, 1, i);
+        MPI_Recv(&value, 8, MPI_BYTE, 1, 1, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
+        before = yields;
+        world.engine().test_turn();
+        EXPECT_EQ(yields - before, 1);
+    }
+}
+#endif
 
 // Before a sleep transports are asked for how long, which another thread's send may change: the
 // engine is held. Whoever tests finds it so.
