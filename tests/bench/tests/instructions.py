@@ -5,10 +5,10 @@ Goal: sends, receives, a window of receives and small collectives must not grow 
 too noisy for that. Method: rank 1 of bench_paths runs under valgrind's
 callgrind, which counts only inside the function in question; the count of 50 calls is subtracted
 from that of 250, so that first calls (connections, schedules) do not show. What rank 0's delays
-add is not the path's: where a count is too high the least of several counts. Compared with the counts
-of a revision that are kept in instructions.json, with its compiler: what came since then (links,
-failures, watching) may cost 1 % at most. Another compiler's counts differ by more than that for the
-same source: then 10 %. --update writes them anew, as those of the revision that is named.
+add is not the path's: where a count is too high the least of several counts. Compared with the
+counts of a revision that are kept in instructions.json, with its compiler: what came since then
+(links, failures, watching) may cost 1 % at most. Another compiler's counts differ by more than that
+for the same source: then 10 %. --update writes them anew, as those of the revision that is named.
 """
 
 import argparse
