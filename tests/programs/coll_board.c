@@ -123,7 +123,7 @@ static void communicators(void) {
 }
 
 /* A communicator that knows nothing but bcast and reduce, as a row of a matrix: long ones go by
- * chunks from the third on. Short ones before that keep no root, which runs ahead. */
+ * chunks from the third on. Short ones hold no root back. */
 static void rooted(int one) {
     enum { many = 64 << 10, rounds = 12 };
     static int data[many], total[many];
@@ -187,7 +187,11 @@ static void lengths(void) {
 
 int main(int argc, char** argv) {
     unsigned long long posted;
+    int boards, one;
     start(&argc, &argv);
+    boards = check_size > 1 && !getenv("POMONA_TRANSPORTS") && !getenv("POMONA_SHM_BOARD");
+    one = one_machine();
+    if (boards) rooted(one); /* while there are places */
     counter_start("board_posts");
     ahead(MPI_COMM_WORLD); /* before and after there is a board */
     CHECK_OK(MPI_Barrier(MPI_COMM_WORLD));
@@ -196,11 +200,9 @@ int main(int argc, char** argv) {
     under_way(MPI_COMM_WORLD);
     communicators();
     posted = counter_end();
-    if (check_size > 1 && !getenv("POMONA_TRANSPORTS") && !getenv("POMONA_SHM_BOARD")) {
-        int one = one_machine();
+    if (boards) {
         CHECK(posted > 1000 || !one);
         lengths();
-        rooted(one);
     }
     return finish();
 }
