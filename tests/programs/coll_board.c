@@ -150,7 +150,8 @@ static void rooted(int one) {
         CHECK_OK(MPI_Comm_free(&comm));
     }
     CHECK_OK(MPI_Allreduce(&shown, &all, 1, MPI_UNSIGNED_LONG_LONG, MPI_SUM, MPI_COMM_WORLD));
-    CHECK(all > 0 || !one);
+    /* What a parameter forces counts before the hint. */
+    CHECK(all > 0 || !one || getenv("POMONA_BCAST") || getenv("POMONA_REDUCE"));
     context("short bcasts before a send");
     {
         MPI_Comm comm;
