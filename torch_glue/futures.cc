@@ -32,12 +32,15 @@ public:
     }
 
     void note(const FuturePointer& made, const std::vector<FuturePointer>& from) {
-        std::lock_guard lock(mutex_);
-        if (entries_.size() >= limit_) forget();
-        Entry& entry = entries_[made.get()];
+        Entry entry;
         entry.made = c10::weak_intrusive_ptr<Future>(made);
-        entry.from.clear();
         for (const FuturePointer& each : from) entry.from.emplace_back(each);
+        // A Future's value goes with the last weak pointer to it, and that takes Python's lock,
+        // whose holder may wait for ours.
+        std::vector<Entry> gone;
+        std::lock_guard lock(mutex_);
+        if (entries_.size() >= limit_) forget(gone);
+        std::swap(entries_[made.get()], entry);
     }
 
     // It, and all that it waits for.
@@ -63,9 +66,14 @@ private:
         std::vector<c10::weak_intrusive_ptr<Future>> from;
     };
 
-    void forget() {
+    void forget(std::vector<Entry>& gone) {
         for (auto entry = entries_.begin(); entry != entries_.end();) {
-            entry = entry->second.made.expired() ? entries_.erase(entry) : std::next(entry);
+            if (!entry->second.made.expired()) {
+                ++entry;
+                continue;
+            }
+            gone.push_back(std::move(entry->second));
+            entry = entries_.erase(entry);
         }
         limit_ = std::max<size_t>(64, 2 * entries_.size());
     }
@@ -78,7 +86,9 @@ private:
 void note_origins(const PythonFuture& made, const std::vector<PythonFuture>& from) {
     std::vector<FuturePointer> origins;
     for (const PythonFuture& each : from) origins.push_back(each->fut);
-    Origins::instance().note(made->fut, origins);
+    const FuturePointer future = made->fut;
+    const py::gil_scoped_release without;
+    Origins::instance().note(future, origins);
 }
 
 void callback_waits(const PythonFuture& future) {

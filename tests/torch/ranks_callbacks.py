@@ -192,6 +192,31 @@ def test_callback_waits_for_all_later_futures(rank, size):
     thread.join()
 
 
+class Large:
+    """A value whose end gives Python's lock away for a moment."""
+
+    def __init__(self):
+        self.tensor = torch.ones(2000)
+
+
+def test_many_threads_chain_futures(rank, size):
+    """Values end while other threads note what Futures are made of."""
+
+    def chain():
+        for _ in range(1500):
+            first = torch.futures.Future()
+            second = first.then(lambda done: Large())
+            both = torch.futures.collect_all([second, first])
+            first.set_result(torch.ones(3))
+            both.wait()
+
+    threads = [threading.Thread(target=chain) for _ in range(6)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+
+
 def test_callback_waits_for_another_threads_message(rank, size):
     messages, blocked, got = Messages(rank, size), Blocked(), []
 
