@@ -23,8 +23,8 @@ constexpr size_t kSizes[] = {8,        64,        256,     1 << 10, 4 << 10, 16 
 constexpr size_t kBufferMost = 32 << 20, kBufferMostNet = 4 << 20;  // of one rank
 constexpr double kDoubtful = 3;                                     // times the cheapest formula
 constexpr size_t kCandidatesMost = 6;
-// Of the formulas' choice. The quickest of many repeats are alike where the others are not: there
-// nothing is in the way.
+// Times the formulas' choice: the middle repeat, and the quickest one. Algorithms whose quickest
+// repeats are alike may differ in the usual ones.
 constexpr double kClearly = 0.95, kNotSlower = 0.99;
 
 bool of_blocks(Collective collective) {

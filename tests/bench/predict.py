@@ -150,7 +150,8 @@ def main():
     result = {"command": f"predict.py BUILD -r {options.rounds} --hosts {options.hosts} --rates {options.rates}"
               + (f" --congestion {options.congestion}" if options.congestion else "")
               + " --realtime" * options.realtime + "".join(f" --set {each}" for each in options.set),
-              "congestion": control, "cores": os.cpu_count(), "load": os.getloadavg()[0], "off_median": statistics.median(off),
+              "congestion": control, "cores": os.cpu_count(), "load": os.getloadavg()[0],
+              "off_median": statistics.median(off),
               "off_worst": max(off), "rows": rows}
     print(f"off by {result['off_median']:.3f} in the median, {result['off_worst']:.3f} at worst")
     if options.json:
