@@ -35,17 +35,18 @@ class Outcome:
         return f"exit code {self.code} of: {shlex.join(self.command)}\n{self.text[-6000:]}"
 
 
-def launcher(ranks, env=None):
+def launcher(ranks, env=None, options=()):
+    """The words before a rank's program; `options` are our mpirun's."""
     given = os.environ.get("POMONA_MPIRUN")
     hosts = os.environ.get("POMONA_HOSTS")
     if hosts:
         handed = [word for name in env or {} for word in ("-x", name)]
         return [sys.executable, "-B", str(HERE.parent / "host_world.py"), hosts, str(BUILD / "bin" / "mpirun"),
-                "--host", "HOSTS", "-n", str(ranks), *handed]
+                "--host", "HOSTS", "-n", str(ranks), *handed, *options]
     if given:
         return [*shlex.split(given), "-n", str(ranks)]
     through = os.environ["through"].split() if "fabric" in os.environ else []  # of tests/programs/rdma.sh
-    return [str(BUILD / "bin" / "mpirun"), "--oversubscribe", "-n", str(ranks), *through]
+    return [str(BUILD / "bin" / "mpirun"), "--oversubscribe", "-n", str(ranks), *options, *through]
 
 
 def ended(process):
@@ -67,7 +68,7 @@ def launch(ranks, *program, timeout=120, env=None, prefix=None):
     tells who waits for whom and where each rank is, and ends it on all hosts."""
     own = prefix is None and "POMONA_MPIRUN" not in os.environ
     watched = ["--timeout", str(timeout * PATIENCE), "--stack-traces"] if own else []
-    command = [*(launcher(ranks, env) if prefix is None else prefix), *watched, PYTHON, *map(str, program)]
+    command = [*(launcher(ranks, env, watched) if prefix is None else prefix), PYTHON, *map(str, program)]
     environment = {**os.environ, "OMP_NUM_THREADS": "1", "PYTHONUNBUFFERED": "1", **PRELOADED, **(env or {})}
     timeout *= PATIENCE
     if "POMONA_HOSTS" in os.environ:
