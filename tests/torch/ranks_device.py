@@ -18,6 +18,7 @@ import time
 
 import torch
 import torch.distributed as dist
+from differences import difference
 
 CUDA = os.environ.get("DEVICE") == "cuda"
 PEERS = bool(os.environ.get("PEERS"))
@@ -57,7 +58,7 @@ def total(world, size, dtype=torch.int32):
 
 def same(tensor, want):
     got = values(tensor)
-    assert torch.equal(got, want), (got, want, (got != want).nonzero().flatten()[:5])
+    assert torch.equal(got, want), difference(got, want)
 
 
 SIZES = (0, 1, 17, 50000, 300001)  # the last two in pieces: POMONA_GLUE_STAGE_BYTES is small

@@ -7,6 +7,7 @@ import warnings
 
 import torch
 import torch.distributed as dist
+from differences import difference
 from rank_device import DEVICE, take_device
 from torch import nn
 from torch.nn.parallel import DistributedDataParallel
@@ -43,8 +44,8 @@ def reference():
 
 def close(actual, expected, what, tolerance=1e-5):
     for a, e in zip(actual, expected):
-        difference = (a - e).abs().max().item()
-        assert difference <= tolerance, f"rank {dist.get_rank()}: {what}: weights differ by {difference}"
+        apart = (a - e).abs().max().item()
+        assert apart <= tolerance, f"rank {dist.get_rank()}: {what}: weights differ by {apart}: {difference(a, e)}"
 
 
 def test_ddp(rank, size):

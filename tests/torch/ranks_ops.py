@@ -10,6 +10,7 @@ import warnings
 
 import torch
 import torch.distributed as dist
+from differences import difference
 from rank_device import DEVICE, take_device
 
 # Newer names of the same operations, which torch up to 2.12 lacks.
@@ -70,7 +71,7 @@ def same(actual, expected, what):
         ok = torch.allclose(actual, expected, rtol=1e-6, atol=1e-6)
     else:
         ok = torch.equal(actual, expected)
-    assert ok, f"rank {dist.get_rank()}: {what}: got {actual[:8]}, expected {expected[:8]}"
+    assert ok, f"rank {dist.get_rank()}: {what}: {difference(actual, expected)}"
 
 
 def reductions():
