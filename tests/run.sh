@@ -39,9 +39,11 @@ build -DPOMONA_TESTS=ON -DPOMONA_WERROR=ON
 say "Testing"
 log=$POMONA_BUILD/tests.log
 status=0
-# Many tests wait more than they compute: half as many again as there are cores.
+# Many tests wait more than they compute: half as many again as there are cores, and two at least.
 cores=$(getconf _NPROCESSORS_ONLN)
-"$CTEST" --test-dir "$POMONA_BUILD" --output-on-failure -j $((cores + (cores + 1) / 2)) \
+more=$(((cores + 1) / 2))
+[ "$more" -ge 2 ] || more=2
+"$CTEST" --test-dir "$POMONA_BUILD" --output-on-failure -j $((cores + more)) \
     ${arguments[@]+"${arguments[@]}"} 2>&1 | tee "$log" || status=$?
 if [ $slow = yes ]; then
     "$POMONA_ROOT/tests/slow.sh" || status=$?
