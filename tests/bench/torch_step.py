@@ -41,13 +41,16 @@ def load():
     return round(os.getloadavg()[0], 1)
 
 
-def measure(actions, meet, turns, calls=1, warm=3):
-    """{name: {"median", "least"}} in microseconds a call, of the slowest rank."""
+def measure(actions, meet, turns, calls=1, warm=3, before=None):
+    """{name: {"median", "least"}} in microseconds a call, of the slowest rank. before() is called
+    before the ranks meet."""
     names, order = list(actions), random.Random(1)  # the same order on all ranks
     times = {name: [] for name in names}
     for turn in range(turns + warm):
         for name in order.sample(names, len(names)):
             action = actions[name]
+            if before:
+                before()
             meet()
             start = time.perf_counter()
             for _ in range(calls):
