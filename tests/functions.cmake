@@ -19,8 +19,8 @@ function(pomona_test name)
   endif()
   set_tests_properties(${name} PROPERTIES TIMEOUT ${ARG_TIMEOUT} LABELS "unit;${ARG_LABELS}")
 endfunction()
-# pomona_long_first(): the tests of this folder begin early, the longer they may take the earlier, so
-# that none is left to run alone at the end.
+# pomona_long_first(): the tests of this folder begin early, the longer they may take the earlier,
+# so that none is left to run alone at the end.
 function(pomona_long_first)
   get_property(tests DIRECTORY PROPERTY TESTS)
   foreach(test ${tests})
