@@ -8,6 +8,7 @@
 #include "pmix/launch/mapping.h"
 #include "pmix/launch/messages.h"
 #include "pmix/launch/options_table.h"
+#include "pmix/launch/rankfile.h"
 #include "pmix/wireup/origin.h"
 
 #include <algorithm>
@@ -27,7 +28,6 @@ namespace pomona {
 
 namespace {
 
-constexpr int kRanksMax = 100000;
 constexpr int kSimulatedMost = 4096;
 constexpr double kSecondsMax = 1e9;
 
@@ -234,31 +234,12 @@ std::string read_bind(const std::string& text, Options& options) {
     return mistake;
 }
 
-// "rank 0=host slot=0-3" or "rank 0=host slot=0,2", one a line.
 std::string read_rankfile(const std::string& path, Options& options) {
     std::string text;
     std::string mistake = read_file("Rankfile", path, text);
-    int line = 0;
-    for (const std::string& each : split(text, '\n')) {
-        ++line;
-        std::vector<std::string> words = words_of(each.substr(0, each.find('#')));
-        if (words.empty() || !mistake.empty()) continue;
-        int rank = -1;
-        size_t equals = words.size() == 3 ? words[1].find('=') : std::string::npos;
-        bool right = equals != std::string::npos && words[0] == "rank" &&
-                     words[2].starts_with("slot=") &&
-                     whole_number("rank", words[1].substr(0, equals), 0, kRanksMax, rank).empty();
-        std::vector<int> cores = right ? parse_cpu_list(words[2].substr(5)) : std::vector<int>();
-        if (cores.empty())
-            return format("Rankfile {} line {}: '{}' is not 'rank NUMBER=HOST slot=CORES' (0-3,8)",
-                          path, line, each);
-        std::string host = words[1].substr(equals + 1);
-        if (!host.starts_with('+') && !is_host_name(host))
-            return format("Rankfile {} line {}: '{}' is not a host name", path, line, host);
-        options.rank_hosts[rank] = host;
-        options.rank_cores[rank] = std::move(cores);
-    }
-    return mistake;
+    if (!mistake.empty()) return mistake;
+    mistake = parse_rankfile(text, options.rank_hosts, options.rank_cores);
+    return mistake.empty() ? mistake : format("Rankfile {} {}", path, mistake);
 }
 
 std::string read_display(const std::string& text, Options& options) {
@@ -588,24 +569,7 @@ std::string Parser::choose_hosts() {
             if (host.slots > 0) chosen.back().slots = host.slots;
         }
     }
-    const size_t named = chosen.size();
-    for (auto& [rank, name] : out.options.rank_hosts) {
-        if (name.starts_with('+')) {  // +n1: by its place among those
-            int place = -1;
-            bool right = lower(name).starts_with("+n") &&
-                         whole_number("+n", name.substr(2), 0, kRanksMax, place).empty();
-            if (!right || static_cast<size_t>(place) >= named)
-                return format(
-                    "the rankfile names host {}, and there are {}: +n0 is the first of --host or "
-                    "--hostfile",
-                    name, named);
-            name = chosen[static_cast<size_t>(place)].name;
-        }
-        auto is_it = [&host = name](const HostSlots& each) { return each.name == host; };
-        if (std::none_of(chosen.begin(), chosen.end(), is_it))
-            chosen.push_back({name, 0, 0, "", true});
-    }
-    return {};
+    return name_rank_hosts(out.options.rank_hosts, chosen);
 }
 
 // Simulated ranks are processes of this machine, on no cores of their own.

@@ -15,6 +15,8 @@
 
 namespace pomona {
 
+constexpr int kRanksMax = 100000;
+
 // share: each rank gets cores of its own, as many as there are for each, if there are enough.
 enum class BindTo { share, none, hwthread, core, socket, numa };
 enum class MapBy { slot, hwthread, core, socket, numa, node };
