@@ -95,6 +95,7 @@ private:
     bool offer_pmix();
     void common_environment();
     std::string master_address() const;
+    int master_port() const;
     std::vector<std::string> environment_of(const Process& process) const;
 
     // Parameters of the ranks (launcher_params.cc).

@@ -16,31 +16,12 @@
 #include <climits>
 #include <csignal>
 
-#include <arpa/inet.h>
 #include <fcntl.h>
-#include <netinet/in.h>
-#include <sys/socket.h>
 #include <unistd.h>
 
 namespace pomona {
 
 namespace {
-
-// A TCP port that nobody uses now, for torch's MASTER_PORT; 0 if the system has none.
-int free_port() {
-    int descriptor = socket(AF_INET, SOCK_STREAM, 0);
-    if (descriptor < 0) return 0;
-    sockaddr_in address{};
-    address.sin_family = AF_INET;
-    address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-    socklen_t length = sizeof address;
-    int port = 0;
-    if (bind(descriptor, reinterpret_cast<sockaddr*>(&address), sizeof address) == 0 &&
-        getsockname(descriptor, reinterpret_cast<sockaddr*>(&address), &length) == 0)
-        port = ntohs(address.sin_port);
-    close(descriptor);
-    return port;
-}
 
 // Variables of ours that ranks on other hosts get too; the rest of their environment is their own
 // host's.
@@ -224,9 +205,15 @@ void Launcher::common_environment() {
     given_.push_back(format("WORLD_SIZE={}", size_));
     if (!has_variable(common_, "MASTER_ADDR")) given_.push_back("MASTER_ADDR=" + master_address());
     if (!has_variable(common_, "MASTER_PORT"))
-        given_.push_back(format("MASTER_PORT={}", free_port()));
+        given_.push_back(format("MASTER_PORT={}", master_port()));
     // Python would keep its prints until the end when its output is a pipe.
     if (!has_variable(common_, "PYTHONUNBUFFERED")) given_.push_back("PYTHONUNBUFFERED=1");
+}
+
+// Free where rank 0 runs, which listens there.
+int Launcher::master_port() const {
+    const Host* first = nodes_[static_cast<size_t>(processes_[0].node)].host;
+    return first->here() ? free_port() : first->facts().free_port;
 }
 
 // Where rank 0 runs, as the other hosts know it.

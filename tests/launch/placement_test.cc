@@ -170,11 +170,17 @@ TEST(agent_words, orders) {
     EXPECT_FALSE(read_orders(reader).has_value());
 }
 TEST(agent_words, facts) {
-    HostFacts facts{"0.1",      "Linux x86_64",
-                    "a",        "id",
-                    8,          4,
-                    2,          "10.0.0.1",
-                    "10.0.0.2", {"10.0.0.1/24", "fd00::1/64"}};
+    HostFacts facts{"0.1",
+                    "Linux x86_64",
+                    "a",
+                    "id",
+                    8,
+                    4,
+                    2,
+                    21000,
+                    "10.0.0.1",
+                    "10.0.0.2",
+                    {"10.0.0.1/24", "fd00::1/64"}};
     damage(words_of_both(write_facts, read_facts, facts), read_facts);
 }
 

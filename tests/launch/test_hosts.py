@@ -8,6 +8,7 @@ import shutil
 import signal
 import socket
 import subprocess
+import sys
 import time
 import unittest
 
@@ -98,6 +99,31 @@ class Placement(Case):
                                      f"chmod 0 {lost} && setpriv --reuid 65534 -- true; ")
         done = self.run_job("-n", 1, "--host", "h1", "pwd", cwd=lost, ssh=script)
         self.assertEqual(done.returncode, 0, done.stderr)
+
+    def test_master_port_is_free_where_rank_0_runs(self):
+        # There all ports from which it is chosen first are taken, and few others are given.
+        taken = ("import socket, sys\n"
+                 "given = '/proc/sys/net/ipv4/ip_local_port_range'\n"
+                 "before = open(given).read()\n"
+                 "open(given, 'w').write('61000 61100')\n"
+                 "all = []\n"
+                 "for port in range(20000, 30000):\n"
+                 "    all.append(socket.socket())\n"
+                 "    all[-1].bind(('10.213.7.2', port))\n"
+                 "print('taken', flush=True)\n"
+                 "sys.stdin.read()\n"
+                 "open(given, 'w').write(before)\n")
+        holder = subprocess.Popen(self.world.inside("h2", "sh", "-c", 'ulimit -n 11000; exec "$@"', "sh",
+                                                    sys.executable, "-c", taken),
+                                  stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+        try:
+            self.assertEqual(holder.stdout.readline(), "taken\n")
+            done = self.run_job("-n", 2, "--host", "h2,h1", "sh", "-c", "echo $MASTER_PORT")
+        finally:
+            holder.communicate()
+        ports = {int(line) for line in done.stdout.split()}
+        self.assertEqual((done.returncode, len(ports)), (0, 1), done.stderr)
+        self.assertTrue(61000 <= min(ports) <= 61100, ports)
 
     def test_the_program_found_here_is_tried_there(self):
         # In the PATH of mpirun alone, as in a Python environment that is active.
@@ -318,6 +344,19 @@ class Ends(Case):
         self.assertEqual(code, 1)
         self.assertRegex(err, r"mpirun: host h2: nothing was heard of it for [23] s")
         self.wake(shells)
+
+    def test_a_silent_host_is_told_of_and_comes_back(self):
+        process = self.start("-n", 2, "--host", "h1,h2", "sh", "-c", "echo $$; sleep 9; echo end")
+        self.pids_of(process, 2)
+        shells = self.world.shells("h2")
+        for pid in shells:
+            os.kill(pid, signal.SIGSTOP)
+        time.sleep(7.5)
+        self.wake(shells)
+        code, out, err = self.end_of(process)
+        self.assertEqual((code, out), (0, "end\n" * 2), err)
+        self.assertRegex(err, r"^mpirun: host h2: nothing was heard of it for [56] s; it is given up after 32 s "
+                              r"\(--silence\)\nmpirun: host h2: it is heard again, after [789] s\n$")
 
     def test_mpirun_falls_silent(self):
         # As when its host loses its power: the agents end their ranks by themselves.
