@@ -15,6 +15,7 @@
 #include <algorithm>
 #include <climits>
 #include <csignal>
+#include <numeric>
 
 #include <fcntl.h>
 #include <unistd.h>
@@ -66,9 +67,12 @@ bool Launcher::place() {
                    options_.rank_hosts};
     if (options_.programs.size() == 1 && options_.programs[0].count == 0)
         options_.programs[0].count = default_count(places, wish);
-    int count = 0;
-    for (const Program& program : options_.programs) count += program.count;
-    Placement placement = place_ranks(count, places, wish);
+    std::vector<int> counts;
+    for (const Program& program : options_.programs) counts.push_back(program.count);
+    Placement placement =
+        options_.program_hosts.empty()
+            ? place_ranks(std::accumulate(counts.begin(), counts.end(), 0), places, wish)
+            : place_programs(counts, options_.program_hosts, places, wish);
     if (!placement.mistake.empty()) return say(placement.mistake), false;
     for (size_t p = 0; p < options_.programs.size(); ++p)
         for (int i = 0; i < options_.programs[p].count; ++i) {

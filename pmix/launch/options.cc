@@ -42,6 +42,7 @@ struct Parser {
     const char* const* environment;
     Variables all_exports;                     // -genv
     std::vector<HostSlots> hosts, file_hosts;  // of --host, of --hostfile
+    std::vector<HostSlots> part_hosts;         // of --host in this part
     std::set<OptionId> noted;                  // options whose remark has been made
 
     std::string part(const std::vector<std::string>& tokens, bool in_file);
@@ -101,8 +102,9 @@ std::string unknown_option(const std::string& token) {
                                   : format("; did you mean --{}?", nearest));
 }
 
+// A variable that is not there is no mistake: scripts pass on those of tools that may be unused.
 std::string assign(const std::vector<std::string>& words, const std::string& option, Variables& out,
-                   const char* const* environment) {
+                   const char* const* environment, std::vector<std::string>& notes) {
     for (const std::string& word : words) {
         size_t equals = word.find('=');
         std::string name = word.substr(0, equals);
@@ -115,9 +117,9 @@ std::string assign(const std::vector<std::string>& words, const std::string& opt
         } else if (auto value = variable(environment, name)) {
             out.emplace_back(name, std::string(*value));
         } else {
-            return format(
-                "Option {} {}: there is no such variable in the environment; give {}=VALUE", option,
-                name, name);
+            notes.push_back(
+                format("option {} {} has no effect: there is no such variable in the environment",
+                       option, name));
         }
     }
     return {};
@@ -327,6 +329,7 @@ std::string Parser::take_job(const OptionInfo& option, const std::string& said,
     switch (option.id) {
     case OptionId::per_node: return whole_number(said, value, 1, kRanksMax, options.per_node);
     case OptionId::host:
+        (void)read_hosts(parse_host_option(value), "", part_hosts);
         return read_hosts(parse_host_option(value), format("Option {} {}", said, value), hosts);
     case OptionId::hostfile: return read_hostfile(value, file_hosts);
     case OptionId::map_by: return read_map(value, options);
@@ -340,7 +343,7 @@ std::string Parser::take_job(const OptionInfo& option, const std::string& said,
     case OptionId::display: return read_display(value, options);
     case OptionId::output: return read_output(value, options);
     case OptionId::output_filename: options.output_filename = value; return {};
-    case OptionId::set: return assign({value}, said, options.sets, nullptr);
+    case OptionId::set: return assign({value}, said, options.sets, nullptr, options.notes);
     case OptionId::stdin: return read_stdin(value, options);
     case OptionId::timeout: return seconds_of("Option " + said, value, options.timeout_seconds);
     case OptionId::silence: {
@@ -429,7 +432,7 @@ std::string Parser::take(const OptionInfo& option, const std::string& said,
     case OptionId::app: part.app = values[0]; return {};
     case OptionId::export_:
         return assign(said.ends_with("envlist") ? split(values[0], ',') : values, said,
-                      part.program.exports, environment);
+                      part.program.exports, environment, out.options.notes);
     case OptionId::env: part.program.exports.emplace_back(values[0], values[1]); return {};
     case OptionId::genv: all_exports.emplace_back(values[0], values[1]); return {};
     default: return take_job(option, said, values[0]);
@@ -439,6 +442,7 @@ std::string Parser::take(const OptionInfo& option, const std::string& said,
 // One part of the command line between ':'; a mistake as text.
 std::string Parser::part(const std::vector<std::string>& tokens, bool in_file) {
     Part part;
+    part_hosts.clear();
     size_t i = 0;
     while (i < tokens.size() && tokens[i].size() > 1 && tokens[i][0] == '-') {
         const std::string& token = tokens[i];
@@ -464,6 +468,7 @@ std::string Parser::part(const std::vector<std::string>& tokens, bool in_file) {
     part.program.command.assign(tokens.begin() + static_cast<long>(i), tokens.end());
     if (part.app.empty()) {
         out.options.programs.push_back(std::move(part.program));
+        out.options.program_hosts.push_back(std::move(part_hosts));
         return {};
     }
     if (in_file) return format("File {} names another file of programs", part.app);
@@ -621,6 +626,13 @@ std::string Parser::whole() {
     }
     if (total > kRanksMax) return format("More than {} processes are not supported", kRanksMax);
     if (options.debug_rank >= 0 && options.debugger.empty()) options.debugger = "gdb";
+    // `-host a -n 1 ./x : -host b -n 3 ./y`; the same for all, or said once, is said for the job.
+    auto& own = options.program_hosts;
+    auto first =
+        std::find_if(own.begin(), own.end(), [](const auto& each) { return !each.empty(); });
+    if (std::none_of(first, own.end(),
+                     [&](const auto& each) { return !each.empty() && each != *first; }))
+        own.clear();
     std::string wrong = choose_hosts();
     if (wrong.empty()) wrong = choose_simulation();
     if (!wrong.empty()) return wrong;
@@ -634,6 +646,7 @@ std::string Parser::whole() {
                                  std::pair(kDialBackVariable, &options.dial_back_seconds)}) {
         auto said = variable(environment, name);
         if (*seconds > 0 || !said || said->empty()) continue;
+        if (name == timeout && said == "-1") continue;  // MPICH's word for none
         std::string mistake = seconds_of(format("Variable {}", name), std::string(*said), *seconds);
         if (!mistake.empty()) return mistake;
     }
@@ -645,7 +658,7 @@ std::string Parser::whole() {
 ParsedCommandLine parse_command_line(const std::vector<std::string>& arguments,
                                      const char* const* environment) {
     ParsedCommandLine out;
-    Parser parser{out, environment, {}, {}, {}, {}};
+    Parser parser{out, environment, {}, {}, {}, {}, {}};
     std::string mistake;
     std::vector<std::string> part;
     for (size_t i = 0; i <= arguments.size() && mistake.empty() && out.exit_code < 0; ++i) {

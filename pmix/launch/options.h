@@ -26,6 +26,8 @@ struct Options {
     std::vector<Program> programs;
     Variables sets;                // --set NAME=VALUE
     std::vector<HostSlots> hosts;  // --host and --hostfile, each once; empty: this machine
+    // Of each program, where several name hosts of their own; else empty, and all have `hosts`.
+    std::vector<std::vector<HostSlots>> program_hosts;
     BindTo bind = BindTo::share;
     MapBy map = MapBy::slot;
     int cores_per_rank = 0;                      // PE=; 0: not said

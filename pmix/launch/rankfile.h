@@ -1,6 +1,6 @@
 // pmix/launch/rankfile.h: files that say for each rank its host and its cores there.
-// Idea: lines of 'rank 0=host slot=0-3'; as a host also its place in the list of hosts, +n0. # begins
-// a comment. The parser takes text; nothing here reads files.
+// Idea: lines of 'rank 0=host slot=0-3'; as a host also its place in the list of hosts, +n0, and #
+// begins a comment. The parser takes text; nothing here reads files.
 #pragma once
 
 #include "pmix/launch/hosts.h"
