@@ -77,6 +77,15 @@ std::string address_for(const HostFacts& host, const std::vector<const HostFacts
 
 std::string facts_version() { return POMONA_VERSION; }
 
+bool means_this_host(std::string_view name, std::string_view own_name) {
+    if (is_this_host(name, own_name)) return true;
+    auto ip = tcp::Ip::parse(std::string(name));
+    if (!ip) return false;
+    std::vector<tcp::Interface> all = tcp::list_interfaces();
+    return std::any_of(all.begin(), all.end(),
+                       [&](const tcp::Interface& each) { return each.up && each.ip() == *ip; });
+}
+
 // Whether it could be listened on by all addresses, as torch's store does; `port` 0 takes any, and
 // is the one that was got.
 static bool can_listen(int& port) {

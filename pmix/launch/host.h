@@ -36,6 +36,10 @@ struct HostFacts {
 };
 HostFacts facts_here(const char* const* environment);
 std::string facts_version();
+
+// is_this_host() of hosts.h, or one of the addresses that this host has.
+bool means_this_host(std::string_view name, std::string_view own_name);
+
 // A TCP port that nobody uses here now, for torch's MASTER_PORT; 0 if the system has none.
 int free_port();
 

@@ -72,6 +72,7 @@ private:
     void on_started(int rank, int pid, const std::string& binding);
     void on_refused(int rank, int code, const std::string& why);
     void on_lost_host(Host& host, const std::string& why);
+    std::string hosts_missing() const;
     bool several_hosts() const { return nodes_.size() > 1 || !remotes_.empty(); }
     Node& node_of(const Process& process) { return nodes_[static_cast<size_t>(process.node)]; }
     const std::string& host_of(const Process& process) const {

@@ -80,7 +80,7 @@ Result<std::vector<bool>> Launcher::hosts_named(int parent, const std::string& n
         for (size_t i = 0; i < nodes_.size(); ++i) {
             const Host& host = *nodes_[i].host;
             bool same = name == host.name() || name == without_user(host.name()) ||
-                        (host.here() && is_this_host(name, host_));
+                        (host.here() && means_this_host(name, host_));
             if (!same) continue;
             out[i] = found = true;
             if (!host.lost()) continue;

@@ -69,6 +69,13 @@ class Signals(unittest.TestCase):
                 said = process.stdout.read(), process.stderr.read()
             self.assertEqual((process.returncode, *said), (0, f"{int(number)}\n", ""))
 
+    def test_a_blocked_sigchld(self):
+        # As some programs start others: ranks that have ended must be seen all the same.
+        process = start("-n", 2, "echo", "x",
+                        preexec_fn=lambda: signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGCHLD]))
+        out, err = process.communicate(timeout=PATIENCE)
+        self.assertEqual((process.returncode, out, err), (0, "x\n" * 2, ""))
+
     def test_an_interrupt_does_not_prolong_the_end(self):
         # Rank 1 fails and rank 0 does not care; it is killed 1.3 s later, and not 5 s after Ctrl-C.
         script = "if test $RANK = 1; then exit 3; fi; trap '' TERM INT; while :; do sleep 0.1; done"

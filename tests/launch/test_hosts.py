@@ -13,7 +13,7 @@ import time
 import unittest
 
 from hosts_case import Case, HERE, MPICC, command_of
-from test_launch import PATIENCE, alive, wait_until
+from test_launch import MPIRUN, PATIENCE, alive, wait_until
 
 SHOW = ("sh", "-c", "echo $RANK $LOCAL_RANK/$LOCAL_WORLD_SIZE $(hostname) $POMONA_JOB_NODES")
 
@@ -51,6 +51,19 @@ class Placement(Case):
         with open(path, "w") as file:
             file.write("rank 0=h2 slot=0\nrank 1=h1 slot=0\n")
         self.assertEqual([line.split()[2] for line in self.lines("--rankfile", path)], ["h2", "h1"])
+
+    def test_this_host_by_its_addresses(self):
+        # No ssh is needed to it.
+        for address in ("10.213.7.1", "[fd00:7::1]:2"):
+            done = subprocess.run(self.world.inside("h1", MPIRUN, "--ssh", "false", "-n", 2, "--host", address,
+                                                    "hostname"),
+                                  env=self.environment(), capture_output=True, text=True, timeout=PATIENCE)
+            self.assertEqual((done.returncode, done.stdout, done.stderr), (0, "h1\n" * 2, ""))
+
+    def test_programs_on_hosts_of_their_own(self):
+        done = self.run_job("-n", 1, "--host", "h2", *SHOW, ":", "-n", 3, "--host", "h1", *SHOW)
+        self.assertEqual((done.returncode, done.stderr), (0, ""))
+        self.assertEqual([line.split()[2] for line in sorted(done.stdout.splitlines())], ["h2", "h1", "h1", "h1"])
 
     def test_this_host_by_another_name(self):
         # The stand-in stays on this host; all ranks have one node then.
@@ -286,6 +299,42 @@ class Ends(Case):
         process.send_signal(signal.SIGINT)
         process.communicate(timeout=PATIENCE)
         self.assertEqual(process.returncode, 128 + signal.SIGINT)
+
+    def test_asked_while_hosts_are_reached(self):
+        slow = self.world.stand_in("slow", text="#!/bin/sh\nexec sleep 600\n")
+        process = subprocess.Popen(self.words("-n", 2, "--host", "h1,h2", "true", ssh=slow),
+                                   env=self.environment(), stderr=subprocess.PIPE, text=True)
+        time.sleep(0.5)
+        process.send_signal(signal.SIGUSR1)
+        self.assertEqual(process.stderr.readline(), "mpirun: not reached yet: h1, h2\n")
+        process.terminate()
+        process.communicate(timeout=PATIENCE)
+        self.assertEqual(process.returncode, 128 + signal.SIGTERM)
+
+    def test_a_blocked_sigchld(self):
+        blocking = self.world.stand_in("blocking", text="#!/bin/sh\nexec " + shlex.join([
+            sys.executable, "-c", "import os, signal, sys\n"
+            "signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGCHLD])\n"
+            "os.execv(sys.argv[1], sys.argv[1:])", self.world.enter]) + ' "$@"\n')
+        done = self.run_job("-n", 2, "--host", "h1,h2", "echo", "x", ssh=blocking)
+        self.assertEqual((done.returncode, done.stdout, done.stderr), (0, "x\n" * 2, ""))
+
+    def test_a_host_on_which_no_rank_runs_is_lost(self):
+        # It has none; those that it had have ended, and all of their output has come.
+        for count, script in ((1, "echo $$; sleep 3; echo end"),
+                              (2, "test $RANK = 1 || { echo $$; sleep 3; }; echo end")):
+            with self.subTest(count=count):
+                self.world.forget_shells()
+                process = self.start("-n", count, "--host", "h1,h2", "sh", "-c", script)
+                self.assertTrue(wait_until(lambda: self.world.shells("h2")))
+                said = [process.stdout.readline() for _ in range(count)]
+                time.sleep(0.5)
+                for pid in self.world.shells("h2"):
+                    os.kill(pid, signal.SIGKILL)
+                code, out, err = self.end_of(process)
+                self.assertEqual((code, (said + [out]).count("end\n")), (0, count), err)
+                self.assertRegex(err, r"^mpirun: host h2: .* signal 9; no rank runs there, and the job goes on\n$")
+                self.nothing_left([])
 
     def test_timeout(self):
         done = self.run_job("-n", 2, "--timeout", 1, "--host", "h1,h2", "sleep", 600)
