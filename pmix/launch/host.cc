@@ -104,12 +104,17 @@ static bool can_listen(int& port) {
 
 // By chance, and below those that Linux and macOS give to whoever wants any (from 32768, from
 // 49152): the ranks open many of these before torch opens this one.
+int some_port() {
+    constexpr uint32_t lowest = 20000, count = 10000;
+    uint32_t chance = static_cast<uint32_t>(getpid());
+    (void)random_bytes(std::as_writable_bytes(std::span(&chance, 1)));
+    return static_cast<int>(lowest + chance % count);
+}
+
 int free_port() {
-    constexpr int lowest = 20000, count = 10000, attempts = 16;
+    constexpr int attempts = 16;
     for (int i = 0; i < attempts; ++i) {
-        uint32_t chance = 0;
-        if (!random_bytes(std::as_writable_bytes(std::span(&chance, 1)))) break;
-        int port = lowest + static_cast<int>(chance % count);
+        int port = some_port();
         if (can_listen(port)) return port;
     }
     int port = 0;

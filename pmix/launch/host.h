@@ -42,6 +42,8 @@ bool means_this_host(std::string_view name, std::string_view own_name);
 
 // A TCP port that nobody uses here now, for torch's MASTER_PORT; 0 if the system has none.
 int free_port();
+// One of those among which that is looked for, by chance.
+int some_port();
 
 // The address by which `host` is reached by the others: one in a network that most of them are in,
 // the one that ssh used (`by_ssh`) if there are several such or none; "" if none is known.

@@ -207,23 +207,31 @@ void Launcher::common_environment() {
     given_.push_back("POMONA_JOB_NODES=" + node_runs(nodes));
     given_.push_back(format("POMONA_JOB_HOSTS={}", nodes_.size()));
     given_.push_back(format("WORLD_SIZE={}", size_));
-    if (!has_variable(common_, "MASTER_ADDR")) given_.push_back("MASTER_ADDR=" + master_address());
-    if (!has_variable(common_, "MASTER_PORT"))
-        given_.push_back(format("MASTER_PORT={}", master_port()));
+    say_where_to_meet(processes_[0], given_);
     // Python would keep its prints until the end when its output is a pipe.
     if (!has_variable(common_, "PYTHONUNBUFFERED")) given_.push_back("PYTHONUNBUFFERED=1");
 }
 
-// Free where rank 0 runs, which listens there.
-int Launcher::master_port() const {
-    const Host* first = nodes_[static_cast<size_t>(processes_[0].node)].host;
-    return first->here() ? free_port() : first->facts().free_port;
+// For torch: its ranks meet at a world's first one.
+void Launcher::say_where_to_meet(const Process& first, std::vector<std::string>& out) {
+    if (!has_variable(common_, "MASTER_ADDR"))
+        out.push_back("MASTER_ADDR=" + master_address(first));
+    if (!has_variable(common_, "MASTER_PORT"))
+        out.push_back(format("MASTER_PORT={}", master_port(first)));
 }
 
-// Where rank 0 runs, as the other hosts know it.
-std::string Launcher::master_address() const {
+// Free where that rank runs, which listens there. An agent has told one; later ones are only likely
+// to be free.
+int Launcher::master_port(const Process& first) {
+    const Host* host = node_of(first).host;
+    if (host->here()) return free_port();
+    return ports_given_.insert(host).second ? host->facts().free_port : some_port();
+}
+
+// Where that rank runs, as the other hosts know it.
+std::string Launcher::master_address(const Process& first_rank) const {
     if (!several_hosts()) return "127.0.0.1";
-    const Host* first = nodes_[static_cast<size_t>(processes_[0].node)].host;
+    const Host* first = nodes_[static_cast<size_t>(first_rank.node)].host;
     std::vector<const HostFacts*> others;
     std::string by_ssh = first->facts().own_address;
     for (const Node& node : nodes_) {

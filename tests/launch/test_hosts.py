@@ -727,6 +727,11 @@ class Programs(Case):
         # Where there are no slots left, as many on each.
         self.assertEqual(spawned("h1,h2", 4), [("h1", "2")] * 2 + [("h2", "2")] * 2)
         self.assertEqual(spawned("h1,h2,h3", 1, "h3", 2), [("h3", "1")] * 2)
+        # Each world has its own place to meet, where its first rank runs.
+        done = self.run_job("-n", 2, "--host", "h1,h2,h3", program, 2, "h3", 2)
+        met = re.findall(r"spawned .* at (.*) port (\d+)", done.stdout)
+        self.assertEqual((len(met), {address for address, _ in met}), (4, {"10.213.7.3"}), done.stderr)
+        self.assertEqual(sorted(met.count(each) for each in set(met)), [2, 2], met)
         done = self.run_job("-n", 2, "--host", "h1,h2", program, 1, "h7")
         self.assertNotEqual(done.returncode, 0)
         self.assertIn('rank 0 asked for processes on host "h7", and the job\'s hosts are h1, h2', done.stderr)
