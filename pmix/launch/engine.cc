@@ -266,6 +266,7 @@ std::vector<std::string> srun_words(const Options& options, int slots, std::stri
 std::vector<std::string> prterun_words(const Options& options, const EngineProbes& probes,
                                        std::string& mistake) {
     std::string alone = asked_of_mpirun_alone(options);
+    if (alone.empty() && options.all_environment) alone = "--envall";
     if (!alone.empty()) {
         mistake = format(messages::own_only, alone, "prterun");
         return {};

@@ -33,6 +33,14 @@ bool goes_to_other_hosts(std::string_view entry) {
     return false;
 }
 
+// What a login sets by itself.
+bool is_of_login(std::string_view entry) {
+    for (std::string_view prefix :
+         {"HOME=", "USER=", "LOGNAME=", "SHELL=", "PWD=", "OLDPWD=", "TMPDIR=", "SSH_", "XDG_"})
+        if (entry.starts_with(prefix)) return true;
+    return false;
+}
+
 std::string working_directory_here() {
     char path[PATH_MAX];
     return getcwd(path, sizeof path) ? path : "";
@@ -156,7 +164,7 @@ bool Launcher::prepare_hosts() {
         if (!node.host->here()) {
             orders.directory = working_directory_here();
             for (const std::string& entry : common_)
-                if (goes_to_other_hosts(entry))
+                if (goes_to_other_hosts(entry) || (options_.all_environment && !is_of_login(entry)))
                     orders.environment.insert(orders.environment.begin(), entry);
         }
         if (!node.host->prepare(orders)) return false;

@@ -311,6 +311,7 @@ void Parser::take_flag(OptionId id) {
     case OptionId::merge_stderr: options.merge_stderr = true; return;
     case OptionId::quiet: options.quiet = true; return;
     case OptionId::verbose: options.verbose = true; return;
+    case OptionId::envall: options.all_environment = true; return;
     case OptionId::stack_traces: options.stack_traces = true; return;
     case OptionId::gdb: options.debugger = "gdb"; return;
     case OptionId::lldb: options.debugger = "lldb"; return;
@@ -435,6 +436,8 @@ std::string Parser::take(const OptionInfo& option, const std::string& said,
                       part.program.exports, environment, out.options.notes);
     case OptionId::env: part.program.exports.emplace_back(values[0], values[1]); return {};
     case OptionId::genv: all_exports.emplace_back(values[0], values[1]); return {};
+    case OptionId::genvlist:
+        return assign(split(values[0], ','), said, all_exports, environment, out.options.notes);
     default: return take_job(option, said, values[0]);
     }
 }

@@ -39,8 +39,9 @@ struct Options {
     std::string shell;        // what starts an agent on another host, with its options
     bool shell_said = false;  // by the user
     double dial_back_seconds =
-        0;               // in which agents must connect to mpirun; 0: they speak through it
-    std::string prefix;  // where Pomona is installed there; "": as here
+        0;  // in which agents must connect to mpirun; 0: they speak through it
+    bool all_environment = false;  // other hosts get it too
+    std::string prefix;            // where Pomona is installed there; "": as here
     StdinTo stdin_to = StdinTo::rank;
     int stdin_rank = 0;
     double timeout_seconds = 0;            // 0: none

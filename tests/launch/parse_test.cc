@@ -236,6 +236,15 @@ TEST(command_line, lists_of_what_to_show) {
     EXPECT_THAT(parse({"--display", "maps", "a"}).text, HasSubstr("did you mean map?"));
 }
 
+TEST(command_line, variables_for_all_programs) {
+    auto parsed = parse({"-genvlist", "HOME,EMPTY", "-n", "1", "a", ":", "-n", "1", "b"});
+    ASSERT_EQ(parsed.exit_code, -1) << parsed.text;
+    for (const Program& program : parsed.options.programs)
+        EXPECT_THAT(program.exports, ElementsAre(Pair("HOME", testing::_), Pair("EMPTY", "")));
+    EXPECT_FALSE(parsed.options.all_environment);
+    EXPECT_TRUE(parse({"-genvall", "a"}).options.all_environment);
+}
+
 TEST(command_line, a_variable_that_is_not_there_is_remarked_on) {
     auto parsed = parse({"-x", "NOT_THERE", "-x", "A=1", "a"});
     ASSERT_EQ(parsed.exit_code, -1) << parsed.text;

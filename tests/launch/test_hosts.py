@@ -105,6 +105,12 @@ class Placement(Case):
                             "$(test -e $POMONA_JOB_PARAMETERS && echo there)",
                             env=env, cwd=self.world.home)
         self.assertEqual(done.stdout, f"x 3K 77 {self.world.home} there\n" * 2, done.stderr)
+        # MPICH's words.
+        env = self.environment(MINE="x", OTHER="y z")
+        for words, seen in ((("-genvlist", "MINE"), "x,"), (("-genvall",), "x,y z"), ((), ",")):
+            done = self.run_job("-n", 1, *words, "--host", "h1", "sh", "-c", "echo $MINE,$OTHER,$HOME", env=env,
+                                ssh=self.world.stand_in("bare", begin="unset MINE OTHER; HOME=/there; "))
+            self.assertEqual(done.stdout, f"{seen},/there\n", done.stderr)
         # Without such a directory there: the one in which ssh begins, as ssh does.
         lost = os.path.join(self.world.place, "here-only")
         os.mkdir(lost)
