@@ -195,6 +195,10 @@ void Agent::note_ignored_signals() {
         if (sigaction(number, nullptr, &now) == 0 && now.sa_handler == SIG_IGN)
             sigaddset(&ignored_, number);
     }
+    sigset_t child;
+    sigemptyset(&child);
+    sigaddset(&child, SIGCHLD);
+    sigprocmask(SIG_UNBLOCK, &child, nullptr);
 }
 
 // On another host the directory in which mpirun stands, or else the home directory, as ssh does.

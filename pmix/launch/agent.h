@@ -60,7 +60,8 @@ public:
 
     const std::string& directory() const { return directory_; }
     const sigset_t& ignored_signals() const { return ignored_; }
-    // Notes what is ignored now, and must be for the ranks; before handlers are set.
+    // Notes what is ignored now, and must be for the ranks; before handlers are set. Whoever
+    // started us may have blocked SIGCHLD, by which alone we learn that ranks end.
     void note_ignored_signals();
 
 private:

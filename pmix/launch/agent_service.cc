@@ -168,6 +168,7 @@ bool Service::open_channel(bool dials) {
 void Service::greet() {
     channel_->send_text(kAgentLine);
     HostFacts facts = facts_here(environment_);
+    facts.free_port = free_port();
     Writer out;
     out.put(kAgentProtocol);
     out.put_text(facts.version);

@@ -49,7 +49,7 @@ void write_facts(Writer& out, const HostFacts& facts) {
     for (const std::string* text : {&facts.version, &facts.system, &facts.name, &facts.identity,
                                     &facts.own_address, &facts.caller_address})
         out.put_text(*text);
-    for (int number : {facts.processors, facts.cores, facts.fast})
+    for (int number : {facts.processors, facts.cores, facts.fast, facts.free_port})
         out.put(static_cast<int32_t>(number));
     put_list(out, facts.addresses);
 }
@@ -59,9 +59,12 @@ std::optional<HostFacts> read_facts(Reader& in) {
     for (std::string* text : {&out.version, &out.system, &out.name, &out.identity, &out.own_address,
                               &out.caller_address})
         *text = in.get_text(kControlKeyMax);
-    for (int* number : {&out.processors, &out.cores, &out.fast}) *number = in.get<int32_t>();
+    for (int* number : {&out.processors, &out.cores, &out.fast, &out.free_port})
+        *number = in.get<int32_t>();
     out.addresses = get_list(in);
-    if (in.failed() || out.processors < 1 || out.cores < 0 || out.fast < 0) return std::nullopt;
+    bool right = out.processors >= 1 && out.cores >= 0 && out.fast >= 0 && out.free_port >= 0 &&
+                 out.free_port <= 65535;
+    if (in.failed() || !right) return std::nullopt;
     return out;
 }
 

@@ -43,6 +43,7 @@ std::string asked_of_mpirun_alone(const Options& options) {
         const char* name;
     } const all[] = {{options.on_death == "continue", "--on-death continue"},
                      {!options.rank_hosts.empty() || !options.rank_cores.empty(), "--rankfile"},
+                     {!options.program_hosts.empty(), "--host of each program"},
                      {!options.cpu_set.empty(), "--cpu-set"},
                      {options.pmix == "off", "--pmix off"},
                      {options.stack_traces, "--stack-traces"},
@@ -214,6 +215,12 @@ std::vector<std::string> srun_words(const Options& options, int slots, std::stri
         mistake = "several programs in one job (':') need --launcher own, or srun --multi-prog";
     if (options.timeout_seconds > 0)
         mistake = "option --timeout needs --launcher own; srun's --time counts whole minutes";
+    bool merges = options.merge_stderr && options.output_filename.empty();
+    for (auto [asked, name] :
+         {std::pair(options.timestamp_output, "--timestamp-output"),
+          std::pair(merges, "--merge-stderr-to-stdout"), std::pair(options.explain, "--explain"),
+          std::pair(options.display_map, "--display-map")})
+        if (asked && mistake.empty()) mistake = format(messages::own_only, name, "srun");
     std::string names;
     for (const HostSlots& host : options.hosts)
         names += (names.empty() ? "" : ",") + std::string(without_user(host.name));
@@ -259,6 +266,7 @@ std::vector<std::string> srun_words(const Options& options, int slots, std::stri
 std::vector<std::string> prterun_words(const Options& options, const EngineProbes& probes,
                                        std::string& mistake) {
     std::string alone = asked_of_mpirun_alone(options);
+    if (alone.empty() && options.all_environment) alone = "--envall";
     if (!alone.empty()) {
         mistake = format(messages::own_only, alone, "prterun");
         return {};

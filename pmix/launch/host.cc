@@ -1,6 +1,7 @@
 // pmix/launch/host.cc: what a host says of itself; see host.h.
 #include "pmix/launch/host.h"
 
+#include "btl/base/entropy.h"
 #include "btl/base/format.h"
 #include "btl/tcp/interfaces.h"
 #include "pmix/launch/cores.h"
@@ -9,6 +10,10 @@
 
 #include <algorithm>
 
+#include <span>
+
+#include <netinet/in.h>
+#include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/utsname.h>
 #include <unistd.h>
@@ -71,6 +76,50 @@ std::string address_for(const HostFacts& host, const std::vector<const HostFacts
 }
 
 std::string facts_version() { return POMONA_VERSION; }
+
+bool means_this_host(std::string_view name, std::string_view own_name) {
+    if (is_this_host(name, own_name)) return true;
+    auto ip = tcp::Ip::parse(std::string(name));
+    if (!ip) return false;
+    std::vector<tcp::Interface> all = tcp::list_interfaces();
+    return std::any_of(all.begin(), all.end(),
+                       [&](const tcp::Interface& each) { return each.up && each.ip() == *ip; });
+}
+
+// Whether it could be listened on by all addresses, as torch's store does; `port` 0 takes any, and
+// is the one that was got.
+static bool can_listen(int& port) {
+    sockaddr_in address{};
+    address.sin_family = AF_INET;
+    address.sin_port = htons(static_cast<uint16_t>(port));
+    socklen_t length = sizeof address;
+    auto* name = reinterpret_cast<sockaddr*>(&address);
+    int descriptor = socket(AF_INET, SOCK_STREAM, 0);
+    bool out = descriptor >= 0 && bind(descriptor, name, length) == 0 &&
+               getsockname(descriptor, name, &length) == 0;
+    if (descriptor >= 0) close(descriptor);
+    port = ntohs(address.sin_port);
+    return out;
+}
+
+// By chance, and below those that Linux and macOS give to whoever wants any (from 32768, from
+// 49152): the ranks open many of these before torch opens this one.
+int some_port() {
+    constexpr uint32_t lowest = 20000, count = 10000;
+    uint32_t chance = static_cast<uint32_t>(getpid());
+    (void)random_bytes(std::as_writable_bytes(std::span(&chance, 1)));
+    return static_cast<int>(lowest + chance % count);
+}
+
+int free_port() {
+    constexpr int attempts = 16;
+    for (int i = 0; i < attempts; ++i) {
+        int port = some_port();
+        if (can_listen(port)) return port;
+    }
+    int port = 0;
+    return can_listen(port) ? port : 0;
+}
 
 HostFacts facts_here(const char* const* environment) {
     HostFacts out;

@@ -27,6 +27,7 @@ struct HostFacts {
     int processors = 1;    // that ranks may use
     int cores = 0;         // on which these are; 0: unknown
     int fast = 0;          // of the fastest kind; 0: all are alike
+    int free_port = 0;     // see below; only agents tell it
     // As ssh tells: this host's address, and that of the host which called it; "" else.
     std::string own_address, caller_address;
     // Of its network interfaces, "10.0.7.1/24", the best kind first; none that mean something on
@@ -35,6 +36,14 @@ struct HostFacts {
 };
 HostFacts facts_here(const char* const* environment);
 std::string facts_version();
+
+// is_this_host() of hosts.h, or one of the addresses that this host has.
+bool means_this_host(std::string_view name, std::string_view own_name);
+
+// A TCP port that nobody uses here now, for torch's MASTER_PORT; 0 if the system has none.
+int free_port();
+// One of those among which that is looked for, by chance.
+int some_port();
 
 // The address by which `host` is reached by the others: one in a network that most of them are in,
 // the one that ssh used (`by_ssh`) if there are several such or none; "" if none is known.

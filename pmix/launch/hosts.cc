@@ -162,7 +162,16 @@ HostList parse_host_option(std::string_view text) {
     return out;
 }
 
-bool is_this_host(std::string_view name, std::string_view own_name) {
+static std::string lower(std::string_view name) {
+    std::string out(name);
+    for (char& c : out)
+        if (c >= 'A' && c <= 'Z') c += 'a' - 'A';
+    return out;
+}
+
+bool is_this_host(std::string_view name_said, std::string_view own_name_said) {
+    std::string whole_name = lower(name_said), whole_own = lower(own_name_said);
+    std::string_view name = whole_name, own_name = whole_own;
     if (name.find('@') != name.npos) return false;  // perhaps as another user
     if (name == "localhost" || name == "::1" || name.starts_with("127.") || name == own_name)
         return true;

@@ -40,7 +40,7 @@ bool is_host_name(std::string_view name);
 std::string_view without_user(std::string_view name);
 
 // Whether a name means this machine: localhost, a loopback address, or its host name in full or
-// up to the first dot.
+// up to the first dot, in capitals or not.
 bool is_this_host(std::string_view name, std::string_view own_name);
 
 }  // namespace pomona

@@ -104,6 +104,11 @@ void Launcher::on_signal(int signal) {
     }
     if (signal == SIGTSTP) return stop_ourselves();
     if (signal == SIGUSR1) {
+        if (state_ == State::connecting) {
+            std::string missing = hosts_missing();
+            if (!missing.empty()) say(format("not reached yet: {}", missing));
+            return;
+        }
         if (answer_top()) return;
         report();
         for (Node& node : nodes_) node.host->signal_catchers(signal);
@@ -323,12 +328,8 @@ void Launcher::begin_timeout() {
 void Launcher::on_timeout() {
     awaits_reader_ = false;
     if (state_ == State::connecting) {
-        std::string missing;
-        for (auto& remote : remotes_)
-            if (remote->connecting())
-                missing += format("{}{}", missing.empty() ? "" : ", ", remote->name());
         say(format(messages::time_over_before, options_.timeout_seconds, options_.timeout_by,
-                   missing));
+                   hosts_missing()));
         exit_code_ = 124;
         exit_code_known_ = true;
         event_base_loopbreak(base_);

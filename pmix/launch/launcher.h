@@ -16,6 +16,7 @@
 #include <functional>
 #include <map>
 #include <memory>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -72,6 +73,7 @@ private:
     void on_started(int rank, int pid, const std::string& binding);
     void on_refused(int rank, int code, const std::string& why);
     void on_lost_host(Host& host, const std::string& why);
+    std::string hosts_missing() const;
     bool several_hosts() const { return nodes_.size() > 1 || !remotes_.empty(); }
     Node& node_of(const Process& process) { return nodes_[static_cast<size_t>(process.node)]; }
     const std::string& host_of(const Process& process) const {
@@ -94,7 +96,9 @@ private:
     bool open_output_files(Process& process);
     bool offer_pmix();
     void common_environment();
-    std::string master_address() const;
+    void say_where_to_meet(const Process& first, std::vector<std::string>& out);
+    std::string master_address(const Process& first) const;
+    int master_port(const Process& first);
     std::vector<std::string> environment_of(const Process& process) const;
 
     // Parameters of the ranks (launcher_params.cc).
@@ -190,10 +194,13 @@ private:
     std::unique_ptr<DialBack> dial_back_;  // until all hosts are there; none: agents do not connect
     std::vector<std::unique_ptr<RemoteHost>> remotes_;
     std::vector<Node> nodes_;
-    std::vector<HostSlots> hosts_;     // as asked for; one for each node
-    std::vector<std::string> common_;  // environment of the ranks, as they would have it here
-    std::vector<std::string> given_;   // of it, what we say and their hosts do not
-    HandedParams handed_;              // what these say
+    std::vector<HostSlots> hosts_;       // as asked for; one for each node
+    std::vector<std::string> common_;    // environment of the ranks, as they would have it here
+    std::vector<std::string> given_;     // of it, what we say and their hosts do not
+    std::set<const Host*> ports_given_;  // whose free port is some world's already
+    // Where a spawned world's ranks meet, by its first.
+    std::map<int, std::vector<std::string>> meetings_;
+    HandedParams handed_;                              // what these say
     std::map<std::string, uint32_t> parameter_files_;  // by config_of
     std::vector<std::vector<std::byte>> parameter_bytes_;
 

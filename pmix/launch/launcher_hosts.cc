@@ -123,7 +123,7 @@ bool Launcher::connect_hosts() {
     if (nodes_.empty())
         for (const HostSlots& host : hosts_) {
             Host* where = &local_;
-            if (!is_this_host(host.name, host_)) where = add_remote(host);
+            if (!means_this_host(host.name, host_)) where = add_remote(host);
             nodes_.push_back({where, {}, 0, 0, false});
         }
     if (std::string mistake = let_agents_dial(); !mistake.empty()) {
@@ -262,6 +262,14 @@ void Launcher::on_refused(int rank, int code, const std::string& why) {
     end_job(code, 0, SIGKILL);
 }
 
+// Those that are still being reached.
+std::string Launcher::hosts_missing() const {
+    std::string out;
+    for (const auto& remote : remotes_)
+        if (remote->connecting()) out += format("{}{}", out.empty() ? "" : ", ", remote->name());
+    return out;
+}
+
 void Launcher::on_lost_host(Host& host, const std::string& why) {
     if (state_ == State::connecting) {
         if (!why.empty()) say(format(messages::host_unusable, host.name(), why));
@@ -271,10 +279,14 @@ void Launcher::on_lost_host(Host& host, const std::string& why) {
     for (const Node& node : nodes_)
         if (node.host == &host) slots_ -= node.slots;
     std::vector<Process*> gone;
+    bool lacking = false;  // of what ranks there have printed
     for (Process& process : processes_) {
         if (node_of(process).host != &host) continue;
-        for (RankStream* stream : {process.output.get(), process.error.get()})
-            if (stream) stream->end();
+        for (RankStream* stream : {process.output.get(), process.error.get()}) {
+            if (!stream) continue;
+            lacking = lacking || stream->open();
+            stream->end();
+        }
         if (input_) input_->closed(process.rank);  // what it did not take holds nobody up
         if (!process.running) continue;
         process.running = false;
@@ -282,6 +294,10 @@ void Launcher::on_lost_host(Host& host, const std::string& why) {
         gone.push_back(&process);
     }
     if (state_ == State::done) return;
+    if (first && !why.empty() && gone.empty() && !lacking) {
+        say(format(messages::idle_host_lost, host.name(), why));
+        return finish_if_done();
+    }
     if (first && !why.empty())
         say(format(messages::host_lost, host.name(), why,
                    continues() ? "goes on without its ranks" : "ends with code 1"));

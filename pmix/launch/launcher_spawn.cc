@@ -80,7 +80,7 @@ Result<std::vector<bool>> Launcher::hosts_named(int parent, const std::string& n
         for (size_t i = 0; i < nodes_.size(); ++i) {
             const Host& host = *nodes_[i].host;
             bool same = name == host.name() || name == without_user(host.name()) ||
-                        (host.here() && is_this_host(name, host_));
+                        (host.here() && means_this_host(name, host_));
             if (!same) continue;
             out[i] = found = true;
             if (!host.lost()) continue;
@@ -162,6 +162,7 @@ Result<int> Launcher::start_world(int parent, std::vector<Program> programs,
         }
         options_.programs.push_back(std::move(program));
     }
+    say_where_to_meet(*made[0], meetings_[first]);
     for (Process* process : made) {
         start_one(*process);
         if (state_ != State::running) return Error{Code::io, "A process cannot be started"};
@@ -200,6 +201,8 @@ void Launcher::spawned_environment(const Process& process, std::vector<std::stri
     }
     const PlaceHost& place = nodes_[static_cast<size_t>(process.node)].place;
     out.push_back(format("POMONA_OVERSUBSCRIBED={}", beside > place.processors ? 1 : 0));
+    if (auto found = meetings_.find(process.first); found != meetings_.end())
+        out.insert(out.end(), found->second.begin(), found->second.end());
     out.push_back(format("RANK={}", rank));
     out.push_back(format("WORLD_SIZE={}", process.world_size));
     out.push_back(format("LOCAL_WORLD_SIZE={}", local));

@@ -15,38 +15,28 @@
 #include <algorithm>
 #include <climits>
 #include <csignal>
+#include <numeric>
 
-#include <arpa/inet.h>
 #include <fcntl.h>
-#include <netinet/in.h>
-#include <sys/socket.h>
 #include <unistd.h>
 
 namespace pomona {
 
 namespace {
 
-// A TCP port that nobody uses now, for torch's MASTER_PORT; 0 if the system has none.
-int free_port() {
-    int descriptor = socket(AF_INET, SOCK_STREAM, 0);
-    if (descriptor < 0) return 0;
-    sockaddr_in address{};
-    address.sin_family = AF_INET;
-    address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-    socklen_t length = sizeof address;
-    int port = 0;
-    if (bind(descriptor, reinterpret_cast<sockaddr*>(&address), sizeof address) == 0 &&
-        getsockname(descriptor, reinterpret_cast<sockaddr*>(&address), &length) == 0)
-        port = ntohs(address.sin_port);
-    close(descriptor);
-    return port;
-}
-
 // Variables of ours that ranks on other hosts get too; the rest of their environment is their own
 // host's.
 bool goes_to_other_hosts(std::string_view entry) {
     for (std::string_view prefix : {"POMONA_", "OMP_", "TORCH_", "PYTORCH_", "MASTER_ADDR=",
                                     "MASTER_PORT=", "NCCL_", "GLOO_", "PYTHONPATH="})
+        if (entry.starts_with(prefix)) return true;
+    return false;
+}
+
+// What a login sets by itself.
+bool is_of_login(std::string_view entry) {
+    for (std::string_view prefix :
+         {"HOME=", "USER=", "LOGNAME=", "SHELL=", "PWD=", "OLDPWD=", "TMPDIR=", "SSH_", "XDG_"})
         if (entry.starts_with(prefix)) return true;
     return false;
 }
@@ -85,9 +75,12 @@ bool Launcher::place() {
                    options_.rank_hosts};
     if (options_.programs.size() == 1 && options_.programs[0].count == 0)
         options_.programs[0].count = default_count(places, wish);
-    int count = 0;
-    for (const Program& program : options_.programs) count += program.count;
-    Placement placement = place_ranks(count, places, wish);
+    std::vector<int> counts;
+    for (const Program& program : options_.programs) counts.push_back(program.count);
+    Placement placement =
+        options_.program_hosts.empty()
+            ? place_ranks(std::accumulate(counts.begin(), counts.end(), 0), places, wish)
+            : place_programs(counts, options_.program_hosts, places, wish);
     if (!placement.mistake.empty()) return say(placement.mistake), false;
     for (size_t p = 0; p < options_.programs.size(); ++p)
         for (int i = 0; i < options_.programs[p].count; ++i) {
@@ -171,7 +164,7 @@ bool Launcher::prepare_hosts() {
         if (!node.host->here()) {
             orders.directory = working_directory_here();
             for (const std::string& entry : common_)
-                if (goes_to_other_hosts(entry))
+                if (goes_to_other_hosts(entry) || (options_.all_environment && !is_of_login(entry)))
                     orders.environment.insert(orders.environment.begin(), entry);
         }
         if (!node.host->prepare(orders)) return false;
@@ -222,17 +215,31 @@ void Launcher::common_environment() {
     given_.push_back("POMONA_JOB_NODES=" + node_runs(nodes));
     given_.push_back(format("POMONA_JOB_HOSTS={}", nodes_.size()));
     given_.push_back(format("WORLD_SIZE={}", size_));
-    if (!has_variable(common_, "MASTER_ADDR")) given_.push_back("MASTER_ADDR=" + master_address());
-    if (!has_variable(common_, "MASTER_PORT"))
-        given_.push_back(format("MASTER_PORT={}", free_port()));
+    say_where_to_meet(processes_[0], given_);
     // Python would keep its prints until the end when its output is a pipe.
     if (!has_variable(common_, "PYTHONUNBUFFERED")) given_.push_back("PYTHONUNBUFFERED=1");
 }
 
-// Where rank 0 runs, as the other hosts know it.
-std::string Launcher::master_address() const {
+// For torch: its ranks meet at a world's first one.
+void Launcher::say_where_to_meet(const Process& first, std::vector<std::string>& out) {
+    if (!has_variable(common_, "MASTER_ADDR"))
+        out.push_back("MASTER_ADDR=" + master_address(first));
+    if (!has_variable(common_, "MASTER_PORT"))
+        out.push_back(format("MASTER_PORT={}", master_port(first)));
+}
+
+// Free where that rank runs, which listens there. An agent has told one; later ones are only likely
+// to be free.
+int Launcher::master_port(const Process& first) {
+    const Host* host = node_of(first).host;
+    if (host->here()) return free_port();
+    return ports_given_.insert(host).second ? host->facts().free_port : some_port();
+}
+
+// Where that rank runs, as the other hosts know it.
+std::string Launcher::master_address(const Process& first_rank) const {
     if (!several_hosts()) return "127.0.0.1";
-    const Host* first = nodes_[static_cast<size_t>(processes_[0].node)].host;
+    const Host* first = nodes_[static_cast<size_t>(first_rank.node)].host;
     std::vector<const HostFacts*> others;
     std::string by_ssh = first->facts().own_address;
     for (const Node& node : nodes_) {

@@ -8,6 +8,7 @@
 #include "pmix/launch/mapping.h"
 #include "pmix/launch/messages.h"
 #include "pmix/launch/options_table.h"
+#include "pmix/launch/rankfile.h"
 #include "pmix/wireup/origin.h"
 
 #include <algorithm>
@@ -27,7 +28,6 @@ namespace pomona {
 
 namespace {
 
-constexpr int kRanksMax = 100000;
 constexpr int kSimulatedMost = 4096;
 constexpr double kSecondsMax = 1e9;
 
@@ -42,6 +42,7 @@ struct Parser {
     const char* const* environment;
     Variables all_exports;                     // -genv
     std::vector<HostSlots> hosts, file_hosts;  // of --host, of --hostfile
+    std::vector<HostSlots> part_hosts;         // of --host in this part
     std::set<OptionId> noted;                  // options whose remark has been made
 
     std::string part(const std::vector<std::string>& tokens, bool in_file);
@@ -101,8 +102,9 @@ std::string unknown_option(const std::string& token) {
                                   : format("; did you mean --{}?", nearest));
 }
 
+// A variable that is not there is no mistake: scripts pass on those of tools that may be unused.
 std::string assign(const std::vector<std::string>& words, const std::string& option, Variables& out,
-                   const char* const* environment) {
+                   const char* const* environment, std::vector<std::string>& notes) {
     for (const std::string& word : words) {
         size_t equals = word.find('=');
         std::string name = word.substr(0, equals);
@@ -115,9 +117,9 @@ std::string assign(const std::vector<std::string>& words, const std::string& opt
         } else if (auto value = variable(environment, name)) {
             out.emplace_back(name, std::string(*value));
         } else {
-            return format(
-                "Option {} {}: there is no such variable in the environment; give {}=VALUE", option,
-                name, name);
+            notes.push_back(
+                format("option {} {} has no effect: there is no such variable in the environment",
+                       option, name));
         }
     }
     return {};
@@ -234,31 +236,12 @@ std::string read_bind(const std::string& text, Options& options) {
     return mistake;
 }
 
-// "rank 0=host slot=0-3" or "rank 0=host slot=0,2", one a line.
 std::string read_rankfile(const std::string& path, Options& options) {
     std::string text;
     std::string mistake = read_file("Rankfile", path, text);
-    int line = 0;
-    for (const std::string& each : split(text, '\n')) {
-        ++line;
-        std::vector<std::string> words = words_of(each.substr(0, each.find('#')));
-        if (words.empty() || !mistake.empty()) continue;
-        int rank = -1;
-        size_t equals = words.size() == 3 ? words[1].find('=') : std::string::npos;
-        bool right = equals != std::string::npos && words[0] == "rank" &&
-                     words[2].starts_with("slot=") &&
-                     whole_number("rank", words[1].substr(0, equals), 0, kRanksMax, rank).empty();
-        std::vector<int> cores = right ? parse_cpu_list(words[2].substr(5)) : std::vector<int>();
-        if (cores.empty())
-            return format("Rankfile {} line {}: '{}' is not 'rank NUMBER=HOST slot=CORES' (0-3,8)",
-                          path, line, each);
-        std::string host = words[1].substr(equals + 1);
-        if (!host.starts_with('+') && !is_host_name(host))
-            return format("Rankfile {} line {}: '{}' is not a host name", path, line, host);
-        options.rank_hosts[rank] = host;
-        options.rank_cores[rank] = std::move(cores);
-    }
-    return mistake;
+    if (!mistake.empty()) return mistake;
+    mistake = parse_rankfile(text, options.rank_hosts, options.rank_cores);
+    return mistake.empty() ? mistake : format("Rankfile {} {}", path, mistake);
 }
 
 std::string read_display(const std::string& text, Options& options) {
@@ -328,6 +311,7 @@ void Parser::take_flag(OptionId id) {
     case OptionId::merge_stderr: options.merge_stderr = true; return;
     case OptionId::quiet: options.quiet = true; return;
     case OptionId::verbose: options.verbose = true; return;
+    case OptionId::envall: options.all_environment = true; return;
     case OptionId::stack_traces: options.stack_traces = true; return;
     case OptionId::gdb: options.debugger = "gdb"; return;
     case OptionId::lldb: options.debugger = "lldb"; return;
@@ -346,6 +330,7 @@ std::string Parser::take_job(const OptionInfo& option, const std::string& said,
     switch (option.id) {
     case OptionId::per_node: return whole_number(said, value, 1, kRanksMax, options.per_node);
     case OptionId::host:
+        (void)read_hosts(parse_host_option(value), "", part_hosts);
         return read_hosts(parse_host_option(value), format("Option {} {}", said, value), hosts);
     case OptionId::hostfile: return read_hostfile(value, file_hosts);
     case OptionId::map_by: return read_map(value, options);
@@ -359,7 +344,7 @@ std::string Parser::take_job(const OptionInfo& option, const std::string& said,
     case OptionId::display: return read_display(value, options);
     case OptionId::output: return read_output(value, options);
     case OptionId::output_filename: options.output_filename = value; return {};
-    case OptionId::set: return assign({value}, said, options.sets, nullptr);
+    case OptionId::set: return assign({value}, said, options.sets, nullptr, options.notes);
     case OptionId::stdin: return read_stdin(value, options);
     case OptionId::timeout: return seconds_of("Option " + said, value, options.timeout_seconds);
     case OptionId::silence: {
@@ -448,9 +433,11 @@ std::string Parser::take(const OptionInfo& option, const std::string& said,
     case OptionId::app: part.app = values[0]; return {};
     case OptionId::export_:
         return assign(said.ends_with("envlist") ? split(values[0], ',') : values, said,
-                      part.program.exports, environment);
+                      part.program.exports, environment, out.options.notes);
     case OptionId::env: part.program.exports.emplace_back(values[0], values[1]); return {};
     case OptionId::genv: all_exports.emplace_back(values[0], values[1]); return {};
+    case OptionId::genvlist:
+        return assign(split(values[0], ','), said, all_exports, environment, out.options.notes);
     default: return take_job(option, said, values[0]);
     }
 }
@@ -458,6 +445,7 @@ std::string Parser::take(const OptionInfo& option, const std::string& said,
 // One part of the command line between ':'; a mistake as text.
 std::string Parser::part(const std::vector<std::string>& tokens, bool in_file) {
     Part part;
+    part_hosts.clear();
     size_t i = 0;
     while (i < tokens.size() && tokens[i].size() > 1 && tokens[i][0] == '-') {
         const std::string& token = tokens[i];
@@ -483,6 +471,7 @@ std::string Parser::part(const std::vector<std::string>& tokens, bool in_file) {
     part.program.command.assign(tokens.begin() + static_cast<long>(i), tokens.end());
     if (part.app.empty()) {
         out.options.programs.push_back(std::move(part.program));
+        out.options.program_hosts.push_back(std::move(part_hosts));
         return {};
     }
     if (in_file) return format("File {} names another file of programs", part.app);
@@ -588,24 +577,7 @@ std::string Parser::choose_hosts() {
             if (host.slots > 0) chosen.back().slots = host.slots;
         }
     }
-    const size_t named = chosen.size();
-    for (auto& [rank, name] : out.options.rank_hosts) {
-        if (name.starts_with('+')) {  // +n1: by its place among those
-            int place = -1;
-            bool right = lower(name).starts_with("+n") &&
-                         whole_number("+n", name.substr(2), 0, kRanksMax, place).empty();
-            if (!right || static_cast<size_t>(place) >= named)
-                return format(
-                    "the rankfile names host {}, and there are {}: +n0 is the first of --host or "
-                    "--hostfile",
-                    name, named);
-            name = chosen[static_cast<size_t>(place)].name;
-        }
-        auto is_it = [&host = name](const HostSlots& each) { return each.name == host; };
-        if (std::none_of(chosen.begin(), chosen.end(), is_it))
-            chosen.push_back({name, 0, 0, "", true});
-    }
-    return {};
+    return name_rank_hosts(out.options.rank_hosts, chosen);
 }
 
 // Simulated ranks are processes of this machine, on no cores of their own.
@@ -657,6 +629,13 @@ std::string Parser::whole() {
     }
     if (total > kRanksMax) return format("More than {} processes are not supported", kRanksMax);
     if (options.debug_rank >= 0 && options.debugger.empty()) options.debugger = "gdb";
+    // `-host a -n 1 ./x : -host b -n 3 ./y`; the same for all, or said once, is said for the job.
+    auto& own = options.program_hosts;
+    auto first =
+        std::find_if(own.begin(), own.end(), [](const auto& each) { return !each.empty(); });
+    if (std::none_of(first, own.end(),
+                     [&](const auto& each) { return !each.empty() && each != *first; }))
+        own.clear();
     std::string wrong = choose_hosts();
     if (wrong.empty()) wrong = choose_simulation();
     if (!wrong.empty()) return wrong;
@@ -670,6 +649,7 @@ std::string Parser::whole() {
                                  std::pair(kDialBackVariable, &options.dial_back_seconds)}) {
         auto said = variable(environment, name);
         if (*seconds > 0 || !said || said->empty()) continue;
+        if (name == timeout && said == "-1") continue;  // MPICH's word for none
         std::string mistake = seconds_of(format("Variable {}", name), std::string(*said), *seconds);
         if (!mistake.empty()) return mistake;
     }
@@ -681,7 +661,7 @@ std::string Parser::whole() {
 ParsedCommandLine parse_command_line(const std::vector<std::string>& arguments,
                                      const char* const* environment) {
     ParsedCommandLine out;
-    Parser parser{out, environment, {}, {}, {}, {}};
+    Parser parser{out, environment, {}, {}, {}, {}, {}};
     std::string mistake;
     std::vector<std::string> part;
     for (size_t i = 0; i <= arguments.size() && mistake.empty() && out.exit_code < 0; ++i) {

@@ -15,6 +15,8 @@
 
 namespace pomona {
 
+constexpr int kRanksMax = 100000;
+
 // share: each rank gets cores of its own, as many as there are for each, if there are enough.
 enum class BindTo { share, none, hwthread, core, socket, numa };
 enum class MapBy { slot, hwthread, core, socket, numa, node };
@@ -24,6 +26,8 @@ struct Options {
     std::vector<Program> programs;
     Variables sets;                // --set NAME=VALUE
     std::vector<HostSlots> hosts;  // --host and --hostfile, each once; empty: this machine
+    // Of each program, where several name hosts of their own; else empty, and all have `hosts`.
+    std::vector<std::vector<HostSlots>> program_hosts;
     BindTo bind = BindTo::share;
     MapBy map = MapBy::slot;
     int cores_per_rank = 0;                      // PE=; 0: not said
@@ -35,8 +39,9 @@ struct Options {
     std::string shell;        // what starts an agent on another host, with its options
     bool shell_said = false;  // by the user
     double dial_back_seconds =
-        0;               // in which agents must connect to mpirun; 0: they speak through it
-    std::string prefix;  // where Pomona is installed there; "": as here
+        0;  // in which agents must connect to mpirun; 0: they speak through it
+    bool all_environment = false;  // other hosts get it too
+    std::string prefix;            // where Pomona is installed there; "": as here
     StdinTo stdin_to = StdinTo::rank;
     int stdin_rank = 0;
     double timeout_seconds = 0;            // 0: none

@@ -30,7 +30,7 @@ constexpr const char* kNotes =
     "key \"host\" names hosts of the job, parted by commas.\n"
     "\n## Signals\n\nSIGINT, SIGTERM and SIGHUP go to the ranks; those that are there five seconds later are killed, at\n"
     "once by a second signal. Signals that were ignored when mpirun started stay ignored (nohup). SIGUSR1\n"
-    "prints what each rank waits for.\n\n## Examples\n";
+    "prints what each rank waits for, or which hosts have not been reached yet.\n\n## Examples\n";
 
 std::string_view bare(std::string_view name) {
     name.remove_prefix(std::min(name.find_first_not_of('-'), name.size()));

@@ -51,6 +51,19 @@ std::vector<int> counts_by_slot(int count, const std::vector<PlaceHost>& hosts) 
     return out;
 }
 
+void put_by_rankfile(const std::vector<PlaceHost>& hosts, const PlaceWish& wish,
+                     std::vector<int>& host_of) {
+    for (const auto& entry : wish.rank_hosts) {
+        auto rank = static_cast<size_t>(entry.first);
+        auto found = std::find_if(hosts.begin(), hosts.end(), [&](const PlaceHost& host) {
+            return host.name == entry.second ||
+                   std::count(host.also.begin(), host.also.end(), entry.second) > 0;
+        });
+        if (rank < host_of.size() && found != hosts.end())
+            host_of[rank] = static_cast<int>(found - hosts.begin());
+    }
+}
+
 // Around the hosts, while they have slots, then while they may.
 std::vector<int> around(int count, const std::vector<PlaceHost>& hosts) {
     std::vector<int> out, used(hosts.size(), 0);
@@ -122,15 +135,41 @@ Placement place_ranks(int count, const std::vector<PlaceHost>& hosts, const Plac
         return {{},
                 too_many(count, static_cast<long>(out.host_of.size()),
                          "is the most that max_slots allows")};
-    for (const auto& entry : wish.rank_hosts) {
-        int rank = entry.first;
-        auto found = std::find_if(hosts.begin(), hosts.end(), [&](const PlaceHost& host) {
-            return host.name == entry.second ||
-                   std::count(host.also.begin(), host.also.end(), entry.second) > 0;
-        });
-        if (rank < count && found != hosts.end())
-            out.host_of[static_cast<size_t>(rank)] = static_cast<int>(found - hosts.begin());
+    put_by_rankfile(hosts, wish, out.host_of);
+    return out;
+}
+
+Placement place_programs(const std::vector<int>& counts,
+                         const std::vector<std::vector<HostSlots>>& own,
+                         const std::vector<PlaceHost>& hosts, const PlaceWish& wish) {
+    Placement out;
+    for (size_t p = 0; p < counts.size(); ++p) {
+        std::vector<PlaceHost> chosen;
+        std::vector<int> numbers;
+        for (size_t i = 0; i < hosts.size(); ++i) {
+            bool named = own[p].empty();
+            int slots = 0;  // as this program's option says
+            for (const HostSlots& host : own[p]) {
+                const auto& also = hosts[i].also;
+                if (std::none_of(also.begin(), also.end(), [&](const std::string& name) {
+                        return name == host.name || without_user(name) == host.name;
+                    }))
+                    continue;
+                named = true;
+                slots += host.slots;
+            }
+            if (!named) continue;
+            chosen.push_back(hosts[i]);
+            numbers.push_back(static_cast<int>(i));
+            if (slots > 0 || !(own[p].empty() || hosts[i].from_file)) chosen.back().slots = slots;
+        }
+        PlaceWish alone = wish;
+        alone.rank_hosts.clear();
+        Placement part = place_ranks(counts[p], chosen, alone);
+        if (!part.mistake.empty()) return part;
+        for (int host : part.host_of) out.host_of.push_back(numbers[static_cast<size_t>(host)]);
     }
+    put_by_rankfile(hosts, wish, out.host_of);
     return out;
 }
 

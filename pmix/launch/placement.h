@@ -41,6 +41,11 @@ struct Placement {
 };
 Placement place_ranks(int count, const std::vector<PlaceHost>& hosts, const PlaceWish& wish);
 
+// Of several programs with hosts of their own (none: all), each with so many processes.
+Placement place_programs(const std::vector<int>& counts,
+                         const std::vector<std::vector<HostSlots>>& own,
+                         const std::vector<PlaceHost>& hosts, const PlaceWish& wish);
+
 // Processes that are added while `used` run on each host: free slots first, host by host, then
 // where the fewest run for each slot. `allowed`: the hosts that may be taken (empty: all).
 Placement place_more(int count, const std::vector<PlaceHost>& hosts, std::vector<int> used,

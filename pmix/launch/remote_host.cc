@@ -23,6 +23,7 @@ constexpr timeval kBeat{1, 0};
 constexpr timeval kAgain{1, 0};        // between two attempts to reach a host
 constexpr double kCrowdPatience = 20;  // seconds in which a server that takes few at once has room
 constexpr double kEndPatience = 2;     // from the last word to ssh's end
+constexpr double kQuiet = 5;           // seconds without a word that the user hears of
 constexpr size_t kErrorTextMax = 16u << 10;
 
 double steady_now() { return static_cast<double>(RealClock().now()) * 1e-9; }
@@ -150,6 +151,10 @@ void RemoteHost::beat() {
         return give_up(why_unheard());
     if (state_ != State::connecting && silent > silence_)
         return give_up(format(messages::host_silent, static_cast<int>(silent)));
+    if (state_ == State::ready && silent > kQuiet && !told_of_silence_) {
+        told_of_silence_ = true;
+        events_.remark(format(messages::host_quiet, name_, static_cast<int>(silent), silence_));
+    }
     if (state_ != State::connecting) channel_->send(AgentWord::beat);
 }
 
@@ -262,8 +267,16 @@ void RemoteHost::finish_lost(const std::string& why) {
     events_.lost(expected ? "" : why);
 }
 
+void RemoteHost::heard() {
+    double now = steady_now();
+    if (told_of_silence_)
+        events_.remark(format(messages::host_heard_again, name_, static_cast<int>(now - heard_)));
+    told_of_silence_ = false;
+    heard_ = now;
+}
+
 void RemoteHost::on_frame(AgentWord word, Reader& in) {
-    heard_ = steady_now();
+    heard();
     if (state_ == State::connecting) {
         if (word == AgentWord::facts) return on_facts(in);
         return give_up(messages::agent_stranger);

@@ -75,6 +75,7 @@ private:
     void on_control(AgentWord word, Reader& in);
     void read_errors();
     void beat();
+    void heard();
     bool start_shell();
     void open_channel(std::unique_ptr<FrameChannel> channel);
     std::string why_unheard() const;
@@ -107,6 +108,7 @@ private:
     uint32_t questions_asked_ = 0;
     double silence_ = 32;
     double heard_ = 0;  // when, by the steady clock, in seconds
+    bool told_of_silence_ = false;
 };
 
 }  // namespace pomona

@@ -4,6 +4,7 @@
 #include "btl/base/clock.h"
 #include "btl/base/format.h"
 #include "pmix/launch/agent.h"
+#include "pmix/launch/messages.h"
 #include "pmix/launch/spawn.h"
 
 #include <algorithm>
@@ -18,8 +19,6 @@
 namespace pomona {
 
 namespace {
-constexpr timeval kEach{10, 0};
-constexpr double kAll = 60;
 constexpr size_t kAtOnce = 4;
 constexpr size_t kOutputMax = 1 << 20;
 
@@ -66,9 +65,10 @@ void StackTraces::ask(event_base* base, const char* const* environment, pid_t pr
                       Answer answer) {
     base_ = base;
     environment_ = environment;
-    if (running_.empty() && waiting_.empty()) all_until_ = steady_now() + kAll;
+    if (running_.empty() && waiting_.empty()) all_until_ = steady_now() + all_seconds_;
     waiting_.push_back({process, std::move(answer)});
     begin_more();
+    for (Debugger& each : running_) limit(each, running_.size() + waiting_.size());
 }
 
 bool StackTraces::reap(pid_t process) {
@@ -83,7 +83,8 @@ void StackTraces::begin_more() {
     while (!waiting_.empty() && running_.size() < kAtOnce) {
         Question question = std::move(waiting_.front());
         waiting_.pop_front();
-        if (steady_now() > all_until_) question.answer("no time was left for it\n");
+        if (steady_now() > all_until_)
+            question.answer(format(messages::no_time_for_stacks, all_seconds_));
         else begin(std::move(question));
     }
 }
@@ -111,6 +112,8 @@ void StackTraces::begin(Question question) {
     debugger.owner = this;
     debugger.pid = *started;
     debugger.output = read_end;
+    debugger.begun = steady_now();
+    debugger.name = request.arguments[0];
     debugger.answer = std::move(question.answer);
     auto readable = [](int, short, void* data) {
         auto* self = static_cast<Debugger*>(data);
@@ -118,12 +121,30 @@ void StackTraces::begin(Question question) {
     };
     auto late = [](int, short, void* data) {
         auto* self = static_cast<Debugger*>(data);
-        self->owner->finish(*self, "(no more within ten seconds)\n");
+        self->owner->finish(*self, cut_off(*self));
     };
     debugger.readable.reset(event_new(base_, read_end, EV_READ | EV_PERSIST, readable, &debugger));
     event_add(debugger.readable.get(), nullptr);
     debugger.deadline.reset(event_new(base_, -1, EV_TIMEOUT, late, &debugger));
-    event_add(debugger.deadline.get(), &kEach);
+    limit(debugger, waiting_.size() + 1);
+}
+
+// Its time ends when that of those who come after it must begin, kAtOnce at a time. `unseen` are it
+// and these.
+void StackTraces::limit(Debugger& debugger, size_t unseen) {
+    double rounds = static_cast<double>((unseen + kAtOnce - 1) / kAtOnce);
+    double seconds = (all_until_ - debugger.begun) / rounds;
+    if (debugger.seconds > 0 && seconds >= debugger.seconds) return;
+    debugger.seconds = seconds;
+    double left = std::max(debugger.begun + seconds - steady_now(), 0.001);
+    timeval delay{};
+    delay.tv_sec = static_cast<time_t>(left);
+    delay.tv_usec = static_cast<suseconds_t>((left - static_cast<double>(delay.tv_sec)) * 1e6);
+    event_add(debugger.deadline.get(), &delay);
+}
+
+std::string StackTraces::cut_off(const Debugger& debugger) {
+    return format(messages::debugger_cut_off, debugger.name, debugger.seconds);
 }
 
 void StackTraces::read_some(Debugger& debugger) {

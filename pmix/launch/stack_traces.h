@@ -1,6 +1,7 @@
 // pmix/launch/stack_traces.h: the calls in which processes are, for a job that has run out of time.
 // Idea: the system's debugger is a child of the event loop like the ranks: mpirun and its agents go
-// on meanwhile. A few run at once, each for ten seconds at most, and all together for a minute.
+// on meanwhile. A few run at once. All together have a minute: each as much of what is left as
+// those that are still to come leave it, for a debugger may read symbols for half of that.
 #pragma once
 
 #include "pmix/launch/forward.h"
@@ -17,7 +18,8 @@ namespace pomona {
 class StackTraces {
 public:
     using Answer = std::function<void(const std::string&)>;
-    StackTraces() = default;
+    // All that are asked for together have so long.
+    explicit StackTraces(double all_seconds = 60) : all_seconds_(all_seconds) {}
     ~StackTraces() { end_all(); }
     StackTraces(const StackTraces&) = delete;
     StackTraces& operator=(const StackTraces&) = delete;
@@ -38,7 +40,8 @@ private:
         StackTraces* owner = nullptr;
         pid_t pid = -1;  // -1: reaped
         int output = -1;
-        std::string text;
+        double begun = 0, seconds = 0;  // it has
+        std::string name, text;
         Answer answer;
         EventPtr readable, deadline;
     };
@@ -46,7 +49,10 @@ private:
     void begin(Question question);
     void read_some(Debugger& debugger);
     void finish(Debugger& debugger, const std::string& last);
+    void limit(Debugger& debugger, size_t unseen);
+    static std::string cut_off(const Debugger& debugger);
 
+    double all_seconds_;
     event_base* base_ = nullptr;
     const char* const* environment_ = nullptr;
     double all_until_ = 0;

@@ -41,9 +41,31 @@ std::string state_text(State state) {
     return "";
 }
 
-std::string quoted(const std::string& text) {
+// Of the character with which a text begins; 0: it is none of UTF-8.
+size_t length_of_character(std::string_view text) {
+    auto byte = [&](size_t i) { return i < text.size() ? static_cast<unsigned char>(text[i]) : 0; };
+    auto first = byte(0), second = byte(1);
+    size_t length = first < 0x80 ? 1 : first < 0xc2 ? 0 : first < 0xe0 ? 2 : first < 0xf0 ? 3 : 4;
+    for (size_t i = 1; i < length; ++i)
+        if ((byte(i) & 0xc0) != 0x80) return 0;
+    // Longer than need be, half of a pair of UTF-16, or beyond the last character.
+    bool wrong = first > 0xf4 || (first == 0xe0 && second < 0xa0) ||
+                 (first == 0xed && second > 0x9f) || (first == 0xf0 && second < 0x90) ||
+                 (first == 0xf4 && second > 0x8f);
+    return wrong ? 0 : length;
+}
+
+// Names of communicators are whatever the program says; a reader of JSON wants UTF-8.
+std::string quoted(std::string_view text) {
     std::string out = "\"";
-    for (char c : text) {
+    for (size_t length = 1; !text.empty(); text.remove_prefix(length)) {
+        length = length_of_character(text);
+        if (length != 1) {
+            out += length ? text.substr(0, length) : "\xef\xbf\xbd";
+            length = std::max<size_t>(length, 1);
+            continue;
+        }
+        char c = text[0];
         if (c == '"' || c == '\\') out += '\\', out += c;
         else if (static_cast<unsigned char>(c) < 0x20)
             out += format("\\u{:04x}", static_cast<unsigned>(static_cast<unsigned char>(c)));

@@ -106,6 +106,10 @@ TEST(engine, words_of_srun) {
           {"--timeout", "5", "a"},
           {"--host", "a:1,b:2", "x"},
           {"--on-death", "continue", "a"},
+          {"--timestamp-output", "a"},
+          {"--merge-stderr-to-stdout", "a"},
+          {"--display-map", "a"},
+          {"--explain", "a"},
           {"--pmix", "off", "a"}}) {
         mistake.clear();
         EXPECT_THAT(srun_words(options_of(words), 0, mistake), IsEmpty());

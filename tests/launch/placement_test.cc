@@ -54,6 +54,24 @@ TEST(placement, so_many_on_each) {
     EXPECT_THAT(place_ranks(5, {named("a"), named("b")}, wish).mistake, HasSubstr("need 3 hosts"));
 }
 
+TEST(placement, programs_on_hosts_of_their_own) {
+    auto place = [](const std::vector<std::vector<HostSlots>>& own, const PlaceWish& wish = {}) {
+        PlaceHost a = named("a"), b = named("b", 2);
+        a.also = {"a"};
+        b.also = {"me@b"};
+        return place_programs({1, 3}, own, {a, b}, wish);
+    };
+    EXPECT_THAT(place({{{"a"}}, {{"b", 2}}}).host_of, ElementsAre(0, 1, 1, 1));
+    EXPECT_THAT(place({{{"b"}}, {{"a"}}}).host_of, ElementsAre(1, 0, 0, 0));
+    EXPECT_THAT(place({{{"b"}}, {}}).host_of, ElementsAre(1, 0, 1, 1));  // all of the job's
+    EXPECT_THAT(place({{{"a"}}, {{"a", 1}, {"b", 2}}}).host_of, ElementsAre(0, 0, 1, 1));
+    PlaceWish wish;
+    wish.rank_hosts = {{0, "b"}};
+    EXPECT_THAT(place({{{"a"}}, {{"b", 2}}}, wish).host_of, ElementsAre(1, 1, 1, 1));
+    wish.refuse_oversubscribe = true;
+    EXPECT_THAT(place({{{"a"}}, {{"b", 2}}}, wish).mistake, HasSubstr("2 slots"));
+}
+
 TEST(placement, limits) {
     EXPECT_THAT(place_ranks(4, {in_file("a", 1, 2), in_file("b", 1, 2)}, {}).host_of,
                 ElementsAre(0, 0, 1, 1));
@@ -170,11 +188,17 @@ TEST(agent_words, orders) {
     EXPECT_FALSE(read_orders(reader).has_value());
 }
 TEST(agent_words, facts) {
-    HostFacts facts{"0.1",      "Linux x86_64",
-                    "a",        "id",
-                    8,          4,
-                    2,          "10.0.0.1",
-                    "10.0.0.2", {"10.0.0.1/24", "fd00::1/64"}};
+    HostFacts facts{"0.1",
+                    "Linux x86_64",
+                    "a",
+                    "id",
+                    8,
+                    4,
+                    2,
+                    21000,
+                    "10.0.0.1",
+                    "10.0.0.2",
+                    {"10.0.0.1/24", "fd00::1/64"}};
     damage(words_of_both(write_facts, read_facts, facts), read_facts);
 }
 

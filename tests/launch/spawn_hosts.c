@@ -22,7 +22,7 @@ static void add_up(MPI_Comm all, int rank, int size) {
 int main(int argc, char** argv) {
     int rank, size, length, round, count = argc > 1 ? atoi(argv[1]) : 1;
     int rounds = argc > 3 ? atoi(argv[3]) : 1;
-    char name[MPI_MAX_PROCESSOR_NAME], line[MPI_MAX_PROCESSOR_NAME + 32];
+    char name[MPI_MAX_PROCESSOR_NAME], line[MPI_MAX_PROCESSOR_NAME + 128];
     MPI_Comm parent, inter, all;
     MPI_Init(&argc, &argv);
     MPI_Comm_get_parent(&parent);
@@ -43,7 +43,8 @@ int main(int argc, char** argv) {
         add_up(all, rank, size);
         if (parent != MPI_COMM_NULL) {
             MPI_Get_processor_name(name, &length);
-            sprintf(line, "spawned on %s with %s\n", name, getenv("LOCAL_WORLD_SIZE"));
+            sprintf(line, "spawned on %s with %s at %.64s port %.8s\n", name, getenv("LOCAL_WORLD_SIZE"),
+                    getenv("MASTER_ADDR"), getenv("MASTER_PORT"));
             fputs(line, stdout);
             fflush(stdout);
         }

@@ -150,6 +150,13 @@ TEST(WaitTable, json_quotes_what_needs_it) {
     EXPECT_THAT(json, HasSubstr(R"("communicator": "my \"comm\"\u000a")"));
     EXPECT_THAT(json, HasSubstr(R"("waits_for": [1])"));
     EXPECT_THAT(json, HasSubstr(R"("state": "not waiting")"));
+    // Letters of Latin-1, the beginning of a character and half a pair are no UTF-8.
+    odd.communicator = "\xe9t\xe9 \xc3\xa9 \xf0\x9f\x98\x80 \xed\xa0\x80 \xe2\x82";
+    tell(table, 0, odd);
+    std::string none = "\xef\xbf\xbd";
+    EXPECT_THAT(table.json(processes(2), 4 * kSecond),
+                HasSubstr("\"" + none + "t" + none + " \xc3\xa9 \xf0\x9f\x98\x80 " + none + none +
+                          none + " " + none + none + "\""));
 }
 
 TEST(Waiting, comes_back_from_its_bytes_and_not_from_fewer) {

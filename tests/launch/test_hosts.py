@@ -1,127 +1,18 @@
-# tests/launch/test_hosts.py: mpirun over several hosts: where ranks run, their streams, and how a
-# job ends.
+# tests/launch/test_hosts.py: mpirun over several hosts: the streams of ranks, and how a job ends.
+# Where ranks run: test_hosts_placement.py.
 import contextlib
 import os
 import re
 import shlex
 import shutil
 import signal
-import socket
 import subprocess
+import sys
 import time
 import unittest
 
 from hosts_case import Case, HERE, MPICC, command_of
 from test_launch import PATIENCE, alive, wait_until
-
-SHOW = ("sh", "-c", "echo $RANK $LOCAL_RANK/$LOCAL_WORLD_SIZE $(hostname) $POMONA_JOB_NODES")
-
-
-class Placement(Case):
-    def lines(self, *words, **kinds):
-        done = self.run_job(*words, *SHOW, **kinds)
-        self.assertEqual((done.returncode, done.stderr), (0, ""))
-        return sorted(done.stdout.splitlines())
-
-    def test_one_on_each(self):
-        self.assertEqual(self.lines("--host", "h1,h2"), ["0 0/1 h1 0x1,1x1", "1 0/1 h2 0x1,1x1"])
-
-    def test_blocks(self):
-        self.assertEqual(self.lines("-n", 4, "--host", "h1,h2"),
-                         ["0 0/2 h1 0x2,1x2", "1 1/2 h1 0x2,1x2",
-                          "2 0/2 h2 0x2,1x2", "3 1/2 h2 0x2,1x2"])
-
-    def test_by_node(self):
-        self.assertEqual(self.lines("-n", 3, "--map-by", "node", "--host", "h1:2,h2:2"),
-                         ["0 0/2 h1 0x1,1x1,0x1", "1 0/1 h2 0x1,1x1,0x1", "2 1/2 h1 0x1,1x1,0x1"])
-
-    def test_hostfile_and_programs(self):
-        path = os.path.join(self.world.place, "hosts")
-        with open(path, "w") as file:
-            file.write("h1 slots=1\nh2:2 max_slots=2\nh3 slots=1\n")
-        done = self.run_job("--hostfile", path, "-n", 1, *SHOW, ":", "-n", 2, *SHOW)
-        self.assertEqual(sorted(line.split()[2] for line in done.stdout.splitlines()),
-                         ["h1", "h2", "h2"])
-        done = self.run_job("--hostfile", path, "--host", "h3", "-n", 1, "hostname")
-        self.assertEqual(done.stdout, "h3\n", done.stderr)
-
-    def test_rankfile(self):
-        path = os.path.join(self.world.place, "ranks")
-        with open(path, "w") as file:
-            file.write("rank 0=h2 slot=0\nrank 1=h1 slot=0\n")
-        self.assertEqual([line.split()[2] for line in self.lines("--rankfile", path)], ["h2", "h1"])
-
-    def test_this_host_by_another_name(self):
-        # The stand-in stays on this host; all ranks have one node then.
-        plain = self.world.stand_in("stay", text="#!/bin/sh\nshift\nexec sh -c \"$*\"\n")
-        self.assertEqual([line.split()[1] for line in
-                          self.lines("-n", 2, "--host", "localhost,alias", ssh=plain)],
-                         ["0/2", "1/2"])
-
-    def test_a_rankfile_names_a_host_in_two_ways(self):
-        path = os.path.join(self.world.place, "ranks")
-        with open(path, "w") as file:
-            file.write(f"rank 0=localhost slot=0\nrank 1=h2 slot=0\nrank 2={socket.gethostname()} slot=0\n")
-        here, there, again = (line.split()[2] for line in self.lines("--rankfile", path))
-        self.assertEqual((here, there), (again, "h2"))
-
-    @unittest.skipUnless(shutil.which("setpriv"), "needs setpriv")
-    def test_this_host_as_another_user(self):
-        # The stand-in stays here, as ssh to this host would, and becomes the user that is named.
-        other = self.world.stand_in("as-nobody", text="#!/bin/sh\nshift\nexec setpriv --reuid 65534 --regid 65534 "
-                                                      "--clear-groups env TMPDIR=/tmp HOME=/ sh -c \"$*\"\n")
-        done = self.run_job("-n", 2, "--host", "localhost,nobody@localhost", "id", "-u", ssh=other, cwd="/")
-        self.assertEqual(sorted(done.stdout.split()), ["0", "65534"], done.stderr)
-
-    def test_a_working_directory_counts_from_where_mpirun_stands(self):
-        place = os.path.join(self.world.place, "stands")
-        os.makedirs(os.path.join(place, "inner"))
-        done = self.run_job("-n", 2, "--wdir", "inner", "--host", "localhost,h2", "pwd", cwd=place)
-        self.assertEqual(done.stdout.split(), 2 * [os.path.join(place, "inner")], done.stderr)
-
-    def test_bindings_are_told_of_all_hosts(self):
-        done = self.run_job("--report-bindings", "--bind-to", "core", "-n", 2, "--host", "h1,h2", "true")
-        self.assertEqual(sorted(re.findall(r"rank (\d) on (h\d): bound to ", done.stderr)),
-                         [("0", "h1"), ("1", "h2")], done.stderr)
-
-    def test_what_the_ranks_see(self):
-        env = self.environment(POMONA_EAGER_MAX="3K", MINE="x")
-        done = self.run_job("-n", 2, "--host", "h1,h2", "-x", "MINE", "--set", "wait_warn_s=77",
-                            "sh", "-c", "echo $MINE $POMONA_EAGER_MAX $POMONA_WAIT_WARN_S $PWD "
-                            "$(test -e $POMONA_JOB_PARAMETERS && echo there)",
-                            env=env, cwd=self.world.home)
-        self.assertEqual(done.stdout, f"x 3K 77 {self.world.home} there\n" * 2, done.stderr)
-        # Without such a directory there: the one in which ssh begins, as ssh does.
-        lost = os.path.join(self.world.place, "here-only")
-        os.mkdir(lost)
-        script = self.world.stand_in("elsewhere", begin=f"mount -t tmpfs none {lost} && "
-                                     f"chmod 0 {lost} && setpriv --reuid 65534 -- true; ")
-        done = self.run_job("-n", 1, "--host", "h1", "pwd", cwd=lost, ssh=script)
-        self.assertEqual(done.returncode, 0, done.stderr)
-
-    def test_the_program_found_here_is_tried_there(self):
-        # In the PATH of mpirun alone, as in a Python environment that is active.
-        folder = os.path.join(self.world.place, "bin")
-        os.makedirs(folder, exist_ok=True)
-        shutil.copy(shutil.which("true"), os.path.join(folder, "only-here"))
-        env = self.environment(PATH=folder + ":" + os.environ["PATH"])
-        other = self.world.stand_in("path", begin="PATH=/usr/sbin:/usr/bin:/sbin:/bin; ")
-        self.assertEqual(self.run_job("--host", "h1", "only-here", env=env, ssh=other).returncode, 0)
-
-    def test_a_mistake_while_others_prepare(self):
-        # h1 makes the job's directory at this moment; tearDown looks for it.
-        path = os.path.join(self.world.place, "ranks")
-        with open(path, "w") as file:
-            file.write("rank 0=h1 slot=0\nrank 1=localhost slot=9999\n")
-        for _ in range(8):
-            done = self.run_job("-n", 2, "--host", "h1,localhost", "--rankfile", path, "true")
-            self.assertEqual(done.returncode, 1)
-            self.assertIn("9999", done.stderr)
-
-    def test_too_many_for_the_slots(self):
-        done = self.run_job("-n", 3, "--no-oversubscribe", "--host", "h1,h2", "true")
-        self.assertEqual(done.returncode, 1)
-        self.assertIn("2 slots", done.stderr)
 
 
 class Apart(Case):
@@ -261,6 +152,42 @@ class Ends(Case):
         process.communicate(timeout=PATIENCE)
         self.assertEqual(process.returncode, 128 + signal.SIGINT)
 
+    def test_asked_while_hosts_are_reached(self):
+        slow = self.world.stand_in("slow", text="#!/bin/sh\nexec sleep 600\n")
+        process = subprocess.Popen(self.words("-n", 2, "--host", "h1,h2", "true", ssh=slow),
+                                   env=self.environment(), stderr=subprocess.PIPE, text=True)
+        time.sleep(0.5)
+        process.send_signal(signal.SIGUSR1)
+        self.assertEqual(process.stderr.readline(), "mpirun: not reached yet: h1, h2\n")
+        process.terminate()
+        process.communicate(timeout=PATIENCE)
+        self.assertEqual(process.returncode, 128 + signal.SIGTERM)
+
+    def test_a_blocked_sigchld(self):
+        blocking = self.world.stand_in("blocking", text="#!/bin/sh\nexec " + shlex.join([
+            sys.executable, "-c", "import os, signal, sys\n"
+            "signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGCHLD])\n"
+            "os.execv(sys.argv[1], sys.argv[1:])", self.world.enter]) + ' "$@"\n')
+        done = self.run_job("-n", 2, "--host", "h1,h2", "echo", "x", ssh=blocking)
+        self.assertEqual((done.returncode, done.stdout, done.stderr), (0, "x\n" * 2, ""))
+
+    def test_a_host_on_which_no_rank_runs_is_lost(self):
+        # It has none; those that it had have ended, and all of their output has come.
+        for count, script in ((1, "echo $$; sleep 3; echo end"),
+                              (2, "test $RANK = 1 || { echo $$; sleep 3; }; echo end")):
+            with self.subTest(count=count):
+                self.world.forget_shells()
+                process = self.start("-n", count, "--host", "h1,h2", "sh", "-c", script)
+                self.assertTrue(wait_until(lambda: self.world.shells("h2")))
+                said = [process.stdout.readline() for _ in range(count)]
+                time.sleep(0.5)
+                for pid in self.world.shells("h2"):
+                    os.kill(pid, signal.SIGKILL)
+                code, out, err = self.end_of(process)
+                self.assertEqual((code, (said + [out]).count("end\n")), (0, count), err)
+                self.assertRegex(err, r"^mpirun: host h2: .* signal 9; no rank runs there, and the job goes on\n$")
+                self.nothing_left([])
+
     def test_timeout(self):
         done = self.run_job("-n", 2, "--timeout", 1, "--host", "h1,h2", "sleep", 600)
         self.assertEqual(done.returncode, 124)
@@ -318,6 +245,19 @@ class Ends(Case):
         self.assertEqual(code, 1)
         self.assertRegex(err, r"mpirun: host h2: nothing was heard of it for [23] s")
         self.wake(shells)
+
+    def test_a_silent_host_is_told_of_and_comes_back(self):
+        process = self.start("-n", 2, "--host", "h1,h2", "sh", "-c", "echo $$; sleep 9; echo end")
+        self.pids_of(process, 2)
+        shells = self.world.shells("h2")
+        for pid in shells:
+            os.kill(pid, signal.SIGSTOP)
+        time.sleep(7.5)
+        self.wake(shells)
+        code, out, err = self.end_of(process)
+        self.assertEqual((code, out), (0, "end\n" * 2), err)
+        self.assertRegex(err, r"^mpirun: host h2: nothing was heard of it for [56] s; it is given up after 32 s "
+                              r"\(--silence\)\nmpirun: host h2: it is heard again, after [789] s\n$")
 
     def test_mpirun_falls_silent(self):
         # As when its host loses its power: the agents end their ranks by themselves.
@@ -639,6 +579,11 @@ class Programs(Case):
         # Where there are no slots left, as many on each.
         self.assertEqual(spawned("h1,h2", 4), [("h1", "2")] * 2 + [("h2", "2")] * 2)
         self.assertEqual(spawned("h1,h2,h3", 1, "h3", 2), [("h3", "1")] * 2)
+        # Each world has its own place to meet, where its first rank runs.
+        done = self.run_job("-n", 2, "--host", "h1,h2,h3", program, 2, "h3", 2)
+        met = re.findall(r"spawned .* at (.*) port (\d+)", done.stdout)
+        self.assertEqual((len(met), {address for address, _ in met}), (4, {"10.213.7.3"}), done.stderr)
+        self.assertEqual(sorted(met.count(each) for each in set(met)), [2, 2], met)
         done = self.run_job("-n", 2, "--host", "h1,h2", program, 1, "h7")
         self.assertNotEqual(done.returncode, 0)
         self.assertIn('rank 0 asked for processes on host "h7", and the job\'s hosts are h1, h2', done.stderr)
