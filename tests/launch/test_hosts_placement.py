@@ -1,5 +1,5 @@
-# tests/launch/test_hosts_placement.py: mpirun over several hosts: where ranks run, and what they are
-# told. Their streams and ends: test_hosts.py.
+# tests/launch/test_hosts_placement.py: mpirun over several hosts: where ranks run, and what they
+# are told. Their streams and ends: test_hosts.py.
 import os
 import re
 import shutil
