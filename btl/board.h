@@ -42,17 +42,17 @@ struct BoardChunk {
 };
 
 struct alignas(128) BoardCell {
-    // Number of the post + 1. The writer stores it with release or stronger, which publishes length
-    // and bytes; readers load it with acquire.
+    // Number of the post + 1. The writer stores it with release or stronger, which publishes the
+    // rest; readers load it with acquire.
     std::atomic<uint64_t> sequence;
-    uint64_t length;
+    uint64_t said;  // of the post (coll/schedule.h)
     std::byte bytes[kBoardInline];
 };
 static_assert(sizeof(BoardCell) == 128);
 
 struct alignas(128) ChunkCell {
     std::atomic<uint64_t> shown;  // position + 1, as BoardCell::sequence
-    uint64_t total;               // bytes of the whole vector; 0: its data is lost
+    uint64_t said;                // of the whole vector
 };
 
 // Zero bytes are a strip of nobody's.

@@ -12,7 +12,8 @@ constexpr size_t kWhole = ~size_t{0} >> 1;
 
 Builder::Builder(const Shape& shape, HazardRules rules)
     : rules_(rules), input_{Buffer::input, 0, kWhole}, result_{Buffer::result, 0, kWhole},
-      sent_(shape.size, 0), received_(shape.size, 0), rank_(shape.rank), element_(shape.element) {
+      sent_(shape.size, 0), received_(shape.size, 0), rank_(shape.rank), element_(shape.element),
+      label_(call_label(shape)) {
     if (shape.in_place) input_ = result_;
 }
 
@@ -53,7 +54,9 @@ StepId Builder::await(int peer) { return add(StepKind::recv, peer, {}, {}, {}); 
 
 StepId Builder::post(Region source) {
     if (!source.length) return kNoStep;
-    return add(StepKind::post, -1, source, {}, {});
+    StepId step = add(StepKind::post, -1, source, {}, {});
+    steps_[step].other_offset = said_of(label_, source.length);
+    return step;
 }
 
 StepId Builder::look(int peer, size_t offset, size_t total, Region target) {
@@ -61,12 +64,20 @@ StepId Builder::look(int peer, size_t offset, size_t total, Region target) {
     if (!target.length) return kNoStep;
     StepId step = add(StepKind::look, peer, {}, {}, target);
     steps_[step].source_offset = offset;
-    steps_[step].other_offset = total;
+    steps_[step].other_offset = said_of(label_, total);
     return step;
 }
 
-StepId Builder::post_mark() { return add(StepKind::post, -1, {}, {}, {}); }
-StepId Builder::look_mark(int peer) { return add(StepKind::look, peer, {}, {}, {}); }
+StepId Builder::post_mark() {
+    StepId step = add(StepKind::post, -1, {}, {}, {});
+    steps_[step].other_offset = said_of(label_, 0);
+    return step;
+}
+StepId Builder::look_mark(int peer) {
+    StepId step = add(StepKind::look, peer, {}, {}, {});
+    steps_[step].other_offset = said_of(label_, 0);
+    return step;
+}
 
 Region Builder::chunk(int rank, int index, size_t length) const {
     check(index >= 0 && index < 1 << kChunkIndexBits && length <= kPieceBytes, index, length);
@@ -81,7 +92,7 @@ StepId Builder::add_chunk_step(StepKind kind, int rank, int index, Region read, 
     StepId step = add(kind, -1, read, {}, written);
     steps_[step].peer = rank;
     steps_[step].slot = index;
-    steps_[step].other_offset = total;
+    steps_[step].other_offset = said_of(label_, total);
     StepId& before =
         last_of_lane_.try_emplace(std::pair{rank, index % chunk_lanes_}, kNoStep).first->second;
     if (kind != StepKind::show) after(step, before);

@@ -107,6 +107,7 @@ private:
     size_t chunk_total_ = 0;
     int chunk_lanes_ = 1;
     size_t element_;
+    unsigned label_;
     size_t scratch_bytes_ = 0;
     StepId last_join_ = kNoStep;
     std::vector<Step> steps_;

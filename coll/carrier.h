@@ -60,32 +60,31 @@ public:
 
     // The board, for schedules of shapes with one. A rank posts once at most in an execution,
     // others look at it or not. post() is over when the data may change again; look() when `target`
-    // has the bytes from `offset` of the peer's post, which is `total` long. A post of another
-    // length completes a look with Code::truncated, an empty one in place of data with
-    // Code::data_lost.
-    virtual void post(ConstBytes data, Completion& done) {
-        (void)data;
+    // has the bytes from `offset` of the peer's post. `said`: see said_of(); a post that says
+    // something else ends a look with Code::truncated or data_lost, one that says 0 with data_lost.
+    virtual void post(ConstBytes data, size_t said, Completion& done) {
+        (void)data, (void)said;
         done.function(&done, &kNoBoard);
     }
-    virtual void look(int peer, size_t offset, size_t total, Bytes target, Completion& done) {
-        (void)peer, (void)offset, (void)total, (void)target;
+    virtual void look(int peer, size_t offset, size_t said, Bytes target, Completion& done) {
+        (void)peer, (void)offset, (void)said, (void)target;
         done.function(&done, &kNoBoard);
     }
 
     // Chunks, for the same schedules: any number of them a rank, numbered within the execution and
     // shown in this order. Chunk `index` has room when every rank has passed chunk index -
     // kChunksAhead. see() is over when the peer has shown its chunk; with Code::truncated when it
-    // is a piece of a vector of another length than `total`, with Code::data_lost when it was shown
+    // is said to be a piece of a vector of another length, with Code::data_lost when it was shown
     // as lost.
     virtual void room(int index, size_t bytes, Completion& done) {
         (void)index, (void)bytes;
         done.function(&done, &kNoBoard);
     }
-    virtual void see(int peer, int index, size_t total, Completion& done) {
-        (void)peer, (void)index, (void)total;
+    virtual void see(int peer, int index, size_t said, Completion& done) {
+        (void)peer, (void)index, (void)said;
         done.function(&done, &kNoBoard);
     }
-    virtual void show(int index, size_t total, bool lost) { (void)index, (void)total, (void)lost; }
+    virtual void show(int index, size_t said, bool lost) { (void)index, (void)said, (void)lost; }
     virtual void pass(int index) { (void)index; }
     // Where a rank's chunk is.
     virtual std::byte* chunk(int rank, int index) {

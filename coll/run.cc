@@ -171,7 +171,7 @@ bool Runner::start_step(StepId id) {
         return false;
     case StepKind::post:
         state.active = true, ++active_;
-        carrier_->post(read_by(step), state);
+        carrier_->post(read_by(step), step.other_offset, state);
         return false;
     case StepKind::look:
         state.active = true, ++active_;
@@ -303,7 +303,7 @@ void Runner::spread() {
             State& state = states_[id];
             state.active = true, ++active_;
             if (step.kind == StepKind::send) carrier_->send(step.peer, step.slot, {}, state);
-            else carrier_->post({}, state);
+            else carrier_->post({}, 0, state);
         } else if (!over) {
             over = start_step(id);
         }

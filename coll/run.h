@@ -47,8 +47,8 @@ public:
     // Does the steps one after the other, as far as each is over at once, or soon; returns the
     // first that is not, or their number. Nobody is told, so small collectives on a board, whose
     // members come together, take two thirds of the time. The carrier has, besides:
-    //     bool post_now(ConstBytes data);
-    //     bool look_now(int peer, size_t offset, size_t total, Bytes target);
+    //     bool post_now(ConstBytes data, size_t said);
+    //     bool look_now(int peer, size_t offset, size_t said, Bytes target);
     // which are post() and look() where these are over at once; else false, and nothing has
     // happened.
     template <class ShortCarrier> StepId run_ahead(ShortCarrier& carrier, const Binding& binding);
@@ -152,7 +152,7 @@ StepId Runner::run_ahead(ShortCarrier& carrier, const Binding& binding) {
         const Step& step = steps[id];
         switch (step.kind) {
         case StepKind::post:
-            if (!carrier.post_now(read_by(step))) return id;
+            if (!carrier.post_now(read_by(step), step.other_offset)) return id;
             break;
         case StepKind::look:
             if (!look_soon(carrier, step)) return id;

@@ -54,6 +54,17 @@ inline int chunk_index(size_t offset) {
 }
 inline size_t within_chunk(size_t offset) { return offset & ((size_t{1} << kChunkBits) - 1); }
 
+// What a post or a chunk says of itself, and those expect who look at it: the length of the whole,
+// and below that what its member calls, so that no other call's is taken for it. 0: it is lost.
+inline constexpr int kSaidBits = 8;
+inline size_t said_of(unsigned label, size_t bytes) {
+    return bytes << kSaidBits | 1 << (kSaidBits - 1) | label;
+}
+inline size_t said_bytes(size_t said) { return said >> kSaidBits; }
+inline bool one_call(size_t said, size_t other) {
+    return ((said ^ other) & ((1 << kSaidBits) - 1)) == 0;
+}
+
 struct Region {
     Buffer buffer = Buffer::none;
     size_t offset = 0;
@@ -82,8 +93,8 @@ struct Step {
     int32_t peer = -1;
     int32_t slot = 0;   // of a message; of a gate: its number; of a chunk: its index
     size_t length = 0;  // bytes
-    // Of a look: source_offset within the peer's post, which is other_offset bytes long. Of steps
-    // of chunks: other_offset is the length of the whole vector, length that of the chunk.
+    // Of posts, looks and steps of chunks: other_offset is what is said of the whole (said_of());
+    // length is that of the chunk, source_offset of a look that within the peer's post.
     size_t source_offset = 0, other_offset = 0, target_offset = 0;
     uint32_t successors_begin = 0;  // into Schedule::successors
     uint32_t successors_end = 0;

@@ -27,6 +27,10 @@ enum class Collective : uint8_t {
     count_
 };
 const char* collective_name(Collective collective);
+inline bool has_root(Collective collective) {
+    return collective == Collective::bcast || collective == Collective::reduce ||
+           collective == Collective::gather || collective == Collective::scatter;
+}
 
 // Bytes of a user's buffer that belong to one rank.
 struct Block {
@@ -83,6 +87,14 @@ struct Shape {
         return result_blocks.empty() ? Block{r * bytes(), bytes()} : result_blocks[r];
     }
 };
+
+// In kLabelBits: which collective this is, and of most with a root by which.
+inline constexpr int kLabelBits = 7;
+inline unsigned call_label(const Shape& shape) {
+    static_assert(static_cast<int>(Collective::count_) < 16);
+    unsigned root = has_root(shape.collective) ? static_cast<unsigned>(shape.root) & 7 : 0;
+    return static_cast<unsigned>(shape.collective) | root << 4;
+}
 
 // The r-th of n nearly equal parts of `count` elements: the first ones are one longer.
 inline Block share_of(size_t count, int n, int r) {

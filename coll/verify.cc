@@ -100,11 +100,13 @@ std::string match_board(std::span<const Schedule> schedules, std::vector<Posted>
             bool other = look.peer >= 0 && look.peer < static_cast<int>(schedules.size()) &&
                          look.peer != rank && posts[look.peer].step != kNoStep;
             if (!other) return format("Rank {} looks for a post of rank {}", rank, look.peer);
-            size_t posted = schedules[look.peer].steps()[posts[look.peer].step].length;
-            if (posted != look.other_offset || look.source_offset + look.length > posted)
+            const Step& post = schedules[look.peer].steps()[posts[look.peer].step];
+            size_t posted = post.length, end = look.source_offset + look.length;
+            if (post.other_offset != look.other_offset || said_bytes(post.other_offset) != posted ||
+                end > posted)
                 return format("Rank {} looks at bytes {} to {} of rank {}'s post of {}, not {}",
-                              rank, look.source_offset, look.source_offset + look.length, look.peer,
-                              look.other_offset, posted);
+                              rank, look.source_offset, end, look.peer, posted,
+                              said_bytes(look.other_offset));
         }
     return "";
 }
@@ -140,7 +142,7 @@ std::string match_chunks(std::span<const Schedule> schedules, std::vector<Chunks
             }
             if (total && step.other_offset != total)
                 return format("Rank {} step {}: a chunk of {} bytes in all, not {}", rank, id,
-                              step.other_offset, total);
+                              said_bytes(step.other_offset), said_bytes(total));
             total = step.other_offset;
             if (step.kind == StepKind::see) continue;
             Chunks::One& one = chunks[rank].ones[step.slot];

@@ -26,11 +26,6 @@ namespace pomona::coll {
 class Watch;
 class WatchedGroup;
 
-inline bool has_root(Collective collective) {
-    return collective == Collective::bcast || collective == Collective::reduce ||
-           collective == Collective::gather || collective == Collective::scatter;
-}
-
 // What a member has called, as others are told.
 struct Call {
     static Call of(const Schedule& schedule, const Shape& shape);

@@ -27,6 +27,8 @@ NeedText text_of_need(Need need) {
     case Need::lock:
         return {"{} has not granted its lock, which somebody else may hold",
                 "{} have not granted their locks, which somebody else may hold"};
+    case Need::unlock:
+        return {"{} holds the lock, or is before it", "{} hold the lock, or are before it"};
     case Need::exposure:
         return {"{} has not called MPI_Win_post", "{} have not called MPI_Win_post"};
     case Need::complete:
@@ -52,6 +54,7 @@ void Waiting::await(int rank, Need need) {
 void Waiting::join(const Waiting& other) {
     any |= other.any;
     releases |= other.releases || other.collective || collective;
+    old = std::max(old, other.old);
     if (other.operation != operation) operation = "several operations";
     if (other.communicator != communicator) communicator = "several communicators";
     for (const Awaited& each : other.awaited) await(each.rank, each.need);
@@ -71,6 +74,7 @@ void Waiting::write(Writer& out) const {
     out.put(static_cast<uint8_t>(collective));
     out.put(context);
     out.put(number);
+    out.put(old);
     out.put(static_cast<uint8_t>(all_begun));
     out.put(static_cast<uint32_t>(begun.size()));
     for (const auto& [of_context, count] : begun) {
@@ -97,6 +101,7 @@ bool Waiting::read(Reader& in) {
     collective = in.get<uint8_t>() != 0;
     context = in.get<uint64_t>();
     number = in.get<uint64_t>();
+    old = in.get<uint64_t>();
     all_begun = in.get<uint8_t>() != 0;
     auto contexts = in.get<uint32_t>();
     if (in.failed() || in.left() / 16 < contexts) return false;

@@ -21,6 +21,7 @@ enum class Need : uint8_t {
     part,      // its part of a collective operation that it has begun
     answer,    // its answer to a one-sided operation
     lock,      // the lock of its window, which somebody may hold
+    unlock,    // that it gives back a window's lock, or gets it and gives it back first
     exposure,  // MPI_Win_post
     complete,  // MPI_Win_complete
     partner,   // that it accepts or connects at the same port
@@ -51,6 +52,8 @@ struct Waiting {
     // there are more of them.
     std::vector<std::pair<uint64_t, uint64_t>> begun;
     bool all_begun = true;
+    // What is said above was so as many nanoseconds ago: others had to be asked.
+    uint64_t old = 0;
 
     void await(int rank, Need need);
     // Of several operations, this one is awaited, too.

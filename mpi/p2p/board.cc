@@ -20,10 +20,10 @@ using Seen = Boards::Seen;
 
 const Error kCancelled{Code::internal, "Another part of the collective failed", -1, 0};
 
-Seen look_for(BoardStrip& strip, BoardChunk chunk, size_t total) {
+Seen look_for(BoardStrip& strip, BoardChunk chunk, size_t said) {
     ChunkCell& cell = strip.chunk_cells[chunk.place];
     if (cell.shown.load(std::memory_order_acquire) != chunk.position() + 1) return Seen::not_yet;
-    if (cell.total != total) return cell.total ? Seen::other_length : Seen::lost;
+    if (cell.said != said) return Boards::mistake(cell.said, said);
     return Seen::yes;
 }
 
@@ -36,6 +36,10 @@ Error other_length_of(const Peer& peer) {
         "A member of the communicator gave another length, or MPI_IN_PLACE where others did not",
         peer.rank};
 }
+Error other_root_of(const Peer& peer) {
+    return {Code::data_lost, "The member has called another collective, or named another root",
+            peer.rank};
+}
 Error failed_at(const Peer& peer) {
     return {Code::data_lost, "A member of the communicator failed in this operation", peer.rank};
 }
@@ -47,10 +51,10 @@ Error gone(const Peer& peer) { return {Code::peer_gone, "The other process has e
 
 // Which collective a way is of, by its mark (coll/catalog.cc); none where it does not tell.
 constexpr size_t kCollectives = static_cast<size_t>(coll::Collective::count_);
+bool is_failed(uint64_t way) { return (way & 3) == Board::kFailed.way; }
 size_t collective_of(uint64_t way) {
-    uint64_t mark = way >> (Board::by_chunks(way) ? 32 : 2);
-    bool known = (way & 3) != Board::kFailed.way && mark & 1;
-    return known ? mark >> 1 & 15 : kCollectives;
+    uint64_t mark = way >> (Board::by_chunks(way) ? 32 : is_failed(way) ? 3 : 2);
+    return mark & 1 ? mark >> 1 & 15 : kCollectives;
 }
 
 std::string mpi_name(size_t collective) {
@@ -94,7 +98,9 @@ Seen when_told(Seen seen, const BoardStrip& strip, uint64_t number) {
 [[gnu::cold, gnu::noinline]] void finish_mistake(coll::Completion& done, Seen seen,
                                                  const Peer& peer, const BoardStrip& theirs,
                                                  const BoardStrip& own, uint64_t number) {
-    Error error = seen == Seen::lost ? lost_by(peer) : other_length_of(peer);
+    Error error = seen == Seen::lost         ? lost_by(peer)
+                  : seen == Seen::other_call ? other_root_of(peer)
+                                             : other_length_of(peer);
     if (const char* text = other_call(way_of(theirs, number), way_of(own, number)))
         error = {Code::data_lost, text, peer.rank};
     done.function(&done, &error);
@@ -107,6 +113,11 @@ inline void finish(coll::Completion& done, Seen seen, const Peer& peer, const Bo
     finish_mistake(done, seen, peer, theirs, own, number);
 }
 }  // namespace
+
+Seen Boards::mistake(size_t found, size_t said) {
+    if (!found) return Seen::lost;
+    return coll::one_call(found, said) ? Seen::other_length : Seen::other_call;
+}
 
 // ---- strips
 
@@ -209,8 +220,10 @@ void Board::end(uint64_t number, const Error* error) {
     auto& way = strip_->ways[number % kBoardCells];
     if (__builtin_expect(error != nullptr, 0) && by_chunks(begun->way) &&
         way.number.load(std::memory_order_relaxed) == number + 1) {
+        size_t collective = collective_of(begun->way);
+        uint64_t mark = collective < kCollectives ? collective << 1 | 1 : 0;
         BoardUse told = is_failure(error->code) ? kFailedByFailure : kFailed;
-        way.way.store(told.way, std::memory_order_release);
+        way.way.store(told.way | mark << 3, std::memory_order_release);
     }
     outstanding_.erase(outstanding_.begin() + (begun - outstanding_.data()));
     publish_done();
@@ -254,34 +267,33 @@ Status Board::provide_post(uint64_t number) {
     return {};
 }
 
-void Board::post(uint64_t number, ConstBytes data, coll::Completion& done) {
+void Board::post(uint64_t number, ConstBytes data, size_t said, coll::Completion& done) {
     if (data.size() > kBoardInline && posts_provided_ < kBoardCells)
         if (Status there = provide_post(number); !there)
             return done.function(&done, &there.error());
     if (__builtin_expect(has_room(number), 1)) {
-        write(number, data);
+        write(number, data, said);
         return done.function(&done, nullptr);
     }
     if (const Peer* lost = gone_member()) {
         Error error = gone(*lost);
         return done.function(&done, &error);
     }
-    boards_.waits_.push_back({this, Boards::Kind::post, -1, number, 0, 0,
+    boards_.waits_.push_back({this, Boards::Kind::post, -1, number, 0, said,
                               const_cast<std::byte*>(data.data()), data.size(), &done});
 }
 
-void Board::look(uint64_t number, int peer, size_t offset, size_t total, Bytes target,
+void Board::look(uint64_t number, int peer, size_t offset, size_t said, Bytes target,
                  coll::Completion& done) {
     const Member& member = members_[peer];
-    Seen seen =
-        when_told(take(*member.strip, number, offset, total, target), *member.strip, number);
+    Seen seen = when_told(take(*member.strip, number, offset, said, target), *member.strip, number);
     if (seen != Seen::not_yet)
         return finish(done, seen, *member.peer, *member.strip, *strip_, number);
     if (member.peer->gone) {
         Error error = gone(*member.peer);
         return done.function(&done, &error);
     }
-    boards_.waits_.push_back({this, Boards::Kind::look, peer, number, offset, total, target.data(),
+    boards_.waits_.push_back({this, Boards::Kind::look, peer, number, offset, said, target.data(),
                               target.size(), &done});
 }
 
@@ -318,9 +330,9 @@ void Board::room(BoardChunk chunk, size_t bytes, coll::Completion& done) {
         {this, Boards::Kind::room, -1, chunk.number, 0, 0, nullptr, bytes, &done, chunk});
 }
 
-void Board::show(BoardChunk chunk, size_t total) {
+void Board::show(BoardChunk chunk, size_t said) {
     ChunkCell& cell = strip_->chunk_cells[chunk.place];
-    cell.total = total;
+    cell.said = said;
     // As in write().
     if (fenced_) cell.shown.store(chunk.position() + 1, std::memory_order_release);
     else cell.shown.exchange(chunk.position() + 1, std::memory_order_seq_cst);
@@ -328,9 +340,9 @@ void Board::show(BoardChunk chunk, size_t total) {
 }
 
 // A member that has gone may have been needed by another, which then shows nothing more.
-void Board::see(int peer, BoardChunk chunk, size_t total, coll::Completion& done) {
+void Board::see(int peer, BoardChunk chunk, size_t said, coll::Completion& done) {
     const Member& member = members_[peer];
-    Seen seen = look_for(*member.strip, chunk, total);
+    Seen seen = look_for(*member.strip, chunk, said);
     if (seen != Seen::not_yet)
         return finish(done, seen, *member.peer, *member.strip, *strip_, chunk.number);
     if (const Peer* lost = gone_member()) {
@@ -338,7 +350,7 @@ void Board::see(int peer, BoardChunk chunk, size_t total, coll::Completion& done
         return done.function(&done, &error);
     }
     boards_.waits_.push_back(
-        {this, Boards::Kind::see, peer, chunk.number, 0, total, nullptr, 0, &done, chunk});
+        {this, Boards::Kind::see, peer, chunk.number, 0, said, nullptr, 0, &done, chunk});
 }
 
 void Board::pass(BoardChunk chunk) {
@@ -353,18 +365,18 @@ bool Boards::attempt(const Wait& wait, Seen& seen) {
     Board& board = *wait.board;
     switch (wait.kind) {
     case Kind::look:
-        seen = Board::take(*board.members_[wait.peer].strip, wait.number, wait.offset, wait.total,
+        seen = Board::take(*board.members_[wait.peer].strip, wait.number, wait.offset, wait.said,
                            {wait.bytes, wait.length});
         seen = when_told(seen, *board.members_[wait.peer].strip, wait.number);
         return seen != Seen::not_yet;
     case Kind::see:
-        seen = look_for(*board.members_[wait.peer].strip, wait.chunk, wait.total);
+        seen = look_for(*board.members_[wait.peer].strip, wait.chunk, wait.said);
         return seen != Seen::not_yet;
     case Kind::room: return board.has_room(wait.chunk);
     case Kind::post: break;
     }
     if (!board.has_room(wait.number)) return false;
-    board.write(wait.number, {wait.bytes, wait.length});
+    board.write(wait.number, {wait.bytes, wait.length}, wait.said);
     return true;
 }
 
@@ -436,10 +448,10 @@ bool Board::dissents(const Begun& begun, Error& why) const {
         uint64_t theirs = way.way.load(std::memory_order_acquire);
         if (theirs == begun.way) continue;
         const char* other = other_call(theirs, begun.way);
-        why = other                            ? Error{Code::data_lost, other, member.peer->rank}
-              : theirs == kFailed.way          ? failed_at(*member.peer)
-              : theirs == kFailedByFailure.way ? left_by(*member.peer)
-                                               : other_length_of(*member.peer);
+        why = other                ? Error{Code::data_lost, other, member.peer->rank}
+              : !is_failed(theirs) ? other_length_of(*member.peer)
+              : theirs & (kFailed.way ^ kFailedByFailure.way) ? left_by(*member.peer)
+                                                              : failed_at(*member.peer);
         return true;
     }
     return false;

@@ -68,7 +68,9 @@ public:
     const std::vector<Board*>& open_boards() const { return open_; }
 
     // What a look finds in a peer's cell.
-    enum class Seen { not_yet, yes, lost, other_length };
+    enum class Seen { not_yet, yes, lost, other_length, other_call };
+    // Of what is there, but says something else than it should.
+    static Seen mistake(size_t found, size_t said);
 
 private:
     friend class Board;
@@ -78,7 +80,7 @@ private:
         Kind kind;
         int peer;  // looked at, or seen
         uint64_t number;
-        size_t offset, total;  // of a look
+        size_t offset, said;  // of a look; and of a post
         std::byte* bytes;
         size_t length;
         coll::Completion* done;
@@ -118,8 +120,8 @@ public:
     Board(const Board&) = delete;
     Board& operator=(const Board&) = delete;
 
-    // A way's lower two bits: messages, posts, chunks, and failed. Above them stands which, by
-    // Schedule::mark(), and of chunks also by the length of the whole.
+    // A way's lower two bits: messages, posts, chunks, failed. Above: which, by Schedule::mark(),
+    // of chunks also by the whole's length; of failed ones why, and which collective it is.
     static constexpr BoardUse kMessages{0}, kPosts{1}, kFailed{3};
     static constexpr BoardUse kFailedByFailure{7};  // a process has failed, or it is revoked
     static BoardUse use_of(const coll::Schedule& schedule) {
@@ -152,17 +154,17 @@ public:
         next_ = number + 1;
         publish_done();
     }
-    bool post_now(uint64_t number, ConstBytes data);
-    bool look_now(uint64_t number, int peer, size_t offset, size_t total, Bytes target);
+    bool post_now(uint64_t number, ConstBytes data, size_t said);
+    bool look_now(uint64_t number, int peer, size_t offset, size_t said, Bytes target);
 
     // As coll::Carrier has them, in the collective of that number.
-    void post(uint64_t number, ConstBytes data, coll::Completion& done);
-    void look(uint64_t number, int peer, size_t offset, size_t total, Bytes target,
+    void post(uint64_t number, ConstBytes data, size_t said, coll::Completion& done);
+    void look(uint64_t number, int peer, size_t offset, size_t said, Bytes target,
               coll::Completion& done);
 
     void room(BoardChunk chunk, size_t bytes, coll::Completion& done);
-    void see(int peer, BoardChunk chunk, size_t total, coll::Completion& done);
-    void show(BoardChunk chunk, size_t total);  // 0: lost
+    void see(int peer, BoardChunk chunk, size_t said, coll::Completion& done);
+    void show(BoardChunk chunk, size_t said);
     void pass(BoardChunk chunk);
     std::byte* memory(int rank, BoardChunk chunk) const {
         return members_[rank].strip->chunks[chunk.place];
@@ -185,11 +187,11 @@ private:
     // Takes the chunk: what all are done with may be overwritten.
     void use(BoardChunk chunk, size_t bytes, coll::Completion& done);
     Status provide_post(uint64_t number);
-    void write(uint64_t number, ConstBytes data);
+    void write(uint64_t number, ConstBytes data, size_t said);
     void ring();  // wakes members that sleep
     void publish_done();
     void announce(uint64_t number, BoardUse use);
-    static Boards::Seen take(BoardStrip& strip, uint64_t number, size_t offset, size_t total,
+    static Boards::Seen take(BoardStrip& strip, uint64_t number, size_t offset, size_t said,
                              Bytes target);
     const Peer* gone_member() const;
     std::vector<int> behind(uint64_t position) const;
@@ -246,13 +248,13 @@ inline bool Board::has_room(uint64_t number) {
     return number < kBoardCells || all_done(board_position(number - kBoardCells + 1, 0));
 }
 
-inline void Board::write(uint64_t number, ConstBytes data) {
+inline void Board::write(uint64_t number, ConstBytes data, size_t said) {
     check(data.size() <= kBoardBytes, data.size());
     BoardCell& cell = strip_->cell(number);
     if (data.size() == 8) std::memcpy(cell.bytes, data.data(), 8);
     else if (!data.empty())
         std::memcpy(strip_->place(number, data.size()), data.data(), data.size());
-    cell.length = data.size();
+    cell.said = said;
     // Publishes the post; pairs with take(). See btl/shm/ring.h for the exchange.
     if (fenced_) cell.sequence.store(number + 1, std::memory_order_release);
     else cell.sequence.exchange(number + 1, std::memory_order_seq_cst);
@@ -265,28 +267,28 @@ inline void Board::ring() {
             boards_.space_->wake(member.peer->rank);
 }
 
-inline Boards::Seen Board::take(BoardStrip& strip, uint64_t number, size_t offset, size_t total,
+inline Boards::Seen Board::take(BoardStrip& strip, uint64_t number, size_t offset, size_t said,
                                 Bytes target) {
     using Seen = Boards::Seen;
     BoardCell& cell = strip.cell(number);
     if (cell.sequence.load(std::memory_order_acquire) != number + 1) return Seen::not_yet;
-    if (__builtin_expect(cell.length != total, 0))
-        return cell.length ? Seen::other_length : Seen::lost;
+    if (__builtin_expect(cell.said != said, 0)) return Boards::mistake(cell.said, said);
+    size_t total = coll::said_bytes(said);
     if (target.size() == 8) std::memcpy(target.data(), strip.place(number, total) + offset, 8);
     else if (!target.empty())
         std::memcpy(target.data(), strip.place(number, total) + offset, target.size());
     return Seen::yes;
 }
 
-inline bool Board::post_now(uint64_t number, ConstBytes data) {
+inline bool Board::post_now(uint64_t number, ConstBytes data, size_t said) {
     if (!has_room(number)) return false;
     if (data.size() > kBoardInline && posts_provided_ < kBoardCells && !provide_post(number))
         return false;
-    return write(number, data), true;
+    return write(number, data, said), true;
 }
 
-inline bool Board::look_now(uint64_t number, int peer, size_t offset, size_t total, Bytes target) {
-    return take(*members_[peer].strip, number, offset, total, target) == Boards::Seen::yes;
+inline bool Board::look_now(uint64_t number, int peer, size_t offset, size_t said, Bytes target) {
+    return take(*members_[peer].strip, number, offset, said, target) == Boards::Seen::yes;
 }
 
 }  // namespace pomona

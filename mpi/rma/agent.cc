@@ -151,6 +151,12 @@ void Window::execute(Channel& channel) {
     case RmaKind::flush:
         reply_status(channel.source, command.reply_tag, std::exchange(channel.status, 0));
         return;
+    case RmaKind::holders: {
+        LockQueue queue = before(channel.source);
+        std::vector<std::byte> bytes(sizeof queue);
+        std::memcpy(bytes.data(), &queue, sizeof queue);
+        return reply(channel.source, command.reply_tag, std::move(bytes), {});
+    }
     case RmaKind::post:
         ++channel.posts;
         engine().notify();
@@ -236,6 +242,23 @@ void Window::grant() {
     }
     lock_waiters_.erase(lock_waiters_.begin(),
                         lock_waiters_.begin() + static_cast<ptrdiff_t>(granted));
+}
+
+// Whom somebody who waits for the lock waits for; nobody, if it has been granted.
+LockQueue Window::before(int source) const {
+    LockQueue queue;
+    queue.ranks.fill(-1);
+    auto own = std::find_if(lock_waiters_.begin(), lock_waiters_.end(),
+                            [&](const Waiter& each) { return each.source == source; });
+    if (own == lock_waiters_.end()) return queue;
+    size_t count = 0;
+    auto add = [&](int rank, bool exclusive) {
+        if ((exclusive || own->exclusive) && count < queue.ranks.size())
+            queue.ranks[count++] = rank;
+    };
+    for (const auto& [holder, exclusive] : lock_holders_) add(holder, exclusive);
+    for (auto each = lock_waiters_.begin(); each != own; ++each) add(each->source, each->exclusive);
+    return queue;
 }
 
 }  // namespace pomona

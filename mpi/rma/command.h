@@ -9,6 +9,7 @@
 #include "accel/kernel.h"
 #include "btl/base/bytes.h"
 
+#include <array>
 #include <optional>
 #include <vector>
 
@@ -25,6 +26,7 @@ enum class RmaKind : uint8_t {
     flush,
     post,
     complete,  // synchronisation
+    holders,   // who has the lock
     count_
 };
 
@@ -37,6 +39,12 @@ inline constexpr uint8_t kRmaNoElement = 0xff;  // a type that is only moved (re
 struct RmaBlock {
     uint64_t offset = 0;
     uint64_t length = 0;
+};
+
+// Those who must give a lock back before somebody gets it who asks for it: holders, and who asked
+// before. The first ones; the others are -1.
+struct LockQueue {
+    std::array<int32_t, 16> ranks;
 };
 
 struct RmaCommand {
@@ -71,6 +79,7 @@ struct RmaCommand {
         case RmaKind::lock:
         case RmaKind::unlock:
         case RmaKind::flush: return sizeof(uint64_t);
+        case RmaKind::holders: return sizeof(LockQueue);
         default: return 0;
         }
     }

@@ -276,6 +276,25 @@ void Window::order(RmaKind kind, int target, bool exclusive) {
     launch(operation, command, {}, answer);
 }
 
+void Window::ask_who_has_lock(int target) {
+    Operation& operation = *take_operation(target, nullptr);
+    operation.asked = RealClock().now();
+    targets_[static_cast<size_t>(target)].asks = true;
+    RmaCommand command;
+    command.kind = RmaKind::holders;
+    operation.message.resize(command.head_bytes());
+    operation.answer.resize(command.reply_bytes());
+    launch(operation, command, {}, operation.answer);
+}
+
+void Window::keep_answer(Operation& operation) {
+    Target& target = targets_[static_cast<size_t>(operation.target)];
+    target.asks = false;
+    target.known = operation.failed ? 0 : operation.asked;
+    std::memcpy(&target.queue, operation.answer.data(), sizeof target.queue);
+    operation.asked = 0;
+}
+
 Window::Operation* Window::take_operation(int target, RmaRequest* request) {
     Operation* operation;
     if (idle_operations_.empty()) {
@@ -328,6 +347,7 @@ void Window::operation_over(Operation& operation) {
         error_ = {MPI_ERR_RMA_RANGE, "an earlier operation reached outside the target's memory"};
     if (operation.type && !operation.failed)
         store(operation.result, operation.gapped, operation.offset, operation.answer);
+    if (operation.asked) keep_answer(operation);
     if (operation.request)
         operation.request->part_over(engine(),
                                      operation.failed ? MPIX_ERR_PROC_FAILED : MPI_SUCCESS);

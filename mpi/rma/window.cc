@@ -261,10 +261,17 @@ template <class Chosen> RmaError Window::flush_chosen(bool local, Chosen chosen,
             if (chosen(rank) && target(rank).pending > 0) return false;
         return true;
     };
+    auto awaits = [&](int rank) { return chosen(rank) && target(rank).pending > 0; };
     engine().wait_until(Described{over, [&](Waiting& out) {
-                                      describe(out, need, [&](int rank) {
-                                          return chosen(rank) && target(rank).pending > 0;
-                                      });
+                                      describe(out, need, awaits);
+                                      if (need != Need::lock) return;
+                                      out.awaited.clear();
+                                      out.releases = false;
+                                      std::vector<int> ranks;
+                                      for (int rank = 0; rank < members; ++rank)
+                                          if (awaits(rank)) ranks.push_back(rank);
+                                      for (int rank : ranks) describe_lock(out, rank);
+                                      out.detail = "memory of " + ranks_text(ranks);
                                   }});
     return take_error();
 }
@@ -326,6 +333,7 @@ RmaError Window::lock(int type, int rank, int assert) {
     }
     {
         Engine::Hold hold(engine());
+        target(rank).known = 0;
         order(RmaKind::lock, rank, type == MPI_LOCK_EXCLUSIVE);
     }
     RmaError result = flush_chosen(
@@ -344,7 +352,10 @@ RmaError Window::lock_all(int assert) {
     bool checked = (assert& MPI_MODE_NOCHECK) == 0;
     if (checked) {
         Engine::Hold hold(engine());
-        for (int rank = 0; rank < members; ++rank) order(RmaKind::lock, rank, false);
+        for (int rank = 0; rank < members; ++rank) {
+            target(rank).known = 0;
+            order(RmaKind::lock, rank, false);
+        }
     }
     RmaError result = flush_chosen(
         true, [](int) { return true; }, Need::lock);
@@ -475,6 +486,23 @@ void Window::describe(Waiting& out, Need need, const std::function<bool(int)>& c
     out.releases = need == Need::answer || need == Need::lock;
     for (int rank = 0; rank < comm_->size(); ++rank)
         if (chosen(rank)) out.await(comm_->peers[static_cast<size_t>(rank)]->rank, need);
+}
+
+// Only the target knows who has its lock; asked at each look, it has answered at the next.
+void Window::describe_lock(Waiting& out, int rank) {
+    Target& asked = target(rank);
+    Nanoseconds now = RealClock().now();
+    bool somebody = asked.known != 0 && asked.queue.ranks[0] >= 0;
+    if (somebody) {
+        out.old = std::max(out.old, static_cast<uint64_t>(now - asked.known));
+        for (int32_t each : asked.queue.ranks)
+            if (each >= 0 && each < comm_->size())
+                out.await(comm_->peers[static_cast<size_t>(each)]->rank, Need::unlock);
+    } else {
+        out.await(comm_->peers[static_cast<size_t>(rank)]->rank, Need::lock);
+        out.releases = true;
+    }
+    if (!asked.asks) ask_who_has_lock(rank);
 }
 
 void Window::Completes::describe(Waiting& out) const {

@@ -140,6 +140,7 @@ private:
         Data result;
         size_t offset = 0;  // in the packed stream
         const Datatype* gapped = nullptr;
+        Nanoseconds asked = 0;  // when it asked who has the lock; else 0
     };
     enum class Lock : uint8_t { none, granted, unchecked };
     // The other members, as this process uses them.
@@ -148,6 +149,10 @@ private:
         bool dirty = false;  // something was sent since the last flush
         bool started = false;
         Lock lock = Lock::none;
+        // Who has its lock, as was asked; `known`: when that was, 0: not known.
+        LockQueue queue{};
+        Nanoseconds known = 0;
+        bool asks = false;
     };
 
     // The other members, as they use this process.
@@ -197,10 +202,13 @@ private:
         uint64_t key() const { return reinterpret_cast<uintptr_t>(&window); }
     };
     void describe(Waiting& out, Need need, const std::function<bool(int)>& chosen) const;
+    void describe_lock(Waiting& out, int rank);
     RmaError take_error() { return std::exchange(error_, {}); }
 
     // origin.cc
     void order(RmaKind kind, int target, bool exclusive);
+    void ask_who_has_lock(int target);
+    void keep_answer(Operation& operation);
     bool in_range(const RmaAccess& access, const RmaCommand& command,
                   const std::vector<RmaBlock>& blocks);
     void run_direct(const RmaAccess& access, const RmaCommand& command,
@@ -228,6 +236,7 @@ private:
     void lock_wanted(const Waiter& waiter);
     void lock_given_back(int source);
     void forget_source(int source);
+    LockQueue before(int source) const;
     void grant();
     void malformed(Channel& channel, const char* what);
 

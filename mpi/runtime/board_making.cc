@@ -67,6 +67,7 @@ void BoardMaking::tell(int mine) {
     shape.size = comm_.size();
     shape.count = sizeof mine_;
     schedule_ = collective_state(comm_).schedule(shape);
+    carrier_.label(comm_, cause_, true);
     carrier_.attach(comm_, nullptr, *schedule_, comm_.collective_context(),
                     collective_state(comm_).watched_beside(nullptr, *schedule_), cause_, true);
     carrier_.number(number_++);

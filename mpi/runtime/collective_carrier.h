@@ -26,12 +26,17 @@ public:
             watched_.call =
                 prepares ? coll::Call::preparing(shape) : coll::Call::of(schedule, shape);
         if (comm.is_inter()) watched_.call.root = -1;  // the groups name it by different numbers
-        label_ = label_of(comm, shape, prepares);
         board_ = board;
         context_ = context;
         use_ = Board::use_of(schedule);
         span_ = schedule.chunk_span();
         posts_ = board && schedule.uses_board();
+    }
+    // And before it, where the schedule is another: what the members call, as their messages say.
+    void label(const Communicator& comm, const coll::Shape& shape, bool prepares = false) {
+        unsigned label = prepares ? kPreparing : coll::call_label(shape);
+        if (comm.is_inter()) label &= 15;
+        label_ = static_cast<int>(label << kRankBits);
     }
     void number(uint64_t number) {
         number_ = number;
@@ -51,13 +56,13 @@ public:
     // goes on.
     bool may_run_ahead() const { return posts_ && board_->idle(number_); }
     void over() { board_->over(number_, use_); }
-    bool post_now(ConstBytes data) {
-        if (!board_->post_now(number_, data)) return false;
+    bool post_now(ConstBytes data, size_t said) {
+        if (!board_->post_now(number_, data, said)) return false;
         count(engine().counters().board_posts);
         return true;
     }
-    bool look_now(int peer, size_t offset, size_t total, Bytes target) {
-        return board_->look_now(number_, peer, offset, total, target);
+    bool look_now(int peer, size_t offset, size_t said, Bytes target) {
+        return board_->look_now(number_, peer, offset, said, target);
     }
     // False: the error is told later, since another member is asked for its reason. Else it may
     // have been replaced by one that says more.
@@ -83,24 +88,23 @@ public:
         engine().recv_reducing_step(*comm_->peers[peer], context_, peer | label_, tag(slot), length,
                                     receive, done);
     }
-    void post(ConstBytes data, coll::Completion& done) override {
+    void post(ConstBytes data, size_t said, coll::Completion& done) override {
         count(engine().counters().board_posts);
-        board_->post(number_, data, done);
+        board_->post(number_, data, said, done);
     }
-    void look(int peer, size_t offset, size_t total, Bytes target,
-              coll::Completion& done) override {
-        board_->look(number_, peer, offset, total, target, done);
+    void look(int peer, size_t offset, size_t said, Bytes target, coll::Completion& done) override {
+        board_->look(number_, peer, offset, said, target, done);
     }
     void room(int index, size_t bytes, coll::Completion& done) override {
         board_->room(chunk_of(index), bytes, done);
     }
-    void see(int peer, int index, size_t total, coll::Completion& done) override {
-        board_->see(peer, chunk_of(index), total, done);
+    void see(int peer, int index, size_t said, coll::Completion& done) override {
+        board_->see(peer, chunk_of(index), said, done);
     }
-    void show(int index, size_t total, bool lost) override {
+    void show(int index, size_t said, bool lost) override {
         count(engine().counters().board_chunks);
-        count(engine().counters().board_bytes, lost ? 0 : total);
-        board_->show(chunk_of(index), lost ? 0 : total);
+        count(engine().counters().board_bytes, lost ? 0 : coll::said_bytes(said));
+        board_->show(chunk_of(index), lost ? 0 : said);
     }
     void pass(int index) override { board_->pass(chunk_of(index)); }
     std::byte* chunk(int rank, int index) override { return board_->memory(rank, chunk_of(index)); }
@@ -121,14 +125,8 @@ private:
     // Above the sender's rank stands what the members call, so that no message of one function is
     // taken for another's; nor, of most, for one with another root.
     static constexpr int kRankBits = 24;
-    static int label_of(const Communicator& comm, const coll::Shape& shape, bool prepares) {
-        constexpr int preparing = 15;
-        static_assert(static_cast<int>(coll::Collective::count_) <= preparing);
-        if (prepares) return preparing << kRankBits;
-        int label = static_cast<int>(shape.collective);
-        if (coll::has_root(shape.collective) && !comm.is_inter()) label |= (shape.root & 7) << 4;
-        return label << kRankBits;
-    }
+    static constexpr unsigned kPreparing = 15;  // call_label() leaves it
+    static_assert(kRankBits + coll::kLabelBits < 32);
     void begin_watched(coll::Runner& runner) {
         watched_.runner = &runner;
         watched_.id = {context_, number_};

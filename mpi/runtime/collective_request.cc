@@ -64,6 +64,7 @@ void CollectiveRequest::choose(bool has_boards, Board* board) {
         schedule_ = chosen;
         runner_.prepare(*schedule_);
         streams_ = fills_caches(*schedule_, plan_.shape, comm_->process.params);
+        carrier_.label(*comm_, plan_.shape);
     }
     carrier_.attach(*comm_, board, *schedule_, context(), state.watched_beside(board, *schedule_),
                     plan_.shape);

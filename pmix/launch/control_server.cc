@@ -214,7 +214,8 @@ void ControlServer::waiting(Connection& connection, Reader& reader) {
     Waiting what;
     if (!what.read(reader)) return drop(connection);
     Nanoseconds now = RealClock().now();
-    table.waiting(connection.rank, number, {now - so_far, now}, std::move(what));
+    Nanoseconds as_of = now - std::min(now, static_cast<Nanoseconds>(what.old));
+    table.waiting(connection.rank, number, {now - so_far, as_of}, std::move(what));
     if (!explain || !on_explain) return;
     Writer answer;
     answer.put(number);

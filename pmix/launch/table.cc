@@ -226,10 +226,13 @@ std::string WaitTable::deadlock_text(const std::vector<int>& ranks) const {
                                       : ", if those that test do nothing else";
     for (size_t i = 0; i < ranks.size(); ++i) {
         const Waiting& what = only_wait(ranks[i])->what;
-        text += format("{}rank {} {} {}{} for rank {}", i ? ", " : ": ", ranks[i],
+        int next = ranks[(i + 1) % ranks.size()];
+        bool locked = std::count(what.awaited.begin(), what.awaited.end(),
+                                 Waiting::Awaited{next, Need::unlock}) > 0;
+        text += format("{}rank {} {} {}{} for rank {}{}", i ? ", " : ": ", ranks[i],
                        what.tests ? "tests by" : "in", what.operation,
-                       what.communicator.empty() ? "" : " on " + what.communicator,
-                       ranks[(i + 1) % ranks.size()]);
+                       what.communicator.empty() ? "" : " on " + what.communicator, next,
+                       locked ? " to unlock it" : "");
     }
     if (may_call_in_order(ranks))
         text += "; they call collective operations of two communicators in different orders";

@@ -120,7 +120,7 @@ LATE = [
      "2 of 2 requests are not complete", [1, 2]),
     ("win_fence", 2, "MPI_Win_fence", "", "", [1]),
     ("win_start", 2, "MPI_Win_start", "", "", [1]),
-    ("win_lock", 2, "MPI_Win_lock", "a window", "", [1]),
+    ("win_lock", 2, "MPI_Win_lock", "a window", "memory of rank 1", [1]),
     ("win_flush", 2, "MPI_Win_flush", "a window", "", [1]),
     ("win_wait", 2, "MPI_Win_wait", "a window", "", [1]),
     ("finalize", 2, "MPI_Finalize", "MPI_COMM_WORLD", "", [1]),
@@ -432,6 +432,41 @@ class Deadlocks(unittest.TestCase):
                          "ranks 0 and 2 wait for each other: "
                          "rank 0 in MPI_Barrier on MPI_COMM_WORLD for rank 2, "
                          "rank 2 in MPI_Recv on MPI_COMM_WORLD for rank 0")
+
+
+    def test_locks_in_opposite_orders(self):
+        for transport in TRANSPORTS:
+            self.look_at(transport, 2, "lock_orders", [0, 1],
+                         "ranks 0 and 1 wait for each other: "
+                         "rank 0 in MPI_Win_lock on the lower table for rank 1 to unlock it, "
+                         "rank 1 in MPI_Win_lock on the upper table for rank 0 to unlock it")
+
+    def test_the_holder_of_a_lock_waits(self):
+        for transport in TRANSPORTS:
+            self.look_at(transport, 2, "lock_all", [0, 1],
+                         "ranks 0 and 1 wait for each other: "
+                         "rank 0 in MPI_Win_lock_all on the upper table for rank 1 to unlock it, "
+                         "rank 1 in MPI_Recv on MPI_COMM_WORLD for rank 0")
+
+    # Rank 2 shares the lock with rank 0, but rank 1 has asked before it.
+    def test_before_one_in_the_line_for_a_lock(self):
+        self.look_at("shm", 3, "lock_line", [0, 2, 1],
+                     "ranks 0, 1 and 2 wait for each other: "
+                     "rank 0 in MPI_Recv on MPI_COMM_WORLD for rank 2, "
+                     "rank 2 in MPI_Win_lock on the upper table for rank 1 to unlock it, "
+                     "rank 1 in MPI_Win_lock on the upper table for rank 0 to unlock it")
+
+    def test_a_lock_that_is_given_back_late(self):
+        job = Job(3, "lock_late", "shm")
+        self.addCleanup(job.kill)
+        line = job.await_line(r"pomona 0@\S+ mpi: MPI_Win_lock .* has waited for")
+        self.assertRegex(line, r"MPI_Win_lock on the upper table \(memory of rank 0\)")
+        table = job.await_table(lambda table: wait_of(table, 0) and wait_of(table, 0)["waits_for"] != [0])
+        self.assertIn(2, wait_of(table, 0)["waits_for"])
+        self.assertIn("rank 2 holds the lock" if wait_of(table, 0)["waits_for"] == [2] else
+                      "hold the lock, or are before it", wait_of(table, 0)["needs"])
+        self.assertEqual(table["deadlock"], [])
+        self.assertEqual(job.end(), (0, "over\n"), job.text())
 
 
 class Timeout(unittest.TestCase):

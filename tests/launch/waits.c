@@ -165,6 +165,41 @@ static void one_sided(const char* how) {
     MPI_Win_free(&window);
 }
 
+// What holds a lock that another one waits for never gives it back.
+static void locks(const char* how) {
+    int *memory[2], other = (rank + 1) % size;
+    MPI_Win windows[2];
+    for (int i = 0; i < 2; ++i) {
+        MPI_Win_allocate(sizeof(int), sizeof(int), MPI_INFO_NULL, MPI_COMM_WORLD, &memory[i], &windows[i]);
+        MPI_Win_set_name(windows[i], i ? "the lower table" : "the upper table");
+    }
+    if (strcmp(how, "lock_orders") == 0) {  // two windows in opposite orders
+        if (rank < 2) MPI_Win_lock(MPI_LOCK_EXCLUSIVE, 1, 0, windows[rank]);
+        MPI_Barrier(MPI_COMM_WORLD);
+        if (rank < 2) MPI_Win_lock(MPI_LOCK_EXCLUSIVE, 1, 0, windows[1 - rank]);
+    } else if (strcmp(how, "lock_all") == 0) {  // rank 1 has one part, and waits for rank 0
+        if (rank == 1) MPI_Win_lock(MPI_LOCK_EXCLUSIVE, 1, 0, windows[0]);
+        MPI_Barrier(MPI_COMM_WORLD);
+        if (rank == 0) MPI_Win_lock_all(0, windows[0]);
+        else receive(0, 9);
+    } else if (strcmp(how, "lock_line") == 0) {  // behind those that wait, too
+        if (rank == 0) MPI_Win_lock(MPI_LOCK_SHARED, 1, 0, windows[0]);
+        MPI_Barrier(MPI_COMM_WORLD);
+        if (rank == 0) receive(2, 9);
+        if (rank == 2) usleep(300000);
+        MPI_Win_lock(rank == 1 ? MPI_LOCK_EXCLUSIVE : MPI_LOCK_SHARED, 1, 0, windows[0]);
+    } else {  // "lock_late": nobody is stuck: the last one holds it and computes
+        if (rank == size - 1) MPI_Win_lock(MPI_LOCK_EXCLUSIVE, 0, 0, windows[0]);
+        MPI_Barrier(MPI_COMM_WORLD);
+        if (rank == size - 1) compute();
+        else MPI_Win_lock(MPI_LOCK_EXCLUSIVE, 0, 0, windows[0]);
+        MPI_Win_unlock(0, windows[0]);
+        if (rank == size - 1) send(other, 9);
+        if (rank == 0) receive(size - 1, 9);
+    }
+    for (int i = 0; i < 2; ++i) MPI_Win_free(&windows[i]);
+}
+
 int main(int count, char** words) {
     MPI_Init(&count, &words);
     MPI_Comm_rank(MPI_COMM_WORLD, &rank);
@@ -224,6 +259,8 @@ int main(int count, char** words) {
         if (rank == 0) send(last, 10);
     } else if (strncmp(how, "win_", 4) == 0) {
         one_sided(how);
+    } else if (strncmp(how, "lock_", 5) == 0) {
+        locks(how);
     } else if (strcmp(how, "test_circle") == 0) {  // all test
         test("test", next);
     } else if (strcmp(how, "test_mixture") == 0) {  // rank 0 waits, the others test

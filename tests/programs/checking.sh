@@ -93,6 +93,13 @@ program orders 'MPI_Comm_dup(MPI_COMM_WORLD, &comm); MPI_Barrier(rank ? comm : M
 fails
 has "deadlock: ranks 0 and 1 wait for each other: rank 0 in MPI_Barrier on"
 
+program locks 'MPI_Win_create(data, 4, 4, MPI_INFO_NULL, MPI_COMM_WORLD, &win);
+    if (rank) MPI_Win_lock(MPI_LOCK_SHARED, 0, 0, win); MPI_Barrier(MPI_COMM_WORLD);
+    if (rank) MPI_Recv(data + 1, 1, MPI_INT, 0, 0, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
+    else MPI_Win_lock(MPI_LOCK_EXCLUSIVE, 0, 0, win);'
+fails
+has "deadlock: ranks 0 and 1 wait for each other: rank 0 in MPI_Win_lock on a window for rank 1 to"
+
 # Who waits for the verdict when a member dies, in a communicator's first collective.
 program death 'if (rank) _exit(3); MPI_Comm_dup(MPI_COMM_WORLD, &comm);' '--on-death continue'
 fails

@@ -101,9 +101,8 @@ static void place_of_one(MPI_Comm comm) {
     }
 }
 
-/* Members of one machine may see on a board that another goes another way, not what it called;
- * short calls of two functions that look alike there are not told apart. Where no two share memory
- * all ask each other. */
+/* Members of one machine may see on a board that another goes another way; where no two share
+ * memory all ask each other, and say more. */
 static int by_messages(MPI_Comm comm) {
     MPI_Comm near;
     int size, most;
@@ -174,6 +173,40 @@ static void different_calls(MPI_Comm comm) {
         }
     free(in);
     free(out);
+}
+
+/* Short calls of two functions that look alike on a board, after some that were right: whoever
+ * needs data of a member that called another one gets an error, which names both. */
+static void alike(MPI_Comm comm) {
+    int in[64] = {0}, out[64] = {0}, one = 1, sum, size;
+    MPI_Comm near;
+    CHECK_OK(MPI_Comm_split_type(comm, MPI_COMM_TYPE_SHARED, 0, MPI_INFO_NULL, &near));
+    CHECK_OK(MPI_Comm_size(near, &size));
+    CHECK_OK(MPI_Comm_free(&near));
+    for (int a = 0; a < CALLS && check_size > 1; ++a)
+        for (int b = 0; b < CALLS; ++b) {
+            MPI_Comm twin;
+            int error, failed, any = 0, mine = check_rank == check_size - 1 ? b : a;
+            if (a == b) continue;
+            context("%s, %s at the last rank", names[a], names[b]);
+            CHECK_OK(MPI_Comm_dup(comm, &twin));
+            CHECK_OK(MPI_Comm_set_name(twin, "the twin"));
+            for (int round = 0; round < 3; ++round)
+                CHECK_OK(MPI_Allreduce(&one, &sum, 1, MPI_INT, MPI_SUM, twin));
+            error = one_call(mine, 1, 0, in, out, twin);
+            failed = error != MPI_SUCCESS;
+            if (failed && size == check_size) {
+                char text[MPI_MAX_ERROR_STRING];
+                int length;
+                CHECK_OK(MPI_Error_string(error, text, &length));
+                int named = strstr(text, names[a]) && strstr(text, names[b]) && strstr(text, "rank ");
+                if (!named) printf("rank %d: %s\n", check_rank, text);
+                CHECK(named);
+            }
+            CHECK_OK(MPI_Allreduce(&failed, &any, 1, MPI_INT, MPI_MAX, comm));
+            CHECK(any || (b == GATHER && (a == BCAST || a == SCAN))); /* who only sends sees nothing */
+            CHECK_OK(MPI_Comm_free(&twin));
+        }
 }
 
 /* The last rank names another root. */
@@ -315,6 +348,7 @@ int main(int argc, char** argv) {
     place_of_one(comm);
     strict = by_messages(comm);
     different_calls(comm);
+    alike(comm);
     different_roots(comm);
     different_blocks(comm);
     barrier_on_a_board(comm);

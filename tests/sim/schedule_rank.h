@@ -218,7 +218,7 @@ public:
         if (from < steps) runner.start(*this, binding, done, from);
         else done.function(&done, nullptr);
     }
-    bool post_now(ConstBytes data) {
+    bool post_now(ConstBytes data, size_t) {
         ScheduleWorld& w = world_;
         if (!w.world_.random().chance(w.options_.ahead_chance)) return false;
         check(!board.made, rank_);
@@ -229,10 +229,10 @@ public:
         show_post(w.world_.now() + w.options_.machine.near.latency_ns + late);
         return true;
     }
-    bool look_now(int peer, size_t offset, size_t total, Bytes target) {
+    bool look_now(int peer, size_t offset, size_t said, Bytes target) {
         ScheduleWorld& w = world_;
         Post& post = w.carriers_[peer]->board;
-        if (!post.visible || post.length != total) return false;
+        if (!post.visible || post.length != coll::said_bytes(said)) return false;
         if (!w.world_.random().chance(w.options_.ahead_chance)) return false;
         auto from = post.bytes.begin() + static_cast<ptrdiff_t>(offset);
         std::copy_n(from, target.size(), target.begin());
@@ -249,7 +249,7 @@ public:
     }
 
     // Shown after the time that writing takes and the latency.
-    void post(ConstBytes data, coll::Completion& posting) override {
+    void post(ConstBytes data, size_t, coll::Completion& posting) override {
         ScheduleWorld& w = world_;
         if (w.network_.dead(rank_)) return;
         check(!board.made, rank_);
@@ -270,9 +270,10 @@ public:
         show_post(over + machine.near.latency_ns + late);
     }
 
-    void look(int peer, size_t offset, size_t total, Bytes target,
+    void look(int peer, size_t offset, size_t said, Bytes target,
               coll::Completion& looking) override {
         ScheduleWorld& w = world_;
+        size_t total = coll::said_bytes(said);
         if (w.network_.dead(rank_)) return;
         if (w.options_.data && !target.empty()) std::memset(target.data(), 0xa5, target.size());
         check(w.near(rank_, peer), rank_, peer);

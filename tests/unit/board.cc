@@ -23,6 +23,8 @@ std::vector<std::byte> bytes_of(int rank, uint64_t number, size_t length) {
 
 coll::Runner idle;  // of operations that are not run; failing it does nothing
 
+size_t said(size_t bytes) { return coll::said_of(0, bytes); }
+
 constexpr size_t kLengths[] = {0, 1, 8, 111, 112, 113, 1000, 4095, 4096};
 
 // One collective of one rank: it may post, and looks at some of the others.
@@ -31,13 +33,13 @@ struct Operation {
               const std::vector<int>& looked_at, size_t length)
         : board(board), number(number), data(bytes_of(rank, number, length)) {
         board.begin(number, idle, Board::kPosts);
-        if (posts) expected = 1, board.post(number, data, done);
+        if (posts) expected = 1, board.post(number, data, said(std::size(data)), done);
         for (int from : looked_at) {
             seen.emplace_back(length / 2 + length % 2);
             sources.push_back(from);
         }
         for (size_t i = 0; i < seen.size(); ++i)
-            ++expected, board.look(number, sources[i], length / 2, length, seen[i], done);
+            ++expected, board.look(number, sources[i], length / 2, said(length), seen[i], done);
     }
     // Ends it when it is over.
     bool over(size_t length) {
@@ -142,7 +144,7 @@ TEST(Board, a_post_waits_until_every_reader_is_done_with_its_cell) {
     Done done;
     for (uint64_t number = 0; number <= kBoardCells; ++number) {
         world.board(0).begin(number, idle, Board::kPosts);
-        world.board(0).post(number, data, done);
+        world.board(0).post(number, data, said(std::size(data)), done);
         if (number < kBoardCells) world.board(0).end(number);
     }
     EXPECT_EQ(done.calls, kBoardCells);
@@ -164,19 +166,21 @@ TEST(Board, a_post_waits_until_every_reader_is_done_with_its_cell) {
     EXPECT_FALSE(world.rank[0]->boards.waiting());
 }
 
-TEST(Board, tells_of_lost_data_and_of_other_lengths) {
+TEST(Board, tells_of_lost_data_of_other_lengths_and_calls) {
     World world(3);
     std::byte data[8] = {}, target[8];
-    Done posted, lost, shorter;
+    Done posted, lost, shorter, other;
     for (int r = 0; r < 3; ++r) world.board(r).begin(0, idle, Board::kPosts);
-    world.board(1).look(0, 0, 0, 8, target, lost);  // waits
-    world.board(0).post(0, {}, posted);
-    world.board(2).post(0, data, posted);
+    world.board(1).look(0, 0, 0, said(8), target, lost);  // waits
+    world.board(0).post(0, {}, 0, posted);
+    world.board(2).post(0, data, said(std::size(data)), posted);
     world.rank[1]->boards.poll();
     EXPECT_EQ(lost.code, Code::data_lost);
-    world.board(1).look(0, 2, 0, 16, target, shorter);
+    world.board(1).look(0, 2, 0, said(16), target, shorter);
     EXPECT_EQ(shorter.code, Code::truncated);
     EXPECT_EQ(shorter.peer, 2);
+    world.board(1).look(0, 2, 0, coll::said_of(1, 8), target, other);
+    EXPECT_EQ(other.code, Code::data_lost);
     EXPECT_EQ(posted.calls, 2);
 }
 
@@ -186,10 +190,10 @@ TEST(Board, the_dead_fail_what_needs_them_and_no_more) {
     Done posted, dead, alive, before, later;
     for (int r = 0; r < 3; ++r)
         world.board(r).begin(5, idle, Board::kPosts), world.board(r).begin(6, idle, Board::kPosts);
-    world.board(0).look(5, 1, 0, 8, target, before);
-    world.board(0).look(6, 1, 0, 8, target, dead);
-    world.board(0).look(6, 2, 0, 8, target, alive);
-    world.board(1).post(5, data, posted);  // its last deed
+    world.board(0).look(5, 1, 0, said(8), target, before);
+    world.board(0).look(6, 1, 0, said(8), target, dead);
+    world.board(0).look(6, 2, 0, said(8), target, alive);
+    world.board(1).post(5, data, said(std::size(data)), posted);  // its last deed
     world.rank[0]->peers[1]->gone = true;
     world.rank[0]->boards.fail_gone();
     EXPECT_EQ(before.calls, 1);
@@ -198,19 +202,19 @@ TEST(Board, the_dead_fail_what_needs_them_and_no_more) {
     EXPECT_EQ(dead.code, Code::peer_gone);
     EXPECT_EQ(dead.peer, 1);
     EXPECT_EQ(alive.calls, 0);
-    world.board(0).look(6, 1, 0, 8, target, later);
+    world.board(0).look(6, 1, 0, said(8), target, later);
     EXPECT_EQ(later.code, Code::peer_gone);
-    world.board(2).post(6, data, posted);
+    world.board(2).post(6, data, said(std::size(data)), posted);
     EXPECT_TRUE(world.rank[0]->boards.poll());
     EXPECT_EQ(alive.code, Code::ok);
     // A post that waits for the dead to read fails, at once or when the death is known.
     Done full, known;
     for (uint64_t number = 7; number <= 6 + kBoardCells; ++number)
         world.board(0).begin(number, idle, Board::kPosts);
-    world.board(0).post(5 + kBoardCells, data, full);
+    world.board(0).post(5 + kBoardCells, data, said(std::size(data)), full);
     EXPECT_EQ(full.code, Code::peer_gone);
     world.rank[0]->peers[1]->gone = false;
-    world.board(0).post(6 + kBoardCells, data, known);
+    world.board(0).post(6 + kBoardCells, data, said(std::size(data)), known);
     EXPECT_EQ(known.calls, 0);
     world.rank[0]->peers[1]->gone = true;
     world.rank[0]->boards.fail_gone();
@@ -228,9 +232,9 @@ TEST(Board, tells_of_collectives_that_do_not_meet) {
     struct Carrier final : coll::Carrier {
         void send(int, int, ConstBytes, coll::Completion&) override {}
         void recv(int, int, Bytes, coll::Completion&) override {}
-        void look(int peer, size_t offset, size_t total, Bytes target,
+        void look(int peer, size_t offset, size_t said, Bytes target,
                   coll::Completion& done) override {
-            rank->board->look(4, peer, offset, total, target, done);
+            rank->board->look(4, peer, offset, said, target, done);
         }
         void cancel(coll::Completion& done) override { rank->boards.cancel(done); }
         Rank* rank = nullptr;
@@ -267,7 +271,7 @@ TEST(Board, cancels_what_waits) {
     std::byte target[8];
     Done waiting, never;
     world.board(0).begin(0, idle, Board::kPosts);
-    world.board(0).look(0, 1, 0, 8, target, waiting);
+    world.board(0).look(0, 1, 0, said(8), target, waiting);
     EXPECT_FALSE(world.rank[0]->boards.cancel(never));
     EXPECT_TRUE(world.rank[0]->boards.cancel(waiting));
     EXPECT_EQ(waiting.calls, 1);
@@ -280,7 +284,7 @@ TEST(Board, wakes_sleepers) {
     world.memory.armed[2] = 1;
     Done done;
     world.board(0).begin(0, idle, Board::kPosts);
-    world.board(0).post(0, {}, done);
+    world.board(0).post(0, {}, 0, done);
     EXPECT_EQ(world.rank[0]->space.woken, std::vector<int>{2});
 }
 
@@ -293,12 +297,12 @@ TEST(Board, strips_are_used_again_when_everyone_has_read) {
     std::byte data[8] = {}, target[8];
     Done done;
     world.board(0).begin(0, idle, Board::kPosts);
-    world.board(0).post(0, data, done);
+    world.board(0).post(0, data, said(std::size(data)), done);
     world.board(0).end(0);
     one.board.reset();
     EXPECT_EQ(one.boards.claim(99), -1);  // rank 1 has not looked
     world.board(1).begin(0, idle, Board::kPosts);
-    world.board(1).look(0, 0, 0, 8, target, done);
+    world.board(1).look(0, 0, 0, said(8), target, done);
     EXPECT_EQ(done.calls, 2);
     EXPECT_EQ(one.boards.claim(98), -1);
     world.board(1).end(0);
@@ -316,14 +320,14 @@ TEST(Board, strips_are_free_when_the_other_members_have_ended_too) {
     std::byte data[8] = {}, target[8];
     Done done, early;
     again.board(0).begin(0, idle, Board::kPosts);
-    again.board(0).post(0, data, done);
+    again.board(0).post(0, data, said(std::size(data)), done);
     again.board(0).end(0);
     again.board(1).begin(0, idle, Board::kPosts);
     again.board(1).end(0);
     for (int r : {0, 1}) again.rank[r]->board.reset();
     again.open(78);
     again.board(1).begin(0, idle, Board::kPosts);
-    again.board(1).look(0, 0, 0, 8, target, early);
+    again.board(1).look(0, 0, 0, said(8), target, early);
     EXPECT_EQ(early.calls, 0);
     again.rank[1]->boards.cancel(early);
 }
@@ -369,15 +373,15 @@ TEST(Board, lack_of_memory_is_an_error) {
     std::vector<std::byte> data(kBoardBytes);
     Done shorter, longer, again;
     for (uint64_t number = 0; number < 3; ++number) own.board->begin(number, idle, Board::kPosts);
-    own.board->post(0, {data.data(), kBoardInline}, shorter);
+    own.board->post(0, {data.data(), kBoardInline}, said(kBoardInline), shorter);
     EXPECT_EQ(shorter.calls, 1);
     EXPECT_EQ(shorter.code, Code::ok);
-    own.board->post(1, data, longer);
+    own.board->post(1, data, said(std::size(data)), longer);
     EXPECT_EQ(longer.calls, 1);
     EXPECT_EQ(longer.code, Code::out_of_memory);
     EXPECT_EQ(own.boards.claim(78), -1);
     own.space.full = false;
-    own.board->post(2, data, again);
+    own.board->post(2, data, said(std::size(data)), again);
     EXPECT_EQ(again.code, Code::ok);
     EXPECT_GE(own.boards.claim(78), 0);
     for (uint64_t number = 0; number < 3; ++number) own.board->end(number);

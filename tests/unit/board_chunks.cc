@@ -69,11 +69,11 @@ struct Operation final : coll::Carrier {
     void room(int index, size_t bytes, coll::Completion& over) override {
         board().room(chunk_of(index), bytes, over);
     }
-    void see(int peer, int index, size_t total, coll::Completion& over) override {
-        board().see(peer, chunk_of(index), total, over);
+    void see(int peer, int index, size_t said, coll::Completion& over) override {
+        board().see(peer, chunk_of(index), said, over);
     }
-    void show(int index, size_t total, bool lost) override {
-        board().show(chunk_of(index), lost ? 0 : total);
+    void show(int index, size_t said, bool lost) override {
+        board().show(chunk_of(index), lost ? 0 : said);
     }
     void pass(int index) override { board().pass(chunk_of(index)); }
     std::byte* chunk(int of, int index) override { return board().memory(of, chunk_of(index)); }

@@ -55,13 +55,13 @@ public:
         operations.push_back({false, peer, slot, data.size(), &done});
         received.push_back(data);
     }
-    void post(ConstBytes data, Completion& done) override {
+    void post(ConstBytes data, size_t, Completion& done) override {
         operations.push_back({true, -1, 0, data.size(), &done});
     }
-    void look(int peer, size_t, size_t total, Bytes, Completion& done) override {
-        operations.push_back({false, peer, 0, total, &done});
+    void look(int peer, size_t, size_t said, Bytes, Completion& done) override {
+        operations.push_back({false, peer, 0, said_bytes(said), &done});
     }
-    bool post_now(ConstBytes) { return at_once > 0 && at_once--; }
+    bool post_now(ConstBytes, size_t) { return at_once > 0 && at_once--; }
     bool look_now(int, size_t, size_t, Bytes) { return at_once > 0 && at_once--; }
     void cancel(Completion& done) override {
         if (std::find(next.begin(), next.end(), &done) != next.end()) return;  // it cannot
