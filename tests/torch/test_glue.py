@@ -483,6 +483,17 @@ def test_errors_of_absent_survivors():
     assert all(f"rank {rank}: all passed" in outcome.text for rank in (0, 2)), str(outcome)
 
 
+def test_failed_ranks_of_a_mixed_group():
+    """The backend is asked that is ours, not the one for the CPU."""
+    code = (
+        "import pomona, torch, torch.distributed as dist\n"
+        "dist.init_process_group('cpu:gloo,cuda:mpi', store=dist.HashStore(), rank=0, world_size=1)\n"
+        "print('met', pomona.failed_ranks())\n"
+    )
+    outcome = launch(1, "-c", code, prefix=[])
+    assert outcome.code == 0 and "met []" in outcome.text, str(outcome)
+
+
 @pytest.mark.skipif("POMONA_MPIRUN" in os.environ, reason="other launchers end the job")
 @pytest.mark.parametrize("dead", [0, 2])
 def test_example_survives(dead, tmp_path):
