@@ -12,7 +12,7 @@ import sys
 import time
 
 import pytest
-from conftest import BUILD, HERE, PYTHON, ROOT, launch, launcher
+from conftest import BUILD, HERE, PYTHON, ROOT, TOOLS, launch, launcher
 
 
 def passed(outcome):
@@ -181,7 +181,7 @@ def test_models_of_frameworks(name):
 
 
 def test_models_recorded_for_predict():
-    passed(launch(2, HERE / "ranks_predict.py", BUILD / "bin"))
+    passed(launch(2, HERE / "ranks_predict.py", TOOLS))
 
 
 @pytest.mark.skipif(not os.environ.get("TEST_LARGE"), reason="needs 9 GB of memory: TEST_LARGE=1")
