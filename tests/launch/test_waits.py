@@ -341,6 +341,16 @@ class Tests(unittest.TestCase):
             self.assertEqual([table["deadlock"] for table in tables], [[]] * 20)
             self.assertEqual(job.end(), (0, "over\n"), job.text())
 
+    def test_probes_that_wait_for_nobody_are_not_named(self):
+        """The hint pomona_quiet: whoever looks for what may never come, as the torch glue does."""
+        job = Job(2, "improbe_quiet", "shm")
+        self.addCleanup(job.kill)
+        states = set()
+        end = time.monotonic() + 4  # other probes are told of after half a second
+        job.await_table(lambda table: states.add(table["ranks"][0]["state"]) or time.monotonic() > end)
+        self.assertEqual(states, {"not waiting"})
+        self.assertEqual(job.end(), (0, "over\n"), job.text())
+
     def test_who_computes_afterwards_is_not_named(self):
         for transport in TRANSPORTS:
             job = Job(2, "test_then_compute", transport)
