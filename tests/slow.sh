@@ -48,6 +48,12 @@ build_tree() {  # tree, targets...
     }
 }
 
+# The release tree's, without all that is built there besides.
+release_library() {
+    if [ ! -f "$POMONA_BUILD/build.ninja" ]; then configure "$POMONA_BUILD" -DPOMONA_TESTS=ON; fi
+    build_tree "$POMONA_BUILD" mpirun pomona mpi_abi
+}
+
 sanitized() {  # sanitizers, what to build (all, or the programs of the tests), ctest options...
     local kind=$1 what=$2 tree=$builds/${1%%,*} begin=$SECONDS targets=
     shift 2
@@ -68,20 +74,29 @@ sanitized() {  # sanitizers, what to build (all, or the programs of the tests), 
     say "Tested in $((SECONDS - begin)) s"
 }
 
-# torch itself is not built for the sanitizers: they see what the glue and the library do, and what
-# C's functions are given by anybody. The test that is left out looks at memory, which the sanitizer
-# keeps for a while when it is freed.
+# torch itself is not built for the sanitizers: they see what the glue does, and what C's functions
+# are given by anybody; what the library does, too, where the tier address has built it before in
+# this run. By itself this tier compiles the extension and the stand-ins alone, a tenth of the
+# files. The test that is left out looks at memory, which the sanitizer keeps for a while when it is
+# freed.
 glue() {
-    local tree=$builds/address begin=$SECONDS name preload=
+    local tree=$builds/glue begin=$SECONDS name preload= tools=$POMONA_BUILD/bin
     say "The torch glue under sanitizers: address, undefined"
-    configure "$tree" -DPOMONA_SANITIZE=address,undefined
-    build_tree "$tree" mpirun pomona mpi_abi pomona_glue fake_device fake_mps
+    if [[ " $tiers " = *" address "* ]]; then
+        tree=$builds/address tools=$builds/address/bin
+        configure "$tree" -DPOMONA_SANITIZE=address,undefined
+        build_tree "$tree" mpirun pomona mpi_abi pomona_glue fake_device fake_mps
+    else
+        release_library
+        configure "$tree" -DPOMONA_SANITIZE=address,undefined -DPOMONA_GLUE_MPI="$POMONA_BUILD/lib/libmpi_abi.so.1"
+        build_tree "$tree" pomona_glue fake_device fake_mps
+    fi
     say "Built in $((SECONDS - begin)) s; testing"
     for name in libasan.so libubsan.so libstdc++.so.6; do
         preload=$preload:$("${CXX:-c++}" -print-file-name=$name)
     done
     begin=$SECONDS
-    (cd "$POMONA_ROOT/tests/torch" && POMONA_BUILD=$tree TEST_PRELOAD=${preload#:} TEST_PATIENCE=5 \
+    (cd "$POMONA_ROOT/tests/torch" && POMONA_BUILD=$tree POMONA_TOOLS=$tools TEST_PRELOAD=${preload#:} TEST_PATIENCE=5 \
         ASAN_OPTIONS=detect_leaks=0:abort_on_error=1 UBSAN_OPTIONS=print_stacktrace=1:halt_on_error=1 \
         "$POMONA_VENV/bin/python" -m pytest -q -p no:cacheprovider test_glue.py test_start.py \
         --deselect "tests/torch/test_glue.py::test_errors[again_and_again-2]" ${TEST_ONLY:+-k "$TEST_ONLY"}) || status=$?
@@ -94,7 +109,7 @@ glue() {
 glue_thread() {
     local tree=$builds/glue_thread begin=$SECONDS
     say "The torch glue under the thread sanitizer"
-    build -DPOMONA_TESTS=ON -DPOMONA_WERROR=ON
+    release_library
     configure "$tree" -DPOMONA_SANITIZE=thread -DPOMONA_GLUE_MPI="$POMONA_BUILD/lib/libmpi_abi.so.1"
     build_tree "$tree" pomona_glue
     say "Built in $((SECONDS - begin)) s; testing"

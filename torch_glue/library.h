@@ -23,6 +23,7 @@ namespace pomona::glue {
     F(Comm_group)                                                                                  \
     F(Comm_rank)                                                                                   \
     F(Comm_set_errhandler)                                                                         \
+    F(Comm_set_info)                                                                               \
     F(Comm_size)                                                                                   \
     F(Comm_split)                                                                                  \
     F(Comm_split_type)                                                                             \
@@ -42,6 +43,9 @@ namespace pomona::glue {
     F(Ibcast_c)                                                                                    \
     F(Igatherv_c)                                                                                  \
     F(Improbe)                                                                                     \
+    F(Info_create)                                                                                 \
+    F(Info_free)                                                                                   \
+    F(Info_set)                                                                                    \
     F(Init_thread)                                                                                 \
     F(Initialized)                                                                                 \
     F(Irecv_c)                                                                                     \

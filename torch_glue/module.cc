@@ -77,9 +77,9 @@ py::list record_entries() {
     return result;
 }
 
-py::dict metrics() {
+py::dict metrics(bool reset) {
     py::dict result;
-    for (const auto& [title, times] : Record::instance().times()) {
+    for (const auto& [title, times] : Record::instance().times(reset)) {
         py::dict each;
         each["count"] = times.count;
         each["failed"] = times.failed;
@@ -177,9 +177,8 @@ PYBIND11_MODULE(_glue, m) {
         record_dumper = new py::object(std::move(dumper));
         set_record_dumper(&call_record_dumper);
     });
-    m.def("metrics", &metrics);
+    m.def("metrics", &metrics, py::arg("reset"));
     m.def("library_counter", &library_counter, py::arg("name"));
-    m.def("reset_metrics", [] { Record::instance().reset_times(); });
     m.def("set_futures_inline", &set_futures_inline);
     bind_futures(m);
     m.def("python_ends", &python_ends, release());

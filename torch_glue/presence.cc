@@ -267,6 +267,12 @@ int watch_presence(MPI_Comm first_group) {
     if (error != MPI_SUCCESS) return error;
     mpi().Comm_rank(s.comm, &s.rank);
     mpi().Comm_size(s.comm, &s.size);
+    // Who looks for questions waits for nobody: `pomona top` shall not say so.
+    MPI_Info hints = MPI_INFO_NULL;
+    mpi().Info_create(&hints);
+    mpi().Info_set(hints, "pomona_quiet", "true");
+    mpi().Comm_set_info(s.comm, hints);
+    mpi().Info_free(&hints);
     return MPI_SUCCESS;
 }
 

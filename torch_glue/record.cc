@@ -143,14 +143,10 @@ std::map<std::string, std::vector<int>> Record::groups() const {
     return all;
 }
 
-std::map<std::string, OperationTimes> Record::times() const {
+std::map<std::string, OperationTimes> Record::times(bool reset) {
     std::lock_guard lock(mutex_);
+    if (reset) return std::exchange(times_, {});
     return times_;
-}
-
-void Record::reset_times() {
-    std::lock_guard lock(mutex_);
-    times_.clear();
 }
 
 void set_record_dumper(void (*dumper)()) { record_dumper.store(dumper); }

@@ -59,8 +59,7 @@ public:
     void end_group(const std::string& name);   // entries may name it still
     std::vector<RecordEntry> entries() const;  // by age
     std::map<std::string, std::vector<int>> groups() const;
-    std::map<std::string, OperationTimes> times() const;
-    void reset_times();
+    std::map<std::string, OperationTimes> times(bool reset);  // and counts anew
 
     // What counts this process's nanoseconds in reductions. Before the first operation.
     void set_reduce_counter(uint64_t (*counter)()) { reduce_counter_ = counter; }

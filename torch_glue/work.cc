@@ -504,7 +504,7 @@ void GlueWork::await_end(std::chrono::milliseconds timeout) {
         // park() hears of the end a moment before everything of it is in place.
         while (!done_.load(std::memory_order_acquire)) std::this_thread::yield();
     }
-    if (record_ != 0) Record::instance().waited(title_, Clock::now() - start);
+    if (record_ != 0 && isSuccess()) Record::instance().waited(title_, Clock::now() - start);
 }
 
 bool GlueWork::has_future(const c10::ivalue::Future* future) {

@@ -16,7 +16,11 @@ struct Hint {
 // Of a communicator: its rules for choosing algorithms, as the parameter `choices`.
 inline constexpr const char* kChoicesHint = "pomona_choices";
 
+// "true": whoever probes on it waits for nobody, and reports of waits leave that out.
+inline constexpr const char* kQuietHint = "pomona_quiet";
+
 inline constexpr Hint kCommHints[] = {{kChoicesHint, ""},
+                                      {kQuietHint, ""},
                                       {"mpi_assert_no_any_tag", ""},
                                       {"mpi_assert_no_any_source", ""},
                                       {"mpi_assert_exact_length", ""},

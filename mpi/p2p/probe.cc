@@ -2,6 +2,7 @@
 #include "mpi/object/communicator.h"
 #include "mpi/object/contexts.h"
 #include "mpi/object/datatype.h"
+#include "mpi/object/hints.h"
 #include "mpi/p2p/engine.h"
 #include "mpi/p2p/giving_way.h"
 
@@ -29,6 +30,12 @@ struct Source {
         return combine(combine(comm.context(), low), high);
     }
 };
+// Nothing of a communicator whose probes wait for nobody.
+Tested what_to_tell(const Source& source) {
+    const Info* hints = source.comm.info.get();
+    const std::string* quiet = hints ? hints->get(kQuietHint) : nullptr;
+    return quiet && *quiet == "true" ? Tested() : Tested(source);
+}
 auto tells(const Communicator& comm, Envelope from) {
     return [source = Source{comm, from}](Waiting& out) { source.describe(out); };
 }
@@ -40,7 +47,8 @@ bool Engine::iprobe(Communicator& comm, Envelope from, Outcome& outcome) {
         Hold hold(*this);
         found = comm.matcher->find_message(from.rank, from.tag);
         if (!found) {
-            turn_of_test(Source{comm, from});
+            const Source source{comm, from};
+            turn_of_test(what_to_tell(source));
             found = comm.matcher->find_message(from.rank, from.tag);
         }
         if (found) describe(*found, outcome);
@@ -93,7 +101,8 @@ Message* Engine::improbe(Communicator& comm, Envelope from, Outcome& outcome) {
         Hold hold(*this);
         found = take_message(comm, from);
         if (!found) {
-            turn_of_test(Source{comm, from});
+            const Source source{comm, from};
+            turn_of_test(what_to_tell(source));
             found = take_message(comm, from);
         }
         if (found) {

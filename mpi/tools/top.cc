@@ -220,23 +220,28 @@ std::vector<std::string> lines_of(const Json& table, const RunningJob& job) {
     lines.insert(lines.begin(),
                  format("{:>5}  {:<16} {:>8} {:>6} {:>9} {:>9} {:>9}  {}", "rank", "host", "pid",
                         "cpu", "MiB", "msg/s", "MiB/s", "what it does"));
+    if (table.contains("deadlock") && !table["deadlock"].empty())  // above: a terminal may be low
+        lines.insert(lines.begin(), "deadlock of ranks " + table["deadlock"].dump());
     lines.insert(lines.begin(), format("mpirun {}: {} ranks, {} of them waiting in MPI",
                                        job.launcher, table["ranks"].size(), waiting));
-    if (table.contains("deadlock") && !table["deadlock"].empty())
-        lines.push_back("deadlock of ranks " + table["deadlock"].dump());
     return lines;
 }
 
-// As many lines and columns as there are, over what stood there.
-void show(const std::vector<std::string>& lines) {
+// As many lines and columns as there are, over what stood there. Lines are cleared before they are
+// written: behind one as wide as the terminal that would take its last letter.
+void show(std::vector<std::string> lines) {
     winsize size{};
-    const bool known = ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) == 0 && size.ws_row > 1;
-    std::string text = "\033[H";
-    size_t row = 0;
-    for (const std::string& line : lines) {
-        if (known && ++row >= size.ws_row) break;
-        text += (known ? line.substr(0, size.ws_col) : line) + "\033[K\n";
+    const bool known =
+        ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) == 0 && size.ws_row > 1 && size.ws_col > 0;
+    const size_t rows = size.ws_row - size_t{1};  // the cursor has the last one
+    if (known && lines.size() > rows) {
+        const size_t hidden = lines.size() - (rows - 1);
+        lines.resize(rows);
+        lines.back() = format("{} more lines: a larger terminal, or --once, has them", hidden);
     }
+    std::string text = "\033[H";
+    for (const std::string& line : lines)
+        text += "\033[K" + (known ? line.substr(0, size.ws_col) : line) + "\n";
     text += "\033[J";
     std::fputs(text.c_str(), stdout);
     std::fflush(stdout);

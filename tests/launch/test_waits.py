@@ -4,14 +4,17 @@
 # after the other wrong; the test waits for the words, however long they take, then lets the job go
 # on. Nothing is said of when. Usage: test_waits.py MPICC MPIRUN.
 import concurrent.futures
+import fcntl
 import json
 import os
 import re
 import signal
 import socket
+import struct
 import subprocess
 import sys
 import tempfile
+import termios
 import threading
 import time
 import unittest
@@ -281,6 +284,25 @@ class Top(unittest.TestCase):
         os.close(ours)
         self.assertIn(b"in MPI_Recv for 1", shown)
 
+    def test_small_terminal(self):
+        """The last line tells what has no place. Lines are cleared before they are written: behind
+        one as wide as the terminal it would be its last letter."""
+        job = self.waiting_job()
+        ours, its = os.openpty()
+        fcntl.ioctl(its, termios.TIOCSWINSZ, struct.pack("HHHH", 4, 50, 0, 0))
+        top = subprocess.Popen([self.POMONA, "top", str(job.process.pid), "-i", "0.1"], stdin=its, stdout=its)
+        os.close(its)
+        shown = b""
+        while shown.count(b"mpirun") < 3:
+            shown += os.read(ours, 4096)
+        self.assertEqual(job.end(), (0, "over\n"))
+        self.assertEqual(top.wait(PATIENCE), 0)
+        os.close(ours)
+        screen = shown.split(b"\x1b[H")[1].split(b"\x1b[J")[0].replace(b"\x1b[K", b"").decode().splitlines()
+        self.assertEqual(len(screen), 3, screen)
+        self.assertEqual(screen[2], "2 more lines: a larger terminal, or --once, has th", screen)
+        self.assertIsNone(re.search(rb"[^\nH]\x1b\[K", shown), shown)
+
 
 class Tests(unittest.TestCase):
     """Ranks that test in loops stand in the table, and in the lines of those who wait for them."""
@@ -318,6 +340,16 @@ class Tests(unittest.TestCase):
                 self.assertLess(wait["for_s"], 3)
             self.assertEqual([table["deadlock"] for table in tables], [[]] * 20)
             self.assertEqual(job.end(), (0, "over\n"), job.text())
+
+    def test_probes_that_wait_for_nobody_are_not_named(self):
+        """The hint pomona_quiet: whoever looks for what may never come, as the torch glue does."""
+        job = Job(2, "improbe_quiet", "shm")
+        self.addCleanup(job.kill)
+        states = set()
+        end = time.monotonic() + 4  # other probes are told of after half a second
+        job.await_table(lambda table: states.add(table["ranks"][0]["state"]) or time.monotonic() > end)
+        self.assertEqual(states, {"not waiting"})
+        self.assertEqual(job.end(), (0, "over\n"), job.text())
 
     def test_who_computes_afterwards_is_not_named(self):
         for transport in TRANSPORTS:

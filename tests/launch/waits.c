@@ -263,6 +263,20 @@ int main(int count, char** words) {
         locks(how);
     } else if (strcmp(how, "test_circle") == 0) {  // all test
         test("test", next);
+    } else if (strcmp(how, "improbe_quiet") == 0) {
+        MPI_Info info;
+        MPI_Comm quiet;
+        MPI_Message message;
+        int found = 0, from;
+        MPI_Info_create(&info);
+        MPI_Info_set(info, "pomona_quiet", "true");
+        MPI_Comm_dup_with_info(MPI_COMM_WORLD, info, &quiet);
+        MPI_Info_free(&info);
+        if (rank > 0) stay_away(), MPI_Send(&rank, 1, MPI_INT, 0, 14, quiet);
+        while (rank == 0 && !found)
+            MPI_Improbe(MPI_ANY_SOURCE, 14, quiet, &found, &message, MPI_STATUS_IGNORE);
+        if (rank == 0) MPI_Mrecv(&from, 1, MPI_INT, &message, MPI_STATUS_IGNORE);
+        MPI_Comm_free(&quiet);
     } else if (strcmp(how, "test_mixture") == 0) {  // rank 0 waits, the others test
         if (rank == 0) receive(next, 9);
         else test(rank == 1 ? "iprobe" : "testall", next);

@@ -1,6 +1,7 @@
 """How the ranks are launched.
 
 POMONA_BUILD    build folder (default: build/release of the repository); gives bin/mpirun and python/pomona
+POMONA_TOOLS    folder of mpirun and pomona, if it is not the build folder's bin
 POMONA_MPIRUN   another launcher, e.g. "mpiexec.hydra"
 POMONA_HOSTS    over so many hosts, which are network namespaces of this machine (root on Linux)
 PYTHON          Python with torch (default: the one that runs pytest)
@@ -21,6 +22,7 @@ import pytest
 HERE = Path(__file__).resolve().parent
 ROOT = HERE.parent.parent
 BUILD = Path(os.environ.get("POMONA_BUILD", ROOT / "build" / "release"))
+TOOLS = Path(os.environ.get("POMONA_TOOLS", BUILD / "bin"))
 PYTHON = os.environ.get("PYTHON", sys.executable)
 PATIENCE = float(os.environ.get("TEST_PATIENCE", "1"))
 PRELOADED = {"LD_PRELOAD": os.environ["TEST_PRELOAD"]} if "TEST_PRELOAD" in os.environ else {}
@@ -41,12 +43,12 @@ def launcher(ranks, env=None, options=()):
     hosts = os.environ.get("POMONA_HOSTS")
     if hosts:
         handed = [word for name in env or {} for word in ("-x", name)]
-        return [sys.executable, "-B", str(HERE.parent / "host_world.py"), hosts, str(BUILD / "bin" / "mpirun"),
+        return [sys.executable, "-B", str(HERE.parent / "host_world.py"), hosts, str(TOOLS / "mpirun"),
                 "--host", "HOSTS", "-n", str(ranks), *handed, *options]
     if given:
         return [*shlex.split(given), "-n", str(ranks)]
     through = os.environ["through"].split() if "fabric" in os.environ else []  # of tests/programs/rdma.sh
-    return [str(BUILD / "bin" / "mpirun"), "--oversubscribe", "-n", str(ranks), *options, *through]
+    return [str(TOOLS / "mpirun"), "--oversubscribe", "-n", str(ranks), *options, *through]
 
 
 def ended(process):

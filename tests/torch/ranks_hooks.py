@@ -16,12 +16,17 @@ NUMBER = 5000
 
 
 class Given(torch.nn.Module):
+    """Of two parameters, which DDP has in one order in the first step, and in the other later."""
+
     def __init__(self):
         super().__init__()
-        self.weight = torch.nn.Parameter(torch.zeros(NUMBER))
+        self.parts = torch.nn.ParameterList([torch.zeros(2000), torch.zeros(NUMBER - 2000)])
 
     def forward(self, x):
-        return (self.weight * x).sum()
+        return sum((part * own).sum() for part, own in zip(self.parts, x.split([2000, NUMBER - 2000])))
+
+    def gradient(self):
+        return torch.cat([part.grad for part in self.parts])
 
 
 def gradient(rank, step):
@@ -29,15 +34,15 @@ def gradient(rank, step):
     return torch.randn(NUMBER, generator=generator)
 
 
-def steps(hook, number, scale=1.0):
+def steps(hook, number, scale=1.0, model=None):
     """Gradients of each step by the hook, and what they should be."""
     rank, world = dist.get_rank(), dist.get_world_size()
-    model = torch.nn.parallel.DistributedDataParallel(Given())
+    model = torch.nn.parallel.DistributedDataParallel(model or Given())
     model.register_comm_hook(None, hook)
     for step in range(number):
         model.zero_grad()
         model(gradient(rank, step) * scale).backward()
-        yield model.module.weight.grad, sum(gradient(r, step) * scale for r in range(world)) / world
+        yield model.module.gradient(), sum(gradient(r, step) * scale for r in range(world)) / world
 
 
 def check_bytes(hook, number, each):
@@ -72,12 +77,12 @@ def test_top_k_of_all(rank, world):
 
 def test_top_k(rank, world):
     """Nothing is lost: what all steps have given and what is kept are the sum of all gradients."""
-    hook = hooks.TopK(0.1)
+    hook, model = hooks.TopK(0.1), Given()
     given, wanted = torch.zeros(NUMBER), torch.zeros(NUMBER)
-    for got, want in steps(hook, 6):
+    for got, want in steps(hook, 6, model=model):
         assert 0 < int((got != 0).sum()) <= world * math.ceil(0.1 * NUMBER)
         given, wanted = given + got, wanted + want
-    kept = sum(hook.residuals.kept.values())
+    kept = torch.cat([hook.residuals.kept[part] for part in model.parts])
     dist.all_reduce(kept, op=dist.ReduceOp.AVG)
     assert torch.allclose(given + kept, wanted, atol=1e-4)
     check_bytes(hook, 6, math.ceil(0.1 * NUMBER) * 8)
@@ -95,6 +100,27 @@ def test_int8(rank, world):
     check_bytes(hook, 4, world * share + share)
 
 
+def test_overflow(rank, world):
+    """A step whose gradients have overflowed says so, and later ones do not remember it."""
+    for hook in (hooks.Fp16(), hooks.TopK(0.1), hooks.Int8(), hooks.Reproducible()):
+        model = torch.nn.parallel.DistributedDataParallel(Given())
+        model.register_comm_hook(None, hook)
+        for step in range(4):
+            model.zero_grad()
+            model(torch.full((NUMBER,), math.inf) if step == 1 else gradient(rank, step)).backward()
+            assert bool(model.module.gradient().isfinite().all()) == (step != 1), (hook.__name__, step)
+
+
+def test_two_models(rank, world):
+    """One hook of two models: what is kept of the one is not added to the other."""
+    hook, models = hooks.TopK(0.1), [Given(), Given()]
+    networks = [torch.nn.parallel.DistributedDataParallel(model) for model in models]
+    for network, factor in zip(networks, (1.0, 0.0)):
+        network.register_comm_hook(None, hook)
+        network(gradient(rank, 0) * factor).backward()
+    assert models[0].gradient().any() and not models[1].gradient().any()
+
+
 def spread(rank, step):
     """Values of unlike sizes, whose float32 sum depends on the order."""
     return gradient(rank, step) * torch.logspace(-6, 6, NUMBER) * (-1) ** rank
@@ -104,7 +130,7 @@ def averaged(hook, given):
     model = torch.nn.parallel.DistributedDataParallel(Given())
     model.register_comm_hook(None, hook)
     model(given).backward()
-    return model.module.weight.grad
+    return model.module.gradient()
 
 
 def test_reproducible(rank, world):

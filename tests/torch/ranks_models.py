@@ -246,7 +246,12 @@ def test_accumulation(rank, size):
 
 def test_pipeline(rank, size):
     """One layer a rank, by messages: gradients as of one process."""
-    from torch.distributed.pipelining import PipelineStage, Schedule1F1B, ScheduleGPipe
+    from torch.distributed.pipelining import (
+        PipelineStage,
+        Schedule1F1B,
+        ScheduleGPipe,
+        ScheduleInterleaved1F1B,
+    )
 
     for schedule in (ScheduleGPipe, Schedule1F1B):
         torch.manual_seed(1)
@@ -263,6 +268,18 @@ def test_pipeline(rank, size):
         else:
             pipe.step(target=y) if rank == size - 1 else pipe.step()
         close([layers[rank].weight.grad], [want], schedule.__name__)
+    torch.manual_seed(2)
+    layers = [nn.Linear(8, 8) for _ in range(2 * size)]  # two a rank
+    x, y = torch.randn(8, 8), torch.randn(8, 8)
+    nn.functional.mse_loss(nn.Sequential(*layers)(x), y).backward()
+    mine = [rank, rank + size]
+    wants = [layers[number].weight.grad.clone() for number in mine]
+    for layer in layers:
+        layer.zero_grad()
+    stages = [PipelineStage(layers[number], number, 2 * size, torch.device(DEVICE)) for number in mine]
+    pipe = ScheduleInterleaved1F1B(stages, n_microbatches=4, loss_fn=nn.functional.mse_loss)
+    pipe.step(*([x] if rank == 0 else []), **({"target": y} if rank == size - 1 else {}))
+    close([layers[number].weight.grad for number in mine], wants, "ScheduleInterleaved1F1B")
 
 
 def test_device_mesh_and_dtensor(rank, size):
@@ -291,9 +308,43 @@ def test_tensor_parallel(rank, size):
     torch.manual_seed(0)
     model = nn.Sequential(nn.Linear(6, 4 * size), nn.ReLU(), nn.Linear(4 * size, 6))
     x = torch.randn(5, 6)
-    expected = model(x).detach()
+    expected = model(x)
+    expected.pow(2).sum().backward()
+    want = [parameter.grad for parameter in model.parameters()]
+    model.zero_grad()
     parallel = parallelize_module(model, mesh, {"0": ColwiseParallel(), "2": RowwiseParallel()})
-    assert torch.allclose(parallel(x), expected, atol=1e-5)
+    result = parallel(x)
+    assert torch.allclose(result, expected, atol=1e-5)
+    result.pow(2).sum().backward()
+    close([parameter.grad.full_tensor() for parameter in model.parameters()], want, "TP", 1e-4)
+
+
+def test_sequence_parallel(rank, size):
+    """Each rank has its part of the words, and of the classes that the loss is of."""
+    from torch.distributed.device_mesh import init_device_mesh
+    from torch.distributed.tensor import Shard
+    from torch.distributed.tensor.parallel import (
+        ColwiseParallel,
+        SequenceParallel,
+        loss_parallel,
+        parallelize_module,
+    )
+
+    mesh = init_device_mesh(DEVICE, (size,))
+    torch.manual_seed(0)
+    model = nn.Sequential(nn.LayerNorm(8), nn.Linear(8, 4 * size))
+    x, classes = torch.randn(2, 4 * size, 8), torch.randint(0, 4 * size, (8 * size,))
+    expected = nn.functional.cross_entropy(model(x).flatten(0, 1), classes)
+    expected.backward()
+    want = [parameter.grad for parameter in model.parameters()]
+    model.zero_grad()
+    last = ColwiseParallel(input_layouts=Shard(1), output_layouts=Shard(-1), use_local_output=False)
+    parallelize_module(model, mesh, {"0": SequenceParallel(), "1": last})
+    with loss_parallel():
+        words = model(x.chunk(size, 1)[rank].contiguous()).flatten(0, 1)
+        loss = nn.functional.cross_entropy(words, classes)
+        loss.backward()
+    close([loss.full_tensor(), *(parameter.grad.full_tensor() for parameter in model.parameters())], [expected, *want], "SP")
 
 
 def test_checkpoint(rank, size):
@@ -309,6 +360,85 @@ def test_checkpoint(rank, size):
     loaded = {"w": distribute_tensor(torch.zeros(10, 4), mesh, [Shard(1)])}
     checkpoint.load(loaded, checkpoint_id=box[0])
     assert torch.equal(loaded["w"].full_tensor(), values)
+
+
+def test_checkpoint_of_a_training(rank, size):
+    """FSDP2's model and its optimizer, saved beside further steps and loaded into new ones, go on
+    as one process that was never interrupted."""
+    import torch.distributed.checkpoint as checkpoint
+    from torch.distributed.checkpoint.state_dict import get_state_dict, set_state_dict
+    from torch.distributed.device_mesh import init_device_mesh
+    from torch.distributed.fsdp import fully_shard
+
+    if DEVICE != "cpu":
+        return  # async_save wants a group for the CPU
+    mesh = init_device_mesh(DEVICE, (size,))
+
+    def made():
+        model = make_model()
+        fully_shard(model, mesh=mesh)
+        return model, torch.optim.Adam(model.parameters(), lr=0.01)
+
+    def steps(model, optimizer, numbers, rank, size):
+        for number in numbers:
+            x, y = batch(number)
+            optimizer.zero_grad()
+            nn.functional.mse_loss(model(x[rank::size]), y[rank::size]).backward()
+            nn.utils.clip_grad_norm_(model.parameters(), 0.1)
+            optimizer.step()
+
+    def state(model, optimizer):
+        return dict(zip(("model", "optimizer"), get_state_dict(model, optimizer)))
+
+    box = [tempfile.mkdtemp() if rank == 0 else None]
+    dist.broadcast_object_list(box, src=0)
+    model, optimizer = made()
+    steps(model, optimizer, range(3), rank, size)
+    saved = checkpoint.async_save(state(model, optimizer), checkpoint_id=box[0], process_group=dist.new_group())
+    steps(model, optimizer, range(10, 13), rank, size)
+    saved.result()
+    model, optimizer = made()
+    loaded = state(model, optimizer)
+    checkpoint.load(loaded, checkpoint_id=box[0])
+    set_state_dict(model, optimizer, model_state_dict=loaded["model"], optim_state_dict=loaded["optimizer"])
+    steps(model, optimizer, range(3, 5), rank, size)
+    alone = make_model()
+    steps(alone, torch.optim.Adam(alone.parameters(), lr=0.01), range(5), 0, 1)
+    close([p.full_tensor() for p in model.parameters()], list(alone.parameters()), "a training that was loaded")
+
+
+def test_averaged_models(rank, size):
+    """Post-local SGD: steps alone, then the mean of all ranks' weights; as one process that makes
+    all ranks' steps."""
+    from torch.distributed.algorithms.ddp_comm_hooks import post_localSGD_hook
+    from torch.distributed.algorithms.model_averaging.averagers import PeriodicModelAverager
+    from torch.distributed.optim import PostLocalSGDOptimizer
+
+    alone = [dist.new_group([each]) for each in range(size)][rank]
+    model = make_model()
+    network = DistributedDataParallel(model)
+    state = post_localSGD_hook.PostLocalSGDState(None, alone, start_localSGD_iter=0)
+    network.register_comm_hook(state, post_localSGD_hook.post_localSGD_hook)
+    inner = torch.optim.SGD(model.parameters(), lr=0.05)
+    optimizer = PostLocalSGDOptimizer(inner, PeriodicModelAverager(period=2, warmup_steps=0))
+    for step in range(5):  # the weights are averaged after the first, the third and the fifth
+        x, y = batch(step)
+        optimizer.zero_grad()
+        nn.functional.mse_loss(network(x[rank::size]), y[rank::size]).backward()
+        optimizer.step()
+    models = [make_model() for _ in range(size)]
+    for step in range(5):
+        x, y = batch(step)
+        for other, each in enumerate(models):
+            loss = nn.functional.mse_loss(each(x[other::size]), y[other::size])
+            for p, gradient in zip(each.parameters(), torch.autograd.grad(loss, list(each.parameters()))):
+                p.data -= 0.05 * gradient
+        if step % 2 == 0:
+            for same in zip(*(each.parameters() for each in models)):
+                mean = sum(p.data for p in same) / size
+                for p in same:
+                    p.data = mean.clone()
+    close(model.parameters(), list(models[rank].parameters()), "post-local SGD")
 
 
 def test_data_loader_workers(rank, size):

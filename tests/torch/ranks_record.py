@@ -1,9 +1,11 @@
 """Runs on every rank: the record of what was called, and the metrics. Argument: a prefix for files.
 
 Rank 0 calls one collective more than the others, which times out: each rank then has a file, rank 0
-at the timeout (POMONA_GLUE_RECORD), the others because they ask for it.
+at the timeout (POMONA_GLUE_RECORD), the others because they ask for it. The ranks are others than
+MPI's.
 """
 
+import os
 import sys
 from datetime import timedelta
 
@@ -14,8 +16,9 @@ import pomona
 
 
 def main():
-    dist.init_process_group("mpi", timeout=timedelta(seconds=4))
-    rank, world = dist.get_rank(), dist.get_world_size()
+    world = int(os.environ["WORLD_SIZE"])
+    rank = world - 1 - int(os.environ["RANK"])
+    dist.init_process_group("mpi", timeout=timedelta(seconds=4), rank=rank, world_size=world)
     for _ in range(5):
         dist.all_reduce(torch.ones(1000))
     dist.broadcast(torch.ones(10, dtype=torch.int32), 0)
@@ -32,7 +35,7 @@ def main():
     assert metrics["broadcast"]["bytes"] == 40 and metrics["barrier"]["count"] >= 1, metrics
     assert pomona.metrics(reset=True) == metrics and pomona.metrics() == {}
     if rank != 0:
-        pomona.dump_record(sys.argv[1])
+        assert pomona.dump_record(sys.argv[1]) == f"{sys.argv[1]}{rank}"
         print("met: all passed")
         sys.stdout.flush()
         import time
@@ -43,6 +46,8 @@ def main():
         dist.all_reduce(torch.ones(1000))
     except dist.DistBackendError as error:
         assert "Timed out" in str(error), error
+        sums = pomona.metrics()["all_reduce"]
+        assert sums["failed"] == 1 and sums["waited_seconds"] == sums["count"] == 0, sums
         print("met: all passed")
 
 

@@ -4,6 +4,7 @@ Argument: a folder."""
 import json
 import re
 import sys
+import threading
 import time
 
 import torch
@@ -88,6 +89,53 @@ def test_prometheus():
     assert told.keys() == late.keys() and all(abs(told[rank] - late[rank]) <= 1e-8 * late[rank] for rank in late), told
 
 
+def test_reset_loses_none():
+    """Counts that are taken and begun anew, again and again, while a thread goes on, add up."""
+    alone = [dist.new_group([rank]) for rank in range(dist.get_world_size())][RANK]
+    pomona.metrics(reset=True)
+    thread = threading.Thread(target=lambda: [dist.all_reduce(torch.ones(1), group=alone) for _ in range(3000)])
+    thread.start()
+    seen = 0
+    while thread.is_alive():
+        seen += pomona.metrics(reset=True).get("all_reduce", {"count": 0})["count"]
+    thread.join()
+    seen += pomona.metrics(reset=True).get("all_reduce", {"count": 0})["count"]
+    assert seen == 3000, seen
+
+
+def made_up(rank, *entries, until=100):
+    """A rank's record of collectives on all of two ranks: (sequence, begin, end, failed) each."""
+    names = "sequence", "created_ns", "ended_ns", "failed"
+    rows = [dict(zip(names, entry), group="0", title="mpi:all_reduce", kind="all_reduce", message=False, peer=-1, sizes=[],
+                 dtypes=[]) for entry in entries]
+    return sight.RankRecord(rank, "host", rows, {"0": [0, 1]}, {}, until)
+
+
+def test_records_of_a_group_that_is_made_again():
+    """Its operations are numbered anew: those under way do not meet old ones of their number."""
+    old = [made_up(rank, (1, 0, 2, False)) for rank in range(2)]
+    assert len(sight.meetings(old)) == 1
+    old[0].entries += made_up(0, (1, 90, 0, False)).entries
+    old[1].entries += made_up(1, (1, 80, 95, False)).entries
+    assert not sight.meetings(old)
+
+
+def test_timeline_of_what_is_under_way():
+    records = [made_up(0, (1, 10, 0, False), (2, 30, 40, False)), made_up(1)]
+    first, second = (event for event in sight.make_trace(records).events if event["ph"] == "X")
+    assert first["dur"] == 0.09 and first["args"]["under_way"] and "under_way" not in second["args"], (first, second)
+    assert first["tid"] != second["tid"], (first, second)
+
+
+def test_prometheus_of_large_counts():
+    row = {"count": 123456789012345, "failed": 0, "bytes": 9007199254740993, "seconds": 0.1, "waited_seconds": 1e-7,
+           "reducing_seconds": 0.0, "p50_us": 1.0, "p99_us": 2.0}
+    text = sight.Report(["host"], {"all_reduce": row}, [[0.0]], [0]).prometheus()
+    assert 'operations_total{operation="all_reduce"} 123456789012345\n' in text, text
+    assert 'operation_bytes_total{operation="all_reduce"} 9007199254740993\n' in text, text
+    assert 'wait_seconds_total{operation="all_reduce"} 1e-07\n' in text, text
+
+
 class Shifted:
     """The glue of a rank whose clock is 5 s ahead."""
 
@@ -170,7 +218,11 @@ def main():
     dist.init_process_group("mpi")
     test_report()
     test_prometheus()
+    test_prometheus_of_large_counts()
+    test_reset_loses_none()
+    test_records_of_a_group_that_is_made_again()
     test_clocks()
+    test_timeline_of_what_is_under_way()
     test_timeline(sys.argv[1])
     test_profiler()
     dist.destroy_process_group()

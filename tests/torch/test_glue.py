@@ -12,7 +12,7 @@ import sys
 import time
 
 import pytest
-from conftest import BUILD, HERE, PYTHON, ROOT, launch, launcher
+from conftest import BUILD, HERE, PYTHON, ROOT, TOOLS, launch, launcher
 
 
 def passed(outcome):
@@ -181,7 +181,7 @@ def test_models_of_frameworks(name):
 
 
 def test_models_recorded_for_predict():
-    passed(launch(2, HERE / "ranks_predict.py", BUILD / "bin"))
+    passed(launch(2, HERE / "ranks_predict.py", TOOLS))
 
 
 @pytest.mark.skipif(not os.environ.get("TEST_LARGE"), reason="needs 9 GB of memory: TEST_LARGE=1")
@@ -481,6 +481,17 @@ def test_errors_of_absent_survivors():
     """Those who call it leave without MPI_Finalize, so the launcher ends the one that sleeps."""
     outcome = launch(3, HERE / "ranks_shrink.py", "absent", timeout=60)
     assert all(f"rank {rank}: all passed" in outcome.text for rank in (0, 2)), str(outcome)
+
+
+def test_failed_ranks_of_a_mixed_group():
+    """The backend is asked that is ours, not the one for the CPU."""
+    code = (
+        "import pomona, torch, torch.distributed as dist\n"
+        "dist.init_process_group('cpu:gloo,cuda:mpi', store=dist.HashStore(), rank=0, world_size=1)\n"
+        "print('met', pomona.failed_ranks())\n"
+    )
+    outcome = launch(1, "-c", code, prefix=[])
+    assert outcome.code == 0 and "met []" in outcome.text, str(outcome)
 
 
 @pytest.mark.skipif("POMONA_MPIRUN" in os.environ, reason="other launchers end the job")

@@ -75,6 +75,8 @@ WRONG = {
     "pomona.init(spin_us=-1)": "ValueError: pomona.init: spin_us is a number from 0 on, not -1",
     "pomona.init(rma_shared=1)": "TypeError: pomona.init: rma_shared is True or False, not 1",
     "pomona.init(futures='later')": "ValueError: pomona.init: futures is ordered or inline, not 'later'",
+    "pomona.init({'spin_us': 1})": "TypeError: pomona.init: a pomona.Config, or names with values, not {'spin_us': 1}",
+    "pomona._settings.bytes_of('8589934592G')": "ValueError: more bytes than 63 bits can count",
     "pomona._backends.glue()": "ValueError: POMONA_GLUE_STAGE_BYTES=1 MB: not a number of bytes",
 }
 
@@ -86,6 +88,26 @@ def test_wrong_parameters():
     assert outcome.code == 0, str(outcome)
     for words in WRONG.values():
         assert words in outcome.text, (words, str(outcome))
+
+
+def test_parameters_after_the_extension_is_loaded(tmp_path):
+    """What the extension reads counts until MPI starts, whoever has loaded it before."""
+    code = (
+        "import os, pomona, torch, torch.distributed as dist\n"
+        "assert pomona.metrics() == {}\n"
+        f"pomona.init(futures='inline', glue_stage_bytes='1M', glue_record='{tmp_path}/rank_')\n"
+        "given = []\n"
+        "loaded = pomona._backends.glue()\n"
+        "class Watched:\n"
+        "    def __getattr__(self, name): return getattr(loaded, name)\n"
+        "    def set_futures_inline(self, on): given.append(on)\n"
+        "    def set_record_dumper(self, dumper): given.append(dumper.args)\n"
+        "pomona._backends._state['glue'] = Watched()\n"
+        "dist.init_process_group('mpi')\n"
+        "print('met', os.environ['POMONA_GLUE_STAGE_BYTES'], given)\n"
+    )
+    outcome = python(code)
+    assert f"met 1048576 [True, ('{tmp_path}/rank_',)]" in outcome.text, str(outcome)
 
 
 def test_parameters_of_the_environment():

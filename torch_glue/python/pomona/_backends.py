@@ -28,7 +28,7 @@ from . import _coalescing, _futures, _members, _regroup, _settings
 DEVICES = ["cpu", "cuda", "mps"]
 
 _context = threading.local()  # arguments of the group being made, for ProcessGroupMPI.create
-_state: dict[str, Any] = {"registered": False, "glue": None, "rank_by_mpi": False}
+_state: dict[str, Any] = {"registered": False, "glue": None, "rank_by_mpi": False, "settled": False}
 _lock = threading.Lock()
 
 
@@ -40,11 +40,7 @@ def glue() -> Any:
 
             _settings.for_the_glue()
             extension: Any = _load.load()
-            extension.set_futures_inline(os.environ.get("POMONA_FUTURES") == "inline")
             extension.register_device_kernels()
-            prefix = os.environ.get("POMONA_GLUE_RECORD")
-            if prefix:
-                extension.set_record_dumper(functools.partial(_dump_record, prefix))
             _futures.install(importlib.import_module("torch._C"), extension)
             atexit.register(_python_ends)
             _state["glue"] = extension  # after all that may fail: else the next use would find a half
@@ -56,6 +52,12 @@ def mpi_running() -> bool:
     return _state["glue"] is not None and bool(_state["glue"].mpi_running())
 
 
+def rank() -> int:
+    """In the default group, whose ranks may be told to init_process_group; else in MPI's world."""
+    dist = _torch_distributed()
+    return int(dist.get_rank() if dist.is_initialized() else _state["glue"].world_info()["rank"])
+
+
 def _torch_distributed() -> Any:
     """Untyped: torch does not declare what it re-exports there, and c10d's names are private."""
     return importlib.import_module("torch.distributed")
@@ -65,7 +67,7 @@ def _dump_record(prefix: str) -> None:
     """At a timeout."""
     from . import _record
 
-    path = _record.dump(_state["glue"], prefix, _state["glue"].world_info()["rank"])
+    path = _record.dump(_state["glue"], prefix, rank())
     print(f"pomona: an operation has timed out; what was called is in {path}", file=sys.stderr)
 
 
@@ -397,7 +399,10 @@ def _set_default_backend(c10d: Any, group: Any, backends: list[str]) -> None:
 def _start_mpi(store: Any = None, rank: int = 0, size: int = 1) -> None:
     """MPI_Init. Processes that no launcher of MPI has started meet in `store`."""
     extension = glue()
-    if not extension.mpi_running():
+    running = extension.mpi_running()
+    if not running or not _state["settled"]:
+        _settle(extension)
+    if not running:
         _settings.tell()
     if store is not None and size > 1 and not extension.mpi_running() and not _by_mpi_launcher():
         dist = _torch_distributed()
@@ -408,6 +413,16 @@ def _start_mpi(store: Any = None, rank: int = 0, size: int = 1) -> None:
     wanted = int(os.environ.get("WORLD_SIZE", "1"))
     if extension.world_info()["size"] == 1 and wanted > 1:
         _wrong_size(f"WORLD_SIZE is {wanted}", wanted, 1)
+
+
+def _settle(extension: Any) -> None:
+    """Not when the extension is loaded: pomona.init() may come after that."""
+    _settings.for_the_glue()
+    extension.set_futures_inline(os.environ.get("POMONA_FUTURES") == "inline")
+    prefix = os.environ.get("POMONA_GLUE_RECORD")
+    if prefix:
+        extension.set_record_dumper(functools.partial(_dump_record, prefix))
+    _state["settled"] = True
 
 
 def _start_mpi_for(rank: int, size: int, ranks: list[int], store: Any) -> None:

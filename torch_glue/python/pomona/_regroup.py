@@ -170,7 +170,7 @@ def _split(
         )
     config, store = c10d._world.pg_map[parent]
     if timeout is None:
-        timeout = parent._get_backend(_any_device(c10d, str(config))).options._timeout
+        timeout = parent._get_backend(any_device(c10d, str(config))).options._timeout
     c10d._check_valid_timeout(timeout)
     # Ranks may be in different numbers of groups, but all of the parent's split it equally often.
     whole = c10d._get_process_group_name(parent)
@@ -195,7 +195,7 @@ def _split(
     return group
 
 
-def _any_device(c10d: ModuleType, config: str) -> Any:
+def any_device(c10d: ModuleType, config: str) -> Any:
     import torch
 
     for backend in OURS:

@@ -47,6 +47,8 @@ def init(config: Config | None = None, **parameters: Any) -> dict[str, Setting]:
         near = difflib.get_close_matches(unknown[0], TYPES, 1)
         hint = f", did you mean {near[0]}?" if near else "; pomona.Config lists them"
         raise TypeError(f"pomona.init: there is no parameter {unknown[0]}{hint}")
+    if config is not None and not isinstance(config, Config):
+        raise TypeError(f"pomona.init: a pomona.Config, or names with values, not {config!r}")
     given = dataclasses.replace(config or Config(), **parameters)
     texts = {
         name: _text(name, value) for name, value in dataclasses.asdict(given).items() if value is not None
@@ -121,7 +123,10 @@ def bytes_of(text: str) -> int:
     found = re.fullmatch(r"(\d+)(?:([KMGkmg])(?:iB|B|b)?)?", text)
     if found is None:
         raise ValueError("not a number of bytes (expected digits, with K, M or G behind)")
-    return int(found[1]) << {"": 0, "k": 10, "m": 20, "g": 30}[(found[2] or "").lower()]
+    number = int(found[1]) << {"": 0, "k": 10, "m": 20, "g": 30}[(found[2] or "").lower()]
+    if number >= 1 << 63:
+        raise ValueError("more bytes than 63 bits can count")
+    return number
 
 
 def for_the_glue() -> None:

@@ -12,11 +12,13 @@ alone: parameters and buffers are broadcast whole.
 
 # No `from __future__ import annotations`: DDP compares the annotations of hooks with its own types.
 import math
+from collections.abc import Iterator
 from typing import Any
 
 import torch
 import torch.distributed as dist
 from torch._C._distributed_c10d import GradBucket
+from torch.utils.weak import WeakTensorKeyDictionary
 
 
 class Hook:
@@ -34,9 +36,8 @@ class Hook:
         self.__name__ = self.__qualname__ = type(self).__name__  # DDP asks for them
 
     def __call__(self, state: Any, bucket: GradBucket) -> torch.futures.Future[torch.Tensor]:
-        buffer = bucket.buffer()
-        self.bytes_plain += buffer.nbytes
-        future: torch.futures.Future[torch.Tensor] = self.average(bucket.index(), buffer)
+        self.bytes_plain += bucket.buffer().nbytes
+        future: torch.futures.Future[torch.Tensor] = self.average(bucket)
         return future
 
     def size(self) -> int:
@@ -47,11 +48,9 @@ class Hook:
         """Adds the bytes of tensors that this rank gives to a collective."""
         self.bytes += sum(tensor.nbytes for tensor in tensors)
 
-    def average(self, index: int, buffer: torch.Tensor) -> Any:
-        """The Future of the bucket's average: one tensor of the shape and dtype of `buffer`.
-
-        `index`: the bucket's number, from 0; `buffer`: one dimension, any floating dtype.
-        """
+    def average(self, bucket: GradBucket) -> Any:
+        """The Future of the bucket's average: one tensor of the shape and dtype of its buffer,
+        which has one dimension and any floating dtype."""
         raise NotImplementedError
 
 
@@ -107,8 +106,8 @@ class Cast(Shares):
     def unpack(self, packed: torch.Tensor) -> torch.Tensor:
         return packed.float()
 
-    def average(self, index: int, buffer: torch.Tensor) -> Any:
-        return self.average_shares(buffer, buffer)[0]
+    def average(self, bucket: GradBucket) -> Any:
+        return self.average_shares(bucket.buffer(), bucket.buffer())[0]
 
 
 class Fp16(Cast):
@@ -126,21 +125,36 @@ class Bf16(Cast):
 
 
 class Residuals:
-    """What was not sent, by bucket: it is added to the next gradients (error feedback)."""
+    """What was not sent, by parameter: it is added to the next gradients (error feedback).
+
+    Not by bucket: after the first step DDP deals the parameters into other buckets, in another
+    order.
+    """
 
     def __init__(self) -> None:
-        self.kept: dict[int, torch.Tensor] = {}
+        self.kept: Any = WeakTensorKeyDictionary()
 
-    def add_to(self, index: int, buffer: torch.Tensor) -> torch.Tensor:
+    def parts(self, bucket: GradBucket, flat: torch.Tensor) -> Iterator[tuple[torch.Tensor, torch.Tensor]]:
+        """The bucket's parameters, and of `flat`, as long as its buffer, the view that is
+        theirs."""
+        parameters = bucket.parameters()
+        return zip(parameters, torch.split(flat, [parameter.numel() for parameter in parameters]))
+
+    def add_to(self, bucket: GradBucket) -> torch.Tensor:
         """A new fp32 tensor of the bucket's shape: what is to be sent now."""
-        kept = self.kept.get(index)
-        if kept is not None and kept.shape == buffer.shape:  # DDP makes its buckets anew after the first step
-            return (buffer + kept).float()
-        return buffer.float().clone()  # the buffer itself is overwritten by the result
+        wanted = bucket.buffer().to(torch.float32, copy=True)  # which is overwritten by the result
+        for parameter, part in self.parts(bucket, wanted):
+            if parameter in self.kept:
+                part += self.kept[parameter]
+        return wanted
 
-    def keep(self, index: int, residual: torch.Tensor) -> None:
-        """For the next step: an fp32 tensor of the bucket's shape."""
-        self.kept[index] = residual
+    def keep(self, bucket: GradBucket, residual: torch.Tensor) -> None:
+        """For the next step: an fp32 tensor of the bucket's shape. What is no number is dropped: a
+        gradient that overflows once (GradScaler leaves such steps out) must not be there for
+        ever."""
+        residual = residual.nan_to_num(nan=0.0, posinf=0.0, neginf=0.0)
+        for parameter, part in self.parts(bucket, residual):
+            self.kept[parameter] = part
 
 
 class TopK(Hook):
@@ -158,14 +172,14 @@ class TopK(Hook):
         self.ratio = ratio
         self.residuals = Residuals()
 
-    def average(self, index: int, buffer: torch.Tensor) -> Any:
-        wanted = self.residuals.add_to(index, buffer)
+    def average(self, bucket: GradBucket) -> Any:
+        buffer, wanted = bucket.buffer(), self.residuals.add_to(bucket)
         length = max(1, math.ceil(self.ratio * wanted.numel()))
         places = wanted.abs().topk(length, sorted=False).indices
         values = wanted[places]
         residual = wanted.clone()
         residual[places] = 0
-        self.residuals.keep(index, residual)
+        self.residuals.keep(bucket, residual)
         words = torch.cat([places.to(torch.int32), values.view(torch.int32)])
         everybody = words.new_empty(self.size() * words.numel())
         self.count(words)
@@ -205,10 +219,10 @@ class Int8(Shares):
         scales = blocks[:, :, self.block :].contiguous().view(torch.float32)
         return (blocks[:, :, : self.block].contiguous().view(torch.int8) * scales).flatten(1)
 
-    def average(self, index: int, buffer: torch.Tensor) -> Any:
-        wanted = self.residuals.add_to(index, buffer)
-        future, packed = self.average_shares(buffer, wanted)
-        self.residuals.keep(index, wanted - self.unpack(packed).flatten()[: wanted.numel()])
+    def average(self, bucket: GradBucket) -> Any:
+        wanted = self.residuals.add_to(bucket)
+        future, packed = self.average_shares(bucket.buffer(), wanted)
+        self.residuals.keep(bucket, wanted - self.unpack(packed).flatten()[: wanted.numel()])
         return future
 
 
@@ -229,7 +243,8 @@ class Reproducible(Hook):
             raise ValueError(f"block must be positive, not {block}")
         self.block = block
 
-    def average(self, index: int, buffer: torch.Tensor) -> Any:
+    def average(self, bucket: GradBucket) -> Any:
+        buffer = bucket.buffer()
         values = buffer.new_zeros(math.ceil(buffer.numel() / self.block) * self.block, dtype=torch.float64)
         values[: buffer.numel()] = buffer
         blocks = values.view(-1, self.block)

@@ -14,7 +14,7 @@ from __future__ import annotations
 import importlib
 from typing import Any
 
-from . import _backends
+from . import _backends, _regroup
 
 
 def failed_ranks(group: Any = None) -> list[int]:
@@ -26,9 +26,9 @@ def failed_ranks(group: Any = None) -> list[int]:
     does not call it within the group's timeout, TypeError for a group of another backend.
     """
     c10d: Any = importlib.import_module("torch.distributed.distributed_c10d")
-    torch: Any = importlib.import_module("torch")
     chosen = c10d._get_default_group() if group is None else group
-    backend = chosen._get_backend(torch.device("cpu"))
+    device = _regroup.any_device(c10d, str(c10d._world.pg_map[chosen][0]))
+    backend = chosen._get_backend(device)
     backend = getattr(backend, "wrapped_pg", backend)  # of torch's debug mode
     if not hasattr(backend, "failed_ranks"):
         raise TypeError(f"pomona.failed_ranks: the group's backend is {backend.name()}, not mpi or pomona")

@@ -44,9 +44,7 @@ def metrics(reset: bool = False) -> dict[str, dict[str, float]]:
     is seen with all ranks together only.
     """
     glue = _backends.glue()
-    result: dict[str, dict[str, float]] = glue.metrics()
-    if reset:
-        glue.reset_metrics()
+    result: dict[str, dict[str, float]] = glue.metrics(reset)
     return result
 
 
@@ -61,7 +59,7 @@ def dump_record(prefix: str) -> str:
 
     if not _backends.mpi_running():
         raise RuntimeError("pomona.dump_record: MPI does not run: call init_process_group first")
-    return _record.dump(_backends.glue(), prefix, _backends.glue().world_info()["rank"])
+    return _record.dump(_backends.glue(), prefix, _backends.rank())
 
 
 # ---- all ranks together
@@ -76,6 +74,7 @@ class RankRecord:
     entries: list[dict[str, Any]]
     groups: dict[str, list[int]]  # ranks of each group, as ranks of the default one
     metrics: dict[str, dict[str, float]]
+    until_ns: int  # when they were taken
 
 
 def _boot() -> str:
@@ -131,7 +130,7 @@ def gather_records(since_ns: int = 0) -> list[RankRecord]:
         raise RuntimeError("pomona: there is no process group yet: call init_process_group first")
     glue = _backends.glue()
     entries = [dict(raw) for raw in glue.record_entries() if raw["created_ns"] >= since_ns]
-    groups, counted = glue.record_groups(), glue.metrics()
+    until, groups, counted = time.time_ns(), glue.record_groups(), glue.metrics(False)
     boots: list[Any] = [None] * dist.get_world_size()
     dist.all_gather_object(boots, _boot())
     offset = _clock_offset(dist, boots)
@@ -140,7 +139,7 @@ def gather_records(since_ns: int = 0) -> list[RankRecord]:
         if raw["ended_ns"]:
             raw["ended_ns"] += offset
         raw["kind"] = raw["title"].rpartition(":")[2]
-    own = RankRecord(dist.get_rank(), socket.gethostname(), entries, groups, counted)
+    own = RankRecord(dist.get_rank(), socket.gethostname(), entries, groups, counted, until + offset)
     records: list[Any] = [None] * dist.get_world_size()
     dist.all_gather_object(records, own)
     return records
@@ -174,8 +173,13 @@ def meetings(records: list[RankRecord]) -> list[Meeting]:
     for record in records:
         members.update({name: len(ranks) for name, ranks in record.groups.items()})
         for raw in record.entries:
-            if not raw["message"] and raw["ended_ns"] and not raw["failed"]:
-                found[raw["group"], raw["sequence"]][record.rank] = raw
+            if raw["message"]:
+                continue
+            meeting = found[raw["group"], raw["sequence"]]
+            if raw["ended_ns"] and not raw["failed"]:
+                meeting[record.rank] = raw
+            else:  # an older one of these names was of a group that has ended
+                meeting.pop(record.rank, None)
     return [
         Meeting(next(iter(by_rank.values()))["kind"], group, sequence, by_rank)
         for (group, sequence), by_rank in found.items()
@@ -266,12 +270,12 @@ class Report:
         for key, (name, kind, text) in names.items():
             full = f"pomona_{name}" + ("_total" if kind == "counter" else "")
             lines += [f"# HELP {full} {text}", f"# TYPE {full} {kind}"]
-            lines += [f'{full}{{operation="{each}"}} {row[key]:.9g}' for each, row in self.operations.items()]
+            lines += [f'{full}{{operation="{each}"}} {row[key]!r}' for each, row in self.operations.items()]
         full = "pomona_waited_for_seconds"
         lines += [f"# HELP {full} seconds that other ranks have waited for this one lately", f"# TYPE {full} gauge"]
         for rank, seconds in sorted(self.stragglers()):
             host = self.hosts[rank].replace("\\", r"\\").replace('"', r"\"")
-            lines.append(f'{full}{{rank="{rank}",host="{host}"}} {seconds:.9g}')
+            lines.append(f'{full}{{rank="{rank}",host="{host}"}} {seconds!r}')
         return "\n".join(lines) + "\n"
 
 
@@ -318,7 +322,7 @@ def report(since_ns: int = 0) -> Report:
 # ---- a timeline
 
 
-def _lanes(entries: list[dict[str, Any]]) -> list[int]:
+def _lanes(entries: list[dict[str, Any]], until_ns: int) -> list[int]:
     """A row for each operation, so that those of a row do not overlap. By start."""
     free: list[tuple[int, int]] = []  # (end, row)
     rows: list[int] = []
@@ -327,7 +331,7 @@ def _lanes(entries: list[dict[str, Any]]) -> list[int]:
             row = heapq.heappop(free)[1]
         else:
             row = len(free)
-        heapq.heappush(free, (raw["ended_ns"] or raw["created_ns"], row))
+        heapq.heappush(free, (raw["ended_ns"] or until_ns, row))
         rows.append(row)
     return rows
 
@@ -342,11 +346,13 @@ def make_trace(records: list[RankRecord]) -> Trace:
     for record in records:
         trace.process(record.rank, f"rank {record.rank} ({record.host})")
         entries = sorted(record.entries, key=lambda raw: int(raw["created_ns"]))
-        for raw, row in zip(entries, _lanes(entries)):
-            begin, end = raw["created_ns"] - zero, (raw["ended_ns"] or raw["created_ns"]) - zero
+        for raw, row in zip(entries, _lanes(entries, record.until_ns)):
+            begin, end = raw["created_ns"] - zero, (raw["ended_ns"] or record.until_ns) - zero
             facts = {key: raw[key] for key in ("group", "sequence", "sizes", "dtypes", "failed")}
             if raw["message"]:
                 facts["peer"] = raw["peer"]
+            if not raw["ended_ns"]:
+                facts["under_way"] = True  # until the timeline's end
             trace.span(record.rank, row, raw["title"], begin, end, facts)
             meeting = None if raw["message"] else lasts.get((raw["group"], raw["sequence"]))
             waited = meeting.waited_ns(record.rank) if meeting else 0
