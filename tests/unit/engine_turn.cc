@@ -206,7 +206,7 @@ struct Sleeping {
         uint64_t number = next++;
         {
             Engine::Hold hold(engine);
-            board->post(number, {}, posted);
+            board->post(number, {}, 0, posted);
             EXPECT_EQ(posted.calls, 0);
         }
         for (int rank = 0; rank < 2; ++rank)
