@@ -2,13 +2,17 @@
 processor still computes the same twice. Numbers that differ at one lane of its vectors, here and
 there, are more likely the machine's fault than the library's, and only the message can tell."""
 
+import os
+
 import torch
 
 REPEATS = 200
+FAULTY = "THIS PROCESSOR IS FAULTY"
 
 
 def processor():
-    """What repeating the same sums on this processor says of it."""
+    """What repeating the same sums on this processor says of it; FAULTY is in it where they
+    differ."""
     generator = torch.Generator(device="cpu").manual_seed(1)
     a, b = (torch.randn(4096, generator=generator, device="cpu") for _ in range(2))
     small = torch.arange(4096, device="cpu") % 100
@@ -25,8 +29,23 @@ def processor():
         if odd:
             wrong.append(f"{name} at {odd[:8]}")
     if wrong:
-        return f"THIS PROCESSOR IS FAULTY: {REPEATS} repeats of one work differ: {'; '.join(wrong)}"
+        return f"{FAULTY}: {REPEATS} repeats of one work differ: {'; '.join(wrong)}"
     return f"{REPEATS} repeats of sums, products, float16 and matrices are alike on this processor"
+
+
+def processors():
+    """The same of all processors that this process may use, one after the other."""
+    if not hasattr(os, "sched_setaffinity"):
+        return processor()
+    allowed = os.sched_getaffinity(0)
+    try:
+        said = []
+        for number in sorted(allowed):
+            os.sched_setaffinity(0, {number})
+            said.append(f"{number}: {processor()}")
+        return "; ".join(said)
+    finally:
+        os.sched_setaffinity(0, allowed)
 
 
 def difference(actual, expected):
