@@ -2,6 +2,7 @@
 # tests/setup_test.sh: which packages are asked of which manager (tests/packages.sh), with stand-ins
 # for dnf, pacman, apt, conda, sudo and id that write down how they are called.
 set -eu -o pipefail
+unset POMONA_INSTALL  # of a run of the tests that installs nothing
 root=$(cd "$(dirname "$0")/.." && pwd -P)
 work=$(mktemp -d)
 trap 'rm -r "$work"' EXIT
