@@ -72,6 +72,18 @@ __attribute__((target("avx2,fma,f16c"))) void to_half(Data& d) {
         std::memcpy(&d.half_out[i], &raw, sizeof raw);
     }
 }
+__attribute__((target("avx2,fma,f16c"))) void widen(Data& d) {
+    for (size_t i = 0; i < kLength; i += 8) {
+        __m128i raw;
+        std::memcpy(&raw, &d.half[i], sizeof raw);
+        _mm256_storeu_ps(&d.out[i], _mm256_castsi256_ps(_mm256_cvtepu16_epi32(raw)));
+    }
+}
+__attribute__((target("avx2,fma,f16c"))) void permute(Data& d) {
+    const __m256i order = _mm256_setr_epi32(3, 6, 1, 4, 7, 2, 5, 0);
+    for (size_t i = 0; i < kLength; i += 8)
+        _mm256_storeu_ps(&d.out[i], _mm256_permutevar8x32_ps(_mm256_loadu_ps(&d.a[i]), order));
+}
 __attribute__((target("avx2,fma,f16c"))) void multiply_add(Data& d) {
     for (size_t i = 0; i < kLength; i += 8) {
         __m256 a = _mm256_loadu_ps(&d.a[i]);
@@ -92,6 +104,8 @@ std::vector<Work> works() {
     if (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma"))
         all.insert(all.end(), {{"float16 to float32", from_half},
                                {"float32 to float16", to_half},
+                               {"16 bits to 32", widen},
+                               {"lanes in another order", permute},
                                {"products added", multiply_add}});
 #endif
     return all;
