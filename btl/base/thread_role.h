@@ -8,5 +8,7 @@ namespace pomona {
 
 // For the calling thread. Failure costs speed, not correctness, and is ignored.
 void become_progress_thread();
+// Whether the calling thread is one.
+bool is_progress_thread();
 
 }  // namespace pomona

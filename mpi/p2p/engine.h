@@ -332,6 +332,7 @@ private:
         if (idle >= 32) cpu_pause();
     }
     void wait_long(LongWait wait);
+    bool offers(Nanoseconds& last);
     void wait_shared(LongWait wait);
     void rest(LongWait& wait, Nanoseconds& idle_since);
     void look_at(LongWait& wait, Nanoseconds now);

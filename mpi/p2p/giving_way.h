@@ -1,5 +1,6 @@
 // mpi/p2p/giving_way.h: when a thread that tests or probes in vain gives its core to others, where
-// ranks share cores.
+// ranks share cores, or several threads of a rank the engine: one that shares its core would else
+// find the engine taken each time that it runs, since it runs when a tester was interrupted.
 // Idea: a program may compute between its tests, and a core that is given away at each of them then
 // costs more than all the rest. So it is given away at once after something has moved, as in a loop
 // that waits for the answer to what it has sent, and ever more seldom while that has been in vain.

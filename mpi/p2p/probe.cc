@@ -54,7 +54,7 @@ bool Engine::iprobe(Communicator& comm, Envelope from, Outcome& outcome) {
         if (found) describe(*found, outcome);
         else hopeless(comm, from, outcome);
     }
-    if (!found && crowded_) give_way(moved_so_far(), clock_);
+    if (!found && (crowded_ || threaded_)) give_way(moved_so_far(), clock_);
     return found != nullptr;
 }
 
@@ -113,7 +113,7 @@ Message* Engine::improbe(Communicator& comm, Envelope from, Outcome& outcome) {
             hopeless(comm, from, outcome);
         }
     }
-    if (!found && crowded_) give_way(moved_so_far(), clock_);
+    if (!found && (crowded_ || threaded_)) give_way(moved_so_far(), clock_);
     return found;
 }
 

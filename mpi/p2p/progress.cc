@@ -19,6 +19,10 @@ static constexpr Nanoseconds kSleepLongest = 100'000'000;  // then dead peers ar
 static constexpr Nanoseconds kSleepBlocked = 50'000;       // a full ring has no bell
 static constexpr int kSleepsWithNaps = 100;                // one after the other: 10 s
 static constexpr Nanoseconds kLookEvery = 500'000'000;     // WaitWatch::look()
+// The progress thread, which may share its core with the one that waits for it, offers it so often:
+// a look into a socket takes a microsecond. It sees to the time at each eighth look.
+static constexpr Nanoseconds kOfferEvery = 8'000;
+static constexpr int kLooksToOffer = 8;
 
 struct Engine::ProgressThread {
     std::thread thread;
@@ -135,6 +139,7 @@ void Engine::test_turn_watched(const Tested& what) {
     turn_of_test(what);
     if (threaded_) leave();
     if (crowded_) std::this_thread::yield();
+    else if (threaded_) give_way(moved_so_far(), clock_);
 }
 
 void Engine::turn_of_test(const Tested& what) {
@@ -390,9 +395,19 @@ void Engine::wake_parked(Nanoseconds now) {
     parking_.notify();
 }
 
+// Whether the core is to be offered to others now; `last`: when it was.
+bool Engine::offers(Nanoseconds& last) {
+    Nanoseconds now = clock_.now();
+    if (now - last < kOfferEvery) return false;
+    last = now;
+    return true;
+}
+
 void Engine::wait_shared(LongWait wait) {
     Nanoseconds idle_since = 0;
     Nanoseconds spin = static_cast<Nanoseconds>(params_.spin_us) * 1000;
+    const bool helps = is_progress_thread();
+    Nanoseconds offered = 0;
     for (int idle = 0;;) {
         if (lock_.poll()) {
             spin = spin_limit_.now();
@@ -406,8 +421,9 @@ void Engine::wait_shared(LongWait wait) {
             ++idle;
         }
         if (idle < spins_before_clock_) {
-            if (!crowded_) cpu_pause();
-            else if (idle > 0) sched_yield();
+            if (crowded_ ? idle > 0 : helps && idle % kLooksToOffer == 0 && offers(offered))
+                sched_yield();
+            else cpu_pause();
             continue;
         }
         Nanoseconds now = clock_.now();
@@ -491,6 +507,7 @@ void Engine::run_callbacks() {
         request->callback_function(request->callback_context, error, &status);
         request->release();
     }
+    if (!ready.empty()) sched_yield();  // to whoever waited for that, and may share this core
 }
 
 }  // namespace pomona

@@ -1,0 +1,42 @@
+/* Goal: a thread that probes in a loop for what never comes keeps no other one from the library, also
+ * where they share a core. Method: it does so while another thread of each rank exchanges messages with
+ * a neighbour; where it kept the library, each took many turns of the system's scheduler.
+ */
+#include "check.h"
+
+#include <pthread.h>
+#include <stdatomic.h>
+
+enum { kRounds = 2000 };
+static atomic_int over;
+
+static void* probe(void* argument) {
+    int found = 0;
+    while (!atomic_load(&over) && !found)
+        MPI_Iprobe(MPI_ANY_SOURCE, 2, MPI_COMM_WORLD, &found, MPI_STATUS_IGNORE);
+    *(int*)argument = found;
+    return NULL;
+}
+
+int main(int argc, char** argv) {
+    int provided, i, value = -1, found = 1;
+    pthread_t thread;
+    MPI_Init_thread(&argc, &argv, MPI_THREAD_MULTIPLE, &provided);
+    begin_program();
+    if (provided == MPI_THREAD_MULTIPLE) {
+        const int peer = check_rank ^ 1;
+        CHECK(pthread_create(&thread, NULL, probe, &found) == 0);
+        for (i = 0; i < kRounds && peer < check_size; ++i) {
+            if (i % 2 == check_rank % 2) {
+                MPI_Send(&i, 1, MPI_INT, peer, 1, MPI_COMM_WORLD);
+            } else {
+                MPI_Recv(&value, 1, MPI_INT, peer, 1, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
+                CHECK_EQ(i, value);
+            }
+        }
+        atomic_store(&over, 1);
+        CHECK(pthread_join(thread, NULL) == 0);
+        CHECK_EQ(0, found);
+    }
+    return finish();
+}
