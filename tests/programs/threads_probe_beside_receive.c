@@ -1,6 +1,7 @@
-/* Goal: a thread that probes in a loop for what never comes keeps no other one from the library, also
- * where they share a core. Method: it does so while another thread of each rank exchanges messages with
- * a neighbour; where it kept the library, each took many turns of the system's scheduler.
+/* Goal: a thread that probes in a loop for what never comes keeps no other one from the library,
+ * also where they share a core. Method: it does so while another thread of each rank exchanges
+ * messages with a neighbour; where it kept the library, each took many turns of the system's
+ * scheduler.
  */
 #include "check.h"
 
