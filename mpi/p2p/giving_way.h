@@ -15,8 +15,9 @@
 
 namespace pomona {
 
-// `moved`: changes when something has moved. Not with the engine held.
-inline void give_way(uint64_t moved, Clock& clock) {
+// `moved`: changes when something has moved. `patience`: for so long after that nothing is given
+// away, nor more often. Not with the engine held.
+inline void give_way(uint64_t moved, Clock& clock, Nanoseconds patience = 0) {
     constexpr Nanoseconds kFirst = 500, kMost = 5000;
     struct Ways {
         uint64_t moved = 0;     // when this was another
@@ -24,11 +25,11 @@ inline void give_way(uint64_t moved, Clock& clock) {
         Nanoseconds last = 0;
     };
     thread_local Ways ways;
-    if (moved != ways.moved) ways = {moved};
+    if (moved != ways.moved) ways = {moved, patience, patience > 0 ? clock.now() : 0};
     if (clock.now() - ways.last < ways.apart) return;
     sched_yield();
     ways.last = clock.now();
-    ways.apart = std::clamp(2 * ways.apart, kFirst, kMost);
+    ways.apart = std::clamp(2 * ways.apart, kFirst, std::max(kMost, patience));
 }
 
 }  // namespace pomona

@@ -23,6 +23,8 @@ static constexpr Nanoseconds kLookEvery = 500'000'000;     // WaitWatch::look()
 // a look into a socket takes a microsecond. It sees to the time at each eighth look.
 static constexpr Nanoseconds kOfferEvery = 8'000;
 static constexpr int kLooksToOffer = 8;
+// So does who tests, to other threads of the rank, but not while an answer is likely to come soon.
+static constexpr Nanoseconds kTesterOffers = 50'000;
 
 struct Engine::ProgressThread {
     std::thread thread;
@@ -139,7 +141,7 @@ void Engine::test_turn_watched(const Tested& what) {
     turn_of_test(what);
     if (threaded_) leave();
     if (crowded_) std::this_thread::yield();
-    else if (threaded_) give_way(moved_so_far(), clock_);
+    else if (threaded_) give_way(moved_so_far(), clock_, kTesterOffers);
 }
 
 void Engine::turn_of_test(const Tested& what) {
