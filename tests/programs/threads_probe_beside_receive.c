@@ -1,7 +1,7 @@
-/* Goal: a thread that probes in a loop for what never comes keeps no other one from the library,
- * also where they share a core. Method: it does so while another thread of each rank exchanges
- * messages with a neighbour; where it kept the library, each took many turns of the system's
- * scheduler.
+/* Goal: a thread that probes in a loop for what never comes, or tests, keeps no other one from the
+ * library, also where they share a core. Method: it does so while another thread of each rank
+ * exchanges messages with a neighbour; where it kept the library, each took many turns of the
+ * system's scheduler.
  */
 #include "check.h"
 
@@ -19,25 +19,44 @@ static void* probe(void* argument) {
     return NULL;
 }
 
-int main(int argc, char** argv) {
-    int provided, i, value = -1, found = 1;
+static void* test(void* argument) {
+    int value, found = 0;
+    MPI_Request request;
+    MPI_Irecv(&value, 1, MPI_INT, MPI_ANY_SOURCE, 2, MPI_COMM_WORLD, &request);
+    while (!atomic_load(&over) && !found) MPI_Test(&request, &found, MPI_STATUS_IGNORE);
+    *(int*)argument = found;
+    if (found) return NULL;
+    MPI_Cancel(&request);
+    MPI_Wait(&request, MPI_STATUS_IGNORE);
+    return NULL;
+}
+
+static void exchange_beside(void* (*looks)(void*)) {
+    const int peer = check_rank ^ 1;
+    int i, value = -1, found = 1;
     pthread_t thread;
+    atomic_store(&over, 0);
+    CHECK(pthread_create(&thread, NULL, looks, &found) == 0);
+    for (i = 0; i < kRounds && peer < check_size; ++i) {
+        if (i % 2 == check_rank % 2) {
+            MPI_Send(&i, 1, MPI_INT, peer, 1, MPI_COMM_WORLD);
+        } else {
+            MPI_Recv(&value, 1, MPI_INT, peer, 1, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
+            CHECK_EQ(i, value);
+        }
+    }
+    atomic_store(&over, 1);
+    CHECK(pthread_join(thread, NULL) == 0);
+    CHECK_EQ(0, found);
+}
+
+int main(int argc, char** argv) {
+    int provided;
     MPI_Init_thread(&argc, &argv, MPI_THREAD_MULTIPLE, &provided);
     begin_program();
     if (provided == MPI_THREAD_MULTIPLE) {
-        const int peer = check_rank ^ 1;
-        CHECK(pthread_create(&thread, NULL, probe, &found) == 0);
-        for (i = 0; i < kRounds && peer < check_size; ++i) {
-            if (i % 2 == check_rank % 2) {
-                MPI_Send(&i, 1, MPI_INT, peer, 1, MPI_COMM_WORLD);
-            } else {
-                MPI_Recv(&value, 1, MPI_INT, peer, 1, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
-                CHECK_EQ(i, value);
-            }
-        }
-        atomic_store(&over, 1);
-        CHECK(pthread_join(thread, NULL) == 0);
-        CHECK_EQ(0, found);
+        exchange_beside(probe);
+        exchange_beside(test);
     }
     return finish();
 }
