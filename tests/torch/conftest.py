@@ -15,7 +15,6 @@ import shlex
 import signal
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 import pytest
@@ -28,7 +27,6 @@ PYTHON = os.environ.get("PYTHON", sys.executable)
 PATIENCE = float(os.environ.get("TEST_PATIENCE", "1"))
 PRELOADED = {"LD_PRELOAD": os.environ["TEST_PRELOAD"]} if "TEST_PRELOAD" in os.environ else {}
 STACKS_TIME = 60  # for the stacks of all ranks, and the end
-PAUSES = (20, 60, 120)  # seconds, while the processor computes wrongly
 
 
 class Outcome:
@@ -67,32 +65,9 @@ def ended(process):
         return (still.output or b"").decode(errors="replace") + "\n(somebody still holds its output)"
 
 
-def miscomputed(outcome):
-    """Whether what was found wrong is the machine's: a processor, seen twice, whose float16 sums
-    had one lane of eight of an earlier vector for minutes, in torch alone too. It says nothing of
-    us."""
-    if outcome.code == 0 or "AssertionError" not in outcome.text:
-        return False
-    import differences  # which imports torch
-
-    return differences.FAULTY in outcome.text or differences.FAULTY in differences.processors()
-
-
 def launch(ranks, *program, timeout=120, env=None, prefix=None):
-    """Runs a Python program on `ranks` ranks, as an Outcome; again where the machine
-    miscomputes."""
-    for pause in PAUSES:
-        outcome = launch_once(ranks, *program, timeout=timeout, env=env, prefix=prefix)
-        if not miscomputed(outcome):
-            return outcome
-        print(f"The processor is faulty; once more in {pause} s. {outcome}", file=sys.stderr)
-        time.sleep(pause)
-    return launch_once(ranks, *program, timeout=timeout, env=env, prefix=prefix)
-
-
-def launch_once(ranks, *program, timeout=120, env=None, prefix=None):
-    """One that does not end in time has failed: our mpirun tells who waits for whom and where each
-    rank is, and ends it on all hosts."""
+    """Runs a Python program on `ranks` ranks. One that does not end in time has failed: our mpirun
+    tells who waits for whom and where each rank is, and ends it on all hosts."""
     own = prefix is None and "POMONA_MPIRUN" not in os.environ
     watched = ["--timeout", str(timeout * PATIENCE), "--stack-traces"] if own else []
     command = [*(launcher(ranks, env, watched) if prefix is None else prefix), PYTHON, *map(str, program)]

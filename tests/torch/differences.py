@@ -2,8 +2,6 @@
 processor still computes the same twice. Numbers that differ at one lane of its vectors, here and
 there, are more likely the machine's fault than the library's, and only the message can tell."""
 
-import os
-
 import torch
 
 REPEATS = 200
@@ -31,21 +29,6 @@ def processor():
     if wrong:
         return f"{FAULTY}: {REPEATS} repeats of one work differ: {'; '.join(wrong)}"
     return f"{REPEATS} repeats of sums, products, float16 and matrices are alike on this processor"
-
-
-def processors():
-    """The same of all processors that this process may use, one after the other."""
-    if not hasattr(os, "sched_setaffinity"):
-        return processor()
-    allowed = os.sched_getaffinity(0)
-    try:
-        said = []
-        for number in sorted(allowed):
-            os.sched_setaffinity(0, {number})
-            said.append(f"{number}: {processor()}")
-        return "; ".join(said)
-    finally:
-        os.sched_setaffinity(0, allowed)
 
 
 def difference(actual, expected):
