@@ -143,20 +143,22 @@ class Ends(Case):
         self.assertEqual(self.end_of(process)[0], 128 + signal.SIGINT)
         self.nothing_left(pids)
 
-    def test_interrupted_while_hosts_are_reached(self):
+    def reaching(self):
+        """mpirun, while it reaches hosts that never answer."""
         slow = self.world.stand_in("slow", text="#!/bin/sh\nexec sleep 600\n")
         process = subprocess.Popen(self.words("-n", 2, "--host", "h1,h2", "true", ssh=slow),
                                    env=self.environment(), stderr=subprocess.PIPE, text=True)
         time.sleep(0.5)
+        return process
+
+    def test_interrupted_while_hosts_are_reached(self):
+        process = self.reaching()
         process.send_signal(signal.SIGINT)
         process.communicate(timeout=PATIENCE)
         self.assertEqual(process.returncode, 128 + signal.SIGINT)
 
     def test_asked_while_hosts_are_reached(self):
-        slow = self.world.stand_in("slow", text="#!/bin/sh\nexec sleep 600\n")
-        process = subprocess.Popen(self.words("-n", 2, "--host", "h1,h2", "true", ssh=slow),
-                                   env=self.environment(), stderr=subprocess.PIPE, text=True)
-        time.sleep(0.5)
+        process = self.reaching()
         process.send_signal(signal.SIGUSR1)
         self.assertEqual(process.stderr.readline(), "mpirun: not reached yet: h1, h2\n")
         process.terminate()
