@@ -56,7 +56,7 @@ size_t length_of_character(std::string_view text) {
 }
 
 // Names of communicators are whatever the program says; a reader of JSON wants UTF-8.
-std::string quoted(std::string_view text) {
+std::string json_text(std::string_view text) {
     std::string out = "\"";
     for (size_t length = 1; !text.empty(); text.remove_prefix(length)) {
         length = length_of_character(text);
@@ -320,7 +320,7 @@ std::string WaitTable::json(const std::vector<TableProcess>& processes, Nanoseco
         bool tests = waits && std::all_of(found->second.waits.begin(), found->second.waits.end(),
                                           [](const auto& wait) { return wait.second.what.tests; });
         out += format("{}\n  {{\"rank\": {}, \"host\": {}, \"pid\": {}, \"state\": \"{}\"",
-                      &each == processes.data() ? "" : ",", each.rank, quoted(each.host), each.pid,
+                      &each == processes.data() ? "" : ",", each.rank, json_text(each.host), each.pid,
                       !waits  ? state_word(each.state)
                       : tests ? "testing"
                               : "waiting");
@@ -336,9 +336,9 @@ std::string WaitTable::json(const std::vector<TableProcess>& processes, Nanoseco
                 out += format(
                     "{}{{\"operation\": {}, \"communicator\": {}, \"detail\": {}, "
                     "\"waits_for\": {}, \"any\": {}, \"tests\": {}, \"needs\": {}, \"for_s\": {:.3f}}}",
-                    first ? "" : ", ", quoted(what.operation), quoted(what.communicator),
-                    quoted(what.detail), numbers(ranks_awaited(what)), what.any ? "true" : "false",
-                    what.tests ? "true" : "false", quoted(needs_text(what)),
+                    first ? "" : ", ", json_text(what.operation), json_text(what.communicator),
+                    json_text(what.detail), numbers(ranks_awaited(what)), what.any ? "true" : "false",
+                    what.tests ? "true" : "false", json_text(needs_text(what)),
                     seconds(now - wait.since));
                 first = false;
             }
@@ -348,7 +348,7 @@ std::string WaitTable::json(const std::vector<TableProcess>& processes, Nanoseco
     }
     std::vector<int> cycle = deadlock(now);
     out += format("\n], \"deadlock\": {}", numbers(cycle));
-    if (!cycle.empty()) out += ", \"deadlock_text\": " + quoted(deadlock_text(cycle));
+    if (!cycle.empty()) out += ", \"deadlock_text\": " + json_text(deadlock_text(cycle));
     return out + "}\n";
 }
 
