@@ -75,6 +75,28 @@ TEST(Select, follows_the_user_where_that_is_legal) {
     EXPECT_STRNE(select(shape, Machine::shared_memory(), *choice).algorithm->name, "ring");
 }
 
+// Goal: between machines long blocks of a ring are cut finely enough that who comes late to a piece
+// stalls nobody, and never into pieces of less than 512 KiB.
+TEST(Select, cuts_long_rings_between_machines_finely) {
+    for (int ranks : {4, 8}) {
+        std::vector<int> nodes;
+        for (int r = 0; r < ranks; ++r) nodes.push_back(r);
+        for (size_t mib : {4, 16, 64, 256}) {
+            Shape shape{.collective = Collective::allreduce,
+                        .size = ranks,
+                        .count = mib << 18,
+                        .element = 4,
+                        .nodes = nodes};
+            Plan plan = select(shape, Machine::among({}, false, nodes));
+            if (std::string(plan.algorithm->name) != "ring") continue;
+            size_t block = (mib << 20) / static_cast<size_t>(ranks);
+            auto segments = static_cast<size_t>(plan.options.segments);
+            EXPECT_TRUE(segments >= 8 || block < 4 << 20) << ranks << ' ' << mib;
+            EXPECT_TRUE(segments == 1 || block / segments >= 512 << 10) << ranks << ' ' << mib;
+        }
+    }
+}
+
 // Small ones go over the board where there is one, the more so where ranks share cores.
 TEST(Select, takes_the_board_for_small_collectives) {
     Links crowded;
