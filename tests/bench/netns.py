@@ -17,7 +17,10 @@ import sys
 import time
 from pathlib import Path
 
-from compare import Goal
+sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
+from host_world import keep_order  # noqa: E402
+
+from compare import Goal  # noqa: E402
 
 SUBNETS = ["10.213.7", "10.213.8", "10.213.9", "10.213.10"]  # one a cable
 BURST_SECONDS = 100e-6  # what the token bucket lets through at once, at the link's rate
@@ -62,6 +65,7 @@ class Link:
                     quiet("ip", "-n", space, "addr", "add", f"{subnet}.{side + 1}/24", "dev", end)
                     quiet("ip", "-n", space, "link", "set", end, "up")
                     quiet("ip", "-n", space, "link", "set", "lo", "up")
+                    keep_order(space, end)
         except OSError:
             self.__exit__()
             raise
