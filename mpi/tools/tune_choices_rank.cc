@@ -24,7 +24,7 @@ constexpr int kRoundsTrial = 3, kRoundsMin = 8, kRoundsMost = 40;
 constexpr double kCaseNs = 60e6;  // of all rounds of a case
 // Of one candidate before it is the next one's turn: its memory comes back into the caches first.
 constexpr double kBatchNs = 500e3;
-constexpr double kCallsMost = 64;
+constexpr double kPairsMost = 32;
 constexpr double kHopeless = 1.6;  // times the quickest candidate's least
 
 class Timer {
@@ -41,9 +41,9 @@ public:
         for (const coll::Choice& choice : each.candidates)
             candidates.push_back({communicator(each.collective, choice)});
         for (Candidate& one : candidates) {
-            batch(each, one.comm, 2);  // boards, memory
+            batch(each, one.comm, 1);  // boards, memory
             double once = std::max(batch(each, one.comm, 1)[0], 1.0);
-            one.calls = static_cast<int>(std::clamp(kBatchNs / once, 1.0, kCallsMost));
+            one.pairs = static_cast<int>(std::clamp(kBatchNs / once / 2, 1.0, kPairsMost));
         }
         double spent = 0;
         for (int round = 0; round < kRoundsMost && (round < kRoundsMin || spent < kCaseNs);
@@ -51,9 +51,9 @@ public:
             for (size_t i = 0; i < candidates.size(); ++i) {
                 Candidate& one = candidates[(i + static_cast<size_t>(round)) % candidates.size()];
                 if (one.hopeless) continue;
-                for (double took : batch(each, one.comm, one.calls)) {
+                for (double took : batch(each, one.comm, one.pairs)) {
                     one.samples.push_back(took);
-                    spent += took;
+                    spent += 2 * took;
                 }
             }
             if (round + 1 == kRoundsTrial) give_up_hopeless(candidates);
@@ -71,7 +71,7 @@ public:
 private:
     struct Candidate {
         MPI_Comm comm;
-        int calls = 1;  // of a batch
+        int pairs = 1;  // of calls, in a batch
         bool hopeless = false;
         std::vector<double> samples{};
     };
@@ -100,20 +100,25 @@ private:
         return made;
     }
 
-    // Nanoseconds of each call, of the rank that took the longest: the same at all ranks. All begin
-    // together, so that no root runs ahead. Every other call has new data, as programs do: that
-    // costs algorithms unlike amounts, since a copy of what others' caches hold takes longer.
-    std::vector<double> batch(const ChoiceCase& each, MPI_Comm comm, int calls) {
-        std::vector<double> mine, longest(static_cast<size_t>(calls));
-        for (int i = 0; i < calls; ++i) {
-            if (++called_ % 2 == 0) write(each);
+    // Nanoseconds of a call, for each pair of calls their mean, each of the rank that took the
+    // longest: the same at all ranks. All begin together, so that no root runs ahead. One call of a
+    // pair has new data, as programs do: that costs algorithms unlike amounts, since a copy of what
+    // others' caches hold takes longer. The middle of single calls would lie between the two sorts,
+    // wherever chance puts it.
+    std::vector<double> batch(const ChoiceCase& each, MPI_Comm comm, int pairs) {
+        std::vector<double> mine, longest(static_cast<size_t>(2 * pairs));
+        for (int i = 0; i < 2 * pairs; ++i) {
+            if (i % 2 == 0) write(each);
             mpi_.Barrier(MPI_COMM_WORLD);
             Nanoseconds start = clock_.now();
             call(each, comm);
             mine.push_back(static_cast<double>(clock_.now() - start));
         }
-        mpi_.Allreduce(mine.data(), longest.data(), calls, MPI_DOUBLE, MPI_MAX, MPI_COMM_WORLD);
-        return longest;
+        mpi_.Allreduce(mine.data(), longest.data(), 2 * pairs, MPI_DOUBLE, MPI_MAX, MPI_COMM_WORLD);
+        std::vector<double> means;
+        for (size_t i = 0; i < longest.size(); i += 2)
+            means.push_back((longest[i] + longest[i + 1]) / 2);
+        return means;
     }
 
     void write(const ChoiceCase& each) {
@@ -123,7 +128,7 @@ private:
             bytes *= static_cast<size_t>(ranks_);
         bool of_root = each.collective == Collective::bcast;
         if (of_root && rank_ != 0) return;
-        std::memset(of_root ? there_.get() : here_.get(), static_cast<int>(called_ % 4), bytes);
+        std::memset(of_root ? there_.get() : here_.get(), static_cast<int>(++written_ % 4), bytes);
     }
 
     void call(const ChoiceCase& each, MPI_Comm comm) {
@@ -154,7 +159,7 @@ private:
     RealClock clock_;
     std::unique_ptr<char[]> here_, there_;
     int rank_ = 0, ranks_ = 1;
-    unsigned called_ = 0;
+    unsigned written_ = 0;
 };
 
 }  // namespace
