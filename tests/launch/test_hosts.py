@@ -236,6 +236,20 @@ class Ends(Case):
         self.wake(shells)
         self.nothing_left(pids)
 
+    def test_an_interrupt_while_the_only_host_is_silent(self):
+        # No rank tells how it ended: the job has, by the interrupt.
+        process = self.start("-n", 2, "--host", "h2", *self.LIVE)
+        self.pids_of(process, 2)
+        shells = self.world.shells("h2")
+        for pid in shells:
+            os.kill(pid, signal.SIGSTOP)
+        process.send_signal(signal.SIGINT)
+        time.sleep(0.2)
+        process.send_signal(signal.SIGINT)
+        code, _, err = self.end_of(process)
+        self.assertEqual(code, 130, err)
+        self.wake(shells)
+
     def test_how_long_a_silent_host_is_waited_for(self):
         # Its own option, whatever the grace of connections is.
         process = self.start("-n", 2, "--silence", 2, "--host", "h1,h2", *self.LIVE)
