@@ -80,7 +80,11 @@ std::string agent_command(const std::string& own, const std::string& prefix,
         for (const char* folder : {"/opt/homebrew", "/usr/local"})
             add(format("{}/bin/mpirun", folder));
         candidates += " \"$HOME/.local/bin/mpirun\"";
-        tail = format("m=$(command -v mpirun) && exec \"$m\" {}; {}", role, tail);
+        // Many clusters have another library's mpirun in PATH.
+        tail = format(
+            "m=$(command -v mpirun) && case $(\"$m\" --version 2>&1) in *Pomona*) exec \"$m\" "
+            "{};; esac; {}",
+            role, tail);
     }
     return format("/bin/sh -c 'for m in{}; do test -x \"$m\" && exec \"$m\" {}; done; {}'",
                   candidates, role, tail);

@@ -1,6 +1,6 @@
-# tests/launch/test_tune.py: `pomona tune` measures this machine and keeps what it found. Figures are
-# the machine's matter; only their shape is looked at. Most of a minute on a quiet machine goes to the
-# algorithms, and several where others use it. Needs what links_case.py needs.
+# tests/launch/test_tune.py: `pomona tune` measures this machine and keeps what it found. Figures
+# are the machine's matter; only their shape is looked at. Most of a minute on a quiet machine goes
+# to the algorithms, and several where others use it. Needs what links_case.py needs.
 import json
 import os
 import re
