@@ -624,6 +624,34 @@ TEST(services, two_sides_of_a_port_meet_in_order) {
     EXPECT_EQ(partner(come(0, 0)).first, 8);
 }
 
+TEST(services, ports_and_names_of_one_that_has_failed) {
+    Services services;
+    auto come = [&](int rank, const char* port, uint8_t side) {
+        Writer words = text(port);
+        words.put(side);
+        Writer answer = ask(services, rank, Service::meet, words), ticket;
+        ticket.put_bytes(ConstBytes(answer.bytes()).subspan(1));
+        return ticket;
+    };
+    ask(services, 0, Service::open_port, text("p"));
+    ask(services, 0, Service::open_port, text("lent"));
+    ask(services, 0, Service::publish, text("a", "p"));
+    ask(services, 0, Service::publish, text("b", "lent"));
+    Writer ticket = come(1, "p", 1);
+    come(2, "lent", 0);  // its opener has told another process of it
+    services.close_ports_of(0);
+    // Who waits there is told, and nobody else comes to wait; the name is free for a successor.
+    EXPECT_EQ(code_of(ask(services, 1, Service::met, ticket)), Code::not_found);
+    Writer words = text("p");
+    words.put(uint8_t{1});
+    EXPECT_EQ(code_of(ask(services, 1, Service::meet, words)), Code::not_found);
+    EXPECT_EQ(code_of(ask(services, 1, Service::find_name, text("a"))), Code::not_found);
+    EXPECT_EQ(code_of(ask(services, 3, Service::publish, text("a", "q"))), Code::ok);
+    // One that another process accepts at goes on.
+    EXPECT_EQ(code_of(ask(services, 1, Service::find_name, text("b"))), Code::ok);
+    EXPECT_EQ(code_of(ask(services, 1, Service::met, come(1, "lent", 1))), Code::ok);
+}
+
 TEST(services, what_does_not_parse_is_refused) {
     Services services;
     services.on_spawn = [](int, std::vector<Program>) -> Result<int> { return 3; };
