@@ -50,8 +50,8 @@ public:
     static Writer spawn_answer(Result<int> first);
     // It has ended, and waits at no port any more.
     void forget(int rank);
-    // It has failed: the ports it opened are closed, but those at which another one accepts now, and
-    // the names that lead there are free again.
+    // It has failed: the ports it opened are closed, but those at which another one accepts now,
+    // and the names that lead there are free again.
     void close_ports_of(int rank);
 
 private:
