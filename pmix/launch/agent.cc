@@ -342,7 +342,9 @@ bool Agent::connect(const StartOrder& order, SpawnRequest& request, Started& out
 }
 
 bool Agent::has_program(const std::string& name, const std::string& directory) const {
-    return !find_program(name, working_directory(directory), common_).empty();
+    std::string where = working_directory(directory);
+    bool entered = where.empty() || access((where + "/.").c_str(), X_OK) == 0;
+    return entered && !find_program(name, where, common_).empty();
 }
 
 bool Agent::guard() {

@@ -59,6 +59,8 @@ Result<int> Launcher::spawn_world(int parent, std::vector<Program> programs) {
     for (const auto& [p, where] : places) {
         Host* host = nodes_[static_cast<size_t>(where)].host;
         std::string name = programs[p].command[0];
+        if (const std::string& folder = programs[p].directory; !folder.empty())
+            name += format(" in folder {}", folder);
         if (several_hosts()) name += format(" (on {})", host->name());
         host->ask_program(programs[p].command[0], programs[p].directory,
                           [answered, name](bool found) { answered(name, found); });
