@@ -78,11 +78,15 @@ Result<std::vector<bool>> Launcher::hosts_named(int parent, const std::string& n
     std::vector<bool> out(nodes_.size(), names.empty());
     std::istringstream list(names);
     for (std::string name; std::getline(list, name, ',');) {
+        name = without_brackets(name);
         bool found = false;
         for (size_t i = 0; i < nodes_.size(); ++i) {
             const Host& host = *nodes_[i].host;
-            bool same = name == host.name() || name == without_user(host.name()) ||
-                        (host.here() && means_this_host(name, host_));
+            const auto& also = nodes_[i].place.also;  // host.name() among them
+            bool same = (host.here() && means_this_host(name, host_)) ||
+                        std::any_of(also.begin(), also.end(), [&](const std::string& said) {
+                            return name == said || name == without_user(said);
+                        });
             if (!same) continue;
             out[i] = found = true;
             if (!host.lost()) continue;

@@ -3,12 +3,15 @@
 
 #include "btl/base/format.h"
 #include "pmix/launch/engine.h"
+#include "pmix/launch/hosts.h"
 #include "pmix/launch/options_table.h"
 
 #include <algorithm>
 #include <climits>
 #include <cstdint>
 #include <cstdlib>
+#include <string_view>
+#include <utility>
 
 #include <sys/wait.h>
 #include <unistd.h>
@@ -27,7 +30,7 @@ bool plain(const std::string& path) {
 
 struct Reason {
     const char* printed;  // by ssh or a shell
-    const char* text;     // {0}: the host
+    const char* text;     // {0}: the host, {1}: without a user
 };
 const Reason kReasons[] = {
 #define GROUP(title)
@@ -121,7 +124,9 @@ std::string explain_shell(const std::string& program, const std::string& host, i
     for (const Reason& reason : kReasons)
         if (printed.find(reason.printed) != printed.npos) {
             std::string text = reason.text;
-            for (size_t at; (at = text.find("{0}")) != text.npos;) text.replace(at, 3, host);
+            for (auto [word, name] :
+                 {std::pair("{0}", std::string_view(host)), std::pair("{1}", without_user(host))})
+                for (size_t at; (at = text.find(word)) != text.npos;) text.replace(at, 3, name);
             return text;
         }
     std::string words = last_lines(printed, 3);

@@ -403,6 +403,9 @@ TEST(hosts, mistakes_name_the_line) {
     EXPECT_THAT(parse_host_option("a,b:c").mistake, HasSubstr("'c'"));
     for (const char* name : {"me@", "@a", "me@you@a", "me@-a", "-a", "a;b"})
         EXPECT_THAT(parse_host_option(name).mistake, HasSubstr("not a host name")) << name;
+    // More than one colon: an IPv6 address, or a mistake.
+    EXPECT_THAT(parse_hostfile("a:2:3").mistake, HasSubstr("'a:2:3' is not a host name"));
+    EXPECT_EQ(parse_host_option("fe80::1%en-0,[::ffff:10.0.0.1]:2,me@Fd00::2").mistake, "");
     EXPECT_THAT(parse_hostfile("a user=me@b").mistake, HasSubstr("not a user's name"));
 }
 

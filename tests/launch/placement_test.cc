@@ -245,6 +245,9 @@ TEST(ssh, what_it_prints_is_explained) {
         return explain_shell("ssh", "mac2", code << 8, printed);
     };
     EXPECT_THAT(said("Host key verification failed.\r\n"), HasSubstr("ssh mac2 true"));
+    // ping knows no users.
+    EXPECT_THAT(explain_shell("ssh", "me@mac2", 255 << 8, "ssh: connect: No route to host\n"),
+                testing::EndsWith("ping mac2"));
     EXPECT_THAT(said("me@mac2: Permission denied (publickey).\n"), HasSubstr("ssh-copy-id mac2"));
     EXPECT_THAT(said("ssh: connect to host mac2 port 22: Connection refused\n"),
                 HasSubstr("Remote Login"));

@@ -603,6 +603,11 @@ class Programs(Case):
         done = self.run_job("-n", 2, "--host", "h1,h2", program, 1, "h7")
         self.assertNotEqual(done.returncode, 0)
         self.assertIn('rank 0 asked for processes on host "h7", and the job\'s hosts are h1, h2', done.stderr)
+        # A host may have two names in the list.
+        other = self.world.stand_in("other-name", text='#!/bin/sh\ntest $1 = alias && shift && set -- h2 "$@"\n'
+                                                       f'exec {self.world.enter} "$@"\n')
+        done = self.run_job("-n", 2, "--host", "h1,h2,alias", program, 1, "alias", ssh=other)
+        self.assertEqual(re.findall(r"spawned on (\w+)", done.stdout), ["h2"], done.stderr)
 
     def test_a_process_is_spawned_in_place_of_one_whose_host_is_lost(self):
         program = os.path.join(self.world.place, "respawn")

@@ -424,6 +424,16 @@ class RealSsh(Case):
             self.assertEqual((sorted(done.stdout.split()), done.stderr),
                              (["h1", "h2" if "," in hosts else "h1"][:count], ""), hosts)
 
+    def test_a_host_with_another_key_than_before(self):
+        # ssh then says, too, that its key could not be verified.
+        with open(os.path.join(self.world.place, "user_key.pub")) as key, \
+             open(os.path.join(self.world.place, "known-before"), "w") as known:
+            known.write(" ".join(["[10.213.7.2]:2222", *key.read().split()[:2]]) + "\n")
+        done = self.run_from_h1("-n", 1, "--host", "root@10.213.7.2", "true", ssh=self.ssh(known="known-before"))
+        self.assertEqual(done.returncode, 1)
+        self.assertIn("its key is another than before. If that is right, forget the old one: "
+                      "ssh-keygen -R 10.213.7.2\n", done.stderr)
+
     def test_another_user(self):
         # Who is not root there runs the ranks, and finds no way to root's directory.
         user = "nobody"
