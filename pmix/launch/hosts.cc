@@ -5,6 +5,9 @@
 
 #include <algorithm>
 #include <charconv>
+#include <string>
+
+#include <arpa/inet.h>
 
 namespace pomona {
 
@@ -26,7 +29,12 @@ bool is_plain_name(std::string_view name) {
         return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') ||
                c == '.' || c == '-' || c == '_' || c == ':' || c == '%';
     };
-    return !name.empty() && name.front() != '-' && std::all_of(name.begin(), name.end(), allowed);
+    if (name.empty() || name.front() == '-' || !std::all_of(name.begin(), name.end(), allowed))
+        return false;
+    if (name.find(':') == name.npos) return true;
+    // An IPv6 address, perhaps with its interface.
+    in6_addr address;
+    return inet_pton(AF_INET6, std::string(name.substr(0, name.find('%'))).c_str(), &address) == 1;
 }
 
 // name, name:4, [fe80::1]:4, user@[fe80::1]:4; an unbracketed text with several colons is an IPv6
