@@ -626,12 +626,12 @@ std::string Parser::choose_simulation() {
 // What concerns all parts together.
 std::string Parser::whole() {
     Options& options = out.options;
-    if (options.programs.empty() ||
-        (options.programs.size() == 1 && options.programs[0].command.empty()))
+    auto none = [](const Program& each) { return each.command.empty() || each.command[0].empty(); };
+    if (options.programs.empty() || (options.programs.size() == 1 && none(options.programs[0])))
         return "No program to run is given";
     long total = 0;
     for (Program& program : options.programs) {
-        if (program.command.empty()) return "A part of the command line between ':' has no program";
+        if (none(program)) return "A part of the command line between ':' has no program";
         if (options.programs.size() > 1 && program.count == 0)
             return format("With several programs each needs its number of processes: -n COUNT {}",
                           program.command[0]);

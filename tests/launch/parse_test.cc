@@ -339,7 +339,7 @@ INSTANTIATE_TEST_SUITE_P(
                     Mistake{{"--set", "spin_us", "a"}, "NAME=VALUE"},
                     Mistake{{"-x", "=1", "a"}, "no name"},
                     Mistake{{"a", ":", "-n", "1", "b"}, "-n COUNT a"},
-                    Mistake{{"-n", "1", "a", ":"}, "no program"},
+                    Mistake{{"-n", "1", "a", ":"}, "no program"}, Mistake{{""}, "No program"},
                     Mistake{{"--stdin", "some", "a"}, "'all' or 'none'"},
                     Mistake{{"--timeout", "-1", "a"}, "range"},
                     Mistake{{"--hostfile", "/does/not/exist", "a"}, "No such file"},
