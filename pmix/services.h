@@ -50,6 +50,9 @@ public:
     static Writer spawn_answer(Result<int> first);
     // It has ended, and waits at no port any more.
     void forget(int rank);
+    // It has failed: the ports it opened are closed, but those at which another one accepts now,
+    // and the names that lead there are free again.
+    void close_ports_of(int rank);
 
 private:
     struct Waiting {
@@ -66,7 +69,7 @@ private:
     Code met(Reader& request, Writer& out, bool leaves);
     Code close_port(const std::string& port);
 
-    std::set<std::string> ports_;
+    std::map<std::string, int> ports_;  // and who opened them
     std::map<std::string, std::string> names_;
     std::map<std::pair<std::string, int>, std::deque<Waiting>> waiting_;  // by port and side
     std::map<uint64_t, Meeting> meetings_;                                // by ticket

@@ -115,8 +115,9 @@ std::vector<Finding> unlike_packets(const LinkReport& report) {
 }
 
 HostReport report_of(const std::string& host, const std::string& mpirun, const std::string& ssh) {
-    std::string command =
-        pomona::format("{} -q -n 1 --host {}", shell_quoted(mpirun), shell_quoted(host));
+    // Its report is of the host as it is, without the library path that mpirun lays for ranks.
+    std::string command = pomona::format("{} -q -n 1 --library-path off --host {}",
+                                         shell_quoted(mpirun), shell_quoted(host));
     if (!ssh.empty()) command += " --ssh " + shell_quoted(ssh);
     double before = static_cast<double>(std::time(nullptr));
     std::string text = ask(command + " pomona doctor --report");

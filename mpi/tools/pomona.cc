@@ -21,6 +21,7 @@
 #include "mpi/tools/queues.h"
 #include "mpi/tools/trace.h"
 #include "mpi/tools/top.h"
+#include "pmix/launch/hosts.h"
 
 #include <CLI/CLI.hpp>
 #include <nlohmann/json.hpp>
@@ -322,13 +323,16 @@ int main(int argc, char** argv) {
     doctor_command->add_flag("--json", json, "for programs");
     std::string hosts, ssh;
     bool report = false;
-    doctor_command->add_option("-H,--host", hosts, "these hosts, reached by ssh: a,b");
+    auto named = [](const std::string& list) { return parse_host_option(list).mistake; };
+    doctor_command->add_option("-H,--host", hosts, "these hosts, reached by ssh: a,b")
+        ->check(named);
     doctor_command->add_option("--ssh", ssh, "what starts programs there instead of ssh");
     doctor_command->add_flag("--report", report)->group("");  // on each of them
     LinksOptions linking;
     CLI::App* links_command = app.add_subcommand(
         "links", "how hosts reach each other: paths, latency, rate, and what it was before");
-    links_command->add_option("-H,--host", linking.hosts, "these hosts, reached by ssh: a,b");
+    links_command->add_option("-H,--host", linking.hosts, "these hosts, reached by ssh: a,b")
+        ->check(named);
     links_command->add_option("--ssh", linking.ssh, "what starts programs there instead of ssh");
     links_command->add_flag("--json", linking.json, "for programs");
     links_command->add_flag("--forget", linking.forget, "first forget what was measured before");
@@ -402,8 +406,9 @@ int main(int argc, char** argv) {
     bool machine = false;
     tune_command->add_flag("--machine", machine,
                            "only print the name that this machine's figures carry");
-    tune_command->add_option("-H,--host", tuning.hosts,
-                             "measure between these hosts, reached by ssh: a,b");
+    tune_command
+        ->add_option("-H,--host", tuning.hosts, "measure between these hosts, reached by ssh: a,b")
+        ->check(named);
     tune_command->add_option("--ssh", tuning.ssh, "what starts programs there instead of ssh");
     tune_command->add_flag("--force", tuning.force, "keep the figures though the machine was busy");
     tune_command->add_flag("--links-only", tuning.links_only, "do not time algorithms");

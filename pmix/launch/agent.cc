@@ -318,7 +318,7 @@ bool Agent::connect(const StartOrder& order, SpawnRequest& request, Started& out
         return true;
     }
     auto open_file = [&](const char* suffix) {
-        std::string path = format("{}.{}.{}", order.output_files, order.rank, suffix);
+        std::string path = output_file(order.output_files, std::to_string(order.rank), suffix);
         int descriptor = open(path.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
         if (descriptor >= 0) closed_after.push_back(descriptor);
         else {
@@ -342,7 +342,9 @@ bool Agent::connect(const StartOrder& order, SpawnRequest& request, Started& out
 }
 
 bool Agent::has_program(const std::string& name, const std::string& directory) const {
-    return !find_program(name, working_directory(directory), common_).empty();
+    std::string where = working_directory(directory);
+    bool entered = where.empty() || access((where + "/.").c_str(), X_OK) == 0;
+    return entered && !find_program(name, where, common_).empty();
 }
 
 bool Agent::guard() {

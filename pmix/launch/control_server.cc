@@ -362,6 +362,7 @@ void ControlServer::settle(int rank) {
 
 void ControlServer::retire(int rank) {
     ranks_[static_cast<size_t>(rank)].retired = true;
+    services.close_ports_of(rank);
     end_fence_if_full(world_of(rank));
     sweep();
 }

@@ -5,12 +5,25 @@
 #include "pmix/launch/ask.h"
 #include "pmix/launch/options_table.h"
 
+#include <algorithm>
+
 #include <unistd.h>
 
 namespace pomona {
 
-std::vector<std::string> debugger_words(const std::string& debugger, bool batch) {
-    // A shell between gdb and the program would be debugged with it.
+// A shell between gdb and the program would be debugged with it; but without one gdb takes room and
+// quotes within an argument apart.
+static const char* gdb_shell(const std::vector<std::string>& command) {
+    constexpr const char* plain =
+        "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_@%+=:,./-";
+    bool all_plain = std::all_of(command.begin(), command.end(), [&](const std::string& word) {
+        return !word.empty() && word.find_first_not_of(plain) == word.npos;
+    });
+    return all_plain ? "set startup-with-shell off" : "set startup-with-shell on";
+}
+
+std::vector<std::string> debugger_words(const std::string& debugger, bool batch,
+                                        const std::vector<std::string>& command) {
     if (debugger == "gdb" && batch)
         return {"gdb",
                 "-nx",
@@ -18,13 +31,13 @@ std::vector<std::string> debugger_words(const std::string& debugger, bool batch)
                 "-batch",
                 "-return-child-result",
                 "-iex",
-                "set startup-with-shell off",
+                gdb_shell(command),
                 "-ex",
                 "run",
                 "-ex",
                 "thread apply all backtrace",
                 "--args"};
-    if (debugger == "gdb") return {"gdb", "-q", "-iex", "set startup-with-shell off", "--args"};
+    if (debugger == "gdb") return {"gdb", "-q", "-iex", gdb_shell(command), "--args"};
     if (debugger == "lldb" && batch)
         return {"lldb", "--batch", "-o", "run", "-k", "thread backtrace all", "-k", "quit 1", "--"};
     if (debugger == "lldb") return {"lldb", "--"};

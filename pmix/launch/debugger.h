@@ -6,9 +6,10 @@
 
 namespace pomona {
 
-// What stands before the program and its arguments. `batch`: nobody types; gdb and lldb run the
+// What stands before this program and its arguments. `batch`: nobody types; gdb and lldb run the
 // program and print its calls if it crashes. Other debuggers are called as they are given.
-std::vector<std::string> debugger_words(const std::string& debugger, bool batch);
+std::vector<std::string> debugger_words(const std::string& debugger, bool batch,
+                                        const std::vector<std::string>& command);
 
 // A new pane in the window of tmux in which mpirun runs; its terminal, or "". Ctrl-C in it is
 // passed to the process whose number stands in `process_file`; the pane ends when that file is

@@ -5,6 +5,7 @@
 #include "btl/base/params.h"
 #include "pmix/launch/agent.h"
 #include "pmix/launch/ask.h"
+#include "pmix/launch/host.h"
 #include "pmix/launch/messages.h"
 #include "pmix/launch/options_table.h"
 #include "pmix/launch/spawn.h"
@@ -252,9 +253,9 @@ std::vector<std::string> srun_words(const Options& options, int slots, std::stri
     out.push_back("--input=" + stdin_word(options));
     if (options.tag_output) out.push_back("--label");
     if (!options.output_filename.empty()) {
-        out.push_back(format("--output={}.%t.out", options.output_filename));
+        out.push_back("--output=" + output_file(options.output_filename, "%t", "out"));
         if (!options.merge_stderr)
-            out.push_back(format("--error={}.%t.err", options.output_filename));
+            out.push_back("--error=" + output_file(options.output_filename, "%t", "err"));
     }
     if (!program.directory.empty()) out.push_back("--chdir=" + program.directory);
     if (options.quiet) out.push_back("--quiet");

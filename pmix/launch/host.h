@@ -18,6 +18,12 @@
 
 namespace pomona {
 
+// Of --output-filename NAME, for one rank's stream: NAME.0.out, and in a folder NAME/ 0.out.
+inline std::string output_file(const std::string& name, const std::string& rank,
+                               const char* suffix) {
+    return name + (name.ends_with('/') ? "" : ".") + rank + "." + suffix;
+}
+
 // What a host says of itself.
 struct HostFacts {
     std::string version;   // of Pomona

@@ -5,6 +5,9 @@
 
 #include <algorithm>
 #include <charconv>
+#include <string>
+
+#include <arpa/inet.h>
 
 namespace pomona {
 
@@ -17,12 +20,21 @@ bool parse_slots(std::string_view text, int& slots) {
            slots <= kSlotsMax;
 }
 
+std::string not_slots(std::string_view text) {
+    return format("'{}' is not a number of slots, 1 to {}", text, kSlotsMax);
+}
+
 bool is_plain_name(std::string_view name) {
     auto allowed = [](char c) {
         return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') ||
                c == '.' || c == '-' || c == '_' || c == ':' || c == '%';
     };
-    return !name.empty() && name.front() != '-' && std::all_of(name.begin(), name.end(), allowed);
+    if (name.empty() || name.front() == '-' || !std::all_of(name.begin(), name.end(), allowed))
+        return false;
+    if (name.find(':') == name.npos) return true;
+    // An IPv6 address, perhaps with its interface.
+    in6_addr address;
+    return inet_pton(AF_INET6, std::string(name.substr(0, name.find('%'))).c_str(), &address) == 1;
 }
 
 // name, name:4, [fe80::1]:4, user@[fe80::1]:4; an unbracketed text with several colons is an IPv6
@@ -33,7 +45,7 @@ std::string parse_host(std::string_view text, HostSlots& host) {
     if (text.substr(open).starts_with('[')) {
         size_t close = text.find(']');
         if (close == std::string_view::npos) return "a '[' is not closed";
-        host.name = format("{}{}", text.substr(0, open), text.substr(open + 1, close - open - 1));
+        host.name = without_brackets(text.substr(0, close + 1));
         slots = text.substr(close + 1);
         if (!slots.empty() && slots.front() != ':') return "text after ']'";
     } else {
@@ -48,7 +60,7 @@ std::string parse_host(std::string_view text, HostSlots& host) {
         return {};
     }
     if (!slots.empty() && !parse_slots(slots.substr(1), host.slots))
-        return format("'{}' is not a number of slots", slots.substr(1));
+        return not_slots(slots.substr(1));
     return {};
 }
 
@@ -86,6 +98,12 @@ void add_hosts(std::vector<HostSlots>& hosts, const std::vector<HostSlots>& more
     for (const HostSlots& host : more) add_host(hosts, host);
 }
 
+std::string without_brackets(std::string_view name) {
+    size_t open = name.find('@') + 1;  // 0: no user is named
+    if (!name.substr(open).starts_with('[') || !name.ends_with(']')) return std::string(name);
+    return format("{}{}", name.substr(0, open), name.substr(open + 1, name.size() - open - 2));
+}
+
 std::string_view without_user(std::string_view name) {
     size_t at = name.rfind('@');
     return at == name.npos ? name : name.substr(at + 1);
@@ -104,24 +122,31 @@ static std::string without_room(std::string_view line) {
     return out + std::string(line);
 }
 
-HostList parse_hostfile(std::string_view text) {
-    HostList out;
+std::vector<FileLine> file_lines(std::string_view text) {
+    std::vector<FileLine> out;
     constexpr std::string_view mark = "\xef\xbb\xbf";  // some editors begin UTF-8 so
     if (text.starts_with(mark)) text.remove_prefix(mark.size());
     for (int number = 1; !text.empty(); ++number) {
         size_t end = std::min(text.find('\n'), text.size());
         std::string_view line = text.substr(0, end);
         text.remove_prefix(std::min(end + 1, text.size()));
-        line = line.substr(0, line.find('#'));
-        std::string joined = without_room(line);
+        std::string joined = without_room(line.substr(0, line.find('#')));
         auto words = split(joined, " \t\r\v\f");
-        if (words.empty()) continue;
+        if (!words.empty()) out.push_back({number, {words.begin(), words.end()}});
+    }
+    return out;
+}
+
+HostList parse_hostfile(std::string_view text) {
+    HostList out;
+    for (const auto& [number, words] : file_lines(text)) {
         HostSlots host;
         std::string mistake = parse_host(words[0], host);
         for (size_t i = 1; i < words.size() && mistake.empty(); ++i) {
-            size_t equals = words[i].find('=');
-            std::string_view name = words[i].substr(0, equals);
-            std::string_view value = equals == words[i].npos ? "" : words[i].substr(equals + 1);
+            std::string_view word = words[i];
+            size_t equals = word.find('=');
+            std::string_view name = word.substr(0, equals);
+            std::string_view value = equals == word.npos ? "" : word.substr(equals + 1);
             int slots = 0;
             bool most = name == "max_slots" || name == "max-slots" || name == "slots_max" ||
                         name == "slots-max";
@@ -135,9 +160,9 @@ HostList parse_hostfile(std::string_view text) {
                 mistake = format(
                     "'{}' is unknown here; use 'name slots=4 max_slots=8 prefix=DIRECTORY "
                     "user=NAME' or 'name:4'",
-                    words[i]);
+                    word);
             } else if (!parse_slots(value, slots)) {
-                mistake = format("'{}' is not a number of slots", value);
+                mistake = not_slots(value);
             } else {
                 (most ? host.max_slots : host.slots) = slots;
             }

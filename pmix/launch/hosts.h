@@ -26,6 +26,14 @@ struct HostList {
     std::string mistake;
 };
 
+// The words of each line that has any: without comments, with "slots = 4" as "slots=4", whichever
+// system's editor wrote the text.
+struct FileLine {
+    int number;
+    std::vector<std::string> words;
+};
+std::vector<FileLine> file_lines(std::string_view text);
+
 HostList parse_hostfile(std::string_view text);
 HostList parse_host_option(std::string_view text);  // a:2,b,c:4; a:* is a with all its cores
 
@@ -35,6 +43,9 @@ void add_hosts(std::vector<HostSlots>& hosts, const std::vector<HostSlots>& more
 // Whether it can be one: a name or an address, perhaps with a user before it. No shell and no
 // starter takes it for anything else.
 bool is_host_name(std::string_view name);
+
+// An address in brackets without them, me@[fd00::1] too; anything else as it is.
+std::string without_brackets(std::string_view name);
 
 // A name without the user before it.
 std::string_view without_user(std::string_view name);

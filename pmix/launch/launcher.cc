@@ -123,6 +123,7 @@ void Launcher::on_signal(int signal) {
     }
     // Interrupt, terminate, hang up: once politely, then for good.
     awaits_reader_ = false;
+    interrupt_ = signal;
     if (++interrupts_ > 1 || state_ == State::killing) {
         if (!exit_code_known_) exit_code_ = 128 + signal;
         exit_code_known_ = true;

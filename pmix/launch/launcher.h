@@ -226,6 +226,7 @@ private:
     int running_ = 0;     // ranks that have been asked for and have not ended
     double silence_ = 0;  // seconds without a word after which a host is given up
     int interrupts_ = 0;
+    int interrupt_ = 0;  // the last one's number
     int stacks_awaited_ = 0;
     bool swept_ = false;
     bool awaits_reader_ = true;  // of our output, until somebody wants the end

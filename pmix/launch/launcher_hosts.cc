@@ -294,6 +294,9 @@ void Launcher::on_lost_host(Host& host, const std::string& why) {
         gone.push_back(&process);
     }
     if (state_ == State::done) return;
+    // Interrupted, and no rank tells how it has ended.
+    if (!first && !gone.empty() && !exit_code_known_)
+        exit_code_ = 128 + interrupt_, exit_code_known_ = true;
     if (first && !why.empty() && gone.empty() && !lacking) {
         say(format(messages::idle_host_lost, host.name(), why));
         return finish_if_done();

@@ -59,6 +59,8 @@ Result<int> Launcher::spawn_world(int parent, std::vector<Program> programs) {
     for (const auto& [p, where] : places) {
         Host* host = nodes_[static_cast<size_t>(where)].host;
         std::string name = programs[p].command[0];
+        if (const std::string& folder = programs[p].directory; !folder.empty())
+            name += format(" in folder {}", folder);
         if (several_hosts()) name += format(" (on {})", host->name());
         host->ask_program(programs[p].command[0], programs[p].directory,
                           [answered, name](bool found) { answered(name, found); });
@@ -76,11 +78,15 @@ Result<std::vector<bool>> Launcher::hosts_named(int parent, const std::string& n
     std::vector<bool> out(nodes_.size(), names.empty());
     std::istringstream list(names);
     for (std::string name; std::getline(list, name, ',');) {
+        name = without_brackets(name);
         bool found = false;
         for (size_t i = 0; i < nodes_.size(); ++i) {
             const Host& host = *nodes_[i].host;
-            bool same = name == host.name() || name == without_user(host.name()) ||
-                        (host.here() && means_this_host(name, host_));
+            const auto& also = nodes_[i].place.also;  // host.name() among them
+            bool same = (host.here() && means_this_host(name, host_)) ||
+                        std::any_of(also.begin(), also.end(), [&](const std::string& said) {
+                            return name == said || name == without_user(said);
+                        });
             if (!same) continue;
             out[i] = found = true;
             if (!host.lost()) continue;

@@ -24,6 +24,8 @@ namespace pomona {
 
 namespace {
 
+constexpr int kGuardedFrom = 16;  // the start of more takes long enough to be killed in it
+
 // Variables of ours that ranks on other hosts get too; the rest of their environment is their own
 // host's.
 bool goes_to_other_hosts(std::string_view entry) {
@@ -75,6 +77,11 @@ bool Launcher::place() {
                    options_.rank_hosts};
     if (options_.programs.size() == 1 && options_.programs[0].count == 0)
         options_.programs[0].count = default_count(places, wish);
+    if (options_.programs[0].count > kRanksMax) {
+        say(format(messages::too_many_ranks, options_.programs[0].count, kRanksMax,
+                   "is the most that mpirun starts"));
+        return false;
+    }
     std::vector<int> counts;
     for (const Program& program : options_.programs) counts.push_back(program.count);
     Placement placement =
@@ -268,11 +275,15 @@ std::vector<std::string> Launcher::environment_of(const Process& process) const 
 }
 
 bool Launcher::start_all() {
+    auto guard = [this] {
+        for (Node& node : nodes_) node.host->guard();
+    };
     for (Process& process : processes_) {
         start_one(process);
         if (state_ != State::running) break;
+        if (process.rank + 1 == kGuardedFrom) guard();
     }
-    for (Node& node : nodes_) node.host->guard();
+    if (size_ < kGuardedFrom || state_ != State::running) guard();
     watch_for_another_mpi();
     std::vector<InputCopier::Far> far;
     for (const Process& process : processes_) {
@@ -327,7 +338,8 @@ void Launcher::start_one(Process& process) {
 // Of a rank on another host: its output comes by its agent, and is written here.
 bool Launcher::open_output_files(Process& process) {
     auto open_file = [&](const char* suffix) -> std::unique_ptr<Output> {
-        std::string path = format("{}.{}.{}", options_.output_filename, process.rank, suffix);
+        std::string path =
+            output_file(options_.output_filename, std::to_string(process.rank), suffix);
         int descriptor = open(path.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
         if (descriptor < 0) {
             say(format("{} cannot be written: {}", path, os_text(errno)));

@@ -95,7 +95,7 @@ bool Launcher::prepare_debugger() {
 // The debugger stands before the program, and has a terminal where there is one.
 void Launcher::debug(const Process& process, StartOrder& order) {
     if (process.world_size || !debugs(process)) return;
-    auto words = debugger_words(options_.debugger, debug_mode_ == DebugMode::batch);
+    auto words = debugger_words(options_.debugger, debug_mode_ == DebugMode::batch, order.command);
     order.command.insert(order.command.begin(), words.begin(), words.end());
     if (debug_mode_ == DebugMode::terminal) order.terminal = own_terminal_;
     if (debug_mode_ != DebugMode::panes) return;

@@ -202,8 +202,8 @@ std::string name_cores(const std::vector<std::vector<int>>& cores,
         std::vector<const std::vector<int>*> mine;
         for (int place : places) {
             if (static_cast<size_t>(place) >= cores.size())
-                return format("the rankfile gives rank {} core {}, and there are cores 0 to {}",
-                              rank, place, cores.size() - 1);
+                return format("the rankfile gives a rank core {}, and there are cores 0 to {}",
+                              place, cores.size() - 1);
             mine.push_back(&cores[static_cast<size_t>(place)]);
         }
         bind_to_cores(out[static_cast<size_t>(rank)], mine);

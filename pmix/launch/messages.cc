@@ -11,7 +11,8 @@ namespace {
 std::string shown(std::string text) {
     for (size_t at; (at = text.find('{')) != text.npos;) {
         size_t length = text.find('}', at) - at + 1;
-        text.replace(at, length, text.substr(at, length) == "{0}" ? "HOST" : "...");
+        std::string what = text.substr(at, length);
+        text.replace(at, length, what == "{0}" || what == "{1}" ? "HOST" : "...");
     }
     std::string out;
     for (char c : text) out += c == '|' ? std::string("\\|") : std::string(1, c);

@@ -15,6 +15,7 @@
 #include <cctype>
 #include <charconv>
 #include <cstdlib>
+#include <filesystem>
 #include <fstream>
 #include <map>
 #include <set>
@@ -30,6 +31,7 @@ namespace {
 
 constexpr int kSimulatedMost = 4096;
 constexpr double kSecondsMax = 1e9;
+constexpr size_t kFileMost = 16 << 20;  // bytes of a file that lists hosts, ranks or programs
 
 // What one part of the command line says, beside what goes to the whole job.
 struct Part {
@@ -127,10 +129,14 @@ std::string assign(const std::vector<std::string>& words, const std::string& opt
 
 std::string read_file(const std::string& what, const std::string& path, std::string& out) {
     std::ifstream file(path);
-    std::stringstream text;
-    if (!file || (file.peek() != EOF && !(text << file.rdbuf())))
-        return format("{} {} cannot be read: {}", what, path, os_text(errno));
-    out = text.str();
+    bool folder = std::filesystem::is_directory(path);
+    if (!file || folder)
+        return format("{} {} cannot be read: {}", what, path, os_text(folder ? EISDIR : errno));
+    out.resize(kFileMost + 1);
+    file.read(out.data(), kFileMost + 1);
+    out.resize(static_cast<size_t>(file.gcount()));
+    if (out.size() > kFileMost)
+        return format("{} {} has more than {} MiB", what, path, kFileMost >> 20);
     return {};
 }
 
@@ -267,18 +273,23 @@ std::string read_output(const std::string& text, Options& options) {
         {"timestamp", &Options::timestamp_output},
         {"merge", &Options::merge_stderr},
         {"merge-stderr-to-stdout", &Options::merge_stderr},
-        {"file=name", nullptr}};
+        {"file=name", nullptr},
+        {"dir=name", nullptr}};
     for (const std::string& word : split(text, ',')) {
         size_t equals = word.find('=');
         std::string name = lower(word.substr(0, equals));
-        if (equals != word.npos && (name == "file" || name == "filename")) {
+        bool folder = name == "dir" || name == "directory";
+        if (equals != word.npos && (folder || name == "file" || name == "filename")) {
             options.output_filename = word.substr(equals + 1);
+            if (options.output_filename.empty())
+                return format("Option --output: {}= needs a name", name);
+            if (folder) options.output_filename += '/';
             continue;
         }
         bool Options::*which = nullptr;
         std::string mistake = choose("--output", word, known, which);
         if (!mistake.empty()) return mistake;
-        if (!which) return "Option --output: file=NAME needs a name";
+        if (!which) return format("Option --output: {} needs a name", word);
         options.*which = true;
     }
     return {};
@@ -615,12 +626,12 @@ std::string Parser::choose_simulation() {
 // What concerns all parts together.
 std::string Parser::whole() {
     Options& options = out.options;
-    if (options.programs.empty() ||
-        (options.programs.size() == 1 && options.programs[0].command.empty()))
+    auto none = [](const Program& each) { return each.command.empty() || each.command[0].empty(); };
+    if (options.programs.empty() || (options.programs.size() == 1 && none(options.programs[0])))
         return "No program to run is given";
     long total = 0;
     for (Program& program : options.programs) {
-        if (program.command.empty()) return "A part of the command line between ':' has no program";
+        if (none(program)) return "A part of the command line between ':' has no program";
         if (options.programs.size() > 1 && program.count == 0)
             return format("With several programs each needs its number of processes: -n COUNT {}",
                           program.command[0]);
@@ -628,6 +639,8 @@ std::string Parser::whole() {
         program.exports.insert(program.exports.begin(), all_exports.begin(), all_exports.end());
     }
     if (total > kRanksMax) return format("More than {} processes are not supported", kRanksMax);
+    std::string& files = options.output_filename;
+    if (!files.ends_with('/') && std::filesystem::is_directory(files)) files += '/';
     if (options.debug_rank >= 0 && options.debugger.empty()) options.debugger = "gdb";
     // `-host a -n 1 ./x : -host b -n 3 ./y`; the same for all, or said once, is said for the job.
     auto& own = options.program_hosts;

@@ -23,6 +23,21 @@ int limit_of(const PlaceHost& host) {
     return host.max_slots > 0 ? host.max_slots : std::numeric_limits<int>::max();
 }
 
+// What placing by programs or by a rankfile may break: it looks at no host's limits.
+std::string beyond_limits(const std::vector<PlaceHost>& hosts, const PlaceWish& wish,
+                          const std::vector<int>& host_of) {
+    std::vector<int> used(hosts.size(), 0);
+    for (int host : host_of) ++used[static_cast<size_t>(host)];
+    for (size_t i = 0; i < hosts.size(); ++i) {
+        if (used[i] > limit_of(hosts[i]))
+            return format(messages::too_many_on_host, used[i], hosts[i].name, hosts[i].max_slots);
+        int slots = slots_of(hosts[i], hosts.size());
+        if (wish.refuse_oversubscribe && used[i] > slots)
+            return format(messages::too_few_slots_on_host, used[i], hosts[i].name, slots);
+    }
+    return {};
+}
+
 std::string too_many(int count, long most, const char* what) {
     return format(messages::too_many_ranks, count, most, what);
 }
@@ -88,25 +103,29 @@ std::vector<int> around(int count, const std::vector<PlaceHost>& hosts) {
 }  // namespace
 
 int slots_of(const PlaceHost& host, size_t hosts) {
-    if (host.slots > 0) return host.slots;
+    if (host.slots > 0) return std::min(host.slots, limit_of(host));
     if (host.max_slots > 0) return std::min(host.max_slots, host.processors);
     return hosts > 1 && !host.from_file ? 1 : host.processors;
 }
 
 int default_count(const std::vector<PlaceHost>& hosts, const PlaceWish& wish) {
     if (!wish.rank_hosts.empty()) return wish.rank_hosts.rbegin()->first + 1;
-    if (wish.per_node > 0) return wish.per_node * static_cast<int>(hosts.size());
     int out = 0;
     for (const PlaceHost& host : hosts) {
+        if (wish.per_node > 0) {
+            out += std::min(wish.per_node, limit_of(host));
+            continue;
+        }
         bool unsaid = host.slots == 0 && host.max_slots == 0;
         out += unsaid && host.from_file ? host.cores : slots_of(host, hosts.size());
     }
     return out;
 }
 
-Placement place_ranks(int count, const std::vector<PlaceHost>& hosts, const PlaceWish& wish) {
+Placement place_ranks(int count, const std::vector<PlaceHost>& said, const PlaceWish& wish) {
     Placement out;
     auto size = static_cast<size_t>(count);
+    std::vector<PlaceHost> hosts = said;
     if (wish.per_node > 0) {
         long most = static_cast<long>(wish.per_node) * static_cast<long>(hosts.size());
         if (count > most)
@@ -114,9 +133,10 @@ Placement place_ranks(int count, const std::vector<PlaceHost>& hosts, const Plac
                     format("{} processes with {} on each host need {} hosts, and there {} {}",
                            count, wish.per_node, (count + wish.per_node - 1) / wish.per_node,
                            hosts.size() == 1 ? "is" : "are", hosts.size())};
+        for (PlaceHost& host : hosts) host.max_slots = std::min(wish.per_node, limit_of(host));
     }
     long slots = 0;
-    for (const PlaceHost& host : hosts) slots += slots_of(host, hosts.size());
+    for (const PlaceHost& host : said) slots += slots_of(host, hosts.size());
     if (wish.refuse_oversubscribe && count > slots)
         return {{}, format(messages::too_few_slots, count, slots)};
     if (wish.map == MapBy::node) {
@@ -125,7 +145,7 @@ Placement place_ranks(int count, const std::vector<PlaceHost>& hosts, const Plac
         std::vector<int> counts;
         if (wish.per_node > 0)
             for (int left = count; counts.size() < hosts.size(); left -= counts.back())
-                counts.push_back(std::min(left, wish.per_node));
+                counts.push_back(std::min(left, hosts[counts.size()].max_slots));
         else counts = counts_by_slot(count, hosts);
         for (size_t i = 0; i < hosts.size(); ++i)
             out.host_of.insert(out.host_of.end(), static_cast<size_t>(counts[i]),
@@ -135,7 +155,8 @@ Placement place_ranks(int count, const std::vector<PlaceHost>& hosts, const Plac
         return {{},
                 too_many(count, static_cast<long>(out.host_of.size()),
                          "is the most that max_slots allows")};
-    put_by_rankfile(hosts, wish, out.host_of);
+    put_by_rankfile(said, wish, out.host_of);
+    out.mistake = beyond_limits(said, wish, out.host_of);
     return out;
 }
 
@@ -170,6 +191,7 @@ Placement place_programs(const std::vector<int>& counts,
         for (int host : part.host_of) out.host_of.push_back(numbers[static_cast<size_t>(host)]);
     }
     put_by_rankfile(hosts, wish, out.host_of);
+    out.mistake = beyond_limits(hosts, wish, out.host_of);
     return out;
 }
 

@@ -4,11 +4,10 @@
 #include "btl/base/format.h"
 #include "pmix/launch/mapping.h"
 #include "pmix/launch/options.h"
-#include "pmix/launch/options_table.h"
 
 #include <algorithm>
 #include <charconv>
-#include <sstream>
+#include <string_view>
 
 namespace pomona {
 
@@ -22,26 +21,27 @@ bool parse_place(std::string_view text, int& place) {
 
 std::string parse_rankfile(const std::string& text, std::map<int, std::string>& rank_hosts,
                            std::map<int, std::vector<int>>& rank_cores) {
-    std::stringstream lines(text);
-    int number = 0;
-    for (std::string line; std::getline(lines, line);) {
-        ++number;
-        std::vector<std::string> words = words_of(line.substr(0, line.find('#')));
-        if (words.empty()) continue;
+    for (const auto& [number, words] : file_lines(text)) {
         int rank = -1;
         size_t equals = words.size() == 3 ? words[1].find('=') : std::string::npos;
         bool right = equals != std::string::npos && words[0] == "rank" &&
-                     words[2].starts_with("slot=") && parse_place(words[1].substr(0, equals), rank);
+                     words[2].starts_with("slot=") &&
+                     parse_place(words[1].substr(0, equals), rank) && rank < kRanksMax;
         std::vector<int> cores = right ? parse_cpu_list(words[2].substr(5)) : std::vector<int>();
-        if (cores.empty())
+        if (cores.empty()) {
+            std::string line;
+            for (const std::string& word : words) line += (line.empty() ? "" : " ") + word;
             return format("line {}: '{}' is not 'rank NUMBER=HOST slot=CORES' (0-3,8)", number,
                           line);
-        std::string host = words[1].substr(equals + 1);
+        }
+        std::string host = without_brackets(words[1].substr(equals + 1));
         if (!host.starts_with('+') && !is_host_name(host))
             return format("line {}: '{}' is not a host name", number, host);
-        rank_hosts[rank] = host;
+        if (!rank_hosts.emplace(rank, host).second)
+            return format("line {}: rank {} has a place already", number, rank);
         rank_cores[rank] = std::move(cores);
     }
+    if (rank_hosts.empty()) return "names no rank";
     return {};
 }
 
@@ -59,9 +59,16 @@ std::string name_rank_hosts(std::map<int, std::string>& rank_hosts, std::vector<
                     name, named);
             name = hosts[static_cast<size_t>(place)].name;
         }
-        auto is_it = [&host = name](const HostSlots& each) { return each.name == host; };
-        if (std::none_of(hosts.begin(), hosts.end(), is_it))
-            hosts.push_back({name, 0, 0, "", true});
+        // As it is said there, or as `me@name`.
+        auto find = [&](auto&& said) {
+            return std::find_if(hosts.begin(), hosts.end(),
+                                [&](const HostSlots& each) { return said(each.name) == name; });
+        };
+        auto found = find([](const std::string& each) { return std::string_view(each); });
+        if (found == hosts.end())
+            found = find([](const std::string& each) { return without_user(each); });
+        if (found != hosts.end()) name = found->name;
+        else hosts.push_back({name, 0, 0, "", true});
     }
     return {};
 }

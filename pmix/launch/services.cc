@@ -44,7 +44,7 @@ Code Services::serve(int rank, Service service, Reader& request, Writer& out) {
     std::string port = service == Service::publish ? request.get_text(kNameMax) : "";
     if (request.failed() || name.empty()) return Code::malformed;
     switch (service) {
-    case Service::open_port: return ports_.insert(name).second ? Code::ok : Code::refused;
+    case Service::open_port: return ports_.emplace(name, rank).second ? Code::ok : Code::refused;
     case Service::close_port: return close_port(name);
     case Service::publish: return names_.emplace(name, port).second ? Code::ok : Code::refused;
     case Service::unpublish: return names_.erase(name) ? Code::ok : Code::not_found;
@@ -108,6 +108,16 @@ Code Services::meet(int rank, Reader& request, Writer& out) {
 void Services::forget(int rank) {
     for (auto& [place, waiting] : waiting_)
         std::erase_if(waiting, [&](const Waiting& each) { return each.rank == rank; });
+}
+
+void Services::close_ports_of(int rank) {
+    std::vector<std::string> closed;
+    for (const auto& [port, opener] : ports_)
+        if (opener == rank && waiting_[{port, 0}].empty()) closed.push_back(port);
+    for (const std::string& port : closed) {
+        close_port(port);
+        std::erase_if(names_, [&](const auto& each) { return each.second == port; });
+    }
 }
 
 // Who waits there is told when it asks again.

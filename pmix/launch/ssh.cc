@@ -3,12 +3,15 @@
 
 #include "btl/base/format.h"
 #include "pmix/launch/engine.h"
+#include "pmix/launch/hosts.h"
 #include "pmix/launch/options_table.h"
 
 #include <algorithm>
 #include <climits>
 #include <cstdint>
 #include <cstdlib>
+#include <string_view>
+#include <utility>
 
 #include <sys/wait.h>
 #include <unistd.h>
@@ -27,7 +30,7 @@ bool plain(const std::string& path) {
 
 struct Reason {
     const char* printed;  // by ssh or a shell
-    const char* text;     // {0}: the host
+    const char* text;     // {0}: the host, {1}: without a user
 };
 const Reason kReasons[] = {
 #define GROUP(title)
@@ -80,7 +83,11 @@ std::string agent_command(const std::string& own, const std::string& prefix,
         for (const char* folder : {"/opt/homebrew", "/usr/local"})
             add(format("{}/bin/mpirun", folder));
         candidates += " \"$HOME/.local/bin/mpirun\"";
-        tail = format("m=$(command -v mpirun) && exec \"$m\" {}; {}", role, tail);
+        // Many clusters have another library's mpirun in PATH.
+        tail = format(
+            "m=$(command -v mpirun) && case $(\"$m\" --version 2>&1) in *Pomona*) exec \"$m\" "
+            "{};; esac; {}",
+            role, tail);
     }
     return format("/bin/sh -c 'for m in{}; do test -x \"$m\" && exec \"$m\" {}; done; {}'",
                   candidates, role, tail);
@@ -117,7 +124,9 @@ std::string explain_shell(const std::string& program, const std::string& host, i
     for (const Reason& reason : kReasons)
         if (printed.find(reason.printed) != printed.npos) {
             std::string text = reason.text;
-            for (size_t at; (at = text.find("{0}")) != text.npos;) text.replace(at, 3, host);
+            for (auto [word, name] :
+                 {std::pair("{0}", std::string_view(host)), std::pair("{1}", without_user(host))})
+                for (size_t at; (at = text.find(word)) != text.npos;) text.replace(at, 3, name);
             return text;
         }
     std::string words = last_lines(printed, 3);

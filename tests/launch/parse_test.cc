@@ -103,7 +103,8 @@ TEST(command_line, every_name_of_every_option) {
                 for (const std::string& value : words_of(option.sample)) words.push_back(value);
                 if (!reads_programs) words.push_back("a");
                 auto parsed = parse(words);
-                if (option.id == OptionId::hostfile || reads_programs)
+                if (option.id == OptionId::hostfile || option.id == OptionId::rankfile ||
+                    reads_programs)
                     EXPECT_EQ(parsed.exit_code, 2) << form;  // nothing stands in the file
                 else EXPECT_THAT(parsed.exit_code, testing::AnyOf(-1, 0)) << form << parsed.text;
                 if (option.values() != 1 || reads_programs) continue;
@@ -225,6 +226,36 @@ TEST(command_line, rankfile) {
     std::remove(path.c_str());
 }
 
+TEST(command_line, rankfiles_as_people_write_them) {
+    std::string path = testing::TempDir() + "pomona-rf2-" + std::to_string(getpid());
+    auto with = [&](const char* text, Words hosts = {"--host", "me@b,fd00::2"}) {
+        std::ofstream(path) << text;
+        hosts.insert(hosts.begin(), {"-rf", path});
+        hosts.push_back("x");
+        return parse(hosts);
+    };
+    // An editor's mark, another system's line ends, room around '=', brackets; a host of the list
+    // that has a user there.
+    auto parsed = with(
+        "\xef\xbb\xbf"
+        "rank 0 = b slot = 0\r\n\r\nrank 1=[fd00::2]\tslot=1 # here\r\n");
+    ASSERT_EQ(parsed.exit_code, -1) << parsed.text;
+    EXPECT_THAT(parsed.options.rank_hosts, ElementsAre(Pair(0, "me@b"), Pair(1, "fd00::2")));
+    EXPECT_THAT(parsed.options.hosts, SizeIs(2));
+    EXPECT_THAT(with("rank 0=b slot=0\nrank 0=c slot=0\n").text,
+                HasSubstr("line 2: rank 0 has a place already"));
+    EXPECT_THAT(with("# none\n").text, HasSubstr("names no rank"));
+    EXPECT_THAT(with("rank 100000=b slot=0\n").text, HasSubstr("line 1"));
+    std::remove(path.c_str());
+}
+
+TEST(command_line, a_folder_is_no_file) {
+    for (const char* option : {"--hostfile", "--rankfile"})
+        EXPECT_THAT(parse({option, "/", "x"}).text, HasSubstr("/ cannot be read: Is a directory"));
+    EXPECT_THAT(parse({"--app", "/"}).text, HasSubstr("/ cannot be read: Is a directory"));
+    EXPECT_THAT(parse({"--hostfile", "/dev/zero", "x"}).text, HasSubstr("more than 16 MiB"));
+}
+
 TEST(command_line, lists_of_what_to_show) {
     auto parsed = parse({"--display", "map,bind", "--output", "tag,merge,file=/tmp/x", "a"});
     ASSERT_EQ(parsed.exit_code, -1) << parsed.text;
@@ -232,6 +263,10 @@ TEST(command_line, lists_of_what_to_show) {
     EXPECT_TRUE(options.display_map && options.report_bindings && options.tag_output &&
                 options.merge_stderr);
     EXPECT_EQ(options.output_filename, "/tmp/x");
+    EXPECT_EQ(parse({"--output", "dir=/x", "a"}).options.output_filename, "/x/");
+    EXPECT_EQ(parse({"--output-filename", "/", "a"}).options.output_filename, "/");
+    EXPECT_EQ(parse({"--output-filename", "/dev", "a"}).options.output_filename, "/dev/");
+    EXPECT_THAT(parse({"--output", "file=", "a"}).text, HasSubstr("file= needs a name"));
     EXPECT_THAT(parse({"--output", "tags", "a"}).text, HasSubstr("did you mean tag?"));
     EXPECT_THAT(parse({"--display", "maps", "a"}).text, HasSubstr("did you mean map?"));
 }
@@ -304,7 +339,7 @@ INSTANTIATE_TEST_SUITE_P(
                     Mistake{{"--set", "spin_us", "a"}, "NAME=VALUE"},
                     Mistake{{"-x", "=1", "a"}, "no name"},
                     Mistake{{"a", ":", "-n", "1", "b"}, "-n COUNT a"},
-                    Mistake{{"-n", "1", "a", ":"}, "no program"},
+                    Mistake{{"-n", "1", "a", ":"}, "no program"}, Mistake{{""}, "No program"},
                     Mistake{{"--stdin", "some", "a"}, "'all' or 'none'"},
                     Mistake{{"--timeout", "-1", "a"}, "range"},
                     Mistake{{"--hostfile", "/does/not/exist", "a"}, "No such file"},
@@ -368,6 +403,9 @@ TEST(hosts, mistakes_name_the_line) {
     EXPECT_THAT(parse_host_option("a,b:c").mistake, HasSubstr("'c'"));
     for (const char* name : {"me@", "@a", "me@you@a", "me@-a", "-a", "a;b"})
         EXPECT_THAT(parse_host_option(name).mistake, HasSubstr("not a host name")) << name;
+    // More than one colon: an IPv6 address, or a mistake.
+    EXPECT_THAT(parse_hostfile("a:2:3").mistake, HasSubstr("'a:2:3' is not a host name"));
+    EXPECT_EQ(parse_host_option("fe80::1%en-0,[::ffff:10.0.0.1]:2,me@Fd00::2").mistake, "");
     EXPECT_THAT(parse_hostfile("a user=me@b").mistake, HasSubstr("not a user's name"));
 }
 
@@ -587,6 +625,34 @@ TEST(services, two_sides_of_a_port_meet_in_order) {
     come(8, 1);
     services.forget(7);
     EXPECT_EQ(partner(come(0, 0)).first, 8);
+}
+
+TEST(services, ports_and_names_of_one_that_has_failed) {
+    Services services;
+    auto come = [&](int rank, const char* port, uint8_t side) {
+        Writer words = text(port);
+        words.put(side);
+        Writer answer = ask(services, rank, Service::meet, words), ticket;
+        ticket.put_bytes(ConstBytes(answer.bytes()).subspan(1));
+        return ticket;
+    };
+    ask(services, 0, Service::open_port, text("p"));
+    ask(services, 0, Service::open_port, text("lent"));
+    ask(services, 0, Service::publish, text("a", "p"));
+    ask(services, 0, Service::publish, text("b", "lent"));
+    Writer ticket = come(1, "p", 1);
+    come(2, "lent", 0);  // its opener has told another process of it
+    services.close_ports_of(0);
+    // Who waits there is told, and nobody else comes to wait; the name is free for a successor.
+    EXPECT_EQ(code_of(ask(services, 1, Service::met, ticket)), Code::not_found);
+    Writer words = text("p");
+    words.put(uint8_t{1});
+    EXPECT_EQ(code_of(ask(services, 1, Service::meet, words)), Code::not_found);
+    EXPECT_EQ(code_of(ask(services, 1, Service::find_name, text("a"))), Code::not_found);
+    EXPECT_EQ(code_of(ask(services, 3, Service::publish, text("a", "q"))), Code::ok);
+    // One that another process accepts at goes on.
+    EXPECT_EQ(code_of(ask(services, 1, Service::find_name, text("b"))), Code::ok);
+    EXPECT_EQ(code_of(ask(services, 1, Service::met, come(1, "lent", 1))), Code::ok);
 }
 
 TEST(services, what_does_not_parse_is_refused) {

@@ -99,6 +99,34 @@ TEST(placement, a_rankfile_names_hosts) {
     EXPECT_THAT(place_ranks(3, {in_file("a"), in_file("b")}, wish).host_of, ElementsAre(1, 0, 1));
 }
 
+TEST(placement, limits_hold_however_ranks_are_placed) {
+    PlaceWish wish;
+    wish.per_node = 3;
+    std::vector<PlaceHost> hosts = {in_file("a", 1, 2), in_file("b", 5)};
+    EXPECT_EQ(default_count(hosts, wish), 5);
+    EXPECT_THAT(place_ranks(5, hosts, wish).host_of, ElementsAre(0, 0, 1, 1, 1));
+    EXPECT_THAT(place_ranks(6, hosts, wish).mistake, HasSubstr("max_slots"));
+    wish.map = MapBy::node;
+    EXPECT_THAT(place_ranks(5, hosts, wish).host_of, ElementsAre(0, 1, 1, 1, 0));
+    wish.per_node = 2;
+    EXPECT_THAT(place_ranks(4, {named("a", 1), named("b", 3)}, wish).host_of,
+                ElementsAre(0, 1, 1, 0));
+    // Of fewer than slots, max_slots counts.
+    EXPECT_EQ(default_count({in_file("a", 4, 2), in_file("b", 1)}, {}), 3);
+    // Where the job has slots enough, but one host has not.
+    PlaceWish careful;
+    careful.refuse_oversubscribe = true;
+    careful.per_node = 3;
+    EXPECT_THAT(place_ranks(6, {named("a", 1), named("b", 5)}, careful).mistake,
+                HasSubstr("on host a, which has 1 slots"));
+    PlaceWish by_file;
+    by_file.rank_hosts = {{0, "a"}, {1, "a"}, {2, "a"}};
+    EXPECT_THAT(place_ranks(3, hosts, by_file).mistake, HasSubstr("max_slots there is 2"));
+    for (PlaceHost& host : hosts) host.also = {host.name};
+    EXPECT_THAT(place_programs({2, 2}, {{{"a"}}, {{"a"}, {"b"}}}, hosts, {}).mistake,
+                HasSubstr("max_slots there is 2"));
+}
+
 TEST(placement, where_rank_0_is_reached) {
     HostFacts first, second, third;
     first.addresses = {"10.1.0.1/24", "10.2.0.1/24"};
@@ -217,6 +245,9 @@ TEST(ssh, what_it_prints_is_explained) {
         return explain_shell("ssh", "mac2", code << 8, printed);
     };
     EXPECT_THAT(said("Host key verification failed.\r\n"), HasSubstr("ssh mac2 true"));
+    // ping knows no users.
+    EXPECT_THAT(explain_shell("ssh", "me@mac2", 255 << 8, "ssh: connect: No route to host\n"),
+                testing::EndsWith("ping mac2"));
     EXPECT_THAT(said("me@mac2: Permission denied (publickey).\n"), HasSubstr("ssh-copy-id mac2"));
     EXPECT_THAT(said("ssh: connect to host mac2 port 22: Connection refused\n"),
                 HasSubstr("Remote Login"));

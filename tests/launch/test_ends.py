@@ -29,8 +29,28 @@ def ignore(number):
     return lambda: signal.signal(number, signal.SIG_IGN)
 
 
+def read_numbers(path):
+    with open(path) as file:
+        return [int(line) for line in file.read().split("\n")[:-1]]
+
+
 def limit_descriptors(soft, hard):
     return lambda: resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+
+
+class KilledAtTheStart(unittest.TestCase):
+    def test_no_rank_is_left(self):
+        # mpirun is killed while it starts ranks: 300 take it about half a second. The system ends
+        # these, and nobody but the watchdog what they have started.
+        with tempfile.TemporaryDirectory() as place:
+            path = os.path.join(place, "started")
+            process = start("-n", 300, "sh", "-c", f"sleep 600 & echo $! >> {path}; wait")
+            self.assertTrue(wait_until(lambda: os.path.exists(path) and len(read_numbers(path)) >= 32))
+            process.kill()
+            process.communicate()
+            started = read_numbers(path)
+            self.assertLess(len(started), 300, "all had been started")
+            self.assertTrue(wait_until(lambda: not any(map(alive, read_numbers(path)))))
 
 
 @unittest.skipUnless(os.path.exists("/dev/full"), "needs /dev/full")

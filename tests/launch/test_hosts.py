@@ -236,6 +236,20 @@ class Ends(Case):
         self.wake(shells)
         self.nothing_left(pids)
 
+    def test_an_interrupt_while_the_only_host_is_silent(self):
+        # No rank tells how it ended: the job has, by the interrupt.
+        process = self.start("-n", 2, "--host", "h2", *self.LIVE)
+        self.pids_of(process, 2)
+        shells = self.world.shells("h2")
+        for pid in shells:
+            os.kill(pid, signal.SIGSTOP)
+        process.send_signal(signal.SIGINT)
+        time.sleep(0.2)
+        process.send_signal(signal.SIGINT)
+        code, _, err = self.end_of(process)
+        self.assertEqual(code, 130, err)
+        self.wake(shells)
+
     def test_how_long_a_silent_host_is_waited_for(self):
         # Its own option, whatever the grace of connections is.
         process = self.start("-n", 2, "--silence", 2, "--host", "h1,h2", *self.LIVE)
@@ -589,6 +603,11 @@ class Programs(Case):
         done = self.run_job("-n", 2, "--host", "h1,h2", program, 1, "h7")
         self.assertNotEqual(done.returncode, 0)
         self.assertIn('rank 0 asked for processes on host "h7", and the job\'s hosts are h1, h2', done.stderr)
+        # A host may have two names in the list.
+        other = self.world.stand_in("other-name", text='#!/bin/sh\ntest $1 = alias && shift && set -- h2 "$@"\n'
+                                                       f'exec {self.world.enter} "$@"\n')
+        done = self.run_job("-n", 2, "--host", "h1,h2,alias", program, 1, "alias", ssh=other)
+        self.assertEqual(re.findall(r"spawned on (\w+)", done.stdout), ["h2"], done.stderr)
 
     def test_a_process_is_spawned_in_place_of_one_whose_host_is_lost(self):
         program = os.path.join(self.world.place, "respawn")

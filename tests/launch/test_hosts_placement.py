@@ -159,6 +159,14 @@ class Placement(Case):
             self.assertEqual(done.returncode, 1)
             self.assertIn("9999", done.stderr)
 
+    def test_a_core_that_another_host_lacks(self):
+        # Its agent does not know the job's numbers of its ranks, and must not make one up.
+        path = os.path.join(self.world.place, "ranks")
+        with open(path, "w") as file:
+            file.write("rank 0=h1 slot=0\nrank 1=h2 slot=9999\n")
+        done = self.run_job("--rankfile", path, "true")
+        self.assertIn("host h2: the rankfile gives a rank core 9999", done.stderr)
+
     def test_too_many_for_the_slots(self):
         done = self.run_job("-n", 3, "--no-oversubscribe", "--host", "h1,h2", "true")
         self.assertEqual(done.returncode, 1)

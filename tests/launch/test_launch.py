@@ -291,6 +291,11 @@ class Streams(unittest.TestCase):
             for name, text in (("1.out", "1\n"), ("0.err", "e\n")):
                 with open(f"{base}.{name}") as file:
                     self.assertEqual(file.read(), text)
+            for words in (("--output-filename", directory), ("--output", f"dir={directory}")):
+                self.assertEqual(run("-n", 2, *words, "sh", "-c", "echo $RANK").returncode, 0)
+                with open(os.path.join(directory, "1.out")) as file:
+                    self.assertEqual(file.read(), "1\n")
+                os.unlink(os.path.join(directory, "1.out"))
 
     def test_stdin(self):
         text = "line\n" * 1000

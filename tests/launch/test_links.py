@@ -1,59 +1,17 @@
 # tests/launch/test_links.py: the costs of links on their way from the file of `pomona tune` through
 # mpirun to the ranks, and which of several sources counts. No figure here was measured: the file is
-# written by hand. Needs POMONA_TEST_MPIRUN and POMONA_TEST_POMONA; ctest sets them.
-import json
+# written by hand. Needs what links_case.py needs.
 import os
 import re
-import subprocess
-import tempfile
 import unittest
 
-MPIRUN = os.environ["POMONA_TEST_MPIRUN"]
-POMONA = os.environ["POMONA_TEST_POMONA"]
+from links_case import MPIRUN, POMONA, LinksCase
+
 DEAR_LATENCY = "shm=9000000:9000000:0.001,tcp=9000000:9000000:0.001,copy=0.01,reduce=0.01"
 DEAR_BYTES = "shm=1:1:1000,tcp=1:1:1000,copy=0.01,reduce=0.01"
 
 
-class Links(unittest.TestCase):
-    def setUp(self):
-        self.folder = tempfile.TemporaryDirectory()
-        self.addCleanup(self.folder.cleanup)
-        self.file = os.path.join(self.folder.name, "pomona", "links")
-        self.environment = {k: v for k, v in os.environ.items() if not k.startswith("POMONA_")}
-        self.environment.update(XDG_CACHE_HOME=self.folder.name, POMONA_CONFIG="/dev/null")
-
-    def run_it(self, *words, preexec_fn=None, **changes):
-        return subprocess.run([*words], capture_output=True, text=True, timeout=180,
-                              env={**self.environment, **changes}, stdin=subprocess.DEVNULL,
-                              preexec_fn=preexec_fn)
-
-    def machine(self):
-        """This machine's name, as the doubt over a foreign file shows it."""
-        done = self.run_it(POMONA, "tune", "--machine")
-        self.assertEqual(done.returncode, 0, done.stderr)
-        return done.stdout.strip()
-
-    def keep(self, links, machine=None):
-        os.makedirs(os.path.dirname(self.file), exist_ok=True)
-        with open(self.file, "w") as file:
-            file.write(f"pomona-links 1\nmachine {machine or self.machine()}\n"
-                       f"date 2026-01-31\n{links}\n")
-
-    def links_of_ranks(self, *options, **changes):
-        """What `pomona info` says in each of two ranks: the parameter as a rank reads it."""
-        done = self.run_it(MPIRUN, "-n", "2", *options, POMONA, "info", **changes)
-        self.assertEqual(done.returncode, 0, done.stderr)
-        self.said = done.stderr
-        found = re.findall(r"^ *links = (.*)$", done.stdout, re.M)
-        found = [re.sub(r",?crowd=2.00$", "", text) for text in found]  # a machine of one core
-        return [text for text in found if text], done.stdout.count("parameters that differ")
-
-    def head(self, *words, **changes):
-        done = self.run_it(POMONA, "cost", "allreduce", "64K", "-n", "16", *words, **changes)
-        self.assertEqual(done.returncode, 0, done.stderr)
-        lines = done.stdout.splitlines()
-        return lines[0], re.match(r" *[0-9.]+ us +(\w+)", lines[1])[1], done.stderr
-
+class Links(LinksCase):
     def test_mpirun_hands_the_measured_ones_to_all_ranks(self):
         self.keep(DEAR_BYTES)
         self.assertEqual(self.links_of_ranks(), ([DEAR_BYTES] * 2, 2))
@@ -142,20 +100,6 @@ class Links(unittest.TestCase):
         self.assertNotEqual(by_latency, by_bytes)
         self.assertEqual(self.head(POMONA_LINKS=DEAR_BYTES)[1], by_bytes)
 
-    def rules(self, text, machine=None):
-        """Keeps a file of rules."""
-        path = os.path.join(os.path.dirname(self.file), "choices")
-        os.makedirs(os.path.dirname(path), exist_ok=True)
-        with open(path, "w") as file:
-            file.write(text)
-        return path
-
-    def choices_of_ranks(self, *options, **changes):
-        done = self.run_it(MPIRUN, "-n", "2", *options, POMONA, "info", **changes)
-        self.assertEqual(done.returncode, 0, done.stderr)
-        self.said = done.stderr
-        return re.findall(r"^ *choices = (.*)$", done.stdout, re.M)
-
     def test_mpirun_hands_the_rules_to_all_ranks(self):
         self.rules("# mine\nallreduce: 0..4K board # small\nmachine somewhere else\nbcast: chain\n")
         self.assertEqual(self.choices_of_ranks(), [";allreduce: 0..4K board"] * 2)
@@ -180,56 +124,6 @@ class Links(unittest.TestCase):
         self.rules("allreduce: board; bcast: board\n")
         self.assertEqual(self.choices_of_ranks(), [])
         self.assertIn("is ignored: A line has characters that belong to no rule", self.said)
-
-    def test_tune_keeps_nothing_of_a_busy_machine(self):
-        busy = [subprocess.Popen(["sh", "-c", "while :; do :; done"])
-                for _ in range(os.cpu_count())]
-        try:
-            done = self.run_it(POMONA, "tune")
-        finally:
-            for each in busy:
-                each.kill()
-                each.wait()
-        self.assertEqual(done.returncode, 3, done.stdout + done.stderr)
-        self.assertIn("Nothing was kept", done.stderr)
-        self.assertIn("--force", done.stderr)
-        self.assertFalse(os.path.exists(self.file))
-
-    def test_tune_measures_fits_and_keeps(self):
-        # Goal: the whole way. Method: shape of the output alone; figures are the machine's matter.
-        done = self.run_it(POMONA, "tune", "--dry-run", "--json", "--links-only")
-        self.assertEqual(done.returncode, 0, done.stderr)
-        self.assertFalse(os.path.exists(self.file))
-        found = json.loads(done.stdout)
-        measured = found["links_measured"]
-        self.assertEqual([each["link"] for each in measured[:2]], ["shm", "tcp"])
-        for each in measured:
-            self.assertGreater(each["G_ns"], 0)
-            self.assertGreater(each["L_ns"] + 2 * each["o_ns"], 0)
-            self.assertEqual((each["sizes"][0]["bytes"], each["sizes"][-1]["bytes"]), (8, 16 << 20))
-        path = self.rules("scan: linear\n")
-        done = self.run_it(POMONA, "tune", "--force")
-        self.assertEqual(done.returncode, 0, done.stderr)
-        with open(path) as file:
-            kept = file.read()
-        self.assertTrue(kept.startswith("scan: linear\n# measured by pomona tune, this machine"), kept)
-        self.assertEqual(set(self.choices_of_ranks()), {";".join(
-            "" if line[0] == "#" or line.startswith("machine ") else line
-            for line in kept.splitlines()).rstrip(";")})
-        self.assertEqual(self.said, "")
-        links = re.search(r"^links=(.*)$", done.stdout, re.M)[1]
-        self.assertEqual(self.links_of_ranks()[0], [links] * 2)
-        self.assertIn("measured on this machine", self.head()[0])
-        before = os.stat(self.file)
-        done = self.run_it(POMONA, "tune", "--once")
-        self.assertEqual((done.returncode, done.stdout), (0, ""), done.stderr)
-        self.assertEqual(os.stat(self.file).st_ino, before.st_ino)
-
-    def test_tune_says_when_it_cannot_keep_them(self):
-        done = self.run_it(POMONA, "tune", "--force", "--links-only", XDG_CACHE_HOME="/dev/null")
-        self.assertEqual(done.returncode, 1)
-        self.assertIn("Cannot write the file of measured figures", done.stderr)
-        self.assertIn("links=shm=", done.stdout)
 
 
 if __name__ == "__main__":

@@ -32,6 +32,18 @@ class Doctor(Case):
         self.assertTrue(all(host["reached"] for host in report["hosts"]))
         self.assertEqual([each["state"] for each in report["together"]], ["ok"], report["together"])
         self.assertEqual(report["links"]["pairs"][0]["hosts"], ["h1", "h2"])
+        # What mpirun lays for the ranks' sake is no user's setting.
+        paths = [each for host in report["hosts"] for each in host["findings"]
+                 if each["check"] == "library path"]
+        self.assertEqual([each["state"] for each in paths], ["ok"] * 2, paths)
+
+    def test_a_variable_of_hosts_that_is_empty(self):
+        for command in (["doctor"], ["links"], ["tune", "--links-only", "--dry-run"]):
+            done = subprocess.run([DOCTOR, *command, "--host", ""], text=True, capture_output=True,
+                                  timeout=PATIENCE, stdin=subprocess.DEVNULL,
+                                  env=self.environment(XDG_CACHE_HOME=self.world.place))
+            self.assertNotEqual(done.returncode, 0, command)
+            self.assertIn("--host: it names no host", done.stderr)
 
     def test_a_host_that_is_not_there(self):
         done = self.doctor("--host", "h1,nosuch")
@@ -241,6 +253,22 @@ class Reaching(Case):
         self.assertEqual(done.returncode, 1)
         self.assertIn("--prefix DIRECTORY", done.stderr)
 
+    def test_only_another_librarys_mpirun_there(self):
+        folder = os.path.join(self.world.place, "other-library")
+        os.makedirs(folder, exist_ok=True)
+        with open(os.path.join(folder, "mpirun"), "w") as file:
+            file.write("#!/bin/sh\n[ $1 = --version ] && echo 'mpirun (Other MPI) 9' && exit\n"
+                       "echo \"unknown option $1\" >&2; exit 1\n")
+        os.chmod(os.path.join(folder, "mpirun"), 0o755)
+        there = self.world.stand_in("other-path", begin=f"PATH={folder}:/usr/bin:/bin; export PATH; ")
+        subprocess.run(self.world.inside("h1", "mount", "--bind", "/dev/null", MPIRUN), check=True)
+        try:
+            done = self.run_job("-n", 1, "--host", "h1", "true", ssh=there)
+        finally:
+            subprocess.run(self.world.inside("h1", "umount", MPIRUN), check=True)
+        self.assertEqual(done.returncode, 1)
+        self.assertIn("Pomona is not installed there", done.stderr)
+
     def test_a_prefix(self):
         prefix = os.path.join(self.world.place, "prefix")
         os.makedirs(os.path.join(prefix, "bin"), exist_ok=True)
@@ -395,6 +423,16 @@ class RealSsh(Case):
             done = self.run_from_h1("-n", count, "--host", hosts, "hostname")
             self.assertEqual((sorted(done.stdout.split()), done.stderr),
                              (["h1", "h2" if "," in hosts else "h1"][:count], ""), hosts)
+
+    def test_a_host_with_another_key_than_before(self):
+        # ssh then says, too, that its key could not be verified.
+        with open(os.path.join(self.world.place, "user_key.pub")) as key, \
+             open(os.path.join(self.world.place, "known-before"), "w") as known:
+            known.write(" ".join(["[10.213.7.2]:2222", *key.read().split()[:2]]) + "\n")
+        done = self.run_from_h1("-n", 1, "--host", "root@10.213.7.2", "true", ssh=self.ssh(known="known-before"))
+        self.assertEqual(done.returncode, 1)
+        self.assertIn("its key is another than before. If that is right, forget the old one: "
+                      "ssh-keygen -R 10.213.7.2\n", done.stderr)
 
     def test_another_user(self):
         # Who is not root there runs the ranks, and finds no way to root's directory.

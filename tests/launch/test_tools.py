@@ -242,6 +242,12 @@ class Debuggers(unittest.TestCase):
 
     def test_exit_codes_pass(self):
         self.assertEqual(mpirun("-n", 2, "--gdb", PROGRAM).returncode, 0)
+
+    def test_arguments_with_room_and_quotes(self):
+        done = mpirun("-n", 1, "--gdb", "sh", "-c", "test 'a  b' = \"$1\" && exit 5", "sh", "a  b")
+        self.assertEqual(done.returncode, 5, done.stdout)
+
+    def test_exit_codes_of_one_rank(self):
         done = mpirun("-n", 2, "--debug-rank", 1, PROGRAM, "code", 3)
         self.assertEqual(done.returncode, 3)
         self.assertEqual(done.stdout.count("exited with code 03"), 1, done.stdout)

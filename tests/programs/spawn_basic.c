@@ -137,6 +137,7 @@ static void bystanders(void) {
 
 static void errors(void) {
     MPI_Comm inter = MPI_COMM_WORLD;
+    MPI_Info nowhere;
     int codes[2] = {0, 0};
     context("errors");
     CHECK_OK(MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN));
@@ -144,6 +145,11 @@ static void errors(void) {
                                               0, MPI_COMM_WORLD, &inter, codes));
     CHECK_EQ(MPI_ERR_SPAWN, class_of(codes[1]));
     CHECK(inter == MPI_COMM_NULL);
+    CHECK_OK(MPI_Info_create(&nowhere));
+    CHECK_OK(MPI_Info_set(nowhere, "wdir", "/no/such/folder"));
+    CHECK_CLASS(MPI_ERR_SPAWN, MPI_Comm_spawn(self, MPI_ARGV_NULL, 2, nowhere, 0, MPI_COMM_WORLD,
+                                              &inter, codes));
+    CHECK_OK(MPI_Info_free(&nowhere));
     CHECK_CLASS(MPI_ERR_ROOT, MPI_Comm_spawn(self, MPI_ARGV_NULL, 1, MPI_INFO_NULL, check_size,
                                              MPI_COMM_WORLD, &inter, MPI_ERRCODES_IGNORE));
     CHECK_CLASS(MPI_ERR_ARG, MPI_Comm_spawn(self, MPI_ARGV_NULL, -1, MPI_INFO_NULL, 0,
