@@ -176,7 +176,9 @@ IoError File::transfer_bytes(const Transfer& access, MPI_Offset& done) {
                        "outside of it",
                        access.length, access.position, name_)};
     if (!atomic_) return transfer_stream(access, done);
-    // All of it under one lock: what others see of it is nothing or everything.
+    // All of it under one lock: what others see of it is nothing or everything. The lock of a file
+    // does not keep this process's own threads apart.
+    std::lock_guard guard(atomic_access_);
     MPI_Offset start = 0, length = 0;
     if (view_.ordered()) {
         start = view_.locate(access.position);

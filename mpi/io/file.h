@@ -124,6 +124,7 @@ private:
     View view_;
     Hints hints_;
     bool atomic_ = false;
+    std::mutex atomic_access_;  // held during an access in atomic mode
     std::mutex mutex_;
     MPI_Offset pointer_ = 0;       // the individual one, in etypes; by mutex_
     Window* window_ = nullptr;     // holds the shared pointer at rank 0

@@ -25,6 +25,9 @@ static constexpr Nanoseconds kOfferEvery = 8'000;
 static constexpr int kLooksToOffer = 8;
 // So does who tests, to other threads of the rank, but not while an answer is likely to come soon.
 static constexpr Nanoseconds kTesterOffers = 50'000;
+// Who waits, shares its core, and finds the engine taken each time, wants it as one with work does:
+// whoever has it was interrupted inside, and each time that the core is given away may take ms.
+static constexpr int kRefusalsMost = 2;
 
 struct Engine::ProgressThread {
     std::thread thread;
@@ -410,8 +413,12 @@ void Engine::wait_shared(LongWait wait) {
     Nanoseconds spin = static_cast<Nanoseconds>(params_.spin_us) * 1000;
     const bool helps = is_progress_thread();
     Nanoseconds offered = 0;
+    int refused = 0;
     for (int idle = 0;;) {
-        if (lock_.poll()) {
+        bool enters = lock_.poll();
+        if (!enters && crowded_ && ++refused > kRefusalsMost) lock_.post(), enters = true;
+        if (enters) {
+            refused = 0;
             spin = spin_limit_.now();
             bool done = wait.ready(wait.context);
             bool moved = !done && turn();

@@ -1,14 +1,15 @@
 /* Goal: threads of one process may use one file handle at the same time (MPI 5.0, sections 11.6,
  * 14.6).
  * Method: under MPI_THREAD_MULTIPLE, threads write records at explicit offsets, at the individual
- * and at the shared pointer of the same files; every record must lie in the file exactly once.
+ * and at the shared pointer of the same files; every record must lie in the file exactly once. In
+ * atomic mode threads write and read the same scattered ints; nobody reads two writers' values.
  */
 #include "io_files.h"
 #include <pthread.h>
 
-enum { threads = 4, records = 50, ints = 8 };
+enum { threads = 4, records = 50, ints = 8, scattered = 400 };
 
-static MPI_File by_offset, by_pointer, by_shared;
+static MPI_File by_offset, by_pointer, by_shared, atomic;
 
 static void make_record(int* record, int number) {
     for (int i = 0; i < ints; ++i) record[i] = number * ints + i;
@@ -26,6 +27,30 @@ static void* work(void* argument) {
         failed += MPI_File_write(by_pointer, record, ints, MPI_INT, MPI_STATUS_IGNORE) != MPI_SUCCESS;
     }
     return (void*)(intptr_t)failed;
+}
+
+static void* work_atomic(void* argument) {
+    int thread = (int)(intptr_t)argument, k, i, mine[scattered], found[scattered];
+    long failed = 0;
+    for (i = 0; i < scattered; ++i) mine[i] = check_rank * threads + thread;
+    for (k = 0; k < records / 2; ++k) {
+        failed += MPI_File_write_at(atomic, 0, mine, scattered, MPI_INT, MPI_STATUS_IGNORE) != MPI_SUCCESS;
+        failed += MPI_File_read_at(atomic, 0, found, scattered, MPI_INT, MPI_STATUS_IGNORE) != MPI_SUCCESS;
+        for (i = 1; i < scattered && found[i] == found[0]; ++i) {}
+        failed += i < scattered;
+    }
+    return (void*)(intptr_t)failed;
+}
+
+static void run_threads(void* (*function)(void*)) {
+    pthread_t running[threads];
+    int t;
+    for (t = 0; t < threads; ++t) CHECK_EQ(0, pthread_create(&running[t], NULL, function, (void*)(intptr_t)t));
+    for (t = 0; t < threads; ++t) {
+        void* failed = NULL;
+        CHECK_EQ(0, pthread_join(running[t], &failed));
+        CHECK_EQ(0, (intptr_t)failed);
+    }
 }
 
 /* Are all records there, once each? In their places if `sorted`. */
@@ -52,10 +77,9 @@ static MPI_File open_one(MPI_Comm comm, const char* name, MPI_Datatype record) {
 }
 
 int main(int argc, char** argv) {
-    char offset_name[200], shared_name[200], pointer_name[200];
-    int provided = 0, t, total;
-    pthread_t running[threads];
-    MPI_Datatype record;
+    char offset_name[200], shared_name[200], pointer_name[200], atomic_name[200];
+    int provided = 0, total;
+    MPI_Datatype record, gapped;
     if (MPI_Init_thread(&argc, &argv, MPI_THREAD_MULTIPLE, &provided) != MPI_SUCCESS) return 1;
     begin_program();
     if (provided < MPI_THREAD_MULTIPLE) return skip("no MPI_THREAD_MULTIPLE");
@@ -69,12 +93,17 @@ int main(int argc, char** argv) {
     by_offset = open_one(MPI_COMM_WORLD, offset_name, record);
     by_shared = open_one(MPI_COMM_WORLD, shared_name, record);
     by_pointer = open_one(MPI_COMM_SELF, pointer_name, record);
-    for (t = 0; t < threads; ++t) CHECK_EQ(0, pthread_create(&running[t], NULL, work, (void*)(intptr_t)t));
-    for (t = 0; t < threads; ++t) {
-        void* failed = NULL;
-        CHECK_EQ(0, pthread_join(running[t], &failed));
-        CHECK_EQ(0, (intptr_t)failed);
-    }
+    run_threads(work);
+    context("atomic mode");
+    new_name(atomic_name, sizeof atomic_name);
+    CHECK_OK(MPI_File_open(MPI_COMM_WORLD, atomic_name, MPI_MODE_CREATE | MPI_MODE_RDWR, MPI_INFO_NULL, &atomic));
+    CHECK_OK(MPI_Type_create_resized(MPI_INT, 0, 8, &gapped));
+    CHECK_OK(MPI_Type_commit(&gapped));
+    CHECK_OK(MPI_File_set_view(atomic, 0, MPI_INT, gapped, "native", MPI_INFO_NULL));
+    CHECK_OK(MPI_File_set_atomicity(atomic, 1));
+    run_threads(work_atomic);
+    CHECK_OK(MPI_File_close(&atomic));
+    CHECK_OK(MPI_Type_free(&gapped));
     CHECK_OK(MPI_File_close(&by_offset));
     CHECK_OK(MPI_File_close(&by_shared));
     CHECK_OK(MPI_File_close(&by_pointer));
@@ -89,6 +118,7 @@ int main(int argc, char** argv) {
     if (check_rank == 0) {
         CHECK_OK(MPI_File_delete(offset_name, MPI_INFO_NULL));
         CHECK_OK(MPI_File_delete(shared_name, MPI_INFO_NULL));
+        CHECK_OK(MPI_File_delete(atomic_name, MPI_INFO_NULL));
     }
     CHECK_OK(MPI_Type_free(&record));
     return finish();

@@ -1,14 +1,15 @@
-/* Goal: a thread that probes in a loop for what never comes, or tests, keeps no other one from the
- * library, also where they share a core. Method: it does so while another thread of each rank
- * exchanges messages with a neighbour; where it kept the library, each took many turns of the
- * system's scheduler.
+/* Goal: a thread that probes in a loop for what never comes, tests, or sends to itself, keeps no
+ * other one from the library, also where they share a core. Method: it does so while another thread
+ * of each rank exchanges messages with a neighbour; where it kept the library, each took many turns
+ * of the system's scheduler.
  */
 #include "check.h"
 
 #include <pthread.h>
 #include <stdatomic.h>
 
-enum { kRounds = 2000 };
+/* Who sends to itself never waits, so it keeps its core for a turn at each message. */
+enum { kRounds = 2000, kBesideSender = 600 };
 static atomic_int over;
 
 static void* probe(void* argument) {
@@ -31,13 +32,25 @@ static void* test(void* argument) {
     return NULL;
 }
 
-static void exchange_beside(void* (*looks)(void*)) {
+static void* speak(void* argument) {
+    int value = 0, heard = 0;
+    MPI_Request request;
+    while (!atomic_load(&over)) {
+        MPI_Irecv(&heard, 1, MPI_INT, check_rank, 3, MPI_COMM_WORLD, &request);
+        MPI_Send(&value, 1, MPI_INT, check_rank, 3, MPI_COMM_WORLD);
+        MPI_Wait(&request, MPI_STATUS_IGNORE);
+    }
+    *(int*)argument = heard;
+    return NULL;
+}
+
+static void exchange_beside(void* (*looks)(void*), int rounds) {
     const int peer = check_rank ^ 1;
     int i, value = -1, found = 1;
     pthread_t thread;
     atomic_store(&over, 0);
     CHECK(pthread_create(&thread, NULL, looks, &found) == 0);
-    for (i = 0; i < kRounds && peer < check_size; ++i) {
+    for (i = 0; i < rounds && peer < check_size; ++i) {
         if (i % 2 == check_rank % 2) {
             MPI_Send(&i, 1, MPI_INT, peer, 1, MPI_COMM_WORLD);
         } else {
@@ -55,8 +68,9 @@ int main(int argc, char** argv) {
     MPI_Init_thread(&argc, &argv, MPI_THREAD_MULTIPLE, &provided);
     begin_program();
     if (provided == MPI_THREAD_MULTIPLE) {
-        exchange_beside(probe);
-        exchange_beside(test);
+        exchange_beside(probe, kRounds);
+        exchange_beside(test, kRounds);
+        exchange_beside(speak, kBesideSender);
     }
     return finish();
 }
