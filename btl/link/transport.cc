@@ -138,7 +138,7 @@ int Links::poll(Sink& sink, int most) {
                             : read(all_, first_of_all_, sink, most);
     for (int n = 1; moved == 0 && only_riding && rides_first_ > kReadsAgain && n < kReadsMost; ++n)
         moved = read(riding, first_riding_, sink, most);
-    relays_.poll(sink, most);
+    if (!relays_.rests()) relays_.poll(sink, most);
     // Acknowledgements wait for a later turn, or for a message the other way, which brings them.
     bool puts_off = !hurry_ && ++put_off_ < kPutOffMost;
     bool works = !active_.empty() && (!puts_off || slept);

@@ -10,6 +10,7 @@
 #include <algorithm>
 #include <cerrno>
 #include <cstring>
+#include <utility>
 
 namespace pomona::rdma {
 
@@ -17,6 +18,8 @@ static constexpr uint32_t kSmallSlots = 128;
 static constexpr uint32_t kLargeSlots = 16;
 static constexpr size_t kLargeMost = size_t{4} << 20;  // bytes of long slots, each way
 static constexpr int kPollMost = 16;
+// Of so many slots one may be missing until the next poll.
+static constexpr uint32_t kPostedLaterFrom = 32;
 
 static uint32_t slots_of(size_t stride) {
     if (stride == kLimits.frame) return kSmallSlots;
@@ -330,6 +333,8 @@ bool Cable::all_sent() const {
 }
 
 int Cable::poll(CableOwner& owner, int most, const bool& stopped, Reason& why) {
+    // It was the last one: whoever waited for it has gone on before this.
+    if (unposted_ != kNone && !post(pairs_[0], std::exchange(unposted_, kNone), why)) return -1;
     verbs::Wc done[kPollMost];
     int found = device_->context()->ops.poll_cq(queue_, std::min(most, kPollMost), done);
     if (found < 0) {
@@ -361,7 +366,8 @@ int Cable::poll(CableOwner& owner, int most, const bool& stopped, Reason& why) {
                           message.subspan(sizeof *head, head->length));
             ++handed;
         }
-        if (!post(pair, slot, why)) return -1;
+        if (i + 1 == found && which == 0 && pair.slots >= kPostedLaterFrom) unposted_ = slot;
+        else if (!post(pair, slot, why)) return -1;
     }
     return handed;
 }

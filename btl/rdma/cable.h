@@ -125,6 +125,8 @@ private:
     verbs::Cq* queue_ = nullptr;
     std::vector<QueuePair> pairs_;
     verbs::SendWr request_{};  // to send; the rest of it stays 0
+    static constexpr uint32_t kNone = UINT32_MAX;
+    uint32_t unposted_ = kNone;  // a slot of the first pair, to be received into again
     uint64_t given_ = 0, left_ = 0;
 };
 
