@@ -262,6 +262,7 @@ PathDescription Carried::describe(int peer) {
 }
 
 int Carried::poll(Sink& sink, int) {
+    if (rests()) return 0;
     int moved = waiting_ != 0 && drain() ? 1 : 0;
     if (ends_.empty() && served_.empty()) return moved;
     Nanoseconds time = now();

@@ -72,6 +72,8 @@ public:
     bool arm() override { return (ends_.empty() && served_.empty()) || next_look_ != 0; }
     void disarm() override {}
     bool pending() const override { return waiting_ != 0; }
+    // It has nothing to do in its turns.
+    bool rests() const { return waiting_ == 0 && ends_.empty() && served_.empty(); }
     Nanoseconds sleep_max() override;
     bool rides() const override { return true; }
 

@@ -62,9 +62,8 @@ void Link::sent_new() {
 }
 
 Push Link::push(const FrameHeader& header, ConstBytes payload) {
-    if (simple_ && payload.size() < kCopyFirst && first_unsent_ == window_.next() &&
-        !paths[0].busy())
-        return push_simply(header, payload);
+    if (quick_ && payload.size() < kCopyFirst && first_unsent_ == window_.next() && !quick_->busy())
+        return push_quickly(header, payload);
     if (over) return Push::gone;
     std::byte* place = keep(Kind::message, sizeof header + payload.size());
     if (!place) return Push::busy;
@@ -76,8 +75,9 @@ Push Link::push(const FrameHeader& header, ConstBytes payload) {
     return Push::sent;
 }
 
-// What push() does for nearly every short message, in few instructions.
-Push Link::push_simply(const FrameHeader& header, ConstBytes payload) {
+// What push() does for nearly every short message, in few instructions and without the clock: times
+// are taken in a later turn (take_times).
+Push Link::push_quickly(const FrameHeader& header, ConstBytes payload) {
     size_t length = sizeof header + payload.size();
     std::byte* place = window_.add(Kind::message, length);
     if (!place) return Push::busy;
@@ -85,16 +85,42 @@ Push Link::push_simply(const FrameHeader& header, ConstBytes payload) {
     if (!payload.empty()) std::memcpy(place + sizeof header, payload.data(), payload.size());
     uint64_t number = first_unsent_;
     Kept& frame = window_[number];
-    if (paths[0].endpoint->push_behind_room(message_header(number).pack(),
-                                            window_.with_room(frame)) != Push::sent) {
-        links_.activate(*this);
+    if (quick_->endpoint->push_behind_room(message_header(number).pack(),
+                                           window_.with_room(frame)) != Push::sent) {
+        if (simple_) links_.activate(*this);
+        else sent_new();  // perhaps by another one
         return Push::sent;
     }
     first_unsent_ = number + 1;
-    frame.path = 0;
+    frame.path = quick_->index;
     frame.sendings = 1;
     if (owed_frames_ != 0 && received_.in_order() && received_pieces_.in_order()) nothing_owed();
+    if (simple_) return Push::sent;
+    frame.sent_at = kLater;
+    if (window_.first() == number) {
+        progress_at_ = kLater;
+        begun_anew_ |= outgoing_.empty();
+    }
+    take_times_later(number);
     return Push::sent;
+}
+
+// Of what has been sent, from this number on, or has come: at the next look at this link, which is
+// active until then.
+void Link::take_times_later(uint64_t number) {
+    if (untimed_) return;
+    untimed_from_ = number;
+    untimed_ = true;
+    links_.activate(*this, false);
+}
+
+void Link::take_times(Nanoseconds now) {
+    untimed_ = false;
+    for (uint64_t n = std::max(untimed_from_, window_.first()); n < window_.next(); ++n)
+        if (window_[n].sent_at == kLater) window_[n].sent_at = now;
+    for (Path& path : paths)
+        if (path.heard_at == kLater) path.heard_at = now;
+    if (progress_at_ == kLater) progress_at_ = now;
 }
 
 // The message added last leaves from the caller's memory, which is then in the caches for the copy;
@@ -230,6 +256,7 @@ void Link::order_paths() {
                 order_.push_back(&path);
     simple_ = paths.size() == 1 && order_.size() == 1 && paths[0].reliable &&
               paths[0].description.watched && used_;
+    quick_ = used_ && !order_.empty() && !left_ ? order_.front() : nullptr;
     if (order_.size() > 1) std::stable_sort(order_.begin(), order_.end(), quicker);
 }
 
@@ -246,6 +273,7 @@ bool Link::send_state(Path& path, uint8_t flags, uint64_t time) {
 // By the path that brought something last: the first one may be cut, which who only receives does
 // not find.
 bool Link::send_owed_state() {
+    if (untimed_) take_times(links_.now());
     auto last =
         std::max_element(order_.begin(), order_.end(), [](const Path* one, const Path* other) {
             return one->heard_at < other->heard_at;
@@ -258,8 +286,8 @@ bool Link::send_owed_state() {
 void Link::owe(bool at_once) {
     ++owed_frames_;
     owed_now_ |= at_once;
-    bool much = owed_frames_ >= kOwedFrames || owed_bytes_ >= kOwedBytes;
-    links_.activate(*this, at_once || much || !simple_);
+    bool much = owed_frames_ >= kOwedFrames || owed_bytes_ >= owed_bytes_most();
+    links_.activate(*this, at_once || much || !quick_);
 }
 
 // ---- in
@@ -301,7 +329,7 @@ void Link::displace(Path& path, Sink& sink) {
 }
 
 void Link::arrive(Path& path, const FrameHeader& frame, ConstBytes payload, Sink& sink) {
-    if (simple_ && arrive_simply(frame, payload, sink)) return;
+    if (quick_ && arrive_quickly(path, frame, payload, sink)) return;
     bool placed = path.placing;
     path.placing = false;
     if (over) return;
@@ -332,15 +360,22 @@ void Link::arrive(Path& path, const FrameHeader& frame, ConstBytes payload, Sink
 
 // What arrive() does for the next message of a link with nothing unusual about it, in few
 // instructions. False when it is something else: nothing has been done.
-bool Link::arrive_simply(const FrameHeader& frame, ConstBytes payload, Sink& sink) {
+bool Link::arrive_quickly(Path& path, const FrameHeader& frame, ConstBytes payload, Sink& sink) {
     uint64_t flags = frame.word[2] >> 8, next = frame.word[1];
     bool usual = (frame.word[2] & 0xff) == static_cast<uint64_t>(Kind::message) &&
                  (flags & ~uint64_t{kQuestion}) == 0 && frame.word[0] == handed_on_ &&
                  payload.size() >= sizeof(FrameHeader) && early_.empty() && !over &&
                  next >= window_.first() && next <= first_unsent_ &&
                  frame.word[3] == first_piece_ && held_.empty() && copied_ == 0 && !row_ended_ &&
-                 !paths[0].busy() && !paths[0].placing;
+                 path.settled && !path.placing && &path != relay_;
     if (!usual) return false;
+    for (const Path& each : paths)
+        if (each.busy()) return false;
+    if (!simple_) {
+        path.heard_at = kLater;
+        if (next != window_.first()) progress_at_ = kLater;
+        take_times_later(window_.next());
+    }
     window_.drop_below(next);
     received_.add(handed_on_++);
     owed_bytes_ += payload.size();
@@ -515,6 +550,8 @@ bool Link::watches() const {
     return down_since_ != 0 || (paths.size() > 1 && outstanding());
 }
 
+size_t Link::owed_bytes_most() const { return simple_ ? kOwedBytes : kOwedBytesLess; }
+
 bool Link::owes_answer() const {
     return std::any_of(paths.begin(), paths.end(),
                        [](const Path& path) { return path.owes_answer; });
@@ -522,8 +559,11 @@ bool Link::owes_answer() const {
 
 // Nothing but acknowledgements that are not urgent.
 bool Link::only_owes() const {
-    return simple_ && !over && !owed_now_ && !owes_answer() && first_unsent_ == window_.next() &&
-           outgoing_.empty() && held_.empty() && !paths[0].busy();
+    return quick_ && !over && !owed_now_ && owed_bytes_ < owed_bytes_most() && !owes_answer() &&
+           first_unsent_ == window_.next() && outgoing_.empty() && held_.empty() &&
+           forwards_.empty() && std::none_of(paths.begin(), paths.end(), [](const Path& path) {
+               return path.busy() || path.question_waits;
+           });
 }
 
 // Answers and acknowledgements.
@@ -535,10 +575,8 @@ void Link::say_what_is_owed(Nanoseconds now) {
         }
     if (owed_frames_ != 0) {
         if (owed_since_ == 0) owed_since_ = now;
-        bool less = !simple_;
-        if (owed_now_ || owed_frames_ >= kOwedFrames ||
-            owed_bytes_ >= (less ? kOwedBytesLess : kOwedBytes) ||
-            now - owed_since_ >= (less ? kOwedTimeLess : kOwedTime))
+        if (owed_now_ || owed_frames_ >= kOwedFrames || owed_bytes_ >= owed_bytes_most() ||
+            now - owed_since_ >= (simple_ ? kOwedTime : kOwedTimeLess))
             send_owed_state();
     }
 }
@@ -551,6 +589,7 @@ bool Link::work(Nanoseconds now, bool idle, Sink& sink) {
         }
         return false;
     }
+    if (untimed_) take_times(now);
     bool moved = false;
     for (Path& path : paths) {
         if (path.state != Path::State::up) continue;
@@ -576,6 +615,7 @@ bool Link::work(Nanoseconds now, bool idle, Sink& sink) {
 
 bool Link::settle_for_sleep() {
     if (over) return told;
+    if (untimed_) take_times(links_.now());
     if (owed_frames_ != 0) send_owed_state();
     if (wants_memory()) ask_for_memory(links_.now());
     return true;

@@ -184,6 +184,7 @@ void Link::give_up(Error reason) {
     }
     order_.clear();
     simple_ = false;
+    quick_ = nullptr;
     window_.clear();
     first_unsent_ = window_.next();
     outgoing_.clear();

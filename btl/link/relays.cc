@@ -141,7 +141,7 @@ PathDescription Relays::describe(int peer) {
 }
 
 int Relays::poll(Sink& sink, int) {
-    if (ends_.empty() && flows_.empty()) return 0;
+    if (rests()) return 0;
     Nanoseconds now = links_.now();
     if (now < next_look_) return 0;
     next_look_ = now + kLookEvery;

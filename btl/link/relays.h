@@ -45,6 +45,7 @@ public:
     Result<Endpoint*> connect(int peer, ConstBytes address) override;
     Endpoint* path(int peer) override;
     PathDescription describe(int peer) override;
+    bool rests() const { return ends_.empty() && flows_.empty(); }  // poll() has nothing to do
     int poll(Sink& sink, int most) override;
     bool arm() override;
     void disarm() override {}

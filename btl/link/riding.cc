@@ -60,6 +60,7 @@ void Link::leave_by_standing() {
     std::erase_if(order_, [](const Path* path) { return path->rides; });
     for (Path& path : paths)
         if (order_.empty() && !path.rides && path.usable()) order_.push_back(&path);
+    quick_ = nullptr;
 }
 
 // All that is under way by a path that rides goes by the others as well, this once.

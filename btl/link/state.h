@@ -58,6 +58,7 @@ public:
     bool watches() const;
     bool only_owes() const;
     bool owes_answer() const;
+    size_t owed_bytes_most() const;
     // Looked at from time to time while its window is large; true when it is not, or not any more.
     bool gives_back(Nanoseconds now);
     bool pending() const;
@@ -124,8 +125,10 @@ private:
     void mark_unsent(uint64_t number);
 
     // Frames in (link.cc).
-    Push push_simply(const FrameHeader& header, ConstBytes payload);
-    bool arrive_simply(const FrameHeader& frame, ConstBytes payload, Sink& sink);
+    Push push_quickly(const FrameHeader& header, ConstBytes payload);
+    bool arrive_quickly(Path& path, const FrameHeader& frame, ConstBytes payload, Sink& sink);
+    void take_times_later(uint64_t number);
+    void take_times(Nanoseconds now);
     void arrive_numbered(Path& path, const LinkHeader& header, ConstBytes payload, Sink& sink);
     void hand_on(Kind kind, ConstBytes payload, Sink& sink);
     void arrive_piece(Path& path, const LinkHeader& header, ConstBytes payload, Sink& sink);
@@ -225,6 +228,9 @@ private:
     // One path, up, that neither loses nor has to be watched: nothing but acknowledging has its
     // time.
     bool simple_ = false;
+    Path* quick_ = nullptr;  // that messages take first, if the engine has to do with this link
+    bool untimed_ = false;   // some times are kLater: of messages from this number on, of others
+    uint64_t untimed_from_ = 0;
 
     std::list<Outgoing> outgoing_;
     int to_copy_ = 0;  // of those: wait for copy_bulk()
@@ -314,7 +320,9 @@ public:
 
 private:
     struct Way final : public Sink {  // of one transport to its links
-        Way(Links& links, int index) : links(links), index(index) {}
+        Way(Links& links, int index, bool rides)
+            : links(links), transport(*links.transports_[static_cast<size_t>(index)]), index(index),
+              rides(rides) {}
         std::byte* place(int peer, const FrameHeader& header, size_t length) override;
         void arrive(int peer, const FrameHeader& header, ConstBytes payload) override;
         void gone(int peer, const Error& why) override;
@@ -323,10 +331,13 @@ private:
         Link& link(int peer) { return links.link(peer); }
         Path& path(Link& of) { return of.paths[static_cast<size_t>(index)]; }
         Links& links;
-        int index;
+        Transport& transport;
+        const int index;
+        const bool rides;
     };
     friend struct Way;
     Link& make_link(int peer);
+    int read(const std::vector<Way*>& ways, size_t& first, Sink& sink, int most);
     void work_on_active(Nanoseconds time, int& moved, Sink& sink);
     void watch(Link& link);
     void look_at_watched();
@@ -336,6 +347,7 @@ private:
     std::vector<std::unique_ptr<Transport>> transports_;
     Carried* carried_ = nullptr;  // the last of these
     std::vector<std::unique_ptr<Way>> ways_;
+    std::vector<Way*> all_, riding_, by_device_;  // of these; the last without carried_
     Relays relays_{*this};
     std::vector<std::unique_ptr<Link>> links_;  // by peer; null where there is none
     // Those that have work, which each turn looks after, and those that only look at the clock,
@@ -348,7 +360,8 @@ private:
     bool hurry_ = false;  // one of them has more to do than to acknowledge, some time
     unsigned put_off_ = 0;
     Sink* sink_ = nullptr;  // during poll()
-    size_t turn_ = 0;
+    size_t turn_ = 0, first_of_all_ = 0, first_riding_ = 0;
+    bool slept_ = false;         // since the last turn, or wanted to
     unsigned rides_first_ = 0;   // turns in which the other transports are polled less often,
     bool others_moved_ = false;  // unless frames come by these as well
 };

@@ -14,6 +14,10 @@ static constexpr unsigned kPutOffMost = 16;
 // After a frame by a path that rides on others, so many turns in which those have one in so many.
 static constexpr unsigned kRidesFirst = 1000;
 static constexpr size_t kTurnsOfOthers = 16;
+// While so many of those turns are left, each reads those that ride again where nothing has come:
+// all else that a turn does would keep the next frame waiting.
+static constexpr unsigned kReadsAgain = kRidesFirst - 64;
+static constexpr int kReadsMost = 3;
 // How often who sleeps looks at links whose windows are large.
 static constexpr Nanoseconds kGiveBackEach = 250'000'000;
 
@@ -67,8 +71,12 @@ Links::Links(const Params& params, Counters& counters, LinkOptions options,
         carried_ = static_cast<Carried*>(transports_.back().get());
     }
     for (size_t i = 0; i < transports_.size(); ++i) {
-        ways_.push_back(std::make_unique<Way>(*this, static_cast<int>(i)));
-        if (transports_[i]->rides())
+        bool rides = transports_[i]->rides();
+        ways_.push_back(std::make_unique<Way>(*this, static_cast<int>(i), rides));
+        all_.push_back(ways_.back().get());
+        if (rides) riding_.push_back(ways_.back().get());
+        if (rides && transports_[i].get() != carried_) by_device_.push_back(ways_.back().get());
+        if (rides)
             transports_[i]->speak_by([this](int peer, ConstBytes words) {
                 Link* there = existing(peer);
                 return there && there->say(words);
@@ -121,32 +129,44 @@ void Links::reach(int peer, ConstBytes address) {
 
 int Links::poll(Sink& sink, int most) {
     sink_ = &sink;
-    int moved = 0;
-    // The first one read changes, so that none is always the last.
-    size_t number = transports_.size();
-    if (number > 1) ++turn_;
-    for (size_t i = 0; i < number && !sink.enough; ++i) {
-        size_t which = (turn_ + i) % number;
-        bool rides = transports_[which]->rides();
-        // While frames come by those that ride, the others only watch.
-        if (!rides && rides_first_ != 0 && !others_moved_ && turn_ % kTurnsOfOthers != 0) continue;
-        ways_[which]->enough = false;
-        int found = transports_[which]->poll(*ways_[which], most);
-        if (rides) rides_first_ = found > 0 ? kRidesFirst : rides_first_ - (rides_first_ != 0);
-        else others_moved_ = found > 0;
-        moved += found;
-    }
-    relays_.poll(sink, most);
+    // While frames come by those that ride, the others only watch.
+    bool slept = std::exchange(slept_, false);
+    bool only_riding =
+        rides_first_ != 0 && !others_moved_ && !slept && ++turn_ % kTurnsOfOthers != 0;
+    const auto& riding = carried_ && !carried_->rests() ? riding_ : by_device_;
+    int moved = only_riding ? read(riding, first_riding_, sink, most)
+                            : read(all_, first_of_all_, sink, most);
+    for (int n = 1; moved == 0 && only_riding && rides_first_ > kReadsAgain && n < kReadsMost; ++n)
+        moved = read(riding, first_riding_, sink, most);
+    if (!relays_.rests()) relays_.poll(sink, most);
     // Acknowledgements wait for a later turn, or for a message the other way, which brings them.
     bool puts_off = !hurry_ && ++put_off_ < kPutOffMost;
-    bool works = !active_.empty() && !puts_off;
-    if (works || !watched_.empty()) {
+    bool works = !active_.empty() && (!puts_off || slept);
+    bool looks = !watched_.empty() && !only_riding;
+    if (works || looks) {
         Nanoseconds time = now();
         if (!watched_.empty() && time >= watch_at_) look_at_watched(), works = true;
         if (works) work_on_active(time, moved, sink);
     }
     if (moved == 0 && (windows_grew || !large_.empty())) give_back();
     sink_ = nullptr;
+    return moved;
+}
+
+// The first one read changes, so that none is always the last.
+int Links::read(const std::vector<Way*>& ways, size_t& first, Sink& sink, int most) {
+    size_t which = first < ways.size() ? first : 0;
+    first = which + 1;
+    int moved = 0;
+    for (size_t left = ways.size(); left > 0 && !sink.enough; --left) {
+        Way& way = *ways[which];
+        if (++which == ways.size()) which = 0;
+        way.enough = false;
+        int found = way.transport.poll(way, most);
+        if (way.rides) rides_first_ = found > 0 ? kRidesFirst : rides_first_ - (rides_first_ != 0);
+        else others_moved_ = found > 0;
+        moved += found;
+    }
     return moved;
 }
 
@@ -195,6 +215,7 @@ void Links::give_back() {
 }
 
 bool Links::arm() {
+    slept_ = true;  // what keeps it from sleeping, or wakes it, may come by any of them
     for (Link* each : active_)
         if (!each->settle_for_sleep()) return false;
     if (!relays_.arm()) return false;

@@ -15,6 +15,7 @@ namespace pomona::link {
 
 inline constexpr int kUnsent = -1;  // Kept::path, Piece::path: it has to be sent (again)
 inline constexpr int kArrived = -2;
+inline constexpr Nanoseconds kLater = -1;  // Kept::sent_at, Path::heard_at: not taken yet
 // What a peer takes of messages, and bytes of them, that come before their turn: more is nothing
 // that a sender of ours can have on its way.
 inline constexpr uint64_t kAheadMost = 1 << 20;

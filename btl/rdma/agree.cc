@@ -239,9 +239,8 @@ bool RdmaEndpoint::send_probes() {
         if (!asked || !cable_->has_room(pair, true)) continue;
         size_t length = room_in(cable_->stride(pair));
         std::memset(cable_->payload_slot(pair), 0x5a, length);
-        Reason why;
         Cable::Part part{length, length, 0, cable_->slot_checksum(pair, length)};
-        if (!cable_->send(pair, MessageKind::probe, {}, part, why)) return fail(why), false;
+        if (!send(pair, MessageKind::probe, {}, part)) return false;
     }
     return true;
 }

@@ -10,14 +10,16 @@
 #include <algorithm>
 #include <cerrno>
 #include <cstring>
+#include <utility>
 
 namespace pomona::rdma {
 
 static constexpr uint32_t kSmallSlots = 128;
 static constexpr uint32_t kLargeSlots = 16;
 static constexpr size_t kLargeMost = size_t{4} << 20;  // bytes of long slots, each way
-static constexpr uint64_t kKeptFrames = 2;             // of 4 KiB slots, for credit
 static constexpr int kPollMost = 16;
+// Of so many slots one may be missing until the next poll.
+static constexpr uint32_t kPostedLaterFrom = 32;
 
 static uint32_t slots_of(size_t stride) {
     if (stride == kLimits.frame) return kSmallSlots;
@@ -64,6 +66,7 @@ bool Cable::make(Device& device, const Options& options, Reason& why) {
         pair.stride = stride;
         pair.slots = slots_of(stride);
         pair.frames = frames_of(stride);
+        pair.id = uint64_t{pairs_.size()} << 40;
         pair.out = at;
         pair.in = at + stride * pair.slots;
         at += 2 * stride * pair.slots;
@@ -192,12 +195,16 @@ bool Cable::ready(QueuePair& pair, const PairPlace& place, const EndPlace& peer,
 bool Cable::post(QueuePair& pair, uint32_t slot, Reason& why) {
     verbs::Sge sge{reinterpret_cast<uint64_t>(pair.in + slot * pair.stride),
                    static_cast<uint32_t>(pair.stride), memory_.key()};
-    verbs::RecvWr wr{id_of(pair, slot, true), nullptr, &sge, 1}, *bad = nullptr;
+    verbs::RecvWr wr{pair.id | kReceives | slot, nullptr, &sge, 1}, *bad = nullptr;
     int error = device_->context()->ops.post_recv(pair.handle, &wr, &bad);
     if (error == 0) {
         pair.posted += pair.frames;
         return true;
     }
+    return no_receive(error, why);
+}
+
+[[gnu::noinline]] bool Cable::no_receive(int error, Reason& why) const {
     why = {format("{} takes no receive", device_->name()), "", error};
     return false;
 }
@@ -218,12 +225,6 @@ void Cable::destroy() {
 }
 
 // ---- out
-
-bool Cable::has_room(int which, bool control) const {
-    const QueuePair& pair = pairs_[static_cast<size_t>(which)];
-    uint64_t kept = which == 0 && !control ? kKeptFrames : 0;
-    return !pair.free.empty() && pair.sent + pair.frames + kept <= pair.allowed;
-}
 
 std::byte* Cable::payload_slot(int which) {
     QueuePair& pair = pairs_[static_cast<size_t>(which)];
@@ -252,50 +253,67 @@ uint32_t Cable::copy_to_slot(int which, const Parts& payload, size_t from, size_
     return checks ? slot_checksum(which, length) : 0;
 }
 
-bool Cable::send(int which, MessageKind kind, const FrameHeader& header, const Part& part,
-                 Reason& why) {
-    QueuePair& pair = pairs_[static_cast<size_t>(which)];
-    uint32_t slot = pair.free.back();
-    std::byte* at = pair.out + slot * pair.stride;
-    MessageHead head{};
-    head.magic = kMagic;
-    head.kind = kind;
+// In its place, and its checksum over what is behind it.
+void Cable::write_head(QueuePair& pair, std::byte* at, MessageKind kind, const FrameHeader& header,
+                       const Part& part) {
     bool own_checksum = part.length == part.total && apart(part.length);
-    if (options_.checks) head.checked = own_checksum ? Checked::apart : Checked::together;
-    head.attempt = options_.attempt;
-    head.length = static_cast<uint32_t>(part.length);
-    head.sequence = pair.sent;
-    for (int i = 0; i < pairs(); ++i) head.credit[i] = credit(i);
-    head.total = static_cast<uint32_t>(part.total);
-    head.offset = own_checksum ? part.checksum : static_cast<uint32_t>(part.offset);
-    head.header = header;
-    std::memcpy(at, &head, sizeof head);
-    if (options_.checks) {
-        constexpr size_t kAfter = sizeof head.checksum;
-        size_t behind = own_checksum ? 0 : part.length;
-        head.checksum = crc32c({at + kAfter, sizeof head - kAfter + behind});
-        std::memcpy(at, &head.checksum, sizeof head.checksum);
-    }
+    auto* head = new (at) MessageHead;
+    head->magic = kMagic;
+    head->kind = kind;
+    head->checked = !options_.checks ? Checked::no
+                    : own_checksum   ? Checked::apart
+                                     : Checked::together;
+    head->attempt = options_.attempt;
+    head->length = static_cast<uint32_t>(part.length);
+    head->sequence = pair.sent;
+    head->credit[0] = told_now(pairs_[0]);
+    head->credit[1] = pairs_.size() > 1 ? told_now(pairs_[1]) : 0;
+    head->total = static_cast<uint32_t>(part.total);
+    head->offset = own_checksum ? part.checksum : static_cast<uint32_t>(part.offset);
+    head->header = header;
+    head->checksum = 0;
+    if (!options_.checks) return;
+    constexpr size_t kAfter = sizeof head->checksum;
+    size_t behind = own_checksum ? 0 : part.length;
+    head->checksum = crc32c({at + kAfter, sizeof *head - kAfter + behind});
+}
+
+int Cable::send_slot(QueuePair& pair, std::byte* at, size_t length) {
     // As many frames as the receiver has posted.
     size_t least = pair.stride - kLimits.frame + 1;
-    auto bytes = static_cast<uint32_t>(std::max(sizeof head + part.length, least));
+    auto bytes = static_cast<uint32_t>(std::max(sizeof(MessageHead) + length, least));
     verbs::Sge sge{reinterpret_cast<uint64_t>(at), bytes, memory_.key()};
-    verbs::SendWr wr{}, *bad = nullptr;
-    wr.wr_id = id_of(pair, slot, false);
-    wr.sg_list = &sge;
-    wr.num_sge = 1;
-    wr.opcode = verbs::kSend;
-    wr.send_flags = verbs::kSignaled;
-    int error = device_->context()->ops.post_send(pair.handle, &wr, &bad);
-    if (error != 0) {
-        why = {format(messages::rdma_not_taken, device_->name()), "look at its cable", error};
-        return false;
-    }
+    verbs::SendWr* bad = nullptr;
+    request_.wr_id = pair.id | pair.free.back();
+    request_.sg_list = &sge;
+    request_.num_sge = 1;
+    request_.opcode = verbs::kSend;
+    request_.send_flags = verbs::kSignaled;
+    int error = device_->context()->ops.post_send(pair.handle, &request_, &bad);
+    if (error != 0) return error;
     pair.free.pop_back();
     pair.sent += pair.frames;
     given_ += pair.stride;
-    told_credit();
-    return true;
+    return 0;
+}
+
+int Cable::send(int which, MessageKind kind, const FrameHeader& header, const Part& part) {
+    QueuePair& pair = pairs_[static_cast<size_t>(which)];
+    std::byte* at = pair.out + pair.free.back() * pair.stride;
+    write_head(pair, at, kind, header, part);
+    return send_slot(pair, at, part.length);
+}
+
+int Cable::send_short(const FrameHeader& header, ConstBytes payload) {
+    QueuePair& pair = pairs_[0];
+    std::byte* at = pair.out + pair.free.back() * kLimits.frame;
+    if (!payload.empty()) std::memcpy(at + sizeof(MessageHead), payload.data(), payload.size());
+    write_head(pair, at, MessageKind::data, header, {payload.size(), payload.size(), 0, 0});
+    return send_slot(pair, at, payload.size());
+}
+
+Reason Cable::not_taken(int error) const {
+    return {format(messages::rdma_not_taken, device_->name()), "look at its cable", error};
 }
 
 bool Cable::all_sent() const {
@@ -305,24 +323,29 @@ bool Cable::all_sent() const {
 
 // ---- in
 
+// Apart from poll(), which is to be short.
+[[gnu::noinline]] int Cable::fail(verbs::WcStatus status, Reason& why) {
+    why = {status == verbs::kSuccess
+               ? format(messages::rdma_silent, device_->name())
+               : format(messages::rdma_message_failed, device_->name(), static_cast<int>(status)),
+           "look at its cable"};
+    return -1;
+}
+
 int Cable::poll(CableOwner& owner, int most, const bool& stopped, Reason& why) {
+    // It was the last one: whoever waited for it has gone on before this.
+    if (unposted_ != kNone && !post(pairs_[0], std::exchange(unposted_, kNone), why)) return -1;
     verbs::Wc done[kPollMost];
     int found = device_->context()->ops.poll_cq(queue_, std::min(most, kPollMost), done);
     if (found < 0) {
-        why = {format(messages::rdma_silent, device_->name()), "look at its cable"};
         device_->lost = true;
-        return -1;
+        return fail(verbs::kSuccess, why);
     }
     int handed = 0;
     for (int i = 0; i < found; ++i) {
         const verbs::Wc& wc = done[i];
         auto which = static_cast<size_t>(wc.wr_id >> 40);
-        if (wc.status != verbs::kSuccess) {
-            why = {
-                format(messages::rdma_message_failed, device_->name(), static_cast<int>(wc.status)),
-                "look at its cable"};
-            return -1;
-        }
+        if (wc.status != verbs::kSuccess) return fail(wc.status, why);
         if (which >= pairs_.size()) continue;
         QueuePair& pair = pairs_[which];
         auto slot = static_cast<uint32_t>(wc.wr_id);
@@ -334,15 +357,17 @@ int Cable::poll(CableOwner& owner, int most, const bool& stopped, Reason& why) {
         pair.posted -= pair.frames;
         size_t length = std::min<size_t>(wc.byte_len, pair.stride);
         ConstBytes message{pair.in + slot * pair.stride, length};
-        auto head = parse_message(message, peer_checks_);
+        const MessageHead* head = sound_head(message, peer_checks_);
         if (head && head->attempt == options_.attempt && !stopped) {
             pair.seen = std::max(pair.seen, head->sequence + pair.frames);
-            for (int each = 0; each < pairs(); ++each) take_credit(each, head->credit[each]);
+            take_credit(0, head->credit[0]);
+            if (pairs_.size() > 1) take_credit(1, head->credit[1]);
             owner.message(static_cast<int>(which), *head,
                           message.subspan(sizeof *head, head->length));
             ++handed;
         }
-        if (!post(pair, slot, why)) return -1;
+        if (i + 1 == found && which == 0 && pair.slots >= kPostedLaterFrom) unposted_ = slot;
+        else if (!post(pair, slot, why)) return -1;
     }
     return handed;
 }
@@ -358,7 +383,7 @@ uint64_t Cable::credit(int which) const {
 
 bool Cable::owes_credit() const {
     return std::any_of(pairs_.begin(), pairs_.end(), [](const QueuePair& pair) {
-        return pair.seen + pair.posted >= pair.told + pair.frames * (pair.slots / 2);
+        return pair.seen + pair.posted >= pair.told + uint64_t{pair.frames} * (pair.slots / 2);
     });
 }
 

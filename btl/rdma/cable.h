@@ -41,7 +41,11 @@ public:
     int pairs() const { return static_cast<int>(pairs_.size()); }
     size_t stride(int pair) const { return pairs_[static_cast<size_t>(pair)].stride; }
     // Can one more message go? Some frames are kept for credit.
-    bool has_room(int pair, bool control) const;
+    bool has_room(int which, bool control) const {
+        const QueuePair& pair = pairs_[static_cast<size_t>(which)];
+        uint64_t kept = which == 0 && !control ? kKeptFrames : 0;
+        return !pair.free.empty() && pair.sent + pair.frames + kept <= pair.allowed;
+    }
     // Memory for its payload. Only when has_room().
     std::byte* payload_slot(int pair);
     // A payload, or what is left of one, in two parts.
@@ -58,8 +62,11 @@ public:
         size_t length = 0, total = 0, offset = 0;
         uint32_t checksum = 0;
     };
-    // With what is in the slot. False with the reason: the queue pair does not work any more.
-    bool send(int pair, MessageKind kind, const FrameHeader& header, const Part& part, Reason& why);
+    // With what is in the slot. Not 0, an error: the queue pair does not work any more.
+    int send(int pair, MessageKind kind, const FrameHeader& header, const Part& part);
+    // A whole frame, which fits into a slot of 4 KiB.
+    int send_short(const FrameHeader& header, ConstBytes payload);
+    Reason not_taken(int error) const;
     bool all_sent() const;
     // Bytes of messages that the device still has, and that have left it, ever.
     size_t queued() const { return static_cast<size_t>(given_ - left_); }
@@ -86,19 +93,28 @@ private:
         std::byte* out = nullptr;
         std::byte* in = nullptr;
         std::vector<uint32_t> free;  // slots of `out`
+        uint64_t id = 0;             // of its requests, with that of the slot
         // In frames, ever.
         uint64_t sent = 0, allowed = 0;
         uint64_t seen = 0, told = 0;
         uint64_t posted = 0;  // now
     };
+    // What its sender may have sent, which it is told now.
+    static uint64_t told_now(QueuePair& pair) {
+        return pair.told = std::max(pair.told, pair.seen + pair.posted);
+    }
+    static constexpr uint64_t kKeptFrames = 2;  // of 4 KiB slots, for credit
+    static constexpr uint64_t kReceives = uint64_t{1} << 32;
     bool apart(size_t length) const { return options_.checks && length >= kApartFrom; }
     verbs::Qp* create(QueuePair& pair, Reason& why);
     bool make_pair(QueuePair& pair, Reason& why);
     bool ready(QueuePair& pair, const PairPlace& place, const EndPlace& peer, Reason& why);
     bool post(QueuePair& pair, uint32_t slot, Reason& why);
-    uint64_t id_of(const QueuePair& pair, uint32_t slot, bool receives) const {
-        return static_cast<uint64_t>(&pair - pairs_.data()) << 40 | uint64_t{receives} << 32 | slot;
-    }
+    bool no_receive(int error, Reason& why) const;
+    int fail(verbs::WcStatus status, Reason& why);  // kSuccess: the device does not answer
+    void write_head(QueuePair& pair, std::byte* at, MessageKind kind, const FrameHeader& header,
+                    const Part& part);
+    int send_slot(QueuePair& pair, std::byte* at, size_t length);
 
     Device* device_ = nullptr;
     Options options_;
@@ -108,6 +124,9 @@ private:
     Region memory_;
     verbs::Cq* queue_ = nullptr;
     std::vector<QueuePair> pairs_;
+    verbs::SendWr request_{};  // to send; the rest of it stays 0
+    static constexpr uint32_t kNone = UINT32_MAX;
+    uint32_t unposted_ = kNone;  // a slot of the first pair, to be received into again
     uint64_t given_ = 0, left_ = 0;
 };
 

@@ -95,7 +95,8 @@ inline uint32_t byte_step(uint32_t state, std::byte byte) {
 #endif
 
 // Whole turns of three blocks; `at`: where what is left begins.
-POMONA_CRC_TARGET uint64_t by_blocks(uint64_t state, ConstBytes bytes, size_t& at) {
+[[gnu::noinline]] POMONA_CRC_TARGET uint64_t by_blocks(uint64_t state, ConstBytes bytes,
+                                                       size_t& at) {
     static const Shift shift = make_shift();
     for (; at + 3 * kBlock <= bytes.size(); at += 3 * kBlock) {
         const std::byte* block = bytes.data() + at;
@@ -114,6 +115,8 @@ POMONA_CRC_TARGET uint32_t by_instruction(uint32_t crc, ConstBytes bytes) {
     uint64_t wide = crc;
     size_t at = 0;
     if (bytes.size() >= 3 * kBlock) wide = by_blocks(wide, bytes, at);
+    for (; at + 32 <= bytes.size(); at += 32)
+        for (size_t i = 0; i < 32; i += 8) wide = step(wide, bytes.data() + at + i);
     for (; at + 8 <= bytes.size(); at += 8) wide = step(wide, bytes.data() + at);
     auto state = static_cast<uint32_t>(wide);
     if (at + 4 <= bytes.size()) state = half_step(state, bytes.data() + at), at += 4;
@@ -208,15 +211,13 @@ bool crc32c_is_quick() {
     return quick;
 }
 
-static bool takes_products(size_t length) {
-    if (length < 2 * kWide) return false;
-    static const bool wide = has_wide();
-    return wide;
-}
+static const bool kHasInstruction = has_instruction(), kHasWide = has_wide();
+
+static bool takes_products(size_t length) { return length >= 2 * kWide && kHasWide; }
 
 static uint32_t onward(uint32_t crc, ConstBytes bytes) {
     if (takes_products(bytes.size())) return by_products<false>(crc, bytes, nullptr);
-    return crc32c_is_quick() ? by_instruction(crc, bytes) : by_table(crc, bytes);
+    return kHasInstruction ? by_instruction(crc, bytes) : by_table(crc, bytes);
 }
 
 uint32_t crc32c(ConstBytes bytes) { return ~onward(~0u, bytes); }

@@ -50,6 +50,9 @@ public:
 
     // -- Endpoint
     Push push(const FrameHeader& header, ConstBytes payload) override;
+    Push push_behind_room(const FrameHeader& header, Bytes whole) override {
+        return push(header, whole.subspan(kHeadRoom));
+    }
     Push push_fill(const FrameHeader& header, size_t length, FillFunction fill,
                    void* context) override;
     Push push_gathered(const FrameHeader& header, ConstBytes first, ConstBytes second,
@@ -112,6 +115,7 @@ private:
     Push push_parts(const FrameHeader& header, const Parts& payload);
     bool send_part(const Parts& payload);
     bool send(int pair, MessageKind kind, const FrameHeader& header, const Cable::Part& part);
+    bool has_sent(int error);
     bool bring(const MessageHead& head, ConstBytes& payload);
     void drain_rest();
     void tell_credit();
@@ -158,6 +162,8 @@ private:
     Assembly assembly_[2];
     Sink* sink_ = nullptr;  // during poll()
     int handed_ = 0;
+    Reason poll_why_;
+    int fail_poll();
 };
 
 }  // namespace pomona::rdma

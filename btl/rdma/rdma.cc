@@ -79,13 +79,17 @@ public:
     }
 
     int poll(Sink& sink, int most) override {
-        if (asked_to_end()) return drain(sink), 0;
-        bool slept = std::exchange(slept_, false);
-        if (++polls_ % kPollsPerLook == 0 || slept) look_at_devices(sink);
+        if (++polls_ % kPollsPerLook == 0 || slept_) {
+            slept_ = false;
+            if (asked_to_end()) return drain(sink), 0;
+            look_at_devices(sink);
+        }
         int handed = 0;
-        for (size_t i = 0; i < active_.size() && !sink.enough; ++i) {
-            RdmaEndpoint& each = *active_[(polls_ + i) % active_.size()];
-            if (each.hurries()) each.look(now(), sink);
+        size_t number = active_.size(), which = number > 1 ? polls_ % number : 0;
+        for (size_t i = 0; i < number && !sink.enough;
+             ++i, which = which + 1 < number ? which + 1 : 0) {
+            RdmaEndpoint& each = *active_[which];
+            if (each.hurries()) look_at(each, sink);
             handed += each.poll(sink, most);
         }
         if (handed != 0) moved_ = true;
@@ -150,7 +154,7 @@ private:
         return *slot;
     }
     // The process ends: queue pairs, regions and domains go, in this order.
-    void drain(Sink& sink) {
+    [[gnu::noinline]] void drain(Sink& sink) {
         for (auto& [peer, each] : endpoints_) {
             each->abandon({Code::peer_gone, "This process was asked to end (SIGTERM)", peer});
             each->look(now(), sink);
@@ -162,7 +166,11 @@ private:
     void attend(RdmaEndpoint& endpoint) {
         if (!std::exchange(endpoint.active, true)) active_.push_back(&endpoint);
     }
-    void look_at_devices(Sink& sink) {
+    [[gnu::noinline]] void look_at(RdmaEndpoint& endpoint, Sink& sink) {
+        endpoint.look(now(), sink);
+    }
+    // Apart from poll(), which is to be short.
+    [[gnu::noinline]] void look_at_devices(Sink& sink) {
         Nanoseconds time = now();
         for (size_t i = 0; i < active_.size(); ++i) active_[i]->look(time, sink);
         std::erase_if(active_, [](RdmaEndpoint* each) {
@@ -176,7 +184,7 @@ private:
         if (any && devices_changed()) try_all_again();
     }
     // By what this process waits for it has slept before; whoever only looks in is not told of.
-    void tell_of_sleep() {
+    [[gnu::noinline]] void tell_of_sleep() {
         armed_ = false;
         if (moved_ || now() - quiet_since_ < kTellAfter) return;
         for (RdmaEndpoint* each : active_) each->go_to_sleep();

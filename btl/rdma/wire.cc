@@ -13,20 +13,19 @@ static constexpr size_t kNameMost = 63;
 static constexpr size_t kTextMost = 400;
 static constexpr size_t kDevicesMost = 16;
 
-std::optional<MessageHead> parse_message(ConstBytes message, bool checked) {
-    MessageHead head;
-    if (message.size() < sizeof head) return std::nullopt;
-    std::memcpy(&head, message.data(), sizeof head);
+const MessageHead* sound_head(ConstBytes message, bool checked) {
+    if (message.size() < sizeof(MessageHead)) return nullptr;
+    const auto& head = *reinterpret_cast<const MessageHead*>(message.data());
     bool sound = head.magic == kMagic && head.length <= message.size() - sizeof head &&
                  (head.checked == Checked::apart
                       ? head.length == head.total
                       : head.offset <= head.total && head.length <= head.total - head.offset) &&
                  head.kind >= MessageKind::data && head.kind <= MessageKind::probe;
-    if (!sound || (head.checked != Checked::no) != checked) return std::nullopt;
+    if (!sound || (head.checked != Checked::no) != checked) return nullptr;
     constexpr size_t kAfter = sizeof head.checksum;
     size_t length = sizeof head - kAfter + (head.checked == Checked::apart ? 0 : head.length);
-    if (checked && crc32c(message.subspan(kAfter, length)) != head.checksum) return std::nullopt;
-    return head;
+    if (checked && crc32c(message.subspan(kAfter, length)) != head.checksum) return nullptr;
+    return &head;
 }
 
 bool payload_is_sound(const MessageHead& head, ConstBytes payload) {

@@ -59,9 +59,9 @@ static_assert(sizeof(MessageHead) == 80);
 // Bytes of payload in a slot.
 constexpr size_t room_in(size_t stride) { return stride - sizeof(MessageHead); }
 
-// Of a message in memory; none when no sender of ours can have written it, or it was changed, as
-// far as its first checksum tells.
-std::optional<MessageHead> parse_message(ConstBytes message, bool checked);
+// That of a message, which is aligned for it, where it lies; null when no sender of ours can have
+// written it, or it was changed, as far as its first checksum tells.
+const MessageHead* sound_head(ConstBytes message, bool checked);
 // Is the payload what was sent, as far as its own checksum tells?
 bool payload_is_sound(const MessageHead& head, ConstBytes payload);
 

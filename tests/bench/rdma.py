@@ -94,12 +94,14 @@ def row_of(size, what, text):
 
 def shares(build, rounds):
     """GB in a second of one processor that does both ends' work, of the library and of a link over
-    it."""
+    it; and its nanoseconds for a message of 8 bytes."""
     text = subprocess.run([f"{build}/tests/verbs_share", str(5 * rounds)], capture_output=True, text=True,
                           check=True).stdout
     found = re.findall(r"^share (\d+) (\d+) ([\d.]+) ([\d.]+) ([\d.]+)$", text, re.M)
-    return [{"bytes": int(size), "window": int(window), "library": float(library), "link": float(link),
+    rows = [{"bytes": int(size), "window": int(window), "library": float(library), "link": float(link),
              "share": float(share)} for size, window, library, link, share in found]
+    library, link = re.search(r"^short 8 (\d+) (\d+)$", text, re.M).groups()
+    return rows, {"library": int(library), "link": int(link)}
 
 
 # Without checksums: their copies, of as many bytes, are not calls of memcpy, and would not be seen.
@@ -221,6 +223,7 @@ def main():
                 machine = ours(build, how, "self,rdma,tcp", rdma)
             ours(build, "plain", "self,tcp", tcp)
             cuts += gaps(build, f"{folder}/rdma_cut")
+        long, short = shares(build, options.rounds)
         out = {
             "schema": 2, "tool": "rdma.py", "command": "rdma.py BUILD " + " ".join(sys.argv[2:]),
             "date": datetime.now(timezone.utc).strftime("%Y-%m-%dT%H:%M:%SZ"), "machine": machine,
@@ -229,7 +232,8 @@ def main():
             "model": MODEL | compared("model", library, rdma),
             "tcp": {"half_round_trip_8_B_us": min(tcp["plain", "latency", 8]),
                     "bandwidth_gbs": {str(size): max(tcp["plain", "bandwidth", size]) for size in SIZES}},
-            "share_of_the_processors_work": shares(build, options.rounds),
+            "share_of_the_processors_work": long,
+            "ns_of_a_processor_for_8_B": short,
             "copied_for_a_byte": copies(build, folder),
             "copied_for_a_byte_of_allreduce": copies_of_sums(build, folder),
             "gb_in_a_second_of_processor": work(build, folder),

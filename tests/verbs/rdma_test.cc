@@ -505,6 +505,33 @@ TEST(Rdma, a_pulled_cable_is_left_within_50_ms) {
     fabric().calm();
 }
 
+// Goal: a short message costs no look at the clock, which would take a good part of its time.
+// Method: looks are counted while two ranks send in turns; some belong to what is done from time
+// to time.
+TEST(Rdma, short_messages_hardly_look_at_the_clock) {
+    SteppedClock clock;
+    Ranks world(2, -1, 1, &clock);
+    world.exchange(50);
+    ASSERT_TRUE(world.until([&] { return world.joined(0, 1) && world.joined(1, 0); }));
+    constexpr int kMessages = 2000;
+    Endpoint* endpoints[2] = {&world.endpoint(0, 1), &world.endpoint(1, 0)};
+    uint64_t by_rdma = world.ranks[0].rdma->frames + world.ranks[1].rdma->frames;
+    Nanoseconds begin = clock.time;
+    for (int n = 0; n < kMessages; ++n) {
+        Ranks::Rank& to = world.ranks[static_cast<size_t>(1 - n % 2)];
+        uint64_t goal = to.sink.arrived + 1;
+        ASSERT_TRUE(try_push(*endpoints[n % 2], world.sent[n % 2]++, 8, false));
+        for (int turn = 0; turn < 1000 && to.sink.arrived < goal; ++turn)
+            to.transport->poll(to.sink, 16);
+        ASSERT_EQ(to.sink.arrived, goal);
+    }
+    by_rdma = world.ranks[0].rdma->frames + world.ranks[1].rdma->frames - by_rdma;
+    EXPECT_GE(by_rdma, kMessages);
+    double looks = static_cast<double>((clock.time - begin) / 100) / kMessages;
+    std::printf("%.2f looks at the clock for a message\n", looks);
+    EXPECT_LT(looks, 0.5);
+}
+
 TEST(Rdma, the_end_of_a_process_is_told) {
     Ranks world(3);
     world.exchange(50);
