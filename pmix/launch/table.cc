@@ -319,11 +319,12 @@ std::string WaitTable::json(const std::vector<TableProcess>& processes, Nanoseco
         bool waits = runs && waits_now(found->second, now);
         bool tests = waits && std::all_of(found->second.waits.begin(), found->second.waits.end(),
                                           [](const auto& wait) { return wait.second.what.tests; });
-        out += format("{}\n  {{\"rank\": {}, \"host\": {}, \"pid\": {}, \"state\": \"{}\"",
-                      &each == processes.data() ? "" : ",", each.rank, json_text(each.host), each.pid,
-                      !waits  ? state_word(each.state)
-                      : tests ? "testing"
-                              : "waiting");
+        out +=
+            format("{}\n  {{\"rank\": {}, \"host\": {}, \"pid\": {}, \"state\": \"{}\"",
+                   &each == processes.data() ? "" : ",", each.rank, json_text(each.host), each.pid,
+                   !waits  ? state_word(each.state)
+                   : tests ? "testing"
+                           : "waiting");
         if (runs && !waits)
             out += format(", \"last_wait_ended_s_ago\": {:.3f}",
                           seconds(now - last_wait(found->second)));
@@ -337,9 +338,9 @@ std::string WaitTable::json(const std::vector<TableProcess>& processes, Nanoseco
                     "{}{{\"operation\": {}, \"communicator\": {}, \"detail\": {}, "
                     "\"waits_for\": {}, \"any\": {}, \"tests\": {}, \"needs\": {}, \"for_s\": {:.3f}}}",
                     first ? "" : ", ", json_text(what.operation), json_text(what.communicator),
-                    json_text(what.detail), numbers(ranks_awaited(what)), what.any ? "true" : "false",
-                    what.tests ? "true" : "false", json_text(needs_text(what)),
-                    seconds(now - wait.since));
+                    json_text(what.detail), numbers(ranks_awaited(what)),
+                    what.any ? "true" : "false", what.tests ? "true" : "false",
+                    json_text(needs_text(what)), seconds(now - wait.since));
                 first = false;
             }
             out += "]";
