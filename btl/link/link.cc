@@ -256,8 +256,8 @@ void Link::order_paths() {
                 order_.push_back(&path);
     simple_ = paths.size() == 1 && order_.size() == 1 && paths[0].reliable &&
               paths[0].description.watched && used_;
-    quick_ = used_ && !order_.empty() && !left_ ? order_.front() : nullptr;
     if (order_.size() > 1) std::stable_sort(order_.begin(), order_.end(), quicker);
+    quick_ = used_ && !order_.empty() && !left_ ? order_.front() : nullptr;
 }
 
 // False when the path took nothing.

@@ -379,6 +379,26 @@ TEST(Links, a_silent_cut_is_left_soon) {
     EXPECT_LT(world.fabric.world().now() - cut, 50e6);
 }
 
+// Messages take the quickest path, also where it is not the first of the transports.
+TEST(Links, messages_take_the_quickest_path) {
+    sim::WayOptions slow, quick;
+    slow.latency_ns = 2'000'000, quick.latency_ns = 50'000;
+    World world(9, 2, {slow, quick});
+    Random random(2);
+    for (int each = 0; each < 20; ++each) {
+        ASSERT_TRUE(world.push_message(0, 1, random));
+        world.run(0.1e9);
+    }
+    for (uint64_t sent = 20; sent < 30; ++sent) {
+        ASSERT_TRUE(world.push_message(0, 1, random));
+        sim::Time begin = world.fabric.world().now();
+        while (world.ranks[1]->next[0] <= sent && world.fabric.world().now() < begin + 1e9)
+            world.run(1e4, 1e4);
+        EXPECT_LT(world.fabric.world().now() - begin, 500e3);
+        world.run(0.05e9);
+    }
+}
+
 // Takes long payloads, whose bytes are not looked at.
 struct Taker final : Sink {
     std::byte* place(int, const FrameHeader& header, size_t) override {
