@@ -87,9 +87,9 @@ def inside_number(pid):
 
 
 def keep_order(space, *interfaces):
-    """Packets that come by these interfaces stay in order, as by a cable. A token bucket's are let go
-    by whichever processor is there, each of which has a queue of its own for what arrives: TCP then
-    takes them for lost, thousands in a second at 10 Gb/s, and stalls. Steering (RPS) leads all
+    """Packets that come by these interfaces stay in order, as by a cable. A token bucket's are let
+    go by whichever processor is there, each of which has a queue of its own for what arrives: TCP
+    then takes them for lost, thousands in a second at 10 Gb/s, and stalls. Steering (RPS) leads all
     packets of a connection to one processor's queue."""
     mask = (1 << (os.cpu_count() or 1)) - 1
     words = [f"{mask >> shift & 0xffffffff:08x}" for shift in range(0, max(mask.bit_length(), 1), 32)]
