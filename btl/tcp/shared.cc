@@ -82,6 +82,11 @@ Result<std::shared_ptr<Shared>> Shared::open(const Params& params, bool loopback
             names_of(all));
         return Error{Code::invalid_argument, "if_include names no interface that is up"};
     }
+    if (chosen.empty() && !loopback_only && !exclude.empty() &&
+        !choose_interfaces(all, InterfaceFilter()).empty()) {
+        LOG(error, btl, messages::no_interface_left, exclude, names_of(all));
+        return Error{Code::invalid_argument, "if_exclude leaves no interface that is up"};
+    }
     if (chosen.empty()) chosen = {loopback()};  // then the others can only be on this machine
     TRY(made->listen(chosen, all, params.tcp_socket_buffer));
     std::set<std::string> names;
