@@ -79,7 +79,29 @@ std::string get_param(const Params& params, std::string_view wanted) {
     return "";
 }
 
+namespace {
+// Parameters that are one of a few words; who reads one would take any other for some of them.
+struct Words {
+    const char* name;
+    std::vector<std::string_view> words;
+    const char* expected;
+};
+const Words kWords[] = {
+    {"progress", {"none", "thread", "auto"}, "Expected none, thread or auto"},
+    {"rdma_queue_pairs", {"uc", "rc", "auto"}, "Expected uc, rc or auto"},
+    {"rdma_crc", {"all", "none", "auto"}, "Expected all, none or auto"},
+    {"futures", {"ordered", "inline"}, "Expected ordered or inline"},
+    {"glue_sum16", {"fp32", "native"}, "Expected fp32 or native"},
+};
+}  // namespace
+
 Status set_param(Params& params, std::string_view wanted, std::string_view value) {
+    for (const Words& each : kWords) {
+        if (wanted != each.name) continue;
+        if (value.empty()) return {};  // as one that is not set
+        if (std::find(each.words.begin(), each.words.end(), value) == each.words.end())
+            return Error{Code::invalid_argument, each.expected};
+    }
 #define PARAM(name, type, standard, scope, text)                                                   \
     if (wanted == #name) return parse(value, params.name);
 #include "btl/base/params.def"

@@ -80,7 +80,4 @@ inline CollectiveState& collective_state(Communicator& comm) {
     return *comm.collective;
 }
 
-// The costs of links and the users' choices of algorithms, from the parameters.
-coll::Policy make_policy(const Params& params, bool shared_memory);
-
 }  // namespace pomona

@@ -25,6 +25,7 @@
 #include "mpi/runtime/launcher_watch.h"
 #include "mpi/runtime/forests.h"
 #include "mpi/runtime/machine_links.h"
+#include "mpi/runtime/policy.h"
 #include "mpi/runtime/relaying.h"
 #include "mpi/runtime/simulated.h"
 #include "mpi/runtime/unlike.h"

@@ -10,6 +10,7 @@
 #include "btl/base/params.h"
 #include "coll/ring_order.h"
 #include "coll/select.h"
+#include "mpi/runtime/policy.h"
 #include "mpi/tools/accel_info.h"
 #include "mpi/tools/tune.h"
 #include "mpi/tools/tune_choices.h"
@@ -85,6 +86,9 @@ static int info() {
 // For programs (the Python package): each with its value here, and where that is from.
 static int params_json() {
     Params now = current_params();
+    make_policy(now, true, [](const char* parameter, const std::string& problem) {
+        std::fprintf(stderr, "%s: %s\n", param_variable(parameter).c_str(), problem.c_str());
+    });
     nlohmann::ordered_json out;
     for (const ParamInfo& each : param_table())
         out[each.name] = {{"variable", param_variable(each.name)},

@@ -72,6 +72,9 @@ def test_parameters_of_python(tmp_path):
 WRONG = {
     "pomona.init(eagermax=1)": "TypeError: pomona.init: there is no parameter eagermax, did you mean eager_max?",
     "pomona.init(eager_max='many')": "ValueError: pomona.init: eager_max: eager_max = \"many\" is ignored: Not a number",
+    "pomona.init(bcast='nosuch')": "ValueError: pomona.init: bcast: ",
+    "pomona.init(choices='bcast: nosuch')": "ValueError: pomona.init: choices: ",
+    "pomona.init(progress='often')": "Expected none, thread or auto",
     "pomona.init(spin_us=-1)": "ValueError: pomona.init: spin_us is a number from 0 on, not -1",
     "pomona.init(rma_shared=1)": "TypeError: pomona.init: rma_shared is True or False, not 1",
     "pomona.init(futures='later')": "ValueError: pomona.init: futures is ordered or inline, not 'later'",

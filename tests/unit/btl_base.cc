@@ -47,13 +47,19 @@ TEST(Params, other_variables_of_pomona_are_no_mistakes) {
 }
 
 TEST(Params, wrong_values_are_told_and_ignored) {
-    for (const char* wrong : {"POMONA_EAGER_MAX=", "POMONA_EAGER_MAX=x", "POMONA_EAGER_MAX=1Q",
-                              "POMONA_EAGER_MAX=-1", "POMONA_EAGER_MAX=99999999999999999999",
-                              "POMONA_EAGER_MAX=9999999999G", "POMONA_RMA_SHARED=maybe"}) {
+    for (const char* wrong :
+         {"POMONA_EAGER_MAX=", "POMONA_EAGER_MAX=x", "POMONA_EAGER_MAX=1Q", "POMONA_EAGER_MAX=-1",
+          "POMONA_EAGER_MAX=99999999999999999999", "POMONA_EAGER_MAX=9999999999G",
+          "POMONA_RMA_SHARED=maybe", "POMONA_PROGRESS=often", "POMONA_RDMA_CRC=some"}) {
         Read got = read({wrong});
         EXPECT_EQ(got.complaints.size(), 1u) << wrong;
         EXPECT_EQ(got.params.eager_max, Params{}.eager_max) << wrong;
+        EXPECT_EQ(got.params.progress, Params{}.progress) << wrong;
     }
+    // Of those that are a word, an empty one is as none.
+    Read empty = read({"POMONA_PROGRESS=", "POMONA_FUTURES="});
+    EXPECT_TRUE(empty.complaints.empty());
+    EXPECT_EQ(empty.params.progress, Params{}.progress);
 }
 
 // Goal: the file of a launcher reads back whole, and no shortened or lengthened one is taken.

@@ -143,7 +143,8 @@ def for_the_glue() -> None:
                 os.environ.setdefault(variable(name), setting.value)
     for name in names:
         text = os.environ.get(variable(name))
-        if text is None:
+        if not text:  # an empty one is as none
+            os.environ.pop(variable(name), None)
             continue
         try:
             if TYPES[name] == "Size":
