@@ -1,7 +1,8 @@
 #!/usr/bin/env python3
-"""Writes pomona/config.py, the dataclass of all parameters, from btl/base/params.def.
+"""Writes pomona/config.py, the dataclass of all parameters, from btl/base/params.def, and the words
+that some of them are, from btl/base/params_words.def.
 
-    generate_config.py btl/base/params.def OUTPUT
+    generate_config.py btl/base/params.def btl/base/params_words.def OUTPUT
 """
 
 import re
@@ -9,6 +10,7 @@ import sys
 import textwrap
 
 ROW = re.compile(r'PARAM\((\w+), (Size|Count|Flag|Text), (.+?), (own|same), "(.*)"\)')
+WORDS = re.compile(r'PARAM_WORDS\((\w+), (".*")\)')
 TYPES = {"Size": "int | str", "Count": "int", "Flag": "bool", "Text": "str"}
 
 HEAD = '''"""The parameters of Pomona as a dataclass. Generated from btl/base/params.def; docs/parameters.md is the same."""
@@ -35,16 +37,19 @@ def field(name, kind, default, scope, text):
 
 
 def main():
-    table, output = sys.argv[1:]
+    table, words_table, output = sys.argv[1:]
     with open(table, encoding="utf-8") as file:
         lines = [line for line in file if line.startswith("PARAM(")]
     rows = [ROW.fullmatch(line.strip()) for line in lines]
     for line, row in zip(lines, rows):
         if row is None:
             sys.exit(f"{table}: generate_config.py does not understand this line: {line}")
+    with open(words_table, encoding="utf-8") as file:
+        words = WORDS.findall(file.read())
     with open(output, "w", encoding="utf-8") as file:
         file.write(HEAD + "".join(field(*row.groups()) for row in rows))
         file.write("\n\nTYPES = {\n" + "".join(f'    "{row[1]}": "{row[2]}",\n' for row in rows) + "}\n")
+        file.write("\nWORDS = {\n" + "".join(f'    "{name}": ({listed}),\n' for name, listed in words) + "}\n")
 
 
 if __name__ == "__main__":

@@ -80,27 +80,38 @@ std::string get_param(const Params& params, std::string_view wanted) {
 }
 
 namespace {
-// Parameters that are one of a few words; who reads one would take any other for some of them.
 struct Words {
-    const char* name;
+    std::string_view name;
     std::vector<std::string_view> words;
-    const char* expected;
+    std::string expected{};  // "Expected none, thread or auto"
 };
-const Words kWords[] = {
-    {"progress", {"none", "thread", "auto"}, "Expected none, thread or auto"},
-    {"rdma_queue_pairs", {"uc", "rc", "auto"}, "Expected uc, rc or auto"},
-    {"rdma_crc", {"all", "none", "auto"}, "Expected all, none or auto"},
-    {"futures", {"ordered", "inline"}, "Expected ordered or inline"},
-    {"glue_sum16", {"fp32", "native"}, "Expected fp32 or native"},
-};
+
+const std::vector<Words>& words_table() {
+    static const std::vector<Words> table = [] {
+        std::vector<Words> made = {
+#define PARAM_WORDS(name, ...) {#name, {__VA_ARGS__}},
+#include "btl/base/params_words.def"
+#undef PARAM_WORDS
+        };
+        for (Words& each : made)
+            for (size_t i = 0; i < each.words.size(); ++i)
+                each.expected += format("{}{}",
+                                        i == 0                      ? "Expected "
+                                        : i + 1 < each.words.size() ? ", "
+                                                                    : " or ",
+                                        each.words[i]);
+        return made;
+    }();
+    return table;
+}
 }  // namespace
 
 Status set_param(Params& params, std::string_view wanted, std::string_view value) {
-    for (const Words& each : kWords) {
+    for (const Words& each : words_table()) {
         if (wanted != each.name) continue;
         if (value.empty()) return {};  // as one that is not set
         if (std::find(each.words.begin(), each.words.end(), value) == each.words.end())
-            return Error{Code::invalid_argument, each.expected};
+            return Error{Code::invalid_argument, each.expected.c_str()};
     }
 #define PARAM(name, type, standard, scope, text)                                                   \
     if (wanted == #name) return parse(value, params.name);

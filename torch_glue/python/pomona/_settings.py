@@ -13,12 +13,13 @@ from typing import Any, NamedTuple
 
 from . import _load
 from .config import TYPES, Config
+from .config import WORDS as ALL_WORDS
 
 logger = logging.getLogger("pomona")
 
 PYTHON = "pomona.init()"
-# What the library does not check, since torch's backend alone reads it.
-WORDS = {"futures": ("ordered", "inline"), "glue_sum16": ("fp32", "native")}
+# Of those that the extension reads: here another word is an error, where the library ignores it.
+WORDS = {name: words for name, words in ALL_WORDS.items() if name == "futures" or name.startswith("glue_")}
 _set_here: set[str] = set()
 
 
