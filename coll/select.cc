@@ -22,8 +22,8 @@ constexpr double kRingBytesMinTcp = 512 << 10;
 
 // Between machines a rank that comes late to one piece stalls the next one's line once the others
 // of its block have left. So a block is cut into so many where the formula, which knows no such
-// lateness, says that they cost next to nothing: 8 hosts on 16 cores, 64 MiB at 10 Gb/s, took 113
-// ms so and 122 with 2 pieces, as many as the formula takes.
+// lateness, says that they cost next to nothing: docs/bench/README.md (hosts.json) has figures of
+// these and of 2 pieces, as many as the formula takes.
 constexpr int kRingSegmentsFar = 8;
 constexpr double kNextToNothing = 1.03;
 
