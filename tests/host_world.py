@@ -92,7 +92,7 @@ def keep_order(space, *interfaces):
     then takes them for lost, thousands in a second at 10 Gb/s, and stalls. Steering (RPS) leads all
     packets of a connection to one processor's queue."""
     mask = (1 << (os.cpu_count() or 1)) - 1
-    words = [f"{mask >> shift & 0xffffffff:08x}" for shift in range(0, max(mask.bit_length(), 1), 32)]
+    words = [f"{mask >> shift & 0xffffffff:08x}" for shift in range(0, mask.bit_length(), 32)]
     files = " ".join(f"/sys/class/net/{each}/queues/rx-*/rps_cpus" for each in interfaces)
     # Without it (an unusual system) figures are worse, and nothing else.
     subprocess.run(["ip", "netns", "exec", space, "sh", "-c",

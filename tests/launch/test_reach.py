@@ -194,9 +194,10 @@ class Links(Case):
         self.assertRegex(done.stdout, r"fd00:7::1/64 .*not used: if_include=10.213.7.0/24")
 
     def test_no_interface_is_left(self):
+        bench = os.path.join(os.path.dirname(MPIRUN), "mpi-bench")
         for variable, value in (("POMONA_IF_EXCLUDE", "eth0"), ("NCCL_SOCKET_IFNAME", "^eth0")):
-            done = self.run_job("-n", 2, "--host", "h1,h2", os.path.join(os.path.dirname(MPIRUN), "mpi-bench"), "latency",
-                                "-s", "8:8", "-t", "0.01", env=self.environment(**{variable: value}))
+            done = self.run_job("-n", 2, "--host", "h1,h2", bench, "latency", "-s", "8:8", "-t", "0.01",
+                                env=self.environment(**{variable: value}))
             self.assertNotEqual(done.returncode, 0, done.stdout)
             self.assertRegex(done.stderr, "if_exclude=eth0 leaves no interface by which other machines are reached; "
                                           "there are .*eth0 10.213.7.1")
