@@ -206,12 +206,9 @@ uint32_t by_instruction(uint32_t crc, ConstBytes bytes) { return by_table(crc, b
 
 }  // namespace
 
-bool crc32c_is_quick() {
-    static const bool quick = has_instruction();
-    return quick;
-}
-
 static const bool kHasInstruction = has_instruction(), kHasWide = has_wide();
+
+bool crc32c_is_quick() { return kHasInstruction; }
 
 static bool takes_products(size_t length) { return length >= 2 * kWide && kHasWide; }
 
