@@ -1,9 +1,11 @@
 // btl/rdma/crc32c.cc: by the processor's instruction where it has one, else by a table.
 // Idea: the instruction's result is there after three cycles, and one can begin in each. So three
 // blocks are taken side by side, and their states joined: a state behind `n` bytes more is a linear
-// function of it, which a table holds. Where the processor multiplies polynomials 512 bits at a
-// time that takes about half the time: 256 bytes are brought forward by as many, which leaves what
-// is behind them unchanged modulo the polynomial, until 16 bytes are left.
+// function of it, which a table holds. Where the processor multiplies polynomials in vectors of 256
+// or 512 bits, 256 bytes are brought forward by as many, which leaves what is behind them unchanged
+// modulo the polynomial, until one vector is left. With 512 bits that takes about half the time;
+// with 256 as long, but bytes that are copied as well go in one pass, at 22.8 GB/s in place of 12.8
+// (1 MiB, Zen 3).
 // Source: Gopal et al., "Fast CRC Computation for Generic Polynomials Using PCLMULQDQ", Intel 2009.
 #include "btl/rdma/crc32c.h"
 
@@ -124,7 +126,6 @@ POMONA_CRC_TARGET uint32_t by_instruction(uint32_t crc, ConstBytes bytes) {
     return state;
 }
 #if defined(__x86_64__)
-#define POMONA_CRC_WIDE __attribute__((target("avx512f,vpclmulqdq,pclmul,sse4.2")))
 constexpr size_t kWide = 256;  // bytes in a turn
 
 // What brings 8 bytes forward: x to the power of `bits`, modulo the polynomial, lowest bit last.
@@ -142,85 +143,95 @@ constexpr uint64_t forward(int bits) {
 template <int bits> constexpr uint64_t kFirst = forward(bits + 32);
 template <int bits> constexpr uint64_t kSecond = forward(bits - 32);
 
-bool has_wide() {
-    return __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("vpclmulqdq");
-}
+#define POMONA_CRC_TARGET_256 __attribute__((target("avx2,vpclmulqdq,pclmul,sse4.2")))
+struct Products256 {
+    using Vector = __m256i;
+    static bool there() {
+        return __builtin_cpu_supports("avx2") && __builtin_cpu_supports("vpclmulqdq");
+    }
+    POMONA_CRC_TARGET_256 static Vector begun(Vector from, uint32_t crc) {
+        return _mm256_xor_si256(from, _mm256_set_epi64x(0, 0, 0, crc));
+    }
+    POMONA_CRC_TARGET_256 static Vector load(const std::byte* from) {
+        return _mm256_loadu_si256(reinterpret_cast<const Vector*>(from));
+    }
+    POMONA_CRC_TARGET_256 static void store(std::byte* to, Vector bytes) {
+        _mm256_storeu_si256(reinterpret_cast<Vector*>(to), bytes);
+    }
+    template <int bits> POMONA_CRC_TARGET_256 static Vector brought(Vector from, Vector onto) {
+        constexpr auto one = static_cast<long long>(kFirst<bits>);
+        constexpr auto two = static_cast<long long>(kSecond<bits>);
+        const Vector by = _mm256_set_epi64x(two, one, two, one);
+        Vector first = _mm256_clmulepi64_epi128(from, by, 0x00);
+        Vector second = _mm256_clmulepi64_epi128(from, by, 0x11);
+        return _mm256_xor_si256(_mm256_xor_si256(first, onto), second);
+    }
+#define POMONA_CRC_TARGET_OF_PRODUCTS POMONA_CRC_TARGET_256
+#include "btl/rdma/crc32c_products.def"
+#undef POMONA_CRC_TARGET_OF_PRODUCTS
+};
 
-template <int bits> POMONA_CRC_WIDE inline __m512i brought(__m512i from, __m512i onto) {
-    constexpr auto one = static_cast<long long>(kFirst<bits>);
-    constexpr auto two = static_cast<long long>(kSecond<bits>);
-    const __m512i by = _mm512_set_epi64(two, one, two, one, two, one, two, one);
-    __m512i first = _mm512_clmulepi64_epi128(from, by, 0x00);
-    __m512i second = _mm512_clmulepi64_epi128(from, by, 0x11);
-    return _mm512_ternarylogic_epi64(first, second, onto, 0x96);  // all three, exclusive
-}
-
-// 64 bytes, which go to `to` as well where this copies.
-template <bool copies> POMONA_CRC_WIDE inline __m512i read(const std::byte* from, std::byte* to) {
-    __m512i bytes = _mm512_loadu_si512(from);
-    if constexpr (copies) _mm512_storeu_si512(to, bytes);
-    return bytes;
-}
-
-// At least kWide bytes.
-template <bool copies>
-POMONA_CRC_WIDE uint32_t by_products(uint32_t crc, ConstBytes bytes, std::byte* to) {
-    const std::byte* data = bytes.data();
-    __m512i parts[4];
-    for (size_t i = 0; i < 4; ++i) parts[i] = read<copies>(data + 64 * i, to + 64 * i);
-    parts[0] = _mm512_xor_si512(parts[0], _mm512_set_epi64(0, 0, 0, 0, 0, 0, 0, crc));
-    size_t at = kWide;
-    for (; at + kWide <= bytes.size(); at += kWide)
-        for (size_t i = 0; i < 4; ++i)
-            parts[i] =
-                brought<8 * kWide>(parts[i], read<copies>(data + at + 64 * i, to + at + 64 * i));
-    __m512i sum = parts[0];
-    for (size_t i = 1; i < 4; ++i) sum = brought<512>(sum, parts[i]);
-    for (; at + 64 <= bytes.size(); at += 64)
-        sum = brought<512>(sum, read<copies>(data + at, to + at));
-    if constexpr (copies) std::memcpy(to + at, data + at, bytes.size() - at);
-    alignas(64) uint64_t words[8];
-    _mm512_store_si512(words, sum);
-    // The rest is one number after the other; what is before counts as its state.
-    uint64_t state = 0;
-    for (uint64_t word : words) state = _mm_crc32_u64(state, word);
-    for (; at + 8 <= bytes.size(); at += 8) state = step(state, data + at);
-    return by_table(static_cast<uint32_t>(state), bytes.subspan(at));
-}
-#else
-constexpr size_t kWide = 0;
-bool has_wide() { return false; }
-template <bool copies> uint32_t by_products(uint32_t crc, ConstBytes bytes, std::byte*) {
-    return by_instruction(crc, bytes);
-}
+#define POMONA_CRC_TARGET_512 __attribute__((target("avx512f,vpclmulqdq,pclmul,sse4.2")))
+struct Products512 {
+    using Vector = __m512i;
+    static bool there() {
+        return __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("vpclmulqdq");
+    }
+    POMONA_CRC_TARGET_512 static Vector begun(Vector from, uint32_t crc) {
+        return _mm512_xor_si512(from, _mm512_set_epi64(0, 0, 0, 0, 0, 0, 0, crc));
+    }
+    POMONA_CRC_TARGET_512 static Vector load(const std::byte* from) {
+        return _mm512_loadu_si512(from);
+    }
+    POMONA_CRC_TARGET_512 static void store(std::byte* to, Vector bytes) {
+        _mm512_storeu_si512(to, bytes);
+    }
+    template <int bits> POMONA_CRC_TARGET_512 static Vector brought(Vector from, Vector onto) {
+        constexpr auto one = static_cast<long long>(kFirst<bits>);
+        constexpr auto two = static_cast<long long>(kSecond<bits>);
+        const Vector by = _mm512_set_epi64(two, one, two, one, two, one, two, one);
+        Vector first = _mm512_clmulepi64_epi128(from, by, 0x00);
+        Vector second = _mm512_clmulepi64_epi128(from, by, 0x11);
+        return _mm512_ternarylogic_epi64(first, second, onto, 0x96);  // all three, exclusive
+    }
+#define POMONA_CRC_TARGET_OF_PRODUCTS POMONA_CRC_TARGET_512
+#include "btl/rdma/crc32c_products.def"
+#undef POMONA_CRC_TARGET_OF_PRODUCTS
+};
 #endif
 #else
-constexpr size_t kWide = 0;
 bool has_instruction() { return false; }
-bool has_wide() { return false; }
-template <bool copies> uint32_t by_products(uint32_t crc, ConstBytes bytes, std::byte*) {
-    return by_table(crc, bytes);
-}
 uint32_t by_instruction(uint32_t crc, ConstBytes bytes) { return by_table(crc, bytes); }
 #endif
 
+// How bytes are summed up, and copied besides unless `to` is null.
+using ByProducts = uint32_t (*)(uint32_t crc, ConstBytes bytes, std::byte* to);
+ByProducts by_products() {
+#if defined(__x86_64__)
+    if (Products512::there()) return Products512::sum;
+    if (Products256::there()) return Products256::sum;
+#endif
+    return nullptr;
+}
+
 }  // namespace
 
-static const bool kHasInstruction = has_instruction(), kHasWide = has_wide();
+static const bool kHasInstruction = has_instruction();
+static const ByProducts kByProducts = by_products();
 
 bool crc32c_is_quick() { return kHasInstruction; }
 
-static bool takes_products(size_t length) { return length >= 2 * kWide && kHasWide; }
+static bool takes_products(size_t length) { return length >= 512 && kByProducts; }
 
 static uint32_t onward(uint32_t crc, ConstBytes bytes) {
-    if (takes_products(bytes.size())) return by_products<false>(crc, bytes, nullptr);
+    if (takes_products(bytes.size())) return kByProducts(crc, bytes, nullptr);
     return kHasInstruction ? by_instruction(crc, bytes) : by_table(crc, bytes);
 }
 
 uint32_t crc32c(ConstBytes bytes) { return ~onward(~0u, bytes); }
 
 uint32_t crc32c_copied(std::byte* to, ConstBytes from) {
-    if (takes_products(from.size())) return ~by_products<true>(~0u, from, to);
+    if (takes_products(from.size())) return ~kByProducts(~0u, from, to);
     // Block by block, which is in the nearest cache when it is looked at.
     uint32_t crc = ~0u;
     for (size_t at = 0; at < from.size(); at += kCopiedBlock) {
