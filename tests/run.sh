@@ -54,12 +54,13 @@ run_ctest() {
 miscomputed=$POMONA_BUILD/processor.log
 "$POMONA_BUILD/tests/processor_watch" > "$miscomputed" 2>&1 &
 watch=$!
+rm -rf "$POMONA_BUILD/tests/pytest"  # which cases have failed before
 run_ctest ${arguments[@]+"${arguments[@]}"}
 for again in 1 2 3; do
     if [ $status = 0 ] || [ ! -s "$miscomputed" ]; then break; fi
     say "A PROCESSOR OF THIS MACHINE IS FAULTY ($miscomputed); what has failed runs once more ($again)"
     head -n 5 "$miscomputed"
-    run_ctest --rerun-failed
+    TEST_AGAIN=yes run_ctest --rerun-failed  # of those of torch only the cases that failed
 done
 kill "$watch" 2> /dev/null || true
 wait "$watch" 2> /dev/null || true

@@ -7,6 +7,7 @@ POMONA_HOSTS    over so many hosts, which are network namespaces of this machine
 PYTHON          Python with torch (default: the one that runs pytest)
 TEST_PRELOAD    LD_PRELOAD of the ranks: the runtimes of sanitizers, which must come before Python
 TEST_PATIENCE   factor of all time limits, for what runs slowly
+TEST_AGAIN      only what failed in the last run with the same cache_dir, if something did
 """
 
 import contextlib
@@ -26,7 +27,17 @@ TOOLS = Path(os.environ.get("POMONA_TOOLS", BUILD / "bin"))
 PYTHON = os.environ.get("PYTHON", sys.executable)
 PATIENCE = float(os.environ.get("TEST_PATIENCE", "1"))
 PRELOADED = {"LD_PRELOAD": os.environ["TEST_PRELOAD"]} if "TEST_PRELOAD" in os.environ else {}
+AGAIN = "TEST_AGAIN" in os.environ
 STACKS_TIME = 60  # for the stacks of all ranks, and the end
+
+
+def pytest_collection_modifyitems(config, items):
+    cache = getattr(config, "cache", None)  # "-p no:cacheprovider"
+    failed = cache.get("cache/lastfailed", {}) if AGAIN and cache else {}
+    if not failed:  # a run that was cut off leaves none
+        return
+    config.hook.pytest_deselected(items=[each for each in items if each.nodeid not in failed])
+    items[:] = [each for each in items if each.nodeid in failed]
 
 
 class Outcome:
