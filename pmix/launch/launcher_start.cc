@@ -52,14 +52,20 @@ std::string working_directory_here() {
 
 // Numbers only: how many processes, whether they may run there, and which where.
 bool Launcher::plan() {
-    std::string refusal = options_.cpu_set.empty() ? "" : use_processors(options_.cpu_set);
-    if (!refusal.empty()) return say(format("option --cpu-set: {}", refusal)), false;
-    if (!options_.cpu_set.empty() && nodes_[0].host->here()) {
-        // What was counted before is less now.
-        HostFacts facts = facts_here(environment_);
-        nodes_[0].place.processors = facts.processors;
-        nodes_[0].place.cores = std::min(nodes_[0].place.cores, facts.processors);
-        if (facts.cores > 0) nodes_[0].place.cores = std::min(nodes_[0].place.cores, facts.cores);
+    // What was counted before is less now. Other hosts say themselves whether they have these.
+    auto wanted = static_cast<int>(options_.cpu_set.size());
+    for (Node& node : nodes_) {
+        if (wanted == 0) break;
+        HostFacts facts;
+        facts.processors = std::min(node.place.processors, wanted);
+        if (node.host->here()) {
+            std::string refusal = use_processors(options_.cpu_set);
+            if (!refusal.empty()) return say(format("option --cpu-set: {}", refusal)), false;
+            facts = facts_here(environment_);
+        }
+        node.place.processors = facts.processors;
+        node.place.cores = std::min(node.place.cores, facts.processors);
+        if (facts.cores > 0) node.place.cores = std::min(node.place.cores, facts.cores);
     }
     if (!place()) return false;
     if (options_.stdin_to == StdinTo::rank && options_.stdin_rank >= size_) {

@@ -650,6 +650,8 @@ class CommandLine(unittest.TestCase):
         for options in (("--cpu-set", one), ("--map-by", "slot:PE=1")):
             result = run("-n", 1, *options, PYTHON, "-c", script)
             self.assertEqual(result.stdout, f"[{one}]\n", result.stderr)
+            result = run("-n", 1, "--report-bindings", *options, "true")
+            self.assertRegex(result.stderr, rf"rank 0 .*bound to processors {one}\b")
         result = run("--cpu-set", "4095", "true")
         self.assertEqual((result.returncode, result.stdout), (1, ""))
         self.assertIn("processor 4095 is not one that mpirun may use", result.stderr)
