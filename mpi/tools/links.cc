@@ -4,6 +4,7 @@
 
 #include "btl/base/format.h"
 #include "btl/base/kept_file.h"
+#include "mpi/tools/report.h"
 #include "pmix/launch/ask.h"
 #include "pmix/launch/hosts.h"
 #include "pmix/launch/ssh.h"
@@ -59,12 +60,10 @@ LinkReport measure_links(const LinksOptions& options, std::vector<LinkMemory>& r
 int links(const LinksOptions& options) {
     std::vector<LinkMemory> before;
     LinkReport report = measure_links(options, before);
-    std::string text = options.json ? link_report_json(report, before, today())
-                                    : link_report_text(report, before, today());
-    std::fputs(text.c_str(), stdout);
+    if (options.json) print_report(link_report_json(report, before, today()));
+    else std::fputs(link_report_text(report, before, today()).c_str(), stdout);
     if (!report.failure.empty())
-        std::fprintf(stderr, "pomona links: the links could not all be measured:\n%s",
-                     report.failure.c_str());
+        complain("links", format("the links could not all be measured:\n{}", report.failure));
     return report.failure.empty() ? 0 : 1;
 }
 
