@@ -2,6 +2,7 @@
 #include "mpi/tools/doctor.h"
 
 #include "btl/base/format.h"
+#include "mpi/tools/report.h"
 
 #include <algorithm>
 #include <cstdio>
@@ -239,7 +240,8 @@ std::string as_json(const std::vector<Finding>& findings) {
 
 int command(bool json) {
     std::vector<Finding> findings = examine(real_probes());
-    std::fputs((json ? as_json(findings) : as_text(findings)).c_str(), stdout);
+    if (json) print_report(as_json(findings));
+    else std::fputs(as_text(findings).c_str(), stdout);
     bool bad = std::any_of(findings.begin(), findings.end(),
                            [](const Finding& each) { return each.state == State::bad; });
     return bad ? 1 : 0;

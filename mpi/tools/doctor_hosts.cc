@@ -8,6 +8,7 @@
 #include "btl/base/kept_file.h"
 #include "mpi/tools/links.h"
 #include "btl/tcp/ip.h"
+#include "mpi/tools/report.h"
 #include "pmix/launch/ask.h"
 #include "pmix/launch/host.h"
 #include "pmix/launch/hosts.h"
@@ -234,7 +235,7 @@ std::vector<Finding> compare(const std::vector<HostReport>& hosts) {
 int command_on_hosts(const std::string& list, const std::string& ssh, bool json) {
     HostList parsed = parse_host_option(list);
     if (!parsed.mistake.empty()) {
-        std::fprintf(stderr, "pomona doctor: --host: %s\n", parsed.mistake.c_str());
+        complain("doctor", pomona::format("--host: {}", parsed.mistake));
         return 2;
     }
     std::string own = own_program();
@@ -281,8 +282,7 @@ int command_on_hosts(const std::string& list, const std::string& ssh, bool json)
         nlohmann::json out{{"hosts", hosts}, {"together", as_values(together)}};
         if (!measured.pairs.empty())
             out["links"] = nlohmann::json::parse(link_report_json(measured, before, today()));
-        std::string text = out.dump(2, ' ', false, nlohmann::json::error_handler_t::replace);
-        std::printf("%s\n", text.c_str());
+        print_report(out.dump(2, ' ', false, nlohmann::json::error_handler_t::replace) + "\n");
     }
     for (const HostReport& host : reports) {
         all.insert(all.end(), host.findings.begin(), host.findings.end());

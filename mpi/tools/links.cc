@@ -1,8 +1,10 @@
-// mpi/tools/links.cc: `pomona links`: starts the ranks that measure, and keeps what they found.
+// mpi/tools/links.cc: `pomona links`: starts the ranks that measure, tells them what to measure,
+// and keeps what they found.
 #include "mpi/tools/links.h"
 
 #include "btl/base/format.h"
 #include "btl/base/kept_file.h"
+#include "mpi/tools/report.h"
 #include "pmix/launch/ask.h"
 #include "pmix/launch/hosts.h"
 #include "pmix/launch/ssh.h"
@@ -20,19 +22,23 @@ LinkReport measure_links(const LinksOptions& options, std::vector<LinkMemory>& r
     std::string folder = own.substr(0, own.rfind('/') + 1);
     std::string command = format("{} -q --pmix off --bind-to none --map-by ppr:1:node",
                                  shell_quoted(folder + "mpirun"));
+    size_t hosts = 1;
     if (!options.hosts.empty()) {
         HostList parsed = parse_host_option(options.hosts);
         if (!parsed.mistake.empty())
             return failed.failure = format("--host: {}\n", parsed.mistake), failed;
-        command += format(" -n {} --host {}", parsed.hosts.size(), shell_quoted(options.hosts));
+        hosts = parsed.hosts.size();
+        command += format(" -n {} --host {}", hosts, shell_quoted(options.hosts));
     } else {
         command += " -n 1";
     }
     if (!options.ssh.empty()) command += " --ssh " + shell_quoted(options.ssh);
     // `pomona` is found here first, and tried under that path there.
-    LinkReport report =
-        read_link_report(ask(format("PATH={}:\"$PATH\" {} pomona links --rank{}",
-                                    shell_quoted(folder), command, options.look ? " --look" : "")));
+    command = format("PATH={}:\"$PATH\" {} --stdin all pomona links --rank{}", shell_quoted(folder),
+                     command, options.look ? " --look" : "");
+    LinksDirector director(hosts);
+    LinkReport report = read_link_report(
+        converse(command, [&](const std::string& line) { return director.heard(line); }));
     std::string path = cache_path(environ, "link-history");
     if (path.empty()) return report;
     if (!options.forget)
@@ -54,12 +60,10 @@ LinkReport measure_links(const LinksOptions& options, std::vector<LinkMemory>& r
 int links(const LinksOptions& options) {
     std::vector<LinkMemory> before;
     LinkReport report = measure_links(options, before);
-    std::string text = options.json ? link_report_json(report, before, today())
-                                    : link_report_text(report, before, today());
-    std::fputs(text.c_str(), stdout);
+    if (options.json) print_report(link_report_json(report, before, today()));
+    else std::fputs(link_report_text(report, before, today()).c_str(), stdout);
     if (!report.failure.empty())
-        std::fprintf(stderr, "pomona links: the links could not all be measured:\n%s",
-                     report.failure.c_str());
+        complain("links", format("the links could not all be measured:\n{}", report.failure));
     return report.failure.empty() ? 0 : 1;
 }
 

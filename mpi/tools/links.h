@@ -1,12 +1,14 @@
 // mpi/tools/links.h: `pomona links`: how the hosts of a job reach each other, measured, and
 // compared with what was measured before.
-// Idea: mpirun starts one rank of `pomona links --rank` on each host; these measure pair by pair
-// and ask the library by which paths (MPIX_Link_paths). They answer in lines of JSON, which are
-// read, printed and remembered here.
+// Idea: mpirun starts one rank of `pomona links --rank` on each host. First each looks whom it
+// reaches; then they measure pair by pair and ask the library by which paths (MPIX_Link_paths).
+// They answer in lines of JSON, which are read, printed and remembered here. What comes next they
+// hear from here, by mpirun's standard input: ranks that cannot reach each other cannot agree.
 #pragma once
 
 #include "pmix/link_history.h"
 
+#include <cstddef>
 #include <string>
 #include <vector>
 
@@ -50,9 +52,15 @@ struct PairMeasured {
     double latency_us = 0, gigabits = 0;
     std::vector<PathSeen> paths;
 };
+// Between these nothing goes, not through another rank either.
+struct PairUnreached {
+    int from = 0, to = 0;
+    std::string why;
+};
 struct LinkReport {
     std::vector<LinkHost> hosts;
     std::vector<PairMeasured> pairs;
+    std::vector<PairUnreached> unreached{};
     std::string failure;  // what mpirun and the ranks said when there is no report
 };
 
@@ -65,6 +73,22 @@ std::string link_report_text(const LinkReport& report, const std::vector<LinkMem
                              const std::string& date);
 std::string link_report_json(const LinkReport& report, const std::vector<LinkMemory>& before,
                              const std::string& date);
+
+// Says what the ranks do next.
+class LinksDirector {
+public:
+    explicit LinksDirector(size_t hosts) : hosts_(hosts) {}
+
+    // To all ranks, after one has printed this line; "": nothing yet.
+    std::string heard(const std::string& line);
+
+private:
+    std::string next();
+
+    size_t hosts_, reports_ = 0, told_ = 0;
+    std::vector<PairUnreached> unreached_;
+    std::vector<std::string> pairs_;  // that are still to be measured, where some cannot be
+};
 
 // Starts the ranks. `remembered` gets what was known before, and today's is kept.
 LinkReport measure_links(const LinksOptions& options, std::vector<LinkMemory>& remembered);

@@ -1,5 +1,5 @@
-// mpi/tools/links_rank.cc: what the ranks of `pomona links` measure: half round trips and rates,
-// one pair of hosts after the other, so that no pair disturbs another.
+// mpi/tools/links_rank.cc: what the ranks of `pomona links` measure: whom each reaches, and then
+// half round trips and rates, one pair of hosts after the other, so that no pair disturbs another.
 #include "mpi/tools/links.h"
 
 #include "btl/base/clock.h"
@@ -13,12 +13,15 @@
 #include <nlohmann/json.hpp>
 
 #include <algorithm>
+#include <cerrno>
+#include <cstdio>
 #include <cstdlib>
 #include <cstring>
-#include <set>
 #include <vector>
 
 #include <net/if.h>
+#include <poll.h>
+#include <sched.h>
 #include <sys/ioctl.h>
 #include <sys/socket.h>
 #include <unistd.h>
@@ -34,6 +37,9 @@ constexpr Nanoseconds kTripsTime = 300'000'000;  // at most, for slow ways
 constexpr int kFirst = 64 << 10, kLargest = 16 << 20;
 constexpr Nanoseconds kEnough = 60'000'000;  // a transfer that takes so long tells the rate
 constexpr int kTransfers = 3;
+// Connections come up in milliseconds; lost packets of a first try are sent again after 1 s and 3.
+constexpr Nanoseconds kReachTime = 8'000'000'000;
+constexpr Nanoseconds kCauseTime = 6'000'000'000;  // until the library says why it goes by another
 
 int mtu_of(const std::string& name) {
     int descriptor = socket(AF_INET, SOCK_DGRAM, 0);
@@ -148,6 +154,60 @@ public:
         return best;
     }
 
+    // Those that no byte came from, or to, with what the library says of them.
+    nlohmann::json not_reached(int ranks) {
+        struct Try {
+            MPI_Request request;
+            int peer;
+            bool over, failed;
+        };
+        std::vector<Try> tries;
+        std::vector<char> bytes(static_cast<size_t>(ranks));
+        mpi_.Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN);
+        for (int peer = 0; peer < ranks; ++peer) {
+            if (peer == rank_) continue;
+            Try in{MPI_REQUEST_NULL, peer, false, false}, out = in;
+            char* byte = &bytes[static_cast<size_t>(peer)];
+            in.failed = mpi_.Irecv(byte, 1, MPI_CHAR, peer, 2, MPI_COMM_WORLD, &in.request) != 0;
+            out.failed =
+                mpi_.Isend(bytes_.data(), 1, MPI_CHAR, peer, 2, MPI_COMM_WORLD, &out.request) != 0;
+            tries.insert(tries.end(), {in, out});
+        }
+        auto going = [](const Try& each) { return !each.over && !each.failed; };
+        for (Nanoseconds end = clock_.now() + kReachTime;
+             clock_.now() < end && std::any_of(tries.begin(), tries.end(), going);)
+            for (Try& each : tries) {
+                int over = 0;
+                if (!going(each)) continue;
+                each.failed = mpi_.Test(&each.request, &over, MPI_STATUS_IGNORE) != MPI_SUCCESS;
+                each.over = over != 0;
+            }
+        mpi_.Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_ARE_FATAL);
+        nlohmann::json out = nlohmann::json::array();
+        for (const Try& each : tries)
+            if (!each.over && (out.empty() || out.back().at("rank") != each.peer))
+                out.push_back({{"rank", each.peer}, {"why", why_not(each.peer)}});
+        return out;
+    }
+
+    // The paths of a pair; of one that goes through another rank, when it is known why.
+    nlohmann::json settled_paths(int peer, std::string& by) {
+        nlohmann::json out = paths(peer, by);
+        auto untold = [](const nlohmann::json& path) { return path.at("text") == "-"; };
+        for (Nanoseconds end = clock_.now() + kCauseTime;
+             by.starts_with("through ") && std::any_of(out.begin(), out.end(), untold) &&
+             clock_.now() < end;)
+            idle(), out = paths(peer, by);
+        return out;
+    }
+
+    // Lets the library work for a moment, for others whose messages go through this rank.
+    void idle() {
+        int found = 0;
+        mpi_.Iprobe(MPI_ANY_SOURCE, MPI_ANY_TAG, MPI_COMM_WORLD, &found, MPI_STATUS_IGNORE);
+        sched_yield();
+    }
+
     nlohmann::json paths(int peer, std::string& by) {
         std::vector<char> text(64 << 10);
         int length = static_cast<int>(text.size());
@@ -171,6 +231,13 @@ public:
     }
 
 private:
+    std::string why_not(int peer) {
+        std::string by, out;
+        for (const nlohmann::json& path : paths(peer, by))
+            if (path.at("text") != "-")
+                out += (out.empty() ? "" : "; ") + path.at("text").get<std::string>();
+        return out.empty() ? format("nothing has come in {} s", kReachTime / 1'000'000'000) : out;
+    }
     static std::vector<std::string> split(std::string_view text, char separator) {
         std::vector<std::string> out;
         while (!text.empty()) {
@@ -202,7 +269,7 @@ private:
     }
 
     const Mpi& mpi_;
-    [[maybe_unused]] int rank_;
+    int rank_;
     RealClock clock_;
     std::vector<char> bytes_;
 };
@@ -211,6 +278,46 @@ void print_line(const nlohmann::json& value) {
     std::string text = value.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
     std::printf("%s\n", text.c_str());
     std::fflush(stdout);
+}
+
+// What the director says, a line at a time; the library goes on meanwhile. "end" where it is gone.
+class Orders {
+public:
+    std::string next(Pairs& pairs) {
+        for (size_t end; (end = text_.find('\n')) == text_.npos;) {
+            pollfd input{0, POLLIN, 0};
+            char buffer[256];
+            if (poll(&input, 1, 0) == 0) {
+                pairs.idle();
+                continue;
+            }
+            ssize_t got = read(0, buffer, sizeof buffer);
+            if (got == 0 || (got < 0 && errno != EINTR)) return "end";
+            if (got > 0) text_.append(buffer, static_cast<size_t>(got));
+        }
+        std::string out = text_.substr(0, text_.find('\n'));
+        text_.erase(0, out.size() + 1);
+        return out;
+    }
+
+private:
+    std::string text_;
+};
+
+// The part of one of the two, or of neither.
+void measure(Pairs& pairs, int rank, int from, int to) {
+    if (rank != from && rank != to) return;
+    bool first = rank == from;
+    int peer = first ? to : from;
+    double latency = pairs.latency(peer, first), rate = pairs.rate(peer, first);
+    if (!first) return;
+    std::string by;
+    nlohmann::json paths = pairs.settled_paths(peer, by);
+    print_line({{"links_pair", {from, to}},
+                {"latency_us", latency},
+                {"gigabits", rate},
+                {"by", by},
+                {"paths", paths}});
 }
 
 }  // namespace
@@ -232,21 +339,18 @@ int links_rank(bool look) {
                 {"interfaces", interfaces_here()},
                 {"devices", devices_here()}});
     Pairs pairs(mpi, rank);
+    Orders orders;
+    print_line({{"links_reached", rank}, {"not", pairs.not_reached(size)}});
+    std::string order = orders.next(pairs);
+    // Those that do not reach all the others cannot end together with them.
+    for (int from = 0, to = 0; std::sscanf(order.c_str(), "%d %d", &from, &to) == 2;
+         order = orders.next(pairs))
+        measure(pairs, rank, from, to);
+    if (order != "all") std::_Exit(0);
     for (int from = 0; from < size; ++from)
         for (int to = from + 1; to < size; ++to) {
             mpi.Barrier(MPI_COMM_WORLD);
-            if (rank != from && rank != to) continue;
-            bool first = rank == from;
-            int peer = first ? to : from;
-            double latency = pairs.latency(peer, first), rate = pairs.rate(peer, first);
-            if (!first) continue;
-            std::string by;
-            nlohmann::json paths = pairs.paths(peer, by);
-            print_line({{"links_pair", {from, to}},
-                        {"latency_us", latency},
-                        {"gigabits", rate},
-                        {"by", by},
-                        {"paths", paths}});
+            measure(pairs, rank, from, to);
         }
     return mpi.Finalize() == MPI_SUCCESS ? 0 : 1;
 }

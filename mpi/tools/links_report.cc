@@ -9,6 +9,8 @@
 
 #include <algorithm>
 #include <cstddef>
+#include <cstdlib>
+#include <string_view>
 #include <utility>
 
 namespace pomona {
@@ -56,11 +58,42 @@ void read_pair(const json& value, LinkReport& out) {
     out.pairs.push_back(std::move(pair));
 }
 
+// What one rank says of those that it does not reach; the other end may say it, too.
+void read_unreached(const json& value, std::vector<PairUnreached>& out) {
+    int rank = value.at("links_reached").get<int>();
+    for (const json& each : value.at("not")) {
+        int peer = each.at("rank").get<int>();
+        PairUnreached pair{std::min(rank, peer), std::max(rank, peer), each.value("why", "")};
+        auto same = [&](const PairUnreached& known) {
+            return known.from == pair.from && known.to == pair.to;
+        };
+        if (std::none_of(out.begin(), out.end(), same)) out.push_back(std::move(pair));
+    }
+}
+
 const std::string& name_of(const LinkReport& report, int number) {
     static const std::string unknown = "?";
     return number >= 0 && static_cast<size_t>(number) < report.hosts.size()
                ? report.hosts[static_cast<size_t>(number)].name
                : unknown;
+}
+
+// "through rank 2", as the library says it, has the host's name here.
+std::string with_name(const LinkReport& report, const std::string& by) {
+    constexpr std::string_view kThrough = "through rank ";
+    if (!by.starts_with(kThrough)) return by;
+    return "through " + name_of(report, std::atoi(by.c_str() + kThrough.size()));
+}
+
+bool relayed(const PairMeasured& pair) { return pair.by.starts_with("through "); }
+
+// What helps two hosts to a connection of their own. A host that is silent for a firewall and one
+// that is not there look alike.
+std::string mend_of(const LinkReport& report, int from, int to) {
+    return format(
+        "is there a firewall between {} and {}, or no route (addresses in one network need none)? "
+        "`pomona doctor` on each names its own firewall, `ping` shows whether any packet gets there",
+        name_of(report, from), name_of(report, to));
 }
 
 double median(std::vector<double> values) {
@@ -78,18 +111,56 @@ LinkReport read_link_report(const std::string& text) {
         try {
             if (value.is_object() && value.contains("links_host")) read_host(value, out);
             else if (value.is_object() && value.contains("links_pair")) read_pair(value, out);
+            else if (value.is_object() && value.contains("links_reached"))
+                read_unreached(value, out.unreached);
             else out.failure += line + "\n";
         } catch (const json::exception&) { out.failure += line + "\n"; }
     }
     size_t hosts = out.hosts.size();
     auto known = [&](int number) { return number >= 0 && static_cast<size_t>(number) < hosts; };
-    std::erase_if(out.pairs,
-                  [&](const PairMeasured& pair) { return !known(pair.from) || !known(pair.to); });
-    bool whole = hosts > 0 && out.pairs.size() == hosts * (hosts - 1) / 2;
+    auto strange = [&](const auto& pair) { return !known(pair.from) || !known(pair.to); };
+    std::erase_if(out.pairs, strange);
+    std::erase_if(out.unreached, strange);
+    std::sort(out.unreached.begin(), out.unreached.end(),
+              [](const PairUnreached& a, const PairUnreached& b) {
+                  return std::pair(a.from, a.to) < std::pair(b.from, b.to);
+              });
+    for (PairMeasured& pair : out.pairs) {
+        pair.by = with_name(out, pair.by);
+        for (PathSeen& path : pair.paths) path.text = with_name(out, path.text);
+    }
+    // Their remarks on the way are of no more interest then.
+    bool whole = hosts > 0 && out.pairs.size() + out.unreached.size() == hosts * (hosts - 1) / 2;
     if (whole) out.failure.clear();
+    if (whole)
+        for (const PairUnreached& pair : out.unreached)
+            out.failure += format("{} - {} cannot connect: {}\n", name_of(out, pair.from),
+                                  name_of(out, pair.to), pair.why);
     else if (out.failure.empty()) out.failure = "the ranks have not measured all pairs\n";
     return out;
 }
+
+std::string LinksDirector::heard(const std::string& line) {
+    json value = line.starts_with('{') ? json::parse(line, nullptr, false) : json();
+    if (!value.is_object()) return {};
+    if (value.contains("links_pair")) return told_ > 0 ? next() : std::string();
+    if (!value.contains("links_reached")) return {};
+    try {
+        read_unreached(value, unreached_);
+    } catch (const json::exception&) { return {}; }
+    if (++reports_ != hosts_) return {};
+    if (unreached_.empty()) return "all\n";
+    auto end = static_cast<int>(hosts_);
+    for (int from = 0; from < end; ++from)
+        for (int to = from + 1; to < end; ++to)
+            if (std::none_of(unreached_.begin(), unreached_.end(), [&](const PairUnreached& pair) {
+                    return pair.from == from && pair.to == to;
+                }))
+                pairs_.push_back(format("{} {}\n", from, to));
+    return next();
+}
+
+std::string LinksDirector::next() { return told_ < pairs_.size() ? pairs_[told_++] : "end\n"; }
 
 LinkMemory memory_of(const LinkReport& report, const PairMeasured& pair, const std::string& date) {
     std::string a = name_of(report, pair.from), b = name_of(report, pair.to);
@@ -138,15 +209,23 @@ std::string link_report_text(const LinkReport& report, const std::vector<LinkMem
         out += format("{} - {}: {:.1f} us, {:.3g} Gb/s, {}\n", name_of(report, pair.from),
                       name_of(report, pair.to), pair.latency_us, pair.gigabits, pair.by);
         for (const PathSeen& path : pair.paths) {
+            if (relayed(pair) && !path.first) {
+                out += format("  no connection of their own: {}\n", path.text);
+                continue;
+            }
             out += format("  {}: {} ({}{})", path.state == "up" ? "up" : path.state, path.text,
                           path.kind, path.first ? ", messages take it" : "");
             if (path.round_trip_us > 0) out += format(", round trip {:.0f} us", path.round_trip_us);
             if (!path.why.empty()) out += ": " + path.why;
             out += "\n";
         }
+        if (relayed(pair)) out += format("  -> {}\n", mend_of(report, pair.from, pair.to));
         std::string slower = compared_with_before(memory_of(report, pair, date), before);
         if (!slower.empty()) out += "  " + slower + "\n";
     }
+    for (const PairUnreached& pair : report.unreached)
+        out += format("{} - {}: no connection: {}\n  -> {}\n", name_of(report, pair.from),
+                      name_of(report, pair.to), pair.why, mend_of(report, pair.from, pair.to));
     if (report.hosts.size() == 1 && report.failure.empty())
         out += "One host has no links; pomona links --host a,b measures those between hosts.\n";
     return out;
@@ -199,9 +278,16 @@ std::string link_report_json(const LinkReport& report, const std::vector<LinkMem
                          {"by", pair.by},
                          {"paths", paths},
                          {"before", history},
-                         {"slower", compared_with_before(now, before)}});
+                         {"slower", compared_with_before(now, before)},
+                         {"mend", relayed(pair) ? mend_of(report, pair.from, pair.to) : ""}});
     }
-    json all{{"hosts", hosts}, {"pairs", pairs}, {"failure", report.failure}};
+    json unreached = json::array();
+    for (const PairUnreached& pair : report.unreached)
+        unreached.push_back({{"hosts", {name_of(report, pair.from), name_of(report, pair.to)}},
+                             {"why", pair.why},
+                             {"mend", mend_of(report, pair.from, pair.to)}});
+    json all{
+        {"hosts", hosts}, {"pairs", pairs}, {"unreached", unreached}, {"failure", report.failure}};
     return all.dump(2, ' ', false, json::error_handler_t::replace) + "\n";
 }
 

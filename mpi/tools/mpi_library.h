@@ -23,6 +23,9 @@ struct Mpi {
     decltype(&MPI_Isend) Isend = nullptr;
     decltype(&MPI_Irecv) Irecv = nullptr;
     decltype(&MPI_Waitall) Waitall = nullptr;
+    decltype(&MPI_Test) Test = nullptr;
+    decltype(&MPI_Iprobe) Iprobe = nullptr;
+    decltype(&MPI_Comm_set_errhandler) Comm_set_errhandler = nullptr;
     decltype(&MPI_Reduce_local) Reduce_local = nullptr;
     decltype(&MPI_Allreduce) Allreduce = nullptr;
     decltype(&MPI_Bcast) Bcast = nullptr;
@@ -68,6 +71,9 @@ struct Mpi {
         find(Isend, "MPI_Isend");
         find(Irecv, "MPI_Irecv");
         find(Waitall, "MPI_Waitall");
+        find(Test, "MPI_Test");
+        find(Iprobe, "MPI_Iprobe");
+        find(Comm_set_errhandler, "MPI_Comm_set_errhandler");
         find(Reduce_local, "MPI_Reduce_local");
         find(Allreduce, "MPI_Allreduce");
         find(Bcast, "MPI_Bcast");

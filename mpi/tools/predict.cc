@@ -4,6 +4,7 @@
 #include "btl/base/format.h"
 #include "mpi/tools/links.h"
 #include "mpi/tools/predict_plot.h"
+#include "mpi/tools/report.h"
 #include "pmix/launch/ask.h"
 
 #include <nlohmann/json.hpp>
@@ -22,7 +23,7 @@ namespace {
 using nlohmann::json;
 
 int complain(const std::string& text) {
-    std::fprintf(stderr, "pomona predict: %s\n", text.c_str());
+    pomona::complain("predict", text);
     return 2;
 }
 
@@ -198,8 +199,8 @@ int predict_command(const PredictOptions& options, const coll::Links& links) {
     }
     Prediction prediction = predict(model, network, links, options.cable_gigabits);
     std::string as_json = prediction_json(model, network, prediction);
-    std::string text = options.json ? as_json : prediction_text(model, network, prediction);
-    std::fputs(text.c_str(), stdout);
+    if (options.json) print_report(as_json);
+    else std::fputs(prediction_text(model, network, prediction).c_str(), stdout);
     std::fflush(stdout);
     return options.plot.empty() ? 0 : plot(options, as_json);
 }

@@ -3,6 +3,7 @@
 #include "mpi/tools/queues.h"
 
 #include "btl/base/format.h"
+#include "mpi/tools/report.h"
 #include "pmix/launch/queues.h"
 
 #include <nlohmann/json.hpp>
@@ -62,22 +63,22 @@ void print_rank(const Json& rank) {
 int queues_command(int process, bool json) {
     auto answer = ask_for_queues(process);
     if (!answer.ok()) {
-        std::fprintf(stderr, "pomona queues: %s\n", answer.error().text().c_str());
+        complain("queues", answer.error().text());
         return 1;
     }
     Json ranks = Json::parse(*answer, nullptr, false);
     if (ranks.is_discarded()) {
-        std::fprintf(stderr, "pomona queues: the answer of mpirun does not parse\n");
+        complain("queues", "the answer of mpirun does not parse");
         return 1;
     }
     if (ranks.empty()) {
-        std::fprintf(stderr,
-                     "pomona queues: process %d is no rank of a job of yours on this host, and no "
-                     "mpirun with ranks; jobs of other launchers cannot be asked\n",
-                     process);
+        complain("queues",
+                 format("process {} is no rank of a job of yours on this host, and no mpirun with "
+                        "ranks; jobs of other launchers cannot be asked",
+                        process));
         return 1;
     }
-    if (json) return print(ranks.dump(1) + "\n"), 0;
+    if (json) return print_report(ranks.dump(1) + "\n"), 0;
     for (const Json& rank : ranks) print_rank(rank);
     return 0;
 }

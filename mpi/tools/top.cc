@@ -4,6 +4,7 @@
 #include "btl/base/clock.h"
 #include "btl/base/counters_page.h"
 #include "btl/base/format.h"
+#include "mpi/tools/report.h"
 #include "pmix/job_directory.h"
 
 #include <nlohmann/json.hpp>
@@ -30,7 +31,7 @@ using Json = nlohmann::ordered_json;
 
 constexpr int kAnswerMs = 3000;  // mpirun's, which writes a file
 
-void complain(const std::string& text) { std::fprintf(stderr, "pomona top: %s\n", text.c_str()); }
+void complain(const std::string& text) { pomona::complain("top", text); }
 
 // The job that is meant, or an explanation.
 bool choose(const TopOptions& options, RunningJob& job) {
@@ -268,7 +269,7 @@ int top(const TopOptions& options) {
             pause(0.2);
             continue;
         }
-        if (options.json) return std::printf("%s\n", table.dump(2).c_str()), 0;
+        if (options.json) return print_report(table.dump(2) + "\n"), 0;
         if (once) {
             for (const std::string& line : lines_of(table, job)) std::printf("%s\n", line.c_str());
             return 0;

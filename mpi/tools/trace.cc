@@ -5,6 +5,7 @@
 #include "mpi/tools/trace.h"
 
 #include "btl/base/format.h"
+#include "mpi/tools/report.h"
 #include "mpi/tools/trace_sums.h"
 #include "mpi/trace/merge.h"
 #include "mpi/trace/part_file.h"
@@ -156,10 +157,8 @@ int draw_heat(const TraceSums& sums, const std::string& picture) {
     if (pipe) std::fputs(as_json(sums).dump().c_str(), pipe);
     int status = pipe ? pclose(pipe) : -1;
     if (status == 0) return 0;
-    std::fprintf(
-        stderr,
-        "pomona trace: %s was not drawn; POMONA_PYTHON names a Python that has matplotlib\n",
-        picture.c_str());
+    complain("trace",
+             format("{} was not drawn; POMONA_PYTHON names a Python that has matplotlib", picture));
     return 1;
 }
 
@@ -167,17 +166,12 @@ int draw_heat(const TraceSums& sums, const std::string& picture) {
 bool make_whole(const std::string& file) {
     if (access(file.c_str(), R_OK) == 0) return true;
     if (access(trace::parts_folder(file).c_str(), R_OK) != 0) {
-        std::fprintf(stderr,
-                     "pomona trace: there is no trace %s; mpirun --trace FILE records one\n",
-                     file.c_str());
+        complain("trace", format("there is no trace {}; mpirun --trace FILE records one", file));
         return false;
     }
-    std::fprintf(stderr,
-                 "pomona trace: the job ended without MPI_Finalize; %s is made of its parts\n",
-                 file.c_str());
+    complain("trace", format("the job ended without MPI_Finalize; {} is made of its parts", file));
     trace::MergeResult result = trace::merge(file);
-    for (const std::string& line : result.remarks)
-        std::fprintf(stderr, "pomona trace: %s\n", line.c_str());
+    for (const std::string& line : result.remarks) complain("trace", line);
     return result.good;
 }
 
@@ -188,11 +182,11 @@ int trace_command(const TraceOptions& options) {
     TraceSums sums;
     std::string mistake = sums.read(options.file);
     if (!mistake.empty()) {
-        std::fprintf(stderr, "pomona trace: %s: %s\n", options.file.c_str(), mistake.c_str());
+        complain("trace", format("{}: {}", options.file, mistake));
         return 1;
     }
     if (options.json) {
-        print(as_json(sums).dump(1) + "\n");
+        print_report(as_json(sums).dump(1) + "\n");
     } else {
         print(format("{}: {} ranks, {} from the first MPI_Init to the last MPI_Finalize\n",
                      options.file, sums.ranks.size(), time_text(sums.length())));

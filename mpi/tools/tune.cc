@@ -7,6 +7,7 @@
 #include "btl/base/links_file.h"
 #include "mpi/tools/links.h"
 #include "mpi/tools/quiet.h"
+#include "mpi/tools/report.h"
 #include "mpi/tools/tune_choices.h"
 #include "pmix/launch/hosts.h"
 
@@ -47,7 +48,7 @@ void print(const std::string& text) { std::fputs(text.c_str(), stdout); }
 
 void complain(const std::string& text) {
     std::fflush(stdout);
-    std::fprintf(stderr, "pomona tune: %s\n", text.c_str());
+    pomona::complain("tune", text);
 }
 
 struct Reading {
@@ -207,6 +208,7 @@ void print_tables(const std::vector<Reading>& readings, const coll::Links& links
 }
 
 void print_json(const std::vector<Reading>& readings, const KeptLinks& kept) {
+    note_report();
     std::string machine = kept.machine;
     std::erase_if(machine, [](char c) { return c == '"' || c == '\\'; });
     print(
@@ -389,8 +391,8 @@ int tune_hosts(const TuneOptions& options, const std::string& links_path,
         return complain("--host needs two hosts at least; without it this machine is measured"), 1;
     std::vector<LinkMemory> before;
     LinkReport report = measure_links(linking, before);
-    print(options.json ? link_report_json(report, before, today())
-                       : link_report_text(report, before, today()));
+    if (options.json) print_report(link_report_json(report, before, today()));
+    else print(link_report_text(report, before, today()));
     if (!report.failure.empty() || report.hosts.size() < 2)
         return complain(pomona::format("The links could not all be measured:\n{}", report.failure)),
                1;

@@ -243,6 +243,9 @@ Agent::Started Agent::start(const StartOrder& order) {
         request.cpu_mask = binding.cpu_mask;
         out.binding = binding.text;
     }
+    if (out.binding.empty())  // all of ours, which --cpu-set may have chosen
+        for (int processor : orders_.cpu_set)
+            out.binding += format("{}{}", out.binding.empty() ? "processors " : ",", processor);
     request.path = find(order, request);
     if (request.path.empty()) {
         explain(order, request, Error{Code::not_found, "", -1, 0}, out);

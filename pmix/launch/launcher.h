@@ -94,6 +94,8 @@ private:
     void start_one(Process& process);
     StartOrder::Input input_for(const Process& process) const;
     bool open_output_files(Process& process);
+    void add_far_streams(Process& process);
+    bool decorates() const;  // lines get beginnings
     bool offer_pmix();
     void common_environment();
     void say_where_to_meet(const Process& first, std::vector<std::string>& out);

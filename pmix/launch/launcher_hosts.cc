@@ -223,8 +223,10 @@ void Launcher::add_streams(Process& process, int output, int error) {
         stream->on_bytes = [this, &process](std::string_view bytes) { listen(process, bytes); };
         return stream;
     };
-    if (output >= 0) process.output = make(output, *stdout_, "stdout");
-    if (error >= 0) process.error = make(error, *stderr_, "stderr");
+    Output& to = process.output_file ? *process.output_file : *stdout_;
+    Output& errors = process.error_file ? *process.error_file : *stderr_;
+    if (output >= 0) process.output = make(output, to, "stdout");
+    if (error >= 0) process.error = make(error, errors, "stderr");
 }
 
 // No bytes are the end of the stream.

@@ -52,14 +52,20 @@ std::string working_directory_here() {
 
 // Numbers only: how many processes, whether they may run there, and which where.
 bool Launcher::plan() {
-    std::string refusal = options_.cpu_set.empty() ? "" : use_processors(options_.cpu_set);
-    if (!refusal.empty()) return say(format("option --cpu-set: {}", refusal)), false;
-    if (!options_.cpu_set.empty() && nodes_[0].host->here()) {
-        // What was counted before is less now.
-        HostFacts facts = facts_here(environment_);
-        nodes_[0].place.processors = facts.processors;
-        nodes_[0].place.cores = std::min(nodes_[0].place.cores, facts.processors);
-        if (facts.cores > 0) nodes_[0].place.cores = std::min(nodes_[0].place.cores, facts.cores);
+    // What was counted before is less now. Other hosts say themselves whether they have these.
+    auto wanted = static_cast<int>(options_.cpu_set.size());
+    for (Node& node : nodes_) {
+        if (wanted == 0) break;
+        HostFacts facts;
+        facts.processors = std::min(node.place.processors, wanted);
+        if (node.host->here()) {
+            std::string refusal = use_processors(options_.cpu_set);
+            if (!refusal.empty()) return say(format("option --cpu-set: {}", refusal)), false;
+            facts = facts_here(environment_);
+        }
+        node.place.processors = facts.processors;
+        node.place.cores = std::min(node.place.cores, facts.processors);
+        if (facts.cores > 0) node.place.cores = std::min(node.place.cores, facts.cores);
     }
     if (!place()) return false;
     if (options_.stdin_to == StdinTo::rank && options_.stdin_rank >= size_) {
@@ -319,24 +325,27 @@ void Launcher::start_one(Process& process) {
     order.merge_stderr = options_.merge_stderr;
     process.running = true;
     ++running_;
-    if (host.here()) {
+    // A rank here writes its files itself, unless its lines need beginnings.
+    if (host.here() && !decorates()) {
         order.output_files = options_.output_filename;
-    } else {
+    } else if (!open_output_files(process)) {
+        process.running = false;
+        --running_;
+        return end_job(1, 0, SIGKILL);
+    }
+    if (!host.here()) {
         if (order.command[0].find('/') == std::string::npos) {
             std::string found = find_program(order.command[0], "", common_);
             if (found.starts_with('/')) order.program = found;
         }
-        if (!open_output_files(process)) {
-            process.running = false;
-            --running_;
-            return end_job(1, 0, SIGKILL);
-        }
+        add_far_streams(process);
     }
     host.start(order);
 }
 
-// Of a rank on another host: its output comes by its agent, and is written here.
+// Those that mpirun writes.
 bool Launcher::open_output_files(Process& process) {
+    if (options_.output_filename.empty()) return true;
     auto open_file = [&](const char* suffix) -> std::unique_ptr<Output> {
         std::string path =
             output_file(options_.output_filename, std::to_string(process.rank), suffix);
@@ -349,9 +358,13 @@ bool Launcher::open_output_files(Process& process) {
         out->on_failure = [this, path](int error) { on_lost_output(path.c_str(), error); };
         return out;
     };
-    bool files = !options_.output_filename.empty();
-    if (files && !(process.output_file = open_file("out"))) return false;
-    if (files && !options_.merge_stderr && !(process.error_file = open_file("err"))) return false;
+    process.output_file = open_file("out");
+    if (process.output_file && !options_.merge_stderr) process.error_file = open_file("err");
+    return process.output_file && (options_.merge_stderr || process.error_file);
+}
+
+// Of a rank on another host: its output comes by its agent.
+void Launcher::add_far_streams(Process& process) {
     auto make = [&](Output& to, const char* name, int number) {
         Host* host = node_of(process).host;
         int rank = process.rank;
@@ -362,18 +375,19 @@ bool Launcher::open_output_files(Process& process) {
         stream->on_bytes = [this, &process](std::string_view bytes) { listen(process, bytes); };
         return stream;
     };
-    process.output = make(files ? *process.output_file : *stdout_, "stdout", 1);
+    process.output = make(process.output_file ? *process.output_file : *stdout_, "stdout", 1);
     if (!options_.merge_stderr)
-        process.error = make(files ? *process.error_file : *stderr_, "stderr", 2);
-    return true;
+        process.error = make(process.error_file ? *process.error_file : *stderr_, "stderr", 2);
 }
+
+bool Launcher::decorates() const { return options_.tag_output || options_.timestamp_output; }
 
 ForwardOptions Launcher::forward_options(const Process& process, const char* name) const {
     ForwardOptions out;
-    bool file = !options_.output_filename.empty();
-    if (options_.tag_output && !file) out.tag = format("[{}]<{}>: ", process.rank, name);
-    out.timestamp = options_.timestamp_output && !file;
-    out.raw = file || (size_ == 1 && !options_.tag_output && !options_.timestamp_output);
+    bool alone = size_ == 1 || !options_.output_filename.empty();
+    if (options_.tag_output) out.tag = format("[{}]<{}>: ", process.rank, name);
+    out.timestamp = options_.timestamp_output;
+    out.raw = alone && !decorates();
     return out;
 }
 

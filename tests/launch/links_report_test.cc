@@ -56,6 +56,34 @@ TEST(links_report, that_is_not_whole) {
     }
 }
 
+// Goal: a pair that cannot connect has its line, whoever of the two says it, and the others are
+// still measured, one after the other.
+TEST(links_report, of_a_pair_that_cannot_connect) {
+    const std::string third = "{\"links_host\":2,\"name\":\"c\",\"interfaces\":[]}\n";
+    const std::string blind =
+        "{\"links_reached\":2,\"not\":[{\"rank\":1,\"why\":\"tcp 1: silent\"}]}";
+    std::string far = pair_line(8);
+    far.replace(far.find("[0,1]"), 5, "[0,2]");
+    std::string text = "a remark\n" + (kHosts + third) + blind + "\n" + pair_line(8) + far;
+    LinkReport report = read_link_report(text);
+    EXPECT_EQ(report.failure, "b - c cannot connect: tcp 1: silent\n");
+    EXPECT_EQ(report.pairs.size(), 2u);
+    EXPECT_THAT(link_report_text(report, {}, ""),
+                HasSubstr("b - c: no connection: tcp 1: silent\n  -> is there a firewall"));
+    EXPECT_THAT(link_report_json(report, {}, ""), HasSubstr("\"why\": \"tcp 1: silent\""));
+    LinksDirector director(3);
+    EXPECT_EQ(director.heard("a remark"), "");
+    EXPECT_EQ(director.heard("{\"links_reached\":0,\"not\":[]}"), "");
+    EXPECT_EQ(director.heard(blind), "");
+    EXPECT_EQ(director.heard("{\"links_reached\":1,\"not\":[]}"), "0 1\n");
+    EXPECT_EQ(director.heard(pair_line(8)), "0 2\n");
+    EXPECT_EQ(director.heard(far), "end\n");
+    LinksDirector calm(2);
+    EXPECT_EQ(calm.heard("{\"links_reached\":0,\"not\":[]}"), "");
+    EXPECT_EQ(calm.heard("{\"links_reached\":1,\"not\":[]}"), "all\n");
+    EXPECT_EQ(calm.heard(pair_line(8)), "");
+}
+
 // Goal: what was measured between hosts is what their jobs reckon with: one number where pairs are
 // about alike, else each pair's; of each pair the latest figure.
 TEST(links_report, gives_the_costs_between_hosts) {

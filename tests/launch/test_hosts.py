@@ -86,6 +86,10 @@ class Streams(Case):
             for stream in ("out", "err"):
                 with open(f"{name}.{rank}.{stream}") as file:
                     self.assertEqual(file.read(), stream + "\n")
+        self.run_job("-n", 2, "--tag-output", "--output-filename", name, "--host", "h1,localhost", *script)
+        for rank in (0, 1):
+            with open(f"{name}.{rank}.err") as file:
+                self.assertEqual(file.read(), f"[{rank}]<stderr>: err\n")
 
     @unittest.skipUnless(os.path.exists("/dev/full"), "needs /dev/full")
     def test_a_full_disk(self):

@@ -94,6 +94,18 @@ class Placement(Case):
         self.assertEqual(sorted(re.findall(r"rank (\d) on (h\d): bound to ", done.stderr)),
                          [("0", "h1"), ("1", "h2")], done.stderr)
 
+    @unittest.skipUnless(shutil.which("taskset") and os.cpu_count() > 1, "needs taskset and two processors")
+    def test_processors_of_another_host(self):
+        # mpirun itself has one processor here, and holds no rank; the host has two.
+        wide = self.world.stand_in("wide", begin="taskset -pc 0,1 $$ > /dev/null; ")
+        alone = {"preexec_fn": lambda: os.sched_setaffinity(0, [0]), "ssh": wide}
+        done = self.run_job("--report-bindings", "--cpu-set", 1, "-n", 1, "--host", "h2", "true", **alone)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertIn("rank 0 on h2: bound to processors 1", done.stderr)
+        done = self.run_job("--cpu-set", 1, "-n", 2, "--host", "h2,localhost", "true", **alone)
+        self.assertEqual(done.returncode, 1)
+        self.assertIn("processor 1 is not one that mpirun may use", done.stderr)
+
     def test_what_the_ranks_see(self):
         env = self.environment(POMONA_EAGER_MAX="3K", MINE="x")
         done = self.run_job("-n", 2, "--host", "h1,h2", "-x", "MINE", "--set", "wait_warn_s=77",

@@ -297,6 +297,27 @@ class Streams(unittest.TestCase):
                     self.assertEqual(file.read(), "1\n")
                 os.unlink(os.path.join(directory, "1.out"))
 
+    def test_tags_reach_output_files(self):
+        # As with Open MPI and PRRTE.
+        script = ("sh", "-c", "echo a; echo b; echo e >&2; printf half")
+        with tempfile.TemporaryDirectory() as directory:
+            def read(name):
+                with open(os.path.join(directory, name)) as file:
+                    return file.read()
+            for words in (("--tag-output", "--output-filename", directory), ("--output", f"tag,dir={directory}")):
+                result = run("-n", 2, *words, *script)
+                self.assertEqual((result.returncode, result.stdout, result.stderr), (0, "", ""))
+                tag = "[1]<stdout>: "
+                self.assertEqual(read("1.out"), f"{tag}a\n{tag}b\n{tag}half\n")
+                self.assertEqual(read("0.err"), "[0]<stderr>: e\n")
+            result = run("-n", 1, "--timestamp-output", "--merge-stderr-to-stdout", "--output", f"file={directory}/x",
+                         "sh", "-c", "echo a; echo e >&2")
+            self.assertEqual((result.returncode, result.stdout, result.stderr), (0, "", ""))
+            self.assertRegex(read("x.0.out"), r"^\d{4}-\d\d-\d\d [0-9:.]{12} a\n\d{4}-\d\d-\d\d [0-9:.]{12} e\n$")
+            result = run("-n", 1, "--tag-output", "--output", "file=/nosuch/x", *script)
+            self.assertEqual((result.returncode, result.stdout), (1, ""))
+            self.assertIn("/nosuch/x.0.out cannot be written: No such file", result.stderr)
+
     def test_stdin(self):
         text = "line\n" * 1000
         result = run("-n", 3, "sh", "-c", "cat | wc -l", input=text)
@@ -650,6 +671,8 @@ class CommandLine(unittest.TestCase):
         for options in (("--cpu-set", one), ("--map-by", "slot:PE=1")):
             result = run("-n", 1, *options, PYTHON, "-c", script)
             self.assertEqual(result.stdout, f"[{one}]\n", result.stderr)
+            result = run("-n", 1, "--report-bindings", *options, "true")
+            self.assertRegex(result.stderr, rf"rank 0 .*bound to processors {one}\b")
         result = run("--cpu-set", "4095", "true")
         self.assertEqual((result.returncode, result.stdout), (1, ""))
         self.assertIn("processor 4095 is not one that mpirun may use", result.stderr)

@@ -1,6 +1,7 @@
 # tests/launch/test_parameters.py: mpirun reads the configuration file once, and all ranks have what
 # stood there then, with where it stood. Ranks are `pomona params` and `pomona info`, which read
 # parameters as a rank does. Needs POMONA_TEST_MPIRUN and POMONA_TEST_POMONA; ctest sets them.
+import json
 import os
 import re
 import subprocess
@@ -96,6 +97,44 @@ class Commands(unittest.TestCase):
         done = subprocess.run([POMONA, "inf"], capture_output=True, text=True, timeout=60)
         self.assertEqual((done.returncode, done.stdout), (2, ""))
         self.assertIn("there is no command inf, did you mean info?; commands are: info", done.stderr)
+
+    def test_wrong_choices_are_told_of(self):
+        for form in ((), ("--json",)):
+            for variable, value in (("POMONA_BCAST", "nosuch"), ("POMONA_CHOICES", "bcast: nosuch")):
+                done = subprocess.run([POMONA, "params", *form], capture_output=True, text=True, timeout=60,
+                                      env={**os.environ, variable: value})
+                self.assertEqual(done.returncode, 0)
+                self.assertRegex(done.stderr, rf"(?m)^{variable}: .*bcast has no algorithm 'nosuch'")
+
+    def test_programs_that_asked_for_json_get_it_where_a_command_fails(self):
+        for words, code, why in (("doctor --nosuch", 109, "--nosuch"), ("doctor --host a:x", 105, "'x' is not a number"),
+                                 ("links --host a:x", 105, "'x' is not a number"), ("links --nosuch", 109, "--nosuch"),
+                                 ("params x", 109, "not expected: x"), ("counters x", 109, "not expected: x"),
+                                 ("tune --host h1", 1, "two hosts at least"), ("tune --nosuch", 109, "--nosuch"),
+                                 ("predict", 2, "give the model"), ("predict --cable x", 105, "--cable"),
+                                 ("cost nosuch", 2, "no collective nosuch"), ("cost -n x", 105, "x"),
+                                 ("cost allreduce x", 2, "x is no size"), ("top 999999", 1, "999999"),
+                                 ("trace /nosuch", 1, "no trace /nosuch"), ("queues 999999", 1, "no rank of a job"),
+                                 ("inf", 2, "no command inf, did you mean info")):
+            plain = subprocess.run([POMONA, *words.split()], capture_output=True, text=True, timeout=60)
+            self.assertEqual((plain.returncode, plain.stdout), (code, ""), words)
+            done = subprocess.run([POMONA, *words.split(), "--json"], capture_output=True, text=True, timeout=60)
+            self.assertEqual((done.returncode, done.stderr), (code, plain.stderr), words)
+            self.assertIn(why, json.loads(done.stdout)["error"], words)
+
+    def test_tables_for_programs(self):
+        def report(*words):
+            done = subprocess.run([POMONA, *words, "--json"], capture_output=True, text=True, timeout=60,
+                                  env={**os.environ, "POMONA_CHOICES": "allreduce: 0.. linear"})
+            self.assertEqual((done.returncode, done.stderr), (0, ""), words)
+            return json.loads(done.stdout)
+        self.assertIn("ring", report("counters")["shm_ring_full"])
+        self.assertEqual(report("params")["links"]["variable"], "POMONA_LINKS")
+        cost = report("cost", "allreduce", "64K", "-n", "4")
+        self.assertEqual((cost["collective"], cost["bytes"], cost["ranks"], cost["taken"]), ("allreduce", 65536, 4, "linear"))
+        first, *_, last = cost["algorithms"]
+        self.assertGreater(first["us"], 0)
+        self.assertIn("needs", last)
 
 
 if __name__ == "__main__":

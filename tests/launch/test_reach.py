@@ -227,6 +227,61 @@ class Links(Case):
         self.assertIn("host nosuch cannot be used", done.stderr)
 
 
+@unittest.skipUnless(os.path.exists(DOCTOR), "needs pomona")
+@unittest.skipUnless(shutil.which("nft"), "needs nft")
+class CutOff(Case):
+    """Hosts that no packets of some others reach, though ssh does."""
+
+    def cut(self, *pairs):
+        """Each host of a pair drops what comes from the other one, by whatever address."""
+        for host, other in [*pairs, *(reversed(pair) for pair in pairs)]:
+            card = subprocess.run(self.world.inside(other, "cat", "/sys/class/net/eth0/address"),
+                                  capture_output=True, text=True, check=True).stdout.strip()
+            table = f"table inet cut {{ chain {other} {{ type filter hook input priority 0; ether saddr {card} drop; }}; }}"
+            subprocess.run(self.world.inside(host, "nft", table), check=True)
+            self.addCleanup(subprocess.run, self.world.inside(host, "nft", "delete chain inet cut " + other), check=True)
+
+    def links(self, hosts, *words):
+        start = time.monotonic()
+        done = subprocess.run([DOCTOR, "links", "--ssh", self.world.enter, "--host", hosts, *words], text=True,
+                              capture_output=True, timeout=PATIENCE, stdin=subprocess.DEVNULL,
+                              env=self.environment(XDG_CACHE_HOME=self.world.place))
+        return done, time.monotonic() - start
+
+    def test_the_matrix_tells_of_pairs_that_cannot_connect(self):
+        self.cut(("h1", "h3"), ("h2", "h3"))
+        done, took = self.links("h1,h2,h3")
+        self.assertEqual(done.returncode, 1, done.stdout)
+        self.assertRegex(done.stdout, r"(?m)^h1 - h2: .* us, .* Gb/s")
+        for pair in ("h1 - h3", "h2 - h3"):
+            self.assertRegex(done.stdout, rf"(?m)^{pair}: no connection: tcp 1, tried eth0 .*took too long.*\n"
+                                          r"  -> .*a firewall.*pomona doctor")
+        self.assertLess(took, 20)
+        done, _ = self.links("h1,h2,h3", "--json")
+        self.assertEqual(done.returncode, 1)
+        report = json.loads(done.stdout)
+        self.assertEqual([pair["hosts"] for pair in report["pairs"]], [["h1", "h2"]])
+        self.assertEqual([pair["hosts"] for pair in report["unreached"]], [["h1", "h3"], ["h2", "h3"]])
+        for pair in report["unreached"]:
+            self.assertIn("took too long", pair["why"])
+            self.assertIn("firewall", pair["mend"])
+
+    def test_two_hosts_of_which_no_packet_reaches_the_other(self):
+        self.cut(("h1", "h2"))
+        done, took = self.links("h1,h2")
+        self.assertEqual(done.returncode, 1, done.stdout)
+        self.assertRegex(done.stdout, r"(?m)^h1 - h2: no connection: ")
+        self.assertIn("h1 - h2 cannot connect", done.stderr)
+        self.assertLess(took, 20)
+
+    def test_a_pair_that_goes_through_another_host(self):
+        self.cut(("h2", "h3"))
+        done, _ = self.links("h1,h2,h3")
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertRegex(done.stdout, r"(?m)^h2 - h3: .* us, .* Gb/s, through h1\n(  .*\n)*"
+                                      r"  no connection of their own: .*took too long.*\n(  .*\n)*  -> .*a firewall")
+
+
 class Reaching(Case):
     """What lies between mpirun and its agents."""
 
