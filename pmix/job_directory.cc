@@ -7,6 +7,7 @@
 #include "btl/base/messages.h"
 #include "btl/base/shared_names.h"
 
+#include <cerrno>
 #include <cstdint>
 #include <cstdio>
 #include <cstdlib>
@@ -74,20 +75,64 @@ namespace {
 std::string lock_of(const std::string& directory) { return directory + "/lock"; }
 }  // namespace
 
-// Locked before it has its name, so that nobody finds it free.
-Status hold_job_directory(const std::string& path) {
-    std::string unnamed = path + "/lock.new";
+namespace {
+// Under another name first, so that nobody finds it free. A number of -1: the system has no locks
+// there, and the directory is never swept.
+Result<int> make_lock(const std::string& unnamed, int kind) {
     int descriptor = open(unnamed.c_str(), O_CREAT | O_EXCL | O_RDWR, 0600);
     if (descriptor < 0) return os_error(Code::io, "No file can be made in the job's directory");
     fcntl(descriptor, F_SETFD, FD_CLOEXEC);
-    // On file systems without locks the directory is never swept.
-    if (flock(descriptor, LOCK_EX | LOCK_NB) == 0 &&
-        dprintf(descriptor, "%d\n", static_cast<int>(getpid())) > 0 &&
+    if (flock(descriptor, kind | LOCK_NB) == 0) return descriptor;
+    close(descriptor);
+    unlink(unnamed.c_str());
+    return -1;
+}
+
+// One that others hold, too. -1: there is none, or it was removed meanwhile.
+int share_lock(const std::string& lock) {
+    int descriptor = open(lock.c_str(), O_RDWR | O_NOFOLLOW | O_CLOEXEC);
+    if (descriptor < 0) return -1;
+    // Who looks whether it is free holds it for a moment.
+    while (flock(descriptor, LOCK_SH) != 0 && errno == EINTR) {}
+    struct stat status {};
+    if (fstat(descriptor, &status) == 0 && status.st_nlink > 0) return descriptor;
+    close(descriptor);
+    return -1;
+}
+}  // namespace
+
+Status hold_job_directory(const std::string& path) {
+    std::string unnamed = path + "/lock.new";
+    int descriptor = TRY(make_lock(unnamed, LOCK_EX));
+    if (descriptor < 0) return {};
+    if (dprintf(descriptor, "%d\n", static_cast<int>(getpid())) > 0 &&
         rename(unnamed.c_str(), lock_of(path).c_str()) == 0)
         return {};  // the system closes the descriptor when we end
     close(descriptor);
     unlink(unnamed.c_str());
     return {};
+}
+
+Result<int> hold_job_directory_together(const std::string& path, int number) {
+    std::string lock = lock_of(path), unnamed = format("{}.new-{}", lock, number);
+    if (int shared = share_lock(lock); shared >= 0) return shared;
+    int descriptor = TRY(make_lock(unnamed, LOCK_SH));
+    if (descriptor < 0) return -1;
+    bool made = link(unnamed.c_str(), lock.c_str()) == 0;
+    bool others = !made && errno == EEXIST;
+    unlink(unnamed.c_str());
+    if (made) return descriptor;
+    close(descriptor);
+    if (!others) return -1;
+    if (int shared = share_lock(lock); shared >= 0) return shared;
+    return Error{Code::io, "The job's directory was removed: who made it has ended"};
+}
+
+void leave_job_directory(const std::string& path, int lock, int number) {
+    // If others hold it, we lose it all the same: it is not needed any more.
+    bool last = lock >= 0 ? flock(lock, LOCK_EX | LOCK_NB) == 0 : number == 0;
+    if (last) remove_job_directory(path);
+    if (lock >= 0) close(lock);
 }
 
 namespace {
@@ -97,11 +142,17 @@ bool remove_half_made(const std::string& path) {
     constexpr time_t old = 60;
     struct stat status {};
     if (lstat(path.c_str(), &status) != 0 || time(nullptr) - status.st_mtime < old) return false;
-    std::string unnamed = path + "/lock.new";
-    int descriptor = open(unnamed.c_str(), O_RDWR | O_NOFOLLOW | O_CLOEXEC);
-    if (descriptor >= 0) {
-        if (flock(descriptor, LOCK_EX | LOCK_NB) == 0) unlink(unnamed.c_str());
-        close(descriptor);
+    if (DIR* directory = opendir(path.c_str())) {
+        while (dirent* entry = readdir(directory)) {
+            if (!std::string_view(entry->d_name).starts_with("lock.new")) continue;
+            int descriptor =
+                openat(dirfd(directory), entry->d_name, O_RDWR | O_NOFOLLOW | O_CLOEXEC);
+            if (descriptor < 0) continue;
+            if (flock(descriptor, LOCK_EX | LOCK_NB) == 0)
+                unlinkat(dirfd(directory), entry->d_name, 0);
+            close(descriptor);
+        }
+        closedir(directory);
     }
     return rmdir(path.c_str()) == 0;
 }

@@ -26,6 +26,15 @@ std::string tag_of_job_directory(std::string_view name);
 // ends, which tells its process. The watchdog and the ranks do not inherit it.
 Status hold_job_directory(const std::string& path);
 
+// The same for ranks that no launcher has started: each of them holds it, so that it stays while
+// any of them lives. `number`: the rank's own on this machine. The lock's, for
+// leave_job_directory(); -1 on file systems without locks.
+Result<int> hold_job_directory_together(const std::string& path, int number);
+
+// Of such a rank that ends in good order: the last one removes the directory; on file systems
+// without locks number 0 does.
+void leave_job_directory(const std::string& path, int lock, int number);
+
 // A job of this user whose launcher runs on this host.
 struct RunningJob {
     std::string tag, directory;

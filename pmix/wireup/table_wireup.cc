@@ -58,7 +58,7 @@ public:
         // What a killed job has left nobody else removes.
         if (job_.local_rank == 0) sweep_job_directories();
         job_.directory = TRY(share_job_directory(job_.tag, ""));
-        if (job_.local_rank == 0) TRY(hold_job_directory(job_.directory));
+        lock_ = TRY(hold_job_directory_together(job_.directory, job_.local_rank));
         return {};
     }
 
@@ -108,7 +108,7 @@ public:
     void on_peer_death(std::function<void(int)>) override {}
 
     Status finalize() override {
-        if (job_.local_rank == 0) remove_job_directory(job_.directory);
+        leave_job_directory(job_.directory, std::exchange(lock_, -1), job_.local_rank);
         return {};
     }
 
@@ -263,6 +263,7 @@ private:
 
     MeetingTable table_;
     Job job_;
+    int lock_ = -1;  // of the job's directory
     uint32_t fences_ = 0;
     std::mutex mutex_;  // what follows
     Writer fresh_;      // published since the last fence

@@ -4,12 +4,14 @@ HOW: "train" (sums, subgroups, DDP against one process), "killed" (rank 1 kills 
 (the same at torchrun's first attempt only), "beside" (a group beside gloo's), "again" (many groups,
 one after the other, and neither memory nor threads nor files grow), "port" (the store ends with its
 group), "untold" (as "again", but nothing in the environment tells torch its rank, as with launchers
-of other MPI libraries).
+of other MPI libraries), "swept" (another job starts just after rank 0 was killed), "looked_at"
+(`pomona top` runs beside it).
 """
 
 import os
 import signal
 import socket
+import subprocess
 import sys
 from datetime import timedelta
 
@@ -58,6 +60,31 @@ def killed(rank, size):
         assert "Timed out" not in str(error)
         return
     raise AssertionError("no error")
+
+
+def swept(rank, size):
+    """It begins before the others can have seen the death, and leaves them what they see it by."""
+    pids = [None] * size
+    dist.all_gather_object(pids, os.getpid())
+    others = " ".join(map(str, pids[1:]))
+    if rank == 1:
+        subprocess.Popen(["sh", "-c", f"kill -STOP {others}; kill -KILL {pids[0]}; "
+                          f"while kill -0 {pids[0]} 2> /dev/null; do sleep 0.1; done; "
+                          f"'{os.environ['TOOLS']}/mpirun' -n 1 true; kill -CONT {others}"])
+    try:
+        while True:
+            dist.all_reduce(torch.ones(10))
+    except dist.DistBackendError as error:
+        print(f"met: {str(error).splitlines()[0]}", flush=True)
+        assert "Timed out" not in str(error)
+
+
+def looked_at(rank, size):
+    """It is not one that mpirun could tell of, and nobody's signal ends it."""
+    if rank == 0:
+        done = subprocess.run([f"{os.environ['TOOLS']}/pomona", "top", "--once"], capture_output=True, text=True)
+        assert done.returncode != 0 and "no mpirun of yours runs on this host" in done.stderr, done
+    check_sums()
 
 
 def restarted(rank, size):

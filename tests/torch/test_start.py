@@ -1,6 +1,7 @@
 """Ways to start without mpirun: by hand, by torchrun, once and again after a worker's death."""
 
 import os
+import random
 import re
 import signal
 import socket
@@ -9,16 +10,22 @@ import tempfile
 from pathlib import Path
 
 import pytest
-from conftest import BUILD, HERE, PATIENCE, PRELOADED, PYTHON, ROOT, launch
+from conftest import BUILD, HERE, PATIENCE, PRELOADED, PYTHON, ROOT, TOOLS, launch
 
 PROGRAM = str(HERE / "ranks_start.py")
 LIMIT = 150 * PATIENCE  # seconds, for what takes ten
 
 
 def free_port():
-    with socket.socket() as one:
-        one.bind(("127.0.0.1", 0))
-        return one.getsockname()[1]
+    """Of those that the system gives to nobody by itself: not even to a connection that another
+    program opens before this port is used."""
+    while True:
+        with socket.socket() as one:
+            try:
+                one.bind(("127.0.0.1", random.randrange(20000, 32768)))
+            except OSError:
+                continue
+            return one.getsockname()[1]
 
 
 def environment(**more):
@@ -99,6 +106,17 @@ def test_killed(transports):
     """Nobody but the other ranks sees that one dies: they get an error long before the timeout."""
     codes, text = by_hand(3, "mpi", "killed", **variables(), POMONA_TRANSPORTS=transports)
     assert codes[1] == -signal.SIGKILL and text.count("met: ") == 2, (codes, text)
+
+
+def test_another_job_begins_when_rank_0_has_died():
+    """It removes what jobs have left of which nobody lives; here two do."""
+    codes, text = by_hand(3, "mpi", "swept", **variables(), TOOLS=str(TOOLS))
+    assert codes == [-signal.SIGKILL, 0, 0] and text.count("met: ") == 2, (codes, text)
+
+
+def test_pomona_top_beside_it():
+    codes, text = by_hand(2, "mpi", "looked_at", **variables(), TOOLS=str(TOOLS))
+    assert codes == [0, 0] and text.count("all passed") == 2, (codes, text)
 
 
 @pytest.mark.parametrize("how, dead, transports", [("first", 0, "self,tcp"), ("train", 1, "self,shm")])

@@ -2,16 +2,19 @@
 // Goal: they find each other also in a table that an earlier job has filled, as torchrun's restarts
 // leave it, whatever was there and in whatever order they come. Method: ranks are threads, the
 // table is a map; the ranks of one job say which numbers they have published to each other.
+#include "pmix/job_directory.h"
 #include "pmix/wireup/table_wireup.h"
 
 #include <gtest/gtest.h>
 
 #include <chrono>
 #include <condition_variable>
+#include <cstdlib>
 #include <cstring>
 #include <map>
 #include <mutex>
 #include <thread>
+#include <unistd.h>
 
 namespace pomona {
 namespace {
@@ -152,6 +155,33 @@ TEST(WireupTable, namesWhoDoesNotCome) {
     for (auto& each : ranks) each.join();
     EXPECT_NE(out[0].error, "");
     EXPECT_NE(out[1].error, "");
+}
+
+// Jobs that start later sweep what has been left.
+TEST(WireupTable, keepsItsDirectoryWhileAnyRankLives) {
+    char place[] = "/tmp/pomona-held-XXXXXX";
+    ASSERT_NE(mkdtemp(place), nullptr);
+    ASSERT_EQ(setenv("TMPDIR", place, 1), 0);
+    for (bool in_good_order : {false, true}) {
+        SCOPED_TRACE(in_good_order ? "ranks that end in good order" : "ranks that are killed");
+        std::string path = share_job_directory(make_job_tag(), "").value();
+        std::vector<int> locks;
+        for (int rank = 0; rank < 3; ++rank)
+            locks.push_back(hold_job_directory_together(path, rank).value());
+        EXPECT_EQ(access((path + "/lock").c_str(), F_OK), 0);
+        EXPECT_TRUE(running_jobs().empty());  // no launcher's
+        for (int rank = 0; rank < 3; ++rank) {
+            sweep_job_directories();
+            EXPECT_EQ(access(path.c_str(), F_OK), 0) << "before the end of rank " << rank;
+            if (in_good_order) leave_job_directory(path, locks[static_cast<size_t>(rank)], rank);
+            else close(locks[static_cast<size_t>(rank)]);
+        }
+        EXPECT_EQ(sweep_job_directories(), in_good_order ? 0 : 1);
+        EXPECT_NE(access(path.c_str(), F_OK), 0);
+        EXPECT_FALSE(hold_job_directory_together(path, 0).ok());
+    }
+    unsetenv("TMPDIR");
+    EXPECT_EQ(rmdir(place), 0);
 }
 
 }  // namespace
