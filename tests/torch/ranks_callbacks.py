@@ -15,6 +15,7 @@ from datetime import timedelta
 
 import torch
 import torch.distributed as dist
+from rank_tests import run_tests
 
 BACKEND = os.environ.get("TEST_BACKEND", "mpi")
 HOLD = 600
@@ -546,22 +547,11 @@ def ends_with_callbacks_to_run(rank, size):
 
 def main():
     dist.init_process_group(BACKEND, timeout=timedelta(seconds=60))
-    rank, size = dist.get_rank(), dist.get_world_size()
     wanted = sys.argv[1:]
     if wanted and not wanted[0].startswith("test_"):
-        globals()[wanted[0]](rank, size)
+        globals()[wanted[0]](dist.get_rank(), dist.get_world_size())
         return
-    ran = 0
-    for name, function in list(globals().items()):
-        if name.startswith("test_") and (not wanted or name in wanted):
-            function(rank, size)
-            dist.barrier()
-            ran += 1
-            if rank == 0:
-                print("passed", name, flush=True)
-    assert ran > 0, "no such test"
-    if rank == 0:
-        print(f"all {ran} passed", flush=True)
+    run_tests(globals())
     dist.destroy_process_group()
 
 

@@ -1,11 +1,11 @@
 """Runs on every rank of a machine with CUDA: training steps that need a GPU, or one beside a
 CPU."""
 
-import sys
 
 import torch
 import torch.distributed as dist
 from rank_device import take_gpu
+from rank_tests import run_tests
 from ranks_models import batch, close, make_model, reference, train
 from torch import nn
 
@@ -72,17 +72,7 @@ def test_wait_blocks_only_the_stream(rank, size):
 def main():
     torch.set_num_threads(1)
     dist.init_process_group("mpi")
-    rank, size = dist.get_rank(), dist.get_world_size()
-    chosen = sys.argv[1:]
-    ran = 0
-    for name, test in list(globals().items()):
-        if name.startswith("test_") and (not chosen or name in chosen):
-            torch.set_default_device("cpu" if "cpus" in name else "cuda")
-            test(rank, size)
-            dist.barrier()
-            ran += 1
-    if rank == 0:
-        print(f"all {ran} passed", flush=True)
+    run_tests(globals(), lambda name: torch.set_default_device("cpu" if "cpus" in name else "cuda"))
     dist.destroy_process_group()
 
 

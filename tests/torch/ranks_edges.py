@@ -12,6 +12,7 @@ from datetime import timedelta
 
 import torch
 import torch.distributed as dist
+from rank_tests import run_tests
 from ranks_errors import expect
 from torch.distributed.distributed_c10d import _coalescing_manager
 
@@ -466,22 +467,8 @@ def test_future_of_what_has_been_waited_for(rank, size):
 
 
 def main():
-    import sys
-
     dist.init_process_group(BACKEND, timeout=timedelta(seconds=60))
-    rank, size = dist.get_rank(), dist.get_world_size()
-    wanted = sys.argv[1:]
-    ran = 0
-    for name, function in list(globals().items()):
-        if name.startswith("test_") and (not wanted or name in wanted):
-            function(rank, size)
-            dist.barrier()
-            ran += 1
-            if rank == 0:
-                print("passed", name, flush=True)
-    assert ran > 0, "no such test"
-    if rank == 0:
-        print(f"all {ran} passed", flush=True)
+    run_tests(globals())
     dist.destroy_process_group()
 
 

@@ -1,7 +1,6 @@
 """Runs on every rank: what is built on the operations. Each result is compared with one process."""
 
 import os
-import sys
 import tempfile
 import warnings
 
@@ -9,6 +8,7 @@ import torch
 import torch.distributed as dist
 from differences import difference
 from rank_device import DEVICE, take_device
+from rank_tests import run_tests
 from torch import nn
 from torch.nn.parallel import DistributedDataParallel
 
@@ -457,19 +457,7 @@ def main():
     torch.set_num_threads(1)
     take_device()
     dist.init_process_group(BACKEND)
-    rank, size = dist.get_rank(), dist.get_world_size()
-    wanted = sys.argv[1:]
-    ran = 0
-    for name, function in list(globals().items()):
-        if name.startswith("test_") and (not wanted or name in wanted):
-            function(rank, size)
-            dist.barrier()
-            ran += 1
-            if rank == 0:
-                print("passed", name, flush=True)
-    assert ran > 0, "no such test"
-    if rank == 0:
-        print(f"all {ran} passed", flush=True)
+    run_tests(globals())
     dist.destroy_process_group()
 
 

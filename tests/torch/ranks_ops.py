@@ -12,6 +12,7 @@ import torch
 import torch.distributed as dist
 from differences import difference
 from rank_device import DEVICE, take_device
+from rank_tests import run_tests
 
 # Newer names of the same operations, which torch up to 2.12 lacks.
 warnings.filterwarnings("ignore", category=FutureWarning)
@@ -509,23 +510,9 @@ def test_large(rank, size):
 
 
 def main():
-    import sys
-
     take_device()
     dist.init_process_group(BACKEND)
-    rank, size = dist.get_rank(), dist.get_world_size()
-    wanted = sys.argv[1:]
-    ran = 0
-    for name, function in list(globals().items()):
-        if name.startswith("test_") and (not wanted or name in wanted):
-            function(rank, size)
-            dist.barrier()
-            ran += 1
-            if rank == 0:
-                print("passed", name, flush=True)
-    assert ran > 0, "no such test"
-    if rank == 0:
-        print(f"all {ran} passed", flush=True)
+    run_tests(globals())
     dist.destroy_process_group()
 
 
