@@ -122,6 +122,19 @@ std::vector<std::string> environment_for_ranks(const char* const* environment) {
     return out;
 }
 
+bool is_of_login(std::string_view entry) {
+    for (std::string_view prefix :
+         {"HOME=", "USER=", "LOGNAME=", "SHELL=", "PWD=", "OLDPWD=", "TMPDIR=", "SSH_", "XDG_"})
+        if (entry.starts_with(prefix)) return true;
+    return false;
+}
+
+void leave_bare(std::vector<std::string>& environment) {
+    std::erase_if(environment, [](std::string_view entry) {
+        return !is_of_login(entry) && !entry.starts_with("PATH=");
+    });
+}
+
 Agent::Agent(const char* const* environment)
     : environment_(environment), common_(environment_for_ranks(environment)) {
     sigemptyset(&ignored_);
@@ -130,6 +143,7 @@ Agent::Agent(const char* const* environment)
 std::string Agent::prepare(const JobOrders& orders,
                            const std::function<void(std::string)>& remark) {
     orders_ = orders;
+    if (orders.bare) leave_bare(common_);
     adopt_orphans();
     std::string mistake = raise_descriptor_limit(orders.ranks);
     if (!mistake.empty()) return mistake;

@@ -97,6 +97,9 @@ private:
 // What ranks inherit of this environment: all but what other launchers, or an outer job, have put
 // there.
 std::vector<std::string> environment_for_ranks(const char* const* environment);
+// What a login sets by itself; and all but that and PATH removed.
+bool is_of_login(std::string_view entry);
+void leave_bare(std::vector<std::string>& environment);
 // Sets NAME=VALUE, in the place of what stood there.
 void set_variable(std::vector<std::string>& environment, std::string_view name,
                   std::string_view value);

@@ -46,6 +46,7 @@ std::string asked_of_mpirun_alone(const Options& options) {
                      {!options.rank_hosts.empty() || !options.rank_cores.empty(), "--rankfile"},
                      {!options.program_hosts.empty(), "--host of each program"},
                      {!options.cpu_set.empty(), "--cpu-set"},
+                     {options.environment == PassOn::none, "--envnone"},
                      {options.pmix == "off", "--pmix off"},
                      {options.stack_traces, "--stack-traces"},
                      {!options.trace.empty(), "--trace"},
@@ -267,7 +268,7 @@ std::vector<std::string> srun_words(const Options& options, int slots, std::stri
 std::vector<std::string> prterun_words(const Options& options, const EngineProbes& probes,
                                        std::string& mistake) {
     std::string alone = asked_of_mpirun_alone(options);
-    if (alone.empty() && options.all_environment) alone = "--envall";
+    if (alone.empty() && options.environment == PassOn::all) alone = "--envall";
     if (!alone.empty()) {
         mistake = format(messages::own_only, alone, "prterun");
         return {};

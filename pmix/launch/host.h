@@ -69,6 +69,7 @@ struct JobOrders {
     MapBy map = MapBy::slot;
     int cores_per_rank = 0;
     std::vector<int> cpu_set;
+    bool bare = false;  // leave_bare(); not sent: on other hosts ranks never have mpirun's
     std::vector<std::pair<int, std::vector<int>>> rank_cores;  // by place among the host's ranks
     double silence_seconds = 0;  // without a word from mpirun its agents end their ranks
     bool verbose = false;

@@ -35,14 +35,6 @@ bool goes_to_other_hosts(std::string_view entry) {
     return false;
 }
 
-// What a login sets by itself.
-bool is_of_login(std::string_view entry) {
-    for (std::string_view prefix :
-         {"HOME=", "USER=", "LOGNAME=", "SHELL=", "PWD=", "OLDPWD=", "TMPDIR=", "SSH_", "XDG_"})
-        if (entry.starts_with(prefix)) return true;
-    return false;
-}
-
 std::string working_directory_here() {
     char path[PATH_MAX];
     return getcwd(path, sizeof path) ? path : "";
@@ -174,10 +166,12 @@ bool Launcher::prepare_hosts() {
         }
         orders.silence_seconds = silence_;
         orders.verbose = options_.verbose;
+        orders.bare = options_.environment == PassOn::none;
         if (!node.host->here()) {
             orders.directory = working_directory_here();
+            bool all = options_.environment == PassOn::all;
             for (const std::string& entry : common_)
-                if (goes_to_other_hosts(entry) || (options_.all_environment && !is_of_login(entry)))
+                if (goes_to_other_hosts(entry) || (all && !is_of_login(entry)))
                     orders.environment.insert(orders.environment.begin(), entry);
         }
         if (!node.host->prepare(orders)) return false;
@@ -213,6 +207,7 @@ bool Launcher::offer_pmix() {
 // What all ranks have in common.
 void Launcher::common_environment() {
     common_ = environment_for_ranks(environment_);
+    if (options_.environment == PassOn::none) leave_bare(common_);
     for (const auto& [name, value] : options_.sets) {
         set_variable(common_, param_variable(name), value);
         set_variable(given_, param_variable(name), value);

@@ -322,7 +322,8 @@ void Parser::take_flag(OptionId id) {
     case OptionId::merge_stderr: options.merge_stderr = true; return;
     case OptionId::quiet: options.quiet = true; return;
     case OptionId::verbose: options.verbose = true; return;
-    case OptionId::envall: options.all_environment = true; return;
+    case OptionId::envall: options.environment = PassOn::all; return;
+    case OptionId::envnone: options.environment = PassOn::none; return;
     case OptionId::stack_traces: options.stack_traces = true; return;
     case OptionId::gdb: options.debugger = "gdb"; return;
     case OptionId::lldb: options.debugger = "lldb"; return;

@@ -21,6 +21,7 @@ constexpr int kRanksMax = 100000;
 enum class BindTo { share, none, hwthread, core, socket, numa };
 enum class MapBy { slot, hwthread, core, socket, numa, node };
 enum class StdinTo { rank, all, none };
+enum class PassOn { none, usual, all };  // of mpirun's environment
 
 struct Options {
     std::vector<Program> programs;
@@ -40,8 +41,8 @@ struct Options {
     bool shell_said = false;  // by the user
     double dial_back_seconds =
         0;  // in which agents must connect to mpirun; 0: they speak through it
-    bool all_environment = false;  // other hosts get it too
-    std::string prefix;            // where Pomona is installed there; "": as here
+    PassOn environment = PassOn::usual;
+    std::string prefix;  // where Pomona is installed there; "": as here
     StdinTo stdin_to = StdinTo::rank;
     int stdin_rank = 0;
     double timeout_seconds = 0;            // 0: none

@@ -276,8 +276,9 @@ TEST(command_line, variables_for_all_programs) {
     ASSERT_EQ(parsed.exit_code, -1) << parsed.text;
     for (const Program& program : parsed.options.programs)
         EXPECT_THAT(program.exports, ElementsAre(Pair("HOME", testing::_), Pair("EMPTY", "")));
-    EXPECT_FALSE(parsed.options.all_environment);
-    EXPECT_TRUE(parse({"-genvall", "a"}).options.all_environment);
+    EXPECT_EQ(parsed.options.environment, PassOn::usual);
+    EXPECT_EQ(parse({"-genvall", "a"}).options.environment, PassOn::all);
+    EXPECT_EQ(parse({"-envnone", "a"}).options.environment, PassOn::none);
 }
 
 TEST(command_line, a_variable_that_is_not_there_is_remarked_on) {

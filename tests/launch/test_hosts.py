@@ -276,8 +276,9 @@ class Ends(Case):
         self.wake(shells)
         code, out, err = self.end_of(process)
         self.assertEqual((code, out), (0, "end\n" * 2), err)
-        self.assertRegex(err, r"^mpirun: host h2: nothing was heard of it for [56] s; it is given up after 32 s "
-                              r"\(--silence\)\nmpirun: host h2: it is heard again, after [789] s\n$")
+        self.assertRegex(err, r"^mpirun: host h2: nothing was heard of it for [56] s; mpirun waits for it until "
+                              r"32 s are over and then gives it up \(--silence 5 would make that 5 s\)\n"
+                              r"mpirun: host h2: it is heard again, after [789] s\n$")
 
     def test_mpirun_falls_silent(self):
         # As when its host loses its power: the agents end their ranks by themselves.

@@ -119,6 +119,13 @@ class Placement(Case):
             done = self.run_job("-n", 1, *words, "--host", "h1", "sh", "-c", "echo $MINE,$OTHER,$HOME", env=env,
                                 ssh=self.world.stand_in("bare", begin="unset MINE OTHER; HOME=/there; "))
             self.assertEqual(done.stdout, f"{seen},/there\n", done.stderr)
+        # None of them, on this host and others, but what is said; and what a login has.
+        env = self.environment(MINE="x", OTHER="y z", OMP_NUM_THREADS="3", POMONA_EAGER_MAX="3K")
+        for words in (("-genvnone",), ("-envnone",)):
+            done = self.run_job("-n", 2, *words, "-env", "MINE", "new", "--host", "h1,localhost", "sh", "-c",
+                                "echo $MINE,$OTHER,$OMP_NUM_THREADS,$POMONA_EAGER_MAX,${PATH:+path},${HOME:+home},$WORLD_SIZE",
+                                env=env, ssh=self.world.stand_in("bare", begin="unset MINE OTHER OMP_NUM_THREADS POMONA_EAGER_MAX; "))
+            self.assertEqual((done.stdout, done.stderr), (2 * "new,,,,path,home,2\n", ""))
         # Without such a directory there: the one in which ssh begins, as ssh does.
         lost = os.path.join(self.world.place, "here-only")
         os.mkdir(lost)
