@@ -392,25 +392,46 @@ const std::string sharing = [] {
 struct Shared {
     size_t bytes;
     int file;
+    std::string name;  // "": another process's
 };
 std::map<char*, Shared> shared;  // under mutex; by address
 
-char* map_shared(int file, size_t bytes) {
+// Others open it by `name` until unnamed().
+int shared_file(size_t bytes, std::string& name) {
+#if defined(__linux__)
+    const int file = memfd_create("fake_device", MFD_CLOEXEC);
+    name = "/proc/" + std::to_string(getpid()) + "/fd/" + std::to_string(file);
+#else
+    name = "/tmp/fake_device-XXXXXX";
+    const int file = mkstemp(name.data());
+#endif
+    if (file >= 0 && ftruncate(file, static_cast<off_t>(bytes)) == 0) return file;
+    if (file >= 0) close(file);
+    return -1;
+}
+
+void unnamed([[maybe_unused]] const std::string& name) {
+#if !defined(__linux__)
+    unlink(name.c_str());
+#endif
+}
+
+char* map_shared(int file, size_t bytes, const std::string& name) {
     void* made = mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, file, 0);
     if (made == MAP_FAILED) return nullptr;
     std::lock_guard lock(mutex);
-    shared[static_cast<char*>(made)] = {bytes, file};
+    shared[static_cast<char*>(made)] = {bytes, file, name};
     return static_cast<char*>(made) + shift;
 }
 
 int share_allocate(size_t bytes, void** address, char* handle) {
-    const int file = memfd_create("fake_device", MFD_CLOEXEC);
-    if (file < 0 || ftruncate(file, static_cast<off_t>(bytes)) != 0) return 1;
-    char* made = map_shared(file, bytes);
+    std::string name;
+    const int file = shared_file(bytes, name);
+    if (file < 0) return 1;
+    char* made = map_shared(file, bytes, name);
     if (made == nullptr) return 1;
     *address = made;
-    std::snprintf(handle, pomona::glue::MemorySharing::kHandle, "/proc/%d/fd/%d %zu", getpid(),
-                  file, bytes);
+    std::snprintf(handle, pomona::glue::MemorySharing::kHandle, "%s %zu", name.c_str(), bytes);
     return 0;
 }
 
@@ -418,11 +439,10 @@ int share_open(const char* handle, void** address) {
     char path[64];
     size_t bytes = 0;
     if (sharing == "refused" || std::sscanf(handle, "%63s %zu", path, &bytes) != 2) return 1;
-    const int file = sharing == "wrong" ? memfd_create("fake_device", MFD_CLOEXEC)
-                                        : open(path, O_RDWR | O_CLOEXEC);
-    if (file < 0 || (sharing == "wrong" && ftruncate(file, static_cast<off_t>(bytes)) != 0))
-        return 1;
-    *address = map_shared(file, bytes);
+    std::string own;
+    const int file = sharing == "wrong" ? shared_file(bytes, own) : open(path, O_RDWR | O_CLOEXEC);
+    if (file < 0) return 1;
+    *address = map_shared(file, bytes, own);
     return *address == nullptr;
 }
 
@@ -434,6 +454,7 @@ int share_end(void* address, bool spoil) {
     shared.erase(memory);
     if (spoil) std::memset(memory, 0xee, ended.bytes);
     munmap(memory, ended.bytes);
+    unnamed(ended.name);
     return close(ended.file);
 }
 int share_release(void* address) { return share_end(address, true); }

@@ -2,7 +2,10 @@
 
 import sys
 
+import torch
 import torch.distributed as dist
+
+TORCH = tuple(map(int, torch.__version__.split(".")[:2]))  # what torch itself does differs by it
 
 
 def run_tests(names, before=None):

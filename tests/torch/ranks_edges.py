@@ -12,7 +12,7 @@ from datetime import timedelta
 
 import torch
 import torch.distributed as dist
-from rank_tests import run_tests
+from rank_tests import TORCH, run_tests
 from ranks_errors import expect
 from torch.distributed.distributed_c10d import _coalescing_manager
 
@@ -79,10 +79,12 @@ def test_coalescing_left_by_exceptions(rank, size):
     else:
         raise AssertionError("no error")
     check_all_reduce(size)
-    # Operations of different kinds, which torch refuses at the end.
-    flat = torch.zeros(size)
-    expect(RuntimeError, ["mixed types"], both, listed, flat)
-    check_all_reduce(size)
+    # Operations of different kinds, which torch refuses at the end; before 2.12 it takes all of them
+    # for the first.
+    if TORCH >= (2, 12):
+        flat = torch.zeros(size)
+        expect(RuntimeError, ["mixed types"], both, listed, flat)
+        check_all_reduce(size)
     with _coalescing_manager(async_ops=True) as manager:
         dist.all_reduce(listed)
     manager.wait()
@@ -274,7 +276,7 @@ def test_groups_named_wrongly(rank, size):
     """One rank given twice, or one that is none."""
     if size < 2:
         return
-    expect(ValueError, ["[0, 1, 1]"], dist.new_group, [0, 1, 1])
+    expect(ValueError, ["[0, 1, 1]"] if TORCH >= (2, 12) else ["group"], dist.new_group, [0, 1, 1])
     from pomona import _backends
 
     for ranks, words in (([0, 1, 1], ["rank 1", "twice"]), ([0, size], [f"rank {size}"])):
@@ -430,7 +432,8 @@ def test_results_and_futures(rank, size):
         for name, work, tensors in works_of(rank, size):
             early = work.get_future() if when == "before" else None
             work.wait()
-            assert work.is_completed() and work.is_success() and work.exception() is None, name
+            assert work.is_completed() and work.is_success(), name
+            assert TORCH < (2, 13) or work.exception() is None, name  # no such type in Python
             late = work.get_future()
             for future in (early, late, work.get_future()):
                 if future is None:

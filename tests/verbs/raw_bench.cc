@@ -73,7 +73,7 @@ void measure(const std::string& name, int out, int in, bool leads, double share)
     }
     for (size_t used : {256 << 10, 1 << 20, 4 << 20, 16 << 20, 32 << 20, 64 << 20}) {
         Half half(name, kMessage, used, out, in);
-        auto messages = std::max(static_cast<uint64_t>(share * 4e7), used) / kMessage + 1;
+        auto messages = std::max(static_cast<size_t>(share * 4e7), used) / kMessage + 1;
         Streamed got = stream(half, leads, messages);
         if (leads) std::printf("memory %zu %.4f\n", used, got.by_time);
         std::printf("work %s %zu %.4f\n", leads ? "send" : "recv", used, got.by_processor);
