@@ -14,8 +14,8 @@ a share of the cable's rate (a bare TCP connection stands beside them), and an a
 with one rank on each of 2, 4 and 8 hosts, against the time that the bytes need (2 (n - 1) / n of
 them through each cable); and the time from the end of
 a host's agent to that of mpirun. TCP's congestion control is the system's, or each of --congestion
-in turn (cubic is that of most Linux systems, bbr that of some); the figures name it. Linux and
-root.
+in turn (cubic is that of most Linux systems, bbr that of some); the figures name it, and say how
+many of 1000 segments TCP sent again meanwhile. Linux and root.
 """
 
 import argparse
@@ -260,6 +260,40 @@ def in_turns(all_, rounds, measure, until=math.inf):
     return {name: samples for name, samples in out.items() if samples}, done
 
 
+class Resent:
+    """What TCP of all hosts sends again, by who was measured: of a cable that keeps the order and
+    loses nothing it is little, so that a figure with much of it tells of the network."""
+
+    def __init__(self, world):
+        self.world = world
+        self.segments = {}  # by name: sent, and of these again
+
+    def count(self):
+        """Of all hosts since these were made."""
+        sums = [0, 0]
+        for first in self.world.first.values():
+            names, values = (line.split() for line in Path(f"/proc/{first}/net/snmp").read_text().splitlines()
+                             if line.startswith("Tcp:"))
+            for i, name in enumerate(("OutSegs", "RetransSegs")):
+                sums[i] += int(values[names.index(name)])
+        return sums
+
+    def during(self, measure):
+        def measured(each):
+            before = self.count()
+            try:
+                return measure(each)
+            finally:
+                kept = self.segments.setdefault(each.name, [0, 0])
+                for i, (then, now) in enumerate(zip(before, self.count())):
+                    kept[i] += now - then
+        return measured
+
+    def of_thousand(self, name):
+        sent, again = self.segments[name]
+        return round(1000 * again / max(sent, 1), 2)
+
+
 def shape(world, megabits):
     for number in range(1, world.count + 1):
         for space, end in ((world.space(f"h{number}"), "eth0"), (world.space("sw"), f"p{number}")):
@@ -354,21 +388,26 @@ def shares(rows, world, all_, rate, rounds, control, streams):
         stream_shares(rows, world, all_, rate, rounds, control)
     for hosts in HOSTS:
         bound = 2 * (hosts - 1) / hosts * BYTES / (rate * 1e6 / 8)
-        times, done = in_turns(all_, rounds, lambda each: each.run(hosts, 1, "sum", BYTES, 3)[1], rows.share())
+        resent = Resent(world)
+        times, done = in_turns(all_, rounds, resent.during(lambda each: each.run(hosts, 1, "sum", BYTES, 3)[1]),
+                               rows.share())
         values = {name: {"median_s": round(statistics.median(samples), 4),
                          "of_bound": round(bound / statistics.median(samples), 3),
-                         "best_of_bound": round(bound / min(samples), 3)}
+                         "best_of_bound": round(bound / min(samples), 3),
+                         "resent_of_1000": resent.of_thousand(name)}
                   for name, samples in times.items()}
         rows.keep(f"allreduce_64MiB_{rate}_{control}", str(hosts), dict(values, bound_s=round(bound, 4)), done)
 
 
 def stream_shares(rows, world, all_, rate, rounds, control):
     bound = STREAM / (rate * 1e6 / 8)
-    times, done = in_turns([*all_, BareTcp(world)], rounds, lambda each: each.run(2, 1, "stream", STREAM, 3)[1],
-                           rows.share())
+    resent = Resent(world)
+    times, done = in_turns([*all_, BareTcp(world)], rounds,
+                           resent.during(lambda each: each.run(2, 1, "stream", STREAM, 3)[1]), rows.share())
     rows.keep(f"stream_4MiB_{rate}_{control}", "2",
               {name: {"of_rate": round(bound / statistics.median(samples), 3),
-                      "best": round(bound / min(samples), 3)} for name, samples in times.items()}, done)
+                      "best": round(bound / min(samples), 3),
+                      "resent_of_1000": resent.of_thousand(name)} for name, samples in times.items()}, done)
 
 
 def main():

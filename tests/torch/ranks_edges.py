@@ -79,8 +79,8 @@ def test_coalescing_left_by_exceptions(rank, size):
     else:
         raise AssertionError("no error")
     check_all_reduce(size)
-    # Operations of different kinds, which torch refuses at the end; before 2.12 it takes all of them
-    # for the first.
+    # Operations of different kinds, which torch refuses at the end; before 2.12 it takes all of
+    # them for the first.
     if TORCH >= (2, 12):
         flat = torch.zeros(size)
         expect(RuntimeError, ["mixed types"], both, listed, flat)

@@ -32,7 +32,7 @@ def train(network, parameters, rank, size, steps=5):
     for step in range(steps):
         x, y = batch(step)
         optimizer.zero_grad()
-        nn.functional.mse_loss(network(x[rank::size]), y[rank::size]).backward()
+        nn.functional.mse_loss(network(x[rank::size]).to(y.dtype), y[rank::size]).backward()  # alike: for torch 2.10
         optimizer.step()
 
 
@@ -93,7 +93,7 @@ def test_ddp_extras(rank, size):
     for step in range(5):
         x, y = batch(step)
         optimizer.zero_grad()
-        nn.functional.mse_loss(network(x[rank::size]), y[rank::size]).backward()
+        nn.functional.mse_loss(network(x[rank::size]).to(y.dtype), y[rank::size]).backward()  # alike: for torch 2.10
         optimizer.step()
     close(model.parameters(), reference(), "ZeroRedundancyOptimizer")
     norm = nn.SyncBatchNorm.convert_sync_batchnorm(nn.BatchNorm1d(3))
@@ -424,7 +424,7 @@ def test_averaged_models(rank, size):
     for step in range(5):  # the weights are averaged after the first, the third and the fifth
         x, y = batch(step)
         optimizer.zero_grad()
-        nn.functional.mse_loss(network(x[rank::size]), y[rank::size]).backward()
+        nn.functional.mse_loss(network(x[rank::size]).to(y.dtype), y[rank::size]).backward()  # alike: for torch 2.10
         optimizer.step()
     models = [make_model() for _ in range(size)]
     for step in range(5):
