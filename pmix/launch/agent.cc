@@ -6,6 +6,7 @@
 #include "btl/base/params_handed.h"
 #include "pmix/job_directory.h"
 #include "pmix/launch/cores.h"
+#include "pmix/launch/executable.h"
 #include "pmix/launch/messages.h"
 #include "pmix/launch/orphans.h"
 #include "pmix/wireup/origin.h"
@@ -299,11 +300,10 @@ void Agent::explain(const StartOrder& order, const SpawnRequest& request, const 
             format("the working directory {} cannot be entered: {}", directory, os_text(errno));
     } else if (error.os_errno) {
         out.code = error.os_errno == ENOENT || error.os_errno == ENOEXEC ? 127 : 126;
-        out.why = format("rank {}: {} cannot be executed: {}: {}", order.rank, name, error.what,
-                         os_text(error.os_errno));
+        out.why = format("rank {}: {} cannot be executed: {}", order.rank, name,
+                         why_not_executed(in_directory(request.path, directory), error.os_errno));
     } else if (name.find('/') != name.npos) {
-        std::string path =
-            name.starts_with('/') || directory.empty() ? name : directory + "/" + name;
+        std::string path = in_directory(name, directory);
         out.code = access(path.c_str(), F_OK) == 0 ? 126 : 127;
         out.why = format("{} cannot be executed: {}", name,
                          out.code == 126 ? "it is not an executable file (chmod +x?)"
