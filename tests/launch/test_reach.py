@@ -301,6 +301,23 @@ class Reaching(Case):
                                     ssh=self.world.stand_in("login-" + shell, text=text))
                 self.assertEqual(sorted(done.stdout.split()), ["h1", "h2"], done.stderr)
 
+    def test_folders_with_odd_names(self):
+        # Where Pomona stands, here and there, with whatever shell reads it there.
+        folder = os.path.join(self.world.place, "Tim's \"new\" $HOME `code`! 100% \\ö\\041", "bin")
+        os.makedirs(folder, exist_ok=True)
+        program = shutil.copy(MPIRUN, folder)
+        for shell in ("fish", "tcsh", "zsh", "bash", "dash"):
+            path = shutil.which(shell)
+            if not path:
+                continue
+            text = f"#!/bin/sh\nhost=$1\nshift\nexec {self.world.into} $host {path} -c \"$*\"\n"
+            login = self.world.stand_in("odd-" + shell, text=text)
+            for words in ([program], [MPIRUN, "--prefix", os.path.dirname(folder)]):
+                done = subprocess.run([*words, "--ssh", login, "-n", "2", "--host", "h1,h2", "sh", "-c", "readlink /proc/$PPID/exe"],
+                                      capture_output=True, text=True, timeout=PATIENCE, env=self.environment(PATH="/usr/bin:/bin"),
+                                      stdin=subprocess.DEVNULL)
+                self.assertEqual((done.returncode, done.stdout), (0, 2 * (program + "\n")), (shell, done.stderr))
+
     def test_failures_are_explained(self):
         for printed, code, mend in (("Host key verification failed.", 255, "ssh h1 true"),
                                     ("me@h1: Permission denied (publickey).", 255, "ssh-copy-id h1"),
