@@ -273,6 +273,11 @@ class CutOff(Case):
         self.assertRegex(done.stdout, r"(?m)^h1 - h2: no connection: ")
         self.assertIn("h1 - h2 cannot connect", done.stderr)
         self.assertLess(took, 20)
+        done = subprocess.run([DOCTOR, "doctor", "--ssh", self.world.enter, "--host", "h1,h2", "--json"], text=True,
+                              capture_output=True, timeout=PATIENCE, stdin=subprocess.DEVNULL,
+                              env=self.environment(XDG_CACHE_HOME=self.world.place))
+        self.assertEqual(done.returncode, 1)
+        self.assertEqual(json.loads(done.stdout)["links"]["unreached"][0]["hosts"], ["h1", "h2"])
 
     def test_a_pair_that_goes_through_another_host(self):
         self.cut(("h2", "h3"))
