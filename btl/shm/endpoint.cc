@@ -70,6 +70,10 @@ bool ShmEndpoint::map_ring() {
     size_t mine = transport_.options_.index;
     std::string name = segment_name(transport_.options_.job_tag, transport_.options_.ranks[index_]);
     auto ring = Segment::open_part(name, layout.ring_offset(mine), layout.ring_stride());
+    if (!ring.ok() && ring.error().code != Code::not_found) {
+        inbox_.reset();
+        return lose(ring.error()), false;
+    }
     // The peer has closed, which removes the name: it will be told as gone.
     if (!ring.ok() || ring->number() != first_.number()) return false;
     ring_ = std::move(*ring);

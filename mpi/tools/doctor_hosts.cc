@@ -268,6 +268,7 @@ int command_on_hosts(const std::string& list, const std::string& ssh, bool json)
             together.push_back(all.back());
         }
     }
+    bool tried = !measured.pairs.empty() || !measured.unreached.empty();
     if (json) {
         nlohmann::json hosts = nlohmann::json::array();
         for (const HostReport& host : reports)
@@ -280,7 +281,7 @@ int command_on_hosts(const std::string& list, const std::string& ssh, bool json)
                              {"addresses", host.addresses},
                              {"findings", as_values(host.findings)}});
         nlohmann::json out{{"hosts", hosts}, {"together", as_values(together)}};
-        if (!measured.pairs.empty())
+        if (tried)
             out["links"] = nlohmann::json::parse(link_report_json(measured, before, today()));
         print_report(out.dump(2, ' ', false, nlohmann::json::error_handler_t::replace) + "\n");
     }
@@ -291,7 +292,7 @@ int command_on_hosts(const std::string& list, const std::string& ssh, bool json)
                         host.version.c_str(), as_text(host.findings).c_str());
     }
     if (!json) std::printf("all together\n%s", as_text(together).c_str());
-    if (!json && !measured.pairs.empty())
+    if (!json && tried)
         std::printf("\nlinks\n%s", link_report_text(measured, before, today()).c_str());
     bool bad = std::any_of(all.begin(), all.end(),
                            [](const Finding& each) { return each.state == State::bad; });

@@ -29,9 +29,11 @@
 #include <nlohmann/json.hpp>
 
 #include <algorithm>
+#include <cerrno>
 #include <charconv>
 #include <cstdio>
 #include <cstdlib>
+#include <iostream>
 #include <sys/utsname.h>
 #include <thread>
 
@@ -503,6 +505,13 @@ static int run(int argc, char** argv) {
     return cost(options);
 }
 
+// A report on a full disk is none. One whose reader has gone, or never was, is missed by nobody.
+static int lost_output(int code) {
+    if (errno == EPIPE || errno == EBADF) return code;
+    std::fprintf(stderr, "pomona: standard output cannot be written: %s\n", os_text(errno).c_str());
+    return code ? code : 1;
+}
+
 int main(int argc, char** argv) {
     int code = run(argc, argv);
     // What mpirun becomes takes a file by this name, and the words of a program.
@@ -510,5 +519,7 @@ int main(int argc, char** argv) {
     bool json = !simulates && std::any_of(argv, argv + argc,
                                           [](std::string_view word) { return word == "--json"; });
     if (json && code != 0) print(owed_report());
-    return code;
+    return std::cout.flush() && std::fflush(stdout) == 0 && !std::ferror(stdout)
+               ? code
+               : lost_output(code);
 }

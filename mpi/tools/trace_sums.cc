@@ -3,6 +3,7 @@
 
 #include <nlohmann/json.hpp>
 
+#include <filesystem>
 #include <fstream>
 
 namespace pomona {
@@ -55,6 +56,7 @@ private:
 }  // namespace
 
 std::string TraceSums::read(const std::string& file) {
+    if (std::filesystem::is_directory(file)) return "it is a folder";
     std::ifstream stream(file, std::ios::binary);
     if (!stream) return "it cannot be read";
     try {

@@ -6,6 +6,7 @@
 #include "btl/base/params_handed.h"
 #include "pmix/job_directory.h"
 #include "pmix/launch/cores.h"
+#include "pmix/launch/executable.h"
 #include "pmix/launch/messages.h"
 #include "pmix/launch/orphans.h"
 #include "pmix/wireup/origin.h"
@@ -16,6 +17,7 @@
 #include <csignal>
 #include <cstdlib>
 #include <fstream>
+#include <utility>
 
 #include <fcntl.h>
 #include <sys/wait.h>
@@ -226,6 +228,22 @@ std::string Agent::working_directory(const std::string& ordered) const {
     return "";
 }
 
+bool Agent::displaced(const StartOrder& order) const {
+    return order.directory.empty() && !orders_.directory.empty() &&
+           working_directory(order.directory).empty();
+}
+
+std::string Agent::folder_missed(const std::vector<EndedRank>& ended) {
+    bool failed = std::any_of(ended.begin(), ended.end(), [](const EndedRank& each) {
+        return WIFEXITED(each.status) && WEXITSTATUS(each.status) != 0;
+    });
+    if (!failed || !std::exchange(displaced_, false)) return {};
+    char path[PATH_MAX];
+    const char* instead = getcwd(path, sizeof path);
+    return format("{}, and processes run in {} instead: copy it, or name another by --wdir",
+                  format(messages::no_such_folder, orders_.directory), instead ? instead : "/");
+}
+
 // A program that mpirun found in its own PATH is tried under that name first: an environment of
 // Python mostly stands in the same place on all hosts.
 std::string Agent::find(const StartOrder& order, const SpawnRequest& request) const {
@@ -250,6 +268,7 @@ Agent::Started Agent::start(const StartOrder& order) {
     }
     add_own_files(own_files_, request.environment);
     request.directory = working_directory(order.directory);
+    displaced_ = displaced_ || displaced(order);
     request.descriptor_limit = descriptor_limit_;
     request.ignored = ignored_;
     if (order.place >= 0 && static_cast<size_t>(order.place) < bindings_.size()) {
@@ -294,24 +313,26 @@ void Agent::explain(const StartOrder& order, const SpawnRequest& request, const 
     const std::string& name = order.command[0];
     const std::string& directory = request.directory;
     out.code = 127;
+    std::string lost =
+        displaced(order) ? "; " + format(messages::no_such_folder, orders_.directory) : "";
     if (!directory.empty() && access(directory.c_str(), X_OK) != 0) {
         out.why =
             format("the working directory {} cannot be entered: {}", directory, os_text(errno));
     } else if (error.os_errno) {
         out.code = error.os_errno == ENOENT || error.os_errno == ENOEXEC ? 127 : 126;
-        out.why = format("rank {}: {} cannot be executed: {}: {}", order.rank, name, error.what,
-                         os_text(error.os_errno));
+        out.why = format("rank {}: {} cannot be executed: {}", order.rank, name,
+                         why_not_executed(in_directory(request.path, directory), error.os_errno));
     } else if (name.find('/') != name.npos) {
-        std::string path =
-            name.starts_with('/') || directory.empty() ? name : directory + "/" + name;
+        std::string path = in_directory(name, directory);
         out.code = access(path.c_str(), F_OK) == 0 ? 126 : 127;
-        out.why = format("{} cannot be executed: {}", name,
+        out.why = format("{} cannot be executed: {}{}", name,
                          out.code == 126 ? "it is not an executable file (chmod +x?)"
-                                         : "there is no such file");
+                                         : "there is no such file",
+                         name.starts_with('/') ? "" : lost);
     } else {
         bool here = access(((directory.empty() ? "." : directory) + "/" + name).c_str(), X_OK) == 0;
-        out.why = format("there is no program {} in PATH{}", name,
-                         here ? format("; did you mean ./{} in this directory?", name) : "");
+        out.why = format("there is no program {} in PATH{}{}", name,
+                         here ? format("; did you mean ./{} in this directory?", name) : "", lost);
     }
 }
 

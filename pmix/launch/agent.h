@@ -51,6 +51,8 @@ public:
 
     void signal(int number);
     void signal_catchers(int number) const;
+    // After a process has failed, once: the folder that it had not, where that may be why; or "".
+    std::string folder_missed(const std::vector<EndedRank>& ended);
     // What ranks have started and left behind.
     void kill_what_outlives_ranks();
     void kill_and_reap();
@@ -72,6 +74,7 @@ private:
     };
     std::string raise_descriptor_limit(int ranks);
     std::string working_directory(const std::string& ordered) const;
+    bool displaced(const StartOrder& order) const;
     std::string find(const StartOrder& order, const SpawnRequest& request) const;
     bool connect(const StartOrder& order, SpawnRequest& request, Started& out,
                  std::vector<int>& closed_after);
@@ -90,6 +93,7 @@ private:
     Watchdog watchdog_;
     StackTraces stacks_;
     bool guarded_ = false;
+    bool displaced_ = false;  // processes run elsewhere than in the folder in which mpirun stands
     rlimit descriptor_limit_{};  // as we found it
     sigset_t ignored_{};
 };

@@ -519,6 +519,7 @@ void Service::reap() {
     listener_.accept_all();
     for (Connection& connection : connections_) read_connection(connection);
     sweep_connections();
+    if (std::string missed = agent_.folder_missed(ended); !missed.empty()) remark(missed);
     Writer out;
     out.put(static_cast<uint32_t>(ended.size()));
     for (const EndedRank& each : ended) {

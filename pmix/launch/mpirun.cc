@@ -1,5 +1,6 @@
 // pmix/launch/mpirun.cc: main of mpirun (and mpiexec, which is the same program, and of its
 // agents).
+#include "btl/base/format.h"
 #include "pmix/launch/agent_service.h"
 #include "pmix/launch/debugger.h"
 #include "pmix/launch/engine.h"
@@ -99,7 +100,13 @@ int main(int count, char** words) {
             _exit(pomona::run_agent(environ, arguments[0] == pomona::kDiallingAgentRole));
     auto parsed = pomona::parse_command_line(arguments, environ);
     if (parsed.exit_code >= 0) {
-        std::fputs(parsed.text.c_str(), parsed.exit_code == 0 ? stdout : stderr);
+        std::FILE* stream = parsed.exit_code == 0 ? stdout : stderr;
+        bool lost = std::fputs(parsed.text.c_str(), stream) < 0 || std::fflush(stream) != 0;
+        if (lost && errno != EPIPE && errno != EBADF) {
+            std::fprintf(stderr, "mpirun: standard output cannot be written: %s\n",
+                         pomona::os_text(errno).c_str());
+            return 1;
+        }
         return parsed.exit_code;
     }
     if (parsed.options.simulate > 0 && !getenv("POMONA_SIMULATION"))

@@ -1,6 +1,8 @@
 // pmix/launch/spawn.cc: see spawn.h.
 #include "pmix/launch/spawn.h"
 
+#include "pmix/launch/executable.h"
+
 #include <algorithm>
 #include <csignal>
 #include <cstring>
@@ -26,7 +28,6 @@ struct Plan {
     const char* path;
     char* const* arguments;
     char* const* environment;
-    char* const* shell_arguments;  // for a script without a first line of its own
     const char* directory;
     int streams[3];
     const unsigned long* cpu_mask;
@@ -70,7 +71,6 @@ void fail(Plan& plan, Step step, int report) {
     if (plan.directory && chdir(plan.directory) != 0) fail(plan, Step::directory, report);
     sigprocmask(SIG_SETMASK, &plan.signals, nullptr);
     execve(plan.path, plan.arguments, plan.environment);
-    if (errno == ENOEXEC) execve("/bin/sh", plan.shell_arguments, plan.environment);
     fail(plan, Step::execute, report);
     _exit(127);
 }
@@ -117,6 +117,10 @@ const char* text_of_step(Step step) {
     }
 }
 
+void collect(pid_t process) {
+    while (waitpid(process, nullptr, 0) < 0 && errno == EINTR) {}
+}
+
 bool is_executable(const std::string& path) {
     struct stat status {};
     return access(path.c_str(), X_OK) == 0 && stat(path.c_str(), &status) == 0 &&
@@ -125,17 +129,20 @@ bool is_executable(const std::string& path) {
 
 }  // namespace
 
+std::string in_directory(const std::string& path, const std::string& directory) {
+    return directory.empty() || path.starts_with('/') ? path : directory + "/" + path;
+}
+
 Result<pid_t> spawn(const SpawnRequest& request) {
     std::vector<char*> arguments = pointers(request.arguments);
     std::vector<char*> environment = pointers(request.environment);
-    std::string shell = "/bin/sh";
+    std::string shell = "/bin/sh";  // of a script without a first line of its own
     std::vector<char*> shell_arguments = arguments;
     shell_arguments.insert(shell_arguments.begin(), shell.data());
     shell_arguments[1] = const_cast<char*>(request.path.c_str());
     Plan plan{request.path.c_str(),
               arguments.data(),
               environment.data(),
-              shell_arguments.data(),
               request.directory.empty() ? nullptr : request.directory.c_str(),
               {request.input, request.output, request.error},
               request.cpu_mask.data(),
@@ -149,12 +156,20 @@ Result<pid_t> spawn(const SpawnRequest& request) {
     sigfillset(&all);
     sigprocmask(SIG_SETMASK, &all, &plan.signals);
     pid_t process = start_child(plan);
+    bool script = process > 0 && plan.failed == Step::execute && plan.failed_errno == ENOEXEC &&
+                  is_plain_script(in_directory(request.path, request.directory));
+    if (script) {
+        collect(process);
+        plan.path = shell.c_str(), plan.arguments = shell_arguments.data();
+        plan.failed = Step::none;
+        process = start_child(plan);
+    }
     int error = errno;
     sigset_t saved = plan.signals;
     sigprocmask(SIG_SETMASK, &saved, nullptr);
     if (process < 0) return Error{Code::io, "No further process can be started", -1, error};
     if (plan.failed != Step::none) {
-        while (waitpid(process, nullptr, 0) < 0 && errno == EINTR) {}
+        collect(process);
         return Error{Code::not_found, text_of_step(plan.failed), -1, plan.failed_errno};
     }
     setpgid(process, process);  // whoever comes first; EACCES after exec is fine
@@ -163,10 +178,10 @@ Result<pid_t> spawn(const SpawnRequest& request) {
 
 std::string find_program(const std::string& name, const std::string& directory,
                          const std::vector<std::string>& environment) {
-    auto in_directory = [&](const std::string& path) {
-        return directory.empty() || path.starts_with('/') ? path : directory + "/" + path;
+    auto executable = [&](const std::string& path) {
+        return is_executable(in_directory(path, directory));
     };
-    if (name.find('/') != name.npos) return is_executable(in_directory(name)) ? name : "";
+    if (name.find('/') != name.npos) return executable(name) ? name : "";
     std::string_view path = "/usr/local/bin:/usr/bin:/bin";
     for (const std::string& entry : environment)
         if (entry.starts_with("PATH=")) path = std::string_view(entry).substr(5);
@@ -174,13 +189,13 @@ std::string find_program(const std::string& name, const std::string& directory,
         size_t colon = std::min(path.find(':'), path.size());
         std::string candidate(colon == 0 ? std::string_view(".") : path.substr(0, colon));
         candidate += "/" + name;
-        if (is_executable(in_directory(candidate))) return candidate;
+        if (executable(candidate)) return candidate;
         if (colon == path.size()) break;
         path.remove_prefix(colon + 1);
     }
     // As with other launchers, the working directory comes last.
     std::string here = "./" + name;
-    return is_executable(in_directory(here)) ? here : "";
+    return executable(here) ? here : "";
 }
 
 }  // namespace pomona

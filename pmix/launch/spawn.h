@@ -34,4 +34,7 @@ Result<pid_t> spawn(const SpawnRequest& request);
 std::string find_program(const std::string& name, const std::string& directory,
                          const std::vector<std::string>& environment);
 
+// A path as a process in that directory means it.
+std::string in_directory(const std::string& path, const std::string& directory);
+
 }  // namespace pomona

@@ -23,9 +23,16 @@ namespace pomona {
 
 namespace {
 
-// Within single quotes of any shell, and double quotes of sh within these.
-bool plain(const std::string& path) {
-    return !path.empty() && path.find_first_of("'\"$`\\!\n") == std::string::npos;
+// As a word of sh that may stand within single quotes of any login shell: what one of them would
+// read otherwise is a number for printf.
+std::string quoted_twice(const std::string& path) {
+    constexpr std::string_view kOdd = "'\"$`\\!%\n";
+    if (path.find_first_of(kOdd) == path.npos) return format("\"{}\"", path);
+    std::string out;
+    for (char c : path)
+        out += kOdd.find(c) == kOdd.npos ? std::string(1, c)
+                                         : format("\\{:03o}", static_cast<unsigned char>(c));
+    return format("\"$(printf \"{}\")\"", out);
 }
 
 struct Reason {
@@ -74,7 +81,7 @@ std::string agent_command(const std::string& own, const std::string& prefix,
                           const std::string& role) {
     std::string candidates;
     auto add = [&](const std::string& path) {
-        if (plain(path)) candidates += format(" \"{}\"", path);
+        if (!path.empty()) candidates += " " + quoted_twice(path);
     };
     if (!prefix.empty()) add(prefix + "/bin/mpirun");
     else add(own);

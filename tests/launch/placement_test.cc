@@ -262,7 +262,8 @@ TEST(ssh, command_lines) {
     EXPECT_THAT(words, testing::Contains("BatchMode=yes"));
     EXPECT_EQ(words.back(), "x");
     // A quote in a path could end the word in another shell.
-    EXPECT_THAT(agent_command("/o'dd/mpirun", ""), testing::Not(HasSubstr("o'dd")));
+    EXPECT_THAT(agent_command("/o'dd 5%/mpirun", ""),
+                HasSubstr("for m in \"$(printf \"/o\\047dd 5\\045/mpirun\")\" \"/opt"));
     EXPECT_THAT(agent_command("/a/mpirun", "/opt/p"), testing::Not(HasSubstr("/a/mpirun")));
 }
 

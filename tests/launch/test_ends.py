@@ -9,6 +9,7 @@ import shutil
 import signal
 import socket
 import subprocess
+import sys
 import tempfile
 import time
 import unittest
@@ -291,6 +292,30 @@ class Input(unittest.TestCase):
                                   capture_output=True, text=True, timeout=PATIENCE,
                                   env=clean_environment())
         self.assertEqual((done.returncode, done.stdout.split(), done.stderr), (0, ["100000"] * 3, ""))
+
+
+class NoPrograms(unittest.TestCase):
+    def test_files_that_are_no_programs(self):
+        with tempfile.TemporaryDirectory() as folder:
+            path = os.path.join(folder, "program")
+            for content, code, text in ((b"", 127, "the file is empty"),
+                                        (b"\xcf\xfa\xed\xfe\x0c\0\0\1" + bytes(99), 127, "it is a program of macOS (Mach-O), and this is "),
+                                        (b"MZ\x90\0" + bytes(99), 127, "it is a program of Windows, and this is "),
+                                        (b"\x7fELF\2\1\1" + bytes(9) + b"\2\0\xf3\0" + bytes(99), 127,
+                                         "it is a program of Linux or BSD (ELF) for RISC-V, and this is "),
+                                        (bytes(99), 127, "it is no program, and this is "),
+                                        (b"#!/nosuch/python -u\nprint()\n", 127, "its first line names /nosuch/python: No such file"),
+                                        (b"#!/bin/sh\r\necho\r\n", 127, "its lines end as on Windows"),
+                                        (b"#! /dev/null\n", 126, "its first line names /dev/null: Permission denied"),
+                                        (b"echo text\n", 0, "")):
+                if sys.platform == "darwin" and content[:1] in (b"\xcf", b"#"):
+                    continue  # its own programs, and other words for the others
+                with open(path, "wb") as file:
+                    file.write(content)
+                os.chmod(path, 0o755)
+                result = run("-n", 2, "./program", cwd=folder)
+                self.assertEqual((result.returncode, result.stdout), (code, "" if code else "text\n" * 2), result.stderr)
+                self.assertIn(text, result.stderr)
 
 
 class Directory(unittest.TestCase):

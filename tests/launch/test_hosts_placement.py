@@ -134,6 +134,26 @@ class Placement(Case):
         done = self.run_job("-n", 1, "--host", "h1", "pwd", cwd=lost, ssh=script)
         self.assertEqual(done.returncode, 0, done.stderr)
 
+    def test_a_folder_that_a_host_has_not(self):
+        place = os.path.join(self.world.place, "work")
+        folder = os.path.join(place, "project")
+        os.makedirs(folder)
+        shutil.copy("/bin/true", os.path.join(folder, "program"))
+        hides = self.world.stand_in("hides", begin=f"test -e {folder} && mount -t tmpfs none {place}; ")
+        told = f"the folder {folder}, in which mpirun was started, is not there"
+        for words, code, text in ((("./program",), 127, f"host h2: ./program cannot be executed: there is no such file; {told}"),
+                                  (("program",), 127, f"host h2: there is no program program in PATH; {told}"),
+                                  (("cat", "data.txt"), 1, f"mpirun: h2: {told}, and processes run in {self.world.home} "
+                                                           "instead: copy it, or name another by --wdir\n")):
+            done = self.run_job("-n", 2, "--host", "localhost,h2", *words, cwd=folder, ssh=hides)
+            self.assertEqual(done.returncode, code, done.stderr)
+            self.assertEqual(done.stderr.count(text), 1, done.stderr)
+        # Nothing is said where nothing fails, or where the user has said another.
+        done = self.run_job("-n", 1, "--host", "h2", "pwd", cwd=folder, ssh=hides)
+        self.assertEqual((done.stdout, done.stderr), (self.world.home + "\n", ""))
+        done = self.run_job("-n", 1, "--wdir", "/", "--host", "h2", "false", cwd=folder, ssh=hides)
+        self.assertNotIn("was started", done.stderr)
+
     def test_master_port_is_free_where_rank_0_runs(self):
         # There all ports from which it is chosen first are taken, and few others are given.
         taken = ("import socket, sys\n"

@@ -114,13 +114,24 @@ class Commands(unittest.TestCase):
                                  ("predict", 2, "give the model"), ("predict --cable x", 105, "--cable"),
                                  ("cost nosuch", 2, "no collective nosuch"), ("cost -n x", 105, "x"),
                                  ("cost allreduce x", 2, "x is no size"), ("top 999999", 1, "999999"),
-                                 ("trace /nosuch", 1, "no trace /nosuch"), ("queues 999999", 1, "no rank of a job"),
+                                 ("trace /nosuch", 1, "no trace /nosuch"), ("trace /", 1, "/: it is a folder"),
+                                 ("predict --model / --network /", 2, "/: It is no JSON"), ("queues 999999", 1, "no rank of a job"),
                                  ("inf", 2, "no command inf, did you mean info")):
             plain = subprocess.run([POMONA, *words.split()], capture_output=True, text=True, timeout=60)
             self.assertEqual((plain.returncode, plain.stdout), (code, ""), words)
             done = subprocess.run([POMONA, *words.split(), "--json"], capture_output=True, text=True, timeout=60)
             self.assertEqual((done.returncode, done.stderr), (code, plain.stderr), words)
             self.assertIn(why, json.loads(done.stdout)["error"], words)
+
+    @unittest.skipUnless(os.path.exists("/dev/full"), "needs /dev/full")
+    def test_a_full_disk_is_told_of(self):
+        for words in ([POMONA, "params"], [POMONA, "params", "--json"], [POMONA, "cost", "bcast"], [POMONA, "--help"],
+                      [MPIRUN, "--help"]):
+            with open("/dev/full", "w") as full:
+                done = subprocess.run(words, stdout=full, stderr=subprocess.PIPE, text=True, timeout=60)
+            name = os.path.basename(words[0])
+            self.assertEqual((done.returncode, done.stderr),
+                             (1, f"{name}: standard output cannot be written: No space left on device\n"), words)
 
     def test_tables_for_programs(self):
         def report(*words):

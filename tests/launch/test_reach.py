@@ -273,6 +273,11 @@ class CutOff(Case):
         self.assertRegex(done.stdout, r"(?m)^h1 - h2: no connection: ")
         self.assertIn("h1 - h2 cannot connect", done.stderr)
         self.assertLess(took, 20)
+        done = subprocess.run([DOCTOR, "doctor", "--ssh", self.world.enter, "--host", "h1,h2", "--json"], text=True,
+                              capture_output=True, timeout=PATIENCE, stdin=subprocess.DEVNULL,
+                              env=self.environment(XDG_CACHE_HOME=self.world.place))
+        self.assertEqual(done.returncode, 1)
+        self.assertEqual(json.loads(done.stdout)["links"]["unreached"][0]["hosts"], ["h1", "h2"])
 
     def test_a_pair_that_goes_through_another_host(self):
         self.cut(("h2", "h3"))
@@ -300,6 +305,23 @@ class Reaching(Case):
                 done = self.run_job("-n", 2, "--host", "h1,h2", "hostname",
                                     ssh=self.world.stand_in("login-" + shell, text=text))
                 self.assertEqual(sorted(done.stdout.split()), ["h1", "h2"], done.stderr)
+
+    def test_folders_with_odd_names(self):
+        # Where Pomona stands, here and there, with whatever shell reads it there.
+        folder = os.path.join(self.world.place, "Tim's \"new\" $HOME `code`! 100% \\ö\\041", "bin")
+        os.makedirs(folder, exist_ok=True)
+        program = shutil.copy(MPIRUN, folder)
+        for shell in ("fish", "tcsh", "zsh", "bash", "dash"):
+            path = shutil.which(shell)
+            if not path:
+                continue
+            text = f"#!/bin/sh\nhost=$1\nshift\nexec {self.world.into} $host {path} -c \"$*\"\n"
+            login = self.world.stand_in("odd-" + shell, text=text)
+            for words in ([program], [MPIRUN, "--prefix", os.path.dirname(folder)]):
+                done = subprocess.run([*words, "--ssh", login, "-n", "2", "--host", "h1,h2", "sh", "-c", "readlink /proc/$PPID/exe"],
+                                      capture_output=True, text=True, timeout=PATIENCE, env=self.environment(PATH="/usr/bin:/bin"),
+                                      stdin=subprocess.DEVNULL)
+                self.assertEqual((done.returncode, done.stdout), (0, 2 * (program + "\n")), (shell, done.stderr))
 
     def test_failures_are_explained(self):
         for printed, code, mend in (("Host key verification failed.", 255, "ssh h1 true"),

@@ -10,9 +10,11 @@
 #include <csignal>
 #include <cstdlib>
 #include <fcntl.h>
+#include <fstream>
 #include <functional>
 #include <sys/file.h>
 #include <sys/mman.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -167,6 +169,40 @@ int child_ends(const std::function<void()>& work) {
     waitpid(child, &status, 0);
     return WIFEXITED(status) ? WEXITSTATUS(status) : -1;
 }
+
+#if defined(__linux__)
+// A process may have little room for addresses left (ulimit -v): that a ring cannot be mapped is
+// told as what it is, to both ends, and no message waits for ever.
+TEST(RingsMemory, that_cannot_be_mapped_is_told_of) {
+    struct Ear : Sink {
+        std::byte* place(int, const FrameHeader&, size_t) override { return nullptr; }
+        void arrive(int, const FrameHeader&, ConstBytes) override {}
+        void gone(int, const Error& error) override { why = error.code; }
+        Code why = Code::ok;
+    };
+    EXPECT_EQ(child_ends([] {
+                  World world("shm", 2, false);
+                  world.params.shm_ring_bytes = 64 << 20;
+                  world.make(0), world.make(1);
+                  std::ifstream sizes("/proc/self/statm");
+                  size_t pages = 0;
+                  sizes >> pages;
+                  rlimit room{};
+                  room.rlim_cur = room.rlim_max = pages * sysconf(_SC_PAGESIZE) + (32 << 20);
+                  if (setrlimit(RLIMIT_AS, &room) != 0) std::_Exit(4);
+                  uint64_t sent = 0;
+                  try_push(world.endpoint(1, 0), sent, 8, false);
+                  auto until = std::chrono::steady_clock::now() + std::chrono::seconds(20);
+                  for (int node : {1, 0}) {
+                      Ear ear;
+                      while (ear.why == Code::ok && std::chrono::steady_clock::now() < until)
+                          world.nodes[node].transport->poll(ear, 64);
+                      if (ear.why != Code::out_of_memory) std::_Exit(5 + node);
+                  }
+              }),
+              3);
+}
+#endif
 
 bool is_there(const std::string& name) { return access(("/dev/shm" + name).c_str(), F_OK) == 0; }
 
