@@ -209,6 +209,7 @@ def test_more_than_two_gigabytes():
         ("abort", 1),
         ("abort_before_waiting", 1),
         ("abort_while_waiting", 1),
+        ("interrupted", 1),
         ("stays_failed", 1),
         ("options", 2),
         ("forked", 2),
