@@ -17,6 +17,7 @@
 
 #include "torch_glue/mover.h"
 #include "torch_glue/python_end.h"
+#include "torch_glue/signals.h"
 #include "torch_glue/watchdog.h"
 
 namespace pomona::glue {
@@ -554,11 +555,17 @@ void GlueWork::park(std::chrono::milliseconds timeout) {
     }
     std::unique_lock lock(mutex_);
     const auto finished = [this] { return completed_; };
-    if (timeout <= kNoTimeout) {
-        cv_.wait(lock, finished);  // the watchdog ends it at the deadline
-        return;
+    // Without one the watchdog ends it at the operation's deadline.
+    const auto end = timeout > kNoTimeout ? deadline_in(timeout) : Clock::time_point::max();
+    while (is_main_thread()) {
+        if (cv_.wait_until(lock, std::min(end, Clock::now() + kSignalLook), finished)) return;
+        if (Clock::now() >= end) break;
+        lock.unlock();
+        run_signal_handlers();  // if one throws, only this wait is over
+        lock.lock();
     }
-    if (cv_.wait_until(lock, deadline_in(timeout), finished)) return;
+    if (timeout <= kNoTimeout) return cv_.wait(lock, finished);
+    if (cv_.wait_until(lock, end, finished)) return;
     lock.unlock();
     // The operation itself stays under way: only this wait is over.
     C10_THROW_ERROR(DistBackendError,

@@ -17,6 +17,7 @@ namespace {
 
 // clang-format off
 #define POMONA_CRYPTO_FUNCTIONS(F)                                                             \
+    F(OPENSSL_init_crypto)                                                                     \
     F(OSSL_LIB_CTX_new) F(EVP_MAC_fetch) F(EVP_MAC_CTX_new) F(EVP_MAC_CTX_free)                \
     F(EVP_MAC_init) F(EVP_MAC_update) F(EVP_MAC_final) F(OSSL_PARAM_construct_utf8_string)     \
     F(OSSL_PARAM_construct_end) F(EVP_CIPHER_fetch) F(EVP_CIPHER_CTX_new)                      \
@@ -162,6 +163,9 @@ Result<const Crypto*> Crypto::open(std::string& why) {
         why = format("the library lacks {}", missing);
         return Error{Code::unsupported, messages::old_libcrypto};
     }
+    // If nobody has used it before, it stays usable to the very end: a program may call MPI in exit
+    // handlers, which run after this library's if they were registered before.
+    library.OPENSSL_init_crypto(OPENSSL_INIT_NO_ATEXIT, nullptr);
     OSSL_LIB_CTX* own = library.OSSL_LIB_CTX_new();
     if (own) made.mac = library.EVP_MAC_fetch(own, "HMAC", nullptr);
     if (own) made.cipher = library.EVP_CIPHER_fetch(own, "AES-256-GCM", nullptr);

@@ -21,8 +21,8 @@ struct Own {
     std::set<FileNumber> files;
 };
 Own& own() {
-    static Own here;
-    return here;
+    static Own* const here = new Own;  // stays: a program may end MPI in an exit handler
+    return *here;
 }
 
 struct flock whole_file() {

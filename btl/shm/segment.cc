@@ -11,7 +11,6 @@
 #include <sys/stat.h>
 #include <unistd.h>
 #include <atomic>
-#include <cstdlib>
 #include <map>
 #include <mutex>
 #include <utility>
@@ -55,7 +54,6 @@ public:
         std::lock_guard guard(mutex_);
         if (maker_ != getpid()) names_.clear(), maker_ = getpid();
         names_[name] = note;
-        if (!std::exchange(registered_, true)) std::atexit([] { given_names().remove_all(); });
     }
     void remove(const std::string& name) {
         if (maker_ != getpid()) return;
@@ -70,22 +68,25 @@ public:
         return *names;
     }
 
-private:
-    static void unlink_both(const std::pair<const std::string, std::string>& given) {
-        shm_unlink(given.first.c_str());
-        if (!given.second.empty()) ::unlink(given.second.c_str());  // after the memory's name
-    }
     void remove_all() {
         if (maker_ != getpid()) return;  // before the lock, which a thread may have had at the fork
         std::lock_guard guard(mutex_);
         for (auto& each : names_) unlink_both(each);
         names_.clear();
     }
+
+private:
+    static void unlink_both(const std::pair<const std::string, std::string>& given) {
+        shm_unlink(given.first.c_str());
+        if (!given.second.empty()) ::unlink(given.second.c_str());  // after the memory's name
+    }
     std::mutex mutex_;
     std::map<std::string, std::string> names_;
     std::atomic<pid_t> maker_{0};
-    bool registered_ = false;
 };
+
+// After all that exit() calls of the program's, which may use MPI still.
+[[gnu::destructor]] void remove_names() { GivenNames::given_names().remove_all(); }
 
 }  // namespace
 

@@ -5,6 +5,7 @@
 
 #include <string_view>
 #include <unistd.h>
+#include <utility>
 
 namespace pomona {
 
@@ -39,7 +40,20 @@ struct LastError {
     int code = MPI_SUCCESS;
     std::string sentence;
 };
-thread_local LastError last_error;
+// MPI may be called when the destructors of this thread's variables have run: by atexit handlers,
+// before which the main thread's run. What is made then stays.
+thread_local LastError* last_made = nullptr;
+LastError& last_error() {
+    struct Remover {
+        ~Remover() { delete std::exchange(last_made, nullptr); }
+    };
+    if (!last_made) {
+        thread_local Remover remover;
+        static_cast<void>(remover);
+        last_made = new LastError;
+    }
+    return *last_made;
+}
 
 [[noreturn]] void end_job(const std::string& function, Communicator* comm, int code,
                           const std::string& sentence) {
@@ -55,15 +69,15 @@ thread_local LastError last_error;
 }
 }  // namespace
 
-void keep_sentence(int code, const std::string& sentence) { last_error = {code, sentence}; }
+void keep_sentence(int code, const std::string& sentence) { last_error() = {code, sentence}; }
 
 std::string last_error_sentence(int code) {
-    return last_error.code == code ? last_error.sentence : "";
+    return last_made && last_made->code == code ? last_made->sentence : "";
 }
 
 int fail(const char* function, Communicator* comm, int code, const std::string& sentence) {
     std::string name = mpi_name(function);
-    last_error = {code, name + ": " + sentence};
+    last_error() = {code, name + ": " + sentence};
     Process& here = process();
     // Without a communicator the error belongs to MPI_COMM_SELF (MPI 5.0, section 9.3); programs of
     // older standards set the handler of MPI_COMM_WORLD instead, which counts if the other is
@@ -95,7 +109,7 @@ int fail_new(const char* function, MPI_Errhandler errhandler, int code,
     if (!handler) return fail(function, nullptr, code, sentence);
     if (handler->action != Errhandler::Action::user_comm)
         return fail_with(function, handler, nullptr, code, sentence);
-    last_error = {code, mpi_name(function) + ": " + sentence};
+    last_error() = {code, mpi_name(function) + ": " + sentence};
     MPI_Comm none = MPI_COMM_NULL;
     int shown = code;
     handler->comm_function(&none, &shown);
@@ -105,7 +119,7 @@ int fail_new(const char* function, MPI_Errhandler errhandler, int code,
 int fail_with(const char* function, Errhandler* handler, void* handle, int code,
               const std::string& sentence) {
     std::string name = mpi_name(function);
-    last_error = {code, name + ": " + sentence};
+    last_error() = {code, name + ": " + sentence};
     Errhandler::Action action = handler ? handler->action : Errhandler::Action::fatal;
     switch (action) {
     case Errhandler::Action::give_back: return code;

@@ -15,6 +15,7 @@ import random
 import sys
 import threading
 import time
+import types
 
 import torch
 import torch.distributed as dist
@@ -590,6 +591,19 @@ def by_length(rank, world):
             same(swapped, torch.cat(want))
 
 
+def report_of_machines(rank, world):
+    """Of ranks that share no clock, in a group that knows no tensors but a device's."""
+    from pomona import sight
+
+    torch._register_device_module("fake", types.SimpleNamespace(current_device=lambda: 0, is_available=lambda: True,
+                                                                _is_in_bad_fork=lambda: False))
+    dist.all_reduce(to(torch.ones(5)))
+    sight._boot = lambda: f"machine {rank}"
+    report = sight.report()
+    assert report.operations["all_reduce"]["count"] == world, report.operations
+    sys.stdout.write(f"met: the report of {len(report.hosts)} ranks\n")
+
+
 def main():
     os.environ.setdefault("POMONA_GLUE_STAGE_BYTES", "65536")
     import pomona
@@ -606,12 +620,15 @@ def main():
             backends.glue().set_memory_sharing("fake", fake_device.memory_sharing())
     chosen = sys.argv[1:]
     late = chosen == ["late_rank"]
-    dist.init_process_group("mpi", timeout=datetime.timedelta(seconds=3 if late else 300))
+    backend = "fake:mpi" if chosen == ["report_of_machines"] else "mpi"
+    dist.init_process_group(backend, timeout=datetime.timedelta(seconds=3 if late else 300))
     rank, world = dist.get_rank(), dist.get_world_size()
     if late:
         late_rank(rank, world)
     if chosen == ["unlike_sizes"]:
         unlike_sizes(rank, world)
+    if chosen == ["report_of_machines"]:
+        report_of_machines(rank, world)
     if chosen == ["by_length"]:
         by_length(rank, world)
     for name, test in list(globals().items()):

@@ -297,6 +297,23 @@ def abort_while_waiting(rank, size):
         time.sleep(3)
 
 
+def interrupted(rank, size):
+    """Ctrl-C ends the wait, and not only when the others have come; the operation goes on."""
+    if rank == 1:
+        time.sleep(5)
+        dist.all_reduce(torch.ones(3))
+        dist.all_reduce(torch.ones(3))
+        return
+    threading.Timer(0.5, os.kill, (os.getpid(), signal.SIGINT)).start()
+    begin, x = time.monotonic(), torch.ones(3)
+    expect(KeyboardInterrupt, [], dist.all_reduce, x)
+    took = time.monotonic() - begin
+    assert took < 2, took
+    print("met: an interrupt", flush=True)
+    dist.all_reduce(torch.ones(3))
+    assert x.tolist() == [2.0] * 3, x
+
+
 def options(rank, size):
     """torch asks a backend for its options when it splits groups and makes meshes."""
     found = dist.group.WORLD._get_backend(torch.device("cpu")).options

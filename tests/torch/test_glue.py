@@ -104,6 +104,15 @@ def test_errors_of_unlike_sizes_on_devices():
     assert outcome.text.count("met: unlike sizes") == 2, str(outcome)
 
 
+def test_sight_on_devices():
+    """report() between machines, where the group has no backend for tensors on the CPU."""
+    paths = [str(BUILD / "tests" / "python"), os.environ.get("PYTHONPATH", "")]
+    env = {"PYTHONPATH": os.pathsep.join(p for p in paths if p)}
+    outcome = launch(2, HERE / "ranks_device.py", "report_of_machines", env=env, timeout=50)
+    passed(outcome)
+    assert outcome.text.count("met: the report of 2 ranks") == 2, str(outcome)
+
+
 def test_operations_of_device_list():
     env = {"TEST_BACKEND": "cpu:mpi"}
     passed(launch(2, HERE / "ranks_ops.py", "test_broadcast", "test_groups", env=env))
@@ -209,6 +218,7 @@ def test_more_than_two_gigabytes():
         ("abort", 1),
         ("abort_before_waiting", 1),
         ("abort_while_waiting", 1),
+        ("interrupted", 1),
         ("stays_failed", 1),
         ("options", 2),
         ("forked", 2),

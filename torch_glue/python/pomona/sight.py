@@ -100,12 +100,14 @@ def _clock_offset(dist: Any, boots: list[str]) -> int:
 
     rank = dist.get_rank()
     others = [other for other, boot in enumerate(boots) if boot != boots[0]]
-    word = torch.zeros(1, dtype=torch.int64)
+    # A group of "cuda:mpi" takes no tensors of the CPU.
+    device = getattr(dist.distributed_c10d, "_get_object_coll_device", lambda: "cpu")()
+    word = torch.zeros(1, dtype=torch.int64, device=device)
     if rank == 0:
         for other in others:
             for _ in range(ROUNDS):
                 dist.recv(word, other)
-                dist.send(torch.tensor([_clock_ns()]), other)
+                dist.send(torch.tensor([_clock_ns()], device=device), other)
         return 0
     if rank not in others:
         return 0
