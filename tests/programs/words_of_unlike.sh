@@ -1,8 +1,8 @@
 #!/bin/sh
 # tests/programs/words_of_unlike.sh BUILD: unlike collectives of two ranks that both only send, so
 # that neither waits for the other.
-# Goal: the job fails, and its words name both calls and both ranks; without POMONA_CHECK. Calls that
-# are alike print nothing.
+# Goal: the job fails, and its words name both calls and both ranks; without POMONA_CHECK. Calls
+# that are alike print nothing.
 # Method: all such pairs, as a communicator's first collective, its last one, one between many, and
 # before it is freed; on a board, by messages in shared memory, and by TCP.
 bin=$1/bin
