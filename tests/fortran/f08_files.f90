@@ -92,8 +92,10 @@ contains
   subroutine missing()
     type(MPI_File) :: file
     integer :: ierror, class
+    file%MPI_VAL = 12345
     call MPI_File_open(MPI_COMM_SELF, 'no such file', MPI_MODE_RDONLY, MPI_INFO_NULL, file, ierror)
     call MPI_Error_class(ierror, class)
     call equal(class, MPI_ERR_NO_SUCH_FILE, 'a file that is not there')
+    call that(file == MPI_FILE_NULL, 'no file after an error')
   end subroutine missing
 end program f08_files

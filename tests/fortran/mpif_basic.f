@@ -5,7 +5,7 @@
       include 'mpif.h'
       integer ierr, rank, size, i, right, left, n, bad, total
       integer status(MPI_STATUS_SIZE), statuses(MPI_STATUS_SIZE, 2)
-      integer requests(2), values(8), got(8), sums(8), type
+      integer requests(2), values(8), got(8), sums(8), type, file
       double precision t, x(4)
       logical flag
       character*(MPI_MAX_PROCESSOR_NAME) name
@@ -70,6 +70,11 @@
       call MPI_COMM_GET_ATTR(MPI_COMM_WORLD, MPI_TAG_UB, tagub, flag,
      &                       ierr)
       if (.not. flag .or. tagub .lt. 32767) bad = bad + 1
+      file = 12345
+      call MPI_FILE_OPEN(MPI_COMM_SELF, 'no such file', MPI_MODE_RDONLY,
+     &                   MPI_INFO_NULL, file, ierr)
+      if (ierr .eq. MPI_SUCCESS) bad = bad + 1
+      if (file .ne. MPI_FILE_NULL) bad = bad + 1
       call PMPI_BARRIER(MPI_COMM_WORLD, ierr)
       call MPI_REDUCE(bad, total, 1, MPI_INTEGER, MPI_SUM, 0,
      &                MPI_COMM_WORLD, ierr)
