@@ -50,16 +50,26 @@ run_ctest() {
 }
 : > "$log"
 # Failures say nothing of the tests where a processor does not repeat its own results meanwhile:
-# these run again, three times at most.
+# these run again, five times at most, when it has done so for ten seconds, or after a minute.
 miscomputed=$POMONA_BUILD/processor.log
 "$POMONA_BUILD/tests/processor_watch" > "$miscomputed" 2>&1 &
 watch=$!
 rm -rf "$POMONA_BUILD/tests/pytest"  # which cases have failed before
+until_quiet() {
+    local lines before=none
+    for _ in 1 2 3 4 5 6; do
+        lines=$(wc -l < "$miscomputed")
+        if [ "$lines" = "$before" ]; then break; fi
+        before=$lines
+        sleep 10
+    done
+}
 run_ctest ${arguments[@]+"${arguments[@]}"}
-for again in 1 2 3; do
+for again in 1 2 3 4 5; do
     if [ $status = 0 ] || [ ! -s "$miscomputed" ]; then break; fi
     say "A PROCESSOR OF THIS MACHINE IS FAULTY ($miscomputed); what has failed runs once more ($again)"
     head -n 5 "$miscomputed"
+    until_quiet
     TEST_AGAIN=yes run_ctest --rerun-failed  # of those of torch only the cases that failed
 done
 kill "$watch" 2> /dev/null || true

@@ -227,15 +227,19 @@ void Agreements::notice(Peer& from, const Header& header, ConstBytes payload) {
 // ---- deaths
 
 void Agreements::failed(Peer& peer) {
-    for (auto& [context, state] : states_) {
-        if (!std::binary_search(state.members.begin(), state.members.end(), peer.rank)) continue;
-        int now = coordinator(state);
+    // What is decided may begin another agreement, which adds to states_; they keep their places.
+    std::vector<State*> concerned;
+    for (auto& [context, state] : states_)
+        if (std::binary_search(state.members.begin(), state.members.end(), peer.rank))
+            concerned.push_back(&state);
+    for (State* state : concerned) {
+        int now = coordinator(*state);
         if (now == me()) {
-            decide_if_complete(state);
-        } else if (now != state.told && state.told >= 0) {
-            state.told = now;
-            if (state.decided) tell_decision(state, now);
-            if (!state.calls.empty()) tell_contribution(state, now);
+            decide_if_complete(*state);
+        } else if (now != state->told && state->told >= 0) {
+            state->told = now;
+            if (state->decided) tell_decision(*state, now);
+            if (!state->calls.empty()) tell_contribution(*state, now);
         }
     }
     for (size_t i = 0; i < revocations_.size();) {
