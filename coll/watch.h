@@ -42,8 +42,6 @@ struct Call {
     bool meets(const Call& other) const;
     // "MPI_Bcast of 40 bytes with root 0 (binomial)"
     std::string text() const;
-    // "MPI_Bcast", of a label (coll/shape.h).
-    static const char* name_of(unsigned label);
 };
 
 // By what all members know a collective.
@@ -99,9 +97,7 @@ public:
     bool end(Watched& collective, Error* error) {
         if (__builtin_expect(error != nullptr, 0)) return end_failed(collective, *error);
         List<Watched>::remove(&collective);
-        size_t place = ended_++ % kPast;
-        past_[place] = {collective.id, collective.call};
-        if (__builtin_expect(place == kPast - 1, 0)) look_back();
+        past_[ended_++ % kPast] = {collective.id, collective.call};
         return true;
     }
     // Is it over here, and failed?
@@ -118,17 +114,6 @@ protected:
     virtual uint64_t begun() const = 0;  // so many collectives of its context have begun here
     // Why no collective of the group begins here any more: a member has failed, or it was revoked.
     virtual std::optional<Error> closed() const = 0;
-    // After each 64 collectives, of which it is still known what was called.
-    virtual void look_back() {}
-    // What was called here, and has gone well; null: it is long ago, or not over.
-    const Call* past_call(const CollectiveId& id) const {
-        const Past* past = find_past(id);
-        return past && !past->why ? &past->call : nullptr;
-    }
-    bool is_under_way(const CollectiveId& id) { return find(id) != nullptr; }
-    bool idle() const { return under_way_.empty(); }
-    // It is told that this one was called unlike another member's: to be counted as failed.
-    void set_told(const CollectiveId& id, const char* sentence);
 
 private:
     friend class Watch;
@@ -175,11 +160,6 @@ public:
     void look();
     // What another process has sent. False when it does not parse.
     bool take(ConstBytes note);
-    // Ends the oldest of the group's collectives under way, of which there must be one, with what a
-    // member has done before.
-    static void accuse(WatchedGroup& group, const char* sentence, int process);
-    // For errors, which refer to it for good.
-    const char* keep(std::string sentence);
     const std::vector<WatchedGroup*>& groups() const { return groups_; }
 
 private:
@@ -205,6 +185,7 @@ private:
     Reason mismatch(const Watched& collective, const Note& note) const;
     Note note_of(const Watched& collective) const;
     void send(int process, const Note& note);
+    const char* keep(std::string sentence);
 
     const int process_;
     Clock& clock_;

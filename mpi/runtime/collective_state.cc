@@ -165,15 +165,6 @@ Error why_ended(const Communicator& comm) {
     return why;
 }
 
-std::string CollectiveState::find_unlike() {
-    if (comm.ends_collectives()) return {};
-    if (board)
-        if (Board::Unlike found = board->find_unlike(); found.member >= 0)
-            return format("On {} {}", name_for_people(comm), found.sentence);
-    auto left = watched_ ? watched_->take_left() : WatchedCommunicator::Left{nullptr, -1};
-    return left.sentence ? left.sentence : "";
-}
-
 void CollectiveState::fail_all() {
     for (RepeatedCall& call : repeated) call.key.forget();
     comm.retain();  // the last request may be its last user

@@ -3,12 +3,10 @@
 
 #include "btl/base/format.h"
 #include "btl/base/log.h"
-#include "mpi/runtime/collective_carrier.h"
 #include "mpi/runtime/collective_request.h"
 #include "mpi/runtime/collective_state.h"
 
 #include <algorithm>
-#include <utility>
 #include <vector>
 
 namespace pomona {
@@ -16,8 +14,6 @@ namespace pomona {
 // Contexts of communicators are hashes.
 static constexpr uint64_t kNoteContext = 0xfffffffffffffff1;
 static constexpr Nanoseconds kWorkEvery = 20'000'000;
-static constexpr Nanoseconds kLeftFor = 500'000'000;
-static constexpr uint64_t kLeftMost = 128;  // twice what WatchedGroup::look_back() comes after
 
 static coll::Completion nobody{[](coll::Completion*, const Error*) {}};
 
@@ -84,18 +80,15 @@ void CollectiveWatching::work() {
     Nanoseconds now = clock_.now();
     if (watch.groups().empty() || now - worked_ < kWorkEvery) return;
     worked_ = now;
-    for (coll::WatchedGroup* each : watch.groups()) {
-        auto& group = *static_cast<WatchedCommunicator*>(each);
-        group.refuse_late();
-        group.accuse_left(now);
-    }
+    for (coll::WatchedGroup* each : watch.groups())
+        static_cast<WatchedCommunicator*>(each)->refuse_late(engine_);
     watch.look();
 }
 
 // ---- communicators
 
 WatchedCommunicator::WatchedCommunicator(CollectiveWatching& watching, Communicator& comm)
-    : WatchedGroup(watching.watch, comm.collective_context()), comm_(comm), watch_(watching.watch) {
+    : WatchedGroup(watching.watch, comm.collective_context()), comm_(comm) {
     watching.listen();
 }
 
@@ -126,8 +119,7 @@ std::optional<Error> WatchedCommunicator::closed() const {
     return why_ended(comm_);
 }
 
-void WatchedCommunicator::refuse_late() {
-    Engine& engine = comm_.process.engine;
+void WatchedCommunicator::refuse_late(Engine& engine) {
     uint64_t context = comm_.collective_context();
     Matcher& matching = engine.matcher(context);
     auto is_late = [&](const Message& message) {
@@ -143,103 +135,6 @@ void WatchedCommunicator::refuse_late() {
         if (!late) return;
         engine.recv_step(*late->peer, context, late->header.source, late->header.tag, {}, nobody);
     }
-}
-
-// Tags have a collective's number modulo a power of two; it is one of the last. A member that only
-// sends may be thousands ahead, but not when the communicator ends.
-Message* WatchedCommunicator::find_left(bool at_end, uint64_t& number) {
-    Matcher& matching = comm_.process.engine.matcher(comm_.collective_context());
-    if (matching.message_count() == 0 || comm_.ends_collectives()) return nullptr;
-    constexpr uint64_t modulus = Engine::kCollectiveNumbers;
-    uint64_t next = begun(), most = at_end ? modulus / 2 : kLeftMost;
-    return matching.find_kept([&](const Message& message) {
-        int tag = message.header.tag;
-        uint64_t low = static_cast<uint64_t>(tag >> Engine::kCollectiveSlotBits);
-        uint64_t before = (next - low) % modulus;
-        // Who prepares its first collective waits for an answer, and asks.
-        if (EngineCarrier::prepares(message.header.source)) return false;
-        if (tag < 0 || before == 0 || before > most || before > next) return false;
-        number = next - before;
-        coll::CollectiveId id{comm_.collective_context(), number};
-        if (is_under_way(id) || failed([&](const auto& each) { return each == id; })) return false;
-        // Of another length only: the sender has got an error, or will.
-        const coll::Call* own = past_call(id);
-        return own ? !EngineCarrier::calls(message.header.source, *own) : at_end;
-    });
-}
-
-WatchedCommunicator::Left WatchedCommunicator::take_left(bool at_end) {
-    if (left_.sentence) return std::exchange(left_, {nullptr, -1});
-    uint64_t number = 0;
-    Message* message = find_left(at_end, number);
-    if (!message) return {nullptr, -1};
-    int source = message->header.source, process = process_of(EngineCarrier::sender(source));
-    const coll::Call* own = past_call({comm_.collective_context(), number});
-    const char* sentence =
-        watch_.keep(text_of(name(), source, comm_.rank(), own ? own->text() : "another one"));
-    set_told({comm_.collective_context(), number}, sentence);
-    comm_.process.engine.recv_step(*message->peer, comm_.collective_context(), source,
-                                   message->header.tag, {}, nobody);
-    return {sentence, process};
-}
-
-// Ranks are those of the groups.
-std::string WatchedCommunicator::text_of(const std::string& name, int source, int rank,
-                                         const std::string& call) {
-    return format("On {} rank {} called {}, and rank {} called {}", name,
-                  EngineCarrier::sender(source), EngineCarrier::call_of(source), rank, call);
-}
-
-void WatchedCommunicator::remember(CollectiveWatching& watching) const {
-    if (comm_.ends_collectives()) return;
-    CollectiveWatching::Ended& ended =
-        watching.ended_[watching.ended_count_++ % watching.ended_.size()];
-    ended = {comm_.collective_context(), comm_.rank(), false, name(), {}};
-    const Errhandler* handler = comm_.errhandler.get();
-    ended.fatal = !handler || handler->action == Errhandler::Action::fatal ||
-                  handler->action == Errhandler::Action::abort;
-    uint64_t next = begun();
-    for (auto& [number, call] : ended.calls) {
-        number = CollectiveWatching::kNoNumber;
-        if (next == 0) continue;
-        if (const coll::Call* known = past_call({ended.context, --next}))
-            number = next, call = *known;
-    }
-}
-
-std::string CollectiveWatching::find_unlike(bool& fatal) {
-    for (const Ended& each : ended_) {
-        if (!each.context) continue;
-        fatal = each.fatal;
-        for (const auto& [number, call] : each.calls) {
-            if (number == kNoNumber) continue;
-            int tag = Engine::collective_tag(number, 0);
-            const Message* left = engine_.matcher(each.context).find_kept([&](const Message& kept) {
-                return kept.header.tag >> Engine::kCollectiveSlotBits ==
-                           tag >> Engine::kCollectiveSlotBits &&
-                       !EngineCarrier::prepares(kept.header.source);
-            });
-            if (left)
-                return WatchedCommunicator::text_of(each.name, left->header.source, each.rank,
-                                                    call.text());
-        }
-    }
-    return {};
-}
-
-void WatchedCommunicator::accuse_left(Nanoseconds now) {
-    uint64_t number = 0;
-    if (!left_.sentence && !find_left(false, number)) return left_since_ = 0, void();
-    if (left_since_ == 0) left_since_ = now;
-    if (now - left_since_ < kLeftFor || idle()) return;
-    look_back();
-    left_since_ = 0;
-    Left found = std::exchange(left_, {nullptr, -1});
-    coll::Watch::accuse(*this, found.sentence, found.process);
-}
-
-void WatchedCommunicator::look_back() {
-    if (!left_.sentence) left_ = take_left(false);
 }
 
 }  // namespace pomona
