@@ -4,8 +4,8 @@
 // function of it, which a table holds. Where the processor multiplies polynomials in vectors of 256
 // or 512 bits, 256 bytes are brought forward by as many, which leaves what is behind them unchanged
 // modulo the polynomial, until one vector is left. With 512 bits that takes about half the time;
-// with 256 as long, but bytes that are copied as well go in one pass, at 22.8 GB/s in place of 12.8
-// (1 MiB, Zen 3).
+// with 256 as long, but bytes that are copied as well go in one pass (verbs_share tells the gain:
+// docs/bench/rdma.json).
 // Source: Gopal et al., "Fast CRC Computation for Generic Polynomials Using PCLMULQDQ", Intel 2009.
 #include "btl/rdma/crc32c.h"
 
@@ -221,7 +221,9 @@ static const ByProducts kByProducts = by_products();
 
 bool crc32c_is_quick() { return kHasInstruction; }
 
-static bool takes_products(size_t length) { return length >= 512 && kByProducts; }
+// Two turns at least: one brings nothing forward.
+static constexpr size_t kProductsFrom = 512;
+static bool takes_products(size_t length) { return length >= kProductsFrom && kByProducts; }
 
 static uint32_t onward(uint32_t crc, ConstBytes bytes) {
     if (takes_products(bytes.size())) return kByProducts(crc, bytes, nullptr);
