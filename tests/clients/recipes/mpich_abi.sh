@@ -4,6 +4,7 @@
 about="Binaries of MPICH 5 for the standard ABI on Pomona, and the other way round"
 source=wheel:mpich==5.0.2
 tier=short
+own="tests/programs tests/fortran"
 programs="app_halo3d app_pi app_sample_sort coll_all coll_v types_random rma_fence rma_locks p2p_modes p2p_persistent
     requests_generalized topo_neighbor io_basic"
 build() {
