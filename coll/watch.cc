@@ -214,12 +214,14 @@ void Watch::conclude(Watched& collective, Error error) {
     if (std::exchange(collective.ending, false)) collective.told(collective, error);
 }
 
-// Those with whom it would have exchanged messages.
+// Those with whom it would have exchanged messages; and who is said to be gone, so that its end is
+// found out here too, where the two have never exchanged anything.
 void Watch::tell_partners(const Watched& collective, const WatchedGroup::Past& past) {
     std::vector<int> partners;
     for (const Step& step : collective.runner->schedule().steps())
         if (step.kind == StepKind::send || step.kind == StepKind::recv)
             partners.push_back(collective.group->process_of(step.peer));
+    if (past.code == Code::peer_gone && past.process >= 0) partners.push_back(past.process);
     std::sort(partners.begin(), partners.end());
     partners.erase(std::unique(partners.begin(), partners.end()), partners.end());
     Note note = note_of(collective);

@@ -37,10 +37,9 @@ constexpr auto kYield = 2ms;
 constexpr auto kFuture = 1s;
 
 // How long an operation that has failed by a death waits for the dead rank's name: where the two
-// have exchanged nothing the launcher says it, and its word counts after a second. MPI looks for it
-// once in some thousand turns, of which kTurns are made each millisecond.
+// have exchanged nothing, MPI looks whether that rank still listens, and the launcher's word counts
+// after a second.
 constexpr auto kNews = 4s;
-constexpr int kTurns = 32;
 
 // How long one that has failed without a death waits for the word of a rank that has left: MPI may
 // find that a rank takes no part before the end of that rank's program tells so.
@@ -665,7 +664,7 @@ std::string GlueWork::failure_text(int mpi_error, const std::string& text) const
     const auto limit = Clock::now() + kNews;
     while (dead.empty() && Clock::now() < limit) {
         std::this_thread::sleep_for(1ms);
-        for (int turn = 0; dead.empty() && turn < kTurns; ++turn) dead = dead_ranks(group_->comm);
+        dead = dead_ranks(group_->comm);
     }
     if (dead.empty()) return text;
     return list_ranks(dead) + (dead.size() == 1 ? " has" : " have") + " died (" + text + ")";

@@ -4,6 +4,7 @@
 #include "mpi/abi/comm_internal.h"
 #include "mpi/abi/define.h"
 #include "mpi/runtime/consensus.h"
+#include "mpi/runtime/launcher_watch.h"
 
 #include <algorithm>
 #include <utility>
@@ -193,7 +194,12 @@ POMONA_MPIX(int, Comm_ishrink, (MPI_Comm comm, MPI_Comm* newcomm, MPI_Request* r
 POMONA_MPIX(int, Comm_get_failed, (MPI_Comm comm, MPI_Group* failedgrp)) {
     COMM_ARGUMENT(owner, comm);
     REQUIRE(failedgrp, owner, MPI_ERR_ARG, "failedgrp is a null pointer");
-    owner->process.engine.test_turn();
+    Process& process = owner->process;
+    if (process.launcher) {
+        Engine::Hold hold(process.engine);
+        process.launcher->look_soon();
+    }
+    process.engine.test_turn();
     *failedgrp = group_of(*owner, SIZE_MAX);
     return MPI_SUCCESS;
 }

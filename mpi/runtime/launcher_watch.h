@@ -4,8 +4,8 @@
 // sooner than the launcher says it and in order with what the peer had sent. The launcher's word is
 // for the others: processes of whom nobody has heard, or whose end the transport cannot see. So it
 // counts only after a while, in which what they had sent is taken in. Nothing is looked at while
-// messages come: once in 1,024 turns without any, and after each sleep, and then at most each 50
-// ms.
+// messages come: once in 1,024 turns without any, after each sleep and where the user asks who has
+// failed, and then at most each 50 ms.
 #pragma once
 
 #include "btl/base/clock.h"
@@ -30,7 +30,8 @@ public:
     }
     int poll(Sink& sink, int) override { return ++polls_ % kPollsEach ? 0 : look(sink); }
     bool arm() override { return true; }
-    void disarm() override { polls_ = kPollsEach - 1; }
+    void disarm() override { look_soon(); }
+    void look_soon() { polls_ = kPollsEach - 1; }  // at the next poll
 
     static constexpr Nanoseconds kLookEach = 50'000'000;
     static constexpr Nanoseconds kWait = 1'000'000'000;  // from the word until it counts

@@ -198,8 +198,11 @@ Status Process::make_transports() {
         linked_ = true;
         if (!shared->loopback_only()) relays_ = probably_relays(*wireup, shared->places());
     }
-    if (here.origin != Origin::singleton)
-        transports.push_back(std::make_unique<LauncherWatch>(*wireup, engine, clock));
+    if (here.origin != Origin::singleton) {
+        auto watch = std::make_unique<LauncherWatch>(*wireup, engine, clock);
+        launcher = watch.get();
+        transports.push_back(std::move(watch));
+    }
     policy = std::make_unique<coll::Policy>(make_policy(params, lists(params.transports, "shm")));
     if (linked_ && !on_one_node(here))
         learn_machine_links(*wireup, params.links, policy->links, policy->roads);

@@ -38,6 +38,7 @@ struct Policy;
 inline constexpr size_t kBuiltinHandles = 0x400;
 
 class CollectiveWatching;  // mpi/runtime/collective_watching.h
+class LauncherWatch;       // mpi/runtime/launcher_watch.h
 class WaitReports;         // mpi/runtime/wait_reports.h
 class Checker;             // mpi/check/checker.h
 
@@ -73,6 +74,7 @@ public:
     // Filled before start() (simulated ranks): these serve, and no others are made.
     std::vector<std::unique_ptr<Transport>> transports;
     Engine engine;
+    LauncherWatch* launcher = nullptr;  // among the transports, if it is there
 
     bool leaving = false;                    // in MPI_Finalize
     std::unique_ptr<Agreements> agreements;  // and revoked communicators; heard by the engine

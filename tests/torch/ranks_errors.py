@@ -13,6 +13,7 @@ from datetime import timedelta
 import torch
 import torch.distributed as dist
 from rank_device import DEVICE, take_device
+from rank_tests import TORCH
 
 BACKEND = os.environ.get("TEST_BACKEND", "mpi")
 
@@ -98,9 +99,10 @@ def longest_timeout(rank, size):
     time.sleep(rank)
     dist.all_reduce(x, group=group, async_op=True).wait(timedelta.max)
     assert x.tolist() == [float(size)] * 3
-    dist.destroy_process_group()
-    dist.init_process_group(BACKEND, timeout=timedelta.max)
-    dist.barrier()
+    if BACKEND == "mpi":  # of others the store is torch's own, which takes no such time
+        dist.destroy_process_group()
+        dist.init_process_group(BACKEND, timeout=timedelta.max)
+        dist.barrier()
     print("met: the longest timeout", flush=True)
 
 
@@ -379,7 +381,12 @@ def different_calls(rank, size):
         # More tensors than the words of a call have room for.
         ((lambda: coalesced(many), lambda: coalesced([*many[:-1], x])), ["ALLREDUCE_COALESCED", "Float[10]", " ... ("]),
     ):
-        expect(RuntimeError, ["different collectives", "by rank 0: ", "by rank 1: ", *words], calls[rank])
+        text = expect(RuntimeError, [], calls[rank])
+        # From 2.14 on torch's wrapper of DETAIL stands around "mpi", too, and finds some first.
+        if TORCH >= (2, 14) and "Detected mismatch between collectives on ranks" in text:
+            continue
+        missing = [word for word in ["different collectives", "by rank 0: ", "by rank 1: ", *words] if word not in text]
+        assert not missing, (missing, text)
     dist.all_reduce(x)
     assert x.tolist() == [float(size)] * 3
     print("met: different calls", flush=True)

@@ -237,6 +237,12 @@ def test_errors(name, times):
     assert outcome.code == 0 or given_up, str(outcome)
 
 
+def test_errors_of_longest_timeout_by_registered_name():
+    """torch hands times to its plugins through microseconds in 64 bits, which overflow."""
+    outcome = launch(2, HERE / "ranks_errors.py", "longest_timeout", env={"TEST_BACKEND": "pomona"}, timeout=60)
+    assert outcome.code == 0 and outcome.text.count("met:") == 2, str(outcome)
+
+
 def test_errors_of_many_operations(tmp_path):
     outcome = launch(2, HERE / "ranks_errors.py", "timeout_of_many", env={"POMONA_GLUE_RECORD": str(tmp_path / "rank_")},
                      timeout=60)

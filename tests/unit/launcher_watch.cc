@@ -99,6 +99,24 @@ TEST(LauncherWatch, what_had_been_sent_comes_first) {
     EXPECT_EQ(rank.in[0], 7);
 }
 
+// Who asks by itself for those that have failed waits for no thousand turns.
+TEST(LauncherWatch, who_asks_for_the_failed_hears_its_word) {
+    Watched rank;
+    rank.world.engine().add(&rank.watch);
+    rank.world.process->launcher = &rank.watch;
+    rank.wireup.tell(1);
+    int count = 0;
+    for (int look = 0; look < 3; ++look) {
+        EXPECT_EQ(count, 0);
+        MPI_Group failed = MPI_GROUP_NULL;
+        EXPECT_EQ(MPIX_Comm_get_failed(MPI_COMM_WORLD, &failed), MPI_SUCCESS);
+        MPI_Group_size(failed, &count);
+        MPI_Group_free(&failed);
+        rank.clock.time += 1'000'000'000;
+    }
+    EXPECT_EQ(count, 1);
+}
+
 // The end of the launcher itself is not that of a process.
 TEST(LauncherWatch, the_launchers_own_end_ends_nothing) {
     Watched rank;

@@ -446,9 +446,10 @@ def _create_registered(backend_name: str, options: Any, _pg_options: Any = None)
     size = options.group_size
     ranks = [int(rank) for rank in options.global_ranks_in_group]
     rank = options.group_rank
-    return _create(
-        backend_name, options.group_id, rank, size, ranks, options.timeout, options.store
-    )
+    timeout = options.timeout
+    if timeout < timedelta(0):  # torch counts microseconds in 64 bits, which overflow
+        timeout = timedelta.max
+    return _create(backend_name, options.group_id, rank, size, ranks, timeout, options.store)
 
 
 def _create(

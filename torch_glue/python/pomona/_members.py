@@ -10,13 +10,11 @@ from __future__ import annotations
 
 import functools
 import inspect
-import threading
 import weakref
 from typing import Any
 
-from ._regroup import OURS, _backends_of
+from ._regroup import OURS, _backends_of, naming
 
-_making = threading.local()  # the name of the group that this thread makes now
 _made: Any = weakref.WeakKeyDictionary()  # of each default group: how many of which ranks
 
 
@@ -45,14 +43,14 @@ def install(c10d: Any) -> None:
             return None  # as torch has it
         if values.get("sort_ranks", True):
             members.sort()
-        _making.name = _next_name(default, members)
+        naming.name = _next_name(default, members)
         if config == "mpi":  # the same by another word, which torch does not refuse
             capable = c10d.Backend.backend_capability["mpi"]
             values["backend"] = ",".join(f"{device}:mpi" for device in capable)
         try:
             group = original(*call.args, **call.kwargs)
         finally:
-            _making.name = None
+            naming.name = None
         if config == "mpi" and group in c10d._world.pg_map:
             c10d._world.pg_map[group] = (config, c10d._world.pg_map[group][1])
             c10d._world.pg_backend_config[group] = str(c10d.BackendConfig(config))
@@ -60,7 +58,7 @@ def install(c10d: Any) -> None:
 
     @functools.wraps(names)
     def name_of(*args: Any, **kwargs: Any) -> Any:
-        return getattr(_making, "name", None) or names(*args, **kwargs)
+        return getattr(naming, "name", None) or names(*args, **kwargs)
 
     c10d._new_group_with_tag = new_group
     c10d._process_group_name = name_of

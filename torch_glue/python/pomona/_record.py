@@ -13,7 +13,8 @@ import os
 import pickle
 from typing import Any
 
-# The analyser knows these names; and as libraries only torch's own, so that ours stands as gloo's.
+# The analyser knows these names; and as libraries only torch's own, gloo not in 2.10, so that
+# ours stands as NCCL's.
 NAMES = {
     "all_reduce_coalesced": "allreduce_coalesced",
     "all_gather_coalesced": "ALLGATHER_coalesced",
@@ -39,7 +40,7 @@ def entry(raw: dict[str, Any]) -> dict[str, Any]:
         "collective_seq_id": 0 if raw["message"] else raw["sequence"],
         "p2p_seq_id": raw["number"] if raw["message"] else 0,
         "op_id": raw["number"],
-        "profiling_name": f"gloo:{name}",
+        "profiling_name": f"nccl:{name}",
         "time_created_ns": raw["created_ns"],
         "input_sizes": raw["sizes"],
         "input_dtypes": raw["dtypes"],

@@ -13,6 +13,7 @@ import functools
 import os
 import socket
 import sys
+import threading
 import weakref
 from datetime import timedelta
 from types import ModuleType
@@ -20,6 +21,7 @@ from typing import Any
 
 OURS = ("mpi", "pomona")
 
+naming = threading.local()  # .name: of the group that this thread makes now; _members.py tells torch
 _splits: Any = weakref.WeakKeyDictionary()  # of each group so far: names come again
 
 
@@ -106,12 +108,16 @@ def _wrap_shrink(dist: Any, c10d: Any) -> None:
             metadata["store_is_gone"] = served
             return metadata
 
+        kept = [number for rank, number in enumerate(numbers) if rank not in ranks_to_exclude]
+        # torch names it by the number of groups so far. From 2.14 on that counts this one, too, on
+        # its members alone, so that groups of others made afterwards would never meet.
+        naming.name = f"{c10d._get_process_group_name(old)}:shrunk:{'_'.join(map(str, kept))}"
         c10d._extract_group_metadata = extract_here
         try:
             new = original(ranks_to_exclude, group, shrink_flags, pg_options)
         finally:
             c10d._extract_group_metadata = extract
-        kept = [number for rank, number in enumerate(numbers) if rank not in ranks_to_exclude]
+            naming.name = None
         # Of the default group the ranks are numbered anew; members of others keep their numbers.
         kept = list(range(len(kept))) if is_default else kept
         c10d._world.pg_group_ranks[new] = {number: rank for rank, number in enumerate(kept)}
