@@ -117,6 +117,12 @@ POMONA_FORTRAN_HANDLE(MPI_Message, Message)
 POMONA_FORTRAN_HANDLE(MPI_Session, Session)
 #undef POMONA_FORTRAN_HANDLE
 
+// Of a variable that C's function may have left as it was: so does Fortran's. With an error it may
+// also have been given a null handle.
+template <class Handle> void give_handle(Integer* variable, Handle given) {
+    if (given != Handle{}) *variable = to_fortran(given);
+}
+
 // An array of handles. It stays where it is when the object is moved to a pending request.
 template <class Handle> class Handles {
 public:
@@ -125,14 +131,14 @@ public:
         : handles_(std::make_unique<std::vector<Handle>>(length > 0 ? length : 0)) {
         for (size_t i = 0; i < handles_->size(); ++i) (*handles_)[i] = to_c<Handle>(numbers[i]);
     }
-    // Room for results.
+    // Room for results; what is not given stays as it was.
     explicit Handles(long length)
         : handles_(std::make_unique<std::vector<Handle>>(length > 0 ? length : 0)) {}
     Handle* data() { return handles_->data(); }
     Handle operator[](size_t i) const { return (*handles_)[i]; }
     size_t size() const { return handles_->size(); }
     void store(Integer* numbers) const {
-        for (size_t i = 0; i < handles_->size(); ++i) numbers[i] = to_fortran((*handles_)[i]);
+        for (size_t i = 0; i < handles_->size(); ++i) give_handle(&numbers[i], (*handles_)[i]);
     }
 
 private:

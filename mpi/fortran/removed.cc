@@ -18,7 +18,7 @@ std::vector<MPI_Aint> widened(const Integer* values, Integer count) {
 }
 
 void give_type(Integer* newtype, int error, MPI_Datatype made, Integer* ierror) {
-    if (error == MPI_SUCCESS) *newtype = to_fortran(made);
+    give_handle(newtype, made);
     give(ierror, error);
 }
 
@@ -74,13 +74,13 @@ REMOVED mpi_errhandler_create_(Procedure function, Integer* errhandler, Integer*
     MPI_Errhandler made{};
     auto* handler = comm_handler(function);
     int error = handler ? MPI_Comm_create_errhandler(handler, &made) : MPI_ERR_NO_MEM;
-    if (error == MPI_SUCCESS) *errhandler = to_fortran(made);
+    give_handle(errhandler, made);
     give(ierror, error);
 }
 REMOVED mpi_errhandler_get_(Integer* comm, Integer* errhandler, Integer* ierror) {
     MPI_Errhandler found{};
     int error = MPI_Comm_get_errhandler(to_c<MPI_Comm>(*comm), &found);
-    if (error == MPI_SUCCESS) *errhandler = to_fortran(found);
+    give_handle(errhandler, found);
     give(ierror, error);
 }
 REMOVED mpi_errhandler_set_(Integer* comm, Integer* errhandler, Integer* ierror) {

@@ -225,17 +225,17 @@ inline void start_pending(MPI_Request request) {
 [[maybe_unused]] int written_Op_create(Procedure user_fn, Logical* commute, Integer* op) {
     auto* function = user_function(user_fn);
     if (!function) return MPI_ERR_NO_MEM;
-    MPI_Op made = MPI_OP_NULL;
+    MPI_Op made{};
     int error = POMONA_C(Op_create)(function, to_flag(*commute), &made);
-    if (error == MPI_SUCCESS) *op = to_fortran(made);
+    give_handle(op, made);
     return error;
 }
 [[maybe_unused]] int written_Op_create_c(Procedure user_fn, Logical* commute, Integer* op) {
     auto* function = user_function_large(user_fn);
     if (!function) return MPI_ERR_NO_MEM;
-    MPI_Op made = MPI_OP_NULL;
+    MPI_Op made{};
     int error = POMONA_C(Op_create_c)(function, to_flag(*commute), &made);
-    if (error == MPI_SUCCESS) *op = to_fortran(made);
+    give_handle(op, made);
     return error;
 }
 
@@ -243,9 +243,9 @@ inline void start_pending(MPI_Request request) {
     [[maybe_unused]] int written_##Object##_create_errhandler(Procedure fn, Integer* errhandler) { \
         auto* function = find(fn);                                                                 \
         if (!function) return MPI_ERR_NO_MEM;                                                      \
-        MPI_Errhandler made = MPI_ERRHANDLER_NULL;                                                 \
+        MPI_Errhandler made{};                                                                     \
         int error = POMONA_C(Object##_create_errhandler)(function, &made);                         \
-        if (error == MPI_SUCCESS) *errhandler = to_fortran(made);                                  \
+        give_handle(errhandler, made);                                                             \
         return error;                                                                              \
     }
 POMONA_FORTRAN_ERRHANDLER(Comm, comm_handler)
@@ -309,11 +309,11 @@ POMONA_FORTRAN_ATTRIBUTES(Win, MPI_Win)
 // ---- generalized requests, data representations
 
 inline int start_grequest(GrequestState* state, Integer* request) {
-    MPI_Request made = MPI_REQUEST_NULL;
+    MPI_Request made{};
     int error =
         POMONA_C(Grequest_start)(&grequest_query, &grequest_free, &grequest_cancel, state, &made);
-    if (error == MPI_SUCCESS) *request = to_fortran(made);
-    else delete state;
+    give_handle(request, made);
+    if (error != MPI_SUCCESS) delete state;
     return error;
 }
 // Programs with mpif.h and mpi look into the variable that they gave, as other libraries let them.
@@ -549,22 +549,22 @@ inline int copy_status(const Integer* from, Integer* to) {
 
 inline int idup(int error, Integer* newcomm, Integer* request,
                 const std::shared_ptr<MPI_Comm>& made, MPI_Request handle) {
+    give_handle(newcomm, *made);
+    give_handle(request, handle);
     if (error != MPI_SUCCESS) return error;
-    *newcomm = to_fortran(*made);
-    *request = to_fortran(handle);
     defer(error, handle, false, std::pair(made, newcomm));
     return error;
 }
 [[maybe_unused]] int written_Comm_idup(Integer* comm, Integer* newcomm, Integer* request) {
-    auto made = std::make_shared<MPI_Comm>(MPI_COMM_NULL);
-    MPI_Request handle = MPI_REQUEST_NULL;
+    auto made = std::make_shared<MPI_Comm>();
+    MPI_Request handle{};
     int error = POMONA_C(Comm_idup)(to_c<MPI_Comm>(*comm), made.get(), &handle);
     return idup(error, newcomm, request, made, handle);
 }
 [[maybe_unused]] int written_Comm_idup_with_info(Integer* comm, Integer* info, Integer* newcomm,
                                                  Integer* request) {
-    auto made = std::make_shared<MPI_Comm>(MPI_COMM_NULL);
-    MPI_Request handle = MPI_REQUEST_NULL;
+    auto made = std::make_shared<MPI_Comm>();
+    MPI_Request handle{};
     int error = POMONA_C(Comm_idup_with_info)(to_c<MPI_Comm>(*comm), to_c<MPI_Info>(*info),
                                               made.get(), &handle);
     return idup(error, newcomm, request, made, handle);

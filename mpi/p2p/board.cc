@@ -171,7 +171,8 @@ std::unique_ptr<Board> Boards::open(uint64_t context, int rank, const std::vecto
         BoardStrip* theirs = r == rank ? space_->own() : space_->of(job_rank);
         if (!theirs) return nullptr;
         BoardStrip* strip = theirs + strips[r];
-        check(strip->context.load(std::memory_order_acquire) == context, r, strips[r]);
+        // Given back already, if the making has failed there.
+        if (strip->context.load(std::memory_order_acquire) != context) return nullptr;
         found.push_back({strip, members[r], r == rank ? nullptr : &space_->armed(job_rank)});
         if (r != rank) fenced = fenced && space_->fences(job_rank);
     }

@@ -365,6 +365,15 @@ TEST(Board, threads_exchange) {
     for (std::thread& thread : threads) thread.join();
 }
 
+// The making of a board may fail at one member when another has not opened it yet.
+TEST(Board, is_none_where_a_member_has_given_its_strip_back) {
+    World world(2);
+    Rank &one = *world.rank[0], &other = *world.rank[1];
+    std::vector<int> strips = {one.boards.claim(79), other.boards.claim(79)};
+    EXPECT_TRUE(other.boards.open(79, 1, other.members, strips));  // and it goes at once
+    EXPECT_FALSE(one.boards.open(79, 0, one.members, strips));
+}
+
 // Short posts lie in the cells, whose memory was there when the board was made.
 TEST(Board, lack_of_memory_is_an_error) {
     World world(2);

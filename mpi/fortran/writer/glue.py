@@ -298,9 +298,8 @@ class Body:
         if not p.c.pointers:
             return f"to_c<{p.handle}>(*{name})"
         if p.direction == "out":
-            # C's function may give a null handle with an error.
             self.before.append(f"{p.handle} c_{name}{{}};")
-            self.after.append(f"if (c_{name} != {p.handle}{{}}) *{name} = to_fortran(c_{name});")
+            self.after.append(f"give_handle({name}, c_{name});")
         else:
             self.before.append(f"auto c_{name} = to_c<{p.handle}>(*{name});")
             if p.direction == "inout":
