@@ -3,6 +3,7 @@
 
 #include "btl/base/format.h"
 #include "btl/base/messages.h"
+#include "btl/base/named_file.h"
 #include "btl/base/params_handed.h"
 
 #include <algorithm>
@@ -10,6 +11,9 @@
 #include <cstdlib>
 #include <fstream>
 #include <iterator>
+#include <sstream>
+
+#include <unistd.h>
 
 namespace pomona {
 
@@ -188,8 +192,11 @@ struct Loader {
 
     // Its lines that can be used go to `lines` too.
     void file(const std::string& path, std::vector<HandedParams::Entry>& lines) {
-        std::ifstream in(path);
-        std::string line;
+        std::string text, line;
+        std::string why = read_named_file(path, text);
+        // Nobody need have one; that which is there is meant to count.
+        if (!why.empty() && access(path.c_str(), F_OK) == 0) complain(format("{} {}", path, why));
+        std::istringstream in(text);
         for (int number = 1; std::getline(in, line); ++number) {
             size_t start = line.find_first_not_of(" \t");
             if (start == line.npos || line[start] == '#') continue;

@@ -250,12 +250,13 @@ int command_on_hosts(const std::string& list, const std::string& ssh, bool json)
             [&, i] { reports[i] = report_of(parsed.hosts[i].name, folder + "mpirun", ssh); });
     for (std::thread& each : threads) each.join();
     std::vector<Finding> together = compare(reports), all = together;
-    bool reached = std::all_of(reports.begin(), reports.end(),
-                               [](const HostReport& host) { return host.reached; });
+    std::string reached;
+    for (const HostReport& host : reports)
+        if (host.reached) reached += (reached.empty() ? "" : ",") + host.host;
     LinkReport measured;
     std::vector<LinkMemory> before;
-    if (reached && reports.size() > 1) {
-        measured = measure_links({list, ssh, json, false}, before);
+    if (reached.find(',') != reached.npos) {
+        measured = measure_links({reached, ssh, json, false}, before);
         for (const Finding& each : unlike_packets(measured)) {
             if (together.front().state == State::good) together.clear();
             together.push_back(each);

@@ -7,6 +7,7 @@
 #include "mpi/tools/report.h"
 #include "pmix/launch/ask.h"
 #include "pmix/launch/hosts.h"
+#include "pmix/launch/messages.h"
 #include "pmix/launch/ssh.h"
 
 #include <algorithm>
@@ -16,29 +17,61 @@ extern char** environ;
 
 namespace pomona {
 
-LinkReport measure_links(const LinksOptions& options, std::vector<LinkMemory>& remembered) {
-    LinkReport failed;
+namespace {
+
+// One job, of one rank on each of `hosts`; none: this host. All that was printed.
+std::string measure(const LinksOptions& options, const std::vector<HostSlots>& hosts) {
     std::string own = own_program();
     std::string folder = own.substr(0, own.rfind('/') + 1);
     std::string command = format("{} -q --pmix off --bind-to none --map-by ppr:1:node",
                                  shell_quoted(folder + "mpirun"));
-    size_t hosts = 1;
-    if (!options.hosts.empty()) {
-        HostList parsed = parse_host_option(options.hosts);
-        if (!parsed.mistake.empty())
-            return failed.failure = format("--host: {}\n", parsed.mistake), failed;
-        hosts = parsed.hosts.size();
-        command += format(" -n {} --host {}", hosts, shell_quoted(options.hosts));
-    } else {
-        command += " -n 1";
-    }
+    size_t count = std::max(hosts.size(), size_t{1});
+    std::string names;
+    for (const HostSlots& host : hosts) names += (names.empty() ? "" : ",") + host.name;
+    command += format(" -n {}", count);
+    if (!names.empty()) command += " --host " + shell_quoted(names);
     if (!options.ssh.empty()) command += " --ssh " + shell_quoted(options.ssh);
     // `pomona` is found here first, and tried under that path there.
     command = format("PATH={}:\"$PATH\" {} --stdin all pomona links --rank{}", shell_quoted(folder),
                      command, options.look ? " --look" : "");
-    LinksDirector director(hosts);
-    LinkReport report = read_link_report(
-        converse(command, [&](const std::string& line) { return director.heard(line); }));
+    LinksDirector director(count);
+    return converse(command, [&](const std::string& line) { return director.heard(line); });
+}
+
+// mpirun starts no rank while it cannot use a host: the others are measured without it.
+LinkReport measure_those_there(const LinksOptions& options, std::vector<HostSlots> hosts) {
+    std::vector<HostLost> lost;
+    for (;;) {
+        std::string printed = measure(options, hosts);
+        LinkReport report = read_link_report(printed);
+        size_t before = hosts.size();
+        if (report.hosts.empty())
+            for (HostLost& gone : hosts_lost(printed))
+                if (std::erase_if(hosts, [&](const auto& each) { return each.name == gone.name; }))
+                    lost.push_back(std::move(gone));
+        if (hosts.size() < before && !hosts.empty()) continue;
+        if (hosts.size() == before && !lost.empty()) {
+            std::string told;
+            for (const HostLost& host : lost)
+                told += format(messages::host_unusable, host.name, host.why) + "\n";
+            report.failure.insert(0, told);
+        }
+        report.lost = std::move(lost);
+        return report;
+    }
+}
+
+}  // namespace
+
+LinkReport measure_links(const LinksOptions& options, std::vector<LinkMemory>& remembered) {
+    HostList parsed;
+    if (!options.hosts.empty()) parsed = parse_host_option(options.hosts);
+    if (!parsed.mistake.empty()) {
+        LinkReport failed;
+        failed.failure = format("--host: {}\n", parsed.mistake);
+        return failed;
+    }
+    LinkReport report = measure_those_there(options, parsed.hosts);
     std::string path = cache_path(environ, "link-history");
     if (path.empty()) return report;
     if (!options.forget)

@@ -57,15 +57,22 @@ struct PairUnreached {
     int from = 0, to = 0;
     std::string why;
 };
+// mpirun cannot use it; why, and the mend.
+struct HostLost {
+    std::string name, why;
+};
 struct LinkReport {
     std::vector<LinkHost> hosts;
     std::vector<PairMeasured> pairs;
     std::vector<PairUnreached> unreached{};
+    std::vector<HostLost> lost{};
     std::string failure;  // what mpirun and the ranks said when there is no report
 };
 
 // Of all that was printed by the ranks and by mpirun.
 LinkReport read_link_report(const std::string& text);
+// Whom mpirun says it cannot use.
+std::vector<HostLost> hosts_lost(const std::string& text);
 LinkMemory memory_of(const LinkReport& report, const PairMeasured& pair, const std::string& date);
 // A sentence where the pair is much slower than it was; "" else.
 std::string compared_with_before(const LinkMemory& now, const std::vector<LinkMemory>& before);

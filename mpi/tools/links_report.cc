@@ -104,6 +104,26 @@ double median(std::vector<double> values) {
 
 }  // namespace
 
+std::vector<HostLost> hosts_lost(const std::string& text) {
+    constexpr std::string_view own = "mpirun: ", before = "mpirun: host ",
+                               behind = " cannot be used: ";
+    std::vector<HostLost> out;
+    bool open = false;
+    for (const std::string& line : lines_of(text)) {
+        size_t end = line.find(behind);
+        if (line.starts_with(before) && end != line.npos) {
+            out.push_back({line.substr(before.size(), end - before.size()),
+                           line.substr(end + behind.size())});
+            open = true;
+        } else if (line.starts_with(own) || line.starts_with('{')) {
+            open = false;
+        } else if (open) {  // what its ssh has printed
+            out.back().why += " " + line;
+        }
+    }
+    return out;
+}
+
 LinkReport read_link_report(const std::string& text) {
     LinkReport out;
     for (const std::string& line : lines_of(text)) {
@@ -205,6 +225,8 @@ std::string link_report_text(const LinkReport& report, const std::vector<LinkMem
                               "RDMA, " + each.state, each.mtu, use_of(each));
         }
     }
+    for (const HostLost& host : report.lost)
+        out += format("{}\n  cannot be used: {}\n", host.name, host.why);
     for (const PairMeasured& pair : report.pairs) {
         out += format("{} - {}: {:.1f} us, {:.3g} Gb/s, {}\n", name_of(report, pair.from),
                       name_of(report, pair.to), pair.latency_us, pair.gigabits, pair.by);
@@ -286,8 +308,14 @@ std::string link_report_json(const LinkReport& report, const std::vector<LinkMem
         unreached.push_back({{"hosts", {name_of(report, pair.from), name_of(report, pair.to)}},
                              {"why", pair.why},
                              {"mend", mend_of(report, pair.from, pair.to)}});
-    json all{
-        {"hosts", hosts}, {"pairs", pairs}, {"unreached", unreached}, {"failure", report.failure}};
+    json lost = json::array();
+    for (const HostLost& host : report.lost)
+        lost.push_back({{"host", host.name}, {"why", host.why}});
+    json all{{"hosts", hosts},
+             {"pairs", pairs},
+             {"unreached", unreached},
+             {"lost", lost},
+             {"failure", report.failure}};
     return all.dump(2, ' ', false, json::error_handler_t::replace) + "\n";
 }
 

@@ -8,6 +8,9 @@
 
 #include <algorithm>
 #include <cmath>
+#include <map>
+#include <set>
+#include <utility>
 
 namespace pomona {
 
@@ -16,6 +19,9 @@ namespace {
 using nlohmann::json;
 constexpr size_t kHostsMost = 1024;
 
+// No link, latency or speed is less, and what is reckoned with it stays a number.
+constexpr double kNumberLeast = 1e-6;
+
 // A number above 0 of `value[key]`, or `standard` where there is none.
 bool read_number(const json& value, const char* key, double standard, double& out,
                  std::string& problem, const std::string& where) {
@@ -23,8 +29,9 @@ bool read_number(const json& value, const char* key, double standard, double& ou
     if (!value.contains(key)) return true;
     const json& each = value.at(key);
     if (each.is_number()) out = each.get<double>();
-    if (each.is_number() && std::isfinite(out) && out > 0 && out < 1e9) return true;
-    problem = format("{}: \"{}\" is a number above 0, not {}", where, key, each.dump());
+    if (each.is_number() && std::isfinite(out) && out >= kNumberLeast && out < 1e9) return true;
+    problem =
+        format("{}: \"{}\" is a number above 0 (1e-6 to 1e9), not {}", where, key, each.dump());
     return false;
 }
 
@@ -55,21 +62,23 @@ bool read_host(const json& value, NetworkFile& out, std::string& problem) {
     return true;
 }
 
-int host_number(const NetworkFile& network, const json& name) {
-    for (size_t i = 0; i < network.hosts.size(); ++i)
-        if (name.is_string() && network.hosts[i].name == name.get<std::string>())
-            return static_cast<int>(i);
-    return -1;
+using HostNumbers = std::map<std::string, int>;
+
+int host_number(const HostNumbers& numbers, const json& name) {
+    if (!name.is_string()) return -1;
+    auto found = numbers.find(name.get<std::string>());
+    return found == numbers.end() ? -1 : found->second;
 }
 
-bool read_pair(const json& value, size_t number, NetworkFile& out, std::string& problem) {
+bool read_pair(const json& value, size_t number, const HostNumbers& numbers,
+               std::set<std::pair<int, int>>& known, NetworkFile& out, std::string& problem) {
     std::string where = format("pairs[{}]", number);
     NetworkPair pair;
     bool two = value.is_object() && value.contains("hosts") && value.at("hosts").is_array() &&
                value.at("hosts").size() == 2;
     if (two) {
-        pair.a = host_number(out, value.at("hosts").at(0));
-        pair.b = host_number(out, value.at("hosts").at(1));
+        pair.a = host_number(numbers, value.at("hosts").at(0));
+        pair.b = host_number(numbers, value.at("hosts").at(1));
     }
     if (!two || pair.a < 0 || pair.b < 0 || pair.a == pair.b) {
         problem = where + " names no two of the hosts; write {\"hosts\": [\"a\", \"b\"], ...}";
@@ -83,11 +92,10 @@ bool read_pair(const json& value, size_t number, NetworkFile& out, std::string& 
         !read_number(value, "gigabits", 0, pair.gigabits, problem, where))
         return false;
     pair.cable = value.value("cable", json(false)) == json(true);
-    for (const NetworkPair& each : out.pairs)
-        if (std::minmax(each.a, each.b) == std::minmax(pair.a, pair.b)) {
-            problem = where + ": these hosts stand in two pairs";
-            return false;
-        }
+    if (!known.insert(std::minmax(pair.a, pair.b)).second) {
+        problem = where + ": these hosts stand in two pairs";
+        return false;
+    }
     out.pairs.push_back(pair);
     return true;
 }
@@ -140,16 +148,26 @@ std::optional<NetworkFile> parse_network(const std::string& text, std::string& p
         return std::nullopt;
     }
     NetworkFile out;
-    for (const json& each : value.at("hosts"))
-        if (!read_host(each, out, problem)) return std::nullopt;
-    if (out.hosts.empty() || out.hosts.size() > kHostsMost || out.ranks() > 1 << 16) {
-        problem = format("There are {} hosts with {} ranks; 1 to {} hosts with up to 65536 serve",
-                         out.hosts.size(), out.ranks(), kHostsMost);
+    const json& hosts = value.at("hosts");
+    for (size_t i = 0; i < std::min(hosts.size(), kHostsMost); ++i)
+        if (!read_host(hosts.at(i), out, problem)) return std::nullopt;
+    if (hosts.empty() || hosts.size() > kHostsMost || out.ranks() > 1 << 16) {
+        problem = format("There are {} hosts with {}{} ranks; 1 to {} hosts with up to 65536 serve",
+                         hosts.size(), hosts.size() > kHostsMost ? "more than " : "", out.ranks(),
+                         kHostsMost);
         return std::nullopt;
     }
+    HostNumbers numbers;
+    for (const NetworkHost& each : out.hosts)
+        numbers.emplace(each.name, static_cast<int>(numbers.size()));
+    std::set<std::pair<int, int>> known;
     json pairs = value.value("pairs", json::array());
+    if (!pairs.is_array()) {
+        problem = "\"pairs\" is a list";
+        return std::nullopt;
+    }
     for (size_t i = 0; i < pairs.size(); ++i)
-        if (!read_pair(pairs.at(i), i, out, problem)) return std::nullopt;
+        if (!read_pair(pairs.at(i), i, numbers, known, out, problem)) return std::nullopt;
     if (!complete(out, problem) ||
         !read_number(value, "together_gigabits", 0, out.together_gigabits, problem, "The network"))
         return std::nullopt;

@@ -33,6 +33,7 @@
 #include <charconv>
 #include <cstdio>
 #include <cstdlib>
+#include <functional>
 #include <iostream>
 #include <sys/utsname.h>
 #include <thread>
@@ -294,6 +295,15 @@ static int no_such_command(const CLI::App& app, std::string_view word) {
     return 2;
 }
 
+// CLI::Range lets "nan" pass.
+static std::function<std::string(const std::string&)> number_in(double low, double high) {
+    return [low, high](const std::string& text) {
+        double value = 0;
+        bool within = CLI::detail::lexical_cast(text, value) && value >= low && value <= high;
+        return within ? std::string() : format("{} is no number from {} to {}", text, low, high);
+    };
+}
+
 static CLI::App* add_predict(CLI::App& app, PredictOptions& options, std::string& links) {
     CLI::App* command = app.add_subcommand(
         "predict", "how long a training step takes on a cluster, and what would shorten it");
@@ -311,13 +321,13 @@ static CLI::App* add_predict(CLI::App& app, PredictOptions& options, std::string
     command
         ->add_option("--compute", options.compute_ms,
                      "ms of forward and backward pass on a host of speed 1")
-        ->check(CLI::Range(0.0, 1e9));
+        ->check(number_in(0.0, 1e9));
     command->add_option("--update", options.update_ms, "ms of the optimizer")
-        ->check(CLI::Range(0.0, 1e9));
+        ->check(number_in(0.0, 1e9));
     command->add_option("--bucket", options.bucket_mib, "MiB of a bucket of DDP (25)")
-        ->check(CLI::Range(0.001, 1e6));
+        ->check(number_in(0.001, 1e6));
     command->add_option("--cable", options.cable_gigabits, "ask about cables of so many Gb/s")
-        ->check(CLI::Range(0.001, 1e5));
+        ->check(number_in(0.001, 1e5));
     command->add_option("--links", links, "costs of links, as the parameter links");
     command->add_flag("--json", options.json, "for programs");
     command->add_option("--plot", options.plot, "draws a PNG, by matplotlib");
@@ -392,7 +402,7 @@ static int run(int argc, char** argv) {
         app.add_subcommand("top", "the ranks of a running job, and whom they wait for, live");
     top_command->add_option("job", watching.job, "the process of its mpirun, if several run here");
     top_command->add_option("-i,--interval", watching.interval, "seconds between two looks")
-        ->check(CLI::Range(0.05, 3600.0));
+        ->check(number_in(0.05, 3600.0));
     top_command->add_flag("--once", watching.once, "print it once and end");
     top_command->add_flag("--json", watching.json, "once, for programs");
     bool markdown = false;
@@ -410,9 +420,11 @@ static int run(int argc, char** argv) {
     cost_command->add_option("collective", options.collective, "allreduce, bcast, ...");
     cost_command->add_option("size", options.size, "bytes: 8, 64K, 1MiB");
     cost_command->add_option("-n,--ranks", options.ranks, "number of ranks")
-        ->check(CLI::Range(1, 1 << 20));
-    cost_command->add_option("--ranks-per-node", options.ranks_per_node,
-                             "ranks on each machine; 0: all on one");
+        ->check(CLI::Range(1, 1 << 16));  // a minute and more for a million hosts
+    cost_command
+        ->add_option("--ranks-per-node", options.ranks_per_node,
+                     "ranks on each machine; 0: all on one")
+        ->check(CLI::Range(0, 1 << 16));
     cost_command->add_option("--machine", options.machine, "whose numbers: shm, tcp or cluster")
         ->check(CLI::IsMember({"shm", "tcp", "cluster"}));
     cost_command->add_option("--links", options.links,

@@ -2,10 +2,12 @@
 #include "mpi/tools/predict.h"
 
 #include "btl/base/format.h"
+#include "btl/base/named_file.h"
 #include "mpi/tools/links.h"
 #include "mpi/tools/predict_plot.h"
 #include "mpi/tools/report.h"
 #include "pmix/launch/ask.h"
+#include "pmix/launch/hosts.h"
 
 #include <nlohmann/json.hpp>
 
@@ -13,7 +15,6 @@
 #include <cstdio>
 #include <cstdlib>
 #include <fstream>
-#include <sstream>
 #include <sys/wait.h>
 
 namespace pomona {
@@ -25,14 +26,6 @@ using nlohmann::json;
 int complain(const std::string& text) {
     pomona::complain("predict", text);
     return 2;
-}
-
-bool read_file(const std::string& path, std::string& text) {
-    std::ifstream file(path, std::ios::binary);
-    std::ostringstream all;
-    if (file) all << file.rdbuf();
-    text = all.str();
-    return static_cast<bool>(file);
 }
 
 std::string milliseconds(double seconds) { return format("{:.1f}", seconds * 1e3); }
@@ -51,11 +44,9 @@ bool probe(const PredictOptions& options, NetworkFile& network, std::string& pro
     if (!parsed) return false;
     network = *parsed;
     // a:2,b means two ranks on a.
-    size_t host = 0;
-    std::istringstream names(options.hosts);
-    for (std::string name; std::getline(names, name, ',') && host < network.hosts.size(); ++host)
-        if (size_t colon = name.rfind(':'); colon != name.npos)
-            network.hosts[host].ranks = std::clamp(std::atoi(name.c_str() + colon + 1), 1, 4096);
+    HostList named = parse_host_option(options.hosts);
+    for (size_t host = 0; host < std::min(named.hosts.size(), network.hosts.size()); ++host)
+        network.hosts[host].ranks = std::clamp(named.hosts[host].slots, 1, 4096);
     return true;
 }
 
@@ -66,8 +57,8 @@ bool get_network(const PredictOptions& options, NetworkFile& network, std::strin
     }
     if (options.network.empty()) return probe(options, network, problem);
     std::string text;
-    if (!read_file(options.network, text)) {
-        problem = format("{} cannot be read", options.network);
+    if (std::string why = read_named_file(options.network, text); !why.empty()) {
+        problem = format("{} {}", options.network, why);
         return false;
     }
     auto parsed = parse_network(text, problem);
@@ -97,8 +88,8 @@ bool get_model(const PredictOptions& options, StepModel& model, std::string& pro
         return model = model_of(sizes), true;
     }
     std::string text;
-    if (!read_file(options.model, text)) {
-        problem = format("{} cannot be read", options.model);
+    if (std::string why = read_named_file(options.model, text); !why.empty()) {
+        problem = format("{} {}", options.model, why);
         return false;
     }
     auto parsed = parse_model(text, sizes, problem);

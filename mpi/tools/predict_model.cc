@@ -14,6 +14,8 @@ namespace {
 
 using nlohmann::json;
 using coll::Collective;
+constexpr size_t kParametersMost = 100000;
+constexpr double kElementsMost = 1e15;
 constexpr double kFirstBucketBytes =
     1 << 20;  // torch.distributed's own (_DEFAULT_FIRST_BUCKET_BYTES)
 
@@ -115,8 +117,9 @@ bool read_event(const json& value, StepModel& model, std::vector<bool>& waited,
                 std::string& problem) {
     std::string where = format("events[{}]", model.events.size());
     if (value.is_object() && value.contains("compute_s")) {
-        StepEvent event = computing(0, value.value("update", false));
-        if (seconds_of(value.at("compute_s"), event.seconds))
+        json update = value.value("update", json(false));
+        StepEvent event = computing(0, update == json(true));
+        if (update.is_boolean() && seconds_of(value.at("compute_s"), event.seconds))
             return model.events.push_back(event), true;
     } else if (value.is_object() && value.contains("start")) {
         const json& name = value.at("start");
@@ -142,14 +145,16 @@ bool read_event(const json& value, StepModel& model, std::vector<bool>& waited,
 }
 
 bool read_parameters(const json& value, std::vector<double>& out, std::string& problem) {
-    bool good = value.is_array() && !value.empty();
+    bool good = value.is_array() && !value.empty() && value.size() <= kParametersMost;
     for (size_t i = 0; good && i < value.size(); ++i) {
-        good = value.at(i).is_number() && value.at(i).get<double>() > 0 &&
-               value.at(i).get<double>() < 1e15;
+        good = value.at(i).is_number() && value.at(i).get<double>() > 0;
         if (good) out.push_back(value.at(i).get<double>());
     }
-    if (!good) problem = "\"parameters\" is a list of numbers above 0: the elements of each";
-    return good;
+    if (good && sum(out) < kElementsMost) return true;
+    problem =
+        "\"parameters\" is a list of numbers above 0: the elements of each, 100000 of them and "
+        "1e15 elements at most";
+    return false;
 }
 
 }  // namespace
@@ -257,6 +262,7 @@ std::optional<StepModel> parse_model(const std::string& text, StepSizes& sizes,
 std::optional<std::vector<double>> parse_parameters(const std::string& text, std::string& problem) {
     std::vector<double> out;
     std::string rest = text;
+    double all = 0;
     for (bool more = true; more;) {
         size_t comma = rest.find(',');
         more = comma != rest.npos;
@@ -270,10 +276,12 @@ std::optional<std::vector<double>> parse_parameters(const std::string& text, std
         }
         json elements = json::parse(item, nullptr, false);
         double each = elements.is_number() ? elements.get<double>() : 0;
-        if (!(each > 0 && each < 1e15 && times >= 1 && times <= 1e5)) {
+        all += each * times;
+        bool few = times >= 1 && static_cast<double>(out.size()) + times <= kParametersMost;
+        if (!(each > 0 && all < kElementsMost && few)) {
             problem = format(
                 "--parameters {}: write the elements of each, as in 25e6 or "
-                "12x7.1e6,38e6 (12 of 7.1 million)",
+                "12x7.1e6,38e6 (12 of 7.1 million); 1e15 of them at most",
                 text);
             return std::nullopt;
         }

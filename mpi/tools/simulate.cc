@@ -2,6 +2,7 @@
 #include "mpi/tools/simulate.h"
 
 #include "btl/base/format.h"
+#include "btl/base/named_file.h"
 #include "mpi/tools/network_file.h"
 #include "mpi/tools/simulate_report.h"
 #include "pmix/launch/table.h"
@@ -15,7 +16,6 @@
 #include <fstream>
 #include <poll.h>
 #include <spawn.h>
-#include <sstream>
 #include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/un.h>
@@ -39,14 +39,12 @@ std::optional<NetworkFile> read_network(const SimulateOptions& options, std::str
         one.hosts.push_back({"host0", options.ranks, 1, 0});
         return one;
     }
-    std::ifstream file(options.network);
-    std::stringstream text;
-    if (!file || !(text << file.rdbuf())) {
-        problem = format("Option --network: {} cannot be read: {}", options.network,
-                         std::strerror(errno ? errno : EIO));
+    std::string text;
+    if (std::string why = read_named_file(options.network, text); !why.empty()) {
+        problem = format("Option --network: {} {}", options.network, why);
         return std::nullopt;
     }
-    auto network = parse_network(text.str(), problem);
+    auto network = parse_network(text, problem);
     if (!network) {
         problem = format("Option --network: {}: {}", options.network, problem);
         return std::nullopt;

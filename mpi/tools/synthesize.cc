@@ -5,15 +5,15 @@
 #include "btl/base/format.h"
 #include "btl/base/forests_file.h"
 #include "btl/base/kept_file.h"
+#include "btl/base/named_file.h"
 #include "btl/base/params.h"
 #include "coll/ring_order.h"
 #include "coll/synthesize.h"
 #include "coll/words.h"
+#include "pmix/launch/hosts.h"
 
 #include <algorithm>
 #include <cstdio>
-#include <fstream>
-#include <sstream>
 
 namespace pomona {
 
@@ -34,16 +34,17 @@ int complain(const std::string& text) {
 }
 
 std::optional<NetworkFile> read_network(const std::string& path, std::string& problem) {
-    std::ifstream file(path, std::ios::binary);
-    std::ostringstream all;
-    if (file) all << file.rdbuf();
-    if (!file) {
-        problem =
-            format("{} cannot be read; --network FILE describes the hosts, see docs/predict.md",
-                   path.empty() ? "no file" : path);
+    if (path.empty()) {
+        problem = "no file is given; --network FILE describes the hosts, see docs/predict.md";
         return std::nullopt;
     }
-    auto network = parse_network(all.str(), problem);
+    std::string text;
+    if (std::string why = read_named_file(path, text); !why.empty()) {
+        problem =
+            format("{} {}; --network FILE describes the hosts, see docs/predict.md", path, why);
+        return std::nullopt;
+    }
+    auto network = parse_network(text, problem);
     if (!network) {
         problem = format("{}: {}", path, problem);
         return std::nullopt;
@@ -197,6 +198,10 @@ int synthesize_command(const SynthesizeOptions& options, const coll::Links& link
     }
     if (kept.empty() && options.keep)
         return complain("the environment names no home to keep it in");
+    for (const NetworkHost& host : network->hosts)
+        if (options.keep && !is_host_name(host.name))
+            return complain(
+                format("--keep: '{}' is not a host name, and jobs know hosts by these", host.name));
     Session session(options, *network, links);
     int found = 0;
     for (size_t i = 0; i < sizes.size(); ++i) {

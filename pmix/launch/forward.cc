@@ -46,12 +46,12 @@ std::string time_now() {
 }
 }  // namespace
 
-Output::Output(event_base* base, int descriptor) : descriptor_(descriptor) {
+Output::Output(event_base* base, int descriptor, bool closed)
+    : descriptor_(descriptor), closed_(closed) {
     struct stat status {};
     regular_file_ = fstat(descriptor, &status) == 0 && S_ISREG(status.st_mode);
-    broken_ = fcntl(descriptor, F_GETFD) < 0;  // started with the stream closed
     terminal_ = isatty(descriptor) == 1;
-    if (!regular_file_ && !broken_)
+    if (!regular_file_ && !closed)
         writable_ = make_event(
             base, descriptor, EV_WRITE,
             [](int, short, void* self) { static_cast<Output*>(self)->flush(); }, this);
@@ -68,6 +68,7 @@ void Output::write(std::string_view text, const void* writer) {
 void Output::flush() {
     bool was_congested = congested();
     int failure = 0;
+    if (closed_ && !idle()) broken_ = true, failure = EBADF;
     while (!idle() && !broken_) {
         size_t size = pending_.size() - sent_;
         if (!regular_file_) {
@@ -81,6 +82,7 @@ void Output::flush() {
         else if (count < 0 && errno != EINTR) {
             broken_ = true;
             failure = errno;
+            unread_ = failure == EPIPE;
         }
     }
     if (idle() || broken_) {

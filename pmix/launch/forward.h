@@ -24,13 +24,15 @@ using EventPtr = std::unique_ptr<event, EventFree>;
 // One of mpirun's own output streams.
 class Output {
 public:
-    Output(event_base* base, int descriptor);
+    // `closed`: mpirun was started without this stream, and what is written to it is lost.
+    Output(event_base* base, int descriptor, bool closed = false);
 
     // `writer` tells lines of one stream from another's when a half line is open.
     void write(std::string_view text, const void* writer);
     bool congested() const { return pending_.size() - sent_ > (1u << 20); }
     bool idle() const { return pending_.size() == sent_; }
     bool broken() const { return broken_; }  // the reader is gone, or on_failure was called
+    bool unread() const { return unread_; }  // it is gone, and something was left for it
     bool terminal() const { return terminal_; }
 
     std::function<void()> on_relief;  // no longer congested, or broken
@@ -42,7 +44,7 @@ private:
 
     int descriptor_;
     bool terminal_, regular_file_;
-    bool broken_ = false;
+    bool broken_ = false, unread_ = false, closed_;
     std::string pending_;
     size_t sent_ = 0;
     const void* open_line_ = nullptr;  // whose half line is at the end of what was written

@@ -175,9 +175,26 @@ HostList parse_hostfile(std::string_view text) {
     return out;
 }
 
+// An empty variable, as in --host $A,$B, is not to shrink the job; a comma at the end is left by
+// scripts that make lists.
+static bool lacks_a_name(std::string_view text) {
+    constexpr std::string_view room = " \t";
+    while (!text.empty() && (room.find(text.back()) != room.npos)) text.remove_suffix(1);
+    if (text.ends_with(',')) text.remove_suffix(1);
+    bool empty = true;
+    for (char c : text) {
+        if (c == ',' && empty) return true;
+        if (room.find(c) == room.npos) empty = c == ',';
+    }
+    return empty && !text.empty();
+}
+
 HostList parse_host_option(std::string_view text) {
     HostList out;
-    for (std::string_view word : split(text, ", ")) {
+    std::vector<std::string_view> words = split(text, ", \t");
+    if (!words.empty() && lacks_a_name(text))
+        return {{}, format("'{}' has a comma without a host before or behind it", text)};
+    for (std::string_view word : words) {
         HostSlots host;
         std::string mistake = parse_host(word, host);
         if (!mistake.empty()) return {{}, mistake};

@@ -30,6 +30,7 @@ int cores_of(const HostFacts& facts) {
 }  // namespace
 
 bool Launcher::open_loop() {
+    bool no_output = fcntl(1, F_GETFD) < 0;
     for (int i = 0; i < 3; ++i)  // we may have been started with streams closed
         if (fcntl(i, F_GETFD) < 0) (void)open("/dev/null", O_RDWR);
     local_.agent.note_ignored_signals();
@@ -41,7 +42,7 @@ bool Launcher::open_loop() {
     if (!base_) return say("no event loop can be made"), false;
     local_.base = base_;
     watch_signals();  // from here on a signal ends us in good order
-    stdout_ = std::make_unique<Output>(base_, 1);
+    stdout_ = std::make_unique<Output>(base_, 1, no_output);
     stderr_ = std::make_unique<Output>(base_, 2);
     stdout_->on_failure = [this](int error) { on_lost_output("standard output", error); };
     stderr_->on_failure = [this](int error) { on_lost_output("standard error", error); };

@@ -8,6 +8,7 @@
 #include "pmix/launch/ssh.h"
 
 #include <cerrno>
+#include <csignal>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
@@ -102,7 +103,8 @@ int main(int count, char** words) {
     if (parsed.exit_code >= 0) {
         std::FILE* stream = parsed.exit_code == 0 ? stdout : stderr;
         bool lost = std::fputs(parsed.text.c_str(), stream) < 0 || std::fflush(stream) != 0;
-        if (lost && errno != EPIPE && errno != EBADF) {
+        if (lost && errno == EPIPE) return 128 + SIGPIPE;  // as if it were not ignored
+        if (lost && stream == stdout) {
             std::fprintf(stderr, "mpirun: standard output cannot be written: %s\n",
                          pomona::os_text(errno).c_str());
             return 1;

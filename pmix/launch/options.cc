@@ -4,6 +4,7 @@
 #include "pmix/launch/options.h"
 
 #include "btl/base/format.h"
+#include "btl/base/named_file.h"
 #include "btl/base/params.h"
 #include "pmix/launch/mapping.h"
 #include "pmix/launch/messages.h"
@@ -16,7 +17,6 @@
 #include <charconv>
 #include <cstdlib>
 #include <filesystem>
-#include <fstream>
 #include <map>
 #include <set>
 #include <sstream>
@@ -31,7 +31,6 @@ namespace {
 
 constexpr int kSimulatedMost = 4096;
 constexpr double kSecondsMax = 1e9;
-constexpr size_t kFileMost = 16 << 20;  // bytes of a file that lists hosts, ranks or programs
 
 // What one part of the command line says, beside what goes to the whole job.
 struct Part {
@@ -128,16 +127,8 @@ std::string assign(const std::vector<std::string>& words, const std::string& opt
 }
 
 std::string read_file(const std::string& what, const std::string& path, std::string& out) {
-    std::ifstream file(path);
-    bool folder = std::filesystem::is_directory(path);
-    if (!file || folder)
-        return format("{} {} cannot be read: {}", what, path, os_text(folder ? EISDIR : errno));
-    out.resize(kFileMost + 1);
-    file.read(out.data(), kFileMost + 1);
-    out.resize(static_cast<size_t>(file.gcount()));
-    if (out.size() > kFileMost)
-        return format("{} {} has more than {} MiB", what, path, kFileMost >> 20);
-    return {};
+    std::string why = read_named_file(path, out);
+    return why.empty() ? why : format("{} {} {}", what, path, why);
 }
 
 std::string read_hosts(const HostList& list, const std::string& whose,
@@ -479,6 +470,10 @@ std::string Parser::part(const std::vector<std::string>& tokens, bool in_file) {
                                       : "a value: " + std::string(option->value));
         std::string mistake = take(*option, said, values, part);
         if (!mistake.empty() || out.exit_code >= 0) return mistake;
+        // --host h1 ,h2 ./program: a shell parts words by blanks, and `,h2` were the program.
+        if (option->id == OptionId::host && i < tokens.size() && tokens[i].starts_with(','))
+            return format("Option {}: a list of hosts has no blanks; write {}{}", said, values[0],
+                          tokens[i]);
     }
     part.program.command.assign(tokens.begin() + static_cast<long>(i), tokens.end());
     if (part.app.empty()) {

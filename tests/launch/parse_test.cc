@@ -253,7 +253,9 @@ TEST(command_line, a_folder_is_no_file) {
     for (const char* option : {"--hostfile", "--rankfile"})
         EXPECT_THAT(parse({option, "/", "x"}).text, HasSubstr("/ cannot be read: Is a directory"));
     EXPECT_THAT(parse({"--app", "/"}).text, HasSubstr("/ cannot be read: Is a directory"));
-    EXPECT_THAT(parse({"--hostfile", "/dev/zero", "x"}).text, HasSubstr("more than 16 MiB"));
+    EXPECT_THAT(parse({"--host", "a", ",b", "x"}).text, HasSubstr("no blanks; write a,b"));
+    EXPECT_THAT(parse({"-H", "a", ",b", "x"}).text, HasSubstr("no blanks; write a,b"));
+    EXPECT_THAT(parse({"--hostfile", "/dev/zero", "x"}).text, HasSubstr("more than 64 MiB"));
 }
 
 TEST(command_line, lists_of_what_to_show) {
@@ -401,6 +403,10 @@ TEST(hosts, mistakes_name_the_line) {
     EXPECT_THAT(parse_hostfile("a slots=x").mistake, HasSubstr("'x' is not a number"));
     EXPECT_THAT(parse_hostfile("-o evil").mistake, HasSubstr("not a host name"));
     EXPECT_THAT(parse_hostfile("# nothing\n").mistake, HasSubstr("no host"));
+    for (const char* list : {",a", "a,,b", "a, ,b", "a , , b", "a,b,,"})
+        EXPECT_THAT(parse_host_option(list).mistake, HasSubstr("a comma without a host")) << list;
+    for (const char* list : {"a,b", "a, b", "a ,b", "a b", "a,b,", " a , b , "})
+        EXPECT_EQ(parse_host_option(list).hosts.size(), 2u) << list;
     EXPECT_THAT(parse_host_option("a,b:c").mistake, HasSubstr("'c'"));
     for (const char* name : {"me@", "@a", "me@you@a", "me@-a", "-a", "a;b"})
         EXPECT_THAT(parse_host_option(name).mistake, HasSubstr("not a host name")) << name;

@@ -70,6 +70,25 @@ class FullDisk(unittest.TestCase):
     def test_a_job_that_goes_on_ends(self):
         self.check("-n", 2, "sh", "-c", "echo word; sleep 600")
 
+    def check_script(self, script, code, said):
+        done = subprocess.run(["bash", "-c", script, MPIRUN], capture_output=True, text=True, timeout=PATIENCE,
+                              env=clean_environment(), stdin=subprocess.DEVNULL)
+        self.assertEqual(done.returncode, code, (script, done.stderr))
+        (self.assertIn if said else self.assertEqual)(said, done.stderr)
+
+    def test_a_standard_output_that_is_closed(self):
+        missed = "standard output cannot be written: Bad file descriptor"
+        for command in ("-n 2 echo word", "-n 1 sh -c 'echo word; sleep 600'", "--help"):
+            self.check_script(f'"$0" {command} >&-', 1, missed)
+        for command in ("-n 2 true", "-n 1 sh -c 'echo >&2'"):
+            self.check_script(f'"$0" {command} >&- 2>/dev/null', 0, "")
+
+    def test_a_reader_that_has_gone(self):
+        # All ranks end well: what they wrote has reached mpirun alone.
+        late = "trap \"\" PIPE; sleep 0.3; echo word; exit 0"
+        self.check_script(f'"$0" -n 2 sh -c \'{late}\' | true; exit ${{PIPESTATUS[0]}}', 128 + signal.SIGPIPE, "")
+        self.check_script('"$0" -n 2 true | true; exit ${PIPESTATUS[0]}', 0, "")
+
     def test_nobody_is_told_when_standard_error_is_full(self):
         with open("/dev/full", "w") as full:
             done = subprocess.run([MPIRUN, "-n", "1", "sh", "-c", "echo word >&2"], stderr=full,

@@ -109,9 +109,19 @@ class Forests(Case):
             done = self.synthesize(cache, *words)
             self.assertEqual(done.returncode, 2)
             self.assertIn(sentence, done.stderr)
-        done = subprocess.run([POMONA, "synthesize", "allreduce", "--network", "/nosuch"], text=True,
+        odd = os.path.join(cache, "odd.json")
+        with open(odd, "w") as file:
+            file.write(json.dumps({"hosts": [{"host": "a b", "gigabits": 1}, {"host": "c", "gigabits": 1}]}))
+        done = subprocess.run([POMONA, "synthesize", "allreduce", "1K", "--keep", "--network", odd], text=True,
                               capture_output=True, timeout=PATIENCE)
-        self.assertIn("/nosuch cannot be read", done.stderr)
+        self.assertEqual(done.returncode, 2)
+        self.assertIn("--keep: 'a b' is not a host name", done.stderr)
+        for path, why in (("/nosuch", "cannot be read: No such file"), ("/", "cannot be read: Is a directory"),
+                          ("/dev/zero", "has more than 64 MiB")):
+            done = subprocess.run([POMONA, "synthesize", "allreduce", "--network", path], text=True,
+                                  capture_output=True, timeout=PATIENCE)
+            self.assertEqual(done.returncode, 2)
+            self.assertIn(f"{path} {why}", done.stderr)
 
 
 if __name__ == "__main__":

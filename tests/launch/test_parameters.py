@@ -84,6 +84,12 @@ class Parameters(unittest.TestCase):
         self.assertEqual(self.said.count("did you mean nap_us?"), 1, self.said)
         self.assertEqual(self.said.count("did you mean eager_max?"), 1, self.said)
 
+    def test_a_file_that_cannot_be_read(self):
+        for path, why in (("/dev/zero", "has more than 64 MiB"), ("/", "cannot be read: Is a directory")):
+            done = subprocess.run([POMONA, "params"], capture_output=True, text=True, timeout=60,
+                                  env={**self.environment, "POMONA_CONFIG": path})
+            self.assertEqual((done.returncode, done.stderr.count(f"{path} {why}")), (0, 1), done.stderr)
+
     def test_a_job_that_has_ended(self):
         self.write("nap_us=77\n")
         done = subprocess.run([POMONA, "params"], capture_output=True, text=True, timeout=60,
@@ -115,7 +121,8 @@ class Commands(unittest.TestCase):
                                  ("cost nosuch", 2, "no collective nosuch"), ("cost -n x", 105, "x"),
                                  ("cost allreduce x", 2, "x is no size"), ("top 999999", 1, "999999"),
                                  ("trace /nosuch", 1, "no trace /nosuch"), ("trace /", 1, "/: it is a folder"),
-                                 ("predict --model / --network /", 2, "/: It is no JSON"), ("queues 999999", 1, "no rank of a job"),
+                                 ("predict --model / --network /", 2, "/ cannot be read: Is a directory"),
+                                 ("queues 999999", 1, "no rank of a job"),
                                  ("inf", 2, "no command inf, did you mean info")):
             plain = subprocess.run([POMONA, *words.split()], capture_output=True, text=True, timeout=60)
             self.assertEqual((plain.returncode, plain.stdout), (code, ""), words)

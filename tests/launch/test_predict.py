@@ -55,8 +55,15 @@ class Predict(unittest.TestCase):
                 (("--network", self.network), "--model FILE"),
                 (("--parameters", "25e6"), "--network FILE"),
                 (("--parameters", "many", "--network", self.network), "25e6"),
-                (("--parameters", "25e6", "--network", "/none.json"), "/none.json cannot be read"),
+                (("--parameters", "25e6", "--network", "/none.json"), "/none.json cannot be read: No such file"),
+                (("--parameters", "25e6", "--network", "/dev/zero"), "/dev/zero has more than 64 MiB"),
+                (("--model", "/dev/zero", "--network", self.network), "/dev/zero has more than 64 MiB"),
+                (("--model", "/", "--network", self.network), "/ cannot be read: Is a directory"),
                 (("--parameters", "25e6", "--network", self.keep("bad.json", "{")), "pomona links"),
+                (("--parameters", "25e6", "--network", self.keep("bad3.json", '{"hosts": [{"host": "a"}], "pairs": {"a": 1}}')),
+                 '"pairs" is a list'),
+                (("--model", self.keep("bad4.json", '{"events": [{"compute_s": 1, "update": "x"}]}'), "--network",
+                  self.network), "events[0] is none of"),
                 (("--model", self.keep("bad2.json", "{}"), "--network", self.network), "pomona.predict.Recorder"),
                 (("--parameters", "25e6", "--network", self.network, "--save-network", "/none/x"), "cannot be written")):
             done = self.run_it(*words)

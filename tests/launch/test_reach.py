@@ -266,6 +266,29 @@ class CutOff(Case):
             self.assertIn("took too long", pair["why"])
             self.assertIn("firewall", pair["mend"])
 
+    def test_the_matrix_tells_of_hosts_that_ssh_cannot_reach(self):
+        done, _ = self.links("h1,nosuch,h2,nowhere")
+        self.assertEqual(done.returncode, 1, done.stdout)
+        self.assertRegex(done.stdout, r"(?m)^h1 - h2: .* us, .* Gb/s")
+        for name in ("nosuch", "nowhere"):
+            self.assertRegex(done.stdout, rf"(?m)^{name}\n  cannot be used: .+")
+            self.assertIn(f"{name} cannot be used: ", done.stderr)
+        done, _ = self.links("h1,nosuch,h2", "--json")
+        self.assertEqual(done.returncode, 1)
+        report = json.loads(done.stdout)
+        self.assertEqual([pair["hosts"] for pair in report["pairs"]], [["h1", "h2"]])
+        self.assertEqual([host["host"] for host in report["lost"]], ["nosuch"])
+        done, _ = self.links("nosuch,nowhere", "--json")
+        self.assertEqual(done.returncode, 1)
+        report = json.loads(done.stdout)
+        self.assertEqual([host["host"] for host in report["lost"]], ["nosuch", "nowhere"])
+        self.assertEqual(report["hosts"], [])
+        done = subprocess.run([DOCTOR, "doctor", "--ssh", self.world.enter, "--host", "h1,nosuch,h2", "--json"],
+                              text=True, capture_output=True, timeout=PATIENCE, stdin=subprocess.DEVNULL,
+                              env=self.environment(XDG_CACHE_HOME=self.world.place))
+        self.assertEqual(done.returncode, 1)
+        self.assertEqual(json.loads(done.stdout)["links"]["pairs"][0]["hosts"], ["h1", "h2"])
+
     def test_two_hosts_of_which_no_packet_reaches_the_other(self):
         self.cut(("h1", "h2"))
         done, took = self.links("h1,h2")

@@ -146,6 +146,8 @@ class Simulate(unittest.TestCase):
     def test_mistakes_get_a_sentence(self):
         for words, said in (
                 (("--simulate", 4, "--network", "/none.json"), "/none.json cannot be read"),
+                (("--simulate", 4, "--network", "/dev/zero"), "/dev/zero has more than 64 MiB"),
+                (("--simulate", 4, "--network", "/"), "/ cannot be read: Is a directory"),
                 (("--simulate", 4, "--network", self.keep("bad.json", "{")), "pomona links"),
                 (("--simulate", 3, "--network", self.two), "has 4 ranks on 2 hosts, and the job has 3"),
                 (("--simulate", 2, "--simulate-faults", "rain=1"), "'rain=1' is none of jitter"),

@@ -9,6 +9,7 @@
 #include <nlohmann/json.hpp>
 
 #include <cmath>
+#include <ctime>
 
 namespace pomona {
 namespace {
@@ -80,7 +81,7 @@ TEST(NetworkFile, says_what_is_wrong_and_where) {
     EXPECT_EQ(problem_of_network(R"({"hosts": [{"host": "a"}, {"host": "a"}]})"),
               "hosts[1]: the name a stands twice");
     EXPECT_EQ(problem_of_network(R"({"hosts": [{"host": "a", "speed": -1}]})"),
-              "hosts[0]: \"speed\" is a number above 0, not -1");
+              "hosts[0]: \"speed\" is a number above 0 (1e-6 to 1e9), not -1");
     EXPECT_EQ(problem_of_network(R"({"hosts": [{"host": "a", "ranks": 1.5}]})"),
               "hosts[0]: \"ranks\" is a whole number up to 4096");
     const char* one = R"({"hosts": [{"host": "a"}, {"host": "b"}], "pairs": [)";
@@ -92,17 +93,37 @@ TEST(NetworkFile, says_what_is_wrong_and_where) {
     EXPECT_NE(problem_of_network(std::string(one) + R"({"hosts": ["a", "b"]}]})").find("gigabits"),
               std::string::npos);
     EXPECT_EQ(problem_of_network(R"({"hosts": [{"host": "a"}], "together_gigabits": 0})"),
-              "The network: \"together_gigabits\" is a number above 0, not 0");
+              "The network: \"together_gigabits\" is a number above 0 (1e-6 to 1e9), not 0");
     for (const char* odd :
          {R"({"hosts": 3})", R"({"hosts": [4]})", R"({"hosts": [{"host": 1}]})", "{"})
         EXPECT_FALSE(problem_of_network(odd).empty());
+    // Times by such a link would be no numbers.
+    EXPECT_NE(problem_of_network(R"({"hosts": [{"host": "a", "gigabits": 1e-300}]})").find("1e-6"),
+              std::string::npos);
+    for (const char* pairs : {"{\"a\": 1}", "3", "\"x\"", "null"})
+        EXPECT_EQ(problem_of_network(
+                      std::string(R"({"hosts": [{"host": "a"}], "pairs": )").append(pairs) + "}"),
+                  "\"pairs\" is a list");
+}
+
+// A list without end is refused before each of its names is compared with all others.
+TEST(NetworkFile, refuses_too_many_hosts_at_once) {
+    std::string text = R"({"hosts": [{"host": "a"})";
+    for (int i = 0; i < 200000; ++i)
+        text += R"(, {"ranks": 4096, "host": ")" + std::to_string(i) + "\"}";
+    std::clock_t begin = std::clock();
+    EXPECT_EQ(problem_of_network(text + "]}"),
+              "There are 200001 hosts with more than 4190209 ranks; 1 to 1024 hosts with up to "
+              "65536 serve");
+    EXPECT_LT(std::clock() - begin, 10 * CLOCKS_PER_SEC);
 }
 
 TEST(PredictModel, reads_sizes_and_recordings) {
     std::string problem;
     EXPECT_EQ(*parse_parameters("25e6", problem), std::vector<double>{25e6});
     EXPECT_EQ(parse_parameters("3x2,7", problem)->size(), 4u);
-    for (const char* odd : {"", "x", "0", "-3", "2x", "1.5x3", "a,b", "3x2,"})
+    for (const char* odd : {"", "x", "0", "-3", "2x", "1.5x3", "a,b", "3x2,", "nan", "1e999",
+                            "1e15", "11x1e14", "100001x1"})
         EXPECT_FALSE(parse_parameters(odd, problem)) << odd;
     StepSizes sizes;
     auto model = parse_model(R"({"kind": "ddp", "parameters": [10, 20], "events": [
@@ -116,6 +137,7 @@ TEST(PredictModel, reads_sizes_and_recordings) {
     for (const char* odd :
          {"{}", R"({"events": 3})", R"({"events": [{"wait": 0}]})",
           R"({"events": [{"start": "sing"}]})", R"({"events": [{"compute_s": -1}]})",
+          R"({"events": [{"compute_s": 1, "update": 1}]})", R"({"parameters": [1e14, 9e14]})",
           R"({"parameters": []})", R"({"parameters": ["a"]})",
           R"({"kind": "other", "parameters": [1]})", R"({"events": [4]})", "3"}) {
         StepSizes scratch;
