@@ -17,7 +17,7 @@ static MPI_Datatype other_type(const struct type* t, int plain) { return plain ?
 static void exchange(void) {
     const struct group* g = &groups[below(comms_count)];
     const struct type* t = &types[below(types_count)];
-    int plain = below(2), count = draw_count(t, 1), mode = below(7), take = below(5), shift = below(g->size);
+    int plain = below(2), count = draw_count(t, 1), mode = below(7), take = below(6), shift = below(g->size);
     int any = below(2), stays = below(2), tag = step, ready = mode == 4;
     int to = (g->rank + shift) % g->size, from = (g->rank + g->size - shift) % g->size;
     int in_count = plain ? count * t->ints : count;
@@ -34,6 +34,11 @@ static void exchange(void) {
     in = make_buffer(plain ? &types[0] : t, in_count, 77);
     if (any) from = MPI_ANY_SOURCE;
     if (ready) take = 1;
+#if MPI_VERSION >= 4
+    if (take == 1)
+        MPI_Irecv_c(in.base, (MPI_Count)in_count, other_type(t, plain), from, tag, g->comm, &got);
+    else
+#endif
     if (take < 2)
         MPI_Irecv(in.base, in_count, other_type(t, plain), from, tag, g->comm, &got);
     if (ready) MPI_Barrier(g->comm); /* the receives are posted */
@@ -62,6 +67,9 @@ static void exchange(void) {
         MPI_Isend(room, at, MPI_PACKED, to, tag, g->comm, &sent);
         break;
     }
+#if MPI_VERSION >= 4
+    case 6: MPI_Isend_c(out.base, (MPI_Count)count, t->handle, to, tag, g->comm, &sent); break;
+#endif
     default: MPI_Isend(out.base, count, t->handle, to, tag, g->comm, &sent);
     }
     if (take == 2) MPI_Recv(in.base, in_count, other_type(t, plain), from, tag, g->comm, &status);
@@ -69,18 +77,19 @@ static void exchange(void) {
         MPI_Probe(from, tag, g->comm, &status);
         MPI_Recv(in.base, in_count, other_type(t, plain), status.MPI_SOURCE, tag, g->comm, &status);
     }
-    if (take == 4) {
+    if (take >= 4) {
         MPI_Message message;
         MPI_Mprobe(from, tag, g->comm, &message, &status);
-        MPI_Mrecv(in.base, in_count, other_type(t, plain), &message, &status);
+        if (take == 4) MPI_Mrecv(in.base, in_count, other_type(t, plain), &message, &status);
+        else MPI_Imrecv(in.base, in_count, other_type(t, plain), &message, &got);
     }
-    if (take < 2 && stays && !room && mode != 3) {
+    if ((take < 2 || take == 5) && stays && !room && mode != 3) {
         struct buffer none = {NULL, NULL, 0};
         fly(sent, none, out, 0, 0, NULL);
         fly(got, in, none, 1, 0, NULL);
         return;
     }
-    if (take < 2) MPI_Wait(&got, &status);
+    if (take < 2 || take == 5) MPI_Wait(&got, &status);
     MPI_Wait(&sent, MPI_STATUS_IGNORE);
     if (mode == 3) MPI_Request_free(&sent);
     if (mode == 2) {
@@ -503,7 +512,7 @@ static void run_seed(uint64_t number, int steps, const char* selection) {
     }
     free(all);
     for (i = 0; i < types_count; ++i) MPI_Type_free(&types[i].handle);
-    for (i = 0; i < comms_count; ++i) MPI_Comm_free(&groups[i].comm);
+    free_groups();
 }
 
 int main(int argc, char** argv) {

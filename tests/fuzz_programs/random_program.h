@@ -21,7 +21,7 @@ void draw_from(uint64_t number);
 
 /* ---- datatypes, all of MPI_INTs: gaps, negative strides and bounds, overlapping extents never */
 
-enum { types_count = 8, comms_count = 5 };
+enum { types_count = 9, comms_count = 5 };
 struct type {
     MPI_Datatype handle;
     int ints;
@@ -62,6 +62,7 @@ struct group {
 };
 extern struct group groups[comms_count];
 void make_groups(void);
+void free_groups(void);
 
 /* Elements of a type, so that a message is about as long as an edge between two protocols. */
 int draw_count(const struct type* t, int parts);

@@ -57,12 +57,21 @@ void make_type(struct type* t, int kind) {
         MPI_Type_create_struct(n, lengths, bytes, parts, &t->handle);
         break;
     }
-    default: {
+    case 7: {
         int sizes[2] = {4, 5}, part[2] = {2, 3}, from[2] = {below(3), below(3)};
         t->ints = 6;
         MPI_Type_create_subarray(2, sizes, part, from, below(2) ? MPI_ORDER_C : MPI_ORDER_FORTRAN, MPI_INT,
                                  &t->handle);
         if (from[0] + part[0] > 4) abort();
+        break;
+    }
+    default: { /* what one of four processes has of a distributed matrix */
+        int sizes[2] = {4, 7}, grid[2] = {2, 2}, bytes;
+        int kinds[2] = {MPI_DISTRIBUTE_BLOCK, MPI_DISTRIBUTE_CYCLIC}, blocks[2] = {MPI_DISTRIBUTE_DFLT_DARG, 1 + below(2)};
+        MPI_Type_create_darray(4, below(4), 2, sizes, kinds, blocks, grid,
+                               below(2) ? MPI_ORDER_C : MPI_ORDER_FORTRAN, MPI_INT, &t->handle);
+        MPI_Type_size(t->handle, &bytes);
+        t->ints = bytes / 4;
     }
     }
     MPI_Type_commit(&t->handle);
@@ -136,11 +145,38 @@ void fly(MPI_Request request, struct buffer in, struct buffer out, int counts, i
 
 struct group groups[comms_count];
 
+#if MPI_VERSION >= 4
+static MPI_Session session = MPI_SESSION_NULL;
+
+/* The same processes as MPI_COMM_WORLD's, without it. */
+static void make_by_session(MPI_Comm* comm) {
+    MPI_Group all;
+    char tag[32];
+    snprintf(tag, sizeof tag, "seed %llu", (unsigned long long)seed);
+    MPI_Session_init(MPI_INFO_NULL, MPI_ERRORS_ARE_FATAL, &session);
+    MPI_Group_from_session_pset(session, "mpi://WORLD", &all);
+    MPI_Comm_create_from_group(all, tag, MPI_INFO_NULL, MPI_ERRORS_ARE_FATAL, comm);
+    MPI_Group_free(&all);
+}
+#endif
+
+void free_groups(void) {
+    int i;
+    for (i = 0; i < comms_count; ++i) MPI_Comm_free(&groups[i].comm);
+#if MPI_VERSION >= 4
+    if (session != MPI_SESSION_NULL) MPI_Session_finalize(&session);
+#endif
+}
+
 void make_groups(void) {
     MPI_Group all, backwards;
     int *order = malloc((size_t)world_size * sizeof(int)), i;
     MPI_Comm half;
-    MPI_Comm_dup(MPI_COMM_WORLD, &groups[0].comm);
+#if MPI_VERSION >= 4
+    if (below(2)) make_by_session(&groups[0].comm);
+    else
+#endif
+        MPI_Comm_dup(MPI_COMM_WORLD, &groups[0].comm);
     MPI_Comm_split(MPI_COMM_WORLD, world_rank % 2, -world_rank, &half);
     groups[1].comm = half;
     MPI_Comm_group(MPI_COMM_WORLD, &all);
