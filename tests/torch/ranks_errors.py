@@ -306,6 +306,7 @@ def interrupted(rank, size):
         dist.all_reduce(torch.ones(3))
         dist.all_reduce(torch.ones(3))
         return
+    signal.signal(signal.SIGINT, signal.default_int_handler)  # what scripts start with & ignores it
     threading.Timer(0.5, os.kill, (os.getpid(), signal.SIGINT)).start()
     begin, x = time.monotonic(), torch.ones(3)
     expect(KeyboardInterrupt, [], dist.all_reduce, x)
