@@ -49,7 +49,7 @@ library libaccel.a "${objects[@]}"
 mapfile -t objects < <(several -O3 "${gtest[@]}" -- tests/unit/accel_{kernels,float16,reduce_many}.cc)
 "$cxx" -static -o "$build/accel_kernels" "${objects[@]}" "$build/libaccel.a" "$build/libgtest.a" -lpthread
 
-mapfile -t objects < <(several -O1 -- btl/base/{advice,check,counters,format,log,params,params_handed}.cc \
+mapfile -t objects < <(several -O1 -- btl/base/{advice,check,counters,format,log,named_file,params,params_handed}.cc \
     btl/tcp/{interfaces,ip}.cc mpi/object/datatype*.cc)
 library libwire.a "${objects[@]}"
 wire=("$build/libwire.a" "$build/libaccel.a")
