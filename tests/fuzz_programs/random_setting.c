@@ -67,7 +67,8 @@ void make_type(struct type* t, int kind) {
     }
     default: { /* what one of four processes has of a distributed matrix */
         int sizes[2] = {4, 7}, grid[2] = {2, 2}, bytes;
-        int kinds[2] = {MPI_DISTRIBUTE_BLOCK, MPI_DISTRIBUTE_CYCLIC}, blocks[2] = {MPI_DISTRIBUTE_DFLT_DARG, 1 + below(2)};
+        int kinds[2] = {MPI_DISTRIBUTE_BLOCK, MPI_DISTRIBUTE_CYCLIC};
+        int blocks[2] = {MPI_DISTRIBUTE_DFLT_DARG, 1 + below(2)};
         MPI_Type_create_darray(4, below(4), 2, sizes, kinds, blocks, grid,
                                below(2) ? MPI_ORDER_C : MPI_ORDER_FORTRAN, MPI_INT, &t->handle);
         MPI_Type_size(t->handle, &bytes);
