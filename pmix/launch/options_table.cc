@@ -17,7 +17,8 @@ constexpr const char* kExamples =
     "  mpirun -n 1 ./server : -n 3 ./worker     two programs in one job\n"
     "  mpirun -n 2 --set transports=self,tcp ./hello   with a parameter of Pomona\n"
     "\nAll parameters for --set, with their meaning: pomona params\n"
-    "The exit code is that of the first process that failed, 128 + signal if it was killed.\n";
+    "The exit code is that of the first process that failed, 128 + signal if it was killed;\n"
+    "141 also where all ended well and nobody read what they printed.\n";
 
 constexpr const char* kNotes =
     "\n## Slots\n\nThere are as many slots as --host or --hostfile say, else as many as processors that mpirun\n"
