@@ -270,7 +270,9 @@ bool time_choices(int ranks, coll::Links links, std::vector<ChoiceTimes>& out) {
 std::vector<double> spreads_of(const std::vector<ChoiceTimes>& times) {
     std::vector<double> spreads;
     for (const ChoiceTimes& each : times)
-        for (const ChoiceTime& one : each.times) spreads.push_back(one.middle_ns / one.quickest_ns);
+        for (const ChoiceTime& one : each.times)
+            for (const CallTime& time : {one.in_row, one.fresh})
+                spreads.push_back(time.middle / time.quickest);
     return spreads;
 }
 

@@ -8,6 +8,8 @@
 #include <algorithm>
 #include <cmath>
 #include <cstdio>
+#include <set>
+#include <utility>
 
 namespace pomona {
 
@@ -32,6 +34,12 @@ bool of_blocks(Collective collective) {
            collective == Collective::reduce_scatter;
 }
 
+// Whether a rank's larger buffer is too large to be timed.
+bool too_large(Collective collective, size_t bytes, int ranks, bool machines) {
+    size_t buffer = of_blocks(collective) ? bytes * static_cast<size_t>(ranks) : bytes;
+    return buffer > (machines ? kBufferMostNet : kBufferMost);
+}
+
 coll::Choice choice_of(const coll::Plan& plan) {
     coll::Choice choice{plan.algorithm->name, plan.options, false, false};
     choice.segments_given = plan.algorithm->uses_segments;
@@ -49,48 +57,103 @@ size_t middle_of(size_t a, size_t b) {
     return size_t{1} << static_cast<int>(std::lround(log));
 }
 
+// What may serve one collective and size. With one candidate, or none, there is nothing to time.
+class Planner {
+public:
+    explicit Planner(const ChoiceWorld& world) : world_(world) {
+        std::vector<int> nodes;
+        for (int r = 0; r < world.ranks && world.machines > 1; ++r)
+            nodes.push_back(r * world.machines / world.ranks);
+        machine_ = coll::Machine::among(world.links, world.board, nodes);
+        places_ = coll::with_ring(nodes, coll::ring_order(machine_, nodes));
+    }
+
+    ChoiceCase plan(Collective collective, size_t bytes) const {
+        bool sized = collective != Collective::barrier;
+        ChoiceCase made{collective, sized ? bytes : 0, {}};
+        if (too_large(collective, bytes, world_.ranks, world_.machines > 1)) return made;
+        coll::Shape shape{.collective = collective,
+                          .size = world_.ranks,
+                          .count = made.bytes / 4,
+                          .element = 4,
+                          .board = world_.board};
+        shape.place(places_);
+        double cheapest = 0;
+        for (const coll::Plan& plan : rank_algorithms(shape, machine_)) {
+            if (plan.why_not || made.candidates.size() == kCandidatesMost) break;
+            if (made.candidates.empty()) cheapest = plan.cost_ns;
+            if (plan.cost_ns > kDoubtful * cheapest) break;
+            made.candidates.push_back(choice_of(plan));
+        }
+        return made;
+    }
+
+private:
+    ChoiceWorld world_;
+    coll::Machine machine_;
+    std::vector<int> places_;
+};
+
+// How much longer than the quickest of all it takes, in the way of calling that suits it worse.
+double times_quickest(const ChoiceTimes& of, const ChoiceTime& one, double CallTime::*which) {
+    double row = one.in_row.*which, fresh = one.fresh.*which;
+    for (const ChoiceTime& each : of.times) {
+        row = std::min(row, each.in_row.*which);
+        fresh = std::min(fresh, each.fresh.*which);
+    }
+    return std::max(one.in_row.*which / row, one.fresh.*which / fresh);
+}
+
 }  // namespace
 
 std::vector<ChoiceCase> choice_cases(const ChoiceWorld& world) {
+    Planner planner(world);
     std::vector<ChoiceCase> cases;
-    std::vector<int> nodes;
-    for (int r = 0; r < world.ranks && world.machines > 1; ++r)
-        nodes.push_back(r * world.machines / world.ranks);
-    coll::Machine machine = coll::Machine::among(world.links, world.board, nodes);
-    std::vector<int> places = coll::with_ring(nodes, coll::ring_order(machine, nodes));
     for (Collective collective : kTimed)
         for (size_t bytes : kSizes) {
-            bool sized = collective != Collective::barrier;
-            if (!sized && bytes != kSizes[0]) continue;
-            size_t buffer =
-                of_blocks(collective) ? bytes * static_cast<size_t>(world.ranks) : bytes;
-            if (buffer > (world.machines > 1 ? kBufferMostNet : kBufferMost)) continue;
-            coll::Shape shape{.collective = collective,
-                              .size = world.ranks,
-                              .count = sized ? bytes / 4 : 0,
-                              .element = 4,
-                              .board = world.board};
-            shape.place(places);
-            ChoiceCase made{collective, sized ? bytes : 0, {}};
-            double cheapest = 0;
-            for (const coll::Plan& plan : rank_algorithms(shape, machine)) {
-                if (plan.why_not || made.candidates.size() == kCandidatesMost) break;
-                if (made.candidates.empty()) cheapest = plan.cost_ns;
-                if (plan.cost_ns > kDoubtful * cheapest) break;
-                made.candidates.push_back(choice_of(plan));
-            }
+            if (collective == Collective::barrier && bytes != kSizes[0]) continue;
+            ChoiceCase made = planner.plan(collective, bytes);
             if (made.candidates.size() > 1) cases.push_back(std::move(made));
         }
     return cases;
 }
 
-// Who is clearly quicker than the formulas' choice in the middle repeat, and in the quickest one
-// not slower; of several, the first in the middle repeat.
+std::vector<ChoiceCase> cases_between(const ChoiceWorld& world,
+                                      const std::vector<ChoiceTimes>& measured) {
+    Planner planner(world);
+    std::vector<ChoiceCase> cases;
+    for (size_t i = 1; i < measured.size(); ++i) {
+        const ChoiceTimes &before = measured[i - 1], &here = measured[i];
+        if (before.collective != here.collective ||
+            before.best().choice.algorithm == here.best().choice.algorithm)
+            continue;
+        ChoiceCase made = planner.plan(here.collective, middle_of(before.bytes, here.bytes));
+        bool between = made.bytes > before.bytes && made.bytes < here.bytes;
+        if (between && made.candidates.size() > 1) cases.push_back(std::move(made));
+    }
+    return cases;
+}
+
+void sort_by_size(std::vector<ChoiceTimes>& measured) {
+    auto place = [](const ChoiceTimes& each) {
+        return std::pair(std::find(std::begin(kTimed), std::end(kTimed), each.collective),
+                         each.bytes);
+    };
+    std::sort(measured.begin(), measured.end(),
+              [&](const ChoiceTimes& a, const ChoiceTimes& b) { return place(a) < place(b); });
+}
+
 const ChoiceTime& ChoiceTimes::best() const {
+    auto middle = [this](const ChoiceTime& one) {
+        return times_quickest(*this, one, &CallTime::middle);
+    };
+    auto quickest = [this](const ChoiceTime& one) {
+        return times_quickest(*this, one, &CallTime::quickest);
+    };
     const ChoiceTime* best = &times[0];
     for (const ChoiceTime& each : times)
-        if (each.quickest_ns < kNotSlower * times[0].quickest_ns &&
-            each.middle_ns < kClearly * times[0].middle_ns && each.middle_ns < best->middle_ns)
+        if (quickest(each) < kNotSlower * quickest(times[0]) &&
+            middle(each) < kClearly * middle(times[0]) && middle(each) < middle(*best))
             best = &each;
     return *best;
 }
@@ -98,9 +161,10 @@ const ChoiceTime& ChoiceTimes::best() const {
 std::string choice_times_text(const ChoiceTimes& times) {
     std::string text;
     for (const ChoiceTime& each : times.times)
-        text += pomona::format("time {} {} {} {:.1f} {:.1f}\n",
+        text += pomona::format("time {} {} {} {:.1f} {:.1f} {:.1f} {:.1f}\n",
                                coll::collective_name(times.collective), times.bytes,
-                               coll::choice_text(each.choice), each.quickest_ns, each.middle_ns);
+                               coll::choice_text(each.choice), each.in_row.quickest,
+                               each.in_row.middle, each.fresh.quickest, each.fresh.middle);
     return text;
 }
 
@@ -111,8 +175,9 @@ bool parse_choice_times(std::string_view text, std::vector<ChoiceTimes>& out) {
         char collective[32], name[96];
         unsigned long long bytes = 0;
         ChoiceTime time;
-        if (std::sscanf(line.c_str(), "time %31s %llu %95s %lf %lf", collective, &bytes, name,
-                        &time.quickest_ns, &time.middle_ns) != 5)
+        CallTime &row = time.in_row, &fresh = time.fresh;
+        if (std::sscanf(line.c_str(), "time %31s %llu %95s %lf %lf %lf %lf", collective, &bytes,
+                        name, &row.quickest, &row.middle, &fresh.quickest, &fresh.middle) != 7)
             return false;
         const Collective* found =
             std::find_if(std::begin(kTimed), std::end(kTimed), [&](Collective each) {
@@ -121,7 +186,9 @@ bool parse_choice_times(std::string_view text, std::vector<ChoiceTimes>& out) {
         if (found == std::end(kTimed)) return false;
         std::string problem;
         auto choice = parse_choice_for(*found, name, problem);
-        if (!choice.ok() || !(time.quickest_ns > 0) || !(time.middle_ns > 0)) return false;
+        if (!choice.ok()) return false;
+        for (double ns : {row.quickest, row.middle, fresh.quickest, fresh.middle})
+            if (!(ns > 0)) return false;
         time.choice = *choice;
         if (out.empty() || out.back().collective != *found || out.back().bytes != bytes)
             out.push_back({*found, static_cast<size_t>(bytes), {}});
@@ -140,11 +207,17 @@ coll::Rules rules_of(const std::vector<ChoiceTimes>& measured, coll::Reach level
         rule.ranks_least = rule.ranks_most = ranks;
         rule.choice = best.choice;
         // Sizes between which nothing was timed, because the formulas left no doubt, keep their
-        // choice.
-        const size_t* at = std::find(std::begin(kSizes), std::end(kSizes), here.bytes);
-        if (at != std::end(kSizes)) {
-            if (at != std::begin(kSizes)) rule.from = middle_of(at[-1], at[0]);
-            if (at + 1 != std::end(kSizes)) rule.to = middle_of(at[0], at[1]);
+        // choice. What is too large to be timed goes as the largest size that was.
+        std::set<size_t> sizes(std::begin(kSizes), std::end(kSizes));
+        for (const ChoiceTimes& each : measured)
+            if (each.collective == here.collective) sizes.insert(each.bytes);
+        auto at = sizes.find(here.bytes);
+        if (here.collective != Collective::barrier) {
+            if (at != sizes.begin()) rule.from = middle_of(*std::prev(at), *at);
+            auto next = std::next(at);
+            bool last = next == sizes.end() ||
+                        too_large(here.collective, *next, ranks, level == coll::Reach::net);
+            if (!last) rule.to = middle_of(*at, *next);
         }
         coll::Rule* last = rules.rows.empty() ? nullptr : &rules.rows.back();
         bool goes_on = last && last->collective == here.collective && last->to == rule.from &&
@@ -162,11 +235,12 @@ std::string choices_report(const std::vector<ChoiceTimes>& measured, int ranks) 
         const ChoiceTime &best = each.best(), &taken = each.times[0];
         if (&best == &taken) continue;
         ++wrong;
-        text +=
-            pomona::format("  {:<14} {:>8}  {} {:.2f} us, where the formulas take {} {:.2f} us\n",
-                           coll::collective_name(each.collective), size_text(each.bytes),
-                           coll::choice_text(best.choice), best.middle_ns / 1000,
-                           coll::choice_text(taken.choice), taken.middle_ns / 1000);
+        text += pomona::format(
+            "  {:<14} {:>8}  {} {:.2f} us ({:.2f} with new data), where the "
+            "formulas take {} {:.2f} us ({:.2f})\n",
+            coll::collective_name(each.collective), size_text(each.bytes),
+            coll::choice_text(best.choice), best.in_row.middle / 1000, best.fresh.middle / 1000,
+            coll::choice_text(taken.choice), taken.in_row.middle / 1000, taken.fresh.middle / 1000);
     }
     return pomona::format(
         "{} ranks: the formulas' choice was clearly beaten in {} of {} cases that "

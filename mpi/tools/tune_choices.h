@@ -1,8 +1,12 @@
 // mpi/tools/tune_choices.h: which algorithm is the quickest, where the formulas leave doubt.
 // Idea: one job of ranks times, for some sizes, every algorithm whose formula is not far above the
-// cheapest's, in turns, each on a communicator of its own that names it by a hint. Only where
-// another one than the formulas' is quicker in the middle repeat, and not slower in the quickest, a
-// rule is made (coll/rules.h). All ranks compute the same list from the same costs.
+// cheapest's, in turns, each on a communicator of its own that names it by a hint. Programs call in
+// two ways, which suit algorithms unlike well: with the same data in a row, as benchmarks do, and
+// together with data just written, as training does. An algorithm counts by the way in which it is
+// further from the quickest. Only where another one than the formulas' is ahead in the middle
+// repeat, and not behind in the quickest, a rule is made (coll/rules.h). Between two sizes with
+// unlike winners the size in the middle is timed too. All ranks compute the same list from the same
+// costs and times.
 #pragma once
 
 #include "coll/rules.h"
@@ -32,9 +36,13 @@ struct ChoiceWorld {
 };
 std::vector<ChoiceCase> choice_cases(const ChoiceWorld& world);
 
+// Nanoseconds of a call, of the rank that took the longest.
+struct CallTime {
+    double quickest = 0, middle = 0;
+};
 struct ChoiceTime {
     coll::Choice choice;
-    double quickest_ns = 0, middle_ns = 0;
+    CallTime in_row{}, fresh{};
 };
 struct ChoiceTimes {
     coll::Collective collective = coll::Collective::barrier;
@@ -42,11 +50,17 @@ struct ChoiceTimes {
     std::vector<ChoiceTime> times;  // the formulas' choice first
     const ChoiceTime& best() const;
 };
+// The sizes between those of `measured` (by collective and size) that have unlike winners.
+std::vector<ChoiceCase> cases_between(const ChoiceWorld& world,
+                                      const std::vector<ChoiceTimes>& measured);
+// By collective and size.
+void sort_by_size(std::vector<ChoiceTimes>& measured);
 // What the ranks print, a line each; false where a line is none of ours.
 std::string choice_times_text(const ChoiceTimes& times);
 bool parse_choice_times(std::string_view text, std::vector<ChoiceTimes>& out);
 
 // Ranges around the sizes that were measured, to the geometric middle between two of them.
+// `measured` is by collective and size.
 coll::Rules rules_of(const std::vector<ChoiceTimes>& measured, coll::Reach level, int ranks);
 // For people: what was timed, and where the formulas were wrong.
 std::string choices_report(const std::vector<ChoiceTimes>& measured, int ranks);

@@ -11,6 +11,9 @@
 #include <cstdio>
 #include <cstring>
 #include <memory>
+#include <new>
+
+#include <sys/mman.h>
 
 extern char** environ;
 
@@ -24,14 +27,32 @@ constexpr int kRoundsTrial = 3, kRoundsMin = 8, kRoundsMost = 40;
 constexpr double kCaseNs = 60e6;  // of all rounds of a case
 // Of one candidate before it is the next one's turn: its memory comes back into the caches first.
 constexpr double kBatchNs = 500e3;
-constexpr double kPairsMost = 32;
+constexpr double kCallsLeast = 2, kCallsMost = 64;
 constexpr double kHopeless = 1.6;  // times the quickest candidate's least
+
+// Memory that begins at a page and is nobody else's, as a program's large buffers are. Which pages
+// of the machine it gets decides how much of it stays in caches.
+class Pages {
+public:
+    explicit Pages(size_t bytes)
+        : bytes_(std::max(bytes, size_t{1})),
+          data_(mmap(nullptr, bytes_, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0)) {
+        if (data_ == MAP_FAILED) throw std::bad_alloc();
+        std::memset(data_, 0, bytes_);
+    }
+    ~Pages() { munmap(data_, bytes_); }
+    Pages(const Pages&) = delete;
+    Pages& operator=(const Pages&) = delete;
+    void* data() const { return data_; }
+
+private:
+    size_t bytes_;
+    void* data_;
+};
 
 class Timer {
 public:
-    Timer(const Mpi& mpi, size_t room) : mpi_(mpi), here_(new char[room]), there_(new char[room]) {
-        std::memset(here_.get(), 0, room);
-        std::memset(there_.get(), 0, room);
+    explicit Timer(const Mpi& mpi) : mpi_(mpi) {
         mpi_.Comm_rank(MPI_COMM_WORLD, &rank_);
         mpi_.Comm_size(MPI_COMM_WORLD, &ranks_);
     }
@@ -40,30 +61,34 @@ public:
         std::vector<Candidate> candidates;
         for (const coll::Choice& choice : each.candidates)
             candidates.push_back({communicator(each.collective, choice)});
+        renew(each);
         for (Candidate& one : candidates) {
-            batch(each, one.comm, 1);  // boards, memory
-            double once = std::max(batch(each, one.comm, 1)[0], 1.0);
-            one.pairs = static_cast<int>(std::clamp(kBatchNs / once / 2, 1.0, kPairsMost));
+            call(each, one.comm);  // boards, memory
+            double once = std::max(fresh_calls(each, one.comm, 1)[0], 1.0);
+            one.calls = static_cast<int>(std::clamp(kBatchNs / once, kCallsLeast, kCallsMost));
         }
         double spent = 0;
         for (int round = 0; round < kRoundsMost && (round < kRoundsMin || spent < kCaseNs);
              ++round) {
+            renew(each);
             for (size_t i = 0; i < candidates.size(); ++i) {
                 Candidate& one = candidates[(i + static_cast<size_t>(round)) % candidates.size()];
                 if (one.hopeless) continue;
-                for (double took : batch(each, one.comm, one.pairs)) {
-                    one.samples.push_back(took);
-                    spent += 2 * took;
+                call(each, one.comm);  // this candidate's memory comes back into the caches
+                one.in_row.push_back(calls_in_row(each, one.comm, one.calls));
+                spent += one.in_row.back() * (one.calls + 1);
+                for (double took : fresh_calls(each, one.comm, (one.calls + 1) / 2)) {
+                    one.fresh.push_back(took);
+                    spent += took;
                 }
             }
             if (round + 1 == kRoundsTrial) give_up_hopeless(candidates);
         }
         ChoiceTimes out{each.collective, each.bytes, {}};
         for (size_t i = 0; i < candidates.size(); ++i) {
-            std::vector<double>& samples = candidates[i].samples;
             mpi_.Comm_free(&candidates[i].comm);
-            std::sort(samples.begin(), samples.end());
-            out.times.push_back({each.candidates[i], samples.front(), samples[samples.size() / 2]});
+            out.times.push_back(
+                {each.candidates[i], time_of(candidates[i].in_row), time_of(candidates[i].fresh)});
         }
         return out;
     }
@@ -71,20 +96,28 @@ public:
 private:
     struct Candidate {
         MPI_Comm comm;
-        int pairs = 1;  // of calls, in a batch
+        int calls = 1;  // in a row
         bool hopeless = false;
-        std::vector<double> samples{};
+        std::vector<double> in_row{}, fresh{};
     };
 
-    // What the rest of the time is not spent on. All ranks have the same samples.
+    static CallTime time_of(std::vector<double>& samples) {
+        std::sort(samples.begin(), samples.end());
+        return {samples.front(), samples[samples.size() / 2]};
+    }
+
+    // What the rest of the time is not spent on: what is far behind in either way of calling. All
+    // ranks have the same samples.
     static void give_up_hopeless(std::vector<Candidate>& candidates) {
-        auto least = [](const Candidate& one) {
-            return *std::min_element(one.samples.begin(), one.samples.end());
-        };
-        double quickest = least(candidates[0]);
-        for (const Candidate& one : candidates) quickest = std::min(quickest, least(one));
-        for (size_t i = 1; i < candidates.size(); ++i)
-            candidates[i].hopeless = least(candidates[i]) > kHopeless * quickest;
+        for (auto samples : {&Candidate::in_row, &Candidate::fresh}) {
+            auto least = [samples](const Candidate& one) {
+                return *std::min_element((one.*samples).begin(), (one.*samples).end());
+            };
+            double quickest = least(candidates[0]);
+            for (const Candidate& one : candidates) quickest = std::min(quickest, least(one));
+            for (size_t i = 1; i < candidates.size(); ++i)
+                if (least(candidates[i]) > kHopeless * quickest) candidates[i].hopeless = true;
+        }
     }
 
     MPI_Comm communicator(Collective collective, const coll::Choice& choice) {
@@ -100,40 +133,61 @@ private:
         return made;
     }
 
-    // Nanoseconds of a call, for each pair of calls their mean, each of the rank that took the
-    // longest: the same at all ranks. All begin together, so that no root runs ahead. One call of a
-    // pair has new data, as programs do: that costs algorithms unlike amounts, since a copy of what
-    // others' caches hold takes longer. The middle of single calls would lie between the two sorts,
-    // wherever chance puts it.
-    std::vector<double> batch(const ChoiceCase& each, MPI_Comm comm, int pairs) {
-        std::vector<double> mine, longest(static_cast<size_t>(2 * pairs));
-        for (int i = 0; i < 2 * pairs; ++i) {
-            if (i % 2 == 0) write(each);
+    // Nanoseconds of a call, of the rank that took the longest: the same at all ranks.
+    double calls_in_row(const ChoiceCase& each, MPI_Comm comm, int calls) {
+        mpi_.Barrier(MPI_COMM_WORLD);
+        Nanoseconds start = clock_.now();
+        for (int i = 0; i < calls; ++i) call(each, comm);
+        double mine = static_cast<double>(clock_.now() - start) / calls, longest = 0;
+        mpi_.Allreduce(&mine, &longest, 1, MPI_DOUBLE, MPI_MAX, MPI_COMM_WORLD);
+        return longest;
+    }
+
+    // The same for each call with data that was just written, which costs algorithms unlike
+    // amounts, since a copy of what others' caches hold takes longer. All begin together, so that
+    // no root runs ahead.
+    std::vector<double> fresh_calls(const ChoiceCase& each, MPI_Comm comm, int calls) {
+        std::vector<double> mine, longest(static_cast<size_t>(calls));
+        for (int i = 0; i < calls; ++i) {
+            write(each);
             mpi_.Barrier(MPI_COMM_WORLD);
             Nanoseconds start = clock_.now();
             call(each, comm);
             mine.push_back(static_cast<double>(clock_.now() - start));
         }
-        mpi_.Allreduce(mine.data(), longest.data(), 2 * pairs, MPI_DOUBLE, MPI_MAX, MPI_COMM_WORLD);
-        std::vector<double> means;
-        for (size_t i = 0; i < longest.size(); i += 2)
-            means.push_back((longest[i] + longest[i + 1]) / 2);
-        return means;
+        mpi_.Allreduce(mine.data(), longest.data(), calls, MPI_DOUBLE, MPI_MAX, MPI_COMM_WORLD);
+        return longest;
+    }
+
+    // Bytes of what a rank gives, and of what it gets.
+    size_t given(const ChoiceCase& each) const {
+        bool many = each.collective == Collective::alltoall ||
+                    each.collective == Collective::reduce_scatter;
+        return many ? each.bytes * static_cast<size_t>(ranks_) : each.bytes;
+    }
+    size_t gotten(const ChoiceCase& each) const {
+        bool many =
+            each.collective == Collective::alltoall || each.collective == Collective::allgather;
+        return many ? each.bytes * static_cast<size_t>(ranks_) : each.bytes;
+    }
+
+    // Other pages: where they lie makes all candidates quicker or slower for as long as they stay.
+    void renew(const ChoiceCase& each) {
+        here_.reset(), there_.reset();
+        here_ = std::make_unique<Pages>(given(each));
+        there_ = std::make_unique<Pages>(gotten(each));
     }
 
     void write(const ChoiceCase& each) {
-        size_t bytes = each.bytes;
-        if (each.collective == Collective::alltoall ||
-            each.collective == Collective::reduce_scatter)
-            bytes *= static_cast<size_t>(ranks_);
         bool of_root = each.collective == Collective::bcast;
         if (of_root && rank_ != 0) return;
-        std::memset(of_root ? there_.get() : here_.get(), static_cast<int>(++written_ % 4), bytes);
+        std::memset(of_root ? there_->data() : here_->data(), static_cast<int>(++written_ % 4),
+                    of_root ? each.bytes : given(each));
     }
 
     void call(const ChoiceCase& each, MPI_Comm comm) {
         int count = static_cast<int>(each.bytes / sizeof(float));
-        void *here = here_.get(), *there = there_.get();
+        void *here = here_->data(), *there = there_->data();
         switch (each.collective) {
         case Collective::allreduce:
             mpi_.Allreduce(here, there, count, MPI_FLOAT, MPI_SUM, comm);
@@ -157,7 +211,7 @@ private:
 
     const Mpi& mpi_;
     RealClock clock_;
-    std::unique_ptr<char[]> here_, there_;
+    std::unique_ptr<Pages> here_, there_;
     int rank_ = 0, ranks_ = 1;
     unsigned written_ = 0;
 };
@@ -175,13 +229,11 @@ int tune_choices_rank(int machines) {
     Params params = read_params(environ, [](const std::string&) {});
     std::string problem;
     if (auto links = coll::parse_links(params.links, problem); links.ok()) world.links = *links;
-    auto cases = choice_cases(world);
-    size_t room = 0;
-    for (const ChoiceCase& each : cases)
-        room = std::max(room, each.bytes * static_cast<size_t>(world.ranks));
-    Timer timer(mpi, room);
+    Timer timer(mpi);
     std::vector<ChoiceTimes> all;
-    for (const ChoiceCase& each : cases) all.push_back(timer.time(each));
+    for (const ChoiceCase& each : choice_cases(world)) all.push_back(timer.time(each));
+    for (const ChoiceCase& each : cases_between(world, all)) all.push_back(timer.time(each));
+    sort_by_size(all);
     // What disturbed the machine for a while may have made a winner: it has to win once more,
     // later.
     for (ChoiceTimes& times : all) {

@@ -101,7 +101,7 @@ class Choices:
             for collective in self.args.collectives:
                 for size in SIZES:
                     prices, rule = self.explained(ranks, collective, size)
-                    choice = f"{rule} (rule)" if rule else prices[0][0]
+                    choice = f"{rule} (rule)" if rule and ":" in rule else rule or prices[0][0]
                     pooled = {name: list(self.times.get((ranks, collective, size, name), []))
                               for name, _ in prices}
                     pooled.setdefault(choice, [])

@@ -42,14 +42,17 @@ TEST(TuneChoices, are_the_formulas_first_ones) {
 TEST(TuneChoices, are_timed_in_text_and_back) {
     ChoiceTimes times{Collective::allreduce,
                       4096,
-                      {{named("board"), 100, 120}, {named("ring:segments=4"), 200.5, 240}}};
+                      {{named("board"), {100, 120}, {110, 125}},
+                       {named("ring:segments=4"), {200.5, 240}, {210, 230}}}};
     std::vector<ChoiceTimes> back;
     ASSERT_TRUE(parse_choice_times(choice_times_text(times) + "end\n", back));
     ASSERT_EQ(back.size(), 1u);
     EXPECT_EQ(choice_times_text(back[0]), choice_times_text(times));
     for (const char* bad :
-         {"", "end\n", "time allreduce 8 nothing 1 1\nend\n", "time allreduce 8 ring 0 1\nend\n",
-          "time gather 8 linear 1 1\nend\n", "time allreduce 8 ring 1 1\n", "hello\nend\n"}) {
+         {"", "end\n", "time allreduce 8 nothing 1 1 1 1\nend\n",
+          "time allreduce 8 ring 1 1 0 1\nend\n", "time gather 8 linear 1 1 1 1\nend\n",
+          "time allreduce 8 ring 1 1 1\nend\n", "time allreduce 8 ring 1 1 1 1\n",
+          "hello\nend\n"}) {
         back.clear();
         EXPECT_FALSE(parse_choice_times(bad, back)) << bad;
     }
@@ -59,8 +62,10 @@ TEST(TuneChoices, are_timed_in_text_and_back) {
 // quickest too.
 TEST(TuneChoices, change_only_what_is_clearly_quicker) {
     auto best = [](double quickest, double middle) {
-        ChoiceTimes times{
-            Collective::bcast, 8, {{named("board"), 100, 120}, {named("chain"), quickest, middle}}};
+        CallTime time{quickest, middle};
+        ChoiceTimes times{Collective::bcast,
+                          8,
+                          {{named("board"), {100, 120}, {100, 120}}, {named("chain"), time, time}}};
         return times.best().choice.algorithm;
     };
     EXPECT_EQ(best(80, 100), "chain");
@@ -70,18 +75,69 @@ TEST(TuneChoices, change_only_what_is_clearly_quicker) {
     EXPECT_EQ(best(120, 60), "board");
 }
 
+// Who is much quicker in one way of calling and much slower in the other is not taken; who is near
+// the quickest in both is.
+TEST(TuneChoices, count_by_the_way_of_calling_that_suits_them_worse) {
+    auto best = [](CallTime row, CallTime fresh) {
+        ChoiceTimes times{Collective::allreduce,
+                          8,
+                          {{named("ring"), {100, 100}, {100, 100}},
+                           {named("chunks"), row, fresh},
+                           {named("linear"), {130, 130}, {60, 60}}}};
+        return times.best().choice.algorithm;
+    };
+    EXPECT_EQ(best({50, 50}, {300, 300}), "ring");
+    EXPECT_EQ(best({105, 105}, {70, 70}), "chunks");
+    EXPECT_EQ(best({135, 135}, {70, 70}), "linear");
+}
+
+// Made-up times: a case stands between two sizes of one collective with unlike winners.
+TEST(TuneChoices, are_made_between_sizes_with_unlike_winners) {
+    auto won = [](Collective collective, size_t bytes, const char* winner) {
+        return ChoiceTimes{collective, bytes, {{named(winner), {50, 50}, {50, 50}}}};
+    };
+    ChoiceWorld world;
+    world.ranks = 4;
+    std::vector<ChoiceTimes> measured{won(Collective::bcast, 4 << 10, "chunks"),
+                                      won(Collective::allreduce, 16 << 10, "ring:segments=2"),
+                                      won(Collective::allreduce, 64 << 10, "ring:segments=4"),
+                                      won(Collective::allreduce, 256 << 10, "chunks"),
+                                      won(Collective::allreduce, 4 << 10, "chunks")};
+    sort_by_size(measured);
+    EXPECT_EQ(measured[0].bytes, size_t{4} << 10);
+    EXPECT_EQ(measured.back().collective, Collective::bcast);
+    auto cases = cases_between(world, measured);
+    ASSERT_EQ(cases.size(), 2u);
+    EXPECT_EQ(cases[0].bytes, size_t{8} << 10);
+    EXPECT_EQ(cases[1].bytes, size_t{128} << 10);
+    EXPECT_GE(cases[1].candidates.size(), 2u);
+}
+
 TEST(TuneChoices, become_ranges_around_the_sizes) {
     auto won = [](size_t bytes, const char* winner) {
         return ChoiceTimes{
-            Collective::bcast, bytes, {{named("binomial"), 100, 100}, {named(winner), 50, 50}}};
+            Collective::bcast,
+            bytes,
+            {{named("binomial"), {100, 100}, {100, 100}}, {named(winner), {50, 50}, {50, 50}}}};
     };
-    ChoiceTimes as_it_was{Collective::bcast, 64 << 10, {{named("binomial"), 100, 100}}};
+    ChoiceTimes as_it_was{
+        Collective::bcast, 64 << 10, {{named("binomial"), {100, 100}, {100, 100}}}};
     std::vector<ChoiceTimes> measured{won(1 << 10, "board"), won(4 << 10, "board"),
                                       won(16 << 10, "chunks"), as_it_was, won(1 << 20, "chunks")};
     EXPECT_EQ(coll::rules_text(rules_of(measured, coll::Reach::host, 2)),
               "bcast on level host of 2 ranks: 512..8K board\n"
               "bcast on level host of 2 ranks: 8K..32K chunks\n"
               "bcast on level host of 2 ranks: 512K..2M chunks\n");
+    // A size between them bounds its neighbours' ranges.
+    EXPECT_EQ(coll::rules_text(
+                  rules_of({won(4 << 10, "board"), won(8 << 10, "chain")}, coll::Reach::host, 2)),
+              "bcast on level host of 2 ranks: 2K..8K board\n"
+              "bcast on level host of 2 ranks: 8K..16K chain\n");
+    // 4 MiB for each of 16 ranks are too large to be timed.
+    ChoiceTimes largest = won(1 << 20, "linear");
+    largest.collective = Collective::alltoall;
+    EXPECT_EQ(coll::rules_text(rules_of({largest}, coll::Reach::host, 16)),
+              "alltoall on level host of 16 ranks: 512K.. linear\n");
     EXPECT_TRUE(rules_of({as_it_was}, coll::Reach::host, 2).rows.empty());
     EXPECT_NE(choices_report(measured, 2).find("beaten in 4 of 5 cases"), std::string::npos);
 }
