@@ -237,6 +237,8 @@ public:
     }
     // Asked before pushes, for sharing among paths.
     virtual Pace pace() { return {}; }
+    // Bytes that it has taken and that have not arrived, as far as it knows; 0: it cannot tell.
+    virtual size_t kept() { return 0; }
     // Longer messages than caps().eager_max, up to so many bytes in one piece of memory, are better
     // sent at once, too, at the moment.
     virtual size_t unasked_most() const { return 0; }

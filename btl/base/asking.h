@@ -9,14 +9,17 @@
 
 #include <algorithm>
 #include <cstddef>
+#include <limits>
 
 namespace pomona::asking {
 
 // What brings more, in bytes a nanosecond, lets nothing wait for long.
 inline constexpr double kQuick = 0.3;
+// Of what is no line.
+inline constexpr double kNoLine = std::numeric_limits<double>::infinity();
 // What a slow line takes without a question leaves in so long a time.
-inline constexpr double kSlowTime = 13e6;
-// The longest message by a quick line, or one that is not known, and what may be under way then.
+inline constexpr double kSlowTime = 26e6;
+// The longest message by a quick line, and what may be under way then.
 inline constexpr std::size_t kQuickMost = 128 << 10, kAloneMost = 32 << 10;
 // Shorter ones never ask.
 inline constexpr std::size_t kNever = 64 << 10;
@@ -26,13 +29,16 @@ inline constexpr std::size_t kLongest = 256 << 10;
 inline constexpr std::size_t kHeads = 1 << 10;
 
 // The longest message that goes unasked by a line of `rate` bytes a nanosecond (0: not known), by
-// which `under_way` bytes go already. By a slow one the second in a row may, so that the line does
-// not wait for an answer while the first one leaves it, or its acknowledgement comes.
+// which `under_way` bytes go already. By a slow one as many in a row may as it carries in
+// kSlowTime, and the second in any case, so that the line does not wait for an answer while the
+// first one leaves it, or its acknowledgement comes. An answer would have to wait for what its own
+// host sends, so that the two directions of the line would work one after the other; so also where
+// only one of two hosts knows yet that the line is slow. A line that is not known counts as slow.
 inline std::size_t unasked_most(double rate, std::size_t under_way, std::size_t longest) {
-    if (rate == 0 || rate > kQuick)
-        return under_way < kAloneMost ? std::min(longest, kQuickMost) : 0;
-    std::size_t most = std::min(longest, static_cast<std::size_t>(rate * kSlowTime));
-    return under_way <= most + kHeads ? most : 0;
+    if (rate > kQuick) return under_way < kAloneMost ? std::min(longest, kQuickMost) : 0;
+    std::size_t carried = rate == 0 ? longest : static_cast<std::size_t>(rate * kSlowTime);
+    std::size_t most = std::min(longest, carried);
+    return under_way <= std::max(most, carried - most) + kHeads ? most : 0;
 }
 
 inline bool is_slow(double byte_ns) { return byte_ns * kQuick >= 1; }

@@ -80,7 +80,7 @@ double Ports::answer_ns(double now, int from, int to, size_t bytes) {
     while (!there.empty() && there.front().until <= now) there.pop_front();
     size_t sum = 0;
     for (const UnderWay& each : there) sum += each.bytes;
-    double rate = cost.byte_ns > 0 ? 1 / cost.byte_ns : 0;
+    double rate = cost.byte_ns > 0 ? 1 / cost.byte_ns : asking::kNoLine;
     return bytes <= asking::unasked_most(rate, sum, asking::kLongest) ? 0 : cost.ask_ns;
 }
 

@@ -60,7 +60,9 @@ Push Link::push_bulk(const Bulk& bulk) {
     }
     outgoing_.push_back({bulk});
     links_.activate(*this);
-    if (first_unsent_ == window_.next()) drain_bulk(links_.now());
+    // With the answer that lets it go a question may have come, whose own answer must not stand
+    // behind all of it: then the two directions would work one after the other.
+    if (!links_.reads() && first_unsent_ == window_.next()) drain_bulk(links_.now());
     return over ? Push::gone : Push::sent;
 }
 
@@ -118,7 +120,7 @@ bool Link::push_begun(Path& path, Nanoseconds now) {
     const std::byte* bytes = path.sending ? path.sending->bulk.data : message_bytes(path.begun);
     size_t taken = 0;
     Push push = path.endpoint->push_rest({bytes + path.rest_offset, path.rest_length}, taken);
-    path.intake.took(taken, taken < path.rest_length, now);
+    path.note_intake(taken, taken < path.rest_length, now);
     if (push != Push::sent) return false;
     path.rest_offset += taken;
     path.rest_length -= taken;
@@ -194,7 +196,7 @@ bool Link::push_piece(Path& path, uint64_t number, Nanoseconds now) {
         push = path.endpoint->push_fill(header.pack(), length, gather, &context);
     }
     if (push != Push::sent) taken = 0;
-    path.intake.took(taken, taken < length, now);
+    path.note_intake(taken, taken < length, now);
     if (push != Push::sent) return false;
     if (taken < length) {
         path.sending = what.of;

@@ -185,7 +185,7 @@ Push Link::send(uint64_t number, Path& path) {
 // The path has taken so much of a message's payload, which begins at `offset` of message_bytes().
 void Link::note_taken(Path& path, uint64_t number, size_t offset, size_t taken, size_t length) {
     bool all = taken == length;
-    path.intake.took(taken, !all, all ? 0 : links_.now());
+    path.note_intake(taken, !all, all ? 0 : links_.now());
     if (all) return;
     path.begun = number;
     path.rest_offset = offset + taken;

@@ -46,7 +46,7 @@ size_t Path::piece_most() const {
 }
 
 size_t Path::unasked_most(size_t under_way, size_t longest) const {
-    return asking::unasked_most(is_line() ? intake.rate() : 0, under_way, longest);
+    return asking::unasked_most(is_line() ? intake.rate() : asking::kNoLine, under_way, longest);
 }
 
 static int rank_of_kind(const std::string& kind) {

@@ -79,6 +79,10 @@ struct Path {
     bool usable() const { return state == State::up && settled; }
     bool busy() const { return rest_length != 0; }
     bool is_line() const;
+    // It has taken so much of a long payload; `full`: and no more for now, though there is more.
+    void note_intake(size_t taken, bool full, Nanoseconds now) {
+        intake.took(taken, full, now, full && is_line() ? endpoint->kept() : 0);
+    }
     // The longest piece that leaves it soon for something else, as an answer that lets the other
     // side send at the same time.
     size_t piece_most() const;

@@ -289,6 +289,8 @@ public:
     // -- for links
     Nanoseconds now() { return options_.clock->now(); }
     // `hurry`: it has more to do than to acknowledge, some time.
+    // Frames are being handed on; then what is active has its turn.
+    bool reads() const { return reads_; }
     void activate(Link& link, bool hurry = true) {
         hurry_ |= hurry;
         if (link.active) return;
@@ -357,6 +359,7 @@ private:
     uint64_t looked_after_ = 0;
     std::vector<Link*> large_;  // whose windows hold much memory
     Nanoseconds looked_at_large_ = 0;
+    bool reads_ = false;
     bool hurry_ = false;  // one of them has more to do than to acknowledge, some time
     unsigned put_off_ = 0;
     Sink* sink_ = nullptr;  // during poll()

@@ -155,6 +155,7 @@ int Links::poll(Sink& sink, int most) {
 
 // The first one read changes, so that none is always the last.
 int Links::read(const std::vector<Way*>& ways, size_t& first, Sink& sink, int most) {
+    reads_ = true;
     size_t which = first < ways.size() ? first : 0;
     first = which + 1;
     int moved = 0;
@@ -167,6 +168,7 @@ int Links::read(const std::vector<Way*>& ways, size_t& first, Sink& sink, int mo
         else others_moved_ = found > 0;
         moved += found;
     }
+    reads_ = false;
     return moved;
 }
 

@@ -179,6 +179,8 @@ Pace TcpEndpoint::pace() {
     return found;
 }
 
+size_t TcpEndpoint::kept() { return state == State::up ? connection->socket.unacknowledged() : 0; }
+
 // Is the connection up and everything before out?
 bool TcpEndpoint::can_push(Push& why_not) {
     if (state != State::up) {
@@ -255,7 +257,8 @@ Push TcpEndpoint::push_gathered(const FrameHeader& header, ConstBytes first, Con
 void TcpEndpoint::note_intake(size_t taken) {
     if (ends.kind == InterfaceKind::loopback) return;
     Connection& c = *connection;
-    if (c.unsent.took(taken, c.rest != 0, owner_.clock().now()))
+    bool full = c.rest != 0;
+    if (c.unsent.took(taken, full, owner_.clock().now(), full ? kept() : 0))
         c.socket.keep_unsent(c.unsent.most());
 }
 

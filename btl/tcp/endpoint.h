@@ -45,6 +45,7 @@ public:
     Push push_rest(ConstBytes rest, size_t& taken) override;
     std::string state_text() const override { return "TCP"; }
     Pace pace() override;
+    size_t kept() override;
     void abandon(const Error& why) override { owner_.fail(*this, why); }
 
     // Reads and hands on, `most` frames at the most; false when the connection is over.

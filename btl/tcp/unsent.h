@@ -22,15 +22,15 @@ public:
     explicit UnsentBound(bool line) : line_(line), base_(line ? kLeast : kMost), most_(base_) {}
     size_t most() const { return most_; }
 
-    // The system has taken so much of a long payload; `full`: and no more, though there is more.
-    // True: most() is new.
-    bool took(size_t taken, bool full, Nanoseconds now) {
+    // The system has taken so much of a long payload; `full`: and no more, though there is more, and
+    // it keeps `kept` bytes that have not arrived (0: not known). True: most() is new.
+    bool took(size_t taken, bool full, Nanoseconds now, size_t kept = 0) {
         if (!line_) return false;
         // The next payload comes later: the system was not full meanwhile.
         if (took_all_at_ != 0 && now - took_all_at_ > kGap) intake_.idle(), was_full_ = false;
         took_all_at_ = full ? 0 : now;
         note_lateness(taken, full, now);
-        if (intake_.took(taken, full, now)) {
+        if (intake_.took(taken, full, now, kept)) {
             double bytes = intake_.rate() * kTime;
             base_ = kMost;
             while (base_ > kLeast && static_cast<double>(base_) > bytes) base_ /= 2;

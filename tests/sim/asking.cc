@@ -59,19 +59,20 @@ struct Job {
 };
 
 TEST(Asking, by_a_slow_line_what_it_carries_in_a_few_milliseconds_goes_unasked) {
-    for (auto [megabits, most] : {std::pair{100.0, size_t{162500}},
-                                  {200.0, 256 * kKiB},
+    for (auto [megabits, most] : {std::pair{50.0, size_t{162500}},
+                                  {100.0, 256 * kKiB},
                                   {1000.0, 256 * kKiB},
                                   {10000.0, 128 * kKiB},
-                                  {0.0, 128 * kKiB}}) {
+                                  {0.0, 256 * kKiB}}) {
         double rate = megabits * 125e-6;
         EXPECT_NEAR(asking::unasked_most(rate, 0, asking::kLongest), most, 1) << megabits;
         EXPECT_EQ(asking::unasked_most(rate, 0, 1000), 1000u) << "a limit of the user's";
     }
 }
 
+// By 1 Gb/s as many as are carried in 26 ms.
 TEST(Asking, of_messages_in_a_row_the_second_goes_unasked_by_a_slow_line_alone) {
-    for (auto [megabits, in_row] : {std::pair{100.0, 2}, {1000.0, 3}}) {
+    for (auto [megabits, in_row] : {std::pair{50.0, 2}, {1000.0, 23}}) {
         Ports ports(2, coll::links_of(lines_of(megabits), hosts(2)));
         constexpr size_t kBytes = 128 * kKiB;
         for (int number = 0; number < in_row; ++number) {
@@ -88,6 +89,15 @@ TEST(Asking, of_messages_in_a_row_the_second_goes_unasked_by_a_slow_line_alone) 
     EXPECT_EQ(asking::unasked_most(1.25, 128 * kKiB, asking::kLongest), 0u) << "though it asks";
 }
 
+// Only one of two hosts may know yet that the line is slow: the other one must not ask then.
+TEST(Asking, a_line_that_is_not_known_yet_takes_two_messages_as_a_slow_one_does) {
+    constexpr size_t kBytes = 256 * kKiB;
+    for (size_t before : {size_t{0}, kBytes})
+        EXPECT_EQ(asking::unasked_most(0, before, asking::kLongest), kBytes) << before;
+    EXPECT_EQ(asking::unasked_most(0, 2 * kBytes, asking::kLongest), 0u);
+    EXPECT_EQ(asking::unasked_most(asking::kNoLine, 0, asking::kLongest), 128 * kKiB);
+}
+
 TEST(Asking, costs_a_message_its_answer) {
     Job job(2, 100);
     double answer = asking::ask_ns(kLatency + 2 * kOverhead, byte_ns(100));
@@ -102,7 +112,7 @@ TEST(Asking, costs_a_message_its_answer) {
 
 // By their formulas doubling is the quicker one: it sends fewer messages.
 TEST(Asking, what_need_not_ask_is_chosen) {
-    Job job(4, 100);
+    Job job(4, 50);
     constexpr size_t kBytes = 128 * kKiB;
     coll::Shape shape = job.shape(Collective::allgather, kBytes);
     coll::Facts facts(shape, job.machine, {});

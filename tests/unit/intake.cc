@@ -19,6 +19,8 @@ struct Line {
     Nanoseconds travel;
     Intake intake{};
     Nanoseconds now = 1;
+    bool grows = false;  // the buffer, while it sends
+    bool tells = false;  // how much it keeps
 
     // Sends a payload; the sender waits for `pause` when it has left.
     void send(size_t bytes, Nanoseconds pause) {
@@ -29,6 +31,7 @@ struct Line {
                 inside -= back.front().second;
                 back.pop_front();
             }
+            if (grows && left < (2 << 20)) buffer = 2 << 20;
             size_t taken = std::min(left, buffer - std::min(buffer, inside));
             left -= taken;
             inside += taken;
@@ -38,7 +41,8 @@ struct Line {
                 free_at += static_cast<double>(part) / rate;
                 back.emplace_back(static_cast<Nanoseconds>(free_at) + travel, part);
             }
-            if (first || taken != 0 || left != 0) intake.took(taken, left != 0, now);
+            if (first || taken != 0 || left != 0)
+                intake.took(taken, left != 0, now, tells ? inside : 0);
         }
         intake.idle();
         now += pause;
@@ -72,6 +76,21 @@ TEST(Intake, pauses_are_no_slowness) {
     for (int number = 0; number < 20; ++number) {
         line.send(48 << 10, 50'000'000);
         EXPECT_NEAR(line.intake.rate() / 0.0125, 1, 0.15) << number;
+    }
+}
+
+// What the system keeps more than before was not carried: where it can tell from the first time on,
+// elsewhere once something is known.
+TEST(Intake, a_growing_buffer_is_no_quickness) {
+    for (bool tells : {true, false}) {
+        Line line{0.125, 64 << 10, 4 << 10, 20'000};
+        line.tells = tells;
+        if (!tells) line.send(1 << 20, 10'000'000);
+        line.grows = true;
+        line.send(4 << 20, 10'000'000);
+        EXPECT_EQ(line.buffer, size_t{2} << 20);
+        EXPECT_LT(line.intake.rate(), (tells ? 1.1 : 1.8) * line.rate) << tells;
+        EXPECT_GT(line.intake.rate(), 0.8 * line.rate) << tells;
     }
 }
 
