@@ -62,11 +62,16 @@ struct alignas(4096) BoardStrip {
     // The owner is done with all posts and chunks of lower positions, its own and others'. Release
     // after reading them; a writer that acquires it may use the cells again.
     std::atomic<uint64_t> done;
+    // The context last stored, which stays when the communicator has ended.
+    std::atomic<uint64_t> owner;
     // Of the latest operations, by number: number + 1 and how the owner goes about it (the ways of
-    // mpi/p2p/board.h). Members that disagree would wait for ever; looked at before sleeping.
-    struct Way {
-        std::atomic<uint64_t> number;  // stored after `way`, with release
+    // mpi/p2p/board.h). Members that disagree would wait for ever; looked at before sleeping. Those
+    // that only send wait for nobody: `sum`, of all ways up to this one, tells them.
+    struct alignas(32) Way {
+        std::atomic<uint64_t> number;  // stored after `way` and `sum`, with release
         std::atomic<uint64_t> way;
+        std::atomic<uint64_t> sum;
+        std::atomic<uint64_t> failed;  // number + 1 when it has ended with an error here
     } ways[kBoardCells];
     ChunkCell chunk_cells[kBoardChunks];
     BoardCell cells[kBoardCells];

@@ -383,9 +383,10 @@ const Algorithm* find_algorithm(Collective collective, std::string_view name) {
 }
 
 // FNV-1a over what all members have in common, and in the lowest bits which collective it is, for
-// sentences (mpi/p2p/board.cc). Of irregular shapes they may know different parts.
+// sentences (mpi/p2p/board.cc). Of irregular shapes they may know different parts: those bits only.
 static uint32_t mark_of(const Algorithm& algorithm, const Shape& shape, const Options& options) {
-    if (shape.irregular || shape.collective == Collective::neighbor) return 0;
+    const uint32_t which = static_cast<uint32_t>(shape.collective) << 1 | 1;
+    if (shape.irregular || shape.collective == Collective::neighbor) return which;
     uint32_t mark = 2166136261u;
     auto add = [&](uint64_t part) { mark = (mark ^ static_cast<uint32_t>(part)) * 16777619u; };
     for (const char* c = algorithm.name; *c; ++c) add(static_cast<uint8_t>(*c));
@@ -411,7 +412,7 @@ static uint32_t mark_of(const Algorithm& algorithm, const Shape& shape, const Op
         }
     }
     static_assert(static_cast<size_t>(Collective::count_) <= 16);
-    return mark << 5 | static_cast<uint32_t>(shape.collective) << 1 | 1;
+    return mark << 5 | which;
 }
 
 Schedule build_schedule(const Algorithm& algorithm, const Shape& shape, const Options& options,

@@ -23,7 +23,8 @@ static constexpr int kMissesMax = 2;
 
 Call Call::of(const Schedule& schedule, const Shape& shape) {
     Call call;
-    call.mark = schedule.mark();
+    bool alike = !shape.irregular && shape.collective != Collective::neighbor;
+    call.mark = alike ? schedule.mark() : 0;
     call.collective = shape.collective;
     call.root = has_root(shape.collective) ? shape.root : -1;
     call.bytes = shape.irregular ? 0 : shape.bytes();
@@ -46,13 +47,18 @@ bool Call::meets(const Call& other) const {
     return !mark || !other.mark || mark == other.mark;
 }
 
-std::string Call::text() const {
+const char* Call::name_of(unsigned label) {
     static const char* const names[] = {
         "MPI_Barrier",   "MPI_Bcast",          "MPI_Reduce",   "MPI_Allreduce",
         "MPI_Allgather", "MPI_Reduce_scatter", "MPI_Alltoall", "MPI_Gather",
         "MPI_Scatter",   "MPI_Scan",           "MPI_Exscan",   "a neighborhood collective"};
     static_assert(std::size(names) == static_cast<size_t>(Collective::count_));
-    std::string text = names[static_cast<size_t>(collective)];
+    unsigned collective = label & 15;
+    return collective < std::size(names) ? names[collective] : "its first collective";
+}
+
+std::string Call::text() const {
+    std::string text = name_of(static_cast<unsigned>(collective));
     if (collective != Collective::barrier && bytes) text += format(" of {} bytes", bytes);
     if (root >= 0) text += format(" with root {}", root);
     if (algorithm[0]) text += format(" ({})", algorithm);
@@ -161,6 +167,11 @@ const WatchedGroup::Past* WatchedGroup::find_past(const CollectiveId& id) const 
     for (const Past& each : past_)
         if (each.id == id) return &each;
     return nullptr;
+}
+
+void WatchedGroup::set_told(const CollectiveId& id, const char* sentence) {
+    for (Past& each : past_)
+        if (each.id == id && !each.why) each.why = sentence, each.code = Code::data_lost;
 }
 
 // The one that has this collective under way or among the last, else the one whose context it is.
@@ -330,6 +341,8 @@ bool Watch::take(ConstBytes bytes) {
     if (note.kind == Note::Kind::question) return answer(note), true;
     WatchedGroup* group = find_group(note.id);
     Watched* collective = group ? group->find(note.id) : nullptr;
+    if (!collective && group && note.kind == Note::Kind::failure)
+        group->set_told(note.id, keep(note.why));
     if (!collective) return true;
     if (note.kind == Note::Kind::answer) {
         take_answer(*collective, note);

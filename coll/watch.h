@@ -42,6 +42,8 @@ struct Call {
     bool meets(const Call& other) const;
     // "MPI_Bcast of 40 bytes with root 0 (binomial)"
     std::string text() const;
+    // "MPI_Bcast", of a label (coll/shape.h).
+    static const char* name_of(unsigned label);
 };
 
 // By what all members know a collective.
@@ -97,7 +99,9 @@ public:
     bool end(Watched& collective, Error* error) {
         if (__builtin_expect(error != nullptr, 0)) return end_failed(collective, *error);
         List<Watched>::remove(&collective);
-        past_[ended_++ % kPast] = {collective.id, collective.call};
+        size_t place = ended_++ % kPast;
+        past_[place] = {collective.id, collective.call};
+        if (__builtin_expect(place == kPast - 1, 0)) look_back();
         return true;
     }
     // Is it over here, and failed?
@@ -114,9 +118,19 @@ protected:
     virtual uint64_t begun() const = 0;  // so many collectives of its context have begun here
     // Why no collective of the group begins here any more: a member has failed, or it was revoked.
     virtual std::optional<Error> closed() const = 0;
+    // After each 64 collectives, of which it is still known what was called.
+    virtual void look_back() {}
+    // What was called here, and has gone well; null: it is long ago, or not over.
+    const Call* past_call(const CollectiveId& id) const {
+        const Past* past = find_past(id);
+        return past && !past->why ? &past->call : nullptr;
+    }
+    bool is_under_way(const CollectiveId& id) { return find(id) != nullptr; }
 
 private:
     friend class Watch;
+    // Another member has told what was wrong, and it is over here: counted as failed.
+    void set_told(const CollectiveId& id, const char* sentence);
     struct Past {
         CollectiveId id{0, ~uint64_t{0}};
         Call call{};

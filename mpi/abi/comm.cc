@@ -358,11 +358,18 @@ static int free_comm(const char* function, MPI_Comm* comm) {
         return fail(function, owner, error, "an attribute's delete function refused");
     detach_buffer(owner->bsend);
     forget_parent(*owner);
+    std::string unlike;
+    if (owner->collective) {
+        Engine::Hold hold(owner->process.engine);
+        unlike = owner->collective->find_unlike();
+        owner->collective->remember();
+    }
+    int told = unlike.empty() ? MPI_SUCCESS : fail(function, owner, MPI_ERR_OTHER, unlike);
     *comm = MPI_COMM_NULL;
     take_back(owner);
     Engine::Hold hold(owner->process.engine);
     owner->release();
-    return MPI_SUCCESS;
+    return told;
 }
 
 POMONA_MPI(int, Comm_free, (MPI_Comm* comm)) {

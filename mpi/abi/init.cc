@@ -95,11 +95,15 @@ POMONA_MPI(int, Finalize, (void)) {
     delete_attributes_of_self();
     if (Checker* checker = process().checker.get())
         for (const std::string& line : checker->left()) LOG(warn, mpi, "MPI_Finalize: {}", line);
+    int told = MPI_SUCCESS;
+    process().tell_unlike = [&](Communicator& comm, const std::string& sentence) {
+        told = fail("MPI_Finalize", &comm, MPI_ERR_OTHER, sentence);
+    };
     Status finished = release_library();
+    process().tell_unlike = nullptr;
     process().world_model.store(World::finished, std::memory_order_release);
-    if (finished.ok()) return MPI_SUCCESS;
-    LOG(warn, mpi, "MPI_Finalize: {}", finished.error().text());
-    return MPI_SUCCESS;
+    if (!finished.ok()) LOG(warn, mpi, "MPI_Finalize: {}", finished.error().text());
+    return told;
 }
 
 POMONA_MPI(int, Initialized, (int* flag)) {

@@ -2,6 +2,7 @@
 #include "mpi/p2p/board.h"
 
 #include "btl/base/check.h"
+#include "btl/base/format.h"
 #include "coll/shape.h"
 
 #include <algorithm>
@@ -58,6 +59,8 @@ size_t collective_of(uint64_t way) {
 }
 
 std::string mpi_name(size_t collective) {
+    if (collective == static_cast<size_t>(coll::Collective::neighbor))
+        return "a neighborhood collective";
     std::string name = coll::collective_name(static_cast<coll::Collective>(collective));
     name[0] = static_cast<char>(std::toupper(name[0]));
     return "MPI_" + name;
@@ -74,6 +77,26 @@ const char* other_call(uint64_t theirs, uint64_t own) {
     }();
     size_t one = collective_of(theirs), other = collective_of(own);
     if (one >= kCollectives || other >= kCollectives || one == other) return nullptr;
+    return texts[one * kCollectives + other].c_str();
+}
+
+// The same of a collective that is over; or the member has named another root, or given another
+// length. Those with blocks of their own tell only which they are.
+bool tells_all(uint64_t way) { return way >> (Board::by_chunks(way) ? 37 : 7) != 0; }
+const char* unlike_before(uint64_t theirs, uint64_t own) {
+    static const std::vector<std::string> texts = [] {
+        std::vector<std::string> all;
+        for (size_t i = 0; i < kCollectives * kCollectives; ++i) {
+            size_t one = i / kCollectives, other = i % kCollectives;
+            all.push_back("In an earlier collective the member has called " + mpi_name(one) +
+                          (one == other ? " with another root or length than this rank"
+                                        : ", and this rank " + mpi_name(other)));
+        }
+        return all;
+    }();
+    size_t one = collective_of(theirs), other = collective_of(own);
+    if (theirs == own || one >= kCollectives || other >= kCollectives) return nullptr;
+    if (one == other && !(tells_all(theirs) && tells_all(own))) return nullptr;
     return texts[one * kCollectives + other].c_str();
 }
 
@@ -94,24 +117,6 @@ Seen when_told(Seen seen, const BoardStrip& strip, uint64_t number) {
     return has_told(strip, number) ? seen : Seen::not_yet;
 }
 
-// Of a look that has seen a mistake. The strips are the member's and the own one.
-[[gnu::cold, gnu::noinline]] void finish_mistake(coll::Completion& done, Seen seen,
-                                                 const Peer& peer, const BoardStrip& theirs,
-                                                 const BoardStrip& own, uint64_t number) {
-    Error error = seen == Seen::lost         ? lost_by(peer)
-                  : seen == Seen::other_call ? other_root_of(peer)
-                                             : other_length_of(peer);
-    if (const char* text = other_call(way_of(theirs, number), way_of(own, number)))
-        error = {Code::data_lost, text, peer.rank};
-    done.function(&done, &error);
-}
-
-// Ends a look that has seen something.
-inline void finish(coll::Completion& done, Seen seen, const Peer& peer, const BoardStrip& theirs,
-                   const BoardStrip& own, uint64_t number) {
-    if (__builtin_expect(seen == Seen::yes, 1)) return done.function(&done, nullptr);
-    finish_mistake(done, seen, peer, theirs, own, number);
-}
 }  // namespace
 
 Seen Boards::mistake(size_t found, size_t said) {
@@ -152,8 +157,12 @@ int Boards::claim(uint64_t context, int most) {
     if (!space_->provide(begin, cells)) return found->taken = false, -1;
     for (BoardCell& cell : strip.cells) cell.sequence.store(0, std::memory_order_relaxed);
     for (ChunkCell& cell : strip.chunk_cells) cell.shown.store(0, std::memory_order_relaxed);
-    for (auto& way : strip.ways) way.number.store(0, std::memory_order_relaxed);
+    for (auto& way : strip.ways) {
+        way.number.store(0, std::memory_order_relaxed);
+        way.failed.store(0, std::memory_order_relaxed);
+    }
     strip.done.store(0, std::memory_order_relaxed);
+    strip.owner.store(context, std::memory_order_release);
     strip.context.store(context, std::memory_order_release);
     return index;
 }
@@ -183,7 +192,7 @@ std::unique_ptr<Board> Boards::open(uint64_t context, int rank, const std::vecto
 Board::Board(Boards& boards, uint64_t context, int rank, int own, std::vector<Member> members,
              bool fenced)
     : boards_(boards), context_(context), own_(own), members_(std::move(members)),
-      strips_(strips_of(members_)), strip_(members_[rank].strip), fenced_(fenced) {
+      strips_(strips_of(members_)), strip_(members_[rank].strip), rank_(rank), fenced_(fenced) {
     boards.open_.push_back(this);
 }
 
@@ -197,14 +206,38 @@ Board::~Board() {
     strip_->context.store(0, std::memory_order_release);
 }
 
+// Of a look that has seen a mistake. What is lost may be so for a mistake of before.
+void Board::finish_mistake(coll::Completion& done, Seen seen, int peer, uint64_t number) {
+    const Member& member = members_[static_cast<size_t>(peer)];
+    Error error = seen == Seen::lost         ? lost_by(*member.peer)
+                  : seen == Seen::other_call ? other_root_of(*member.peer)
+                                             : other_length_of(*member.peer);
+    const char* text = other_call(way_of(*member.strip, number), way_of(*strip_, number));
+    if (!text && seen == Seen::lost && number > 0) {
+        Unlike before = find_unlike(number - 1);
+        if (before.member == peer) text = before.text;
+    }
+    if (text) error = {Code::data_lost, text, member.peer->rank};
+    done.function(&done, &error);
+}
+
+// Ends a look that has seen something.
+inline void Board::finish(coll::Completion& done, Seen seen, int peer, uint64_t number) {
+    if (__builtin_expect(seen == Seen::yes, 1)) return done.function(&done, nullptr);
+    finish_mistake(done, seen, peer, number);
+}
+
 // ---- one collective
 
 void Board::begin(uint64_t number, coll::Runner& runner, BoardUse use, CollectiveMark mark) {
-    check(number >= next_, number, next_);
+    if (__builtin_expect(number != next_, 0)) {
+        check(number > next_, number, next_);
+        next_ = number;
+        publish_done();  // of those between
+    }
     next_ = number + 1;
     outstanding_.push_back({number, &runner, mark, use.way, use.chunks});
     announce(number, use);
-    publish_done();  // also of numbers between
 }
 
 Board::Begun* Board::find(uint64_t number) {
@@ -216,18 +249,22 @@ Board::Begun* Board::find(uint64_t number) {
 void Board::end(uint64_t number, const Error* error) {
     Begun* begun = find(number);
     check(begun != nullptr, number);
-    // Others that have got what they need may be 64 collectives further, but none can wait for this
-    // one.
-    auto& way = strip_->ways[number % kBoardCells];
-    if (__builtin_expect(error != nullptr, 0) && by_chunks(begun->way) &&
-        way.number.load(std::memory_order_relaxed) == number + 1) {
-        size_t collective = collective_of(begun->way);
-        uint64_t mark = collective < kCollectives ? collective << 1 | 1 : 0;
-        BoardUse told = is_failure(error->code) ? kFailedByFailure : kFailed;
-        way.way.store(told.way | mark << 3, std::memory_order_release);
-    }
+    if (__builtin_expect(error != nullptr, 0)) tell_failed(*begun, *error);
     outstanding_.erase(outstanding_.begin() + (begun - outstanding_.data()));
     publish_done();
+}
+
+// What was wrong is told with its error; and others may wait for this one's chunks. Those that have
+// got what they need may be 64 collectives further, but none can wait for this one.
+void Board::tell_failed(const Begun& begun, const Error& error) {
+    auto& way = strip_->ways[begun.number % kBoardCells];
+    if (way.number.load(std::memory_order_relaxed) != begun.number + 1) return;
+    way.failed.store(begun.number + 1, std::memory_order_release);
+    if (!by_chunks(begun.way)) return;
+    size_t collective = collective_of(begun.way);
+    uint64_t mark = collective < kCollectives ? collective << 1 | 1 : 0;
+    BoardUse told = is_failure(error.code) ? kFailedByFailure : kFailed;
+    way.way.store(told.way | mark << 3, std::memory_order_release);
 }
 
 bool Board::over_lately(uint64_t number, uint64_t modulus) const {
@@ -248,6 +285,85 @@ bool Board::all_done(uint64_t position) {
         least = std::min(least, strip->done.load(std::memory_order_acquire));
     room_ = least;
     return position <= room_;
+}
+
+bool Board::room_for_post(uint64_t position) {
+    if (!all_done(position)) return false;
+    compare();
+    return unlike_.member < 0;
+}
+
+// ---- members that have called unlike collectives, and have not noticed
+
+// Sums that differ tell that there is something to look for. `beyond`: so do those of members that
+// are not there yet, or are far beyond.
+bool Board::sums_agree(uint64_t last, bool beyond) const {
+    uint64_t sum = strip_->ways[last % kBoardCells].sum.load(std::memory_order_relaxed);
+    bool agree = true;
+    for (BoardStrip* strip : strips_) {
+        const auto& theirs = strip->ways[last % kBoardCells];
+        bool there = theirs.number.load(std::memory_order_acquire) == last + 1;
+        agree &= there ? theirs.sum.load(std::memory_order_relaxed) == sum : !beyond;
+    }
+    return agree;
+}
+
+void Board::compare() {
+    if (unlike_.member >= 0) return room_ = 0, void();
+    uint64_t last = (room_ >> kPositionBits) - 1;  // over at all members
+    const auto& own = strip_->ways[last % kBoardCells];
+    if (last < compared_ || own.number.load(std::memory_order_relaxed) != last + 1) return;
+    if (__builtin_expect(sums_agree(last, false), 1)) return compared_ = last + 1, void();
+    unlike_ = find_unlike(last);
+    if (unlike_.member >= 0) room_ = 0;  // so that who posts comes here again
+}
+
+Board::Unlike Board::find_unlike() {
+    if (unlike_.member >= 0) return std::exchange(unlike_, {});
+    // Of two that come at the same time one sees that the other is done.
+    std::atomic_thread_fence(std::memory_order_seq_cst);
+    return next_ == 0 || sums_agree(next_ - 1, true) ? Unlike{} : find_unlike(next_ - 1);
+}
+
+// Up to the last one, as far as a collective is over at both, and has failed at neither.
+Board::Unlike Board::find_unlike(uint64_t last) {
+    uint64_t first = last < kBoardCells ? 0 : last - kBoardCells + 1;
+    for (uint64_t number = std::max(first, compared_); number <= last; ++number) {
+        compared_ = number + 1;
+        for (size_t r = 0; r < members_.size(); ++r)
+            if (Unlike found = compare(static_cast<int>(r), number); found.member >= 0)
+                return found;
+    }
+    return {};
+}
+
+Board::Unlike Board::compare(int member, uint64_t number) const {
+    const BoardStrip* strip = members_[static_cast<size_t>(member)].strip;
+    if (!strip || strip == strip_) return {};
+    const auto& own = strip_->ways[number % kBoardCells];
+    const auto& way = strip->ways[number % kBoardCells];
+    auto stands = [&](const auto& each) {
+        return each.number.load(std::memory_order_acquire) == number + 1 &&
+               each.failed.load(std::memory_order_acquire) != number + 1;
+    };
+    uint64_t least = std::min(done_, strip->done.load(std::memory_order_acquire));
+    if (least < board_position(number + 1, 0) || !stands(own) || !stands(way)) return {};
+    uint64_t mine = own.way.load(std::memory_order_relaxed);
+    uint64_t theirs = way.way.load(std::memory_order_acquire);
+    // Not while the member writes there again, 64 collectives later; nor when it has left, and its
+    // strip is another communicator's.
+    const auto& before = strip->ways[(number + kBoardCells - 1) % kBoardCells];
+    if (before.number.load(std::memory_order_acquire) == number + kBoardCells || !stands(way) ||
+        strip->owner.load(std::memory_order_acquire) != context_)
+        return {};
+    Unlike found;
+    found.text = unlike_before(theirs, mine);
+    if (!found.text) return {};
+    found.member = member;
+    std::string one = mpi_name(collective_of(theirs)), other = mpi_name(collective_of(mine));
+    if (one == other) one += " with another root or length";
+    found.sentence = format("rank {} called {}, and rank {} called {}", member, one, rank_, other);
+    return found;
 }
 
 const Peer* Board::gone_member() const {
@@ -276,6 +392,7 @@ void Board::post(uint64_t number, ConstBytes data, size_t said, coll::Completion
         write(number, data, said);
         return done.function(&done, nullptr);
     }
+    if (refuses(number)) return refuse_post(number, done);
     if (const Peer* lost = gone_member()) {
         Error error = gone(*lost);
         return done.function(&done, &error);
@@ -284,12 +401,20 @@ void Board::post(uint64_t number, ConstBytes data, size_t said, coll::Completion
                               const_cast<std::byte*>(data.data()), data.size(), &done});
 }
 
+// Members have called unlike collectives before: the post is lost, by which the others hear of it.
+void Board::refuse_post(uint64_t number, coll::Completion& done) {
+    Unlike found = std::exchange(unlike_, {});
+    Error error{Code::data_lost, found.text,
+                members_[static_cast<size_t>(found.member)].peer->rank};
+    write(number, {}, 0);
+    done.function(&done, &error);
+}
+
 void Board::look(uint64_t number, int peer, size_t offset, size_t said, Bytes target,
                  coll::Completion& done) {
     const Member& member = members_[peer];
     Seen seen = when_told(take(*member.strip, number, offset, said, target), *member.strip, number);
-    if (seen != Seen::not_yet)
-        return finish(done, seen, *member.peer, *member.strip, *strip_, number);
+    if (seen != Seen::not_yet) return finish(done, seen, peer, number);
     if (member.peer->gone) {
         Error error = gone(*member.peer);
         return done.function(&done, &error);
@@ -344,8 +469,7 @@ void Board::show(BoardChunk chunk, size_t said) {
 void Board::see(int peer, BoardChunk chunk, size_t said, coll::Completion& done) {
     const Member& member = members_[peer];
     Seen seen = look_for(*member.strip, chunk, said);
-    if (seen != Seen::not_yet)
-        return finish(done, seen, *member.peer, *member.strip, *strip_, chunk.number);
+    if (seen != Seen::not_yet) return finish(done, seen, peer, chunk.number);
     if (const Peer* lost = gone_member()) {
         Error error = gone(*lost);
         return done.function(&done, &error);
@@ -376,7 +500,10 @@ bool Boards::attempt(const Wait& wait, Seen& seen) {
     case Kind::room: return board.has_room(wait.chunk);
     case Kind::post: break;
     }
-    if (!board.has_room(wait.number)) return false;
+    if (!board.has_room(wait.number)) {
+        seen = Seen::lost;
+        return board.refuses(wait.number);
+    }
     board.write(wait.number, {wait.bytes, wait.length}, wait.said);
     return true;
 }
@@ -399,11 +526,10 @@ bool Boards::poll() {
         drop(i);
         moved = true;
         if (wait.kind == Kind::room) wait.board->use(wait.chunk, wait.length, *wait.done);
-        else if (wait.kind == Kind::post) wait.done->function(wait.done, nullptr);
-        else {
-            const Board::Member& member = wait.board->members_[wait.peer];
-            finish(*wait.done, seen, *member.peer, *member.strip, *wait.board->strip_, wait.number);
-        }
+        else if (wait.kind != Kind::post)
+            wait.board->finish(*wait.done, seen, wait.peer, wait.number);
+        else if (seen == Seen::lost) wait.board->refuse_post(wait.number, *wait.done);
+        else wait.done->function(wait.done, nullptr);
     }
     return moved;
 }

@@ -13,6 +13,7 @@
 
 #include <cstring>
 #include <memory>
+#include <string>
 #include <vector>
 
 namespace pomona {
@@ -146,13 +147,22 @@ public:
     std::vector<int> behind_chunk(BoardChunk chunk) const { return behind(used_[chunk.place]); }
     bool has_strip(int rank) const { return members_[static_cast<size_t>(rank)].strip != nullptr; }
 
+    // Members whose calls differ in a collective that is over, which neither has noticed.
+    struct Unlike {
+        int member = -1;       // by rank; -1: none
+        const char* text{};    // "The member has called ..."; static storage
+        std::string sentence;  // without the communicator: "rank 1 called ..., and rank 0 ..."
+    };
+    // Among those not yet compared; each is told once. For who ends the communicator.
+    Unlike find_unlike();
+
     // In place of begin() and end() for a collective that is over at once: where no other is under
     // way, it is posts and looks, and over(); if it is not over at once, begin() follows.
     bool idle(uint64_t number) const { return number == next_ && outstanding_.empty(); }
     void over(uint64_t number, BoardUse use) {
         announce(number, use);
         next_ = number + 1;
-        publish_done();
+        publish_done(board_position(next_, 0));
     }
     bool post_now(uint64_t number, ConstBytes data, size_t said);
     bool look_now(uint64_t number, int peer, size_t offset, size_t said, Bytes target);
@@ -180,8 +190,25 @@ private:
     Board(Boards& boards, uint64_t context, int rank, int own, std::vector<Member> members,
           bool fenced);
     static std::vector<BoardStrip*> strips_of(const std::vector<Member>& members);
-    // Of the members' done positions; whether the least of them is at or above one.
+    // Whether the least of the members' done positions is at or above one.
     bool all_done(uint64_t position);
+    bool room_for_post(uint64_t position);
+    bool sums_agree(uint64_t last, bool beyond) const;
+    void compare();
+    Unlike find_unlike(uint64_t last);
+    Unlike compare(int member, uint64_t number) const;
+    bool refuses(uint64_t number) {
+        return __builtin_expect(unlike_.member >= 0, 0) && all_done(before_post(number));
+    }
+    // All members are to be done with lower positions when this post is written: with what stands
+    // in its place, and with the one after that, whose way compare() then still finds.
+    static constexpr uint64_t kPostsAhead = kBoardCells - 1;
+    static uint64_t before_post(uint64_t number) {
+        return number < kPostsAhead ? 0 : board_position(number - kPostsAhead + 1, 0);
+    }
+    void refuse_post(uint64_t number, coll::Completion& done);
+    void finish(coll::Completion& done, Boards::Seen seen, int peer, uint64_t number);
+    void finish_mistake(coll::Completion& done, Boards::Seen seen, int peer, uint64_t number);
     bool has_room(uint64_t number);
     bool has_room(BoardChunk chunk);
     // Takes the chunk: what all are done with may be overwritten.
@@ -190,6 +217,7 @@ private:
     void write(uint64_t number, ConstBytes data, size_t said);
     void ring();  // wakes members that sleep
     void publish_done();
+    void publish_done(uint64_t done);
     void announce(uint64_t number, BoardUse use);
     static Boards::Seen take(BoardStrip& strip, uint64_t number, size_t offset, size_t said,
                              Bytes target);
@@ -202,10 +230,17 @@ private:
     const std::vector<Member> members_;      // by rank
     const std::vector<BoardStrip*> strips_;  // of this node, the own one too
     BoardStrip* const strip_;                // the own one
+    const int rank_;
     const bool fenced_;  // all others make our plain stores visible before they sleep
     uint64_t room_ = 0;  // all are done with lower positions
     uint64_t next_ = 0;  // above the last number begun
     uint64_t done_ = 0;  // as published
+    uint64_t ways_ = 0;  // the sum of all
+    // Collectives below it have been compared. Members that only send do not hear of each other, so
+    // whoever finds that all are done with earlier posts compares the sums of their ways: once in
+    // about 64 collectives.
+    uint64_t compared_ = 0;
+    Unlike unlike_;  // found then: of the next post
     // Of each of one's own chunks: above the position that it was used for last, and how much of
     // its memory is known to be there.
     uint64_t used_[kBoardChunks] = {};
@@ -221,6 +256,7 @@ private:
         bool suspected = false;
     };
     Begun* find(uint64_t number);
+    void tell_failed(const Begun& begun, const Error& error);
     // A member goes another way, or has failed.
     bool dissents(const Begun& begun, Error& why) const;
     std::vector<Begun> outstanding_;  // begun and not ended, ascending
@@ -230,22 +266,29 @@ private:
 
 inline void Board::announce(uint64_t number, BoardUse use) {
     auto& way = strip_->ways[number % kBoardCells];
-    way.way.store(use.way, std::memory_order_relaxed);
+    ways_ += use.way;
+    // Release: who reads it in place of an older one sees too that the numbers have gone on.
+    way.way.store(use.way, std::memory_order_release);
+    way.sum.store(ways_, std::memory_order_relaxed);
     way.number.store(number + 1, std::memory_order_release);
+}
+
+inline void Board::publish_done(uint64_t done) {
+    done_ = done;
+    // Release: what was read of others' posts is read. Pairs with all_done() of the writers.
+    strip_->done.store(done, std::memory_order_release);
 }
 
 inline void Board::publish_done() {
     uint64_t done = outstanding_.empty()
                         ? board_position(next_, 0)
                         : board_position(outstanding_.front().number, outstanding_.front().passed);
-    if (done == done_) return;
-    done_ = done;
-    // Release: what was read of others' posts is read. Pairs with all_done() of the writers.
-    strip_->done.store(done, std::memory_order_release);
+    if (done != done_) publish_done(done);
 }
 
 inline bool Board::has_room(uint64_t number) {
-    return number < kBoardCells || all_done(board_position(number - kBoardCells + 1, 0));
+    uint64_t position = before_post(number);
+    return __builtin_expect(position <= room_, 1) || room_for_post(position);
 }
 
 inline void Board::write(uint64_t number, ConstBytes data, size_t said) {

@@ -21,9 +21,6 @@ std::vector<int> Board::behind(uint64_t position) const {
     return ranks;
 }
 
-std::vector<int> Board::behind_post(uint64_t number) const {
-    if (number < kBoardCells) return {};
-    return behind(board_position(number - kBoardCells + 1, 0));
-}
+std::vector<int> Board::behind_post(uint64_t number) const { return behind(before_post(number)); }
 
 }  // namespace pomona

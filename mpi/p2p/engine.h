@@ -293,6 +293,8 @@ public:
         return context == last_context_ ? *last_matcher_ : find_matcher(context);
     }
     void drop_context(uint64_t context);
+    // Those there are; with the engine held.
+    std::vector<Communicator*> communicators() const;
 
     // -- Sink: called by the transports inside turn()
     std::byte* place(int peer, const FrameHeader& header, size_t length) override;

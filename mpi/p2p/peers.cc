@@ -77,6 +77,13 @@ void Engine::drop_context(uint64_t context) {
     matchers_.erase(found);
 }
 
+std::vector<Communicator*> Engine::communicators() const {
+    std::vector<Communicator*> all;
+    for (const auto& [context, matching] : matchers_)
+        if (matching->comm) all.push_back(matching->comm);
+    return all;
+}
+
 // ---- what waits
 
 void Engine::queue(Peer& peer) {

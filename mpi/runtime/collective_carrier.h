@@ -38,6 +38,17 @@ public:
         if (comm.is_inter()) label &= 15;
         label_ = static_cast<int>(label << kRankBits);
     }
+    // Of a message that has come: its sender, and what that calls.
+    static int sender(int source) { return source & ((1 << kRankBits) - 1); }
+    static bool prepares(int source) { return (source >> kRankBits & 15) == kPreparing; }
+    static bool calls(int source, const coll::Call& call) {
+        unsigned label = static_cast<unsigned>(source) >> kRankBits;
+        unsigned root = call.root < 0 ? label >> 4 : static_cast<unsigned>(call.root) & 7;
+        return label == (static_cast<unsigned>(call.collective) | root << 4);
+    }
+    static const char* call_of(int source) {
+        return coll::Call::name_of(static_cast<unsigned>(source) >> kRankBits);
+    }
     void number(uint64_t number) {
         number_ = number;
         base_ = Engine::collective_tag(number, 0);

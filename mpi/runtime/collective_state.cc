@@ -165,6 +165,14 @@ Error why_ended(const Communicator& comm) {
     return why;
 }
 
+std::string CollectiveState::find_unlike() {
+    if (comm.ends_collectives()) return {};
+    if (board)
+        if (Board::Unlike found = board->find_unlike(); found.member >= 0)
+            return format("On {} {}", name_for_people(comm), found.sentence);
+    return watched_ ? watched_->take_left() : "";
+}
+
 void CollectiveState::fail_all() {
     for (RepeatedCall& call : repeated) call.key.forget();
     comm.retain();  // the last request may be its last user

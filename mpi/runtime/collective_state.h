@@ -31,6 +31,13 @@ struct CollectiveState final : BoardOwner {
     // not repeated without a look at the communicator any more.
     void fail_all();
 
+    // Members have called unlike collectives, and none has noticed, since they only send: a
+    // sentence, each once; else "". For who ends the communicator; with the engine held.
+    std::string find_unlike();
+    void remember() const {
+        if (watched_) watched_->remember(*comm.process.watching);
+    }
+
     // The communicator's hints have changed, at all members between the same two collectives of
     // theirs.
     void hints_changed();

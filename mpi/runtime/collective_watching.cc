@@ -3,10 +3,12 @@
 
 #include "btl/base/format.h"
 #include "btl/base/log.h"
+#include "mpi/runtime/collective_carrier.h"
 #include "mpi/runtime/collective_request.h"
 #include "mpi/runtime/collective_state.h"
 
 #include <algorithm>
+#include <utility>
 #include <vector>
 
 namespace pomona {
@@ -14,6 +16,8 @@ namespace pomona {
 // Contexts of communicators are hashes.
 static constexpr uint64_t kNoteContext = 0xfffffffffffffff1;
 static constexpr Nanoseconds kWorkEvery = 20'000'000;
+static constexpr uint64_t kLeftMost = 128;     // twice what WatchedGroup::look_back() comes after
+static constexpr size_t kLookedThrough = 256;  // more messages are of collectives to come
 
 static coll::Completion nobody{[](coll::Completion*, const Error*) {}};
 
@@ -81,7 +85,7 @@ void CollectiveWatching::work() {
     if (watch.groups().empty() || now - worked_ < kWorkEvery) return;
     worked_ = now;
     for (coll::WatchedGroup* each : watch.groups())
-        static_cast<WatchedCommunicator*>(each)->refuse_late(engine_);
+        static_cast<WatchedCommunicator*>(each)->refuse_late();
     watch.look();
 }
 
@@ -119,7 +123,8 @@ std::optional<Error> WatchedCommunicator::closed() const {
     return why_ended(comm_);
 }
 
-void WatchedCommunicator::refuse_late(Engine& engine) {
+void WatchedCommunicator::refuse_late() {
+    Engine& engine = comm_.process.engine;
     uint64_t context = comm_.collective_context();
     Matcher& matching = engine.matcher(context);
     auto is_late = [&](const Message& message) {
@@ -135,6 +140,91 @@ void WatchedCommunicator::refuse_late(Engine& engine) {
         if (!late) return;
         engine.recv_step(*late->peer, context, late->header.source, late->header.tag, {}, nobody);
     }
+}
+
+// Tags have a collective's number modulo a power of two; it is one of the last. Of others it is not
+// known whether they have failed here, and left it for that.
+const Message* WatchedCommunicator::find_left(coll::CollectiveId& id) {
+    Matcher& matching = comm_.process.engine.matcher(comm_.collective_context());
+    if (matching.message_count() == 0 || comm_.ends_collectives()) return nullptr;
+    constexpr uint64_t modulus = Engine::kCollectiveNumbers;
+    uint64_t next = begun();
+    return matching.find_kept([&](const Message& message) {
+        int tag = message.header.tag;
+        uint64_t low = static_cast<uint64_t>(tag >> Engine::kCollectiveSlotBits);
+        uint64_t before = (next - low) % modulus;
+        // Who prepares its first collective waits for an answer, and asks.
+        if (EngineCarrier::prepares(message.header.source)) return false;
+        if (tag < 0 || before == 0 || before > kLeftMost || before > next) return false;
+        id = {comm_.collective_context(), next - before};
+        if (is_under_way(id) || failed([&](const auto& each) { return each == id; })) return false;
+        // Of another length only: the sender has got an error, or will.
+        const coll::Call* own = past_call(id);
+        return own && !EngineCarrier::calls(message.header.source, *own);
+    });
+}
+
+void WatchedCommunicator::look_back() {
+    Matcher& matching = comm_.process.engine.matcher(comm_.collective_context());
+    if (!suspect_.sentence.empty() && matching.find_message(suspect_.source, suspect_.tag)) return;
+    suspect_.sentence.clear();
+    if (matching.message_count() > kLookedThrough) return;
+    coll::CollectiveId id;
+    const Message* left = find_left(id);
+    if (!left) return;
+    const Header& header = left->header;
+    suspect_ = {header.source, header.tag,
+                text_of(name(), header.source, comm_.rank(), past_call(id)->text())};
+}
+
+std::string WatchedCommunicator::take_left() {
+    look_back();
+    return std::exchange(suspect_.sentence, {});
+}
+
+// Ranks are those of the groups.
+std::string WatchedCommunicator::text_of(const std::string& name, int source, int rank,
+                                         const std::string& call) {
+    return format("On {} rank {} called {}, and rank {} called {}", name,
+                  EngineCarrier::sender(source), EngineCarrier::call_of(source), rank, call);
+}
+
+void WatchedCommunicator::remember(CollectiveWatching& watching) const {
+    if (comm_.ends_collectives()) return;
+    CollectiveWatching::Ended& ended =
+        watching.ended_[watching.ended_count_++ % watching.ended_.size()];
+    ended = {comm_.collective_context(), comm_.rank(), false, name(), {}};
+    const Errhandler* handler = comm_.errhandler.get();
+    ended.fatal = !handler || handler->action == Errhandler::Action::fatal ||
+                  handler->action == Errhandler::Action::abort;
+    uint64_t next = begun();
+    for (auto& [number, call] : ended.calls) {
+        number = CollectiveWatching::kNoNumber;
+        if (next == 0) continue;
+        if (const coll::Call* known = past_call({ended.context, --next}))
+            number = next, call = *known;
+    }
+}
+
+std::string CollectiveWatching::find_unlike(bool& fatal) {
+    for (const Ended& each : ended_) {
+        if (!each.context) continue;
+        fatal = each.fatal;
+        for (const auto& [number, call] : each.calls) {
+            if (number == kNoNumber) continue;
+            int tag = Engine::collective_tag(number, 0);
+            const Message* left = engine_.matcher(each.context).find_kept([&](const Message& kept) {
+                return kept.header.tag >> Engine::kCollectiveSlotBits ==
+                           tag >> Engine::kCollectiveSlotBits &&
+                       !EngineCarrier::prepares(kept.header.source) &&
+                       !EngineCarrier::calls(kept.header.source, call);
+            });
+            if (left)
+                return WatchedCommunicator::text_of(each.name, left->header.source, each.rank,
+                                                    call.text());
+        }
+    }
+    return {};
 }
 
 }  // namespace pomona

@@ -462,12 +462,33 @@ void Process::wait_for_world() {
     end = {};
 }
 
+// All have called all they will: what do members think that they have called together?
+void Process::find_unlike() {
+    std::vector<std::pair<Communicator*, std::string>> found;
+    {
+        Engine::Hold hold(engine);
+        if (engine.any_failed()) return;
+        bool fatal = false;
+        if (std::string sentence = watching ? watching->find_unlike(fatal) : ""; !sentence.empty())
+            found.emplace_back(fatal ? world_.get() : nullptr, std::move(sentence));
+        for (Communicator* comm : engine.communicators())
+            if (comm->collective)
+                if (std::string sentence = comm->collective->find_unlike(); !sentence.empty())
+                    found.emplace_back(comm, std::move(sentence));
+    }
+    for (auto& [comm, sentence] : found) {
+        if (tell_unlike && comm) tell_unlike(*comm, sentence);
+        else LOG(warn, mpi, "{}", sentence);
+    }
+}
+
 Status Process::finish() {
     engine.stop_progress_thread();
     // Everybody's messages have arrived before anybody's transports go.
     Status status;
     if (engine.known_peers() > 1) {
         if (job().world_size() > 1) wait_for_world();
+        find_unlike();
         Nanoseconds deadline = clock.now() + 5'000'000'000;
         engine.wait_until([&] {
             return (!engine.draining() && boards_in_making == 0) || clock.now() > deadline;

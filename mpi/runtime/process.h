@@ -13,8 +13,10 @@
 #include "mpi/runtime/unlike.h"
 #include "pmix/wireup/wireup.h"
 
+#include <functional>
 #include <memory>
 #include <mutex>
+#include <string>
 #include <thread>
 #include <vector>
 
@@ -53,6 +55,9 @@ public:
     Status start(int thread_level, std::unique_ptr<Wireup> wireup = nullptr);
     // Completes what is in flight, says good-bye to the job, takes everything down.
     Status finish();
+    // What finish() tells of a communicator whose members have called unlike collectives; null: it
+    // is logged.
+    std::function<void(Communicator& comm, const std::string& sentence)> tell_unlike;
 
     enum class State { before, running, finished };
     std::atomic<State> state{State::before};  // the library; asked from any thread: release/acquire
@@ -139,6 +144,7 @@ private:
     Result<Endpoint*> connect(int peer);
     void make_world();
     void wait_for_world();
+    void find_unlike();
     bool end_in_barrier(const Communicator& end);
 
     bool linked_ = false;       // this world's ranks have links, from the start

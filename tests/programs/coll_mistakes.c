@@ -142,6 +142,26 @@ static void names_both(int error, const char* one, const char* other) {
     CHECK(named);
 }
 
+/* Frees a communicator on which rank 0 has called `one` and the last rank `other`. Ranks that only
+ * send have noticed nothing in the calls; now some are told. `failed`: this rank has been. */
+static void free_twin(MPI_Comm* twin, const char* one, const char* other, int failed, MPI_Comm comm) {
+    int error = MPI_Comm_free(twin), told, any;
+    told = error != MPI_SUCCESS;
+    CHECK(*twin == MPI_COMM_NULL);
+    if (told) {
+        char text[MPI_MAX_ERROR_STRING];
+        int length;
+        CHECK_OK(MPI_Error_string(error, text, &length));
+        int named = strstr(text, one) && strstr(text, other) && strstr(text, "the twin") &&
+                    strstr(text, "rank ");
+        if (!named) printf("rank %d: %s\n", check_rank, text);
+        CHECK(named);
+    }
+    told |= failed;
+    CHECK_OK(MPI_Allreduce(&told, &any, 1, MPI_INT, MPI_MAX, comm));
+    CHECK(!any || strcmp(one, other) != 0);
+}
+
 /* The last rank is in another collective than the others: the first one of a communicator, or a
  * later one. Who needs all others gets an error, and every error says what two members called. */
 static void different_calls(MPI_Comm comm) {
@@ -169,7 +189,7 @@ static void different_calls(MPI_Comm comm) {
             /* Ranks that all only send notice nothing. */
             int sends = b == GATHER && (a == BCAST || a == SCAN);
             CHECK(a == b || check_size == 1 ? !any : any || sends || !strict);
-            CHECK_OK(MPI_Comm_free(&twin));
+            free_twin(&twin, names[a], names[b], failed, comm);
         }
     free(in);
     free(out);
@@ -205,7 +225,7 @@ static void alike(MPI_Comm comm) {
             }
             CHECK_OK(MPI_Allreduce(&failed, &any, 1, MPI_INT, MPI_MAX, comm));
             CHECK(any || (b == GATHER && (a == BCAST || a == SCAN))); /* who only sends sees nothing */
-            CHECK_OK(MPI_Comm_free(&twin));
+            free_twin(&twin, names[a], names[b], failed, comm);
         }
 }
 
@@ -226,7 +246,7 @@ static void different_roots(MPI_Comm comm) {
             if (failed) names_both(error, "with root 0", names[calls[c]]);
             CHECK_OK(MPI_Allreduce(&failed, &any, 1, MPI_INT, MPI_MAX, comm));
             CHECK(any || calls[c] == BCAST || !strict); /* two roots that only send */
-            CHECK_OK(MPI_Comm_free(&twin));
+            free_twin(&twin, names[calls[c]], "root", failed, comm);
         }
     free(in);
     free(out);
@@ -248,7 +268,7 @@ static void different_blocks(MPI_Comm comm) {
     if (check_rank == 0) CHECK(failed);
     CHECK_OK(MPI_Allreduce(&failed, &any, 1, MPI_INT, MPI_MAX, comm));
     CHECK(any);
-    CHECK_OK(MPI_Comm_free(&twin));
+    free_twin(&twin, "MPI_Alltoall", "rank ", failed, comm);
 }
 
 static int refuse(MPI_Comm comm, int key, void* extra, void* in, void* out, int* flag) {

@@ -209,9 +209,10 @@ struct Sleeping {
             board->post(number, {}, 0, posted);
             EXPECT_EQ(posted.calls, 0);
         }
+        // With what stands in its place, and with the next one, whose way is still compared.
         for (int rank = 0; rank < 2; ++rank)
             memory.strips[static_cast<size_t>(rank) * kBoardStrips].done.store(
-                board_position(number - kBoardCells + 1, 0));
+                board_position(number - kBoardCells + 2, 0));
         for (bool over = false; !over; std::this_thread::yield()) {
             Engine::Hold hold(engine);
             over = posted.calls > 0;
