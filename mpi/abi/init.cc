@@ -9,30 +9,59 @@
 #include "btl/base/log.h"
 
 #include <algorithm>
+#include <chrono>
 #include <cstdlib>
 #include <cstring>
+#include <thread>
 #include <unistd.h>
 
 using namespace pomona;
 
 namespace pomona {
 
+static constexpr int kStartFailed = -1;  // as the number of users
+
+// Sessions are independent of the world. But a process that meets others would meet some that have
+// gone, and some that do not come back.
+static bool may_start_again(Process& here) {
+    Origin origin = here.job().origin;
+    return here.engine.known_peers() == 1 &&
+           (origin == Origin::singleton || origin == Origin::mpirun);
+}
+
+// Of one more user. True: who asks has to start the library; else it runs.
+static Result<bool> add_user(Process& here) {
+    using State = Process::State;
+    for (;; std::this_thread::sleep_for(std::chrono::microseconds(100))) {
+        std::lock_guard guard(here.object_mutex);
+        if (here.users == kStartFailed)
+            return Error{Code::unsupported, "MPI could not be started before"};
+        State state = here.state.load(std::memory_order_acquire);
+        if (state == State::finished && !may_start_again(here))
+            return Error{Code::unsupported,
+                         "MPI cannot be started again after MPI_Finalize in a job of several "
+                         "processes"};
+        // Sessions may begin on several threads at once: one starts the library, the others wait.
+        if (here.users > 0 && state != State::running) continue;
+        ++here.users;
+        return state != State::running;
+    }
+}
+
 Status acquire_library(int thread_level) {
     Process& here = process();
-    {
-        std::lock_guard guard(here.object_mutex);
-        if (here.state.load() == Process::State::finished)
-            return Error{Code::unsupported, "MPI cannot be started again after MPI_Finalize"};
-        if (here.users++ > 0) return {};
-        if (here.state.load() == Process::State::running) return {};
-    }
+    if (!TRY(add_user(here))) return {};
     auto given = given_wireup();
     if (!given.ok()) {  // nothing has begun: the program may try again
         std::lock_guard guard(here.object_mutex);
         --here.users;
         return given.error();
     }
-    return here.start(thread_level, std::move(*given));
+    Status started = here.start(thread_level, std::move(*given));
+    if (started.ok()) return started;
+    std::lock_guard guard(here.object_mutex);
+    here.users = kStartFailed;
+    return started;
 }
 
 Status release_library() {
@@ -93,7 +122,9 @@ POMONA_MPI(int, Finalize, (void)) {
             "MPI is not running: call it once, after MPI_Init");
     // Attributes of MPI_COMM_SELF are deleted first, in reverse order of setting (section 11.2.4).
     delete_attributes_of_self();
-    if (Checker* checker = process().checker.get())
+    // What sessions have may be given back later.
+    Checker* checker = process().checker.get();
+    if (checker && process().users == 1)
         for (const std::string& line : checker->left()) LOG(warn, mpi, "MPI_Finalize: {}", line);
     int told = MPI_SUCCESS;
     process().tell_unlike = [&](Communicator& comm, const std::string& sentence) {

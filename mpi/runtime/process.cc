@@ -100,6 +100,15 @@ Process::~Process() {
 }
 
 Status Process::start(int wanted_level, std::unique_ptr<Wireup> given) {
+    if (state.load(std::memory_order_acquire) == State::finished) {
+        // A process that is alone, after MPI_Finalize (mpi/abi/init.cc).
+        agreements.reset();
+        std::destroy_at(&engine);
+        std::construct_at(&engine, params, counters, clock);
+        leaving = linked_ = relays_ = owns_cable_ = false;
+        boards_in_making = 0;
+        launcher = nullptr;
+    }
     wireup = given ? std::move(given) : TRY(Wireup::start());
     if (simulated) {
         TRY(simulated->enter(job().rank));

@@ -55,6 +55,17 @@ program right_too 'MPI_Session session; MPI_Group group; MPI_Datatype made, foun
 ends_well
 [ ! -s "$folder/out" ] || fault "nothing should be printed"
 
+# A session may end after MPI_Finalize, and so may what it has.
+program session_kept 'MPI_Session session; MPI_Group group;
+    MPI_Session_init(MPI_INFO_NULL, MPI_ERRORS_RETURN, &session);
+    MPI_Group_from_session_pset(session, "mpi://WORLD", &group);
+    MPI_Comm_create_from_group(group, "kept", MPI_INFO_NULL, MPI_ERRORS_RETURN, &comm);
+    MPI_Finalize();
+    MPI_Barrier(comm); MPI_Comm_free(&comm); MPI_Group_free(&group); MPI_Session_finalize(&session);
+    return 0;'
+ends_well
+[ ! -s "$folder/out" ] || fault "nothing should be printed"
+
 program left 'MPI_Comm_dup(MPI_COMM_WORLD, &comm); MPI_Type_contiguous(3, MPI_INT, &type);
     MPI_Type_commit(&type); MPI_Isend(data, 2, MPI_INT, 1 - rank, 5, MPI_COMM_WORLD, &request);
     MPI_Recv(reals, 100, MPI_INT, 1 - rank, 5, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
