@@ -142,6 +142,7 @@ POMONA_MPI(int, Comm_get_info, (MPI_Comm comm, MPI_Info* info_used)) {
     REQUIRE(info_used, owner, MPI_ERR_ARG, "info_used is a null pointer");
     auto* copy = new Info;
     if (owner->info) copy->entries = owner->info->entries;
+    tell_memory_kinds(*copy);
     *info_used = hand_out<MPI_Info>(copy);
     return MPI_SUCCESS;
 }

@@ -5,6 +5,7 @@
 #include "mpi/abi/define.h"
 #include "mpi/abi/errhandler.h"
 #include "mpi/abi/file_internal.h"
+#include "mpi/object/hints.h"
 
 #include <cstring>
 #include <sys/stat.h>
@@ -159,7 +160,9 @@ POMONA_MPI(int, File_set_info, (MPI_File fh, MPI_Info info)) {
 POMONA_MPI(int, File_get_info, (MPI_File fh, MPI_Info* info_used)) {
     FILE_ARGUMENT();
     FILE_REQUIRE(info_used, MPI_ERR_ARG, "info_used is a null pointer");
-    *info_used = hand_out<MPI_Info>(file->info().detach());
+    Ref<Info> info = file->info();
+    tell_memory_kinds(*info);
+    *info_used = hand_out<MPI_Info>(info.detach());
     return MPI_SUCCESS;
 }
 

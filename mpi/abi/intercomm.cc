@@ -3,6 +3,7 @@
 // groups over the intercommunicator's local intracommunicator.
 #include "mpi/abi/comm_internal.h"
 #include "mpi/abi/define.h"
+#include "mpi/object/hints.h"
 #include "mpi/runtime/collectives.h"
 
 #include <cstring>
@@ -224,6 +225,7 @@ POMONA_MPI(int, Intercomm_create_from_groups, (MPI_Group local_group, int local_
     made->local = Ref(new Communicator(here, child_context(local_name, 0), made->group, {}));
     made->errhandler = Ref<Errhandler>::share(resolve(errhandler));
     made->local->errhandler = made->errhandler;
+    if (const Info* hints = resolve(info)) take_hints(kCommHints, *hints, made->info);
     *newintercomm = hand_out<MPI_Comm>(made);
     return MPI_SUCCESS;
 }

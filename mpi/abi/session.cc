@@ -5,6 +5,7 @@
 #include "mpi/abi/define.h"
 #include "mpi/abi/init_internal.h"
 #include "mpi/abi/session.h"
+#include "mpi/object/hints.h"
 
 #include <cstring>
 #include <strings.h>
@@ -81,6 +82,7 @@ POMONA_MPI(int, Session_get_info, (MPI_Session session, MPI_Info* info_used)) {
     default: break;
     }
     made->set("thread_level", level);
+    tell_memory_kinds(*made);
     *info_used = hand_out<MPI_Info>(made);
     return MPI_SUCCESS;
 }
@@ -160,6 +162,7 @@ POMONA_MPI(int, Comm_create_from_group, (MPI_Group group, const char* stringtag,
     auto* made = new Communicator(here, context, Ref<Group>::share(members), {});
     made->errhandler = Ref<Errhandler>::share(resolve(errhandler));
     made->session = members->session;
+    if (const Info* hints = resolve(info)) take_hints(kCommHints, *hints, made->info);
     *newcomm = hand_out<MPI_Comm>(made);
     return MPI_SUCCESS;
 }

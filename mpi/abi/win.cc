@@ -194,6 +194,7 @@ POMONA_MPI(int, Win_get_info, (MPI_Win win, MPI_Info* info_used)) {
     WIN_REQUIRE(info_used, MPI_ERR_ARG, "info_used is a null pointer");
     auto* copy = new Info;
     if (window->info) copy->entries = window->info->entries;
+    tell_memory_kinds(*copy);
     *info_used = hand_out<MPI_Info>(copy);
     return MPI_SUCCESS;
 }

@@ -27,7 +27,6 @@ inline constexpr Hint kCommHints[] = {{kChoicesHint, ""},
                                       {"mpi_assert_allow_overtaking", ""},
                                       {"mpi_assert_strict_start_ordering", ""},
                                       {"mpi_minimum_memory_alignment", ""},
-                                      {"mpi_memory_alloc_kinds", ""},
                                       {"mpi_assert_memory_alloc_kinds", ""}};
 
 inline constexpr Hint kWinHints[] = {{"no_locks", "false"},
@@ -38,8 +37,10 @@ inline constexpr Hint kWinHints[] = {{"no_locks", "false"},
                                      {"same_disp_unit", "false"},
                                      {"alloc_shared_noncontig", "false"},
                                      {"mpi_minimum_memory_alignment", ""},
-                                     {"mpi_memory_alloc_kinds", ""},
                                      {"mpi_assert_memory_alloc_kinds", ""}};
+
+// What memory all take, whatever was asked for (section 12.4.3): of sessions, and all below them.
+inline void tell_memory_kinds(Info& info) { info.set("mpi_memory_alloc_kinds", "mpi,system"); }
 
 // Sets in `own` (made when it is null) the known ones among `given`.
 inline void take_hints(std::span<const Hint> known, const Info& given, Ref<Info>& own) {

@@ -30,6 +30,57 @@ static void expect_value(MPI_Info info, const char* key, const char* value) {
     context("");
 }
 
+#if MPI_AT_LEAST(4, 1)
+/* What memory the library takes (MPI-5.0 section 12.4.3): no more than it does, whatever was asked
+ * for. */
+static void expect_kinds(MPI_Info used) {
+    char kinds[201] = "";
+    int flag = 0;
+    CHECK_OK(MPI_Info_get(used, "mpi_memory_alloc_kinds", 200, kinds, &flag));
+    CHECK_EQ(1, flag);
+    CHECK(strstr(kinds, "mpi") && strstr(kinds, "system") && !strstr(kinds, "nonesuch"));
+    CHECK_OK(MPI_Info_free(&used));
+}
+
+static void memory_kinds(void) {
+    MPI_Info asked, used;
+    MPI_Session session;
+    MPI_Comm comm;
+    MPI_Win win;
+    CHECK_OK(MPI_Info_create(&asked));
+    CHECK_OK(MPI_Info_set(asked, "mpi_memory_alloc_kinds", "system,nonesuch:device"));
+    CHECK_OK(MPI_Comm_get_info(MPI_COMM_WORLD, &used));
+    expect_kinds(used);
+    CHECK_OK(MPI_Comm_dup_with_info(MPI_COMM_SELF, asked, &comm));
+    CHECK_OK(MPI_Comm_get_info(comm, &used));
+    expect_kinds(used);
+    CHECK_OK(MPI_Win_create(NULL, 0, 1, asked, comm, &win));
+    CHECK_OK(MPI_Win_get_info(win, &used));
+    expect_kinds(used);
+    CHECK_OK(MPI_Win_free(&win));
+    CHECK_OK(MPI_Comm_free(&comm));
+    CHECK_OK(MPI_Session_init(asked, MPI_ERRORS_RETURN, &session));
+    CHECK_OK(MPI_Session_get_info(session, &used));
+    expect_kinds(used);
+    { /* nor what it was made with */
+        int flag = 0;
+        char text[8];
+        MPI_Group group;
+        CHECK_OK(MPI_Info_set(asked, "mpi_assert_no_any_tag", "true"));
+        CHECK_OK(MPI_Group_from_session_pset(session, "mpi://SELF", &group));
+        CHECK_OK(MPI_Comm_create_from_group(group, "kinds", asked, MPI_ERRORS_RETURN, &comm));
+        CHECK_OK(MPI_Comm_get_info(comm, &used));
+        CHECK_OK(MPI_Info_get(used, "mpi_assert_no_any_tag", 7, text, &flag));
+        CHECK(flag && strcmp(text, "true") == 0);
+        expect_kinds(used);
+        CHECK_OK(MPI_Comm_free(&comm));
+        CHECK_OK(MPI_Group_free(&group));
+    }
+    CHECK_OK(MPI_Session_finalize(&session));
+    CHECK_OK(MPI_Info_free(&asked));
+}
+#endif
+
 int main(int argc, char** argv) {
     MPI_Info info, copy;
     char key[MPI_MAX_INFO_KEY], text[64], long_value[MPI_MAX_INFO_VAL];
@@ -109,6 +160,9 @@ int main(int argc, char** argv) {
     CHECK_OK(MPI_Info_get_nkeys(info, &count));
     CHECK(count >= 0);
     CHECK_OK(MPI_Info_free(&info));
+#endif
+#if MPI_AT_LEAST(4, 1)
+    memory_kinds();
 #endif
     return finish();
 }

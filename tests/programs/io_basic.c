@@ -252,6 +252,10 @@ static void hints(void) {
 #endif
     CHECK_EQ(1, flag);
     CHECK_STR("65536", value);
+#if MPI_AT_LEAST(4, 1)
+    CHECK_OK(MPI_Info_get(used, "mpi_memory_alloc_kinds", MPI_MAX_INFO_VAL - 1, value, &flag));
+    if (flag || !known_limit("MPICH")) CHECK(flag && strstr(value, "mpi") && strstr(value, "system"));
+#endif
     CHECK_OK(MPI_Info_free(&used));
     CHECK_OK(MPI_Info_set(info, "cb_buffer_size", "131072"));
     CHECK_OK(MPI_File_set_info(f, info));
