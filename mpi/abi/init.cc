@@ -19,7 +19,8 @@ using namespace pomona;
 
 namespace pomona {
 
-static constexpr int kStartFailed = -1;  // as the number of users
+// As the number of users.
+static constexpr int kStartFailed = -1, kLeaving = -2;
 
 // Sessions are independent of the world. But a process that meets others would meet some that have
 // gone, and some that do not come back.
@@ -36,6 +37,7 @@ static Result<bool> add_user(Process& here) {
         std::lock_guard guard(here.object_mutex);
         if (here.users == kStartFailed)
             return Error{Code::unsupported, "MPI could not be started before"};
+        if (here.users == kLeaving) continue;  // MPI_Finalize is not over
         State state = here.state.load(std::memory_order_acquire);
         if (state == State::finished && !may_start_again(here))
             return Error{Code::unsupported,
@@ -66,12 +68,19 @@ Status acquire_library(int thread_level) {
 
 Status release_library() {
     Process& here = process();
+    // Sessions may come and go; without a world the library stays up until the process ends.
+    bool leaves = here.world_model.load() == Process::State::running;
     {
         std::lock_guard guard(here.object_mutex);
         if (--here.users > 0) return {};
+        if (leaves) here.users = kLeaving;
     }
-    // Sessions may come and go; without a world the library stays up until the process ends.
-    if (here.world_model.load() == Process::State::running) return here.finish();
+    if (leaves) {
+        Status finished = here.finish();
+        std::lock_guard guard(here.object_mutex);
+        here.users = 0;
+        return finished;
+    }
     static const int registered = std::atexit([] {
         Process& leaving = process();
         if (leaving.users > 0 || leaving.state.load() != Process::State::running) return;

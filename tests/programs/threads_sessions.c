@@ -1,7 +1,9 @@
 /* Goal: sessions may begin on several threads at the same time (MPI-5.0 section 11.3.1: always
  * thread safe), and each can be used at once, also while the first one is still starting the
- * library. Method: threads that begin together, without MPI_Init; each looks at the process sets
- * and makes a communicator of this process alone.
+ * library. Sessions that begin while another thread is in MPI_Finalize can be used, or are
+ * refused. Method: threads that begin together, without MPI_Init; each looks at the process sets
+ * and makes a communicator of this process alone. Then sessions one after the other beside the
+ * world's end.
  */
 #include "check.h"
 #include <pthread.h>
@@ -40,16 +42,37 @@ static void* round_of(void* number) {
     return NULL;
 }
 
+static void* go_on(void* number) {
+    int self = (int)(intptr_t)number, i, sets;
+    MPI_Info info;
+    bad[self] = MPI_Info_create(&info) || MPI_Info_set(info, "thread_level", "MPI_THREAD_MULTIPLE");
+    pthread_barrier_wait(&together);
+    for (i = 0; i < 200; ++i) {
+        MPI_Session session = MPI_SESSION_NULL;
+        if (MPI_Session_init(info, MPI_ERRORS_RETURN, &session)) continue;
+        if (MPI_Session_get_num_psets(session, MPI_INFO_NULL, &sets)) bad[self] = 8;
+        if (MPI_Session_finalize(&session)) bad[self] = 9;
+    }
+    if (MPI_Info_free(&info)) bad[self] = 10;
+    return NULL;
+}
+
 int main(int argc, char** argv) {
     pthread_t threads[THREADS];
-    int i;
-    (void)argc;
+    int i, provided;
     check_program = check_name_of(argv[0]);
     pthread_barrier_init(&together, NULL, THREADS);
     for (i = 0; i < THREADS; ++i)
         CHECK_EQ(0, pthread_create(&threads[i], NULL, round_of, (void*)(intptr_t)i));
     for (i = 0; i < THREADS; ++i) CHECK_EQ(0, pthread_join(threads[i], NULL));
     for (i = 0; i < THREADS; ++i) CHECK_EQ(0, bad[i]);
+    CHECK_OK(MPI_Init_thread(&argc, &argv, MPI_THREAD_MULTIPLE, &provided));
+    for (i = 1; i < THREADS; ++i)
+        CHECK_EQ(0, pthread_create(&threads[i], NULL, go_on, (void*)(intptr_t)i));
+    pthread_barrier_wait(&together);
+    CHECK_OK(MPI_Finalize());
+    for (i = 1; i < THREADS; ++i) CHECK_EQ(0, pthread_join(threads[i], NULL));
+    for (i = 1; i < THREADS; ++i) CHECK_EQ(0, bad[i]);
     if (check_failures) return 1;
     printf("ok threads_sessions checks=%ld\n", check_count);
     return 0;
