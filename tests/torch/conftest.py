@@ -11,11 +11,16 @@ TEST_AGAIN      only what failed in the last run with the same cache_dir, if som
 """
 
 import contextlib
+import functools
+import json
 import os
+import random
 import shlex
 import signal
+import socket
 import subprocess
 import sys
+import tempfile
 from pathlib import Path
 
 import pytest
@@ -29,6 +34,10 @@ PATIENCE = float(os.environ.get("TEST_PATIENCE", "1"))
 PRELOADED = {"LD_PRELOAD": os.environ["TEST_PRELOAD"]} if "TEST_PRELOAD" in os.environ else {}
 AGAIN = "TEST_AGAIN" in os.environ
 STACKS_TIME = 60  # for the stacks of all ranks, and the end
+# Not where a library is in the way of fork() after `import torch` (Apple's, CUDA's, a sanitizer's),
+# and not where ranks are to be started in another way.
+FORKS = sys.platform == "linux" and not {
+    "TEST_DEVICE", "TEST_PRELOAD", "POMONA_HOSTS", "POMONA_MPIRUN", "fabric"} & set(os.environ)
 
 
 def pytest_collection_modifyitems(config, items):
@@ -62,6 +71,56 @@ def launcher(ranks, env=None, options=()):
     return [str(TOOLS / "mpirun"), "--oversubscribe", "-n", str(ranks), *options, *through]
 
 
+def environment(**more):
+    """Of a process that finds the package that was built."""
+    here = {**os.environ, "OMP_NUM_THREADS": "1", "PYTHONUNBUFFERED": "1", **PRELOADED, **more}
+    if (BUILD / "python" / "pomona").is_dir():
+        paths = [str(BUILD / "python"), here.get("PYTHONPATH", "")]
+        here["PYTHONPATH"] = os.pathsep.join(path for path in paths if path)
+    return here
+
+
+@functools.cache
+def forks():
+    """The process of forks.py, which ends when its input does."""
+    return subprocess.Popen([PYTHON, str(HERE / "forks.py")], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True,
+                            env=environment())
+
+
+def pytest_sessionfinish():
+    if forks.cache_info().currsize:
+        forks().stdin.close()
+        forks().wait(60)
+
+
+def in_forks(commands, output, seconds):
+    """The exit codes of processes, (command, environment) each; [] if one does not end in time."""
+    output.touch()
+    process = forks()
+    process.stdin.write(json.dumps([commands, str(output), seconds]) + "\n")
+    process.stdin.flush()
+    answer = process.stdout.readline()
+    assert answer, f"{HERE / 'forks.py'} has ended: {process.wait()}"
+    return json.loads(answer) or []
+
+
+def free_port():
+    """Of those that the system gives to nobody by itself: not even to a connection that another
+    program opens before this port is used."""
+    while True:
+        with socket.socket() as one:
+            try:
+                one.bind(("127.0.0.1", random.randrange(20000, 32768)))
+            except OSError:
+                continue
+            return one.getsockname()[1]
+
+
+def variables():
+    return {"RANK": "{rank}", "WORLD_SIZE": "{size}", "LOCAL_RANK": "{rank}", "MASTER_ADDR": "127.0.0.1",
+            "MASTER_PORT": str(free_port())}
+
+
 def ended(process):
     """What a job has printed that is ended now: politely, then all that is left of its session."""
     process.terminate()
@@ -82,15 +141,12 @@ def launch(ranks, *program, timeout=120, env=None, prefix=None):
     own = prefix is None and "POMONA_MPIRUN" not in os.environ
     watched = ["--timeout", str(timeout * PATIENCE), "--stack-traces"] if own else []
     command = [*(launcher(ranks, env, watched) if prefix is None else prefix), PYTHON, *map(str, program)]
-    environment = {**os.environ, "OMP_NUM_THREADS": "1", "PYTHONUNBUFFERED": "1", **PRELOADED, **(env or {})}
+    whole = environment(**(env or {}))
     timeout *= PATIENCE
     if "POMONA_HOSTS" in os.environ:
-        environment.setdefault("GLOO_SOCKET_IFNAME", "eth0")  # the hosts' names are not known to gloo
-    if (BUILD / "python" / "pomona").is_dir():
-        paths = [str(BUILD / "python"), environment.get("PYTHONPATH", "")]
-        environment["PYTHONPATH"] = os.pathsep.join(path for path in paths if path)
+        whole.setdefault("GLOO_SOCKET_IFNAME", "eth0")  # the hosts' names are not known to gloo
     process = subprocess.Popen(
-        command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, env=environment, start_new_session=True
+        command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, env=whole, start_new_session=True
     )
     try:
         text, _ = process.communicate(timeout=timeout + (STACKS_TIME if own else 0))
@@ -101,3 +157,23 @@ def launch(ranks, *program, timeout=120, env=None, prefix=None):
     if process.returncode == 77 and "POMONA_HOSTS" in os.environ:  # of host_world.py
         pytest.skip("hosts as namespaces need root on Linux")
     return Outcome(command, process.returncode, text)
+
+
+def launch_forks(ranks, *program, timeout=120, env=None):
+    """As launch(), at a fraction of its cost, for what is alike whoever has started the ranks: each
+    file of ranks runs under mpirun, too."""
+    if not FORKS:
+        return launch(ranks, *program, timeout=timeout, env=env)
+    shared, command = variables(), list(map(str, program))
+    commands = []
+    for rank in range(ranks):
+        own = {name: value.format(rank=rank, size=ranks) for name, value in shared.items()}
+        commands.append((command, environment(**own, **(env or {}))))
+    with tempfile.TemporaryDirectory(prefix="pomona-forks-") as folder:
+        output = Path(folder, "output")
+        codes = in_forks(commands, output, timeout * PATIENCE)
+        text = output.read_text(errors="replace")
+    if not codes:
+        pytest.fail(f"no end within {timeout * PATIENCE} s: {shlex.join(command)}\n{text[-12000:]}")
+    first = next((code for code in codes if code), 0)
+    return Outcome(command, first if first >= 0 else 128 - first, text)

@@ -56,5 +56,5 @@ def test_late_rank():
 
 @pytest.mark.parametrize("way", ["default", "peers"])
 def test_killed(way):
-    codes, text = by_hand(3, "mpi", "killed", **variables(), TEST_DEVICE="cuda", **WAYS[way])
+    codes, text = by_hand(3, "mpi", "killed", **variables(), TEST_DEVICE="cuda", fresh=True, **WAYS[way])
     assert codes[1] == -signal.SIGKILL and text.count("met: ") == 2, (codes, text)

@@ -1,58 +1,49 @@
 """Ways to start without mpirun: by hand, by torchrun, once and again after a worker's death."""
 
 import os
-import random
 import re
 import signal
-import socket
 import subprocess
 import tempfile
 from pathlib import Path
 
 import pytest
-from conftest import BUILD, HERE, PATIENCE, PRELOADED, PYTHON, ROOT, TOOLS, launch
+from conftest import FORKS, HERE, PATIENCE, PYTHON, ROOT, TOOLS, environment, free_port, in_forks, launch, variables
 
 PROGRAM = str(HERE / "ranks_start.py")
 LIMIT = 150 * PATIENCE  # seconds, for what takes ten
 
 
-def free_port():
-    """Of those that the system gives to nobody by itself: not even to a connection that another
-    program opens before this port is used."""
-    while True:
-        with socket.socket() as one:
-            try:
-                one.bind(("127.0.0.1", random.randrange(20000, 32768)))
-            except OSError:
-                continue
-            return one.getsockname()[1]
-
-
-def environment(**more):
-    paths = [str(BUILD / "python"), os.environ.get("PYTHONPATH", "")]
-    return {**os.environ, "OMP_NUM_THREADS": "1", "PYTHONUNBUFFERED": "1",
-            "PYTHONPATH": os.pathsep.join(p for p in paths if p), **PRELOADED, **more}
-
-
-def by_hand(size, *arguments, program=PROGRAM, **more):
-    """The exit codes and what all have said. Nothing of the job is left in TMPDIR, unless a rank
-    was killed, and no shared memory but that one's."""
-    with tempfile.TemporaryDirectory(prefix="pomona-start-") as folder:
-        output = Path(folder, "output")
-        ranks = []
-        with output.open("w") as out:
-            for rank in range(size):
-                each = {name: value.format(rank=rank, size=size) for name, value in more.items()}
-                ranks.append(subprocess.Popen(
-                    [PYTHON, program, *(a.format(folder=folder) for a in arguments)],
-                    env=environment(TMPDIR=folder, **each), stdout=out, stderr=out))
-        try:
-            codes = [rank.wait(LIMIT) for rank in ranks]
-        except subprocess.TimeoutExpired:
-            codes = []
+def begun(commands, output, fresh):
+    """The exit codes of processes, (command, environment) each, or [] if not all end in time."""
+    if FORKS and not fresh:
+        return in_forks(commands, output, LIMIT)
+    with output.open("w") as out:
+        ranks = [subprocess.Popen([PYTHON, *command], env=env, stdout=out, stderr=out) for command, env in commands]
+    try:
+        return [rank.wait(LIMIT) for rank in ranks]
+    except subprocess.TimeoutExpired:
+        return []
+    finally:
         for rank in ranks:
             rank.kill()
             rank.wait()
+
+
+def by_hand(size, *arguments, program=PROGRAM, fresh=False, **more):
+    """The exit codes and what all have said. Nothing of the job is left in TMPDIR, unless a rank
+    was killed, and no shared memory but that one's.
+
+    fresh: each process imports torch itself, as a user's does; others have it from their parent.
+    """
+    with tempfile.TemporaryDirectory(prefix="pomona-start-") as folder:
+        output = Path(folder, "output")
+        commands = []
+        for rank in range(size):
+            each = {name: value.format(rank=rank, size=size) for name, value in more.items()}
+            command = [str(program), *(a.format(folder=folder) for a in arguments)]
+            commands.append((command, environment(TMPDIR=folder, **each)))
+        codes = begun(commands, output, fresh)
         text = output.read_text()
         assert codes, "no end\n" + text
         left = sorted(Path(folder).glob("pomona-*"))
@@ -65,15 +56,24 @@ def by_hand(size, *arguments, program=PROGRAM, **more):
     return codes, text
 
 
-def variables():
-    return {"RANK": "{rank}", "WORLD_SIZE": "{size}", "LOCAL_RANK": "{rank}", "MASTER_ADDR": "127.0.0.1",
-            "MASTER_PORT": str(free_port())}
+def test_by_hand():
+    """What the others rely on: codes, signals, exit handlers, and an end that does not come."""
+    code = ("import atexit, os, sys, time\natexit.register(print, 'at exit', flush=True)\n"
+            "[lambda: None, lambda: sys.exit(7), lambda: 1 // 0, lambda: os.kill(os.getpid(), 9), lambda: time.sleep(99)]"
+            "[int(sys.argv[1])]()\n")
+    with tempfile.TemporaryDirectory() as folder:
+        output = Path(folder, "output")
+        codes = begun([(["-c", code, str(number)], environment()) for number in range(4)], output, fresh=False)
+        text = output.read_text()
+        assert codes == [0, 7, 1, -9] and text.count("at exit") == 3 and "ZeroDivisionError" in text, (codes, text)
+        assert not FORKS or in_forks([(["-c", code, "4"], environment())], output, 0.5) == [], output.read_text()
+        assert not FORKS or "in <lambda>" in output.read_text(), output.read_text()
 
 
 @pytest.mark.parametrize("size", [2, 4])
 @pytest.mark.parametrize("backend", ["mpi", "pomona", "cpu:mpi"])
 def test_environment(size, backend):
-    codes, text = by_hand(size, backend, "train", **variables())
+    codes, text = by_hand(size, backend, "train", fresh=(size, backend) == (2, "mpi"), **variables())
     assert codes == [0] * size and text.count("all passed") == size, text
 
 
@@ -175,9 +175,14 @@ def test_torchrun_goes_on(dead, tmp_path):
     assert f"step 20: lost [{dead}], going on with 2 ranks" in lost.stdout, lost.stdout
     assert f"rank {dead}'s program was ended by SIGKILL; waiting" in lost.stderr, lost.stderr
     assert f"the job has ended well without rank {dead}" in lost.stderr, lost.stderr
-    resumed = survive(2, example, "--resume", state)
-    assert resumed.returncode == 0 and not re.search("survive: rank", resumed.stderr), resumed.stdout + resumed.stderr
-    ends = [re.findall("(?m)^2 ranks, loss .*", out.stdout) for out in (lost, resumed)]
+    if dead == 0:
+        done = survive(2, example, "--resume", state)
+        assert done.returncode == 0 and not re.search("survive: rank", done.stderr), done.stdout + done.stderr
+        resumed = done.stdout
+    else:
+        codes, resumed = by_hand(2, "--resume", str(state), program=example, **variables())
+        assert codes == [0, 0], resumed
+    ends = [re.findall("(?m)^2 ranks, loss .*", text) for text in (lost.stdout, resumed)]
     assert len(ends[0]) == 1 and ends[0] == ends[1], ends
 
 
