@@ -276,7 +276,10 @@ def test_groups_named_wrongly(rank, size):
     """One rank given twice, or one that is none."""
     if size < 2:
         return
-    expect(ValueError, ["[0, 1, 1]"] if TORCH >= (2, 12) else ["group"], dist.new_group, [0, 1, 1])
+    if TORCH < (2, 12) and rank > 1:
+        dist.new_group([0, 1, 1])  # before, its members alone hear of it
+    else:
+        expect(ValueError, ["[0, 1, 1]"] if TORCH >= (2, 12) else ["group"], dist.new_group, [0, 1, 1])
     from pomona import _backends
 
     for ranks, words in (([0, 1, 1], ["rank 1", "twice"]), ([0, size], [f"rank {size}"])):

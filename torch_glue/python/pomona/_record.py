@@ -19,6 +19,7 @@ NAMES = {
     "all_reduce_coalesced": "allreduce_coalesced",
     "all_gather_coalesced": "ALLGATHER_coalesced",
     "all_reduce_sparse": "all_reduce",
+    "barrier": "all_reduce_barrier",  # NCCL's name, which that of 2.10 knows alone
 }
 
 

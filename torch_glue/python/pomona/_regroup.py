@@ -4,7 +4,7 @@ torch calls the backend, and then makes the new ProcessGroup as if its backend w
 DistributedDataParallel crashes on such a group. It numbers a group's remaining ranks wrongly where
 these are not the first ones, it opens one more connection to a store that may have died with its
 rank, and it splits groups of accelerators only. All names used here are private to torch, so what
-is missing there (before 2.13) stays as torch has it.
+is missing there (of shrinking before 2.13) stays as torch has it.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ def install(dist: Any, c10d: Any) -> None:
     if hasattr(c10d, "_create_shrunk_process_group") and hasattr(c10d, "shrink_group"):
         _wrap_create_shrunk(c10d)
         _wrap_shrink(dist, c10d)
-    if hasattr(c10d, "split_group") and hasattr(c10d, "_register_pg_in_world"):
+    if hasattr(c10d, "split_group") and hasattr(c10d, "_register_process_group"):
         _wrap_split(dist, c10d)
 
 
@@ -190,7 +190,8 @@ def _split(
     if device is not None:
         group.bound_device_id = device
     numbers = c10d.get_process_group_ranks(parent)
-    c10d._register_pg_in_world(
+    register = getattr(c10d, "_register_pg_in_world", functools.partial(_register, c10d))
+    register(
         group,
         backend_name=config,
         store=group.get_group_store(),
@@ -199,6 +200,26 @@ def _split(
         rank_mapping={numbers[rank]: place for place, rank in enumerate(mine)},
     )
     return group
+
+
+def _register(
+    c10d: Any,
+    group: Any,
+    backend_name: str,
+    store: Any,
+    group_name: str,
+    backend_config: str,
+    rank_mapping: dict[int, int],
+) -> None:
+    """What torch has in a function from 2.13 on."""
+    world, tag = c10d._world, f"ptd:{group_name}"
+    world.pg_map[group] = (backend_name, store)
+    world.pg_names[group] = group_name
+    world.pg_backend_config[group] = backend_config
+    world.pg_group_ranks[group] = rank_mapping
+    c10d._register_process_group(group_name, group)
+    world.tags_to_pg.setdefault(tag, []).append(group)
+    world.pg_to_tag[group] = tag
 
 
 def any_device(c10d: ModuleType, config: str) -> Any:
