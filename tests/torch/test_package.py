@@ -123,6 +123,13 @@ def test_parameters_of_the_environment():
     assert "did you mean glue_stage_bytes" in outcome.text, str(outcome)
 
 
+def carried():
+    """The sources that CMakeLists.txt puts into a wheel."""
+    text = (ROOT / "torch_glue" / "CMakeLists.txt").read_text(encoding="utf-8")
+    lists = [re.search(rf"set\(glue_{kind} ([^)]*)\)", text)[1].split() for kind in ("sources", "headers")]
+    return ["torch_glue/" + name for names in lists for name in names] + re.findall(r"mpi/include/\w+\.h", text)
+
+
 def package_for_another(folder):
     """A package as a wheel lays it out, whose extension is of a torch other than this one."""
     package = folder / "pomona"
@@ -130,13 +137,20 @@ def package_for_another(folder):
     shutil.copytree(built, package, ignore=shutil.ignore_patterns("__pycache__"))
     (extension,) = package.glob("_glue_torch*")
     extension.rename(package / "_glue_torch2_0.so")
-    for part in "torch_glue", "mpi/include":
-        target = package / "src" / part
-        target.mkdir(parents=True)
-        for pattern in "*.cc", "*.h":
-            for file in (ROOT / part).glob(pattern):
-                shutil.copy(file, target)
+    for name in carried():
+        target = package / "src" / name
+        target.parent.mkdir(parents=True, exist_ok=True)
+        shutil.copy(ROOT / name, target)
     return next(built.glob("_glue_torch*"))
+
+
+def test_a_wheel_carries_all_that_its_sources_include(tmp_path):
+    package_for_another(tmp_path)
+    sources = tmp_path / "pomona" / "src"
+    included = {(file.parent, name) for file in sources.rglob("*.*")
+                for name in re.findall(r'(?m)^#include "(\S+)"', file.read_text(encoding="utf-8"))}
+    assert "mpi/include/mpi.h" in {name for _, name in included}
+    assert not {name for folder, name in included if not any((each / name).exists() for each in (sources, folder))}
 
 
 def use(folder, env):
