@@ -163,6 +163,12 @@ def use(folder, env):
     return python(code, {"POMONA_CACHE": str(folder / "cache"), **env})
 
 
+def test_compiled_ahead_of_the_first_use():
+    """It says which extension is loaded, and nothing else."""
+    outcome = launch(1, "-m", "pomona._compile", prefix=[])
+    assert outcome.code == 0 and re.fullmatch(r"/\S+/_glue_torch\S+\.so\n", outcome.text), str(outcome)
+
+
 def test_no_compiler_for_another_torch(tmp_path):
     package_for_another(tmp_path)
     outcome = use(tmp_path, {"PATH": str(tmp_path), "CXX": ""})

@@ -136,7 +136,7 @@ def _compiled(torch_version: str) -> str:
         if not os.path.exists(target):
             print(
                 f"pomona: compiling the torch extension for torch {torch_version}, once "
-                f"(a minute or so) into {cache}",
+                f"(one to five minutes) into {cache}",
                 file=sys.stderr,
             )
             start = time.time()
@@ -187,7 +187,3 @@ def _compile(cache: str, target: str) -> None:
     os.rename(part, target)
     for name in objects:
         os.unlink(name)
-
-
-if __name__ == "__main__":  # python -m pomona._load: compile ahead of the first use
-    print(load().__file__)
