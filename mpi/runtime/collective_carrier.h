@@ -107,6 +107,7 @@ public:
         board_->look(number_, peer, offset, said, target, done);
     }
     void room(int index, size_t bytes, coll::Completion& done) override {
+        count(engine().counters().board_bytes, bytes);  // it is shown next
         board_->room(chunk_of(index), bytes, done);
     }
     void see(int peer, int index, size_t said, coll::Completion& done) override {
@@ -114,7 +115,6 @@ public:
     }
     void show(int index, size_t said, bool lost) override {
         count(engine().counters().board_chunks);
-        count(engine().counters().board_bytes, lost ? 0 : coll::said_bytes(said));
         board_->show(chunk_of(index), lost ? 0 : said);
     }
     void pass(int index) override { board_->pass(chunk_of(index)); }

@@ -210,6 +210,17 @@ static void lengths(void) {
     }
 }
 
+/* What a root shows counts once. */
+static void bytes_shown(void) {
+    unsigned long long before = 0, after;
+    counter_start("board_bytes");
+    CHECK_OK(MPI_T_pvar_read(counter_session, counter_handle, &before));
+    CHECK_OK(MPI_Bcast(mine, longest, MPI_INT, 0, MPI_COMM_WORLD));
+    after = counter_end();
+    CHECK(after - before <= longest * sizeof(int));
+    CHECK(after > before || check_rank || !one_machine());
+}
+
 int main(int argc, char** argv) {
     unsigned long long shown;
     start(&argc, &argv);
@@ -228,6 +239,7 @@ int main(int argc, char** argv) {
     if (check_size > 1 && !getenv("POMONA_TRANSPORTS") && !getenv("POMONA_SHM_BOARD")) {
         int one = one_machine();
         CHECK(shown > 100 || !one);
+        bytes_shown();
         lengths();
     }
     free(mine);
