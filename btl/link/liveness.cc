@@ -136,6 +136,7 @@ void Link::path_gone(Path& path, const Error& reason, Sink& sink) {
     bool silent = reason.os_errno == ETIMEDOUT;
     auto beat = static_cast<Nanoseconds>(links_.params.heartbeat_s) * kSecond;
     if (was && !any_up()) link_down(silent ? std::max<Nanoseconds>(now - 3 * beat, 1) : now);
+    if (was && silent) note_fruit();
     next_look_ = 0;
     links_.activate(*this);
 }
@@ -162,11 +163,22 @@ void Link::link_down(Nanoseconds now) {
     warned_ = false;
 }
 
+// A path is lost whose system had no answer. If others come up and soon go so, they are of no use.
+void Link::note_fruit() {
+    uint64_t acknowledged = window_.first() + first_piece_;
+    bool soon =
+        down_since_ - up_since_ < static_cast<Nanoseconds>(links_.params.link_grace_s) * kSecond;
+    if (fruitless_since_ != 0 && acknowledged == acknowledged_then_ && soon) return;
+    fruitless_since_ = outstanding() ? down_since_ : 0;
+    acknowledged_then_ = acknowledged;
+}
+
 void Link::link_up(Nanoseconds now) {
     if (warned_)
         LOG(warn, btl, "{} is reached{} after {:.1f} s", name_of_peer(), was_up_ ? " again" : "",
             static_cast<double>(now - down_since_) / kSecond);
     warned_ = false;
+    if (down_since_ != 0 || !was_up_) up_since_ = now;
     down_since_ = 0;
     was_up_ = true;
 }
@@ -269,6 +281,9 @@ void Link::look_at_time(Nanoseconds now) {
         LOG(warn, btl, messages::link_down, name_of_peer(), static_cast<double>(down) / kSecond,
             names_of_paths(), links_.params.link_grace_s);
     }
+    if (was_up_ && fruitless_since_ != 0 && now - fruitless_since_ > grace &&
+        acknowledged_then_ == window_.first() + first_piece_ && outstanding())
+        return give_up({Code::peer_gone, messages::nothing_arrives});
     // A connection that the other side's system has taken, and the process has not answered yet, is
     // no failure: it may be busy outside MPI.
     bool tries = std::any_of(paths.begin(), paths.end(), [&](const Path& path) {

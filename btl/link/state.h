@@ -179,6 +179,7 @@ private:
     void ask(Path& path, Nanoseconds now);
     void take_back(const Path& path);
     void link_down(Nanoseconds now);
+    void note_fruit();
     void link_up(Nanoseconds now);
     Nanoseconds refusals_for() const;
     bool all_refused() const;
@@ -264,6 +265,10 @@ private:
     bool warned_ = false;
     bool left_ = false;           // bye has been said
     Nanoseconds down_since_ = 0;  // 0: it is up, or was never asked for
+    // Its paths come and are lost, and nothing is acknowledged by them: since when (0: not so), and
+    // what was acknowledged then.
+    Nanoseconds up_since_ = 0, fruitless_since_ = 0;
+    uint64_t acknowledged_then_ = 0;
     Nanoseconds next_look_ = 0;
     Nanoseconds progress_at_ = 0;  // something was acknowledged
     bool begun_anew_ = false;      // since the last look: before, nothing was under way

@@ -10,6 +10,10 @@
 #include "btl/tcp/sealed.h"
 #include "btl/tcp/shared.h"
 
+#include <algorithm>
+#include <cerrno>
+#include <utility>
+
 namespace pomona::tcp {
 
 static constexpr size_t kTriedMost = 600;
@@ -18,6 +22,13 @@ static constexpr Nanoseconds kAttemptFirst = 200'000'000;
 static constexpr Nanoseconds kAttempt = 2'000'000'000;
 // A path that has never succeeded is tried each time after a longer pause, up to so long.
 static constexpr Nanoseconds kRestMost = 30'000'000'000;
+
+// Of a connection by which long packets do not get through: bytes that arrived, and its age.
+static constexpr uint64_t kHardly = 16 << 10;
+static constexpr Nanoseconds kStarvedWithin = 15'000'000'000;
+
+// Shorter than networks have them by themselves.
+static constexpr int kShortPackets = 1200;
 
 // Payloads of so many bytes tell how quickly the kernel takes them.
 static constexpr size_t kLongPayload = 16 << 10;
@@ -78,6 +89,14 @@ void TcpEndpoint::find_ends(const Shared& shared) {
     connection->leaves_machine(ends.kind != InterfaceKind::loopback);
 }
 
+// A cable that is pulled has the first of these ends, and seldom a second one that soon.
+bool TcpEndpoint::starved(const Error& reason, Nanoseconds now) {
+    if (state != State::up || reason.os_errno != ETIMEDOUT) return false;
+    size_t waits = connection->socket.unacknowledged();
+    uint64_t arrived = connection->written - std::min<uint64_t>(connection->written, waits);
+    return std::exchange(unheard_, true) && arrived < kHardly && now - up_at < kStarvedWithin;
+}
+
 bool TcpEndpoint::seal(const link::Crypto& crypto, const link::DirectionKeys& keys) {
     if (connection->has_output()) return false;
     connection->socket.seal(
@@ -96,6 +115,9 @@ PathDescription TcpEndpoint::describe() const {
         if (!advice.empty()) out.text += format(" ({})", advice);
     }
     if (made && connection && connection->socket.sealed()) out.text += ", encrypted";
+    int packet = made && connection ? connection->socket.segment_bytes() : 0;
+    if (packet > 0 && packet <= kShortPackets)
+        out.text += format(", packets of {} bytes at most", packet);
     out.kind = interface_kind_name(ends.kind);
     out.taken = made || state == State::greeting;
     return out;

@@ -73,6 +73,9 @@ public:
     Nanoseconds answer_patience() const;
     // By which interfaces it goes, now that it is connected.
     void find_ends(const Shared& shared);
+    // It ended for this reason: it could be made, but as of the one before, its system heard
+    // nothing of what was sent.
+    bool starved(const Error& reason, Nanoseconds now);
     // All that follows is encrypted. False: the connection has not taken what came before.
     bool seal(const link::Crypto& crypto, const link::DirectionKeys& keys);
     // Its text goes on after the transport's name.
@@ -95,6 +98,7 @@ public:
     Nanoseconds retry_at = 0;
     Nanoseconds rest_until = 0;  // no new attempts before, as none has ever succeeded
     bool was_up = false;
+    Nanoseconds up_at = 0;  // the last connection was agreed on
     size_t attempts = 0;
     size_t rounds = 0;    // through all of the plan without success
     std::string tried{};  // in this round, for people
@@ -123,6 +127,7 @@ private:
     bool parse_frames(Sink& sink, int& handed);
     void finish_payload(Sink& sink, int& handed);
     EndpointOwner& owner_;
+    bool unheard_ = false;  // a connection has ended as nothing was acknowledged any more
 };
 
 }  // namespace pomona::tcp

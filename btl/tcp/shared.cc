@@ -15,6 +15,9 @@ namespace pomona::tcp {
 
 // Paths to a peer, unless the user says how many.
 static constexpr size_t kPathsMost = 4;
+// Of packets that are shorter than usual: what any network with IPv6 takes, and any with IPv4,
+// less the heads.
+static constexpr int kPacketBytes[] = {1200, 500};
 // Addresses of one interface: of IPv4, of IPv6, link-local ones of IPv6.
 static constexpr int kAddressesMost[] = {4, 2, 1};
 
@@ -119,6 +122,7 @@ Status Shared::listen(const std::vector<Interface>& chosen, const std::vector<In
         }
         places_.push_back(
             {each.name, interface_kind(each), ip, each.prefix, socket->port(), each.megabits});
+        listening_.push_back(socket->descriptor());
         listeners_.push_back(std::move(*socket));
     }
     if (places_.empty()) return last;
@@ -134,6 +138,23 @@ const Place* Shared::place_of(const Ip& ip) const {
     for (const Place& each : places_)
         if (each.ip == ip) return &each;
     return nullptr;
+}
+
+int Shared::shorten_packets(const std::string& interface) {
+    int& bytes = packet_bytes_[interface];
+    for (int shorter : kPacketBytes) {
+        if (bytes != 0 && bytes <= shorter) continue;
+        bytes = shorter;
+        for (size_t i = 0; i < places_.size(); ++i)
+            if (places_[i].interface == interface) Socket::limit_segments(listening_[i], bytes);
+        return bytes;
+    }
+    return 0;
+}
+
+int Shared::packet_bytes(const std::string& interface) const {
+    auto found = packet_bytes_.find(interface);
+    return found == packet_bytes_.end() ? 0 : found->second;
 }
 
 void Shared::join(size_t path, Sibling* transport) {

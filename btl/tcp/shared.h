@@ -11,7 +11,10 @@
 #include "btl/tcp/pairs.h"
 
 #include <algorithm>
+#include <map>
 #include <memory>
+#include <string>
+#include <vector>
 
 namespace pomona::tcp {
 
@@ -38,6 +41,11 @@ public:
     bool several_alike() const { return several_alike_; }
     // The listening sockets, for the first who asks.
     std::vector<Socket> take_listeners() { return std::move(listeners_); }
+    // Connections by this interface that are made from now on, from here or from elsewhere, have
+    // shorter packets. So many bytes then; 0: they are as short as they get.
+    int shorten_packets(const std::string& interface);
+    // 0: as many as the interface takes.
+    int packet_bytes(const std::string& interface) const;
     // The interface that has this address; null if none of the chosen ones has.
     const Place* place_of(const Ip& ip) const;
 
@@ -61,6 +69,8 @@ private:
                   uint64_t buffer_size);
     std::vector<Place> places_;
     std::vector<Socket> listeners_;
+    std::vector<int> listening_;  // at each of places_, as long as there are transports
+    std::map<std::string, int> packet_bytes_;  // by interface
     std::vector<Sibling*> transports_;
     int paths_ = 1;
     bool several_alike_ = false;

@@ -95,6 +95,16 @@ void Socket::watch_peer(int milliseconds) {
 #endif
 }
 
+void Socket::limit_segments(int descriptor, int bytes) {
+    if (bytes > 0) set_option(descriptor, IPPROTO_TCP, TCP_MAXSEG, bytes);
+}
+
+int Socket::segment_bytes() const {
+    int bytes = 0;
+    socklen_t length = sizeof bytes;
+    return getsockopt(descriptor_, IPPROTO_TCP, TCP_MAXSEG, &bytes, &length) == 0 ? bytes : 0;
+}
+
 // An address as the system's calls take it.
 struct SystemAddress {
     sockaddr_storage bytes{};
@@ -153,10 +163,11 @@ Result<Socket> Socket::listen(const End& own, uint64_t buffer_size) {
     return made;
 }
 
-Result<Socket> Socket::connect(const End* own, const End& peer, uint16_t port,
-                               uint64_t buffer_size) {
+Result<Socket> Socket::connect(const End* own, const End& peer, uint16_t port, uint64_t buffer_size,
+                               int segment_most) {
     Socket made = TRY(make_socket(own, peer.ip.six));
     made.prepare(buffer_size);
+    limit_segments(made.descriptor_, segment_most);
     if (own) {
 #if defined(IP_BIND_ADDRESS_NO_PORT)  // Linux: the port is chosen by connect()
         set_option(made.descriptor_, IPPROTO_IP, IP_BIND_ADDRESS_NO_PORT, 1);

@@ -32,8 +32,9 @@ public:
     // A listener on a free port; what it accepts has its buffers.
     static Result<Socket> listen(const End& own, uint64_t buffer_size);
     // Begins to connect; finished() tells when it is. From `own`, or from what the system chooses.
+    // segment_most: see limit_segments().
     static Result<Socket> connect(const End* own, const End& peer, uint16_t port,
-                                  uint64_t buffer_size);
+                                  uint64_t buffer_size, int segment_most = 0);
     // The same for a numeric address.
     static Result<Socket> listen(const std::string& host, uint64_t buffer_size);
     static Result<Socket> connect(const std::string& host, uint16_t port, uint64_t buffer_size);
@@ -57,6 +58,12 @@ public:
     void take_leave();
     // The system finds out by itself that the peer's does not answer any more, in about so long.
     void watch_peer(int milliseconds);
+
+    // Before it connects, or listens for others: its connections have packets with at most so many
+    // bytes of theirs, in both directions; 0: as many as interfaces take.
+    static void limit_segments(int descriptor, int bytes);
+    // How many that are now; 0: not known.
+    int segment_bytes() const;
 
     // The system keeps so many bytes that it has not sent.
     void keep_unsent(size_t most);

@@ -17,6 +17,7 @@
 #include "btl/base/entropy.h"
 #include "btl/base/format.h"
 #include "btl/base/log.h"
+#include "btl/base/messages.h"
 #include "btl/tcp/endpoint.h"
 #include "btl/tcp/sealed.h"
 #include "btl/tcp/strangers.h"
@@ -195,6 +196,7 @@ private:
 
     void fail(TcpEndpoint& endpoint, Error why) override {
         if (endpoint.state == State::gone) return;
+        if (endpoint.starved(why, clock_.now())) shorten_packets(endpoint);
         // The connection object stays until attend_all() tells the sink: its owner may be on the
         // stack, handing on a frame to which the engine answered.
         endpoint.state = State::gone;
@@ -203,6 +205,12 @@ private:
         endpoint.tell_up = false;
         stopped_reading_ = true;
         attend(endpoint);
+    }
+    void shorten_packets(const TcpEndpoint& endpoint) {
+        int bytes = shared_.shorten_packets(endpoint.ends.own);
+        if (bytes != 0)
+            LOG(warn, btl, messages::long_packets, endpoint.peer, endpoint.ends.own,
+                endpoint.ends.text, bytes);
     }
     void attend(TcpEndpoint& endpoint) override {
         if (!std::exchange(endpoint.attended, true)) attention_.push_back(&endpoint);
@@ -298,9 +306,9 @@ private:
         tcp::End own{from ? from->ip : tcp::Ip{}, endpoint.ends.own,
                      from && from->kind != tcp::InterfaceKind::loopback};
         const tcp::Place* scope = from ? from : tcp::own_place_of(shared_.places(), to);
-        auto socket =
-            Socket::connect(from ? &own : nullptr, tcp::End{to.ip, scope ? scope->interface : ""},
-                            to.port, params_.tcp_socket_buffer);
+        auto socket = Socket::connect(
+            from ? &own : nullptr, tcp::End{to.ip, scope ? scope->interface : ""}, to.port,
+            params_.tcp_socket_buffer, shared_.packet_bytes(scope ? scope->interface : ""));
         if (!socket.ok()) return retry(endpoint, socket.error());
         endpoint.initiator = true;
         endpoint.state = State::connecting;
@@ -372,6 +380,7 @@ private:
         peer.rounds = 0;
         peer.rest_until = 0;
         peer.was_up = true;
+        peer.up_at = clock_.now();
         if (peer.initiator) peer.good_attempt = peer.next_attempt - 1;
         c.queue(handshake.take_output());
         c.in_begin = c.in_end = 0;

@@ -302,6 +302,23 @@ class CutOff(Case):
         self.assertEqual(done.returncode, 1)
         self.assertEqual(json.loads(done.stdout)["links"]["unreached"][0]["hosts"], ["h1", "h2"])
 
+    def test_packets_that_are_dropped_however_short(self):
+        def set_segments(most):
+            for host in ("h1", "h2"):
+                self.world.ip("-n", self.world.space(host), "link", "set", "eth0", "gso_max_segs", most)
+        set_segments("1")
+        self.addCleanup(set_segments, "65535")
+        for host in ("h1", "h2"):
+            table = "table inet long { chain c { type filter hook input priority 0; meta length > 450 drop; }; }"
+            subprocess.run(self.world.inside(host, "nft", table), check=True)
+            self.addCleanup(subprocess.run, self.world.inside(host, "nft", "delete table inet long"), check=True)
+        start = time.monotonic()
+        done = self.run_job("-n", 2, "--host", "h1,h2", "--set", "link_grace_s=5",
+                            os.path.join(os.path.dirname(MPIRUN), "mpi-bench"), "allreduce", "-s", "256K:256K", "-q")
+        self.assertNotIn(done.returncode, (0, 124))
+        self.assertRegex(done.stderr, "Connections are made, but nothing that was sent has arrived for link_grace_s")
+        self.assertLess(time.monotonic() - start, 60)
+
     def test_a_pair_that_goes_through_another_host(self):
         self.cut(("h2", "h3"))
         done, _ = self.links("h1,h2,h3")
@@ -432,6 +449,7 @@ time.sleep(5)
         # slowly; no rank runs where mpirun does.
         tries = os.path.join(self.world.place, "tries")
         pods = self.world.stand_in("kubexec", text=f"""#!/bin/sh
+[ "$1 $2" = "-o ConnectionAttempts=10" ] && shift 2
 echo x >> {tries}-$1
 if [ $1 = h1 ] && [ $(wc -l < {tries}-$1) -lt 3 ]; then
     echo "ssh: Could not resolve hostname $1" >&2
@@ -440,16 +458,22 @@ fi
 exec {self.world.enter} "$@"
 """)
         path = os.path.join(self.world.place, "pods")
-        with open(path, "w") as file:
-            file.write("h1 slots=1\nh2 slots=1\n")
-        done = subprocess.run([MPIRUN, "-n", "2", "hostname"], capture_output=True, text=True,
-                              timeout=PATIENCE, stdin=subprocess.DEVNULL,
-                              env=self.environment(OMPI_MCA_plm_rsh_agent=pods,
-                                                   OMPI_MCA_orte_default_hostfile=path,
-                                                   KUBERNETES_SERVICE_HOST="10.0.0.1"))
-        self.assertEqual((sorted(done.stdout.split()), done.stderr), (["h1", "h2"], ""))
-        with open(tries + "-h1") as file:
-            self.assertEqual(file.read(), "x\n" * 3)
+        for form, agent, list_of_hosts, more in (
+                ("h{} slots=1\n", "OMPI_MCA_plm_rsh_agent", "OMPI_MCA_orte_default_hostfile", "OMPI_MCA_plm_rsh_args"),
+                ("h{} slots=1\n", "PRTE_MCA_plm_ssh_agent", "PRTE_MCA_prte_default_hostfile", "PRTE_MCA_plm_ssh_args"),
+                ("h{}:1\n", "HYDRA_LAUNCHER_EXEC", "HYDRA_HOST_FILE", "HYDRA_LAUNCH_EXTRA_ARGS"),
+                ("h{}:1\n", "I_MPI_HYDRA_BOOTSTRAP_EXEC", "I_MPI_HYDRA_HOST_FILE",
+                 "I_MPI_HYDRA_BOOTSTRAP_EXEC_EXTRA_ARGS")):
+            with open(path, "w") as file:
+                file.writelines(form.format(number) for number in (1, 2))
+            pathlib.Path(tries + "-h1").unlink(missing_ok=True)
+            done = subprocess.run([MPIRUN, "-n", "2", "hostname"], capture_output=True, text=True,
+                                  timeout=PATIENCE, stdin=subprocess.DEVNULL,
+                                  env=self.environment(**{agent: pods, list_of_hosts: path, more: "-o ConnectionAttempts=10"},
+                                                       KUBERNETES_SERVICE_HOST="10.0.0.1"))
+            self.assertEqual((sorted(done.stdout.split()), done.stderr), (["h1", "h2"], ""), agent)
+            with open(tries + "-h1") as file:
+                self.assertEqual(file.read(), "x\n" * 3)
 
     def test_it_is_named_by_a_variable(self):
         done = subprocess.run([MPIRUN, "-n", "1", "--host", "h2", "hostname"], capture_output=True,
