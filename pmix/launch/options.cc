@@ -17,6 +17,7 @@
 #include <charconv>
 #include <cstdlib>
 #include <filesystem>
+#include <initializer_list>
 #include <map>
 #include <set>
 #include <sstream>
@@ -430,6 +431,9 @@ std::string Parser::take(const OptionInfo& option, const std::string& said,
         return {};
     default: break;
     }
+    // As of a variable of a script that is not set.
+    bool names = std::string_view(option.value) == "FILE" || option.id == OptionId::output_filename;
+    if (names && values[0].empty()) return format("Option {} needs a name, not ''", said);
     switch (option.id) {
     case OptionId::count: return whole_number(said, values[0], 1, kRanksMax, part.program.count);
     case OptionId::wdir: part.program.directory = values[0]; return {};
@@ -546,26 +550,29 @@ std::string check_sets(const Variables& sets) {
 // What starts processes on other hosts, by the environment; operators of Kubernetes and site files
 // say it to Open MPI or MPICH.
 std::string shell_of(const char* const* environment) {
-    auto said = [&](std::string_view name) {
-        return std::string(variable(environment, name).value_or(""));
+    auto first = [&](std::initializer_list<const char*> names) {
+        std::string found;
+        for (const char* name : names)
+            if (found.empty()) found = variable(environment, name).value_or("");
+        return found;
     };
-    std::string out = said("POMONA_SSH");
+    std::string out = first({"POMONA_SSH"});
     if (!out.empty()) return out;
-    for (const char* name :
-         {"OMPI_MCA_plm_rsh_agent", "PRTE_MCA_plm_ssh_agent", "HYDRA_LAUNCHER_EXEC"})
-        if (out.empty()) out = said(name);
+    out = first({"OMPI_MCA_plm_rsh_agent", "PRTE_MCA_plm_ssh_agent", "HYDRA_LAUNCHER_EXEC",
+                 "I_MPI_HYDRA_BOOTSTRAP_EXEC"});
     // "ssh : rsh" means the first that is there.
     out = out.substr(0, out.find(':'));
-    if (out.empty()) out = "ssh";
-    std::string more = said("OMPI_MCA_plm_rsh_args");
-    return more.empty() ? out : out + " " + more;
+    std::string more = first({"OMPI_MCA_plm_rsh_args", "PRTE_MCA_plm_ssh_args",
+                              "HYDRA_LAUNCH_EXTRA_ARGS", "I_MPI_HYDRA_BOOTSTRAP_EXEC_EXTRA_ARGS"});
+    return (out.empty() ? "ssh" : out) + (more.empty() ? "" : " " + more);
 }
 
 // Of the hosts in a file those that --host names, with what the file says of them; else either
 // list. A rankfile's are added.
 std::string Parser::choose_hosts() {
     std::vector<HostSlots>& chosen = out.options.hosts;
-    for (const char* name : {"OMPI_MCA_orte_default_hostfile", "HYDRA_HOST_FILE"}) {
+    for (const char* name : {"OMPI_MCA_orte_default_hostfile", "PRTE_MCA_prte_default_hostfile",
+                             "HYDRA_HOST_FILE", "I_MPI_HYDRA_HOST_FILE"}) {
         auto file = variable(environment, name);
         if (!file || file->empty() || !file_hosts.empty()) continue;
         std::string mistake = read_hostfile(std::string(*file), file_hosts);

@@ -258,6 +258,13 @@ TEST(command_line, a_folder_is_no_file) {
     EXPECT_THAT(parse({"--hostfile", "/dev/zero", "x"}).text, HasSubstr("more than 64 MiB"));
 }
 
+TEST(command_line, no_name_of_a_file) {
+    for (const char* option : {"--hostfile", "--rankfile", "--output-filename", "--trace", "--app",
+                               "--report-json", "--network"})
+        EXPECT_THAT(parse({option, "", "x"}).text,
+                    HasSubstr(std::string("Option ") + option + " needs a name, not ''"));
+}
+
 TEST(command_line, lists_of_what_to_show) {
     auto parsed = parse({"--display", "map,bind", "--output", "tag,merge,file=/tmp/x", "a"});
     ASSERT_EQ(parsed.exit_code, -1) << parsed.text;
