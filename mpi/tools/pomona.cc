@@ -35,6 +35,7 @@
 #include <cstdlib>
 #include <functional>
 #include <iostream>
+#include <optional>
 #include <sys/utsname.h>
 #include <thread>
 
@@ -165,13 +166,15 @@ struct CostOptions {
 };
 
 // Whose costs count, as for the ranks of mpirun: given ones, then measured ones, then estimates.
-static coll::Links current_links(const std::string& option, std::string& source) {
+// None: those of the option are none.
+static std::optional<coll::Links> current_links(const char* command, const std::string& option,
+                                                std::string& source) {
     std::string text = option.empty() ? current_params().links : option;
     source = text == "built-in" ? "built-in estimates" : "given";
     if (text.empty()) {
         auto kept = load_links(cache_path(environ, "links"));
         if (!kept.ok() && kept.error().code == Code::malformed)
-            std::fprintf(stderr, "pomona cost: %s\n", kept.error().text().c_str());
+            std::fprintf(stderr, "pomona %s: %s\n", command, kept.error().text().c_str());
         if (kept.ok()) text = kept->text;
         source =
             kept.ok() ? format("measured on this machine on {}", kept->date) : "built-in estimates";
@@ -179,9 +182,14 @@ static coll::Links current_links(const std::string& option, std::string& source)
     std::string problem;
     auto links = coll::parse_links(text, problem);
     if (links.ok()) return *links;
-    std::fprintf(stderr, "pomona cost: links=%s is ignored: %s\n", text.c_str(), problem.c_str());
+    if (!option.empty()) {
+        complain(command, format("--links {}: {}", option, problem));
+        return std::nullopt;
+    }
+    std::fprintf(stderr, "pomona %s: links=%s is ignored: %s\n", command, text.c_str(),
+                 problem.c_str());
     source = "built-in estimates";
-    return {};
+    return coll::Links();
 }
 
 // The rules in force, as for the ranks of mpirun: given ones, then those of the file.
@@ -249,7 +257,9 @@ static int cost(const CostOptions& options) {
         return 2;
     }
     std::string source;
-    coll::Links links = current_links(options.links, source);
+    auto given = current_links("cost", options.links, source);
+    if (!given) return 1;
+    coll::Links links = *given;
     int cores = std::max(1, static_cast<int>(std::thread::hardware_concurrency()));
     if (source != "given" && options.machine != "cluster" && options.ranks > cores) {
         links.crowd = static_cast<double>(options.ranks) / cores;  // as mpirun would say it
@@ -491,13 +501,13 @@ static int run(int argc, char** argv) {
     if (!hosts.empty()) return doctor::command_on_hosts(hosts, ssh, json);
     if (app.got_subcommand(predict_app)) {
         std::string source;
-        coll::Links costs = current_links(predict_links, source);
-        return predict_command(predicting, costs);
+        auto costs = current_links("predict", predict_links, source);
+        return costs ? predict_command(predicting, *costs) : 1;
     }
     if (app.got_subcommand(synthesize_app)) {
         std::string source;
-        coll::Links costs = current_links(synthesize_links, source);
-        return synthesize_command(synthesizing, costs, cache_path(environ, "forests"));
+        auto costs = current_links("synthesize", synthesize_links, source);
+        return costs ? synthesize_command(synthesizing, *costs, cache_path(environ, "forests")) : 1;
     }
     if (app.got_subcommand(simulate_app)) return simulate_command(simulating);
     if (app.got_subcommand("doctor")) return doctor::command(json);

@@ -20,6 +20,7 @@
 #include <utility>
 
 #include <fcntl.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 #if defined(__APPLE__)
@@ -324,10 +325,15 @@ void Agent::explain(const StartOrder& order, const SpawnRequest& request, const 
                          why_not_executed(in_directory(request.path, directory), error.os_errno));
     } else if (name.find('/') != name.npos) {
         std::string path = in_directory(name, directory);
-        out.code = access(path.c_str(), F_OK) == 0 ? 126 : 127;
+        struct stat file {};
+        int cause = stat(path.c_str(), &file) == 0 ? 0 : errno;
+        bool missing = cause == ENOENT || cause == ENOTDIR;
+        out.code = missing ? 127 : 126;
         out.why = format("{} cannot be executed: {}{}", name,
-                         out.code == 126 ? "it is not an executable file (chmod +x?)"
-                                         : "there is no such file",
+                         missing                 ? "there is no such file"
+                         : cause                 ? os_text(cause)
+                         : S_ISDIR(file.st_mode) ? "it is a folder"
+                                                 : "it is not an executable file (chmod +x?)",
                          name.starts_with('/') ? "" : lost);
     } else {
         bool here = access(((directory.empty() ? "." : directory) + "/" + name).c_str(), X_OK) == 0;

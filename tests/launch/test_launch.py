@@ -452,7 +452,7 @@ class Ends(unittest.TestCase):
 
     def test_missing_programs(self):
         for word, code, text in (("no-such-program", 127, "no program no-such-program in PATH"),
-                                 ("./no-such-file", 127, "no such file"),
+                                 ("./no-such-file", 127, "no such file"), ("/", 126, "it is a folder"),
                                  (os.path.abspath(__file__), 126, "not an executable")):
             result = run("-n", 2, word)
             self.assertEqual(result.returncode, code, result.stderr)
