@@ -283,6 +283,9 @@ Result<std::unique_ptr<Wireup>> start_under_mpirun(Job job) {
     }
     auto wireup = std::make_unique<MpirunWireup>(std::move(job), descriptor);
     TRY(wireup->hello());
+    // Is this process that rank? Who is not must let alone what the ranks of a machine share.
+    auto answer = wireup->lookup(wireup->job().rank, "");
+    if (!answer.ok() && answer.error().code != Code::not_found) return answer.error();
     return std::unique_ptr<Wireup>(std::move(wireup));
 }
 

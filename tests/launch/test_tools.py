@@ -57,6 +57,16 @@ def needs(*programs):
             raise unittest.SkipTest(f"{program} is not installed")
 
 
+class Nested(unittest.TestCase):
+    def test_a_rank_starts_a_program_that_would_be_the_same_rank(self):
+        """It is refused before it touches the memory that ranks share."""
+        for options in ((), ("--set", "transports=self,tcp")):
+            done = mpirun("-n", 2, "--timeout", 60, *options, PROGRAM, "nest")
+            self.assertEqual((done.returncode, done.stdout.count("sum 1\n")), (0, 2), done.stdout + done.stderr)
+            self.assertRegex(done.stdout, "(?m)^nested: [1-9]")
+            self.assertIn("a program started by a rank must not call MPI_Init itself", done.stderr)
+
+
 class SearchPath(unittest.TestCase):
     LINKED = os.path.join(FOLDER, "searching")
     VARIABLE = "DYLD_FALLBACK_LIBRARY_PATH" if sys.platform == "darwin" else "LD_LIBRARY_PATH"

@@ -2,12 +2,14 @@
  *   tools            messages and collectives, without a mistake
  *   tools crash      rank 1 writes to address 8
  *   tools code N     ends with this code
+ *   tools nest       rank 0 starts a program that calls MPI_Init, too
  *   tools queues GO  rank 0 waits with messages in all its queues, rank 2 computes outside MPI, until the file
  *                    GO is there */
 #include <mpi.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 static int rank, size;
@@ -89,7 +91,8 @@ int main(int argc, char** argv) {
     MPI_Comm_size(MPI_COMM_WORLD, &size);
     const char* what = argc > 1 ? argv[1] : "good";
     if (strcmp(what, "crash") == 0 && rank == 1) write_to((int*)8);
-    if (strcmp(what, "good") == 0) good();
+    if (strcmp(what, "nest") == 0 && rank == 0) printf("nested: %d\n", WEXITSTATUS(system(argv[0])));
+    if (strcmp(what, "good") == 0 || strcmp(what, "nest") == 0) good();
     if (strcmp(what, "queues") == 0) queues(argv[2]);
     MPI_Finalize();
     return strcmp(what, "code") == 0 ? atoi(argv[2]) : 0;
