@@ -265,7 +265,9 @@ void Link::look_at_time(Nanoseconds now) {
         return;
     }
     if (all_refused() && down > refusals_for())
-        return give_up({Code::peer_gone, "The other process does not listen any more"});
+        return give_up({Code::peer_gone, was_up_ || refusals_for() == kRefusedFor
+                                             ? "The other process does not listen any more"
+                                             : messages::refused_at_first});
     if (!relay_ && wants_relay(now)) dial(need_relay(), now);
     // Who only waits for something from there leaves it to the other side to connect in its time.
     if (!was_up_ && !outstanding()) return;
@@ -281,8 +283,9 @@ void Link::look_at_time(Nanoseconds now) {
         LOG(warn, btl, messages::link_down, name_of_peer(), static_cast<double>(down) / kSecond,
             names_of_paths(), links_.params.link_grace_s);
     }
-    if (was_up_ && fruitless_since_ != 0 && now - fruitless_since_ > grace &&
-        acknowledged_then_ == window_.first() + first_piece_ && outstanding())
+    if (was_up_ && fruitless_since_ != 0 && fruitless_since_ < down_since_ &&
+        now - fruitless_since_ > grace && acknowledged_then_ == window_.first() + first_piece_ &&
+        outstanding())
         return give_up({Code::peer_gone, messages::nothing_arrives});
     // A connection that the other side's system has taken, and the process has not answered yet, is
     // no failure: it may be busy outside MPI.

@@ -111,7 +111,9 @@ PathDescription TcpEndpoint::describe() const {
     if (made) out.text = " " + ends.text;
     else if (!tried.empty()) out.text = ", tried " + tried;
     if (!made && !was_up && first_why.what[0] != 0) {
-        std::string_view advice = network_advice(network_fault(first_why.os_errno));
+        NetworkFault fault = first_why.code == Code::timed_out ? NetworkFault::timed_out
+                                                               : network_fault(first_why.os_errno);
+        std::string_view advice = network_advice(fault);
         if (!advice.empty()) out.text += format(" ({})", advice);
     }
     if (made && connection && connection->socket.sealed()) out.text += ", encrypted";

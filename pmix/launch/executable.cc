@@ -71,6 +71,7 @@ std::string why_not_executed(const std::string& path, int error) {
         return kind.empty() ? format("it is no program, and this is {}", this_system())
                             : format("it is a program {}, and this is {}", kind, this_system());
     }
+    if (error == EAGAIN) return os_text(error) + "; see ulimit -u";
     if (error != ENOENT && error != EACCES) return os_text(error);
     if (beginning.starts_with("#!")) {
         // The file is there, so it is what its first line names.

@@ -517,18 +517,21 @@ class Programs(Case):
                     code, _, err = self.end_of(process)
                 self.assertNotEqual(code, 0)
                 self.assertRegex(err, r"ended the job with code \d+: MPI_Allreduce")
+                self.assertNotIn("Connections are made", err)
                 self.nothing_left(pids)
 
     @unittest.skipUnless(shutil.which("nft"), "needs nftables")
     def test_a_firewall_from_the_start(self):
         # The ranks never meet: the job ends, and says with whom no connection could be made.
-        env = self.environment(POMONA_LINK_GRACE_S="2", POMONA_CONNECT_TIMEOUT_MS="2000")
-        for what in ("drop", "reject"):
+        env = self.environment(POMONA_LINK_GRACE_S="2", POMONA_CONNECT_TIMEOUT_MS="4000")
+        for what, advice in (("drop", "A firewall may drop it"),
+                             ("tcp flags & (syn | ack) == syn reject with tcp reset", "or a firewall rejects them")):
             with self.subTest(what=what), self.filtered("h1", "input", what), \
                     self.filtered("h2", "input", what):
                 done = self.run_job("-n", 2, "--host", "h1,h2", self.program, "once", env=env)
                 self.assertNotEqual(done.returncode, 0)
                 self.assertRegex(done.stderr, r"on h[12].*MPI_Allreduce|MPI_Allreduce.*rank [01]")
+                self.assertIn(advice, done.stderr)
 
     @unittest.skipUnless(shutil.which("nft"), "needs nftables")
     def test_one_side_lets_nobody_in(self):
