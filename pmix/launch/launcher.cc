@@ -154,7 +154,7 @@ void Launcher::stop_ourselves() {
 // code.
 int Launcher::suspicion(const EndedRank& each) const {
     if (WIFSIGNALED(each.status)) return 0;
-    if (WEXITSTATUS(each.status) != 0) return 2;
+    if (WEXITSTATUS(each.status) != 0) return gave_up_.contains(each.rank) ? 3 : 2;
     return control_->phase(each.rank) == ControlServer::Phase::joined ? 1 : 3;
 }
 
@@ -209,6 +209,8 @@ void Launcher::judge(Process& process, int status) {
         if (!exit_code_known_) exit_code_ = code, exit_code_known_ = true;
         return;
     }
+    // It has said why, and nobody was told of who died before.
+    if (without_cause_ && !signal && gave_up_.contains(process.rank)) return without_cause_();
     std::string fate = fate_of(process, status);
     bool silent = code == 0;
     if (silent) code = 1;
@@ -295,6 +297,7 @@ void Launcher::on_abort(int rank, int code, const std::string& message) {
 // rank that leaves by exit(0) closes its connections before it has ended. The first rank that gave
 // up is blamed when none comes.
 void Launcher::await_cause(int rank, int code, const std::string& message) {
+    gave_up_.insert(rank);
     if (without_cause_) return;
     without_cause_ = [this, rank, code, message] { take_abort(rank, code, message); };
     cause_timer_ =

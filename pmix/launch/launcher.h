@@ -216,6 +216,7 @@ private:
     EventPtr kill_timer_, term_timer_, timeout_timer_, drain_timer_, look_timer_, cause_timer_,
         fence_timer_;
     std::function<void()> without_cause_;  // what cause_timer_ does, until a cause is known
+    std::set<int> gave_up_;                // ranks that met a death, and said so
     int looks_ = 0;                        // into the memory of processes that have not connected
     std::string trace_;                    // the file; "": none
     enum class DebugMode { none, batch, terminal, panes };

@@ -143,7 +143,8 @@ int main(int count, char** words) {
     std::fflush(stdout);
     if (!wireup.fence().ok()) return 4;  // all have said so before one of them does anything
     if (what == "nofinalize") return job.rank == who ? number : wireup.finalize().ok() ? 0 : 5;
-    if (what == "abort" && job.rank == who) wireup.abort(number, "the test wants it");
+    if (what == "late_abort" && job.rank == who) usleep(600000);
+    if (what.ends_with("abort") && job.rank == who) wireup.abort(number, "the test wants it");
     if (what == "die" && job.rank == who) {
         std::signal(number, SIG_DFL);  // sanitizers catch some
         kill(getpid(), number);

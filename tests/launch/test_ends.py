@@ -281,6 +281,19 @@ class Descriptors(unittest.TestCase):
             self.assertIn("size=1", out)
 
 
+class HeldUp(unittest.TestCase):
+    def test_who_said_why_it_gave_up_is_not_blamed_for_its_exit(self):
+        # It has gone by itself before mpirun reads its word: MPIX_ERR_PROC_FAILED, another's death.
+        process = start("-n", 2, PROBE, "late_abort", 16001, 1)
+        time.sleep(0.3)
+        process.send_signal(signal.SIGSTOP)
+        time.sleep(3.5)
+        process.send_signal(signal.SIGCONT)
+        _, err = process.communicate(timeout=PATIENCE)
+        self.assertEqual(process.returncode, 129, err)
+        self.assertRegex(err, r"^mpirun: rank 1 .* ended the job with code 16001: the test wants it\n$")
+
+
 class Reader(unittest.TestCase):
     def test_the_last_words_reach_a_slow_one_though_the_job_fails(self):
         # More than a pipe takes, and read when the job has long been asked to end and been killed.
