@@ -206,8 +206,8 @@ std::string Agent::raise_descriptor_limit(int ranks) {
 }
 
 void Agent::note_ignored_signals() {
-    for (int number :
-         {SIGINT, SIGTERM, SIGHUP, SIGUSR1, SIGUSR2, SIGTSTP, SIGPIPE, SIGQUIT, SIGTTIN, SIGTTOU}) {
+    for (int number : {SIGINT, SIGTERM, SIGHUP, SIGUSR1, SIGUSR2, SIGTSTP, SIGPIPE, SIGQUIT,
+                       SIGTTIN, SIGTTOU, SIGXFSZ}) {
         struct sigaction now {};
         if (sigaction(number, nullptr, &now) == 0 && now.sa_handler == SIG_IGN)
             sigaddset(&ignored_, number);

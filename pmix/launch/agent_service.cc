@@ -113,7 +113,7 @@ Writer rank_word(int rank) {
 
 int Service::run(bool dials) {
     agent_.note_ignored_signals();
-    for (int number : {SIGPIPE, SIGINT, SIGHUP, SIGTSTP, SIGTTIN, SIGTTOU})
+    for (int number : {SIGPIPE, SIGXFSZ, SIGINT, SIGHUP, SIGTSTP, SIGTTIN, SIGTTOU})
         std::signal(number, SIG_IGN);
     if (!open_channel(dials)) return 1;
     for (int number : {SIGCHLD, SIGTERM}) {

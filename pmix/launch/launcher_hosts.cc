@@ -35,6 +35,7 @@ bool Launcher::open_loop() {
         if (fcntl(i, F_GETFD) < 0) (void)open("/dev/null", O_RDWR);
     local_.agent.note_ignored_signals();
     std::signal(SIGPIPE, SIG_IGN);
+    std::signal(SIGXFSZ, SIG_IGN);  // ulimit -f: what cannot be written is told
     event_config* config = event_config_new();
     event_config_set_flag(config, EVENT_BASE_FLAG_NOLOCK);
     base_ = event_base_new_with_config(config);

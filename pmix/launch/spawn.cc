@@ -54,7 +54,7 @@ void fail(Plan& plan, Step step, int report) {
 // Async-signal-safe calls only; never returns.
 [[noreturn]] void child(Plan& plan, int report) {
     for (int signal : {SIGINT, SIGTERM, SIGHUP, SIGUSR1, SIGUSR2, SIGTSTP, SIGCONT, SIGCHLD,
-                       SIGPIPE, SIGTTIN, SIGTTOU, SIGQUIT})
+                       SIGPIPE, SIGTTIN, SIGTTOU, SIGQUIT, SIGXFSZ})
         std::signal(signal, sigismember(plan.ignored, signal) == 1 ? SIG_IGN : SIG_DFL);
 #if defined(__linux__)
     prctl(PR_SET_PDEATHSIG, SIGKILL);

@@ -37,7 +37,8 @@ void close_all_but(int kept) {
 [[noreturn]] void watch(int pipe, std::vector<pid_t> groups, const std::string& tag,
                         const std::string& directory, int local_size) {
     setsid();
-    for (int signal : {SIGINT, SIGTERM, SIGHUP, SIGUSR1, SIGUSR2, SIGQUIT, SIGPIPE, SIGTSTP})
+    for (int signal :
+         {SIGINT, SIGTERM, SIGHUP, SIGUSR1, SIGUSR2, SIGQUIT, SIGPIPE, SIGTSTP, SIGXFSZ})
         std::signal(signal, SIG_IGN);
     std::signal(SIGCHLD, SIG_DFL);
     sigset_t none;

@@ -281,6 +281,20 @@ class Descriptors(unittest.TestCase):
             self.assertIn("size=1", out)
 
 
+class LimitOfFiles(unittest.TestCase):
+    def test_mpirun_and_its_ranks(self):
+        with tempfile.TemporaryDirectory() as folder:
+            def limited(blocks, *words):
+                return subprocess.run(["sh", "-c", f'ulimit -f {blocks}; exec "$@"', "sh", MPIRUN, "-n", "1", *words],
+                                      capture_output=True, text=True, timeout=PATIENCE, stdin=subprocess.DEVNULL,
+                                      cwd=folder, env=clean_environment(TMPDIR=folder))
+            done = limited(0, "true")
+            self.assertEqual((done.returncode, os.listdir(folder)), (1, []), done.stderr)
+            self.assertIn("File too large", done.stderr)
+            done = limited(100, "sh", "-c", "head -c 100000 /dev/zero > large")
+            self.assertEqual((done.returncode, os.listdir(folder)), (153, ["large"]), done.stderr)
+
+
 class HeldUp(unittest.TestCase):
     def test_who_said_why_it_gave_up_is_not_blamed_for_its_exit(self):
         # It has gone by itself before mpirun reads its word: MPIX_ERR_PROC_FAILED, another's death.
