@@ -96,6 +96,15 @@ std::string mend_of(const LinkReport& report, int from, int to) {
         name_of(report, from), name_of(report, to));
 }
 
+// The same for two that are measured; "": nothing is wrong.
+std::string mend_of(const LinkReport& report, const PairMeasured& pair) {
+    if (relayed(pair)) return mend_of(report, pair.from, pair.to);
+    for (const PathSeen& path : pair.paths)  // as TCP describes itself
+        if (path.text.find(", packets of ") != path.text.npos)
+            return "longer packets vanish between them: give both cards and the switch one MTU";
+    return "";
+}
+
 double median(std::vector<double> values) {
     auto middle = values.begin() + static_cast<ptrdiff_t>(values.size() / 2);
     std::nth_element(values.begin(), middle, values.end());
@@ -241,7 +250,8 @@ std::string link_report_text(const LinkReport& report, const std::vector<LinkMem
             if (!path.why.empty()) out += ": " + path.why;
             out += "\n";
         }
-        if (relayed(pair)) out += format("  -> {}\n", mend_of(report, pair.from, pair.to));
+        std::string mend = mend_of(report, pair);
+        if (!mend.empty()) out += format("  -> {}\n", mend);
         std::string slower = compared_with_before(memory_of(report, pair, date), before);
         if (!slower.empty()) out += "  " + slower + "\n";
     }
@@ -301,7 +311,7 @@ std::string link_report_json(const LinkReport& report, const std::vector<LinkMem
                          {"paths", paths},
                          {"before", history},
                          {"slower", compared_with_before(now, before)},
-                         {"mend", relayed(pair) ? mend_of(report, pair.from, pair.to) : ""}});
+                         {"mend", mend_of(report, pair)}});
     }
     json unreached = json::array();
     for (const PairUnreached& pair : report.unreached)

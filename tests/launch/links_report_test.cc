@@ -40,6 +40,15 @@ TEST(links_report, is_read_and_printed) {
     EXPECT_THAT(link_report_json(report, {}, "2026-01-02"), HasSubstr("\"gigabits\": 8.0"));
 }
 
+TEST(links_report, packets_that_were_made_shorter) {
+    const char* mend = "longer packets vanish between them: give both cards and the switch one MTU";
+    LinkReport report = read_link_report(kHosts + pair_line(8));
+    EXPECT_THAT(link_report_text(report, {}, ""), testing::Not(HasSubstr(mend)));
+    report = read_link_report(kHosts + pair_line(8, "tcp 1 en5, packets of 1188 bytes at most"));
+    EXPECT_THAT(link_report_text(report, {}, ""), HasSubstr(mend));
+    EXPECT_THAT(link_report_json(report, {}, ""), HasSubstr(mend));
+}
+
 // Goal: what is missing or damaged is said, and nothing of it is believed.
 TEST(links_report, that_is_not_whole) {
     EXPECT_THAT(read_link_report("mpirun: host b cannot be used\n").failure,
