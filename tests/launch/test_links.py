@@ -86,9 +86,13 @@ class Links(LinksCase):
             self.assertEqual(self.said, "")
 
     def test_malformed_costs_are_told_of_and_ignored(self):
-        head, _, said = self.head("--links", "shm=1:2")
+        head, _, said = self.head(POMONA_LINKS="shm=1:2")
         self.assertIn("built-in estimates", head)
         self.assertIn("shm takes L:o:G", said)
+        # Who names them there and then wants these, and no others.
+        done = self.run_it(POMONA, "cost", "allreduce", "64K", "--links", "shm=1:2")
+        self.assertEqual((done.returncode, done.stdout), (1, ""), done.stderr)
+        self.assertIn("shm takes L:o:G", done.stderr)
 
     def test_cost_says_whose_costs_it_reckons_with(self):
         self.assertIn("costs of links: built-in estimates", self.head()[0])
