@@ -22,8 +22,8 @@ public:
     explicit UnsentBound(bool line) : line_(line), base_(line ? kLeast : kMost), most_(base_) {}
     size_t most() const { return most_; }
 
-    // The system has taken so much of a long payload; `full`: and no more, though there is more, and
-    // it keeps `kept` bytes that have not arrived (0: not known). True: most() is new.
+    // The system has taken so much of a long payload; `full`: and no more, though there is more,
+    // and it keeps `kept` bytes that have not arrived (0: not known). True: most() is new.
     bool took(size_t taken, bool full, Nanoseconds now, size_t kept = 0) {
         if (!line_) return false;
         // The next payload comes later: the system was not full meanwhile.
