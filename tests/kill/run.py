@@ -23,6 +23,7 @@ import secrets
 import shlex
 import signal
 import socket
+import struct
 import subprocess
 import sys
 import tempfile
@@ -137,7 +138,9 @@ def ended(process):
 
 
 def listen(directory):
-    """A place of mpirun's that takes whatever ranks say and answers nothing."""
+    """A place of mpirun's that takes whatever ranks say, and answers only what each asks first: that
+    it is the rank that it says, and has published nothing (a "value" of pmix/control.h)."""
+    nothing = struct.pack("<IBBI", 6, 8, 0, 0)
     server = socket.socket(socket.AF_UNIX)
     server.bind(f"{directory}/mpirun.sock")
     server.listen(RANKS)
@@ -147,6 +150,7 @@ def listen(directory):
         while True:
             try:
                 connections.append(server.accept()[0])
+                connections[-1].sendall(nothing)
             except OSError:
                 return
 
