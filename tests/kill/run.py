@@ -138,8 +138,8 @@ def ended(process):
 
 
 def listen(directory):
-    """A place of mpirun's that takes whatever ranks say, and answers only what each asks first: it is
-    the rank that it says, and has published nothing (a "value" of pmix/control.h)."""
+    """A place of mpirun's that takes whatever ranks say, and answers only what each asks first: it
+    is the rank that it says, and has published nothing (a "value" of pmix/control.h)."""
     nothing = struct.pack("<IBBI", 6, 8, 0, 0)
     server = socket.socket(socket.AF_UNIX)
     server.bind(f"{directory}/mpirun.sock")
