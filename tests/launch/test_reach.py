@@ -449,7 +449,8 @@ time.sleep(5)
         # slowly; no rank runs where mpirun does.
         tries = os.path.join(self.world.place, "tries")
         pods = self.world.stand_in("kubexec", text=f"""#!/bin/sh
-[ "$1 $2" = "-o ConnectionAttempts=10" ] && shift 2
+[ "$1 $2" = "-o ConnectionAttempts=10" ] || exit 9
+shift 2
 echo x >> {tries}-$1
 if [ $1 = h1 ] && [ $(wc -l < {tries}-$1) -lt 3 ]; then
     echo "ssh: Could not resolve hostname $1" >&2
@@ -469,8 +470,9 @@ exec {self.world.enter} "$@"
             pathlib.Path(tries + "-h1").unlink(missing_ok=True)
             done = subprocess.run([MPIRUN, "-n", "2", "hostname"], capture_output=True, text=True,
                                   timeout=PATIENCE, stdin=subprocess.DEVNULL,
-                                  env=self.environment(**{agent: pods, list_of_hosts: path, more: "-o ConnectionAttempts=10"},
-                                                       KUBERNETES_SERVICE_HOST="10.0.0.1"))
+                                  env=self.environment(
+                                      **{agent: pods, list_of_hosts: path, more: "-o ConnectionAttempts=10"},
+                                      KUBERNETES_SERVICE_HOST="10.0.0.1"))
             self.assertEqual((sorted(done.stdout.split()), done.stderr), (["h1", "h2"], ""), agent)
             with open(tries + "-h1") as file:
                 self.assertEqual(file.read(), "x\n" * 3)
