@@ -53,6 +53,21 @@ def possible():
 TREE = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 
 
+LINE_SECONDS = 60e-6  # that one packet takes a shaped line
+
+
+def shape_line(space, device, megabits, burst, latency="50ms"):
+    """What the device sends goes at so many Mb/s, `burst` bytes at once, through a token bucket.
+
+    A bucket lets a packet through as a whole, and systems hand over up to 64 KiB as one: half a
+    millisecond of 1 Gb/s, at each bucket on the way, where a cable carries frames of 1500 bytes.
+    So packets are at most what the line carries in LINE_SECONDS, or one frame."""
+    longest = min(max(int(megabits * 1e6 / 8 * LINE_SECONDS), 1514), 65536)
+    subprocess.run(["ip", "-n", space, "link", "set", "dev", device, "gso_max_size", str(longest)], check=True)
+    subprocess.run(["tc", "-n", space, "qdisc", "replace", "dev", device, "root", "tbf", "rate", f"{megabits}mbit",
+                    "burst", str(burst), "latency", latency], check=True)
+
+
 def read(path):
     try:
         with open(path) as file:

@@ -297,9 +297,7 @@ class Resent:
 def shape(world, megabits):
     for number in range(1, world.count + 1):
         for space, end in ((world.space(f"h{number}"), "eth0"), (world.space("sw"), f"p{number}")):
-            subprocess.run(["tc", "-n", space, "qdisc", "replace", "dev", end, "root", "tbf", "rate",
-                            f"{megabits}mbit", "burst", str(max(128 << 10, megabits * 20)),
-                            "latency", "50ms"], check=True)
+            host_world.shape_line(space, end, megabits, max(128 << 10, megabits * 20))
 
 
 ASK_CONGESTION = """

@@ -49,8 +49,7 @@ def shape(world, megabits):
     burst = max(16 << 10, megabits * 63)
     for number in range(1, world.count + 1):
         for space, end in ((world.space(f"h{number}"), "eth0"), (world.space("sw"), f"p{number}")):
-            subprocess.run(["tc", "-n", space, "qdisc", "replace", "dev", end, "root", "tbf", "rate",
-                            f"{megabits}mbit", "burst", str(burst), "latency", "50ms"], check=True)
+            host_world.shape_line(space, end, megabits, burst)
         subprocess.run(["ip", "netns", "exec", world.space(f"h{number}"), "sh", "-c",
                         f"echo {2 * burst} > /proc/sys/net/ipv4/tcp_limit_output_bytes"], check=True)
 
@@ -60,7 +59,7 @@ class Cluster:
         self.options, self.world = options, world
         self.build = Path(options.build).resolve()
         self.environment = dict(hosts_bench.clean(), PYTHONPATH=str(self.build / "python"),
-                                OMP_NUM_THREADS="1")
+                                OMP_NUM_THREADS="1", XDG_CACHE_HOME=world.place)
         self.precedence = ["chrt", "-r", "1"] if options.realtime else []
         self.sets = [word for each in options.set for word in ("--set", each)]
         self.words = ["realtime"] if options.realtime else []
@@ -79,8 +78,7 @@ class Cluster:
         path = os.path.join(self.world.place, "network.json")
         names = ",".join(f"h{number}" for number in range(1, hosts + 1))
         report = run(self.world.inside("h1", *self.precedence, self.build / "bin/pomona", "links", "--ssh",
-                                       self.world.enter, "--host", names, "--json"),
-                     dict(self.environment, XDG_CACHE_HOME=self.world.place))
+                                       self.world.enter, "--host", names, "--json"), self.environment)
         Path(path).write_text(report)
         return path, json.loads(report)["pairs"]
 
