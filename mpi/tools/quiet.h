@@ -23,8 +23,8 @@ struct Disturbance {
     int processors = 1;
     std::optional<double> others{};  // processors that other programs used, on average
     double steal = 0;                // part of all processors' time that the host took
-    double spread = 1;          // how many times longer the middle repeat took than the quickest
-    bool load_average = false;  // `others` is that, for want of better
+    double spread = 1;               // how many times longer the upper quarter of calls took
+    bool load_average = false;       // `others` is that, for want of better
 };
 // Why figures measured meanwhile are not to be kept; "" where nothing speaks against it.
 std::string why_busy(const Disturbance& seen);
@@ -45,7 +45,7 @@ private:
     double children_ = 0, start_ = 0;
 };
 
-// The median of how many times longer each case's middle repeat took than its quickest.
-double spread_of(std::vector<double> middle_of_quickest);
+// The median of how many times longer each case's upper quarter of calls took than its lower.
+double spread_of(std::vector<double> upper_of_lower);
 
 }  // namespace pomona

@@ -266,13 +266,13 @@ bool time_choices(int ranks, coll::Links links, std::vector<ChoiceTimes>& out) {
     return false;
 }
 
-// How many times longer the middle repeats took than the quickest.
+// How many times longer the calls of the upper quarter took than those of the lower.
 std::vector<double> spreads_of(const std::vector<ChoiceTimes>& times) {
     std::vector<double> spreads;
     for (const ChoiceTimes& each : times)
         for (const ChoiceTime& one : each.times)
-            for (const CallTime& time : {one.in_row, one.fresh})
-                spreads.push_back(time.middle / time.quickest);
+            for (const CallTime& time : {one.same, one.fresh})
+                spreads.push_back(time.three_quarters / time.quarter);
     return spreads;
 }
 

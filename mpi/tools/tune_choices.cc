@@ -25,8 +25,7 @@ constexpr size_t kSizes[] = {8,        64,        256,     1 << 10, 4 << 10, 16 
 constexpr size_t kBufferMost = 32 << 20, kBufferMostNet = 4 << 20;  // of one rank
 constexpr double kDoubtful = 3;                                     // times the cheapest formula
 constexpr size_t kCandidatesMost = 6;
-// Times the formulas' choice: the middle repeat, and the quickest one. Algorithms whose quickest
-// repeats are alike may differ in the usual ones.
+// Times the formulas' choice: the middle call, and the lower quarter.
 constexpr double kClearly = 0.95, kNotSlower = 0.99;
 
 bool of_blocks(Collective collective) {
@@ -94,14 +93,14 @@ private:
     std::vector<int> places_;
 };
 
-// How much longer than the quickest of all it takes, in the way of calling that suits it worse.
+// How much longer than the quickest of all it takes, with the kind of data that suits it worse.
 double times_quickest(const ChoiceTimes& of, const ChoiceTime& one, double CallTime::*which) {
-    double row = one.in_row.*which, fresh = one.fresh.*which;
+    double same = one.same.*which, fresh = one.fresh.*which;
     for (const ChoiceTime& each : of.times) {
-        row = std::min(row, each.in_row.*which);
+        same = std::min(same, each.same.*which);
         fresh = std::min(fresh, each.fresh.*which);
     }
-    return std::max(one.in_row.*which / row, one.fresh.*which / fresh);
+    return std::max(one.same.*which / same, one.fresh.*which / fresh);
 }
 
 }  // namespace
@@ -124,12 +123,13 @@ std::vector<ChoiceCase> cases_between(const ChoiceWorld& world,
     std::vector<ChoiceCase> cases;
     for (size_t i = 1; i < measured.size(); ++i) {
         const ChoiceTimes &before = measured[i - 1], &here = measured[i];
-        if (before.collective != here.collective ||
-            before.best().choice.algorithm == here.best().choice.algorithm)
-            continue;
+        if (before.collective != here.collective) continue;
         ChoiceCase made = planner.plan(here.collective, middle_of(before.bytes, here.bytes));
         bool between = made.bytes > before.bytes && made.bytes < here.bytes;
-        if (between && made.candidates.size() > 1) cases.push_back(std::move(made));
+        if (!between || made.candidates.size() < 2) continue;
+        const std::string& winner = here.best().choice.algorithm;
+        if (before.best().choice.algorithm != winner || made.candidates[0].algorithm != winner)
+            cases.push_back(std::move(made));
     }
     return cases;
 }
@@ -147,24 +147,35 @@ const ChoiceTime& ChoiceTimes::best() const {
     auto middle = [this](const ChoiceTime& one) {
         return times_quickest(*this, one, &CallTime::middle);
     };
-    auto quickest = [this](const ChoiceTime& one) {
-        return times_quickest(*this, one, &CallTime::quickest);
+    auto quarter = [this](const ChoiceTime& one) {
+        return times_quickest(*this, one, &CallTime::quarter);
     };
     const ChoiceTime* best = &times[0];
     for (const ChoiceTime& each : times)
-        if (quickest(each) < kNotSlower * quickest(times[0]) &&
+        if (quarter(each) < kNotSlower * quarter(times[0]) &&
             middle(each) < kClearly * middle(times[0]) && middle(each) < middle(*best))
             best = &each;
     return *best;
 }
 
+bool wins_again(const ChoiceTimes& times, const ChoiceTime& best, const ChoiceTimes& again) {
+    auto ratio = [](const ChoiceTime& one, const ChoiceTime& other) {
+        ChoiceTimes both{{}, 0, {other, one}};
+        return times_quickest(both, one, &CallTime::middle) /
+               times_quickest(both, other, &CallTime::middle);
+    };
+    double before = ratio(best, times.times[0]), now = ratio(again.times[1], again.times[0]);
+    return now < 1 && std::sqrt(before * now) < kClearly;
+}
+
 std::string choice_times_text(const ChoiceTimes& times) {
     std::string text;
     for (const ChoiceTime& each : times.times)
-        text += pomona::format("time {} {} {} {:.1f} {:.1f} {:.1f} {:.1f}\n",
+        text += pomona::format("time {} {} {} {:.1f} {:.1f} {:.1f} {:.1f} {:.1f} {:.1f}\n",
                                coll::collective_name(times.collective), times.bytes,
-                               coll::choice_text(each.choice), each.in_row.quickest,
-                               each.in_row.middle, each.fresh.quickest, each.fresh.middle);
+                               coll::choice_text(each.choice), each.same.quarter, each.same.middle,
+                               each.same.three_quarters, each.fresh.quarter, each.fresh.middle,
+                               each.fresh.three_quarters);
     return text;
 }
 
@@ -175,9 +186,10 @@ bool parse_choice_times(std::string_view text, std::vector<ChoiceTimes>& out) {
         char collective[32], name[96];
         unsigned long long bytes = 0;
         ChoiceTime time;
-        CallTime &row = time.in_row, &fresh = time.fresh;
-        if (std::sscanf(line.c_str(), "time %31s %llu %95s %lf %lf %lf %lf", collective, &bytes,
-                        name, &row.quickest, &row.middle, &fresh.quickest, &fresh.middle) != 7)
+        CallTime &same = time.same, &fresh = time.fresh;
+        if (std::sscanf(line.c_str(), "time %31s %llu %95s %lf %lf %lf %lf %lf %lf", collective,
+                        &bytes, name, &same.quarter, &same.middle, &same.three_quarters,
+                        &fresh.quarter, &fresh.middle, &fresh.three_quarters) != 9)
             return false;
         const Collective* found =
             std::find_if(std::begin(kTimed), std::end(kTimed), [&](Collective each) {
@@ -187,7 +199,8 @@ bool parse_choice_times(std::string_view text, std::vector<ChoiceTimes>& out) {
         std::string problem;
         auto choice = parse_choice_for(*found, name, problem);
         if (!choice.ok()) return false;
-        for (double ns : {row.quickest, row.middle, fresh.quickest, fresh.middle})
+        for (double ns : {same.quarter, same.middle, same.three_quarters, fresh.quarter,
+                          fresh.middle, fresh.three_quarters})
             if (!(ns > 0)) return false;
         time.choice = *choice;
         if (out.empty() || out.back().collective != *found || out.back().bytes != bytes)
@@ -239,8 +252,8 @@ std::string choices_report(const std::vector<ChoiceTimes>& measured, int ranks) 
             "  {:<14} {:>8}  {} {:.2f} us ({:.2f} with new data), where the "
             "formulas take {} {:.2f} us ({:.2f})\n",
             coll::collective_name(each.collective), size_text(each.bytes),
-            coll::choice_text(best.choice), best.in_row.middle / 1000, best.fresh.middle / 1000,
-            coll::choice_text(taken.choice), taken.in_row.middle / 1000, taken.fresh.middle / 1000);
+            coll::choice_text(best.choice), best.same.middle / 1000, best.fresh.middle / 1000,
+            coll::choice_text(taken.choice), taken.same.middle / 1000, taken.fresh.middle / 1000);
     }
     return pomona::format(
         "{} ranks: the formulas' choice was clearly beaten in {} of {} cases that "

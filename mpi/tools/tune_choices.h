@@ -1,12 +1,12 @@
 // mpi/tools/tune_choices.h: which algorithm is the quickest, where the formulas leave doubt.
 // Idea: one job of ranks times, for some sizes, every algorithm whose formula is not far above the
-// cheapest's, in turns, each on a communicator of its own that names it by a hint. Programs call in
-// two ways, which suit algorithms unlike well: with the same data in a row, as benchmarks do, and
-// together with data just written, as training does. An algorithm counts by the way in which it is
-// further from the quickest. Only where another one than the formulas' is ahead in the middle
-// repeat, and not behind in the quickest, a rule is made (coll/rules.h). Between two sizes with
-// unlike winners the size in the middle is timed too. All ranks compute the same list from the same
-// costs and times.
+// cheapest's, in turns, each on a communicator of its own that names it by a hint. Ranks begin each
+// call together, with data of two kinds, which suit algorithms unlike well: the same as before, as
+// benchmarks have it, and just written, as training has it. An algorithm counts by the kind with
+// which it is further from the quickest. Only where another one than the formulas' is ahead in the
+// middle call, and not behind in the lower quarter, a rule is made (coll/rules.h): the quickest
+// call of all may be a rare one. Where the size in the middle of two may have another winner than
+// both, it is timed too. All ranks compute the same list from the same costs and times.
 #pragma once
 
 #include "coll/rules.h"
@@ -36,13 +36,14 @@ struct ChoiceWorld {
 };
 std::vector<ChoiceCase> choice_cases(const ChoiceWorld& world);
 
-// Nanoseconds of a call, of the rank that took the longest.
+// Nanoseconds of a call, of the rank that took the longest: a quarter of the calls, half and three
+// quarters of them took at most so long.
 struct CallTime {
-    double quickest = 0, middle = 0;
+    double quarter = 0, middle = 0, three_quarters = 0;
 };
 struct ChoiceTime {
     coll::Choice choice;
-    CallTime in_row{}, fresh{};
+    CallTime same{}, fresh{};  // with the same data as before, with data just written
 };
 struct ChoiceTimes {
     coll::Collective collective = coll::Collective::barrier;
@@ -50,7 +51,12 @@ struct ChoiceTimes {
     std::vector<ChoiceTime> times;  // the formulas' choice first
     const ChoiceTime& best() const;
 };
-// The sizes between those of `measured` (by collective and size) that have unlike winners.
+// Both were timed once more, later (`again`: the formulas' choice first): is `best` of `times`
+// ahead again, and clearly in the mean of both times? What disturbed the machine for a while may
+// have made it win once.
+bool wins_again(const ChoiceTimes& times, const ChoiceTime& best, const ChoiceTimes& again);
+// The sizes between those of `measured` (by collective and size) that have unlike winners, or whose
+// winner is not what the formulas would take there.
 std::vector<ChoiceCase> cases_between(const ChoiceWorld& world,
                                       const std::vector<ChoiceTimes>& measured);
 // By collective and size.

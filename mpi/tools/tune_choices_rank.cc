@@ -12,6 +12,7 @@
 #include <cstring>
 #include <memory>
 #include <new>
+#include <numeric>
 
 #include <sys/mman.h>
 
@@ -64,8 +65,10 @@ public:
         renew(each);
         for (Candidate& one : candidates) {
             call(each, one.comm);  // boards, memory
-            double once = std::max(fresh_calls(each, one.comm, 1)[0], 1.0);
+            time_calls(each, one.comm, 1, true, one.fresh);
+            double once = std::max(one.fresh[0], 1.0);
             one.calls = static_cast<int>(std::clamp(kBatchNs / once, kCallsLeast, kCallsMost));
+            one.fresh.clear();
         }
         double spent = 0;
         for (int round = 0; round < kRoundsMost && (round < kRoundsMin || spent < kCaseNs);
@@ -75,12 +78,8 @@ public:
                 Candidate& one = candidates[(i + static_cast<size_t>(round)) % candidates.size()];
                 if (one.hopeless) continue;
                 call(each, one.comm);  // this candidate's memory comes back into the caches
-                one.in_row.push_back(calls_in_row(each, one.comm, one.calls));
-                spent += one.in_row.back() * (one.calls + 1);
-                for (double took : fresh_calls(each, one.comm, (one.calls + 1) / 2)) {
-                    one.fresh.push_back(took);
-                    spent += took;
-                }
+                spent += time_calls(each, one.comm, one.calls, false, one.same);
+                spent += time_calls(each, one.comm, (one.calls + 1) / 2, true, one.fresh);
             }
             if (round + 1 == kRoundsTrial) give_up_hopeless(candidates);
         }
@@ -88,7 +87,7 @@ public:
         for (size_t i = 0; i < candidates.size(); ++i) {
             mpi_.Comm_free(&candidates[i].comm);
             out.times.push_back(
-                {each.candidates[i], time_of(candidates[i].in_row), time_of(candidates[i].fresh)});
+                {each.candidates[i], time_of(candidates[i].same), time_of(candidates[i].fresh)});
         }
         return out;
     }
@@ -96,20 +95,21 @@ public:
 private:
     struct Candidate {
         MPI_Comm comm;
-        int calls = 1;  // in a row
+        int calls = 1;  // in a round
         bool hopeless = false;
-        std::vector<double> in_row{}, fresh{};
+        std::vector<double> same{}, fresh{};  // nanoseconds of each call
     };
 
     static CallTime time_of(std::vector<double>& samples) {
         std::sort(samples.begin(), samples.end());
-        return {samples.front(), samples[samples.size() / 2]};
+        size_t count = samples.size();
+        return {samples[count / 4], samples[count / 2], samples[3 * count / 4]};
     }
 
-    // What the rest of the time is not spent on: what is far behind in either way of calling. All
+    // What the rest of the time is not spent on: what is far behind with either kind of data. All
     // ranks have the same samples.
     static void give_up_hopeless(std::vector<Candidate>& candidates) {
-        for (auto samples : {&Candidate::in_row, &Candidate::fresh}) {
+        for (auto samples : {&Candidate::same, &Candidate::fresh}) {
             auto least = [samples](const Candidate& one) {
                 return *std::min_element((one.*samples).begin(), (one.*samples).end());
             };
@@ -133,30 +133,23 @@ private:
         return made;
     }
 
-    // Nanoseconds of a call, of the rank that took the longest: the same at all ranks.
-    double calls_in_row(const ChoiceCase& each, MPI_Comm comm, int calls) {
-        mpi_.Barrier(MPI_COMM_WORLD);
-        Nanoseconds start = clock_.now();
-        for (int i = 0; i < calls; ++i) call(each, comm);
-        double mine = static_cast<double>(clock_.now() - start) / calls, longest = 0;
-        mpi_.Allreduce(&mine, &longest, 1, MPI_DOUBLE, MPI_MAX, MPI_COMM_WORLD);
-        return longest;
-    }
-
-    // The same for each call with data that was just written, which costs algorithms unlike
-    // amounts, since a copy of what others' caches hold takes longer. All begin together, so that
-    // no root runs ahead.
-    std::vector<double> fresh_calls(const ChoiceCase& each, MPI_Comm comm, int calls) {
+    // Puts the nanoseconds of so many calls, of the rank that took the longest, behind `samples`:
+    // the same at all ranks. Returns their sum. All begin together, so that no root runs ahead.
+    // Data that was just written costs algorithms unlike amounts, since a copy of what others'
+    // caches hold takes longer.
+    double time_calls(const ChoiceCase& each, MPI_Comm comm, int calls, bool fresh,
+                      std::vector<double>& samples) {
         std::vector<double> mine, longest(static_cast<size_t>(calls));
         for (int i = 0; i < calls; ++i) {
-            write(each);
+            if (fresh) write(each);
             mpi_.Barrier(MPI_COMM_WORLD);
             Nanoseconds start = clock_.now();
             call(each, comm);
             mine.push_back(static_cast<double>(clock_.now() - start));
         }
         mpi_.Allreduce(mine.data(), longest.data(), calls, MPI_DOUBLE, MPI_MAX, MPI_COMM_WORLD);
-        return longest;
+        samples.insert(samples.end(), longest.begin(), longest.end());
+        return std::accumulate(longest.begin(), longest.end(), 0.0);
     }
 
     // Bytes of what a rank gives, and of what it gets.
@@ -234,14 +227,12 @@ int tune_choices_rank(int machines) {
     for (const ChoiceCase& each : choice_cases(world)) all.push_back(timer.time(each));
     for (const ChoiceCase& each : cases_between(world, all)) all.push_back(timer.time(each));
     sort_by_size(all);
-    // What disturbed the machine for a while may have made a winner: it has to win once more,
-    // later.
     for (ChoiceTimes& times : all) {
         while (&times.best() != &times.times[0]) {
             const ChoiceTime& best = times.best();
             ChoiceTimes again =
                 timer.time({times.collective, times.bytes, {times.times[0].choice, best.choice}});
-            if (&again.best() != &again.times[0]) break;
+            if (wins_again(times, best, again)) break;
             times.times.erase(times.times.begin() + (&best - times.times.data()));
         }
         if (rank == 0) std::fputs(choice_times_text(times).c_str(), stdout);
