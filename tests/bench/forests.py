@@ -22,6 +22,7 @@ sys.path.insert(0, str(HERE.parent))
 import host_world  # noqa: E402
 
 import hosts  # noqa: E402
+from namespaces import limit_packets, shape_line  # noqa: E402
 from unlike import run, tc  # noqa: E402
 
 HOSTS = "h1,h2,h3,h4"
@@ -33,6 +34,7 @@ SIZES = {"allreduce": 1 << 20, "allgather": 256 << 10}  # that a rank gives
 def limit(world, number, rate):
     """What a host sends has the rate to each other, or a tenth of it where neither is h1."""
     space = world.space(f"h{number}")
+    limit_packets(space, "eth0", rate / SLOWER)
     tc(space, "qdisc", "add", "dev", "eth0", "root", "handle", "1:", "htb", "default", 10)
     tc(space, "class", "add", "dev", "eth0", "parent", "1:", "classid", "1:1", "htb", "rate", f"{rate}mbit",
        "burst", "32k", "cburst", "32k", "quantum", 6000)
@@ -43,8 +45,7 @@ def limit(world, number, rate):
            "burst", "4k" if slow else "32k", "cburst", "4k" if slow else "32k", "quantum", 6000)
         tc(space, "filter", "add", "dev", "eth0", "protocol", "ip", "parent", "1:", "u32", "match", "ip", "dst",
            f"10.213.7.{other}", "flowid", f"1:1{other}")
-    tc(world.space("sw"), "qdisc", "replace", "dev", f"p{number}", "root", "tbf", "rate", f"{rate}mbit",
-       "burst", "32k", "latency", "50ms")
+    shape_line(world.space("sw"), f"p{number}", rate, 32 << 10)
 
 
 def main():

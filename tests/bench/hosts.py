@@ -34,6 +34,7 @@ HERE = Path(__file__).resolve().parent
 sys.path.insert(0, str(HERE.parent))
 import host_world  # noqa: E402
 import peers  # noqa: E402
+from namespaces import shape_line  # noqa: E402
 
 BYTES = 64 << 20
 STREAM = 4 << 20
@@ -297,7 +298,7 @@ class Resent:
 def shape(world, megabits):
     for number in range(1, world.count + 1):
         for space, end in ((world.space(f"h{number}"), "eth0"), (world.space("sw"), f"p{number}")):
-            host_world.shape_line(space, end, megabits, max(128 << 10, megabits * 20))
+            shape_line(space, end, megabits, max(128 << 10, megabits * 20))
 
 
 ASK_CONGESTION = """

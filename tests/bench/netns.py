@@ -17,10 +17,9 @@ import sys
 import time
 from pathlib import Path
 
-sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
-from host_world import keep_order  # noqa: E402
-
+sys.path.insert(0, str(Path(__file__).resolve().parent))
 from compare import Goal  # noqa: E402
+from namespaces import keep_order, shape_line  # noqa: E402
 
 SUBNETS = ["10.213.7", "10.213.8", "10.213.9", "10.213.10"]  # one a cable
 BURST_SECONDS = 100e-6  # what the token bucket lets through at once, at the link's rate
@@ -81,8 +80,7 @@ class Link:
         burst = int(max(128 << 10, gigabits * 1e9 / 8 * BURST_SECONDS))
         for space, end in zip(self.spaces, self.ends):
             for cable in range(cables):
-                quiet("tc", "-n", space, "qdisc", "replace", "dev", f"{end}{cable}", "root", "tbf",
-                      "rate", f"{gigabits}gbit", "burst", str(burst), "latency", "20ms")
+                shape_line(space, f"{end}{cable}", gigabits * 1000, burst, "20ms")
 
     def inside(self, side, command):
         """Runs `command` in one namespace, with a host name and a core of its own."""

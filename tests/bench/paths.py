@@ -18,6 +18,7 @@ import time
 from pathlib import Path
 
 import netns
+from namespaces import shape_line
 
 HERE = Path(__file__).resolve().parent
 MEGABIT = 1e6 / 8
@@ -25,9 +26,7 @@ MEGABIT = 1e6 / 8
 
 def shape(link, cable, megabits):
     for space, end in zip(link.spaces, link.ends):
-        netns.quiet("tc", "-n", space, "qdisc", "replace", "dev", f"{end}{cable}", "root", "tbf",
-                    "rate", f"{megabits}mbit", "burst", str(max(128 << 10, megabits * 20)),
-                    "latency", "20ms")
+        shape_line(space, f"{end}{cable}", megabits, max(128 << 10, megabits * 20), "20ms")
 
 
 def drop_all(link, cable, drops=True):

@@ -26,6 +26,7 @@ sys.path.insert(0, str(HERE.parent))
 import host_world  # noqa: E402
 
 import hosts as hosts_bench  # noqa: E402
+from namespaces import shape_line  # noqa: E402
 
 STEPS = 6
 
@@ -49,7 +50,7 @@ def shape(world, megabits):
     burst = max(16 << 10, megabits * 63)
     for number in range(1, world.count + 1):
         for space, end in ((world.space(f"h{number}"), "eth0"), (world.space("sw"), f"p{number}")):
-            host_world.shape_line(space, end, megabits, burst)
+            shape_line(space, end, megabits, burst)
         subprocess.run(["ip", "netns", "exec", world.space(f"h{number}"), "sh", "-c",
                         f"echo {2 * burst} > /proc/sys/net/ipv4/tcp_limit_output_bytes"], check=True)
 

@@ -22,6 +22,7 @@ sys.path.insert(0, str(HERE.parent))
 import host_world  # noqa: E402
 
 import hosts  # noqa: E402
+from namespaces import limit_packets, shape_line  # noqa: E402
 
 HOSTS = "h1,h2,h3,h4"
 SLOWER = 10
@@ -36,6 +37,7 @@ def limit(world, host, rate, slow_to=None):
     """What `host` sends has this rate, and to the address `slow_to` a tenth."""
     space = world.space(host)
     subprocess.run(["tc", "-n", space, "qdisc", "del", "dev", "eth0", "root"], capture_output=True)
+    limit_packets(space, "eth0", rate / SLOWER if slow_to else rate)
     tc(space, "qdisc", "add", "dev", "eth0", "root", "handle", "1:", "htb", "default", 10)
     tc(space, "class", "replace", "dev", "eth0", "parent", "1:", "classid", "1:10", "htb", "rate",
        f"{rate}mbit", "burst", "64k", "cburst", "64k", "quantum", 6000)
@@ -52,8 +54,7 @@ def shape(world, what, rate):
         slow = what == "wifi" and number == 3
         limit(world, f"h{number}", rate / SLOWER if slow else rate, slow_to)
         # What comes in by the switch.
-        tc(world.space("sw"), "qdisc", "replace", "dev", f"p{number}", "root", "tbf", "rate",
-           f"{rate / SLOWER if slow else rate}mbit", "burst", "64k", "latency", "50ms")
+        shape_line(world.space("sw"), f"p{number}", rate / SLOWER if slow else rate, 64 << 10)
 
 
 def run(world, environment, *words):

@@ -41,6 +41,18 @@ def cell(less=True, **values):
     return Cell("group", "8 B", 8, less, {name: list(v) for name, v in values.items()})
 
 
+class Installed(unittest.TestCase):
+    def test_versus_needs_no_other_folder(self):
+        """An installation has this folder's Python files, and none of the folder above."""
+        with tempfile.TemporaryDirectory() as folder:
+            for each in BENCH.glob("*.py"):
+                (Path(folder) / each.name).write_bytes(each.read_bytes())
+            done = subprocess.run([sys.executable, f"{folder}/versus.py", "--help"], capture_output=True, text=True,
+                                  cwd=folder)
+            self.assertEqual((done.returncode, done.stderr), (0, ""))
+            self.assertIn("--candidate", done.stdout)
+
+
 class Ratios(unittest.TestCase):
     def test_the_best_peer_is_the_one_with_the_best_median(self):
         times = cell(mine=[1, 1, 1], slow=[3, 3, 3], quick=[2, 2, 9])
