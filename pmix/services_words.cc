@@ -25,6 +25,7 @@ std::vector<std::byte> write_spawn(const std::vector<Program>& programs) {
         out.put(static_cast<uint32_t>(program.count));
         out.put_text(program.directory);
         out.put_text(program.host);
+        out.put_text(program.errhandler);
         out.put(static_cast<uint32_t>(program.command.size()));
         for (const std::string& word : program.command) out.put_text(word);
     }

@@ -84,7 +84,7 @@ int fail(const char* function, Communicator* comm, int code, const std::string& 
     // unset.
     Communicator* owner = comm ? comm : here.self();
     if (!comm && owner && !owner->errhandler) owner = here.world();
-    Errhandler* handler = owner ? owner->errhandler.get() : nullptr;
+    Errhandler* handler = owner ? owner->errhandler.get() : here.initial_errhandler.get();
     Errhandler::Action action = handler ? handler->action : Errhandler::Action::fatal;
     switch (action) {
     case Errhandler::Action::give_back: return code;

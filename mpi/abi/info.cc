@@ -1,6 +1,7 @@
 // mpi/abi/info.cc: info objects (MPI 5.0, chapter 10), also before MPI_Init and after
 // MPI_Finalize. MPI_INFO_ENV is filled at its first use; only what asks for it pays.
 #include "mpi/abi/define.h"
+#include "mpi/object/hints.h"
 #include "mpi/abi/guard.h"
 #include "pmix/wireup/origin.h"
 
@@ -56,6 +57,8 @@ void fill_environment(Info& info, const std::vector<std::string>& words) {
     set("soft", std::to_string(job.world_size()));
     set("host", job.host);
     set("thread_level", thread_level_name(here.thread_level));
+    set("mpi_initial_errhandler", here.params.initial_errhandler);
+    tell_memory_kinds(info);
     utsname machine{};
     if (uname(&machine) == 0) set("arch", machine.machine);
     char directory[4096];

@@ -6,6 +6,7 @@
 #include "mpi/abi/define.h"
 #include "mpi/runtime/collectives.h"
 #include "mpi/runtime/extensions.h"
+#include "pmix/program.h"
 #include "pmix/services.h"
 
 #include <sstream>
@@ -58,6 +59,12 @@ std::string read_program(const char* command, char** arguments, int maxprocs, MP
     if (const std::string* directory = hints ? hints->get("wdir") : nullptr)
         out.directory = *directory;
     if (const std::string* host = hints ? hints->get("host") : nullptr) out.host = *host;
+    if (const std::string* name = hints ? hints->get("mpi_initial_errhandler") : nullptr) {
+        if (!is_errhandler_name(*name))
+            return format("mpi_initial_errhandler is \"{}\"; it must be {}", *name,
+                          kErrhandlerNames);
+        out.errhandler = *name;
+    }
     if (const std::string* folders = hints ? hints->get("path") : nullptr) search(*folders, out);
     return {};
 }
@@ -97,6 +104,7 @@ int meet_parent(const char* function) {
                                 static_cast<uint64_t>(here.job().first), &made))
         return error;
     resolve(made)->name = "MPI_COMM_PARENT";
+    resolve(made)->errhandler = here.initial_errhandler;
     extension<Parent>(here).comm = made;
     return MPI_SUCCESS;
 }

@@ -89,6 +89,23 @@ Process::Process(const char* const* environment)
     Operation::each_predefined(
         [&](MPI_Op handle, Operation& operation) { builtins[bits_of(handle)] = &operation; });
     if (params.check) checker = std::make_unique<Checker>(*this);
+    choose_initial_errhandler();
+}
+
+// By MPI 5.0, section 11.5; whoever starts processes may say it.
+void Process::choose_initial_errhandler() {
+    const std::string& name = params.initial_errhandler;
+    MPI_Errhandler handle = MPI_ERRORS_ARE_FATAL;
+    if (name == "mpi_errors_abort") handle = MPI_ERRORS_ABORT;
+    else if (name == "mpi_errors_return") handle = MPI_ERRORS_RETURN;
+    else if (name != "mpi_errors_are_fatal")
+        LOG(warn, mpi,
+            "POMONA_INITIAL_ERRHANDLER: \"{}\" is none of mpi_errors_are_fatal, mpi_errors_abort "
+            "and mpi_errors_return; the first of these serves",
+            name);
+    if (handle == MPI_ERRORS_ARE_FATAL) return;
+    auto* handler = static_cast<Errhandler*>(builtins[bits_of(handle)]);
+    initial_errhandler = Ref<Errhandler>::share(handler);
 }
 
 Process::~Process() {
@@ -418,6 +435,7 @@ void Process::make_world() {
     self_ = Ref(
         new Communicator(*this, child_context(2, static_cast<uint64_t>(job().rank)), alone, {}));
     self_->name = "MPI_COMM_SELF";
+    world_->errhandler = self_->errhandler = initial_errhandler;
     self_->builtin_handle = static_cast<uint16_t>(bits_of(MPI_COMM_SELF));
     builtins[bits_of(MPI_COMM_WORLD)] = world_.get();
     builtins[bits_of(MPI_COMM_SELF)] = self_.get();

@@ -109,6 +109,7 @@ public:
 
     Communicator* world() { return world_.get(); }
     Communicator* self() { return self_.get(); }
+    Ref<Errhandler> initial_errhandler;  // null: MPI_ERRORS_ARE_FATAL
 
     // How often a context has been asked for under this name; for communicators without a parent.
     uint64_t next_use(uint64_t name);
@@ -146,6 +147,7 @@ private:
     void wait_for_world();
     void find_unlike();
     bool end_in_barrier(const Communicator& end);
+    void choose_initial_errhandler();
 
     bool linked_ = false;       // this world's ranks have links, from the start
     std::string link_history_;  // a file (mpi/runtime/machine_links.h)

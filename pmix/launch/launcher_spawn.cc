@@ -153,6 +153,10 @@ Result<int> Launcher::start_world(int parent, std::vector<Program> programs,
     Variables exports = options_.programs[asking].exports;
     for (Program& program : programs) {
         program.exports = exports;
+        // The parent's own is none of theirs.
+        program.exports.emplace_back(kErrhandlerVariable, program.errhandler.empty()
+                                                              ? "mpi_errors_are_fatal"
+                                                              : program.errhandler);
         for (int i = 0; i < program.count; ++i) {
             Process& process = processes_.emplace_back();
             process.rank = size_++;

@@ -442,6 +442,11 @@ std::string Parser::take(const OptionInfo& option, const std::string& said,
         return assign(said.ends_with("envlist") ? split(values[0], ',') : values, said,
                       part.program.exports, environment, out.options.notes);
     case OptionId::env: part.program.exports.emplace_back(values[0], values[1]); return {};
+    case OptionId::initial_errhandler:
+        if (!is_errhandler_name(values[0]))
+            return format("Option {} must be {}, not '{}'", said, kErrhandlerNames, values[0]);
+        part.program.exports.emplace_back(kErrhandlerVariable, values[0]);
+        return {};
     case OptionId::genv: all_exports.emplace_back(values[0], values[1]); return {};
     case OptionId::genvlist:
         return assign(split(values[0], ','), said, all_exports, environment, out.options.notes);

@@ -69,6 +69,9 @@ Code Services::spawn(int rank, Reader& request, Writer& out) {
         processes += count;
         program.directory = request.get_text(kNameMax);
         program.host = request.get_text(kNameMax);
+        program.errhandler = request.get_text(kNameMax);
+        if (!program.errhandler.empty() && !is_errhandler_name(program.errhandler))
+            return Code::malformed;
         auto words = request.get<uint32_t>();
         if (request.failed() || words == 0 || words > kWordsMax || count == 0 ||
             processes > kProcessesMax)

@@ -1,5 +1,5 @@
-"""namespaces.py: what makes links between network namespaces like cables: packets keep their order, and
-shaped lines carry short ones. For tests/host_world.py and the benchmarks; Linux and root.
+"""namespaces.py: what makes links between network namespaces like cables: packets keep their order,
+and shaped lines carry short ones. For tests/host_world.py and the benchmarks; Linux and root.
 """
 
 import os
@@ -41,7 +41,7 @@ def limit_packets(space, device, megabits):
 
 
 def shape_line(space, device, megabits, burst, latency="50ms"):
-    """What the device sends goes at so many Mb/s, at most `burst` bytes at once, in short packets."""
+    """What the device sends goes at so many Mb/s, `burst` bytes at once, in short packets."""
     limit_packets(space, device, megabits)
     subprocess.run(["tc", "-n", space, "qdisc", "replace", "dev", device, "root", "tbf", "rate", f"{megabits}mbit",
                     "burst", str(burst), "latency", latency], check=True)
