@@ -185,7 +185,7 @@ Facts::Facts(const Shape& shape, const Machine& machine, const Options& options)
         far_edges -= shape.nodes[r] == shape.nodes[(r + 1) % size];
     ordered = nodes > 1 && shape.reordered;
     hop = a / std::max(1, nodes > 1 ? machine.detours.links : 1);
-    set_forest(shape, options.forest);
+    set_forest(shape, machine, options.forest);
     Around flat = around(machine, shape.nodes, wring, far_edges);
     aring = flat.message;
     bring = nodes > 1 && machine.unlike() ? flat.mean : mean_of_edges(bnext, b1, far_edges);
@@ -326,9 +326,9 @@ void Facts::set_direct(const Shape& shape) {
     direct_gather = a + (p - 2) * o + all;
 }
 
-void Facts::set_forest(const Shape& shape, const Forest* trees) {
+void Facts::set_forest(const Shape& shape, const Machine& machine, const Forest* trees) {
     forest = trees && trees->serves(shape) && shape.size > 1;
-    height = busiest = laden = tree = 0;
+    height = busiest = laden = tree = pace = ways = 0;
     if (!forest) return;
     bool both_ways = shape.collective == Collective::allreduce;
     bool rooted = shape.collective == Collective::bcast || shape.collective == Collective::reduce;
@@ -364,6 +364,34 @@ void Facts::set_forest(const Shape& shape, const Forest* trees) {
     }
     busiest = *std::max_element(load.begin(), load.end());
     laden = *std::max_element(lines.begin(), lines.end());
+    if (both_ways) set_pace(shape, machine, *trees);
+}
+
+// What trees up and down take for a byte of the vector, in one direction, at the busiest rank or
+// the busiest machine's line to the others.
+void Facts::set_pace(const Shape& shape, const Machine& machine, const Forest& trees) {
+    auto size = static_cast<size_t>(shape.size);
+    std::vector<double> ranks(size), lines, links(size);
+    double sum = 0;
+    for (const Tree& each : trees.trees) sum += each.share;
+    for (const Tree& each : trees.trees)
+        for (size_t rank = 0; rank < size; ++rank) {
+            if (each.parents[rank] < 0) continue;
+            auto above = static_cast<size_t>(each.parents[rank]);
+            int from = h > 1 ? shape.nodes[rank] : 0, to = h > 1 ? shape.nodes[above] : 0;
+            bool apart = from != to, known = apart && machine.pairs.known();
+            double byte = known ? machine.pairs.between(from, to).byte_ns : apart ? b : b1;
+            byte *= each.share / sum;
+            ranks[rank] += byte, ranks[above] += byte;
+            ++links[rank], ++links[above];
+            if (!apart) continue;
+            lines.resize(std::max(
+                {lines.size(), static_cast<size_t>(from) + 1, static_cast<size_t>(to) + 1}));
+            lines[static_cast<size_t>(from)] += byte, lines[static_cast<size_t>(to)] += byte;
+        }
+    pace = *std::max_element(ranks.begin(), ranks.end());
+    for (double line : lines) pace = std::max(pace, line);
+    ways = *std::max_element(links.begin(), links.end());
 }
 
 std::span<const Algorithm> catalog() { return table(); }

@@ -53,6 +53,9 @@ struct Facts {
     // for this shape.
     double height, busiest, laden;
     double tree, hop;  // the greatest share of one; a message's latency without others between
+    // Of an allreduce: a byte of the vector at the busiest rank or machine; the most links of trees
+    // that a rank has.
+    double pace, ways;
     bool forest;
     bool ordered;  // a ring has an order of its own, by unlike links
     bool apart;    // each two of several machines have a line of their own
@@ -67,7 +70,8 @@ struct Facts {
 
     void set_steps(const Shape& shape);
     void set_direct(const Shape& shape);
-    void set_forest(const Shape& shape, const Forest* trees);
+    void set_forest(const Shape& shape, const Machine& machine, const Forest* trees);
+    void set_pace(const Shape& shape, const Machine& machine, const Forest& trees);
     double mean_of_edges(double far, double near, double far_edges) const;
     // A message to the right neighbour, in the mean and to one on another machine; a byte of it, at
     // the busiest line and in the mean.
@@ -98,7 +102,8 @@ enum Tunable : unsigned {
     given_trees = 16,  // the user's trees (coll/forest.h), without which a row is not legal
     lines_apart = 32,  // compared with others only where each two machines have a line of their own
     packed_trees = 64,  // those that fill the cables (coll/cables.h); not legal without, either
-    by_trees = given_trees | packed_trees
+    speed_trees = 128,  // those with shares by speed (coll/uneven.h); likewise
+    by_trees = given_trees | packed_trees | speed_trees
 };
 
 struct Algorithm {

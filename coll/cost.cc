@@ -5,6 +5,7 @@
 #include "btl/base/format.h"
 #include "btl/base/kept_file.h"
 #include "coll/cables.h"
+#include "coll/uneven.h"
 
 #include <algorithm>
 #include <charconv>
@@ -160,6 +161,7 @@ Machine Machine::among(const Links& links, bool shared_memory, std::span<const i
     }
     if (!(slowest == quickest) || machine.roads.known()) machine.pairs = std::move(pairs);
     machine.by_cable = forests_by_cable(machine, nodes);
+    machine.by_speed = forests_by_speed(machine, nodes);
     return machine;
 }
 

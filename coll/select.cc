@@ -56,7 +56,9 @@ void try_segments(const Algorithm& row, const Shape& shape, const Machine& machi
 // before others.
 Options options_of(const Algorithm& row, const Shape& shape, const Machine& machine,
                    Options options = {}) {
-    const Forests& forests = row.tunables & given_trees ? machine.forests : machine.by_cable;
+    const Forests& forests = row.tunables & given_trees   ? machine.forests
+                             : row.tunables & speed_trees ? machine.by_speed
+                                                          : machine.by_cable;
     if (!(row.tunables & by_trees) || !forests) return options;
     auto bytes = static_cast<size_t>(Facts(shape, machine, {}).m);
     options.forest = find_forest(forests, shape, bytes, true);

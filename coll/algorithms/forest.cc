@@ -1,6 +1,6 @@
-// coll/algorithms/forest.cc: collectives by trees that somebody gives (coll/forest.h), or that fill
-// the cables between machines (coll/cables.h): each tree carries its share of the bytes, in pieces
-// that flow one after the other.
+// coll/algorithms/forest.cc: collectives by trees that somebody gives (coll/forest.h), that fill
+// the cables between machines (coll/cables.h), or that share by speed (coll/uneven.h): each tree
+// carries its share of the bytes, in pieces that flow one after the other.
 //
 //   two trees over 4 ranks:   0         2      of 8 parts of the vector 5 go by the left tree,
 //                            1 2       0 1     3 by the right one: slow links lie in few trees,
@@ -315,6 +315,16 @@ void alltoall_cables(Builder& s, const Shape& shape, const Options& options) {
             }
     }
     s.copy(input(s, in[static_cast<size_t>(r)]), result(s, out[static_cast<size_t>(r)]));
+}
+
+// Idea: as by the user's trees, by those in which the ranks with the quickest lines are roots, each
+// of a share by its speed, and those with slow ones nowhere: a slow line carries the vector once
+// either way, in a ring 2 (p-1)/p times.
+// Source: Legrand, Marchal, Robert 2005; Jiang et al. 2020 (coll/uneven.h).
+// Cost: 2 (a + (height - 1) a1 + height n/S (b + r)) + n pace
+// Limits: commutative; links of unlike rates
+void allreduce_uneven(Builder& s, const Shape& shape, const Options& options) {
+    allreduce_by_trees(s, shape, options);
 }
 
 }  // namespace pomona::coll

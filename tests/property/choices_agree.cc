@@ -10,6 +10,7 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
 #include <cstdio>
 #include <optional>
@@ -206,6 +207,54 @@ TEST(Choices, of_trees_by_cables_are_one) {
     }
     std::printf("%d calls go by the trees that all ranks made\n", taken);
     EXPECT_GT(taken, 30);
+}
+
+// Some machines in any order, one or more of which have slow lines, or slow ways to some others,
+// and vectors so long that shares by speed pay.
+Network slow_network(Random& random) {
+    Network made;
+    Case& c = made.c;
+    c.algorithm = coll::find_algorithm(Collective::allreduce, "uneven");
+    int machines = random.between(3, 6);
+    c.p = random.between(machines, random.chance(0.2) ? 12 : machines + 1);
+    c.count = 1 + random.below(random.chance(0.5) ? 3000 : 100000);
+    c.seed = random.next();
+    c.in_place = random.chance(0.3);
+    made.links = random_links(random);
+    std::vector<double> lines(static_cast<size_t>(machines), between(random, 0.1, 1));
+    for (int slow = random.between(1, machines - 1); slow > 0; --slow)
+        lines[random.below(lines.size())] *= between(random, 1.5, 20);
+    for (int a = 0; a < machines; ++a)
+        for (int b = a + 1; b < machines; ++b) {
+            double byte = std::max(lines[static_cast<size_t>(a)], lines[static_cast<size_t>(b)]);
+            if (random.chance(0.1)) byte *= between(random, 1, 10);
+            made.links.pairs.push_back({a, b, {between(random, 1e4, 1e5), 2500, byte}});
+        }
+    for (int r = 0; r < c.p; ++r)
+        made.nodes.insert(made.nodes.begin() +
+                              static_cast<ptrdiff_t>(random.below(static_cast<uint64_t>(r) + 1)),
+                          r % machines);
+    made.board = random.chance(0.5);
+    return made;
+}
+
+TEST(Choices, of_shares_by_speed_are_one) {
+    Random random(base_seed() ^ 23);
+    int taken = 0, shares = 0;
+    for (int i = 0; i < 200; ++i) {
+        Network network = slow_network(random);
+        ASSERT_EQ(odd_one(network), -1) << text_of(network.c);
+        property::Setup setup(network.c);
+        Chosen chosen = choice_of(network, setup, 0, coll::links_text(network.links));
+        if (chosen.algorithm != network.c.algorithm) continue;
+        ++taken;
+        const auto& trees = chosen.forest->trees;
+        shares += std::any_of(trees.begin(), trees.end(),
+                              [&](const coll::Tree& tree) { return tree.share != trees[0].share; });
+    }
+    std::printf("%d calls go by shares that all ranks made, %d by unlike ones\n", taken, shares);
+    EXPECT_GT(taken, 60);
+    EXPECT_GT(shares, 15);
 }
 
 // Goal: the first test sees it when one rank has other numbers. Method: some pairs of one rank's

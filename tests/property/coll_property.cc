@@ -63,10 +63,10 @@ TEST_P(EveryAlgorithm, roots) {
 
 TEST_P(EveryAlgorithm, around_powers_of_two_and_primes) {
     Random random(base_seed() ^ 2);
-    // Schedules that follow the cables know no powers of two, and take long among many ranks.
+    // Schedules by given trees know no powers of two, and take long among many ranks.
     std::string_view name = GetParam()->name;
-    bool by_cables = name == "cables" || name == "forest";
-    for (int p : by_cables ? std::vector{31, 33} : std::vector{31, 32, 33, 37, 61})
+    bool by_trees = name == "cables" || name == "forest" || name == "uneven";
+    for (int p : by_trees ? std::vector{31, 33} : std::vector{31, 32, 33, 37, 61})
         for (size_t count : {size_t{1}, static_cast<size_t>(p) + 1, size_t{200}}) {
             walk(p, count, random.next());
             if (HasFatalFailure()) return;
