@@ -5,6 +5,7 @@
 #include "btl/base/format.h"
 #include "btl/base/params.h"
 #include "coll/price.h"
+#include "coll/uneven.h"
 
 #include <algorithm>
 #include <optional>
@@ -30,6 +31,12 @@ constexpr double kNextToNothing = 1.03;
 // Of an override: a ring has 2 (p - 1) S messages between two ranks.
 constexpr int kSegmentsOfTwo = kMessagesMost / 2;  // between 2 ranks; more ranks have less
 
+// A segment that trees share is cut into as many messages.
+double segment_bytes_min(const Algorithm& row, const Options& options) {
+    bool shared = row.tunables & speed_trees && options.forest;
+    return kSegmentBytesMin * (shared ? static_cast<double>(options.forest->trees.size()) : 1);
+}
+
 // The best segments with a radix: formulas fall and then rise with S, so powers of two suffice.
 void try_segments(const Algorithm& row, const Shape& shape, const Machine& machine,
                   const Options& start, Plan& best) {
@@ -37,7 +44,7 @@ void try_segments(const Algorithm& row, const Shape& shape, const Machine& machi
     Facts facts(shape, machine, start);
     bool ring = row.tunables & ring_segments;
     double whole = ring ? facts.n / facts.p : facts.n;
-    double least = ring && machine.overlaps ? kRingBytesMinTcp : kSegmentBytesMin;
+    double least = ring && machine.overlaps ? kRingBytesMinTcp : segment_bytes_min(row, start);
     for (Options options = start; options.segments < kSegmentsMax;) {
         options.segments *= 2;
         if (whole / options.segments < least) break;
@@ -95,6 +102,7 @@ Plan best_of(const Algorithm& row, const Shape& shape, const Machine& machine,
 
 // Of more ranks formulas choose alone: to price all schedules takes too long.
 constexpr int kPricedRanksMost = 16;
+static_assert(kUnevenRanksMost <= kPricedRanksMost);  // its formula is not compared with others
 
 // May a message ask first, and wait for long?
 bool asks_slowly(const Shape& shape, const Machine& machine) {
@@ -156,7 +164,7 @@ public:
         double whole = row.tunables & ring_segments ? facts.n / facts.p : facts.n;
         int least = plan.options.segments;
         while (whole / least >= static_cast<double>(asking::kNever)) least *= 2;
-        if (least <= plan.options.segments || !more_serve(least)) return;
+        if (least <= plan.options.segments || !more_serve(plan, least)) return;
         take_better(plan, {least, plan.options.radix, plan.options.forest});
         if (row.uses_radix)
             for (int radix : {2, 4, 8}) take_better(plan, {least, radix});
@@ -169,7 +177,7 @@ public:
         if (!(plan.algorithm->tunables & (segments | ring_segments))) return;
         int start = plan.options.segments;
         for (int more : {4 * start, 2 * start})
-            while (more_serve(more) &&
+            while (more_serve(plan, more) &&
                    take_better(plan, {more, plan.options.radix, plan.options.forest}))
                 more *= 2;
         if (plan.options.segments != start) return;
@@ -178,9 +186,10 @@ public:
     }
 
 private:
-    bool more_serve(int count) const {
+    bool more_serve(const Plan& plan, int count) const {
         return count <= std::min(kSegmentsMax, segments_most(shape_.size)) &&
-               static_cast<double>(shape_.bytes()) / count >= kSegmentBytesMin;
+               static_cast<double>(shape_.bytes()) / count >=
+                   segment_bytes_min(*plan.algorithm, plan.options);
     }
     bool take_better(Plan& plan, const Options& options) const {
         Plan other = plan;
