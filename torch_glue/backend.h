@@ -4,8 +4,11 @@
 // are read and written where they lie, through displacements.
 #pragma once
 
+#include <ATen/core/stack.h>
+
 #include <thread>
 #include <torch/csrc/distributed/c10d/Backend.hpp>
+#include <torch/csrc/distributed/c10d/ProcessGroup.hpp>
 
 #include "torch_glue/tensor.h"
 #include "torch_glue/work.h"
@@ -162,7 +165,11 @@ private:
 
 bool is_first_group(const Group* group);  // the parent of groups that name no other
 
+// The process group among an operator's arguments; null: there is none.
+c10::intrusive_ptr<c10d::ProcessGroup> group_among(const torch::jit::Stack& arguments);
 // Makes torch call this backend for tensors on Apple's GPU. Once per process.
 void register_device_kernels();
+// Makes torch hand tensors to this backend that are negated or conjugated lazily. Likewise.
+void register_view_kernels();
 
 }  // namespace pomona::glue

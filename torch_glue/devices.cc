@@ -7,12 +7,9 @@
 #include <ATen/core/dispatch/Dispatcher.h>
 #include <torch/library.h>
 
-#include <torch/csrc/distributed/c10d/ProcessGroup.hpp>
-
 #include "torch_glue/backend.h"
 
 namespace pomona::glue {
-namespace {
 
 c10::intrusive_ptr<c10d::ProcessGroup> group_among(const torch::jit::Stack& arguments) {
     static const auto group_type =
@@ -23,6 +20,8 @@ c10::intrusive_ptr<c10d::ProcessGroup> group_among(const torch::jit::Stack& argu
     }
     return {};
 }
+
+namespace {
 
 void through_cpu_kernel(const c10::OperatorHandle& op, c10::DispatchKeySet,
                         torch::jit::Stack* stack) {

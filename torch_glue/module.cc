@@ -134,6 +134,7 @@ PYBIND11_MODULE(_glue, m) {
     m.def("open_library", &open_library, py::arg("path"));
     m.def("other_library", &other_library);
     m.def("register_device_kernels", &register_device_kernels);
+    m.def("register_view_kernels", &register_view_kernels);
     m.def(
         "start_mpi",
         [] {

@@ -399,6 +399,120 @@ def test_split_sizes(rank, size):
     check_all_reduce(size)
 
 
+def negated(count, stride=1):
+    return torch._neg_view(torch.zeros(count * stride)[::stride])
+
+
+def conjugated(count, stride=1):
+    return torch.conj(torch.zeros(count * stride, dtype=torch.complex64)[::stride])
+
+
+LAZY = {  # views that only say that their values are others than those in memory
+    "negative": negated,
+    "negative strided": lambda count: negated(count, 2),
+    "imaginary of conjugated": lambda count: torch.conj(torch.zeros(count, dtype=torch.complex64)).imag,
+    "conjugated": conjugated,
+    "conjugated strided": lambda count: conjugated(count, 2),
+}
+
+
+def values(make, n, start):
+    made = make(n)
+    made.copy_((torch.arange(n) + start).to(made.dtype) * (1 + 2j if made.is_complex() else 1))
+    return made
+
+
+def written_and_called(rank, size, n, make):
+    """Each operation: its name, its call, and what it writes on this rank; `make` makes tensors."""
+    world, options = dist.group.WORLD, dist.AllreduceCoalescedOptions()
+    right, left = (rank + 1) % size, (rank - 1) % size
+
+    def new(start=0.0, count=n):
+        return values(make, count, 100 * rank + start)
+
+    def several(count=size):
+        return [new(10.0 * i) for i in range(count)]
+
+    x, rows, parts, whole, flat = new(), several(), several(), new(count=n * size), new(count=n * size)
+    yield "all_reduce", lambda: dist.all_reduce(x), [x]
+    one = new()
+    yield "all_reduce, asynchronous", lambda: dist.all_reduce(one, async_op=True).get_future().wait(), [one]
+    yield "broadcast", lambda: dist.broadcast(x, size - 1), [x]
+    yield "reduce", lambda: dist.reduce(x, 0), [x] if rank == 0 else []
+    yield "all_gather", lambda: dist.all_gather(rows, x), rows
+    yield "all_gather_into_tensor", lambda: dist.all_gather_into_tensor(whole, x), [whole]
+    yield "gather", lambda: dist.gather(x, rows if rank == 0 else None, 0), rows if rank == 0 else []
+    yield "scatter", lambda: dist.scatter(x, parts if rank == 0 else None, 0), [x]
+    yield "reduce_scatter", lambda: dist.reduce_scatter(x, parts), [x]
+    yield "reduce_scatter_tensor", lambda: dist.reduce_scatter_tensor(x, flat), [x]
+    yield "all_to_all_single", lambda: dist.all_to_all_single(whole, flat), [whole]
+    yield "all_to_all", lambda: dist.all_to_all(rows, parts), rows
+    yield "all_reduce_coalesced", lambda: world.allreduce_coalesced(rows, options).wait(), rows
+    pair = several(2)
+    wide = [new(count=n * size) for _ in pair]
+    yield "all_gather, coalesced", lambda: in_one(dist.all_gather_into_tensor, wide, pair), wide
+    yield "reduce_scatter, coalesced", lambda: in_one(dist.reduce_scatter_tensor, pair, wide), pair
+    lists = [several(2) for _ in range(size)]
+    yield "all_gather_coalesced", lambda: dist.all_gather_coalesced(lists, pair), [t for row in lists for t in row]
+    if size == 1:
+        return
+    yield "send and recv", lambda: exchange(dist.isend(parts[0], right), dist.irecv(x, left)), [x]
+    yield "recv from any", lambda: exchange(dist.isend(parts[0], right), dist.irecv(x)), [x]
+    swap = [dist.P2POp(dist.isend, parts[1], right), dist.P2POp(dist.irecv, x, left)]
+    yield "batch_isend_irecv", lambda: exchange(*dist.batch_isend_irecv(swap)), [x]
+
+
+def in_one(operation, outputs, inputs):
+    with _coalescing_manager():
+        for output, given in zip(outputs, inputs):
+            operation(output, given)
+
+
+def exchange(*works):
+    for work in works:
+        work.wait()
+
+
+def test_lazily_negated_and_conjugated(rank, size):
+    """Views whose values are the negatives or conjugates of what lies in memory: as inputs and as
+    outputs, the same comes out as of ordinary tensors. What torch itself refuses names the mend."""
+    for n in (5, 30000):
+        for kind, make in LAZY.items():
+            kept = make(1).dtype
+
+            def plain(count, dtype=kept):
+                return torch.zeros(count, dtype=dtype)
+
+            for (name, call, got), (_, as_usual, wanted) in zip(
+                    written_and_called(rank, size, n, make), written_and_called(rank, size, n, plain)):
+                if kept == torch.complex64 and refused(call):
+                    continue
+                if kept != torch.complex64:
+                    call()
+                as_usual()
+                for a, b in zip(got, wanted):
+                    assert torch.equal(a, b), (name, kind, n, a[:4], b[:4])
+
+
+def test_lazily_negated_beside_another_backend(rank, size):
+    """Gloo gets what torch gives it without Pomona: copies, which have the values of its inputs."""
+    group = dist.new_group(backend="gloo")
+    whole, mine = torch.zeros(3 * size), values(negated, 3, 10 * rank)
+    dist.all_gather_into_tensor(whole, mine, group=group)
+    assert whole.tolist() == [10.0 * r + i for r in range(size) for i in range(3)], whole
+    dist.destroy_process_group(group)
+
+
+def refused(call):
+    """Torch makes a real view of complex tensors for some operations, and not of these."""
+    try:
+        call()
+    except RuntimeError as error:
+        assert "resolve_conj" in str(error), error
+        return True
+    return False
+
+
 def works_of(rank, size):
     """Each operation, asynchronous: its name, its work, and the tensors that its result() has."""
     group = dist.group.WORLD

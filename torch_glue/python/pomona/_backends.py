@@ -41,6 +41,7 @@ def glue() -> Any:
             _settings.for_the_glue()
             extension: Any = _load.load()
             extension.register_device_kernels()
+            extension.register_view_kernels()
             _futures.install(importlib.import_module("torch._C"), extension)
             atexit.register(_python_ends)
             _state["glue"] = extension  # after all that may fail: else the next use would find a half
