@@ -100,11 +100,20 @@ void callback_waits(const PythonFuture& future) {
     FutureOrder::callback_waits(pointers);
 }
 
+void future_awaited(const PythonFuture& future) {
+    const py::gil_scoped_release without;
+    const std::vector<FuturePointer> all = Origins::instance().all_of(future->fut);
+    std::vector<const Future*> pointers;
+    for (const FuturePointer& each : all) pointers.push_back(each.get());
+    GlueWork::futures_awaited(pointers);
+}
+
 }  // namespace
 
 void bind_futures(py::module_& module) {
     module.def("in_ordered_callback", &FutureOrder::in_callback);
     module.def("callback_waits", &callback_waits, py::arg("future"));
+    module.def("future_awaited", &future_awaited, py::arg("future"));
     module.def("note_origins", &note_origins, py::arg("made"), py::arg("origins"));
 }
 

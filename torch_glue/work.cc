@@ -379,6 +379,12 @@ void GlueWork::complete(const std::string& error, c10d::ErrorType kind) {
         }
     }
     note_end(failure != nullptr);
+    std::shared_ptr<FutureWait> wait;
+    {
+        std::lock_guard lock(mutex_);
+        wait.swap(future_wait_);
+    }
+    if (wait && record_ != 0 && !failure) Record::instance().waited(title_, wait->share());
     finish(failure);
     done_.store(true, std::memory_order_release);
     complete_future();
@@ -494,6 +500,7 @@ void GlueWork::synchronize() { wait(); }
 void GlueWork::await_end(std::chrono::milliseconds timeout) {
     if (done_.load(std::memory_order_acquire)) return;
     if (in_forked_child()) C10_THROW_ERROR(DistBackendError, error_message(kForked));
+    note_future_wait(nullptr);  // this is what waits
     WithoutGil without;
     const auto start = Clock::now();
     if (awaited_ != 0 && in_callback()) group_->futures.start_for_callback(*this);
@@ -505,6 +512,27 @@ void GlueWork::await_end(std::chrono::milliseconds timeout) {
         while (!done_.load(std::memory_order_acquire)) std::this_thread::yield();
     }
     if (record_ != 0 && isSuccess()) Record::instance().waited(title_, Clock::now() - start);
+}
+
+void GlueWork::note_future_wait(std::shared_ptr<FutureWait> wait) {
+    std::lock_guard lock(mutex_);
+    if (!completed_) future_wait_.swap(wait);
+}
+
+void GlueWork::futures_awaited(const std::vector<const c10::ivalue::Future*>& wanted) {
+    const auto is_wanted = [&wanted](GlueWork& work) {
+        return std::any_of(wanted.begin(), wanted.end(), [&work](const auto* each) {
+            return work.has_future(each);
+        });
+    };
+    auto works = Watchdog::instance().find(is_wanted);
+    if (works.empty()) return;
+    const auto wait = std::make_shared<FutureWait>();
+    wait->begin();
+    for (auto& work : works) {
+        work->note_future_wait(wait);
+        let_go(std::move(work));
+    }
 }
 
 bool GlueWork::has_future(const c10::ivalue::Future* future) {
@@ -620,6 +648,7 @@ void GlueWork::fail(const std::string& text) {
 c10::intrusive_ptr<c10::ivalue::Future> GlueWork::getFuture() {
     // Device memory is written on this thread only; calls that are compared have one order.
     if (on_device_ || futures_inline.load() || group_->compares) wait();
+    else if (auto wait = FutureWait::of_backward_pass()) note_future_wait(std::move(wait));
     bool made = false;
     const bool by_python = !python_ended.load() && PyGILState_Check();
     {

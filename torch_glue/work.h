@@ -30,6 +30,7 @@
 #include "torch_glue/presence.h"
 #include "torch_glue/record.h"
 #include "torch_glue/ring.h"
+#include "torch_glue/waits.h"
 #include "torch_glue/world.h"
 
 namespace pomona::glue {
@@ -190,6 +191,10 @@ public:
     uint64_t getSequencenumber() const override { return sequence_; }
 
     void start_held();  // its turn has come, by FutureOrder
+    // The program waits for its Future, from when `wait` begins, unless it calls wait() itself.
+    void note_future_wait(std::shared_ptr<FutureWait> wait);
+    // A thread waits for these Futures from now on.
+    static void futures_awaited(const std::vector<const c10::ivalue::Future*>& wanted);
     // By Lane and Mover:
     void have_turn();
     // By the thread of a queue (callbacks.h).
@@ -282,6 +287,7 @@ private:
     const bool ordered_;  // its Future waits for those of earlier collectives
     c10::intrusive_ptr<c10::ivalue::Future> future_;  // under mutex_
     bool python_future_ = false;                      // Python has it; under mutex_
+    std::shared_ptr<FutureWait> future_wait_;         // of who waits for it; under mutex_
 
     std::vector<at::Tensor> outputs_, given_;
     std::vector<at::Tensor> kept_;

@@ -65,6 +65,91 @@ def test_report():
     assert set(same) == {words}
 
 
+def waited(call, late=0.3):
+    """By rank 0 in all_reduce, where rank 1 sleeps before it calls; and the time of the call."""
+    dist.barrier()
+    pomona.metrics(reset=True)
+    if RANK == 1:
+        time.sleep(late)
+    begin = time.monotonic()
+    call()
+    seconds = time.monotonic() - begin
+    dist.barrier()
+    return pomona.metrics()["all_reduce"]["waited_seconds"], seconds
+
+
+def test_waiting_through_futures():
+    """Who waits for a Future has waited, too; several that are waited for at once count once."""
+    pending = []
+
+    def several():
+        pending[:] = [dist.all_reduce(torch.ones(1000), async_op=True).get_future() for _ in range(4)]
+        torch.futures.wait_all(pending)
+
+    def chained():
+        future = dist.all_reduce(torch.ones(1000), async_op=True).get_future()
+        future.then(lambda done: done.value()[0] / 2).wait()
+
+    def later():  # what is over by then is not waited for
+        work = dist.all_reduce(torch.ones(1000), async_op=True)
+        future = work.get_future()
+        while not future.done():
+            time.sleep(0.001)
+        future.wait()
+
+    for call in (several, chained):
+        seconds, whole = waited(call)
+        if RANK != 1:
+            assert 0.2 < seconds <= whole, (call.__name__, seconds, whole)
+        else:
+            assert seconds <= whole + 0.01, (call.__name__, seconds, whole)
+    seconds, whole = waited(later)
+    assert seconds < 0.1, (seconds, whole)
+
+
+def test_waiting_in_backward():
+    """DistributedDataParallel waits for Futures where C++ does it: from the end of what this rank
+    computes. With buckets that are over before, a hook of Python's, and other waits in a pass."""
+    for hook in (None, lambda state, bucket: dist.all_reduce(bucket.buffer(), async_op=True).get_future().then(
+            lambda done: done.value()[0] / dist.get_world_size())):
+        layers = [torch.nn.Linear(200, 200) for _ in range(4)]
+        model = torch.nn.parallel.DistributedDataParallel(torch.nn.Sequential(*layers), bucket_cap_mb=0.1)
+        if hook:
+            model.register_comm_hook(None, hook)
+        for _ in range(3):  # the buckets are laid out anew after the first
+            loss = model(torch.ones(4, 200)).sum()
+            seconds, whole = waited(loss.backward)
+            if RANK != 1:
+                assert 0.2 < seconds <= whole, (hook, seconds, whole)
+            else:
+                assert seconds <= whole, (hook, seconds, whole)
+    # An early bucket whose wait is over while this rank still computes has not been waited for.
+    slow = torch.nn.Sequential(Slow(), torch.nn.Linear(200, 200), torch.nn.Linear(200, 200))
+    model = torch.nn.parallel.DistributedDataParallel(slow, bucket_cap_mb=0.01)
+    for _ in range(2):
+        loss = model(torch.ones(4, 200, requires_grad=True)).sum()
+        seconds, whole = waited(loss.backward)
+    assert seconds < 0.2 and whole > 0.4, (seconds, whole)
+
+
+class Slow(torch.nn.Module):
+    """Whose backward pass takes longer than rank 1 is late."""
+
+    def forward(self, x):
+        return SlowFunction.apply(x)
+
+
+class SlowFunction(torch.autograd.Function):
+    @staticmethod
+    def forward(context, x):
+        return x.clone()
+
+    @staticmethod
+    def backward(context, gradient):
+        time.sleep(0.5)
+        return gradient
+
+
 def test_prometheus():
     """Every line has the form that Prometheus reads, and each name has its HELP and TYPE first."""
     report = pomona.report()
@@ -217,6 +302,8 @@ def test_profiler():
 def main():
     dist.init_process_group("mpi")
     test_report()
+    test_waiting_through_futures()
+    test_waiting_in_backward()
     test_prometheus()
     test_prometheus_of_large_counts()
     test_reset_loses_none()

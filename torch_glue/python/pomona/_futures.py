@@ -20,11 +20,14 @@ def install(private: Any, extension: Any) -> None:
     original_wait, original_then, original_all = future.wait, future.then, private._collect_all
     in_callback, callback_waits, note = (
         extension.in_ordered_callback, extension.callback_waits, extension.note_origins)
+    awaited = extension.future_awaited
 
     @functools.wraps(original_wait)
     def wait(self: Any) -> Any:
         if in_callback():
             callback_waits(self)
+        elif not self.done():
+            awaited(self)
         return original_wait(self)
 
     @functools.wraps(original_then)

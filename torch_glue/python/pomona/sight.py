@@ -37,11 +37,13 @@ def metrics(reset: bool = False) -> dict[str, dict[str, float]]:
     """What this process has called so far: {"all_reduce": {"count": ..., ...}, ...}.
 
     bytes: of the results; seconds: from the calls to the ends; waited_seconds: of these, a thread
-    of the program was in wait(); reducing_seconds: of these, this process was adding (parts of 4
-    KiB and more; where unlike operations that reduce are under way at a time, one of them has it
-    all); p50_us and p99_us: times of half and of 99 in 100 (upper ends of steps of a fifth);
-    failed: operations that ended with an error, which are in none of the others. report() adds what
-    is seen with all ranks together only.
+    of the program was in wait(), of the work or of its Future (the Futures that are asked for in a
+    backward pass, as by DistributedDataParallel, count as waited for from the pass's end);
+    reducing_seconds: of these, this process was adding (parts of 4 KiB and more; where unlike
+    operations that reduce are under way at a time, one of them has it all); p50_us and p99_us:
+    times of half and of 99 in 100 (upper ends of steps of a fifth); failed: operations that ended
+    with an error, which are in none of the others. report() adds what is seen with all ranks
+    together only.
     """
     glue = _backends.glue()
     result: dict[str, dict[str, float]] = glue.metrics(reset)
@@ -263,7 +265,7 @@ class Report:
             "failed": ("failed_operations", "counter", "operations that have ended with an error"),
             "bytes": ("operation_bytes", "counter", "bytes of their results"),
             "seconds": ("operation_seconds", "counter", "seconds from the calls to the ends"),
-            "waited_seconds": ("wait_seconds", "counter", "seconds that the program was in wait()"),
+            "waited_seconds": ("wait_seconds", "counter", "seconds that the program waited for them"),
             "reducing_seconds": ("reducing_seconds", "counter", "seconds of adding and the like"),
             "p50_us": ("operation_p50_us", "gauge", "microseconds of half of the operations, slowest rank"),
             "p99_us": ("operation_p99_us", "gauge", "microseconds of 99 in 100, slowest rank"),
