@@ -23,7 +23,7 @@ constexpr std::chrono::milliseconds kPatience{200};
 constexpr int kTag = 1;
 constexpr size_t kEndedMost = 500;  // groups
 
-enum class Kind : uint32_t { left, question, answer };
+enum class Kind : uint32_t { left, question, answer, failed };
 
 struct Count {
     uint64_t key;
@@ -31,16 +31,26 @@ struct Count {
     int64_t idle_ns;
 };
 
-// So short that it is sent without its receiver's help.
+// So short that it is sent without its receiver's help. Of a failure: the first collective that
+// misses the rank, and in the place of further counts why.
 struct Word {
     Kind kind;
     uint32_t used;
     std::array<Count, 24> counts;
+
+    static constexpr size_t kText = 23 * sizeof(Count);
+    char* text() { return reinterpret_cast<char*>(&counts[1]); }
+    const char* text() const { return reinterpret_cast<const char*>(&counts[1]); }
 };
 
 struct Sent {
     MPI_Request request = MPI_REQUEST_NULL;
     Word word{};
+};
+
+struct Failure {
+    uint64_t sequence = 0;
+    std::string cause;
 };
 
 struct Answer {
@@ -60,9 +70,21 @@ struct State {
     std::deque<uint64_t> ended;                        // those of them that have ended here
     std::map<int, std::map<uint64_t, uint64_t>> left;  // by rank and key: collectives started
     std::map<Place, Answer> answers;
+    std::map<Place, Failure> failures;
     std::set<Place> asked;  // and not answered
     std::deque<Sent> sent;  // words on their way
 };
+
+// What this process has to tell of failures. Apart, since who fails may be called by MPI, and by
+// whoever looks.
+struct News {
+    std::mutex mutex;
+    std::vector<std::pair<int, Word>> words;  // to these ranks of the first group
+};
+News& news() {
+    static News* const instance = new News;
+    return *instance;
+}
 
 // Never destroyed: threads may outlive static destructors.
 State& state() {
@@ -99,6 +121,13 @@ Count count_of(const GroupCount& group) {
 }
 
 void take_in(State& s, int from, const Word& word) {
+    if (word.kind == Kind::failed) {
+        const char* end = static_cast<const char*>(std::memchr(word.text(), 0, Word::kText));
+        const size_t length = end != nullptr ? static_cast<size_t>(end - word.text()) : Word::kText;
+        s.failures[{from, word.counts[0].key}] = {word.counts[0].started,
+                                                  std::string(word.text(), length)};
+        return;
+    }
     for (uint32_t i = 0; i < std::min<uint32_t>(word.used, word.counts.size()); ++i) {
         const Count& count = word.counts[i];
         if (word.kind == Kind::left) {
@@ -117,7 +146,17 @@ void take_in(State& s, int from, const Word& word) {
     }
 }
 
+void tell_news(State& s) {
+    std::vector<std::pair<int, Word>> words;
+    {
+        std::lock_guard lock(news().mutex);
+        words.swap(news().words);
+    }
+    for (const auto& [peer, word] : words) send(s, peer, word);
+}
+
 void look(State& s) {
+    tell_news(s);
     drop_sent(s);
     for (;;) {
         int found = 0;
@@ -234,6 +273,39 @@ std::string GroupCount::left_peer(int peer, int self) const {
     return list_ranks(found);
 }
 
+void GroupCount::give_up(uint64_t sequence, const std::string& cause, int self) const {
+    Word word{Kind::failed, static_cast<uint32_t>(word.counts.size()), {}};
+    word.counts[0] = {key, sequence, 0};
+    std::memcpy(word.text(), cause.data(), std::min(cause.size(), Word::kText));
+    std::lock_guard lock(news().mutex);
+    for (int rank = 0; rank < size_; ++rank)
+        if (rank != self) news().words.emplace_back(world_rank(rank), word);
+}
+
+std::string GroupCount::given_up(uint64_t sequence) const {
+    State& s = state();
+    std::lock_guard lock(s.mutex);
+    for (int rank = 0; rank < size_ && !s.failures.empty(); ++rank) {
+        const auto failure = s.failures.find({world_rank(rank), key});
+        if (failure != s.failures.end() && failure->second.sequence <= sequence)
+            return list_ranks({rank}) + " has failed: " + failure->second.cause;
+    }
+    return {};
+}
+
+std::string GroupCount::given_up_peer(int peer, int self) const {
+    State& s = state();
+    std::lock_guard lock(s.mutex);
+    std::string found;
+    for (int rank = 0; rank < size_; ++rank) {
+        if (rank == self || (peer >= 0 && rank != peer)) continue;
+        const auto failure = s.failures.find({world_rank(rank), key});
+        if (failure == s.failures.end()) return {};
+        if (found.empty()) found = list_ranks({rank}) + " has failed: " + failure->second.cause;
+    }
+    return found;
+}
+
 std::shared_ptr<GroupCount> count_group(const std::string& name, std::vector<int> members,
                                         int size) {
     State& s = state();
@@ -256,6 +328,7 @@ void end_count(const GroupCount& group) {
     s.ended.pop_front();
     s.groups.erase(key);
     std::erase_if(s.answers, [key](const auto& each) { return each.first.second == key; });
+    std::erase_if(s.failures, [key](const auto& each) { return each.first.second == key; });
     std::erase_if(s.asked, [key](const Place& place) { return place.second == key; });
 }
 
@@ -287,6 +360,7 @@ void depart() {
     std::lock_guard lock(s.mutex);
     // Nobody looks from here on: MPI ends.
     if (s.comm == MPI_COMM_NULL || s.size == 1) return;
+    tell_news(s);
     MPI_Request barrier = MPI_REQUEST_NULL;
     // Where a rank has died no barrier is possible: the others are told at once.
     bool broken = mpi().Ibarrier(s.comm, &barrier) != MPI_SUCCESS;

@@ -2,8 +2,10 @@
 // Idea: an operation costs one store more, of its number. Only whoever waits for long asks the
 // others how many collectives of the group they have started; a thread of theirs answers, whatever
 // the rank is doing. Who ends in good order while others have not come to their end tells them the
-// same unasked. So a timeout names who has not come, and who waits for a rank that has left hears
-// it soon. (MPI itself only knows of processes that die: MPI_Finalize waits for all.)
+// same unasked, and so does a rank in whose group an operation has failed that may be over for
+// others. So a timeout names who has not come, and who waits for a rank that has left, or takes no
+// part in its group any more, hears it soon. (MPI itself only knows of processes that die:
+// MPI_Finalize waits for all.)
 #pragma once
 
 #include <atomic>
@@ -40,6 +42,14 @@ public:
     std::string left(uint64_t sequence) const;
     // The same for a message from or to `peer`, or from anybody (negative).
     std::string left_peer(int peer, int self) const;
+
+    // This process takes part in the group no more, from collective `sequence` on, since `cause`;
+    // look_at_presence() tells the others.
+    void give_up(uint64_t sequence, const std::string& cause, int self) const;
+    // Who has told that, and why, of those that collective `sequence` needs, or a message as above:
+    // "rank 1 has failed: ...", or empty.
+    std::string given_up(uint64_t sequence) const;
+    std::string given_up_peer(int peer, int self) const;
 
 private:
     int world_rank(int rank) const {

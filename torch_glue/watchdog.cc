@@ -30,14 +30,14 @@ void Watchdog::start_locked() {
 // here. So several looks must find it gone.
 void Watchdog::end_bereft(std::unique_lock<std::mutex>& lock) {
     auto bereft = find_locked([](GlueWork& work) {
-        work.looks_ = work.departed().empty() ? 0 : work.looks_ + 1;
+        work.looks_ = work.is_bereft() ? work.looks_ + 1 : 0;
         return work.looks_ >= kLooks;
     });
     auto slow = find_locked([](GlueWork& work) { return work.is_long(); });
     lock.unlock();
     Releasing releasing;
     for (auto& work : slow) work->ask_others();
-    for (auto& work : bereft) work->fail_departed();
+    for (auto& work : bereft) work->fail_bereft();
     for (auto* works : {&bereft, &slow}) {
         for (auto& work : *works)
             if (!releasing.allowed()) work.release();

@@ -365,6 +365,7 @@ void GlueWork::complete(const std::string& error, c10d::ErrorType kind) {
     if (!error.empty()) {
         failure = backend_error(error_message(error));
         group_->fail(kind, error_message(error));
+        if (mpi_error_ != MPI_SUCCESS && is_mismatch(mpi_error_)) tell_others(error);
     } else {
         if (unpack_) {
             try {
@@ -611,10 +612,22 @@ static std::string departed_text(const std::string& who) {
            " ended the program without taking part";
 }
 
-void GlueWork::fail_departed() {
+std::string GlueWork::given_up() const {
+    if (c10d::isP2POp(opType_)) return group_->count->given_up_peer(peer_, group_->rank);
+    return group_->count->given_up(sequence_);
+}
+
+void GlueWork::fail_bereft() {
     const std::string who = departed();
     give_up_finalize("a rank has left", group_->count->key);
-    complete(departed_text(who));
+    complete(who.empty() ? given_up() : departed_text(who));
+}
+
+// The operation may be over for others, who then wait for this rank in the next.
+void GlueWork::tell_others(const std::string& cause) const {
+    const bool counted = !c10d::isP2POp(opType_) && title_ != nullptr;
+    const uint64_t first = counted ? sequence_ : group_->count->started() + 1;
+    group_->count->give_up(first, what() + ": " + cause, group_->rank);
 }
 
 bool GlueWork::is_long() const {
@@ -700,8 +713,12 @@ std::string GlueWork::failure_text(int mpi_error, const std::string& text) const
 }
 
 std::string GlueWork::error_message(const std::string& cause) const {
+    return group_->describe() + ": " + what() + ": " + cause;
+}
+
+std::string GlueWork::what() const {
     std::ostringstream out;
-    out << group_->describe() << ": " << c10d::opTypeToString(opType_);
+    out << c10d::opTypeToString(opType_);
     const auto& tensors = outputs_.empty() ? given_ : outputs_;
     for (size_t i = 0; i < tensors.size() && i < 3; ++i)
         out << (i ? ", " : " of ") << tensors[i].scalar_type() << tensors[i].sizes();
@@ -709,7 +726,6 @@ std::string GlueWork::error_message(const std::string& cause) const {
     if (!c10d::isP2POp(opType_)) out << " (sequence " << sequence_ << ")";
     else if (peer_ >= 0)
         out << (opType_ == c10d::OpType::SEND ? " to rank " : " from rank ") << peer_;
-    out << ": " << cause;
     return out.str();
 }
 

@@ -205,7 +205,9 @@ public:
     static void let_go(c10::intrusive_ptr<GlueWork> work);
     // By the watchdog, which looks at works that are under way for long:
     std::string departed() const;  // the ranks it needs that have left: "rank 1"
-    void fail_departed();
+    std::string given_up() const;  // likewise, one that takes part no more: a sentence
+    bool is_bereft() const { return !departed().empty() || !given_up().empty(); }
+    void fail_bereft();
     bool is_long() const;
     void ask_others() const;
     void expire();                       // by the watchdog
@@ -250,6 +252,8 @@ private:
     void note_error(int mpi_error);
     std::string failure_text(int mpi_error, const std::string& text) const;
     std::string error_message(const std::string& cause) const;
+    std::string what() const;  // "ALLREDUCE of Float[3] (sequence 2)"
+    void tell_others(const std::string& cause) const;
     std::string mpi_failure() const;  // empty: there was none
     static void completed_by_mpi(void* context, int error, const MPI_Status* status);
 

@@ -517,6 +517,46 @@ def again_and_again(rank, size):
     print("met: again and again", flush=True)
 
 
+def told_of_failures(rank, size):
+    """A rank fails in an operation that is over for others: who then waits for it is told soon, and
+    what has failed there. Other groups go on."""
+    def rows(n, root):
+        return [torch.ones(n) for _ in range(size)] if rank == root else None
+
+    def recv_too_much():
+        if rank == 0:
+            dist.send(torch.ones(2000), 1, group=group)
+        elif rank == 1:
+            dist.recv(torch.ones(1000), 0, group=group)
+
+    n = 2000 if rank == 0 else 1000
+    for name, call, by_ranks, sizes in (
+        ("BROADCAST", lambda: dist.broadcast(torch.ones(n), 0, group=group), (1, 2), "Float[1000]"),
+        ("SCATTER", lambda: dist.scatter(torch.ones(n), rows(n, 0), 0, group=group), (1, 2), "Float[1000]"),
+        ("REDUCE", lambda: dist.reduce(torch.ones(n), 0, group=group), (0,), "Float[2000]"),
+        ("GATHER", lambda: dist.gather(torch.ones(n), rows(n, 0), 0, group=group), (0,), "Float[2000]"),
+        ("RECV", recv_too_much, (1,), "Float[1000]"),
+    ):
+        group = dist.new_group()
+        try:
+            call()
+        except dist.DistBackendError as error:
+            assert rank in by_ranks and name in str(error), error
+        else:
+            assert rank not in by_ranks
+            start = time.time()
+            text = expect(dist.DistBackendError, ["has failed", name, sizes, "MPI_ERR_TRUNCATE"],
+                          dist.all_reduce, torch.ones(3), group=group)
+            assert time.time() - start < 5, (time.time() - start, text)  # else 60 s
+            first = text.split("has failed")[0]
+            assert any(first.endswith(f": rank {each} ") for each in by_ranks), text
+            text = expect(dist.DistBackendError, ["cannot be used any more", "has failed"], dist.barrier, group)
+        x = torch.ones(3)
+        dist.all_reduce(x)
+        assert x.tolist() == [float(size)] * 3
+    print("met: told", flush=True)
+
+
 def leave_without_destroy(rank, size):
     x = torch.ones(3)
     dist.all_reduce(x)

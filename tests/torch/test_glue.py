@@ -243,6 +243,11 @@ def test_errors(name, times):
     assert outcome.code == 0 or given_up, str(outcome)
 
 
+def test_errors_that_others_are_told_of():
+    outcome = launch(3, HERE / "ranks_errors.py", "told_of_failures", timeout=60)
+    assert outcome.text.count("met: told") == 3, str(outcome)
+
+
 def test_errors_of_longest_timeout_by_registered_name():
     """torch hands times to its plugins through microseconds in 64 bits, which overflow."""
     outcome = launch(2, HERE / "ranks_errors.py", "longest_timeout", env={"TEST_BACKEND": "pomona"}, timeout=60)
