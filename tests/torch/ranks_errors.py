@@ -8,6 +8,7 @@ import signal
 import sys
 import threading
 import time
+import warnings
 from datetime import timedelta
 
 import torch
@@ -323,6 +324,20 @@ def options(rank, size):
     assert found._timeout == timedelta(seconds=60), found._timeout
     assert found.backend == BACKEND, found.backend
     print("met: options", flush=True)
+
+
+def timeout_set_later(rank, size):
+    """For the default group and another one; torch itself knows gloo's and NCCL's alone."""
+    for group in (None, dist.new_group()):
+        with warnings.catch_warnings():
+            warnings.simplefilter("error")
+            dist.distributed_c10d._set_pg_timeout(timedelta(milliseconds=700), group)
+        if rank == 0:
+            expect(dist.DistBackendError, ["Timed out after 700 ms"], dist.all_reduce, torch.ones(3), group=group)
+        else:
+            time.sleep(2)
+    if rank == 0:
+        print("met: timeouts set later", flush=True)
 
 
 def peer_leaves(rank, size):

@@ -211,6 +211,7 @@ def test_more_than_two_gigabytes():
         ("timeout_of_wait", 2),
         ("timeout_of_messages", 1),
         ("timeout_of_operation", 1),
+        ("timeout_set_later", 1),
         ("monitored_barrier", 1),
         ("monitored_barrier_all", 1),
         ("late_group", 1),

@@ -94,6 +94,7 @@ def register() -> None:
         creator = functools.partial(_create_registered, "pomona")
         c10d.Backend.register_backend("pomona", creator, extended_api=True, devices=DEVICES)
     _wrap_monitored_barrier(dist, c10d)
+    _wrap_set_timeout(c10d)
     _regroup.install(dist, c10d)
     _coalescing.install(dist, c10d)
     _members.install(c10d)
@@ -353,6 +354,31 @@ def _wrap_monitored_barrier(dist: Any, c10d: Any) -> None:
 
     for module in (c10d, dist):
         module.monitored_barrier = monitored_barrier
+
+
+def _wrap_set_timeout(c10d: Any) -> None:
+    """torch sets the timeouts of gloo's and NCCL's groups alone, by their classes."""
+    original = getattr(c10d, "_set_pg_timeout", None)
+    if original is None:
+        return
+
+    @functools.wraps(original)
+    def set_pg_timeout(timeout: timedelta, group: Any = None) -> None:
+        chosen = c10d._get_default_group() if group is None else group
+        ours: set[Any] = set()
+        others = _state["glue"] is None or c10d._rank_not_in_group(chosen)
+        for device in [] if others else chosen._device_types:
+            backend = chosen._get_backend(device)
+            if isinstance(backend, _state["glue"].ProcessGroupPomona):
+                ours.add(backend)
+            else:
+                others = True
+        for backend in ours:
+            getattr(backend, "_set_default_timeout", getattr(backend, "set_timeout", None))(timeout)
+        if others or not ours:
+            original(timeout, group)
+
+    c10d._set_pg_timeout = set_pg_timeout
 
 
 def _make_store(world: dict[str, Any], timeout: timedelta | None) -> Any:
