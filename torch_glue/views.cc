@@ -24,9 +24,9 @@ bool is_ours(const c10::intrusive_ptr<c10d::ProcessGroup>& group, c10::DeviceTyp
            backend->getBackendName() == "pomona";
 }
 
-template <c10::DispatchKey kKey>
-void as_they_are(const c10::OperatorHandle& op, c10::DispatchKeySet keys,
-                 torch::jit::Stack* stack) {
+template <c10::DispatchKey kKey> void as_they_are(const c10::OperatorHandle& op,
+                                                  c10::DispatchKeySet keys,
+                                                  torch::jit::Stack* stack) {
     const auto is_lazy = [](const at::Tensor& t) { return t.defined() && t.key_set().has(kKey); };
     const auto arguments = torch::jit::last(*stack, op.schema().arguments().size());
     const auto group = group_among(*stack);

@@ -522,9 +522,8 @@ void GlueWork::note_future_wait(std::shared_ptr<FutureWait> wait) {
 
 void GlueWork::futures_awaited(const std::vector<const c10::ivalue::Future*>& wanted) {
     const auto is_wanted = [&wanted](GlueWork& work) {
-        return std::any_of(wanted.begin(), wanted.end(), [&work](const auto* each) {
-            return work.has_future(each);
-        });
+        return std::any_of(wanted.begin(), wanted.end(),
+                           [&work](const auto* each) { return work.has_future(each); });
     };
     auto works = Watchdog::instance().find(is_wanted);
     if (works.empty()) return;
