@@ -374,7 +374,8 @@ def _wrap_set_timeout(c10d: Any) -> None:
             else:
                 others = True
         for backend in ours:
-            getattr(backend, "_set_default_timeout", getattr(backend, "set_timeout", None))(timeout)
+            set_timeout: Any = getattr(backend, "_set_default_timeout", None) or backend.set_timeout
+            set_timeout(timeout)
         if others or not ours:
             original(timeout, group)
 
