@@ -6,14 +6,17 @@
 #include "btl/base/kept_file.h"
 
 #include <algorithm>
+#include <charconv>
 #include <cstddef>
+#include <system_error>
 
 namespace pomona {
 
 namespace {
 
-constexpr std::string_view kVersion = "v1";  // of a line: what it means
-constexpr size_t kKept = 16;                 // of each pair
+// Of a line: what it means.
+constexpr std::string_view kVersion = "v1", kOfJobs = "v2", kJob = "job", kDoubt = "doubt";
+constexpr size_t kKept = 16;  // of each pair
 // Of a message of 8 bytes between machines, at most so much keeps either side busy.
 constexpr double kOverheadNs = 2500, kOverheadShare = 0.25;
 
@@ -48,33 +51,50 @@ std::string own_name(std::string_view host) {
     return std::string(address ? host : host.substr(0, host.find('.')));
 }
 
-// The latest measurement of a pair; null where there is none.
-const LinkMemory* latest(const std::vector<LinkMemory>& memory, const std::string& a,
-                         const std::string& b) {
-    const LinkMemory* found = nullptr;
-    for (const LinkMemory& each : memory) {
-        size_t blank = each.hosts.find(' ');
-        if (blank == each.hosts.npos || !(each.gigabits > 0) || !(each.latency_us > 0)) continue;
-        std::string x = own_name(std::string_view(each.hosts).substr(0, blank));
-        std::string y = own_name(std::string_view(each.hosts).substr(blank + 1));
-        if ((x == a && y == b) || (x == b && y == a)) found = &each;
-    }
-    return found;
+bool is_doubt(const LinkMemory& each) { return each.source == LinkMemory::Source::doubt; }
+
+bool read_source(std::string_view& line, LinkMemory& out) {
+    std::string_view word = take_piece(line, ' ');
+    out.source = word == kDoubt ? LinkMemory::Source::doubt : LinkMemory::Source::job;
+    std::string_view at = take_piece(line, ' ');
+    auto [end, error] = std::from_chars(at.data(), at.data() + at.size(), out.at);
+    bool good = error == std::errc() && end == at.data() + at.size() && out.at >= 0;
+    return good && (word == kDoubt || word == kJob);
 }
 
 }  // namespace
+
+bool is_pair(std::string_view pair, std::string_view a, std::string_view b) {
+    size_t blank = pair.find(' ');
+    if (blank == pair.npos) return false;
+    std::string x = own_name(pair.substr(0, blank)), y = own_name(pair.substr(blank + 1));
+    std::string own_a = own_name(a), own_b = own_name(b);
+    return (x == own_a && y == own_b) || (x == own_b && y == own_a);
+}
+
+const LinkMemory* latest_of(const std::vector<LinkMemory>& memory, std::string_view a,
+                            std::string_view b) {
+    const LinkMemory* found = nullptr;
+    for (const LinkMemory& each : memory) {
+        if (!(each.gigabits > 0) || !(each.latency_us > 0)) continue;
+        if (!is_doubt(each) && is_pair(each.hosts, a, b)) found = &each;
+    }
+    return found;
+}
 
 std::vector<LinkMemory> read_link_memory(const std::string& text) {
     std::vector<LinkMemory> out;
     for (std::string_view left = text; !left.empty();) {
         std::string_view line = take_piece(left, '\n');
-        if (take_piece(line, ' ') != kVersion) continue;
+        std::string_view version = take_piece(line, ' ');
+        if (version != kVersion && version != kOfJobs) continue;
         LinkMemory each;
         std::string_view a = take_piece(line, ' '), b = take_piece(line, ' ');
         each.hosts = format("{} {}", a, b);
         each.date = take_piece(line, ' ');
         bool good = read_decimal(take_piece(line, ' '), each.latency_us);
         good = read_decimal(take_piece(line, ' '), each.gigabits) && good;
+        if (version == kOfJobs) good = read_source(line, each) && good;
         each.by = line;
         if (good && !a.empty() && !b.empty() && !each.date.empty()) out.push_back(std::move(each));
     }
@@ -84,8 +104,11 @@ std::vector<LinkMemory> read_link_memory(const std::string& text) {
 std::string link_memory_text(const std::vector<LinkMemory>& memory) {
     std::string out;
     for (const LinkMemory& each : memory) {
-        std::string line = format("{} {} {} {:.3f} {:.6f} {}", kVersion, each.hosts, each.date,
-                                  each.latency_us, each.gigabits, each.by);
+        bool measured = each.source == LinkMemory::Source::measured;
+        std::string line = format("{} {} {} {:.3f} {:.6f} ", measured ? kVersion : kOfJobs,
+                                  each.hosts, each.date, each.latency_us, each.gigabits);
+        if (!measured) line += format("{} {} ", is_doubt(each) ? kDoubt : kJob, each.at);
+        line += each.by;
         std::replace(line.begin(), line.end(), '\n', ' ');
         out += line + "\n";
     }
@@ -96,8 +119,11 @@ std::vector<LinkMemory> latest_of_each(const std::vector<LinkMemory>& memory) {
     std::vector<LinkMemory> out;
     for (size_t i = 0; i < memory.size(); ++i) {
         auto later = memory.begin() + static_cast<ptrdiff_t>(i) + 1;
-        auto same = [&](const LinkMemory& each) { return each.hosts == memory[i].hosts; };
-        if (std::none_of(later, memory.end(), same)) out.push_back(memory[i]);
+        auto same = [&](const LinkMemory& each) {
+            return each.hosts == memory[i].hosts && !is_doubt(each);
+        };
+        if (!is_doubt(memory[i]) && std::none_of(later, memory.end(), same))
+            out.push_back(memory[i]);
     }
     return out;
 }
@@ -105,6 +131,13 @@ std::vector<LinkMemory> latest_of_each(const std::vector<LinkMemory>& memory) {
 void remember(std::vector<LinkMemory>& memory, const LinkMemory& now) {
     // With the digits that are kept, so that all who reckon by it reckon alike.
     std::vector<LinkMemory> kept = read_link_memory(link_memory_text({now}));
+    size_t blank = now.hosts.find(' ');
+    if (blank != now.hosts.npos)
+        std::erase_if(memory, [&](const LinkMemory& each) {
+            return is_doubt(each) &&
+                   is_pair(each.hosts, std::string_view(now.hosts).substr(0, blank),
+                           std::string_view(now.hosts).substr(blank + 1));
+        });
     memory.push_back(kept.empty() ? now : kept.front());
     auto same = [&](const LinkMemory& each) { return each.hosts == now.hosts; };
     while (static_cast<size_t>(std::count_if(memory.begin(), memory.end(), same)) > kKept)
@@ -122,7 +155,7 @@ std::string net_costs(const std::vector<LinkMemory>& memory, const std::vector<s
     missing.clear();
     for (size_t i = 0; i < hosts.size(); ++i)
         for (size_t j = i + 1; j < hosts.size(); ++j) {
-            const LinkMemory* pair = latest(memory, own_name(hosts[i]), own_name(hosts[j]));
+            const LinkMemory* pair = latest_of(memory, hosts[i], hosts[j]);
             if (!pair) {
                 missing = hosts[i] + " and " + hosts[j];
                 continue;

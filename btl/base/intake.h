@@ -9,6 +9,7 @@
 #pragma once
 
 #include "btl/base/clock.h"
+#include "btl/base/line_seen.h"
 
 #include <algorithm>
 #include <cstddef>
@@ -20,8 +21,8 @@ class Intake {
 public:
     // It has taken `bytes`; `full`: and no more, though there is more. True: the rate is new.
     // `now` and `kept`, bytes that it has taken and that have not arrived (0: it cannot tell),
-    // count only where it is full.
-    bool took(size_t bytes, bool full, Nanoseconds now, size_t kept = 0) {
+    // count only where it is full. `seen`: is told what was carried since it was full before.
+    bool took(size_t bytes, bool full, Nanoseconds now, size_t kept = 0, LineSeen* seen = nullptr) {
         if (since_ != 0) bytes_ += bytes;
         if (!full) return false;
         bool was_full = std::exchange(full_, true);
@@ -31,6 +32,7 @@ public:
         size_t carried = bytes_ + kept_ - std::min(bytes_ + kept_, kept);
         if (!begins && (time <= 0 || (time < kTimeLeast && carried < kBytesLeast))) return false;
         if (!begins) note(static_cast<double>(carried) / static_cast<double>(time));
+        if (!begins && seen) seen->carried(since_, now, carried);
         since_ = now;
         bytes_ = 0;
         kept_ = kept;

@@ -4,9 +4,13 @@
 #include "btl/base/format.h"
 
 #include <algorithm>
+#include <cerrno>
 #include <cstdio>
 #include <cstring>
 #include <ctime>
+#include <fcntl.h>
+#include <poll.h>
+#include <sys/file.h>
 #include <sys/stat.h>
 #include <unistd.h>
 #if defined(__APPLE__)
@@ -60,9 +64,30 @@ std::string cache_path(const char* const* environment, std::string_view name) {
 #endif
 }
 
-Status write_kept(const std::string& path, std::string_view text) {
+static void make_folders(const std::string& path) {
     for (size_t slash = path.find('/', 1); slash != path.npos; slash = path.find('/', slash + 1))
-        mkdir(path.substr(0, slash).c_str(), 0755);  // what fails here fails in fopen
+        mkdir(path.substr(0, slash).c_str(), 0755);
+}
+
+// Of the folder itself: no further file, which nobody could remove.
+KeptLock::KeptLock(const std::string& path, int milliseconds) {
+    constexpr int kPauseMs = 5;
+    make_folders(path);
+    folder_ = open(path.substr(0, path.rfind('/') + 1).c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    for (int waited = 0; folder_ >= 0; waited += kPauseMs) {
+        held_ = flock(folder_, LOCK_EX | LOCK_NB) == 0 || (errno != EWOULDBLOCK && errno != EINTR);
+        if (held_ || waited >= milliseconds) return;
+        poll(nullptr, 0, kPauseMs);
+    }
+    held_ = true;  // no folder: nothing will be written
+}
+
+KeptLock::~KeptLock() {
+    if (folder_ >= 0) close(folder_);
+}
+
+Status write_kept(const std::string& path, std::string_view text) {
+    make_folders(path);  // what fails here fails in fopen
     std::string beside = format("{}.{}", path, getpid());
     std::FILE* file = std::fopen(beside.c_str(), "w");
     if (!file) return os_error(Code::io, "Cannot write the file of measured figures");

@@ -23,6 +23,23 @@ Status write_kept(const std::string& path, std::string_view text);
 // Up to a mebibyte of it; what is longer was not written by us.
 Result<std::string> read_kept(const std::string& path);
 
+// Holds the folder of such a file, so that of two who read it, add something and write it neither
+// loses what the other has added. Ends with the object, and with its process. Whoever writes
+// without reading needs none.
+class KeptLock {
+public:
+    // Waits that long for another one; where the system locks no folders it goes without.
+    KeptLock(const std::string& path, int milliseconds);
+    ~KeptLock();
+    KeptLock(const KeptLock&) = delete;
+    KeptLock& operator=(const KeptLock&) = delete;
+    bool held() const { return held_; }  // false: somebody else has it all the time
+
+private:
+    int folder_ = -1;
+    bool held_ = false;
+};
+
 // By the local clock, as such files name it: "2026-11-23".
 std::string today();
 

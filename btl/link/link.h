@@ -14,6 +14,7 @@
 #pragma once
 
 #include "btl/base/counters.h"
+#include "btl/base/line_seen.h"
 #include "btl/base/params.h"
 #include "btl/transport.h"
 
@@ -63,6 +64,18 @@ struct LinkPath {
 };
 // Those of an endpoint that a link transport has made; none of others.
 std::vector<LinkPath> paths_of(const Endpoint& endpoint);
+
+// What a link's paths have carried while more waited, if all of them are lines between machines
+// that nobody else stands on; without times where they are not, or too little was seen.
+struct LinkSeen {
+    std::vector<FullTime> times{};
+    std::string by{};  // what messages take first
+};
+LinkSeen seen_of(const Endpoint& endpoint);
+// Asks the peer for an answer, whose time counts below if it comes while the link is there.
+void ask_for_round_trip(Endpoint& endpoint);
+// Of what messages take, or took, first; 0: not known.
+Nanoseconds shortest_round_trip(const Endpoint& endpoint);
 
 // The published addresses of a link, by the names of its transports; none if they do not parse.
 std::optional<std::vector<std::pair<std::string, std::vector<std::byte>>>> parse_link_addresses(

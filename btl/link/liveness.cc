@@ -82,6 +82,8 @@ void Link::path_up(Path& path) {
     path.heard_at = path.moved_at = now;
     path.arrived = 0;
     path.intake = {};
+    path.seen = {};
+    path.shortest_trip = 0;
     // What the other side has of what was sent before has to be known first.
     path.settled = !was_up_;
     // Who is connected to has no address of ours, and may have to connect the next time.

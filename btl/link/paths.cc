@@ -19,6 +19,7 @@ Nanoseconds Path::patience() const {
 // Source: RFC 6298, section 2.
 void Path::took(Nanoseconds trip) {
     trip = std::max<Nanoseconds>(trip, 1);
+    if (shortest_trip == 0 || trip < shortest_trip) shortest_trip = trip;
     if (round_trip == 0) {
         round_trip = trip;
         deviation = trip / 2;

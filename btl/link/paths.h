@@ -53,7 +53,9 @@ struct Path {
     // How quick it is.
     Pace pace{};
     Intake intake{};                            // of long payloads
+    LineSeen seen{};                            // since it came up; the job's end asks for it
     Nanoseconds round_trip = 0, deviation = 0;  // 0: not known
+    Nanoseconds shortest_trip = 0;              // since it came up
     Nanoseconds asked_at = 0;                   // the first question without an answer; 0: none
     Nanoseconds asked_last = 0;
     bool question_waits = false;  // it goes as soon as the path takes a frame
@@ -81,7 +83,8 @@ struct Path {
     bool is_line() const;
     // It has taken so much of a long payload; `full`: and no more for now, though there is more.
     void note_intake(size_t taken, bool full, Nanoseconds now) {
-        intake.took(taken, full, now, full && is_line() ? endpoint->kept() : 0);
+        bool line = full && is_line();
+        intake.took(taken, full, now, line ? endpoint->kept() : 0, line ? &seen : nullptr);
     }
     // The longest piece that leaves it soon for something else, as an answer that lets the other
     // side send at the same time.

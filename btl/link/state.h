@@ -39,6 +39,9 @@ public:
     void abandon(const Error& why) override { give_up(why); }
     std::string state_text() const override;
     std::vector<LinkPath> describe_paths() const;
+    LinkSeen seen() const;
+    void ask_for_round_trip();
+    Nanoseconds shortest_round_trip() const;
 
     // -- by the transport
     // What the peer published: its paths are made to that.

@@ -151,9 +151,49 @@ std::vector<LinkPath> Link::describe_paths() const {
     return out;
 }
 
+// Paths through others, and by RDMA, say nothing of the line that TCP takes, and take bytes from
+// it that are not counted.
+LinkSeen Link::seen() const {
+    LinkSeen out;
+    for (const Path& path : paths) {
+        if (path.state != Path::State::up) continue;
+        if (!path.is_line() || &path == relay_) return {};
+        std::vector<FullTime> times = path.seen.times();
+        out.times.insert(out.times.end(), times.begin(), times.end());
+        if (!order_.empty() && order_.front() == &path) out.by = path.description.text;
+    }
+    return out;
+}
+
+void Link::ask_for_round_trip() {
+    if (!over && !order_.empty()) ask(*order_.front(), links_.now());
+}
+
+Nanoseconds Link::shortest_round_trip() const {
+    Nanoseconds out = 0;
+    for (const Path& path : paths)
+        if (path.shortest_trip != 0 && (out == 0 || path.shortest_trip < out))
+            out = path.shortest_trip;
+    return out;
+}
+
 }  // namespace pomona::link
 
 namespace pomona {
+
+LinkSeen seen_of(const Endpoint& endpoint) {
+    const auto* link = dynamic_cast<const link::Link*>(&endpoint);
+    return link ? link->seen() : LinkSeen();
+}
+
+void ask_for_round_trip(Endpoint& endpoint) {
+    if (auto* link = dynamic_cast<link::Link*>(&endpoint)) link->ask_for_round_trip();
+}
+
+Nanoseconds shortest_round_trip(const Endpoint& endpoint) {
+    const auto* link = dynamic_cast<const link::Link*>(&endpoint);
+    return link ? link->shortest_round_trip() : 0;
+}
 
 std::vector<LinkPath> paths_of(const Endpoint& endpoint) {
     const auto* link = dynamic_cast<const link::Link*>(&endpoint);

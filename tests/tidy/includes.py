@@ -10,7 +10,7 @@ import sys
 
 # What both rooms of pmix share.
 PMIX_SHARED = ["pmix/control.h", "pmix/job_directory.h", "pmix/job_key.h", "pmix/link_history.h",
-               "pmix/program.h", "pmix/services.h"]
+               "pmix/link_learning.h", "pmix/program.h", "pmix/services.h"]
 
 # What each folder may include, by prefix. The longest prefix of a file's path decides its row.
 ALLOWED = {

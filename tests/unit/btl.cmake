@@ -29,6 +29,7 @@ pomona_test(stream_copy ${CMAKE_CURRENT_SOURCE_DIR}/unit/stream_copy.cc LIBS pom
 pomona_test(nap_pace ${CMAKE_CURRENT_SOURCE_DIR}/unit/nap_pace.cc LIBS pomona_btl)
 pomona_test(pace_meter ${CMAKE_CURRENT_SOURCE_DIR}/unit/pace_meter.cc LIBS pomona_btl)
 pomona_test(intake ${CMAKE_CURRENT_SOURCE_DIR}/unit/intake.cc LIBS pomona_btl)
+pomona_test(link_learning ${CMAKE_CURRENT_SOURCE_DIR}/unit/link_learning.cc LIBS pomona_btl pomona_wireup)
 pomona_test(spin_limit ${CMAKE_CURRENT_SOURCE_DIR}/unit/spin_limit.cc LIBS pomona_btl)
 pomona_test(board ${CMAKE_CURRENT_SOURCE_DIR}/unit/board.cc LIBS pomona_btl pomona_mpi)
 pomona_test(board_chunks ${CMAKE_CURRENT_SOURCE_DIR}/unit/board_chunks.cc LIBS pomona_btl pomona_mpi)
