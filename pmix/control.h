@@ -30,8 +30,9 @@ enum class ControlType : uint8_t {
               // lasts long; answered by explanation if that is asked for
     waited,   // number u32: it is over (no answer)
     explanation,  // number u32, text
-    queues  // somebody who is no rank asks: process i32 (of a rank, or mpirun's), answered by JSON; mpirun
-            // asks a rank: number u32, answered by number u32, JSON
+    queues,  // somebody who is no rank asks: process i32 (of a rank, or mpirun's), answered by JSON;
+             // mpirun asks a rank: number u32, answered by number u32, JSON
+    lines    // what the rank has seen of the lines to other hosts (link_learning.h; no answer)
 };
 
 constexpr size_t kControlFrameMax = 64u << 20;

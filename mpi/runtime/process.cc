@@ -23,6 +23,7 @@
 #include "mpi/runtime/collectives.h"
 #include "mpi/runtime/devices.h"
 #include "mpi/runtime/launcher_watch.h"
+#include "mpi/runtime/line_report.h"
 #include "mpi/runtime/forests.h"
 #include "mpi/runtime/machine_links.h"
 #include "mpi/runtime/policy.h"
@@ -460,7 +461,7 @@ bool Process::end_in_barrier(const Communicator& end) {
 // Everybody has come to its end: a barrier. Whoever knows of a failure calls the others out of it,
 // by revoking a communicator that nobody else uses, and all agree; not for ever, as those whose
 // barrier ended well are gone.
-void Process::wait_for_world() {
+void Process::wait_for_world(LineReport& lines) {
     constexpr Nanoseconds kLongest = 5'000'000'000;
     Ref<Communicator> end;
     {
@@ -468,10 +469,20 @@ void Process::wait_for_world() {
         leaving = true;
         uint64_t context = child_context(3, static_cast<uint64_t>(job().first));
         end = Ref(new Communicator(*this, context, world_->group, {}));
+        if (linked_) lines.look();
     }
     // Twice with links: whoever stands between two others learns of that in the first barrier at
     // the latest, and stays until they have left (Transport::serves).
-    if (!end_in_barrier(*end) || (linked_ && !end_in_barrier(*end))) {
+    bool well = end_in_barrier(*end);
+    if (well && linked_) {
+        {
+            Engine::Hold hold(engine);
+            lines.ask();
+        }
+        well = end_in_barrier(*end);
+    }
+    if (!well) {
+        lines.forget();
         auto over = std::make_shared<bool>(false);
         {
             Engine::Hold hold(engine);
@@ -514,12 +525,15 @@ Status Process::finish() {
     // Everybody's messages have arrived before anybody's transports go.
     Status status;
     if (engine.known_peers() > 1) {
-        if (job().world_size() > 1) wait_for_world();
+        LineReport lines(*this);
+        if (job().world_size() > 1) wait_for_world(lines);
         find_unlike();
         Nanoseconds deadline = clock.now() + 5'000'000'000;
         engine.wait_until([&] {
             return (!engine.draining() && boards_in_making == 0) || clock.now() > deadline;
         });
+        Engine::Hold hold(engine);
+        lines.tell();
     }
     engine.set_watch(nullptr);
     wait_reports.reset();

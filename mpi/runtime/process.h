@@ -40,6 +40,7 @@ struct Policy;
 inline constexpr size_t kBuiltinHandles = 0x400;
 
 class CollectiveWatching;  // mpi/runtime/collective_watching.h
+class LineReport;          // mpi/runtime/line_report.h
 class LauncherWatch;       // mpi/runtime/launcher_watch.h
 class WaitReports;         // mpi/runtime/wait_reports.h
 class Checker;             // mpi/check/checker.h
@@ -144,7 +145,7 @@ private:
     // Null: it belongs to another world, and has not published yet where it is.
     Result<Endpoint*> connect(int peer);
     void make_world();
-    void wait_for_world();
+    void wait_for_world(LineReport& lines);
     void find_unlike();
     bool end_in_barrier(const Communicator& end);
     void choose_initial_errhandler();

@@ -23,8 +23,9 @@ namespace {
 std::string measure(const LinksOptions& options, const std::vector<HostSlots>& hosts) {
     std::string own = own_program();
     std::string folder = own.substr(0, own.rfind('/') + 1);
-    std::string command = format("{} -q --pmix off --bind-to none --map-by ppr:1:node",
-                                 shell_quoted(folder + "mpirun"));
+    std::string command =
+        format("{} -q --pmix off --set learn_links=no --bind-to none --map-by ppr:1:node",
+               shell_quoted(folder + "mpirun"));
     size_t count = std::max(hosts.size(), size_t{1});
     std::string names;
     for (const HostSlots& host : hosts) names += (names.empty() ? "" : ",") + host.name;
@@ -74,6 +75,8 @@ LinkReport measure_links(const LinksOptions& options, std::vector<LinkMemory>& r
     LinkReport report = measure_those_there(options, parsed.hosts);
     std::string path = cache_path(environ, "link-history");
     if (path.empty()) return report;
+    constexpr int kPatienceMs = 2000;
+    KeptLock lock(path, kPatienceMs);  // for jobs that end just now
     if (!options.forget)
         if (auto text = read_kept(path); text.ok()) remembered = read_link_memory(*text);
     std::vector<LinkMemory> memory = remembered;

@@ -74,6 +74,9 @@ LinkReport read_link_report(const std::string& text);
 // Whom mpirun says it cannot use.
 std::vector<HostLost> hosts_lost(const std::string& text);
 LinkMemory memory_of(const LinkReport& report, const PairMeasured& pair, const std::string& date);
+// "0.095 Gb/s in a job on 2026-11-27": what of the pair is kept that jobs have seen, the last one;
+// "" where a measurement came later, or there is nothing.
+std::string seen_by_jobs(const LinkMemory& now, const std::vector<LinkMemory>& before);
 // A sentence where the pair is much slower than it was; "" else.
 std::string compared_with_before(const LinkMemory& now, const std::vector<LinkMemory>& before);
 std::string link_report_text(const LinkReport& report, const std::vector<LinkMemory>& before,

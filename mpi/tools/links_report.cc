@@ -200,17 +200,37 @@ LinkMemory memory_of(const LinkReport& report, const PairMeasured& pair, const s
     return out;
 }
 
+static const char* source_name(LinkMemory::Source source) {
+    static constexpr const char* kNames[] = {"measured", "job", "doubt"};
+    return kNames[static_cast<size_t>(source)];
+}
+
+std::string seen_by_jobs(const LinkMemory& now, const std::vector<LinkMemory>& before) {
+    std::string out;
+    for (const LinkMemory& each : before) {
+        if (each.hosts != now.hosts) continue;
+        if (each.source == LinkMemory::Source::measured) out.clear();
+        else if (each.source == LinkMemory::Source::job)
+            out = format("{:.3g} Gb/s in a job on {}", each.gigabits, each.date);
+        else
+            out += format("{}{:.3g} Gb/s in a job on {}, which another one has to see as well",
+                          out.empty() ? "" : ", then ", each.gigabits, each.date);
+    }
+    return out;
+}
+
 std::string compared_with_before(const LinkMemory& now, const std::vector<LinkMemory>& before) {
     std::vector<double> rates;
     const LinkMemory* best = nullptr;
     for (const LinkMemory& each : before)
-        if (each.hosts == now.hosts) {
+        if (each.hosts == now.hosts && each.source != LinkMemory::Source::doubt) {
             rates.push_back(each.gigabits);
             if (!best || each.gigabits > best->gigabits) best = &each;
         }
     if (!best || now.gigabits >= kMuchSlower * median(rates)) return {};
     std::string out =
-        format("gives {:.3g} Gb/s today, {:.3g} on {}", now.gigabits, best->gigabits, best->date);
+        format("gives {:.3g} Gb/s today, {:.3g} {}on {}", now.gigabits, best->gigabits,
+               best->source == LinkMemory::Source::job ? "in a job " : "", best->date);
     if (best->by != now.by)
         return out + format(": it goes by {} now, by {} then", now.by, best->by);
     return out + ": is the cable, its port or the network's speed another one, or is it busy?";
@@ -254,6 +274,8 @@ std::string link_report_text(const LinkReport& report, const std::vector<LinkMem
         if (!mend.empty()) out += format("  -> {}\n", mend);
         std::string slower = compared_with_before(memory_of(report, pair, date), before);
         if (!slower.empty()) out += "  " + slower + "\n";
+        std::string jobs = seen_by_jobs(memory_of(report, pair, date), before);
+        if (!jobs.empty()) out += "  before: " + jobs + "\n";
     }
     for (const PairUnreached& pair : report.unreached)
         out += format("{} - {}: no connection: {}\n  -> {}\n", name_of(report, pair.from),
@@ -301,6 +323,7 @@ std::string link_report_json(const LinkReport& report, const std::vector<LinkMem
         for (const LinkMemory& each : before)
             if (each.hosts == now.hosts)
                 history.push_back({{"date", each.date},
+                                   {"source", source_name(each.source)},
                                    {"latency_us", each.latency_us},
                                    {"gigabits", each.gigabits},
                                    {"by", each.by}});
@@ -311,6 +334,7 @@ std::string link_report_json(const LinkReport& report, const std::vector<LinkMem
                          {"paths", paths},
                          {"before", history},
                          {"slower", compared_with_before(now, before)},
+                         {"jobs", seen_by_jobs(now, before)},
                          {"mend", mend_of(report, pair)}});
     }
     json unreached = json::array();

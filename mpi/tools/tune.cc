@@ -120,7 +120,8 @@ std::vector<std::string> mpirun_command(int ranks, bool bind, const std::string&
 #else
     (void)bind;
 #endif
-    command.insert(command.end(), {"--pmix", "off", "--set", "choices=none"});
+    command.insert(command.end(),
+                   {"--pmix", "off", "--set", "choices=none", "--set", "learn_links=no"});
     for (const std::string& set : sets) command.insert(command.end(), {"--set", set});
     if (!transports.empty()) command.insert(command.end(), {"--set", "transports=" + transports});
     return command;

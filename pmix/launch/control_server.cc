@@ -157,6 +157,11 @@ void ControlServer::handle(Connection& connection, const ControlFrame& frame) {
     case ControlType::waited:
         return table.waited(connection.rank, reader.get<uint32_t>(), RealClock().now());
     case ControlType::queues: return take_queues(connection.rank, reader);
+    case ControlType::lines:
+        // Nothing depends on it: a rank that writes nonsense here may end well all the same.
+        if (auto lines = read_lines(reader); lines && on_lines)
+            on_lines(connection.rank, std::move(*lines));
+        return;
     case ControlType::abort: {
         int code = reader.get<int32_t>();
         std::string message = reader.get_text(kControlTextMax);

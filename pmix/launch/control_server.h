@@ -7,6 +7,7 @@
 #include "pmix/launch/forward.h"
 #include "pmix/launch/listener.h"
 #include "pmix/launch/table.h"
+#include "pmix/link_learning.h"
 #include "pmix/services.h"
 
 #include <functional>
@@ -55,6 +56,8 @@ public:
     bool retired(int rank) const { return ranks_[rank].retired; }
 
     std::function<void(int rank, int code, const std::string& message)> on_abort;
+    // What a rank has seen of lines to other hosts, as it leaves (link_learning.h).
+    std::function<void(int rank, std::vector<LineTold> lines)> on_lines;
     std::function<void()> on_fence;  // a rank has entered a fence, in which others are missing
     Services services;
     // In on_spawn: the answer will come by answer_spawn.

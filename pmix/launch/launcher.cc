@@ -73,6 +73,7 @@ int Launcher::run() {
     start_all();
     finish_if_done();
     if (state_ != State::done) event_base_dispatch(base_);
+    learn_links();
     clean_up();
     // All ranks ended well before they could see that nobody reads: scripts see it by our code.
     if (exit_code_ == 0 && stdout_->unread()) return 128 + SIGPIPE;

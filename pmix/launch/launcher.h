@@ -11,6 +11,7 @@
 #include "pmix/launch/options.h"
 #include "pmix/launch/placement.h"
 #include "pmix/launch/remote_host.h"
+#include "pmix/link_learning.h"
 
 #include <deque>
 #include <functional>
@@ -111,6 +112,8 @@ private:
     std::vector<std::string> host_names() const;  // by the nodes' numbers
     std::string measured_links(std::string& origin) const;
     std::string measured_net() const;
+    void note_lines(int rank, std::vector<LineTold> lines);
+    void learn_links();
     std::string config_of(const Program& program) const;
     uint32_t parameters_of(const Program& program) const;
     void hand_parameters(const Program& program);
@@ -204,6 +207,9 @@ private:
     std::map<int, std::vector<std::string>> meetings_;
     HandedParams handed_;                              // what these say
     std::map<std::string, uint32_t> parameter_files_;  // by config_of
+    bool learns_links_ = false;
+    int64_t began_ = 0;  // seconds since 1970
+    LinesSeen lines_;    // between the hosts, as ranks tell when they leave
     std::vector<std::vector<std::byte>> parameter_bytes_;
 
     event_base* base_ = nullptr;

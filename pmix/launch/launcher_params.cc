@@ -13,6 +13,7 @@
 #include "pmix/launch/hosts.h"
 
 #include <algorithm>
+#include <ctime>
 
 namespace pomona {
 
@@ -43,6 +44,8 @@ void Launcher::read_parameters() {
         handed_.inherit(name, get_param(params, name), "mpirun --set");
     silence_ = static_cast<double>(params.link_grace_s) + 2;
     if (options_.silence_seconds > 0) silence_ = options_.silence_seconds;
+    learns_links_ = params.learn_links;
+    began_ = std::time(nullptr);
     if (params.links.empty()) hand_links();
     if (params.choices.empty()) hand_choices();
     if (params.forests.empty()) hand_forests();
@@ -80,6 +83,45 @@ std::string Launcher::measured_net() const {
         say(format(messages::estimated_links,
                    format("those of {} were never measured by --host", missing)));
     return costs;
+}
+
+void Launcher::note_lines(int rank, std::vector<LineTold> lines) {
+    if (!learns_links_ || !known(rank)) return;
+    for (LineTold& line : lines) {
+        if (!known(line.peer)) continue;
+        int from = process_of(rank).node, to = process_of(line.peer).node;
+        bool crowded =
+            nodes_[static_cast<size_t>(from)].crowded || nodes_[static_cast<size_t>(to)].crowded;
+        if (!crowded) lines_.add(from, to, std::move(line));
+    }
+}
+
+// At the end of a job that has gone well, what its ranks saw of the lines between hosts is merged
+// into the history (link_learning.h). Where that cannot be read or written, jobs go on as before.
+void Launcher::learn_links() {
+    constexpr int kPatienceMs = 200;  // for another job that ends just now
+    bool well = state_ == State::done && exit_code_ == 0 && interrupts_ == 0;
+    std::string path = cache_path(environment_, "link-history");
+    if (!well || lines_.empty() || path.empty()) return;
+    std::vector<LinkMemory> pairs = lines_.pairs(host_names(), today());
+    if (pairs.empty()) return;
+    KeptLock lock(path, kPatienceMs);
+    if (!lock.held()) return;
+    auto text = read_kept(path);
+    std::vector<LinkMemory> memory;
+    if (text.ok()) memory = read_link_memory(*text);
+    bool changed = false;
+    std::vector<std::string> told;
+    for (const LinkMemory& pair : pairs) {
+        Learnt learnt = learn(memory, pair, began_, std::time(nullptr));
+        changed |= learnt.changed;
+        size_t blank = pair.hosts.find(' ');
+        if (learnt.what == Learnt::What::mended)
+            told.push_back(format(messages::line_mended, pair.hosts.substr(0, blank),
+                                  pair.hosts.substr(blank + 1), learnt.now, learnt.before));
+    }
+    if (!changed || !write_kept(path, link_memory_text(memory)).ok()) return;
+    for (const std::string& line : told) remark(line);
 }
 
 // The same for the rules by which algorithms are chosen. What they say the ranks read.

@@ -116,6 +116,9 @@ bool Launcher::prepare() {
     control_->on_abort = [this](int rank, int code, const std::string& message) {
         on_abort(rank, code, message);
     };
+    control_->on_lines = [this](int rank, std::vector<LineTold> lines) {
+        note_lines(rank, std::move(lines));
+    };
     control_->on_fence = [this] { check_fence_soon(); };
     if (!random_bytes(control_->services.key))
         return say("the system has no random numbers for the job's key"), false;

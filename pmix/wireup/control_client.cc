@@ -163,6 +163,12 @@ public:
         (void)flush();
     }
 
+    void tell_lines(ConstBytes lines) override {
+        Writer writer;
+        writer.put_bytes(lines);
+        queue(ControlType::lines, writer);
+    }
+
     Status finalize() override {
         queue(ControlType::finalized, {});
         return flush();

@@ -95,6 +95,9 @@ public:
     // number of its question, once; 0: it does not. The answer is JSON.
     virtual uint32_t asked_for_queues() { return 0; }
     virtual void tell_queues(uint32_t number, const std::string& text);
+    // What this rank has seen of the lines to other hosts, as write_lines() of pmix/link_learning.h
+    // puts it; leaves with finalize(). Our mpirun keeps it; others do not.
+    virtual void tell_lines(ConstBytes lines) { (void)lines; }
     // Collective without exchange of data.
     virtual Status barrier() { return fence(); }
 

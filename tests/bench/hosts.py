@@ -45,7 +45,8 @@ PATIENCE = 60  # seconds for one run
 def clean():
     env = {k: v for k, v in os.environ.items()
            if not k.startswith(("OMPI_", "PMIX_", "PRTE_", "HYDRA_", "POMONA_"))}
-    return dict(env, OMPI_ALLOW_RUN_AS_ROOT="1", OMPI_ALLOW_RUN_AS_ROOT_CONFIRM="1",
+    # No run may reckon with what an earlier one has seen of its lines.
+    return dict(env, POMONA_LEARN_LINKS="no", OMPI_ALLOW_RUN_AS_ROOT="1", OMPI_ALLOW_RUN_AS_ROOT_CONFIRM="1",
                 PRTE_ALLOW_RUN_AS_ROOT="1", PRTE_ALLOW_RUN_AS_ROOT_CONFIRM="1")
 
 

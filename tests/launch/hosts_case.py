@@ -36,7 +36,8 @@ class Case(HostCase):
         self.nothing_left([])
 
     def environment(self, **changes):
-        return clean_environment(TMPDIR=self.world.temporary, **changes)
+        # These hosts are other ones in each test: what a job sees of their lines is not kept.
+        return clean_environment(**{"TMPDIR": self.world.temporary, "XDG_CACHE_HOME": "/dev/null", **changes})
 
     def words(self, *words, ssh=None):
         return [MPIRUN, "--ssh", ssh or self.world.enter, *map(str, words)]

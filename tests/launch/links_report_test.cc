@@ -10,6 +10,7 @@ namespace {
 
 using testing::HasSubstr;
 using testing::IsEmpty;
+using testing::Not;
 
 const char* const kHosts =
     "{\"links_host\":0,\"name\":\"a\",\"interfaces\":[{\"name\":\"en5\",\"address\":\"10.0.0.1/24\","
@@ -136,6 +137,28 @@ TEST(links_report, slower_than_before) {
     EXPECT_EQ(compared_with_before(now, {}), "");
 }
 
+// Goal: who reads the report knows what jobs have seen, and that a doubt counts for nothing.
+TEST(links_report, what_jobs_have_seen_is_told) {
+    LinkReport report = read_link_report(kHosts + pair_line(8));
+    LinkMemory now = memory_of(report, report.pairs[0], "2026-01-09");
+    using Source = LinkMemory::Source;
+    std::vector<LinkMemory> before{{"a b", "2026-01-01", 20, 8, "tcp 1 en5"},
+                                   {"a b", "2026-01-02", 20, 38, "tcp 1 en5", Source::job, 7},
+                                   {"a c", "2026-01-03", 20, 90, "tcp 1 en5", Source::job, 8}};
+    EXPECT_EQ(seen_by_jobs(now, before), "38 Gb/s in a job on 2026-01-02");
+    EXPECT_THAT(compared_with_before(now, before), HasSubstr("38 in a job on 2026-01-02"));
+    EXPECT_THAT(link_report_text(report, before, "2026-01-09"),
+                HasSubstr("\n  before: 38 Gb/s in a job on 2026-01-02\n"));
+    before.push_back({"a b", "2026-01-04", 20, 400, "tcp 1 en5", Source::doubt, 9});
+    EXPECT_EQ(seen_by_jobs(now, before),
+              "38 Gb/s in a job on 2026-01-02, then 400 Gb/s in a job "
+              "on 2026-01-04, which another one has to see as well");
+    EXPECT_THAT(compared_with_before(now, before), Not(HasSubstr("400")));
+    EXPECT_THAT(link_report_json(report, before, "2026-01-09"), HasSubstr("\"source\": \"doubt\""));
+    before.push_back({"a b", "2026-01-05", 20, 8, "tcp 1 en5"});
+    EXPECT_EQ(seen_by_jobs(now, before), "");
+}
+
 TEST(links_report, memory_is_kept_and_bounded) {
     std::vector<LinkMemory> memory{{"a c", "2026-01-01", 1, 1, "x"}};
     for (int day = 0; day < 100; ++day)
@@ -143,7 +166,7 @@ TEST(links_report, memory_is_kept_and_bounded) {
     EXPECT_EQ(memory.size(), 17u);
     std::vector<LinkMemory> again = read_link_memory(
         "garbage\n{\"hosts\":\"a b\",\"date\":\"x\"}\nv1 a b x 1\nv1 a b x 1 y z\n"
-        "v2 a b x 1 2 z\n" +
+        "v2 a b x 1 2 z\nv3 a b x 1 2 job 1 z\n" +
         link_memory_text(memory) + "v1\n");
     ASSERT_EQ(again.size(), 17u);
     EXPECT_EQ(again.back().gigabits, 99);

@@ -47,7 +47,8 @@ class Forests(Case):
 
     def collective(self, cache, name, size, *words, hosts="h1,h2,h3,h4", count=4):
         # The hosts' figures are not measured: estimates fit nothing that was written here.
-        done = self.run_job("--host", hosts, "-n", count, "--set", "if_include=10.213.7.0/24", "-x",
+        done = self.run_job("--host", hosts, "-n", count, "--set", "if_include=10.213.7.0/24", "--set",
+                            "learn_links=no", "-x",
                             "POMONA_LOG=warn,coll=debug", *words, self.program, name, size, 1, "block",
                             env=self.environment(XDG_CACHE_HOME=cache))
         self.assertEqual(done.returncode, 0, done.stderr)

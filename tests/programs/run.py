@@ -222,6 +222,7 @@ def main():
             if not host_world.possible():
                 return SKIP_CODE
             world = host_world.HostWorld(options.hosts)
+            environment.setdefault("POMONA_LEARN_LINKS", "no")  # other tests' hosts have the same names
             options.mpirun += f" --ssh {world.enter} --host {world.names()}"
 
         def work(row):
