@@ -74,6 +74,25 @@ std::optional<Link> estimate_way(const MachinePlaces& places, const Roads& roads
     return whole;
 }
 
+// Per byte, the best that is known of a machine's line by which `peer` is reached; 0: nothing is.
+double known_of_line(const MachinePlaces& places, const coll::Links& links, int machine, int peer) {
+    auto count = static_cast<int>(places.size());
+    const auto& own = places[static_cast<size_t>(machine)];
+    auto line_to = [&](int other) {
+        if (other < 0 || other >= count) return -1;
+        auto joined = tcp::joining(own, places[static_cast<size_t>(other)]);
+        return joined ? line_of(own, joined->own) : -1;
+    };
+    int line = line_to(peer);
+    double best = 0;
+    for (const PairLink& pair : links.pairs) {
+        if (line < 0 || (pair.a != machine && pair.b != machine)) continue;
+        if (line_to(pair.a == machine ? pair.b : pair.a) != line) continue;
+        best = best == 0 ? pair.link.byte_ns : std::min(best, pair.link.byte_ns);
+    }
+    return best;
+}
+
 }  // namespace
 
 std::vector<Place> published_places(Wireup& wireup, int rank) {
@@ -128,6 +147,11 @@ std::vector<PairLink> estimated_pairs(const MachinePlaces& places, const Roads& 
                             [&](const PairLink& each) { return each.a == a && each.b == b; });
             auto link = named ? std::nullopt : estimate_way(places, roads, a, b, usual);
             if (!link) continue;
+            // Jobs see some pairs before others (pmix/link_learning.h): a line is no quicker to
+            // somebody of whom nothing is known.
+            if (roads.between(a, b).empty())
+                link->byte_ns = std::max({link->byte_ns, known_of_line(places, links, a, b),
+                                          known_of_line(places, links, b, a)});
             // What goes through others because there is no other way is told by the roads.
             unlike = unlike || (roads.between(a, b).empty() && !(*link == usual));
             out.push_back({a, b, *link});

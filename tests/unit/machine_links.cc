@@ -106,6 +106,25 @@ TEST(MachineLinks, of_the_cluster_that_people_have) {
     EXPECT_THAT(estimated_pairs(places, roads, measured), SizeIs(5));
 }
 
+// Goal: a job that has sent along a ring has seen the lines of all machines; the pairs that it has
+// left out are not taken for quicker ones.
+TEST(MachineLinks, are_not_quicker_to_those_that_nobody_has_seen) {
+    MachinePlaces places = people_have();
+    Roads roads = roads_between(places);
+    coll::Links seen;
+    seen.pairs = {{0, 3, Link{1, 2, 80}}, {1, 3, Link{1, 2, 100}}};
+    auto pairs = estimated_pairs(places, roads, seen);
+    ASSERT_THAT(pairs, SizeIs(4));
+    EXPECT_LT(pairs[0].link.byte_ns, 1);    // 0-1 have a cable of their own
+    EXPECT_EQ(pairs[1].link.byte_ns, 80);   // 0-2 by the switch, as 0-3
+    EXPECT_EQ(pairs[2].link.byte_ns, 100);  // 1-2
+    EXPECT_EQ(pairs[3].link.byte_ns, 80);   // 2-3: the best that 3 has shown
+    // What is slower by itself stays so.
+    seen.pairs = {{0, 3, Link{1, 2, 0.8}}};
+    pairs = estimated_pairs(places, roads, seen);
+    EXPECT_EQ(pairs[1].link.byte_ns, estimated_pairs(places, roads, {})[1].link.byte_ns);
+}
+
 TEST(MachineLinks, of_a_chain_add_up_and_have_lines_of_their_own) {
     MachinePlaces places = {{at("en5", "10.9.0.1", kCable)},
                             {at("en5", "10.9.0.2", kCable), at("eth0", "10.8.0.2", kWired, 1000)},
