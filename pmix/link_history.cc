@@ -8,6 +8,7 @@
 #include <algorithm>
 #include <charconv>
 #include <cstddef>
+#include <map>
 #include <system_error>
 
 namespace pomona {
@@ -19,6 +20,7 @@ constexpr std::string_view kVersion = "v1", kOfJobs = "v2", kJob = "job", kDoubt
 constexpr size_t kKept = 16;  // of each pair
 // Of a message of 8 bytes between machines, at most so much keeps either side busy.
 constexpr double kOverheadNs = 2500, kOverheadShare = 0.25;
+constexpr double kMessageLeastNs = 100;
 
 // Pairs whose numbers are within these factors are taken for one kind of link. Latencies depend
 // more on what else a host does, and between kinds are farther apart.
@@ -44,11 +46,11 @@ double stepped(double value) {
 }
 
 // "user@mac1.local" is what calls itself mac1.
-std::string own_name(std::string_view host) {
+std::string_view own_name(std::string_view host) {
     host = host.substr(host.find('@') == host.npos ? 0 : host.find('@') + 1);
     bool address =
         host.find_first_not_of("0123456789.") == host.npos || host.find(':') != host.npos;
-    return std::string(address ? host : host.substr(0, host.find('.')));
+    return address ? host : host.substr(0, host.find('.'));
 }
 
 bool is_doubt(const LinkMemory& each) { return each.source == LinkMemory::Source::doubt; }
@@ -67,9 +69,16 @@ bool read_source(std::string_view& line, LinkMemory& out) {
 bool is_pair(std::string_view pair, std::string_view a, std::string_view b) {
     size_t blank = pair.find(' ');
     if (blank == pair.npos) return false;
-    std::string x = own_name(pair.substr(0, blank)), y = own_name(pair.substr(blank + 1));
-    std::string own_a = own_name(a), own_b = own_name(b);
+    std::string_view x = own_name(pair.substr(0, blank)), y = own_name(pair.substr(blank + 1));
+    std::string_view own_a = own_name(a), own_b = own_name(b);
     return (x == own_a && y == own_b) || (x == own_b && y == own_a);
+}
+
+std::string pair_key(std::string_view pair) {
+    size_t blank = pair.find(' ');
+    std::string_view x = own_name(pair.substr(0, blank)), y;
+    if (blank != pair.npos) y = own_name(pair.substr(blank + 1));
+    return format("{} {}", std::min(x, y), std::max(x, y));
 }
 
 const LinkMemory* latest_of(const std::vector<LinkMemory>& memory, std::string_view a,
@@ -152,15 +161,19 @@ std::string net_costs(const std::vector<LinkMemory>& memory, const std::vector<s
     };
     std::vector<Pair> pairs;
     PairCost slowest{0, 0}, quickest{1e9, 1e9};
+    std::map<std::string, std::vector<LinkMemory>> by_pair;
+    for (const LinkMemory& each : memory) by_pair[pair_key(each.hosts)].push_back(each);
     missing.clear();
     for (size_t i = 0; i < hosts.size(); ++i)
         for (size_t j = i + 1; j < hosts.size(); ++j) {
-            const LinkMemory* pair = latest_of(memory, hosts[i], hosts[j]);
+            const auto& known = by_pair[pair_key(hosts[i] + " " + hosts[j])];
+            const LinkMemory* pair = latest_of(known, hosts[i], hosts[j]);
             if (!pair) {
                 missing = hosts[i] + " and " + hosts[j];
                 continue;
             }
-            PairCost cost{1e3 * pair->latency_us, 8 / pair->gigabits};
+            // Of fractions of a nanosecond the text of `links` would say nothing.
+            PairCost cost{std::max(kMessageLeastNs, 1e3 * pair->latency_us), 8 / pair->gigabits};
             if (cost.message_ns > 1e9 || cost.byte_ns > 1e9) continue;
             pairs.push_back({i, j, cost});
             slowest = {std::max(slowest.message_ns, cost.message_ns),

@@ -34,6 +34,8 @@ std::vector<LinkMemory> latest_of_each(const std::vector<LinkMemory>& memory);
 void remember(std::vector<LinkMemory>& memory, const LinkMemory& now);
 // Hosts are named in several ways: "me@mac1.local" is mac1. Is `pair`, "a b", of these two?
 bool is_pair(std::string_view pair, std::string_view a, std::string_view b);
+// The same for all names of a pair, in both orders.
+std::string pair_key(std::string_view pair);
 // What counts for two hosts, the latest; null where there is nothing.
 const LinkMemory* latest_of(const std::vector<LinkMemory>& memory, std::string_view a,
                             std::string_view b);

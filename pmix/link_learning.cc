@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <cstddef>
+#include <iterator>
 
 namespace pomona {
 
@@ -16,6 +17,9 @@ constexpr uint64_t kBytesMost = uint64_t{1} << 44;
 
 // The best rate is what so much went at, or quicker.
 constexpr double kEnoughBytes = 4 << 20, kEnoughNs = 20e6;
+
+// Beyond these it was no line; the file could not say it either.
+constexpr double kGigabitsMost = 1e6, kLatencyMost = 1e8;
 
 // What differs by more is another rate, or another kind of latency (kAlike of link_history.cc).
 constexpr double kClear = 1.5, kClearLatency = 4;
@@ -156,7 +160,9 @@ std::vector<LinkMemory> LinesSeen::pairs(const std::vector<std::string>& hosts,
 
 Learnt learn(std::vector<LinkMemory>& memory, LinkMemory seen, int64_t began, int64_t now) {
     size_t blank = seen.hosts.find(' ');
-    if (blank == seen.hosts.npos || !(seen.gigabits > 0)) return {};
+    bool sane = seen.gigabits > 0 && seen.gigabits <= kGigabitsMost && seen.latency_us >= 0 &&
+                seen.latency_us <= kLatencyMost;
+    if (blank == seen.hosts.npos || !sane) return {};
     std::string a = seen.hosts.substr(0, blank), b = seen.hosts.substr(blank + 1);
     std::optional<LinkMemory> doubt;
     for (const LinkMemory& each : memory)
@@ -187,6 +193,21 @@ Learnt learn(std::vector<LinkMemory>& memory, LinkMemory seen, int64_t began, in
     seen.at = doubt ? doubt->at : now;
     memory.push_back(seen);
     return {Learnt::What::doubted, before, seen.gigabits, true};
+}
+
+std::vector<Learnt> learn_all(std::vector<LinkMemory>& memory, const std::vector<LinkMemory>& seen,
+                              int64_t began, int64_t now) {
+    std::map<std::string, std::vector<LinkMemory>> by_pair;
+    for (LinkMemory& each : memory) {
+        auto& own = by_pair[pair_key(each.hosts)];
+        own.push_back(std::move(each));
+    }
+    std::vector<Learnt> out;
+    for (const LinkMemory& pair : seen)
+        out.push_back(learn(by_pair[pair_key(pair.hosts)], pair, began, now));
+    memory.clear();
+    for (auto& [key, own] : by_pair) std::move(own.begin(), own.end(), std::back_inserter(memory));
+    return out;
 }
 
 }  // namespace pomona

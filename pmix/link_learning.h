@@ -69,5 +69,8 @@ struct Learnt {
 };
 // Merges one pair of a job that began at `began` and ends at `now`, in seconds since 1970.
 Learnt learn(std::vector<LinkMemory>& memory, LinkMemory seen, int64_t began, int64_t now);
+// All of a job, also of many hosts at little cost; what became of each. Sorts the history by pairs.
+std::vector<Learnt> learn_all(std::vector<LinkMemory>& memory, const std::vector<LinkMemory>& seen,
+                              int64_t began, int64_t now);
 
 }  // namespace pomona

@@ -112,8 +112,10 @@ void Launcher::learn_links() {
     if (text.ok()) memory = read_link_memory(*text);
     bool changed = false;
     std::vector<std::string> told;
-    for (const LinkMemory& pair : pairs) {
-        Learnt learnt = learn(memory, pair, began_, std::time(nullptr));
+    std::vector<Learnt> all = learn_all(memory, pairs, began_, std::time(nullptr));
+    for (size_t i = 0; i < pairs.size(); ++i) {
+        const LinkMemory& pair = pairs[i];
+        const Learnt& learnt = all[i];
         changed |= learnt.changed;
         size_t blank = pair.hosts.find(' ');
         if (learnt.what == Learnt::What::mended)

@@ -47,6 +47,7 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
             learn(memory, pair, 2 * round, 2 * round + 1);
             must(memory.size() <= before + 1);
         }
+    learn_all(memory, pairs, 8, 9);
     std::string kept = link_memory_text(memory);
     std::vector<LinkMemory> again = read_link_memory(kept);
     must(again.size() == memory.size() && link_memory_text(again) == kept);

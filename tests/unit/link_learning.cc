@@ -9,6 +9,7 @@
 
 #include <cstdio>
 #include <cstdlib>
+#include <ctime>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -127,6 +128,16 @@ TEST(LinkLearning, who_has_no_figures_gets_them_at_once) {
     EXPECT_THAT(memory, IsEmpty());
 }
 
+TEST(LinkLearning, what_no_line_does_is_not_believed) {
+    std::vector<LinkMemory> memory{kMeasured};
+    for (const LinkMemory& seen : {saw(1e14), saw(0), saw(-1), saw(9, 2e9), saw(9, -1)})
+        EXPECT_FALSE(learn(memory, seen, 10, 20).changed);
+    EXPECT_EQ(link_memory_text(memory), link_memory_text({kMeasured}));
+    // Whatever stands in the file, jobs can read what they get of it.
+    std::string missing;
+    EXPECT_EQ(net_costs({saw(8, 0.001)}, {"a", "b"}, missing), "net=50:25:1.00000");
+}
+
 TEST(LinkLearning, about_the_same_changes_nothing) {
     for (double rate : {0.81, 1.0, 1.2, 1.79}) {
         std::vector<LinkMemory> memory{kMeasured};
@@ -192,6 +203,29 @@ TEST(LinkLearning, hosts_are_known_by_all_their_names) {
     seen.hosts = "mac1.local mac2.fritz.box";
     EXPECT_EQ(learn(memory, seen, 1, 2).what, What::mended);
     EXPECT_EQ(memory[1].hosts, "mac1 mac2.local");
+}
+
+TEST(LinkLearning, a_job_of_many_hosts_learns_all_its_pairs_in_little_time) {
+    constexpr int kHosts = 128;
+    std::vector<LinkMemory> pairs, memory{{"box.local me", "2026-11-01", 20, 1.2, "tcp"}};
+    std::vector<std::string> hosts;
+    for (int a = 0; a < kHosts; ++a) {
+        hosts.push_back("h" + std::to_string(a));
+        for (int b = 0; b < a; ++b) {
+            pairs.push_back(saw(0.1));
+            pairs.back().hosts = "h" + std::to_string(b) + " h" + std::to_string(a) + ".local";
+        }
+    }
+    auto begin = std::clock();
+    for (int job = 0; job < 2; ++job)
+        for (const Learnt& each : learn_all(memory, pairs, 10 * job, 10 * job + 5))
+            ASSERT_EQ(each.what, job == 0 ? What::first : What::nothing);
+    std::string missing;
+    EXPECT_EQ(net_costs(memory, hosts, missing), "net=25000:2500:80.00000");
+    // Pair by pair through all of the history it were a minute.
+    EXPECT_LT(std::clock() - begin, 5 * CLOCKS_PER_SEC);
+    EXPECT_EQ(memory.size(), pairs.size() + 1);
+    EXPECT_EQ(memory[0].hosts, "box.local me");
 }
 
 TEST(LinkLearning, many_jobs_leave_a_few_lines) {
