@@ -274,7 +274,9 @@ std::string GroupCount::left_peer(int peer, int self) const {
 }
 
 void GroupCount::give_up(uint64_t sequence, const std::string& cause, int self) const {
-    Word word{Kind::failed, static_cast<uint32_t>(word.counts.size()), {}};
+    Word word{};
+    word.kind = Kind::failed;
+    word.used = static_cast<uint32_t>(word.counts.size());
     word.counts[0] = {key, sequence, 0};
     std::memcpy(word.text(), cause.data(), std::min(cause.size(), Word::kText));
     std::lock_guard lock(news().mutex);
