@@ -1,8 +1,8 @@
 // mpi/abi/info.cc: info objects (MPI 5.0, chapter 10), also before MPI_Init and after
 // MPI_Finalize. MPI_INFO_ENV is filled at its first use; only what asks for it pays.
 #include "mpi/abi/define.h"
-#include "mpi/object/hints.h"
 #include "mpi/abi/guard.h"
+#include "mpi/object/hints.h"
 #include "pmix/wireup/origin.h"
 
 #include <cstring>
@@ -40,6 +40,11 @@ const char* thread_level_name(int level) {
     }
 }
 
+const char* errhandler_name(const Errhandler* handler) {
+    if (!handler) return "mpi_errors_are_fatal";
+    return handler->action == Errhandler::Action::abort ? "mpi_errors_abort" : "mpi_errors_return";
+}
+
 // The keys of MPI 5.0, section 11.2.1. Values longer than MPI_MAX_INFO_VAL are cut.
 void fill_environment(Info& info, const std::vector<std::string>& words) {
     auto set = [&](const char* key, std::string value) {
@@ -57,7 +62,7 @@ void fill_environment(Info& info, const std::vector<std::string>& words) {
     set("soft", std::to_string(job.world_size()));
     set("host", job.host);
     set("thread_level", thread_level_name(here.thread_level));
-    set("mpi_initial_errhandler", here.params.initial_errhandler);
+    set("mpi_initial_errhandler", errhandler_name(here.initial_errhandler.get()));
     tell_memory_kinds(info);
     utsname machine{};
     if (uname(&machine) == 0) set("arch", machine.machine);

@@ -43,7 +43,7 @@ int main(int argc, char** argv) {
     MPI_Comm parent, copy;
     MPI_Info info, none = MPI_INFO_NULL;
     if (returns) CHECK(MPI_Barrier(MPI_COMM_WORLD) != MPI_SUCCESS); /* before MPI_Init */
-    MPI_Init(&argc, &argv);
+    start(&argc, &argv);
     check_handler(MPI_COMM_WORLD, name);
     check_handler(MPI_COMM_SELF, name);
     CHECK_OK(MPI_Comm_dup(MPI_COMM_WORLD, &copy));
@@ -75,7 +75,5 @@ int main(int argc, char** argv) {
         code = MPI_Info_free(&none); /* without an object: MPI_COMM_SELF's */
         CHECK(returns && code == MPI_ERR_INFO);
     }
-    MPI_Finalize();
-    printf("ok errors_initial\n");
-    return 0;
+    return finish();
 }
