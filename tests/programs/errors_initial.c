@@ -1,8 +1,9 @@
-/* Goal: the error handler that a process begins with is the one that mpirun's -initial-errhandler or
- * MPI_Comm_spawn's info key mpi_initial_errhandler names, else MPI_ERRORS_ARE_FATAL (MPI 5.0,
- * sections 9.3 and 11.5). Method: initial_errhandler.sh says which one is expected (return, abort or
- * fatal) and checks how jobs end whose error is not returned; "spawn" makes children, which a parent
- * with another handler expects to have what the key says.
+/* Goal: the error handler that a process begins with is the one that mpirun's -initial-errhandler
+ * or MPI_Comm_spawn's info key mpi_initial_errhandler names, else MPI_ERRORS_ARE_FATAL (MPI 5.0,
+ * sections 9.3 and 11.5). Method: initial_errhandler.sh says which one is expected (return, abort
+ * or fatal) and checks how jobs end whose error is not returned; "spawn" makes children, which a
+ * parent with another handler expects to have what the key says. Without arguments it makes no
+ * errors.
  */
 #include "check.h"
 
