@@ -32,6 +32,7 @@
 #include "mpi/runtime/unlike.h"
 #include "mpi/runtime/wait_reports.h"
 #include "pmix/job_key.h"
+#include "pmix/program.h"
 #include "pmix/services.h"
 #include "pmix/wireup/origin.h"
 
@@ -101,9 +102,8 @@ void Process::choose_initial_errhandler() {
     else if (name == "mpi_errors_return") handle = MPI_ERRORS_RETURN;
     else if (name != "mpi_errors_are_fatal")
         LOG(warn, mpi,
-            "POMONA_INITIAL_ERRHANDLER: \"{}\" is none of mpi_errors_are_fatal, mpi_errors_abort "
-            "and mpi_errors_return; the first of these serves",
-            name);
+            "{}: \"{}\" is none of {}; the first of these serves", kErrhandlerVariable, name,
+            kErrhandlerNames);
     if (handle == MPI_ERRORS_ARE_FATAL) return;
     auto* handler = static_cast<Errhandler*>(builtins[bits_of(handle)]);
     initial_errhandler = Ref<Errhandler>::share(handler);
