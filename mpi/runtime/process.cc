@@ -101,9 +101,8 @@ void Process::choose_initial_errhandler() {
     if (name == "mpi_errors_abort") handle = MPI_ERRORS_ABORT;
     else if (name == "mpi_errors_return") handle = MPI_ERRORS_RETURN;
     else if (name != "mpi_errors_are_fatal")
-        LOG(warn, mpi,
-            "{}: \"{}\" is none of {}; the first of these serves", kErrhandlerVariable, name,
-            kErrhandlerNames);
+        LOG(warn, mpi, "{}: \"{}\" is none of {}; the first of these serves", kErrhandlerVariable,
+            name, kErrhandlerNames);
     if (handle == MPI_ERRORS_ARE_FATAL) return;
     auto* handler = static_cast<Errhandler*>(builtins[bits_of(handle)]);
     initial_errhandler = Ref<Errhandler>::share(handler);
