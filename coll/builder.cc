@@ -118,6 +118,7 @@ StepId Builder::see(int peer, int index, size_t length, size_t total) {
 StepId Builder::pass(int index) {
     StepId step = add(StepKind::pass, -1, {}, {}, {});
     steps_[step].slot = index;
+    steps_[step].length = std::exchange(chunk_bytes_read_, 0);
     for (StepId reader : chunk_readers_) after(step, reader);
     chunk_readers_.clear();
     after(step, last_pass_);
@@ -165,7 +166,12 @@ StepId Builder::add(StepKind kind, int peer, Region source, Region other, Region
     }
     steps_.push_back(step);
     bool reads_chunk = source.buffer == Buffer::chunks || other.buffer == Buffer::chunks;
-    if (reads_chunk && kind != StepKind::show) chunk_readers_.push_back(id);
+    if (reads_chunk && kind != StepKind::show) {
+        chunk_readers_.push_back(id);
+        for (const Region& region : {source, other})
+            if (region.buffer == Buffer::chunks && chunk_rank(region.offset) != rank_)
+                chunk_bytes_read_ += region.length;
+    }
     if (!rules_.hazards) return id;
     found_.clear();
     if (last_join_ != kNoStep) found_.push_back(last_join_);

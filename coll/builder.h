@@ -104,6 +104,7 @@ private:
     std::map<std::pair<int, int>, StepId> last_of_lane_;  // seen or shown, by rank and lane
     StepId last_pass_ = kNoStep;
     std::vector<StepId> chunk_readers_;  // since the last pass
+    size_t chunk_bytes_read_ = 0;        // by them, of other ranks' chunks
     size_t chunk_total_ = 0;
     int chunk_lanes_ = 1;
     size_t element_;

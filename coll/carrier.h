@@ -85,7 +85,8 @@ public:
         done.function(&done, &kNoBoard);
     }
     virtual void show(int index, size_t said, bool lost) { (void)index, (void)said, (void)lost; }
-    virtual void pass(int index) { (void)index; }
+    // `read`: the bytes of others' chunks that this rank has read since the pass before.
+    virtual void pass(int index, size_t read) { (void)index, (void)read; }
     // Where a rank's chunk is.
     virtual std::byte* chunk(int rank, int index) {
         (void)rank, (void)index;

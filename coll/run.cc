@@ -186,7 +186,7 @@ bool Runner::start_step(StepId id) {
         carrier_->see(step.peer, step.slot, step.other_offset, state);
         return false;
     case StepKind::show: carrier_->show(step.slot, step.other_offset, failed_); return true;
-    case StepKind::pass: carrier_->pass(step.slot); return true;
+    case StepKind::pass: carrier_->pass(step.slot, step.length); return true;
     case StepKind::join: return true;
     case StepKind::reduce:
         if (state.receive) return std::exchange(state.receive, nullptr)->finish(), true;

@@ -94,7 +94,8 @@ struct Step {
     int32_t slot = 0;   // of a message; of a gate: its number; of a chunk: its index
     size_t length = 0;  // bytes
     // Of posts, looks and steps of chunks: other_offset is what is said of the whole (said_of());
-    // length is that of the chunk, source_offset of a look that within the peer's post.
+    // length is that of the chunk, source_offset of a look that within the peer's post. Of a pass,
+    // length is the bytes of others' chunks that this rank has read since the pass before.
     size_t source_offset = 0, other_offset = 0, target_offset = 0;
     uint32_t successors_begin = 0;  // into Schedule::successors
     uint32_t successors_end = 0;

@@ -117,7 +117,10 @@ public:
         count(engine().counters().board_chunks);
         board_->show(chunk_of(index), lost ? 0 : said);
     }
-    void pass(int index) override { board_->pass(chunk_of(index)); }
+    void pass(int index, size_t read) override {
+        count(engine().counters().board_bytes_read, read);
+        board_->pass(chunk_of(index));
+    }
     std::byte* chunk(int rank, int index) override { return board_->memory(rank, chunk_of(index)); }
     bool later(coll::Completion& next) override { return engine().later(next), true; }
     void cancel(coll::Completion& done) override {

@@ -126,7 +126,7 @@ bool moved_by(const RunningJob& job, int rank, Moved& moved) {
         if (name == "messages_sent" || name == "board_posts" || name == "board_chunks")
             moved.messages += (*values)[i];
         if (name == "bytes_sent" || name == "board_bytes") moved.bytes += (*values)[i];
-        if (name == "bytes_received") moved.received += (*values)[i];
+        if (name == "bytes_received" || name == "board_bytes_read") moved.received += (*values)[i];
     }
     return true;
 }

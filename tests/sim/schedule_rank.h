@@ -356,7 +356,7 @@ public:
             },
             seer.done, label(12, rank_, theirs.rank, lost));
     }
-    void pass(int index) override {
+    void pass(int index, size_t) override {
         check(index > chunks.passed, rank_, index, chunks.passed);
         chunks.passed = index;
         world_.grant_rooms();

@@ -75,7 +75,7 @@ struct Operation final : coll::Carrier {
     void show(int index, size_t said, bool lost) override {
         board().show(chunk_of(index), lost ? 0 : said);
     }
-    void pass(int index) override { board().pass(chunk_of(index)); }
+    void pass(int index, size_t) override { board().pass(chunk_of(index)); }
     std::byte* chunk(int of, int index) override { return board().memory(of, chunk_of(index)); }
     void cancel(coll::Completion& over) override { rank.boards.cancel(over); }
     BoardChunk chunk_of(int index) const { return {number, index, schedule.chunk_span()}; }
