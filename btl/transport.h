@@ -211,6 +211,8 @@ public:
     // whoever does not keep their bytes as they are (a sum) reads them there, in arrive(), and
     // saves a copy.
     virtual bool lends() const { return false; }
+    // Long payloads come in pieces by a line from another machine, by packets that wake who sleeps.
+    virtual bool is_line() const { return false; }
     // Can this process read the peer's memory? Asked once there is a peer; tried, not guessed.
     virtual bool pulls() { return false; }
     // Reads target.size() bytes at `address` in the peer's address space, where pulls(). False when

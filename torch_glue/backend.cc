@@ -610,7 +610,11 @@ WorkPointer ProcessGroupPomona::barrier(const c10d::BarrierOptions& opts) {
 c10d::ErrorType ProcessGroupPomona::getError() { return group_->error(); }
 
 void ProcessGroupPomona::abort() {
-    if (!in_forked_child()) group_->stop("The process group was aborted");
+    if (in_forked_child()) return;
+    const std::string cause = "The process group was aborted";
+    group_->aborted.store(true);
+    group_->stop(cause);
+    group_->count->give_up(group_->count->started() + 1, cause, group_->rank);
 }
 
 // An operation may be on its way still, as one that a late peer takes part in; one that no peer

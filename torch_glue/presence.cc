@@ -124,8 +124,12 @@ void take_in(State& s, int from, const Word& word) {
     if (word.kind == Kind::failed) {
         const char* end = static_cast<const char*>(std::memchr(word.text(), 0, Word::kText));
         const size_t length = end != nullptr ? static_cast<size_t>(end - word.text()) : Word::kText;
-        s.failures[{from, word.counts[0].key}] = {word.counts[0].started,
-                                                  std::string(word.text(), length)};
+        // Several operations may have failed there: the first one counts.
+        Failure told{word.counts[0].started, std::string(word.text(), length)};
+        const Place place{from, word.counts[0].key};
+        const auto known = s.failures.find(place);
+        if (known == s.failures.end() || told.sequence < known->second.sequence)
+            s.failures[place] = std::move(told);
         return;
     }
     for (uint32_t i = 0; i < std::min<uint32_t>(word.used, word.counts.size()); ++i) {

@@ -36,18 +36,6 @@ constexpr auto kYield = 2ms;
 // callbacks run first, and one of them may wait for this very thread.
 constexpr auto kFuture = 1s;
 
-// How long an operation that has failed by a death waits for the dead rank's name: where the two
-// have exchanged nothing, MPI looks whether that rank still listens, and the launcher's word counts
-// after a second.
-constexpr auto kNews = 4s;
-
-// How long one that has failed without a death waits for the word of a rank that has left: MPI may
-// find that a rank takes no part before the end of that rank's program tells so.
-constexpr auto kFarewell = 500ms;
-
-// From when on a collective is long, and the others are asked.
-constexpr auto kLong = 1s;
-
 // torch calls some functions of a Work with the GIL held (get_future). Who waits there for MPI's
 // thread leaves it meanwhile: that thread may be dropping a tensor, for which it needs the GIL.
 class WithoutGil {
@@ -74,11 +62,6 @@ thread_local size_t callback_depth = 0;  // of the callbacks that this thread ru
 std::exception_ptr backend_error(const std::string& text) {
     return std::make_exception_ptr(
         c10::DistBackendError({__func__, __FILE__, static_cast<uint32_t>(__LINE__)}, text));
-}
-
-std::string seconds_text(std::chrono::milliseconds time) {
-    if (time.count() % 1000 == 0) return std::to_string(time.count() / 1000) + " s";
-    return std::to_string(time.count()) + " ms";
 }
 
 }  // namespace
@@ -344,18 +327,6 @@ void GlueWork::completed_by_mpi(void* context, int error, const MPI_Status* stat
     operation_ended();
 }
 
-// MPI's sentence is the calling thread's, and another may complete the operation.
-void GlueWork::note_error(int mpi_error) {
-    if (mpi_error_ != MPI_SUCCESS) return;
-    mpi_error_ = mpi_error;
-    mpi_text_ = error_text(mpi_error);
-}
-
-// By who has seen the end of the last request.
-std::string GlueWork::mpi_failure() const {
-    return mpi_error_ == MPI_SUCCESS ? std::string() : failure_text(mpi_error_, mpi_text_);
-}
-
 void GlueWork::complete(const std::string& error, c10d::ErrorType kind) {
     if (claimed_.exchange(true)) return;
     // Sequentially consistent with arm(): either this sees Armed, or Watchdog::add sees claimed_.
@@ -365,7 +336,9 @@ void GlueWork::complete(const std::string& error, c10d::ErrorType kind) {
     if (!error.empty()) {
         failure = backend_error(error_message(error));
         group_->fail(kind, error_message(error));
-        if (mpi_error_ != MPI_SUCCESS && is_mismatch(mpi_error_)) tell_others(error);
+        // The others may see nothing of it, or not until their own timeouts.
+        const bool alone = is_mismatch(mpi_error_) || kind == c10d::ErrorType::TIMEOUT;
+        if (alone || group_->aborted.load()) tell_others(error);
     } else {
         if (unpack_) {
             try {
@@ -599,64 +572,6 @@ void GlueWork::park(std::chrono::milliseconds timeout) {
                     error_message("Timed out after waiting " + seconds_text(timeout)));
 }
 
-void GlueWork::abort() { fail("aborted"); }
-
-std::string GlueWork::departed() const {
-    if (c10d::isP2POp(opType_)) return group_->count->left_peer(peer_, group_->rank);
-    return group_->count->left(sequence_);
-}
-
-static std::string departed_text(const std::string& who) {
-    return who + (who.rfind("ranks", 0) == 0 ? " have" : " has") +
-           " ended the program without taking part";
-}
-
-std::string GlueWork::given_up() const {
-    if (c10d::isP2POp(opType_)) return group_->count->given_up_peer(peer_, group_->rank);
-    return group_->count->given_up(sequence_);
-}
-
-void GlueWork::fail_bereft() {
-    const std::string who = departed();
-    give_up_finalize("a rank has left", group_->count->key);
-    complete(who.empty() ? given_up() : departed_text(who));
-}
-
-// The operation may be over for others, who then wait for this rank in the next.
-void GlueWork::tell_others(const std::string& cause) const {
-    const bool counted = !c10d::isP2POp(opType_) && title_ != nullptr;
-    const uint64_t first = counted ? sequence_ : group_->count->started() + 1;
-    group_->count->give_up(first, what() + ": " + cause, group_->rank);
-}
-
-bool GlueWork::is_long() const {
-    return !c10d::isP2POp(opType_) &&
-           Clock::now() - begun_ > std::min<Clock::duration>(kLong, timeout_ / 2);
-}
-
-void GlueWork::ask_others() const { group_->count->ask(sequence_, group_->rank); }
-
-void GlueWork::expire() {
-    give_up_finalize("an operation timed out", group_->count->key);
-    std::string who;
-    if (awaited_ != 0 && phase_.load() == Phase::Held)
-        who = "It was to start after the callbacks of the Future of sequence " +
-              std::to_string(awaited_) + ", which have not ended";
-    else if (!c10d::isP2POp(opType_)) who = group_->count->absent(sequence_, group_->rank);
-    else if (peer_ >= 0)
-        who = "rank " + std::to_string(peer_) +
-              (opType_ == c10d::OpType::SEND ? " has not received it" : " has not sent it");
-    if (who.empty()) who = "Some rank has not called the matching operation or is gone";
-    complete("Timed out after " + seconds_text(timeout_) + ". " + who +
-                 ". A longer timeout can be given to init_process_group(timeout=...)",
-             c10d::ErrorType::TIMEOUT);
-}
-
-void GlueWork::fail(const std::string& text) {
-    give_up_finalize("an operation was aborted", group_->count->key);
-    complete(text);
-}
-
 c10::intrusive_ptr<c10::ivalue::Future> GlueWork::getFuture() {
     // Device memory is written on this thread only; calls that are compared have one order.
     if (on_device_ || futures_inline.load() || group_->compares) wait();
@@ -680,52 +595,6 @@ c10::intrusive_ptr<c10::ivalue::Future> GlueWork::getFuture() {
     else arm();
     if (waited_.load()) settle(*future_);
     return future_;
-}
-
-// The word that a collective has failed, which another rank has sent, can come before the news of
-// who has died or left.
-std::string GlueWork::failure_text(int mpi_error, const std::string& text) const {
-    int kind = MPI_SUCCESS;
-    mpi().Error_class(mpi_error, &kind);
-    if (kind == MPI_ERR_OTHER) {
-        const auto limit = Clock::now() + kFarewell;
-        std::string who = departed();
-        for (; who.empty() && Clock::now() < limit; who = departed()) {
-            std::this_thread::sleep_for(5ms);
-            look_at_presence();
-        }
-        if (!who.empty()) return departed_text(who) + " (" + text + ")";
-    }
-    if (is_mismatch(mpi_error) && !c10d::isP2POp(opType_) && !group_->compares)
-        return text +
-               ". Do all ranks call the same? With POMONA_CHECK=1 they compare their calls, and "
-               "the error says who has called what";
-    if (!is_death(mpi_error)) return text;
-    std::vector<int> dead = dead_ranks(group_->comm);
-    const auto limit = Clock::now() + kNews;
-    while (dead.empty() && Clock::now() < limit) {
-        std::this_thread::sleep_for(1ms);
-        dead = dead_ranks(group_->comm);
-    }
-    if (dead.empty()) return text;
-    return list_ranks(dead) + (dead.size() == 1 ? " has" : " have") + " died (" + text + ")";
-}
-
-std::string GlueWork::error_message(const std::string& cause) const {
-    return group_->describe() + ": " + what() + ": " + cause;
-}
-
-std::string GlueWork::what() const {
-    std::ostringstream out;
-    out << c10d::opTypeToString(opType_);
-    const auto& tensors = outputs_.empty() ? given_ : outputs_;
-    for (size_t i = 0; i < tensors.size() && i < 3; ++i)
-        out << (i ? ", " : " of ") << tensors[i].scalar_type() << tensors[i].sizes();
-    if (tensors.size() > 3) out << " and " << tensors.size() - 3 << " more";
-    if (!c10d::isP2POp(opType_)) out << " (sequence " << sequence_ << ")";
-    else if (peer_ >= 0)
-        out << (opType_ == c10d::OpType::SEND ? " to rank " : " from rank ") << peer_;
-    return out.str();
 }
 
 void start_watchdog() { Watchdog::instance().start(); }

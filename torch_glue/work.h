@@ -104,6 +104,7 @@ struct Group {
     MPI_Comm aside = MPI_COMM_NULL;     // the same ranks, for the glue's own words
     bool compares = false;              // in torch's debug mode: compare.cc
     bool recorded = false;              // the record knows its name
+    std::atomic<bool> aborted{false};   // by this rank alone: the others are told
     std::atomic<bool> revoked{false};   // by failed_ranks(): what was under way has ended
 
     Group() = default;

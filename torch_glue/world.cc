@@ -325,6 +325,12 @@ bool is_mismatch(int code) {
     return kind == MPI_ERR_TRUNCATE || kind == MPI_ERR_OTHER;
 }
 
+std::string seconds_text(std::chrono::milliseconds time) {
+    if (time.count() % 1000 == 0) return std::to_string(time.count() / 1000) + " s";
+    return std::to_string(time.count()) + " ms";
+}
+
+
 std::string list_ranks(const std::vector<int>& ranks) {
     std::string out = ranks.size() == 1 ? "rank " : "ranks ";
     for (size_t i = 0; i < ranks.size(); ++i) out += (i ? ", " : "") + std::to_string(ranks[i]);

@@ -49,8 +49,9 @@ std::vector<int> dead_ranks(MPI_Comm comm);
 bool is_death(int code);
 // What a rank hears whose collective does not fit the others' calls.
 bool is_mismatch(int code);
-uint32_t hash_name(const std::string& name);            // the same on every rank and machine
-std::string list_ranks(const std::vector<int>& ranks);  // "rank 1", "ranks 1, 3", or empty
+uint32_t hash_name(const std::string& name);               // the same on every rank and machine
+std::string list_ranks(const std::vector<int>& ranks);     // "rank 1", "ranks 1, 3", or empty
+std::string seconds_text(std::chrono::milliseconds time);  // "2 s", "1500 ms"
 
 // Sends `bytes` of rank 0's `data` to all of MPI_COMM_WORLD (blocking; used once, at start).
 int broadcast_bytes(void* data, int bytes);

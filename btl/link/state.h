@@ -28,6 +28,7 @@ public:
     Push push_fill(const FrameHeader& header, size_t length, FillFunction fill,
                    void* context) override;
     bool takes_bulk() const override { return true; }
+    bool is_line() const override { return !order_.empty() && order_.front()->is_line(); }
     Push push_bulk(const Bulk& bulk) override;
     bool copy_bulk(uint64_t ticket) override;
     Push push_held(const FrameHeader& header, ConstBytes payload, uint64_t ticket,

@@ -27,6 +27,8 @@ inline constexpr size_t kReadBuffer = kReadMost + kWaitMax + kFrameHead;
 inline constexpr size_t kReadPiece = 64 << 10;
 // What is read behind the end of a long payload: the next head, or a small frame or two.
 inline constexpr size_t kReadBehind = 256;
+// Who sleeps while a long payload comes is woken once for so many bytes of it, not for each packet.
+inline constexpr size_t kWakeAt = kReadPiece;
 inline constexpr size_t kSendCopyMax =
     2048;  // a copy of so much is cheaper than a list for the kernel
 
@@ -60,6 +62,7 @@ struct Connection {
     FrameHead head{};
     std::byte* target = nullptr;
     size_t payload_done = 0;
+    size_t wakes_at = 1;  // bytes that the system waits for before it wakes who sleeps
     Room gathered;
     // Bytes accepted by push() that the kernel has not taken yet.
     Room out;
@@ -143,9 +146,17 @@ struct Connection {
         auto bytes = static_cast<size_t>(got);
         more = bytes == place.size() + behind.size();
         payload_done += std::min(bytes, place.size());
+        if (wakes_at > std::max<size_t>(1, head.length - payload_done)) wake_at(1);
         in_begin = 0;
         in_end = bytes - std::min(bytes, place.size());
         return got;
+    }
+    // Before a sleep. Of what is encrypted some bytes may have left the system already.
+    void wake_for_payload() {
+        if (in_payload && !socket.sealed()) wake_at(std::min(head.length - payload_done, kWakeAt));
+    }
+    void wake_at(size_t bytes) {
+        if (bytes != wakes_at) socket.wake_at(wakes_at = bytes);
     }
     // The buffer's rest goes to its beginning.
     void close_ranks() {

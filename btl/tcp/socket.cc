@@ -80,6 +80,10 @@ void Socket::keep_unsent(size_t most) {
 #endif
 }
 
+void Socket::wake_at(size_t least) {
+    set_option(descriptor_, SOL_SOCKET, SO_RCVLOWAT, static_cast<int>(least));
+}
+
 // Probes when idle, and a bound on what is not acknowledged when not.
 void Socket::watch_peer(int milliseconds) {
     int seconds = std::max(1, milliseconds / 4000);

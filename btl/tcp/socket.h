@@ -68,6 +68,9 @@ public:
     // The system keeps so many bytes that it has not sent.
     void keep_unsent(size_t most);
 
+    // Who waits for something to read is woken only when there are so many bytes, or the end.
+    void wake_at(size_t least);
+
     // Bytes moved; 0 when the kernel has no room or no bytes now; -1 when the connection is over
     // (errno 0: closed in order by the peer).
     ssize_t write(ConstBytes first, ConstBytes second);

@@ -162,6 +162,8 @@ public:
         if (options_.find_key) return true;
         awake_polls_ = 0;
         if (out_of_set_ && !watch_all()) return false;
+        for (TcpEndpoint* each : reading_)
+            if (each->reads()) each->connection->wake_for_payload();
         look();
         if (!ready_.empty()) return false;
         for (TcpEndpoint* each : attention_) {

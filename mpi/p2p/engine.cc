@@ -461,6 +461,7 @@ void Engine::deliver(P2pRequest& recv, Peer& peer, const Header& header, ConstBy
 // ---- completion
 
 void Engine::finish_p2p(P2pRequest& request) {
+    took_whole_ = true;
     if (request.token) {
         operations_.remove(request.token);
         if (!whole_.empty()) whole_.erase(request.token);
@@ -608,6 +609,7 @@ void Engine::arrive(int rank, const FrameHeader& frame, ConstBytes payload) {
     Peer& peer = *peers_[rank];
     if (__builtin_expect(!plain_message(frame, payload.size()), 0))
         return arrive_frame(peer, frame, payload);
+    took_whole_ = true;
     Header header = unpack_plain(frame);
     if (expected_ && meets_expected(header, payload)) return;
     arrive_message(peer, header, payload);
@@ -619,6 +621,9 @@ void Engine::arrive_frame(Peer& peer, const FrameHeader& frame, ConstBytes paylo
         return carrier_->carry(peer.rank, frame, payload, *this);
     auto header = parse(frame, payload.size());
     if (!header) return protocol_error(peer, "A frame does not parse");
+    // Many pieces of a long message may still come, by a line that is slower than this rank.
+    bool piece = header->kind == FrameKind::data && peer.endpoint && peer.endpoint->is_line();
+    took_whole_ |= !piece;
     // Of a lost peer only whole messages count.
     if (peer.gone && header->kind != FrameKind::eager) return;
     switch (header->kind) {

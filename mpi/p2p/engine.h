@@ -175,7 +175,7 @@ public:
     template <class Ready> void wait_until(Ready ready) {
         if (threaded_) return wait_shared(long_wait(ready));
         for (int idle = 0; !ready();) {
-            if (turn()) idle = 0;
+            if (turn() && took_whole()) idle = 0;
             else if (++idle < spins_before_clock_ && !crowded_) pause(idle);
             else return wait_long(long_wait(ready));
         }
@@ -213,6 +213,14 @@ public:
     // when what is waited for is there, but not many times one after the other, or a transport that
     // always has something would hide those behind it.
     bool turn();
+    // Whether turns since the last call have taken something whole: a frame, a message that left, a
+    // part of a computation. Parts of a long frame that a slow line brings are no reason to poll
+    // on.
+    bool took_whole() {
+        if (!std::exchange(took_whole_, false)) return false;
+        if (__builtin_expect(slept_ != 0, 0)) spin_limit_.slept(std::exchange(slept_, 0), true);
+        return true;
+    }
     // Takes in all that has arrived.
     void catch_up();
     // turn(), taking the engine if nobody has it; for MPI_Test and the like. `what` is looked for
@@ -336,7 +344,7 @@ private:
     void wait_long(LongWait wait);
     bool offers(Nanoseconds& last);
     void wait_shared(LongWait wait);
-    void rest(LongWait& wait, Nanoseconds& idle_since);
+    void rest(LongWait& wait, Idleness& idleness);
     void look_at(LongWait& wait, Nanoseconds now);
     void end_wait(const LongWait& wait);
     void wake_parked(Nanoseconds now);
@@ -510,6 +518,8 @@ private:
     static constexpr int kTurnsToCut = 64;
     int turns_to_cut_ = kTurnsToCut;  // so many may end early before one that looks at everything
     SpinLimit spin_limit_;
+    Nanoseconds slept_ = 0;  // since something whole was taken
+    bool took_whole_ = false;
     int sleeps_in_vain_ = 0;  // by nobody woken, one after the other; of whoever sleeps
     WaitWatch* watch_ = nullptr;
     IdleWork* idle_work_ = nullptr;

@@ -116,6 +116,7 @@ void Engine::push_bulk(Peer& peer, P2pRequest& send) {
 void Engine::released(int rank, uint64_t ticket) {
     P2pRequest* send = operations_.find(ticket);
     if (!send || !send->is_send || send->peer != peers_[rank].get()) return;
+    took_whole_ = true;
     send->offset = send->accepted;
     count(counters_.bytes_sent, send->accepted);
     sent(*send);

@@ -55,6 +55,7 @@ bool Engine::turn() {
 // one turn: a program that tests from time to time needs no more tests than if they were done at
 // once.
 bool Engine::do_later() {
+    took_whole_ = true;
     for (int parts = 0; parts < kPartsMost && !later_.empty(); ++parts) {
         coll::Completion* next = later_.front();
         later_.pop_front();
@@ -73,6 +74,7 @@ inline bool Engine::look() {
     Transport** end = transport + transports_.size();
     if (boards.waiting()) {
         moved = boards.poll();
+        took_whole_ |= moved;
         if (enough && --turns_to_cut_ > 0) return true;
         if (enough) transport = poll_all(transport, end);
     }
@@ -82,7 +84,7 @@ inline bool Engine::look() {
         if (--turns_to_cut_ > 0) break;
         transport = poll_all(transport, end);
     }
-    if (!queued_peers_.empty()) moved |= drain_queued(moved || enough);
+    if (!queued_peers_.empty() && drain_queued(moved || enough)) moved = took_whole_ = true;
     return moved;
 }
 
@@ -157,7 +159,8 @@ uint64_t Engine::moved_so_far() const {
     uint64_t sum = 0;
     for (const auto* each :
          {&counters_.messages_sent, &counters_.bytes_sent, &counters_.messages_received,
-          &counters_.bytes_received, &counters_.board_posts, &counters_.board_chunks})
+          &counters_.bytes_received, &counters_.board_posts, &counters_.board_chunks,
+          &counters_.board_bytes_read})
         sum += each->load(std::memory_order_relaxed);
     return sum;
 }
@@ -263,16 +266,19 @@ void Engine::on_completion(Request& request, MPIX_Completion_function* function,
 // A wait that has looked in vain for a while: yields, or sleeps when it has been long.
 void Engine::wait_long(LongWait wait) {
     wait.since = clock_.now();
-    Nanoseconds idle_since = wait.since;
+    Idleness idleness(wait.since);
     for (int idle = spins_before_clock_; !wait.ready(wait.context);) {
-        if (turn()) {
+        bool moved = turn();
+        if (moved && took_whole()) {
             idle = 0;
-            idle_since = 0;
+            idleness = {};
+        } else if (moved) {
+            idleness.interrupt();
         } else if (++idle < spins_before_clock_ && !crowded_) {
             pause(idle);
         } else {
             idle = spins_before_clock_;
-            rest(wait, idle_since);
+            rest(wait, idleness);
         }
     }
     end_wait(wait);
@@ -282,10 +288,9 @@ void Engine::wait_long(LongWait wait) {
     }
 }
 
-void Engine::rest(LongWait& wait, Nanoseconds& idle_since) {
+void Engine::rest(LongWait& wait, Idleness& idleness) {
     Nanoseconds now = clock_.now();
-    if (idle_since == 0) idle_since = now;
-    if (now - idle_since < spin_limit_.now()) {
+    if (idleness.at(now) < spin_limit_.now()) {
         if (crowded_) sched_yield();
         return;
     }
@@ -384,7 +389,8 @@ void Engine::sleep_armed(const LongWait& wait) {
         bool woken = sleeper_->sleep(most, nap);
         Nanoseconds slept = clock_.now() - begin;
         if (held) lock_.post();
-        spin_limit_.slept(slept, woken);
+        slept_ += slept;
+        if (!woken) spin_limit_.slept(std::exchange(slept_, 0), false);
         sleeps_in_vain_ = woken ? 0 : sleeps_in_vain_ + 1;
         sleeping_ = sleeps_long_ = false;
     }
@@ -409,23 +415,29 @@ bool Engine::offers(Nanoseconds& last) {
 }
 
 void Engine::wait_shared(LongWait wait) {
-    Nanoseconds idle_since = 0;
+    Idleness idleness;
     Nanoseconds spin = static_cast<Nanoseconds>(params_.spin_us) * 1000;
     const bool helps = is_progress_thread();
     Nanoseconds offered = 0;
     int refused = 0;
+    bool slept = false;
     for (int idle = 0;;) {
-        bool enters = lock_.poll();
+        bool enters = lock_.poll(), moved = false;
         if (!enters && crowded_ && ++refused > kRefusalsMost) lock_.post(), enters = true;
         if (enters) {
             refused = 0;
             spin = spin_limit_.now();
             bool done = wait.ready(wait.context);
-            bool moved = !done && turn();
+            moved = !done && turn();
             if (!done && moved) done = wait.ready(wait.context);
+            bool whole = moved && took_whole();
             leave();
             if (done) break;
-            idle = moved ? 0 : idle + 1;
+            // Who was woken by a part sleeps on.
+            if (whole || (slept && !moved)) idle = 0, idleness = {};
+            else if (moved) idleness.interrupt();
+            else ++idle;
+            slept = false;
         } else {
             ++idle;
         }
@@ -435,10 +447,10 @@ void Engine::wait_shared(LongWait wait) {
             else cpu_pause();
             continue;
         }
+        if (moved) continue;
         Nanoseconds now = clock_.now();
-        if (idle == spins_before_clock_ || idle_since == 0) idle_since = now;
         if (wait.since == 0) wait.since = now;
-        if (now - idle_since < spin) {
+        if (idleness.at(now) < spin) {
             sched_yield();
             continue;
         }
@@ -451,14 +463,18 @@ void Engine::wait_shared(LongWait wait) {
                 lock_.leave();
                 parking_.wait(seen);
                 lock_.post();
+                idle = 0;
+                idleness = {};
+            } else if (turn()) {
+                // Another thread had the engine since the last look, and left something to do.
+                idleness.interrupt();
             } else {
                 wake_parked(now);
                 sleep_armed(wait);
+                slept = true;
             }
         }
         lock_.leave();
-        idle = 0;
-        idle_since = 0;
     }
     end_wait(wait);
     parking_.hand_over();

@@ -28,4 +28,26 @@ private:
     Nanoseconds usual_, now_;
 };
 
+// For how long looks have found nothing, since something whole came. Parts of what a slow line
+// brings are found between them, which is no reason to look again at once.
+class Idleness {
+public:
+    Idleness() = default;
+    explicit Idleness(Nanoseconds since) : since_(since), last_(since) {}
+    // A look at this time found nothing.
+    Nanoseconds at(Nanoseconds now) {
+        if (since_ == 0) since_ = now;
+        last_ = now;
+        return before_ + now - since_;
+    }
+    // A look found a part.
+    void interrupt() {
+        before_ += last_ - since_;
+        since_ = last_ = 0;
+    }
+
+private:
+    Nanoseconds since_ = 0, last_ = 0, before_ = 0;
+};
+
 }  // namespace pomona

@@ -572,6 +572,41 @@ def told_of_failures(rank, size):
     print("met: told", flush=True)
 
 
+def told_of_ends(rank, size):
+    """A rank gives up in an operation that the others would wait for: after its timeout, which is
+    shorter than theirs, or by abort(), with an operation under way and without."""
+    def timeout(group):
+        text = expect(dist.DistBackendError, ["Timed out after", "rank 2 has not called it"],
+                      dist.all_reduce, torch.ones(3), group=group)
+        assert "has failed" not in text, text
+
+    def abort(group):
+        dist.all_reduce(torch.ones(3), group=group, async_op=True)
+        time.sleep(0.5)
+        group._get_backend(torch.device("cpu")).abort()
+
+    def abort_idle(group):
+        group._get_backend(torch.device("cpu")).abort()
+
+    for end, words in ((timeout, "Timed out after"), (abort, "aborted"), (abort_idle, "aborted")):
+        seconds = 2 if end is timeout and rank == 0 else 60
+        group = dist.new_group(timeout=timedelta(seconds=seconds))
+        dist.barrier(group)
+        if rank == 0:
+            end(group)
+        elif rank == 1:
+            start = time.time()
+            expect(dist.DistBackendError, ["rank 0 has failed", words], dist.all_reduce, torch.ones(3), group=group)
+            assert time.time() - start < 20, time.time() - start
+        dist.barrier()
+        if rank == 2:  # what the others have begun may be done for whoever comes late, but no more
+            start = time.time()
+            expect(dist.DistBackendError, ["rank 0 has failed", words],
+                   lambda: [dist.all_reduce(torch.ones(3), group=group) for _ in range(2)])
+            assert time.time() - start < 20, time.time() - start
+    print("met: told", flush=True)
+
+
 def leave_without_destroy(rank, size):
     x = torch.ones(3)
     dist.all_reduce(x)

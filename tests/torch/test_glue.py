@@ -244,8 +244,9 @@ def test_errors(name, times):
     assert outcome.code == 0 or given_up, str(outcome)
 
 
-def test_errors_that_others_are_told_of():
-    outcome = launch(3, HERE / "ranks_errors.py", "told_of_failures", timeout=60)
+@pytest.mark.parametrize("name", ["told_of_failures", "told_of_ends"])
+def test_errors_that_others_are_told_of(name):
+    outcome = launch(3, HERE / "ranks_errors.py", name, timeout=90)
     assert outcome.text.count("met: told") == 3, str(outcome)
 
 

@@ -1,5 +1,6 @@
 // tests/unit/spin_limit.cc: how long a rank polls before it sleeps (mpi/p2p/spin_limit.h).
-// Goal: ranks that wake each other do not go on doing so. Method: sleeps as they follow each other.
+// Goal: ranks that wake each other do not go on doing so; parts of what a slow line brings do not
+// keep a rank awake. Method: sleeps and looks as they follow each other.
 #include "mpi/p2p/spin_limit.h"
 
 #include <gtest/gtest.h>
@@ -24,6 +25,17 @@ TEST(SpinLimit, short_sleeps_raise_it_and_long_ones_end_that) {
     EXPECT_EQ(never.now(), 0);
     longer.slept(1'000, true);
     EXPECT_EQ(longer.now(), 5'000'000);
+}
+
+TEST(Idleness, sums_up_what_passes_between_parts) {
+    Idleness idleness;
+    EXPECT_EQ(idleness.at(1'000), 0);
+    EXPECT_EQ(idleness.at(31'000), 30'000);
+    idleness.interrupt();
+    idleness.interrupt();
+    EXPECT_EQ(idleness.at(90'000), 30'000);  // not the time that the part took
+    EXPECT_EQ(idleness.at(110'000), 50'000);
+    EXPECT_EQ(Idleness(5'000).at(9'000), 4'000);
 }
 
 }  // namespace
