@@ -604,6 +604,7 @@ def told_of_ends(rank, size):
             expect(dist.DistBackendError, ["rank 0 has failed", words],
                    lambda: [dist.all_reduce(torch.ones(3), group=group) for _ in range(2)])
             assert time.time() - start < 20, time.time() - start
+        dist.barrier()
     print("met: told", flush=True)
 
 
