@@ -1,5 +1,5 @@
-// work_failure.cc: how operations fail that have begun: by MPI's errors, deadlines, ranks that left,
-// abort; and what is said of it, here and to the others. See work.h.
+// work_failure.cc: how operations fail that have begun, by MPI's errors, deadlines, ranks that have
+// left, and abort; and what is said of it, here and to the others. See work.h.
 #include "torch_glue/work.h"
 
 #include <algorithm>
