@@ -35,6 +35,7 @@ sys.path.insert(0, str(HERE.parent))
 import host_world  # noqa: E402
 import peers  # noqa: E402
 from namespaces import shape_line  # noqa: E402
+from plain_ring import ring_share  # noqa: E402
 
 BYTES = 64 << 20
 STREAM = 4 << 20
@@ -388,6 +389,7 @@ def shares(rows, world, all_, rate, rounds, control, streams):
         stream_shares(rows, world, all_, rate, rounds, control)
     for hosts in HOSTS:
         bound = 2 * (hosts - 1) / hosts * BYTES / (rate * 1e6 / 8)
+        plain = ring_share(world, hosts, rate)
         resent = Resent(world)
         times, done = in_turns(all_, rounds, resent.during(lambda each: each.run(hosts, 1, "sum", BYTES, 3)[1]),
                                rows.share())
@@ -396,7 +398,8 @@ def shares(rows, world, all_, rate, rounds, control, streams):
                          "best_of_bound": round(bound / min(samples), 3),
                          "resent_of_1000": resent.of_thousand(name)}
                   for name, samples in times.items()}
-        rows.keep(f"allreduce_64MiB_{rate}_{control}", str(hosts), dict(values, bound_s=round(bound, 4)), done)
+        rows.keep(f"allreduce_64MiB_{rate}_{control}", str(hosts), dict(values, bound_s=round(bound, 4),
+                                                                                plain_ring=plain), done)
 
 
 def stream_shares(rows, world, all_, rate, rounds, control):

@@ -27,6 +27,7 @@ import host_world  # noqa: E402
 
 import hosts as hosts_bench  # noqa: E402
 from namespaces import shape_line  # noqa: E402
+from plain_ring import ring_share  # noqa: E402
 
 STEPS = 6
 
@@ -95,6 +96,7 @@ def row_of(cluster, hosts, rate, rounds):
     """Both kinds; the network is measured before each round, and the middle of the rounds
     counts."""
     foretold, measured, lines, hidden = {}, {}, [], {}
+    plain = ring_share(cluster.world, hosts, rate)
     for _ in range(rounds):
         network, pairs = cluster.probe(hosts)
         lines.append(statistics.median(pair["gigabits"] for pair in pairs))
@@ -108,7 +110,7 @@ def row_of(cluster, hosts, rate, rounds):
     for kind, all_ in measured.items():
         middle, said = statistics.median(all_), statistics.median(foretold[kind])
         rows.append({"kind": kind, "hosts": hosts, "megabits": rate,
-                     "probed_megabits": round(1000 * statistics.median(lines)),
+                     "plain_ring": plain, "probed_megabits": round(1000 * statistics.median(lines)),
                      "predicted_ms": round(said * 1e3, 1), "measured_ms": round(middle * 1e3, 1),
                      "rounds_ms": [round(each * 1e3, 1) for each in all_], "hidden": hidden[kind],
                      "off": round(said / middle - 1, 3)})

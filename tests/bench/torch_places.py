@@ -25,6 +25,7 @@ import host_world  # noqa: E402
 
 import hosts as hosts_bench  # noqa: E402
 import predict  # noqa: E402
+from plain_ring import ring_share  # noqa: E402
 
 BY_TCP = ["--set", "transports=self,tcp"]
 PLACES = {  # name: ranks, words for mpirun, Mb/s of the cable between hosts with a rank each
@@ -39,6 +40,7 @@ PLACES = {  # name: ranks, words for mpirun, Mb/s of the cable between hosts wit
 
 def measured(options, name, world):
     ranks, words, rate = PLACES[name]
+    plain = {}
     build = Path(options.build).resolve()
     environment = dict(hosts_bench.clean(), PYTHONPATH=str(build / "python"), OMP_NUM_THREADS="1",
                        GLOO_SOCKET_IFNAME="eth0" if rate else "lo")
@@ -46,6 +48,7 @@ def measured(options, name, world):
     command = [build / "bin/mpirun", "-n", ranks, *words, *handed]
     if rate:
         predict.shape(world, rate)
+        plain = {"plain_ring": ring_share(world, ranks, rate)}
         command = world.inside("h1", *command, "--ssh", world.enter, "--host", world.names(ranks))
     else:
         command.append("--oversubscribe")
@@ -53,7 +56,7 @@ def measured(options, name, world):
         report = Path(folder) / "report.json"
         predict.run([*command, options.python, HERE / "torch_operations.py", "--json", report, "-r",
                      options.repeat, "--sizes", options.sizes], environment, timeout=3600)
-        return {"place": name, **json.loads(report.read_text())}
+        return {"place": name, **plain, **json.loads(report.read_text())}
 
 
 def shown(row):
