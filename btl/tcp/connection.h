@@ -151,9 +151,10 @@ struct Connection {
         in_end = bytes - std::min(bytes, place.size());
         return got;
     }
-    // Before a sleep. Of what is encrypted some bytes may have left the system already.
-    void wake_for_payload() {
-        if (in_payload && !socket.sealed()) wake_at(std::min(head.length - payload_done, kWakeAt));
+    // Before a sleep, which so many bytes end at the most: those that the system has room for. Of
+    // what is encrypted some may have left the system already.
+    void wake_for_payload(size_t most = kWakeAt) {
+        if (in_payload && !socket.sealed()) wake_at(std::min(head.length - payload_done, most));
     }
     void wake_at(size_t bytes) {
         if (bytes != wakes_at) socket.wake_at(wakes_at = bytes);

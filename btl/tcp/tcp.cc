@@ -163,7 +163,7 @@ public:
         awake_polls_ = 0;
         if (out_of_set_ && !watch_all()) return false;
         for (TcpEndpoint* each : reading_)
-            if (each->reads()) each->connection->wake_for_payload();
+            if (each->reads()) each->connection->wake_for_payload(wakes_at_most());
         look();
         if (!ready_.empty()) return false;
         for (TcpEndpoint* each : attention_) {
@@ -495,6 +495,12 @@ private:
             if (each->reads() && each->connection->socket.buffered() &&
                 std::find(ready_.begin(), ready_.end(), each) == ready_.end())
                 ready_.push_back(each);
+    }
+    // The system's own buffers hold more.
+    size_t wakes_at_most() const {
+        uint64_t buffer = params_.tcp_socket_buffer;
+        if (buffer == 0) return tcp::kWakeAt;
+        return std::clamp<size_t>(static_cast<size_t>(buffer) / 4, 1, tcp::kWakeAt);
     }
     // What there is to do without bytes that arrive.
     void attend_all(Sink& sink) {
