@@ -154,7 +154,8 @@ struct Connection {
     // Before a sleep, which so many bytes end at the most: those that the system has room for. Of
     // what is encrypted some may have left the system already.
     void wake_for_payload(size_t most = kWakeAt) {
-        if (in_payload && !socket.sealed()) wake_at(std::min(head.length - payload_done, most));
+        if (in_payload && !socket.sealed())
+            wake_at(std::min<size_t>(head.length - payload_done, most));
     }
     void wake_at(size_t bytes) {
         if (bytes != wakes_at) socket.wake_at(wakes_at = bytes);

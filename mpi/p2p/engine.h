@@ -217,7 +217,7 @@ public:
     // part of a computation. Parts of a long frame that a slow line brings are no reason to poll
     // on.
     bool took_whole() {
-        if (!std::exchange(took_whole_, false)) return false;
+        if (!std::exchange(took_whole_, false) && !passed_on()) return false;
         if (__builtin_expect(slept_ != 0, 0)) spin_limit_.slept(std::exchange(slept_, 0), true);
         return true;
     }
@@ -367,6 +367,7 @@ private:
     }
     void wake_if_blocked();
     bool look();
+    bool passed_on();
     bool do_later();
     Transport** poll_all(Transport** transport, Transport** end);
     void run_progress();
@@ -520,6 +521,7 @@ private:
     SpinLimit spin_limit_;
     Nanoseconds slept_ = 0;  // since something whole was taken
     bool took_whole_ = false;
+    uint64_t passed_on_ = 0;  // frames and bytes of others, when passed_on() was called last
     int sleeps_in_vain_ = 0;  // by nobody woken, one after the other; of whoever sleeps
     WaitWatch* watch_ = nullptr;
     IdleWork* idle_work_ = nullptr;

@@ -88,6 +88,14 @@ inline bool Engine::look() {
     return moved;
 }
 
+// Has something of others gone through this process, below the engine?
+bool Engine::passed_on() {
+    uint64_t sum = 0;
+    for (const auto* each : {&counters_.relayed_frames, &counters_.carried_bytes})
+        sum += each->load(std::memory_order_relaxed);
+    return std::exchange(passed_on_, sum) != sum;
+}
+
 // The rest of a turn that is not to end early. Returns `end`.
 Transport** Engine::poll_all(Transport** transport, Transport** end) {
     turns_to_cut_ = kTurnsToCut;
