@@ -423,29 +423,24 @@ bool Engine::offers(Nanoseconds& last) {
 }
 
 void Engine::wait_shared(LongWait wait) {
-    Idleness idleness;
+    Nanoseconds idle_since = 0;
     Nanoseconds spin = static_cast<Nanoseconds>(params_.spin_us) * 1000;
     const bool helps = is_progress_thread();
     Nanoseconds offered = 0;
     int refused = 0;
-    bool slept = false;
     for (int idle = 0;;) {
-        bool enters = lock_.poll(), moved = false;
+        bool enters = lock_.poll();
         if (!enters && crowded_ && ++refused > kRefusalsMost) lock_.post(), enters = true;
         if (enters) {
             refused = 0;
             spin = spin_limit_.now();
             bool done = wait.ready(wait.context);
-            moved = !done && turn();
+            bool moved = !done && turn();
             if (!done && moved) done = wait.ready(wait.context);
-            bool whole = moved && took_whole();
+            if (moved) took_whole();
             leave();
             if (done) break;
-            // Who was woken by a part sleeps on.
-            if (whole || (slept && !moved)) idle = 0, idleness = {};
-            else if (moved) idleness.interrupt();
-            else ++idle;
-            slept = false;
+            idle = moved ? 0 : idle + 1;
         } else {
             ++idle;
         }
@@ -455,10 +450,10 @@ void Engine::wait_shared(LongWait wait) {
             else cpu_pause();
             continue;
         }
-        if (moved) continue;
         Nanoseconds now = clock_.now();
+        if (idle == spins_before_clock_ || idle_since == 0) idle_since = now;
         if (wait.since == 0) wait.since = now;
-        if (idleness.at(now) < spin) {
+        if (now - idle_since < spin) {
             sched_yield();
             continue;
         }
@@ -471,18 +466,14 @@ void Engine::wait_shared(LongWait wait) {
                 lock_.leave();
                 parking_.wait(seen);
                 lock_.post();
-                idle = 0;
-                idleness = {};
-            } else if (turn()) {
-                // Another thread had the engine since the last look, and left something to do.
-                idleness.interrupt();
-            } else {
+            } else if (!turn()) {  // another thread may have left something to do since the last
                 wake_parked(now);
                 sleep_armed(wait);
-                slept = true;
             }
         }
         lock_.leave();
+        idle = 0;
+        idle_since = 0;
     }
     end_wait(wait);
     parking_.hand_over();
