@@ -11,7 +11,6 @@
 #include <cstring>
 #include <exception>
 #include <optional>
-#include <sstream>
 #include <thread>
 #include <utility>
 

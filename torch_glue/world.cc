@@ -330,7 +330,6 @@ std::string seconds_text(std::chrono::milliseconds time) {
     return std::to_string(time.count()) + " ms";
 }
 
-
 std::string list_ranks(const std::vector<int>& ranks) {
     std::string out = ranks.size() == 1 ? "rank " : "ranks ";
     for (size_t i = 0; i < ranks.size(); ++i) out += (i ? ", " : "") + std::to_string(ranks[i]);

@@ -213,14 +213,6 @@ public:
     // when what is waited for is there, but not many times one after the other, or a transport that
     // always has something would hide those behind it.
     bool turn();
-    // Whether turns since the last call have taken something whole: a frame, a message that left, a
-    // part of a computation. Parts of a long frame that a slow line brings are no reason to poll
-    // on.
-    bool took_whole() {
-        if (!std::exchange(took_whole_, false) && !passed_on()) return false;
-        if (__builtin_expect(slept_ != 0, 0)) spin_limit_.slept(std::exchange(slept_, 0), true);
-        return true;
-    }
     // Takes in all that has arrived.
     void catch_up();
     // turn(), taking the engine if nobody has it; for MPI_Test and the like. `what` is looked for
@@ -366,6 +358,14 @@ private:
         lock_.leave();
     }
     void wake_if_blocked();
+    // Whether turns since the last call have taken something whole: a frame, a message that left, a
+    // part of a computation. Parts of a long frame that a slow line brings are no reason to poll
+    // on.
+    bool took_whole() {
+        if (!std::exchange(took_whole_, false) && !passed_on()) return false;
+        if (__builtin_expect(slept_ != 0, 0)) spin_limit_.slept(std::exchange(slept_, 0), true);
+        return true;
+    }
     bool look();
     bool passed_on();
     bool do_later();

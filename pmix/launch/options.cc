@@ -4,7 +4,6 @@
 #include "pmix/launch/options.h"
 
 #include "btl/base/format.h"
-#include "btl/base/named_file.h"
 #include "btl/base/params.h"
 #include "pmix/launch/mapping.h"
 #include "pmix/launch/messages.h"
@@ -14,14 +13,12 @@
 #include "pmix/wireup/origin.h"
 
 #include <algorithm>
-#include <cctype>
 #include <charconv>
 #include <cstdlib>
 #include <filesystem>
 #include <initializer_list>
 #include <map>
 #include <set>
-#include <sstream>
 
 #if !defined(POMONA_VERSION)
 #define POMONA_VERSION "unknown"

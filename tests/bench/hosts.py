@@ -398,8 +398,8 @@ def shares(rows, world, all_, rate, rounds, control, streams):
                          "best_of_bound": round(bound / min(samples), 3),
                          "resent_of_1000": resent.of_thousand(name)}
                   for name, samples in times.items()}
-        rows.keep(f"allreduce_64MiB_{rate}_{control}", str(hosts), dict(values, bound_s=round(bound, 4),
-                                                                                plain_ring=plain), done)
+        values |= {"bound_s": round(bound, 4), "plain_ring": plain}
+        rows.keep(f"allreduce_64MiB_{rate}_{control}", str(hosts), values, done)
 
 
 def stream_shares(rows, world, all_, rate, rounds, control):
