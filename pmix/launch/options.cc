@@ -13,6 +13,7 @@
 #include "pmix/wireup/origin.h"
 
 #include <algorithm>
+#include <cctype>
 #include <charconv>
 #include <cstdlib>
 #include <filesystem>
