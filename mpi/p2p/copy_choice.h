@@ -3,13 +3,14 @@
 // through the ring both cores copy at once. Which is faster depends on the machine, on the length
 // and on whether the data is still in the sender's cache, so it is measured in use: a receiver
 // keeps the cost per byte of both ways by length, takes the cheaper one and now and then tries the
-// other. Where messages go both ways at once no core is free to help: there the work of both cores
-// counts, reading once against writing into the ring and out of it. The latter is reckoned as twice
-// the former, since its target is seldom in the cache.
+// other, less often where that was far behind. Where messages go both ways at once no core is free
+// to help: there the work of both cores counts, reading once against writing into the ring and out
+// of it. Its own writing stands for the sender's.
 #pragma once
 
 #include "btl/base/clock.h"
 
+#include <algorithm>
 #include <array>
 #include <bit>
 #include <cstddef>
@@ -29,9 +30,15 @@ public:
         uint32_t& messages = both_ways ? it.messages_both : it.messages;
         uint32_t turn = messages++;
         if (turn < 3) return turn < 2;  // the very first touches memory for the first time
-        bool better = both_ways ? it.read <= 3 * it.pushed || it.pushed == 0
-                                : it.pulled <= it.streamed || it.streamed == 0;
-        bool retry = turn < kRetry ? turn >= 8 && std::has_single_bit(turn) : turn % kRetry == 0;
+        float once = both_ways ? it.read : it.pulled;
+        bool known = both_ways ? it.pushed != 0 && it.drained != 0 : it.streamed != 0;
+        float twice = both_ways ? it.pushed + it.drained + kAnswerWork / static_cast<float>(bytes)
+                                : it.streamed;
+        bool better = !known || once <= twice;
+        bool far = known && once != 0 && std::max(once, twice) > kFar * std::min(once, twice);
+        // Two in a row, since the first one's memory is colder than it would stay.
+        bool retry = turn < kRetry ? turn >= 8 && std::has_single_bit(turn)
+                                   : turn % (far ? kFarRetry : kRetry) < 2;
         return retry ? !better : better;
     }
     // One way: how long a message took. `bytes`: at least kMeasuredMin, here and below.
@@ -39,15 +46,23 @@ public:
         Class& it = class_of(bytes);
         learn(pulled ? it.pulled : it.streamed, bytes, time);
     }
-    // The work of reading a message from the sender's memory, and of writing one into the ring.
+    // The work of reading a message from the sender's memory, of writing one into the ring, and of
+    // taking one out of it.
     void read(size_t bytes, Nanoseconds work) { learn(class_of(bytes).read, bytes, work); }
     void pushed(size_t bytes, Nanoseconds work) { learn(class_of(bytes).pushed, bytes, work); }
+    void drained(size_t bytes, Nanoseconds work) { learn(class_of(bytes).drained, bytes, work); }
 
 private:
-    static constexpr uint32_t kRetry = 64;  // one in so many goes the other way; more at first
+    static constexpr uint32_t kRetry = 64;  // two in so many go the other way; more at first
+    static constexpr uint32_t kFarRetry = 512;
+    static constexpr float kFar = 1.25F;
+    // Of both cores, for the answer and the headers that a message by the ring needs: four lines
+    // from one core to the other, 250 ns each where those lie far apart.
+    static constexpr float kAnswerWork = 1000;
     struct Class {
         uint32_t messages = 0, messages_both = 0;
-        float pulled = 0, streamed = 0, read = 0, pushed = 0;  // nanoseconds per byte; 0: not known
+        // Nanoseconds per byte; 0: not known.
+        float pulled = 0, streamed = 0, read = 0, pushed = 0, drained = 0;
     };
     static void learn(float& known, size_t bytes, Nanoseconds time) {
         if (time <= 0) return;

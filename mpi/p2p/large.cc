@@ -337,8 +337,12 @@ void Engine::arrive_data(Peer& peer, const Header& header, ConstBytes payload) {
         return protocol_error(peer, "A fragment names no receive");
     count(counters_.bytes_received, payload.size());
     bool placed = is_plain(*recv) && payload.data() == byte_at(*recv, header.token);
+    bool timed = recv->accepted >= CopyChoice::kMeasuredMin && is_plain(*recv) && peer.endpoint &&
+                 peer.endpoint->pulls();
+    Nanoseconds begin = timed ? clock_.now() : 0;
     if (placed) recv->rest -= std::min(recv->rest, payload.size());
     else unpack(*recv, header.token, payload);
+    if (timed) recv->work += clock_.now() - begin;
     recv->offset += payload.size();
     if (recv->offset < recv->accepted) return;
     // Fragments that overlap: some of them are still being read to where nothing must be written
@@ -347,6 +351,7 @@ void Engine::arrive_data(Peer& peer, const Header& header, ConstBytes payload) {
     if (!whole_.empty())
         if (auto whole = whole_.find(header.context); whole != whole_.end())
             unpack(*recv, 0, whole->second);
+    if (timed) peer.copy_choice.drained(recv->accepted, recv->work);
     if (recv->measured) measure(peer, *recv, false);
     finish_p2p(*recv);
 }

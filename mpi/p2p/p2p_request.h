@@ -41,7 +41,7 @@ public:
     uint64_t remote_token = 0;
     uint64_t remote_address = 0;  // receive in Peer::pulls: where the data lies in the sender
     Nanoseconds answered = 0;     // receive, if measured: when its message was answered
-    Nanoseconds work = 0;         // rendezvous: of this process's core, reading or pushing it
+    Nanoseconds work = 0;         // rendezvous: of this process's core, copying it
     bool measured = false;        // receive: CopyChoice wants to know how long it takes
     bool outgoing = false;        // send: counted in Peer::large_outgoing
     Peer* peer = nullptr;

@@ -48,9 +48,31 @@ TEST(CopyChoice, BothWaysTheWorkOfBothCoresCounts) {
     choice.took(false, kBytes, 60'000);
     choice.read(kBytes, 90'000);
     choice.pushed(kBytes, 60'000);
+    choice.drained(kBytes, 40'000);
     EXPECT_GT(pulls_of(choice, true), 610);
-    choice.pushed(kBytes, 25'000);  // now two copies are less work than one reading
-    EXPECT_LT(pulls_of(choice, true), 30);
+    choice.drained(kBytes, 25'000);  // now two copies are less work than one reading
+    int pulls = pulls_of(choice, true);
+    EXPECT_LT(pulls, 30);
+    EXPECT_GT(pulls, 0);
+}
+
+TEST(CopyChoice, WhatWasFarBehindIsTriedLessOften) {
+    for (bool both_ways : {false, true}) {
+        CopyChoice near, far;
+        for (CopyChoice* choice : {&near, &far}) {
+            Nanoseconds slow = choice == &far ? 200'000 : 46'000;
+            choice->took(true, kBytes, 40'000);
+            choice->took(false, kBytes, slow);
+            choice->read(kBytes, 40'000);
+            choice->pushed(kBytes, slow / 2);
+            choice->drained(kBytes, slow / 2);
+        }
+        int streamed_near = 6400 - pulls_of(near, both_ways, 6400);
+        int streamed_far = 6400 - pulls_of(far, both_ways, 6400);
+        EXPECT_GT(streamed_far, 10);
+        EXPECT_LT(streamed_far, 40);
+        EXPECT_GT(streamed_near, 150);
+    }
 }
 
 TEST(CopyChoice, SizesAreJudgedByThemselves) {
