@@ -1,8 +1,10 @@
 """apps.py: programs that others wrote over the candidate and its peers (`mpi-bench versus --apps`).
 
-Each is built for every library by its recipe of tests/clients (sources from Debian's packages),
-runs with 2 and 4 ranks, and is judged by its own figure of merit. Repetitions are interleaved as in
-versus.py, and the rows go through the same tables. Needs the project's source tree.
+Each is built for every library by its recipe of tests/clients (sources from Debian's packages, or
+of a public repository), runs with 2 and 4 ranks (those that want a cube or a square of ranks: with
+such), and is judged by its own figure of merit, if it finds its own results right. Repetitions are
+interleaved as in versus.py, and the rows go through the same tables. Needs the project's source
+tree.
 """
 
 import os
@@ -24,15 +26,17 @@ class App:
     """A program in a client's source folder, and what it prints of itself."""
     client: str
     name: str
-    command: str          # in `folder`
+    command: str          # in `folder`; {ranks}, {rows} (half of them) and {size} are filled in
     figures: dict         # what a row is called -> what it looks like in the output, one number
     unit: str
     less_is_better: bool
-    prepare: str = None   # shell, before each run; {size} and {rows} are filled in
+    prepare: str = None   # shell, before each run; filled in likewise
     folder: str = ""      # where it runs, in the source folder: there its input lies
+    written: str = None   # the file that it writes its figures to (a glob), read after its output
+    proof: str = None     # what it prints if its results are right
+    ranks: tuple = (2, 4)
 
 
-WRITTEN = "hpccoutf.txt"
 SIZES = {False: 2000, True: 500}  # of HPCC's matrix, by --quick
 HPCC_INPUT = """sed -e '5s/.*/1 number/;6s/.*/{size} N/' -e '7s/.*/1 number/;8s/.*/64 NB/' \
     -e '10s/.*/1 number/;11s/.*/{rows} P/;12s/.*/2 Q/' _hpccinf.txt > hpccinf.txt; rm -f hpccoutf.txt"""
@@ -40,7 +44,13 @@ HPCC_INPUT = """sed -e '5s/.*/1 number/;6s/.*/{size} N/' -e '7s/.*/1 number/;8s/
 
 def hpcc(name, unit, less_is_better, **figures):
     patterns = {label.replace("_", " "): rf"^{key}=([\d.eE+-]+)" for label, key in figures.items()}
-    return App("hpcc", name, "./hpcc", patterns, unit, less_is_better, HPCC_INPUT)
+    return App("hpcc", name, "./hpcc", patterns, unit, less_is_better, HPCC_INPUT, written="hpccoutf.txt")
+
+
+def npb(program, size, ranks=(2, 4)):
+    return App("npb", "NPB", f"bin/{program}.{size}.{{ranks}}",
+               {f"{program.upper()} {size}": r"Mop/s total *= *([\d.]+)"}, "Mop/s", False,
+               proof=r"Verification *= *SUCCESSFUL", ranks=ranks)
 
 
 APPS = [
@@ -60,6 +70,23 @@ APPS = [
     # Of its 100 steps, without what comes before them.
     App("lammps", "LAMMPS", f"../src/lmp_mpi -in in.{problem} -log none", {problem: r" ([\d.]+) timesteps/s"},
         "timesteps/s", False, folder="bench") for problem in ("lj", "eam", "chain", "rhodo")
+] + [
+    # By what each sends: sums and transposed vectors; one alltoall; short messages down a
+    # wavefront; halos of all sizes; one alltoallv; faces along lines of ranks.
+    npb("cg", "A"), npb("ft", "A"), npb("lu", "W"), npb("mg", "A"), npb("is", "B"),
+    npb("bt", "W", (4,)), npb("sp", "W", (4,)),
+    App("lulesh", "LULESH", "./lulesh2.0 -s 12 -i 200", {"FOM": r"FOM *= *([\d.]+)"}, "zones/s", False,
+        proof=r"MaxRelDiff *= *[\d.]+e-1\d", ranks=(8,)),
+    App("comd", "CoMD", "./CoMD-mpi -x 20 -y 20 -z 20 -i {rows} -j 2 -k 1 -N 50",
+        {"Lennard-Jones": r"^loop +1 +([\d.]+)"}, "s", True, proof="no atoms lost"),
+    # It gives no time where a sum of its blocks is not as before.
+    App("miniamr", "miniAMR", "./miniAMR.x --npx 2 --npy {rows} --npz 1 --num_refine 4 --max_blocks 3000 "
+        "--nx 8 --ny 8 --nz 8 --num_vars 4 --num_tsteps 10 --num_objects 1 "
+        "--object 2 0 -0.95 -0.95 -0.95 0.04 0.04 0.04 1.7 1.7 1.7 0.0 0.0 0.0",
+        {"refined": r"^Summary: .* time ([\d.]+)"}, "s", True, proof=r"^Summary: .* time 0*\.?0*[1-9]"),
+    App("hpcg", "HPCG", "./xhpcg --nx=16 --ny=16 --nz=16 --rt=2",
+        {"rating": r"VALID with a GFLOP/s rating of[:=] *([\d.]+)"}, "GFlop/s", False,
+        "rm -f HPCG-Benchmark*.txt hpcg2*.txt", written="HPCG-Benchmark*.txt"),
 ]
 
 
@@ -108,20 +135,25 @@ def output_of(app, library, folder, ranks, args):
     path = source.parent / "library_path.txt"  # of what was unpacked for it, BLAS for one
     if path.exists() and path.read_text():
         env["LD_LIBRARY_PATH"] = path.read_text()
+    sizes = {"size": SIZES[args.quick], "ranks": ranks, "rows": ranks // 2}
     if app.prepare:
-        words = app.prepare.format(size=SIZES[args.quick], rows=ranks // 2)
-        subprocess.run(["sh", "-c", words], cwd=where, check=True, timeout=60)
+        subprocess.run(["sh", "-c", app.prepare.format(**sizes)], cwd=where, check=True, timeout=60)
+    program, *arguments = app.command.format(**sizes).split()
     launcher, *options = library.launch(ranks)
-    command = [os.path.abspath(launcher), *options, *app.command.split()]  # it runs elsewhere
+    command = [os.path.abspath(launcher), *options, program, *arguments]  # it runs elsewhere
     try:
         done = subprocess.run(command, cwd=where, env=env, capture_output=True, text=True,
                               timeout=args.timeout, stdin=subprocess.DEVNULL)
     except subprocess.TimeoutExpired:
         return None, f"no end within {args.timeout} s"
+    if done.returncode and not (where / program).exists():  # a library without Fortran
+        return None, f"{program} was not built"
     if done.returncode:
         return None, (done.stderr + done.stdout)[-400:]
-    written = where / WRITTEN
-    text = done.stdout + (written.read_text() if app.client == "hpcc" else "")
+    written = where.glob(app.written) if app.written else []
+    text = done.stdout + "".join(path.read_text() for path in written)
+    if app.proof and not re.search(app.proof, text, re.M):
+        return None, f"does not say '{app.proof}' of its results: {text[-400:]}"
     return text, None
 
 
@@ -134,7 +166,7 @@ def measure(args, run, libraries, Group, say, groups):
         return
     folder = Path(os.environ.get("POMONA_CLIENTS") or peers.cache_folder() / "clients")
     folder.mkdir(parents=True, exist_ok=True)
-    every = [(app, ranks) for app in APPS for ranks in (2, 4)
+    every = [(app, ranks) for app in APPS for ranks in app.ranks
              if is_chosen(args, group_name(app, ranks), TAGS)]
     if not every:
         return say(f"--apps: no program matches --only {args.only} and --skip {args.skip}")

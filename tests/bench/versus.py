@@ -502,8 +502,8 @@ def parse():
     parser.add_argument("--net", metavar="GBITS", help="also TCP between two network namespaces "
                         "shaped to these rates, e.g. 1,10,40; 10x2: two links (Linux, root)")
     parser.add_argument("--torch", action="store_true", help="also torch.distributed against gloo")
-    parser.add_argument("--apps", action="store_true", help="also programs of others (HPCC, FFTW, LAMMPS), "
-                        "built for each library from Debian's sources")
+    parser.add_argument("--apps", action="store_true", help="also programs of others (HPCC, FFTW, LAMMPS, "
+                        "NPB, LULESH, CoMD, miniAMR, HPCG), built for each library from their sources")
     parser.add_argument("--python", default=sys.executable, help="the Python that has torch")
     parser.add_argument("--json", help="write everything to this file")
     parser.add_argument("--plot", help="draw into this PNG file or folder")

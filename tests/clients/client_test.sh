@@ -15,7 +15,7 @@ mkdir -p "$work/root/tests/clients/recipes" "$work/archives" "$work/bin" "$work/
 for file in setup.sh packages.sh packages.txt clients.sh clients/client.sh; do
     ln -s "$tests/$file" "$work/root/tests/$file"
 done
-for name in tiny far; do
+for name in tiny far mirrored; do
     cat > "$work/root/tests/clients/recipes/$name.sh" << 'END'
 # A client that prints how many ranks there are.
 about="a program of this test"
@@ -28,6 +28,8 @@ tests() {
 END
 done
 sed -i 's/^source=.*/source=debian:far/' "$work/root/tests/clients/recipes/far.sh"
+sed -i "s|^source=.*|source=git:file://$work/repository#$(printf '0%.0s' {1..40})|" \
+    "$work/root/tests/clients/recipes/mirrored.sh"
 cat > "$work/tiny-1.0/main.c" << 'END'
 #include <mpi.h>
 #include <stdio.h>
@@ -106,6 +108,23 @@ expect "a given archive that Debian's lists know" 0 "1.0: 1 cases"
 clients far "$work/nowhere"
 expect "an archive that the mirror has lost" 77 \
     "skipped: .*far_1.0.orig.tar.gz  404  Not Found; CLIENT_ARCHIVES=FOLDER takes far_1.0.orig.tar.gz (sha256 $sum)"
+
+# A commit of a repository, which later ones follow.
+if command -v git > /dev/null; then
+    clients mirrored "$work/nowhere"
+    expect "a repository that is not there" 77 "skipped: .*CLIENT_ARCHIVES=FOLDER takes mirrored-VERSION.tar.gz"
+    git init -q "$work/repository"
+    cp "$work/tiny-1.0/main.c" "$work/repository"
+    git -C "$work/repository" add main.c
+    git -C "$work/repository" -c user.name=x -c user.email=x@x commit -q -m "a program"
+    clients mirrored "$work/nowhere"
+    expect "a commit that is not there" 77 "skipped: .*CLIENT_ARCHIVES=FOLDER takes mirrored-VERSION.tar.gz"
+    commit=$(git -C "$work/repository" rev-parse HEAD)
+    sed -i "s|#0*$|#$commit|" "$work/root/tests/clients/recipes/mirrored.sh"
+    git -C "$work/repository" -c user.name=x -c user.email=x@x commit -q --allow-empty -m "one later"
+    clients mirrored "$work/nowhere"
+    expect "a commit of a repository" 0 "0git${commit:0:9}: 1 cases"
+fi
 
 echo x >> "$work/archives/far_1.0.orig.tar.gz"
 clients far "$work/archives"

@@ -239,6 +239,18 @@ class Apps(unittest.TestCase):
                 "Performance: 28.748 ns/day, 0.835 hours/ns, 66.547 timesteps/s\n")
         self.assertEqual(self.once(app, said), ({"eam": [66.547]}, []))
 
+    def test_figures_of_the_nas_benchmarks_count_if_they_are_right(self):
+        app = next(app for app in apps.APPS if app.command.startswith("bin/cg."))
+        said = " Mop/s total     =                  1234.56\n Verification    =               {}\n"
+        self.assertEqual(self.once(app, said.format("SUCCESSFUL")), ({"CG A": [1234.56]}, []))
+        values, failures = self.once(app, said.format("UNSUCCESSFUL"))
+        self.assertEqual(values, {})
+        self.assertIn("does not say", failures[0])
+
+    def test_what_was_not_built_is_named(self):
+        app = next(app for app in apps.APPS if app.command.startswith("bin/cg."))
+        self.assertIn("bin/cg.A.2 was not built", self.once(app, "no such file", 127)[1][0])
+
     def test_a_program_runs_where_its_input_lies(self):
         library = peers.Library("pomona", "/nowhere/bin/mpirun")
         args = types.SimpleNamespace(quick=True, timeout=5)
