@@ -115,7 +115,7 @@ class HostWorld:
             self.ip("-n", space, "link", "add", "eth0", "type", "veth", "peer", "name",
                     f"p{number}", "netns", self.tag + "sw")
             self.ip("-n", self.tag + "sw", "link", "set", f"p{number}", "master", "br0", "up")
-            self.ip("-n", space, "addr", "add", f"10.213.7.{number}/24", "dev", "eth0")
+            self.ip("-n", space, "addr", "add", f"{self.address(number)}/24", "dev", "eth0")
             subprocess.run(["ip", "netns", "exec", space, "sh", "-c",
                             "echo 0 > /proc/sys/net/ipv6/conf/eth0/accept_dad"], check=False)
             self.ip("-n", space, "addr", "add", f"fd00:7::{number}/64", "dev", "eth0")
@@ -150,6 +150,11 @@ class HostWorld:
     @staticmethod
     def ip(*words):
         subprocess.run(["ip", *words], check=True)
+
+    @staticmethod
+    def address(number):
+        """Of host h<number>."""
+        return f"10.213.7.{number}"
 
     def stand_in(self, name, shell="sh", begin="", last="exec ", text=None):
         path = os.path.join(self.place, name)
