@@ -25,6 +25,13 @@ namespace {
 
 constexpr int kPatienceMs = 5000;  // mpirun answers within two seconds
 
+// A job that ends just then must not end this process.
+#if defined(MSG_NOSIGNAL)
+constexpr int kNoSignal = MSG_NOSIGNAL;
+#else
+constexpr int kNoSignal = 0;  // SO_NOSIGPIPE is set instead
+#endif
+
 std::vector<std::string> job_directories() {
     std::vector<std::string> out;
     std::string folder = temporary_directory();
@@ -46,6 +53,10 @@ int connect_to(const std::string& directory) {
     path.copy(address.sun_path, path.size());
     int descriptor = socket(AF_UNIX, SOCK_STREAM, 0);
     if (descriptor < 0) return -1;
+#if defined(SO_NOSIGPIPE)
+    int on = 1;
+    setsockopt(descriptor, SOL_SOCKET, SO_NOSIGPIPE, &on, sizeof on);
+#endif
     if (connect(descriptor, reinterpret_cast<sockaddr*>(&address), sizeof address) == 0)
         return descriptor;
     close(descriptor);  // a job that was killed has left it
@@ -88,7 +99,7 @@ Result<std::string> ask_for_queues(int process) {
     for (const std::string& directory : job_directories()) {
         int descriptor = connect_to(directory);
         if (descriptor < 0) continue;
-        bool sent = write(descriptor, question.data(), question.size()) ==
+        bool sent = send(descriptor, question.data(), question.size(), kNoSignal) ==
                     static_cast<ssize_t>(question.size());
         auto answer = sent ? answer_from(descriptor)
                            : Result<std::string>(os_error(Code::io, "mpirun cannot be asked"));
