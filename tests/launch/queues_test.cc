@@ -1,6 +1,6 @@
-// tests/launch/queues_test.cc: `pomona queues` and jobs that end while they are asked. Method: a job's
-// directory whose launcher closes each connection at once, asked often enough that many are closed
-// before the question is out.
+// tests/launch/queues_test.cc: `pomona queues` and jobs that end while they are asked. Method: the
+// directory of a job whose launcher closes each connection at once, asked so often that many are
+// closed before the question is out.
 #include "pmix/launch/queues.h"
 
 #include "pmix/control.h"
