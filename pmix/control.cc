@@ -45,6 +45,36 @@ std::optional<ControlFrame> ControlParser::next() {
 
 std::string control_socket_path(const std::string& directory) { return directory + "/mpirun.sock"; }
 
+#if defined(MSG_NOSIGNAL)
+const int kNoSignal = MSG_NOSIGNAL;
+#else
+const int kNoSignal = 0;  // SO_NOSIGPIPE is set instead
+#endif
+
+Result<int> connect_to_control(const std::string& directory) {
+    sockaddr_un address{};
+    address.sun_family = AF_UNIX;
+    std::string path = control_socket_path(directory);
+    if (path.size() >= sizeof address.sun_path)
+        return Error{Code::invalid_argument, "The path of the job's socket is too long"};
+    path.copy(address.sun_path, path.size());
+#if defined(SOCK_CLOEXEC)
+    int descriptor = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    if (descriptor < 0) return os_error(Code::io, "No socket to reach mpirun");
+#else
+    int descriptor = socket(AF_UNIX, SOCK_STREAM, 0);
+    if (descriptor < 0) return os_error(Code::io, "No socket to reach mpirun");
+    fcntl(descriptor, F_SETFD, FD_CLOEXEC);
+    int on = 1;
+    setsockopt(descriptor, SOL_SOCKET, SO_NOSIGPIPE, &on, sizeof on);
+#endif
+    if (connect(descriptor, reinterpret_cast<sockaddr*>(&address), sizeof address) == 0)
+        return descriptor;
+    Error error = os_error(Code::refused, "mpirun does not answer on the job's socket");
+    close(descriptor);
+    return error;
+}
+
 Result<int> listen_for_ranks(const std::string& directory) {
     sockaddr_un address{};
     address.sun_family = AF_UNIX;

@@ -62,6 +62,11 @@ private:
 
 std::string control_socket_path(const std::string& directory);
 
+// A connection to who listens there, closed on exec. Sent with these flags, nothing raises SIGPIPE
+// where that one has ended. Code::refused: nobody listens.
+Result<int> connect_to_control(const std::string& directory);
+extern const int kNoSignal;
+
 // A descriptor that listens there, does not block and closes on exec. For mpirun and its agents.
 Result<int> listen_for_ranks(const std::string& directory);
 

@@ -16,7 +16,6 @@
 #include <dirent.h>
 #include <poll.h>
 #include <sys/socket.h>
-#include <sys/un.h>
 #include <unistd.h>
 
 namespace pomona {
@@ -24,13 +23,6 @@ namespace pomona {
 namespace {
 
 constexpr int kPatienceMs = 5000;  // mpirun answers within two seconds
-
-// A job that ends just then must not end this process.
-#if defined(MSG_NOSIGNAL)
-constexpr int kNoSignal = MSG_NOSIGNAL;
-#else
-constexpr int kNoSignal = 0;  // SO_NOSIGPIPE is set instead
-#endif
 
 std::vector<std::string> job_directories() {
     std::vector<std::string> out;
@@ -43,24 +35,6 @@ std::vector<std::string> job_directories() {
             out.push_back(folder + "/" + entry->d_name);
     closedir(directory);
     return out;
-}
-
-int connect_to(const std::string& directory) {
-    sockaddr_un address{};
-    address.sun_family = AF_UNIX;
-    std::string path = control_socket_path(directory);
-    if (path.size() >= sizeof address.sun_path) return -1;
-    path.copy(address.sun_path, path.size());
-    int descriptor = socket(AF_UNIX, SOCK_STREAM, 0);
-    if (descriptor < 0) return -1;
-#if defined(SO_NOSIGPIPE)
-    int on = 1;
-    setsockopt(descriptor, SOL_SOCKET, SO_NOSIGPIPE, &on, sizeof on);
-#endif
-    if (connect(descriptor, reinterpret_cast<sockaddr*>(&address), sizeof address) == 0)
-        return descriptor;
-    close(descriptor);  // a job that was killed has left it
-    return -1;
 }
 
 Result<std::string> answer_from(int descriptor) {
@@ -97,8 +71,9 @@ Result<std::string> ask_for_queues(int process) {
     // One that does not answer may be of an older version, or stopped; another may know the
     // process.
     for (const std::string& directory : job_directories()) {
-        int descriptor = connect_to(directory);
-        if (descriptor < 0) continue;
+        auto connection = connect_to_control(directory);
+        if (!connection.ok()) continue;  // a job that was killed has left its directory
+        int descriptor = *connection;
         bool sent = send(descriptor, question.data(), question.size(), kNoSignal) ==
                     static_cast<ssize_t>(question.size());
         auto answer = sent ? answer_from(descriptor)

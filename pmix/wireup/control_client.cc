@@ -18,22 +18,14 @@
 #include <utility>
 #include <vector>
 
-#include <fcntl.h>
 #include <poll.h>
 #include <signal.h>
 #include <sys/socket.h>
-#include <sys/un.h>
 #include <unistd.h>
 
 namespace pomona {
 
 namespace {
-
-#if defined(MSG_NOSIGNAL)
-constexpr int kNoSignal = MSG_NOSIGNAL;
-#else
-constexpr int kNoSignal = 0;  // SO_NOSIGPIPE is set instead
-#endif
 
 Error launcher_gone() { return {Code::peer_gone, "The connection to mpirun is lost", -1, 0}; }
 
@@ -265,29 +257,15 @@ private:
 }  // namespace
 
 Result<std::unique_ptr<Wireup>> start_under_mpirun(Job job) {
-    sockaddr_un address{};
-    address.sun_family = AF_UNIX;
-    std::string path = control_socket_path(job.directory);
-    if (path.size() >= sizeof address.sun_path)
-        return Error{Code::invalid_argument, "The path of the job's socket is too long"};
-    path.copy(address.sun_path, path.size());
-#if defined(SOCK_CLOEXEC)
-    int descriptor = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
-    if (descriptor < 0) return os_error(Code::io, "No socket to reach mpirun");
-#else
-    int descriptor = socket(AF_UNIX, SOCK_STREAM, 0);
-    if (descriptor < 0) return os_error(Code::io, "No socket to reach mpirun");
-    fcntl(descriptor, F_SETFD, FD_CLOEXEC);
-    int on = 1;
-    setsockopt(descriptor, SOL_SOCKET, SO_NOSIGPIPE, &on, sizeof on);
-#endif
-    if (connect(descriptor, reinterpret_cast<sockaddr*>(&address), sizeof address) != 0) {
-        Error error = os_error(Code::refused, "mpirun does not answer on the job's socket");
-        LOG(error, pmix, messages::mpirun_silent, job.rank, path, os_text(error.os_errno));
-        close(descriptor);
+    auto descriptor = connect_to_control(job.directory);
+    if (!descriptor.ok()) {
+        const Error& error = descriptor.error();
+        if (error.code == Code::refused)
+            LOG(error, pmix, messages::mpirun_silent, job.rank, control_socket_path(job.directory),
+                os_text(error.os_errno));
         return error;
     }
-    auto wireup = std::make_unique<MpirunWireup>(std::move(job), descriptor);
+    auto wireup = std::make_unique<MpirunWireup>(std::move(job), *descriptor);
     TRY(wireup->hello());
     // Is this process that rank? Who is not must let alone what the ranks of a machine share.
     auto answer = wireup->lookup(wireup->job().rank, "");

@@ -270,6 +270,10 @@ else
     version=$(echo "$version" | sed -E 's/\.orig$//; s/\+(dfsg|ds|repack)[0-9]*$//')
 fi
 found client "$name" "$version"
+case $source/$version in
+git:*/0git*) ;;
+git:*) source="an archive given in place of ${source#git:}" source=${source%#*} ;;
+esac
 found about "$about" "$source"
 
 # shellcheck disable=SC2086  # own has words

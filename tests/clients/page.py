@@ -10,6 +10,7 @@ import json
 import platform
 import subprocess
 import sys
+import textwrap
 from pathlib import Path
 
 HERE = Path(__file__).resolve().parent
@@ -90,8 +91,10 @@ def page(results):
         out.append(f"| `{name}`{ci} | {client['version']} | {client['about']} | {len(passed)} of "
                    f"{len(passed) + len(others)} | {', '.join(sorted({case['result'] for case in others}))} |")
     for name, client in results.items():
-        out += ["", f"## {name}", "", f"{client['about']}: {client['source']}, {client['version']}; "
-                f"{client['date']}, {client['system']}.", "", "| case | result | |", "| --- | --- | --- |"]
+        origin = (f"{client['about']}: {client['source']}, {client['version']}; {client['date']}, "
+                  f"{client['system']}.")
+        out += ["", f"## {name}", "", textwrap.fill(origin, 100, break_long_words=False, break_on_hyphens=False),
+                "", "| case | result | |", "| --- | --- | --- |"]
         out += [f"| {case['title']} | {case['result']} | {case['words'].replace('|', '/')} |"
                 for case in client["cases"]]
     return "\n".join(out) + "\n"

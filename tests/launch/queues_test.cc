@@ -40,8 +40,7 @@ TEST(AskForQueues, AJobThatEndsMeanwhileIsNone) {
     });
     for (int i = 0; i < 3000; ++i) {
         auto answer = ask_for_queues(1);
-        ASSERT_TRUE(answer.ok());
-        EXPECT_EQ(*answer, "[]");
+        EXPECT_TRUE(answer.ok() && *answer == "[]");
     }
     shutdown(listener, SHUT_RDWR);
     launcher.join();

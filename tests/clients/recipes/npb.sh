@@ -26,7 +26,6 @@ build() {
         elif [ $fortran = yes ]; then
             # Without what is for vector machines, and BT's ways to write files.
             files=$(find . -name '*.f' | grep -vE '_vec\.f|_mpiio\.f|fortran_io\.f|epio\.f|btio_common\.f')
-            # shellcheck disable=SC2086
             mpifort -O2 -w $layout -std=legacy -fallow-argument-mismatch -fallow-invalid-boz -I. $files \
                 ../common/print_results.f ../common/timers.f ../common/randi8.f -o "../../bin/$case"
         fi
