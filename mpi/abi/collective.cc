@@ -76,20 +76,36 @@ POMONA_MPI(int, Allreduce_c, (const void* sendbuf, void* recvbuf, MPI_Count coun
 
 POMONA_MPI(int, Scan_c, (const void* sendbuf, void* recvbuf, MPI_Count count, MPI_Datatype
                          datatype, MPI_Op op, MPI_Comm comm)) {
+    CallKey key{.collective = Collective::scan,
+                .in_place = sendbuf == MPI_IN_PLACE,
+                .recv_count = count,
+                .recv_type = datatype,
+                .op = op};
+    BlockingCall call(__func__, comm, key);
+    if (usable(sendbuf, recvbuf) && call.repeated(source(sendbuf, recvbuf), recvbuf))
+        return call.error();
     CollectivePlan plan;
     if (int error = plan_reduction(__func__, plan, coll::Collective::scan, sendbuf,
                                    {recvbuf, count, datatype}, op, 0, comm))
         return error;
-    return finish_blocking(__func__, plan);
+    return call.finish(plan);
 }
 
 POMONA_MPI(int, Exscan_c, (const void* sendbuf, void* recvbuf, MPI_Count count, MPI_Datatype
                            datatype, MPI_Op op, MPI_Comm comm)) {
+    CallKey key{.collective = Collective::exscan,
+                .in_place = sendbuf == MPI_IN_PLACE,
+                .recv_count = count,
+                .recv_type = datatype,
+                .op = op};
+    BlockingCall call(__func__, comm, key);
+    if (usable(sendbuf, recvbuf) && call.repeated(source(sendbuf, recvbuf), recvbuf))
+        return call.error();
     CollectivePlan plan;
     if (int error = plan_reduction(__func__, plan, coll::Collective::exscan, sendbuf,
                                    {recvbuf, count, datatype}, op, 0, comm))
         return error;
-    return finish_blocking(__func__, plan);
+    return call.finish(plan);
 }
 
 // Blocks of one size: the call can be known.
@@ -123,11 +139,20 @@ POMONA_MPI(int, Reduce_scatter_c, (const void* sendbuf, void* recvbuf, const MPI
                                    recvcounts[], MPI_Datatype datatype, MPI_Op op, MPI_Comm comm)) {
     if (all_equal(recvcounts, comm))
         return reduce_scatter_block(__func__, sendbuf, recvbuf, recvcounts[0], datatype, op, comm);
+    CallKey key{.collective = Collective::reduce_scatter,
+                .in_place = sendbuf == MPI_IN_PLACE,
+                .lists = true,
+                .recv_type = datatype,
+                .op = op};
+    BlockingCall call(__func__, comm, key);
+    call.list(recvcounts);
+    if (usable(sendbuf, recvbuf) && call.repeated(source(sendbuf, recvbuf), recvbuf))
+        return call.error();
     CollectivePlan plan;
     if (int error = plan_reduce_scatter(__func__, plan, sendbuf, {recvbuf, 0, datatype}, recvcounts,
                                         op, comm))
         return error;
-    return finish_blocking(__func__, plan);
+    return call.finish(plan);
 }
 
 POMONA_MPI(int, Reduce_scatter_block_c, (const void* sendbuf, void* recvbuf, MPI_Count recvcount,
@@ -135,44 +160,84 @@ POMONA_MPI(int, Reduce_scatter_block_c, (const void* sendbuf, void* recvbuf, MPI
     return reduce_scatter_block(__func__, sendbuf, recvbuf, recvcount, datatype, op, comm);
 }
 
+// Has it been repeated? In place only the root may be, of which one buffer is significant then.
+static bool gathers(BlockingCall& call, int root, const void* send, void* recv) {
+    bool right = call.at(root) ? usable(send, recv) : usable(send);
+    return right && call.repeated(source(send, recv), call.at(root) ? recv : nullptr);
+}
+static bool scatters(BlockingCall& call, int root, const void* send, void* recv) {
+    bool right = call.at(root) ? usable(recv, send) : usable(recv);
+    void* in_place = const_cast<void*>(send);
+    return right &&
+           call.repeated(call.at(root) ? send : nullptr, recv == MPI_IN_PLACE ? in_place : recv);
+}
+
 POMONA_MPI(int, Gather_c, (const void* sendbuf, MPI_Count sendcount, MPI_Datatype sendtype, void*
                            recvbuf, MPI_Count recvcount, MPI_Datatype recvtype, int root, MPI_Comm
                            comm)) {
+    CallKey key{
+        .collective = Collective::gather, .in_place = sendbuf == MPI_IN_PLACE, .root = root};
+    BlockingCall call(__func__, comm, key);
+    if (!key.in_place) key.send_count = sendcount, key.send_type = sendtype;
+    if (call.at(root)) key.recv_count = recvcount, key.recv_type = recvtype;
+    if (gathers(call, root, sendbuf, recvbuf)) return call.error();
     CollectivePlan plan;
     if (int error = plan_gather(__func__, plan, {sendbuf, sendcount, sendtype},
                                 {recvbuf, recvcount, recvtype}, root, comm))
         return error;
-    return finish_blocking(__func__, plan);
+    return call.finish(plan);
 }
 
 POMONA_MPI(int, Gatherv_c, (const void* sendbuf, MPI_Count sendcount, MPI_Datatype sendtype, void*
                             recvbuf, const MPI_Count recvcounts[], const MPI_Aint displs[],
                             MPI_Datatype recvtype, int root, MPI_Comm comm)) {
+    CallKey key{.collective = Collective::gather,
+                .in_place = sendbuf == MPI_IN_PLACE,
+                .lists = true,
+                .root = root};
+    BlockingCall call(__func__, comm, key);
+    if (!key.in_place) key.send_count = sendcount, key.send_type = sendtype;
+    if (call.at(root)) key.recv_type = recvtype, call.list(recvcounts), call.list(displs);
+    if (gathers(call, root, sendbuf, recvbuf)) return call.error();
     CollectivePlan plan;
     if (int error = plan_gatherv(__func__, plan, {sendbuf, sendcount, sendtype},
                                  {recvbuf, recvcounts, displs, recvtype, nullptr}, root, comm))
         return error;
-    return finish_blocking(__func__, plan);
+    return call.finish(plan);
 }
 
 POMONA_MPI(int, Scatter_c, (const void* sendbuf, MPI_Count sendcount, MPI_Datatype sendtype, void*
                             recvbuf, MPI_Count recvcount, MPI_Datatype recvtype, int root,
                             MPI_Comm comm)) {
+    CallKey key{
+        .collective = Collective::scatter, .in_place = recvbuf == MPI_IN_PLACE, .root = root};
+    BlockingCall call(__func__, comm, key);
+    if (call.at(root)) key.send_count = sendcount, key.send_type = sendtype;
+    if (!key.in_place) key.recv_count = recvcount, key.recv_type = recvtype;
+    if (scatters(call, root, sendbuf, recvbuf)) return call.error();
     CollectivePlan plan;
     if (int error = plan_scatter(__func__, plan, {sendbuf, sendcount, sendtype},
                                  {recvbuf, recvcount, recvtype}, root, comm))
         return error;
-    return finish_blocking(__func__, plan);
+    return call.finish(plan);
 }
 
 POMONA_MPI(int, Scatterv_c, (const void* sendbuf, const MPI_Count sendcounts[], const MPI_Aint
                              displs[], MPI_Datatype sendtype, void* recvbuf, MPI_Count recvcount,
                              MPI_Datatype recvtype, int root, MPI_Comm comm)) {
+    CallKey key{.collective = Collective::scatter,
+                .in_place = recvbuf == MPI_IN_PLACE,
+                .lists = true,
+                .root = root};
+    BlockingCall call(__func__, comm, key);
+    if (call.at(root)) key.send_type = sendtype, call.list(sendcounts), call.list(displs);
+    if (!key.in_place) key.recv_count = recvcount, key.recv_type = recvtype;
+    if (scatters(call, root, sendbuf, recvbuf)) return call.error();
     CollectivePlan plan;
     if (int error = plan_scatterv(__func__, plan, {sendbuf, sendcounts, displs, sendtype, nullptr},
                                   {recvbuf, recvcount, recvtype}, root, comm))
         return error;
-    return finish_blocking(__func__, plan);
+    return call.finish(plan);
 }
 
 POMONA_MPI(int, Allgather_c, (const void* sendbuf, MPI_Count sendcount, MPI_Datatype sendtype,
@@ -197,11 +262,20 @@ POMONA_MPI(int, Allgather_c, (const void* sendbuf, MPI_Count sendcount, MPI_Data
 POMONA_MPI(int, Allgatherv_c, (const void* sendbuf, MPI_Count sendcount, MPI_Datatype sendtype,
                                void* recvbuf, const MPI_Count recvcounts[], const MPI_Aint
                                displs[], MPI_Datatype recvtype, MPI_Comm comm)) {
+    CallKey key{.collective = Collective::allgather,
+                .in_place = sendbuf == MPI_IN_PLACE,
+                .lists = true,
+                .recv_type = recvtype};
+    BlockingCall call(__func__, comm, key);
+    if (!key.in_place) key.send_count = sendcount, key.send_type = sendtype;
+    call.list(recvcounts), call.list(displs);
+    if (usable(sendbuf, recvbuf) && call.repeated(source(sendbuf, recvbuf), recvbuf))
+        return call.error();
     CollectivePlan plan;
     if (int error = plan_allgatherv(__func__, plan, {sendbuf, sendcount, sendtype},
                                     {recvbuf, recvcounts, displs, recvtype, nullptr}, comm))
         return error;
-    return finish_blocking(__func__, plan);
+    return call.finish(plan);
 }
 
 POMONA_MPI(int, Alltoall_c, (const void* sendbuf, MPI_Count sendcount, MPI_Datatype sendtype,
@@ -227,12 +301,21 @@ POMONA_MPI(int, Alltoallv_c, (const void* sendbuf, const MPI_Count sendcounts[],
                               sdispls[], MPI_Datatype sendtype, void* recvbuf, const MPI_Count
                               recvcounts[], const MPI_Aint rdispls[], MPI_Datatype recvtype,
                               MPI_Comm comm)) {
+    CallKey key{.collective = Collective::alltoall,
+                .in_place = sendbuf == MPI_IN_PLACE,
+                .lists = true,
+                .recv_type = recvtype};
+    BlockingCall call(__func__, comm, key);
+    if (!key.in_place) key.send_type = sendtype, call.list(sendcounts), call.list(sdispls);
+    call.list(recvcounts), call.list(rdispls);
+    if (usable(sendbuf, recvbuf) && call.repeated(source(sendbuf, recvbuf), recvbuf))
+        return call.error();
     CollectivePlan plan;
     if (int error =
             plan_alltoallv(__func__, plan, {sendbuf, sendcounts, sdispls, sendtype, nullptr},
                            {recvbuf, recvcounts, rdispls, recvtype, nullptr}, comm))
         return error;
-    return finish_blocking(__func__, plan);
+    return call.finish(plan);
 }
 
 POMONA_MPI(int, Alltoallw_c, (const void* sendbuf, const MPI_Count sendcounts[], const MPI_Aint

@@ -119,7 +119,8 @@ int BlockingCall::finish(CollectivePlan& plan) {
     void* result = plan.result;
     Outcome made = await_board(plan);
     if (__builtin_expect(made.error != MPI_SUCCESS, 0)) return fail_member(f_, comm_, made);
-    RepeatedCall* call = keep_call(plan, key_);
+    const CallLists* lists = key_.lists && asked_ ? &lists_ : nullptr;
+    RepeatedCall* call = keep_call(plan, key_, lists, input_, result_);
     if (!call) return finish_blocking(f_, plan);
     return begin_call(*call, input, result) ? MPI_SUCCESS : wait(*call);
 }

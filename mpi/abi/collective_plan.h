@@ -70,8 +70,8 @@ int plan_neighbor_alltoallv(const char* f, CollectivePlan& plan, SendBlocks send
                             MPI_Comm comm);
 
 // A blocking call that may have been made before with the same key (mpi/runtime/repeated_call.h).
-// Use: when the buffers pass the checks that depend on addresses and it has been repeated(), return
-// its error(); else plan, and finish().
+// Use: of a v-form, list() what is significant; when the buffers pass the checks that depend on
+// addresses and it has been repeated(), return its error(); else plan, and finish().
 class BlockingCall {
 public:
     BlockingCall(const char* f, MPI_Comm comm, const CallKey& key) : f_(f), key_(key) {
@@ -82,10 +82,19 @@ public:
     BlockingCall& operator=(const BlockingCall&) = delete;
 
     bool at(int root) const { return comm_ && comm_->rank() == root; }
+    // Counts or displacements of a v-form, one for each rank.
+    template <class Value> void list(const Value* values) {
+        if (!comm_) return;
+        if (!values || comm_->is_inter()) return unlisted_ = true, void();
+        lists_.add(std::as_bytes(std::span(values, static_cast<size_t>(comm_->size()))));
+    }
+    // `input` and `result`: of a v-form the user's buffers, else as in CollectivePlan.
     bool repeated(const void* input, void* result) {
-        if (!comm_) return false;
+        if (!comm_ || unlisted_) return false;
+        asked_ = true, input_ = input, result_ = result;
         RepeatedCall* call = nullptr;
-        Repeated state = repeat_call(*comm_, key_, input, result, call);
+        Repeated state =
+            repeat_call(*comm_, key_, key_.lists ? &lists_ : nullptr, input, result, call);
         if (__builtin_expect(state == Repeated::under_way, 0)) error_ = wait(*call);
         return state != Repeated::unknown;
     }
@@ -98,6 +107,10 @@ private:
     const char* f_;
     const CallKey& key_;
     Communicator* comm_ = nullptr;
+    CallLists lists_;
+    bool unlisted_ = false, asked_ = false;
+    const void* input_ = nullptr;
+    void* result_ = nullptr;
     int error_ = MPI_SUCCESS;
 };
 

@@ -3,7 +3,45 @@
 
 #include "mpi/runtime/collective_state.h"
 
+#include <algorithm>
+#include <cstring>
+#include <utility>
+
 namespace pomona {
+
+std::vector<std::byte> CallLists::copy() const {
+    std::vector<std::byte> copied;
+    for (auto list : all()) copied.insert(copied.end(), list.begin(), list.end());
+    return copied;
+}
+
+bool CallLists::equal(const std::vector<std::byte>& copied) const {
+    const std::byte* at = copied.data();
+    for (auto list : all()) {
+        if (std::memcmp(at, list.data(), list.size()) != 0) return false;
+        at += list.size();
+    }
+    return true;
+}
+
+// FNV-1a, by words. Source: Fowler, Noll, Vo.
+uint64_t CallLists::hash() const {
+    uint64_t hash = 0xcbf29ce484222325u;
+    for (auto list : all()) {
+        for (size_t at = 0; at + 8 <= list.size(); at += 8) {
+            uint64_t word;
+            std::memcpy(&word, list.data() + at, 8);
+            hash = (hash ^ word) * 0x100000001b3u;
+        }
+    }
+    return hash;
+}
+
+static size_t total(const std::vector<coll::Block>& blocks) {
+    size_t bytes = 0;
+    for (const coll::Block& each : blocks) bytes += each.length;
+    return bytes;
+}
 
 static bool worth_keeping(const CollectivePlan& plan, const CallKey& key) {
     auto predefined = [](auto handle) {
@@ -13,8 +51,11 @@ static bool worth_keeping(const CollectivePlan& plan, const CallKey& key) {
     if (plan.input_staging || plan.result_staging) return false;
     if (!predefined(key.send_type) || !predefined(key.recv_type) || !predefined(key.op))
         return false;
-    // A block each; barriers have none.
-    size_t bytes = plan.shape.bytes() * static_cast<size_t>(plan.comm->size());
+    // A block each, or blocks of their own; barriers have none.
+    size_t bytes =
+        plan.shape.irregular
+            ? std::max({plan.shape.bytes(), total(plan.input_blocks), total(plan.result_blocks)})
+            : plan.shape.bytes() * static_cast<size_t>(plan.comm->size());
     return bytes <= kRepeatedBytes &&
            (bytes > 0 || plan.shape.collective == coll::Collective::barrier);
 }
@@ -50,12 +91,26 @@ inline bool CollectiveRequest::begin_repeated(const void* input, void* result) {
     return false;
 }
 
-RepeatedCall* keep_call(CollectivePlan& plan, const CallKey& key) {
-    if (!worth_keeping(plan, key)) return nullptr;
+static ptrdiff_t shift(const void* buffer, const void* bound) {
+    return buffer && bound
+               ? static_cast<const std::byte*>(bound) - static_cast<const std::byte*>(buffer)
+               : 0;
+}
+
+RepeatedCall* keep_call(CollectivePlan& plan, const CallKey& key, const CallLists* lists,
+                        const void* input, void* result) {
+    if (!worth_keeping(plan, key) || key.lists != (lists != nullptr)) return nullptr;
     Engine::Hold hold(plan.comm->process.engine);
     if (plan.comm->ends_collectives()) return nullptr;
     RepeatedCall& call = collective_state(*plan.comm).repeated[key.slot()];
     if (call.running) return nullptr;
+    if (lists) {
+        uint64_t seen = lists->hash();
+        if (std::exchange(call.seen, seen) != seen) return nullptr;
+        call.lists = lists->copy();
+        call.input_shift = shift(input, plan.input);
+        call.result_shift = shift(result, plan.result);
+    }
     call.key = key;
     call.request = std::make_unique<CollectiveRequest>();
     call.request->prepare_repeated(std::move(plan));
@@ -67,14 +122,19 @@ RepeatedCall* keep_call(CollectivePlan& plan, const CallKey& key) {
 // messages.
 static constexpr uint32_t kTurnEvery = 64;
 
-Repeated repeat_call(Communicator& comm, const CallKey& key, const void* input, void* result,
-                     RepeatedCall*& call) {
+Repeated repeat_call(Communicator& comm, const CallKey& key, const CallLists* lists,
+                     const void* input, void* result, RepeatedCall*& call) {
     if (!comm.collective) return Repeated::unknown;
     Engine& engine = comm.process.engine;
     {
         Engine::Hold hold(engine);
         RepeatedCall& kept = comm.collective->repeated[key.slot()];
         if (!kept.request || kept.running || kept.key != key) return Repeated::unknown;
+        if (lists) {
+            if (!lists->equal(kept.lists)) return Repeated::unknown;
+            if (input) input = static_cast<const std::byte*>(input) + kept.input_shift;
+            if (result) result = static_cast<std::byte*>(result) + kept.result_shift;
+        }
         if (!kept.request->begin_repeated(input, result)) {
             kept.running = true;
             call = &kept;

@@ -3,12 +3,17 @@
 // and preparing then give what they gave before, so a communicator keeps prepared requests by the
 // arguments, and a small blocking call only binds its buffers and runs. Kept are calls within one
 // group, on predefined types and operations (their handles are numbers that never change meaning),
-// of at most kRepeatedBytes, so that what is kept stays small.
+// of at most kRepeatedBytes, so that what is kept stays small. Of calls with a list of counts, the
+// second with the same lists is kept: many programs never give the same ones twice.
 #pragma once
 
 #include "mpi/runtime/collective_request.h"
 
 #include <array>
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <vector>
 
 namespace pomona {
 
@@ -19,6 +24,7 @@ inline constexpr size_t kRepeatedSlots = 33;
 struct CallKey {
     coll::Collective collective = coll::Collective::barrier;
     bool in_place = false;
+    bool lists = false;  // one of the v-forms: CallLists go with it
     int root = 0;
     MPI_Count send_count = 0, recv_count = 0;
     MPI_Datatype send_type = MPI_DATATYPE_NULL, recv_type = MPI_DATATYPE_NULL;
@@ -39,23 +45,45 @@ struct CallKey {
     }
 };
 
+// Counts and displacements of a v-form, where significant, as the user gave them, in the user's
+// memory.
+class CallLists {
+public:
+    void add(std::span<const std::byte> list) { lists_[number_++] = list; }
+    std::vector<std::byte> copy() const;
+    // Are they those that were copied from another call of the same key?
+    bool equal(const std::vector<std::byte>& copied) const;
+    uint64_t hash() const;
+
+private:
+    std::span<const std::span<const std::byte>> all() const { return {lists_.data(), number_}; }
+
+    std::array<std::span<const std::byte>, 4> lists_;
+    size_t number_ = 0;
+};
+
 struct RepeatedCall {
     CallKey key;
-    std::unique_ptr<CollectiveRequest> request;  // null: nothing kept
-    bool running = false;                        // begun and not over
-    uint32_t at_once = 0;                        // calls that were over without waiting
+    std::unique_ptr<CollectiveRequest> request;   // null: nothing kept
+    std::vector<std::byte> lists;                 // of a v-form
+    uint64_t seen = 0;                            // the last v-form not kept: CallLists::hash()
+    ptrdiff_t input_shift = 0, result_shift = 0;  // from its buffers to the first block
+    bool running = false;                         // begun and not over
+    uint32_t at_once = 0;                         // calls that were over without waiting
 };
 
 using RepeatedCalls = std::array<RepeatedCall, kRepeatedSlots>;  // by CallKey::slot()
 
 enum class Repeated { unknown, over, under_way };
 // Begins the prepared call for these arguments, if there is one. `input` and `result` as in
-// CollectivePlan; sets `call` when it is under way.
-Repeated repeat_call(Communicator& comm, const CallKey& key, const void* input, void* result,
-                     RepeatedCall*& call);
+// CollectivePlan, of v-forms the user's buffers; `lists` are those of a v-form, else null. Sets
+// `call` when it is under way.
+Repeated repeat_call(Communicator& comm, const CallKey& key, const CallLists* lists,
+                     const void* input, void* result, RepeatedCall*& call);
 // Keeps the plan as prepared call, as good as begun; null (and an untouched plan) when it is not
-// one of those kept.
-RepeatedCall* keep_call(CollectivePlan& plan, const CallKey& key);
+// one of those kept. `input` and `result` are the user's buffers.
+RepeatedCall* keep_call(CollectivePlan& plan, const CallKey& key, const CallLists* lists,
+                        const void* input, void* result);
 // Begins that; true when it is over already.
 bool begin_call(RepeatedCall& call, const void* input, void* result);
 // Waits for the end. An MPI error class, with all that is known of it in `failed`.
