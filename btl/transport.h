@@ -280,6 +280,8 @@ public:
     virtual void disarm() = 0;
     // True when bytes accepted by push() still wait in this process (finalize drains them).
     virtual bool pending() const { return false; }
+    // Time passes only while its processes wait: to poll for a short while is of no use.
+    virtual bool simulated() const { return false; }
     // Others reach each other through this process: it has to go on polling until they have left.
     virtual bool serves() const { return false; }
     // Memory that the peers it reaches see, where there is any; owned by the transport.

@@ -13,6 +13,8 @@ namespace pomona::coll {
 // one is longer. 10 Gb/s bring a part in 80 us, and it is added up in 10 to 30.
 static constexpr size_t kPart = 3 << 15, kPartsFrom = 2 * kPart;
 
+static constexpr uint32_t kOver = ~uint32_t{0};  // in place of open dependencies
+
 void Runner::prepare(const Schedule& schedule, bool symbolic) {
     check(!running_);
     schedule_ = &schedule;
@@ -43,18 +45,46 @@ void Runner::prepare(const Schedule& schedule, bool symbolic) {
     }
 }
 
-void Runner::start(Carrier& carrier, const Binding& binding, Completion& done, StepId from) {
+// All that can be done without another message comes before the next receive.
+void Runner::order_messages() {
+    auto steps = schedule_->steps();
+    for (size_t id = 0; id < steps.size(); ++id) open_[id] = steps[id].dependencies;
+    order_.clear();
+    while (order_.size() < steps.size()) {
+        size_t before = order_.size();
+        StepId receive = kNoStep;
+        for (StepId id = 0; id < steps.size(); ++id) {
+            if (open_[id] != 0) continue;
+            if (steps[id].kind != StepKind::recv) take_next(id);
+            else if (receive == kNoStep) receive = id;
+        }
+        if (order_.size() == before) take_next(receive);
+    }
+}
+
+void Runner::take_next(StepId id) {
+    order_.push_back(id);
+    open_[id] = kOver;
+    for (StepId next : schedule_->successors(schedule_->steps()[id])) --open_[next];
+}
+
+void Runner::start(Carrier& carrier, const Binding& binding, Completion& done, Ahead ahead) {
     bind(carrier, binding);
     done_ = &done;
     models_time_ = carrier.models_time();
     auto steps = schedule_->steps();
     for (size_t id = 0; id < steps.size(); ++id) open_[id] = steps[id].dependencies;
-    ready_head_ = ready_tail_ = from;  // as if these had been ready, and were over
-    for (StepId root : schedule_->roots())
-        if (root >= from) ready_[ready_tail_++] = root;
-    for (StepId id = 0; id < from; ++id)
-        for (StepId next : schedule_->successors(steps[id]))
-            if (--open_[next] == 0 && next >= from) ready_[ready_tail_++] = next;
+    ready_head_ = ready_tail_ = ahead.steps + ahead.ordered;  // as if these had been ready
+    if (ready_tail_ == 0) {
+        for (StepId root : schedule_->roots()) ready_[ready_tail_++] = root;
+    } else {
+        auto over = [&](StepId at) { return ahead.ordered ? order_[at] : at; };
+        for (StepId at = 0; at < ready_head_; ++at)
+            for (StepId next : schedule_->successors(steps[over(at)])) --open_[next];
+        for (StepId at = 0; at < ready_head_; ++at) open_[over(at)] = kOver;
+        for (StepId id = 0; id < steps.size(); ++id)
+            if (open_[id] == 0) ready_[ready_tail_++] = id;
+    }
     failed_ = cancelled_ = spreading_ = off_board_ = false;
     running_ = true;
     drain();

@@ -12,6 +12,7 @@
 #include "coll/schedule.h"
 
 #include <memory>
+#include <vector>
 
 namespace pomona::coll {
 
@@ -30,6 +31,13 @@ struct Binding {
     bool symbolic = false;  // simulation without data: addresses are never followed
 };
 
+// Steps that are over before an execution starts: the first by number, or the first in the order of
+// messages (Runner::order_messages()).
+struct Ahead {
+    StepId steps = 0;
+    StepId ordered = 0;
+};
+
 class Runner {
 public:
     Runner() = default;
@@ -42,8 +50,8 @@ public:
     void prepare(const Schedule& schedule, bool symbolic = false);
     // Starts; `done` is called once, with the first error if there was one, when no step is under
     // way any more. It may be called inside start(), and may start the Runner again or destroy it.
-    // The steps before `from` are over already: run_ahead() has done them.
-    void start(Carrier& carrier, const Binding& binding, Completion& done, StepId from = 0);
+    // The steps of `ahead` are over already.
+    void start(Carrier& carrier, const Binding& binding, Completion& done, Ahead ahead = {});
     // Does the steps one after the other, as far as each is over at once, or soon; returns the
     // first that is not, or their number. Nobody is told, so small collectives on a board, whose
     // members come together, take two thirds of the time. The carrier has, besides:
@@ -52,6 +60,14 @@ public:
     // which are post() and look() where these are over at once; else false, and nothing has
     // happened.
     template <class ShortCarrier> StepId run_ahead(ShortCarrier& carrier, const Binding& binding);
+    // The same of a schedule by messages, after order_messages(): each send goes as soon as it can,
+    // since others wait for it. The carrier has
+    //     bool send_now(int peer, int slot, ConstBytes data);
+    //     bool recv_now(int peer, int slot, Bytes data);
+    // which are send() and recv() likewise. Returns how many steps are over.
+    void order_messages();
+    template <class ShortCarrier>
+    StepId run_messages_ahead(ShortCarrier& carrier, const Binding& binding);
     bool running() const { return running_; }
     const Schedule& schedule() const { return *schedule_; }  // prepared for
     Code failed_by() const { return failed_ ? error_.code : Code::ok; }
@@ -83,6 +99,7 @@ private:
     void complete(StepId step, const Error* error);
     void note(const Step& step, const Error& error);
     void release(const Step& step);
+    void take_next(StepId id);
     void drain();
     void bind(Carrier& carrier, const Binding& binding);
     template <class ShortCarrier> bool look_soon(ShortCarrier& carrier, const Step& step);
@@ -119,6 +136,7 @@ private:
     std::byte* bases_[kBuffers] = {};
     std::unique_ptr<uint32_t[]> open_;  // dependencies not yet over, by step
     std::unique_ptr<StepId[]> ready_;   // each step enters once
+    std::vector<StepId> order_;         // of messages
     std::unique_ptr<State[]> states_;
     std::unique_ptr<std::byte[]> scratch_;
     std::unique_ptr<ReducingReceive[]> reducing_;  // by the schedule's reduced_receives()
@@ -166,6 +184,31 @@ StepId Runner::run_ahead(ShortCarrier& carrier, const Binding& binding) {
         }
     }
     return static_cast<StepId>(steps.size());
+}
+
+template <class ShortCarrier>
+StepId Runner::run_messages_ahead(ShortCarrier& carrier, const Binding& binding) {
+    bind(carrier, binding);
+    auto steps = schedule_->steps();
+    StepId over = 0;
+    for (; over < order_.size(); ++over) {
+        const Step& step = steps[order_[over]];
+        switch (step.kind) {
+        case StepKind::send:
+            if (!carrier.send_now(step.peer, step.slot, read_by(step))) return over;
+            break;
+        case StepKind::recv:
+            if (!carrier.recv_now(step.peer, step.slot, written_by(step))) return over;
+            break;
+        case StepKind::reduce:
+            if (reducer_->begin) return over;
+            [[fallthrough]];
+        case StepKind::copy: run_local(step); break;
+        case StepKind::join: break;
+        default: return over;
+        }
+    }
+    return over;
 }
 
 // Members that came together are a line's way apart.

@@ -99,10 +99,14 @@ public:
     bool end(Watched& collective, Error* error) {
         if (__builtin_expect(error != nullptr, 0)) return end_failed(collective, *error);
         List<Watched>::remove(&collective);
-        size_t place = ended_++ % kPast;
-        past_[place] = {collective.id, collective.call};
-        if (__builtin_expect(place == kPast - 1, 0)) look_back();
+        over(collective.id, collective.call);
         return true;
+    }
+    // In place of both for one that is over at once.
+    void over(const CollectiveId& id, const Call& call) {
+        size_t place = ended_++ % kPast;
+        past_[place] = {id, call};
+        if (__builtin_expect(place == kPast - 1, 0)) look_back();
     }
     // Is it over here, and failed?
     template <class Id> bool failed(Id is_it) const {

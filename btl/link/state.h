@@ -292,6 +292,7 @@ public:
     bool arm() override;
     void disarm() override;
     bool pending() const override;
+    bool simulated() const override;
     Nanoseconds sleep_max() override;
     bool serves() const override { return relays_.serves(); }
 

@@ -232,6 +232,11 @@ void Links::disarm() {
     for (auto& each : transports_) each->disarm();
 }
 
+bool Links::simulated() const {
+    return std::any_of(transports_.begin(), transports_.end(),
+                       [](const auto& each) { return each->simulated(); });
+}
+
 bool Links::pending() const {
     for (const auto& each : transports_)
         if (each->pending()) return true;

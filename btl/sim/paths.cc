@@ -34,6 +34,7 @@ public:
         out.here = way.here;
         return out;
     }
+    bool simulated() const override { return true; }
     int poll(Sink& sink, int most) override { return fabric_.poll(rank_, way_, sink, most); }
     bool arm() override { return false; }
     void disarm() override {}

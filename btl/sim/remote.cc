@@ -45,6 +45,7 @@ public:
             return Error{Code::unsupported, "A simulated job has no further processes", peer};
         return static_cast<Endpoint*>(&ways_[static_cast<size_t>(peer)]);
     }
+    bool simulated() const override { return true; }
     int poll(Sink& sink, int most) override;
     bool arm() override {
         if (remote_.inbox_.empty()) remote_.hand_over(Word::wait, 0);

@@ -19,6 +19,7 @@ public:
     Result<Endpoint*> connect(int peer, ConstBytes) override {
         return static_cast<Endpoint*>(endpoints_[static_cast<size_t>(peer)].get());
     }
+    bool simulated() const override { return true; }
     int poll(Sink& sink, int most) override { return fabric_.poll(rank_, sink, most); }
     bool arm() override { return false; }  // a simulated rank never sleeps: poll() waits
     void disarm() override {}

@@ -287,7 +287,7 @@ inline bool Engine::recv_expected(Communicator& comm, const Data& data, Envelope
         (from.rank >= 0 ? comm.peers[from.rank]->gone : !failed_.empty()))
         return false;
     Expected& expected = expecting_;
-    expected = {comm.context(), from.rank, from.tag, start_of(data), room, false, false, {}};
+    expected = {comm.context(), from.rank, from.tag, start_of(data), 0, room, false, false, {}};
     expected_ = &expected;
     wait_until(ExpectedOver{this, &expected});
     outcome = expected.outcome;
@@ -303,7 +303,9 @@ inline bool Engine::meets_expected(const Header& header, ConstBytes payload) {
         (header.tag != it.tag && it.tag != MPI_ANY_TAG))
         return false;
     leave_expected();
-    if (header.kind != FrameKind::eager || header.flags || payload.size() > it.room) return false;
+    if (header.kind != FrameKind::eager || header.flags || payload.size() > it.room ||
+        payload.size() < it.least)
+        return false;
     count(counters_.messages_received);
     count(counters_.bytes_received, payload.size());
     copy_short(it.to, payload);
@@ -517,16 +519,42 @@ void Engine::fail(P2pRequest& request, int error, const char* reason) {
 
 // ---- steps of collective schedules
 
+bool Engine::send_step_now(Peer& peer, uint64_t context, int source, int tag, ConstBytes data) {
+    if (!peer.endpoint || data.size() >= peer.eager_limit || !peer.backlog.empty()) return false;
+    Header header{context, source, tag, data.size(), FrameKind::eager, 0, 0};
+    if (peer.endpoint->push(header.pack(), data) != Push::sent) return false;
+    count(counters_.messages_sent);
+    count(counters_.bytes_sent, data.size());
+    return true;
+}
+
+bool Engine::recv_step_now(Peer& peer, uint64_t context, int source, int tag, Bytes data) {
+    constexpr int turns_most = 64;  // members that came together are a line's way apart
+    if (threaded_ || peer.gone) return false;
+    Matcher& matching = matcher(context);
+    if (Message* message = matching.find_message(source, tag)) {
+        const Header& header = message->header;
+        if (header.kind != FrameKind::eager || header.flags || message->length != data.size())
+            return false;
+        matching.take(*message);
+        forget_kept(*message);
+        copy_short(data.data(), {message->bytes, message->length});
+        message->release();
+        return true;
+    }
+    if (simulated_) return false;
+    expecting_ = {context, source, tag, data.data(), data.size(), data.size(), false, false, {}};
+    expected_ = &expecting_;
+    for (int turns = crowded_ ? 1 : turns_most; turns > 0 && !expecting_.over; --turns) turn();
+    if (!expecting_.over) leave_expected();
+    return expecting_.met;
+}
+
 void Engine::send_step(Peer& peer, uint64_t context, int source, int tag, ConstBytes data,
                        coll::Completion& done) {
-    if (peer.endpoint && data.size() < peer.eager_limit && peer.backlog.empty()) {
-        Header header{context, source, tag, data.size(), FrameKind::eager, 0, 0};
-        if (peer.endpoint->push(header.pack(), data) == Push::sent) {
-            count(counters_.messages_sent);
-            count(counters_.bytes_sent, data.size());
-            done.function(&done, nullptr);
-            return;
-        }
+    if (send_step_now(peer, context, source, tag, data)) {
+        done.function(&done, nullptr);
+        return;
     }
     P2pRequest* request = take();
     request->engine = this;

@@ -74,7 +74,10 @@ public:
     // Processes spawned later: peers below job_size exist, another transport is polled. With the
     // engine held.
     void grow(int job_size);
-    void add(Transport* transport) { transports_.push_back(transport); }
+    void add(Transport* transport) {
+        transports_.push_back(transport);
+        simulated_ = simulated_ || transport->simulated();
+    }
     int known_peers() const { return static_cast<int>(peers_.size()); }
     // Several threads may call from now on; costs a lock per call.
     void set_threaded() {
@@ -142,6 +145,10 @@ public:
     // `exact`: a shorter message is an error; both sides of a schedule's message know its length.
     void recv_step(Peer& from, uint64_t context, int source, int tag, Bytes data,
                    coll::Completion& done, bool exact = false);
+    // The same of short messages, where they are over at once, or soon; else false, and nothing has
+    // happened. The receive is an exact one. By the only thread.
+    bool send_step_now(Peer& to, uint64_t context, int source, int tag, ConstBytes data);
+    bool recv_step_now(Peer& from, uint64_t context, int source, int tag, Bytes data);
     // Like an exact one to its landing; what arrives is reduced from where it lies.
     void recv_reducing_step(Peer& from, uint64_t context, int source, int tag, size_t length,
                             coll::ReducingReceive& receive, coll::Completion& done);
@@ -379,8 +386,8 @@ private:
         uint64_t context;
         int source, tag;  // or MPI_ANY_...
         std::byte* to;
-        size_t room;
-        bool over;  // met, or left
+        size_t least, room;  // its length
+        bool over;           // met, or left
         bool met;
         Outcome outcome;
     };
@@ -485,6 +492,7 @@ private:
     Turnstile lock_;
 
     std::vector<Transport*> transports_;
+    bool simulated_ = false;  // one of them
     Sleeper* sleeper_ = nullptr;
     ConnectFunction connect_;
     std::vector<std::unique_ptr<Peer>> peers_;

@@ -18,7 +18,7 @@ static constexpr Nanoseconds kLookUpEvery = 1'000'000;  // of a peer that is not
 
 void Engine::attach(int job_size, std::vector<Transport*> transports, Sleeper* sleeper,
                     ConnectFunction connect) {
-    transports_ = std::move(transports);
+    for (Transport* each : transports) add(each);
     sleeper_ = sleeper;
     connect_ = std::move(connect);
     for (int rank = 0; rank < job_size; ++rank) peers_.push_back(std::make_unique<Peer>(rank));

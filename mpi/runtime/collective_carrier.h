@@ -67,6 +67,20 @@ public:
     // goes on.
     bool may_run_ahead() const { return posts_ && board_->idle(number_); }
     void over() { board_->over(number_, use_); }
+    // The same of Runner::run_messages_ahead().
+    bool may_run_messages_ahead() const { return !posts_ && (!board_ || board_->idle(number_)); }
+    void messages_over() {
+        if (board_) board_->over(number_, use_);
+        if (watched_.group) watched_.group->over({context_, number_}, watched_.call);
+    }
+    bool send_now(int peer, int slot, ConstBytes data) {
+        return engine().send_step_now(*comm_->peers[peer], context_, comm_->rank() | label_,
+                                      tag(slot), data);
+    }
+    bool recv_now(int peer, int slot, Bytes data) {
+        return engine().recv_step_now(*comm_->peers[peer], context_, peer | label_, tag(slot),
+                                      data);
+    }
     bool post_now(ConstBytes data, size_t said) {
         if (!board_->post_now(number_, data, said)) return false;
         count(engine().counters().board_posts);

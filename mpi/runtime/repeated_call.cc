@@ -66,6 +66,7 @@ void CollectiveRequest::prepare_repeated(CollectivePlan&& plan) {
     if (plan_.operation) set_operation();
     CollectiveState& state = collective_state(*comm_);
     choose(state.has_boards, state.board.get());
+    if (!schedule_->uses_board()) runner_.order_messages();
     function = ended;
 }
 
@@ -77,17 +78,22 @@ inline bool CollectiveRequest::begin_repeated(const void* input, void* result) {
     binding.result = result;
     binding.reducer = plan_.operation ? &reducer_ : nullptr;
     binding.stream = streams_;
-    coll::StepId from = 0;
+    coll::Ahead ahead;
     if (__builtin_expect(carrier_.may_run_ahead(), 1)) {
-        from = runner_.run_ahead(carrier_, binding);
-        if (from == schedule_->steps().size()) return carrier_.over(), true;
+        ahead.steps = runner_.run_ahead(carrier_, binding);
+        if (ahead.steps == schedule_->steps().size()) return carrier_.over(), true;
+    } else if (carrier_.may_run_messages_ahead()) {
+        ahead.ordered = runner_.run_messages_ahead(carrier_, binding);
+        if (ahead.ordered == schedule_->steps().size()) return carrier_.messages_over(), true;
     }
     done_.store(0, std::memory_order_relaxed);  // the caller holds the engine
     outcome_.error = MPI_SUCCESS;
     outcome_.reason = nullptr;
     comm_->collective->under_way.push_back(this);
     carrier_.begin(runner_);
-    runner_.start(carrier_, binding, *this, from);
+    runner_.start(carrier_, binding, *this, ahead);
+    // A member has failed while this one looked for messages, so it was told of no collective.
+    if (__builtin_expect(comm_->ends_collectives() && !done(), 0)) fail(why_ended(*comm_));
     return false;
 }
 

@@ -29,6 +29,7 @@ public:
         ways_.push_back(std::make_unique<Way>(*this, *under));
         return static_cast<Endpoint*>(ways_.back().get());
     }
+    bool simulated() const override { return true; }
     int poll(Sink& sink, int most) override { return under_->poll(sink, most); }
     bool arm() override { return under_->arm(); }
     void disarm() override { under_->disarm(); }

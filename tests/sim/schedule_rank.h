@@ -145,11 +145,7 @@ public:
     void send(int peer, int slot, ConstBytes data, coll::Completion& sending) override {
         ScheduleWorld& w = world_;
         if (w.network_.dead(rank_)) return;  // a dead rank's operations never end
-        Message* message = w.make_message();
-        ++w.messages_;
-        message->from = rank_, message->to = peer, message->slot = slot;
-        message->call = w.options_.calls.empty() ? 0 : label_of(w.options_.calls[rank_]);
-        message->source = data;
+        Message* message = make(peer, slot, data);
         message->sending = &sending;
         Random& random = w.world_.random();
         message->rendezvous = random.chance(w.options_.rendezvous_chance);
@@ -168,6 +164,16 @@ public:
             message->sending = nullptr;
             sending.function(&sending, nullptr);
         }
+    }
+
+    Message* make(int peer, int slot, ConstBytes data) {
+        ScheduleWorld& w = world_;
+        Message* message = w.make_message();
+        ++w.messages_;
+        message->from = rank_, message->to = peer, message->slot = slot;
+        message->call = w.options_.calls.empty() ? 0 : label_of(w.options_.calls[rank_]);
+        message->source = data;
+        return message;
     }
 
     static void depart(Message& message) {
@@ -193,30 +199,68 @@ public:
         if (w.network_.dead(rank_)) return;
         // Whoever reads too early or writes too late will notice.
         if (w.options_.data && !data.empty()) std::memset(data.data(), 0xa5, data.size());
-        uint64_t where =
-            key(peer, slot, w.options_.calls.empty() ? 0 : label_of(w.options_.calls[rank_]));
-        Meeting& meeting = meetings[where];
+        uint64_t place = where(peer, slot);
+        Meeting& meeting = meetings[place];
         check(!meeting.receiving, rank_, peer, slot);
         meeting.target = data;
         meeting.receiving = &receiving;
         if (meeting.message) {
             Meeting met = meeting;
-            meetings.erase(where);
+            meetings.erase(place);
             w.deliver(*met.message, met);
         } else if (w.network_.dead(peer)) {
-            meetings.erase(where);
+            meetings.erase(place);
             receiving.function(&receiving, &kGone);
         }
+    }
+    uint64_t where(int peer, int slot) const {
+        const auto& calls = world_.options_.calls;
+        return key(peer, slot, calls.empty() ? 0 : label_of(calls[rank_]));
     }
 
     // As many of the first steps as chance has it.
     void begin() {
-        coll::StepId from = 0;
-        if (world_.options_.data && !world_.network_.dead(rank_))
-            from = runner.run_ahead(*this, binding);
+        coll::Ahead ahead;
+        if (world_.options_.data && !world_.network_.dead(rank_)) {
+            if (runner.schedule().uses_board()) {
+                ahead.steps = runner.run_ahead(*this, binding);
+            } else {
+                runner.order_messages();
+                ahead.ordered = runner.run_messages_ahead(*this, binding);
+            }
+        }
         if (!world_.watchers_.empty()) world_.watchers_[rank_]->begin(runner);
-        if (from < steps) runner.start(*this, binding, done, from);
+        if (ahead.steps + ahead.ordered < steps) runner.start(*this, binding, done, ahead);
         else done.function(&done, nullptr);
+    }
+    bool send_now(int peer, int slot, ConstBytes data) {
+        ScheduleWorld& w = world_;
+        if (!w.world_.random().chance(w.options_.ahead_chance) ||
+            w.network_.answer(rank_, peer, data.size()) > 0)
+            return false;
+        Message* message = make(peer, slot, data);
+        depart(*message);
+        read(*message);
+        return true;
+    }
+    // Of what came before this rank did.
+    bool recv_now(int peer, int slot, Bytes data) {
+        ScheduleWorld& w = world_;
+        auto found = meetings.find(where(peer, slot));
+        if (found == meetings.end() || !w.world_.random().chance(w.options_.ahead_chance))
+            return false;
+        Message& message = *found->second.message;
+        if (message.rendezvous || message.source.size() != data.size()) return false;
+        meetings.erase(found);
+        struct Ended : coll::Completion {
+            bool over = false;
+        } ended;
+        ended.function = [](coll::Completion* self, const Error*) {
+            static_cast<Ended*>(self)->over = true;
+        };
+        w.deliver(message, {&message, data, &ended});
+        check(ended.over, rank_, peer, slot);
+        return true;
     }
     bool post_now(ConstBytes data, size_t) {
         ScheduleWorld& w = world_;

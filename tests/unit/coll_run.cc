@@ -12,6 +12,7 @@
 #include <numeric>
 #include <random>
 #include <thread>
+#include <vector>
 
 namespace pomona::coll {
 namespace {
@@ -27,7 +28,8 @@ public:
     };
     std::vector<Operation> operations;
     int cancelled = 0;
-    int at_once = 0;  // so many posts and looks are over at once
+    int at_once = 0;                 // so many posts, looks or messages are over at once
+    std::vector<int> messages_over;  // those: to a peer, or from one (negative)
     bool lending = false;
     std::vector<Completion*> next;  // parts of what is computed; only with `turns`
     bool turns = false;
@@ -63,6 +65,8 @@ public:
     }
     bool post_now(ConstBytes, size_t) { return at_once > 0 && at_once--; }
     bool look_now(int, size_t, size_t, Bytes) { return at_once > 0 && at_once--; }
+    bool send_now(int peer, int, ConstBytes) { return note_now(peer); }
+    bool recv_now(int peer, int, Bytes) { return note_now(-peer); }
     void cancel(Completion& done) override {
         if (std::find(next.begin(), next.end(), &done) != next.end()) return;  // it cannot
         ++cancelled;
@@ -78,6 +82,10 @@ public:
     }
 
 private:
+    bool note_now(int peer) {
+        if (at_once == 0) return false;
+        return --at_once, messages_over.push_back(peer), true;
+    }
     const Error kWithdrawn{Code::internal, "Withdrawn", -1, 0};
 };
 
@@ -146,7 +154,7 @@ TEST(Runner, goes_on_behind_what_it_did_ahead) {
         EXPECT_EQ(from, at_once < 3 ? static_cast<StepId>(at_once) : 4u);
         EXPECT_EQ(done.calls, 0);
         EXPECT_FALSE(runner.running());
-        runner.start(carrier, binding, done, from);
+        runner.start(carrier, binding, done, {.steps = from});
         EXPECT_EQ(result[0], std::byte{7});
         // Posts and looks that were not over at once, and the send.
         ASSERT_EQ(carrier.operations.size(), 3u - static_cast<size_t>(at_once) + 1);
@@ -154,6 +162,47 @@ TEST(Runner, goes_on_behind_what_it_did_ahead) {
         EXPECT_EQ(done.calls, 1);
         EXPECT_EQ(done.error.code, Code::ok);
     }
+}
+
+// The same by messages: sends that wait for no message go before receives that stand before them.
+TEST(Runner, goes_on_behind_the_messages_that_were_over_at_once) {
+    Shape shape{.rank = 0, .size = 5, .element = 1};
+    Builder s(shape);
+    for (int peer : {1, 2}) s.recv(peer, s.result(8 * static_cast<size_t>(peer), 8));
+    s.send(3, s.input(0, 8));
+    s.copy(s.input(0, 8), s.result(0, 8));
+    s.send(4, s.result(0, 8));
+    s.send(1, s.result(0, 16));  // of what has been copied and received
+    Schedule schedule = s.finish();
+    const std::vector<int> order = {3, 4, -1, -2, 1};
+    std::byte input[8] = {std::byte{7}}, result[24];
+    for (size_t at_once = 0; at_once <= order.size(); ++at_once) {
+        ManualCarrier carrier;
+        carrier.at_once = static_cast<int>(at_once);
+        Runner runner;
+        Done done;
+        runner.prepare(schedule);
+        result[0] = std::byte{0};
+        Binding binding{.input = input, .result = result};
+        runner.order_messages();
+        Ahead ahead{.ordered = runner.run_messages_ahead(carrier, binding)};
+        EXPECT_TRUE(std::equal(carrier.messages_over.begin(), carrier.messages_over.end(),
+                               order.begin(), order.begin() + static_cast<int>(at_once)));
+        EXPECT_EQ(ahead.ordered == schedule.steps().size(), at_once == order.size());
+        EXPECT_FALSE(runner.running());
+        if (at_once == order.size()) break;
+        runner.start(carrier, binding, done, ahead);
+        EXPECT_EQ(result[0], std::byte{7});
+        size_t ended = at_once;
+        for (; !carrier.operations.empty(); ++ended) {
+            EXPECT_EQ(done.calls, 0);
+            carrier.end(*carrier.operations[0].done);
+        }
+        EXPECT_EQ(ended, order.size()) << at_once << " were over";
+        EXPECT_EQ(done.calls, 1);
+        EXPECT_EQ(done.error.code, Code::ok);
+    }
+    EXPECT_EQ(result[0], std::byte{7});
 }
 
 TEST(Runner, cancels_the_rest_after_an_error_and_reports_the_first) {
