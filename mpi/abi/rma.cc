@@ -24,7 +24,8 @@ public:
     int result(void* address, MPI_Count count, MPI_Datatype datatype) {
         return user_data("result", address, count, datatype, access_.result);
     }
-    int target(int rank, MPI_Aint displacement, MPI_Count count, MPI_Datatype datatype) {
+    [[gnu::always_inline]] int target(int rank, MPI_Aint displacement, MPI_Count count,
+                                      MPI_Datatype datatype) {
         if (rank != MPI_PROC_NULL && (rank < 0 || rank >= window_.comm().size()))
             return fail(function_, window_, MPI_ERR_RANK,
                         format("target_rank is {}; the window has {} members", rank,
@@ -53,6 +54,8 @@ public:
         if (!basic)
             return fail(function_, window_, MPI_ERR_TYPE,
                         "target_datatype must consist of one predefined datatype");
+        access_.kernel = found->kernel(*basic);
+        if (access_.kernel) return MPI_SUCCESS;
         if (Status good = found->check(*basic); !good.ok())
             return fail(function_, window_, MPI_ERR_OP, good.error().what);
         return MPI_SUCCESS;
@@ -100,8 +103,8 @@ private:
         return report(function_, window_, result);
     }
 
-    int user_data(const char* which, void* address, MPI_Count count, MPI_Datatype datatype,
-                  Data& out) {
+    [[gnu::always_inline]] int user_data(const char* which, void* address, MPI_Count count,
+                                         MPI_Datatype datatype, Data& out) {
         if (count < 0)
             return fail(function_, window_, MPI_ERR_COUNT,
                         format("{}_count is {}; it must not be negative", which, count));
@@ -168,7 +171,6 @@ POMONA_MPI(int, Rget_c, (void* origin_addr, MPI_Count origin_count, MPI_Datatype
 }
 
 #define ACCUMULATE_ARGUMENTS()                                                                     \
-    WIN_ARGUMENT();                                                                                \
     Call call(__func__, *window, RmaKind::accumulate);                                             \
     TRY_ARGUMENT(call.origin(origin_addr, origin_count, origin_datatype));                         \
     TRY_ARGUMENT(call.target(target_rank, target_disp, target_count, target_datatype));            \
@@ -179,6 +181,11 @@ POMONA_MPI(int, Accumulate_c, (const void* origin_addr, MPI_Count origin_count,
                                MPI_Datatype origin_datatype, int target_rank, MPI_Aint target_disp,
                                MPI_Count target_count, MPI_Datatype target_datatype, MPI_Op op,
                                MPI_Win win)) {
+    WIN_ARGUMENT();
+    if (origin_count == target_count && origin_datatype == target_datatype &&
+        window->add_at_once({target_rank, target_disp, resolve(target_datatype), target_count},
+                            resolve(op), origin_addr))
+        return MPI_SUCCESS;
     ACCUMULATE_ARGUMENTS();
     return call.run_origin();
 }
@@ -188,6 +195,7 @@ POMONA_MPI(int, Raccumulate_c, (const void* origin_addr, MPI_Count origin_count,
                                 MPI_Aint target_disp, MPI_Count target_count,
                                 MPI_Datatype target_datatype, MPI_Op op, MPI_Win win,
                                 MPI_Request* request)) {
+    WIN_ARGUMENT();
     ACCUMULATE_ARGUMENTS();
     return call.run_with(request, &Call::run_origin);
 }
@@ -223,6 +231,9 @@ POMONA_MPI(int, Rget_accumulate_c, (const void* origin_addr, MPI_Count origin_co
 POMONA_MPI(int, Fetch_and_op, (const void* origin_addr, void* result_addr, MPI_Datatype datatype,
                                int target_rank, MPI_Aint target_disp, MPI_Op op, MPI_Win win)) {
     WIN_ARGUMENT();
+    if (window->fetch_at_once({target_rank, target_disp, resolve(datatype)}, resolve(op),
+                              origin_addr, result_addr))
+        return MPI_SUCCESS;
     Call call(__func__, *window, RmaKind::get_accumulate);
     TRY_ARGUMENT(call.origin(origin_addr, 1, datatype));
     TRY_ARGUMENT(call.result(result_addr, 1, datatype));
@@ -236,18 +247,15 @@ POMONA_MPI(int, Compare_and_swap, (const void* origin_addr, const void* compare_
                                    void* result_addr, MPI_Datatype datatype, int target_rank,
                                    MPI_Aint target_disp, MPI_Win win)) {
     WIN_ARGUMENT();
+    if (window->swap_at_once({target_rank, target_disp, resolve(datatype)}, origin_addr,
+                             compare_addr, result_addr))
+        return MPI_SUCCESS;
     Call call(__func__, *window, RmaKind::compare_swap);
     TRY_ARGUMENT(call.origin(origin_addr, 1, datatype));
     TRY_ARGUMENT(call.result(result_addr, 1, datatype));
     TRY_ARGUMENT(call.target(target_rank, target_disp, 1, datatype));
-    Datatype* type = resolve(datatype);
-    bool comparable = false;
-    if (type->predefined() && type->element()) {
-        TypeFamily family = type_family(*type->element());
-        comparable = family == TypeFamily::integer || family == TypeFamily::logical ||
-                     family == TypeFamily::byte;
-    }
-    WIN_REQUIRE(comparable, MPI_ERR_TYPE, "datatype must be a predefined integer, logical or byte");
+    WIN_REQUIRE(comparable(*resolve(datatype)), MPI_ERR_TYPE,
+                "datatype must be a predefined integer, logical or byte");
     WIN_REQUIRE(origin_addr && compare_addr && result_addr, MPI_ERR_ARG,
                 "origin_addr, compare_addr or result_addr is a null pointer");
     call.compare(compare_addr);

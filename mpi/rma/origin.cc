@@ -56,11 +56,160 @@ static void describe_element(const RmaAccess& access, RmaCommand& command) {
 
 static bool gapped(const RmaCommand& command) { return command.unit != command.unit_true; }
 
+// The one run of bytes that user data is, or null.
+static std::byte* run_of(const Data& data) {
+    if (!data.type->contiguous(data.count)) return nullptr;
+    return static_cast<std::byte*>(data.buffer) + data.type->true_lb();
+}
+
+// Most short ones are numbers of 8 bytes.
+static inline void copy_run(std::byte* to, const std::byte* from, size_t bytes) {
+    if (bytes == 8) std::memcpy(to, from, 8);
+    else std::memcpy(to, from, bytes);
+}
+
+// One run of bytes here and there, in memory that is mapped here: the whole of most accesses within
+// a machine. False: it takes more, and nothing has happened.
+inline bool Window::access_run(const RmaAccess& access) {
+    const Part& there = part(access.target);
+    if (!there.direct || access.request || flavor_ == MPI_WIN_FLAVOR_DYNAMIC ||
+        !access.type->contiguous(access.count))
+        return false;
+    auto bytes = static_cast<size_t>(access.count * access.type->size());
+    auto offset = static_cast<uint64_t>(access.displacement) * static_cast<uint64_t>(there.unit) +
+                  static_cast<uint64_t>(access.type->true_lb());
+    auto size = static_cast<uint64_t>(there.size);
+    if (bytes == 0 || offset > size || bytes > size - offset) return false;
+    std::byte* place = there.direct + offset;
+    bool in = access.kind != RmaKind::get && access.op != ReduceOp::no_op;
+    bool out = access.kind != RmaKind::put && access.kind != RmaKind::accumulate;
+    std::byte* from = in ? run_of(access.origin) : nullptr;
+    std::byte* to = out ? run_of(access.result) : nullptr;
+    if ((in && !from) || (out && !to)) return false;
+    stored_ = stored_ || access.kind != RmaKind::get;
+    if (access.kind == RmaKind::put) return copy_run(place, from, bytes), true;
+    if (access.kind == RmaKind::get) return copy_run(to, place, bytes), true;
+    return update_run(access, place, bytes, from, to);
+}
+
+static bool apart(const void* one, const void* other, size_t bytes) {
+    auto a = reinterpret_cast<uintptr_t>(one), b = reinterpret_cast<uintptr_t>(other);
+    return a + bytes <= b || b + bytes <= a;
+}
+
+// Does what is atomic. Of a shared window everybody works directly; of any other only this process,
+// and agent.cc with the engine held.
+template <class Change> inline bool Window::update(int target, Change change) {
+    Engine::Hold hold(engine());
+    SharedLock* lock = shared_ ? shared_lock(target) : nullptr;
+    if (lock && !lock->take_at_once(comm_->rank())) take(*lock);
+    change();
+    if (lock) lock->give();
+    return stored_ = true;
+}
+
+// The same of accumulations, which are atomic for each element.
+bool Window::update_run(const RmaAccess& access, std::byte* place, size_t bytes,
+                        const std::byte* from, std::byte* to) {
+    // In its own window a program may well give memory as origin that it changes.
+    auto is_apart = [&](const std::byte* other) { return !other || apart(other, place, bytes); };
+    const Datatype& basic = *access.type->uniform();
+    if (!basic.contiguous() || !is_apart(from) || !is_apart(to)) return false;
+    bool swaps = access.kind == RmaKind::compare_swap;
+    auto own = [&](const std::byte* user) { return user == to; };
+    if (to && (own(from) || (swaps && own(static_cast<const std::byte*>(access.compare)))))
+        return false;
+    return update(access.target, [&] {
+        if (to) copy_run(to, place, bytes);
+        if (swaps) {
+            if (std::memcmp(place, access.compare, bytes) == 0) copy_run(place, from, bytes);
+        } else if (access.kernel) {
+            access.kernel->into(place, from, bytes / static_cast<size_t>(basic.size()));
+        } else if (access.op == ReduceOp::replace) {
+            std::memcpy(place, from, bytes);
+        }
+    });
+}
+
+// Where it is, if it can be worked on at once; else null.
+inline std::byte* Window::place_of(const Element& element) const {
+    if (check || !element.type || !element.type->predefined() || !element.type->element() ||
+        !element.type->contiguous() || element.target < 0 || element.target >= comm_->size() ||
+        element.displacement < 0 || element.count <= 0 || flavor_ == MPI_WIN_FLAVOR_DYNAMIC ||
+        !may_access(element.target))
+        return nullptr;
+    const Part& there = part(element.target);
+    auto offset = static_cast<uint64_t>(element.displacement) * static_cast<uint64_t>(there.unit);
+    auto bytes = static_cast<uint64_t>(element.count * element.type->size());
+    auto size = static_cast<uint64_t>(there.size);
+    bool inside = offset <= size && bytes <= size - offset;
+    return there.direct && inside ? there.direct + offset : nullptr;
+}
+
+bool Window::add_at_once(const Element& elements, const pomona::Operation* operation,
+                         const void* origin) {
+    std::byte* place = place_of(elements);
+    if (!place || !operation || !origin || origin == MPI_IN_PLACE) return false;
+    auto bytes = static_cast<size_t>(elements.count * elements.type->size());
+    const ReduceKernel* kernel = operation->kernel(*elements.type);
+    if (!kernel || !apart(origin, place, bytes)) return false;
+    return update(elements.target,
+                  [&] { kernel->into(place, origin, static_cast<size_t>(elements.count)); });
+}
+
+bool Window::fetch_at_once(const Element& element, const pomona::Operation* operation,
+                           const void* origin, void* result) {
+    std::byte* place = place_of(element);
+    if (!place || !operation || !operation->op() || !result) return false;
+    auto bytes = static_cast<size_t>(element.type->size());
+    if (!apart(result, place, bytes)) return false;
+    auto* to = static_cast<std::byte*>(result);
+    ReduceOp op = *operation->op();
+    if (op == ReduceOp::no_op) return update(element.target, [&] { copy_run(to, place, bytes); });
+    if (!origin || !apart(origin, place, bytes) || !apart(origin, result, bytes)) return false;
+    if (op == ReduceOp::sum && bytes == 8 &&
+        type_family(*element.type->element()) == TypeFamily::integer)  // counters, most of all
+        return update(element.target, [&] {
+            copy_run(to, place, 8);
+            uint64_t sum, add;
+            std::memcpy(&sum, place, 8), std::memcpy(&add, origin, 8);
+            sum += add;
+            std::memcpy(place, &sum, 8);
+        });
+    const ReduceKernel* kernel = operation->kernel(*element.type);
+    if (!kernel && op != ReduceOp::replace) return false;
+    return update(element.target, [&] {
+        copy_run(to, place, bytes);
+        if (kernel) kernel->into(place, origin, 1);
+        else copy_run(place, static_cast<const std::byte*>(origin), bytes);
+    });
+}
+
+bool Window::swap_at_once(const Element& element, const void* origin, const void* compare,
+                          void* result) {
+    std::byte* place = place_of(element);
+    if (!place || !origin || !compare || !result || !comparable(*element.type)) return false;
+    auto bytes = static_cast<size_t>(element.type->size());
+    for (const void* other : {origin, compare, static_cast<const void*>(place)})
+        if (!apart(result, other, bytes)) return false;
+    if (!apart(origin, place, bytes) || !apart(compare, place, bytes)) return false;
+    return update(element.target, [&] {
+        copy_run(static_cast<std::byte*>(result), place, bytes);
+        if (std::memcmp(place, compare, bytes) == 0)
+            copy_run(place, static_cast<const std::byte*>(origin), bytes);
+    });
+}
+
+void Window::take(SharedLock& lock) {
+    lock.take(comm_->rank(), [this](int member) { return process_has_ended(member); });
+}
+
 RmaError Window::access(const RmaAccess& access) {
     if (!may_access(access.target))
         return {MPI_ERR_RMA_SYNC,
                 "no epoch is open to the target: call MPI_Win_fence, MPI_Win_lock "
                 "or MPI_Win_start first"};
+    if (__builtin_expect(access_run(access), 1)) return {};
     RmaCommand command;
     command.kind = access.kind;
     command.op = access.op;
@@ -148,6 +297,7 @@ void Window::run_direct(const RmaAccess& access, const RmaCommand& command,
                        : memory + block.offset;
     };
     size_t offset = 0;
+    stored_ = stored_ || access.kind != RmaKind::get;
     if (access.kind == RmaKind::put || access.kind == RmaKind::get) {
         for (const RmaBlock& block : blocks) {
             Bytes place{at(block), block.length};
@@ -172,8 +322,7 @@ void Window::run_direct(const RmaAccess& access, const RmaCommand& command,
         // with the engine held.
         Engine::Hold hold(engine());
         SharedLock* lock = shared_ ? shared_lock(access.target) : nullptr;
-        if (lock)
-            lock->take(comm_->rank(), [this](int member) { return process_has_ended(member); });
+        if (lock) take(*lock);
         for (const RmaBlock& block : blocks) {
             apply_command(command, at(block), block.length,
                           data.empty() ? nullptr : data.data() + offset,

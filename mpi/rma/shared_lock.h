@@ -30,6 +30,11 @@ struct alignas(128) SharedLock {
     std::atomic<int32_t> holder{0};
     // From a holder that has ended, too: `ended` tells of a member whether it is known to have.
     void take(int member, const std::function<bool(int member)>& ended);
+    bool take_at_once(int member) {
+        int32_t free = 0;
+        return holder.compare_exchange_strong(free, member + 1, std::memory_order_acquire,
+                                              std::memory_order_relaxed);
+    }
     void give();
 };
 

@@ -11,6 +11,7 @@
 #include "btl/shm/segment.h"
 #include "mpi/object/communicator.h"
 #include "mpi/object/datatype.h"
+#include "mpi/object/operation.h"
 #include "mpi/p2p/engine.h"
 #include "mpi/rma/command.h"
 #include "mpi/rma/shared_lock.h"
@@ -45,12 +46,21 @@ struct RmaAccess {
     ReduceOp op = ReduceOp::replace;
     Data origin, result;  // result: of get, get_accumulate, compare_swap
     const void* compare = nullptr;
+    const ReduceKernel* kernel = nullptr;  // of accumulations that compute
     int target = 0;
     MPI_Aint displacement = 0;
     MPI_Count count = 0;
     const Datatype* type = nullptr;
     RmaRequest* request = nullptr;
 };
+
+// Is it a type of MPI_Compare_and_swap?
+inline bool comparable(const Datatype& type) {
+    if (!type.predefined() || !type.element()) return false;
+    TypeFamily family = type_family(*type.element());
+    return family == TypeFamily::integer || family == TypeFamily::logical ||
+           family == TypeFamily::byte;
+}
 
 // What an operation on a window can end with: an MPI error class and a sentence.
 struct RmaError {
@@ -105,6 +115,21 @@ public:
 
     // ---- operations
     RmaError access(const RmaAccess& access);
+    // MPI_Accumulate, MPI_Fetch_and_op and MPI_Compare_and_swap of elements in memory that is mapped
+    // here, as far as the arguments are plainly right. False: nothing has happened. Types and
+    // operations as resolved, perhaps null.
+    struct Element {
+        int target;
+        MPI_Aint displacement;
+        const Datatype* type;
+        MPI_Count count = 1;
+    };
+    bool add_at_once(const Element& elements, const pomona::Operation* operation,
+                     const void* origin);
+    bool fetch_at_once(const Element& element, const pomona::Operation* operation,
+                       const void* origin, void* result);
+    bool swap_at_once(const Element& element, const void* origin, const void* compare,
+                      void* result);
 
     // ---- dynamic windows
     RmaError attach(void* base, MPI_Aint size);
@@ -187,9 +212,14 @@ private:
     int share_memory(bool contiguous, const char** reason);
     SharedLock* shared_lock(int rank);
     bool process_has_ended(int member) const;
-    bool may_access(int target) const;
+    bool may_access(int rank) const {
+        const Target& there = targets_[static_cast<size_t>(rank)];
+        return there.lock != Lock::none || fence_open_ || locked_all_ || there.started;
+    }
     Target& target(int rank) { return targets_[static_cast<size_t>(rank)]; }
     Channel& channel(int rank) { return *channels_[static_cast<size_t>(rank)]; }
+    bool nothing_waits() const { return !check && pending_ == 0 && !engine_.threaded(); }
+    RmaError flush_quietly();
     template <class Chosen>
     RmaError flush_chosen(bool local, Chosen chosen, Need need = Need::answer);
     RmaError end_locks(int first, int last);
@@ -209,6 +239,12 @@ private:
     void order(RmaKind kind, int target, bool exclusive);
     void ask_who_has_lock(int target);
     void keep_answer(Operation& operation);
+    bool access_run(const RmaAccess& access);
+    std::byte* place_of(const Element& element) const;
+    template <class Change> bool update(int target, Change change);
+    bool update_run(const RmaAccess& access, std::byte* place, size_t bytes, const std::byte* from,
+                    std::byte* to);
+    void take(SharedLock& lock);
     bool in_range(const RmaAccess& access, const RmaCommand& command,
                   const std::vector<RmaBlock>& blocks);
     void run_direct(const RmaAccess& access, const RmaCommand& command,
@@ -257,6 +293,8 @@ private:
     std::vector<Operation*> idle_operations_;
     size_t pending_ = 0;
     int next_reply_ = 2;
+    bool stored_ = false;         // directly, since the last flush
+    uint32_t quiet_flushes_ = 0;  // that had nothing to wait for
     bool fence_open_ = false, locked_all_ = false, started_ = false, posted_ = false;
     RmaError error_;
 
