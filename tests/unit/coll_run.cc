@@ -172,9 +172,9 @@ TEST(Runner, goes_on_behind_the_messages_that_were_over_at_once) {
     s.send(3, s.input(0, 8));
     s.copy(s.input(0, 8), s.result(0, 8));
     s.send(4, s.result(0, 8));
-    s.send(1, s.result(0, 16));  // of what has been copied and received
+    s.send(1, s.result(0, 16));  // of what has been copied and received from 1
     Schedule schedule = s.finish();
-    const std::vector<int> order = {3, 4, -1, -2, 1};
+    const std::vector<int> order = {3, 4, -1, 1, -2};
     std::byte input[8] = {std::byte{7}}, result[24];
     for (size_t at_once = 0; at_once <= order.size(); ++at_once) {
         ManualCarrier carrier;
