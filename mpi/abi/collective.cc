@@ -141,10 +141,11 @@ POMONA_MPI(int, Reduce_scatter_c, (const void* sendbuf, void* recvbuf, const MPI
         return reduce_scatter_block(__func__, sendbuf, recvbuf, recvcounts[0], datatype, op, comm);
     CallKey key{.collective = Collective::reduce_scatter,
                 .in_place = sendbuf == MPI_IN_PLACE,
-                .lists = true,
+                .recv_count = CallKey::kListed,
                 .recv_type = datatype,
                 .op = op};
-    BlockingCall call(__func__, comm, key);
+    CallLists lists;
+    BlockingCall call(__func__, comm, key, &lists);
     call.list(recvcounts);
     if (usable(sendbuf, recvbuf) && call.repeated(source(sendbuf, recvbuf), recvbuf))
         return call.error();
@@ -152,7 +153,7 @@ POMONA_MPI(int, Reduce_scatter_c, (const void* sendbuf, void* recvbuf, const MPI
     if (int error = plan_reduce_scatter(__func__, plan, sendbuf, {recvbuf, 0, datatype}, recvcounts,
                                         op, comm))
         return error;
-    return call.finish(plan);
+    return call.finish(plan, source(sendbuf, recvbuf), recvbuf);
 }
 
 POMONA_MPI(int, Reduce_scatter_block_c, (const void* sendbuf, void* recvbuf, MPI_Count recvcount,
@@ -165,11 +166,12 @@ static bool gathers(BlockingCall& call, int root, const void* send, void* recv) 
     bool right = call.at(root) ? usable(send, recv) : usable(send);
     return right && call.repeated(source(send, recv), call.at(root) ? recv : nullptr);
 }
+static void* scattered(const void* send, void* recv) {
+    return recv == MPI_IN_PLACE ? const_cast<void*>(send) : recv;
+}
 static bool scatters(BlockingCall& call, int root, const void* send, void* recv) {
     bool right = call.at(root) ? usable(recv, send) : usable(recv);
-    void* in_place = const_cast<void*>(send);
-    return right &&
-           call.repeated(call.at(root) ? send : nullptr, recv == MPI_IN_PLACE ? in_place : recv);
+    return right && call.repeated(call.at(root) ? send : nullptr, scattered(send, recv));
 }
 
 POMONA_MPI(int, Gather_c, (const void* sendbuf, MPI_Count sendcount, MPI_Datatype sendtype, void*
@@ -193,9 +195,10 @@ POMONA_MPI(int, Gatherv_c, (const void* sendbuf, MPI_Count sendcount, MPI_Dataty
                             MPI_Datatype recvtype, int root, MPI_Comm comm)) {
     CallKey key{.collective = Collective::gather,
                 .in_place = sendbuf == MPI_IN_PLACE,
-                .lists = true,
-                .root = root};
-    BlockingCall call(__func__, comm, key);
+                .root = root,
+                .recv_count = CallKey::kListed};
+    CallLists lists;
+    BlockingCall call(__func__, comm, key, &lists);
     if (!key.in_place) key.send_count = sendcount, key.send_type = sendtype;
     if (call.at(root)) key.recv_type = recvtype, call.list(recvcounts), call.list(displs);
     if (gathers(call, root, sendbuf, recvbuf)) return call.error();
@@ -203,7 +206,7 @@ POMONA_MPI(int, Gatherv_c, (const void* sendbuf, MPI_Count sendcount, MPI_Dataty
     if (int error = plan_gatherv(__func__, plan, {sendbuf, sendcount, sendtype},
                                  {recvbuf, recvcounts, displs, recvtype, nullptr}, root, comm))
         return error;
-    return call.finish(plan);
+    return call.finish(plan, source(sendbuf, recvbuf), call.at(root) ? recvbuf : nullptr);
 }
 
 POMONA_MPI(int, Scatter_c, (const void* sendbuf, MPI_Count sendcount, MPI_Datatype sendtype, void*
@@ -227,9 +230,10 @@ POMONA_MPI(int, Scatterv_c, (const void* sendbuf, const MPI_Count sendcounts[], 
                              MPI_Datatype recvtype, int root, MPI_Comm comm)) {
     CallKey key{.collective = Collective::scatter,
                 .in_place = recvbuf == MPI_IN_PLACE,
-                .lists = true,
-                .root = root};
-    BlockingCall call(__func__, comm, key);
+                .root = root,
+                .send_count = CallKey::kListed};
+    CallLists lists;
+    BlockingCall call(__func__, comm, key, &lists);
     if (call.at(root)) key.send_type = sendtype, call.list(sendcounts), call.list(displs);
     if (!key.in_place) key.recv_count = recvcount, key.recv_type = recvtype;
     if (scatters(call, root, sendbuf, recvbuf)) return call.error();
@@ -237,7 +241,7 @@ POMONA_MPI(int, Scatterv_c, (const void* sendbuf, const MPI_Count sendcounts[], 
     if (int error = plan_scatterv(__func__, plan, {sendbuf, sendcounts, displs, sendtype, nullptr},
                                   {recvbuf, recvcount, recvtype}, root, comm))
         return error;
-    return call.finish(plan);
+    return call.finish(plan, call.at(root) ? sendbuf : nullptr, scattered(sendbuf, recvbuf));
 }
 
 POMONA_MPI(int, Allgather_c, (const void* sendbuf, MPI_Count sendcount, MPI_Datatype sendtype,
@@ -264,9 +268,10 @@ POMONA_MPI(int, Allgatherv_c, (const void* sendbuf, MPI_Count sendcount, MPI_Dat
                                displs[], MPI_Datatype recvtype, MPI_Comm comm)) {
     CallKey key{.collective = Collective::allgather,
                 .in_place = sendbuf == MPI_IN_PLACE,
-                .lists = true,
+                .recv_count = CallKey::kListed,
                 .recv_type = recvtype};
-    BlockingCall call(__func__, comm, key);
+    CallLists lists;
+    BlockingCall call(__func__, comm, key, &lists);
     if (!key.in_place) key.send_count = sendcount, key.send_type = sendtype;
     call.list(recvcounts), call.list(displs);
     if (usable(sendbuf, recvbuf) && call.repeated(source(sendbuf, recvbuf), recvbuf))
@@ -275,7 +280,7 @@ POMONA_MPI(int, Allgatherv_c, (const void* sendbuf, MPI_Count sendcount, MPI_Dat
     if (int error = plan_allgatherv(__func__, plan, {sendbuf, sendcount, sendtype},
                                     {recvbuf, recvcounts, displs, recvtype, nullptr}, comm))
         return error;
-    return call.finish(plan);
+    return call.finish(plan, source(sendbuf, recvbuf), recvbuf);
 }
 
 POMONA_MPI(int, Alltoall_c, (const void* sendbuf, MPI_Count sendcount, MPI_Datatype sendtype,
@@ -303,9 +308,10 @@ POMONA_MPI(int, Alltoallv_c, (const void* sendbuf, const MPI_Count sendcounts[],
                               MPI_Comm comm)) {
     CallKey key{.collective = Collective::alltoall,
                 .in_place = sendbuf == MPI_IN_PLACE,
-                .lists = true,
+                .recv_count = CallKey::kListed,
                 .recv_type = recvtype};
-    BlockingCall call(__func__, comm, key);
+    CallLists lists;
+    BlockingCall call(__func__, comm, key, &lists);
     if (!key.in_place) key.send_type = sendtype, call.list(sendcounts), call.list(sdispls);
     call.list(recvcounts), call.list(rdispls);
     if (usable(sendbuf, recvbuf) && call.repeated(source(sendbuf, recvbuf), recvbuf))
@@ -315,7 +321,7 @@ POMONA_MPI(int, Alltoallv_c, (const void* sendbuf, const MPI_Count sendcounts[],
             plan_alltoallv(__func__, plan, {sendbuf, sendcounts, sdispls, sendtype, nullptr},
                            {recvbuf, recvcounts, rdispls, recvtype, nullptr}, comm))
         return error;
-    return call.finish(plan);
+    return call.finish(plan, source(sendbuf, recvbuf), recvbuf);
 }
 
 POMONA_MPI(int, Alltoallw_c, (const void* sendbuf, const MPI_Count sendcounts[], const MPI_Aint

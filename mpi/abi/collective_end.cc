@@ -111,18 +111,19 @@ int BlockingCall::wait(RepeatedCall& call) {
     return fail_member(f_, comm_, failed);
 }
 
-int BlockingCall::finish(CollectivePlan& plan) {
+int BlockingCall::finish(CollectivePlan& plan, const void* input, void* result) {
     if (plan.check) return finish_blocking(f_, plan);
     // All are counted, so none of these is kept.
     if (make_board_when_long(plan)) return finish_blocking(f_, plan);
-    const void* input = plan.input;
-    void* result = plan.result;
+    const void* bound_input = plan.input;
+    void* bound_result = plan.result;
+    const CallLists* lists = comm_ ? lists_ : nullptr;
+    comm_ = plan.comm;
     Outcome made = await_board(plan);
     if (__builtin_expect(made.error != MPI_SUCCESS, 0)) return fail_member(f_, comm_, made);
-    const CallLists* lists = key_.lists && asked_ ? &lists_ : nullptr;
-    RepeatedCall* call = keep_call(plan, key_, lists, input_, result_);
+    RepeatedCall* call = keep_call(plan, key_, lists, input, result);
     if (!call) return finish_blocking(f_, plan);
-    return begin_call(*call, input, result) ? MPI_SUCCESS : wait(*call);
+    return begin_call(*call, bound_input, bound_result) ? MPI_SUCCESS : wait(*call);
 }
 
 int finish_nonblocking(const char* f, CollectivePlan& plan, MPI_Request* request) {

@@ -74,7 +74,9 @@ int plan_neighbor_alltoallv(const char* f, CollectivePlan& plan, SendBlocks send
 // addresses and it has been repeated(), return its error(); else plan, and finish().
 class BlockingCall {
 public:
-    BlockingCall(const char* f, MPI_Comm comm, const CallKey& key) : f_(f), key_(key) {
+    // `lists`: of a v-form, still empty.
+    BlockingCall(const char* f, MPI_Comm comm, const CallKey& key, CallLists* lists = nullptr)
+        : f_(f), key_(key), lists_(lists) {
         if (process().state.load(std::memory_order_relaxed) != Process::State::running) return;
         comm_ = resolve(comm);
     }
@@ -85,21 +87,21 @@ public:
     // Counts or displacements of a v-form, one for each rank.
     template <class Value> void list(const Value* values) {
         if (!comm_) return;
-        if (!values || comm_->is_inter()) return unlisted_ = true, void();
-        lists_.add(std::as_bytes(std::span(values, static_cast<size_t>(comm_->size()))));
+        if (!values || comm_->is_inter()) return comm_ = nullptr, void();  // it takes the long way
+        lists_->add(std::as_bytes(std::span(values, static_cast<size_t>(comm_->size()))));
     }
     // `input` and `result`: of a v-form the user's buffers, else as in CollectivePlan.
     bool repeated(const void* input, void* result) {
-        if (!comm_ || unlisted_) return false;
-        asked_ = true, input_ = input, result_ = result;
+        if (!comm_) return false;
         RepeatedCall* call = nullptr;
-        Repeated state =
-            repeat_call(*comm_, key_, key_.lists ? &lists_ : nullptr, input, result, call);
+        Repeated state = lists_ ? repeat_call(*comm_, key_, *lists_, input, result, call)
+                                : repeat_call(*comm_, key_, input, result, call);
         if (__builtin_expect(state == Repeated::under_way, 0)) error_ = wait(*call);
         return state != Repeated::unknown;
     }
     int error() const { return error_; }  // what the MPI function returns
-    int finish(CollectivePlan& plan);
+    // `input` and `result`: of a v-form, as for repeated().
+    int finish(CollectivePlan& plan, const void* input = nullptr, void* result = nullptr);
 
 private:
     int wait(RepeatedCall& call);
@@ -107,10 +109,7 @@ private:
     const char* f_;
     const CallKey& key_;
     Communicator* comm_ = nullptr;
-    CallLists lists_;
-    bool unlisted_ = false, asked_ = false;
-    const void* input_ = nullptr;
-    void* result_ = nullptr;
+    CallLists* lists_;
     int error_ = MPI_SUCCESS;
 };
 

@@ -115,9 +115,9 @@ public:
 
     // ---- operations
     RmaError access(const RmaAccess& access);
-    // MPI_Accumulate, MPI_Fetch_and_op and MPI_Compare_and_swap of elements in memory that is mapped
-    // here, as far as the arguments are plainly right. False: nothing has happened. Types and
-    // operations as resolved, perhaps null.
+    // MPI_Accumulate, MPI_Fetch_and_op and MPI_Compare_and_swap of elements in memory that is
+    // mapped here, as far as the arguments are plainly right. False: nothing has happened. Types
+    // and operations as resolved, perhaps null.
     struct Element {
         int target;
         MPI_Aint displacement;

@@ -119,6 +119,8 @@ public:
     // (mpi/runtime/repeated_call.h).
     void prepare_repeated(CollectivePlan&& plan);
     bool begin_repeated(const void* input, void* result);  // true: over already
+    [[gnu::noinline]] coll::StepId run_messages_ahead(const coll::Binding& binding);
+    [[gnu::noinline]] void start_repeated(const coll::Binding& binding, coll::Ahead ahead);
 
     // Ends it early; with the engine held.
     void fail(const Error& why) { runner_.fail(why); }

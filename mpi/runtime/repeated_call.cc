@@ -70,7 +70,8 @@ void CollectiveRequest::prepare_repeated(CollectivePlan&& plan) {
     function = ended;
 }
 
-inline bool CollectiveRequest::begin_repeated(const void* input, void* result) {
+[[gnu::always_inline]] inline bool CollectiveRequest::begin_repeated(const void* input,
+                                                                     void* result) {
     number_ = comm_->sequence++;
     carrier_.number(number_);
     coll::Binding binding;
@@ -83,9 +84,19 @@ inline bool CollectiveRequest::begin_repeated(const void* input, void* result) {
         ahead.steps = runner_.run_ahead(carrier_, binding);
         if (ahead.steps == schedule_->steps().size()) return carrier_.over(), true;
     } else if (carrier_.may_run_messages_ahead()) {
-        ahead.ordered = runner_.run_messages_ahead(carrier_, binding);
+        ahead.ordered = run_messages_ahead(binding);
         if (ahead.ordered == schedule_->steps().size()) return carrier_.messages_over(), true;
     }
+    start_repeated(binding, ahead);
+    return false;
+}
+
+// Apart from begin_repeated(), so that this is short where a board ends the call at once.
+coll::StepId CollectiveRequest::run_messages_ahead(const coll::Binding& binding) {
+    return runner_.run_messages_ahead(carrier_, binding);
+}
+
+void CollectiveRequest::start_repeated(const coll::Binding& binding, coll::Ahead ahead) {
     done_.store(0, std::memory_order_relaxed);  // the caller holds the engine
     outcome_.error = MPI_SUCCESS;
     outcome_.reason = nullptr;
@@ -94,7 +105,6 @@ inline bool CollectiveRequest::begin_repeated(const void* input, void* result) {
     runner_.start(carrier_, binding, *this, ahead);
     // A member has failed while this one looked for messages, so it was told of no collective.
     if (__builtin_expect(comm_->ends_collectives() && !done(), 0)) fail(why_ended(*comm_));
-    return false;
 }
 
 static ptrdiff_t shift(const void* buffer, const void* bound) {
@@ -105,7 +115,7 @@ static ptrdiff_t shift(const void* buffer, const void* bound) {
 
 RepeatedCall* keep_call(CollectivePlan& plan, const CallKey& key, const CallLists* lists,
                         const void* input, void* result) {
-    if (!worth_keeping(plan, key) || key.lists != (lists != nullptr)) return nullptr;
+    if (!worth_keeping(plan, key) || key.listed() != (lists != nullptr)) return nullptr;
     Engine::Hold hold(plan.comm->process.engine);
     if (plan.comm->ends_collectives()) return nullptr;
     RepeatedCall& call = collective_state(*plan.comm).repeated[key.slot()];
@@ -128,19 +138,17 @@ RepeatedCall* keep_call(CollectivePlan& plan, const CallKey& key, const CallList
 // messages.
 static constexpr uint32_t kTurnEvery = 64;
 
-Repeated repeat_call(Communicator& comm, const CallKey& key, const CallLists* lists,
-                     const void* input, void* result, RepeatedCall*& call) {
+// `adjust`: whether it is the call after all, and then where its blocks begin.
+template <class Adjust> static inline Repeated repeat(Communicator& comm, const CallKey& key,
+                                                      const void* input, void* result,
+                                                      RepeatedCall*& call, Adjust adjust) {
     if (!comm.collective) return Repeated::unknown;
     Engine& engine = comm.process.engine;
     {
         Engine::Hold hold(engine);
         RepeatedCall& kept = comm.collective->repeated[key.slot()];
         if (!kept.request || kept.running || kept.key != key) return Repeated::unknown;
-        if (lists) {
-            if (!lists->equal(kept.lists)) return Repeated::unknown;
-            if (input) input = static_cast<const std::byte*>(input) + kept.input_shift;
-            if (result) result = static_cast<std::byte*>(result) + kept.result_shift;
-        }
+        if (!adjust(kept, input, result)) return Repeated::unknown;
         if (!kept.request->begin_repeated(input, result)) {
             kept.running = true;
             call = &kept;
@@ -150,6 +158,23 @@ Repeated repeat_call(Communicator& comm, const CallKey& key, const CallLists* li
     }
     engine.test_turn();
     return Repeated::over;
+}
+
+Repeated repeat_call(Communicator& comm, const CallKey& key, const void* input, void* result,
+                     RepeatedCall*& call) {
+    return repeat(comm, key, input, result, call,
+                  [](const RepeatedCall&, const void*&, void*&) { return true; });
+}
+
+Repeated repeat_call(Communicator& comm, const CallKey& key, const CallLists& lists,
+                     const void* input, void* result, RepeatedCall*& call) {
+    return repeat(comm, key, input, result, call,
+                  [&](const RepeatedCall& kept, const void*& first, void*& into) {
+                      if (!lists.equal(kept.lists)) return false;
+                      if (first) first = static_cast<const std::byte*>(first) + kept.input_shift;
+                      if (into) into = static_cast<std::byte*>(into) + kept.result_shift;
+                      return true;
+                  });
 }
 
 bool begin_call(RepeatedCall& call, const void* input, void* result) {

@@ -24,11 +24,14 @@ inline constexpr size_t kRepeatedSlots = 33;
 struct CallKey {
     coll::Collective collective = coll::Collective::barrier;
     bool in_place = false;
-    bool lists = false;  // one of the v-forms: CallLists go with it
     int root = 0;
     MPI_Count send_count = 0, recv_count = 0;
     MPI_Datatype send_type = MPI_DATATYPE_NULL, recv_type = MPI_DATATYPE_NULL;
     MPI_Op op = MPI_OP_NULL;
+
+    // In place of the counts that a v-form gives in lists, at all ranks.
+    static constexpr MPI_Count kListed = -1;
+    bool listed() const { return send_count == kListed || recv_count == kListed; }
 
     bool operator==(const CallKey&) const = default;
     // Equals no key of a call any more.
@@ -76,12 +79,14 @@ using RepeatedCalls = std::array<RepeatedCall, kRepeatedSlots>;  // by CallKey::
 
 enum class Repeated { unknown, over, under_way };
 // Begins the prepared call for these arguments, if there is one. `input` and `result` as in
-// CollectivePlan, of v-forms the user's buffers; `lists` are those of a v-form, else null. Sets
-// `call` when it is under way.
-Repeated repeat_call(Communicator& comm, const CallKey& key, const CallLists* lists,
+// CollectivePlan. Sets `call` when it is under way.
+Repeated repeat_call(Communicator& comm, const CallKey& key, const void* input, void* result,
+                     RepeatedCall*& call);
+// The same of a v-form; `input` and `result` are the user's buffers.
+Repeated repeat_call(Communicator& comm, const CallKey& key, const CallLists& lists,
                      const void* input, void* result, RepeatedCall*& call);
 // Keeps the plan as prepared call, as good as begun; null (and an untouched plan) when it is not
-// one of those kept. `input` and `result` are the user's buffers.
+// one of those kept. `lists`, and the user's buffers `input` and `result`: of a v-form, else null.
 RepeatedCall* keep_call(CollectivePlan& plan, const CallKey& key, const CallLists* lists,
                         const void* input, void* result);
 // Begins that; true when it is over already.

@@ -4,14 +4,15 @@
     tests/bench/osu.py BUILD SOURCES [--run RANKS:ROUNDS:PROGRAM,... ...] [--peers FOLDER]
                        [--only-peers NAME ...] [--within SECONDS] [--json FILE]
 
-SOURCES is an unpacked archive of osu-micro-benchmarks 5.x (https://mvapich.cse.ohio-state.edu/
-benchmarks/), which is compiled here by each library's mpicc and kept in the peers' cache. Programs
-are named without "osu_"; --run may be given several times ("2:3:latency,bw"; the default is all
-point-to-point and blocking collective ones with 2 ranks, and the latter with 4). In each round every
-library runs once; who begins changes from round to round. Of each row: the ratio of Pomona's time to
-the best peer's (of bandwidths the reverse), by the medians of the rounds and by the quickest; a row
-counts as behind where both are above 1.02, and a time differs by more than the last digit that is
-printed, 0.01 us. --within: no program begins later.
+SOURCES is an unpacked archive of osu-micro-benchmarks 5.x
+(https://mvapich.cse.ohio-state.edu/benchmarks/), which is compiled here by each library's mpicc
+and kept in the peers' cache. Programs are named without "osu_"; --run may be given several times
+("2:3:latency,bw"; the default is all point-to-point and blocking collective ones with 2 ranks,
+and the latter with 4). In each round every library runs once; who begins changes from round to
+round. Of each row: the ratio of Pomona's time to the best peer's (of bandwidths the reverse), by
+the medians of the rounds and by the quickest; a row counts as behind where both are above 1.02,
+and a time differs by more than the last digit that is printed, 0.01 us. --within: no program
+begins later.
 """
 import argparse
 import json
