@@ -116,6 +116,9 @@ bool Window::update_run(const RmaAccess& access, std::byte* place, size_t bytes,
     const Datatype& basic = *access.type->uniform();
     if (!basic.contiguous() || !is_apart(from) || !is_apart(to)) return false;
     bool swaps = access.kind == RmaKind::compare_swap;
+    bool moves = access.op == ReduceOp::replace || access.op == ReduceOp::no_op;
+    const ReduceKernel* kernel = access.kernel;
+    if (!kernel && !swaps && !moves) kernel = find_kernel(access.op, *basic.element());
     auto own = [&](const std::byte* user) { return user == to; };
     if (to && (own(from) || (swaps && own(static_cast<const std::byte*>(access.compare)))))
         return false;
@@ -123,8 +126,8 @@ bool Window::update_run(const RmaAccess& access, std::byte* place, size_t bytes,
         if (to) copy_run(to, place, bytes);
         if (swaps) {
             if (std::memcmp(place, access.compare, bytes) == 0) copy_run(place, from, bytes);
-        } else if (access.kernel) {
-            access.kernel->into(place, from, bytes / static_cast<size_t>(basic.size()));
+        } else if (kernel) {
+            kernel->into(place, from, bytes / static_cast<size_t>(basic.size()));
         } else if (access.op == ReduceOp::replace) {
             std::memcpy(place, from, bytes);
         }
