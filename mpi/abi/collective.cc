@@ -57,55 +57,41 @@ POMONA_MPI(int, Reduce_c, (const void* sendbuf, void* recvbuf, MPI_Count count, 
     return call.finish(plan);
 }
 
-POMONA_MPI(int, Allreduce_c, (const void* sendbuf, void* recvbuf, MPI_Count count, MPI_Datatype
-                              datatype, MPI_Op op, MPI_Comm comm)) {
-    CallKey key{.collective = Collective::allreduce,
+// MPI_Allreduce and the scans: everybody gives a vector and gets one.
+[[gnu::always_inline]] static inline int reduce_for_all(const char* function, Collective collective,
+                                                        const void* sendbuf, void* recvbuf,
+                                                        MPI_Count count, MPI_Datatype datatype,
+                                                        MPI_Op op, MPI_Comm comm) {
+    CallKey key{.collective = collective,
                 .in_place = sendbuf == MPI_IN_PLACE,
                 .recv_count = count,
                 .recv_type = datatype,
                 .op = op};
-    BlockingCall call(__func__, comm, key);
+    BlockingCall call(function, comm, key);
     if (usable(sendbuf, recvbuf) && call.repeated(source(sendbuf, recvbuf), recvbuf))
         return call.error();
     CollectivePlan plan;
-    if (int error = plan_reduction(__func__, plan, coll::Collective::allreduce, sendbuf,
-                                   {recvbuf, count, datatype}, op, 0, comm))
+    if (int error = plan_reduction(function, plan, collective, sendbuf, {recvbuf, count, datatype},
+                                   op, 0, comm))
         return error;
     return call.finish(plan);
 }
 
-POMONA_MPI(int, Scan_c, (const void* sendbuf, void* recvbuf, MPI_Count count, MPI_Datatype
-                         datatype, MPI_Op op, MPI_Comm comm)) {
-    CallKey key{.collective = Collective::scan,
-                .in_place = sendbuf == MPI_IN_PLACE,
-                .recv_count = count,
-                .recv_type = datatype,
-                .op = op};
-    BlockingCall call(__func__, comm, key);
-    if (usable(sendbuf, recvbuf) && call.repeated(source(sendbuf, recvbuf), recvbuf))
-        return call.error();
-    CollectivePlan plan;
-    if (int error = plan_reduction(__func__, plan, coll::Collective::scan, sendbuf,
-                                   {recvbuf, count, datatype}, op, 0, comm))
-        return error;
-    return call.finish(plan);
+POMONA_MPI(int, Allreduce_c, (const void* sendbuf, void* recvbuf, MPI_Count count, MPI_Datatype datatype,
+MPI_Op op, MPI_Comm comm)) {
+    return reduce_for_all(__func__, Collective::allreduce, sendbuf, recvbuf, count, datatype, op,
+                          comm);
 }
 
-POMONA_MPI(int, Exscan_c, (const void* sendbuf, void* recvbuf, MPI_Count count, MPI_Datatype
-                           datatype, MPI_Op op, MPI_Comm comm)) {
-    CallKey key{.collective = Collective::exscan,
-                .in_place = sendbuf == MPI_IN_PLACE,
-                .recv_count = count,
-                .recv_type = datatype,
-                .op = op};
-    BlockingCall call(__func__, comm, key);
-    if (usable(sendbuf, recvbuf) && call.repeated(source(sendbuf, recvbuf), recvbuf))
-        return call.error();
-    CollectivePlan plan;
-    if (int error = plan_reduction(__func__, plan, coll::Collective::exscan, sendbuf,
-                                   {recvbuf, count, datatype}, op, 0, comm))
-        return error;
-    return call.finish(plan);
+POMONA_MPI(int, Scan_c, (const void* sendbuf, void* recvbuf, MPI_Count count, MPI_Datatype datatype,
+MPI_Op op, MPI_Comm comm)) {
+    return reduce_for_all(__func__, Collective::scan, sendbuf, recvbuf, count, datatype, op, comm);
+}
+
+POMONA_MPI(int, Exscan_c, (const void* sendbuf, void* recvbuf, MPI_Count count, MPI_Datatype datatype,
+MPI_Op op, MPI_Comm comm)) {
+    return reduce_for_all(__func__, Collective::exscan, sendbuf, recvbuf, count, datatype, op,
+                          comm);
 }
 
 // Blocks of one size: the call can be known.

@@ -54,8 +54,6 @@ public:
         if (!basic)
             return fail(function_, window_, MPI_ERR_TYPE,
                         "target_datatype must consist of one predefined datatype");
-        access_.kernel = found->kernel(*basic);
-        if (access_.kernel) return MPI_SUCCESS;
         if (Status good = found->check(*basic); !good.ok())
             return fail(function_, window_, MPI_ERR_OP, good.error().what);
         return MPI_SUCCESS;

@@ -72,8 +72,8 @@ static inline void copy_run(std::byte* to, const std::byte* from, size_t bytes) 
 // a machine. False: it takes more, and nothing has happened.
 inline bool Window::access_run(const RmaAccess& access) {
     const Part& there = part(access.target);
-    if (!there.direct || access.request || flavor_ == MPI_WIN_FLAVOR_DYNAMIC ||
-        !access.type->contiguous(access.count))
+    if (!there.direct || access.request || access.kind == RmaKind::compare_swap ||
+        flavor_ == MPI_WIN_FLAVOR_DYNAMIC || !access.type->contiguous(access.count))
         return false;
     auto bytes = static_cast<size_t>(access.count * access.type->size());
     auto offset = static_cast<uint64_t>(access.displacement) * static_cast<uint64_t>(there.unit) +
@@ -115,22 +115,13 @@ bool Window::update_run(const RmaAccess& access, std::byte* place, size_t bytes,
     auto is_apart = [&](const std::byte* other) { return !other || apart(other, place, bytes); };
     const Datatype& basic = *access.type->uniform();
     if (!basic.contiguous() || !is_apart(from) || !is_apart(to)) return false;
-    bool swaps = access.kind == RmaKind::compare_swap;
+    if (from && to && !apart(from, to, bytes)) return false;
     bool moves = access.op == ReduceOp::replace || access.op == ReduceOp::no_op;
-    const ReduceKernel* kernel = access.kernel;
-    if (!kernel && !swaps && !moves) kernel = find_kernel(access.op, *basic.element());
-    auto own = [&](const std::byte* user) { return user == to; };
-    if (to && (own(from) || (swaps && own(static_cast<const std::byte*>(access.compare)))))
-        return false;
+    const ReduceKernel* kernel = moves ? nullptr : find_kernel(access.op, *basic.element());
     return update(access.target, [&] {
         if (to) copy_run(to, place, bytes);
-        if (swaps) {
-            if (std::memcmp(place, access.compare, bytes) == 0) copy_run(place, from, bytes);
-        } else if (kernel) {
-            kernel->into(place, from, bytes / static_cast<size_t>(basic.size()));
-        } else if (access.op == ReduceOp::replace) {
-            std::memcpy(place, from, bytes);
-        }
+        if (kernel) kernel->into(place, from, bytes / static_cast<size_t>(basic.size()));
+        else if (access.op == ReduceOp::replace) std::memcpy(place, from, bytes);
     });
 }
 
@@ -143,9 +134,10 @@ inline std::byte* Window::place_of(const Element& element) const {
         return nullptr;
     const Part& there = part(element.target);
     auto offset = static_cast<uint64_t>(element.displacement) * static_cast<uint64_t>(there.unit);
-    auto bytes = static_cast<uint64_t>(element.count * element.type->size());
-    auto size = static_cast<uint64_t>(there.size);
-    bool inside = offset <= size && bytes <= size - offset;
+    auto size = static_cast<uint64_t>(there.size), count = static_cast<uint64_t>(element.count);
+    // An element has a byte at least: a count that fits keeps the product from wrapping around.
+    bool inside = count <= size && offset <= size &&
+                  count * static_cast<uint64_t>(element.type->size()) <= size - offset;
     return there.direct && inside ? there.direct + offset : nullptr;
 }
 

@@ -46,7 +46,6 @@ struct RmaAccess {
     ReduceOp op = ReduceOp::replace;
     Data origin, result;  // result: of get, get_accumulate, compare_swap
     const void* compare = nullptr;
-    const ReduceKernel* kernel = nullptr;  // of accumulations that compute, where it is known
     int target = 0;
     MPI_Aint displacement = 0;
     MPI_Count count = 0;

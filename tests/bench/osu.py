@@ -102,12 +102,12 @@ def compile_all(library, sources, names):
     return folder
 
 
-def run(library, program, ranks, transport="shm"):
+def run(library, program, ranks):
     """Figures by size (0: the program has one only); empty where it failed or took too long."""
     try:
         done = subprocess.run([*library.launch(ranks), str(program)], capture_output=True, text=True,
                               timeout=120, stdin=subprocess.DEVNULL,
-                              env=library.environment(transport))
+                              env=library.environment("shm"))
     except subprocess.TimeoutExpired:
         print(f"{library} takes more than 120 s for {program.name} with {ranks} ranks")
         return {}
@@ -176,11 +176,11 @@ def main():
         if any(library.name.startswith(name) for name in args.only_peers):
             libraries.append(library)
     candidate.name = "Pomona"
-    todo = list(wanted(args.run or DEFAULT))
-    names = list(dict.fromkeys(name for _, _, name in todo))
+    planned = list(wanted(args.run or DEFAULT))
+    names = list(dict.fromkeys(name for _, _, name in planned))
     folders = {library.name: compile_all(library, args.sources, names) for library in libraries}
     rows = []
-    for ranks, rounds, name in todo:
+    for ranks, rounds, name in planned:
         if time.time() - begin > args.within:
             print(f"no time for {name} with {ranks} ranks")
             continue
