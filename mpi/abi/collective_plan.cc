@@ -246,7 +246,7 @@ int plan_alltoallv(const char* f, CollectivePlan& plan, SendBlocks send, RecvBlo
     STEP(recv_blocks(recv, p.partners()));
     if (send.buffer != MPI_IN_PLACE) {
         if (int e = p.send_blocks(send, p.partners())) return e;
-        return p.apart(send.buffer, recv.buffer, 0, p.total(plan.result_blocks));
+        return p.apart(send.buffer, recv.buffer, 0, total_bytes(plan.result_blocks));
     }
     p.in_place_from_result();
     if (plan.check) plan.check->sends = plan.check->receives;

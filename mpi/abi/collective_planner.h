@@ -111,11 +111,6 @@ struct Planner {
         if (bytes == 0 || staged || inter() || !own || !all) return MPI_SUCCESS;
         return distinct(own, static_cast<const std::byte*>(all) + offset, 1);
     }
-    static size_t total(const std::vector<coll::Block>& blocks) {
-        size_t bytes = 0;
-        for (const coll::Block& each : blocks) bytes += each.length;
-        return bytes;
-    }
     int result_apart() {
         coll::Block own = shape.result_block(comm->rank());
         return apart(plan.input, plan.result, own.offset, own.length);

@@ -52,6 +52,12 @@ private:
     void take(CollectiveLists&& other) noexcept;
 };
 
+inline size_t total_bytes(const std::vector<coll::Block>& blocks) {
+    size_t bytes = 0;
+    for (const coll::Block& each : blocks) bytes += each.length;
+    return bytes;
+}
+
 // Everything a collective call says, decoded. Spans of the shape point into the vectors here.
 struct CollectivePlan : CollectiveLists {
     Communicator* comm = nullptr;

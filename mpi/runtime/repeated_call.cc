@@ -37,12 +37,6 @@ uint64_t CallLists::hash() const {
     return hash;
 }
 
-static size_t total(const std::vector<coll::Block>& blocks) {
-    size_t bytes = 0;
-    for (const coll::Block& each : blocks) bytes += each.length;
-    return bytes;
-}
-
 static bool worth_keeping(const CollectivePlan& plan, const CallKey& key) {
     auto predefined = [](auto handle) {
         return reinterpret_cast<uintptr_t>(handle) < kBuiltinHandles;
@@ -52,10 +46,10 @@ static bool worth_keeping(const CollectivePlan& plan, const CallKey& key) {
     if (!predefined(key.send_type) || !predefined(key.recv_type) || !predefined(key.op))
         return false;
     // A block each, or blocks of their own; barriers have none.
-    size_t bytes =
-        plan.shape.irregular
-            ? std::max({plan.shape.bytes(), total(plan.input_blocks), total(plan.result_blocks)})
-            : plan.shape.bytes() * static_cast<size_t>(plan.comm->size());
+    size_t bytes = plan.shape.irregular
+                       ? std::max({plan.shape.bytes(), total_bytes(plan.input_blocks),
+                                   total_bytes(plan.result_blocks)})
+                       : plan.shape.bytes() * static_cast<size_t>(plan.comm->size());
     return bytes <= kRepeatedBytes &&
            (bytes > 0 || plan.shape.collective == coll::Collective::barrier);
 }
