@@ -9,14 +9,22 @@
 static int rank, size;
 static const char* file;
 
-static void stay_away(void) {
-    while (access(file, F_OK) != 0) usleep(1000);
-}
-
 static void make_file(const char* ending) {
     char name[4096];
     snprintf(name, sizeof name, "%s%s", file, ending);
     fclose(fopen(name, "w"));
+}
+
+static void stay_away(void) {
+    make_file(".away");
+    while (access(file, F_OK) != 0) usleep(1000);
+}
+
+// Until the other rank has left MPI: what is sent before may come in while it still ends a call.
+static void await_away(void) {
+    char name[4096];
+    snprintf(name, sizeof name, "%s.away", file);
+    while (access(name, F_OK) != 0) usleep(1000);
 }
 
 static void compute(void) {
@@ -142,6 +150,7 @@ static void one_sided(const char* how) {
         MPI_Win_lock_all(0, window);
         MPI_Barrier(MPI_COMM_WORLD);
         if (rank == 1) stay_away();
+        else await_away();
         int value = 1, old;
         if (rank == 0) MPI_Fetch_and_op(&value, &old, MPI_INT, 1, 0, MPI_SUM, window);
         if (rank == 0) MPI_Win_flush(1, window);
