@@ -29,7 +29,7 @@ public:
         Class& it = class_of(bytes);
         uint32_t& messages = both_ways ? it.messages_both : it.messages;
         uint32_t turn = messages++;
-        if (turn < 3) return turn < 2;  // the very first touches memory for the first time
+        if (turn < 4) return turn < 2;  // the first of each way touches memory for the first time
         float once = both_ways ? it.read : it.pulled;
         bool known = both_ways ? it.pushed != 0 && it.drained != 0 : it.streamed != 0;
         float twice = both_ways ? it.pushed + it.drained + kAnswerWork / static_cast<float>(bytes)
@@ -67,8 +67,9 @@ private:
     static void learn(float& known, size_t bytes, Nanoseconds time) {
         if (time <= 0) return;
         float cost = static_cast<float>(time) / static_cast<float>(bytes);
-        // One that was interrupted must not decide for long: what is quicker counts at once.
-        known = known == 0 || cost < known ? cost : known + (cost - known) / 8;
+        // One that was interrupted must not decide: what is quicker counts at once, what is slower
+        // by an eighth of what is known at most.
+        known = known == 0 || cost < known ? cost : known + std::min(cost - known, known) / 8;
     }
     // By powers of two from kMeasuredMin.
     Class& class_of(size_t bytes) {

@@ -10,7 +10,7 @@ constexpr size_t kBytes = 1 << 20;
 
 // Of the messages after the first trials: how many were read?
 int pulls_of(CopyChoice& choice, bool both_ways, int messages = 640) {
-    for (int i = 0; i < 3; ++i) choice.pull(kBytes, both_ways);
+    for (int i = 0; i < 4; ++i) choice.pull(kBytes, both_ways);
     int pulls = 0;
     for (int i = 0; i < messages; ++i) pulls += choice.pull(kBytes, both_ways);
     return pulls;
@@ -26,9 +26,8 @@ TEST(CopyChoice, ShortMessagesAreRead) {
 TEST(CopyChoice, BothAreTriedFirst) {
     for (bool both_ways : {false, true}) {
         CopyChoice choice;
-        EXPECT_TRUE(choice.pull(kBytes, both_ways));
-        EXPECT_TRUE(choice.pull(kBytes, both_ways));
-        EXPECT_FALSE(choice.pull(kBytes, both_ways));
+        for (bool pulled : {true, true, false, false})
+            EXPECT_EQ(choice.pull(kBytes, both_ways), pulled);
     }
 }
 
@@ -81,7 +80,7 @@ TEST(CopyChoice, SizesAreJudgedByThemselves) {
         bool large = bytes == kBytes;
         choice.took(true, bytes, static_cast<Nanoseconds>(bytes) * (large ? 2 : 1));
         choice.took(false, bytes, static_cast<Nanoseconds>(bytes) * (large ? 1 : 2));
-        for (int i = 0; i < 3; ++i) choice.pull(bytes, false);
+        for (int i = 0; i < 4; ++i) choice.pull(bytes, false);
         EXPECT_EQ(choice.pull(bytes, false), !large);
     }
 }
@@ -92,6 +91,19 @@ TEST(CopyChoice, AnInterruptionDoesNotDecideForLong) {
     choice.took(false, kBytes, 60'000);
     choice.took(true, kBytes, 50'000);
     EXPECT_GT(pulls_of(choice, false), 610);
+}
+
+// Of the quicker way, too: measured where a message of 128 KiB takes 7 us through the ring, 17 by
+// reading, and 160 when the system does something else.
+TEST(CopyChoice, OneInterruptionDoesNotChangeTheWay) {
+    CopyChoice choice;
+    for (int i = 0; i < 4; ++i) choice.pull(kBytes, false);
+    choice.took(true, kBytes, 17'000);
+    choice.took(false, kBytes, 7'000);
+    choice.took(false, kBytes, 160'000);
+    EXPECT_FALSE(choice.pull(kBytes, false));
+    for (int i = 0; i < 20; ++i) choice.took(false, kBytes, 160'000);  // it has become slow
+    EXPECT_TRUE(choice.pull(kBytes, false));
 }
 
 // A clock that does not move (the simulator's, between events) tells nothing.
