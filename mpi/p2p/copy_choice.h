@@ -36,9 +36,9 @@ public:
                                 : it.streamed;
         bool better = !known || once <= twice;
         bool far = known && once != 0 && std::max(once, twice) > kFar * std::min(once, twice);
-        // Two in a row, since the first one's memory is colder than it would stay.
-        bool retry = turn < kRetry ? turn >= 8 && std::has_single_bit(turn)
-                                   : turn % (far ? kFarRetry : kRetry) < 2;
+        // Some in a row, since the first one's memory is colder than it would stay.
+        bool retry = turn < kFirst ? turn >= 8 && std::has_single_bit(turn)
+                                   : turn % (far ? kFarRetry : kRetry) < kTrial;
         return retry ? !better : better;
     }
     // One way: how long a message took. `bytes`: at least kMeasuredMin, here and below.
@@ -53,23 +53,29 @@ public:
     void drained(size_t bytes, Nanoseconds work) { learn(class_of(bytes).drained, bytes, work); }
 
 private:
-    static constexpr uint32_t kRetry = 64;  // two in so many go the other way; more at first
-    static constexpr uint32_t kFarRetry = 512;
+    static constexpr uint32_t kTrial = 4;    // in a row the other way,
+    static constexpr uint32_t kRetry = 128;  // of so many;
+    static constexpr uint32_t kFarRetry = 1024;
+    static constexpr uint32_t kFirst = 64;  // of these single ones
     static constexpr float kFar = 1.25F;
     // Of both cores, for the answer and the headers that a message by the ring needs: four lines
     // from one core to the other, 250 ns each where those lie far apart.
     static constexpr float kAnswerWork = 1000;
     struct Class {
         uint32_t messages = 0, messages_both = 0;
-        // Nanoseconds per byte; 0: not known.
+        // Nanoseconds per byte, of about the last four; 0: not known.
         float pulled = 0, streamed = 0, read = 0, pushed = 0, drained = 0;
     };
+    // One that was interrupted must not decide: it counts as twice what was known at most. What is
+    // quicker counts for more, and leaves no more than twice itself, since the first messages of
+    // either way touch memory for the first time, and those of a trial find it colder than it would
+    // stay.
     static void learn(float& known, size_t bytes, Nanoseconds time) {
         if (time <= 0) return;
         float cost = static_cast<float>(time) / static_cast<float>(bytes);
-        // One that was interrupted must not decide: what is quicker counts at once, what is slower
-        // by an eighth of what is known at most.
-        known = known == 0 || cost < known ? cost : known + std::min(cost - known, known) / 8;
+        if (known == 0) known = cost;
+        else if (cost < known) known = (std::min(known, 2 * cost) + cost) / 2;
+        else known += (std::min(cost, 2 * known) - known) / 4;
     }
     // By powers of two from kMeasuredMin.
     Class& class_of(size_t bytes) {

@@ -473,6 +473,7 @@ void Engine::finish_p2p(P2pRequest& request) {
             request.outgoing = false;
             --request.peer->large_outgoing;
         }
+        if (request.asked_for) was_asked_for(request);
     }
     request.active = false;
     if (coll::Completion* completion = request.completion) {

@@ -424,7 +424,13 @@ private:
     void push_control(Peer& peer, const Header& header);
     bool drain_queued(bool arrived);
     bool drain(Peer& peer);
-    bool drain_pulls(Peer& peer);
+    bool choose_ways(Peer& peer);
+    bool drain_readable(Peer& peer);
+    static void was_asked_for(P2pRequest& recv) {
+        recv.asked_for = false;
+        --recv.peer->asked_for;
+        recv.peer->asked_for_bytes -= recv.accepted;
+    }
     bool drain_streams(Peer& peer);
     void push_bulk(Peer& peer, P2pRequest& send);
     Push push_piece(Peer& peer, P2pRequest& send, size_t& taken);

@@ -101,7 +101,7 @@ void Engine::fail_peer(Peer& peer) {
     std::erase_if(withdrawn_, [&](auto& each) { return each.second.peer == &peer; });
     fail_list(peer.backlog);
     fail_list(peer.streams);
-    fail_list(peer.pulls);
+    fail_list(peer.readable);
     // Failing one may end others (a schedule cancels its steps, a communicator goes), so the next
     // one is looked for anew each time.
     while (P2pRequest* lost = operation_with(peer)) fail(*lost, error, reason);

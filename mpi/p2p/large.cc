@@ -14,6 +14,9 @@ namespace pomona {
 static constexpr size_t kPullPiece = 512 << 10;
 // Pushed to a peer at a time, or little more: then the engine looks at everything else.
 static constexpr size_t kStreamMost = 1 << 20;
+// Asked for ahead of what arrives: so much that the sender never waits for the next go-ahead, or
+// two messages.
+static constexpr size_t kAskedAhead = 512 << 10;
 
 // ---- the sender's side
 
@@ -211,18 +214,37 @@ void Engine::answer(P2pRequest& recv, Peer& peer, const Header& header, ConstByt
     if (where.size() >= kPlaceBytes) std::memcpy(&address, where.data(), sizeof address);
     if (address != 0 && recv.accepted != 0 && is_plain(recv) && (peer.endpoint || connect(peer)) &&
         peer.endpoint->pulls()) {
-        bool both_ways = peer.large_outgoing > 0;
-        recv.measured = recv.accepted >= CopyChoice::kMeasuredMin && !both_ways;
-        if (recv.measured) recv.answered = clock_.now();
-        if (peer.copy_choice.pull(recv.accepted, both_ways)) {
-            recv.remote_address = address;
-            peer.pulls.push_back(&recv);
-            if (peer.pulls.front() == &recv) drain_pulls(peer);
-            if (!peer.pulls.empty()) queue(peer);
-            return;
-        }
+        recv.remote_address = address;
+        recv.reading = false;
+        peer.readable.push_back(&recv);
+        if (peer.readable.front() == &recv) drain_readable(peer);
+        if (!peer.readable.empty()) queue(peer);
+        return;
     }
     accept(recv, peer);
+}
+
+// Chooses how the next messages that could be read come, each when its turn is: so what the choice
+// learns from one decides for the next, also where a program has sent many at once, and each way is
+// measured by itself. Asks for those that are to be sent; true when one was chosen.
+bool Engine::choose_ways(Peer& peer) {
+    bool chosen = false;
+    while (P2pRequest* recv = peer.readable.front()) {
+        bool enough = peer.asked_for >= 2 && peer.asked_for_bytes >= kAskedAhead;
+        if (recv->reading || enough) break;
+        chosen = true;
+        bool both_ways = peer.large_outgoing > 0;
+        recv->measured = recv->accepted >= CopyChoice::kMeasuredMin && !both_ways;
+        if (recv->measured) recv->answered = clock_.now();
+        recv->reading = peer.copy_choice.pull(recv->accepted, both_ways);
+        if (recv->reading) break;
+        List<P2pRequest>::remove(recv);
+        recv->asked_for = true;
+        ++peer.asked_for;
+        peer.asked_for_bytes += recv->accepted;
+        accept(*recv, peer);
+    }
+    return chosen;
 }
 
 // Asks for the bytes.
@@ -264,10 +286,12 @@ void Engine::arrive_settled(Peer& peer, const Header& header) {
     }
 }
 
-// Reads a piece of the first message to be read; true when something moved.
-bool Engine::drain_pulls(Peer& peer) {
-    P2pRequest* recv = peer.pulls.front();
-    if (!recv) return false;
+// Reads a piece of the first message that can be read, after those that were asked for; true when
+// something moved.
+bool Engine::drain_readable(Peer& peer) {
+    bool chosen = choose_ways(peer);
+    P2pRequest* recv = peer.readable.front();
+    if (!recv || !recv->reading || peer.asked_for > 0) return chosen;
     size_t length = std::min(kPullPiece, recv->accepted - recv->offset);
     if (recv->offered && !take_offer(peer, recv->remote_token)) {
         List<P2pRequest>::remove(recv);
@@ -281,7 +305,7 @@ bool Engine::drain_pulls(Peer& peer) {
                              {byte_at(*recv, recv->offset), length})) {
         if (recv->offered) leave_offer(peer, recv->remote_token, SendOffer::State::open);
         // The system forbids it, or the peer is gone, which will be told otherwise.
-        while ((recv = peer.pulls.pop_front())) {
+        while ((recv = peer.readable.pop_front())) {
             recv->offset = 0;
             accept(*recv, peer);
         }

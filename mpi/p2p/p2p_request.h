@@ -39,10 +39,12 @@ public:
     uint64_t order = 0;  // receive: number of its posting, for matching in order
     uint64_t token = 0;  // own entry in the engine's table of operations, 0 when none
     uint64_t remote_token = 0;
-    uint64_t remote_address = 0;  // receive in Peer::pulls: where the data lies in the sender
+    uint64_t remote_address = 0;  // receive in Peer::readable: where the data lies in the sender
     Nanoseconds answered = 0;     // receive, if measured: when its message was answered
     Nanoseconds work = 0;         // rendezvous: of this process's core, copying it
     bool measured = false;        // receive: CopyChoice wants to know how long it takes
+    bool reading = false;         // receive in Peer::readable: it was chosen to be read
+    bool asked_for = false;       // receive: counted in Peer::asked_for
     bool outgoing = false;        // send: counted in Peer::large_outgoing
     Peer* peer = nullptr;
     bool matched = false;

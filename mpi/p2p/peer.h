@@ -52,9 +52,12 @@ struct Peer {
     List<P2pRequest> backlog;
     List<P2pRequest> streams;
     Piece piece{};  // that `endpoint` has begun to take: nothing else passes there
-    // Receives whose data is being read from this peer's memory, one after the other.
-    List<P2pRequest> pulls;
+    // Receives whose data can be read from this peer's memory, one after the other, and how many
+    // it was asked to send instead.
+    List<P2pRequest> readable;
     CopyChoice copy_choice;
+    uint32_t asked_for = 0;
+    size_t asked_for_bytes = 0;
     uint32_t large_outgoing = 0;     // sends to it that have asked and are not over
     Nanoseconds large_finished = 0;  // when the last measured message from here was over
     bool queued = false;             // in Engine's list of peers with something waiting

@@ -107,7 +107,7 @@ void Engine::push_control(Peer& peer, const Header& header) {
 // Pushes what waits for one peer; true when something moved.
 bool Engine::drain(Peer& peer) {
     bool moved = false;
-    if (!peer.pulls.empty()) moved = drain_pulls(peer);
+    if (!peer.readable.empty()) moved = drain_readable(peer);
     // A fragment under way lets nothing else pass.
     if (peer.piece.send) {
         moved |= drain_streams(peer);

@@ -120,7 +120,7 @@ bool Engine::drain_queued(bool arrived) {
         if (!peer->gone && peer->endpoint) {
             moved |= drain(*peer);
             if (!peer->control.empty() || !peer->notices.empty() || !peer->backlog.empty() ||
-                !peer->streams.empty() || !peer->pulls.empty())
+                !peer->streams.empty() || !peer->readable.empty())
                 queue(*peer);
             // All that it had sent has been taken in.
             if (peer->refuses && !arrived)

@@ -301,6 +301,7 @@ void Engine::forget_met(P2pRequest& recv) {
         recv.outcome_.cancelled = true;
         return finish_p2p(recv);
     }
+    if (recv.asked_for) was_asked_for(recv);
     if (recv.token) operations_.remove(recv.token);
     whole_.erase(recv.token);
     recv.token = recv.remote_token = 0;
